@@ -1,0 +1,42 @@
+// Package audit holds who changed what: the actor of every change and the
+// entries that record it, before and after.
+package audit
+
+import "time"
+
+// ActorKind says what acts.
+type ActorKind string
+
+// The kinds of actor.
+const (
+	User   ActorKind = "user"
+	Token  ActorKind = "token"
+	System ActorKind = "system" // Stint itself: a ladder, a job, the seed
+)
+
+// Actor is who makes a change. Every store method that changes something takes
+// one and records it in the same transaction.
+type Actor struct {
+	Kind    ActorKind
+	ID      string // the user's or token's id, "" for the system
+	Name    string // what people see: the user, the token's name, "ladder"
+	Address string // where the request came from, "" for the system
+}
+
+// Stint returns the actor of something that Stint does by itself.
+func Stint(part string) Actor { return Actor{Kind: System, Name: part} }
+
+// Entry is one recorded change. Before and After are the JSON of the thing as
+// the API shows it, nil where it did not exist, and never hold a secret.
+type Entry struct {
+	ID       int64
+	At       time.Time
+	Actor    Actor
+	Action   string // "policy.replace", "block.add", "block.lift", ...
+	Object   string // what kind of thing: "policy", "block", ...
+	ObjectID string
+	Summary  string // one sentence for people, safe to print
+	Before   []byte
+	After    []byte
+	Revision int64
+}

@@ -1,0 +1,223 @@
+package keys
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// PatternKind says how a pattern selects keys.
+type PatternKind uint8
+
+// The kinds of pattern, from the most to the least specific.
+const (
+	Exact   PatternKind = iota + 1 // one key that is not an address
+	Network                        // "ip:" addresses of a network, one address being a /32 or /128
+	Prefix                         // keys that begin with some text; "ip:*" is every address
+	Any                            // "*", every key
+)
+
+// Pattern selects keys. The zero value selects none.
+type Pattern struct {
+	kind    PatternKind
+	text    string       // canonical spelling
+	literal string       // Exact: the key; Prefix: what keys begin with
+	network netip.Prefix // Network only
+	widened bool
+}
+
+// Pattern parses text: an exact key, a prefix such as "token:test_*", an
+// address or CIDR after "ip:", "ip:*", or "*". In a prefix pattern "\*" is a
+// literal star. A bare IPv6 address means the network that its client is
+// counted by, and Widened then reports true; write /128 for the one address.
+// The error is an *Error and says what would be right.
+func (p Parser) Pattern(text string) (Pattern, error) {
+	if err := checkText("pattern", text); err != nil {
+		return Pattern{}, err
+	}
+	if text == "*" {
+		return Pattern{kind: Any, text: "*"}, nil
+	}
+	kind, value, found := strings.Cut(text, ":")
+	if !found {
+		return kindless(text)
+	}
+	if err := checkKind("pattern", text, kind); err != nil {
+		return Pattern{}, err
+	}
+	if value == "" {
+		return Pattern{}, refuse("pattern", text, "has nothing after %q; for every key of this kind write %s:*", kind+":", kind)
+	}
+	if kind == "ip" {
+		return p.addressPattern(text, value)
+	}
+	literal, star, err := unescape(text)
+	if err != nil {
+		return Pattern{}, err
+	}
+	if star {
+		return Pattern{kind: Prefix, text: escape(literal) + "*", literal: literal}, nil
+	}
+	return Pattern{kind: Exact, text: escape(literal), literal: literal}, nil
+}
+
+// kindless reads a pattern without a colon. It can only be one exact key: a
+// prefix such as "ip*" would cut through the kinds.
+func kindless(text string) (Pattern, error) {
+	literal, star, err := unescape(text)
+	if err != nil {
+		return Pattern{}, err
+	}
+	if star {
+		return Pattern{}, refuse("pattern", text, "is a prefix without a kind; for every key of a kind write %s:*, for every key write *", clip(literal))
+	}
+	return Pattern{kind: Exact, text: escape(literal), literal: literal}, nil
+}
+
+func (p Parser) addressPattern(text, value string) (Pattern, error) {
+	if value == "*" {
+		return Pattern{kind: Prefix, text: "ip:*", literal: "ip:"}, nil
+	}
+	if strings.Contains(value, "*") {
+		return Pattern{}, refuse("pattern", text, "is not a network: a star cuts addresses between digits%s", meantNetwork(value))
+	}
+	if strings.Contains(value, "/") {
+		network, err := parseNetwork("pattern", text, value)
+		if err != nil {
+			return Pattern{}, err
+		}
+		return networkPattern(network, false), nil
+	}
+	addr, err := parseAddr("pattern", text, value)
+	if err != nil {
+		return Pattern{}, err
+	}
+	if addr.Is6() && p.ipv6Bits() < 128 {
+		network, _ := addr.Prefix(p.ipv6Bits())
+		return networkPattern(network, true), nil
+	}
+	return networkPattern(netip.PrefixFrom(addr, addr.BitLen()), false), nil
+}
+
+func networkPattern(network netip.Prefix, widened bool) Pattern {
+	text := "ip:" + network.String()
+	if network.Addr().Is4() && network.IsSingleIP() {
+		text = "ip:" + network.Addr().String()
+	}
+	return Pattern{kind: Network, text: text, network: network, widened: widened}
+}
+
+// NetworkPattern returns the pattern of a network, host bits cleared.
+func NetworkPattern(network netip.Prefix) Pattern {
+	return networkPattern(network.Masked(), false)
+}
+
+// meantNetwork guesses the CIDR behind "10.1*" or "10.1.*", for the message.
+func meantNetwork(value string) string {
+	head, _, _ := strings.Cut(value, "*")
+	head = strings.TrimSuffix(head, ".")
+	octets := strings.Split(head, ".")
+	if len(octets) > 3 {
+		return ""
+	}
+	full := head + strings.Repeat(".0", 4-len(octets))
+	addr, err := netip.ParseAddr(full)
+	if err != nil {
+		return "; write a CIDR, for example ip:2001:db8::/48"
+	}
+	return "; you probably mean ip:" + netip.PrefixFrom(addr, 8*len(octets)).String()
+}
+
+// unescape reads `\*` and `\\` as literals and reports whether the text ends in
+// a star of its own. A star anywhere else is an error.
+func unescape(text string) (literal string, star bool, err error) {
+	if !strings.ContainsAny(text, `*\`) {
+		return text, false, nil
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text) && (text[i+1] == '*' || text[i+1] == '\\'):
+			i++
+			b.WriteByte(text[i])
+		case c == '\\':
+			return "", false, refuse("pattern", text, `has a lone backslash at byte %d; write \\ for a backslash and \* for a star`, i)
+		case c == '*' && i == len(text)-1:
+			star = true
+		case c == '*':
+			return "", false, refuse("pattern", text, `has a star at byte %d; a star stands only at the end, write \* for a literal one`, i)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), star, nil
+}
+
+func escape(literal string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`).Replace(literal)
+}
+
+// PatternOf returns the pattern that selects exactly what k counts: its
+// address, its network, or the key itself.
+func PatternOf(k Key) Pattern {
+	if !k.network.IsValid() {
+		return Pattern{kind: Exact, text: escape(k.text), literal: k.text}
+	}
+	counted, err := netip.ParsePrefix(strings.TrimPrefix(k.text, "ip:"))
+	if err != nil { // an address: it is counted by itself
+		return networkPattern(k.network, false)
+	}
+	return networkPattern(counted, false)
+}
+
+// String returns the canonical spelling.
+func (p Pattern) String() string { return p.text }
+
+// IsZero reports whether p is no pattern.
+func (p Pattern) IsZero() bool { return p.kind == 0 }
+
+// Kind says how p selects keys, 0 for the zero value.
+func (p Pattern) Kind() PatternKind { return p.kind }
+
+// Network returns the network of a Network pattern.
+func (p Pattern) Network() (netip.Prefix, bool) { return p.network, p.kind == Network }
+
+// Literal returns the unescaped text that an Exact pattern equals or that a
+// Prefix pattern's keys begin with, "" for the other kinds.
+func (p Pattern) Literal() string { return p.literal }
+
+// Widened reports whether a bare IPv6 address was read as its whole network.
+func (p Pattern) Widened() bool { return p.widened }
+
+// Matches reports whether p selects k. A key known only as a network is
+// selected by the patterns that cover all of it.
+func (p Pattern) Matches(k Key) bool {
+	switch p.kind {
+	case Exact:
+		return p.literal == k.text
+	case Prefix:
+		return strings.HasPrefix(k.text, p.literal)
+	case Network:
+		return k.network.IsValid() && p.network.Bits() <= k.network.Bits() && p.network.Contains(k.network.Addr())
+	case Any:
+		return !k.IsZero()
+	}
+	return false
+}
+
+// Covers reports whether every key that q selects is selected by p.
+func (p Pattern) Covers(q Pattern) bool {
+	switch {
+	case p.kind == 0 || q.kind == 0:
+		return false
+	case p.kind == Any:
+		return true
+	case p.kind == Prefix && q.kind == Network:
+		return p.literal == "ip:"
+	case p.kind == Prefix:
+		return (q.kind == Exact || q.kind == Prefix) && strings.HasPrefix(q.literal, p.literal)
+	case p.kind == Network:
+		return q.kind == Network && p.network.Bits() <= q.network.Bits() && p.network.Contains(q.network.Addr())
+	default:
+		return q.kind == Exact && p.literal == q.literal
+	}
+}

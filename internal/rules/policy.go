@@ -1,0 +1,156 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Mode says what a policy's decisions do.
+type Mode string
+
+// The modes of a policy.
+const (
+	Enforce Mode = "enforce" // its decisions are the answers
+	Shadow  Mode = "shadow"  // its decisions are only counted and shown
+	Off     Mode = "off"     // it decides nothing and allows what it selects
+)
+
+// OnFailure says what a policy does while the log is out of reach.
+type OnFailure string
+
+// The answers to an outage of the log.
+const (
+	FailLocal OnFailure = "local" // this node keeps the same stack in memory
+	FailAllow OnFailure = "allow"
+	FailDeny  OnFailure = "deny" // unavailable, 503
+)
+
+// TimestampLog is the default algorithm: the exact log of allowed requests.
+const TimestampLog = "timestamp_log"
+
+// Escalation is a policy's ladder: after Offences limited checks of one key
+// within Within, an automatic block for Block; each further one is Factor
+// times longer, up to Cap; one step is forgotten for each ForgetAfter without
+// an offence.
+type Escalation struct {
+	Offences    int
+	Within      time.Duration // whole minutes
+	Block       time.Duration
+	Factor      float64 // 1 or more
+	Cap         time.Duration
+	ForgetAfter time.Duration
+}
+
+// Policy is a named stack of rules and the patterns of keys that it limits.
+type Policy struct {
+	ID      int64 // never reused
+	Name    string
+	Version int64 // 1 for a new policy; each replacement is one more
+	Match   []keys.Pattern
+	Rules   Stack
+	Mode    Mode
+	// OnFailure is what it does while the log is out of reach.
+	OnFailure  OnFailure
+	Algorithm  string
+	Escalation *Escalation // nil: never blocks by itself
+	// Generation names the log; it moves when the algorithm changes.
+	Generation int64
+	// Retention is how much of the log must be kept for this version and for
+	// those replaced lately, so that a change and its undoing forgive nothing.
+	Retention Retention
+	Created   time.Time
+	Updated   time.Time
+	UpdatedBy string
+	Revision  int64 // of the change that made this version
+}
+
+// Retention bounds what a log keeps: its newest Entries, none older than
+// Window.
+type Retention struct {
+	Entries int
+	Window  time.Duration
+}
+
+// Cover returns the larger of both bounds.
+func (r Retention) Cover(s Stack) Retention {
+	return Retention{Entries: max(r.Entries, s.LargestLimit()), Window: max(r.Window, s.LongestWindow())}
+}
+
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// CheckName returns an error unless name is 1 to 64 of a-z, 0-9, dot,
+// underscore and dash, beginning with a letter or digit.
+func CheckName(name string) error {
+	if !namePattern.MatchString(name) {
+		return &FieldError{Field: "name", Problem: "must be 1 to 64 of a-z, 0-9, dot, underscore and dash, beginning with a letter or digit"}
+	}
+	return nil
+}
+
+// FieldError says which field of a policy is wrong and what would be right.
+type FieldError struct {
+	Field   string // as in the API, for example "escalation.within"
+	Problem string
+}
+
+// Error returns one line that is safe to print.
+func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
+
+// Validate returns nil or a *FieldError for the first field that is wrong.
+// It does not look at other policies.
+func (p *Policy) Validate() error {
+	if err := CheckName(p.Name); err != nil {
+		return err
+	}
+	if len(p.Match) == 0 {
+		return &FieldError{"match", "is empty; name at least one pattern, * for every key"}
+	}
+	seen := map[string]bool{}
+	for i, m := range p.Match {
+		if seen[m.String()] {
+			return &FieldError{fmt.Sprintf("match[%d]", i), fmt.Sprintf("names %q a second time", m)}
+		}
+		seen[m.String()] = true
+	}
+	switch p.Mode {
+	case Enforce, Shadow, Off:
+	default:
+		return &FieldError{"mode", "must be enforce, shadow or off"}
+	}
+	switch p.OnFailure {
+	case FailLocal, FailAllow, FailDeny:
+	default:
+		return &FieldError{"on_failure", "must be local, allow or deny"}
+	}
+	if p.Algorithm != TimestampLog {
+		return &FieldError{"algorithm", "must be timestamp_log"}
+	}
+	if p.Escalation != nil {
+		return p.Escalation.validate()
+	}
+	return nil
+}
+
+// maxBlock is the longest automatic block that a ladder may name: a year.
+const maxBlock = 366 * 24 * time.Hour
+
+func (e *Escalation) validate() error {
+	switch {
+	case e.Offences < 1 || e.Offences > 1_000_000_000:
+		return &FieldError{"escalation.offences", "must be 1 to 1000000000"}
+	case e.Within < time.Minute || e.Within > 24*time.Hour || e.Within%time.Minute != 0:
+		return &FieldError{"escalation.within", "must be whole minutes, 1m to 24h"}
+	case e.Block < time.Second || e.Block > maxBlock:
+		return &FieldError{"escalation.block", "must be 1s to 366d"}
+	case !(e.Factor >= 1 && e.Factor <= 100):
+		return &FieldError{"escalation.factor", "must be 1 to 100"}
+	case e.Cap < e.Block || e.Cap > maxBlock:
+		return &FieldError{"escalation.cap", "must be at least block and at most 366d"}
+	case e.ForgetAfter < time.Minute || e.ForgetAfter > maxBlock:
+		return &FieldError{"escalation.forget_after", "must be 1m to 366d"}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+// Package rules holds what limits a key: rules such as "20/1m", stacks of rules
+// that must all hold, and the policies that apply a stack to patterns of keys.
+package rules
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds of a rule. A log keeps one entry per allowed request, so the limit
+// bounds a key's memory.
+const (
+	MaxLimit  = 100_000
+	MinWindow = time.Millisecond
+	MaxWindow = 31 * 24 * time.Hour
+)
+
+// Rule allows at most Limit requests, by cost, in any half-open window of
+// length Window. A Limit of 0 refuses everything.
+type Rule struct {
+	Limit  int
+	Window time.Duration // whole milliseconds
+}
+
+// units are the spellings of a unit and their lengths, the canonical spelling
+// of each length first and the longest length first.
+var units = []struct {
+	length time.Duration
+	names  []string
+}{
+	{24 * time.Hour, []string{"d", "day", "days"}},
+	{time.Hour, []string{"h", "hr", "hrs", "hour", "hours"}},
+	{time.Minute, []string{"m", "min", "mins", "minute", "minutes"}},
+	{time.Second, []string{"s", "sec", "secs", "second", "seconds"}},
+	{time.Millisecond, []string{"ms", "msec", "millisecond", "milliseconds"}},
+}
+
+// ParseRule reads what people write: "1/s", "20/min", "20/1m", "200/hour",
+// "5/10s", "0/s". The error is an *Error and says what would be right.
+func ParseRule(text string) (Rule, error) {
+	limitText, windowText, found := strings.Cut(text, "/")
+	if !found {
+		return Rule{}, refuse(text, "has no slash; write count/window, for example 20/1m")
+	}
+	limit, err := parseLimit(text, strings.TrimSpace(limitText))
+	if err != nil {
+		return Rule{}, err
+	}
+	window, err := parseWindow(text, strings.TrimSpace(windowText))
+	if err != nil {
+		return Rule{}, err
+	}
+	return Rule{Limit: limit, Window: window}, nil
+}
+
+func parseLimit(text, digits string) (int, error) {
+	if digits == "" {
+		return 0, refuse(text, "has no count before the slash; write for example 20/1m")
+	}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, refuse(text, "has the count %q; a count is a whole number from 0 to %d", clip(digits), MaxLimit)
+		}
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n > MaxLimit {
+		return 0, refuse(text, "has the count %s; at most %d are allowed", clip(digits), MaxLimit)
+	}
+	return n, nil
+}
+
+func parseWindow(text, window string) (time.Duration, error) {
+	split := strings.IndexFunc(window, func(c rune) bool { return c < '0' || c > '9' })
+	if split < 0 {
+		return 0, refuse(text, "has no unit after the slash; write ms, s, m, h or d, for example 20/1m")
+	}
+	number, unit := window[:split], strings.ToLower(strings.TrimSpace(window[split:]))
+	count := int64(1)
+	if number != "" {
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n > int64(MaxWindow/MinWindow) {
+			return 0, refuse(text, "has a window longer than 31d")
+		}
+		count = n
+	}
+	for _, u := range units {
+		for _, name := range u.names {
+			if name != unit {
+				continue
+			}
+			switch {
+			case count == 0:
+				return 0, refuse(text, "has a window of no length; the shortest is 1ms")
+			case count > int64(MaxWindow/u.length):
+				return 0, refuse(text, "has a window longer than 31d")
+			}
+			return time.Duration(count) * u.length, nil
+		}
+	}
+	return 0, refuse(text, "has the unit %q; write ms, s, m, h or d, for example 20/1m or 5/10s", clip(unit))
+}
+
+// String returns the canonical form: the count, a slash, and the window in the
+// largest unit that divides it, for example "20/1m".
+func (r Rule) String() string { return strconv.Itoa(r.Limit) + "/" + FormatWindow(r.Window) }
+
+// FormatWindow writes a length of whole milliseconds as a number and the
+// largest unit that divides it: 90 s is "90s", 24 h is "1d".
+func FormatWindow(d time.Duration) string {
+	for _, u := range units {
+		if d%u.length == 0 {
+			return strconv.FormatInt(int64(d/u.length), 10) + u.names[0]
+		}
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+}
+
+// WindowMS returns the window in milliseconds.
+func (r Rule) WindowMS() int64 { return r.Window.Milliseconds() }
+
+// Validate reports a rule, however it was made, that is out of bounds.
+func (r Rule) Validate() error {
+	switch {
+	case r.Limit < 0 || r.Limit > MaxLimit:
+		return refuse(r.String(), "has a count outside 0 to %d", MaxLimit)
+	case r.Window < MinWindow || r.Window > MaxWindow:
+		return refuse(r.String(), "has a window outside 1ms to 31d")
+	case r.Window%time.Millisecond != 0:
+		return refuse(r.String(), "has a window that is not whole milliseconds")
+	}
+	return nil
+}
+
+// most returns how many requests r lets into any window of length w, at full
+// use, as an upper bound: whole windows of r each hold at most its limit.
+func (r Rule) most(w time.Duration) float64 {
+	return float64(r.Limit) * math.Ceil(float64(w)/float64(r.Window))
+}
+
+// Error says what is wrong with a rule, a stack or a policy's field and what
+// would be right.
+type Error struct {
+	Text    string // what was given, unescaped
+	Problem string // a clause that follows "the rule ..."
+}
+
+// Error returns one line that is safe to print.
+func (e *Error) Error() string { return fmt.Sprintf("the rule %q %s", clip(e.Text), e.Problem) }
+
+func refuse(text, format string, args ...any) error {
+	return &Error{Text: text, Problem: fmt.Sprintf(format, args...)}
+}
+
+func clip(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}

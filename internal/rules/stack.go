@@ -1,0 +1,125 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxRules is the largest number of rules in a stack.
+const MaxRules = 16
+
+// Stack is the rules that must all hold, the shortest window first and, within
+// one window, the smallest limit first. The empty stack allows everything.
+type Stack []Rule
+
+// ParseStack reads the rules of a stack, in any order. The error is an *Error.
+func ParseStack(texts []string) (Stack, error) {
+	stack := make(Stack, 0, len(texts))
+	for _, text := range texts {
+		rule, err := ParseRule(text)
+		if err != nil {
+			return nil, err
+		}
+		stack = append(stack, rule)
+	}
+	return NewStack(stack...)
+}
+
+// NewStack sorts and checks rules. A rule that stands twice is kept once.
+func NewStack(rules ...Rule) (Stack, error) {
+	stack := slices.Clone(rules)
+	for _, r := range stack {
+		if err := r.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(stack, func(a, b Rule) int {
+		if a.Window != b.Window {
+			return int((a.Window - b.Window) / time.Millisecond)
+		}
+		return a.Limit - b.Limit
+	})
+	stack = slices.Compact(stack)
+	if len(stack) > MaxRules {
+		return nil, refuse(Stack(stack).String(), "is one of %d; a stack holds at most %d", len(stack), MaxRules)
+	}
+	return stack, nil
+}
+
+// Strings returns the canonical form of each rule.
+func (s Stack) Strings() []string {
+	texts := make([]string, len(s))
+	for i, r := range s {
+		texts[i] = r.String()
+	}
+	return texts
+}
+
+// String returns the rules with spaces between.
+func (s Stack) String() string { return strings.Join(s.Strings(), " ") }
+
+// Equal reports whether both stacks limit alike.
+func (s Stack) Equal(t Stack) bool { return slices.Equal(s, t) }
+
+// LargestLimit returns the largest N, 0 for an empty stack: a log never needs
+// more entries.
+func (s Stack) LargestLimit() int {
+	most := 0
+	for _, r := range s {
+		most = max(most, r.Limit)
+	}
+	return most
+}
+
+// LongestWindow returns the longest W, 0 for an empty stack: a log never needs
+// older entries.
+func (s Stack) LongestWindow() time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)-1].Window
+}
+
+// LargestCost returns the largest cost that the stack can ever allow: its
+// smallest limit that is not zero, or math.MaxInt where there is none.
+func (s Stack) LargestCost() int {
+	most := int(^uint(0) >> 1)
+	for _, r := range s {
+		if r.Limit > 0 {
+			most = min(most, r.Limit)
+		}
+	}
+	return most
+}
+
+// Warning points out a rule that is allowed and probably not meant.
+type Warning struct {
+	Rule    Rule
+	By      Rule   // the rule that makes it so
+	Message string // one sentence
+}
+
+// Warnings returns the rules that can never refuse anyone because another
+// rule of the stack refuses first.
+func (s Stack) Warnings() []Warning {
+	var found []Warning
+	for i, r := range s {
+		for j, other := range s {
+			if i == j || other.most(r.Window) > float64(r.Limit) {
+				continue
+			}
+			// Two rules that each cover the other would both be named; the
+			// one that stands first in the stack is the one that decides.
+			if r.most(other.Window) <= float64(other.Limit) && i < j {
+				continue
+			}
+			found = append(found, Warning{Rule: r, By: other, Message: fmt.Sprintf(
+				"The rule %s can never refuse anyone: %s already allows at most %.0f in any %s.",
+				r, other, other.most(r.Window), FormatWindow(r.Window))})
+			break
+		}
+	}
+	return found
+}

@@ -1,0 +1,113 @@
+// Package timestamplog is the contract of the logs that decide: per policy and
+// key, the times of the allowed requests. A rule N/W refuses a cost c exactly
+// when the (N - c + 1)-th newest time is younger than W, so one log serves a
+// whole stack and no clock boundary matters. The idea is DomainTools' "Rate
+// Limiting with Redis"; redislog and memlog implement it and logtest holds the
+// suite that both pass.
+package timestamplog
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// MaxCost is the largest cost of one check.
+const MaxCost = 1000
+
+// Log decides requests. It is safe for use by many goroutines.
+type Log interface {
+	// Decide answers each request in order as if it came alone: it is logged,
+	// with its whole cost, if and only if every rule allows it. results has
+	// the length of requests. A request whose answer could not be had carries
+	// its own Err: an error is an outage, never a verdict, and the request
+	// may then have been charged once. No request is ever charged twice.
+	Decide(ctx context.Context, requests []Request, results []Result)
+
+	// Times returns the times that a log holds, the newest first, at most
+	// limit of them, and the log's present time; none where there is no log.
+	// It reads only.
+	Times(ctx context.Context, ref Ref, limit int) (times []int64, now int64, err error)
+
+	// Reset forgets a log and reports whether it held anything.
+	Reset(ctx context.Context, ref Ref) (bool, error)
+
+	// Now returns the present time of the log's one clock.
+	Now(ctx context.Context) (time.Time, error)
+}
+
+// Ref names one log: one key under one policy. A generation that moves leaves
+// the old log to expire.
+type Ref struct {
+	Policy     int64
+	Generation int64
+	Key        string // canonical
+}
+
+// RefOf returns the log of key under p.
+func RefOf(p *rules.Policy, key string) Ref {
+	return Ref{Policy: p.ID, Generation: p.Generation, Key: key}
+}
+
+// Request asks whether one request may be done.
+type Request struct {
+	Ref
+	// Version is the policy's version, by which a log may remember the stack.
+	Version int64
+	Rules   rules.Stack
+	// Retention bounds what is kept; it covers Rules.
+	Retention rules.Retention
+	Cost      int  // 1 to MaxCost, at most Rules.LargestCost()
+	Peek      bool // answer, and write nothing
+	// Detail asks for what each rule has left, which costs more than deciding.
+	Detail bool
+}
+
+// RequestOf returns the request that asks p about key.
+func RequestOf(p *rules.Policy, key string, cost int) Request {
+	return Request{
+		Ref: RefOf(p, key), Version: p.Version, Rules: p.Rules,
+		Retention: p.Retention.Cover(p.Rules), Cost: cost,
+	}
+}
+
+// Never is the RetryAt of a rule that always refuses.
+const Never int64 = math.MaxInt64
+
+// Result is the answer to one Request. Times are Unix milliseconds on the
+// log's clock.
+type Result struct {
+	Allowed bool
+	// Now is when it was decided.
+	Now int64
+	// RetryAt is the earliest instant at which the same request would be
+	// allowed if nobody else came; 0 when it was allowed, Never for a 0/W rule.
+	RetryAt int64
+	// Rule is the index of the rule that makes the caller wait longest, -1
+	// when it was allowed.
+	Rule int
+	// Boundary is the logged time that Rule waits to age out; 0 when allowed
+	// and for a 0/W rule.
+	Boundary int64
+	// States has one element per rule, in order, when Detail was asked.
+	States []RuleState
+	// Err is the outage that left this request unanswered; the rest of the
+	// result is then meaningless.
+	Err error
+}
+
+// RuleState is what one rule has left after the answer.
+type RuleState struct {
+	Remaining int
+	// ResetMS is this rule's own wait for this request's cost in milliseconds,
+	// 0 when it allows it now, Never when it never will.
+	ResetMS int64
+}
+
+// ErrUnreachable is matched, with errors.Is, by the Err of a Result and by
+// every error that a Log returns because what holds the logs cannot be reached
+// or did not answer in time.
+var ErrUnreachable = errors.New("the timestamp log is out of reach")
