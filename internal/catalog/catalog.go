@@ -1,0 +1,246 @@
+// Package catalog is a node's copy of what decides: policies, blocks,
+// exemptions, tokens and the shared settings. It follows the database by its
+// revision, so that no change is missed however late it commits, and goes on
+// with the last known state while the database is gone.
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Settings are what all nodes of one database share.
+type Settings struct {
+	IPv6Bits int
+	// Secret keys the MAC of refusal ids; 32 bytes, made with the database.
+	Secret []byte
+}
+
+// Changes is what the database holds beyond a revision.
+type Changes struct {
+	Revision int64
+	// Settings is nil where they have not changed.
+	Settings *Settings
+	// Policies holds every policy that exists; it is filled in only where
+	// PoliciesChanged, since a selector is built whole.
+	PoliciesChanged bool
+	Policies        []*rules.Policy
+	Blocks          iter.Seq2[*blocks.Block, error]
+	Exemptions      iter.Seq2[*blocks.Exemption, error]
+	Tokens          []*identity.Token
+}
+
+// Source is the database as the catalog reads it.
+type Source interface {
+	// EachChange calls apply with all that has changed beyond revision since,
+	// in one consistent view; since 0 is everything that is active. It does
+	// not call apply where nothing has changed.
+	EachChange(ctx context.Context, since int64, apply func(Changes) error) error
+}
+
+// PollInterval is how often a node asks for changes when nothing notifies it.
+const PollInterval = time.Second
+
+// Catalog is safe for use by many goroutines. See New.
+type Catalog struct {
+	source Source
+	now    func() time.Time
+
+	refresh  sync.Mutex // one reader of the source at a time
+	revision atomic.Int64
+	loaded   atomic.Bool
+	failing  atomic.Pointer[failure]
+	wake     chan struct{}
+
+	parser   atomic.Pointer[keys.Parser]
+	settings atomic.Pointer[Settings]
+	selector atomic.Pointer[rules.Selector]
+	blocks   *blocks.Set
+	tokens   atomic.Pointer[map[[32]byte]*identity.Token]
+
+	mu        sync.Mutex
+	listeners []func(Changed)
+}
+
+type failure struct {
+	since time.Time
+	err   error
+}
+
+// Changed says what a refresh brought.
+type Changed struct {
+	Revision int64
+	Policies bool
+	Blocks   int
+	Tokens   int
+}
+
+// New returns a catalog that has loaded nothing yet; see Refresh and Run.
+func New(source Source, now func() time.Time) *Catalog {
+	c := &Catalog{source: source, now: now, blocks: blocks.NewSet(), wake: make(chan struct{}, 1)}
+	c.parser.Store(&keys.Parser{})
+	c.settings.Store(&Settings{})
+	c.selector.Store(&rules.Selector{})
+	c.tokens.Store(&map[[32]byte]*identity.Token{})
+	return c
+}
+
+// Selector returns the policies as last known.
+func (c *Catalog) Selector() *rules.Selector { return c.selector.Load() }
+
+// Blocks returns the blocks and exemptions as last known.
+func (c *Catalog) Blocks() *blocks.Set { return c.blocks }
+
+// Parser returns the parser of keys and patterns under the shared settings.
+func (c *Catalog) Parser() keys.Parser { return *c.parser.Load() }
+
+// Settings returns the shared settings.
+func (c *Catalog) Settings() Settings { return *c.settings.Load() }
+
+// TokenByHash returns the token with the SHA-256 of its secret.
+func (c *Catalog) TokenByHash(hash [32]byte) (*identity.Token, bool) {
+	t, found := (*c.tokens.Load())[hash]
+	return t, found
+}
+
+// Loaded reports whether the database has ever been read; until then a node
+// can decide nothing.
+func (c *Catalog) Loaded() bool { return c.loaded.Load() }
+
+// Revision returns the last revision taken over.
+func (c *Catalog) Revision() int64 { return c.revision.Load() }
+
+// Failing returns since when refreshing fails and why, or a nil error.
+func (c *Catalog) Failing() (time.Time, error) {
+	if f := c.failing.Load(); f != nil {
+		return f.since, f.err
+	}
+	return time.Time{}, nil
+}
+
+// OnChange has f called after every refresh that brought something.
+func (c *Catalog) OnChange(f func(Changed)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listeners = append(c.listeners, f)
+}
+
+// Wake asks Run to refresh now. It never blocks.
+func (c *Catalog) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run refreshes until ctx ends: on every Wake and every PollInterval.
+func (c *Catalog) Run(ctx context.Context) {
+	poll := time.NewTicker(PollInterval)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		case <-poll.C:
+		}
+		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
+		_ = c.Refresh(attempt) // kept in Failing, which health and pages show
+		cancel()
+	}
+}
+
+// Refresh takes over what has changed. A change that was acknowledged before
+// Refresh was called governs every check after it returns.
+func (c *Catalog) Refresh(ctx context.Context) error {
+	c.refresh.Lock()
+	defer c.refresh.Unlock()
+	var changed *Changed
+	err := c.source.EachChange(ctx, c.revision.Load(), func(ch Changes) error {
+		what, err := c.apply(ch)
+		changed = what
+		return err
+	})
+	if err != nil {
+		if old := c.failing.Load(); old != nil {
+			c.failing.Store(&failure{old.since, err})
+		} else {
+			c.failing.Store(&failure{c.now(), err})
+		}
+		return fmt.Errorf("refresh from the database: %w", err)
+	}
+	c.failing.Store(nil)
+	c.loaded.Store(true)
+	if changed != nil {
+		c.revision.Store(changed.Revision)
+		c.tell(*changed)
+	}
+	return nil
+}
+
+func (c *Catalog) apply(ch Changes) (*Changed, error) {
+	what := &Changed{Revision: ch.Revision, Policies: ch.PoliciesChanged, Tokens: len(ch.Tokens)}
+	now := c.now()
+	if ch.Settings != nil {
+		c.settings.Store(ch.Settings)
+		c.parser.Store(&keys.Parser{IPv6Bits: ch.Settings.IPv6Bits})
+	}
+	// Exemptions first: a pattern exempted and blocked by one change must not
+	// be refused in between.
+	if ch.Exemptions != nil {
+		for e, err := range ch.Exemptions {
+			if err != nil {
+				return nil, err
+			}
+			c.blocks.ApplyExemption(e, now)
+			what.Blocks++
+		}
+	}
+	if ch.Blocks != nil {
+		for b, err := range ch.Blocks {
+			if err != nil {
+				return nil, err
+			}
+			c.blocks.ApplyBlock(b, now)
+			what.Blocks++
+		}
+	}
+	if ch.PoliciesChanged {
+		c.selector.Store(rules.NewSelector(ch.Policies))
+	}
+	c.applyTokens(ch.Tokens)
+	return what, nil
+}
+
+func (c *Catalog) applyTokens(changed []*identity.Token) {
+	if len(changed) == 0 {
+		return
+	}
+	old := *c.tokens.Load()
+	next := make(map[[32]byte]*identity.Token, len(old)+len(changed))
+	for hash, t := range old {
+		next[hash] = t
+	}
+	for _, t := range changed {
+		next[[32]byte(t.Hash)] = t
+	}
+	c.tokens.Store(&next)
+}
+
+func (c *Catalog) tell(what Changed) {
+	c.mu.Lock()
+	listeners := c.listeners
+	c.mu.Unlock()
+	for _, f := range listeners {
+		f(what)
+	}
+}

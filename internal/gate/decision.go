@@ -1,0 +1,119 @@
+// Package gate answers one check: exemption, block, policy, log, decision, in
+// that order and in this one place. What a decision costs the caller (a status,
+// a header) is the front end's business.
+package gate
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// Outcome is the verdict on a check.
+type Outcome string
+
+// The outcomes.
+const (
+	Allowed     Outcome = "allowed"
+	Limited     Outcome = "limited"     // by a rule
+	Blocked     Outcome = "blocked"     // by a block
+	Unavailable Outcome = "unavailable" // an outage under on_failure: deny
+)
+
+// Check asks whether a key may do one more request.
+type Check struct {
+	Key    keys.Key
+	Policy string // the name of the policy to ask, "" for the best match
+	Cost   int    // 1 to timestamplog.MaxCost
+	Peek   bool   // answer, charge nothing, count nothing
+	Detail bool   // say what each rule has left
+	Source string // who asks, for people; never trusted
+	Meta   map[string]string
+}
+
+// Decision is the answer to a Check.
+type Decision struct {
+	Check   Check
+	Outcome Outcome
+	// ID opens the record of a refusal; "" where nothing was refused. A peek
+	// has one too, which opens what was counted for others.
+	ID string
+	// Policy is the policy that was asked, nil where none applies.
+	Policy *rules.Policy
+	Answer
+	// Exemption let the key through, nil if none.
+	Exemption *blocks.Exemption
+	// Block refuses the key or, beside an Exemption, is hidden by it.
+	Block *blocks.Block
+	// Shadow is what the policy that only watches would have decided, nil
+	// where none watches.
+	Shadow *Shadow
+	// Degraded says, where it is not "", which outage the decision was made
+	// under; the promises of exactness then do not hold.
+	Degraded string
+}
+
+// Answer is what a policy's log said.
+type Answer struct {
+	// At is when it was decided, by the log's clock where it was asked and by
+	// the node's where not.
+	At time.Time
+	// RetryAt is the earliest instant worth asking again: zero where the check
+	// was allowed, and where waiting never helps (Never).
+	RetryAt time.Time
+	Never   bool
+	// Rule is the index in the policy's stack of the rule that makes the
+	// caller wait longest, -1 where no rule refuses.
+	Rule int
+	// Boundary is the logged time that Rule waits to age out, else zero.
+	Boundary time.Time
+	// States says what each rule has left where Check.Detail asked for it.
+	States []timestamplog.RuleState
+}
+
+// Allowed reports whether the request may be done.
+func (d *Decision) Allowed() bool { return d.Outcome == Allowed }
+
+// DecidingRule returns the rule that refused, false where none did.
+func (d *Decision) DecidingRule() (rules.Rule, bool) { return decidingRule(d.Policy, d.Answer) }
+
+// RetryAfter returns how long to wait until RetryAt, zero where there is none.
+func (a *Answer) RetryAfter() time.Duration {
+	if a.RetryAt.IsZero() {
+		return 0
+	}
+	return max(0, a.RetryAt.Sub(a.At))
+}
+
+// Shadow is what a shadow policy would have decided.
+type Shadow struct {
+	ID      string // as Decision.ID, of the shadow policy's record
+	Outcome Outcome
+	Policy  *rules.Policy
+	Answer
+}
+
+// DecidingRule returns the rule that would have refused, false where none.
+func (s *Shadow) DecidingRule() (rules.Rule, bool) { return decidingRule(s.Policy, s.Answer) }
+
+func decidingRule(p *rules.Policy, a Answer) (rules.Rule, bool) {
+	if p == nil || a.Rule < 0 || a.Rule >= len(p.Rules) {
+		return rules.Rule{}, false
+	}
+	return p.Rules[a.Rule], true
+}
+
+// Recorder hears of every decision that is not a peek, on the check path: it
+// must be quick, must not block and must not keep d.
+type Recorder interface {
+	Record(d *Decision)
+}
+
+// Discard is a Recorder that forgets.
+type Discard struct{}
+
+// Record does nothing.
+func (Discard) Record(*Decision) {}

@@ -1,0 +1,252 @@
+package gate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// View is the node's copy of what decides.
+type View interface {
+	Loaded() bool
+	Selector() *rules.Selector
+	Blocks() *blocks.Set
+	Settings() catalog.Settings
+}
+
+// Options make a Gate.
+type Options struct {
+	View View
+	// Log decides against the rules.
+	Log timestamplog.Log
+	// Local is the log in memory that stands in for Log in an outage. nil
+	// says that Log is in memory itself and has no outages.
+	Local timestamplog.Log
+	// Deadline bounds how long a check waits for Log. Zero means
+	// DefaultDeadline. It is not used where Local is nil.
+	Deadline time.Duration
+	Recorder Recorder         // nil means Discard
+	Now      func() time.Time // nil means time.Now
+}
+
+// DefaultDeadline is how long a check waits for the log before the policy's
+// on_failure answers.
+const DefaultDeadline = 100 * time.Millisecond
+
+// Gate answers checks. It is safe for use by many goroutines.
+type Gate struct {
+	view     View
+	log      timestamplog.Log
+	local    timestamplog.Log
+	deadline time.Duration
+	recorder Recorder
+	now      func() time.Time
+	outage   breaker
+	scratch  sync.Pool
+}
+
+// New returns a gate.
+func New(o Options) *Gate {
+	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, recorder: o.Recorder, now: o.Now}
+	if g.deadline <= 0 {
+		g.deadline = DefaultDeadline
+	}
+	if g.recorder == nil {
+		g.recorder = Discard{}
+	}
+	if g.now == nil {
+		g.now = time.Now
+	}
+	g.scratch.New = func() any { return new(scratch) }
+	return g
+}
+
+// scratch is the working memory of one call.
+type scratch struct {
+	requests []timestamplog.Request
+	results  []timestamplog.Result
+	asked    []asked
+}
+
+// asked says whose answer a request to the log is.
+type asked struct {
+	decision *Decision
+	policy   *rules.Policy
+	shadow   bool
+}
+
+// Decide answers checks in order, each on its own; decisions and errs have the
+// length of checks. An error is a *fault.Error: a check that cannot be decided
+// because it is wrong (an unknown policy, a cost that no window could ever
+// hold) or because the node has not loaded anything yet.
+func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision, errs []error) {
+	if !g.view.Loaded() {
+		for i := range checks {
+			errs[i] = fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
+		}
+		return
+	}
+	s := g.scratch.Get().(*scratch)
+	defer g.release(s)
+	selector, set, now := g.view.Selector(), g.view.Blocks(), g.now()
+	for i := range checks {
+		decisions[i] = Decision{Check: checks[i], Outcome: Allowed, Answer: Answer{At: now, Rule: -1}}
+		errs[i] = g.before(s, &decisions[i], selector, set)
+	}
+	g.askLog(ctx, s)
+	maker := refusal.NewMaker(g.view.Settings().Secret)
+	for i := range checks {
+		if errs[i] == nil {
+			g.after(&decisions[i], maker)
+		}
+	}
+}
+
+// Check answers one check; see Decide.
+func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
+	var (
+		decision [1]Decision
+		err      [1]error
+	)
+	g.Decide(ctx, []Check{c}, decision[:], err[:])
+	return decision[0], err[0]
+}
+
+// before decides what needs no log, and queues what does.
+func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *blocks.Set) error {
+	enforcing, shadow, err := policiesOf(d.Check, selector)
+	if err != nil {
+		return err
+	}
+	d.Policy = enforcing
+	verdict := set.Match(d.Check.Key, d.At)
+	d.Exemption, d.Block = verdict.Exemption, verdict.Block
+	switch {
+	case verdict.Exemption != nil:
+		return nil
+	case verdict.Block != nil:
+		d.Outcome = Blocked
+		d.RetryAt, d.Never = verdict.Block.Expires, verdict.Block.Expires.IsZero()
+		return nil
+	}
+	if limits(enforcing) {
+		if most := enforcing.Rules.LargestCost(); d.Check.Cost > most {
+			return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, enforcing.Name, most)
+		}
+		s.ask(d, enforcing, false)
+	}
+	if limits(shadow) {
+		d.Shadow = &Shadow{Outcome: Allowed, Policy: shadow, Answer: Answer{At: d.At, Rule: -1}}
+		s.ask(d, shadow, true)
+	}
+	return nil
+}
+
+// policiesOf returns the policies that a check selects: the one that it names
+// in its role, the best match in the other.
+func policiesOf(c Check, selector *rules.Selector) (enforcing, shadow *rules.Policy, err error) {
+	enforcing, shadow = selector.Select(c.Key)
+	if c.Policy == "" {
+		return enforcing, shadow, nil
+	}
+	named, found := selector.ByName(c.Policy)
+	switch {
+	case !found:
+		return nil, nil, fault.Field("policy", "there is no policy of that name; leave it out to have the key's own policy asked")
+	case named.Mode == rules.Shadow:
+		return enforcing, named, nil
+	default:
+		return named, shadow, nil
+	}
+}
+
+func limits(p *rules.Policy) bool {
+	return p != nil && p.Mode != rules.Off && len(p.Rules) > 0
+}
+
+func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
+	r := timestamplog.RequestOf(p, d.Check.Key.String(), d.Check.Cost)
+	r.Peek, r.Detail = d.Check.Peek, d.Check.Detail
+	s.requests = append(s.requests, r)
+	s.asked = append(s.asked, asked{d, p, shadow})
+}
+
+// askLog fills in what the log says, or what each policy does without it.
+func (g *Gate) askLog(ctx context.Context, s *scratch) {
+	if len(s.requests) == 0 {
+		return
+	}
+	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
+	if g.local == nil {
+		g.log.Decide(ctx, s.requests, s.results)
+	} else {
+		g.decideRemotely(ctx, s)
+	}
+	for i := range s.results {
+		if s.results[i].Err != nil {
+			g.fail(ctx, s, i)
+			continue
+		}
+		s.asked[i].take(&s.results[i])
+	}
+}
+
+// take fills in what the log said.
+func (a asked) take(r *timestamplog.Result) {
+	answer := Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States}
+	outcome := Allowed
+	if !r.Allowed {
+		outcome = Limited
+		if answer.Never = r.RetryAt == timestamplog.Never; !answer.Never {
+			answer.RetryAt = time.UnixMilli(r.RetryAt)
+		}
+		if r.Boundary != 0 {
+			answer.Boundary = time.UnixMilli(r.Boundary)
+		}
+	}
+	a.put(outcome, answer)
+}
+
+func (a asked) put(outcome Outcome, answer Answer) {
+	if a.shadow {
+		a.decision.Shadow.Outcome, a.decision.Shadow.Answer = outcome, answer
+		return
+	}
+	a.decision.Outcome, a.decision.Answer = outcome, answer
+}
+
+// after names a refusal and tells the recorder.
+func (g *Gate) after(d *Decision, maker *refusal.Maker) {
+	key := d.Check.Key.String()
+	if d.Outcome == Limited || d.Outcome == Blocked {
+		d.ID = maker.ID(policyID(d.Policy), key, d.At).String()
+	}
+	if d.Shadow != nil && d.Shadow.Outcome == Limited {
+		d.Shadow.ID = maker.ID(d.Shadow.Policy.ID, key, d.Shadow.At).String()
+	}
+	if !d.Check.Peek {
+		g.recorder.Record(d)
+	}
+}
+
+func policyID(p *rules.Policy) int64 {
+	if p == nil {
+		return 0
+	}
+	return p.ID
+}
+
+func (g *Gate) release(s *scratch) {
+	clear(s.requests)
+	clear(s.results)
+	clear(s.asked)
+	s.requests, s.results, s.asked = s.requests[:0], s.results[:0], s.asked[:0]
+	g.scratch.Put(s)
+}

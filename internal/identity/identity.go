@@ -1,0 +1,148 @@
+// Package identity holds who may do what: users with a password and a role,
+// API tokens with scopes, and the sessions of the admin pages.
+package identity
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+)
+
+// Access is what a route asks for and what roles and scopes give.
+type Access string
+
+// The accesses. Read, Operate and Admin each include the one before; Check is
+// apart: it lets a client ask, and see nothing.
+const (
+	Public  Access = "public" // no credential needed
+	Check   Access = "check"
+	Read    Access = "read"
+	Operate Access = "operate"
+	Admin   Access = "admin"
+)
+
+var ladder = []Access{Read, Operate, Admin}
+
+// Grants reports whether holding a is enough where need is asked.
+func (a Access) Grants(need Access) bool {
+	if need == Public || a == need {
+		return true
+	}
+	have, want := slices.Index(ladder, a), slices.Index(ladder, need)
+	return have >= 0 && want >= 0 && have >= want
+}
+
+// Role is what a user may do.
+type Role string
+
+// The roles.
+const (
+	Viewer        Role = "viewer"   // reads
+	Operator      Role = "operator" // and handles blocks, exemptions and resets
+	Administrator Role = "admin"    // and policies, tokens and users
+)
+
+// Access returns what a role gives, "" for an unknown one.
+func (r Role) Access() Access {
+	switch r {
+	case Viewer:
+		return Read
+	case Operator:
+		return Operate
+	case Administrator:
+		return Admin
+	}
+	return ""
+}
+
+// Token is an API token. The secret itself is kept nowhere.
+type Token struct {
+	ID       string // UUIDv7
+	Name     string
+	Hint     string // the first characters of the secret, to recognise it by
+	Hash     []byte // SHA-256 of the secret
+	Scopes   []Access
+	Created  time.Time
+	Author   string
+	Expires  time.Time // zero: never
+	LastUsed time.Time // zero: never; to within a minute
+	Revoked  time.Time // zero: not revoked
+	Revision int64
+}
+
+// ActiveAt reports whether t can be used at that instant.
+func (t *Token) ActiveAt(at time.Time) bool {
+	return t.Revoked.IsZero() && (t.Expires.IsZero() || at.Before(t.Expires))
+}
+
+// Grants reports whether any scope of t is enough where need is asked.
+func (t *Token) Grants(need Access) bool {
+	return slices.ContainsFunc(t.Scopes, func(a Access) bool { return a.Grants(need) })
+}
+
+// User is a person who logs in.
+type User struct {
+	ID           string // UUIDv7
+	Name         string
+	Role         Role
+	PasswordHash string // argon2id in PHC form
+	Created      time.Time
+	LastLogin    time.Time // zero: never
+	Disabled     time.Time // zero: enabled
+	Revision     int64
+}
+
+// Session is one login of a user.
+type Session struct {
+	Hash     []byte // SHA-256 of the cookie's secret
+	UserID   string
+	CSRF     string
+	Created  time.Time
+	LastSeen time.Time
+	Expires  time.Time // absolute end
+	Address  string
+	Agent    string
+}
+
+// TokenUpdate changes a token; nil leaves a field as it is.
+type TokenUpdate struct {
+	Name    *string
+	Expires *time.Time // zero time: never
+}
+
+// UserUpdate changes a user; nil leaves a field as it is.
+type UserUpdate struct {
+	Role         *Role
+	PasswordHash *string
+	Disabled     *bool
+}
+
+// Store keeps tokens, users and sessions. Errors that an operator can mend are
+// *fault.Error: NotFound; Conflict for a name that is taken and for anything
+// that would leave no enabled admin and no active admin token.
+type Store interface {
+	Tokens(ctx context.Context) ([]*Token, error) // revoked and expired ones included
+	FindTokenByID(ctx context.Context, id string) (*Token, error)
+	AddToken(ctx context.Context, by audit.Actor, t Token) (*Token, error)
+	UpdateToken(ctx context.Context, by audit.Actor, id string, u TokenUpdate) (*Token, error)
+	RevokeToken(ctx context.Context, by audit.Actor, id string) (*Token, error)
+	// TouchTokens notes when tokens were last used. It is no audited change.
+	TouchTokens(ctx context.Context, used map[string]time.Time) error
+
+	Users(ctx context.Context) ([]*User, error)
+	FindUserByName(ctx context.Context, name string) (*User, error)
+	FindUserByID(ctx context.Context, id string) (*User, error)
+	AddUser(ctx context.Context, by audit.Actor, u User) (*User, error)
+	UpdateUser(ctx context.Context, by audit.Actor, id string, u UserUpdate) (*User, error)
+	DeleteUser(ctx context.Context, by audit.Actor, id string) error
+
+	AddSession(ctx context.Context, s Session) error
+	FindSession(ctx context.Context, hash []byte) (*Session, *User, error)
+	TouchSession(ctx context.Context, hash []byte, at time.Time) error
+	DeleteSession(ctx context.Context, hash []byte) error
+	DeleteSessionsOf(ctx context.Context, userID string) error
+	// NoteLogin records the instant of a user's login.
+	NoteLogin(ctx context.Context, userID string, at time.Time) error
+}

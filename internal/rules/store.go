@@ -1,0 +1,33 @@
+package rules
+
+import (
+	"context"
+
+	"github.com/stint-dev/stint/internal/audit"
+)
+
+// The versions that a change may expect beside a number.
+const (
+	ExpectNew int64 = 0  // there is no such policy yet
+	ExpectAny int64 = -1 // whatever stands there
+)
+
+// Store keeps policies and their versions. Errors that an operator can mend
+// are *fault.Error: NotFound for a name that is not there, NeedVersion for
+// ExpectNew where a policy stands, Outdated for another version than
+// expected, Conflict (naming the other policy) for a pattern that belongs to
+// another policy of the same role.
+type Store interface {
+	// Policies returns the policies that exist, by name, with their Retention.
+	Policies(ctx context.Context) ([]*Policy, error)
+	// FindPolicyByName returns one policy.
+	FindPolicyByName(ctx context.Context, name string) (*Policy, error)
+	// PolicyVersions returns every version of a policy, the newest first.
+	PolicyVersions(ctx context.Context, name string) ([]*Policy, error)
+	// PutPolicy creates or replaces the policy of p.Name whole, and returns it
+	// with its id, version, generation and retention. Replacing by an equal
+	// policy changes nothing and makes no version.
+	PutPolicy(ctx context.Context, by audit.Actor, p *Policy, expect int64) (*Policy, error)
+	// DeletePolicy removes a policy; its id is never used again.
+	DeletePolicy(ctx context.Context, by audit.Actor, name string, expect int64) error
+}
