@@ -1,0 +1,166 @@
+package testenv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// patience is how long a server may take to start or to end.
+const patience = 30 * time.Second
+
+// process is one server process of ours.
+type process struct {
+	cmd    *exec.Cmd
+	exited chan struct{} // closed once it has been waited for
+}
+
+// starter starts processes on one operating system thread that lives as long
+// as the test binary: Linux sends the parent-death signal when the thread that
+// forked ends, not when its process does.
+var starter = struct {
+	once     sync.Once
+	requests chan func()
+}{requests: make(chan func())}
+
+func onStarterThread(f func()) {
+	starter.once.Do(func() {
+		go func() {
+			runtime.LockOSThread()
+			for request := range starter.requests {
+				request()
+			}
+		}()
+	})
+	done := make(chan struct{})
+	starter.requests <- func() { f(); close(done) }
+	<-done
+}
+
+// startProcess starts program in dir, as the user that credential names, with
+// its output going to dir/output.
+func startProcess(dir string, credential *syscall.Credential, program string, args ...string) (*process, error) {
+	output, err := os.OpenFile(filepath.Join(dir, "output"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer output.Close()
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential, Setpgid: true}
+	dieWithParent(cmd.SysProcAttr)
+	onStarterThread(func() { err = cmd.Start() })
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, exited: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // how it ended is in its output
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+func (p *process) running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// signal sends sig to the process and to its children: Postgres answers from
+// its children, each in a process group of its own.
+func (p *process) signal(sig syscall.Signal) error {
+	if !p.running() {
+		return errors.New("it is not running")
+	}
+	if err := syscall.Kill(p.pid(), sig); err != nil {
+		return err
+	}
+	for _, child := range childrenOf(p.pid()) {
+		_ = syscall.Kill(child, sig) // a child may have ended by itself
+	}
+	return nil
+}
+
+// kill ends the process and its children at once and waits for it.
+func (p *process) kill() error {
+	if !p.running() {
+		return nil
+	}
+	children := childrenOf(p.pid())
+	if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	for _, child := range children {
+		_ = syscall.Kill(child, syscall.SIGKILL)
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("process %d is still there %s after SIGKILL", p.pid(), patience)
+	}
+}
+
+// await polls ready until it returns true. It fails when the process ends
+// first, or after patience, with what the process last wrote.
+func (p *process) await(ready func() bool) error {
+	deadline := time.Now().Add(patience)
+	for !ready() {
+		if !p.running() {
+			return fmt.Errorf("%s ended before it was ready: %s", p.cmd.Path, p.lastOutput())
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s was not ready after %s: %s", p.cmd.Path, patience, p.lastOutput())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil
+}
+
+func (p *process) lastOutput() []byte {
+	const most = 800
+	output, err := os.ReadFile(filepath.Join(p.cmd.Dir, "output"))
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(output[max(0, len(output)-most):])
+}
+
+// freePort returns a port of 127.0.0.1 that was free a moment ago. Another
+// process may take it first, so who uses it tries several.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// onFreePort calls start with free ports until it succeeds or has failed five
+// times, and returns the last port.
+func onFreePort(start func(port int) error) (port int, err error) {
+	for range 5 {
+		if port, err = freePort(); err != nil {
+			return 0, err
+		}
+		if err = start(port); err == nil {
+			return port, nil
+		}
+	}
+	return 0, err
+}

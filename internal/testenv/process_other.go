@@ -1,0 +1,33 @@
+//go:build unix && !linux
+
+package testenv
+
+import (
+	"bytes"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// dieWithParent can ask for nothing here: a killed test binary leaves its
+// servers behind.
+func dieWithParent(*syscall.SysProcAttr) {}
+
+// childrenOf returns the processes whose parent is pid.
+func childrenOf(pid int) []int {
+	output, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
+	if err != nil {
+		return nil
+	}
+	var children []int
+	for line := range bytes.Lines(output) {
+		fields := bytes.Fields(line)
+		if len(fields) != 2 || string(fields[1]) != strconv.Itoa(pid) {
+			continue
+		}
+		if child, err := strconv.Atoi(string(fields[0])); err == nil {
+			children = append(children, child)
+		}
+	}
+	return children
+}

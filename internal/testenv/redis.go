@@ -1,0 +1,190 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// RedisServer is a Redis or Valkey that a test may use.
+type RedisServer struct {
+	URL  string
+	Addr string // host:port
+	// Prefix is this test's own: on a server given by URL, whatever begins
+	// with it is deleted when the test ends, and nothing else is.
+	Prefix string
+
+	t       testing.TB
+	process *process // nil for a server given by URL
+	dir     string
+	args    []string
+}
+
+// Redis returns the server that STINT_TEST_REDIS_URL names, or else a private
+// empty one that ends with the test.
+func Redis(t testing.TB) *RedisServer {
+	t.Helper()
+	if url := os.Getenv(RedisURLVariable); url != "" {
+		return givenRedis(t, url)
+	}
+	return DedicatedRedis(t)
+}
+
+// DedicatedRedis returns a private empty server that ends with the test, for
+// tests that kill or stop it, or that measure it. It keeps nothing on disk
+// unless args, which go to redis-server, say so.
+func DedicatedRedis(t testing.TB, args ...string) *RedisServer {
+	t.Helper()
+	s := &RedisServer{t: t, args: args, Prefix: randomName("stint-test-")}
+	dir, err := os.MkdirTemp("", "stint-redis-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.dir = dir
+	t.Cleanup(func() {
+		if s.process != nil {
+			_ = s.process.kill()
+		}
+		os.RemoveAll(dir)
+	})
+	port, err := onFreePort(s.start)
+	if err != nil {
+		t.Fatalf("redis-server did not start: %v", err)
+	}
+	s.Addr = "127.0.0.1:" + strconv.Itoa(port)
+	s.URL = "redis://" + s.Addr + "/0"
+	return s
+}
+
+func (s *RedisServer) start(port int) error {
+	program, err := redisProgram()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	args := append([]string{
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--maxmemory-policy", "noeviction",
+	}, s.args...)
+	process, err := startProcess(s.dir, nil, program, args...)
+	if err != nil {
+		return err
+	}
+	addr := "127.0.0.1:" + strconv.Itoa(port)
+	if err := process.await(func() bool { return redisAnswers(addr, process.pid()) }); err != nil {
+		_ = process.kill()
+		return err
+	}
+	s.process = process
+	return nil
+}
+
+// redisAnswers reports whether the process pid, and not another that was
+// quicker to take the port, answers at addr and has loaded its data.
+func redisAnswers(addr string, pid int) bool {
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	info, err := client.Info(ctx, "server", "persistence").Result()
+	return err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r\n", pid)) &&
+		strings.Contains(info, "\nloading:0\r\n")
+}
+
+func redisProgram() (string, error) {
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if program, err := exec.LookPath(name); err == nil {
+			return program, nil
+		}
+	}
+	return "", errors.New("redis-server is not installed: run `bash scripts/setup-tests.sh`, install Redis 7 or Valkey (apt-get install redis-server, brew install redis), or set " + RedisURLVariable)
+}
+
+func givenRedis(t testing.TB, url string) *RedisServer {
+	t.Helper()
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		t.Fatalf("%s is not the URL of a Redis; write for example redis://127.0.0.1:6379/0", RedisURLVariable)
+	}
+	s := &RedisServer{URL: url, Addr: options.Addr, Prefix: randomName("stint-test-"), t: t}
+	client := redis.NewClient(options)
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Fatalf("the Redis that %s names does not answer: %v", RedisURLVariable, err)
+	}
+	t.Cleanup(func() {
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		found := client.Scan(ctx, 0, s.Prefix+"*", 1000).Iterator()
+		for found.Next(ctx) {
+			client.Unlink(ctx, found.Val())
+		}
+		if err := found.Err(); err != nil {
+			t.Errorf("the test's keys could not be deleted: %v", err)
+		}
+	})
+	return s
+}
+
+// Kill ends the server as kill -9 does, without a goodbye to anyone.
+func (s *RedisServer) Kill() {
+	s.t.Helper()
+	if err := s.own().kill(); err != nil {
+		s.t.Fatalf("redis-server could not be killed: %v", err)
+	}
+}
+
+// Stop freezes the server: it takes connections and answers nothing.
+func (s *RedisServer) Stop() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
+
+// Continue ends what Stop began.
+func (s *RedisServer) Continue() { s.t.Helper(); s.signal(syscall.SIGCONT) }
+
+// Restart kills the server if it still runs and starts it again at the same
+// address, with what it had on disk or, if empty, with nothing.
+func (s *RedisServer) Restart(empty bool) {
+	s.t.Helper()
+	s.Kill()
+	if empty {
+		kept, err := os.ReadDir(s.dir)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, entry := range kept {
+			if err := os.RemoveAll(filepath.Join(s.dir, entry.Name())); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+	port, err := strconv.Atoi(s.Addr[strings.LastIndexByte(s.Addr, ':')+1:])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.start(port); err != nil {
+		s.t.Fatalf("redis-server did not start again: %v", err)
+	}
+}
+
+func (s *RedisServer) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.own().signal(sig); err != nil {
+		s.t.Fatalf("redis-server did not take the signal %v: %v", sig, err)
+	}
+}
+
+func (s *RedisServer) own() *process {
+	s.t.Helper()
+	if s.process == nil {
+		s.t.Fatal("a Redis given by URL cannot be killed or stopped: this test needs DedicatedRedis")
+	}
+	return s.process
+}

@@ -1,0 +1,129 @@
+package testenv_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func redisClient(t *testing.T, s *testenv.RedisServer) *redis.Client {
+	t.Helper()
+	options, err := redis.ParseURL(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.MaxRetries = -1
+	options.ContextTimeoutEnabled = true
+	client := redis.NewClient(options)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func short(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestRedisStopsContinuesAndRestarts(t *testing.T) {
+	server := testenv.DedicatedRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	client := redisClient(t, server)
+	if err := client.Set(t.Context(), "kept", "yes", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	if err := client.Ping(short(t)).Err(); err == nil {
+		t.Error("a stopped server answered")
+	}
+	server.Continue()
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("a continued server does not answer: %v", err)
+	}
+	server.Kill()
+	if err := client.Ping(short(t)).Err(); err == nil {
+		t.Error("a killed server answered")
+	}
+	server.Restart(false)
+	if got, err := client.Get(t.Context(), "kept").Result(); got != "yes" {
+		t.Errorf("after a restart the key is %q, %v; it was kept on disk", got, err)
+	}
+	server.Restart(true)
+	if n, err := client.DBSize(t.Context()).Result(); n != 0 || err != nil {
+		t.Errorf("after an empty restart there are %d keys, %v", n, err)
+	}
+}
+
+func TestTwoRedisOfTwoTestsAreApart(t *testing.T) {
+	one, other := testenv.Redis(t), testenv.Redis(t)
+	if one.Prefix == other.Prefix {
+		t.Errorf("both have the prefix %q", one.Prefix)
+	}
+	for _, server := range []*testenv.RedisServer{one, other} {
+		if err := redisClient(t, server).Ping(t.Context()).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEachPostgresIsAnEmptyDatabaseOfItsOwn(t *testing.T) {
+	one, other := testenv.Postgres(t), testenv.Postgres(t)
+	for _, server := range []*testenv.PostgresServer{one, other} {
+		connection, err := pgx.Connect(t.Context(), server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close(t.Context())
+		if _, err := connection.Exec(t.Context(), "CREATE TABLE only_once (n BIGINT)"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPostgresStopsContinuesAndRestarts(t *testing.T) {
+	server := testenv.DedicatedPostgres(t)
+	connect := func(ctx context.Context) *pgx.Conn {
+		t.Helper()
+		connection, err := pgx.Connect(ctx, server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return connection
+	}
+	open := connect(t.Context())
+	if _, err := open.Exec(t.Context(), "CREATE TABLE kept (n BIGINT)"); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	if _, err := open.Exec(short(t), "SELECT 1"); err == nil {
+		t.Error("an open connection of a stopped server answered")
+	}
+	if connection, err := pgx.Connect(short(t), server.URL); err == nil {
+		connection.Close(t.Context())
+		t.Error("a stopped server let a new connection in")
+	}
+	server.Continue()
+	connect(t.Context()).Close(t.Context())
+	server.Kill()
+	if connection, err := pgx.Connect(short(t), server.URL); err == nil {
+		connection.Close(t.Context())
+		t.Error("a killed server let a new connection in")
+	}
+	server.Restart(false)
+	again := connect(t.Context())
+	if _, err := again.Exec(t.Context(), "SELECT n FROM kept"); err != nil {
+		t.Errorf("what was committed is gone after a restart: %v", err)
+	}
+	server.Restart(true)
+	empty := connect(t.Context())
+	defer empty.Close(t.Context())
+	if _, err := empty.Exec(t.Context(), "SELECT n FROM kept"); err == nil {
+		t.Error("the table is still there after an empty restart")
+	}
+}
