@@ -200,18 +200,25 @@ func (g *Gate) askLog(ctx context.Context, s *scratch) {
 
 // take fills in what the log said.
 func (a asked) take(r *timestamplog.Result) {
-	answer := Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States}
 	outcome := Allowed
 	if !r.Allowed {
 		outcome = Limited
-		if answer.Never = r.RetryAt == timestamplog.Never; !answer.Never {
-			answer.RetryAt = time.UnixMilli(r.RetryAt)
-		}
-		if r.Boundary != 0 {
-			answer.Boundary = time.UnixMilli(r.Boundary)
-		}
 	}
-	a.put(outcome, answer)
+	a.put(outcome, answerOf(r))
+}
+
+func answerOf(r *timestamplog.Result) Answer {
+	answer := Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States}
+	if r.Allowed {
+		return answer
+	}
+	if answer.Never = r.RetryAt == timestamplog.Never; !answer.Never {
+		answer.RetryAt = time.UnixMilli(r.RetryAt)
+	}
+	if r.Boundary != 0 {
+		answer.Boundary = time.UnixMilli(r.Boundary)
+	}
+	return answer
 }
 
 func (a asked) put(outcome Outcome, answer Answer) {

@@ -1,0 +1,163 @@
+package gate
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// MaxTimes bounds how many logged times an explanation shows.
+const MaxTimes = 1000
+
+// Explanation says what applies to a key now and why.
+type Explanation struct {
+	Key        keys.Key
+	At         time.Time
+	Exemptions []*blocks.Exemption // that stand and select the key
+	Blocks     []*blocks.Block     // that stand and select the key, hidden or not
+	// Enforcing and Shadow are the policies that a check would ask; nil where
+	// none applies.
+	Enforcing *PolicyExplanation
+	Shadow    *PolicyExplanation
+	// Outcome is what a check of cost 1 would be answered now.
+	Outcome Outcome
+	// NextAllowed is when the next request would be allowed if nobody else
+	// came: At where it would be now, zero with Never where waiting does not
+	// help.
+	NextAllowed time.Time
+	Never       bool
+	// Degraded says which outage keeps the rules' part from being known.
+	Degraded string
+}
+
+// PolicyExplanation is one policy's part of an Explanation.
+type PolicyExplanation struct {
+	Policy *rules.Policy
+	// Pattern is what selected the key; zero where the policy was named.
+	Pattern keys.Pattern
+	Answer  Answer
+	Allowed bool
+	Rules   []RuleExplanation
+	// Times are the logged times that count for some rule, the newest first,
+	// at most MaxTimes of them.
+	Times []time.Time
+}
+
+// RuleExplanation is one rule's part.
+type RuleExplanation struct {
+	Rule      rules.Rule
+	Used      int
+	Remaining int
+	// FreeAt is when this rule alone would allow one more request; zero with
+	// Never for a rule that refuses everything.
+	FreeAt time.Time
+	Never  bool
+	// NextFree is when the oldest request that counts ages out, zero where
+	// none counts.
+	NextFree time.Time
+}
+
+// Explain says what applies to k now, under its own policies or the one named.
+// It charges nothing and counts nothing. Its errors are those of Decide.
+func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explanation, error) {
+	if !g.view.Loaded() {
+		return nil, fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
+	}
+	now, set, selector := g.now(), g.view.Blocks(), g.view.Selector()
+	enforcing, shadow, err := policiesOf(Check{Key: k, Policy: policy}, selector)
+	if err != nil {
+		return nil, err
+	}
+	x := &Explanation{
+		Key: k, At: now, Outcome: Allowed, NextAllowed: now,
+		Exemptions: set.Exemptions(k, now), Blocks: set.Blocks(k, now),
+	}
+	byMatch, shadowByMatch := selector.Matched(k)
+	if x.Enforcing, err = g.explainPolicy(ctx, k, enforcing, byMatch); err != nil {
+		x.Degraded = "The timestamp log is out of reach."
+	}
+	if x.Shadow, err = g.explainPolicy(ctx, k, shadow, shadowByMatch); err != nil {
+		x.Degraded = "The timestamp log is out of reach."
+	}
+	x.conclude()
+	return x, nil
+}
+
+func (g *Gate) explainPolicy(ctx context.Context, k keys.Key, p *rules.Policy, by keys.Pattern) (*PolicyExplanation, error) {
+	if p == nil {
+		return nil, nil
+	}
+	px := &PolicyExplanation{Policy: p, Allowed: true, Answer: Answer{At: g.now(), Rule: -1}}
+	for _, m := range p.Match {
+		if m == by {
+			px.Pattern = by
+		}
+	}
+	if !limits(p) {
+		return px, nil
+	}
+	request := timestamplog.RequestOf(p, k.String(), 1)
+	request.Peek, request.Detail = true, true
+	results := make([]timestamplog.Result, 1)
+	limited, cancel := context.WithTimeout(ctx, 10*g.deadline)
+	defer cancel()
+	g.log.Decide(limited, []timestamplog.Request{request}, results)
+	if err := results[0].Err; err != nil {
+		return px, err
+	}
+	times, _, err := g.log.Times(limited, request.Ref, MaxTimes)
+	if err != nil {
+		return px, err
+	}
+	px.fill(&results[0], times)
+	return px, nil
+}
+
+func (px *PolicyExplanation) fill(r *timestamplog.Result, times []int64) {
+	px.Allowed, px.Answer = r.Allowed, answerOf(r)
+	for _, t := range times {
+		if r.Now-t < px.Policy.Rules.LongestWindow().Milliseconds() {
+			px.Times = append(px.Times, time.UnixMilli(t))
+		}
+	}
+	for i, rule := range px.Policy.Rules {
+		rx := RuleExplanation{Rule: rule}
+		if i < len(r.States) {
+			state := r.States[i]
+			rx.Remaining, rx.Used = state.Remaining, max(0, rule.Limit-state.Remaining)
+			if rx.Never = state.ResetMS == timestamplog.Never; !rx.Never {
+				rx.FreeAt = time.UnixMilli(r.Now + state.ResetMS)
+			}
+		}
+		if n := min(rx.Used, len(times)); n > 0 && n == rx.Used {
+			rx.NextFree = time.UnixMilli(times[n-1] + rule.WindowMS())
+		}
+		px.Rules = append(px.Rules, rx)
+	}
+}
+
+// conclude works out the verdict from its parts.
+func (x *Explanation) conclude() {
+	if len(x.Exemptions) > 0 {
+		return
+	}
+	if e := x.Enforcing; e != nil && !e.Allowed {
+		x.Outcome, x.NextAllowed, x.Never = Limited, e.Answer.RetryAt, e.Answer.Never
+	}
+	for _, b := range x.Blocks {
+		x.Outcome = Blocked
+		if b.Expires.IsZero() {
+			x.Never = true
+		} else if b.Expires.After(x.NextAllowed) {
+			x.NextAllowed = b.Expires
+		}
+	}
+	if x.Never {
+		x.NextAllowed = time.Time{}
+	}
+}
