@@ -47,6 +47,9 @@ func (m *Maker) ID(policy int64, key string, at time.Time) ID {
 
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
+// mistaken maps the letters that people read for digits.
+var mistaken = strings.NewReplacer("I", "1", "L", "1", "O", "0")
+
 // String returns the 26 characters.
 func (id ID) String() string {
 	var raw [16]byte
@@ -68,17 +71,12 @@ var ErrBadID = errors.New("a refusal's id has 26 letters and digits, for example
 // Parse reads an id as String writes it, in either case, taking I and L for 1
 // and O for 0 as people do.
 func Parse(text string) (ID, error) {
+	text = mistaken.Replace(strings.ToUpper(text))
 	if len(text) != 26 || text[0] > '7' {
 		return ID{}, ErrBadID
 	}
 	var high, low uint64
-	for _, c := range []byte(strings.ToUpper(text)) {
-		switch c {
-		case 'I', 'L':
-			c = '1'
-		case 'O':
-			c = '0'
-		}
+	for _, c := range []byte(text) {
 		at := strings.IndexByte(alphabet, c)
 		if at < 0 {
 			return ID{}, ErrBadID

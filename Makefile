@@ -1,0 +1,32 @@
+# Every target explains itself: make help
+GO ?= go
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: run
+run: ## Run Stint on this machine alone, data in ./data
+	$(GO) run ./cmd/server
+
+.PHONY: setup
+setup: ## Install what the tests need: redis-server, Postgres, Chromium
+	bash scripts/setup-tests.sh
+
+.PHONY: test
+test: setup ## Pass all tests, with the race detector, on real servers
+	$(GO) vet ./...
+	$(GO) test -race -timeout 30m ./...
+
+.PHONY: lint
+lint: ## Run golangci-lint, which also forbids upward imports
+	golangci-lint run ./...
+
+.PHONY: build
+build: ## Build bin/stint-server and bin/stint-admin
+	$(GO) build -trimpath -o bin/stint-server ./cmd/server
+	$(GO) build -trimpath -o bin/stint-admin ./cmd/admin
+
+.PHONY: bench
+bench: setup ## Measure, and write docs/BENCHMARKS.md
+	bash scripts/bench.sh

@@ -1,0 +1,363 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/posflag"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// Settings are what one node is started with. Each comes from a flag, or else
+// its environment variable, or else the file named by --config, or else its
+// default. Settings that all nodes must share live in the database instead.
+type Settings struct {
+	Listen      string // where checks are answered
+	AdminListen string // where the admin API, the pages and the metrics are
+
+	RedisURL    string // "" with DatabaseURL "": embedded
+	DatabaseURL string
+	DataDir     string
+	RedisPrefix string
+
+	AdminToken string // the bootstrap admin token, "" to have one made
+	CheckAuth  string // "off" or "token"; "" is off, and only for loopback
+
+	TLS      TLSFiles // of the check listener
+	AdminTLS TLSFiles
+
+	TrustedProxies []netip.Prefix
+	CheckDeadline  time.Duration
+	DrainTimeout   time.Duration
+	LogLevel       string
+	LogFormat      string
+	NodeName       string
+}
+
+// TLSFiles name a certificate and its key in PEM. Both are empty for plain
+// HTTP.
+type TLSFiles struct{ Cert, Key string }
+
+// Enabled reports whether TLS is on.
+func (t TLSFiles) Enabled() bool { return t.Cert != "" }
+
+// Embedded reports whether the logs are in memory and the database is SQLite
+// in the data directory.
+func (s Settings) Embedded() bool { return s.RedisURL == "" }
+
+// option is one setting as people write it.
+type option struct {
+	name   string // the flag; the variable is STINT_ and the name in capitals
+	preset string
+	help   string
+	secret bool // from the environment or the file only: flags show in ps
+}
+
+func (o option) variable() string {
+	return "STINT_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
+}
+
+var options = []option{
+	{name: "listen", preset: "127.0.0.1:8080", help: "where checks are answered"},
+	{name: "admin-listen", preset: "127.0.0.1:8081", help: "where the admin API, the pages and the metrics are"},
+	{name: "redis-url", help: "Redis 7+ or Valkey for the logs, with --database-url: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"},
+	{name: "database-url", help: "Postgres 14+ for everything else, with --redis-url: postgres://"},
+	{name: "data-dir", preset: "./data", help: "where the embedded database and the snapshot of the logs are kept"},
+	{name: "redis-prefix", preset: "stint", help: "what the names of all Redis keys begin with"},
+	{name: "admin-token", secret: true, help: "the bootstrap admin token; without it one is made on the first start and printed once"},
+	{name: "check-auth", help: "off or token: whether checks need a bearer token; must be given to listen on anything but loopback"},
+	{name: "tls-cert", help: "certificate of the check listener, PEM"},
+	{name: "tls-key", help: "its key, PEM"},
+	{name: "admin-tls-cert", help: "certificate of the admin listener, PEM"},
+	{name: "admin-tls-key", help: "its key, PEM"},
+	{name: "trusted-proxies", help: "addresses and networks, with commas between, whose forwarded headers are believed"},
+	{name: "check-deadline", preset: "100ms", help: "how long a check waits for Redis before the policy's on_failure answers"},
+	{name: "drain-timeout", preset: "10s", help: "how long open requests may take after SIGTERM"},
+	{name: "log-level", preset: "info", help: "debug, info, warn or error"},
+	{name: "log-format", preset: "text", help: "text or json"},
+	{name: "node-name", help: "what this node is called in logs and pages; the host's name when empty"},
+}
+
+// ErrHelp is returned by Load when the usage was asked for and printed.
+var ErrHelp = pflag.ErrHelp
+
+// Load reads the settings from the command line's arguments, the environment
+// and the file, and checks them. Its errors are one line each.
+func Load(args, environ []string) (Settings, error) {
+	flags := newFlags()
+	if err := flags.Parse(args); err != nil {
+		return Settings{}, err
+	}
+	if flags.NArg() > 0 {
+		return Settings{}, fmt.Errorf("%q is not a setting; settings are flags such as --listen, see --help", flags.Arg(0))
+	}
+	values, err := gather(flags, environ)
+	if err != nil {
+		return Settings{}, err
+	}
+	return build(values)
+}
+
+func newFlags() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
+	flags.SortFlags = false
+	for _, o := range options {
+		if !o.secret {
+			flags.String(o.name, o.preset, o.help+" ("+o.variable()+")")
+		}
+	}
+	flags.String("config", "", "a YAML file of settings (STINT_CONFIG)")
+	flags.Usage = func() {
+		fmt.Fprintf(os.Stderr, "Stint answers whether a key may do one more request, and keeps abusers out.\n\nUsage: server [flags]\n\nWith no flags it runs on this machine alone: logs in memory, SQLite in ./data.\n\n%s\nA flag wins over its environment variable, which wins over the file.\nFrom the environment or the file only: admin-token (STINT_ADMIN_TOKEN).\n", flags.FlagUsages())
+	}
+	return flags
+}
+
+// gather lays flags over environment over file over defaults.
+func gather(flags *pflag.FlagSet, environ []string) (map[string]string, error) {
+	known := map[string]string{"STINT_CONFIG": "config"}
+	for _, o := range options {
+		known[o.variable()] = o.name
+	}
+	k := koanf.New("\x00") // no setting has parts
+	environment := env.Provider("\x00", env.Opt{
+		Prefix:      "STINT_",
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			return known[name], value
+		},
+	})
+	if path := configPath(flags, environ); path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			return nil, fmt.Errorf("the settings file %s: %s", path, oneLine(err))
+		}
+		for _, name := range k.Keys() {
+			if !slices.ContainsFunc(options, func(o option) bool { return o.name == name }) {
+				return nil, fmt.Errorf("the settings file %s: there is no setting %q; see --help for those there are", path, name)
+			}
+		}
+	}
+	if err := k.Load(environment, nil); err != nil {
+		return nil, err
+	}
+	if err := k.Load(posflag.Provider(flags, "\x00", k), nil); err != nil {
+		return nil, err
+	}
+	values := make(map[string]string, len(options))
+	for _, o := range options {
+		values[o.name] = strings.TrimSpace(k.String(o.name))
+		if values[o.name] == "" {
+			values[o.name] = o.preset
+		}
+	}
+	return values, nil
+}
+
+func configPath(flags *pflag.FlagSet, environ []string) string {
+	if path, _ := flags.GetString("config"); path != "" {
+		return path
+	}
+	for _, pair := range environ {
+		if path, found := strings.CutPrefix(pair, "STINT_CONFIG="); found {
+			return path
+		}
+	}
+	return ""
+}
+
+func build(v map[string]string) (Settings, error) {
+	s := Settings{
+		Listen: v["listen"], AdminListen: v["admin-listen"],
+		RedisURL: v["redis-url"], DatabaseURL: v["database-url"],
+		DataDir: v["data-dir"], RedisPrefix: v["redis-prefix"],
+		AdminToken: v["admin-token"], CheckAuth: v["check-auth"],
+		TLS:      TLSFiles{v["tls-cert"], v["tls-key"]},
+		AdminTLS: TLSFiles{v["admin-tls-cert"], v["admin-tls-key"]},
+		LogLevel: v["log-level"], LogFormat: v["log-format"], NodeName: v["node-name"],
+	}
+	if s.NodeName == "" {
+		s.NodeName, _ = os.Hostname()
+	}
+	var err error
+	if s.CheckDeadline, err = parseWait("check-deadline", v["check-deadline"], time.Millisecond, 10*time.Second); err != nil {
+		return Settings{}, err
+	}
+	if s.DrainTimeout, err = parseWait("drain-timeout", v["drain-timeout"], 0, 10*time.Minute); err != nil {
+		return Settings{}, err
+	}
+	if s.TrustedProxies, err = parseProxies(v["trusted-proxies"]); err != nil {
+		return Settings{}, err
+	}
+	return s, s.validate()
+}
+
+func parseWait(name, text string, least, most time.Duration) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least || d > most {
+		return 0, fmt.Errorf("--%s is %q; it must be a duration from %s to %s, for example 100ms", name, text, least, most)
+	}
+	return d, nil
+}
+
+func parseProxies(list string) ([]netip.Prefix, error) {
+	var proxies []netip.Prefix
+	for _, text := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' }) {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, err := netip.ParseAddr(text)
+			if err != nil {
+				return nil, fmt.Errorf("--trusted-proxies names %q; write addresses or networks such as 10.0.0.5 or 10.0.0.0/24", text)
+			}
+			network = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		if network.Bits() == 0 {
+			return nil, fmt.Errorf("--trusted-proxies names %s, which would let every client forge its address; name the proxies only", text)
+		}
+		proxies = append(proxies, network.Masked())
+	}
+	return proxies, nil
+}
+
+func (s Settings) validate() error {
+	for _, check := range []func(Settings) error{validateListeners, validateBackends, validateTLS, validateWords} {
+		if err := check(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateListeners(s Settings) error {
+	for name, address := range map[string]string{"listen": s.Listen, "admin-listen": s.AdminListen} {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("--%s is %q; write host:port, for example 127.0.0.1:8080", name, address)
+		}
+	}
+	if s.Listen == s.AdminListen && !strings.HasSuffix(s.Listen, ":0") {
+		return fmt.Errorf("--listen and --admin-listen are both %s; what clients reach must not be what operators use, give each its own port", s.Listen)
+	}
+	switch s.CheckAuth {
+	case "off", "token":
+	case "":
+		if !isLoopback(s.Listen) {
+			return fmt.Errorf("--listen %s is reached from other machines, so --check-auth must say whether checks need a token: off or token", s.Listen)
+		}
+	default:
+		return fmt.Errorf("--check-auth is %q; it must be off or token", s.CheckAuth)
+	}
+	return nil
+}
+
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func validateBackends(s Settings) error {
+	switch {
+	case s.RedisURL != "" && s.DatabaseURL == "":
+		return errors.New("--redis-url is given without --database-url: nodes that share logs must also share policies and blocks; give both, or neither to run on this machine alone")
+	case s.RedisURL == "" && s.DatabaseURL != "":
+		return errors.New("--database-url is given without --redis-url: nodes that share policies must also share the logs, or each would allow the whole limit; give both, or neither to run on this machine alone")
+	case s.RedisURL == "":
+		return nil
+	}
+	if u, err := url.Parse(s.DatabaseURL); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+		return errors.New("--database-url is not a URL of Postgres; write postgres://user@host:5432/stint")
+	}
+	u, err := url.Parse(s.RedisURL)
+	if err != nil || !slices.Contains([]string{"redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}, u.Scheme) {
+		return errors.New("--redis-url is not a URL of Redis; write redis://host:6379/0, or rediss:// for TLS")
+	}
+	if s.RedisPrefix == "" || strings.ContainsAny(s.RedisPrefix, "{}: \t\n") {
+		return fmt.Errorf("--redis-prefix is %q; it must be a word without braces, colons and spaces", s.RedisPrefix)
+	}
+	return nil
+}
+
+func validateTLS(s Settings) error {
+	for prefix, files := range map[string]TLSFiles{"--tls": s.TLS, "--admin-tls": s.AdminTLS} {
+		if (files.Cert == "") != (files.Key == "") {
+			return fmt.Errorf("%s-cert and %s-key belong together: give both or neither", prefix, prefix)
+		}
+	}
+	return nil
+}
+
+func validateWords(s Settings) error {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel) {
+		return fmt.Errorf("--log-level is %q; it must be debug, info, warn or error", s.LogLevel)
+	}
+	if !slices.Contains([]string{"text", "json"}, s.LogFormat) {
+		return fmt.Errorf("--log-format is %q; it must be text or json", s.LogFormat)
+	}
+	if s.AdminToken != "" && len(s.AdminToken) < 16 {
+		return errors.New("STINT_ADMIN_TOKEN has fewer than 16 characters; it is the key to everything, make it longer")
+	}
+	return nil
+}
+
+// oneLine returns an error's text without line breaks.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// Setting is one setting as the pages show it.
+type Setting struct{ Name, Variable, Value, Help string }
+
+// Shown returns the settings for people to read, secrets hidden.
+func (s Settings) Shown() []Setting {
+	values := map[string]string{
+		"listen": s.Listen, "admin-listen": s.AdminListen, "redis-url": redact(s.RedisURL),
+		"database-url": redact(s.DatabaseURL), "data-dir": s.DataDir, "redis-prefix": s.RedisPrefix,
+		"check-auth": s.CheckAuth, "tls-cert": s.TLS.Cert, "tls-key": s.TLS.Key,
+		"admin-tls-cert": s.AdminTLS.Cert, "admin-tls-key": s.AdminTLS.Key,
+		"check-deadline": s.CheckDeadline.String(), "drain-timeout": s.DrainTimeout.String(),
+		"log-level": s.LogLevel, "log-format": s.LogFormat, "node-name": s.NodeName,
+	}
+	var proxies []string
+	for _, p := range s.TrustedProxies {
+		proxies = append(proxies, p.String())
+	}
+	values["trusted-proxies"] = strings.Join(proxies, ", ")
+	if s.AdminToken != "" {
+		values["admin-token"] = "set, not shown"
+	}
+	shown := make([]Setting, 0, len(options))
+	for _, o := range options {
+		shown = append(shown, Setting{Name: o.name, Variable: o.variable(), Value: values[o.name], Help: o.help})
+	}
+	return shown
+}
+
+// redact hides the password of a URL, also where it stands in the query.
+func redact(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "set, not shown"
+	}
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "pass") {
+			query.Set(name, "xxxxx")
+		}
+	}
+	u.RawQuery = query.Encode()
+	return u.Redacted()
+}

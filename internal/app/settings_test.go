@@ -1,0 +1,106 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSettingsComeFromFlagThenEnvironmentThenFileThenDefault(t *testing.T) {
+	path := writeFile(t, "listen: 127.0.0.1:1\nadmin-listen: 127.0.0.1:2\nlog-level: warn\n")
+	s, err := Load(
+		[]string{"--config", path, "--listen", "127.0.0.1:11"},
+		[]string{"STINT_LISTEN=127.0.0.1:21", "STINT_ADMIN_LISTEN=127.0.0.1:22", "OTHER=1"},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, got := range map[string][2]string{
+		"the flag wins over all":          {s.Listen, "127.0.0.1:11"},
+		"the environment wins over file":  {s.AdminListen, "127.0.0.1:22"},
+		"the file wins over the default":  {s.LogLevel, "warn"},
+		"what nobody sets is the default": {s.DataDir, "./data"},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s: got %q, want %q", what, got[0], got[1])
+		}
+	}
+	if s.CheckDeadline != 100*time.Millisecond || !s.Embedded() {
+		t.Errorf("deadline %s, embedded %v", s.CheckDeadline, s.Embedded())
+	}
+}
+
+func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
+	secret := "postgres://u:hunter2hunter2@h/db"
+	tests := []struct {
+		name    string
+		args    []string
+		environ []string
+		want    string
+	}{
+		{"Redis without a database", []string{"--redis-url", "redis://h"}, nil, "without --database-url"},
+		{"a database without Redis", []string{"--database-url", secret}, nil, "without --redis-url"},
+		{"a database that is not Postgres", []string{"--redis-url", "redis://h", "--database-url", "mysql://h"}, nil, "write postgres://"},
+		{"a Redis that is none", []string{"--redis-url", "http://h", "--database-url", secret}, nil, "write redis://"},
+		{"no port", []string{"--listen", "127.0.0.1"}, nil, "write host:port"},
+		{"one address twice", []string{"--listen", "127.0.0.1:9", "--admin-listen", "127.0.0.1:9"}, nil, "each its own port"},
+		{"open to all without a word on tokens", []string{"--listen", "0.0.0.0:8080"}, nil, "--check-auth must say"},
+		{"an unknown check-auth", []string{"--check-auth", "maybe"}, nil, "off or token"},
+		{"a certificate without a key", []string{"--tls-cert", "c"}, nil, "belong together"},
+		{"trusting everybody", []string{"--trusted-proxies", "0.0.0.0/0"}, nil, "forge"},
+		{"trusting everybody on IPv6", []string{"--trusted-proxies", "::/0"}, nil, "forge"},
+		{"a proxy that is no address", []string{"--trusted-proxies", "proxy.local"}, nil, "write addresses"},
+		{"a deadline without a unit", []string{"--check-deadline", "100"}, nil, "must be a duration"},
+		{"a deadline of nothing", []string{"--check-deadline", "0s"}, nil, "must be a duration"},
+		{"an unknown level", nil, []string{"STINT_LOG_LEVEL=loud"}, "debug, info"},
+		{"a short admin token", nil, []string{"STINT_ADMIN_TOKEN=1234"}, "make it longer"},
+		{"a prefix with a hash tag", []string{"--redis-url", "redis://h", "--database-url", secret, "--redis-prefix", "a{b}"}, nil, "without braces"},
+		{"a word that is no flag", []string{"serve"}, nil, "not a setting"},
+		{"an unknown flag", []string{"--liste", "x"}, nil, "liste"},
+		{"a missing file", []string{"--config", "/nonexistent.yaml"}, nil, "settings file"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Load(test.args, test.environ)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			text := err.Error()
+			if !strings.Contains(text, test.want) || strings.Contains(text, "\n") || strings.Contains(text, "hunter2") {
+				t.Errorf("got %q, want one line with %q and no secret", text, test.want)
+			}
+		})
+	}
+}
+
+func TestAFileWithAnUnknownSettingIsRefusedByName(t *testing.T) {
+	_, err := Load([]string{"--config", writeFile(t, "lisetn: 127.0.0.1:1\n")}, nil)
+	if err == nil || !strings.Contains(err.Error(), `"lisetn"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestShownSettingsHideSecrets(t *testing.T) {
+	s, err := Load([]string{
+		"--redis-url", "redis://u:hunter2@h:1/0", "--database-url", "postgres://u@h/db?password=hunter2",
+	}, []string{"STINT_ADMIN_TOKEN=hunter2hunter2hunter2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range s.Shown() {
+		if strings.Contains(setting.Value, "hunter2") {
+			t.Errorf("%s shows its secret: %s", setting.Name, setting.Value)
+		}
+	}
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "stint.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
