@@ -1,0 +1,25 @@
+// Package v1 holds the JSON of the REST API, version 1: what clients send and
+// what they are answered. It knows no server, so that the command line, the
+// pages and the tests share it.
+//
+// Instants are RFC 3339 in UTC with milliseconds, lengths of time that people
+// write are texts such as "24h" or "7d", fields ending in _ms are
+// milliseconds, and what is absent is null.
+package v1
+
+// The paths of the API. A name or id in braces is one path segment, percent
+// encoded.
+const (
+	PathCheck      = "/v1/check"
+	PathBatch      = "/v1/check/batch"
+	PathPolicies   = "/v1/policies"
+	PathBlocks     = "/v1/blocks"
+	PathExemptions = "/v1/exemptions"
+	PathKeys       = "/v1/keys"
+	PathTokens     = "/v1/tokens"
+	PathUsers      = "/v1/users"
+	PathAudit      = "/v1/audit"
+	PathWhoami     = "/v1/whoami"
+	PathBackup     = "/v1/backup"
+	PathRestore    = "/v1/restore"
+)

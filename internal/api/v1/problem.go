@@ -1,0 +1,46 @@
+package v1
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// ProblemType is the media type of a Problem.
+const ProblemType = "application/problem+json"
+
+// Problem is the answer wherever there is no other: RFC 9457.
+type Problem struct {
+	// Type is a URI that names the kind of problem, "about:blank" where the
+	// status says it all.
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	// Detail is one sentence for people: what was wrong and what would be right.
+	Detail string `json:"detail,omitzero"`
+	// Code is the same for the same mistake, for programs: "invalid",
+	// "not_found", "conflict", "unauthorized", "forbidden",
+	// "precondition_required", "precondition_failed",
+	// "confirmation_required", "too_many", "too_large", "unavailable",
+	// "internal" and what HTTP itself names.
+	Code string `json:"code"`
+	// Field names the field that was wrong, as "rules[2]" or "escalation.cap".
+	Field string `json:"field,omitzero"`
+	// Errors lists every field that was wrong, where more than one is known.
+	Errors []FieldProblem `json:"errors,omitempty"`
+	// RequestID finds the request in the server's log.
+	RequestID string `json:"request_id,omitzero"`
+	// More holds the members that only this problem has, for example the id
+	// of the block that stands in the way.
+	More map[string]jsontext.Value `json:",embed"`
+}
+
+// FieldProblem is one field that was wrong.
+type FieldProblem struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+// Error returns the detail, or the title where there is none.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Title
+	}
+	return p.Detail
+}
