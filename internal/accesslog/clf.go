@@ -1,0 +1,173 @@
+package accesslog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+var (
+	errNoHost    = errors.New("there is no space after the client address; a line begins: host ident user [time] \"request\" status")
+	errNoQuote   = errors.New("there is no quoted request; a line reads: host ident user [time] \"request\" status bytes")
+	errNoBracket = errors.New("there is no [time] before the request; a line reads: host ident user [time] \"request\" status bytes")
+	errNoStatus  = errors.New("no status of three digits follows the request")
+	errNoField   = errors.New("the line holds no such field; only Combined Log Format has a referer and a user agent")
+)
+
+// clfField says which part of a line makes the key.
+type clfField uint8
+
+const (
+	clfHost clfField = iota
+	clfUser
+	clfReferer
+	clfUserAgent
+)
+
+var clfFields = map[string]clfField{
+	"host": clfHost, "remote_host": clfHost, "remote_addr": clfHost, "client_ip": clfHost, "ip": clfHost,
+	"user": clfUser, "remote_user": clfUser,
+	"referer": clfReferer, "http_referer": clfReferer,
+	"user_agent": clfUserAgent, "http_user_agent": clfUserAgent,
+}
+
+// clfParser reads Common and Combined Log Format. It allocates nothing for a
+// key that it has seen lately.
+type clfParser struct {
+	field clfField
+	keys  *keyCache
+}
+
+func newCLFParser(o Options) (*clfParser, error) {
+	name := o.Key
+	if name == "" {
+		name = "host"
+	}
+	field, known := clfFields[name]
+	if !known {
+		return nil, fmt.Errorf("Common Log Format has no field %q; the key is made of host, user, referer or user_agent", clip(name))
+	}
+	kind := o.Kind
+	if kind == "" {
+		kind = []string{"ip", "user", "referer", "user_agent"}[field]
+	}
+	return &clfParser{field: field, keys: newKeyCache(o.Keys, kind)}, nil
+}
+
+func (p *clfParser) parse(line []byte) (Record, error) {
+	fields, at, err := splitCLF(line, p.field)
+	if err != nil {
+		return Record{}, err
+	}
+	key, err := p.keys.key(fields)
+	if err != nil {
+		return Record{}, err
+	}
+	return Record{Time: at, Key: key, Cost: 1}, nil
+}
+
+// splitCLF finds the time of a line and the field that makes the key.
+//
+// The user may hold spaces and brackets, even a false time, for it is what the
+// client sent. It holds no bare quote, since servers escape those, so the true
+// time is the one before the first quote.
+func splitCLF(line []byte, field clfField) (value []byte, at int64, err error) {
+	space := bytes.IndexByte(line, ' ')
+	if space <= 0 {
+		return nil, 0, errNoHost
+	}
+	quote := bytes.IndexByte(line, '"')
+	if quote < 0 {
+		return nil, 0, errNoQuote
+	}
+	open := quote - clfTimeLength - 3 // [time] and a space
+	if open <= space || line[open] != '[' || line[quote-2] != ']' || line[quote-1] != ' ' {
+		return nil, 0, errNoBracket
+	}
+	at, err = parseCLFTime(line[open+1 : quote-2])
+	if err != nil {
+		return nil, 0, err
+	}
+	after, err := pastRequest(line[quote+1:])
+	if err != nil {
+		return nil, 0, err
+	}
+	switch field {
+	case clfHost:
+		return line[:space], at, nil
+	case clfUser:
+		value, err = userOf(line[space+1 : open])
+	default:
+		value, err = quotedOf(after, int(field-clfReferer))
+	}
+	return value, at, err
+}
+
+// pastRequest returns what follows the request's closing quote: a status and
+// the rest. Some servers leave quotes within the request bare, so the closing
+// one is the first that a status follows.
+func pastRequest(rest []byte) ([]byte, error) {
+	for {
+		quote := bytes.IndexByte(rest, '"')
+		if quote < 0 {
+			return nil, errNoStatus
+		}
+		rest = rest[quote+1:]
+		if isStatus(rest) {
+			return rest, nil
+		}
+	}
+}
+
+func isStatus(rest []byte) bool {
+	if len(rest) < 4 || rest[0] != ' ' || (len(rest) > 4 && rest[4] != ' ') {
+		return false
+	}
+	_, ok := digits(rest[1:4])
+	return ok
+}
+
+// userOf reads the user out of "ident user ".
+func userOf(between []byte) ([]byte, error) {
+	_, user, found := bytes.Cut(between, []byte{' '})
+	if user = bytes.TrimSuffix(user, []byte{' '}); !found || len(user) == 0 || string(user) == "-" {
+		return nil, errNoKey
+	}
+	return user, nil
+}
+
+// quotedOf returns the nth quoted text.
+func quotedOf(rest []byte, n int) ([]byte, error) {
+	for ; ; n-- {
+		open := bytes.IndexByte(rest, '"')
+		if open < 0 {
+			return nil, errNoField
+		}
+		rest = rest[open+1:]
+		end := closingQuote(rest)
+		if end < 0 {
+			return nil, errNoField
+		}
+		if n == 0 {
+			if value := rest[:end]; len(value) > 0 && string(value) != "-" {
+				return value, nil
+			}
+			return nil, errNoKey
+		}
+		rest = rest[end+1:]
+	}
+}
+
+// closingQuote returns the index of the first quote without a backslash before
+// it, -1 where there is none.
+func closingQuote(b []byte) int {
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,75 @@
+package accesslog
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// linesLookedAt is how many lines decide on the format.
+const linesLookedAt = 20
+
+var errFormat = errors.New("the first lines are neither Common or Combined Log Format, nor JSON objects, nor CSV below a line of column names with a time and a client; name the format and the columns if they are")
+
+// detect tells the format by the first lines. The first line that fits one
+// decides, so that a torn line at the top does not.
+func detect(head [][]byte, o Options) (Format, error) {
+	seen := 0
+	for _, line := range head {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if line[0] == '{' {
+			return JSON, nil
+		}
+		if _, _, err := splitCLF(line, clfHost); err == nil {
+			return CLF, nil
+		}
+		if seen == 0 && isHeader(line, o) {
+			return CSV, nil
+		}
+		if seen++; seen == linesLookedAt {
+			break
+		}
+	}
+	if seen == 0 { // nothing but blank lines: any format reads it
+		return CLF, nil
+	}
+	return "", errFormat
+}
+
+func isHeader(line []byte, o Options) bool {
+	names, err := splitHeader(line, delimiterOf(line))
+	if err != nil {
+		return false
+	}
+	return column(names, o.Time, timeNames) >= 0 && column(names, o.Key, keyNames) >= 0
+}
+
+// column returns the index of the column called name, or where that is "" of
+// the first well-known one; -1 where there is none.
+func column(names []string, name string, wellKnown []string) int {
+	if name != "" {
+		wellKnown = []string{name}
+	}
+	for _, known := range wellKnown {
+		at := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(strings.TrimSpace(n), known) })
+		if at >= 0 {
+			return at
+		}
+	}
+	return -1
+}
+
+// delimiterOf returns the one of comma, semicolon and tab that a header uses.
+func delimiterOf(header []byte) rune {
+	best, most := ',', 0
+	for _, d := range []byte{',', ';', '\t'} {
+		if n := bytes.Count(header, []byte{d}); n > most {
+			best, most = rune(d), n
+		}
+	}
+	return best
+}

@@ -1,0 +1,149 @@
+package accesslog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+)
+
+// Files reads several logs one after another, each with its own format. Sort
+// brings their requests into the order of time. Only Progress may be called
+// by another goroutine than the one that reads.
+type Files struct {
+	paths   []string
+	options Options
+	size    int64
+	read    atomic.Int64
+	open    *os.File
+	reader  *Reader
+	tally   Tally // of the files that are finished
+}
+
+// OpenFiles returns the requests of the logs at paths, "-" being the standard
+// input. It fails at once on a file that cannot be opened; what a file holds
+// is only seen when its turn comes.
+func OpenFiles(paths []string, o Options) (*Files, error) {
+	if len(paths) == 0 {
+		return nil, errors.New("no log is named; give the path of at least one")
+	}
+	f := &Files{paths: paths, options: o}
+	for _, path := range paths {
+		size, err := sizeOf(path)
+		if err != nil {
+			return nil, err
+		}
+		f.size += size
+	}
+	return f, nil
+}
+
+// sizeOf makes sure that path can be read and returns its size, 0 for what has
+// none.
+func sizeOf(path string) (int64, error) {
+	if path == "-" {
+		return 0, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return 0, err
+	case info.IsDir():
+		return 0, fmt.Errorf("%q is a folder; name the log files in it", path)
+	case !info.Mode().IsRegular():
+		return 0, nil
+	}
+	return info.Size(), nil
+}
+
+// Next returns the next request of the file at hand or else of the next one.
+func (f *Files) Next() (Record, error) {
+	for {
+		if f.reader == nil {
+			if len(f.paths) == 0 {
+				return Record{}, io.EOF
+			}
+			if err := f.openNext(); err != nil {
+				return Record{}, err
+			}
+		}
+		record, err := f.reader.Next()
+		if err != io.EOF {
+			return record, err
+		}
+		if err := f.finish(); err != nil {
+			return Record{}, err
+		}
+	}
+}
+
+func (f *Files) openNext() error {
+	path := f.paths[0]
+	f.paths = f.paths[1:]
+	file := os.Stdin
+	if path != "-" {
+		var err error
+		if file, err = os.Open(path); err != nil {
+			return err
+		}
+	}
+	reader, err := NewReader(&counted{file, &f.read}, path, f.options)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	f.open, f.reader = file, reader
+	return nil
+}
+
+func (f *Files) finish() error {
+	f.tally = f.Tally()
+	f.reader = nil
+	err := f.open.Close()
+	f.open = nil
+	return err
+}
+
+// Tally returns what was read of all files so far.
+func (f *Files) Tally() Tally {
+	if f.reader == nil {
+		return f.tally
+	}
+	sum, part := f.tally, f.reader.Tally()
+	sum.Lines += part.Lines
+	sum.Records += part.Records
+	sum.Bad += part.Bad
+	most := max(f.reader.maxBad-len(sum.First), 0)
+	sum.First = append(sum.First[:len(sum.First):len(sum.First)], part.First[:min(most, len(part.First))]...)
+	return sum
+}
+
+// Progress returns how many bytes of the files, as they are stored, were read,
+// and how many there are; 0 of those when a file's size is not known.
+func (f *Files) Progress() (read, total int64) { return f.read.Load(), f.size }
+
+// Close closes the file that is being read.
+func (f *Files) Close() error {
+	f.paths = nil
+	if f.open == nil {
+		return nil
+	}
+	return f.finish()
+}
+
+// counted counts what is read through it.
+type counted struct {
+	in *os.File
+	n  *atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,207 @@
+package accesslog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+var (
+	errNotObject = errors.New("the line is not one JSON object")
+	errNoTime    = errors.New("the object has no field for the time")
+	errNoClient  = errors.New("the object has no field for the key")
+	errKeyType   = errors.New("the field that makes the key is not a string of valid UTF-8")
+	errTwice     = errors.New("a field that is needed stands there twice")
+)
+
+// lenient lets servers write what they like into the fields that nobody needs;
+// the needed ones are checked.
+var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+// What a field of interest is for.
+const (
+	forTime = iota
+	forKey
+	forCost
+	fieldUses
+)
+
+// wanted is what a field of interest is for and how much it is preferred,
+// 0 the most.
+type wanted struct{ use, rank int }
+
+// jsonParser reads one object a line.
+type jsonParser struct {
+	wanted  map[string]wanted // by path, lower case
+	parents map[string]bool   // paths of objects that hold wanted fields
+	caches  []*keyCache       // of the keys, by rank
+	options Options
+	bytes   bytes.Reader
+	in      *jsontext.Decoder
+	found   [fieldUses]found
+}
+
+// found is the most preferred field so far.
+type found struct {
+	rank  int // -1: none yet
+	value []byte
+}
+
+func newJSONParser(o Options) (*jsonParser, error) {
+	p := &jsonParser{wanted: map[string]wanted{}, parents: map[string]bool{}, options: o}
+	p.in = jsontext.NewDecoder(&p.bytes, lenient)
+	p.want(forTime, o.Time, timeNames)
+	p.want(forCost, o.Cost, costNames)
+	for _, name := range p.want(forKey, o.Key, keyNames) {
+		kind, err := o.kindOf(name)
+		if err != nil {
+			return nil, err
+		}
+		p.caches = append(p.caches, newKeyCache(o.Keys, kind))
+	}
+	return p, nil
+}
+
+func (p *jsonParser) want(use int, name string, wellKnown []string) []string {
+	if name != "" {
+		wellKnown = []string{name}
+	}
+	for rank, path := range wellKnown {
+		path = strings.ToLower(path)
+		p.wanted[path] = wanted{use, rank}
+		for i, c := range path {
+			if c == '.' {
+				p.parents[path[:i]] = true
+			}
+		}
+	}
+	return wellKnown
+}
+
+func (p *jsonParser) parse(line []byte) (Record, error) {
+	p.bytes.Reset(line)
+	p.in.Reset(&p.bytes, lenient)
+	for use := range p.found {
+		p.found[use] = found{rank: -1, value: p.found[use].value[:0]}
+	}
+	if p.in.PeekKind() != '{' {
+		return Record{}, errNotObject
+	}
+	if err := p.object(""); err != nil {
+		return Record{}, jsonProblem(err)
+	}
+	if _, err := p.in.ReadToken(); err != io.EOF {
+		return Record{}, errNotObject
+	}
+	return p.record()
+}
+
+// object reads the fields of the object at path.
+func (p *jsonParser) object(path string) error {
+	if _, err := p.in.ReadToken(); err != nil {
+		return err
+	}
+	for p.in.PeekKind() != '}' {
+		name, err := p.in.ReadToken()
+		if err != nil {
+			return err
+		}
+		full := strings.ToLower(name.String())
+		if path != "" {
+			full = path + "." + full
+		}
+		if err := p.field(full); err != nil {
+			return err
+		}
+	}
+	_, err := p.in.ReadToken()
+	return err
+}
+
+func (p *jsonParser) field(path string) error {
+	if p.in.PeekKind() == '{' && p.parents[path] {
+		return p.object(path)
+	}
+	want, isWanted := p.wanted[path]
+	if !isWanted || p.in.PeekKind() == 'n' { // null is as good as absent
+		return p.in.SkipValue()
+	}
+	value, err := p.in.ReadValue()
+	if err != nil {
+		return err
+	}
+	best := &p.found[want.use]
+	switch {
+	case best.rank == want.rank:
+		return errTwice
+	case best.rank < 0 || want.rank < best.rank:
+		best.rank, best.value = want.rank, append(best.value[:0], value...)
+	}
+	return nil
+}
+
+func (p *jsonParser) record() (Record, error) {
+	at, key, cost := p.found[forTime], p.found[forKey], p.found[forCost]
+	switch {
+	case at.rank < 0:
+		return Record{}, errNoTime
+	case key.rank < 0:
+		return Record{}, errNoClient
+	}
+	text, err := textOf(at.value)
+	if err != nil {
+		return Record{}, errTime
+	}
+	ms, err := parseTime(text)
+	if err != nil {
+		return Record{}, err
+	}
+	units := 1
+	if cost.rank >= 0 {
+		if units, err = parseCost(string(cost.value)); err != nil {
+			return Record{}, err
+		}
+	}
+	if key.value[0] != '"' || !utf8.Valid(key.value) {
+		return Record{}, errKeyType
+	}
+	client, err := textOf(key.value)
+	if err != nil {
+		return Record{}, errKeyType
+	}
+	parsed, err := p.caches[key.rank].key([]byte(client))
+	if err != nil {
+		return Record{}, err
+	}
+	return Record{Time: ms, Key: parsed, Cost: units}, nil
+}
+
+// textOf returns the text of a string, or of a number as it stands.
+func textOf(value []byte) (string, error) {
+	if value[0] != '"' {
+		return string(value), nil
+	}
+	text, err := jsontext.AppendUnquote(nil, value)
+	return string(text), err
+}
+
+// jsonProblem words an error of the JSON parser for a line of a log.
+func jsonProblem(err error) error {
+	var syntactic *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, errTwice):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON object ends in its middle")
+	case errors.As(err, &syntactic):
+		return fmt.Errorf("the JSON is broken after byte %d", syntactic.ByteOffset)
+	default:
+		return errors.New("the JSON is broken")
+	}
+}

@@ -1,0 +1,137 @@
+package accesslog
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// appendRecord writes a record as it stands in a spill: the time, the cost, the
+// length of the key and the key, all numbers as varints.
+func appendRecord(b []byte, r Record) []byte {
+	key := FullKey(r.Key)
+	b = binary.AppendVarint(b, r.Time)
+	b = binary.AppendUvarint(b, uint64(r.Cost))
+	b = binary.AppendUvarint(b, uint64(len(key)))
+	return append(b, key...)
+}
+
+// runReader reads one run of a spill.
+type runReader struct {
+	in   *bufio.Reader
+	keys *keyCache
+	text []byte
+	head Record
+}
+
+// advance reads the next record into head.
+func (r *runReader) advance() error {
+	at, err := binary.ReadVarint(r.in)
+	if err != nil {
+		return err // io.EOF at the end of the run
+	}
+	cost, err := binary.ReadUvarint(r.in)
+	if err != nil {
+		return fmt.Errorf("read the temporary file: %w", err)
+	}
+	length, err := binary.ReadUvarint(r.in)
+	if err != nil {
+		return fmt.Errorf("read the temporary file: %w", err)
+	}
+	if length > keys.MaxLength {
+		return fmt.Errorf("the temporary file was changed by somebody else: it holds a key of %d bytes", length)
+	}
+	r.text = slices.Grow(r.text[:0], int(length))[:length]
+	if _, err := io.ReadFull(r.in, r.text); err != nil {
+		return fmt.Errorf("read the temporary file: %w", err)
+	}
+	key, err := r.keys.restored(r.text)
+	if err != nil {
+		return fmt.Errorf("the temporary file was changed by somebody else: %w", err)
+	}
+	r.head = Record{Time: at, Key: key, Cost: int(cost)}
+	return nil
+}
+
+// merge yields the records of several runs by time, those of one instant from
+// the earlier run first. The runs stand in a heap under that order.
+type merge struct {
+	runs []mergeRun
+}
+
+type mergeRun struct {
+	*runReader
+	number int
+}
+
+// runBuffers is about how much memory the buffers of all runs take together.
+const runBuffers = 32 << 20
+
+func (s *spill) merge(parser keys.Parser) (*merge, error) {
+	m := &merge{}
+	cache := newKeyCache(parser, wholeKey)
+	size := min(max(runBuffers/len(s.ends), 4<<10), 256<<10)
+	start := int64(0)
+	for i, end := range s.ends {
+		section := io.NewSectionReader(s.file, start, end-start)
+		start = end
+		run := &runReader{in: bufio.NewReaderSize(section, size), keys: cache}
+		switch err := run.advance(); {
+		case err == io.EOF:
+			continue
+		case err != nil:
+			return nil, err
+		}
+		m.runs = append(m.runs, mergeRun{run, i})
+	}
+	for i := len(m.runs)/2 - 1; i >= 0; i-- {
+		m.sink(i)
+	}
+	return m, nil
+}
+
+func (m *merge) next() (Record, error) {
+	if len(m.runs) == 0 {
+		return Record{}, io.EOF
+	}
+	first := m.runs[0].head
+	switch err := m.runs[0].advance(); {
+	case err == io.EOF:
+		last := len(m.runs) - 1
+		m.runs[0] = m.runs[last]
+		m.runs = m.runs[:last]
+	case err != nil:
+		return Record{}, err
+	}
+	m.sink(0)
+	return first, nil
+}
+
+func (m *merge) before(i, j int) bool {
+	a, b := m.runs[i], m.runs[j]
+	if a.head.Time != b.head.Time {
+		return a.head.Time < b.head.Time
+	}
+	return a.number < b.number
+}
+
+// sink moves the run at i down to where it belongs.
+func (m *merge) sink(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(m.runs); child++ {
+			if m.before(child, least) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		m.runs[i], m.runs[least] = m.runs[least], m.runs[i]
+		i = least
+	}
+}

@@ -1,0 +1,99 @@
+package accesslog
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Options say how to read a log. The zero value reads any of the formats and
+// keys each request by its client address.
+type Options struct {
+	// Format is Auto when it is "".
+	Format Format
+
+	// Time, Key and Cost name the column of a CSV or the field of a JSON
+	// object that holds each, a dot going down into an object
+	// ("request.remote_ip"). "" looks for the well-known names; then a log
+	// without a cost counts 1 for each request. For CLF, Key is one of host
+	// (the default), user, referer and user_agent, and the others are ignored.
+	Time, Key, Cost string
+
+	// Kind is put before what Key names to make the key: "token" makes
+	// "token:abc". "" means ip for the well-known names of addresses, a whole
+	// key as it stands for a column called "key", and otherwise the name of
+	// the column.
+	Kind string
+
+	// Keys must be the parser of the policies that the records are tried on.
+	Keys keys.Parser
+
+	// MaxLine is the longest line read, in bytes; a longer one counts as bad.
+	// 0 means 64 KiB.
+	MaxLine int
+
+	// MaxBad is how many bad lines are kept to be shown. 0 means 10.
+	MaxBad int
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Format == "" {
+		o.Format = Auto
+	}
+	if o.MaxLine <= 0 {
+		o.MaxLine = 64 << 10
+	}
+	// The line buffer also serves detection, which wants to see whole lines.
+	o.MaxLine = max(o.MaxLine, 1<<10)
+	if o.MaxBad <= 0 {
+		o.MaxBad = 10
+	}
+	if o.Kind != "" && o.Kind != wholeKey {
+		if _, err := o.Keys.Pattern(o.Kind + ":*"); err != nil {
+			return o, fmt.Errorf("the kind %q of key is bad; a kind starts with a-z and holds a-z, 0-9, _ and - only", o.Kind)
+		}
+	}
+	return o, nil
+}
+
+// Well-known names, the preferred first. They are compared without case.
+var (
+	timeNames    = []string{"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "datetime", "date", "msec"}
+	addressNames = []string{
+		"remote_addr", "client_ip", "clientip", "remote_ip", "ip", "client", "remote_host", "host",
+		"request.client_ip", "request.remote_ip", "client.ip", "source.ip", "httprequest.remoteip",
+	}
+	keyNames  = append(append([]string(nil), addressNames...), "key")
+	costNames = []string{"cost"}
+)
+
+// wholeKey is the kind of a value that is a key already.
+const wholeKey = ":"
+
+// kindOf returns the kind of the keys that the column called name holds.
+func (o Options) kindOf(name string) (string, error) {
+	lower := strings.ToLower(name)
+	switch {
+	case o.Kind != "":
+		return o.Kind, nil
+	case lower == "key":
+		return wholeKey, nil
+	case contains(addressNames, lower):
+		return "ip", nil
+	}
+	kind := strings.NewReplacer(".", "_", " ", "_").Replace(lower)
+	if _, err := o.Keys.Pattern(kind + ":*"); err != nil {
+		return "", fmt.Errorf("the column %q makes no kind of key; name a kind, for example token", clip(name))
+	}
+	return kind, nil
+}
+
+func contains(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}

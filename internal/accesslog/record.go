@@ -1,0 +1,78 @@
+// Package accesslog reads requests out of access logs: Common and Combined Log
+// Format, JSON lines and CSV with named columns, plain or gzip. It streams,
+// counts the lines that it cannot read, and sorts what stands out of order,
+// spilling to a temporary file when the log is larger than its memory.
+package accesslog
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Record is one request of a log.
+type Record struct {
+	Time int64 // Unix milliseconds
+	Key  keys.Key
+	Cost int // 1 to timestamplog.MaxCost
+}
+
+// Source yields requests one after another. The error after the last one is
+// io.EOF.
+type Source interface {
+	Next() (Record, error)
+}
+
+// FullKey returns the text that a keys.Parser reads back into exactly k: for
+// an IPv6 client its whole address, where k.String() is only the network that
+// it is counted by.
+func FullKey(k keys.Key) string {
+	network, ok := k.Network()
+	if !ok || network.Addr().Is4() || !network.IsSingleIP() {
+		return k.String()
+	}
+	return "ip:" + network.Addr().String()
+}
+
+// Slice returns a Source of records that are held already.
+func Slice(records []Record) Source { return &slice{rest: records} }
+
+type slice struct{ rest []Record }
+
+func (s *slice) Next() (Record, error) {
+	if len(s.rest) == 0 {
+		return Record{}, io.EOF
+	}
+	record := s.rest[0]
+	s.rest = s.rest[1:]
+	return record, nil
+}
+
+// Format is how a log writes its lines.
+type Format string
+
+// The formats. CLF is both Common and Combined Log Format.
+const (
+	Auto Format = "auto" // by the first lines
+	CLF  Format = "clf"
+	JSON Format = "json" // one object a line
+	CSV  Format = "csv"  // a line of column names first
+)
+
+// ParseFormat reads the name of a format; "" is Auto, "common" and "combined"
+// are CLF. The error names the formats.
+func ParseFormat(text string) (Format, error) {
+	switch strings.ToLower(text) {
+	case "", "auto":
+		return Auto, nil
+	case "clf", "common", "combined":
+		return CLF, nil
+	case "json", "jsonl", "ndjson":
+		return JSON, nil
+	case "csv":
+		return CSV, nil
+	}
+	return "", fmt.Errorf("the log format %q is not known; write auto, common, combined, json or csv", text)
+}

@@ -1,0 +1,56 @@
+// Package backtest tries rules on recorded requests: it replays them through
+// the policy code and the in-memory log that the service uses, on the
+// recording's own clock, and reports who would have been refused and by which
+// rule.
+package backtest
+
+import (
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Plan is what limits the keys of a backtest: one stack for all of them, or
+// policies that select theirs. The zero value allows everything.
+type Plan struct {
+	title    string
+	policies []*rules.Policy
+	selector *rules.Selector
+}
+
+// StackPlan limits every key by stack.
+func StackPlan(stack rules.Stack) Plan {
+	everyKey, _ := keys.Parser{}.Pattern("*") // "*" is a pattern
+	return newPlan(stack.String(), []*rules.Policy{{
+		Match: []keys.Pattern{everyKey}, Rules: stack, Mode: rules.Enforce, Algorithm: rules.TimestampLog,
+	}})
+}
+
+// PoliciesPlan limits each key by the policy that would enforce its limits in
+// the service. A policy in shadow mode decides nothing; to try one, pass it in
+// the mode enforce.
+func PoliciesPlan(policies []*rules.Policy) Plan {
+	title := ""
+	for i, p := range policies {
+		if i > 0 {
+			title += ", "
+		}
+		title += p.Name
+	}
+	return newPlan(title, policies)
+}
+
+// newPlan numbers copies of the policies, because those that were never stored
+// have no id and would share their logs.
+func newPlan(title string, policies []*rules.Policy) Plan {
+	plan := Plan{title: title}
+	for i, p := range policies {
+		numbered := *p
+		numbered.ID = int64(i + 1)
+		plan.policies = append(plan.policies, &numbered)
+	}
+	plan.selector = rules.NewSelector(plan.policies)
+	return plan
+}
+
+// String returns the rules of a StackPlan or the names of the policies.
+func (p Plan) String() string { return p.title }

@@ -1,0 +1,153 @@
+package backtest
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+)
+
+// Report is what a backtest found.
+type Report struct {
+	Plan string `json:"plan"`
+	// Estimate says that the source held only some of the requests.
+	Estimate bool `json:"estimate"`
+	// Requests is the sum of Allowed and Refused.
+	Requests int64 `json:"requests"`
+	Allowed  int64 `json:"allowed"`
+	Refused  int64 `json:"refused"`
+	// TooCostly are those of the refused whose cost is above what the rules
+	// can ever allow.
+	TooCostly int64 `json:"too_costly"`
+	// Unlimited are those of the allowed that no rule applied to.
+	Unlimited int64 `json:"unlimited"`
+	Keys      int64 `json:"keys"` // distinct ones
+	// First and Last are the times of the first and last request, zero
+	// without any.
+	First     time.Time   `json:"first,omitzero"`
+	Last      time.Time   `json:"last,omitzero"`
+	Rules     []RuleCount `json:"rules"`
+	Offenders []Offender  `json:"offenders"` // the most refused first
+	// Comparison is nil unless a second plan was given.
+	Comparison *Comparison `json:"comparison,omitzero"`
+	// Input is nil unless the requests came out of log files.
+	Input *Input `json:"input,omitzero"`
+}
+
+// RuleCount is how often a rule refused a request.
+type RuleCount struct {
+	Policy string `json:"policy,omitzero"` // "" for the rules of a StackPlan
+	Rule   string `json:"rule"`
+	Failed int64  `json:"failed"`
+	Alone  int64  `json:"alone"` // while every other rule allowed it
+}
+
+// Offender is a key that was refused.
+type Offender struct {
+	Key      string    `json:"key"`
+	Requests int64     `json:"requests"`
+	Allowed  int64     `json:"allowed"`
+	Refused  int64     `json:"refused"`
+	Share    float64   `json:"share"` // of all refusals, 0 to 1
+	First    time.Time `json:"first_refusal"`
+	Last     time.Time `json:"last_refusal"`
+	// FirstPolicy and FirstRule made the first refused request wait longest.
+	FirstPolicy string `json:"first_policy,omitzero"`
+	FirstRule   string `json:"first_rule"`
+}
+
+// Comparison is how a plan differs from a second one.
+type Comparison struct {
+	Against string      `json:"against"`
+	Allowed int64       `json:"allowed"` // by the second plan
+	Refused int64       `json:"refused"` // by the second plan
+	Rules   []RuleCount `json:"rules"`   // of the second plan
+	// NewlyRefused are the requests that only the first plan refuses and
+	// NewlyAllowed those that only the second one refuses.
+	NewlyRefused     int64    `json:"newly_refused"`
+	NewlyAllowed     int64    `json:"newly_allowed"`
+	NewlyRefusedKeys []Change `json:"newly_refused_keys"` // the most first
+	NewlyAllowedKeys []Change `json:"newly_allowed_keys"` // the most first
+}
+
+// Change is a key that two plans treat differently.
+type Change struct {
+	Key string `json:"key"`
+	// Changed is how many of its requests are newly refused, or newly allowed.
+	Changed        int64     `json:"changed"`
+	Requests       int64     `json:"requests"`
+	Refused        int64     `json:"refused"`         // by the first plan
+	RefusedAgainst int64     `json:"refused_against"` // by the second plan
+	First          time.Time `json:"first"`           // of the changed requests
+}
+
+// Input is what was read out of log files.
+type Input struct {
+	accesslog.Tally `json:",inline"`
+	OutOfOrder      int64 `json:"out_of_order"` // older than the one before them
+}
+
+func (r *run) report() *Report {
+	t := r.plan
+	report := &Report{
+		Plan: r.options.Plan.String(), Estimate: r.options.Estimate,
+		Requests: r.records, Allowed: t.allowed, Refused: t.refused,
+		TooCostly: t.tooCostly, Unlimited: t.unlimited,
+		Keys: int64(len(r.keys)), Rules: t.ruleCounts(),
+	}
+	if r.records > 0 {
+		report.First, report.Last = timeOf(r.first), timeOf(r.last)
+	}
+	for _, h := range r.keys {
+		if h.refused > 0 {
+			report.Offenders = append(report.Offenders, h.offender(t.refused))
+		}
+	}
+	slices.SortFunc(report.Offenders, func(a, b Offender) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Key, b.Key))
+	})
+	if r.against != nil {
+		report.Comparison = r.comparison()
+	}
+	return report
+}
+
+func (h *history) offender(refused int64) Offender {
+	return Offender{
+		Key: h.key, Requests: h.requests, Allowed: h.requests - h.refused, Refused: h.refused,
+		Share: float64(h.refused) / float64(refused),
+		First: timeOf(h.firstRefusal), Last: timeOf(h.lastRefusal),
+		FirstPolicy: h.firstRule.Policy, FirstRule: h.firstRule.Rule,
+	}
+}
+
+func (r *run) comparison() *Comparison {
+	t := r.against
+	c := &Comparison{Against: r.options.Against.String(), Allowed: t.allowed, Refused: t.refused, Rules: t.ruleCounts()}
+	for _, h := range r.keys {
+		if h.newlyRefused > 0 {
+			c.NewlyRefused += h.newlyRefused
+			c.NewlyRefusedKeys = append(c.NewlyRefusedKeys, h.change(h.newlyRefused, h.firstNewlyRefused))
+		}
+		if h.newlyAllowed > 0 {
+			c.NewlyAllowed += h.newlyAllowed
+			c.NewlyAllowedKeys = append(c.NewlyAllowedKeys, h.change(h.newlyAllowed, h.firstNewlyFree))
+		}
+	}
+	for _, changes := range [][]Change{c.NewlyRefusedKeys, c.NewlyAllowedKeys} {
+		slices.SortFunc(changes, func(a, b Change) int {
+			return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(a.Key, b.Key))
+		})
+	}
+	return c
+}
+
+func (h *history) change(changed, first int64) Change {
+	return Change{
+		Key: h.key, Changed: changed, Requests: h.requests, Refused: h.refused,
+		RefusedAgainst: h.refusedAgainst, First: timeOf(first),
+	}
+}
+
+func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

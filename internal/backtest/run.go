@@ -1,0 +1,188 @@
+package backtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Source yields recorded requests in the order of their times, io.EOF after
+// the last: an access log that accesslog.Sort has sorted, or a trace.
+type Source = accesslog.Source
+
+// Options say what is tried. The zero value allows everything.
+type Options struct {
+	Plan Plan
+	// Against is a second plan that the first is compared with, nil for none:
+	// what Plan refuses and Against allows is newly refused.
+	Against *Plan
+	// Estimate marks a source that holds only some of the requests.
+	Estimate bool
+	// Progress, if not nil, is told now and then how many records are done.
+	Progress func(records int64)
+}
+
+// ErrUnsorted is matched by the error of Run when the records' times go back.
+var ErrUnsorted = errors.New("the records are not in the order of time")
+
+// reportEvery is after how many records the progress is told and a cancelled
+// context noticed.
+const reportEvery = 1 << 13
+
+// Run replays source and returns the report, which is the same for the same
+// records and options. Its memory grows with the number of distinct keys. It
+// ends early with the context's error, with ErrUnsorted, or with the source's
+// own error.
+func Run(ctx context.Context, source Source, o Options) (*Report, error) {
+	r := newRun(o)
+	for {
+		record, err := source.Next()
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = r.take(ctx, record)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.records%reportEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			r.progress()
+		}
+	}
+	r.progress()
+	return r.report(), nil
+}
+
+// run is a backtest on its way.
+type run struct {
+	options     Options
+	plan        *trial
+	against     *trial // nil without a comparison
+	keys        map[string]*history
+	records     int64
+	first, last int64
+}
+
+// history is what happened to one key.
+type history struct {
+	key          string
+	lane         *lane // by which Plan limits the key, when laneKnown
+	againstLane  *lane
+	laneKnown    bool
+	requests     int64
+	refused      int64
+	firstRefusal int64
+	lastRefusal  int64
+	firstRule    *RuleCount
+	*difference  // nil without a comparison
+}
+
+// difference is how two plans differ about one key.
+type difference struct {
+	refusedAgainst                    int64
+	newlyRefused, newlyAllowed        int64
+	firstNewlyRefused, firstNewlyFree int64
+}
+
+func newRun(o Options) *run {
+	r := &run{options: o, plan: newTrial(o.Plan), keys: map[string]*history{}}
+	if o.Against != nil {
+		r.against = newTrial(*o.Against)
+	}
+	return r
+}
+
+func (r *run) progress() {
+	if r.options.Progress != nil {
+		r.options.Progress(r.records)
+	}
+}
+
+func (r *run) take(ctx context.Context, record accesslog.Record) error {
+	switch {
+	case r.records == 0:
+		r.first = record.Time
+	case record.Time < r.last:
+		return fmt.Errorf("record %d is of %s, before %s: %w", r.records+1, stamp(record.Time), stamp(r.last), ErrUnsorted)
+	}
+	r.last = record.Time
+	r.records++
+	h := r.historyOf(record.Key)
+	h.requests++
+	by, err := r.plan.decide(ctx, h.lane, h.key, record)
+	if err != nil {
+		return err
+	}
+	if by != nil {
+		h.refuse(record.Time, by)
+	}
+	if r.against == nil {
+		return nil
+	}
+	other, err := r.against.decide(ctx, h.againstLane, h.key, record)
+	if err != nil {
+		return err
+	}
+	h.compare(record.Time, by != nil, other != nil)
+	return nil
+}
+
+// historyOf returns the history of k with the lanes that limit it now. Only an
+// IPv6 client is looked up anew each time: one key counts a whole network, but
+// policies match the address.
+func (r *run) historyOf(k keys.Key) *history {
+	h, known := r.keys[k.String()]
+	if !known {
+		h = &history{key: k.String()}
+		if r.against != nil {
+			h.difference = new(difference)
+		}
+		r.keys[h.key] = h
+	}
+	if !h.laneKnown {
+		network, isAddress := k.Network()
+		h.laneKnown = !isAddress || network.Addr().Is4()
+		h.lane = r.plan.laneOf(k)
+		if r.against != nil {
+			h.againstLane = r.against.laneOf(k)
+		}
+	}
+	return h
+}
+
+func (h *history) refuse(at int64, by *RuleCount) {
+	if h.refused == 0 {
+		h.firstRefusal, h.firstRule = at, by
+	}
+	h.refused++
+	h.lastRefusal = at
+}
+
+func (d *difference) compare(at int64, refused, refusedAgainst bool) {
+	if refusedAgainst {
+		d.refusedAgainst++
+	}
+	switch {
+	case refused && !refusedAgainst:
+		if d.newlyRefused == 0 {
+			d.firstNewlyRefused = at
+		}
+		d.newlyRefused++
+	case !refused && refusedAgainst:
+		if d.newlyAllowed == 0 {
+			d.firstNewlyFree = at
+		}
+		d.newlyAllowed++
+	}
+}
+
+func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }

@@ -1,0 +1,143 @@
+package backtest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// trial is one plan being tried.
+type trial struct {
+	selector *rules.Selector
+	log      timestamplog.Log
+	now      int64 // Unix milliseconds, the time of the record at hand
+	lanes    []*lane
+	byPolicy map[*rules.Policy]*lane
+	requests [1]timestamplog.Request // reused, so that a decision allocates nothing
+	results  [1]timestamplog.Result
+
+	allowed, refused, tooCostly, unlimited int64
+}
+
+// lane is one policy of a trial.
+type lane struct {
+	policy  *rules.Policy
+	request timestamplog.Request // for a key that is still to be named
+	counts  []RuleCount
+}
+
+func newTrial(plan Plan) *trial {
+	t := &trial{selector: plan.selector, byPolicy: map[*rules.Policy]*lane{}}
+	if t.selector == nil {
+		t.selector = rules.NewSelector(nil)
+	}
+	t.log = memlog.New(memlog.Options{Now: func() time.Time { return time.UnixMilli(t.now) }})
+	for _, p := range plan.policies {
+		l := &lane{policy: p, request: timestamplog.RequestOf(p, "", 1)}
+		if p.Mode == rules.Enforce {
+			for _, rule := range p.Rules {
+				l.counts = append(l.counts, RuleCount{Policy: p.Name, Rule: rule.String()})
+			}
+		}
+		t.lanes = append(t.lanes, l)
+		t.byPolicy[p] = l
+	}
+	return t
+}
+
+// laneOf returns the lane that limits k, nil when none does.
+func (t *trial) laneOf(k keys.Key) *lane {
+	policy, _ := t.selector.Select(k)
+	if policy == nil || policy.Mode != rules.Enforce || len(policy.Rules) == 0 {
+		return nil
+	}
+	return t.byPolicy[policy]
+}
+
+// decide answers one record. by is the rule that makes a refused one wait
+// longest, nil for an allowed one.
+func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
+	if l == nil {
+		t.unlimited++
+		t.allowed++
+		return nil, nil
+	}
+	t.now = record.Time
+	request, result := &t.requests[0], &t.results[0]
+	*request = l.request
+	request.Key, request.Cost = key, record.Cost
+	if record.Cost > l.policy.Rules.LargestCost() {
+		t.tooCostly++
+		t.refused++
+		return l.refuseCost(record.Cost), nil
+	}
+	t.log.Decide(ctx, t.requests[:], t.results[:])
+	if result.Err != nil {
+		return nil, result.Err
+	}
+	if result.Allowed {
+		t.allowed++
+		return nil, nil
+	}
+	t.refused++
+	by = &l.counts[result.Rule]
+	return by, t.countRules(ctx, l)
+}
+
+// countRules counts the rules that refused the request at hand. Most requests
+// are allowed and need no detail, so only the refused ones are asked again; as
+// a refusal logs nothing, the answer is the same.
+func (t *trial) countRules(ctx context.Context, l *lane) error {
+	if len(l.counts) == 1 {
+		l.counts[0].Failed++
+		l.counts[0].Alone++
+		return nil
+	}
+	t.requests[0].Peek, t.requests[0].Detail = true, true
+	t.log.Decide(ctx, t.requests[:], t.results[:])
+	if err := t.results[0].Err; err != nil {
+		return err
+	}
+	states := t.results[0].States
+	l.count(func(i int) bool { return states[i].ResetMS > 0 })
+	return nil
+}
+
+// refuseCost counts the rules that could never allow so large a cost, which
+// the service refuses before it asks any log.
+func (l *lane) refuseCost(cost int) *RuleCount {
+	l.count(func(i int) bool { return cost > l.policy.Rules[i].Limit })
+	for i := range l.counts {
+		if cost > l.policy.Rules[i].Limit {
+			return &l.counts[i]
+		}
+	}
+	return nil
+}
+
+func (l *lane) count(failed func(rule int) bool) {
+	failures, last := 0, 0
+	for i := range l.counts {
+		if failed(i) {
+			l.counts[i].Failed++
+			failures++
+			last = i
+		}
+	}
+	if failures == 1 {
+		l.counts[last].Alone++
+	}
+}
+
+func (t *trial) ruleCounts() []RuleCount {
+	var all []RuleCount
+	for _, l := range t.lanes {
+		all = append(all, l.counts...)
+	}
+	return all
+}
