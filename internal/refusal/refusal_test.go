@@ -1,6 +1,7 @@
 package refusal
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestTextThatIsNoIDIsRefused(t *testing.T) {
 		"a letter outside":      good[:25] + "U",
 		"a time within minutes": "00000000010000000000000000",
 	} {
-		if _, err := Parse(text); err != ErrBadID {
+		if _, err := Parse(text); !errors.Is(err, ErrBadID) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -1,0 +1,79 @@
+// Package jobs holds Stint's periodic work: one file per job, run on a UTC
+// schedule, in a cluster each by one node at a time, every run recorded. New
+// work is one file that returns a Job and one line where the app lists them.
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Job is one piece of periodic work.
+type Job struct {
+	Name string // as on the command line: lower case with dashes
+	Help string // one sentence for people
+	// Schedule is five cron fields or a descriptor such as "@hourly", in UTC;
+	// a setting may replace it.
+	Schedule string
+	// MakeUp says that a run missed in downtime is made up for, once.
+	MakeUp bool
+	// Run does the work and says in a clause what it did: "archived 12 blocks".
+	// due is the instant it was scheduled for. It must bear running twice.
+	Run func(ctx context.Context, due time.Time) (did string, err error)
+}
+
+// Run is one recorded run.
+type Run struct {
+	ID       int64
+	Job      string
+	Node     string
+	Due      time.Time
+	Started  time.Time
+	Finished time.Time // zero while it runs, and for ever if its node died
+	Did      string
+	Err      string // "" when it worked
+	Asked    bool   // by an operator, not by the schedule
+}
+
+// Store keeps the leases and the runs.
+type Store interface {
+	// AcquireLease gives the lease of name to holder until an instant, and
+	// reports false while another holder has it.
+	AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error)
+	// ReleaseLease gives it back early. One that holder lost is left alone.
+	ReleaseLease(ctx context.Context, name, holder string) error
+	BeginRun(ctx context.Context, r Run) (int64, error)
+	EndRun(ctx context.Context, id int64, finished time.Time, did, problem string) error
+	// LastRun returns the newest run of a job by its due time, nil if none.
+	LastRun(ctx context.Context, job string) (*Run, error)
+	// Runs returns the newest runs of a job, of all jobs where it is "".
+	Runs(ctx context.Context, job string, limit int) ([]*Run, error)
+	DeleteRuns(ctx context.Context, before time.Time) (int, error)
+}
+
+// ParseSchedule reads five cron fields or a descriptor, in UTC. The error says
+// what would be right. It never panics, whatever the text: the parser beneath
+// does on a time zone without fields, so zones are refused first.
+func ParseSchedule(text string) (schedule cron.Schedule, err error) {
+	text = strings.TrimSpace(text)
+	if strings.Contains(text, "TZ=") {
+		return nil, fmt.Errorf("the schedule %q names a time zone; schedules are in UTC", text)
+	}
+	defer func() {
+		if problem := recover(); problem != nil {
+			schedule, err = nil, fmt.Errorf("the schedule %q cannot be read; write five fields such as \"15 3 * * *\"", text)
+		}
+	}()
+	schedule, err = cron.ParseStandard(text)
+	if err != nil {
+		return nil, fmt.Errorf("the schedule %q cannot be read (%s); write five fields such as \"15 3 * * *\", or @hourly", text, err)
+	}
+	if schedule.Next(time.Unix(0, 0).UTC()).IsZero() {
+		return nil, fmt.Errorf("the schedule %q never comes", text)
+	}
+	return schedule, nil
+}

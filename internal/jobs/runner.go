@@ -1,0 +1,267 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// LeaseTime is how long a node holds a job without a sign of life; a node that
+// dies delays the job by no more.
+const LeaseTime = 2 * time.Minute
+
+// Options make a Runner.
+type Options struct {
+	Store Store
+	Node  string           // the holder's name, unique among the nodes
+	Now   func() time.Time // nil means time.Now
+	Log   *slog.Logger
+	// Schedules replaces the schedule of the jobs that it names; "off" never
+	// runs one by itself.
+	Schedules map[string]string
+	// OnFailure hears of a run that failed; nil for nobody.
+	OnFailure func(ctx context.Context, r Run)
+}
+
+// Runner runs jobs. It is safe for use by many goroutines.
+type Runner struct {
+	o       Options
+	jobs    []scheduled
+	running sync.WaitGroup
+}
+
+type scheduled struct {
+	Job
+	schedule cron.Schedule // nil: never by itself
+}
+
+// New returns a runner over jobs, or an error about the first schedule that
+// cannot be read or that names no job.
+func New(o Options, jobs ...Job) (*Runner, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	r := &Runner{o: o}
+	known := map[string]bool{}
+	for _, j := range jobs {
+		known[j.Name] = true
+		if text, set := o.Schedules[j.Name]; set {
+			j.Schedule = text
+		}
+		s := scheduled{Job: j}
+		if j.Schedule != "off" {
+			var err error
+			if s.schedule, err = ParseSchedule(j.Schedule); err != nil {
+				return nil, fmt.Errorf("job %s: %w", j.Name, err)
+			}
+		}
+		r.jobs = append(r.jobs, s)
+	}
+	for name := range o.Schedules {
+		if !known[name] {
+			return nil, fmt.Errorf("a schedule is set for the job %q, and there is none of that name", name)
+		}
+	}
+	return r, nil
+}
+
+// Run makes up for missed runs, then follows the schedules until ctx ends and
+// the jobs under way have ended.
+func (r *Runner) Run(ctx context.Context) {
+	for _, j := range r.jobs {
+		if j.schedule == nil {
+			continue
+		}
+		r.running.Go(func() { r.follow(ctx, j) })
+	}
+	r.running.Wait()
+}
+
+// follow waits for each due time of one job. A job that outlasts its interval
+// skips what became due meanwhile.
+func (r *Runner) follow(ctx context.Context, j scheduled) {
+	due := r.missed(ctx, j)
+	if due.IsZero() {
+		due = j.schedule.Next(r.o.Now().UTC())
+	}
+	for {
+		wait := time.NewTimer(due.Sub(r.o.Now()))
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+		if _, err := r.run(ctx, j.Job, due, false); err != nil && ctx.Err() == nil {
+			r.o.Log.Warn("job not run", "job", j.Name, "error", err)
+		}
+		due = j.schedule.Next(r.o.Now().UTC())
+	}
+}
+
+// missed returns the latest due time that passed since the last run while no
+// node was up, zero where there is none to make up for.
+func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
+	if !j.MakeUp {
+		return time.Time{}
+	}
+	last, err := r.o.Store.LastRun(ctx, j.Name)
+	if err != nil || last == nil {
+		return time.Time{}
+	}
+	var missed time.Time
+	now := r.o.Now().UTC()
+	for due := j.schedule.Next(last.Due.UTC()); !due.After(now); due = j.schedule.Next(due) {
+		missed = due
+	}
+	return missed
+}
+
+// run runs a job once unless another node has its lease or has done this due
+// time already; nil, nil says that there was nothing to do.
+func (r *Runner) run(ctx context.Context, j Job, due time.Time, asked bool) (*Run, error) {
+	now := r.o.Now()
+	held, err := r.o.Store.AcquireLease(ctx, "job:"+j.Name, r.o.Node, now, now.Add(LeaseTime))
+	if err != nil {
+		return nil, err
+	}
+	if !held {
+		return nil, nil
+	}
+	defer r.release(j.Name)
+	if !asked {
+		last, err := r.o.Store.LastRun(ctx, j.Name)
+		if err != nil {
+			return nil, err
+		}
+		if last != nil && !last.Due.Before(due) && last.Err == "" && !last.Finished.IsZero() {
+			return nil, nil
+		}
+	}
+	run := Run{Job: j.Name, Node: r.o.Node, Due: due, Started: now, Asked: asked}
+	if run.ID, err = r.o.Store.BeginRun(ctx, run); err != nil {
+		return nil, err
+	}
+	return r.record(ctx, j, run)
+}
+
+func (r *Runner) record(ctx context.Context, j Job, run Run) (*Run, error) {
+	working, stop := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		r.keepLease(working, stop, j.Name)
+	}()
+	did, err := safely(working, j, run.Due)
+	stop()
+	<-kept
+	run.Finished, run.Did = r.o.Now(), did
+	if err != nil {
+		run.Err = err.Error()
+		r.o.Log.Error("job failed", "job", j.Name, "error", err)
+	}
+	// The outcome is recorded even where the node is going down.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := r.o.Store.EndRun(last, run.ID, run.Finished, run.Did, run.Err); err != nil {
+		return &run, fmt.Errorf("record the end of the run: %w", err)
+	}
+	if run.Err != "" && r.o.OnFailure != nil {
+		r.o.OnFailure(last, run)
+	}
+	return &run, nil
+}
+
+// keepLease renews the lease while the job runs, and stops the job when the
+// lease is lost to another node.
+func (r *Runner) keepLease(ctx context.Context, stop context.CancelFunc, name string) {
+	renew := time.NewTicker(LeaseTime / 4)
+	defer renew.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-renew.C:
+		}
+		now := r.o.Now()
+		held, err := r.o.Store.AcquireLease(ctx, "job:"+name, r.o.Node, now, now.Add(LeaseTime))
+		if err == nil && !held {
+			stop()
+			return
+		}
+	}
+}
+
+func (r *Runner) release(name string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := r.o.Store.ReleaseLease(ctx, "job:"+name, r.o.Node); err != nil {
+		r.o.Log.Warn("lease not given back; it runs out by itself", "job", name, "error", err)
+	}
+}
+
+// safely turns a panic of one job into its error.
+func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = fmt.Errorf("panic: %v", problem)
+		}
+	}()
+	return j.Run(ctx, due)
+}
+
+// RunNow runs a job because an operator asked. Its errors are *fault.Error for
+// a name that is not there and for a job that runs already; a job that fails
+// is told in the Run.
+func (r *Runner) RunNow(ctx context.Context, name string) (*Run, error) {
+	for _, j := range r.jobs {
+		if j.Name != name {
+			continue
+		}
+		run, err := r.run(ctx, j.Job, r.o.Now().UTC(), true)
+		if run == nil && err == nil {
+			return nil, fault.New(fault.Conflict, "The job %s is running already.", name)
+		}
+		return run, err
+	}
+	return nil, fault.New(fault.NotFound, "There is no job of that name.")
+}
+
+// Status is one job as the pages show it.
+type Status struct {
+	Name     string
+	Help     string
+	Schedule string
+	Next     time.Time // zero: never by itself
+	Last     *Run      // nil: never yet
+}
+
+// List returns the jobs in the order they were given.
+func (r *Runner) List(ctx context.Context) ([]Status, error) {
+	all := make([]Status, 0, len(r.jobs))
+	var problems []error
+	for _, j := range r.jobs {
+		s := Status{Name: j.Name, Help: j.Help, Schedule: j.Schedule}
+		if j.schedule != nil {
+			s.Next = j.schedule.Next(r.o.Now().UTC())
+		}
+		var err error
+		if s.Last, err = r.o.Store.LastRun(ctx, j.Name); err != nil {
+			problems = append(problems, err)
+		}
+		all = append(all, s)
+	}
+	return all, errors.Join(problems...)
+}
+
+// Runs returns the newest runs of a job, of all jobs where name is "".
+func (r *Runner) Runs(ctx context.Context, name string, limit int) ([]*Run, error) {
+	return r.o.Store.Runs(ctx, name, limit)
+}
