@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -37,10 +36,10 @@ type Parser struct {
 }
 
 func (p Parser) ipv6Bits() int {
-	if p.IPv6Bits == 0 {
+	if p.IPv6Bits <= 0 {
 		return DefaultIPv6Bits
 	}
-	return p.IPv6Bits
+	return min(p.IPv6Bits, 128)
 }
 
 // String returns the canonical spelling, which is what logs, offences and
@@ -63,13 +62,17 @@ func (k Key) Kind() string {
 	return kind
 }
 
-// Key parses text into its canonical key. The error is an *Error and says what
-// would be right.
+// Key parses text into its canonical key, which keeps text where that is
+// canonical already: text that lies in a buffer must be copied first. The
+// error is an *Error and says what would be right.
 func (p Parser) Key(text string) (Key, error) {
-	if err := checkText("key", text); err != nil {
+	if err := checkText("key", text, MaxLength); err != nil {
 		return Key{}, err
 	}
 	kind, value, found := strings.Cut(text, ":")
+	if err := refuseBareAddress("key", text, kind); err != nil {
+		return Key{}, err
+	}
 	if !found { // a kind is a convention, not a duty
 		return Key{text: text}, nil
 	}
@@ -77,7 +80,7 @@ func (p Parser) Key(text string) (Key, error) {
 		return Key{}, err
 	}
 	if value == "" {
-		return Key{}, refuse("key", text, "has nothing after %q; write kind:value, for example token:abc", kind+":")
+		return Key{}, refuse("key", text, "has nothing after %q; write kind:value, for example token:abc", clip(kind)+":")
 	}
 	if kind != "ip" {
 		return Key{text: text}, nil
@@ -87,21 +90,7 @@ func (p Parser) Key(text string) (Key, error) {
 
 func (p Parser) addressKey(text, value string) (Key, error) {
 	if strings.Contains(value, "/") {
-		network, err := parseNetwork("key", text, value)
-		if err != nil {
-			return Key{}, err
-		}
-		full := network.Addr().BitLen()
-		switch {
-		case network.Bits() == full:
-			return p.keyOfAddress(text, network.Addr()), nil
-		case network.Addr().Is6() && network.Bits() == p.ipv6Bits():
-			return Key{text: canonical(text, "ip:"+network.String()), network: network}, nil
-		case network.Addr().Is6():
-			return Key{}, refuse("key", text, "is a network of /%d, but IPv6 clients are counted by /%d", network.Bits(), p.ipv6Bits())
-		default:
-			return Key{}, refuse("key", text, "is a network; a key is one address, for example ip:%s", network.Addr())
-		}
+		return p.networkKey(text, value)
 	}
 	addr, err := parseAddr("key", text, value)
 	if err != nil {
@@ -110,92 +99,64 @@ func (p Parser) addressKey(text, value string) (Key, error) {
 	return p.keyOfAddress(text, addr), nil
 }
 
+// networkKey reads the two networks that are keys: that of an IPv6 client, and
+// one that holds a single address.
+func (p Parser) networkKey(text, value string) (Key, error) {
+	network, err := parsePrefix("key", text, value)
+	if err != nil {
+		return Key{}, err
+	}
+	addr := network.Addr()
+	switch {
+	case network.IsSingleIP():
+		return p.keyOfAddress(text, addr), nil
+	case addr.Is4():
+		return Key{}, refuse("key", text, "is a network; a key is one address, for example ip:%s", addr)
+	case network.Bits() != p.ipv6Bits():
+		return Key{}, refuse("key", text, "is a network of /%d, but IPv6 clients are counted by /%d", network.Bits(), p.ipv6Bits())
+	}
+	if err := refuseHostBits("key", text, network); err != nil {
+		return Key{}, err
+	}
+	return Key{text: networkText(text, network), network: network}, nil
+}
+
 func (p Parser) keyOfAddress(text string, addr netip.Addr) Key {
 	full := netip.PrefixFrom(addr, addr.BitLen())
 	if addr.Is4() || p.ipv6Bits() == 128 {
-		return Key{text: canonical(text, "ip:"+addr.String()), network: full}
+		return Key{text: addressText(text, addr), network: full}
 	}
-	counted, _ := addr.Prefix(p.ipv6Bits())
-	return Key{text: "ip:" + counted.String(), network: full}
+	counted, _ := addr.Prefix(p.ipv6Bits()) // 1 to 128 bits never fail
+	return Key{text: networkText(text, counted), network: full}
 }
 
 // AddressKey returns the key that counts a client address, for callers that
-// hold an address and not text.
+// hold an address and not text; the zero key for the zero address.
 func (p Parser) AddressKey(addr netip.Addr) Key {
+	if !addr.IsValid() {
+		return Key{}
+	}
 	return p.keyOfAddress("", addr.Unmap().WithZone(""))
 }
 
-// canonical returns text itself when it is already spelled as want, so that
-// the common case keeps no second copy.
-func canonical(text, want string) string {
-	if text == want {
-		return text
-	}
-	return want
+// addressText returns the canonical spelling of an address: given itself where
+// it is spelled so already, so that the common case allocates nothing.
+func addressText(given string, addr netip.Addr) string {
+	var buffer [64]byte
+	return keep(given, addr.AppendTo(append(buffer[:0], "ip:"...)))
 }
 
-func parseAddr(what, text, value string) (netip.Addr, error) {
-	addr, err := netip.ParseAddr(value)
-	if err != nil {
-		return netip.Addr{}, refuse(what, text, "has a bad address after \"ip:\"; write one such as ip:203.0.113.7 or ip:2001:db8::1")
-	}
-	return addr.Unmap().WithZone(""), nil
+// networkText does for a network what addressText does for an address.
+func networkText(given string, network netip.Prefix) string {
+	var buffer [64]byte
+	return keep(given, network.AppendTo(append(buffer[:0], "ip:"...)))
 }
 
-// parseNetwork reads a CIDR, unmapping v4-mapped networks and refusing bits
-// behind the prefix.
-func parseNetwork(what, text, value string) (netip.Prefix, error) {
-	network, err := netip.ParsePrefix(value)
-	if err != nil {
-		return netip.Prefix{}, refuse(what, text, "has a bad network after \"ip:\"; write one such as ip:203.0.113.0/24 or ip:2001:db8::/48")
+func keep(given string, canonical []byte) string {
+	if given == string(canonical) {
+		return given
 	}
-	if addr := network.Addr(); addr.Is4In6() {
-		if network.Bits() < 96 {
-			return netip.Prefix{}, refuse(what, text, "mixes IPv4 and IPv6; write the IPv4 network, for example ip:203.0.113.0/24")
-		}
-		network = netip.PrefixFrom(addr.Unmap(), network.Bits()-96)
-	}
-	if masked := network.Masked(); masked != network {
-		return netip.Prefix{}, refuse(what, text, "has bits set behind its /%d; write ip:%s", network.Bits(), masked)
-	}
-	return network, nil
-}
-
-func checkText(what, text string) error {
-	switch {
-	case text == "":
-		return refuse(what, text, "is empty; write kind:value, for example ip:203.0.113.7")
-	case len(text) > MaxLength:
-		return refuse(what, text, "has %d bytes; at most %d are allowed", len(text), MaxLength)
-	case !utf8.ValidString(text):
-		return refuse(what, text, "is not valid UTF-8")
-	}
-	for i, r := range text {
-		if unicode.IsControl(r) {
-			return refuse(what, text, "holds the control character U+%04X at byte %d; remove it", r, i)
-		}
-	}
-	return nil
-}
-
-func checkKind(what, text, kind string) error {
-	if kind == "" || kind[0] < 'a' || kind[0] > 'z' {
-		return badKind(what, text, kind)
-	}
-	for i := 1; i < len(kind); i++ {
-		c := kind[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return badKind(what, text, kind)
-		}
-	}
-	return nil
-}
-
-func badKind(what, text, kind string) error {
-	if lower := strings.ToLower(kind); lower != kind && checkKind(what, text, lower) == nil {
-		return refuse(what, text, "has the kind %q; kinds are lower case: %q", clip(kind), lower)
-	}
-	return refuse(what, text, "has the bad kind %q; a kind starts with a-z and holds a-z, 0-9, _ and - only", clip(kind))
+	return string(canonical)
 }
 
 // Error says what is wrong with a key or pattern and what would be right.

@@ -25,27 +25,31 @@ type Pattern struct {
 	widened bool
 }
 
+// maxPatternLength leaves room for a key of MaxLength whose every byte is
+// escaped, and the star behind it.
+const maxPatternLength = 2*MaxLength + 1
+
 // Pattern parses text: an exact key, a prefix such as "token:test_*", an
 // address or CIDR after "ip:", "ip:*", or "*". In a prefix pattern "\*" is a
 // literal star. A bare IPv6 address means the network that its client is
 // counted by, and Widened then reports true; write /128 for the one address.
 // The error is an *Error and says what would be right.
 func (p Parser) Pattern(text string) (Pattern, error) {
-	if err := checkText("pattern", text); err != nil {
+	if err := checkText("pattern", text, maxPatternLength); err != nil {
 		return Pattern{}, err
 	}
 	if text == "*" {
 		return Pattern{kind: Any, text: "*"}, nil
 	}
 	kind, value, found := strings.Cut(text, ":")
+	if err := refuseBareAddress("pattern", text, kind); err != nil {
+		return Pattern{}, err
+	}
 	if !found {
 		return kindless(text)
 	}
-	if err := checkKind("pattern", text, kind); err != nil {
+	if err := checkPatternKind(text, kind, value); err != nil {
 		return Pattern{}, err
-	}
-	if value == "" {
-		return Pattern{}, refuse("pattern", text, "has nothing after %q; for every key of this kind write %s:*", kind+":", kind)
 	}
 	if kind == "ip" {
 		return p.addressPattern(text, value)
@@ -57,7 +61,20 @@ func (p Parser) Pattern(text string) (Pattern, error) {
 	if star {
 		return Pattern{kind: Prefix, text: escape(literal) + "*", literal: literal}, nil
 	}
-	return Pattern{kind: Exact, text: escape(literal), literal: literal}, nil
+	return exactPattern(literal), nil
+}
+
+func checkPatternKind(text, kind, value string) error {
+	if strings.Contains(kind, "*") {
+		return refuse("pattern", text, "has a star in its kind; a star stands only at the end: write token:* for every key of one kind, * for every key")
+	}
+	if err := checkKind("pattern", text, kind); err != nil {
+		return err
+	}
+	if value == "" {
+		return refuse("pattern", text, "has nothing after %q; for every key of this kind write %s:*", clip(kind)+":", clip(kind))
+	}
+	return nil
 }
 
 // kindless reads a pattern without a colon. It can only be one exact key: a
@@ -67,10 +84,18 @@ func kindless(text string) (Pattern, error) {
 	if err != nil {
 		return Pattern{}, err
 	}
-	if star {
-		return Pattern{}, refuse("pattern", text, "is a prefix without a kind; for every key of a kind write %s:*, for every key write *", clip(literal))
+	if !star {
+		return exactPattern(literal), nil
 	}
-	return Pattern{kind: Exact, text: escape(literal), literal: literal}, nil
+	example := "token"
+	if checkKind("pattern", text, literal) == nil {
+		example = clip(literal)
+	}
+	return Pattern{}, refuse("pattern", text, "is a prefix without a kind; for every key of a kind write for example %s:*, for every key write *", example)
+}
+
+func exactPattern(literal string) Pattern {
+	return Pattern{kind: Exact, text: escape(literal), literal: literal}
 }
 
 func (p Parser) addressPattern(text, value string) (Pattern, error) {
@@ -78,11 +103,14 @@ func (p Parser) addressPattern(text, value string) (Pattern, error) {
 		return Pattern{kind: Prefix, text: "ip:*", literal: "ip:"}, nil
 	}
 	if strings.Contains(value, "*") {
-		return Pattern{}, refuse("pattern", text, "is not a network: a star cuts addresses between digits%s", meantNetwork(value))
+		return Pattern{}, refuse("pattern", text, "is not a network: a star would cut addresses between digits; %s", meantNetwork(value))
 	}
 	if strings.Contains(value, "/") {
-		network, err := parseNetwork("pattern", text, value)
+		network, err := parsePrefix("pattern", text, value)
 		if err != nil {
+			return Pattern{}, err
+		}
+		if err := refuseHostBits("pattern", text, network); err != nil {
 			return Pattern{}, err
 		}
 		return networkPattern(network, false), nil
@@ -92,7 +120,7 @@ func (p Parser) addressPattern(text, value string) (Pattern, error) {
 		return Pattern{}, err
 	}
 	if addr.Is6() && p.ipv6Bits() < 128 {
-		network, _ := addr.Prefix(p.ipv6Bits())
+		network, _ := addr.Prefix(p.ipv6Bits()) // 1 to 128 bits never fail
 		return networkPattern(network, true), nil
 	}
 	return networkPattern(netip.PrefixFrom(addr, addr.BitLen()), false), nil
@@ -106,33 +134,46 @@ func networkPattern(network netip.Prefix, widened bool) Pattern {
 	return Pattern{kind: Network, text: text, network: network, widened: widened}
 }
 
-// NetworkPattern returns the pattern of a network, host bits cleared.
+// NetworkPattern returns the pattern of a network, host bits cleared and
+// v4-mapped ones unmapped; the zero pattern for an invalid network.
 func NetworkPattern(network netip.Prefix) Pattern {
-	return networkPattern(network.Masked(), false)
+	if !network.IsValid() {
+		return Pattern{}
+	}
+	return networkPattern(unmapPrefix(network).Masked(), false)
 }
 
-// meantNetwork guesses the CIDR behind "10.1*" or "10.1.*", for the message.
+// meantNetwork guesses the CIDR behind "10.1*", "10.1.*" or "2001:db8:*", for
+// the message.
 func meantNetwork(value string) string {
-	head, _, _ := strings.Cut(value, "*")
-	head = strings.TrimSuffix(head, ".")
-	octets := strings.Split(head, ".")
-	if len(octets) > 3 {
-		return ""
+	head, rest, _ := strings.Cut(value, "*")
+	const unknown = "write a CIDR, for example ip:203.0.113.0/24 or ip:2001:db8::/48"
+	if strings.Trim(rest, ".:*") != "" || strings.Contains(head, "::") {
+		return unknown
 	}
-	full := head + strings.Repeat(".0", 4-len(octets))
-	addr, err := netip.ParseAddr(full)
+	separator, padding, width, groups := ".", ".0", 8, 4
+	if strings.Contains(value, ":") {
+		separator, padding, width, groups = ":", ":0", 16, 8
+	}
+	head = strings.TrimSuffix(head, separator)
+	known := strings.Count(head, separator) + 1
+	if known > groups {
+		return unknown
+	}
+	addr, err := netip.ParseAddr(head + strings.Repeat(padding, groups-known))
 	if err != nil {
-		return "; write a CIDR, for example ip:2001:db8::/48"
+		return unknown
 	}
-	return "; you probably mean ip:" + netip.PrefixFrom(addr, 8*len(octets)).String()
+	if known == groups {
+		around, _ := addr.Prefix(width * (groups - 1)) // never longer than the address
+		return "you probably mean ip:" + addr.String() + ", or a CIDR around it such as ip:" + around.String()
+	}
+	return "you probably mean ip:" + netip.PrefixFrom(addr, width*known).String()
 }
 
 // unescape reads `\*` and `\\` as literals and reports whether the text ends in
 // a star of its own. A star anywhere else is an error.
 func unescape(text string) (literal string, star bool, err error) {
-	if !strings.ContainsAny(text, `*\`) {
-		return text, false, nil
-	}
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -144,23 +185,30 @@ func unescape(text string) (literal string, star bool, err error) {
 		case c == '*' && i == len(text)-1:
 			star = true
 		case c == '*':
-			return "", false, refuse("pattern", text, `has a star at byte %d; a star stands only at the end, write \* for a literal one`, i)
+			return "", false, refuse("pattern", text, `has a star at byte %d; a star stands only at the end: write %q for every key that begins so, or \* for a literal star`,
+				i, clip(text[:i])+"*")
 		default:
 			b.WriteByte(c)
 		}
 	}
+	if b.Len() > MaxLength {
+		return "", false, refuse("pattern", text, "names %d bytes of a key; a key has at most %d", b.Len(), MaxLength)
+	}
 	return b.String(), star, nil
 }
 
-func escape(literal string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`).Replace(literal)
-}
+var escaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`)
+
+func escape(literal string) string { return escaper.Replace(literal) }
 
 // PatternOf returns the pattern that selects exactly what k counts: its
-// address, its network, or the key itself.
+// address, its network, or the key itself; the zero pattern for the zero key.
 func PatternOf(k Key) Pattern {
+	if k.IsZero() {
+		return Pattern{}
+	}
 	if !k.network.IsValid() {
-		return Pattern{kind: Exact, text: escape(k.text), literal: k.text}
+		return exactPattern(k.text)
 	}
 	counted, err := netip.ParsePrefix(strings.TrimPrefix(k.text, "ip:"))
 	if err != nil { // an address: it is counted by itself

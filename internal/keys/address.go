@@ -1,0 +1,88 @@
+package keys
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// parseAddr reads an address. A v4-mapped one becomes IPv4 and a zone is
+// dropped, so that one client has one spelling.
+func parseAddr(what, text, value string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(value)
+	if err != nil {
+		return netip.Addr{}, badAddress(what, text, value)
+	}
+	return addr.Unmap().WithZone(""), nil
+}
+
+func badAddress(what, text, value string) error {
+	if withPort, err := netip.ParseAddrPort(value); err == nil {
+		return refuse(what, text, "has a port; write ip:%s", withPort.Addr().Unmap().WithZone(""))
+	}
+	inner, bracketed := strings.CutPrefix(value, "[")
+	if addr, err := netip.ParseAddr(strings.TrimSuffix(inner, "]")); bracketed && err == nil {
+		return refuse(what, text, "has brackets; write ip:%s", addr.Unmap().WithZone(""))
+	}
+	return refuse(what, text, "has a bad address after \"ip:\"; write one such as ip:203.0.113.7 or ip:2001:db8::1")
+}
+
+// parsePrefix reads a CIDR, whose host bits may be set. A v4-mapped network
+// becomes IPv4.
+func parsePrefix(what, text, value string) (netip.Prefix, error) {
+	network, err := netip.ParsePrefix(value)
+	if err != nil {
+		return netip.Prefix{}, refuse(what, text, "has a bad network after \"ip:\"; write one such as ip:203.0.113.0/24 or ip:2001:db8::/48")
+	}
+	if !network.Addr().Is4In6() {
+		return network, nil
+	}
+	if network.Bits() < 96 {
+		return netip.Prefix{}, refuse(what, text, "mixes IPv4 and IPv6; write the IPv4 network, for example ip:203.0.113.0/24")
+	}
+	return unmapPrefix(network), nil
+}
+
+// unmapPrefix turns a v4-mapped network of 96 bits or more into IPv4 and
+// leaves every other network as it is.
+func unmapPrefix(network netip.Prefix) netip.Prefix {
+	if !network.Addr().Is4In6() || network.Bits() < 96 {
+		return network
+	}
+	return netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+}
+
+func refuseHostBits(what, text string, network netip.Prefix) error {
+	if masked := network.Masked(); masked != network {
+		return refuse(what, text, "has bits set behind its /%d; write ip:%s for the network or ip:%s for the one address",
+			network.Bits(), masked, network.Addr())
+	}
+	return nil
+}
+
+// refuseBareAddress refuses an address without its kind: it would be counted
+// apart from the same client's "ip:" key, and no block of that would touch it.
+// kind is what stands before the first colon.
+func refuseBareAddress(what, text, kind string) error {
+	if !mayBeAddress(text, kind) {
+		return nil
+	}
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return refuse(what, text, "is an address without its kind; write ip:%s", addr.Unmap().WithZone(""))
+	}
+	if network, err := netip.ParsePrefix(text); err == nil {
+		return refuse(what, text, "is a network without its kind; write ip:%s", unmapPrefix(network).Masked())
+	}
+	return nil
+}
+
+// mayBeAddress is a cheap test that lets every address and CIDR through, and
+// hardly any ordinary key.
+func mayBeAddress(text, kind string) bool {
+	if len(kind) == len(text) { // no colon
+		return strings.Count(text, ".") == 3 && text[0] >= '0' && text[0] <= '9'
+	}
+	if len(kind) > 4 || strings.Count(text, ":") < 2 {
+		return false
+	}
+	return strings.Trim(kind, "0123456789abcdefABCDEF") == ""
+}
