@@ -13,7 +13,9 @@ type Code string
 
 // The codes, each with the one place where front ends translate it.
 const (
-	Invalid      Code = "invalid"               // a field is wrong
+	Invalid      Code = "invalid"   // a field is wrong
+	Malformed    Code = "malformed" // it cannot even be read
+	Unsupported  Code = "unsupported_media_type"
 	NotFound     Code = "not_found"             // nothing of that name
 	Conflict     Code = "conflict"              // something stands in the way
 	Unauthorized Code = "unauthorized"          // no or a bad credential
