@@ -70,7 +70,7 @@ func ParseSchedule(text string) (schedule cron.Schedule, err error) {
 	}()
 	schedule, err = cron.ParseStandard(text)
 	if err != nil {
-		return nil, fmt.Errorf("the schedule %q cannot be read (%s); write five fields such as \"15 3 * * *\", or @hourly", text, err)
+		return nil, fmt.Errorf("the schedule %q cannot be read (%w); write five fields such as \"15 3 * * *\", or @hourly", text, err)
 	}
 	if schedule.Next(time.Unix(0, 0).UTC()).IsZero() {
 		return nil, fmt.Errorf("the schedule %q never comes", text)

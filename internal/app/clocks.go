@@ -1,0 +1,57 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// MaxClockSkew is how far this node's clock, Redis's and the database's may
+// disagree before it is said.
+const MaxClockSkew = time.Second
+
+// clock is one of the clocks that a node lives by.
+type clock struct {
+	name string
+	now  func(context.Context) (time.Time, error)
+}
+
+// skew is how far a clock is ahead of this node's.
+type skew struct {
+	Name  string
+	Ahead time.Duration
+}
+
+// readSkew reads one clock and allows for the way there and back.
+func readSkew(ctx context.Context, c clock) (skew, error) {
+	before := time.Now()
+	theirs, err := c.now(ctx)
+	if err != nil {
+		return skew{}, err
+	}
+	after := time.Now()
+	return skew{c.name, theirs.Sub(before.Add(after.Sub(before) / 2))}, nil
+}
+
+// warnOfSkew compares the clocks and says which disagree.
+func warnOfSkew(ctx context.Context, log *slog.Logger, clocks ...clock) []skew {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	all := []skew{{Name: "this node"}}
+	for _, c := range clocks {
+		if s, err := readSkew(ctx, c); err == nil {
+			all = append(all, s)
+		}
+	}
+	var wrong []skew
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if apart := (a.Ahead - b.Ahead).Abs(); apart > MaxClockSkew {
+				log.Warn("clocks disagree by more than a second; set them by NTP, or waits and expiries are told wrongly",
+					"one", a.Name, "other", b.Name, "apart", apart.Round(time.Millisecond))
+				wrong = append(wrong, b)
+			}
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,20 @@
+package app
+
+import (
+	"io"
+	"log/slog"
+)
+
+// newLogger returns the logger that the settings ask for. Both forms escape
+// control characters, whatever an attacker put into a key.
+func newLogger(s Settings, out io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		level = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if s.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(out, o))
+	}
+	return slog.New(slog.NewTextHandler(out, o))
+}

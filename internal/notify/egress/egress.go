@@ -1,0 +1,118 @@
+// Package egress makes the HTTP client that channels call out with: it reaches
+// no private address unless allowed, whatever a name resolves to, and follows
+// no redirect, so that a webhook's URL cannot be turned against the network
+// that Stint stands in.
+package egress
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/stint-dev/stint/internal/notify"
+)
+
+// Options make a Client.
+type Options struct {
+	// AllowPrivate lets it reach loopback, private and link-local addresses.
+	AllowPrivate bool
+}
+
+// Client posts bodies.
+type Client struct{ http *http.Client }
+
+// New returns a client.
+func New(o Options) *Client {
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	if !o.AllowPrivate {
+		// Checked on the address that is dialled, after any name was resolved.
+		dialer.Control = func(_, address string, _ syscall.RawConn) error { return refusePrivate(address) }
+	}
+	return &Client{&http.Client{
+		Transport: &http.Transport{DialContext: dialer.DialContext, Proxy: nil, MaxIdleConns: 4, IdleConnTimeout: time.Minute},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+		Timeout: 20 * time.Second,
+	}}
+}
+
+var errPrivate = errors.New("the address is private; allow private addresses in the settings to reach it")
+
+// special are the networks that are neither private nor public: shared and
+// documentation space, benchmarks, and IPv4 inside IPv6.
+var special = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+}
+
+func refusePrivate(address string) error {
+	target, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	ip := target.Addr().Unmap()
+	if !ip.IsGlobalUnicast() || ip.IsPrivate() {
+		return errPrivate
+	}
+	for _, network := range special {
+		if network.Contains(ip) {
+			return errPrivate
+		}
+	}
+	return nil
+}
+
+// Post sends body and succeeds on any 2xx. Another 4xx than 408, 425 and 429
+// is permanent. Errors never hold the URL: it may carry a secret.
+func (c *Client) Post(ctx context.Context, target, contentType string, body []byte, header http.Header) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return notify.Permanent(errors.New("the URL is not one that can be called"))
+	}
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	request.Header.Set("Content-Type", contentType)
+	request.Header.Set("User-Agent", "Stint")
+	response, err := c.http.Do(request)
+	if err != nil {
+		var inside *url.Error
+		if errors.As(err, &inside) {
+			err = inside.Err
+		}
+		if errors.Is(err, errPrivate) {
+			return notify.Permanent(errPrivate)
+		}
+		return err
+	}
+	defer response.Body.Close()
+	// Read a little, so that the connection can be used again.
+	_, _ = io.CopyN(io.Discard, response.Body, 4096)
+	return verdict(response.StatusCode)
+}
+
+func verdict(status int) error {
+	switch {
+	case status >= 200 && status < 300:
+		return nil
+	case status >= 300 && status < 400:
+		return notify.Permanent(fmt.Errorf("the receiver answered %d; redirects are not followed, name the final URL", status))
+	case status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests:
+		return fmt.Errorf("the receiver answered %d", status)
+	case status >= 400 && status < 500:
+		return notify.Permanent(fmt.Errorf("the receiver answered %d", status))
+	default:
+		return fmt.Errorf("the receiver answered %d", status)
+	}
+}

@@ -1,0 +1,60 @@
+// Package slack posts notifications as the JSON that Slack's incoming webhooks
+// take, and with them Mattermost, Rocket.Chat and Discord's /slack.
+package slack
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/notify/egress"
+)
+
+// Channel is an incoming webhook.
+type Channel struct {
+	url    string
+	client *egress.Client
+}
+
+// New returns the channel of an incoming webhook's URL.
+func New(url string, client *egress.Client) *Channel { return &Channel{url, client} }
+
+// Name returns "slack".
+func (*Channel) Name() string { return "slack" }
+
+// mostText keeps a message within what Slack shows whole.
+const mostText = 3000
+
+// Send posts m.
+func (c *Channel) Send(ctx context.Context, m notify.Message) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "*%s*", plain(m.Subject))
+	for _, n := range m.Items {
+		line := plain(n.Text)
+		if m.Total > 1 {
+			line = plain(n.Subject)
+		}
+		if text.Len()+len(line) > mostText {
+			break
+		}
+		text.WriteString("\n" + line)
+	}
+	if m.Total > len(m.Items) {
+		fmt.Fprintf(&text, "\nand %d more", m.Total-len(m.Items))
+	}
+	body, err := json.Marshal(map[string]string{"text": text.String()})
+	if err != nil {
+		return notify.Permanent(fmt.Errorf("encode: %w", err))
+	}
+	return c.client.Post(ctx, c.url, "application/json", body, nil)
+}
+
+// plain keeps text from being read as markup: Slack's three escapes, and its
+// formatting signs set apart by a zero-width space.
+func plain(s string) string {
+	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
+	return strings.NewReplacer("*", "*\u200b", "_", "_\u200b", "~", "~\u200b", "`", "`\u200b").Replace(s)
+}
