@@ -1,0 +1,150 @@
+package logtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+func concurrency() []contract {
+	return []contract{
+		{"many callers of one key are allowed exactly the limit", oneKeyManyCallers},
+		{"many callers over time never pass a limit and are never needlessly refused", manyCallersOverTime},
+		{"many callers of many keys in batches are allowed exactly each key's limit", manyKeysManyCallers},
+	}
+}
+
+const callers = 16
+
+// together runs ask once in each of the callers, at the same time.
+func together(ask func(caller int)) {
+	var group sync.WaitGroup
+	for caller := range callers {
+		group.Go(func() { ask(caller) })
+	}
+	group.Wait()
+}
+
+func oneKeyManyCallers(t *testing.T, h Harness) {
+	f := newFixture(t, h, "70/s", "100/m")
+	for phase, want := range []int{70, 30, 0} {
+		f.at(int64(phase) * second)
+		var mu sync.Mutex
+		allowed := 0
+		together(func(int) {
+			for range 10 {
+				r := f.one(f.request(1))
+				mu.Lock()
+				if r.Allowed {
+					allowed++
+				}
+				mu.Unlock()
+			}
+		})
+		if allowed != want {
+			t.Errorf("in phase %d %d of %d requests were allowed, want %d", phase, allowed, 10*callers, want)
+		}
+	}
+}
+
+// one is decide for goroutines other than the test's.
+func (f *fixture) one(q timestamplog.Request) timestamplog.Result {
+	results := make([]timestamplog.Result, 1)
+	f.Log.Decide(f.t.Context(), []timestamplog.Request{q}, results)
+	if results[0].Err != nil {
+		f.t.Errorf("Decide: %v", results[0].Err)
+	}
+	return results[0]
+}
+
+// asked is one request of a phase and its answer.
+type asked struct {
+	cost int
+	timestamplog.Result
+}
+
+// manyCallersOverTime lets the clock stand while the callers ask, so that what
+// must come out can be said exactly whatever order they come in.
+func manyCallersOverTime(t *testing.T, h Harness) {
+	f := newFixture(t, h, "7/20ms", "15/100ms", "40/s")
+	random := rand.New(rand.NewPCG(1, 2))
+	var all []asked
+	for range 60 {
+		costs := make([]int, callers)
+		for i := range costs {
+			costs[i] = 1 + random.IntN(5)
+		}
+		phase := make([]asked, callers)
+		together(func(caller int) {
+			phase[caller] = asked{costs[caller], f.one(f.request(costs[caller]))}
+		})
+		all = append(all, phase...)
+		f.checkPhase(all, phase)
+		f.Clock.Set(f.Clock.NowMS() + int64(random.IntN(30)))
+	}
+}
+
+// checkPhase checks the answers of the present instant against the costs that
+// were allowed up to now.
+func (f *fixture) checkPhase(all, phase []asked) {
+	f.t.Helper()
+	now := f.Clock.NowMS()
+	smallestRefused := 0
+	for _, a := range phase {
+		if a.Now != now {
+			f.t.Errorf("decided at %d while the clock stood at %d", a.Now, now)
+		}
+		if !a.Allowed && (smallestRefused == 0 || a.cost < smallestRefused) {
+			smallestRefused = a.cost
+		}
+	}
+	needless := smallestRefused > 0
+	for _, rule := range f.policy.Rules {
+		used := 0
+		for _, a := range all {
+			if a.Allowed && now-a.Now < rule.WindowMS() {
+				used += a.cost
+			}
+		}
+		if used > rule.Limit {
+			f.t.Errorf("%v let %d into the window that ends at +%d", rule, used, now-f.start)
+		}
+		needless = needless && used+smallestRefused <= rule.Limit
+	}
+	if needless {
+		f.t.Errorf("at +%d a cost of %d was refused although it still fits", now-f.start, smallestRefused)
+	}
+}
+
+func manyKeysManyCallers(t *testing.T, h Harness) {
+	f := newFixture(t, h, "9/m")
+	const keyCount = 50
+	var mu sync.Mutex
+	allowed := make([]int, keyCount)
+	together(func(caller int) {
+		requests := make([]timestamplog.Request, keyCount)
+		results := make([]timestamplog.Result, keyCount)
+		for i := range requests {
+			requests[i] = f.forKey(fmt.Sprintf("token:%d", (i+caller)%keyCount)).request(1)
+		}
+		f.Log.Decide(t.Context(), requests, results)
+		mu.Lock()
+		defer mu.Unlock()
+		for i, r := range results {
+			if r.Err != nil {
+				t.Errorf("Decide: %v", r.Err)
+			}
+			if r.Allowed {
+				allowed[(i+caller)%keyCount]++
+			}
+		}
+	})
+	for key, n := range allowed {
+		if n != 9 {
+			t.Errorf("key %d was allowed %d times, want 9", key, n)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package logtest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+func details() []contract {
+	return []contract{
+		{"what is left is told per rule, after the answer", leftAfterTheAnswer},
+		{"a peek tells what is left without counting itself", peekLeavesCounts},
+		{"a refused request leaves what was left", refusedLeavesCounts},
+		{"each rule tells its own wait for this cost", waitPerRule},
+		{"a lowered limit leaves nothing rather than less", loweredLeavesNothing},
+		{"the states of an earlier answer are replaced", statesReplaced},
+		{"an empty stack has no states", emptyStackHasNoStates},
+	}
+}
+
+// askDetail asks for real, with detail.
+func (f *fixture) askDetail(cost int) timestamplog.Result {
+	f.t.Helper()
+	q := f.request(cost)
+	q.Detail = true
+	return f.decide(q)
+}
+
+func (f *fixture) wantStates(got []timestamplog.RuleState, want ...timestamplog.RuleState) {
+	f.t.Helper()
+	if !slices.Equal(got, want) {
+		f.t.Fatalf("at +%d the rules %v have %v left, want %v", f.Clock.NowMS()-f.start, f.policy.Rules, got, want)
+	}
+}
+
+func leftAfterTheAnswer(t *testing.T, h Harness) {
+	f := newFixture(t, h, "2/s", "5/m")
+	f.wantStates(f.askDetail(1).States, state(1, 0), state(4, 0))
+	f.wantStates(f.at(300).askDetail(1).States,
+		state(0, 700), state(3, 0))
+	f.wantStates(f.at(999).detail(1), state(0, 1), state(3, 0))
+	f.wantStates(f.at(1000).detail(1), state(1, 0), state(3, 0))
+	f.wantStates(f.at(60_299).detail(1), state(2, 0), state(4, 0))
+	f.wantStates(f.at(60_300).detail(1), state(2, 0), state(5, 0))
+}
+
+func peekLeavesCounts(t *testing.T, h Harness) {
+	f := newFixture(t, h, "3/s")
+	for range 3 {
+		f.wantStates(f.detail(3), state(3, 0))
+	}
+	f.allow(1)
+	f.wantStates(f.detail(2), state(2, 0))
+	f.wantStates(f.detail(3), state(2, 1000))
+}
+
+func refusedLeavesCounts(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1/s", "5/m")
+	f.allow(1)
+	for range 3 {
+		r := f.at(600).askDetail(1)
+		f.wantLimited(r, "1/1s", 1000)
+		f.wantStates(r.States, state(0, 400), state(4, 0))
+	}
+}
+
+func waitPerRule(t *testing.T, h Harness) {
+	f := newFixture(t, h, "0/1ms", "4/s", "6/m")
+	open := f.with("4/s", "6/m")
+	f.wantStates(f.detail(2), state(0, timestamplog.Never),
+		state(4, 0), state(6, 0))
+	open.allow(2)
+	open.at(400).allow(2)
+	open.at(500)
+	open.wantStates(open.detail(1), state(0, 500), state(2, 0))
+	open.wantStates(open.detail(2), state(0, 500), state(2, 0))
+	open.wantStates(open.detail(3), state(0, 900), state(2, 59_500))
+	open.wantStates(open.detail(4), state(0, 900), state(2, 59_500))
+}
+
+func loweredLeavesNothing(t *testing.T, h Harness) {
+	f := newFixture(t, h, "10/m")
+	f.allow(8)
+	f.change(f.policy.Retention, "3/m")
+	f.wantStates(f.at(1).detail(1), state(0, 59_999))
+}
+
+func statesReplaced(t *testing.T, h Harness) {
+	f := newFixture(t, h, "5/s", "9/m")
+	q := f.request(1)
+	results := make([]timestamplog.Result, 1)
+	for i, detail := range []bool{true, true, false, true} {
+		q.Detail = detail
+		f.Log.Decide(t.Context(), []timestamplog.Request{q}, results)
+		if results[0].Err != nil {
+			t.Fatal(results[0].Err)
+		}
+		want := []timestamplog.RuleState{{Remaining: 4 - i}, {Remaining: 8 - i}}
+		if !detail {
+			want = nil
+		}
+		f.wantStates(results[0].States, want...)
+	}
+}
+
+func emptyStackHasNoStates(t *testing.T, h Harness) {
+	f := newFixture(t, h)
+	r := f.askDetail(1)
+	f.wantAllowed(r)
+	f.wantStates(r.States)
+}
+
+// state is what one rule has left and its wait in milliseconds.
+func state(remaining int, reset int64) timestamplog.RuleState {
+	return timestamplog.RuleState{Remaining: remaining, ResetMS: reset}
+}

@@ -1,0 +1,22 @@
+package logtest
+
+import "testing"
+
+// contract is one thing that every Log promises.
+type contract struct {
+	name string
+	test func(*testing.T, Harness)
+}
+
+// Run runs the contract suite. newHarness is called once for each test and
+// returns an empty Log or one whose contents belong to other policies.
+func Run(t *testing.T, newHarness func(*testing.T) Harness) {
+	groups := [][]contract{
+		scripted(), details(), policies(), clocks(), logs(), batches(), concurrency(), properties(),
+	}
+	for _, group := range groups {
+		for _, c := range group {
+			t.Run(c.name, func(t *testing.T) { c.test(t, newHarness(t)) })
+		}
+	}
+}

@@ -1,0 +1,151 @@
+// Package memlog keeps the timestamp logs in memory: a sharded map of ring
+// buffers. It is the log of the embedded default and what a node falls back on
+// while Redis is out of reach. Its memory is bounded by what is live: a log
+// goes when its longest window ends.
+package memlog
+
+import (
+	"context"
+	"hash/maphash"
+	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// shardCount divides the logs so that checks of different keys seldom meet at
+// one lock. It must be a power of two.
+const shardCount = 256
+
+// Options are the settings of a Log. The zero value is ready for use.
+type Options struct {
+	// Now is the log's one clock, time.Now where it is nil. It is read while a
+	// shard is locked, so it must be fast and must not call the Log.
+	Now func() time.Time
+}
+
+// Log is a timestamplog.Log in memory. It runs no goroutine: checks sweep a
+// little as they go, and Sweep does the rest.
+type Log struct {
+	now    func() time.Time
+	seed   maphash.Seed
+	shards [shardCount]shard
+}
+
+var _ timestamplog.Log = (*Log)(nil)
+
+// New returns an empty Log.
+func New(options Options) *Log {
+	l := &Log{now: options.Now, seed: maphash.MakeSeed()}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	for i := range l.shards {
+		l.shards[i].clear()
+	}
+	return l
+}
+
+// sweepPerCheck is how many logs whose time may have come are looked at on the
+// way of one check: more than the one that a check can add.
+const sweepPerCheck = 2
+
+// Decide answers each request in order. It cannot fail but for a context that
+// has ended, which leaves what is not yet answered unanswered and uncharged.
+func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	for i := range requests {
+		if err := ctx.Err(); err != nil {
+			results[i] = timestamplog.Result{Rule: -1, States: results[i].States[:0], Err: err}
+			continue
+		}
+		l.decide(&requests[i], &results[i])
+	}
+}
+
+func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
+	hash := maphash.Comparable(l.seed, q.Ref)
+	s := l.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The clock is read under the lock: a time read before it could be older
+	// than an entry that another check has pushed meanwhile.
+	now := l.now().UnixMilli()
+	s.sweep(now, sweepPerCheck)
+	s.decide(hash, now, q, r)
+}
+
+func (l *Log) shard(hash uint64) *shard { return &l.shards[hash&(shardCount-1)] }
+
+// Times returns what the log of ref holds, the newest first. It never fails.
+func (l *Log) Times(_ context.Context, ref timestamplog.Ref, limit int) ([]int64, int64, error) {
+	hash := maphash.Comparable(l.seed, ref)
+	s := l.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := l.now().UnixMilli()
+	k := s.find(hash, ref)
+	if k == nil || k.expired(now) {
+		return nil, now, nil
+	}
+	return k.times(now, limit), now, nil
+}
+
+// Reset forgets the log of ref. It never fails.
+func (l *Log) Reset(_ context.Context, ref timestamplog.Ref) (bool, error) {
+	hash := maphash.Comparable(l.seed, ref)
+	s := l.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.find(hash, ref)
+	if k == nil {
+		return false, nil
+	}
+	held := !k.expired(l.now().UnixMilli())
+	s.remove(hash, k)
+	k.forget()
+	return held, nil
+}
+
+// Now returns the time of the log's clock. It never fails.
+func (l *Log) Now(context.Context) (time.Time, error) { return l.now(), nil }
+
+// Len returns how many logs are held, those included whose time has come and
+// that no check or Sweep has met since.
+func (l *Log) Len() int {
+	n := 0
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		n += s.len()
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// sweepBatch is how many logs Sweep looks at before it lets checks of the same
+// shard pass.
+const sweepBatch = 256
+
+// Sweep drops every log whose longest window ended a second or more ago. Checks
+// do it too, a little each, so Sweep matters where checks have become rare;
+// calling it every few seconds is enough.
+func (l *Log) Sweep() {
+	for i := range l.shards {
+		s := &l.shards[i]
+		for more := true; more; {
+			s.mu.Lock()
+			more = s.sweep(l.now().UnixMilli(), sweepBatch)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// Close forgets every log. It never fails; the Log is empty afterwards.
+func (l *Log) Close() error {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		s.clear()
+		s.mu.Unlock()
+	}
+	return nil
+}

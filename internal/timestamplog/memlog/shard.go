@@ -1,0 +1,112 @@
+package memlog
+
+import (
+	"sync"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// shard is one part of the logs under one lock.
+type shard struct {
+	mu sync.Mutex
+	// logs finds a log by the hash of its ref, which costs half of what a map
+	// by the ref itself would. Logs of one hash hang together by sameHash. A
+	// log that is held has at least one entry.
+	logs  map[uint64]*keyLog
+	extra int // logs that are not the first of their hash
+	wheel wheel
+	_     [64]byte // keeps the locks of neighbours off one cache line
+}
+
+func (s *shard) clear() {
+	s.logs = make(map[uint64]*keyLog)
+	s.extra = 0
+	s.wheel = wheel{}
+}
+
+func (s *shard) len() int { return len(s.logs) + s.extra }
+
+func (s *shard) find(hash uint64, ref timestamplog.Ref) *keyLog {
+	k := s.logs[hash]
+	for k != nil && k.ref != ref {
+		k = k.sameHash
+	}
+	return k
+}
+
+func (s *shard) add(hash uint64, k *keyLog, now int64) {
+	if first := s.logs[hash]; first != nil {
+		k.sameHash = first
+		s.extra++
+	}
+	s.logs[hash] = k
+	s.wheel.add(k, now)
+}
+
+// remove takes k out of the map. It stays in the wheel, which drops it when it
+// comes by.
+func (s *shard) remove(hash uint64, k *keyLog) {
+	first := s.logs[hash]
+	switch {
+	case first != k:
+		for first.sameHash != k {
+			first = first.sameHash
+		}
+		first.sameHash = k.sameHash
+		s.extra--
+	case k.sameHash != nil:
+		s.logs[hash] = k.sameHash
+		s.extra--
+	default:
+		delete(s.logs, hash)
+	}
+	k.sameHash = nil
+}
+
+// decide answers q, and logs it where it is allowed and no peek.
+func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
+	*r = timestamplog.Result{Allowed: true, Now: now, Rule: -1, States: r.States[:0]}
+	if len(q.Rules) == 0 {
+		return
+	}
+	k := s.find(hash, q.Ref)
+	view := k.viewAt(now)
+	if view.behind > 0 && !q.Peek {
+		k.moveBack(now, q.Retention)
+		view.behind = 0
+	}
+	view.judge(q, r)
+	if r.Allowed && !q.Peek {
+		if k == nil {
+			k = newKeyLog(hash, q.Ref)
+			k.push(now, q.Cost, q.Retention)
+			s.add(hash, k, now)
+		} else {
+			k.push(now, q.Cost, q.Retention)
+		}
+		view = k.viewAt(now)
+	}
+	if q.Detail {
+		view.describe(q, r)
+	}
+}
+
+// sweep drops up to budget logs whose time has come and reports whether there
+// may be more.
+func (s *shard) sweep(now int64, budget int) (more bool) {
+	for range budget {
+		k := s.wheel.next(now)
+		switch {
+		case k == nil:
+			return false
+		case k.count == 0: // reset meanwhile
+		case k.expired(now):
+			s.remove(k.hash, k)
+			k.forget()
+		default:
+			k.shrink()
+			s.wheel.add(k, now)
+		}
+	}
+	return true
+}

@@ -1,0 +1,80 @@
+package memlog
+
+// wheel calls up logs when they may have expired. Each push moves a log's
+// expiry, and the wheel does not follow: it calls a log up at the expiry it had
+// when it was added, and whoever asks adds it again if it lives on. So a log
+// costs the wheel a few steps in its longest window, however often it is
+// pushed to. The zero wheel is empty.
+//
+// Slots are narrow for what is near and wide for what is far. A log is called
+// up at the beginning of its slot, that is early, and is then added to a
+// narrower one. A clock that jumps ahead calls up every slot it passed; one
+// that steps back makes calls come early. Neither loses a log.
+type wheel struct {
+	levels [wheelLevels]wheelLevel
+	called *keyLog // taken out of their slot and not yet asked for
+	upTo   int64   // the finest tick up to which every level is called up
+}
+
+const (
+	wheelLevels = 11 // reach 86 days, more than any window
+	wheelSlots  = 8
+	// finestBits makes the finest slot 1,024 ms wide; every further level's
+	// are wider by 2 to the power of levelBits.
+	finestBits = 10
+	levelBits  = 2
+)
+
+type wheelLevel struct {
+	done  int64 // the last tick that was called up
+	slots [wheelSlots]*keyLog
+}
+
+func tickOf(ms int64, level int) int64 { return ms >> (finestBits + levelBits*level) }
+
+// add has k called up at about its expiry, after now.
+func (w *wheel) add(k *keyLog, now int64) {
+	// The last slot of a turn stays free: a tick begun shares it.
+	level := 0
+	for level < wheelLevels-1 && tickOf(k.due()-now, level) >= wheelSlots-1 {
+		level++
+	}
+	tick := max(tickOf(k.due(), level), tickOf(now, level)+1)
+	slot := &w.levels[level].slots[tick&(wheelSlots-1)]
+	k.nextDue, *slot = *slot, k
+}
+
+// next removes and returns a log whose time may have come, nil when there is
+// none.
+func (w *wheel) next(now int64) *keyLog {
+	for w.called == nil {
+		if !w.callUp(now) {
+			return nil
+		}
+	}
+	k := w.called
+	w.called, k.nextDue = k.nextDue, nil
+	return k
+}
+
+// callUp empties the next slot whose time has come, and reports whether there
+// was one.
+func (w *wheel) callUp(now int64) bool {
+	finest := tickOf(now, 0)
+	if w.upTo == finest {
+		return false
+	}
+	for i := range w.levels {
+		level := &w.levels[i]
+		tick := tickOf(now, i)
+		level.done = min(tick, max(level.done, tick-wheelSlots))
+		if level.done < tick {
+			level.done++
+			slot := &level.slots[level.done&(wheelSlots-1)]
+			w.called, *slot = *slot, nil
+			return true
+		}
+	}
+	w.upTo = finest
+	return false
+}
