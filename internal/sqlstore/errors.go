@@ -1,0 +1,91 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// trouble is what kind of error a database gave.
+type trouble int
+
+const (
+	breakage trouble = iota // a bug or a broken database
+	again                   // two transactions met; the same one may well succeed now
+	away                    // the database is out of reach
+)
+
+// errUnchanged, returned inside change, undoes the transaction and gives its
+// revision back: there was nothing to change.
+var errUnchanged = errors.New("nothing to change")
+
+// commitError marks an error that came while a transaction was being saved.
+type commitError struct{ error }
+
+func (e commitError) Unwrap() error { return e.error }
+
+// explain turns a driver's error into what callers are promised: a *fault.Error
+// as it is, the context's own error where the caller gave up, and Unavailable
+// where the database is out of reach or did not answer in time.
+func (s *Store) explain(ctx context.Context, err error) error {
+	var known *fault.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(ctx.Err(), context.Canceled):
+		return context.Canceled
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return unavailable(err, "did not answer in time")
+	case s.place.dialect.classify(err) == away:
+		return unavailable(err, "cannot be reached")
+	case s.place.dialect.classify(err) == again:
+		return unavailable(err, "is busy")
+	}
+	return fmt.Errorf("%s database: %w", s.place.dialect.name, err)
+}
+
+func unavailable(err error, what string) error {
+	outcome := "nothing was changed"
+	var saving commitError
+	if errors.As(err, &saving) {
+		outcome = "whether the change was saved is not known; look before you repeat it"
+	}
+	return &fault.Error{Code: fault.Unavailable, Message: "The database " + what + "; " + outcome + ".", Err: err}
+}
+
+// pause waits, or returns the context's error.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// found splits "no such row" from real errors.
+func found(err error) (bool, error) {
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// checkText refuses what Postgres cannot store, so that both databases refuse
+// alike.
+func checkText(field, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return fault.Field(field, "must be valid UTF-8 without NUL")
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"strings"
+)
+
+// location is where a database is and how it is spoken to.
+type location struct {
+	dialect *dialect
+	// target is the URL of a Postgres, which may hold a password and is never
+	// printed, or the path of an SQLite file.
+	target string
+}
+
+// dialect is all that differs between the two databases beside their
+// migrations.
+type dialect struct {
+	name   string // also the folder of its migrations
+	clock  string // the query for its clock in Unix milliseconds
+	notify string // the statement that wakes the other nodes, "" for none
+	// countTables counts the tables of a name that unqualified queries see.
+	countTables string
+	open        func(target string) (writer, reader *sql.DB, err error)
+	classify    func(error) trouble
+	migrator    func(target string) (*migrator, error)
+}
+
+func (l location) open() (writer, reader *sql.DB, err error) { return l.dialect.open(l.target) }
+
+// locate reads a database URL. Its errors do not repeat the URL, which may hold
+// a password in a place where no parser finds it.
+func locate(text string) (location, error) {
+	scheme, rest, found := strings.Cut(text, ":")
+	switch {
+	case text == "":
+		return location{}, errors.New("the database URL is empty; write postgres://user:password@host:5432/name or the path of an SQLite file")
+	case found && (scheme == "postgres" || scheme == "postgresql"):
+		if _, err := postgresConfig(text); err != nil {
+			return location{}, errors.New("the database URL is not one of Postgres; write postgres://user:password@host:5432/name, with special characters of the password percent-encoded")
+		}
+		return location{&postgres, text}, nil
+	case found && scheme == "sqlite":
+		path, err := url.PathUnescape(strings.TrimPrefix(rest, "//"))
+		if err != nil || path == "" {
+			return location{}, errors.New("the database URL names no SQLite file; write sqlite:///path/to/stint.db")
+		}
+		return sqliteFile(path)
+	case strings.Contains(text, "://"):
+		return location{}, errors.New("the database URL has an unknown scheme; write postgres://..., sqlite:///path or the path of an SQLite file")
+	}
+	return sqliteFile(text)
+}
+
+func sqliteFile(path string) (location, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return location{}, err
+	}
+	return location{&sqlite, full}, nil
+}

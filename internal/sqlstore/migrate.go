@@ -1,0 +1,184 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+
+	"github.com/stint-dev/stint/migrations"
+)
+
+// migrator runs migrations over connections of its own: golang-migrate closes
+// the handle that it was given.
+type migrator struct {
+	db     *sql.DB
+	driver func() (database.Driver, error)
+	lock   func(context.Context) (unlock func(), err error) // nil where nobody else can migrate
+}
+
+// MigrationState says where a database stands. A new one is at 0.
+type MigrationState struct {
+	Version uint // of the newest migration that ran
+	Latest  uint // of the newest that this program knows
+	// Dirty means that migration Version failed and nobody has looked yet.
+	Dirty bool
+}
+
+// Migrate runs the migrations that the database of url lacks, while other
+// nodes that do the same wait for each other.
+func Migrate(ctx context.Context, url string) error {
+	place, err := locate(url)
+	if err != nil {
+		return err
+	}
+	return place.migrate(ctx)
+}
+
+// MigrationStatus reads where the database of url stands. It changes nothing.
+func MigrationStatus(ctx context.Context, url string) (MigrationState, error) {
+	place, err := locate(url)
+	if err != nil {
+		return MigrationState{}, err
+	}
+	m, err := place.dialect.migrator(place.target)
+	if err != nil {
+		return MigrationState{}, err
+	}
+	defer m.db.Close()
+	return place.state(ctx, m.db)
+}
+
+// migrationLockWait is how long golang-migrate may wait for its own lock. Ours
+// keeps nodes apart, so only a foreign tool can hold it.
+const migrationLockWait = time.Minute
+
+func (l location) migrate(ctx context.Context) error {
+	m, err := l.dialect.migrator(l.target)
+	if err != nil {
+		return err
+	}
+	defer m.db.Close()
+	state, err := l.state(ctx, m.db)
+	if err != nil || state.done() {
+		return errors.Join(err, state.check())
+	}
+	if m.lock != nil {
+		unlock, err := m.lock(ctx)
+		if err != nil {
+			return l.unreachable(ctx, fmt.Errorf("wait for another node's migration: %w", err))
+		}
+		defer unlock()
+		// Another node may have done it meanwhile, or failed.
+		if state, err = l.state(ctx, m.db); err != nil || state.done() {
+			return errors.Join(err, state.check())
+		}
+	}
+	return l.migrateUp(m)
+}
+
+func (l location) migrateUp(m *migrator) error {
+	files, err := iofs.New(migrations.Files, l.dialect.name)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	driver, err := m.driver()
+	if err != nil {
+		return fmt.Errorf("prepare the %s database for migrations: %w", l.dialect.name, err)
+	}
+	run, err := migrate.NewWithInstance("iofs", files, l.dialect.name, driver)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	run.LockTimeout = migrationLockWait
+	if err := run.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) {
+		return fmt.Errorf("migrate the %s database: %w", l.dialect.name, err)
+	}
+	return nil
+}
+
+// done reports whether there is nothing that could or may be run: up to date,
+// newer than this program, or dirty.
+func (m MigrationState) done() bool { return m.Dirty || m.Version >= m.Latest }
+
+func (m MigrationState) check() error {
+	if !m.Dirty {
+		return nil
+	}
+	return fmt.Errorf("migration %d failed in this database and left it marked dirty; its file ran in one transaction that was undone, "+
+		"so look at why it failed, set schema_migrations to version %d and dirty to false, and start again; nothing is forced by itself",
+		m.Version, m.Version-1)
+}
+
+// state reads the version without golang-migrate, whose drivers create their
+// table as soon as they are opened.
+func (l location) state(ctx context.Context, db *sql.DB) (MigrationState, error) {
+	state, err := l.latest()
+	if err != nil {
+		return state, err
+	}
+	var tables int
+	if err := db.QueryRowContext(ctx, l.dialect.countTables, "schema_migrations").Scan(&tables); err != nil {
+		return state, l.unreachable(ctx, err)
+	}
+	if tables == 0 {
+		return state, nil
+	}
+	_, err = found(db.QueryRowContext(ctx, "SELECT version, dirty FROM schema_migrations").Scan(&state.Version, &state.Dirty))
+	return state, l.unreachable(ctx, err)
+}
+
+func (l location) latest() (MigrationState, error) {
+	files, err := iofs.New(migrations.Files, l.dialect.name)
+	if err != nil {
+		return MigrationState{}, fmt.Errorf("read the migrations: %w", err)
+	}
+	defer files.Close()
+	version, err := files.First()
+	for err == nil {
+		var next uint
+		if next, err = files.Next(version); err == nil {
+			version = next
+		}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return MigrationState{}, fmt.Errorf("read the migrations: %w", err)
+	}
+	return MigrationState{Latest: version}, nil
+}
+
+// unreachable explains an error that came before there was a store.
+func (l location) unreachable(ctx context.Context, err error) error {
+	return (&Store{place: l}).explain(ctx, err)
+}
+
+// checkCompatible refuses a database that a newer release has changed in a way
+// that this program cannot work with.
+func (s *Store) checkCompatible(ctx context.Context) error {
+	latest, err := s.place.latest()
+	if err != nil {
+		return err
+	}
+	return s.view(ctx, func(t *tx) error {
+		var text string
+		if _, err := t.one("SELECT value FROM settings WHERE name = 'compatible_from'", nil, &text); err != nil {
+			return err
+		}
+		from, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return fmt.Errorf("the setting compatible_from is %q, not a migration's number", text)
+		}
+		if uint(from) > latest.Latest {
+			return fmt.Errorf("the database needs a program that knows migration %d, and this one knows %d; upgrade this node", from, latest.Latest)
+		}
+		return nil
+	})
+}

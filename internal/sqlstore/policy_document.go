@@ -1,0 +1,86 @@
+package sqlstore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// policyDocument is what one version of a policy says, as its row and the audit
+// keep it.
+type policyDocument struct {
+	Name       string              `json:"name"`
+	Match      []string            `json:"match"`
+	Rules      []string            `json:"rules"`
+	Mode       rules.Mode          `json:"mode"`
+	OnFailure  rules.OnFailure     `json:"on_failure"`
+	Algorithm  string              `json:"algorithm"`
+	Escalation *escalationDocument `json:"escalation"`
+}
+
+type escalationDocument struct {
+	Offences      int     `json:"offences"`
+	WithinMS      int64   `json:"within_ms"`
+	BlockMS       int64   `json:"block_ms"`
+	Factor        float64 `json:"factor"`
+	CapMS         int64   `json:"cap_ms"`
+	ForgetAfterMS int64   `json:"forget_after_ms"`
+}
+
+func documentOf(p *rules.Policy) policyDocument {
+	d := policyDocument{
+		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(),
+		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm,
+	}
+	for i, m := range p.Match {
+		d.Match[i] = m.String()
+	}
+	if e := p.Escalation; e != nil {
+		d.Escalation = &escalationDocument{
+			Offences: e.Offences, WithinMS: e.Within.Milliseconds(), BlockMS: e.Block.Milliseconds(),
+			Factor: e.Factor, CapMS: e.Cap.Milliseconds(), ForgetAfterMS: e.ForgetAfter.Milliseconds(),
+		}
+	}
+	return d
+}
+
+// text returns the one spelling of a document, so that equal policies have
+// equal texts.
+func (d policyDocument) text() (string, error) {
+	text, err := json.Marshal(d, json.Deterministic(true))
+	return string(text), err
+}
+
+// policyFrom reads what a version's row says into p.
+func (p *storedPolicy) parse(text string) error {
+	var d policyDocument
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
+	}
+	p.Name, p.Mode, p.OnFailure, p.Algorithm = d.Name, d.Mode, d.OnFailure, d.Algorithm
+	for _, text := range d.Match {
+		// A stored pattern is canonical: it reads alike under every setting.
+		m, err := keys.Parser{}.Pattern(text)
+		if err != nil {
+			return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
+		}
+		p.Match = append(p.Match, m)
+	}
+	var err error
+	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
+		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
+	}
+	if e := d.Escalation; e != nil {
+		p.Escalation = &rules.Escalation{
+			Offences: e.Offences, Within: milliseconds(e.WithinMS), Block: milliseconds(e.BlockMS),
+			Factor: e.Factor, Cap: milliseconds(e.CapMS), ForgetAfter: milliseconds(e.ForgetAfterMS),
+		}
+	}
+	return nil
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,128 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+const (
+	readSeeded = `SELECT seeded_at FROM revision WHERE id = 1`
+	markSeeded = `UPDATE revision SET seeded_at = $1 WHERE id = 1`
+
+	addSetting   = `INSERT INTO settings (name, value, revision) VALUES ($1, $2, $3)`
+	readSettings = `SELECT name, value, revision FROM settings`
+)
+
+// Names of the settings that all nodes share.
+const (
+	ipv6BitsSetting = "ipv6_bits"
+	secretSetting   = "secret"
+)
+
+// seed fills a new database. The locked revision row makes one node the
+// seeder, and the others wait for it and see its mark.
+func (s *Store) seed(ctx context.Context) error {
+	var done int64
+	if err := s.view(ctx, func(t *tx) error {
+		_, err := t.one(readSeeded, nil, &done)
+		return err
+	}); err != nil || done != 0 {
+		return err
+	}
+	seeded := false
+	err := s.change(ctx, audit.Stint("seed"), func(t *tx) error {
+		seeded = false
+		if _, err := t.one(readSeeded, nil, &done); err != nil {
+			return err
+		}
+		if done != 0 {
+			return errUnchanged
+		}
+		if _, err := t.exec(markSeeded, toMS(t.now)); err != nil {
+			return err
+		}
+		if err := t.seedSettings(); err != nil {
+			return err
+		}
+		policy, err := seedPolicy()
+		if err != nil {
+			return err
+		}
+		_, err = t.createPolicy(policy)
+		seeded = err == nil
+		return err
+	})
+	s.Seeded = err == nil && seeded
+	return err
+}
+
+func (t *tx) seedSettings() error {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return fmt.Errorf("make the secret: %w", err)
+	}
+	for name, value := range map[string]string{
+		ipv6BitsSetting: strconv.Itoa(keys.DefaultIPv6Bits),
+		secretSetting:   hex.EncodeToString(secret),
+	} {
+		if _, err := t.exec(addSetting, name, value, t.revision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seedPolicy is what a new database limits everyone by.
+func seedPolicy() (*rules.Policy, error) {
+	everyone, err := keys.Parser{}.Pattern("*")
+	if err != nil {
+		return nil, err
+	}
+	stack, err := rules.ParseStack([]string{"1/s", "20/m", "200/h", "800/d"})
+	if err != nil {
+		return nil, err
+	}
+	return &rules.Policy{
+		Name: "default", Match: []keys.Pattern{everyone}, Rules: stack,
+		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: rules.TimestampLog,
+	}, nil
+}
+
+// settings reads the shared settings and the revision of their newest change.
+func (t *tx) settings() (*catalog.Settings, int64, error) {
+	type setting struct {
+		name, value string
+		revision    int64
+	}
+	all, err := each(t, func(r row) (s setting, err error) {
+		err = r.Scan(&s.name, &s.value, &s.revision)
+		return s, err
+	}, readSettings)
+	if err != nil {
+		return nil, 0, err
+	}
+	settings, newest := &catalog.Settings{}, int64(0)
+	for _, s := range all {
+		switch s.name {
+		case ipv6BitsSetting:
+			settings.IPv6Bits, err = strconv.Atoi(s.value)
+		case secretSetting:
+			settings.Secret, err = hex.DecodeString(s.value)
+		default:
+			continue
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("the setting %s cannot be read: %w", s.name, err)
+		}
+		newest = max(newest, s.revision)
+	}
+	return settings, newest, nil
+}

@@ -1,0 +1,75 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"errors"
+	"net/url"
+
+	"github.com/golang-migrate/migrate/v4/database"
+	migratesqlite "github.com/golang-migrate/migrate/v4/database/sqlite"
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+)
+
+var sqlite = dialect{
+	name:        "sqlite",
+	clock:       "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+	countTables: "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1",
+	open:        openSQLite,
+	classify:    classifySQLite,
+	migrator:    sqliteMigrator,
+}
+
+// sqliteReaders is how many queries run beside the one writer.
+const sqliteReaders = 8
+
+// openSQLite opens a file twice: SQLite takes one writer at a time, and queueing
+// for the one connection is fair and ends with the context, where the file's
+// own lock is neither.
+func openSQLite(path string) (writer, reader *sql.DB, err error) {
+	if writer, err = sql.Open("sqlite", sqliteDSN(path)); err != nil {
+		return nil, nil, err
+	}
+	writer.SetMaxOpenConns(1)
+	if reader, err = sql.Open("sqlite", sqliteDSN(path)+"&_pragma=query_only(1)"); err != nil {
+		return nil, nil, err
+	}
+	reader.SetMaxOpenConns(sqliteReaders)
+	reader.SetMaxIdleConns(sqliteReaders)
+	return writer, reader, nil
+}
+
+// sqliteDSN names the pragmas in the DSN, since a PRAGMA through a pool reaches
+// one connection only. synchronous is FULL: a change that was acknowledged
+// survives a power cut.
+func sqliteDSN(path string) string {
+	settings := url.Values{
+		"_pragma": {"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-32768)"},
+		"_txlock": {"immediate"},
+	}
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: settings.Encode()}).String()
+}
+
+func classifySQLite(err error) trouble {
+	var e *driver.Error
+	if !errors.As(err, &e) {
+		return breakage
+	}
+	switch e.Code() & 0xff { // without the extended part
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
+		return again
+	case codes.SQLITE_CANTOPEN, codes.SQLITE_IOERR, codes.SQLITE_FULL, codes.SQLITE_READONLY:
+		return away
+	}
+	return breakage
+}
+
+func sqliteMigrator(path string) (*migrator, error) {
+	db, _, err := openSQLite(path)
+	if err != nil {
+		return nil, err
+	}
+	return &migrator{db: db, driver: func() (database.Driver, error) {
+		return migratesqlite.WithInstance(db, &migratesqlite.Config{})
+	}}, nil
+}

@@ -1,0 +1,201 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stint-dev/stint/internal/audit"
+)
+
+const (
+	// takeRevision locks the one row until the transaction ends, which makes
+	// every change wait for the one before and commits revisions in order.
+	takeRevision = `UPDATE revision SET value = value + 1 WHERE id = 1 RETURNING value`
+	readRevision = `SELECT value FROM revision WHERE id = 1`
+)
+
+// tx is one transaction as the store's methods see it.
+type tx struct {
+	ctx   context.Context
+	sql   *sql.Tx
+	store *Store
+	now   time.Time // one instant for the whole transaction
+
+	// Only inside change:
+	by       audit.Actor
+	revision int64
+}
+
+// change runs do in a transaction that takes the next revision, with the
+// revision row locked, so that no other change runs beside it on any node. do
+// stamps what it writes with t.revision, calls t.record, and may be called
+// again when two transactions met. errUnchanged from do undoes all and is no
+// error.
+func (s *Store) change(ctx context.Context, by audit.Actor, do func(t *tx) error) error {
+	err := s.write(ctx, func(t *tx) error {
+		t.by = by
+		if _, err := t.one(takeRevision, nil, &t.revision); err != nil {
+			return err
+		}
+		// The wait for the lock may have been long.
+		t.now = s.now()
+		if err := do(t); err != nil {
+			return err
+		}
+		if s.place.dialect.notify == "" {
+			return nil
+		}
+		_, err := t.exec(s.place.dialect.notify, t.revision)
+		return err
+	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	if err == nil {
+		s.after(ctx)
+	}
+	return err
+}
+
+// write runs do in a transaction that is no change of the catalog: statistics,
+// sessions, leases. do may be called again when two transactions met.
+func (s *Store) write(ctx context.Context, do func(t *tx) error) error {
+	return s.transact(ctx, s.writer, nil, do)
+}
+
+// view runs do in a transaction that only reads and sees one state of the
+// database throughout.
+func (s *Store) view(ctx context.Context, do func(t *tx) error) error {
+	return s.transact(ctx, s.reader, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, do)
+}
+
+// maxAttempts bounds how often a transaction is tried that met another.
+const maxAttempts = 6
+
+func (s *Store) transact(ctx context.Context, db *sql.DB, opts *sql.TxOptions, do func(t *tx) error) error {
+	for attempt := 1; ; attempt++ {
+		err := s.attempt(ctx, db, opts, do)
+		if err == nil || errors.Is(err, errUnchanged) {
+			return err
+		}
+		if s.place.dialect.classify(err) != again || attempt == maxAttempts || ctx.Err() != nil {
+			return s.explain(ctx, err)
+		}
+		if err := pause(ctx, time.Duration(attempt)*10*time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
+			return s.explain(ctx, err)
+		}
+	}
+}
+
+func (s *Store) attempt(ctx context.Context, db *sql.DB, opts *sql.TxOptions, do func(t *tx) error) error {
+	begun, err := db.BeginTx(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = begun.Rollback() }() // does nothing after Commit
+	if err := do(&tx{ctx: ctx, sql: begun, store: s, now: s.now()}); err != nil {
+		return err
+	}
+	if err := begun.Commit(); err != nil {
+		return commitError{err}
+	}
+	return nil
+}
+
+// exec runs a statement and returns the number of rows it touched.
+func (t *tx) exec(statement string, args ...any) (int64, error) {
+	result, err := t.sql.ExecContext(t.ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// one reads the first row of a query and reports whether there was one.
+func (t *tx) one(query string, args []any, into ...any) (bool, error) {
+	return found(t.sql.QueryRowContext(t.ctx, query, args...).Scan(into...))
+}
+
+// row is what a scan function reads from.
+type row interface{ Scan(into ...any) error }
+
+// each reads every row of a query with scan.
+func each[T any](t *tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+	var all []T
+	err := stream(t, scan, query, args, func(item T) error {
+		all = append(all, item)
+		return nil
+	})
+	return all, err
+}
+
+// stream hands every row of a query to do, one at a time.
+func stream[T any](t *tx, scan func(row) (T, error), query string, args []any, do func(T) error) error {
+	rows, err := t.sql.QueryContext(t.ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		item, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		if err := do(item); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// newID returns a UUIDv7, which sorts by the time it was made.
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
+	return id.String(), nil
+}
+
+// forever is the expiry of what never expires, so that an expiry compares and
+// sorts without a special case.
+const forever int64 = math.MaxInt64
+
+// toMS returns an instant as rows keep it, 0 for the zero time.
+func toMS(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// fromMS undoes toMS.
+func fromMS(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// expiryToMS returns an expiry as rows keep it; the zero time never comes.
+func expiryToMS(t time.Time) int64 {
+	if t.IsZero() {
+		return forever
+	}
+	return t.UnixMilli()
+}
+
+// expiryFromMS undoes expiryToMS.
+func expiryFromMS(ms int64) time.Time {
+	if ms == forever {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

@@ -1,0 +1,8 @@
+DROP TABLE audit;
+DROP FUNCTION audit_is_append_only;
+DROP TABLE exemptions;
+DROP TABLE blocks;
+DROP TABLE policy_versions;
+DROP TABLE policies;
+DROP TABLE settings;
+DROP TABLE revision;

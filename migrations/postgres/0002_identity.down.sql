@@ -1,0 +1,3 @@
+DROP TABLE sessions;
+DROP TABLE users;
+DROP TABLE tokens;
