@@ -9,43 +9,23 @@ import (
 // Set is a node's copy of the live blocks and exemptions, matched in memory.
 // It is safe for use by many goroutines.
 type Set struct {
-	blocks     *keys.Index[*Block]
-	exemptions *keys.Index[*Exemption]
+	blocks     *collection[*Block]
+	exemptions *collection[*Exemption]
 }
 
 // NewSet returns an empty set.
 func NewSet() *Set {
-	return &Set{blocks: keys.NewIndex[*Block](), exemptions: keys.NewIndex[*Exemption]()}
+	return &Set{blocks: newCollection[*Block](), exemptions: newCollection[*Exemption]()}
 }
 
 // ApplyBlock takes over the newest state of a block: it is kept while it is
 // neither lifted nor expired at now, and forgotten otherwise. b must not be
-// changed afterwards. Changes that arrive out of order are sorted out by
-// their revision.
-func (s *Set) ApplyBlock(b *Block, now time.Time) {
-	known, found := s.blocks.Get(b.Pattern)
-	switch {
-	case b.ActiveAt(now):
-		if !found || known.Revision <= b.Revision {
-			s.blocks.Set(b.Pattern, b)
-		}
-	case found && known.ID == b.ID:
-		s.blocks.Delete(b.Pattern)
-	}
-}
+// changed afterwards. States that arrive out of order, at most a minute late,
+// are sorted out by their revision.
+func (s *Set) ApplyBlock(b *Block, now time.Time) { s.blocks.apply(b, now) }
 
 // ApplyExemption does for an exemption what ApplyBlock does for a block.
-func (s *Set) ApplyExemption(e *Exemption, now time.Time) {
-	known, found := s.exemptions.Get(e.Pattern)
-	switch {
-	case e.ActiveAt(now):
-		if !found || known.Revision <= e.Revision {
-			s.exemptions.Set(e.Pattern, e)
-		}
-	case found && known.ID == e.ID:
-		s.exemptions.Delete(e.Pattern)
-	}
-}
+func (s *Set) ApplyExemption(e *Exemption, now time.Time) { s.exemptions.apply(e, now) }
 
 // Verdict is what blocks and exemptions say about one key.
 type Verdict struct {
@@ -58,21 +38,33 @@ type Verdict struct {
 // Refuses reports whether the key is refused.
 func (v Verdict) Refuses() bool { return v.Block != nil && v.Exemption == nil }
 
+// roomForMatches is more blocks than anybody lays around one key; more of them
+// only cost an allocation.
+const roomForMatches = 24
+
 // Match looks a key up. It allocates nothing.
 func (s *Set) Match(k keys.Key, now time.Time) Verdict {
-	var v Verdict
-	for _, e := range s.exemptions.Matching(k) {
+	return Verdict{Exemption: s.exemptionOf(k, now), Block: s.blockOf(k, now)}
+}
+
+func (s *Set) exemptionOf(k keys.Key, now time.Time) *Exemption {
+	var room [roomForMatches]*Exemption
+	for _, e := range s.exemptions.index.AppendMatching(room[:0], k) {
 		if e.ActiveAt(now) {
-			v.Exemption = e
-			break
+			return e
 		}
 	}
-	for _, b := range s.blocks.Matching(k) {
-		if b.ActiveAt(now) && (v.Block == nil || outlasts(b, v.Block)) {
-			v.Block = b
+	return nil
+}
+
+func (s *Set) blockOf(k keys.Key, now time.Time) (longest *Block) {
+	var room [roomForMatches]*Block
+	for _, b := range s.blocks.index.AppendMatching(room[:0], k) {
+		if b.ActiveAt(now) && (longest == nil || outlasts(b, longest)) {
+			longest = b
 		}
 	}
-	return v
+	return longest
 }
 
 func outlasts(a, b *Block) bool {
@@ -84,55 +76,24 @@ func outlasts(a, b *Block) bool {
 
 // Blocks returns every block that stands at now and selects k, the most
 // specific first.
-func (s *Set) Blocks(k keys.Key, now time.Time) []*Block {
-	var found []*Block
-	for _, b := range s.blocks.Matching(k) {
-		if b.ActiveAt(now) {
-			found = append(found, b)
-		}
-	}
-	return found
-}
+func (s *Set) Blocks(k keys.Key, now time.Time) []*Block { return s.blocks.standing(k, now) }
 
 // Exemptions returns every exemption that stands at now and selects k, the
 // most specific first.
 func (s *Set) Exemptions(k keys.Key, now time.Time) []*Exemption {
-	var found []*Exemption
-	for _, e := range s.exemptions.Matching(k) {
-		if e.ActiveAt(now) {
-			found = append(found, e)
-		}
-	}
-	return found
+	return s.exemptions.standing(k, now)
 }
 
-// Sweep forgets what has expired at now, to give its memory back. Nothing
-// depends on it: an expired block refuses nobody.
+// Sweep forgets what has expired at now, to give its memory back, at a cost
+// that grows only with what has expired. Nothing depends on it: an expired
+// block refuses nobody.
 func (s *Set) Sweep(now time.Time) {
-	for p, b := range collect(s.blocks) {
-		if !b.ActiveAt(now) {
-			if known, found := s.blocks.Get(p); found && known == b {
-				s.blocks.Delete(p)
-			}
-		}
-	}
-	for p, e := range collect(s.exemptions) {
-		if !e.ActiveAt(now) {
-			if known, found := s.exemptions.Get(p); found && known == e {
-				s.exemptions.Delete(p)
-			}
-		}
-	}
-}
-
-func collect[V any](x *keys.Index[V]) map[keys.Pattern]V {
-	all := make(map[keys.Pattern]V, x.Len())
-	for p, v := range x.All() {
-		all[p] = v
-	}
-	return all
+	s.blocks.sweep(now)
+	s.exemptions.sweep(now)
 }
 
 // Sizes returns the number of blocks and exemptions kept, expired ones that
 // have not been swept included.
-func (s *Set) Sizes() (blocks, exemptions int) { return s.blocks.Len(), s.exemptions.Len() }
+func (s *Set) Sizes() (blocks, exemptions int) {
+	return s.blocks.index.Len(), s.exemptions.index.Len()
+}

@@ -110,10 +110,16 @@ func (p *Policy) Validate() error {
 	}
 	seen := map[string]bool{}
 	for i, m := range p.Match {
+		if m.IsZero() {
+			return &FieldError{fmt.Sprintf("match[%d]", i), "is empty; name a pattern, * for every key"}
+		}
 		if seen[m.String()] {
 			return &FieldError{fmt.Sprintf("match[%d]", i), fmt.Sprintf("names %q a second time", m)}
 		}
 		seen[m.String()] = true
+	}
+	if _, err := NewStack(p.Rules...); err != nil {
+		return &FieldError{"rules", "are wrong: " + err.Error()}
 	}
 	switch p.Mode {
 	case Enforce, Shadow, Off:

@@ -4,7 +4,6 @@ package rules
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -23,19 +22,6 @@ const (
 type Rule struct {
 	Limit  int
 	Window time.Duration // whole milliseconds
-}
-
-// units are the spellings of a unit and their lengths, the canonical spelling
-// of each length first and the longest length first.
-var units = []struct {
-	length time.Duration
-	names  []string
-}{
-	{24 * time.Hour, []string{"d", "day", "days"}},
-	{time.Hour, []string{"h", "hr", "hrs", "hour", "hours"}},
-	{time.Minute, []string{"m", "min", "mins", "minute", "minutes"}},
-	{time.Second, []string{"s", "sec", "secs", "second", "seconds"}},
-	{time.Millisecond, []string{"ms", "msec", "millisecond", "milliseconds"}},
 }
 
 // ParseRule reads what people write: "1/s", "20/min", "20/1m", "200/hour",
@@ -62,7 +48,7 @@ func parseLimit(text, digits string) (int, error) {
 	}
 	for _, c := range digits {
 		if c < '0' || c > '9' {
-			return 0, refuse(text, "has the count %q; a count is a whole number from 0 to %d", clip(digits), MaxLimit)
+			return 0, refuse(text, "has the count %q; a count is a whole number from 0 to %d, digits only", clip(digits), MaxLimit)
 		}
 	}
 	n, err := strconv.Atoi(digits)
@@ -77,30 +63,36 @@ func parseWindow(text, window string) (time.Duration, error) {
 	if split < 0 {
 		return 0, refuse(text, "has no unit after the slash; write ms, s, m, h or d, for example 20/1m")
 	}
-	number, unit := window[:split], strings.ToLower(strings.TrimSpace(window[split:]))
+	number, name := window[:split], strings.TrimSpace(window[split:])
+	length, known := findUnit(name)
+	if !known {
+		return 0, badUnit(text, window, name)
+	}
 	count := int64(1)
 	if number != "" {
 		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n > int64(MaxWindow/MinWindow) {
+		if err != nil || n > int64(MaxWindow/length) {
 			return 0, refuse(text, "has a window longer than 31d")
 		}
 		count = n
 	}
-	for _, u := range units {
-		for _, name := range u.names {
-			if name != unit {
-				continue
-			}
-			switch {
-			case count == 0:
-				return 0, refuse(text, "has a window of no length; the shortest is 1ms")
-			case count > int64(MaxWindow/u.length):
-				return 0, refuse(text, "has a window longer than 31d")
-			}
-			return time.Duration(count) * u.length, nil
-		}
+	if count == 0 {
+		return 0, refuse(text, "has a window of no length; the shortest is 1ms")
 	}
-	return 0, refuse(text, "has the unit %q; write ms, s, m, h or d, for example 20/1m or 5/10s", clip(unit))
+	return time.Duration(count) * length, nil
+}
+
+// badUnit explains a unit that is none, with what was meant where that is
+// plain.
+func badUnit(text, window, name string) error {
+	if whole, err := ParseDuration(window); err == nil && whole <= MaxWindow {
+		return refuse(text, "has a window of two units; write it in one: %s", FormatWindow(whole))
+	}
+	switch strings.ToLower(name) {
+	case "mo", "month", "months", "y", "year", "years":
+		return refuse(text, "has the unit %q, which has no fixed length; write days, at most 31d", name)
+	}
+	return refuse(text, "has the unit %q; write ms, s, m, h or d, for example 20/1m or 5/10s", clip(name))
 }
 
 // String returns the canonical form: the count, a slash, and the window in the
@@ -111,7 +103,7 @@ func (r Rule) String() string { return strconv.Itoa(r.Limit) + "/" + FormatWindo
 // largest unit that divides it: 90 s is "90s", 24 h is "1d".
 func FormatWindow(d time.Duration) string {
 	for _, u := range units {
-		if d%u.length == 0 {
+		if u.writes && d%u.length == 0 {
 			return strconv.FormatInt(int64(d/u.length), 10) + u.names[0]
 		}
 	}
@@ -134,10 +126,19 @@ func (r Rule) Validate() error {
 	return nil
 }
 
-// most returns how many requests r lets into any window of length w, at full
-// use, as an upper bound: whole windows of r each hold at most its limit.
-func (r Rule) most(w time.Duration) float64 {
-	return float64(r.Limit) * math.Ceil(float64(w)/float64(r.Window))
+// Pace returns the time between two requests that keep r just full on average,
+// 0 for a limit of 0, which has none.
+func (r Rule) Pace() time.Duration {
+	if r.Limit == 0 {
+		return 0
+	}
+	return r.Window / time.Duration(r.Limit)
+}
+
+// most returns how many requests r lets into the busiest window of length w: a
+// burst at its beginning and one more each time r's own window has passed.
+func (r Rule) most(w time.Duration) int64 {
+	return int64(r.Limit) * int64((w+r.Window-1)/r.Window)
 }
 
 // Error says what is wrong with a rule, a stack or a policy's field and what

@@ -1,7 +1,8 @@
 package rules
 
 import (
-	"fmt"
+	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -29,21 +30,18 @@ func ParseStack(texts []string) (Stack, error) {
 
 // NewStack sorts and checks rules. A rule that stands twice is kept once.
 func NewStack(rules ...Rule) (Stack, error) {
-	stack := slices.Clone(rules)
+	stack := Stack(slices.Clone(rules))
 	for _, r := range stack {
 		if err := r.Validate(); err != nil {
 			return nil, err
 		}
 	}
 	slices.SortFunc(stack, func(a, b Rule) int {
-		if a.Window != b.Window {
-			return int((a.Window - b.Window) / time.Millisecond)
-		}
-		return a.Limit - b.Limit
+		return cmp.Or(cmp.Compare(a.Window, b.Window), cmp.Compare(a.Limit, b.Limit))
 	})
 	stack = slices.Compact(stack)
 	if len(stack) > MaxRules {
-		return nil, refuse(Stack(stack).String(), "is one of %d; a stack holds at most %d", len(stack), MaxRules)
+		return nil, refuse(stack.String(), "is one of %d; a stack holds at most %d", len(stack), MaxRules)
 	}
 	return stack, nil
 }
@@ -85,41 +83,11 @@ func (s Stack) LongestWindow() time.Duration {
 // LargestCost returns the largest cost that the stack can ever allow: its
 // smallest limit that is not zero, or math.MaxInt where there is none.
 func (s Stack) LargestCost() int {
-	most := int(^uint(0) >> 1)
+	most := math.MaxInt
 	for _, r := range s {
 		if r.Limit > 0 {
 			most = min(most, r.Limit)
 		}
 	}
 	return most
-}
-
-// Warning points out a rule that is allowed and probably not meant.
-type Warning struct {
-	Rule    Rule
-	By      Rule   // the rule that makes it so
-	Message string // one sentence
-}
-
-// Warnings returns the rules that can never refuse anyone because another
-// rule of the stack refuses first.
-func (s Stack) Warnings() []Warning {
-	var found []Warning
-	for i, r := range s {
-		for j, other := range s {
-			if i == j || other.most(r.Window) > float64(r.Limit) {
-				continue
-			}
-			// Two rules that each cover the other would both be named; the
-			// one that stands first in the stack is the one that decides.
-			if r.most(other.Window) <= float64(other.Limit) && i < j {
-				continue
-			}
-			found = append(found, Warning{Rule: r, By: other, Message: fmt.Sprintf(
-				"The rule %s can never refuse anyone: %s already allows at most %.0f in any %s.",
-				r, other, other.most(r.Window), FormatWindow(r.Window))})
-			break
-		}
-	}
-	return found
 }

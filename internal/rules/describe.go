@@ -1,0 +1,70 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Describe says in plain words what a stack means: what is allowed in any
+// window, and how soon that is used up at full speed. Rules that Warnings
+// names are left out, for they say nothing.
+func (s Stack) Describe() string {
+	binding, _ := s.split()
+	switch {
+	case len(binding) == 0:
+		return "Every request is allowed: there are no rules."
+	case binding.refusesAll():
+		return "No request is allowed."
+	}
+	clauses := make([]string, len(binding))
+	for i, r := range binding {
+		clauses[i] = fmt.Sprintf("%s in any %s", grouped(int64(r.Limit)), windowInWords(r.Window))
+	}
+	return strings.TrimSpace("At most " + list(clauses) + ". " + binding.describeSpeed())
+}
+
+func (s Stack) describeSpeed() string {
+	var clauses []string
+	for _, u := range s.UsedUp() {
+		if u.After == 0 {
+			continue
+		}
+		verb := ""
+		if len(clauses) == 0 {
+			verb = " are used up" // a limit of one is a burst, so there are several
+		}
+		clauses = append(clauses, fmt.Sprintf("%s%s after %s", share(u.Rule), verb, inWords(u.After)))
+	}
+	if len(clauses) == 0 {
+		return ""
+	}
+	return "At full speed " + list(clauses) + "."
+}
+
+// share names what a rule grants: "the day's 800", "the 50 of any 10 seconds".
+func share(r Rule) string {
+	limit, window := grouped(int64(r.Limit)), windowInWords(r.Window)
+	if isUnit(r.Window) {
+		return "the " + window + "'s " + limit
+	}
+	return "the " + limit + " of any " + window
+}
+
+func isUnit(w time.Duration) bool {
+	for _, u := range units {
+		if u.writes && u.length == w {
+			return true
+		}
+	}
+	return false
+}
+
+// list joins clauses with commas and an "and" before the last.
+func list(clauses []string) string {
+	last := len(clauses) - 1
+	if last < 1 {
+		return strings.Join(clauses, "")
+	}
+	return strings.Join(clauses[:last], ", ") + " and " + clauses[last]
+}
