@@ -111,12 +111,16 @@ func (d *Dispatcher) Run(ctx context.Context) {
 // is the outbox's; a message that could not be sent is noted there.
 func (d *Dispatcher) Flush(ctx context.Context, c Channel) error {
 	now := d.o.Now()
+	due, err := d.o.Store.DueDeliveries(ctx, c.Name(), now, batch)
+	if err != nil || len(due) == 0 {
+		return err
+	}
 	held, err := d.o.Store.AcquireLease(ctx, "notify:"+c.Name(), d.o.Node, now, now.Add(2*sendTimeout))
 	if err != nil || !held {
 		return err
 	}
-	due, err := d.o.Store.DueDeliveries(ctx, c.Name(), now, batch)
-	if err != nil {
+	// Another node may have sent these while the lease was taken.
+	if due, err = d.o.Store.DueDeliveries(ctx, c.Name(), now, batch); err != nil {
 		return err
 	}
 	for _, group := range byKind(due) {
