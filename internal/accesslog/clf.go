@@ -69,14 +69,14 @@ func (p *clfParser) parse(line []byte) (Record, error) {
 // splitCLF finds the time of a line and the field that makes the key.
 //
 // The user may hold spaces and brackets, even a false time, for it is what the
-// client sent. It holds no bare quote, since servers escape those, so the true
-// time is the one before the first quote.
+// client sent. Servers escape its quotes, so the true time is the one before
+// the first quote that no backslash precedes.
 func splitCLF(line []byte, field clfField) (value []byte, at int64, err error) {
 	space := bytes.IndexByte(line, ' ')
 	if space <= 0 {
 		return nil, 0, errNoHost
 	}
-	quote := bytes.IndexByte(line, '"')
+	quote := bareQuote(line)
 	if quote < 0 {
 		return nil, 0, errNoQuote
 	}
@@ -101,6 +101,21 @@ func splitCLF(line []byte, field clfField) (value []byte, at int64, err error) {
 		value, err = quotedOf(after, int(field-clfReferer))
 	}
 	return value, at, err
+}
+
+// bareQuote returns the index of the first quote that no backslash precedes, -1
+// where there is none.
+func bareQuote(line []byte) int {
+	for from := 0; ; {
+		quote := bytes.IndexByte(line[from:], '"')
+		if quote < 0 {
+			return -1
+		}
+		if at := from + quote; at == 0 || line[at-1] != '\\' {
+			return at
+		}
+		from += quote + 1
+	}
 }
 
 // pastRequest returns what follows the request's closing quote: a status and

@@ -1,0 +1,99 @@
+package accesslog_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+)
+
+const benchLines = 20_000
+
+func benchLog(line func(client, second int) string) []byte {
+	var log bytes.Buffer
+	for i := range benchLines {
+		log.WriteString(line(i*7919%2000, i/100%60))
+	}
+	return log.Bytes()
+}
+
+func benchmarkReader(b *testing.B, log []byte) {
+	b.SetBytes(int64(len(log)))
+	b.ReportAllocs()
+	for b.Loop() {
+		reader, err := accesslog.NewReader(bytes.NewReader(log), "", accesslog.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for err == nil {
+			_, err = reader.Next()
+		}
+		if err != io.EOF || reader.Tally().Records != benchLines {
+			b.Fatalf("%v, %+v", err, reader.Tally())
+		}
+	}
+	b.ReportMetric(float64(b.N)*benchLines/b.Elapsed().Seconds(), "lines/s")
+}
+
+func combinedLine(client, second int) string {
+	return fmt.Sprintf("10.0.%d.%d - - [31/Jan/2026:23:05:%02d +0000] \"GET /search?q=%d HTTP/1.1\" 200 5124 \"https://example.com/\" \"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0 Safari/537.36\"\n",
+		client>>8, client&255, second, client)
+}
+
+func BenchmarkReadCombined(b *testing.B) { benchmarkReader(b, benchLog(combinedLine)) }
+
+func BenchmarkReadCombinedGzip(b *testing.B) {
+	benchmarkReader(b, pack(b, string(benchLog(combinedLine))))
+}
+
+func BenchmarkReadJSON(b *testing.B) {
+	benchmarkReader(b, benchLog(func(client, second int) string {
+		return fmt.Sprintf("{\"time\":\"2026-01-31T23:05:%02dZ\",\"remote_addr\":\"10.0.%d.%d\",\"request\":\"GET /search?q=%d HTTP/1.1\",\"status\":200,\"agent\":\"Mozilla/5.0 (X11; Linux x86_64)\"}\n",
+			second, client>>8, client&255, client)
+	}))
+}
+
+func BenchmarkReadCSV(b *testing.B) {
+	benchmarkReader(b, append([]byte("time,remote_addr,request,status\n"), benchLog(func(client, second int) string {
+		return fmt.Sprintf("2026-01-31T23:05:%02dZ,10.0.%d.%d,\"GET /search?q=%d HTTP/1.1\",200\n", second, client>>8, client&255, client)
+	})...))
+}
+
+func benchmarkSort(b *testing.B, memory int64) {
+	records := shuffled(b, benchLines, 1<<30)
+	for b.Loop() {
+		sorted, err := accesslog.Sort(context.Background(), accesslog.Slice(records), accesslog.SortOptions{Memory: memory})
+		for err == nil {
+			_, err = sorted.Next()
+		}
+		if err != io.EOF {
+			b.Fatal(err)
+		}
+		if err := sorted.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*benchLines/b.Elapsed().Seconds(), "records/s")
+}
+
+func BenchmarkSortShuffledInMemory(b *testing.B) { benchmarkSort(b, 0) }
+func BenchmarkSortShuffledSpilling(b *testing.B) { benchmarkSort(b, 200_000) }
+
+func TestReadingKnownClientsAllocatesNothing(t *testing.T) {
+	const lines = 1_000
+	reader, err := accesslog.NewReader(strings.NewReader(strings.Repeat(common+"\n", lines+10)), "", accesslog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if allocations := testing.AllocsPerRun(lines, func() {
+		if _, err := reader.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}); allocations != 0 {
+		t.Errorf("a line takes %v allocations, want 0", allocations)
+	}
+}

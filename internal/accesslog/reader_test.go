@@ -1,0 +1,342 @@
+package accesslog_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// read reads a log to its end.
+func read(t testing.TB, log string, o accesslog.Options) ([]accesslog.Record, accesslog.Tally) {
+	t.Helper()
+	reader, err := accesslog.NewReader(strings.NewReader(log), "", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return drain(t, reader), reader.Tally()
+}
+
+func drain(t testing.TB, source accesslog.Source) []accesslog.Record {
+	t.Helper()
+	var records []accesslog.Record
+	for {
+		record, err := source.Next()
+		if err == io.EOF {
+			return records
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, record)
+	}
+}
+
+// instant is the time in every line below.
+var instant = time.Date(2026, 1, 31, 22, 5, 3, 0, time.UTC).UnixMilli()
+
+const common = `192.0.2.1 - - [31/Jan/2026:23:05:03 +0100] "GET / HTTP/1.1" 200 512`
+
+func TestALineOfEachFormatIsRead(t *testing.T) {
+	for _, test := range []struct {
+		name, log string
+		options   accesslog.Options
+		time      int64
+		key       string
+		cost      int
+	}{
+		{"Common Log Format", common, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"no bytes sent", `192.0.2.1 - - [31/Jan/2026:23:05:03 +0100] "GET / HTTP/1.1" 304 -`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"Combined Log Format", common + ` "https://example.com/" "curl/8"`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"a line end of Windows", common + "\r\n", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"a byte order mark", "\ufeff" + common, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"a zone west of Greenwich", `192.0.2.1 - - [31/Jan/2026:17:35:03 -0430] "GET / HTTP/1.1" 200 512`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"an IPv6 client", `2001:db8::7 - - [31/Jan/2026:22:05:03 +0000] "GET / HTTP/1.1" 200 1`, accesslog.Options{}, instant, "ip:2001:db8::/64", 1},
+		{"an IPv4 client in IPv6 notation", `::ffff:192.0.2.1 - - [31/Jan/2026:22:05:03 +0000] "GET / HTTP/1.1" 200 1`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"an empty request", `192.0.2.1 - - [31/Jan/2026:22:05:03 +0000] "-" 408 0 "-" "-"`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"a request with bare quotes", `192.0.2.1 - - [31/Jan/2026:22:05:03 +0000] "GET /?q="a" HTTP/1.1" 400 0`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"a user that forges a time", `192.0.2.1 - [01/Jan/1999:00:00:00 +0000] \"x\" [31/Jan/2026:22:05:03 +0000] "GET / HTTP/1.1" 401 0`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"a user with brackets and spaces", `192.0.2.1 - a [01/Jan/1999:00:00:00 +0000] b [31/Jan/2026:22:05:03 +0000] "GET / HTTP/1.1" 401 0`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"keyed by user", `192.0.2.1 - alice smith [31/Jan/2026:22:05:03 +0000] "GET / HTTP/1.1" 200 0`, accesslog.Options{Key: "user"}, instant, "user:alice smith", 1},
+		{"keyed by user agent", common + ` "-" "a \"quoted\" bot"`, accesslog.Options{Key: "user_agent", Kind: "agent"}, instant, `agent:a \"quoted\" bot`, 1},
+		{"keyed by referer", common + ` "https://example.com/" "curl/8"`, accesslog.Options{Key: "referer"}, instant, "referer:https://example.com/", 1},
+
+		{"JSON with RFC 3339", `{"time":"2026-01-31T23:05:03+01:00","remote_addr":"192.0.2.1"}`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"JSON with a fraction", `{"@timestamp":"2026-01-31T22:05:03.25Z","client_ip":"192.0.2.1","cost":5}`, accesslog.Options{}, instant + 250, "ip:192.0.2.1", 5},
+		{"JSON of Caddy", `{"level":"info","ts":1769897103.0,"request":{"remote_ip":"10.0.0.1","client_ip":"192.0.2.1","headers":{"ip":["x"]}}}`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"JSON with milliseconds", `{"ts":1769897103007,"ip":"192.0.2.1"}`, accesslog.Options{}, instant + 7, "ip:192.0.2.1", 1},
+		{"JSON with microseconds", `{"ts":1769897103007123,"ip":"192.0.2.1"}`, accesslog.Options{}, instant + 7, "ip:192.0.2.1", 1},
+		{"JSON with nanoseconds", `{"ts":1769897103007123456,"ip":"192.0.2.1"}`, accesslog.Options{}, instant + 7, "ip:192.0.2.1", 1},
+		{"JSON with seconds as text", `{"msec":"1769897103.007","ip":"192.0.2.1"}`, accesslog.Options{}, instant + 7, "ip:192.0.2.1", 1},
+		{"JSON whose key is a key", `{"time":"2026-01-31T22:05:03Z","key":"token:abc"}`, accesslog.Options{}, instant, "token:abc", 1},
+		{"JSON with fields named", `{"when":"2026-01-31T22:05:03Z","ip":"192.0.2.1","user":{"token":"abc"},"weight":3}`, accesslog.Options{Time: "when", Key: "user.token", Kind: "token", Cost: "weight"}, instant, "token:abc", 3},
+		{"JSON with a kind from its field", `{"time":"2026-01-31T22:05:03Z","Api-Key":"abc"}`, accesslog.Options{Key: "api-key"}, instant, "api-key:abc", 1},
+		{"JSON with null for the best field", `{"time":"2026-01-31T22:05:03Z","remote_addr":null,"client_ip":"192.0.2.1"}`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"JSON with invalid UTF-8 in another field", "{\"time\":\"2026-01-31T22:05:03Z\",\"ip\":\"192.0.2.1\",\"agent\":\"\xff\"}", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"JSON with a port behind the address", `{"time":"2026-01-31T22:05:03Z","client":"192.0.2.1:4711"}`, accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"JSON with a port behind an IPv6 address", `{"time":"2026-01-31T22:05:03Z","client":"[2001:db8::7]:4711"}`, accesslog.Options{}, instant, "ip:2001:db8::/64", 1},
+
+		{"CSV", "time,path,client_ip,cost\n2026-01-31T22:05:03Z,\"/a,b\",192.0.2.1,2", accesslog.Options{}, instant, "ip:192.0.2.1", 2},
+		{"CSV without zones", "timestamp,ip\n2026-01-31 22:05:03.5,192.0.2.1", accesslog.Options{}, instant + 500, "ip:192.0.2.1", 1},
+		{"CSV with semicolons", "Time;Key\n2026-01-31T22:05:03Z;token:a,b", accesslog.Options{}, instant, "token:a,b", 1},
+		{"CSV with tabs", "time\tip\n31/Jan/2026:23:05:03 +0100\t192.0.2.1", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"CSV with quotes in a value", "time,ip,agent\n2026-01-31T22:05:03Z,192.0.2.1,\"a \"\"b\"\"\"", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+		{"CSV with columns named", "when,who,n\n1769897103,abc,7", accesslog.Options{Time: "when", Key: "who", Kind: "token", Cost: "n"}, instant, "token:abc", 7},
+		{"CSV with an empty cost", "time,ip,cost\n1769897103,192.0.2.1,", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			records, tally := read(t, test.log, test.options)
+			if len(records) != 1 || tally.Bad != 0 {
+				t.Fatalf("read %d records, bad lines: %+v", len(records), tally.First)
+			}
+			if r := records[0]; r.Time != test.time || r.Key.String() != test.key || r.Cost != test.cost {
+				t.Errorf("read %d %s %d, want %d %s %d", r.Time, r.Key, r.Cost, test.time, test.key, test.cost)
+			}
+		})
+	}
+}
+
+func TestABadLineIsCountedWithTheReason(t *testing.T) {
+	jsonLine := `{"time":"2026-01-31T22:05:03Z","ip":"192.0.2.1"}`
+	csvHead := "time,ip,cost\n1769897103,192.0.2.1,1"
+	for _, test := range []struct{ name, good, bad, why string }{
+		{"one word", common, "garbage", "no space after the client"},
+		{"no request", common, "192.0.2.1 - - [31/Jan/2026:23:05:03 +0100]", "no quoted request"},
+		{"no time", common, `192.0.2.1 - - "GET / HTTP/1.1" 200 1`, "no [time]"},
+		{"a month that does not exist", common, strings.Replace(common, "Jan", "Jam", 1), "not written 02/Jan/2006"},
+		{"the 31st of April", common, strings.Replace(common, "Jan", "Apr", 1), "not written 02/Jan/2006"},
+		{"the 24th hour", common, strings.Replace(common, ":23:", ":24:", 1), "not written 02/Jan/2006"},
+		{"a year before 1970", common, strings.Replace(common, "2026", "1969", 1), "years 1970 to 9999"},
+		{"a torn line", common, common[:60], "no status"},
+		{"no status", common, strings.Replace(common, " 200", " OK", 1), "no status"},
+		{"a host name", common, strings.Replace(common, "192.0.2.1", "example.com", 1), "bad address"},
+		{"a line of a mebibyte", common, "192.0.2.1 " + strings.Repeat("x", 1<<20), "longer than 65536 bytes"},
+
+		{"no object", jsonLine, `[1]`, "not one JSON object"},
+		{"two objects", jsonLine, jsonLine + jsonLine, "not one JSON object"},
+		{"half an object", jsonLine, jsonLine[:30], "ends in its middle"},
+		{"broken JSON", jsonLine, `{"time" 1}`, "broken after byte"},
+		{"no time in the object", jsonLine, `{"ip":"192.0.2.1"}`, "no field for the time"},
+		{"no key in the object", jsonLine, `{"time":1769897103}`, "no field for the key"},
+		{"a key that is a number", jsonLine, `{"time":1769897103,"ip":7}`, "not a string"},
+		{"a key of invalid UTF-8", jsonLine, "{\"time\":1769897103,\"key\":\"a\xff\"}", "not a string of valid UTF-8"},
+		{"a key with a control character", jsonLine, `{"time":1769897103,"key":"a\u0000"}`, "control character U+0000"},
+		{"an empty key", jsonLine, `{"time":1769897103,"ip":""}`, "is empty"},
+		{"a time twice", jsonLine, `{"time":1,"time":2,"ip":"192.0.2.1"}`, "twice"},
+		{"a time in words", jsonLine, `{"time":"noon","ip":"192.0.2.1"}`, "RFC 3339"},
+		{"a time that is an object", jsonLine, `{"time":{},"ip":"192.0.2.1"}`, "RFC 3339"},
+		{"a time before 1970", jsonLine, `{"time":-1,"ip":"192.0.2.1"}`, "years 1970 to 9999"},
+		{"a huge time", jsonLine, `{"time":1e300,"ip":"192.0.2.1"}`, "years 1970 to 9999"},
+		{"a cost of nothing", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":0}`, "cost is not a whole number"},
+		{"a cost in words", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":"2"}`, "cost is not a whole number"},
+		{"a huge cost", jsonLine, `{"time":1,"ip":"192.0.2.1","cost":1001}`, "cost is not a whole number"},
+
+		{"too few values", csvHead, "1769897103", "1 values where the header has 3"},
+		{"too many values", csvHead, "1769897103,192.0.2.1,1,2", "4 values where the header has 3"},
+		{"a quote that never closes", csvHead, `1769897103,"192.0.2.1,1`, `extraneous or missing "`},
+		{"a quote in a bare value", csvHead, `1769897103,192.0."2.1,1`, `bare "`},
+		{"no time in the row", csvHead, ",192.0.2.1,1", "time is empty"},
+		{"a fraction of a cost", csvHead, "1769897103,192.0.2.1,1.5", "cost is not a whole number"},
+		{"a dash for the key", csvHead, "1769897103,-,1", "key is empty"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			last := test.good[strings.LastIndexByte(test.good, '\n')+1:]
+			records, tally := read(t, test.good+"\n\n"+test.bad+"\n"+last, accesslog.Options{})
+			if len(records) != 2 || tally.Records != 2 || tally.Bad != 1 || len(tally.First) != 1 || tally.Lines != 3 {
+				t.Fatalf("read %d records, the tally is %+v", len(records), tally)
+			}
+			bad := tally.First[0]
+			if want := int64(strings.Count(test.good, "\n") + 3); bad.Line != want {
+				t.Errorf("the bad line is number %d, want %d", bad.Line, want)
+			}
+			if !strings.Contains(bad.Why, test.why) {
+				t.Errorf("the reason is %q, want one with %q", bad.Why, test.why)
+			}
+		})
+	}
+}
+
+func TestOnlyTheFirstBadLinesAreKeptAndTheyAreEscaped(t *testing.T) {
+	log := common + "\n" + strings.Repeat("\x1b[31m\u202e"+strings.Repeat("x", 500)+"\n", 25)
+	_, tally := read(t, log, accesslog.Options{MaxBad: 3})
+	if tally.Bad != 25 || len(tally.First) != 3 {
+		t.Fatalf("counted %d and kept %d bad lines, want 25 and 3", tally.Bad, len(tally.First))
+	}
+	text := tally.First[0].Text
+	if !strings.HasPrefix(text, `"\x1b[31m\u202exxx`) || len(text) > 200 {
+		t.Errorf("the line is shown as %s", text)
+	}
+}
+
+func TestALogOfNoKnownFormatIsRefused(t *testing.T) {
+	for name, log := range map[string]string{
+		"prose":                         "hello\nworld\n",
+		"CSV without known names":       "a,b\n1,2\n",
+		"binary data":                   "\x00\x01\x02\x03",
+		"a first line that never ends":  strings.Repeat("x", 1<<20),
+		"something packed, but no gzip": "\x1f\x8bnot gzip",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := accesslog.NewReader(strings.NewReader(log), "a\nb.log", accesslog.Options{}); err == nil {
+				t.Error("there is no error")
+			} else if !strings.HasPrefix(err.Error(), `"a\nb.log": `) {
+				t.Errorf("the error does not begin with the escaped name: %v", err)
+			}
+		})
+	}
+}
+
+func TestWrongOptionsAreErrorsThatSayWhatWouldBeRight(t *testing.T) {
+	for _, test := range []struct {
+		name, log string
+		options   accesslog.Options
+		want      string
+	}{
+		{"a bad kind", common, accesslog.Options{Kind: "No"}, "a kind starts with a-z"},
+		{"a field that CLF lacks", common, accesslog.Options{Key: "path"}, "host, user, referer or user_agent"},
+		{"a column that is not there", "time,ip\n", accesslog.Options{Format: accesslog.CSV, Key: "token"}, `no column "token" for the key`},
+		{"a cost column that is not there", "time,ip\n", accesslog.Options{Format: accesslog.CSV, Cost: "n"}, `no column "n" for the cost`},
+		{"no time column", "a,ip\n", accesslog.Options{Format: accesslog.CSV}, "no column for the time"},
+		{"an empty CSV", "\n\n", accesslog.Options{Format: accesslog.CSV}, "no line of column names"},
+		{"a column that makes no kind", "time,3d\n", accesslog.Options{Format: accesslog.CSV, Key: "3d"}, "name a kind"},
+		{"an unknown format", common, accesslog.Options{Format: "xml"}, "write auto, common, combined, json or csv"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := accesslog.NewReader(strings.NewReader(test.log), "", test.options)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the error is %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestFormatsAreTold(t *testing.T) {
+	for log, want := range map[string]accesslog.Format{
+		common:                                accesslog.CLF,
+		"torn at the top\n" + common:          accesslog.CLF,
+		"\n\n {\"time\":1}":                   accesslog.JSON,
+		"TIME,\"Remote_Addr\"\n":              accesslog.CSV,
+		"":                                    accesslog.CLF,
+		"half an obj\"}\n{\"time\":1}\n" + "": accesslog.JSON,
+	} {
+		reader, err := accesslog.NewReader(strings.NewReader(log), "", accesslog.Options{})
+		if err != nil {
+			t.Errorf("%q: %v", log, err)
+		} else if reader.Format() != want {
+			t.Errorf("%q is taken for %s, want %s", log, reader.Format(), want)
+		}
+	}
+	for text, want := range map[string]accesslog.Format{"": accesslog.Auto, "Combined": accesslog.CLF, "common": accesslog.CLF, "jsonl": accesslog.JSON, "csv": accesslog.CSV} {
+		if got, err := accesslog.ParseFormat(text); err != nil || got != want {
+			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
+		}
+	}
+	if _, err := accesslog.ParseFormat("xml"); err == nil {
+		t.Error("xml is a format")
+	}
+}
+
+func pack(t testing.TB, texts ...string) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	for _, text := range texts {
+		out := gzip.NewWriter(&packed)
+		if _, err := io.WriteString(out, text); err != nil {
+			t.Fatal(err)
+		}
+		if err := out.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return packed.Bytes()
+}
+
+func TestGzipIsToldByItsFirstBytes(t *testing.T) {
+	reader, err := accesslog.NewReader(bytes.NewReader(pack(t, common+"\n", common+"\n")), "", accesslog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if records := drain(t, reader); len(records) != 2 {
+		t.Errorf("read %d records of two packed parts, want 2", len(records))
+	}
+}
+
+func TestATornGzipIsAnErrorThatSaysHowFarItWasRead(t *testing.T) {
+	var log strings.Builder
+	for i := range 20_000 {
+		log.WriteString(strings.Replace(common, "/ ", "/"+string(rune('a'+i*i%26)), 1) + "\n")
+	}
+	packed := pack(t, log.String())
+	reader, err := accesslog.NewReader(bytes.NewReader(packed[:len(packed)-20]), "torn.gz", accesslog.Options{Format: accesslog.CLF})
+	for err == nil {
+		_, err = reader.Next()
+	}
+	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), `"torn.gz": the gzip data ends in its middle, after line`) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestFilesAreReadOneAfterAnotherEachInItsFormat(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	paths := []string{
+		write("a.log", []byte(common+"\nbad\n")),
+		write("b.json.gz", pack(t, `{"time":1,"ip":"192.0.2.2"}`+"\nbad\n")),
+		write("empty.log", nil),
+	}
+	files, err := accesslog.OpenFiles(paths, accesslog.Options{MaxBad: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	if records := drain(t, files); len(records) != 2 || records[1].Key.String() != "ip:192.0.2.2" {
+		t.Errorf("read %v", records)
+	}
+	tally := files.Tally()
+	if tally.Lines != 4 || tally.Bad != 2 || len(tally.First) != 1 || tally.First[0].File != paths[0] {
+		t.Errorf("the tally is %+v", tally)
+	}
+	if read, total := files.Progress(); read != total || total == 0 {
+		t.Errorf("read %d of %d bytes", read, total)
+	}
+}
+
+func TestFilesThatCannotBeReadAreRefusedBeforeAnyIsRead(t *testing.T) {
+	for name, paths := range map[string][]string{
+		"none": nil, "one that is not there": {filepath.Join(t.TempDir(), "none.log")}, "a folder": {t.TempDir()},
+	} {
+		if _, err := accesslog.OpenFiles(paths, accesslog.Options{}); err == nil {
+			t.Errorf("%s: there is no error", name)
+		}
+	}
+}
+
+func TestTheFullKeyReadsBackAsTheSameKey(t *testing.T) {
+	for _, bits := range []int{0, 48, 128} {
+		parser := keys.Parser{IPv6Bits: bits}
+		for _, text := range []string{"ip:192.0.2.1", "ip:2001:db8::7", "token:abc", "plain"} {
+			key, err := parser.Key(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			back, err := parser.Key(accesslog.FullKey(key))
+			if err != nil || back != key {
+				t.Errorf("%s under /%d reads back as %v, %v; want %v", text, bits, back, err, key)
+			}
+		}
+	}
+}

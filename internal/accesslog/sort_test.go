@@ -1,0 +1,152 @@
+package accesslog_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// shuffled returns records whose costs tell equal ones apart.
+func shuffled(t testing.TB, n, span int) []accesslog.Record {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	addresses := []string{"ip:192.0.2.1", "ip:2001:db8::1", "ip:2001:db8::2", "token:abc", "plain", "-"}
+	records := make([]accesslog.Record, n)
+	for i := range records {
+		key, err := keys.Parser{}.Key(addresses[random.IntN(len(addresses))])
+		if err != nil {
+			t.Fatal(err)
+		}
+		records[i] = accesslog.Record{Time: random.Int64N(int64(span)), Key: key, Cost: i%1000 + 1}
+	}
+	return records
+}
+
+func stably(records []accesslog.Record) []accesslog.Record {
+	want := slices.Clone(records)
+	slices.SortStableFunc(want, func(a, b accesslog.Record) int { return int(a.Time - b.Time) })
+	return want
+}
+
+func TestSortIsStableInMemoryAndWhenItSpills(t *testing.T) {
+	for name, memory := range map[string]int64{"in memory": 0, "spilling often": 1, "spilling a few times": 100_000} {
+		t.Run(name, func(t *testing.T) {
+			records := shuffled(t, 5_000, 400)
+			sorted, err := accesslog.Sort(context.Background(), accesslog.Slice(records), accesslog.SortOptions{Memory: memory, Dir: t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer sorted.Close()
+			if sorted.Spilled() != (memory != 0) || sorted.Len() != 5_000 {
+				t.Errorf("spilled %v, length %d", sorted.Spilled(), sorted.Len())
+			}
+			if got := drain(t, sorted); !slices.Equal(got, stably(records)) {
+				t.Error("the records are not in the order of time, or not stable")
+			}
+		})
+	}
+}
+
+func TestAnyRecordsAreSortedStably(t *testing.T) {
+	key, err := keys.Parser{}.Key("ip:192.0.2.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var records []accesslog.Record
+		for i, at := range rapid.SliceOfN(rapid.Int64Range(0, 20), 0, 100).Draw(t, "times") {
+			records = append(records, accesslog.Record{Time: at, Key: key, Cost: i + 1})
+		}
+		memory := rapid.SampledFrom([]int64{0, 1}).Draw(t, "memory")
+		sorted, err := accesslog.Sort(context.Background(), accesslog.Slice(records), accesslog.SortOptions{Memory: memory})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sorted.Close()
+		outOfOrder := int64(0)
+		for i := range records {
+			if i > 0 && records[i].Time < records[i-1].Time {
+				outOfOrder++
+			}
+		}
+		if sorted.OutOfOrder() != outOfOrder {
+			t.Fatalf("%d are out of order, want %d", sorted.OutOfOrder(), outOfOrder)
+		}
+		for i, want := range stably(records) {
+			if got, err := sorted.Next(); err != nil || got != want {
+				t.Fatalf("record %d is %v, %v; want %v", i, got, err, want)
+			}
+		}
+		if _, err := sorted.Next(); err != io.EOF {
+			t.Fatalf("after the last record comes %v, want io.EOF", err)
+		}
+	})
+}
+
+func TestNoTemporaryFileIsLeft(t *testing.T) {
+	folder := t.TempDir()
+	sorted, err := accesslog.Sort(context.Background(), accesslog.Slice(shuffled(t, 100, 100)), accesslog.SortOptions{Memory: 1, Dir: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sorted.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := sorted.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if _, err := sorted.Next(); err != io.EOF {
+		t.Errorf("a closed Sorted gives %v, want io.EOF", err)
+	}
+}
+
+// broken is a source that fails after some records.
+type broken struct{ accesslog.Source }
+
+var errBroken = errors.New("broken")
+
+func (b broken) Next() (accesslog.Record, error) {
+	record, err := b.Source.Next()
+	if err == io.EOF {
+		err = errBroken
+	}
+	return record, err
+}
+
+func TestAnErrorOfTheSourceLeavesNoFile(t *testing.T) {
+	folder := t.TempDir()
+	_, err := accesslog.Sort(context.Background(), broken{accesslog.Slice(shuffled(t, 100, 100))}, accesslog.SortOptions{Memory: 1, Dir: folder})
+	if !errors.Is(err, errBroken) {
+		t.Errorf("the error is %v, want %v", err, errBroken)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestAFolderThatIsNotThereIsAnError(t *testing.T) {
+	_, err := accesslog.Sort(context.Background(), accesslog.Slice(shuffled(t, 100, 100)), accesslog.SortOptions{Memory: 1, Dir: t.TempDir() + "/none"})
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the error is %v, want one that says so", err)
+	}
+}
+
+func TestACancelledSortEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := accesslog.Sort(ctx, accesslog.Slice(nil), accesslog.SortOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v, want context.Canceled", err)
+	}
+}
