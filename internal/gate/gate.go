@@ -40,7 +40,8 @@ type Options struct {
 // on_failure answers.
 const DefaultDeadline = 100 * time.Millisecond
 
-// Gate answers checks. It is safe for use by many goroutines.
+// Gate answers checks. It is safe for use by many goroutines. Close it in the
+// end.
 type Gate struct {
 	view     View
 	log      timestamplog.Log
@@ -48,13 +49,15 @@ type Gate struct {
 	deadline time.Duration
 	recorder Recorder
 	now      func() time.Time
-	outage   breaker
+	breaker  breaker
+	watching sync.WaitGroup
+	closed   chan struct{}
 	scratch  sync.Pool
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, recorder: o.Recorder, now: o.Now}
+	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, recorder: o.Recorder, now: o.Now, closed: make(chan struct{})}
 	if g.deadline <= 0 {
 		g.deadline = DefaultDeadline
 	}

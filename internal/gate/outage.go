@@ -17,57 +17,11 @@ const ProbeInterval = 250 * time.Millisecond
 const patience = 3
 
 // breaker remembers that the log is out of reach, so that during an outage no
-// check waits for it; a probe finds out when it is back.
+// check waits for it.
 type breaker struct {
 	mu       sync.Mutex
 	failures int // in a row
-	open     bool
-	since    time.Time
-	reason   string
-	probing  bool
-	probed   time.Time
-}
-
-// allow reports whether the log should be asked and, if not, whether the
-// caller should start a probe.
-func (b *breaker) allow(now time.Time) (ask, probe bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.open {
-		return true, false
-	}
-	if b.probing || now.Sub(b.probed) < ProbeInterval {
-		return false, false
-	}
-	b.probing, b.probed = true, now
-	return false, true
-}
-
-func (b *breaker) failed(err error, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failures++
-	b.reason = err.Error()
-	if !b.open && b.failures >= patience {
-		b.open, b.since, b.probed = true, now, now
-	}
-}
-
-func (b *breaker) worked() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failures, b.open, b.reason = 0, false, ""
-}
-
-func (b *breaker) endProbe(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.probing = false
-	if err == nil {
-		b.failures, b.open, b.reason = 0, false, ""
-	} else {
-		b.reason = err.Error()
-	}
+	outage   Outage
 }
 
 // Outage is the state of the log as the gate sees it.
@@ -76,25 +30,41 @@ type Outage struct {
 	Reason string
 }
 
+// Open reports whether there is an outage.
+func (o Outage) Open() bool { return !o.Since.IsZero() }
+
 // Outage returns whether the log is out of reach, since when and why.
-func (g *Gate) Outage() Outage {
-	g.outage.mu.Lock()
-	defer g.outage.mu.Unlock()
-	if !g.outage.open {
-		return Outage{}
+func (g *Gate) Outage() Outage { return g.breaker.state() }
+
+func (b *breaker) state() Outage {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.outage
+}
+
+// failed notes a failure and reports whether it is the one that begins an
+// outage.
+func (b *breaker) failed(err error, now time.Time) (begins bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures++
+	if b.failures < patience || b.outage.Open() {
+		return false
 	}
-	return Outage{Since: g.outage.since, Reason: g.outage.reason}
+	b.outage = Outage{Since: now, Reason: err.Error()}
+	return true
+}
+
+func (b *breaker) worked() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures, b.outage = 0, Outage{}
 }
 
 // decideRemotely asks the log within the deadline, unless it is known to be
 // out of reach.
 func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
-	now := g.now()
-	ask, probe := g.outage.allow(now)
-	if probe {
-		go g.probe()
-	}
-	if !ask {
+	if g.Outage().Open() {
 		for i := range s.results {
 			s.results[i].Err = timestamplog.ErrUnreachable
 		}
@@ -106,21 +76,41 @@ func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
 	for i := range s.results {
 		if err := s.results[i].Err; err != nil {
 			// A caller who went away says nothing about the log.
-			if ctx.Err() == nil {
-				g.outage.failed(err, now)
+			if ctx.Err() == nil && g.breaker.failed(err, g.now()) {
+				g.watching.Go(g.awaitRecovery)
 			}
 			return
 		}
 	}
-	g.outage.worked()
+	g.breaker.worked()
 }
 
-// probe asks the log for the time, which charges nobody.
-func (g *Gate) probe() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, err := g.log.Now(ctx)
-	g.outage.endProbe(err)
+// awaitRecovery asks the log for the time, which charges nobody, until it
+// answers or the gate is closed. It does not wait for a check to come: the
+// first one after the outage is decided by the log again.
+func (g *Gate) awaitRecovery() {
+	probe := time.NewTicker(ProbeInterval)
+	defer probe.Stop()
+	for {
+		select {
+		case <-g.closed:
+			return
+		case <-probe.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_, err := g.log.Now(ctx)
+		cancel()
+		if err == nil {
+			g.breaker.worked()
+			return
+		}
+	}
+}
+
+// Close stops watching for the end of an outage. Checks may still be decided.
+func (g *Gate) Close() {
+	close(g.closed)
+	g.watching.Wait()
 }
 
 // fail does for request i what its policy says about an outage.
