@@ -1,0 +1,138 @@
+package redislog
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// dialTimeout is how long a connection may take to stand, where the URL does
+// not say: a node that cannot reach Redis must find out soon.
+const dialTimeout = time.Second
+
+// Connect returns a client for the Redis that rawURL names, without waiting
+// for it to answer:
+//
+//	redis://[user:password@]host[:6379][/db]     standalone; rediss:// for TLS
+//	unix://[user:password@]/path/to/socket[?db=0]
+//	redis+sentinel://[user:password@]host[:26379][/db]?master_name=m&addr=host2:26379
+//	redis+cluster://[user:password@]host[:6379]?addr=host2:6379
+//
+// With TLS, rediss+sentinel:// and rediss+cluster://. The user and password in
+// a Sentinel URL are the Sentinels'; Redis's own are the options username and
+// password. Further options are those of go-redis. An error never repeats
+// what the URL says, since that may be a password.
+func Connect(rawURL string) (redis.UniversalClient, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, errURL
+	}
+	scheme, kind, _ := strings.Cut(u.Scheme, "+")
+	switch {
+	case (scheme == "redis" || scheme == "rediss") && kind == "":
+		return connectStandalone(rawURL, u)
+	case scheme == "unix" && kind == "":
+		return connectStandalone(rawURL, nil)
+	case (scheme == "redis" || scheme == "rediss") && kind == "sentinel":
+		return connectSentinel(plain(u, scheme))
+	case (scheme == "redis" || scheme == "rediss") && kind == "cluster":
+		return connectCluster(plain(u, scheme))
+	}
+	return nil, errURL
+}
+
+// Why a URL is refused.
+var (
+	errURL      = errors.New("the Redis URL must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, for example redis://127.0.0.1:6379/0")
+	errDatabase = errors.New("the Redis URL's path must be the number of a database, for example redis://127.0.0.1:6379/0")
+	errOption   = errors.New("the Redis URL has an option that does not exist or whose value does not fit; see redis://host:6379/0?read_timeout=1s for the form")
+	errMaster   = errors.New("the Redis URL names Sentinels but not whom they watch; add ?master_name=...")
+	errCluster  = errors.New("the Redis URL names a Cluster, which has no numbered databases; remove the path")
+)
+
+// plain returns u with the scheme that go-redis knows.
+func plain(u *url.URL, scheme string) *url.URL {
+	known := *u
+	known.Scheme = scheme
+	return &known
+}
+
+// checkDatabase returns an error unless the path is empty or a number.
+func checkDatabase(u *url.URL) error {
+	if path := strings.Trim(u.Path, "/"); path != "" {
+		if n, err := strconv.Atoi(path); err != nil || n < 0 {
+			return errDatabase
+		}
+	}
+	return nil
+}
+
+func connectStandalone(rawURL string, u *url.URL) (redis.UniversalClient, error) {
+	if u != nil {
+		if err := checkDatabase(u); err != nil {
+			return nil, err
+		}
+	}
+	o, err := redis.ParseURL(rawURL)
+	if err != nil {
+		return nil, errOption
+	}
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+	o.DialTimeout = orDefault(o.DialTimeout)
+	o.MaintNotificationsConfig = noMaintenance()
+	return redis.NewClient(o), nil
+}
+
+func connectSentinel(u *url.URL) (redis.UniversalClient, error) {
+	if err := checkDatabase(u); err != nil {
+		return nil, err
+	}
+	if u.Port() == "" {
+		u.Host += ":26379"
+	}
+	o, err := redis.ParseFailoverURL(u.String())
+	if err != nil {
+		return nil, errOption
+	}
+	if o.MasterName == "" {
+		return nil, errMaster
+	}
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+	o.DialTimeout = orDefault(o.DialTimeout)
+	// Limits are decided by the primary alone.
+	o.ReplicaOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
+	return redis.NewFailoverClient(o), nil
+}
+
+func connectCluster(u *url.URL) (redis.UniversalClient, error) {
+	if strings.Trim(u.Path, "/") != "" {
+		return nil, errCluster
+	}
+	o, err := redis.ParseClusterURL(u.String())
+	if err != nil {
+		return nil, errOption
+	}
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+	o.DialTimeout = orDefault(o.DialTimeout)
+	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
+	o.MaintNotificationsConfig = noMaintenance()
+	return redis.NewClusterClient(o), nil
+}
+
+func orDefault(timeout time.Duration) time.Duration {
+	if timeout == 0 {
+		return dialTimeout
+	}
+	return timeout
+}
+
+// noMaintenance turns off the announcements of a hosted Redis, which change
+// time-outs that are ours to set.
+func noMaintenance() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}

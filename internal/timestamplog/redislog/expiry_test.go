@@ -1,0 +1,82 @@
+package redislog_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+// expiring is a Log whose Redis expires logs by the test's clock: before each
+// request it deletes those that Redis would have deleted, had the time of the
+// clock been its own.
+type expiring struct {
+	*redislog.Log
+	client redis.UniversalClient
+	prefix string
+	clock  *logtest.Clock
+}
+
+func newExpiring(t *testing.T, server *testenv.RedisServer) logtest.Harness {
+	clock := logtest.NewClock()
+	log := &expiring{
+		Log:    open(t, server, redislog.Options{Clock: clock.Now}),
+		client: connect(t, server), prefix: server.Prefix, clock: clock,
+	}
+	return logtest.Harness{Log: log, Clock: clock, ClockExpires: true, Steps: 50}
+}
+
+// Redis expires a key at its instant.
+const expireOne = `
+local at = redis.call('PEXPIRETIME', KEYS[1])
+if at >= 0 and at <= tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) end`
+
+func (e *expiring) expire(ctx context.Context, refs ...timestamplog.Ref) error {
+	pipe := e.client.Pipeline()
+	seen := map[timestamplog.Ref]bool{}
+	for _, ref := range refs {
+		if !seen[ref] {
+			seen[ref] = true
+			name := redislog.LogName(e.prefix, redislog.ShardOf(ref.Key), ref)
+			pipe.Eval(ctx, expireOne, []string{name}, e.clock.NowMS())
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	if err == redis.Nil {
+		return nil
+	}
+	return err
+}
+
+func (e *expiring) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	refs := make([]timestamplog.Ref, len(requests))
+	for i, q := range requests {
+		refs[i] = q.Ref
+	}
+	if err := e.expire(ctx, refs...); err != nil {
+		for i := range results {
+			results[i].Err = err
+		}
+		return
+	}
+	e.Log.Decide(ctx, requests, results)
+}
+
+func (e *expiring) Times(ctx context.Context, ref timestamplog.Ref, limit int) ([]int64, int64, error) {
+	if err := e.expire(ctx, ref); err != nil {
+		return nil, 0, err
+	}
+	return e.Log.Times(ctx, ref, limit)
+}
+
+func (e *expiring) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
+	if err := e.expire(ctx, ref); err != nil {
+		return false, err
+	}
+	return e.Log.Reset(ctx, ref)
+}

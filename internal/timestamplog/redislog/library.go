@@ -1,0 +1,88 @@
+package redislog
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+//go:embed library.lua
+var libraryText string
+
+// library is the function library as it is loaded.
+type library struct {
+	text          string
+	decide, times string // names of its functions
+}
+
+var functions = newLibrary(libraryText)
+
+func newLibrary(text string) library {
+	constants := fmt.Sprintf("local max_ahead = %d", timestamplog.MaxAhead)
+	sum := sha256.Sum256([]byte(constants + text))
+	suffix := hex.EncodeToString(sum[:8])
+	head := fmt.Sprintf("#!lua name=%s%s\nlocal suffix = '%s'\n%s\n", libraryName, suffix, suffix, constants)
+	return library{text: head + text, decide: decideFunction + suffix, times: timesFunction + suffix}
+}
+
+// load loads the library wherever client may need it. A library is never
+// replaced, so one that is there already is the right one.
+func (l *library) load(ctx context.Context, client redis.UniversalClient) error {
+	load := func(ctx context.Context, client redis.Cmdable) error {
+		err := client.FunctionLoad(ctx, l.text).Err()
+		if err != nil && strings.Contains(err.Error(), "already exists") {
+			return nil
+		}
+		return err
+	}
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, client *redis.Client) error {
+			return load(ctx, client)
+		})
+	}
+	return load(ctx, client)
+}
+
+// isMissing reports whether err says that the library is not loaded. Redis
+// then has done nothing.
+func isMissing(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "Function not found")
+}
+
+// onceCall is a command that is never sent a second time by itself, whatever
+// the client's settings: after a time-out it may have been carried out.
+type onceCall struct{ *redis.Cmd }
+
+// NoRetry tells the client so.
+func (onceCall) NoRetry() bool { return true }
+
+// tries is how often a call is sent while the library turns out to be missing,
+// which a FUNCTION FLUSH can make it between loading and calling.
+const tries = 3
+
+// call calls a function and loads the library first where it is missing. args
+// are the function's keys and arguments.
+func (l *library) call(ctx context.Context, client redis.UniversalClient, function string, keys int, args ...any) (any, error) {
+	whole := append([]any{"fcall", function, keys}, args...)
+	for try := 1; ; try++ {
+		cmd := onceCall{redis.NewCmd(ctx, whole...)}
+		cmd.SetFirstKeyPos(3)
+		err := client.Process(ctx, cmd)
+		if err == nil {
+			return cmd.Val(), nil
+		}
+		if !isMissing(err) || try == tries {
+			return nil, err
+		}
+		if err := l.load(ctx, client); err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package redislog
+
+import (
+	"hash/fnv"
+	"strconv"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// DefaultPrefix begins the name of every key where no other is set.
+const DefaultPrefix = "stint"
+
+// Shards is over how many hash tags the logs are spread, and so the largest
+// number of primaries of a Redis Cluster that can share them. It is part of
+// every log's name: a change forgets all logs.
+const Shards = 256
+
+// shardOf returns the shard of a caller's key. The hash tag is ours, so that
+// nobody chooses a slot by the key he sends.
+func shardOf(key string) int {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	sum := h.Sum32()
+	// FNV's low bits are weak for keys that differ in their last byte only.
+	return int((sum ^ sum>>8 ^ sum>>16 ^ sum>>24) % Shards)
+}
+
+// logName returns the name of a log: prefix:{shard}:policy.generation:key.
+func logName(prefix string, shard int, ref timestamplog.Ref) string {
+	name := make([]byte, 0, len(prefix)+len(ref.Key)+32)
+	name = append(name, prefix...)
+	name = append(name, ":{"...)
+	name = strconv.AppendInt(name, int64(shard), 10)
+	name = append(name, "}:"...)
+	name = strconv.AppendInt(name, ref.Policy, 10)
+	name = append(name, '.')
+	name = strconv.AppendInt(name, ref.Generation, 10)
+	name = append(name, ':')
+	return string(append(name, ref.Key...))
+}
+
+// The names of the function library and its functions end in the hash of its
+// text: two versions that run side by side then each call their own.
+const (
+	libraryName    = "stint_"
+	decideFunction = "stint_decide_"
+	timesFunction  = "stint_times_"
+)

@@ -1,0 +1,179 @@
+package redislog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// arguments returns the keys and arguments of a call of stint_decide.
+func arguments(now string, items []*item) []any {
+	args := make([]any, len(items)+2, len(items)+3)
+	packed := make([]byte, 0, 4*len(items))
+	for i, it := range items {
+		args[i] = it.name
+		stack := slices.Index(args[len(items)+2:], any(it.stack))
+		if stack < 0 {
+			stack = len(args) - len(items) - 2
+			args = append(args, it.stack)
+		}
+		packed = append(packed, byte(stack+1), byte(it.cost>>8), byte(it.cost), flags(it))
+	}
+	args[len(items)], args[len(items)+1] = now, packed
+	return args
+}
+
+func flags(it *item) byte {
+	var f byte
+	if it.peek {
+		f |= 1
+	}
+	if it.detail {
+		f |= 2
+	}
+	return f
+}
+
+// What a reply says of a request.
+const (
+	saysAllowed = 0
+	saysRefused = 1
+	saysForeign = 2
+)
+
+// never is a wait without end in a reply.
+const never = 1<<32 - 1
+
+var errReply = errors.New("redis's answer is not one of the function library's")
+
+// readReply fills in the results of items from a reply of stint_decide.
+func readReply(reply any, items []*item) error {
+	text, ok := reply.(string)
+	if !ok {
+		return fmt.Errorf("%w: %T", errReply, reply)
+	}
+	r := reader{rest: []byte(text)}
+	now := int64(binary.BigEndian.Uint64(r.next(8)))
+	for _, it := range items {
+		it.result = r.result(now, it)
+	}
+	if r.short || len(r.rest) != 0 {
+		return errReply
+	}
+	return nil
+}
+
+// reader takes a reply apart.
+type reader struct {
+	rest  []byte
+	short bool // more was asked for than there was
+}
+
+var zeros [8]byte
+
+// next returns the next n bytes, at most 8; zeros where there are none.
+func (r *reader) next(n int) []byte {
+	if len(r.rest) < n {
+		r.short, r.rest = true, nil
+		return zeros[:n]
+	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+func (r *reader) result(now int64, it *item) timestamplog.Result {
+	result := timestamplog.Result{Now: now, Rule: -1}
+	switch r.next(1)[0] {
+	case saysAllowed:
+		result.Allowed = true
+	case saysRefused:
+		result.Rule = int(r.next(1)[0])
+		wait := r.wait()
+		if result.Rule >= len(it.rules) {
+			r.short = true
+			return result
+		}
+		result.RetryAt = timestamplog.Never
+		if wait != timestamplog.Never {
+			result.RetryAt = now + wait
+			result.Boundary = result.RetryAt - it.rules[result.Rule].WindowMS()
+		}
+	case saysForeign:
+		result.Err = unreachable(fmt.Errorf("the key %q holds something that is not a log", it.name))
+		return result
+	default:
+		r.short = true
+		return result
+	}
+	if it.detail && len(it.rules) > 0 {
+		result.States = make([]timestamplog.RuleState, len(it.rules))
+		for i := range result.States {
+			result.States[i].Remaining = int(binary.BigEndian.Uint32(r.next(4)))
+			result.States[i].ResetMS = r.wait()
+		}
+	}
+	return result
+}
+
+func (r *reader) wait() int64 {
+	wait := int64(binary.BigEndian.Uint32(r.next(4)))
+	if wait == never {
+		return timestamplog.Never
+	}
+	return wait
+}
+
+// stackTexts remembers how stacks are written for the function library. The
+// zero value is ready, and safe for use by many goroutines.
+type stackTexts struct {
+	known sync.Map // of policyVersion to *stackText
+	count atomic.Int64
+}
+
+type policyVersion struct{ policy, version int64 }
+
+type stackText struct {
+	rules     rules.Stack
+	retention rules.Retention
+	text      string
+}
+
+// mostStacks bounds what is remembered; those in use are soon known again.
+const mostStacks = 4096
+
+// text returns how q's stack is written: what is kept, in entries and
+// milliseconds, and each rule's limit and window.
+func (s *stackTexts) text(q *timestamplog.Request) string {
+	id := policyVersion{q.Policy, q.Version}
+	if found, ok := s.known.Load(id); ok {
+		// The retention shrinks with time although the version stays.
+		if known := found.(*stackText); known.retention == q.Retention && known.rules.Equal(q.Rules) {
+			return known.text
+		}
+	}
+	known := &stackText{rules: slices.Clone(q.Rules), retention: q.Retention, text: writeStack(q.Rules, q.Retention)}
+	if s.count.Add(1) > mostStacks {
+		s.known.Clear()
+		s.count.Store(1)
+	}
+	s.known.Store(id, known)
+	return known.text
+}
+
+func writeStack(stack rules.Stack, keep rules.Retention) string {
+	text := strconv.AppendInt(nil, int64(keep.Entries), 10)
+	text = strconv.AppendInt(append(text, ' '), keep.Window.Milliseconds(), 10)
+	for _, rule := range stack {
+		text = strconv.AppendInt(append(text, ' '), int64(rule.Limit), 10)
+		text = strconv.AppendInt(append(text, ' '), rule.WindowMS(), 10)
+	}
+	return string(text)
+}

@@ -1,0 +1,220 @@
+// Package redislog is the timestamp log in Redis 7 or newer, or Valkey: a list
+// of times per policy and key, on which a function library decides. Any number
+// of nodes may share it. Redis's own clock is the only one that counts.
+package redislog
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// DefaultTimeout bounds a call whose callers set no deadline.
+const DefaultTimeout = time.Second
+
+// Options are what a Log may be told. The zero value is good.
+type Options struct {
+	// Prefix begins the name of every key; empty means DefaultPrefix. Logs of
+	// two installations on one Redis differ by it, and changing it forgets all.
+	Prefix string
+	// Timeout bounds each call to Redis; 0 means DefaultTimeout. A caller's own
+	// deadline, where it is earlier, holds for that caller.
+	Timeout time.Duration
+	// Clock is for tests only: it takes the place of Redis's clock, by which
+	// alone several nodes agree. nil means Redis's clock.
+	Clock func() time.Time
+}
+
+// Log is a timestamplog.Log in Redis.
+type Log struct {
+	client  redis.UniversalClient
+	prefix  string
+	timeout time.Duration
+	clock   func() time.Time // nil for Redis's own
+	// lanes gather requests into calls: in a Cluster, where one call may touch
+	// one slot only, one for each shard, and else a single one.
+	lanes  []*lane
+	stacks stackTexts
+}
+
+var _ timestamplog.Log = (*Log)(nil)
+
+// New returns the log on client, which Close closes. Connect makes a client
+// that waits no longer than it is told to; no settings of a client make a
+// request count twice.
+func New(client redis.UniversalClient, options Options) *Log {
+	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, clock: options.Clock}
+	if l.prefix == "" {
+		l.prefix = DefaultPrefix
+	}
+	if l.timeout <= 0 {
+		l.timeout = DefaultTimeout
+	}
+	lanes := 1
+	if _, clustered := client.(*redis.ClusterClient); clustered {
+		lanes = Shards
+	}
+	for range lanes {
+		l.lanes = append(l.lanes, &lane{send: l.send, timeout: l.timeout})
+	}
+	return l
+}
+
+// Open returns the log on the Redis that url names, as Connect reads it. It
+// does not wait for Redis to answer.
+func Open(url string, options Options) (*Log, error) {
+	client, err := Connect(url)
+	if err != nil {
+		return nil, err
+	}
+	return New(client, options), nil
+}
+
+// Close closes the connections. Requests that are under way fail.
+func (l *Log) Close() error { return l.client.Close() }
+
+// Decide implements timestamplog.Log.
+func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	if len(requests) == 0 {
+		return
+	}
+	if len(l.lanes) == 1 || len(requests) == 1 {
+		l.decideTogether(ctx, requests, results)
+		return
+	}
+	l.decideByShard(ctx, requests, results)
+}
+
+// decideTogether puts all requests into the lane of the first.
+func (l *Log) decideTogether(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	g := newGroup(len(requests))
+	shard := 0
+	for i := range requests {
+		shard = l.fill(&g.items[i], &requests[i])
+	}
+	l.lane(shard).submit(ctx, g)
+	err := g.wait(ctx)
+	for i := range results[:len(requests)] {
+		results[i] = g.answer(i, err)
+	}
+	g.release(err)
+}
+
+func (l *Log) decideByShard(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	byShard := map[int]*group{}
+	groups := make([]*group, len(requests)) // where each request went,
+	places := make([]int, len(requests))    // and at which place
+	for i := range requests {
+		var it item
+		shard := l.fill(&it, &requests[i])
+		g := byShard[shard]
+		if g == nil {
+			g = newGroup(0)
+			byShard[shard] = g
+		}
+		groups[i], places[i] = g, len(g.items)
+		g.items = append(g.items, it)
+	}
+	for shard, g := range byShard {
+		l.lane(shard).submit(ctx, g)
+	}
+	errs := make(map[*group]error, len(byShard))
+	for _, g := range byShard {
+		errs[g] = g.wait(ctx)
+	}
+	for i, g := range groups {
+		results[i] = g.answer(places[i], errs[g])
+	}
+	for g, err := range errs {
+		g.release(err)
+	}
+}
+
+// fill writes what Redis is to be asked for q and returns the shard.
+func (l *Log) fill(it *item, q *timestamplog.Request) int {
+	shard := shardOf(q.Key)
+	it.name = logName(l.prefix, shard, q.Ref)
+	it.stack = l.stacks.text(q)
+	it.rules = q.Rules
+	it.cost = uint16(q.Cost)
+	it.peek, it.detail = q.Peek, q.Detail
+	return shard
+}
+
+func (l *Log) lane(shard int) *lane { return l.lanes[shard%len(l.lanes)] }
+
+// send asks Redis about items and fills in their results.
+func (l *Log) send(ctx context.Context, items []*item) error {
+	reply, err := functions.call(ctx, l.client, functions.decide, len(items), arguments(l.now(), items)...)
+	if err != nil {
+		return err
+	}
+	return readReply(reply, items)
+}
+
+// now returns the argument that overrides Redis's clock, empty for none.
+func (l *Log) now() string {
+	if l.clock == nil {
+		return ""
+	}
+	return strconv.FormatInt(l.clock().UnixMilli(), 10)
+}
+
+// Times implements timestamplog.Log.
+func (l *Log) Times(ctx context.Context, ref timestamplog.Ref, limit int) ([]int64, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	name := logName(l.prefix, shardOf(ref.Key), ref)
+	reply, err := functions.call(ctx, l.client, functions.times, 1, name, l.now(), max(0, limit))
+	if err != nil {
+		return nil, 0, unreachable(err)
+	}
+	texts, ok := reply.([]any)
+	if !ok || len(texts) == 0 {
+		return nil, 0, unreachable(fmt.Errorf("redis answered %T instead of a list of times", reply))
+	}
+	times := make([]int64, len(texts))
+	for i, text := range texts {
+		written, _ := text.(string)
+		if times[i], err = strconv.ParseInt(written, 10, 64); err != nil {
+			return nil, 0, unreachable(fmt.Errorf("redis answered %v instead of a time", text))
+		}
+	}
+	return times[1:], times[0], nil
+}
+
+// Reset implements timestamplog.Log.
+func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	gone, err := l.client.Unlink(ctx, logName(l.prefix, shardOf(ref.Key), ref)).Result()
+	if err != nil {
+		return false, unreachable(err)
+	}
+	return gone > 0, nil
+}
+
+// Now implements timestamplog.Log. In a Cluster it is the clock of one of the
+// nodes.
+func (l *Log) Now(ctx context.Context) (time.Time, error) {
+	if l.clock != nil {
+		return l.clock(), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	now, err := l.client.Time(ctx).Result()
+	if err != nil {
+		return time.Time{}, unreachable(err)
+	}
+	return now.Truncate(time.Millisecond), nil
+}
+
+// unreachable makes err match timestamplog.ErrUnreachable.
+func unreachable(err error) error {
+	return fmt.Errorf("%w: %w", timestamplog.ErrUnreachable, err)
+}

@@ -1,0 +1,41 @@
+package redislog_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// open returns the log on server as one node sees it.
+func open(t testing.TB, server *testenv.RedisServer, options redislog.Options) *redislog.Log {
+	t.Helper()
+	options.Prefix = server.Prefix
+	log, err := redislog.Open(server.URL, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	return log
+}
+
+// connect returns a client of server for what a test does to it itself.
+func connect(t testing.TB, server *testenv.RedisServer) redis.UniversalClient {
+	t.Helper()
+	client, err := redislog.Connect(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestContract(t *testing.T) {
+	server := testenv.Redis(t)
+	logtest.Run(t, func(t *testing.T) logtest.Harness { return newExpiring(t, server) })
+}
