@@ -1,0 +1,94 @@
+package offenders
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+)
+
+// Bounds on what is kept of what callers say about themselves.
+const (
+	maxSource    = 128 // bytes
+	maxMetaPairs = 8
+	maxMetaBytes = 512 // of all names and values of one check
+)
+
+// instant is a Refusal in memory that is used again and again, so that
+// counting a key that is known allocates nothing.
+type instant struct {
+	at, boundary, retryAt int64
+	source                []byte
+	meta                  []byte // names and values, each behind its length
+}
+
+func (i *instant) set(at, boundary, retryAt int64, source string, meta map[string]string) {
+	i.at, i.boundary, i.retryAt = at, boundary, retryAt
+	i.source = append(i.source[:0], source[:min(len(source), maxSource)]...)
+	i.meta = packMeta(i.meta[:0], meta)
+}
+
+func (i *instant) reset() {
+	*i = instant{source: i.source[:0], meta: i.meta[:0]}
+}
+
+// refusal returns a copy that shares no memory with i.
+func (i *instant) refusal() Refusal {
+	return Refusal{At: i.at, Boundary: i.boundary, RetryAt: i.retryAt, Source: clean(string(i.source)), Meta: unpackMeta(i.meta)}
+}
+
+// packMeta appends the pairs, by name, as many as there is room for.
+func packMeta(to []byte, meta map[string]string) []byte {
+	if len(meta) == 0 {
+		return to
+	}
+	var all [maxMetaPairs]string
+	names := all[:0]
+	for name := range meta {
+		if len(names) == maxMetaPairs {
+			break
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		value := meta[name]
+		if room := maxMetaBytes - len(to) - len(name) - 4; room < 0 {
+			break
+		} else if len(value) > room {
+			value = value[:room]
+		}
+		to = appendText(appendText(to, name), value)
+	}
+	return to
+}
+
+func appendText(to []byte, text string) []byte {
+	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
+}
+
+func unpackMeta(from []byte) map[string]string {
+	if len(from) == 0 {
+		return nil
+	}
+	meta := map[string]string{}
+	for len(from) > 0 {
+		var name, value string
+		name, from = cutText(from)
+		value, from = cutText(from)
+		meta[clean(name)] = clean(value)
+	}
+	return meta
+}
+
+func cutText(from []byte) (text string, rest []byte) {
+	length, n := binary.Uvarint(from)
+	if n <= 0 || length > uint64(len(from)-n) {
+		return "", nil
+	}
+	return string(from[n : n+int(length)]), from[n+int(length):]
+}
+
+// clean makes text storable in every database: valid UTF-8, no NUL.
+func clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -1,0 +1,187 @@
+package offenders
+
+import (
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Options make a Recorder. The zero value is usable but for Secret.
+type Options struct {
+	// Secret returns the secret that all nodes of a database share. It is
+	// asked at the first check. Required.
+	Secret func() []byte
+	// Node names this node in rows that nodes must not share.
+	Node string
+	// MaxKeys bounds the (minute, policy, key, rule) counted at a time; below
+	// about three quarters of it every one is exact. Zero means 16,384, which
+	// is at most 40 MB where every key and meta is as long as can be.
+	MaxKeys int
+	// MaxRows bounds the offence rows that a minute of this node may take
+	// without a look at their weight; beyond it each drain still admits its
+	// 256 heaviest. Zero means 16,384.
+	MaxRows int
+	// TrafficKeys is how many keys of a minute have their traffic kept,
+	// offending ones first, then the heaviest. Zero means 1,024.
+	TrafficKeys int
+	// TracePoints bounds the points that a minute adds to the trace. Zero
+	// means 1,000.
+	TracePoints int
+}
+
+const shardCount = 32
+
+func (o Options) withDefaults() Options {
+	defaultTo(&o.MaxKeys, 16_384)
+	defaultTo(&o.MaxRows, 16_384)
+	defaultTo(&o.TrafficKeys, 1_024)
+	defaultTo(&o.TracePoints, 1_000)
+	return o
+}
+
+func defaultTo(value *int, standard int) {
+	if *value <= 0 {
+		*value = standard
+	}
+}
+
+// Recorder counts decisions in memory until a Flusher takes them. It is a
+// gate.Recorder, safe for use by many goroutines, and never waits for anything
+// but another Record of the same thirty-second of the keys.
+type Recorder struct {
+	node     string
+	seed     func() uint64
+	shards   [shardCount]shard
+	distinct distinctMinutes
+	trace    traceRecorder
+
+	draining sync.Mutex
+	others   *otherRows
+}
+
+var _ gate.Recorder = (*Recorder)(nil)
+
+// NewRecorder returns an empty recorder.
+func NewRecorder(o Options) *Recorder {
+	o = o.withDefaults()
+	r := &Recorder{
+		node: o.Node, others: newOtherRows(),
+		seed:     sync.OnceValue(func() uint64 { return xxhash.Sum64(o.Secret()) }),
+		distinct: distinctMinutes{minutes: map[totalsID]*sketch{}},
+		trace:    traceRecorder{most: o.TracePoints, minutes: map[int64]*traceMinute{}},
+	}
+	limits := shardLimits{
+		keys: max(2, o.MaxKeys/shardCount), rows: max(1, o.MaxRows/shardCount),
+		late: 256 / shardCount, kept: max(1, o.TrafficKeys/shardCount),
+	}
+	for i := range r.shards {
+		r.shards[i] = shard{
+			limits: limits, minutes: map[int64]*minute{},
+			offences: newTally[offenceKey, offenceValue](limits.keys),
+			traffic:  newTally[trafficKey, trafficValue](limits.keys),
+		}
+	}
+	return r
+}
+
+// hash places a key: under the shared secret, so that nodes agree on samples
+// and sketches, and nobody outside can choose where keys fall.
+func (r *Recorder) hash(key string) uint64 {
+	var d xxhash.Digest
+	d.ResetWithSeed(r.seed())
+	_, _ = d.WriteString(key)
+	return d.Sum64()
+}
+
+// Record counts d.
+func (r *Recorder) Record(d *gate.Decision) {
+	key := d.Check.Key.String()
+	hash := r.hash(key)
+	at := d.At.UnixMilli()
+	id := policyID(d.Policy)
+
+	s := &r.shards[hash>>59]
+	s.mu.Lock()
+	m := s.minute(minuteOf(at))
+	fresh := s.countTraffic(m, id, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
+	s.countDecision(m, id, key, at, d)
+	if d.Shadow != nil {
+		s.countShadow(key, d)
+	}
+	s.mu.Unlock()
+
+	if fresh {
+		r.distinct.add(minuteOf(at), id, hash)
+	}
+	if d.Shadow != nil {
+		r.distinct.add(minuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
+	}
+	r.trace.add(at, hash, key, d.Check.Cost)
+}
+
+func (s *shard) countDecision(m *minute, policy int64, key string, at int64, d *gate.Decision) {
+	counts := &m.policy(policy).counts
+	k := offenceKey{minute: m.start, policy: policy, key: key}
+	switch d.Outcome {
+	case gate.Allowed:
+		counts.Allowed++
+		counts.CostAllowed += int64(d.Check.Cost)
+		return
+	case gate.Unavailable:
+		counts.Unavailable++
+		return
+	case gate.Limited:
+		counts.Limited++
+		k.kind = Limited
+		k.rule, _ = d.DecidingRule()
+	case gate.Blocked:
+		counts.Blocked++
+		k.kind, k.block = Blocked, d.Block
+	}
+	s.countOffence(m, k, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Source, d.Check.Meta)
+}
+
+func (s *shard) countShadow(key string, d *gate.Decision) {
+	at := d.Shadow.At.UnixMilli()
+	m := s.minute(minuteOf(at))
+	counts := &m.policy(d.Shadow.Policy.ID).counts
+	if d.Shadow.Outcome != gate.Limited {
+		counts.ShadowAllowed++
+		return
+	}
+	counts.ShadowLimited++
+	k := offenceKey{minute: m.start, policy: d.Shadow.Policy.ID, key: key, kind: Shadow}
+	k.rule, _ = d.Shadow.DecidingRule()
+	s.countOffence(m, k, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Source, d.Check.Meta)
+}
+
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func policyID(p *rules.Policy) int64 {
+	if p == nil {
+		return 0
+	}
+	return p.ID
+}
+
+// drain adds everything since the last drain to g. Minutes that began before
+// closed are complete and forgotten.
+func (r *Recorder) drain(g *gathering, closed int64) {
+	r.draining.Lock()
+	defer r.draining.Unlock()
+	for i := range r.shards {
+		r.shards[i].drain(g, r.others, closed)
+	}
+	r.others.drain(g, closed)
+	r.distinct.drain(g, r.node, closed)
+	r.trace.drain(g, r.node, closed)
+}

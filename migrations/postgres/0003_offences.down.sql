@@ -1,0 +1,13 @@
+DROP TABLE documents;
+DROP TABLE proposals;
+DROP TABLE ladder_stops;
+DROP TABLE ladder_events;
+DROP TABLE ladder_counts;
+DROP TABLE ladders;
+DROP TABLE rollups;
+DROP TABLE flushed_batches;
+DROP TABLE trace;
+DROP TABLE distinct_keys;
+DROP TABLE key_traffic;
+DROP TABLE traffic;
+DROP TABLE offences;

@@ -1,0 +1,185 @@
+-- In the tables below span is 1 for a minute, 2 for an hour and 3 for a day,
+-- and start its beginning. Amounts of hours and days are the sums of their
+-- minutes.
+
+-- Refusals of one key under one policy by one rule or block. kind is 0 for
+-- limited, 1 for blocked and 2 for what a shadow policy would have limited.
+-- offences are certain; over is how many more there may have been, which stand
+-- in the row with the key ''. place is where the key's network begins.
+CREATE TABLE offences (
+    span           SMALLINT NOT NULL,
+    start          BIGINT NOT NULL,
+    policy_id      BIGINT NOT NULL,
+    mac            BYTEA NOT NULL,
+    kind           SMALLINT NOT NULL,
+    decider        TEXT COLLATE "C" NOT NULL,
+    key            TEXT COLLATE "C" NOT NULL,
+    place          BYTEA,
+    offences       BIGINT NOT NULL,
+    over           BIGINT NOT NULL,
+    first_at       BIGINT NOT NULL,
+    first_boundary BIGINT NOT NULL,
+    first_retry_at BIGINT NOT NULL,
+    first_source   TEXT COLLATE "C" NOT NULL,
+    first_meta     TEXT NOT NULL,
+    last_at        BIGINT NOT NULL,
+    last_boundary  BIGINT NOT NULL,
+    last_retry_at  BIGINT NOT NULL,
+    last_source    TEXT COLLATE "C" NOT NULL,
+    last_meta      TEXT NOT NULL,
+    PRIMARY KEY (span, start, policy_id, mac, kind, decider)
+);
+CREATE INDEX offences_key ON offences (key, span, start);
+-- Reports over long spans read this alone. Minutes, whose rows change every
+-- second, stay out of it.
+CREATE INDEX offences_report ON offences (span, start, key, policy_id, kind, offences, over) WHERE span > 1;
+
+-- All checks, exact, by policy (0 where none applied).
+CREATE TABLE traffic (
+    span           SMALLINT NOT NULL,
+    start          BIGINT NOT NULL,
+    policy_id      BIGINT NOT NULL,
+    allowed        BIGINT NOT NULL,
+    limited        BIGINT NOT NULL,
+    blocked        BIGINT NOT NULL,
+    unavailable    BIGINT NOT NULL,
+    shadow_allowed BIGINT NOT NULL,
+    shadow_limited BIGINT NOT NULL,
+    cost_allowed   BIGINT NOT NULL,
+    untracked      BIGINT NOT NULL,
+    PRIMARY KEY (span, start, policy_id)
+);
+
+-- The heaviest keys and those that offended.
+CREATE TABLE key_traffic (
+    span      SMALLINT NOT NULL,
+    start     BIGINT NOT NULL,
+    policy_id BIGINT NOT NULL,
+    key       TEXT COLLATE "C" NOT NULL,
+    place     BYTEA,
+    allowed   BIGINT NOT NULL,
+    refused   BIGINT NOT NULL,
+    cost      BIGINT NOT NULL,
+    over      BIGINT NOT NULL,
+    PRIMARY KEY (span, start, policy_id, key)
+);
+CREATE INDEX key_traffic_key ON key_traffic (key, span, start);
+
+-- Sketches of the distinct keys: of each node and minute, and merged under the
+-- node '' for hours and days.
+CREATE TABLE distinct_keys (
+    span      SMALLINT NOT NULL,
+    start     BIGINT NOT NULL,
+    policy_id BIGINT NOT NULL,
+    node      TEXT COLLATE "C" NOT NULL,
+    sketch    BYTEA NOT NULL,
+    PRIMARY KEY (span, start, policy_id, node)
+);
+
+-- A sample of all checks, by key.
+CREATE TABLE trace (
+    start  BIGINT NOT NULL,
+    node   TEXT COLLATE "C" NOT NULL,
+    id     TEXT COLLATE "C" NOT NULL,
+    level  SMALLINT NOT NULL,
+    points BYTEA NOT NULL,
+    PRIMARY KEY (start, node, id)
+);
+
+-- Batches that have been written, so that none is added twice.
+CREATE TABLE flushed_batches (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    at BIGINT NOT NULL
+);
+
+-- Minutes before through have been added up into the rows of span; amounts
+-- that come late are added there too. Rows of span before gone are deleted.
+CREATE TABLE rollups (
+    span    SMALLINT PRIMARY KEY,
+    through BIGINT NOT NULL,
+    gone    BIGINT NOT NULL
+);
+INSERT INTO rollups (span, through, gone) VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0);
+
+-- Where a key stands on a policy's ladder.
+CREATE TABLE ladders (
+    policy_id    BIGINT NOT NULL,
+    key          TEXT COLLATE "C" NOT NULL,
+    step         BIGINT NOT NULL,
+    block_id     TEXT COLLATE "C" NOT NULL,
+    ended_at     BIGINT NOT NULL,
+    last_at      BIGINT NOT NULL,
+    forgotten_at BIGINT NOT NULL,
+    touched      BIGINT NOT NULL,
+    PRIMARY KEY (policy_id, key)
+);
+CREATE INDEX ladders_key ON ladders (key);
+
+-- What counts towards the next step, by minute.
+CREATE TABLE ladder_counts (
+    policy_id BIGINT NOT NULL,
+    key       TEXT COLLATE "C" NOT NULL,
+    start     BIGINT NOT NULL,
+    offences  BIGINT NOT NULL,
+    PRIMARY KEY (policy_id, key, start)
+);
+CREATE INDEX ladder_counts_start ON ladder_counts (start);
+
+CREATE TABLE ladder_events (
+    id        TEXT COLLATE "C" PRIMARY KEY,
+    at        BIGINT NOT NULL,
+    policy_id BIGINT NOT NULL,
+    policy    TEXT COLLATE "C" NOT NULL,
+    key       TEXT COLLATE "C" NOT NULL,
+    kind      TEXT COLLATE "C" NOT NULL,
+    step      BIGINT NOT NULL,
+    offences  BIGINT NOT NULL,
+    length    BIGINT NOT NULL,
+    block_id  TEXT COLLATE "C" NOT NULL,
+    detail    TEXT NOT NULL
+);
+CREATE INDEX ladder_events_at ON ladder_events (at);
+CREATE INDEX ladder_events_key ON ladder_events (key, at);
+CREATE INDEX ladder_events_policy ON ladder_events (policy_id, kind, at);
+
+-- Ladders that have stopped themselves and wait for a person, and from when
+-- those that one has resumed are counted again.
+CREATE TABLE ladder_stops (
+    policy_id   BIGINT PRIMARY KEY,
+    policy      TEXT COLLATE "C" NOT NULL,
+    stopped_at  BIGINT NOT NULL,
+    resumed_at  BIGINT NOT NULL DEFAULT 0,
+    would_block BIGINT NOT NULL,
+    allowed     BIGINT NOT NULL,
+    seen        BIGINT NOT NULL,
+    detail      TEXT NOT NULL
+);
+
+-- Wider ranges that somebody should look at. place is '' for the one that is
+-- open, and the row's own id once it is decided.
+CREATE TABLE proposals (
+    id         TEXT COLLATE "C" PRIMARY KEY,
+    pattern    TEXT COLLATE "C" NOT NULL,
+    place      TEXT COLLATE "C" NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    evidence   TEXT NOT NULL,
+    decision   TEXT COLLATE "C" NOT NULL DEFAULT '',
+    decided_at BIGINT NOT NULL DEFAULT 0,
+    decided_by TEXT NOT NULL DEFAULT '',
+    reason     TEXT NOT NULL DEFAULT '',
+    block_id   TEXT COLLATE "C" NOT NULL DEFAULT ''
+);
+CREATE UNIQUE INDEX proposals_pattern ON proposals (pattern, place);
+CREATE INDEX proposals_created ON proposals (created_at);
+
+-- Daily and weekly reports as documents.
+CREATE TABLE documents (
+    id         TEXT COLLATE "C" PRIMARY KEY,
+    kind       TEXT COLLATE "C" NOT NULL,
+    start      BIGINT NOT NULL,
+    ends       BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    body       TEXT NOT NULL
+);
+CREATE UNIQUE INDEX documents_period ON documents (kind, start);

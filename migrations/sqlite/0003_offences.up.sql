@@ -1,0 +1,185 @@
+-- In the tables below span is 1 for a minute, 2 for an hour and 3 for a day,
+-- and start its beginning. Amounts of hours and days are the sums of their
+-- minutes.
+
+-- Refusals of one key under one policy by one rule or block. kind is 0 for
+-- limited, 1 for blocked and 2 for what a shadow policy would have limited.
+-- offences are certain; over is how many more there may have been, which stand
+-- in the row with the key ''. place is where the key's network begins.
+CREATE TABLE offences (
+    span           INTEGER NOT NULL,
+    start          INTEGER NOT NULL,
+    policy_id      INTEGER NOT NULL,
+    mac            BLOB NOT NULL,
+    kind           INTEGER NOT NULL,
+    decider        TEXT NOT NULL,
+    key            TEXT NOT NULL,
+    place          BLOB,
+    offences       INTEGER NOT NULL,
+    over           INTEGER NOT NULL,
+    first_at       INTEGER NOT NULL,
+    first_boundary INTEGER NOT NULL,
+    first_retry_at INTEGER NOT NULL,
+    first_source   TEXT NOT NULL,
+    first_meta     TEXT NOT NULL,
+    last_at        INTEGER NOT NULL,
+    last_boundary  INTEGER NOT NULL,
+    last_retry_at  INTEGER NOT NULL,
+    last_source    TEXT NOT NULL,
+    last_meta      TEXT NOT NULL,
+    PRIMARY KEY (span, start, policy_id, mac, kind, decider)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX offences_key ON offences (key, span, start);
+-- Reports over long spans read this alone. Minutes, whose rows change every
+-- second, stay out of it.
+CREATE INDEX offences_report ON offences (span, start, key, policy_id, kind, offences, over) WHERE span > 1;
+
+-- All checks, exact, by policy (0 where none applied).
+CREATE TABLE traffic (
+    span           INTEGER NOT NULL,
+    start          INTEGER NOT NULL,
+    policy_id      INTEGER NOT NULL,
+    allowed        INTEGER NOT NULL,
+    limited        INTEGER NOT NULL,
+    blocked        INTEGER NOT NULL,
+    unavailable    INTEGER NOT NULL,
+    shadow_allowed INTEGER NOT NULL,
+    shadow_limited INTEGER NOT NULL,
+    cost_allowed   INTEGER NOT NULL,
+    untracked      INTEGER NOT NULL,
+    PRIMARY KEY (span, start, policy_id)
+) STRICT, WITHOUT ROWID;
+
+-- The heaviest keys and those that offended.
+CREATE TABLE key_traffic (
+    span      INTEGER NOT NULL,
+    start     INTEGER NOT NULL,
+    policy_id INTEGER NOT NULL,
+    key       TEXT NOT NULL,
+    place     BLOB,
+    allowed   INTEGER NOT NULL,
+    refused   INTEGER NOT NULL,
+    cost      INTEGER NOT NULL,
+    over      INTEGER NOT NULL,
+    PRIMARY KEY (span, start, policy_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX key_traffic_key ON key_traffic (key, span, start);
+
+-- Sketches of the distinct keys: of each node and minute, and merged under the
+-- node '' for hours and days.
+CREATE TABLE distinct_keys (
+    span      INTEGER NOT NULL,
+    start     INTEGER NOT NULL,
+    policy_id INTEGER NOT NULL,
+    node      TEXT NOT NULL,
+    sketch    BLOB NOT NULL,
+    PRIMARY KEY (span, start, policy_id, node)
+) STRICT, WITHOUT ROWID;
+
+-- A sample of all checks, by key.
+CREATE TABLE trace (
+    start  INTEGER NOT NULL,
+    node   TEXT NOT NULL,
+    id     TEXT NOT NULL,
+    level  INTEGER NOT NULL,
+    points BLOB NOT NULL,
+    PRIMARY KEY (start, node, id)
+) STRICT, WITHOUT ROWID;
+
+-- Batches that have been written, so that none is added twice.
+CREATE TABLE flushed_batches (
+    id TEXT PRIMARY KEY,
+    at INTEGER NOT NULL
+) STRICT;
+
+-- Minutes before through have been added up into the rows of span; amounts
+-- that come late are added there too. Rows of span before gone are deleted.
+CREATE TABLE rollups (
+    span    INTEGER PRIMARY KEY,
+    through INTEGER NOT NULL,
+    gone    INTEGER NOT NULL
+) STRICT;
+INSERT INTO rollups (span, through, gone) VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0);
+
+-- Where a key stands on a policy's ladder.
+CREATE TABLE ladders (
+    policy_id    INTEGER NOT NULL,
+    key          TEXT NOT NULL,
+    step         INTEGER NOT NULL,
+    block_id     TEXT NOT NULL,
+    ended_at     INTEGER NOT NULL,
+    last_at      INTEGER NOT NULL,
+    forgotten_at INTEGER NOT NULL,
+    touched      INTEGER NOT NULL,
+    PRIMARY KEY (policy_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ladders_key ON ladders (key);
+
+-- What counts towards the next step, by minute.
+CREATE TABLE ladder_counts (
+    policy_id INTEGER NOT NULL,
+    key       TEXT NOT NULL,
+    start     INTEGER NOT NULL,
+    offences  INTEGER NOT NULL,
+    PRIMARY KEY (policy_id, key, start)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ladder_counts_start ON ladder_counts (start);
+
+CREATE TABLE ladder_events (
+    id        TEXT PRIMARY KEY,
+    at        INTEGER NOT NULL,
+    policy_id INTEGER NOT NULL,
+    policy    TEXT NOT NULL,
+    key       TEXT NOT NULL,
+    kind      TEXT NOT NULL,
+    step      INTEGER NOT NULL,
+    offences  INTEGER NOT NULL,
+    length    INTEGER NOT NULL,
+    block_id  TEXT NOT NULL,
+    detail    TEXT NOT NULL
+) STRICT;
+CREATE INDEX ladder_events_at ON ladder_events (at);
+CREATE INDEX ladder_events_key ON ladder_events (key, at);
+CREATE INDEX ladder_events_policy ON ladder_events (policy_id, kind, at);
+
+-- Ladders that have stopped themselves and wait for a person, and from when
+-- those that one has resumed are counted again.
+CREATE TABLE ladder_stops (
+    policy_id   INTEGER PRIMARY KEY,
+    policy      TEXT NOT NULL,
+    stopped_at  INTEGER NOT NULL,
+    resumed_at  INTEGER NOT NULL DEFAULT 0,
+    would_block INTEGER NOT NULL,
+    allowed     INTEGER NOT NULL,
+    seen        INTEGER NOT NULL,
+    detail      TEXT NOT NULL
+) STRICT;
+
+-- Wider ranges that somebody should look at. place is '' for the one that is
+-- open, and the row's own id once it is decided.
+CREATE TABLE proposals (
+    id         TEXT PRIMARY KEY,
+    pattern    TEXT NOT NULL,
+    place      TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    evidence   TEXT NOT NULL,
+    decision   TEXT NOT NULL DEFAULT '',
+    decided_at INTEGER NOT NULL DEFAULT 0,
+    decided_by TEXT NOT NULL DEFAULT '',
+    reason     TEXT NOT NULL DEFAULT '',
+    block_id   TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE UNIQUE INDEX proposals_pattern ON proposals (pattern, place);
+CREATE INDEX proposals_created ON proposals (created_at);
+
+-- Daily and weekly reports as documents.
+CREATE TABLE documents (
+    id         TEXT PRIMARY KEY,
+    kind       TEXT NOT NULL,
+    start      INTEGER NOT NULL,
+    ends       INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    body       TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX documents_period ON documents (kind, start);
