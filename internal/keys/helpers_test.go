@@ -1,12 +1,14 @@
 package keys_test
 
-import (
-	"testing"
+import "github.com/stint-dev/stint/internal/keys"
 
-	"github.com/stint-dev/stint/internal/keys"
-)
+// failer is what *testing.T and *rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
 
-func mustKey(t testing.TB, text string) keys.Key {
+func mustKey(t failer, text string) keys.Key {
 	t.Helper()
 	k, err := keys.Parser{}.Key(text)
 	if err != nil {
@@ -15,7 +17,7 @@ func mustKey(t testing.TB, text string) keys.Key {
 	return k
 }
 
-func mustPattern(t testing.TB, text string) keys.Pattern {
+func mustPattern(t failer, text string) keys.Pattern {
 	t.Helper()
 	p, err := keys.Parser{}.Pattern(text)
 	if err != nil {

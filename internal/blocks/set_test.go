@@ -1,0 +1,279 @@
+package blocks_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func pattern(t testing.TB, text string) keys.Pattern {
+	t.Helper()
+	p, err := keys.Parser{}.Pattern(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func key(t testing.TB, text string) keys.Key {
+	t.Helper()
+	k, err := keys.Parser{}.Key(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// block returns a block that ends so long after noon, 0 for good.
+func block(t testing.TB, id, text string, revision int64, lasts time.Duration) *blocks.Block {
+	b := &blocks.Block{ID: id, Pattern: pattern(t, text), Revision: revision, Created: noon}
+	if lasts != 0 {
+		b.Expires = noon.Add(lasts)
+	}
+	return b
+}
+
+func lifted(b *blocks.Block, revision int64) *blocks.Block {
+	later := *b
+	later.Lifted, later.Revision = noon, revision
+	return &later
+}
+
+func TestABlockEndsAtTheVeryInstantOfItsExpiry(t *testing.T) {
+	s := blocks.NewSet()
+	s.ApplyBlock(block(t, "a", "ip:10.0.0.0/8", 1, time.Hour), noon)
+	k := key(t, "ip:10.1.2.3")
+	for at, want := range map[time.Duration]bool{0: true, time.Hour - 1: true, time.Hour: false, 2 * time.Hour: false} {
+		if got := s.Match(k, noon.Add(at)).Refuses(); got != want {
+			t.Errorf("%v after noon it refuses: %v, want %v", at, got, want)
+		}
+	}
+	if s.Match(key(t, "ip:11.0.0.1"), noon).Refuses() {
+		t.Error("a key outside is refused")
+	}
+}
+
+func TestTheBlockThatStandsLongestIsTheAnswer(t *testing.T) {
+	s := blocks.NewSet()
+	s.ApplyBlock(block(t, "wide", "ip:*", 1, 2*time.Hour), noon)
+	s.ApplyBlock(block(t, "network", "ip:10.0.0.0/8", 2, 3*time.Hour), noon)
+	s.ApplyBlock(block(t, "address", "ip:10.0.0.1", 3, time.Hour), noon)
+	k := key(t, "ip:10.0.0.1")
+	if got := s.Match(k, noon).Block.ID; got != "network" {
+		t.Errorf("the block is %s, want network", got)
+	}
+	s.ApplyBlock(block(t, "all", "*", 4, 0), noon)
+	if got := s.Match(k, noon).Block.ID; got != "all" {
+		t.Errorf("the block is %s, want all: it is for good", got)
+	}
+	var ids []string
+	for _, b := range s.Blocks(k, noon.Add(90*time.Minute)) {
+		ids = append(ids, b.ID)
+	}
+	if want := []string{"network", "wide", "all"}; !slices.Equal(ids, want) {
+		t.Errorf("after an hour and a half %v stand, want %v", ids, want)
+	}
+}
+
+func TestAnExemptionBeatsEveryBlockAndHidesNone(t *testing.T) {
+	s := blocks.NewSet()
+	s.ApplyBlock(block(t, "a", "ip:10.0.0.1", 1, 0), noon)
+	s.ApplyExemption(&blocks.Exemption{ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 2, Expires: noon.Add(time.Hour)}, noon)
+	k := key(t, "ip:10.0.0.1")
+	v := s.Match(k, noon)
+	if v.Refuses() || v.Block == nil || v.Exemption == nil {
+		t.Errorf("the verdict is %+v, want an exemption beside the block", v)
+	}
+	if got := s.Exemptions(k, noon); len(got) != 1 || got[0].ID != "e" {
+		t.Errorf("the exemptions are %v", got)
+	}
+	if !s.Match(k, noon.Add(time.Hour)).Refuses() {
+		t.Error("an exemption that has ended still lets through")
+	}
+	s.ApplyExemption(&blocks.Exemption{ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 3, Removed: noon}, noon)
+	if !s.Match(k, noon).Refuses() {
+		t.Error("a removed exemption still lets through")
+	}
+}
+
+func TestStatesThatArriveLateAreSortedOut(t *testing.T) {
+	old := block(t, "old", "ip:10.0.0.1", 1, time.Hour)
+	extended := block(t, "old", "ip:10.0.0.1", 2, 3*time.Hour)
+	oldLifted := lifted(old, 3)
+	replacing := block(t, "new", "ip:10.0.0.1", 3, time.Hour)
+	undone := block(t, "old", "ip:10.0.0.1", 4, time.Hour)
+	ended := block(t, "old", "ip:10.0.0.1", 2, -time.Hour)
+	for name, c := range map[string]struct {
+		arrive []*blocks.Block
+		want   *blocks.Block
+	}{
+		"in order":                             {[]*blocks.Block{old, extended}, extended},
+		"the older state last":                 {[]*blocks.Block{extended, old}, extended},
+		"the same state twice":                 {[]*blocks.Block{extended, extended}, extended},
+		"lifted":                               {[]*blocks.Block{old, oldLifted}, nil},
+		"the lift first":                       {[]*blocks.Block{oldLifted, old, extended}, nil},
+		"the lift between":                     {[]*blocks.Block{extended, oldLifted, old}, nil},
+		"replaced in one transaction":          {[]*blocks.Block{old, oldLifted, replacing}, replacing},
+		"the replacing one before the lift":    {[]*blocks.Block{old, replacing, oldLifted}, replacing},
+		"the replacing one before everything":  {[]*blocks.Block{replacing, oldLifted, old}, replacing},
+		"the lift undone":                      {[]*blocks.Block{old, oldLifted, undone}, undone},
+		"the lift undone, which arrives first": {[]*blocks.Block{undone, oldLifted, old}, undone},
+		"cut short into the past":              {[]*blocks.Block{old, ended}, nil},
+		"cut short, and the older state last":  {[]*blocks.Block{ended, old}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := blocks.NewSet()
+			for _, b := range c.arrive {
+				s.ApplyBlock(b, noon)
+			}
+			if got := s.Match(key(t, "ip:10.0.0.1"), noon).Block; got != c.want {
+				t.Errorf("what stands is %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := blocks.NewSet()
+		standing := map[int]*blocks.Block{}
+		now := noon
+		for step := range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0:
+				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "minutes")) * time.Minute)
+			case 1:
+				s.Sweep(now)
+			default:
+				host := rapid.IntRange(0, 8).Draw(t, "host")
+				b := &blocks.Block{
+					ID: fmt.Sprint(step), Revision: int64(step), Expires: now.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "lasts")) * time.Minute),
+				}
+				b.Pattern, _ = keys.Parser{}.Pattern(fmt.Sprintf("ip:10.0.0.%d", host))
+				s.ApplyBlock(b, now)
+				standing[host] = b
+			}
+		}
+		s.Sweep(now)
+		count := 0
+		for host, b := range standing {
+			k, _ := keys.Parser{}.Key(fmt.Sprintf("ip:10.0.0.%d", host))
+			got := s.Match(k, now).Block
+			if b.ActiveAt(now) {
+				count++
+				if got != b {
+					t.Fatalf("host %d: what stands is %+v, want %+v", host, got, b)
+				}
+			} else if got != nil {
+				t.Fatalf("host %d: %+v still stands", host, got)
+			}
+		}
+		if n, _ := s.Sizes(); n != count {
+			t.Fatalf("%d blocks are kept, want %d", n, count)
+		}
+	})
+}
+
+func TestABlockExtendedManyTimesIsStillSweptOnce(t *testing.T) {
+	s := blocks.NewSet()
+	for i := range 5000 {
+		s.ApplyBlock(block(t, "a", "ip:10.0.0.1", int64(i), time.Duration(i+1)*time.Second), noon)
+	}
+	s.Sweep(noon.Add(4999 * time.Second))
+	if n, _ := s.Sizes(); n != 1 {
+		t.Fatalf("before its end %d blocks are kept, want 1", n)
+	}
+	s.Sweep(noon.Add(5000 * time.Second))
+	if n, _ := s.Sizes(); n != 0 {
+		t.Fatalf("after its end %d blocks are kept, want 0", n)
+	}
+}
+
+func TestSweepingForgetsExemptionsToo(t *testing.T) {
+	s := blocks.NewSet()
+	s.ApplyExemption(&blocks.Exemption{ID: "a", Pattern: pattern(t, "*"), Expires: noon.Add(time.Hour)}, noon)
+	s.ApplyExemption(&blocks.Exemption{ID: "b", Pattern: pattern(t, "ip:*")}, noon)
+	s.Sweep(noon.Add(time.Hour))
+	if _, n := s.Sizes(); n != 1 {
+		t.Errorf("%d exemptions are kept, want 1: the one for good", n)
+	}
+}
+
+func TestASetIsUsedByManyAtOnce(t *testing.T) {
+	s := blocks.NewSet()
+	forGood := block(t, "good", "ip:10.0.0.0/8", 1, 0)
+	s.ApplyBlock(forGood, noon)
+	texts := []string{"ip:10.0.0.1", "ip:10.0.0.0/24", "ip:*", "*", "ip:2001:db8::/32", "token:a*", "token:abc"}
+	asked := []keys.Key{key(t, "ip:10.0.0.1"), key(t, "ip:2001:db8::1"), key(t, "token:abc")}
+	var patterns []keys.Pattern
+	for _, text := range texts {
+		patterns = append(patterns, pattern(t, text))
+	}
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 500 {
+				now := noon.Add(time.Duration(i) * time.Second)
+				b := &blocks.Block{
+					ID: fmt.Sprint(worker, i), Pattern: patterns[(worker+i)%len(patterns)], Revision: int64(i), Expires: now.Add(time.Second),
+				}
+				s.ApplyBlock(b, now)
+				s.ApplyExemption(&blocks.Exemption{ID: b.ID, Pattern: pattern(t, "user:x"), Revision: int64(i), Expires: now.Add(time.Second)}, now)
+				if i%3 == 0 {
+					s.ApplyBlock(lifted(b, int64(i)+1), now)
+				}
+			}
+		})
+		all.Go(func() {
+			for i := range 500 {
+				now := noon.Add(time.Duration(i) * time.Second)
+				if !s.Match(asked[0], now).Refuses() {
+					t.Error("the block for good is not found")
+				}
+				s.Match(asked[i%len(asked)], now)
+				if i%50 == 0 {
+					s.Sweep(now)
+				}
+			}
+		})
+	}
+	all.Wait()
+	s.Sweep(noon.Add(time.Hour))
+	if n, e := s.Sizes(); n != 1 || e != 0 {
+		t.Errorf("%d blocks and %d exemptions are left, want only the block for good", n, e)
+	}
+}
+
+func TestMatchingAllocatesNothing(t *testing.T) {
+	s := blocks.NewSet()
+	for i, text := range []string{"*", "ip:*", "ip:10.0.0.0/8", "ip:10.0.0.1", "ip:2001:db8::/48", "token:a*", "token:abc"} {
+		s.ApplyBlock(block(t, fmt.Sprint(i), text, int64(i), time.Hour), noon)
+		s.ApplyExemption(&blocks.Exemption{ID: fmt.Sprint(i), Pattern: pattern(t, text)}, noon)
+	}
+	for _, text := range []string{"ip:10.0.0.1", "ip:2001:db8::1", "token:abc", "user:x"} {
+		k := key(t, text)
+		if n := testing.AllocsPerRun(100, func() { s.Match(k, noon) }); n != 0 {
+			t.Errorf("Match(%s) allocates %v times", text, n)
+		}
+	}
+}
+
+func BenchmarkSweepOfAMillionBlocksOfWhichNoneHasExpired(b *testing.B) {
+	s := blocks.NewSet()
+	for i := range 1_000_000 {
+		x := &blocks.Block{ID: fmt.Sprint(i), Pattern: pattern(b, fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255)), Expires: noon.Add(time.Hour)}
+		s.ApplyBlock(x, noon)
+	}
+	for b.Loop() {
+		s.Sweep(noon)
+	}
+}

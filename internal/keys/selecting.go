@@ -1,0 +1,32 @@
+package keys
+
+import (
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+)
+
+// Selecting returns the canonical spelling of every pattern that selects k,
+// the most specific first, for looking them up where patterns are kept by
+// their spelling. At most some hundreds: one for each prefix or network.
+func Selecting(k Key) []string {
+	if k.IsZero() {
+		return nil
+	}
+	var spellings []string
+	if k.network.IsValid() {
+		for bits := k.network.Bits(); bits >= 0; bits-- {
+			spellings = append(spellings, NetworkPattern(netip.PrefixFrom(k.network.Addr(), bits)).text)
+		}
+		return append(spellings, "ip:*", "*")
+	}
+	spellings = append(spellings, escape(k.text))
+	if kind, _, found := strings.Cut(k.text, ":"); found {
+		for n := len(k.text); n > len(kind); n-- {
+			if n == len(k.text) || utf8.RuneStart(k.text[n]) {
+				spellings = append(spellings, escape(k.text[:n])+"*")
+			}
+		}
+	}
+	return append(spellings, "*")
+}

@@ -1,0 +1,70 @@
+package rules_test
+
+import (
+	"testing"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+func TestSelectorChoosesTheMostSpecificPattern(t *testing.T) {
+	policy := func(id int64, name string, mode rules.Mode, match ...string) *rules.Policy {
+		return &rules.Policy{ID: id, Name: name, Mode: mode, Match: patterns(t, match...)}
+	}
+	s := rules.NewSelector([]*rules.Policy{
+		policy(1, "default", rules.Enforce, "*"),
+		policy(2, "office", rules.Enforce, "ip:10.0.0.0/8", "token:office_*"),
+		policy(3, "printer", rules.Off, "ip:10.1.0.0/16"),
+		policy(4, "trial", rules.Shadow, "*"),
+		policy(5, "trial-office", rules.Shadow, "ip:10.0.0.0/8"),
+		policy(6, "late", rules.Enforce, "token:office_*"),
+		policy(7, "addresses", rules.Enforce, "ip:*"),
+		policy(8, "one", rules.Enforce, "token:office_1"),
+	})
+	for text, want := range map[string]struct{ enforcing, shadow, by string }{
+		"user:x":         {"default", "trial", "*"},
+		"ip:10.9.9.9":    {"office", "trial-office", "ip:10.0.0.0/8"},
+		"ip:10.1.9.9":    {"printer", "trial-office", "ip:10.1.0.0/16"}, // off stands in the way of wider patterns
+		"ip:192.0.2.1":   {"addresses", "trial", "ip:*"},
+		"ip:2001:db8::1": {"addresses", "trial", "ip:*"},
+		"token:office_7": {"office", "trial", "token:office_*"}, // the lower id wins
+		"token:office_1": {"one", "trial", "token:office_1"},
+	} {
+		k, err := keys.Parser{}.Key(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		enforcing, shadow := s.Select(k)
+		by, _ := s.Matched(k)
+		if enforcing.Name != want.enforcing || shadow.Name != want.shadow || by.String() != want.by {
+			t.Errorf("%s: %s by %s, shadow %s; want %+v", text, enforcing.Name, by, shadow.Name, want)
+		}
+	}
+	if p, found := s.ByName("trial"); !found || p.ID != 4 {
+		t.Errorf("ByName(trial) = %v, %v", p, found)
+	}
+	if p, found := s.ByID(3); !found || p.Name != "printer" {
+		t.Errorf("ByID(3) = %v, %v", p, found)
+	}
+	if n := len(s.Policies()); n != 8 {
+		t.Errorf("there are %d policies, want 8", n)
+	}
+}
+
+func TestSelectorWithoutAMatchSelectsNothing(t *testing.T) {
+	k, err := keys.Parser{}.Key("user:x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*rules.Selector{
+		"the zero selector": {},
+		"no policies":       rules.NewSelector(nil),
+		"only addresses":    rules.NewSelector([]*rules.Policy{{ID: 1, Name: "a", Mode: rules.Enforce, Match: patterns(t, "ip:*")}}),
+	} {
+		enforcing, shadow := s.Select(k)
+		by, shadowBy := s.Matched(k)
+		if enforcing != nil || shadow != nil || !by.IsZero() || !shadowBy.IsZero() {
+			t.Errorf("%s selects %v by %v, %v by %v", name, enforcing, by, shadow, shadowBy)
+		}
+	}
+}

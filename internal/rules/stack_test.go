@@ -1,0 +1,57 @@
+package rules_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+func TestAStackIsSortedAndKeepsARuleOnce(t *testing.T) {
+	got := mustStack(t, "800/day 1/s 20/m 20/60s 5/m 200/h").String()
+	if want := "1/1s 5/1m 20/1m 200/1h 800/1d"; got != want {
+		t.Errorf("the stack is %q, want %q", got, want)
+	}
+}
+
+func TestAStackHoldsAtMostSixteenRules(t *testing.T) {
+	var texts []string
+	for i := range rules.MaxRules + 1 {
+		texts = append(texts, fmt.Sprintf("%d/%ds", i+1, i+1))
+	}
+	if _, err := rules.ParseStack(texts[:rules.MaxRules]); err != nil {
+		t.Errorf("a stack of %d is refused: %v", rules.MaxRules, err)
+	}
+	if _, err := rules.ParseStack(texts); err == nil {
+		t.Errorf("a stack of %d is accepted", len(texts))
+	}
+}
+
+func TestABadRuleSpoilsItsStack(t *testing.T) {
+	if _, err := rules.ParseStack([]string{"1/s", "nonsense"}); err == nil {
+		t.Error("ParseStack accepts nonsense")
+	}
+	if _, err := rules.NewStack(rules.Rule{Limit: -1, Window: time.Second}); err == nil {
+		t.Error("NewStack accepts a negative limit")
+	}
+}
+
+func TestWhatALogNeedsToKeepForAStack(t *testing.T) {
+	for text, want := range map[string]struct {
+		entries, cost int
+		window        time.Duration
+	}{
+		"":                   {0, math.MaxInt, 0},
+		"0/d":                {0, math.MaxInt, 24 * time.Hour},
+		"1/s 20/m 200/h":     {200, 1, time.Hour},
+		"900/s 20/m 0/h 7/h": {900, 7, time.Hour},
+	} {
+		s := mustStack(t, text)
+		if s.LargestLimit() != want.entries || s.LargestCost() != want.cost || s.LongestWindow() != want.window {
+			t.Errorf("%q: largest limit %d, largest cost %d, longest window %v; want %+v",
+				text, s.LargestLimit(), s.LargestCost(), s.LongestWindow(), want)
+		}
+	}
+}
