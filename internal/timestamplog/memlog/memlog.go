@@ -40,6 +40,7 @@ func New(options Options) *Log {
 		l.now = time.Now
 	}
 	for i := range l.shards {
+		l.shards[i].seed = l.seed
 		l.shards[i].clear()
 	}
 	return l
@@ -62,7 +63,7 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 }
 
 func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
-	hash := maphash.Comparable(l.seed, q.Ref)
+	hash := hashOf(l.seed, q.Ref)
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +78,7 @@ func (l *Log) shard(hash uint64) *shard { return &l.shards[hash&(shardCount-1)] 
 
 // Times returns what the log of ref holds, the newest first. It never fails.
 func (l *Log) Times(_ context.Context, ref timestamplog.Ref, limit int) ([]int64, int64, error) {
-	hash := maphash.Comparable(l.seed, ref)
+	hash := hashOf(l.seed, ref)
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +92,7 @@ func (l *Log) Times(_ context.Context, ref timestamplog.Ref, limit int) ([]int64
 
 // Reset forgets the log of ref. It never fails.
 func (l *Log) Reset(_ context.Context, ref timestamplog.Ref) (bool, error) {
-	hash := maphash.Comparable(l.seed, ref)
+	hash := hashOf(l.seed, ref)
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package memlog
 
 import (
+	"hash/maphash"
 	"sync"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -8,7 +9,8 @@ import (
 
 // shard is one part of the logs under one lock.
 type shard struct {
-	mu sync.Mutex
+	mu   sync.Mutex
+	seed maphash.Seed
 	// logs finds a log by the hash of its ref, which costs half of what a map
 	// by the ref itself would. Logs of one hash hang together by sameHash. A
 	// log that is held has at least one entry.
@@ -17,6 +19,8 @@ type shard struct {
 	wheel wheel
 	_     [64]byte // keeps the locks of neighbours off one cache line
 }
+
+func hashOf(seed maphash.Seed, ref timestamplog.Ref) uint64 { return maphash.Comparable(seed, ref) }
 
 func (s *shard) clear() {
 	s.logs = make(map[uint64]*keyLog)
@@ -78,7 +82,7 @@ func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *times
 	view.judge(q, r)
 	if r.Allowed && !q.Peek {
 		if k == nil {
-			k = newKeyLog(hash, q.Ref)
+			k = newKeyLog(q.Ref)
 			k.push(now, q.Cost, q.Retention)
 			s.add(hash, k, now)
 		} else {
@@ -101,7 +105,7 @@ func (s *shard) sweep(now int64, budget int) (more bool) {
 			return false
 		case k.count == 0: // reset meanwhile
 		case k.expired(now):
-			s.remove(k.hash, k)
+			s.remove(hashOf(s.seed, k.ref), k)
 			k.forget()
 		default:
 			k.shrink()

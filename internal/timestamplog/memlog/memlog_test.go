@@ -1,0 +1,239 @@
+package memlog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+func TestIdleLogsGoWhenTheirLastWindowEnds(t *testing.T) {
+	for _, stack := range [][]string{{"5/1ms"}, {"5/s"}, {"5/8s"}, {"5/m"}, {"5/s", "50/h"}, {"5/s", "8/d"}, {"300/31d"}} {
+		t.Run(fmt.Sprint(stack), func(t *testing.T) {
+			clock := logtest.NewClock()
+			log := memlog.New(memlog.Options{Now: clock.Now})
+			p := policyOf(t, 1, stack...)
+			const keys = 1000
+			for i := range keys {
+				ask(t, log, p, fmt.Sprint("token:", i), 1)
+			}
+			window := p.Rules.LongestWindow()
+			for range 50 { // sweeping on the way must not lose a log
+				clock.Advance((window - time.Millisecond) / 50)
+				log.Sweep()
+			}
+			if n := log.Len(); n != keys {
+				t.Fatalf("before the window has ended %d of %d logs are held", n, keys)
+			}
+			clock.Advance(window/50 + 2*time.Second)
+			log.Sweep()
+			if n := log.Len(); n != 0 {
+				t.Fatalf("two seconds after the window has ended %d logs are held", n)
+			}
+		})
+	}
+}
+
+func TestLogsInUseStay(t *testing.T) {
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	p := policyOf(t, 1, "5/m")
+	for range 200 {
+		ask(t, log, p, "in use", 1)
+		ask(t, log, p, fmt.Sprint("once at ", clock.NowMS()), 1)
+		clock.Advance(20 * time.Second)
+		log.Sweep()
+		if n := log.Len(); n > 5 {
+			t.Fatalf("%d logs are held; at most 1 in use and 4 of the last minute should be", n)
+		}
+	}
+	if n := len(timesOf(t, log, p, "in use")); n != 2 {
+		t.Errorf("the log in use holds %d times of the last minute, want 2", n)
+	}
+}
+
+// Without anyone calling Sweep, checks alone keep the memory bounded.
+func TestChecksSweepAsTheyGo(t *testing.T) {
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	p := policyOf(t, 1, "5/s")
+	for i := range 200_000 {
+		ask(t, log, p, fmt.Sprint("token:", i), 1)
+		if i%10 == 0 {
+			clock.Advance(time.Millisecond)
+		}
+	}
+	// 10,000 keys come in a second, and each may be held for some seconds.
+	if n := log.Len(); n > 50_000 {
+		t.Errorf("%d logs are held, of which 10,000 are live", n)
+	}
+}
+
+func TestJumpsOfTheClockDoNotKeepLogsForGood(t *testing.T) {
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	p := policyOf(t, 1, "5/s", "50/h")
+	for _, jump := range []time.Duration{time.Hour, -time.Hour, 400 * 24 * time.Hour, -100 * 24 * time.Hour, -time.Millisecond} {
+		for i := range 1000 {
+			ask(t, log, p, fmt.Sprint("token:", jump, i), 1)
+		}
+		clock.Advance(jump)
+		log.Sweep()
+	}
+	for range 20 {
+		clock.Advance(30 * 24 * time.Hour)
+		log.Sweep()
+	}
+	if n := log.Len(); n != 0 {
+		t.Errorf("%d logs are still held", n)
+	}
+}
+
+func TestResetFreesALogAndAnotherMayFollow(t *testing.T) {
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	p := policyOf(t, 1, "5/m")
+	for range 10 {
+		ask(t, log, p, "a", 5)
+		if held, err := log.Reset(t.Context(), timestamplog.RefOf(p, "a")); !held || err != nil {
+			t.Fatalf("Reset() = %v, %v", held, err)
+		}
+		if n := log.Len(); n != 0 {
+			t.Fatalf("%d logs are held after the reset", n)
+		}
+		clock.Advance(7 * time.Second)
+		log.Sweep()
+	}
+	ask(t, log, p, "a", 5)
+	clock.Advance(59 * time.Second)
+	log.Sweep()
+	if n := log.Len(); n != 1 {
+		t.Fatalf("%d logs are held, want the one that followed the resets", n)
+	}
+	clock.Advance(3 * time.Second)
+	log.Sweep()
+	if n := log.Len(); n != 0 {
+		t.Fatalf("%d logs are held after their time", n)
+	}
+}
+
+func TestCloseForgetsEverything(t *testing.T) {
+	log, _ := filled(t, logtest.NewClock())
+	if err := log.Close(); err != nil || log.Len() != 0 {
+		t.Errorf("Close() = %v and leaves %d logs", err, log.Len())
+	}
+	if r := ask(t, log, policyOf(t, 1, "1/s"), "a", 1); !r.Allowed {
+		t.Errorf("after Close: %+v", r)
+	}
+}
+
+func TestEndedContextChargesNothing(t *testing.T) {
+	log := memlog.New(memlog.Options{})
+	p := policyOf(t, 1, "5/m")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	results := make([]timestamplog.Result, 2)
+	q := timestamplog.RequestOf(p, "a", 1)
+	log.Decide(ctx, []timestamplog.Request{q, q}, results)
+	for _, r := range results {
+		if !errors.Is(r.Err, context.Canceled) {
+			t.Errorf("the error is %v", r.Err)
+		}
+	}
+	if n := log.Len(); n != 0 {
+		t.Errorf("%d logs are held", n)
+	}
+}
+
+// The suite lets the clock stand while callers ask. Here it moves under them,
+// and what each instant must have answered follows from all that was allowed.
+func TestCallersOnAMovingClockAreAnsweredExactly(t *testing.T) {
+	clock := logtest.NewClock()
+	start := clock.NowMS()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	p := policyOf(t, 1, "3/2ms", "20/20ms", "60/80ms")
+	var mu sync.Mutex
+	allowed, refused := map[int64]int{}, map[int64]bool{}
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			results := make([]timestamplog.Result, 1)
+			requests := []timestamplog.Request{timestamplog.RequestOf(p, "a", 1)}
+			for i := range 10_000 {
+				log.Decide(t.Context(), requests, results)
+				mu.Lock()
+				if results[0].Allowed {
+					allowed[results[0].Now-start]++
+				} else {
+					refused[results[0].Now-start] = true
+				}
+				mu.Unlock()
+				if i%40 == 0 {
+					clock.Advance(time.Millisecond)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for now := range clock.NowMS() - start {
+		full := false
+		for _, rule := range p.Rules {
+			used := 0
+			for age := range rule.WindowMS() {
+				used += allowed[now-age]
+			}
+			if used > rule.Limit {
+				t.Fatalf("%v let %d into the window that ends at +%d", rule, used, now)
+			}
+			full = full || used == rule.Limit
+		}
+		if refused[now] && !full {
+			t.Fatalf("a request was refused at +%d although every rule had room", now)
+		}
+	}
+}
+
+func TestChecksDoNotAllocate(t *testing.T) {
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	p := policyOf(t, 1, "1/ms", "60/m")
+	requests := []timestamplog.Request{timestamplog.RequestOf(p, "ip:203.0.113.7", 1)}
+	results := make([]timestamplog.Result, 1)
+	results[0].States = make([]timestamplog.RuleState, 0, len(p.Rules))
+	for range 100 { // until the ring has its full size
+		log.Decide(t.Context(), requests, results)
+		clock.Advance(time.Second)
+	}
+	cases := []struct {
+		name         string
+		peek, detail bool
+		wait         time.Duration
+		allowed      bool
+	}{
+		{"an allowed check", false, false, time.Second, true},
+		{"a refused check", false, false, 0, false},
+		{"a peek", true, false, time.Second, true},
+		{"a check with detail into given states", false, true, time.Second, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			requests[0].Peek, requests[0].Detail = c.peek, c.detail
+			allocations := testing.AllocsPerRun(200, func() {
+				clock.Advance(c.wait)
+				log.Decide(t.Context(), requests, results)
+				if results[0].Allowed != c.allowed {
+					t.Fatalf("%+v", results[0])
+				}
+			})
+			if allocations != 0 {
+				t.Errorf("%v allocations per check", allocations)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package memlog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// Two refs of one hash are too rare to wait for, so this test gives three refs
+// the same one.
+func TestLogsOfOneHashStayApart(t *testing.T) {
+	const hash, now = 42, 1_000_000
+	stack := rules.Stack{{Limit: 2, Window: time.Minute}}
+	policy := &rules.Policy{ID: 1, Version: 1, Rules: stack}
+	var s shard
+	s.clear()
+	ask := func(key string) bool {
+		var r timestamplog.Result
+		q := timestamplog.RequestOf(policy, key, 1)
+		s.decide(hash, now, &q, &r)
+		return r.Allowed
+	}
+	keys := []string{"a", "b", "c"}
+	for _, removed := range keys {
+		for _, key := range keys {
+			if !ask(key) || !ask(key) || ask(key) {
+				t.Fatalf("%q is not allowed exactly twice", key)
+			}
+		}
+		if n := s.len(); n != len(keys) {
+			t.Fatalf("%d logs are held", n)
+		}
+		s.remove(hash, s.find(hash, timestamplog.RefOf(policy, removed)))
+		if n := s.len(); n != len(keys)-1 || s.find(hash, timestamplog.RefOf(policy, removed)) != nil {
+			t.Fatalf("%d logs are held after %q was removed", n, removed)
+		}
+		for _, key := range keys {
+			if ask(key) != (key == removed) {
+				t.Fatalf("%q is not answered as it should be after %q was removed", key, removed)
+			}
+		}
+		for _, key := range keys {
+			s.remove(hash, s.find(hash, timestamplog.RefOf(policy, key)))
+		}
+		if s.len() != 0 || len(s.logs) != 0 {
+			t.Fatalf("%d logs are left", s.len())
+		}
+	}
+}
+
+// A ring takes no more room than its entries need: it stops growing at the
+// retention's number and is given back once it is mostly empty.
+func TestRingsAreBoundedByWhatIsLive(t *testing.T) {
+	keep := rules.Retention{Entries: 800, Window: time.Hour}
+	k := newKeyLog(timestamplog.Ref{Key: "a"})
+	now := int64(1_000_000)
+	for range 2000 {
+		k.push(now, 1, keep)
+		now++
+	}
+	if len(k.ring) != 800 || k.count != 800 {
+		t.Fatalf("a full log has %d entries in room for %d, want 800", k.count, len(k.ring))
+	}
+	now += time.Hour.Milliseconds() - 10
+	k.push(now, 1, keep)
+	if k.count != 10 {
+		t.Fatalf("%d entries are kept, want the 9 still in the window and the new one", k.count)
+	}
+	before := k.times(now, 1000)
+	k.shrink()
+	if len(k.ring) != 20 {
+		t.Errorf("10 entries take room for %d", len(k.ring))
+	}
+	after := k.times(now, 1000)
+	for i := range before {
+		if before[i] != after[i] {
+			t.Fatalf("entry %d is %d after the ring shrank, was %d", i, after[i], before[i])
+		}
+	}
+}

@@ -1,0 +1,315 @@
+package memlog_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+func policyOf(t testing.TB, id int64, stack ...string) *rules.Policy {
+	t.Helper()
+	parsed, err := rules.ParseStack(stack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rules.Policy{ID: id, Version: 1, Generation: 1, Rules: parsed}
+}
+
+func ask(t testing.TB, log *memlog.Log, p *rules.Policy, key string, cost int) timestamplog.Result {
+	t.Helper()
+	results := make([]timestamplog.Result, 1)
+	log.Decide(t.Context(), []timestamplog.Request{timestamplog.RequestOf(p, key, cost)}, results)
+	if results[0].Err != nil {
+		t.Fatal(results[0].Err)
+	}
+	return results[0]
+}
+
+func timesOf(t testing.TB, log *memlog.Log, p *rules.Policy, key string) []int64 {
+	t.Helper()
+	times, _, err := log.Times(t.Context(), timestamplog.RefOf(p, key), 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return times
+}
+
+// filled returns a log with keys of several policies, ages and sizes.
+func filled(t testing.TB, clock *logtest.Clock) (*memlog.Log, map[string]*rules.Policy) {
+	t.Helper()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	policies := []*rules.Policy{
+		policyOf(t, 1, "5/s", "100/31d"), policyOf(t, 2, "2000/m"), policyOf(t, -3, "1/ms", "800/d"),
+	}
+	keys := map[string]*rules.Policy{}
+	for round := range 20 {
+		for i := range 300 {
+			key := fmt.Sprintf("token:\u00e9{%d}", i)
+			keys[key] = policies[i%len(policies)]
+			ask(t, log, keys[key], key, 1+(i+round)%5)
+		}
+		clock.Advance(7 * time.Second)
+	}
+	ask(t, log, policies[1], strings.Repeat("k", 512), 1000)
+	keys[strings.Repeat("k", 512)] = policies[1]
+	return log, keys
+}
+
+func TestRestartForgetsNothingThatWasSaved(t *testing.T) {
+	clock := logtest.NewClock()
+	log, keys := filled(t, clock)
+	path := filepath.Join(t.TempDir(), "logs.snapshot")
+	for range 2 { // the second replaces the first
+		if err := log.SaveFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restarted := memlog.New(memlog.Options{Now: clock.Now})
+	if err := restarted.LoadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	for key, p := range keys {
+		if got, want := timesOf(t, restarted, p, key), timesOf(t, log, p, key); !slices.Equal(got, want) {
+			t.Fatalf("%q holds %v after the restart, want %v", key, got, want)
+		}
+	}
+	clock.Advance(time.Second)
+	for key, p := range keys {
+		got, want := ask(t, restarted, p, key, 3%p.Rules.LargestCost()+1), ask(t, log, p, key, 3%p.Rules.LargestCost()+1)
+		if got.Allowed != want.Allowed || got.RetryAt != want.RetryAt || got.Boundary != want.Boundary {
+			t.Fatalf("%q is answered %+v after the restart, want %+v", key, got, want)
+		}
+	}
+	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
+		t.Errorf("besides the snapshot there is %v, %v", left, err)
+	}
+}
+
+func TestLoadDropsWhatHasExpired(t *testing.T) {
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	short, long := policyOf(t, 1, "5/s"), policyOf(t, 2, "5/h")
+	ask(t, log, short, "a", 5)
+	ask(t, log, long, "a", 5)
+	var snapshot bytes.Buffer
+	if err := log.Save(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(time.Second)
+	restarted := memlog.New(memlog.Options{Now: clock.Now})
+	if err := restarted.Load(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if n := restarted.Len(); n != 1 {
+		t.Errorf("%d logs were loaded, want the one that has not expired", n)
+	}
+	if r := ask(t, restarted, long, "a", 1); r.Allowed {
+		t.Error("the log that has not expired was forgotten")
+	}
+}
+
+func TestSaveLeavesOutWhatHasExpired(t *testing.T) {
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	ask(t, log, policyOf(t, 1, "5/s"), strings.Repeat("k", 512), 5)
+	clock.Advance(time.Second)
+	var snapshot bytes.Buffer
+	if err := log.Save(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if snapshot.Len() > 100 {
+		t.Errorf("a snapshot of nothing has %d bytes", snapshot.Len())
+	}
+}
+
+func TestLoadKeepsALogThatIsAlreadyHeld(t *testing.T) {
+	clock := logtest.NewClock()
+	p := policyOf(t, 1, "5/h")
+	old := memlog.New(memlog.Options{Now: clock.Now})
+	ask(t, old, p, "a", 1)
+	var snapshot bytes.Buffer
+	if err := old.Save(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(time.Second)
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	ask(t, log, p, "a", 2)
+	if err := log.Load(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if got := timesOf(t, log, p, "a"); !slices.Equal(got, []int64{clock.NowMS(), clock.NowMS()}) {
+		t.Errorf("the log holds %v", got)
+	}
+}
+
+func TestMissingSnapshotIsTheFirstStart(t *testing.T) {
+	if err := memlog.New(memlog.Options{}).LoadFile(filepath.Join(t.TempDir(), "none")); err != nil {
+		t.Error(err)
+	}
+}
+
+// wantRefused loads a snapshot that must be refused and must leave no trace.
+func wantRefused(t *testing.T, snapshot []byte, what, reason string) {
+	t.Helper()
+	log := memlog.New(memlog.Options{Now: logtest.NewClock().Now})
+	err := log.Load(bytes.NewReader(snapshot))
+	if !errors.Is(err, memlog.ErrSnapshot) || !strings.Contains(err.Error(), reason) {
+		t.Fatalf("%s: the error is %v, want one that says %q", what, err, reason)
+	}
+	if n := log.Len(); n > 0 {
+		t.Fatalf("%s: %d logs were loaded nevertheless", what, n)
+	}
+}
+
+func saved(t *testing.T) []byte {
+	t.Helper()
+	log, _ := filled(t, logtest.NewClock())
+	var snapshot bytes.Buffer
+	if err := log.Save(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	return snapshot.Bytes()
+}
+
+func TestAnyDamagedByteIsNoticedAndLoadsNothing(t *testing.T) {
+	whole := saved(t)
+	for at := 0; at < len(whole); at += 1 + len(whole)/500 {
+		damaged := slices.Clone(whole)
+		damaged[at] ^= 0x20
+		wantRefused(t, damaged, fmt.Sprintf("byte %d of %d changed", at, len(whole)), "")
+	}
+}
+
+func TestAnyCutIsNoticedAndLoadsNothing(t *testing.T) {
+	whole := saved(t)
+	for length := 0; length < len(whole); length += 1 + len(whole)/500 {
+		wantRefused(t, whole[:length], fmt.Sprintf("%d of %d bytes", length, len(whole)), "cut off")
+	}
+	wantRefused(t, whole[:len(whole)-8], "without the number at its end", "cut off at its end")
+}
+
+func TestWhatIsNoSnapshotIsSaidToBeNone(t *testing.T) {
+	whole := saved(t)
+	version := slices.Clone(whole)
+	version[len("stint timestamp logs\n")] = 9
+	fewer := slices.Clone(whole)
+	fewer[len(fewer)-8]--
+	cases := []struct {
+		name, reason string
+		content      []byte
+	}{
+		{"a text", "it is no snapshot", []byte(strings.Repeat("something else\n", 10))},
+		{"an empty file", "cut off", nil},
+		{"a later format", "the format 9; this program reads 1", version},
+		{"a wrong number of logs", "it says that it holds", fewer},
+		{"bytes after the end", "something follows its end", append(slices.Clone(whole), 0)},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { wantRefused(t, c.content, c.name, c.reason) })
+	}
+}
+
+func TestReadErrorIsReturnedAsItIs(t *testing.T) {
+	broken := errors.New("the disk is broken")
+	err := memlog.New(memlog.Options{}).Load(iotest.ErrReader(broken))
+	if !errors.Is(err, broken) || errors.Is(err, memlog.ErrSnapshot) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// full is a writer that fails after some bytes.
+type full struct{ left int }
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.left -= len(p); f.left < 0 {
+		return 0, errors.New("no space left")
+	}
+	return len(p), nil
+}
+
+func TestWriteErrorIsReturned(t *testing.T) {
+	log, _ := filled(t, logtest.NewClock())
+	for _, room := range []int{0, 10, 5000, 20_000} {
+		if err := log.Save(&full{left: room}); err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("with room for %d bytes the error is %v", room, err)
+		}
+	}
+}
+
+func TestAFailedSaveLeavesTheOldFile(t *testing.T) {
+	clock := logtest.NewClock()
+	log, _ := filled(t, clock)
+	directory := t.TempDir()
+	path := filepath.Join(directory, "logs.snapshot")
+	if err := log.SaveFile(path); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Where the temporary file would be there is a directory, even for root.
+	if err := os.Mkdir(path+".tmp", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.SaveFile(path); err == nil {
+		t.Fatal("the save did not fail")
+	}
+	after, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the old file has changed: %v", err)
+	}
+}
+
+func TestSaveWhileChecksGoOn(t *testing.T) {
+	clock := logtest.NewClock()
+	log, keys := filled(t, clock)
+	p := policyOf(t, 9, "100000/h")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		results := make([]timestamplog.Result, 1)
+		for i := range 20_000 {
+			q := timestamplog.RequestOf(p, fmt.Sprintf("token:new%d", i%5000), 1)
+			log.Decide(t.Context(), []timestamplog.Request{q}, results)
+			if !results[0].Allowed {
+				t.Errorf("%q: %+v", q.Key, results[0])
+			}
+			if _, err := log.Reset(t.Context(), q.Ref); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for saving := true; saving; {
+		select {
+		case <-done:
+			saving = false
+		default:
+		}
+		var snapshot bytes.Buffer
+		if err := log.Save(&snapshot); err != nil {
+			t.Fatal(err)
+		}
+		restarted := memlog.New(memlog.Options{Now: clock.Now})
+		if err := restarted.Load(&snapshot); err != nil {
+			t.Fatal(err)
+		}
+		for key, p := range keys {
+			if len(timesOf(t, log, p, key)) != len(timesOf(t, restarted, p, key)) {
+				t.Fatalf("%q was held all along and is not in the snapshot as it was", key)
+			}
+		}
+	}
+}
