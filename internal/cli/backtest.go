@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/cli/policyfile"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// logFlags say how access logs are read.
+type logFlags struct {
+	format     string
+	keyColumn  string
+	timeColumn string
+	costColumn string
+	kind       string
+}
+
+func (f *logFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.format, "format", "auto", "of the logs: auto, common, combined, json or csv")
+	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field that makes the key; the client's address where it is left out")
+	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field that holds the time")
+	c.Flags().StringVar(&f.costColumn, "cost-column", "", "the column or field that holds the cost; each request costs 1 where it is left out")
+	c.Flags().StringVar(&f.kind, "kind", "", "the kind of key that the column makes, as token for token:...")
+}
+
+func (f *logFlags) options() (accesslog.Options, error) {
+	format, err := accesslog.ParseFormat(f.format)
+	if err != nil {
+		return accesslog.Options{}, usagef("--format: %w", err)
+	}
+	return accesslog.Options{Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Kind: f.kind}, nil
+}
+
+const logHelp = `Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names;
+plain or gzip; lines out of order are sorted, and lines that hold no request are counted
+and shown.`
+
+// backtestFlags are the flags of backtest.
+type backtestFlags struct {
+	logFlags
+	rules, againstRules   []string
+	policies, againstFile string
+	out                   string
+	limit                 int
+}
+
+func newBacktest(a *app) *cobra.Command {
+	var f backtestFlags
+	c := &cobra.Command{
+		Use:   "backtest FILE...",
+		Short: "Try rules on access logs, offline",
+		Long: `Replay access logs through the service's own policy code, on the logs' own clock, and
+report who would have been refused and by which rule. No server is needed and nothing is
+changed. With --against a second stack is tried beside the first, and the report says who
+would be newly refused and newly allowed.
+
+` + logHelp + `
+
+--out writes the whole report to a file as well: JSON, or for a file that ends in .csv a
+row for each offender or, in a comparison, for each key that is treated differently.`,
+		Example: `admin backtest access.log.gz --rule 1/s --rule 20/m --rule 200/h --rule 800/d
+admin backtest access.log.gz --policy policies.yaml --against-rule 20/m
+admin backtest api.csv --key-column token --rule 100/h --out report.json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.backtest(c.Context(), args, &f)
+		},
+	}
+	flags := c.Flags()
+	flags.StringSliceVar(&f.rules, "rule", nil, "a rule to try, as 20/1m; may be repeated")
+	flags.StringVar(&f.policies, "policy", "", "try the policies of this file instead, as 'export' writes it")
+	flags.StringSliceVar(&f.againstRules, "against-rule", nil, "a rule of the stack to compare with; may be repeated")
+	flags.StringVar(&f.againstFile, "against", "", "compare with the policies of this file")
+	flags.StringVar(&f.out, "out", "", "also write the whole report to this file, JSON or CSV by its ending")
+	flags.IntVar(&f.limit, "limit", 20, "how many keys a table shows at most, 0 for all")
+	c.MarkFlagsMutuallyExclusive("rule", "policy")
+	c.MarkFlagsMutuallyExclusive("against", "against-rule")
+	f.logFlags.add(c)
+	return c
+}
+
+func (a *app) backtest(ctx context.Context, paths []string, f *backtestFlags) error {
+	options, err := a.backtestOptions(f)
+	if err != nil {
+		return err
+	}
+	read, err := f.logFlags.options()
+	if err != nil {
+		return err
+	}
+	bar := a.progress()
+	report, err := backtest.RunFiles(ctx, paths, backtest.FileOptions{Read: read, Progress: func(stage backtest.Stage, done, total int64) {
+		bar.show(string(stage), done, total, stage == backtest.Reading)
+	}}, options)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := a.writeReport(f.out, report); err != nil {
+			return err
+		}
+	}
+	return printBacktest(a.printer(), report, f.limit)
+}
+
+func (a *app) backtestOptions(f *backtestFlags) (backtest.Options, error) {
+	plan, err := a.plan("rule", f.rules, f.policies)
+	if err != nil {
+		return backtest.Options{}, err
+	}
+	options := backtest.Options{Plan: plan}
+	if len(f.againstRules) > 0 || f.againstFile != "" {
+		against, err := a.plan("against-rule", f.againstRules, f.againstFile)
+		if err != nil {
+			return backtest.Options{}, err
+		}
+		options.Against = &against
+	}
+	return options, nil
+}
+
+// plan reads what is to be tried: rules, or the policies of a file.
+func (a *app) plan(flag string, texts []string, path string) (backtest.Plan, error) {
+	switch {
+	case path == "" && len(texts) == 0:
+		return backtest.Plan{}, usagef("there is nothing to try; give a rule, as in --rule 20/m, or a file of policies by --policy")
+	case path == "":
+		stack, err := rules.ParseStack(texts)
+		if err != nil {
+			return backtest.Plan{}, usagef("--%s: %w", flag, err)
+		}
+		for _, w := range stack.Warnings() {
+			a.notef("Warning: %s", w.Message)
+		}
+		return backtest.StackPlan(stack), nil
+	}
+	requests, err := a.readPolicies(path)
+	if err != nil {
+		return backtest.Plan{}, err
+	}
+	policies := make([]*rules.Policy, len(requests))
+	for i, request := range requests {
+		if policies[i], err = policyfile.Policy(request); err != nil {
+			return backtest.Plan{}, usagef("%s: policy %q: %w", path, request.Name, err)
+		}
+	}
+	return backtest.PoliciesPlan(policies), nil
+}
+
+// writeReport writes the report whole or not at all.
+func (a *app) writeReport(path string, report *backtest.Report) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), ".report-*")
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+			os.Remove(file.Name())
+		}
+	}()
+	p := &output.Printer{Out: file, Format: output.JSON, Now: a.sys.Now()}
+	if strings.EqualFold(filepath.Ext(path), ".csv") {
+		p.Format = output.CSV
+	}
+	if err := printBacktest(p, report, 0); err != nil {
+		return err
+	}
+	if err := file.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

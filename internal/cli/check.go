@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newCheck(a *app) *cobra.Command {
+	var check v1.CheckRequest
+	c := &cobra.Command{
+		Use:   "check KEY",
+		Short: "Ask whether a key may do one more request",
+		Long: `Ask the check listener whether a key may do one more request, as a gateway does.
+An allowed check counts as a request of the key, unless --peek says to look only.
+The exit code is 0 where it is allowed and 3 where it is refused.`,
+		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 --policy search -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			check.Key = args[0]
+			check.Detail = v1.DetailRules
+			client, err := a.checkClient()
+			if err != nil {
+				return err
+			}
+			decision, err := client.Check(c.Context(), check)
+			if err != nil {
+				return err
+			}
+			if err := printDecision(a.printer(), decision); err != nil {
+				return err
+			}
+			a.warn(decision.Warnings)
+			if !decision.Allowed {
+				return &exitError{code: Refused}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to ask, where it is not the one that fits best")
+	c.Flags().IntVar(&check.Cost, "cost", 1, "how much the request counts, 1 to 1000")
+	c.Flags().BoolVar(&check.Peek, "peek", false, "look only: count nothing")
+	return c
+}
+
+var decisionColumns = []output.Column[*v1.Decision]{
+	{Name: "key", Cell: func(d *v1.Decision) output.Cell { return output.Text(d.Key) }},
+	{Name: "decision", Cell: func(d *v1.Decision) output.Cell { return output.Text(d.Decision) }},
+	{Name: "policy", Cell: func(d *v1.Decision) output.Cell { return output.Text(string(d.Policy)) }},
+	{Name: "rule", Cell: func(d *v1.Decision) output.Cell { return output.Text(string(d.Rule)) }},
+	{Name: "retry_at", Cell: func(d *v1.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
+	{Name: "degraded", Cell: func(d *v1.Decision) output.Cell { return output.YesNo(d.Degraded) }},
+	{Name: "id", Cell: func(d *v1.Decision) output.Cell { return output.Text(string(d.ID)) }},
+}
+
+var ruleStateColumns = []output.Column[v1.RuleState]{
+	{Name: "rule", Head: "Rule", Cell: func(r v1.RuleState) output.Cell { return output.Text(r.Rule) }},
+	{Name: "remaining", Head: "Left", Right: true, Cell: func(r v1.RuleState) output.Cell { return output.Number(r.Remaining) }},
+	{Name: "limit", Head: "Of", Right: true, Cell: func(r v1.RuleState) output.Cell { return output.Number(r.Limit) }},
+	{Name: "reset_ms", Head: "Would wait", Right: true, Cell: waitCell},
+}
+
+func waitCell(r v1.RuleState) output.Cell {
+	switch {
+	case r.ResetMS == nil:
+		return output.Words("for ever", "")
+	case *r.ResetMS == 0:
+		return output.Words("not at all", "0")
+	default:
+		return output.Milliseconds(*r.ResetMS)
+	}
+}
+
+func printDecision(p *output.Printer, d *v1.Decision) error {
+	if p.Format != output.Table {
+		return output.One(p, d, decisionColumns)
+	}
+	p.Sayf("%s", decisionSentence(d, p.Now))
+	if d.Degraded {
+		p.Sayf("Degraded: %s", output.Escape(d.DegradedReason))
+	}
+	if s := d.Shadow; s != nil {
+		p.Sayf("The shadow policy %s would have said: %s.", output.Escape(s.Policy), shadowVerdict(s))
+	}
+	if d.ID != "" {
+		p.Sayf("Refusal id %s", output.Escape(string(d.ID)))
+	}
+	if len(d.Rules) == 0 {
+		return nil
+	}
+	p.Sayf("")
+	return output.List(p, d.Rules, ruleStateColumns)
+}
+
+// decisionSentence says in words what was decided.
+func decisionSentence(d *v1.Decision, now time.Time) string {
+	policy := output.Escape(string(d.Policy))
+	switch d.Decision {
+	case v1.Allowed:
+		return allowedSentence(d)
+	case v1.Limited:
+		return fmt.Sprintf("Limited by %s of policy %s. %s", output.Escape(string(d.Rule)), policy, nextRequest(d.RetryAt.Time, now))
+	case v1.Blocked:
+		return blockedSentence(d, now)
+	default:
+		return fmt.Sprintf("Unavailable: the log is out of reach and policy %s then refuses.", policy)
+	}
+}
+
+func allowedSentence(d *v1.Decision) string {
+	switch {
+	case d.Exemption != nil:
+		return fmt.Sprintf("Allowed: %s is exempt (%s).", output.Escape(d.Exemption.Pattern), output.Escape(d.Exemption.Reason))
+	case d.Policy == "":
+		return "Allowed: no policy applies to this key."
+	default:
+		return fmt.Sprintf("Allowed by policy %s.", output.Escape(string(d.Policy)))
+	}
+}
+
+func blockedSentence(d *v1.Decision, now time.Time) string {
+	until := "for good"
+	if !d.RetryAt.IsZero() {
+		until = "until " + output.When(d.RetryAt.Time, now)
+	}
+	if d.Block == nil {
+		return fmt.Sprintf("Blocked %s.", until)
+	}
+	return fmt.Sprintf("Blocked %s: %s (%s, block %s).", until,
+		output.Escape(d.Block.Reason), output.Escape(d.Block.Pattern), output.Escape(d.Block.ID))
+}
+
+func nextRequest(at, now time.Time) string {
+	if at.IsZero() {
+		return "Waiting never helps."
+	}
+	return "The next request is allowed at " + output.When(at, now) + "."
+}
+
+func shadowVerdict(s *v1.Shadow) string {
+	if s.Rule == "" {
+		return s.Decision
+	}
+	return s.Decision + " by " + output.Escape(string(s.Rule))
+}

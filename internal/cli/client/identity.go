@@ -1,0 +1,78 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// Whoami says whose token the client sends and what it may do.
+func (c *Client) Whoami(ctx context.Context) (*v1.Whoami, error) {
+	w := &v1.Whoami{}
+	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathWhoami}, w)
+	return w, err
+}
+
+// Tokens returns every token, revoked and expired ones included.
+func (c *Client) Tokens(ctx context.Context) ([]v1.Token, error) {
+	found, err := list[v1.Token](ctx, c, v1.PathTokens, nil, 0)
+	return found.Items, err
+}
+
+// CreateToken makes a token; only this answer holds its secret.
+func (c *Client) CreateToken(ctx context.Context, t v1.TokenRequest) (*v1.CreatedToken, error) {
+	created := &v1.CreatedToken{}
+	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathTokens, body: t}, created)
+	return created, err
+}
+
+// RotateToken makes a token in place of another, which goes on for a while.
+func (c *Client) RotateToken(ctx context.Context, id string, r v1.RotateRequest) (*v1.CreatedToken, error) {
+	created := &v1.CreatedToken{}
+	_, err := c.do(ctx, request{method: http.MethodPost, path: tokenPath(id) + "/rotate", body: r}, created)
+	return created, err
+}
+
+// RevokeToken ends a token now.
+func (c *Client) RevokeToken(ctx context.Context, id string) error {
+	_, err := c.do(ctx, request{method: http.MethodDelete, path: tokenPath(id)}, nil)
+	return err
+}
+
+func tokenPath(id string) string { return v1.PathTokens + "/" + url.PathEscape(id) }
+
+// Users returns every user.
+func (c *Client) Users(ctx context.Context) ([]v1.User, error) {
+	found, err := list[v1.User](ctx, c, v1.PathUsers, nil, 0)
+	return found.Items, err
+}
+
+// CreateUser makes a user.
+func (c *Client) CreateUser(ctx context.Context, u v1.UserRequest) (*v1.User, error) {
+	created := &v1.User{}
+	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathUsers, body: u}, created)
+	return created, err
+}
+
+// EditUser changes a user's role or disables the user.
+func (c *Client) EditUser(ctx context.Context, id string, change v1.UserPatch) (*v1.User, error) {
+	u := &v1.User{}
+	_, err := c.do(ctx, request{method: http.MethodPatch, path: userPath(id), body: change}, u)
+	return u, err
+}
+
+// SetPassword sets a user's password and ends the user's sessions.
+func (c *Client) SetPassword(ctx context.Context, id, password string) error {
+	_, err := c.do(ctx, request{method: http.MethodPut, path: userPath(id) + "/password", body: v1.PasswordRequest{Password: password}}, nil)
+	return err
+}
+
+// DeleteUser removes a user.
+func (c *Client) DeleteUser(ctx context.Context, id string) error {
+	_, err := c.do(ctx, request{method: http.MethodDelete, path: userPath(id)}, nil)
+	return err
+}
+
+func userPath(id string) string { return v1.PathUsers + "/" + url.PathEscape(id) }

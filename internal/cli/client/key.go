@@ -1,0 +1,32 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// ExplainKey says what applies to a key now and why; policy names another
+// policy than its own, "" for that.
+func (c *Client) ExplainKey(ctx context.Context, key, policy string) (*v1.KeyExplanation, error) {
+	found := &v1.KeyExplanation{}
+	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathKeys, query: keyQuery(key, policy)}, found)
+	return found, err
+}
+
+// ResetKey forgets the requests of a key, under one policy or all for "".
+func (c *Client) ResetKey(ctx context.Context, key, policy string) (*v1.KeyReset, error) {
+	reset := &v1.KeyReset{}
+	_, err := c.do(ctx, request{method: http.MethodDelete, path: v1.PathKeys, query: keyQuery(key, policy)}, reset)
+	return reset, err
+}
+
+func keyQuery(key, policy string) url.Values {
+	query := url.Values{"key": {key}}
+	if policy != "" {
+		query.Set("policy", policy)
+	}
+	return query
+}

@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// AnyVersion stands for whatever version a policy has.
+const AnyVersion int64 = -1
+
+// Policies returns every policy.
+func (c *Client) Policies(ctx context.Context) ([]v1.Policy, error) {
+	found, err := list[v1.Policy](ctx, c, v1.PathPolicies, nil, 0)
+	return found.Items, err
+}
+
+// Policy returns one policy as it stands.
+func (c *Client) Policy(ctx context.Context, name string) (*v1.Policy, error) {
+	p := &v1.Policy{}
+	_, err := c.do(ctx, request{method: http.MethodGet, path: policyPath(name)}, p)
+	return p, err
+}
+
+// PutPolicy creates a policy, where expect is 0, or replaces its version
+// expect.
+func (c *Client) PutPolicy(ctx context.Context, p v1.PolicyRequest, expect int64) (*v1.Policy, error) {
+	stored := &v1.Policy{}
+	_, err := c.do(ctx, request{method: http.MethodPut, path: policyPath(p.Name), header: ifMatch(expect), body: p}, stored)
+	return stored, err
+}
+
+// DeletePolicy removes version expect of a policy.
+func (c *Client) DeletePolicy(ctx context.Context, name string, expect int64) error {
+	_, err := c.do(ctx, request{method: http.MethodDelete, path: policyPath(name), header: ifMatch(expect)}, nil)
+	return err
+}
+
+// PolicyVersions returns the versions of a policy, the newest first.
+func (c *Client) PolicyVersions(ctx context.Context, name string) ([]v1.Policy, error) {
+	found, err := list[v1.Policy](ctx, c, policyPath(name)+"/versions", nil, 0)
+	return found.Items, err
+}
+
+func policyPath(name string) string { return v1.PathPolicies + "/" + url.PathEscape(name) }
+
+// ifMatch returns the header that names the version to replace.
+func ifMatch(expect int64) map[string]string {
+	switch expect {
+	case 0:
+		return nil
+	case AnyVersion:
+		return map[string]string{"If-Match": "*"}
+	default:
+		return map[string]string{"If-Match": strconv.Quote(strconv.FormatInt(expect, 10))}
+	}
+}

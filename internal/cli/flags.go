@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// durationFlag is a length of time as people write it. The zero value is none.
+type durationFlag struct {
+	v1.Duration
+	given bool
+}
+
+func (f *durationFlag) Set(text string) error {
+	f.given = true
+	return f.UnmarshalText([]byte(text))
+}
+
+func (f *durationFlag) String() string {
+	if !f.given {
+		return ""
+	}
+	return f.Duration.String()
+}
+
+func (*durationFlag) Type() string { return "duration" }
+
+// timeFlag is an instant in RFC 3339. The zero value is none.
+type timeFlag struct{ v1.Time }
+
+func (f *timeFlag) Set(text string) error { return f.UnmarshalText([]byte(text)) }
+
+func (*timeFlag) Type() string { return "time" }
+
+// plainFlagError says what is wrong with a number in words that are not Go's.
+func plainFlagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	var number *strconv.NumError
+	if errors.As(err, &invalid) && errors.As(err, &number) {
+		return fmt.Errorf("--%s: %q is no number that can be used here", invalid.GetFlag().Name, invalid.GetValue())
+	}
+	return err
+}
+
+// endFlags say when something ends: after a while, at an instant, or never.
+type endFlags struct {
+	in durationFlag
+	at timeFlag
+}
+
+func (f *endFlags) add(c *cobra.Command, what string) {
+	c.Flags().Var(&f.in, "for", "how long "+what+", for example 24h or 7d; for good where it is left out")
+	c.Flags().Var(&f.at, "until", "until when "+what+", for example 2026-12-31T18:00:00Z")
+	c.MarkFlagsMutuallyExclusive("for", "until")
+}
+
+// spanFlags say which span of time is asked about.
+type spanFlags struct {
+	last durationFlag
+	from timeFlag
+	to   timeFlag
+}
+
+func (f *spanFlags) add(c *cobra.Command) {
+	c.Flags().Var(&f.last, "last", "the time up to now, for example 15m, 24h or 7d")
+	c.Flags().Var(&f.from, "from", "the first instant, for example 2026-12-31T18:00:00Z")
+	c.Flags().Var(&f.to, "to", "the instant after the last")
+	c.MarkFlagsMutuallyExclusive("last", "from")
+}
+
+// instants returns the two ends, zero where they are open.
+func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
+	if f.last.given {
+		return now.Add(-f.last.Std()), f.to.Time.Time
+	}
+	return f.from.Time.Time, f.to.Time.Time
+}
+
+// limitFlag adds the flag that bounds a listing.
+func limitFlag(c *cobra.Command, limit *int) {
+	c.Flags().IntVar(limit, "limit", 100, "how many to show at most, 0 for all")
+}

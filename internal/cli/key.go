@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newKey(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "key",
+		Short:   "Explain a key, or forget its requests",
+		Example: "admin key show ip:203.0.113.7\nadmin key reset token:abc",
+	}
+	c.AddCommand(newKeyShow(a), newKeyReset(a))
+	return c
+}
+
+func newKeyShow(a *app) *cobra.Command {
+	var policy string
+	var times bool
+	c := &cobra.Command{
+		Use:   "show KEY",
+		Short: "Explain what applies to a key now and why",
+		Long: `Explain what applies to a key now and why: the exemptions and blocks that select it, the
+policy and the pattern that chose it, what each rule has used and left, and when the next
+request would be allowed. Nothing is counted.`,
+		Example: "admin key show ip:203.0.113.7\nadmin key show ip:2001:db8::7 --times\nadmin key show token:abc --policy search -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			found, err := client.ExplainKey(c.Context(), args[0], policy)
+			if err != nil {
+				return err
+			}
+			return printExplanation(a.printer(), found, times)
+		},
+	}
+	c.Flags().StringVar(&policy, "policy", "", "explain under this policy, where it is not the one that fits best")
+	c.Flags().BoolVar(&times, "times", false, "list every request that counts")
+	return c
+}
+
+func newKeyReset(a *app) *cobra.Command {
+	var policy string
+	c := &cobra.Command{
+		Use:   "reset KEY",
+		Short: "Forget the requests of a key, so that it starts afresh",
+		Long: `Forget the requests that count for a key, under all policies or one, so that it starts
+afresh. Blocks stay; see 'block lift'.`,
+		Example: "admin key reset ip:203.0.113.7\nadmin key reset token:abc --policy search",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			reset, err := client.ResetKey(c.Context(), args[0], policy)
+			if err != nil {
+				return err
+			}
+			return printReset(a.printer(), reset)
+		},
+	}
+	c.Flags().StringVar(&policy, "policy", "", "only under this policy")
+	return c
+}
+
+var keyRuleColumns = []output.Column[v1.KeyRule]{
+	{Name: "rule", Head: "Rule", Cell: func(r v1.KeyRule) output.Cell { return output.Text(r.Rule) }},
+	{Name: "used", Head: "Used", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Used) }},
+	{Name: "limit", Head: "Of", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Limit) }},
+	{Name: "remaining", Head: "Left", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Remaining) }},
+	{Name: "free_at", Head: "Free", Cell: freeCell},
+	{Name: "next_free_at", Head: "Oldest ages out", Drop: 1, Cell: func(r v1.KeyRule) output.Cell { return output.Time(r.NextFreeAt.Time) }},
+}
+
+func freeCell(r v1.KeyRule) output.Cell {
+	switch {
+	case r.FreeAt.IsZero():
+		return output.Words("never", "")
+	case r.Remaining > 0:
+		return output.Words("now", r.FreeAt.String())
+	default:
+		return output.Time(r.FreeAt.Time)
+	}
+}
+
+var explanationColumns = []output.Column[*v1.KeyExplanation]{
+	{Name: "key", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Text(k.Key) }},
+	{Name: "decision", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Text(k.Decision) }},
+	{Name: "next_allowed_at", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Time(k.NextAllowedAt.Time) }},
+	{Name: "policy", Cell: func(k *v1.KeyExplanation) output.Cell {
+		if k.Policy == nil {
+			return output.Cell{}
+		}
+		return output.Text(k.Policy.Name)
+	}},
+	{Name: "blocks", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Number(len(k.Blocks)) }},
+	{Name: "exemptions", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Number(len(k.Exemptions)) }},
+}
+
+func printExplanation(p *output.Printer, k *v1.KeyExplanation, times bool) error {
+	if p.Format != output.Table {
+		return output.One(p, k, explanationColumns)
+	}
+	p.Sayf("%s", output.Escape(k.Key))
+	p.Sayf("%s", explanationSentence(k, p.Now))
+	if k.Degraded {
+		p.Sayf("Degraded: %s", output.Escape(k.DegradedReason))
+	}
+	for _, w := range k.Warnings {
+		p.Sayf("Note: %s", output.Escape(w))
+	}
+	for _, e := range k.Exemptions {
+		p.Sayf("Exempt by %s, %s: %s (%s)", output.Escape(e.Pattern), ends(e.ExpiresAt.Time, p.Now), output.Escape(e.Reason), output.Escape(e.Author))
+	}
+	for _, b := range k.Blocks {
+		p.Sayf("Blocked by %s, %s: %s (%s, block %s)", output.Escape(b.Pattern), ends(b.ExpiresAt.Time, p.Now), output.Escape(b.Reason), output.Escape(b.Author), output.Escape(b.ID))
+	}
+	for _, policy := range []*v1.KeyPolicy{k.Policy, k.Shadow} {
+		if policy == nil {
+			continue
+		}
+		if err := printKeyPolicy(p, policy, times); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func explanationSentence(k *v1.KeyExplanation, now time.Time) string {
+	switch k.Decision {
+	case v1.Limited:
+		if k.Policy != nil {
+			return fmt.Sprintf("Limited by %s of policy %s. %s", output.Escape(string(k.Policy.Rule)), output.Escape(k.Policy.Name), nextRequest(k.NextAllowedAt.Time, now))
+		}
+		return "Limited. " + nextRequest(k.NextAllowedAt.Time, now)
+	case v1.Blocked:
+		return "Blocked. " + nextRequest(k.NextAllowedAt.Time, now)
+	case v1.Unavailable:
+		return "Unavailable: the log is out of reach and the policy then refuses."
+	default:
+		if len(k.Exemptions) > 0 {
+			return "Allowed, since it is exempt."
+		}
+		return "Allowed: the next request may come now."
+	}
+}
+
+func ends(at, now time.Time) string {
+	if at.IsZero() {
+		return "for good"
+	}
+	return "until " + output.When(at, now)
+}
+
+func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, times bool) error {
+	by := ""
+	if k.Pattern != "" {
+		by = ", chosen by the pattern " + output.Escape(string(k.Pattern))
+	}
+	p.Sayf("\nPolicy %s, version %d, mode %s%s", output.Escape(k.Name), k.Version, output.Escape(k.Mode), by)
+	if len(k.Rules) > 0 {
+		if err := output.List(p, k.Rules, keyRuleColumns); err != nil {
+			return err
+		}
+	}
+	if n := len(k.Timestamps); n > 0 {
+		p.Sayf("%d requests count, the newest of %s", n, output.When(k.Timestamps[0].Time, p.Now))
+	}
+	if times {
+		for _, t := range k.Timestamps {
+			p.Sayf("  %s", t)
+		}
+	}
+	return nil
+}
+
+var resetColumns = []output.Column[v1.LogReset]{
+	{Name: "policy", Head: "Policy", Cell: func(r v1.LogReset) output.Cell { return output.Text(r.Policy) }},
+	{Name: "held", Head: "Held requests", Cell: func(r v1.LogReset) output.Cell { return output.YesNo(r.Held) }},
+}
+
+func printReset(p *output.Printer, reset *v1.KeyReset) error {
+	if p.Format == output.JSON {
+		return p.JSON(reset)
+	}
+	p.Sayf("Forgot the requests of %s.", output.Escape(reset.Key))
+	return output.List(p, reset.Policies, resetColumns)
+}

@@ -1,0 +1,184 @@
+// Package output prints what the command line has to say: tables that fit the
+// terminal for people, JSON and CSV for programs, with text that attackers
+// chose made harmless in each.
+package output
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/mattn/go-runewidth"
+)
+
+// Format is how answers are printed.
+type Format string
+
+// The formats.
+const (
+	Table Format = "table"
+	JSON  Format = "json"
+	CSV   Format = "csv"
+)
+
+// ParseFormat reads the name of a format.
+func ParseFormat(text string) (Format, error) {
+	switch f := Format(text); f {
+	case Table, JSON, CSV:
+		return f, nil
+	}
+	return "", fmt.Errorf("there is no output format %q; write table, json or csv", text)
+}
+
+// Printer prints answers to Out.
+type Printer struct {
+	Out    io.Writer
+	Format Format
+	// Width is the number of columns that tables must fit into; 0 means any.
+	Width int
+	// Terminal says that Out is a terminal, where heads stand out and nothing
+	// may be printed that moves the cursor.
+	Terminal bool
+	Now      time.Time
+}
+
+// Column is one property of a T.
+type Column[T any] struct {
+	// Name heads the column in CSV, as the API spells it.
+	Name string
+	// Head heads it in a table; "" leaves it out there.
+	Head  string
+	Cell  func(T) Cell
+	Right bool // figures stand right
+	Cut   bool // may be cut in the middle to fit the terminal
+	Drop  int  // left out when the terminal is narrow, larger first; 0 never
+}
+
+// List prints many: a row each, or an array in JSON.
+func List[T any](p *Printer, items []T, columns []Column[T]) error {
+	switch p.Format {
+	case JSON:
+		if items == nil {
+			items = []T{}
+		}
+		return p.JSON(items)
+	case CSV:
+		return writeCSV(p, items, columns)
+	default:
+		return writeTable(p, items, columns)
+	}
+}
+
+// One prints a single thing: a line for each property that is not empty, an
+// object in JSON, or a row in CSV.
+func One[T any](p *Printer, item T, columns []Column[T]) error {
+	switch p.Format {
+	case JSON:
+		return p.JSON(item)
+	case CSV:
+		return writeCSV(p, []T{item}, columns)
+	}
+	widest := 0
+	for _, c := range columns {
+		widest = max(widest, runewidth.StringWidth(c.Head))
+	}
+	for _, c := range columns {
+		shown := c.Cell(item).shown(p.Now)
+		if c.Head == "" || shown == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(p.Out, "%s  %s\n", runewidth.FillRight(c.Head, widest), shown); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sayf prints a line for people, and nothing in the other formats. What it is
+// given must be escaped already.
+func (p *Printer) Sayf(format string, args ...any) {
+	if p.Format == Table {
+		fmt.Fprintf(p.Out, format+"\n", args...)
+	}
+}
+
+// JSON prints v as indented JSON.
+func (p *Printer) JSON(v any) error {
+	text, err := json.Marshal(v, jsontext.WithIndent("  "), json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("printing JSON: %w", err)
+	}
+	_, err = p.Out.Write(append(escapeJSON(text), '\n'))
+	return err
+}
+
+// JSONLine prints v as JSON on a line of its own, for streams.
+func (p *Printer) JSONLine(v any) error {
+	text, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("printing JSON: %w", err)
+	}
+	_, err = p.Out.Write(append(escapeJSON(text), '\n'))
+	return err
+}
+
+func writeCSV[T any](p *Printer, items []T, columns []Column[T]) error {
+	w := csv.NewWriter(p.Out)
+	row := make([]string, len(columns))
+	for i, c := range columns {
+		row[i] = c.Name
+	}
+	if err := w.Write(row); err != nil {
+		return err
+	}
+	for _, item := range items {
+		for i, c := range columns {
+			row[i] = c.Cell(item).csv()
+			if p.Terminal {
+				row[i] = Escape(row[i])
+			}
+		}
+		if err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+func writeTable[T any](p *Printer, items []T, columns []Column[T]) error {
+	var g grid
+	var shown []Column[T]
+	for _, c := range columns {
+		if c.Head != "" {
+			shown = append(shown, c)
+			g.columns = append(g.columns, gridColumn{head: c.Head, right: c.Right, cut: c.Cut, drop: c.Drop})
+		}
+	}
+	for _, item := range items {
+		row := make([]string, len(shown))
+		for i, c := range shown {
+			row[i] = c.Cell(item).shown(p.Now)
+		}
+		g.rows = append(g.rows, row)
+	}
+	var b bytes.Buffer
+	for _, line := range g.render(p.Width, p.head) {
+		b.WriteString(line)
+		b.WriteByte('\n')
+	}
+	_, err := p.Out.Write(b.Bytes())
+	return err
+}
+
+// head makes the heads of a table stand out on a terminal.
+func (p *Printer) head(line string) string {
+	if !p.Terminal {
+		return line
+	}
+	return "\x1b[1m" + line + "\x1b[0m"
+}

@@ -1,0 +1,65 @@
+package output
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration writes a length of time as people say it, to two units: "350 ms",
+// "12.4 s", "3 min 20 s", "3 h 52 min", "2 d 4 h".
+func Duration(d time.Duration) string {
+	d = d.Abs()
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		seconds := strconv.FormatFloat(float64(d.Truncate(100*time.Millisecond))/float64(time.Second), 'f', 1, 64)
+		return strings.TrimSuffix(seconds, ".0") + " s"
+	case d < time.Hour:
+		return two(d, time.Minute, "min", time.Second, "s")
+	case d < 24*time.Hour:
+		return two(d, time.Hour, "h", time.Minute, "min")
+	default:
+		return two(d, 24*time.Hour, "d", time.Hour, "h")
+	}
+}
+
+func two(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
+	text := fmt.Sprintf("%d %s", d/large, largeName)
+	if rest := d % large / small; rest > 0 {
+		text += fmt.Sprintf(" %d %s", rest, smallName)
+	}
+	return text
+}
+
+// When writes an instant exactly and relative to now: "17:55 UTC, in 3 h 52
+// min". What lies within a minute has its seconds, what lies on another day
+// its date.
+func When(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	apart := t.Sub(now)
+	var layout string
+	switch sameDay := t.Format(time.DateOnly) == now.Format(time.DateOnly); {
+	case apart.Abs() < time.Minute:
+		layout = "15:04:05 UTC"
+	case sameDay:
+		layout = "15:04 UTC"
+	case t.Year() == now.Year():
+		layout = "2 Jan 15:04 UTC"
+	default:
+		layout = "2 Jan 2006 15:04 UTC"
+	}
+	switch text := t.Format(layout); {
+	case apart > 0:
+		return text + ", in " + Duration(apart)
+	case apart > -time.Millisecond:
+		return text + ", now"
+	default:
+		return text + ", " + Duration(apart) + " ago"
+	}
+}
+
+// Stamp writes an instant exactly, for recordings.
+func Stamp(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04:05 UTC") }

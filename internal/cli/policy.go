@@ -1,0 +1,413 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/cli/policyfile"
+)
+
+func newPolicy(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "policy",
+		Short: "Look at and change policies and their versions",
+		Long: `Look at and change policies. A policy is a stack of rules that must all hold, written
+count/window as in 20/1m, and the patterns of the keys that it applies to. To keep all
+policies in a file under version control, see 'apply' and 'export'.`,
+		Example: "admin policy list\nadmin policy set default --rule 1/s --rule 20/m",
+	}
+	c.AddCommand(newPolicyList(a), newPolicyShow(a), newPolicySet(a), newPolicyDelete(a),
+		newPolicyVersions(a), newPolicyDiff(a), newPolicyRollback(a))
+	return c
+}
+
+func newPolicyList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the policies",
+		Example: "admin policy list\nadmin policy list -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			policies, err := client.Policies(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(a.printer(), policies, policyColumns)
+		},
+	}
+}
+
+func newPolicyShow(a *app) *cobra.Command {
+	var version int64
+	c := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show a policy as it stands, or one of its versions",
+		Example: "admin policy show default\nadmin policy show default --version 3 -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			policy, err := policyVersion(c, client, args[0], version)
+			if err != nil {
+				return err
+			}
+			return a.printPolicy(policy)
+		},
+	}
+	c.Flags().Int64Var(&version, "version", 0, "the version to show; the newest where it is left out")
+	return c
+}
+
+// policyVersion returns one version of a policy, the newest for 0.
+func policyVersion(c *cobra.Command, from *client.Client, name string, version int64) (*v1.Policy, error) {
+	if version == 0 {
+		return from.Policy(c.Context(), name)
+	}
+	versions, err := from.PolicyVersions(c.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	for i := range versions {
+		if versions[i].Version == version {
+			return &versions[i], nil
+		}
+	}
+	return nil, usagef("policy %s has no version %d; see 'policy versions %s'", name, version, name)
+}
+
+func newPolicyDelete(a *app) *cobra.Command {
+	var version int64
+	c := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a policy; its keys then fall under the next wider pattern",
+		Long: `Delete a policy. Its keys then fall under the policy with the next wider pattern; where
+there is none, they are allowed. 'audit undo' brings it back.`,
+		Example: "admin policy delete search\nadmin policy delete search --version 7",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			if err := client.DeletePolicy(c.Context(), args[0], expected(version)); err != nil {
+				return err
+			}
+			a.notef("Deleted the policy %s.", output.Escape(args[0]))
+			return nil
+		},
+	}
+	c.Flags().Int64Var(&version, "version", 0, "only where this is still its version")
+	return c
+}
+
+// expected returns the version to expect where one was given.
+func expected(version int64) int64 {
+	if version == 0 {
+		return client.AnyVersion
+	}
+	return version
+}
+
+func newPolicyVersions(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "versions NAME",
+		Short:   "List the versions of a policy, the newest first",
+		Example: "admin policy versions default",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			versions, err := client.PolicyVersions(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return output.List(a.printer(), versions, versionColumns)
+		},
+	}
+}
+
+func newPolicyDiff(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff NAME [FROM [TO]]",
+		Short: "Show what changed between two versions of a policy",
+		Long: `Show what changed between two versions of a policy: without versions the newest and the
+one before it, with one version that one and the newest.`,
+		Example: "admin policy diff default\nadmin policy diff default 3 5",
+		Args:    cobra.RangeArgs(1, 3),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			versions, err := from.PolicyVersions(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			before, after, err := pickTwo(versions, args[1:])
+			if err != nil {
+				return err
+			}
+			return a.printDiff(args[0], before, after)
+		},
+	}
+}
+
+// pickTwo finds the versions to compare. before is nil for what came before
+// the first version.
+func pickTwo(versions []v1.Policy, numbers []string) (before, after *v1.Policy, err error) {
+	find := func(number string) (*v1.Policy, error) {
+		n, err := strconv.ParseInt(number, 10, 64)
+		for i := range versions {
+			if err == nil && versions[i].Version == n {
+				return &versions[i], nil
+			}
+		}
+		return nil, usagef("there is no version %q; see 'policy versions'", number)
+	}
+	after = &versions[0]
+	if len(versions) > 1 {
+		before = &versions[1]
+	}
+	if len(numbers) > 0 {
+		if before, err = find(numbers[0]); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(numbers) > 1 {
+		after, err = find(numbers[1])
+	}
+	return before, after, err
+}
+
+func newPolicyRollback(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rollback NAME [VERSION]",
+		Short: "Bring an earlier version of a policy back, as a new version",
+		Long: `Bring an earlier version of a policy back, the one before the newest where none is named.
+The version brought back becomes a new version, so that nothing is lost.`,
+		Example: "admin policy rollback default\nadmin policy rollback default 3",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			versions, err := client.PolicyVersions(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			back, newest, err := pickTwo(versions, args[1:])
+			if err != nil {
+				return err
+			}
+			if back == nil {
+				return usagef("policy %s has only one version; there is none to go back to", args[0])
+			}
+			stored, err := client.PutPolicy(c.Context(), back.Request(), newest.Version)
+			if err != nil {
+				return err
+			}
+			a.warn(stored.Warnings)
+			return a.printDiff(args[0], newest, stored)
+		},
+	}
+}
+
+// printDiff prints what leads from before, which may be nil, to after.
+func (a *app) printDiff(name string, before, after *v1.Policy) error {
+	p := a.printer()
+	if p.Format != output.Table {
+		return output.List(p, keep([]*v1.Policy{before, after}, func(v *v1.Policy) bool { return v != nil }), versionRefColumns)
+	}
+	var old *v1.PolicyRequest
+	title := fmt.Sprintf("policy %s, version %d", output.Escape(name), after.Version)
+	if before != nil {
+		request := before.Request()
+		old, title = &request, fmt.Sprintf("policy %s, version %d to %d", output.Escape(name), before.Version, after.Version)
+	}
+	next := after.Request()
+	p.Sayf("%s", title)
+	lines := diffPolicies(old, &next)
+	if len(lines) == 0 {
+		lines = []string{"no difference"}
+	}
+	for _, line := range lines {
+		p.Sayf("  %s", line)
+	}
+	return nil
+}
+
+func (a *app) printPolicy(policy *v1.Policy) error {
+	a.warn(policy.Warnings)
+	return output.One(a.printer(), *policy, policyDetail)
+}
+
+var policyColumns = []output.Column[v1.Policy]{
+	{Name: "name", Head: "Name", Cell: func(p v1.Policy) output.Cell { return output.Text(p.Name) }},
+	{Name: "match", Head: "Match", Cut: true, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Match) }},
+	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Rules) }},
+	{Name: "mode", Head: "Mode", Cell: func(p v1.Policy) output.Cell { return output.Text(p.Mode) }},
+	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p v1.Policy) output.Cell { return output.Text(p.OnFailure) }},
+	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p v1.Policy) output.Cell { return output.Text(p.Algorithm) }},
+	{Name: "escalation", Head: "Automatic block", Drop: 1, Cell: escalationCell},
+	{Name: "version", Head: "Version", Right: true, Cell: func(p v1.Policy) output.Cell { return output.Number(p.Version) }},
+	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(p v1.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
+	{Name: "updated_by", Head: "By", Drop: 5, Cell: func(p v1.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
+}
+
+var policyDetail = append(append([]output.Column[v1.Policy]{}, policyColumns...),
+	output.Column[v1.Policy]{Name: "created_at", Head: "Created", Cell: func(p v1.Policy) output.Cell { return output.Time(p.CreatedAt.Time) }})
+
+var versionColumns = []output.Column[v1.Policy]{
+	{Name: "version", Head: "Version", Right: true, Cell: func(p v1.Policy) output.Cell { return output.Number(p.Version) }},
+	{Name: "updated_at", Head: "Made", Cell: func(p v1.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
+	{Name: "updated_by", Head: "By", Cell: func(p v1.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
+	{Name: "mode", Head: "Mode", Cell: func(p v1.Policy) output.Cell { return output.Text(p.Mode) }},
+	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Rules) }},
+	{Name: "match", Head: "Match", Cut: true, Drop: 1, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Match) }},
+}
+
+var versionRefColumns = []output.Column[*v1.Policy]{
+	{Name: "version", Cell: func(p *v1.Policy) output.Cell { return output.Number(p.Version) }},
+	{Name: "mode", Cell: func(p *v1.Policy) output.Cell { return output.Text(p.Mode) }},
+	{Name: "rules", Cell: func(p *v1.Policy) output.Cell { return output.Texts(p.Rules) }},
+	{Name: "match", Cell: func(p *v1.Policy) output.Cell { return output.Texts(p.Match) }},
+}
+
+// escalationCell says a ladder in one line: "after 100 within 10m: 1h, x2 to
+// 1d, forgotten after 7d".
+func escalationCell(p v1.Policy) output.Cell {
+	e := p.Escalation
+	if e == nil {
+		return output.Words("never", "")
+	}
+	text := fmt.Sprintf("after %d within %s: %s, x%s to %s, forgotten after %s", e.Offences, e.Within, e.Block,
+		strconv.FormatFloat(e.Factor, 'f', -1, 64), e.Cap, e.ForgetAfter)
+	return output.Words(text, text)
+}
+
+func newPolicySet(a *app) *cobra.Command {
+	var change policyChange
+	c := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Create a policy, or change what the flags name",
+		Long: `Create a policy, or change what the flags name and leave the rest as it is. The rules
+and patterns that are given replace all that stood there. What changes is shown.
+A change that somebody else made meanwhile is not overwritten.`,
+		Example: `admin policy set default --rule 1/s --rule 20/m --rule 200/h --rule 800/d
+admin policy set search --match 'token:*' --rule 5/10s --mode shadow
+admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --forget-after 7d`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.setPolicy(c, args[0], &change)
+		},
+	}
+	change.add(c)
+	return c
+}
+
+func (a *app) setPolicy(c *cobra.Command, name string, change *policyChange) error {
+	from, err := a.client()
+	if err != nil {
+		return err
+	}
+	policies, err := from.Policies(c.Context())
+	if err != nil {
+		return err
+	}
+	next := v1.PolicyRequest{Name: name}
+	var before *v1.Policy
+	for i := range policies {
+		if policies[i].Name == name {
+			before = &policies[i]
+			next = before.Request()
+		}
+	}
+	if before == nil && len(change.match) == 0 {
+		return usagef("there is no policy %q yet; to create it, name its patterns, for example --match 'ip:*'", name)
+	}
+	if err := change.apply(c, &next); err != nil {
+		return err
+	}
+	if next, err = policyfile.Canonical(next); err != nil {
+		return usagef("%w", err)
+	}
+	var version int64
+	if before != nil {
+		version = before.Version
+	}
+	stored, err := from.PutPolicy(c.Context(), next, version)
+	if err != nil {
+		return err
+	}
+	a.warn(stored.Warnings)
+	if p := a.printer(); p.Format != output.Table {
+		return output.One(p, *stored, policyDetail)
+	}
+	return a.printDiff(name, before, stored)
+}
+
+// policyChange is what the flags of 'policy set' change.
+type policyChange struct {
+	match, rules       []string
+	mode, onFailure    string
+	algorithm          string
+	escalate           string
+	blockFor, blockCap durationFlag
+	forgetAfter        durationFlag
+	factor             float64
+	noEscalation       bool
+}
+
+func (f *policyChange) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringSliceVar(&f.match, "match", nil, "a pattern of keys, as 'ip:*' or token:test_*; may be repeated")
+	flags.StringSliceVar(&f.rules, "rule", nil, "a rule, as 20/1m; may be repeated")
+	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
+	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is out of reach: local, allow or deny")
+	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log")
+	flags.StringVar(&f.escalate, "escalate", "", "block by itself after so many refusals within so long, as 100/10m")
+	flags.Var(&f.blockFor, "block-for", "how long the first automatic block lasts")
+	flags.Float64Var(&f.factor, "block-factor", 2, "how many times longer each further block lasts")
+	flags.Var(&f.blockCap, "block-cap", "the longest automatic block")
+	flags.Var(&f.forgetAfter, "forget-after", "the quiet time after which one step is forgotten")
+	flags.BoolVar(&f.noEscalation, "no-escalation", false, "never block by itself")
+	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
+}
+
+// apply changes p as the flags say.
+func (f *policyChange) apply(c *cobra.Command, p *v1.PolicyRequest) error {
+	given := c.Flags().Changed
+	if given("match") {
+		p.Match = f.match
+	}
+	if given("rule") {
+		p.Rules = f.rules
+	}
+	if given("mode") {
+		p.Mode = f.mode
+	}
+	if given("on-failure") {
+		p.OnFailure = f.onFailure
+	}
+	if given("algorithm") {
+		p.Algorithm = f.algorithm
+	}
+	if f.noEscalation {
+		p.Escalation = nil
+	}
+	return f.applyEscalation(c, p)
+}

@@ -1,0 +1,270 @@
+// Package cli is the operator's command line: a client of the REST API, plus
+// what needs no server (backtest) and what works on the database itself
+// (migrate, recover-admin). Each command group is one file.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+// The settings that are read from the environment.
+const (
+	envURL        = "STINT_ADMIN_URL"
+	envCheckURL   = "STINT_CHECK_URL"
+	envToken      = "STINT_ADMIN_TOKEN"
+	envCheckToken = "STINT_CHECK_TOKEN"
+)
+
+// System is the process that commands run in.
+type System struct {
+	Name   string // the program's, as it was called
+	Stdin  *os.File
+	Stdout *os.File
+	Stderr *os.File
+	Getenv func(string) string
+	Now    func() time.Time
+}
+
+// Main runs the command that args name and returns the exit code.
+func Main(args []string, sys System) Code {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{sys: sys}
+	root := newRoot(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return OK
+	}
+	for i, line := range explain(err) {
+		if i == 0 {
+			line = sys.Name + ": " + line
+		}
+		fmt.Fprintln(sys.Stderr, line)
+	}
+	return codeOf(err)
+}
+
+// app is what all commands share: the process and the global flags.
+type app struct {
+	sys System
+
+	url            string
+	checkURL       string
+	tokenFile      string
+	checkTokenFile string
+	output         string
+}
+
+const rootLong = `Look after a Stint: who is counted, limited, blocked and exempt, and why.
+
+The server's admin listener is named by --url or STINT_ADMIN_URL, its check listener
+(for check and replay) by --check-url or STINT_CHECK_URL. The token is read from
+STINT_ADMIN_TOKEN or from the file that --token-file names; STINT_CHECK_TOKEN and
+--check-token-file do the same for a check listener that asks for one. Secrets are never
+taken as arguments, where other users of the machine could read them.
+
+Times are UTC. Lengths of time are written 90s, 15m, 24h, 7d or 1h30m; instants
+2026-12-31T18:00:00Z.
+
+` + exitHelp
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:               a.sys.Name,
+		Short:             "Look after a Stint",
+		Long:              rootLong,
+		Example:           "admin check ip:203.0.113.7\nadmin block add ip:203.0.113.0/24 --reason scraping --for 24h\nadmin backtest access.log.gz --rule 1/s --rule 20/m",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.checkFlags(c) },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.url, "url", "", "address of the admin listener (STINT_ADMIN_URL; http://127.0.0.1:8081)")
+	flags.StringVar(&a.checkURL, "check-url", "", "address of the check listener (STINT_CHECK_URL; http://127.0.0.1:8080)")
+	flags.StringVar(&a.tokenFile, "token-file", "", "file that holds the admin token (STINT_ADMIN_TOKEN)")
+	flags.StringVar(&a.checkTokenFile, "check-token-file", "", "file that holds the token of the check listener (STINT_CHECK_TOKEN)")
+	flags.StringVarP(&a.output, "output", "o", string(output.Table), "how to print answers: table, json or csv")
+	root.SetIn(a.sys.Stdin)
+	root.SetOut(a.sys.Stdout)
+	root.SetErr(a.sys.Stderr)
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, add := range g.commands {
+			c := add(a)
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	// A group is runnable only in order to say what is wrong with its name.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasSubCommands)}}", 1))
+	root.SetHelpCommandGroupID("more")
+	root.SetCompletionCommandGroupID("more")
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("%w; see '%s --help'", plainFlagError(err), c.CommandPath())
+	})
+	finish(a, root)
+	return root
+}
+
+// groups are the commands as the root's help shows them.
+var groups = []struct {
+	id, title string
+	commands  []func(*app) *cobra.Command
+}{
+	{"ask", "Ask:", []func(*app) *cobra.Command{newCheck, newKey}},
+	{"decide", "Decide:", []func(*app) *cobra.Command{newPolicy, newApply, newExport}},
+	{"try", "Try rules on real traffic:", []func(*app) *cobra.Command{newBacktest}},
+	{"look-after", "Look after it:", []func(*app) *cobra.Command{newToken, newUser, newWhoami}},
+	{"more", "More:", nil},
+}
+
+// finish makes every command below c behave alike: a wrong argument is a usage
+// error, a group without a command shows its help, and examples name the
+// program as it was called.
+func finish(a *app, c *cobra.Command) {
+	c.Example = indentExample(c.Example, a.sys.Name)
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usagef("%w; see '%s --help'", err, c.CommandPath())
+			}
+			return nil
+		}
+	}
+	if c.HasSubCommands() {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = runGroup
+	}
+	c.DisableFlagsInUseLine = true
+	for _, sub := range c.Commands() {
+		finish(a, sub)
+	}
+}
+
+func runGroup(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	hint := ""
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
+	}
+	return usagef("there is no command %q in %s%s; see '%s --help'", args[0], c.CommandPath(), hint, c.CommandPath())
+}
+
+// indentExample indents the lines of an example as cobra's help wants them.
+// They are written with "admin", which stands for the program.
+func indentExample(text, name string) string {
+	if text == "" {
+		return ""
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		line = strings.ReplaceAll(" "+line, " admin ", " "+name+" ")
+		lines[i] = " " + line
+	}
+	return strings.Join(lines, "\n")
+}
+
+// checkFlags looks at the global flags before anything is done.
+func (a *app) checkFlags(c *cobra.Command) error {
+	if _, err := output.ParseFormat(a.output); err != nil {
+		return usagef("--output: %w", err)
+	}
+	err := c.ValidateRequiredFlags()
+	if err == nil {
+		err = c.ValidateFlagGroups()
+	}
+	if err != nil {
+		return usagef("%w; see '%s --help'", err, c.CommandPath())
+	}
+	return nil
+}
+
+// client returns the client of the admin listener.
+func (a *app) client() (*client.Client, error) {
+	return a.newClient(firstOf(a.url, a.sys.Getenv(envURL), "http://127.0.0.1:8081"), a.tokenFile, envToken)
+}
+
+// checkClient returns the client of the check listener.
+func (a *app) checkClient() (*client.Client, error) {
+	return a.newClient(firstOf(a.checkURL, a.sys.Getenv(envCheckURL), "http://127.0.0.1:8080"), a.checkTokenFile, envCheckToken)
+}
+
+func (a *app) newClient(base, tokenFile, env string) (*client.Client, error) {
+	token := a.sys.Getenv(env)
+	if tokenFile != "" {
+		text, err := readSmall(tokenFile)
+		if err != nil {
+			return nil, usagef("the token's file: %w", err)
+		}
+		token = text
+	}
+	c, err := client.New(base, strings.TrimSpace(token))
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	return c, nil
+}
+
+// maxSecretFile bounds a file that holds a token or password, in bytes.
+const maxSecretFile = 4 << 10
+
+func readSmall(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(text) > maxSecretFile:
+		return "", fmt.Errorf("%s is too large to hold a token", path)
+	case strings.TrimSpace(string(text)) == "":
+		return "", errors.New(path + " is empty")
+	}
+	return string(text), nil
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// Process returns this process as a System.
+func Process() System {
+	return System{
+		Name: programName(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Now: time.Now,
+	}
+}
+
+func programName() string {
+	if len(os.Args) == 0 {
+		return "admin"
+	}
+	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+}

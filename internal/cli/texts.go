@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// mustHave marks a flag that a command cannot do without.
+func mustHave(c *cobra.Command, flag string) {
+	if err := c.MarkFlagRequired(flag); err != nil {
+		panic(err) // the flag's name is misspelled in this package
+	}
+}
+
+// keep returns the items that test holds for.
+func keep[T any](items []T, test func(T) bool) []T {
+	kept := []T{}
+	for _, item := range items {
+		if test(item) {
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}
+
+// joinAnd writes a list as people say it: "a, b and c".
+func joinAnd(texts []string) string {
+	if len(texts) < 2 {
+		return strings.Join(texts, "")
+	}
+	last := len(texts) - 1
+	return strings.Join(texts[:last], ", ") + " and " + texts[last]
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newToken(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "token",
+		Short:   "Handle API tokens",
+		Example: "admin token create edge-1 --scope check --for 90d\nadmin token list",
+	}
+	c.AddCommand(newTokenCreate(a), newTokenList(a), newTokenRotate(a), newTokenRevoke(a))
+	return c
+}
+
+func newTokenCreate(a *app) *cobra.Command {
+	var scopes []string
+	var end endFlags
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token; its secret is shown once",
+		Long: `Make a token. Its secret is printed once and kept nowhere: only its hash is stored.
+Scopes: check asks, read reads, operate also handles blocks, exemptions and resets, admin
+does everything but check.`,
+		Example: "admin token create edge-1 --scope check\nadmin token create ci --scope admin --for 90d -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			created, err := client.CreateToken(c.Context(), v1.TokenRequest{
+				Name: args[0], Scopes: scopes, ExpiresIn: end.in.Duration, ExpiresAt: end.at.Time,
+			})
+			if err != nil {
+				return err
+			}
+			return a.printSecret(created)
+		},
+	}
+	c.Flags().StringSliceVar(&scopes, "scope", nil, "what it may do: check, read, operate or admin; may be repeated")
+	end.add(c, "the token works")
+	mustHave(c, "scope")
+	return c
+}
+
+func newTokenList(a *app) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the tokens",
+		Example: "admin token list\nadmin token list --all -o csv",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			tokens, err := client.Tokens(c.Context())
+			if err != nil {
+				return err
+			}
+			if !all {
+				tokens = keep(tokens, func(t v1.Token) bool { return t.Active })
+			}
+			return output.List(a.printer(), tokens, tokenColumns)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "also those that are revoked or have expired")
+	return c
+}
+
+func newTokenRotate(a *app) *cobra.Command {
+	var overlap durationFlag
+	c := &cobra.Command{
+		Use:   "rotate TOKEN",
+		Short: "Make a new secret for a token; the old one goes on for a while",
+		Long: `Make a new token of the same name, scopes and lifetime in place of one. The old secret
+goes on working for the overlap, so that nothing stops while it is being replaced.
+TOKEN is a token's id or, where only one is active under it, its name.`,
+		Example: "admin token rotate edge-1 --overlap 2h",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			token, err := findToken(c, client, args[0])
+			if err != nil {
+				return err
+			}
+			var r v1.RotateRequest
+			if overlap.given {
+				r.Overlap = v1.To(overlap.Duration)
+			}
+			created, err := client.RotateToken(c.Context(), token.ID, r)
+			if err != nil {
+				return err
+			}
+			return a.printSecret(created)
+		},
+	}
+	c.Flags().Var(&overlap, "overlap", "how long the old secret goes on working; 24h where it is left out, 0s to end it now")
+	return c
+}
+
+func newTokenRevoke(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke TOKEN",
+		Short:   "End a token now, on all nodes within seconds",
+		Long:    "End a token now. TOKEN is its id or, where only one is active under it, its name.",
+		Example: "admin token revoke edge-1",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			token, err := findToken(c, client, args[0])
+			if err != nil {
+				return err
+			}
+			if err := client.RevokeToken(c.Context(), token.ID); err != nil {
+				return err
+			}
+			a.notef("Revoked the token %s (%s…).", output.Escape(token.Name), output.Escape(token.Hint))
+			return nil
+		},
+	}
+}
+
+var tokenColumns = []output.Column[v1.Token]{
+	{Name: "name", Head: "Name", Cut: true, Cell: func(t v1.Token) output.Cell { return output.Text(t.Name) }},
+	{Name: "hint", Head: "Begins", Drop: 2, Cell: func(t v1.Token) output.Cell { return output.Text(t.Hint) }},
+	{Name: "scopes", Head: "May", Cell: func(t v1.Token) output.Cell { return output.Texts(t.Scopes) }},
+	{Name: "state", Head: "State", Cell: func(t v1.Token) output.Cell { return tokenState(t) }},
+	{Name: "expires_at", Head: "Expires", Cell: func(t v1.Token) output.Cell { return output.TimeOr(t.ExpiresAt.Time, "never") }},
+	{Name: "last_used_at", Head: "Last used", Drop: 3, Cell: func(t v1.Token) output.Cell { return output.TimeOr(t.LastUsedAt.Time, "never") }},
+	{Name: "author", Head: "By", Drop: 4, Cell: func(t v1.Token) output.Cell { return output.Text(t.Author) }},
+	{Name: "created_at", Head: "Made", Drop: 5, Cell: func(t v1.Token) output.Cell { return output.Time(t.CreatedAt.Time) }},
+	{Name: "id", Head: "Id", Drop: 1, Cell: func(t v1.Token) output.Cell { return output.Text(t.ID) }},
+}
+
+func tokenState(t v1.Token) output.Cell {
+	switch {
+	case t.Active:
+		return output.Words("active", "active")
+	case !t.RevokedAt.IsZero():
+		return output.Words("revoked", "revoked")
+	default:
+		return output.Words("expired", "expired")
+	}
+}
+
+// printSecret prints a new token: only the secret on standard output, so that
+// it can be sent straight into a file, and about it on standard error.
+func (a *app) printSecret(t *v1.CreatedToken) error {
+	p := a.printer()
+	if p.Format == output.JSON {
+		return p.JSON(t)
+	}
+	a.notef("The token %s may %s and expires: %s.", output.Escape(t.Name), output.Escape(joinAnd(t.Scopes)), never(t.ExpiresAt, p))
+	if t.Replaces != nil {
+		a.notef("The old secret (%s…) works until %s.", output.Escape(t.Replaces.Hint), output.When(t.Replaces.ExpiresAt.Time, p.Now))
+	}
+	a.notef("Keep its secret now, it is shown only this once:")
+	if p.Format == output.CSV {
+		return output.One(p, t, []output.Column[*v1.CreatedToken]{
+			{Name: "id", Cell: func(t *v1.CreatedToken) output.Cell { return output.Text(t.ID) }},
+			{Name: "name", Cell: func(t *v1.CreatedToken) output.Cell { return output.Text(t.Name) }},
+			{Name: "secret", Cell: func(t *v1.CreatedToken) output.Cell { return output.Text(t.Secret) }},
+		})
+	}
+	p.Sayf("%s", output.Escape(t.Secret))
+	return nil
+}
+
+func never(t v1.Time, p *output.Printer) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return output.When(t.Time, p.Now)
+}
+
+// findToken finds a token by its id, or an active one by its name.
+func findToken(c *cobra.Command, from *client.Client, nameOrID string) (*v1.Token, error) {
+	tokens, err := from.Tokens(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	var named []v1.Token
+	for _, t := range tokens {
+		if t.ID == nameOrID {
+			return &t, nil
+		}
+		if t.Name == nameOrID && t.Active {
+			named = append(named, t)
+		}
+	}
+	switch len(named) {
+	case 0:
+		return nil, usagef("there is no active token %q; see 'token list'", nameOrID)
+	case 1:
+		return &named[0], nil
+	default:
+		return nil, usagef("%d active tokens are called %q; give the id of one, see 'token list'", len(named), nameOrID)
+	}
+}
