@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,7 +65,7 @@ type Catalog struct {
 	parser   atomic.Pointer[keys.Parser]
 	settings atomic.Pointer[Settings]
 	selector atomic.Pointer[rules.Selector]
-	blocks   *blocks.Set
+	blocks   atomic.Pointer[blocks.Set]
 	tokens   atomic.Pointer[map[[32]byte]*identity.Token]
 
 	mu        sync.Mutex
@@ -86,10 +87,11 @@ type Changed struct {
 
 // New returns a catalog that has loaded nothing yet; see Refresh and Run.
 func New(source Source, now func() time.Time) *Catalog {
-	c := &Catalog{source: source, now: now, blocks: blocks.NewSet(), wake: make(chan struct{}, 1)}
+	c := &Catalog{source: source, now: now, wake: make(chan struct{}, 1)}
 	c.parser.Store(&keys.Parser{})
 	c.settings.Store(&Settings{})
 	c.selector.Store(&rules.Selector{})
+	c.blocks.Store(blocks.NewSet())
 	c.tokens.Store(&map[[32]byte]*identity.Token{})
 	return c
 }
@@ -98,7 +100,7 @@ func New(source Source, now func() time.Time) *Catalog {
 func (c *Catalog) Selector() *rules.Selector { return c.selector.Load() }
 
 // Blocks returns the blocks and exemptions as last known.
-func (c *Catalog) Blocks() *blocks.Set { return c.blocks }
+func (c *Catalog) Blocks() *blocks.Set { return c.blocks.Load() }
 
 // Parser returns the parser of keys and patterns under the shared settings.
 func (c *Catalog) Parser() keys.Parser { return *c.parser.Load() }
@@ -164,9 +166,27 @@ func (c *Catalog) Run(ctx context.Context) {
 func (c *Catalog) Refresh(ctx context.Context) error {
 	c.refresh.Lock()
 	defer c.refresh.Unlock()
+	return c.follow(ctx, c.revision.Load(), view{c.blocks.Load(), *c.tokens.Load()})
+}
+
+// Reload takes everything over afresh, for a database that was replaced whole.
+// Checks go on with the old state until the new one is complete.
+func (c *Catalog) Reload(ctx context.Context) error {
+	c.refresh.Lock()
+	defer c.refresh.Unlock()
+	return c.follow(ctx, 0, view{blocks.NewSet(), nil})
+}
+
+// view is what a change is applied to.
+type view struct {
+	blocks *blocks.Set
+	tokens map[[32]byte]*identity.Token
+}
+
+func (c *Catalog) follow(ctx context.Context, since int64, v view) error {
 	var changed *Changed
-	err := c.source.EachChange(ctx, c.revision.Load(), func(ch Changes) error {
-		what, err := c.apply(ch)
+	err := c.source.EachChange(ctx, since, func(ch Changes) error {
+		what, err := c.apply(ch, v)
 		changed = what
 		return err
 	})
@@ -187,7 +207,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	return nil
 }
 
-func (c *Catalog) apply(ch Changes) (*Changed, error) {
+func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 	what := &Changed{Revision: ch.Revision, Policies: ch.PoliciesChanged, Tokens: len(ch.Tokens)}
 	now := c.now()
 	if ch.Settings != nil {
@@ -201,7 +221,7 @@ func (c *Catalog) apply(ch Changes) (*Changed, error) {
 			if err != nil {
 				return nil, err
 			}
-			c.blocks.ApplyExemption(e, now)
+			v.blocks.ApplyExemption(e, now)
 			what.Blocks++
 		}
 	}
@@ -210,30 +230,28 @@ func (c *Catalog) apply(ch Changes) (*Changed, error) {
 			if err != nil {
 				return nil, err
 			}
-			c.blocks.ApplyBlock(b, now)
+			v.blocks.ApplyBlock(b, now)
 			what.Blocks++
 		}
 	}
 	if ch.PoliciesChanged {
 		c.selector.Store(rules.NewSelector(ch.Policies))
 	}
-	c.applyTokens(ch.Tokens)
+	c.blocks.Store(v.blocks)
+	if len(ch.Tokens) > 0 || v.tokens == nil {
+		c.tokens.Store(v.with(ch.Tokens))
+	}
 	return what, nil
 }
 
-func (c *Catalog) applyTokens(changed []*identity.Token) {
-	if len(changed) == 0 {
-		return
-	}
-	old := *c.tokens.Load()
-	next := make(map[[32]byte]*identity.Token, len(old)+len(changed))
-	for hash, t := range old {
-		next[hash] = t
-	}
+// with returns the tokens by hash after a change.
+func (v view) with(changed []*identity.Token) *map[[32]byte]*identity.Token {
+	next := make(map[[32]byte]*identity.Token, len(v.tokens)+len(changed))
+	maps.Copy(next, v.tokens)
 	for _, t := range changed {
 		next[[32]byte(t.Hash)] = t
 	}
-	c.tokens.Store(&next)
+	return &next
 }
 
 func (c *Catalog) tell(what Changed) {
