@@ -1,10 +1,19 @@
 package sqlstore
 
 import (
+	"context"
 	"fmt"
+	"iter"
+	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
 )
+
+var _ audit.Store = (*Store)(nil)
 
 const addEntry = `
 INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision)
@@ -36,4 +45,142 @@ func snapshot(v any) (string, error) {
 		return "", fmt.Errorf("write a snapshot for the audit: %w", err)
 	}
 	return string(text), nil
+}
+
+const (
+	entryColumns = `
+SELECT id, at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision
+FROM audit WHERE `
+	deleteEntries = `DELETE FROM audit WHERE at < $1`
+)
+
+func scanEntry(r row) (*audit.Entry, error) {
+	e := &audit.Entry{}
+	var at int64
+	var before, after string
+	if err := r.Scan(&e.ID, &at, &e.Actor.Kind, &e.Actor.ID, &e.Actor.Name, &e.Actor.Address,
+		&e.Action, &e.Object, &e.ObjectID, &e.Summary, &before, &after, &e.Revision); err != nil {
+		return nil, err
+	}
+	e.At = fromMS(at)
+	if before != "" {
+		e.Before = []byte(before)
+	}
+	if after != "" {
+		e.After = []byte(after)
+	}
+	return e, nil
+}
+
+// entrySelection returns what f selects, its cursor included.
+func entrySelection(f audit.Filter) (*selection, error) {
+	for field, text := range map[string]string{
+		"actor": f.Actor, "action": f.Action, "object": f.Object, "object_id": f.ObjectID, "search": f.Search,
+	} {
+		if err := checkText(field, text); err != nil {
+			return nil, err
+		}
+	}
+	q := &selection{}
+	if !f.From.IsZero() {
+		q.and("at >= ?", toMS(f.From))
+	}
+	if !f.To.IsZero() {
+		q.and("at < ?", toMS(f.To))
+	}
+	if f.Actor != "" {
+		q.and("actor_name = ?", f.Actor)
+	}
+	if f.Action != "" {
+		q.and("(action = ? OR (action >= ? AND action < ?))", f.Action, f.Action+".", after(f.Action+"."))
+	}
+	if f.Object != "" {
+		q.and("object = ?", f.Object)
+	}
+	if f.ObjectID != "" {
+		q.and("object_id = ?", f.ObjectID)
+	}
+	if f.Search != "" {
+		like := holding(f.Search)
+		q.and(`(lower(summary) LIKE ? ESCAPE '\' OR lower(object_id) LIKE ? ESCAPE '\')`, like, like)
+	}
+	if f.Cursor != "" {
+		id, err := strconv.ParseInt(f.Cursor, 36, 64)
+		if err != nil || id < 1 {
+			return nil, fault.Field("cursor", badCursor)
+		}
+		q.and("id < ?", id)
+	}
+	return q, nil
+}
+
+// FindEntries implements audit.Store.
+func (s *Store) FindEntries(ctx context.Context, f audit.Filter) (page audit.Page, err error) {
+	limit, err := pageLimit(f.Limit)
+	if err != nil {
+		return page, err
+	}
+	q, err := entrySelection(f)
+	if err != nil {
+		return page, err
+	}
+	err = s.view(ctx, func(t *tx) error {
+		page.Next = ""
+		// One more than the page tells whether there is another.
+		page.Entries, err = each(t, scanEntry, entryColumns+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.args...)
+		if len(page.Entries) > limit {
+			page.Entries = page.Entries[:limit]
+			page.Next = strconv.FormatInt(page.Entries[limit-1].ID, 36)
+		}
+		return err
+	})
+	return page, err
+}
+
+// FindEntryByID implements audit.Store.
+func (s *Store) FindEntryByID(ctx context.Context, id int64) (e *audit.Entry, err error) {
+	err = s.view(ctx, func(t *tx) error {
+		all, err := each(t, scanEntry, entryColumns+"id = $1", id)
+		if err == nil && len(all) == 0 {
+			err = fault.New(fault.NotFound, "There is no audit entry %d.", id)
+		}
+		if err == nil {
+			e = all[0]
+		}
+		return err
+	})
+	return e, err
+}
+
+// EachEntry implements audit.Store. It reads page by page, so that a slow
+// reader holds no transaction open.
+func (s *Store) EachEntry(ctx context.Context, f audit.Filter) iter.Seq2[*audit.Entry, error] {
+	return func(yield func(*audit.Entry, error) bool) {
+		f.Limit = largestLimit
+		for {
+			page, err := s.FindEntries(ctx, f)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range page.Entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if f.Cursor = page.Next; f.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// DeleteEntriesBefore is the retention of the audit: it removes what is older
+// than before and returns how many entries that were.
+func (s *Store) DeleteEntriesBefore(ctx context.Context, before time.Time) (removed int64, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		removed, err = t.exec(deleteEntries, toMS(before))
+		return err
+	})
+	return removed, err
 }

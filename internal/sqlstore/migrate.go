@@ -28,7 +28,8 @@ type migrator struct {
 type MigrationState struct {
 	Version uint // of the newest migration that ran
 	Latest  uint // of the newest that this program knows
-	// Dirty means that migration Version failed and nobody has looked yet.
+	// Dirty means that migration Version is running at this moment, or has
+	// failed and nobody has looked yet.
 	Dirty bool
 }
 
@@ -67,8 +68,8 @@ func (l location) migrate(ctx context.Context) error {
 	}
 	defer m.db.Close()
 	state, err := l.state(ctx, m.db)
-	if err != nil || state.done() {
-		return errors.Join(err, state.check())
+	if err != nil || state.upToDate() {
+		return err
 	}
 	if m.lock != nil {
 		unlock, err := m.lock(ctx)
@@ -76,10 +77,14 @@ func (l location) migrate(ctx context.Context) error {
 			return l.unreachable(ctx, fmt.Errorf("wait for another node's migration: %w", err))
 		}
 		defer unlock()
-		// Another node may have done it meanwhile, or failed.
-		if state, err = l.state(ctx, m.db); err != nil || state.done() {
-			return errors.Join(err, state.check())
+		// Another node may have done it meanwhile. Only now does dirty mean
+		// that one failed, and not that one is running.
+		if state, err = l.state(ctx, m.db); err != nil || state.upToDate() {
+			return err
 		}
+	}
+	if state.Dirty {
+		return state.dirtyError()
 	}
 	return l.migrateUp(m)
 }
@@ -105,17 +110,17 @@ func (l location) migrateUp(m *migrator) error {
 	return nil
 }
 
-// done reports whether there is nothing that could or may be run: up to date,
-// newer than this program, or dirty.
-func (m MigrationState) done() bool { return m.Dirty || m.Version >= m.Latest }
+// upToDate reports whether nothing is left to run; a database that is newer
+// than this program counts as such.
+func (m MigrationState) upToDate() bool { return !m.Dirty && m.Version >= m.Latest }
 
-func (m MigrationState) check() error {
-	if !m.Dirty {
-		return nil
+func (m MigrationState) dirtyError() error {
+	undo := fmt.Sprintf("set version to %d and dirty to false in the table schema_migrations", m.Version-1)
+	if m.Version <= 1 {
+		undo = "empty the table schema_migrations"
 	}
-	return fmt.Errorf("migration %d failed in this database and left it marked dirty; its file ran in one transaction that was undone, "+
-		"so look at why it failed, set schema_migrations to version %d and dirty to false, and start again; nothing is forced by itself",
-		m.Version, m.Version-1)
+	return fmt.Errorf("migration %d failed in this database and left it marked dirty; nothing is forced by itself: "+
+		"find out why it failed (its file is one transaction, which was undone), then %s, and start again", m.Version, undo)
 }
 
 // state reads the version without golang-migrate, whose drivers create their

@@ -1,0 +1,275 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+var _ identity.Store = (*Store)(nil)
+
+const (
+	tokenColumns = `
+SELECT id, name, hint, hash, scopes, author, created_at, expires_at, last_used_at, revoked_at, revision FROM tokens `
+	readTokens       = tokenColumns + `ORDER BY id`
+	readTokenByID    = tokenColumns + `WHERE id = $1`
+	readTokensSince  = tokenColumns + `WHERE revision > $1`
+	readActiveTokens = tokenColumns + `WHERE revoked_at = 0 AND expires_at > $1`
+	// countNamesakes counts other tokens of a name that can still be used.
+	countNamesakes = `SELECT count(*) FROM tokens WHERE name = $1 AND id <> $2 AND revoked_at = 0 AND expires_at > $3`
+
+	addToken = `
+INSERT INTO tokens (id, name, hint, hash, scopes, author, created_at, expires_at, revision)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+	updateToken = `UPDATE tokens SET name = $2, expires_at = $3, revision = $4 WHERE id = $1`
+	revokeToken = `UPDATE tokens SET revoked_at = $2, revision = $3 WHERE id = $1`
+	touchToken  = `UPDATE tokens SET last_used_at = $2 WHERE id = $1 AND last_used_at < $2`
+
+	countAdmins = `
+SELECT (SELECT count(*) FROM users WHERE role = 'admin' AND disabled_at = 0)
+     + (SELECT count(*) FROM tokens WHERE revoked_at = 0 AND expires_at > $1 AND ' ' || scopes || ' ' LIKE '% admin %')`
+)
+
+func scanToken(r row) (*identity.Token, error) {
+	t := &identity.Token{}
+	var scopes string
+	var created, expires, used, revoked int64
+	if err := r.Scan(&t.ID, &t.Name, &t.Hint, &t.Hash, &scopes, &t.Author, &created, &expires, &used, &revoked, &t.Revision); err != nil {
+		return nil, err
+	}
+	for _, scope := range strings.Fields(scopes) {
+		t.Scopes = append(t.Scopes, identity.Access(scope))
+	}
+	t.Created, t.Expires, t.LastUsed, t.Revoked = fromMS(created), expiryFromMS(expires), fromMS(used), fromMS(revoked)
+	return t, nil
+}
+
+func scopesText(scopes []identity.Access) string {
+	words := make([]string, len(scopes))
+	for i, scope := range scopes {
+		words[i] = string(scope)
+	}
+	return strings.Join(words, " ")
+}
+
+// tokensSince returns what changed, or all that can be used for since 0.
+func (t *tx) tokensSince(since int64) ([]*identity.Token, error) {
+	if since == 0 {
+		return each(t, scanToken, readActiveTokens, toMS(t.now))
+	}
+	return each(t, scanToken, readTokensSince, since)
+}
+
+// Tokens implements identity.Store.
+func (s *Store) Tokens(ctx context.Context) (all []*identity.Token, err error) {
+	err = s.view(ctx, func(t *tx) error {
+		all, err = each(t, scanToken, readTokens)
+		return err
+	})
+	return all, err
+}
+
+func (t *tx) token(id string) (*identity.Token, error) {
+	none := fault.New(fault.NotFound, "There is no token with the id %q.", id)
+	if checkText("id", id) != nil {
+		return nil, none
+	}
+	all, err := each(t, scanToken, readTokenByID, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, none
+	}
+	return all[0], nil
+}
+
+// FindTokenByID implements identity.Store.
+func (s *Store) FindTokenByID(ctx context.Context, id string) (found *identity.Token, err error) {
+	err = s.view(ctx, func(t *tx) error {
+		found, err = t.token(id)
+		return err
+	})
+	return found, err
+}
+
+// changeToken runs a change that leaves one token behind.
+func (s *Store) changeToken(ctx context.Context, by audit.Actor, do func(t *tx) (*identity.Token, error)) (left *identity.Token, err error) {
+	err = s.change(ctx, by, func(t *tx) error {
+		left, err = do(t)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return left, nil
+}
+
+// AddToken implements identity.Store. It fills in the id, when it was created
+// and, where there is none, the author. A name is free again once its token can
+// no longer be used.
+func (s *Store) AddToken(ctx context.Context, by audit.Actor, token identity.Token) (*identity.Token, error) {
+	if len(token.Hash) != sha256.Size {
+		return nil, errors.New("a token's hash is not a SHA-256")
+	}
+	return s.changeToken(ctx, by, func(t *tx) (*identity.Token, error) {
+		made := token
+		var err error
+		if made.ID, err = newID(); err != nil {
+			return nil, err
+		}
+		made.Created, made.Expires, made.LastUsed, made.Revoked, made.Revision = t.now, fromMS(toMS(token.Expires)), time.Time{}, time.Time{}, t.revision
+		if made.Author == "" {
+			made.Author = t.by.Name
+		}
+		if err := t.checkToken(&made); err != nil {
+			return nil, err
+		}
+		if !made.ActiveAt(t.now) {
+			return nil, fault.Field("expires_at", "must lie in the future")
+		}
+		if _, err := t.exec(addToken, made.ID, made.Name, made.Hint, made.Hash, scopesText(made.Scopes), made.Author,
+			toMS(made.Created), expiryToMS(made.Expires), made.Revision); err != nil {
+			return nil, err
+		}
+		return &made, t.recordToken("add", fmt.Sprintf("Added the token %q.", made.Name), nil, &made)
+	})
+}
+
+// checkToken refuses a name that cannot be stored or that another token has.
+func (t *tx) checkToken(token *identity.Token) error {
+	if token.Name == "" {
+		return fault.Field("name", "is empty; give the token a name")
+	}
+	for field, text := range map[string]string{"name": token.Name, "hint": token.Hint, "author": token.Author} {
+		if err := checkText(field, text); err != nil {
+			return err
+		}
+	}
+	var others int
+	if _, err := t.one(countNamesakes, []any{token.Name, token.ID, toMS(t.now)}, &others); err != nil {
+		return err
+	}
+	if others > 0 {
+		e := fault.New(fault.Conflict, "There is another token named %q.", token.Name)
+		e.Field = "name"
+		return e
+	}
+	return nil
+}
+
+// UpdateToken implements identity.Store.
+func (s *Store) UpdateToken(ctx context.Context, by audit.Actor, id string, u identity.TokenUpdate) (*identity.Token, error) {
+	return s.changeToken(ctx, by, func(t *tx) (*identity.Token, error) {
+		before, err := t.token(id)
+		if err != nil {
+			return nil, err
+		}
+		if !before.Revoked.IsZero() {
+			return nil, fault.New(fault.Conflict, "The token %q is revoked.", before.Name)
+		}
+		after := *before
+		if u.Name != nil {
+			after.Name = *u.Name
+		}
+		if u.Expires != nil {
+			after.Expires = fromMS(toMS(*u.Expires))
+		}
+		if after.Name == before.Name && after.Expires.Equal(before.Expires) {
+			return before, errUnchanged
+		}
+		after.Revision = t.revision
+		if err := t.checkToken(&after); err != nil {
+			return nil, err
+		}
+		if _, err := t.exec(updateToken, id, after.Name, expiryToMS(after.Expires), after.Revision); err != nil {
+			return nil, err
+		}
+		if err := t.recordToken("update", fmt.Sprintf("Changed the token %q.", after.Name), before, &after); err != nil {
+			return nil, err
+		}
+		return &after, t.keepAdmin(before.Grants(identity.Admin))
+	})
+}
+
+// RevokeToken implements identity.Store. Revoking a revoked token changes
+// nothing.
+func (s *Store) RevokeToken(ctx context.Context, by audit.Actor, id string) (*identity.Token, error) {
+	return s.changeToken(ctx, by, func(t *tx) (*identity.Token, error) {
+		before, err := t.token(id)
+		if err != nil {
+			return nil, err
+		}
+		if !before.Revoked.IsZero() {
+			return before, errUnchanged
+		}
+		after := *before
+		after.Revoked, after.Revision = t.now, t.revision
+		if _, err := t.exec(revokeToken, id, toMS(after.Revoked), after.Revision); err != nil {
+			return nil, err
+		}
+		if err := t.recordToken("revoke", fmt.Sprintf("Revoked the token %q.", after.Name), before, &after); err != nil {
+			return nil, err
+		}
+		return &after, t.keepAdmin(before.Grants(identity.Admin) && before.ActiveAt(t.now))
+	})
+}
+
+// keepAdmin refuses a change, made already in this transaction, that has left
+// nobody who can administer Stint. A change that took no admin away passes:
+// where there is none, it is not to blame.
+func (t *tx) keepAdmin(tookAdmin bool) error {
+	if !tookAdmin {
+		return nil
+	}
+	var admins int
+	if _, err := t.one(countAdmins, []any{toMS(t.now)}, &admins); err != nil {
+		return err
+	}
+	if admins == 0 {
+		return fault.New(fault.Conflict, "This would leave no enabled admin and no active admin token; make another first.")
+	}
+	return nil
+}
+
+// TouchTokens implements identity.Store.
+func (s *Store) TouchTokens(ctx context.Context, used map[string]time.Time) error {
+	if len(used) == 0 {
+		return nil
+	}
+	return s.write(ctx, func(t *tx) error {
+		for id, at := range used {
+			if _, err := t.exec(touchToken, id, toMS(at)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (t *tx) recordToken(action, summary string, before, after *identity.Token) error {
+	type view struct {
+		ID      string            `json:"id"`
+		Name    string            `json:"name"`
+		Hint    string            `json:"hint"`
+		Scopes  []identity.Access `json:"scopes"`
+		Author  string            `json:"author"`
+		Created time.Time         `json:"created_at"`
+		Expires time.Time         `json:"expires_at,omitzero"`
+		Revoked time.Time         `json:"revoked_at,omitzero"`
+	}
+	viewOf := func(t *identity.Token) any {
+		if t == nil {
+			return nil
+		}
+		return view{t.ID, t.Name, t.Hint, t.Scopes, t.Author, t.Created, t.Expires, t.Revoked}
+	}
+	return t.record("token."+action, "token", after.ID, summary, viewOf(before), viewOf(after))
+}
