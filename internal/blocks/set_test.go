@@ -142,6 +142,21 @@ func TestStatesThatArriveLateAreSortedOut(t *testing.T) {
 	}
 }
 
+func TestABlockThatWasCutShortStaysEndedWhenItsOlderStateArrivesLate(t *testing.T) {
+	for name, sweep := range map[string]bool{"before a sweep": false, "after a sweep": true} {
+		s := blocks.NewSet()
+		s.ApplyBlock(block(t, "a", "ip:10.0.0.1", 2, time.Hour), noon)
+		now := noon.Add(time.Hour)
+		if sweep {
+			s.Sweep(now)
+		}
+		s.ApplyBlock(block(t, "a", "ip:10.0.0.1", 1, 3*time.Hour), now)
+		if s.Match(key(t, "ip:10.0.0.1"), now).Refuses() {
+			t.Errorf("%s it stands again", name)
+		}
+	}
+}
+
 func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := blocks.NewSet()
