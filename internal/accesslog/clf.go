@@ -45,7 +45,7 @@ func newCLFParser(o Options) (*clfParser, error) {
 	}
 	field, known := clfFields[name]
 	if !known {
-		return nil, fmt.Errorf("Common Log Format has no field %q; the key is made of host, user, referer or user_agent", clip(name))
+		return nil, fmt.Errorf("the field %q is none of Common Log Format; make the key of host, user, referer or user_agent", clip(name))
 	}
 	kind := o.Kind
 	if kind == "" {

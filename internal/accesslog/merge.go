@@ -68,13 +68,18 @@ type mergeRun struct {
 	number int
 }
 
-// runBuffers is about how much memory the buffers of all runs take together.
-const runBuffers = 32 << 20
+// Bounds of the buffer through which one run is read, in bytes.
+const (
+	leastBuffer = 4 << 10
+	mostBuffer  = 256 << 10
+)
 
-func (s *spill) merge(parser keys.Parser) (*merge, error) {
+// merge takes about as much memory for its buffers as sorting a run took, but
+// at least the smallest buffer for each run.
+func (s *spill) merge(o SortOptions) (*merge, error) {
 	m := &merge{}
-	cache := newKeyCache(parser, wholeKey)
-	size := min(max(runBuffers/len(s.ends), 4<<10), 256<<10)
+	cache := newKeyCache(o.Keys, wholeKey)
+	size := int(min(max(o.memory()/int64(len(s.ends)), leastBuffer), mostBuffer))
 	start := int64(0)
 	for i, end := range s.ends {
 		section := io.NewSectionReader(s.file, start, end-start)

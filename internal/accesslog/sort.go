@@ -28,13 +28,15 @@ type SortOptions struct {
 // entrySize is what one held record takes: itself and its place in the order.
 const entrySize = int64(unsafe.Sizeof(Record{}) + unsafe.Sizeof(place{}))
 
-func (o SortOptions) capacity() int {
-	memory := o.Memory
-	if memory <= 0 {
-		memory = 256 << 20
+func (o SortOptions) memory() int64 {
+	if o.Memory <= 0 {
+		return 256 << 20
 	}
-	return int(max(memory/entrySize, 16))
+	return o.Memory
 }
+
+// capacity returns how many records a run holds at most.
+func (o SortOptions) capacity() int { return int(max(o.memory()/entrySize, 16)) }
 
 // Sorted is a Source in the order of time.
 type Sorted struct {
@@ -133,7 +135,7 @@ func (s *sorter) finish() (*Sorted, error) {
 		return nil, err
 	}
 	s.run, s.order = nil, nil
-	merge, err := s.spill.merge(s.options.Keys)
+	merge, err := s.spill.merge(s.options)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -149,4 +150,49 @@ func TestACancelledSortEnds(t *testing.T) {
 	if _, err := accesslog.Sort(ctx, accesslog.Slice(nil), accesslog.SortOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v, want context.Canceled", err)
 	}
+}
+
+// repeated yields records that go back and forth in time.
+type repeated struct {
+	record accesslog.Record
+	left   int64
+}
+
+func (r *repeated) Next() (accesslog.Record, error) {
+	if r.left == 0 {
+		return accesslog.Record{}, io.EOF
+	}
+	r.left--
+	r.record.Time = r.left * 7919 % 1_000_003
+	return r.record, nil
+}
+
+func TestTheMemoryOfASortIsBoundedWhateverTheLengthOfTheLog(t *testing.T) {
+	key, err := keys.Parser{}.Key("ip:2001:db8::1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := func() uint64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	before := live()
+	const records = 300_000 // 18 MiB if all were held
+	source := &repeated{accesslog.Record{Key: key, Cost: 1}, records}
+	sorted, err := accesslog.Sort(context.Background(), source, accesslog.SortOptions{Memory: 256 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sorted.Close()
+	for range records / 2 {
+		if _, err := sorted.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := live(); held > before+4<<20 {
+		t.Errorf("a sort of %d records that may hold 256 KiB holds %d bytes", records, held-before)
+	}
+	runtime.KeepAlive(sorted)
 }

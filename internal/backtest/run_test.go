@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
+	"runtime"
 	"testing"
 	"time"
 
@@ -275,4 +277,38 @@ func TestAnyRecordsAgreeWithAnIndependentCount(t *testing.T) {
 			}
 		}
 	})
+}
+
+// endless yields requests of a few keys.
+type endless struct {
+	keys []keys.Key
+	n    int
+	left int
+}
+
+func (e *endless) Next() (accesslog.Record, error) {
+	if e.left == 0 {
+		return accesslog.Record{}, io.EOF
+	}
+	e.left--
+	e.n++
+	return accesslog.Record{Time: int64(e.n) * 10, Key: e.keys[e.n%len(e.keys)], Cost: 1}, nil
+}
+
+func TestMemoryGrowsWithTheKeysAndNotWithTheLines(t *testing.T) {
+	few := []keys.Key{key(t, "a"), key(t, "b"), key(t, "c")}
+	against := backtest.StackPlan(stack(t, "5/10s"))
+	o := backtest.Options{Plan: backtest.StackPlan(defaultStack(t)), Against: &against}
+	allocated := func(lines int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := backtest.Run(context.Background(), &endless{keys: few, left: lines}, o); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if short, long := allocated(20_000), allocated(220_000); long > short+100_000 {
+		t.Errorf("20,000 lines allocate %d bytes and 220,000 allocate %d", short, long)
+	}
 }

@@ -1,0 +1,86 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+)
+
+// question is the body of a check.
+type question struct {
+	Key    string `json:"key"`
+	Policy string `json:"policy,omitzero"`
+	Cost   int    `json:"cost"`
+	Detail string `json:"detail"`
+	Source string `json:"source"`
+}
+
+// answer is what counts in the answer to a check.
+type answer struct {
+	status   int
+	Decision string `json:"decision"`
+	Degraded bool   `json:"degraded"`
+	// Problem and Title are those of an answer that is no decision.
+	Problem string `json:"detail"`
+	Title   string `json:"title"`
+}
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 64 << 10
+
+// check asks about one request. The error means that no answer came, or that
+// it was a refusal of the token.
+func (c *caller) check(ctx context.Context, record accesslog.Record) (answer, error) {
+	body, err := json.Marshal(question{
+		Key: accesslog.FullKey(record.Key), Policy: c.options.Policy, Cost: record.Cost, Detail: "none", Source: "replay",
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.checkURL, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if c.options.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.options.Token)
+	}
+	response, err := c.options.Client.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return answer{}, err
+	}
+	if response.StatusCode == http.StatusUnauthorized {
+		return answer{}, errToken
+	}
+	a := answer{status: response.StatusCode}
+	if err := json.Unmarshal(text, &a); err != nil {
+		// Something else than Stint answered, a proxy perhaps: the status says
+		// what there is to say.
+		return answer{status: response.StatusCode, Title: "the answer is not that of a Stint"}, nil
+	}
+	return a, nil
+}
+
+// failure describes an answer that is no decision, or none at all.
+func (a answer) failure(err error) (what, example string) {
+	if err != nil {
+		return "no answer", strconv.Quote(err.Error())
+	}
+	example = a.Problem
+	if example == "" {
+		example = a.Title
+	}
+	return fmt.Sprintf("HTTP %d", a.status), strconv.Quote(example)
+}

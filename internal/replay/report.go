@@ -1,0 +1,164 @@
+package replay
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Report is what Stint answered to a replay.
+type Report struct {
+	Requests    int64 `json:"requests"` // sent: the sum of the four decisions and Failed
+	Allowed     int64 `json:"allowed"`
+	Limited     int64 `json:"limited"`
+	Blocked     int64 `json:"blocked"`
+	Unavailable int64 `json:"unavailable"`
+	// Degraded are those of the decisions that Stint made without its log.
+	Degraded int64     `json:"degraded"`
+	Failed   int64     `json:"failed"` // without a decision
+	Failures []Failure `json:"failures"`
+	// ElapsedMS is how long the replay took and MaxLagMS how far it fell
+	// behind the pace that was asked for, at most.
+	ElapsedMS int64   `json:"elapsed_ms"`
+	MaxLagMS  int64   `json:"max_lag_ms"`
+	Latency   Latency `json:"latency"`
+}
+
+// Failure is one way in which requests went without a decision.
+type Failure struct {
+	What    string `json:"what"` // "no answer" or the status, "HTTP 422"
+	Count   int64  `json:"count"`
+	Example string `json:"example"` // what the first one said, quoted and escaped
+}
+
+// Latency says how long the answers took: half of them at most P50MS, and so
+// on, in milliseconds and within 4 %. Requests without an answer do not count.
+type Latency struct {
+	P50MS  float64 `json:"p50_ms"`
+	P90MS  float64 `json:"p90_ms"`
+	P99MS  float64 `json:"p99_ms"`
+	P999MS float64 `json:"p999_ms"`
+	MaxMS  float64 `json:"max_ms"`
+}
+
+// tally is what one caller counted.
+type tally struct {
+	decisions map[string]int64
+	degraded  int64
+	failures  map[string]*Failure
+	latencies histogram
+}
+
+func newTally() tally {
+	return tally{decisions: map[string]int64{}, failures: map[string]*Failure{}}
+}
+
+func (t *tally) count(a answer, err error, took time.Duration) {
+	if err == nil {
+		t.latencies.add(took)
+	}
+	switch a.Decision {
+	case "allowed", "limited", "blocked", "unavailable":
+		t.decisions[a.Decision]++
+		if a.Degraded {
+			t.degraded++
+		}
+		return
+	}
+	what, example := a.failure(err)
+	failure, known := t.failures[what]
+	if !known {
+		failure = &Failure{What: what, Example: example}
+		t.failures[what] = failure
+	}
+	failure.Count++
+}
+
+// report sums up what the callers counted; they must have ended.
+func (s *sender) report(elapsed time.Duration) *Report {
+	r := &Report{ElapsedMS: elapsed.Milliseconds(), MaxLagMS: s.maxLag.Milliseconds()}
+	sum := newTally()
+	for _, c := range s.callers {
+		sum.merge(&c.tally)
+	}
+	r.Allowed, r.Limited = sum.decisions["allowed"], sum.decisions["limited"]
+	r.Blocked, r.Unavailable = sum.decisions["blocked"], sum.decisions["unavailable"]
+	r.Degraded, r.Latency = sum.degraded, sum.latencies.summary()
+	for _, failure := range sum.failures {
+		r.Failed += failure.Count
+		r.Failures = append(r.Failures, *failure)
+	}
+	slices.SortFunc(r.Failures, func(a, b Failure) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.What, b.What))
+	})
+	r.Requests = r.Allowed + r.Limited + r.Blocked + r.Unavailable + r.Failed
+	return r
+}
+
+func (t *tally) merge(other *tally) {
+	for decision, n := range other.decisions {
+		t.decisions[decision] += n
+	}
+	t.degraded += other.degraded
+	for what, failure := range other.failures {
+		if known, found := t.failures[what]; found {
+			known.Count += failure.Count
+		} else {
+			copied := *failure
+			t.failures[what] = &copied
+		}
+	}
+	t.latencies.merge(&other.latencies)
+}
+
+// WriteText writes the report for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
+	out := bufio.NewWriter(w) // it keeps the first error for Flush
+	row := func(name string, n int64) {
+		share := ""
+		if r.Requests > 0 {
+			share = fmt.Sprintf("%6.2f %%", 100*float64(n)/float64(r.Requests))
+		}
+		line := fmt.Sprintf("%-12s %12s  %s", name, humanize.Comma(n), share)
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+	row("Sent", r.Requests)
+	row("Allowed", r.Allowed)
+	row("Limited", r.Limited)
+	row("Blocked", r.Blocked)
+	row("Unavailable", r.Unavailable)
+	row("Failed", r.Failed)
+	row("Degraded", r.Degraded)
+	for _, f := range r.Failures {
+		fmt.Fprintf(out, "  %s, %s times, the first: %s\n", f.What, humanize.Comma(f.Count), f.Example)
+	}
+	l := r.Latency
+	fmt.Fprintf(out, "\nLatency      p50 %.3g ms, p90 %.3g ms, p99 %.3g ms, p99.9 %.3g ms, max %.3g ms\n", l.P50MS, l.P90MS, l.P99MS, l.P999MS, l.MaxMS)
+	elapsed := time.Duration(r.ElapsedMS) * time.Millisecond
+	fmt.Fprintf(out, "Took         %s", elapsed)
+	if seconds := elapsed.Seconds(); seconds > 0 {
+		fmt.Fprintf(out, ", %s requests/s", humanize.Comma(int64(float64(r.Requests)/seconds)))
+	}
+	if r.MaxLagMS > 0 {
+		fmt.Fprintf(out, ", at most %s behind the pace", time.Duration(r.MaxLagMS)*time.Millisecond)
+	}
+	fmt.Fprintln(out)
+	return out.Flush()
+}
+
+// WriteJSON writes the report as one indented JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	if err := json.MarshalWrite(w, r, jsontext.WithIndent("  "), json.FormatNilSliceAsNull(false)); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
