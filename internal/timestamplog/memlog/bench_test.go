@@ -16,17 +16,20 @@ import (
 // manyKeys is how many logs the benchmarks of cold checks and of memory hold.
 const manyKeys = 100_000
 
-// steadyStack lets a key that is asked about every 2 s always pass and holds 60
-// entries of it.
-var steadyStack = []string{"1/s", "20/30s", "50/100s", "60/2m"}
+// Stacks that let a key that is asked about every 2 s, or 2 ms, always pass and
+// hold 60 entries of it.
+var (
+	steadyStack = []string{"1/s", "20/40s", "50/100s", "60/2m"}
+	fastStack   = []string{"1/ms", "20/40ms", "50/100ms", "60/120ms"}
+)
 
 func benchRequest(p *rules.Policy, i int) timestamplog.Request {
 	return timestamplog.RequestOf(p, fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255), 1)
 }
 
-// fill asks about each of keys logs entries times, 2 s apart, so that all hold
-// that many where the policy keeps them.
-func fill(b *testing.B, log *memlog.Log, clock *logtest.Clock, p *rules.Policy, keys, entries int) []timestamplog.Request {
+// fill asks about each of keys logs entries times, apart from each other by
+// step, so that all hold that many where the policy keeps them.
+func fill(b *testing.B, log *memlog.Log, clock *logtest.Clock, p *rules.Policy, keys, entries int, step time.Duration) {
 	b.Helper()
 	requests := make([]timestamplog.Request, keys)
 	for i := range requests {
@@ -34,7 +37,7 @@ func fill(b *testing.B, log *memlog.Log, clock *logtest.Clock, p *rules.Policy, 
 	}
 	results := make([]timestamplog.Result, keys)
 	for range entries {
-		clock.Advance(2 * time.Second)
+		clock.Advance(step)
 		log.Decide(b.Context(), requests, results)
 	}
 	for i := range results {
@@ -42,28 +45,39 @@ func fill(b *testing.B, log *memlog.Log, clock *logtest.Clock, p *rules.Policy, 
 			b.Fatalf("request %d was not allowed while the logs were filled: %+v", i, results[i])
 		}
 	}
+}
+
+// shuffled returns requests for the keys that fill has asked about, in an order
+// in which their logs are far from each other but the requests are not: a
+// caller has just read the key that it asks about.
+func shuffled(p *rules.Policy, keys int, detail bool) []timestamplog.Request {
+	requests := make([]timestamplog.Request, keys)
+	for i, key := range rand.New(rand.NewPCG(1, 2)).Perm(keys) {
+		requests[i] = benchRequest(p, key)
+		requests[i].Detail = detail
+	}
 	return requests
 }
 
 var realTime time.Time
 
 // BenchmarkDecide measures checks with the real time read for each, as in
-// service; the injected clock adds only where its keys' entries lie.
+// service, while the injected clock says what time it is.
 func BenchmarkDecide(b *testing.B) {
 	cases := []struct {
 		name    string
 		keys    int
 		stack   []string
+		step    time.Duration // between two requests of a key
 		detail  bool
-		step    time.Duration // how far the clock moves between rounds over the keys
 		allowed bool
 	}{
-		{"hot, allowed", 1, steadyStack, false, 2 * time.Second, true},
-		{"hot, allowed, with detail", 1, steadyStack, true, 2 * time.Second, true},
-		{"hot, refused", 1, steadyStack, false, 0, false},
-		{"cold, allowed", manyKeys, steadyStack, false, 2 * time.Second, true},
-		{"cold, allowed, with detail", manyKeys, steadyStack, true, 2 * time.Second, true},
-		{"cold, refused", manyKeys, steadyStack, false, 0, false},
+		{"hot, allowed", 1, fastStack, 2 * time.Millisecond, false, true},
+		{"hot, allowed, with detail", 1, fastStack, 2 * time.Millisecond, true, true},
+		{"hot, refused", 1, fastStack, 2 * time.Millisecond, false, false},
+		{"cold, allowed", manyKeys, steadyStack, 2 * time.Second, false, true},
+		{"cold, allowed, with detail", manyKeys, steadyStack, 2 * time.Second, true, true},
+		{"cold, refused", manyKeys, steadyStack, 2 * time.Second, false, false},
 	}
 	for _, c := range cases {
 		b.Run(c.name, func(b *testing.B) {
@@ -73,20 +87,15 @@ func BenchmarkDecide(b *testing.B) {
 				return clock.Now()
 			}})
 			p := policyOf(b, 1, c.stack...)
-			requests := fill(b, log, clock, p, c.keys, 61)
-			for i := range requests {
-				requests[i].Detail = c.detail
-			}
-			rand.New(rand.NewPCG(1, 2)).Shuffle(len(requests), func(i, j int) {
-				requests[i], requests[j] = requests[j], requests[i]
-			})
+			fill(b, log, clock, p, c.keys, 61, c.step)
+			requests := shuffled(p, c.keys, c.detail)
 			results := make([]timestamplog.Result, 1)
 			results[0].States = make([]timestamplog.RuleState, 0, len(p.Rules))
 			b.ReportAllocs()
 			b.ResetTimer()
 			for n := range b.N {
 				i := n % len(requests)
-				if i == 0 {
+				if i == 0 && c.allowed {
 					clock.Advance(c.step)
 				}
 				log.Decide(b.Context(), requests[i:i+1], results)
@@ -123,7 +132,7 @@ func BenchmarkMemory(b *testing.B) {
 		stack         []string
 	}{
 		{manyKeys, 60, steadyStack},
-		{manyKeys / 5, 800, []string{"1/s", "20/m", "200/7m", "800/d"}},
+		{manyKeys / 5, 800, []string{"1/s", "30/m", "300/10m", "800/d"}},
 		{manyKeys, 1, []string{"1/s", "20/m", "200/h", "800/d"}},
 	}
 	for _, c := range cases {
@@ -133,7 +142,7 @@ func BenchmarkMemory(b *testing.B) {
 				p := policyOf(b, 1, c.stack...)
 				before := heap()
 				log := memlog.New(memlog.Options{Now: clock.Now})
-				fill(b, log, clock, p, c.keys, c.entries)
+				fill(b, log, clock, p, c.keys, c.entries, 2*time.Second)
 				used := heap() - before
 				b.ReportMetric(float64(used)/float64(c.keys*c.entries), "B/entry")
 				runtime.KeepAlive(log)
@@ -154,7 +163,7 @@ func heap() int64 {
 func BenchmarkSave(b *testing.B) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
-	fill(b, log, clock, policyOf(b, 1, steadyStack...), manyKeys, 60)
+	fill(b, log, clock, policyOf(b, 1, steadyStack...), manyKeys, 60, 2*time.Second)
 	var size counter
 	for b.Loop() {
 		size = 0

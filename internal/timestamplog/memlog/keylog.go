@@ -138,11 +138,11 @@ func (k *keyLog) forget() { k.ring, k.oldest, k.count = nil, 0, 0 }
 // times returns the times of the entries younger than the log's window, the
 // newest first, at most limit.
 func (k *keyLog) times(now int64, limit int) []int64 {
-	view := k.viewAt(now)
-	n := max(0, min(limit, view.younger(int64(k.window))))
+	v := k.viewAt(now)
+	n := max(0, min(limit, v.younger(int64(k.window), 0)))
 	times := make([]int64, n)
 	for i := range times {
-		times[i] = view.at(i)
+		times[i] = v.at(i)
 	}
 	return times
 }
@@ -150,10 +150,11 @@ func (k *keyLog) times(now int64, limit int) []int64 {
 // view is a log as it looks at an instant.
 type view struct {
 	log    *keyLog
-	count  int   // entries, 0 where the log is gone
-	now    int64 // Unix milliseconds
-	newest int64 // time of the newest entry, not after now
-	behind int64 // how far the clock is behind the newest entry, else 0
+	count  int    // entries, 0 where the log is gone
+	stamp  uint32 // of the newest entry
+	now    int64  // Unix milliseconds
+	newest int64  // time of the newest entry, not after now
+	behind int64  // how far the clock is behind the newest entry, else 0
 }
 
 // viewAt returns the log as it looks at now, moved back where it lies ahead of
@@ -162,7 +163,7 @@ func (k *keyLog) viewAt(now int64) view {
 	if k == nil || k.expired(now) {
 		return view{now: now}
 	}
-	v := view{log: k, count: int(k.count), now: now, newest: k.newest}
+	v := view{log: k, count: int(k.count), stamp: k.stamp(0), now: now, newest: k.newest}
 	if ahead := k.newest - now; ahead > timestamplog.MaxAhead {
 		v.behind, v.newest = ahead, now
 	}
@@ -170,46 +171,44 @@ func (k *keyLog) viewAt(now int64) view {
 }
 
 // at returns the time of the i-th newest entry.
-func (v *view) at(i int) int64 { return v.newest - v.log.behind(i) }
+func (v *view) at(i int) int64 { return v.newest - int64(v.stamp-v.log.stamp(i)) }
 
-// younger counts the entries younger than window.
-func (v *view) younger(window int64) int {
-	return sort.Search(v.count, func(i int) bool { return v.at(i)+window <= v.now })
-}
-
-// boundary returns the time that rule waits to age out before it allows cost,
-// and whether there is one.
-func (v *view) boundary(rule rules.Rule, cost int) (int64, bool) {
-	i := rule.Limit - cost
-	if i >= v.count {
-		return 0, false
-	}
-	t := v.at(i)
-	return t, t+rule.WindowMS() > v.now
+// younger counts the entries younger than window, of which there are known to
+// be least or more.
+func (v *view) younger(window int64, least int) int {
+	return least + sort.Search(v.count-least, func(i int) bool { return v.at(least+i)+window <= v.now })
 }
 
 // judge fills in the verdict.
 func (v *view) judge(q *timestamplog.Request, r *timestamplog.Result) {
 	for i, rule := range q.Rules {
-		if q.Cost > rule.Limit {
+		boundary := rule.Limit - q.Cost
+		switch {
+		case boundary < 0:
 			r.Allowed, r.RetryAt, r.Rule, r.Boundary = false, timestamplog.Never, i, 0
 			return
+		case boundary >= v.count:
+			continue
 		}
-		t, refuses := v.boundary(rule, q.Cost)
-		if retry := t + rule.WindowMS(); refuses && retry > r.RetryAt {
+		t := v.at(boundary)
+		if retry := t + rule.WindowMS(); retry > v.now && retry > r.RetryAt {
 			r.Allowed, r.RetryAt, r.Rule, r.Boundary = false, retry, i, t
 		}
 	}
 }
 
-// describe fills in what each rule has left.
+// describe fills in what each rule has left. The rules come with the shortest
+// window first, so each finds at least as many entries as the one before.
 func (v *view) describe(q *timestamplog.Request, r *timestamplog.Result) {
+	used := 0
 	for _, rule := range q.Rules {
-		state := timestamplog.RuleState{Remaining: max(0, rule.Limit-v.younger(rule.WindowMS()))}
-		if q.Cost > rule.Limit {
+		used = v.younger(rule.WindowMS(), used)
+		state := timestamplog.RuleState{Remaining: max(0, rule.Limit-used)}
+		switch {
+		case q.Cost > rule.Limit:
 			state.ResetMS = timestamplog.Never
-		} else if t, refuses := v.boundary(rule, q.Cost); refuses {
-			state.ResetMS = t + rule.WindowMS() - v.now
+		case q.Cost > rule.Limit-used:
+			state.ResetMS = v.at(rule.Limit-q.Cost) + rule.WindowMS() - v.now
 		}
 		r.States = append(r.States, state)
 	}

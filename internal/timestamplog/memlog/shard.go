@@ -74,30 +74,39 @@ func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *times
 		return
 	}
 	k := s.find(hash, q.Ref)
-	view := k.viewAt(now)
-	if view.behind > 0 && !q.Peek {
+	v := k.viewAt(now)
+	if v.behind > 0 && !q.Peek {
 		k.moveBack(now, q.Retention)
-		view.behind = 0
+		v.behind = 0
 	}
-	view.judge(q, r)
+	v.judge(q, r)
 	if r.Allowed && !q.Peek {
-		if k == nil {
-			k = newKeyLog(q.Ref)
-			k.push(now, q.Cost, q.Retention)
-			s.add(hash, k, now)
-		} else {
-			k.push(now, q.Cost, q.Retention)
-		}
-		view = k.viewAt(now)
+		k = s.push(hash, k, now, q)
+		v = k.viewAt(now)
 	}
 	if q.Detail {
-		view.describe(q, r)
+		v.describe(q, r)
 	}
+}
+
+// push logs q in k, or in a new log where k is nil, and returns the log.
+func (s *shard) push(hash uint64, k *keyLog, now int64, q *timestamplog.Request) *keyLog {
+	if k != nil {
+		k.push(now, q.Cost, q.Retention)
+		return k
+	}
+	k = newKeyLog(q.Ref)
+	k.push(now, q.Cost, q.Retention)
+	s.add(hash, k, now)
+	return k
 }
 
 // sweep drops up to budget logs whose time has come and reports whether there
 // may be more.
 func (s *shard) sweep(now int64, budget int) (more bool) {
+	if s.wheel.idle(now) {
+		return false
+	}
 	for range budget {
 		k := s.wheel.next(now)
 		switch {
