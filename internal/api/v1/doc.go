@@ -4,7 +4,8 @@
 //
 // Instants are RFC 3339 in UTC with milliseconds, lengths of time that people
 // write are texts such as "24h" or "7d", fields ending in _ms are
-// milliseconds, and what is absent is null.
+// milliseconds, and what is absent is null. The From functions turn the domain's
+// types into these.
 package v1
 
 // The paths of the API. A name or id in braces is one path segment, percent

@@ -22,6 +22,8 @@ var unitLengths = map[string]time.Duration{
 
 var errDuration = errors.New(`must be a length of time in whole units of ms, s, m, h, d or w, for example "90m", "24h" or "7d"`)
 
+var errNoDuration = errors.New("must be longer than nothing")
+
 // ParseDuration reads a length of time, the larger units first. There are no
 // signs, no fractions and no spaces.
 func ParseDuration(text string) (time.Duration, error) {
@@ -59,9 +61,13 @@ func (d Duration) Std() time.Duration { return time.Duration(d) }
 // MarshalText writes d as String does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what ParseDuration does.
+// UnmarshalText reads what ParseDuration does, but not 0: on the wire the zero
+// Duration means that there is none.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := ParseDuration(string(text))
+	if err == nil && parsed == 0 {
+		err = errNoDuration
+	}
 	*d = Duration(parsed)
 	return err
 }

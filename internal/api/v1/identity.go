@@ -38,10 +38,11 @@ type TokenPatch struct {
 	ExpiresAt Change[Time]     `json:"expires_at,omitzero"` // null: never
 }
 
-// RotateRequest replaces a token by a new one of the same name, scopes and
-// lifetime; the old one goes on for Overlap.
+// RotateRequest replaces a token by a new one of the same scopes and lifetime;
+// the old one goes on for the overlap.
 type RotateRequest struct {
-	Overlap Change[Duration] `json:"overlap,omitzero"` // 24h where it is left out
+	// Overlap is 24h where it is left out; "0s" ends the old token at once.
+	Overlap Change[Duration] `json:"overlap,omitzero"`
 }
 
 // User is a person who logs in.

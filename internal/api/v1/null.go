@@ -1,6 +1,10 @@
 package v1
 
-import "github.com/go-json-experiment/json"
+import (
+	"errors"
+
+	"github.com/go-json-experiment/json"
+)
 
 // NullString is a text that is null on the wire where it is empty.
 type NullString string
@@ -32,5 +36,9 @@ func (c Change[T]) MarshalJSON() ([]byte, error) { return json.Marshal(c.Value) 
 // UnmarshalJSON reads a value, null being its zero.
 func (c *Change[T]) UnmarshalJSON(text []byte) error {
 	*c = Change[T]{Given: true}
-	return json.Unmarshal(text, &c.Value)
+	err := json.Unmarshal(text, &c.Value)
+	if errors.Is(err, errNoDuration) { // here 0 can be told from not sent
+		return nil
+	}
+	return err
 }

@@ -1,0 +1,100 @@
+package v1
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// FromPolicy returns a policy as the API shows it.
+func FromPolicy(p *rules.Policy) Policy {
+	out := Policy{
+		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(), Mode: string(p.Mode),
+		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Version: p.Version,
+		CreatedAt: At(p.Created), UpdatedAt: At(p.Updated), UpdatedBy: p.UpdatedBy, Warnings: []string{},
+	}
+	for i, m := range p.Match {
+		out.Match[i] = m.String()
+	}
+	if e := p.Escalation; e != nil {
+		out.Escalation = &Escalation{
+			Offences: e.Offences, Within: Duration(e.Within), Block: Duration(e.Block),
+			Factor: e.Factor, Cap: Duration(e.Cap), ForgetAfter: Duration(e.ForgetAfter),
+		}
+	}
+	for _, w := range p.Rules.Warnings() {
+		out.Warnings = append(out.Warnings, w.Message)
+	}
+	return out
+}
+
+// Policy returns the policy that r describes under a name. The error is a
+// *fault.Error that names the field.
+func (r *PolicyRequest) Policy(parser keys.Parser, name string) (*rules.Policy, error) {
+	if r.Name != "" && r.Name != name {
+		return nil, fault.Field("name", "must be as in the path, %q, or be left out", name)
+	}
+	if r.Match == nil {
+		return nil, fault.Field("match", "is missing; name at least one pattern, * for every key")
+	}
+	if r.Rules == nil {
+		return nil, fault.Field("rules", "is missing; send for example [\"20/1m\"], or [] to allow everything")
+	}
+	p := &rules.Policy{
+		Name: name, Mode: rules.Mode(or(r.Mode, string(rules.Enforce))),
+		OnFailure: rules.OnFailure(or(r.OnFailure, string(rules.FailLocal))), Algorithm: or(r.Algorithm, rules.TimestampLog),
+	}
+	for i, text := range r.Match {
+		pattern, err := parser.Pattern(text)
+		if err != nil {
+			return nil, fault.Field(fmt.Sprintf("match[%d]", i), "%s", strings.TrimPrefix(err.Error(), "the pattern "))
+		}
+		p.Match = append(p.Match, pattern)
+	}
+	stack, err := r.stack()
+	if err != nil {
+		return nil, err
+	}
+	p.Rules = stack
+	if e := r.Escalation; e != nil {
+		p.Escalation = &rules.Escalation{
+			Offences: e.Offences, Within: e.Within.Std(), Block: e.Block.Std(),
+			Factor: e.Factor, Cap: e.Cap.Std(), ForgetAfter: e.ForgetAfter.Std(),
+		}
+	}
+	return p, validate(p)
+}
+
+// stack parses each rule by itself, so that an error names the one.
+func (r *PolicyRequest) stack() (rules.Stack, error) {
+	for i, text := range r.Rules {
+		if _, err := rules.ParseRule(text); err != nil {
+			return nil, fault.Field(fmt.Sprintf("rules[%d]", i), "%s", err.Error())
+		}
+	}
+	stack, err := rules.ParseStack(r.Rules)
+	if err != nil {
+		return nil, fault.Field("rules", "%s", err.Error())
+	}
+	return stack, nil
+}
+
+func validate(p *rules.Policy) error {
+	err := p.Validate()
+	var field *rules.FieldError
+	if errors.As(err, &field) {
+		return fault.Field(field.Field, "%s", field.Problem)
+	}
+	return err
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
