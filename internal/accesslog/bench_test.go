@@ -3,6 +3,7 @@ package accesslog_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -32,7 +33,7 @@ func benchmarkReader(b *testing.B, log []byte) {
 		for err == nil {
 			_, err = reader.Next()
 		}
-		if err != io.EOF || reader.Tally().Records != benchLines {
+		if !errors.Is(err, io.EOF) || reader.Tally().Records != benchLines {
 			b.Fatalf("%v, %+v", err, reader.Tally())
 		}
 	}
@@ -70,7 +71,7 @@ func benchmarkSort(b *testing.B, memory int64) {
 		for err == nil {
 			_, err = sorted.Next()
 		}
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			b.Fatal(err)
 		}
 		if err := sorted.Close(); err != nil {

@@ -49,7 +49,7 @@ func sizeOf(path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // nothing was written
 	info, err := file.Stat()
 	switch {
 	case err != nil:
@@ -74,7 +74,7 @@ func (f *Files) Next() (Record, error) {
 			}
 		}
 		record, err := f.reader.Next()
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			return record, err
 		}
 		if err := f.finish(); err != nil {

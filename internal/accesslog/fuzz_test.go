@@ -2,6 +2,7 @@ package accesslog_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ func fuzz(f *testing.F, format accesslog.Format, seeds ...string) {
 		}
 		for {
 			record, err := reader.Next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil { // torn gzip

@@ -96,7 +96,7 @@ func (p *jsonParser) parse(line []byte) (Record, error) {
 	if err := p.object(""); err != nil {
 		return Record{}, jsonProblem(err)
 	}
-	if _, err := p.in.ReadToken(); err != io.EOF {
+	if _, err := p.in.ReadToken(); !errors.Is(err, io.EOF) {
 		return Record{}, errNotObject
 	}
 	return p.record()

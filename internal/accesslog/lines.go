@@ -24,7 +24,7 @@ var (
 func newLines(r io.Reader, maxLine int) (*lines, error) {
 	plain := bufio.NewReaderSize(r, maxLine)
 	head, err := plain.Peek(len(gzipMagic))
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if bytes.Equal(head, gzipMagic) {
@@ -35,7 +35,9 @@ func newLines(r io.Reader, maxLine int) (*lines, error) {
 		plain = bufio.NewReaderSize(unpacked, maxLine)
 	}
 	if head, _ := plain.Peek(len(byteOrder)); bytes.Equal(head, byteOrder) {
-		plain.Discard(len(byteOrder)) // cannot fail: they are buffered
+		if _, err := plain.Discard(len(byteOrder)); err != nil {
+			return nil, err
+		}
 	}
 	return &lines{in: plain}, nil
 }
@@ -44,7 +46,7 @@ func newLines(r io.Reader, maxLine int) (*lines, error) {
 // without consuming them.
 func (l *lines) head() ([][]byte, error) {
 	head, err := l.in.Peek(l.in.Size())
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, l.unpackError(err)
 	}
 	if err == nil { // the last line may go on
@@ -63,7 +65,7 @@ func (l *lines) next() (line []byte, long bool, err error) {
 	switch {
 	case err == nil:
 		return trimEnd(line), false, nil
-	case err == io.EOF && len(line) > 0:
+	case errors.Is(err, io.EOF) && len(line) > 0:
 		return trimEnd(line), false, nil
 	case errors.Is(err, bufio.ErrBufferFull):
 		beginning := bytes.Clone(line[:mostShown])
@@ -78,7 +80,7 @@ func (l *lines) skipLine() error {
 	for {
 		_, err := l.in.ReadSlice('\n')
 		switch {
-		case err == nil || err == io.EOF:
+		case err == nil || errors.Is(err, io.EOF):
 			return nil
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return l.unpackError(err)
@@ -89,7 +91,7 @@ func (l *lines) skipLine() error {
 // unpackError says where a broken log ends. io.EOF stays as it is.
 func (l *lines) unpackError(err error) error {
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the gzip data ends in its middle, after line %d: %w", l.read, err)

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -86,7 +87,7 @@ func (s *spill) merge(o SortOptions) (*merge, error) {
 		start = end
 		run := &runReader{in: bufio.NewReaderSize(section, size), keys: cache}
 		switch err := run.advance(); {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			continue
 		case err != nil:
 			return nil, err
@@ -105,7 +106,7 @@ func (m *merge) next() (Record, error) {
 	}
 	first := m.runs[0].head
 	switch err := m.runs[0].advance(); {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		last := len(m.runs) - 1
 		m.runs[0] = m.runs[last]
 		m.runs = m.runs[:last]

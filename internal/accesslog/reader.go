@@ -77,7 +77,7 @@ func (r *Reader) header() ([]byte, error) {
 	for {
 		line, long, err := r.lines.next()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil, errors.New("the CSV has no line of column names")
 		case err != nil:
 			return nil, err
@@ -96,7 +96,7 @@ func (r *Reader) Next() (Record, error) {
 	for {
 		line, long, err := r.lines.next()
 		if err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return Record{}, err
 			}
 			return Record{}, r.wrap(err)

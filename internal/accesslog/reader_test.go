@@ -30,7 +30,7 @@ func drain(t testing.TB, source accesslog.Source) []accesslog.Record {
 	var records []accesslog.Record
 	for {
 		record, err := source.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return records
 		}
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 // SortOptions say where Sort may keep what. The zero value is usable.
 type SortOptions struct {
 	// Memory is about how many bytes of records are held before they go to a
-	// temporary file. 0 means 256 MiB.
+	// temporary file. 0 means 64 MiB.
 	Memory int64
 	// Dir is the folder of the temporary file, "" the system's.
 	Dir string
@@ -30,7 +30,7 @@ const entrySize = int64(unsafe.Sizeof(Record{}) + unsafe.Sizeof(place{}))
 
 func (o SortOptions) memory() int64 {
 	if o.Memory <= 0 {
-		return 256 << 20
+		return 64 << 20
 	}
 	return o.Memory
 }
@@ -104,7 +104,7 @@ func (s *sorter) sort(ctx context.Context, src Source) (*Sorted, error) {
 			return nil, ctx.Err()
 		}
 		record, err := src.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return s.finish()
 		}
 		if err != nil {
@@ -219,7 +219,7 @@ func (s *spill) write(dir string, next func() (Record, error)) (err error) {
 	var b []byte
 	for {
 		record, err := next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		b = appendRecord(b[:0], record)

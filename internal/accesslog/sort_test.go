@@ -87,7 +87,7 @@ func TestAnyRecordsAreSortedStably(t *testing.T) {
 				t.Fatalf("record %d is %v, %v; want %v", i, got, err, want)
 			}
 		}
-		if _, err := sorted.Next(); err != io.EOF {
+		if _, err := sorted.Next(); !errors.Is(err, io.EOF) {
 			t.Fatalf("after the last record comes %v, want io.EOF", err)
 		}
 	})
@@ -108,7 +108,7 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	if _, err := sorted.Next(); err != io.EOF {
+	if _, err := sorted.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("a closed Sorted gives %v, want io.EOF", err)
 	}
 }
@@ -120,7 +120,7 @@ var errBroken = errors.New("broken")
 
 func (b broken) Next() (accesslog.Record, error) {
 	record, err := b.Source.Next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = errBroken
 	}
 	return record, err

@@ -42,7 +42,7 @@ func Run(ctx context.Context, source Source, o Options) (*Report, error) {
 	r := newRun(o)
 	for {
 		record, err := source.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err == nil {

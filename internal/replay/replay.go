@@ -139,7 +139,7 @@ func (s *sender) dispatch(ctx context.Context, source accesslog.Source, start ti
 	first := int64(0)
 	for n := int64(0); ; n++ {
 		record, err := source.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

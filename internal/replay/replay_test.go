@@ -176,6 +176,15 @@ func TestARefusedTokenEndsTheReplay(t *testing.T) {
 	}
 }
 
+func TestATokenThatIsRevokedMeanwhileEndsTheReplay(t *testing.T) {
+	server := newCheckServer(t)
+	records := []accesslog.Record{record(t, 0, "user:a", 1), record(t, 1, "user:stranger", 1), record(t, 2, "user:a", 1)}
+	report, err := replay.Run(context.Background(), accesslog.Slice(records), replay.Options{URL: server.URL + "/base", Callers: 1})
+	if err == nil || !strings.Contains(err.Error(), "token is refused") || report.Allowed != 1 || report.Requests != 1 {
+		t.Errorf("the error is %v, the report %+v; want one allowed", err, report)
+	}
+}
+
 func TestAServerThatNeverAnswersEndsTheReplay(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()

@@ -1,0 +1,21 @@
+package accesslog
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+func TestTheKeyCacheForgetsRatherThanGrow(t *testing.T) {
+	cache := newKeyCache(keys.Parser{}, "token")
+	for i := range 3*keyCacheSize + 7 {
+		value := fmt.Sprint(i)
+		if key, err := cache.key([]byte(value)); err != nil || key.String() != "token:"+value {
+			t.Fatalf("%s makes %v, %v", value, key, err)
+		}
+		if len(cache.known) > keyCacheSize {
+			t.Fatalf("after %d keys it remembers %d, want at most %d", i+1, len(cache.known), keyCacheSize)
+		}
+	}
+}
