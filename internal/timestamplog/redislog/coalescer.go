@@ -39,6 +39,7 @@ type group struct {
 	state atomic.Int32
 	done  chan struct{} // takes one value when the items have their results
 	until time.Time     // when its caller gives up; zero for never
+	home  *groups
 }
 
 // The states of a group. A caller who gives up a waiting group takes it back,
@@ -49,11 +50,16 @@ const (
 	takenBack
 )
 
-var groups = sync.Pool{New: func() any { return &group{done: make(chan struct{}, 1)} }}
+// groups hands out groups, those that were released first. The zero value is
+// ready, and safe for use by many goroutines.
+type groups struct{ pool sync.Pool }
 
-// newGroup returns a group of n empty items.
-func newGroup(n int) *group {
-	g := groups.Get().(*group)
+// get returns a group of n empty items.
+func (gs *groups) get(n int) *group {
+	g, _ := gs.pool.Get().(*group)
+	if g == nil {
+		g = &group{done: make(chan struct{}, 1), home: gs}
+	}
 	if cap(g.items) < n {
 		g.items = make([]item, n)
 	}
@@ -89,7 +95,7 @@ func (g *group) release(err error) {
 		return
 	}
 	clear(g.items)
-	groups.Put(g)
+	g.home.pool.Put(g)
 }
 
 // lane sends groups in calls of up to mostKeys requests, mostFlights at a time.

@@ -5,6 +5,7 @@ var (
 	LogName        = logName
 	ShardOf        = shardOf
 	DecideFunction = functions.decide
+	WriteStack     = writeStack
 )
 
 // MostKeys is the largest number of requests in one call.

@@ -1,7 +1,9 @@
 package redislog
 
 import (
+	"fmt"
 	"hash/fnv"
+	"regexp"
 	"strconv"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -9,6 +11,17 @@ import (
 
 // DefaultPrefix begins the name of every key where no other is set.
 const DefaultPrefix = "stint"
+
+var prefixForm = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
+
+// CheckPrefix returns an error unless prefix may begin the names of keys: a
+// brace in it would make a hash tag of its own.
+func CheckPrefix(prefix string) error {
+	if !prefixForm.MatchString(prefix) {
+		return fmt.Errorf("the prefix %q of the Redis keys must be 1 to 64 letters, digits, dots, colons, underscores or dashes", prefix)
+	}
+	return nil
+}
 
 // Shards is over how many hash tags the logs are spread, and so the largest
 // number of primaries of a Redis Cluster that can share them. It is part of

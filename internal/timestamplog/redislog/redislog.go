@@ -19,7 +19,8 @@ const DefaultTimeout = time.Second
 
 // Options are what a Log may be told. The zero value is good.
 type Options struct {
-	// Prefix begins the name of every key; empty means DefaultPrefix. Logs of
+	// Prefix begins the name of every key, as CheckPrefix allows; empty means
+	// DefaultPrefix. Logs of
 	// two installations on one Redis differ by it, and changing it forgets all.
 	Prefix string
 	// Timeout bounds each call to Redis; 0 means DefaultTimeout. A caller's own
@@ -39,6 +40,7 @@ type Log struct {
 	// lanes gather requests into calls: in a Cluster, where one call may touch
 	// one slot only, one for each shard, and else a single one.
 	lanes  []*lane
+	groups groups
 	stacks stackTexts
 }
 
@@ -66,8 +68,14 @@ func New(client redis.UniversalClient, options Options) *Log {
 }
 
 // Open returns the log on the Redis that url names, as Connect reads it. It
-// does not wait for Redis to answer.
+// does not wait for Redis to answer. The error says what is wrong with the URL
+// or the prefix.
 func Open(url string, options Options) (*Log, error) {
+	if options.Prefix != "" {
+		if err := CheckPrefix(options.Prefix); err != nil {
+			return nil, err
+		}
+	}
 	client, err := Connect(url)
 	if err != nil {
 		return nil, err
@@ -92,7 +100,7 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 
 // decideTogether puts all requests into the lane of the first.
 func (l *Log) decideTogether(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
-	g := newGroup(len(requests))
+	g := l.groups.get(len(requests))
 	shard := 0
 	for i := range requests {
 		shard = l.fill(&g.items[i], &requests[i])
@@ -114,7 +122,7 @@ func (l *Log) decideByShard(ctx context.Context, requests []timestamplog.Request
 		shard := l.fill(&it, &requests[i])
 		g := byShard[shard]
 		if g == nil {
-			g = newGroup(0)
+			g = l.groups.get(0)
 			byShard[shard] = g
 		}
 		groups[i], places[i] = g, len(g.items)

@@ -1,0 +1,184 @@
+package redislog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+const benchKeys = 100_000
+
+// benchStack allows everything that a benchmark can ask, or nothing, while
+// each log has 60 entries.
+var benchStacks = map[string][]string{
+	"allow":  {"1000/1ms", "20000/1s", "50000/1h", "100000/1d"},
+	"refuse": {"1/1s", "20/1m", "40/1h", "60/1d"},
+}
+
+func benchKey(n int) string { return fmt.Sprintf("ip:10.%d.%d.%d", n>>16, n>>8&255, n&255) }
+
+// filled returns a log on a private Redis with 60 entries for each key under
+// the policy of each verdict.
+func filled(b *testing.B) (*testenv.RedisServer, *redislog.Log, map[string]*rules.Policy) {
+	b.Helper()
+	server := testenv.DedicatedRedis(b)
+	log := open(b, server, redislog.Options{})
+	policies := map[string]*rules.Policy{}
+	for i, verdict := range []string{"allow", "refuse"} {
+		p := policy(b, int64(i+1), benchStacks[verdict]...)
+		policies[verdict] = p
+		fill := *p
+		fill.Rules = policy(b, 0, "60/1d").Rules
+		fill.Retention = p.Retention.Cover(p.Rules)
+		for from := 0; from < benchKeys; from += 1000 {
+			fillLogs(b, log, &fill, from, 1000, 60)
+		}
+	}
+	return server, log, policies
+}
+
+// BenchmarkDecide measures one check at a time from one caller and from 64,
+// beside an empty function from as many, each with a call of its own.
+func BenchmarkDecide(b *testing.B) {
+	server, log, policies := filled(b)
+	client := connect(b, server)
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("empty/callers=%d", callers), func(b *testing.B) {
+			empty := emptyFunction(b, client)
+			run(b, callers, func(*rand.Rand) error { return client.FCall(b.Context(), empty, []string{"k"}).Err() })
+		})
+		for _, verdict := range []string{"allow", "refuse"} {
+			for _, detail := range []bool{false, true} {
+				b.Run(fmt.Sprintf("%s/detail=%v/callers=%d", verdict, detail, callers), func(b *testing.B) {
+					run(b, callers, func(random *rand.Rand) error {
+						q := timestamplog.RequestOf(policies[verdict], benchKey(random.IntN(benchKeys)), 1)
+						q.Detail = detail
+						var results [1]timestamplog.Result
+						log.Decide(b.Context(), []timestamplog.Request{q}, results[:])
+						return results[0].Err
+					})
+				})
+			}
+		}
+	}
+}
+
+// run calls ask b.N times from that many callers.
+func run(b *testing.B, callers int, ask func(*rand.Rand) error) {
+	b.ReportAllocs()
+	var seed atomic.Uint64
+	b.SetParallelism((callers + 1) / 2) // GOMAXPROCS is a factor of it
+	one := func(next func() bool) {
+		random := rand.New(rand.NewPCG(1, seed.Add(1)))
+		for next() {
+			if err := ask(random); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	}
+	if callers == 1 {
+		one(b.Loop)
+	} else {
+		b.RunParallel(func(pb *testing.PB) { one(pb.Next) })
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "checks/s")
+}
+
+func emptyFunction(b *testing.B, client redis.UniversalClient) string {
+	b.Helper()
+	const text = "#!lua name=empty\nredis.register_function('empty', function(keys, args) return 0 end)"
+	if err := client.FunctionLoad(b.Context(), text).Err(); err != nil && err.Error() != "ERR Library 'empty' already exists" {
+		b.Fatal(err)
+	}
+	return "empty"
+}
+
+// BenchmarkServer measures what a check costs Redis itself, without the client:
+// pipelines of calls of one key and of 64, beside a pipeline of calls of an
+// empty function. "ratio" is of the empty one's rate in the same run.
+func BenchmarkServer(b *testing.B) {
+	server, _, policies := filled(b)
+	client := connect(b, server)
+	empty := emptyFunction(b, client)
+	var ceiling float64
+	b.Run("empty", func(b *testing.B) {
+		ceiling = pipelines(b, client, 1, func(pipe redis.Pipeliner, _ *rand.Rand) { pipe.FCall(b.Context(), empty, []string{"k"}) })
+	})
+	for _, verdict := range []string{"allow", "refuse"} {
+		for _, keys := range []int{1, 64} {
+			for _, flags := range []byte{0, 2} {
+				b.Run(fmt.Sprintf("%s/detail=%v/keys=%d", verdict, flags == 2, keys), func(b *testing.B) {
+					p := policies[verdict]
+					rate := pipelines(b, client, keys, func(pipe redis.Pipeliner, random *rand.Rand) {
+						names := make([]string, keys)
+						var packed []byte
+						for i := range names {
+							key := benchKey(random.IntN(benchKeys))
+							names[i] = redislog.LogName(server.Prefix, redislog.ShardOf(key), timestamplog.RefOf(p, key))
+							packed = append(packed, 1, 0, 1, flags)
+						}
+						pipe.FCall(b.Context(), redislog.DecideFunction, names, "", packed, redislog.WriteStack(p.Rules, p.Retention.Cover(p.Rules)))
+					})
+					b.ReportMetric(rate/ceiling, "ratio")
+				})
+			}
+		}
+	}
+}
+
+// pipelines sends about 64 checks at a time and returns checks per second of
+// the server's own time, so that the client's share does not count.
+func pipelines(b *testing.B, client redis.UniversalClient, keys int, add func(redis.Pipeliner, *rand.Rand)) float64 {
+	random := rand.New(rand.NewPCG(1, 2))
+	if err := client.ConfigResetStat(b.Context()).Err(); err != nil {
+		b.Fatal(err)
+	}
+	before := cpuSeconds(b, client)
+	checks := 0
+	for b.Loop() {
+		pipe := client.Pipeline()
+		for n := 0; n < 64; n += keys {
+			add(pipe, random)
+			checks += keys
+		}
+		if _, err := pipe.Exec(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	rate := float64(checks) / (cpuSeconds(b, client) - before)
+	b.ReportMetric(rate, "checks/cpu-s")
+	return rate
+}
+
+// cpuSeconds returns the processor time that the server has used.
+func cpuSeconds(b *testing.B, client redis.UniversalClient) float64 {
+	b.Helper()
+	text, err := client.Info(b.Context(), "cpu").Result()
+	if err != nil {
+		b.Fatal(err)
+	}
+	total := 0.0
+	for line := range strings.Lines(text) {
+		field, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if field != "used_cpu_user" && field != "used_cpu_sys" {
+			continue
+		}
+		seconds, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		total += seconds
+	}
+	return total
+}

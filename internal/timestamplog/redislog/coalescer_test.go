@@ -1,0 +1,203 @@
+package redislog
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// transport stands where Redis would: it records the calls of a lane and
+// answers each when it is let.
+type transport struct {
+	calls  chan int // the sizes of the calls
+	answer chan error
+}
+
+func newLane() (*lane, *transport) {
+	tr := &transport{calls: make(chan int, 1000), answer: make(chan error)}
+	return &lane{timeout: time.Second, send: tr.send}, tr
+}
+
+func (tr *transport) send(ctx context.Context, items []*item) error {
+	tr.calls <- len(items)
+	select {
+	case err := <-tr.answer:
+		for _, it := range items {
+			it.result = timestamplog.Result{Allowed: true}
+		}
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// sizes returns the sizes of the calls since it was last asked.
+func (tr *transport) sizes() []int {
+	var all []int
+	for {
+		select {
+		case n := <-tr.calls:
+			all = append(all, n)
+		default:
+			return all
+		}
+	}
+}
+
+// decide sends n requests through l and returns where their error will come.
+func decide(ctx context.Context, l *lane, n int) <-chan error {
+	done := make(chan error, 1)
+	g := new(groups).get(n)
+	l.submit(ctx, g)
+	go func() {
+		err := g.wait(ctx)
+		if err == nil {
+			err = g.answer(n-1, nil).Err
+		}
+		g.release(err)
+		done <- err
+	}()
+	return done
+}
+
+// busy sends single requests until l has as many calls under way as it may.
+func busy(t *testing.T, l *lane, tr *transport) (done []<-chan error) {
+	t.Helper()
+	for range mostFlights {
+		done = append(done, decide(t.Context(), l, 1))
+		wantSizes(t, tr, 1)
+	}
+	return done
+}
+
+func wantSizes(t *testing.T, tr *transport, want ...int) {
+	t.Helper()
+	synctest.Wait()
+	got := tr.sizes()
+	if len(got) != len(want) {
+		t.Fatalf("the calls had %v requests, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("the calls had %v requests, want %v", got, want)
+		}
+	}
+}
+
+func TestRequestsGoAtOnceWhenIdleAndTogetherWhileCallsAreUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, tr := newLane()
+		done := busy(t, l, tr)
+		for range 10 {
+			done = append(done, decide(t.Context(), l, 1))
+		}
+		wantSizes(t, tr)
+		tr.answer <- nil
+		wantSizes(t, tr, 10)
+		tr.answer <- nil
+		tr.answer <- nil
+		for _, d := range done {
+			if err := <-d; err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if l.flights != 0 || len(l.queue) != 0 {
+			t.Errorf("%d flights and %d groups are left", l.flights, len(l.queue))
+		}
+	})
+}
+
+func TestACallIsBoundedAndALargeGroupStaysInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, tr := newLane()
+		done := busy(t, l, tr)
+		done = append(done, decide(t.Context(), l, 100), decide(t.Context(), l, 300))
+		for range 6 { // the two, the small group, and the large one in three calls
+			tr.answer <- nil
+		}
+		wantSizes(t, tr, 100, mostKeys, mostKeys, 300-2*mostKeys)
+		for _, d := range done {
+			if err := <-d; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestACallerWhoGivesUpIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, tr := newLane()
+		busy(t, l, tr)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		gone := decide(ctx, l, 5)
+		if err := <-gone; !errors.Is(err, timestamplog.ErrUnreachable) {
+			t.Errorf("the error is %v, want one that matches ErrUnreachable", err)
+		}
+		stays := decide(t.Context(), l, 3)
+		tr.answer <- nil
+		wantSizes(t, tr, 3)
+		tr.answer <- nil
+		tr.answer <- nil
+		if err := <-stays; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAHungCallEndsWhenItsLastCallerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, tr := newLane()
+		start := time.Now()
+		for _, patience := range []time.Duration{50, 100} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience*time.Millisecond)
+			defer cancel()
+			err := <-decide(ctx, l, 1)
+			if !errors.Is(err, timestamplog.ErrUnreachable) {
+				t.Errorf("the error is %v, want one that matches ErrUnreachable", err)
+			}
+		}
+		wantSizes(t, tr, 1, 1)
+		if waited := time.Since(start); waited != 150*time.Millisecond {
+			t.Errorf("the callers waited %s, want 150ms", waited)
+		}
+		// The flights are over, so a new request goes at once.
+		again := decide(t.Context(), l, 1)
+		wantSizes(t, tr, 1)
+		tr.answer <- nil
+		if err := <-again; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACallerWithoutADeadlineWaitsForTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLane()
+		start := time.Now()
+		if err := <-decide(t.Context(), l, 1); !errors.Is(err, timestamplog.ErrUnreachable) {
+			t.Errorf("the error is %v, want one that matches ErrUnreachable", err)
+		}
+		if waited := time.Since(start); waited != l.timeout {
+			t.Errorf("the caller waited %s, want %s", waited, l.timeout)
+		}
+	})
+}
+
+func TestAfterAFailedCallTheRestOfAGroupIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, tr := newLane()
+		large := decide(t.Context(), l, 300)
+		wantSizes(t, tr, mostKeys)
+		tr.answer <- errors.New("connection reset")
+		if err := <-large; !errors.Is(err, timestamplog.ErrUnreachable) {
+			t.Errorf("the error is %v, want one that matches ErrUnreachable", err)
+		}
+		wantSizes(t, tr)
+	})
+}

@@ -1,0 +1,209 @@
+package redislog_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+const address = "ip:203.0.113.7"
+
+func TestAKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
+	server := testenv.DedicatedRedis(t, "--appendonly", "yes")
+	log, p := open(t, server, redislog.Options{}), policy(t, 1, "2/h")
+	if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
+		t.Fatalf("got %+v, want it allowed", r)
+	}
+	server.Kill()
+	wantOutage(t, ask(t.Context(), log, p, address, 1).Err)
+	_, _, err := log.Times(t.Context(), timestamplog.RefOf(p, address), 1)
+	wantOutage(t, err)
+	_, err = log.Reset(t.Context(), timestamplog.RefOf(p, address))
+	wantOutage(t, err)
+	_, err = log.Now(t.Context())
+	wantOutage(t, err)
+	_, err = log.Health(t.Context())
+	wantOutage(t, err)
+
+	server.Restart(false)
+	eventually(t, "a restarted Redis answers", func() bool { return answers(log, p) })
+	if got := entries(t, log, p, address); got != 1 {
+		t.Errorf("the log has %d entries after the restart, want the 1 it had", got)
+	}
+}
+
+func TestARedisRestartedEmptyForgetsAndGoesOn(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	log, p := open(t, server, redislog.Options{}), policy(t, 1, "3/h")
+	ask(t.Context(), log, p, address, 3)
+	server.Restart(true)
+	eventually(t, "a Redis without the functions answers", func() bool { return answers(log, p) })
+	allowed := 0
+	for range 10 {
+		if r := ask(t.Context(), log, p, address, 1); r.Allowed {
+			allowed++
+		}
+	}
+	if allowed != 3 {
+		t.Errorf("%d requests were allowed after the loss, want the limit of 3 once more", allowed)
+	}
+}
+
+// A stopped Redis takes connections and reads nothing: what was sent to it is
+// carried out when it goes on, though nobody waits any more.
+func TestAStoppedRedisChargesNobodyTwice(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	log, p := open(t, server, redislog.Options{}), policy(t, 1, "100/h")
+	if !answers(log, p) {
+		t.Fatal("a fresh Redis does not answer")
+	}
+	server.Stop()
+	const callers = 50
+	var group sync.WaitGroup
+	for caller := range callers {
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			wantOutage(t, ask(ctx, log, p, fmt.Sprintf("token:%d", caller), 1).Err)
+		})
+	}
+	group.Wait()
+	server.Continue()
+	eventually(t, "a continued Redis answers", func() bool { return answers(log, p) })
+	charged := 0
+	for caller := range callers {
+		switch got := entries(t, log, p, fmt.Sprintf("token:%d", caller)); got {
+		case 0:
+		case 1:
+			charged++
+		default:
+			t.Errorf("one request was logged %d times", got)
+		}
+	}
+	if charged == callers {
+		t.Error("every request was charged, also those that were given up before they were sent")
+	}
+}
+
+// underLoad asks log about one key from many goroutines while disturb runs,
+// and returns how many requests were allowed and how many got no answer.
+func underLoad(t *testing.T, log *redislog.Log, requests int, limit string, disturb func(step int)) (allowed, unanswered, logged int) {
+	t.Helper()
+	p := policy(t, 1, limit)
+	const callers = 16
+	var yes, lost atomic.Int64
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for range requests / callers {
+				switch r := ask(t.Context(), log, p, address, 1); {
+				case r.Err != nil:
+					wantOutage(t, r.Err)
+					lost.Add(1)
+				case r.Allowed:
+					yes.Add(1)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	for step := 0; ; step++ {
+		select {
+		case <-done:
+			return int(yes.Load()), int(lost.Load()), entries(t, log, p, address)
+		case <-time.After(time.Millisecond):
+			disturb(step)
+		}
+	}
+}
+
+func TestFunctionsFlushedUnderLoadChangeNoAnswer(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	admin := connect(t, server)
+	log := open(t, server, redislog.Options{})
+	allowed, unanswered, logged := underLoad(t, log, 16*200, "1000/h", func(int) {
+		if err := admin.FunctionFlush(t.Context()).Err(); err != nil {
+			t.Error(err)
+		}
+	})
+	if logged != 1000 || allowed > 1000 || allowed+unanswered < 1000 {
+		t.Errorf("%d allowed, %d unanswered, %d logged, want 1000 logged and as many allowed", allowed, unanswered, logged)
+	}
+}
+
+func TestConnectionsCutUnderLoadChargeNobodyTwice(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	admin := connect(t, server)
+	log := open(t, server, redislog.Options{})
+	allowed, unanswered, logged := underLoad(t, log, 16*200, "100000/h", func(step int) {
+		if err := admin.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err(); err != nil {
+			t.Error(err)
+		}
+	})
+	if logged < allowed || logged > allowed+unanswered {
+		t.Errorf("%d allowed and %d unanswered made %d entries", allowed, unanswered, logged)
+	}
+	if allowed+unanswered != 16*200 {
+		t.Errorf("%d of %d requests had an end", allowed+unanswered, 16*200)
+	}
+}
+
+func TestAFullRedisIsAnOutage(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
+	if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
+		t.Fatalf("got %+v, want it allowed", r)
+	}
+	admin := connect(t, server)
+	if err := admin.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantOutage(t, ask(t.Context(), log, p, address, 1).Err)
+	if got := entries(t, log, p, address); got != 1 {
+		t.Errorf("the log has %d entries, want the 1 that was allowed", got)
+	}
+}
+
+func TestAReplicaIsAnOutage(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
+	if !answers(log, p) {
+		t.Fatal("a fresh Redis does not answer")
+	}
+	admin := connect(t, server)
+	if err := admin.SlaveOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantOutage(t, ask(t.Context(), log, p, address, 1).Err)
+	if err := admin.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a promoted replica answers", func() bool { return answers(log, p) })
+}
+
+func TestAKeyOfAnotherKindSpoilsOnlyItsOwnRequest(t *testing.T) {
+	server := testenv.Redis(t)
+	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
+	foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
+	if err := connect(t, server).Set(t.Context(), foreign, "not a log", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	requests := []timestamplog.Request{
+		timestamplog.RequestOf(p, "token:before", 1), timestamplog.RequestOf(p, address, 1), timestamplog.RequestOf(p, "token:after", 1),
+	}
+	requests[1].Detail = true
+	results := make([]timestamplog.Result, len(requests))
+	log.Decide(t.Context(), requests, results)
+	if !results[0].Allowed || !results[2].Allowed {
+		t.Errorf("its neighbours got %+v and %+v, want both allowed", results[0], results[2])
+	}
+	wantOutage(t, results[1].Err)
+}

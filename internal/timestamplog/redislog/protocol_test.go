@@ -1,0 +1,71 @@
+package redislog
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+var testStack = rules.Stack{{Limit: 1, Window: time.Second}, {Limit: 20, Window: time.Minute}}
+
+func TestAnswersThatAreNotTheLibrarysAreErrors(t *testing.T) {
+	const head = "\x00\x00\x00\x00\x00\x00\x10\x00"
+	replies := map[string]any{
+		"no reply":                      nil,
+		"a number":                      int64(1),
+		"an empty text":                 "",
+		"half a time":                   head[:4],
+		"a time and no answer":          head,
+		"an answer that does not exist": head + "\x07",
+		"a refusal cut short":           head + "\x01\x01\x00",
+		"a rule that the stack has not": head + "\x01\x02\x00\x00\x00\x01" + strings.Repeat("\x00", 16),
+		"too few states":                head + "\x00" + strings.Repeat("\x00", 15),
+		"more than was asked":           head + "\x00" + strings.Repeat("\x00", 17),
+	}
+	for name, reply := range replies {
+		t.Run(name, func(t *testing.T) {
+			it := item{rules: testStack, detail: true}
+			if err := readReply(reply, []*item{&it}); !errors.Is(err, errReply) {
+				t.Errorf("got %+v and the error %v, want errReply", it.result, err)
+			}
+		})
+	}
+}
+
+func TestAStackIsWrittenOnceForEachVersionAndRetention(t *testing.T) {
+	var texts stackTexts
+	q := timestamplog.Request{Rules: testStack, Retention: rules.Retention{Entries: 20, Window: time.Minute}}
+	q.Policy, q.Version = 1, 1
+	if got := texts.text(&q); got != "20 60000 1 1000 20 60000" {
+		t.Errorf("the stack is written %q", got)
+	}
+	q.Retention.Entries = 800
+	if got := texts.text(&q); got != "800 60000 1 1000 20 60000" {
+		t.Errorf("with a longer memory the stack is written %q", got)
+	}
+	q.Rules = testStack[:1]
+	if got := texts.text(&q); got != "800 60000 1 1000" {
+		t.Errorf("with other rules the stack is written %q", got)
+	}
+	if n := testing.AllocsPerRun(100, func() { texts.text(&q) }); n > 1 {
+		t.Errorf("a known stack costs %v allocations", n)
+	}
+}
+
+func TestStacksAreRememberedInBoundedMemory(t *testing.T) {
+	var texts stackTexts
+	q := timestamplog.Request{Rules: testStack}
+	for id := range int64(3 * mostStacks) {
+		q.Policy = id
+		texts.text(&q)
+	}
+	n := 0
+	texts.known.Range(func(_, _ any) bool { n++; return true })
+	if n > mostStacks {
+		t.Errorf("%d stacks are remembered, want at most %d", n, mostStacks)
+	}
+}

@@ -1,0 +1,140 @@
+package redislog_test
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+func TestAnEntryTakesFiveBytesUnlessTheWindowIsLong(t *testing.T) {
+	server := testenv.Redis(t)
+	log, client := open(t, server, redislog.Options{}), connect(t, server)
+	p := policy(t, 1, "100/12d")
+	name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
+	steps := []struct {
+		what    string
+		stack   string
+		wrapped int // entries then
+		plain   int
+	}{
+		{"a window of 12 days is written wrapped", "100/12d", 1, 0},
+		{"a longer one is written plainly, and what was there is rewritten", "100/13d", 0, 2},
+		{"a shorter one again leaves the plain ones", "100/1d", 1, 2},
+		{"and a longer one rewrites once more", "100/31d", 0, 4},
+	}
+	for _, step := range steps {
+		next := policy(t, 1, step.stack)
+		p.Version, p.Rules = p.Version+1, next.Rules
+		if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
+			t.Fatalf("%s: got %+v, want it allowed", step.what, r)
+		}
+		stored, err := client.LRange(t.Context(), name, 0, -1).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrapped := 0
+		for _, text := range stored {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n >= math.MinInt32 && n <= math.MaxInt32 {
+				wrapped++
+			}
+		}
+		if wrapped != step.wrapped || len(stored)-wrapped != step.plain {
+			t.Errorf("%s: the list is %v", step.what, stored)
+		}
+	}
+}
+
+func TestALogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
+	server := testenv.Redis(t)
+	log, client := open(t, server, redislog.Options{}), connect(t, server)
+	p := policy(t, 1, "5/10ms", "7/h")
+	name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
+	r := ask(t.Context(), log, p, address, 2)
+	at, err := client.PExpireTime(t.Context(), name).Result()
+	if err != nil || at.Milliseconds() != r.Now+3_600_000 {
+		t.Errorf("the log expires at %d, %v, want an hour after %d", at.Milliseconds(), err, r.Now)
+	}
+	short := policy(t, 2, "5/10ms")
+	ask(t.Context(), log, short, address, 1)
+	name = redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(short, address))
+	eventually(t, "an idle log is gone", func() bool { return client.Exists(t.Context(), name).Val() == 0 })
+}
+
+func TestNoCallerChoosesAHashSlot(t *testing.T) {
+	for _, key := range []string{"token:a", "token:evil{user}", "token:{user}", "token:{}{user}"} {
+		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.Ref{Policy: 1, Generation: 1, Key: key})
+		begin := fmt.Sprintf("stint:{%d}:1.1:", redislog.ShardOf(key))
+		if !strings.HasPrefix(name, begin) || strings.Contains(begin, "user") {
+			t.Errorf("the log of %q is named %q, want it to begin with %q", key, name, begin)
+		}
+	}
+}
+
+func TestShardsAreUsedEvenly(t *testing.T) {
+	count := make([]int, redislog.Shards)
+	const keys = 256 * 400
+	for i := range keys {
+		count[redislog.ShardOf(fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255))]++
+	}
+	for shard, n := range count {
+		if n < 280 || n > 520 {
+			t.Errorf("shard %d has %d keys, want about 400", shard, n)
+		}
+	}
+}
+
+// The design's bound: 100,000 logs of 60 entries in 64 MB.
+func TestAHundredThousandLogsOfSixtyEntriesFitIn64MB(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	server.Prefix = redislog.DefaultPrefix // its length counts
+	log := open(t, server, redislog.Options{})
+	p := policy(t, 1, "100/s", "800/d")
+	used := func() int64 {
+		h, err := log.Health(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.Nodes[0].UsedMemory
+	}
+	if !answers(log, p) {
+		t.Fatal("a fresh Redis does not answer")
+	}
+	before := used()
+	const logs, each, batch = 100_000, 60, 1000
+	for from := 0; from < logs; from += batch {
+		fillLogs(t, log, p, from, batch, each)
+	}
+	bytes := used() - before
+	t.Logf("%d logs of %d entries: %.1f MB, %.2f bytes an entry", logs, each, float64(bytes)/1e6, float64(bytes)/logs/each)
+	if bytes > 64_000_000 {
+		t.Errorf("the logs take %d bytes, want at most 64,000,000", bytes)
+	}
+}
+
+// fillLogs logs each entries for keys from on.
+func fillLogs(t testing.TB, log *redislog.Log, p *rules.Policy, from, keys, each int) {
+	t.Helper()
+	requests := make([]timestamplog.Request, keys)
+	for i := range requests {
+		n := from + i
+		requests[i] = timestamplog.RequestOf(p, fmt.Sprintf("ip:10.%d.%d.%d", n>>16, n>>8&255, n&255), each)
+	}
+	results := make([]timestamplog.Result, keys)
+	log.Decide(t.Context(), requests, results)
+	for _, r := range results {
+		if !r.Allowed {
+			t.Fatalf("got %+v, want it allowed", r)
+		}
+	}
+}
