@@ -19,10 +19,10 @@ func details() []contract {
 	}
 }
 
-// askDetail asks for real, with detail.
-func (f *fixture) askDetail(cost int) timestamplog.Result {
+// askDetail asks for one, for real, with detail.
+func (f *fixture) askDetail() timestamplog.Result {
 	f.t.Helper()
-	q := f.request(cost)
+	q := f.request(1)
 	q.Detail = true
 	return f.decide(q)
 }
@@ -36,8 +36,8 @@ func (f *fixture) wantStates(got []timestamplog.RuleState, want ...timestamplog.
 
 func leftAfterTheAnswer(t *testing.T, h Harness) {
 	f := newFixture(t, h, "2/s", "5/m")
-	f.wantStates(f.askDetail(1).States, state(1, 0), state(4, 0))
-	f.wantStates(f.at(300).askDetail(1).States,
+	f.wantStates(f.askDetail().States, state(1, 0), state(4, 0))
+	f.wantStates(f.at(300).askDetail().States,
 		state(0, 700), state(3, 0))
 	f.wantStates(f.at(999).detail(1), state(0, 1), state(3, 0))
 	f.wantStates(f.at(1000).detail(1), state(1, 0), state(3, 0))
@@ -59,7 +59,7 @@ func refusedLeavesCounts(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/s", "5/m")
 	f.allow(1)
 	for range 3 {
-		r := f.at(600).askDetail(1)
+		r := f.at(600).askDetail()
 		f.wantLimited(r, "1/1s", 1000)
 		f.wantStates(r.States, state(0, 400), state(4, 0))
 	}
@@ -106,7 +106,7 @@ func statesReplaced(t *testing.T, h Harness) {
 
 func emptyStackHasNoStates(t *testing.T, h Harness) {
 	f := newFixture(t, h)
-	r := f.askDetail(1)
+	r := f.askDetail()
 	f.wantAllowed(r)
 	f.wantStates(r.States)
 }

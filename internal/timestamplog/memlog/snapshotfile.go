@@ -68,8 +68,7 @@ func (l *Log) LoadFile(path string) error {
 	if err != nil {
 		return fmt.Errorf("open the snapshot: %w", err)
 	}
-	defer file.Close() // read only: nothing can be lost
-	if err := l.Load(file); err != nil {
+	if err := errors.Join(l.Load(file), file.Close()); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
