@@ -1,0 +1,211 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// bothDatabases runs a test on SQLite and on Postgres.
+func bothDatabases(t *testing.T, test func(t *testing.T, store *sqlstore.Store)) {
+	for name, url := range map[string]func(t *testing.T) string{
+		"SQLite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "stint.db") },
+		"Postgres": func(t *testing.T) string { return testenv.Postgres(t).URL },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := sqlstore.Open(t.Context(), url(t), sqlstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			test(t, store)
+		})
+	}
+}
+
+// clock is one that the test moves; nodes share it.
+type clock struct{ ms atomic.Int64 }
+
+func newClock(at string) *clock {
+	c := new(clock)
+	c.set(at)
+	return c
+}
+
+func (c *clock) set(at string) {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		panic(err)
+	}
+	c.ms.Store(t.UnixMilli())
+}
+
+func (c *clock) now() time.Time { return time.UnixMilli(c.ms.Load()).UTC() }
+
+func newRunner(t *testing.T, store jobs.Store, node string, c *clock, list ...jobs.Job) *jobs.Runner {
+	t.Helper()
+	r, err := jobs.New(jobs.Options{Store: store, Node: node, Now: c.now, Log: slog.New(slog.DiscardHandler)}, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestARunIsRecordedWithWhatItDidOrWhyItFailed(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T14:00:00Z")
+		fails := false
+		r := newRunner(t, store, "a", c, jobs.Job{Name: "tidy", Help: "tidies", Schedule: "@hourly",
+			Run: func(context.Context, time.Time) (string, error) {
+				c.ms.Add(1500)
+				if fails {
+					return "", errors.New("disk full")
+				}
+				return "tidied 3 things", nil
+			}})
+		run, err := r.RunNow(t.Context(), "tidy")
+		if err != nil || run.Did != "tidied 3 things" || run.Err != "" || !run.Asked {
+			t.Fatalf("got %+v, %v", run, err)
+		}
+		fails = true
+		if run, err = r.RunNow(t.Context(), "tidy"); err != nil || run.Err != "disk full" {
+			t.Fatalf("got %+v, %v", run, err)
+		}
+		all, err := r.Runs(t.Context(), "tidy", 10)
+		if err != nil || len(all) != 2 {
+			t.Fatalf("got %d runs, %v", len(all), err)
+		}
+		last := all[0]
+		if last.Err != "disk full" || last.Node != "a" || last.Finished.Sub(last.Started) != 1500*time.Millisecond {
+			t.Errorf("recorded %+v", last)
+		}
+		list, err := r.List(t.Context())
+		if err != nil || list[0].Last == nil || list[0].Next.Format(time.RFC3339) != "2026-11-20T15:00:00Z" {
+			t.Errorf("listed %+v, %v", list, err)
+		}
+	})
+}
+
+func TestAPanicInAJobIsItsFailureAndNotTheNodes(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		r := newRunner(t, store, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "bad", Schedule: "@hourly",
+			Run: func(context.Context, time.Time) (string, error) { panic("oh") }})
+		run, err := r.RunNow(t.Context(), "bad")
+		if err != nil || run.Err != "panic: oh" {
+			t.Errorf("got %+v, %v", run, err)
+		}
+	})
+}
+
+func TestTwoNodesNeverRunOneJobAtOnce(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T14:00:00Z")
+		entered, leave := make(chan struct{}), make(chan struct{})
+		job := jobs.Job{Name: "slow", Schedule: "@hourly", Run: func(context.Context, time.Time) (string, error) {
+			entered <- struct{}{}
+			<-leave
+			return "done", nil
+		}}
+		a, b := newRunner(t, store, "a", c, job), newRunner(t, store, "b", c, job)
+		var first sync.WaitGroup
+		first.Go(func() {
+			if run, err := a.RunNow(t.Context(), "slow"); err != nil || run.Did != "done" {
+				t.Errorf("the first: %+v, %v", run, err)
+			}
+		})
+		<-entered
+		if _, err := b.RunNow(t.Context(), "slow"); !fault.Is(err, fault.Conflict) {
+			t.Errorf("the second, while the first runs: %v", err)
+		}
+		close(leave)
+		first.Wait()
+		go func() { <-entered }()
+		if run, err := b.RunNow(t.Context(), "slow"); err != nil || run.Node != "b" {
+			t.Errorf("the second, afterwards: %+v, %v", run, err)
+		}
+	})
+}
+
+func TestALeaseOfADeadNodeRunsOut(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T14:00:00Z")
+		if held, err := store.AcquireLease(t.Context(), "job:tidy", "dead", c.now(), c.now().Add(jobs.LeaseTime)); err != nil || !held {
+			t.Fatal(held, err)
+		}
+		r := newRunner(t, store, "b", c, jobs.Job{Name: "tidy", Schedule: "@hourly",
+			Run: func(context.Context, time.Time) (string, error) { return "done", nil }})
+		if _, err := r.RunNow(t.Context(), "tidy"); !fault.Is(err, fault.Conflict) {
+			t.Errorf("while the lease stands: %v", err)
+		}
+		c.ms.Add(jobs.LeaseTime.Milliseconds())
+		if run, err := r.RunNow(t.Context(), "tidy"); err != nil || run.Did != "done" {
+			t.Errorf("when it has run out: %+v, %v", run, err)
+		}
+	})
+}
+
+func TestRunsMissedInDowntimeAreMadeUpForOnceByOneNode(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T00:30:00Z")
+		var runs atomic.Int64
+		ran := make(chan time.Time, 10)
+		job := jobs.Job{Name: "daily", Schedule: "0 1 * * *", MakeUp: true, Run: func(_ context.Context, due time.Time) (string, error) {
+			runs.Add(1)
+			ran <- due
+			return "", nil
+		}}
+		// The last run was three days ago; since then nobody was up.
+		id, err := store.BeginRun(t.Context(), jobs.Run{Job: "daily", Node: "a", Due: c.now().Add(-72 * time.Hour), Started: c.now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.EndRun(t.Context(), id, c.now(), "", ""); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var nodes sync.WaitGroup
+		for _, name := range []string{"a", "b"} {
+			nodes.Go(func() { newRunner(t, store, name, c, job).Run(ctx) })
+		}
+		if due := <-ran; due.Format(time.RFC3339) != "2026-11-19T01:00:00Z" {
+			t.Errorf("made up for %s", due)
+		}
+		stop()
+		nodes.Wait()
+		if n := runs.Load(); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
+	})
+}
+
+func TestAScheduleThatCannotBeReadIsRefusedAtTheStart(t *testing.T) {
+	for text, want := range map[string]string{
+		"CRON_TZ=UTC":              "time zone",
+		"TZ=Europe/Berlin 0 1 * *": "time zone",
+		"":                         "cannot be read",
+		"every day":                "cannot be read",
+		"61 * * * *":               "cannot be read",
+		"0 0 31 2 *":               "never comes",
+	} {
+		if _, err := jobs.ParseSchedule(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	_, err := jobs.New(jobs.Options{Schedules: map[string]string{"nothing": "@daily"}})
+	if err == nil || !strings.Contains(err.Error(), "nothing") {
+		t.Errorf("a schedule of no job: %v", err)
+	}
+}

@@ -1,0 +1,182 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// recorder is a channel that keeps what it is sent, or fails as told.
+type recorder struct {
+	sent []notify.Message
+	fail error
+}
+
+func (r *recorder) Name() string { return "recorder" }
+
+func (r *recorder) Send(_ context.Context, m notify.Message) error {
+	if r.fail != nil {
+		return r.fail
+	}
+	r.sent = append(r.sent, m)
+	return nil
+}
+
+type fixture struct {
+	*notify.Dispatcher
+	t       *testing.T
+	store   *sqlstore.Store
+	channel *recorder
+	ms      atomic.Int64
+}
+
+func (f *fixture) now() time.Time          { return time.UnixMilli(f.ms.Load()).UTC() }
+func (f *fixture) advance(d time.Duration) { f.ms.Add(d.Milliseconds()) }
+
+func (f *fixture) dispatcher(node string) *notify.Dispatcher {
+	return notify.New(notify.Options{Store: f.store, Channels: []notify.Channel{f.channel}, Node: node,
+		Now: f.now, Log: slog.New(slog.DiscardHandler)})
+}
+
+func (f *fixture) notify(kind notify.Kind, subject string) {
+	f.t.Helper()
+	if err := f.Notify(f.t.Context(), notify.Notification{Kind: kind, Subject: subject, Facts: map[string]string{"key": subject}}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) flush() {
+	f.t.Helper()
+	if err := f.Flush(f.t.Context(), f.channel); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func bothDatabases(t *testing.T, test func(f *fixture)) {
+	for name, url := range map[string]func(t *testing.T) string{
+		"SQLite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "stint.db") },
+		"Postgres": func(t *testing.T) string { return testenv.Postgres(t).URL },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := sqlstore.Open(t.Context(), url(t), sqlstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			f := &fixture{t: t, store: store, channel: &recorder{}}
+			f.ms.Store(1_795_000_000_000)
+			f.Dispatcher = f.dispatcher("a")
+			test(f)
+		})
+	}
+}
+
+func TestAnAttackBecomesOneMessageAndNotAFlood(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		for i := range 100 {
+			f.notify(notify.AutomaticBlock, fmt.Sprintf("Blocked ip:203.0.113.%d", i))
+		}
+		f.notify(notify.Proposal, "Block 203.0.113.0/24?")
+		f.flush()
+		if len(f.channel.sent) != 0 {
+			f.t.Fatalf("%d messages before the others could come", len(f.channel.sent))
+		}
+		f.advance(notify.GroupWait)
+		f.flush()
+		if len(f.channel.sent) != 2 {
+			f.t.Fatalf("%d messages", len(f.channel.sent))
+		}
+		m := f.channel.sent[0]
+		if m.Total != 100 || len(m.Items) != notify.MaxItems || m.Items[0].Facts["key"] != "Blocked ip:203.0.113.0" ||
+			m.Subject != "Blocked ip:203.0.113.0, and 99 more like it" {
+			f.t.Errorf("got %d of %d: %q", len(m.Items), m.Total, m.Subject)
+		}
+		f.notify(notify.AutomaticBlock, "Blocked ip:198.51.100.1")
+		f.advance(notify.GroupWait)
+		f.flush()
+		if len(f.channel.sent) != 2 {
+			f.t.Error("a second message of the kind came at once")
+		}
+		f.advance(notify.GroupInterval)
+		f.flush()
+		if len(f.channel.sent) != 3 {
+			f.t.Error("the second message never came")
+		}
+	})
+}
+
+func TestAMessageThatFailsIsTriedAgainLaterAndSentOnce(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		f.notify(notify.Outage, "Redis is out of reach")
+		f.advance(notify.GroupWait)
+		f.channel.fail = errors.New("connection refused")
+		f.flush()
+		f.channel.fail = nil
+		f.flush()
+		if len(f.channel.sent) != 0 {
+			f.t.Error("tried again at once")
+		}
+		f.advance(2 * notify.FirstRetry)
+		f.flush()
+		f.flush()
+		if len(f.channel.sent) != 1 {
+			f.t.Errorf("sent %d times", len(f.channel.sent))
+		}
+		all, err := f.store.Deliveries(f.t.Context(), 10)
+		if err != nil || len(all) != 1 || all[0].Attempts != 2 || !all[0].Sent.Equal(f.now()) || all[0].Err != "" {
+			f.t.Errorf("recorded %+v, %v", all, err)
+		}
+	})
+}
+
+func TestWhatIsNotWorthAnotherTryIsGivenUpAndSaid(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		f.notify(notify.Outage, "Redis is out of reach")
+		f.advance(notify.GroupWait)
+		f.channel.fail = notify.Permanent(errors.New("the receiver answered 404"))
+		f.flush()
+		f.channel.fail = nil
+		f.advance(notify.GiveUpAfter)
+		f.flush()
+		all, err := f.store.Deliveries(f.t.Context(), 10)
+		if err != nil || len(f.channel.sent) != 0 || all[0].Failed.IsZero() || !strings.Contains(all[0].Err, "404") {
+			f.t.Errorf("sent %d, recorded %+v, %v", len(f.channel.sent), all, err)
+		}
+	})
+}
+
+func TestTheOutboxOutlivesTheNodeThatFilledIt(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		f.notify(notify.LadderStopped, "The ladder of default has stopped")
+		f.advance(notify.GroupWait)
+		f.Dispatcher = f.dispatcher("b")
+		f.flush()
+		if len(f.channel.sent) != 1 || f.channel.sent[0].Node != "b" {
+			f.t.Errorf("got %+v", f.channel.sent)
+		}
+	})
+}
+
+func TestATestGoesOutAtOnceAndAnUnknownChannelIsNamed(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		if err := f.Test(f.t.Context(), "recorder"); err != nil || len(f.channel.sent) != 1 {
+			f.t.Errorf("got %v, %d sent", err, len(f.channel.sent))
+		}
+		if err := f.Test(f.t.Context(), "pigeon"); !fault.Is(err, fault.NotFound) {
+			f.t.Errorf("got %v", err)
+		}
+	})
+}

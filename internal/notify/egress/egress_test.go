@@ -1,0 +1,83 @@
+package egress
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/notify"
+)
+
+func TestPrivateAndSpecialAddressesAreNotReachedUnlessAllowed(t *testing.T) {
+	for _, address := range []string{
+		"127.0.0.1:80", "10.1.2.3:80", "172.16.0.1:80", "192.168.1.1:80", "169.254.169.254:80", "0.0.0.0:80",
+		"100.64.0.1:80", "198.18.0.1:80", "224.0.0.1:80", "255.255.255.255:80",
+		"[::1]:80", "[::]:80", "[fe80::1]:80", "[fd00::1]:80", "[::ffff:10.0.0.1]:80", "[64:ff9b::a00:1]:80", "[2002:a00:1::]:80",
+	} {
+		if refusePrivate(address) == nil {
+			t.Errorf("%s is reached", address)
+		}
+	}
+	for _, address := range []string{"203.0.113.7:443", "[2600::1]:443"} {
+		if err := refusePrivate(address); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestALoopbackReceiverIsRefusedForGoodUnlessAllowed(t *testing.T) {
+	called := false
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
+	defer receiver.Close()
+	err := New(Options{}).Post(t.Context(), receiver.URL+"/secret-token", "text/plain", nil, nil)
+	if !notify.IsPermanent(err) || called || strings.Contains(err.Error(), "secret-token") {
+		t.Errorf("got %v, called %v", err, called)
+	}
+	if err := New(Options{AllowPrivate: true}).Post(t.Context(), receiver.URL, "text/plain", nil, nil); err != nil || !called {
+		t.Errorf("allowed: %v, called %v", err, called)
+	}
+}
+
+func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
+	for status, want := range map[int]struct{ fails, forGood bool }{
+		200: {false, false}, 204: {false, false},
+		302: {true, true}, 404: {true, true}, 401: {true, true},
+		408: {true, false}, 429: {true, false}, 500: {true, false}, 503: {true, false},
+	} {
+		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(status)
+		}))
+		err := New(Options{AllowPrivate: true}).Post(t.Context(), receiver.URL, "text/plain", nil, nil)
+		if (err != nil) != want.fails || notify.IsPermanent(err) != want.forGood {
+			t.Errorf("%d: got %v", status, err)
+		}
+		receiver.Close()
+	}
+}
+
+func TestARedirectIsNotFollowed(t *testing.T) {
+	var paths []string
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		paths = append(paths, r.URL.Path)
+		http.Redirect(w, r, "/inside", http.StatusTemporaryRedirect)
+	}))
+	defer receiver.Close()
+	_ = New(Options{AllowPrivate: true}).Post(t.Context(), receiver.URL+"/hook", "text/plain", []byte("x"), nil)
+	if len(paths) != 1 || paths[0] != "/hook" {
+		t.Errorf("reached %v", paths)
+	}
+}
+
+func TestAnErrorNamesNoURL(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, url := range []string{"http://127.0.0.1:1/secret", "::bad secret::"} {
+		err := New(Options{AllowPrivate: true}).Post(ctx, url, "text/plain", nil, nil)
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v", err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package email
+
+import (
+	"bufio"
+	"net"
+	"net/textproto"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/notify"
+)
+
+// mailServer speaks enough SMTP to take a message or refuse it.
+type mailServer struct {
+	listener net.Listener
+	answer   string // to RCPT TO
+	mu       sync.Mutex
+	messages []string
+}
+
+func startMailServer(t *testing.T, answer string) *mailServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &mailServer{listener: listener, answer: answer}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { s.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		serving.Wait()
+	})
+	return s
+}
+
+func (s *mailServer) serve(conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	in := textproto.NewReader(bufio.NewReader(conn))
+	out := textproto.NewWriter(bufio.NewWriter(conn))
+	_ = out.PrintfLine("220 test")
+	for {
+		line, err := in.ReadLine()
+		if err != nil {
+			return
+		}
+		switch verb := strings.ToUpper(strings.Fields(line + " x")[0]); verb {
+		case "EHLO", "HELO":
+			_ = out.PrintfLine("250 test")
+		case "RCPT":
+			_ = out.PrintfLine("%s", s.answer)
+		case "DATA":
+			_ = out.PrintfLine("354 go on")
+			lines, err := in.ReadDotLines()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.messages = append(s.messages, strings.Join(lines, "\n"))
+			s.mu.Unlock()
+			_ = out.PrintfLine("250 taken")
+		case "QUIT":
+			_ = out.PrintfLine("221 bye")
+			return
+		default:
+			_ = out.PrintfLine("250 fine")
+		}
+	}
+}
+
+func (s *mailServer) channel(t *testing.T) *Channel {
+	t.Helper()
+	c, err := New(Options{URL: "smtp+plain://" + s.listener.Addr().String(), From: "stint@example.com", To: []string{"ops@example.com"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAMessageArrivesWithItsReportAttached(t *testing.T) {
+	server := startMailServer(t, "250 fine")
+	m := notify.Message{Kind: notify.Report, Node: "a", Subject: "Daily report\r\nBcc: everybody@example.com", Total: 1, Items: []notify.Notification{
+		{Subject: "Daily report", Text: "All quiet. \u202eEvil", Page: []byte("<!doctype html><title>Report</title>")},
+	}}
+	if err := server.channel(t).Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if len(server.messages) != 1 {
+		t.Fatalf("%d messages arrived", len(server.messages))
+	}
+	message := server.messages[0]
+	for _, want := range []string{"Subject:", "[Stint] Daily report", "To: <ops@example.com>", "All quiet.", "U+202E", `filename="report.html"`} {
+		if !strings.Contains(message, want) {
+			t.Errorf("%q is missing from\n%s", want, message)
+		}
+	}
+	if strings.Contains(message, "\nBcc:") {
+		t.Error("a subject made a header of its own")
+	}
+}
+
+func TestARefusalForGoodIsPermanentAndAnotherIsNot(t *testing.T) {
+	for answer, forGood := range map[string]bool{"550 no such user": true, "451 try later": false} {
+		err := startMailServer(t, answer).channel(t).Send(t.Context(), notify.Message{Subject: "x"})
+		if err == nil || notify.IsPermanent(err) != forGood {
+			t.Errorf("%s: got %v, permanent %v", answer, err, notify.IsPermanent(err))
+		}
+	}
+}
+
+func TestAServerThatIsAwayIsTriedAgain(t *testing.T) {
+	server := startMailServer(t, "250 fine")
+	c := server.channel(t)
+	server.listener.Close()
+	if err := c.Send(t.Context(), notify.Message{Subject: "x"}); err == nil || notify.IsPermanent(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWrongSettingsAreFoundAtTheStartAndHoldNoSecret(t *testing.T) {
+	for name, o := range map[string]Options{
+		"no URL":          {URL: "hunter2", From: "a@b.c", To: []string{"a@b.c"}},
+		"another scheme":  {URL: "http://u:hunter2@h", From: "a@b.c", To: []string{"a@b.c"}},
+		"a bad sender":    {URL: "smtp://u:hunter2@h", From: "nobody", To: []string{"a@b.c"}},
+		"a bad receiver":  {URL: "smtp://u:hunter2@h", From: "a@b.c", To: []string{"nobody"}},
+		"nobody to write": {URL: "smtp://u:hunter2@h", From: "a@b.c"},
+	} {
+		if _, err := New(o); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package slack
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/notify/egress"
+)
+
+func TestTextFromAnAttackerIsNoMarkup(t *testing.T) {
+	var text []byte
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, _ = io.ReadAll(r.Body)
+	}))
+	defer receiver.Close()
+	c := New(receiver.URL, egress.New(egress.Options{AllowPrivate: true}))
+	m := notify.Message{Subject: "Blocked", Total: 30, Items: []notify.Notification{
+		{Subject: "token:<!channel> *bold* <http://evil|click>"}, {Subject: strings.Repeat("x", 4000)},
+	}}
+	if err := c.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	var body struct {
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(text, &body); err != nil {
+		t.Fatal(err)
+	}
+	for _, markup := range []string{"<!channel>", "<http", "*bold*"} {
+		if strings.Contains(body.Text, markup) {
+			t.Errorf("%q arrives as markup: %s", markup, body.Text)
+		}
+	}
+	if len(body.Text) > mostText+100 || !strings.Contains(body.Text, "and 28 more") {
+		t.Errorf("%d bytes: %s", len(body.Text), body.Text)
+	}
+}
