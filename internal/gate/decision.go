@@ -117,3 +117,13 @@ type Discard struct{}
 
 // Record does nothing.
 func (Discard) Record(*Decision) {}
+
+// Recorders tell several of every decision.
+type Recorders []Recorder
+
+// Record tells each in order.
+func (r Recorders) Record(d *Decision) {
+	for _, one := range r {
+		one.Record(d)
+	}
+}

@@ -1,0 +1,155 @@
+// Package metrics holds what Prometheus reads. No key, reason or address is
+// ever a label: they come from attackers and have no bound. Policies' names
+// are the operators' own and few.
+package metrics
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/stint-dev/stint/internal/gate"
+)
+
+// Metrics are one node's. They are a gate.Recorder.
+type Metrics struct {
+	registry *prometheus.Registry
+	checks   *prometheus.CounterVec
+	shadow   *prometheus.CounterVec
+	degraded prometheus.Counter
+	requests *prometheus.HistogramVec
+
+	// byPolicy keeps the counters of each policy by name, so that counting a
+	// check builds no label.
+	byPolicy sync.Map // of *counters
+}
+
+// counters are those of one policy.
+type counters struct {
+	allowed, limited, blocked, unavailable prometheus.Counter
+	shadowAllowed, shadowLimited           prometheus.Counter
+}
+
+// Gauges are read when Prometheus asks.
+type Gauges struct {
+	Outage     func() bool // the log is out of reach
+	Failing    func() bool // the database is out of reach
+	Revision   func() int64
+	Blocks     func() int
+	Exemptions func() int
+	LocalKeys  func() int // logs held in this node's memory
+}
+
+// New returns metrics with the build's information and Go's own.
+func New(version, node string, g Gauges) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stint_checks_total", Help: "Checks answered, peeks left out.",
+		}, []string{"policy", "decision"}),
+		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stint_shadow_checks_total", Help: "Checks that a shadow policy watched.",
+		}, []string{"policy", "decision"}),
+		degraded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "stint_degraded_checks_total", Help: "Checks answered under an outage of the log.",
+		}),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "stint_http_request_duration_seconds", Help: "Time to answer a request, by listener and status class.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
+		}, []string{"listener", "code"}),
+	}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "stint_build_info", Help: "1, with the build and the node as labels.",
+		ConstLabels: prometheus.Labels{"version": version, "node": node},
+	})
+	info.Set(1)
+	m.registry.MustRegister(m.checks, m.shadow, m.degraded, m.requests, info,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.gauge("stint_log_outage", "1 while the timestamp log is out of reach.", boolean(g.Outage))
+	m.gauge("stint_database_outage", "1 while the database is out of reach.", boolean(g.Failing))
+	m.gauge("stint_catalog_revision", "The newest change that governs this node.", func() float64 { return float64(g.Revision()) })
+	m.gauge("stint_blocks", "Blocks held by this node.", func() float64 { return float64(g.Blocks()) })
+	m.gauge("stint_exemptions", "Exemptions held by this node.", func() float64 { return float64(g.Exemptions()) })
+	m.gauge("stint_local_logs", "Logs held in this node's memory.", func() float64 { return float64(g.LocalKeys()) })
+	return m
+}
+
+func (m *Metrics) gauge(name, help string, read func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+}
+
+func boolean(read func() bool) func() float64 {
+	return func() float64 {
+		if read() {
+			return 1
+		}
+		return 0
+	}
+}
+
+// Registry is where other parts register theirs.
+func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
+
+// Handler answers Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+// Record counts a decision.
+func (m *Metrics) Record(d *gate.Decision) {
+	name := "none"
+	if d.Policy != nil {
+		name = d.Policy.Name
+	}
+	c := m.of(name)
+	switch d.Outcome {
+	case gate.Allowed:
+		c.allowed.Inc()
+	case gate.Limited:
+		c.limited.Inc()
+	case gate.Blocked:
+		c.blocked.Inc()
+	case gate.Unavailable:
+		c.unavailable.Inc()
+	}
+	if d.Degraded != "" {
+		m.degraded.Inc()
+	}
+	if d.Shadow == nil {
+		return
+	}
+	if c = m.of(d.Shadow.Policy.Name); d.Shadow.Outcome == gate.Allowed {
+		c.shadowAllowed.Inc()
+	} else {
+		c.shadowLimited.Inc()
+	}
+}
+
+func (m *Metrics) of(policy string) *counters {
+	if known, found := m.byPolicy.Load(policy); found {
+		return known.(*counters)
+	}
+	count := func(o gate.Outcome) prometheus.Counter { return m.checks.WithLabelValues(policy, string(o)) }
+	made, _ := m.byPolicy.LoadOrStore(policy, &counters{
+		allowed: count(gate.Allowed), limited: count(gate.Limited),
+		blocked: count(gate.Blocked), unavailable: count(gate.Unavailable),
+		shadowAllowed: m.shadow.WithLabelValues(policy, string(gate.Allowed)),
+		shadowLimited: m.shadow.WithLabelValues(policy, string(gate.Limited)),
+	})
+	return made.(*counters)
+}
+
+var classes = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}
+
+// Request notes how long an answer took.
+func (m *Metrics) Request(listener string, status int, took time.Duration) {
+	class := "5xx"
+	if i := status/100 - 1; i >= 0 && i < len(classes) {
+		class = classes[i]
+	}
+	m.requests.WithLabelValues(listener, class).Observe(took.Seconds())
+}
