@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -126,3 +127,6 @@ func TestOpen_five_nodes_at_once_on_an_empty_database(t *testing.T) {
 		t.Fatalf("%d nodes seeded, want exactly one", len(seeders))
 	}
 }
+
+// postgres reports whether other stores can open the same database beside.
+func (f *fixture) postgres() bool { return strings.HasPrefix(f.url, "postgres") }

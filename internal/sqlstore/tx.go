@@ -39,7 +39,16 @@ type tx struct {
 // again when two transactions met. errUnchanged from do undoes all and is no
 // error.
 func (s *Store) change(ctx context.Context, by audit.Actor, do func(t *tx) error) error {
-	err := s.write(ctx, func(t *tx) error {
+	return s.changeOn(ctx, s.writer, by, do)
+}
+
+// beginner is a pool, or one connection of it.
+type beginner interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}
+
+func (s *Store) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(t *tx) error) error {
+	err := s.transact(ctx, db, nil, func(t *tx) error {
 		t.by = by
 		if _, err := t.one(takeRevision, nil, &t.revision); err != nil {
 			return err
@@ -79,7 +88,7 @@ func (s *Store) view(ctx context.Context, do func(t *tx) error) error {
 // maxAttempts bounds how often a transaction is tried that met another.
 const maxAttempts = 6
 
-func (s *Store) transact(ctx context.Context, db *sql.DB, opts *sql.TxOptions, do func(t *tx) error) error {
+func (s *Store) transact(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := s.attempt(ctx, db, opts, do)
 		if err == nil || errors.Is(err, errUnchanged) {
@@ -94,7 +103,7 @@ func (s *Store) transact(ctx context.Context, db *sql.DB, opts *sql.TxOptions, d
 	}
 }
 
-func (s *Store) attempt(ctx context.Context, db *sql.DB, opts *sql.TxOptions, do func(t *tx) error) error {
+func (s *Store) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *tx) error) error {
 	begun, err := db.BeginTx(ctx, opts)
 	if err != nil {
 		return err

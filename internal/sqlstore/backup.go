@@ -1,0 +1,252 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// errPostgresBackup sends an operator to the tools of their database.
+func errPostgresBackup() error {
+	return fault.New(fault.Conflict, "This is Postgres: back it up with pg_dump and restore with pg_restore; Stint does so only for its embedded database.")
+}
+
+// Backup writes a copy of the embedded database to path while it is in use,
+// readable by its owner only. path must not exist. On Postgres it is a Conflict
+// that names pg_dump.
+func (s *Store) Backup(ctx context.Context, path string) error {
+	if s.place.dialect != &sqlite {
+		return errPostgresBackup()
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return fault.Field("path", "names a file that exists; choose another")
+	}
+	// SQLite fills an empty file and would make one that others may read.
+	partial, err := os.CreateTemp(filepath.Dir(path), ".stint-backup-*")
+	if err != nil {
+		return fmt.Errorf("make the backup's file: %w", err)
+	}
+	defer os.Remove(partial.Name()) // it is gone by then unless something failed
+	defer partial.Close()
+	if _, err := s.reader.ExecContext(ctx, "VACUUM INTO $1", partial.Name()); err != nil {
+		return s.explain(ctx, fmt.Errorf("write the backup: %w", err))
+	}
+	if err := partial.Sync(); err != nil {
+		return fmt.Errorf("write the backup: %w", err)
+	}
+	if err := os.Rename(partial.Name(), path); err != nil {
+		return fmt.Errorf("put the backup in its place: %w", err)
+	}
+	return nil
+}
+
+// Restore replaces everything in the embedded database with what the backup at
+// path holds, in one transaction, while it is in use. A backup of an older
+// release is migrated on the way; a damaged, foreign or newer file is Invalid
+// and changes nothing. Three things outlive the old state: ids of policies stay
+// taken, a token revoked since stays revoked, and the token that asks for the
+// restoring goes on working. Sessions end. A node's catalog must be reloaded
+// whole afterwards. On Postgres it is a Conflict that names pg_restore.
+func (s *Store) Restore(ctx context.Context, by audit.Actor, path string) error {
+	if s.place.dialect != &sqlite {
+		return errPostgresBackup()
+	}
+	checked, err := s.checkedCopy(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer removeDatabase(checked)
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return s.explain(ctx, err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "ATTACH DATABASE $1 AS restored", checked); err != nil {
+		return s.explain(ctx, fmt.Errorf("open the backup: %w", err))
+	}
+	// Whatever ctx says by then: the connection goes back to the pool.
+	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DETACH DATABASE restored") }()
+	return s.changeOn(ctx, conn, by, func(t *tx) error { return t.restore(path) })
+}
+
+// checkedCopy copies a backup beside the database, checks the copy and brings
+// it up to date.
+func (s *Store) checkedCopy(ctx context.Context, path string) (checked string, err error) {
+	checked, err = copyDatabase(path, filepath.Dir(s.place.target))
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			removeDatabase(checked)
+		}
+	}()
+	copied := location{&sqlite, checked}
+	if err := copied.checkIntegrity(ctx); err != nil {
+		return "", err
+	}
+	if err := copied.migrate(ctx); err != nil {
+		return "", err
+	}
+	return checked, nil
+}
+
+const sqliteHeader = "SQLite format 3\x00"
+
+func copyDatabase(path, folder string) (copied string, err error) {
+	from, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fault.Field("path", "names no file")
+	}
+	if err != nil {
+		return "", fmt.Errorf("open the backup: %w", err)
+	}
+	defer from.Close()
+	header := make([]byte, len(sqliteHeader))
+	if _, err := io.ReadFull(from, header); err != nil || !bytes.Equal(header, []byte(sqliteHeader)) {
+		return "", fault.Field("path", "names a file that is no backup of Stint")
+	}
+	to, err := os.CreateTemp(folder, ".stint-restore-*")
+	if err != nil {
+		return "", fmt.Errorf("copy the backup: %w", err)
+	}
+	_, err = io.Copy(to, io.MultiReader(bytes.NewReader(header), from))
+	if err = errors.Join(err, to.Close()); err != nil {
+		removeDatabase(to.Name())
+		return "", fmt.Errorf("copy the backup: %w", err)
+	}
+	return to.Name(), nil
+}
+
+// removeDatabase removes a temporary database and what SQLite keeps beside it.
+func removeDatabase(path string) {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		_ = os.Remove(path + suffix) // a leftover is only room
+	}
+}
+
+// checkIntegrity returns an Invalid fault for a file that is damaged, not
+// Stint's, or newer than this program.
+func (l location) checkIntegrity(ctx context.Context) error {
+	db, err := sql.Open("sqlite", sqliteDSN(l.target))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var result string
+	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&result); err != nil || result != "ok" {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &fault.Error{Code: fault.Invalid, Field: "path", Message: "names a backup that is damaged", Err: err}
+	}
+	state, err := l.state(ctx, db)
+	switch {
+	case err != nil:
+		return err
+	case state.Version == 0:
+		return fault.Field("path", "names a file that is no backup of Stint")
+	case state.Dirty:
+		return fault.Field("path", "names a backup of a database whose migration %d had failed", state.Version)
+	case state.Version > state.Latest:
+		return fault.Field("path", "names a backup at migration %d, and this program knows %d; upgrade it first", state.Version, state.Latest)
+	}
+	return nil
+}
+
+const (
+	readTables = `
+SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name`
+	readColumns = `SELECT name FROM pragma_table_info($1, 'restored') ORDER BY cid`
+
+	// nextRevision goes beyond what either database has given out.
+	nextRevision = `
+UPDATE main.revision SET value = max(value, (SELECT value FROM restored.revision) + 1) WHERE id = 1 RETURNING value`
+
+	keepPolicies = `
+CREATE TEMP TABLE kept_policies AS SELECT * FROM main.policies WHERE id NOT IN (SELECT id FROM restored.policies)`
+	keepVersions = `
+CREATE TEMP TABLE kept_versions AS SELECT * FROM main.policy_versions WHERE policy_id IN (SELECT id FROM temp.kept_policies)`
+	keepTokens = `
+CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revoked_at > 0`
+	deleteKept     = `UPDATE temp.kept_policies SET deleted_at = $1 WHERE deleted_at = 0`
+	returnPolicies = `INSERT INTO main.policies SELECT * FROM temp.kept_policies`
+	returnVersions = `INSERT INTO main.policy_versions SELECT * FROM temp.kept_versions`
+	returnTokens   = `INSERT OR REPLACE INTO main.tokens SELECT * FROM temp.kept_tokens`
+)
+
+// restore runs with the backup attached as "restored".
+func (t *tx) restore(path string) error {
+	// Rows refer to each other and are replaced table by table.
+	if _, err := t.exec("PRAGMA defer_foreign_keys = ON"); err != nil {
+		return err
+	}
+	if err := t.execAll(
+		statement{keepPolicies, nil}, statement{keepVersions, nil}, statement{keepTokens, []any{t.by.ID}},
+		statement{deleteKept, []any{toMS(t.now)}},
+	); err != nil {
+		return err
+	}
+	tables, err := each(t, scanText, readTables)
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if err := t.replaceTable(table); err != nil {
+			return fmt.Errorf("restore %s: %w", table, err)
+		}
+	}
+	if _, err := t.one(nextRevision, nil, &t.revision); err != nil {
+		return err
+	}
+	if err := t.execAll(
+		statement{returnPolicies, nil}, statement{returnVersions, nil}, statement{returnTokens, nil},
+		statement{"DROP TABLE temp.kept_policies", nil}, statement{"DROP TABLE temp.kept_versions", nil}, statement{"DROP TABLE temp.kept_tokens", nil},
+	); err != nil {
+		return err
+	}
+	summary := fmt.Sprintf("Restored the database from %q.", filepath.Base(path))
+	return t.record("database.restore", "database", "", summary, nil, nil)
+}
+
+// statement is one statement and its arguments.
+type statement struct {
+	text string
+	args []any
+}
+
+func (t *tx) execAll(statements ...statement) error {
+	for _, s := range statements {
+		if _, err := t.exec(s.text, s.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceTable takes the rows of one table over from the backup.
+func (t *tx) replaceTable(table string) error {
+	if slices.Contains([]string{"schema_migrations", "revision"}, table) {
+		return nil
+	}
+	if _, err := t.exec("DELETE FROM main." + table); err != nil || table == "sessions" {
+		return err
+	}
+	columns, err := each(t, scanText, readColumns, table)
+	if err != nil {
+		return err
+	}
+	list := strings.Join(columns, ", ")
+	_, err = t.exec("INSERT INTO main." + table + " (" + list + ") SELECT " + list + " FROM restored." + table)
+	return err
+}

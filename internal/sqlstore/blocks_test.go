@@ -1,0 +1,387 @@
+package sqlstore_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+func block(t testing.TB, text string, expires time.Time) blocks.Block {
+	t.Helper()
+	return blocks.Block{Pattern: pattern(t, text), Reason: "scraping", Expires: expires}
+}
+
+func add(t testing.TB, f *fixture, b blocks.Block, on blocks.Conflict) blocks.Added[*blocks.Block] {
+	t.Helper()
+	added, err := f.AddBlock(t.Context(), operator, b, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return added
+}
+
+func TestAddBlock_keeps_every_field(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		until := f.clock.Now().Add(time.Hour)
+		b := block(t, "ip:203.0.113.0/24", until)
+		b.Source, b.Policy, b.Step, b.Author = blocks.Automatic, 7, 3, "ladder"
+		added := add(t, f, b, blocks.Fail)
+		read, err := f.FindBlockByID(t.Context(), added.Item.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range []*blocks.Block{added.Item, read} {
+			if got.Pattern.String() != "ip:203.0.113.0/24" || got.Reason != "scraping" || got.Author != "ladder" || got.Source != blocks.Automatic ||
+				got.Policy != 7 || got.Step != 3 || !got.Created.Equal(f.clock.Now()) || !got.Expires.Equal(until) || !got.Lifted.IsZero() || got.Revision != 2 {
+				t.Errorf("got %+v", got)
+			}
+		}
+		_, err = f.FindBlockByID(t.Context(), "nothing\x00")
+		wants(t, err, fault.NotFound)
+	})
+}
+
+func TestAddBlock_does_what_on_conflict_says(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		now := f.clock.Now()
+		first := add(t, f, block(t, "token:a", now.Add(time.Hour)), blocks.Fail).Item
+
+		_, err := f.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail)
+		wants(t, err, fault.Conflict)
+		var e *fault.Error
+		if errors.As(err, &e); e.Detail["id"] != first.ID {
+			t.Fatalf("the fault %+v does not name the block", e)
+		}
+
+		sooner := add(t, f, block(t, "token:a", now.Add(time.Minute)), blocks.Extend)
+		if sooner.Outcome != blocks.Unchanged || !sooner.Item.Expires.Equal(first.Expires) || sooner.Item.Revision != first.Revision {
+			t.Fatalf("extending to sooner gave %+v", sooner)
+		}
+		longer := add(t, f, block(t, "token:a", time.Time{}), blocks.Extend)
+		if longer.Outcome != blocks.Extended || longer.Item.ID != first.ID || !longer.Item.Expires.IsZero() || !longer.Before.Expires.Equal(first.Expires) {
+			t.Fatalf("extending gave %+v", longer)
+		}
+		other := add(t, f, block(t, "token:a", now.Add(time.Second)), blocks.Replace)
+		if other.Outcome != blocks.Replaced || other.Item.ID == first.ID || other.Before.ID != first.ID {
+			t.Fatalf("replacing gave %+v", other)
+		}
+		old, err := f.FindBlockByID(t.Context(), first.ID)
+		if err != nil || old.LiftedBy != "ann" || old.Lifted.IsZero() {
+			t.Fatalf("the replaced block is %+v, %v", old, err)
+		}
+		_, err = f.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), "perhaps")
+		wants(t, err, fault.Invalid)
+	})
+}
+
+func TestAddBlock_an_expired_block_never_stands_in_the_way(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		for range 3 {
+			added := add(t, f, block(t, "token:a", f.clock.Now().Add(time.Second)), blocks.Fail)
+			if added.Outcome != blocks.Created {
+				t.Fatalf("outcome %s", added.Outcome)
+			}
+			f.clock.Advance(time.Second)
+		}
+		page, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all"})
+		if err != nil || page.Total != 3 {
+			t.Fatalf("%d blocks, %v", page.Total, err)
+		}
+	})
+}
+
+func TestAddBlock_refuses_what_cannot_stand(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		_, err := f.AddBlock(t.Context(), operator, block(t, "token:a", f.clock.Now()), blocks.Fail)
+		wants(t, err, fault.Invalid)
+		b := block(t, "token:a", time.Time{})
+		for _, reason := range []string{"a\x00b", "a\xffb"} {
+			b.Reason = reason
+			_, err = f.AddBlock(t.Context(), operator, b, blocks.Fail)
+			wants(t, err, fault.Invalid)
+		}
+		_, err = f.AddBlock(t.Context(), operator, blocks.Block{}, blocks.Fail)
+		wants(t, err, fault.Invalid)
+	})
+}
+
+func TestAddBlock_takes_hostile_text_as_it_is(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		for _, text := range []string{
+			"token:'; DROP TABLE blocks; --", `token:"quoted"`, "token:ünïcødé", "token:\u202egnp", "token:😀", `token:a\*b*`, `token:\\`,
+			"token:" + strings.Repeat("é", 253), "token:$1", "token:%_", "token:{table}",
+		} {
+			b := block(t, text, time.Time{})
+			b.Reason = text
+			id := add(t, f, b, blocks.Fail).Item.ID
+			read, err := f.FindBlockByID(t.Context(), id)
+			if err != nil || read.Pattern.String() != text || read.Reason != text {
+				t.Errorf("%q came back as %+v, %v", text, read, err)
+			}
+			page, err := f.FindBlocks(t.Context(), blocks.Filter{Search: text})
+			if err != nil || len(page.Items) != 1 {
+				t.Errorf("searching %q found %d, %v", text, len(page.Items), err)
+			}
+		}
+	})
+}
+
+func TestAddBlock_of_two_nodes_at_once_makes_one(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		second := f.Store
+		if f.postgres() {
+			second = f.another(t)
+		}
+		outcomes := make(chan error, 30)
+		var writers sync.WaitGroup
+		for n := range 30 {
+			b := block(t, "ip:203.0.113.7", time.Time{})
+			store := []blocks.Store{f.Store, second}[n%2]
+			writers.Go(func() {
+				_, err := store.AddBlock(t.Context(), operator, b, blocks.Fail)
+				outcomes <- err
+			})
+		}
+		writers.Wait()
+		close(outcomes)
+		made := 0
+		for err := range outcomes {
+			if err == nil {
+				made++
+				continue
+			}
+			wants(t, err, fault.Conflict)
+		}
+		page, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all"})
+		if made != 1 || err != nil || page.Total != 1 {
+			t.Fatalf("%d made, %d stand, %v", made, page.Total, err)
+		}
+	})
+}
+
+func TestUpdateBlock_and_LiftBlock(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		ctx, now := t.Context(), f.clock.Now()
+		b := add(t, f, block(t, "token:a", now.Add(time.Hour)), blocks.Fail).Item
+		reason, forGood, past := "worse", time.Time{}, now
+		_, err := f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Reason: &reason, Revision: b.Revision + 1})
+		wants(t, err, fault.Outdated)
+		_, err = f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Expires: &past})
+		wants(t, err, fault.Invalid)
+		changed, err := f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Reason: &reason, Expires: &forGood, Revision: b.Revision})
+		if err != nil || changed.Reason != "worse" || !changed.Expires.IsZero() || changed.Revision <= b.Revision {
+			t.Fatalf("changed to %+v, %v", changed, err)
+		}
+		same, err := f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Reason: &reason})
+		if err != nil || same.Revision != changed.Revision {
+			t.Fatalf("an equal update gave %+v, %v", same, err)
+		}
+		lifted, err := f.LiftBlock(ctx, operator, b.ID, "by mistake")
+		if err != nil || !lifted.Lifted.Equal(now) || lifted.LiftedBy != "ann" {
+			t.Fatalf("lifted %+v, %v", lifted, err)
+		}
+		_, err = f.LiftBlock(ctx, operator, b.ID, "")
+		wants(t, err, fault.Conflict)
+		_, err = f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Reason: &reason})
+		wants(t, err, fault.Conflict)
+		_, err = f.LiftBlock(ctx, operator, "none", "")
+		wants(t, err, fault.NotFound)
+
+		expiring := add(t, f, block(t, "token:b", now.Add(time.Second)), blocks.Fail).Item
+		f.clock.Advance(time.Second)
+		_, err = f.LiftBlock(ctx, operator, expiring.ID, "")
+		wants(t, err, fault.Conflict)
+	})
+}
+
+func TestFindBlocks_filters(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		now := f.clock.Now()
+		for _, text := range []string{
+			"ip:203.0.113.7", "ip:203.0.113.0/24", "ip:203.0.0.0/16", "ip:198.51.100.1", "ip:2001:db8::/64", "ip:2001:db8::1/128", "ip:*",
+			"token:Alpha", "token:al*", `token:al\*`, "token:b", "host:x",
+		} {
+			b := block(t, text, time.Time{})
+			b.Reason = "because of " + text
+			add(t, f, b, blocks.Fail)
+		}
+		gone := add(t, f, block(t, "token:gone", now.Add(time.Second)), blocks.Fail).Item
+		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail).Item
+		if _, err := f.LiftBlock(t.Context(), operator, lifted.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		automatic := block(t, "token:auto", time.Time{})
+		automatic.Source, automatic.Author, automatic.Reason = blocks.Automatic, "ladder", "ÉCLAT"
+		add(t, f, automatic, blocks.Fail)
+		f.clock.Advance(time.Second)
+
+		for name, test := range map[string]struct {
+			filter blocks.Filter
+			want   string
+		}{
+			"ended holds expired and lifted ones":    {blocks.Filter{State: "ended"}, "token:gone token:lifted"},
+			"as it was before one expired":           {blocks.Filter{Search: "gone", At: gone.Created}, "token:gone"},
+			"of a source":                            {blocks.Filter{Source: blocks.Automatic}, "token:auto"},
+			"of an author":                           {blocks.Filter{Author: "ladder"}, "token:auto"},
+			"search ignores the case of letters":     {blocks.Filter{Search: "ALPHA"}, "token:Alpha"},
+			"search finds other letters as they are": {blocks.Filter{Search: "Éclat"}, "token:auto"},
+			"search takes wildcards as they are":     {blocks.Filter{Search: "a_"}, ""},
+			"search looks into reasons":              {blocks.Filter{Search: "of host"}, "host:x"},
+			"that select an address":                 {blocks.Filter{Key: key(t, "ip:203.0.113.7")}, "ip:* ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
+			"that select an IPv6 address":            {blocks.Filter{Key: key(t, "ip:2001:db8::1")}, "ip:* ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"that select all of an IPv6 network":     {blocks.Filter{Key: key(t, "ip:2001:db8::/64")}, "ip:* ip:2001:db8::/64"},
+			"that select a token":                    {blocks.Filter{Key: key(t, "token:al*")}, `token:al* token:al\*`},
+			"within a network":                       {blocks.Filter{Within: pattern(t, "ip:203.0.113.0/24")}, "ip:203.0.113.0/24 ip:203.0.113.7"},
+			"within all of IPv4":                     {blocks.Filter{Within: pattern(t, "ip:0.0.0.0/0")}, "ip:198.51.100.1 ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
+			"within all of IPv6 there is no IPv4":    {blocks.Filter{Within: pattern(t, "ip:::/0")}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"within a prefix":                        {blocks.Filter{Within: pattern(t, "token:al*")}, `token:al* token:al\*`},
+			"within one key":                         {blocks.Filter{Within: pattern(t, "token:b")}, "token:b"},
+			"within every address":                   {blocks.Filter{Within: pattern(t, "ip:*"), Search: "2001"}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"within everything":                      {blocks.Filter{Within: pattern(t, "*"), Search: "host"}, "host:x"},
+			"filters hold together and not each":     {blocks.Filter{Source: blocks.Automatic, Search: "host"}, ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				page, err := f.FindBlocks(t.Context(), test.filter)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := spellings(page.Items); got != test.want {
+					t.Errorf("found %s, want %s", got, test.want)
+				}
+				if page.Total != len(page.Items) {
+					t.Errorf("total %d of %d", page.Total, len(page.Items))
+				}
+			})
+		}
+	})
+}
+
+// spellings returns the patterns of blocks, sorted bytewise.
+func spellings(all []*blocks.Block) string {
+	var texts []string
+	for _, b := range all {
+		texts = append(texts, b.Pattern.String())
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, " ")
+}
+
+func TestFindBlocks_pages_through_every_block_once(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		now := f.clock.Now()
+		for n := range 23 {
+			expires := now.Add(time.Duration(1+n%3) * time.Hour) // many alike
+			if n%5 == 0 {
+				expires = time.Time{}
+			}
+			add(t, f, block(t, "token:"+string(rune('a'+n)), expires), blocks.Fail)
+		}
+		for _, order := range []blocks.Order{blocks.ByCreated, blocks.ByExpiry} {
+			var all []*blocks.Block
+			filter := blocks.Filter{Order: order, Limit: 4}
+			for {
+				page, err := f.FindBlocks(t.Context(), filter)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if page.Total != 23 {
+					t.Fatalf("total %d", page.Total)
+				}
+				all = append(all, page.Items...)
+				if filter.Cursor = page.Next; filter.Cursor == "" {
+					break
+				}
+			}
+			if len(all) != 23 || len(strings.Fields(spellings(all))) != 23 {
+				t.Fatalf("%s: %d blocks: %s", order, len(all), spellings(all))
+			}
+			if !slices.IsSortedFunc(all, func(a, b *blocks.Block) int {
+				if order == blocks.ByCreated {
+					return strings.Compare(b.ID, a.ID)
+				}
+				return compareExpiry(a.Expires, b.Expires)
+			}) {
+				t.Errorf("%s: not in order", order)
+			}
+			streamed := 0
+			for b, err := range f.EachBlock(t.Context(), blocks.Filter{Order: order}) {
+				if err != nil || b.ID != all[streamed].ID {
+					t.Fatalf("%s: streamed %v, %v", order, b, err)
+				}
+				streamed++
+			}
+			if streamed != 23 {
+				t.Errorf("%s: streamed %d", order, streamed)
+			}
+		}
+	})
+}
+
+func compareExpiry(a, b time.Time) int {
+	switch {
+	case a.IsZero() && b.IsZero():
+		return 0
+	case a.IsZero():
+		return 1
+	case b.IsZero():
+		return -1
+	}
+	return a.Compare(b)
+}
+
+func TestFindBlocks_refuses_bad_filters(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+		add(t, f, block(t, "token:b", time.Time{}), blocks.Fail)
+		page, err := f.FindBlocks(t.Context(), blocks.Filter{Limit: 1})
+		if err != nil || page.Next == "" {
+			t.Fatal(err)
+		}
+		for _, filter := range []blocks.Filter{
+			{State: "dead"}, {Order: "random"}, {Limit: 1001}, {Limit: -1}, {Search: "\x00"}, {Cursor: "x"}, {Cursor: "Y3JlYXRlZA"},
+			{Cursor: page.Next, Order: blocks.ByExpiry},
+		} {
+			_, err := f.FindBlocks(t.Context(), filter)
+			wants(t, err, fault.Invalid)
+		}
+	})
+}
+
+func TestExemptions_live_as_blocks_do(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		ctx := t.Context()
+		e := blocks.Exemption{Pattern: pattern(t, "ip:203.0.113.7"), Reason: "office", Expires: f.clock.Now().Add(time.Hour)}
+		added, err := f.AddExemption(ctx, operator, e, blocks.Fail)
+		if err != nil || added.Outcome != blocks.Created || added.Item.Author != "ann" {
+			t.Fatalf("%+v, %v", added, err)
+		}
+		_, err = f.AddExemption(ctx, operator, e, blocks.Fail)
+		wants(t, err, fault.Conflict)
+		reason := "new office"
+		if changed, err := f.UpdateExemption(ctx, operator, added.Item.ID, blocks.Update{Reason: &reason}); err != nil || changed.Reason != reason {
+			t.Fatalf("%+v, %v", changed, err)
+		}
+		page, err := f.FindExemptions(ctx, blocks.Filter{Key: key(t, "ip:203.0.113.7")})
+		if err != nil || page.Total != 1 || page.Items[0].Reason != reason {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		removed, err := f.RemoveExemption(ctx, operator, added.Item.ID, "moved")
+		if err != nil || removed.RemovedBy != "ann" {
+			t.Fatalf("%+v, %v", removed, err)
+		}
+		_, err = f.RemoveExemption(ctx, operator, added.Item.ID, "")
+		wants(t, err, fault.Conflict)
+		for range f.EachExemption(ctx, blocks.Filter{}) {
+			t.Fatal("a removed exemption is still active")
+		}
+		if read, err := f.FindExemptionByID(ctx, added.Item.ID); err != nil || read.Removed.IsZero() {
+			t.Fatalf("%+v, %v", read, err)
+		}
+	})
+}
