@@ -30,7 +30,7 @@ type Block struct {
 // for good.
 type BlockRequest struct {
 	Pattern    string   `json:"pattern"`
-	Reason     string   `json:"reason"`
+	Reason     string   `json:"reason,omitzero"`
 	ExpiresIn  Duration `json:"expires_in,omitzero"`
 	ExpiresAt  Time     `json:"expires_at,omitzero"`
 	OnConflict string   `json:"on_conflict,omitzero"`

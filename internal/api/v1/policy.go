@@ -11,7 +11,7 @@ type PolicyRequest struct {
 	OnFailure string `json:"on_failure,omitzero"`
 	// Algorithm is timestamp_log where it is left out.
 	Algorithm  string      `json:"algorithm,omitzero"`
-	Escalation *Escalation `json:"escalation"`
+	Escalation *Escalation `json:"escalation,omitzero"`
 }
 
 // Escalation is a policy's ladder of automatic blocks.

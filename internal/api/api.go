@@ -1,0 +1,129 @@
+// Package api is the REST API: the checks that clients ask on one listener, and
+// all that operators do on the other. It turns HTTP into calls of the domain
+// and answers back; what is decided, is decided elsewhere.
+package api
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// Deps are what the API stands on. All are needed unless it says otherwise.
+type Deps struct {
+	Gate    *gate.Gate
+	Catalog *catalog.Catalog
+	// Logs are what a reset empties: the log that decides, then the one that
+	// stands in for it where there is one.
+	Logs     []timestamplog.Log
+	Policies rules.Store
+	Blocks   blocks.Store
+	Identity identity.Store
+	Audit    audit.Store
+	Recorder audit.Recorder
+	Guesses  *identity.Guesses
+
+	// Backups keeps the embedded data; nil where there is none to keep, which
+	// the two routes then say.
+	Backups BackupStore
+	// Ready says whether this node can answer; nil asks the catalog alone.
+	Ready func(ctx context.Context) v1.Readiness
+	// Sessions finds out who is logged in to the pages; nil for nobody. It is
+	// asked where a request carries no bearer token.
+	Sessions Sessions
+	// Extra are more routes of the admin listener: pages, reports, metrics.
+	// Their paths must not be in the table already.
+	Extra []Route
+
+	// CheckAuth asks the clients of checks for a token with the scope check.
+	CheckAuth bool
+	Proxies   TrustedProxies
+	Logger    *slog.Logger // nil discards
+	Now       func() time.Time
+	Version   string // of the build, for openapi.json
+}
+
+// BackupStore keeps and brings back the embedded data while it is in use.
+type BackupStore interface {
+	// Backup writes everything, consistent in itself, to w.
+	Backup(ctx context.Context, w io.Writer) error
+	// Restore replaces everything by what r holds, all or nothing, and says in
+	// one sentence what it was.
+	Restore(ctx context.Context, r io.Reader) (string, error)
+}
+
+// Sessions finds out who is logged in to the pages.
+type Sessions interface {
+	// SessionOf returns who a request's session belongs to, nil for nobody. It
+	// must refuse a request that changes something and does not prove that it
+	// comes from the pages.
+	SessionOf(c *fiber.Ctx) (*Principal, error)
+}
+
+// Server holds the two applications. See New.
+type Server struct {
+	Deps
+	check  *fiber.App
+	admin  *fiber.App
+	routes []Route
+	calls  sync.Pool
+	tokens *tokenUse
+}
+
+// New builds both applications; they listen nowhere yet. It panics where two
+// routes claim one method and path.
+func New(d Deps) *Server {
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	s := &Server{Deps: d, tokens: newTokenUse()}
+	s.calls.New = func() any { return new(Call) }
+	s.routes = append(s.table(), d.Extra...)
+	s.check = s.newApp("checks", batchBody, false)
+	s.admin = s.newApp("admin", adminBody, true)
+	s.register()
+	return s
+}
+
+// CheckApp answers checks.
+func (s *Server) CheckApp() *fiber.App { return s.check }
+
+// AdminApp answers operators.
+func (s *Server) AdminApp() *fiber.App { return s.admin }
+
+// Routes returns the whole table.
+func (s *Server) Routes() []Route { return s.routes }
+
+// Run notes in the database every minute which tokens were used, until ctx
+// ends, and once more then.
+func (s *Server) Run(ctx context.Context) {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.flushTokenUse(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			s.flushTokenUse(last)
+			cancel()
+			return
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// authorize finds out who asks and refuses what they may not do. On the check
+// listener every refusal is 401: 403 there means that a block refuses.
+func (s *Server) authorize(c *Call, r *Route) error {
+	if r.Access == identity.Public || r.Listener == Checks && !s.CheckAuth {
+		return nil
+	}
+	principal, err := s.principal(c)
+	if err != nil {
+		return err
+	}
+	c.Principal = principal
+	if principal.May(r.Access) {
+		return nil
+	}
+	code := fault.Forbidden
+	if r.Listener == Checks {
+		code = fault.Unauthorized
+	}
+	return fault.New(code, "This needs the access %q; the credential gives %s.", r.Access, accessList(principal.Access))
+}
+
+func accessList(all []identity.Access) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(all))
+	for i, a := range all {
+		texts[i] = string(a)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (s *Server) principal(c *Call) (*Principal, error) {
+	secret, given := bearer(c.Ctx)
+	if !given && s.Sessions != nil {
+		principal, err := s.Sessions.SessionOf(c.Ctx)
+		if err != nil {
+			return nil, err
+		}
+		if principal != nil {
+			return principal, nil
+		}
+	}
+	if !given {
+		return nil, fault.New(fault.Unauthorized, `Send a token in the header "Authorization: Bearer ...".`)
+	}
+	if !s.Catalog.Loaded() {
+		return nil, fault.New(fault.Unavailable, "This node has not loaded its tokens yet; try again in a moment.")
+	}
+	now := s.Now()
+	token, found := s.Catalog.TokenByHash(identity.HashSecret(secret))
+	if !found || !token.ActiveAt(now) {
+		return nil, s.badToken(c, secret, found, token)
+	}
+	s.tokens.note(token.ID, now)
+	return &Principal{Kind: audit.Token, ID: token.ID, Name: token.Name, Access: token.Scopes, Expires: token.Expires}, nil
+}
+
+// badToken counts a guess and says what is wrong. Only the holder of a secret
+// is told that it was revoked or has expired.
+func (s *Server) badToken(c *Call, secret string, found bool, token *identity.Token) error {
+	if wait := s.Guesses.BadToken(context.Background(), c.Address); wait > 0 {
+		return &waitError{fault.New(fault.TooMany, "Too many wrong tokens came from this address; wait before you try another."), wait}
+	}
+	switch {
+	case found && !token.Revoked.IsZero():
+		return fault.New(fault.Unauthorized, "The token %q was revoked.", token.Name)
+	case found:
+		return fault.New(fault.Unauthorized, "The token %q has expired.", token.Name)
+	case identity.Mistyped(secret):
+		return fault.New(fault.Unauthorized, "The token is mistyped: its last characters do not fit the others.")
+	}
+	return fault.New(fault.Unauthorized, "There is no such token.")
+}
+
+// bearer returns the token of a request. Two Authorization headers are none.
+func bearer(c *fiber.Ctx) (string, bool) {
+	lines := c.Request().Header.PeekAll(fiber.HeaderAuthorization)
+	if len(lines) != 1 {
+		return "", false
+	}
+	scheme, secret, found := strings.Cut(string(lines[0]), " ")
+	secret = strings.TrimSpace(secret)
+	return secret, found && strings.EqualFold(scheme, "Bearer") && secret != ""
+}
+
+// tokenUse gathers when tokens were last used, so that a check costs no write.
+type tokenUse struct {
+	mu   sync.Mutex
+	used map[string]time.Time
+}
+
+func newTokenUse() *tokenUse { return &tokenUse{used: map[string]time.Time{}} }
+
+func (t *tokenUse) note(id string, at time.Time) {
+	t.mu.Lock()
+	t.used[id] = at
+	t.mu.Unlock()
+}
+
+func (t *tokenUse) take() map[string]time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	used := t.used
+	t.used = map[string]time.Time{}
+	return used
+}
+
+func (s *Server) flushTokenUse(ctx context.Context) {
+	used := s.tokens.take()
+	if len(used) == 0 {
+		return
+	}
+	if err := s.Identity.TouchTokens(ctx, used); err != nil {
+		// Only the display of last use suffers; the next minute's use tells.
+		s.Logger.WarnContext(ctx, "cannot note which tokens were used", "error", plain(err.Error()))
+	}
+}

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// backupType is the media type of a backup.
+const backupType = "application/octet-stream"
+
+var errNoBackups = fault.New(fault.NotFound, "This node keeps its data in Redis and Postgres; back those up with their own tools.")
+
+func (s *Server) handleBackup(c *Call) error {
+	if s.Backups == nil {
+		return errNoBackups
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if err := s.record(ctx, c, "backup.read", "Read a backup of all data"); err != nil {
+		return err
+	}
+	name := "stint-" + s.Now().UTC().Format("20060102T150405Z") + ".backup"
+	return stream(c, backupType, name, s.Backups.Backup)
+}
+
+func (s *Server) handleRestore(c *Call) error {
+	if s.Backups == nil {
+		return errNoBackups
+	}
+	if string(c.Request().Header.ContentType()) != backupType {
+		return fault.New(fault.Unsupported, "Send the backup as it is, with the header Content-Type: %s.", backupType)
+	}
+	detail, err := s.Backups.Restore(context.Background(), c.bodyReader())
+	if err != nil {
+		c.Ctx.Context().SetConnectionClose() // the rest of the body is not read
+		return err
+	}
+	// Recorded afterwards, in the audit that the backup brought back.
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if err := s.record(ctx, c, "backup.restore", "Restored a backup: "+detail); err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, v1.RestoreAnswer{RestoredAt: v1.At(s.Now()), Detail: detail})
+}
+
+func (c *Call) bodyReader() io.Reader {
+	request := c.Request()
+	if !request.IsBodyStream() {
+		return bytes.NewReader(request.Body())
+	}
+	return &bodyStream{from: request.BodyStream(), conn: c.Ctx.Context().Conn()}
+}
+
+func (s *Server) record(ctx context.Context, c *Call, action, summary string) error {
+	return s.Recorder.RecordEntry(ctx, audit.Entry{Actor: c.Actor(), Action: action, Object: "backup", Summary: summary})
+}

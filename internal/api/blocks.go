@@ -1,0 +1,309 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// maxReason is the longest reason, in bytes.
+const maxReason = 1000
+
+// wireBlock shows a block as it stands now.
+func (s *Server) wireBlock(b *blocks.Block) v1.Block {
+	return v1.FromBlock(b, s.policyName(b.Policy), s.Now())
+}
+
+// policyName returns the name of a policy, "" where it is gone.
+func (s *Server) policyName(id int64) string {
+	if p, found := s.Catalog.Selector().ByID(id); found {
+		return p.Name
+	}
+	return ""
+}
+
+// filterParams are the query parameters of the lists of blocks and exemptions.
+var filterParams = []string{"state", "author", "search", "key", "within", "order", "cursor", "limit"}
+
+// blockParams are those of blocks alone.
+var blockParams = append([]string{"source"}, filterParams...)
+
+// blockFilter reads a filter of blocks or exemptions.
+func (s *Server) blockFilter(c *Call, params []string) (blocks.Filter, error) {
+	q := c.query(params...)
+	f := blocks.Filter{
+		State:  q.oneOf("state", "active", "ended", "all"),
+		Source: blocks.Source(q.oneOf("source", string(blocks.Manual), string(blocks.Automatic), string(blocks.Imported))),
+		Author: q.line("author"),
+		Search: q.line("search"),
+		Order:  blocks.Order(q.oneOf("order", string(blocks.ByCreated), string(blocks.ByExpiry))),
+		Cursor: q.line("cursor"),
+		Limit:  q.limit(),
+		At:     s.Now(),
+	}
+	if q.err != nil {
+		return f, q.err
+	}
+	var err error
+	if q.given("key") {
+		if f.Key, err = s.key(q.values["key"]); err != nil {
+			return f, err
+		}
+	}
+	if q.given("within") {
+		f.Within, err = s.pattern("within", q.values["within"])
+	}
+	return f, err
+}
+
+func (s *Server) key(text string) (keys.Key, error) {
+	key, err := s.Catalog.Parser().Key(text)
+	if err != nil {
+		return key, fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
+	}
+	return key, nil
+}
+
+func (s *Server) pattern(field, text string) (keys.Pattern, error) {
+	pattern, err := s.Catalog.Parser().Pattern(text)
+	if err != nil {
+		return pattern, fault.Field(field, "%s", strings.TrimPrefix(err.Error(), "the pattern "))
+	}
+	return pattern, nil
+}
+
+func wirePage[T, W any](page blocks.Page[T], wire func(T) W) v1.Page[W] {
+	out := wholePage(page.Items, wire)
+	out.NextCursor, out.Total = v1.NullString(page.Next), &page.Total
+	return out
+}
+
+func (s *Server) listBlocks(c *Call) error {
+	f, err := s.blockFilter(c, blockParams)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	page, err := s.Blocks.FindBlocks(ctx, f)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, wirePage(page, s.wireBlock))
+}
+
+func (s *Server) getBlock(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	b, err := s.Blocks.FindBlockByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireBlock(b))
+}
+
+// added is what a request to add a block or an exemption comes to.
+type added struct {
+	pattern  keys.Pattern
+	reason   string
+	expires  time.Time
+	conflict blocks.Conflict
+}
+
+func (s *Server) readAdded(c *Call) (added, error) {
+	var request v1.BlockRequest
+	if err := decodeJSON(c, &request); err != nil {
+		return added{}, err
+	}
+	pattern, err := s.pattern("pattern", request.Pattern)
+	if err != nil {
+		return added{}, err
+	}
+	if err := checkLine("reason", request.Reason, maxReason); err != nil {
+		return added{}, err
+	}
+	expires, err := s.end(request.ExpiresIn, request.ExpiresAt)
+	if err != nil {
+		return added{}, err
+	}
+	conflict := blocks.Conflict(request.OnConflict)
+	switch conflict {
+	case "":
+		conflict = blocks.Fail
+	case blocks.Fail, blocks.Extend, blocks.Replace:
+	default:
+		return added{}, fault.Field("on_conflict", "must be fail, extend or replace")
+	}
+	return added{pattern, request.Reason, expires, conflict}, nil
+}
+
+// end returns when something ends: at, or after in, or never.
+func (s *Server) end(in v1.Duration, at v1.Time) (time.Time, error) {
+	now := s.Now()
+	switch {
+	case in != 0 && !at.IsZero():
+		return time.Time{}, fault.Field("expires_in", "stands beside expires_at; send one of them, or neither for good")
+	case in != 0:
+		return now.Add(in.Std()), nil
+	case !at.IsZero() && !at.After(now):
+		return time.Time{}, fault.Field("expires_at", "lies in the past; now it is %s", v1.At(now))
+	}
+	return at.Time, nil
+}
+
+func (s *Server) addBlock(c *Call) error {
+	a, err := s.readAdded(c)
+	if err != nil {
+		return err
+	}
+	actor := c.Actor()
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	done, err := s.Blocks.AddBlock(ctx, actor, blocks.Block{
+		Pattern: a.pattern, Reason: a.reason, Author: actor.Name, Source: blocks.Manual, Expires: a.expires,
+	}, a.conflict)
+	if err != nil {
+		return err
+	}
+	answer := v1.AddedBlock{
+		Block: s.wireBlock(done.Item), Outcome: string(done.Outcome),
+		Warnings: append(widened(a.pattern), s.hiding(a.pattern)...),
+	}
+	if done.Before != nil {
+		before := s.wireBlock(done.Before)
+		answer.Before = &before
+	}
+	return sendAdded(c, done.Outcome, v1.PathBlocks+"/"+done.Item.ID, answer)
+}
+
+// sendAdded answers 201 where something new was made.
+func sendAdded(c *Call, outcome blocks.Outcome, location string, answer any) error {
+	status := http.StatusOK
+	if outcome == blocks.Created || outcome == blocks.Replaced {
+		status = http.StatusCreated
+		c.Set(fiber.HeaderLocation, location)
+	}
+	return sendJSON(c, status, answer)
+}
+
+// widened warns where a bare IPv6 address was read as its network.
+func widened(p keys.Pattern) []string {
+	if !p.Widened() {
+		return []string{}
+	}
+	return []string{"A bare IPv6 address means the network that its client is counted by: this stands for " +
+		p.String() + ". Write /128 behind the address for it alone."}
+}
+
+// maxNamed is how many things a warning names one by one.
+const maxNamed = 5
+
+// hiding warns of the exemptions that hide a block of p or part of it.
+func (s *Server) hiding(p keys.Pattern) []string {
+	var warnings []string
+	for _, e := range s.Catalog.Blocks().ExemptionsTouching(p, s.Now(), maxNamed) {
+		if e.Pattern.Covers(p) {
+			warnings = append(warnings, "The exemption "+e.ID+" of "+e.Pattern.String()+" hides this block: it refuses nobody while that stands.")
+		} else {
+			warnings = append(warnings, "The exemption "+e.ID+" lets "+e.Pattern.String()+" through in spite of this block.")
+		}
+	}
+	return warnings
+}
+
+func (s *Server) changeBlock(c *Call) error {
+	id, u, err := s.readChange(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	b, err := s.Blocks.UpdateBlock(ctx, c.Actor(), id, u)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireBlock(b))
+}
+
+// readChange reads a PATCH of a block or an exemption.
+func (s *Server) readChange(c *Call) (id string, u blocks.Update, err error) {
+	if id, err = c.param("id"); err != nil {
+		return "", u, err
+	}
+	var patch v1.EndPatch
+	if err = decodeJSON(c, &patch); err != nil {
+		return "", u, err
+	}
+	if patch.Revision < 0 {
+		return "", u, fault.Field("revision", "must be the revision that you have seen, or be left out")
+	}
+	u.Revision = patch.Revision
+	if patch.Reason.Given {
+		if err = checkLine("reason", patch.Reason.Value, maxReason); err != nil {
+			return "", u, err
+		}
+		u.Reason = &patch.Reason.Value
+	}
+	u.Expires, err = s.changedEnd(patch.ExpiresIn, patch.ExpiresAt)
+	if err == nil && u.Reason == nil && u.Expires == nil {
+		err = fault.New(fault.Invalid, "Nothing to change: send reason, expires_in or expires_at.")
+	}
+	return id, u, err
+}
+
+// changedEnd returns the new end of something, nil to leave it.
+func (s *Server) changedEnd(in v1.Change[v1.Duration], at v1.Change[v1.Time]) (*time.Time, error) {
+	if !in.Given && !at.Given {
+		return nil, nil
+	}
+	if in.Given && at.Given {
+		return nil, fault.Field("expires_in", "stands beside expires_at; send one of them")
+	}
+	if in.Given && in.Value == 0 {
+		return nil, fault.Field("expires_in", "must be longer than nothing; send expires_at null for good")
+	}
+	end, err := s.end(in.Value, at.Value)
+	return &end, err
+}
+
+func (s *Server) liftBlock(c *Call) error {
+	id, reason, err := readEnd(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	b, err := s.Blocks.LiftBlock(ctx, c.Actor(), id, reason)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireBlock(b))
+}
+
+// readEnd reads a DELETE of a block or an exemption: the reason stands in the
+// body or, for clients that cannot send one with DELETE, in the query.
+func readEnd(c *Call) (id, reason string, err error) {
+	if id, err = c.param("id"); err != nil {
+		return "", "", err
+	}
+	q := c.query("reason")
+	if reason = q.line("reason"); q.err != nil {
+		return "", "", q.err
+	}
+	request := v1.EndRequest{Reason: reason}
+	if err = decodeOptional(c, &request); err != nil {
+		return "", "", err
+	}
+	return id, request.Reason, checkLine("reason", request.Reason, maxReason)
+}

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/gate"
+)
+
+// statusOfOutcome is the one place where a decision becomes HTTP.
+var statusOfOutcome = map[gate.Outcome]int{
+	gate.Allowed:     http.StatusOK,
+	gate.Limited:     http.StatusTooManyRequests,
+	gate.Blocked:     http.StatusForbidden,
+	gate.Unavailable: http.StatusServiceUnavailable,
+}
+
+func (s *Server) handleCheck(c *Call) error {
+	if err := checkContentType(c.Ctx); err != nil {
+		return err
+	}
+	body, err := readBody(c.Ctx, checkBody)
+	if err != nil {
+		return err
+	}
+	in, err := decodeCheck(body)
+	if err != nil {
+		return err
+	}
+	check, err := checkOf(s.Catalog.Parser(), &in, v1.DetailRules)
+	if err != nil {
+		return err
+	}
+	k := &c.checks
+	k.checks = append(k.checks, check)
+	s.decide(k)
+	if k.errs[0] != nil {
+		return k.errs[0]
+	}
+	d := &k.decisions[0]
+	k.buffer = appendDecision(k.buffer, d)
+	setRateLimit(c, d)
+	return c.sendAnswer(statusOfOutcome[d.Outcome])
+}
+
+// decide asks the gate about all of k.checks.
+func (s *Server) decide(k *checkScratch) {
+	n := len(k.checks)
+	k.decisions = slices.Grow(k.decisions[:0], n)[:n]
+	k.errs = slices.Grow(k.errs[:0], n)[:n]
+	// The gate keeps its own deadline; a caller who has gone is charged all
+	// the same, since its answer may be on the way.
+	s.Gate.Decide(context.Background(), k.checks, k.decisions, k.errs)
+}
+
+// sendAnswer sends the scratch buffer, which is copied.
+func (c *Call) sendAnswer(status int) error {
+	c.Status(status)
+	c.Response().SetBody(c.checks.buffer)
+	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
+	return nil
+}
+
+func (s *Server) handleBatch(c *Call) error {
+	if err := checkContentType(c.Ctx); err != nil {
+		return err
+	}
+	body, err := readBody(c.Ctx, batchBody)
+	if err != nil {
+		return err
+	}
+	k := &c.checks
+	k.inputs, k.problems, err = decodeBatch(body, k.inputs, k.problems)
+	if err != nil {
+		return err
+	}
+	parser := s.Catalog.Parser()
+	for i := range k.inputs {
+		if k.problems[i] != nil {
+			continue
+		}
+		check, err := checkOf(parser, &k.inputs[i], v1.DetailNone)
+		if err != nil {
+			k.problems[i] = err
+			continue
+		}
+		k.checks = append(k.checks, check)
+	}
+	s.decide(k)
+	if !s.Catalog.Loaded() && len(k.errs) > 0 {
+		return k.errs[0]
+	}
+	k.buffer = append(k.buffer, `{"decisions":[`...)
+	asked := 0
+	for i, problem := range k.problems {
+		if i > 0 {
+			k.buffer = append(k.buffer, ',')
+		}
+		if problem == nil {
+			problem = k.errs[asked]
+			if problem == nil {
+				k.buffer = appendDecision(k.buffer, &k.decisions[asked])
+			}
+			asked++
+		}
+		if problem != nil {
+			k.buffer = s.appendProblem(k.buffer, problem)
+		}
+	}
+	k.buffer = append(k.buffer, "]}"...)
+	return c.sendAnswer(http.StatusOK)
+}
+
+// appendProblem appends the problem that stands in the place of a decision.
+func (s *Server) appendProblem(b []byte, err error) []byte {
+	text, encodeErr := json.Marshal(problemOf(err))
+	if encodeErr != nil { // a problem holds nothing that cannot be written
+		return append(b, "null"...)
+	}
+	return append(b, text...)
+}

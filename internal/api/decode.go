@@ -1,0 +1,276 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// maxDepth is how deep the JSON of a request may nest.
+const maxDepth = 16
+
+// checkContentType refuses what does not say that it is JSON, a form above all:
+// its body would read as the empty key.
+func checkContentType(c *fiber.Ctx) error {
+	given := c.Request().Header.ContentType()
+	if string(given) == fiber.MIMEApplicationJSON {
+		return nil
+	}
+	media, params, err := mime.ParseMediaType(string(given))
+	charset, stated := params["charset"]
+	if err != nil || media != fiber.MIMEApplicationJSON || stated && !strings.EqualFold(charset, "utf-8") {
+		return fault.New(fault.Unsupported, "Send the header Content-Type: application/json; the body must be JSON in UTF-8.")
+	}
+	if coding := c.Get(fiber.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
+		return fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
+	}
+	return nil
+}
+
+// readBody returns the body of a request, at most limit bytes of it.
+func readBody(c *fiber.Ctx, limit int) ([]byte, error) {
+	tooLarge := fault.New(fault.TooLarge, "The body has more than %d bytes.", limit)
+	request := c.Request()
+	if request.Header.ContentLength() > limit {
+		return nil, tooLarge
+	}
+	if !request.IsBodyStream() {
+		body := request.Body()
+		if len(body) > limit {
+			return nil, tooLarge
+		}
+		return body, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(request.BodyStream(), int64(limit)+1))
+	if err != nil {
+		c.Context().SetConnectionClose()
+		return nil, fault.New(fault.Malformed, "The body ended early or could not be read.")
+	}
+	if len(body) > limit {
+		return nil, tooLarge
+	}
+	return body, nil
+}
+
+// decodeJSON reads the body of an admin request into into, a pointer to a
+// struct. Nothing that is unknown, doubled or of another type gets through.
+func decodeJSON(c *Call, into any) error {
+	if err := checkContentType(c.Ctx); err != nil {
+		return err
+	}
+	body, err := readBody(c.Ctx, adminBody)
+	if err != nil {
+		return err
+	}
+	return unmarshalStrict(body, into)
+}
+
+// decodeOptional is decodeJSON where a request may have no body at all.
+func decodeOptional(c *Call, into any) error {
+	body, err := readBody(c.Ctx, adminBody)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	if err := checkContentType(c.Ctx); err != nil {
+		return err
+	}
+	return unmarshalStrict(body, into)
+}
+
+func unmarshalStrict(body []byte, into any) error {
+	trimmed := bytes.TrimLeft(body, " \t\r\n")
+	if len(trimmed) == 0 {
+		return fault.New(fault.Malformed, "The body is empty; send a JSON object.")
+	}
+	if err := checkDepth(body); err != nil {
+		return err
+	}
+	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
+	if err == nil && trimmed[0] != '{' { // null fits every type
+		return fault.New(fault.Invalid, "The body must be a JSON object, not %s.", jsontext.Kind(trimmed[0]))
+	}
+	return explainJSON(err, reflect.TypeOf(into).Elem())
+}
+
+// checkDepth refuses JSON that nests beyond maxDepth before anything follows it
+// down. What is no JSON at all is left to the parser.
+func checkDepth(body []byte) error {
+	depth, inText := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return fault.New(fault.Malformed, "The body nests deeper than %d levels, at byte %d.", maxDepth, i)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// explainJSON says what is wrong with JSON, where, and what would be right.
+func explainJSON(err error, target reflect.Type) error {
+	var syntax *jsontext.SyntacticError
+	var semantic *json.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &syntax):
+		return explainSyntax(syntax)
+	case !errors.As(err, &semantic):
+		return &fault.Error{Code: fault.Malformed, Message: "The body cannot be read as JSON.", Err: err}
+	}
+	field := fieldName(semantic.JSONPointer)
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		known := strings.Join(membersAt(target, semantic.JSONPointer), ", ")
+		return fault.Field(field, "is not a field here; the fields are %s", known)
+	case field == "":
+		return fault.New(fault.Invalid, "The body must be a JSON object, not %s.", semantic.JSONKind)
+	}
+	return fault.Field(field, "must be %s", wanted(semantic))
+}
+
+func explainSyntax(err *jsontext.SyntacticError) error {
+	field := fieldName(err.JSONPointer)
+	what := "The body is not valid JSON"
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return &fault.Error{Code: fault.Malformed, Field: field, Message: "stands twice; send it once", Err: err}
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		what = "The body ends in the middle of its JSON"
+	case strings.Contains(err.Err.Error(), "UTF-8"):
+		what = "The body is not valid UTF-8"
+	case strings.Contains(err.Err.Error(), "after top-level value"):
+		what = "The body goes on after its JSON object"
+	}
+	return &fault.Error{Code: fault.Malformed, Field: field, Message: fmt.Sprintf("%s, at byte %d.", what, err.ByteOffset), Err: err}
+}
+
+// fieldName writes a JSON pointer as people name fields: "escalation.cap",
+// "rules[2]".
+func fieldName(pointer jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range pointer.Tokens() {
+		switch {
+		case token != "" && strings.Trim(token, "0123456789") == "":
+			b.WriteString("[" + token + "]")
+		case b.Len() > 0:
+			b.WriteString("." + plain(token))
+		default:
+			b.WriteString(plain(token))
+		}
+	}
+	return b.String()
+}
+
+// wanted says what a field of the wrong type should have been.
+func wanted(err *json.SemanticError) string {
+	if err.Err != nil && isOurs(err.GoType) {
+		return strings.TrimPrefix(err.Err.Error(), "must be ")
+	}
+	got := ", not " + err.JSONKind.String()
+	if err.JSONKind == 0 {
+		got = ""
+	}
+	if err.GoType == nil {
+		return "of another type" + got
+	}
+	switch kindOf(err.GoType) {
+	case reflect.String:
+		return "a text" + got
+	case reflect.Bool:
+		return "true or false" + got
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number" + got
+	case reflect.Slice:
+		return "a list" + got
+	default:
+		return "an object" + got
+	}
+}
+
+// isOurs reports whether a type reads itself and says what would be right.
+func isOurs(t reflect.Type) bool {
+	return t == reflect.TypeFor[v1.Time]() || t == reflect.TypeFor[v1.Duration]()
+}
+
+func kindOf(t reflect.Type) reflect.Kind {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind()
+}
+
+// membersAt returns the names of the fields of the object in which a pointer's
+// last token is unknown.
+func membersAt(t reflect.Type, pointer jsontext.Pointer) []string {
+	for token := range pointer.Parent().Tokens() {
+		t = memberType(t, token)
+	}
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func memberType(t reflect.Type, token string) reflect.Type {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == nil:
+		return nil
+	case t.Kind() == reflect.Slice:
+		return t.Elem()
+	case t.Kind() != reflect.Struct:
+		return nil
+	}
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name == token {
+			return t.Field(i).Type
+		}
+	}
+	return nil
+}
+
+// sendJSON answers with a value of package v1.
+func sendJSON(c *Call, status int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.Status(status)
+	c.Response().SetBodyRaw(body)
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	return nil
+}

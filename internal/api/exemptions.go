@@ -1,0 +1,105 @@
+package api
+
+import (
+	"net/http"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+func (s *Server) wireExemption(e *blocks.Exemption) v1.Exemption { return v1.FromExemption(e, s.Now()) }
+
+func (s *Server) listExemptions(c *Call) error {
+	f, err := s.blockFilter(c, filterParams)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	page, err := s.Blocks.FindExemptions(ctx, f)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, wirePage(page, s.wireExemption))
+}
+
+func (s *Server) getExemption(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	e, err := s.Blocks.FindExemptionByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireExemption(e))
+}
+
+func (s *Server) addExemption(c *Call) error {
+	a, err := s.readAdded(c)
+	if err != nil {
+		return err
+	}
+	actor := c.Actor()
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	done, err := s.Blocks.AddExemption(ctx, actor, blocks.Exemption{
+		Pattern: a.pattern, Reason: a.reason, Author: actor.Name, Expires: a.expires,
+	}, a.conflict)
+	if err != nil {
+		return err
+	}
+	answer := v1.AddedExemption{
+		Exemption: s.wireExemption(done.Item), Outcome: string(done.Outcome),
+		Warnings: append(widened(a.pattern), s.hidden(a.pattern)...),
+	}
+	if done.Before != nil {
+		before := s.wireExemption(done.Before)
+		answer.Before = &before
+	}
+	return sendAdded(c, done.Outcome, v1.PathExemptions+"/"+done.Item.ID, answer)
+}
+
+// hidden warns of the blocks that an exemption of p hides or breaks into.
+func (s *Server) hidden(p keys.Pattern) []string {
+	var warnings []string
+	for _, b := range s.Catalog.Blocks().BlocksTouching(p, s.Now(), maxNamed) {
+		if p.Covers(b.Pattern) {
+			warnings = append(warnings, "This exemption hides the block "+b.ID+" of "+b.Pattern.String()+".")
+		} else {
+			warnings = append(warnings, "This exemption lets "+p.String()+" through in spite of the block "+b.ID+" of "+b.Pattern.String()+".")
+		}
+	}
+	return warnings
+}
+
+func (s *Server) changeExemption(c *Call) error {
+	id, u, err := s.readChange(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	e, err := s.Blocks.UpdateExemption(ctx, c.Actor(), id, u)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireExemption(e))
+}
+
+func (s *Server) removeExemption(c *Call) error {
+	id, reason, err := readEnd(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	e, err := s.Blocks.RemoveExemption(ctx, c.Actor(), id, reason)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireExemption(e))
+}

@@ -1,0 +1,40 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+func (s *Server) handleLive(c *Call) error {
+	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
+	return c.SendString("ok\n")
+}
+
+func (s *Server) handleReady(c *Call) error {
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	r := s.readiness(ctx)
+	status := http.StatusOK
+	if !r.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	return sendJSON(c, status, r)
+}
+
+func (s *Server) readiness(ctx context.Context) v1.Readiness {
+	if s.Ready != nil {
+		return s.Ready(ctx)
+	}
+	part := v1.Part{Name: "catalog", OK: s.Catalog.Loaded()}
+	if !part.OK {
+		part.Detail = "The policies and blocks have not been loaded yet."
+	} else if since, err := s.Catalog.Failing(); err != nil {
+		part.OK, part.Since = false, v1.At(since)
+		part.Detail = "The database is out of reach; checks go on with the last policies and blocks known."
+	}
+	return v1.Readiness{Ready: s.Catalog.Loaded(), Parts: []v1.Part{part}}
+}

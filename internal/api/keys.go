@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// readKey reads ?key= and ?policy= of the routes about one key.
+func (s *Server) readKey(c *Call) (keys.Key, string, error) {
+	q := c.query("key", "policy")
+	if q.err == nil && !q.given("key") {
+		q.fail("key", "is missing; send for example ?key=ip:203.0.113.7")
+	}
+	policy := q.line("policy")
+	if q.given("policy") && policy == "" {
+		q.fail("policy", "is empty; leave it out instead")
+	}
+	if q.err != nil {
+		return keys.Key{}, "", q.err
+	}
+	key, err := s.key(q.values["key"])
+	return key, policy, err
+}
+
+func (s *Server) explainKey(c *Call) error {
+	key, policy, err := s.readKey(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	x, err := s.Gate.Explain(ctx, key, policy)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, v1.FromExplanation(x, s.policyName))
+}
+
+// resetKey forgets what a key has used, under one policy or all. The audit is
+// written first: nothing is forgotten that nobody answers for.
+func (s *Server) resetKey(c *Call) error {
+	key, name, err := s.readKey(c)
+	if err != nil {
+		return err
+	}
+	policies, err := s.policiesToReset(name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	scope := "all policies"
+	if name != "" {
+		scope = "the policy " + name
+	}
+	if err := s.Recorder.RecordEntry(ctx, audit.Entry{
+		Actor: c.Actor(), Action: "key.reset", Object: "key", ObjectID: key.String(),
+		Summary: "Reset what " + key.String() + " has used under " + scope,
+	}); err != nil {
+		return err
+	}
+	answer := v1.KeyReset{Key: key.String(), Policies: []v1.LogReset{}}
+	for _, p := range policies {
+		held, err := s.reset(ctx, timestamplog.RefOf(p, key.String()))
+		if err != nil {
+			return err
+		}
+		answer.Policies = append(answer.Policies, v1.LogReset{Policy: p.Name, Held: held})
+	}
+	return sendJSON(c, http.StatusOK, answer)
+}
+
+func (s *Server) policiesToReset(name string) ([]*rules.Policy, error) {
+	selector := s.Catalog.Selector()
+	if name == "" {
+		all := selector.Policies()
+		slices.SortFunc(all, func(a, b *rules.Policy) int { return strings.Compare(a.Name, b.Name) })
+		return all, nil
+	}
+	p, found := selector.ByName(name)
+	if !found {
+		return nil, fault.Field("policy", "there is no policy of that name; leave it out to reset the key under all")
+	}
+	return []*rules.Policy{p}, nil
+}
+
+// reset forgets one log wherever it is kept.
+func (s *Server) reset(ctx context.Context, ref timestamplog.Ref) (held bool, err error) {
+	for _, log := range s.Logs {
+		had, err := log.Reset(ctx, ref)
+		if errors.Is(err, timestamplog.ErrUnreachable) {
+			return held, &fault.Error{Code: fault.Unavailable, Message: "The timestamp log is out of reach; the key may not be reset everywhere, so repeat it.", Err: err}
+		}
+		if err != nil {
+			return held, err
+		}
+		held = held || had
+	}
+	return held, nil
+}

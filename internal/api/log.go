@@ -1,0 +1,80 @@
+package api
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// requestID returns the id under which a request stands in the log: the
+// caller's own where it is short and plain, so that a trace runs through.
+func requestID(c *fiber.Ctx) string {
+	if set := c.GetRespHeader(fiber.HeaderXRequestID); set != "" {
+		return set
+	}
+	if given := c.Get(fiber.HeaderXRequestID); isPlainID(given) {
+		return given
+	}
+	return rand.Text()
+}
+
+func isPlainID(text string) bool {
+	if len(text) < 8 || len(text) > 64 {
+		return false
+	}
+	for i := range len(text) {
+		c := text[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// logFailure logs what is not the caller's fault, with its cause. Everything
+// that a caller chose is quoted, so that no line can be forged.
+func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
+	s.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed",
+		slog.String("request_id", id),
+		slog.String("method", plain(c.Method())),
+		slog.String("path", plain(c.Path())),
+		slog.String("error", plain(err.Error())))
+}
+
+// logAccess logs a request of the admin listener, and of the check listener at
+// level debug. Query strings are left out: they hold keys.
+func (s *Server) logAccess(c *Call, r *Route, began time.Time) {
+	level := slog.LevelDebug
+	if r.Listener == Admin && r.Path != "/livez" && r.Path != "/readyz" {
+		level = slog.LevelInfo
+	}
+	ctx := c.UserContext()
+	if !s.Logger.Enabled(ctx, level) {
+		return
+	}
+	who := ""
+	if c.Principal != nil {
+		who = string(c.Principal.Kind) + ":" + c.Principal.Name
+	}
+	s.Logger.LogAttrs(ctx, level, "request",
+		slog.String("request_id", c.RequestID),
+		slog.String("method", r.Method),
+		slog.String("path", plain(c.Path())),
+		slog.Int("status", c.Response().StatusCode()),
+		slog.Duration("took", s.Now().Sub(began)),
+		slog.String("address", c.Address.String()),
+		slog.String("who", plain(who)))
+}
+
+// plain escapes everything but printable ASCII, and clips.
+func plain(text string) string {
+	const most = 300
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	quoted := strconv.QuoteToASCII(text)
+	return quoted[1 : len(quoted)-1]
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+func (s *Server) listPolicies(c *Call) error {
+	if err := c.query().err; err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	all, err := s.Policies.Policies(ctx)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromPolicy))
+}
+
+// wholePage is a list that fits one page.
+func wholePage[T, W any](all []T, wire func(T) W) v1.Page[W] {
+	total := len(all)
+	page := v1.Page[W]{Items: make([]W, 0, total), Total: &total}
+	for _, item := range all {
+		page.Items = append(page.Items, wire(item))
+	}
+	return page
+}
+
+func (s *Server) getPolicy(c *Call) error {
+	name, err := c.param("name")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	p, err := s.Policies.FindPolicyByName(ctx, name)
+	if err != nil {
+		return err
+	}
+	return sendPolicy(c, http.StatusOK, p)
+}
+
+func sendPolicy(c *Call, status int, p *rules.Policy) error {
+	c.Set(fiber.HeaderETag, `"`+strconv.FormatInt(p.Version, 10)+`"`)
+	return sendJSON(c, status, v1.FromPolicy(p))
+}
+
+func (s *Server) listPolicyVersions(c *Call) error {
+	name, err := c.param("name")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	all, err := s.Policies.PolicyVersions(ctx, name)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromPolicy))
+}
+
+func (s *Server) putPolicy(c *Call) error {
+	name, err := c.param("name")
+	if err != nil {
+		return err
+	}
+	expect, _, err := ifMatch(c)
+	if err != nil {
+		return err
+	}
+	var request v1.PolicyRequest
+	if err := decodeJSON(c, &request); err != nil {
+		return err
+	}
+	wanted, err := request.Policy(s.Catalog.Parser(), name)
+	if err != nil {
+		return err
+	}
+	_, stood := s.Catalog.Selector().ByName(name)
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	p, err := s.Policies.PutPolicy(ctx, c.Actor(), wanted, expect)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if !stood {
+		status = http.StatusCreated
+		c.Set(fiber.HeaderLocation, v1.PathPolicies+"/"+name)
+	}
+	return sendPolicy(c, status, p)
+}
+
+func (s *Server) deletePolicy(c *Call) error {
+	name, err := c.param("name")
+	if err != nil {
+		return err
+	}
+	expect, given, err := ifMatch(c)
+	if err != nil {
+		return err
+	}
+	if !given {
+		return fault.New(fault.NeedVersion, "Deleting a policy needs the header If-Match with the version that you have seen, or * for any.")
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if err := s.Policies.DeletePolicy(ctx, c.Actor(), name, expect); err != nil {
+		return err
+	}
+	return c.SendStatus(http.StatusNoContent)
+}
+
+// ifMatch returns the version that a change expects: rules.ExpectAny for "*",
+// rules.ExpectNew and false where the header is not there.
+func ifMatch(c *Call) (expect int64, given bool, err error) {
+	text := strings.TrimSpace(c.Get(fiber.HeaderIfMatch))
+	switch text {
+	case "":
+		return rules.ExpectNew, false, nil
+	case "*":
+		return rules.ExpectAny, true, nil
+	}
+	version, err := strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
+	if err != nil || version < 1 {
+		return 0, true, fault.Field(fiber.HeaderIfMatch, `must be one version in quotes, for example "3", or *`)
+	}
+	return version, true, nil
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// The fields of draft-ietf-httpapi-ratelimit-headers-10.
+const (
+	headerRateLimit       = "RateLimit"
+	headerRateLimitPolicy = "RateLimit-Policy"
+)
+
+// setRateLimit sets the headers that tell a client about its quota. Only rules
+// of whole seconds can stand there, and what is left only where it is known.
+func setRateLimit(c *Call, d *gate.Decision) {
+	if !d.Never && !d.Allowed() {
+		wait := ceilSeconds(retryAfterMS(&d.Answer))
+		c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(wait, 10))
+	}
+	p := d.Policy
+	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
+		return
+	}
+	var scratch [256]byte
+	if list := appendQuotas(scratch[:0], p.Rules); len(list) > 0 {
+		c.Response().Header.SetBytesV(headerRateLimitPolicy, list)
+	}
+	if len(d.States) != len(p.Rules) {
+		return
+	}
+	if list := appendRemaining(scratch[:0], p.Rules, d.States); len(list) > 0 {
+		c.Response().Header.SetBytesV(headerRateLimit, list)
+	}
+}
+
+func wholeSeconds(r rules.Rule) bool { return r.Window%time.Second == 0 }
+
+// appendQuotas writes "5/1m";q=5;w=60 for each rule.
+func appendQuotas(b []byte, stack rules.Stack) []byte {
+	for _, r := range stack {
+		if !wholeSeconds(r) {
+			continue
+		}
+		b = appendName(b, r)
+		b = append(b, ";q="...)
+		b = strconv.AppendInt(b, int64(r.Limit), 10)
+		b = append(b, ";w="...)
+		b = strconv.AppendInt(b, int64(r.Window/time.Second), 10)
+	}
+	return b
+}
+
+// appendRemaining writes "5/1m";r=0;t=4 for each rule. A rule that refuses for
+// ever has no t.
+func appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleState) []byte {
+	for i, r := range stack {
+		if !wholeSeconds(r) {
+			continue
+		}
+		b = appendName(b, r)
+		b = append(b, ";r="...)
+		b = strconv.AppendInt(b, int64(states[i].Remaining), 10)
+		if reset := states[i].ResetMS; reset != timestamplog.Never {
+			b = append(b, ";t="...)
+			b = strconv.AppendInt(b, ceilSeconds(reset), 10)
+		}
+	}
+	return b
+}
+
+func appendName(b []byte, r rules.Rule) []byte {
+	if len(b) > 0 {
+		b = append(b, ", "...)
+	}
+	return appendRule(b, r)
+}

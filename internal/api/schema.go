@@ -1,0 +1,126 @@
+package api
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// schemas turns the types of package v1 into JSON schemas, each named once.
+type schemas struct{ named map[string]node }
+
+func newSchemas() *schemas { return &schemas{named: map[string]node{}} }
+
+// enums are the texts that a field may hold, by type and field.
+var enums = map[string][]string{
+	"Decision.decision":       {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
+	"Shadow.decision":         {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
+	"KeyExplanation.decision": {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
+	"CheckRequest.detail":     {v1.DetailRules, v1.DetailNone},
+	"BlockRequest.on_conflict": {
+		v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace,
+	},
+	"PolicyRequest.mode":       {"enforce", "shadow", "off"},
+	"PolicyRequest.on_failure": {"local", "allow", "deny"},
+	"PolicyRequest.algorithm":  {"timestamp_log"},
+	"UserRequest.role":         {"viewer", "operator", "admin"},
+}
+
+// of returns the schema of a value's type.
+func (s *schemas) of(v any) node { return s.ofType(reflect.TypeOf(v)) }
+
+func (s *schemas) ofType(t reflect.Type) node {
+	switch t {
+	case reflect.TypeFor[v1.Time]():
+		return node{"type": []string{"string", "null"}, "format": "date-time"}
+	case reflect.TypeFor[v1.Duration]():
+		return node{"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w))+$", "examples": []string{"24h", "7d"}}
+	case reflect.TypeFor[v1.NullString]():
+		return node{"type": []string{"string", "null"}}
+	case reflect.TypeFor[v1.RuleStates]():
+		return orNull(node{"type": "array", "items": s.ofType(reflect.TypeFor[v1.RuleState]())})
+	case reflect.TypeFor[jsontext.Value]():
+		return node{}
+	case reflect.TypeFor[v1.BatchItem]():
+		return node{"anyOf": []node{s.ofType(reflect.TypeFor[v1.Decision]()), s.ofType(reflect.TypeFor[v1.Problem]())}}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return orNull(s.ofType(t.Elem()))
+	case reflect.Slice:
+		return node{"type": "array", "items": s.ofType(t.Elem())}
+	case reflect.Map:
+		return node{"type": "object", "additionalProperties": s.ofType(t.Elem())}
+	case reflect.Struct:
+		return s.ofStruct(t)
+	case reflect.Bool:
+		return node{"type": "boolean"}
+	case reflect.Float64:
+		return node{"type": "number"}
+	case reflect.Int, reflect.Int64:
+		return node{"type": "integer"}
+	}
+	return node{"type": "string"}
+}
+
+func orNull(schema node) node { return node{"anyOf": []node{schema, {"type": "null"}}} }
+
+func (s *schemas) ofStruct(t reflect.Type) node {
+	if change, is := t.FieldByName("Given"); is && change.Type.Kind() == reflect.Bool { // v1.Change
+		return orNull(s.ofType(t.Field(1).Type))
+	}
+	name := schemaName(t)
+	ref := node{"$ref": "#/components/schemas/" + name}
+	if _, known := s.named[name]; known {
+		return ref
+	}
+	s.named[name] = node{} // a type may hold itself
+	properties, required := node{}, []string{}
+	open := s.members(t, name, properties, &required)
+	schema := node{"type": "object", "properties": properties, "additionalProperties": open}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	s.named[name] = schema
+	return ref
+}
+
+// members fills in the fields of a struct, those of what it embeds included,
+// and reports whether it may hold others.
+func (s *schemas) members(t reflect.Type, owner string, properties node, required *[]string) (open bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		if f.Anonymous && tag == "" {
+			open = s.members(f.Type, owner, properties, required) || open
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		if name == "" { // the fallback that keeps unknown members
+			open = true
+			continue
+		}
+		schema := s.ofType(f.Type)
+		if values := enums[owner+"."+name]; values != nil {
+			schema["enum"] = values
+		}
+		properties[name] = schema
+		if options == "" {
+			*required = append(*required, name)
+		}
+	}
+	return open
+}
+
+// schemaName names a type: "Block", "PageOfBlock".
+func schemaName(t reflect.Type) string {
+	name, of, generic := strings.Cut(t.Name(), "[")
+	if !generic {
+		return name
+	}
+	of = strings.TrimSuffix(of, "]")
+	return name + "Of" + of[strings.LastIndexByte(of, '.')+1:]
+}

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// stream answers with what write writes, as it comes. Where write fails in the
+// middle, the connection is cut instead of being ended in good order, so that
+// half a file is not taken for a whole one.
+func stream(c *Call, contentType, filename string, write func(ctx context.Context, w io.Writer) error) error {
+	reader, writer := io.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer cancel()
+		writer.CloseWithError(recovered(func() error { return write(ctx, writer) }))
+	}()
+	// What fails before the first byte is a problem like any other.
+	first := make([]byte, 1)
+	n, err := io.ReadFull(reader, first)
+	if err != nil && err != io.EOF {
+		cancel()
+		return err
+	}
+	c.Status(http.StatusOK)
+	c.Set(fiber.HeaderContentType, contentType)
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+filename+`"`)
+	c.Ctx.Context().SetBodyStream(&streamBody{
+		head: first[:n], rest: reader, conn: c.Ctx.Context().Conn(), cancel: cancel,
+	}, -1)
+	return nil
+}
+
+// recovered turns a panic into an error: a goroutine's own would end the
+// process.
+func recovered(f func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fault.New(fault.Unavailable, "Writing the answer failed.")
+		}
+	}()
+	return f()
+}
+
+// streamBody is read by the server while it sends.
+type streamBody struct {
+	head   []byte
+	rest   *io.PipeReader
+	conn   net.Conn
+	cancel context.CancelFunc
+}
+
+// Read gives the connection its time to write anew with every piece: a long
+// answer is no slow one.
+func (b *streamBody) Read(p []byte) (int, error) {
+	if err := b.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	if len(b.head) > 0 {
+		n := copy(p, b.head)
+		b.head = b.head[n:]
+		return n, nil
+	}
+	return b.rest.Read(p)
+}
+
+// Close ends the writer when the client has gone.
+func (b *streamBody) Close() error {
+	b.cancel()
+	return b.rest.Close()
+}
+
+// bodyStream reads a body of any length, giving the connection its time to
+// read anew with every piece.
+type bodyStream struct {
+	from io.Reader
+	conn net.Conn
+}
+
+func (b *bodyStream) Read(p []byte) (int, error) {
+	if err := b.conn.SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
+		return 0, err
+	}
+	return b.from.Read(p)
+}

@@ -1,0 +1,253 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// maxName is the longest name of a token or a user, in bytes.
+const maxName = 64
+
+// defaultOverlap is how long a rotated token goes on.
+const defaultOverlap = 24 * time.Hour
+
+func (s *Server) wireToken(t *identity.Token) v1.Token { return v1.FromToken(t, s.Now()) }
+
+func (s *Server) listTokens(c *Call) error {
+	if err := c.query().err; err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	all, err := s.Identity.Tokens(ctx)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, wholePage(all, s.wireToken))
+}
+
+func (s *Server) getToken(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	t, err := s.Identity.FindTokenByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireToken(t))
+}
+
+func (s *Server) addToken(c *Call) error {
+	var request v1.TokenRequest
+	if err := decodeJSON(c, &request); err != nil {
+		return err
+	}
+	if err := checkName(request.Name); err != nil {
+		return err
+	}
+	scopes, err := parseScopes(request.Scopes)
+	if err != nil {
+		return err
+	}
+	expires, err := s.end(request.ExpiresIn, request.ExpiresAt)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	made, secret, err := s.makeToken(ctx, c, request.Name, scopes, expires)
+	if err != nil {
+		return err
+	}
+	return sendCreatedToken(c, v1.CreatedToken{Token: s.wireToken(made), Secret: secret})
+}
+
+func (s *Server) makeToken(ctx context.Context, c *Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
+	secret := identity.NewSecret(scopes)
+	actor := c.Actor()
+	made, err := s.Identity.AddToken(ctx, actor, identity.Token{
+		Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: actor.Name, Expires: expires,
+	})
+	return made, secret.Text, err
+}
+
+func sendCreatedToken(c *Call, t v1.CreatedToken) error {
+	c.Set(fiber.HeaderLocation, v1.PathTokens+"/"+t.ID)
+	return sendJSON(c, http.StatusCreated, t)
+}
+
+func checkName(name string) error {
+	if name == "" {
+		return fault.Field("name", "is missing; send 1 to %d bytes that people recognise it by", maxName)
+	}
+	if name != strings.TrimSpace(name) {
+		return fault.Field("name", "begins or ends with a space; remove it")
+	}
+	return checkLine("name", name, maxName)
+}
+
+func parseScopes(texts []string) ([]identity.Access, error) {
+	if len(texts) == 0 {
+		return nil, fault.Field("scopes", "is empty; name at least one of check, read, operate and admin")
+	}
+	var scopes []identity.Access
+	for i, text := range texts {
+		field := "scopes[" + strconv.Itoa(i) + "]"
+		scope := identity.Access(text)
+		switch {
+		case !slices.Contains([]identity.Access{identity.Check, identity.Read, identity.Operate, identity.Admin}, scope):
+			return nil, fault.Field(field, "must be check, read, operate or admin")
+		case slices.Contains(scopes, scope):
+			return nil, fault.Field(field, "stands twice; name each scope once")
+		}
+		scopes = append(scopes, scope)
+	}
+	return scopes, nil
+}
+
+func (s *Server) changeToken(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	var patch v1.TokenPatch
+	if err := decodeJSON(c, &patch); err != nil {
+		return err
+	}
+	var u identity.TokenUpdate
+	if patch.Name.Given {
+		if err := checkName(patch.Name.Value); err != nil {
+			return err
+		}
+		u.Name = &patch.Name.Value
+	}
+	if u.Expires, err = s.changedEnd(patch.ExpiresIn, patch.ExpiresAt); err != nil {
+		return err
+	}
+	if u.Name == nil && u.Expires == nil {
+		return fault.New(fault.Invalid, "Nothing to change: send name, expires_in or expires_at.")
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	t, err := s.Identity.UpdateToken(ctx, c.Actor(), id, u)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireToken(t))
+}
+
+// rotateToken makes the successor first, so that whatever fails, a token that
+// works is left.
+func (s *Server) rotateToken(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	var request v1.RotateRequest
+	if err := decodeOptional(c, &request); err != nil {
+		return err
+	}
+	overlap := defaultOverlap
+	if request.Overlap.Given {
+		overlap = request.Overlap.Value.Std()
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	old, err := s.Identity.FindTokenByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	if !old.ActiveAt(now) {
+		return fault.New(fault.Conflict, "This token has ended; make a new one instead.")
+	}
+	var expires time.Time
+	if !old.Expires.IsZero() {
+		expires = now.Add(old.Expires.Sub(old.Created))
+	}
+	made, secret, err := s.makeSuccessor(ctx, c, old, expires)
+	if err != nil {
+		return err
+	}
+	ended, err := s.endToken(ctx, c, old, now, overlap)
+	if err != nil {
+		// The secret of the new one would be shown to nobody.
+		if _, revokeErr := s.Identity.RevokeToken(ctx, c.Actor(), made.ID); revokeErr != nil {
+			s.logFailure(c.Ctx, c.RequestID, revokeErr)
+		}
+		return err
+	}
+	replaced := s.wireToken(ended)
+	return sendCreatedToken(c, v1.CreatedToken{Token: s.wireToken(made), Secret: secret, Replaces: &replaced})
+}
+
+// makeSuccessor makes the next token after old, under the first name that is
+// free: "ci", "ci-2", "ci-3".
+func (s *Server) makeSuccessor(ctx context.Context, c *Call, old *identity.Token, expires time.Time) (*identity.Token, string, error) {
+	const attempts = 20
+	name := old.Name
+	for range attempts {
+		name = nextName(name)
+		made, secret, err := s.makeToken(ctx, c, name, old.Scopes, expires)
+		if !fault.Is(err, fault.Conflict) {
+			return made, secret, err
+		}
+	}
+	return nil, "", fault.New(fault.Conflict, "The names %s to %s are all taken; rename this token first.", nextName(old.Name), name)
+}
+
+var numbered = regexp.MustCompile(`^(.*)-(\d{1,6})$`)
+
+// nextName counts a name on and keeps it within maxName.
+func nextName(name string) string {
+	base, number := name, 1
+	if m := numbered.FindStringSubmatch(name); m != nil {
+		base = m[1]
+		number, _ = strconv.Atoi(m[2]) // at most six digits
+	}
+	suffix := "-" + strconv.Itoa(number+1)
+	if most := maxName - len(suffix); len(base) > most {
+		base = strings.ToValidUTF8(base[:most], "")
+	}
+	return base + suffix
+}
+
+// endToken ends a token after the overlap, never later than it would have.
+func (s *Server) endToken(ctx context.Context, c *Call, t *identity.Token, now time.Time, overlap time.Duration) (*identity.Token, error) {
+	if overlap == 0 {
+		return s.Identity.RevokeToken(ctx, c.Actor(), t.ID)
+	}
+	end := now.Add(overlap)
+	if !t.Expires.IsZero() && t.Expires.Before(end) {
+		return t, nil
+	}
+	return s.Identity.UpdateToken(ctx, c.Actor(), t.ID, identity.TokenUpdate{Expires: &end})
+}
+
+func (s *Server) revokeToken(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	t, err := s.Identity.RevokeToken(ctx, c.Actor(), id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireToken(t))
+}

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"net/http"
+	"regexp"
+
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+func (s *Server) listUsers(c *Call) error {
+	if err := c.query().err; err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	all, err := s.Identity.Users(ctx)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromUser))
+}
+
+func (s *Server) getUser(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	u, err := s.Identity.FindUserByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, v1.FromUser(u))
+}
+
+var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
+
+func (s *Server) addUser(c *Call) error {
+	var request v1.UserRequest
+	if err := decodeJSON(c, &request); err != nil {
+		return err
+	}
+	if !userName.MatchString(request.Name) {
+		return fault.Field("name", "must be 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit")
+	}
+	role, err := parseRole(request.Role)
+	if err != nil {
+		return err
+	}
+	hash, err := hashNew(request.Password)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	u, err := s.Identity.AddUser(ctx, c.Actor(), identity.User{Name: request.Name, Role: role, PasswordHash: hash})
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderLocation, v1.PathUsers+"/"+u.ID)
+	return sendJSON(c, http.StatusCreated, v1.FromUser(u))
+}
+
+func parseRole(text string) (identity.Role, error) {
+	role := identity.Role(text)
+	if role.Access() == "" {
+		return "", fault.Field("role", "must be viewer, operator or admin")
+	}
+	return role, nil
+}
+
+func hashNew(password string) (string, error) {
+	if err := identity.CheckPassword(password); err != nil {
+		return "", fault.Field("password", "%s", err.Error())
+	}
+	return identity.HashPassword(password), nil
+}
+
+// changeUser also ends the sessions of a user who is disabled or whose role
+// changes.
+func (s *Server) changeUser(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	var patch v1.UserPatch
+	if err := decodeJSON(c, &patch); err != nil {
+		return err
+	}
+	var u identity.UserUpdate
+	if patch.Role.Given {
+		role, err := parseRole(patch.Role.Value)
+		if err != nil {
+			return err
+		}
+		u.Role = &role
+	}
+	if patch.Disabled.Given {
+		u.Disabled = &patch.Disabled.Value
+	}
+	if u.Role == nil && u.Disabled == nil {
+		return fault.New(fault.Invalid, "Nothing to change: send role or disabled.")
+	}
+	return s.updateUser(c, id, u)
+}
+
+func (s *Server) setPassword(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	var request v1.PasswordRequest
+	if err := decodeJSON(c, &request); err != nil {
+		return err
+	}
+	hash, err := hashNew(request.Password)
+	if err != nil {
+		return err
+	}
+	return s.updateUser(c, id, identity.UserUpdate{PasswordHash: &hash})
+}
+
+func (s *Server) updateUser(c *Call, id string, u identity.UserUpdate) error {
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	changed, err := s.Identity.UpdateUser(ctx, c.Actor(), id, u)
+	if err != nil {
+		return err
+	}
+	if err := s.Identity.DeleteSessionsOf(ctx, changed.ID); err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, v1.FromUser(changed))
+}
+
+func (s *Server) deleteUser(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if err := s.Identity.DeleteUser(ctx, c.Actor(), id); err != nil {
+		return err
+	}
+	return c.SendStatus(http.StatusNoContent)
+}
