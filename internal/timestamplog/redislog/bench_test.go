@@ -1,12 +1,15 @@
 package redislog_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,30 +21,50 @@ import (
 
 const benchKeys = 100_000
 
-// benchStack allows everything that a benchmark can ask, or nothing, while
-// each log has 60 entries.
+// benchStacks allow nearly everything that a benchmark asks, or nothing, of
+// logs with 60 entries over the last 12 hours.
 var benchStacks = map[string][]string{
-	"allow":  {"1000/1ms", "20000/1s", "50000/1h", "100000/1d"},
-	"refuse": {"1/1s", "20/1m", "40/1h", "60/1d"},
+	"allow":  {"5/1s", "30/1m", "200/1h", "800/1d"},
+	"refuse": {"5/1s", "20/1m", "40/1h", "50/1d"},
 }
 
 func benchKey(n int) string { return fmt.Sprintf("ip:10.%d.%d.%d", n>>16, n>>8&255, n&255) }
 
-// filled returns a log on a private Redis with 60 entries for each key under
-// the policy of each verdict.
+// filled returns a log on a private Redis with 60 entries over the last 12
+// hours for each key under the policy of each verdict.
 func filled(b *testing.B) (*testenv.RedisServer, *redislog.Log, map[string]*rules.Policy) {
 	b.Helper()
 	server := testenv.DedicatedRedis(b)
-	log := open(b, server, redislog.Options{})
+	log, client := open(b, server, redislog.Options{}), connect(b, server)
+	if !answers(log, policy(b, 9, "1/s")) {
+		b.Fatal("a fresh Redis does not answer")
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	now := time.Now()
 	policies := map[string]*rules.Policy{}
 	for i, verdict := range []string{"allow", "refuse"} {
 		p := policy(b, int64(i+1), benchStacks[verdict]...)
 		policies[verdict] = p
-		fill := *p
-		fill.Rules = policy(b, 0, "60/1d").Rules
-		fill.Retention = p.Retention.Cover(p.Rules)
 		for from := 0; from < benchKeys; from += 1000 {
-			fillLogs(b, log, &fill, from, 1000, 60)
+			pipe := client.Pipeline()
+			for n := from; n < from+1000; n++ {
+				ages := make([]int64, 60)
+				for i := range ages {
+					ages[i] = 1 + random.Int64N((12 * time.Hour).Milliseconds())
+				}
+				slices.SortFunc(ages, func(a, b int64) int { return cmp.Compare(b, a) })
+				entries := make([]any, len(ages))
+				for i, age := range ages {
+					entries[i] = int32(now.UnixMilli() - age)
+				}
+				ref := timestamplog.RefOf(p, benchKey(n))
+				name := redislog.LogName(server.Prefix, redislog.ShardOf(ref.Key), ref)
+				pipe.RPush(b.Context(), name, entries...)
+				pipe.PExpireAt(b.Context(), name, now.Add(24*time.Hour))
+			}
+			if _, err := pipe.Exec(b.Context()); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 	return server, log, policies

@@ -23,6 +23,8 @@ local CHUNK = 1000  -- values at a time to a command: unpack fails at some thous
 local NEVER = RANGE - 1
 
 -- Redis 7.0 knows no libraries while it loads functions, only when it calls one.
+-- Commands are given their numbers as texts where it matters, since Redis
+-- writes a Lua number with 17 digits first.
 local call, try, floor, format, byte, pack, concat
 
 local function know_libraries()
@@ -76,7 +78,7 @@ end
 -- age returns how many milliseconds old an entry of the log at hand is.
 local function age(entry)
   local value = tonumber(entry)
-  if is_wrapped(value) then return newest_age + (newest_wrapped - value) % RANGE end
+  if value < HALF and value >= -HALF then return newest_age + (newest_wrapped - value) % RANGE end
   return newest_age + newest_time - value
 end
 
@@ -103,8 +105,10 @@ local function read_stack(written)
   local numbers = {}
   for number in written:gmatch('%d+') do numbers[#numbers + 1] = tonumber(number) end
   stack = { keep = numbers[1], window = numbers[2], plain = numbers[2] > LONGEST_WRAPPED, rules = {}, by_limit = {} }
+  stack.trim = format('%d', -stack.keep)
   for i = 3, #numbers, 2 do
     local rule = { limit = numbers[i], window = numbers[i + 1], index = #stack.rules }
+    rule.boundary = format('%d', -rule.limit)  -- the index of its boundary at a cost of 1
     stack.rules[#stack.rules + 1] = rule
     stack.by_limit[#stack.by_limit + 1] = rule
   end
@@ -120,7 +124,10 @@ end
 
 -- expire lets a log whose newest entry is now expire when it may.
 local function expire(key, stack)
-  call('PEXPIREAT', key, format('%.0f', now + stack.window))
+  if stack.expires_of ~= now then
+    stack.expires_of, stack.expires = now, format('%.0f', now + stack.window)
+  end
+  call('PEXPIREAT', key, stack.expires)
 end
 
 -- rewrite writes the log at hand anew, moved back where it lies ahead. What a
@@ -140,7 +147,7 @@ end
 
 -- drop_old drops the entries that are as old as the stack's window.
 local function drop_old(key, stack)
-  local oldest = call('LINDEX', key, 0)
+  local oldest = call('LINDEX', key, '0')
   if not oldest or age(oldest) < stack.window then return end
   local low, high = 0, call('LLEN', key)  -- low is old; high is young or missing
   while high - low > 1 do
@@ -167,7 +174,7 @@ local function push(key, stack, cost)
     length = call('RPUSH', key, unpack(entries))
   end
   if length > stack.keep then
-    call('LTRIM', key, -stack.keep, -1)
+    call('LTRIM', key, stack.trim, '-1')
     length = stack.keep
   end
   expire(key, stack)
@@ -180,7 +187,7 @@ end
 local function boundary(key, rule, cost)
   local index = rule.limit - cost + 1
   if index == 1 then return newest_age end
-  local entry = call('LINDEX', key, -index)
+  local entry = call('LINDEX', key, cost == 1 and rule.boundary or format('%d', -index))
   return entry and age(entry)
 end
 
@@ -197,7 +204,7 @@ local function younger(key, window, low, low_age, high, high_age)
       if index <= low then index = low + 1 elseif index >= high then index = high - 1 end
     end
     by_rate = not by_rate
-    local its_age = age(call('LINDEX', key, -index))
+    local its_age = age(call('LINDEX', key, format('%d', -index)))
     if its_age < window then low, low_age = index, its_age else high, high_age = index, its_age end
   end
   return low, low_age
@@ -228,7 +235,7 @@ local function states(key, stack, cost, length)
     -- What lies beyond the limit does not change what remains.
     if low < limit and high - low > 1 and newest_age < window then
       if not high_age then
-        oldest_age = oldest_age or age(call('LINDEX', key, 0))
+        oldest_age = oldest_age or age(call('LINDEX', key, '0'))
         if oldest_age < window then
           low, low_age = length, oldest_age
         else
@@ -249,7 +256,7 @@ local ALLOWED, REFUSED, FOREIGN = '\0', '\1', '\2'
 local function decide(key, stack, cost, flags)
   local rules = stack.by_limit
   if #rules == 0 then return ALLOWED end
-  local newest = try('LINDEX', key, -1)
+  local newest = try('LINDEX', key, '-1')
   if type(newest) == 'table' then return FOREIGN end  -- an error: another kind of value
 
   local peek, detail = flags % 2 == PEEK, flags >= DETAIL

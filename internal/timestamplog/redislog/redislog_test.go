@@ -1,6 +1,7 @@
 package redislog_test
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -10,7 +11,11 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	// Servers that are killed on purpose are not worth a line each.
+	redislog.LogTo(slog.New(slog.DiscardHandler))
+	testenv.Main(m)
+}
 
 // open returns the log on server as one node sees it.
 func open(t testing.TB, server *testenv.RedisServer, options redislog.Options) *redislog.Log {
