@@ -17,7 +17,12 @@ const DistinctError = 0.01625
 type distinctMinutes struct {
 	mu      sync.Mutex
 	minutes map[totalsID]*sketch
+	drains  int
 }
+
+// sketchEvery is at which drains a sketch is handed over whose minute goes on:
+// it is large, and nothing needs it to the second.
+const sketchEvery = 10
 
 type sketch struct {
 	*hyperloglog.Sketch
@@ -50,8 +55,10 @@ func (d *distinctMinutes) add(minute, policy int64, hash uint64) {
 func (d *distinctMinutes) drain(g *gathering, node string, closed int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	due := d.drains%sketchEvery == 0
+	d.drains++
 	for id, s := range d.minutes {
-		if s.changed {
+		if s.changed && (due || id.minute < closed) {
 			if data, err := s.MarshalBinary(); err == nil {
 				g.addDistinct(DistinctKeys{Minute: id.minute, Policy: id.policy, Node: node, Sketch: data})
 				s.changed = false

@@ -89,8 +89,7 @@ func (g *gathering) addOffence(o Offence) {
 	known, found := g.offences[o.id()]
 	switch {
 	case found:
-		known.merge(o)
-		known.Over += o.Over
+		known.Merge(&o)
 	case o.Key != "" && g.full():
 		g.folded += o.Count
 		// Which key it was is forgotten, so any one may have had all of it.
@@ -98,16 +97,6 @@ func (g *gathering) addOffence(o Offence) {
 			Over: o.Count + o.Over, First: Refusal{At: o.First.At}, Last: Refusal{At: o.Last.At}})
 	default:
 		g.offences[o.id()] = &o
-	}
-}
-
-func (o *Offence) merge(p Offence) {
-	o.Count += p.Count
-	if p.First.At < o.First.At {
-		o.First = p.First
-	}
-	if p.Last.At >= o.Last.At {
-		o.Last = p.Last
 	}
 }
 
@@ -125,10 +114,7 @@ func (g *gathering) addKeyTraffic(k KeyTraffic) {
 	known, found := g.keys[id]
 	switch {
 	case found:
-		known.Allowed += k.Allowed
-		known.Refused += k.Refused
-		known.Cost += k.Cost
-		known.Over += k.Over
+		known.Merge(&k)
 	case g.full():
 		g.lost++
 		g.addTotals(Totals{k.Minute, k.Policy, Counts{Untracked: k.Allowed}})

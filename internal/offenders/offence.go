@@ -60,6 +60,18 @@ type Offence struct {
 	First, Last Refusal
 }
 
+// Merge adds p to o.
+func (o *Offence) Merge(p *Offence) {
+	o.Count += p.Count
+	o.Over += p.Over
+	if p.First.At < o.First.At {
+		o.First = p.First
+	}
+	if p.Last.At >= o.Last.At {
+		o.Last = p.Last
+	}
+}
+
 // Other is the decider of the row that stands for all offences of a minute,
 // policy and kind that have none of their own.
 const Other = "other"
@@ -107,6 +119,14 @@ type KeyTraffic struct {
 	Refused        int64
 	Cost           int64 // of the allowed checks
 	Over           int64 // at most so many more checks
+}
+
+// Merge adds more to k.
+func (k *KeyTraffic) Merge(more *KeyTraffic) {
+	k.Allowed += more.Allowed
+	k.Refused += more.Refused
+	k.Cost += more.Cost
+	k.Over += more.Over
 }
 
 // DistinctKeys is a sketch of the keys that one node saw in a minute under a

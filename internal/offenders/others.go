@@ -18,8 +18,9 @@ func (r *otherRows) add(o Offence) {
 		r.rows[o.id()] = &o
 		return
 	}
-	known.merge(o)
-	known.Over = max(known.Over, o.Over)
+	most := max(known.Over, o.Over)
+	known.Merge(&o)
+	known.Over = most
 }
 
 // drain hands the rows to g and forgets the minutes that began before closed.

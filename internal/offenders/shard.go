@@ -163,8 +163,10 @@ func (s *shard) countOffence(m *minute, k offenceKey, at, boundary, retryAt int6
 		k.key = strings.Clone(k.key)
 		e = s.offences.make(k, s.evictOffence)
 		e.over = m.offenceFloor
-		e.value.first.set(at, boundary, retryAt, source, meta)
-	} else if at < e.value.first.at {
+	}
+	// After a drain first begins anew: a ladder has to know how old the oldest
+	// of what it is given is.
+	if e.pending == 0 || at < e.value.first.at {
 		e.value.first.set(at, boundary, retryAt, source, meta)
 	}
 	e.certain++

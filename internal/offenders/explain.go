@@ -1,0 +1,127 @@
+package offenders
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/refusal"
+)
+
+// Found says what became of the record that a refusal's id names.
+type Found string
+
+// What may have become of a record.
+const (
+	Recorded   Found = "recorded"
+	Folded     Found = "folded"   // it was counted in `other`, without its key
+	Nothing    Found = "nothing"  // nothing was refused in that minute, or not flushed yet
+	Expired    Found = "expired"  // past the retention
+	NotYetHere Found = "too_soon" // the minute is the present one or lies ahead
+)
+
+// Explanation is the story of one refusal's id.
+type Explanation struct {
+	ID       string
+	Minute   time.Time
+	Found    Found
+	Sentence string // the whole story, safe to print
+	Key      string // "" where it is not known
+	Policy   string // name, "" for none or deleted
+	Offences []Offence
+	// Other is what was folded in that minute, whoever did it.
+	Other []Offence
+}
+
+// Offence tells the story of a refusal by its id. An id that is none is an
+// Invalid fault.
+func (s *Service) Offence(ctx context.Context, text string) (*Explanation, error) {
+	id, err := refusal.Parse(text)
+	if err != nil {
+		return nil, fault.Field("id", "%s", err)
+	}
+	e := &Explanation{ID: id.String(), Minute: id.Minute}
+	if e.Offences, err = s.Store.FindOffences(ctx, id); err != nil {
+		return nil, err
+	}
+	if len(e.Offences) > 0 {
+		s.tell(e)
+		return e, nil
+	}
+	from, folded, err := s.Store.Kept(ctx, id.Minute)
+	if err != nil {
+		return nil, err
+	}
+	e.Other = folded
+	at := id.Minute.Format("2006-01-02 15:04 UTC")
+	switch {
+	case id.Minute.Before(from):
+		e.Found = Expired
+		e.Sentence = fmt.Sprintf("The record of %s is past its retention: minutes are kept from %s on.", at, from.UTC().Format("2006-01-02 15:04 UTC"))
+	case len(folded) > 0:
+		e.Found = Folded
+		e.Sentence = fmt.Sprintf("In the minute of %s so many keys were refused that %d offences were counted together without their keys; this one may be among them.", at, total(folded))
+	case !id.Minute.Add(time.Minute + 5*time.Second).Before(s.now()):
+		e.Found = NotYetHere
+		e.Sentence = fmt.Sprintf("Nothing is recorded under this id yet; the minute of %s is not over, and counts take up to two seconds to arrive.", at)
+	default:
+		e.Found = Nothing
+		e.Sentence = fmt.Sprintf("Nothing was refused under this id in the minute of %s: the check was a peek, or its node stopped before it could write.", at)
+	}
+	return e, nil
+}
+
+func total(all []Offence) (n int64) {
+	for _, o := range all {
+		n += o.Count
+	}
+	return n
+}
+
+// tell makes the sentence of what was recorded.
+func (s *Service) tell(e *Explanation) {
+	e.Found = Recorded
+	sum := Offence{First: e.Offences[0].First, Last: e.Offences[0].Last, Key: e.Offences[0].Key, Policy: e.Offences[0].Policy}
+	var by []string
+	shadow := true
+	for i := range e.Offences {
+		o := &e.Offences[i]
+		sum.Merge(o)
+		shadow = shadow && o.Kind == Shadow
+		by = append(by, fmt.Sprintf("%d by the %s", o.Count, what(o)))
+	}
+	e.Key = sum.Key
+	under := "no policy"
+	if p, known := s.View.Selector().ByID(sum.Policy); known {
+		e.Policy, under = p.Name, "policy "+p.Name
+	} else if sum.Policy != 0 {
+		under = fmt.Sprintf("a policy that is deleted (%d)", sum.Policy)
+	}
+	verb := "was refused"
+	if shadow {
+		verb = "would have been refused, and was not,"
+	}
+	e.Sentence = fmt.Sprintf("%q %s %s on %s between %s and %s UTC under %s: %s.", sum.Key, verb, times(sum.Count),
+		e.Minute.Format("2006-01-02"), clock(sum.First.At), clock(sum.Last.At), under, strings.Join(by, ", "))
+	if sum.Last.RetryAt > 0 {
+		e.Sentence += fmt.Sprintf(" The last answer said to ask again at %s.", time.UnixMilli(sum.Last.RetryAt).UTC().Format("2006-01-02 15:04:05.000 UTC"))
+	}
+}
+
+func what(o *Offence) string {
+	if o.Kind == Blocked {
+		return "block " + o.Decider
+	}
+	return "rule " + o.Decider
+}
+
+func times(n int64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func clock(ms int64) string { return time.UnixMilli(ms).UTC().Format("15:04:05.000") }

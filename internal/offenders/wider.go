@@ -1,0 +1,164 @@
+package offenders
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// dismissedFor is how long a range is left alone after it was dismissed.
+const dismissedFor = 24 * time.Hour
+
+// Blast says whom a pattern would hit, by the traffic of a span. Numbers of
+// keys are of those with a row of their own; Untracked allowed checks belong
+// to others, so KeyShare and AllowedShare are estimates from below that may be
+// short by at most UntrackedShare.
+type Blast struct {
+	Seen
+	AllowedShare   float64 // of all allowed checks, 0 to 1
+	RefusedShare   float64 // of all offences
+	UntrackedShare float64 // of all allowed checks
+	// AllKeys is the estimated number of distinct keys of the span, with a
+	// standard error of DistinctError.
+	AllKeys int64
+	Exempt  []string // patterns of exemptions within or around it
+	Exact   bool     // nothing of this is an estimate but AllKeys
+}
+
+// BlastRadius returns whom a pattern would hit.
+func (s *Service) BlastRadius(ctx context.Context, p keys.Pattern, from, to time.Time) (*Blast, error) {
+	seen, err := s.Store.Seen(ctx, p, from, to, evidenceKeys)
+	if err != nil {
+		return nil, err
+	}
+	b := &Blast{Seen: seen, Exact: seen.Untracked == 0}
+	b.AllowedShare = share(seen.Allowed, seen.AllAllowed)
+	b.RefusedShare = share(seen.Refused, seen.AllRefused)
+	b.UntrackedShare = share(seen.Untracked, seen.AllAllowed)
+	if b.AllKeys, err = s.Store.DistinctKeys(ctx, 0, from, to); err != nil {
+		return nil, err
+	}
+	b.Exempt, err = s.exemptWithin(ctx, p)
+	return b, err
+}
+
+func share(part, whole int64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+func (s *Service) exemptWithin(ctx context.Context, p keys.Pattern) ([]string, error) {
+	page, err := s.Blocks.FindExemptions(ctx, blocks.Filter{Within: p, Limit: evidenceKeys, At: s.now()})
+	if err != nil {
+		return nil, err
+	}
+	var exempt []string
+	for _, e := range page.Items {
+		exempt = append(exempt, e.Pattern.String())
+	}
+	return exempt, nil
+}
+
+// Propose looks for crowded ranges and proposes to block them. It returns the
+// proposals that are new. It may run on several nodes at once.
+func (s *Service) Propose(ctx context.Context) ([]Proposal, error) {
+	w := DefaultWider
+	if s.Wider != nil {
+		w = s.Wider().withDefaults()
+	}
+	now := s.now().UTC()
+	from := now.Add(-w.Within)
+	ranges, err := s.Store.CrowdedRanges(ctx, from, now, w.Addresses, w.Networks)
+	if err != nil {
+		return nil, err
+	}
+	var fresh []Proposal
+	for _, network := range ranges {
+		p := keys.NetworkPattern(network)
+		if s.blockedWhole(p, network, now) {
+			continue
+		}
+		evidence, err := s.evidence(ctx, p, network, from, now)
+		if err != nil {
+			return fresh, err
+		}
+		put, err := s.Store.PutProposal(ctx, Proposal{Pattern: p, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
+		if err != nil {
+			return fresh, err
+		}
+		if put != nil && put.New {
+			fresh = append(fresh, put.Proposal)
+		}
+	}
+	return fresh, nil
+}
+
+// blockedWhole reports whether a block stands that covers the whole range.
+func (s *Service) blockedWhole(p keys.Pattern, network netip.Prefix, now time.Time) bool {
+	k := (keys.Parser{IPv6Bits: 128}).AddressKey(network.Addr())
+	for _, b := range s.View.Blocks().Blocks(k, now) {
+		if b.Pattern.Covers(p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Service) evidence(ctx context.Context, p keys.Pattern, network netip.Prefix, from, now time.Time) (*Evidence, error) {
+	ranking, err := s.Store.Rank(ctx, Query{From: from, To: now, Pattern: p, Limit: evidenceKeys})
+	if err != nil {
+		return nil, err
+	}
+	e := &Evidence{From: ranking.From, To: ranking.To, OffendedCount: ranking.Keys, Offences: ranking.Offences, Size: 256}
+	if network.Addr().Is6() {
+		e.Size = 1 << 16 // /64s of a /48
+	}
+	for _, r := range ranking.Rows {
+		e.Offended = append(e.Offended, SeenKey{Key: r.Key, Refused: r.Offences})
+	}
+	seen, err := s.Store.Seen(ctx, p, now.Add(-24*time.Hour), now, evidenceKeys)
+	if err != nil {
+		return nil, err
+	}
+	e.SeenCount = seen.Keys - seen.Offenders
+	for _, k := range seen.Samples {
+		if k.Refused == 0 {
+			e.Seen = append(e.Seen, k)
+			e.Allowed += k.Allowed
+		}
+	}
+	e.Exempt, err = s.exemptWithin(ctx, p)
+	return e, err
+}
+
+// AcceptProposal blocks the range of an open proposal until an instant, zero
+// for good. A block that stands there is extended.
+func (s *Service) AcceptProposal(ctx context.Context, by audit.Actor, id string, expires time.Time, reason string) (*Proposal, error) {
+	p, err := s.Store.FindProposalByID(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if p.Decision != Open {
+		return s.Store.DecideProposal(ctx, by, id, Accepted, reason, "") // says that it is closed
+	}
+	if reason == "" {
+		reason = fmt.Sprintf("%d of its %d addresses offended within %s", p.Evidence.OffendedCount, p.Evidence.Size, p.Evidence.To.Sub(p.Evidence.From))
+	}
+	added, err := s.Blocks.AddBlock(ctx, by, blocks.Block{Pattern: p.Pattern, Reason: reason, Author: by.Name, Source: blocks.Manual, Expires: expires}, blocks.Extend)
+	if err != nil {
+		return nil, err
+	}
+	return s.Store.DecideProposal(ctx, by, id, Accepted, reason, added.Item.ID)
+}
+
+// DismissProposal closes an open proposal. Its range is left alone for a day.
+func (s *Service) DismissProposal(ctx context.Context, by audit.Actor, id, reason string) (*Proposal, error) {
+	return s.Store.DecideProposal(ctx, by, id, Dismissed, reason, "")
+}

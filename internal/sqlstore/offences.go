@@ -1,0 +1,237 @@
+package sqlstore
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+var _ offenders.Sink = (*Store)(nil)
+
+// lateAfter is how old counts may be that are written without a look at
+// whether their hour has been added up already. rollUpGrace is how long after
+// its end an hour is added up. Between both lies more than a transaction and
+// the difference of two nodes' clocks may take.
+const (
+	lateAfter   = 10 * time.Minute
+	rollUpGrace = 20 * time.Minute
+)
+
+// Flush implements offenders.Sink.
+func (s *Store) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.LadderEvent, error) {
+	var events []offenders.LadderEvent
+	changed := false
+	err := s.write(ctx, func(t *tx) error {
+		events, changed = nil, false
+		t.now = e.Now.UTC().Truncate(time.Millisecond)
+		added, err := t.exec(addFlushedBatch, b.ID, toMS(t.now))
+		if err != nil || added == 0 {
+			return err
+		}
+		if err := t.addCounts(b); err != nil {
+			return err
+		}
+		ladders := ladderRun{tx: t, evaluation: e}
+		if err := ladders.evaluate(b.Offences); err != nil {
+			return err
+		}
+		events, changed = ladders.events, t.revision != 0
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if changed {
+		s.after(ctx)
+	}
+	return events, nil
+}
+
+// addCounts adds the rows of a batch to their minutes and, where those have
+// been added up already, to their hours and days too.
+func (t *tx) addCounts(b *offenders.Batch) error {
+	if err := t.addCountsTo(b, minuteSpan, 1, -1); err != nil {
+		return err
+	}
+	for i, c := range b.Traces {
+		if _, err := t.exec(addTraceChunk, c.Minute, c.Node, b.ID+":"+strconv.Itoa(i), c.Level, c.Points); err != nil {
+			return err
+		}
+	}
+	if !late(b, toMS(t.now.Add(-lateAfter))) {
+		return nil
+	}
+	if _, err := t.exec(lockRollups); err != nil {
+		return err
+	}
+	through, err := t.rollups()
+	if err != nil {
+		return err
+	}
+	for _, span := range []int64{hourSpan, daySpan} {
+		if err := t.addCountsTo(b, span, spanMS(span), through[span].through); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// late reports whether anything in b is of before.
+func late(b *offenders.Batch, before int64) bool {
+	for _, t := range b.Totals {
+		if t.Minute < before {
+			return true
+		}
+	}
+	for _, o := range b.Offences {
+		if o.Minute < before {
+			return true
+		}
+	}
+	for _, k := range b.Keys {
+		if k.Minute < before {
+			return true
+		}
+	}
+	for _, d := range b.Distinct {
+		if d.Minute < before {
+			return true
+		}
+	}
+	return false
+}
+
+func spanMS(span int64) int64 {
+	switch span {
+	case hourSpan:
+		return time.Hour.Milliseconds()
+	case daySpan:
+		return 24 * time.Hour.Milliseconds()
+	}
+	return time.Minute.Milliseconds()
+}
+
+// addCountsTo adds what lies before an instant, everything where it is -1, to
+// rows of a span of so many milliseconds.
+func (t *tx) addCountsTo(b *offenders.Batch, span, length, before int64) error {
+	wanted := func(minute int64) bool { return before < 0 || minute < before }
+	start := func(minute int64) int64 { return minute - minute%length }
+	var offences, traffic, keyTraffic, distinct [][]any
+	for _, o := range mergedOffences(b.Offences, wanted, start) {
+		row, err := offenceRow(span, o.Minute, &o)
+		if err != nil {
+			return err
+		}
+		offences = append(offences, row)
+	}
+	for _, c := range mergedTotals(b.Totals, wanted, start) {
+		traffic = append(traffic, trafficRow(span, c.Minute, &c))
+	}
+	for _, k := range mergedKeys(b.Keys, wanted, start) {
+		keyTraffic = append(keyTraffic, keyTrafficRow(span, k.Minute, &k))
+	}
+	if err := t.upsert(addOffences, mergeOffences, offenceColumns, offences); err != nil {
+		return err
+	}
+	if err := t.upsert(addTraffic, mergeTraffic, trafficColumns, traffic); err != nil {
+		return err
+	}
+	if err := t.upsert(addKeyTraffic, mergeKeyTraffic, keyTrafficColumns, keyTraffic); err != nil {
+		return err
+	}
+	if span != minuteSpan {
+		return t.mergeDistinctInto(b.Distinct, span, wanted, start)
+	}
+	for _, d := range b.Distinct {
+		distinct = append(distinct, []any{span, d.Minute, d.Policy, d.Node, d.Sketch})
+	}
+	return t.upsert(addDistinct, mergeDistinct, 5, distinct)
+}
+
+// merged adds up the rows that fall into one row of a longer span: one
+// statement cannot touch a row twice. The order of the first ones stays.
+func merged[T any, K comparable](all []T, wanted func(*T) bool, id func(*T) K, add func(to, more *T)) []T {
+	var sums []T
+	at := map[K]int{}
+	for _, item := range all {
+		if !wanted(&item) {
+			continue
+		}
+		k := id(&item)
+		if i, known := at[k]; known {
+			add(&sums[i], &item)
+			continue
+		}
+		at[k] = len(sums)
+		sums = append(sums, item)
+	}
+	return sums
+}
+
+type countID struct {
+	start, policy int64
+	key           string
+	kind          offenders.Kind
+	decider       string
+}
+
+func mergedOffences(all []offenders.Offence, wanted func(int64) bool, start func(int64) int64) []offenders.Offence {
+	return merged(all, func(o *offenders.Offence) bool { return wanted(o.Minute) }, func(o *offenders.Offence) countID {
+		o.Minute = start(o.Minute)
+		return countID{o.Minute, o.Policy, o.Key, o.Kind, o.Decider}
+	}, (*offenders.Offence).Merge)
+}
+
+func mergedTotals(all []offenders.Totals, wanted func(int64) bool, start func(int64) int64) []offenders.Totals {
+	return merged(all, func(c *offenders.Totals) bool { return wanted(c.Minute) }, func(c *offenders.Totals) countID {
+		c.Minute = start(c.Minute)
+		return countID{start: c.Minute, policy: c.Policy}
+	}, func(to, more *offenders.Totals) { to.Add(more.Counts) })
+}
+
+func mergedKeys(all []offenders.KeyTraffic, wanted func(int64) bool, start func(int64) int64) []offenders.KeyTraffic {
+	return merged(all, func(k *offenders.KeyTraffic) bool { return wanted(k.Minute) }, func(k *offenders.KeyTraffic) countID {
+		k.Minute = start(k.Minute)
+		return countID{start: k.Minute, policy: k.Policy, key: k.Key}
+	}, (*offenders.KeyTraffic).Merge)
+}
+
+const findDistinct = `SELECT sketch FROM distinct_keys WHERE span = $1 AND start = $2 AND policy_id = $3 AND node = ''`
+
+// mergeDistinctInto merges late sketches into those of a longer span.
+func (t *tx) mergeDistinctInto(all []offenders.DistinctKeys, span int64, wanted func(int64) bool, start func(int64) int64) error {
+	for _, d := range all {
+		if !wanted(d.Minute) {
+			continue
+		}
+		var known []byte
+		if _, err := t.one(findDistinct, []any{span, start(d.Minute), d.Policy}, &known); err != nil {
+			return err
+		}
+		sum, err := offenders.MergeDistinct(known, d.Sketch)
+		if err != nil {
+			return err
+		}
+		if err := t.upsert(addDistinct, mergeDistinct, 5, [][]any{{span, start(d.Minute), d.Policy, "", sum}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollup is how far one span has come.
+type rollup struct{ span, through, gone int64 }
+
+func (t *tx) rollups() (map[int64]rollup, error) {
+	all, err := each(t, func(r row) (rollup, error) {
+		var u rollup
+		return u, r.Scan(&u.span, &u.through, &u.gone)
+	}, readRollups)
+	bySpan := map[int64]rollup{}
+	for _, u := range all {
+		bySpan[u.span] = u
+	}
+	return bySpan, err
+}

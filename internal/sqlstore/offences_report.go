@@ -1,0 +1,438 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/refusal"
+)
+
+var _ offenders.Store = (*Store)(nil)
+
+// rankCursor is where a page of a ranking ended: its span stays that of the
+// first page, so that pages fit together.
+type rankCursor struct {
+	sort     offenders.Sort
+	from, to int64
+	value    int64
+	key      string
+}
+
+func (c rankCursor) String() string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d %d %d %s", c.sort, c.from, c.to, c.value, c.key))
+}
+
+func parseRankCursor(text string, sort offenders.Sort) (c rankCursor, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	parts := strings.SplitN(string(raw), " ", 5)
+	if err != nil || len(parts) != 5 || parts[0] != string(sort) || checkText("cursor", string(raw)) != nil {
+		return c, fault.Field("cursor", badCursor)
+	}
+	c.sort, c.key = sort, parts[4]
+	for i, into := range []*int64{&c.from, &c.to, &c.value} {
+		if *into, err = strconv.ParseInt(parts[i+1], 10, 64); err != nil {
+			return c, fault.Field("cursor", badCursor)
+		}
+	}
+	return c, nil
+}
+
+// rankOrder says by what rows are ranked, and whether that needs more than the
+// narrow index.
+var rankOrders = map[offenders.Sort]struct{ value, order, behind string }{
+	offenders.ByOffences: {"n", "n DESC, key", "(n < ? OR (n = ? AND key > ?))"},
+	offenders.ByLast:     {"l", "l DESC, key", "(l < ? OR (l = ? AND key > ?))"},
+	offenders.ByFirst:    {"f", "f DESC, key", "(f < ? OR (f = ? AND key > ?))"},
+	offenders.ByKey:      {"0", "key", "(0 < ? OR (0 = ? AND key > ?))"},
+}
+
+// Rank implements offenders.Store.
+func (s *Store) Rank(ctx context.Context, query offenders.Query) (ranking offenders.Ranking, err error) {
+	limit, err := pageLimit(query.Limit)
+	if err != nil {
+		return ranking, err
+	}
+	if query.Sort == "" {
+		query.Sort = offenders.ByOffences
+	}
+	order, known := rankOrders[query.Sort]
+	if !known {
+		return ranking, fault.Field("sort", "must be offences, last, first or key")
+	}
+	var at rankCursor
+	if query.Cursor != "" {
+		if at, err = parseRankCursor(query.Cursor, query.Sort); err != nil {
+			return ranking, err
+		}
+		query.From, query.To = time.UnixMilli(at.from), time.UnixMilli(at.to)
+	}
+	more, err := rankConditions(query)
+	if err != nil {
+		return ranking, err
+	}
+	err = s.view(ctx, func(t *tx) error {
+		rollups, err := t.rollups()
+		if err != nil {
+			return err
+		}
+		var segments []segment
+		ranking = offenders.Ranking{}
+		ranking.Span, segments = cover(query.From, query.To, rollups)
+		q := &selection{}
+		times := query.Sort == offenders.ByFirst || query.Sort == offenders.ByLast
+		columns, sums := "key, offences, over", "CAST(sum(offences) AS BIGINT) AS n, CAST(sum(over) AS BIGINT) AS o"
+		if times {
+			columns += ", first_at, last_at"
+			sums += ", min(first_at) AS f, max(last_at) AS l"
+		}
+		text := "WITH ranked AS (SELECT key, " + sums + " FROM (" + q.union(columns, "offences", segments, more.text, more.args...) +
+			") AS counted GROUP BY key " + q.fill("HAVING sum(offences) >= ?", max(1, query.Least)) +
+			") SELECT key, n, o, " + order.value + ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
+		if query.Cursor != "" {
+			text += " WHERE " + q.fill(order.behind, at.value, at.value, at.key)
+		}
+		text += " ORDER BY " + order.order + " LIMIT " + strconv.Itoa(limit+1)
+		var values []int64
+		ranking.Rows, err = each(t, func(r row) (k offenders.Ranked, err error) {
+			var value int64
+			err = r.Scan(&k.Key, &k.Offences, &k.Over, &value, &ranking.Keys, &ranking.Offences)
+			values = append(values, value)
+			return k, err
+		}, text, q.args...)
+		if err != nil {
+			return err
+		}
+		if len(ranking.Rows) > limit {
+			ranking.Rows = ranking.Rows[:limit]
+			ranking.Next = rankCursor{query.Sort, ranking.From.UnixMilli(), ranking.To.UnixMilli(), values[limit-1], ranking.Rows[limit-1].Key}.String()
+		}
+		if err := t.firstAndLast(&ranking, segments, more); err != nil {
+			return err
+		}
+		return t.other(&ranking, query, segments)
+	})
+	return ranking, err
+}
+
+func rankConditions(query offenders.Query) (*conditions, error) {
+	c := &conditions{}
+	for field, text := range map[string]string{"source": query.Source, "search": query.Search, "rule": query.Rule, "not_rule": query.NotRule} {
+		if err := checkText(field, text); err != nil {
+			return nil, err
+		}
+	}
+	if query.Shadow {
+		c.and("kind = ?", int64(offenders.Shadow))
+	} else {
+		c.and("kind < ?", int64(offenders.Shadow))
+	}
+	c.and("key <> ?", "")
+	if query.Policy != 0 {
+		c.and("policy_id = ?", query.Policy)
+	}
+	c.selects(query.Pattern)
+	if query.Source != "" {
+		c.and("(first_source = ? OR last_source = ?)", query.Source, query.Source)
+	}
+	if query.Search != "" {
+		c.and(`lower(key) LIKE ? ESCAPE '\'`, holding(query.Search))
+	}
+	if query.Rule != "" {
+		c.and("decider = ?", query.Rule)
+	}
+	if query.NotRule != "" {
+		c.and("decider <> ?", query.NotRule)
+	}
+	return c, nil
+}
+
+// firstAndLast fills in when the keys of the page offended.
+func (t *tx) firstAndLast(ranking *offenders.Ranking, segments []segment, more *conditions) error {
+	if len(ranking.Rows) == 0 {
+		return nil
+	}
+	at := map[string]*offenders.Ranked{}
+	var page []string
+	for i := range ranking.Rows {
+		at[ranking.Rows[i].Key] = &ranking.Rows[i]
+		page = append(page, ranking.Rows[i].Key)
+	}
+	narrow := conditions{more.text, slices.Clone(more.args)}
+	narrow.keyIn(page)
+	q := &selection{}
+	text := "SELECT key, min(first_at), max(last_at) FROM (" +
+		q.union("key, first_at, last_at", "offences", segments, narrow.text, narrow.args...) + ") AS counted GROUP BY key"
+	return stream(t, func(r row) (key string, err error) {
+		var first, last int64
+		if err := r.Scan(&key, &first, &last); err != nil {
+			return key, err
+		}
+		at[key].First, at[key].Last = fromMS(first), fromMS(last)
+		return key, nil
+	}, text, q.args, func(string) error { return nil })
+}
+
+// other fills in what lost its key.
+func (t *tx) other(ranking *offenders.Ranking, query offenders.Query, segments []segment) error {
+	c := &conditions{}
+	c.and("key = ?", "")
+	if query.Shadow {
+		c.and("kind = ?", int64(offenders.Shadow))
+	} else {
+		c.and("kind < ?", int64(offenders.Shadow))
+	}
+	if query.Policy != 0 {
+		c.and("policy_id = ?", query.Policy)
+	}
+	q := &selection{}
+	text := "SELECT COALESCE(CAST(sum(offences) AS BIGINT), 0), COALESCE(CAST(sum(over) AS BIGINT), 0) FROM (" +
+		q.union("offences, over", "offences", segments, c.text, c.args...) + ") AS folded"
+	_, err := t.one(text, q.args, &ranking.Other, &ranking.OtherOver)
+	return err
+}
+
+// read runs a query over the rows of a span.
+func (s *Store) read(ctx context.Context, from, to time.Time, do func(t *tx, span offenders.Span, segments []segment) error) error {
+	return s.view(ctx, func(t *tx) error {
+		rollups, err := t.rollups()
+		if err != nil {
+			return err
+		}
+		span, segments := cover(from, to, rollups)
+		return do(t, span, segments)
+	})
+}
+
+// Details implements offenders.Store.
+func (s *Store) Details(ctx context.Context, page []string, span offenders.Span, shadow bool, points int) (all []offenders.Detail, err error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
+	points = max(1, points)
+	err = s.read(ctx, span.From, span.To, func(t *tx, span offenders.Span, segments []segment) error {
+		width := max(1, (span.To.UnixMilli()-span.From.UnixMilli()+int64(points)-1)/int64(points))
+		c := &conditions{}
+		if shadow {
+			c.and("kind = ?", int64(offenders.Shadow))
+		} else {
+			c.and("kind < ?", int64(offenders.Shadow))
+		}
+		c.keyIn(page)
+		q := &selection{}
+		point := q.fill("(start - ?) / ?", span.From.UnixMilli(), width)
+		text := "SELECT key, policy_id, kind, decider, point, CAST(sum(offences) AS BIGINT) FROM (SELECT key, policy_id, kind, decider, " +
+			point + " AS point, offences FROM (" + q.union("key, policy_id, kind, decider, start, offences", "offences", segments, c.text, c.args...) +
+			") AS counted) AS placed GROUP BY key, policy_id, kind, decider, point ORDER BY key, point, policy_id, kind, decider"
+		all, err = each(t, func(r row) (d offenders.Detail, err error) {
+			return d, r.Scan(&d.Key, &d.Policy, &d.Kind, &d.Decider, &d.Point, &d.Count)
+		}, text, q.args...)
+		return err
+	})
+	return all, err
+}
+
+// KeyTotals implements offenders.Store.
+func (s *Store) KeyTotals(ctx context.Context, page []string, span offenders.Span) (all []offenders.KeyTotal, err error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
+	err = s.read(ctx, span.From, span.To, func(t *tx, _ offenders.Span, segments []segment) error {
+		c := &conditions{}
+		c.keyIn(page)
+		q := &selection{}
+		text := "SELECT key, CAST(sum(allowed) AS BIGINT), CAST(sum(refused) AS BIGINT), CAST(sum(over) AS BIGINT) FROM (" +
+			q.union("key, allowed, refused, over", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key"
+		all, err = each(t, func(r row) (k offenders.KeyTotal, err error) {
+			return k, r.Scan(&k.Key, &k.Allowed, &k.Refused, &k.Over)
+		}, text, q.args...)
+		return err
+	})
+	return all, err
+}
+
+const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT), CAST(sum(blocked) AS BIGINT), CAST(sum(unavailable) AS BIGINT),
+    CAST(sum(shadow_allowed) AS BIGINT), CAST(sum(shadow_limited) AS BIGINT), CAST(sum(cost_allowed) AS BIGINT), CAST(sum(untracked) AS BIGINT)`
+
+const trafficAmounts = `start, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked`
+
+// Traffic implements offenders.Store.
+func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (points []offenders.TrafficPoint, err error) {
+	err = s.read(ctx, from, to, func(t *tx, span offenders.Span, segments []segment) error {
+		c := &conditions{}
+		if policy != 0 {
+			c.and("policy_id = ?", policy)
+		}
+		low, width := span.From.UnixMilli(), max(1, step.Milliseconds())
+		q := &selection{}
+		point := q.fill("(start - ?) / ?", low, width)
+		text := "SELECT point, " + trafficSums + " FROM (SELECT " + point + " AS point, counted.* FROM (" +
+			q.union(trafficAmounts, "traffic", segments, c.text, c.args...) + ") AS counted) AS placed GROUP BY point ORDER BY point"
+		points, err = each(t, func(r row) (p offenders.TrafficPoint, err error) {
+			var n int64
+			err = r.Scan(&n, &p.Allowed, &p.Limited, &p.Blocked, &p.Unavailable, &p.ShadowAllowed, &p.ShadowLimited, &p.CostAllowed, &p.Untracked)
+			p.At = time.UnixMilli(low + n*width).UTC()
+			return p, err
+		}, text, q.args...)
+		if err != nil {
+			return err
+		}
+		return t.distinctOfPoints(points, policy, low, width, segments)
+	})
+	return points, err
+}
+
+// distinctOfPoints fills in the estimated number of keys of each point.
+func (t *tx) distinctOfPoints(points []offenders.TrafficPoint, policy, low, width int64, segments []segment) error {
+	sketches := map[int64][][]byte{}
+	err := t.sketches(policy, segments, func(start int64, sketch []byte) {
+		n := (start - low) / width
+		sketches[n] = append(sketches[n], sketch)
+	})
+	if err != nil {
+		return err
+	}
+	for i := range points {
+		n := (points[i].At.UnixMilli() - low) / width
+		if points[i].Keys, err = offenders.CountDistinct(sketches[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) sketches(policy int64, segments []segment, do func(start int64, sketch []byte)) error {
+	c := &conditions{}
+	if policy != 0 {
+		c.and("policy_id = ?", policy)
+	}
+	q := &selection{}
+	return stream(t, func(r row) (start int64, err error) {
+		var sketch []byte
+		err = r.Scan(&start, &sketch)
+		do(start, sketch)
+		return start, err
+	}, q.union("start, sketch", "distinct_keys", segments, c.text, c.args...), q.args, func(int64) error { return nil })
+}
+
+// DistinctKeys implements offenders.Store.
+func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (n int64, err error) {
+	err = s.read(ctx, from, to, func(t *tx, _ offenders.Span, segments []segment) error {
+		var all [][]byte
+		err := t.sketches(policy, segments, func(_ int64, sketch []byte) { all = append(all, sketch) })
+		if err == nil {
+			n, err = offenders.CountDistinct(all)
+		}
+		return err
+	})
+	return n, err
+}
+
+// RuleTotals implements offenders.Store.
+func (s *Store) RuleTotals(ctx context.Context, span offenders.Span) (all []offenders.RuleTotal, err error) {
+	err = s.read(ctx, span.From, span.To, func(t *tx, _ offenders.Span, segments []segment) error {
+		q := &selection{}
+		text := "SELECT policy_id, kind, decider, CAST(sum(offences) AS BIGINT) AS n, count(DISTINCT CASE WHEN key <> '' THEN key END) FROM (" +
+			q.union("policy_id, kind, decider, offences, key", "offences", segments, "") +
+			") AS counted GROUP BY policy_id, kind, decider ORDER BY n DESC, policy_id, kind, decider"
+		all, err = each(t, func(r row) (o offenders.RuleTotal, err error) {
+			return o, r.Scan(&o.Policy, &o.Kind, &o.Decider, &o.Refused, &o.Keys)
+		}, text, q.args...)
+		return err
+	})
+	return all, err
+}
+
+// Seen implements offenders.Store.
+func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (seen offenders.Seen, err error) {
+	err = s.read(ctx, from, to, func(t *tx, span offenders.Span, segments []segment) error {
+		seen = offenders.Seen{SpanFrom: span.From, SpanTill: span.To}
+		c := &conditions{}
+		c.selects(p)
+		q := &selection{}
+		text := "WITH seen AS (SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
+			q.union("key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key) " +
+			"SELECT key, a, r, (SELECT count(*) FROM seen), (SELECT count(*) FROM seen WHERE r > 0), " +
+			"(SELECT CAST(sum(a) AS BIGINT) FROM seen), (SELECT CAST(sum(r) AS BIGINT) FROM seen) FROM seen " +
+			"ORDER BY a + r DESC, key LIMIT " + strconv.Itoa(max(1, limit))
+		seen.Samples, err = each(t, func(r row) (k offenders.SeenKey, err error) {
+			return k, r.Scan(&k.Key, &k.Allowed, &k.Refused, &seen.Keys, &seen.Offenders, &seen.Allowed, &seen.Refused)
+		}, text, q.args...)
+		if err != nil {
+			return err
+		}
+		q = &selection{}
+		text = "SELECT COALESCE(CAST(sum(allowed) AS BIGINT), 0), COALESCE(CAST(sum(limited + blocked) AS BIGINT), 0), " +
+			"COALESCE(CAST(sum(untracked) AS BIGINT), 0) FROM (" +
+			q.union("allowed, limited, blocked, untracked", "traffic", segments, "") + ") AS counted"
+		_, err = t.one(text, q.args, &seen.AllAllowed, &seen.AllRefused, &seen.Untracked)
+		return err
+	})
+	return seen, err
+}
+
+const offenceFields = `policy_id, mac, kind, decider, key, start, offences, over, first_at, first_boundary, first_retry_at, first_source, first_meta,
+    last_at, last_boundary, last_retry_at, last_source, last_meta`
+
+const (
+	findOffences = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 ORDER BY offences DESC, kind, decider`
+	findFolded   = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 AND key = '' ORDER BY policy_id, kind`
+	readTrace    = `SELECT start, node, level, points FROM trace WHERE start >= $1 AND start < $2 ORDER BY start, node, id`
+)
+
+func scanOffence(r row) (o offenders.Offence, err error) {
+	var mac []byte
+	var firstMeta, lastMeta string
+	if err := r.Scan(&o.Policy, &mac, &o.Kind, &o.Decider, &o.Key, &o.Minute, &o.Count, &o.Over,
+		&o.First.At, &o.First.Boundary, &o.First.RetryAt, &o.First.Source, &firstMeta,
+		&o.Last.At, &o.Last.Boundary, &o.Last.RetryAt, &o.Last.Source, &lastMeta); err != nil {
+		return o, err
+	}
+	copy(o.MAC[:], mac)
+	if o.First.Meta, err = parseMeta(firstMeta); err != nil {
+		return o, err
+	}
+	o.Last.Meta, err = parseMeta(lastMeta)
+	return o, err
+}
+
+// FindOffences implements offenders.Store.
+func (s *Store) FindOffences(ctx context.Context, id refusal.ID) (all []offenders.Offence, err error) {
+	err = s.view(ctx, func(t *tx) error {
+		all, err = each(t, scanOffence, findOffences, id.Minute.UnixMilli(), id.MAC[:])
+		return err
+	})
+	return all, err
+}
+
+// Kept implements offenders.Store.
+func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, folded []offenders.Offence, err error) {
+	err = s.view(ctx, func(t *tx) error {
+		rollups, err := t.rollups()
+		if err != nil {
+			return err
+		}
+		from = fromMS(rollups[minuteSpan].gone)
+		var none [refusal.MACSize]byte
+		folded, err = each(t, scanOffence, findFolded, minute.UnixMilli(), none[:])
+		return err
+	})
+	return from, folded, err
+}
+
+// Trace implements offenders.Store.
+func (s *Store) Trace(ctx context.Context, from, to time.Time, do func(*offenders.TraceChunk) error) error {
+	return s.view(ctx, func(t *tx) error {
+		return stream(t, func(r row) (*offenders.TraceChunk, error) {
+			c := &offenders.TraceChunk{}
+			return c, r.Scan(&c.Minute, &c.Node, &c.Level, &c.Points)
+		}, readTrace, []any{from.UnixMilli(), to.UnixMilli()}, do)
+	})
+}
