@@ -1,0 +1,266 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+func putPolicy(n *testNode, name, body string, headers ...string) {
+	n.Helper()
+	a := n.as(identity.Admin, http.MethodPut, "/v1/policies/"+name, body, headers...)
+	if a.status != http.StatusCreated && a.status != http.StatusOK {
+		n.Fatalf("put policy: %d %s", a.status, a.body)
+	}
+}
+
+func TestACheckIsAnsweredAsTheDesignShows(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "default", `{"match":["*"],"rules":["1/s","5/m"]}`, "If-Match: *")
+	for i := range 5 {
+		a := n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
+		want := fmt.Sprintf(`{"id":null,"decision":"allowed","allowed":true,"key":"ip:203.0.113.7","policy":"default","mode":"enforce","degraded":false,`+
+			`"retry_after_ms":0,"retry_at":null,"rule":null,"rules":[{"rule":"1/1s","limit":1,"window_ms":1000,"remaining":0,"reset_ms":1000},`+
+			`{"rule":"5/1m","limit":5,"window_ms":60000,"remaining":%d,"reset_ms":`, 4-i)
+		if !strings.HasPrefix(a.body, want) {
+			t.Fatalf("request %d:\ngot  %s\nwant %s", i, a.body, want)
+		}
+		n.clock.Add(time.Second)
+	}
+	n.clock.Add(51 * time.Second) // 56 s after the first
+	a := n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusTooManyRequests)
+	id := read[v1.Decision](t, a).ID
+	want := `{"id":"` + string(id) + `","decision":"limited","allowed":false,"key":"ip:203.0.113.7","policy":"default","mode":"enforce","degraded":false,` +
+		`"retry_after_ms":4000,"retry_at":"2026-01-01T12:35:31.000Z","rule":"5/1m","rules":[{"rule":"1/1s","limit":1,"window_ms":1000,"remaining":1,"reset_ms":0},` +
+		`{"rule":"5/1m","limit":5,"window_ms":60000,"remaining":0,"reset_ms":4000}],"block":null,"shadow":null}`
+	if a.body != want {
+		t.Fatalf("got  %s\nwant %s", a.body, want)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Retry-After": "4",
+		"RateLimit-Policy": `"1/1s";q=1;w=1, "5/1m";q=5;w=60`,
+		"RateLimit":        `"1/1s";r=1;t=0, "5/1m";r=0;t=4`,
+	} {
+		if got := a.header.Get(name); got != value {
+			t.Errorf("%s: got %q, want %q", name, got, value)
+		}
+	}
+}
+
+func TestTheDetailNoneLeavesTheRulesOut(t *testing.T) {
+	n := startNode(t)
+	a := n.must(n.ask(`{"key":"ip:203.0.113.7","detail":"none"}`), http.StatusOK)
+	if !strings.Contains(a.body, `"rules":null`) || a.header.Get("RateLimit") != "" || a.header.Get("RateLimit-Policy") == "" {
+		t.Fatalf("got %s with %v", a.body, a.header)
+	}
+}
+
+func TestWhereNoPolicyMatchesACheckIsAllowed(t *testing.T) {
+	n := startNode(t)
+	n.must(n.as(identity.Admin, http.MethodDelete, "/v1/policies/default", "", "If-Match: *"), http.StatusNoContent)
+	a := n.must(n.ask(`{"key":"nobody"}`), http.StatusOK)
+	if !strings.Contains(a.body, `"policy":null,"mode":null`) {
+		t.Fatalf("got %s", a.body)
+	}
+}
+
+func TestABlockIsAnswered403AndSaysUntilWhen(t *testing.T) {
+	n := startNode(t)
+	n.must(n.as(identity.Operate, http.MethodPost, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24","reason":"scraping","expires_in":"1500ms"}`), http.StatusCreated)
+	a := n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusForbidden)
+	d := read[v1.Decision](t, a)
+	if d.Decision != v1.Blocked || d.Block == nil || d.Block.Pattern != "ip:203.0.113.0/24" || *d.RetryAfterMS != 1500 || a.header.Get("Retry-After") != "2" {
+		t.Fatalf("got %s with %v", a.body, a.header)
+	}
+	n.clock.Add(1500 * time.Millisecond)
+	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
+	n.must(n.as(identity.Operate, http.MethodPost, v1.PathBlocks, `{"pattern":"token:bad"}`), http.StatusCreated)
+	a = n.must(n.ask(`{"key":"token:bad"}`), http.StatusForbidden)
+	if d := read[v1.Decision](t, a); d.RetryAfterMS != nil || !d.RetryAt.IsZero() || a.header.Get("Retry-After") != "" {
+		t.Fatalf("got %s with %v", a.body, a.header)
+	}
+}
+
+func TestAnExemptionLetsThroughAndSaysWhatItHides(t *testing.T) {
+	n := startNode(t)
+	n.must(n.as(identity.Operate, http.MethodPost, v1.PathExemptions, `{"pattern":"ip:203.0.113.7","reason":"monitoring"}`), http.StatusCreated)
+	added := read[v1.AddedBlock](t, n.must(n.as(identity.Operate, http.MethodPost, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated))
+	if len(added.Warnings) != 1 || !strings.Contains(added.Warnings[0], "ip:203.0.113.7") {
+		t.Fatalf("got the warnings %q", added.Warnings)
+	}
+	d := read[v1.Decision](t, n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK))
+	if d.Exemption == nil || d.Block != nil || len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], added.ID) {
+		t.Fatalf("got %+v", d)
+	}
+	n.must(n.ask(`{"key":"ip:203.0.113.8"}`), http.StatusForbidden)
+}
+
+func TestAShadowDecidesBesideThePolicy(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "trial", `{"match":["*"],"rules":["0/500ms"],"mode":"shadow"}`)
+	d := read[v1.Decision](t, n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK))
+	if d.Policy != "default" || d.Shadow == nil || d.Shadow.Policy != "trial" || d.Shadow.Decision != v1.Limited ||
+		d.Shadow.RetryAfterMS != nil || d.Shadow.Rule != "0/500ms" || d.Shadow.ID == "" {
+		t.Fatalf("got %+v", d)
+	}
+}
+
+func TestABatchIsAnsweredInOrderWithProblemsInTheirPlaces(t *testing.T) {
+	n := startNode(t)
+	a := n.must(n.send(http.MethodPost, n.check+v1.PathBatch,
+		`{"checks":[{"key":"a"},{"key":""},{"key":"a","cost":2},{"key":"b","cost":0},5,{"key":"a"},{"key":"c","policy":"nobody"},{"key":"d","detail":"rules"}]}`), http.StatusOK)
+	items := read[v1.BatchAnswer](t, a).Decisions
+	want := []string{"allowed", "key", "cost", "cost", "", "limited", "policy", "allowed"}
+	if len(items) != len(want) {
+		t.Fatalf("got %s", a.body)
+	}
+	for i, item := range items {
+		got := ""
+		switch {
+		case item.Decision != nil:
+			got = item.Decision.Decision
+		case item.Problem.Status != http.StatusUnprocessableEntity:
+			t.Errorf("item %d: got the problem %+v", i, item.Problem)
+		default:
+			got = item.Problem.Field
+		}
+		if got != want[i] {
+			t.Errorf("item %d: got %q, want %q", i, got, want[i])
+		}
+	}
+	if items[0].Decision.Rules != nil || items[7].Decision.Rules == nil {
+		t.Error("a batch shows the rules only where they were asked for")
+	}
+}
+
+func TestABatchHoldsAThousandChecksAndNoMore(t *testing.T) {
+	n := startNode(t)
+	batch := func(count int) string {
+		return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k"},`, count), ",") + `]}`
+	}
+	a := n.must(n.send(http.MethodPost, n.check+v1.PathBatch, batch(1000)), http.StatusOK)
+	if got := len(read[v1.BatchAnswer](t, a).Decisions); got != 1000 {
+		t.Fatalf("got %d decisions", got)
+	}
+	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathBatch, batch(1001)), http.StatusUnprocessableEntity, "checks")
+	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathBatch, batch(0)), http.StatusUnprocessableEntity, "checks")
+	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathBatch, `{}`), http.StatusUnprocessableEntity, "checks")
+	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathBatch, `{"checks":{}}`), http.StatusUnprocessableEntity, "checks")
+}
+
+func TestBadChecksAreProblemsThatNameTheField(t *testing.T) {
+	n := startNode(t)
+	long := strings.Repeat("x", 600)
+	for name, test := range map[string]struct {
+		body   string
+		status int
+		field  string
+	}{
+		"no body":                         {" ", 400, ""},
+		"no JSON":                         {"key=ip:203.0.113.7", 400, ""},
+		"half a JSON":                     {`{"key":"a"`, 400, ""},
+		"a JSON and a half":               {`{"key":"a"} {`, 400, ""},
+		"two JSONs":                       {`{"key":"a"}{"key":"b"}`, 400, ""},
+		"a key twice":                     {`{"key":"a","key":"b"}`, 400, "key"},
+		"an escaped second key":           {`{"key":"a","\u006bey":"b"}`, 400, "key"},
+		"a key that is not UTF-8":         {"{\"key\":\"\xff\"}", 400, "key"},
+		"a half surrogate":                {`{"key":"\ud800"}`, 400, "key"},
+		"too deep":                        {`{"key":` + strings.Repeat("[", 100_00) + strings.Repeat("]", 10_000) + `}`, 400, ""},
+		"null":                            {`null`, 422, ""},
+		"a list":                          {`[]`, 422, ""},
+		"a text":                          {`"ip:203.0.113.7"`, 422, ""},
+		"no key":                          {`{}`, 422, "key"},
+		"a null key":                      {`{"key":null}`, 422, "key"},
+		"a number for a key":              {`{"key":5}`, 422, "key"},
+		"an empty key":                    {`{"key":""}`, 422, "key"},
+		"a long key":                      {`{"key":"` + long + `"}`, 422, "key"},
+		"a control character in a key":    {`{"key":"a\u0000b"}`, 422, "key"},
+		"a bad kind":                      {`{"key":"IP:203.0.113.7"}`, 422, "key"},
+		"a bad address":                   {`{"key":"ip:203.0.113.777"}`, 422, "key"},
+		"a network for a key":             {`{"key":"ip:203.0.113.0/24"}`, 422, "key"},
+		"an unknown field":                {`{"key":"a","kost":1}`, 422, "kost"},
+		"a field in capitals":             {`{"Key":"a"}`, 422, "Key"},
+		"a cost of 0":                     {`{"key":"a","cost":0}`, 422, "cost"},
+		"a negative cost":                 {`{"key":"a","cost":-1}`, 422, "cost"},
+		"a fractional cost":               {`{"key":"a","cost":1.5}`, 422, "cost"},
+		"a cost with an exponent":         {`{"key":"a","cost":1e3}`, 422, "cost"},
+		"a cost with a fraction of 0":     {`{"key":"a","cost":1.0}`, 422, "cost"},
+		"a huge cost":                     {`{"key":"a","cost":99999999999999999999999999}`, 422, "cost"},
+		"a cost of 1001":                  {`{"key":"a","cost":1001}`, 422, "cost"},
+		"a cost above the smallest limit": {`{"key":"a","cost":2}`, 422, "cost"},
+		"a cost in quotes":                {`{"key":"a","cost":"5"}`, 422, "cost"},
+		"a cost of NaN":                   {`{"key":"a","cost":NaN}`, 400, "cost"},
+		"a cost with a leading 0":         {`{"key":"a","cost":01}`, 400, ""},
+		"a null cost":                     {`{"key":"a","cost":null}`, 422, "cost"},
+		"a peek of 1":                     {`{"key":"a","peek":1}`, 422, "peek"},
+		"a peek in quotes":                {`{"key":"a","peek":"true"}`, 422, "peek"},
+		"an unknown policy":               {`{"key":"a","policy":"nobody"}`, 422, "policy"},
+		"an empty policy":                 {`{"key":"a","policy":""}`, 422, "policy"},
+		"a bad policy name":               {`{"key":"a","policy":"A B"}`, 422, "policy"},
+		"an unknown detail":               {`{"key":"a","detail":"all"}`, 422, "detail"},
+		"an empty detail":                 {`{"key":"a","detail":""}`, 422, "detail"},
+		"a number for a source":           {`{"key":"a","source":1}`, 422, "source"},
+		"a long source":                   {`{"key":"a","source":"` + long + `"}`, 422, "source"},
+		"a control character in a source": {`{"key":"a","source":"a\nb"}`, 422, "source"},
+		"a list for meta":                 {`{"key":"a","meta":[]}`, 422, "meta"},
+		"a number in meta":                {`{"key":"a","meta":{"path":1}}`, 422, "meta.path"},
+		"a name twice in meta":            {`{"key":"a","meta":{"p":"1","p":"2"}}`, 400, "meta.p"},
+		"a long text in meta":             {`{"key":"a","meta":{"path":"` + long + `"}}`, 422, "meta.path"},
+		"a long name in meta":             {`{"key":"a","meta":{"` + long + `":"a"}}`, 422, "meta"},
+		"an entry without a name in meta": {`{"key":"a","meta":{"":"a"}}`, 422, "meta"},
+		"nine entries in meta":            {`{"key":"a","meta":{"a":"","b":"","c":"","d":"","e":"","f":"","g":"","h":"","i":""}}`, 422, "meta"},
+		"more than 64 KiB":                {`{"key":"a"` + strings.Repeat(" ", 64<<10) + `}`, 413, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &testNode{T: t, check: n.check}
+			n.wantProblem(n.ask(test.body), test.status, test.field)
+		})
+	}
+}
+
+func TestOnlyJSONIsTakenForACheck(t *testing.T) {
+	n := startNode(t)
+	for _, media := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "application/jsonx", "multipart/form-data; boundary=x"} {
+		n.wantProblem(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: "+media), http.StatusUnsupportedMediaType, "")
+	}
+	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: application/json; charset=utf-8", "Content-Encoding: gzip"), http.StatusUnsupportedMediaType, "")
+	n.must(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: application/json; charset=UTF-8"), http.StatusOK)
+}
+
+func TestNoTwoBadKeysShareABucket(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "default", `{"match":["*"],"rules":["1/d"]}`, "If-Match: *")
+	for _, key := range []string{"a", "A", "a ", "ä", "a\u0308", "token:a", "token:A"} {
+		n.must(n.ask(`{"key":"`+key+`"}`), http.StatusOK)
+	}
+	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
+	n.must(n.ask(`{"key":"ip:::ffff:203.0.113.7"}`), http.StatusTooManyRequests)
+}
+
+func TestAPeekChargesNothing(t *testing.T) {
+	n := startNode(t)
+	for range 3 {
+		n.must(n.ask(`{"key":"a","peek":true}`), http.StatusOK)
+	}
+	n.must(n.ask(`{"key":"a","peek":false}`), http.StatusOK)
+	n.must(n.ask(`{"key":"a","peek":true}`), http.StatusTooManyRequests)
+}
+
+func TestWithCheckAuthAChecksTokenIsAskedForAndNeverAnswered403(t *testing.T) {
+	n := startNode(t, func(d *Deps) { d.CheckAuth = true })
+	for _, path := range []string{v1.PathCheck, v1.PathBatch} {
+		body := map[string]string{v1.PathCheck: `{"key":"a","peek":true}`, v1.PathBatch: `{"checks":[{"key":"a"}]}`}[path]
+		n.wantProblem(n.send(http.MethodPost, n.check+path, body), http.StatusUnauthorized, "")
+		n.wantProblem(n.send(http.MethodPost, n.check+path, body, "Authorization: Bearer nonsense"), http.StatusUnauthorized, "")
+		for _, scope := range []identity.Access{identity.Read, identity.Operate, identity.Admin} {
+			n.wantProblem(n.send(http.MethodPost, n.check+path, body, "Authorization: Bearer "+n.tokens[scope]), http.StatusUnauthorized, "")
+		}
+		n.must(n.send(http.MethodPost, n.check+path, body, "Authorization: Bearer "+n.tokens[identity.Check]), http.StatusOK)
+	}
+	n.must(n.send(http.MethodGet, n.check+"/livez", ""), http.StatusOK)
+}

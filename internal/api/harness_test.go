@@ -1,0 +1,221 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// clock is a clock that tests move.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// start is when every test begins.
+var start = time.Date(2026, 1, 1, 12, 34, 31, 0, time.UTC)
+
+// node is one running API on a real store, with a token of each scope.
+type testNode struct {
+	*testing.T
+	clock  *clock
+	store  *sqlstore.Store
+	server *Server
+	check  string // the base URL of the check listener
+	admin  string
+	tokens map[identity.Access]string
+	logged *bytes.Buffer
+}
+
+// startNode serves both listeners on free ports until the test ends. change
+// may alter what the API stands on.
+func startNode(t *testing.T, change ...func(*Deps)) *testNode {
+	t.Helper()
+	n := &testNode{T: t, clock: &clock{now: start}, tokens: map[identity.Access]string{}, logged: new(bytes.Buffer)}
+	ctx := context.Background()
+	var known *catalog.Catalog
+	store, err := sqlstore.Open(ctx, filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{
+		Now: n.clock.Now,
+		AfterChange: func(ctx context.Context) {
+			if known != nil {
+				if err := known.Refresh(ctx); err != nil {
+					t.Errorf("refresh: %v", err)
+				}
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.store = store
+	known = catalog.New(store, n.clock.Now)
+	if err := known.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	log := memlog.New(memlog.Options{Now: n.clock.Now})
+	d := Deps{
+		Gate:    gate.New(gate.Options{View: known, Log: log, Now: n.clock.Now}),
+		Catalog: known, Logs: []timestamplog.Log{log},
+		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store,
+		Guesses: identity.NewGuesses(memlog.New(memlog.Options{Now: n.clock.Now}), n.clock.Now),
+		Logger:  slog.New(slog.NewTextHandler(&lockedWriter{w: n.logged}, nil)),
+		Now:     n.clock.Now,
+	}
+	for _, c := range change {
+		c(&d)
+	}
+	n.server = New(d)
+	n.check, n.admin = n.serve(n.server.CheckApp()), n.serve(n.server.AdminApp())
+	t.Cleanup(func() { _ = store.Close() })
+	for _, scope := range []identity.Access{identity.Check, identity.Read, identity.Operate, identity.Admin} {
+		n.tokens[scope] = n.makeToken(identity.Token{Name: "test-" + string(scope), Scopes: []identity.Access{scope}})
+	}
+	return n
+}
+
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+func (n *testNode) serve(app *fiber.App) string {
+	n.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		n.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- app.Listener(listener) }()
+	n.Cleanup(func() {
+		if err := app.ShutdownWithTimeout(time.Second); err != nil {
+			n.Logf("shutdown: %v", err)
+		}
+		<-done
+	})
+	return "http://" + listener.Addr().String()
+}
+
+// makeToken adds a token straight to the store and returns its secret.
+func (n *testNode) makeToken(token identity.Token) string {
+	n.Helper()
+	secret := identity.NewSecret(token.Scopes)
+	token.Hint, token.Hash = secret.Hint, secret.Hash[:]
+	if _, err := n.store.AddToken(context.Background(), audit.Stint("test"), token); err != nil {
+		n.Fatal(err)
+	}
+	return secret.Text
+}
+
+// answer is what a request was answered.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send makes one request. headers are "Name: value".
+func (n *testNode) send(method, url, body string, headers ...string) answer {
+	n.Helper()
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		n.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		n.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(text)}
+}
+
+// ask sends one check.
+func (n *testNode) ask(body string) answer {
+	n.Helper()
+	return n.send(http.MethodPost, n.check+v1.PathCheck, body)
+}
+
+// as sends an admin request with the token of that scope.
+func (n *testNode) as(scope identity.Access, method, path, body string, headers ...string) answer {
+	n.Helper()
+	return n.send(method, n.admin+path, body, append([]string{"Authorization: Bearer " + n.tokens[scope]}, headers...)...)
+}
+
+// must fails the test unless the answer has that status.
+func (n *testNode) must(a answer, status int) answer {
+	n.Helper()
+	if a.status != status {
+		n.Fatalf("got %d, want %d: %s", a.status, status, a.body)
+	}
+	return a
+}
+
+// read decodes an answer strictly.
+func read[T any](t testing.TB, a answer) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), &v, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatalf("%v\n%s", err, a.body)
+	}
+	return v
+}
+
+// wantProblem checks that an answer is a problem about a field.
+func (n *testNode) wantProblem(a answer, status int, field string) v1.Problem {
+	n.Helper()
+	if a.status != status || a.header.Get("Content-Type") != v1.ProblemType {
+		n.Fatalf("got %d %s, want a problem with %d: %s", a.status, a.header.Get("Content-Type"), status, a.body)
+	}
+	p := read[v1.Problem](n, a)
+	if p.Status != status || p.Field != field || p.Detail == "" || p.Code == "" || p.RequestID == "" {
+		n.Fatalf("got the problem %s, want status %d and field %q", a.body, status, field)
+	}
+	return p
+}
