@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +68,7 @@ would be newly refused and newly allowed.
 ` + logHelp + `
 
 --out writes the whole report to a file as well: JSON, or for a file that ends in .csv a
-row for each offender or, in a comparison, for each key that is treated differently.`,
+row for each key that was refused by either stack.`,
 		Example: `admin backtest access.log.gz --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin backtest access.log.gz --policy policies.yaml --against-rule 20/m
 admin backtest api.csv --key-column token --rule 100/h --out report.json`,
@@ -111,7 +112,9 @@ func (a *app) backtest(ctx context.Context, paths []string, f *backtestFlags) er
 			return err
 		}
 	}
-	return printBacktest(a.printer(), report, f.limit)
+	return printReport(a.printer(), report, func(w io.Writer) error {
+		return report.WriteText(w, backtest.TextOptions{Width: a.width(), Top: allForZero(f.limit)})
+	})
 }
 
 func (a *app) backtestOptions(f *backtestFlags) (backtest.Options, error) {
@@ -158,6 +161,33 @@ func (a *app) plan(flag string, texts []string, path string) (backtest.Plan, err
 	return backtest.PoliciesPlan(policies), nil
 }
 
+// report is what backtest and replay find.
+type report interface {
+	WriteJSON(w io.Writer) error
+	WriteCSV(w io.Writer) error
+}
+
+// printReport prints a report in the format that was asked for, text writing
+// the one for people.
+func printReport(p *output.Printer, r report, text func(io.Writer) error) error {
+	switch p.Format {
+	case output.JSON:
+		return r.WriteJSON(p.Out)
+	case output.CSV:
+		return r.WriteCSV(p.Out)
+	default:
+		return text(p.Out)
+	}
+}
+
+// allForZero turns a --limit into how many keys a report shows.
+func allForZero(limit int) int {
+	if limit == 0 {
+		return -1
+	}
+	return limit
+}
+
 // writeReport writes the report whole or not at all.
 func (a *app) writeReport(path string, report *backtest.Report) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".report-*")
@@ -170,11 +200,11 @@ func (a *app) writeReport(path string, report *backtest.Report) (err error) {
 			os.Remove(file.Name())
 		}
 	}()
-	p := &output.Printer{Out: file, Format: output.JSON, Now: a.sys.Now()}
+	write := report.WriteJSON
 	if strings.EqualFold(filepath.Ext(path), ".csv") {
-		p.Format = output.CSV
+		write = report.WriteCSV
 	}
-	if err := printBacktest(p, report, 0); err != nil {
+	if err := write(file); err != nil {
 		return err
 	}
 	if err := file.Chmod(0o644); err != nil {

@@ -129,9 +129,9 @@ var groups = []struct {
 	commands  []func(*app) *cobra.Command
 }{
 	{"ask", "Ask:", []func(*app) *cobra.Command{newCheck, newKey}},
-	{"decide", "Decide:", []func(*app) *cobra.Command{newPolicy, newApply, newExport}},
-	{"try", "Try rules on real traffic:", []func(*app) *cobra.Command{newBacktest}},
-	{"look-after", "Look after it:", []func(*app) *cobra.Command{newToken, newUser, newWhoami}},
+	{"decide", "Decide:", []func(*app) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExempt}},
+	{"try", "Try rules on real traffic:", []func(*app) *cobra.Command{newBacktest, newReplay}},
+	{"look-after", "Look after it:", []func(*app) *cobra.Command{newAudit, newToken, newUser, newWhoami, newBackup, newRestore, newMigrate, newRecoverAdmin}},
 	{"more", "More:", nil},
 }
 
@@ -152,6 +152,7 @@ func finish(a *app, c *cobra.Command) {
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = runGroup
 	}
+	c.SuggestionsMinimumDistance = 2
 	c.DisableFlagsInUseLine = true
 	for _, sub := range c.Commands() {
 		finish(a, sub)
@@ -200,24 +201,43 @@ func (a *app) checkFlags(c *cobra.Command) error {
 
 // client returns the client of the admin listener.
 func (a *app) client() (*client.Client, error) {
-	return a.newClient(firstOf(a.url, a.sys.Getenv(envURL), "http://127.0.0.1:8081"), a.tokenFile, envToken)
+	token, err := a.token(a.tokenFile, envToken)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(firstOf(a.url, a.sys.Getenv(envURL), "http://127.0.0.1:8081"), token)
 }
 
 // checkClient returns the client of the check listener.
 func (a *app) checkClient() (*client.Client, error) {
-	return a.newClient(firstOf(a.checkURL, a.sys.Getenv(envCheckURL), "http://127.0.0.1:8080"), a.checkTokenFile, envCheckToken)
+	base, token, err := a.checkAddress()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(base, token)
 }
 
-func (a *app) newClient(base, tokenFile, env string) (*client.Client, error) {
-	token := a.sys.Getenv(env)
-	if tokenFile != "" {
-		text, err := readSmall(tokenFile)
-		if err != nil {
-			return nil, usagef("the token's file: %w", err)
-		}
-		token = text
+// checkAddress returns where the check listener is and the token for it, ""
+// where none is needed.
+func (a *app) checkAddress() (base, token string, err error) {
+	token, err = a.token(a.checkTokenFile, envCheckToken)
+	return firstOf(a.checkURL, a.sys.Getenv(envCheckURL), "http://127.0.0.1:8080"), token, err
+}
+
+// token reads a token from a file where one is named, or else the environment.
+func (a *app) token(file, env string) (string, error) {
+	if file == "" {
+		return strings.TrimSpace(a.sys.Getenv(env)), nil
 	}
-	c, err := client.New(base, strings.TrimSpace(token))
+	text, err := readSmall(file)
+	if err != nil {
+		return "", usagef("the token's file: %w", err)
+	}
+	return strings.TrimSpace(text), nil
+}
+
+func newClient(base, token string) (*client.Client, error) {
+	c, err := client.New(base, token)
 	if err != nil {
 		return nil, usagef("%w", err)
 	}

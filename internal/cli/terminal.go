@@ -1,8 +1,9 @@
 package cli
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -51,21 +52,30 @@ func (a *app) confirm(question, flag string) error {
 	if !a.interactive() {
 		return usagef("%s Repeat the command with %s to do it", question, flag)
 	}
-	fmt.Fprintf(a.sys.Stderr, "%s Do it? [y/N] ", question)
-	answer, err := bufio.NewReader(a.sys.Stdin).ReadString('\n')
+	a.ask(question + " Do it? [y/N] ")
+	answer, err := readLine(a.sys.Stdin)
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	}
 	if err != nil {
-		fmt.Fprintln(a.sys.Stderr)
+		a.ask("\n")
 	}
-	return fmt.Errorf("not done")
+	return errors.New("nothing was done")
 }
 
 // interactive reports whether a person can be asked.
-func (a *app) interactive() bool {
-	return term.IsTerminal(int(a.sys.Stdin.Fd())) && term.IsTerminal(int(a.sys.Stderr.Fd()))
+func (a *app) interactive() bool { return term.IsTerminal(int(a.sys.Stdin.Fd())) }
+
+// ask writes to the terminal itself, wherever the output goes.
+func (a *app) ask(question string) {
+	terminal, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0)
+	if err != nil {
+		fmt.Fprint(a.sys.Stderr, question)
+		return
+	}
+	defer terminal.Close()
+	fmt.Fprint(terminal, question)
 }
 
 // secret reads a secret from a person without showing it, or else the first
@@ -74,19 +84,34 @@ func (a *app) secret(prompt string) (string, error) {
 	if !a.interactive() {
 		return readLine(a.sys.Stdin)
 	}
-	fmt.Fprint(a.sys.Stderr, prompt+": ")
+	a.ask(prompt + ": ")
 	text, err := term.ReadPassword(int(a.sys.Stdin.Fd()))
-	fmt.Fprintln(a.sys.Stderr)
+	a.ask("\n")
 	return string(text), err
 }
 
-func readLine(in *os.File) (string, error) {
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if line = strings.TrimRight(line, "\r\n"); line != "" {
-		return line, nil
+// maxLine bounds a line of standard input, in bytes.
+const maxLine = 4 << 10
+
+// readLine reads a line byte by byte, so that what follows it stays unread.
+func readLine(in io.Reader) (string, error) {
+	var line []byte
+	one := make([]byte, 1)
+	for len(line) < maxLine {
+		n, err := in.Read(one)
+		if n == 1 && one[0] == '\n' {
+			break
+		}
+		line = append(line, one[:n]...)
+		if err != nil && len(line) == 0 {
+			return "", fmt.Errorf("reading standard input: %w", err)
+		}
+		if err != nil {
+			break
+		}
 	}
-	if err == nil {
-		err = fmt.Errorf("the first line is empty")
+	if text := strings.TrimRight(string(line), "\r"); text != "" {
+		return text, nil
 	}
-	return "", fmt.Errorf("reading standard input: %w", err)
+	return "", usagef("the first line of standard input is empty")
 }

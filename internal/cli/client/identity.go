@@ -17,8 +17,7 @@ func (c *Client) Whoami(ctx context.Context) (*v1.Whoami, error) {
 
 // Tokens returns every token, revoked and expired ones included.
 func (c *Client) Tokens(ctx context.Context) ([]v1.Token, error) {
-	found, err := list[v1.Token](ctx, c, v1.PathTokens, nil, 0)
-	return found.Items, err
+	return whole[v1.Token](ctx, c, v1.PathTokens)
 }
 
 // CreateToken makes a token; only this answer holds its secret.
@@ -45,8 +44,7 @@ func tokenPath(id string) string { return v1.PathTokens + "/" + url.PathEscape(i
 
 // Users returns every user.
 func (c *Client) Users(ctx context.Context) ([]v1.User, error) {
-	found, err := list[v1.User](ctx, c, v1.PathUsers, nil, 0)
-	return found.Items, err
+	return whole[v1.User](ctx, c, v1.PathUsers)
 }
 
 // CreateUser makes a user.

@@ -23,6 +23,13 @@ type Listing[T any] struct {
 	More bool
 }
 
+// whole reads a list that the server gives in one piece.
+func whole[T any](ctx context.Context, c *Client, path string) ([]T, error) {
+	var page v1.Page[T]
+	_, err := c.do(ctx, request{method: http.MethodGet, path: path}, &page)
+	return page.Items, err
+}
+
 // list reads the pages of a list until limit items are had, all for 0.
 func list[T any](ctx context.Context, c *Client, path string, filter url.Values, limit int) (Listing[T], error) {
 	query := url.Values{}

@@ -14,8 +14,7 @@ const AnyVersion int64 = -1
 
 // Policies returns every policy.
 func (c *Client) Policies(ctx context.Context) ([]v1.Policy, error) {
-	found, err := list[v1.Policy](ctx, c, v1.PathPolicies, nil, 0)
-	return found.Items, err
+	return whole[v1.Policy](ctx, c, v1.PathPolicies)
 }
 
 // Policy returns one policy as it stands.
@@ -41,8 +40,7 @@ func (c *Client) DeletePolicy(ctx context.Context, name string, expect int64) er
 
 // PolicyVersions returns the versions of a policy, the newest first.
 func (c *Client) PolicyVersions(ctx context.Context, name string) ([]v1.Policy, error) {
-	found, err := list[v1.Policy](ctx, c, policyPath(name)+"/versions", nil, 0)
-	return found.Items, err
+	return whole[v1.Policy](ctx, c, policyPath(name)+"/versions")
 }
 
 func policyPath(name string) string { return v1.PathPolicies + "/" + url.PathEscape(name) }

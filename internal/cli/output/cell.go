@@ -91,12 +91,3 @@ func (c Cell) csv() string {
 	}
 	return c.data
 }
-
-// Instant is an instant of a recording, whose distance from now means nothing.
-func Instant(t time.Time) Cell {
-	c := Time(t)
-	if !t.IsZero() {
-		c.at, c.show = time.Time{}, Stamp(t)
-	}
-	return c
-}

@@ -40,8 +40,8 @@ type Printer struct {
 	Format Format
 	// Width is the number of columns that tables must fit into; 0 means any.
 	Width int
-	// Terminal says that Out is a terminal, where heads stand out and nothing
-	// may be printed that moves the cursor.
+	// Terminal says that Out is a terminal, where even CSV may hold nothing
+	// that moves the cursor.
 	Terminal bool
 	Now      time.Time
 }
@@ -167,18 +167,10 @@ func writeTable[T any](p *Printer, items []T, columns []Column[T]) error {
 		g.rows = append(g.rows, row)
 	}
 	var b bytes.Buffer
-	for _, line := range g.render(p.Width, p.head) {
+	for _, line := range g.render(p.Width) {
 		b.WriteString(line)
 		b.WriteByte('\n')
 	}
 	_, err := p.Out.Write(b.Bytes())
 	return err
-}
-
-// head makes the heads of a table stand out on a terminal.
-func (p *Printer) head(line string) string {
-	if !p.Terminal {
-		return line
-	}
-	return "\x1b[1m" + line + "\x1b[0m"
 }

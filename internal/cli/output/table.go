@@ -33,16 +33,16 @@ type gridColumn struct {
 
 // render returns the lines of the table, within width columns of a terminal
 // where width is not 0.
-func (g *grid) render(width int, head func(string) string) []string {
+func (g *grid) render(width int) []string {
 	g.measure()
 	if width > 0 {
 		g.fit(width)
 	}
 	heads := make([]string, len(g.columns))
 	for i, c := range g.columns {
-		heads[i] = c.head
+		heads[i] = strings.ToUpper(c.head)
 	}
-	lines := []string{head(g.line(heads))}
+	lines := []string{g.line(heads)}
 	for _, row := range g.rows {
 		lines = append(lines, g.line(row))
 	}

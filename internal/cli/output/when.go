@@ -60,6 +60,3 @@ func When(t, now time.Time) string {
 		return text + ", " + Duration(apart) + " ago"
 	}
 }
-
-// Stamp writes an instant exactly, for recordings.
-func Stamp(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04:05 UTC") }

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newBackup(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Keep a copy of the embedded data while it is in use",
+		Long: `Write a consistent copy of the embedded data (policies, blocks, identities, audit and the
+logs in memory) to a file, while the server runs. The file appears only once it is whole.
+With Redis and Postgres, back those up with their own tools.`,
+		Example: "admin backup stint-2026-11-20.backup",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			size, err := a.backup(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			a.notef("Wrote %s, %s.", output.Escape(args[0]), humanize.Bytes(uint64(size)))
+			return nil
+		},
+	}
+}
+
+func (a *app) backup(ctx context.Context, path string) (size int64, err error) {
+	client, err := a.client()
+	if err != nil {
+		return 0, err
+	}
+	stream, err := client.Backup(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer stream.Close()
+	file, err := os.CreateTemp(filepath.Dir(path), ".backup-*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+			os.Remove(file.Name())
+		}
+	}()
+	if size, err = io.Copy(file, stream); err != nil {
+		return 0, fmt.Errorf("the backup was cut off and not kept: %w", err)
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return 0, err
+	}
+	return size, os.Rename(file.Name(), path)
+}
+
+func newRestore(a *app) *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Replace the embedded data by a backup",
+		Long: `Replace everything in the running server's embedded data by a backup, all or nothing.
+What was changed since the backup was made is lost, tokens and users included.`,
+		Example: "admin restore stint-2026-11-20.backup --yes",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			if !yes {
+				if err := a.confirm("This replaces everything that the server keeps by "+output.Escape(args[0])+".", "--yes"); err != nil {
+					return err
+				}
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			answer, err := client.Restore(c.Context(), file)
+			if err != nil {
+				return err
+			}
+			p := a.printer()
+			if p.Format == output.JSON {
+				return p.JSON(answer)
+			}
+			p.Sayf("%s", output.Escape(answer.Detail))
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "do it without asking")
+	return c
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// envNow fixes the clock of a command within a script.
+const envNow = "TEST_NOW"
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"admin": func() {
+		sys := Process()
+		if text := os.Getenv(envNow); text != "" {
+			now, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				panic(err)
+			}
+			sys.Now = func() time.Time { return now }
+		}
+		os.Exit(int(Main(os.Args[1:], sys)))
+	}})
+}
+
+// realLog is where the real access log is on machines that have it; it is no
+// part of this project.
+func realLog() string {
+	folder := os.Getenv("STINT_TEST_DATA")
+	if folder == "" {
+		folder = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	path, _ := filepath.Abs(filepath.Join(folder, "apache_access.log.gz"))
+	return path
+}
+
+func TestOffline(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "offline"),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("REALLOG", realLog())
+			return nil
+		},
+		Condition: func(condition string) (bool, error) {
+			_, err := os.Stat(realLog())
+			return condition == "reallog" && err == nil, nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits runs a command and checks its exit code: exits CODE COMMAND ARG...
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("the exit code is %s, want %s", got, args[0])
+	}
+}
+
+// commands returns every command below c and c itself.
+func commands(c *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		all = append(all, commands(sub)...)
+	}
+	return all
+}
+
+func testRoot() *cobra.Command {
+	return newRoot(&app{sys: System{
+		Name: "admin", Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: func(string) string { return "" }, Now: time.Now,
+	}})
+}
+
+// made reports whether a command is cobra's own, which explains itself.
+func made(c *cobra.Command) bool {
+	return strings.HasPrefix(c.CommandPath(), "admin completion") || c.CommandPath() == "admin help"
+}
+
+func TestEveryCommandSaysWhatItDoesAndHasAnExample(t *testing.T) {
+	for _, c := range commands(testRoot()) {
+		if made(c) {
+			continue
+		}
+		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: its short help is %q", c.CommandPath(), c.Short)
+		}
+		if !strings.Contains(c.Example, c.CommandPath()) {
+			t.Errorf("%s: no example shows it: %q", c.CommandPath(), c.Example)
+		}
+		for _, line := range strings.Split(c.Long, "\n") {
+			if len(line) > 100 {
+				t.Errorf("%s: its help has a line of %d characters: %q", c.CommandPath(), len(line), line)
+			}
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s: the flag --%s explains nothing", c.CommandPath(), f.Name)
+			}
+		})
+	}
+}
+
+func TestEveryExampleIsACommandThatParses(t *testing.T) {
+	for _, c := range commands(testRoot()) {
+		for _, line := range strings.Split(c.Example, "\n") {
+			for _, part := range strings.Split(line, " | ") {
+				if at := strings.Index(part, "admin "); at >= 0 && !made(c) {
+					checkExample(t, part[at+len("admin "):])
+				}
+			}
+		}
+	}
+}
+
+// checkExample parses the words of an example with a fresh tree of commands.
+func checkExample(t *testing.T, example string) {
+	t.Helper()
+	words := shellWords(example)
+	c, rest, err := testRoot().Find(words)
+	if err == nil {
+		err = c.ParseFlags(rest)
+	}
+	if err == nil {
+		err = c.ValidateArgs(c.Flags().Args())
+	}
+	if err == nil {
+		err = c.ValidateRequiredFlags()
+	}
+	if err == nil {
+		err = c.ValidateFlagGroups()
+	}
+	if err != nil {
+		t.Errorf("the example %q: %v", example, err)
+	}
+}
+
+// shellWords splits a line as a shell does, as far as the examples need:
+// quotes, and redirections left out.
+func shellWords(line string) []string {
+	line, _, _ = strings.Cut(line, " > ")
+	line, _, _ = strings.Cut(line, " < ")
+	var words []string
+	var word strings.Builder
+	quote := rune(0)
+	for _, r := range line + " " {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote = r
+		case quote == 0 && r == ' ':
+			if word.Len() > 0 {
+				words = append(words, word.String())
+			}
+			word.Reset()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	return words
+}

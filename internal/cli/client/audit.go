@@ -1,0 +1,23 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// Audit returns the recorded changes that filter, in the API's query
+// parameters, selects, the newest first: at most limit, all for 0.
+func (c *Client) Audit(ctx context.Context, filter url.Values, limit int) (Listing[v1.AuditEntry], error) {
+	return list[v1.AuditEntry](ctx, c, v1.PathAudit, filter, limit)
+}
+
+// AuditEntry returns one recorded change.
+func (c *Client) AuditEntry(ctx context.Context, id int64) (*v1.AuditEntry, error) {
+	e := &v1.AuditEntry{}
+	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathAudit + "/" + strconv.FormatInt(id, 10)}, e)
+	return e, err
+}

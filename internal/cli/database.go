@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+// databaseFlags name the database for the commands that work on it directly.
+type databaseFlags struct{ url, dir string }
+
+func (f *databaseFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.url, "database-url", "", "the shared database, without its password (STINT_DATABASE_URL, which may hold it)")
+	c.Flags().StringVar(&f.dir, "data-dir", "", "the folder of the embedded data (STINT_DATA_DIR; ./data)")
+	c.MarkFlagsMutuallyExclusive("database-url", "data-dir")
+}
+
+// location returns the URL of the shared database, or the path of the embedded
+// one, which must exist: a typing mistake must not make a new database.
+func (f *databaseFlags) location(a *app) (string, error) {
+	if url := firstOf(f.url, a.sys.Getenv("STINT_DATABASE_URL")); url != "" && f.dir == "" {
+		return url, nil
+	}
+	dir := firstOf(f.dir, a.sys.Getenv("STINT_DATA_DIR"), "data")
+	path := filepath.Join(dir, databaseFile)
+	if _, err := os.Stat(path); err != nil {
+		return "", usagef("there is no database in %s; name its folder by --data-dir, or the shared database by STINT_DATABASE_URL", dir)
+	}
+	return path, nil
+}
+
+// databaseFile is the embedded database within the data directory.
+const databaseFile = "stint.db"

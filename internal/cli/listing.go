@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// listFlags select blocks or exemptions.
+type listFlags struct {
+	state, author, search, key, within, order string
+	limit                                     int
+}
+
+func (f *listFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.state, "state", "", "active, ended or all (default active)")
+	flags.StringVar(&f.author, "author", "", "only what this operator made")
+	flags.StringVar(&f.search, "search", "", "only patterns and reasons that hold this text")
+	flags.StringVar(&f.key, "key", "", "only what selects this key")
+	flags.StringVar(&f.within, "within", "", "only what this pattern covers, as ip:203.0.113.0/24")
+	flags.StringVar(&f.order, "order", "", "created (newest first) or expiry (ends soonest first)")
+	limitFlag(c, &f.limit)
+}
+
+func (f *listFlags) query() url.Values {
+	query := url.Values{}
+	setIf(query, "state", f.state)
+	setIf(query, "author", f.author)
+	setIf(query, "search", f.search)
+	setIf(query, "key", f.key)
+	setIf(query, "within", f.within)
+	setIf(query, "order", f.order)
+	return query
+}
+
+func setIf(query url.Values, name, value string) {
+	if value != "" {
+		query.Set(name, value)
+	}
+}
+
+// printListing prints a listing and says, to people, what was left out.
+func printListing[T any](a *app, found client.Listing[T], columns []output.Column[T]) error {
+	p := a.printer()
+	if len(found.Items) == 0 && p.Format == output.Table {
+		a.notef("None.")
+		return nil
+	}
+	if err := output.List(p, found.Items, columns); err != nil {
+		return err
+	}
+	switch {
+	case found.More && found.Total >= 0:
+		a.notef("%d of %d are shown; --limit 0 shows all.", len(found.Items), found.Total)
+	case found.More:
+		a.notef("%d are shown and there are more; --limit 0 shows all.", len(found.Items))
+	}
+	return nil
+}
+
+// editFlags change the reason or the end of a block or an exemption.
+type editFlags struct {
+	reason  string
+	end     endFlags
+	forGood bool
+}
+
+func (f *editFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.reason, "reason", "", "the new reason")
+	c.Flags().Var(&f.end.in, "for", "how long it goes on from now, for example 24h or 7d")
+	c.Flags().Var(&f.end.at, "until", "until when it goes on, for example 2026-12-31T18:00:00Z")
+	c.Flags().BoolVar(&f.forGood, "for-good", false, "it never ends by itself")
+	c.MarkFlagsMutuallyExclusive("for", "until", "for-good")
+	c.MarkFlagsOneRequired("reason", "for", "until", "for-good")
+}
+
+// patch returns what the flags ask for, refused if somebody else changed the
+// revision meanwhile.
+func (f *editFlags) patch(c *cobra.Command, revision int64) (v1.EndPatch, error) {
+	patch := v1.EndPatch{Revision: revision}
+	given := c.Flags().Changed
+	if given("reason") {
+		patch.Reason = v1.To(f.reason)
+	}
+	switch {
+	case given("for"):
+		patch.ExpiresIn = v1.To(f.end.in.Duration)
+	case given("until"):
+		patch.ExpiresAt = v1.To(f.end.at.Time)
+	case f.forGood:
+		patch.ExpiresAt = v1.To(v1.Time{})
+	}
+	return patch, nil
+}
+
+// isID reports whether an argument is an id and no pattern.
+func isID(arg string) bool { return uuid.Validate(arg) == nil && len(arg) == 36 }
+
+// canonicalPattern reads a pattern as the server does.
+func canonicalPattern(text string) (keys.Pattern, error) {
+	pattern, err := keys.Parser{}.Pattern(text)
+	if err != nil {
+		return pattern, usagef("%w", err)
+	}
+	return pattern, nil
+}
+
+// samePattern reports whether a pattern that the server spells is the one that
+// was asked for. A bare IPv6 address stands for a network whose length only
+// the server knows, and for any that holds it.
+func samePattern(spelled string, asked keys.Pattern) bool {
+	if spelled == asked.String() {
+		return true
+	}
+	network, isNetwork := asked.Network()
+	if !asked.Widened() || !isNetwork {
+		return false
+	}
+	other, err := keys.Parser{}.Pattern(spelled)
+	if err != nil {
+		return false
+	}
+	found, ok := other.Network()
+	return ok && found.Contains(network.Addr())
+}
+
+// confirming does something that the server may want confirmed because it is
+// wide: it asks a person on a terminal, unless yes was said beforehand.
+func confirming[T any](a *app, yes bool, do func(confirm bool) (T, error)) (T, error) {
+	done, err := do(yes)
+	var problem *v1.Problem
+	if yes || !errors.As(err, &problem) || problem.Code != "confirmation_required" {
+		return done, err
+	}
+	if err := a.confirm(output.Escape(problem.Error()), "--yes"); err != nil {
+		return done, err
+	}
+	return do(true)
+}
+
+// partly says how far a command over several things came before err.
+func partly(a *app, done, total int, what string, err error) error {
+	if done > 0 {
+		a.notef("%d of %d were %s before the error.", done, total, what)
+	}
+	var problem *v1.Problem
+	if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
+		return fmt.Errorf("there is none of that id: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+package output
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/mattn/go-runewidth"
+)
+
+func TestNothingThatMisleadsReachesATerminal(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"plain text stays", `token:test_\*`, `token:test_\*`},
+		{"letters of any script stay", "token:äλ漢", "token:äλ漢"},
+		{"a terminal's commands", "a\x1b[2Jb", `a\x1b[2Jb`},
+		{"a new line", "a\nb\r\tc", `a\x0ab\x0d\x09c`},
+		{"a C1 control", "a\u009bb", `a\u009bb`},
+		{"text that runs the other way", "a\u202egnp.exe", `a\u202egnp.exe`},
+		{"isolates", "a\u2066b\u2069", `a\u2066b\u2069`},
+		{"characters without a width", "a\u200bb\ufeffc", `a\u200bb\ufeffc`},
+		{"fillers and selectors", "a\u3164\ufe0f\u2800", `a\u3164\ufe0f\u2800`},
+		{"tags beyond the first plane", "a\U000e0041", `a\U000e0041`},
+		{"a blank that is none", "a\u00a0b", `a\u00a0b`},
+		{"bytes that are no UTF-8", "a\xff\xfeb", `a\xff\xfeb`},
+	} {
+		if got := Escape(test.text); got != test.want {
+			t.Errorf("%s: Escape(%q) = %s, want %s", test.name, test.text, got, test.want)
+		}
+	}
+}
+
+func TestJSONIsEscapedAndStillTheSameValue(t *testing.T) {
+	value := []string{"a\u202eb", "\U000e0041", "\x7f", "new\nline", `back\slash"`}
+	var out bytes.Buffer
+	if err := (&Printer{Out: &out}).JSON(value); err != nil {
+		t.Fatal(err)
+	}
+	if i := strings.IndexFunc(strings.ReplaceAll(out.String(), "\n", ""), misleads); i >= 0 {
+		t.Errorf("the JSON %q misleads at byte %d", out.String(), i)
+	}
+	var back []string
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	for i := range value {
+		if back[i] != value[i] {
+			t.Errorf("value %d reads back as %q, want %q", i, back[i], value[i])
+		}
+	}
+}
+
+func TestDurationsReadAsPeopleSayThem(t *testing.T) {
+	for _, test := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "0 ms"},
+		{350 * time.Millisecond, "350 ms"},
+		{12400 * time.Millisecond, "12.4 s"},
+		{12 * time.Second, "12 s"},
+		{59999 * time.Millisecond, "59.9 s"},
+		{200 * time.Second, "3 min 20 s"},
+		{time.Hour, "1 h"},
+		{3*time.Hour + 52*time.Minute + 40*time.Second, "3 h 52 min"},
+		{52 * time.Hour, "2 d 4 h"},
+		{400 * 24 * time.Hour, "400 d"},
+		{-time.Minute, "1 min"},
+	} {
+		if got := Duration(test.d); got != test.want {
+			t.Errorf("Duration(%s) = %q, want %q", test.d, got, test.want)
+		}
+	}
+}
+
+func TestInstantsAreExactAndRelative(t *testing.T) {
+	now := time.Date(2026, 11, 20, 14, 3, 14, 600e6, time.UTC)
+	for _, test := range []struct {
+		name string
+		at   time.Time
+		want string
+	}{
+		{"within a minute", now.Add(12400 * time.Millisecond), "14:03:27 UTC, in 12.4 s"},
+		{"now", now, "14:03:14 UTC, now"},
+		{"a moment ago", now.Add(-25 * time.Second), "14:02:49 UTC, 25 s ago"},
+		{"the same day", now.Add(3*time.Hour + 52*time.Minute), "17:55 UTC, in 3 h 52 min"},
+		{"another day", now.Add(-24 * time.Hour), "19 Nov 14:03 UTC, 1 d ago"},
+		{"another year", now.AddDate(1, 0, 0), "20 Nov 2027 14:03 UTC, in 365 d"},
+		{"another zone", now.Add(time.Hour).In(time.FixedZone("", 7200)), "15:03 UTC, in 1 h"},
+	} {
+		if got := When(test.at, now); got != test.want {
+			t.Errorf("%s: When = %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// row is what the tables of these tests show.
+type row struct {
+	key  string
+	n    int
+	note string
+}
+
+var rowColumns = []Column[row]{
+	{Name: "key", Head: "Key", Cut: true, Cell: func(r row) Cell { return Text(r.key) }},
+	{Name: "n", Head: "Count", Right: true, Cell: func(r row) Cell { return Number(r.n) }},
+	{Name: "note", Head: "Note", Drop: 1, Cell: func(r row) Cell { return Text(r.note) }},
+	{Name: "only_csv", Cell: func(r row) Cell { return Words("", "x") }},
+}
+
+func printRows(t *testing.T, format Format, width int, rows ...row) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := List(&Printer{Out: &out, Format: format, Width: width}, rows, rowColumns); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestATableIsAligned(t *testing.T) {
+	got := printRows(t, Table, 0, row{"ip:203.0.113.7", 1284, "scraping"}, row{"token:漢", 7, ""})
+	const want = "" +
+		"KEY             COUNT  NOTE\n" +
+		"ip:203.0.113.7  1,284  scraping\n" +
+		"token:漢            7\n"
+	if got != want {
+		t.Errorf("the table is\n%swant\n%s", got, want)
+	}
+}
+
+func TestATableFitsTheTerminal(t *testing.T) {
+	rows := []row{
+		{"token:" + strings.Repeat("0123456789", 20) + "end", 1, "a note of some length, which goes first"},
+		{"token:" + strings.Repeat("漢字", 60), 100000, ""},
+		{"ip:203.0.113.7", 2, "short"},
+	}
+	for width := 24; width < 200; width++ {
+		for _, line := range strings.Split(strings.TrimSuffix(printRows(t, Table, width, rows...), "\n"), "\n") {
+			if w := runewidth.StringWidth(line); w > width {
+				t.Fatalf("at %d columns a line has %d: %q", width, w, line)
+			}
+		}
+	}
+}
+
+func TestKeysAreCutInTheMiddle(t *testing.T) {
+	if got, want := CutMiddle("token:0123456789abcdef", 11), "token:…cdef"; got != want {
+		t.Errorf("CutMiddle = %q, want %q", got, want)
+	}
+	if got, want := CutMiddle("short", 5), "short"; got != want {
+		t.Errorf("CutMiddle = %q, want %q", got, want)
+	}
+}
+
+func TestNoFormulaReachesASpreadsheet(t *testing.T) {
+	got := printRows(t, CSV, 0, row{`=HYPERLINK("http://x")`, -5, "@SUM(A1)"}, row{"+1", 1, "-2"})
+	const want = "key,n,note,only_csv\n" +
+		`"'=HYPERLINK(""http://x"")",-5,'@SUM(A1),x` + "\n" +
+		"'+1,1,'-2,x\n"
+	if got != want {
+		t.Errorf("the CSV is\n%swant\n%s", got, want)
+	}
+}
+
+func TestAnEmptyListIsAnEmptyArray(t *testing.T) {
+	var out bytes.Buffer
+	if err := List[row](&Printer{Out: &out, Format: JSON}, nil, rowColumns); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "[]\n" {
+		t.Errorf("the JSON is %q, want []", out.String())
+	}
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+func newRecoverAdmin(a *app) *cobra.Command {
+	var db databaseFlags
+	var user string
+	c := &cobra.Command{
+		Use:   "recover-admin",
+		Short: "Make a new admin token on the database itself, when the last is lost",
+		Long: `Make a new admin token on the database itself, when the last one is lost. Whoever can read
+the database may do this. The token is printed once; running servers know it within
+seconds. It is recorded in the audit.
+
+With --user a user becomes (again) an enabled admin with a new password, which is asked for
+on a terminal and elsewhere is the first line of standard input.`,
+		Example: "admin recover-admin --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin recover-admin\nadmin recover-admin --user maria",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			location, err := db.location(a)
+			if err != nil {
+				return err
+			}
+			store, err := sqlstore.Open(c.Context(), location, sqlstore.Options{Now: a.sys.Now})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, store.Close()) }()
+			if user != "" {
+				return a.recoverUser(c.Context(), store, user)
+			}
+			return a.recoverToken(c.Context(), store)
+		},
+	}
+	db.add(c)
+	c.Flags().StringVar(&user, "user", "", "make this user an admin with a new password, instead of a token")
+	return c
+}
+
+// recovery is the actor of what recover-admin does.
+var recovery = audit.Stint("recover-admin")
+
+func (a *app) recoverToken(ctx context.Context, store *sqlstore.Store) error {
+	scopes := []identity.Access{identity.Admin}
+	secret := identity.NewSecret(scopes)
+	token, err := store.AddToken(ctx, recovery, identity.Token{
+		Name: "recovered " + a.sys.Now().UTC().Format("2006-01-02 15:04:05"),
+		Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: recovery.Name,
+	})
+	if err != nil {
+		return err
+	}
+	return a.printSecret(&v1.CreatedToken{
+		Token: v1.Token{
+			ID: token.ID, Name: token.Name, Hint: token.Hint, Scopes: []string{string(identity.Admin)},
+			Author: token.Author, Active: true, CreatedAt: v1.At(token.Created),
+		},
+		Secret: secret.Text,
+	})
+}
+
+func (a *app) recoverUser(ctx context.Context, store *sqlstore.Store, name string) error {
+	password, err := a.newPassword()
+	if err != nil {
+		return err
+	}
+	if err := identity.CheckPassword(password); err != nil {
+		return usagef("%w", err)
+	}
+	hash := identity.HashPassword(password)
+	user, err := store.FindUserByName(ctx, name)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		_, err = store.AddUser(ctx, recovery, identity.User{Name: name, Role: identity.Administrator, PasswordHash: hash})
+	case err == nil:
+		role, disabled := identity.Administrator, false
+		_, err = store.UpdateUser(ctx, recovery, user.ID, identity.UserUpdate{Role: &role, PasswordHash: &hash, Disabled: &disabled})
+	}
+	if err != nil {
+		return err
+	}
+	a.notef("The user %s is an enabled admin with the new password.", output.Escape(name))
+	return nil
+}
