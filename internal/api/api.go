@@ -61,8 +61,9 @@ type BackupStore interface {
 	// Backup writes everything, consistent in itself, to w.
 	Backup(ctx context.Context, w io.Writer) error
 	// Restore replaces everything by what r holds, all or nothing, and says in
-	// one sentence what it was.
-	Restore(ctx context.Context, r io.Reader) (string, error)
+	// one sentence what it was. It records itself, in the audit that it brought
+	// back.
+	Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error)
 }
 
 // Sessions finds out who is logged in to the pages.

@@ -36,15 +36,9 @@ func (s *Server) handleRestore(c *Call) error {
 	if string(c.Request().Header.ContentType()) != backupType {
 		return fault.New(fault.Unsupported, "Send the backup as it is, with the header Content-Type: %s.", backupType)
 	}
-	detail, err := s.Backups.Restore(context.Background(), c.bodyReader())
+	detail, err := s.Backups.Restore(context.Background(), c.Actor(), c.bodyReader())
 	if err != nil {
 		c.Ctx.Context().SetConnectionClose() // the rest of the body is not read
-		return err
-	}
-	// Recorded afterwards, in the audit that the backup brought back.
-	ctx, cancel := c.StoreContext()
-	defer cancel()
-	if err := s.record(ctx, c, "backup.restore", "Restored a backup: "+detail); err != nil {
 		return err
 	}
 	return sendJSON(c, http.StatusOK, v1.RestoreAnswer{RestoredAt: v1.At(s.Now()), Detail: detail})

@@ -3,11 +3,13 @@ package app
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 	"github.com/knadh/koanf/providers/posflag"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+
+	"github.com/stint-dev/stint/internal/api"
 )
 
 // Settings are what one node is started with. Each comes from a flag, or else
@@ -37,12 +41,27 @@ type Settings struct {
 	TLS      TLSFiles // of the check listener
 	AdminTLS TLSFiles
 
-	TrustedProxies []netip.Prefix
+	TrustedProxies api.TrustedProxies
 	CheckDeadline  time.Duration
 	DrainTimeout   time.Duration
 	LogLevel       string
 	LogFormat      string
 	NodeName       string
+
+	Notify    NotifySettings
+	Schedules map[string]string // of jobs, by name; "off" never runs one
+}
+
+// NotifySettings name the channels that people are told over; an empty one is
+// not used.
+type NotifySettings struct {
+	WebhookURL    string
+	WebhookSecret string
+	SlackURL      string
+	SMTPURL       string
+	EmailFrom     string
+	EmailTo       []string
+	AllowPrivate  bool // let the webhooks reach private addresses
 }
 
 // TLSFiles name a certificate and its key in PEM. Both are empty for plain
@@ -86,6 +105,14 @@ var options = []option{
 	{name: "drain-timeout", preset: "10s", help: "how long open requests may take after SIGTERM"},
 	{name: "log-level", preset: "info", help: "debug, info, warn or error"},
 	{name: "log-format", preset: "text", help: "text or json"},
+	{name: "notify-webhook-url", secret: true, help: "a webhook that is told of automatic blocks, proposals, outages and reports"},
+	{name: "notify-webhook-secret", secret: true, help: "signs what the webhook is sent, see docs/NOTIFICATIONS.md"},
+	{name: "notify-slack-url", secret: true, help: "an incoming webhook of Slack or what speaks like it"},
+	{name: "notify-smtp-url", secret: true, help: "smtp://user:password@host:587, smtps:// or smtp+plain://, to send mail over"},
+	{name: "notify-email-from", help: "the sender of mail"},
+	{name: "notify-email-to", help: "the receivers of mail, with commas between"},
+	{name: "notify-allow-private", preset: "false", help: "true lets the webhooks reach private addresses"},
+	{name: "schedules", help: "schedules of jobs in UTC, with semicolons between: daily-report=0 6 * * *; weekly-report=off"},
 	{name: "node-name", help: "what this node is called in logs and pages; the host's name when empty"},
 }
 
@@ -119,9 +146,20 @@ func newFlags() *pflag.FlagSet {
 	}
 	flags.String("config", "", "a YAML file of settings (STINT_CONFIG)")
 	flags.Usage = func() {
-		fmt.Fprintf(os.Stderr, "Stint answers whether a key may do one more request, and keeps abusers out.\n\nUsage: server [flags]\n\nWith no flags it runs on this machine alone: logs in memory, SQLite in ./data.\n\n%s\nA flag wins over its environment variable, which wins over the file.\nFrom the environment or the file only: admin-token (STINT_ADMIN_TOKEN).\n", flags.FlagUsages())
+		fmt.Fprintf(os.Stderr, "Stint answers whether a key may do one more request, and keeps abusers out.\n\nUsage: server [flags]\n\nWith no flags it runs on this machine alone: logs in memory, SQLite in ./data.\n\n%s\nA flag wins over its environment variable, which wins over the file.\nFrom the environment or the file only: %s.\n", flags.FlagUsages(), strings.Join(secrets(), ", "))
 	}
 	return flags
+}
+
+// secrets returns the variables of the settings that are no flags.
+func secrets() []string {
+	var names []string
+	for _, o := range options {
+		if o.secret {
+			names = append(names, o.variable())
+		}
+	}
+	return names
 }
 
 // gather lays flags over environment over file over defaults.
@@ -196,10 +234,52 @@ func build(v map[string]string) (Settings, error) {
 	if s.DrainTimeout, err = parseWait("drain-timeout", v["drain-timeout"], 0, 10*time.Minute); err != nil {
 		return Settings{}, err
 	}
-	if s.TrustedProxies, err = parseProxies(v["trusted-proxies"]); err != nil {
+	if s.TrustedProxies, err = api.ParseTrustedProxies(v["trusted-proxies"]); err != nil {
+		return Settings{}, fmt.Errorf("--trusted-proxies: %w", err)
+	}
+	if s.Notify, err = buildNotify(v); err != nil {
+		return Settings{}, err
+	}
+	if s.Schedules, err = parseSchedules(v["schedules"]); err != nil {
 		return Settings{}, err
 	}
 	return s, s.validate()
+}
+
+func buildNotify(v map[string]string) (NotifySettings, error) {
+	n := NotifySettings{
+		WebhookURL: v["notify-webhook-url"], WebhookSecret: v["notify-webhook-secret"], SlackURL: v["notify-slack-url"],
+		SMTPURL: v["notify-smtp-url"], EmailFrom: v["notify-email-from"], AllowPrivate: v["notify-allow-private"] == "true",
+	}
+	if !slices.Contains([]string{"true", "false"}, v["notify-allow-private"]) {
+		return n, fmt.Errorf("--notify-allow-private is %q; it must be true or false", v["notify-allow-private"])
+	}
+	for _, to := range strings.Split(v["notify-email-to"], ",") {
+		if to = strings.TrimSpace(to); to != "" {
+			n.EmailTo = append(n.EmailTo, to)
+		}
+	}
+	for name, target := range map[string]string{"STINT_NOTIFY_WEBHOOK_URL": n.WebhookURL, "STINT_NOTIFY_SLACK_URL": n.SlackURL} {
+		if u, err := url.Parse(target); target != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http")) {
+			return n, fmt.Errorf("%s is not a URL that can be called; write https://...", name)
+		}
+	}
+	return n, nil
+}
+
+func parseSchedules(text string) (map[string]string, error) {
+	schedules := map[string]string{}
+	for part := range strings.SplitSeq(text, ";") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, schedule, found := strings.Cut(part, "=")
+		if !found {
+			return nil, fmt.Errorf("--schedules holds %q; write name=schedule, for example daily-report=0 6 * * *", part)
+		}
+		schedules[strings.TrimSpace(name)] = strings.TrimSpace(schedule)
+	}
+	return schedules, nil
 }
 
 func parseWait(name, text string, least, most time.Duration) (time.Duration, error) {
@@ -208,25 +288,6 @@ func parseWait(name, text string, least, most time.Duration) (time.Duration, err
 		return 0, fmt.Errorf("--%s is %q; it must be a duration from %s to %s, for example 100ms", name, text, least, most)
 	}
 	return d, nil
-}
-
-func parseProxies(list string) ([]netip.Prefix, error) {
-	var proxies []netip.Prefix
-	for _, text := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' }) {
-		network, err := netip.ParsePrefix(text)
-		if err != nil {
-			addr, err := netip.ParseAddr(text)
-			if err != nil {
-				return nil, fmt.Errorf("--trusted-proxies names %q; write addresses or networks such as 10.0.0.5 or 10.0.0.0/24", text)
-			}
-			network = netip.PrefixFrom(addr, addr.BitLen())
-		}
-		if network.Bits() == 0 {
-			return nil, fmt.Errorf("--trusted-proxies names %s, which would let every client forge its address; name the proxies only", text)
-		}
-		proxies = append(proxies, network.Masked())
-	}
-	return proxies, nil
 }
 
 func (s Settings) validate() error {
@@ -336,8 +397,20 @@ func (s Settings) Shown() []Setting {
 		proxies = append(proxies, p.String())
 	}
 	values["trusted-proxies"] = strings.Join(proxies, ", ")
-	if s.AdminToken != "" {
-		values["admin-token"] = "set, not shown"
+	values["notify-email-from"], values["notify-email-to"] = s.Notify.EmailFrom, strings.Join(s.Notify.EmailTo, ", ")
+	values["notify-allow-private"] = strconv.FormatBool(s.Notify.AllowPrivate)
+	var schedules []string
+	for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {
+		schedules = append(schedules, name+"="+s.Schedules[name])
+	}
+	values["schedules"] = strings.Join(schedules, "; ")
+	for name, secret := range map[string]string{
+		"admin-token": s.AdminToken, "notify-webhook-url": s.Notify.WebhookURL, "notify-webhook-secret": s.Notify.WebhookSecret,
+		"notify-slack-url": s.Notify.SlackURL, "notify-smtp-url": s.Notify.SMTPURL,
+	} {
+		if secret != "" {
+			values[name] = "set, not shown"
+		}
 	}
 	shown := make([]Setting, 0, len(options))
 	for _, o := range options {

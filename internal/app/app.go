@@ -1,0 +1,226 @@
+// Package app builds a node out of its parts, starts it and stops it. It is
+// the only place that chooses a backend.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// App is one node. See New.
+type App struct {
+	settings Settings
+	log      *slog.Logger
+	out      io.Writer // what people read at the start
+
+	backends *backends
+	catalog  *catalog.Catalog
+	gate     *gate.Gate
+	server   *api.Server
+
+	checks, admin net.Listener
+	saving        sync.Mutex  // of the logs' snapshot
+	prepared      atomic.Bool // the schema is up to date and seeded
+	draining      atomic.Bool
+}
+
+// New builds a node and binds its listeners, which answer once Run is called.
+// out is where it tells people what they need to know, logs where it logs to.
+// An error is a mistake in the settings or on this machine, in one line.
+func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
+	a := &App{settings: s, log: newLogger(s, logs), out: out}
+	if err := a.build(ctx); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *App) build(ctx context.Context) (err error) {
+	if a.backends, err = openBackends(a.settings, a.log, a.changed); err != nil {
+		return err
+	}
+	a.catalog = catalog.New(a.backends.store, time.Now)
+	if err := a.prepare(ctx); err != nil {
+		return err
+	}
+	a.gate = gate.New(gate.Options{
+		View: a.catalog, Log: a.backends.log, Local: a.backends.local, Deadline: a.settings.CheckDeadline,
+	})
+	a.server = api.New(a.deps())
+	if a.checks, err = listen("listen", a.settings.Listen, a.settings.TLS); err != nil {
+		return err
+	}
+	a.admin, err = listen("admin-listen", a.settings.AdminListen, a.settings.AdminTLS)
+	return err
+}
+
+// changed takes over a change that this node has just committed, so that it
+// governs the next check before the operator hears of it. Where that fails the
+// poll brings it.
+func (a *App) changed(ctx context.Context) {
+	if err := a.catalog.Refresh(ctx); err != nil {
+		a.log.Warn("a change is committed and not yet in force on this node", "error", err)
+	}
+}
+
+func (a *App) deps() api.Deps {
+	store := a.backends.store
+	d := api.Deps{
+		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
+		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store,
+		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{}), time.Now),
+		Ready:     a.Ready,
+		CheckAuth: a.settings.CheckAuth == "token",
+		Proxies:   a.settings.TrustedProxies,
+		Logger:    a.log, Now: time.Now, Version: Version(),
+	}
+	if a.backends.dir != nil {
+		d.Backups = &backups{a}
+	}
+	return d
+}
+
+// logs are what a reset empties.
+func (a *App) logs() []timestamplog.Log {
+	if a.backends.local == nil {
+		return []timestamplog.Log{savedLog{a.backends.log, a.saveSnapshot}}
+	}
+	return []timestamplog.Log{a.backends.log, a.backends.local}
+}
+
+// savedLog saves the snapshot with every reset: one that an operator was told
+// of must not come undone with a crash.
+type savedLog struct {
+	timestamplog.Log
+	save func()
+}
+
+// Reset forgets a log, on disk too.
+func (l savedLog) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
+	held, err := l.Log.Reset(ctx, ref)
+	if err == nil && held {
+		l.save()
+	}
+	return held, err
+}
+
+// prepare brings the schema up to date, seeds a new database and loads the
+// catalog. With the shared database out of reach it returns nil and leaves the
+// node not ready; Run goes on trying.
+func (a *App) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	err := a.tryPrepare(ctx)
+	if err == nil || a.backends.dir != nil || !isOutage(err) {
+		return err
+	}
+	a.log.Warn("the database is out of reach; this node answers 503 until it is there", "error", err)
+	return nil
+}
+
+func (a *App) tryPrepare(ctx context.Context) error {
+	store := a.backends.store
+	if err := store.Prepare(ctx); err != nil {
+		return err
+	}
+	if err := a.bootstrap(ctx, store); err != nil {
+		return err
+	}
+	if err := a.catalog.Refresh(ctx); err != nil {
+		return err
+	}
+	a.prepared.Store(true)
+	return nil
+}
+
+// CheckAddr returns where checks are answered.
+func (a *App) CheckAddr() net.Addr { return a.checks.Addr() }
+
+// AdminAddr returns where operators are answered.
+func (a *App) AdminAddr() net.Addr { return a.admin.Addr() }
+
+// Run answers until ctx ends, then drains, flushes and returns nil. Another
+// error is what made it stop by itself.
+func (a *App) Run(ctx context.Context) error {
+	defer a.close()
+	working, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var tasks sync.WaitGroup
+	for _, task := range a.tasks() {
+		tasks.Go(func() { task(working) })
+	}
+	var serving sync.WaitGroup
+	serve := func(name string, f func(net.Listener) error, l net.Listener) {
+		serving.Go(func() {
+			if err := f(l); err != nil && !a.draining.Load() {
+				stop(fmt.Errorf("the %s listener: %w", name, err))
+			}
+		})
+	}
+	serve("check", a.server.CheckApp().Listener, a.checks)
+	serve("admin", a.server.AdminApp().Listener, a.admin)
+	a.announce()
+
+	<-working.Done()
+	a.drain()
+	serving.Wait()
+	stop(nil)
+	tasks.Wait()
+	a.flush()
+	if cause := context.Cause(working); !errors.Is(cause, context.Canceled) && ctx.Err() == nil {
+		return cause
+	}
+	return nil
+}
+
+// drain stops taking requests and gives open ones their time.
+func (a *App) drain() {
+	a.draining.Store(true)
+	a.log.Info("draining")
+	var apps sync.WaitGroup
+	apps.Go(func() { a.ended("check", a.server.CheckApp().ShutdownWithTimeout(a.settings.DrainTimeout)) })
+	apps.Go(func() { a.ended("admin", a.server.AdminApp().ShutdownWithTimeout(a.settings.DrainTimeout)) })
+	apps.Wait()
+}
+
+func (a *App) ended(name string, err error) {
+	if err != nil {
+		a.log.Warn("requests were cut off", "listener", name, "error", err)
+	}
+}
+
+// flush keeps what is only in memory.
+func (a *App) flush() {
+	a.saveSnapshot()
+	a.log.Info("stopped")
+}
+
+// close gives back what the node holds. It bears a node half built.
+func (a *App) close() {
+	for _, l := range []net.Listener{a.checks, a.admin} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	if a.gate != nil {
+		a.gate.Close()
+	}
+	if a.backends != nil {
+		a.backends.close()
+	}
+}

@@ -1,0 +1,148 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// How often a node looks after itself.
+const (
+	snapshotInterval = 5 * time.Second
+	sweepInterval    = 30 * time.Second
+	clockInterval    = 10 * time.Minute
+	retryInterval    = time.Second
+)
+
+// tasks are what a node does beside answering, until their context ends.
+func (a *App) tasks() []func(context.Context) {
+	tasks := []func(context.Context){
+		a.keepPreparing,
+		a.catalog.Run,
+		a.server.Run,
+		a.checkBackends,
+		every(sweepInterval, func(context.Context) {
+			a.backends.memory.Sweep()
+			a.catalog.Blocks().Sweep(time.Now())
+		}),
+		every(clockInterval, a.checkClocks),
+		func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) },
+	}
+	if a.backends.dir != nil {
+		tasks = append(tasks, every(snapshotInterval, func(context.Context) { a.saveSnapshot() }))
+	}
+	return tasks
+}
+
+func every(interval time.Duration, do func(context.Context)) func(context.Context) {
+	return func(ctx context.Context) {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				do(ctx)
+			}
+		}
+	}
+}
+
+// keepPreparing goes on with what the start could not do because the database
+// was out of reach.
+func (a *App) keepPreparing(ctx context.Context) {
+	for !a.prepared.Load() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryInterval):
+		}
+		attempt, cancel := context.WithTimeout(ctx, prepareTimeout)
+		err := a.tryPrepare(attempt)
+		cancel()
+		if err == nil {
+			a.log.Info("the database is there; this node is ready")
+		} else if !isOutage(err) && ctx.Err() == nil {
+			a.log.Error("the database is there and cannot be used", "error", err)
+		}
+	}
+}
+
+// checkBackends warns of settings that would silently lift limits.
+func (a *App) checkBackends(ctx context.Context) {
+	a.checkClocks(ctx)
+	if a.backends.redis == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	health, err := a.backends.redis.Health(ctx)
+	if err != nil {
+		a.log.Warn("Redis is out of reach; each policy does what its on_failure says", "error", err)
+		return
+	}
+	for _, warning := range health.Warnings {
+		a.log.Warn(warning)
+	}
+}
+
+func (a *App) checkClocks(ctx context.Context) {
+	if a.backends.dir != nil { // one machine has one clock
+		return
+	}
+	warnOfSkew(ctx, a.log, clock{"the database", a.backends.store.Now}, clock{"Redis", a.backends.log.Now})
+}
+
+func (a *App) saveSnapshot() {
+	if a.backends.dir == nil {
+		return
+	}
+	a.saving.Lock()
+	defer a.saving.Unlock()
+	if err := a.backends.memory.SaveFile(a.backends.dir.snapshot()); err != nil {
+		a.log.Error("the logs could not be saved; a restart now would forget them", "error", err)
+	}
+}
+
+// Ready says whether this node can answer, and which part cannot.
+func (a *App) Ready(context.Context) v1.Readiness {
+	since, failing := a.catalog.Failing()
+	outage := a.gate.Outage()
+	database := v1.Part{Name: "database", OK: failing == nil, Since: v1.At(since)}
+	if failing != nil {
+		database.Detail = "out of reach; checks go on with the last policies and blocks known"
+	}
+	log := v1.Part{Name: "log", OK: !outage.Open(), Since: v1.At(outage.Since)}
+	if outage.Open() {
+		log.Detail = "out of reach; each policy does what its on_failure says"
+	}
+	loaded := v1.Part{Name: "policies", OK: a.catalog.Loaded()}
+	if !loaded.OK {
+		loaded.Detail = "not loaded yet"
+	}
+	listening := v1.Part{Name: "listeners", OK: !a.draining.Load()}
+	if !listening.OK {
+		listening.Detail = "draining"
+	}
+	return v1.Readiness{Ready: loaded.OK && listening.OK, Parts: []v1.Part{loaded, listening, database, log}}
+}
+
+// announce tells people where everything is.
+func (a *App) announce() {
+	scheme := func(t TLSFiles) string {
+		if t.Enabled() {
+			return "https"
+		}
+		return "http"
+	}
+	fmt.Fprintf(a.out, "Stint %s is running.\n  checks  %s://%s  POST /v1/check\n  admin   %s://%s  pages and API\n",
+		Version(), scheme(a.settings.TLS), a.CheckAddr(), scheme(a.settings.AdminTLS), a.AdminAddr())
+	if a.backends.dir != nil {
+		fmt.Fprintf(a.out, "  data    %s\n", a.backends.dir.path)
+	} else {
+		fmt.Fprintf(a.out, "  data    %s and %s\n", redact(a.settings.RedisURL), redact(a.settings.DatabaseURL))
+	}
+}
