@@ -1,0 +1,396 @@
+package offenders
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+var (
+	noon   = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	secret = []byte("0123456789abcdef0123456789abcdef")
+	policy = &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack("1/1s", "20/1m")}
+	watch  = &rules.Policy{ID: 8, Name: "trial", Mode: rules.Shadow, Rules: stack("5/1m")}
+)
+
+func stack(texts ...string) rules.Stack {
+	s, err := rules.ParseStack(texts)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func key(t testing.TB, text string) keys.Key {
+	t.Helper()
+	k, err := keys.Parser{}.Key(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func testRecorder(o Options) *Recorder {
+	o.Secret = func() []byte { return secret }
+	o.Node = "a"
+	return NewRecorder(o)
+}
+
+func limited(k keys.Key, at time.Time, rule int) *gate.Decision {
+	return &gate.Decision{Check: gate.Check{Key: k, Cost: 1}, Outcome: gate.Limited, Policy: policy,
+		Answer: gate.Answer{At: at, Rule: rule, Boundary: at.Add(-time.Second), RetryAt: at.Add(time.Second)}}
+}
+
+func allowed(k keys.Key, at time.Time) *gate.Decision {
+	return &gate.Decision{Check: gate.Check{Key: k, Cost: 2}, Outcome: gate.Allowed, Policy: policy, Answer: gate.Answer{At: at, Rule: -1}}
+}
+
+// drained returns all that r holds as a batch.
+func drained(r *Recorder) *Batch {
+	g := newGathering(1 << 30)
+	r.drain(g, 1<<62)
+	return g.freeze("id", "a", refusal.NewMaker(secret))
+}
+
+func TestRefusalsAreCountedByMinutePolicyKeyAndRule(t *testing.T) {
+	r := testRecorder(Options{})
+	k := key(t, "ip:203.0.113.7")
+	first := limited(k, noon.Add(3*time.Second), 1)
+	first.Check.Source, first.Check.Meta = "edge-1", map[string]string{"path": "/search\x00\xff", "agent": "x"}
+	r.Record(first)
+	r.Record(limited(k, noon.Add(4*time.Second), 1))
+	last := limited(k, noon.Add(59*time.Second), 1)
+	last.Check.Meta = map[string]string{"path": "/last"}
+	r.Record(last)
+	r.Record(limited(k, noon.Add(5*time.Second), 0))
+	r.Record(limited(k, noon.Add(61*time.Second), 1))
+	b := drained(r)
+	if len(b.Offences) != 3 {
+		t.Fatalf("%d rows, want one for each rule of 12:00 and one of 12:01: %+v", len(b.Offences), b.Offences)
+	}
+	for _, o := range b.Offences {
+		if o.Decider != "20/1m" || o.Minute != noon.UnixMilli() {
+			continue
+		}
+		if o.Count != 3 || o.Over != 0 || o.First.At != first.At.UnixMilli() || o.Last.At != last.At.UnixMilli() {
+			t.Errorf("got %+v", o)
+		}
+		if o.First.Source != "edge-1" || o.First.Meta["path"] != "/search\uFFFD\uFFFD" || o.First.Meta["agent"] != "x" || o.Last.Meta["path"] != "/last" {
+			t.Errorf("source and meta are %+v and %+v", o.First, o.Last)
+		}
+		if o.First.Boundary != first.Boundary.UnixMilli() || o.Last.RetryAt != last.RetryAt.UnixMilli() {
+			t.Errorf("boundary and retry_at are %+v and %+v", o.First, o.Last)
+		}
+		if want := refusal.NewMaker(secret).MAC(7, "ip:203.0.113.7"); o.MAC != want {
+			t.Errorf("the MAC does not open the refusal's id")
+		}
+	}
+}
+
+func TestBlockedAndShadowRefusalsHaveTheirOwnRows(t *testing.T) {
+	r := testRecorder(Options{})
+	k := key(t, "token:abc")
+	r.Record(&gate.Decision{Check: gate.Check{Key: k, Cost: 1}, Outcome: gate.Blocked, Policy: policy,
+		Block: &blocks.Block{ID: "b1"}, Answer: gate.Answer{At: noon, Rule: -1}})
+	d := allowed(k, noon)
+	d.Shadow = &gate.Shadow{Outcome: gate.Limited, Policy: watch, Answer: gate.Answer{At: noon, Rule: 0}}
+	r.Record(d)
+	b := drained(r)
+	got := map[Kind]string{}
+	for _, o := range b.Offences {
+		got[o.Kind] = fmt.Sprint(o.Policy, " ", o.Decider, " ", o.Count)
+	}
+	if got[Blocked] != "7 b1 1" || got[Shadow] != "8 5/1m 1" || len(got) != 2 {
+		t.Errorf("got %v", got)
+	}
+	for _, c := range b.Totals {
+		switch {
+		case c.Policy == 7 && (c.Blocked != 1 || c.Allowed != 1 || c.CostAllowed != 2):
+			t.Errorf("the totals of the enforcing policy are %+v", c)
+		case c.Policy == 8 && (c.ShadowLimited != 1 || c.Checks() != 0):
+			t.Errorf("the totals of the shadow policy are %+v", c)
+		}
+	}
+}
+
+// sums adds up the offences of a batch: of all, and the largest `other` bound.
+func sums(b *Batch) (all, other, bound int64) {
+	for _, o := range b.Offences {
+		all += o.Count
+		if o.Key == "" {
+			other += o.Count
+			bound = max(bound, o.Over)
+		}
+	}
+	return all, other, bound
+}
+
+func TestCountsAreCertainAndBoundedFromAboveWhateverIsSent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := testRecorder(Options{MaxKeys: shardCount * rapid.IntRange(2, 8).Draw(t, "memory"), MaxRows: shardCount * rapid.IntRange(1, 4).Draw(t, "rows")})
+		truth := map[string]int64{}
+		certain, over := map[string]int64{}, map[string]int64{}
+		var total, all, bound int64
+		n := rapid.IntRange(0, 3000).Draw(t, "refusals")
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		distinct := rapid.IntRange(1, 2000).Draw(t, "distinct keys")
+		collect := func(b *Batch) {
+			for _, o := range b.Offences {
+				all += o.Count
+				if o.Key == "" {
+					bound += o.Over
+				} else {
+					certain[o.Key] += o.Count
+					over[o.Key] += o.Over
+				}
+			}
+		}
+		for range n {
+			name := "k:" + strconv.Itoa(int(float64(distinct)*random.Float64()*random.Float64()))
+			k, err := keys.Parser{}.Key(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Record(limited(k, noon, 1))
+			truth[name]++
+			total++
+			if random.IntN(500) == 0 {
+				g := newGathering(1 << 30)
+				r.drain(g, noon.UnixMilli()) // the minute goes on
+				collect(g.freeze("", "", refusal.NewMaker(secret)))
+			}
+		}
+		collect(drained(r))
+		if all != total {
+			t.Fatalf("rows and `other` add up to %d of %d refusals", all, total)
+		}
+		for name, want := range truth {
+			if certain[name] > want {
+				t.Fatalf("%s: %d are said to be certain of %d", name, certain[name], want)
+			}
+			if most := max(certain[name]+over[name], bound); most < want {
+				t.Fatalf("%s: at most %d are said of %d", name, most, want)
+			}
+		}
+	})
+}
+
+func TestAFloodOfKeysTakesBoundedMemoryAndHidesNoHeavyOne(t *testing.T) {
+	flood := testFlood(t)
+	r := testRecorder(Options{})
+	heavy := key(t, "ip:192.0.2.1")
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	g := newGathering(50_000)
+	for i := range flood {
+		r.Record(limited(key(t, "k:"+strconv.Itoa(i)), noon, 1))
+		if i%100 == 0 {
+			r.Record(limited(heavy, noon, 1))
+		}
+		if i%(flood/10) == 0 {
+			r.drain(g, noon.UnixMilli())
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 120<<20 {
+		t.Errorf("%d keys took %d MB", flood, grown>>20)
+	}
+	r.drain(g, 1<<62)
+	b := g.freeze("", "", refusal.NewMaker(secret))
+	want := int64(flood + (flood+99)/100)
+	all, other, bound := sums(b)
+	if all != want || b.Totals[0].Limited != want {
+		t.Errorf("rows add up to %d and totals to %d of %d", all, b.Totals[0].Limited, want)
+	}
+	for _, o := range b.Offences {
+		if o.Key == "ip:192.0.2.1" {
+			truth := int64((flood + 99) / 100)
+			if o.Count != truth {
+				t.Errorf("the heavy key has %d certain of %d (over %d, other %d, bound %d)", o.Count, truth, o.Over, other, bound)
+			}
+		}
+	}
+	if rows := len(b.Offences); rows > 40_000 {
+		t.Errorf("%d rows for one minute", rows)
+	}
+	estimate, err := CountDistinct([][]byte{b.Distinct[0].Sketch})
+	if err != nil || estimate < int64(float64(flood)*0.92) || estimate > int64(float64(flood)*1.08) {
+		t.Errorf("%d distinct keys were estimated as %d, %v", flood, estimate, err)
+	}
+}
+
+func TestTotalsAreExactWhileManyRecordAndOneDrains(t *testing.T) {
+	r := testRecorder(Options{MaxKeys: 640})
+	g := newGathering(1 << 30)
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	var drainer sync.WaitGroup
+	drainer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				r.drain(g, noon.UnixMilli())
+			}
+		}
+	})
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 5000 {
+				k, _ := keys.Parser{}.Key("k:" + strconv.Itoa((i*worker)%3000))
+				if i%2 == 0 {
+					r.Record(allowed(k, noon))
+				} else {
+					r.Record(limited(k, noon, i/2%2))
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	drainer.Wait()
+	r.drain(g, 1<<62)
+	b := g.freeze("", "", refusal.NewMaker(secret))
+	if len(b.Totals) != 1 || b.Totals[0].Allowed != 10_000 || b.Totals[0].Limited != 10_000 || b.Totals[0].CostAllowed != 20_000 {
+		t.Errorf("totals are %+v", b.Totals)
+	}
+	if n, _, _ := sums(b); n != 10_000 {
+		t.Errorf("rows add up to %d", n)
+	}
+}
+
+func TestAllowedChecksAreAllInRowsOrUntracked(t *testing.T) {
+	r := testRecorder(Options{TrafficKeys: 32, MaxKeys: 640})
+	for i := range 5000 {
+		r.Record(allowed(key(t, "k:"+strconv.Itoa(i%1000)), noon))
+	}
+	offender := key(t, "ip:192.0.2.1")
+	r.Record(allowed(offender, noon))
+	r.Record(limited(offender, noon, 1))
+	b := drained(r)
+	var inRows int64
+	found := false
+	for _, k := range b.Keys {
+		inRows += k.Allowed
+		found = found || k.Key == "ip:192.0.2.1" && k.Allowed == 1 && k.Refused == 1
+	}
+	if got := inRows + b.Totals[0].Untracked; got != 5001 {
+		t.Errorf("%d in rows and %d untracked are not 5001", inRows, b.Totals[0].Untracked)
+	}
+	if !found {
+		t.Error("the key that offended has no row of its traffic")
+	}
+}
+
+func TestTheTraceHoldsEveryCheckOfTheKeysItSamplesAndNoMoreThanItMay(t *testing.T) {
+	r := testRecorder(Options{TracePoints: 200})
+	sent := map[string]int{}
+	for i := range 20_000 {
+		name := "k:" + strconv.Itoa(i%2000)
+		sent[name]++
+		r.Record(allowed(key(t, name), noon.Add(time.Duration(i)*time.Millisecond)))
+	}
+	b := drained(r)
+	if len(b.Traces) != 1 {
+		t.Fatalf("%d chunks", len(b.Traces))
+	}
+	points, err := b.Traces[0].Decode()
+	if err != nil || len(points) == 0 || len(points) > 200 {
+		t.Fatalf("%d points, %v", len(points), err)
+	}
+	got := map[string]int{}
+	for _, p := range points {
+		got[p.Key] += p.Count
+		if p.Cost != 2 || p.At < noon.UnixMilli() || p.At >= noon.Add(20*time.Second).UnixMilli() {
+			t.Fatalf("the point %+v was not sent", p)
+		}
+	}
+	for name, n := range got {
+		if n != sent[name] {
+			t.Errorf("%s has %d of %d checks", name, n, sent[name])
+		}
+	}
+	if share := b.Traces[0].Share(); share >= 1 || float64(len(got)) < 2000*share/4 || float64(len(got)) > 2000*share*4 {
+		t.Errorf("%d of 2000 keys were sampled at a share of %v", len(got), share)
+	}
+}
+
+func TestABrokenTraceIsAnErrorAndNoPanic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := TraceChunk{Points: rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")}
+		points, err := c.Decode()
+		if err != nil && points != nil {
+			t.Fatal("both points and an error")
+		}
+	})
+}
+
+func BenchmarkRecord(b *testing.B) {
+	all := make([]keys.Key, 10_000)
+	for i := range all {
+		all[i] = key(b, "ip:10.0."+strconv.Itoa(i/250)+"."+strconv.Itoa(i%250))
+	}
+	block := &blocks.Block{ID: "b1"}
+	for _, kind := range []struct {
+		name string
+		make func(keys.Key) *gate.Decision
+	}{
+		{"allowed", func(k keys.Key) *gate.Decision { return allowed(k, noon) }},
+		{"limited", func(k keys.Key) *gate.Decision { return limited(k, noon, 1) }},
+		{"blocked", func(k keys.Key) *gate.Decision {
+			d := limited(k, noon, -1)
+			d.Outcome, d.Block = gate.Blocked, block
+			return d
+		}},
+		{"limited with meta", func(k keys.Key) *gate.Decision {
+			d := limited(k, noon, 1)
+			d.Check.Source, d.Check.Meta = "edge-1", map[string]string{"path": "/search", "agent": "curl"}
+			return d
+		}},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			r := testRecorder(Options{})
+			ready := make([]*gate.Decision, len(all))
+			for i, k := range all {
+				ready[i] = kind.make(k)
+				r.Record(ready[i])
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(p *testing.PB) {
+				i := rand.IntN(len(ready))
+				for p.Next() {
+					r.Record(ready[i%len(ready)])
+					i++
+				}
+			})
+		})
+	}
+	b.Run("a new key each time", func(b *testing.B) {
+		r := testRecorder(Options{})
+		fresh := make([]*gate.Decision, b.N)
+		for i := range fresh {
+			fresh[i] = limited(key(b, "k:"+strconv.Itoa(i)), noon, 1)
+		}
+		b.ReportAllocs()
+		b.ResetTimer()
+		for _, d := range fresh {
+			r.Record(d)
+		}
+	})
+}
