@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -19,9 +20,11 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// importBatch is the number of rows of one statement. SQLite takes 32,766
-// parameters at most.
-const importBatch = 500
+// progressStep is after how many rows an import tells how far it is.
+const progressStep = 1000
+
+// shelfInserted is the number of columns that shelfInsert fills.
+const shelfInserted = 12
 
 // ImportBlocks implements blocks.Store. The rows are written to a temporary
 // file first: their reader may be slow, and no other change can be made while
@@ -44,7 +47,7 @@ func (s *Store) ImportBlocks(ctx context.Context, by audit.Actor, all iter.Seq2[
 		if err != nil {
 			return err
 		}
-		run := &importRun{tx: t, shelf: blockShelf, on: on, progress: progress}
+		run := newImportRun(t, blockShelf, on, progress)
 		if err := run.all(rows); err != nil {
 			return err
 		}
@@ -79,15 +82,22 @@ type importRun struct {
 
 	result blocks.ImportResult
 	done   int
+	told   int // of done, by progress
+	size   int // of a full batch
 	batch  []*item
 	places map[string]int // where in batch a pattern stands
+	full   *sql.Stmt      // inserts a full batch; nil until there is one
+}
+
+func newImportRun(t *tx, s *shelf, on blocks.Conflict, progress func(done int)) *importRun {
+	size := t.store.place.dialect.importBatch
+	return &importRun{tx: t, shelf: s, on: on, progress: progress, size: size, places: make(map[string]int, size)}
 }
 
 func (r *importRun) all(rows iter.Seq2[*spooledRow, error]) error {
 	if _, err := r.exec(r.shelf.giveUpAll, toMS(r.now)); err != nil {
 		return err
 	}
-	r.places = make(map[string]int, importBatch)
 	for row, err := range rows {
 		if err != nil {
 			return err
@@ -95,13 +105,19 @@ func (r *importRun) all(rows iter.Seq2[*spooledRow, error]) error {
 		if err := r.take(row); err != nil {
 			return err
 		}
-		if len(r.batch) == importBatch {
+		if len(r.batch) == r.size {
 			if err := r.flush(); err != nil {
 				return err
 			}
 		}
 	}
-	return r.flush()
+	if err := r.flush(); err != nil {
+		return err
+	}
+	if r.progress != nil && r.told < r.done {
+		r.progress(r.done)
+	}
+	return nil
 }
 
 // take puts a row into the batch. A pattern that stands there already is
@@ -112,23 +128,22 @@ func (r *importRun) take(row *spooledRow) error {
 	if err != nil {
 		return err
 	}
+	if i.ID, err = newID(); err != nil {
+		return err
+	}
+	i.Created, i.Revision = r.now, r.revision
+	if i.Author == "" {
+		i.Author = r.by.Name
+	}
+	if err := r.shelf.check(i, r.now); err != nil {
+		return rowFault(r.done, err)
+	}
 	at, twice := r.places[row.Pattern]
 	switch {
 	case !twice:
-		if i.ID, err = newID(); err != nil {
-			return err
-		}
-		i.Created, i.Revision = r.now, r.revision
-		if i.Author == "" {
-			i.Author = r.by.Name
-		}
-		if err := r.shelf.check(i, r.now); err != nil {
-			return rowFault(r.done, err)
-		}
 		r.places[row.Pattern] = len(r.batch)
 		r.batch = append(r.batch, i)
 	case r.on == blocks.Replace:
-		i.ID, i.Created, i.Revision = r.batch[at].ID, r.now, r.revision
 		r.batch[at] = i
 		r.result.Replaced++
 	case r.on == blocks.Extend && expiryToMS(i.Expires) > expiryToMS(r.batch[at].Expires):
@@ -155,11 +170,7 @@ func (r *importRun) flush() error {
 	if len(r.batch) == 0 {
 		return nil
 	}
-	suffix := r.shelf.importSkip
-	switch r.on {
-	case blocks.Extend:
-		suffix = r.shelf.importExtend
-	case blocks.Replace:
+	if r.on == blocks.Replace {
 		replaced, err := r.exec(r.shelf.importReplace+placeholders(4, len(r.batch)), r.replaceArgs()...)
 		if err != nil {
 			return err
@@ -167,12 +178,13 @@ func (r *importRun) flush() error {
 		r.result.Replaced += int(replaced)
 		r.result.Created -= int(replaced)
 	}
-	if err := r.insert(suffix); err != nil {
+	if err := r.insert(); err != nil {
 		return err
 	}
 	r.batch = r.batch[:0]
 	clear(r.places)
-	if r.progress != nil {
+	if r.progress != nil && r.done-r.told >= progressStep {
+		r.told = r.done
 		r.progress(r.done)
 	}
 	return nil
@@ -188,22 +200,18 @@ func (r *importRun) replaceArgs() []any {
 
 // insert writes the batch and tells new rows from those that stood by the ids
 // that come back.
-func (r *importRun) insert(suffix string) error {
-	var statement strings.Builder
-	statement.WriteString(r.shelf.importHead)
-	args := make([]any, 0, len(r.batch)*12)
+func (r *importRun) insert() error {
+	args := make([]any, 0, len(r.batch)*shelfInserted)
 	made := make(map[string]bool, len(r.batch))
-	for n, i := range r.batch {
-		if n > 0 {
-			statement.WriteByte(',')
-		}
-		columns := i.columns()
-		statement.WriteString(placeholders(len(args)+1, len(columns)))
-		args = append(args, columns...)
+	for _, i := range r.batch {
+		args = append(args, i.columns()...)
 		made[i.ID] = true
 	}
-	statement.WriteString(suffix)
-	touched, err := each(r.tx, scanText, statement.String(), args...)
+	rows, err := r.inserting(args)
+	if err != nil {
+		return err
+	}
+	touched, err := collect(rows, scanText)
 	if err != nil {
 		return err
 	}
@@ -216,6 +224,39 @@ func (r *importRun) insert(suffix string) error {
 	}
 	r.result.Known += len(r.batch) - len(touched)
 	return nil
+}
+
+// inserting runs the insertion of the batch. Full batches, nearly all, share
+// one prepared statement.
+func (r *importRun) inserting(args []any) (rows *sql.Rows, err error) {
+	if len(r.batch) < r.size {
+		return r.sql.QueryContext(r.ctx, r.insertion(), args...)
+	}
+	if r.full == nil {
+		// It ends with the transaction.
+		if r.full, err = r.sql.PrepareContext(r.ctx, r.insertion()); err != nil {
+			return nil, err
+		}
+	}
+	return r.full.QueryContext(r.ctx, args...)
+}
+
+// insertion returns the statement for a batch of this length.
+func (r *importRun) insertion() string {
+	var text strings.Builder
+	text.WriteString(r.shelf.importHead)
+	for n := range r.batch {
+		if n > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(placeholders(n*shelfInserted+1, shelfInserted))
+	}
+	if r.on == blocks.Extend {
+		text.WriteString(r.shelf.importExtend)
+	} else {
+		text.WriteString(r.shelf.importSkip)
+	}
+	return text.String()
 }
 
 func scanText(r row) (text string, err error) {

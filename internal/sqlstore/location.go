@@ -26,6 +26,8 @@ type dialect struct {
 	countTables string
 	open        func(target string) (writer, reader *sql.DB, err error)
 	classify    func(error) trouble
+	// importBatch is the number of rows that one statement inserts.
+	importBatch int
 	migrator    func(target string) (*migrator, error)
 }
 

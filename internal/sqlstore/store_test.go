@@ -130,3 +130,19 @@ func TestOpen_five_nodes_at_once_on_an_empty_database(t *testing.T) {
 
 // postgres reports whether other stores can open the same database beside.
 func (f *fixture) postgres() bool { return strings.HasPrefix(f.url, "postgres") }
+
+func newPostgresFixture(t testing.TB) *fixture {
+	t.Helper()
+	return newFixture(t, testenv.Postgres(t).URL)
+}
+
+func newSQLiteFixture(t testing.TB) *fixture {
+	t.Helper()
+	return newFixture(t, filepath.Join(t.TempDir(), "stint.db"))
+}
+
+// dedicatedPostgres is a server that the test may stop and kill.
+func dedicatedPostgres(t testing.TB) *testenv.PostgresServer {
+	t.Helper()
+	return testenv.DedicatedPostgres(t)
+}

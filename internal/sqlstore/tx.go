@@ -137,12 +137,25 @@ type row interface{ Scan(into ...any) error }
 
 // each reads every row of a query with scan.
 func each[T any](t *tx, scan func(row) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := t.sql.QueryContext(t.ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows, scan)
+}
+
+// collect reads rows to their end and closes them.
+func collect[T any](rows *sql.Rows, scan func(row) (T, error)) ([]T, error) {
+	defer rows.Close()
 	var all []T
-	err := stream(t, scan, query, args, func(item T) error {
+	for rows.Next() {
+		item, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
 		all = append(all, item)
-		return nil
-	})
-	return all, err
+	}
+	return all, rows.Err()
 }
 
 // stream hands every row of a query to do, one at a time.

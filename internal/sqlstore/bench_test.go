@@ -1,0 +1,58 @@
+package sqlstore_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+// onBothOnce runs a benchmark on a database of each kind.
+func onBothOnce(b *testing.B, bench func(b *testing.B, f *fixture)) {
+	b.Run("sqlite", func(b *testing.B) { bench(b, newFixture(b, filepath.Join(b.TempDir(), "stint.db"))) })
+	b.Run("postgres", func(b *testing.B) { bench(b, newFixture(b, testenv.Postgres(b).URL)) })
+}
+
+// BenchmarkImportBlocks imports b.N rows; run it with -benchtime=100000x.
+func BenchmarkImportBlocks(b *testing.B) {
+	onBothOnce(b, func(b *testing.B, f *fixture) {
+		b.ResetTimer()
+		if _, err := f.ImportBlocks(b.Context(), operator, addresses(b, b.N), blocks.Fail, nil); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+// BenchmarkCatalogLoad loads b.N blocks into a catalog; run it with
+// -benchtime=1000000x.
+func BenchmarkCatalogLoad(b *testing.B) {
+	onBothOnce(b, func(b *testing.B, f *fixture) {
+		if _, err := f.ImportBlocks(b.Context(), operator, addresses(b, b.N), blocks.Fail, nil); err != nil {
+			b.Fatal(err)
+		}
+		b.ResetTimer()
+		c := catalog.New(f, time.Now)
+		if err := c.Refresh(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if n, _ := c.Blocks().Sizes(); n != b.N {
+			b.Fatalf("loaded %d blocks of %d", n, b.N)
+		}
+	})
+}
+
+// BenchmarkAddBlock is one change of one caller.
+func BenchmarkAddBlock(b *testing.B) {
+	onBothOnce(b, func(b *testing.B, f *fixture) {
+		b.ResetTimer()
+		for row := range addresses(b, b.N) {
+			if _, err := f.AddBlock(b.Context(), operator, row, blocks.Fail); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,297 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+// changes is what EachChange gave, read out.
+type changes struct {
+	catalog.Changes
+	blocks     []*blocks.Block
+	exemptions []*blocks.Exemption
+	called     bool
+}
+
+func changesSince(t testing.TB, s catalog.Source, since int64) changes {
+	t.Helper()
+	var got changes
+	err := s.EachChange(t.Context(), since, func(ch catalog.Changes) (err error) {
+		got.Changes, got.called = ch, true
+		if got.exemptions, err = readAll(ch.Exemptions); err != nil {
+			return err
+		}
+		got.blocks, err = readAll(ch.Blocks)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func readAll[T any](all iter.Seq2[T, error]) (read []T, err error) {
+	for item, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		read = append(read, item)
+	}
+	return read, nil
+}
+
+func TestEachChange_from_the_beginning_gives_all_that_is_active(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		add(t, f, block(t, "token:expiring", f.clock.Now().Add(time.Second)), blocks.Fail)
+		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail).Item
+		if _, err := f.LiftBlock(t.Context(), operator, lifted.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		add(t, f, block(t, "token:standing", time.Time{}), blocks.Fail)
+		if _, err := f.AddExemption(t.Context(), operator, blocks.Exemption{Pattern: pattern(t, "token:x")}, blocks.Fail); err != nil {
+			t.Fatal(err)
+		}
+		f.clock.Advance(time.Second)
+		got := changesSince(t, f, 0)
+		if got.Revision != 6 || !got.PoliciesChanged || len(got.Policies) != 1 || len(got.exemptions) != 1 || spellings(got.blocks) != "token:standing" {
+			t.Fatalf("got %+v", got)
+		}
+		if got.Settings == nil || got.Settings.IPv6Bits != 64 || len(got.Settings.Secret) != 32 {
+			t.Fatalf("settings %+v", got.Settings)
+		}
+		if again := changesSince(t, f, got.Revision); again.called {
+			t.Fatal("nothing has changed, and apply was called")
+		}
+	})
+}
+
+func TestEachChange_gives_what_changed_and_nothing_else(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		ctx := t.Context()
+		standing := add(t, f, block(t, "token:standing", time.Time{}), blocks.Fail).Item
+		since := standing.Revision
+		added := add(t, f, block(t, "token:new", time.Time{}), blocks.Fail).Item
+		got := changesSince(t, f, since)
+		if got.PoliciesChanged || got.Policies != nil || got.Settings != nil || len(got.Tokens) != 0 || spellings(got.blocks) != "token:new" {
+			t.Fatalf("got %+v", got)
+		}
+		if _, err := f.LiftBlock(ctx, operator, added.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		if got := changesSince(t, f, got.Revision); len(got.blocks) != 1 || got.blocks[0].Lifted.IsZero() {
+			t.Fatalf("a lifted block came as %+v", got.blocks)
+		}
+		since = changesSince(t, f, since).Revision
+		if err := f.DeletePolicy(ctx, operator, "default", rules.ExpectAny); err != nil {
+			t.Fatal(err)
+		}
+		if got := changesSince(t, f, since); !got.PoliciesChanged || len(got.Policies) != 0 {
+			t.Fatalf("a deleted policy came as %+v", got)
+		}
+		since++
+		token := addToken(t, f, "ci", identity.Check)
+		if got := changesSince(t, f, since); len(got.Tokens) != 1 || got.Tokens[0].ID != token.ID {
+			t.Fatalf("a new token came as %+v", got.Tokens)
+		}
+	})
+}
+
+// TestEachChange_misses_no_late_commit has a reader follow while many writers
+// on two nodes commit as they please.
+func TestEachChange_misses_no_late_commit(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		stores := []*sqlstore.Store{f.Store, f.Store}
+		if f.postgres() {
+			stores[1] = f.another(t)
+		}
+		const writers, each = 6, 15
+		var writing sync.WaitGroup
+		for w := range writers {
+			writing.Go(func() {
+				for n := range each {
+					b := block(t, fmt.Sprintf("token:%d-%d", w, n), time.Time{})
+					if _, err := stores[w%2].AddBlock(t.Context(), operator, b, blocks.Fail); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { writing.Wait(); close(done) }()
+		seen, since := map[string]bool{}, int64(0)
+		follow := func() {
+			got := changesSince(t, f, since)
+			for _, b := range got.blocks {
+				seen[b.Pattern.String()] = true
+				if b.Revision > got.Revision {
+					t.Errorf("revision %d in a view of %d", b.Revision, got.Revision)
+				}
+			}
+			if got.called {
+				since = got.Revision
+			}
+		}
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			default:
+			}
+			follow()
+		}
+		if len(seen) != writers*each {
+			t.Fatalf("followed %d blocks of %d", len(seen), writers*each)
+		}
+	})
+}
+
+// TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit holds the
+// revision row as a slow change does, and proves that none can overtake it.
+func TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit(t *testing.T) {
+	f := newPostgresFixture(t)
+	db, err := sql.Open("pgx", f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	slow, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var early int64
+	if err := slow.QueryRowContext(t.Context(), "UPDATE revision SET value = value + 1 RETURNING value").Scan(&early); err != nil {
+		t.Fatal(err)
+	}
+	late := make(chan blocks.Added[*blocks.Block], 1)
+	go func() {
+		added, err := f.AddBlock(t.Context(), operator, block(t, "token:late", time.Time{}), blocks.Fail)
+		if err != nil {
+			t.Error(err)
+		}
+		late <- added
+	}()
+	awaitLockWaiter(t, db)
+	if got := changesSince(t, f, early-1); got.called {
+		t.Fatalf("saw revision %d while %d is not committed", got.Revision, early)
+	}
+	if err := slow.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if added := <-late; added.Item.Revision != early+1 {
+		t.Fatalf("the later change has revision %d, want %d", added.Item.Revision, early+1)
+	}
+	if got := changesSince(t, f, early); len(got.blocks) != 1 {
+		t.Fatalf("the later change came as %+v", got)
+	}
+}
+
+// awaitLockWaiter waits until a connection waits for another's lock.
+func awaitLockWaiter(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for {
+		var waiting int
+		if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted").Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+		if waiting > 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestListen_wakes_other_nodes(t *testing.T) {
+	f := newPostgresFixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	woken := make(chan struct{}, 100)
+	ended := make(chan struct{})
+	go func() {
+		f.another(t).Listen(ctx, func() { woken <- struct{}{} })
+		close(ended)
+	}()
+	<-woken // connected
+	add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+	<-woken
+	cancel()
+	<-ended
+}
+
+func TestListen_connects_again_after_an_outage(t *testing.T) {
+	server := dedicatedPostgres(t)
+	f := newFixture(t, server.URL)
+	woken := make(chan struct{}, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		f.Listen(ctx, func() { woken <- struct{}{} })
+		close(ended)
+	}()
+	<-woken
+	server.Restart(false)
+	<-woken // a new connection
+	add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+	<-woken
+	cancel()
+	<-ended
+}
+
+func TestListen_returns_at_once_on_SQLite(t *testing.T) {
+	f := newSQLiteFixture(t)
+	f.Listen(t.Context(), func() { t.Error("woken") })
+}
+
+func TestCatalog_loads_and_follows(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		c := catalog.New(f, f.clock.Now)
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := add(t, f, block(t, "ip:203.0.113.0/24", time.Time{}), blocks.Fail).Item
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if v := c.Blocks().Match(key(t, "ip:203.0.113.7"), f.clock.Now()); !v.Refuses() {
+			t.Fatal("an acknowledged block does not refuse")
+		}
+		if _, err := f.LiftBlock(t.Context(), operator, b.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if v := c.Blocks().Match(key(t, "ip:203.0.113.7"), f.clock.Now()); v.Refuses() {
+			t.Fatal("a lifted block refuses")
+		}
+	})
+}
+
+func TestStore_orders_text_bytewise(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		for _, name := range []string{"b", "a_b", "a-b", "a.b", "ab", "a0"} {
+			put(t, f, policy(t, name, "token:"+name, "1/s"), rules.ExpectNew)
+		}
+		all, err := f.Policies(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range all {
+			names = append(names, p.Name)
+		}
+		if got, want := strings.Join(names, " "), "a-b a.b a0 a_b ab b default"; got != want {
+			t.Fatalf("in order: %s, want %s", got, want)
+		}
+	})
+}
