@@ -130,14 +130,12 @@ local function expire(key, stack)
   call('PEXPIREAT', key, stack.expires)
 end
 
--- rewrite writes the log at hand anew, moved back where it lies ahead. What a
--- stack with longer windows left behind, too old to be wrapped, stays plain.
+-- rewrite writes the log at hand anew, moved back where it lies ahead. Even what
+-- a stack of 31 days left behind can be wrapped: the next push under a shorter
+-- one drops it, before it lies RANGE behind the newest.
 local function rewrite(key, stack)
   local entries = call('LRANGE', key, 0, -1)
-  for i = 1, #entries do
-    local its_age = age(entries[i])
-    entries[i] = text(its_age, stack.plain or its_age > LONGEST_WRAPPED)
-  end
+  for i = 1, #entries do entries[i] = text(age(entries[i]), stack.plain) end
   call('DEL', key)
   for from = 1, #entries, CHUNK do
     call('RPUSH', key, unpack(entries, from, math.min(from + CHUNK - 1, #entries)))
