@@ -48,6 +48,9 @@ type Deps struct {
 	// Their paths must not be in the table already.
 	Extra []Route
 
+	// Observe hears of every answer that has a row in the table; nil for nobody.
+	Observe func(l Listener, status int, took time.Duration)
+
 	// CheckAuth asks the clients of checks for a token with the scope check.
 	CheckAuth bool
 	Proxies   TrustedProxies

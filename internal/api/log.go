@@ -44,9 +44,13 @@ func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
 		slog.String("error", plain(err.Error())))
 }
 
-// logAccess logs a request of the admin listener, and of the check listener at
+// logAccess measures a request and logs it: one of the admin listener, and of the check listener at
 // level debug. Query strings are left out: they hold keys.
 func (s *Server) logAccess(c *Call, r *Route, began time.Time) {
+	took := s.Now().Sub(began)
+	if s.Observe != nil {
+		s.Observe(r.Listener, c.Response().StatusCode(), took)
+	}
 	level := slog.LevelDebug
 	if r.Listener == Admin && r.Path != "/livez" && r.Path != "/readyz" {
 		level = slog.LevelInfo
@@ -64,7 +68,7 @@ func (s *Server) logAccess(c *Call, r *Route, began time.Time) {
 		slog.String("method", r.Method),
 		slog.String("path", plain(c.Path())),
 		slog.Int("status", c.Response().StatusCode()),
-		slog.Duration("took", s.Now().Sub(began)),
+		slog.Duration("took", took),
 		slog.String("address", c.Address.String()),
 		slog.String("who", plain(who)))
 }

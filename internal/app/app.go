@@ -17,6 +17,8 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/metrics"
+	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
@@ -29,6 +31,8 @@ type App struct {
 
 	backends *backends
 	catalog  *catalog.Catalog
+	metrics  *metrics.Metrics
+	notifier *notify.Dispatcher
 	gate     *gate.Gate
 	server   *api.Server
 
@@ -58,8 +62,13 @@ func (a *App) build(ctx context.Context) (err error) {
 	if err := a.prepare(ctx); err != nil {
 		return err
 	}
+	a.metrics = a.newMetrics()
+	if a.notifier, err = a.newNotifier(); err != nil {
+		return err
+	}
 	a.gate = gate.New(gate.Options{
 		View: a.catalog, Log: a.backends.log, Local: a.backends.local, Deadline: a.settings.CheckDeadline,
+		Recorder: a.metrics,
 	})
 	a.server = api.New(a.deps())
 	if a.checks, err = listen("listen", a.settings.Listen, a.settings.TLS); err != nil {
@@ -88,6 +97,8 @@ func (a *App) deps() api.Deps {
 		CheckAuth: a.settings.CheckAuth == "token",
 		Proxies:   a.settings.TrustedProxies,
 		Logger:    a.log, Now: time.Now, Version: Version(),
+		Observe: a.observe,
+		Extra:   []api.Route{api.MetricsRoute(a.metrics.Handler())},
 	}
 	if a.backends.dir != nil {
 		d.Backups = &backups{a}

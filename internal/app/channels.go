@@ -30,3 +30,11 @@ func channels(s NotifySettings) ([]notify.Channel, error) {
 	}
 	return all, nil
 }
+
+func (a *App) newNotifier() (*notify.Dispatcher, error) {
+	all, err := channels(a.settings.Notify)
+	if err != nil {
+		return nil, err
+	}
+	return notify.New(notify.Options{Store: a.backends.store, Channels: all, Node: a.settings.NodeName, Log: a.log}), nil
+}

@@ -51,7 +51,7 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"a certificate without a key", []string{"--tls-cert", "c"}, nil, "belong together"},
 		{"trusting everybody", []string{"--trusted-proxies", "0.0.0.0/0"}, nil, "forge"},
 		{"trusting everybody on IPv6", []string{"--trusted-proxies", "::/0"}, nil, "forge"},
-		{"a proxy that is no address", []string{"--trusted-proxies", "proxy.local"}, nil, "write addresses"},
+		{"a proxy that is no address", []string{"--trusted-proxies", "proxy.local"}, nil, "neither an address nor a network"},
 		{"a deadline without a unit", []string{"--check-deadline", "100"}, nil, "must be a duration"},
 		{"a deadline of nothing", []string{"--check-deadline", "0s"}, nil, "must be a duration"},
 		{"an unknown level", nil, []string{"STINT_LOG_LEVEL=loud"}, "debug, info"},

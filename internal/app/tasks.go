@@ -22,6 +22,7 @@ func (a *App) tasks() []func(context.Context) {
 		a.keepPreparing,
 		a.catalog.Run,
 		a.server.Run,
+		a.notifier.Run,
 		a.checkBackends,
 		every(sweepInterval, func(context.Context) {
 			a.backends.memory.Sweep()

@@ -1,0 +1,16 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// MetricsRoute is where Prometheus reads, with a token of scope read.
+func MetricsRoute(h http.Handler) Route {
+	answer := adaptor.HTTPHandler(h)
+	return Route{Listener: Admin, Method: http.MethodGet, Path: "/metrics", Access: identity.Read,
+		Handler: func(c *Call) error { return answer(c.Ctx) }}
+}
