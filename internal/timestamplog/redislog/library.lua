@@ -143,10 +143,11 @@ local function rewrite(key, stack)
   set_newest(now - newest_age)
 end
 
--- drop_old drops the entries that are as old as the stack's window.
+-- drop_old drops the entries that are as old as the stack's window. It returns
+-- the age of the oldest entry where it dropped none.
 local function drop_old(key, stack)
-  local oldest = call('LINDEX', key, '0')
-  if not oldest or age(oldest) < stack.window then return end
+  local oldest_age = age(call('LINDEX', key, '0'))
+  if oldest_age < stack.window then return oldest_age end
   local low, high = 0, call('LLEN', key)  -- low is old; high is young or missing
   while high - low > 1 do
     local middle = floor((low + high) / 2)
@@ -155,8 +156,8 @@ local function drop_old(key, stack)
   call('LTRIM', key, high, -1)
 end
 
--- push logs cost entries at now and drops what the stack does not keep. It
--- returns how many entries there are then.
+-- push logs cost entries at now and drops all but as many as the stack keeps.
+-- It returns how many entries there are then, and whether it dropped any.
 local function push(key, stack, cost)
   local entry = now_texts[stack.plain]
   if not entry then
@@ -171,13 +172,14 @@ local function push(key, stack, cost)
     for i = 1, cost do entries[i] = entry end
     length = call('RPUSH', key, unpack(entries))
   end
-  if length > stack.keep then
+  local over = length > stack.keep
+  if over then
     call('LTRIM', key, stack.trim, '-1')
     length = stack.keep
   end
   expire(key, stack)
   set_newest(now)
-  return length
+  return length, over
 end
 
 -- boundary returns the age of the entry that rule waits for before it allows
@@ -189,10 +191,10 @@ local function boundary(key, rule, cost)
   return entry and age(entry)
 end
 
--- younger returns how many entries are younger than window, and how old the
--- last of them is, given that the low-th newest is younger (or that low is 0)
--- and the high-th is not, and how old both are. Requests come at some rate, so
--- it guesses by proportion, and halves where that does not help.
+-- younger narrows the range in which the window ends: the low-th newest entry
+-- is younger than it and the high-th is not. Requests come at some rate, so it
+-- guesses by proportion, and halves where that does not help. It returns how
+-- many are younger, the age of the last of these, and that of the next.
 local function younger(key, window, low, low_age, high, high_age)
   local by_rate = true
   while high - low > 1 do
@@ -205,44 +207,48 @@ local function younger(key, window, low, low_age, high, high_age)
     local its_age = age(call('LINDEX', key, format('%d', -index)))
     if its_age < window then low, low_age = index, its_age else high, high_age = index, its_age end
   end
-  return low, low_age
+  return low, low_age, high_age
 end
 
 -- states writes what each rule has left: for each its remaining and its wait,
--- 4 bytes each. length is of the log at hand, 0 where there is none.
-local function states(key, stack, cost, length)
+-- 4 bytes each. length is of the log at hand, 0 where there is none, and
+-- oldest_age of its oldest entry, nil where that is not known yet. As windows
+-- grow from rule to rule, what one rule found out spares the next a search.
+local function states(key, stack, cost, length, oldest_age)
   local written = {}
-  -- The low-th newest entry is known to be younger than the window, and stays
-  -- so from rule to rule, as the windows only grow.
-  local low, low_age, oldest_age = 0, newest_age, nil
+  -- The low-th newest is younger than the window; next_age, where known, is of
+  -- the one after it.
+  local low, low_age, next_age = 1, newest_age, nil
   for i, rule in ipairs(stack.rules) do
-    local limit, window, wait = rule.limit, rule.window, 0
-    local high, high_age = length + 1, nil
-    local index = limit - cost + 1
-    if index < 1 then
-      wait = NEVER
-    elseif index <= length then
-      local its_age = boundary(key, rule, cost)
-      if its_age >= window then
-        high, high_age = index, its_age
-      else
-        wait = window - its_age
-        if index > low then low, low_age = index, its_age end
-      end
-    end
-    -- What lies beyond the limit does not change what remains.
-    if low < limit and high - low > 1 and newest_age < window then
-      if not high_age then
-        oldest_age = oldest_age or age(call('LINDEX', key, '0'))
-        if oldest_age < window then
-          low, low_age = length, oldest_age
-        else
+    local limit, window, count = rule.limit, rule.window, 0
+    if length > 0 and newest_age < window then
+      if next_age and next_age < window then low, low_age, next_age = low + 1, next_age, nil end
+      -- What lies beyond the limit does not change what remains.
+      if not next_age and low < limit and low < length then
+        local high, high_age = limit, nil
+        if length <= limit then
+          oldest_age = oldest_age or age(call('LINDEX', key, '0'))
           high, high_age = length, oldest_age
+        else
+          high_age = age(call('LINDEX', key, rule.boundary))
+        end
+        if high_age < window then
+          low, low_age = high, high_age
+        else
+          low, low_age, next_age = younger(key, window, low, low_age, high, high_age)
         end
       end
-      if high_age then low, low_age = younger(key, window, low, low_age, high, high_age) end
+      count = low
     end
-    written[i] = pack('>I4I4', math.max(0, limit - low), wait)
+    local wait, index = 0, limit - cost + 1
+    if index < 1 then
+      wait = NEVER
+    elseif index == count then
+      wait = window - low_age
+    elseif index < count then
+      wait = window - boundary(key, rule, cost)
+    end
+    written[i] = pack('>I4I4', math.max(0, limit - count), wait)
   end
   return concat(written)
 end
@@ -281,18 +287,20 @@ local function decide(key, stack, cost, flags)
       rewrite(key, stack)
     end
   end
-  local length, answer
+  local length, answer, oldest_age
   if by then
     answer = REFUSED .. pack('>BI4', by.index, longest)
   else
     answer = ALLOWED
     if not peek then
-      if newest then drop_old(key, stack) end
-      length = push(key, stack, cost)
+      if newest then oldest_age = drop_old(key, stack) end
+      local dropped
+      length, dropped = push(key, stack, cost)
+      if dropped then oldest_age = nil end
     end
   end
   if not detail then return answer end
-  return answer .. states(key, stack, cost, length or newest and call('LLEN', key) or 0)
+  return answer .. states(key, stack, cost, length or newest and call('LLEN', key) or 0, oldest_age)
 end
 
 -- stint_decide answers requests, each in its turn as if it came alone.
