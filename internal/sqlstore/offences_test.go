@@ -1,0 +1,480 @@
+package sqlstore_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+var offenceSecret = []byte("0123456789abcdef0123456789abcdef")
+
+// fixedView is a view of policies and blocks that tests set.
+type fixedView struct {
+	selector *rules.Selector
+	set      *blocks.Set
+}
+
+func (v *fixedView) Selector() *rules.Selector { return v.selector }
+func (v *fixedView) Blocks() *blocks.Set       { return v.set }
+
+// counting is one node that counts into a store.
+type counting struct {
+	t        testing.TB
+	clock    *clock
+	recorder *offenders.Recorder
+	*offenders.Flusher
+	policy *rules.Policy
+	mu     sync.Mutex
+	events []offenders.LadderEvent
+	exempt map[string]bool
+	guard  offenders.Guard
+}
+
+var testLadder = rules.Escalation{Offences: 10, Within: 5 * time.Minute, Block: 10 * time.Minute, Factor: 2, Cap: 30 * time.Minute, ForgetAfter: time.Hour}
+
+func newCounting(t testing.TB, store offenders.Sink, c *clock, node string, ladder *rules.Escalation) *counting {
+	stack, err := rules.ParseStack([]string{"1/1s", "20/1m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &counting{t: t, clock: c, exempt: map[string]bool{}, guard: offenders.Guard{AtLeast: 1000},
+		policy: &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack, Escalation: ladder, Match: []keys.Pattern{pattern(t, "*")}}}
+	n.recorder = offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }, Node: node})
+	n.Flusher = offenders.NewFlusher(offenders.FlusherOptions{
+		Recorder: n.recorder, Sink: store, Node: node, Secret: func() []byte { return offenceSecret },
+		Ladders: func() map[int64]offenders.Ladder { return offenders.LaddersOf([]*rules.Policy{n.policy}) },
+		Exempt:  func(key string) bool { return n.exempt[key] },
+		Guard:   func() offenders.Guard { return n.guard },
+		OnLadder: func(e offenders.LadderEvent) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.events = append(n.events, e)
+		},
+		Now: c.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	return n
+}
+
+func (n *counting) record(outcome gate.Outcome, key string, times int, block *blocks.Block) {
+	n.t.Helper()
+	k, err := keys.Parser{}.Key(key)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for range times {
+		d := &gate.Decision{Check: gate.Check{Key: k, Cost: 1, Source: "edge-1", Meta: map[string]string{"path": "/x"}}, Outcome: outcome,
+			Policy: n.policy, Block: block, Answer: gate.Answer{At: n.clock.Now(), Rule: -1}}
+		if outcome == gate.Limited {
+			d.Rule, d.Boundary, d.RetryAt = 1, d.At.Add(-time.Minute), d.At.Add(12*time.Second)
+		}
+		if n.policy.Mode == rules.Shadow {
+			d.Shadow = &gate.Shadow{Outcome: outcome, Policy: n.policy, Answer: d.Answer}
+			d.Outcome, d.Policy, d.Answer = gate.Allowed, nil, gate.Answer{At: d.At, Rule: -1}
+		}
+		n.recorder.Record(d)
+	}
+}
+
+func (n *counting) limited(key string, times int) {
+	n.t.Helper()
+	n.record(gate.Limited, key, times, nil)
+}
+func (n *counting) allowed(key string, times int) {
+	n.t.Helper()
+	n.record(gate.Allowed, key, times, nil)
+}
+
+func (n *counting) flush() {
+	n.t.Helper()
+	if err := n.Flush(n.t.Context()); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func service(f *fixture, policies ...*rules.Policy) *offenders.Service {
+	return &offenders.Service{Store: f.Store, Blocks: f.Store, Now: f.clock.Now,
+		View: &fixedView{rules.NewSelector(policies), blocks.NewSet()}}
+}
+
+func ranked(t testing.TB, s *sqlstore.Store, q offenders.Query) map[string]int64 {
+	t.Helper()
+	r, err := s.Rank(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, row := range r.Rows {
+		got[row.Key] = row.Offences
+	}
+	return got
+}
+
+func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		one, other := newCounting(t, f.Store, f.clock, "a", nil), newCounting(t, f.Store, f.clock, "b", nil)
+		const key = "ip:203.0.113.7"
+		one.limited(key, 3)
+		one.flush()
+		f.clock.Advance(10 * time.Second)
+		other.limited(key, 4)
+		other.allowed(key, 5)
+		other.flush()
+		one.limited(key, 1)
+		one.flush()
+		s := service(f, one.policy)
+		id := refusal.NewMaker(offenceSecret).ID(7, key, f.clock.Now())
+		e, err := s.Offence(t.Context(), id.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := `"ip:203.0.113.7" was refused 8 times on 2026-03-01 between 12:00:00.000 and 12:00:10.000 UTC under policy default: 8 by the rule 20/1m. The last answer said to ask again at 2026-03-01 12:00:22.000 UTC.`
+		if e.Found != offenders.Recorded || e.Sentence != want {
+			t.Errorf("got %s: %s", e.Found, e.Sentence)
+		}
+		o := e.Offences[0]
+		if o.First.At != f.clock.Now().Add(-10*time.Second).UnixMilli() || o.First.Boundary != o.First.At-60_000 || o.Last.Meta["path"] != "/x" || o.Last.Source != "edge-1" {
+			t.Errorf("got %+v", o)
+		}
+		report, err := s.Report(t.Context(), offenders.Query{From: f.clock.Now().Add(-5 * time.Minute), To: f.clock.Now().Add(time.Minute), Points: 6})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Rows) != 1 {
+			t.Fatalf("got %+v", report)
+		}
+		row := report.Rows[0]
+		if row.Offences != 8 || row.Allowed != 5 || row.Decider != "20/1m" || row.Policy != 7 || row.Share != 8.0/13 || len(row.Trend) != 6 || !report.AllowedExact ||
+			!row.First.Equal(time.UnixMilli(o.First.At)) || !row.Last.Equal(f.clock.Now()) {
+			t.Errorf("got %+v", row)
+		}
+		traffic, err := s.Traffic(t.Context(), 7, f.clock.Now().Add(-time.Minute), f.clock.Now().Add(time.Minute), time.Minute)
+		if err != nil || len(traffic) != 1 || traffic[0].Limited != 8 || traffic[0].Allowed != 5 || traffic[0].Keys != 1 {
+			t.Errorf("traffic is %+v, %v", traffic, err)
+		}
+	})
+}
+
+func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		n := newCounting(t, f.Store, f.clock, "a", nil)
+		s := service(f)
+		maker := refusal.NewMaker(offenceSecret)
+		found := func(at time.Time) offenders.Found {
+			t.Helper()
+			e, err := s.Offence(t.Context(), maker.ID(7, "k:lost", at).String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e.Found
+		}
+		if got := found(f.clock.Now()); got != offenders.NotYetHere {
+			t.Errorf("in its minute: %s", got)
+		}
+		folded := &offenders.Batch{ID: "b1", Offences: []offenders.Offence{{Minute: f.clock.Now().UnixMilli(), Policy: 7, Decider: offenders.Other, Count: 5, Over: 2}}}
+		if _, err := f.Flush(t.Context(), folded, offenders.Evaluation{Now: f.clock.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		if got := found(f.clock.Now()); got != offenders.Folded {
+			t.Errorf("where offences were folded: %s", got)
+		}
+		past := f.clock.Now().Add(-2 * time.Hour)
+		if got := found(past); got != offenders.Nothing {
+			t.Errorf("where nothing was refused: %s", got)
+		}
+		n.limited("k:x", 1)
+		n.flush()
+		f.clock.Advance(48 * time.Hour)
+		if _, err := f.RollUp(t.Context(), f.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.DeleteOlder(t.Context(), f.clock.Now(), offenders.Retention{Minutes: 24 * time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if got := found(past); got != offenders.Expired {
+			t.Errorf("past the retention: %s", got)
+		}
+		if _, err := s.Offence(t.Context(), "nonsense"); err == nil {
+			t.Error("nonsense is taken for an id")
+		}
+	})
+}
+
+func TestABatchIsAddedOnceHoweverOftenItIsWritten(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		b := &offenders.Batch{ID: "one", Node: "a",
+			Offences: []offenders.Offence{{Minute: f.clock.Now().UnixMilli(), Policy: 7, Key: "k:x", Decider: "1/1s", Count: 3}},
+			Totals:   []offenders.Totals{{Minute: f.clock.Now().UnixMilli(), Policy: 7, Counts: offenders.Counts{Limited: 3}}}}
+		for range 3 {
+			if _, err := f.Flush(t.Context(), b, offenders.Evaluation{Now: f.clock.Now()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute)}
+		if got := ranked(t, f.Store, q); got["k:x"] != 3 {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestAPoisonRowIsDroppedAloneAndSaid(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		sink := &poisoning{Sink: f.Store, bad: "k:17"}
+		n := newCounting(t, sink, f.clock, "a", nil)
+		for i := range 50 {
+			n.limited("k:"+strconv.Itoa(i), 1)
+		}
+		n.flush()
+		got := ranked(t, f.Store, offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute)})
+		if stats := n.Stats(); len(got) != 49 || got["k:17"] != 0 || stats.Poison != 1 || stats.Waiting != 0 {
+			t.Errorf("%d keys are there, %+v", len(got), stats)
+		}
+	})
+}
+
+// poisoning gives the row of one key a meta that no database can be given.
+type poisoning struct {
+	offenders.Sink
+	bad string
+}
+
+func (p *poisoning) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.LadderEvent, error) {
+	copied := *b
+	copied.Offences = slices.Clone(b.Offences)
+	for i := range copied.Offences {
+		if copied.Offences[i].Key == p.bad {
+			copied.Offences[i].Last.Meta = map[string]string{"\xff": "not UTF-8"}
+		}
+	}
+	return p.Sink.Flush(ctx, &copied, e)
+}
+
+func TestReportsAreExactOverMinutesHoursAndDaysTogether(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		truth := map[int64]map[string]int64{}
+		start := f.clock.Now()
+		random := rand.New(rand.NewPCG(1, 2))
+		n := newCounting(t, f.Store, f.clock, "a", nil)
+		for range 200 {
+			minute := f.clock.Now().Truncate(time.Minute).UnixMilli()
+			if truth[minute] == nil {
+				truth[minute] = map[string]int64{}
+			}
+			for range 5 {
+				key := "k:" + strconv.Itoa(random.IntN(12))
+				times := 1 + random.IntN(4)
+				n.limited(key, times)
+				truth[minute][key] += int64(times)
+			}
+			n.flush()
+			f.clock.Advance(time.Duration(1+random.IntN(40)) * time.Minute)
+		}
+		check := func(when string) {
+			t.Helper()
+			for range 30 {
+				from := start.Add(time.Duration(random.IntN(60*60)) * time.Minute)
+				to := from.Add(time.Duration(1+random.IntN(60*48)) * time.Minute)
+				want := map[string]int64{}
+				for minute, all := range truth {
+					if minute >= from.UnixMilli() && minute < to.UnixMilli() {
+						for key, times := range all {
+							want[key] += times
+						}
+					}
+				}
+				got := ranked(t, f.Store, offenders.Query{From: from, To: to, Limit: 1000})
+				if fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Fatalf("%s, from %s to %s: got %v, want %v", when, from, to, got, want)
+				}
+			}
+		}
+		check("before anything is added up")
+		middle := start.Add(30 * time.Hour)
+		if done, err := f.RollUp(t.Context(), middle); err != nil || done < 29 {
+			t.Fatalf("added up %d, %v", done, err)
+		}
+		check("with some hours added up")
+		if _, err := f.RollUp(t.Context(), f.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		check("with all hours and days added up")
+		// A node that was cut off brings old counts.
+		late := &offenders.Batch{ID: "late"}
+		for minute := range truth {
+			late.Offences = append(late.Offences, offenders.Offence{Minute: minute, Policy: 7, Key: "k:0", Decider: "20/1m", Count: 2,
+				MAC: refusal.NewMaker(offenceSecret).MAC(7, "k:0")})
+			truth[minute]["k:0"] += 2
+		}
+		if _, err := f.Flush(t.Context(), late, offenders.Evaluation{Now: f.clock.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		check("after late counts")
+		if again, err := f.RollUp(t.Context(), f.clock.Now()); err != nil || again != 0 {
+			t.Errorf("added up %d again, %v", again, err)
+		}
+	})
+}
+
+func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		n := newCounting(t, f.Store, f.clock, "a", nil)
+		for i := range 25 {
+			n.limited(fmt.Sprintf("ip:198.51.100.%d", i), 1+i%5)
+		}
+		n.limited(`token:<b>%_\x`, 9)
+		n.limited("ip:2001:db8:1::1", 2)
+		n.flush()
+		q := offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute), Limit: 10}
+		var order []string
+		for {
+			r, err := f.Rank(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Keys != 27 || r.Offences != 25*3+9+2 {
+				t.Errorf("%d keys and %d offences in all", r.Keys, r.Offences)
+			}
+			for _, row := range r.Rows {
+				order = append(order, row.Key)
+			}
+			if q.Cursor = r.Next; q.Cursor == "" {
+				break
+			}
+		}
+		slices.Sort(order)
+		if len(slices.Compact(order)) != 27 {
+			t.Errorf("the pages hold %d keys: %v", len(order), order)
+		}
+		for name, c := range map[string]struct {
+			query offenders.Query
+			want  int64
+		}{
+			"by a network":          {offenders.Query{Pattern: pattern(t, "ip:198.51.100.0/28")}, 16},
+			"by an IPv6 network":    {offenders.Query{Pattern: pattern(t, "ip:2001:db8::/32")}, 1},
+			"by a prefix":           {offenders.Query{Pattern: pattern(t, "token:*")}, 1},
+			"by a part of a key":    {offenders.Query{Search: `%_\`}, 1},
+			"by a source":           {offenders.Query{Source: "edge-1"}, 27},
+			"by another source":     {offenders.Query{Source: "edge-2"}, 0},
+			"by a rule":             {offenders.Query{Rule: "20/1m"}, 27},
+			"by any but a rule":     {offenders.Query{NotRule: "20/1m"}, 0},
+			"by policy":             {offenders.Query{Policy: 7}, 27},
+			"by another policy":     {offenders.Query{Policy: 8}, 0},
+			"with at least so many": {offenders.Query{Least: 5}, 6},
+			"sorted by the last":    {offenders.Query{Sort: offenders.ByLast}, 27},
+			"sorted by the first":   {offenders.Query{Sort: offenders.ByFirst}, 27},
+			"sorted by key":         {offenders.Query{Sort: offenders.ByKey}, 27},
+			"of what only a shadow": {offenders.Query{Shadow: true}, 0},
+		} {
+			c.query.From, c.query.To = f.clock.Now(), f.clock.Now().Add(time.Minute)
+			r, err := f.Rank(t.Context(), c.query)
+			if err != nil || int64(len(r.Rows)) != c.want {
+				t.Errorf("%s: %d rows, want %d, %v", name, len(r.Rows), c.want, err)
+			}
+		}
+		if _, err := f.Rank(t.Context(), offenders.Query{Cursor: "bad"}); err == nil {
+			t.Error("a bad cursor is taken")
+		}
+	})
+}
+
+func TestADatabaseThatStopsLosesNothingAndCountsNothingTwice(t *testing.T) {
+	server := testenv.DedicatedPostgres(t)
+	f := newFixture(t, server.URL)
+	n := newCounting(t, f.Store, f.clock, "a", nil)
+	n.limited("k:before", 1)
+	n.flush()
+	server.Stop()
+	for range 5 {
+		n.limited("k:during", 2)
+		short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if err := n.Flush(short); err == nil {
+			t.Error("a stopped database took a batch")
+		}
+		cancel()
+		f.clock.Advance(time.Second)
+	}
+	if stats := n.Stats(); stats.Failing == nil || stats.Waiting == 0 {
+		t.Errorf("the outage does not show: %+v", stats)
+	}
+	server.Continue()
+	server.Restart(false)
+	n.limited("k:after", 1)
+	flushSoon(t, n)
+	got := ranked(t, f.Store, offenders.Query{From: f.clock.Now().Add(-time.Hour), To: f.clock.Now().Add(time.Hour)})
+	if got["k:before"] != 1 || got["k:during"] != 10 || got["k:after"] != 1 {
+		t.Errorf("got %v", got)
+	}
+	if stats := n.Stats(); stats.Failing != nil || stats.Waiting != 0 || stats.Folded != 0 {
+		t.Errorf("the outage goes on: %+v", stats)
+	}
+}
+
+// flushSoon flushes until the pool has dropped its dead connections.
+func flushSoon(t testing.TB, n *counting) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if err = n.Flush(t.Context()); err == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal(err)
+}
+
+func TestBeyondItsBoundAnOutageKeepsTotalsAndCountsWhatLostItsKey(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		recorder := offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }})
+		sink := &failing{Sink: f.Store, err: context.DeadlineExceeded}
+		flusher := offenders.NewFlusher(offenders.FlusherOptions{Recorder: recorder, Sink: sink, Secret: func() []byte { return offenceSecret },
+			MaxRows: 50, Now: f.clock.Now, Log: slog.New(slog.DiscardHandler)})
+		n := newCounting(t, sink, f.clock, "a", nil)
+		n.recorder = recorder
+		for i := range 400 {
+			n.limited("k:"+strconv.Itoa(i), 1)
+			if i%20 == 0 {
+				if flusher.Flush(t.Context()) == nil {
+					t.Fatal("the sink did not fail")
+				}
+			}
+		}
+		sink.err = nil
+		if err := flusher.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := f.Rank(t.Context(), offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute), Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Offences+r.Other != 400 || r.Other == 0 || flusher.Stats().Folded != r.Other {
+			t.Errorf("%d with a key and %d without are not 400; %+v", r.Offences, r.Other, flusher.Stats())
+		}
+	})
+}
+
+// failing fails every flush while err is set.
+type failing struct {
+	offenders.Sink
+	err error
+}
+
+func (s *failing) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.LadderEvent, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.Sink.Flush(ctx, b, e)
+}
