@@ -53,6 +53,9 @@ func (s *Server) guardFraming(app *fiber.App, next fasthttp.RequestHandler) fast
 		case rc.Request.Header.ContentLength() == -1 && hasHeader(rc.Request.Header.RawHeaders(), "content-length"):
 			rc.SetConnectionClose()
 			err = fiber.NewError(fiber.StatusBadRequest, "Content-Length and Transfer-Encoding stand side by side; send one of them")
+		case isFolded(rc.Request.Header.RawHeaders()):
+			rc.SetConnectionClose()
+			err = fiber.NewError(fiber.StatusBadRequest, "a header goes on in a second line; send each in one")
 		case !knownMethod(app, rc.Method()):
 			err = fiber.NewError(fiber.StatusNotImplemented, "the method is not one that HTTP defines")
 		default:
@@ -72,6 +75,12 @@ func knownMethod(app *fiber.App, method []byte) bool {
 		}
 	}
 	return false
+}
+
+// isFolded reports whether a header goes on in a second line, which is obsolete
+// and which some proxies read as a header of its own.
+func isFolded(raw []byte) bool {
+	return bytes.Contains(raw, []byte("\n ")) || bytes.Contains(raw, []byte("\n\t"))
 }
 
 // hasHeader reports whether a raw header block has a header of that name, in

@@ -1,0 +1,192 @@
+package api
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// strictly reads a check the strict way only.
+func strictly(body []byte) (checkInput, error) {
+	if err := checkSyntax(body); err != nil {
+		return checkInput{}, err
+	}
+	return readCheck(body)
+}
+
+func FuzzDecodeCheck(f *testing.F) {
+	for _, seed := range []string{
+		`{"key":"ip:203.0.113.7"}`,
+		`{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`,
+		` { "key" : "a" , "cost" : 1000 , "peek" : true } `, `{"cost":1,"key":""}`, `{"key":"a","cost":1e3}`, `{"key":"a","cost":1.0}`,
+		`{"key":"a","key":"b"}`, `{"key":"\u0061"}`, "{\"key\":\"\xff\"}", `{"key":"a","meta":{}}`, `{"key":"a","meta":{"p":"1","p":"2"}}`,
+		`{"key":"a","cost":0}`, `{"key":"a","cost":-0}`, `{"key":"a","cost":01}`, `{"key":"a",}`, `{}`, `null`, `{"key":"a"}x`, `{"key":"ä"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		want, wantErr := strictly(body)
+		got, err := decodeCheck(body)
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("%q: the fast way says %v, the strict way %v", body, err, wantErr)
+		}
+		if err == nil && !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q: the fast way read %+v, the strict way %+v", body, got, want)
+		}
+	})
+}
+
+func FuzzDecodeBatch(f *testing.F) {
+	for _, seed := range []string{
+		`{"checks":[{"key":"a"},{"key":"b","cost":2}]}`, `{"checks":[]}`, `{"checks":[{"key":"a"},5]}`, `{"checks":[{"key":"a"}],"checks":[]}`,
+		`{"checks":[{"key":"a"},]}`, ` { "checks" : [ { "key" : "a" } , { "key":"ä" } ] } `, `{"checks":[{"key":"a"}]}}`, `{"checks":[null]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var want []checkInput
+		var wantProblems []error
+		wantErr := checkSyntax(body)
+		if wantErr == nil {
+			want, wantProblems, wantErr = readBatch(body, nil, nil)
+		}
+		got, problems, err := decodeBatch(body, nil, nil)
+		if (err == nil) != (wantErr == nil) || err == nil && len(got) != len(want) {
+			t.Fatalf("%q: the fast way says %v, the strict way %v", body, err, wantErr)
+		}
+		for i := range got {
+			if err == nil && (!reflect.DeepEqual(got[i], want[i]) || (problems[i] == nil) != (wantProblems[i] == nil)) {
+				t.Fatalf("%q, item %d: the fast way read %+v, %v; the strict way %+v, %v", body, i, got[i], problems[i], want[i], wantProblems[i])
+			}
+		}
+	})
+}
+
+func TestTheFastWayReadsWhatClientsUsuallySend(t *testing.T) {
+	for _, body := range []string{
+		`{"key":"ip:203.0.113.7"}`, ` {"key": "token:abc", "cost": 5, "peek": true}` + "\n",
+		`{"key":"a","policy":"default","cost":1000,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search","ua":"x"}}`,
+	} {
+		fast := fastReader{text: []byte(body)}
+		if in := new(checkInput); !fast.check(in) || !fast.end() {
+			t.Errorf("the fast way gave up at %s", body)
+		}
+	}
+}
+
+// decisions are one decision of each kind.
+func decisions(t testing.TB) map[string]gate.Decision {
+	t.Helper()
+	parse := func(text string) keys.Key {
+		k, err := keys.Parser{}.Key(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	pattern := func(text string) keys.Pattern {
+		p, err := keys.Parser{}.Pattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	stack, err := rules.ParseStack([]string{"0/250ms", "1/s", "20/m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := start
+	policy := &rules.Policy{Name: "default", Mode: rules.Enforce, Rules: stack}
+	trial := &rules.Policy{Name: "trial", Mode: rules.Shadow, Rules: stack[1:]}
+	block := &blocks.Block{ID: "b1", Pattern: pattern("ip:203.0.113.0/24"), Reason: "a \"quoted\" reason\\ with ünïcode <&>\u2028", Source: blocks.Manual, Expires: now.Add(time.Hour)}
+	exemption := &blocks.Exemption{ID: "e1", Pattern: pattern("ip:203.0.113.7"), Reason: "why"}
+	states := []timestamplog.RuleState{{ResetMS: timestamplog.Never}, {Remaining: 1}, {Remaining: 0, ResetMS: 4000}}
+	quiet := gate.Answer{At: now, Rule: -1}
+	check := gate.Check{Key: parse("ip:203.0.113.7"), Cost: 1}
+	odd := gate.Check{Key: parse(`token:"\ä</script>` + "\u2029"), Cost: 1}
+	return map[string]gate.Decision{
+		"allowed without a policy": {Check: odd, Outcome: gate.Allowed, Answer: quiet},
+		"allowed with rules":       {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: gate.Answer{At: now, Rule: -1, States: states}},
+		"limited":                  {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(4 * time.Second), Rule: 2, States: states}},
+		"limited for ever":         {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, Never: true, Rule: 0}},
+		"blocked":                  {Check: check, Outcome: gate.Blocked, ID: "01", Policy: policy, Block: block, Answer: gate.Answer{At: now.Add(time.Nanosecond), RetryAt: block.Expires, Rule: -1}},
+		"unavailable":              {Check: check, Outcome: gate.Unavailable, Policy: policy, Degraded: "The log is out of reach.", Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: -1}},
+		"exempt":                   {Check: check, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: quiet},
+		"exempt with a block":      {Check: check, Outcome: gate.Allowed, Exemption: exemption, Block: block, Answer: quiet},
+		"with a shadow": {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: quiet, Shadow: &gate.Shadow{
+			ID: "02", Outcome: gate.Limited, Policy: trial, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 0, States: states[1:]},
+		}},
+	}
+}
+
+func TestTheWrittenDecisionIsTheTypeOfPackageV1(t *testing.T) {
+	for name, d := range decisions(t) {
+		t.Run(name, func(t *testing.T) {
+			text := appendDecision(nil, &d)
+			var back v1.Decision
+			if err := json.Unmarshal(text, &back, json.RejectUnknownMembers(true)); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			again, err := json.Marshal(back)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(again) != string(text) {
+				t.Fatalf("got  %s\nwant %s", text, again)
+			}
+			if back.Key != d.Check.Key.String() || back.Decision != string(d.Outcome) || back.Allowed != d.Allowed() {
+				t.Fatalf("got %s", text)
+			}
+			if never := back.RetryAfterMS == nil; never != d.Never {
+				t.Fatalf("got %s", text)
+			}
+		})
+	}
+}
+
+func TestAWaitIsRoundedUpToTheNextMillisecond(t *testing.T) {
+	d := decisions(t)["blocked"]
+	if got := retryAfterMS(&d.Answer); got != time.Hour.Milliseconds() {
+		t.Errorf("got %d ms", got)
+	}
+}
+
+func BenchmarkDecodeCheck(b *testing.B) {
+	for name, body := range map[string]string{
+		"key":    `{"key":"ip:203.0.113.7"}`,
+		"full":   `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`,
+		"strict": `{"key":"token:ä"}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			text := []byte(body)
+			for b.Loop() {
+				if _, err := decodeCheck(text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkEncodeDecision(b *testing.B) {
+	d := decisions(b)["limited"]
+	buffer := make([]byte, 0, 4096)
+	b.ReportAllocs()
+	for b.Loop() {
+		buffer = appendDecision(buffer[:0], &d)
+	}
+	if !strings.HasPrefix(string(buffer), `{"id":"01"`) {
+		b.Fatal(string(buffer))
+	}
+}

@@ -1,0 +1,204 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+func TestEveryRouteStandsInTheTable(t *testing.T) {
+	n := startNode(t)
+	inTable := func(listener Listener, method, path string) bool {
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		return slices.ContainsFunc(n.server.Routes(), func(r Route) bool {
+			return r.Listener == listener && r.Method == method && r.Path == path
+		})
+	}
+	for listener, app := range map[Listener]*fiber.App{Checks: n.server.CheckApp(), Admin: n.server.AdminApp()} {
+		routes := app.GetRoutes()
+		if len(routes) == 0 {
+			t.Fatal("no route is registered")
+		}
+		for _, r := range routes {
+			if !inTable(listener, r.Method, r.Path) {
+				t.Errorf("%s %s is served and stands in no table", r.Method, r.Path)
+			}
+		}
+	}
+	for _, r := range n.server.Routes() {
+		switch r.Access {
+		case identity.Public, identity.Check, identity.Read, identity.Operate, identity.Admin:
+		default:
+			t.Errorf("%s %s asks for the unknown access %q", r.Method, r.Path, r.Access)
+		}
+	}
+}
+
+// bearerOf is one way to come with a credential, and what it gives.
+type bearerOf struct {
+	name   string
+	header string
+	access []identity.Access // nil: it is no good
+}
+
+func credentials(n *testNode) []bearerOf {
+	all := []bearerOf{
+		{"no token", "", nil},
+		{"a token that does not exist", "Bearer " + identity.NewSecret(nil).Text, nil},
+		{"basic credentials", "Basic YWRtaW46YWRtaW4=", nil},
+		{"a token without its scheme", n.tokens[identity.Admin], nil},
+	}
+	for scope, secret := range n.tokens {
+		all = append(all, bearerOf{"a token with the scope " + string(scope), "Bearer " + secret, []identity.Access{scope}})
+	}
+	everything := []identity.Access{identity.Admin, identity.Check}
+	revoked := n.makeToken(identity.Token{Name: "revoked", Scopes: everything})
+	token, _ := n.server.Catalog.TokenByHash(identity.HashSecret(revoked))
+	if _, err := n.store.RevokeToken(n.Context(), audit.Stint("test"), token.ID); err != nil {
+		n.Fatal(err)
+	}
+	expired := n.makeToken(identity.Token{Name: "expired", Scopes: everything, Expires: n.clock.Now().Add(time.Second)})
+	n.clock.Add(time.Second)
+	return append(all,
+		bearerOf{"a revoked token", "Bearer " + revoked, nil},
+		bearerOf{"an expired token", "Bearer " + expired, nil},
+		bearerOf{"a token with two scopes", "Bearer " + n.makeToken(identity.Token{Name: "two", Scopes: []identity.Access{identity.Check, identity.Read}}), []identity.Access{identity.Check, identity.Read}},
+	)
+}
+
+func TestEveryRouteIsRefusedToWhoeverMayNotUseIt(t *testing.T) {
+	reached := false
+	n := startNode(t, func(d *Deps) {
+		d.CheckAuth = true
+		d.Sessions = roleSessions{}
+	})
+	// The handlers themselves would change things under the walk.
+	for i := range n.server.routes {
+		n.server.routes[i].Handler = func(c *Call) error { reached = true; return c.SendStatus(http.StatusNoContent) }
+	}
+	all := credentials(n)
+	for _, role := range []identity.Role{identity.Viewer, identity.Operator, identity.Administrator} {
+		all = append(all, bearerOf{"a session of the role " + string(role), "Role " + string(role), []identity.Access{role.Access()}})
+	}
+	for _, r := range n.server.Routes() {
+		base := n.admin
+		if r.Listener == Checks {
+			base = n.check
+		}
+		path := strings.NewReplacer(":name", "default", ":id", "1").Replace(r.Path)
+		for _, who := range all {
+			n.clock.Add(time.Hour) // so that no guess is counted against the next
+			if strings.HasPrefix(who.name, "a session") && r.Listener == Checks {
+				continue
+			}
+			may := r.Access == identity.Public || (&Principal{Access: who.access}).May(r.Access)
+			want := http.StatusForbidden
+			switch {
+			case may:
+				want = http.StatusNoContent
+			case who.access == nil || r.Listener == Checks:
+				want = http.StatusUnauthorized
+			}
+			reached = false
+			var headers []string
+			if who.header != "" {
+				headers = []string{"Authorization: " + who.header}
+			}
+			a := n.send(r.Method, base+path, "", headers...)
+			if a.status != want || reached != may {
+				t.Errorf("%s %s with %s: got %d, want %d (reached %v)", r.Method, path, who.name, a.status, want, reached)
+			}
+			if want == http.StatusUnauthorized && a.header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s %s with %s: the 401 says not how to authenticate", r.Method, path, who.name)
+			}
+		}
+	}
+}
+
+// roleSessions gives everyone the role that a header names, as a logged in
+// user of the pages has one.
+type roleSessions struct{}
+
+func (roleSessions) SessionOf(c *fiber.Ctx) (*Principal, error) {
+	name, found := strings.CutPrefix(c.Get(fiber.HeaderAuthorization), "Role ")
+	if !found {
+		return nil, nil
+	}
+	role := identity.Role(name)
+	return &Principal{Kind: audit.User, ID: "u", Name: "someone", Role: role, Access: []identity.Access{role.Access()}}, nil
+}
+
+func TestTwoAuthorizationHeadersAreNone(t *testing.T) {
+	n := startNode(t)
+	request := "GET /v1/policies HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + n.tokens[identity.Check] + "\r\nAuthorization: Bearer " + n.tokens[identity.Admin] + "\r\n\r\n"
+	answers := raw(t, n.admin, request)
+	if len(answers) != 1 || answers[0].status != http.StatusUnauthorized {
+		t.Fatalf("got %+v", answers)
+	}
+}
+
+func TestGuessingTokensIsLimitedAndAGoodTokenPassesAllTheSame(t *testing.T) {
+	n := startNode(t)
+	guess := func() answer {
+		return n.send(http.MethodGet, n.admin+v1.PathWhoami, "", "Authorization: Bearer guess")
+	}
+	for range 20 {
+		n.wantProblem(guess(), http.StatusUnauthorized, "")
+	}
+	a := guess()
+	n.wantProblem(a, http.StatusTooManyRequests, "")
+	if a.header.Get("Retry-After") != "60" {
+		t.Errorf("got Retry-After %q", a.header.Get("Retry-After"))
+	}
+	n.must(n.as(identity.Read, http.MethodGet, v1.PathWhoami, ""), http.StatusOK)
+	n.clock.Add(time.Minute)
+	n.wantProblem(guess(), http.StatusUnauthorized, "")
+}
+
+func TestWhoIsToldWhatIsWrongWithAToken(t *testing.T) {
+	n := startNode(t)
+	good := n.tokens[identity.Admin]
+	for header, want := range map[string]string{
+		"Bearer " + good[:len(good)-1] + "!": "no such token",
+		"Bearer " + swapLast(good):           "mistyped",
+		"Bearer ":                            "Send a token",
+	} {
+		p := n.wantProblem(n.send(http.MethodGet, n.admin+v1.PathWhoami, "", "Authorization: "+header), http.StatusUnauthorized, "")
+		if !strings.Contains(p.Detail, want) {
+			t.Errorf("got %q, want it to say %q", p.Detail, want)
+		}
+	}
+	if strings.Contains(n.logged.String(), good[20:40]) {
+		t.Error("the log holds a secret")
+	}
+}
+
+func swapLast(text string) string {
+	last := byte('0')
+	if text[len(text)-1] == last {
+		last = '1'
+	}
+	return text[:len(text)-1] + string(last)
+}
+
+func TestTheUseOfATokenIsNotedInTheDatabase(t *testing.T) {
+	n := startNode(t)
+	n.must(n.as(identity.Read, http.MethodGet, v1.PathWhoami, ""), http.StatusOK)
+	n.server.flushTokenUse(t.Context())
+	page := read[v1.Page[v1.Token]](t, n.must(n.as(identity.Admin, http.MethodGet, v1.PathTokens, ""), http.StatusOK))
+	for _, token := range page.Items {
+		if used := !token.LastUsedAt.IsZero(); used != (token.Name == "test-read") {
+			t.Errorf("%s: last used %s", token.Name, token.LastUsedAt)
+		}
+	}
+}
