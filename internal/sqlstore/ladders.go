@@ -311,12 +311,12 @@ func (r *ladderRun) climbOne(l offenders.Ladder, all []crossing) error {
 }
 
 // afterOtherBlocks looks for any block, whoever made it, that selects the key
-// and whose end lies in the window. What was counted up to its end is dropped,
-// and what is left must still be enough.
+// and ends in the window and after the ladder's own. What was counted in the
+// minutes up to its end is dropped, and what is left must still be enough.
 func (r *ladderRun) afterOtherBlocks(l offenders.Ladder, c *crossing) (enough bool, err error) {
-	last := r.climbers[c.ladderID].last
-	since := l.WindowStart(last)
-	end, err := r.newestEnd(c.key, since)
+	at := r.climbers[c.ladderID]
+	since := l.WindowStart(at.last)
+	end, err := r.newestEnd(c.key, max(since, at.state.Ended))
 	if err != nil || end == 0 {
 		return err == nil, err
 	}
