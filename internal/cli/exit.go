@@ -92,7 +92,7 @@ func explain(err error) []string {
 		return []string{output.Escape(err.Error()) + advice(err)}
 	}
 	text := problem.Error()
-	if problem.Field != "" {
+	if problem.Field != "" && !strings.HasPrefix(text, problem.Field) {
 		text = problem.Field + ": " + text
 	}
 	if about, wrapped := strings.CutSuffix(err.Error(), problem.Error()); wrapped {

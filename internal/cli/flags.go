@@ -32,6 +32,25 @@ func (f *durationFlag) String() string {
 
 func (*durationFlag) Type() string { return "duration" }
 
+// overlapFlag is a length of time that may be nothing.
+type overlapFlag struct{ durationFlag }
+
+func (f *overlapFlag) Set(text string) error {
+	if text == "0" || text == "0s" {
+		f.given, f.Duration = true, 0
+		return nil
+	}
+	return f.durationFlag.Set(text)
+}
+
+// pointer returns nil where the flag was not given.
+func (f *overlapFlag) pointer() *v1.Duration {
+	if !f.given {
+		return nil
+	}
+	return &f.Duration
+}
+
 // timeFlag is an instant in RFC 3339. The zero value is none.
 type timeFlag struct{ v1.Time }
 

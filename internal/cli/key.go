@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
@@ -174,7 +175,7 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, times bool) error {
 		}
 	}
 	if n := len(k.Timestamps); n > 0 {
-		p.Sayf("%d requests count, the newest of %s", n, output.When(k.Timestamps[0].Time, p.Now))
+		p.Sayf("%s, the newest of %s", requestsCount(n), output.When(k.Timestamps[0].Time, p.Now))
 	}
 	if times {
 		for _, t := range k.Timestamps {
@@ -182,6 +183,13 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, times bool) error {
 		}
 	}
 	return nil
+}
+
+func requestsCount(n int) string {
+	if n == 1 {
+		return "1 request counts"
+	}
+	return humanize.Comma(int64(n)) + " requests count"
 }
 
 var resetColumns = []output.Column[v1.LogReset]{

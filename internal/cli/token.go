@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
@@ -76,12 +78,12 @@ func newTokenList(a *app) *cobra.Command {
 }
 
 func newTokenRotate(a *app) *cobra.Command {
-	var overlap durationFlag
+	var overlap overlapFlag
 	c := &cobra.Command{
 		Use:   "rotate TOKEN",
 		Short: "Make a new secret for a token; the old one goes on for a while",
-		Long: `Make a new token of the same name, scopes and lifetime in place of one. The old secret
-goes on working for the overlap, so that nothing stops while it is being replaced.
+		Long: `Make a new token of the same scopes and lifetime in place of one, named after it. The old
+secret goes on working for the overlap, so that nothing stops while it is being replaced.
 TOKEN is a token's id or, where only one is active under it, its name.`,
 		Example: "admin token rotate edge-1 --overlap 2h",
 		Args:    cobra.ExactArgs(1),
@@ -94,11 +96,7 @@ TOKEN is a token's id or, where only one is active under it, its name.`,
 			if err != nil {
 				return err
 			}
-			var r v1.RotateRequest
-			if overlap.given {
-				r.Overlap = v1.To(overlap.Duration)
-			}
-			created, err := client.RotateToken(c.Context(), token.ID, r)
+			created, err := client.RotateToken(c.Context(), token.ID, overlap.pointer())
 			if err != nil {
 				return err
 			}
@@ -166,7 +164,7 @@ func (a *app) printSecret(t *v1.CreatedToken) error {
 	}
 	a.notef("The token %s may %s and expires: %s.", output.Escape(t.Name), output.Escape(joinAnd(t.Scopes)), never(t.ExpiresAt, p))
 	if t.Replaces != nil {
-		a.notef("The old secret (%s…) works until %s.", output.Escape(t.Replaces.Hint), output.When(t.Replaces.ExpiresAt.Time, p.Now))
+		a.notef("The old secret (%s…) %s.", output.Escape(t.Replaces.Hint), oldSecret(t.Replaces, p.Now))
 	}
 	a.notef("Keep its secret now, it is shown only this once:")
 	if p.Format == output.CSV {
@@ -178,6 +176,13 @@ func (a *app) printSecret(t *v1.CreatedToken) error {
 	}
 	p.Sayf("%s", output.Escape(t.Secret))
 	return nil
+}
+
+func oldSecret(t *v1.Token, now time.Time) string {
+	if !t.Active {
+		return "works no more"
+	}
+	return "works until " + output.When(t.ExpiresAt.Time, now)
 }
 
 func never(t v1.Time, p *output.Printer) string {

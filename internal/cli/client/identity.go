@@ -27,10 +27,18 @@ func (c *Client) CreateToken(ctx context.Context, t v1.TokenRequest) (*v1.Create
 	return created, err
 }
 
-// RotateToken makes a token in place of another, which goes on for a while.
-func (c *Client) RotateToken(ctx context.Context, id string, r v1.RotateRequest) (*v1.CreatedToken, error) {
+// RotateToken makes a token in place of another, which goes on for overlap: not
+// at all for 0, the server's default for nil.
+func (c *Client) RotateToken(ctx context.Context, id string, overlap *v1.Duration) (*v1.CreatedToken, error) {
 	created := &v1.CreatedToken{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: tokenPath(id) + "/rotate", body: r}, created)
+	body := map[string]any{}
+	switch {
+	case overlap != nil && *overlap == 0:
+		body["overlap"] = nil
+	case overlap != nil:
+		body["overlap"] = *overlap
+	}
+	_, err := c.do(ctx, request{method: http.MethodPost, path: tokenPath(id) + "/rotate", body: body}, created)
 	return created, err
 }
 

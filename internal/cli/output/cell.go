@@ -85,6 +85,14 @@ func (c Cell) shown(now time.Time) string {
 	return c.show
 }
 
+// brief is shorter than shown where that is possible.
+func (c Cell) brief(now time.Time) string {
+	if !c.at.IsZero() {
+		return Apart(c.at, now)
+	}
+	return c.show
+}
+
 func (c Cell) csv() string {
 	if c.text {
 		return defuse(c.data)

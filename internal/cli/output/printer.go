@@ -160,11 +160,12 @@ func writeTable[T any](p *Printer, items []T, columns []Column[T]) error {
 		}
 	}
 	for _, item := range items {
-		row := make([]string, len(shown))
+		row, brief := make([]string, len(shown)), make([]string, len(shown))
 		for i, c := range shown {
-			row[i] = c.Cell(item).shown(p.Now)
+			cell := c.Cell(item)
+			row[i], brief[i] = cell.shown(p.Now), cell.brief(p.Now)
 		}
-		g.rows = append(g.rows, row)
+		g.rows, g.brief = append(g.rows, row), append(g.brief, brief)
 	}
 	var b bytes.Buffer
 	for _, line := range g.render(p.Width) {

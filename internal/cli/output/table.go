@@ -21,6 +21,8 @@ const gap = 2
 type grid struct {
 	columns []gridColumn
 	rows    [][]string
+	// brief holds the rows in a shorter wording, for a narrow terminal.
+	brief [][]string
 }
 
 type gridColumn struct {
@@ -67,11 +69,15 @@ func (g *grid) total() int {
 }
 
 // fit makes the table as narrow as width, as far as it can: cutting long
-// cells to a comfortable width, dropping the columns that matter least, and
-// then cutting further.
+// cells to a comfortable width, dropping the columns that matter least, wording
+// shorter, and then cutting further.
 func (g *grid) fit(width int) {
 	g.cutTo(width, comfortable)
 	for g.total() > width && g.dropOne() {
+	}
+	if g.total() > width {
+		g.rows = g.brief
+		g.measure()
 	}
 	g.cutTo(width, narrowest)
 }
@@ -103,8 +109,8 @@ func (g *grid) dropOne() bool {
 		return false
 	}
 	g.columns = without(g.columns, least)
-	for i, row := range g.rows {
-		g.rows[i] = without(row, least)
+	for i := range g.rows {
+		g.rows[i], g.brief[i] = without(g.rows[i], least), without(g.brief[i], least)
 	}
 	return true
 }

@@ -51,12 +51,17 @@ func When(t, now time.Time) string {
 	default:
 		layout = "2 Jan 2006 15:04 UTC"
 	}
-	switch text := t.Format(layout); {
+	return t.Format(layout) + ", " + Apart(t, now)
+}
+
+// Apart writes an instant relative to now: "in 3 h 52 min", "2 d ago".
+func Apart(t, now time.Time) string {
+	switch apart := t.Sub(now); {
 	case apart > 0:
-		return text + ", in " + Duration(apart)
+		return "in " + Duration(apart)
 	case apart > -time.Millisecond:
-		return text + ", now"
+		return "now"
 	default:
-		return text + ", " + Duration(apart) + " ago"
+		return Duration(apart) + " ago"
 	}
 }

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	server "github.com/stint-dev/stint/internal/app"
+)
+
+// adminToken is the bootstrap token of the servers that scripts talk to.
+const adminToken = "a-token-for-tests-only"
+
+func TestOnline(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "online"),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "stint": startStint, "waitfor": waitfor,
+		},
+	})
+}
+
+// startStint starts an embedded node on free ports, with its data in the
+// script's folder, and names it in the environment: stint
+func startStint(ts *testscript.TestScript, _ bool, args []string) {
+	settings, err := server.Load(append([]string{
+		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", ts.MkAbs("data"),
+	}, args...), []string{"STINT_ADMIN_TOKEN=" + adminToken})
+	ts.Check(err)
+	node, err := server.New(context.Background(), settings, io.Discard, io.Discard)
+	ts.Check(err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	ts.Defer(func() {
+		stop()
+		ts.Check(<-ended)
+	})
+	ts.Setenv(envURL, "http://"+node.AdminAddr().String())
+	ts.Setenv(envCheckURL, "http://"+node.CheckAddr().String())
+	ts.Setenv(envToken, adminToken)
+}
+
+// waitfor repeats a command until it succeeds: waitfor COMMAND ARG...
+func waitfor(ts *testscript.TestScript, _ bool, args []string) {
+	var err error
+	for range 100 {
+		if err = ts.Exec(args[0], args[1:]...); err == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	ts.Fatalf("it never succeeded: %v", err)
+}
