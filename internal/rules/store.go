@@ -30,4 +30,17 @@ type Store interface {
 	PutPolicy(ctx context.Context, by audit.Actor, p *Policy, expect int64) (*Policy, error)
 	// DeletePolicy removes a policy; its id is never used again.
 	DeletePolicy(ctx context.Context, by audit.Actor, name string, expect int64) error
+	// ApplyPolicies makes several changes at once: all or nothing. Whom a
+	// pattern belongs to is asked of the end, so that two policies may swap
+	// theirs. It returns what stands after each change, nil after a deletion.
+	ApplyPolicies(ctx context.Context, by audit.Actor, changes []PolicyChange) ([]*Policy, error)
+}
+
+// PolicyChange is one of the changes of ApplyPolicies.
+type PolicyChange struct {
+	Name string
+	// Policy is what the policy of that name becomes, nil to delete it.
+	Policy *Policy
+	// Expect is the version that the change expects; see PutPolicy.
+	Expect int64
 }

@@ -31,6 +31,9 @@ func (t *tx) record(action, object, objectID, summary string, before, after any)
 	if err != nil {
 		return err
 	}
+	if t.undoing != 0 {
+		summary += fmt.Sprintf(" This undoes entry %d.", t.undoing)
+	}
 	_, err = t.exec(addEntry, toMS(t.now), t.by.Kind, t.by.ID, t.by.Name, t.by.Address,
 		action, object, objectID, summary, beforeJSON, afterJSON, t.revision)
 	return err
@@ -140,16 +143,21 @@ func (s *Store) FindEntries(ctx context.Context, f audit.Filter) (page audit.Pag
 // FindEntryByID implements audit.Store.
 func (s *Store) FindEntryByID(ctx context.Context, id int64) (e *audit.Entry, err error) {
 	err = s.view(ctx, func(t *tx) error {
-		all, err := each(t, scanEntry, entryColumns+"id = $1", id)
-		if err == nil && len(all) == 0 {
-			err = fault.New(fault.NotFound, "There is no audit entry %d.", id)
-		}
-		if err == nil {
-			e = all[0]
-		}
+		e, err = t.entry(id)
 		return err
 	})
 	return e, err
+}
+
+func (t *tx) entry(id int64) (*audit.Entry, error) {
+	all, err := each(t, scanEntry, entryColumns+"id = $1", id)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fault.New(fault.NotFound, "There is no audit entry %d.", id)
+	}
+	return all[0], nil
 }
 
 // EachEntry implements audit.Store. It reads page by page, so that a slow

@@ -65,12 +65,8 @@ func (s *Store) ImportBlocks(ctx context.Context, by audit.Actor, all iter.Seq2[
 
 func (t *tx) recordImport(r blocks.ImportResult) error {
 	summary := fmt.Sprintf("Imported blocks: %d created, %d extended, %d replaced, %d known.", r.Created, r.Extended, r.Replaced, r.Known)
-	return t.record("block.import", "block", strconv.FormatInt(t.revision, 10), summary, nil, struct {
-		Created  int `json:"created"`
-		Extended int `json:"extended"`
-		Replaced int `json:"replaced"`
-		Known    int `json:"known"`
-	}{r.Created, r.Extended, r.Replaced, r.Known})
+	return t.record("block.import", "block", strconv.FormatInt(t.revision, 10), summary, nil,
+		importCounts{r.Created, r.Extended, r.Replaced, r.Known})
 }
 
 // importRun is one attempt at an import inside its transaction.

@@ -284,9 +284,13 @@ func (s *Store) DeletePolicy(ctx context.Context, by audit.Actor, name string, e
 		if err := checkExpected(name, p, expect); err != nil {
 			return err
 		}
-		if _, err := t.exec(deletePolicy, p.ID, toMS(t.now), t.revision); err != nil {
-			return err
-		}
-		return t.record("policy.delete", "policy", name, fmt.Sprintf("Deleted the policy %q.", name), documentOf(p.Policy), nil)
+		return t.deletePolicy(p)
 	})
+}
+
+func (t *tx) deletePolicy(p *storedPolicy) error {
+	if _, err := t.exec(deletePolicy, p.ID, toMS(t.now), t.revision); err != nil {
+		return err
+	}
+	return t.record("policy.delete", "policy", p.Name, fmt.Sprintf("Deleted the policy %q.", p.Name), documentOf(p.Policy), nil)
 }

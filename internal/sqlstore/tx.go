@@ -31,6 +31,7 @@ type tx struct {
 	// Only inside change:
 	by       audit.Actor
 	revision int64
+	undoing  int64 // the audit entry that this change undoes, 0 for none
 }
 
 // change runs do in a transaction that takes the next revision, with the

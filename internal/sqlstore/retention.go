@@ -1,0 +1,50 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+const (
+	// deleteEnded forgets what ended before an instant. Rows that hold their
+	// pattern are left alone; EndExpired takes it from them first.
+	deleteEnded       = `DELETE FROM {table} WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	deleteEndedTokens = `DELETE FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1`
+)
+
+// EndExpired marks the blocks and exemptions that have expired at an instant as
+// ended and returns how many those were. Nothing that decides depends on it.
+func (s *Store) EndExpired(ctx context.Context, at time.Time) (ended int, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		ended = 0
+		for _, from := range []*shelf{blockShelf, exemptionShelf} {
+			n, err := t.exec(from.giveUpAll, toMS(at))
+			if err != nil {
+				return err
+			}
+			ended += int(n)
+		}
+		return nil
+	})
+	return ended, err
+}
+
+// DeleteEndedBefore forgets the blocks and exemptions that ended before an
+// instant.
+func (s *Store) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
+	for _, table := range []string{"blocks", "exemptions"} {
+		n, err := s.deleteBefore(ctx, strings.ReplaceAll(deleteEnded, "{table}", table), before)
+		deleted += n
+		if err != nil {
+			return deleted, err
+		}
+	}
+	return deleted, nil
+}
+
+// DeleteTokensBefore forgets the tokens that expired or were revoked before an
+// instant.
+func (s *Store) DeleteTokensBefore(ctx context.Context, before time.Time) (int, error) {
+	return s.deleteBefore(ctx, deleteEndedTokens, before)
+}
