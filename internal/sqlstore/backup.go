@@ -38,14 +38,28 @@ func (s *Store) Backup(ctx context.Context, path string) error {
 	}
 	defer os.Remove(partial.Name()) // it is gone by then unless something failed
 	defer partial.Close()
-	if _, err := s.reader.ExecContext(ctx, "VACUUM INTO $1", partial.Name()); err != nil {
-		return s.explain(ctx, fmt.Errorf("write the backup: %w", err))
+	if err := s.vacuumInto(ctx, partial.Name()); err != nil {
+		return err
 	}
 	if err := partial.Sync(); err != nil {
 		return fmt.Errorf("write the backup: %w", err)
 	}
 	if err := os.Rename(partial.Name(), path); err != nil {
 		return fmt.Errorf("put the backup in its place: %w", err)
+	}
+	return nil
+}
+
+// vacuumInto copies the database over a connection of its own: the writer must
+// not wait for it, and readers may not write, not even elsewhere.
+func (s *Store) vacuumInto(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", sqliteDSN(s.place.target))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, "VACUUM INTO $1", path); err != nil {
+		return s.explain(ctx, fmt.Errorf("write the backup: %w", err))
 	}
 	return nil
 }

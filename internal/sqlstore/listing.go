@@ -192,7 +192,7 @@ func (t *tx) items(s *shelf, f blocks.Filter, limit int, counted bool) (blocks.P
 		return page, err
 	}
 	// One more than the page tells whether there is another.
-	page.Items, err = each(t, itemScanner(), s.list+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.args...)
+	page.Items, err = each(t, new(itemScanner).scan, s.list+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.args...)
 	if err == nil && len(page.Items) > limit {
 		page.Items = page.Items[:limit]
 		last := page.Items[limit-1]

@@ -84,26 +84,29 @@ func newShelf(table, object, end, ended string) *shelf {
 
 // itemScanner reads rows of a shelf. It keeps one copy of a text that many
 // rows in a row share, as the reasons and authors of an import do.
-func itemScanner() func(row) (*item, error) {
-	last := &item{}
-	return func(r row) (*item, error) {
-		i := &item{}
-		var pattern string
-		var created, expires, ended int64
-		if err := r.Scan(&i.ID, &pattern, &i.Reason, &i.Author, &i.Source, &i.Policy, &i.Step,
-			&created, &expires, &ended, &i.EndedBy, &i.Revision); err != nil {
-			return nil, err
-		}
-		var err error
-		// A stored pattern is canonical: it reads alike under every setting.
-		if i.Pattern, err = (keys.Parser{}).Pattern(pattern); err != nil {
-			return nil, fmt.Errorf("row %s: %w", i.ID, err)
-		}
-		i.Created, i.Expires, i.Ended = fromMS(created), expiryFromMS(expires), fromMS(ended)
-		i.Reason, i.Author, i.Source = share(i.Reason, last.Reason), share(i.Author, last.Author), share(i.Source, last.Source)
-		last = i
-		return i, nil
+type itemScanner struct{ reason, author, source string }
+
+func (s *itemScanner) scan(r row) (*item, error) {
+	i := &item{}
+	return i, s.into(i, r)
+}
+
+func (s *itemScanner) into(i *item, r row) error {
+	var pattern string
+	var created, expires, ended int64
+	if err := r.Scan(&i.ID, &pattern, &i.Reason, &i.Author, &i.Source, &i.Policy, &i.Step,
+		&created, &expires, &ended, &i.EndedBy, &i.Revision); err != nil {
+		return err
 	}
+	var err error
+	// A stored pattern is canonical: it reads alike under every setting.
+	if i.Pattern, err = (keys.Parser{}).Pattern(pattern); err != nil {
+		return fmt.Errorf("row %s: %w", i.ID, err)
+	}
+	i.Created, i.Expires, i.Ended = fromMS(created), expiryFromMS(expires), fromMS(ended)
+	s.reason, s.author, s.source = share(i.Reason, s.reason), share(i.Author, s.author), share(i.Source, s.source)
+	i.Reason, i.Author, i.Source = s.reason, s.author, s.source
+	return nil
 }
 
 func share(text, known string) string {
@@ -114,7 +117,7 @@ func share(text, known string) string {
 }
 
 func (t *tx) item(query string, args ...any) (*item, error) {
-	all, err := each(t, itemScanner(), query, args...)
+	all, err := each(t, new(itemScanner).scan, query, args...)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func newPostgres() (*postgresProcess, error) {
 func (s *postgresProcess) start(port int) error {
 	settings := []string{
 		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(port), "unix_socket_directories=",
-		"fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB",
+		"fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB",
 		"dynamic_shared_memory_type=mmap", "autovacuum_naptime=10s", "log_min_messages=warning",
 	}
 	args := []string{"-D", postgresData(s.dir)}

@@ -1,0 +1,168 @@
+package sqlstore_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+func backup(t testing.TB, f *fixture) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "backup.db")
+	if err := f.Backup(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestBackup_is_a_whole_database_that_only_its_owner_reads(t *testing.T) {
+	f := newSQLiteFixture(t)
+	add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+	path := backup(t, f)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info.Mode(), err)
+	}
+	wants(t, f.Backup(t.Context(), path), fault.Invalid)
+	copied, err := sqlstore.Open(t.Context(), path, sqlstore.Options{Now: f.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	page, err := copied.FindBlocks(t.Context(), blocks.Filter{})
+	if err != nil || spellings(page.Items) != "token:a" || copied.Seeded {
+		t.Fatalf("%s, seeded %v, %v", spellings(page.Items), copied.Seeded, err)
+	}
+}
+
+func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
+	f := newSQLiteFixture(t)
+	ctx := t.Context()
+	add(t, f, block(t, "token:kept", time.Time{}), blocks.Fail)
+	leaked := addToken(t, f, "leaked", identity.Admin)
+	addUser(t, f, "ann", identity.Administrator)
+	path := backup(t, f)
+
+	add(t, f, block(t, "token:later", time.Time{}), blocks.Fail)
+	later := put(t, f, policy(t, "later", "token:*", "1/s"), rules.ExpectNew)
+	put(t, f, policy(t, "default", "*", "5/s"), 1)
+	if _, err := f.RevokeToken(ctx, operator, leaked.ID); err != nil {
+		t.Fatal(err)
+	}
+	own := addToken(t, f, "own", identity.Admin)
+	addToken(t, f, "gone", identity.Admin)
+	c := catalog.New(f, f.clock.Now)
+	if err := c.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	before := c.Revision()
+
+	if err := f.Restore(ctx, audit.Actor{Kind: audit.Token, ID: own.ID, Name: "own"}, path); err != nil {
+		t.Fatal(err)
+	}
+	page, err := f.FindBlocks(ctx, blocks.Filter{State: "all"})
+	if err != nil || spellings(page.Items) != "token:kept" {
+		t.Fatalf("blocks %s, %v", spellings(page.Items), err)
+	}
+	if err := c.Reload(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if c.Revision() <= before {
+		t.Fatalf("the revision went from %d to %d", before, c.Revision())
+	}
+	if v := c.Blocks().Match(key(t, "token:later"), f.clock.Now()); v.Refuses() {
+		t.Error("a block made after the backup still refuses")
+	}
+	policies, err := f.Policies(ctx)
+	if err != nil || len(policies) != 1 || policies[0].Version != 1 || policies[0].Rules.LargestLimit() != 800 {
+		t.Fatalf("policies %+v, %v", policies, err)
+	}
+	if again := put(t, f, policy(t, "later", "token:*", "1/s"), rules.ExpectNew); again.ID <= later.ID {
+		t.Errorf("the id %d of a policy made after the backup was used again as %d", later.ID, again.ID)
+	}
+	tokens, err := f.Tokens(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var standing []string
+	for _, token := range tokens {
+		if token.ActiveAt(f.clock.Now()) {
+			standing = append(standing, token.Name)
+		}
+	}
+	if got := strings.Join(standing, " "); got != "own" {
+		t.Errorf("tokens that work: %s, want only the restorer's own", got)
+	}
+	entries, err := f.FindEntries(ctx, audit.Filter{Action: "database.restore"})
+	if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor.Name != "own" {
+		t.Fatalf("audit %+v, %v", entries, err)
+	}
+	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(f.url), ".stint-*")); err != nil || len(left) != 0 {
+		t.Errorf("temporary files are left: %q, %v", left, err)
+	}
+}
+
+func TestRestore_refuses_what_is_no_whole_backup_and_changes_nothing(t *testing.T) {
+	f := newSQLiteFixture(t)
+	add(t, f, block(t, "token:kept", time.Time{}), blocks.Fail)
+	good, err := os.ReadFile(backup(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, content []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	damaged := append([]byte(nil), good...)
+	for n := 4096; n < len(damaged); n += 7 {
+		damaged[n] ^= 0xff
+	}
+	foreign := newSQLiteFixture(t)
+	foreign.exec(t, "DROP TABLE schema_migrations")
+	newer := newSQLiteFixture(t)
+	newer.exec(t, "UPDATE schema_migrations SET version = 900")
+	dirty := newSQLiteFixture(t)
+	dirty.exec(t, "UPDATE schema_migrations SET dirty = TRUE")
+	for name, path := range map[string]string{
+		"no file":                   filepath.Join(t.TempDir(), "none"),
+		"an empty file":             write("empty", nil),
+		"some text":                 write("text", []byte("-- a dump in SQL, which is something else\n")),
+		"a damaged one":             write("damaged", damaged),
+		"a cut one":                 write("cut", good[:len(good)/2]),
+		"a foreign one":             backup(t, foreign),
+		"a newer one":               backup(t, newer),
+		"one of a failed migration": backup(t, dirty),
+	} {
+		if err := f.Restore(t.Context(), operator, path); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	page, err := f.FindBlocks(t.Context(), blocks.Filter{})
+	if err != nil || page.Total != 1 {
+		t.Fatalf("%d blocks, %v", page.Total, err)
+	}
+}
+
+func TestBackup_and_Restore_send_users_of_Postgres_to_its_tools(t *testing.T) {
+	f := newPostgresFixture(t)
+	for _, err := range []error{f.Backup(t.Context(), "x"), f.Restore(t.Context(), operator, "x")} {
+		wants(t, err, fault.Conflict)
+		if !strings.Contains(err.Error(), "pg_dump") {
+			t.Errorf("it names no tool: %v", err)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	_ "github.com/golang-migrate/migrate/v4/database/pgx/v5"
+	_ "github.com/golang-migrate/migrate/v4/database/sqlite"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/migrations"
+)
+
+// raw opens the database beside the store, as a person with its tools would.
+func (f *fixture) raw(t testing.TB) *sql.DB {
+	t.Helper()
+	driver := "sqlite"
+	if f.postgres() {
+		driver = "pgx"
+	}
+	db, err := sql.Open(driver, f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (f *fixture) exec(t testing.TB, statement string) {
+	t.Helper()
+	if _, err := f.raw(t).ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMigrationStatus_says_where_a_database_stands(t *testing.T) {
+	for name, url := range map[string]string{
+		"sqlite": filepath.Join(t.TempDir(), "new.db"), "postgres": testenv.Postgres(t).URL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			state, err := sqlstore.MigrationStatus(t.Context(), url)
+			if err != nil || state.Version != 0 || state.Latest < 2 || state.Dirty {
+				t.Fatalf("a new database: %+v, %v", state, err)
+			}
+			for range 2 {
+				if err := sqlstore.Migrate(t.Context(), url); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if state, err = sqlstore.MigrationStatus(t.Context(), url); err != nil || state.Version != state.Latest {
+				t.Fatalf("after migrating: %+v, %v", state, err)
+			}
+		})
+	}
+}
+
+func TestOpen_stops_at_a_dirty_database(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.exec(t, "UPDATE schema_migrations SET version = 2, dirty = TRUE")
+		_, err := sqlstore.Open(t.Context(), f.url, sqlstore.Options{})
+		if err == nil || !strings.Contains(err.Error(), "migration 2 failed") || !strings.Contains(err.Error(), "dirty") {
+			t.Fatalf("got %v", err)
+		}
+		state, err := sqlstore.MigrationStatus(t.Context(), f.url)
+		if err != nil || state.Version != 2 || !state.Dirty {
+			t.Fatalf("it was forced: %+v, %v", state, err)
+		}
+	})
+}
+
+func TestOpen_works_beside_a_newer_release_until_that_says_otherwise(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.exec(t, "UPDATE schema_migrations SET version = 900")
+		f.another(t)
+		f.exec(t, "UPDATE settings SET value = '900' WHERE name = 'compatible_from'")
+		_, err := sqlstore.Open(t.Context(), f.url, sqlstore.Options{})
+		if err == nil || !strings.Contains(err.Error(), "upgrade this node") {
+			t.Fatalf("got %v", err)
+		}
+	})
+}
+
+func TestMigrations_go_down_to_nothing_and_up_again(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		kind, url := "sqlite", "sqlite://"+f.url
+		if f.postgres() {
+			kind, url = "postgres", strings.Replace(f.url, "postgres://", "pgx5://", 1)
+		}
+		files, err := iofs.New(migrations.Files, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := migrate.NewWithSourceInstance("iofs", files, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if err := m.Down(); err != nil {
+			t.Fatalf("down: %v", err)
+		}
+		if err := m.Up(); err != nil {
+			t.Fatalf("up again: %v", err)
+		}
+	})
+}
+
+func TestOpen_gives_up_waiting_for_another_migration_with_its_context(t *testing.T) {
+	url := testenv.Postgres(t).URL
+	holder, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	conn, err := holder.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "SELECT pg_advisory_lock($1)", sqlstore.MigrationLock); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = sqlstore.Open(ctx, url, sqlstore.Options{})
+	wants(t, err, fault.Unavailable)
+}
+
+func TestOpen_refuses_bad_places_and_never_prints_a_password(t *testing.T) {
+	for _, url := range []string{
+		"", "mysql://root:hunter2@db/x", "postgres://u:hunter2@[bad/x", "postgres://u:hun/ter2@db:x/x", "postgres://u:hunter2@db:99999999/x",
+		"postgres://u:hunter2@db/x?sslmode=perhaps", "sqlite://", "postgresql://u:hunter2%zz@db/x", "postgres://u:hunter2@127.0.0.1:1/x",
+	} {
+		_, err := sqlstore.Open(t.Context(), url, sqlstore.Options{})
+		if err == nil {
+			t.Errorf("%q was opened", url)
+			continue
+		}
+		for _, secret := range []string{"hunter2", "ter2", "hun"} {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the error shows the password: %v", err)
+			}
+		}
+	}
+	_, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "no", "such", "folder.db"), sqlstore.Options{})
+	wants(t, err, fault.Unavailable)
+}
+
+func TestOpen_reads_every_spelling_of_an_SQLite_file(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	for _, url := range []string{"plain.db", filepath.Join(folder, "a b%3f?#.db"), "sqlite://" + folder + "/slashes.db", "sqlite:relative.db"} {
+		s, err := sqlstore.Open(t.Context(), url, sqlstore.Options{})
+		if err != nil {
+			t.Fatalf("%q: %v", url, err)
+		}
+		if !s.Seeded {
+			t.Errorf("%q is not a file of its own", url)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if names, err := filepath.Glob(filepath.Join(folder, "*.db")); err != nil || len(names) != 4 {
+		t.Fatalf("files %q, %v", names, err)
+	}
+}

@@ -1,0 +1,111 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+func TestStore_says_so_when_Postgres_is_gone_and_goes_on_when_it_is_back(t *testing.T) {
+	server := dedicatedPostgres(t)
+	f := newFixture(t, server.URL)
+	add(t, f, block(t, "token:before", time.Time{}), blocks.Fail)
+	server.Kill()
+	_, err := f.AddBlock(t.Context(), operator, block(t, "token:during", time.Time{}), blocks.Fail)
+	wants(t, err, fault.Unavailable)
+	wants(t, f.Ping(t.Context()), fault.Unavailable)
+	_, err = f.FindBlocks(t.Context(), blocks.Filter{})
+	wants(t, err, fault.Unavailable)
+	err = f.EachChange(t.Context(), 0, func(catalog.Changes) error { return nil })
+	wants(t, err, fault.Unavailable)
+
+	server.Restart(false)
+	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)
+	page, err := f.FindBlocks(t.Context(), blocks.Filter{})
+	if err != nil || spellings(page.Items) != "token:after token:before" {
+		t.Fatalf("%s, %v", spellings(page.Items), err)
+	}
+}
+
+func TestStore_waits_no_longer_than_its_context_for_a_Postgres_that_hangs(t *testing.T) {
+	server := dedicatedPostgres(t)
+	f := newFixture(t, server.URL)
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := f.AddBlock(ctx, operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	wants(t, err, fault.Unavailable)
+	given, give := context.WithCancel(t.Context())
+	give()
+	if _, err := f.AddBlock(given, operator, block(t, "token:a", time.Time{}), blocks.Fail); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a caller who gave up got %v", err)
+	}
+	server.Continue()
+	add(t, f, block(t, "token:b", time.Time{}), blocks.Fail)
+}
+
+func TestNew_starts_while_Postgres_is_away(t *testing.T) {
+	server := dedicatedPostgres(t)
+	server.Kill()
+	s, err := sqlstore.New(server.URL, sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	wants(t, s.Prepare(t.Context()), fault.Unavailable)
+	server.Restart(false)
+	if err := s.Prepare(t.Context()); err != nil || !s.Seeded {
+		t.Fatalf("seeded %v, %v", s.Seeded, err)
+	}
+	if err := s.Prepare(t.Context()); err != nil || !s.Seeded {
+		t.Fatalf("preparing again: seeded %v, %v", s.Seeded, err)
+	}
+}
+
+func TestStore_is_not_held_up_by_a_node_that_died_inside_a_change(t *testing.T) {
+	f := newPostgresFixture(t)
+	db := f.raw(t)
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), "BEGIN; UPDATE revision SET value = value + 1"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = f.AddBlock(ctx, operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	wants(t, err, fault.Unavailable)
+	_ = conn.Close()
+	_ = db.Close() // as the server sees a process that died
+	added := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+	if added.Item.Revision != 2 {
+		t.Fatalf("the number of the lost change was not given back: %d", added.Item.Revision)
+	}
+}
+
+func TestStore_clock_and_health(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		first, err := f.Now(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := f.Now(t.Context())
+		if err != nil || second.Before(first) || first.Year() < 2024 {
+			t.Fatalf("the database's clock says %v then %v, %v", first, second, err)
+		}
+		h, err := f.Health(t.Context())
+		if err != nil || h.Revision != 1 || h.Migration < 2 || h.Clock.Before(second) {
+			t.Fatalf("%+v, %v", h, err)
+		}
+		if err := f.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
