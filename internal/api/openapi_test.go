@@ -1,0 +1,213 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	validator "github.com/pb33f/libopenapi-validator"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+)
+
+// described sends requests and holds each, and its answer, to openapi.json.
+type described struct {
+	*testNode
+	document validator.Validator
+	seen     map[string]bool
+}
+
+func newDescribed(t *testing.T, n *testNode) *described {
+	t.Helper()
+	text := n.must(n.send(http.MethodGet, n.admin+"/openapi.json", ""), http.StatusOK).body
+	document, err := libopenapi.NewDocument([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, errs := validator.NewValidator(document)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if valid, problems := v.ValidateDocument(); !valid {
+		for _, p := range problems {
+			t.Errorf("openapi.json: %s: %s", p.Message, p.Reason)
+			for _, s := range p.SchemaValidationErrors {
+				t.Errorf("  %+v", s)
+			}
+		}
+		t.FailNow()
+	}
+	return &described{testNode: n, document: v, seen: map[string]bool{}}
+}
+
+// do sends a request for the operation id and validates both sides.
+func (d *described) do(id, method, path, body string, status int, headers ...string) answer {
+	d.Helper()
+	base := d.admin
+	if id == "check" || id == "checkBatch" {
+		base = d.check
+	}
+	a := d.as(admin, method, path, body, headers...)
+	if base == d.check {
+		a = d.send(method, base+path, body, headers...)
+	}
+	d.must(a, status)
+	request, err := http.NewRequest(method, base+path, strings.NewReader(body))
+	if err != nil {
+		d.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer x")
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	if status < http.StatusBadRequest {
+		if valid, problems := d.document.ValidateHttpRequest(request); !valid {
+			d.report(id, "request "+body, problems)
+		}
+	}
+	request.Body = io.NopCloser(strings.NewReader(body))
+	response := &http.Response{StatusCode: a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader([]byte(a.body)))}
+	if valid, problems := d.document.ValidateHttpResponse(request, response); !valid {
+		d.report(id, "answer "+a.body, problems)
+	}
+	d.seen[id] = true
+	return a
+}
+
+func (d *described) report(id, what string, problems any) {
+	d.Helper()
+	d.Errorf("%s: openapi.json does not describe the %s: %s", id, what, fmt.Sprintf("%+v", problems))
+}
+
+type memoryBackups struct{ held []byte }
+
+func (m *memoryBackups) Backup(_ context.Context, w io.Writer) error {
+	_, err := w.Write(m.held)
+	return err
+}
+
+func (m *memoryBackups) Restore(_ context.Context, _ audit.Actor, r io.Reader) (string, error) {
+	all, err := io.ReadAll(r)
+	m.held = all
+	return fmt.Sprintf("%d bytes", len(all)), err
+}
+
+func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
+	n := startNode(t, func(d *Deps) { d.Backups = &memoryBackups{held: []byte("data")} })
+	d := newDescribed(t, n)
+	d.do("live", get, "/livez", "", 200)
+	d.do("ready", get, "/readyz", "", 200)
+	d.do("whoami", get, "/v1/whoami", "", 200)
+
+	d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`, 200)
+	d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429)
+	d.do("check", post, "/v1/check", `{"key":""}`, 422)
+	d.do("checkBatch", post, "/v1/check/batch", `{"checks":[{"key":"a"},{"key":"b","cost":7}]}`, 200)
+
+	d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":["1/s","20/s"],"mode":"shadow","escalation":{"offences":3,"within":"10m","block":"1h","factor":1.5,"cap":"7d","forget_after":"30d"}}`, 201)
+	d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.8"}`, 200)
+	d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":["0/s"],"mode":"shadow"}`, 200, `If-Match: "1"`)
+	d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.9"}`, 200)
+	d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":[]}`, 428)
+	d.do("listPolicies", get, "/v1/policies", "", 200)
+	d.do("getPolicy", get, "/v1/policies/trial", "", 200)
+	d.do("getPolicy", get, "/v1/policies/nobody", "", 404)
+	d.do("listPolicyVersions", get, "/v1/policies/trial/versions", "", 200)
+	d.do("deletePolicy", del, "/v1/policies/trial", "", 204, `If-Match: "2"`)
+
+	block := read[v1.AddedBlock](t, d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","reason":"scraping","expires_in":"24h","on_conflict":"fail"}`, 201))
+	d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1"}`, 409)
+	d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","expires_at":"2030-01-01T00:00:00Z","on_conflict":"extend"}`, 200)
+	d.do("check", post, "/v1/check", `{"key":"ip:2001:db8::2"}`, 403)
+	exemption := read[v1.AddedExemption](t, d.do("addExemption", post, "/v1/exemptions", `{"pattern":"ip:2001:db8::2/128"}`, 201))
+	d.do("check", post, "/v1/check", `{"key":"ip:2001:db8::2"}`, 200)
+	d.do("explainKey", get, "/v1/keys?key=ip:2001:db8::2", "", 200)
+	d.do("explainKey", get, "/v1/keys?key=ip:203.0.113.7&policy=default", "", 200)
+	d.do("listBlocks", get, "/v1/blocks?state=all&source=manual&author=test-admin&search=db8&order=expiry&limit=10", "", 200)
+	d.do("getBlock", get, "/v1/blocks/"+block.ID, "", 200)
+	d.do("changeBlock", patch, "/v1/blocks/"+block.ID, `{"reason":"other","expires_in":"1h"}`, 200)
+	d.do("changeBlock", patch, "/v1/blocks/"+block.ID, `{"expires_at":null}`, 200)
+	d.do("liftBlock", del, "/v1/blocks/"+block.ID, `{"reason":"over"}`, 200)
+	d.do("listExemptions", get, "/v1/exemptions?state=active", "", 200)
+	d.do("getExemption", get, "/v1/exemptions/"+exemption.ID, "", 200)
+	d.do("changeExemption", patch, "/v1/exemptions/"+exemption.ID, `{"reason":"other"}`, 200)
+	d.do("removeExemption", del, "/v1/exemptions/"+exemption.ID+"?reason=over", "", 200)
+	d.do("resetKey", del, "/v1/keys?key=ip:203.0.113.7", "", 200)
+
+	token := read[v1.CreatedToken](t, d.do("addToken", post, "/v1/tokens", `{"name":"ci","scopes":["check","read"],"expires_in":"30d"}`, 201))
+	d.do("listTokens", get, "/v1/tokens", "", 200)
+	d.do("getToken", get, "/v1/tokens/"+token.ID, "", 200)
+	d.do("changeToken", patch, "/v1/tokens/"+token.ID, `{"name":"ci-prod"}`, 200)
+	d.do("rotateToken", post, "/v1/tokens/"+token.ID+"/rotate", `{"overlap":"1h"}`, 201)
+	d.do("revokeToken", del, "/v1/tokens/"+token.ID, "", 200)
+
+	user := read[v1.User](t, d.do("addUser", post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`, 201))
+	d.do("listUsers", get, "/v1/users", "", 200)
+	d.do("getUser", get, "/v1/users/"+user.ID, "", 200)
+	d.do("changeUser", patch, "/v1/users/"+user.ID, `{"disabled":true}`, 200)
+	d.do("setPassword", put, "/v1/users/"+user.ID+"/password", `{"password":"battery staple"}`, 200)
+	d.do("deleteUser", del, "/v1/users/"+user.ID, "", 204)
+
+	d.do("listAudit", get, "/v1/audit?from=2026-01-01T00:00:00Z&limit=3", "", 200)
+	d.do("getAuditEntry", get, "/v1/audit/1", "", 200)
+	d.do("exportAudit", get, "/v1/audit/export?format=json", "", 200)
+	if a := d.do("backup", get, "/v1/backup", "", 200); a.body != "data" {
+		t.Errorf("got the backup %q", a.body)
+	}
+	big := strings.Repeat("x", 3<<20) // beyond what an admin request may hold
+	a := d.do("restore", post, "/v1/restore", big, 200, "Content-Type: "+backupType)
+	if got := read[v1.RestoreAnswer](t, a); got.Detail != fmt.Sprintf("%d bytes", len(big)) {
+		t.Errorf("got %+v", got)
+	}
+	for _, r := range n.server.Routes() {
+		if r.Operation != nil && !d.seen[r.Operation.ID] {
+			t.Errorf("no request of the operation %s was held to openapi.json", r.Operation.ID)
+		}
+		if r.Operation == nil && strings.HasPrefix(r.Path, "/v1/") {
+			t.Errorf("%s %s is not described in openapi.json", r.Method, r.Path)
+		}
+	}
+}
+
+func TestAnExportThatFailsInTheMiddleIsCutOff(t *testing.T) {
+	n := startNode(t, func(d *Deps) { d.Backups = failingBackups{} })
+	request, err := http.NewRequest(get, n.admin+"/v1/backup", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+n.tokens[admin])
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); err == nil {
+		t.Fatalf("half a backup was taken for a whole one: %d bytes", len(text))
+	}
+	n.wantProblem(n.as(admin, post, "/v1/restore", "x", "Content-Type: "+backupType), http.StatusInternalServerError, "")
+	n.wantProblem(n.as(admin, post, "/v1/restore", "{}"), http.StatusUnsupportedMediaType, "")
+}
+
+// failingBackups write a little and then fail.
+type failingBackups struct{}
+
+func (failingBackups) Backup(_ context.Context, w io.Writer) error {
+	if _, err := w.Write(bytes.Repeat([]byte("x"), 100_000)); err != nil {
+		return err
+	}
+	return io.ErrUnexpectedEOF
+}
+
+func (failingBackups) Restore(context.Context, audit.Actor, io.Reader) (string, error) {
+	return "", io.ErrUnexpectedEOF
+}
