@@ -146,21 +146,34 @@ func (s *Service) addTraffic(ctx context.Context, r *Report, page []string, at m
 			r.Rows[i].Share = float64(r.Rows[i].Offences) / float64(all)
 		}
 	}
-	traffic, err := s.Store.Traffic(ctx, 0, r.From, r.To, r.To.Sub(r.From))
-	if err != nil {
-		return err
-	}
-	for _, p := range traffic {
-		r.Untracked += p.Untracked
-	}
+	traffic, err := s.TrafficTotal(ctx, 0, r.From, r.To)
+	r.Untracked = traffic.Untracked
 	r.AllowedExact = r.Untracked == 0
-	return nil
+	return err
 }
 
 // Traffic returns the traffic of a policy, 0 for all, in steps of a resolution
-// of whole minutes. Steps without a check are left out.
+// of whole minutes. Steps of up to a day begin where they would after
+// midnight, the first one perhaps before from. Steps without a check are left
+// out.
 func (s *Service) Traffic(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]TrafficPoint, error) {
-	return s.Store.Traffic(ctx, policy, from, to, max(time.Minute, resolution.Truncate(time.Minute)))
+	step := max(time.Minute, resolution.Truncate(time.Minute))
+	if step <= 24*time.Hour {
+		from = from.UTC().Truncate(step)
+	}
+	return s.Store.Traffic(ctx, policy, from, to, step)
+}
+
+// TrafficTotal returns the traffic of a policy, 0 for all, over a whole span,
+// and the estimated number of distinct keys.
+func (s *Service) TrafficTotal(ctx context.Context, policy int64, from, to time.Time) (TrafficPoint, error) {
+	total := TrafficPoint{At: from}
+	points, err := s.Store.Traffic(ctx, policy, from, to, 0)
+	for _, p := range points {
+		total.Add(p.Counts)
+		total.Keys = p.Keys
+	}
+	return total, err
 }
 
 // RuleRow is one rule or block of a report on rules.

@@ -146,6 +146,7 @@ type Store interface {
 	// Details reads up to points parts of a span for a page of keys.
 	Details(ctx context.Context, keys []string, span Span, shadow bool, points int) ([]Detail, error)
 	KeyTotals(ctx context.Context, keys []string, span Span) ([]KeyTotal, error)
+	// Traffic reads a span in steps from from on; a step of 0 is all of it.
 	Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]TrafficPoint, error)
 	RuleTotals(ctx context.Context, span Span) ([]RuleTotal, error)
 	// Seen reads the heaviest keys that p selects, at most limit of them, and

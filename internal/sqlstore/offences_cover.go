@@ -13,8 +13,9 @@ type segment struct{ span, from, to int64 }
 // cover splits [from, to) into the fewest rows: whole days and hours as far as
 // they have been added up, minutes at the edges. Where minutes are no longer
 // kept, the span is widened to whole hours, or days; it returns the span that
-// is read.
-func cover(from, to time.Time, rollups map[int64]rollup) (offenders.Span, []segment) {
+// is read. Rows are at most as long as longest, so that what is read can be
+// placed in parts of that length; 0 means that it need not.
+func cover(from, to time.Time, longest time.Duration, rollups map[int64]rollup) (offenders.Span, []segment) {
 	minute := spanMS(minuteSpan)
 	low, high := from.UnixMilli(), to.UnixMilli()
 	low -= low % minute
@@ -29,7 +30,11 @@ func cover(from, to time.Time, rollups map[int64]rollup) (offenders.Span, []segm
 		}
 	}
 	read := offenders.Span{From: time.UnixMilli(low).UTC(), To: time.UnixMilli(high).UTC()}
-	return read, split(daySpan, low, high, rollups)
+	span := int64(daySpan)
+	for longest > 0 && span > minuteSpan && spanMS(span) > longest.Milliseconds() && low >= rollups[span-1].gone {
+		span--
+	}
+	return read, split(span, low, high, rollups)
 }
 
 // split covers [low, high) with rows of a span and, at its edges, of shorter

@@ -63,8 +63,7 @@ func (s *Store) Rank(ctx context.Context, query offenders.Query) (ranking offend
 	if query.Sort == "" {
 		query.Sort = offenders.ByOffences
 	}
-	order, known := rankOrders[query.Sort]
-	if !known {
+	if _, known := rankOrders[query.Sort]; !known {
 		return ranking, fault.Field("sort", "must be offences, last, first or key")
 	}
 	var at rankCursor
@@ -85,28 +84,15 @@ func (s *Store) Rank(ctx context.Context, query offenders.Query) (ranking offend
 		}
 		var segments []segment
 		ranking = offenders.Ranking{}
-		ranking.Span, segments = cover(query.From, query.To, rollups)
-		q := &selection{}
-		times := query.Sort == offenders.ByFirst || query.Sort == offenders.ByLast
-		columns, sums := "key, offences, over", "CAST(sum(offences) AS BIGINT) AS n, CAST(sum(over) AS BIGINT) AS o"
-		if times {
-			columns += ", first_at, last_at"
-			sums += ", min(first_at) AS f, max(last_at) AS l"
-		}
-		text := "WITH ranked AS (SELECT key, " + sums + " FROM (" + q.union(columns, "offences", segments, more.text, more.args...) +
-			") AS counted GROUP BY key " + q.fill("HAVING sum(offences) >= ?", max(1, query.Least)) +
-			") SELECT key, n, o, " + order.value + ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
-		if query.Cursor != "" {
-			text += " WHERE " + q.fill(order.behind, at.value, at.value, at.key)
-		}
-		text += " ORDER BY " + order.order + " LIMIT " + strconv.Itoa(limit+1)
+		ranking.Span, segments = cover(query.From, query.To, 0, rollups)
+		text, args := rankStatement(query, at, limit, segments, more)
 		var values []int64
 		ranking.Rows, err = each(t, func(r row) (k offenders.Ranked, err error) {
 			var value int64
 			err = r.Scan(&k.Key, &k.Offences, &k.Over, &value, &ranking.Keys, &ranking.Offences)
 			values = append(values, value)
 			return k, err
-		}, text, q.args...)
+		}, text, args...)
 		if err != nil {
 			return err
 		}
@@ -120,6 +106,27 @@ func (s *Store) Rank(ctx context.Context, query offenders.Query) (ranking offend
 		return t.other(&ranking, query, segments)
 	})
 	return ranking, err
+}
+
+// rankStatement returns the query that ranks. In the usual order it reads the
+// narrow index only.
+func rankStatement(query offenders.Query, at rankCursor, limit int, segments []segment, more *conditions) (text string, args []any) {
+	order := rankOrders[query.Sort]
+	q := &selection{}
+	times := query.Sort == offenders.ByFirst || query.Sort == offenders.ByLast
+	columns, sums := "key, offences, over", "CAST(sum(offences) AS BIGINT) AS n, CAST(sum(over) AS BIGINT) AS o"
+	if times {
+		columns += ", first_at, last_at"
+		sums += ", min(first_at) AS f, max(last_at) AS l"
+	}
+	text = "WITH ranked AS (SELECT key, " + sums + " FROM (" + q.union(columns, "offences", segments, more.text, more.args...) +
+		") AS counted GROUP BY key " + q.fill("HAVING sum(offences) >= ?", max(1, query.Least)) +
+		") SELECT key, n, o, " + order.value + ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
+	if query.Cursor != "" {
+		text += " WHERE " + q.fill(order.behind, at.value, at.value, at.key)
+	}
+	text += " ORDER BY " + order.order + " LIMIT " + strconv.Itoa(limit+1)
+	return text, q.args
 }
 
 func rankConditions(query offenders.Query) (*conditions, error) {
@@ -199,14 +206,15 @@ func (t *tx) other(ranking *offenders.Ranking, query offenders.Query, segments [
 	return err
 }
 
-// read runs a query over the rows of a span.
-func (s *Store) read(ctx context.Context, from, to time.Time, do func(t *tx, span offenders.Span, segments []segment) error) error {
+// read runs a query over the rows of a span, none longer than longest unless
+// that is 0.
+func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Duration, do func(t *tx, span offenders.Span, segments []segment) error) error {
 	return s.view(ctx, func(t *tx) error {
 		rollups, err := t.rollups()
 		if err != nil {
 			return err
 		}
-		span, segments := cover(from, to, rollups)
+		span, segments := cover(from, to, longest, rollups)
 		return do(t, span, segments)
 	})
 }
@@ -217,7 +225,7 @@ func (s *Store) Details(ctx context.Context, page []string, span offenders.Span,
 		return nil, nil
 	}
 	points = max(1, points)
-	err = s.read(ctx, span.From, span.To, func(t *tx, span offenders.Span, segments []segment) error {
+	err = s.read(ctx, span.From, span.To, span.To.Sub(span.From)/time.Duration(points), func(t *tx, span offenders.Span, segments []segment) error {
 		width := max(1, (span.To.UnixMilli()-span.From.UnixMilli()+int64(points)-1)/int64(points))
 		c := &conditions{}
 		if shadow {
@@ -244,7 +252,7 @@ func (s *Store) KeyTotals(ctx context.Context, page []string, span offenders.Spa
 	if len(page) == 0 {
 		return nil, nil
 	}
-	err = s.read(ctx, span.From, span.To, func(t *tx, _ offenders.Span, segments []segment) error {
+	err = s.read(ctx, span.From, span.To, 0, func(t *tx, _ offenders.Span, segments []segment) error {
 		c := &conditions{}
 		c.keyIn(page)
 		q := &selection{}
@@ -265,7 +273,11 @@ const trafficAmounts = `start, allowed, limited, blocked, unavailable, shadow_al
 
 // Traffic implements offenders.Store.
 func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (points []offenders.TrafficPoint, err error) {
-	err = s.read(ctx, from, to, func(t *tx, span offenders.Span, segments []segment) error {
+	longest := dividing(step)
+	if step <= 0 {
+		longest, step = 0, wholeSpan
+	}
+	err = s.read(ctx, from, to, longest, func(t *tx, span offenders.Span, segments []segment) error {
 		c := &conditions{}
 		if policy != 0 {
 			c.and("policy_id = ?", policy)
@@ -287,6 +299,19 @@ func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, s
 		return t.distinctOfPoints(points, policy, low, width, segments)
 	})
 	return points, err
+}
+
+// wholeSpan is longer than any span.
+const wholeSpan = 100 * 365 * 24 * time.Hour
+
+// dividing returns the longest rows of which a step is a multiple.
+func dividing(step time.Duration) time.Duration {
+	for _, length := range []time.Duration{24 * time.Hour, time.Hour} {
+		if step%length == 0 {
+			return length
+		}
+	}
+	return time.Minute
 }
 
 // distinctOfPoints fills in the estimated number of keys of each point.
@@ -324,7 +349,7 @@ func (t *tx) sketches(policy int64, segments []segment, do func(start int64, ske
 
 // DistinctKeys implements offenders.Store.
 func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (n int64, err error) {
-	err = s.read(ctx, from, to, func(t *tx, _ offenders.Span, segments []segment) error {
+	err = s.read(ctx, from, to, 0, func(t *tx, _ offenders.Span, segments []segment) error {
 		var all [][]byte
 		err := t.sketches(policy, segments, func(_ int64, sketch []byte) { all = append(all, sketch) })
 		if err == nil {
@@ -337,7 +362,7 @@ func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Ti
 
 // RuleTotals implements offenders.Store.
 func (s *Store) RuleTotals(ctx context.Context, span offenders.Span) (all []offenders.RuleTotal, err error) {
-	err = s.read(ctx, span.From, span.To, func(t *tx, _ offenders.Span, segments []segment) error {
+	err = s.read(ctx, span.From, span.To, 0, func(t *tx, _ offenders.Span, segments []segment) error {
 		q := &selection{}
 		text := "SELECT policy_id, kind, decider, CAST(sum(offences) AS BIGINT) AS n, count(DISTINCT CASE WHEN key <> '' THEN key END) FROM (" +
 			q.union("policy_id, kind, decider, offences, key", "offences", segments, "") +
@@ -352,7 +377,7 @@ func (s *Store) RuleTotals(ctx context.Context, span offenders.Span) (all []offe
 
 // Seen implements offenders.Store.
 func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (seen offenders.Seen, err error) {
-	err = s.read(ctx, from, to, func(t *tx, span offenders.Span, segments []segment) error {
+	err = s.read(ctx, from, to, 0, func(t *tx, span offenders.Span, segments []segment) error {
 		seen = offenders.Seen{SpanFrom: span.From, SpanTill: span.To}
 		c := &conditions{}
 		c.selects(p)

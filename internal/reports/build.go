@@ -1,0 +1,166 @@
+package reports
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// topKeys is how many keys and rules a document names.
+const topKeys = 20
+
+// newAfter is how long a key must not have offended to be new.
+const newAfter = 30 * 24 * time.Hour
+
+// Builder makes documents.
+type Builder struct {
+	Store    Store
+	Offences *offenders.Service
+	Now      func() time.Time
+}
+
+// Build makes the document of the last whole period before now and keeps it.
+func (b *Builder) Build(ctx context.Context, kind Kind, now time.Time) (*Document, error) {
+	from, to := kind.Period(now)
+	d := &Document{Kind: kind, From: from, To: to, Created: b.Now().UTC()}
+	for _, part := range []func(context.Context, *Document) error{b.totals, b.traffic, b.offenders, b.newcomers, b.blocks, b.rules, b.attention} {
+		if err := part(ctx, d); err != nil {
+			return nil, fmt.Errorf("the %s report of %s: %w", kind, from.Format(time.DateOnly), err)
+		}
+	}
+	return d, b.Store.PutDocument(ctx, d)
+}
+
+func (b *Builder) totals(ctx context.Context, d *Document) error {
+	var err error
+	if d.Totals, err = b.totalsOf(ctx, d.From, d.To); err != nil {
+		return err
+	}
+	before, err := b.totalsOf(ctx, d.From.Add(d.From.Sub(d.To)), d.From)
+	if err == nil && before.Allowed+before.Refused()+before.Unavailable > 0 {
+		d.Before = &before
+	}
+	return err
+}
+
+func (b *Builder) totalsOf(ctx context.Context, from, to time.Time) (t Totals, err error) {
+	p, err := b.Offences.TrafficTotal(ctx, 0, from, to)
+	if err != nil {
+		return t, err
+	}
+	t = Totals{Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
+		ShadowLimited: p.ShadowLimited, Keys: p.Keys, KeysError: offenders.DistinctError}
+	ranking, err := b.Offences.Store.Rank(ctx, offenders.Query{From: from, To: to, Limit: 1})
+	t.Offenders = ranking.Keys
+	return t, err
+}
+
+func (b *Builder) traffic(ctx context.Context, d *Document) error {
+	step := time.Hour
+	if d.Kind == Weekly {
+		step = 6 * time.Hour
+	}
+	points, err := b.Offences.Traffic(ctx, 0, d.From, d.To, step)
+	if err != nil {
+		return err
+	}
+	d.Traffic = make([]Point, d.To.Sub(d.From)/step)
+	for i := range d.Traffic {
+		d.Traffic[i].At = d.From.Add(time.Duration(i) * step)
+	}
+	for _, p := range points {
+		at := &d.Traffic[p.At.Sub(d.From)/step]
+		at.Allowed, at.Limited, at.Blocked = p.Allowed, p.Limited, p.Blocked
+	}
+	return nil
+}
+
+func (b *Builder) offenders(ctx context.Context, d *Document) error {
+	report, err := b.Offences.Report(ctx, offenders.Query{From: d.From, To: d.To, Limit: topKeys})
+	if err != nil {
+		return err
+	}
+	for _, r := range report.Rows {
+		d.Top = append(d.Top, Offender{Key: r.Key, Offences: r.Offences, Allowed: r.Allowed, Share: r.Share,
+			Policy: b.policyName(r.Policy), Decider: r.Decider, First: r.First, Last: r.Last})
+	}
+	if report.Other > 0 {
+		d.Attention = append(d.Attention, fmt.Sprintf("%d offences were counted without their keys, because more keys offended at once than are counted one by one.", report.Other))
+	}
+	return nil
+}
+
+func (b *Builder) newcomers(ctx context.Context, d *Document) error {
+	fresh, n, err := b.Store.NewOffenders(ctx, d.From.Add(-newAfter), d.From, d.To, topKeys)
+	d.NewKeys = n
+	for _, r := range fresh {
+		d.New = append(d.New, Offender{Key: r.Key, Offences: r.Offences, First: r.First, Last: r.Last})
+	}
+	return err
+}
+
+func (b *Builder) blocks(ctx context.Context, d *Document) (err error) {
+	d.Blocks, err = b.Store.CountBlockChanges(ctx, d.From, d.To)
+	return err
+}
+
+func (b *Builder) rules(ctx context.Context, d *Document) error {
+	rows, err := b.Offences.RulesReport(ctx, d.From, d.To)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.Decider, Kind: r.Kind.String(), Refused: r.Refused, Keys: r.Keys, Share: r.Share}
+		switch {
+		case r.Refused == 0:
+			d.Silent = append(d.Silent, rule)
+		case len(d.Rules) < topKeys:
+			d.Rules = append(d.Rules, rule)
+		}
+	}
+	return nil
+}
+
+// attention says what somebody should look at.
+func (b *Builder) attention(ctx context.Context, d *Document) error {
+	stops, err := b.Offences.Store.LadderStops(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range stops {
+		d.Attention = append(d.Attention, s.Detail)
+	}
+	open, err := b.Offences.Store.FindProposals(ctx, true, 0)
+	if err != nil {
+		return err
+	}
+	if n := len(open); n > 0 {
+		d.Attention = append(d.Attention, fmt.Sprintf("%d proposals to block a wider range wait for a decision.", n))
+	}
+	if n := d.Totals.Unavailable; n > 0 {
+		d.Attention = append(d.Attention, fmt.Sprintf("%d checks could not be answered because the timestamp log was out of reach.", n))
+	}
+	if d.Before != nil && d.Before.Refused() > 0 && d.Totals.Refused() >= 2*d.Before.Refused() {
+		d.Attention = append(d.Attention, fmt.Sprintf("%d checks were refused, %.1f times as many as in the period before.",
+			d.Totals.Refused(), float64(d.Totals.Refused())/float64(d.Before.Refused())))
+	}
+	for _, p := range b.Offences.View.Selector().Policies() {
+		if p.Mode == rules.Shadow && d.To.Sub(p.Updated) > 14*24*time.Hour {
+			d.Attention = append(d.Attention, fmt.Sprintf("The policy %s has only watched for %d days.", p.Name, int(d.To.Sub(p.Updated).Hours()/24)))
+		}
+	}
+	return nil
+}
+
+func (b *Builder) policyName(id int64) string {
+	if p, known := b.Offences.View.Selector().ByID(id); known {
+		return p.Name
+	}
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("deleted (%d)", id)
+}

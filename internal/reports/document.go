@@ -1,0 +1,121 @@
+// Package reports makes daily and weekly reports as documents: built once from
+// the counts, kept, comparable with the one before, and written as JSON, CSV
+// or one HTML page that can be mailed or printed.
+package reports
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// Kind is how long a document covers.
+type Kind string
+
+// The kinds of document. A week begins on Monday, days at midnight UTC.
+const (
+	Daily  Kind = "daily"
+	Weekly Kind = "weekly"
+)
+
+// Document is one report. Shares are 0 to 1.
+type Document struct {
+	ID      string    `json:"id"` // UUIDv7
+	Kind    Kind      `json:"kind"`
+	From    time.Time `json:"from"`
+	To      time.Time `json:"to"`
+	Created time.Time `json:"created_at"`
+	Totals  Totals    `json:"totals"`
+	// Before are the totals of the period before, nil where nothing was
+	// counted then.
+	Before    *Totals    `json:"before,omitzero"`
+	Traffic   []Point    `json:"traffic"`
+	Top       []Offender `json:"top_offenders"`
+	New       []Offender `json:"new_offenders"` // no offence in the 30 days before
+	NewKeys   int64      `json:"new_offender_count"`
+	Blocks    Blocks     `json:"blocks"`
+	Rules     []Rule     `json:"rules"`        // most first
+	Silent    []Rule     `json:"silent_rules"` // refused nobody
+	Attention []string   `json:"attention"`    // one sentence each
+}
+
+// Totals are the sums of a period.
+type Totals struct {
+	Allowed       int64 `json:"allowed"`
+	Limited       int64 `json:"limited"`
+	Blocked       int64 `json:"blocked"`
+	Unavailable   int64 `json:"unavailable"`
+	ShadowLimited int64 `json:"shadow_limited"`
+	Offenders     int64 `json:"offenders"`
+	// Keys is estimated, with a standard error of KeysError as a share.
+	Keys      int64   `json:"keys_estimated"`
+	KeysError float64 `json:"keys_error"`
+}
+
+// Refused returns how many checks were refused.
+func (t Totals) Refused() int64 { return t.Limited + t.Blocked }
+
+// Point is one part of the period.
+type Point struct {
+	At      time.Time `json:"at"`
+	Allowed int64     `json:"allowed"`
+	Limited int64     `json:"limited"`
+	Blocked int64     `json:"blocked"`
+}
+
+// Offender is one key.
+type Offender struct {
+	Key      string    `json:"key"`
+	Offences int64     `json:"offences"`
+	Allowed  int64     `json:"allowed"`
+	Share    float64   `json:"share_refused"`
+	Policy   string    `json:"policy"`
+	Decider  string    `json:"decider"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+}
+
+// Blocks counts what happened to blocks.
+type Blocks struct {
+	Made      int64 `json:"made"`
+	Automatic int64 `json:"automatic"` // of those made
+	Lifted    int64 `json:"lifted"`
+	Expired   int64 `json:"expired"`
+}
+
+// Rule is what one rule or block refused.
+type Rule struct {
+	Policy  string  `json:"policy"`
+	Rule    string  `json:"rule"`
+	Kind    string  `json:"kind"`
+	Refused int64   `json:"refused"`
+	Keys    int64   `json:"keys"`
+	Share   float64 `json:"share"`
+}
+
+// Ranked is a key and its offences.
+type Ranked = offenders.Ranked
+
+// Store keeps documents and reads what only they need.
+type Store interface {
+	// PutDocument keeps a document in place of the one of its kind and period.
+	PutDocument(ctx context.Context, d *Document) error
+	// FindDocuments returns the newest period first; kind "" is all.
+	FindDocuments(ctx context.Context, kind Kind, limit int) ([]*Document, error)
+	FindDocumentByID(ctx context.Context, id string) (*Document, error)
+	CountBlockChanges(ctx context.Context, from, to time.Time) (Blocks, error)
+	// NewOffenders returns the heaviest keys that offended in a period and not
+	// in the time since before it, and how many there are.
+	NewOffenders(ctx context.Context, since, from, to time.Time, limit int) ([]Ranked, int64, error)
+}
+
+// Period returns the last whole day or week before an instant.
+func (k Kind) Period(now time.Time) (from, to time.Time) {
+	to = now.UTC().Truncate(24 * time.Hour)
+	if k == Daily {
+		return to.AddDate(0, 0, -1), to
+	}
+	to = to.AddDate(0, 0, -(int(to.Weekday())+6)%7)
+	return to.AddDate(0, 0, -7), to
+}

@@ -1,0 +1,179 @@
+package reports_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+const hostile = `token:=<script>"&` + "\u202e" + `,x`
+
+type view struct{ selector *rules.Selector }
+
+func (v view) Selector() *rules.Selector { return v.selector }
+func (v view) Blocks() *blocks.Set       { return blocks.NewSet() }
+
+func onBoth(t *testing.T, test func(t *testing.T, url string)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "stint.db")) })
+	t.Run("postgres", func(t *testing.T) { test(t, testenv.Postgres(t).URL) })
+}
+
+// fill counts two days of refusals: yesterday ten of k:old and seven of a
+// hostile key, the day before four of k:old.
+func fill(t *testing.T, s *sqlstore.Store, now time.Time) {
+	t.Helper()
+	at := func(ago time.Duration, key string, n int64) offenders.Offence {
+		ms := now.Add(-ago).Truncate(time.Minute).UnixMilli()
+		var mac [10]byte
+		copy(mac[:], key)
+		return offenders.Offence{Minute: ms, Policy: 1, Key: key, MAC: mac, Decider: "20/1m", Count: n, First: offenders.Refusal{At: ms + 1}, Last: offenders.Refusal{At: ms + 2}}
+	}
+	b := &offenders.Batch{ID: "b", Offences: []offenders.Offence{at(20*time.Hour, hostile, 7), at(22*time.Hour, "k:old", 10), at(40*time.Hour, "k:old", 4)}}
+	for _, o := range b.Offences {
+		b.Totals = append(b.Totals, offenders.Totals{Minute: o.Minute, Policy: 1, Counts: offenders.Counts{Limited: o.Count, Allowed: 100}})
+		b.Keys = append(b.Keys, offenders.KeyTraffic{Minute: o.Minute, Policy: 1, Key: o.Key, Allowed: 3, Refused: o.Count})
+	}
+	if _, err := s.Flush(t.Context(), b, offenders.Evaluation{Now: now}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *reports.Document) {
+	t.Helper()
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	clock := now.Add(-18 * time.Hour)
+	s, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: func() time.Time { return clock }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	fill(t, s, now)
+	p, err := keys.Parser{}.Pattern("k:old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AddBlock(context.Background(), audit.Stint("ladder"), blocks.Block{Pattern: p, Source: blocks.Automatic, Expires: clock.Add(time.Hour)}, blocks.Fail); err != nil {
+		t.Fatal(err)
+	}
+	stack, err := rules.ParseStack([]string{"20/1m", "800/1d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := &rules.Policy{ID: 1, Name: "default", Mode: rules.Enforce, Rules: stack}
+	builder := &reports.Builder{Store: s, Now: func() time.Time { return now },
+		Offences: &offenders.Service{Store: s, Blocks: s, View: view{rules.NewSelector([]*rules.Policy{policy})}, Now: func() time.Time { return now }}}
+	d, err := builder.Build(t.Context(), kind, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, d
+}
+
+func TestADailyReportHoldsTheDayAndTheOneBefore(t *testing.T) {
+	onBoth(t, func(t *testing.T, url string) {
+		s, d := build(t, url, reports.Daily)
+		if d.From.Format(time.DateOnly) != "2026-03-03" || d.Totals.Limited != 17 || d.Totals.Allowed != 200 || d.Totals.Offenders != 2 {
+			t.Errorf("got %+v", d)
+		}
+		if d.Before == nil || d.Before.Limited != 4 {
+			t.Errorf("the day before is %+v", d.Before)
+		}
+		if len(d.Top) != 2 || d.Top[0].Key != "k:old" || d.Top[0].Offences != 10 || d.Top[0].Decider != "20/1m" || d.Top[0].Policy != "default" || d.Top[0].Share != 10.0/13 {
+			t.Errorf("top offenders are %+v", d.Top)
+		}
+		if d.NewKeys != 1 || len(d.New) != 1 || d.New[0].Key != hostile {
+			t.Errorf("new offenders are %d, %+v", d.NewKeys, d.New)
+		}
+		if d.Blocks != (reports.Blocks{Made: 1, Automatic: 1, Expired: 1}) {
+			t.Errorf("blocks are %+v", d.Blocks)
+		}
+		if len(d.Rules) != 1 || d.Rules[0].Refused != 17 || len(d.Silent) != 1 || d.Silent[0].Rule != "800/1d" {
+			t.Errorf("rules are %+v and %+v", d.Rules, d.Silent)
+		}
+		if len(d.Traffic) != 24 || d.Traffic[14].Limited != 10 || d.Traffic[16].Limited != 7 {
+			t.Errorf("traffic is %+v", d.Traffic)
+		}
+		if len(d.Attention) != 1 || !strings.Contains(d.Attention[0], "4.2 times") {
+			t.Errorf("attention is %q", d.Attention)
+		}
+		kept, err := s.FindDocuments(t.Context(), reports.Daily, 0)
+		if err != nil || len(kept) != 1 || kept[0].ID != d.ID {
+			t.Fatalf("kept %+v, %v", kept, err)
+		}
+		again, err := s.FindDocumentByID(t.Context(), d.ID)
+		if err != nil || again.Totals != d.Totals || again.Top[0] != d.Top[0] {
+			t.Errorf("it reads back as %+v, %v", again, err)
+		}
+	})
+}
+
+func TestAWeeklyReportCoversTheWeekBefore(t *testing.T) {
+	from, to := reports.Weekly.Period(time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC))
+	if from.Format(time.DateOnly) != "2026-02-23" || to.Format(time.DateOnly) != "2026-03-02" {
+		t.Errorf("got %s to %s", from, to)
+	}
+	from, to = reports.Weekly.Period(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)) // a Monday
+	if from.Format(time.DateOnly) != "2026-02-23" || to.Format(time.DateOnly) != "2026-03-02" {
+		t.Errorf("on Monday: %s to %s", from, to)
+	}
+}
+
+func TestADocumentIsHarmlessInEveryForm(t *testing.T) {
+	_, d := build(t, filepath.Join(t.TempDir(), "stint.db"), reports.Daily)
+	d.Top[1].Decider = "=cmd()"
+	var text bytes.Buffer
+	if err := reports.WriteJSON(&text, d); err != nil {
+		t.Fatal(err)
+	}
+	var back reports.Document
+	if err := json.Unmarshal(text.Bytes(), &back); err != nil || back.Top[1].Key != hostile {
+		t.Errorf("the JSON reads back as %+v, %v", back.Top, err)
+	}
+	text.Reset()
+	if err := reports.WriteCSV(&text, d); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&text).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, row := range rows {
+		found = found || row[0] == "top offenders" && row[1] == hostile && row[3] == "'=cmd()" && row[4] == "7"
+	}
+	if !found {
+		t.Errorf("the CSV is %q", rows)
+	}
+	var page bytes.Buffer
+	if err := reports.WriteHTML(&page, d); err != nil {
+		t.Fatal(err)
+	}
+	html := page.String()
+	for _, want := range []string{"Tue 3 Mar 2026", "token:=&lt;script&gt;", "[U&#43;202E]", "<polygon points=", "4.2 times", "800/1d of default"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page does not hold %q", want)
+		}
+	}
+	for _, bad := range []string{"<script", "http://", "https://", "ZgotmplZ", "src=", "\u202e"} {
+		if strings.Contains(html, bad) {
+			t.Errorf("the page holds %q", bad)
+		}
+	}
+}

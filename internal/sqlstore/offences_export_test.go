@@ -1,0 +1,26 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// RankStatement returns the query that Rank sends, for tests of its plan.
+func RankStatement(s *Store, ctx context.Context, query offenders.Query) (text string, args []any, err error) {
+	query.Sort = offenders.ByOffences
+	more, err := rankConditions(query)
+	if err != nil {
+		return "", nil, err
+	}
+	err = s.view(ctx, func(t *tx) error {
+		rollups, err := t.rollups()
+		if err != nil {
+			return err
+		}
+		_, segments := cover(query.From, query.To, 0, rollups)
+		text, args = rankStatement(query, rankCursor{}, 100, segments, more)
+		return nil
+	})
+	return text, args, err
+}
