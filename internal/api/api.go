@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -35,6 +36,9 @@ type Deps struct {
 	Audit    audit.Store
 	Recorder audit.Recorder
 	Guesses  *identity.Guesses
+
+	// Offenders answers who offended, when and why.
+	Offenders *offenders.Service
 
 	// Backups keeps the embedded data; nil where there is none to keep, which
 	// the two routes then say.

@@ -48,6 +48,7 @@ func (s *Server) table() []Route {
 		exemption                  = v1.PathExemptions + "/:id"
 		token                      = v1.PathTokens + "/:id"
 		user                       = v1.PathUsers + "/:id"
+		proposal                   = v1.PathProposals + "/:id"
 	)
 	return []Route{
 		{Checks, post, v1.PathCheck, identity.Check, s.handleCheck, nil, opCheck},
@@ -98,6 +99,20 @@ func (s *Server) table() []Route {
 		{Admin, get, v1.PathAudit, identity.Read, s.listAudit, nil, opListAudit},
 		{Admin, get, v1.PathAudit + "/export", identity.Read, s.exportAudit, nil, opExportAudit},
 		{Admin, get, v1.PathAudit + "/:id", identity.Read, s.getAuditEntry, nil, opGetAudit},
+
+		{Admin, get, v1.PathOffenders, identity.Read, s.listOffenders, nil, opListOffenders},
+		{Admin, get, v1.PathOffenders + "/export", identity.Read, s.exportOffenders, nil, opExportOffenders},
+		{Admin, get, v1.PathOffenders + "/timeline", identity.Read, s.keyTimeline, nil, opKeyTimeline},
+		{Admin, get, v1.PathOffences + "/:id", identity.Read, s.getOffence, nil, opGetOffence},
+		{Admin, get, v1.PathTraffic, identity.Read, s.getTraffic, nil, opGetTraffic},
+		{Admin, get, v1.PathTraffic + "/rules", identity.Read, s.getRuleTotals, nil, opRuleTotals},
+		{Admin, get, v1.PathLadders + "/events", identity.Read, s.listLadderEvents, nil, opLadderEvents},
+		{Admin, get, v1.PathLadders + "/stopped", identity.Read, s.listLadderStops, nil, opLadderStops},
+		{Admin, post, v1.PathLadders + "/:name/resume", identity.Operate, s.resumeLadder, nil, opResumeLadder},
+		{Admin, get, v1.PathProposals, identity.Read, s.listProposals, nil, opListProposals},
+		{Admin, get, proposal, identity.Read, s.getProposal, nil, opGetProposal},
+		{Admin, post, proposal + "/accept", identity.Operate, s.acceptProposal, nil, opAcceptProposal},
+		{Admin, post, proposal + "/dismiss", identity.Operate, s.dismissProposal, nil, opDismissProposal},
 
 		{Admin, get, v1.PathBackup, identity.Admin, s.handleBackup, nil, opBackup},
 		{Admin, post, v1.PathRestore, identity.Admin, s.handleRestore, nil, opRestore},

@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -17,15 +18,19 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
 // App is one node. See New.
 type App struct {
 	settings Settings
+	node     string // this run of the node, unlike any other
 	log      *slog.Logger
 	out      io.Writer // what people read at the start
 
@@ -33,8 +38,14 @@ type App struct {
 	catalog  *catalog.Catalog
 	metrics  *metrics.Metrics
 	notifier *notify.Dispatcher
-	gate     *gate.Gate
-	server   *api.Server
+
+	recorder  *offenders.Recorder
+	flusher   *offenders.Flusher
+	offenders *offenders.Service
+	jobs      *jobs.Runner
+
+	gate   *gate.Gate
+	server *api.Server
 
 	checks, admin net.Listener
 	saving        sync.Mutex  // of the logs' snapshot
@@ -46,7 +57,8 @@ type App struct {
 // out is where it tells people what they need to know, logs where it logs to.
 // An error is a mistake in the settings or on this machine, in one line.
 func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
-	a := &App{settings: s, log: newLogger(s, logs), out: out}
+	a := &App{settings: s, node: s.NodeName + "-" + rand.Text()[:8], log: newLogger(s, logs), out: out}
+	redislog.LogTo(a.log)
 	if err := a.build(ctx); err != nil {
 		a.close()
 		return nil, err
@@ -66,9 +78,13 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.notifier, err = a.newNotifier(); err != nil {
 		return err
 	}
+	a.buildOffenders()
+	if a.jobs, err = a.newJobs(); err != nil {
+		return err
+	}
 	a.gate = gate.New(gate.Options{
 		View: a.catalog, Log: a.backends.log, Local: a.backends.local, Deadline: a.settings.CheckDeadline,
-		Recorder: a.metrics,
+		Recorder: gate.Recorders{a.recorder, a.metrics},
 	})
 	a.server = api.New(a.deps())
 	if a.checks, err = listen("listen", a.settings.Listen, a.settings.TLS); err != nil {
@@ -92,6 +108,7 @@ func (a *App) deps() api.Deps {
 	d := api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
 		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store,
+		Offenders: a.offenders,
 		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{}), time.Now),
 		Ready:     a.Ready,
 		CheckAuth: a.settings.CheckAuth == "token",
@@ -217,6 +234,11 @@ func (a *App) ended(name string, err error) {
 
 // flush keeps what is only in memory.
 func (a *App) flush() {
+	ctx, cancel := context.WithTimeout(context.Background(), a.settings.DrainTimeout)
+	defer cancel()
+	if err := a.flusher.Close(ctx); err != nil {
+		a.log.Error("the last offences could not be written and are lost", "error", err)
+	}
 	a.saveSnapshot()
 	a.log.Info("stopped")
 }

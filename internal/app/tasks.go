@@ -23,6 +23,9 @@ func (a *App) tasks() []func(context.Context) {
 		a.catalog.Run,
 		a.server.Run,
 		a.notifier.Run,
+		a.flusher.Run,
+		a.runJobs,
+		a.watchOutages(),
 		a.checkBackends,
 		every(sweepInterval, func(context.Context) {
 			a.backends.memory.Sweep()
@@ -70,6 +73,18 @@ func (a *App) keepPreparing(ctx context.Context) {
 			a.log.Error("the database is there and cannot be used", "error", err)
 		}
 	}
+}
+
+// runJobs waits until the database has its tables.
+func (a *App) runJobs(ctx context.Context) {
+	for !a.prepared.Load() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryInterval):
+		}
+	}
+	a.jobs.Run(ctx)
 }
 
 // checkBackends warns of settings that would silently lift limits.

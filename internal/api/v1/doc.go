@@ -23,4 +23,9 @@ const (
 	PathWhoami     = "/v1/whoami"
 	PathBackup     = "/v1/backup"
 	PathRestore    = "/v1/restore"
+	PathOffenders  = "/v1/offenders"
+	PathOffences   = "/v1/offences"
+	PathTraffic    = "/v1/traffic"
+	PathLadders    = "/v1/ladders"
+	PathProposals  = "/v1/proposals"
 )

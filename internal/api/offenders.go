@@ -1,0 +1,251 @@
+package api
+
+import (
+	"context"
+	"encoding/csv"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Spans that reports may cover.
+const (
+	defaultSpan = time.Hour
+	longestSpan = 5 * 366 * 24 * time.Hour
+)
+
+// spanParams name the span of a report: the last so long, or from and to.
+var spanParams = []string{"last", "from", "to"}
+
+// span reads a span, the last hour where none is named.
+func (s *Server) span(q *query) (from, to time.Time) {
+	from, to = q.time("from"), q.time("to")
+	now := s.Now()
+	if to.IsZero() {
+		to = now
+	}
+	switch {
+	case q.given("last") && (q.given("from") || q.given("to")):
+		q.fail("last", "stands beside from or to; send the one or the other")
+	case q.given("last"):
+		last, err := rules.ParseDuration(q.values["last"])
+		if err != nil {
+			q.fail("last", `must be a length of time, for example "15m" or "7d"`)
+		}
+		from = to.Add(-last)
+	case from.IsZero():
+		from = to.Add(-defaultSpan)
+	}
+	if q.err == nil && !from.Before(to) {
+		q.fail("to", "must lie after from")
+	}
+	if q.err == nil && to.Sub(from) > longestSpan {
+		q.fail("from", "lies more than five years before to")
+	}
+	return from, to
+}
+
+// policyID reads the name of a policy, 0 where it was not sent.
+func (s *Server) policyID(q *query) int64 {
+	if !q.given("policy") {
+		return 0
+	}
+	p, found := s.Catalog.Selector().ByName(q.values["policy"])
+	if !found {
+		q.fail("policy", "names no policy")
+		return 0
+	}
+	return p.ID
+}
+
+var offenderParams = append([]string{
+	"policy", "pattern", "source", "search", "rule", "not_rule", "least", "shadow", "sort",
+}, spanParams...)
+
+func (s *Server) offenderQuery(q *query) (offenders.Query, error) {
+	from, to := s.span(q)
+	o := offenders.Query{
+		From: from, To: to, Policy: s.policyID(q), Source: q.line("source"), Search: q.line("search"),
+		Rule: q.line("rule"), NotRule: q.line("not_rule"), Least: int64(q.number("least", 1, 1_000_000_000)),
+		Shadow: q.oneOf("shadow", "true", "false") == "true",
+		Sort:   offenders.Sort(q.oneOf("sort", string(offenders.ByOffences), string(offenders.ByLast), string(offenders.ByFirst), string(offenders.ByKey))),
+	}
+	if q.given("pattern") && q.err == nil {
+		pattern, err := s.pattern("pattern", q.values["pattern"])
+		if err != nil {
+			return o, err
+		}
+		o.Pattern = pattern
+	}
+	return o, q.err
+}
+
+func (s *Server) listOffenders(c *Call) error {
+	q := c.query(append([]string{"cursor", "limit", "points"}, offenderParams...)...)
+	o, err := s.offenderQuery(q)
+	if err != nil {
+		return err
+	}
+	o.Cursor, o.Limit, o.Points = q.line("cursor"), q.limit(), q.number("points", 1, 120)
+	if q.err != nil {
+		return q.err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	report, err := s.Offenders.Report(ctx, o)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, s.wireReport(report))
+}
+
+func (s *Server) wireReport(r *offenders.Report) v1.OffenderReport {
+	out := v1.OffenderReport{
+		From: v1.At(r.From), To: v1.At(r.To), Keys: r.Keys, Offences: r.Ranking.Offences, Other: r.Other,
+		AllowedExact: r.AllowedExact, Untracked: r.Untracked,
+		Page: v1.Page[v1.Offender]{Items: make([]v1.Offender, 0, len(r.Rows)), NextCursor: v1.NullString(r.Next)},
+	}
+	total := int(r.Keys)
+	out.Total = &total
+	now := s.Now()
+	for i := range r.Rows {
+		out.Items = append(out.Items, v1.FromOffender(&r.Rows[i], s.policyName, now))
+	}
+	return out
+}
+
+// eachOffender goes through every page of a report.
+func (s *Server) eachOffender(ctx context.Context, o offenders.Query, do func(v1.Offender) error) error {
+	o.Limit = 1000
+	for {
+		report, err := s.Offenders.Report(ctx, o)
+		if err != nil {
+			return err
+		}
+		for _, row := range s.wireReport(report).Items {
+			if err := do(row); err != nil {
+				return err
+			}
+		}
+		if report.Next == "" {
+			return nil
+		}
+		o.Cursor = report.Next
+	}
+}
+
+func (s *Server) exportOffenders(c *Call) error {
+	q := c.query(append([]string{"format"}, offenderParams...)...)
+	format := q.oneOf("format", "json", "csv")
+	o, err := s.offenderQuery(q)
+	if err != nil {
+		return err
+	}
+	if format == "csv" {
+		return stream(c, "text/csv; charset=utf-8", "offenders.csv", func(ctx context.Context, w io.Writer) error {
+			return s.writeOffendersCSV(ctx, w, o)
+		})
+	}
+	return stream(c, "application/json", "offenders.json", func(ctx context.Context, w io.Writer) error {
+		separator := "["
+		err := s.eachOffender(ctx, o, func(row v1.Offender) error {
+			if _, err := io.WriteString(w, separator+"\n"); err != nil {
+				return err
+			}
+			separator = ","
+			return json.MarshalWrite(w, row)
+		})
+		if err != nil {
+			return err
+		}
+		if separator == "[" {
+			_, err = io.WriteString(w, "[]\n")
+		} else {
+			_, err = io.WriteString(w, "\n]\n")
+		}
+		return err
+	})
+}
+
+func (s *Server) writeOffendersCSV(ctx context.Context, w io.Writer, o offenders.Query) error {
+	out := csv.NewWriter(w)
+	if err := out.Write([]string{"key", "offences", "offences_at_most", "allowed", "share_refused", "policy", "decision", "decided_by", "first_at", "last_at", "blocked_until", "ladder_step"}); err != nil {
+		return err
+	}
+	err := s.eachOffender(ctx, o, func(row v1.Offender) error {
+		until, step := "", ""
+		if row.Block != nil {
+			if until = row.Block.ExpiresAt.String(); row.Block.ExpiresAt.IsZero() {
+				until = "for good"
+			}
+		}
+		if row.Ladder != nil {
+			step = strconv.Itoa(row.Ladder.Step)
+		}
+		return out.Write([]string{
+			defuse(row.Key), strconv.FormatInt(row.Offences, 10), strconv.FormatInt(row.OffencesAtMost, 10),
+			strconv.FormatInt(row.Allowed, 10), strconv.FormatFloat(row.ShareRefused, 'f', 4, 64),
+			string(row.Policy), row.Decision, row.DecidedBy, row.FirstAt.String(), row.LastAt.String(), until, step,
+		})
+	})
+	if err != nil {
+		return err
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func (s *Server) keyTimeline(c *Call) error {
+	q := c.query(append([]string{"key", "points"}, spanParams...)...)
+	from, to := s.span(q)
+	points := q.number("points", 1, 1440)
+	if q.err != nil {
+		return q.err
+	}
+	if points == 0 {
+		points = 60
+	}
+	key, err := s.key(q.values["key"])
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	t, err := s.Offenders.Timeline(ctx, key, from, to, points)
+	if err != nil {
+		return err
+	}
+	out := v1.Timeline{Key: t.Key, From: v1.At(from), To: v1.At(to), Allowed: t.Allowed,
+		Points: make([]v1.TimelinePoint, 0, len(t.Points)), Events: make([]v1.LadderEvent, 0, len(t.Events))}
+	for _, p := range t.Points {
+		out.Points = append(out.Points, v1.TimelinePoint{At: v1.At(p.At), Limited: p.Limited, Blocked: p.Blocked, Shadow: p.Shadow})
+	}
+	for _, e := range t.Events {
+		out.Events = append(out.Events, v1.FromLadderEvent(e))
+	}
+	return sendJSON(c, http.StatusOK, out)
+}
+
+func (s *Server) getOffence(c *Call) error {
+	id, err := c.param("id")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	e, err := s.Offenders.Offence(ctx, id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, v1.OffenceRecord{
+		ID: e.ID, Minute: v1.At(e.Minute), Found: string(e.Found), Sentence: e.Sentence, Key: v1.NullString(e.Key),
+		Policy: v1.NullString(e.Policy), Offences: v1.FromOffences(e.Offences), Other: v1.FromOffences(e.Other),
+	})
+}

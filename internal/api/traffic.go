@@ -1,0 +1,74 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// maxPoints bounds the parts that a span is divided into.
+const maxPoints = 2000
+
+func (s *Server) getTraffic(c *Call) error {
+	q := c.query(append([]string{"policy", "step"}, spanParams...)...)
+	from, to := s.span(q)
+	policy := s.policyID(q)
+	step := s.step(q, to.Sub(from))
+	if q.err != nil {
+		return q.err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	points, err := s.Offenders.Traffic(ctx, policy, from, to, step)
+	if err != nil {
+		return err
+	}
+	out := v1.Traffic{From: v1.At(from), To: v1.At(to), StepMS: step.Milliseconds(), Points: make([]v1.TrafficPoint, 0, len(points))}
+	for _, p := range points {
+		out.Points = append(out.Points, v1.TrafficPoint{
+			At: v1.At(p.At), Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
+			ShadowLimited: p.ShadowLimited, KeysEstimate: p.Keys, KeysError: offenders.DistinctError,
+		})
+	}
+	return sendJSON(c, http.StatusOK, out)
+}
+
+// step reads how long each part of a span is: whole minutes, by default so
+// many that there are about a hundred parts.
+func (s *Server) step(q *query, span time.Duration) time.Duration {
+	step := max(time.Minute, (span / 100).Truncate(time.Minute))
+	if q.given("step") {
+		var err error
+		if step, err = rules.ParseDuration(q.values["step"]); err != nil || step < time.Minute || step%time.Minute != 0 {
+			q.fail("step", `must be whole minutes, for example "1m" or "1h"`)
+			return time.Minute
+		}
+	}
+	if q.err == nil && span/step > maxPoints {
+		q.fail("step", "divides the span into too many parts; make it longer")
+	}
+	return step
+}
+
+func (s *Server) getRuleTotals(c *Call) error {
+	q := c.query(spanParams...)
+	from, to := s.span(q)
+	if q.err != nil {
+		return q.err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	rows, err := s.Offenders.RulesReport(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, wholePage(rows, func(r offenders.RuleRow) v1.RuleTotal {
+		return v1.RuleTotal{
+			Policy: v1.NullString(s.policyName(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.Decider,
+			Refused: r.Refused, Keys: r.Keys, Share: r.Share,
+		}
+	}))
+}

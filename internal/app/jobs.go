@@ -1,0 +1,28 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// newJobs lists every job, in the order that the pages show.
+func (a *App) newJobs() (*jobs.Runner, error) {
+	store := a.backends.store
+	return jobs.New(jobs.Options{
+		Store: store, Node: a.node, Log: a.log, Schedules: a.settings.Schedules, OnFailure: a.tellOfJob,
+	},
+		jobs.RollUp(store, time.Now),
+		jobs.Propose(a.offenders, a.tellOfProposal),
+		jobs.CheckCounters(a.flusher.Stats, time.Now),
+		jobs.DeleteCounts(store, offenders.Retention{}, time.Now),
+	)
+}
+
+func (a *App) tellOfJob(ctx context.Context, r jobs.Run) {
+	a.tell(ctx, notify.Notification{Kind: notify.JobFailed, At: r.Finished, Subject: "The job " + r.Job + " failed",
+		Text: r.Err, Facts: map[string]string{"job": r.Job, "node": r.Node}})
+}

@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// tellTimeout bounds putting a notification into the outbox.
+const tellTimeout = 10 * time.Second
+
+func (a *App) buildOffenders() {
+	secret := func() []byte { return a.catalog.Settings().Secret }
+	a.recorder = offenders.NewRecorder(offenders.Options{Secret: secret, Node: a.node})
+	a.flusher = offenders.NewFlusher(offenders.FlusherOptions{
+		Recorder: a.recorder, Sink: a.backends.store, Node: a.node, Secret: secret,
+		Ladders:  func() map[int64]offenders.Ladder { return offenders.LaddersOf(a.catalog.Selector().Policies()) },
+		Exempt:   a.exempt,
+		OnLadder: a.tellOfLadder,
+		Log:      a.log,
+	})
+	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog}
+}
+
+// exempt reports whether a key is let through whatever it does.
+func (a *App) exempt(text string) bool {
+	k, err := offenders.ParseKey(text)
+	return err == nil && a.catalog.Blocks().Match(k, time.Now()).Exemption != nil
+}
+
+// tell puts a notification into the outbox, or says in the log that it could
+// not.
+func (a *App) tell(ctx context.Context, n notify.Notification) {
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	if err := a.notifier.Notify(ctx, n); err != nil {
+		a.log.Warn("a notification is lost", "kind", n.Kind, "subject", n.Subject, "error", err)
+	}
+}
+
+func (a *App) tellOfLadder(e offenders.LadderEvent) {
+	kind := notify.AutomaticBlock
+	subject := fmt.Sprintf("%s is blocked for %s", e.Key, e.Length)
+	switch e.Kind {
+	case offenders.LadderStopped:
+		kind, subject = notify.LadderStopped, "The automatic blocks of policy "+e.Name+" have stopped"
+		a.log.Error("a ladder has stopped and waits for a person", "policy", e.Name, "why", e.Detail)
+	case offenders.LadderBlocked:
+		a.catalog.Wake()
+	default:
+		return // what only would have been is for the report
+	}
+	a.tell(context.Background(), notify.Notification{Kind: kind, At: e.At, Subject: subject, Text: e.Detail, Facts: map[string]string{
+		"key": e.Key, "policy": e.Name, "step": fmt.Sprint(e.Step), "offences": fmt.Sprint(e.Offences),
+		"length": e.Length.String(), "block": e.BlockID,
+	}})
+}
+
+func (a *App) tellOfProposal(ctx context.Context, p offenders.Proposal) {
+	e := p.Evidence
+	a.tell(ctx, notify.Notification{
+		Kind: notify.Proposal, At: p.Created, Subject: "Block " + p.Pattern.String() + "?",
+		Text: fmt.Sprintf("%d of its %d addresses offended within %s; %d were seen and did not. It waits for a decision.",
+			e.OffendedCount, e.Size, e.To.Sub(e.From), e.SeenCount),
+		Facts: map[string]string{"proposal": p.ID, "pattern": p.Pattern.String(), "offended": fmt.Sprint(e.OffendedCount)},
+	})
+}
+
+// outageInterval is how often a node looks for outages to tell people of, and
+// outagePatience how long one must last.
+const (
+	outageInterval = 5 * time.Second
+	outagePatience = 10 * time.Second
+)
+
+// watchOutages tells people when the log goes out of reach and when it is back.
+func (a *App) watchOutages() func(context.Context) {
+	told := false
+	return every(outageInterval, func(ctx context.Context) {
+		outage := a.gate.Outage()
+		switch {
+		case outage.Open() && !told && time.Since(outage.Since) >= outagePatience:
+			told = true
+			a.tell(ctx, notify.Notification{Kind: notify.Outage, Subject: "Redis is out of reach of node " + a.settings.NodeName,
+				Text:  "Each policy does what its on_failure says until it is back. Blocks go on refusing.",
+				Facts: map[string]string{"node": a.settings.NodeName, "since": outage.Since.UTC().Format(time.RFC3339)}})
+		case !outage.Open() && told:
+			told = false
+			a.tell(ctx, notify.Notification{Kind: notify.Recovery, Subject: "Redis is back for node " + a.settings.NodeName,
+				Text: "Limits are exact again.", Facts: map[string]string{"node": a.settings.NodeName}})
+		}
+	})
+}

@@ -1,0 +1,34 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// staleCounts is how long counts may fail to arrive before the job fails.
+const staleCounts = 5 * time.Minute
+
+// CheckCounters returns the job that fails, and so tells people, when this
+// node's counts do not reach the database or had to be dropped.
+func CheckCounters(stats func() offenders.FlusherStats, now func() time.Time) Job {
+	var told offenders.FlusherStats // the counts that were dropped and told
+	return Job{
+		Name: "check-counters", Help: "Fails when counted offences do not reach the database.",
+		Schedule: "*/5 * * * *",
+		Run: func(context.Context, time.Time) (string, error) {
+			s := stats()
+			dropped := s.Folded - told.Folded + s.Lost - told.Lost + s.Poison - told.Poison
+			told = s
+			switch {
+			case s.Failing != nil && now().Sub(s.Since) > staleCounts:
+				return "", fmt.Errorf("counts have not reached the database since %s: %w", s.Since.UTC().Format(time.RFC3339), s.Failing)
+			case dropped > 0:
+				return "", fmt.Errorf("%d counts lost their key or were left out because too much waited", dropped)
+			}
+			return fmt.Sprintf("%d rows written so far, %d waiting", s.Flushed, s.Waiting), nil
+		},
+	}
+}

@@ -1,0 +1,26 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// CountsDeleter forgets counts past their retention.
+type CountsDeleter interface {
+	DeleteOlder(ctx context.Context, now time.Time, keep offenders.Retention) (deleted int64, err error)
+}
+
+// DeleteCounts returns the job that forgets old offences, traffic and traces.
+func DeleteCounts(store CountsDeleter, keep offenders.Retention, now func() time.Time) Job {
+	return Job{
+		Name: "delete-counts", Help: "Forgets offences, traffic and traces past their retention.",
+		Schedule: "22 * * * *", MakeUp: true,
+		Run: func(ctx context.Context, _ time.Time) (string, error) {
+			deleted, err := store.DeleteOlder(ctx, now(), keep)
+			return fmt.Sprintf("forgot %d rows", deleted), err
+		},
+	}
+}

@@ -1,0 +1,32 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// Proposer looks for ranges in which many offend.
+type Proposer interface {
+	Propose(ctx context.Context) ([]offenders.Proposal, error)
+}
+
+// Propose returns the job that proposes wider ranges; tell, which may be nil,
+// hears of each new proposal.
+func Propose(p Proposer, tell func(context.Context, offenders.Proposal)) Job {
+	return Job{
+		Name: "propose-ranges", Help: "Proposes to block ranges in which many addresses offend.",
+		Schedule: "* * * * *",
+		Run: func(ctx context.Context, _ time.Time) (string, error) {
+			found, err := p.Propose(ctx)
+			if tell != nil {
+				for _, one := range found {
+					tell(ctx, one)
+				}
+			}
+			return fmt.Sprintf("made %d proposals", len(found)), err
+		},
+	}
+}
