@@ -1,0 +1,137 @@
+package offenders
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// memorySink adds batches up and fails as told. It stands for no database:
+// the tests of those are with them.
+type memorySink struct {
+	mu    sync.Mutex
+	fail  func(*Batch) error
+	seen  map[string]bool
+	count int64
+	last  time.Time
+}
+
+func (s *memorySink) Flush(_ context.Context, b *Batch, _ Evaluation) ([]LadderEvent, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		if err := s.fail(b); err != nil {
+			return nil, err
+		}
+	}
+	if s.seen[b.ID] {
+		return nil, nil
+	}
+	s.seen[b.ID] = true
+	for _, o := range b.Offences {
+		s.count += o.Count
+	}
+	s.last = time.Now()
+	return nil, nil
+}
+
+func testFlusher(s Sink) (*Recorder, *Flusher) {
+	r := testRecorder(Options{})
+	return r, NewFlusher(FlusherOptions{Recorder: r, Sink: s, Node: "a", Secret: func() []byte { return secret }, Log: slog.New(slog.DiscardHandler)})
+}
+
+func TestAnOffenceIsWrittenWithinTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &memorySink{seen: map[string]bool{}}
+		r, f := testFlusher(s)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.Run(ctx) })
+		time.Sleep(300 * time.Millisecond)
+		counted := time.Now()
+		r.Record(limited(key(t, "k:x"), counted, 1))
+		time.Sleep(2 * time.Second)
+		s.mu.Lock()
+		if s.count != 1 || s.last.Sub(counted) > 2*time.Second {
+			t.Errorf("%d offences after %s", s.count, s.last.Sub(counted))
+		}
+		s.mu.Unlock()
+		r.Record(limited(key(t, "k:x"), time.Now(), 1))
+		cancel()
+		running.Wait()
+		if err := f.Close(t.Context()); err != nil || s.count != 2 {
+			t.Errorf("after the shutdown %d offences are there, %v", s.count, err)
+		}
+	})
+}
+
+func TestABatchWhoseCommitWasLostIsNotAddedTwice(t *testing.T) {
+	s := &memorySink{seen: map[string]bool{}}
+	r, f := testFlusher(s)
+	r.Record(limited(key(t, "k:x"), noon, 1))
+	lost := &lostAnswers{Sink: s, left: 3}
+	f.Sink = lost
+	for range 3 {
+		if f.Flush(t.Context()) == nil {
+			t.Fatal("the answer was not lost")
+		}
+		r.Record(limited(key(t, "k:x"), noon, 1))
+	}
+	if err := f.Flush(t.Context()); err != nil || s.count != 4 {
+		t.Errorf("%d offences of 4, %v", s.count, err)
+	}
+}
+
+// lostAnswers writes batches and says that the database went away.
+type lostAnswers struct {
+	Sink
+	left int
+}
+
+func (l *lostAnswers) Flush(ctx context.Context, b *Batch, e Evaluation) ([]LadderEvent, error) {
+	events, err := l.Sink.Flush(ctx, b, e)
+	if l.left > 0 {
+		l.left--
+		return nil, fault.New(fault.Unavailable, "gone")
+	}
+	return events, err
+}
+
+func TestADatabaseThatTakesNothingLosesNoRows(t *testing.T) {
+	broken := errors.New("the table is missing")
+	s := &memorySink{seen: map[string]bool{}, fail: func(*Batch) error { return broken }}
+	r, f := testFlusher(s)
+	for range 20 {
+		r.Record(limited(key(t, "k:x"), noon, 1))
+		if err := f.Flush(t.Context()); !errors.Is(err, broken) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	s.fail = nil
+	if err := f.Flush(t.Context()); err != nil || s.count != 20 || f.Stats().Poison != 0 || f.Stats().Waiting != 0 {
+		t.Errorf("%d offences of 20, %+v, %v", s.count, f.Stats(), err)
+	}
+}
+
+func TestALaddersBlocksGrowToTheCapWithoutOverflow(t *testing.T) {
+	l := Ladder{Escalation: *withEscalation()}
+	for step, want := range map[int]time.Duration{0: time.Minute, 1: 100 * time.Minute, 2: 24 * time.Hour, 300: 24 * time.Hour, 1 << 40: 24 * time.Hour} {
+		if got := l.BlockAfter(step); got != want {
+			t.Errorf("after %d blocks: %s, want %s", step, got, want)
+		}
+	}
+	if l.Steps() != 3 {
+		t.Errorf("%d steps", l.Steps())
+	}
+}
+
+func withEscalation() *rules.Escalation {
+	return &rules.Escalation{Offences: 10, Within: time.Minute, Block: time.Minute, Factor: 100, Cap: 24 * time.Hour, ForgetAfter: time.Hour}
+}
