@@ -102,16 +102,35 @@ func (g *Guesses) LoggedIn(ctx context.Context, from netip.Addr, account string)
 func (g *Guesses) address(from netip.Addr) string { return g.parser.AddressKey(from).String() }
 
 func (g *Guesses) count(ctx context.Context, policy int64, key string, s rules.Stack) time.Duration {
-	requests := [1]timestamplog.Request{{
-		Ref: timestamplog.Ref{Policy: policy, Key: key}, Version: 1,
-		Rules: s, Retention: rules.Retention{}.Cover(s), Cost: 1,
-	}}
-	var results [1]timestamplog.Result
-	g.log.Decide(ctx, requests[:], results[:])
-	if r := results[0]; r.Err == nil && !r.Allowed {
+	r := g.decide(ctx, guess(policy, key, s))
+	if r.Err == nil && !r.Allowed {
 		return time.Duration(r.RetryAt-r.Now) * time.Millisecond
 	}
 	return 0
+}
+
+// left returns how many more guesses every rule of s lets through now.
+func (g *Guesses) left(ctx context.Context, policy int64, key string, s rules.Stack) int {
+	request := guess(policy, key, s)
+	request.Peek, request.Detail = true, true
+	least := s.LargestLimit()
+	for _, state := range g.decide(ctx, request).States {
+		least = min(least, state.Remaining)
+	}
+	return least
+}
+
+func guess(policy int64, key string, s rules.Stack) timestamplog.Request {
+	return timestamplog.Request{
+		Ref: timestamplog.Ref{Policy: policy, Key: key}, Version: 1,
+		Rules: s, Retention: rules.Retention{}.Cover(s), Cost: 1,
+	}
+}
+
+func (g *Guesses) decide(ctx context.Context, r timestamplog.Request) timestamplog.Result {
+	var results [1]timestamplog.Result
+	g.log.Decide(ctx, []timestamplog.Request{r}, results[:])
+	return results[0]
 }
 
 func (g *Guesses) isKnown(p pair) bool {

@@ -1,0 +1,78 @@
+package adminui
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+type errorPage struct {
+	Frame
+	Status    int
+	Head      string
+	Text      string
+	RequestID string // where the log tells more, else ""
+}
+
+// errorHeads say what did not happen.
+var errorHeads = map[int]string{
+	http.StatusForbidden:             "You may not do this",
+	http.StatusNotFound:              "There is nothing here",
+	http.StatusConflict:              "Something stands in the way",
+	http.StatusPreconditionFailed:    "Somebody changed it meanwhile",
+	http.StatusPreconditionRequired:  "It is there already",
+	http.StatusRequestEntityTooLarge: "That is too much",
+	http.StatusUnprocessableEntity:   "Something is not right",
+	http.StatusBadRequest:            "Something is not right",
+	http.StatusUnsupportedMediaType:  "Something is not right",
+	http.StatusTooManyRequests:       "Too many tries",
+	http.StatusServiceUnavailable:    "A part is out of reach",
+}
+
+// failed answers an error with its page. Whoever is not logged in is sent to
+// the login.
+func (u *UI) failed(c *api.Call, err error) error {
+	if fault.Is(err, fault.Unauthorized) {
+		return u.askLogin(c)
+	}
+	page := errorPage{Frame: u.frame(c, "Not done", ""), Status: api.StatusOf(err)}
+	var mistake *fault.Error
+	if errors.As(err, &mistake) {
+		page.Text = mistake.Error()
+	} else {
+		page.Status = http.StatusInternalServerError
+		page.Text = "Something broke here, not in what you did. Nothing was changed."
+	}
+	if page.Status >= http.StatusInternalServerError {
+		page.RequestID = c.RequestID
+		u.Logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", clipLine(c.Path(), 200), "error", clipLine(err.Error(), 500))
+	}
+	if page.Head = errorHeads[page.Status]; page.Head == "" {
+		page.Head = "It did not work"
+	}
+	page.Title = page.Head
+	if isHTMX(c.Ctx) {
+		// The page is shown whole, in the place of what could not be done.
+		c.Set("HX-Retarget", "body")
+		c.Set("HX-Reswap", "innerHTML")
+	}
+	return u.render(c, page.Status, "error", page)
+}
+
+// askLogin sends the browser to the login, and back afterwards.
+func (u *UI) askLogin(c *api.Call) error {
+	setHeaders(c.Ctx)
+	if c.Get("Sec-Fetch-Site") == "cross-site" && c.Get("Sec-Fetch-Mode") == "navigate" && c.Method() == http.MethodGet {
+		// Browsers keep the cookie back when a link on another site, a message
+		// of ours in a chat, leads here. Loading it again from here brings it.
+		return u.render(c, http.StatusOK, "bounce", u.frame(c, "Stint", ""))
+	}
+	target := "/login"
+	if c.Method() == http.MethodGet && !isHTMX(c.Ctx) && c.OriginalURL() != "/" {
+		target += "?next=" + url.QueryEscape(c.OriginalURL())
+	}
+	return u.seeOther(c, target)
+}

@@ -1,0 +1,172 @@
+package adminui
+
+import (
+	"io"
+	"mime"
+	"mime/multipart"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+const (
+	maxForm  = 1 << 20
+	maxField = 64 << 10 // one field of an upload's form
+	// pieceTime is how long a piece of an upload may take.
+	pieceTime = 10 * time.Second
+)
+
+// upload is a form that brings a file: the fields before the file, and the file
+// as it arrives.
+type upload struct {
+	fields url.Values
+	file   *multipart.Part // nil for none
+}
+
+// readForm returns the fields of a request's form, those before the file where
+// it brings one. It reads the body once, however often it is called.
+func readForm(c *fiber.Ctx) (url.Values, error) {
+	if form, read := c.Locals(formLocal).(url.Values); read {
+		return form, nil
+	}
+	media, params, err := mime.ParseMediaType(string(c.Request().Header.ContentType()))
+	var form url.Values
+	switch {
+	case err == nil && media == fiber.MIMEApplicationForm:
+		form, err = readFields(c)
+	case err == nil && media == fiber.MIMEMultipartForm:
+		var up *upload
+		if up, err = readUpload(c, params["boundary"]); err == nil {
+			c.Locals(uploadLocal, up)
+			form = up.fields
+		}
+	default:
+		return nil, fault.New(fault.Unsupported, "Nothing was changed: a page sends its form as application/x-www-form-urlencoded.")
+	}
+	if err != nil {
+		c.Context().SetConnectionClose() // the rest of the body is not read
+		return nil, err
+	}
+	c.Locals(formLocal, form)
+	return form, nil
+}
+
+var errMalformed = fault.New(fault.Malformed, "Nothing was changed: the form ended early or cannot be read.")
+
+func readFields(c *fiber.Ctx) (url.Values, error) {
+	var body []byte
+	if request := c.Request(); request.IsBodyStream() {
+		var err error
+		if body, err = io.ReadAll(io.LimitReader(request.BodyStream(), maxForm+1)); err != nil {
+			return nil, errMalformed
+		}
+	} else {
+		body = request.Body()
+	}
+	if len(body) > maxForm {
+		return nil, fault.New(fault.TooLarge, "Nothing was changed: the form has more than %d bytes.", maxForm)
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, errMalformed
+	}
+	return form, nil
+}
+
+// readUpload reads a form up to its file. The file must stand last.
+func readUpload(c *fiber.Ctx, boundary string) (*upload, error) {
+	var body io.Reader = strings.NewReader("")
+	if request := c.Request(); request.IsBodyStream() {
+		body = &arriving{request.BodyStream(), c.Context().Conn()}
+	} else {
+		body = strings.NewReader(string(request.Body()))
+	}
+	reader := multipart.NewReader(body, boundary)
+	up := &upload{fields: url.Values{}}
+	for total := 0; ; {
+		part, err := reader.NextPart()
+		if err == io.EOF {
+			return up, nil
+		}
+		if err != nil {
+			return nil, errMalformed
+		}
+		if part.FileName() != "" {
+			up.file = part
+			return up, nil
+		}
+		value, err := io.ReadAll(io.LimitReader(part, maxField+1))
+		if err != nil {
+			return nil, errMalformed
+		}
+		if total += len(value); len(value) > maxField || total > maxForm {
+			return nil, fault.New(fault.TooLarge, "Nothing was changed: a field of the form is too long.")
+		}
+		up.fields.Add(part.FormName(), string(value))
+	}
+}
+
+// arriving reads an upload and gives the connection its time anew with every
+// piece: a long file is no slow one.
+type arriving struct {
+	from io.Reader
+	conn net.Conn
+}
+
+// Read reads a piece.
+func (a *arriving) Read(p []byte) (int, error) {
+	if err := a.conn.SetReadDeadline(time.Now().Add(pieceTime)); err != nil {
+		return 0, err
+	}
+	return a.from.Read(p)
+}
+
+// form returns the fields of a page's form. Each is valid UTF-8.
+func form(c *api.Call) (url.Values, error) {
+	values, err := readForm(c.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name, all := range values {
+		for _, value := range all {
+			if !utf8.ValidString(value) {
+				return nil, fault.Field(clipLine(name, 40), "is not valid UTF-8")
+			}
+		}
+	}
+	return values, nil
+}
+
+// line returns a field of one line, without spaces around it.
+func line(values url.Values, name string, most int) (string, error) {
+	value := strings.TrimSpace(values.Get(name))
+	switch {
+	case len(value) > most:
+		return value, fault.Field(name, "has %d bytes; at most %d are allowed", len(value), most)
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return value, fault.Field(name, "holds a control character, such as a line break; remove it")
+	}
+	return value, nil
+}
+
+// clipLine makes a line of at most so many bytes out of anything.
+func clipLine(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+	}
+	return text
+}

@@ -1,0 +1,120 @@
+package adminui
+
+import (
+	"bytes"
+	"net/http"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// Frame is what stands around every page. A page's struct embeds it; get one
+// from UI.frame.
+type Frame struct {
+	Title   string // of the browser's tab, and the page's head where it has no other
+	Nav     []navGroup
+	Theme   string // "system", "light" or "dark"
+	Here    string // this page's address, for coming back to it
+	CSRF    string // the session's token; "" without a session
+	User    string // who is logged in, "" for nobody
+	Role    string
+	Address string // where the request comes from
+	Node    string
+	Version string
+	Now     time.Time
+	// Degraded names the parts that fail, for the side bar's foot.
+	Degraded []string
+	// Toast tells what was just done, nil for nothing.
+	Toast *Toast
+
+	principal *api.Principal
+}
+
+// Toast tells what was just done and how to undo it.
+type Toast struct {
+	Text string // "Lifted the block of"
+	Key  string // what it was done to, shown as a key; "" for nothing
+	// Undo is the action that undoes it, "" for none, with its fields.
+	Undo   string
+	Fields []Field
+}
+
+// Field is a hidden field of a form.
+type Field struct{ Name, Value string }
+
+// May reports whether whoever asks may do what needs an access: "read",
+// "operate" or "admin". Buttons that they may not press are not shown.
+func (f *Frame) May(access string) bool {
+	return f.principal != nil && f.principal.May(identity.Access(access))
+}
+
+// frame returns the frame of a page that stands in the section of the side bar
+// with this path.
+func (u *UI) frame(c *api.Call, title, section string) Frame {
+	f := Frame{
+		Title: title, Theme: themeOf(c.Ctx), Here: c.OriginalURL(), Address: c.Address.String(),
+		Node: u.Node, Version: u.Version, Now: u.Now().UTC(), principal: c.Principal,
+	}
+	if c.Principal == nil {
+		return f
+	}
+	f.User, f.Role = c.Principal.Name, string(c.Principal.Role)
+	f.Nav = u.nav(c.Principal, section)
+	f.Degraded = u.degraded(c)
+	if l := loginOf(c); l != nil {
+		f.CSRF = l.session.CSRF
+	}
+	return f
+}
+
+// partNames are the node's parts in the words of the pages.
+var partNames = map[string]string{
+	"database": "The database is out of reach", "log": "The timestamp log is out of reach",
+	"policies": "Policies are not loaded yet", "listeners": "This node is shutting down",
+}
+
+func (u *UI) degraded(c *api.Call) []string {
+	if u.Ready == nil {
+		return nil
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	var failing []string
+	for _, part := range u.Ready(ctx).Parts {
+		if part.OK {
+			continue
+		}
+		text, known := partNames[part.Name]
+		if !known {
+			text = part.Name + " fails"
+		}
+		failing = append(failing, text)
+	}
+	return failing
+}
+
+// render answers with a page.
+func (u *UI) render(c *api.Call, status int, name string, page any) error {
+	return u.execute(c, status, name, "base", page)
+}
+
+// part answers with one template of a page alone, for htmx.
+func (u *UI) part(c *api.Call, name, template string, page any) error {
+	return u.execute(c, http.StatusOK, name, template, page)
+}
+
+// execute writes into memory first, so that a mistake in a template is an error
+// and not half a page.
+func (u *UI) execute(c *api.Call, status int, name, template string, page any) error {
+	var buffer bytes.Buffer
+	if err := u.pages[name].ExecuteTemplate(&buffer, template, page); err != nil {
+		return err
+	}
+	setHeaders(c.Ctx)
+	c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
+	c.Set(fiber.HeaderVary, "Cookie, HX-Request")
+	return c.Status(status).Send(buffer.Bytes())
+}

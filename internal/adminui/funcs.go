@@ -1,0 +1,127 @@
+package adminui
+
+import (
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/web"
+)
+
+// shared are the templates that every page may use.
+var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html"}
+
+// parseTemplates returns every page's templates by the name of its file.
+func (u *UI) parseTemplates() (map[string]*template.Template, error) {
+	common, err := template.New("").Funcs(u.funcs()).ParseFS(web.Templates, shared...)
+	if err != nil {
+		return nil, err
+	}
+	files, err := fs.Glob(web.Templates, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	pages := map[string]*template.Template{}
+	for _, file := range files {
+		page, err := common.Clone()
+		if err != nil {
+			return nil, err
+		}
+		if page, err = page.ParseFS(web.Templates, file); err != nil {
+			return nil, err
+		}
+		pages[strings.TrimSuffix(path.Base(file), ".html")] = page
+	}
+	return pages, nil
+}
+
+func (u *UI) funcs() template.FuncMap {
+	return template.FuncMap{
+		"asset": assetPath,
+		"key":   keyOf, "wholekey": wholeKey, "text": pieces,
+		"num": func(n any) (string, error) {
+			whole, err := toInt64(n)
+			return number(whole), err
+		},
+		"compact": compact, "share": share, "plural": plural[int],
+		"dur": duration, "rule": rule, "ruletext": ruleText, "window": window,
+		"when":     func(t time.Time) timeView { return when(t, u.Now()) },
+		"ago":      func(t time.Time) string { return when(t, u.Now()).Relative },
+		"decision": decisionOf,
+		"pace":     pace,
+		"list":     func(all ...any) []any { return all },
+		"args":     args,
+	}
+}
+
+func toInt64(n any) (int64, error) {
+	switch n := n.(type) {
+	case int:
+		return int64(n), nil
+	case int64:
+		return n, nil
+	}
+	return 0, fmt.Errorf("num takes an int or int64, not %T", n)
+}
+
+// args makes the value of a template that takes several: {{template "x" (args
+// "Name" .Name "Label" "Name")}}.
+func args(pairs ...any) (map[string]any, error) {
+	if len(pairs)%2 != 0 {
+		return nil, fmt.Errorf("args takes names and values in turn, not %d", len(pairs))
+	}
+	all := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("args: %v is no name", pairs[i])
+		}
+		all[name] = pairs[i+1]
+	}
+	return all, nil
+}
+
+// decisionView is a decision as the template "decision" draws it: always a
+// glyph and a word.
+type decisionView struct {
+	Kind string // allowed, limited, blocked, exempt or shadow
+	Word string
+	More string // behind the word: "by 20/min", "41 min left"
+}
+
+var decisionWords = map[string]string{
+	"allowed": "Allowed", "limited": "Limited", "blocked": "Blocked", "exempt": "Exempt", "shadow": "Shadow", "unavailable": "Unavailable",
+}
+
+func decisionOf(kind, more string) (decisionView, error) {
+	word, known := decisionWords[kind]
+	if !known {
+		return decisionView{}, fmt.Errorf("there is no decision %q", kind)
+	}
+	return decisionView{kind, word, more}, nil
+}
+
+// pace says what a rule comes to on average: "one every 5 s".
+func pace(r rules.Rule) string {
+	every := r.Pace()
+	switch {
+	case r.Limit == 0:
+		return "refuses everything"
+	case every < time.Second:
+		return fmt.Sprintf("one every %d ms", every.Milliseconds())
+	}
+	return "one every " + paceText(every)
+}
+
+// paceText writes a pace so that two can be compared: in seconds up to ten
+// minutes.
+func paceText(d time.Duration) string {
+	if d < 10*time.Minute {
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
+	}
+	return duration(d)
+}

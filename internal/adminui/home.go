@@ -1,0 +1,64 @@
+package adminui
+
+import (
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// firstRunPage is what an empty Stint shows instead of the overview.
+type firstRunPage struct {
+	Frame
+	CheckURL, AdminURL string
+	DataDir            string
+	Policy             *rules.Policy // that the example's key falls under, nil for none
+	Meaning            string
+	Refused            bool // two checks at once are one too many under it
+}
+
+func (u *UI) homeRoutes() []api.Route {
+	return []api.Route{u.get("/start", identity.Read, u.showFirstRun)}
+}
+
+// exampleKey is the key of the commands that the first run shows.
+const exampleKey = "ip:203.0.113.7"
+
+func (u *UI) showFirstRun(c *api.Call) error {
+	page := firstRunPage{
+		Frame: u.frame(c, "First steps", "/"), CheckURL: u.CheckURL, AdminURL: u.AdminURL, DataDir: u.DataDir,
+	}
+	key, err := u.Catalog.Parser().Key(exampleKey)
+	if err != nil {
+		return err
+	}
+	if page.Policy, _ = u.Catalog.Selector().Select(key); page.Policy != nil {
+		page.Meaning = page.Policy.Rules.Describe()
+		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3
+	}
+	return u.render(c, http.StatusOK, "start", page)
+}
+
+// AskCommand returns a first check.
+func (p firstRunPage) AskCommand() string {
+	return "curl -s " + p.CheckURL + "/v1/check \\\n" +
+		"  -H 'Content-Type: application/json' \\\n" +
+		`  -d '{"key":"` + exampleKey + `"}'`
+}
+
+// AgainCommand returns three checks, one right after the other.
+func (p firstRunPage) AgainCommand() string {
+	return "for i in 1 2 3; do\n" +
+		"  curl -s -o /dev/null -w '%{http_code}\\n' " + p.CheckURL + "/v1/check \\\n" +
+		"    -H 'Content-Type: application/json' -d '" + `{"key":"` + exampleKey + `"}` + "'\n" +
+		"done"
+}
+
+// BlockCommand returns a block of the example's key.
+func (p firstRunPage) BlockCommand() string {
+	return "curl -s " + p.AdminURL + "/v1/blocks \\\n" +
+		`  -H "Authorization: Bearer $STINT_ADMIN_TOKEN" ` + "\\\n" +
+		"  -H 'Content-Type: application/json' \\\n" +
+		`  -d '{"pattern":"` + exampleKey + `","reason":"trying it out","expires_in":"10m"}'`
+}

@@ -1,0 +1,45 @@
+package adminui
+
+import (
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+type navGroup struct {
+	Name  string
+	Items []navItem
+}
+
+type navItem struct {
+	Path, Name string
+	Current    bool
+	Access     identity.Access
+}
+
+// sections is the side bar.
+var sections = []navGroup{
+	{Name: "Watch", Items: []navItem{
+		{Path: "/", Name: "Overview", Access: identity.Read},
+	}},
+	{Name: "Look after", Items: []navItem{
+		{Path: "/settings", Name: "Settings", Access: identity.Read},
+	}},
+}
+
+// nav returns the side bar as p sees it.
+func (u *UI) nav(p *api.Principal, current string) []navGroup {
+	var groups []navGroup
+	for _, group := range sections {
+		shown := navGroup{Name: group.Name}
+		for _, item := range group.Items {
+			if p.May(item.Access) {
+				item.Current = item.Path == current
+				shown.Items = append(shown.Items, item)
+			}
+		}
+		if len(shown.Items) > 0 {
+			groups = append(groups, shown)
+		}
+	}
+	return groups
+}

@@ -1,0 +1,264 @@
+package adminui_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// clock is the time that a node goes by.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// node is a real node in this process: SQLite, the log in memory, the gate, the
+// API and the pages.
+type node struct {
+	store   *sqlstore.Store
+	catalog *catalog.Catalog
+	clock   *clock
+	url     string // of the pages
+	checks  string // of the checks
+	logs    *bytes.Buffer
+}
+
+const password = "correct horse battery"
+
+// start is when the tests' clock begins.
+var start = time.Date(2026, 11, 20, 14, 3, 14, 0, time.UTC)
+
+func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
+	t.Helper()
+	n := &node{clock: &clock{now: start}, logs: &bytes.Buffer{}}
+	ctx := context.Background()
+	var err error
+	n.store, err = sqlstore.Open(ctx, t.TempDir()+"/stint.db", sqlstore.Options{
+		Now:         n.clock.Now,
+		AfterChange: func(ctx context.Context) {
+			if n.catalog != nil { // the seed comes before it
+				must(t, n.catalog.Refresh(ctx))
+			}
+		},
+	})
+	must(t, err)
+	n.catalog = catalog.New(n.store, n.clock.Now)
+	must(t, n.catalog.Refresh(ctx))
+	log := memlog.New(memlog.Options{Now: n.clock.Now})
+	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now})
+	guesses := identity.NewGuesses(memlog.New(memlog.Options{Now: n.clock.Now}), n.clock.Now)
+	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	runner, err := jobs.New(jobs.Options{Store: n.store, Node: "a", Now: n.clock.Now, Log: logger}, someJobs()...)
+	must(t, err)
+	adminAt, checksAt := listener(t), listener(t)
+	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
+	deps := adminui.Deps{
+		Policies: n.store, Blocks: n.store, Identity: n.store, Audit: n.store, Catalog: n.catalog, Gate: g, Guesses: guesses,
+		Jobs: runner, Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
+		Logger: logger, Now: n.clock.Now,
+	}
+	for _, f := range change {
+		f(&deps)
+	}
+	ui, err := adminui.New(deps)
+	must(t, err)
+	server := api.New(api.Deps{
+		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store, Blocks: n.store, Identity: n.store,
+		Audit: n.store, Recorder: n.store, Guesses: guesses, Sessions: ui.Sessions(), Extra: ui.Routes(), Logger: logger, Now: n.clock.Now,
+	})
+	go server.AdminApp().Listener(adminAt)
+	go server.CheckApp().Listener(checksAt)
+	t.Cleanup(func() {
+		server.AdminApp().ShutdownWithTimeout(time.Second)
+		server.CheckApp().ShutdownWithTimeout(time.Second)
+		g.Close()
+		log.Close()
+		n.store.Close()
+	})
+	for name, role := range map[string]identity.Role{"maria": identity.Administrator, "olu": identity.Operator, "vic": identity.Viewer} {
+		_, err := n.store.AddUser(ctx, audit.Stint("test"), identity.User{Name: name, Role: role, PasswordHash: hashed()})
+		must(t, err)
+	}
+	return n
+}
+
+// hashed is the password's hash, made once: it is slow on purpose.
+var hashed = sync.OnceValue(func() string { return identity.HashPassword(password) })
+
+func someJobs() []jobs.Job {
+	return []jobs.Job{
+		{Name: "daily-report", Help: "Writes the report of the day before.", Schedule: "15 3 * * *",
+			Run: func(context.Context, time.Time) (string, error) { return "wrote 1 report", nil }},
+		{Name: "archive-blocks", Help: "Puts away blocks that ended long ago.", Schedule: "@hourly",
+			Run: func(context.Context, time.Time) (string, error) { return "archived 12 blocks", nil }},
+	}
+}
+
+var someSettings = []adminui.Setting{
+	{Name: "listen", Variable: "STINT_LISTEN", Value: "127.0.0.1:8080", Help: "where checks are answered"},
+	{Name: "admin-token", Variable: "STINT_ADMIN_TOKEN", Value: "set, not shown", Help: "the bootstrap admin token"},
+	{Name: "redis-url", Variable: "STINT_REDIS_URL", Help: "Redis 7+ or Valkey for the logs"},
+}
+
+func listener(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	return l
+}
+
+type locked struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// visitor is one browser without JavaScript.
+type visitor struct {
+	t    testing.TB
+	node *node
+	http *http.Client
+	csrf string
+}
+
+func (n *node) visitor(t testing.TB) *visitor {
+	jar, err := cookiejar.New(nil)
+	must(t, err)
+	return &visitor{t: t, node: n, http: &http.Client{
+		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// as returns a visitor who is logged in.
+func (n *node) as(t testing.TB, name string) *visitor {
+	t.Helper()
+	v := n.visitor(t)
+	got := v.post("/login", url.Values{"name": {name}, "password": {password}})
+	got.is(http.StatusSeeOther)
+	v.get("/settings").is(http.StatusOK)
+	return v
+}
+
+// answer is what a visitor got.
+type answer struct {
+	t      testing.TB
+	status int
+	header http.Header
+	body   string
+}
+
+func (a *answer) is(status int) *answer {
+	a.t.Helper()
+	if a.status != status {
+		a.t.Fatalf("got the status %d, want %d, to %s", a.status, status, a.body)
+	}
+	return a
+}
+
+func (a *answer) holds(text string) *answer {
+	a.t.Helper()
+	if !strings.Contains(a.body, text) {
+		a.t.Errorf("%q is not in %s", text, a.body)
+	}
+	return a
+}
+
+func (a *answer) lacks(text string) *answer {
+	a.t.Helper()
+	if strings.Contains(a.body, text) {
+		a.t.Errorf("%q is in %s", text, a.body)
+	}
+	return a
+}
+
+var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
+
+func (v *visitor) get(path string) *answer {
+	v.t.Helper()
+	return v.do(http.MethodGet, path, nil, nil)
+}
+
+// post sends a form with the token of the page that was seen last.
+func (v *visitor) post(path string, form url.Values) *answer {
+	v.t.Helper()
+	if form == nil {
+		form = url.Values{}
+	}
+	if v.csrf != "" && !form.Has("csrf") {
+		form.Set("csrf", v.csrf)
+	}
+	return v.do(http.MethodPost, path, form, nil)
+}
+
+func (v *visitor) do(method, path string, form url.Values, header http.Header) *answer {
+	v.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), method, v.node.url+path, strings.NewReader(form.Encode()))
+	must(v.t, err)
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	return v.send(r)
+}
+
+func (v *visitor) send(r *http.Request) *answer {
+	v.t.Helper()
+	response, err := v.http.Do(r)
+	must(v.t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	must(v.t, err)
+	a := &answer{v.t, response.StatusCode, response.Header, string(body)}
+	if m := csrfField.FindStringSubmatch(a.body); m != nil {
+		v.csrf = m[1]
+	}
+	return a
+}

@@ -1,0 +1,168 @@
+package adminui_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWhoeverIsNotLoggedInIsSentToTheLoginAndBack(t *testing.T) {
+	n := newNode(t)
+	v := n.visitor(t)
+	got := v.get("/settings?a=b").is(http.StatusSeeOther)
+	login := got.header.Get("Location")
+	if login != "/login?next=%2Fsettings%3Fa%3Db" {
+		t.Fatalf("got %s", login)
+	}
+	v.get(login).is(http.StatusOK).holds(`name="next" value="/settings?a=b"`)
+	got = v.post("/login", url.Values{"name": {"maria"}, "password": {password}, "next": {"/settings?a=b"}}).is(http.StatusSeeOther)
+	if to := got.header.Get("Location"); to != "/settings?a=b" {
+		t.Errorf("sent to %s", to)
+	}
+	cookie := got.header.Get("Set-Cookie")
+	for _, part := range []string{"HttpOnly", "SameSite=Strict", "path=/"} {
+		if !strings.Contains(cookie, part) {
+			t.Errorf("the cookie %s lacks %s", cookie, part)
+		}
+	}
+	v.get("/settings").is(http.StatusOK).holds("maria")
+}
+
+func TestALoginLeadsToNoOtherSite(t *testing.T) {
+	n := newNode(t)
+	for _, next := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "javascript:alert(1)"} {
+		got := n.visitor(t).post("/login", url.Values{"name": {"maria"}, "password": {password}, "next": {next}}).is(http.StatusSeeOther)
+		if to := got.header.Get("Location"); to != "/" {
+			t.Errorf("%s led to %s", next, to)
+		}
+	}
+}
+
+func TestABadLoginSaysHowManyTriesAreLeftAndThenMakesWait(t *testing.T) {
+	n := newNode(t)
+	v := n.visitor(t)
+	wrong := url.Values{"name": {"maria"}, "password": {"wrong password"}}
+	v.post("/login", wrong).is(http.StatusUnprocessableEntity).holds("do not match").holds("4 more tries")
+	for range 4 {
+		v.post("/login", wrong).is(http.StatusUnprocessableEntity)
+	}
+	got := v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusTooManyRequests).holds("Too many tries")
+	if got.header.Get("Retry-After") != "60" {
+		t.Errorf("Retry-After is %q", got.header.Get("Retry-After"))
+	}
+	n.clock.advance(time.Minute)
+	v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusSeeOther)
+}
+
+func TestALoginMakesANewSession(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	here, err := url.Parse(n.url)
+	must(t, err)
+	before := v.http.Jar.Cookies(here)[0].Value
+	v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusSeeOther)
+	if after := v.http.Jar.Cookies(here)[0].Value; after == before {
+		t.Error("the session's id stayed")
+	}
+	old := n.visitor(t)
+	old.do(http.MethodGet, "/settings", nil, http.Header{"Cookie": {"stint_session=" + before}}).is(http.StatusSeeOther)
+}
+
+func TestASessionEndsWhenIdleAndWhenOldAndWhenLoggedOut(t *testing.T) {
+	for name, end := range map[string]func(n *node, v *visitor){
+		"idle": func(n *node, v *visitor) { n.clock.advance(2 * time.Hour) },
+		"old": func(n *node, v *visitor) {
+			for range 24 {
+				v.get("/settings").is(http.StatusOK)
+				n.clock.advance(time.Hour)
+			}
+		},
+		"logged out": func(n *node, v *visitor) { v.post("/logout", nil).is(http.StatusSeeOther) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			v := n.as(t, "maria")
+			end(n, v)
+			v.get("/settings").is(http.StatusSeeOther)
+		})
+	}
+}
+
+func TestAChangeWithoutTheSessionsOwnTokenIsRefused(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	other := n.as(t, "maria")
+	for name, try := range map[string]struct {
+		csrf   string
+		header http.Header
+	}{
+		"no token":              {"", nil},
+		"another session's":     {other.csrf, nil},
+		"a wrong one":           {"x", nil},
+		"from another site":     {v.csrf, http.Header{"Sec-Fetch-Site": {"cross-site"}}},
+		"from a sibling":        {v.csrf, http.Header{"Sec-Fetch-Site": {"same-site"}}},
+		"from an older browser": {v.csrf, http.Header{"Sec-Fetch-Site": {""}, "Origin": {"https://evil.example"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v.t = t
+			v.do(http.MethodPost, "/logout", url.Values{"csrf": {try.csrf}}, try.header).is(http.StatusForbidden).holds("Nothing was changed")
+		})
+	}
+	v.get("/settings").is(http.StatusOK)
+}
+
+func TestASessionIsGoodForTheAPIOnlyWithItsToken(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	v.get("/v1/policies").is(http.StatusOK)
+	v.do(http.MethodDelete, "/v1/policies/default", nil, http.Header{"If-Match": {"*"}}).is(http.StatusUnsupportedMediaType)
+	v.do(http.MethodDelete, "/v1/policies/default", nil, http.Header{"If-Match": {"*"}, "X-Csrf-Token": {v.csrf}}).is(http.StatusNoContent)
+}
+
+func TestEveryPageForbidsForeignCodeAndFrames(t *testing.T) {
+	n := newNode(t)
+	for path, v := range map[string]*visitor{"/login": n.visitor(t), "/settings": n.as(t, "vic")} {
+		got := v.get(path).is(http.StatusOK)
+		policy := got.header.Get("Content-Security-Policy")
+		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"} {
+			if !strings.Contains(policy, part) {
+				t.Errorf("%s: %q lacks %q", path, policy, part)
+			}
+		}
+		if strings.Contains(policy, "unsafe") || got.header.Get("X-Content-Type-Options") != "nosniff" || got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: got %v", path, got.header)
+		}
+		got.lacks(" style=").lacks("<style").lacks(" onclick=")
+	}
+}
+
+func TestAFileOfThePagesIsKeptForEverUnderItsOwnAddress(t *testing.T) {
+	n := newNode(t)
+	v := n.visitor(t)
+	page := v.get("/login").body
+	_, rest, _ := strings.Cut(page, `rel="stylesheet" href="`)
+	path, _, _ := strings.Cut(rest, `"`)
+	got := v.get(path).is(http.StatusOK)
+	if !strings.Contains(got.header.Get("Cache-Control"), "immutable") || got.header.Get("Content-Type") != "text/css; charset=utf-8" {
+		t.Errorf("%s: got %v", path, got.header)
+	}
+	v.do(http.MethodGet, path, nil, http.Header{"If-None-Match": {got.header.Get("Etag")}}).is(http.StatusNotModified)
+	if plain := v.get("/static/app.css").is(http.StatusOK); plain.header.Get("Cache-Control") != "no-cache" {
+		t.Errorf("without its version: got %v", plain.header)
+	}
+	v.get("/static/nothing.css").is(http.StatusNotFound)
+	v.get("/static/README.md").is(http.StatusNotFound)
+}
+
+func TestTheThemeIsKeptInACookie(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	v.get("/settings").holds(`data-theme="system"`)
+	got := v.post("/theme", url.Values{"theme": {"dark"}, "back": {"/settings"}}).is(http.StatusSeeOther)
+	if got.header.Get("Location") != "/settings" {
+		t.Errorf("got %v", got.header)
+	}
+	v.get("/settings").holds(`data-theme="dark"`)
+}

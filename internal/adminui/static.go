@@ -1,0 +1,89 @@
+package adminui
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"path"
+	"regexp"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/web"
+)
+
+// asset is a file as browsers fetch it.
+type asset struct {
+	body []byte
+	kind string
+	tag  string // of its content
+}
+
+var assetKinds = map[string]string{
+	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml", ".woff2": "font/woff2",
+}
+
+var assets = readAssets()
+
+func readAssets() map[string]asset {
+	all := map[string]asset{}
+	entries, err := fs.ReadDir(web.Static, "static")
+	if err != nil {
+		panic(err) // the files are embedded
+	}
+	for _, entry := range entries {
+		kind, served := assetKinds[path.Ext(entry.Name())]
+		if !served {
+			continue
+		}
+		body, err := web.Static.ReadFile("static/" + entry.Name())
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(body)
+		all[entry.Name()] = asset{body, kind, hex.EncodeToString(sum[:8])}
+	}
+	return all
+}
+
+// assetPath returns the address of a file, which changes with its content.
+func assetPath(name string) string {
+	a, found := assets[name]
+	if !found {
+		panic("there is no file web/static/" + name)
+	}
+	if versioned.MatchString(name) {
+		return "/static/" + name
+	}
+	return "/static/" + name + "?v=" + a.tag
+}
+
+// versioned matches the names of files that never change: they hold a version.
+var versioned = regexp.MustCompile(`-\d+\.\d+\.\d+\.`)
+
+func (u *UI) staticRoutes() []api.Route {
+	return []api.Route{u.get("/static/:name", identity.Public, sendAsset)}
+}
+
+func sendAsset(c *api.Call) error {
+	a, found := assets[c.Params("name")]
+	if !found {
+		return fault.New(fault.NotFound, "There is no such file.")
+	}
+	caching := "no-cache"
+	if versioned.MatchString(c.Params("name")) || c.Query("v") == a.tag {
+		caching = "public, max-age=31536000, immutable"
+	}
+	c.Set(fiber.HeaderCacheControl, caching)
+	c.Set(fiber.HeaderETag, `"`+a.tag+`"`)
+	if c.Get(fiber.HeaderIfNoneMatch) == `"`+a.tag+`"` {
+		return c.SendStatus(http.StatusNotModified)
+	}
+	c.Set(fiber.HeaderContentType, a.kind)
+	return c.Send(a.body)
+}

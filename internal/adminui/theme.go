@@ -1,0 +1,55 @@
+package adminui
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+const themeCookie = "stint_theme"
+
+var themes = []string{"system", "light", "dark"}
+
+func (u *UI) themeRoutes() []api.Route {
+	return []api.Route{u.post("/theme", identity.Public, u.setTheme)}
+}
+
+func themeOf(c *fiber.Ctx) string {
+	if theme := c.Cookies(themeCookie); slices.Contains(themes, theme) {
+		return theme
+	}
+	return themes[0]
+}
+
+// setTheme keeps the theme in a cookie of this browser. It changes nothing else
+// and so needs no login.
+func (u *UI) setTheme(c *api.Call) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	theme := values.Get("theme")
+	if !slices.Contains(themes, theme) {
+		return fault.Field("theme", "must be one of %s", strings.Join(themes, ", "))
+	}
+	c.Cookie(&fiber.Cookie{
+		Name: themeCookie, Value: theme, Path: "/", Expires: u.Now().Add(400 * 24 * time.Hour),
+		SameSite: fiber.CookieSameSiteLaxMode, Secure: u.overTLS(c.Ctx),
+	})
+	return u.seeOther(c, ownPath(values.Get("back")))
+}
+
+// ownPath returns path where it is an address within these pages, and the
+// first page otherwise: no form and no link may lead to another site.
+func ownPath(path string) string {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+		return "/"
+	}
+	return path
+}
