@@ -70,6 +70,14 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.backends, err = openBackends(a.settings, a.log, a.changed); err != nil {
 		return err
 	}
+	// Bound before a new database is seeded: a port that is taken must not cost
+	// the credentials that are shown once.
+	if a.checks, err = listen("listen", a.settings.Listen, a.settings.TLS); err != nil {
+		return err
+	}
+	if a.admin, err = listen("admin-listen", a.settings.AdminListen, a.settings.AdminTLS); err != nil {
+		return err
+	}
 	a.catalog = catalog.New(a.backends.store, time.Now)
 	if err := a.prepare(ctx); err != nil {
 		return err
@@ -87,11 +95,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		Recorder: gate.Recorders{a.recorder, a.metrics},
 	})
 	a.server = api.New(a.deps())
-	if a.checks, err = listen("listen", a.settings.Listen, a.settings.TLS); err != nil {
-		return err
-	}
-	a.admin, err = listen("admin-listen", a.settings.AdminListen, a.settings.AdminTLS)
-	return err
+	return nil
 }
 
 // changed takes over a change that this node has just committed, so that it
