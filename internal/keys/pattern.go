@@ -127,11 +127,15 @@ func (p Parser) addressPattern(text, value string) (Pattern, error) {
 }
 
 func networkPattern(network netip.Prefix, widened bool) Pattern {
-	text := "ip:" + network.String()
+	// One allocation: a node that starts reads a million of these.
+	var buffer [64]byte
+	text := append(buffer[:0], "ip:"...)
 	if network.Addr().Is4() && network.IsSingleIP() {
-		text = "ip:" + network.Addr().String()
+		text = network.Addr().AppendTo(text)
+	} else {
+		text = network.AppendTo(text)
 	}
-	return Pattern{kind: Network, text: text, network: network, widened: widened}
+	return Pattern{kind: Network, text: string(text), network: network, widened: widened}
 }
 
 // NetworkPattern returns the pattern of a network, host bits cleared and

@@ -84,7 +84,14 @@ func newShelf(table, object, end, ended string) *shelf {
 
 // itemScanner reads rows of a shelf. It keeps one copy of a text that many
 // rows in a row share, as the reasons and authors of an import do.
-type itemScanner struct{ reason, author, source string }
+type itemScanner struct {
+	reason, author, source string
+
+	// What Scan fills in before it is turned into an item: fields, since
+	// variables would be allocated for each row.
+	pattern                 string
+	created, expires, ended int64
+}
 
 func (s *itemScanner) scan(r row) (*item, error) {
 	i := &item{}
@@ -92,18 +99,16 @@ func (s *itemScanner) scan(r row) (*item, error) {
 }
 
 func (s *itemScanner) into(i *item, r row) error {
-	var pattern string
-	var created, expires, ended int64
-	if err := r.Scan(&i.ID, &pattern, &i.Reason, &i.Author, &i.Source, &i.Policy, &i.Step,
-		&created, &expires, &ended, &i.EndedBy, &i.Revision); err != nil {
+	err := r.Scan(&i.ID, &s.pattern, &i.Reason, &i.Author, &i.Source, &i.Policy, &i.Step,
+		&s.created, &s.expires, &s.ended, &i.EndedBy, &i.Revision)
+	if err != nil {
 		return err
 	}
-	var err error
 	// A stored pattern is canonical: it reads alike under every setting.
-	if i.Pattern, err = (keys.Parser{}).Pattern(pattern); err != nil {
+	if i.Pattern, err = (keys.Parser{}).Pattern(s.pattern); err != nil {
 		return fmt.Errorf("row %s: %w", i.ID, err)
 	}
-	i.Created, i.Expires, i.Ended = fromMS(created), expiryFromMS(expires), fromMS(ended)
+	i.Created, i.Expires, i.Ended = fromMS(s.created), expiryFromMS(s.expires), fromMS(s.ended)
 	s.reason, s.author, s.source = share(i.Reason, s.reason), share(i.Author, s.author), share(i.Source, s.source)
 	i.Reason, i.Author, i.Source = s.reason, s.author, s.source
 	return nil
