@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -82,12 +83,14 @@ func (t TrustedProxies) clientAddress(rc *fasthttp.RequestCtx) netip.Addr {
 	return client
 }
 
+// peerAddress returns the other end of the connection; where that has no
+// address, as on a Unix socket, the unspecified one, which nothing trusts.
 func peerAddress(rc *fasthttp.RequestCtx) netip.Addr {
-	peer, err := netip.ParseAddrPort(rc.RemoteAddr().String())
-	if err != nil {
+	peer, isTCP := rc.RemoteAddr().(*net.TCPAddr)
+	if !isTCP {
 		return netip.IPv6Unspecified()
 	}
-	return peer.Addr().Unmap().WithZone("")
+	return peer.AddrPort().Addr().Unmap().WithZone("")
 }
 
 // forwardedHops returns the addresses that the proxies wrote, the client's own

@@ -76,7 +76,7 @@ func appendRule(b []byte, r rules.Rule) []byte {
 	b = append(b, '"')
 	b = strconv.AppendInt(b, int64(r.Limit), 10)
 	b = append(b, '/')
-	b = append(b, rules.FormatWindow(r.Window)...)
+	b = rules.AppendWindow(b, r.Window)
 	return append(b, '"')
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"reflect"
 	"strings"
 
@@ -40,27 +41,34 @@ func checkContentType(c *fiber.Ctx) error {
 
 // readBody returns the body of a request, at most limit bytes of it.
 func readBody(c *fiber.Ctx, limit int) ([]byte, error) {
-	tooLarge := fault.New(fault.TooLarge, "The body has more than %d bytes.", limit)
 	request := c.Request()
 	if request.Header.ContentLength() > limit {
-		return nil, tooLarge
+		return nil, tooLarge(limit)
 	}
 	if !request.IsBodyStream() {
 		body := request.Body()
 		if len(body) > limit {
-			return nil, tooLarge
+			return nil, tooLarge(limit)
 		}
 		return body, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(request.BodyStream(), int64(limit)+1))
 	if err != nil {
 		c.Context().SetConnectionClose()
+		var slow net.Error
+		if errors.As(err, &slow) && slow.Timeout() {
+			return nil, fiber.ErrRequestTimeout
+		}
 		return nil, fault.New(fault.Malformed, "The body ended early or could not be read.")
 	}
 	if len(body) > limit {
-		return nil, tooLarge
+		return nil, tooLarge(limit)
 	}
 	return body, nil
+}
+
+func tooLarge(limit int) error {
+	return fault.New(fault.TooLarge, "The body has more than %d bytes.", limit)
 }
 
 // decodeJSON reads the body of an admin request into into, a pointer to a

@@ -156,3 +156,35 @@ func TestARequestIDIsTakenOverWhereItIsPlain(t *testing.T) {
 		t.Errorf("got %q", p.RequestID)
 	}
 }
+
+func TestABodyThatDoesNotComeInTimeIsAProblem(t *testing.T) {
+	n := startNode(t)
+	slow := New(n.server.Deps)
+	slow.CheckApp().Server().ReadTimeout = 200 * time.Millisecond
+	slow.AdminApp().Server().ReadTimeout = 200 * time.Millisecond
+	for name, test := range map[string]struct{ base, request string }{
+		"of a check":         {n.serve(slow.CheckApp()), "POST /v1/check HTTP/1.1\r\n"},
+		"of an admin change": {n.serve(slow.AdminApp()), "POST /v1/blocks HTTP/1.1\r\nAuthorization: Bearer " + n.tokens[operate] + "\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(test.base, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, test.request+"Host: x\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{"); err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			(&testNode{T: t}).wantProblem(answer{response.StatusCode, response.Header, string(body)}, http.StatusRequestTimeout, "")
+		})
+	}
+}

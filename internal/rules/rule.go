@@ -101,13 +101,16 @@ func (r Rule) String() string { return strconv.Itoa(r.Limit) + "/" + FormatWindo
 
 // FormatWindow writes a length of whole milliseconds as a number and the
 // largest unit that divides it: 90 s is "90s", 24 h is "1d".
-func FormatWindow(d time.Duration) string {
+func FormatWindow(d time.Duration) string { return string(AppendWindow(nil, d)) }
+
+// AppendWindow appends what FormatWindow writes, for those who write much.
+func AppendWindow(b []byte, d time.Duration) []byte {
 	for _, u := range units {
 		if u.writes && d%u.length == 0 {
-			return strconv.FormatInt(int64(d/u.length), 10) + u.names[0]
+			return append(strconv.AppendInt(b, int64(d/u.length), 10), u.names[0]...)
 		}
 	}
-	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	return append(strconv.AppendInt(b, d.Milliseconds(), 10), "ms"...)
 }
 
 // WindowMS returns the window in milliseconds.
