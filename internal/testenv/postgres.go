@@ -50,9 +50,7 @@ func Postgres(t testing.TB) *PostgresServer {
 		if shared.err != nil {
 			return
 		}
-		atExit.Lock()
-		defer atExit.Unlock()
-		atExit.do = append(atExit.do, shared.remove)
+		AtExit(shared.remove)
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

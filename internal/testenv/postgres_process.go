@@ -213,9 +213,7 @@ func makeTemplate(programs string, credential *syscall.Credential) (string, erro
 		return "", err
 	}
 	if cacheErr != nil || keepTemplate(kept, fresh) != nil {
-		atExit.Lock()
-		atExit.do = append(atExit.do, func() { os.RemoveAll(filepath.Dir(fresh)) })
-		atExit.Unlock()
+		AtExit(func() { os.RemoveAll(filepath.Dir(fresh)) })
 		return fresh, nil
 	}
 	os.RemoveAll(filepath.Dir(fresh))

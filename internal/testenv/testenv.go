@@ -45,6 +45,13 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
+// AtExit has f called after the last test of a binary whose TestMain calls Main.
+func AtExit(f func()) {
+	atExit.Lock()
+	defer atExit.Unlock()
+	atExit.do = append(atExit.do, f)
+}
+
 // randomName returns prefix and 12 random hexadecimal digits.
 func randomName(prefix string) string {
 	var b [6]byte

@@ -1,0 +1,186 @@
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+const (
+	get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+)
+
+// client speaks to all nodes. Its time-out is for a node that hangs.
+var client = &http.Client{
+	Timeout:   patience,
+	Transport: &http.Transport{MaxIdleConnsPerHost: 64},
+}
+
+// answer is what a request was answered.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// try sends one request. headers are "Name: value". An error says that no whole answer
+// came.
+func try(method, url, body string, headers ...string) (answer, error) {
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, text}, err
+}
+
+func (n *node) send(method, url, body string, headers ...string) answer {
+	n.Helper()
+	a, err := try(method, url, body, headers...)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return a
+}
+
+// as sends an admin request.
+func (n *node) as(method, path, body string, headers ...string) answer {
+	n.Helper()
+	return n.send(method, n.admin+path, body, append([]string{"Authorization: Bearer " + n.token}, headers...)...)
+}
+
+// must sends an admin request and fails the test unless it is answered as told.
+func (n *node) must(status int, method, path, body string, headers ...string) answer {
+	n.Helper()
+	a := n.as(method, path, body, headers...)
+	if a.status != status {
+		n.Fatalf("%s %s: got %d, want %d: %s", method, path, a.status, status, a.body)
+	}
+	return a
+}
+
+// put creates or replaces a policy.
+func (n *node) put(name, policy string) v1.Policy {
+	n.Helper()
+	a := n.as(put, v1.PathPolicies+"/"+name, policy, "If-Match: *")
+	if a.status/100 != 2 {
+		n.Fatalf("the policy %s: got %d: %s", name, a.status, a.body)
+	}
+	return read[v1.Policy](n, a)
+}
+
+// ask sends a check and reads the decision, whose status must fit it.
+func (n *node) ask(body string) v1.Decision {
+	n.Helper()
+	return decided(n, n.send(post, n.check+v1.PathCheck, body))
+}
+
+// about asks whether a key may do one more request.
+func (n *node) about(key string) v1.Decision {
+	n.Helper()
+	return n.ask(fmt.Sprintf(`{"key":%q}`, key))
+}
+
+var statuses = map[string]int{
+	v1.Allowed: http.StatusOK, v1.Limited: http.StatusTooManyRequests,
+	v1.Blocked: http.StatusForbidden, v1.Unavailable: http.StatusServiceUnavailable,
+}
+
+func decided(t testing.TB, a answer) v1.Decision {
+	t.Helper()
+	if a.header.Get("Content-Type") != "application/json" {
+		t.Fatalf("got %d, want a decision: %s", a.status, a.body)
+	}
+	d := read[v1.Decision](t, a)
+	if statuses[d.Decision] != a.status || d.Allowed != (d.Decision == v1.Allowed) || d.Degraded != (d.DegradedReason != "") {
+		t.Fatalf("%d does not fit the decision %s", a.status, a.body)
+	}
+	return d
+}
+
+// explain returns what applies to a key.
+func (n *node) explain(key string) v1.KeyExplanation {
+	n.Helper()
+	return read[v1.KeyExplanation](n, n.must(http.StatusOK, get, v1.PathKeys+"?key="+url.QueryEscape(key), ""))
+}
+
+// logged returns the times that count for a key, the newest first.
+func (n *node) logged(key string) []time.Time {
+	n.Helper()
+	x := n.explain(key)
+	if x.Policy == nil || x.Degraded {
+		n.Fatalf("the log of %s is not explained: %+v", key, x)
+	}
+	var times []time.Time
+	for _, at := range x.Policy.Timestamps {
+		times = append(times, at.Time)
+	}
+	return times
+}
+
+// ready returns what /readyz says and whether its status is 200.
+func (n *node) ready() (v1.Readiness, bool) {
+	n.Helper()
+	a := n.send(get, n.admin+"/readyz", "")
+	r := read[v1.Readiness](n, a)
+	if r.Ready != (a.status == http.StatusOK) {
+		n.Fatalf("/readyz answers %d with %s", a.status, a.body)
+	}
+	return r, r.Ready
+}
+
+// part returns one part of the readiness.
+func (n *node) part(name string) v1.Part {
+	n.Helper()
+	r, _ := n.ready()
+	for _, p := range r.Parts {
+		if p.Name == name {
+			return p
+		}
+	}
+	n.Fatalf("/readyz knows no part %q", name)
+	return v1.Part{}
+}
+
+// read decodes an answer strictly.
+func read[T any](t testing.TB, a answer) (v T) {
+	t.Helper()
+	if err := json.UnmarshalRead(bytes.NewReader(a.body), &v, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatalf("%d: %v\n%s", a.status, err, a.body)
+	}
+	return v
+}
+
+// problem reads a problem of that status.
+func problem(t testing.TB, a answer, status int) v1.Problem {
+	t.Helper()
+	if a.status != status || a.header.Get("Content-Type") != v1.ProblemType {
+		t.Fatalf("got %d %s, want a problem with %d: %s", a.status, a.header.Get("Content-Type"), status, a.body)
+	}
+	p := read[v1.Problem](t, a)
+	if p.Detail == "" || p.Code == "" || p.Status != status {
+		t.Fatalf("the problem does not explain itself: %s", a.body)
+	}
+	return p
+}

@@ -1,0 +1,50 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// program builds a command of this module once for all tests.
+type program struct {
+	name string
+	once sync.Once
+	path string
+	err  error
+}
+
+var (
+	server = &program{name: "server"}
+	admin  = &program{name: "admin"}
+)
+
+// built returns the path of the program.
+func (p *program) built(t testing.TB) string {
+	t.Helper()
+	p.once.Do(func() {
+		dir, err := os.MkdirTemp("", "stint-e2e-")
+		if err != nil {
+			p.err = err
+			return
+		}
+		testenv.AtExit(func() { os.RemoveAll(dir) })
+		p.path = filepath.Join(dir, p.name)
+		args := slices.Concat([]string{"build"}, buildFlags, []string{"-o", p.path, "github.com/stint-dev/stint/cmd/" + p.name})
+		var output []byte
+		if output, p.err = exec.Command("go", args...).CombinedOutput(); p.err != nil {
+			t.Logf("%s", output)
+		}
+	})
+	if p.err != nil {
+		t.Fatalf("cmd/%s cannot be built: %v", p.name, p.err)
+	}
+	return p.path
+}

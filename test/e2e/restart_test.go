@@ -1,0 +1,115 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// restarted starts another node on the data of one that has ended.
+func restarted(n *node) *node {
+	n.Helper()
+	return startNode(n, "--data-dir", filepath.Join(n.dir, "data"))
+}
+
+func TestARestartBySIGTERMForgetsNothing(t *testing.T) {
+	n := startNode(t)
+	n.put("default", `{"match":["*"],"rules":["5/h"]}`)
+	n.must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"token:bad","reason":"leaked"}`)
+	for range 5 {
+		if !n.about("token:a").Allowed {
+			t.Fatal("refused below the limit")
+		}
+	}
+	before := n.logged("token:a")
+	if code := n.end(syscall.SIGTERM); code != 0 {
+		t.Fatalf("SIGTERM ends it with %d", code)
+	}
+	n = restarted(n)
+	if d := n.about("token:a"); d.Decision != v1.Limited || d.Rule != "5/1h" {
+		t.Errorf("after the restart: %+v", d)
+	}
+	if after := n.logged("token:a"); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the log was %v and is %v", before, after)
+	}
+	if d := n.about("token:bad"); d.Decision != v1.Blocked {
+		t.Errorf("the block is gone: %+v", d)
+	}
+}
+
+func TestARestartBySIGKILLForgetsAtMostWhatTheLastSnapshotMissed(t *testing.T) {
+	n := startNode(t)
+	n.put("default", `{"match":["*"],"rules":["5/h"]}`)
+	for range 5 {
+		n.about("token:kept")
+		n.about("token:reset")
+	}
+	saved := func() os.FileInfo {
+		info, err := os.Stat(filepath.Join(n.dir, "data", "logs.snapshot"))
+		if err != nil {
+			return nil
+		}
+		return info
+	}
+	before := saved()
+	await(t, "a snapshot is saved without being asked for", func() bool {
+		now := saved()
+		return now != nil && (before == nil || now.ModTime().After(before.ModTime()))
+	})
+	// What an operator was told has happened must not come undone.
+	n.must(http.StatusOK, del, v1.PathKeys+"?key=token:reset", "")
+	n.must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"token:bad"}`)
+	n.end(syscall.SIGKILL)
+	n = restarted(n)
+	if d := n.about("token:kept"); d.Decision != v1.Limited {
+		t.Errorf("what was saved is forgotten: %+v", d)
+	}
+	if d := n.about("token:reset"); !d.Allowed {
+		t.Errorf("the reset came undone: %+v", d)
+	}
+	if d := n.about("token:bad"); d.Decision != v1.Blocked {
+		t.Errorf("the block is gone: %+v", d)
+	}
+}
+
+func TestSIGTERMUnderLoadCutsNoAnswerAndLosesNoAllowedRequest(t *testing.T) {
+	n := startNode(t)
+	n.put("default", `{"match":["*"],"rules":["100000/h"]}`)
+	var allowed, sent atomic.Int64
+	var callers sync.WaitGroup
+	for range 16 {
+		callers.Go(func() {
+			for {
+				sent.Add(1)
+				a, err := try(post, n.check+v1.PathCheck, `{"key":"token:a","detail":"none"}`)
+				switch {
+				case err != nil && a.status != 0:
+					t.Errorf("an answer was cut in its middle: %v", err)
+				case err != nil:
+					return // the node takes no more
+				case a.status != http.StatusOK:
+					t.Errorf("got %d: %s", a.status, a.body)
+				default:
+					allowed.Add(1)
+				}
+			}
+		})
+	}
+	await(t, "the load is on", func() bool { return allowed.Load() > 500 })
+	if code := n.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM under load ends it with %d", code)
+	}
+	callers.Wait()
+	n = restarted(n)
+	used := int64(n.explain("token:a").Policy.Rules[0].Used)
+	if used < allowed.Load() || used > sent.Load() {
+		t.Errorf("%d requests were sent, %d of them allowed, and the log holds %d", sent.Load(), allowed.Load(), used)
+	}
+}

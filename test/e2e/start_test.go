@@ -1,0 +1,133 @@
+package e2e_test
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+var printedToken = regexp.MustCompile(`admin token +(\S+)`)
+
+func TestWithNothingConfiguredItSaysWhereItIsAndPrintsTheTokenOnce(t *testing.T) {
+	first := launch(t, nil, onFreePorts...)
+	first.awaitRunning()
+	printed := printedToken.FindStringSubmatch(first.out.String())
+	if printed == nil || !strings.Contains(first.out.String(), filepath.Join(first.dir, "data")) {
+		t.Fatalf("the first start does not print its token and its data: %s", first.out.String())
+	}
+	first.token = printed[1]
+	p := read[v1.Policy](t, first.must(http.StatusOK, get, v1.PathPolicies+"/default", ""))
+	if !slices.Equal(p.Match, []string{"*"}) || !slices.Equal(p.Rules, []string{"1/1s", "20/1m", "200/1h", "800/1d"}) || p.Mode != "enforce" {
+		t.Errorf("a new database limits by %+v", p)
+	}
+	if d := first.about("ip:203.0.113.7"); !d.Allowed || d.Policy != "default" {
+		t.Errorf("the first check is answered %+v", d)
+	}
+	if code := first.end(syscall.SIGTERM); code != 0 {
+		t.Fatalf("SIGTERM ends it with %d", code)
+	}
+
+	second := launch(t, nil, append(slices.Clone(onFreePorts), "--data-dir", filepath.Join(first.dir, "data"))...)
+	second.awaitRunning()
+	if out := second.out.String(); printedToken.MatchString(out) || strings.Contains(out, "password") {
+		t.Errorf("the second start prints credentials again: %s", out)
+	}
+	second.token = first.token
+	second.must(http.StatusOK, get, v1.PathWhoami, "")
+}
+
+// refused starts a node that must refuse to and returns its one line.
+func refused(t *testing.T, environ []string, args ...string) string {
+	t.Helper()
+	n := launch(t, environ, args...)
+	if code := n.exitCode(); code == 0 {
+		t.Error("the exit code is 0")
+	}
+	line := n.log.String()
+	if strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, "stint: ") {
+		t.Errorf("got %q, want one line", line)
+	}
+	if out := n.out.String(); out != "" {
+		t.Errorf("a refused start prints %q", out)
+	}
+	return line
+}
+
+func TestAWrongSettingIsOneLineAndNothingListens(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("lisetn: here\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		args    []string
+		environ []string
+		want    string
+	}{
+		"Redis without a database":       {args: []string{"--redis-url", "redis://127.0.0.1:1"}, want: "without --database-url"},
+		"a database without Redis":       {args: []string{"--database-url", "postgres://127.0.0.1:1/stint"}, want: "without --redis-url"},
+		"a Redis of an unknown scheme":   {args: []string{"--redis-url", "http://h", "--database-url", "postgres://h/d"}, want: "--redis-url"},
+		"an option Redis does not have":  {args: []string{"--redis-url", "redis://h?speed=9", "--database-url", "postgres://h/d"}, want: "--redis-url"},
+		"an address without a port":      {args: []string{"--listen", "127.0.0.1"}, want: "--listen"},
+		"a port that does not exist":     {args: []string{"--listen", "127.0.0.1:99999"}, want: "--listen"},
+		"an address of another machine":  {args: []string{"--admin-listen", "192.0.2.1:1"}, want: "--admin-listen"},
+		"listening to all without auth":  {args: []string{"--listen", "0.0.0.0:0"}, want: "--check-auth"},
+		"a deadline that is no duration": {args: []string{"--check-deadline", "soon"}, want: "--check-deadline"},
+		"a drain that is negative":       {args: []string{"--drain-timeout", "-1s"}, want: "--drain-timeout"},
+		"a certificate without its key":  {args: []string{"--tls-cert", file}, want: "--tls-key"},
+		"a certificate that is none":     {args: []string{"--admin-tls-cert", file, "--admin-tls-key", file}, want: "--admin-listen"},
+		"an unknown flag":                {args: []string{"--redis", "x"}, want: "--redis"},
+		"a word too many":                {args: []string{"start"}, want: "start"},
+		"an unknown setting in the file": {args: []string{"--config", file}, want: "lisetn"},
+		"a file that is not there":       {environ: []string{"STINT_CONFIG=/nonexistent.yaml"}, want: "/nonexistent.yaml"},
+		"a token that is easily guessed": {environ: []string{"STINT_ADMIN_TOKEN=1234"}, want: "STINT_ADMIN_TOKEN"},
+		"a log level that is none":       {environ: []string{"STINT_LOG_LEVEL=loud"}, want: "--log-level"},
+		"a data folder that is a file":   {args: []string{"--data-dir", file}, want: "--data-dir"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// What is tested comes last, so that it wins over the ports.
+			if line := refused(t, test.environ, slices.Concat(onFreePorts, test.args)...); !strings.Contains(line, test.want) {
+				t.Errorf("got %q, want it to name %s", line, test.want)
+			}
+		})
+	}
+}
+
+func TestAPortInUseIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, name := range []string{"--listen", "--admin-listen"} {
+		data := filepath.Join(t.TempDir(), "data")
+		line := refused(t, nil, append(slices.Clone(onFreePorts), name, taken.Addr().String(), "--data-dir", data)...)
+		if !strings.Contains(line, name) || !strings.Contains(line, "in use") {
+			t.Errorf("got %q, want it to name %s", line, name)
+		}
+		// The credentials must be shown by the start that succeeds.
+		n := launch(t, nil, append(slices.Clone(onFreePorts), "--data-dir", data)...)
+		n.awaitRunning()
+		if !printedToken.MatchString(n.out.String()) {
+			t.Errorf("the start after it prints no token: %s", n.out.String())
+		}
+	}
+}
+
+func TestADataFolderInUseIsRefused(t *testing.T) {
+	first := startNode(t)
+	line := refused(t, nil, append(slices.Clone(onFreePorts), "--data-dir", filepath.Join(first.dir, "data"))...)
+	if !strings.Contains(line, "in use by another Stint") {
+		t.Errorf("got %q", line)
+	}
+	if !first.about("ip:203.0.113.7").Allowed {
+		t.Error("the first node suffers")
+	}
+}
