@@ -1,0 +1,131 @@
+// Package blocklist reads and writes blocks as files: CSV, JSON and plain
+// lists; imports them by the million; and says beforehand what they would do.
+package blocklist
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Format is how a file holds blocks.
+type Format string
+
+// The formats.
+const (
+	CSV   Format = "csv"   // a header, then a block a line
+	JSON  Format = "json"  // a list of objects, or an object a line
+	Plain Format = "plain" // a pattern, address or CIDR a line, # and ; comments
+)
+
+// Row is one block of a file.
+type Row struct {
+	Line    int // where it stands, from 1
+	Pattern keys.Pattern
+	Reason  string
+	Expires time.Time // zero: for good
+}
+
+// Block returns the row as an imported block.
+func (r Row) Block() blocks.Block {
+	return blocks.Block{Pattern: r.Pattern, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
+}
+
+// RowError says what is wrong with one row; the rows after it can still be
+// read.
+type RowError struct {
+	Line    int
+	Problem string // one clause, safe to print
+}
+
+// Error names the line and the problem.
+func (e *RowError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Problem) }
+
+// FileError says why a file cannot be read any further.
+type FileError struct {
+	Line    int // 0 where no line is to blame
+	Problem string
+}
+
+// Error names the line, where there is one, and the problem.
+func (e *FileError) Error() string {
+	if e.Line == 0 {
+		return e.Problem
+	}
+	return fmt.Sprintf("line %d: %s", e.Line, e.Problem)
+}
+
+// Defaults are for what rows leave out.
+type Defaults struct {
+	Parser keys.Parser
+	Now    time.Time
+	Reason string
+	// Expires ends the rows that name no end; zero: they stand for good.
+	Expires time.Time
+}
+
+// maxReason is the longest reason of a row, in bytes.
+const maxReason = 1000
+
+// fields are a row as a file spells it.
+type fields struct {
+	pattern, reason, expiresAt, expiresIn string
+}
+
+// row reads the fields of one row. The error is a *RowError.
+func (d *Defaults) row(line int, f fields) (Row, error) {
+	wrong := func(problem string) (Row, error) { return Row{}, &RowError{line, problem} }
+	pattern, err := d.Parser.Pattern(f.pattern)
+	if err != nil {
+		return wrong(err.Error())
+	}
+	row := Row{Line: line, Pattern: pattern, Reason: f.reason, Expires: d.Expires}
+	if row.Reason == "" {
+		row.Reason = d.Reason
+	}
+	if problem := checkReason(row.Reason); problem != "" {
+		return wrong(problem)
+	}
+	switch {
+	case f.expiresAt != "" && f.expiresIn != "":
+		return wrong("expires_at and expires_in stand side by side; write one of them")
+	case f.expiresAt != "":
+		row.Expires, err = time.Parse(time.RFC3339, f.expiresAt)
+		if err != nil {
+			return wrong(fmt.Sprintf("expires_at is %q; write an RFC 3339 time such as 2026-01-31T12:00:00Z", clip(f.expiresAt)))
+		}
+	case f.expiresIn != "":
+		length, err := rules.ParseDuration(f.expiresIn)
+		if err != nil {
+			return wrong("expires_in: " + err.Error())
+		}
+		row.Expires = d.Now.Add(length)
+	}
+	if !row.Expires.IsZero() && !row.Expires.After(d.Now) {
+		return wrong("it ended already, at " + row.Expires.UTC().Format(time.RFC3339))
+	}
+	return row, nil
+}
+
+func checkReason(reason string) string {
+	if len(reason) > maxReason {
+		return fmt.Sprintf("the reason has %d bytes; at most %d are allowed", len(reason), maxReason)
+	}
+	if !isLine(reason) {
+		return "the reason holds a control character or is not valid UTF-8"
+	}
+	return ""
+}
+
+// clip shortens what a message repeats.
+func clip(text string) string {
+	const most = 80
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

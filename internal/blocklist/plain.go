@@ -1,0 +1,86 @@
+package blocklist
+
+import (
+	"bufio"
+	"errors"
+	"net/netip"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+func readPlain(from *bufio.Reader, d Defaults, yield func(Row, error) bool) {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(make([]byte, 0, 4096), maxRow/2)
+	line := 0
+	for lines.Scan() {
+		line++
+		f, any, err := plainFields(line, strings.TrimSpace(lines.Text()))
+		if !any {
+			continue
+		}
+		var row Row
+		if err == nil {
+			row, err = d.row(line, f)
+		}
+		if !yield(row, err) {
+			return
+		}
+	}
+	if err := lines.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = errRowTooLong
+		}
+		yield(Row{}, unreadable(line+1, err))
+	}
+}
+
+// plainFields reads one line: a pattern, or an address or CIDR without its
+// "ip:", and perhaps a comment, which becomes the reason. A pattern in double
+// quotes is a JSON text, for those that hold # or ; themselves. any is false
+// where the line holds no pattern.
+func plainFields(line int, text string) (f fields, any bool, err error) {
+	if text == "" || text[0] == '#' || text[0] == ';' {
+		return f, false, nil
+	}
+	if text[0] == '"' {
+		return quotedFields(line, text)
+	}
+	for i := 1; i < len(text); i++ {
+		if (text[i] == '#' || text[i] == ';') && (text[i-1] == ' ' || text[i-1] == '\t') {
+			text, f.reason = strings.TrimSpace(text[:i]), strings.TrimSpace(text[i+1:])
+			break
+		}
+	}
+	f.pattern = withKind(text)
+	return f, true, nil
+}
+
+func quotedFields(line int, text string) (f fields, any bool, err error) {
+	end := len(text)
+	for i := 1; i < len(text); i++ {
+		if text[i] == '\\' {
+			i++
+		} else if text[i] == '"' {
+			end = i + 1
+			break
+		}
+	}
+	rest := strings.TrimSpace(text[end:])
+	if err := json.Unmarshal([]byte(text[:end]), &f.pattern); err != nil || rest != "" && rest[0] != '#' && rest[0] != ';' {
+		return f, true, &RowError{line, `it begins with a quote and is no JSON text; write for example "token:a # b"`}
+	}
+	f.reason = strings.TrimSpace(strings.TrimLeft(rest, "#;"))
+	return f, true, nil
+}
+
+// withKind writes the kind before a bare address or CIDR.
+func withKind(text string) string {
+	if _, err := netip.ParsePrefix(text); err == nil {
+		return "ip:" + text
+	}
+	if _, err := netip.ParseAddr(text); err == nil {
+		return "ip:" + text
+	}
+	return text
+}

@@ -1,0 +1,219 @@
+package blocklist_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+var defaults = blocklist.Defaults{Now: noon, Reason: "imported"}
+
+// read returns the rows as "line pattern (reason) end", bad ones as
+// "line: problem", and the error that ended them.
+func read(text string, format blocklist.Format, d blocklist.Defaults) (rows []string, end error) {
+	for row, err := range blocklist.Read(strings.NewReader(text), format, d) {
+		var bad *blocklist.RowError
+		switch {
+		case errors.As(err, &bad):
+			rows = append(rows, bad.Error())
+		case err != nil:
+			return rows, err
+		default:
+			until := "for good"
+			if !row.Expires.IsZero() {
+				until = row.Expires.Sub(noon).String()
+			}
+			rows = append(rows, fmt.Sprintf("%d %s (%s) %s", row.Line, row.Pattern, row.Reason, until))
+		}
+	}
+	return rows, nil
+}
+
+func TestReadingGivesEveryRowWithItsLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		format blocklist.Format
+		text   string
+		want   []string
+	}{
+		"CSV with columns in any order": {blocklist.CSV, "Reason,pattern,expires_in,expires_at\r\nscraping,ip:203.0.113.7,1h,\r\n,token:a,,2026-01-01T13:00:00Z\r\n",
+			[]string{"2 ip:203.0.113.7 (scraping) 1h0m0s", "3 token:a (imported) 1h0m0s"}},
+		"CSV of a spreadsheet": {blocklist.CSV, "\xef\xbb\xbfpattern;reason\ntoken:a;\"x;\ny\"\ntoken:b;'=1+1\n",
+			[]string{"line 2: the reason holds a control character or is not valid UTF-8", "4 token:b (=1+1) for good"}},
+		"CSV with bad rows": {blocklist.CSV, "pattern,reason\nip:10.1*,a\ntoken:a\ntoken:b,\"x\ntoken:c,d\"e,f\n", []string{
+			`line 2: the pattern is not a network: a star would cut addresses between digits; you probably mean ip:10.1.0.0/16`,
+			"line 3: it has 1 cells, and the header has 2",
+			"line 4: it is no CSV: extraneous or missing \" in quoted-field",
+		}},
+		"a JSON list": {blocklist.JSON, "[\n {\"pattern\":\"token:a\"},\n\n {\"pattern\":\"token:b\",\"reason\":\"x\",\"id\":\"1\",\"expires_at\":null}, {\"pattern\":5},\n {\"patern\":\"x\"}, null]\n",
+			[]string{"2 token:a (imported) for good", "4 token:b (x) for good", "line 4: the field pattern must be a text",
+				"line 5: it has a field that no block has: patern", `line 5: it is no block; write for example {"pattern":"ip:203.0.113.7","reason":"scraping"}`}},
+		"JSON lines":        {blocklist.JSON, "{\"pattern\":\"token:a\"}\n{\"pattern\":\"token:b\"}\n", []string{"1 token:a (imported) for good", "2 token:b (imported) for good"}},
+		"an empty JSON":     {blocklist.JSON, "", nil},
+		"an empty list":     {blocklist.JSON, "[]", nil},
+		"an ended row":      {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z"}]`, []string{"line 1: it ended already, at 2026-01-01T12:00:00Z"}},
+		"two ends":          {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z","expires_in":"1h"}]`, []string{"line 1: expires_at and expires_in stand side by side; write one of them"}},
+		"a bad end":         {blocklist.JSON, `[{"pattern":"token:a","expires_in":"soon"}]`, []string{`line 1: expires_in: the duration "soon" has no number where one is due; write for example 24h, 7d or 1h30m`}},
+		"a list of a feed":  {blocklist.Plain, "; Spamhaus\n# list\n\n1.10.16.0/20 ; SBL256894\n203.0.113.7\n2001:db8::1\n  token:a\t# why # so\n", []string{"4 ip:1.10.16.0/20 (SBL256894) for good", "5 ip:203.0.113.7 (imported) for good", "6 ip:2001:db8::/64 (imported) for good", "7 token:a (why # so) for good"}},
+		"quoted patterns":   {blocklist.Plain, "\"token:a # b\" # c\n\"#x\"\n\"token:a\n\"token:a\" b\n", []string{"1 token:a # b (c) for good", "2 #x (imported) for good", `line 3: it begins with a quote and is no JSON text; write for example "token:a # b"`, `line 4: it begins with a quote and is no JSON text; write for example "token:a # b"`}},
+		"bits of the hosts": {blocklist.Plain, "203.0.113.7/24\n", []string{`line 1: the pattern has bits set behind its /24; write ip:203.0.113.0/24 `}},
+	} {
+		got, err := read(c.text, c.format, defaults)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+			continue
+		}
+		for i := range got {
+			if !strings.HasPrefix(got[i], c.want[i]) {
+				t.Errorf("%s: got %q, want %q", name, got[i], c.want[i])
+			}
+		}
+	}
+}
+
+func TestWhatCannotBeReadOnEndsTheRowsAndSaysWhere(t *testing.T) {
+	long := strings.Repeat("x", 3<<20)
+	for name, c := range map[string]struct {
+		format     blocklist.Format
+		text, want string
+	}{
+		"CSV without a header":          {blocklist.CSV, "", "line 1: there is no header"},
+		"CSV with another header":       {blocklist.CSV, "ip,reason\n", `line 1: the header has the column "ip"`},
+		"CSV without the patterns":      {blocklist.CSV, "reason\n", "line 1: the header has no column pattern"},
+		"CSV with a column twice":       {blocklist.CSV, "pattern,Pattern\n", "line 1: the header has the column pattern twice"},
+		"a quote that is left open":     {blocklist.CSV, "pattern\ntoken:a\n\"" + long, "longer than 1 MiB"},
+		"half a JSON":                   {blocklist.JSON, "[\n{\"pattern\":\"token:a\"},\n{\"pat", "line 3: the file ends in the middle of its JSON"},
+		"a list that is left open":      {blocklist.JSON, "[{\"pattern\":\"token:a\"}", "line 1: the file ends in the middle of its JSON"},
+		"no JSON":                       {blocklist.JSON, "[\n\npattern]", "line 3: it is no JSON"},
+		"a field twice":                 {blocklist.JSON, "[{\"pattern\":\"token:a\",\"pattern\":\"token:b\"}]", "line 1: a field stands twice"},
+		"something after the list":      {blocklist.JSON, "[]\n[]", "line 2: something follows the list"},
+		"a JSON text that is left open": {blocklist.JSON, "[{\"pattern\":\"" + long, "longer than 1 MiB"},
+		"a line without an end":         {blocklist.Plain, "token:a\n" + long, "line 2: the row is longer than 1 MiB"},
+	} {
+		_, err := read(c.text, c.format, defaults)
+		var file *blocklist.FileError
+		if !errors.As(err, &file) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+var errBroken = errors.New("the connection broke")
+
+func TestAReaderThatFailsIsToldAsItIs(t *testing.T) {
+	for _, format := range []blocklist.Format{blocklist.CSV, blocklist.JSON, blocklist.Plain} {
+		start := map[blocklist.Format]string{blocklist.CSV: "pattern\n", blocklist.JSON: "["}[format]
+		from := io.MultiReader(strings.NewReader(start), brokenReader{})
+		var last error
+		for _, err := range blocklist.Read(from, format, defaults) {
+			last = err
+		}
+		if !errors.Is(last, errBroken) {
+			t.Errorf("%s: got %v", format, last)
+		}
+	}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errBroken }
+
+// hostileText draws texts that keys and reasons may hold.
+var hostileText = rapid.StringOfN(rapid.RuneFrom([]rune("aZ0 =+-@'\"#;,\\|<>&%éß\u202e＝")), 1, 20, -1)
+
+func TestWhatIsWrittenIsReadBackWhateverItHolds(t *testing.T) {
+	for _, format := range []blocklist.Format{blocklist.CSV, blocklist.JSON, blocklist.Plain} {
+		t.Run(string(format), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				var want []blocks.Block
+				for range rapid.IntRange(0, 5).Draw(t, "blocks") {
+					text := "token:" + strings.TrimSpace(strings.NewReplacer(`\`, `\\`).Replace(hostileText.Draw(t, "key"))) + "x"
+					if rapid.Bool().Draw(t, "whole") {
+						text = strings.TrimPrefix(text, "token:")
+					}
+					p, err := keys.Parser{}.Pattern(text)
+					if err != nil {
+						continue
+					}
+					b := blocks.Block{Pattern: p, Reason: strings.TrimSpace(hostileText.Draw(t, "reason")) + ".", Author: "=ann"}
+					if rapid.Bool().Draw(t, "ends") {
+						b.Expires = noon.Add(time.Hour)
+					}
+					want = append(want, b)
+				}
+				var file bytes.Buffer
+				w := blocklist.NewWriter(&file, format)
+				for i := range want {
+					if err := w.Write(&want[i]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := w.Close(); err != nil {
+					t.Fatal(err)
+				}
+				i := 0
+				for row, err := range blocklist.Read(bytes.NewReader(file.Bytes()), format, blocklist.Defaults{Now: noon}) {
+					if err != nil || i >= len(want) || row.Pattern != want[i].Pattern {
+						t.Fatalf("row %d is %+v, %v in\n%s", i, row, err, file.String())
+					}
+					if format != blocklist.Plain && (row.Reason != want[i].Reason || !row.Expires.Equal(want[i].Expires)) {
+						t.Fatalf("got %+v, want %+v in\n%s", row, want[i], file.String())
+					}
+					i++
+				}
+				if i != len(want) {
+					t.Fatalf("%d of %d came back from\n%s", i, len(want), file.String())
+				}
+			})
+		})
+	}
+}
+
+func TestNoCellOfAnExportIsAFormula(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		cell := blocklist.Defuse(text)
+		if cell != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(cell)[0]) {
+			t.Fatalf("%q becomes %q", text, cell)
+		}
+		if back := blocklist.Fuse(cell); back != text {
+			t.Fatalf("%q becomes %q and comes back as %q", text, cell, back)
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	for format, line := range map[blocklist.Format]string{
+		blocklist.CSV: "ip:10.1.2.3,scraping,2027-01-01T00:00:00Z\n", blocklist.JSON: `{"pattern":"ip:10.1.2.3","reason":"scraping"}` + "\n", blocklist.Plain: "10.1.2.3\n",
+	} {
+		b.Run(string(format), func(b *testing.B) {
+			text := strings.Repeat(line, 10_000)
+			if format == blocklist.CSV {
+				text = "pattern,reason,expires_at\n" + text
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, err := range blocklist.Read(strings.NewReader(text), format, defaults) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.N*10_000)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package blocklist
+
+import (
+	"encoding/csv"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/blocks"
+)
+
+// Writer writes blocks as Read reads them. See NewWriter.
+type Writer struct {
+	to     io.Writer
+	format Format
+	table  *csv.Writer
+	any    bool
+}
+
+// NewWriter returns a writer of a format; Close ends the file.
+func NewWriter(to io.Writer, format Format) *Writer {
+	w := &Writer{to: to, format: format}
+	if format == CSV {
+		w.table = csv.NewWriter(to)
+	}
+	return w
+}
+
+var exported = []string{"pattern", "reason", "expires_at", "source", "author", "created_at"}
+
+// exportedBlock is what an export holds of a block.
+type exportedBlock struct {
+	Pattern   string `json:"pattern"`
+	Reason    string `json:"reason"`
+	ExpiresAt string `json:"expires_at,omitzero"`
+	Source    string `json:"source"`
+	Author    string `json:"author"`
+	CreatedAt string `json:"created_at"`
+}
+
+// Write adds a block.
+func (w *Writer) Write(b *blocks.Block) error {
+	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created)}
+	first := !w.any
+	w.any = true
+	switch w.format {
+	case CSV:
+		if first {
+			if err := w.table.Write(exported); err != nil {
+				return err
+			}
+		}
+		return w.table.Write([]string{Defuse(row.Pattern), Defuse(row.Reason), row.ExpiresAt, row.Source, Defuse(row.Author), row.CreatedAt})
+	case JSON:
+		before := ",\n"
+		if first {
+			before = "[\n"
+		}
+		if _, err := io.WriteString(w.to, before); err != nil {
+			return err
+		}
+		return json.MarshalWrite(w.to, row)
+	}
+	_, err := io.WriteString(w.to, plainLine(row.Pattern)+"\n")
+	return err
+}
+
+// plainLine writes a pattern so that it is read back whatever it holds.
+func plainLine(pattern string) string {
+	if strings.ContainsAny(pattern[:1], `#;"`) || strings.ContainsAny(pattern, " \t") {
+		quoted, err := json.Marshal(pattern)
+		if err == nil { // a pattern is valid UTF-8
+			return string(quoted)
+		}
+	}
+	return pattern
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// Close ends the file; it does not close what lies beneath.
+func (w *Writer) Close() error {
+	switch w.format {
+	case CSV:
+		if !w.any {
+			if err := w.table.Write(exported); err != nil {
+				return err
+			}
+		}
+		w.table.Flush()
+		return w.table.Error()
+	case JSON:
+		end := "\n]\n"
+		if !w.any {
+			end = "[]\n"
+		}
+		_, err := io.WriteString(w.to, end)
+		return err
+	}
+	return nil
+}

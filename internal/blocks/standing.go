@@ -1,0 +1,28 @@
+package blocks
+
+import (
+	"iter"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// BlockWith returns the block of this very pattern that stands at now, nil if
+// none does.
+func (s *Set) BlockWith(p keys.Pattern, now time.Time) *Block {
+	if b, found := s.blocks.index.Get(p); found && b.ActiveAt(now) {
+		return b
+	}
+	return nil
+}
+
+// AllExemptions ranges over every exemption that stands at now.
+func (s *Set) AllExemptions(now time.Time) iter.Seq[*Exemption] {
+	return func(yield func(*Exemption) bool) {
+		for _, e := range s.exemptions.index.All() {
+			if e.ActiveAt(now) && !yield(e) {
+				return
+			}
+		}
+	}
+}
