@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
@@ -17,7 +18,7 @@ func newAudit(a *app) *cobra.Command {
 		Short:   "See who changed what, when and from where",
 		Example: "admin audit list --last 24h\nadmin audit show 812",
 	}
-	c.AddCommand(newAuditList(a), newAuditShow(a), newAuditExport(a))
+	c.AddCommand(newAuditList(a), newAuditShow(a), newAuditExport(a), newAuditUndo(a))
 	return c
 }
 
@@ -99,6 +100,39 @@ func newAuditShow(a *app) *cobra.Command {
 	}
 }
 
+func newAuditUndo(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "undo ID",
+		Short: "Bring back what stood before a change",
+		Long: `Bring back what stood before a change, as a new change: a lifted block stands again until
+its old end, an added one is lifted, a replaced policy gets its previous version back as a
+new one. It is refused where the thing has changed since, or where that kind of change
+cannot be undone. Undoing an undo brings the change about again.`,
+		Example: "admin audit undo 812",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := auditID(args[0])
+			if err != nil {
+				return err
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			entry, err := client.UndoEntry(c.Context(), id)
+			if err != nil {
+				return err
+			}
+			p := a.printer()
+			if p.Format != output.Table {
+				return output.One(p, *entry, auditDetail)
+			}
+			p.Sayf("%s", output.Escape(entry.Summary))
+			return nil
+		},
+	}
+}
+
 func auditID(text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
@@ -148,6 +182,14 @@ var auditColumns = []output.Column[v1.AuditEntry]{
 var auditDetail = append(append([]output.Column[v1.AuditEntry]{}, auditColumns...),
 	output.Column[v1.AuditEntry]{Name: "object", Head: "Object", Cell: func(e v1.AuditEntry) output.Cell { return output.Text(e.Object) }},
 	output.Column[v1.AuditEntry]{Name: "object_id", Head: "Object id", Cell: func(e v1.AuditEntry) output.Cell { return output.Text(e.ObjectID) }},
-	output.Column[v1.AuditEntry]{Name: "before", Head: "Before", Cell: func(e v1.AuditEntry) output.Cell { return output.Text(string(e.Before)) }},
-	output.Column[v1.AuditEntry]{Name: "after", Head: "After", Cell: func(e v1.AuditEntry) output.Cell { return output.Text(string(e.After)) }},
+	output.Column[v1.AuditEntry]{Name: "before", Head: "Before", Cell: func(e v1.AuditEntry) output.Cell { return jsonCell(e.Before) }},
+	output.Column[v1.AuditEntry]{Name: "after", Head: "After", Cell: func(e v1.AuditEntry) output.Cell { return jsonCell(e.After) }},
 )
+
+// jsonCell shows what stood there, nothing for null.
+func jsonCell(text jsontext.Value) output.Cell {
+	if string(text) == "null" {
+		return output.Cell{}
+	}
+	return output.Text(string(text))
+}

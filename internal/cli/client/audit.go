@@ -21,3 +21,11 @@ func (c *Client) AuditEntry(ctx context.Context, id int64) (*v1.AuditEntry, erro
 	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathAudit + "/" + strconv.FormatInt(id, 10)}, e)
 	return e, err
 }
+
+// UndoEntry brings back what stood before a change and returns the change that
+// this made.
+func (c *Client) UndoEntry(ctx context.Context, id int64) (*v1.AuditEntry, error) {
+	e := &v1.AuditEntry{}
+	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathAudit + "/" + strconv.FormatInt(id, 10) + "/undo"}, e)
+	return e, err
+}

@@ -72,8 +72,8 @@ func (g *grid) total() int {
 // cells to a comfortable width, dropping the columns that matter least, wording
 // shorter, and then cutting further.
 func (g *grid) fit(width int) {
-	g.cutTo(width, comfortable)
-	for g.total() > width && g.dropOne() {
+	for g.cutTo(width, comfortable); g.total() > width && g.dropOne(); g.cutTo(width, comfortable) {
+		g.measure() // what was cut may fit now
 	}
 	if g.total() > width {
 		g.rows = g.brief

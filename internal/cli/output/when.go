@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Duration writes a length of time as people say it, to two units: "350 ms",
-// "12.4 s", "3 min 20 s", "3 h 52 min", "2 d 4 h".
+// Duration writes a length of time as people say it, rounded to two units: "350
+// ms", "12.4 s", "3 min 20 s", "3 h 52 min", "2 d 4 h".
 func Duration(d time.Duration) string {
 	d = d.Abs()
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < time.Minute:
-		seconds := strconv.FormatFloat(float64(d.Truncate(100*time.Millisecond))/float64(time.Second), 'f', 1, 64)
-		return strings.TrimSuffix(seconds, ".0") + " s"
-	case d < time.Hour:
-		return two(d, time.Minute, "min", time.Second, "s")
-	case d < 24*time.Hour:
-		return two(d, time.Hour, "h", time.Minute, "min")
+	const day = 24 * time.Hour
+	switch seconds := d.Round(100 * time.Millisecond); {
+	case d.Round(time.Millisecond) < time.Second:
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
+	case seconds < time.Minute:
+		return strings.TrimSuffix(strconv.FormatFloat(seconds.Seconds(), 'f', 1, 64), ".0") + " s"
+	case d.Round(time.Second) < time.Hour:
+		return two(d.Round(time.Second), time.Minute, "min", time.Second, "s")
+	case d.Round(time.Minute) < day:
+		return two(d.Round(time.Minute), time.Hour, "h", time.Minute, "min")
 	default:
-		return two(d, 24*time.Hour, "d", time.Hour, "h")
+		return two(d.Round(time.Hour), day, "d", time.Hour, "h")
 	}
 }
 
@@ -35,15 +35,15 @@ func two(d, large time.Duration, largeName string, small time.Duration, smallNam
 }
 
 // When writes an instant exactly and relative to now: "17:55 UTC, in 3 h 52
-// min". What lies within a minute has its seconds, what lies on another day
-// its date.
+// min". What lies within a minute has its seconds and tenths, what lies on
+// another day its date.
 func When(t, now time.Time) string {
 	t, now = t.UTC(), now.UTC()
 	apart := t.Sub(now)
 	var layout string
 	switch sameDay := t.Format(time.DateOnly) == now.Format(time.DateOnly); {
 	case apart.Abs() < time.Minute:
-		layout = "15:04:05 UTC"
+		layout = "15:04:05.0 UTC"
 	case sameDay:
 		layout = "15:04 UTC"
 	case t.Year() == now.Year():

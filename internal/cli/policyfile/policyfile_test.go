@@ -27,7 +27,7 @@ const canonicalFile = `policies:
       block: 1h
       factor: 1.5
       cap: 1d
-      forget_after: 7d
+      forget_after: 6d
 `
 
 func read(t *testing.T, text string) []v1.PolicyRequest {

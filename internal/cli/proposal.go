@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newProposal(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "proposal",
+		Short:   "Decide on wider blocks that Stint proposes",
+		Example: "admin proposal list\nadmin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h",
+	}
+	c.AddCommand(newProposalList(a), newProposalAccept(a), newProposalDismiss(a))
+	return c
+}
+
+func newProposalList(a *app) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the ranges in which many addresses offended",
+		Example: "admin proposal list\nadmin proposal list --all -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			found, err := from.Proposals(c.Context(), all)
+			if err != nil {
+				return err
+			}
+			if p := a.printer(); p.Format == output.Table && len(found) == 0 {
+				a.notef("None.")
+				return nil
+			}
+			return output.List(a.printer(), found, proposalColumns)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "also those that were accepted or dismissed")
+	return c
+}
+
+func newProposalAccept(a *app) *cobra.Command {
+	var r v1.AcceptProposalRequest
+	var end endFlags
+	c := &cobra.Command{
+		Use:     "accept ID",
+		Short:   "Block the range that is proposed",
+		Example: "admin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h --reason \"a botnet\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			r.ExpiresIn, r.ExpiresAt = end.in.Duration, end.at.Time
+			p, err := from.AcceptProposal(c.Context(), args[0], r)
+			if err != nil {
+				return err
+			}
+			return output.One(a.printer(), *p, proposalColumns)
+		},
+	}
+	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the block; the evidence where it is left out")
+	end.add(c, "the block stands")
+	return c
+}
+
+func newProposalDismiss(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:     "dismiss ID",
+		Short:   "Put a proposal away without a block",
+		Example: "admin proposal dismiss 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --reason \"a university\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			p, err := from.DismissProposal(c.Context(), args[0], reason)
+			if err != nil {
+				return err
+			}
+			return output.One(a.printer(), *p, proposalColumns)
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit")
+	return c
+}
+
+var proposalColumns = []output.Column[v1.Proposal]{
+	{Name: "pattern", Head: "Range", Cell: func(p v1.Proposal) output.Cell { return output.Text(p.Pattern) }},
+	{Name: "state", Head: "State", Drop: 2, Cell: func(p v1.Proposal) output.Cell { return output.Text(p.State) }},
+	{Name: "offended_count", Head: "Offended", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(p.Evidence.OffendedCount) }},
+	{Name: "size", Head: "Of", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(p.Evidence.Size) }},
+	{Name: "offences", Head: "Refused", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(p.Evidence.Offences) }},
+	{Name: "seen_count", Head: "Seen and clean", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(p.Evidence.SeenCount) }},
+	{Name: "exempt", Head: "Exempt", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(len(p.Evidence.Exempt)) }},
+	{Name: "created_at", Head: "Since", Drop: 1, Cell: func(p v1.Proposal) output.Cell { return output.Time(p.CreatedAt.Time) }},
+	{Name: "decided_by", Head: "Decided by", Drop: 3, Cell: func(p v1.Proposal) output.Cell { return output.Text(string(p.DecidedBy)) }},
+	{Name: "reason", Cell: func(p v1.Proposal) output.Cell { return output.Text(string(p.Reason)) }},
+	{Name: "id", Head: "Id", Cell: func(p v1.Proposal) output.Cell { return output.Text(p.ID) }},
+}

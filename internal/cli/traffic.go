@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newTraffic(a *app) *cobra.Command {
+	var span spanFlags
+	var policy string
+	var step durationFlag
+	var rules bool
+	c := &cobra.Command{
+		Use:   "traffic",
+		Short: "Say how much was allowed and refused over time",
+		Long: `Say how many checks were allowed and refused over the last hour or another span, exactly,
+and how many distinct keys there were, by an estimate. With --rules instead, how often each
+rule and block refused, those that never did included.`,
+		Example: "admin traffic --last 24h --step 1h\nadmin traffic --policy default -o csv\nadmin traffic --rules --last 7d",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			filter := span.query()
+			if rules {
+				totals, err := from.RuleTotals(c.Context(), filter)
+				if err != nil {
+					return err
+				}
+				return output.List(a.printer(), totals, ruleTotalColumns)
+			}
+			setIf(filter, "policy", policy)
+			setIf(filter, "step", step.String())
+			traffic, err := from.Traffic(c.Context(), filter)
+			if err != nil {
+				return err
+			}
+			if p := a.printer(); p.Format == output.JSON {
+				return p.JSON(traffic)
+			}
+			return output.List(a.printer(), traffic.Points, trafficColumns)
+		},
+	}
+	span.add(c)
+	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
+	c.Flags().Var(&step, "step", "how long each line's part of the span is, in whole minutes")
+	c.Flags().BoolVar(&rules, "rules", false, "what each rule and block refused")
+	c.MarkFlagsMutuallyExclusive("rules", "policy")
+	c.MarkFlagsMutuallyExclusive("rules", "step")
+	return c
+}
+
+var trafficColumns = []output.Column[v1.TrafficPoint]{
+	{Name: "at", Head: "From", Cell: func(t v1.TrafficPoint) output.Cell { return output.Time(t.At.Time) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Allowed) }},
+	{Name: "limited", Head: "Limited", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Limited) }},
+	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Blocked) }},
+	{Name: "unavailable", Head: "Unavailable", Right: true, Drop: 1, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Unavailable) }},
+	{Name: "shadow_limited", Head: "Shadow", Right: true, Drop: 2, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.ShadowLimited) }},
+	{Name: "keys_estimate", Head: "Keys, about", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.KeysEstimate) }},
+}
+
+var ruleTotalColumns = []output.Column[v1.RuleTotal]{
+	{Name: "policy", Head: "Policy", Cell: func(r v1.RuleTotal) output.Cell { return output.Text(string(r.Policy)) }},
+	{Name: "decision", Head: "Decision", Drop: 1, Cell: func(r v1.RuleTotal) output.Cell { return output.Text(r.Decision) }},
+	{Name: "decided_by", Head: "By", Cut: true, Cell: func(r v1.RuleTotal) output.Cell { return output.Text(r.DecidedBy) }},
+	{Name: "refused", Head: "Refused", Right: true, Cell: func(r v1.RuleTotal) output.Cell { return output.Number(r.Refused) }},
+	{Name: "share", Head: "Share", Right: true, Cell: func(r v1.RuleTotal) output.Cell { return output.Share(r.Share) }},
+	{Name: "keys", Head: "Keys", Right: true, Cell: func(r v1.RuleTotal) output.Cell { return output.Number(r.Keys) }},
+}
