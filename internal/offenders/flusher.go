@@ -46,7 +46,8 @@ type FlusherOptions struct {
 	OnLadder func(LadderEvent)
 	// MaxRows bounds what is kept while the database is out of reach. Beyond
 	// it offences go to `other` and lose their keys; totals are always kept.
-	// Zero means 250,000, about 250 MB at worst.
+	// Zero means 100,000: about 150 MB at worst, and once more as much that is
+	// on its way.
 	MaxRows int
 	Now     func() time.Time // nil means time.Now
 	Log     *slog.Logger     // nil means slog.Default()
@@ -91,7 +92,7 @@ type FlusherStats struct {
 
 // NewFlusher returns a flusher that has gathered nothing yet.
 func NewFlusher(o FlusherOptions) *Flusher {
-	defaultTo(&o.MaxRows, 250_000)
+	defaultTo(&o.MaxRows, 100_000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -64,6 +64,14 @@ type LadderState struct {
 	Forgotten int64 // up to when quiet spells have been taken into account
 }
 
+// LadderCount is the offences of one minute that count for a key.
+type LadderCount struct {
+	Policy   int64
+	Key      string
+	Minute   int64
+	Offences int64
+}
+
 // QuietSince returns since when the key has neither offended nor been blocked.
 func (s *LadderState) QuietSince() int64 { return max(s.Ended, s.Last, s.Forgotten) }
 

@@ -58,6 +58,15 @@ func (s *Service) standings(ctx context.Context, page []string, shadow bool) (ma
 	for _, state := range states {
 		known[id{state.Policy, state.Key}] = state
 	}
+	now := s.now().UnixMilli()
+	counts, err := s.Store.LadderCounts(ctx, page, minuteOf(now)-longestWithin)
+	if err != nil {
+		return nil, err
+	}
+	counted := map[id][]LadderCount{}
+	for _, c := range counts {
+		counted[id{c.Policy, c.Key}] = append(counted[id{c.Policy, c.Key}], c)
+	}
 	selector := s.View.Selector()
 	all := map[string]*Standing{}
 	for _, key := range page {
@@ -73,18 +82,17 @@ func (s *Service) standings(ctx context.Context, page []string, shadow bool) (ma
 			continue
 		}
 		l := LaddersOf([]*rules.Policy{policy})[policy.ID]
-		standing, err := s.standing(ctx, &l, known[id{policy.ID, key}], key)
-		if err != nil {
-			return nil, err
-		}
+		standing := l.standing(known[id{policy.ID, key}], counted[id{policy.ID, key}], now)
 		standing.Stopped = slices.ContainsFunc(stops, func(stop LadderStop) bool { return stop.Policy == policy.ID })
 		all[key] = standing
 	}
 	return all, nil
 }
 
-func (s *Service) standing(ctx context.Context, l *Ladder, state LadderState, key string) (*Standing, error) {
-	now := s.now().UnixMilli()
+// longestWithin is the longest window that a ladder may have, in milliseconds.
+const longestWithin = int64(24 * time.Hour / time.Millisecond)
+
+func (l *Ladder) standing(state LadderState, counted []LadderCount, now int64) *Standing {
 	state.Forget(l, now)
 	standing := &Standing{
 		Policy: l.Name, Shadow: l.Shadow, Step: state.Step, Steps: l.Steps(), Enough: int64(l.Offences),
@@ -93,12 +101,12 @@ func (s *Service) standing(ctx context.Context, l *Ladder, state LadderState, ke
 	if at := state.ForgetsAt(l); at != 0 {
 		standing.ForgetsAt = time.UnixMilli(at).UTC()
 	}
-	if state.Last < l.WindowStart(now) { // nothing can count
-		return standing, nil
+	for _, c := range counted {
+		if c.Minute >= l.WindowStart(now) {
+			standing.Counted += c.Offences
+		}
 	}
-	var err error
-	standing.Counted, err = s.Store.CountedSince(ctx, l.Policy, key, l.WindowStart(now))
-	return standing, err
+	return standing
 }
 
 // Steps returns how many steps it takes to the longest block.

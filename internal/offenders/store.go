@@ -57,7 +57,9 @@ type Query struct {
 	Sort   Sort   // ByOffences where ""
 	Cursor string // from the page before
 	Limit  int    // 1 to 1000, 0 means 100
-	Points int    // of each row's trend, 0 for none, at most 120
+	// Points of each row's trend, 0 for none, at most 120, and one an hour in
+	// spans of more than six.
+	Points int
 }
 
 // Span is what was read for a report: From and To as rounded, and, where
@@ -82,6 +84,8 @@ type Ranking struct {
 	// Other are offences of the span that lost their key, and OtherOver the
 	// most that any one key may have among them.
 	Other, OtherOver int64
+	// Untracked are allowed checks of keys whose traffic has no row.
+	Untracked int64
 }
 
 // Detail is the offences of a key by one policy, rule or block and part of
@@ -161,8 +165,8 @@ type Store interface {
 	Trace(ctx context.Context, from, to time.Time, do func(*TraceChunk) error) error
 
 	LadderStates(ctx context.Context, keys []string) ([]LadderState, error)
-	// CountedSince returns how many offences count for a key from a minute on.
-	CountedSince(ctx context.Context, policy int64, key string, start int64) (int64, error)
+	// LadderCounts returns what counts for keys, by minute, from one on.
+	LadderCounts(ctx context.Context, keys []string, from int64) ([]LadderCount, error)
 	LadderEvents(ctx context.Context, f LadderFilter) ([]LadderEvent, error)
 	LadderStops(ctx context.Context) ([]LadderStop, error)
 	// ResumeLadder lets a stopped ladder go on; NotFound where it has not

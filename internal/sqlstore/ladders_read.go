@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	findLadders    = `SELECT ` + ladderColumns + ` FROM ladders WHERE `
-	findEvents     = `SELECT id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail FROM ladder_events WHERE `
-	findStops      = `SELECT policy_id, policy, stopped_at, would_block, allowed, seen, detail FROM ladder_stops WHERE stopped_at > resumed_at`
-	resumeStop     = `UPDATE ladder_stops SET resumed_at = $2 WHERE policy_id = $1 AND stopped_at > resumed_at RETURNING policy`
-	orderedByNewID = ` ORDER BY id DESC LIMIT `
+	findLadders      = `SELECT ` + ladderColumns + ` FROM ladders WHERE `
+	findLadderCounts = `SELECT policy_id, key, start, offences FROM ladder_counts WHERE `
+	findEvents       = `SELECT id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail FROM ladder_events WHERE `
+	findStops        = `SELECT policy_id, policy, stopped_at, would_block, allowed, seen, detail FROM ladder_stops WHERE stopped_at > resumed_at`
+	resumeStop       = `UPDATE ladder_stops SET resumed_at = $2 WHERE policy_id = $1 AND stopped_at > resumed_at RETURNING policy`
+	orderedByNewID   = ` ORDER BY id DESC LIMIT `
 )
 
 // LadderStates implements offenders.Store.
@@ -34,13 +35,21 @@ func (s *Store) LadderStates(ctx context.Context, page []string) (all []offender
 	return all, err
 }
 
-// CountedSince implements offenders.Store.
-func (s *Store) CountedSince(ctx context.Context, policy int64, key string, start int64) (n int64, err error) {
+// LadderCounts implements offenders.Store.
+func (s *Store) LadderCounts(ctx context.Context, page []string, from int64) (all []offenders.LadderCount, err error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
 	err = s.view(ctx, func(t *tx) error {
-		_, err := t.one(countForLadder, []any{policy, key, start}, &n)
+		c := &conditions{}
+		c.keyIn(page)
+		q := &selection{}
+		all, err = each(t, func(r row) (c offenders.LadderCount, err error) {
+			return c, r.Scan(&c.Policy, &c.Key, &c.Minute, &c.Offences)
+		}, findLadderCounts+q.fill("start >= ?"+c.text, append([]any{from}, c.args...)...), q.args...)
 		return err
 	})
-	return n, err
+	return all, err
 }
 
 // LadderEvents implements offenders.Store.

@@ -141,6 +141,11 @@ func (t *tx) addCountsTo(b *offenders.Batch, span, length, before int64) error {
 	if err := t.upsert(addKeyTraffic, mergeKeyTraffic, keyTrafficColumns, keyTraffic); err != nil {
 		return err
 	}
+	if span == hourSpan {
+		if err := t.addLateToDays(mergedOffences(b.Offences, wanted, start)); err != nil {
+			return err
+		}
+	}
 	if span != minuteSpan {
 		return t.mergeDistinctInto(b.Distinct, span, wanted, start)
 	}

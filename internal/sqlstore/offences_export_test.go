@@ -18,8 +18,8 @@ func RankStatement(s *Store, ctx context.Context, query offenders.Query) (text s
 		if err != nil {
 			return err
 		}
-		_, segments := cover(query.From, query.To, 0, rollups)
-		text, args = rankStatement(query, rankCursor{}, 100, segments, more)
+		span, segments := cover(query.From, query.To, 0, rollups)
+		text, args = (&ranker{query, rankCursor{}, 100, span, segments, rollups, more}).statement()
 		return nil
 	})
 	return text, args, err

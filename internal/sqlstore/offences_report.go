@@ -85,11 +85,12 @@ func (s *Store) Rank(ctx context.Context, query offenders.Query) (ranking offend
 		var segments []segment
 		ranking = offenders.Ranking{}
 		ranking.Span, segments = cover(query.From, query.To, 0, rollups)
-		text, args := rankStatement(query, at, limit, segments, more)
+		r := &ranker{query, at, limit, ranking.Span, segments, rollups, more}
+		text, args := r.statement()
 		var values []int64
 		ranking.Rows, err = each(t, func(r row) (k offenders.Ranked, err error) {
 			var value int64
-			err = r.Scan(&k.Key, &k.Offences, &k.Over, &value, &ranking.Keys, &ranking.Offences)
+			err = r.Scan(&k.Key, &k.Offences, &value, &ranking.Keys, &ranking.Offences)
 			values = append(values, value)
 			return k, err
 		}, text, args...)
@@ -108,25 +109,39 @@ func (s *Store) Rank(ctx context.Context, query offenders.Query) (ranking offend
 	return ranking, err
 }
 
-// rankStatement returns the query that ranks. In the usual order it reads the
-// narrow index only.
-func rankStatement(query offenders.Query, at rankCursor, limit int, segments []segment, more *conditions) (text string, args []any) {
-	order := rankOrders[query.Sort]
+// ranker is what a ranking is made from.
+type ranker struct {
+	query    offenders.Query
+	at       rankCursor
+	limit    int
+	span     offenders.Span
+	segments []segment
+	rollups  map[int64]rollup
+	more     *conditions
+}
+
+// statement returns the query that ranks. Where it needs no more than counts
+// by key, it reads them from the days.
+func (r *ranker) statement() (text string, args []any) {
+	order := rankOrders[r.query.Sort]
 	q := &selection{}
-	times := query.Sort == offenders.ByFirst || query.Sort == offenders.ByLast
-	columns, sums := "key, offences, over", "CAST(sum(offences) AS BIGINT) AS n, CAST(sum(over) AS BIGINT) AS o"
-	if times {
-		columns += ", first_at, last_at"
+	sums, counted := "CAST(sum(n) AS BIGINT) AS n", ""
+	switch {
+	case r.query.Sort == offenders.ByFirst || r.query.Sort == offenders.ByLast:
 		sums += ", min(first_at) AS f, max(last_at) AS l"
+		counted = q.union("key, offences AS n, first_at, last_at", "offences", r.segments, r.more.text, r.more.args...)
+	case r.query.Source != "" || r.query.Rule != "" || r.query.NotRule != "":
+		counted = q.union("key, offences AS n", "offences", r.segments, r.more.text, r.more.args...)
+	default:
+		counted = q.daysUnion(r.span.From.UnixMilli(), r.span.To.UnixMilli(), r.rollups, r.more)
 	}
-	text = "WITH ranked AS (SELECT key, " + sums + " FROM (" + q.union(columns, "offences", segments, more.text, more.args...) +
-		") AS counted GROUP BY key " + q.fill("HAVING sum(offences) >= ?", max(1, query.Least)) +
-		") SELECT key, n, o, " + order.value + ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
-	if query.Cursor != "" {
-		text += " WHERE " + q.fill(order.behind, at.value, at.value, at.key)
+	text = "WITH ranked AS (SELECT key, " + sums + " FROM (" + counted + ") AS counted GROUP BY key " +
+		q.fill("HAVING sum(n) >= ?", max(1, r.query.Least)) +
+		") SELECT key, n, " + order.value + ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
+	if r.query.Cursor != "" {
+		text += " WHERE " + q.fill(order.behind, r.at.value, r.at.value, r.at.key)
 	}
-	text += " ORDER BY " + order.order + " LIMIT " + strconv.Itoa(limit+1)
-	return text, q.args
+	return text + " ORDER BY " + order.order + " LIMIT " + strconv.Itoa(r.limit+1), q.args
 }
 
 func rankConditions(query offenders.Query) (*conditions, error) {
@@ -161,7 +176,8 @@ func rankConditions(query offenders.Query) (*conditions, error) {
 	return c, nil
 }
 
-// firstAndLast fills in when the keys of the page offended.
+// firstAndLast fills in when the keys of the page offended, and how many more
+// offences each may have.
 func (t *tx) firstAndLast(ranking *offenders.Ranking, segments []segment, more *conditions) error {
 	if len(ranking.Rows) == 0 {
 		return nil
@@ -175,19 +191,20 @@ func (t *tx) firstAndLast(ranking *offenders.Ranking, segments []segment, more *
 	narrow := conditions{more.text, slices.Clone(more.args)}
 	narrow.keyIn(page)
 	q := &selection{}
-	text := "SELECT key, min(first_at), max(last_at) FROM (" +
-		q.union("key, first_at, last_at", "offences", segments, narrow.text, narrow.args...) + ") AS counted GROUP BY key"
+	text := "SELECT key, min(first_at), max(last_at), CAST(sum(over) AS BIGINT) FROM (" +
+		q.union("key, first_at, last_at, over", "offences", segments, narrow.text, narrow.args...) + ") AS counted GROUP BY key"
 	return stream(t, func(r row) (key string, err error) {
-		var first, last int64
-		if err := r.Scan(&key, &first, &last); err != nil {
+		var first, last, over int64
+		if err := r.Scan(&key, &first, &last, &over); err != nil {
 			return key, err
 		}
+		at[key].Over = over
 		at[key].First, at[key].Last = fromMS(first), fromMS(last)
 		return key, nil
 	}, text, q.args, func(string) error { return nil })
 }
 
-// other fills in what lost its key.
+// other fills in what lost its key, and what of the traffic has no row.
 func (t *tx) other(ranking *offenders.Ranking, query offenders.Query, segments []segment) error {
 	c := &conditions{}
 	c.and("key = ?", "")
@@ -202,7 +219,12 @@ func (t *tx) other(ranking *offenders.Ranking, query offenders.Query, segments [
 	q := &selection{}
 	text := "SELECT COALESCE(CAST(sum(offences) AS BIGINT), 0), COALESCE(CAST(sum(over) AS BIGINT), 0) FROM (" +
 		q.union("offences, over", "offences", segments, c.text, c.args...) + ") AS folded"
-	_, err := t.one(text, q.args, &ranking.Other, &ranking.OtherOver)
+	if _, err := t.one(text, q.args, &ranking.Other, &ranking.OtherOver); err != nil {
+		return err
+	}
+	q = &selection{}
+	text = "SELECT COALESCE(CAST(sum(untracked) AS BIGINT), 0) FROM (" + q.union("untracked", "traffic", segments, "") + ") AS counted"
+	_, err := t.one(text, q.args, &ranking.Untracked)
 	return err
 }
 

@@ -100,6 +100,11 @@ func (t *tx) rollUp(span, start, end int64) error {
 		policy int64
 		sketch []byte
 	}
+	if span == hourSpan {
+		if _, err := t.exec(inHourColumn(rollUpDay, start), start-start%spanMS(daySpan), start); err != nil {
+			return err
+		}
+	}
 	parts, err := each(t, func(r row) (p part, err error) { return p, r.Scan(&p.policy, &p.sketch) }, distinctWithin, span-1, start, end)
 	if err != nil {
 		return err
@@ -127,6 +132,7 @@ const deleteSlice = time.Hour
 const (
 	oldestOf    = `SELECT COALESCE(min(start), 0) FROM offences WHERE span = $1`
 	moveGone    = `UPDATE rollups SET gone = $2 WHERE span = $1 AND gone < $2`
+	deleteDays  = `DELETE FROM offence_days WHERE start < $1`
 	deleteTrace = `DELETE FROM trace WHERE start < $1`
 	deleteCount = `DELETE FROM ladder_counts WHERE start < $1`
 	// A ladder that stands on the ground and has been quiet says nothing.
@@ -148,7 +154,7 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offenders.R
 	err = s.write(ctx, func(t *tx) error {
 		for statement, age := range map[string]time.Duration{
 			deleteTrace: keep.Trace, deleteCount: 25 * time.Hour, deleteBatchesOld: 24 * time.Hour,
-			deleteLadders: 30 * 24 * time.Hour, deleteEvents: keep.Days,
+			deleteDays: keep.Days, deleteLadders: 30 * 24 * time.Hour, deleteEvents: keep.Days,
 		} {
 			if _, err := t.exec(statement, now.Add(-age).UnixMilli()); err != nil {
 				return err

@@ -478,3 +478,86 @@ func (s *failing) Flush(ctx context.Context, b *offenders.Batch, e offenders.Eva
 	}
 	return s.Sink.Flush(ctx, b, e)
 }
+
+func TestADatabaseKilledInTheMiddleOfFlushesCountsEachOffenceOnce(t *testing.T) {
+	server := testenv.DedicatedPostgres(t)
+	f := newFixture(t, server.URL)
+	nodes := []*counting{newCounting(t, f.Store, f.clock, "a", nil), newCounting(t, f.another(t), f.clock, "b", nil)}
+	sent := 0
+	for range 3 {
+		var flushing sync.WaitGroup
+		for _, n := range nodes {
+			for i := range 500 {
+				n.limited("k:"+strconv.Itoa(i), 1)
+				sent++
+			}
+			flushing.Go(func() { _ = n.Flush(t.Context()) }) // may meet the kill anywhere
+		}
+		server.Kill()
+		flushing.Wait()
+		server.Restart(false)
+		for _, n := range nodes {
+			flushSoon(t, n)
+		}
+	}
+	r, err := f.Rank(t.Context(), offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute), Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Offences != int64(sent) || r.Keys != 500 {
+		t.Errorf("%d offences of %d keys, sent were %d of 500", r.Offences, r.Keys, sent)
+	}
+}
+
+func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		start := f.clock.Now()
+		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		s := service(f, n.policy)
+		n.limited("k:x", 12)
+		n.allowed("k:x", 3)
+		n.flush()
+		f.clock.Advance(2 * time.Minute)
+		n.record(gate.Blocked, "k:x", 5, automatic(t, f.Store)[0])
+		n.limited("k:y", 2)
+		n.flush()
+		k, err := keys.Parser{}.Key("k:x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := s.Timeline(t.Context(), k, start, start.Add(10*time.Minute), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range line.Points {
+			want := map[int]offenders.TimelinePoint{0: {Limited: 12}, 2: {Blocked: 5}}[i]
+			if want.At = start.Add(time.Duration(i) * time.Minute); p != want {
+				t.Errorf("point %d is %+v, want %+v", i, p, want)
+			}
+		}
+		if line.Allowed != 3 || len(line.Events) != 1 || line.Events[0].Step != 1 {
+			t.Errorf("got %+v", line)
+		}
+		rows, err := s.RulesReport(t.Context(), start, start.Add(10*time.Minute))
+		if err != nil || len(rows) != 3 {
+			t.Fatalf("got %+v, %v", rows, err)
+		}
+		if rows[0].Decider != "20/1m" || rows[0].Refused != 14 || rows[0].Keys != 2 || rows[0].Share != 14.0/19 ||
+			rows[1].Kind != offenders.Blocked || rows[1].Refused != 5 || rows[2].Decider != "1/1s" || rows[2].Refused != 0 {
+			t.Errorf("got %+v", rows)
+		}
+		f.clock.Advance(2 * time.Minute)
+		n.flush() // the minutes are over, and their traces are written
+		seen := map[string]int{}
+		err = f.Trace(t.Context(), start, start.Add(time.Hour), func(c *offenders.TraceChunk) error {
+			points, err := c.Decode()
+			for _, p := range points {
+				seen[p.Key] += p.Count
+			}
+			return err
+		})
+		if err != nil || seen["k:x"] != 20 || seen["k:y"] != 2 {
+			t.Errorf("the trace holds %v, %v", seen, err)
+		}
+	})
+}

@@ -10,4 +10,5 @@ DROP TABLE trace;
 DROP TABLE distinct_keys;
 DROP TABLE key_traffic;
 DROP TABLE traffic;
+DROP TABLE offence_days;
 DROP TABLE offences;

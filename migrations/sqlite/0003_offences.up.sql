@@ -30,9 +30,41 @@ CREATE TABLE offences (
     PRIMARY KEY (span, start, policy_id, mac, kind, decider)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX offences_key ON offences (key, span, start);
--- Reports over long spans read this alone. Minutes, whose rows change every
--- second, stay out of it.
-CREATE INDEX offences_report ON offences (span, start, key, policy_id, kind, offences, over) WHERE span > 1;
+-- One row for each key and day, with the offences of its hours beside each
+-- other, so that a ranking of any span reads few rows. Hours are added to it
+-- when they are added up.
+CREATE TABLE offence_days (
+    start     INTEGER NOT NULL,
+    key       TEXT NOT NULL,
+    policy_id INTEGER NOT NULL,
+    kind      INTEGER NOT NULL,
+    place     BLOB,
+    h00       INTEGER NOT NULL DEFAULT 0,
+    h01       INTEGER NOT NULL DEFAULT 0,
+    h02       INTEGER NOT NULL DEFAULT 0,
+    h03       INTEGER NOT NULL DEFAULT 0,
+    h04       INTEGER NOT NULL DEFAULT 0,
+    h05       INTEGER NOT NULL DEFAULT 0,
+    h06       INTEGER NOT NULL DEFAULT 0,
+    h07       INTEGER NOT NULL DEFAULT 0,
+    h08       INTEGER NOT NULL DEFAULT 0,
+    h09       INTEGER NOT NULL DEFAULT 0,
+    h10       INTEGER NOT NULL DEFAULT 0,
+    h11       INTEGER NOT NULL DEFAULT 0,
+    h12       INTEGER NOT NULL DEFAULT 0,
+    h13       INTEGER NOT NULL DEFAULT 0,
+    h14       INTEGER NOT NULL DEFAULT 0,
+    h15       INTEGER NOT NULL DEFAULT 0,
+    h16       INTEGER NOT NULL DEFAULT 0,
+    h17       INTEGER NOT NULL DEFAULT 0,
+    h18       INTEGER NOT NULL DEFAULT 0,
+    h19       INTEGER NOT NULL DEFAULT 0,
+    h20       INTEGER NOT NULL DEFAULT 0,
+    h21       INTEGER NOT NULL DEFAULT 0,
+    h22       INTEGER NOT NULL DEFAULT 0,
+    h23       INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (start, key, policy_id, kind)
+) STRICT, WITHOUT ROWID;
 
 -- All checks, exact, by policy (0 where none applied).
 CREATE TABLE traffic (
@@ -124,6 +156,7 @@ CREATE TABLE ladder_counts (
     PRIMARY KEY (policy_id, key, start)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX ladder_counts_start ON ladder_counts (start);
+CREATE INDEX ladder_counts_key ON ladder_counts (key, start);
 
 CREATE TABLE ladder_events (
     id        TEXT PRIMARY KEY,
