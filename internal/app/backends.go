@@ -66,7 +66,9 @@ func openDistributed(s Settings, options sqlstore.Options) (*backends, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--database-url: %s", oneLine(err))
 	}
-	redis, err := redislog.Open(s.RedisURL, redislog.Options{Prefix: s.RedisPrefix})
+	redis, err := redislog.Open(s.RedisURL, redislog.Options{
+		Prefix: s.RedisPrefix, Timeout: max(redislog.DefaultTimeout, s.CheckDeadline),
+	})
 	if err != nil {
 		store.Close()
 		return nil, fmt.Errorf("--redis-url: %s", oneLine(err))

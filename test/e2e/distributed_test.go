@@ -1,0 +1,166 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+func TestFiveNodesStartedAtOnceOnAnEmptyDatabaseAllComeUp(t *testing.T) {
+	s := shared(t)
+	nodes := make([]*node, 5)
+	for i := range nodes {
+		nodes[i] = launch(t, nil, append(s.args(), onFreePorts...)...)
+	}
+	token := ""
+	for _, n := range nodes {
+		n.awaitRunning()
+		if printed := printedToken.FindStringSubmatch(n.out.String()); printed != nil {
+			if token != "" {
+				t.Error("two nodes print credentials")
+			}
+			token = printed[1]
+		}
+		if strings.Contains(n.out.String(), "@") && strings.Contains(n.out.String(), "password=") {
+			t.Errorf("a password is printed: %s", n.out.String())
+		}
+	}
+	if token == "" {
+		t.Fatal("no node prints the credentials")
+	}
+	for _, n := range nodes {
+		n.token = token
+		await(t, "every node is ready and knows the token", func() bool {
+			_, ready := n.ready()
+			return ready && n.as(get, v1.PathWhoami, "").status == http.StatusOK
+		})
+	}
+	// They share one log, whoever is asked.
+	if !nodes[0].about("token:a").Allowed {
+		t.Fatal("the first check is refused")
+	}
+	for i, n := range nodes {
+		x := n.explain("token:a")
+		if x.Policy == nil || x.Policy.Name != "default" || x.Policy.Rules[1].Used != 1 {
+			t.Errorf("node %d explains %+v", i, x.Policy)
+		}
+	}
+}
+
+// on makes a change on one node and checks that it governs that node's next
+// check and, soon, the other's.
+func on(t *testing.T, nodes []*node, what string, change func(n *node), holds func(n *node) bool) {
+	t.Helper()
+	for _, n := range nodes {
+		if holds(n) {
+			t.Fatalf("%s: it holds already", what)
+		}
+	}
+	change(nodes[0])
+	if !holds(nodes[0]) {
+		t.Errorf("%s: the node that acknowledged it does not know it", what)
+	}
+	await(t, what+" reaches the other node", func() bool { return holds(nodes[1]) })
+}
+
+func TestAChangeGovernsTheNextCheckHereAndSoonEverywhere(t *testing.T) {
+	s := shared(t)
+	nodes := s.start(t, 2)
+	t.Run("with notifications", func(t *testing.T) { changes(t, nodes, "a", func() {}) })
+	t.Run("with the notifications cut", func(t *testing.T) {
+		changes(t, nodes, "b", func() {
+			s.execute(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'LISTEN%'`)
+		})
+	})
+}
+
+// changes makes one change of each kind, disturbing before each.
+func changes(t *testing.T, nodes []*node, name string, disturb func()) {
+	key := "token:" + name
+	peek := func(n *node) v1.Decision { return n.ask(`{"key":"` + key + `","peek":true}`) }
+	step := func(what string, change func(n *node), holds func(n *node) bool) {
+		t.Helper()
+		disturb()
+		on(t, nodes, what, change, holds)
+	}
+	path := v1.PathPolicies + "/" + name
+	step("a new policy", func(n *node) {
+		n.must(http.StatusCreated, put, path, `{"match":["`+key+`"],"rules":["1/h"]}`)
+	}, func(n *node) bool { return string(peek(n).Policy) == name })
+
+	nodes[0].about(key)
+	step("a raised limit, which frees a waiting key", func(n *node) {
+		n.put(name, `{"match":["`+key+`"],"rules":["2/h"]}`)
+	}, func(n *node) bool { return peek(n).Allowed })
+
+	nodes[1].about(key)
+	step("a reset", func(n *node) {
+		n.must(http.StatusOK, del, v1.PathKeys+"?key="+key, "")
+	}, func(n *node) bool { return peek(n).Allowed })
+
+	var block v1.AddedBlock
+	step("a block", func(n *node) {
+		block = read[v1.AddedBlock](t, n.must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"`+key+`","reason":"scraping"}`))
+	}, func(n *node) bool { return peek(n).Decision == v1.Blocked })
+	var exemption v1.AddedExemption
+	step("an exemption, which hides the block", func(n *node) {
+		exemption = read[v1.AddedExemption](t, n.must(http.StatusCreated, post, v1.PathExemptions, `{"pattern":"`+key+`"}`))
+	}, func(n *node) bool { return peek(n).Allowed })
+	step("an exemption removed", func(n *node) {
+		n.must(http.StatusOK, del, v1.PathExemptions+"/"+exemption.ID, "")
+	}, func(n *node) bool { return !peek(n).Allowed })
+	step("a block lifted", func(n *node) {
+		n.must(http.StatusOK, del, v1.PathBlocks+"/"+block.ID, "")
+	}, func(n *node) bool { return peek(n).Allowed })
+
+	var token v1.CreatedToken
+	knows := func(n *node) bool {
+		return n.send(get, n.admin+v1.PathPolicies, "", "Authorization: Bearer "+token.Secret).status == http.StatusOK
+	}
+	token.Secret = "none-yet"
+	step("a token", func(n *node) {
+		token = read[v1.CreatedToken](t, n.must(http.StatusCreated, post, v1.PathTokens, `{"name":"`+name+`","scopes":["read"]}`))
+	}, knows)
+	step("a token revoked", func(n *node) {
+		a := n.as(del, v1.PathTokens+"/"+token.ID, "")
+		if a.status/100 != 2 {
+			t.Fatalf("got %d: %s", a.status, a.body)
+		}
+	}, func(n *node) bool { return !knows(n) })
+
+	step("a policy deleted", func(n *node) {
+		n.must(http.StatusNoContent, del, path, "", "If-Match: *")
+	}, func(n *node) bool { return string(peek(n).Policy) != name })
+}
+
+func TestANodeWithoutItsDatabaseAnswers503UntilItIsThere(t *testing.T) {
+	s := dedicated(t)
+	s.postgres.Kill()
+	n := s.start(t, 1)[0]
+	if _, ready := n.ready(); ready {
+		t.Error("it is ready before it has ever seen its database")
+	}
+	problem(t, n.send(post, n.check+v1.PathCheck, `{"key":"token:a"}`), http.StatusServiceUnavailable)
+	problem(t, n.send(post, n.check+v1.PathBatch, `{"checks":[{"key":"token:a"}]}`), http.StatusServiceUnavailable)
+	problem(t, n.as(get, v1.PathPolicies, ""), http.StatusServiceUnavailable)
+	if a := n.send(get, n.check+"/livez", ""); a.status != http.StatusOK {
+		t.Errorf("/livez answers %d", a.status)
+	}
+	s.postgres.Restart(false)
+	await(t, "it is ready when the database is there", func() bool { _, ready := n.ready(); return ready })
+	if d := n.about("token:a"); !d.Allowed || d.Policy != "default" || d.Degraded {
+		t.Errorf("got %+v", d)
+	}
+	await(t, "its token is known", func() bool { return n.as(get, v1.PathPolicies, "").status == http.StatusOK })
+}
+
+func TestAnEvictionPolicyIsWarnedOfAtTheStart(t *testing.T) {
+	s := servers{testenv.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru"), testenv.Postgres(t)}
+	n := s.start(t, 1)[0]
+	await(t, "the warning", func() bool {
+		return strings.Contains(n.log.String(), "maxmemory-policy allkeys-lru") && strings.Contains(n.log.String(), "level=WARN")
+	})
+}
