@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func TestOnline(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "online"),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "stint": startStint, "waitfor": waitfor,
+			"exits": exits, "stint": startStint, "waitfor": waitfor, "shows": shows, "lastcell": lastCell,
 		},
 	})
 }
@@ -55,4 +56,22 @@ func waitfor(ts *testscript.TestScript, _ bool, args []string) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	ts.Fatalf("it never succeeded: %v", err)
+}
+
+// shows repeats a command until its output holds a text: shows TEXT COMMAND ARG...
+func shows(ts *testscript.TestScript, _ bool, args []string) {
+	for range 100 {
+		if err := ts.Exec(args[1], args[2:]...); err == nil && strings.Contains(ts.ReadFile("stdout"), args[0]) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	ts.Fatalf("its output never held %q", args[0])
+}
+
+// lastCell keeps the last cell of the CSV that the last command printed:
+// lastcell NAME
+func lastCell(ts *testscript.TestScript, _ bool, args []string) {
+	text := strings.TrimSpace(ts.ReadFile("stdout"))
+	ts.Setenv(args[0], text[strings.LastIndexAny(text, ",\n")+1:])
 }
