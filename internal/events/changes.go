@@ -1,0 +1,131 @@
+package events
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Follower hands the changes of all nodes to a hub, as the audit records them.
+type Follower struct {
+	Hub   *Hub
+	Audit audit.Store
+
+	wake chan struct{}
+	last int64
+}
+
+// NewFollower returns a follower; see Changed and Run.
+func NewFollower(h *Hub, store audit.Store) *Follower {
+	return &Follower{Hub: h, Audit: store, wake: make(chan struct{}, 1)}
+}
+
+// Changed is for catalog.OnChange. It never blocks.
+func (f *Follower) Changed(catalog.Changed) {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// retryAfter is how long a failed look at the audit waits for the next.
+const retryAfter = time.Second
+
+// Run hands changes on until ctx ends, from its beginning on.
+func (f *Follower) Run(ctx context.Context) {
+	for !f.begin(ctx) {
+		if !pause(ctx) {
+			return
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wake:
+		}
+		for f.follow(ctx) != nil {
+			if !pause(ctx) {
+				return
+			}
+		}
+	}
+}
+
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(retryAfter):
+		return true
+	}
+}
+
+// begin finds the newest entry, after which changes are news.
+func (f *Follower) begin(ctx context.Context) bool {
+	page, err := f.Audit.FindEntries(ctx, audit.Filter{Limit: 1})
+	if err != nil {
+		return false
+	}
+	if len(page.Entries) > 0 {
+		f.last = page.Entries[0].ID
+	}
+	return true
+}
+
+// mostAtOnce bounds how many changes are read back after a break.
+const mostAtOnce = 1000
+
+// follow publishes the entries behind the last, the oldest first.
+func (f *Follower) follow(ctx context.Context) error {
+	var fresh []*audit.Entry
+	whole := true
+	for e, err := range f.Audit.EachEntry(ctx, audit.Filter{}) {
+		if err != nil {
+			return err
+		}
+		if e.ID <= f.last {
+			break
+		}
+		if len(fresh) == mostAtOnce {
+			whole = false
+			break
+		}
+		fresh = append(fresh, e)
+	}
+	slices.Reverse(fresh)
+	if !whole {
+		f.Hub.Publish(Event{Kind: Notice, Text: "Changes are missing: more were made at once than are shown; the audit has them all."})
+	}
+	for _, e := range fresh {
+		f.Hub.Publish(changeOf(e))
+		f.last = e.ID
+	}
+	return nil
+}
+
+func changeOf(e *audit.Entry) Event {
+	event := Event{Kind: Change, At: e.At, Entry: e}
+	if e.Object != "block" && e.Object != "exemption" {
+		return event
+	}
+	event.Kind = Block
+	for _, state := range [][]byte{e.Before, e.After} {
+		var selects struct {
+			Pattern string `json:"pattern"`
+		}
+		if len(state) == 0 || json.Unmarshal(state, &selects) != nil {
+			continue // an import names no pattern
+		}
+		if p, err := (keys.Parser{}).Pattern(selects.Pattern); err == nil && !slices.Contains(event.Patterns, p) {
+			event.Patterns = append(event.Patterns, p)
+		}
+	}
+	return event
+}

@@ -1,0 +1,301 @@
+package events_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/events"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func key(t testing.TB, text string) keys.Key {
+	t.Helper()
+	k, err := keys.Parser{}.Key(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func pattern(t testing.TB, text string) keys.Pattern {
+	t.Helper()
+	p, err := keys.Parser{}.Pattern(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// decided returns a decision on a key at this moment.
+func decided(t testing.TB, text string, outcome gate.Outcome) *gate.Decision {
+	return &gate.Decision{
+		Check: gate.Check{Key: key(t, text)}, Outcome: outcome, Policy: &rules.Policy{Name: "default"},
+		Answer: gate.Answer{At: time.Now(), Rule: -1},
+	}
+}
+
+// told returns the events that wait for a listener.
+func told(l *events.Listener) string {
+	var all []string
+	for {
+		select {
+		case e, open := <-l.Events():
+			if !open {
+				return strings.Join(append(all, "end"), " ")
+			}
+			all = append(all, name(&e))
+		default:
+			return strings.Join(all, " ")
+		}
+	}
+}
+
+func name(e *events.Event) string {
+	switch e.Kind {
+	case events.Notice:
+		return fmt.Sprintf("notice(%d)", e.Skipped)
+	case events.Decision:
+		return e.Key.String()
+	default:
+		return e.Entry.Action
+	}
+}
+
+func names(all []events.Event) string {
+	texts := make([]string, len(all))
+	for i := range all {
+		texts[i] = name(&all[i])
+	}
+	return strings.Join(texts, " ")
+}
+
+func TestAListenerHearsWhatItsFilterSelects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := events.New(events.Options{})
+		shadowed := decided(t, "token:shadow", gate.Allowed)
+		shadowed.Shadow = &gate.Shadow{Outcome: gate.Limited, Policy: &rules.Policy{Name: "trial"}}
+		listeners := map[string]*events.Listener{}
+		for name, f := range map[string]events.Filter{
+			"all":       {},
+			"decisions": {Kinds: []events.Kind{events.Decision}},
+			"refusals":  {Outcomes: []gate.Outcome{gate.Limited, gate.Blocked}},
+			"trial":     {Policy: "trial"},
+			"addresses": {Pattern: pattern(t, "ip:203.0.113.0/24")},
+		} {
+			l, missed := h.Listen(f, "")
+			if missed != nil {
+				t.Fatalf("missed %v", missed)
+			}
+			listeners[name] = l
+		}
+		h.Record(decided(t, "token:a", gate.Allowed))
+		h.Record(decided(t, "ip:203.0.113.7", gate.Limited))
+		h.Record(decided(t, "ip:2001:db8::7", gate.Blocked))
+		h.Record(shadowed)
+		h.Publish(events.Event{Kind: events.Block, Entry: &audit.Entry{Action: "block.add", Object: "block"}, Patterns: []keys.Pattern{pattern(t, "ip:203.0.0.0/16")}})
+		h.Publish(events.Event{Kind: events.Change, Entry: &audit.Entry{Action: "policy.put", Object: "policy", ObjectID: "trial"}})
+		for who, want := range map[string]string{
+			"all":       "token:a ip:203.0.113.7 ip:2001:db8::/64 token:shadow block.add policy.put",
+			"decisions": "token:a ip:203.0.113.7 ip:2001:db8::/64 token:shadow",
+			"refusals":  "ip:203.0.113.7 ip:2001:db8::/64 block.add policy.put",
+			"trial":     "token:shadow policy.put",
+			"addresses": "ip:203.0.113.7 block.add",
+		} {
+			if got := told(listeners[who]); got != want {
+				t.Errorf("%s heard %q, want %q", who, got, want)
+			}
+		}
+	})
+}
+
+func TestUnderLoadDecisionsAreSampledAndThatIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := events.New(events.Options{PerSecond: 3})
+		l, _ := h.Listen(events.Filter{}, "")
+		for i := range 10 {
+			h.Record(decided(t, fmt.Sprintf("token:%d", i), gate.Allowed))
+		}
+		h.Record(decided(t, "token:refused", gate.Limited))
+		if got := told(l); got != "token:0 token:1 token:2 token:refused" {
+			t.Fatalf("heard %q", got)
+		}
+		time.Sleep(time.Second)
+		h.Record(decided(t, "token:next", gate.Allowed))
+		h.Record(decided(t, "token:refused", gate.Limited))
+		if got := told(l); got != "notice(7) token:next token:refused" {
+			t.Fatalf("heard %q", got)
+		}
+	})
+}
+
+func TestAListenerThatComesBackMissesNothingThatIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := events.New(events.Options{Ring: 4})
+		l, _ := h.Listen(events.Filter{}, "")
+		h.Record(decided(t, "token:0", gate.Allowed))
+		seen := <-l.Events()
+		token := h.Token(&seen)
+		l.Stop()
+		if got := told(l); got != "end" {
+			t.Fatalf("after it was stopped it hears %q", got)
+		}
+		for i := range 3 {
+			h.Record(decided(t, fmt.Sprintf("token:%d", i+1), gate.Allowed))
+		}
+		back, missed := h.Listen(events.Filter{}, token)
+		if got := names(missed); got != "token:1 token:2 token:3" {
+			t.Fatalf("missed %q", got)
+		}
+		back.Stop()
+		for i := range 3 {
+			h.Record(decided(t, fmt.Sprintf("token:%d", i+4), gate.Allowed))
+		}
+		back, missed = h.Listen(events.Filter{}, token)
+		if got := names(missed); got != "notice(2) token:3 token:4 token:5 token:6" {
+			t.Fatalf("missed %q", got)
+		}
+		back.Stop()
+		for _, elsewhere := range []string{"another-5", "nonsense", strings.Split(token, "-")[0] + "-999"} {
+			back, missed = h.Listen(events.Filter{}, elsewhere)
+			if got := names(missed); got != "notice(0)" {
+				t.Fatalf("after %q missed %q", elsewhere, got)
+			}
+			back.Stop()
+		}
+		time.Sleep(events.Linger + time.Second)
+		h.Record(decided(t, "token:unheard", gate.Allowed))
+		last, missed := h.Listen(events.Filter{}, token)
+		if got := names(missed); got != "notice(2) token:3 token:4 token:5 token:6" {
+			t.Fatalf("decisions are kept long after the last listener has gone: %q", got)
+		}
+		last.Stop()
+	})
+}
+
+func TestASlowListenerIsDroppedWithANoticeAndNobodyElseIs(t *testing.T) {
+	h := events.New(events.Options{Queue: 2})
+	slow, _ := h.Listen(events.Filter{}, "")
+	quick, _ := h.Listen(events.Filter{}, "")
+	for i := range 4 {
+		h.Record(decided(t, fmt.Sprintf("token:%d", i), gate.Limited))
+		<-quick.Events()
+	}
+	if got := told(slow); got != "token:0 token:1 end" {
+		t.Errorf("the slow one heard %q", got)
+	}
+	if notice, said := slow.Farewell(); !said || !strings.Contains(notice.Text, "too slowly") {
+		t.Errorf("it was told %+v", notice)
+	}
+	h.Close()
+	if got := told(quick); got != "end" {
+		t.Errorf("the quick one heard %q", got)
+	}
+	if _, said := quick.Farewell(); said {
+		t.Error("the quick one was told that it was slow")
+	}
+	late, _ := h.Listen(events.Filter{}, "")
+	if got := told(late); got != "end" {
+		t.Errorf("a listener after the end heard %q", got)
+	}
+}
+
+func TestAKeyIsCopiedOutOfItsBuffer(t *testing.T) {
+	buffer := []byte("token:secret")
+	text := unsafe.String(&buffer[0], len(buffer))
+	h := events.New(events.Options{})
+	l, _ := h.Listen(events.Filter{}, "")
+	h.Record(decided(t, text, gate.Limited))
+	copy(buffer, "token:others")
+	e := <-l.Events()
+	if e.Key != key(t, "token:secret") {
+		t.Errorf("the key is %v", e.Key)
+	}
+	h.Record(decided(t, "ip:2001:db8::7", gate.Limited))
+	e = <-l.Events()
+	if network, _ := e.Key.Network(); network.Addr().String() != "2001:db8::7" {
+		t.Errorf("the full address got lost: %v", network)
+	}
+}
+
+func TestChangesOfAnyNodeAreToldAsTheAuditHasThem(t *testing.T) {
+	for kind, url := range map[string]string{"sqlite": filepath.Join(t.TempDir(), "stint.db"), "postgres": testenv.Postgres(t).URL} {
+		t.Run(kind, func(t *testing.T) {
+			store, err := sqlstore.Open(t.Context(), url, sqlstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			by := audit.Actor{Kind: audit.User, Name: "ann"}
+			h := events.New(events.Options{})
+			f := events.NewFollower(h, store)
+			l, _ := h.Listen(events.Filter{}, "")
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer cancel()
+			running.Go(func() { f.Run(ctx) })
+			// Run begins behind what it finds, so a change before it is no news:
+			// one is made again and again until it is heard.
+			running.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					b := blocks.Block{Pattern: pattern(t, fmt.Sprintf("token:%d", i))}
+					if _, err := store.AddBlock(ctx, by, b, blocks.Fail); err != nil && ctx.Err() == nil {
+						t.Error(err)
+						return
+					}
+					f.Changed(catalog.Changed{})
+				}
+			})
+			first := <-l.Events()
+			second := <-l.Events()
+			if first.Kind != events.Block || first.Entry.Action != "block.add" || len(first.Patterns) != 1 || second.Entry.ID <= first.Entry.ID {
+				t.Fatalf("heard %+v, then %+v", first, second)
+			}
+		})
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		listen int
+	}{{"nobody listens", 0}, {"ten listen", 10}} {
+		b.Run(c.name, func(b *testing.B) {
+			h := events.New(events.Options{})
+			for range c.listen {
+				l, _ := h.Listen(events.Filter{}, "")
+				go func() {
+					for range l.Events() {
+					}
+				}()
+			}
+			defer h.Close()
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				d := decided(b, "ip:203.0.113.7", gate.Allowed)
+				for i := 0; pb.Next(); i++ {
+					if i%1024 == 0 {
+						d.At = time.Now()
+					}
+					h.Record(d)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,208 @@
+package events
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// What a hub keeps and shows. The zero values of Options mean these.
+const (
+	DefaultRing      = 4096 // events kept for listeners that come back
+	DefaultQueue     = 256  // events that a listener may be behind
+	DefaultPerSecond = 200  // decisions shown a second, of allowed and of refused ones each
+	DefaultHeartbeat = 15 * time.Second
+	// Linger is how long decisions are kept after the last listener has gone,
+	// so that one that comes back misses nothing.
+	Linger = time.Minute
+)
+
+// Options make a Hub. The zero value is usable.
+type Options struct {
+	Now func() time.Time // nil means time.Now
+	// Parser reads keys under the settings of the moment, nil under none.
+	Parser    func() keys.Parser
+	Ring      int
+	Queue     int
+	PerSecond int
+	// Heartbeat is how often a silent stream shows that it lives.
+	Heartbeat time.Duration
+}
+
+// Hub hands events to those who listen. It is safe for use by many goroutines.
+type Hub struct {
+	o Options
+	// run tells the ids of this hub from those of one before or elsewhere.
+	run string
+	// until is when decisions stop being wanted, in Unix nanoseconds, so that
+	// a check costs one load where nobody listens.
+	until atomic.Int64
+
+	allowed, refused budget
+
+	mu        sync.Mutex
+	last      uint64
+	ring      []Event // the newest, by id modulo its length
+	listeners map[*Listener]struct{}
+	closed    bool
+}
+
+// New returns a hub that nobody listens to.
+func New(o Options) *Hub {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Parser == nil {
+		o.Parser = func() keys.Parser { return keys.Parser{} }
+	}
+	for _, d := range []struct{ value, standard *int }{
+		{&o.Ring, new(DefaultRing)}, {&o.Queue, new(DefaultQueue)}, {&o.PerSecond, new(DefaultPerSecond)},
+	} {
+		if *d.value <= 0 {
+			*d.value = *d.standard
+		}
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = DefaultHeartbeat
+	}
+	h := &Hub{o: o, run: strconv.FormatUint(rand.Uint64(), 36), ring: make([]Event, o.Ring), listeners: map[*Listener]struct{}{}}
+	h.allowed.what, h.refused.what = "allowed checks", "refused checks"
+	return h
+}
+
+// Heartbeat returns how often a silent stream shows that it lives.
+func (h *Hub) Heartbeat() time.Duration { return h.o.Heartbeat }
+
+// Token returns what a listener that comes back sends to go on behind e.
+func (h *Hub) Token(e *Event) string { return h.run + "-" + strconv.FormatUint(e.ID, 10) }
+
+// Publish hands an event on; its ID, and At where it is zero, are filled in. It
+// never waits for a listener: one whose queue is full is dropped.
+func (h *Hub) Publish(e Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.publish(e)
+}
+
+func (h *Hub) publish(e Event) {
+	if e.At.IsZero() {
+		e.At = h.o.Now()
+	}
+	h.last++
+	e.ID = h.last
+	h.ring[h.last%uint64(len(h.ring))] = e
+	for l := range h.listeners {
+		if !l.filter.Selects(&e) {
+			continue
+		}
+		select {
+		case l.queue <- e:
+		default:
+			h.drop(l, true)
+		}
+	}
+}
+
+// drop ends a listener, with mu held.
+func (h *Hub) drop(l *Listener, slow bool) {
+	if _, listening := h.listeners[l]; !listening {
+		return
+	}
+	delete(h.listeners, l)
+	l.slow.Store(slow)
+	close(l.queue)
+	if len(h.listeners) == 0 {
+		h.until.Store(h.o.Now().Add(Linger).UnixNano())
+	}
+}
+
+// Close ends every listener, for a node that goes down; later ones end at once.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for l := range h.listeners {
+		h.drop(l, false)
+	}
+}
+
+// Listener hears events. See Listen.
+type Listener struct {
+	hub    *Hub
+	filter Filter
+	queue  chan Event
+	slow   atomic.Bool
+}
+
+// Listen returns a listener and what it has missed since after, a Token from
+// before: "" for nothing. Where some of that is no longer known, a notice that
+// says so comes first. Stop it in the end.
+func (h *Hub) Listen(f Filter, after string) (*Listener, []Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := &Listener{hub: h, filter: f, queue: make(chan Event, h.o.Queue)}
+	if h.closed {
+		close(l.queue)
+		return l, nil
+	}
+	h.listeners[l] = struct{}{}
+	h.until.Store(math.MaxInt64)
+	if after == "" {
+		return l, nil
+	}
+	return l, h.missed(f, after)
+}
+
+func (h *Hub) missed(f Filter, after string) []Event {
+	run, number, _ := strings.Cut(after, "-")
+	seen, err := strconv.ParseUint(number, 10, 64)
+	oldest := uint64(1)
+	if kept := uint64(len(h.ring)); h.last > kept {
+		oldest = h.last - kept + 1
+	}
+	var missed []Event
+	switch {
+	case run != h.run || err != nil || seen > h.last:
+		// Nothing says how much happened between another run and this one.
+		return []Event{h.notice("Events may be missing: this node has started anew since, or is another one.", 0)}
+	case seen+1 < oldest:
+		lost := oldest - seen - 1
+		missed = append(missed, h.notice("Events are missing: more happened than is kept for those who come back.", int64(lost)))
+		seen = oldest - 1
+	}
+	for id := seen + 1; id <= h.last; id++ {
+		if e := h.ring[id%uint64(len(h.ring))]; f.Selects(&e) {
+			missed = append(missed, e)
+		}
+	}
+	return missed
+}
+
+func (h *Hub) notice(text string, skipped int64) Event {
+	return Event{Kind: Notice, At: h.o.Now(), Text: text, Skipped: skipped}
+}
+
+// Events is closed when the listener was stopped or dropped, or its hub closed.
+func (l *Listener) Events() <-chan Event { return l.queue }
+
+// Farewell returns, once Events is closed, the notice that says why: false
+// where there is nothing to say.
+func (l *Listener) Farewell() (Event, bool) {
+	if !l.slow.Load() {
+		return Event{}, false
+	}
+	return l.hub.notice("This stream was ended because it was read too slowly; connect again to go on.", 0), true
+}
+
+// Stop ends the listener. It may be called more than once.
+func (l *Listener) Stop() {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	l.hub.drop(l, false)
+}
