@@ -19,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -39,6 +40,7 @@ type Deps struct {
 
 	// Offenders answers who offended, when and why.
 	Offenders *offenders.Service
+	Reports   *reports.Builder
 
 	// Backups keeps the embedded data; nil where there is none to keep, which
 	// the two routes then say.

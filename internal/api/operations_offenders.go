@@ -90,3 +90,20 @@ var (
 		Answers: ok("The dismissed proposal.", v1.Proposal{}),
 	}
 )
+
+var (
+	opListReports = &Operation{
+		ID: "listReports", Tag: "reports", Summary: "The daily and weekly reports.",
+		Query:   []Param{{Name: "kind", Doc: "Only reports of this kind.", Enum: []string{"daily", "weekly"}}, limitParam},
+		Answers: ok("The reports, the newest period first.", v1.Page[v1.Report]{}),
+	}
+	opWriteReport = &Operation{
+		ID: "writeReport", Tag: "reports", Summary: "Write the report of the last whole day or week now.", Body: v1.ReportRequest{},
+		Answers: []Answer{{Status: http.StatusCreated, Doc: "The report that was written.", Body: v1.Report{}}},
+	}
+	opGetReport = &Operation{
+		ID: "getReport", Tag: "reports", Summary: "One report as JSON, CSV or a page that can be mailed or printed.",
+		Query:   []Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv", "html"}}},
+		Answers: []Answer{{Status: http.StatusOK, Doc: "The report.", Types: []string{"application/json", "text/csv", "text/html"}}},
+	}
+)

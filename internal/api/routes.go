@@ -114,6 +114,10 @@ func (s *Server) table() []Route {
 		{Admin, post, proposal + "/accept", identity.Operate, s.acceptProposal, nil, opAcceptProposal},
 		{Admin, post, proposal + "/dismiss", identity.Operate, s.dismissProposal, nil, opDismissProposal},
 
+		{Admin, get, v1.PathReports, identity.Read, s.listReports, nil, opListReports},
+		{Admin, post, v1.PathReports, identity.Operate, s.writeReport, nil, opWriteReport},
+		{Admin, get, v1.PathReports + "/:id", identity.Read, s.getReport, nil, opGetReport},
+
 		{Admin, get, v1.PathBackup, identity.Admin, s.handleBackup, nil, opBackup},
 		{Admin, post, v1.PathRestore, identity.Admin, s.handleRestore, nil, opRestore},
 	}

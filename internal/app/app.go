@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -42,6 +43,7 @@ type App struct {
 	recorder  *offenders.Recorder
 	flusher   *offenders.Flusher
 	offenders *offenders.Service
+	reports   *reports.Builder
 	jobs      *jobs.Runner
 
 	gate   *gate.Gate
@@ -94,7 +96,14 @@ func (a *App) build(ctx context.Context) (err error) {
 		View: a.catalog, Log: a.backends.log, Local: a.backends.local, Deadline: a.settings.CheckDeadline,
 		Recorder: gate.Recorders{a.recorder, a.metrics},
 	})
-	a.server = api.New(a.deps())
+	d := a.deps()
+	pages, err := a.newPages(d.Guesses)
+	if err != nil {
+		return err
+	}
+	d.Sessions = pages.Sessions()
+	d.Extra = append(d.Extra, pages.Routes()...)
+	a.server = api.New(d)
 	return nil
 }
 
@@ -112,7 +121,7 @@ func (a *App) deps() api.Deps {
 	d := api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
 		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store,
-		Offenders: a.offenders,
+		Offenders: a.offenders, Reports: a.reports,
 		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{}), time.Now),
 		Ready:     a.Ready,
 		CheckAuth: a.settings.CheckAuth == "token",

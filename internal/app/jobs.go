@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/reports"
 )
 
 // newJobs lists every job, in the order that the pages show.
@@ -18,6 +19,8 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		jobs.RollUp(store, time.Now),
 		jobs.Propose(a.offenders, a.tellOfProposal),
 		jobs.CheckCounters(a.flusher.Stats, time.Now),
+		jobs.WriteReport(reports.Daily, "5 0 * * *", a.reports, a.tellOfReport),
+		jobs.WriteReport(reports.Weekly, "10 0 * * 1", a.reports, a.tellOfReport),
 		jobs.DeleteCounts(store, offenders.Retention{}, time.Now),
 	)
 }

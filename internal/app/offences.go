@@ -1,12 +1,15 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/reports"
 )
 
 // tellTimeout bounds putting a notification into the outbox.
@@ -23,6 +26,7 @@ func (a *App) buildOffenders() {
 		Log:      a.log,
 	})
 	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog}
+	a.reports = &reports.Builder{Store: a.backends.store, Offences: a.offenders, Now: time.Now}
 }
 
 // exempt reports whether a key is let through whatever it does.
@@ -66,6 +70,25 @@ func (a *App) tellOfProposal(ctx context.Context, p offenders.Proposal) {
 		Text: fmt.Sprintf("%d of its %d addresses offended within %s; %d were seen and did not. It waits for a decision.",
 			e.OffendedCount, e.Size, e.To.Sub(e.From), e.SeenCount),
 		Facts: map[string]string{"proposal": p.ID, "pattern": p.Pattern.String(), "offended": fmt.Sprint(e.OffendedCount)},
+	})
+}
+
+// tellOfReport mails the report as a page.
+func (a *App) tellOfReport(ctx context.Context, d *reports.Document) {
+	var page bytes.Buffer
+	if err := reports.WriteHTML(&page, d); err != nil {
+		a.log.Error("the report could not be made into a page", "report", d.ID, "error", err)
+		return
+	}
+	text := strings.Join(d.Attention, "\n")
+	if text == "" {
+		text = "Nothing needs attention."
+	}
+	a.tell(ctx, notify.Notification{
+		Kind: notify.Report, At: d.Created, Subject: fmt.Sprintf("The %s report of %s", d.Kind, d.From.Format(time.DateOnly)),
+		Text: text, Page: page.Bytes(), Facts: map[string]string{
+			"report": d.ID, "allowed": fmt.Sprint(d.Totals.Allowed), "refused": fmt.Sprint(d.Totals.Refused()), "offenders": fmt.Sprint(d.Totals.Offenders),
+		},
 	})
 }
 

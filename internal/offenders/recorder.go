@@ -90,12 +90,7 @@ func NewRecorder(o Options) *Recorder {
 
 // hash places a key: under the shared secret, so that nodes agree on samples
 // and sketches, and nobody outside can choose where keys fall.
-func (r *Recorder) hash(key string) uint64 {
-	var d xxhash.Digest
-	d.ResetWithSeed(r.seed())
-	_, _ = d.WriteString(key)
-	return d.Sum64()
-}
+func (r *Recorder) hash(key string) uint64 { return hashKey(r.seed(), key) }
 
 // Record counts d.
 func (r *Recorder) Record(d *gate.Decision) {

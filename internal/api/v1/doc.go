@@ -28,4 +28,5 @@ const (
 	PathTraffic    = "/v1/traffic"
 	PathLadders    = "/v1/ladders"
 	PathProposals  = "/v1/proposals"
+	PathReports    = "/v1/reports"
 )

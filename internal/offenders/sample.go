@@ -1,0 +1,75 @@
+package offenders
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// maxSample bounds the points of a Sample; the share of keys is lowered until
+// they fit.
+const maxSample = 300_000
+
+// Sample is the trace of a span with the same share of the keys throughout:
+// every recorded check of each key that is in it.
+type Sample struct {
+	Points []TracePoint // by time
+	// Share is the share of all keys that was sampled, 1 for every key.
+	Share float64
+}
+
+// ReadSample reads the trace of a span. Minutes and nodes sampled more or less
+// of the keys; keys that some of them left out are left out of all, so that
+// what a rule would have done to the others is told from all their checks.
+// secret is the one that the trace was recorded under.
+func ReadSample(ctx context.Context, store Store, secret []byte, from, to time.Time) (*Sample, error) {
+	s := sampler{seed: xxhash.Sum64(secret)}
+	if err := store.Trace(ctx, from, to, s.add); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(s.points, func(a, b TracePoint) int { return cmp.Compare(a.At, b.At) })
+	return &Sample{Points: s.points, Share: math.Ldexp(1, -s.level)}, nil
+}
+
+// sampler gathers points and thins them out as it must.
+type sampler struct {
+	seed   uint64
+	level  int
+	points []TracePoint
+}
+
+func (s *sampler) add(c *TraceChunk) error {
+	points, err := c.Decode()
+	if err != nil {
+		return err
+	}
+	if c.Level > s.level {
+		s.raise(c.Level)
+	}
+	for _, p := range points {
+		if sampled(hashKey(s.seed, p.Key), s.level) {
+			s.points = append(s.points, p)
+		}
+	}
+	for len(s.points) > maxSample {
+		s.raise(s.level + 1)
+	}
+	return nil
+}
+
+func (s *sampler) raise(level int) {
+	s.level = level
+	s.points = slices.DeleteFunc(s.points, func(p TracePoint) bool { return !sampled(hashKey(s.seed, p.Key), level) })
+}
+
+// hashKey places a key under the seed that is made of the shared secret.
+func hashKey(seed uint64, key string) uint64 {
+	var d xxhash.Digest
+	d.ResetWithSeed(seed)
+	_, _ = d.WriteString(key)
+	return d.Sum64()
+}
