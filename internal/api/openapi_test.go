@@ -110,7 +110,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 	d.do("whoami", get, "/v1/whoami", "", 200)
 
 	d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`, 200)
-	d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429)
+	limited := read[v1.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429))
 	d.do("check", post, "/v1/check", `{"key":""}`, 422)
 	d.do("checkBatch", post, "/v1/check/batch", `{"checks":[{"key":"a"},{"key":"b","cost":7}]}`, 200)
 
@@ -157,6 +157,20 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 	d.do("changeUser", patch, "/v1/users/"+user.ID, `{"disabled":true}`, 200)
 	d.do("setPassword", put, "/v1/users/"+user.ID+"/password", `{"password":"battery staple"}`, 200)
 	d.do("deleteUser", del, "/v1/users/"+user.ID, "", 204)
+
+	d.do("listOffenders", get, "/v1/offenders?last=24h&sort=last&points=4&limit=10", "", 200)
+	d.do("exportOffenders", get, "/v1/offenders/export?format=csv", "", 200)
+	d.do("keyTimeline", get, "/v1/offenders/timeline?key=ip:203.0.113.7", "", 200)
+	d.do("getOffence", get, "/v1/offences/"+string(limited.ID), "", 200)
+	d.do("getTraffic", get, "/v1/traffic?last=1h&step=1m", "", 200)
+	d.do("ruleTotals", get, "/v1/traffic/rules", "", 200)
+	d.do("listLadderEvents", get, "/v1/ladders/events?policy=default", "", 200)
+	d.do("listStoppedLadders", get, "/v1/ladders/stopped", "", 200)
+	d.do("resumeLadder", post, "/v1/ladders/default/resume", "", 404)
+	d.do("listProposals", get, "/v1/proposals?state=all", "", 200)
+	d.do("getProposal", get, "/v1/proposals/x", "", 404)
+	d.do("acceptProposal", post, "/v1/proposals/x/accept", "", 404)
+	d.do("dismissProposal", post, "/v1/proposals/x/dismiss", `{"reason":"ours"}`, 404)
 
 	d.do("listAudit", get, "/v1/audit?from=2026-01-01T00:00:00Z&limit=3", "", 200)
 	d.do("getAuditEntry", get, "/v1/audit/1", "", 200)
