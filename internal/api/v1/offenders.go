@@ -132,9 +132,10 @@ type LadderEvent struct {
 	Key      NullString `json:"key"`
 	Step     int        `json:"step"`
 	Offences int64      `json:"offences"`
-	Length   Duration   `json:"length"`
-	BlockID  NullString `json:"block_id"`
-	Detail   string     `json:"detail"`
+	// Length is that of the block, left out where there is none.
+	Length  Duration   `json:"length,omitzero"`
+	BlockID NullString `json:"block_id"`
+	Detail  string     `json:"detail"`
 }
 
 // FromLadderEvent shows one event.
