@@ -68,6 +68,7 @@ type ladderID struct {
 // climber is a key on a ladder with what a batch says of it.
 type climber struct {
 	ladder      offenders.Ladder
+	key         keys.Key
 	state       offenders.LadderState
 	first, last int64
 	counts      []*offenders.Offence // those that climb
@@ -111,10 +112,11 @@ func (r *ladderRun) collect(offences []offenders.Offence) {
 		id := ladderID{o.Policy, o.Key}
 		c, known := r.climbers[id]
 		if !known {
-			if r.evaluation.Exempt != nil && r.evaluation.Exempt(o.Key) {
-				continue
+			k, err := offenders.ParseKey(o.Key)
+			if err != nil || (r.evaluation.Exempt != nil && r.evaluation.Exempt(o.Key)) {
+				continue // what is no key cannot be blocked
 			}
-			c = &climber{ladder: ladder, first: o.First.At, last: o.Last.At}
+			c = &climber{ladder: ladder, key: k, first: o.First.At, last: o.Last.At}
 			r.climbers[id] = c
 		}
 		c.first, c.last = min(c.first, o.First.At), max(c.last, o.Last.At)
@@ -316,7 +318,7 @@ func (r *ladderRun) climbOne(l offenders.Ladder, all []crossing) error {
 func (r *ladderRun) afterOtherBlocks(l offenders.Ladder, c *crossing) (enough bool, err error) {
 	at := r.climbers[c.ladderID]
 	since := l.WindowStart(at.last)
-	end, err := r.newestEnd(c.key, max(since, at.state.Ended))
+	end, err := r.newestEnd(at.key, max(since, at.state.Ended))
 	if err != nil || end == 0 {
 		return err == nil, err
 	}
@@ -327,11 +329,7 @@ func (r *ladderRun) afterOtherBlocks(l offenders.Ladder, c *crossing) (enough bo
 	return c.offences >= int64(l.Offences), err
 }
 
-func (r *ladderRun) newestEnd(key string, since int64) (end int64, err error) {
-	k, err := offenders.ParseKey(key)
-	if err != nil {
-		return 0, nil // no pattern selects what is no key
-	}
+func (r *ladderRun) newestEnd(k keys.Key, since int64) (end int64, err error) {
 	spellings := keys.Selecting(k)
 	args := make([]any, 0, len(spellings)+4)
 	for _, s := range spellings {
@@ -407,11 +405,7 @@ func (r *ladderRun) step(l offenders.Ladder, c crossing) error {
 		Offences: c.offences, Length: length}
 	e.Detail = fmt.Sprintf("%d offences within %s under policy %s: step %d, %s.", c.offences, rules.FormatWindow(l.Within), l.Name, state.Step, rules.FormatWindow(length))
 	if !l.Shadow {
-		k, err := offenders.ParseKey(c.key)
-		if err != nil {
-			return nil // what is no key cannot be blocked, and never asks either
-		}
-		added, err := r.addItem(blockShelf, item{Pattern: keys.PatternOf(k), Reason: e.Detail, Source: string(blocks.Automatic),
+		added, err := r.addItem(blockShelf, item{Pattern: keys.PatternOf(r.climbers[c.ladderID].key), Reason: e.Detail, Source: string(blocks.Automatic),
 			Policy: l.Policy, Step: state.Step, Expires: until}, blocks.Fail)
 		if fault.Is(err, fault.Conflict) {
 			return nil // it is blocked already
