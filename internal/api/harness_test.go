@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -86,14 +87,15 @@ func startNode(t *testing.T, change ...func(*Deps)) *testNode {
 		t.Fatal(err)
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
+	counted := &offenders.Service{Store: store, Blocks: store, View: known, Now: n.clock.Now}
 	d := Deps{
 		Gate:    gate.New(gate.Options{View: known, Log: log, Now: n.clock.Now}),
 		Catalog: known, Logs: []timestamplog.Log{log},
 		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store,
 		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{Now: n.clock.Now}), n.clock.Now),
-		Offenders: &offenders.Service{Store: store, Blocks: store, View: known, Now: n.clock.Now},
-		Logger:    slog.New(slog.NewTextHandler(&lockedWriter{w: n.logged}, nil)),
-		Now:       n.clock.Now,
+		Offenders: counted, Reports: &reports.Builder{Store: store, Offences: counted, Now: n.clock.Now},
+		Logger: slog.New(slog.NewTextHandler(&lockedWriter{w: n.logged}, nil)),
+		Now:    n.clock.Now,
 	}
 	for _, c := range change {
 		c(&d)

@@ -43,7 +43,14 @@ func (s *Server) explainKey(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.FromExplanation(x, s.policyName))
+	out := v1.FromExplanation(x, s.policyName)
+	enforcing, shadow, err := s.Offenders.LadderState(ctx, key)
+	if err != nil {
+		// The ladder needs the database, the verdict does not.
+		out.Warnings = append(out.Warnings, "Where the key stands on the ladder is not known: the database is out of reach.")
+	}
+	out.Ladder, out.ShadowLadder = v1.FromStanding(enforcing), v1.FromStanding(shadow)
+	return sendJSON(c, http.StatusOK, out)
 }
 
 // resetKey forgets what a key has used, under one policy or all. The audit is

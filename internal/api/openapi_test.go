@@ -172,6 +172,14 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 	d.do("acceptProposal", post, "/v1/proposals/x/accept", "", 404)
 	d.do("dismissProposal", post, "/v1/proposals/x/dismiss", `{"reason":"ours"}`, 404)
 
+	written := read[v1.Report](t, d.do("writeReport", post, "/v1/reports", `{"kind":"daily"}`, 201))
+	d.do("writeReport", post, "/v1/reports", `{"kind":"hourly"}`, 422)
+	d.do("listReports", get, "/v1/reports?kind=daily&limit=10", "", 200)
+	d.do("getReport", get, "/v1/reports/"+written.ID, "", 200)
+	d.do("getReport", get, "/v1/reports/"+written.ID+"?format=csv", "", 200)
+	d.do("getReport", get, "/v1/reports/"+written.ID+"?format=html", "", 200)
+	d.do("getReport", get, "/v1/reports/x", "", 404)
+
 	d.do("listAudit", get, "/v1/audit?from=2026-01-01T00:00:00Z&limit=3", "", 200)
 	d.do("getAuditEntry", get, "/v1/audit/1", "", 200)
 	d.do("exportAudit", get, "/v1/audit/export?format=json", "", 200)

@@ -16,9 +16,13 @@ type KeyExplanation struct {
 	Exemptions []Exemption `json:"exemptions"`
 	Blocks     []Block     `json:"blocks"`
 	// Policy is the enforcing policy and Shadow the one that only watches.
-	Policy   *KeyPolicy `json:"policy"`
-	Shadow   *KeyPolicy `json:"shadow"`
-	Warnings []string   `json:"warnings"`
+	Policy *KeyPolicy `json:"policy"`
+	Shadow *KeyPolicy `json:"shadow"`
+	// Ladder is where the key stands on the ladder of automatic blocks and
+	// ShadowLadder on that of the policy that only watches; null without one.
+	Ladder       *Ladder  `json:"ladder"`
+	ShadowLadder *Ladder  `json:"shadow_ladder"`
+	Warnings     []string `json:"warnings"`
 }
 
 // KeyPolicy is one policy's part of an explanation.
