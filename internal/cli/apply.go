@@ -1,20 +1,16 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
-	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
-	"github.com/stint-dev/stint/internal/cli/policyfile"
+	"github.com/stint-dev/stint/internal/policyfile"
 )
 
 func newApply(a *app) *cobra.Command {
@@ -120,24 +116,6 @@ func (a *app) readPolicies(path string) ([]v1.PolicyRequest, error) {
 	return policies, nil
 }
 
-// policyStep is one change that apply makes. Before is null for a policy that
-// is created, After for one that is deleted.
-type policyStep struct {
-	Name    string            `json:"name"`
-	Action  string            `json:"action"` // create, replace, delete or none
-	Before  *v1.PolicyRequest `json:"before"`
-	After   *v1.PolicyRequest `json:"after"`
-	version int64             // of before
-}
-
-// The actions of a policyStep.
-const (
-	stepCreate  = "create"
-	stepReplace = "replace"
-	stepDelete  = "delete"
-	stepNone    = "none"
-)
-
 // apply makes the policies what wanted says, or only shows it.
 func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune bool) error {
 	from, err := a.client()
@@ -148,14 +126,14 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune b
 	if err != nil {
 		return err
 	}
-	steps, err := planSteps(standing, wanted, prune)
+	plan, err := policyfile.Plan(standing, wanted, prune)
 	if err != nil {
 		return err
 	}
-	if err := a.printSteps(steps); err != nil {
+	if err := a.printPlan(plan); err != nil {
 		return err
 	}
-	changes := keep(steps, func(s policyStep) bool { return s.Action != stepNone })
+	changes := keep(plan, func(change v1.PolicyChange) bool { return change.Action != v1.PolicyKeep })
 	switch {
 	case len(changes) == 0:
 		a.notef("Nothing to change: %d policies stand as the file says.", len(wanted))
@@ -164,97 +142,38 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune b
 		a.notef("%d to change; nothing was changed, since this is a dry run.", len(changes))
 		return &exitError{code: Different}
 	}
-	return a.takeSteps(c, from, changes)
-}
-
-// planSteps compares what stands with what is wanted, the policies that go
-// last: a new policy that takes over their patterns waits for them.
-func planSteps(standing []v1.Policy, wanted []v1.PolicyRequest, prune bool) ([]policyStep, error) {
-	var steps, deletions []policyStep
-	known := map[string]bool{}
+	request := v1.PolicyFileRequest{Policies: wanted, Expect: map[string]int64{}}
 	for _, p := range standing {
-		before, err := policyfile.Canonical(p.Request())
-		if err != nil {
-			return nil, err
-		}
-		at := slices.IndexFunc(wanted, func(w v1.PolicyRequest) bool { return w.Name == p.Name })
-		known[p.Name] = true
-		switch {
-		case at >= 0 && policyfile.Equal(before, wanted[at]):
-			steps = append(steps, policyStep{p.Name, stepNone, &before, &wanted[at], p.Version})
-		case at >= 0:
-			steps = append(steps, policyStep{p.Name, stepReplace, &before, &wanted[at], p.Version})
-		case prune:
-			deletions = append(deletions, policyStep{p.Name, stepDelete, &before, nil, p.Version})
-		}
+		request.Expect[p.Name] = p.Version
 	}
-	for i := range wanted {
-		if !known[wanted[i].Name] {
-			steps = append(steps, policyStep{wanted[i].Name, stepCreate, nil, &wanted[i], 0})
-		}
+	done, err := from.ApplyPolicies(c.Context(), request, prune)
+	if err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	return append(steps, deletions...), nil
+	a.warn(done.Warnings)
+	a.notef("Done: %d changed.", len(changes))
+	return nil
 }
 
-func (a *app) printSteps(steps []policyStep) error {
+func (a *app) printPlan(plan []v1.PolicyChange) error {
 	p := a.printer()
 	switch p.Format {
 	case output.JSON:
-		return p.JSON(steps)
+		return p.JSON(plan)
 	case output.CSV:
-		return output.List(p, steps, []output.Column[policyStep]{
-			{Name: "name", Cell: func(s policyStep) output.Cell { return output.Text(s.Name) }},
-			{Name: "action", Cell: func(s policyStep) output.Cell { return output.Text(s.Action) }},
+		return output.List(p, plan, []output.Column[v1.PolicyChange]{
+			{Name: "name", Cell: func(c v1.PolicyChange) output.Cell { return output.Text(c.Name) }},
+			{Name: "action", Cell: func(c v1.PolicyChange) output.Cell { return output.Text(c.Action) }},
 		})
 	}
-	for _, s := range steps {
-		if s.Action == stepNone {
+	for _, c := range plan {
+		if c.Action == v1.PolicyKeep {
 			continue
 		}
-		p.Sayf("%s policy %s", s.Action, output.Escape(s.Name))
-		for _, line := range diffPolicies(s.Before, s.After) {
+		p.Sayf("%s policy %s", c.Action, output.Escape(c.Name))
+		for _, line := range policyfile.Lines(c.Fields, output.Escape) {
 			p.Sayf("  %s", line)
 		}
 	}
-	return nil
-}
-
-// takeSteps makes the changes. One that a pattern of another policy stands in
-// the way of is put off until the others are done.
-func (a *app) takeSteps(c *cobra.Command, to *client.Client, steps []policyStep) error {
-	done, total := 0, len(steps)
-	for len(steps) > 0 {
-		var put []policyStep
-		var last error
-		for _, s := range steps {
-			err := a.takeStep(c, to, s)
-			var problem *v1.Problem
-			switch {
-			case err == nil:
-				done++
-			case errors.As(err, &problem) && problem.Status == http.StatusConflict:
-				put, last = append(put, s), err
-			default:
-				return fmt.Errorf("policy %s (%d of %d changes were made): %w", s.Name, done, total, err)
-			}
-		}
-		if len(put) == len(steps) {
-			return fmt.Errorf("policy %s (%d of %d changes were made): %w", put[len(put)-1].Name, done, total, last)
-		}
-		steps = put
-	}
-	a.notef("Done: %d changed.", done)
-	return nil
-}
-
-func (a *app) takeStep(c *cobra.Command, to *client.Client, s policyStep) error {
-	if s.Action == stepDelete {
-		return to.DeletePolicy(c.Context(), s.Name, s.version)
-	}
-	stored, err := to.PutPolicy(c.Context(), *s.After, s.version)
-	if err != nil {
-		return err
-	}
-	a.warn(stored.Warnings)
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
@@ -175,7 +174,7 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, times bool) error {
 		}
 	}
 	if n := len(k.Timestamps); n > 0 {
-		p.Sayf("%s, the newest of %s", requestsCount(n), output.When(k.Timestamps[0].Time, p.Now))
+		p.Sayf("%s, the newest of %s", amount(n, "request counts", "requests count"), output.When(k.Timestamps[0].Time, p.Now))
 	}
 	if times {
 		for _, t := range k.Timestamps {
@@ -183,13 +182,6 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, times bool) error {
 		}
 	}
 	return nil
-}
-
-func requestsCount(n int) string {
-	if n == 1 {
-		return "1 request counts"
-	}
-	return humanize.Comma(int64(n)) + " requests count"
 }
 
 var resetColumns = []output.Column[v1.LogReset]{

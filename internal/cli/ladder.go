@@ -63,11 +63,17 @@ func newLadderStopped(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if p := a.printer(); p.Format == output.Table && len(stops) == 0 {
-				a.notef("None.")
-				return nil
+			p := a.printer()
+			if p.Format != output.Table {
+				return output.List(p, stops, ladderStopColumns)
 			}
-			return output.List(a.printer(), stops, ladderStopColumns)
+			if len(stops) == 0 {
+				a.notef("None.")
+			}
+			for _, s := range stops {
+				p.Sayf("%s: %s", output.When(s.At.Time, p.Now), output.Escape(s.Detail))
+			}
+			return nil
 		},
 	}
 }
@@ -100,6 +106,9 @@ var ladderEventColumns = []output.Column[v1.LadderEvent]{
 	{Name: "step", Head: "Step", Right: true, Cell: func(e v1.LadderEvent) output.Cell { return output.Number(e.Step) }},
 	{Name: "offences", Head: "Refused", Right: true, Drop: 1, Cell: func(e v1.LadderEvent) output.Cell { return output.Number(e.Offences) }},
 	{Name: "length_ms", Head: "For", Right: true, Cell: func(e v1.LadderEvent) output.Cell {
+		if e.Length == 0 {
+			return output.Cell{}
+		}
 		return output.Milliseconds(e.Length.Std().Milliseconds())
 	}},
 	{Name: "detail", Head: "Detail", Cut: true, Drop: 2, Cell: func(e v1.LadderEvent) output.Cell { return output.Text(e.Detail) }},
@@ -107,7 +116,7 @@ var ladderEventColumns = []output.Column[v1.LadderEvent]{
 }
 
 var ladderStopColumns = []output.Column[v1.LadderStop]{
-	{Name: "policy", Head: "Policy", Cell: func(s v1.LadderStop) output.Cell { return output.Text(s.Policy) }},
-	{Name: "at", Head: "Stopped", Cell: func(s v1.LadderStop) output.Cell { return output.Time(s.At.Time) }},
-	{Name: "detail", Head: "Why", Cut: true, Cell: func(s v1.LadderStop) output.Cell { return output.Text(s.Detail) }},
+	{Name: "policy", Cell: func(s v1.LadderStop) output.Cell { return output.Text(s.Policy) }},
+	{Name: "at", Cell: func(s v1.LadderStop) output.Cell { return output.Time(s.At.Time) }},
+	{Name: "detail", Cell: func(s v1.LadderStop) output.Cell { return output.Text(s.Detail) }},
 }

@@ -90,8 +90,8 @@ func printOffenders(a *app, r *v1.OffenderReport) error {
 	if err := output.List(p, r.Items, offenderColumns); err != nil {
 		return err
 	}
-	a.notef("%s refusals of %s keys from %s to %s; %d are shown.",
-		humanize.Comma(r.Offences), humanize.Comma(r.Keys), r.From, r.To, len(r.Items))
+	a.notef("%s of %s from %s to %s; %s shown.", amount(r.Offences, "refusal", "refusals"), amount(r.Keys, "key", "keys"),
+		r.From, r.To, amount(len(r.Items), "is", "are"))
 	if r.Other > 0 {
 		a.notef("%s more were counted without their keys, in a flood.", humanize.Comma(r.Other))
 	}

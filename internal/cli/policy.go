@@ -9,7 +9,7 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
-	"github.com/stint-dev/stint/internal/cli/policyfile"
+	"github.com/stint-dev/stint/internal/policyfile"
 )
 
 func newPolicy(a *app) *cobra.Command {
@@ -240,7 +240,7 @@ func (a *app) printDiff(name string, before, after *v1.Policy) error {
 	}
 	next := after.Request()
 	p.Sayf("%s", title)
-	lines := diffPolicies(old, &next)
+	lines := policyfile.Lines(policyfile.Diff(old, &next), output.Escape)
 	if len(lines) == 0 {
 		lines = []string{"no difference"}
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 )
 
@@ -31,4 +32,12 @@ func joinAnd(texts []string) string {
 	}
 	last := len(texts) - 1
 	return strings.Join(texts[:last], ", ") + " and " + texts[last]
+}
+
+// amount writes a count with its noun: "1 key", "1,284 keys".
+func amount[N ~int | ~int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return humanize.Comma(int64(n)) + " " + many
 }

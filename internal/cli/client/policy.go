@@ -56,3 +56,11 @@ func ifMatch(expect int64) map[string]string {
 		return map[string]string{"If-Match": strconv.Quote(strconv.FormatInt(expect, 10))}
 	}
 }
+
+// ApplyPolicies makes the policies what a file says, all or nothing.
+func (c *Client) ApplyPolicies(ctx context.Context, file v1.PolicyFileRequest, prune bool) (*v1.PolicyPlan, error) {
+	plan := &v1.PolicyPlan{}
+	query := url.Values{"prune": {strconv.FormatBool(prune)}}
+	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathPolicyFile, query: query, body: file}, plan)
+	return plan, err
+}
