@@ -6,7 +6,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/notify"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 )
 
@@ -21,7 +20,7 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		jobs.CheckCounters(a.flusher.Stats, time.Now),
 		jobs.WriteReport(reports.Daily, "5 0 * * *", a.reports, a.tellOfReport),
 		jobs.WriteReport(reports.Weekly, "10 0 * * 1", a.reports, a.tellOfReport),
-		jobs.DeleteCounts(store, offenders.Retention{}, time.Now),
+		jobs.DeleteCounts(store, a.settings.Counts, time.Now),
 	)
 }
 

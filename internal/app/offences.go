@@ -22,10 +22,12 @@ func (a *App) buildOffenders() {
 		Recorder: a.recorder, Sink: a.backends.store, Node: a.node, Secret: secret,
 		Ladders:  func() map[int64]offenders.Ladder { return offenders.LaddersOf(a.catalog.Selector().Policies()) },
 		Exempt:   a.exempt,
+		Guard:    func() offenders.Guard { return a.settings.Guard },
 		OnLadder: a.tellOfLadder,
 		Log:      a.log,
 	})
-	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog}
+	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog,
+		Wider: func() offenders.Wider { return a.settings.Wider }}
 	a.reports = &reports.Builder{Store: a.backends.store, Offences: a.offenders, Now: time.Now}
 }
 

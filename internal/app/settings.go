@@ -21,6 +21,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Settings are what one node is started with. Each comes from a flag, or else
@@ -50,6 +52,11 @@ type Settings struct {
 
 	Notify    NotifySettings
 	Schedules map[string]string // of jobs, by name; "off" never runs one
+
+	Guard     offenders.Guard
+	Wider     offenders.Wider
+	Counts    offenders.Retention
+	KeepAudit time.Duration // and runs, notifications, and blocks that ended
 }
 
 // NotifySettings name the channels that people are told over; an empty one is
@@ -113,6 +120,13 @@ var options = []option{
 	{name: "notify-email-to", help: "the receivers of mail, with commas between"},
 	{name: "notify-allow-private", preset: "false", help: "true lets the webhooks reach private addresses"},
 	{name: "schedules", help: "schedules of jobs in UTC, with semicolons between: daily-report=0 6 * * *; weekly-report=off"},
+	{name: "ladder-guard", preset: "20%", help: "the share of the keys seen within an hour beyond which a ladder stops and waits for a person"},
+	{name: "wider-addresses", preset: "8", help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, that offend make a proposal"},
+	{name: "wider-within", preset: "10m", help: "within how long they must offend"},
+	{name: "keep-minutes", preset: "30d", help: "how long offences and traffic are kept by the minute"},
+	{name: "keep-hours", preset: "400d", help: "how long by the hour"},
+	{name: "keep-days", preset: "1825d", help: "how long by the day"},
+	{name: "keep-audit", preset: "730d", help: "how long the audit, runs of jobs, notifications and ended blocks are kept"},
 	{name: "node-name", help: "what this node is called in logs and pages; the host's name when empty"},
 }
 
@@ -243,7 +257,32 @@ func build(v map[string]string) (Settings, error) {
 	if s.Schedules, err = parseSchedules(v["schedules"]); err != nil {
 		return Settings{}, err
 	}
+	if err := s.setDetection(v); err != nil {
+		return Settings{}, err
+	}
 	return s, s.validate()
+}
+
+// setDetection reads what the offenders' part is told.
+func (s *Settings) setDetection(v map[string]string) error {
+	share, err := strconv.ParseFloat(strings.TrimSuffix(v["ladder-guard"], "%"), 64)
+	if err != nil || !strings.HasSuffix(v["ladder-guard"], "%") || share <= 0 || share > 100 {
+		return fmt.Errorf("--ladder-guard is %q; it must be a share such as 20%%", v["ladder-guard"])
+	}
+	s.Guard.Share = share / 100
+	if s.Wider.Addresses, err = strconv.Atoi(v["wider-addresses"]); err != nil || s.Wider.Addresses < 2 || s.Wider.Addresses > 256 {
+		return fmt.Errorf("--wider-addresses is %q; it must be a whole number from 2 to 256", v["wider-addresses"])
+	}
+	s.Wider.Networks = s.Wider.Addresses
+	for name, to := range map[string]*time.Duration{
+		"wider-within": &s.Wider.Within, "keep-minutes": &s.Counts.Minutes, "keep-hours": &s.Counts.Hours,
+		"keep-days": &s.Counts.Days, "keep-audit": &s.KeepAudit,
+	} {
+		if *to, err = rules.ParseDuration(v[name]); err != nil || *to < time.Minute {
+			return fmt.Errorf("--%s is %q; it must be a duration of a minute or more, for example 30d", name, v[name])
+		}
+	}
+	return nil
 }
 
 func buildNotify(v map[string]string) (NotifySettings, error) {
@@ -404,6 +443,14 @@ func (s Settings) Shown() []Setting {
 		schedules = append(schedules, name+"="+s.Schedules[name])
 	}
 	values["schedules"] = strings.Join(schedules, "; ")
+	values["ladder-guard"] = strconv.FormatFloat(s.Guard.Share*100, 'g', -1, 64) + "%"
+	values["wider-addresses"] = strconv.Itoa(s.Wider.Addresses)
+	for name, d := range map[string]time.Duration{
+		"wider-within": s.Wider.Within, "keep-minutes": s.Counts.Minutes, "keep-hours": s.Counts.Hours,
+		"keep-days": s.Counts.Days, "keep-audit": s.KeepAudit,
+	} {
+		values[name] = rules.FormatDuration(d)
+	}
 	for name, secret := range map[string]string{
 		"admin-token": s.AdminToken, "notify-webhook-url": s.Notify.WebhookURL, "notify-webhook-secret": s.Notify.WebhookSecret,
 		"notify-slack-url": s.Notify.SlackURL, "notify-smtp-url": s.Notify.SMTPURL,
