@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // tellTimeout bounds putting a notification into the outbox.
@@ -49,7 +50,7 @@ func (a *App) tell(ctx context.Context, n notify.Notification) {
 
 func (a *App) tellOfLadder(e offenders.LadderEvent) {
 	kind := notify.AutomaticBlock
-	subject := fmt.Sprintf("%s is blocked for %s", e.Key, e.Length)
+	subject := fmt.Sprintf("%s is blocked for %s", e.Key, rules.FormatDuration(e.Length))
 	switch e.Kind {
 	case offenders.LadderStopped:
 		kind, subject = notify.LadderStopped, "The automatic blocks of policy "+e.Name+" have stopped"
@@ -61,7 +62,7 @@ func (a *App) tellOfLadder(e offenders.LadderEvent) {
 	}
 	a.tell(context.Background(), notify.Notification{Kind: kind, At: e.At, Subject: subject, Text: e.Detail, Facts: map[string]string{
 		"key": e.Key, "policy": e.Name, "step": fmt.Sprint(e.Step), "offences": fmt.Sprint(e.Offences),
-		"length": e.Length.String(), "block": e.BlockID,
+		"length": rules.FormatDuration(e.Length), "block": e.BlockID,
 	}})
 }
 
