@@ -1,0 +1,106 @@
+package policyfile
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// request returns what p asks the API for, in canonical form.
+func (p policy) request() (v1.PolicyRequest, error) {
+	request := v1.PolicyRequest{
+		Name: p.Name, Match: p.Match, Rules: p.Rules,
+		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm,
+	}
+	if e := p.Escalation; e != nil {
+		request.Escalation = &v1.Escalation{Offences: e.Offences, Factor: e.Factor}
+		for _, part := range []struct {
+			field string
+			text  string
+			into  *v1.Duration
+		}{
+			{"within", e.Within, &request.Escalation.Within},
+			{"block", e.Block, &request.Escalation.Block},
+			{"cap", e.Cap, &request.Escalation.Cap},
+			{"forget_after", e.ForgetAfter, &request.Escalation.ForgetAfter},
+		} {
+			if err := part.into.UnmarshalText([]byte(part.text)); err != nil {
+				return request, fmt.Errorf("escalation.%s %w", part.field, err)
+			}
+		}
+	}
+	return Canonical(request)
+}
+
+// Canonical returns p with its patterns and rules in canonical spelling and
+// order and its defaults filled in, so that equal policies are deeply equal.
+// The error names the field that is wrong.
+func Canonical(p v1.PolicyRequest) (v1.PolicyRequest, error) {
+	policy, err := Policy(p)
+	if err != nil {
+		return p, err
+	}
+	p.Match = nil
+	for _, m := range policy.Match {
+		p.Match = append(p.Match, m.String())
+	}
+	slices.Sort(p.Match)
+	p.Rules = policy.Rules.Strings()
+	p.Mode, p.OnFailure, p.Algorithm = string(policy.Mode), string(policy.OnFailure), policy.Algorithm
+	return p, nil
+}
+
+// Policy returns what p describes, checked as the server would.
+func Policy(p v1.PolicyRequest) (*rules.Policy, error) {
+	policy := &rules.Policy{
+		Name:      p.Name,
+		Mode:      rules.Mode(orElse(p.Mode, string(rules.Enforce))),
+		OnFailure: rules.OnFailure(orElse(p.OnFailure, string(rules.FailLocal))),
+		Algorithm: orElse(p.Algorithm, rules.TimestampLog),
+	}
+	for i, text := range p.Match {
+		pattern, err := keys.Parser{}.Pattern(text)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("match[%d]: %w", i, err)
+		case pattern.Widened():
+			return nil, fmt.Errorf("match[%d]: %w", i, errBareIPv6)
+		}
+		policy.Match = append(policy.Match, pattern)
+	}
+	for i, text := range p.Rules {
+		if _, err := rules.ParseRule(text); err != nil {
+			return nil, fmt.Errorf("rules[%d]: %w", i, err)
+		}
+	}
+	stack, err := rules.ParseStack(p.Rules)
+	if err != nil {
+		return nil, fmt.Errorf("rules: %w", err)
+	}
+	policy.Rules = stack
+	if e := p.Escalation; e != nil {
+		policy.Escalation = &rules.Escalation{
+			Offences: e.Offences, Within: e.Within.Std(), Block: e.Block.Std(),
+			Factor: e.Factor, Cap: e.Cap.Std(), ForgetAfter: e.ForgetAfter.Std(),
+		}
+	}
+	return policy, policy.Validate()
+}
+
+// errBareIPv6 keeps files independent of the server that they are applied to.
+var errBareIPv6 = errors.New("a bare IPv6 address means a network whose length is a setting of the server; write the length out, for example ip:2001:db8::/64 or ip:2001:db8::7/128")
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// Equal reports whether two canonical policies say the same.
+func Equal(a, b v1.PolicyRequest) bool { return reflect.DeepEqual(a, b) }

@@ -1,0 +1,182 @@
+// Package policyfile reads and writes policies as files that people keep under
+// version control: YAML, of which JSON is a part.
+//
+//	policies:
+//	  - name: default
+//	    match: ["*"]
+//	    rules: [1/1s, 20/1m]
+//	    mode: enforce
+//	    on_failure: local
+//	    algorithm: timestamp_log
+package policyfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// MaxSize bounds a file, in bytes.
+const MaxSize = 4 << 20
+
+type file struct {
+	Policies []policy `yaml:"policies"`
+}
+
+type policy struct {
+	Name       string      `yaml:"name"`
+	Match      []string    `yaml:"match,flow"`
+	Rules      []string    `yaml:"rules,flow"`
+	Mode       string      `yaml:"mode,omitempty"`
+	OnFailure  string      `yaml:"on_failure,omitempty"`
+	Algorithm  string      `yaml:"algorithm,omitempty"`
+	Escalation *escalation `yaml:"escalation,omitempty"`
+}
+
+type escalation struct {
+	Offences    int     `yaml:"offences"`
+	Within      string  `yaml:"within"`
+	Block       string  `yaml:"block"`
+	Factor      float64 `yaml:"factor"`
+	Cap         string  `yaml:"cap"`
+	ForgetAfter string  `yaml:"forget_after"`
+}
+
+// Read reads the policies of a file: a list under "policies", or one policy by
+// itself. They come back in canonical form with every default filled in. name
+// stands in errors, which say the line where they can.
+func Read(r io.Reader, name string) ([]v1.PolicyRequest, error) {
+	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > MaxSize {
+		return nil, fmt.Errorf("%s is larger than %d MiB", name, MaxSize>>20)
+	}
+	read, lines, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	seen := map[string]bool{}
+	var all []v1.PolicyRequest
+	for i, p := range read {
+		request, err := p.request()
+		if err == nil && seen[p.Name] {
+			err = errors.New("name stands a second time in the file")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: policy %q: %w", name, lines[i], p.Name, err)
+		}
+		seen[p.Name] = true
+		all = append(all, request)
+	}
+	return all, nil
+}
+
+// parse decodes the file strictly and finds the line of each policy.
+func parse(text []byte) (all []policy, lines []int, err error) {
+	var root yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	switch err := documents.Decode(&root); {
+	case err == io.EOF:
+		return nil, nil, errors.New("the file is empty; write policies: with a list below it")
+	case err != nil:
+		return nil, nil, plainError(err)
+	}
+	if documents.Decode(new(yaml.Node)) != io.EOF {
+		return nil, nil, errors.New("the file holds more than one YAML document; put all policies into one")
+	}
+	top := root.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil, nil, fmt.Errorf("line %d: the file begins with no mapping; write policies: with a list below it", top.Line)
+	}
+	list := valueOf(top, "policies")
+	if list == nil {
+		var one policy
+		err := strictly(text, &one)
+		return []policy{one}, []int{top.Line}, err
+	}
+	var f file
+	if err := strictly(text, &f); err != nil {
+		return nil, nil, err
+	}
+	for _, item := range list.Content {
+		lines = append(lines, item.Line)
+	}
+	return f.Policies, lines, nil
+}
+
+func valueOf(mapping *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == name {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func strictly(text []byte, into any) error {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(into); err != nil {
+		return plainError(err)
+	}
+	return nil
+}
+
+// plainError writes a YAML error on one line and without Go's type names.
+func plainError(err error) error {
+	var many *yaml.TypeError
+	if errors.As(err, &many) {
+		err = errors.New(strings.Join(many.Errors, "; "))
+	}
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	text = strings.NewReplacer(
+		" not found in type policyfile.policy", " is no field of a policy",
+		" not found in type policyfile.file", " is not known beside policies",
+		" not found in type policyfile.escalation", " is no field of an escalation",
+		"into policyfile.policy", "into a policy",
+		"into policyfile.escalation", "into an escalation",
+		"into []policyfile.policy", "into a list of policies",
+		"into []string", "into a list of texts",
+		"!!", "",
+	).Replace(text)
+	return errors.New(text)
+}
+
+// Write writes policies as Read reads them, sorted by name, so that the same
+// policies always make the same file.
+func Write(w io.Writer, policies []v1.PolicyRequest) error {
+	var f file
+	for _, p := range policies {
+		f.Policies = append(f.Policies, policyOf(p))
+	}
+	slices.SortFunc(f.Policies, func(a, b policy) int { return strings.Compare(a.Name, b.Name) })
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(f); err != nil {
+		return fmt.Errorf("writing policies: %w", err)
+	}
+	return encoder.Close()
+}
+
+func policyOf(p v1.PolicyRequest) policy {
+	written := policy{
+		Name: p.Name, Match: p.Match, Rules: p.Rules,
+		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm,
+	}
+	if e := p.Escalation; e != nil {
+		written.Escalation = &escalation{
+			Offences: e.Offences, Within: e.Within.String(), Block: e.Block.String(),
+			Factor: e.Factor, Cap: e.Cap.String(), ForgetAfter: e.ForgetAfter.String(),
+		}
+	}
+	return written
+}

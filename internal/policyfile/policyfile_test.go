@@ -1,0 +1,93 @@
+package policyfile
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+const canonicalFile = `policies:
+  - name: default
+    match: ['*']
+    rules: [1/1s, 20/1m]
+    mode: enforce
+    on_failure: local
+    algorithm: timestamp_log
+  - name: search
+    match: ['token:*', 'token:test_\*']
+    rules: [5/10s]
+    mode: shadow
+    on_failure: deny
+    algorithm: timestamp_log
+    escalation:
+      offences: 100
+      within: 10m
+      block: 1h
+      factor: 1.5
+      cap: 1d
+      forget_after: 6d
+`
+
+func read(t *testing.T, text string) []v1.PolicyRequest {
+	t.Helper()
+	policies, err := Read(strings.NewReader(text), "p.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policies
+}
+
+func TestACanonicalFileIsWrittenBackAsItWas(t *testing.T) {
+	var out bytes.Buffer
+	if err := Write(&out, read(t, canonicalFile)); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != canonicalFile {
+		t.Errorf("the file comes back as\n%s\nwant\n%s", out.String(), canonicalFile)
+	}
+}
+
+func TestEverySpellingOfAPolicyIsEqual(t *testing.T) {
+	want := read(t, canonicalFile)[0]
+	for name, text := range map[string]string{
+		"one policy by itself":     "name: default\nmatch: ['*']\nrules: [20/min, 1/s]\n",
+		"JSON":                     `{"name":"default","match":["*"],"rules":["1/s","20/m"],"mode":"enforce"}`,
+		"a rule that stands twice": "policies: [{name: default, match: ['*'], rules: [1/s, 20/60s, 20/m]}]",
+	} {
+		if got := read(t, text); len(got) != 1 || !Equal(got[0], want) {
+			t.Errorf("%s reads as %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"an empty file":       {"", "p.yaml: the file is empty"},
+		"a list at the top":   {"- name: x\n", "p.yaml: line 1: the file begins with no mapping"},
+		"an unknown field":    {"policies:\n  - name: x\n    rule: [1/s]\n", "p.yaml: line 3: field rule is no field of a policy"},
+		"a field given twice": {"name: x\nname: y\n", "p.yaml: line 2: mapping key \"name\" already defined at line 1"},
+		"a second document":   {"name: x\n---\nname: y\n", "p.yaml: the file holds more than one YAML document"},
+		"a wrong type":        {"name: x\nmatch: 5\n", "p.yaml: line 2: cannot unmarshal int `5` into a list of texts"},
+		"a bad rule":          {"policies:\n  - name: a\n    match: ['*']\n    rules: [1/s, 20/x]\n", `p.yaml:2: policy "a": rules[1]: the rule "20/x" has the unit "x"`},
+		"a bad pattern":       {"name: a\nmatch: ['ip:10.1*']\nrules: [1/s]\n", `p.yaml:1: policy "a": match[0]: the pattern is not a network`},
+		"a bare IPv6 address": {"name: a\nmatch: ['ip:2001:db8::1']\nrules: [1/s]\n", "match[0]: a bare IPv6 address means a network"},
+		"no pattern":          {"name: a\nrules: [1/s]\n", "match is empty"},
+		"a bad mode":          {"name: a\nmatch: ['*']\nmode: on\n", "mode must be enforce, shadow or off"},
+		"a bad name":          {"name: A b\nmatch: ['*']\n", "name must be"},
+		"a bad duration":      {"name: a\nmatch: ['*']\nescalation: {offences: 1, within: soon}\n", "escalation.within must be a length of time"},
+		"a name given twice":  {"policies:\n  - {name: a, match: ['*']}\n  - {name: a, match: ['*']}\n", `p.yaml:3: policy "a": name stands a second time`},
+		"no YAML":             {"policies: [\n", "p.yaml: line"},
+	} {
+		_, err := Read(strings.NewReader(test.text), "p.yaml")
+		switch {
+		case err == nil:
+			t.Errorf("%s: read without an error", name)
+		case !strings.Contains(err.Error(), test.want):
+			t.Errorf("%s: the error is %q, want %q in it", name, err, test.want)
+		case strings.Contains(err.Error(), "\n"):
+			t.Errorf("%s: the error has more than one line: %q", name, err)
+		}
+	}
+}
