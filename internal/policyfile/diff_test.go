@@ -1,0 +1,80 @@
+package policyfile
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// standingFrom returns policies that stand as a file says.
+func standingFrom(t *testing.T, text string) []v1.Policy {
+	t.Helper()
+	var all []v1.Policy
+	for _, p := range read(t, text) {
+		all = append(all, v1.Policy{Name: p.Name, Match: p.Match, Rules: p.Rules, Mode: p.Mode,
+			OnFailure: p.OnFailure, Algorithm: p.Algorithm, Escalation: p.Escalation, Version: 7})
+	}
+	return all
+}
+
+func TestAPlanSaysWhatEachPolicyNeeds(t *testing.T) {
+	standing := standingFrom(t, `policies: [{name: a, match: ["token:b*", "token:a*"], rules: [1/s]}, {name: gone, match: ["x:*"], rules: []}, {name: same, match: ["*"], rules: [20/m]}]`)
+	wanted := read(t, `policies: [{name: same, match: ["*"], rules: [20/60s]}, {name: new, match: ["y:*"], rules: [5/s]}, {name: a, match: ["token:a*", "token:c*"], rules: [1/s], mode: shadow}]`)
+	for prune, want := range map[bool]string{
+		false: "a replace, new create, same none", true: "a replace, new create, same none, gone delete",
+	} {
+		changes, err := Plan(standing, wanted, prune)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range changes {
+			got = append(got, c.Name+" "+c.Action)
+			if (c.Version == nil) != (c.Action == v1.PolicyCreate) || (c.Before == nil) != (c.Action == v1.PolicyCreate) || (c.After == nil) != (c.Action == v1.PolicyDelete) {
+				t.Errorf("%s: %+v", c.Name, c)
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		lines := Lines(changes[0].Fields, func(s string) string { return s })
+		if want := []string{"- match: token:b*", "+ match: token:c*", "- mode: enforce", "+ mode: shadow"}; !reflect.DeepEqual(lines, want) {
+			t.Errorf("got %q, want %q", lines, want)
+		}
+	}
+}
+
+func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
+	base := read(t, canonicalFile)[1]
+	if d := Diff(&base, &base); len(d) != 0 {
+		t.Errorf("a policy differs from itself in %+v", d)
+	}
+	for name, change := range map[string]func(p *v1.PolicyRequest, e *v1.Escalation){
+		"match":                   func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Match = []string{"*"} },
+		"rules":                   func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Rules = nil },
+		"mode":                    func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Mode = "off" },
+		"on_failure":              func(p *v1.PolicyRequest, _ *v1.Escalation) { p.OnFailure = "allow" },
+		"algorithm":               func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Algorithm = "other" },
+		"escalation.offences":     func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Offences++ },
+		"escalation.within":       func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Within *= 2 },
+		"escalation.block":        func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Block *= 2 },
+		"escalation.factor":       func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Factor++ },
+		"escalation.cap":          func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Cap *= 2 },
+		"escalation.forget_after": func(_ *v1.PolicyRequest, e *v1.Escalation) { e.ForgetAfter *= 2 },
+	} {
+		p, e := base, *base.Escalation
+		p.Escalation = &e
+		change(&p, &e)
+		if d := Diff(&base, &p); len(d) != 1 || d[0].Field != name {
+			t.Errorf("a change of %s shows as %+v", name, d)
+		}
+	}
+	without := base
+	without.Escalation = nil
+	if d := Diff(&base, &without); len(d) != 6 || len(d[0].After) != 0 {
+		t.Errorf("a ladder that goes shows as %s", fmt.Sprint(d))
+	}
+}
