@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newReport(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "report",
+		Short:   "Read the daily and weekly reports",
+		Example: "admin report list\nadmin report get 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
+	}
+	c.AddCommand(newReportList(a), newReportGet(a), newReportWrite(a))
+	return c
+}
+
+func newReportList(a *app) *cobra.Command {
+	var kind string
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the reports that are kept, the newest first",
+		Example: "admin report list --kind weekly",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			found, err := from.Reports(c.Context(), kind)
+			if err != nil {
+				return err
+			}
+			if p := a.printer(); p.Format == output.Table && len(found) == 0 {
+				a.notef("None.")
+				return nil
+			}
+			return output.List(a.printer(), found, reportColumns)
+		},
+	}
+	c.Flags().StringVar(&kind, "kind", "", "daily or weekly")
+	return c
+}
+
+func newReportGet(a *app) *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:     "get ID",
+		Short:   "Write a report to standard output: JSON, CSV or one HTML page",
+		Example: "admin report get 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			report, err := from.Report(c.Context(), args[0], format)
+			if err != nil {
+				return err
+			}
+			defer report.Close()
+			_, err = io.Copy(a.sys.Stdout, report)
+			return err
+		},
+	}
+	c.Flags().StringVar(&format, "format", "json", "json, csv or html")
+	return c
+}
+
+func newReportWrite(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "write KIND",
+		Short:   "Write the report of the last whole day or week now: daily or weekly",
+		Example: "admin report write daily",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			written, err := from.WriteReport(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return output.One(a.printer(), *written, reportColumns)
+		},
+	}
+}
+
+var reportColumns = []output.Column[v1.Report]{
+	{Name: "kind", Head: "Kind", Cell: func(r v1.Report) output.Cell { return output.Text(r.Kind) }},
+	{Name: "from", Head: "From", Cell: func(r v1.Report) output.Cell { return output.Time(r.From.Time) }},
+	{Name: "to", Head: "To", Drop: 2, Cell: func(r v1.Report) output.Cell { return output.Time(r.To.Time) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(r v1.Report) output.Cell { return output.Number(r.Allowed) }},
+	{Name: "refused", Head: "Refused", Right: true, Cell: func(r v1.Report) output.Cell { return output.Number(r.Refused) }},
+	{Name: "offenders", Head: "Offenders", Right: true, Cell: func(r v1.Report) output.Cell { return output.Number(r.Offenders) }},
+	{Name: "attention", Head: "To look at", Right: true, Drop: 1, Cell: func(r v1.Report) output.Cell { return output.Number(len(r.Attention)) }},
+	{Name: "id", Head: "Id", Cell: func(r v1.Report) output.Cell { return output.Text(r.ID) }},
+}
