@@ -1,0 +1,268 @@
+package e2e_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/replay"
+)
+
+// everyBackend runs a test on one embedded node and on two that share servers.
+func everyBackend(t *testing.T, test func(t *testing.T, nodes []*node)) {
+	t.Run("embedded", func(t *testing.T) { test(t, []*node{startNode(t)}) })
+	t.Run("two nodes on Redis and Postgres", func(t *testing.T) { test(t, shared(t).start(t, 2)) })
+}
+
+// offenders reads the whole report of the last day.
+func (n *node) offenders(query string) v1.OffenderReport {
+	n.Helper()
+	return read[v1.OffenderReport](n, n.must(200, get, v1.PathOffenders+"?last=1d&limit=1000"+query, ""))
+}
+
+// realLog returns the path of the real access log, "" where it is not there.
+func realLog(t *testing.T) string {
+	t.Helper()
+	for _, path := range []string{os.Getenv("STINT_TEST_DATA") + "/apache_access.log.gz", "../../../shared/data/apache_access.log.gz"} {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// countLines counts the lines of each client, with nothing of Stint's.
+func countLines(t *testing.T, path string) map[string]int64 {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int64{}
+	lines := bufio.NewScanner(unpacked)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		client, _, _ := strings.Cut(lines.Text(), " ")
+		counts["ip:"+client]++
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return counts
+}
+
+func TestTheReportOfRealTrafficNamesTheRightClientsWithTheRightCounts(t *testing.T) {
+	path := realLog(t)
+	if path == "" {
+		t.Log("the real access log is not here; nothing is replayed")
+		return
+	}
+	const limit = 60 // in a window that outlasts the test
+	everyBackend(t, func(t *testing.T, nodes []*node) {
+		nodes[0].put("default", fmt.Sprintf(`{"match":["*"],"rules":["%d/31d"],"mode":"enforce"}`, limit))
+		await(t, "every node has the policy", func() bool {
+			for _, n := range nodes {
+				if read[v1.Policy](n, n.must(200, get, v1.PathPolicies+"/default", "")).Rules[0] != fmt.Sprintf("%d/31d", limit) {
+					return false
+				}
+				if d := n.ask(`{"key":"ip:192.0.2.1","peek":true}`); d.Rules[0].Limit != limit {
+					return false
+				}
+			}
+			return true
+		})
+		files, err := accesslog.OpenFiles([]string{path}, accesslog.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer files.Close()
+		sorted, err := accesslog.Sort(t.Context(), files, accesslog.SortOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sorted.Close()
+		report, err := replay.Run(t.Context(), sorted, replay.Options{URL: nodes[len(nodes)-1].check})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused, allowed int64
+		want := map[string]int64{}
+		for key, lines := range countLines(t, path) {
+			allowed += min(lines, limit)
+			if lines > limit {
+				want[key] = lines - limit
+				refused += lines - limit
+			}
+		}
+		if report.Limited != refused || report.Allowed != allowed {
+			t.Fatalf("answered %d limited and %d allowed, want %d and %d", report.Limited, report.Allowed, refused, allowed)
+		}
+		n := nodes[0]
+		await(t, "every offence is in the database", func() bool { return n.offenders("").Offences == refused })
+		got := n.offenders("")
+		if len(got.Items) != len(want) {
+			t.Errorf("%d offenders, want %d", len(got.Items), len(want))
+		}
+		for _, row := range got.Items {
+			if row.Offences != want[row.Key] || row.Allowed != limit || row.DecidedBy != fmt.Sprintf("%d/31d", limit) {
+				t.Errorf("%s: %d offences and %d allowed by %s, want %d and %d", row.Key, row.Offences, row.Allowed, row.DecidedBy, want[row.Key], limit)
+			}
+		}
+		if got.Items[0].Key != "ip:66.249.73.135" || got.Items[0].Offences != 482-limit {
+			t.Errorf("the worst is %s with %d", got.Items[0].Key, got.Items[0].Offences)
+		}
+	})
+}
+
+func TestARefusalsIDOpensItsRecordOnEveryNode(t *testing.T) {
+	everyBackend(t, func(t *testing.T, nodes []*node) {
+		const key = "token:\"><script>alert(1)</script>"
+		nodes[0].put("strict", `{"match":["token:*"],"rules":["1/h"],"mode":"enforce"}`)
+		body := fmt.Sprintf(`{"key":%q,"source":"edge-1","meta":{"path":"/search"}}`, key)
+		var refused v1.Decision
+		await(t, "the policy refuses", func() bool {
+			refused = nodes[len(nodes)-1].ask(body)
+			return refused.Decision == v1.Limited
+		})
+		for _, n := range nodes {
+			var record v1.OffenceRecord
+			await(t, "the record is there", func() bool {
+				record = read[v1.OffenceRecord](n, n.must(200, get, v1.PathOffences+"/"+string(refused.ID), ""))
+				return record.Found == "recorded"
+			})
+			if string(record.Key) != key || string(record.Policy) != "strict" || record.Offences[0].DecidedBy != "1/1h" {
+				t.Errorf("got %+v", record)
+			}
+			last := record.Offences[0].Last
+			if string(last.Source) != "edge-1" || last.Meta["path"] != "/search" || !last.RetryAt.Equal(refused.RetryAt.Time) {
+				t.Errorf("the last refusal is %+v, answered was %s", last, refused.RetryAt)
+			}
+			if strings.ContainsAny(record.Sentence, "\n\u202e") {
+				t.Errorf("the sentence is not safe to print: %q", record.Sentence)
+			}
+		}
+	})
+}
+
+const laddered = `{"match":["token:*"],"rules":["1/h"],"mode":"enforce","escalation":{"offences":5,"within":"10m","block":"1h","factor":2,"cap":"8h","forget_after":"7d"}}`
+
+func TestALadderBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) {
+	everyBackend(t, func(t *testing.T, nodes []*node) {
+		nodes[0].put("laddered", laddered)
+		const key = "token:repeat"
+		await(t, "the key is blocked by itself", func() bool {
+			for _, n := range nodes { // spread over the nodes: they count together
+				if n.about(key).Decision == v1.Blocked {
+					return true
+				}
+			}
+			return false
+		})
+		n := nodes[0]
+		page := read[v1.Page[v1.Block]](n, n.must(200, get, v1.PathBlocks+"?state=all&key="+url.QueryEscape(key), ""))
+		if len(page.Items) != 1 {
+			t.Fatalf("%d blocks", len(page.Items))
+		}
+		b := page.Items[0]
+		if b.Source != "automatic" || string(b.Policy) != "laddered" || b.Step == nil || *b.Step != 1 || b.ExpiresAt.Sub(b.CreatedAt.Time).Round(time.Minute) != time.Hour {
+			t.Errorf("got %+v", b)
+		}
+		x := read[v1.KeyExplanation](n, n.must(200, get, v1.PathKeys+"?key="+url.QueryEscape(key), ""))
+		if x.Decision != v1.Blocked || x.Ladder == nil || x.Ladder.Step != 1 || x.Ladder.NextBlock.Std() != 2*time.Hour {
+			t.Errorf("explained as %s, ladder %+v", x.Decision, x.Ladder)
+		}
+		n.must(200, del, v1.PathBlocks+"/"+b.ID, `{"reason":"a mistake"}`)
+		for _, n := range nodes {
+			await(t, "the lift governs every node", func() bool { return n.about(key).Decision != v1.Blocked })
+		}
+		again := read[v1.Page[v1.Block]](n, n.must(200, get, v1.PathBlocks+"?key="+url.QueryEscape(key), ""))
+		if len(again.Items) != 0 {
+			t.Errorf("blocked again at once: %+v", again.Items)
+		}
+	})
+}
+
+func TestAnExemptKeyNeverClimbs(t *testing.T) {
+	n := startNode(t)
+	n.put("laddered", laddered)
+	n.must(201, post, v1.PathExemptions, `{"pattern":"token:friend","reason":"ours"}`)
+	for range 50 {
+		if d := n.about("token:friend"); d.Decision != v1.Allowed {
+			t.Fatalf("got %s", d.Decision)
+		}
+	}
+	n.about("token:other")
+	for range 5 { // until the other's offences are in, the friend's would be too
+		n.about("token:other")
+	}
+	await(t, "the offences are in", func() bool { return n.offenders("").Offences >= 5 })
+	for _, row := range n.offenders("").Items {
+		if row.Key == "token:friend" {
+			t.Errorf("got %+v", row)
+		}
+	}
+}
+
+func TestNoOffenceIsLostWhenTheDatabaseStopsInTheMiddleOfAnAttack(t *testing.T) {
+	s := dedicated(t)
+	nodes := s.start(t, 2)
+	n := nodes[0]
+	n.put("strict", `{"match":["token:*"],"rules":["1/31d"],"mode":"enforce"}`)
+	for _, n := range nodes {
+		await(t, "every node has the policy", func() bool {
+			return string(n.ask(`{"key":"token:probe","peek":true}`).Policy) == "strict"
+		})
+	}
+	attack := func(times int) {
+		for i := range times {
+			if d := nodes[i%2].about("token:attacker"); d.Degraded {
+				t.Fatalf("degraded: %s", d.DegradedReason)
+			}
+		}
+	}
+	attack(101)
+	s.postgres.Stop()
+	attack(100)
+	s.postgres.Continue()
+	attack(100)
+	const want = 300 // all but the first
+	await(t, "every offence is in", func() bool {
+		report := n.offenders("")
+		return len(report.Items) == 1 && report.Items[0].Offences == want
+	})
+	if code := nodes[1].end(syscall.SIGTERM); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+	if report := n.offenders(""); report.Items[0].Offences != want {
+		t.Errorf("%d offences after a node's end, want %d", report.Items[0].Offences, want)
+	}
+}
+
+func TestOffencesThatWereCountedAreWrittenBeforeANodeEnds(t *testing.T) {
+	dir := t.TempDir()
+	n := startNode(t, "--data-dir", dir)
+	n.put("strict", `{"match":["token:*"],"rules":["1/31d"],"mode":"enforce"}`)
+	for range 21 {
+		n.about("token:attacker")
+	}
+	if code := n.end(syscall.SIGTERM); code != 0 {
+		t.Fatalf("ended with %d", code)
+	}
+	n = startNode(t, "--data-dir", dir)
+	if report := n.offenders(""); report.Offences != 20 {
+		t.Errorf("%d offences, want 20", report.Offences)
+	}
+}
