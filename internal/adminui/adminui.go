@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -29,6 +30,8 @@ type Deps struct {
 	Gate     *gate.Gate
 	Guesses  *identity.Guesses
 
+	// Offenders counts what was refused; nil leaves those figures out.
+	Offenders *offenders.Service
 	// Jobs are shown and run on the page of jobs; nil where there are none.
 	Jobs *jobs.Runner
 	// Settings are shown as they are: secrets must be hidden in them already.
@@ -98,6 +101,8 @@ func (u *UI) Routes() []api.Route {
 		u.themeRoutes(),
 		u.goRoutes(),
 		u.homeRoutes(),
+		u.policyRoutes(),
+		u.shelfRoutes(),
 		u.settingsRoutes(),
 	} {
 		all = append(all, routes...)

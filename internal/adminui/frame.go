@@ -47,7 +47,7 @@ type Field struct{ Name, Value string }
 
 // May reports whether whoever asks may do what needs an access: "read",
 // "operate" or "admin". Buttons that they may not press are not shown.
-func (f *Frame) May(access string) bool {
+func (f Frame) May(access string) bool {
 	return f.principal != nil && f.principal.May(identity.Access(access))
 }
 

@@ -21,6 +21,11 @@ var sections = []navGroup{
 	{Name: "Watch", Items: []navItem{
 		{Path: "/", Name: "Overview", Access: identity.Read},
 	}},
+	{Name: "Act", Items: []navItem{
+		{Path: "/blocks", Name: "Blocks", Access: identity.Read},
+		{Path: "/exemptions", Name: "Exemptions", Access: identity.Read},
+		{Path: "/policies", Name: "Policies", Access: identity.Read},
+	}},
 	{Name: "Look after", Items: []navItem{
 		{Path: "/settings", Name: "Settings", Access: identity.Read},
 	}},

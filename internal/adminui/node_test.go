@@ -67,7 +67,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	ctx := context.Background()
 	var err error
 	n.store, err = sqlstore.Open(ctx, t.TempDir()+"/stint.db", sqlstore.Options{
-		Now:         n.clock.Now,
+		Now: n.clock.Now,
 		AfterChange: func(ctx context.Context) {
 			if n.catalog != nil { // the seed comes before it
 				must(t, n.catalog.Refresh(ctx))
@@ -102,6 +102,9 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	go server.AdminApp().Listener(adminAt)
 	go server.CheckApp().Listener(checksAt)
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(n.logs.String())
+		}
 		server.AdminApp().ShutdownWithTimeout(time.Second)
 		server.CheckApp().ShutdownWithTimeout(time.Second)
 		g.Close()
@@ -195,7 +198,7 @@ type answer struct {
 func (a *answer) is(status int) *answer {
 	a.t.Helper()
 	if a.status != status {
-		a.t.Fatalf("got the status %d, want %d, to %s", a.status, status, a.body)
+		a.t.Fatalf("got the status %d, want %d, to %s", a.status, status, a.shown())
 	}
 	return a
 }
@@ -203,7 +206,7 @@ func (a *answer) is(status int) *answer {
 func (a *answer) holds(text string) *answer {
 	a.t.Helper()
 	if !strings.Contains(a.body, text) {
-		a.t.Errorf("%q is not in %s", text, a.body)
+		a.t.Errorf("%q is not in %s", text, a.shown())
 	}
 	return a
 }
@@ -211,9 +214,17 @@ func (a *answer) holds(text string) *answer {
 func (a *answer) lacks(text string) *answer {
 	a.t.Helper()
 	if strings.Contains(a.body, text) {
-		a.t.Errorf("%q is in %s", text, a.body)
+		a.t.Errorf("%q is in %s", text, a.shown())
 	}
 	return a
+}
+
+// shown returns the page without its frame, for messages.
+func (a *answer) shown() string {
+	if _, page, framed := strings.Cut(a.body, "<main"); framed {
+		return page
+	}
+	return a.body
 }
 
 var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)

@@ -1,0 +1,117 @@
+package adminui_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// hostile are texts that attackers would like to see run, or break a page.
+var hostile = []string{
+	`"><script>alert(1)</script>`,
+	`<img src=x onerror=alert(1)>`,
+	`'-alert(1)-'`,
+	`{{.CSRF}}`,
+	"\u202Egnp.exe",
+	strings.Repeat("W", 400),
+	"z\u0300\u0301\u0302\u0303\u0304\u0305\u0306\u0307",
+	`javascript:alert(1)//`,
+}
+
+func pattern(t testing.TB, text string) keys.Pattern {
+	t.Helper()
+	p, err := keys.Parser{}.Pattern(text)
+	must(t, err)
+	return p
+}
+
+func stack(t testing.TB, texts ...string) rules.Stack {
+	t.Helper()
+	s, err := rules.ParseStack(texts)
+	must(t, err)
+	return s
+}
+
+func (n *node) block(t testing.TB, text, reason, author string, source blocks.Source, after time.Duration) *blocks.Block {
+	t.Helper()
+	b := blocks.Block{Pattern: pattern(t, text), Reason: reason, Author: author, Source: source}
+	if after > 0 {
+		b.Expires = n.clock.Now().Add(after)
+	}
+	if source == blocks.Automatic {
+		b.Policy, b.Step = 1, 3
+	}
+	added, err := n.store.AddBlock(context.Background(), audit.Actor{Kind: audit.User, Name: author}, b, blocks.Fail)
+	must(t, err)
+	return added.Item
+}
+
+// fill puts something on every page, hostile texts among it.
+func (n *node) fill(t testing.TB) {
+	t.Helper()
+	ctx := context.Background()
+	maria := audit.Actor{Kind: audit.User, Name: "maria", Address: "192.0.2.44"}
+	n.block(t, "ip:192.0.2.64/27", "Abuse list of 14 Nov", "import 14 Nov", blocks.Imported, 23*24*time.Hour)
+	n.block(t, "ip:198.51.100.250", "Price scraper", "maria", blocks.Manual, 90*time.Hour)
+	n.block(t, "ip:2001:db8:51::/48", "9 of its /64s offended, accepted by maria", "maria", blocks.Manual, 3*time.Hour+37*time.Minute)
+	n.block(t, "ip:198.51.100.128/26", "Hosting range, price scraper since July", "maria", blocks.Manual, 7*24*time.Hour)
+	n.block(t, "token:partner_7d1b9e0aa83c1f4a6b0d55e1", "Leaked in a public repository, owner told", "jo", blocks.Manual, 0)
+	for i, text := range hostile {
+		n.block(t, "token:"+strings.ReplaceAll(text, "*", ""), text, hostile[(i+1)%len(hostile)], blocks.Manual, time.Duration(i+1)*time.Hour)
+	}
+	n.clock.advance(time.Minute)
+	n.block(t, "ip:203.0.113.94", "Refused 25,000 times in 10 min by 20/1m", "ladder", blocks.Automatic, 3*time.Hour+52*time.Minute)
+	n.block(t, "ip:203.0.113.12", "Refused 25,000 times in 10 min by 20/1m", "ladder", blocks.Automatic, 3*time.Hour+49*time.Minute)
+	for _, e := range []blocks.Exemption{
+		{Pattern: pattern(t, "ip:198.51.100.250"), Reason: "Our own monitoring", Author: "jo"},
+		{Pattern: pattern(t, "token:"+hostile[0]), Reason: hostile[1], Author: hostile[4], Expires: n.clock.Now().Add(time.Hour)},
+	} {
+		_, err := n.store.AddExemption(ctx, maria, e, blocks.Fail)
+		must(t, err)
+	}
+	before, err := n.store.FindPolicyByName(ctx, "default")
+	must(t, err)
+	for _, texts := range [][]string{{"2/s", "20/m", "200/h", "800/d"}, {"1/s", "20/m", "200/h", "800/d", "6000/7d"}} {
+		changed := *before
+		changed.Rules = stack(t, texts...)
+		changed.Escalation = &rules.Escalation{Offences: 25000, Within: 10 * time.Minute, Block: time.Hour, Factor: 2, Cap: 72 * time.Hour, ForgetAfter: 48 * time.Hour}
+		_, err = n.store.PutPolicy(ctx, maria, &changed, rules.ExpectAny)
+		must(t, err)
+		n.clock.advance(26 * time.Hour)
+	}
+	for name, p := range map[string]rules.Policy{
+		"login":    {Match: []keys.Pattern{pattern(t, "token:login_*")}, Rules: stack(t, "10/m"), Mode: rules.Enforce},
+		"partners": {Match: []keys.Pattern{pattern(t, "token:partner_*"), pattern(t, "token:"+hostile[0])}, Rules: stack(t, "5/10s"), Mode: rules.Shadow},
+	} {
+		p.Name, p.OnFailure, p.Algorithm = name, rules.FailLocal, rules.TimestampLog
+		_, err = n.store.PutPolicy(ctx, maria, &p, rules.ExpectNew)
+		must(t, err)
+	}
+	for name, scopes := range map[string][]identity.Access{"edge": {identity.Check}, hostile[0]: {identity.Read, identity.Operate}} {
+		secret := identity.NewSecret(scopes)
+		_, err = n.store.AddToken(ctx, maria, identity.Token{Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: hostile[1], Expires: n.clock.Now().Add(time.Hour)})
+		must(t, err)
+	}
+	_, err = n.store.AddUser(ctx, maria, identity.User{Name: hostile[1], Role: identity.Viewer, PasswordHash: hashed()})
+	must(t, err)
+	n.block(t, "ip:203.0.113.201", "Scraping the product pages", "maria", blocks.Manual, 24*time.Hour)
+}
+
+// pages are all there is to look at, by a name for a file.
+func (n *node) pages(t testing.TB) map[string]string {
+	t.Helper()
+	found, err := n.store.FindBlocks(context.Background(), blocks.Filter{At: n.clock.Now(), Search: "Hosting"})
+	must(t, err)
+	return map[string]string{
+		"start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",
+		"blocks-add": "/blocks/new?pattern=ip:198.51.0.0/16&reason=" + "hosting", "exemptions": "/exemptions", "exemptions-add": "/exemptions/new",
+		"policies": "/policies", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "settings": "/settings",
+	}
+}

@@ -1,0 +1,59 @@
+package adminui
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// difference is one field of a policy that two versions differ in.
+type difference struct{ Field, Was, Now string }
+
+// differences returns what changes from one version to another, field by field.
+func differences(was, now *rules.Policy) []difference {
+	var all []difference
+	before, after := linesOf(was), linesOf(now)
+	for i, line := range after {
+		if before[i].Was != line.Was {
+			all = append(all, difference{line.Field, before[i].Was, line.Was})
+		}
+	}
+	return all
+}
+
+var modeWords = map[rules.Mode]string{
+	rules.Enforce: "enforce: it refuses", rules.Shadow: "shadow: it only counts whom it would refuse", rules.Off: "off: it allows what it selects",
+}
+
+var failureWords = map[rules.OnFailure]string{
+	rules.FailLocal: "count on each node", rules.FailAllow: "allow", rules.FailDeny: "refuse",
+}
+
+// linesOf writes a policy in lines for people, always the same ones.
+func linesOf(p *rules.Policy) []difference {
+	stack := make([]string, len(p.Rules))
+	for i, r := range p.Rules {
+		stack[i] = rule(r)
+	}
+	patterns := make([]string, len(p.Match))
+	for i, m := range p.Match {
+		patterns[i] = m.String()
+	}
+	return []difference{
+		{Field: "Rules", Was: strings.Join(stack, "  ")},
+		{Field: "Applies to", Was: strings.Join(patterns, "  ")},
+		{Field: "Mode", Was: modeWords[p.Mode]},
+		{Field: "If the log is out of reach", Was: failureWords[p.OnFailure]},
+		{Field: "Automatic blocks", Was: ladderWords(p.Escalation)},
+	}
+}
+
+func ladderWords(e *rules.Escalation) string {
+	if e == nil {
+		return "none"
+	}
+	return "after " + number(int64(e.Offences)) + " offences within " + duration(e.Within) + " block for " + duration(e.Block) +
+		", each time " + strconv.FormatFloat(e.Factor, 'g', -1, 64) + " times longer, at most " + duration(e.Cap) +
+		"; forget one step after " + duration(e.ForgetAfter) + " without an offence"
+}

@@ -1,0 +1,316 @@
+package adminui
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// draft is a policy as its form holds it: texts that may be wrong, with what is
+// wrong beside each.
+type draft struct {
+	Name      string
+	Expect    int64 // the version that was edited, rules.ExpectNew for a new policy
+	Mode      string
+	Rows      []ruleRow
+	Paste     string // a stack written in one line, taken instead of Rows
+	Match     []matchRow
+	OnFailure string
+	Ladder    ladderFields
+	Mistakes  mistakes // by field, of what no row holds
+}
+
+type ruleRow struct {
+	Limit, Window string
+	Windows       []choice
+	Mistake       string
+	Warning       string // it is allowed and probably not meant
+	Pace          string
+	Change        string // "was 20", "new", "" for unchanged
+}
+
+type matchRow struct{ Text, Means, Mistake string }
+
+type ladderFields struct {
+	On                                          bool
+	Offences, Within, Block, Factor, Cap, Quiet string
+}
+
+// commonWindows are the windows that a rule's field offers beside its own.
+var commonWindows = []time.Duration{
+	time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
+	time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour,
+}
+
+func windowChoices(own string) []choice {
+	all := slices.Clone(commonWindows)
+	if r, err := rules.ParseRule("1/" + own); err == nil && !slices.Contains(all, r.Window) {
+		all = append(all, r.Window)
+		slices.Sort(all)
+	}
+	choices := make([]choice, len(all))
+	for i, w := range all {
+		choices[i] = choice{rules.FormatWindow(w), windowWords(w)}
+	}
+	return choices
+}
+
+var unitWords = map[string]string{"d": "day", "h": "hour", "min": "minute", "s": "second"}
+
+func windowWords(w time.Duration) string {
+	for _, u := range durationUnits {
+		if w%u.length == 0 {
+			return plural(int64(w/u.length), unitWords[u.name])
+		}
+	}
+	return number(w.Milliseconds()) + " ms"
+}
+
+// newDraft returns what a new policy's form begins with.
+func newDraft() *draft {
+	d := &draft{Mode: string(rules.Shadow), OnFailure: string(rules.FailLocal), Match: []matchRow{{}}, Mistakes: mistakes{}}
+	for _, text := range []string{"20/1m", "800/1d"} {
+		r, err := rules.ParseRule(text)
+		if err == nil {
+			d.addRule(r)
+		}
+	}
+	d.Ladder = defaultLadder
+	return d
+}
+
+// defaultLadder fills the fields of a ladder that is switched on.
+var defaultLadder = ladderFields{Offences: "1000", Within: "10m", Block: "1h", Factor: "2", Cap: "3d", Quiet: "2d"}
+
+func (d *draft) addRule(r rules.Rule) {
+	d.Rows = append(d.Rows, ruleRow{Limit: strconv.Itoa(r.Limit), Window: rules.FormatWindow(r.Window)})
+}
+
+// draftOf returns the form of a policy as it stands.
+func draftOf(p *rules.Policy) *draft {
+	d := &draft{Name: p.Name, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Ladder: defaultLadder, Mistakes: mistakes{}}
+	for _, r := range p.Rules {
+		d.addRule(r)
+	}
+	for _, m := range p.Match {
+		d.Match = append(d.Match, matchRow{Text: m.String()})
+	}
+	if e := p.Escalation; e != nil {
+		d.Ladder = ladderFields{
+			On: true, Offences: strconv.Itoa(e.Offences), Within: rules.FormatDuration(e.Within), Block: rules.FormatDuration(e.Block),
+			Factor: strconv.FormatFloat(e.Factor, 'g', -1, 64), Cap: rules.FormatDuration(e.Cap), Quiet: rules.FormatDuration(e.ForgetAfter),
+		}
+	}
+	return d
+}
+
+// maxRows bounds what a form may hold of rules and patterns.
+const maxRows = 100
+
+// readDraft reads the form of a policy and does what its button asks of the
+// rows. It judges nothing.
+func readDraft(values url.Values) (*draft, error) {
+	d := &draft{
+		Name: strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"),
+		Paste: strings.TrimSpace(values.Get("stack")), Mistakes: mistakes{},
+	}
+	var err error
+	if d.Expect, err = strconv.ParseInt(values.Get("expect"), 10, 64); err != nil || d.Expect < 0 {
+		return nil, fault.Field("expect", "is not a version that the page had")
+	}
+	limits, windows, match := values["limit"], values["window"], values["match"]
+	if len(limits) != len(windows) || len(limits) > maxRows || len(match) > maxRows {
+		return nil, errMalformed
+	}
+	for i := range limits {
+		d.Rows = append(d.Rows, ruleRow{Limit: strings.TrimSpace(limits[i]), Window: windows[i]})
+	}
+	for _, text := range match {
+		d.Match = append(d.Match, matchRow{Text: strings.TrimSpace(text)})
+	}
+	get := func(name string) string { return strings.TrimSpace(values.Get(name)) }
+	d.Ladder = ladderFields{
+		On: get("ladder") == "on", Offences: get("offences"), Within: get("within"), Block: get("block"),
+		Factor: get("factor"), Cap: get("cap"), Quiet: get("quiet"),
+	}
+	d.act(values.Get("do"))
+	return d, nil
+}
+
+// act does what a button of the form asks: "add-rule", "drop-rule-2",
+// "add-match", "drop-match-0", "shadow".
+func (d *draft) act(do string) {
+	switch do {
+	case "add-rule":
+		d.Rows = append(d.Rows, ruleRow{Window: "1h"})
+	case "add-match":
+		d.Match = append(d.Match, matchRow{})
+	case "shadow":
+		d.Mode = string(rules.Shadow)
+	}
+	if at, err := strconv.Atoi(strings.TrimPrefix(do, "drop-rule-")); err == nil && at >= 0 && at < len(d.Rows) {
+		d.Rows = slices.Delete(d.Rows, at, at+1)
+	}
+	if at, err := strconv.Atoi(strings.TrimPrefix(do, "drop-match-")); err == nil && at >= 0 && at < len(d.Match) {
+		d.Match = slices.Delete(d.Match, at, at+1)
+	}
+}
+
+// policy returns what the draft says, or nil with the mistakes noted in it.
+// before is the version that was edited, nil for a new policy.
+func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
+	p := &rules.Policy{Name: d.Name, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure), Algorithm: rules.TimestampLog}
+	good := d.takePaste() && d.readMatch(parser, p)
+	good = d.readRows(p, before) && good
+	good = d.readLadder(p) && good
+	if !good {
+		return nil
+	}
+	var field *rules.FieldError
+	if err := p.Validate(); errors.As(err, &field) {
+		d.Mistakes[field.Field] = capital(field.Problem)
+		return nil
+	}
+	return p
+}
+
+// takePaste puts a pasted stack in the place of the rows.
+func (d *draft) takePaste() bool {
+	if d.Paste == "" {
+		return true
+	}
+	stack, err := rules.ParseStack(strings.FieldsFunc(d.Paste, func(r rune) bool { return r == ' ' || r == ',' || r == ';' }))
+	if err != nil {
+		d.Mistakes["stack"] = capital(err.Error())
+		return false
+	}
+	d.Rows, d.Paste = nil, ""
+	for _, r := range stack {
+		d.addRule(r)
+	}
+	return true
+}
+
+func (d *draft) readMatch(parser keys.Parser, p *rules.Policy) bool {
+	good := true
+	for i := range d.Match {
+		row := &d.Match[i]
+		if row.Text == "" {
+			continue
+		}
+		pattern, err := parser.Pattern(row.Text)
+		if err != nil {
+			row.Mistake, good = capital(err.Error()), false
+			continue
+		}
+		row.Means = covers(pattern)
+		p.Match = append(p.Match, pattern)
+	}
+	return good
+}
+
+// readRows reads the rules and says what each comes to. Rows without a count
+// are left out.
+func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
+	good := true
+	var read []rules.Rule
+	of := map[rules.Rule]*ruleRow{}
+	for i := range d.Rows {
+		row := &d.Rows[i]
+		row.Windows = windowChoices(row.Window)
+		if row.Limit == "" {
+			continue
+		}
+		r, err := rules.ParseRule(strings.ReplaceAll(row.Limit, ",", "") + "/" + row.Window)
+		if err != nil {
+			row.Mistake, good = capital(ruleProblem(err)), false
+			continue
+		}
+		row.Pace, row.Change = pace(r), changeOf(r, before)
+		read, of[r] = append(read, r), row
+	}
+	stack, err := rules.NewStack(read...)
+	if err != nil {
+		d.Mistakes["rules"] = capital(err.Error())
+		return false
+	}
+	p.Rules = stack
+	for _, w := range stack.Warnings() {
+		if row := of[w.Rule]; row != nil {
+			row.Warning = w.Message
+		}
+	}
+	return good
+}
+
+// ruleProblem returns what is wrong without the rule's text, which stands
+// beside it.
+func ruleProblem(err error) string {
+	var problem *rules.Error
+	if errors.As(err, &problem) {
+		return "this rule " + problem.Problem
+	}
+	return err.Error()
+}
+
+// changeOf says how a rule differs from the stack before.
+func changeOf(r rules.Rule, before *rules.Policy) string {
+	if before == nil || slices.Contains(before.Rules, r) {
+		return ""
+	}
+	for _, old := range before.Rules {
+		if old.Window == r.Window {
+			return "was " + number(int64(old.Limit))
+		}
+	}
+	return "new"
+}
+
+func (d *draft) readLadder(p *rules.Policy) bool {
+	l := d.Ladder
+	if !l.On {
+		return true
+	}
+	e := &rules.Escalation{}
+	good := true
+	wrong := func(field, problem string) {
+		d.Mistakes["escalation."+field] = problem
+		good = false
+	}
+	var err error
+	if e.Offences, err = strconv.Atoi(strings.ReplaceAll(l.Offences, ",", "")); err != nil {
+		wrong("offences", "Write a whole number of offences.")
+	}
+	if e.Factor, err = strconv.ParseFloat(l.Factor, 64); err != nil {
+		wrong("factor", "Write how many times longer, such as 2.")
+	}
+	for _, f := range []struct {
+		name, text string
+		into       *time.Duration
+	}{{"within", l.Within, &e.Within}, {"block", l.Block, &e.Block}, {"cap", l.Cap, &e.Cap}, {"forget_after", l.Quiet, &e.ForgetAfter}} {
+		if *f.into, err = rules.ParseDuration(f.text); err != nil {
+			wrong(f.name, capital(err.Error()))
+		}
+	}
+	p.Escalation = e
+	return good
+}
+
+// LadderMistakes returns what is wrong with the ladder, in the order of its
+// sentence.
+func (d *draft) LadderMistakes() []string {
+	var all []string
+	for _, field := range []string{"offences", "within", "block", "factor", "cap", "forget_after"} {
+		if m := d.Mistakes["escalation."+field]; m != "" {
+			all = append(all, m)
+		}
+	}
+	return all
+}

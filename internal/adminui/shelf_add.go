@@ -1,0 +1,274 @@
+package adminui
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// addPage is the form that adds a block or an exemption, and beside it what
+// would come of it.
+type addPage struct {
+	Frame
+	*shelf
+	Pattern  string
+	Reason   string
+	For      string
+	Until    string
+	Confirm  string
+	Mistakes mistakes
+	Preview  *preview // nil until there is a pattern
+	Stands   *item    // what stands for this very pattern and was in the way
+}
+
+// Choices returns the lengths that the form offers.
+func (p *addPage) Choices() []choice {
+	return []choice{{"1h", "1 h"}, {"4h", "4 h"}, {"24h", "24 h"}, {"7d", "7 days"}, {"30d", "30 days"}, {"good", "For good"}, {"until", "Until"}}
+}
+
+// preview says what a pattern would hit.
+type preview struct {
+	Pattern   keys.Pattern
+	Covers    string // "256 addresses", "every key"
+	Wide      bool   // must be confirmed by typing it
+	Widened   bool   // a bare IPv6 address was read as its network
+	Own       bool   // it would hit the address that asks
+	Ends      time.Time
+	Hiding    []*blocks.Exemption // a block: those that hide all of it
+	Within    []*blocks.Exemption // a block: those that stay open
+	Touched   []*blocks.Block     // an exemption: those that it breaks into
+	Blast     *offenders.Blast    // nil where traffic is not counted
+	BlastSpan string
+}
+
+func (u *UI) showAdd(c *api.Call, s *shelf) error {
+	q, err := readQuery(c, "pattern", "reason")
+	if err != nil {
+		return err
+	}
+	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: "24h", Mistakes: mistakes{}}
+	return u.renderAdd(c, http.StatusOK, s, page)
+}
+
+// renderAdd shows the form, with the preview of its pattern where it has one.
+func (u *UI) renderAdd(c *api.Call, status int, s *shelf, page *addPage) error {
+	page.shelf = s
+	page.Frame = u.frame(c, s.Verb, s.Path)
+	if page.Pattern != "" && page.Preview == nil {
+		pattern, err := u.patternOf(page.Pattern)
+		if err == nil {
+			page.Preview, err = u.preview(c, s, pattern)
+		}
+		if err != nil {
+			if err = page.Mistakes.note(err); err != nil {
+				return err
+			}
+		}
+	}
+	if page.Preview != nil {
+		if ends, err := u.endOf(page.For, page.Until, u.Now()); err == nil {
+			page.Preview.Ends = ends
+		}
+	}
+	return u.render(c, status, "shelf-add", page)
+}
+
+// patternOf reads a pattern as people type one: an address or network may
+// stand without its kind.
+func (u *UI) patternOf(text string) (keys.Pattern, error) {
+	if _, err := netip.ParseAddr(text); err == nil {
+		text = "ip:" + text
+	} else if _, err := netip.ParsePrefix(text); err == nil {
+		text = "ip:" + text
+	}
+	pattern, err := u.Catalog.Parser().Pattern(text)
+	if err != nil {
+		return pattern, fault.Field("pattern", "%s", capital(err.Error()))
+	}
+	return pattern, nil
+}
+
+// capital makes a clause into a sentence.
+func capital(text string) string {
+	if text == "" {
+		return ""
+	}
+	text = strings.ToUpper(text[:1]) + text[1:]
+	if strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+func (u *UI) preview(c *api.Call, s *shelf, p keys.Pattern) (*preview, error) {
+	now := u.Now()
+	v := &preview{Pattern: p, Covers: covers(p), Wide: isWide(p), Widened: p.Widened()}
+	own := u.Catalog.Parser().AddressKey(c.Address)
+	v.Own = s.Blocks && p.Matches(own)
+	set := u.Catalog.Blocks()
+	if s.Blocks {
+		for _, e := range set.ExemptionsTouching(p, now, maxTouching) {
+			if e.Pattern.Covers(p) {
+				v.Hiding = append(v.Hiding, e)
+			} else {
+				v.Within = append(v.Within, e)
+			}
+		}
+	} else {
+		v.Touched = set.BlocksTouching(p, now, maxTouching)
+	}
+	if u.Offenders == nil {
+		return v, nil
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	var err error
+	v.Blast, err = u.Offenders.BlastRadius(ctx, p, now.Add(-24*time.Hour), now)
+	v.BlastSpan = "the last day"
+	return v, err
+}
+
+// A pattern wider than these has to be typed again.
+const (
+	wideIPv4 = 24
+	wideIPv6 = 48
+)
+
+func isWide(p keys.Pattern) bool {
+	network, ok := p.Network()
+	switch {
+	case !ok:
+		return p.Kind() != keys.Exact
+	case network.Addr().Is4():
+		return network.Bits() < wideIPv4
+	}
+	return network.Bits() < wideIPv6
+}
+
+// covers says how many keys a pattern selects.
+func covers(p keys.Pattern) string {
+	network, ok := p.Network()
+	switch {
+	case p.Kind() == keys.Any:
+		return "every key"
+	case p.String() == "ip:*":
+		return "every address"
+	case p.Kind() == keys.Prefix:
+		return "every key that begins so"
+	case !ok:
+		return "1 key"
+	case network.IsSingleIP():
+		return "1 address"
+	case network.Addr().Is4():
+		return number(int64(1)<<(32-network.Bits())) + " addresses"
+	case network.Bits() <= 64:
+		n := new(big.Int).Lsh(big.NewInt(1), uint(64-network.Bits()))
+		if n.IsInt64() && n.Int64() < 1e15 {
+			return networks(n.Int64())
+		}
+		return fmt.Sprintf("2 to the power of %d networks of /64", 64-network.Bits())
+	}
+	return "a part of one /64"
+}
+
+func networks(n int64) string {
+	if n == 1 {
+		return "1 network of /64"
+	}
+	return number(n) + " networks of /64"
+}
+
+func (u *UI) readAdd(c *api.Call) (*addPage, url.Values, error) {
+	values, err := form(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	page := &addPage{
+		Pattern: strings.TrimSpace(values.Get("pattern")), For: values.Get("for"), Until: values.Get("until"),
+		Confirm: strings.TrimSpace(values.Get("confirm")), Mistakes: mistakes{},
+	}
+	if page.Reason, err = line(values, "reason", maxReason); err != nil {
+		if err = page.Mistakes.note(err); err != nil {
+			return nil, nil, err
+		}
+	}
+	if page.Pattern == "" {
+		page.Mistakes["pattern"] = "Write what to select: an address, a network such as 203.0.113.0/24, or a key such as token:abc."
+	}
+	return page, values, nil
+}
+
+// previewAdd shows what would come of the form, and adds nothing.
+func (u *UI) previewAdd(c *api.Call, s *shelf) error {
+	page, _, err := u.readAdd(c)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if len(page.Mistakes) > 0 && !isHTMX(c.Ctx) {
+		status = statusOfForm
+	}
+	return u.renderAdd(c, status, s, page)
+}
+
+// addItem adds what the form says, or shows it again with its mistakes.
+func (u *UI) addItem(c *api.Call, s *shelf) error {
+	page, values, err := u.readAdd(c)
+	if err != nil {
+		return err
+	}
+	ends, err := u.endOf(page.For, page.Until, u.Now())
+	if err != nil {
+		if err = page.Mistakes.note(err); err != nil {
+			return err
+		}
+	}
+	if len(page.Mistakes) > 0 {
+		return u.renderAdd(c, statusOfForm, s, page)
+	}
+	pattern, err := u.patternOf(page.Pattern)
+	if err != nil {
+		page.Mistakes.note(err)
+		return u.renderAdd(c, statusOfForm, s, page)
+	}
+	if isWide(pattern) && page.Confirm != pattern.String() {
+		page.Mistakes["confirm"] = "This selects " + covers(pattern) + ". To go on, type " + pattern.String() + "."
+		return u.renderAdd(c, statusOfForm, s, page)
+	}
+	on := blocks.Fail
+	if values.Get("replace") == "yes" {
+		on = blocks.Replace
+	}
+	actor := c.Actor()
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	added, err := s.add(ctx, actor, item{
+		Pattern: pattern, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends,
+	}, on)
+	if fault.Is(err, fault.Conflict) {
+		var mistake *fault.Error
+		if errors.As(err, &mistake) {
+			if id, named := mistake.Detail["id"].(string); named {
+				if page.Stands, err = s.byID(ctx, id); err != nil {
+					return err
+				}
+			}
+		}
+		return u.renderAdd(c, http.StatusConflict, s, page)
+	}
+	if err != nil {
+		return err
+	}
+	return u.done(c, s, "", "added", added.ID)
+}

@@ -1,0 +1,276 @@
+package adminui
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+const maxReason = 1000
+
+// edit is an open row: what its fields hold.
+type edit struct {
+	ID       string
+	Reason   string
+	For      string // one of editChoices
+	Until    string // as fields of dates write it, UTC
+	Revision int64
+	Mistakes mistakes
+	// Meanwhile is what somebody else made of it while it was edited, nil for
+	// nothing.
+	Meanwhile *item
+}
+
+// mistakes are what is wrong with a form, by field.
+type mistakes map[string]string
+
+// note takes an error about a field and returns any other one.
+func (m mistakes) note(err error) error {
+	var mistake *fault.Error
+	if !errors.As(err, &mistake) || mistake.Field == "" {
+		return err
+	}
+	m[mistake.Field] = mistake.Message
+	return nil
+}
+
+const dateField = "2006-01-02T15:04"
+
+func dateOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(dateField)
+}
+
+func editOf(i *item) *edit {
+	e := &edit{ID: i.ID, Reason: i.Reason, Until: dateOf(i.Expires), Revision: i.Revision, For: "until", Mistakes: mistakes{}}
+	if i.Expires.IsZero() {
+		e.For = "good"
+	}
+	return e
+}
+
+// choice is one of the ends that a form offers.
+type choice struct{ Value, Word string }
+
+// EditChoices returns the ends that an open row offers.
+func (e *edit) EditChoices() []choice {
+	return []choice{{"1h", "+ 1 h"}, {"24h", "+ 24 h"}, {"7d", "+ 7 days"}, {"good", "For good"}, {"until", "Until"}}
+}
+
+// updateItem saves an open row.
+func (u *UI) updateItem(c *api.Call, s *shelf) error {
+	id, err := param(c, "id")
+	if err != nil {
+		return err
+	}
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	before, err := s.byID(ctx, id)
+	if err != nil {
+		return err
+	}
+	e, change, err := u.readEdit(values, before)
+	if err != nil {
+		return err
+	}
+	if len(e.Mistakes) > 0 {
+		return u.renderShelf(c, statusOfForm, s, query{}, e)
+	}
+	after, err := s.update(ctx, c.Actor(), id, change)
+	if fault.Is(err, fault.Outdated) {
+		e.Meanwhile, e.Revision = before, before.Revision
+		return u.renderShelf(c, api.StatusOf(err), s, query{"q": {before.Pattern.String()}}, e)
+	}
+	if err != nil {
+		return err
+	}
+	return u.done(c, s, values.Get("back"), "changed", after.ID)
+}
+
+func (u *UI) readEdit(values url.Values, before *item) (*edit, blocks.Update, error) {
+	e := &edit{ID: before.ID, For: values.Get("for"), Until: values.Get("until"), Mistakes: mistakes{}}
+	var err error
+	if e.Reason, err = line(values, "reason", maxReason); err != nil {
+		if err = e.Mistakes.note(err); err != nil {
+			return nil, blocks.Update{}, err
+		}
+	}
+	e.Revision, err = strconv.ParseInt(values.Get("revision"), 10, 64)
+	if err != nil || e.Revision < 1 {
+		return nil, blocks.Update{}, fault.Field("revision", "is not one that the page had")
+	}
+	from := before.Expires
+	if from.IsZero() {
+		from = u.Now()
+	}
+	end, err := u.endOf(e.For, e.Until, from)
+	if err != nil {
+		if err = e.Mistakes.note(err); err != nil {
+			return nil, blocks.Update{}, err
+		}
+	}
+	return e, blocks.Update{Reason: &e.Reason, Expires: &end, Revision: e.Revision}, nil
+}
+
+// endOf returns when something ends: a length after from, at a date, or never.
+func (u *UI) endOf(length, until string, from time.Time) (time.Time, error) {
+	switch length {
+	case "good":
+		return time.Time{}, nil
+	case "until":
+		end, err := time.Parse(dateField, until)
+		if err != nil {
+			return end, fault.Field("until", "Give a day and a time, UTC, such as 2026-12-31 23:59.")
+		}
+		if !end.After(u.Now()) {
+			return end, fault.Field("until", "That is over already. Now it is %s UTC.", u.Now().UTC().Format("2 Jan 2006, 15:04"))
+		}
+		return end, nil
+	}
+	d, err := rules.ParseDuration(length)
+	if err != nil {
+		return time.Time{}, fault.Field("until", "Choose how long.")
+	}
+	return from.Add(d), nil
+}
+
+// endItems lifts or removes one or many.
+func (u *UI) endItems(c *api.Call, s *shelf) error {
+	return u.eachGiven(c, s, "ended", func(ctx context.Context, id string) error {
+		_, err := s.end(ctx, c.Actor(), id)
+		return err
+	})
+}
+
+// restoreItems undoes endItems: the same pattern, reason, author and end again.
+func (u *UI) restoreItems(c *api.Call, s *shelf) error {
+	return u.eachGiven(c, s, "restored", func(ctx context.Context, id string) error {
+		ended, err := s.byID(ctx, id)
+		if err != nil {
+			return err
+		}
+		if ended.EndedAt.IsZero() { // somebody was quicker, or it was never ended
+			return nil
+		}
+		if !ended.Expires.IsZero() && !u.Now().Before(ended.Expires) {
+			return fault.New(fault.Conflict, "The %s of %s would have ended by itself meanwhile; there is nothing to restore.", s.Noun, ended.Pattern)
+		}
+		_, err = s.add(ctx, c.Actor(), *ended, blocks.Fail)
+		return err
+	})
+}
+
+// eachGiven does something to each id that a form names.
+func (u *UI) eachGiven(c *api.Call, s *shelf, done string, do func(context.Context, string) error) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	ids := values["id"]
+	if only := values["only"]; len(only) > 0 { // a row's own button, whatever is chosen
+		ids = only
+	}
+	if len(ids) == 0 {
+		return fault.New(fault.Invalid, "Choose at least one %s.", s.Noun)
+	}
+	if len(ids) > shelfPage {
+		return fault.New(fault.Invalid, "Choose at most %d at a time.", shelfPage)
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	for i, id := range ids {
+		if err := do(ctx, id); err != nil {
+			if i > 0 {
+				return partly(err, i, len(ids))
+			}
+			return err
+		}
+	}
+	return u.done(c, s, values.Get("back"), done, ids...)
+}
+
+// partly says that something stopped in the middle.
+func partly(err error, done, all int) error {
+	var mistake *fault.Error
+	if !errors.As(err, &mistake) {
+		return err
+	}
+	told := *mistake
+	told.Message = strconv.Itoa(done) + " of " + strconv.Itoa(all) + " are done, then: " + mistake.Message
+	return &told
+}
+
+// done goes back to the list, which tells what was done.
+func (u *UI) done(c *api.Call, s *shelf, back, what string, ids ...string) error {
+	target := s.Path
+	if path := ownPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
+		target = path
+	}
+	at, err := url.Parse(target)
+	if err != nil {
+		return fault.Field("back", "is no address")
+	}
+	q := at.Query()
+	q.Del("edit")
+	q.Set("done", what)
+	q.Set("ids", strings.Join(ids, ","))
+	at.RawQuery = q.Encode()
+	return u.seeOther(c, at.String())
+}
+
+// toastTime is how long after a change its toast is shown: a copied address
+// tells nothing later.
+const toastTime = time.Minute
+
+// shelfToast tells what the address says was done, if it was, just now.
+func (u *UI) shelfToast(ctx context.Context, s *shelf, q query) (*Toast, error) {
+	ids := strings.Split(q.Get("ids"), ",")
+	if q.Get("done") == "" || len(ids) > shelfPage {
+		return nil, nil
+	}
+	first, err := s.byID(ctx, ids[0])
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &Toast{Key: first.Pattern.String()}
+	several := len(ids) > 1
+	switch q.Get("done") {
+	case "added":
+		t.Text = s.Past
+	case "changed":
+		t.Text = "Changed the " + s.Noun + " of"
+	case "restored":
+		t.Text = "Restored the " + s.Noun + " of"
+	case "ended":
+		if u.Now().Sub(first.EndedAt) > toastTime {
+			return nil, nil
+		}
+		t.Text, t.Undo = s.Ended+" the "+s.Noun+" of", s.Path+"/restore"
+		for _, id := range ids {
+			t.Fields = append(t.Fields, Field{"id", id})
+		}
+	default:
+		return nil, nil
+	}
+	if several {
+		t.Text, t.Key = strings.Fields(t.Text)[0]+" "+plural(len(ids), s.Noun)+".", ""
+	}
+	return t, nil
+}

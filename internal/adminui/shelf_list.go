@@ -1,0 +1,257 @@
+package adminui
+
+import (
+	"context"
+	"encoding/csv"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+const shelfPage = 50
+
+type shelfListPage struct {
+	Frame
+	*shelf
+	Query   query
+	Items   []*item
+	Sources []sourceCount // blocks only
+	First   int           // the number of the first item shown, from 1
+	Total   int
+	Refused int64 // by all blocks in the last hour
+	Counted bool  // refused requests are known
+	Next    string
+	Filters bool // some filter is set
+}
+
+// Last returns the number of the last item shown.
+func (p *shelfListPage) Last() int { return p.First + len(p.Items) - 1 }
+
+// Export returns the address of the CSV of what is listed.
+func (p *shelfListPage) Export() string {
+	return p.Query.path(p.Path+"/export", "cursor", "", "from", "", "edit", "")
+}
+
+type sourceCount struct {
+	Name    string
+	Address string
+	Count   int
+	Current bool
+}
+
+// query is the parameters of a page's address, of which other addresses of the
+// same page are made.
+type query url.Values
+
+// Get returns a parameter.
+func (q query) Get(name string) string { return url.Values(q).Get(name) }
+
+// path returns the address of a page with the same parameters but those given,
+// in pairs; an empty value leaves one out.
+func (q query) path(page string, changes ...string) string {
+	values := url.Values{}
+	for name, all := range q {
+		values[name] = all
+	}
+	for i := 0; i < len(changes); i += 2 {
+		values.Del(changes[i])
+		if changes[i+1] != "" {
+			values.Set(changes[i], changes[i+1])
+		}
+	}
+	if len(values) == 0 {
+		return page
+	}
+	return page + "?" + values.Encode()
+}
+
+// With returns the address of a page with one parameter changed, from its first
+// page on.
+func (q query) With(name, value, page string) string {
+	if name == "edit" {
+		return q.path(page, name, value)
+	}
+	return q.path(page, "cursor", "", "from", "", "edit", "", name, value)
+}
+
+// Without returns the address of a page without one parameter.
+func (q query) Without(name, page string) string { return q.With(name, "", page) }
+
+// readQuery returns the named parameters of a request; others are left out.
+func readQuery(c *api.Call, names ...string) (query, error) {
+	q := query{}
+	for _, name := range names {
+		value := strings.TrimSpace(c.Query(name))
+		if value == "" {
+			continue
+		}
+		if len(value) > 1200 || clipLine(value, len(value)) != value {
+			return nil, fault.Field(name, "is too long or holds what is no text")
+		}
+		q[name] = []string{value}
+	}
+	return q, nil
+}
+
+var shelfParams = []string{"q", "source", "state", "author", "order", "within", "cursor", "from", "edit", "done", "ids"}
+
+func (u *UI) showShelf(c *api.Call, s *shelf) error {
+	q, err := readQuery(c, shelfParams...)
+	if err != nil {
+		return err
+	}
+	return u.renderShelf(c, http.StatusOK, s, q, nil)
+}
+
+// renderShelf shows the list, with the row that open is about open where it is
+// not nil.
+func (u *UI) renderShelf(c *api.Call, status int, s *shelf, q query, open *edit) error {
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	f, err := u.shelfFilter(q)
+	if err != nil {
+		return err
+	}
+	page := &shelfListPage{Frame: u.frame(c, s.Head, s.Path), shelf: s, First: 1}
+	if page.Toast, err = u.shelfToast(ctx, s, q); err != nil {
+		return err
+	}
+	delete(q, "done")
+	delete(q, "ids")
+	page.Query = q
+	found, err := s.find(ctx, f)
+	if err != nil {
+		return err
+	}
+	page.Items, page.Total = found.Items, found.Total
+	if from, err := strconv.Atoi(q.Get("from")); err == nil && from > 0 && f.Cursor != "" {
+		page.First = from
+	}
+	if found.Next != "" {
+		page.Next = q.path(s.Path, "cursor", found.Next, "from", strconv.Itoa(page.First+len(page.Items)), "edit", "")
+	}
+	page.Filters = f.Search != "" || f.Author != "" || f.Source != "" || !f.Within.IsZero() || f.State != ""
+	var refused map[string]int64
+	if s.Blocks {
+		if refused, page.Refused, err = u.refusedByBlocks(ctx); err != nil {
+			return err
+		}
+		page.Counted = u.Offenders != nil
+		if page.Sources, err = s.sources(ctx, f, q); err != nil {
+			return err
+		}
+	}
+	for _, i := range page.Items {
+		u.decorate(i, refused)
+		switch {
+		case open != nil && open.ID == i.ID:
+			i.Edit = open
+		case open == nil && q.Get("edit") == i.ID && i.Active && page.May("operate"):
+			i.Edit = editOf(i)
+		}
+	}
+	return u.render(c, status, "shelf", page)
+}
+
+func (u *UI) shelfFilter(q query) (blocks.Filter, error) {
+	f := blocks.Filter{
+		State: q.Get("state"), Source: blocks.Source(q.Get("source")), Author: q.Get("author"), Search: q.Get("q"),
+		Order: blocks.Order(q.Get("order")), Cursor: q.Get("cursor"), Limit: shelfPage, At: u.Now(),
+	}
+	if q.Get("within") == "" {
+		return f, nil
+	}
+	var err error
+	if f.Within, err = u.Catalog.Parser().Pattern(q.Get("within")); err != nil {
+		return f, fault.Field("within", "%s", err.Error())
+	}
+	return f, nil
+}
+
+// sources counts what the filter selects by how it came to be.
+func (s *shelf) sources(ctx context.Context, f blocks.Filter, q query) ([]sourceCount, error) {
+	all := []sourceCount{{Name: "All"}, {Name: "By hand"}, {Name: "Automatic"}, {Name: "Imported"}}
+	for i, source := range []blocks.Source{"", blocks.Manual, blocks.Automatic, blocks.Imported} {
+		one := f
+		one.Source, one.Cursor, one.Limit = source, "", 1
+		found, err := s.find(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		all[i].Count, all[i].Current = found.Total, f.Source == source
+		all[i].Address = q.path(s.Path, "source", string(source), "cursor", "", "from", "", "edit", "")
+	}
+	return all, nil
+}
+
+// refusedByBlocks returns how many requests each block refused in the last
+// hour, by its id, and all of them together.
+func (u *UI) refusedByBlocks(ctx context.Context) (map[string]int64, int64, error) {
+	if u.Offenders == nil {
+		return nil, 0, nil
+	}
+	rows, err := u.Offenders.RulesReport(ctx, u.Now().Add(-time.Hour), u.Now())
+	if err != nil {
+		return nil, 0, err
+	}
+	by, sum := map[string]int64{}, int64(0)
+	for _, row := range rows {
+		if row.Kind == offenders.Blocked {
+			by[row.Decider] += row.Refused
+			sum += row.Refused
+		}
+	}
+	return by, sum, nil
+}
+
+var csvHeader = []string{"id", "pattern", "reason", "author", "source", "created_at", "expires_at", "ended_at", "ended_by"}
+
+func (u *UI) exportShelf(c *api.Call, s *shelf) error {
+	q, err := readQuery(c, shelfParams...)
+	if err != nil {
+		return err
+	}
+	f, err := u.shelfFilter(q)
+	if err != nil {
+		return err
+	}
+	f.Cursor = ""
+	return api.Stream(c, "text/csv; charset=utf-8", strings.TrimPrefix(s.Path, "/")+".csv", func(ctx context.Context, w io.Writer) error {
+		out := csv.NewWriter(w)
+		if err := out.Write(csvHeader); err != nil {
+			return err
+		}
+		for i, err := range s.each(ctx, f) {
+			if err != nil {
+				return err
+			}
+			if err := out.Write(i.cells()); err != nil {
+				return err
+			}
+		}
+		out.Flush()
+		return out.Error()
+	})
+}
+
+func (i *item) cells() []string {
+	stamp := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	cells := []string{i.ID, i.Pattern.String(), i.Reason, i.Author, string(i.Source), stamp(i.Created), stamp(i.Expires), stamp(i.EndedAt), i.EndedBy}
+	for n := range cells {
+		cells[n] = api.Defuse(cells[n])
+	}
+	return cells
+}

@@ -1,0 +1,53 @@
+package adminui_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// Screenshots of every page are saved by
+//
+//	go test ./internal/adminui -run Screens -shots DIR
+var shots = flag.String("shots", "", "the folder that TestScreens saves a picture of every page in")
+
+// TestScreens looks at every page in both themes, narrow and wide: nothing may
+// reach beyond the screen's edge, and nothing may be said on the console.
+func TestScreens(t *testing.T) {
+	n := newNode(t)
+	n.fill(t)
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	for _, width := range []int64{390, 1440, 2560} {
+		for _, theme := range []string{"light", "dark"} {
+			for name, path := range n.pages(t) {
+				b.t = t
+				b.screen(width, theme, name, path)
+			}
+		}
+	}
+	b.consoleIsClean()
+}
+
+func (b *browser) screen(width int64, theme, name, path string) {
+	b.t.Helper()
+	b.do(
+		chromedp.EmulateViewport(width, 900),
+		chromedp.Func(emulate(theme)),
+		chromedp.Navigate(b.node.url+path),
+	)
+	over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth"))
+	if over > 0 {
+		b.t.Errorf("%s at %d: the page is %d pixels too wide", name, width, over)
+	}
+	if *shots == "" {
+		return
+	}
+	must(b.t, os.MkdirAll(*shots, 0o755))
+	picture := run(b, chromedp.FullScreenshot(100))
+	must(b.t, os.WriteFile(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", name, width, theme)), picture, 0o644))
+}
