@@ -20,7 +20,8 @@ func newBlock(a *app) *cobra.Command {
 		Short:   "Refuse keys until a block expires or is lifted",
 		Example: "admin block add ip:203.0.113.7 --reason scraping --for 24h\nadmin block list",
 	}
-	c.AddCommand(newBlockAdd(a), newBlockList(a), newBlockShow(a), newBlockEdit(a), newBlockLift(a), newBlockExport(a))
+	c.AddCommand(newBlockAdd(a), newBlockList(a), newBlockShow(a), newBlockEdit(a), newBlockLift(a), newBlockRestore(a),
+		newBlockPreview(a), newBlockImport(a), newBlockExport(a))
 	return c
 }
 
@@ -44,8 +45,9 @@ admin block add ip:203.0.113.0/24 --reason scraping --for 7d --on-conflict exten
 			if err != nil {
 				return err
 			}
-			added, err := confirming(a, yes, func(confirm bool) (*v1.AddedBlock, error) {
-				return client.AddBlock(c.Context(), b, confirm)
+			added, err := confirming(a, yes, func(confirm string) (*v1.AddedBlock, error) {
+				b.Confirm = confirm
+				return client.AddBlock(c.Context(), b)
 			})
 			if err != nil {
 				return err
@@ -157,7 +159,7 @@ func newBlockLift(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "lift BLOCK...",
 		Short:   "End blocks now",
-		Long:    "End blocks now. BLOCK is an id, or a pattern that is blocked. 'audit undo' brings one back.",
+		Long:    "End blocks now. BLOCK is an id, or a pattern that is blocked. 'block restore' brings one back.",
 		Example: "admin block lift ip:203.0.113.7 --reason \"wrong customer\"",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

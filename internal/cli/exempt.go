@@ -38,8 +38,9 @@ func newExemptAdd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			added, err := confirming(a, yes, func(confirm bool) (*v1.AddedExemption, error) {
-				return client.AddExemption(c.Context(), e, confirm)
+			added, err := confirming(a, yes, func(confirm string) (*v1.AddedExemption, error) {
+				e.Confirm = confirm
+				return client.AddExemption(c.Context(), e)
 			})
 			if err != nil {
 				return err

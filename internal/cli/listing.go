@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -22,14 +23,19 @@ type listFlags struct {
 }
 
 func (f *listFlags) add(c *cobra.Command) {
+	f.addFilter(c)
+	c.Flags().StringVar(&f.order, "order", "", "created (newest first) or expiry (ends soonest first)")
+	limitFlag(c, &f.limit)
+}
+
+// addFilter adds what selects, without what orders and bounds a listing.
+func (f *listFlags) addFilter(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.state, "state", "", "active, ended or all (default active)")
 	flags.StringVar(&f.author, "author", "", "only what this operator made")
 	flags.StringVar(&f.search, "search", "", "only patterns and reasons that hold this text")
 	flags.StringVar(&f.key, "key", "", "only what selects this key")
 	flags.StringVar(&f.within, "within", "", "only what this pattern covers, as ip:203.0.113.0/24")
-	flags.StringVar(&f.order, "order", "", "created (newest first) or expiry (ends soonest first)")
-	limitFlag(c, &f.limit)
 }
 
 func (f *listFlags) query() url.Values {
@@ -136,16 +142,22 @@ func samePattern(spelled string, asked keys.Pattern) bool {
 
 // confirming does something that the server may want confirmed because it is
 // wide: it asks a person on a terminal, unless yes was said beforehand.
-func confirming[T any](a *app, yes bool, do func(confirm bool) (T, error)) (T, error) {
-	done, err := do(yes)
+func confirming[T any](a *app, yes bool, do func(confirm string) (T, error)) (T, error) {
+	done, err := do("")
 	var problem *v1.Problem
-	if yes || !errors.As(err, &problem) || problem.Code != "confirmation_required" {
+	if !errors.As(err, &problem) || problem.Code != "confirmation_required" {
 		return done, err
 	}
-	if err := a.confirm(output.Escape(problem.Error()), "--yes"); err != nil {
+	var confirm, why string
+	if json.Unmarshal(problem.More["confirm"], &confirm) != nil || json.Unmarshal(problem.More["why"], &why) != nil {
 		return done, err
 	}
-	return do(true)
+	if !yes {
+		if err := a.confirm(output.Escape(confirm+" is wide: "+why+"."), "--yes"); err != nil {
+			return done, err
+		}
+	}
+	return do(confirm)
 }
 
 // partly says how far a command over several things came before err.

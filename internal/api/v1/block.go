@@ -34,6 +34,8 @@ type BlockRequest struct {
 	ExpiresIn  Duration `json:"expires_in,omitzero"`
 	ExpiresAt  Time     `json:"expires_at,omitzero"`
 	OnConflict string   `json:"on_conflict,omitzero"`
+	// Confirm is the pattern once more, which a wide one needs.
+	Confirm string `json:"confirm,omitzero"`
 }
 
 // AddedBlock is what adding a block did.

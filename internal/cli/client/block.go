@@ -21,10 +21,10 @@ func (c *Client) Block(ctx context.Context, id string) (*v1.Block, error) {
 	return b, err
 }
 
-// AddBlock adds a block. confirm says that its width is meant.
-func (c *Client) AddBlock(ctx context.Context, b v1.BlockRequest, confirm bool) (*v1.AddedBlock, error) {
+// AddBlock adds a block; a wide one needs Confirm.
+func (c *Client) AddBlock(ctx context.Context, b v1.BlockRequest) (*v1.AddedBlock, error) {
 	added := &v1.AddedBlock{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathBlocks, query: confirmed(confirm), body: b}, added)
+	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathBlocks, body: b}, added)
 	return added, err
 }
 
@@ -44,13 +44,6 @@ func (c *Client) LiftBlock(ctx context.Context, id, reason string) (*v1.Block, e
 
 func blockPath(id string) string { return v1.PathBlocks + "/" + url.PathEscape(id) }
 
-func confirmed(confirm bool) url.Values {
-	if !confirm {
-		return nil
-	}
-	return url.Values{"confirm": {"true"}}
-}
-
 // Exemptions returns the exemptions that filter selects, as Blocks does.
 func (c *Client) Exemptions(ctx context.Context, filter url.Values, limit int) (Listing[v1.Exemption], error) {
 	return list[v1.Exemption](ctx, c, v1.PathExemptions, filter, limit)
@@ -63,10 +56,10 @@ func (c *Client) Exemption(ctx context.Context, id string) (*v1.Exemption, error
 	return e, err
 }
 
-// AddExemption adds an exemption. confirm says that its width is meant.
-func (c *Client) AddExemption(ctx context.Context, e v1.ExemptionRequest, confirm bool) (*v1.AddedExemption, error) {
+// AddExemption adds an exemption; a wide one needs Confirm.
+func (c *Client) AddExemption(ctx context.Context, e v1.ExemptionRequest) (*v1.AddedExemption, error) {
 	added := &v1.AddedExemption{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathExemptions, query: confirmed(confirm), body: e}, added)
+	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathExemptions, body: e}, added)
 	return added, err
 }
 

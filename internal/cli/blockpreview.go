@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newBlockPreview(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "preview PATTERN",
+		Short: "Say whom a block would hit, before it is made",
+		Long: `Say whom a block would hit: how many of the keys seen in the last day and how much of the
+traffic, by an estimate, which exemptions hide it, which blocks it overlaps, and whether it
+refuses your own address.
+
+` + patternHelp,
+		Example: "admin block preview ip:203.0.113.0/24\nadmin block preview 'token:test_*' -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			preview, err := from.PreviewBlock(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			printPreview(a, preview)
+			if p := a.printer(); p.Format != output.Table {
+				return output.One(p, preview, previewColumns)
+			}
+			return nil
+		},
+	}
+}
+
+func printPreview(a *app, b *v1.BlockPreview) {
+	p := a.printer()
+	a.warn(b.Warnings)
+	p.Sayf("%s", output.Escape(b.Pattern))
+	if b.Estimate == nil {
+		p.Sayf("No traffic of the last day is recorded, so what it would refuse is not known.")
+	} else {
+		p.Sayf("It would have refused %s", estimateSentence(b.Estimate))
+	}
+	if b.HitsCaller {
+		p.Sayf("It refuses your own address.")
+	}
+	for _, e := range b.Exemptions {
+		p.Sayf("Stays open by the exemption of %s: %s", output.Escape(e.Pattern), output.Escape(e.Reason))
+	}
+	for _, other := range b.Covering {
+		p.Sayf("Refused already by the block of %s: %s", output.Escape(other.Pattern), output.Escape(other.Reason))
+	}
+	if n := len(b.Covered); n > 0 {
+		p.Sayf("It makes %s superfluous.", amount(n, "block", "blocks"))
+	}
+	if b.Why != "" {
+		p.Sayf("It needs a confirmation: %s.", output.Escape(string(b.Why)))
+	}
+}
+
+var previewColumns = []output.Column[*v1.BlockPreview]{
+	{Name: "pattern", Cell: func(b *v1.BlockPreview) output.Cell { return output.Text(b.Pattern) }},
+	{Name: "keys_estimate", Cell: func(b *v1.BlockPreview) output.Cell {
+		if b.Estimate == nil {
+			return output.Cell{}
+		}
+		return output.Number(b.Estimate.Keys)
+	}},
+	{Name: "share_estimate", Cell: func(b *v1.BlockPreview) output.Cell {
+		if b.Estimate == nil {
+			return output.Cell{}
+		}
+		return output.Share(b.Estimate.Share)
+	}},
+	{Name: "hits_caller", Cell: func(b *v1.BlockPreview) output.Cell { return output.YesNo(b.HitsCaller) }},
+	{Name: "hidden", Cell: func(b *v1.BlockPreview) output.Cell { return output.YesNo(b.Hidden) }},
+	{Name: "confirm", Cell: func(b *v1.BlockPreview) output.Cell { return output.Text(string(b.Confirm)) }},
+}
+
+// estimateSentence ends a sentence about traffic, and says that it is guessed.
+func estimateSentence(e *v1.TrafficEstimate) string {
+	percent := func(part float64) string { return strconv.FormatFloat(part*100, 'f', 1, 64) }
+	return fmt.Sprintf("about %s of %s and %s ± %s %% of the checks from %s to %s (an estimate from a sample).",
+		amount(e.Keys, "key", "keys"), amount(e.AllKeys, "key", "keys"), percent(e.Share), percent(e.ShareError), e.From, e.To)
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newJob(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "job",
+		Short:   "See the periodic jobs, and run one now",
+		Example: "admin job list\nadmin job run rollup",
+	}
+	c.AddCommand(newJobList(a), newJobRuns(a), newJobRun(a))
+	return c
+}
+
+func newJobList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the jobs, when each runs next and what its last run did",
+		Example: "admin job list",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			all, err := from.Jobs(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(a.printer(), all, jobColumns)
+		},
+	}
+}
+
+func newJobRuns(a *app) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use:     "runs [JOB]",
+		Short:   "List the newest runs, of one job or all",
+		Example: "admin job runs\nadmin job runs rollup --limit 5",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			job := ""
+			if len(args) > 0 {
+				job = args[0]
+			}
+			runs, err := from.JobRuns(c.Context(), job, limit)
+			if err != nil {
+				return err
+			}
+			return output.List(a.printer(), runs, runColumns)
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 20, "how many to show at most, 1 to 1000")
+	return c
+}
+
+func newJobRun(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "run JOB",
+		Short:   "Run a job now and say what it did",
+		Example: "admin job run rollup",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			run, err := from.RunJob(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := output.One(a.printer(), *run, runColumns); err != nil {
+				return err
+			}
+			if run.Error != "" {
+				return fmt.Errorf("the job %s failed: %s", run.Job, run.Error)
+			}
+			return nil
+		},
+	}
+}
+
+var jobColumns = []output.Column[v1.Job]{
+	{Name: "name", Head: "Job", Cell: func(j v1.Job) output.Cell { return output.Text(j.Name) }},
+	{Name: "schedule", Head: "Schedule", Drop: 2, Cell: func(j v1.Job) output.Cell { return output.Text(j.Schedule) }},
+	{Name: "next_at", Head: "Next", Cell: func(j v1.Job) output.Cell { return output.TimeOr(j.NextAt.Time, "never by itself") }},
+	{Name: "last_at", Head: "Last", Cell: func(j v1.Job) output.Cell {
+		if j.Last == nil {
+			return output.Words("never", "")
+		}
+		return output.Time(j.Last.StartedAt.Time)
+	}},
+	{Name: "last_did", Head: "Which", Cut: true, Cell: lastDid},
+	{Name: "help", Head: "What it does", Cut: true, Drop: 1, Cell: func(j v1.Job) output.Cell { return output.Text(j.Help) }},
+}
+
+// lastDid says what the last run of a job did, or why it failed.
+func lastDid(j v1.Job) output.Cell {
+	switch {
+	case j.Last == nil:
+		return output.Cell{}
+	case j.Last.Error != "":
+		return output.Text("failed: " + string(j.Last.Error))
+	case j.Last.FinishedAt.IsZero():
+		return output.Text("has not ended")
+	default:
+		return output.Text(j.Last.Did)
+	}
+}
+
+var runColumns = []output.Column[v1.JobRun]{
+	{Name: "job", Head: "Job", Cell: func(r v1.JobRun) output.Cell { return output.Text(r.Job) }},
+	{Name: "started_at", Head: "Started", Cell: func(r v1.JobRun) output.Cell { return output.Time(r.StartedAt.Time) }},
+	{Name: "took_ms", Head: "Took", Right: true, Cell: func(r v1.JobRun) output.Cell {
+		if r.FinishedAt.IsZero() {
+			return output.Cell{}
+		}
+		return output.Milliseconds(r.FinishedAt.Sub(r.StartedAt.Time).Milliseconds())
+	}},
+	{Name: "did", Head: "Did", Cut: true, Cell: func(r v1.JobRun) output.Cell { return output.Text(r.Did) }},
+	{Name: "error", Head: "Error", Cut: true, Cell: func(r v1.JobRun) output.Cell { return output.Text(string(r.Error)) }},
+	{Name: "asked", Head: "Asked for", Drop: 1, Cell: func(r v1.JobRun) output.Cell { return output.YesNo(r.Asked) }},
+	{Name: "node", Head: "Node", Drop: 2, Cell: func(r v1.JobRun) output.Cell { return output.Text(r.Node) }},
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+// resumeAfter is how long tail waits before it asks again for a stream that
+// broke.
+const resumeAfter = time.Second
+
+func newTail(a *app) *cobra.Command {
+	var kind, decision []string
+	var policy, pattern string
+	var count int
+	c := &cobra.Command{
+		Use:   "tail",
+		Short: "Show what happens while it happens",
+		Long: `Show decisions, blocks and changes while they happen, until Ctrl-C. Under load the server
+shows a sample of the decisions and says so. A stream that breaks is taken up where it
+ended. With -o json each event is one line of JSON.`,
+		Example: "admin tail\nadmin tail --kind decision --decision limited,blocked --pattern ip:203.0.113.0/24\nadmin tail --kind block,change -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if a.output == string(output.CSV) {
+				return usagef("tail prints a table or, with -o json, a line of JSON for each event")
+			}
+			filter := url.Values{}
+			setIf(filter, "kind", strings.Join(kind, ","))
+			setIf(filter, "decision", strings.Join(decision, ","))
+			setIf(filter, "policy", policy)
+			setIf(filter, "pattern", pattern)
+			return a.tail(c.Context(), filter, count)
+		},
+	}
+	c.Flags().StringSliceVar(&kind, "kind", nil, "only decision, block or change; may be repeated")
+	c.Flags().StringSliceVar(&decision, "decision", nil, "only allowed, limited, blocked or unavailable; may be repeated")
+	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
+	c.Flags().StringVar(&pattern, "pattern", "", "only keys that this pattern selects")
+	c.Flags().IntVar(&count, "count", 0, "end after so many events, 0 for never")
+	return c
+}
+
+// tail prints events until count of them came or a person has had enough,
+// which is no error. What breaks before the first event is.
+func (a *app) tail(ctx context.Context, filter url.Values, count int) error {
+	from, err := a.client()
+	if err != nil {
+		return err
+	}
+	last, seen := "", 0
+	for {
+		for event, err := range from.Events(ctx, filter, last) {
+			var broken *client.Unreachable
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case errors.As(err, &broken) && seen > 0:
+				a.notef("%s; asking again.", output.Escape(broken.Error()))
+				continue
+			case err != nil:
+				return err
+			}
+			if event.ID != "" {
+				last = event.ID
+			}
+			if err := a.printEvent(&event.Event); err != nil {
+				return err
+			}
+			if seen++; seen == count {
+				return nil
+			}
+		}
+		select {
+		case <-time.After(resumeAfter):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (a *app) printEvent(e *v1.Event) error {
+	p := a.printer()
+	if p.Format == output.JSON {
+		return p.JSONLine(e)
+	}
+	parts := []string{e.At.Format("15:04:05.000"), output.CutMiddle(output.Escape(e.Kind), 8)}
+	switch {
+	case e.Notice != "":
+		parts = append(parts, output.Escape(e.Notice))
+	case e.Change != nil:
+		parts = append(parts, output.Escape(e.Change.Summary), "by "+output.Escape(e.Change.Actor.Name))
+	default:
+		parts = append(parts, decisionParts(e)...)
+	}
+	line := strings.Join(parts, "  ")
+	if p.Width > 0 {
+		line = output.CutMiddle(line, p.Width)
+	}
+	p.Sayf("%s", line)
+	return nil
+}
+
+// decisionParts are what a line says of a decision.
+func decisionParts(e *v1.Event) []string {
+	parts := []string{output.Escape(e.Decision), output.Escape(e.Key)}
+	switch {
+	case e.Rule != "":
+		parts = append(parts, "by "+output.Escape(e.Rule)+" of "+output.Escape(string(e.Policy)))
+	case e.Block != "":
+		parts = append(parts, "by block "+output.Escape(e.Block))
+	case e.Policy != "":
+		parts = append(parts, "by "+output.Escape(string(e.Policy)))
+	}
+	if e.Refusal != "" {
+		parts = append(parts, output.Escape(e.Refusal))
+	}
+	if e.Source != "" {
+		parts = append(parts, "from "+output.Escape(e.Source))
+	}
+	if e.Degraded != "" {
+		parts = append(parts, "degraded: "+output.Escape(e.Degraded))
+	}
+	return parts
+}
