@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/internal/timestamplog/refusals"
 )
 
 // prepareTimeout bounds how long a start waits for the database.
@@ -28,8 +29,10 @@ type backends struct {
 	// local stands in for log in an outage, nil when embedded.
 	local timestamplog.Log
 	redis *redislog.Log // nil when embedded
-	dir   *dataDir      // nil when distributed
-	close func()
+	// refusals is log when distributed: what Redis refused and this node knows.
+	refusals *refusals.Log
+	dir      *dataDir // nil when distributed
+	close    func()
 }
 
 func openBackends(s Settings, log *slog.Logger, changed func(context.Context)) (*backends, error) {
@@ -74,7 +77,8 @@ func openDistributed(s Settings, options sqlstore.Options) (*backends, error) {
 		return nil, fmt.Errorf("--redis-url: %s", oneLine(err))
 	}
 	memory := memlog.New(memlog.Options{})
-	b := &backends{store: store, log: redis, memory: memory, local: memory, redis: redis}
+	known := refusals.New(redis, refusals.Options{})
+	b := &backends{store: store, log: known, memory: memory, local: memory, redis: redis, refusals: known}
 	b.close = closeAll(redis, memory, store)
 	return b, nil
 }

@@ -34,6 +34,9 @@ func (a *App) tasks() []func(context.Context) {
 		every(clockInterval, a.checkClocks),
 		func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) },
 	}
+	if known := a.backends.refusals; known != nil {
+		tasks = append(tasks, func(ctx context.Context) { a.backends.redis.WatchResets(ctx, known.Forget, known.ForgetAll) })
+	}
 	if a.backends.dir != nil {
 		tasks = append(tasks, every(snapshotInterval, func(context.Context) { a.saveSnapshot() }))
 	}

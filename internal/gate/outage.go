@@ -70,10 +70,12 @@ func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
 		}
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, g.deadline)
-	defer cancel()
-	g.log.Decide(limited, s.requests, s.results)
+	limited := within{Context: ctx, until: time.Now().Add(g.deadline)}
+	defer limited.release()
+	g.log.Decide(&limited, s.requests, s.results)
+	asked := false
 	for i := range s.results {
+		asked = asked || !s.results[i].Remembered
 		if err := s.results[i].Err; err != nil {
 			// A caller who went away says nothing about the log.
 			if ctx.Err() == nil && g.breaker.failed(err, g.now()) {
@@ -82,7 +84,9 @@ func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
 			return
 		}
 	}
-	g.breaker.worked()
+	if asked {
+		g.breaker.worked()
+	}
 }
 
 // awaitRecovery asks the log for the time, which charges nobody, until it

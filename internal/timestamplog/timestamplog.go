@@ -94,6 +94,18 @@ type Result struct {
 	Boundary int64
 	// States has one element per rule, in order, when Detail was asked.
 	States []RuleState
+	// RefusedUntil is the instant until which the same request is refused while
+	// nothing is logged: RetryAt, or when the log expires where that is earlier,
+	// as it can be after a longer window has replaced a shorter one. 0 where it
+	// was allowed, and where it is not known.
+	RefusedUntil int64
+	// StatesUntil is the instant until which, while nothing is logged and a
+	// request is refused, States stay as they are but for their waits, which
+	// run down; Never where they always do, 0 where it is not known.
+	StatesUntil int64
+	// Remembered says that this node knew the answer and nobody was asked, so
+	// that it tells nothing about whether the log can be reached.
+	Remembered bool
 	// Err is the outage that left this request unanswered; the rest of the
 	// result is then meaningless.
 	Err error

@@ -186,6 +186,7 @@ func (v *view) judge(q *timestamplog.Request, r *timestamplog.Result) {
 		switch {
 		case boundary < 0:
 			r.Allowed, r.RetryAt, r.Rule, r.Boundary = false, timestamplog.Never, i, 0
+			r.RefusedUntil = timestamplog.Never
 			return
 		case boundary >= v.count:
 			continue
@@ -193,6 +194,7 @@ func (v *view) judge(q *timestamplog.Request, r *timestamplog.Result) {
 		t := v.at(boundary)
 		if retry := t + rule.WindowMS(); retry > v.now && retry > r.RetryAt {
 			r.Allowed, r.RetryAt, r.Rule, r.Boundary = false, retry, i, t
+			r.RefusedUntil = min(retry, v.newest+int64(v.log.window))
 		}
 	}
 }

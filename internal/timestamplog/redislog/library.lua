@@ -211,10 +211,13 @@ local function younger(key, window, low, low_age, high, high_age)
 end
 
 -- states writes what each rule has left: for each its remaining and its wait,
--- 4 bytes each. length is of the log at hand, 0 where there is none, and
--- oldest_age of its oldest entry, nil where that is not known yet. As windows
--- grow from rule to rule, what one rule found out spares the next a search.
-local function states(key, stack, cost, length, oldest_age)
+-- 4 bytes each; then, in 4 bytes, how long that holds, but for the waits running
+-- down, while nothing is pushed: until the first entry leaves a window, and no
+-- longer than the log lasts. length
+-- is of the log at hand, 0 where there is none, and oldest_age of its oldest
+-- entry, nil where that is not known yet. As windows grow from rule to rule,
+-- what one rule found out spares the next a search.
+local function states(key, stack, cost, length, oldest_age, holds)
   local written = {}
   -- The low-th newest is younger than the window; next_age, where known, is of
   -- the one after it.
@@ -239,6 +242,7 @@ local function states(key, stack, cost, length, oldest_age)
         end
       end
       count = low
+      if window - low_age < holds then holds = window - low_age end
     end
     local wait, index = 0, limit - cost + 1
     if index < 1 then
@@ -250,6 +254,7 @@ local function states(key, stack, cost, length, oldest_age)
     end
     written[i] = pack('>I4I4', math.max(0, limit - count), wait)
   end
+  written[#written + 1] = pack('>I4', holds)
   return concat(written)
 end
 
@@ -287,9 +292,11 @@ local function decide(key, stack, cost, flags)
       rewrite(key, stack)
     end
   end
-  local length, answer, oldest_age
+  local length, answer, oldest_age, lasts = nil, nil, nil, NEVER
   if by then
-    answer = REFUSED .. pack('>BI4', by.index, longest)
+    -- A stack with a shorter window may have left a log that goes before.
+    if newest and not peek then lasts = call('PEXPIRETIME', key) - now end
+    answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and 0 or math.min(longest, lasts))
   else
     answer = ALLOWED
     if not peek then
@@ -300,7 +307,7 @@ local function decide(key, stack, cost, flags)
     end
   end
   if not detail then return answer end
-  return answer .. states(key, stack, cost, length or newest and call('LLEN', key) or 0, oldest_age)
+  return answer .. states(key, stack, cost, length or newest and call('LLEN', key) or 0, oldest_age, lasts)
 end
 
 -- stint_decide answers requests, each in its turn as if it came alone.
@@ -312,9 +319,10 @@ end
 -- ARGV 3+ the stacks, as read_stack reads them
 -- return  one string: the time of all decisions in 8 bytes, then for each
 --         request 0 for allowed, or 1 for refused, the index of the rule in 1
---         byte and its wait in 4, or 2 where the key holds something else;
---         then, where detail was asked and the log could be read, the states.
---         Numbers are big-endian; a wait of 2^32 - 1 never ends.
+--         byte, its wait in 4 and how long the refusal lasts if nothing is
+--         pushed in 4 (0 for a peek), or 2 where the key holds something else;
+--         then, where detail was asked and the log could be read, the
+--         states. Numbers are big-endian; a wait of 2^32 - 1 never ends.
 local function decide_many(keys, args)
   set_now(args[1])
   local requests = args[2]

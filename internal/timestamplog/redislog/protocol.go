@@ -96,12 +96,12 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 		result.Allowed = true
 	case saysRefused:
 		result.Rule = int(r.next(1)[0])
-		wait := r.wait()
+		wait, lasts := r.wait(), r.wait()
 		if result.Rule >= len(it.rules) {
 			r.short = true
 			return result
 		}
-		result.RetryAt = timestamplog.Never
+		result.RetryAt, result.RefusedUntil = timestamplog.Never, after(now, lasts)
 		if wait != timestamplog.Never {
 			result.RetryAt = now + wait
 			result.Boundary = result.RetryAt - it.rules[result.Rule].WindowMS()
@@ -119,8 +119,17 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 			result.States[i].Remaining = int(binary.BigEndian.Uint32(r.next(4)))
 			result.States[i].ResetMS = r.wait()
 		}
+		result.StatesUntil = after(now, r.wait())
 	}
 	return result
+}
+
+// after returns the instant that lies a wait after now.
+func after(now, wait int64) int64 {
+	if wait == timestamplog.Never {
+		return wait
+	}
+	return now + wait
 }
 
 func (r *reader) wait() int64 {

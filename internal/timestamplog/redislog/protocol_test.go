@@ -22,9 +22,9 @@ func TestAnswersThatAreNotTheLibrarysAreErrors(t *testing.T) {
 		"a time and no answer":          head,
 		"an answer that does not exist": head + "\x07",
 		"a refusal cut short":           head + "\x01\x01\x00",
-		"a rule that the stack has not": head + "\x01\x02\x00\x00\x00\x01" + strings.Repeat("\x00", 16),
-		"too few states":                head + "\x00" + strings.Repeat("\x00", 15),
-		"more than was asked":           head + "\x00" + strings.Repeat("\x00", 17),
+		"a rule that the stack has not": head + "\x01\x02\x00\x00\x00\x01\x00\x00\x00\x01" + strings.Repeat("\x00", 20),
+		"too few states":                head + "\x00" + strings.Repeat("\x00", 19),
+		"more than was asked":           head + "\x00" + strings.Repeat("\x00", 21),
 	}
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {

@@ -196,17 +196,6 @@ func (l *Log) Times(ctx context.Context, ref timestamplog.Ref, limit int) ([]int
 	return times[1:], times[0], nil
 }
 
-// Reset implements timestamplog.Log.
-func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	gone, err := l.client.Unlink(ctx, logName(l.prefix, shardOf(ref.Key), ref)).Result()
-	if err != nil {
-		return false, unreachable(err)
-	}
-	return gone > 0, nil
-}
-
 // Now implements timestamplog.Log. In a Cluster it is the clock of one of the
 // nodes.
 func (l *Log) Now(ctx context.Context) (time.Time, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/internal/timestamplog/refusals"
 )
 
 func TestMain(m *testing.M) {
@@ -43,4 +44,14 @@ func connect(t testing.TB, server *testenv.RedisServer) redis.UniversalClient {
 func TestContract(t *testing.T) {
 	server := testenv.Redis(t)
 	logtest.Run(t, func(t *testing.T) logtest.Harness { return newExpiring(t, server) })
+}
+
+// What a node remembers of Redis's refusals must not show in any answer.
+func TestContractBehindAMemoryOfRefusals(t *testing.T) {
+	server := testenv.Redis(t)
+	logtest.Run(t, func(t *testing.T) logtest.Harness {
+		h := newExpiring(t, server)
+		h.Log = refusals.New(h.Log, refusals.Options{Now: h.Clock.Now})
+		return h
+	})
 }

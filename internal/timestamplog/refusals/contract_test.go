@@ -1,0 +1,18 @@
+package refusals_test
+
+import (
+	"testing"
+
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/timestamplog/refusals"
+)
+
+// What a node remembers must not show in any answer.
+func TestContract(t *testing.T) {
+	logtest.Run(t, func(*testing.T) logtest.Harness {
+		clock := logtest.NewClock()
+		log := refusals.New(memlog.New(memlog.Options{Now: clock.Now}), refusals.Options{Now: clock.Now})
+		return logtest.Harness{Log: log, Clock: clock, ClockExpires: true}
+	})
+}

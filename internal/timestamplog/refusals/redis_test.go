@@ -1,0 +1,172 @@
+package refusals_test
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/internal/timestamplog/refusals"
+)
+
+func TestMain(m *testing.M) {
+	redislog.LogTo(slog.New(slog.DiscardHandler))
+	testenv.Main(m)
+}
+
+func open(t *testing.T, server *testenv.RedisServer, clock func() time.Time) *redislog.Log {
+	t.Helper()
+	log, err := redislog.Open(server.URL, redislog.Options{Prefix: server.Prefix, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	return log
+}
+
+// Nodes with memories of their own share a Redis and go by its clock. Whether
+// an answer was remembered or asked for, no limit may be passed, no refusal may
+// be needless, and each must say what it waits for.
+func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) {
+	server := testenv.Redis(t)
+	p := policy(t, 1, "20/20ms", "60/100ms", "150/1s", "100000/1h")
+	nodes := []*refusals.Log{
+		refusals.New(open(t, server, nil), refusals.Options{}),
+		refusals.New(open(t, server, nil), refusals.Options{}),
+	}
+	var mu sync.Mutex
+	var history []logtest.Answered
+	remembered := 0
+	var group sync.WaitGroup
+	for caller := range 32 {
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(7, uint64(caller)))
+			for range 400 {
+				q := timestamplog.RequestOf(p, key, 1)
+				if random.IntN(4) == 0 {
+					q.Cost = 1 + random.IntN(3)
+				}
+				q.Detail = random.IntN(2) == 0
+				var results [1]timestamplog.Result
+				nodes[caller%2].Decide(t.Context(), []timestamplog.Request{q}, results[:])
+				mu.Lock()
+				history = append(history, logtest.Answered{Cost: q.Cost, Result: results[0]})
+				if results[0].Remembered {
+					remembered++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	logtest.CheckHistory(t, p.Rules, history)
+	if remembered == 0 {
+		t.Error("nothing was answered from memory: it was not tried")
+	}
+}
+
+// The nodes' own clocks stand still, so that a remembered refusal never ends by
+// itself: only being told of the reset can make the second node ask again.
+func TestAResetOnOneNodeReachesTheOthers(t *testing.T) {
+	server := testenv.Redis(t)
+	still := time.Now()
+	stopped := refusals.Options{Now: func() time.Time { return still }}
+	p := policy(t, 1, "1/1h")
+	here, there := open(t, server, nil), open(t, server, nil)
+	one, other := refusals.New(here, stopped), refusals.New(there, stopped)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	subscribed := make(chan struct{}, 10)
+	watching.Go(func() {
+		there.WatchResets(ctx, other.Forget, func() { other.ForgetAll(); subscribed <- struct{}{} })
+	})
+	<-subscribed
+	if r := ask(t, one, p, 1); !r.Allowed {
+		t.Fatalf("got %+v, want it allowed", r)
+	}
+	ask(t, other, p, 1)
+	if r := ask(t, other, p, 1); r.Allowed || !r.Remembered {
+		t.Fatalf("got %+v, want it refused from memory", r)
+	}
+	if held, err := one.Reset(t.Context(), timestamplog.RefOf(p, key)); err != nil || !held {
+		t.Fatalf("Reset: %v, %v", held, err)
+	}
+	for range 10_000 {
+		if ask(t, other, p, 1).Allowed {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Error("the other node goes on refusing from memory after a reset")
+}
+
+func TestARefusalAnsweredFromMemoryCarriesTheStatesThatRedisWouldGive(t *testing.T) {
+	server := testenv.Redis(t)
+	clock := logtest.NewClock()
+	p := policy(t, 1, "1/1s", "2/1m", "9/1h")
+	direct := open(t, server, clock.Now)
+	log := refusals.New(direct, refusals.Options{Now: clock.Now})
+	detail := func(l timestamplog.Log) timestamplog.Result {
+		q := timestamplog.RequestOf(p, key, 1)
+		q.Detail = true
+		var results [1]timestamplog.Result
+		l.Decide(t.Context(), []timestamplog.Request{q}, results[:])
+		return results[0]
+	}
+	detail(log)
+	clock.Advance(30 * time.Second)
+	detail(log)
+	told := 0
+	for range 100 { // over the end of 1/1s and of the memory
+		clock.Advance(29 * time.Millisecond)
+		got, want := detail(log), detail(direct)
+		if got.Remembered {
+			told++
+		}
+		if got.Now != want.Now || got.RetryAt != want.RetryAt || got.Rule != want.Rule || !equal(got.States, want.States) {
+			t.Fatalf("at %d:\n got %+v\nwant %+v", clock.NowMS(), got, want)
+		}
+	}
+	if told < 50 {
+		t.Errorf("only %d of 100 answers came from memory", told)
+	}
+}
+
+func equal(a, b []timestamplog.RuleState) bool {
+	for i := range a {
+		if i >= len(b) || a[i] != b[i] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+func policy(t *testing.T, id int64, stack ...string) *rules.Policy {
+	t.Helper()
+	parsed, err := rules.ParseStack(stack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rules.Policy{ID: id, Version: 1, Generation: 1, Rules: parsed, Mode: rules.Enforce, Algorithm: rules.TimestampLog}
+}
+
+const key = "ip:203.0.113.7"
+
+func ask(t *testing.T, log timestamplog.Log, p *rules.Policy, cost int) timestamplog.Result {
+	t.Helper()
+	var results [1]timestamplog.Result
+	log.Decide(t.Context(), []timestamplog.Request{timestamplog.RequestOf(p, key, cost)}, results[:])
+	if results[0].Err != nil {
+		t.Fatal(results[0].Err)
+	}
+	return results[0]
+}

@@ -1,0 +1,249 @@
+package refusals
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// counted is a log in memory that counts what it is asked. after,
+// where it is set, is called behind each Decide.
+type counted struct {
+	*memlog.Log
+	asked int
+	after func()
+}
+
+func (c *counted) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	c.asked += len(requests)
+	c.Log.Decide(ctx, requests, results)
+	if c.after != nil {
+		c.after()
+	}
+}
+
+// node is a Log over one in memory that goes by the same clock.
+type node struct {
+	*Log
+	t     *testing.T
+	inner *counted
+	clock *logtest.Clock
+}
+
+func newNode(t *testing.T, size int) *node {
+	clock := logtest.NewClock()
+	inner := &counted{Log: memlog.New(memlog.Options{Now: clock.Now})}
+	return &node{Log: New(inner, Options{Size: size, Now: clock.Now}), t: t, inner: inner, clock: clock}
+}
+
+func request(t *testing.T, cost int, stack ...string) timestamplog.Request {
+	t.Helper()
+	parsed, err := rules.ParseStack(stack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return timestamplog.RequestOf(&rules.Policy{ID: 1, Version: 1, Generation: 1, Rules: parsed}, "ip:203.0.113.7", cost)
+}
+
+func (n *node) ask(q timestamplog.Request) timestamplog.Result {
+	n.t.Helper()
+	var results [1]timestamplog.Result
+	n.Decide(n.t.Context(), []timestamplog.Request{q}, results[:])
+	return results[0]
+}
+
+// fromMemory fails the test unless q is refused without the log being asked,
+// or, with want false, unless the log is asked.
+func (n *node) fromMemory(want bool, q timestamplog.Request) timestamplog.Result {
+	n.t.Helper()
+	before := n.inner.asked
+	r := n.ask(q)
+	if asked := n.inner.asked > before; asked == want || r.Remembered != want {
+		n.t.Fatalf("the log was asked: %v; the answer is %+v", asked, r)
+	}
+	return r
+}
+
+// full returns a node that has been refused q once.
+func full(t *testing.T, q timestamplog.Request) *node {
+	t.Helper()
+	n := newNode(t, 0)
+	for range 1000 {
+		if !n.ask(q).Allowed {
+			return n
+		}
+	}
+	t.Fatal("nothing was refused")
+	return nil
+}
+
+func TestARefusalIsRememberedUntilJustBeforeItsRetryAt(t *testing.T) {
+	q := request(t, 1, "2/1s")
+	n := full(t, q)
+	first := n.fromMemory(true, q)
+	n.clock.Advance(998 * time.Millisecond)
+	last := n.fromMemory(true, q)
+	if last.Now != first.Now+998 || last.RetryAt != first.RetryAt {
+		t.Errorf("later it says %+v, first it said %+v", last, first)
+	}
+	n.clock.Advance(time.Millisecond)
+	n.fromMemory(false, q)
+	n.clock.Advance(time.Millisecond)
+	if r := n.ask(q); !r.Allowed {
+		t.Errorf("at its RetryAt: %+v, want it allowed", r)
+	}
+}
+
+func TestARefusalIsRememberedForTwoSecondsAtMost(t *testing.T) {
+	for name, stack := range map[string]string{"a long wait": "2/1h", "a rule that never allows": "0/1h"} {
+		t.Run(name, func(t *testing.T) {
+			q := request(t, 1, stack)
+			n := full(t, q)
+			n.clock.Advance(Longest - time.Millisecond)
+			n.fromMemory(true, q)
+			n.clock.Advance(time.Millisecond)
+			n.fromMemory(false, q)
+			n.fromMemory(true, q)
+		})
+	}
+}
+
+func TestOnlyWhatIsKnownExactlyIsAnsweredFromMemory(t *testing.T) {
+	one, three := request(t, 1, "4/1h"), request(t, 3, "4/1h")
+	tests := []struct {
+		name          string
+		remember, ask timestamplog.Request
+		change        func(q *timestamplog.Request)
+		want          bool
+	}{
+		{"the same request", one, one, nil, true},
+		{"a larger cost, whose wait is longer", one, three, nil, false},
+		{"a cost above 1, beside which a cheaper request may be allowed", three, three, nil, false},
+		{"a peek", one, one, func(q *timestamplog.Request) { q.Peek = true }, false},
+		{"what is left, of which the log said nothing", one, one, func(q *timestamplog.Request) { q.Detail = true }, false},
+		{"another version of the policy", one, one, func(q *timestamplog.Request) { q.Version++ }, false},
+		{"another policy", one, one, func(q *timestamplog.Request) { q.Policy++ }, false},
+		{"another generation of the log", one, one, func(q *timestamplog.Request) { q.Generation++ }, false},
+		{"another key", one, one, func(q *timestamplog.Request) { q.Key += "0" }, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n := full(t, test.remember)
+			if test.change != nil {
+				test.change(&test.ask)
+			}
+			n.fromMemory(test.want, test.ask)
+		})
+	}
+}
+
+func TestALargerCostIsRememberedWhileTheLogStandsStill(t *testing.T) {
+	one, three := request(t, 1, "4/10s"), request(t, 3, "4/10s")
+	n := full(t, one)
+	asked := n.fromMemory(false, three)
+	n.clock.Advance(time.Second)
+	if got := n.fromMemory(true, three); got.RetryAt != asked.RetryAt || got.Now != asked.Now+1000 {
+		t.Errorf("got %+v, want as the log said before, a second later: %+v", got, asked)
+	}
+	n.clock.Advance(time.Second) // the refusal of a cost of 1 has ended
+	n.fromMemory(false, three)
+}
+
+func TestARuleThatNeverAllowsRefusesEveryCostFromMemory(t *testing.T) {
+	n := full(t, request(t, 1, "0/1h", "4/1h"))
+	n.fromMemory(true, request(t, 3, "0/1h", "4/1h"))
+}
+
+func TestAResetIsKnownAtOnce(t *testing.T) {
+	q := request(t, 1, "2/1h")
+	resets := map[string]func(*node){
+		"one ordered here":      func(n *node) { _, _ = n.Reset(t.Context(), q.Ref) },
+		"one heard of":          func(n *node) { _, _ = n.inner.Reset(t.Context(), q.Ref); n.Forget(q.Ref) },
+		"some that were missed": func(n *node) { _, _ = n.inner.Reset(t.Context(), q.Ref); n.ForgetAll() },
+	}
+	for name, reset := range resets {
+		t.Run(name, func(t *testing.T) {
+			n := full(t, q)
+			reset(n)
+			if r := n.ask(q); !r.Allowed {
+				t.Errorf("got %+v, want it allowed", r)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatAResetOvertookIsNotRemembered(t *testing.T) {
+	q := request(t, 1, "2/1h")
+	n := full(t, q)
+	n.ForgetAll()
+	n.inner.after = func() { // the log has refused; before its answer is here, it is reset
+		n.inner.after = nil
+		if _, err := n.Reset(t.Context(), q.Ref); err != nil {
+			t.Error(err)
+		}
+	}
+	if r := n.ask(q); r.Allowed {
+		t.Fatalf("got %+v, want the refusal that came before the reset", r)
+	}
+	if r := n.ask(q); !r.Allowed {
+		t.Errorf("got %+v, want it allowed", r)
+	}
+}
+
+func TestABatchIsAnsweredInItsOrderWhateverIsRemembered(t *testing.T) {
+	q := request(t, 1, "2/1h")
+	n := full(t, q)
+	requests := make([]timestamplog.Request, 9)
+	for i := range requests {
+		requests[i] = q
+		if i%3 > 0 {
+			requests[i].Key = fmt.Sprint("token:", i%3)
+		}
+	}
+	results := make([]timestamplog.Result, len(requests))
+	n.inner.asked = 0
+	n.Decide(t.Context(), requests, results)
+	for i, r := range results {
+		if want := i%3 > 0 && i < 6; r.Allowed != want || r.Remembered != (i%3 == 0) {
+			t.Errorf("request %d: got %+v", i, r)
+		}
+	}
+	if n.inner.asked != 6 {
+		t.Errorf("the log was asked %d times, want 6", n.inner.asked)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	const size = 10 * shardCount
+	n := newNode(t, size)
+	q := request(t, 1, "0/1h")
+	for i := range 20 * size {
+		q.Key = fmt.Sprint("token:", i)
+		n.ask(q)
+	}
+	held := 0
+	for i := range n.shards {
+		held += n.shards[i].size()
+	}
+	if held > 2*size || held < size/2 {
+		t.Errorf("%d keys are held, want about %d and at most twice that", held, size)
+	}
+	n.fromMemory(true, q)
+}
+
+func BenchmarkRemembered(b *testing.B) {
+	clock := logtest.NewClock()
+	log := New(memlog.New(memlog.Options{Now: clock.Now}), Options{})
+	q := timestamplog.RequestOf(&rules.Policy{ID: 1, Version: 1, Rules: rules.Stack{{Limit: 0, Window: time.Hour}}}, "ip:203.0.113.7", 1)
+	requests, results := []timestamplog.Request{q}, make([]timestamplog.Result, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		log.Decide(b.Context(), requests, results)
+	}
+}

@@ -1,0 +1,88 @@
+package refusals
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// refused is what is known of one log under one version of its policy.
+type refused struct {
+	ref     timestamplog.Ref
+	version int64
+	full    answer // to a cost of 1: the log stands still while it stands
+	others  []answer
+}
+
+// mostOthers bounds the costs above 1 whose answers are kept for one key.
+const mostOthers = 4
+
+// answerTo returns the answer to a cost, nil where it is not known.
+func (f *refused) answerTo(cost int) *answer {
+	if cost == f.full.cost || f.full.result.RetryAt == timestamplog.Never {
+		return &f.full
+	}
+	for i := range f.others {
+		if f.others[i].cost == cost {
+			return &f.others[i]
+		}
+	}
+	return nil
+}
+
+// keep keeps the answer to a cost above 1.
+func (f *refused) keep(a answer) {
+	for i := range f.others {
+		if f.others[i].cost == a.cost {
+			f.others[i] = a
+			return
+		}
+	}
+	if len(f.others) < mostOthers {
+		f.others = append(f.others, a)
+	}
+}
+
+// answer is one refusal and when it was asked for and came, by the node's
+// clock.
+type answer struct {
+	cost       int
+	sent, came time.Time
+	result     timestamplog.Result
+}
+
+// holds reports whether what the log said held until that instant of its clock
+// still holds.
+func (a *answer) holds(until int64, now time.Time) bool {
+	passed := now.Sub(a.sent) // or less
+	if passed < 0 || passed >= Longest {
+		return false
+	}
+	return until == timestamplog.Never || passed+margin <= time.Duration(until-a.result.Now)*time.Millisecond
+}
+
+// standsAt reports whether the cost is still refused.
+func (a *answer) standsAt(now time.Time) bool { return a.holds(a.result.RefusedUntil, now) }
+
+// tell fills in r as the log would answer now, and reports whether it could.
+func (a *answer) tell(detail bool, now time.Time, r *timestamplog.Result) bool {
+	if !a.standsAt(now) || detail && !a.holds(a.result.StatesUntil, now) {
+		return false
+	}
+	passed := max(0, now.Sub(a.came)).Milliseconds() // or more
+	states := r.States[:0]
+	*r = a.result
+	r.Remembered, r.States, r.StatesUntil = true, states, 0
+	r.Now += passed
+	if !detail {
+		return true
+	}
+	r.StatesUntil = a.result.StatesUntil
+	for _, state := range a.result.States {
+		if state.ResetMS != 0 && state.ResetMS != timestamplog.Never {
+			state.ResetMS -= passed
+		}
+		r.States = append(r.States, state)
+	}
+	return true
+}
