@@ -50,7 +50,7 @@ func (s *Server) guardFraming(app *fiber.App, next fasthttp.RequestHandler) fast
 	return func(rc *fasthttp.RequestCtx) {
 		var err error
 		switch {
-		case rc.Request.Header.ContentLength() == -1 && hasHeader(rc.Request.Header.RawHeaders(), "content-length"):
+		case hasTwoLengths(&rc.Request.Header):
 			rc.SetConnectionClose()
 			err = fiber.NewError(fiber.StatusBadRequest, "Content-Length and Transfer-Encoding stand side by side; send one of them")
 		case isFolded(rc.Request.Header.RawHeaders()):
@@ -66,6 +66,13 @@ func (s *Server) guardFraming(app *fiber.App, next fasthttp.RequestHandler) fast
 		defer app.ReleaseCtx(c)
 		_ = s.fail(c, err) // it writes the answer and fails at nothing
 	}
+}
+
+// hasTwoLengths reports whether a request came with a Content-Length and in
+// chunks. What fasthttp makes of one is -1, or 0 where there was no chunk.
+func hasTwoLengths(h *fasthttp.RequestHeader) bool {
+	raw := h.RawHeaders()
+	return h.ContentLength() <= 0 && hasHeader(raw, "transfer-encoding") && hasHeader(raw, "content-length")
 }
 
 func knownMethod(app *fiber.App, method []byte) bool {

@@ -229,6 +229,7 @@ func TestOnlyJSONIsTakenForACheck(t *testing.T) {
 		n.wantProblem(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: "+media), http.StatusUnsupportedMediaType, "")
 	}
 	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: application/json; charset=utf-8", "Content-Encoding: gzip"), http.StatusUnsupportedMediaType, "")
+	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: application/json", "Content-Encoding: gzip"), http.StatusUnsupportedMediaType, "")
 	n.must(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: application/json; charset=UTF-8"), http.StatusOK)
 }
 

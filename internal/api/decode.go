@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
@@ -24,6 +25,9 @@ const maxDepth = 16
 // checkContentType refuses what does not say that it is JSON, a form above all:
 // its body would read as the empty key.
 func checkContentType(c *fiber.Ctx) error {
+	if coding := c.Request().Header.ContentEncoding(); len(coding) > 0 && !strings.EqualFold(string(coding), "identity") {
+		return fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
+	}
 	given := c.Request().Header.ContentType()
 	if string(given) == fiber.MIMEApplicationJSON {
 		return nil
@@ -33,9 +37,6 @@ func checkContentType(c *fiber.Ctx) error {
 	if err != nil || media != fiber.MIMEApplicationJSON || stated && !strings.EqualFold(charset, "utf-8") {
 		return fault.New(fault.Unsupported, "Send the header Content-Type: application/json; the body must be JSON in UTF-8.")
 	}
-	if coding := c.Get(fiber.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
-		return fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
-	}
 	return nil
 }
 
@@ -43,6 +44,7 @@ func checkContentType(c *fiber.Ctx) error {
 func readBody(c *fiber.Ctx, limit int) ([]byte, error) {
 	request := c.Request()
 	if request.Header.ContentLength() > limit {
+		drain(request)
 		return nil, tooLarge(limit)
 	}
 	if !request.IsBodyStream() {
@@ -62,9 +64,21 @@ func readBody(c *fiber.Ctx, limit int) ([]byte, error) {
 		return nil, fault.New(fault.Malformed, "The body ended early or could not be read.")
 	}
 	if len(body) > limit {
+		drain(request)
 		return nil, tooLarge(limit)
 	}
 	return body, nil
+}
+
+// maxDrained is how much of a body that is too large is read all the same: who
+// is still sending when the connection closes may never see the answer.
+const maxDrained = 8 << 20
+
+func drain(request *fasthttp.Request) {
+	if request.IsBodyStream() {
+		// The answer is the same, however much came.
+		_, _ = io.CopyN(io.Discard, request.BodyStream(), maxDrained)
+	}
 }
 
 func tooLarge(limit int) error {

@@ -63,6 +63,7 @@ func TestARequestThatStatesItsLengthTwiceIsRefusedAndItsTailIsNoRequest(t *testi
 		"a length in hexadecimal":            "Content-Length: 0xb\r\n\r\n" + good,
 		"a huge length":                      "Content-Length: 99999999999999999999\r\n\r\n" + good,
 		"a length and chunks":                "Content-Length: 11\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
+		"a length and no chunk":              "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"chunks and a length":                "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n" + chunked,
 		"a length in lower case, and chunks": "content-length: 11\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
 		"chunks twice":                       "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,

@@ -16,10 +16,11 @@ type clock struct {
 	now  func(context.Context) (time.Time, error)
 }
 
-// skew is how far a clock is ahead of this node's.
+// skew is how far a clock is ahead of this node's; the way there and back
+// makes it wrong by at most Error.
 type skew struct {
-	Name  string
-	Ahead time.Duration
+	Name         string
+	Ahead, Error time.Duration
 }
 
 // readSkew reads one clock and allows for the way there and back.
@@ -29,8 +30,8 @@ func readSkew(ctx context.Context, c clock) (skew, error) {
 	if err != nil {
 		return skew{}, err
 	}
-	after := time.Now()
-	return skew{c.name, theirs.Sub(before.Add(after.Sub(before) / 2))}, nil
+	half := time.Since(before) / 2
+	return skew{c.name, theirs.Sub(before.Add(half)), half}, nil
 }
 
 // warnOfSkew compares the clocks and says which disagree.
@@ -46,7 +47,7 @@ func warnOfSkew(ctx context.Context, log *slog.Logger, clocks ...clock) []skew {
 	var wrong []skew
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			if apart := (a.Ahead - b.Ahead).Abs(); apart > MaxClockSkew {
+			if apart := (a.Ahead - b.Ahead).Abs(); apart-a.Error-b.Error > MaxClockSkew {
 				log.Warn("clocks disagree by more than a second; set them by NTP, or waits and expiries are told wrongly",
 					"one", a.Name, "other", b.Name, "apart", apart.Round(time.Millisecond))
 				wrong = append(wrong, b)

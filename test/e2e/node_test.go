@@ -85,7 +85,7 @@ func launch(t testing.TB, environ []string, args ...string) *node {
 	return n
 }
 
-func tail(log string) string { return log[max(0, len(log)-6000):] }
+func tail(log string) string { return log[max(0, len(log)-2000):] }
 
 var announced = regexp.MustCompile(`checks +(https?://\S+)[^\n]*\n +admin +(https?://\S+)`)
 

@@ -1,0 +1,164 @@
+package e2e_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// mistake is a request that is wrong in one field.
+type mistake struct {
+	name         string
+	method, path string
+	body         string
+	status       int
+	field        string // "" where no field can be named
+}
+
+var long = strings.Repeat("x", 5000)
+
+var wrongChecks = []mistake{
+	{"an empty body", post, v1.PathCheck, " ", 400, ""},
+	{"no JSON", post, v1.PathCheck, "key=a", 400, ""},
+	{"half a JSON", post, v1.PathCheck, `{"key":"a`, 400, "key"},
+	{"two JSONs", post, v1.PathCheck, `{"key":"a"}{"key":"b"}`, 400, ""},
+	{"null", post, v1.PathCheck, `null`, 422, ""},
+	{"deep JSON", post, v1.PathCheck, strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000), 400, ""},
+	{"an oversized body", post, v1.PathCheck, `{"key":"` + strings.Repeat("x", 100<<10) + `"}`, 413, ""},
+	{"an unknown field", post, v1.PathCheck, `{"key":"a","kee":"b"}`, 422, "kee"},
+	{"a field twice", post, v1.PathCheck, `{"key":"a","key":"b"}`, 400, "key"},
+	{"no key", post, v1.PathCheck, `{}`, 422, "key"},
+	{"an empty key", post, v1.PathCheck, `{"key":""}`, 422, "key"},
+	{"a key of null", post, v1.PathCheck, `{"key":null}`, 422, "key"},
+	{"a number for a key", post, v1.PathCheck, `{"key":7}`, 422, "key"},
+	{"a key too long", post, v1.PathCheck, `{"key":"` + long + `"}`, 422, "key"},
+	{"a key that is no UTF-8", post, v1.PathCheck, "{\"key\":\"\xff\xfe\"}", 400, "key"},
+	{"a key with NUL", post, v1.PathCheck, `{"key":"a\u0000b"}`, 422, "key"},
+	{"a key with a line break", post, v1.PathCheck, `{"key":"a\nb"}`, 422, "key"},
+	{"a key of a bad kind", post, v1.PathCheck, `{"key":"IP:203.0.113.7"}`, 422, "key"},
+	{"a bad address", post, v1.PathCheck, `{"key":"ip:203.0.113.256"}`, 422, "key"},
+	{"an address with leading zeros", post, v1.PathCheck, `{"key":"ip:203.000.113.007"}`, 422, "key"},
+	{"a whole network", post, v1.PathCheck, `{"key":"ip:203.0.113.0/24"}`, 422, "key"},
+	{"a cost of 0", post, v1.PathCheck, `{"key":"a","cost":0}`, 422, "cost"},
+	{"a negative cost", post, v1.PathCheck, `{"key":"a","cost":-5}`, 422, "cost"},
+	{"a fractional cost", post, v1.PathCheck, `{"key":"a","cost":0.5}`, 422, "cost"},
+	{"a cost of NaN", post, v1.PathCheck, `{"key":"a","cost":NaN}`, 400, "cost"},
+	{"a huge cost", post, v1.PathCheck, `{"key":"a","cost":1e308}`, 422, "cost"},
+	{"a cost that overflows", post, v1.PathCheck, `{"key":"a","cost":18446744073709551617}`, 422, "cost"},
+	{"a cost in quotes", post, v1.PathCheck, `{"key":"a","cost":"1"}`, 422, "cost"},
+	{"a cost that no window holds", post, v1.PathCheck, `{"key":"a","cost":2}`, 422, "cost"},
+	{"an unknown policy", post, v1.PathCheck, `{"key":"a","policy":"nobody"}`, 422, "policy"},
+	{"an unknown detail", post, v1.PathCheck, `{"key":"a","detail":"much"}`, 422, "detail"},
+	{"a peek that is no yes or no", post, v1.PathCheck, `{"key":"a","peek":"yes"}`, 422, "peek"},
+	{"a long source", post, v1.PathCheck, `{"key":"a","source":"` + long + `"}`, 422, "source"},
+	{"meta that is not text", post, v1.PathCheck, `{"key":"a","meta":{"n":1}}`, 422, "meta.n"},
+	{"a batch of nothing", post, v1.PathBatch, `{"checks":[]}`, 422, "checks"},
+	{"a batch that is no list", post, v1.PathBatch, `{"checks":"a"}`, 422, "checks"},
+	{"a batch too large", post, v1.PathBatch, `{"checks":[` + strings.Repeat(`{"key":"a"},`, 1000) + `{"key":"a"}]}`, 422, "checks"},
+	{"the wrong method", get, v1.PathCheck, "", 405, ""},
+	{"the wrong path", post, "/v1/Check", `{"key":"a"}`, 404, ""},
+	{"an admin path", get, v1.PathPolicies, "", 404, ""},
+}
+
+var wrongPolicies = []mistake{
+	{"no rules", put, "/v1/policies/p", `{"match":["token:*"]}`, 422, "rules"},
+	{"rules that are no list", put, "/v1/policies/p", `{"match":["token:*"],"rules":"1/s"}`, 422, "rules"},
+	{"a rule without a window", put, "/v1/policies/p", `{"match":["token:*"],"rules":["5"]}`, 422, "rules[0]"},
+	{"a rule of a negative number", put, "/v1/policies/p", `{"match":["token:*"],"rules":["-5/s"]}`, 422, "rules[0]"},
+	{"a rule that overflows", put, "/v1/policies/p", `{"match":["token:*"],"rules":["99999999999999999999/s"]}`, 422, "rules[0]"},
+	{"a rule above 100,000", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s","100001/h"]}`, 422, "rules[1]"},
+	{"a window that overflows", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/9223372036854775807h"]}`, 422, "rules[0]"},
+	{"a window above 31 days", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/32d"]}`, 422, "rules[0]"},
+	{"a window of nothing", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/0s"]}`, 422, "rules[0]"},
+	{"a pattern of a bad kind", put, "/v1/policies/p", `{"match":["token:*","Bad:*"],"rules":["1/s"]}`, 422, "match[1]"},
+	{"a trap of a pattern", put, "/v1/policies/p", `{"match":["ip:10.1*"],"rules":["1/s"]}`, 422, "match[0]"},
+	{"a network with host bits", put, "/v1/policies/p", `{"match":["ip:203.0.113.7/24"],"rules":["1/s"]}`, 422, "match[0]"},
+	{"an unknown mode", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"mode":"sometimes"}`, 422, "mode"},
+	{"an unknown on_failure", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"on_failure":"panic"}`, 422, "on_failure"},
+	{"an unknown algorithm", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"algorithm":"dice"}`, 422, "algorithm"},
+	{"another name than the path's", put, "/v1/policies/p", `{"name":"q","match":["token:*"],"rules":["1/s"]}`, 422, "name"},
+	{"a pattern that belongs to another", put, "/v1/policies/p", `{"match":["*"],"rules":["1/s"]}`, 409, "match[0]"},
+	{"an unknown field", put, "/v1/policies/p", `{"match":["token:*"],"rules":["1/s"],"rate":5}`, 422, "rate"},
+	{"a bad name", put, "/v1/policies/A%20B", `{"match":["token:*"],"rules":["1/s"]}`, 422, "name"},
+	{"a policy that is not there", get, "/v1/policies/nobody", "", 404, ""},
+	{"a name with NUL", get, "/v1/policies/a%00b", "", 404, ""},
+	{"a name that is no UTF-8", get, "/v1/policies/%ff", "", 404, ""},
+}
+
+var wrongBlocks = []mistake{
+	{"no pattern", post, v1.PathBlocks, `{"reason":"why"}`, 422, "pattern"},
+	{"a network with host bits", post, v1.PathBlocks, `{"pattern":"ip:203.0.113.7/24"}`, 422, "pattern"},
+	{"a bad address", post, v1.PathBlocks, `{"pattern":"ip:203.0.113"}`, 422, "pattern"},
+	{"a pattern with NUL", post, v1.PathBlocks, `{"pattern":"token:a\u0000"}`, 422, "pattern"},
+	{"an expiry in the past", post, v1.PathBlocks, `{"pattern":"token:a","expires_at":"2001-01-01T00:00:00Z"}`, 422, "expires_at"},
+	{"an expiry that is no time", post, v1.PathBlocks, `{"pattern":"token:a","expires_at":"tomorrow"}`, 422, "expires_at"},
+	{"two expiries", post, v1.PathBlocks, `{"pattern":"token:a","expires_in":"1h","expires_at":"2100-01-01T00:00:00Z"}`, 422, "expires_in"},
+	{"a duration of nothing", post, v1.PathBlocks, `{"pattern":"token:a","expires_in":"0s"}`, 422, "expires_in"},
+	{"a negative duration", post, v1.PathBlocks, `{"pattern":"token:a","expires_in":"-1h"}`, 422, "expires_in"},
+	{"a duration that overflows", post, v1.PathBlocks, `{"pattern":"token:a","expires_in":"99999999999999999999w"}`, 422, "expires_in"},
+	{"an unknown on_conflict", post, v1.PathBlocks, `{"pattern":"token:a","on_conflict":"shrug"}`, 422, "on_conflict"},
+	{"a reason with NUL", post, v1.PathBlocks, `{"pattern":"token:a","reason":"a\u0000"}`, 422, "reason"},
+	{"a long reason", post, v1.PathBlocks, `{"pattern":"token:a","reason":"` + long + `"}`, 422, "reason"},
+	{"a block that is not there", get, v1.PathBlocks + "/nothing", "", 404, ""},
+	{"an id with NUL", del, v1.PathBlocks + "/%00", "", 404, ""},
+	{"an unknown state", get, v1.PathBlocks + "?state=odd", "", 422, "state"},
+	{"a limit of 0", get, v1.PathBlocks + "?limit=0", "", 422, "limit"},
+	{"a limit that overflows", get, v1.PathBlocks + "?limit=99999999999999999999", "", 422, "limit"},
+	{"a forged cursor", get, v1.PathBlocks + "?cursor=%00%ff", "", 422, "cursor"},
+	{"a search with NUL", get, v1.PathBlocks + "?search=%00", "", 422, "search"},
+	{"an unknown parameter", get, v1.PathBlocks + "?page=2", "", 422, "page"},
+	{"a parameter twice", get, v1.PathBlocks + "?limit=1&limit=2", "", 422, "limit"},
+	{"an exemption of a bad pattern", post, v1.PathExemptions, `{"pattern":"ip:*.example"}`, 422, "pattern"},
+	{"no key to explain", get, v1.PathKeys, "", 422, "key"},
+	{"a bad key to explain", get, v1.PathKeys + "?key=ip:x", "", 422, "key"},
+	{"a key to reset under no policy", del, v1.PathKeys + "?key=a&policy=nobody", "", 422, "policy"},
+	{"a token without a name", post, v1.PathTokens, `{"scopes":["read"]}`, 422, "name"},
+	{"a token of an unknown scope", post, v1.PathTokens, `{"name":"t","scopes":["everything"]}`, 422, "scopes[0]"},
+	{"a user of an unknown role", post, v1.PathUsers, `{"name":"u","role":"king","password":"correct horse battery"}`, 422, "role"},
+	{"an audit entry of no number", get, v1.PathAudit + "/first", "", 404, ""},
+}
+
+func TestBadInputIsAProblemThatNamesTheField(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) *node{
+		"embedded":    func(t *testing.T) *node { return startNode(t) },
+		"distributed": func(t *testing.T) *node { return shared(t).start(t, 1)[0] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := start(t)
+			n.try(t, n.check, "a check with ", wrongChecks)
+			n.try(t, n.admin, "a policy with ", wrongPolicies)
+			n.try(t, n.admin, "a request with ", wrongBlocks)
+			if page := read[v1.Page[v1.Block]](t, n.must(http.StatusOK, get, v1.PathBlocks, "")); len(page.Items) > 0 {
+				t.Errorf("bad input made %d blocks", len(page.Items))
+			}
+			if strings.Contains(n.log.String(), "level=ERROR") {
+				t.Error("bad input is an error of ours in the log")
+			}
+		})
+	}
+}
+
+// try sends what is wrong to one listener and expects each problem.
+func (n *node) try(t *testing.T, base, what string, all []mistake) {
+	t.Helper()
+	for _, m := range all {
+		t.Run(what+m.name, func(t *testing.T) {
+			headers := []string{"Authorization: Bearer " + n.token}
+			p := problem(t, n.send(m.method, base+m.path, m.body, headers...), m.status)
+			if p.Field != m.field || (m.status == http.StatusUnprocessableEntity && p.Field == "" && m.body != "null") {
+				t.Errorf("the problem names the field %q, want %q: %s", p.Field, m.field, p.Detail)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotJSONIsRefusedAsSuch(t *testing.T) {
+	n := startNode(t)
+	form := url.Values{"key": {"ip:203.0.113.7"}}.Encode()
+	problem(t, n.send(post, n.check+v1.PathCheck, form, "Content-Type: application/x-www-form-urlencoded"), http.StatusUnsupportedMediaType)
+	problem(t, n.as(post, v1.PathBlocks, "pattern=*", "Content-Type: text/plain"), http.StatusUnsupportedMediaType)
+	problem(t, n.send(post, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Encoding: gzip"), http.StatusUnsupportedMediaType)
+}

@@ -1,0 +1,114 @@
+package e2e_test
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// refusal is what a limited answer says of itself: when it was decided, by the
+// log's clock, and by which rule.
+type refusal struct {
+	at, retryAt time.Time
+	rule        v1.NullString
+}
+
+// storm has many clients ask two nodes about one key and returns how often it
+// was allowed, and every refusal.
+func storm(t *testing.T, nodes []*node, key string, clients, each int) (allowed int, refusals []refusal) {
+	t.Helper()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for c := range clients {
+		group.Go(func() {
+			for i := range each {
+				n := nodes[(c+i)%len(nodes)]
+				a, err := try(post, n.check+v1.PathCheck, `{"key":"`+key+`","detail":"none"}`)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				d := read[v1.Decision](t, a)
+				mu.Lock()
+				switch {
+				case d.Degraded:
+					t.Errorf("a busy machine looks like an outage: %s", a.body)
+				case a.status == http.StatusOK:
+					allowed++
+				default:
+					wait := time.Duration(*d.RetryAfterMS) * time.Millisecond
+					refusals = append(refusals, refusal{d.RetryAt.Add(-wait), d.RetryAt.Time, d.Rule})
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return allowed, refusals
+}
+
+func TestManyClientsOnTwoNodesAreAllowedExactlyTheLimit(t *testing.T) {
+	nodes := shared(t).start(t, 2)
+	nodes[0].put("exact", `{"match":["token:exact"],"rules":["100/h"]}`)
+	await(t, "both nodes know the policy", func() bool { return nodes[1].ask(`{"key":"token:exact","peek":true}`).Policy == "exact" })
+	allowed, refusals := storm(t, nodes, "token:exact", 32, 10)
+	if allowed != 100 || len(refusals) != 220 {
+		t.Errorf("of 320 requests %d were allowed and %d refused, want exactly 100 allowed", allowed, len(refusals))
+	}
+	if logged := nodes[0].logged("token:exact"); len(logged) != 100 {
+		t.Errorf("the log holds %d requests", len(logged))
+	}
+}
+
+// The windows of the short rules slide while the storm lasts. The log itself
+// is the witness, by Redis's clock.
+func TestNoWindowHoldsMoreThanItsLimitAndNoRefusalIsNeedless(t *testing.T) {
+	nodes := shared(t).start(t, 2)
+	limits := map[v1.NullString]struct {
+		most   int
+		window time.Duration
+	}{"10/100ms": {10, 100 * time.Millisecond}, "30/1s": {30, time.Second}, "900/1h": {900, time.Hour}}
+	nodes[0].put("exact", `{"match":["token:exact"],"rules":["10/100ms","30/s","900/h"]}`)
+	await(t, "both nodes know the policy", func() bool { return nodes[1].ask(`{"key":"token:exact","peek":true}`).Policy == "exact" })
+
+	allowed, refusals := storm(t, nodes, "token:exact", 16, 100)
+	logged := nodes[1].logged("token:exact")
+	slices.SortFunc(logged, time.Time.Compare)
+	if allowed != len(logged) || allowed == 0 || len(refusals) == 0 {
+		t.Fatalf("%d were allowed, %d refused, %d logged", allowed, len(refusals), len(logged))
+	}
+	// within counts the requests in the window that ends with an instant.
+	within := func(end time.Time, window time.Duration) int {
+		from, _ := slices.BinarySearchFunc(logged, end.Add(-window), func(at, start time.Time) int {
+			return cmp.Or(at.Compare(start), -1) // half open: the start is outside
+		})
+		to, _ := slices.BinarySearchFunc(logged, end, func(at, end time.Time) int { return cmp.Or(at.Compare(end), -1) })
+		return to - from
+	}
+	for _, limit := range limits {
+		for _, at := range logged {
+			if got := within(at, limit.window); got > limit.most {
+				t.Fatalf("%d requests in the %s before %s, want at most %d", got, limit.window, at, limit.most)
+			}
+		}
+	}
+	for _, r := range refusals {
+		limit, known := limits[r.rule]
+		if !known {
+			t.Fatalf("refused by %q", r.rule)
+		}
+		// Others of the same millisecond may have come later, which can only
+		// excuse a refusal.
+		if got := within(r.at, limit.window); got < limit.most {
+			t.Errorf("refused at %s by %s though its window held %d", r.at, r.rule, got)
+		}
+		if _, found := slices.BinarySearchFunc(logged, r.retryAt.Add(-limit.window), time.Time.Compare); !found {
+			t.Errorf("told to wait until %s, which no request of the log is behind", r.retryAt)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+// aWhile is how many answers of each policy a phase of a test lasts.
+const aWhile = 20
+
+// outageNode starts a node on a Redis that the test may disturb, with the
+// default deadline of checks.
+func outageNode(t *testing.T, redisArgs ...string) (servers, *node) {
+	t.Helper()
+	s := servers{testenv.DedicatedRedis(t, redisArgs...), testenv.Postgres(t)}
+	return s, s.start(t, 1, "--check-deadline", "250ms")[0]
+}
+
+func TestWithRedisGoneEachPolicyDoesWhatItsOperatorChose(t *testing.T) {
+	for name, test := range map[string]struct {
+		args             []string
+		disturb, recover func(s servers)
+		lost             bool
+	}{
+		"killed and back with its file": {
+			args:    []string{"--appendonly", "yes", "--appendfsync", "always"},
+			disturb: func(s servers) { s.redis.Kill() },
+			recover: func(s servers) { s.redis.Restart(false) },
+		},
+		"killed and back empty": {
+			disturb: func(s servers) { s.redis.Kill() },
+			recover: func(s servers) { s.redis.Restart(true) },
+			lost:    true,
+		},
+		"stopped and continued": {
+			disturb: func(s servers) { s.redis.Stop() },
+			recover: func(s servers) { s.redis.Continue() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, n := outageNode(t, test.args...)
+			l := startLoad(t, n)
+			l.awaitMore(false, aWhile)
+			test.disturb(s)
+			l.awaitMore(true, aWhile)
+			wantOutageShown(t, n)
+			wantLocalLimit(t, n)
+			test.recover(s)
+			l.awaitMore(false, aWhile)
+			await(t, "the outage is over in /readyz", func() bool { return n.part("log").OK })
+			l.end()
+			l.wantChargedOnce(test.lost)
+		})
+	}
+}
+
+// wantOutageShown checks that the node goes on, and says what it lacks.
+func wantOutageShown(t *testing.T, n *node) {
+	t.Helper()
+	await(t, "/readyz shows the outage and stays ready", func() bool {
+		_, ready := n.ready()
+		return ready && !n.part("log").OK
+	})
+	if x := n.explain("deny:somebody"); !x.Degraded || x.DegradedReason == "" {
+		t.Errorf("the explanation hides the outage: %+v", x)
+	}
+	problem(t, n.as(del, v1.PathKeys+"?key=deny:somebody", ""), http.StatusServiceUnavailable)
+}
+
+// wantLocalLimit checks that the stack holds in an outage too.
+func wantLocalLimit(t *testing.T, n *node) {
+	t.Helper()
+	for i := range 7 {
+		want := v1.Allowed
+		if i >= 5 {
+			want = v1.Limited
+		}
+		if d := n.about("local:limited"); d.Decision != want || !d.Degraded {
+			t.Errorf("request %d under on_failure local: got %s, degraded %v, want %s", i, d.Decision, d.Degraded, want)
+		}
+		if d := n.about("allow:limited"); !d.Allowed || !d.Degraded {
+			t.Errorf("request %d under on_failure allow: %+v", i, d)
+		}
+	}
+}
+
+func TestFunctionsFlushedAndConnectionsCutUnderLoadChargeNobodyTwice(t *testing.T) {
+	for name, command := range map[string][]any{
+		"functions flushed": {"function", "flush"},
+		"connections cut":   {"client", "kill", "type", "normal", "skipme", "yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, n := outageNode(t)
+			redis := s.commands(t)
+			l := startLoad(t, n)
+			for range 20 {
+				l.awaitMore(false, 2)
+				if err := redis.Do(t.Context(), command...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.awaitMore(false, aWhile)
+			l.end()
+			l.wantChargedOnce(false)
+		})
+	}
+}
+
+func TestWithPostgresStoppedChecksAndBlocksGoOn(t *testing.T) {
+	t.Parallel() // it waits for a write to be given up
+	s := servers{testenv.Redis(t), testenv.DedicatedPostgres(t)}
+	n := s.start(t, 1)[0]
+	l := startLoad(t, n)
+	l.awaitMore(false, aWhile)
+	s.postgres.Stop()
+	l.awaitMore(false, aWhile)
+	refused := problem(t, n.as(post, v1.PathBlocks, `{"pattern":"local:late","reason":"while it was away"}`), http.StatusServiceUnavailable)
+	if refused.Code != "unavailable" {
+		t.Errorf("the problem of a write is %+v", refused)
+	}
+	await(t, "/readyz says that the database is gone and stays ready", func() bool {
+		_, ready := n.ready()
+		return ready && !n.part("database").OK
+	})
+	l.awaitMore(false, aWhile)
+	s.postgres.Continue()
+	await(t, "the database is back", func() bool { return n.part("database").OK })
+	await(t, "writes are taken again", func() bool {
+		return n.as(post, v1.PathBlocks, `{"pattern":"local:after","on_conflict":"replace"}`).status == http.StatusCreated
+	})
+	if d := n.about("local:after"); d.Decision != v1.Blocked {
+		t.Errorf("the block after the outage does not hold: %+v", d)
+	}
+	l.end()
+	if l.degraded["local"]+l.degraded["allow"]+l.degraded["deny"] > 0 {
+		t.Error("checks were degraded though Redis answered")
+	}
+	l.wantChargedOnce(false)
+}
+
+func TestPostgresKilledUnderWritesLosesNothingThatWasAcknowledged(t *testing.T) {
+	s := servers{testenv.Redis(t), testenv.DedicatedPostgres(t)}
+	n := s.start(t, 1)[0]
+	var kept []string
+	for i := 0; ; i++ {
+		key := fmt.Sprintf("token:%d", i)
+		a := n.as(post, v1.PathBlocks, `{"pattern":"`+key+`"}`)
+		if a.status == http.StatusCreated {
+			kept = append(kept, key)
+		} else if a.status != http.StatusServiceUnavailable {
+			t.Fatalf("got %d: %s", a.status, a.body)
+		} else {
+			break
+		}
+		if i == 20 {
+			go func() { time.Sleep(5 * time.Millisecond); s.postgres.Kill() }()
+		}
+	}
+	s.postgres.Restart(false)
+	await(t, "the database is back", func() bool { return n.part("database").OK })
+	fresh := s.start(t, 1)[0] // which has only the database to know from
+	for _, key := range kept {
+		for _, n := range []*node{n, fresh} {
+			if d := n.about(key); d.Decision != v1.Blocked {
+				t.Errorf("the acknowledged block of %s is lost: %s", key, d.Decision)
+			}
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+func TestTwoOperatorsDoNotOverwriteEachOther(t *testing.T) {
+	nodes := shared(t).start(t, 2)
+	path := v1.PathPolicies + "/default"
+	seen := nodes[0].must(http.StatusOK, get, path, "").header.Get("ETag")
+	stack := func(rule string) string { return `{"match":["*"],"rules":["` + rule + `"]}` }
+
+	problem(t, nodes[0].as(put, path, stack("7/h")), http.StatusPreconditionRequired)
+	problem(t, nodes[0].as(del, path, ""), http.StatusPreconditionRequired)
+	problem(t, nodes[0].as(put, path, stack("7/h"), `If-Match: "999"`), http.StatusPreconditionFailed)
+
+	// Both have read the same version, and both write at once.
+	answers := make([]answer, 8)
+	var group sync.WaitGroup
+	for i := range answers {
+		group.Go(func() {
+			answers[i], _ = try(put, nodes[i%2].admin+path, stack(string(rune('1'+i))+"/h"), "Authorization: Bearer "+adminToken, "If-Match: "+seen)
+		})
+	}
+	group.Wait()
+	won := ""
+	for i, a := range answers {
+		switch {
+		case a.status == http.StatusOK && won == "":
+			won = string(rune('1'+i)) + "/1h"
+		case a.status == http.StatusOK:
+			t.Error("two operators replaced the same version")
+		default:
+			problem(t, a, http.StatusPreconditionFailed)
+		}
+	}
+	for _, n := range nodes {
+		p := read[v1.Policy](t, n.must(http.StatusOK, get, path, ""))
+		if strings.Join(p.Rules, " ") != won || p.Version != 2 {
+			t.Errorf("the policy is %v in version %d, want %s in version 2", p.Rules, p.Version, won)
+		}
+	}
+}
+
+func TestATrialOnEveryKeyNeverSwitchesTheDefaultOff(t *testing.T) {
+	n := startNode(t)
+	n.put("default", `{"match":["*"],"rules":["2/h"]}`)
+	n.put("trial", `{"match":["*"],"rules":["1/h"],"mode":"shadow"}`)
+	want := []struct{ real, shadow string }{{v1.Allowed, v1.Allowed}, {v1.Allowed, v1.Limited}, {v1.Limited, v1.Limited}}
+	for i, w := range want {
+		d := n.about("token:a")
+		if d.Policy != "default" || d.Mode != "enforce" || d.Decision != w.real {
+			t.Errorf("request %d: default decides %s as %s", i, d.Decision, d.Policy)
+		}
+		if d.Shadow == nil || d.Shadow.Policy != "trial" || d.Shadow.Decision != w.shadow {
+			t.Errorf("request %d: the shadow is %+v, want %s", i, d.Shadow, w.shadow)
+		}
+	}
+	// Once it enforces, two policies would claim every key.
+	problem(t, n.as(put, v1.PathPolicies+"/trial", `{"match":["*"],"rules":["1/h"],"mode":"enforce"}`, "If-Match: *"), http.StatusConflict)
+	n.must(http.StatusNoContent, del, v1.PathPolicies+"/trial", "", "If-Match: *")
+	if d := n.about("token:a"); d.Decision != v1.Limited || d.Shadow != nil {
+		t.Errorf("after the trial: %+v", d)
+	}
+}

@@ -1,0 +1,78 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// raw sends bytes on one connection and returns the statuses of all answers
+// until the node hangs up.
+func raw(t *testing.T, base, text string) []int {
+	t.Helper()
+	connection, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	// The node may hang up while it is written to, which the answers tell.
+	_, _ = io.WriteString(connection, text)
+	var statuses []int
+	from := bufio.NewReader(connection)
+	for {
+		response, err := http.ReadResponse(from, nil)
+		if err != nil {
+			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+				t.Error("the node does not hang up")
+			}
+			return statuses
+		}
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Fatal(err)
+		}
+		statuses = append(statuses, response.StatusCode)
+	}
+}
+
+const checkHead = "POST /v1/check HTTP/1.1\r\nHost: stint\r\nContent-Type: application/json\r\n"
+
+func TestALengthStatedTwiceHidesNoSecondRequest(t *testing.T) {
+	n := startNode(t)
+	const seen, secret = `{"key":"token:seen"}`, `{"key":"token:hid"}`
+	hidden := fmt.Sprintf("%sConnection: close\r\nContent-Length: %d\r\n\r\n%s", checkHead, len(secret), secret)
+	for name, lengths := range map[string]string{
+		"two lengths":         fmt.Sprintf("Content-Length: 0\r\nContent-Length: %d\r\n\r\n%s", len(seen), seen),
+		"a length and chunks": "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	} {
+		if got := raw(t, n.check, checkHead+lengths+hidden); len(got) != 1 || got[0] != http.StatusBadRequest {
+			t.Errorf("%s: got the answers %v, want one 400", name, got)
+		}
+	}
+	if used := len(n.logged("token:hid")); used > 0 {
+		t.Errorf("the hidden request was charged %d times", used)
+	}
+}
+
+func TestASlowBodyIsNotWaitedForForGood(t *testing.T) {
+	t.Parallel() // it waits for the node to lose patience
+	n := startNode(t)
+	for _, base := range []string{n.check, n.admin} {
+		head := checkHead
+		if base == n.admin {
+			head = strings.NewReplacer("/v1/check", "/v1/blocks", "Host", "Authorization: Bearer "+n.token+"\r\nHost").Replace(head)
+		}
+		for _, status := range raw(t, base, head+"Content-Length: 100\r\n\r\n{") {
+			if status < 400 || status > 499 {
+				t.Errorf("%s answers %d to half a body", base, status)
+			}
+		}
+	}
+}
