@@ -103,6 +103,10 @@ func (u *UI) Routes() []api.Route {
 		u.homeRoutes(),
 		u.policyRoutes(),
 		u.shelfRoutes(),
+		u.jobRoutes(),
+		u.auditRoutes(),
+		u.tokenRoutes(),
+		u.userRoutes(),
 		u.settingsRoutes(),
 	} {
 		all = append(all, routes...)

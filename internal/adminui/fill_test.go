@@ -2,6 +2,7 @@ package adminui_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,16 @@ func (n *node) fill(t testing.TB) {
 	t.Helper()
 	ctx := context.Background()
 	maria := audit.Actor{Kind: audit.User, Name: "maria", Address: "192.0.2.44"}
+	before, err := n.store.FindPolicyByName(ctx, "default")
+	must(t, err)
+	for _, texts := range [][]string{{"2/s", "20/m", "200/h", "800/d"}, {"1/s", "20/m", "200/h", "800/d", "6000/7d"}} {
+		changed := *before
+		changed.Rules = stack(t, texts...)
+		changed.Escalation = &rules.Escalation{Offences: 25000, Within: 10 * time.Minute, Block: time.Hour, Factor: 2, Cap: 72 * time.Hour, ForgetAfter: 48 * time.Hour}
+		_, err = n.store.PutPolicy(ctx, maria, &changed, rules.ExpectAny)
+		must(t, err)
+		n.clock.advance(26 * time.Hour)
+	}
 	n.block(t, "ip:192.0.2.64/27", "Abuse list of 14 Nov", "import 14 Nov", blocks.Imported, 23*24*time.Hour)
 	n.block(t, "ip:198.51.100.250", "Price scraper", "maria", blocks.Manual, 90*time.Hour)
 	n.block(t, "ip:2001:db8:51::/48", "9 of its /64s offended, accepted by maria", "maria", blocks.Manual, 3*time.Hour+37*time.Minute)
@@ -75,16 +86,6 @@ func (n *node) fill(t testing.TB) {
 	} {
 		_, err := n.store.AddExemption(ctx, maria, e, blocks.Fail)
 		must(t, err)
-	}
-	before, err := n.store.FindPolicyByName(ctx, "default")
-	must(t, err)
-	for _, texts := range [][]string{{"2/s", "20/m", "200/h", "800/d"}, {"1/s", "20/m", "200/h", "800/d", "6000/7d"}} {
-		changed := *before
-		changed.Rules = stack(t, texts...)
-		changed.Escalation = &rules.Escalation{Offences: 25000, Within: 10 * time.Minute, Block: time.Hour, Factor: 2, Cap: 72 * time.Hour, ForgetAfter: 48 * time.Hour}
-		_, err = n.store.PutPolicy(ctx, maria, &changed, rules.ExpectAny)
-		must(t, err)
-		n.clock.advance(26 * time.Hour)
 	}
 	for name, p := range map[string]rules.Policy{
 		"login":    {Match: []keys.Pattern{pattern(t, "token:login_*")}, Rules: stack(t, "10/m"), Mode: rules.Enforce},
@@ -112,6 +113,21 @@ func (n *node) pages(t testing.TB) map[string]string {
 	return map[string]string{
 		"start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",
 		"blocks-add": "/blocks/new?pattern=ip:198.51.0.0/16&reason=" + "hosting", "exemptions": "/exemptions", "exemptions-add": "/exemptions/new",
+		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "tokens": "/tokens", "users": "/users?edit=" + n.userID(t, "olu"),
 		"policies": "/policies", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "settings": "/settings",
 	}
+}
+
+func (n *node) lastEntry(t testing.TB) string {
+	t.Helper()
+	found, err := n.store.FindEntries(context.Background(), audit.Filter{Object: "policy", ObjectID: "default", Limit: 1})
+	must(t, err)
+	return strconv.FormatInt(found.Entries[0].ID, 10)
+}
+
+func (n *node) userID(t testing.TB, name string) string {
+	t.Helper()
+	u, err := n.store.FindUserByName(context.Background(), name)
+	must(t, err)
+	return u.ID
 }

@@ -26,6 +26,9 @@ func (u *UI) homeRoutes() []api.Route {
 const exampleKey = "ip:203.0.113.7"
 
 func (u *UI) showFirstRun(c *api.Call) error {
+	if isHTMX(c.Ctx) {
+		return u.askFirstRun(c)
+	}
 	page := firstRunPage{
 		Frame: u.frame(c, "First steps", "/"), CheckURL: u.CheckURL, AdminURL: u.AdminURL, DataDir: u.DataDir,
 	}
@@ -38,6 +41,21 @@ func (u *UI) showFirstRun(c *api.Call) error {
 		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3
 	}
 	return u.render(c, http.StatusOK, "start", page)
+}
+
+// askFirstRun answers the page that waits for the first check: it goes on to
+// the overview once there was one.
+func (u *UI) askFirstRun(c *api.Call) error {
+	if u.Checked == nil {
+		return c.SendStatus(http.StatusNoContent)
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	checked, err := u.Checked(ctx)
+	if err != nil || !checked {
+		return c.SendStatus(http.StatusNoContent) // it asks again
+	}
+	return u.seeOther(c, "/")
 }
 
 // AskCommand returns a first check.

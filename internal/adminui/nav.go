@@ -27,6 +27,10 @@ var sections = []navGroup{
 		{Path: "/policies", Name: "Policies", Access: identity.Read},
 	}},
 	{Name: "Look after", Items: []navItem{
+		{Path: "/jobs", Name: "Jobs", Access: identity.Read},
+		{Path: "/audit", Name: "Audit", Access: identity.Read},
+		{Path: "/tokens", Name: "Tokens", Access: identity.Admin},
+		{Path: "/users", Name: "Users", Access: identity.Admin},
 		{Path: "/settings", Name: "Settings", Access: identity.Read},
 	}},
 }
@@ -37,7 +41,7 @@ func (u *UI) nav(p *api.Principal, current string) []navGroup {
 	for _, group := range sections {
 		shown := navGroup{Name: group.Name}
 		for _, item := range group.Items {
-			if p.May(item.Access) {
+			if p.May(item.Access) && (item.Path != "/jobs" || u.Jobs != nil) {
 				item.Current = item.Path == current
 				shown.Items = append(shown.Items, item)
 			}

@@ -244,7 +244,8 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 	p.Rules = stack
 	for _, w := range stack.Warnings() {
 		if row := of[w.Rule]; row != nil {
-			row.Warning = w.Message
+			_, why, _ := strings.Cut(w.Message, "can never refuse anyone: ")
+			row.Warning = capital(why)
 		}
 	}
 	return good

@@ -42,7 +42,7 @@ func (m mistakes) note(err error) error {
 	return nil
 }
 
-const dateField = "2006-01-02T15:04"
+const dateField = "2006-01-02 15:04"
 
 func dateOf(t time.Time) string {
 	if t.IsZero() {
@@ -132,7 +132,7 @@ func (u *UI) endOf(length, until string, from time.Time) (time.Time, error) {
 	case "good":
 		return time.Time{}, nil
 	case "until":
-		end, err := time.Parse(dateField, until)
+		end, err := time.Parse(dateField, strings.Replace(strings.TrimSpace(until), "T", " ", 1))
 		if err != nil {
 			return end, fault.Field("until", "Give a day and a time, UTC, such as 2026-12-31 23:59.")
 		}

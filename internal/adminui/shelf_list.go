@@ -35,6 +35,17 @@ type shelfListPage struct {
 // Last returns the number of the last item shown.
 func (p *shelfListPage) Last() int { return p.First + len(p.Items) - 1 }
 
+// Columns returns how many columns the table has.
+func (p *shelfListPage) Columns() int {
+	n := 5
+	for _, shown := range []bool{p.May("operate"), p.Blocks, p.Counted} {
+		if shown {
+			n++
+		}
+	}
+	return n
+}
+
 // Export returns the address of the CSV of what is listed.
 func (p *shelfListPage) Export() string {
 	return p.Query.path(p.Path+"/export", "cursor", "", "from", "", "edit", "")

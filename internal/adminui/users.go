@@ -1,0 +1,180 @@
+package adminui
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+type usersPage struct {
+	Frame
+	Users    []*identity.User
+	Name     string
+	Role     string
+	Mistakes mistakes
+	Edit     string // the id of the user whose row is open
+}
+
+// roleChoice is one role as forms offer it.
+type roleChoice struct{ Value, Means string }
+
+// RoleChoices returns the roles, each with what it lets somebody do.
+func (p usersPage) RoleChoices() []roleChoice {
+	return []roleChoice{
+		{string(identity.Viewer), "sees everything"},
+		{string(identity.Operator), "also blocks, exempts and resets"},
+		{string(identity.Administrator), "also changes policies, tokens and users"},
+	}
+}
+
+func (u *UI) userRoutes() []api.Route {
+	return []api.Route{
+		u.get("/users", identity.Admin, u.showUsers),
+		u.post("/users", identity.Admin, u.addUser),
+		u.post("/users/:id/role", identity.Admin, u.setRole),
+		u.post("/users/:id/password", identity.Admin, u.setPassword),
+		u.post("/users/:id/disable", identity.Admin, u.disable(true)),
+		u.post("/users/:id/enable", identity.Admin, u.disable(false)),
+		u.post("/users/:id/delete", identity.Admin, u.deleteUser),
+	}
+}
+
+var userToasts = map[string]string{
+	"added": "The user can log in now.", "role": "The role is changed, and their sessions are ended.",
+	"password": "The password is changed, and their sessions are ended.", "disabled": "The user is disabled and logged out.",
+	"enabled": "The user can log in again.", "deleted": "The user is deleted.",
+}
+
+func (u *UI) showUsers(c *api.Call) error {
+	page := usersPage{Role: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Query("edit")}
+	return u.renderUsers(c, http.StatusOK, page)
+}
+
+func (u *UI) renderUsers(c *api.Call, status int, page usersPage) error {
+	page.Frame = u.frame(c, "Users", "/users")
+	if text := userToasts[c.Query("done")]; text != "" && c.Method() == http.MethodGet {
+		page.Toast = &Toast{Text: text}
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	var err error
+	if page.Users, err = u.Identity.Users(ctx); err != nil {
+		return err
+	}
+	return u.render(c, status, "users", page)
+}
+
+var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
+
+func (u *UI) addUser(c *api.Call) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	page := usersPage{Role: values.Get("role"), Mistakes: mistakes{}}
+	if page.Name, err = line(values, "name", maxName); err != nil || !userName.MatchString(page.Name) {
+		page.Mistakes["name"] = "Write 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit."
+	}
+	role, hash := identity.Role(page.Role), ""
+	if role.Access() == "" {
+		page.Mistakes["role"] = "Choose a role."
+	}
+	if hash, err = hashNew(values.Get("password")); err != nil {
+		if err = page.Mistakes.note(err); err != nil {
+			return err
+		}
+	}
+	if len(page.Mistakes) > 0 {
+		return u.renderUsers(c, statusOfForm, page)
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	_, err = u.Identity.AddUser(ctx, c.Actor(), identity.User{Name: page.Name, Role: role, PasswordHash: hash})
+	if fault.Is(err, fault.Conflict) {
+		page.Mistakes["name"] = "There is a user of this name; choose another."
+		return u.renderUsers(c, http.StatusConflict, page)
+	}
+	if err != nil {
+		return err
+	}
+	return u.seeOther(c, "/users?done=added")
+}
+
+func hashNew(password string) (string, error) {
+	if err := identity.CheckPassword(password); err != nil {
+		return "", fault.Field("password", "The password %s.", err.Error())
+	}
+	return identity.HashPassword(password), nil
+}
+
+func (u *UI) setRole(c *api.Call) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	role := identity.Role(values.Get("role"))
+	return u.updateUser(c, "role", identity.UserUpdate{Role: &role})
+}
+
+func (u *UI) setPassword(c *api.Call) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	hash, err := hashNew(values.Get("password"))
+	if err != nil {
+		page := usersPage{Role: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Params("id")}
+		if err = page.Mistakes.note(err); err != nil {
+			return err
+		}
+		page.Mistakes["new-password"] = page.Mistakes["password"]
+		delete(page.Mistakes, "password")
+		return u.renderUsers(c, statusOfForm, page)
+	}
+	return u.updateUser(c, "password", identity.UserUpdate{PasswordHash: &hash})
+}
+
+func (u *UI) disable(disabled bool) api.Handler {
+	done := "enabled"
+	if disabled {
+		done = "disabled"
+	}
+	return func(c *api.Call) error {
+		return u.updateUser(c, done, identity.UserUpdate{Disabled: &disabled})
+	}
+}
+
+// updateUser changes a user and ends their sessions: what they may do has
+// changed, or who knows their password.
+func (u *UI) updateUser(c *api.Call, done string, change identity.UserUpdate) error {
+	return u.withUser(c, done, func(ctx context.Context, id string) error {
+		changed, err := u.Identity.UpdateUser(ctx, c.Actor(), id, change)
+		if err != nil {
+			return err
+		}
+		return u.Identity.DeleteSessionsOf(ctx, changed.ID)
+	})
+}
+
+func (u *UI) deleteUser(c *api.Call) error {
+	return u.withUser(c, "deleted", func(ctx context.Context, id string) error {
+		return u.Identity.DeleteUser(ctx, c.Actor(), id)
+	})
+}
+
+func (u *UI) withUser(c *api.Call, done string, do func(context.Context, string) error) error {
+	id, err := param(c, "id")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if err := do(ctx, id); err != nil {
+		return err
+	}
+	return u.seeOther(c, "/users?done="+done)
+}
