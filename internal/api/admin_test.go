@@ -243,7 +243,7 @@ func TestBlocksPageByCursorAndFilter(t *testing.T) {
 func TestAnExemptionIsAddedChangedAndRemoved(t *testing.T) {
 	n := startNode(t)
 	n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"token:bad"}`), http.StatusCreated)
-	a := n.must(n.as(operate, post, "/v1/exemptions", `{"pattern":"token:*","reason":"a test","expires_in":"1h"}`), http.StatusCreated)
+	a := n.must(n.as(operate, post, "/v1/exemptions", `{"pattern":"token:*","reason":"a test","expires_in":"1h","confirm":"token:*"}`), http.StatusCreated)
 	e := read[v1.AddedExemption](t, a)
 	if len(e.Warnings) != 1 || !strings.Contains(e.Warnings[0], "token:bad") {
 		t.Fatalf("got %s", a.body)

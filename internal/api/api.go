@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,10 +15,13 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
@@ -41,6 +45,17 @@ type Deps struct {
 	// Offenders answers who offended, when and why.
 	Offenders *offenders.Service
 	Reports   *reports.Builder
+
+	// Undo takes recorded changes back.
+	Undo audit.Undoer
+	// Traffic estimates whom a block would hit; nil where nothing is recorded.
+	Traffic blocklist.TrafficEstimator
+	// Events tells what happens as it happens, Jobs is the periodic work,
+	// Notifier and Outbox what people are told; nil where a node has none.
+	Events   *events.Hub
+	Jobs     *jobs.Runner
+	Notifier Notifier
+	Outbox   Outbox
 
 	// Backups keeps the embedded data; nil where there is none to keep, which
 	// the two routes then say.
@@ -104,7 +119,7 @@ func New(d Deps) *Server {
 	}
 	s := &Server{Deps: d, tokens: newTokenUse()}
 	s.calls.New = func() any { return new(Call) }
-	s.routes = append(s.table(), d.Extra...)
+	s.routes = slices.Concat(s.operations(), s.table(), d.Extra)
 	s.check = s.newApp("checks", batchBody, false)
 	s.admin = s.newApp("admin", adminBody, true)
 	s.register()

@@ -11,7 +11,7 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/blocklist"
 )
 
 // auditParams are the query parameters that select audit entries.
@@ -52,13 +52,9 @@ func (s *Server) listAudit(c *Call) error {
 }
 
 func (s *Server) getAuditEntry(c *Call) error {
-	text, err := c.param("id")
+	id, err := c.entryID()
 	if err != nil {
 		return err
-	}
-	id, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || id < 1 {
-		return fault.New(fault.NotFound, "There is no audit entry of that id; ids are whole numbers.")
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
@@ -123,7 +119,7 @@ func (s *Server) writeAuditCSV(ctx context.Context, w io.Writer, f audit.Filter)
 			e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After),
 		}
 		for i := range cells {
-			cells[i] = defuse(cells[i])
+			cells[i] = blocklist.Defuse(cells[i])
 		}
 		if err := out.Write(cells); err != nil {
 			return err
@@ -134,13 +130,4 @@ func (s *Server) writeAuditCSV(ctx context.Context, w io.Writer, f audit.Filter)
 }
 
 // defuse keeps a spreadsheet from running a cell as a formula.
-func defuse(cell string) string {
-	if cell == "" {
-		return cell
-	}
-	switch cell[0] {
-	case '=', '+', '-', '@', '\t', '\r':
-		return "'" + cell
-	}
-	return cell
-}
+func defuse(cell string) string { return blocklist.Defuse(cell) }

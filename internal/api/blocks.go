@@ -119,6 +119,8 @@ type added struct {
 	reason   string
 	expires  time.Time
 	conflict blocks.Conflict
+	// confirmed is the pattern that was sent as confirmation, zero for none.
+	confirmed keys.Pattern
 }
 
 func (s *Server) readAdded(c *Call) (added, error) {
@@ -145,7 +147,11 @@ func (s *Server) readAdded(c *Call) (added, error) {
 	default:
 		return added{}, fault.Field("on_conflict", "must be fail, extend or replace")
 	}
-	return added{pattern, request.Reason, expires, conflict}, nil
+	a := added{pattern: pattern, reason: request.Reason, expires: expires, conflict: conflict}
+	if request.Confirm != "" {
+		a.confirmed, err = s.pattern("confirm", request.Confirm)
+	}
+	return a, err
 }
 
 // end returns when something ends: at, or after in, or never.
@@ -170,6 +176,9 @@ func (s *Server) addBlock(c *Call) error {
 	actor := c.Actor()
 	ctx, cancel := c.StoreContext()
 	defer cancel()
+	if err := s.confirmBlock(ctx, c, a); err != nil {
+		return err
+	}
 	done, err := s.Blocks.AddBlock(ctx, actor, blocks.Block{
 		Pattern: a.pattern, Reason: a.reason, Author: actor.Name, Source: blocks.Manual, Expires: a.expires,
 	}, a.conflict)

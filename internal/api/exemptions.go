@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -42,6 +43,11 @@ func (s *Server) addExemption(c *Call) error {
 	a, err := s.readAdded(c)
 	if err != nil {
 		return err
+	}
+	if a.confirmed != a.pattern {
+		if err := blocklist.NeedConfirm(a.pattern, blocklist.Wide(a.pattern)); err != nil {
+			return err
+		}
 	}
 	actor := c.Actor()
 	ctx, cancel := c.StoreContext()

@@ -19,8 +19,10 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -59,6 +61,9 @@ type testNode struct {
 	admin  string
 	tokens map[identity.Access]string
 	logged *bytes.Buffer
+
+	events  *events.Hub
+	channel testChannel
 }
 
 // startNode serves both listeners on free ports until the test ends. change
@@ -82,6 +87,7 @@ func startNode(t *testing.T, change ...func(*Deps)) *testNode {
 		t.Fatal(err)
 	}
 	n.store = store
+	n.events = events.New(events.Options{Now: n.clock.Now, Queue: 64})
 	known = catalog.New(store, n.clock.Now)
 	if err := known.Refresh(ctx); err != nil {
 		t.Fatal(err)
@@ -89,11 +95,13 @@ func startNode(t *testing.T, change ...func(*Deps)) *testNode {
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
 	counted := &offenders.Service{Store: store, Blocks: store, View: known, Now: n.clock.Now}
 	d := Deps{
-		Gate:    gate.New(gate.Options{View: known, Log: log, Now: n.clock.Now}),
+		Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
 		Catalog: known, Logs: []timestamplog.Log{log},
 		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store,
 		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{Now: n.clock.Now}), n.clock.Now),
 		Offenders: counted, Reports: &reports.Builder{Store: store, Offences: counted, Now: n.clock.Now},
+		Undo: store, Events: n.events, Jobs: n.newJobs(store),
+		Notifier: notify.New(notify.Options{Store: store, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store,
 		Logger: slog.New(slog.NewTextHandler(&lockedWriter{w: n.logged}, nil)),
 		Now:    n.clock.Now,
 	}
@@ -101,6 +109,7 @@ func startNode(t *testing.T, change ...func(*Deps)) *testNode {
 		c(&d)
 	}
 	n.server = New(d)
+	n.Cleanup(n.events.Close) // after which no stream keeps a listener open
 	n.check, n.admin = n.serve(n.server.CheckApp()), n.serve(n.server.AdminApp())
 	t.Cleanup(func() { _ = store.Close() })
 	for _, scope := range []identity.Access{identity.Check, identity.Read, identity.Operate, identity.Admin} {

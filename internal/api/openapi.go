@@ -29,6 +29,7 @@ func (s *Server) handleOpenAPI(c *Call) error {
 // types of package v1, so that it cannot say anything else than they do.
 func (s *Server) openAPI() node {
 	schemas := newSchemas()
+	schemas.of(v1.Event{}) // what the data of server-sent events is
 	paths := map[string]node{}
 	for i := range s.routes {
 		r := &s.routes[i]
@@ -119,9 +120,16 @@ func describeParam(p Param) node {
 }
 
 func describeBody(op *Operation, schemas *schemas) node {
-	content := node{backupType: node{}}
-	if _, isBinary := op.Body.(binary); !isBinary {
-		content = node{fiber.MIMEApplicationJSON: node{"schema": schemas.of(op.Body)}}
+	content := node{}
+	switch op.Body.(type) {
+	case binary:
+		content[backupType] = node{}
+	case files: // any of the media types
+	default:
+		content[fiber.MIMEApplicationJSON] = node{"schema": schemas.of(op.Body)}
+	}
+	for _, media := range op.BodyTypes {
+		content[media] = node{}
 	}
 	return node{"required": !op.BodyOptional, "content": content}
 }

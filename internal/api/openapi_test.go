@@ -191,6 +191,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 	if got := read[v1.RestoreAnswer](t, a); got.Detail != fmt.Sprintf("%d bytes", len(big)) {
 		t.Errorf("got %+v", got)
 	}
+	describeOperations(d)
 	for _, r := range n.server.Routes() {
 		if r.Operation != nil && !d.seen[r.Operation.ID] {
 			t.Errorf("no request of the operation %s was held to openapi.json", r.Operation.ID)

@@ -17,7 +17,9 @@ type Operation struct {
 	// Body is a value of the type that the body holds, nil for none.
 	Body         any
 	BodyOptional bool
-	Answers      []Answer
+	// BodyTypes are media types of the body other than JSON.
+	BodyTypes []string
+	Answers   []Answer
 }
 
 // Param is a query parameter.

@@ -120,13 +120,13 @@ func Wide(p keys.Pattern) string {
 	return ""
 }
 
-// NeedConfirm is the error of a pattern that must be confirmed by its own
-// spelling, since why. confirm is what was sent; nil where that is it.
-func NeedConfirm(p keys.Pattern, why, confirm string) error {
-	if why == "" || confirm == p.String() {
+// NeedConfirm is the error of a pattern that must be confirmed by sending it
+// once more, since why; nil where why is "".
+func NeedConfirm(p keys.Pattern, why string) error {
+	if why == "" {
 		return nil
 	}
-	e := fault.New(fault.NeedConfirm, "The pattern %q is wide: %s. Where that is meant, send it again with \"confirm\" set to the pattern as it is spelled here.", p, why)
+	e := fault.New(fault.NeedConfirm, "The pattern %q is wide: %s. Where that is meant, send it again with \"confirm\" set to the pattern.", p, why)
 	e.Field = "confirm"
 	e.Detail = map[string]any{"confirm": p.String(), "why": why}
 	return e

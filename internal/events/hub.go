@@ -184,6 +184,24 @@ func (h *Hub) missed(f Filter, after string) []Event {
 	return missed
 }
 
+// Newest returns the newest events that f selects and that are kept, the newest
+// first, at most limit of them. Decisions are kept from then on for Linger, so
+// that whoever asks again finds what happened meanwhile.
+func (h *Hub) Newest(f Filter, limit int) []Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.listeners) == 0 && !h.closed {
+		h.until.Store(h.o.Now().Add(Linger).UnixNano())
+	}
+	var found []Event
+	for id := h.last; id > 0 && h.last-id < uint64(len(h.ring)) && len(found) < limit; id-- {
+		if e := h.ring[id%uint64(len(h.ring))]; f.Selects(&e) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
 func (h *Hub) notice(text string, skipped int64) Event {
 	return Event{Kind: Notice, At: h.o.Now(), Text: text, Skipped: skipped}
 }

@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// importTimeout bounds one import, its upload included.
+const importTimeout = 15 * time.Minute
+
+// blockFormats are the media types of the formats; the first of each is what an
+// export says.
+var blockFormats = []struct {
+	format    blocklist.Format
+	media     []string
+	extension string
+}{
+	{blocklist.CSV, []string{"text/csv"}, ".csv"},
+	{blocklist.JSON, []string{"application/json", "application/x-ndjson"}, ".json"},
+	{blocklist.Plain, []string{"text/plain"}, ".txt"},
+}
+
+// sentFormat returns the format that a request's body says it has.
+func sentFormat(c *Call) (blocklist.Format, error) {
+	if coding := c.Get(fiber.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
+		return "", fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
+	}
+	given, params, err := mime.ParseMediaType(string(c.Request().Header.ContentType()))
+	charset, stated := params["charset"]
+	if err == nil && (!stated || strings.EqualFold(charset, "utf-8")) {
+		for _, f := range blockFormats {
+			for _, media := range f.media {
+				if given == media {
+					return f.format, nil
+				}
+			}
+		}
+	}
+	return "", fault.New(fault.Unsupported, "Send the header Content-Type: text/csv, application/json, application/x-ndjson or text/plain; the body must be UTF-8.")
+}
+
+func (s *Server) importBlocks(c *Call) error {
+	answer, err := s.runImport(c)
+	if err != nil {
+		c.Ctx.Context().SetConnectionClose() // the rest of the body is not read
+		return err
+	}
+	return sendJSON(c, http.StatusOK, answer)
+}
+
+func (s *Server) runImport(c *Call) (*v1.ImportAnswer, error) {
+	format, err := sentFormat(c)
+	if err != nil {
+		return nil, err
+	}
+	q := c.query("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at")
+	options := blocklist.ImportOptions{
+		On:      blocks.Conflict(q.oneOf("on_conflict", v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace)),
+		SkipBad: q.flag("skip_bad"), DryRun: q.flag("dry_run"),
+	}
+	defaults := blocklist.Defaults{Parser: s.Catalog.Parser(), Now: s.Now(), Reason: q.line("reason")}
+	length, at := q.length("expires_in"), q.time("expires_at")
+	if q.err != nil {
+		return nil, q.err
+	}
+	if err := checkLine("reason", defaults.Reason, maxReason); err != nil {
+		return nil, err
+	}
+	if defaults.Expires, err = s.end(v1.Duration(length), v1.At(at)); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
+	defer cancel()
+	importer := &blocklist.Importer{Store: s.Blocks, View: s.Catalog, Traffic: s.Traffic, Now: s.Now}
+	did, err := importer.Import(ctx, c.Actor(), blocklist.Read(c.bodyReader(), format, defaults), options)
+	if err != nil {
+		return nil, err
+	}
+	answer := v1.FromImport(did)
+	return &answer, nil
+}
+
+// exportParams are the query parameters of an export of blocks.
+var exportParams = []string{"format", "state", "source", "author", "search", "key", "within"}
+
+func (s *Server) exportBlocks(c *Call) error {
+	f, err := s.blockFilter(c, exportParams)
+	if err != nil {
+		return err
+	}
+	q := c.query(exportParams...)
+	wanted := blocklist.Format(q.oneOf("format", string(blocklist.CSV), string(blocklist.JSON), string(blocklist.Plain)))
+	if q.err != nil {
+		return q.err
+	}
+	if wanted == "" {
+		wanted = blocklist.CSV
+	}
+	media, extension := "", ""
+	for _, known := range blockFormats {
+		if known.format == wanted {
+			media, extension = known.media[0], known.extension
+		}
+	}
+	if wanted != blocklist.JSON {
+		media += "; charset=utf-8"
+	}
+	return stream(c, media, "blocks"+extension, func(ctx context.Context, w io.Writer) error {
+		out := blocklist.NewWriter(w, wanted)
+		for b, err := range s.Blocks.EachBlock(ctx, f) {
+			if err != nil {
+				return err
+			}
+			if err := out.Write(b); err != nil {
+				return err
+			}
+		}
+		return out.Close()
+	})
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/notify"
+)
+
+// Outbox shows what is on its way to people.
+type Outbox interface {
+	// Deliveries returns the newest deliveries.
+	Deliveries(ctx context.Context, limit int) ([]notify.Delivery, error)
+}
+
+// Notifier tests the channels.
+type Notifier interface {
+	Channels() []string
+	// Test sends a message over one channel now; a *fault.Error where there is
+	// no such channel, another error where it did not arrive.
+	Test(ctx context.Context, channel string) error
+}
+
+var errNoNotifications = fault.New(fault.NotFound, "This node sends no notifications.")
+
+func (s *Server) listNotifications(c *Call) error {
+	q := c.query("limit")
+	limit := q.limit()
+	if q.err != nil {
+		return q.err
+	}
+	if s.Notifier == nil || s.Outbox == nil {
+		return errNoNotifications
+	}
+	if limit == 0 {
+		limit = 100
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	all, err := s.Outbox.Deliveries(ctx, limit)
+	if err != nil {
+		return err
+	}
+	answer := v1.Notifications{Channels: append([]string{}, s.Notifier.Channels()...), Items: []v1.Delivery{}}
+	for _, d := range all {
+		answer.Items = append(answer.Items, v1.FromDelivery(d))
+	}
+	return sendJSON(c, http.StatusOK, answer)
+}
+
+// testNotification sends a message over one channel. One that does not arrive
+// is the answer, not an error: nothing is wrong with the request.
+func (s *Server) testNotification(c *Call) error {
+	var request v1.TestRequest
+	if err := decodeJSON(c, &request); err != nil {
+		return err
+	}
+	if s.Notifier == nil {
+		return errNoNotifications
+	}
+	if err := checkLine("channel", request.Channel, 128); err != nil {
+		return err
+	}
+	err := s.Notifier.Test(context.Background(), request.Channel)
+	if fault.Is(err, fault.NotFound) {
+		return fault.Field("channel", "there is no channel %q; the channels are listed by GET %s", request.Channel, v1.PathNotifications)
+	}
+	answer := v1.TestAnswer{Channel: request.Channel, Sent: err == nil}
+	if err != nil {
+		answer.Error = v1.NullString(plain(err.Error()))
+	}
+	return sendJSON(c, http.StatusOK, answer)
+}

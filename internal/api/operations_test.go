@@ -1,0 +1,398 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/events"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/notify"
+)
+
+const csvBody, plainBody, lineBody = "Content-Type: text/csv", "Content-Type: text/plain; charset=utf-8", "Content-Type: application/x-ndjson"
+
+// newJobs returns a runner of two jobs, one of which always fails.
+func (n *testNode) newJobs(store jobs.Store) *jobs.Runner {
+	r, err := jobs.New(jobs.Options{Store: store, Node: "test", Now: n.clock.Now, Log: slog.New(slog.DiscardHandler)},
+		jobs.Job{Name: "good", Help: "Works.", Schedule: "@hourly", Run: func(context.Context, time.Time) (string, error) { return "did it", nil }},
+		jobs.Job{Name: "bad", Help: "Fails.", Schedule: "@daily", Run: func(context.Context, time.Time) (string, error) { return "", errors.New("no luck") }},
+	)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return r
+}
+
+// testChannel keeps what it is sent, or fails.
+type testChannel struct {
+	sent []notify.Message
+	err  error
+}
+
+func (c *testChannel) Name() string { return "desk" }
+
+func (c *testChannel) Send(_ context.Context, m notify.Message) error {
+	c.sent = append(c.sent, m)
+	return c.err
+}
+
+// describeOperations holds the operations of operations() to openapi.json.
+func describeOperations(d *described) {
+	d.Helper()
+	d.do("previewBlock", post, "/v1/blocks/preview", `{"pattern":"ip:0.0.0.0/1"}`, 200)
+	d.do("importBlocks", post, "/v1/blocks/import?dry_run=true&skip_bad=true&on_conflict=extend&reason=feed&expires_in=7d", "203.0.113.80\nip:*:*\n", 200, plainBody)
+	d.do("importBlocks", post, "/v1/blocks/import", "pattern,reason\nip:203.0.113.81,scraping\n", 200, csvBody)
+	d.do("importBlocks", post, "/v1/blocks/import", `[{"pattern":"nobody*"}]`, 422)
+	d.do("exportBlocks", get, "/v1/blocks/export?format=plain&source=imported", "", 200)
+	d.do("exportBlocks", get, "/v1/blocks/export?format=json&state=all", "", 200)
+	page := read[v1.Page[v1.AuditEntry]](d, d.as(admin, get, "/v1/audit?limit=1", ""))
+	d.do("undoEntry", post, fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID), "", 201)
+	d.do("undoEntry", post, fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID), "", 409)
+	d.do("putPolicy", put, "/v1/policies/compared", `{"match":["token:*"],"rules":["1/s"]}`, 201)
+	d.do("putPolicy", put, "/v1/policies/compared", `{"match":["token:*"],"rules":["2/s"]}`, 200, `If-Match: "1"`)
+	d.do("diffPolicy", get, "/v1/policies/compared/diff?from=1&to=2", "", 200)
+	d.do("diffPolicy", get, "/v1/policies/compared/diff?from=7", "", 404)
+	d.do("exportPolicies", get, "/v1/policyfile", "", 200)
+	d.do("exportPolicies", get, "/v1/policyfile?format=yaml", "", 200)
+	d.do("applyPolicies", post, "/v1/policyfile?dry_run=true&prune=true", `{"policies":[],"expect":{"compared":2,"default":1}}`, 200)
+	d.do("listJobs", get, "/v1/jobs", "", 200)
+	d.do("runJob", post, "/v1/jobs/good/run", "", 200)
+	d.do("runJob", post, "/v1/jobs/nothing/run", "", 404)
+	d.do("listRuns", get, "/v1/jobs/runs?job=good&limit=5", "", 200)
+	if err := d.store.AddNotification(d.Context(), notify.Notification{Kind: notify.Outage, At: start, Subject: "Redis is away"}, []string{"desk"}); err != nil {
+		d.Fatal(err)
+	}
+	d.do("listNotifications", get, "/v1/notifications", "", 200)
+	d.do("testNotification", post, "/v1/notifications/test", `{"channel":"desk"}`, 200)
+	d.do("testNotification", post, "/v1/notifications/test", `{"channel":"nobody"}`, 422)
+	d.do("tellEvents", get, "/v1/events?kind=nothing", "", 422)
+}
+
+func TestAWideBlockNeedsItsPatternOnceMore(t *testing.T) {
+	n := startNode(t)
+	for _, path := range []string{v1.PathBlocks, v1.PathExemptions} {
+		p := n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8"}`), http.StatusConflict, "confirm")
+		if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"ip:10.0.0.0/8"` {
+			t.Errorf("%s: got %+v", path, p)
+		}
+		n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8","confirm":"ip:11.0.0.0/8"}`), http.StatusConflict, "confirm")
+		n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8","confirm":"yes:"}`), http.StatusUnprocessableEntity, "confirm")
+		n.must(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8","confirm":"ip:10.0.0.0/8"}`), http.StatusCreated)
+		n.must(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/16"}`), http.StatusCreated)
+	}
+}
+
+// halfOfAll says that any pattern makes up half of all traffic.
+type halfOfAll struct{ err error }
+
+func (h halfOfAll) EstimateTraffic(_ context.Context, from, to time.Time, _ func(keys.Key) bool) (*blocklist.Traffic, error) {
+	return &blocklist.Traffic{From: from, To: to, Keys: 3, AllKeys: 10, Checks: 500, AllChecks: 1000, Share: 0.5, Error: 0.02}, h.err
+}
+
+func TestABlockAboveAShareOfTheTrafficNeedsAConfirmation(t *testing.T) {
+	n := startNode(t, func(d *Deps) { d.Traffic = halfOfAll{} })
+	n.must(n.as(operate, post, v1.PathExemptions, `{"pattern":"ip:203.0.113.7"}`), http.StatusCreated)
+	n.wantProblem(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusConflict, "confirm")
+	n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:203.0.113.9"}`), http.StatusCreated)
+	preview := read[v1.BlockPreview](t, n.must(n.as(reader, post, v1.PathBlockPreview, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusOK))
+	if preview.Confirm != "ip:203.0.113.0/24" || preview.Estimate == nil || preview.Estimate.Share != 0.5 || preview.Estimate.ShareError != 0.02 ||
+		len(preview.Exemptions) != 1 || len(preview.Covered) != 1 || preview.HitsCaller || preview.Hidden || len(preview.Warnings) != 1 {
+		t.Errorf("got %+v", preview)
+	}
+	mine := read[v1.BlockPreview](t, n.must(n.as(reader, post, v1.PathBlockPreview, `{"pattern":"ip:127.0.0.1"}`), http.StatusOK))
+	if !mine.HitsCaller || mine.Confirm != "" {
+		t.Errorf("of the caller's own address it says %+v", mine)
+	}
+}
+
+func TestABlockIsMadeWhereItsShareCannotBeKnown(t *testing.T) {
+	n := startNode(t, func(d *Deps) { d.Traffic = halfOfAll{errors.New("the database is away")} })
+	n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated)
+	n.wantProblem(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:*"}`), http.StatusConflict, "confirm")
+}
+
+func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
+	n := startNode(t)
+	for _, c := range []struct{ header, body string }{
+		{csvBody, "pattern,reason,expires_in\nip:203.0.113.1,=1+1,1h\n"},
+		{lineBody, `{"pattern":"ip:203.0.113.2","reason":"=1+1"}` + "\n"},
+		{"Content-Type: application/json", `[{"pattern":"ip:203.0.113.3","reason":"=1+1"}]`},
+		{plainBody, "203.0.113.4 # =1+1\n"},
+	} {
+		did := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, c.body, c.header), http.StatusOK))
+		if did.Created != 1 || did.Rows != 1 || did.DryRun || did.Estimate != nil {
+			t.Errorf("%s: got %+v", c.header, did)
+		}
+		n.must(n.ask(`{"key":"ip:203.0.113.1"}`), http.StatusForbidden)
+	}
+	exports := map[string]string{}
+	for _, format := range []string{"csv", "json", "plain"} {
+		a := n.must(n.as(reader, get, v1.PathBlockExport+"?format="+format, ""), http.StatusOK)
+		exports[format] = a.body
+		if strings.Count(a.body, "203.0.113.") != 4 {
+			t.Errorf("%s: got %s", format, a.body)
+		}
+	}
+	if strings.Count(exports["csv"], ",'=1+1,") != 4 {
+		t.Errorf("a formula is in the export:\n%s", exports["csv"])
+	}
+	known := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, exports["csv"], csvBody), http.StatusOK))
+	if known.Known != 4 || known.Created != 0 {
+		t.Errorf("its own export comes back as %+v", known)
+	}
+	n.wantProblem(n.as(operate, post, v1.PathBlockImport, "x", "Content-Type: application/octet-stream"), http.StatusUnsupportedMediaType, "")
+	n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?skip_bad=yes", "x", plainBody), http.StatusUnprocessableEntity, "skip_bad")
+	n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_in=soon", "x", plainBody), http.StatusUnprocessableEntity, "expires_in")
+	n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_at=2020-01-01T00:00:00Z", "x", plainBody), http.StatusUnprocessableEntity, "expires_at")
+	n.wantProblem(n.as(operate, post, v1.PathBlockImport, "reason\nx\n", csvBody), http.StatusBadRequest, "")
+}
+
+func TestAnImportBeyondWhatIsHeldInMemoryIsStreamed(t *testing.T) {
+	n := startNode(t)
+	var body strings.Builder
+	for i := range 100_000 { // some 2 MB
+		fmt.Fprintf(&body, "10.%d.%d.%d # feed\n", i>>16, i>>8&255, i&255)
+	}
+	did := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, body.String(), plainBody), http.StatusOK))
+	if did.Created != 100_000 {
+		t.Fatalf("got %+v", did)
+	}
+	n.must(n.ask(`{"key":"ip:10.1.0.7"}`), http.StatusForbidden)
+	p := n.wantProblem(n.as(operate, post, v1.PathBlockImport, body.String()+"bad*bad\n", plainBody), http.StatusUnprocessableEntity, "")
+	if string(p.More["invalid"]) != "1" || !strings.Contains(string(p.More["bad"]), "100001") {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestUndoingNeedsTheAccessOfTheChangeItself(t *testing.T) {
+	n := startNode(t)
+	n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
+	newest := func() string {
+		page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
+		return fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
+	}
+	entry := read[v1.AuditEntry](t, n.must(n.as(operate, post, newest(), ""), http.StatusCreated))
+	if entry.Action != "block.lift" || entry.Actor.Name != "test-operate" {
+		t.Fatalf("got %+v", entry)
+	}
+	n.must(n.ask(`{"key":"token:a"}`), http.StatusOK)
+	putPolicy(n, "search", `{"match":["token:*"],"rules":["1/s"]}`)
+	undo := newest()
+	n.wantProblem(n.as(operate, post, undo, ""), http.StatusForbidden, "")
+	n.must(n.as(admin, post, undo, ""), http.StatusCreated)
+	n.wantProblem(n.as(admin, post, undo, ""), http.StatusConflict, "")
+	n.wantProblem(n.as(admin, post, "/v1/audit/0/undo", ""), http.StatusNotFound, "")
+	n.wantProblem(n.as(admin, post, "/v1/audit/999999/undo", ""), http.StatusNotFound, "")
+}
+
+func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
+	n := startNode(t)
+	file := `{"policies":[{"name":"default","match":["*"],"rules":["20/m","1/s"]},{"name":"search","match":["token:*"],"rules":["5/10s"],"mode":"shadow"}]%s}`
+	plain := fmt.Sprintf(file, "")
+	plan := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?dry_run=true", plain), http.StatusOK))
+	if !plan.DryRun || !plan.Changed || len(plan.Changes) != 2 || plan.Changes[0].Action != v1.PolicyReplace || plan.Changes[1].Action != v1.PolicyCreate ||
+		*plan.Changes[0].Version != 1 || len(plan.Changes[0].Fields) != 1 || plan.Changes[0].Fields[0].Field != "rules" {
+		t.Fatalf("got %+v", plan)
+	}
+	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":9}`)), http.StatusPreconditionFailed, "")
+	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
+	if a := n.as(reader, get, "/v1/policies/search", ""); a.status != http.StatusNotFound {
+		t.Fatalf("half a plan was carried out: %s", a.body)
+	}
+	n.must(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":1}`)), http.StatusOK)
+	again := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", plain), http.StatusOK))
+	if again.Changed {
+		t.Fatalf("a second run changes %+v", again)
+	}
+	exported := n.must(n.as(reader, get, v1.PathPolicyFile, ""), http.StatusOK).body
+	same := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", exported), http.StatusOK))
+	if same.Changed {
+		t.Fatalf("what was exported differs: %+v", same)
+	}
+	yaml := n.must(n.as(reader, get, v1.PathPolicyFile+"?format=yaml", ""), http.StatusOK)
+	if !strings.HasPrefix(yaml.body, "policies:\n  - name: default\n") || yaml.header.Get("Content-Type") != "application/yaml" {
+		t.Errorf("got %s", yaml.body)
+	}
+	pruned := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", `{"policies":[{"name":"search","match":["*"],"rules":["5/10s"]}]}`), http.StatusOK))
+	if len(pruned.Changes) != 2 || pruned.Changes[1].Action != v1.PolicyDelete {
+		t.Fatalf("got %+v", pruned)
+	}
+	n.must(n.as(reader, get, "/v1/policies/default", ""), http.StatusNotFound)
+	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{}`), http.StatusUnprocessableEntity, "policies")
+	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{"policies":[{"name":"a","match":["*"],"rules":["x"]}]}`), http.StatusUnprocessableEntity, "policies[0].rules[0]")
+	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{"policies":[{"name":"a","match":["a:*"],"rules":[]},{"name":"a","match":["*"],"rules":[]}]}`), http.StatusUnprocessableEntity, "policies[1].name")
+}
+
+func TestTwoVersionsOfAPolicyAreCompared(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "default", `{"match":["*"],"rules":["1/s","20/m"]}`, "If-Match: *")
+	d := read[v1.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff", ""), http.StatusOK))
+	if d.From != 1 || d.To != 2 || d.Text != "- rules: 200/1h 800/1d" {
+		t.Errorf("got %+v", d)
+	}
+	d = read[v1.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff?from=0&to=1", ""), http.StatusOK))
+	if len(d.Fields) != 5 || len(d.Fields[0].Before) != 0 {
+		t.Errorf("got %+v", d)
+	}
+	n.wantProblem(n.as(reader, get, "/v1/policies/default/diff?to=3", ""), http.StatusNotFound, "")
+	n.wantProblem(n.as(reader, get, "/v1/policies/nobody/diff", ""), http.StatusNotFound, "")
+	n.wantProblem(n.as(reader, get, "/v1/policies/default/diff?from=x", ""), http.StatusUnprocessableEntity, "from")
+}
+
+func TestAJobRunsNowAndSaysWhatItDid(t *testing.T) {
+	n := startNode(t)
+	run := read[v1.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/good/run", ""), http.StatusOK))
+	if run.Did != "did it" || run.Error != "" || !run.Asked || run.FinishedAt.IsZero() {
+		t.Errorf("got %+v", run)
+	}
+	run = read[v1.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/bad/run", ""), http.StatusOK))
+	if run.Error != "no luck" {
+		t.Errorf("got %+v", run)
+	}
+	n.wantProblem(n.as(admin, post, "/v1/jobs/nothing/run", ""), http.StatusNotFound, "")
+	all := read[v1.Page[v1.Job]](t, n.must(n.as(reader, get, v1.PathJobs, ""), http.StatusOK))
+	if len(all.Items) != 2 || all.Items[1].Last == nil || all.Items[1].Last.Error != "no luck" || all.Items[0].NextAt.IsZero() {
+		t.Errorf("got %+v", all)
+	}
+	runs := read[v1.Page[v1.JobRun]](t, n.must(n.as(reader, get, v1.PathJobs+"/runs?job=bad", ""), http.StatusOK))
+	if len(runs.Items) != 1 {
+		t.Errorf("got %+v", runs)
+	}
+	entry := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=job.run", ""), http.StatusOK))
+	if len(entry.Items) != 2 {
+		t.Errorf("the audit has %+v", entry)
+	}
+}
+
+func TestAChannelIsTestedAndItsFailureIsTheAnswer(t *testing.T) {
+	n := startNode(t)
+	did := read[v1.TestAnswer](t, n.must(n.as(admin, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
+	if !did.Sent || len(n.channel.sent) != 1 {
+		t.Errorf("got %+v", did)
+	}
+	n.channel.err = errors.New("nobody\nis there")
+	did = read[v1.TestAnswer](t, n.must(n.as(admin, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
+	if did.Sent || did.Error != `nobody\nis there` {
+		t.Errorf("got %+v", did)
+	}
+}
+
+// listen reads server-sent events until the test ends.
+func (n *testNode) listen(query string, headers ...string) *bufio.Reader {
+	n.Helper()
+	request, err := http.NewRequestWithContext(n.Context(), get, n.admin+v1.PathEvents+query, nil)
+	if err != nil {
+		n.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+n.tokens[identity.Read])
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.Cleanup(func() { response.Body.Close() })
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != eventType {
+		n.Fatalf("got %d %v", response.StatusCode, response.Header)
+	}
+	return bufio.NewReader(response.Body)
+}
+
+// next reads one event and its id, comments left out.
+func next(t *testing.T, from *bufio.Reader) (id string, e v1.Event) {
+	t.Helper()
+	for {
+		line, err := from.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		line = strings.TrimSuffix(line, "\n")
+		switch name, value, _ := strings.Cut(line, ": "); {
+		case name == "id":
+			id = value
+		case name == "data":
+			if err := json.Unmarshal([]byte(value), &e, json.RejectUnknownMembers(true)); err != nil {
+				t.Fatal(err)
+			}
+		case line == "" && e.Kind != "":
+			return id, e
+		}
+	}
+}
+
+func TestEventsAreToldAsTheyHappenAndAfterABreak(t *testing.T) {
+	n := startNode(t)
+	all := n.listen("")
+	blocked := n.listen("?decision=blocked,limited&kind=decision&pattern=token:*")
+	n.must(n.ask(`{"key":"token:a","source":"edge-1"}`), http.StatusOK)
+	n.must(n.ask(`{"key":"token:a"}`), http.StatusTooManyRequests)
+	first, e := next(t, all)
+	if e.Kind != "decision" || e.Key != "token:a" || e.Decision != v1.Allowed || e.Policy != "default" || e.Source != "edge-1" || e.At.IsZero() {
+		t.Fatalf("told %+v", e)
+	}
+	if _, e = next(t, blocked); e.Decision != v1.Limited || e.Rule != "1/1s" || e.Refusal == "" || e.RetryAt.IsZero() {
+		t.Fatalf("told %+v", e)
+	}
+	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Entry{ID: 9, Action: "block.add", Object: "block"}})
+	back := n.listen("", "Last-Event-ID: "+first)
+	if _, e = next(t, back); e.Decision != v1.Limited {
+		t.Fatalf("after the break it tells %+v", e)
+	}
+	if _, e = next(t, back); e.Kind != "block" || e.Change == nil || e.Change.ID != 9 {
+		t.Fatalf("after the break it tells %+v", e)
+	}
+	if _, e = next(t, n.listen("", "Last-Event-ID: other-1")); e.Kind != "notice" || !strings.Contains(e.Notice, "missing") {
+		t.Fatalf("after another node's event it tells %+v", e)
+	}
+	n.events.Close()
+	rest, err := io.ReadAll(blocked)
+	if err != nil || len(rest) != 0 {
+		t.Errorf("at the end it tells %q, %v", rest, err)
+	}
+	n.wantProblem(n.as(reader, get, v1.PathEvents+"?decision=all", ""), http.StatusUnprocessableEntity, "decision")
+	n.wantProblem(n.as(reader, get, v1.PathEvents+"?pattern=ip:x", ""), http.StatusUnprocessableEntity, "pattern")
+}
+
+func TestTheDocsShowEveryOperationAndRunNothing(t *testing.T) {
+	n := startNode(t)
+	a := n.must(n.send(get, n.admin+"/docs", ""), http.StatusOK)
+	for _, r := range n.server.Routes() {
+		if r.Operation != nil && !strings.Contains(a.body, `id="`+r.Operation.ID+`"`) {
+			t.Errorf("%s is not shown", r.Operation.ID)
+		}
+	}
+	for _, link := range strings.Split(a.body, `href="#`)[1:] {
+		target, _, _ := strings.Cut(link, `"`)
+		if strings.Count(a.body, `id="`+target+`"`) != 1 {
+			t.Errorf("the link #%s leads nowhere, or to more than one place", target)
+		}
+	}
+	if strings.Contains(a.body, "<script") || strings.Contains(a.body, "http://") || strings.Contains(a.body, "https://") || strings.Contains(a.body, "ZgotmplZ") {
+		t.Error("the page needs something beyond itself")
+	}
+	policy := a.header.Get("Content-Security-Policy")
+	if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "style-src 'sha256-") {
+		t.Errorf("its policy is %q", policy)
+	}
+	style, _, _ := strings.Cut(strings.SplitN(a.body, "<style>", 2)[1], "</style>")
+	if style != docsCSS {
+		t.Error("the style is not the one whose hash the policy names")
+	}
+}

@@ -1,0 +1,215 @@
+package api
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// exportPolicies answers with all policies as one document, YAML or JSON.
+func (s *Server) exportPolicies(c *Call) error {
+	q := c.query("format")
+	format := q.oneOf("format", "json", "yaml")
+	if q.err != nil {
+		return q.err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	all, err := s.Policies.Policies(ctx)
+	if err != nil {
+		return err
+	}
+	file := v1.PolicyFile{Policies: []v1.PolicyRequest{}}
+	for _, p := range all {
+		shown := v1.FromPolicy(p)
+		request, err := policyfile.Canonical(shown.Request())
+		if err != nil {
+			return err
+		}
+		file.Policies = append(file.Policies, request)
+	}
+	if format != "yaml" {
+		return sendJSON(c, http.StatusOK, file)
+	}
+	var text bytes.Buffer
+	if err := policyfile.Write(&text, file.Policies); err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderContentType, "application/yaml")
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	return c.Send(text.Bytes())
+}
+
+// applyPolicies makes the policies what a document says, all or nothing.
+func (s *Server) applyPolicies(c *Call) error {
+	q := c.query("dry_run", "prune")
+	dryRun, prune := q.flag("dry_run"), q.flag("prune")
+	if q.err != nil {
+		return q.err
+	}
+	var request v1.PolicyFileRequest
+	if err := decodeJSON(c, &request); err != nil {
+		return err
+	}
+	wanted, err := s.canonical(request.Policies)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	standing, err := s.Policies.Policies(ctx)
+	if err != nil {
+		return err
+	}
+	plan := v1.PolicyPlan{DryRun: dryRun, Warnings: []string{}}
+	plan.Changes, err = policyfile.Plan(wholePage(standing, v1.FromPolicy).Items, wanted, prune)
+	if err != nil {
+		return err
+	}
+	changes, err := s.policyChanges(plan.Changes, request.Expect)
+	if err != nil {
+		return err
+	}
+	plan.Changed = len(changes) > 0
+	for _, change := range changes {
+		if change.Policy != nil {
+			for _, w := range v1.FromPolicy(change.Policy).Warnings {
+				plan.Warnings = append(plan.Warnings, "Policy "+change.Name+": "+w)
+			}
+		}
+	}
+	if plan.Changed && !dryRun {
+		if _, err := s.Policies.ApplyPolicies(ctx, c.Actor(), changes); err != nil {
+			return err
+		}
+	}
+	return sendJSON(c, http.StatusOK, plan)
+}
+
+// canonical returns the policies of a document in canonical form; its errors
+// say which is wrong.
+func (s *Server) canonical(all []v1.PolicyRequest) ([]v1.PolicyRequest, error) {
+	if all == nil {
+		return nil, fault.Field("policies", "is missing; send a list, [] for none")
+	}
+	wanted := make([]v1.PolicyRequest, len(all))
+	seen := map[string]bool{}
+	for i, p := range all {
+		at := "policies[" + strconv.Itoa(i) + "]"
+		if seen[p.Name] {
+			return nil, fault.Field(at+".name", "names %q a second time", p.Name)
+		}
+		seen[p.Name] = true
+		parsed, err := p.Policy(s.Catalog.Parser(), p.Name)
+		if err != nil {
+			return nil, within(at, err)
+		}
+		shown := v1.FromPolicy(parsed)
+		if wanted[i], err = policyfile.Canonical(shown.Request()); err != nil {
+			return nil, fault.Field(at, "%s", err.Error())
+		}
+	}
+	return wanted, nil
+}
+
+// within says where in a list the field of a mistake stands.
+func within(at string, err error) error {
+	mistake, is := err.(*fault.Error) //nolint:errorlint // v1 returns it as it is
+	if !is {
+		return err
+	}
+	moved := *mistake
+	moved.Field = strings.TrimSuffix(at+"."+mistake.Field, ".")
+	return &moved
+}
+
+// policyChanges returns what the store has to change for a plan.
+func (s *Server) policyChanges(plan []v1.PolicyChange, expect map[string]int64) ([]rules.PolicyChange, error) {
+	var changes []rules.PolicyChange
+	for _, p := range plan {
+		if p.Action == v1.PolicyKeep {
+			continue
+		}
+		change := rules.PolicyChange{Name: p.Name, Expect: rules.ExpectNew}
+		if p.Version != nil {
+			change.Expect = *p.Version
+		}
+		if expect != nil {
+			change.Expect = expect[p.Name]
+			if change.Expect < 0 {
+				return nil, fault.Field("expect."+p.Name, "must be the version that was seen")
+			}
+		}
+		if p.After != nil {
+			var err error
+			if change.Policy, err = p.After.Policy(s.Catalog.Parser(), p.Name); err != nil {
+				return nil, err
+			}
+		}
+		changes = append(changes, change)
+	}
+	return changes, nil
+}
+
+// diffPolicy compares two versions of a policy.
+func (s *Server) diffPolicy(c *Call) error {
+	name, err := c.param("name")
+	if err != nil {
+		return err
+	}
+	q := c.query("from", "to")
+	from, to := int64(q.number("from", 0, maxVersion)), int64(q.number("to", 1, maxVersion))
+	if q.err != nil {
+		return q.err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	versions, err := s.Policies.PolicyVersions(ctx, name)
+	if err != nil {
+		return err
+	}
+	if to == 0 {
+		to = versions[0].Version
+	}
+	if !q.given("from") {
+		from = to - 1
+	}
+	before, err := versionOf(versions, from)
+	if err != nil {
+		return err
+	}
+	after, err := versionOf(versions, to)
+	if err != nil {
+		return err
+	}
+	answer := v1.PolicyDiff{Name: name, From: from, To: to, Fields: policyfile.Diff(before, after)}
+	answer.Text = strings.Join(policyfile.Lines(answer.Fields, plain), "\n")
+	return sendJSON(c, http.StatusOK, answer)
+}
+
+// maxVersion is more versions than a policy will ever have.
+const maxVersion = 1 << 30
+
+// versionOf returns one version in canonical form, nil for version 0, which is
+// before there was a policy.
+func versionOf(all []*rules.Policy, version int64) (*v1.PolicyRequest, error) {
+	if version == 0 {
+		return nil, nil
+	}
+	for _, p := range all {
+		if p.Version == version {
+			shown := v1.FromPolicy(p)
+			request, err := policyfile.Canonical(shown.Request())
+			return &request, err
+		}
+	}
+	return nil, fault.New(fault.NotFound, "The policy %q has no version %d; it has 1 to %d.", all[0].Name, version, all[0].Version)
+}

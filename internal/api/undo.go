@@ -1,0 +1,46 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// entryID reads the id of an audit entry from the path.
+func (c *Call) entryID() (int64, error) {
+	text, err := c.param("id")
+	if err != nil {
+		return 0, err
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return 0, fault.New(fault.NotFound, "There is no audit entry of that id; ids are whole numbers.")
+	}
+	return id, nil
+}
+
+// undoEntry takes a change back. The route asks for the access that blocks
+// need; policies need more.
+func (s *Server) undoEntry(c *Call) error {
+	id, err := c.entryID()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	e, err := s.Audit.FindEntryByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	if e.Object != "block" && e.Object != "exemption" && !c.Principal.May(identity.Admin) {
+		return fault.New(fault.Forbidden, "Undoing a change of this kind needs the access %q; the credential gives %s.", identity.Admin, accessList(c.Principal.Access))
+	}
+	made, err := s.Undo.UndoEntry(ctx, c.Actor(), id)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusCreated, v1.FromEntry(made))
+}

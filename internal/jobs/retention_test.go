@@ -1,0 +1,89 @@
+package jobs_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		ctx := t.Context()
+		p, err := keys.Parser{}.Pattern("token:a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := audit.Stint("test")
+		start := time.Now()
+		if _, err := store.AddBlock(ctx, by, blocks.Block{Pattern: p, Expires: start.Add(time.Hour)}, blocks.Fail); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.AddNotification(ctx, notify.Notification{Kind: notify.Test, At: start}, []string{"mail"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.BeginRun(ctx, jobs.Run{Job: "x", Due: start, Started: start}); err != nil {
+			t.Fatal(err)
+		}
+		now := start
+		clock := func() time.Time { return now }
+		expire, forget := jobs.EndExpired(store, clock), jobs.DeletePast(store, jobs.Retention{}, clock)
+		for _, step := range []struct {
+			after       time.Duration
+			job         jobs.Job
+			did         string
+			left, notes int
+		}{
+			{0, expire, "archived 0", 1, 1},
+			{2 * time.Hour, expire, "archived 1", 1, 1},
+			{3 * time.Hour, expire, "archived 0", 1, 1},
+			{3 * time.Hour, forget, "forgot 0 changes, 0 ended blocks and exemptions, 0 tokens, 0 runs, 0 notifications", 1, 1},
+			{100 * 24 * time.Hour, forget, "forgot 0 changes, 0 ended blocks and exemptions, 0 tokens, 1 runs, 1 notifications", 1, 0},
+			{400 * 24 * time.Hour, forget, "1 ended blocks and exemptions", 0, 0},
+			{800 * 24 * time.Hour, forget, "0 ended blocks and exemptions", 0, 0},
+		} {
+			now = start.Add(step.after)
+			did, err := step.job.Run(ctx, now)
+			if err != nil || !strings.Contains(did, step.did) {
+				t.Fatalf("after %v %s says %q, %v; want %q", step.after, step.job.Name, did, err, step.did)
+			}
+			page, err := store.FindBlocks(ctx, blocks.Filter{State: "all", At: now})
+			if err != nil || len(page.Items) != step.left {
+				t.Fatalf("after %v there are %d blocks, %v; want %d", step.after, len(page.Items), err, step.left)
+			}
+			notes, err := store.Deliveries(ctx, 10)
+			if err != nil || len(notes) != step.notes {
+				t.Fatalf("after %v there are %d notifications, %v; want %d", step.after, len(notes), err, step.notes)
+			}
+		}
+		entries, err := store.FindEntries(ctx, audit.Filter{})
+		if err != nil || len(entries.Entries) != 0 {
+			t.Fatalf("after 800 days %d changes are kept, %v", len(entries.Entries), err)
+		}
+	})
+}
+
+func TestEveryJobHasAScheduleAndSaysWhatItFailedAt(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		for _, j := range []jobs.Job{jobs.EndExpired(store, time.Now), jobs.DeletePast(store, jobs.Retention{}, time.Now), jobs.ExpireSessions(store, time.Now)} {
+			if _, err := jobs.ParseSchedule(j.Schedule); err != nil || j.Help == "" {
+				t.Errorf("%s: %v, %q", j.Name, err, j.Help)
+			}
+			if did, err := j.Run(t.Context(), time.Now()); err != nil || did == "" {
+				t.Errorf("%s did %q, %v", j.Name, did, err)
+			}
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := j.Run(gone, time.Now()); err == nil {
+				t.Errorf("%s tells no error where the database cannot be asked", j.Name)
+			}
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package offenders
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+var _ blocklist.TrafficEstimator = (*Estimator)(nil)
+
+// Estimator estimates from the trace how much of the traffic some keys make up.
+type Estimator struct {
+	Store  Store
+	Secret func() []byte // that the trace is recorded under
+}
+
+// EstimateTraffic implements blocklist.TrafficEstimator.
+func (e *Estimator) EstimateTraffic(ctx context.Context, from, to time.Time, selects func(keys.Key) bool) (*blocklist.Traffic, error) {
+	sample, err := ReadSample(ctx, e.Store, e.Secret(), from, to)
+	if err != nil || len(sample.Points) == 0 {
+		return nil, err
+	}
+	last := sample.Points[len(sample.Points)-1].At
+	t := &blocklist.Traffic{From: time.UnixMilli(sample.Points[0].At).UTC(), To: time.UnixMilli(last).UTC()}
+	asked := map[string]float64{}
+	for _, p := range sample.Points {
+		asked[p.Key] += float64(p.Count)
+	}
+	var total, selected float64
+	mine := map[string]bool{}
+	for text, checks := range asked {
+		total += checks
+		if k, err := ParseKey(text); err == nil && selects(k) {
+			mine[text] = true
+			selected += checks
+		}
+	}
+	t.Share = selected / total
+	// Keys are what was sampled, so that it is they who vary: the variance of a
+	// ratio of two sums over them.
+	var squares float64
+	for text, checks := range asked {
+		off := -t.Share * checks
+		if mine[text] {
+			off += checks
+		}
+		squares += off * off
+	}
+	const nineteenInTwenty = 1.96
+	t.Error = nineteenInTwenty * math.Sqrt((1-sample.Share)*squares) / total
+	scale := func(n float64) int64 { return int64(math.Round(n / sample.Share)) }
+	t.Keys, t.AllKeys = scale(float64(len(mine))), scale(float64(len(asked)))
+	t.Checks, t.AllChecks = scale(selected), scale(total)
+	return t, nil
+}
