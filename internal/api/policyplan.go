@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -122,8 +123,8 @@ func (s *Server) canonical(all []v1.PolicyRequest) ([]v1.PolicyRequest, error) {
 
 // within says where in a list the field of a mistake stands.
 func within(at string, err error) error {
-	mistake, is := err.(*fault.Error) //nolint:errorlint // v1 returns it as it is
-	if !is {
+	var mistake *fault.Error
+	if !errors.As(err, &mistake) {
 		return err
 	}
 	moved := *mistake

@@ -136,7 +136,7 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune b
 	changes := keep(plan, func(change v1.PolicyChange) bool { return change.Action != v1.PolicyKeep })
 	switch {
 	case len(changes) == 0:
-		a.notef("Nothing to change: %d policies stand as the file says.", len(wanted))
+		a.notef("Nothing to change: %s as the file says.", amount(len(wanted), "policy stands", "policies stand"))
 		return nil
 	case dryRun:
 		a.notef("%d to change; nothing was changed, since this is a dry run.", len(changes))
