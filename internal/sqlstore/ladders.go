@@ -149,7 +149,7 @@ func (r *ladderRun) leaveStrangers() error {
 	for _, id := range ids {
 		strangers[id] = true
 	}
-	err := inParts(ids, func(part []ladderID) error {
+	err := inParts(r.tx, ids, func(part []ladderID) error {
 		args := make([]any, 0, 2*len(part))
 		for _, id := range part {
 			args = append(args, id.policy, id.key)
@@ -170,7 +170,7 @@ func (r *ladderRun) leaveStrangers() error {
 
 // lock reads the states, and holds them.
 func (r *ladderRun) lock() error {
-	return inParts(r.ids(func(*climber) bool { return true }), func(part []ladderID) error {
+	return inParts(r.tx, r.ids(func(*climber) bool { return true }), func(part []ladderID) error {
 		args := make([]any, 0, 8*len(part))
 		for _, id := range part {
 			args = append(args, id.policy, id.key, 0, "", 0, 0, 0, toMS(r.now))
@@ -198,7 +198,7 @@ func (r *ladderRun) readBlockEnds() error {
 			ids = append(ids, c.state.BlockID)
 		}
 	}
-	return inParts(ids, func(part []string) error {
+	return inParts(r.tx, ids, func(part []string) error {
 		args := make([]any, len(part))
 		for i, id := range part {
 			args[i] = id
@@ -246,7 +246,7 @@ type crossing struct {
 
 func (r *ladderRun) climb() error {
 	var all []crossing
-	err := inParts(r.ids(func(c *climber) bool { return c.counted }), func(part []ladderID) error {
+	err := inParts(r.tx, r.ids(func(c *climber) bool { return c.counted }), func(part []ladderID) error {
 		args := make([]any, 0, 4*len(part))
 		for _, id := range part {
 			c := r.climbers[id]

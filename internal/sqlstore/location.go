@@ -28,7 +28,10 @@ type dialect struct {
 	classify    func(error) trouble
 	// importBatch is the number of rows that one statement inserts.
 	importBatch int
-	migrator    func(target string) (*migrator, error)
+	// statementRows is the most rows of a statement that is made for as many
+	// rows as there are; a power of two.
+	statementRows int
+	migrator      func(target string) (*migrator, error)
 }
 
 func (l location) open() (writer, reader *sql.DB, err error) { return l.dialect.open(l.target) }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -18,14 +19,12 @@ const (
 	daySpan    = 3
 )
 
-// statementRows is the most rows of one statement. Fewer go in statements of
-// smaller powers of two, so that only a handful of texts is ever prepared.
-const statementRows = 512
-
-// inParts hands rows to do, as many at a time as one statement takes.
-func inParts[T any](rows []T, do func([]T) error) error {
+// inParts hands rows to do, as many at a time as one statement takes. What is
+// left goes in statements of smaller powers of two, so that only a handful of
+// texts is ever prepared.
+func inParts[T any](t *tx, rows []T, do func([]T) error) error {
 	for len(rows) > 0 {
-		n := statementRows
+		n := t.store.place.dialect.statementRows
 		for n > len(rows) {
 			n /= 2
 		}
@@ -60,15 +59,26 @@ func tuples(rows int, types ...string) string {
 	return b.String()
 }
 
-// upsert writes rows of columns with head and tail around them.
+// upsert writes rows of columns with head and tail around them. Parts of the
+// full size share one prepared statement.
 func (t *tx) upsert(head, tail string, columns int, rows [][]any) error {
 	types := make([]string, columns)
-	return inParts(rows, func(part [][]any) error {
+	var full *sql.Stmt // it ends with the transaction
+	return inParts(t, rows, func(part [][]any) (err error) {
 		args := make([]any, 0, len(part)*columns)
 		for _, r := range part {
 			args = append(args, r...)
 		}
-		_, err := t.exec(head+tuples(len(part), types...)+tail, args...)
+		if len(part) < t.store.place.dialect.statementRows {
+			_, err = t.exec(head+tuples(len(part), types...)+tail, args...)
+			return err
+		}
+		if full == nil {
+			if full, err = t.sql.PrepareContext(t.ctx, head+tuples(len(part), types...)+tail); err != nil {
+				return err
+			}
+		}
+		_, err = full.ExecContext(t.ctx, args...)
 		return err
 	})
 }

@@ -18,14 +18,15 @@ import (
 )
 
 var postgres = dialect{
-	name:        "postgres",
-	clock:       "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
-	notify:      "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
-	countTables: "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
-	importBatch: 500, // of 65,535 parameters at most, 12 a row
-	open:        openPostgres,
-	classify:    classifyPostgres,
-	migrator:    postgresMigrator,
+	name:          "postgres",
+	clock:         "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+	notify:        "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
+	countTables:   "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
+	importBatch:   500, // of 65,535 parameters at most, 12 a row
+	statementRows: 512, // of at most 20 parameters
+	open:          openPostgres,
+	classify:      classifyPostgres,
+	migrator:      postgresMigrator,
 }
 
 // postgresConnections bounds what one node takes of the server's connections.
