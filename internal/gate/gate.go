@@ -53,6 +53,7 @@ type Gate struct {
 	watching sync.WaitGroup
 	closed   chan struct{}
 	scratch  sync.Pool
+	ids      makers
 }
 
 // New returns a gate.
@@ -104,7 +105,7 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 		errs[i] = g.before(s, &decisions[i], selector, set)
 	}
 	g.askLog(ctx, s)
-	maker := refusal.NewMaker(g.view.Settings().Secret)
+	maker := g.ids.under(g.view.Settings().Secret)
 	for i := range checks {
 		if errs[i] == nil {
 			g.after(&decisions[i], maker)

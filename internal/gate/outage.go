@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/internal/rules"
@@ -19,6 +20,7 @@ const patience = 3
 // breaker remembers that the log is out of reach, so that during an outage no
 // check waits for it.
 type breaker struct {
+	troubled atomic.Bool // something below is not zero
 	mu       sync.Mutex
 	failures int // in a row
 	outage   Outage
@@ -37,6 +39,9 @@ func (o Outage) Open() bool { return !o.Since.IsZero() }
 func (g *Gate) Outage() Outage { return g.breaker.state() }
 
 func (b *breaker) state() Outage {
+	if !b.troubled.Load() {
+		return Outage{}
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.outage
@@ -47,6 +52,7 @@ func (b *breaker) state() Outage {
 func (b *breaker) failed(err error, now time.Time) (begins bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.troubled.Store(true)
 	b.failures++
 	if b.failures < patience || b.outage.Open() {
 		return false
@@ -56,9 +62,13 @@ func (b *breaker) failed(err error, now time.Time) (begins bool) {
 }
 
 func (b *breaker) worked() {
+	if !b.troubled.Load() {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures, b.outage = 0, Outage{}
+	b.troubled.Store(false)
 }
 
 // decideRemotely asks the log within the deadline, unless it is known to be

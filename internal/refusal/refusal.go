@@ -8,7 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"hash"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -23,21 +25,34 @@ type ID struct {
 	MAC    [MACSize]byte
 }
 
-// Maker makes ids under one secret. The zero value is not usable.
-type Maker struct{ secret []byte }
+// Maker makes ids under one secret. It is safe for use by many goroutines. The
+// zero value is not usable.
+type Maker struct{ digests sync.Pool } // of *digest
+
+// digest is a keyed hash that is used again and again: keying one costs more
+// than what is hashed.
+type digest struct {
+	hash.Hash
+	sum [sha256.Size]byte
+	in  [8]byte
+	key []byte
+}
 
 // NewMaker returns the maker of a database's ids.
-func NewMaker(secret []byte) *Maker { return &Maker{secret} }
+func NewMaker(secret []byte) *Maker {
+	return &Maker{sync.Pool{New: func() any { return &digest{Hash: hmac.New(sha256.New, secret)} }}}
+}
 
 // MAC returns the keyed digest of a policy's id (0 for none) and a key.
 func (m *Maker) MAC(policy int64, key string) [MACSize]byte {
-	h := hmac.New(sha256.New, m.secret)
-	var id [8]byte
-	binary.BigEndian.PutUint64(id[:], uint64(policy))
-	h.Write(id[:])
-	h.Write([]byte(key))
-	var sum [sha256.Size]byte
-	return [MACSize]byte(h.Sum(sum[:0])[:MACSize])
+	d := m.digests.Get().(*digest)
+	defer m.digests.Put(d)
+	d.Reset()
+	binary.BigEndian.PutUint64(d.in[:], uint64(policy))
+	d.key = append(d.key[:0], key...)
+	d.Write(d.in[:])
+	d.Write(d.key)
+	return [MACSize]byte(d.Sum(d.sum[:0])[:MACSize])
 }
 
 // ID returns the id of a refusal at an instant.

@@ -2,6 +2,7 @@ package memlog
 
 import (
 	"math"
+	"slices"
 	"sort"
 	"strings"
 
@@ -203,6 +204,7 @@ func (v *view) judge(q *timestamplog.Request, r *timestamplog.Result) {
 // window first, so each finds at least as many entries as the one before.
 func (v *view) describe(q *timestamplog.Request, r *timestamplog.Result) {
 	used := 0
+	r.States = slices.Grow(r.States, len(q.Rules))
 	for _, rule := range q.Rules {
 		used = v.younger(rule.WindowMS(), used)
 		state := timestamplog.RuleState{Remaining: max(0, rule.Limit-used)}

@@ -1,6 +1,7 @@
 package refusals
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -78,6 +79,7 @@ func (a *answer) tell(detail bool, now time.Time, r *timestamplog.Result) bool {
 		return true
 	}
 	r.StatesUntil = a.result.StatesUntil
+	r.States = slices.Grow(r.States, len(a.result.States))
 	for _, state := range a.result.States {
 		if state.ResetMS != 0 && state.ResetMS != timestamplog.Never {
 			state.ResetMS -= passed
