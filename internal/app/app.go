@@ -28,6 +28,15 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
+const (
+	// takeOverTimeout bounds how long an operator waits for a committed change
+	// to govern the node that took it.
+	takeOverTimeout = 10 * time.Second
+	// flushTimeout bounds the writing of what is only in memory, whatever time
+	// open requests were given.
+	flushTimeout = 10 * time.Second
+)
+
 // App is one node. See New.
 type App struct {
 	settings Settings
@@ -36,6 +45,7 @@ type App struct {
 	out      io.Writer // what people read at the start
 
 	backends *backends
+	first    *credentials // made on the first start only
 	catalog  *catalog.Catalog
 	metrics  *metrics.Metrics
 	notifier *notify.Dispatcher
@@ -108,9 +118,12 @@ func (a *App) build(ctx context.Context) (err error) {
 }
 
 // changed takes over a change that this node has just committed, so that it
-// governs the next check before the operator hears of it. Where that fails the
-// poll brings it.
+// governs the next check before the operator hears of it. It is not cut short
+// with the request, most of whose time may have gone in waiting for another
+// change. Where it fails the poll brings the change.
 func (a *App) changed(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeOverTimeout)
+	defer cancel()
 	if err := a.catalog.Refresh(ctx); err != nil {
 		a.log.Warn("a change is committed and not yet in force on this node", "error", err)
 	}
@@ -237,6 +250,17 @@ func (a *App) drain() {
 	apps.Go(func() { a.ended("check", a.server.CheckApp().ShutdownWithTimeout(a.settings.DrainTimeout)) })
 	apps.Go(func() { a.ended("admin", a.server.AdminApp().ShutdownWithTimeout(a.settings.DrainTimeout)) })
 	apps.Wait()
+	// A server that had not begun to serve has nothing to shut down and would
+	// begin now.
+	a.closeListeners()
+}
+
+func (a *App) closeListeners() {
+	for _, l := range []net.Listener{a.checks, a.admin} {
+		if l != nil {
+			l.Close()
+		}
+	}
 }
 
 func (a *App) ended(name string, err error) {
@@ -247,7 +271,7 @@ func (a *App) ended(name string, err error) {
 
 // flush keeps what is only in memory.
 func (a *App) flush() {
-	ctx, cancel := context.WithTimeout(context.Background(), a.settings.DrainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	if err := a.flusher.Close(ctx); err != nil {
 		a.log.Error("the last offences could not be written and are lost", "error", err)
@@ -258,11 +282,7 @@ func (a *App) flush() {
 
 // close gives back what the node holds. It bears a node half built.
 func (a *App) close() {
-	for _, l := range []net.Listener{a.checks, a.admin} {
-		if l != nil {
-			l.Close()
-		}
-	}
+	a.closeListeners()
 	if a.gate != nil {
 		a.gate.Close()
 	}

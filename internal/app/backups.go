@@ -86,13 +86,15 @@ func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (str
 	if err := b.app.backends.store.Restore(ctx, by, filepath.Join(folder, backupDatabase)); err != nil {
 		return "", err
 	}
+	// First what decides: whatever fails after it, the restored policies and
+	// blocks govern.
+	if err := b.app.catalog.Reload(ctx); err != nil {
+		return "", err
+	}
 	// What this node has logged since the backup stays: forgetting it would
 	// allow more than the rules do.
 	if err := b.app.backends.memory.LoadFile(logs); err != nil {
 		return "", fmt.Errorf("the database is restored and the logs are not: %w", err)
-	}
-	if err := b.app.catalog.Reload(ctx); err != nil {
-		return "", err
 	}
 	return "The database is that of the backup, and its logs are added to those of this node.", nil
 }

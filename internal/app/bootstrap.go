@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
@@ -14,8 +15,23 @@ import (
 // adminName is the user and the token of the first start.
 const adminName = "admin"
 
+// credentials are those of the first start. They are made once, so that a
+// start that broke off half way and is tried again tells those that hold.
+type credentials struct {
+	password, passwordHash string
+	token                  identity.Secret
+	told                   bool
+}
+
+func newCredentials() *credentials {
+	c := &credentials{password: rand.Text(), token: identity.NewSecret([]identity.Access{identity.Admin})}
+	c.passwordHash = identity.HashPassword(c.password)
+	return c
+}
+
 // bootstrap makes the first credentials: those that the environment gives, and
 // on the first start of a new database those that it does not, printed once.
+// It may be called again after it, or what came after it, failed.
 func (a *App) bootstrap(ctx context.Context, store *sqlstore.Store) error {
 	by := audit.Stint("first start")
 	if a.settings.AdminToken != "" {
@@ -26,40 +42,56 @@ func (a *App) bootstrap(ctx context.Context, store *sqlstore.Store) error {
 	if !store.Seeded {
 		return nil
 	}
-	password := rand.Text()
-	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: identity.HashPassword(password)}
-	if _, err := store.AddUser(ctx, by, user); err != nil {
-		return err
+	if a.first == nil {
+		a.first = newCredentials()
 	}
-	fmt.Fprintf(a.out, "First start. These are shown once and kept nowhere; keep them safe.\n  log in to the pages as  %s  with the password  %s\n", adminName, password)
-	if a.settings.AdminToken != "" {
+	if a.first.told {
 		return nil
 	}
-	secret := identity.NewSecret([]identity.Access{identity.Admin})
-	if err := addToken(ctx, store, by, secret); err != nil {
+	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: a.first.passwordHash}
+	// A conflict is with the attempt before, whose answer was lost.
+	if _, err := store.AddUser(ctx, by, user); err != nil && !fault.Is(err, fault.Conflict) {
 		return err
 	}
-	fmt.Fprintf(a.out, "  admin token  %s\n  export STINT_ADMIN_TOKEN=%s\n", secret.Text, secret.Text)
+	if a.settings.AdminToken == "" {
+		if err := addToken(ctx, store, by, a.first.token); err != nil {
+			return err
+		}
+	}
+	a.tellFirst()
 	return nil
 }
 
-// addToken adds the bootstrap token unless it is there already, used or
-// revoked: one that was revoked stays so.
-func addToken(ctx context.Context, store *sqlstore.Store, by audit.Actor, secret identity.Secret) error {
-	tokens, err := store.Tokens(ctx)
-	if err != nil {
-		return err
+func (a *App) tellFirst() {
+	fmt.Fprintf(a.out, "First start. These are shown once and kept nowhere; keep them safe.\n  log in to the pages as  %s  with the password  %s\n", adminName, a.first.password)
+	if a.settings.AdminToken == "" {
+		secret := a.first.token.Text
+		fmt.Fprintf(a.out, "  admin token  %s\n  export STINT_ADMIN_TOKEN=%s\n", secret, secret)
 	}
-	for _, t := range tokens {
-		if [32]byte(t.Hash) == secret.Hash {
-			return nil
+	a.first.told = true
+}
+
+// addToken adds the bootstrap token unless it is there already, used or
+// revoked: one that was revoked stays so. Where another token has its name, as
+// when the operator has chosen a new one, it takes one of its own.
+func addToken(ctx context.Context, store *sqlstore.Store, by audit.Actor, secret identity.Secret) error {
+	for _, name := range []string{adminName, fmt.Sprintf("%s-%x", adminName, secret.Hash[:4])} {
+		held, err := holdsToken(ctx, store, secret)
+		if err != nil || held {
+			return err
+		}
+		_, err = store.AddToken(ctx, by, identity.Token{
+			Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{identity.Admin}, Author: by.Name,
+		})
+		// A conflict is with an older token, or with another node that was first.
+		if err == nil || !fault.Is(err, fault.Conflict) {
+			return err
 		}
 	}
-	_, err = store.AddToken(ctx, by, identity.Token{
-		Name: adminName, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{identity.Admin}, Author: by.Name,
-	})
-	if fault.Is(err, fault.Conflict) { // another node was first
-		return nil
-	}
-	return err
+	return nil
+}
+
+func holdsToken(ctx context.Context, store *sqlstore.Store, secret identity.Secret) (bool, error) {
+	tokens, err := store.Tokens(ctx)
+	return slices.ContainsFunc(tokens, func(t *identity.Token) bool { return [32]byte(t.Hash) == secret.Hash }), err
 }

@@ -57,6 +57,7 @@ type Catalog struct {
 	now    func() time.Time
 
 	refresh  sync.Mutex // one reader of the source at a time
+	known    bool       // under refresh: everything was taken over once, so changes suffice
 	revision atomic.Int64
 	loaded   atomic.Bool
 	failing  atomic.Pointer[failure]
@@ -166,15 +167,17 @@ func (c *Catalog) Run(ctx context.Context) {
 func (c *Catalog) Refresh(ctx context.Context) error {
 	c.refresh.Lock()
 	defer c.refresh.Unlock()
-	return c.follow(ctx, c.revision.Load(), view{c.blocks.Load(), *c.tokens.Load()})
+	return c.follow(ctx)
 }
 
 // Reload takes everything over afresh, for a database that was replaced whole.
-// Checks go on with the old state until the new one is complete.
+// Checks go on with the old state until the new one is complete. Where it
+// fails, the next Refresh begins afresh too.
 func (c *Catalog) Reload(ctx context.Context) error {
 	c.refresh.Lock()
 	defer c.refresh.Unlock()
-	return c.follow(ctx, 0, view{blocks.NewSet(), nil})
+	c.known = false
+	return c.follow(ctx)
 }
 
 // view is what a change is applied to.
@@ -183,7 +186,13 @@ type view struct {
 	tokens map[[32]byte]*identity.Token
 }
 
-func (c *Catalog) follow(ctx context.Context, since int64, v view) error {
+func (c *Catalog) follow(ctx context.Context) error {
+	since, v := c.revision.Load(), view{c.blocks.Load(), *c.tokens.Load()}
+	if !c.known {
+		// Into an empty set: what an attempt that broke off had read may have
+		// ended since, and reading everything does not tell of what has ended.
+		since, v = 0, view{blocks.NewSet(), nil}
+	}
 	var changed *Changed
 	err := c.source.EachChange(ctx, since, func(ch Changes) error {
 		what, err := c.apply(ch, v)
@@ -201,6 +210,7 @@ func (c *Catalog) follow(ctx context.Context, since int64, v view) error {
 	c.failing.Store(nil)
 	c.loaded.Store(true)
 	if changed != nil {
+		c.known = true
 		c.revision.Store(changed.Revision)
 		c.tell(*changed)
 	}

@@ -1,0 +1,130 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// script is a Source of which each call reads the next step.
+type script struct {
+	steps []step
+	since []int64 // what each call asked for
+}
+
+// step is one answer: blocks, and where breaks is set the error after them.
+type step struct {
+	revision int64
+	blocks   []*blocks.Block
+	breaks   error
+}
+
+func (s *script) EachChange(_ context.Context, since int64, apply func(Changes) error) error {
+	s.since = append(s.since, since)
+	now := s.steps[len(s.since)-1]
+	if now.revision == since {
+		return now.breaks
+	}
+	return apply(Changes{Revision: now.revision, Blocks: now.each()})
+}
+
+func (s step) each() iter.Seq2[*blocks.Block, error] {
+	return func(yield func(*blocks.Block, error) bool) {
+		for _, b := range s.blocks {
+			if !yield(b, nil) {
+				return
+			}
+		}
+		if s.breaks != nil {
+			yield(nil, s.breaks)
+		}
+	}
+}
+
+var errBroken = errors.New("the connection broke")
+
+func blockOf(t *testing.T, text string) *blocks.Block {
+	t.Helper()
+	p, err := keys.Parser{}.Pattern(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &blocks.Block{ID: text, Pattern: p}
+}
+
+func refuses(t *testing.T, c *Catalog, text string) bool {
+	t.Helper()
+	k, err := keys.Parser{}.Key(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Blocks().Match(k, time.Now()).Block != nil
+}
+
+func TestAFirstLoadThatBrokeOffLeavesNothingThatHasEndedSince(t *testing.T) {
+	source := &script{steps: []step{
+		{revision: 5, blocks: []*blocks.Block{blockOf(t, "token:lifted"), blockOf(t, "token:stands")}, breaks: errBroken},
+		{revision: 6, blocks: []*blocks.Block{blockOf(t, "token:stands")}},
+	}}
+	c := New(source, time.Now)
+	if err := c.Refresh(t.Context()); !errors.Is(err, errBroken) || c.Loaded() {
+		t.Fatalf("a load that broke off: error %v, loaded %t", err, c.Loaded())
+	}
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if refuses(t, c, "token:lifted") || !refuses(t, c, "token:stands") {
+		t.Errorf("lifted refuses: %t, stands refuses: %t", refuses(t, c, "token:lifted"), refuses(t, c, "token:stands"))
+	}
+}
+
+func TestARefreshThatBrokeOffIsReadAgainFromWhereItBegan(t *testing.T) {
+	added := blockOf(t, "token:late")
+	source := &script{steps: []step{
+		{revision: 5, blocks: []*blocks.Block{blockOf(t, "token:old")}},
+		{revision: 7, breaks: errBroken},
+		{revision: 7, blocks: []*blocks.Block{added}},
+	}}
+	c := New(source, time.Now)
+	for range source.steps {
+		_ = c.Refresh(t.Context())
+	}
+	if source.since[1] != 5 || source.since[2] != 5 {
+		t.Errorf("asked for what is beyond %v; after a failure it must ask again beyond 5", source.since)
+	}
+	if !refuses(t, c, "token:old") || !refuses(t, c, "token:late") || c.Revision() != 7 {
+		t.Errorf("old refuses: %t, late refuses: %t, revision %d", refuses(t, c, "token:old"), refuses(t, c, "token:late"), c.Revision())
+	}
+}
+
+func TestAReloadThatFailedIsMadeUpForByTheNextRefresh(t *testing.T) {
+	source := &script{steps: []step{
+		{revision: 5, blocks: []*blocks.Block{blockOf(t, "token:gone")}},
+		{revision: 9, breaks: errBroken},
+		{revision: 9, blocks: []*blocks.Block{blockOf(t, "token:restored")}},
+	}}
+	c := New(source, time.Now)
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Reload(t.Context()); !errors.Is(err, errBroken) {
+		t.Fatalf("the reload returned %v", err)
+	}
+	if !refuses(t, c, "token:gone") {
+		t.Error("the last known state is given up before the new one is complete")
+	}
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if source.since[2] != 0 {
+		t.Errorf("the refresh after a failed reload asked for what is beyond %d", source.since[2])
+	}
+	if refuses(t, c, "token:gone") || !refuses(t, c, "token:restored") {
+		t.Errorf("gone refuses: %t, restored refuses: %t", refuses(t, c, "token:gone"), refuses(t, c, "token:restored"))
+	}
+}
