@@ -135,7 +135,7 @@ func TestARefusalsIDOpensItsRecordOnEveryNode(t *testing.T) {
 		var refused v1.Decision
 		await(t, "the policy refuses", func() bool {
 			refused = nodes[len(nodes)-1].ask(body)
-			return refused.Decision == v1.Limited
+			return refused.Decision == v1.Limited && refused.Policy == "strict"
 		})
 		for _, n := range nodes {
 			var record v1.OffenceRecord

@@ -3,8 +3,8 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
-	"time"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/testenv"
@@ -147,6 +147,7 @@ func TestPostgresKilledUnderWritesLosesNothingThatWasAcknowledged(t *testing.T) 
 	s := servers{testenv.Redis(t), testenv.DedicatedPostgres(t)}
 	n := s.start(t, 1)[0]
 	var kept []string
+	var killing sync.WaitGroup
 	for i := 0; ; i++ {
 		key := fmt.Sprintf("token:%d", i)
 		a := n.as(post, v1.PathBlocks, `{"pattern":"`+key+`"}`)
@@ -158,9 +159,10 @@ func TestPostgresKilledUnderWritesLosesNothingThatWasAcknowledged(t *testing.T) 
 			break
 		}
 		if i == 20 {
-			go func() { time.Sleep(5 * time.Millisecond); s.postgres.Kill() }()
+			killing.Go(s.postgres.Kill) // in the midst of the writes that follow
 		}
 	}
+	killing.Wait()
 	s.postgres.Restart(false)
 	await(t, "the database is back", func() bool { return n.part("database").OK })
 	fresh := s.start(t, 1)[0] // which has only the database to know from
