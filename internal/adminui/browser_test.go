@@ -3,6 +3,7 @@ package adminui_test
 import (
 	"context"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -110,22 +111,47 @@ func (b *browser) text() string {
 
 func (b *browser) logIn(name string) {
 	b.t.Helper()
-	b.do(
-		chromedp.Navigate(b.node.url+"/login?next=/blocks"),
-		chromedp.SendKeys(chromedp.CSS("#name"), name),
-		chromedp.SendKeys(chromedp.CSS("#password"), password+"\n"),
-		chromedp.WaitVisible(chromedp.CSS("#list")),
-	)
+	b.do(chromedp.Navigate(b.node.url + "/login?next=/blocks"))
+	b.write("#name", name)
+	b.write("#password", password+"\r")
+	b.waitFor(`document.querySelector("#list")`)
 }
 
-// waitFor waits until an expression is true on the page.
+// waitFor waits until an expression is true on the page, whichever page that is
+// by then.
 func (b *browser) waitFor(expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression)); err != nil {
-		b.t.Fatalf("%s: %v; the page is %s", expression, err, b.text())
+	for {
+		// While one page makes room for the next there is nothing to ask.
+		done, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("document.readyState === 'complete' && Boolean("+expression+")"))
+		if err == nil && done {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			b.t.Fatalf("%s: %v; the page is %s", expression, err, b.text())
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
+}
+
+// write types text in the place of what a field holds.
+func (b *browser) write(selector, text string) {
+	b.t.Helper()
+	b.do(
+		chromedp.WaitVisible(chromedp.CSS(selector)),
+		chromedp.Evaluate[chromedp.Void]("(e => { e.focus(); e.select() })(document.querySelector("+strconv.Quote(selector)+"))"),
+		chromedp.KeyEvent(text),
+	)
+}
+
+// press clicks and waits for what comes of it.
+func (b *browser) press(selector, then string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS(selector)))
+	b.waitFor("document.querySelector(" + strconv.Quote(then) + ")")
 }
 
 // emulate has the system ask for a theme.

@@ -23,9 +23,9 @@ type keyView struct {
 }
 
 const (
-	mostShown = 28 // characters of a key's value in a table
-	headShown = 16 // of a longer one: 60% from its head
-	tailShown = 10 // and 40% from its tail
+	mostShown = 24 // characters of a key's value in a table
+	headShown = 14 // of a longer one: 60% from its head
+	tailShown = 9  // and 40% from its tail
 	mostMarks = 2  // accents on one letter; more would cover the lines around
 )
 

@@ -14,7 +14,7 @@ type usersPage struct {
 	Frame
 	Users    []*identity.User
 	Name     string
-	Role     string
+	NewRole  string
 	Mistakes mistakes
 	Edit     string // the id of the user whose row is open
 }
@@ -50,7 +50,7 @@ var userToasts = map[string]string{
 }
 
 func (u *UI) showUsers(c *api.Call) error {
-	page := usersPage{Role: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Query("edit")}
+	page := usersPage{NewRole: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Query("edit")}
 	return u.renderUsers(c, http.StatusOK, page)
 }
 
@@ -75,11 +75,11 @@ func (u *UI) addUser(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	page := usersPage{Role: values.Get("role"), Mistakes: mistakes{}}
+	page := usersPage{NewRole: values.Get("role"), Mistakes: mistakes{}}
 	if page.Name, err = line(values, "name", maxName); err != nil || !userName.MatchString(page.Name) {
 		page.Mistakes["name"] = "Write 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit."
 	}
-	role, hash := identity.Role(page.Role), ""
+	role, hash := identity.Role(page.NewRole), ""
 	if role.Access() == "" {
 		page.Mistakes["role"] = "Choose a role."
 	}
@@ -127,7 +127,7 @@ func (u *UI) setPassword(c *api.Call) error {
 	}
 	hash, err := hashNew(values.Get("password"))
 	if err != nil {
-		page := usersPage{Role: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Params("id")}
+		page := usersPage{NewRole: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Params("id")}
 		if err = page.Mistakes.note(err); err != nil {
 			return err
 		}

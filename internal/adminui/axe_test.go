@@ -1,0 +1,69 @@
+package adminui_test
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// axe is axe-core 4.14.1 by Deque Systems, under the Mozilla Public License
+// 2.0, unchanged out of its npm package. It is used in tests only.
+//
+//go:embed testdata/axe-4.14.1.min.js
+var axe string
+
+// violation is one of axe's rules that a page breaks.
+type violation struct {
+	ID    string `json:"id"`
+	Help  string `json:"help"`
+	Nodes []struct {
+		HTML    string `json:"html"`
+		Summary string `json:"failureSummary"`
+	} `json:"nodes"`
+}
+
+func (v violation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", v.ID, v.Help)
+	for i, n := range v.Nodes {
+		if i == 3 {
+			fmt.Fprintf(&b, "\n  and %d more", len(v.Nodes)-3)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s\n    %s", n.HTML, strings.ReplaceAll(n.Summary, "\n", " "))
+	}
+	return b.String()
+}
+
+// audit runs every rule of axe on the page.
+func (b *browser) audit(name string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](axe))
+	found := run(b, chromedp.Evaluate[[]violation](`axe.run().then(r => r.violations)`, chromedp.EvalAwaitPromise))
+	for _, v := range found {
+		b.t.Errorf("%s: %s", name, v)
+	}
+}
+
+func TestEveryPagePassesTheRulesOfAccessibility(t *testing.T) {
+	n := newNode(t)
+	n.fill(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(n.url+"/login"))
+	b.audit("login")
+	b.logIn("maria")
+	for _, width := range []int64{1440, 390} {
+		for i, theme := range []string{"light", "dark"} {
+			if width == 390 && i > 0 {
+				continue // narrow pages differ in shape and not in colour
+			}
+			for name, path := range n.pages(t) {
+				b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate(theme)), chromedp.Navigate(n.url+path))
+				b.audit(fmt.Sprintf("%s at %d, %s", name, width, theme))
+			}
+		}
+	}
+}

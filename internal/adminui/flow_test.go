@@ -1,0 +1,187 @@
+package adminui_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/blocks"
+)
+
+// ask returns the status of a check.
+func (n *node) ask(t testing.TB, key string) int {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"key": key})
+	must(t, err)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, n.checks+"/v1/check", strings.NewReader(string(body)))
+	must(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+func TestABlockIsAddedLiftedAndRestoredInABrowser(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("olu")
+	b.do(chromedp.Navigate(n.url + "/blocks/new"))
+	b.write("#pattern", "203.0.113.7")
+	b.write("#reason", `<img src=x onerror=alert(1)>`)
+	b.waitFor(`document.querySelector("#add-button")?.innerText.includes("1 address")`) // the preview has come
+	b.press("#add-button", "[data-toast]")
+	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusForbidden {
+		t.Fatalf("a blocked key is answered %d", status)
+	}
+	b.press(`button[name="only"]`, "[data-toast] button")
+	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusOK {
+		t.Fatalf("a lifted key is answered %d", status)
+	}
+	b.do(chromedp.Click(chromedp.CSS(`[data-toast] button`)))
+	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Restored")`)
+	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusForbidden {
+		t.Fatalf("a restored block is answered %d", status)
+	}
+	b.consoleIsClean()
+}
+
+func TestAWideRangeMustBeTypedBeforeItIsBlocked(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("olu")
+	b.do(
+		chromedp.Navigate(n.url+"/blocks/new?pattern=ip:127.0.0.0/8"),
+		chromedp.WaitVisible(chromedp.CSS("#confirm")),
+	)
+	if text := b.text(); !strings.Contains(text, "You would block yourself") || !strings.Contains(text, "16,777,216 addresses") {
+		t.Errorf("the preview says %s", text)
+	}
+	b.write("#confirm", "ip:127.0.0.0/9")
+	b.do(chromedp.Click(chromedp.CSS("#add-button")))
+	b.waitFor(`document.querySelector("#confirm")?.getAttribute("aria-invalid") === "true"`)
+	b.write("#confirm", "ip:127.0.0.0/8")
+	b.waitFor(`document.querySelector("#add-button").getAttribute("aria-disabled") === "false"`)
+	b.press("#add-button", "[data-toast]")
+	if page, err := n.store.FindBlocks(t.Context(), blocks.Filter{At: n.clock.Now()}); err != nil || page.Total != 1 {
+		t.Errorf("got %d blocks, %v", page.Total, err)
+	}
+}
+
+func TestAPolicyIsEditedWithAMistakeAndThenRight(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("maria")
+	const limit, save = `input[name="limit"]`, `button[value="save"]`
+	b.do(chromedp.Navigate(n.url + "/policies/default"))
+	b.write(limit, "2x")
+	b.waitFor(`document.querySelector("#rule-note-0").innerText.includes("digits only")`)
+	b.do(chromedp.Click(chromedp.CSS(save)))
+	b.waitFor(`document.querySelector('input[name="limit"]').getAttribute("aria-invalid") === "true"`)
+	if p, err := n.store.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 1 {
+		t.Fatalf("a mistake was saved as version %d, %v", p.Version, err)
+	}
+	b.write(limit, "2")
+	b.waitFor(`document.querySelector("#meaning").innerText.includes("At most 2 in any second")`)
+	b.waitFor(`document.querySelector("#rule-note-0").innerText.includes("was 1")`)
+	b.press(save, "[data-toast]")
+	p, err := n.store.FindPolicyByName(t.Context(), "default")
+	must(t, err)
+	if p.Version != 2 || p.Rules.String() != "2/1s 20/1m 200/1h 800/1d" {
+		t.Errorf("got version %d: %s", p.Version, p.Rules)
+	}
+	b.waitFor(`!document.querySelector("[data-toast]").remove()`)
+	b.press(`button[name="version"][value="1"]`, "[data-toast]")
+	if p, err = n.store.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 3 || p.Rules.String() != "1/1s 20/1m 200/1h 800/1d" {
+		t.Errorf("the return made version %d: %s, %v", p.Version, p.Rules, err)
+	}
+	for _, m := range b.console() {
+		if !strings.Contains(m, "422") { // the answer to the mistake
+			t.Errorf("the console says: %s", m)
+		}
+	}
+}
+
+func TestTwoWhoEditOnePolicyBothSeeWhatTheOtherDid(t *testing.T) {
+	n := newNode(t)
+	first := newBrowser(t, n)
+	second := first.another(t)
+	const limit, save = `input[name="limit"]`, `button[value="save"]`
+	for b, text := range map[*browser]string{first: "2", second: "3"} {
+		b.do(chromedp.EmulateViewport(1440, 900))
+		b.logIn("maria")
+		b.do(chromedp.Navigate(n.url + "/policies/default"))
+		b.write(limit, text)
+	}
+	first.press(save, "[data-toast]")
+	second.do(chromedp.Click(chromedp.CSS(save)))
+	second.waitFor(`document.querySelector("h1").innerText.includes("saved version 2 while you were editing 1")`)
+	text := second.text()
+	for _, part := range []string{"2/s 20/min", "3/s 20/min"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), part) {
+			t.Errorf("%q is not in %s", part, text)
+		}
+	}
+	second.audit("conflict")
+	second.press(save, "[data-toast]")
+	p, err := n.store.FindPolicyByName(t.Context(), "default")
+	must(t, err)
+	if p.Version != 3 || p.Rules[0].Limit != 3 {
+		t.Errorf("got version %d: %s", p.Version, p.Rules)
+	}
+}
+
+func TestADraftIsTriedOnAnAccessLog(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("maria")
+	var log strings.Builder
+	for range 30 {
+		log.WriteString(`203.0.113.7 - - [20/Nov/2026:13:00:01 +0000] "GET / HTTP/1.1" 200 1` + "\n")
+	}
+	for range 3 {
+		log.WriteString(`203.0.113.8 - - [20/Nov/2026:13:00:02 +0000] "GET / HTTP/1.1" 200 1` + "\n")
+	}
+	file := filepath.Join(t.TempDir(), "access.log")
+	must(t, os.WriteFile(file, []byte(log.String()), 0o600))
+	const limit = `input[name="limit"]`
+	b.do(chromedp.Navigate(n.url + "/policies/default"))
+	b.write(limit, "3")
+	b.do(
+		chromedp.SetUploadFiles(chromedp.CSS("#log"), []string{file}),
+		chromedp.Click(chromedp.CSS(`button[value="try-log"]`)),
+	)
+	b.waitFor(`document.querySelector("#try")?.innerText.includes("access.log")`)
+	text := strings.Join(strings.Fields(b.text()), " ")
+	for _, part := range []string{"of 33 requests", "0 keys newly refused, 2 newly allowed", "ip:203.0.113.8"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %s", part, text)
+		}
+	}
+	if p, err := n.store.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 1 {
+		t.Errorf("trying made version %d, %v", p.Version, err)
+	}
+	b.audit("tried")
+	b.consoleIsClean()
+}
+
+func TestTheKeyboardReachesTheFieldForKeys(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("vic")
+	b.do(chromedp.Focus(chromedp.CSS("#main")), chromedp.KeyEvent("/"))
+	b.waitFor(`document.activeElement.matches("[data-goto]")`)
+	b.do(chromedp.KeyEvent("203.0.113.7\r"))
+	b.waitFor(`location.pathname === "/key" && new URLSearchParams(location.search).get("key") === "ip:203.0.113.7"`)
+}
