@@ -16,6 +16,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
@@ -55,6 +56,8 @@ type App struct {
 	offenders *offenders.Service
 	reports   *reports.Builder
 	jobs      *jobs.Runner
+	events    *events.Hub
+	follower  *events.Follower
 
 	gate   *gate.Gate
 	server *api.Server
@@ -99,12 +102,15 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	a.buildOffenders()
+	a.events = events.New(events.Options{Parser: a.catalog.Parser})
+	a.follower = events.NewFollower(a.events, a.backends.store)
+	a.catalog.OnChange(a.follower.Changed)
 	if a.jobs, err = a.newJobs(); err != nil {
 		return err
 	}
 	a.gate = gate.New(gate.Options{
 		View: a.catalog, Log: a.backends.log, Local: a.backends.local, Deadline: a.settings.CheckDeadline,
-		Recorder: gate.Recorders{a.recorder, a.metrics},
+		Recorder: gate.Recorders{a.recorder, a.metrics, a.events},
 	})
 	d := a.deps()
 	pages, err := a.newPages(d.Guesses)
@@ -135,6 +141,9 @@ func (a *App) deps() api.Deps {
 		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
 		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store,
 		Offenders: a.offenders, Reports: a.reports,
+		Undo:    store,
+		Traffic: &offenders.Estimator{Store: store, Secret: a.secret},
+		Events:  a.events, Jobs: a.jobs, Notifier: a.notifier, Outbox: store,
 		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{}), time.Now),
 		Ready:     a.Ready,
 		CheckAuth: a.settings.CheckAuth == "token",
@@ -245,6 +254,7 @@ func (a *App) Run(ctx context.Context) error {
 // drain stops taking requests and gives open ones their time.
 func (a *App) drain() {
 	a.draining.Store(true)
+	a.events.Close() // its streams would never end by themselves
 	a.log.Info("draining")
 	var apps sync.WaitGroup
 	apps.Go(func() { a.ended("check", a.server.CheckApp().ShutdownWithTimeout(a.settings.DrainTimeout)) })

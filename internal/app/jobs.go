@@ -20,6 +20,12 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 		jobs.CheckCounters(a.flusher.Stats, time.Now),
 		jobs.WriteReport(reports.Daily, "5 0 * * *", a.reports, a.tellOfReport),
 		jobs.WriteReport(reports.Weekly, "10 0 * * 1", a.reports, a.tellOfReport),
+		jobs.EndExpired(store, time.Now),
+		jobs.ExpireSessions(store, time.Now),
+		jobs.DeletePast(store, jobs.Retention{
+			Audit: a.settings.KeepAudit, Blocks: a.settings.KeepAudit, Tokens: a.settings.KeepAudit,
+			Runs: a.settings.KeepAudit, Notifications: a.settings.KeepAudit,
+		}, time.Now),
 		jobs.DeleteCounts(store, a.settings.Counts, time.Now),
 	)
 }

@@ -17,10 +17,9 @@ import (
 const tellTimeout = 10 * time.Second
 
 func (a *App) buildOffenders() {
-	secret := func() []byte { return a.catalog.Settings().Secret }
-	a.recorder = offenders.NewRecorder(offenders.Options{Secret: secret, Node: a.node})
+	a.recorder = offenders.NewRecorder(offenders.Options{Secret: a.secret, Node: a.node})
 	a.flusher = offenders.NewFlusher(offenders.FlusherOptions{
-		Recorder: a.recorder, Sink: a.backends.store, Node: a.node, Secret: secret,
+		Recorder: a.recorder, Sink: a.backends.store, Node: a.node, Secret: a.secret,
 		Ladders:  func() map[int64]offenders.Ladder { return offenders.LaddersOf(a.catalog.Selector().Policies()) },
 		Exempt:   a.exempt,
 		Guard:    func() offenders.Guard { return a.settings.Guard },
@@ -31,6 +30,9 @@ func (a *App) buildOffenders() {
 		Wider: func() offenders.Wider { return a.settings.Wider }}
 	a.reports = &reports.Builder{Store: a.backends.store, Offences: a.offenders, Now: time.Now}
 }
+
+// secret is what the nodes of one database share.
+func (a *App) secret() []byte { return a.catalog.Settings().Secret }
 
 // exempt reports whether a key is let through whatever it does.
 func (a *App) exempt(text string) bool {

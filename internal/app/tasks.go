@@ -25,6 +25,7 @@ func (a *App) tasks() []func(context.Context) {
 		a.notifier.Run,
 		a.flusher.Run,
 		a.runJobs,
+		a.follower.Run,
 		a.watchOutages(),
 		a.checkBackends,
 		every(sweepInterval, func(context.Context) {

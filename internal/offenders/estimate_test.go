@@ -1,0 +1,92 @@
+package offenders_test
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+// record counts checks of keys as a node does and writes them.
+func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) *offenders.Estimator {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	secret := func() []byte { return []byte("secret") }
+	r := offenders.NewRecorder(offenders.Options{Secret: secret, Node: "a", TracePoints: tracePoints})
+	f := offenders.NewFlusher(offenders.FlusherOptions{
+		Recorder: r, Sink: store, Node: "a", Secret: secret, Log: slog.New(slog.DiscardHandler),
+		Ladders: func() map[int64]offenders.Ladder { return nil }, Now: func() time.Time { return at.Add(time.Hour) },
+	})
+	for text, times := range checks {
+		k, err := keys.Parser{}.Key(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range times {
+			r.Record(&gate.Decision{
+				Check: gate.Check{Key: k, Cost: 1}, Outcome: gate.Allowed,
+				Answer: gate.Answer{At: at.Add(time.Duration(i) * time.Millisecond), Rule: -1},
+			})
+		}
+	}
+	if err := f.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &offenders.Estimator{Store: store, Secret: secret}
+}
+
+var began = time.Date(2026, 11, 20, 14, 3, 0, 0, time.UTC)
+
+func bad(k keys.Key) bool { return strings.HasPrefix(k.String(), "token:bad") }
+
+func TestWhereEveryKeyIsTracedTheShareIsExact(t *testing.T) {
+	e := traced(t, 1000, map[string]int{"token:bad1": 30, "token:bad2": 10, "token:good": 60}, began)
+	got, err := e.EstimateTraffic(t.Context(), began.Add(-time.Hour), began.Add(time.Hour), bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Keys != 2 || got.AllKeys != 3 || got.Checks != 40 || got.AllChecks != 100 || got.Share != 0.4 || got.Error != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWhereKeysAreSampledTheErrorIsHonest(t *testing.T) {
+	checks := map[string]int{}
+	for i := range 2000 {
+		checks[fmt.Sprintf("token:good%d", i)] = 1 + i%3
+		checks[fmt.Sprintf("token:bad%d", i)] = 1 + i%2
+	}
+	e := traced(t, 500, checks, began)
+	got, err := e.EstimateTraffic(t.Context(), began.Add(-time.Hour), began.Add(time.Hour), bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 3,000 of 6,999 checks are of bad keys. The hash is fixed by the secret,
+	// so this sample is always the same.
+	truth := 3000.0 / 6999
+	if got.Error <= 0 || math.Abs(got.Share-truth) > 2*got.Error {
+		t.Errorf("share %.3f ± %.3f, and it is %.3f", got.Share, got.Error, truth)
+	}
+	if math.Abs(float64(got.AllKeys)-4000) > 1000 {
+		t.Errorf("%d keys, and there are 4000", got.AllKeys)
+	}
+}
+
+func TestNothingRecordedIsNoEstimate(t *testing.T) {
+	e := traced(t, 1000, nil, began)
+	if got, err := e.EstimateTraffic(t.Context(), began, began.Add(time.Hour), bad); got != nil || err != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

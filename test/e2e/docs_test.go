@@ -1,0 +1,159 @@
+package e2e_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+// fenced is one fenced block of a document.
+type fenced struct {
+	language string
+	text     string
+}
+
+var fences = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+
+func blocksOf(t *testing.T, path string) []fenced {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []fenced
+	for _, found := range fences.FindAllSubmatch(text, -1) {
+		all = append(all, fenced{string(found[1]), string(found[2])})
+	}
+	return all
+}
+
+// documents are those whose commands must work, from the root of the checkout.
+func documents(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{"../../README.md"}, found...)
+}
+
+// TestEveryCommandOfTheDocumentsWorksAsWritten runs the sh blocks in order, in the
+// root of the checkout. Only addresses and the token are those of the test's
+// own node.
+func TestEveryCommandOfTheDocumentsWorksAsWritten(t *testing.T) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer receiver.Close()
+	n := launch(t, []string{
+		"STINT_NOTIFY_WEBHOOK_URL=" + receiver.URL, "STINT_NOTIFY_ALLOW_PRIVATE=true",
+	}, onFreePorts...)
+	n.awaitRunning()
+	n.token = regexp.MustCompile(`stint_admin_\w+`).FindString(n.out.String())
+	own := strings.NewReplacer(
+		"http://127.0.0.1:8080", n.check, "http://127.0.0.1:8081", n.admin, "stint_admin_...", n.token,
+	)
+	for _, path := range documents(t) {
+		all := blocksOf(t, path)
+		for i, block := range all {
+			if block.language != "sh" {
+				continue
+			}
+			t.Run(filepath.Base(path)+" "+firstLine(block.text), func(t *testing.T) {
+				switch {
+				case strings.HasPrefix(block.text, "go run ./cmd/server"):
+					startAsWritten(t, block.text)
+				case strings.HasPrefix(block.text, "make "):
+					targetIsThere(t, block.text)
+				default:
+					printed := n.shell(t, own.Replace(block.text))
+					if i+1 < len(all) && all[i+1].language == "" && printed != all[i+1].text {
+						t.Errorf("printed\n%s\nand the document says\n%s", printed, all[i+1].text)
+					}
+				}
+			})
+		}
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// shell runs commands and returns what they print. What a document shows must
+// succeed, but for a check that is refused, which exits with 3.
+func (n *node) shell(t *testing.T, commands string) string {
+	t.Helper()
+	var printed strings.Builder
+	for _, line := range strings.Split(strings.TrimSpace(commands), "\n") {
+		if strings.HasPrefix(line, "export ") || line == "" || strings.HasPrefix(line, "#") {
+			continue // the environment below holds it
+		}
+		c := exec.Command("bash", "-c", line)
+		c.Dir = "../.."
+		c.Env = append(os.Environ(), "STINT_ADMIN_URL="+n.admin, "STINT_CHECK_URL="+n.check, "STINT_ADMIN_TOKEN="+n.token)
+		out, err := c.CombinedOutput()
+		if err != nil && !(strings.Contains(line, "cmd/admin check ") && strings.Contains(string(out), "exit status 3")) {
+			t.Errorf("%s\n%v\n%s", line, err, out)
+		}
+		printed.Write(out)
+	}
+	return printed.String()
+}
+
+// startAsWritten starts the server by a document's command, on free ports and
+// the test's own servers.
+func startAsWritten(t *testing.T, command string) {
+	t.Helper()
+	args := strings.Fields(command)[3:]
+	environ := []string{"STINT_LISTEN=127.0.0.1:0", "STINT_ADMIN_LISTEN=127.0.0.1:0", "STINT_ADMIN_TOKEN=" + adminToken}
+	for i, arg := range args {
+		switch {
+		case strings.HasPrefix(arg, "redis://"):
+			args[i] = testenv.Redis(t).URL
+		case strings.HasPrefix(arg, "postgres://"):
+			args[i] = testenv.Postgres(t).URL
+		}
+	}
+	n := launch(t, environ, args...)
+	n.awaitRunning()
+	n.about("ip:203.0.113.7")
+}
+
+func targetIsThere(t *testing.T, command string) {
+	t.Helper()
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range strings.Fields(command)[1:] {
+		if !strings.Contains(string(makefile), "\n"+target+":") {
+			t.Errorf("there is no target %s", target)
+		}
+	}
+}
+
+func TestEverySettingStandsInTheReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help, err := exec.Command(server.built(t), "--help").CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(string(help), -1) {
+		if flag == "--help" || flag == "--config" || strings.HasPrefix(flag, "--notify-") {
+			continue // the last stand in docs/NOTIFICATIONS.md
+		}
+		if !strings.Contains(string(readme), "`"+flag+"`") {
+			t.Errorf("%s is not in the README", flag)
+		}
+	}
+}
