@@ -36,7 +36,7 @@ func readCSV(from *bufio.Reader, d Defaults, yield func(Row, error) bool) {
 		record, err := rows.Read()
 		var syntax *csv.ParseError
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return
 		case errors.As(err, &syntax):
 			if !yield(Row{}, &RowError{syntax.StartLine, "it is no CSV: " + strings.TrimPrefix(syntax.Err.Error(), "csv: ")}) {
@@ -73,7 +73,7 @@ func separator(from *bufio.Reader) rune {
 
 func badHeader(err error) error {
 	var syntax *csv.ParseError
-	if err == io.EOF || errors.As(err, &syntax) {
+	if errors.Is(err, io.EOF) || errors.As(err, &syntax) {
 		return &FileError{1, "there is no header; the first line must name the columns, for example pattern,reason,expires_at"}
 	}
 	return unreadable(1, err)

@@ -45,7 +45,7 @@ func readJSON(from *bufio.Reader, d Defaults, yield func(Row, error) bool) {
 		}
 		decoder.PeekKind() // goes to where the row begins
 		value, err := decoder.ReadValue()
-		if err == io.EOF && !list {
+		if errors.Is(err, io.EOF) && !list {
 			return
 		}
 		if err != nil {
@@ -68,7 +68,7 @@ func readEnd(lines *lineCounter, decoder *jsontext.Decoder, yield func(Row, erro
 	}
 	if err == nil {
 		yield(Row{}, &FileError{lines.at(decoder.InputOffset()), "something follows the list"})
-	} else if err != io.EOF {
+	} else if !errors.Is(err, io.EOF) {
 		yield(Row{}, badJSON(lines, decoder, err))
 	}
 }
@@ -95,7 +95,7 @@ func badJSON(lines *lineCounter, decoder *jsontext.Decoder, err error) error {
 	switch {
 	case errors.Is(err, errRowTooLong):
 		return unreadable(lines.at(at), err)
-	case errors.Is(err, io.ErrUnexpectedEOF), err == io.EOF:
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return &FileError{lines.at(lines.read), "the file ends in the middle of its JSON"}
 	case !errors.As(err, &syntax):
 		return err

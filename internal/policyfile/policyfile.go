@@ -85,12 +85,12 @@ func parse(text []byte) (all []policy, lines []int, err error) {
 	var root yaml.Node
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := documents.Decode(&root); {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return nil, nil, errors.New("the file is empty; write policies: with a list below it")
 	case err != nil:
 		return nil, nil, plainError(err)
 	}
-	if documents.Decode(new(yaml.Node)) != io.EOF {
+	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, nil, errors.New("the file holds more than one YAML document; put all policies into one")
 	}
 	top := root.Content[0]
