@@ -160,7 +160,7 @@ func newFlags() *pflag.FlagSet {
 	}
 	flags.String("config", "", "a YAML file of settings (STINT_CONFIG)")
 	flags.Usage = func() {
-		fmt.Fprintf(os.Stderr, "Stint answers whether a key may do one more request, and keeps abusers out.\n\nUsage: server [flags]\n\nWith no flags it runs on this machine alone: logs in memory, SQLite in ./data.\n\n%s\nA flag wins over its environment variable, which wins over the file.\nFrom the environment or the file only: %s.\n", flags.FlagUsages(), strings.Join(secrets(), ", "))
+		fmt.Fprintf(os.Stdout, "Stint answers whether a key may do one more request, and keeps abusers out.\n\nUsage: server [flags]\n\nWith no flags it runs on this machine alone: logs in memory, SQLite in ./data.\n\n%s\nA flag wins over its environment variable, which wins over the file.\nFrom the environment or the file only: %s.\n", flags.FlagUsages(), strings.Join(secrets(), ", "))
 	}
 	return flags
 }

@@ -21,6 +21,10 @@ The exit code is 0 where it is allowed and 3 where it is refused.`,
 		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 --policy search -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			// A cost of 0 would be left out of the request and count as 1.
+			if check.Cost < 1 {
+				return usagef("--cost is %d; it must be a whole number from 1 to 1000", check.Cost)
+			}
 			check.Key = args[0]
 			check.Detail = v1.DetailRules
 			client, err := a.checkClient()

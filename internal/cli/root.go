@@ -142,8 +142,8 @@ func finish(a *app, c *cobra.Command) {
 	c.Example = indentExample(c.Example, a.sys.Name)
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return usagef("%w; see '%s --help'", err, c.CommandPath())
+			if check(c, args) != nil {
+				return usagef("it is written '%s', and %s; see '%s --help'", c.UseLine(), argumentsGiven(len(args)), c.CommandPath())
 			}
 			return nil
 		}
@@ -157,6 +157,16 @@ func finish(a *app, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		finish(a, sub)
 	}
+}
+
+func argumentsGiven(n int) string {
+	switch n {
+	case 0:
+		return "no argument was given"
+	case 1:
+		return "1 argument was given"
+	}
+	return fmt.Sprintf("%d arguments were given", n)
 }
 
 func runGroup(c *cobra.Command, args []string) error {
