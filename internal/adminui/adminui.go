@@ -13,11 +13,15 @@ import (
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // Deps are what the pages stand on. All are needed unless it says otherwise.
@@ -32,6 +36,17 @@ type Deps struct {
 
 	// Offenders counts what was refused; nil leaves those figures out.
 	Offenders *offenders.Service
+	// Logs are what a reset empties, and Recorder writes down that it did.
+	Logs     []timestamplog.Log
+	Recorder audit.Recorder
+	// Notes are what operators write about keys; nil where none are kept.
+	Notes notes.Store
+	// Reports are the daily and weekly documents; nil where none are made.
+	Reports reports.Store
+	// Events are what the live page shows; nil where nobody gathers them.
+	Events *events.Hub
+	// Health says how the parts of the node do; nil shows what Ready says.
+	Health func(ctx context.Context) []Part
 	// Jobs are shown and run on the page of jobs; nil where there are none.
 	Jobs *jobs.Runner
 	// Settings are shown as they are: secrets must be hidden in them already.
@@ -101,6 +116,13 @@ func (u *UI) Routes() []api.Route {
 		u.themeRoutes(),
 		u.goRoutes(),
 		u.homeRoutes(),
+		u.overviewRoutes(),
+		u.offenderRoutes(),
+		u.keyRoutes(),
+		u.proposalRoutes(),
+		u.liveRoutes(),
+		u.reportRoutes(),
+		u.actRoutes(),
 		u.policyRoutes(),
 		u.shelfRoutes(),
 		u.jobRoutes(),

@@ -16,10 +16,11 @@ import (
 type Frame struct {
 	Title   string // of the browser's tab, and the page's head where it has no other
 	Nav     []navGroup
-	Theme   string // "system", "light" or "dark"
-	Here    string // this page's address, for coming back to it
-	CSRF    string // the session's token; "" without a session
-	User    string // who is logged in, "" for nobody
+	Carry   []Field // the span that every link keeps, none for the usual one
+	Theme   string  // "system", "light" or "dark"
+	Here    string  // this page's address, for coming back to it
+	CSRF    string  // the session's token; "" without a session
+	User    string  // who is logged in, "" for nobody
 	Role    string
 	Address string // where the request comes from
 	Node    string
@@ -62,7 +63,14 @@ func (u *UI) frame(c *api.Call, title, section string) Frame {
 		return f
 	}
 	f.User, f.Role = c.Principal.Name, string(c.Principal.Role)
-	f.Nav = u.nav(c.Principal, section)
+	carried := span{Last: defaultSpan}
+	if s, err := spanOf(c, f.Now); err == nil {
+		carried = s
+	}
+	for _, name := range sortedNames(carried.Params()) {
+		f.Carry = append(f.Carry, Field{name, carried.Params().Get(name)})
+	}
+	f.Nav = u.nav(c.Principal, section, carried)
 	f.Degraded = u.degraded(c)
 	if l := loginOf(c); l != nil {
 		f.CSRF = l.session.CSRF

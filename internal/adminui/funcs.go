@@ -13,7 +13,7 @@ import (
 )
 
 // shared are the templates that every page may use.
-var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html"}
+var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html", "templates/watch.html"}
 
 // parseTemplates returns every page's templates by the name of its file.
 func (u *UI) parseTemplates() (map[string]*template.Template, error) {
@@ -49,8 +49,12 @@ func (u *UI) funcs() template.FuncMap {
 		},
 		"compact": compact, "share": share, "plural": plural[int],
 		"dur": duration, "rule": rule, "ruletext": ruleText, "window": window,
-		"when":     func(t time.Time) timeView { return when(t, u.Now()) },
-		"ago":      func(t time.Time) string { return when(t, u.Now()).Relative },
+		"when":      func(t time.Time) timeView { return when(t, u.Now()) },
+		"ago":       func(t time.Time) string { return when(t, u.Now()).Relative },
+		"fulltime":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05.000") },
+		"clocktime": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
+		"clockof":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 Jan, 15:04:05.000") },
+		"shortid":   shortID, "plural64": plural[int64], "patternof": patternText,
 		"decision": decisionOf,
 		"pace":     pace,
 		"list":     func(all ...any) []any { return all },
@@ -124,4 +128,12 @@ func paceText(d time.Duration) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
 	}
 	return duration(d)
+}
+
+// shortID cuts an id in its middle: "01KAH3…8Q4T".
+func shortID(id string) string {
+	if len(id) < 14 {
+		return id
+	}
+	return id[:6] + "…" + id[len(id)-4:]
 }

@@ -2,7 +2,6 @@ package adminui
 
 import (
 	"net/netip"
-	"net/url"
 	"strings"
 
 	"github.com/stint-dev/stint/internal/api"
@@ -26,8 +25,12 @@ func (u *UI) goTo(c *api.Call) error {
 	if text == "" {
 		return u.seeOther(c, "/")
 	}
+	kept, err := spanOf(c, u.Now())
+	if err != nil {
+		return err
+	}
 	if id, err := refusal.Parse(text); err == nil {
-		return u.seeOther(c, KeyPath+"?refusal="+id.String())
+		return u.seeOther(c, spanned(KeyPath, kept, "refusal", id.String()))
 	}
 	if _, err := netip.ParseAddr(text); err == nil {
 		text = "ip:" + text
@@ -36,5 +39,5 @@ func (u *UI) goTo(c *api.Call) error {
 	if err != nil {
 		return fault.Field("q", "%s", err.Error())
 	}
-	return u.seeOther(c, KeyPath+"?key="+url.QueryEscape(key.String()))
+	return u.seeOther(c, spanned(KeyPath, kept, "key", key.String()))
 }

@@ -12,6 +12,7 @@ type navGroup struct {
 
 type navItem struct {
 	Path, Name string
+	Address    string // Path with the span
 	Current    bool
 	Access     identity.Access
 }
@@ -20,6 +21,9 @@ type navItem struct {
 var sections = []navGroup{
 	{Name: "Watch", Items: []navItem{
 		{Path: "/", Name: "Overview", Access: identity.Read},
+		{Path: "/live", Name: "Live", Access: identity.Read},
+		{Path: "/offenders", Name: "Offenders", Access: identity.Read},
+		{Path: "/reports", Name: "Reports", Access: identity.Read},
 	}},
 	{Name: "Act", Items: []navItem{
 		{Path: "/blocks", Name: "Blocks", Access: identity.Read},
@@ -35,14 +39,15 @@ var sections = []navGroup{
 	}},
 }
 
-// nav returns the side bar as p sees it.
-func (u *UI) nav(p *api.Principal, current string) []navGroup {
+// nav returns the side bar as p sees it; its links keep the span.
+func (u *UI) nav(p *api.Principal, current string, kept span) []navGroup {
 	var groups []navGroup
 	for _, group := range sections {
 		shown := navGroup{Name: group.Name}
 		for _, item := range group.Items {
 			if p.May(item.Access) && (item.Path != "/jobs" || u.Jobs != nil) {
 				item.Current = item.Path == current
+				item.Address = spanned(item.Path, kept)
 				shown.Items = append(shown.Items, item)
 			}
 		}

@@ -19,9 +19,11 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -54,6 +56,17 @@ type node struct {
 	url     string // of the pages
 	checks  string // of the checks
 	logs    *bytes.Buffer
+	routes  []api.Route // of the pages
+
+	offenders *offenders.Service
+	flusher   *offenders.Flusher
+	events    *events.Hub
+}
+
+// flush writes what was counted, as a node does each second.
+func (n *node) flush(t testing.TB) {
+	t.Helper()
+	must(t, n.flusher.Flush(context.Background()))
 }
 
 const password = "correct horse battery"
@@ -78,7 +91,15 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.catalog = catalog.New(n.store, n.clock.Now)
 	must(t, n.catalog.Refresh(ctx))
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
-	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now})
+	secret := func() []byte { return n.catalog.Settings().Secret }
+	recorder := offenders.NewRecorder(offenders.Options{Secret: secret, Node: "a"})
+	n.flusher = offenders.NewFlusher(offenders.FlusherOptions{
+		Recorder: recorder, Sink: n.store, Node: "a", Secret: secret, Now: n.clock.Now,
+		Ladders: func() map[int64]offenders.Ladder { return offenders.LaddersOf(n.catalog.Selector().Policies()) },
+	})
+	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
+	n.offenders = &offenders.Service{Store: n.store, Blocks: n.store, View: n.catalog, Now: n.clock.Now}
+	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{recorder, n.events}})
 	guesses := identity.NewGuesses(memlog.New(memlog.Options{Now: n.clock.Now}), n.clock.Now)
 	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	runner, err := jobs.New(jobs.Options{Store: n.store, Node: "a", Now: n.clock.Now, Log: logger}, someJobs()...)
@@ -87,6 +108,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
 	deps := adminui.Deps{
 		Policies: n.store, Blocks: n.store, Identity: n.store, Audit: n.store, Catalog: n.catalog, Gate: g, Guesses: guesses,
+		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store, Notes: n.store, Reports: n.store, Events: n.events,
 		Jobs: runner, Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}
@@ -95,9 +117,10 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	}
 	ui, err := adminui.New(deps)
 	must(t, err)
+	n.routes = ui.Routes()
 	server := api.New(api.Deps{
 		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store, Blocks: n.store, Identity: n.store,
-		Audit: n.store, Recorder: n.store, Guesses: guesses, Sessions: ui.Sessions(), Extra: ui.Routes(), Logger: logger, Now: n.clock.Now,
+		Audit: n.store, Recorder: n.store, Guesses: guesses, Sessions: ui.Sessions(), Extra: ui.Routes(), Offenders: n.offenders, Logger: logger, Now: n.clock.Now,
 	})
 	go server.AdminApp().Listener(adminAt)
 	go server.CheckApp().Listener(checksAt)
@@ -221,10 +244,12 @@ func (a *answer) lacks(text string) *answer {
 
 // shown returns the page without its frame, for messages.
 func (a *answer) shown() string {
-	if _, page, framed := strings.Cut(a.body, "<main"); framed {
-		return page
+	text := a.body
+	if _, page, framed := strings.Cut(text, "<main"); framed {
+		text = page
 	}
-	return a.body
+	const most = 4000
+	return text[:min(most, len(text))]
 }
 
 var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)

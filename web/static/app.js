@@ -12,7 +12,7 @@
       const field = document.querySelector("[data-goto]");
       if (field) { event.preventDefault(); field.focus(); field.select(); }
     }
-    if (event.key === "Escape") { for (const menu of document.querySelectorAll("details.menu[open]")) menu.open = false; }
+    if (event.key === "Escape") { clearSelection(); for (const menu of document.querySelectorAll("details.menu[open]")) menu.open = false; }
   });
 
   document.addEventListener("click", async (event) => {
@@ -32,6 +32,16 @@
       show.textContent = shown ? "Show" : "Hide";
       show.setAttribute("aria-pressed", String(!shown));
     }
+    const chosen = event.target.closest("[data-copy-chosen]");
+    if (chosen) {
+      const keys = [...chosen.form.querySelectorAll("input.row-box:checked")].map((box) => box.value);
+      await navigator.clipboard.writeText(keys.join("\n"));
+      chosen.textContent = "Copied";
+      setTimeout(() => { chosen.textContent = "Copy keys"; }, 1500);
+    }
+    if (event.target.closest("[data-pause]")) setPaused(!age.paused);
+    if (event.target.closest("[data-clear]")) clearSelection();
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
     const close = event.target.closest("[data-close]");
     if (close) { event.preventDefault(); close.closest("dialog").close(); }
   });
@@ -48,6 +58,9 @@
   function countBoxes(form) {
     const count = form.querySelectorAll("input.row-box:checked").length;
     for (const place of form.querySelectorAll("[data-selected]")) place.textContent = String(count);
+    let sum = 0;
+    for (const box of form.querySelectorAll("input.row-box:checked")) sum += Number(box.closest("tr").dataset.offences || 0);
+    for (const place of form.querySelectorAll("[data-selected-offences]")) place.textContent = sum.toLocaleString("en");
   }
 
   // A button that stays off until its field holds the very text asked for.
@@ -57,6 +70,226 @@
       const button = document.getElementById(event.target.dataset.confirms);
       button.setAttribute("aria-disabled", String(event.target.value.trim() !== wanted));
     }
+  });
+
+  document.addEventListener("reset", (event) => setTimeout(() => countBoxes(event.target)));
+
+  // ---- A page that brings itself up to date ----
+  // htmx asks for the part again; what differs is taken over in place, so that
+  // focus, what was typed or chosen, and open menus stay.
+  const age = { loaded: Date.now(), asked: Date.now(), paused: false };
+  const staleAfter = 30;
+
+  function setPaused(paused) {
+    age.paused = paused;
+    for (const button of document.querySelectorAll("[data-pause]")) {
+      button.setAttribute("aria-pressed", String(paused));
+      button.setAttribute("aria-label", paused ? "Go on" : "Pause");
+    }
+    showAge();
+  }
+
+  function showAge() {
+    const seconds = Math.round((Date.now() - age.loaded) / 1000);
+    for (const place of document.querySelectorAll("[data-age-text]")) {
+      const stale = !age.paused && seconds >= staleAfter;
+      place.textContent = age.paused ? "Paused" : stale ? "No update for " + seconds + " s, trying again" : seconds < 2 ? "Updated just now" : "Updated " + seconds + " s ago";
+      place.classList.toggle("stale", stale);
+    }
+  }
+
+  setInterval(() => {
+    const part = document.querySelector("[data-refresh]");
+    if (!part) return;
+    showAge();
+    if (age.paused || document.hidden || part.querySelector(".menu[open], [data-dragging]")) return;
+    if (Date.now() - age.asked >= Number(part.dataset.refresh)) {
+      age.asked = Date.now();
+      htmx.trigger(part, "refresh");
+    }
+  }, 500);
+
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const part = event.detail.requestConfig && event.detail.requestConfig.elt;
+    if (!part || part.dataset.refresh === undefined) return;
+    event.detail.shouldSwap = false;
+    if (event.detail.xhr.status !== 200) return; // the old figures stay, and say how old they are
+    const fresh = new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html").getElementById(part.id);
+    if (!fresh) return;
+    age.loaded = Date.now();
+    morph(part, document.importNode(fresh, true));
+    setUp(part);
+    for (const form of part.querySelectorAll("form")) if (form.querySelector("input.row-box")) countBoxes(form);
+  });
+
+  // morph makes one element like another and leaves what is equal alone. Rows
+  // that have a data-key are found again wherever they stand.
+  function morph(old, fresh) {
+    if (old.isEqualNode(fresh)) return;
+    if (old.nodeName !== fresh.nodeName || old.nodeType !== fresh.nodeType) { old.replaceWith(fresh); return; }
+    if (old.nodeType !== Node.ELEMENT_NODE) { old.data = fresh.data; return; }
+    if (old.hasAttribute("data-keep")) return;
+    for (const { name } of [...old.attributes]) {
+      if (!fresh.hasAttribute(name) && name !== "open" && name !== "hidden") old.removeAttribute(name);
+    }
+    for (const { name, value } of fresh.attributes) {
+      if (name !== "hidden" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+    }
+    const keyed = new Map();
+    for (const child of old.children) if (child.dataset.key) keyed.set(child.dataset.key, child);
+    let at = old.firstChild;
+    for (const child of [...fresh.childNodes]) {
+      const same = child.dataset && keyed.get(child.dataset.key);
+      if (same) {
+        if (same !== at) old.insertBefore(same, at); else at = at.nextSibling;
+        morph(same, child);
+      } else if (at && !(at.dataset && at.dataset.key) && !(child.dataset && child.dataset.key)) {
+        const next = at.nextSibling;
+        morph(at, child);
+        at = next;
+      } else {
+        old.insertBefore(child, at);
+      }
+    }
+    while (at) { const next = at.nextSibling; at.remove(); at = next; }
+  }
+
+  // ---- Dragging over the chart zooms ----
+  const chosenSpan = { from: 0, to: 0 };
+
+  function chart() {
+    const figure = document.querySelector("[data-areas]");
+    const place = document.querySelector("[data-selection]");
+    return figure && place ? { figure, place, from: Number(figure.dataset.from), to: Number(figure.dataset.to) } : null;
+  }
+
+  function setUpChart() {
+    const c = chart();
+    if (!c) return;
+    const brush = c.figure.querySelector("[data-brush]");
+    if (!brush.firstChild) {
+      brush.hidden = false;
+      brush.setAttribute("data-keep", "");
+      const range = document.createElement("div");
+      range.className = "brush-range";
+      for (const edge of ["from", "to"]) {
+        const handle = document.createElement("button");
+        handle.type = "button";
+        handle.className = "brush-handle " + edge;
+        handle.dataset.edge = edge;
+        handle.setAttribute("role", "slider");
+        handle.setAttribute("aria-label", edge === "from" ? "Beginning of the selection" : "End of the selection");
+        range.append(handle);
+      }
+      brush.append(range);
+    }
+    drawSelection();
+  }
+
+  function selected(c) {
+    if (chosenSpan.to > chosenSpan.from) return chosenSpan;
+    const from = Number(c.figure.dataset.brushFrom), to = Number(c.figure.dataset.brushTo);
+    return to > from ? { from, to } : null;
+  }
+
+  const clock = (ms) => new Date(ms).toISOString().slice(11, 16);
+  const minute = (ms) => new Date(ms).toISOString().slice(0, 16);
+
+  function drawSelection() {
+    const c = chart();
+    if (!c) return;
+    const range = c.figure.querySelector(".brush-range");
+    const s = selected(c);
+    const own = chosenSpan.to > chosenSpan.from;
+    document.documentElement.toggleAttribute("data-selecting", own);
+    c.place.toggleAttribute("data-keep", own);
+    range.hidden = !s;
+    for (const button of c.place.querySelectorAll("[data-clear]")) button.hidden = !own;
+    if (!s) return;
+    const share = (t) => 100 * Math.min(1, Math.max(0, (t - c.from) / (c.to - c.from)));
+    range.style.left = share(s.from) + "%";
+    range.style.width = share(s.to) - share(s.from) + "%";
+    for (const handle of range.children) {
+      const at = s[handle.dataset.edge];
+      handle.setAttribute("aria-valuemin", String(c.from));
+      handle.setAttribute("aria-valuemax", String(c.to));
+      handle.setAttribute("aria-valuenow", String(Math.round(at)));
+      handle.setAttribute("aria-valuetext", clock(at));
+    }
+    if (!own) return;
+    let refused = 0, all = 0;
+    for (const point of c.figure.dataset.points.split(" ")) {
+      const [at, allowed, limited, blocked] = point.split(",").map(Number);
+      if (at < s.from || at >= s.to) continue;
+      refused += limited + blocked;
+      all += allowed + limited + blocked;
+    }
+    const text = c.place.querySelector("[data-selection-text]");
+    text.hidden = false;
+    text.textContent = clock(s.from) + " to " + clock(s.to) + " selected: " + refused.toLocaleString("en") + " refused, " +
+      (all ? (100 * refused / all).toFixed(1) : "0") + "% of checks";
+    const address = new URL(location.href);
+    for (const name of ["last", "cursor", "at"]) address.searchParams.delete(name);
+    address.searchParams.set("since", minute(s.from));
+    address.searchParams.set("until", minute(s.to + 59999));
+    const zoom = c.place.querySelector("[data-zoom]");
+    zoom.href = address.pathname + address.search;
+    zoom.hidden = false;
+  }
+
+  function clearSelection() {
+    if (chosenSpan.to === 0) return;
+    chosenSpan.from = chosenSpan.to = 0;
+    const c = chart();
+    if (!c) return;
+    c.place.removeAttribute("data-keep");
+    const text = c.place.querySelector("[data-selection-text]");
+    if (c.figure.dataset.brushFrom === undefined) {
+      text.textContent = "Drag over the chart to zoom in.";
+      c.place.querySelector("[data-zoom]").hidden = true;
+    }
+    drawSelection();
+  }
+
+  document.addEventListener("pointerdown", (event) => {
+    const brush = event.target.closest("[data-brush]");
+    const c = brush && chart();
+    if (!c || event.button !== 0) return;
+    const box = brush.getBoundingClientRect();
+    const at = (e) => c.from + (c.to - c.from) * Math.min(1, Math.max(0, (e.clientX - box.left) / box.width));
+    const handle = event.target.closest("[data-edge]");
+    const before = selected(c);
+    const fixed = handle && before ? before[handle.dataset.edge === "from" ? "to" : "from"] : at(event);
+    let moved = false;
+    if (!handle) event.preventDefault();
+    brush.toggleAttribute("data-dragging", true);
+    const move = (e) => {
+      if (Math.abs(e.clientX - event.clientX) < 4 && !moved) return;
+      moved = true;
+      chosenSpan.from = Math.min(fixed, at(e));
+      chosenSpan.to = Math.max(fixed, at(e));
+      drawSelection();
+    };
+    const end = () => {
+      brush.toggleAttribute("data-dragging", false);
+      document.removeEventListener("pointermove", move);
+    };
+    document.addEventListener("pointermove", move);
+    document.addEventListener("pointerup", end, { once: true });
+    document.addEventListener("pointercancel", end, { once: true });
+  });
+
+  document.addEventListener("keydown", (event) => {
+    const handle = event.target.closest && event.target.closest("[data-edge]");
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const c = chart();
+    const s = handle && step && c && selected(c);
+    if (!s) return;
+    event.preventDefault();
+    const next = { from: s.from, to: s.to };
+    next[handle.dataset.edge] = Math.min(c.to, Math.max(c.from, s[handle.dataset.edge] + step * (c.to - c.from) / 60));
+    if (next.to > next.from) Object.assign(chosenSpan, next);
+    drawSelection();
   });
 
   // A toast counts down, waits while it is looked at, and goes.
@@ -76,10 +309,12 @@
   }
 
   function setUp(root) {
-    for (const hidden of root.querySelectorAll("[data-copy][hidden], [data-show][hidden], [data-js][hidden]")) hidden.hidden = false;
+    for (const hidden of root.querySelectorAll("[data-copy][hidden], [data-show][hidden], [data-js][hidden], [data-age][hidden]")) hidden.hidden = false;
+    for (const plain of root.querySelectorAll("[data-nojs]")) plain.hidden = true;
     for (const toast of root.querySelectorAll("[data-toast]")) runToast(toast);
     for (const dialog of root.querySelectorAll("dialog[data-open]")) if (!dialog.open) dialog.showModal();
     for (const field of root.querySelectorAll("[data-confirm]")) field.dispatchEvent(new Event("input", { bubbles: true }));
+    setUpChart();
   }
   setUp(document);
   document.addEventListener("htmx:load", (event) => setUp(event.detail.elt));

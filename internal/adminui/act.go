@@ -1,0 +1,397 @@
+package adminui
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// What is done from the pages about what happens, where the eye is. Each action
+// goes back to its page, which tells what was done and offers to undo it.
+func (u *UI) actRoutes() []api.Route {
+	return []api.Route{
+		u.post("/act/block", identity.Operate, u.actBlock),
+		u.post("/act/lift", identity.Operate, u.actLift),
+		u.post("/act/restore", identity.Operate, u.actRestore),
+		u.post("/act/reset", identity.Operate, u.actReset),
+		u.post("/act/resume", identity.Operate, u.actResume),
+		u.post("/act/note", identity.Operate, u.actNote),
+		u.post("/act/note/delete", identity.Operate, u.actDeleteNote),
+	}
+}
+
+// manyPage asks how long and why before many keys are blocked or exempted.
+type manyPage struct {
+	Frame
+	Keys     []string
+	Exempt   bool
+	For      string
+	Until    string
+	Reason   string
+	Back     string
+	Mistakes mistakes
+	// Own says that one of them counts whoever asks.
+	Own bool
+}
+
+// Choices returns the lengths that the form offers.
+func (p *manyPage) Choices() []choice { return lengthChoices }
+
+// What names what is done.
+func (p *manyPage) What() string {
+	verb := "Block"
+	if p.Exempt {
+		verb = "Exempt"
+	}
+	return verb + " " + plural(len(p.Keys), "key")
+}
+
+var lengthChoices = []choice{{"1h", "1 h"}, {"4h", "4 h"}, {"24h", "24 h"}, {"7d", "7 days"}, {"30d", "30 days"}, {"good", "For good"}, {"until", "Until"}}
+
+// maxMany is how many keys one form may name.
+const maxMany = 200
+
+// actBlock blocks the patterns of a form, or exempts them. A form that does not
+// say for how long is answered with the question.
+func (u *UI) actBlock(c *api.Call) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	page := &manyPage{
+		Keys: values["key"], Exempt: values.Get("what") == "exempt", For: values.Get("for"), Until: values.Get("until"),
+		Back: ownPath(values.Get("back")), Mistakes: mistakes{},
+	}
+	patterns, err := u.patternsOf(page.Keys)
+	if err != nil {
+		return err
+	}
+	if page.Reason, err = line(values, "reason", maxReason); err != nil {
+		if err = page.Mistakes.note(err); err != nil {
+			return err
+		}
+	}
+	if page.For == "" {
+		page.For = "24h"
+		return u.askMany(c, http.StatusOK, page, patterns)
+	}
+	ends, err := u.endOf(page.For, page.Until, u.Now())
+	if err != nil {
+		if err = page.Mistakes.note(err); err != nil {
+			return err
+		}
+	}
+	if len(page.Mistakes) > 0 {
+		return u.askMany(c, statusOfForm, page, patterns)
+	}
+	s := u.blockShelf()
+	done := "blocked"
+	if page.Exempt {
+		s, done = u.exemptionShelf(), "exempted"
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	actor := c.Actor()
+	var ids []string
+	for i, p := range patterns {
+		added, err := s.add(ctx, actor, item{Pattern: p, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends}, blocks.Replace)
+		if err != nil {
+			if i > 0 {
+				return partly(err, i, len(patterns))
+			}
+			return err
+		}
+		ids = append(ids, added.ID)
+	}
+	return u.back(c, page.Back, done, ids)
+}
+
+func (u *UI) askMany(c *api.Call, status int, page *manyPage, patterns []keys.Pattern) error {
+	page.Frame = u.frame(c, page.What(), "/offenders")
+	own := u.Catalog.Parser().AddressKey(c.Address)
+	page.Own = !page.Exempt && slices.ContainsFunc(patterns, func(p keys.Pattern) bool { return p.Matches(own) })
+	return u.render(c, status, "many", page)
+}
+
+// patternsOf reads the keys or patterns of a form. None may be wide: those have
+// a page of their own that asks twice.
+func (u *UI) patternsOf(texts []string) ([]keys.Pattern, error) {
+	switch {
+	case len(texts) == 0:
+		return nil, fault.New(fault.Invalid, "Nothing was changed: choose at least one key.")
+	case len(texts) > maxMany:
+		return nil, fault.New(fault.Invalid, "Nothing was changed: choose at most %d keys at a time.", maxMany)
+	}
+	patterns := make([]keys.Pattern, len(texts))
+	for i, text := range texts {
+		p, err := u.Catalog.Parser().Pattern(text)
+		if err != nil {
+			return nil, fault.Field("key", "%s", capital(err.Error()))
+		}
+		if isWide(p) {
+			return nil, fault.New(fault.NeedConfirm, "Nothing was changed: %s selects %s. Add it on the page of blocks, which shows whom it would hit.", p, covers(p))
+		}
+		patterns[i] = p
+	}
+	return patterns, nil
+}
+
+// actLift lifts the blocks, or removes the exemptions, that a form names.
+func (u *UI) actLift(c *api.Call) error {
+	return u.actOnIDs(c, func(s *shelf) string {
+		if s.Blocks {
+			return "lifted"
+		}
+		return "removed"
+	}, func(ctx context.Context, s *shelf, id string) (string, error) {
+		_, err := s.end(ctx, c.Actor(), id)
+		if fault.Is(err, fault.Conflict) { // it has ended meanwhile, which is what was wanted
+			err = nil
+		}
+		return id, err
+	})
+}
+
+// actRestore undoes actLift.
+func (u *UI) actRestore(c *api.Call) error {
+	return u.actOnIDs(c, func(s *shelf) string {
+		if s.Blocks {
+			return "blocked"
+		}
+		return "exempted"
+	}, func(ctx context.Context, s *shelf, id string) (string, error) {
+		ended, err := s.byID(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		if ended.EndedAt.IsZero() {
+			return id, nil
+		}
+		if !ended.Expires.IsZero() && !u.Now().Before(ended.Expires) {
+			return "", fault.New(fault.Conflict, "The %s of %s would have ended by itself meanwhile; there is nothing to restore.", s.Noun, ended.Pattern)
+		}
+		added, err := s.add(ctx, c.Actor(), *ended, blocks.Extend)
+		if err != nil {
+			return "", err
+		}
+		return added.ID, nil
+	})
+}
+
+func (u *UI) actOnIDs(c *api.Call, done func(*shelf) string, do func(context.Context, *shelf, string) (string, error)) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	s := u.blockShelf()
+	if values.Get("what") == "exempt" {
+		s = u.exemptionShelf()
+	}
+	ids := values["id"]
+	if len(ids) == 0 || len(ids) > maxMany {
+		return fault.New(fault.Invalid, "Nothing was changed: choose from 1 to %d.", maxMany)
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	var after []string
+	for i, id := range ids {
+		made, err := do(ctx, s, id)
+		if err != nil {
+			if i > 0 {
+				return partly(err, i, len(ids))
+			}
+			return err
+		}
+		after = append(after, made)
+	}
+	return u.back(c, values.Get("back"), done(s), after)
+}
+
+// back goes back to a page, which tells what was done.
+func (u *UI) back(c *api.Call, path, done string, ids []string) error {
+	at, err := url.Parse(ownPath(path))
+	if err != nil {
+		return fault.Field("back", "is no address")
+	}
+	q := at.Query()
+	q.Del("ask")
+	q.Set("done", done)
+	q.Del("ids")
+	// An address has no room for very many; the toast then counts without undo.
+	if len(ids) > 0 && len(ids) <= shelfPage {
+		q.Set("ids", strings.Join(ids, ","))
+	}
+	at.RawQuery = q.Encode()
+	at.Fragment = ""
+	return u.seeOther(c, at.String())
+}
+
+// deeds are what a page may be told to tell.
+var deeds = map[string]struct {
+	text, plural string
+	undo         string // the action that undoes it, "" for none
+	exempt       bool
+}{
+	"blocked":   {"Blocked", "Blocked", "/act/lift", false},
+	"exempted":  {"Exempted", "Exempted", "/act/lift", true},
+	"lifted":    {"Lifted the block of", "Lifted the blocks of", "/act/restore", false},
+	"removed":   {"Removed the exemption of", "Removed the exemptions of", "/act/restore", true},
+	"reset":     {"Its requests are forgotten; every rule starts afresh.", "", "", false},
+	"noted":     {"The note is saved.", "", "", false},
+	"unnoted":   {"The note is deleted.", "", "", false},
+	"resumed":   {"The automatic blocks go on.", "", "", false},
+	"dismissed": {"Dismissed. The range is left alone for a day.", "", "", false},
+}
+
+// actToast tells what the address says was done, where it was done just now,
+// and takes that out of the address.
+func (u *UI) actToast(ctx context.Context, w *watch) (*Toast, error) {
+	deed, known := deeds[w.Query.Get("done")]
+	ids := strings.FieldsFunc(w.Query.Get("ids"), func(r rune) bool { return r == ',' })
+	delete(w.Query, "done")
+	delete(w.Query, "ids")
+	if !known || len(ids) > shelfPage {
+		return nil, nil
+	}
+	w.Here = w.With()
+	if deed.plural == "" {
+		return &Toast{Text: deed.text}, nil
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	s := u.blockShelf()
+	what := "block"
+	if deed.exempt {
+		s, what = u.exemptionShelf(), "exempt"
+	}
+	first, err := s.byID(ctx, ids[0])
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	changed := first.Created
+	if !first.EndedAt.IsZero() {
+		changed = first.EndedAt
+	}
+	if u.Now().Sub(changed) > toastTime {
+		return nil, nil
+	}
+	t := &Toast{Text: deed.text, Key: first.Pattern.String(), Undo: deed.undo, Fields: []Field{{"back", w.Here}, {"what", what}}}
+	for _, id := range ids {
+		t.Fields = append(t.Fields, Field{"id", id})
+	}
+	if len(ids) > 1 {
+		t.Text, t.Key = deed.plural+" "+plural(len(ids), "key")+".", ""
+	}
+	return t, nil
+}
+
+// actReset forgets what a key has used. The audit is written first: nothing is
+// forgotten that nobody answers for.
+func (u *UI) actReset(c *api.Call) error {
+	values, key, err := u.formKey(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	err = u.Recorder.RecordEntry(ctx, audit.Entry{
+		Actor: c.Actor(), Action: "key.reset", Object: "key", ObjectID: key.String(),
+		Summary: "Reset what " + joinPieces(pieces(key.String())) + " has used under all policies",
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range u.Catalog.Selector().Policies() {
+		for _, log := range u.Logs {
+			_, err := log.Reset(ctx, timestamplog.RefOf(p, key.String()))
+			if errors.Is(err, timestamplog.ErrUnreachable) {
+				return &fault.Error{Code: fault.Unavailable, Message: "The timestamp log is out of reach; the key may not be reset everywhere, so repeat it.", Err: err}
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return u.back(c, values.Get("back"), "reset", nil)
+}
+
+// formKey returns a form and the key that it names.
+func (u *UI) formKey(c *api.Call) (url.Values, keys.Key, error) {
+	values, err := form(c)
+	if err != nil {
+		return nil, keys.Key{}, err
+	}
+	key, err := u.Catalog.Parser().Key(values.Get("key"))
+	if err != nil {
+		return nil, key, fault.Field("key", "%s", capital(err.Error()))
+	}
+	return values, key, nil
+}
+
+// actResume lets a ladder go on that its guard has stopped.
+func (u *UI) actResume(c *api.Call) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	p, found := u.Catalog.Selector().ByName(values.Get("policy"))
+	if !found || u.Offenders == nil {
+		return fault.New(fault.NotFound, "There is no policy of that name.")
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if err := u.Offenders.Store.ResumeLadder(ctx, c.Actor(), p.ID); err != nil {
+		return err
+	}
+	return u.back(c, values.Get("back"), "resumed", nil)
+}
+
+func (u *UI) actNote(c *api.Call) error {
+	values, key, err := u.formKey(c)
+	if err != nil {
+		return err
+	}
+	if u.Notes == nil {
+		return errNoNotes
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	text := strings.ReplaceAll(values.Get("text"), "\r\n", "\n")
+	if _, err := u.Notes.AddNote(ctx, c.Actor(), key.String(), text); err != nil {
+		return err
+	}
+	return u.back(c, values.Get("back"), "noted", nil)
+}
+
+var errNoNotes = fault.New(fault.NotFound, "This node keeps no notes.")
+
+func (u *UI) actDeleteNote(c *api.Call) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	if u.Notes == nil {
+		return errNoNotes
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if _, err := u.Notes.DeleteNote(ctx, c.Actor(), values.Get("id")); err != nil {
+		return err
+	}
+	return u.back(c, values.Get("back"), "unnoted", nil)
+}

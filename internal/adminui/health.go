@@ -1,0 +1,42 @@
+package adminui
+
+import "context"
+
+// Part is one thing that a node stands on, as the overview's strip shows it.
+type Part struct {
+	Name string // "Node a", "Redis", "Postgres", "Jobs"
+	// Trouble says in a word or two what is wrong: "slow", "out of reach"; ""
+	// for nothing.
+	Trouble string
+	// Text says how it does, and where there is trouble what still works:
+	// "Counts arrive 6 s late. Checks go on as usual."
+	Text string
+}
+
+// health returns the parts of the strip.
+func (u *UI) health(ctx context.Context) []Part {
+	if u.Health != nil {
+		return u.Health(ctx)
+	}
+	parts := []Part{{Name: "Node " + u.Node, Text: "answers checks"}}
+	if u.Ready == nil {
+		return parts
+	}
+	for _, p := range u.Ready(ctx).Parts {
+		part := Part{Name: capitalName(p.Name), Text: p.Detail}
+		if !p.OK {
+			part.Trouble = "fails"
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+var partTitles = map[string]string{"log": "Timestamp log", "database": "Database", "policies": "Policies", "listeners": "Listeners"}
+
+func capitalName(name string) string {
+	if title, known := partTitles[name]; known {
+		return title
+	}
+	return name
+}

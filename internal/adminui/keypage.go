@@ -1,0 +1,543 @@
+package adminui
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/notes"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// keyPage explains one key.
+type keyPage struct {
+	watch
+	Key       string
+	Explained *gate.Explanation
+	Policies  []keyPolicy // the enforcing one, then the shadow
+	// Drawn is the rule whose window the time line draws, nil for none.
+	Drawn     *timeLine
+	Block     *blocks.Block     // that refuses it, nil for none
+	OwnBlock  *blocks.Block     // of this very key
+	Exemption *blocks.Exemption // the most specific one
+	Ranges    []keyRange
+	Choices   []choice
+	Own       bool  // it counts whoever asks
+	Allowed   int64 // in the last hour
+	Offences  *bars
+	Refusals  []keyRefusal
+	Ladders   []*ladderView
+	Earlier   []*blocks.Block
+	Notes     []*notes.Note
+	HasNotes  bool   // notes are kept
+	Ask       string // the question that is open: "reset", or ""
+}
+
+// keyPolicy is one policy's part.
+type keyPolicy struct {
+	*gate.PolicyExplanation
+	Shadow bool
+	Rules  []keyRule
+}
+
+// keyRule is one rule as its row shows it.
+type keyRule struct {
+	gate.RuleExplanation
+	Text    string
+	Decides bool
+	Cells   []keyCell // one for each request, up to maxCells; then none
+	Used    int
+	Width   string // of the used part of the one bar, percent
+	Free    string // "Free now", "In 12.4 s", "Never"
+	More    string // ", 14:03:27.0"
+	Address string // that draws this rule
+	Drawn   bool
+}
+
+type keyCell struct {
+	X, Width string // percent
+	Used     bool
+}
+
+// maxCells is how many requests are drawn one by one.
+const maxCells = 24
+
+// keyRange is one of the ranges that the form blocks.
+type keyRange struct {
+	Pattern string
+	Text    string // "1 key", "9 keys seen, 9 offend"
+	First   bool
+}
+
+// keyRefusal is one minute of refusals by one rule or block.
+type keyRefusal struct {
+	offenders.Offence
+	ID   string
+	At   time.Time
+	Wait time.Duration // that the last answer told
+	Rule string
+}
+
+// KindName returns the decision's kind.
+func (r keyRefusal) KindName() string { return r.Offence.Kind.String() }
+
+// ladderView is where the key stands on a ladder, with its steps.
+type ladderView struct {
+	*offenders.Standing
+	Stairs []stair
+}
+
+type stair struct {
+	Length string
+	State  string // done, next or later
+}
+
+func (u *UI) keyRoutes() []api.Route {
+	return []api.Route{u.get(KeyPath, identity.Read, u.showKey)}
+}
+
+func (u *UI) showKey(c *api.Call) error {
+	w, err := u.watching(c, "Key", "/offenders", "key", "refusal", "rule", "ask", "done", "ids")
+	if err != nil {
+		return err
+	}
+	w.Path = KeyPath
+	if id := w.Query.Get("refusal"); id != "" {
+		return u.showRefusal(c, w, id)
+	}
+	key, err := u.Catalog.Parser().Key(w.Query.Get("key"))
+	if err != nil {
+		return fault.Field("key", "%s", capital(err.Error()))
+	}
+	w.Query["key"] = []string{key.String()}
+	w.Title = clipLine(joinPieces(pieces(key.String())), 60)
+	page := &keyPage{watch: w, Key: key.String(), Ask: w.Query.Get("ask"), Choices: lengthChoices}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if page.Toast, err = u.actToast(ctx, &page.watch); err != nil {
+		return err
+	}
+	if page.Explained, err = u.Gate.Explain(ctx, key, ""); err != nil {
+		return err
+	}
+	page.Own = u.Catalog.Parser().AddressKey(c.Address) == key
+	page.explain()
+	for _, part := range []func(context.Context, *keyPage, keys.Key) error{
+		u.addRanges, u.addOffences, u.addRefusals, u.addLadders, u.addEarlier, u.addNotes,
+	} {
+		if err := part(ctx, page, key); err != nil {
+			return err
+		}
+	}
+	page.draw()
+	return u.show(c, "keypage", page)
+}
+
+// explain makes the rows of the rules out of the explanation.
+func (p *keyPage) explain() {
+	x := p.Explained
+	for _, b := range x.Blocks {
+		if p.Block == nil || b.Expires.IsZero() || !p.Block.Expires.IsZero() && b.Expires.After(p.Block.Expires) {
+			p.Block = b
+		}
+		if b.Pattern.String() == patternText(p.Key) {
+			p.OwnBlock = b
+		}
+	}
+	if len(x.Exemptions) > 0 {
+		p.Exemption = x.Exemptions[0]
+	}
+	for i, px := range []*gate.PolicyExplanation{x.Enforcing, x.Shadow} {
+		if px == nil {
+			continue
+		}
+		policy := keyPolicy{PolicyExplanation: px, Shadow: i == 1}
+		for j, r := range px.Rules {
+			policy.Rules = append(policy.Rules, p.ruleOf(px, j, r))
+		}
+		p.Policies = append(p.Policies, policy)
+	}
+}
+
+func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanation) keyRule {
+	row := keyRule{RuleExplanation: r, Text: rule(r.Rule), Decides: px.Answer.Rule == i && !px.Allowed, Used: min(r.Used, r.Rule.Limit)}
+	row.Address = p.With("rule", px.Policy.Name+" "+r.Rule.String()) + "#requests"
+	if n := r.Rule.Limit; n > 0 && n <= maxCells {
+		for k := range n {
+			row.Cells = append(row.Cells, keyCell{X: percent(float64(k) / float64(n)), Width: percent(1 / float64(n)), Used: k < row.Used})
+		}
+	}
+	row.Width = percent(float64(row.Used) / float64(max(1, r.Rule.Limit)))
+	at := p.Explained.At
+	switch {
+	case r.Never:
+		row.Free = "Never"
+	case r.FreeAt.After(at):
+		row.Free, row.More = "In "+duration(r.FreeAt.Sub(at)), ", "+instant(r.FreeAt, at)
+	default:
+		row.Free = "Free now"
+		if !r.NextFree.IsZero() {
+			row.More = ", 1 more at " + instant(r.NextFree, at)
+		} else if len(px.Times) > 0 && r.Used == 0 {
+			row.More = ", last request " + duration(at.Sub(px.Times[0])) + " ago"
+		}
+	}
+	return row
+}
+
+// instant writes a time to a tenth of a second where it is near, and with its
+// day where that is another.
+func instant(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	switch away := t.Sub(now).Abs(); {
+	case away < 10*time.Minute:
+		return t.Format("15:04:05") + "." + strconv.Itoa(t.Nanosecond()/100_000_000)
+	case dayOf(t) == dayOf(now):
+		return t.Format("15:04:05")
+	}
+	return shortTime(t, now)
+}
+
+// Instant writes a time of this page.
+func (p *keyPage) Instant(t time.Time) string { return instant(t, p.Explained.At) }
+
+// Until writes how long it is to a time.
+func (p *keyPage) Until(t time.Time) string { return duration(t.Sub(p.Explained.At)) }
+
+// Outcome is the decision's kind now.
+func (p *keyPage) Outcome() string {
+	if p.Exemption != nil {
+		return "exempt"
+	}
+	return string(p.Explained.Outcome)
+}
+
+// DecidingRule is the rule that limits it, "" for none.
+func (p *keyPage) DecidingRule() string {
+	for _, policy := range p.Policies {
+		for _, r := range policy.Rules {
+			if r.Decides && !policy.Shadow {
+				return r.Text
+			}
+		}
+	}
+	return ""
+}
+
+// PolicyName is the enforcing policy's, "" for none.
+func (p *keyPage) PolicyName() string {
+	if p.Explained.Enforcing == nil {
+		return ""
+	}
+	return p.Explained.Enforcing.Policy.Name
+}
+
+// Least returns what is left of the rule that allows the fewest more requests.
+func (p *keyPage) Least() int {
+	least := -1
+	for _, policy := range p.Policies {
+		for _, r := range policy.Rules {
+			if !policy.Shadow && (least < 0 || r.Remaining < least) {
+				least = r.Remaining
+			}
+		}
+	}
+	return max(0, least)
+}
+
+// ResetLink opens the question whether to forget what it has used.
+func (p *keyPage) ResetLink() string { return p.With("ask", "reset") + "#reset" }
+
+// CloseLink is the page without a question.
+func (p *keyPage) CloseLink() string { return p.With("ask", "") }
+
+const rangeSpan = time.Hour
+
+// addRanges offers wider ranges and says whom they would hit, by what was seen
+// in the last hour.
+func (u *UI) addRanges(ctx context.Context, page *keyPage, key keys.Key) error {
+	now := u.Now()
+	patterns := rangesOf(key)
+	for i, p := range patterns {
+		r := keyRange{Pattern: p.String(), Text: "1 key", First: i == 0}
+		if u.Offenders != nil {
+			seen, err := u.Offenders.Store.Seen(ctx, p, now.Add(-rangeSpan), now, 1)
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				page.Allowed = seen.Allowed
+			} else {
+				r.Text = plural(seen.Keys, "key") + " seen, " + number(seen.Offenders) + " " + offend(seen.Offenders)
+			}
+		}
+		page.Ranges = append(page.Ranges, r)
+	}
+	return nil
+}
+
+func offend(n int64) string {
+	if n == 1 {
+		return "offends"
+	}
+	return "offend"
+}
+
+// rangesOf returns the pattern of a key and the ranges around it that nobody
+// has to confirm.
+func rangesOf(key keys.Key) []keys.Pattern {
+	all := []keys.Pattern{keys.PatternOf(key)}
+	own, is := all[0].Network()
+	if !is {
+		return all
+	}
+	wider := []int{28, 24}
+	if own.Addr().Is6() {
+		wider = []int{56, 48}
+	}
+	for _, bits := range wider {
+		if bits < own.Bits() {
+			all = append(all, keys.NetworkPattern(netip.PrefixFrom(own.Addr(), bits)))
+		}
+	}
+	return all
+}
+
+// leastOffencesSpan is drawn where the page's span is shorter: who comes back
+// comes back within a day.
+const leastOffencesSpan = 24 * time.Hour
+
+// addOffences draws the offences over time, and the blocks under them.
+func (u *UI) addOffences(ctx context.Context, page *keyPage, key keys.Key) error {
+	if u.Offenders == nil {
+		return nil
+	}
+	s := page.Span
+	if s.Last != 0 && s.Length() < leastOffencesSpan {
+		s = span{From: s.To.Add(-leastOffencesSpan), To: s.To, Last: leastOffencesSpan}
+	}
+	t, err := u.Offenders.Timeline(ctx, key, s.From, s.To, barCount)
+	if err != nil {
+		return err
+	}
+	found, err := u.Blocks.FindBlocks(ctx, blocks.Filter{Key: key, State: "all", Limit: 20, At: u.Now()})
+	if err != nil {
+		return err
+	}
+	page.Offences = drawBars(t, s, found.Items, u.Now())
+	return nil
+}
+
+// recentRefusals is how many minutes with refusals are listed.
+const recentRefusals = 5
+
+// addRefusals finds the records of the last minutes in which the key was
+// refused.
+func (u *UI) addRefusals(ctx context.Context, page *keyPage, key keys.Key) error {
+	if u.Offenders == nil {
+		return nil
+	}
+	to := u.Now().UTC().Truncate(time.Minute).Add(time.Minute)
+	s := offenders.Span{From: to.Add(-time.Hour), To: to}
+	if page.Offences != nil && !page.Offences.Newest.IsZero() && page.Offences.Newest.Before(s.From) {
+		s.From = page.Offences.Newest.Truncate(time.Minute)
+		s.To = s.From.Add(page.Offences.Width + time.Minute)
+	}
+	points := int(s.To.Sub(s.From) / time.Minute)
+	type at struct {
+		minute time.Time
+		policy int64
+	}
+	var minutes []at
+	for _, shadow := range []bool{false, true} {
+		details, err := u.Offenders.Store.Details(ctx, []string{key.String()}, s, shadow, points)
+		if err != nil {
+			return err
+		}
+		for _, d := range details {
+			one := at{s.From.Add(time.Duration(d.Point) * time.Minute), d.Policy}
+			if !slices.Contains(minutes, one) {
+				minutes = append(minutes, one)
+			}
+		}
+	}
+	slices.SortFunc(minutes, func(a, b at) int { return b.minute.Compare(a.minute) })
+	maker := refusal.NewMaker(u.Catalog.Settings().Secret)
+	for _, m := range minutes[:min(len(minutes), recentRefusals)] {
+		id := maker.ID(m.policy, key.String(), m.minute)
+		found, err := u.Offenders.Store.FindOffences(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, o := range found {
+			page.Refusals = append(page.Refusals, refusalRow(id.String(), o))
+		}
+	}
+	slices.SortStableFunc(page.Refusals, func(a, b keyRefusal) int { return b.At.Compare(a.At) })
+	return nil
+}
+
+func refusalRow(id string, o offenders.Offence) keyRefusal {
+	r := keyRefusal{Offence: o, ID: id, At: time.UnixMilli(o.Last.At).UTC(), Rule: "by " + ruleText(o.Decider)}
+	if o.Kind == offenders.Blocked {
+		r.Rule = ""
+	}
+	if o.Last.RetryAt > 0 {
+		r.Wait = time.Duration(o.Last.RetryAt-o.Last.At) * time.Millisecond
+	}
+	return r
+}
+
+// maxStairs is how many steps of a ladder are drawn.
+const maxStairs = 8
+
+func (u *UI) addLadders(ctx context.Context, page *keyPage, key keys.Key) error {
+	if u.Offenders == nil {
+		return nil
+	}
+	enforcing, shadow, err := u.Offenders.LadderState(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, s := range []*offenders.Standing{enforcing, shadow} {
+		if s == nil {
+			continue
+		}
+		p, found := u.Catalog.Selector().ByName(s.Policy)
+		if !found {
+			continue
+		}
+		page.Ladders = append(page.Ladders, viewLadder(s, p))
+	}
+	return nil
+}
+
+func viewLadder(s *offenders.Standing, p *rules.Policy) *ladderView {
+	v := &ladderView{Standing: s}
+	l := offenders.LaddersOf([]*rules.Policy{p})[p.ID]
+	for step := range min(s.Steps, maxStairs) {
+		one := stair{Length: duration(l.BlockAfter(step)), State: "later"}
+		switch {
+		case step < s.Step && (step < s.Steps-1 || s.Step > s.Steps):
+			one.State = "done"
+		case step == min(s.Step, s.Steps-1):
+			one.State = "next"
+		}
+		v.Stairs = append(v.Stairs, one)
+	}
+	return v
+}
+
+func (u *UI) addEarlier(ctx context.Context, page *keyPage, key keys.Key) error {
+	found, err := u.Blocks.FindBlocks(ctx, blocks.Filter{Key: key, State: "ended", Limit: 5, At: u.Now()})
+	page.Earlier = found.Items
+	return err
+}
+
+func (u *UI) addNotes(ctx context.Context, page *keyPage, key keys.Key) (err error) {
+	if u.Notes == nil {
+		return nil
+	}
+	page.HasNotes = true
+	page.Notes, err = u.Notes.FindNotes(ctx, key.String(), 20)
+	return err
+}
+
+// Lasted returns how long an ended block stood.
+func (p *keyPage) Lasted(b *blocks.Block) string {
+	end := b.Expires
+	if !b.Lifted.IsZero() {
+		end = b.Lifted
+	}
+	return duration(end.Sub(b.Created).Round(time.Second))
+}
+
+// draw draws the window of the rule that the address names, or of the one that
+// matters most: that which decides, or is the fullest.
+func (p *keyPage) draw() {
+	wanted := p.Query.Get("rule")
+	var chosen *keyRule
+	var of *keyPolicy
+	for i := range p.Policies {
+		policy := &p.Policies[i]
+		for j := range policy.Rules {
+			r := &policy.Rules[j]
+			switch {
+			case r.Rule.Limit == 0:
+			case chosen == nil, policy.Policy.Name+" "+r.Rule.String() == wanted:
+				chosen, of = r, policy
+			case p.isWanted(chosen, of) || policy.Shadow:
+			case r.Decides, !chosen.Decides && r.fullness() > chosen.fullness():
+				chosen, of = r, policy
+			}
+		}
+	}
+	if chosen == nil {
+		return
+	}
+	chosen.Drawn = true
+	p.Drawn = drawTimeLine(of.PolicyExplanation, chosen, p.Explained.At, p.refusedTimes())
+}
+
+func (p *keyPage) isWanted(r *keyRule, of *keyPolicy) bool {
+	return of.Policy.Name+" "+r.Rule.String() == p.Query.Get("rule")
+}
+
+func (r *keyRule) fullness() float64 { return float64(r.Used) / float64(max(1, r.Rule.Limit)) }
+
+// refusedTimes returns the instants of refusals that are known one by one: the
+// first and last of each minute.
+func (p *keyPage) refusedTimes() []time.Time {
+	var all []time.Time
+	for _, r := range p.Refusals {
+		all = append(all, time.UnixMilli(r.First.At), time.UnixMilli(r.Last.At))
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return slices.CompactFunc(all, time.Time.Equal)
+}
+
+// refusalPage tells the story of one refusal's id.
+type refusalPage struct {
+	watch
+	Story *offenders.Explanation
+	Rows  []keyRefusal
+}
+
+// Total counts the refusals of the minute.
+func (p *refusalPage) Total() int64 {
+	var n int64
+	for _, o := range p.Story.Offences {
+		n += o.Count
+	}
+	return n
+}
+
+func (u *UI) showRefusal(c *api.Call, w watch, id string) error {
+	if u.Offenders == nil {
+		return errNotCounted
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	page := &refusalPage{watch: w}
+	page.Title = "Refusal " + clipLine(id, 30)
+	page.Refresh = 0
+	var err error
+	if page.Story, err = u.Offenders.Offence(ctx, id); err != nil {
+		return err
+	}
+	for _, o := range page.Story.Offences {
+		page.Rows = append(page.Rows, refusalRow(page.Story.ID, o))
+	}
+	return u.render(c, http.StatusOK, "refusal", page)
+}

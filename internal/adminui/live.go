@@ -1,0 +1,112 @@
+package adminui
+
+import (
+	"slices"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/events"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// livePage is the tail of what happens: the newest first.
+type livePage struct {
+	watch
+	Events   []liveEvent
+	Policies []string
+}
+
+// liveEvent is one event as its row shows it.
+type liveEvent struct {
+	events.Event
+	Kind string // the glyph: allowed, limited, blocked, unavailable, or "" for a change
+	More string // behind the decision's word
+}
+
+// KeyText is the key of a decision, or what a changed block selects.
+func (e liveEvent) KeyText() string {
+	switch {
+	case !e.Key.IsZero():
+		return e.Key.String()
+	case len(e.Patterns) > 0:
+		return e.Patterns[len(e.Patterns)-1].String()
+	}
+	return ""
+}
+
+// IsKey reports whether KeyText is a key with a page of its own.
+func (e liveEvent) IsKey() bool { return !e.Key.IsZero() }
+
+const (
+	liveShown   = 100
+	liveRefresh = 1000
+)
+
+func (u *UI) liveRoutes() []api.Route {
+	return []api.Route{u.get("/live", identity.Read, u.showLive)}
+}
+
+func (u *UI) showLive(c *api.Call) error {
+	w, err := u.watching(c, "Live", "/live", "show", "policy", "pattern")
+	if err != nil {
+		return err
+	}
+	w.Refresh = liveRefresh
+	page := &livePage{watch: w}
+	for _, p := range u.Catalog.Selector().Policies() {
+		page.Policies = append(page.Policies, p.Name)
+	}
+	slices.Sort(page.Policies)
+	if u.Events == nil {
+		return fault.New(fault.NotFound, "This node does not gather events.")
+	}
+	f, err := u.liveFilter(page.Query)
+	if err != nil {
+		return err
+	}
+	for _, e := range u.Events.Newest(f, liveShown) {
+		page.Events = append(page.Events, viewEvent(e))
+	}
+	return u.show(c, "live", page)
+}
+
+func (u *UI) liveFilter(q query) (events.Filter, error) {
+	f := events.Filter{Policy: q.Get("policy")}
+	switch q.Get("show") {
+	case "":
+	case "refused":
+		f.Kinds = []events.Kind{events.Decision}
+		f.Outcomes = []gate.Outcome{gate.Limited, gate.Blocked, gate.Unavailable}
+	case "allowed":
+		f.Kinds, f.Outcomes = []events.Kind{events.Decision}, []gate.Outcome{gate.Allowed}
+	case "changes":
+		f.Kinds = []events.Kind{events.Block, events.Change}
+	default:
+		return f, fault.Field("show", "must be refused, allowed or changes")
+	}
+	if text := q.Get("pattern"); text != "" {
+		var err error
+		if f.Pattern, err = u.patternOf(text); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+func viewEvent(e events.Event) liveEvent {
+	v := liveEvent{Event: e}
+	if e.Kind != events.Decision {
+		return v
+	}
+	v.Kind = string(e.Outcome)
+	switch e.Outcome {
+	case gate.Limited:
+		v.More = "by " + ruleText(e.Rule)
+	case gate.Allowed:
+		if e.Shadow == gate.Limited {
+			v.More = "; " + e.ShadowPolicy + " would refuse"
+		}
+	}
+	return v
+}

@@ -1,0 +1,281 @@
+package adminui
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+const offendersPage = 50
+
+// offendersPageData is the report: who was refused, and what is done about it.
+type offendersPageData struct {
+	watch
+	Report  *offenders.Report
+	Rows    []offenderRow
+	First   int // the number of the first row shown, from 1
+	Next    string
+	Filters []filterChip
+	Rules   []string // that the form of filters offers
+	Policy  []string
+	Of      int64 // keys without the filters
+}
+
+// Last returns the number of the last row shown.
+func (p *offendersPageData) Last() int { return p.First + len(p.Rows) - 1 }
+
+// Export returns the address of the whole report as CSV.
+func (p *offendersPageData) Export() string {
+	values := url.Values{"format": {"csv"}}
+	for name, all := range p.Query {
+		values[name] = all
+	}
+	for _, own := range []string{"cursor", "at", "done", "ids"} {
+		values.Del(own)
+	}
+	values.Set("from", p.Span.From.Format(time.RFC3339))
+	values.Set("to", p.Span.To.Format(time.RFC3339))
+	return "/v1/offenders/export?" + values.Encode()
+}
+
+// Sorted returns the order of the report.
+func (p *offendersPageData) Sorted() string {
+	if sort := p.Query.Get("sort"); sort != "" {
+		return sort
+	}
+	return string(offenders.ByOffences)
+}
+
+// filterChip is one filter that is set, and the address without it.
+type filterChip struct {
+	Name, Value string
+	Key         bool // Value is a key or pattern
+	Without     string
+}
+
+// offenderRow is one offender as its row shows it.
+type offenderRow struct {
+	offenders.Row
+	Spark *spark
+	State stateView
+	// Rule is what refused most, for people; RuleParam is its value as a
+	// filter, "" where it is no rule.
+	Rule, RuleParam string
+	KindParam       string // the pattern of all keys of its kind, "" for none
+	PolicyName      string
+}
+
+// ShareText writes the refused share.
+func (r offenderRow) ShareText() string { return share(r.Offences, r.Offences+r.Allowed) }
+
+// Max is the most offences that the key may have where some lost their key.
+func (r offenderRow) Max() int64 { return r.Offences + r.Over }
+
+// stateView answers whether a key is dealt with, and if not, what would happen
+// by itself.
+type stateView struct {
+	Kind string // blocked, exempt, shadow, or "" for neither
+	Text string
+	// BlockID is of the one block of this very key that can be lifted here.
+	BlockID string
+}
+
+// offenderRows makes the rows of a report.
+func (u *UI) offenderRows(r *offenders.Report, s span) []offenderRow {
+	rows := make([]offenderRow, len(r.Rows))
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		blocked := time.Time{}
+		if row.Block != nil && row.Exemption == nil {
+			blocked = row.Block.Created
+		}
+		rows[i] = offenderRow{Row: *row, Spark: drawSpark(row.Trend, s, blocked), State: u.stateOf(row), PolicyName: u.policyName(row.Policy)}
+		rows[i].Rule = ruleText(row.Decider)
+		if row.Kind == offenders.Blocked {
+			rows[i].Rule = "a block"
+		} else {
+			rows[i].RuleParam = row.Decider
+		}
+		if kind := kindPattern.FindString(row.Key); kind != "" {
+			rows[i].KindParam = kind + "*"
+		}
+	}
+	return rows
+}
+
+func (u *UI) stateOf(r *offenders.Row) stateView {
+	now := u.Now()
+	switch l := r.Ladder; {
+	case r.Exemption != nil:
+		return stateView{Kind: "exempt", Text: "since " + shortTime(r.Exemption.Created.UTC(), now.UTC())}
+	case r.Block != nil:
+		v := stateView{Kind: "blocked", Text: "for good"}
+		if !r.Block.Expires.IsZero() {
+			v.Text = duration(r.Block.Expires.Sub(now)) + " left"
+		}
+		if r.Block.Pattern.String() == patternText(r.Key) {
+			v.BlockID = r.Block.ID
+		} else {
+			v.Text += ", by " + r.Block.Pattern.String()
+		}
+		return v
+	case r.Kind == offenders.Shadow:
+		return stateView{Kind: "shadow", Text: "let through"}
+	case l == nil:
+		return stateView{Text: "Never automatic"}
+	case l.Stopped:
+		return stateView{Text: "Automatic blocks stopped"}
+	default:
+		return stateView{Text: "Next " + duration(l.Next) + ", step " + strconv.Itoa(min(l.Step+1, l.Steps)) + " of " + strconv.Itoa(l.Steps)}
+	}
+}
+
+// patternText returns the pattern that selects exactly one key, as counted.
+func patternText(key string) string {
+	k, err := offenders.ParseKey(key)
+	if err != nil {
+		return ""
+	}
+	return keys.PatternOf(k).String()
+}
+
+// keyOfPattern returns the key that a pattern of one key selects.
+func keyOfPattern(p keys.Pattern) string {
+	if p.Kind() == keys.Exact {
+		return p.Literal()
+	}
+	return p.String()
+}
+
+var offenderParams = []string{
+	"search", "least", "pattern", "rule", "not_rule", "policy", "source", "shadow", "sort", "cursor", "at", "done", "ids",
+}
+
+func (u *UI) offenderRoutes() []api.Route {
+	return []api.Route{u.get("/offenders", identity.Read, u.showOffenders)}
+}
+
+func (u *UI) showOffenders(c *api.Call) error {
+	if u.Offenders == nil {
+		return errNotCounted
+	}
+	w, err := u.watching(c, "Offenders", "/offenders", offenderParams...)
+	if err != nil {
+		return err
+	}
+	page := &offendersPageData{watch: w, First: 1}
+	q, err := u.offenderQuery(&page.watch)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if page.Toast, err = u.actToast(ctx, &page.watch); err != nil {
+		return err
+	}
+	if page.Report, err = u.Offenders.Report(ctx, q); err != nil {
+		return err
+	}
+	page.Rows = u.offenderRows(page.Report, page.Span)
+	if at, err := strconv.Atoi(page.Query.Get("at")); err == nil && at > 0 && q.Cursor != "" {
+		page.First, page.Refresh = at, 0
+	}
+	if page.Report.Next != "" {
+		page.Next = page.With("cursor", page.Report.Next, "at", strconv.Itoa(page.First+len(page.Rows)))
+	}
+	page.Filters = u.filterChips(&page.watch)
+	if page.Of = page.Report.Keys; len(page.Filters) > 0 && len(page.Rows) == 0 {
+		all, err := u.Offenders.Store.Rank(ctx, offenders.Query{From: page.Span.From, To: page.Span.To, Limit: 1})
+		if err != nil {
+			return err
+		}
+		page.Of = all.Keys
+	}
+	for _, p := range u.Catalog.Selector().Policies() {
+		page.Policy = append(page.Policy, p.Name)
+		page.Rules = append(page.Rules, p.Rules.Strings()...)
+	}
+	slices.Sort(page.Policy)
+	slices.Sort(page.Rules)
+	page.Rules = slices.Compact(page.Rules)
+	return u.show(c, "offenders", page)
+}
+
+var errNotCounted = fault.New(fault.NotFound, "This node does not count offences.")
+
+func (u *UI) offenderQuery(w *watch) (offenders.Query, error) {
+	q := w.Query
+	o := offenders.Query{
+		From: w.Span.From, To: w.Span.To, Search: q.Get("search"), Rule: canonicalRule(q.Get("rule")), NotRule: canonicalRule(q.Get("not_rule")),
+		Source: q.Get("source"), Shadow: q.Get("shadow") == "true", Sort: offenders.Sort(q.Get("sort")), Cursor: q.Get("cursor"),
+		Limit: offendersPage, Points: sparkPoints,
+	}
+	var err error
+	if least := q.Get("least"); least != "" {
+		if o.Least, err = strconv.ParseInt(least, 10, 64); err != nil || o.Least < 1 {
+			return o, fault.Field("least", "must be a whole number from 1 on")
+		}
+	}
+	if text := q.Get("pattern"); text != "" {
+		if o.Pattern, err = u.patternOf(text); err != nil {
+			return o, err
+		}
+	}
+	if name := q.Get("policy"); name != "" {
+		p, found := u.Catalog.Selector().ByName(name)
+		if !found {
+			return o, fault.Field("policy", "names no policy")
+		}
+		o.Policy = p.ID
+	}
+	return o, nil
+}
+
+func (u *UI) filterChips(w *watch) []filterChip {
+	var all []filterChip
+	for _, f := range []struct {
+		param, name string
+		show        func(string) string
+	}{
+		{"search", "Key holds", nil}, {"least", "Offences", func(v string) string { return v + " or more" }},
+		{"pattern", "Key is", nil}, {"rule", "Rule is", ruleText}, {"not_rule", "Rule is not", ruleText},
+		{"policy", "Policy is", nil}, {"source", "Asked by", nil}, {"shadow", "Policies that only watch", func(string) string { return "would refuse" }},
+	} {
+		value := w.Query.Get(f.param)
+		if value == "" {
+			continue
+		}
+		if f.show != nil {
+			value = f.show(value)
+		}
+		all = append(all, filterChip{Name: f.name, Value: value, Key: f.param == "pattern", Without: w.With(f.param, "")})
+	}
+	return all
+}
+
+// canonicalRule reads a rule as people write it; what is none is taken as it
+// is, for it may be the id of a block.
+func canonicalRule(text string) string {
+	if r, err := rules.ParseRule(text); err == nil {
+		return r.String()
+	}
+	return text
+}
+
+func sortedNames(values url.Values) []string {
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}

@@ -1,0 +1,271 @@
+package adminui
+
+import (
+	"math"
+	"net/http"
+	"net/netip"
+	"strconv"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// proposalsPage lists what waits for a decision, and what was decided.
+type proposalsPage struct {
+	watch
+	Open, Closed []*proposalView
+}
+
+// proposalPage asks about one of them.
+type proposalPage struct {
+	watch
+	Proposal *proposalView
+	For      string
+	Until    string
+	Reason   string
+	Mistakes mistakes
+	Own      bool // the range holds whoever asks
+}
+
+// Choices returns the lengths that the form offers.
+func (p *proposalPage) Choices() []choice { return lengthChoices }
+
+// proposalView is a proposal with its range drawn.
+type proposalView struct {
+	*offenders.Proposal
+	Marks       []rangeMark
+	Left, Right string // the ends of the drawing
+	Middle      string
+	Unit        string // "addresses" or "/64s"
+}
+
+// rangeMark is one address of a range, or one /64.
+type rangeMark struct {
+	X      string // percent
+	Kind   string // offended, seen or exempt
+	Height string // of an offended one, in pixels below 24
+	Y      string
+}
+
+const rangeHeight = 24
+
+// viewProposal draws the evidence: each address of the range in its place.
+func viewProposal(p *offenders.Proposal) *proposalView {
+	v := &proposalView{Proposal: p, Unit: "addresses", Left: ".0", Middle: ".128", Right: ".255"}
+	network, is := p.Pattern.Network()
+	if !is {
+		return v
+	}
+	if network.Addr().Is6() {
+		v.Unit, v.Left, v.Middle, v.Right = "/64s", ":0:", ":8000:", ":ffff:"
+	}
+	var most int64
+	for _, k := range p.Evidence.Offended {
+		most = max(most, k.Refused)
+	}
+	for _, k := range p.Evidence.Offended {
+		if x, within := placeIn(network, k.Key, p.Evidence.Size); within {
+			height := 4 + (rangeHeight-4)*math.Log1p(float64(k.Refused))/math.Log1p(float64(max(1, most)))
+			v.Marks = append(v.Marks, rangeMark{X: x, Kind: "offended", Height: strconv.FormatFloat(height, 'f', 1, 64), Y: strconv.FormatFloat(rangeHeight-height, 'f', 1, 64)})
+		}
+	}
+	for _, k := range p.Evidence.Seen {
+		if x, within := placeIn(network, k.Key, p.Evidence.Size); within {
+			v.Marks = append(v.Marks, rangeMark{X: x, Kind: "seen"})
+		}
+	}
+	for _, text := range p.Evidence.Exempt {
+		if x, within := placeIn(network, text, p.Evidence.Size); within {
+			v.Marks = append(v.Marks, rangeMark{X: x, Kind: "exempt"})
+		}
+	}
+	return v
+}
+
+// placeIn returns where a key stands within a range.
+func placeIn(network netip.Prefix, text string, size int64) (string, bool) {
+	pattern, err := (keys.Parser{IPv6Bits: 128}).Pattern(text)
+	if err != nil {
+		return "", false
+	}
+	of, is := pattern.Network()
+	if !is || !network.Contains(of.Addr()) {
+		return "", false
+	}
+	raw := of.Addr().As16()
+	at := int64(raw[15])
+	if network.Addr().Is6() {
+		at = int64(raw[6])<<8 | int64(raw[7])
+	}
+	return percent((float64(at) + 0.5) / float64(max(1, size))), true
+}
+
+// Sentence says what the drawing shows.
+func (v *proposalView) Sentence() string {
+	e := v.Evidence
+	return number(e.OffendedCount) + " of its " + number(e.Size) + " " + v.Unit + " offended within " + duration(e.To.Sub(e.From)) + "."
+}
+
+// SeenText says whom it would hit that did nothing.
+func (v *proposalView) SeenText() string {
+	return v.count(v.Evidence.SeenCount) + ", " + plural(v.Evidence.Allowed, "request") + " allowed"
+}
+
+// OffendedText says what the others did.
+func (v *proposalView) OffendedText() string {
+	return v.count(v.Evidence.OffendedCount) + ", " + compact(v.Evidence.Offences) + " offences"
+}
+
+// count writes a number of addresses, or of /64s.
+func (v *proposalView) count(n int64) string {
+	switch {
+	case v.Unit != "addresses":
+		return plural(n, "/64")
+	case n == 1:
+		return "1 address"
+	}
+	return number(n) + " addresses"
+}
+
+// DecisionWord says what became of it.
+func (v *proposalView) DecisionWord() string {
+	if v.Decision == offenders.Accepted {
+		return "blocked"
+	}
+	return "dismissed"
+}
+
+func (u *UI) proposalRoutes() []api.Route {
+	return []api.Route{
+		u.get("/proposals", identity.Read, u.showProposals),
+		u.get("/proposals/:id", identity.Read, u.showProposal),
+		u.post("/proposals/:id/accept", identity.Operate, u.acceptProposal),
+		u.post("/proposals/:id/dismiss", identity.Operate, u.dismissProposal),
+	}
+}
+
+func (u *UI) showProposals(c *api.Call) error {
+	if u.Offenders == nil {
+		return errNotCounted
+	}
+	w, err := u.watching(c, "Proposals", "/proposals", "done", "ids")
+	if err != nil {
+		return err
+	}
+	page := &proposalsPage{watch: w}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if page.Toast, err = u.actToast(ctx, &page.watch); err != nil {
+		return err
+	}
+	all, err := u.Offenders.Store.FindProposals(ctx, false, 100)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if p.Decision == offenders.Open {
+			page.Open = append(page.Open, viewProposal(p))
+		} else {
+			page.Closed = append(page.Closed, viewProposal(p))
+		}
+	}
+	return u.render(c, http.StatusOK, "proposals", page)
+}
+
+func (u *UI) findProposal(c *api.Call) (*proposalPage, error) {
+	if u.Offenders == nil {
+		return nil, errNotCounted
+	}
+	id, err := param(c, "id")
+	if err != nil {
+		return nil, err
+	}
+	w, err := u.watching(c, "Proposal", "/proposals")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	p, err := u.Offenders.Store.FindProposalByID(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	page := &proposalPage{watch: w, Proposal: viewProposal(p), For: "24h", Mistakes: mistakes{}}
+	page.Own = p.Pattern.Matches(u.Catalog.Parser().AddressKey(c.Address))
+	return page, nil
+}
+
+func (u *UI) showProposal(c *api.Call) error {
+	page, err := u.findProposal(c)
+	if err != nil {
+		return err
+	}
+	return u.render(c, http.StatusOK, "proposal", page)
+}
+
+func (u *UI) acceptProposal(c *api.Call) error {
+	page, err := u.findProposal(c)
+	if err != nil {
+		return err
+	}
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	page.For, page.Until = values.Get("for"), values.Get("until")
+	if page.Reason, err = line(values, "reason", maxReason); err != nil {
+		if err = page.Mistakes.note(err); err != nil {
+			return err
+		}
+	}
+	ends, err := u.endOf(page.For, page.Until, u.Now())
+	if err != nil {
+		if err = page.Mistakes.note(err); err != nil {
+			return err
+		}
+	}
+	if len(page.Mistakes) > 0 {
+		return u.render(c, statusOfForm, "proposal", page)
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	accepted, err := u.Offenders.AcceptProposal(ctx, c.Actor(), page.Proposal.ID, ends, page.Reason)
+	if err != nil {
+		return err
+	}
+	return u.back(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
+}
+
+func (u *UI) dismissProposal(c *api.Call) error {
+	if u.Offenders == nil {
+		return errNotCounted
+	}
+	id, err := param(c, "id")
+	if err != nil {
+		return err
+	}
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	reason, err := line(values, "reason", maxReason)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if _, err = u.Offenders.DismissProposal(ctx, c.Actor(), id, reason); err != nil {
+		return err
+	}
+	return u.back(c, backOf(values.Get("back")), "dismissed", nil)
+}
+
+// backOf is where a decision leads: where it was made, or to the others.
+func backOf(path string) string {
+	if path == "" {
+		return "/proposals"
+	}
+	return path
+}

@@ -1,0 +1,149 @@
+package adminui
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/reports"
+)
+
+// reportsPage lists the daily and weekly reports.
+type reportsPage struct {
+	watch
+	Documents []*reports.Document
+}
+
+// reportPage shows one.
+type reportPage struct {
+	watch
+	*reports.Document
+	Chart *areas
+	Rows  []reportFigure
+}
+
+// reportFigure is one total beside that of the period before.
+type reportFigure struct {
+	Name   string
+	Value  int64
+	Before *int64
+}
+
+func (u *UI) reportRoutes() []api.Route {
+	return []api.Route{
+		u.get("/reports", identity.Read, u.showReports),
+		u.get("/reports/:id", identity.Read, u.showReport),
+	}
+}
+
+var errNoReports = fault.New(fault.NotFound, "This node keeps no reports.")
+
+func (u *UI) showReports(c *api.Call) error {
+	if u.Reports == nil {
+		return errNoReports
+	}
+	w, err := u.watching(c, "Reports", "/reports", "kind")
+	if err != nil {
+		return err
+	}
+	kind := reports.Kind(w.Query.Get("kind"))
+	if kind != "" && kind != reports.Daily && kind != reports.Weekly {
+		return fault.Field("kind", "must be daily or weekly")
+	}
+	page := &reportsPage{watch: w}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if page.Documents, err = u.Reports.FindDocuments(ctx, kind, 100); err != nil {
+		return err
+	}
+	return u.render(c, http.StatusOK, "reports", page)
+}
+
+func (u *UI) showReport(c *api.Call) error {
+	if u.Reports == nil {
+		return errNoReports
+	}
+	id, err := param(c, "id")
+	if err != nil {
+		return err
+	}
+	w, err := u.watching(c, "Report", "/reports")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	page := &reportPage{watch: w}
+	if page.Document, err = u.Reports.FindDocumentByID(ctx, id); err != nil {
+		return err
+	}
+	page.Title = page.Name()
+	page.draw()
+	page.count()
+	return u.render(c, http.StatusOK, "report", page)
+}
+
+// reportName returns what a report is called.
+func reportName(d *reports.Document) string {
+	if d.Kind == reports.Weekly {
+		return "Week from " + d.From.Format("Mon 2 Jan 2006")
+	}
+	return d.From.Format("Mon 2 Jan 2006")
+}
+
+// Name returns what this report is called.
+func (p *reportPage) Name() string { return reportName(p.Document) }
+
+// NameOf returns what a report is called.
+func (p *reportsPage) NameOf(d *reports.Document) string { return reportName(d) }
+
+func (p *reportPage) draw() {
+	if len(p.Traffic) < 2 {
+		return
+	}
+	step := p.Traffic[1].At.Sub(p.Traffic[0].At)
+	s := span{From: p.From.UTC(), To: p.To.UTC()}
+	traffic := make([]offenders.TrafficPoint, len(p.Traffic))
+	for i, t := range p.Traffic {
+		traffic[i].At, traffic[i].Allowed, traffic[i].Limited, traffic[i].Blocked = t.At, t.Allowed, t.Limited, t.Blocked
+	}
+	p.Chart = drawAreas(areaPoints(traffic, s, step), s, step)
+	p.Chart.Sentence = "Of " + compact(p.Totals.Allowed+p.Totals.Refused()) + " checks " + compact(p.Totals.Refused()) + " were refused."
+}
+
+func (p *reportPage) count() {
+	figures := func(t *reports.Totals) []int64 {
+		return []int64{t.Allowed, t.Limited, t.Blocked, t.Unavailable, t.Offenders, t.Keys}
+	}
+	now := figures(&p.Totals)
+	for i, name := range []string{"Allowed", "Limited by a rule", "Blocked", "Not answered", "Keys with offences", "Keys seen, estimated"} {
+		f := reportFigure{Name: name, Value: now[i]}
+		if p.Before != nil {
+			f.Before = &figures(p.Before)[i]
+		}
+		p.Rows = append(p.Rows, f)
+	}
+}
+
+// Change says how a figure differs from the period before.
+func (f reportFigure) Change() string {
+	if f.Before == nil {
+		return ""
+	}
+	switch before := *f.Before; {
+	case before == f.Value:
+		return "as before"
+	case before == 0:
+		return "none before"
+	default:
+		return number(before) + " before"
+	}
+}
+
+// SpanLink leads to the offenders of the report's period.
+func (p *reportPage) SpanLink() string {
+	return spanned("/offenders", span{From: p.From.UTC(), To: p.To.UTC().Truncate(time.Minute)})
+}

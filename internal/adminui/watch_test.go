@@ -1,0 +1,297 @@
+package adminui_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/reports"
+)
+
+// watchPages are the pages about what happens, by a name for a file.
+func (n *node) watchPages(t testing.TB) map[string]string {
+	t.Helper()
+	ctx := context.Background()
+	open, err := n.store.FindProposals(ctx, true, 10)
+	must(t, err)
+	if len(open) == 0 {
+		t.Fatal("the attack led to no proposal")
+	}
+	documents, err := n.store.FindDocuments(ctx, "", 10)
+	must(t, err)
+	return map[string]string{
+		"overview": "/", "overview-5m": "/?last=5m", "overview-24h": "/?last=24h", "overview-7d": "/?last=7d",
+		"offenders": "/offenders", "offenders-filtered": "/offenders?least=100&not_rule=20%2F1m&pattern=ip:*", "offenders-none": "/offenders?search=nothing-like-it",
+		"key": "/key?key=ip:203.0.113.6", "key-limited": "/key?key=ip:203.0.113.150", "key-clean": "/key?key=token:client3", "key-unknown": "/key?key=user:nobody",
+		"key-hostile": "/key?" + url.Values{"key": {"token:" + hostile[0]}}.Encode(), "key-reset": "/key?key=ip:203.0.113.6&ask=reset",
+		"live": "/live", "proposals": "/proposals", "proposal": "/proposals/" + open[0].ID,
+		"reports": "/reports", "report": "/reports/" + documents[0].ID, "refusal": "/key?refusal=" + n.refusalOf(t, "ip:203.0.113.150"),
+	}
+}
+
+// refusalOf asks once more for a key that is over its limit, and returns the
+// refusal's id.
+func (n *node) refusalOf(t testing.TB, key string) string {
+	t.Helper()
+	page := n.as(t, "vic").get("/key?" + url.Values{"key": {key}}.Encode()).is(http.StatusOK)
+	found := regexp.MustCompile(`refusal=([0-9A-Z]{26})`).FindStringSubmatch(page.body)
+	if found == nil {
+		t.Fatalf("the page of %s links to no refusal: %s", key, page.shown())
+	}
+	return found[1]
+}
+
+// fillWatch has an attack, hostile texts in notes and blocks, and a report.
+func (n *node) fillWatch(t testing.TB) {
+	t.Helper()
+	ctx := context.Background()
+	n.attack(t)
+	n.send(t, "ip:203.0.113.150", "ip:203.0.113.150", "ip:203.0.113.150")
+	n.flush(t)
+	for _, text := range hostile {
+		_, err := n.store.AddNote(ctx, audit.Actor{Kind: audit.User, Name: hostile[1]}, "ip:203.0.113.6", text)
+		must(t, err)
+	}
+	builder := reports.Builder{Store: n.store, Offences: n.offenders, Now: n.clock.Now}
+	_, err := builder.Build(ctx, reports.Daily, n.clock.Now().Add(24*time.Hour))
+	must(t, err)
+}
+
+func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	v := n.as(t, "olu")
+	page := v.get("/").is(http.StatusOK)
+	page.holds("Refusing ").holds(" requests a second since 14:44, 21 minutes ago.")
+	page.holds(`come from <a class="plain" href="/offenders?pattern=ip%3A203.0.113.0%2F24">`).holds("61 of 256 addresses")
+	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
+	page.holds("61 of its 256 addresses offended within 11 min.").holds("Rules that refuse most")
+	page.holds(`href="/?last=24h"`).holds("Zoom in</a>").holds(`name="id"`)
+	v.get("/?last=24h").is(http.StatusOK).holds(`href="/offenders?last=24h"`).holds(`href="/blocks?last=24h"`)
+	n.as(t, "vic").get("/").is(http.StatusOK).lacks("Block…").lacks(">Lift<").lacks("Dismiss").lacks(`id="block-culprit"`)
+}
+
+func TestWithoutAnyTrafficTheOverviewIsCalm(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	v.get("/").is(http.StatusOK).holds("No checks in the last hour.").holds("Nobody was refused in the last hour.")
+	n.send(t, "token:a")
+	n.flush(t)
+	n.clock.advance(40 * time.Second)
+	v.get("/").is(http.StatusOK).holds("Nothing is refused now.").lacks("second since")
+}
+
+func TestASpanThatIsNoneSaysWhatWouldBeRight(t *testing.T) {
+	v := newNode(t).as(t, "vic")
+	for query, says := range map[string]string{
+		"last=nonsense": "must be a length of time", "last=1s": "from 1m to 400d", "since=yesterday": "must be a day and a time",
+		"since=2026-11-20T13:00&until=2026-11-20T12:00": "must lie after since", "since=1990-01-01T00:00": "more than 400 days",
+	} {
+		v.get("/offenders?" + query).is(http.StatusUnprocessableEntity).holds(says)
+	}
+	v.get("/offenders?since=2026-11-20T13:00&until=2026-11-20T13:30").is(http.StatusOK).holds("13:00 to 13:30")
+}
+
+func TestOffendersAreFilteredByTheAddress(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	v := n.as(t, "vic")
+	v.get("/offenders").is(http.StatusOK).holds("203.0.113.2<").holds("202E").lacks(`name="key"`)
+	v.get("/offenders?pattern=host:*").is(http.StatusOK).holds("api.example.com").lacks("203.0.113.2<")
+	v.get("/offenders?pattern=203.0.113.0/30").is(http.StatusOK).holds("203.0.113.2<").lacks("203.0.113.6<")
+	v.get("/offenders?search=GPJ").is(http.StatusOK).holds("202E").lacks("203.0.113.2<")
+	v.get("/offenders?least=1000000").is(http.StatusOK).holds("No key matches these filters.").holds("Clear the filters")
+	v.get("/offenders?rule=20/min").is(http.StatusOK).holds("Rule is").holds("20/min")
+	v.get("/offenders?policy=nothing").is(http.StatusUnprocessableEntity)
+	v.get("/offenders?least=many").is(http.StatusUnprocessableEntity)
+	export := regexp.MustCompile(`href="(/v1/offenders/export[^"]+)"`).FindStringSubmatch(v.get("/offenders?search=GPJ").body)
+	csv := v.get(strings.ReplaceAll(export[1], "&amp;", "&")).is(http.StatusOK)
+	if lines := strings.Count(csv.body, "\n"); lines != 2 || csv.header.Get("Content-Type") != "text/csv; charset=utf-8" {
+		t.Errorf("the CSV has %d lines: %s", lines, csv.body)
+	}
+}
+
+func TestBlockingFromTheOffendersRefusesTheNextCheckAndCanBeUndone(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	v := n.as(t, "olu")
+	const back = "/offenders?search=client"
+	keys := []string{"token:client1", "token:client2"}
+	v.get(back).is(http.StatusOK)
+	if got := n.decisionOn(t, keys[0]); got != "allowed" {
+		t.Fatalf("before the block it is %s", got)
+	}
+	v.post("/act/block", url.Values{"key": keys, "back": {back}}).is(http.StatusOK).holds("Block 2 keys").holds("client1")
+	if got := n.decisionOn(t, keys[0]); got == "blocked" {
+		t.Fatal("the question alone has blocked")
+	}
+	v.post("/act/block", url.Values{"key": keys, "back": {back}, "for": {"until"}, "until": {"soon"}}).is(http.StatusUnprocessableEntity).holds("Give a day and a time")
+	done := v.post("/act/block", url.Values{"key": keys, "back": {back}, "for": {"24h"}, "reason": {"test"}}).is(http.StatusSeeOther)
+	if got := n.decisionOn(t, keys[0]); got != "blocked" {
+		t.Fatalf("after the block it is %s", got)
+	}
+	toast := v.get(done.header.Get("Location")).is(http.StatusOK).holds("Blocked 2 keys.").holds("Undo")
+	undo := url.Values{"back": {back}, "what": {"block"}}
+	for _, id := range regexp.MustCompile(`name="id" value="([0-9a-f-]{36})"`).FindAllStringSubmatch(toast.body, -1) {
+		undo.Add("id", id[1])
+	}
+	lifted := v.post("/act/lift", undo).is(http.StatusSeeOther)
+	if got := n.decisionOn(t, keys[0]); got == "blocked" {
+		t.Fatal("it is blocked after the block was undone")
+	}
+	v.get(lifted.header.Get("Location")).is(http.StatusOK).holds("Lifted the blocks of").holds("Undo")
+	v.post("/act/restore", undo).is(http.StatusSeeOther)
+	if got := n.decisionOn(t, keys[0]); got != "blocked" {
+		t.Fatalf("after the lift was undone it is %s", got)
+	}
+}
+
+func TestOnlyOperatorsActOnWhatTheySee(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	for path, form := range map[string]url.Values{
+		"/act/block": {"key": {"token:a"}, "for": {"1h"}}, "/act/lift": {"id": {"x"}}, "/act/restore": {"id": {"x"}}, "/act/reset": {"key": {"token:a"}},
+		"/act/resume": {"policy": {"default"}}, "/act/note": {"key": {"token:a"}, "text": {"x"}}, "/act/note/delete": {"id": {"x"}},
+		"/proposals/x/accept": {}, "/proposals/x/dismiss": {},
+	} {
+		v.post(path, form).is(http.StatusForbidden)
+	}
+	if got := n.decisionOn(t, "token:a"); got != "allowed" {
+		t.Errorf("a viewer's forms led to %s", got)
+	}
+	olu := n.as(t, "olu")
+	olu.post("/act/block", url.Values{"key": {"ip:10.0.0.0/8"}, "for": {"1h"}}).is(http.StatusConflict).holds("Nothing was changed")
+	olu.post("/act/block", url.Values{"for": {"1h"}}).is(http.StatusUnprocessableEntity).holds("at least one key")
+}
+
+func TestAKeysPageSaysWhenItIsAllowedAgainAndWhy(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "olu")
+	v.get("/key?key=token:new").is(http.StatusOK).holds("<b>Allowed</b>").holds("more at once would be allowed")
+	for range 3 {
+		n.send(t, "token:busy")
+		n.clock.advance(300 * time.Millisecond)
+	}
+	n.flush(t)
+	page := v.get("/key?key=token:busy").is(http.StatusOK)
+	page.holds("<b>Limited</b></span> by <b>1/s</b>").holds("in <b>0.1 s</b>, at <b>14:03:15.0</b> UTC").holds("decides now")
+	page.holds("Oldest, 14:03:14.0").holds("Next allowed, 14:03:15.0").holds("Latest refusals")
+	v.get("/key?key=token:busy&rule=default+20/1m").is(http.StatusOK).holds("The last minute: 1 of 20")
+	n.clock.advance(time.Second)
+	v.get("/key?key=token:busy").is(http.StatusOK).holds("<b>Allowed</b>")
+	v.get("/key?key=ip:nonsense").is(http.StatusUnprocessableEntity)
+	v.get("/go?q=203.0.113.7&last=24h").is(http.StatusSeeOther)
+}
+
+func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "olu")
+	const here = "/key?key=ip:203.0.113.7"
+	v.get(here).is(http.StatusOK).holds("203.0.113.0/28").holds("203.0.113.0/24")
+	done := v.post("/act/block", url.Values{"key": {"ip:203.0.113.0/28"}, "for": {"4h"}, "reason": {"scraping"}, "back": {here}}).is(http.StatusSeeOther)
+	v.get(done.header.Get("Location")).is(http.StatusOK).holds("<b>Blocked</b>").holds("with <b>").holds("18:03")
+	if got := n.decisionOn(t, "ip:203.0.113.9"); got != "blocked" {
+		t.Errorf("its neighbour is %s", got)
+	}
+	n.send(t, "token:used")
+	if got := n.decisionOn(t, "token:used"); got != "limited" {
+		t.Fatalf("the second request in a second is %s", got)
+	}
+	v.get("/key?key=token:used&ask=reset").is(http.StatusOK).holds("Every rule starts afresh")
+	v.post("/act/reset", url.Values{"key": {"token:used"}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
+	if got := n.decisionOn(t, "token:used"); got != "allowed" {
+		t.Errorf("after it was forgotten it is %s", got)
+	}
+	v.post("/act/note", url.Values{"key": {"token:used"}, "text": {"Seen in\r\nJuly"}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
+	page := v.get("/key?key=token:used").is(http.StatusOK).holds("Seen in")
+	id := regexp.MustCompile(`name="id" value="([0-9a-f-]{36})">Delete`).FindStringSubmatch(page.body)
+	v.post("/act/note/delete", url.Values{"id": {id[1]}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
+	v.get("/key?key=token:used").is(http.StatusOK).lacks("Seen in")
+	v.post("/act/note", url.Values{"key": {"token:used"}, "text": {" "}}).is(http.StatusUnprocessableEntity)
+	entries, err := n.store.FindEntries(context.Background(), audit.Filter{Action: "key.reset"})
+	must(t, err)
+	if len(entries.Entries) != 1 || entries.Entries[0].Actor.Name != "olu" {
+		t.Errorf("the audit has %v", entries.Entries)
+	}
+}
+
+func TestARefusalsIdOpensItsStory(t *testing.T) {
+	n := newNode(t)
+	n.send(t, "token:a", "token:a", "token:a")
+	n.flush(t)
+	v := n.as(t, "vic")
+	id := n.refusalOf(t, "token:a")
+	went := v.get("/go?q=" + strings.ToLower(id)).is(http.StatusSeeOther)
+	page := v.get(went.header.Get("Location")).is(http.StatusOK)
+	page.holds("was refused 2 times").holds("Limited by 1/s").holds("edge-1").holds("/search").holds(`href="/key?key=token%3Aa"`)
+	other := id[:25] + map[bool]string{true: "Z", false: "Y"}[id[25] != 'Z']
+	n.clock.advance(2 * time.Minute)
+	v.get("/key?refusal=" + other).is(http.StatusOK).holds("There is no record of it.")
+	v.get("/key?refusal=nonsense").is(http.StatusUnprocessableEntity)
+}
+
+func TestAProposalIsAcceptedOrDismissed(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	open, err := n.store.FindProposals(context.Background(), true, 10)
+	must(t, err)
+	if len(open) != 1 {
+		t.Fatalf("%d proposals are open", len(open))
+	}
+	v := n.as(t, "olu")
+	path := "/proposals/" + open[0].ID
+	v.get(path).is(http.StatusOK).holds("Block 256 addresses")
+	v.post(path+"/accept", url.Values{"for": {"until"}}).is(http.StatusUnprocessableEntity)
+	done := v.post(path+"/accept", url.Values{"for": {"24h"}}).is(http.StatusSeeOther)
+	v.get(done.header.Get("Location")).is(http.StatusOK).holds("Blocked").holds("203.0.113.0/24").holds("Undo").holds("Decided")
+	if got := n.decisionOn(t, "ip:203.0.113.201"); got != "blocked" {
+		t.Errorf("an address of the range is %s", got)
+	}
+	v.get(path).is(http.StatusOK).holds("olu").holds("blocked")
+	v.post(path+"/dismiss", nil).is(http.StatusConflict)
+}
+
+func TestLiveShowsWhatHappensNewestFirstAndFiltered(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	v.get("/live").is(http.StatusOK).holds("Nothing yet.")
+	n.send(t, "token:alpha", "token:beta", "token:beta")
+	page := v.get("/live").is(http.StatusOK).body
+	if first, second := strings.Index(page, "alpha"), strings.Index(page, "Limited"); first < 0 || second < 0 || first < second {
+		t.Errorf("the newest is not first: %s", page)
+	}
+	v.get("/live?show=refused").is(http.StatusOK).holds("beta").lacks("alpha")
+	v.get("/live?pattern=token:alpha").is(http.StatusOK).holds("alpha").lacks(">beta<")
+	v.get("/live?show=nonsense").is(http.StatusUnprocessableEntity)
+}
+
+func TestReportsAreListedAndShown(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	v.get("/reports").is(http.StatusOK).holds("There is no report yet.")
+	n.fillWatch(t)
+	v = n.as(t, "vic")
+	page := v.get("/reports").is(http.StatusOK).holds("Fri 20 Nov 2026")
+	id := regexp.MustCompile(`href="/reports/([0-9a-f-]{36})"`).FindStringSubmatch(page.body)
+	v.get("/reports/" + id[1]).is(http.StatusOK).holds("Top offenders").holds("203.0.113.2<").holds("202E")
+	v.get("/reports?kind=weekly").is(http.StatusOK).holds("There is no report yet.")
+	v.get("/reports?kind=yearly").is(http.StatusUnprocessableEntity)
+	v.get("/reports/nothing").is(http.StatusNotFound)
+}
+
+func TestEveryPageAboutWhatHappensIsShownWithHostileTexts(t *testing.T) {
+	n := newNode(t)
+	n.fillWatch(t)
+	v := n.as(t, "maria")
+	for name, path := range n.watchPages(t) {
+		t.Run(name, func(t *testing.T) {
+			v.t = t
+			v.get(path).is(http.StatusOK).lacks(" style=").lacks("<script>alert").lacks("<img")
+		})
+	}
+}
