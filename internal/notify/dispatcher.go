@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	crand "crypto/rand"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -41,14 +42,18 @@ type Options struct {
 
 // Dispatcher sends what stands in the outbox. It is safe for use by many
 // goroutines.
-type Dispatcher struct{ o Options }
+type Dispatcher struct {
+	o Options
+	// holder has the leases: two nodes may have been given one name.
+	holder string
+}
 
 // New returns a dispatcher over channels with different names.
 func New(o Options) *Dispatcher {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Dispatcher{o}
+	return &Dispatcher{o, o.Node + "-" + crand.Text()[:8]}
 }
 
 // Channels returns the names of the channels, in order.
@@ -115,7 +120,7 @@ func (d *Dispatcher) Flush(ctx context.Context, c Channel) error {
 	if err != nil || len(due) == 0 {
 		return err
 	}
-	held, err := d.o.Store.AcquireLease(ctx, "notify:"+c.Name(), d.o.Node, now, now.Add(2*sendTimeout))
+	held, err := d.hold(ctx, c)
 	if err != nil || !held {
 		return err
 	}
@@ -124,11 +129,22 @@ func (d *Dispatcher) Flush(ctx context.Context, c Channel) error {
 		return err
 	}
 	for _, group := range byKind(due) {
+		// Each message may take its time, all of them more than the lease.
+		if held, err := d.hold(ctx, c); err != nil || !held {
+			return err
+		}
 		if err := d.flushGroup(ctx, c, group, now); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hold takes or renews the lease of a channel for the time that one message
+// may take, and reports whether this node has it.
+func (d *Dispatcher) hold(ctx context.Context, c Channel) (bool, error) {
+	now := d.o.Now()
+	return d.o.Store.AcquireLease(ctx, "notify:"+c.Name(), d.holder, now, now.Add(2*sendTimeout))
 }
 
 func (d *Dispatcher) flushGroup(ctx context.Context, c Channel, group []Delivery, now time.Time) error {

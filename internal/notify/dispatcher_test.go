@@ -21,8 +21,9 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // recorder is a channel that keeps what it is sent, or fails as told.
 type recorder struct {
-	sent []notify.Message
-	fail error
+	sent   []notify.Message
+	fail   error
+	during func() // what else happens while a message is under way
 }
 
 func (r *recorder) Name() string { return "recorder" }
@@ -32,6 +33,9 @@ func (r *recorder) Send(_ context.Context, m notify.Message) error {
 		return r.fail
 	}
 	r.sent = append(r.sent, m)
+	if r.during != nil {
+		r.during()
+	}
 	return nil
 }
 
@@ -166,6 +170,29 @@ func TestTheOutboxOutlivesTheNodeThatFilledIt(t *testing.T) {
 		f.flush()
 		if len(f.channel.sent) != 1 || f.channel.sent[0].Node != "b" {
 			f.t.Errorf("got %+v", f.channel.sent)
+		}
+	})
+}
+
+func TestTwoNodesOfOneNameSendEachMessageOnce(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		f.notify(notify.Outage, "Redis is out of reach")
+		f.notify(notify.LadderStopped, "The ladder of default has stopped")
+		f.advance(notify.GroupWait)
+		other := f.dispatcher("a")
+		sending := 0
+		f.channel.during = func() {
+			if sending++; sending > 2 {
+				return // the other's own
+			}
+			f.advance(50 * time.Second) // two messages together outlast a lease
+			if err := other.Flush(f.t.Context(), f.channel); err != nil {
+				f.t.Error(err)
+			}
+		}
+		f.flush()
+		if len(f.channel.sent) != 2 {
+			f.t.Errorf("two notifications made %d messages", len(f.channel.sent))
 		}
 	})
 }
