@@ -41,6 +41,11 @@ func TestABlockIsAddedLiftedAndRestoredInABrowser(t *testing.T) {
 	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusForbidden {
 		t.Fatalf("a blocked key is answered %d", status)
 	}
+	b.press(`a[aria-label^="Edit"]`, "#edit-reason") // brought in by htmx, and its address with it
+	b.waitFor(`location.search.includes("edit=")`)
+	b.write("#edit-reason", "scraping")
+	b.press(`button[form="edit-form"]`, "[data-toast]")
+	b.waitFor(`document.querySelector("#list").innerText.includes("scraping") && !document.querySelector("#edit-reason")`)
 	b.press(`button[name="only"]`, "[data-toast] button")
 	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusOK {
 		t.Fatalf("a lifted key is answered %d", status)
@@ -182,6 +187,6 @@ func TestTheKeyboardReachesTheFieldForKeys(t *testing.T) {
 	b.logIn("vic")
 	b.do(chromedp.Focus(chromedp.CSS("#main")), chromedp.KeyEvent("/"))
 	b.waitFor(`document.activeElement.matches("[data-goto]")`)
-	b.do(chromedp.KeyEvent("203.0.113.7\r"))
+	b.write("[data-goto]", "203.0.113.7\r")
 	b.waitFor(`location.pathname === "/key" && new URLSearchParams(location.search).get("key") === "ip:203.0.113.7"`)
 }

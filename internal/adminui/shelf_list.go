@@ -55,6 +55,7 @@ type sourceCount struct {
 	Name    string
 	Address string
 	Count   int
+	Counted bool
 	Current bool
 }
 
@@ -156,9 +157,7 @@ func (u *UI) renderShelf(c *api.Call, status int, s *shelf, q query, open *edit)
 			return err
 		}
 		page.Counted = u.Offenders != nil
-		if page.Sources, err = s.sources(ctx, f, q); err != nil {
-			return err
-		}
+		page.Sources = u.sources(s, f, q)
 	}
 	for _, i := range page.Items {
 		u.decorate(i, refused)
@@ -187,20 +186,24 @@ func (u *UI) shelfFilter(q query) (blocks.Filter, error) {
 	return f, nil
 }
 
-// sources counts what the filter selects by how it came to be.
-func (s *shelf) sources(ctx context.Context, f blocks.Filter, q query) ([]sourceCount, error) {
+// sources returns the ways in which blocks come to be, with how many stand of
+// each where the filter narrows nothing else: counting those that it selects
+// would take longer than the list itself.
+func (u *UI) sources(s *shelf, f blocks.Filter, q query) []sourceCount {
 	all := []sourceCount{{Name: "All"}, {Name: "By hand"}, {Name: "Automatic"}, {Name: "Imported"}}
-	for i, source := range []blocks.Source{"", blocks.Manual, blocks.Automatic, blocks.Imported} {
-		one := f
-		one.Source, one.Cursor, one.Limit = source, "", 1
-		found, err := s.find(ctx, one)
-		if err != nil {
-			return nil, err
+	counted := f.State == "" && f.Search == "" && f.Author == "" && f.Within.IsZero()
+	counts := map[blocks.Source]int{}
+	if counted {
+		for source, n := range u.Catalog.Blocks().CountBlocks(u.Now()) {
+			counts[source] = n
+			counts[""] += n
 		}
-		all[i].Count, all[i].Current = found.Total, f.Source == source
+	}
+	for i, source := range []blocks.Source{"", blocks.Manual, blocks.Automatic, blocks.Imported} {
+		all[i].Count, all[i].Counted, all[i].Current = counts[source], counted, f.Source == source
 		all[i].Address = q.path(s.Path, "source", string(source), "cursor", "", "from", "", "edit", "")
 	}
-	return all, nil
+	return all
 }
 
 // refusedByBlocks returns how many requests each block refused in the last

@@ -33,3 +33,15 @@ func (s *Set) BlocksTouching(p keys.Pattern, now time.Time, limit int) []*Block 
 // touches reports whether two patterns share a key. Patterns are nested or
 // apart: none overlaps another in part.
 func touches(p, q keys.Pattern) bool { return p.Covers(q) || q.Covers(p) }
+
+// CountBlocks returns how many blocks stand at now, by how they came to be. It
+// looks at every block, so it is for operators and not for checks.
+func (s *Set) CountBlocks(now time.Time) map[Source]int {
+	counts := map[Source]int{}
+	for _, b := range s.blocks.index.All() {
+		if b.ActiveAt(now) {
+			counts[b.Source]++
+		}
+	}
+	return counts
+}

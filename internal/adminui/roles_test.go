@@ -1,0 +1,259 @@
+package adminui_test
+
+import (
+	"context"
+	"encoding/csv"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/refusal"
+)
+
+var pathParam = regexp.MustCompile(`:[a-z]+`)
+
+func TestEveryRouteOfThePagesAsksForItsRole(t *testing.T) {
+	n := newNode(t)
+	visitors := map[string]*visitor{"vic": n.as(t, "vic"), "olu": n.as(t, "olu")}
+	access := map[string]identity.Access{"vic": identity.Read, "olu": identity.Operate}
+	for _, r := range n.routes {
+		if r.Access == identity.Public || r.Path == "/logout" {
+			continue
+		}
+		path := pathParam.ReplaceAllString(r.Path, "nothing")
+		t.Run(r.Method+" "+r.Path, func(t *testing.T) {
+			nobody := n.visitor(t)
+			got := nobody.do(r.Method, path, url.Values{}, nil).is(http.StatusSeeOther)
+			if !strings.HasPrefix(got.header.Get("Location"), "/login") {
+				t.Errorf("nobody is sent to %s", got.header.Get("Location"))
+			}
+			for name, v := range visitors {
+				v.t = t
+				if access[name].Grants(r.Access) {
+					continue
+				}
+				v.do(r.Method, path, url.Values{"csrf": {v.csrf}}, nil).is(http.StatusForbidden)
+			}
+			if r.Method == http.MethodPost {
+				visitors["olu"].do(r.Method, path, url.Values{"csrf": {"forged"}}, nil).is(http.StatusForbidden)
+			}
+		})
+	}
+}
+
+func TestWhatARoleMayNotDoIsNotOffered(t *testing.T) {
+	n := newNode(t)
+	n.fill(t)
+	vic := n.as(t, "vic")
+	vic.get("/blocks").lacks("Add a block").lacks(">Edit<").lacks(">Lift<")
+	vic.get("/policies/default").lacks("Save as version").lacks("Return to it").lacks("Delete the policy").holds("<fieldset disabled")
+	vic.get("/jobs").lacks("Run now")
+	vic.get("/settings").lacks(`href="/tokens"`).lacks(`href="/users"`)
+	n.as(t, "olu").get("/blocks").holds("Add a block").holds(">Lift<")
+}
+
+func TestManyBlocksAreLiftedAtOnceAndRestored(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	var ids []string
+	for _, text := range []string{"ip:203.0.113.1", "ip:203.0.113.2", "ip:203.0.113.3"} {
+		ids = append(ids, n.block(t, text, "scraping", "jo", blocks.Manual, time.Hour).ID)
+	}
+	got := olu.post("/blocks/end", url.Values{"id": ids[:2], "back": {"/blocks?q=203"}}).is(http.StatusSeeOther)
+	page := olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Lifted 2 blocks.").holds(`action="/blocks/restore"`)
+	if !strings.HasPrefix(got.header.Get("Location"), "/blocks?") || !strings.Contains(got.header.Get("Location"), "q=203") {
+		t.Errorf("sent to %s", got.header.Get("Location"))
+	}
+	page.holds("203.0.113.3").lacks(`value="` + ids[0] + `" aria-label`)
+	olu.post("/blocks/restore", url.Values{"id": ids[:2]}).is(http.StatusSeeOther)
+	found, err := n.store.FindBlocks(context.Background(), blocks.Filter{At: n.clock.Now()})
+	must(t, err)
+	if found.Total != 3 || found.Items[0].Author != "jo" || !found.Items[0].Expires.Equal(n.clock.Now().Add(time.Hour)) {
+		t.Errorf("restored %d: %+v", found.Total, found.Items[0])
+	}
+	n.clock.advance(90 * time.Minute)
+	olu.post("/blocks/restore", url.Values{"id": ids[:1]}).is(http.StatusConflict)
+}
+
+func TestARowIsEditedInPlaceAndTellsOfAnotherEdit(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, time.Hour)
+	edited := url.Values{"reason": {"scraping prices"}, "for": {"24h"}, "revision": {strconv.FormatInt(b.Revision, 10)}}
+	olu.post("/blocks/"+b.ID, edited).is(http.StatusSeeOther)
+	after, err := n.store.FindBlockByID(context.Background(), b.ID)
+	must(t, err)
+	if after.Reason != "scraping prices" || !after.Expires.Equal(b.Expires.Add(24*time.Hour)) {
+		t.Errorf("got %+v", after)
+	}
+	edited.Set("reason", "mine")
+	olu.post("/blocks/"+b.ID, edited).is(http.StatusPreconditionFailed).
+		holds("Somebody changed it while you were editing").holds("scraping prices").holds(`value="mine"`)
+	edited = url.Values{"reason": {"x"}, "for": {"until"}, "until": {"2020-01-01 00:00"}, "revision": {"1"}}
+	olu.post("/blocks/"+b.ID, edited).is(http.StatusUnprocessableEntity).holds("over already")
+}
+
+func TestAnExportHoldsWhatTheFiltersSelectAndRunsInNoSpreadsheet(t *testing.T) {
+	n := newNode(t)
+	n.block(t, "ip:203.0.113.1", "=cmd|' /C calc'!A0", "jo", blocks.Manual, time.Hour)
+	n.block(t, "ip:203.0.113.2", "other", "jo", blocks.Imported, time.Hour)
+	got := n.as(t, "vic").get("/blocks/export?source=manual").is(http.StatusOK)
+	rows, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
+	must(t, err)
+	if len(rows) != 2 || rows[1][1] != "ip:203.0.113.1" || rows[1][2] != "'=cmd|' /C calc'!A0" {
+		t.Errorf("got %q", rows)
+	}
+}
+
+func TestAKeyIsReachedFromWhatIsTypedOrPasted(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	id := refusal.NewMaker(n.catalog.Settings().Secret).ID(1, "ip:203.0.113.7", start).String()
+	for typed, want := range map[string]string{
+		"203.0.113.7":       "key=ip:203.0.113.7",
+		"2001:db8::1":       "key=ip:2001:db8::/64",
+		"token:a&b=c%#":     "key=token:a&b=c%#",
+		strings.ToLower(id): "refusal=" + id,
+	} {
+		got := v.get("/go?q=" + url.QueryEscape(typed)).is(http.StatusSeeOther)
+		to, err := url.Parse(got.header.Get("Location"))
+		must(t, err)
+		name, value, _ := strings.Cut(want, "=")
+		if to.Path != adminui.KeyPath || to.Query().Get(name) != value {
+			t.Errorf("%s leads to %s", typed, to)
+		}
+	}
+	v.get("/go?q=" + url.QueryEscape("IP:1.2.3.4")).is(http.StatusUnprocessableEntity).holds("lower case")
+}
+
+func TestATokensSecretIsShownOnceAndWorks(t *testing.T) {
+	n := newNode(t)
+	maria := n.as(t, "maria")
+	got := maria.post("/tokens", url.Values{"name": {"ci"}, "scope": {"read"}, "for": {"30d"}}).is(http.StatusOK)
+	secret := regexp.MustCompile(identity.SecretPattern).FindString(got.body)
+	if secret == "" {
+		t.Fatal("no secret is shown")
+	}
+	program := n.visitor(t)
+	bearer := http.Header{"Authorization": {"Bearer " + secret}}
+	program.do(http.MethodGet, "/v1/policies", nil, bearer).is(http.StatusOK)
+	maria.get("/tokens").lacks(secret)
+	tokens, err := n.store.Tokens(context.Background())
+	must(t, err)
+	got = maria.post("/tokens/"+tokens[0].ID+"/rotate", nil).is(http.StatusOK).holds("ci-2")
+	next := regexp.MustCompile(identity.SecretPattern).FindString(got.body)
+	n.clock.advance(25 * time.Hour)
+	program.do(http.MethodGet, "/v1/policies", nil, bearer).is(http.StatusUnauthorized)
+	program.do(http.MethodGet, "/v1/policies", nil, http.Header{"Authorization": {"Bearer " + next}}).is(http.StatusOK)
+	maria = n.as(t, "maria")
+	maria.post("/tokens", url.Values{"name": {"ci"}, "for": {"30d"}}).is(http.StatusUnprocessableEntity).holds("Choose at least one")
+}
+
+func TestARoleThatIsChangedEndsTheSessions(t *testing.T) {
+	n := newNode(t)
+	maria, olu := n.as(t, "maria"), n.as(t, "olu")
+	id := n.userID(t, "olu")
+	maria.post("/users/"+id+"/role", url.Values{"role": {"viewer"}}).is(http.StatusSeeOther)
+	olu.get("/blocks").is(http.StatusSeeOther)
+	n.as(t, "olu").get("/blocks").lacks("Add a block")
+	maria.post("/users/"+id+"/disable", nil).is(http.StatusSeeOther)
+	n.visitor(t).post("/login", url.Values{"name": {"olu"}, "password": {password}}).is(http.StatusUnprocessableEntity)
+	maria.post("/users/"+id+"/password", url.Values{"password": {"short"}}).is(http.StatusUnprocessableEntity).holds("too short")
+	maria.post("/users/"+n.userID(t, "maria")+"/role", url.Values{"role": {"viewer"}}).is(http.StatusConflict)
+	maria.post("/users", url.Values{"name": {"new user"}, "role": {"viewer"}, "password": {password}}).is(http.StatusUnprocessableEntity)
+	maria.post("/users", url.Values{"name": {"new"}, "role": {"viewer"}, "password": {password}}).is(http.StatusSeeOther)
+	n.as(t, "new")
+}
+
+func TestAJobIsRunByHandAndItsOutcomeShown(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	olu.get("/jobs").is(http.StatusOK).holds("never yet")
+	got := olu.post("/jobs/archive-blocks/run", nil).is(http.StatusSeeOther)
+	olu.get(got.header.Get("Location")).is(http.StatusOK).holds("archived 12 blocks")
+	olu.post("/jobs/nothing/run", nil).is(http.StatusNotFound)
+}
+
+func TestPoliciesArePagesWithoutJavaScriptToo(t *testing.T) {
+	n := newNode(t)
+	maria := n.as(t, "maria")
+	draft := url.Values{
+		"expect": {"0"}, "name": {"login"}, "mode": {"enforce"}, "on_failure": {"local"},
+		"limit": {"10", "6000"}, "window": {"1m", "1h"}, "match": {"ip:10.1*"},
+	}
+	maria.post("/new-policy/draft", draft).is(http.StatusOK).holds("you probably mean ip:10.1.0.0/16")
+	maria.post("/new-policy", draft).is(http.StatusUnprocessableEntity).holds(`value="ip:10.1*"`)
+	draft["match"] = []string{"*"}
+	maria.post("/new-policy", draft).is(http.StatusConflict).holds("belongs to the policy")
+	draft["match"] = []string{"token:login_*"}
+	draft.Set("do", "add-rule")
+	maria.post("/new-policy/draft", draft).is(http.StatusOK).holds(`aria-label="Requests of rule 2"`)
+	draft.Set("do", "drop-rule-1")
+	maria.post("/new-policy/draft", draft).is(http.StatusOK).lacks(`value="6000"`)
+	draft.Set("do", "paste")
+	draft.Set("stack", "5/10s 100/h")
+	maria.post("/new-policy/draft", draft).is(http.StatusOK).holds(`value="100"`).holds("At most")
+	draft.Del("stack")
+	for field, value := range map[string]string{"ladder": "on", "offences": "1000", "within": "90s", "block": "1h", "factor": "2", "cap": "2d", "quiet": "2d"} {
+		draft.Set(field, value)
+	}
+	draft.Set("do", "save")
+	maria.post("/new-policy", draft).is(http.StatusUnprocessableEntity).holds("whole minutes")
+	draft.Set("within", "10m")
+	maria.post("/new-policy", draft).is(http.StatusSeeOther)
+	maria.post("/new-policy", draft).is(http.StatusUnprocessableEntity).holds("There is a policy of this name")
+	p, err := n.store.FindPolicyByName(context.Background(), "login")
+	must(t, err)
+	if p.Rules.String() != "10/1m 6000/1h" || p.Escalation == nil || p.Escalation.Block != time.Hour {
+		t.Errorf("got %+v", p)
+	}
+	maria.get("/policies/login").holds("can never refuse anyone")
+	maria.post("/policies/login/delete", url.Values{"expect": {"1"}, "confirm": {"logn"}}).is(http.StatusConflict)
+	maria.post("/policies/login/delete", url.Values{"expect": {"1"}, "confirm": {"login"}}).is(http.StatusSeeOther)
+	maria.get("/policies/login").is(http.StatusNotFound)
+}
+
+func TestTheAuditShowsWhatDiffers(t *testing.T) {
+	n := newNode(t)
+	n.fill(t)
+	vic := n.as(t, "vic")
+	vic.get("/audit?object=policy&open=" + n.lastEntry(t)).is(http.StatusOK).holds("2/1s").holds("6000/7d").lacks("Abuse list")
+	vic.get("/audit?actor=nobody").is(http.StatusOK).holds("No change matches")
+	vic.get("/audit?from=yesterday").is(http.StatusUnprocessableEntity)
+}
+
+// outage is an identity store whose database can be taken away.
+type outage struct {
+	identity.Store
+	gone atomic.Bool
+}
+
+func (o *outage) FindSession(ctx context.Context, hash []byte) (*identity.Session, *identity.User, error) {
+	if o.gone.Load() {
+		return nil, nil, fault.New(fault.Unavailable, "The database is out of reach.")
+	}
+	return o.Store.FindSession(ctx, hash)
+}
+
+func TestPagesStayReadableWhileTheDatabaseIsGone(t *testing.T) {
+	var store *outage
+	n := newNode(t, func(d *adminui.Deps) {
+		store = &outage{Store: d.Identity}
+		d.Identity = store
+	})
+	vic := n.as(t, "vic")
+	store.gone.Store(true)
+	vic.get("/settings").is(http.StatusOK)
+	n.visitor(t).do(http.MethodGet, "/settings", nil, http.Header{"Cookie": {"stint_session=unknown"}}).is(http.StatusServiceUnavailable)
+	n.clock.advance(3 * time.Hour)
+	vic.get("/settings").is(http.StatusServiceUnavailable)
+}
