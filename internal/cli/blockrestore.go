@@ -33,10 +33,11 @@ that was lifted last.`,
 			if len(lifts.Items) == 0 {
 				return usagef("the block %s was not lifted; see 'block show'", id)
 			}
-			if _, err := from.UndoEntry(c.Context(), lifts.Items[0].ID); err != nil {
+			undone, err := from.UndoEntry(c.Context(), lifts.Items[0].ID)
+			if err != nil {
 				return err
 			}
-			b, err := findBlock(c, from, id)
+			b, err := from.Block(c.Context(), undone.ObjectID)
 			if err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ func TestOnline(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "online"),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "stint": startStint, "waitfor": waitfor, "shows": shows, "lastcell": lastCell,
+			"exits": exits, "stint": startStint, "waitfor": waitfor, "shows": shows, "lastcell": lastCell, "firstcell": firstCell,
 		},
 	})
 }
@@ -74,4 +74,12 @@ func shows(ts *testscript.TestScript, _ bool, args []string) {
 func lastCell(ts *testscript.TestScript, _ bool, args []string) {
 	text := strings.TrimSpace(ts.ReadFile("stdout"))
 	ts.Setenv(args[0], text[strings.LastIndexAny(text, ",\n")+1:])
+}
+
+// firstCell keeps the first cell of the first row below the head of the CSV
+// that the last command printed: firstcell NAME
+func firstCell(ts *testscript.TestScript, _ bool, args []string) {
+	_, rows, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
+	cell, _, _ := strings.Cut(rows, ",")
+	ts.Setenv(args[0], cell)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -57,14 +58,20 @@ func (a *app) tail(ctx context.Context, filter url.Values, count int) error {
 	if err != nil {
 		return err
 	}
-	last, seen := "", 0
+	last, seen, open := "", 0, false
+	watching := func() {
+		if !open {
+			a.notef("Watching; Ctrl-C ends it.")
+		}
+		open = true
+	}
 	for {
-		for event, err := range from.Events(ctx, filter, last) {
+		for event, err := range from.Events(ctx, filter, last, watching) {
 			var broken *client.Unreachable
 			switch {
 			case ctx.Err() != nil:
 				return nil
-			case errors.As(err, &broken) && seen > 0:
+			case errors.As(err, &broken) && open:
 				a.notef("%s; asking again.", output.Escape(broken.Error()))
 				continue
 			case err != nil:
@@ -93,7 +100,7 @@ func (a *app) printEvent(e *v1.Event) error {
 	if p.Format == output.JSON {
 		return p.JSONLine(e)
 	}
-	parts := []string{e.At.Format("15:04:05.000"), output.CutMiddle(output.Escape(e.Kind), 8)}
+	parts := []string{e.At.Format("15:04:05.000"), fmt.Sprintf("%-8s", output.Escape(e.Kind))}
 	switch {
 	case e.Notice != "":
 		parts = append(parts, output.Escape(e.Notice))
@@ -112,7 +119,7 @@ func (a *app) printEvent(e *v1.Event) error {
 
 // decisionParts are what a line says of a decision.
 func decisionParts(e *v1.Event) []string {
-	parts := []string{output.Escape(e.Decision), output.Escape(e.Key)}
+	parts := []string{fmt.Sprintf("%-7s", output.Escape(e.Decision)), output.Escape(e.Key)}
 	switch {
 	case e.Rule != "":
 		parts = append(parts, "by "+output.Escape(e.Rule)+" of "+output.Escape(string(e.Policy)))

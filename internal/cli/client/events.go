@@ -19,8 +19,9 @@ const maxEvent = 1 << 20
 
 // Events ranges over what happens, as server-sent events, until the connection
 // or ctx ends; the last error says why. after is the id of the last event that
-// was seen, "" for none; each event comes with its own.
-func (c *Client) Events(ctx context.Context, filter url.Values, after string) iter.Seq2[*SentEvent, error] {
+// was seen, "" for none; each event comes with its own. opened is called once
+// the stream is there: nothing that happens afterwards is missed.
+func (c *Client) Events(ctx context.Context, filter url.Values, after string, opened func()) iter.Seq2[*SentEvent, error] {
 	return func(yield func(*SentEvent, error) bool) {
 		header := map[string]string{"Accept": "text/event-stream"}
 		if after != "" {
@@ -32,6 +33,7 @@ func (c *Client) Events(ctx context.Context, filter url.Values, after string) it
 			return
 		}
 		defer answer.Body.Close()
+		opened()
 		lines := bufio.NewScanner(answer.Body)
 		lines.Buffer(nil, maxEvent)
 		event := &SentEvent{}
