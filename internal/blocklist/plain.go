@@ -74,12 +74,17 @@ func quotedFields(line int, text string) (f fields, any bool, err error) {
 	return f, true, nil
 }
 
-// withKind writes the kind before a bare address or CIDR.
+// withKind writes the kind before a bare address or CIDR, and before what was
+// meant as one: a list of addresses with a slip in it must not block some key
+// without a kind instead. Such a key stands in quotes.
 func withKind(text string) string {
 	if _, err := netip.ParsePrefix(text); err == nil {
 		return "ip:" + text
 	}
 	if _, err := netip.ParseAddr(text); err == nil {
+		return "ip:" + text
+	}
+	if text != "*" && !strings.Contains(text, ":") {
 		return "ip:" + text
 	}
 	return text

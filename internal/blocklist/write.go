@@ -69,7 +69,8 @@ func (w *Writer) Write(b *blocks.Block) error {
 
 // plainLine writes a pattern so that it is read back whatever it holds.
 func plainLine(pattern string) string {
-	if strings.ContainsAny(pattern[:1], `#;"`) || strings.ContainsAny(pattern, " \t") {
+	kindless := pattern != "*" && !strings.Contains(pattern, ":")
+	if kindless || strings.ContainsAny(pattern[:1], `#;"`) || strings.ContainsAny(pattern, " \t") {
 		quoted, err := json.Marshal(pattern)
 		if err == nil { // a pattern is valid UTF-8
 			return string(quoted)
