@@ -277,6 +277,34 @@ func TestCatalog_loads_and_follows(t *testing.T) {
 	})
 }
 
+func TestAfterChange_what_another_node_made_so_governs_here_once_acknowledged_here(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		var here *catalog.Catalog
+		node, err := sqlstore.Open(t.Context(), f.url, sqlstore.Options{Now: f.clock.Now, AfterChange: func(ctx context.Context) {
+			if err := here.Refresh(ctx); err != nil {
+				t.Error(err)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer node.Close()
+		here = catalog.New(node, f.clock.Now)
+		if err := here.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wanted := block(t, "ip:203.0.113.0/24", time.Time{})
+		add(t, f, wanted, blocks.Fail)
+		again, err := node.AddBlock(t.Context(), operator, wanted, blocks.Extend)
+		if err != nil || again.Outcome != blocks.Unchanged {
+			t.Fatalf("got %s, %v", again.Outcome, err)
+		}
+		if v := here.Blocks().Match(key(t, "ip:203.0.113.7"), f.clock.Now()); !v.Refuses() {
+			t.Error("a block that was acknowledged on this node does not refuse on it")
+		}
+	})
+}
+
 func TestStore_orders_text_bytewise(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		for _, name := range []string{"b", "a_b", "a-b", "a.b", "ab", "a0"} {

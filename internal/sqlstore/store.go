@@ -24,7 +24,8 @@ type Options struct {
 	Logger *slog.Logger
 	// AfterChange is called after each committed change and before its method
 	// returns, so that what is acknowledged governs this node already; nil for
-	// nothing. An unchanged state is no change.
+	// nothing. It is called too where all was as wanted already: another node
+	// may have made it so.
 	AfterChange func(context.Context)
 }
 

@@ -65,13 +65,14 @@ func (s *Store) changeOn(ctx context.Context, db beginner, by audit.Actor, do fu
 		_, err := t.exec(s.place.dialect.notify, t.revision)
 		return err
 	})
-	if errors.Is(err, errUnchanged) {
-		return nil
+	unchanged := errors.Is(err, errUnchanged)
+	if err != nil && !unchanged {
+		return err
 	}
-	if err == nil {
-		s.after(ctx)
-	}
-	return err
+	// What is as wanted already may have become so on another node a moment
+	// ago, and what is acknowledged here must govern here.
+	s.after(ctx)
+	return nil
 }
 
 // write runs do in a transaction that is no change of the catalog: statistics,
