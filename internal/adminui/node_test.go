@@ -81,10 +81,11 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	var err error
 	n.store, err = sqlstore.Open(ctx, t.TempDir()+"/stint.db", sqlstore.Options{
 		Now: n.clock.Now,
-		AfterChange: func(ctx context.Context) {
-			if n.catalog != nil { // the seed comes before it
-				must(t, n.catalog.Refresh(ctx))
+		AfterChange: func(ctx context.Context) error {
+			if n.catalog == nil { // the seed comes before it
+				return nil
 			}
+			return n.catalog.Refresh(ctx)
 		},
 	})
 	must(t, err)

@@ -75,12 +75,11 @@ func startNode(t *testing.T, change ...func(*Deps)) *testNode {
 	var known *catalog.Catalog
 	store, err := sqlstore.Open(ctx, filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{
 		Now: n.clock.Now,
-		AfterChange: func(ctx context.Context) {
-			if known != nil {
-				if err := known.Refresh(ctx); err != nil {
-					t.Errorf("refresh: %v", err)
-				}
+		AfterChange: func(ctx context.Context) error {
+			if known == nil { // the seed comes before it
+				return nil
 			}
+			return known.Refresh(ctx)
 		},
 	})
 	if err != nil {

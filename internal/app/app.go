@@ -124,15 +124,15 @@ func (a *App) build(ctx context.Context) (err error) {
 }
 
 // changed takes over a change that this node has just committed, so that it
-// governs the next check before the operator hears of it. It is not cut short
-// with the request, most of whose time may have gone in waiting for another
-// change. Where it fails the poll brings the change.
-func (a *App) changed(ctx context.Context) {
+// governs the next check before the operator hears of it. Before the first
+// load there is nothing to govern.
+func (a *App) changed(ctx context.Context) error {
+	if !a.prepared.Load() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeOverTimeout)
 	defer cancel()
-	if err := a.catalog.Refresh(ctx); err != nil {
-		a.log.Warn("a change is committed and not yet in force on this node", "error", err)
-	}
+	return a.catalog.Refresh(ctx)
 }
 
 func (a *App) deps() api.Deps {

@@ -35,7 +35,7 @@ type backends struct {
 	close    func()
 }
 
-func openBackends(s Settings, log *slog.Logger, changed func(context.Context)) (*backends, error) {
+func openBackends(s Settings, log *slog.Logger, changed func(context.Context) error) (*backends, error) {
 	options := sqlstore.Options{Logger: log, AfterChange: changed}
 	if s.Embedded() {
 		return openEmbedded(s, log, options)

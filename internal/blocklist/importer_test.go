@@ -39,12 +39,11 @@ func newFixture(t *testing.T, url string) *fixture {
 	t.Helper()
 	now := func() time.Time { return noon }
 	var known *catalog.Catalog
-	store, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: now, AfterChange: func(ctx context.Context) {
-		if known != nil {
-			if err := known.Refresh(ctx); err != nil {
-				t.Error(err)
-			}
+	store, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: now, AfterChange: func(ctx context.Context) error {
+		if known == nil { // the seed comes before it
+			return nil
 		}
+		return known.Refresh(ctx)
 	}})
 	if err != nil {
 		t.Fatal(err)

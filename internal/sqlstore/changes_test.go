@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -10,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -280,10 +283,8 @@ func TestCatalog_loads_and_follows(t *testing.T) {
 func TestAfterChange_what_another_node_made_so_governs_here_once_acknowledged_here(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		var here *catalog.Catalog
-		node, err := sqlstore.Open(t.Context(), f.url, sqlstore.Options{Now: f.clock.Now, AfterChange: func(ctx context.Context) {
-			if err := here.Refresh(ctx); err != nil {
-				t.Error(err)
-			}
+		node, err := sqlstore.Open(t.Context(), f.url, sqlstore.Options{Now: f.clock.Now, AfterChange: func(ctx context.Context) error {
+			return here.Refresh(ctx)
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -320,6 +321,26 @@ func TestStore_orders_text_bytewise(t *testing.T) {
 		}
 		if got, want := strings.Join(names, " "), "a-b a.b a0 a_b ab b default"; got != want {
 			t.Fatalf("in order: %s, want %s", got, want)
+		}
+	})
+}
+
+func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowledged(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		node, err := sqlstore.Open(t.Context(), f.url, sqlstore.Options{Now: f.clock.Now, AfterChange: func(context.Context) error {
+			return errors.New("out of reach")
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer node.Close()
+		_, err = node.AddBlock(t.Context(), audit.Stint("test"), blocks.Block{Pattern: pattern(t, "token:bad"), Author: "test", Source: blocks.Manual}, blocks.Fail)
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "is kept") {
+			t.Errorf("got %v", err)
+		}
+		page, err := f.FindBlocks(t.Context(), blocks.Filter{At: f.clock.Now()})
+		if err != nil || page.Total != 1 {
+			t.Errorf("%d blocks, %v", page.Total, err)
 		}
 	})
 }

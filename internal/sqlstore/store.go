@@ -25,8 +25,9 @@ type Options struct {
 	// AfterChange is called after each committed change and before its method
 	// returns, so that what is acknowledged governs this node already; nil for
 	// nothing. It is called too where all was as wanted already: another node
-	// may have made it so.
-	AfterChange func(context.Context)
+	// may have made it so. Its
+	// error makes the change Unavailable, not undone: it is not acknowledged.
+	AfterChange func(context.Context) error
 }
 
 // Store is safe for use by many goroutines and, on Postgres, by many nodes.
@@ -39,7 +40,7 @@ type Store struct {
 	place  location
 	clock  func() time.Time
 	log    *slog.Logger
-	after  func(context.Context)
+	after  func(context.Context) error
 	writer *sql.DB // on SQLite its one connection that writes
 	reader *sql.DB // the same as writer on Postgres
 }
@@ -75,7 +76,7 @@ func New(url string, opts Options) (*Store, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	if s.after == nil {
-		s.after = func(context.Context) {}
+		s.after = func(context.Context) error { return nil }
 	}
 	if s.writer, s.reader, err = place.open(); err != nil {
 		return nil, fmt.Errorf("open the %s database: %w", place.dialect.name, err)

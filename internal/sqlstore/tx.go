@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
 )
 
 const (
@@ -71,7 +72,9 @@ func (s *Store) changeOn(ctx context.Context, db beginner, by audit.Actor, do fu
 	}
 	// What is as wanted already may have become so on another node a moment
 	// ago, and what is acknowledged here must govern here.
-	s.after(ctx)
+	if err := s.after(ctx); err != nil {
+		return &fault.Error{Code: fault.Unavailable, Err: err, Message: "The change is kept, and does not govern this node yet: the database went out of reach behind it. It will as soon as the database is back; do not repeat it."}
+	}
 	return nil
 }
 
