@@ -205,3 +205,38 @@ func cpuSeconds(b *testing.B, client redis.UniversalClient) float64 {
 	}
 	return total
 }
+
+// BenchmarkBytes reports what an entry takes in Redis, everything included that
+// a log needs.
+func BenchmarkBytes(b *testing.B) {
+	for _, c := range []struct{ logs, each int }{{100_000, 60}, {20_000, 800}} {
+		b.Run(strconv.Itoa(c.each), func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(bytesPerEntry(b, c.logs, c.each), "B/entry")
+			}
+		})
+	}
+}
+
+// bytesPerEntry fills a private Redis with logs of as many entries each.
+func bytesPerEntry(b *testing.B, logs, each int) float64 {
+	server := testenv.DedicatedRedis(b)
+	server.Prefix = redislog.DefaultPrefix // its length counts
+	log := open(b, server, redislog.Options{})
+	p := policy(b, 1, "1000/s", "1000/d")
+	if !answers(log, p) {
+		b.Fatal("a fresh Redis does not answer")
+	}
+	used := func() int64 {
+		h, err := log.Health(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		return h.Nodes[0].UsedMemory
+	}
+	before := used()
+	for from := 0; from < logs; from += 1000 {
+		fillLogs(b, log, p, from, 1000, each)
+	}
+	return float64(used()-before) / float64(logs*each)
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -156,14 +157,38 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 
 func (l *Log) lane(shard int) *lane { return l.lanes[shard%len(l.lanes)] }
 
-// send asks Redis about items and fills in their results.
+// send asks Redis about items and fills in their results. While a Cluster moves
+// a slot, a call finds some of its keys here and some there: Redis refuses it
+// whole, and each key is then asked for alone, which leads to where it is.
 func (l *Log) send(ctx context.Context, items []*item) error {
 	reply, err := functions.call(ctx, l.client, functions.decide, len(items), arguments(l.now(), items)...)
+	if err != nil && len(items) > 1 && isSplit(err) {
+		for i := range items {
+			if err := l.send(ctx, items[i:i+1]); err != nil {
+				items[i].result = timestamplog.Result{Err: unreachable(err)}
+			}
+		}
+		return nil
+	}
 	if err != nil {
+		l.lookAround()
 		return err
 	}
 	return readReply(reply, items)
 }
+
+// lookAround has the client of a Cluster ask who has which slots, after an error
+// that a primary's death may have caused. The library does so by itself only
+// where it may send a command twice, and else once a minute.
+func (l *Log) lookAround() {
+	if cluster, ok := l.client.(*redis.ClusterClient); ok {
+		cluster.ReloadState(context.Background()) // in the background, and not too often
+	}
+}
+
+// isSplit reports whether err says that a slot's keys lie on two nodes for the
+// moment. Redis then has done nothing.
+func isSplit(err error) bool { return strings.HasPrefix(err.Error(), "TRYAGAIN") }
 
 // now returns the argument that overrides Redis's clock, empty for none.
 func (l *Log) now() string {

@@ -1,0 +1,87 @@
+package bench_test
+
+import (
+	"fmt"
+	"math"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// metrics are what `go test -bench` printed, by benchmark and unit.
+type metrics map[string]map[string]float64
+
+// run runs benchmarks of another package.
+func run(b *testing.B, folder, pattern, benchtime string) metrics {
+	b.Helper()
+	out, err := exec.CommandContext(b.Context(), "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", benchtime, "-benchmem", "-timeout", "20m", "../"+folder).CombinedOutput()
+	if err != nil {
+		b.Fatalf("the benchmarks of %s: %v: %s", folder, err, out)
+	}
+	found := metrics{}
+	pairs := regexp.MustCompile(`([\d.e+]+) (\S+)`)
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || !strings.HasPrefix(line, "Benchmark") {
+			continue
+		}
+		name := regexp.MustCompile(`-\d+$`).ReplaceAllString(fields[0], "")
+		found[name] = map[string]float64{}
+		for _, pair := range pairs.FindAllStringSubmatch(strings.Join(fields[2:], " "), -1) {
+			found[name][pair[2]] = number([]byte(pair[1]), `([\d.e+]+)`)
+		}
+	}
+	return found
+}
+
+// of returns one metric; a benchmark that is not there is a mistake.
+func (m metrics) of(b *testing.B, name, unit string) float64 {
+	b.Helper()
+	value, found := m[name][unit]
+	if !found {
+		b.Fatalf("there is no %s of %s in %v", unit, name, m)
+	}
+	return value
+}
+
+// inParts measures the parts by their own benchmarks.
+func inParts(b *testing.B, r *report) {
+	r.begin("The log in memory", "One goroutine, the clock read for each check; cold means 100,000 logs of 60 entries asked in random order.")
+	memory := run(b, "timestamplog/memlog", "BenchmarkDecide|BenchmarkMemory", "1s")
+	r.atMost("a check, hot, allowed", memory.of(b, "BenchmarkDecide/hot,_allowed", "ns/op"), 120, "%.0f", "ns")
+	r.atMost("a check, cold, allowed", memory.of(b, "BenchmarkDecide/cold,_allowed", "ns/op"), 500, "%.0f", "ns")
+	r.atMost("allocations of either", math.Max(memory.of(b, "BenchmarkDecide/hot,_allowed", "allocs/op"), memory.of(b, "BenchmarkDecide/cold,_allowed", "allocs/op")), 0, "%.0f", "")
+	r.atMost("bytes an entry, 60 a key", memory.of(b, "BenchmarkMemory/60_entries", "B/entry"), 7, "%.2f", "")
+	r.atMost("bytes an entry, 800 a key", memory.of(b, "BenchmarkMemory/800_entries", "B/entry"), 4.2, "%.2f", "")
+
+	r.begin("The log in Redis", "Processor time of redis-server itself, pipelines of 64 checks, 100,000 keys of 60 entries; an empty function called once a check is 1.")
+	redis := run(b, "timestamplog/redislog", "BenchmarkServer|BenchmarkBytes", "1s")
+	for _, verdict := range []string{"allow", "refuse"} {
+		for _, detail := range []string{"false", "true"} {
+			for _, keys := range []string{"1", "64"} {
+				name := fmt.Sprintf("BenchmarkServer/%s/detail=%s/keys=%s", verdict, detail, keys)
+				what := fmt.Sprintf("%s, detail %s, %s keys a call", verdict, detail, keys)
+				rest := fmt.Sprintf("(%.0fk a second of processor time)", redis.of(b, name, "checks/cpu-s")/1e3)
+				if detail == "false" && keys == "64" {
+					r.atLeast(what, redis.of(b, name, "ratio"), 0.19, "%.2f", rest)
+				} else {
+					r.add(what, fmt.Sprintf("%.2f %s", redis.of(b, name, "ratio"), rest))
+				}
+			}
+		}
+	}
+	r.atMost("bytes an entry, 100,000 logs of 60", redis.of(b, "BenchmarkBytes/60", "B/entry"), 10, "%.2f", "")
+	r.atMost("bytes an entry, 20,000 logs of 800", redis.of(b, "BenchmarkBytes/800", "B/entry"), 6.7, "%.2f", "")
+
+	r.begin("Replaying a log", "One core.")
+	backtest := run(b, "backtest", "BenchmarkHotLoop$|BenchmarkEndToEndFromGzip$", "1s")
+	r.atLeast("lines/s of the hot loop", backtest.of(b, "BenchmarkHotLoop", "lines/s"), 1_000_000, "%.0f", "")
+	r.atLeast("lines/s from gzip, end to end", backtest.of(b, "BenchmarkEndToEndFromGzip", "lines/s"), 400_000, "%.0f", "")
+
+	r.begin("A million blocks", "From an SQLite file and from Postgres into a node's memory.")
+	load := run(b, "sqlstore", "BenchmarkCatalogLoad", "1000000x")
+	for _, database := range []string{"sqlite", "postgres"} {
+		r.atMost("loaded from "+database, load.of(b, "BenchmarkCatalogLoad/"+database, "ns/op")*1e6/1e9, 2, "%.2f", "s")
+	}
+}

@@ -1,0 +1,149 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// programs are what is measured, built from this tree.
+type programs struct{ server, empty string }
+
+func build(b *testing.B) programs {
+	b.Helper()
+	dir := b.TempDir()
+	p := programs{filepath.Join(dir, "server"), filepath.Join(dir, "empty")}
+	for to, from := range map[string]string{p.server: "../../cmd/server", p.empty: "./empty"} {
+		if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", to, from).CombinedOutput(); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
+	}
+	return p
+}
+
+// start runs a program until the benchmark ends.
+func start(b *testing.B, program string, args ...string) {
+	b.Helper()
+	cmd := exec.Command(program, args...) // it ends with the benchmark, below
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Env = append(os.Environ(), "STINT_ADMIN_TOKEN="+adminToken, "STINT_LOG_LEVEL=warn")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if b.Failed() {
+			b.Logf("%s said: %s", program, output.Bytes())
+		}
+	})
+}
+
+const adminToken = "bench-bench-bench-bench"
+
+// node is one Stint under load.
+type node struct{ checks, admin string }
+
+func freeAddress(b *testing.B) string {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startNode runs a Stint: embedded, or with the settings given.
+func startNode(b *testing.B, p programs, settings ...string) node {
+	b.Helper()
+	n := node{freeAddress(b), freeAddress(b)}
+	args := []string{"--listen", n.checks, "--admin-listen", n.admin, "--data-dir", b.TempDir()}
+	start(b, p.server, append(args, settings...)...)
+	eventually(b, "the node is ready", func() bool {
+		status, _ := call(b, http.MethodGet, "http://"+n.admin+"/readyz", "")
+		return status == http.StatusOK
+	})
+	return n
+}
+
+func startEmpty(b *testing.B, p programs) string {
+	b.Helper()
+	address := freeAddress(b)
+	start(b, p.empty, address)
+	eventually(b, "the empty handler answers", func() bool {
+		status, _ := call(b, http.MethodPost, "http://"+address+"/v1/check", "{}")
+		return status == http.StatusOK
+	})
+	return address
+}
+
+func eventually(b *testing.B, what string, is func() bool) {
+	b.Helper()
+	for until := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			b.Fatalf("%s, never", what)
+		}
+	}
+}
+
+// call sends a request as the operator; status 0 says that nobody answered.
+func call(b *testing.B, method, url, body string) (status int, answer []byte) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, nil
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	if err != nil {
+		return 0, nil
+	}
+	return response.StatusCode, answer
+}
+
+// furnish lays the policies and the block that the loads ask about: keys
+// "allow:" are nearly always allowed, "limited:" once and then not for a day,
+// "blocked:" never.
+func (n node) furnish(b *testing.B) {
+	b.Helper()
+	n.policy(b, "allow", `"10/s","100/m","400/h","800/d"`)
+	n.policy(b, "limited", `"1/s","1/m","1/h","1/d"`)
+	n.policy(b, "exact", `"500/h","1000/d"`)
+	n.admit(b, http.MethodPost, "/v1/blocks", `{"pattern":"blocked:*","confirm":"blocked:*","reason":"bench"}`)
+}
+
+func (n node) policy(b *testing.B, name, stack string) {
+	b.Helper()
+	n.admit(b, http.MethodPut, "/v1/policies/"+name, fmt.Sprintf(`{"name":%q,"match":["%s:*"],"rules":[%s],"mode":"enforce","on_failure":"local","algorithm":"timestamp_log","escalation":null}`, name, name, stack))
+}
+
+func (n node) admit(b *testing.B, method, path, body string) {
+	b.Helper()
+	if status, answer := call(b, method, "http://"+n.admin+path, body); status/100 != 2 {
+		b.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+}

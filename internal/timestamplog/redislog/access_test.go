@@ -1,0 +1,113 @@
+package redislog_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// leastRights is what docs/REDIS.md tells an operator to give.
+var leastRights = []string{
+	"on", ">word:with@signs", "resetkeys", "~stint:*", "resetchannels", "&stint:resets", "-@all",
+	"+fcall", "+function|load", "+unlink", "+publish", "+subscribe", "+time", "+info", "+ping", "+hello",
+	// What the function library itself calls.
+	"+lindex", "+llen", "+lrange", "+ltrim", "+rpush", "+del", "+pexpireat", "+pexpiretime",
+}
+
+func TestAUserWithOnlyTheNamedRightsIsEnough(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	admin := connect(t, server)
+	command := []any{"ACL", "SETUSER", "stint"}
+	for _, right := range leastRights {
+		command = append(command, right)
+	}
+	must(t, admin.Do(t.Context(), command...).Err())
+	must(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "off").Err())
+	log := openURL(t, "redis://"+url.UserPassword("stint", "word:with@signs").String()+"@"+server.Addr+"/0")
+	p := policy(t, 1, "2/1h")
+	for i, want := range []bool{true, true, false} {
+		if r := ask(t.Context(), log, p, address, 1); r.Err != nil || r.Allowed != want {
+			t.Fatalf("request %d: %+v", i, r)
+		}
+	}
+	if times, _, err := log.Times(t.Context(), timestamplog.RefOf(p, address), 10); err != nil || len(times) != 2 {
+		t.Errorf("Times: %v, %v", times, err)
+	}
+	if held, err := log.Reset(t.Context(), timestamplog.RefOf(p, address)); err != nil || !held {
+		t.Errorf("Reset: %v, %v", held, err)
+	}
+	if _, err := log.Health(t.Context()); err != nil {
+		t.Errorf("Health: %v", err)
+	}
+	heard := make(chan timestamplog.Ref, 1)
+	subscribed := make(chan struct{}, 1)
+	go log.WatchResets(t.Context(), func(ref timestamplog.Ref) { heard <- ref }, func() { subscribed <- struct{}{} })
+	<-subscribed
+	if _, err := log.Reset(t.Context(), timestamplog.RefOf(p, address)); err != nil {
+		t.Error(err)
+	}
+	if ref := <-heard; ref != timestamplog.RefOf(p, address) {
+		t.Errorf("heard of a reset of %+v", ref)
+	}
+	wrong := openURL(t, "redis://stint:wrong@"+server.Addr+"/0")
+	wantOutage(t, ask(t.Context(), wrong, p, address, 1).Err)
+}
+
+func TestTLSIsSpokenAndItsCertificateChecked(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := selfSigned(t, dir)
+	server := testenv.DedicatedRedis(t, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	tls := l.Addr().String()
+	l.Close()
+	_, port, err := net.SplitHostPort(tls)
+	must(t, err)
+	must(t, redis.NewClient(&redis.Options{Addr: server.Addr}).ConfigSet(t.Context(), "tls-port", port).Err())
+	p := policy(t, 1, "2/1h")
+	trusting := openURL(t, "rediss://"+tls+"/0?skip_verify=true")
+	if r := ask(t.Context(), trusting, p, address, 1); r.Err != nil || !r.Allowed {
+		t.Errorf("over TLS: %+v", r)
+	}
+	strict := openURL(t, "rediss://"+tls+"/0")
+	r := ask(t.Context(), strict, p, address, 1)
+	wantOutage(t, r.Err)
+	if !strings.Contains(r.Err.Error(), "certificate") {
+		t.Errorf("a certificate that nobody vouches for: %v", r.Err)
+	}
+}
+
+// selfSigned writes a certificate for 127.0.0.1 and its key.
+func selfSigned(t *testing.T, dir string) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "127.0.0.1"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
+	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	return certFile, keyFile
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Measures Stint beside an empty handler and an empty Redis function, and writes
+# docs/BENCHMARKS.md. Takes about ten minutes; wants a machine that does nothing else.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v wrk >/dev/null; then
+  echo "wrk is not installed: apt-get install wrk, or brew install wrk" >&2
+  exit 1
+fi
+mkdir -p docs
+STINT_BENCH_REPORT="$PWD/docs/BENCHMARKS.md" \
+  go test -run '^$' -bench '^BenchmarkStint$' -benchtime 1x -timeout 60m -v ./internal/bench
