@@ -84,9 +84,12 @@ func TestAFirstStartThatBrokeOffTellsCredentialsThatHold(t *testing.T) {
 func TestAChangeGovernsThoughTheRequestHasNoTimeLeft(t *testing.T) {
 	store := openStore(t)
 	a := &App{catalog: catalog.New(store, time.Now), log: slog.New(slog.DiscardHandler)}
+	a.prepared.Store(true)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	a.changed(ended)
+	if err := a.changed(ended); err != nil {
+		t.Fatal(err)
+	}
 	if _, found := a.catalog.Selector().ByName("default"); !found {
 		t.Error("a change that was committed does not govern the node that took it")
 	}
