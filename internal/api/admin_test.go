@@ -16,6 +16,15 @@ const (
 	operate, admin, reader     = identity.Operate, identity.Admin, identity.Read
 )
 
+func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItStandsFor(t *testing.T) {
+	n := startNode(t)
+	a := n.must(n.as(admin, put, "/v1/policies/six", `{"match":["ip:2001:db8::5","ip:2001:db8:1::5/128"],"rules":["10/min"]}`), http.StatusCreated)
+	p := read[v1.Policy](t, a)
+	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "ip:2001:db8::/64") {
+		t.Errorf("got the patterns %q and warnings %q", p.Match, p.Warnings)
+	}
+}
+
 func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 	n := startNode(t)
 	path := "/v1/policies/api"

@@ -31,7 +31,7 @@ func (s *Server) previewBlock(c *Call) error {
 		Pattern: pattern.String(), Estimate: v1.FromTraffic(r.Traffic), Hidden: r.Hidden, HitsCaller: r.HitsCaller,
 		Exemptions: wholePage(r.Exemptions, s.wireExemption).Items,
 		Covering:   wholePage(r.Covering, s.wireBlock).Items, Covered: wholePage(r.Covered, s.wireBlock).Items,
-		Why: v1.NullString(r.Confirm), Warnings: append(widened(pattern), s.hiding(pattern)...),
+		Why: v1.NullString(r.Confirm), Warnings: append(v1.WidenedWarnings(pattern), s.hiding(pattern)...),
 	}
 	if r.Confirm != "" {
 		answer.Confirm = v1.NullString(pattern.String())

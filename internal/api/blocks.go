@@ -187,7 +187,7 @@ func (s *Server) addBlock(c *Call) error {
 	}
 	answer := v1.AddedBlock{
 		Block: s.wireBlock(done.Item), Outcome: string(done.Outcome),
-		Warnings: append(widened(a.pattern), s.hiding(a.pattern)...),
+		Warnings: append(v1.WidenedWarnings(a.pattern), s.hiding(a.pattern)...),
 	}
 	if done.Before != nil {
 		before := s.wireBlock(done.Before)
@@ -204,15 +204,6 @@ func sendAdded(c *Call, outcome blocks.Outcome, location string, answer any) err
 		c.Set(fiber.HeaderLocation, location)
 	}
 	return sendJSON(c, status, answer)
-}
-
-// widened warns where a bare IPv6 address was read as its network.
-func widened(p keys.Pattern) []string {
-	if !p.Widened() {
-		return []string{}
-	}
-	return []string{"A bare IPv6 address means the network that its client is counted by: this stands for " +
-		p.String() + ". Write /128 behind the address for it alone."}
 }
 
 // maxNamed is how many things a warning names one by one.

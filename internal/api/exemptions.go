@@ -60,7 +60,7 @@ func (s *Server) addExemption(c *Call) error {
 	}
 	answer := v1.AddedExemption{
 		Exemption: s.wireExemption(done.Item), Outcome: string(done.Outcome),
-		Warnings: append(widened(a.pattern), s.hidden(a.pattern)...),
+		Warnings: append(v1.WidenedWarnings(a.pattern), s.hidden(a.pattern)...),
 	}
 	if done.Before != nil {
 		before := s.wireExemption(done.Before)

@@ -85,7 +85,7 @@ func (s *Server) putPolicy(c *Call) error {
 	if err != nil {
 		return err
 	}
-	_, stood := s.Catalog.Selector().ByName(name)
+	_, stood := s.Catalog.Selector().ByName(name) // or another node has just made it
 	ctx, cancel := c.StoreContext()
 	defer cancel()
 	p, err := s.Policies.PutPolicy(ctx, c.Actor(), wanted, expect)
@@ -93,7 +93,7 @@ func (s *Server) putPolicy(c *Call) error {
 		return err
 	}
 	status := http.StatusOK
-	if !stood {
+	if !stood && p.Version == 1 {
 		status = http.StatusCreated
 		c.Set(fiber.HeaderLocation, v1.PathPolicies+"/"+name)
 	}

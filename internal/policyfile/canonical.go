@@ -3,7 +3,6 @@ package policyfile
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
@@ -101,6 +100,3 @@ func orElse(text, otherwise string) string {
 	}
 	return text
 }
-
-// Equal reports whether two canonical policies say the same.
-func Equal(a, b v1.PolicyRequest) bool { return reflect.DeepEqual(a, b) }

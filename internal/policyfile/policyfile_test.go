@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func TestEverySpellingOfAPolicyIsEqual(t *testing.T) {
 		"JSON":                     `{"name":"default","match":["*"],"rules":["1/s","20/m"],"mode":"enforce"}`,
 		"a rule that stands twice": "policies: [{name: default, match: ['*'], rules: [1/s, 20/60s, 20/m]}]",
 	} {
-		if got := read(t, text); len(got) != 1 || !Equal(got[0], want) {
+		if got := read(t, text); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 			t.Errorf("%s reads as %+v, want %+v", name, got, want)
 		}
 	}

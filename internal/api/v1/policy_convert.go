@@ -15,7 +15,7 @@ func FromPolicy(p *rules.Policy) Policy {
 	out := Policy{
 		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(), Mode: string(p.Mode),
 		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Version: p.Version,
-		CreatedAt: At(p.Created), UpdatedAt: At(p.Updated), UpdatedBy: p.UpdatedBy, Warnings: []string{},
+		CreatedAt: At(p.Created), UpdatedAt: At(p.Updated), UpdatedBy: p.UpdatedBy, Warnings: WidenedWarnings(p.Match...),
 	}
 	for i, m := range p.Match {
 		out.Match[i] = m.String()

@@ -24,10 +24,3 @@ func (c *Client) Check(ctx context.Context, check v1.CheckRequest) (*v1.Decision
 	decision := &v1.Decision{}
 	return decision, decode(answer, decision)
 }
-
-// CheckBatch asks up to v1.MaxBatch checks.
-func (c *Client) CheckBatch(ctx context.Context, checks []v1.CheckRequest) ([]v1.BatchItem, error) {
-	var answer v1.BatchAnswer
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathBatch, body: v1.BatchRequest{Checks: checks}}, &answer)
-	return answer.Decisions, err
-}
