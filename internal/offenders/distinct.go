@@ -20,13 +20,24 @@ type distinctMinutes struct {
 	drains  int
 }
 
-// sketchEvery is at which drains a sketch is handed over whose minute goes on:
-// it is large, and nothing needs it to the second.
-const sketchEvery = 10
+// A sketch whose minute goes on is handed over when it has grown by a
+// sketchGrowth-th since the last time, so that the guard of a ladder knows the
+// keys of an attack as soon as the attack, and else at every sketchEvery-th
+// drain: it is large, and nothing else needs it to the second.
+const (
+	sketchGrowth = 8
+	sketchEvery  = 10
+)
 
 type sketch struct {
 	*hyperloglog.Sketch
-	changed bool
+	added int64 // keys since it was handed over, some perhaps twice
+	given int64 // keys before
+}
+
+// due reports whether the sketch is worth handing over.
+func (s *sketch) due(anyhow bool) bool {
+	return s.added > 0 && (anyhow || s.added*sketchGrowth >= s.given)
 }
 
 func newSketch() *hyperloglog.Sketch {
@@ -47,7 +58,7 @@ func (d *distinctMinutes) add(minute, policy int64, hash uint64) {
 		d.minutes[id] = s
 	}
 	s.InsertHash(hash)
-	s.changed = true
+	s.added++
 }
 
 // drain hands over the sketches that changed. They are whole each time: the
@@ -55,13 +66,14 @@ func (d *distinctMinutes) add(minute, policy int64, hash uint64) {
 func (d *distinctMinutes) drain(g *gathering, node string, closed int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	due := d.drains%sketchEvery == 0
 	d.drains++
+	turn := d.drains%sketchEvery == 0
 	for id, s := range d.minutes {
-		if s.changed && (due || id.minute < closed) {
+		if s.due(turn || id.minute < closed) {
 			if data, err := s.MarshalBinary(); err == nil {
 				g.addDistinct(DistinctKeys{Minute: id.minute, Policy: id.policy, Node: node, Sketch: data})
-				s.changed = false
+				s.given += s.added
+				s.added = 0
 			}
 		}
 		if id.minute < closed {

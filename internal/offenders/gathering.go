@@ -29,13 +29,15 @@ func (b *Batch) Rows() int {
 }
 
 // halves splits a batch of at least two rows. Both have new ids to be given.
+// The sketches stay in front: ladders are evaluated piece by piece, and their
+// guard has to know the keys by then.
 func (b *Batch) halves() (one, other *Batch) {
 	one, other = &Batch{Node: b.Node}, &Batch{Node: b.Node}
 	left := b.Rows() / 2
+	one.Distinct, other.Distinct = cut(b.Distinct, &left)
 	one.Offences, other.Offences = cut(b.Offences, &left)
 	one.Totals, other.Totals = cut(b.Totals, &left)
 	one.Keys, other.Keys = cut(b.Keys, &left)
-	one.Distinct, other.Distinct = cut(b.Distinct, &left)
 	one.Traces, other.Traces = cut(b.Traces, &left)
 	return one, other
 }

@@ -279,6 +279,38 @@ func TestALadderThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 	})
 }
 
+func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		n.guard = offenders.Guard{Share: 0.1, AtLeast: 3}
+		n.allowed("k:first", 1)
+		n.flush() // a node that has just begun, and has handed over a sketch
+		for i := range 60 {
+			n.allowed("k:good"+strconv.Itoa(i), 1)
+		}
+		for i := range 4 {
+			n.limited("k:bad"+strconv.Itoa(i), 10)
+		}
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 4 {
+			stops, err := f.LadderStops(t.Context())
+			t.Errorf("%d of 4 were blocked; %+v, %v", got, stops, err)
+		}
+		points, err := f.Traffic(t.Context(), 7, f.clock.Now().Truncate(time.Minute), f.clock.Now().Add(time.Minute), time.Minute)
+		if err != nil || len(points) != 1 || points[0].Keys < 60 || points[0].Keys > 70 {
+			t.Errorf("the running minute is %+v, %v", points, err)
+		}
+		m := newCounting(t, f.Store, f.clock, "b", nil) // the same node started again within the minute
+		for i := range 40 {
+			m.allowed("k:later"+strconv.Itoa(i), 1)
+		}
+		m.flush()
+		if points, err = f.Traffic(t.Context(), 7, f.clock.Now().Truncate(time.Minute), f.clock.Now().Add(time.Minute), time.Minute); err != nil || points[0].Keys < 100 || points[0].Keys > 110 {
+			t.Errorf("after another start it is %+v, %v", points, err)
+		}
+	})
+}
+
 // TestAnyHistoryClimbsAsTheModelSays plays random offences, waits and lifts
 // against a plain model of the ladder.
 func TestAnyHistoryClimbsAsTheModelSays(t *testing.T) {
