@@ -224,26 +224,24 @@ func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 		c.settings.Store(ch.Settings)
 		c.parser.Store(&keys.Parser{IPv6Bits: ch.Settings.IPv6Bits})
 	}
-	// Exemptions first: a pattern exempted and blocked by one change must not
-	// be refused in between.
-	if ch.Exemptions != nil {
-		for e, err := range ch.Exemptions {
-			if err != nil {
-				return nil, err
-			}
-			v.blocks.ApplyExemption(e, now)
-			what.Blocks++
-		}
+	// Checks go on meanwhile. Exemptions first: a pattern exempted and blocked by
+	// one change must not be refused in between. What has ended last: a pattern
+	// whose block is replaced must not get through in between.
+	endedExemptions, exemptions, err := takeOver(ch.Exemptions, now, v.blocks.ApplyExemption)
+	if err != nil {
+		return nil, err
 	}
-	if ch.Blocks != nil {
-		for b, err := range ch.Blocks {
-			if err != nil {
-				return nil, err
-			}
-			v.blocks.ApplyBlock(b, now)
-			what.Blocks++
-		}
+	endedBlocks, blocked, err := takeOver(ch.Blocks, now, v.blocks.ApplyBlock)
+	if err != nil {
+		return nil, err
 	}
+	for _, b := range endedBlocks {
+		v.blocks.ApplyBlock(b, now)
+	}
+	for _, e := range endedExemptions {
+		v.blocks.ApplyExemption(e, now)
+	}
+	what.Blocks = exemptions + blocked
 	if ch.PoliciesChanged {
 		c.selector.Store(rules.NewSelector(ch.Policies))
 	}
@@ -252,6 +250,26 @@ func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 		c.tokens.Store(v.with(ch.Tokens))
 	}
 	return what, nil
+}
+
+// takeOver applies what stands at now and returns what does not, and how many
+// there were of both. all may be nil.
+func takeOver[T interface{ ActiveAt(t time.Time) bool }](all iter.Seq2[T, error], now time.Time, apply func(T, time.Time)) (ended []T, count int, err error) {
+	if all == nil {
+		return nil, 0, nil
+	}
+	for item, err := range all {
+		if err != nil {
+			return nil, count, err
+		}
+		count++
+		if item.ActiveAt(now) {
+			apply(item, now)
+		} else {
+			ended = append(ended, item)
+		}
+	}
+	return ended, count, nil
 }
 
 // with returns the tokens by hash after a change.

@@ -22,6 +22,7 @@ type step struct {
 	revision int64
 	blocks   []*blocks.Block
 	breaks   error
+	between  func() // called after each block was taken over
 }
 
 func (s *script) EachChange(_ context.Context, since int64, apply func(Changes) error) error {
@@ -38,6 +39,9 @@ func (s step) each() iter.Seq2[*blocks.Block, error] {
 		for _, b := range s.blocks {
 			if !yield(b, nil) {
 				return
+			}
+			if s.between != nil {
+				s.between()
 			}
 		}
 		if s.breaks != nil {
@@ -126,5 +130,32 @@ func TestAReloadThatFailedIsMadeUpForByTheNextRefresh(t *testing.T) {
 	}
 	if refuses(t, c, "token:gone") || !refuses(t, c, "token:restored") {
 		t.Errorf("gone refuses: %t, restored refuses: %t", refuses(t, c, "token:gone"), refuses(t, c, "token:restored"))
+	}
+}
+
+func TestABlockThatIsReplacedGoesOnRefusingMeanwhile(t *testing.T) {
+	before := blockOf(t, "token:abc")
+	before.ID, before.Revision = "before", 5
+	lifted, after := *before, *before
+	lifted.Revision, lifted.Lifted = 6, time.Now()
+	after.ID, after.Revision = "after", 6
+	for name, order := range map[string][]*blocks.Block{"the old first": {&lifted, &after}, "the new first": {&after, &lifted}} {
+		t.Run(name, func(t *testing.T) {
+			source := &script{steps: []step{{revision: 5, blocks: []*blocks.Block{before}}, {revision: 6, blocks: order}}}
+			c := New(source, time.Now)
+			source.steps[1].between = func() {
+				if !refuses(t, c, "token:abc") {
+					t.Error("the key gets through while its block is replaced")
+				}
+			}
+			for range source.steps {
+				if err := c.Refresh(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !refuses(t, c, "token:abc") {
+				t.Error("the key gets through after its block was replaced")
+			}
+		})
 	}
 }
