@@ -54,7 +54,7 @@ func (u *UI) funcs() template.FuncMap {
 		"fulltime":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05.000") },
 		"clocktime": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 		"clockof":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 Jan, 15:04:05.000") },
-		"shortid":   shortID, "plural64": plural[int64], "patternof": patternText,
+		"shortid":   shortID, "decider": deciderText, "barekey": bareKey, "plural64": plural[int64], "patternof": patternText,
 		"decision": decisionOf,
 		"pace":     pace,
 		"list":     func(all ...any) []any { return all },
@@ -128,6 +128,23 @@ func paceText(d time.Duration) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
 	}
 	return duration(d)
+}
+
+// deciderText writes what decided: a rule, or that it was a block.
+func deciderText(text string) string {
+	if _, err := rules.ParseRule(text); err != nil {
+		return "a block"
+	}
+	return ruleText(text)
+}
+
+// bareKey returns the view of a pattern without its kind where that is plain.
+func bareKey(text string) keyView {
+	v := keyOf(text)
+	if v.Kind == "ip:" {
+		v.Kind = ""
+	}
+	return v
 }
 
 // shortID cuts an id in its middle: "01KAH3…8Q4T".

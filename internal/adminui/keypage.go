@@ -133,12 +133,15 @@ func (u *UI) showKey(c *api.Call) error {
 	}
 	page.Own = u.Catalog.Parser().AddressKey(c.Address) == key
 	page.explain()
-	for _, part := range []func(context.Context, *keyPage, keys.Key) error{
-		u.addRanges, u.addOffences, u.addRefusals, u.addLadders, u.addEarlier, u.addNotes,
-	} {
-		if err := part(ctx, page, key); err != nil {
-			return err
-		}
+	about := func(part func(context.Context, *keyPage, keys.Key) error) func(context.Context, *keyPage) error {
+		return func(ctx context.Context, page *keyPage) error { return part(ctx, page, key) }
+	}
+	err = together(ctx, page, about(u.addRanges), about(u.addOffences), about(u.addLadders), about(u.addEarlier), about(u.addNotes))
+	if err != nil {
+		return err
+	}
+	if err := u.addRefusals(ctx, page, key); err != nil {
+		return err
 	}
 	page.draw()
 	return u.show(c, "keypage", page)
@@ -361,7 +364,7 @@ func (u *UI) addRefusals(ctx context.Context, page *keyPage, key keys.Key) error
 	}
 	var minutes []at
 	for _, shadow := range []bool{false, true} {
-		details, err := u.Offenders.Store.Details(ctx, []string{key.String()}, s, shadow, points)
+		details, err := u.Offenders.Store.Details(ctx, offenders.Query{Shadow: shadow}, []string{key.String()}, s, points)
 		if err != nil {
 			return err
 		}

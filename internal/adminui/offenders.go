@@ -120,7 +120,7 @@ func (u *UI) stateOf(r *offenders.Row) stateView {
 	case r.Block != nil:
 		v := stateView{Kind: "blocked", Text: "for good"}
 		if !r.Block.Expires.IsZero() {
-			v.Text = duration(r.Block.Expires.Sub(now)) + " left"
+			v.Text = timeLeft(r.Block.Expires.Sub(now)) + " left"
 		}
 		if r.Block.Pattern.String() == patternText(r.Key) {
 			v.BlockID = r.Block.ID
@@ -137,6 +137,14 @@ func (u *UI) stateOf(r *offenders.Row) stateView {
 	default:
 		return stateView{Text: "Next " + duration(l.Next) + ", step " + strconv.Itoa(min(l.Step+1, l.Steps)) + " of " + strconv.Itoa(l.Steps)}
 	}
+}
+
+// timeLeft writes a wait without seconds where there are many minutes.
+func timeLeft(d time.Duration) string {
+	if d > 10*time.Minute {
+		d = d.Truncate(time.Minute)
+	}
+	return duration(d)
 }
 
 // patternText returns the pattern that selects exactly one key, as counted.

@@ -2,7 +2,10 @@ package adminui
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/stint-dev/stint/internal/api"
@@ -69,14 +72,35 @@ func (u *UI) showOverview(c *api.Call) error {
 		return err
 	}
 	page.Health = u.health(ctx)
-	for _, part := range []func(context.Context, *overviewPage) error{
-		u.addTraffic, u.addTopOffenders, u.addProposals, u.addNewBlocks, u.addRules,
-	} {
-		if err := part(ctx, page); err != nil {
+	err = together(ctx, page, u.addTraffic, u.addTopOffenders, u.addProposals, u.addNewBlocks, u.addRules)
+	if err != nil {
+		return err
+	}
+	return u.show(c, "overview", page)
+}
+
+// together fills in the parts of a page side by side, each its own fields, and
+// returns the first error.
+func together[P any](ctx context.Context, page P, parts ...func(context.Context, P) error) error {
+	errs := make([]error, len(parts))
+	var all sync.WaitGroup
+	for i, part := range parts {
+		all.Go(func() {
+			defer func() {
+				if problem := recover(); problem != nil {
+					errs[i] = fmt.Errorf("panic: %v\n%s", problem, debug.Stack())
+				}
+			}()
+			errs[i] = part(ctx, page)
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
 			return err
 		}
 	}
-	return u.show(c, "overview", page)
+	return nil
 }
 
 // show answers with a page that brings itself up to date: whole, or only the

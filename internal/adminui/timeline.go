@@ -104,7 +104,7 @@ func (l *timeLine) wait(oldest, now time.Time, w time.Duration, place func(time.
 
 // NearLabel says on which side of its mark a label has room.
 func (l *timeLine) NearLabel() string {
-	if f, err := strconv.ParseFloat(l.Oldest.X[:len(l.Oldest.X)-1], 64); err == nil && f > 45 {
+	if f, err := strconv.ParseFloat(l.Oldest.X[:len(l.Oldest.X)-1], 64); err == nil && f > 25 {
 		return "end"
 	}
 	return "start"
@@ -124,6 +124,21 @@ func lastWindow(w time.Duration) string {
 	}
 	return window(w)
 }
+
+// Crowded reports whether the labels of the oldest request and of the next one
+// stand too close for one line.
+func (l *timeLine) Crowded() bool { return l.Oldest != nil && l.NearLabel() == "end" }
+
+// NextY is the line of the last label.
+func (l *timeLine) NextY() int {
+	if l.Crowded() {
+		return 166
+	}
+	return 148
+}
+
+// Height is the drawing's.
+func (l *timeLine) Height() int { return l.NextY() + 10 }
 
 // bars are one key's offences over time, and the blocks that stood.
 type bars struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/reports"
 )
 
@@ -60,6 +61,15 @@ func (n *node) fillWatch(t testing.TB) {
 	builder := reports.Builder{Store: n.store, Offences: n.offenders, Now: n.clock.Now}
 	_, err := builder.Build(ctx, reports.Daily, n.clock.Now().Add(24*time.Hour))
 	must(t, err)
+}
+
+// fillLive has some events happen while somebody listens.
+func (n *node) fillLive(t testing.TB) {
+	t.Helper()
+	n.as(t, "vic").get("/live").is(http.StatusOK)
+	n.send(t, "ip:203.0.113.77", "ip:203.0.113.77", "token:"+hostile[0], "token:"+hostile[5], "token:"+hostile[6], "host:api.example.com")
+	n.block(t, "token:"+hostile[4], hostile[1], hostile[0], blocks.Manual, time.Hour)
+	n.send(t, "token:"+hostile[4])
 }
 
 func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {

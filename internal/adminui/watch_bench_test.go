@@ -1,0 +1,95 @@
+package adminui_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/axiomhq/hyperloglog"
+	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/refusal"
+)
+
+// BenchmarkWatch shows the pages about what happened among a million offences
+// of the last day by 20,000 keys, in 200,000 rows, and 100,000 blocks, over
+// HTTP.
+func BenchmarkWatch(b *testing.B) {
+	n := newNode(b)
+	ctx := context.Background()
+	_, err := n.store.ImportBlocks(ctx, audit.Stint("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Fail, nil)
+	must(b, err)
+	n.manyOffences(b, 24*time.Hour, 200_000, 20_000)
+	v := n.as(b, "olu")
+	for _, page := range []struct{ name, path string }{
+		{"overview, 1 h", "/"}, {"overview, 24 h", "/?last=24h"}, {"overview, 7 d", "/?last=7d"},
+		{"offenders, 1 h", "/offenders"}, {"offenders, 24 h", "/offenders?last=24h"},
+		{"offenders, 24 h, by rule", "/offenders?last=24h&rule=20/1m"}, {"offenders, 24 h, newest", "/offenders?last=24h&sort=last"},
+		{"offenders, 24 h, search", "/offenders?last=24h&search=172.16.1"},
+		{"key", "/key?key=ip:172.16.0.0"}, {"live", "/live"}, {"proposals", "/proposals"},
+	} {
+		b.Run(page.name, func(b *testing.B) {
+			for b.Loop() {
+				v.get(page.path).is(http.StatusOK)
+			}
+		})
+	}
+}
+
+// manyOffences writes rows of seven offences each, evenly over a span that ends
+// now; the first keys have far more of them.
+func (n *node) manyOffences(t testing.TB, span time.Duration, rows, keys int) {
+	t.Helper()
+	maker := refusal.NewMaker(n.catalog.Settings().Secret)
+	minutes := int(span / time.Minute)
+	first := n.clock.Now().Add(-span).Truncate(time.Minute)
+	random := uint64(1)
+	for minute := range minutes {
+		at := first.Add(time.Duration(minute) * time.Minute).UnixMilli()
+		b := &offenders.Batch{ID: uuid.NewString(), Node: "a"}
+		totals := offenders.Totals{Minute: at, Policy: 1}
+		seen := map[int]bool{}
+		for range rows / minutes {
+			random = random*6364136223846793005 + 1442695040888963407
+			share := float64(random>>40) / (1 << 24)
+			k := int(share * share * share * float64(keys))
+			if seen[k] {
+				continue
+			}
+			seen[k] = true
+			key := fmt.Sprintf("ip:172.16.%d.%d", k>>8, k&255)
+			rule := []string{"1/1s", "20/1m", "200/1h"}[k%3]
+			b.Offences = append(b.Offences, offenders.Offence{
+				Minute: at, Policy: 1, Key: key, MAC: maker.MAC(1, key), Kind: offenders.Limited, Decider: rule, Count: 7,
+				First: offenders.Refusal{At: at, RetryAt: at + 1000}, Last: offenders.Refusal{At: at + 59_000, RetryAt: at + 60_000},
+			})
+			b.Keys = append(b.Keys, offenders.KeyTraffic{Minute: at, Policy: 1, Key: key, Allowed: 20, Refused: 7, Cost: 20})
+			totals.Allowed, totals.Limited = totals.Allowed+20, totals.Limited+7
+		}
+		b.Totals = []offenders.Totals{totals}
+		b.Distinct = []offenders.DistinctKeys{{Minute: at, Policy: 1, Node: "a", Sketch: sketchOf(t, seen)}}
+		_, err := n.store.Flush(context.Background(), b, offenders.Evaluation{Now: time.UnixMilli(at)})
+		must(t, err)
+	}
+	_, err := n.store.RollUp(context.Background(), n.clock.Now())
+	must(t, err)
+}
+
+// sketchOf estimates how many keys there were, as nodes keep it.
+func sketchOf(t testing.TB, keys map[int]bool) []byte {
+	t.Helper()
+	sketch, err := hyperloglog.NewSketch(12, false)
+	must(t, err)
+	for k := range keys {
+		sketch.InsertHash(xxhash.Sum64String(fmt.Sprint(k)))
+	}
+	data, err := sketch.MarshalBinary()
+	must(t, err)
+	return data
+}

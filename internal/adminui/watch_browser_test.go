@@ -1,0 +1,131 @@
+package adminui_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestWatchScreens does for the pages about what happens what TestScreens does
+// for the others.
+func TestWatchScreens(t *testing.T) {
+	n := newNode(t)
+	n.fillWatch(t)
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	n.fillLive(t)
+	pages := n.watchPages(t)
+	widths, themes := []int64{390, 1440}, []string{"light"}
+	if *shots != "" {
+		widths, themes = []int64{390, 1024, 1440, 2560}, []string{"light", "dark"}
+	}
+	for _, width := range widths {
+		for _, theme := range themes {
+			for name, path := range pages {
+				b.screen(width, theme, name, path)
+			}
+		}
+	}
+	b.consoleIsClean()
+}
+
+func TestThePagesAboutWhatHappensPassTheRulesOfAccessibility(t *testing.T) {
+	n := newNode(t)
+	n.fillWatch(t)
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	n.fillLive(t)
+	pages := n.watchPages(t)
+	for _, look := range []struct {
+		width int64
+		theme string
+	}{{1440, "light"}, {1440, "dark"}, {390, "light"}} {
+		for name, path := range pages {
+			b.do(chromedp.EmulateViewport(look.width, 900), chromedp.Func(emulate(look.theme)), chromedp.Navigate(n.url+path))
+			b.audit(fmt.Sprintf("%s at %d, %s", name, look.width, look.theme))
+		}
+	}
+}
+
+func TestAnAttackIsSeenBlockedLiftedAndUndoneInABrowser(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("olu")
+	b.do(chromedp.Navigate(n.url + "/"))
+	b.waitFor(`document.querySelector("h1").innerText.startsWith("Refusing ") && document.querySelector(".lead").innerText.includes("203.0.113.0/24")`)
+	b.do(chromedp.Navigate(n.url + "/offenders?search=client"))
+	b.do(chromedp.Navigate(n.url + "/offenders?pattern=ip:203.0.113.0/24"))
+	const key = "ip:203.0.113.150"
+	if got := n.decisionOn(t, key); got == "blocked" {
+		t.Fatalf("%s is %s already", key, got)
+	}
+	b.do(chromedp.Click(chromedp.CSS(`input[value="` + key + `"]`)))
+	b.waitFor(`document.querySelector("[data-selected]").innerText === "1" && Number(document.querySelector("[data-selected-offences]").innerText) > 0`)
+	b.press(`.bulk .refuse`, "#do")
+	b.write("#reason", hostile[1])
+	b.press("#do", "[data-toast] button")
+	if got := n.decisionOn(t, key); got != "blocked" {
+		t.Fatalf("after the block the next check is %s", got)
+	}
+	b.waitFor(`document.querySelector('tr[data-key="` + key + `"]').innerText.includes("left")`)
+	b.press(`[data-toast] button`, "[data-toast] button")
+	b.waitFor(`document.querySelector("[data-toast]").innerText.includes("Lifted")`)
+	if got := n.decisionOn(t, key); got == "blocked" {
+		t.Fatal("it is blocked after the block was undone")
+	}
+	b.do(chromedp.Click(chromedp.CSS(`[data-toast] button`)))
+	b.waitFor(`document.querySelector("[data-toast]")?.innerText.includes("Blocked")`)
+	if got := n.decisionOn(t, key); got != "blocked" {
+		t.Fatalf("after the lift was undone the next check is %s", got)
+	}
+	b.consoleIsClean()
+}
+
+func TestTheOverviewRefreshesInPlaceAndKeepsFocus(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("vic")
+	b.do(chromedp.Navigate(n.url + "/live"))
+	b.waitFor(`document.body.innerText.includes("Nothing yet.")`)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("[name=policy]").focus()`))
+	n.send(t, "token:seen", "token:seen")
+	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 2`)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("table.events a").focus(); document.querySelector("table.events tr[data-key]").marked = true`))
+	n.send(t, "token:later")
+	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 3`)
+	b.waitFor(`document.activeElement.closest("tr")?.innerText.includes("seen")`)
+	b.do(chromedp.Click(chromedp.CSS("[data-pause]")))
+	b.waitFor(`document.querySelector("[data-age-text]").innerText === "Paused"`)
+	n.send(t, "token:unseen")
+	b.do(chromedp.Click(chromedp.CSS("[data-pause]")))
+	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 4`)
+	b.consoleIsClean()
+}
+
+func TestDraggingOverTheChartZooms(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("vic")
+	b.do(chromedp.Navigate(n.url + "/"))
+	b.waitFor(`document.querySelector(".brush-range") && !document.querySelector(".brush-range").hidden`)
+	b.do(chromedp.Evaluate[chromedp.Void](`(() => {
+		const brush = document.querySelector("[data-brush]"), box = brush.getBoundingClientRect();
+		const at = (type, share) => new PointerEvent(type, { bubbles: true, button: 0, clientX: box.left + box.width * share, clientY: box.top + 20 });
+		brush.dispatchEvent(at("pointerdown", 0.25));
+		document.dispatchEvent(at("pointermove", 0.5));
+		document.dispatchEvent(at("pointerup", 0.5));
+	})()`))
+	b.waitFor(`document.querySelector("[data-selection-text]").innerText.includes("selected") && !document.querySelector("[data-clear]").hidden`)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".brush-handle.to").focus(); window.before = document.querySelector(".brush-handle.to").getAttribute("aria-valuetext");
+		document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }))`))
+	b.waitFor(`document.querySelector(".brush-handle.to").getAttribute("aria-valuetext") > window.before`)
+	b.do(chromedp.Click(chromedp.CSS("[data-zoom]")))
+	b.waitFor(`location.search.includes("since=") && document.querySelector(".custom[data-custom]")`)
+	b.consoleIsClean()
+}
