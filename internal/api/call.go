@@ -66,8 +66,9 @@ func (c *Call) Actor() audit.Actor {
 	return actor
 }
 
-// storeTimeout bounds what one admin request may ask of the database.
-const storeTimeout = 20 * time.Second
+// storeTimeout bounds what one admin request may ask of the database: a
+// database that hangs is an error before operators or proxies give up.
+const storeTimeout = 10 * time.Second
 
 // StoreContext returns a context for the stores. It is not fasthttp's own, which is
 // used again for the next request while a driver may still watch it.

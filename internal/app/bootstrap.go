@@ -23,10 +23,15 @@ type credentials struct {
 	told                   bool
 }
 
-func newCredentials() *credentials {
-	c := &credentials{password: rand.Text(), token: identity.NewSecret([]identity.Access{identity.Admin})}
-	c.passwordHash = identity.HashPassword(c.password)
-	return c
+// newCredentials makes what was not chosen; password is "" to have one made.
+func newCredentials(password string) *credentials {
+	if password == "" {
+		password = rand.Text()
+	}
+	return &credentials{
+		password: password, passwordHash: identity.HashPassword(password),
+		token: identity.NewSecret([]identity.Access{identity.Admin}),
+	}
 }
 
 // bootstrap makes the first credentials: those that the environment gives, and
@@ -43,7 +48,7 @@ func (a *App) bootstrap(ctx context.Context, store *sqlstore.Store) error {
 		return nil
 	}
 	if a.first == nil {
-		a.first = newCredentials()
+		a.first = newCredentials(a.settings.AdminPassword)
 	}
 	if a.first.told {
 		return nil
@@ -62,13 +67,20 @@ func (a *App) bootstrap(ctx context.Context, store *sqlstore.Store) error {
 	return nil
 }
 
+// tellFirst prints what was made, never what the environment gave.
 func (a *App) tellFirst() {
-	fmt.Fprintf(a.out, "First start. These are shown once and kept nowhere; keep them safe.\n  log in to the pages as  %s  with the password  %s\n", adminName, a.first.password)
-	if a.settings.AdminToken == "" {
+	a.first.told = true
+	madePassword, madeToken := a.settings.AdminPassword == "", a.settings.AdminToken == ""
+	if madePassword || madeToken {
+		fmt.Fprintln(a.out, "First start. What follows is shown once and kept nowhere; keep it safe.")
+	}
+	if madePassword {
+		fmt.Fprintf(a.out, "  log in to the pages as  %s  with the password  %s\n", adminName, a.first.password)
+	}
+	if madeToken {
 		secret := a.first.token.Text
 		fmt.Fprintf(a.out, "  admin token  %s\n  export STINT_ADMIN_TOKEN=%s\n", secret, secret)
 	}
-	a.first.told = true
 }
 
 // addToken adds the bootstrap token unless it is there already, used or

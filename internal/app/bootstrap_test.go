@@ -61,7 +61,7 @@ func TestATokenOfTheEnvironmentOpensBesideTheOneMadeAtTheFirstStart(t *testing.T
 func TestAFirstStartThatBrokeOffTellsCredentialsThatHold(t *testing.T) {
 	store := openStore(t)
 	var out strings.Builder
-	a := &App{out: &out, first: newCredentials()}
+	a := &App{out: &out, first: newCredentials("")}
 	// The attempt before has made the user, and its answer was lost.
 	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: a.first.passwordHash}
 	if _, err := store.AddUser(t.Context(), audit.Stint("a test"), user); err != nil {
@@ -78,6 +78,28 @@ func TestAFirstStartThatBrokeOffTellsCredentialsThatHold(t *testing.T) {
 	}
 	if !opens(t, store, a.first.token.Text) {
 		t.Error("the token that was told does not open")
+	}
+}
+
+func TestAPasswordOfTheEnvironmentOpensFromTheFirstStartAndIsNotPrinted(t *testing.T) {
+	store := openStore(t)
+	var out strings.Builder
+	const chosen = "chosen by the operator"
+	for _, password := range []string{chosen, "another one afterwards"} {
+		a := &App{out: &out, settings: Settings{AdminPassword: password}}
+		if err := a.bootstrap(t.Context(), store); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user, err := store.FindUserByName(t.Context(), adminName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !identity.VerifyPassword(user.PasswordHash, chosen) {
+		t.Error("the password that was chosen for the first start does not open")
+	}
+	if told := out.String(); strings.Contains(told, chosen) || strings.Contains(told, "password") || !strings.Contains(told, "stint_admin_") {
+		t.Errorf("only the token was made and is to be told:\n%s", told)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -37,8 +38,9 @@ type Settings struct {
 	DataDir     string
 	RedisPrefix string
 
-	AdminToken string // the bootstrap admin token, "" to have one made
-	CheckAuth  string // "off" or "token"; "" is off, and only for loopback
+	AdminToken    string // the bootstrap admin token, "" to have one made
+	AdminPassword string // of the user admin of the first start, "" to have one made
+	CheckAuth     string // "off" or "token"; "" is off, and only for loopback
 
 	TLS      TLSFiles // of the check listener
 	AdminTLS TLSFiles
@@ -102,6 +104,7 @@ var options = []option{
 	{name: "data-dir", preset: "./data", help: "where the embedded database and the snapshot of the logs are kept"},
 	{name: "redis-prefix", preset: "stint", help: "what the names of all Redis keys begin with"},
 	{name: "admin-token", secret: true, help: "the bootstrap admin token; without it one is made on the first start and printed once"},
+	{name: "admin-password", secret: true, help: "the password of the user admin, who is made on the first start; without it one is made and printed once"},
 	{name: "check-auth", help: "off or token: whether checks need a bearer token; must be given to listen on anything but loopback"},
 	{name: "tls-cert", help: "certificate of the check listener, PEM"},
 	{name: "tls-key", help: "its key, PEM"},
@@ -233,7 +236,7 @@ func build(v map[string]string) (Settings, error) {
 		Listen: v["listen"], AdminListen: v["admin-listen"],
 		RedisURL: v["redis-url"], DatabaseURL: v["database-url"],
 		DataDir: v["data-dir"], RedisPrefix: v["redis-prefix"],
-		AdminToken: v["admin-token"], CheckAuth: v["check-auth"],
+		AdminToken: v["admin-token"], AdminPassword: v["admin-password"], CheckAuth: v["check-auth"],
 		TLS:      TLSFiles{v["tls-cert"], v["tls-key"]},
 		AdminTLS: TLSFiles{v["admin-tls-cert"], v["admin-tls-key"]},
 		LogLevel: v["log-level"], LogFormat: v["log-format"], NodeName: v["node-name"],
@@ -412,6 +415,11 @@ func validateWords(s Settings) error {
 	if s.AdminToken != "" && len(s.AdminToken) < 16 {
 		return errors.New("STINT_ADMIN_TOKEN has fewer than 16 characters; it is the key to everything, make it longer")
 	}
+	if s.AdminPassword != "" {
+		if err := identity.CheckPassword(s.AdminPassword); err != nil {
+			return fmt.Errorf("STINT_ADMIN_PASSWORD cannot be used: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -452,7 +460,7 @@ func (s Settings) Shown() []Setting {
 		values[name] = rules.FormatDuration(d)
 	}
 	for name, secret := range map[string]string{
-		"admin-token": s.AdminToken, "notify-webhook-url": s.Notify.WebhookURL, "notify-webhook-secret": s.Notify.WebhookSecret,
+		"admin-token": s.AdminToken, "admin-password": s.AdminPassword, "notify-webhook-url": s.Notify.WebhookURL, "notify-webhook-secret": s.Notify.WebhookSecret,
 		"notify-slack-url": s.Notify.SlackURL, "notify-smtp-url": s.Notify.SMTPURL,
 	} {
 		if secret != "" {

@@ -61,6 +61,7 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"one address as a crowd", []string{"--wider-addresses", "1"}, nil, "from 2 to 256"},
 		{"an unknown level", nil, []string{"STINT_LOG_LEVEL=loud"}, "debug, info"},
 		{"a short admin token", nil, []string{"STINT_ADMIN_TOKEN=1234"}, "make it longer"},
+		{"a short admin password", nil, []string{"STINT_ADMIN_PASSWORD=hunter2"}, "too short"},
 		{"a prefix with a hash tag", []string{"--redis-url", "redis://h", "--database-url", secret, "--redis-prefix", "a{b}"}, nil, "without braces"},
 		{"a word that is no flag", []string{"serve"}, nil, "not a setting"},
 		{"an unknown flag", []string{"--liste", "x"}, nil, "liste"},
@@ -90,7 +91,7 @@ func TestAFileWithAnUnknownSettingIsRefusedByName(t *testing.T) {
 func TestShownSettingsHideSecrets(t *testing.T) {
 	s, err := Load([]string{
 		"--redis-url", "redis://u:hunter2@h:1/0", "--database-url", "postgres://u@h/db?password=hunter2",
-	}, []string{"STINT_ADMIN_TOKEN=hunter2hunter2hunter2"})
+	}, []string{"STINT_ADMIN_TOKEN=hunter2hunter2hunter2", "STINT_ADMIN_PASSWORD=hunter2hunter2"})
 	if err != nil {
 		t.Fatal(err)
 	}
