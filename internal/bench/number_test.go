@@ -1,7 +1,6 @@
 package bench_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -81,7 +80,7 @@ func checkCost(b *testing.B, number, policies, blocked int) float64 {
 	rand.Shuffle(number, func(i, j int) { checks[i], checks[j] = checks[j], checks[i] })
 	decisions, errs := make([]gate.Decision, 1), make([]error, 1)
 	ask := func(i int) {
-		g.Decide(context.Background(), checks[i:i+1], decisions, errs)
+		g.Decide(b.Context(), checks[i:i+1], decisions, errs)
 		if errs[0] != nil {
 			b.Fatal(errs[0])
 		}

@@ -53,7 +53,7 @@ func pace(address, prefix string, begin time.Time, every, lasting time.Duration)
 	var took []time.Duration
 	for due := begin; due.Before(begin.Add(lasting)); due = due.Add(every) {
 		time.Sleep(time.Until(due))
-		body := fmt.Sprintf(`{"key":"%s%d","detail":"none"}`, prefix, rand.IntN(loadKeys))
+		body := fmt.Sprintf(`{"key":"%s%d","detail":"none"}`, prefix, rand.IntN(manyKeys))
 		request = fmt.Appendf(request[:0], "POST /v1/check HTTP/1.1\r\nHost: stint\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		if _, err := connection.Write(request); err != nil {
 			return nil, err

@@ -13,12 +13,13 @@ import (
 // load is what wrk asks; see wrk.lua.
 type load struct {
 	prefix      string
+	keys        int
 	detail      string
 	batch       int
 	connections int
 }
 
-const loadKeys = 100_000
+const manyKeys = 100_000
 
 // wrk asks for a time and returns checks per second and the share that was not
 // 2xx.
@@ -26,7 +27,7 @@ func (l load) wrk(b *testing.B, address string, lasting time.Duration) (rate, re
 	b.Helper()
 	out, err := exec.CommandContext(b.Context(), "wrk", "-t2", "-c"+strconv.Itoa(l.connections),
 		"-d"+fmt.Sprintf("%.0fs", lasting.Seconds()), "-s", "wrk.lua", "http://"+address, "--",
-		l.prefix, strconv.Itoa(loadKeys), l.detail, strconv.Itoa(l.batch)).CombinedOutput()
+		l.prefix, strconv.Itoa(l.keys), l.detail, strconv.Itoa(l.batch)).CombinedOutput()
 	if err != nil {
 		b.Fatalf("wrk: %v: %s", err, out)
 	}
@@ -63,7 +64,7 @@ type compared struct{ rate, empty, ratio, refused float64 }
 func (l load) compare(b *testing.B, address, empty string) compared {
 	b.Helper()
 	l.wrk(b, address, turn) // warms up
-	nothing := load{l.prefix, l.detail, 1, l.connections}
+	nothing := load{l.prefix, l.keys, l.detail, 1, l.connections}
 	var rates, empties, ratios, refused []float64
 	for range pairs {
 		most, _ := nothing.wrk(b, empty, turn)

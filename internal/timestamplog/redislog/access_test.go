@@ -30,7 +30,7 @@ var leastRights = []string{
 	"+lindex", "+llen", "+lrange", "+ltrim", "+rpush", "+del", "+pexpireat", "+pexpiretime",
 }
 
-func TestAUserWithOnlyTheNamedRightsIsEnough(t *testing.T) {
+func TestAUserWithTheNamedRightsAndNoOthersIsEnough(t *testing.T) {
 	server := testenv.DedicatedRedis(t)
 	admin := connect(t, server)
 	command := []any{"ACL", "SETUSER", "stint"}
