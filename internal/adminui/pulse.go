@@ -140,7 +140,7 @@ func (u *UI) findCulprit(ctx context.Context, since, now time.Time) (*culprit, e
 			page = append(page, row.Key)
 		}
 	}
-	details, err := u.Offenders.Store.Details(ctx, page, ranking.Span, false, 1)
+	details, err := u.Offenders.Store.Details(ctx, offenders.Query{}, page, ranking.Span, 1)
 	if err != nil {
 		return nil, err
 	}

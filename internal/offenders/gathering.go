@@ -66,6 +66,7 @@ type offenceID struct {
 	key            string
 	kind           Kind
 	decider        string
+	source         string
 }
 
 type totalsID struct{ minute, policy int64 }
@@ -84,7 +85,7 @@ func (g *gathering) rows() int {
 func (g *gathering) full() bool { return g.rows() >= g.most }
 
 func (o *Offence) id() offenceID {
-	return offenceID{o.Minute, o.Policy, o.Key, o.Kind, o.Decider}
+	return offenceID{o.Minute, o.Policy, o.Key, o.Kind, o.Decider, o.Source}
 }
 
 func (g *gathering) addOffence(o Offence) {
@@ -155,7 +156,7 @@ func (g *gathering) freeze(id, node string, maker *refusal.Maker) *Batch {
 	}
 	slices.SortFunc(b.Offences, func(x, y Offence) int {
 		return cmp.Or(cmp.Compare(x.Minute, y.Minute), cmp.Compare(x.Policy, y.Policy),
-			slices.Compare(x.MAC[:], y.MAC[:]), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Decider, y.Decider))
+			slices.Compare(x.MAC[:], y.MAC[:]), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Decider, y.Decider), cmp.Compare(x.Source, y.Source))
 	})
 	for _, t := range g.totals {
 		b.Totals = append(b.Totals, *t)

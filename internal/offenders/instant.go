@@ -17,23 +17,21 @@ const (
 // counting a key that is known allocates nothing.
 type instant struct {
 	at, boundary, retryAt int64
-	source                []byte
 	meta                  []byte // names and values, each behind its length
 }
 
-func (i *instant) set(at, boundary, retryAt int64, source string, meta map[string]string) {
+func (i *instant) set(at, boundary, retryAt int64, meta map[string]string) {
 	i.at, i.boundary, i.retryAt = at, boundary, retryAt
-	i.source = append(i.source[:0], source[:min(len(source), maxSource)]...)
 	i.meta = packMeta(i.meta[:0], meta)
 }
 
 func (i *instant) reset() {
-	*i = instant{source: i.source[:0], meta: i.meta[:0]}
+	*i = instant{meta: i.meta[:0]}
 }
 
 // refusal returns a copy that shares no memory with i.
-func (i *instant) refusal() Refusal {
-	return Refusal{At: i.at, Boundary: i.boundary, RetryAt: i.retryAt, Source: clean(string(i.source)), Meta: unpackMeta(i.meta)}
+func (i *instant) refusal(source string) Refusal {
+	return Refusal{At: i.at, Boundary: i.boundary, RetryAt: i.retryAt, Source: source, Meta: unpackMeta(i.meta)}
 }
 
 // packMeta appends the pairs, by name, as many as there is room for.

@@ -45,7 +45,8 @@ type Refusal struct {
 }
 
 // Offence is what one minute holds, or what is to be added to it, of the
-// refusals of one key under one policy by one rule or block.
+// refusals of one key under one policy by one rule or block, asked for by one
+// source.
 type Offence struct {
 	Minute  int64  // Unix milliseconds of its beginning
 	Policy  int64  // 0 for none
@@ -53,6 +54,7 @@ type Offence struct {
 	MAC     [refusal.MACSize]byte
 	Kind    Kind
 	Decider string // the rule, such as "20/1m", or the block's id; "other"
+	Source  string // who asked, "" where it was not said or is not kept apart
 	// Count is what is certain, and Over how many more there may have been
 	// that stand in `other`. Over is 0 unless a flood of keys overran the
 	// recorder's memory.

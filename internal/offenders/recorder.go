@@ -120,7 +120,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 
 func (s *shard) countDecision(m *minute, policy int64, key string, at int64, d *gate.Decision) {
 	counts := &m.policy(policy).counts
-	k := offenceKey{minute: m.start, policy: policy, key: key}
+	k := offenceKey{minute: m.start, policy: policy, key: key, source: d.Check.Source}
 	switch d.Outcome {
 	case gate.Allowed:
 		counts.Allowed++
@@ -137,7 +137,7 @@ func (s *shard) countDecision(m *minute, policy int64, key string, at int64, d *
 		counts.Blocked++
 		k.kind, k.block = Blocked, d.Block
 	}
-	s.countOffence(m, k, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Source, d.Check.Meta)
+	s.countOffence(m, k, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
 }
 
 func (s *shard) countShadow(key string, d *gate.Decision) {
@@ -149,9 +149,9 @@ func (s *shard) countShadow(key string, d *gate.Decision) {
 		return
 	}
 	counts.ShadowLimited++
-	k := offenceKey{minute: m.start, policy: d.Shadow.Policy.ID, key: key, kind: Shadow}
+	k := offenceKey{minute: m.start, policy: d.Shadow.Policy.ID, key: key, source: d.Check.Source, kind: Shadow}
 	k.rule, _ = d.Shadow.DecidingRule()
-	s.countOffence(m, k, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Source, d.Check.Meta)
+	s.countOffence(m, k, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)
 }
 
 func unixMilli(t time.Time) int64 {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -70,8 +71,11 @@ func TestRefusalsAreCountedByMinutePolicyKeyAndRule(t *testing.T) {
 	first := limited(k, noon.Add(3*time.Second), 1)
 	first.Check.Source, first.Check.Meta = "edge-1", map[string]string{"path": "/search\x00\xff", "agent": "x"}
 	r.Record(first)
-	r.Record(limited(k, noon.Add(4*time.Second), 1))
+	middle := limited(k, noon.Add(4*time.Second), 1)
+	middle.Check.Source = "edge-1"
+	r.Record(middle)
 	last := limited(k, noon.Add(59*time.Second), 1)
+	last.Check.Source = "edge-1"
 	last.Check.Meta = map[string]string{"path": "/last"}
 	r.Record(last)
 	r.Record(limited(k, noon.Add(5*time.Second), 0))
@@ -96,6 +100,33 @@ func TestRefusalsAreCountedByMinutePolicyKeyAndRule(t *testing.T) {
 		if want := refusal.NewMaker(secret).MAC(7, "ip:203.0.113.7"); o.MAC != want {
 			t.Errorf("the MAC does not open the refusal's id")
 		}
+	}
+}
+
+func TestSourcesAreCountedApartAndASourceOfEveryRequestCostsNoKeyItsRow(t *testing.T) {
+	r := testRecorder(Options{})
+	const times = 10_000
+	for i := range times {
+		d := limited(key(t, "k:x"), noon, 1)
+		d.Check.Source = "request-" + strconv.Itoa(i)
+		r.Record(d)
+	}
+	d := limited(key(t, "k:y"), noon, 1)
+	d.Check.Source = strings.Repeat("s", 2*maxSource)
+	r.Record(d)
+	b := drained(r)
+	counts := map[string]int64{}
+	for _, o := range b.Offences {
+		counts[o.Key] += o.Count
+		if o.Key == "k:y" && o.Source != strings.Repeat("s", maxSource) {
+			t.Errorf("a long source is kept as %q", o.Source)
+		}
+		if o.Source != o.First.Source || o.Source != o.Last.Source {
+			t.Errorf("got %+v", o)
+		}
+	}
+	if len(b.Offences) != maxSources+2 || counts["k:x"] != times || counts["k:y"] != 1 {
+		t.Errorf("%d rows with %v", len(b.Offences), counts)
 	}
 }
 

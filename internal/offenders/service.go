@@ -37,6 +37,7 @@ type Row struct {
 	Ranked
 	// Allowed is exact where Report.AllowedExact says so, and else what is
 	// known of the minutes in which the key was among the heaviest or offended.
+	// It is of the policy that was asked for, whatever the source and rule.
 	Allowed int64
 	// Share is the refused share of the checks, 0 to 1.
 	Share float64
@@ -79,7 +80,7 @@ func (s *Service) Report(ctx context.Context, q Query) (*Report, error) {
 	if err := s.addDetails(ctx, q, ranking.Span, page, at); err != nil {
 		return nil, err
 	}
-	if err := s.addTraffic(ctx, r, page, at); err != nil {
+	if err := s.addTraffic(ctx, q.Policy, r, page, at); err != nil {
 		return nil, err
 	}
 	standings, err := s.standings(ctx, page, q.Shadow)
@@ -109,7 +110,7 @@ func (s *Service) addDetails(ctx context.Context, q Query, span Span, page []str
 	if span.To.Sub(span.From) > finelySpan { // parts of less than an hour would read all the minutes
 		points = min(points, int(span.To.Sub(span.From)/time.Hour))
 	}
-	details, err := s.Store.Details(ctx, page, span, q.Shadow, points)
+	details, err := s.Store.Details(ctx, q, page, span, points)
 	if err != nil {
 		return err
 	}
@@ -137,8 +138,8 @@ func (s *Service) addDetails(ctx context.Context, q Query, span Span, page []str
 	return nil
 }
 
-func (s *Service) addTraffic(ctx context.Context, r *Report, page []string, at map[string]*Row) error {
-	totals, err := s.Store.KeyTotals(ctx, page, r.Span)
+func (s *Service) addTraffic(ctx context.Context, policy int64, r *Report, page []string, at map[string]*Row) error {
+	totals, err := s.Store.KeyTotals(ctx, policy, page, r.Span)
 	if err != nil {
 		return err
 	}
@@ -254,7 +255,7 @@ func (s *Service) Timeline(ctx context.Context, key keys.Key, from, to time.Time
 	}
 	page := []string{t.Key}
 	for _, shadow := range []bool{false, true} {
-		details, err := s.Store.Details(ctx, page, Span{from, to}, shadow, points)
+		details, err := s.Store.Details(ctx, Query{Shadow: shadow}, page, Span{from, to}, points)
 		if err != nil {
 			return nil, err
 		}
@@ -262,7 +263,7 @@ func (s *Service) Timeline(ctx context.Context, key keys.Key, from, to time.Time
 			t.Points[min(d.Point, points-1)].add(d.Kind, d.Count)
 		}
 	}
-	totals, err := s.Store.KeyTotals(ctx, page, Span{from, to})
+	totals, err := s.Store.KeyTotals(ctx, 0, page, Span{from, to})
 	if err != nil {
 		return nil, err
 	}

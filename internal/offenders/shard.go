@@ -38,6 +38,7 @@ type minute struct {
 	trafficFloor int64 // the largest count of checks that was evicted
 	foldedFloor  int64 // the largest count of a key that was folded instead of admitted
 	rows         int   // of offences in the database
+	sources      map[string]string
 }
 
 // bound is how many offences any one key may have that its rows do not show.
@@ -57,7 +58,7 @@ type folded struct {
 
 type offenceKey struct {
 	minute, policy int64
-	key            string
+	key, source    string
 	kind           Kind
 	rule           rules.Rule    // Limited and Shadow
 	block          *blocks.Block // Blocked
@@ -156,8 +157,30 @@ func (s *shard) evictTraffic(k trafficKey, e *entry[trafficValue]) {
 	s.traffic.drop(k, e, (*trafficValue).reset)
 }
 
+// maxSources bounds the sources that a minute of a shard keeps apart; offences
+// of more are counted without one, so that a caller who makes a source of
+// every request costs the keys nothing.
+const maxSources = 64
+
+// source returns what a source is kept as.
+func (m *minute) source(text string) string {
+	if text == "" {
+		return ""
+	}
+	kept, known := m.sources[text]
+	if !known && len(m.sources) < maxSources {
+		if m.sources == nil {
+			m.sources = map[string]string{}
+		}
+		kept = strings.Clone(text)
+		m.sources[kept] = kept
+	}
+	return kept
+}
+
 // countOffence counts one refusal.
-func (s *shard) countOffence(m *minute, k offenceKey, at, boundary, retryAt int64, source string, meta map[string]string) {
+func (s *shard) countOffence(m *minute, k offenceKey, at, boundary, retryAt int64, meta map[string]string) {
+	k.source = m.source(k.source[:min(len(k.source), maxSource)])
 	e, known := s.offences.entries[k]
 	if !known {
 		k.key = strings.Clone(k.key)
@@ -167,12 +190,12 @@ func (s *shard) countOffence(m *minute, k offenceKey, at, boundary, retryAt int6
 	// After a drain first begins anew: a ladder has to know how old the oldest
 	// of what it is given is.
 	if e.pending == 0 || at < e.value.first.at {
-		e.value.first.set(at, boundary, retryAt, source, meta)
+		e.value.first.set(at, boundary, retryAt, meta)
 	}
 	e.certain++
 	e.pending++
 	if at >= e.value.last.at {
-		e.value.last.set(at, boundary, retryAt, source, meta)
+		e.value.last.set(at, boundary, retryAt, meta)
 	}
 }
 
@@ -289,8 +312,9 @@ func (s *shard) admit(g *gathering, queue []waiting) {
 
 // take returns what e has not drained.
 func take(k offenceKey, e *entry[offenceValue]) Offence {
-	o := Offence{Minute: k.minute, Policy: k.policy, Key: k.key, Kind: k.kind, Decider: k.decider(),
-		Count: e.pending, First: e.value.first.refusal(), Last: e.value.last.refusal()}
+	source := clean(k.source)
+	o := Offence{Minute: k.minute, Policy: k.policy, Key: k.key, Kind: k.kind, Decider: k.decider(), Source: source,
+		Count: e.pending, First: e.value.first.refusal(source), Last: e.value.last.refusal(source)}
 	e.pending = 0
 	return o
 }

@@ -46,7 +46,7 @@ type Query struct {
 	From, To time.Time // From inclusive, To exclusive
 	Policy   int64     // 0 for all
 	Pattern  keys.Pattern
-	Source   string // keys whose first or last refusal of a minute came from it
+	Source   string // only offences that it asked for
 	Search   string // part of the key, without case
 	Rule     string // only offences by this rule or block
 	NotRule  string // or all but those by this one
@@ -147,9 +147,11 @@ type Store interface {
 	DeleteOlder(ctx context.Context, now time.Time, keep Retention) (deleted int64, err error)
 
 	Rank(ctx context.Context, q Query) (Ranking, error)
-	// Details reads up to points parts of a span for a page of keys.
-	Details(ctx context.Context, keys []string, span Span, shadow bool, points int) ([]Detail, error)
-	KeyTotals(ctx context.Context, keys []string, span Span) ([]KeyTotal, error)
+	// Details reads up to points parts of a span for a page of keys, and of
+	// their offences those that q selects; its span and order do not matter.
+	Details(ctx context.Context, q Query, keys []string, span Span, points int) ([]Detail, error)
+	// KeyTotals reads the traffic of keys under a policy, 0 for all.
+	KeyTotals(ctx context.Context, policy int64, keys []string, span Span) ([]KeyTotal, error)
 	// Traffic reads a span in steps from from on; a step of 0 is all of it.
 	Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) ([]TrafficPoint, error)
 	RuleTotals(ctx context.Context, span Span) ([]RuleTotal, error)

@@ -180,12 +180,13 @@ type countID struct {
 	key           string
 	kind          offenders.Kind
 	decider       string
+	source        string
 }
 
 func mergedOffences(all []offenders.Offence, wanted func(int64) bool, start func(int64) int64) []offenders.Offence {
 	return merged(all, func(o *offenders.Offence) bool { return wanted(o.Minute) }, func(o *offenders.Offence) countID {
 		o.Minute = start(o.Minute)
-		return countID{o.Minute, o.Policy, o.Key, o.Kind, o.Decider}
+		return countID{o.Minute, o.Policy, o.Key, o.Kind, o.Decider, o.Source}
 	}, (*offenders.Offence).Merge)
 }
 

@@ -18,11 +18,11 @@ import (
 // generateOffences fills so many days with rows of about five thousand keys,
 // the first ones far heavier, evenly over the minutes.
 const generateOffences = `
-INSERT INTO offences (span, start, policy_id, mac, kind, decider, key, place, offences, over,
-    first_at, first_boundary, first_retry_at, first_source, first_meta, last_at, last_boundary, last_retry_at, last_source, last_meta)
-SELECT 1, minute, 7, decode(substr(md5(k::text), 1, 20), 'hex'), 0, CASE k % 3 WHEN 0 THEN '1/1s' ELSE '20/1m' END,
+INSERT INTO offences (span, start, policy_id, mac, kind, decider, source, key, place, offences, over,
+    first_at, first_boundary, first_retry_at, first_meta, last_at, last_boundary, last_retry_at, last_meta)
+SELECT 1, minute, 7, decode(substr(md5(k::text), 1, 20), 'hex'), 0, CASE k % 3 WHEN 0 THEN '1/1s' ELSE '20/1m' END, 'edge-1',
     'ip:10.' || k / 65536 || '.' || k / 256 % 256 || '.' || k % 256,
-    decode('00000000000000000000ffff0a' || lpad(to_hex(k), 6, '0'), 'hex'), 1 + k % 50, 0, minute, 0, 0, 'edge-1', '{"path":"/"}', minute + 59000, 0, 0, 'edge-1', ''
+    decode('00000000000000000000ffff0a' || lpad(to_hex(k), 6, '0'), 'hex'), 1 + k % 50, 0, minute, 0, 0, '{"path":"/"}', minute + 59000, 0, 0, ''
 FROM (SELECT minute, (20000 * power(random(), 3))::int AS k
     FROM generate_series($1::bigint, $2::bigint - 1, 60000) AS minute, generate_series(1, $3::int)) AS drawn
 ON CONFLICT DO NOTHING`

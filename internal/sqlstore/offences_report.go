@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -162,7 +163,7 @@ func rankConditions(query offenders.Query) (*conditions, error) {
 	}
 	c.selects(query.Pattern)
 	if query.Source != "" {
-		c.and("(first_source = ? OR last_source = ?)", query.Source, query.Source)
+		c.and("source = ?", query.Source)
 	}
 	if query.Search != "" {
 		c.and(`lower(key) LIKE ? ESCAPE '\'`, holding(query.Search))
@@ -242,20 +243,18 @@ func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Durat
 }
 
 // Details implements offenders.Store.
-func (s *Store) Details(ctx context.Context, page []string, span offenders.Span, shadow bool, points int) (all []offenders.Detail, err error) {
+func (s *Store) Details(ctx context.Context, query offenders.Query, page []string, span offenders.Span, points int) (all []offenders.Detail, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
+	c, err := rankConditions(query)
+	if err != nil {
+		return nil, err
+	}
+	c.keyIn(page)
 	points = max(1, points)
 	err = s.read(ctx, span.From, span.To, span.To.Sub(span.From)/time.Duration(points), func(t *tx, span offenders.Span, segments []segment) error {
 		width := max(1, (span.To.UnixMilli()-span.From.UnixMilli()+int64(points)-1)/int64(points))
-		c := &conditions{}
-		if shadow {
-			c.and("kind = ?", int64(offenders.Shadow))
-		} else {
-			c.and("kind < ?", int64(offenders.Shadow))
-		}
-		c.keyIn(page)
 		q := &selection{}
 		point := q.fill("(start - ?) / ?", span.From.UnixMilli(), width)
 		text := "SELECT key, policy_id, kind, decider, point, CAST(sum(offences) AS BIGINT) FROM (SELECT key, policy_id, kind, decider, " +
@@ -270,13 +269,16 @@ func (s *Store) Details(ctx context.Context, page []string, span offenders.Span,
 }
 
 // KeyTotals implements offenders.Store.
-func (s *Store) KeyTotals(ctx context.Context, page []string, span offenders.Span) (all []offenders.KeyTotal, err error) {
+func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span offenders.Span) (all []offenders.KeyTotal, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
 	err = s.read(ctx, span.From, span.To, 0, func(t *tx, _ offenders.Span, segments []segment) error {
 		c := &conditions{}
 		c.keyIn(page)
+		if policy != 0 {
+			c.and("policy_id = ?", policy)
+		}
 		q := &selection{}
 		text := "SELECT key, CAST(sum(allowed) AS BIGINT), CAST(sum(refused) AS BIGINT), CAST(sum(over) AS BIGINT) FROM (" +
 			q.union("key, allowed, refused, over", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key"
@@ -425,11 +427,11 @@ func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, li
 	return seen, err
 }
 
-const offenceFields = `policy_id, mac, kind, decider, key, start, offences, over, first_at, first_boundary, first_retry_at, first_source, first_meta,
-    last_at, last_boundary, last_retry_at, last_source, last_meta`
+const offenceFields = `policy_id, mac, kind, decider, source, key, start, offences, over, first_at, first_boundary, first_retry_at, first_meta,
+    last_at, last_boundary, last_retry_at, last_meta`
 
 const (
-	findOffences = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 ORDER BY offences DESC, kind, decider`
+	findOffences = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 ORDER BY kind, decider, source`
 	findFolded   = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 AND key = '' ORDER BY policy_id, kind`
 	readTrace    = `SELECT start, node, level, points FROM trace WHERE start >= $1 AND start < $2 ORDER BY start, node, id`
 )
@@ -437,12 +439,13 @@ const (
 func scanOffence(r row) (o offenders.Offence, err error) {
 	var mac []byte
 	var firstMeta, lastMeta string
-	if err := r.Scan(&o.Policy, &mac, &o.Kind, &o.Decider, &o.Key, &o.Minute, &o.Count, &o.Over,
-		&o.First.At, &o.First.Boundary, &o.First.RetryAt, &o.First.Source, &firstMeta,
-		&o.Last.At, &o.Last.Boundary, &o.Last.RetryAt, &o.Last.Source, &lastMeta); err != nil {
+	if err := r.Scan(&o.Policy, &mac, &o.Kind, &o.Decider, &o.Source, &o.Key, &o.Minute, &o.Count, &o.Over,
+		&o.First.At, &o.First.Boundary, &o.First.RetryAt, &firstMeta,
+		&o.Last.At, &o.Last.Boundary, &o.Last.RetryAt, &lastMeta); err != nil {
 		return o, err
 	}
 	copy(o.MAC[:], mac)
+	o.First.Source, o.Last.Source = o.Source, o.Source
 	if o.First.Meta, err = parseMeta(firstMeta); err != nil {
 		return o, err
 	}
@@ -456,6 +459,14 @@ func (s *Store) FindOffences(ctx context.Context, id refusal.ID) (all []offender
 		all, err = each(t, scanOffence, findOffences, id.Minute.UnixMilli(), id.MAC[:])
 		return err
 	})
+	type decider struct {
+		policy int64
+		kind   offenders.Kind
+		name   string
+	}
+	all = merged(all, func(*offenders.Offence) bool { return true },
+		func(o *offenders.Offence) decider { return decider{o.Policy, o.Kind, o.Decider} }, (*offenders.Offence).Merge)
+	slices.SortStableFunc(all, func(a, b offenders.Offence) int { return cmp.Compare(b.Count, a.Count) })
 	return all, err
 }
 

@@ -17,15 +17,15 @@ SELECT COALESCE(min(start), 0) FROM (
 	moveRollup = `UPDATE rollups SET through = $2 WHERE span = $1 AND through <= $2`
 
 	// Of a longer span only the amounts and the first and last instant are
-	// kept; its sources are the least and greatest.
+	// kept.
 	rollUpOffences = `
-INSERT INTO offences (span, start, policy_id, mac, kind, decider, key, place, offences, over,
-    first_at, first_boundary, first_retry_at, first_source, first_meta,
-    last_at, last_boundary, last_retry_at, last_source, last_meta)
-SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, mac, kind, decider, key, place, sum(offences), sum(over),
-    min(first_at), 0, 0, min(first_source), '', max(last_at), 0, 0, max(last_source), ''
+INSERT INTO offences (span, start, policy_id, mac, kind, decider, source, key, place, offences, over,
+    first_at, first_boundary, first_retry_at, first_meta,
+    last_at, last_boundary, last_retry_at, last_meta)
+SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, mac, kind, decider, source, key, place, sum(offences), sum(over),
+    min(first_at), 0, 0, '', max(last_at), 0, 0, ''
 FROM offences WHERE span = $3 AND start >= CAST($2 AS BIGINT) AND start < $4
-GROUP BY policy_id, mac, kind, decider, key, place`
+GROUP BY policy_id, mac, kind, decider, source, key, place`
 	rollUpTraffic = `
 INSERT INTO traffic (span, start, policy_id, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked)
 SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, sum(allowed), sum(limited), sum(blocked), sum(unavailable), sum(shadow_allowed), sum(shadow_limited),

@@ -85,24 +85,22 @@ func (t *tx) upsert(head, tail string, columns int, rows [][]any) error {
 
 const (
 	addOffences = `
-INSERT INTO offences (span, start, policy_id, mac, kind, decider, key, place, offences, over,
-    first_at, first_boundary, first_retry_at, first_source, first_meta,
-    last_at, last_boundary, last_retry_at, last_source, last_meta) VALUES `
+INSERT INTO offences (span, start, policy_id, mac, kind, decider, source, key, place, offences, over,
+    first_at, first_boundary, first_retry_at, first_meta,
+    last_at, last_boundary, last_retry_at, last_meta) VALUES `
 	mergeOffences = `
-ON CONFLICT (span, start, policy_id, mac, kind, decider) DO UPDATE SET
+ON CONFLICT (span, start, policy_id, mac, kind, decider, source) DO UPDATE SET
     offences = offences.offences + excluded.offences,
     over = offences.over + excluded.over,
     first_boundary = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_boundary ELSE offences.first_boundary END,
     first_retry_at = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_retry_at ELSE offences.first_retry_at END,
-    first_source = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_source ELSE offences.first_source END,
     first_meta = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_meta ELSE offences.first_meta END,
     first_at = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_at ELSE offences.first_at END,
     last_boundary = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_boundary ELSE offences.last_boundary END,
     last_retry_at = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_retry_at ELSE offences.last_retry_at END,
-    last_source = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_source ELSE offences.last_source END,
     last_meta = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_meta ELSE offences.last_meta END,
     last_at = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_at ELSE offences.last_at END`
-	offenceColumns = 20
+	offenceColumns = 19
 
 	addTraffic = `
 INSERT INTO traffic (span, start, policy_id, allowed, limited, blocked, unavailable,
@@ -142,9 +140,9 @@ func offenceRow(span, start int64, o *offenders.Offence) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []any{span, start, o.Policy, o.MAC[:], int64(o.Kind), o.Decider, o.Key, placeOf(o.Key), o.Count, o.Over,
-		o.First.At, o.First.Boundary, o.First.RetryAt, o.First.Source, firstMeta,
-		o.Last.At, o.Last.Boundary, o.Last.RetryAt, o.Last.Source, lastMeta}, nil
+	return []any{span, start, o.Policy, o.MAC[:], int64(o.Kind), o.Decider, o.Source, o.Key, placeOf(o.Key), o.Count, o.Over,
+		o.First.At, o.First.Boundary, o.First.RetryAt, firstMeta,
+		o.Last.At, o.Last.Boundary, o.Last.RetryAt, lastMeta}, nil
 }
 
 func trafficRow(span, start int64, t *offenders.Totals) []any {

@@ -39,6 +39,7 @@ type counting struct {
 	recorder *offenders.Recorder
 	*offenders.Flusher
 	policy *rules.Policy
+	source string
 	mu     sync.Mutex
 	events []offenders.LadderEvent
 	exempt map[string]bool
@@ -52,7 +53,7 @@ func newCounting(t testing.TB, store offenders.Sink, c *clock, node string, ladd
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &counting{t: t, clock: c, exempt: map[string]bool{}, guard: offenders.Guard{AtLeast: 1000},
+	n := &counting{t: t, clock: c, exempt: map[string]bool{}, source: "edge-1", guard: offenders.Guard{AtLeast: 1000},
 		policy: &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack, Escalation: ladder, Match: []keys.Pattern{pattern(t, "*")}}}
 	n.recorder = offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }, Node: node})
 	n.Flusher = offenders.NewFlusher(offenders.FlusherOptions{
@@ -77,7 +78,7 @@ func (n *counting) record(outcome gate.Outcome, key string, times int, block *bl
 		n.t.Fatal(err)
 	}
 	for range times {
-		d := &gate.Decision{Check: gate.Check{Key: k, Cost: 1, Source: "edge-1", Meta: map[string]string{"path": "/x"}}, Outcome: outcome,
+		d := &gate.Decision{Check: gate.Check{Key: k, Cost: 1, Source: n.source, Meta: map[string]string{"path": "/x"}}, Outcome: outcome,
 			Policy: n.policy, Block: block, Answer: gate.Answer{At: n.clock.Now(), Rule: -1}}
 		if outcome == gate.Limited {
 			d.Rule, d.Boundary, d.RetryAt = 1, d.At.Add(-time.Minute), d.At.Add(12*time.Second)
@@ -388,6 +389,60 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 		if _, err := f.Rank(t.Context(), offenders.Query{Cursor: "bad"}); err == nil {
 			t.Error("a bad cursor is taken")
 		}
+	})
+}
+
+func TestOffencesAreCountedBySourceExactly(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		n := newCounting(t, f.Store, f.clock, "a", nil)
+		begun := f.clock.Now()
+		ask := func(source, key string, times int) {
+			n.source = source
+			n.limited(key, times)
+		}
+		for range 3 { // edge-2 is neither the first nor the last to ask
+			ask("edge-1", "k:x", 2)
+			ask("edge-2", "k:x", 5)
+			ask("edge-1", "k:x", 1)
+			ask("edge-3", "k:y", 4)
+			n.flush()
+			f.clock.Advance(20 * time.Minute)
+		}
+		check := func(when string) {
+			t.Helper()
+			for source, want := range map[string]string{"edge-1": "map[k:x:9]", "edge-2": "map[k:x:15]", "edge-3": "map[k:y:12]", "edge-4": "map[]"} {
+				q := offenders.Query{From: begun, To: begun.Add(time.Hour), Source: source, Points: 1}
+				if got := fmt.Sprint(ranked(t, f.Store, q)); got != want {
+					t.Errorf("%s, by %s: %s, want %s", when, source, got, want)
+				}
+				report, err := service(f).Report(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, row := range report.Rows {
+					if row.Trend[0] != row.Offences {
+						t.Errorf("%s, by %s: a trend of %d over %d offences", when, source, row.Trend, row.Offences)
+					}
+				}
+			}
+			if got := fmt.Sprint(ranked(t, f.Store, offenders.Query{From: begun, To: begun.Add(time.Hour)})); got != "map[k:x:24 k:y:12]" {
+				t.Errorf("%s, by anyone: %s", when, got)
+			}
+		}
+		check("by minutes")
+		k, err := keys.Parser{}.Key("k:x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := service(f).Offence(t.Context(), refusal.NewMaker(offenceSecret).ID(7, k.String(), begun).String())
+		if err != nil || len(record.Offences) != 1 || record.Offences[0].Count != 8 {
+			t.Errorf("one minute's record is %+v, %v", record, err)
+		}
+		f.clock.Advance(3 * time.Hour)
+		if _, err := f.RollUp(t.Context(), f.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		check("by hours")
 	})
 }
 

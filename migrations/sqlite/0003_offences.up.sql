@@ -2,7 +2,8 @@
 -- and start its beginning. Amounts of hours and days are the sums of their
 -- minutes.
 
--- Refusals of one key under one policy by one rule or block. kind is 0 for
+-- Refusals of one key under one policy by one rule or block, asked for by one
+-- source ('' where it was not said). kind is 0 for
 -- limited, 1 for blocked and 2 for what a shadow policy would have limited.
 -- offences are certain; over is how many more there may have been, which stand
 -- in the row with the key ''. place is where the key's network begins.
@@ -13,6 +14,7 @@ CREATE TABLE offences (
     mac            BLOB NOT NULL,
     kind           INTEGER NOT NULL,
     decider        TEXT NOT NULL,
+    source         TEXT NOT NULL,
     key            TEXT NOT NULL,
     place          BLOB,
     offences       INTEGER NOT NULL,
@@ -20,14 +22,12 @@ CREATE TABLE offences (
     first_at       INTEGER NOT NULL,
     first_boundary INTEGER NOT NULL,
     first_retry_at INTEGER NOT NULL,
-    first_source   TEXT NOT NULL,
     first_meta     TEXT NOT NULL,
     last_at        INTEGER NOT NULL,
     last_boundary  INTEGER NOT NULL,
     last_retry_at  INTEGER NOT NULL,
-    last_source    TEXT NOT NULL,
     last_meta      TEXT NOT NULL,
-    PRIMARY KEY (span, start, policy_id, mac, kind, decider)
+    PRIMARY KEY (span, start, policy_id, mac, kind, decider, source)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX offences_key ON offences (key, span, start);
 -- One row for each key and day, with the offences of its hours beside each
