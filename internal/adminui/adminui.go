@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/internal/api"
@@ -82,6 +83,8 @@ type Setting struct{ Name, Variable, Value, Help string }
 type UI struct {
 	Deps
 	pages map[string]*template.Template
+	// checked says that a check was answered once.
+	checked atomic.Bool
 
 	mu    sync.Mutex
 	known map[[32]byte]login // sessions seen lately, for when the database is gone

@@ -1,6 +1,9 @@
 package adminui
 
 import (
+	"context"
+	"time"
+
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -13,6 +16,8 @@ type navGroup struct {
 type navItem struct {
 	Path, Name string
 	Address    string // Path with the span
+	Count      int    // of what the page lists, 0 where nobody counts
+	Waiting    int    // for a decision
 	Current    bool
 	Access     identity.Access
 }
@@ -41,6 +46,7 @@ var sections = []navGroup{
 
 // nav returns the side bar as p sees it; its links keep the span.
 func (u *UI) nav(p *api.Principal, current string, kept span) []navGroup {
+	counts, waiting := u.navCounts()
 	var groups []navGroup
 	for _, group := range sections {
 		shown := navGroup{Name: group.Name}
@@ -48,6 +54,7 @@ func (u *UI) nav(p *api.Principal, current string, kept span) []navGroup {
 			if p.May(item.Access) && (item.Path != "/jobs" || u.Jobs != nil) {
 				item.Current = item.Path == current
 				item.Address = spanned(item.Path, kept)
+				item.Count, item.Waiting = counts[item.Path], waiting[item.Path]
 				shown.Items = append(shown.Items, item)
 			}
 		}
@@ -57,3 +64,23 @@ func (u *UI) nav(p *api.Principal, current string, kept span) []navGroup {
 	}
 	return groups
 }
+
+// navCounts returns what stands beside the names: out of memory, and the
+// proposals that wait, while the database answers.
+func (u *UI) navCounts() (counts, waiting map[string]int) {
+	blocks, exemptions := u.Catalog.Blocks().Sizes()
+	counts = map[string]int{"/blocks": blocks, "/exemptions": exemptions, "/policies": len(u.Catalog.Selector().Policies())}
+	waiting = map[string]int{}
+	if _, failing := u.Catalog.Failing(); failing != nil || u.Offenders == nil {
+		return counts, waiting
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), navTimeout)
+	defer cancel()
+	if open, err := u.Offenders.Store.FindProposals(ctx, true, 20); err == nil {
+		waiting["/"] = len(open)
+	}
+	return counts, waiting
+}
+
+// navTimeout bounds how long a page waits for what is no part of it.
+const navTimeout = 500 * time.Millisecond

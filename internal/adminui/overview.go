@@ -53,13 +53,8 @@ func (u *UI) showOverview(c *api.Call) error {
 	if u.Offenders == nil {
 		return u.showFirstRun(c)
 	}
-	if u.Checked != nil {
-		ctx, cancel := c.StoreContext()
-		defer cancel()
-		checked, err := u.Checked(ctx)
-		if err == nil && !checked {
-			return u.showFirstRun(c)
-		}
+	if u.neverChecked(c) {
+		return u.showFirstRun(c)
 	}
 	w, err := u.watching(c, "Overview", "/", "done", "ids")
 	if err != nil {
@@ -77,6 +72,19 @@ func (u *UI) showOverview(c *api.Call) error {
 		return err
 	}
 	return u.show(c, "overview", page)
+}
+
+// neverChecked reports whether no check was ever answered. Once one was, it
+// asks no more.
+func (u *UI) neverChecked(c *api.Call) bool {
+	if u.Checked == nil || u.checked.Load() {
+		return false
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	checked, err := u.Checked(ctx)
+	u.checked.Store(checked)
+	return err == nil && !checked
 }
 
 // together fills in the parts of a page side by side, each its own fields, and
