@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
@@ -46,6 +47,8 @@ type Deps struct {
 	Offenders *offenders.Service
 	Reports   *reports.Builder
 
+	// Nodes are those of this installation.
+	Nodes nodes.Store
 	// Undo takes recorded changes back.
 	Undo audit.Undoer
 	// Traffic estimates whom a block would hit; nil where nothing is recorded.

@@ -26,9 +26,12 @@ import (
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // clock is a clock that tests move.
 type clock struct {
@@ -66,14 +69,26 @@ type testNode struct {
 	channel testChannel
 }
 
-// startNode serves both listeners on free ports until the test ends. change
-// may alter what the API stands on.
+// startNode serves both listeners on free ports until the test ends, on a
+// database of SQLite. change may alter what the API stands on.
 func startNode(t *testing.T, change ...func(*Deps)) *testNode {
+	t.Helper()
+	return startNodeOn(t, filepath.Join(t.TempDir(), "stint.db"), change...)
+}
+
+// onEachDatabase runs a test on a node on SQLite and on one on Postgres.
+func onEachDatabase(t *testing.T, test func(t *testing.T, n *testNode), change ...func(*Deps)) {
+	t.Helper()
+	t.Run("SQLite", func(t *testing.T) { test(t, startNode(t, change...)) })
+	t.Run("Postgres", func(t *testing.T) { test(t, startNodeOn(t, testenv.Postgres(t).URL, change...)) })
+}
+
+func startNodeOn(t *testing.T, location string, change ...func(*Deps)) *testNode {
 	t.Helper()
 	n := &testNode{T: t, clock: &clock{now: start}, tokens: map[identity.Access]string{}, logged: new(bytes.Buffer)}
 	ctx := context.Background()
 	var known *catalog.Catalog
-	store, err := sqlstore.Open(ctx, filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{
+	store, err := sqlstore.Open(ctx, location, sqlstore.Options{
 		Now: n.clock.Now,
 		AfterChange: func(ctx context.Context) error {
 			if known == nil { // the seed comes before it
@@ -96,7 +111,7 @@ func startNode(t *testing.T, change ...func(*Deps)) *testNode {
 	d := Deps{
 		Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
 		Catalog: known, Logs: []timestamplog.Log{log},
-		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store,
+		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store, Nodes: store,
 		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{Now: n.clock.Now}), n.clock.Now),
 		Offenders: counted, Reports: &reports.Builder{Store: store, Offences: counted, Now: n.clock.Now},
 		Undo: store, Events: n.events, Jobs: n.newJobs(store),

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/nodes"
 )
 
 // described sends requests and holds each, and its answer, to openapi.json.
@@ -103,103 +104,108 @@ func (m *memoryBackups) Restore(_ context.Context, _ audit.Actor, r io.Reader) (
 }
 
 func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
-	n := startNode(t, func(d *Deps) { d.Backups = &memoryBackups{held: []byte("data")} })
-	d := newDescribed(t, n)
-	d.do("live", get, "/livez", "", 200)
-	d.do("ready", get, "/readyz", "", 200)
-	d.do("whoami", get, "/v1/whoami", "", 200)
-
-	d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`, 200)
-	limited := read[v1.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429))
-	d.do("check", post, "/v1/check", `{"key":""}`, 422)
-	d.do("checkBatch", post, "/v1/check/batch", `{"checks":[{"key":"a"},{"key":"b","cost":7}]}`, 200)
-
-	d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":["1/s","20/s"],"mode":"shadow","escalation":{"offences":3,"within":"10m","block":"1h","factor":1.5,"cap":"7d","forget_after":"30d"}}`, 201)
-	d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.8"}`, 200)
-	d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":["0/s"],"mode":"shadow"}`, 200, `If-Match: "1"`)
-	d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.9"}`, 200)
-	d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":[]}`, 428)
-	d.do("listPolicies", get, "/v1/policies", "", 200)
-	d.do("getPolicy", get, "/v1/policies/trial", "", 200)
-	d.do("getPolicy", get, "/v1/policies/nobody", "", 404)
-	d.do("listPolicyVersions", get, "/v1/policies/trial/versions", "", 200)
-	d.do("deletePolicy", del, "/v1/policies/trial", "", 204, `If-Match: "2"`)
-
-	block := read[v1.AddedBlock](t, d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","reason":"scraping","expires_in":"24h","on_conflict":"fail"}`, 201))
-	d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1"}`, 409)
-	d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","expires_at":"2030-01-01T00:00:00Z","on_conflict":"extend"}`, 200)
-	d.do("check", post, "/v1/check", `{"key":"ip:2001:db8::2"}`, 403)
-	exemption := read[v1.AddedExemption](t, d.do("addExemption", post, "/v1/exemptions", `{"pattern":"ip:2001:db8::2/128"}`, 201))
-	d.do("check", post, "/v1/check", `{"key":"ip:2001:db8::2"}`, 200)
-	d.do("explainKey", get, "/v1/keys?key=ip:2001:db8::2", "", 200)
-	d.do("explainKey", get, "/v1/keys?key=ip:203.0.113.7&policy=default", "", 200)
-	d.do("listBlocks", get, "/v1/blocks?state=all&source=manual&author=test-admin&search=db8&order=expiry&limit=10", "", 200)
-	d.do("getBlock", get, "/v1/blocks/"+block.ID, "", 200)
-	d.do("changeBlock", patch, "/v1/blocks/"+block.ID, `{"reason":"other","expires_in":"1h"}`, 200)
-	d.do("changeBlock", patch, "/v1/blocks/"+block.ID, `{"expires_at":null}`, 200)
-	d.do("liftBlock", del, "/v1/blocks/"+block.ID, `{"reason":"over"}`, 200)
-	d.do("listExemptions", get, "/v1/exemptions?state=active", "", 200)
-	d.do("getExemption", get, "/v1/exemptions/"+exemption.ID, "", 200)
-	d.do("changeExemption", patch, "/v1/exemptions/"+exemption.ID, `{"reason":"other"}`, 200)
-	d.do("removeExemption", del, "/v1/exemptions/"+exemption.ID+"?reason=over", "", 200)
-	d.do("resetKey", del, "/v1/keys?key=ip:203.0.113.7", "", 200)
-
-	token := read[v1.CreatedToken](t, d.do("addToken", post, "/v1/tokens", `{"name":"ci","scopes":["check","read"],"expires_in":"30d"}`, 201))
-	d.do("listTokens", get, "/v1/tokens", "", 200)
-	d.do("getToken", get, "/v1/tokens/"+token.ID, "", 200)
-	d.do("changeToken", patch, "/v1/tokens/"+token.ID, `{"name":"ci-prod"}`, 200)
-	d.do("rotateToken", post, "/v1/tokens/"+token.ID+"/rotate", `{"overlap":"1h"}`, 201)
-	d.do("revokeToken", del, "/v1/tokens/"+token.ID, "", 200)
-
-	user := read[v1.User](t, d.do("addUser", post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`, 201))
-	d.do("listUsers", get, "/v1/users", "", 200)
-	d.do("getUser", get, "/v1/users/"+user.ID, "", 200)
-	d.do("changeUser", patch, "/v1/users/"+user.ID, `{"disabled":true}`, 200)
-	d.do("setPassword", put, "/v1/users/"+user.ID+"/password", `{"password":"battery staple"}`, 200)
-	d.do("deleteUser", del, "/v1/users/"+user.ID, "", 204)
-
-	d.do("listOffenders", get, "/v1/offenders?last=24h&sort=last&points=4&limit=10", "", 200)
-	d.do("exportOffenders", get, "/v1/offenders/export?format=csv", "", 200)
-	d.do("keyTimeline", get, "/v1/offenders/timeline?key=ip:203.0.113.7", "", 200)
-	d.do("getOffence", get, "/v1/offences/"+string(limited.ID), "", 200)
-	d.do("getTraffic", get, "/v1/traffic?last=1h&step=1m", "", 200)
-	d.do("ruleTotals", get, "/v1/traffic/rules", "", 200)
-	d.do("listLadderEvents", get, "/v1/ladders/events?policy=default", "", 200)
-	d.do("listStoppedLadders", get, "/v1/ladders/stopped", "", 200)
-	d.do("resumeLadder", post, "/v1/ladders/default/resume", "", 404)
-	d.do("listProposals", get, "/v1/proposals?state=all", "", 200)
-	d.do("getProposal", get, "/v1/proposals/x", "", 404)
-	d.do("acceptProposal", post, "/v1/proposals/x/accept", "", 404)
-	d.do("dismissProposal", post, "/v1/proposals/x/dismiss", `{"reason":"ours"}`, 404)
-
-	written := read[v1.Report](t, d.do("writeReport", post, "/v1/reports", `{"kind":"daily"}`, 201))
-	d.do("writeReport", post, "/v1/reports", `{"kind":"hourly"}`, 422)
-	d.do("listReports", get, "/v1/reports?kind=daily&limit=10", "", 200)
-	d.do("getReport", get, "/v1/reports/"+written.ID, "", 200)
-	d.do("getReport", get, "/v1/reports/"+written.ID+"?format=csv", "", 200)
-	d.do("getReport", get, "/v1/reports/"+written.ID+"?format=html", "", 200)
-	d.do("getReport", get, "/v1/reports/x", "", 404)
-
-	d.do("listAudit", get, "/v1/audit?from=2026-01-01T00:00:00Z&limit=3", "", 200)
-	d.do("getAuditEntry", get, "/v1/audit/1", "", 200)
-	d.do("exportAudit", get, "/v1/audit/export?format=json", "", 200)
-	if a := d.do("backup", get, "/v1/backup", "", 200); a.body != "data" {
-		t.Errorf("got the backup %q", a.body)
-	}
-	big := strings.Repeat("x", 3<<20) // beyond what an admin request may hold
-	a := d.do("restore", post, "/v1/restore", big, 200, "Content-Type: "+backupType)
-	if got := read[v1.RestoreAnswer](t, a); got.Detail != fmt.Sprintf("%d bytes", len(big)) {
-		t.Errorf("got %+v", got)
-	}
-	describeOperations(d)
-	for _, r := range n.server.Routes() {
-		if r.Operation != nil && !d.seen[r.Operation.ID] {
-			t.Errorf("no request of the operation %s was held to openapi.json", r.Operation.ID)
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		d := newDescribed(t, n)
+		d.do("live", get, "/livez", "", 200)
+		d.do("ready", get, "/readyz", "", 200)
+		d.do("whoami", get, "/v1/whoami", "", 200)
+		if err := n.store.PutNode(t.Context(), nodes.Node{ID: "a-1", Name: "a", Version: "dev", Started: start, Seen: start, PerSecond: 7.5}); err != nil {
+			t.Fatal(err)
 		}
-		if r.Operation == nil && strings.HasPrefix(r.Path, "/v1/") {
-			t.Errorf("%s %s is not described in openapi.json", r.Method, r.Path)
+		d.do("listNodes", get, "/v1/nodes", "", 200)
+
+		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`, 200)
+		limited := read[v1.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429))
+		d.do("check", post, "/v1/check", `{"key":""}`, 422)
+		d.do("checkBatch", post, "/v1/check/batch", `{"checks":[{"key":"a"},{"key":"b","cost":7}]}`, 200)
+
+		d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":["1/s","20/s"],"mode":"shadow","escalation":{"offences":3,"within":"10m","block":"1h","factor":1.5,"cap":"7d","forget_after":"30d"}}`, 201)
+		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.8"}`, 200)
+		d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":["0/s"],"mode":"shadow"}`, 200, `If-Match: "1"`)
+		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.9"}`, 200)
+		d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":[]}`, 428)
+		d.do("listPolicies", get, "/v1/policies", "", 200)
+		d.do("getPolicy", get, "/v1/policies/trial", "", 200)
+		d.do("getPolicy", get, "/v1/policies/nobody", "", 404)
+		d.do("listPolicyVersions", get, "/v1/policies/trial/versions", "", 200)
+		d.do("deletePolicy", del, "/v1/policies/trial", "", 204, `If-Match: "2"`)
+
+		block := read[v1.AddedBlock](t, d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","reason":"scraping","expires_in":"24h","on_conflict":"fail"}`, 201))
+		d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1"}`, 409)
+		d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","expires_at":"2030-01-01T00:00:00Z","on_conflict":"extend"}`, 200)
+		d.do("check", post, "/v1/check", `{"key":"ip:2001:db8::2"}`, 403)
+		exemption := read[v1.AddedExemption](t, d.do("addExemption", post, "/v1/exemptions", `{"pattern":"ip:2001:db8::2/128"}`, 201))
+		d.do("check", post, "/v1/check", `{"key":"ip:2001:db8::2"}`, 200)
+		d.do("explainKey", get, "/v1/keys?key=ip:2001:db8::2", "", 200)
+		d.do("explainKey", get, "/v1/keys?key=ip:203.0.113.7&policy=default", "", 200)
+		d.do("listBlocks", get, "/v1/blocks?state=all&source=manual&author=test-admin&search=db8&order=expiry&limit=10", "", 200)
+		d.do("getBlock", get, "/v1/blocks/"+block.ID, "", 200)
+		d.do("changeBlock", patch, "/v1/blocks/"+block.ID, `{"reason":"other","expires_in":"1h"}`, 200)
+		d.do("changeBlock", patch, "/v1/blocks/"+block.ID, `{"expires_at":null}`, 200)
+		d.do("liftBlock", del, "/v1/blocks/"+block.ID, `{"reason":"over"}`, 200)
+		d.do("listExemptions", get, "/v1/exemptions?state=active", "", 200)
+		d.do("getExemption", get, "/v1/exemptions/"+exemption.ID, "", 200)
+		d.do("changeExemption", patch, "/v1/exemptions/"+exemption.ID, `{"reason":"other"}`, 200)
+		d.do("removeExemption", del, "/v1/exemptions/"+exemption.ID+"?reason=over", "", 200)
+		d.do("resetKey", del, "/v1/keys?key=ip:203.0.113.7", "", 200)
+
+		token := read[v1.CreatedToken](t, d.do("addToken", post, "/v1/tokens", `{"name":"ci","scopes":["check","read"],"expires_in":"30d"}`, 201))
+		d.do("listTokens", get, "/v1/tokens", "", 200)
+		d.do("getToken", get, "/v1/tokens/"+token.ID, "", 200)
+		d.do("changeToken", patch, "/v1/tokens/"+token.ID, `{"name":"ci-prod"}`, 200)
+		d.do("rotateToken", post, "/v1/tokens/"+token.ID+"/rotate", `{"overlap":"1h"}`, 201)
+		d.do("revokeToken", del, "/v1/tokens/"+token.ID, "", 200)
+
+		user := read[v1.User](t, d.do("addUser", post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`, 201))
+		d.do("listUsers", get, "/v1/users", "", 200)
+		d.do("getUser", get, "/v1/users/"+user.ID, "", 200)
+		d.do("changeUser", patch, "/v1/users/"+user.ID, `{"disabled":true}`, 200)
+		d.do("setPassword", put, "/v1/users/"+user.ID+"/password", `{"password":"battery staple"}`, 200)
+		d.do("deleteUser", del, "/v1/users/"+user.ID, "", 204)
+
+		d.do("listOffenders", get, "/v1/offenders?last=24h&sort=last&points=4&limit=10", "", 200)
+		d.do("exportOffenders", get, "/v1/offenders/export?format=csv", "", 200)
+		d.do("keyTimeline", get, "/v1/offenders/timeline?key=ip:203.0.113.7", "", 200)
+		d.do("getOffence", get, "/v1/offences/"+string(limited.ID), "", 200)
+		d.do("getTraffic", get, "/v1/traffic?last=1h&step=1m", "", 200)
+		d.do("ruleTotals", get, "/v1/traffic/rules", "", 200)
+		d.do("listLadderEvents", get, "/v1/ladders/events?policy=default", "", 200)
+		d.do("listStoppedLadders", get, "/v1/ladders/stopped", "", 200)
+		d.do("resumeLadder", post, "/v1/ladders/default/resume", "", 404)
+		d.do("listProposals", get, "/v1/proposals?state=all", "", 200)
+		d.do("getProposal", get, "/v1/proposals/x", "", 404)
+		d.do("acceptProposal", post, "/v1/proposals/x/accept", "", 404)
+		d.do("dismissProposal", post, "/v1/proposals/x/dismiss", `{"reason":"ours"}`, 404)
+
+		written := read[v1.Report](t, d.do("writeReport", post, "/v1/reports", `{"kind":"daily"}`, 201))
+		d.do("writeReport", post, "/v1/reports", `{"kind":"hourly"}`, 422)
+		d.do("listReports", get, "/v1/reports?kind=daily&limit=10", "", 200)
+		d.do("getReport", get, "/v1/reports/"+written.ID, "", 200)
+		d.do("getReport", get, "/v1/reports/"+written.ID+"?format=csv", "", 200)
+		d.do("getReport", get, "/v1/reports/"+written.ID+"?format=html", "", 200)
+		d.do("getReport", get, "/v1/reports/x", "", 404)
+
+		d.do("listAudit", get, "/v1/audit?from=2026-01-01T00:00:00Z&limit=3", "", 200)
+		d.do("getAuditEntry", get, "/v1/audit/1", "", 200)
+		d.do("exportAudit", get, "/v1/audit/export?format=json", "", 200)
+		if a := d.do("backup", get, "/v1/backup", "", 200); a.body != "data" {
+			t.Errorf("got the backup %q", a.body)
 		}
-	}
+		big := strings.Repeat("x", 3<<20) // beyond what an admin request may hold
+		a := d.do("restore", post, "/v1/restore", big, 200, "Content-Type: "+backupType)
+		if got := read[v1.RestoreAnswer](t, a); got.Detail != fmt.Sprintf("%d bytes", len(big)) {
+			t.Errorf("got %+v", got)
+		}
+		describeOperations(d)
+		for _, r := range n.server.Routes() {
+			if r.Operation != nil && !d.seen[r.Operation.ID] {
+				t.Errorf("no request of the operation %s was held to openapi.json", r.Operation.ID)
+			}
+			if r.Operation == nil && strings.HasPrefix(r.Path, "/v1/") {
+				t.Errorf("%s %s is not described in openapi.json", r.Method, r.Path)
+			}
+		}
+	}, func(d *Deps) { d.Backups = &memoryBackups{held: []byte("data")} })
 }
 
 func TestAnExportThatFailsInTheMiddleIsCutOff(t *testing.T) {

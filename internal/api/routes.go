@@ -59,6 +59,7 @@ func (s *Server) table() []Route {
 		{Admin, get, "/livez", identity.Public, s.handleLive, nil, opLive},
 		{Admin, get, "/readyz", identity.Public, s.handleReady, nil, opReady},
 		{Admin, get, "/openapi.json", identity.Public, s.handleOpenAPI, nil, nil},
+		{Admin, get, v1.PathNodes, identity.Read, s.listNodes, nil, opListNodes},
 		{Admin, get, v1.PathWhoami, identity.Read, s.handleWhoami, nil, opWhoami},
 
 		{Admin, get, v1.PathPolicies, identity.Read, s.listPolicies, nil, opListPolicies},

@@ -21,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/metrics"
+	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
@@ -56,6 +57,7 @@ type App struct {
 	offenders *offenders.Service
 	reports   *reports.Builder
 	jobs      *jobs.Runner
+	pulse     nodes.Pulse
 	events    *events.Hub
 	follower  *events.Follower
 
@@ -141,7 +143,7 @@ func (a *App) deps() api.Deps {
 		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
 		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store,
 		Offenders: a.offenders, Reports: a.reports,
-		Undo:    store,
+		Undo: store, Nodes: store,
 		Traffic: &offenders.Estimator{Store: store, Secret: a.secret},
 		Events:  a.events, Jobs: a.jobs, Notifier: a.notifier, Outbox: store,
 		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{}), time.Now),
@@ -286,6 +288,7 @@ func (a *App) flush() {
 	if err := a.flusher.Close(ctx); err != nil {
 		a.log.Error("the last offences could not be written and are lost", "error", err)
 	}
+	_ = a.backends.store.DeleteNode(ctx, a.node) // else it is forgotten by its silence
 	a.saveSnapshot()
 	a.log.Info("stopped")
 }

@@ -31,6 +31,7 @@ func (a *App) observe(l api.Listener, status int, took time.Duration) {
 	name := "admin"
 	if l == api.Checks {
 		name = "checks"
+		a.pulse.Add(took)
 	}
 	a.metrics.Request(name, status, took)
 }

@@ -26,6 +26,7 @@ func (a *App) tasks() []func(context.Context) {
 		a.flusher.Run,
 		a.runJobs,
 		a.follower.Run,
+		a.beat,
 		a.watchOutages(),
 		a.checkBackends,
 		every(sweepInterval, func(context.Context) {
@@ -33,6 +34,9 @@ func (a *App) tasks() []func(context.Context) {
 			a.catalog.Blocks().Sweep(time.Now())
 		}),
 		every(clockInterval, a.checkClocks),
+		every(clockInterval, func(ctx context.Context) {
+			_, _ = a.backends.store.DeleteNodes(ctx, time.Now().Add(-time.Hour)) // they are shown no more anyway
+		}),
 		func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) },
 	}
 	if known := a.backends.refusals; known != nil {

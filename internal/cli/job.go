@@ -13,7 +13,7 @@ func newJob(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "job",
 		Short:   "See the periodic jobs, and run one now",
-		Example: "admin job list\nadmin job run rollup",
+		Example: "admin job list\nadmin job run roll-up",
 	}
 	c.AddCommand(newJobList(a), newJobRuns(a), newJobRun(a))
 	return c
@@ -44,7 +44,7 @@ func newJobRuns(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "runs [JOB]",
 		Short:   "List the newest runs, of one job or all",
-		Example: "admin job runs\nadmin job runs rollup --limit 5",
+		Example: "admin job runs\nadmin job runs roll-up --limit 5",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			from, err := a.client()
@@ -70,7 +70,7 @@ func newJobRun(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "run JOB",
 		Short:   "Run a job now and say what it did",
-		Example: "admin job run rollup",
+		Example: "admin job run roll-up",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			from, err := a.client()

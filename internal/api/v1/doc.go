@@ -29,4 +29,5 @@ const (
 	PathLadders    = "/v1/ladders"
 	PathProposals  = "/v1/proposals"
 	PathReports    = "/v1/reports"
+	PathNodes      = "/v1/nodes"
 )

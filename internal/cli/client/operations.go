@@ -44,6 +44,11 @@ func (c *Client) Jobs(ctx context.Context) ([]v1.Job, error) {
 	return whole[v1.Job](ctx, c, v1.PathJobs)
 }
 
+// Nodes returns the nodes that were heard of lately.
+func (c *Client) Nodes(ctx context.Context) ([]v1.Node, error) {
+	return whole[v1.Node](ctx, c, v1.PathNodes)
+}
+
 // JobRuns returns the newest runs of a job, of all for "".
 func (c *Client) JobRuns(ctx context.Context, job string, limit int) ([]v1.JobRun, error) {
 	query := url.Values{"limit": {strconv.Itoa(limit)}}

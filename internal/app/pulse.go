@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/nodes"
+)
+
+// beat tells the other nodes, every few seconds, how this one does.
+func (a *App) beat(ctx context.Context) {
+	started, last := time.Now(), time.Now()
+	every(nodes.Beat, func(ctx context.Context) {
+		if !a.prepared.Load() {
+			return
+		}
+		answers, slow := a.pulse.Take()
+		now := time.Now()
+		// An outage of the database is told by others than this.
+		_ = a.backends.store.PutNode(ctx, nodes.Node{
+			ID: a.node, Name: a.settings.NodeName, Version: Version(), Started: started, Seen: now,
+			PerSecond: float64(answers) / now.Sub(last).Seconds(), Slow: slow,
+			Degraded: a.gate.Outage().Open(), Revision: a.catalog.Revision(),
+		})
+		last = now
+	})(ctx)
+}
+
+// health says how the parts of this installation do, for the overview.
+func (a *App) health(ctx context.Context) []adminui.Part {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	parts := a.nodesHealth(ctx)
+	parts = append(parts, a.logHealth(ctx), a.databaseHealth())
+	return append(parts, a.jobsHealth(ctx))
+}
+
+func (a *App) nodesHealth(ctx context.Context) []adminui.Part {
+	all, err := a.backends.store.Nodes(ctx, time.Now().Add(-nodes.Gone))
+	if err != nil || len(all) == 0 {
+		return []adminui.Part{{Name: "Node " + a.settings.NodeName, Text: "Answers checks."}}
+	}
+	var parts []adminui.Part
+	for _, n := range all {
+		p := adminui.Part{Name: "Node " + n.Name, Text: fmt.Sprintf("%.0f checks/s", n.PerSecond)}
+		if n.Slow > 0 {
+			p.Text += fmt.Sprintf(", 99%% under %.1f ms", float64(n.Slow.Microseconds())/1000)
+		}
+		switch {
+		case time.Since(n.Seen) > 3*nodes.Beat:
+			p.Trouble, p.Text = "silent", fmt.Sprintf("Not heard of for %.0f s.", time.Since(n.Seen).Seconds())
+		case n.Degraded:
+			p.Trouble = "degraded"
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+func (a *App) logHealth(ctx context.Context) adminui.Part {
+	if a.backends.redis == nil {
+		return adminui.Part{Name: "Log", Text: fmt.Sprintf("%d keys in memory", a.backends.memory.Len())}
+	}
+	p := adminui.Part{Name: "Redis"}
+	if a.gate.Outage().Open() {
+		p.Trouble, p.Text = "out of reach", "Each policy does what it says for an outage. Blocks go on refusing."
+		return p
+	}
+	began := time.Now()
+	if _, err := a.backends.log.Now(ctx); err != nil {
+		p.Trouble, p.Text = "slow", "It does not answer in time."
+		return p
+	}
+	p.Text = fmt.Sprintf("answers in %.1f ms", float64(time.Since(began).Microseconds())/1000)
+	return p
+}
+
+// lateCounts is how old what waits may be before it is said.
+const lateCounts = 5 * time.Second
+
+func (a *App) databaseHealth() adminui.Part {
+	p := adminui.Part{Name: "Postgres", Text: "Counts arrive as they are made."}
+	if a.backends.dir != nil {
+		p.Name = "Database"
+	}
+	since, failing := a.catalog.Failing()
+	stats := a.flusher.Stats()
+	switch {
+	case failing != nil:
+		p.Trouble = "out of reach"
+		p.Text = fmt.Sprintf("Since %s UTC. Checks go on with the last policies and blocks known.", since.UTC().Format("15:04"))
+	case stats.Failing != nil && time.Since(stats.Since) > lateCounts:
+		p.Trouble, p.Text = "slow", fmt.Sprintf("Counts arrive %.0f s late. Checks go on as usual.", time.Since(stats.Since).Seconds())
+	}
+	return p
+}
+
+func (a *App) jobsHealth(ctx context.Context) adminui.Part {
+	all, err := a.jobs.List(ctx)
+	p := adminui.Part{Name: "Jobs"}
+	if err != nil {
+		p.Text = "Not known while the database is out of reach."
+		return p
+	}
+	well := 0
+	for _, j := range all {
+		if j.Last == nil || j.Last.Err == "" {
+			well++
+		}
+	}
+	p.Text = fmt.Sprintf("%d of %d well", well, len(all))
+	if well < len(all) {
+		p.Trouble = "failing"
+	}
+	return p
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newNode(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "node",
+		Short:   "See the nodes and how they do",
+		Example: "admin node list",
+	}
+	c.AddCommand(&cobra.Command{
+		Use:     "list",
+		Short:   "List the nodes that were heard of lately",
+		Example: "admin node list",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			all, err := from.Nodes(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(a.printer(), all, nodeColumns)
+		},
+	})
+	return c
+}
+
+var nodeColumns = []output.Column[v1.Node]{
+	{Name: "name", Head: "Node", Cell: func(n v1.Node) output.Cell { return output.Text(n.Name) }},
+	{Name: "requests_per_second", Head: "Requests/s", Right: true, Cell: func(n v1.Node) output.Cell {
+		return output.Text(strconv.FormatFloat(n.RequestsPerSecond, 'f', 1, 64))
+	}},
+	{Name: "slow_ms", Head: "99 % under", Right: true, Cell: func(n v1.Node) output.Cell {
+		if n.SlowMS == 0 {
+			return output.Cell{}
+		}
+		return output.Text(time.Duration(n.SlowMS * float64(time.Millisecond)).String())
+	}},
+	{Name: "degraded", Head: "Degraded", Cell: func(n v1.Node) output.Cell { return output.YesNo(n.Degraded) }},
+	{Name: "seen_at", Head: "Heard of", Cell: func(n v1.Node) output.Cell { return output.Time(n.SeenAt.Time) }},
+	{Name: "started_at", Head: "Started", Drop: 1, Cell: func(n v1.Node) output.Cell { return output.Time(n.StartedAt.Time) }},
+	{Name: "revision", Head: "Revision", Right: true, Drop: 2, Cell: func(n v1.Node) output.Cell {
+		return output.Text(strconv.FormatInt(n.Revision, 10))
+	}},
+	{Name: "version", Head: "Version", Drop: 3, Cell: func(n v1.Node) output.Cell { return output.Text(n.Version) }},
+}

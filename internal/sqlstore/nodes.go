@@ -1,0 +1,68 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/nodes"
+)
+
+const (
+	putNode = `
+INSERT INTO nodes (id, name, version, started_at, seen_at, per_second, slow_us, degraded, revision)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, per_second = excluded.per_second,
+    slow_us = excluded.slow_us, degraded = excluded.degraded, revision = excluded.revision`
+	selectNodes = `
+SELECT id, name, version, started_at, seen_at, per_second, slow_us, degraded, revision
+FROM nodes WHERE seen_at >= $1 ORDER BY name, id`
+	deleteNode  = `DELETE FROM nodes WHERE id = $1`
+	deleteNodes = `DELETE FROM nodes WHERE seen_at < $1`
+)
+
+var _ nodes.Store = (*Store)(nil)
+
+// PutNode takes down what a node tells of itself.
+func (s *Store) PutNode(ctx context.Context, n nodes.Node) error {
+	return s.write(ctx, func(t *tx) error {
+		degraded := 0
+		if n.Degraded {
+			degraded = 1
+		}
+		_, err := t.exec(putNode, n.ID, n.Name, n.Version, toMS(n.Started), toMS(n.Seen), n.PerSecond, n.Slow.Microseconds(), degraded, n.Revision)
+		return err
+	})
+}
+
+// Nodes returns the nodes heard of since an instant, by name and id.
+func (s *Store) Nodes(ctx context.Context, since time.Time) (all []nodes.Node, err error) {
+	err = s.view(ctx, func(t *tx) error {
+		all, err = each(t, scanNode, selectNodes, toMS(since))
+		return err
+	})
+	return all, err
+}
+
+func scanNode(r row) (nodes.Node, error) {
+	var (
+		n                   nodes.Node
+		started, seen, slow int64
+		degraded            int
+	)
+	err := r.Scan(&n.ID, &n.Name, &n.Version, &started, &seen, &n.PerSecond, &slow, &degraded, &n.Revision)
+	n.Started, n.Seen, n.Slow, n.Degraded = fromMS(started), fromMS(seen), time.Duration(slow)*time.Microsecond, degraded != 0
+	return n, err
+}
+
+// DeleteNode forgets a node that says goodbye.
+func (s *Store) DeleteNode(ctx context.Context, id string) error {
+	return s.write(ctx, func(t *tx) error {
+		_, err := t.exec(deleteNode, id)
+		return err
+	})
+}
+
+// DeleteNodes forgets the nodes not heard of since an instant.
+func (s *Store) DeleteNodes(ctx context.Context, before time.Time) (int, error) {
+	return s.deleteBefore(ctx, deleteNodes, before)
+}
