@@ -23,6 +23,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
@@ -49,6 +50,8 @@ type Deps struct {
 
 	// Nodes are those of this installation.
 	Nodes nodes.Store
+	// Notes are what operators write about keys.
+	Notes notes.Store
 	// Undo takes recorded changes back.
 	Undo audit.Undoer
 	// Traffic estimates whom a block would hit; nil where nothing is recorded.

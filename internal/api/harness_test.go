@@ -111,7 +111,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*Deps)) *testNode
 	d := Deps{
 		Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
 		Catalog: known, Logs: []timestamplog.Log{log},
-		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store, Nodes: store,
+		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store, Notes: store, Nodes: store,
 		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{Now: n.clock.Now}), n.clock.Now),
 		Offenders: counted, Reports: &reports.Builder{Store: store, Offences: counted, Now: n.clock.Now},
 		Undo: store, Events: n.events, Jobs: n.newJobs(store),

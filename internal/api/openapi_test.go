@@ -148,6 +148,11 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("changeExemption", patch, "/v1/exemptions/"+exemption.ID, `{"reason":"other"}`, 200)
 		d.do("removeExemption", del, "/v1/exemptions/"+exemption.ID+"?reason=over", "", 200)
 		d.do("resetKey", del, "/v1/keys?key=ip:203.0.113.7", "", 200)
+	note := read[v1.Note](t, d.do("addNote", post, "/v1/keys/notes", `{"key":"ip:203.0.113.7","text":"Same client as in July."}`, 201))
+	d.do("addNote", post, "/v1/keys/notes", `{"key":"ip:203.0.113.7","text":" "}`, 422)
+	d.do("listNotes", get, "/v1/keys/notes?key=ip:203.0.113.7", "", 200)
+	d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 204)
+	d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 404)
 
 		token := read[v1.CreatedToken](t, d.do("addToken", post, "/v1/tokens", `{"name":"ci","scopes":["check","read"],"expires_in":"30d"}`, 201))
 		d.do("listTokens", get, "/v1/tokens", "", 200)

@@ -82,6 +82,9 @@ func (s *Server) table() []Route {
 
 		{Admin, get, v1.PathKeys, identity.Read, s.explainKey, nil, opExplainKey},
 		{Admin, del, v1.PathKeys, identity.Operate, s.resetKey, nil, opResetKey},
+		{Admin, get, v1.PathNotes, identity.Read, s.listNotes, nil, opListNotes},
+		{Admin, post, v1.PathNotes, identity.Operate, s.addNote, nil, opAddNote},
+		{Admin, del, v1.PathNotes + "/:id", identity.Operate, s.deleteNote, nil, opDeleteNote},
 
 		{Admin, get, v1.PathTokens, identity.Admin, s.listTokens, nil, opListTokens},
 		{Admin, post, v1.PathTokens, identity.Admin, s.addToken, nil, opAddToken},

@@ -16,6 +16,7 @@ const (
 	PathPolicies   = "/v1/policies"
 	PathBlocks     = "/v1/blocks"
 	PathExemptions = "/v1/exemptions"
+	PathNotes      = "/v1/keys/notes"
 	PathKeys       = "/v1/keys"
 	PathTokens     = "/v1/tokens"
 	PathUsers      = "/v1/users"
