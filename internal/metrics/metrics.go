@@ -26,6 +26,8 @@ type Metrics struct {
 	// byPolicy keeps the counters of each policy by name, so that counting a
 	// check builds no label.
 	byPolicy sync.Map // of *counters
+	// byListener does so for the timings of answers.
+	byListener sync.Map // of *timings
 }
 
 // counters are those of one policy.
@@ -145,11 +147,27 @@ func (m *Metrics) of(policy string) *counters {
 
 var classes = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}
 
+// timings are the histograms of one listener by status class, kept so that
+// noting an answer builds no label.
+type timings [len(classes)]prometheus.Observer
+
 // Request notes how long an answer took.
 func (m *Metrics) Request(listener string, status int, took time.Duration) {
-	class := "5xx"
-	if i := status/100 - 1; i >= 0 && i < len(classes) {
-		class = classes[i]
+	class := status/100 - 1
+	if class < 0 || class >= len(classes) {
+		class = len(classes) - 1
 	}
-	m.requests.WithLabelValues(listener, class).Observe(took.Seconds())
+	m.timingsOf(listener)[class].Observe(took.Seconds())
+}
+
+func (m *Metrics) timingsOf(listener string) *timings {
+	if known, found := m.byListener.Load(listener); found {
+		return known.(*timings)
+	}
+	var t timings
+	for i, class := range classes {
+		t[i] = m.requests.WithLabelValues(listener, class)
+	}
+	made, _ := m.byListener.LoadOrStore(listener, &t)
+	return made.(*timings)
 }
