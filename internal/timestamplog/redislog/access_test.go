@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,16 +31,42 @@ var leastRights = []string{
 	"+lindex", "+llen", "+lrange", "+ltrim", "+rpush", "+del", "+pexpireat", "+pexpiretime",
 }
 
+// leastRightsInACluster come in addition there.
+var leastRightsInACluster = []string{"+cluster|slots", "+cluster|shards", "+command", "+readonly"}
+
 func TestAUserWithTheNamedRightsAndNoOthersIsEnough(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
-	admin := connect(t, server)
+	user := url.UserPassword("stint", "word:with@signs").String() + "@"
+	t.Run("on one server", func(t *testing.T) {
+		server := testenv.DedicatedRedis(t)
+		restrict(t, connect(t, server), leastRights)
+		tryRights(t, "redis://"+user+server.Addr+"/0")
+		wrong := openURL(t, "redis://stint:wrong@"+server.Addr+"/0")
+		wantOutage(t, ask(t.Context(), wrong, policy(t, 1, "2/1h"), address, 1).Err)
+	})
+	t.Run("in a cluster", func(t *testing.T) {
+		server := clusterOfOne(t)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr})
+		defer client.Close()
+		restrict(t, client, slices.Concat(leastRights, leastRightsInACluster))
+		tryRights(t, "redis+cluster://"+user+server.Addr)
+	})
+}
+
+// restrict leaves one user, with these rights.
+func restrict(t *testing.T, admin redis.UniversalClient, rights []string) {
+	t.Helper()
 	command := []any{"ACL", "SETUSER", "stint"}
-	for _, right := range leastRights {
+	for _, right := range rights {
 		command = append(command, right)
 	}
 	must(t, admin.Do(t.Context(), command...).Err())
 	must(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "off").Err())
-	log := openURL(t, "redis://"+url.UserPassword("stint", "word:with@signs").String()+"@"+server.Addr+"/0")
+}
+
+// tryRights does everything that a node does.
+func tryRights(t *testing.T, url string) {
+	t.Helper()
+	log := openURL(t, url)
 	p := policy(t, 1, "2/1h")
 	for i, want := range []bool{true, true, false} {
 		if r := ask(t.Context(), log, p, address, 1); r.Err != nil || r.Allowed != want {
@@ -49,24 +76,21 @@ func TestAUserWithTheNamedRightsAndNoOthersIsEnough(t *testing.T) {
 	if times, _, err := log.Times(t.Context(), timestamplog.RefOf(p, address), 10); err != nil || len(times) != 2 {
 		t.Errorf("Times: %v, %v", times, err)
 	}
-	if held, err := log.Reset(t.Context(), timestamplog.RefOf(p, address)); err != nil || !held {
-		t.Errorf("Reset: %v, %v", held, err)
+	if _, err := log.Now(t.Context()); err != nil {
+		t.Errorf("Now: %v", err)
 	}
 	if _, err := log.Health(t.Context()); err != nil {
 		t.Errorf("Health: %v", err)
 	}
-	heard := make(chan timestamplog.Ref, 1)
-	subscribed := make(chan struct{}, 1)
+	heard, subscribed := make(chan timestamplog.Ref, 1), make(chan struct{}, 1)
 	go log.WatchResets(t.Context(), func(ref timestamplog.Ref) { heard <- ref }, func() { subscribed <- struct{}{} })
 	<-subscribed
-	if _, err := log.Reset(t.Context(), timestamplog.RefOf(p, address)); err != nil {
-		t.Error(err)
+	if held, err := log.Reset(t.Context(), timestamplog.RefOf(p, address)); err != nil || !held {
+		t.Errorf("Reset: %v, %v", held, err)
 	}
 	if ref := <-heard; ref != timestamplog.RefOf(p, address) {
 		t.Errorf("heard of a reset of %+v", ref)
 	}
-	wrong := openURL(t, "redis://stint:wrong@"+server.Addr+"/0")
-	wantOutage(t, ask(t.Context(), wrong, p, address, 1).Err)
 }
 
 func TestTLSIsSpokenAndItsCertificateChecked(t *testing.T) {
