@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
@@ -64,6 +65,7 @@ func (u *UI) runJob(c *api.Call) error {
 	if err != nil {
 		return err
 	}
+	by := c.Actor() // the call is another's once it has been answered
 	ended := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -71,8 +73,7 @@ func (u *UI) runJob(c *api.Call) error {
 				ended <- fault.New(fault.Unavailable, "The job could not be run.")
 			}
 		}()
-		_, err := u.Jobs.RunNow(context.Background(), name)
-		ended <- err
+		ended <- u.runAndRecord(by, name)
 	}()
 	select {
 	case err = <-ended:
@@ -82,4 +83,13 @@ func (u *UI) runJob(c *api.Call) error {
 		return err
 	}
 	return u.seeOther(c, "/jobs?done=run&job="+name)
+}
+
+func (u *UI) runAndRecord(by audit.Actor, name string) error {
+	if _, err := u.Jobs.RunNow(context.Background(), name); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	return u.Recorder.RecordEntry(ctx, jobs.AskedFor(by, name))
 }

@@ -180,6 +180,7 @@ func TestAJobIsRunByHandAndItsOutcomeShown(t *testing.T) {
 	olu.get("/jobs").is(http.StatusOK).holds("never yet")
 	got := olu.post("/jobs/archive-blocks/run", nil).is(http.StatusSeeOther)
 	olu.get(got.header.Get("Location")).is(http.StatusOK).holds("archived 12 blocks")
+	olu.get("/audit").is(http.StatusOK).holds("Ran the job archive-blocks.")
 	olu.post("/jobs/nothing/run", nil).is(http.StatusNotFound)
 }
 

@@ -17,381 +17,393 @@ const (
 )
 
 func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItStandsFor(t *testing.T) {
-	n := startNode(t)
-	a := n.must(n.as(admin, put, "/v1/policies/six", `{"match":["ip:2001:db8::5","ip:2001:db8:1::5/128"],"rules":["10/min"]}`), http.StatusCreated)
-	p := read[v1.Policy](t, a)
-	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "ip:2001:db8::/64") {
-		t.Errorf("got the patterns %q and warnings %q", p.Match, p.Warnings)
-	}
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		a := n.must(n.as(admin, put, "/v1/policies/six", `{"match":["ip:2001:db8::5","ip:2001:db8:1::5/128"],"rules":["10/min"]}`), http.StatusCreated)
+		p := read[v1.Policy](t, a)
+		if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "ip:2001:db8::/64") {
+			t.Errorf("got the patterns %q and warnings %q", p.Match, p.Warnings)
+		}
+	})
 }
 
 func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
-	n := startNode(t)
-	path := "/v1/policies/api"
-	a := n.must(n.as(admin, put, path, `{"match":["token:*"],"rules":["10/min","20/s"]}`), http.StatusCreated)
-	p := read[v1.Policy](t, a)
-	if a.header.Get("ETag") != `"1"` || a.header.Get("Location") != path || p.Version != 1 || p.Mode != "enforce" || p.OnFailure != "local" || p.UpdatedBy != "test-admin" {
-		t.Fatalf("got %s with %v", a.body, a.header)
-	}
-	if strings.Join(p.Rules, " ") != "20/1s 10/1m" || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "20/1s") {
-		t.Fatalf("got the rules %q and warnings %q", p.Rules, p.Warnings)
-	}
-	next := `{"match":["token:*"],"rules":["11/min"],"escalation":{"offences":3,"within":"10m","block":"1h","factor":2,"cap":"7d","forget_after":"30d"}}`
-	n.wantProblem(n.as(admin, put, path, next), http.StatusPreconditionRequired, "")
-	n.wantProblem(n.as(admin, put, path, next, `If-Match: "7"`), http.StatusPreconditionFailed, "")
-	n.wantProblem(n.as(admin, put, path, next, `If-Match: W/"1"`), http.StatusUnprocessableEntity, "If-Match")
-	a = n.must(n.as(admin, put, path, next, `If-Match: "1"`), http.StatusOK)
-	if p := read[v1.Policy](t, a); a.header.Get("ETag") != `"2"` || p.Escalation == nil || p.Escalation.Cap.Std() != 168*time.Hour {
-		t.Fatalf("got %s", a.body)
-	}
-	n.must(n.as(admin, put, path, next, "If-Match: *"), http.StatusOK)
-	a = n.must(n.as(reader, get, path, ""), http.StatusOK)
-	if a.header.Get("ETag") != `"2"` {
-		t.Fatalf("an equal policy made a version: %v", a.header)
-	}
-	versions := read[v1.Page[v1.Policy]](t, n.must(n.as(reader, get, path+"/versions", ""), http.StatusOK))
-	if len(versions.Items) != 2 || versions.Items[0].Version != 2 {
-		t.Fatalf("got %+v", versions)
-	}
-	n.wantProblem(n.as(admin, put, "/v1/policies/other", `{"match":["token:*"],"rules":[]}`), http.StatusConflict, "match[0]")
-	n.wantProblem(n.as(admin, del, path, ""), http.StatusPreconditionRequired, "")
-	n.wantProblem(n.as(admin, del, path, "", `If-Match: "1"`), http.StatusPreconditionFailed, "")
-	n.must(n.as(admin, del, path, "", `If-Match: "2"`), http.StatusNoContent)
-	n.wantProblem(n.as(reader, get, path, ""), http.StatusNotFound, "")
-	if all := read[v1.Page[v1.Policy]](t, n.must(n.as(reader, get, "/v1/policies", ""), http.StatusOK)); *all.Total != 1 || all.Items[0].Name != "default" {
-		t.Fatalf("got %+v", all)
-	}
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		path := "/v1/policies/api"
+		a := n.must(n.as(admin, put, path, `{"match":["token:*"],"rules":["10/min","20/s"]}`), http.StatusCreated)
+		p := read[v1.Policy](t, a)
+		if a.header.Get("ETag") != `"1"` || a.header.Get("Location") != path || p.Version != 1 || p.Mode != "enforce" || p.OnFailure != "local" || p.UpdatedBy != "test-admin" {
+			t.Fatalf("got %s with %v", a.body, a.header)
+		}
+		if strings.Join(p.Rules, " ") != "20/1s 10/1m" || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "20/1s") {
+			t.Fatalf("got the rules %q and warnings %q", p.Rules, p.Warnings)
+		}
+		next := `{"match":["token:*"],"rules":["11/min"],"escalation":{"offences":3,"within":"10m","block":"1h","factor":2,"cap":"7d","forget_after":"30d"}}`
+		n.wantProblem(n.as(admin, put, path, next), http.StatusPreconditionRequired, "")
+		n.wantProblem(n.as(admin, put, path, next, `If-Match: "7"`), http.StatusPreconditionFailed, "")
+		n.wantProblem(n.as(admin, put, path, next, `If-Match: W/"1"`), http.StatusUnprocessableEntity, "If-Match")
+		a = n.must(n.as(admin, put, path, next, `If-Match: "1"`), http.StatusOK)
+		if p := read[v1.Policy](t, a); a.header.Get("ETag") != `"2"` || p.Escalation == nil || p.Escalation.Cap.Std() != 168*time.Hour {
+			t.Fatalf("got %s", a.body)
+		}
+		n.must(n.as(admin, put, path, next, "If-Match: *"), http.StatusOK)
+		a = n.must(n.as(reader, get, path, ""), http.StatusOK)
+		if a.header.Get("ETag") != `"2"` {
+			t.Fatalf("an equal policy made a version: %v", a.header)
+		}
+		versions := read[v1.Page[v1.Policy]](t, n.must(n.as(reader, get, path+"/versions", ""), http.StatusOK))
+		if len(versions.Items) != 2 || versions.Items[0].Version != 2 {
+			t.Fatalf("got %+v", versions)
+		}
+		n.wantProblem(n.as(admin, put, "/v1/policies/other", `{"match":["token:*"],"rules":[]}`), http.StatusConflict, "match[0]")
+		n.wantProblem(n.as(admin, del, path, ""), http.StatusPreconditionRequired, "")
+		n.wantProblem(n.as(admin, del, path, "", `If-Match: "1"`), http.StatusPreconditionFailed, "")
+		n.must(n.as(admin, del, path, "", `If-Match: "2"`), http.StatusNoContent)
+		n.wantProblem(n.as(reader, get, path, ""), http.StatusNotFound, "")
+		if all := read[v1.Page[v1.Policy]](t, n.must(n.as(reader, get, "/v1/policies", ""), http.StatusOK)); *all.Total != 1 || all.Items[0].Name != "default" {
+			t.Fatalf("got %+v", all)
+		}
+	})
 }
 
 func TestBadAdminRequestsAreProblemsThatNameTheField(t *testing.T) {
-	n := startNode(t)
-	long := strings.Repeat("x", 2000)
-	policy, escalation := "/v1/policies/p", func(change string) string {
-		return `{"match":["a:*"],"rules":["1/s"],"escalation":{"offences":3,"within":"10m","block":"1h","factor":2,"cap":"7d","forget_after":"30d",` + change + `}}`
-	}
-	replaced := func(field, value string) string {
-		fields := map[string]string{"offences": "3", "within": `"10m"`, "block": `"1h"`, "factor": "2", "cap": `"7d"`, "forget_after": `"30d"`}
-		fields[field] = value
-		var parts []string
-		for name, value := range fields {
-			parts = append(parts, `"`+name+`":`+value)
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		long := strings.Repeat("x", 2000)
+		policy, escalation := "/v1/policies/p", func(change string) string {
+			return `{"match":["a:*"],"rules":["1/s"],"escalation":{"offences":3,"within":"10m","block":"1h","factor":2,"cap":"7d","forget_after":"30d",` + change + `}}`
 		}
-		return `{"match":["a:*"],"rules":["1/s"],"escalation":{` + strings.Join(parts, ",") + `}}`
-	}
-	for name, test := range map[string]struct {
-		method, path, body string
-		status             int
-		field              string
-	}{
-		"a policy without a body":          {put, policy, " ", 400, ""},
-		"a policy of null":                 {put, policy, "null", 422, ""},
-		"a policy of a list":               {put, policy, "[]", 422, ""},
-		"a policy without rules":           {put, policy, `{"match":["*"]}`, 422, "rules"},
-		"null rules":                       {put, policy, `{"match":["*"],"rules":null}`, 422, "rules"},
-		"a policy without patterns":        {put, policy, `{"match":[],"rules":[]}`, 422, "match"},
-		"null patterns":                    {put, policy, `{"match":null,"rules":[]}`, 422, "match"},
-		"a bad rule":                       {put, policy, `{"match":["a:*"],"rules":["1/s","5 per minute"]}`, 422, "rules[1]"},
-		"a rule that overflows":            {put, policy, `{"match":["a:*"],"rules":["99999999999999999999/s"]}`, 422, "rules[0]"},
-		"a window that overflows":          {put, policy, `{"match":["a:*"],"rules":["1/9999999999999999999d"]}`, 422, "rules[0]"},
-		"a number for a rule":              {put, policy, `{"match":["a:*"],"rules":[5]}`, 422, "rules[0]"},
-		"a trap of a pattern":              {put, policy, `{"match":["ip:10.1*"],"rules":[]}`, 422, "match[0]"},
-		"a pattern with host bits":         {put, policy, `{"match":["ip:10.1.2.3/8"],"rules":[]}`, 422, "match[0]"},
-		"an unknown mode":                  {put, policy, `{"match":["a:*"],"rules":[],"mode":"on"}`, 422, "mode"},
-		"an unknown on_failure":            {put, policy, `{"match":["a:*"],"rules":[],"on_failure":"x"}`, 422, "on_failure"},
-		"an unknown algorithm":             {put, policy, `{"match":["a:*"],"rules":[],"algorithm":"gcra"}`, 422, "algorithm"},
-		"another name than the path's":     {put, policy, `{"name":"q","match":["a:*"],"rules":[]}`, 422, "name"},
-		"a bad name":                       {put, "/v1/policies/Q", `{"match":["a:*"],"rules":[]}`, 422, "name"},
-		"a read-only field":                {put, policy, `{"match":["a:*"],"rules":[],"version":1}`, 422, "version"},
-		"a field twice":                    {put, policy, `{"match":["a:*"],"rules":[],"rules":[]}`, 400, "rules"},
-		"an unknown field of a ladder":     {put, policy, escalation(`"steps":1`), 422, "escalation.steps"},
-		"a fraction of offences":           {put, policy, replaced("offences", "1.5"), 422, "escalation.offences"},
-		"no offences":                      {put, policy, replaced("offences", "0"), 422, "escalation.offences"},
-		"a bad duration":                   {put, policy, replaced("block", `"1 hour"`), 422, "escalation.block"},
-		"a number for a duration":          {put, policy, replaced("block", "60"), 422, "escalation.block"},
-		"a cap below the block":            {put, policy, replaced("cap", `"1m"`), 422, "escalation.cap"},
-		"a text for a factor":              {put, policy, replaced("factor", `"2"`), 422, "escalation.factor"},
-		"too large a body":                 {put, policy, `{"match":["` + strings.Repeat("x", 1<<20) + `"]}`, 413, ""},
-		"a body that is too deep":          {put, policy, strings.Repeat("[", 100), 400, ""},
-		"a block without a pattern":        {post, "/v1/blocks", `{}`, 422, "pattern"},
-		"a block of an empty pattern":      {post, "/v1/blocks", `{"pattern":""}`, 422, "pattern"},
-		"a block with a NUL":               {post, "/v1/blocks", `{"pattern":"a\u0000"}`, 422, "pattern"},
-		"a block not in UTF-8":             {post, "/v1/blocks", "{\"pattern\":\"\xff\"}", 400, "pattern"},
-		"a long reason":                    {post, "/v1/blocks", `{"pattern":"a","reason":"` + long + `"}`, 422, "reason"},
-		"a control character in a reason":  {post, "/v1/blocks", `{"pattern":"a","reason":"a\u001b[2J"}`, 422, "reason"},
-		"an end in the past":               {post, "/v1/blocks", `{"pattern":"a","expires_at":"2020-01-01T00:00:00Z"}`, 422, "expires_at"},
-		"an end right now":                 {post, "/v1/blocks", `{"pattern":"a","expires_at":"2026-01-01T12:34:31Z"}`, 422, "expires_at"},
-		"an end of no format":              {post, "/v1/blocks", `{"pattern":"a","expires_at":"tomorrow"}`, 422, "expires_at"},
-		"an end after nothing":             {post, "/v1/blocks", `{"pattern":"a","expires_in":"0s"}`, 422, "expires_in"},
-		"an end that overflows":            {post, "/v1/blocks", `{"pattern":"a","expires_in":"999999999999d"}`, 422, "expires_in"},
-		"a negative end":                   {post, "/v1/blocks", `{"pattern":"a","expires_in":"-1h"}`, 422, "expires_in"},
-		"two ends":                         {post, "/v1/blocks", `{"pattern":"a","expires_in":"1h","expires_at":"2030-01-01T00:00:00Z"}`, 422, "expires_in"},
-		"an unknown on_conflict":           {post, "/v1/blocks", `{"pattern":"a","on_conflict":"ignore"}`, 422, "on_conflict"},
-		"an exemption without a pattern":   {post, "/v1/exemptions", `{}`, 422, "pattern"},
-		"a change of nothing":              {patch, "/v1/blocks/x", `{}`, 422, ""},
-		"a change of a pattern":            {patch, "/v1/blocks/x", `{"pattern":"b"}`, 422, "pattern"},
-		"a change to an end after nothing": {patch, "/v1/blocks/x", `{"expires_in":"0s"}`, 422, "expires_in"},
-		"a block that is not there":        {get, "/v1/blocks/x", "", 404, ""},
-		"an id with a NUL":                 {get, "/v1/blocks/%00", "", 404, ""},
-		"an id not in UTF-8":               {get, "/v1/blocks/%ff", "", 404, ""},
-		"an unknown parameter":             {get, "/v1/blocks?stat=all", "", 422, "stat"},
-		"an unknown state":                 {get, "/v1/blocks?state=live", "", 422, "state"},
-		"a parameter twice":                {get, "/v1/blocks?state=all&state=ended", "", 422, "state"},
-		"a limit of 0":                     {get, "/v1/blocks?limit=0", "", 422, "limit"},
-		"a limit of 1001":                  {get, "/v1/blocks?limit=1001", "", 422, "limit"},
-		"a bad cursor":                     {get, "/v1/blocks?cursor=!!", "", 422, "cursor"},
-		"a search with a NUL":              {get, "/v1/blocks?search=%00", "", 422, "search"},
-		"a search not in UTF-8":            {get, "/v1/blocks?search=%ff", "", 422, "search"},
-		"a bad key to filter by":           {get, "/v1/blocks?key=ip:x", "", 422, "key"},
-		"a bad pattern to filter by":       {get, "/v1/blocks?within=ip:10.1*", "", 422, "within"},
-		"no key to explain":                {get, "/v1/keys", "", 422, "key"},
-		"a bad key to explain":             {get, "/v1/keys?key=ip:1.2.3", "", 422, "key"},
-		"an unknown policy to explain":     {get, "/v1/keys?key=a&policy=nobody", "", 422, "policy"},
-		"an unknown policy to reset":       {del, "/v1/keys?key=a&policy=nobody", "", 422, "policy"},
-		"a token without a name":           {post, "/v1/tokens", `{"scopes":["read"]}`, 422, "name"},
-		"a token without scopes":           {post, "/v1/tokens", `{"name":"a"}`, 422, "scopes"},
-		"a token of no such scope":         {post, "/v1/tokens", `{"name":"a","scopes":["read","root"]}`, 422, "scopes[1]"},
-		"a token of public":                {post, "/v1/tokens", `{"name":"a","scopes":["public"]}`, 422, "scopes[0]"},
-		"a token of one scope twice":       {post, "/v1/tokens", `{"name":"a","scopes":["read","read"]}`, 422, "scopes[1]"},
-		"a token whose name is taken":      {post, "/v1/tokens", `{"name":"test-read","scopes":["read"]}`, 409, "name"},
-		"a user of a bad name":             {post, "/v1/users", `{"name":"a b","role":"viewer","password":"long enough"}`, 422, "name"},
-		"a user of no role":                {post, "/v1/users", `{"name":"a","role":"root","password":"long enough"}`, 422, "role"},
-		"a user of a short password":       {post, "/v1/users", `{"name":"a","role":"viewer","password":"short"}`, 422, "password"},
-		"a change of no user":              {patch, "/v1/users/x", `{"role":"viewer"}`, 404, ""},
-		"an audit entry of no number":      {get, "/v1/audit/x", "", 404, ""},
-		"an audit from tomorrow to today":  {get, "/v1/audit?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "", 422, "to"},
-		"an audit from no time":            {get, "/v1/audit?from=today", "", 422, "from"},
-		"an export of no format":           {get, "/v1/audit/export?format=xml", "", 422, "format"},
-		"a backup where there is none":     {get, "/v1/backup", "", 404, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := &testNode{T: t, admin: n.admin, tokens: n.tokens}
-			p := n.wantProblem(n.as(admin, test.method, test.path, test.body), test.status, test.field)
-			if strings.ContainsAny(p.Detail, "\x00\x1b\n") {
-				t.Errorf("the detail holds control characters: %q", p.Detail)
+		replaced := func(field, value string) string {
+			fields := map[string]string{"offences": "3", "within": `"10m"`, "block": `"1h"`, "factor": "2", "cap": `"7d"`, "forget_after": `"30d"`}
+			fields[field] = value
+			var parts []string
+			for name, value := range fields {
+				parts = append(parts, `"`+name+`":`+value)
 			}
-		})
-	}
-	n.wantProblem(n.as(admin, post, "/v1/blocks", `pattern=a`, "Content-Type: application/x-www-form-urlencoded"), http.StatusUnsupportedMediaType, "")
+			return `{"match":["a:*"],"rules":["1/s"],"escalation":{` + strings.Join(parts, ",") + `}}`
+		}
+		for name, test := range map[string]struct {
+			method, path, body string
+			status             int
+			field              string
+		}{
+			"a policy without a body":          {put, policy, " ", 400, ""},
+			"a policy of null":                 {put, policy, "null", 422, ""},
+			"a policy of a list":               {put, policy, "[]", 422, ""},
+			"a policy without rules":           {put, policy, `{"match":["*"]}`, 422, "rules"},
+			"null rules":                       {put, policy, `{"match":["*"],"rules":null}`, 422, "rules"},
+			"a policy without patterns":        {put, policy, `{"match":[],"rules":[]}`, 422, "match"},
+			"null patterns":                    {put, policy, `{"match":null,"rules":[]}`, 422, "match"},
+			"a bad rule":                       {put, policy, `{"match":["a:*"],"rules":["1/s","5 per minute"]}`, 422, "rules[1]"},
+			"a rule that overflows":            {put, policy, `{"match":["a:*"],"rules":["99999999999999999999/s"]}`, 422, "rules[0]"},
+			"a window that overflows":          {put, policy, `{"match":["a:*"],"rules":["1/9999999999999999999d"]}`, 422, "rules[0]"},
+			"a number for a rule":              {put, policy, `{"match":["a:*"],"rules":[5]}`, 422, "rules[0]"},
+			"a trap of a pattern":              {put, policy, `{"match":["ip:10.1*"],"rules":[]}`, 422, "match[0]"},
+			"a pattern with host bits":         {put, policy, `{"match":["ip:10.1.2.3/8"],"rules":[]}`, 422, "match[0]"},
+			"an unknown mode":                  {put, policy, `{"match":["a:*"],"rules":[],"mode":"on"}`, 422, "mode"},
+			"an unknown on_failure":            {put, policy, `{"match":["a:*"],"rules":[],"on_failure":"x"}`, 422, "on_failure"},
+			"an unknown algorithm":             {put, policy, `{"match":["a:*"],"rules":[],"algorithm":"gcra"}`, 422, "algorithm"},
+			"another name than the path's":     {put, policy, `{"name":"q","match":["a:*"],"rules":[]}`, 422, "name"},
+			"a bad name":                       {put, "/v1/policies/Q", `{"match":["a:*"],"rules":[]}`, 422, "name"},
+			"a read-only field":                {put, policy, `{"match":["a:*"],"rules":[],"version":1}`, 422, "version"},
+			"a field twice":                    {put, policy, `{"match":["a:*"],"rules":[],"rules":[]}`, 400, "rules"},
+			"an unknown field of a ladder":     {put, policy, escalation(`"steps":1`), 422, "escalation.steps"},
+			"a fraction of offences":           {put, policy, replaced("offences", "1.5"), 422, "escalation.offences"},
+			"no offences":                      {put, policy, replaced("offences", "0"), 422, "escalation.offences"},
+			"a bad duration":                   {put, policy, replaced("block", `"1 hour"`), 422, "escalation.block"},
+			"a number for a duration":          {put, policy, replaced("block", "60"), 422, "escalation.block"},
+			"a cap below the block":            {put, policy, replaced("cap", `"1m"`), 422, "escalation.cap"},
+			"a text for a factor":              {put, policy, replaced("factor", `"2"`), 422, "escalation.factor"},
+			"too large a body":                 {put, policy, `{"match":["` + strings.Repeat("x", 1<<20) + `"]}`, 413, ""},
+			"a body that is too deep":          {put, policy, strings.Repeat("[", 100), 400, ""},
+			"a block without a pattern":        {post, "/v1/blocks", `{}`, 422, "pattern"},
+			"a block of an empty pattern":      {post, "/v1/blocks", `{"pattern":""}`, 422, "pattern"},
+			"a block with a NUL":               {post, "/v1/blocks", `{"pattern":"a\u0000"}`, 422, "pattern"},
+			"a block not in UTF-8":             {post, "/v1/blocks", "{\"pattern\":\"\xff\"}", 400, "pattern"},
+			"a long reason":                    {post, "/v1/blocks", `{"pattern":"a","reason":"` + long + `"}`, 422, "reason"},
+			"a control character in a reason":  {post, "/v1/blocks", `{"pattern":"a","reason":"a\u001b[2J"}`, 422, "reason"},
+			"an end in the past":               {post, "/v1/blocks", `{"pattern":"a","expires_at":"2020-01-01T00:00:00Z"}`, 422, "expires_at"},
+			"an end right now":                 {post, "/v1/blocks", `{"pattern":"a","expires_at":"2026-01-01T12:34:31Z"}`, 422, "expires_at"},
+			"an end of no format":              {post, "/v1/blocks", `{"pattern":"a","expires_at":"tomorrow"}`, 422, "expires_at"},
+			"an end after nothing":             {post, "/v1/blocks", `{"pattern":"a","expires_in":"0s"}`, 422, "expires_in"},
+			"an end that overflows":            {post, "/v1/blocks", `{"pattern":"a","expires_in":"999999999999d"}`, 422, "expires_in"},
+			"a negative end":                   {post, "/v1/blocks", `{"pattern":"a","expires_in":"-1h"}`, 422, "expires_in"},
+			"two ends":                         {post, "/v1/blocks", `{"pattern":"a","expires_in":"1h","expires_at":"2030-01-01T00:00:00Z"}`, 422, "expires_in"},
+			"an unknown on_conflict":           {post, "/v1/blocks", `{"pattern":"a","on_conflict":"ignore"}`, 422, "on_conflict"},
+			"an exemption without a pattern":   {post, "/v1/exemptions", `{}`, 422, "pattern"},
+			"a change of nothing":              {patch, "/v1/blocks/x", `{}`, 422, ""},
+			"a change of a pattern":            {patch, "/v1/blocks/x", `{"pattern":"b"}`, 422, "pattern"},
+			"a change to an end after nothing": {patch, "/v1/blocks/x", `{"expires_in":"0s"}`, 422, "expires_in"},
+			"a block that is not there":        {get, "/v1/blocks/x", "", 404, ""},
+			"an id with a NUL":                 {get, "/v1/blocks/%00", "", 404, ""},
+			"an id not in UTF-8":               {get, "/v1/blocks/%ff", "", 404, ""},
+			"an unknown parameter":             {get, "/v1/blocks?stat=all", "", 422, "stat"},
+			"an unknown state":                 {get, "/v1/blocks?state=live", "", 422, "state"},
+			"a parameter twice":                {get, "/v1/blocks?state=all&state=ended", "", 422, "state"},
+			"a limit of 0":                     {get, "/v1/blocks?limit=0", "", 422, "limit"},
+			"a limit of 1001":                  {get, "/v1/blocks?limit=1001", "", 422, "limit"},
+			"a bad cursor":                     {get, "/v1/blocks?cursor=!!", "", 422, "cursor"},
+			"a search with a NUL":              {get, "/v1/blocks?search=%00", "", 422, "search"},
+			"a search not in UTF-8":            {get, "/v1/blocks?search=%ff", "", 422, "search"},
+			"a bad key to filter by":           {get, "/v1/blocks?key=ip:x", "", 422, "key"},
+			"a bad pattern to filter by":       {get, "/v1/blocks?within=ip:10.1*", "", 422, "within"},
+			"no key to explain":                {get, "/v1/keys", "", 422, "key"},
+			"a bad key to explain":             {get, "/v1/keys?key=ip:1.2.3", "", 422, "key"},
+			"an unknown policy to explain":     {get, "/v1/keys?key=a&policy=nobody", "", 422, "policy"},
+			"an unknown policy to reset":       {del, "/v1/keys?key=a&policy=nobody", "", 422, "policy"},
+			"a token without a name":           {post, "/v1/tokens", `{"scopes":["read"]}`, 422, "name"},
+			"a token without scopes":           {post, "/v1/tokens", `{"name":"a"}`, 422, "scopes"},
+			"a token of no such scope":         {post, "/v1/tokens", `{"name":"a","scopes":["read","root"]}`, 422, "scopes[1]"},
+			"a token of public":                {post, "/v1/tokens", `{"name":"a","scopes":["public"]}`, 422, "scopes[0]"},
+			"a token of one scope twice":       {post, "/v1/tokens", `{"name":"a","scopes":["read","read"]}`, 422, "scopes[1]"},
+			"a token whose name is taken":      {post, "/v1/tokens", `{"name":"test-read","scopes":["read"]}`, 409, "name"},
+			"a user of a bad name":             {post, "/v1/users", `{"name":"a b","role":"viewer","password":"long enough"}`, 422, "name"},
+			"a user of no role":                {post, "/v1/users", `{"name":"a","role":"root","password":"long enough"}`, 422, "role"},
+			"a user of a short password":       {post, "/v1/users", `{"name":"a","role":"viewer","password":"short"}`, 422, "password"},
+			"a change of no user":              {patch, "/v1/users/x", `{"role":"viewer"}`, 404, ""},
+			"an audit entry of no number":      {get, "/v1/audit/x", "", 404, ""},
+			"an audit from tomorrow to today":  {get, "/v1/audit?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", "", 422, "to"},
+			"an audit from no time":            {get, "/v1/audit?from=today", "", 422, "from"},
+			"an export of no format":           {get, "/v1/audit/export?format=xml", "", 422, "format"},
+			"a backup where there is none":     {get, "/v1/backup", "", 404, ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				n := &testNode{T: t, admin: n.admin, tokens: n.tokens}
+				p := n.wantProblem(n.as(admin, test.method, test.path, test.body), test.status, test.field)
+				if strings.ContainsAny(p.Detail, "\x00\x1b\n") {
+					t.Errorf("the detail holds control characters: %q", p.Detail)
+				}
+			})
+		}
+		n.wantProblem(n.as(admin, post, "/v1/blocks", `pattern=a`, "Content-Type: application/x-www-form-urlencoded"), http.StatusUnsupportedMediaType, "")
+	})
 }
 
 func TestAnUnknownFieldIsAnsweredWithTheFieldsThatThereAre(t *testing.T) {
-	n := startNode(t)
-	p := n.wantProblem(n.as(operate, post, "/v1/blocks", `{"pattern":"a","expires":"1h"}`), http.StatusUnprocessableEntity, "expires")
-	if !strings.Contains(p.Detail, "expires_in") {
-		t.Errorf("got %q", p.Detail)
-	}
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		p := n.wantProblem(n.as(operate, post, "/v1/blocks", `{"pattern":"a","expires":"1h"}`), http.StatusUnprocessableEntity, "expires")
+		if !strings.Contains(p.Detail, "expires_in") {
+			t.Errorf("got %q", p.Detail)
+		}
+	})
 }
 
 func TestABlockIsAddedChangedAndLifted(t *testing.T) {
-	n := startNode(t)
-	a := n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","reason":"scraping","expires_in":"24h"}`), http.StatusCreated)
-	b := read[v1.AddedBlock](t, a)
-	if b.Pattern != "ip:2001:db8::/64" || b.Outcome != "created" || len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], "/128") ||
-		b.Author != "test-operate" || b.Source != "manual" || !b.Active || b.ExpiresAt.String() != "2026-01-02T12:34:31.000Z" || a.header.Get("Location") != "/v1/blocks/"+b.ID {
-		t.Fatalf("got %s", a.body)
-	}
-	path := "/v1/blocks/" + b.ID
-	p := n.wantProblem(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::/64"}`), http.StatusConflict, "")
-	if string(p.More["id"]) != `"`+b.ID+`"` {
-		t.Errorf("the conflict does not name the block: %+v", p)
-	}
-	a = n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::/64","expires_in":"48h","on_conflict":"extend"}`), http.StatusOK)
-	if added := read[v1.AddedBlock](t, a); added.Outcome != "extended" || added.ID != b.ID || added.Before == nil {
-		t.Fatalf("got %s", a.body)
-	}
-	changed := read[v1.Block](t, n.must(n.as(operate, patch, path, `{"reason":"other","expires_at":null}`), http.StatusOK))
-	if changed.Reason != "other" || !changed.ExpiresAt.IsZero() {
-		t.Fatalf("got %+v", changed)
-	}
-	n.wantProblem(n.as(operate, patch, path, `{"reason":"late","revision":1}`), http.StatusPreconditionFailed, "")
-	lifted := read[v1.Block](t, n.must(n.as(operate, del, path+"?reason="+url.QueryEscape("a mistake"), ""), http.StatusOK))
-	if lifted.Active || lifted.LiftedAt.IsZero() || lifted.LiftedBy != "test-operate" {
-		t.Fatalf("got %+v", lifted)
-	}
-	n.wantProblem(n.as(operate, del, path, `{"reason":"again"}`), http.StatusConflict, "")
-	page := read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks", ""), http.StatusOK))
-	if len(page.Items) != 0 || *page.Total != 0 {
-		t.Fatalf("got %+v", page)
-	}
-	page = read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks?state=ended", ""), http.StatusOK))
-	if len(page.Items) != 1 || page.Items[0].ID != b.ID {
-		t.Fatalf("got %+v", page)
-	}
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		a := n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","reason":"scraping","expires_in":"24h"}`), http.StatusCreated)
+		b := read[v1.AddedBlock](t, a)
+		if b.Pattern != "ip:2001:db8::/64" || b.Outcome != "created" || len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], "/128") ||
+			b.Author != "test-operate" || b.Source != "manual" || !b.Active || b.ExpiresAt.String() != "2026-01-02T12:34:31.000Z" || a.header.Get("Location") != "/v1/blocks/"+b.ID {
+			t.Fatalf("got %s", a.body)
+		}
+		path := "/v1/blocks/" + b.ID
+		p := n.wantProblem(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::/64"}`), http.StatusConflict, "")
+		if string(p.More["id"]) != `"`+b.ID+`"` {
+			t.Errorf("the conflict does not name the block: %+v", p)
+		}
+		a = n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::/64","expires_in":"48h","on_conflict":"extend"}`), http.StatusOK)
+		if added := read[v1.AddedBlock](t, a); added.Outcome != "extended" || added.ID != b.ID || added.Before == nil {
+			t.Fatalf("got %s", a.body)
+		}
+		changed := read[v1.Block](t, n.must(n.as(operate, patch, path, `{"reason":"other","expires_at":null}`), http.StatusOK))
+		if changed.Reason != "other" || !changed.ExpiresAt.IsZero() {
+			t.Fatalf("got %+v", changed)
+		}
+		n.wantProblem(n.as(operate, patch, path, `{"reason":"late","revision":1}`), http.StatusPreconditionFailed, "")
+		lifted := read[v1.Block](t, n.must(n.as(operate, del, path+"?reason="+url.QueryEscape("a mistake"), ""), http.StatusOK))
+		if lifted.Active || lifted.LiftedAt.IsZero() || lifted.LiftedBy != "test-operate" {
+			t.Fatalf("got %+v", lifted)
+		}
+		n.wantProblem(n.as(operate, del, path, `{"reason":"again"}`), http.StatusConflict, "")
+		page := read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks", ""), http.StatusOK))
+		if len(page.Items) != 0 || *page.Total != 0 {
+			t.Fatalf("got %+v", page)
+		}
+		page = read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks?state=ended", ""), http.StatusOK))
+		if len(page.Items) != 1 || page.Items[0].ID != b.ID {
+			t.Fatalf("got %+v", page)
+		}
+	})
 }
 
 func TestBlocksPageByCursorAndFilter(t *testing.T) {
-	n := startNode(t)
-	for _, pattern := range []string{"token:a", "token:b", "token:c", "ip:203.0.113.0/24", "token:d"} {
-		n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"`+pattern+`"}`), http.StatusCreated)
-		n.clock.Add(time.Second)
-	}
-	var patterns []string
-	cursor := ""
-	for {
-		page := read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks?limit=2"+cursor, ""), http.StatusOK))
-		if *page.Total != 5 {
-			t.Fatalf("got the total %d", *page.Total)
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		for _, pattern := range []string{"token:a", "token:b", "token:c", "ip:203.0.113.0/24", "token:d"} {
+			n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"`+pattern+`"}`), http.StatusCreated)
+			n.clock.Add(time.Second)
 		}
-		for _, b := range page.Items {
-			patterns = append(patterns, b.Pattern)
+		var patterns []string
+		cursor := ""
+		for {
+			page := read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks?limit=2"+cursor, ""), http.StatusOK))
+			if *page.Total != 5 {
+				t.Fatalf("got the total %d", *page.Total)
+			}
+			for _, b := range page.Items {
+				patterns = append(patterns, b.Pattern)
+			}
+			if page.NextCursor == "" {
+				break
+			}
+			cursor = "&cursor=" + url.QueryEscape(string(page.NextCursor))
 		}
-		if page.NextCursor == "" {
-			break
+		if got := strings.Join(patterns, " "); got != "token:d ip:203.0.113.0/24 token:c token:b token:a" {
+			t.Fatalf("got %s", got)
 		}
-		cursor = "&cursor=" + url.QueryEscape(string(page.NextCursor))
-	}
-	if got := strings.Join(patterns, " "); got != "token:d ip:203.0.113.0/24 token:c token:b token:a" {
-		t.Fatalf("got %s", got)
-	}
-	page := read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks?key=ip:203.0.113.7", ""), http.StatusOK))
-	if len(page.Items) != 1 || page.Items[0].Pattern != "ip:203.0.113.0/24" {
-		t.Fatalf("got %+v", page)
-	}
+		page := read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks?key=ip:203.0.113.7", ""), http.StatusOK))
+		if len(page.Items) != 1 || page.Items[0].Pattern != "ip:203.0.113.0/24" {
+			t.Fatalf("got %+v", page)
+		}
+	})
 }
 
 func TestAnExemptionIsAddedChangedAndRemoved(t *testing.T) {
-	n := startNode(t)
-	n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"token:bad"}`), http.StatusCreated)
-	a := n.must(n.as(operate, post, "/v1/exemptions", `{"pattern":"token:*","reason":"a test","expires_in":"1h","confirm":"token:*"}`), http.StatusCreated)
-	e := read[v1.AddedExemption](t, a)
-	if len(e.Warnings) != 1 || !strings.Contains(e.Warnings[0], "token:bad") {
-		t.Fatalf("got %s", a.body)
-	}
-	n.must(n.ask(`{"key":"token:bad"}`), http.StatusOK)
-	changed := read[v1.Exemption](t, n.must(n.as(operate, patch, "/v1/exemptions/"+e.ID, `{"expires_in":"2h"}`), http.StatusOK))
-	if changed.ExpiresAt.Sub(start) != 2*time.Hour {
-		t.Fatalf("got %+v", changed)
-	}
-	n.must(n.as(operate, del, "/v1/exemptions/"+e.ID, `{"reason":"over"}`), http.StatusOK)
-	n.must(n.ask(`{"key":"token:bad"}`), http.StatusForbidden)
-	n.must(n.as(reader, get, "/v1/exemptions/"+e.ID, ""), http.StatusOK)
-	if page := read[v1.Page[v1.Exemption]](t, n.must(n.as(reader, get, "/v1/exemptions", ""), http.StatusOK)); len(page.Items) != 0 {
-		t.Fatalf("got %+v", page)
-	}
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"token:bad"}`), http.StatusCreated)
+		a := n.must(n.as(operate, post, "/v1/exemptions", `{"pattern":"token:*","reason":"a test","expires_in":"1h","confirm":"token:*"}`), http.StatusCreated)
+		e := read[v1.AddedExemption](t, a)
+		if len(e.Warnings) != 1 || !strings.Contains(e.Warnings[0], "token:bad") {
+			t.Fatalf("got %s", a.body)
+		}
+		n.must(n.ask(`{"key":"token:bad"}`), http.StatusOK)
+		changed := read[v1.Exemption](t, n.must(n.as(operate, patch, "/v1/exemptions/"+e.ID, `{"expires_in":"2h"}`), http.StatusOK))
+		if changed.ExpiresAt.Sub(start) != 2*time.Hour {
+			t.Fatalf("got %+v", changed)
+		}
+		n.must(n.as(operate, del, "/v1/exemptions/"+e.ID, `{"reason":"over"}`), http.StatusOK)
+		n.must(n.ask(`{"key":"token:bad"}`), http.StatusForbidden)
+		n.must(n.as(reader, get, "/v1/exemptions/"+e.ID, ""), http.StatusOK)
+		if page := read[v1.Page[v1.Exemption]](t, n.must(n.as(reader, get, "/v1/exemptions", ""), http.StatusOK)); len(page.Items) != 0 {
+			t.Fatalf("got %+v", page)
+		}
+	})
 }
 
 func TestAKeyIsExplainedAndReset(t *testing.T) {
-	n := startNode(t)
-	putPolicy(n, "default", `{"match":["*"],"rules":["2/m"]}`, "If-Match: *")
-	path := "/v1/keys?key=" + url.QueryEscape("ip:203.0.113.7")
-	for range 2 {
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		putPolicy(n, "default", `{"match":["*"],"rules":["2/m"]}`, "If-Match: *")
+		path := "/v1/keys?key=" + url.QueryEscape("ip:203.0.113.7")
+		for range 2 {
+			n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
+			n.clock.Add(time.Second)
+		}
+		x := read[v1.KeyExplanation](t, n.must(n.as(reader, get, path, ""), http.StatusOK))
+		if x.Decision != v1.Limited || x.Policy.Name != "default" || x.Policy.Pattern != "*" || x.Policy.Rule != "2/1m" || len(x.Policy.Timestamps) != 2 ||
+			x.Policy.Rules[0].Used != 2 || x.Policy.Rules[0].Remaining != 0 || x.NextAllowedAt.Sub(start) != time.Minute {
+			t.Fatalf("got %+v", x)
+		}
+		n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusTooManyRequests)
+		reset := read[v1.KeyReset](t, n.must(n.as(operate, del, path, ""), http.StatusOK))
+		if len(reset.Policies) != 1 || reset.Policies[0].Policy != "default" || !reset.Policies[0].Held {
+			t.Fatalf("got %+v", reset)
+		}
 		n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
-		n.clock.Add(time.Second)
-	}
-	x := read[v1.KeyExplanation](t, n.must(n.as(reader, get, path, ""), http.StatusOK))
-	if x.Decision != v1.Limited || x.Policy.Name != "default" || x.Policy.Pattern != "*" || x.Policy.Rule != "2/1m" || len(x.Policy.Timestamps) != 2 ||
-		x.Policy.Rules[0].Used != 2 || x.Policy.Rules[0].Remaining != 0 || x.NextAllowedAt.Sub(start) != time.Minute {
-		t.Fatalf("got %+v", x)
-	}
-	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusTooManyRequests)
-	reset := read[v1.KeyReset](t, n.must(n.as(operate, del, path, ""), http.StatusOK))
-	if len(reset.Policies) != 1 || reset.Policies[0].Policy != "default" || !reset.Policies[0].Held {
-		t.Fatalf("got %+v", reset)
-	}
-	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
-	entries := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=key", ""), http.StatusOK))
-	if len(entries.Items) != 1 || entries.Items[0].ObjectID != "ip:203.0.113.7" || entries.Items[0].Actor.Name != "test-operate" || entries.Items[0].Actor.Address != "127.0.0.1" {
-		t.Fatalf("got %+v", entries)
-	}
+		entries := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=key", ""), http.StatusOK))
+		if len(entries.Items) != 1 || entries.Items[0].ObjectID != "ip:203.0.113.7" || entries.Items[0].Actor.Name != "test-operate" || entries.Items[0].Actor.Address != "127.0.0.1" {
+			t.Fatalf("got %+v", entries)
+		}
+	})
 }
 
 func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
-	n := startNode(t)
-	whoami := func(secret string) answer {
-		return n.send(get, n.admin+"/v1/whoami", "", "Authorization: Bearer "+secret)
-	}
-	a := n.must(n.as(admin, post, "/v1/tokens", `{"name":"ci","scopes":["read","operate"],"expires_in":"30d"}`), http.StatusCreated)
-	made := read[v1.CreatedToken](t, a)
-	if identity.Mistyped(made.Secret) || !strings.HasPrefix(made.Secret, made.Hint) || made.Author != "test-admin" {
-		t.Fatalf("got %s", a.body)
-	}
-	who := read[v1.Whoami](t, n.must(whoami(made.Secret), http.StatusOK))
-	if who.Name != "ci" || who.Kind != "token" || strings.Join(who.Scopes, " ") != "read operate" || who.Role != nil || who.Address != "127.0.0.1" {
-		t.Fatalf("got %+v", who)
-	}
-	list := n.must(n.as(admin, get, "/v1/tokens", ""), http.StatusOK)
-	if strings.Contains(list.body, made.Secret) || strings.Contains(list.body, "hash") {
-		t.Fatalf("the list holds secrets: %s", list.body)
-	}
-	path := "/v1/tokens/" + made.ID
-	next := read[v1.CreatedToken](t, n.must(n.as(admin, post, path+"/rotate", `{"overlap":"1h"}`), http.StatusCreated))
-	if next.Name != "ci-2" || next.ExpiresAt.Sub(start) != 30*24*time.Hour || next.Replaces == nil || next.Replaces.ExpiresAt.Sub(start) != time.Hour {
-		t.Fatalf("got %+v", next)
-	}
-	n.must(whoami(made.Secret), http.StatusOK)
-	n.must(whoami(next.Secret), http.StatusOK)
-	n.clock.Add(time.Hour)
-	n.must(whoami(made.Secret), http.StatusUnauthorized)
-	last := read[v1.CreatedToken](t, n.must(n.as(admin, post, "/v1/tokens/"+next.ID+"/rotate", `{"overlap":"0s"}`), http.StatusCreated))
-	n.must(whoami(next.Secret), http.StatusUnauthorized)
-	n.wantProblem(n.as(admin, post, "/v1/tokens/"+next.ID+"/rotate", ""), http.StatusConflict, "")
-	renamed := read[v1.Token](t, n.must(n.as(admin, patch, "/v1/tokens/"+last.ID, `{"name":"deploy","expires_at":null}`), http.StatusOK))
-	if renamed.Name != "deploy" || !renamed.ExpiresAt.IsZero() {
-		t.Fatalf("got %+v", renamed)
-	}
-	revoked := read[v1.Token](t, n.must(n.as(admin, del, "/v1/tokens/"+last.ID, ""), http.StatusOK))
-	if revoked.Active || revoked.RevokedAt.IsZero() {
-		t.Fatalf("got %+v", revoked)
-	}
-	n.must(whoami(last.Secret), http.StatusUnauthorized)
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		whoami := func(secret string) answer {
+			return n.send(get, n.admin+"/v1/whoami", "", "Authorization: Bearer "+secret)
+		}
+		a := n.must(n.as(admin, post, "/v1/tokens", `{"name":"ci","scopes":["read","operate"],"expires_in":"30d"}`), http.StatusCreated)
+		made := read[v1.CreatedToken](t, a)
+		if identity.Mistyped(made.Secret) || !strings.HasPrefix(made.Secret, made.Hint) || made.Author != "test-admin" {
+			t.Fatalf("got %s", a.body)
+		}
+		who := read[v1.Whoami](t, n.must(whoami(made.Secret), http.StatusOK))
+		if who.Name != "ci" || who.Kind != "token" || strings.Join(who.Scopes, " ") != "read operate" || who.Role != nil || who.Address != "127.0.0.1" {
+			t.Fatalf("got %+v", who)
+		}
+		list := n.must(n.as(admin, get, "/v1/tokens", ""), http.StatusOK)
+		if strings.Contains(list.body, made.Secret) || strings.Contains(list.body, "hash") {
+			t.Fatalf("the list holds secrets: %s", list.body)
+		}
+		path := "/v1/tokens/" + made.ID
+		next := read[v1.CreatedToken](t, n.must(n.as(admin, post, path+"/rotate", `{"overlap":"1h"}`), http.StatusCreated))
+		if next.Name != "ci-2" || next.ExpiresAt.Sub(start) != 30*24*time.Hour || next.Replaces == nil || next.Replaces.ExpiresAt.Sub(start) != time.Hour {
+			t.Fatalf("got %+v", next)
+		}
+		n.must(whoami(made.Secret), http.StatusOK)
+		n.must(whoami(next.Secret), http.StatusOK)
+		n.clock.Add(time.Hour)
+		n.must(whoami(made.Secret), http.StatusUnauthorized)
+		last := read[v1.CreatedToken](t, n.must(n.as(admin, post, "/v1/tokens/"+next.ID+"/rotate", `{"overlap":"0s"}`), http.StatusCreated))
+		n.must(whoami(next.Secret), http.StatusUnauthorized)
+		n.wantProblem(n.as(admin, post, "/v1/tokens/"+next.ID+"/rotate", ""), http.StatusConflict, "")
+		renamed := read[v1.Token](t, n.must(n.as(admin, patch, "/v1/tokens/"+last.ID, `{"name":"deploy","expires_at":null}`), http.StatusOK))
+		if renamed.Name != "deploy" || !renamed.ExpiresAt.IsZero() {
+			t.Fatalf("got %+v", renamed)
+		}
+		revoked := read[v1.Token](t, n.must(n.as(admin, del, "/v1/tokens/"+last.ID, ""), http.StatusOK))
+		if revoked.Active || revoked.RevokedAt.IsZero() {
+			t.Fatalf("got %+v", revoked)
+		}
+		n.must(whoami(last.Secret), http.StatusUnauthorized)
+	})
 }
 
 func TestTheLastAdminCannotBeRemoved(t *testing.T) {
-	n := startNode(t)
-	var own string
-	for _, token := range read[v1.Page[v1.Token]](t, n.as(admin, get, "/v1/tokens", "")).Items {
-		if token.Name == "test-admin" {
-			own = token.ID
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		var own string
+		for _, token := range read[v1.Page[v1.Token]](t, n.as(admin, get, "/v1/tokens", "")).Items {
+			if token.Name == "test-admin" {
+				own = token.ID
+			}
 		}
-	}
-	n.wantProblem(n.as(admin, del, "/v1/tokens/"+own, ""), http.StatusConflict, "")
-	n.must(n.as(admin, get, "/v1/tokens/"+own, ""), http.StatusOK)
+		n.wantProblem(n.as(admin, del, "/v1/tokens/"+own, ""), http.StatusConflict, "")
+		n.must(n.as(admin, get, "/v1/tokens/"+own, ""), http.StatusOK)
+	})
 }
 
 func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
-	n := startNode(t)
-	a := n.must(n.as(admin, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusCreated)
-	u := read[v1.User](t, a)
-	if strings.Contains(a.body, "argon2") || u.Role != "viewer" || u.Disabled {
-		t.Fatalf("got %s", a.body)
-	}
-	path := "/v1/users/" + u.ID
-	n.wantProblem(n.as(admin, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusConflict, "name")
-	if u = read[v1.User](t, n.must(n.as(admin, patch, path, `{"role":"operator","disabled":true}`), http.StatusOK)); u.Role != "operator" || !u.Disabled {
-		t.Fatalf("got %+v", u)
-	}
-	n.must(n.as(admin, put, path+"/password", `{"password":"battery staple"}`), http.StatusOK)
-	stored, err := n.store.FindUserByID(t.Context(), u.ID)
-	if err != nil || !identity.VerifyPassword(stored.PasswordHash, "battery staple") {
-		t.Fatalf("the password was not changed: %v", err)
-	}
-	audited := n.must(n.as(reader, get, "/v1/audit?limit=1000", ""), http.StatusOK).body
-	if strings.Contains(audited, "argon2") || strings.Contains(audited, "battery") {
-		t.Error("the audit holds a password or its hash")
-	}
-	n.must(n.as(admin, get, path, ""), http.StatusOK)
-	n.must(n.as(admin, del, path, ""), http.StatusNoContent)
-	n.wantProblem(n.as(admin, get, path, ""), http.StatusNotFound, "")
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		a := n.must(n.as(admin, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusCreated)
+		u := read[v1.User](t, a)
+		if strings.Contains(a.body, "argon2") || u.Role != "viewer" || u.Disabled {
+			t.Fatalf("got %s", a.body)
+		}
+		path := "/v1/users/" + u.ID
+		n.wantProblem(n.as(admin, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusConflict, "name")
+		if u = read[v1.User](t, n.must(n.as(admin, patch, path, `{"role":"operator","disabled":true}`), http.StatusOK)); u.Role != "operator" || !u.Disabled {
+			t.Fatalf("got %+v", u)
+		}
+		n.must(n.as(admin, put, path+"/password", `{"password":"battery staple"}`), http.StatusOK)
+		stored, err := n.store.FindUserByID(t.Context(), u.ID)
+		if err != nil || !identity.VerifyPassword(stored.PasswordHash, "battery staple") {
+			t.Fatalf("the password was not changed: %v", err)
+		}
+		audited := n.must(n.as(reader, get, "/v1/audit?limit=1000", ""), http.StatusOK).body
+		if strings.Contains(audited, "argon2") || strings.Contains(audited, "battery") {
+			t.Error("the audit holds a password or its hash")
+		}
+		n.must(n.as(admin, get, path, ""), http.StatusOK)
+		n.must(n.as(admin, del, path, ""), http.StatusNoContent)
+		n.wantProblem(n.as(admin, get, path, ""), http.StatusNotFound, "")
+	})
 }
 
 func TestTheAuditIsListedShownAndExported(t *testing.T) {
-	n := startNode(t)
-	n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"token:=cmd()","reason":"=1+1"}`), http.StatusCreated)
-	page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=block&limit=1", ""), http.StatusOK))
-	if len(page.Items) != 1 || page.Items[0].Actor.Name != "test-operate" || string(page.Items[0].Before) != "null" || !strings.Contains(string(page.Items[0].After), "=cmd") {
-		t.Fatalf("got %+v", page)
-	}
-	all := read[[]v1.AuditEntry](t, n.must(n.as(reader, get, "/v1/audit/export", ""), http.StatusOK))
-	if len(all) < 5 || all[0].ID != page.Items[0].ID {
-		t.Fatalf("got %d entries", len(all))
-	}
-	if none := n.must(n.as(reader, get, "/v1/audit/export?actor=nobody", ""), http.StatusOK); strings.TrimSpace(none.body) != "[]" {
-		t.Fatalf("got %q", none.body)
-	}
-	csv := n.must(n.as(reader, get, "/v1/audit/export?format=csv&action=block", ""), http.StatusOK)
-	if lines := strings.Count(csv.body, "\n"); lines != 2 || !strings.HasPrefix(csv.body, "id,at,actor_kind,") || !strings.Contains(csv.header.Get("Content-Disposition"), "audit.csv") {
-		t.Fatalf("got %s with %v", csv.body, csv.header)
-	}
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"token:=cmd()","reason":"=1+1"}`), http.StatusCreated)
+		page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=block&limit=1", ""), http.StatusOK))
+		if len(page.Items) != 1 || page.Items[0].Actor.Name != "test-operate" || string(page.Items[0].Before) != "null" || !strings.Contains(string(page.Items[0].After), "=cmd") {
+			t.Fatalf("got %+v", page)
+		}
+		all := read[[]v1.AuditEntry](t, n.must(n.as(reader, get, "/v1/audit/export", ""), http.StatusOK))
+		if len(all) < 5 || all[0].ID != page.Items[0].ID {
+			t.Fatalf("got %d entries", len(all))
+		}
+		if none := n.must(n.as(reader, get, "/v1/audit/export?actor=nobody", ""), http.StatusOK); strings.TrimSpace(none.body) != "[]" {
+			t.Fatalf("got %q", none.body)
+		}
+		csv := n.must(n.as(reader, get, "/v1/audit/export?format=csv&action=block", ""), http.StatusOK)
+		if lines := strings.Count(csv.body, "\n"); lines != 2 || !strings.HasPrefix(csv.body, "id,at,actor_kind,") || !strings.Contains(csv.header.Get("Content-Disposition"), "audit.csv") {
+			t.Fatalf("got %s with %v", csv.body, csv.header)
+		}
+	})
 }
 
 func TestCellsThatASpreadsheetWouldRunAreDefused(t *testing.T) {

@@ -22,7 +22,9 @@ func (s *Server) handleBackup(c *Call) error {
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if err := s.record(ctx, c, "backup.read", "Read a backup of all data"); err != nil {
+	if err := s.Recorder.RecordEntry(ctx, audit.Entry{
+		Actor: c.Actor(), Action: "backup.read", Object: "backup", Summary: "Read a backup of all data.",
+	}); err != nil {
 		return err
 	}
 	name := "stint-" + s.Now().UTC().Format("20060102T150405Z") + ".backup"
@@ -52,6 +54,3 @@ func (c *Call) bodyReader() io.Reader {
 	return &bodyStream{from: request.BodyStream(), conn: c.Ctx.Context().Conn()}
 }
 
-func (s *Server) record(ctx context.Context, c *Call, action, summary string) error {
-	return s.Recorder.RecordEntry(ctx, audit.Entry{Actor: c.Actor(), Action: action, Object: "backup", Summary: summary})
-}

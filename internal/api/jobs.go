@@ -6,8 +6,8 @@ import (
 	"time"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/jobs"
 )
 
 // jobTimeout bounds a run that an operator asked for.
@@ -70,9 +70,10 @@ func (s *Server) runJob(c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Recorder.RecordEntry(ctx, audit.Entry{
-		Actor: c.Actor(), Action: "job.run", Object: "job", ObjectID: name, Summary: "Ran the job " + name,
-	}); err != nil {
+	// The job may have used up its own time.
+	store, release := c.StoreContext()
+	defer release()
+	if err := s.Recorder.RecordEntry(store, jobs.AskedFor(c.Actor(), name)); err != nil {
 		return err
 	}
 	return sendJSON(c, http.StatusOK, v1.FromRun(run))

@@ -84,17 +84,18 @@ func describeOperations(d *described) {
 }
 
 func TestAWideBlockNeedsItsPatternOnceMore(t *testing.T) {
-	n := startNode(t)
-	for _, path := range []string{v1.PathBlocks, v1.PathExemptions} {
-		p := n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8"}`), http.StatusConflict, "confirm")
-		if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"ip:10.0.0.0/8"` {
-			t.Errorf("%s: got %+v", path, p)
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		for _, path := range []string{v1.PathBlocks, v1.PathExemptions} {
+			p := n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8"}`), http.StatusConflict, "confirm")
+			if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"ip:10.0.0.0/8"` {
+				t.Errorf("%s: got %+v", path, p)
+			}
+			n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8","confirm":"ip:11.0.0.0/8"}`), http.StatusConflict, "confirm")
+			n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8","confirm":"yes:"}`), http.StatusUnprocessableEntity, "confirm")
+			n.must(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8","confirm":"ip:10.0.0.0/8"}`), http.StatusCreated)
+			n.must(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/16"}`), http.StatusCreated)
 		}
-		n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8","confirm":"ip:11.0.0.0/8"}`), http.StatusConflict, "confirm")
-		n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8","confirm":"yes:"}`), http.StatusUnprocessableEntity, "confirm")
-		n.must(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8","confirm":"ip:10.0.0.0/8"}`), http.StatusCreated)
-		n.must(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/16"}`), http.StatusCreated)
-	}
+	})
 }
 
 // halfOfAll says that any pattern makes up half of all traffic.
@@ -127,39 +128,40 @@ func TestABlockIsMadeWhereItsShareCannotBeKnown(t *testing.T) {
 }
 
 func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
-	n := startNode(t)
-	for _, c := range []struct{ header, body string }{
-		{csvBody, "pattern,reason,expires_in\nip:203.0.113.1,=1+1,1h\n"},
-		{lineBody, `{"pattern":"ip:203.0.113.2","reason":"=1+1"}` + "\n"},
-		{"Content-Type: application/json", `[{"pattern":"ip:203.0.113.3","reason":"=1+1"}]`},
-		{plainBody, "203.0.113.4 # =1+1\n"},
-	} {
-		did := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, c.body, c.header), http.StatusOK))
-		if did.Created != 1 || did.Rows != 1 || did.DryRun || did.Estimate != nil {
-			t.Errorf("%s: got %+v", c.header, did)
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		for _, c := range []struct{ header, body string }{
+			{csvBody, "pattern,reason,expires_in\nip:203.0.113.1,=1+1,1h\n"},
+			{lineBody, `{"pattern":"ip:203.0.113.2","reason":"=1+1"}` + "\n"},
+			{"Content-Type: application/json", `[{"pattern":"ip:203.0.113.3","reason":"=1+1"}]`},
+			{plainBody, "203.0.113.4 # =1+1\n"},
+		} {
+			did := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, c.body, c.header), http.StatusOK))
+			if did.Created != 1 || did.Rows != 1 || did.DryRun || did.Estimate != nil {
+				t.Errorf("%s: got %+v", c.header, did)
+			}
+			n.must(n.ask(`{"key":"ip:203.0.113.1"}`), http.StatusForbidden)
 		}
-		n.must(n.ask(`{"key":"ip:203.0.113.1"}`), http.StatusForbidden)
-	}
-	exports := map[string]string{}
-	for _, format := range []string{"csv", "json", "plain"} {
-		a := n.must(n.as(reader, get, v1.PathBlockExport+"?format="+format, ""), http.StatusOK)
-		exports[format] = a.body
-		if strings.Count(a.body, "203.0.113.") != 4 {
-			t.Errorf("%s: got %s", format, a.body)
+		exports := map[string]string{}
+		for _, format := range []string{"csv", "json", "plain"} {
+			a := n.must(n.as(reader, get, v1.PathBlockExport+"?format="+format, ""), http.StatusOK)
+			exports[format] = a.body
+			if strings.Count(a.body, "203.0.113.") != 4 {
+				t.Errorf("%s: got %s", format, a.body)
+			}
 		}
-	}
-	if strings.Count(exports["csv"], ",'=1+1,") != 4 {
-		t.Errorf("a formula is in the export:\n%s", exports["csv"])
-	}
-	known := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, exports["csv"], csvBody), http.StatusOK))
-	if known.Known != 4 || known.Created != 0 {
-		t.Errorf("its own export comes back as %+v", known)
-	}
-	n.wantProblem(n.as(operate, post, v1.PathBlockImport, "x", "Content-Type: application/octet-stream"), http.StatusUnsupportedMediaType, "")
-	n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?skip_bad=yes", "x", plainBody), http.StatusUnprocessableEntity, "skip_bad")
-	n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_in=soon", "x", plainBody), http.StatusUnprocessableEntity, "expires_in")
-	n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_at=2020-01-01T00:00:00Z", "x", plainBody), http.StatusUnprocessableEntity, "expires_at")
-	n.wantProblem(n.as(operate, post, v1.PathBlockImport, "reason\nx\n", csvBody), http.StatusBadRequest, "")
+		if strings.Count(exports["csv"], ",'=1+1,") != 4 {
+			t.Errorf("a formula is in the export:\n%s", exports["csv"])
+		}
+		known := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, exports["csv"], csvBody), http.StatusOK))
+		if known.Known != 4 || known.Created != 0 {
+			t.Errorf("its own export comes back as %+v", known)
+		}
+		n.wantProblem(n.as(operate, post, v1.PathBlockImport, "x", "Content-Type: application/octet-stream"), http.StatusUnsupportedMediaType, "")
+		n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?skip_bad=yes", "x", plainBody), http.StatusUnprocessableEntity, "skip_bad")
+		n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_in=soon", "x", plainBody), http.StatusUnprocessableEntity, "expires_in")
+		n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_at=2020-01-01T00:00:00Z", "x", plainBody), http.StatusUnprocessableEntity, "expires_at")
+		n.wantProblem(n.as(operate, post, v1.PathBlockImport, "reason\nx\n", csvBody), http.StatusBadRequest, "")
+	})
 }
 
 func TestAnImportBeyondWhatIsHeldInMemoryIsStreamed(t *testing.T) {
@@ -180,103 +182,107 @@ func TestAnImportBeyondWhatIsHeldInMemoryIsStreamed(t *testing.T) {
 }
 
 func TestUndoingNeedsTheAccessOfTheChangeItself(t *testing.T) {
-	n := startNode(t)
-	n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
-	newest := func() string {
-		page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
-		return fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
-	}
-	entry := read[v1.AuditEntry](t, n.must(n.as(operate, post, newest(), ""), http.StatusCreated))
-	if entry.Action != "block.lift" || entry.Actor.Name != "test-operate" {
-		t.Fatalf("got %+v", entry)
-	}
-	n.must(n.ask(`{"key":"token:a"}`), http.StatusOK)
-	putPolicy(n, "search", `{"match":["token:*"],"rules":["1/s"]}`)
-	undo := newest()
-	n.wantProblem(n.as(operate, post, undo, ""), http.StatusForbidden, "")
-	n.must(n.as(admin, post, undo, ""), http.StatusCreated)
-	n.wantProblem(n.as(admin, post, undo, ""), http.StatusConflict, "")
-	n.wantProblem(n.as(admin, post, "/v1/audit/0/undo", ""), http.StatusNotFound, "")
-	n.wantProblem(n.as(admin, post, "/v1/audit/999999/undo", ""), http.StatusNotFound, "")
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
+		newest := func() string {
+			page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
+			return fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
+		}
+		entry := read[v1.AuditEntry](t, n.must(n.as(operate, post, newest(), ""), http.StatusCreated))
+		if entry.Action != "block.lift" || entry.Actor.Name != "test-operate" {
+			t.Fatalf("got %+v", entry)
+		}
+		n.must(n.ask(`{"key":"token:a"}`), http.StatusOK)
+		putPolicy(n, "search", `{"match":["token:*"],"rules":["1/s"]}`)
+		undo := newest()
+		n.wantProblem(n.as(operate, post, undo, ""), http.StatusForbidden, "")
+		n.must(n.as(admin, post, undo, ""), http.StatusCreated)
+		n.wantProblem(n.as(admin, post, undo, ""), http.StatusConflict, "")
+		n.wantProblem(n.as(admin, post, "/v1/audit/0/undo", ""), http.StatusNotFound, "")
+		n.wantProblem(n.as(admin, post, "/v1/audit/999999/undo", ""), http.StatusNotFound, "")
+	})
 }
 
 func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
-	n := startNode(t)
-	file := `{"policies":[{"name":"default","match":["*"],"rules":["20/m","1/s"]},{"name":"search","match":["token:*"],"rules":["5/10s"],"mode":"shadow"}]%s}`
-	plain := fmt.Sprintf(file, "")
-	plan := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?dry_run=true", plain), http.StatusOK))
-	if !plan.DryRun || !plan.Changed || len(plan.Changes) != 2 || plan.Changes[0].Action != v1.PolicyReplace || plan.Changes[1].Action != v1.PolicyCreate ||
-		*plan.Changes[0].Version != 1 || len(plan.Changes[0].Fields) != 1 || plan.Changes[0].Fields[0].Field != "rules" {
-		t.Fatalf("got %+v", plan)
-	}
-	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":9}`)), http.StatusPreconditionFailed, "")
-	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
-	if a := n.as(reader, get, "/v1/policies/search", ""); a.status != http.StatusNotFound {
-		t.Fatalf("half a plan was carried out: %s", a.body)
-	}
-	n.must(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":1}`)), http.StatusOK)
-	again := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", plain), http.StatusOK))
-	if again.Changed {
-		t.Fatalf("a second run changes %+v", again)
-	}
-	exported := n.must(n.as(reader, get, v1.PathPolicyFile, ""), http.StatusOK).body
-	same := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", exported), http.StatusOK))
-	if same.Changed {
-		t.Fatalf("what was exported differs: %+v", same)
-	}
-	yaml := n.must(n.as(reader, get, v1.PathPolicyFile+"?format=yaml", ""), http.StatusOK)
-	if !strings.HasPrefix(yaml.body, "policies:\n  - name: default\n") || yaml.header.Get("Content-Type") != "application/yaml" {
-		t.Errorf("got %s", yaml.body)
-	}
-	pruned := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", `{"policies":[{"name":"search","match":["*"],"rules":["5/10s"]}]}`), http.StatusOK))
-	if len(pruned.Changes) != 2 || pruned.Changes[1].Action != v1.PolicyDelete {
-		t.Fatalf("got %+v", pruned)
-	}
-	n.must(n.as(reader, get, "/v1/policies/default", ""), http.StatusNotFound)
-	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{}`), http.StatusUnprocessableEntity, "policies")
-	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{"policies":[{"name":"a","match":["*"],"rules":["x"]}]}`), http.StatusUnprocessableEntity, "policies[0].rules[0]")
-	n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{"policies":[{"name":"a","match":["a:*"],"rules":[]},{"name":"a","match":["*"],"rules":[]}]}`), http.StatusUnprocessableEntity, "policies[1].name")
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		file := `{"policies":[{"name":"default","match":["*"],"rules":["20/m","1/s"]},{"name":"search","match":["token:*"],"rules":["5/10s"],"mode":"shadow"}]%s}`
+		plain := fmt.Sprintf(file, "")
+		plan := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?dry_run=true", plain), http.StatusOK))
+		if !plan.DryRun || !plan.Changed || len(plan.Changes) != 2 || plan.Changes[0].Action != v1.PolicyReplace || plan.Changes[1].Action != v1.PolicyCreate ||
+			*plan.Changes[0].Version != 1 || len(plan.Changes[0].Fields) != 1 || plan.Changes[0].Fields[0].Field != "rules" {
+			t.Fatalf("got %+v", plan)
+		}
+		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":9}`)), http.StatusPreconditionFailed, "")
+		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
+		if a := n.as(reader, get, "/v1/policies/search", ""); a.status != http.StatusNotFound {
+			t.Fatalf("half a plan was carried out: %s", a.body)
+		}
+		n.must(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":1}`)), http.StatusOK)
+		again := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", plain), http.StatusOK))
+		if again.Changed {
+			t.Fatalf("a second run changes %+v", again)
+		}
+		exported := n.must(n.as(reader, get, v1.PathPolicyFile, ""), http.StatusOK).body
+		same := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", exported), http.StatusOK))
+		if same.Changed {
+			t.Fatalf("what was exported differs: %+v", same)
+		}
+		yaml := n.must(n.as(reader, get, v1.PathPolicyFile+"?format=yaml", ""), http.StatusOK)
+		if !strings.HasPrefix(yaml.body, "policies:\n  - name: default\n") || yaml.header.Get("Content-Type") != "application/yaml" {
+			t.Errorf("got %s", yaml.body)
+		}
+		pruned := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", `{"policies":[{"name":"search","match":["*"],"rules":["5/10s"]}]}`), http.StatusOK))
+		if len(pruned.Changes) != 2 || pruned.Changes[1].Action != v1.PolicyDelete {
+			t.Fatalf("got %+v", pruned)
+		}
+		n.must(n.as(reader, get, "/v1/policies/default", ""), http.StatusNotFound)
+		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{}`), http.StatusUnprocessableEntity, "policies")
+		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{"policies":[{"name":"a","match":["*"],"rules":["x"]}]}`), http.StatusUnprocessableEntity, "policies[0].rules[0]")
+		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{"policies":[{"name":"a","match":["a:*"],"rules":[]},{"name":"a","match":["*"],"rules":[]}]}`), http.StatusUnprocessableEntity, "policies[1].name")
+	})
 }
 
 func TestTwoVersionsOfAPolicyAreCompared(t *testing.T) {
-	n := startNode(t)
-	putPolicy(n, "default", `{"match":["*"],"rules":["1/s","20/m"]}`, "If-Match: *")
-	d := read[v1.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff", ""), http.StatusOK))
-	if d.From != 1 || d.To != 2 || d.Text != "- rules: 200/1h 800/1d" {
-		t.Errorf("got %+v", d)
-	}
-	d = read[v1.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff?from=0&to=1", ""), http.StatusOK))
-	if len(d.Fields) != 5 || len(d.Fields[0].Before) != 0 {
-		t.Errorf("got %+v", d)
-	}
-	n.wantProblem(n.as(reader, get, "/v1/policies/default/diff?to=3", ""), http.StatusNotFound, "")
-	n.wantProblem(n.as(reader, get, "/v1/policies/nobody/diff", ""), http.StatusNotFound, "")
-	n.wantProblem(n.as(reader, get, "/v1/policies/default/diff?from=x", ""), http.StatusUnprocessableEntity, "from")
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		putPolicy(n, "default", `{"match":["*"],"rules":["1/s","20/m"]}`, "If-Match: *")
+		d := read[v1.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff", ""), http.StatusOK))
+		if d.From != 1 || d.To != 2 || d.Text != "- rules: 200/1h 800/1d" {
+			t.Errorf("got %+v", d)
+		}
+		d = read[v1.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff?from=0&to=1", ""), http.StatusOK))
+		if len(d.Fields) != 5 || len(d.Fields[0].Before) != 0 {
+			t.Errorf("got %+v", d)
+		}
+		n.wantProblem(n.as(reader, get, "/v1/policies/default/diff?to=3", ""), http.StatusNotFound, "")
+		n.wantProblem(n.as(reader, get, "/v1/policies/nobody/diff", ""), http.StatusNotFound, "")
+		n.wantProblem(n.as(reader, get, "/v1/policies/default/diff?from=x", ""), http.StatusUnprocessableEntity, "from")
+	})
 }
 
 func TestAJobRunsNowAndSaysWhatItDid(t *testing.T) {
-	n := startNode(t)
-	run := read[v1.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/good/run", ""), http.StatusOK))
-	if run.Did != "did it" || run.Error != "" || !run.Asked || run.FinishedAt.IsZero() {
-		t.Errorf("got %+v", run)
-	}
-	run = read[v1.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/bad/run", ""), http.StatusOK))
-	if run.Error != "no luck" {
-		t.Errorf("got %+v", run)
-	}
-	n.wantProblem(n.as(admin, post, "/v1/jobs/nothing/run", ""), http.StatusNotFound, "")
-	all := read[v1.Page[v1.Job]](t, n.must(n.as(reader, get, v1.PathJobs, ""), http.StatusOK))
-	if len(all.Items) != 2 || all.Items[1].Last == nil || all.Items[1].Last.Error != "no luck" || all.Items[0].NextAt.IsZero() {
-		t.Errorf("got %+v", all)
-	}
-	runs := read[v1.Page[v1.JobRun]](t, n.must(n.as(reader, get, v1.PathJobs+"/runs?job=bad", ""), http.StatusOK))
-	if len(runs.Items) != 1 {
-		t.Errorf("got %+v", runs)
-	}
-	entry := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=job.run", ""), http.StatusOK))
-	if len(entry.Items) != 2 {
-		t.Errorf("the audit has %+v", entry)
-	}
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		run := read[v1.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/good/run", ""), http.StatusOK))
+		if run.Did != "did it" || run.Error != "" || !run.Asked || run.FinishedAt.IsZero() {
+			t.Errorf("got %+v", run)
+		}
+		run = read[v1.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/bad/run", ""), http.StatusOK))
+		if run.Error != "no luck" {
+			t.Errorf("got %+v", run)
+		}
+		n.wantProblem(n.as(admin, post, "/v1/jobs/nothing/run", ""), http.StatusNotFound, "")
+		all := read[v1.Page[v1.Job]](t, n.must(n.as(reader, get, v1.PathJobs, ""), http.StatusOK))
+		if len(all.Items) != 2 || all.Items[1].Last == nil || all.Items[1].Last.Error != "no luck" || all.Items[0].NextAt.IsZero() {
+			t.Errorf("got %+v", all)
+		}
+		runs := read[v1.Page[v1.JobRun]](t, n.must(n.as(reader, get, v1.PathJobs+"/runs?job=bad", ""), http.StatusOK))
+		if len(runs.Items) != 1 {
+			t.Errorf("got %+v", runs)
+		}
+		entry := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=job.run", ""), http.StatusOK))
+		if len(entry.Items) != 2 {
+			t.Errorf("the audit has %+v", entry)
+		}
+	})
 }
 
 func TestAChannelIsTestedAndItsFailureIsTheAnswer(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/reports"
 )
@@ -44,7 +45,10 @@ func (s *Server) writeReport(c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.record(ctx, c, "report.write", "Wrote the "+request.Kind+" report of "+d.From.Format(time.DateOnly)); err != nil {
+	if err := s.Recorder.RecordEntry(ctx, audit.Entry{
+		Actor: c.Actor(), Action: "report.write", Object: "report", ObjectID: d.ID,
+		Summary: "Wrote the " + request.Kind + " report of " + d.From.Format(time.DateOnly) + ".",
+	}); err != nil {
 		return err
 	}
 	return sendJSON(c, http.StatusCreated, v1.FromReport(d))

@@ -192,13 +192,14 @@ func swapLast(text string) string {
 }
 
 func TestTheUseOfATokenIsNotedInTheDatabase(t *testing.T) {
-	n := startNode(t)
-	n.must(n.as(identity.Read, http.MethodGet, v1.PathWhoami, ""), http.StatusOK)
-	n.server.flushTokenUse(t.Context())
-	page := read[v1.Page[v1.Token]](t, n.must(n.as(identity.Admin, http.MethodGet, v1.PathTokens, ""), http.StatusOK))
-	for _, token := range page.Items {
-		if used := !token.LastUsedAt.IsZero(); used != (token.Name == "test-read") {
-			t.Errorf("%s: last used %s", token.Name, token.LastUsedAt)
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		n.must(n.as(identity.Read, http.MethodGet, v1.PathWhoami, ""), http.StatusOK)
+		n.server.flushTokenUse(t.Context())
+		page := read[v1.Page[v1.Token]](t, n.must(n.as(identity.Admin, http.MethodGet, v1.PathTokens, ""), http.StatusOK))
+		for _, token := range page.Items {
+			if used := !token.LastUsedAt.IsZero(); used != (token.Name == "test-read") {
+				t.Errorf("%s: last used %s", token.Name, token.LastUsedAt)
+			}
 		}
-	}
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 )
 
@@ -232,6 +233,11 @@ func (r *Runner) RunNow(ctx context.Context, name string) (*Run, error) {
 		return run, err
 	}
 	return nil, fault.New(fault.NotFound, "There is no job of that name.")
+}
+
+// AskedFor returns the audit's entry of a run that an operator asked for.
+func AskedFor(by audit.Actor, name string) audit.Entry {
+	return audit.Entry{Actor: by, Action: "job.run", Object: "job", ObjectID: name, Summary: "Ran the job " + name + "."}
 }
 
 // Status is one job as the pages show it.
