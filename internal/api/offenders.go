@@ -246,6 +246,6 @@ func (s *Server) getOffence(c *Call) error {
 	}
 	return sendJSON(c, http.StatusOK, v1.OffenceRecord{
 		ID: e.ID, Minute: v1.At(e.Minute), Found: string(e.Found), Sentence: e.Sentence, Key: v1.NullString(e.Key),
-		Policy: v1.NullString(e.Policy), Offences: v1.FromOffences(e.Offences), Other: v1.FromOffences(e.Other),
+		Policy: v1.NullString(e.Policy), Offences: v1.FromOffences(e.Offences), Ladder: v1.FromStanding(e.Ladder), Other: v1.FromOffences(e.Other),
 	})
 }

@@ -72,8 +72,7 @@ func (a *App) tellOfProposal(ctx context.Context, p offenders.Proposal) {
 	e := p.Evidence
 	a.tell(ctx, notify.Notification{
 		Kind: notify.Proposal, At: p.Created, Subject: "Block " + p.Pattern.String() + "?",
-		Text: fmt.Sprintf("%d of its %d addresses offended within %s; %d were seen and did not. It waits for a decision.",
-			e.OffendedCount, e.Size, e.To.Sub(e.From), e.SeenCount),
+		Text:  fmt.Sprintf("%s; %d were seen and did not. It waits for a decision.", e.String(), e.SeenCount),
 		Facts: map[string]string{"proposal": p.ID, "pattern": p.Pattern.String(), "offended": fmt.Sprint(e.OffendedCount)},
 	})
 }

@@ -98,6 +98,26 @@ func newLadderResume(a *app) *cobra.Command {
 	}
 }
 
+// sayLadder says where a key stands on a ladder and what comes next, nothing
+// where there is none.
+func sayLadder(p *output.Printer, l *v1.Ladder) {
+	if l == nil {
+		return
+	}
+	blocks, only := "blocks it for ", ""
+	if l.Shadow {
+		blocks, only = "would block it for ", ", which only watches"
+	}
+	p.Sayf("Ladder of policy %s%s: step %d of %d. The next one %s%s, after %d refusals within %s, of which %d are there.",
+		output.Escape(l.Policy), only, l.Step, l.Steps, blocks, l.NextBlock, l.Enough, l.Within, l.Counted)
+	if !l.ForgetsAt.IsZero() {
+		p.Sayf("If it stays quiet, a step is forgotten at %s.", output.When(l.ForgetsAt.Time, p.Now))
+	}
+	if l.Stopped {
+		p.Sayf("The ladder has stopped and waits for a person; see admin ladder stopped.")
+	}
+}
+
 var ladderEventColumns = []output.Column[v1.LadderEvent]{
 	{Name: "at", Head: "When", Cell: func(e v1.LadderEvent) output.Cell { return output.Time(e.At.Time) }},
 	{Name: "kind", Head: "What", Cell: func(e v1.LadderEvent) output.Cell { return output.Text(e.Kind) }},

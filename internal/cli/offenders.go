@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
 
@@ -114,6 +115,12 @@ var offenderColumns = []output.Column[v1.Offender]{
 			return output.Cell{}
 		}
 		return output.Number(o.Ladder.Step)
+	}},
+	{Name: "ladder_next_block", Head: "Next block", Right: true, Drop: 7, Cell: func(o v1.Offender) output.Cell {
+		if o.Ladder == nil {
+			return output.Cell{}
+		}
+		return output.Text(fmt.Sprintf("%s at %d of %d", o.Ladder.NextBlock, o.Ladder.Counted, o.Ladder.Enough))
 	}},
 }
 

@@ -11,9 +11,9 @@ func newProposal(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "proposal",
 		Short:   "Decide on wider blocks that Stint proposes",
-		Example: "admin proposal list\nadmin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h",
+		Example: "admin proposal list\nadmin proposal show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933\nadmin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h",
 	}
-	c.AddCommand(newProposalList(a), newProposalAccept(a), newProposalDismiss(a))
+	c.AddCommand(newProposalList(a), newProposalShow(a), newProposalAccept(a), newProposalDismiss(a))
 	return c
 }
 
@@ -42,6 +42,55 @@ func newProposalList(a *app) *cobra.Command {
 	}
 	c.Flags().BoolVar(&all, "all", false, "also those that were accepted or dismissed")
 	return c
+}
+
+func newProposalShow(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show what a proposal rests on: who offended, who was seen and did not, who is exempt",
+		Example: "admin proposal show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := a.client()
+			if err != nil {
+				return err
+			}
+			proposal, err := from.Proposal(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			p := a.printer()
+			if err := output.One(p, *proposal, proposalColumns); err != nil || p.Format != output.Table {
+				return err
+			}
+			return printEvidence(p, &proposal.Evidence)
+		},
+	}
+}
+
+func printEvidence(p *output.Printer, e *v1.Evidence) error {
+	for _, of := range []struct {
+		title string
+		keys  []v1.SeenKey
+	}{{"Offended", e.Offended}, {"Seen and clean", e.Seen}} {
+		if len(of.keys) == 0 {
+			continue
+		}
+		p.Sayf("\n%s", of.title)
+		if err := output.List(p, of.keys, seenKeyColumns); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range e.Exempt {
+		p.Sayf("\n%s is exempt and stays open whatever is blocked.", output.Escape(pattern))
+	}
+	return nil
+}
+
+var seenKeyColumns = []output.Column[v1.SeenKey]{
+	{Name: "key", Head: "Key", Cell: func(k v1.SeenKey) output.Cell { return output.Text(k.Key) }},
+	{Name: "refused", Head: "Refused", Right: true, Cell: func(k v1.SeenKey) output.Cell { return output.Number(k.Refused) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(k v1.SeenKey) output.Cell { return output.Number(k.Allowed) }},
 }
 
 func newProposalAccept(a *app) *cobra.Command {

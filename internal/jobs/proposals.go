@@ -26,7 +26,7 @@ func Propose(p Proposer, tell func(context.Context, offenders.Proposal)) Job {
 					tell(ctx, one)
 				}
 			}
-			return fmt.Sprintf("made %d proposals", len(found)), err
+			return fmt.Sprintf("new proposals: %d", len(found)), err
 		},
 	}
 }

@@ -31,6 +31,8 @@ type Explanation struct {
 	Key      string // "" where it is not known
 	Policy   string // name, "" for none or deleted
 	Offences []Offence
+	// Ladder is where the key stands now, nil where its policy has none.
+	Ladder *Standing
 	// Other is what was folded in that minute, whoever did it.
 	Other []Offence
 }
@@ -47,8 +49,7 @@ func (s *Service) Offence(ctx context.Context, text string) (*Explanation, error
 		return nil, err
 	}
 	if len(e.Offences) > 0 {
-		s.tell(e)
-		return e, nil
+		return e, s.tell(ctx, e)
 	}
 	from, folded, err := s.Store.Kept(ctx, id.Minute)
 	if err != nil {
@@ -80,8 +81,8 @@ func total(all []Offence) (n int64) {
 	return n
 }
 
-// tell makes the sentence of what was recorded.
-func (s *Service) tell(e *Explanation) {
+// tell makes the sentence of what was recorded, and adds what comes next.
+func (s *Service) tell(ctx context.Context, e *Explanation) error {
 	e.Found = Recorded
 	sum := Offence{First: e.Offences[0].First, Last: e.Offences[0].Last, Key: e.Offences[0].Key, Policy: e.Offences[0].Policy}
 	var by []string
@@ -108,6 +109,9 @@ func (s *Service) tell(e *Explanation) {
 	if sum.Last.RetryAt > 0 {
 		e.Sentence += fmt.Sprintf(" The last answer said to ask again at %s.", time.UnixMilli(sum.Last.RetryAt).UTC().Format("2006-01-02 15:04:05.000 UTC"))
 	}
+	standings, err := s.standings(ctx, []string{e.Key}, shadow)
+	e.Ladder = standings[e.Key]
+	return err
 }
 
 func what(o *Offence) string {

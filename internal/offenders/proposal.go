@@ -2,11 +2,13 @@ package offenders
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Wider says when many offenders side by side become a proposal to block
@@ -69,6 +71,22 @@ type Evidence struct {
 }
 
 const evidenceKeys = 256
+
+// String says who offended, in a clause: "8 of its 256 addresses offended
+// within 10m".
+func (e *Evidence) String() string {
+	unit := "addresses"
+	if e.Size == networksOfRange {
+		unit = "/64s"
+	}
+	return fmt.Sprintf("%d of its %d %s offended within %s", e.OffendedCount, e.Size, unit, rules.FormatDuration(e.To.Sub(e.From)))
+}
+
+// The sizes of ranges: the addresses of an IPv4 /24, the /64s of an IPv6 /48.
+const (
+	addressesOfRange = 256
+	networksOfRange  = 1 << 16
+)
 
 // RefreshedProposal is what PutProposal did.
 type RefreshedProposal struct {

@@ -2,7 +2,6 @@ package offenders
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -116,9 +115,9 @@ func (s *Service) evidence(ctx context.Context, p keys.Pattern, network netip.Pr
 	if err != nil {
 		return nil, err
 	}
-	e := &Evidence{From: ranking.From, To: ranking.To, OffendedCount: ranking.Keys, Offences: ranking.Offences, Size: 256}
+	e := &Evidence{From: ranking.From, To: ranking.To, OffendedCount: ranking.Keys, Offences: ranking.Offences, Size: addressesOfRange}
 	if network.Addr().Is6() {
-		e.Size = 1 << 16 // /64s of a /48
+		e.Size = networksOfRange
 	}
 	for _, r := range ranking.Rows {
 		e.Offended = append(e.Offended, SeenKey{Key: r.Key, Refused: r.Offences})
@@ -149,7 +148,7 @@ func (s *Service) AcceptProposal(ctx context.Context, by audit.Actor, id string,
 		return s.Store.DecideProposal(ctx, by, id, Accepted, reason, "") // says that it is closed
 	}
 	if reason == "" {
-		reason = fmt.Sprintf("%d of its %d addresses offended within %s", p.Evidence.OffendedCount, p.Evidence.Size, p.Evidence.To.Sub(p.Evidence.From))
+		reason = p.Evidence.String()
 	}
 	added, err := s.Blocks.AddBlock(ctx, by, blocks.Block{Pattern: p.Pattern, Reason: reason, Author: by.Name, Source: blocks.Manual, Expires: expires}, blocks.Extend)
 	if err != nil {

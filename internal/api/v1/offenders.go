@@ -165,6 +165,8 @@ type OffenceRecord struct {
 	Key      NullString `json:"key"`
 	Policy   NullString `json:"policy"`
 	Offences []Offence  `json:"offences"`
+	// Ladder is where the key stands now, null where its policy has none.
+	Ladder *Ladder `json:"ladder"`
 	// Other are the offences of the minute that were counted without a key.
 	Other []Offence `json:"other"`
 }

@@ -72,6 +72,13 @@ func (c *Client) Proposals(ctx context.Context, all bool) ([]v1.Proposal, error)
 	return page.Items, err
 }
 
+// Proposal returns one proposal with its evidence.
+func (c *Client) Proposal(ctx context.Context, id string) (*v1.Proposal, error) {
+	p := &v1.Proposal{}
+	_, err := c.do(ctx, request{method: http.MethodGet, path: proposalPath(id)}, p)
+	return p, err
+}
+
 // AcceptProposal blocks the range of a proposal.
 func (c *Client) AcceptProposal(ctx context.Context, id string, r v1.AcceptProposalRequest) (*v1.Proposal, error) {
 	p := &v1.Proposal{}
