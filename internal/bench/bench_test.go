@@ -33,12 +33,13 @@ type shares struct {
 	b     *testing.B
 	r     *report
 	node  node
-	empty string
+	empty node
 }
 
 func (s shares) of(what string, l load, goal float64) compared {
-	c := l.compare(s.b, s.node.checks, s.empty)
-	rest := fmt.Sprintf("(%.0fk of %.0fk/s, %.0f%% refused)", c.rate/1e3, c.empty/1e3, 100*c.refused)
+	c := l.compare(s.b, s.node, s.empty)
+	rest := fmt.Sprintf("(%.0fk of %.0fk/s; %.1f µs of the node's processor time a check, the empty handler's %.1f; %.0f%% refused)",
+		c.asked.rate/1e3, c.empty.rate/1e3, micros(c.asked.cost), micros(c.empty.cost), 100*c.asked.refused)
 	if goal == 0 {
 		s.r.add(what, fmt.Sprintf("%.2f %s", c.ratio, rest))
 	} else {
@@ -46,6 +47,8 @@ func (s shares) of(what string, l load, goal float64) compared {
 	}
 	return c
 }
+
+func micros(d time.Duration) float64 { return float64(d) / 1e3 }
 
 var method = fmt.Sprintf("wrk on the same machine, 2 threads, 4 rules, every feature on. Each load runs %d times for %s, each time right after the same load on an empty fiber handler; the medians are given.", pairs, turn)
 
@@ -77,7 +80,7 @@ func overRedis(b *testing.B, r *report) {
 	s.of("mostly allowed, detail rules, 64 connections", load{"allow:", manyKeys, "rules", 1, 64}, 0.35)
 	s.of("the same, 256 connections", load{"allow:", manyKeys, "rules", 1, 256}, 0.40)
 	batches := s.of("batches of 64, in checks", load{"allow:", manyKeys, "none", 64, 64}, 1.2)
-	latencies(b, r, n, empty, batches.empty)
+	latencies(b, r, n, empty, batches.empty.rate)
 	severalNodes(b, r, p, n, backends)
 }
 
@@ -86,12 +89,12 @@ func distributed(b *testing.B) []string {
 	return []string{"--redis-url", testenv.DedicatedRedis(b).URL, "--database-url", testenv.Postgres(b).URL}
 }
 
-func latencies(b *testing.B, r *report, shared node, empty string, most float64) {
+func latencies(b *testing.B, r *report, shared, empty node, most float64) {
 	r.begin("Latency in an open loop",
 		"64 connections, each asking when its time has come and not when the last answer has; counted from when a request was due. The load runs in the same two cores.")
 	for _, part := range []float64{0.5, 0.25, 0.1} {
 		rate := part * most
-		none := openLoop(b, empty, "allow:", rate, 64, 4*time.Second)
+		none := openLoop(b, empty.checks, "allow:", rate, 64, 4*time.Second)
 		redis := openLoop(b, shared.checks, "allow:", rate, 64, 4*time.Second)
 		factor := float64(percentile(redis, 99)) / float64(percentile(none, 99))
 		rest := fmt.Sprintf("times the empty handler's (%s of %s; median %s of %s)", round(percentile(redis, 99)), round(percentile(none, 99)),

@@ -34,8 +34,8 @@ func build(b *testing.B) programs {
 	return p
 }
 
-// start runs a program until the benchmark ends.
-func start(b *testing.B, program string, args ...string) {
+// start runs a program until the benchmark ends and returns its process id.
+func start(b *testing.B, program string, args ...string) (pid int) {
 	b.Helper()
 	cmd := exec.Command(program, args...) // it ends with the benchmark, below
 	var output bytes.Buffer
@@ -52,12 +52,28 @@ func start(b *testing.B, program string, args ...string) {
 			b.Logf("%s said: %s", program, output.Bytes())
 		}
 	})
+	return cmd.Process.Pid
+}
+
+// processorTime returns what a process has used so far.
+func processorTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	ticks := number(fields[11], `(\d+)`) + number(fields[12], `(\d+)`)
+	return time.Duration(ticks) * (time.Second / 100)
 }
 
 const adminToken = "bench-bench-bench-bench"
 
-// node is one Stint under load.
-type node struct{ checks, admin string }
+// node is one Stint under load, or the empty handler, which has no admin.
+type node struct {
+	checks, admin string
+	pid           int
+}
 
 func freeAddress(b *testing.B) string {
 	b.Helper()
@@ -72,9 +88,9 @@ func freeAddress(b *testing.B) string {
 // startNode runs a Stint: embedded, or with the settings given.
 func startNode(b *testing.B, p programs, settings ...string) node {
 	b.Helper()
-	n := node{freeAddress(b), freeAddress(b)}
+	n := node{checks: freeAddress(b), admin: freeAddress(b)}
 	args := []string{"--listen", n.checks, "--admin-listen", n.admin, "--data-dir", b.TempDir()}
-	start(b, p.server, append(args, settings...)...)
+	n.pid = start(b, p.server, append(args, settings...)...)
 	eventually(b, "the node is ready", func() bool {
 		status, _ := call(b, http.MethodGet, "http://"+n.admin+"/readyz", "")
 		return status == http.StatusOK
@@ -82,15 +98,15 @@ func startNode(b *testing.B, p programs, settings ...string) node {
 	return n
 }
 
-func startEmpty(b *testing.B, p programs) string {
+func startEmpty(b *testing.B, p programs) node {
 	b.Helper()
 	address := freeAddress(b)
-	start(b, p.empty, address)
+	n := node{checks: address, pid: start(b, p.empty, address)}
 	eventually(b, "the empty handler answers", func() bool {
 		status, _ := call(b, http.MethodPost, "http://"+address+"/v1/check", "{}")
 		return status == http.StatusOK
 	})
-	return address
+	return n
 }
 
 func eventually(b *testing.B, what string, is func() bool) {

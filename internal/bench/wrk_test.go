@@ -21,12 +21,19 @@ type load struct {
 
 const manyKeys = 100_000
 
-// wrk asks for a time and returns checks per second and the share that was not
-// 2xx.
-func (l load) wrk(b *testing.B, address string, lasting time.Duration) (rate, refused float64) {
+// asked is what came of a load.
+type asked struct {
+	rate    float64       // checks per second
+	refused float64       // share of the answers that were not 2xx
+	cost    time.Duration // processor time of the node for each check
+}
+
+// wrk asks n for a time.
+func (l load) wrk(b *testing.B, n node, lasting time.Duration) asked {
 	b.Helper()
+	before := processorTime(b, n.pid)
 	out, err := exec.CommandContext(b.Context(), "wrk", "-t2", "-c"+strconv.Itoa(l.connections),
-		"-d"+fmt.Sprintf("%.0fs", lasting.Seconds()), "-s", "wrk.lua", "http://"+address, "--",
+		"-d"+fmt.Sprintf("%.0fs", lasting.Seconds()), "-s", "wrk.lua", "http://"+n.checks, "--",
 		l.prefix, strconv.Itoa(l.keys), l.detail, strconv.Itoa(l.batch)).CombinedOutput()
 	if err != nil {
 		b.Fatalf("wrk: %v: %s", err, out)
@@ -35,7 +42,11 @@ func (l load) wrk(b *testing.B, address string, lasting time.Duration) (rate, re
 	if number(out, `Socket errors: (.*)`) != 0 || answered == 0 {
 		b.Fatalf("wrk did not get its answers: %s", out)
 	}
-	return number(out, `Requests/sec:\s+([\d.]+)`) * float64(l.batch), number(out, `Non-2xx or 3xx responses: (\d+)`) / answered
+	return asked{
+		rate:    number(out, `Requests/sec:\s+([\d.]+)`) * float64(l.batch),
+		refused: number(out, `Non-2xx or 3xx responses: (\d+)`) / answered,
+		cost:    (processorTime(b, n.pid) - before) / time.Duration(answered*float64(l.batch)),
+	}
 }
 
 // number returns the first number that a pattern finds, 0 for none.
@@ -59,19 +70,40 @@ const (
 )
 
 // compared is a load beside the empty handler, medians of all turns.
-type compared struct{ rate, empty, ratio, refused float64 }
+type compared struct {
+	asked, empty asked
+	ratio        float64
+}
 
-func (l load) compare(b *testing.B, address, empty string) compared {
+func (l load) compare(b *testing.B, n, empty node) compared {
 	b.Helper()
-	l.wrk(b, address, turn) // warms up
-	nothing := load{l.prefix, l.keys, l.detail, 1, l.connections}
-	var rates, empties, ratios, refused []float64
+	l.wrk(b, n, turn) // warms up
+	nothing := l
+	nothing.batch = 1
+	var here, there []asked
+	var ratios []float64
 	for range pairs {
-		most, _ := nothing.wrk(b, empty, turn)
-		rate, no := l.wrk(b, address, turn)
-		rates, empties, ratios, refused = append(rates, rate), append(empties, most), append(ratios, rate/most), append(refused, no)
+		none := nothing.wrk(b, empty, turn)
+		some := l.wrk(b, n, turn)
+		here, there, ratios = append(here, some), append(there, none), append(ratios, some.rate/none.rate)
 	}
-	return compared{median(rates), median(empties), median(ratios), median(refused)}
+	return compared{typical(here), typical(there), median(ratios)}
+}
+
+// typical returns the medians.
+func typical(all []asked) asked {
+	of := func(part func(asked) float64) float64 {
+		var parts []float64
+		for _, a := range all {
+			parts = append(parts, part(a))
+		}
+		return median(parts)
+	}
+	return asked{
+		rate:    of(func(a asked) float64 { return a.rate }),
+		refused: of(func(a asked) float64 { return a.refused }),
+		cost:    time.Duration(of(func(a asked) float64 { return float64(a.cost) })),
+	}
 }
 
 func median(all []float64) float64 {
