@@ -33,6 +33,13 @@
 // *fault.Error as its page. A form that is to be shown again with its mistakes
 // uses Mistakes.
 //
+// A page about what happened embeds watch instead of Frame and gets one from
+// UI.watching: it knows the span of its address (span.go), makes links that keep
+// it (Link, KeyLink, With), and brings itself up to date where its template
+// "live" is an element with the id "live" and data-refresh; answer with u.show.
+// Charts are areas, spark, bars and timeLine, drawn in shares of their width.
+// Actions from such a page are in act.go and go back to it with a toast.
+//
 // What is there to use in templates (web/templates/parts.html and funcs.go):
 // {{template "key" (key .Text)}}, {{template "when" (when .Time)}},
 // {{template "decision" (decision "limited" "20/min")}}, {{icon}}s by
