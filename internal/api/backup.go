@@ -53,4 +53,3 @@ func (c *Call) bodyReader() io.Reader {
 	}
 	return &bodyStream{from: request.BodyStream(), conn: c.Ctx.Context().Conn()}
 }
-

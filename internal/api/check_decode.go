@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -67,7 +68,7 @@ func checkSyntax(body []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(body))
 	_, err := d.ReadValue()
 	if err == nil {
-		if _, err = d.ReadToken(); err == io.EOF {
+		if _, err = d.ReadToken(); errors.Is(err, io.EOF) {
 			return nil
 		}
 	}

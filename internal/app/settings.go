@@ -303,7 +303,7 @@ func buildNotify(v map[string]string) (NotifySettings, error) {
 	}
 	for name, target := range map[string]string{"STINT_NOTIFY_WEBHOOK_URL": n.WebhookURL, "STINT_NOTIFY_SLACK_URL": n.SlackURL} {
 		if u, err := url.Parse(target); target != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http")) {
-			return n, fmt.Errorf("%s is not a URL that can be called; write https://...", name)
+			return n, fmt.Errorf("%s is not a URL that can be called; write for example https://example.com/hook", name)
 		}
 	}
 	return n, nil

@@ -140,10 +140,7 @@ func newBlockEdit(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			patch, err := change.patch(c, b.Revision)
-			if err != nil {
-				return err
-			}
+			patch := change.patch(c, b.Revision)
 			if b, err = from.EditBlock(c.Context(), b.ID, patch); err != nil {
 				return err
 			}

@@ -123,10 +123,7 @@ func newExemptEdit(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			patch, err := change.patch(c, e.Revision)
-			if err != nil {
-				return err
-			}
+			patch := change.patch(c, e.Revision)
 			if e, err = from.EditExemption(c.Context(), e.ID, patch); err != nil {
 				return err
 			}

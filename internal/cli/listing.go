@@ -92,7 +92,7 @@ func (f *editFlags) add(c *cobra.Command) {
 
 // patch returns what the flags ask for, refused if somebody else changed the
 // revision meanwhile.
-func (f *editFlags) patch(c *cobra.Command, revision int64) (v1.EndPatch, error) {
+func (f *editFlags) patch(c *cobra.Command, revision int64) v1.EndPatch {
 	patch := v1.EndPatch{Revision: revision}
 	given := c.Flags().Changed
 	if given("reason") {
@@ -106,7 +106,7 @@ func (f *editFlags) patch(c *cobra.Command, revision int64) (v1.EndPatch, error)
 	case f.forGood:
 		patch.ExpiresAt = v1.To(v1.Time{})
 	}
-	return patch, nil
+	return patch
 }
 
 // isID reports whether an argument is an id and no pattern.

@@ -136,7 +136,7 @@ var tokenColumns = []output.Column[v1.Token]{
 	{Name: "name", Head: "Name", Cut: true, Cell: func(t v1.Token) output.Cell { return output.Text(t.Name) }},
 	{Name: "hint", Head: "Begins", Drop: 2, Cell: func(t v1.Token) output.Cell { return output.Text(t.Hint) }},
 	{Name: "scopes", Head: "May", Cell: func(t v1.Token) output.Cell { return output.Texts(t.Scopes) }},
-	{Name: "state", Head: "State", Cell: func(t v1.Token) output.Cell { return tokenState(t) }},
+	{Name: "state", Head: "State", Cell: tokenState},
 	{Name: "expires_at", Head: "Expires", Cell: func(t v1.Token) output.Cell { return output.TimeOr(t.ExpiresAt.Time, "never") }},
 	{Name: "last_used_at", Head: "Last used", Drop: 3, Cell: func(t v1.Token) output.Cell { return output.TimeOr(t.LastUsedAt.Time, "never") }},
 	{Name: "author", Head: "By", Drop: 4, Cell: func(t v1.Token) output.Cell { return output.Text(t.Author) }},

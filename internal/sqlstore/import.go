@@ -349,7 +349,7 @@ func (s *spool) rows() (iter.Seq2[*spooledRow, error], error) {
 		for {
 			row := &spooledRow{}
 			err := rows.Decode(row)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return
 			}
 			if !yield(row, err) || err != nil {

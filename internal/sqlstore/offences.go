@@ -44,7 +44,9 @@ func (s *Store) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evalu
 		return nil, err
 	}
 	if changed {
-		s.after(ctx)
+		// A block that does not govern this node yet is brought by the poll:
+		// nobody has been told of it.
+		_ = s.after(ctx)
 	}
 	return events, nil
 }

@@ -146,7 +146,7 @@ func postgresPrograms() (string, error) {
 // /usr/lib/postgresql/15/bin/initdb names, 0 where it names none.
 func versionIn(path string) int {
 	for part := range strings.SplitSeq(path, "/") {
-		digits := strings.TrimLeft(part, "postgresql@-")
+		digits := strings.TrimLeft(part, "abcdefghijklmnopqrstuvwxyz@-")
 		if version, err := strconv.Atoi(digits); err == nil {
 			return version
 		}

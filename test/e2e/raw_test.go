@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,7 +34,7 @@ func raw(t *testing.T, base, text string) []int {
 	for {
 		response, err := http.ReadResponse(from, nil)
 		if err != nil {
-			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+			if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 				t.Error("the node does not hang up")
 			}
 			return statuses

@@ -18,7 +18,7 @@ func (c *Client) Audit(ctx context.Context, filter url.Values, limit int) (Listi
 // AuditEntry returns one recorded change.
 func (c *Client) AuditEntry(ctx context.Context, id int64) (*v1.AuditEntry, error) {
 	e := &v1.AuditEntry{}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathAudit + "/" + strconv.FormatInt(id, 10)}, e)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathAudit + "/" + strconv.FormatInt(id, 10)}, e)
 	return e, err
 }
 
@@ -26,6 +26,6 @@ func (c *Client) AuditEntry(ctx context.Context, id int64) (*v1.AuditEntry, erro
 // this made.
 func (c *Client) UndoEntry(ctx context.Context, id int64) (*v1.AuditEntry, error) {
 	e := &v1.AuditEntry{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathAudit + "/" + strconv.FormatInt(id, 10) + "/undo"}, e)
+	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathAudit + "/" + strconv.FormatInt(id, 10) + "/undo"}, e)
 	return e, err
 }

@@ -101,17 +101,16 @@ type request struct {
 	media  string // of stream
 }
 
-// do sends r and reads the answer into out, which may be nil. It returns the
-// answer's header. The error is *Unreachable or *v1.Problem where it fits.
-func (c *Client) do(ctx context.Context, r request, out any) (http.Header, error) {
+// do sends r and reads the answer into out, which may be nil. The error is *Unreachable or *v1.Problem where it fits.
+func (c *Client) do(ctx context.Context, r request, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
 	answer, err := c.open(ctx, r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer answer.Body.Close()
-	return answer.Header, decode(answer, out)
+	return decode(answer, out)
 }
 
 // open sends r and returns the answer, whose body the caller closes, once it

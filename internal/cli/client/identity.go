@@ -11,7 +11,7 @@ import (
 // Whoami says whose token the client sends and what it may do.
 func (c *Client) Whoami(ctx context.Context) (*v1.Whoami, error) {
 	w := &v1.Whoami{}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathWhoami}, w)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathWhoami}, w)
 	return w, err
 }
 
@@ -23,7 +23,7 @@ func (c *Client) Tokens(ctx context.Context) ([]v1.Token, error) {
 // CreateToken makes a token; only this answer holds its secret.
 func (c *Client) CreateToken(ctx context.Context, t v1.TokenRequest) (*v1.CreatedToken, error) {
 	created := &v1.CreatedToken{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathTokens, body: t}, created)
+	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathTokens, body: t}, created)
 	return created, err
 }
 
@@ -38,13 +38,13 @@ func (c *Client) RotateToken(ctx context.Context, id string, overlap *v1.Duratio
 	case overlap != nil:
 		body["overlap"] = *overlap
 	}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: tokenPath(id) + "/rotate", body: body}, created)
+	err := c.do(ctx, request{method: http.MethodPost, path: tokenPath(id) + "/rotate", body: body}, created)
 	return created, err
 }
 
 // RevokeToken ends a token now.
 func (c *Client) RevokeToken(ctx context.Context, id string) error {
-	_, err := c.do(ctx, request{method: http.MethodDelete, path: tokenPath(id)}, nil)
+	err := c.do(ctx, request{method: http.MethodDelete, path: tokenPath(id)}, nil)
 	return err
 }
 
@@ -58,26 +58,26 @@ func (c *Client) Users(ctx context.Context) ([]v1.User, error) {
 // CreateUser makes a user.
 func (c *Client) CreateUser(ctx context.Context, u v1.UserRequest) (*v1.User, error) {
 	created := &v1.User{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathUsers, body: u}, created)
+	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathUsers, body: u}, created)
 	return created, err
 }
 
 // EditUser changes a user's role or disables the user.
 func (c *Client) EditUser(ctx context.Context, id string, change v1.UserPatch) (*v1.User, error) {
 	u := &v1.User{}
-	_, err := c.do(ctx, request{method: http.MethodPatch, path: userPath(id), body: change}, u)
+	err := c.do(ctx, request{method: http.MethodPatch, path: userPath(id), body: change}, u)
 	return u, err
 }
 
 // SetPassword sets a user's password and ends the user's sessions.
 func (c *Client) SetPassword(ctx context.Context, id, password string) error {
-	_, err := c.do(ctx, request{method: http.MethodPut, path: userPath(id) + "/password", body: v1.PasswordRequest{Password: password}}, nil)
+	err := c.do(ctx, request{method: http.MethodPut, path: userPath(id) + "/password", body: v1.PasswordRequest{Password: password}}, nil)
 	return err
 }
 
 // DeleteUser removes a user.
 func (c *Client) DeleteUser(ctx context.Context, id string) error {
-	_, err := c.do(ctx, request{method: http.MethodDelete, path: userPath(id)}, nil)
+	err := c.do(ctx, request{method: http.MethodDelete, path: userPath(id)}, nil)
 	return err
 }
 

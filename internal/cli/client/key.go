@@ -12,14 +12,14 @@ import (
 // policy than its own, "" for that.
 func (c *Client) ExplainKey(ctx context.Context, key, policy string) (*v1.KeyExplanation, error) {
 	found := &v1.KeyExplanation{}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathKeys, query: keyQuery(key, policy)}, found)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathKeys, query: keyQuery(key, policy)}, found)
 	return found, err
 }
 
 // ResetKey forgets the requests of a key, under one policy or all for "".
 func (c *Client) ResetKey(ctx context.Context, key, policy string) (*v1.KeyReset, error) {
 	reset := &v1.KeyReset{}
-	_, err := c.do(ctx, request{method: http.MethodDelete, path: v1.PathKeys, query: keyQuery(key, policy)}, reset)
+	err := c.do(ctx, request{method: http.MethodDelete, path: v1.PathKeys, query: keyQuery(key, policy)}, reset)
 	return reset, err
 }
 

@@ -26,7 +26,7 @@ type Listing[T any] struct {
 // whole reads a list that the server gives in one piece.
 func whole[T any](ctx context.Context, c *Client, path string) ([]T, error) {
 	var page v1.Page[T]
-	_, err := c.do(ctx, request{method: http.MethodGet, path: path}, &page)
+	err := c.do(ctx, request{method: http.MethodGet, path: path}, &page)
 	return page.Items, err
 }
 
@@ -44,7 +44,7 @@ func list[T any](ctx context.Context, c *Client, path string, filter url.Values,
 		}
 		query.Set("limit", strconv.Itoa(ask))
 		var page v1.Page[T]
-		if _, err := c.do(ctx, request{method: http.MethodGet, path: path, query: query}, &page); err != nil {
+		if err := c.do(ctx, request{method: http.MethodGet, path: path, query: query}, &page); err != nil {
 			return found, err
 		}
 		found.Items = append(found.Items, page.Items...)

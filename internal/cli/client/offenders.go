@@ -26,7 +26,7 @@ func (c *Client) Offenders(ctx context.Context, filter url.Values, limit int) (*
 		}
 		query.Set("limit", strconv.Itoa(ask))
 		page := &v1.OffenderReport{}
-		if _, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathOffenders, query: query}, page); err != nil {
+		if err := c.do(ctx, request{method: http.MethodGet, path: v1.PathOffenders, query: query}, page); err != nil {
 			return nil, err
 		}
 		if whole != nil {
@@ -43,21 +43,21 @@ func (c *Client) Offenders(ctx context.Context, filter url.Values, limit int) (*
 // Offence returns what is known under a refusal's id.
 func (c *Client) Offence(ctx context.Context, id string) (*v1.OffenceRecord, error) {
 	found := &v1.OffenceRecord{}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathOffences + "/" + url.PathEscape(id)}, found)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathOffences + "/" + url.PathEscape(id)}, found)
 	return found, err
 }
 
 // Traffic returns what was asked over a span.
 func (c *Client) Traffic(ctx context.Context, filter url.Values) (*v1.Traffic, error) {
 	found := &v1.Traffic{}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathTraffic, query: filter}, found)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathTraffic, query: filter}, found)
 	return found, err
 }
 
 // RuleTotals returns what each rule and block refused over a span.
 func (c *Client) RuleTotals(ctx context.Context, filter url.Values) ([]v1.RuleTotal, error) {
 	var page v1.Page[v1.RuleTotal]
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathTraffic + "/rules", query: filter}, &page)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathTraffic + "/rules", query: filter}, &page)
 	return page.Items, err
 }
 
@@ -68,28 +68,28 @@ func (c *Client) Proposals(ctx context.Context, all bool) ([]v1.Proposal, error)
 		query.Set("state", "all")
 	}
 	var page v1.Page[v1.Proposal]
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathProposals, query: query}, &page)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathProposals, query: query}, &page)
 	return page.Items, err
 }
 
 // Proposal returns one proposal with its evidence.
 func (c *Client) Proposal(ctx context.Context, id string) (*v1.Proposal, error) {
 	p := &v1.Proposal{}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: proposalPath(id)}, p)
+	err := c.do(ctx, request{method: http.MethodGet, path: proposalPath(id)}, p)
 	return p, err
 }
 
 // AcceptProposal blocks the range of a proposal.
 func (c *Client) AcceptProposal(ctx context.Context, id string, r v1.AcceptProposalRequest) (*v1.Proposal, error) {
 	p := &v1.Proposal{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: proposalPath(id) + "/accept", body: r}, p)
+	err := c.do(ctx, request{method: http.MethodPost, path: proposalPath(id) + "/accept", body: r}, p)
 	return p, err
 }
 
 // DismissProposal puts a proposal away.
 func (c *Client) DismissProposal(ctx context.Context, id, reason string) (*v1.Proposal, error) {
 	p := &v1.Proposal{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: proposalPath(id) + "/dismiss", body: v1.EndRequest{Reason: reason}}, p)
+	err := c.do(ctx, request{method: http.MethodPost, path: proposalPath(id) + "/dismiss", body: v1.EndRequest{Reason: reason}}, p)
 	return p, err
 }
 
@@ -98,7 +98,7 @@ func proposalPath(id string) string { return v1.PathProposals + "/" + url.PathEs
 // LadderEvents returns what ladders did over a span, the newest first.
 func (c *Client) LadderEvents(ctx context.Context, filter url.Values) ([]v1.LadderEvent, error) {
 	var page v1.Page[v1.LadderEvent]
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathLadders + "/events", query: filter}, &page)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathLadders + "/events", query: filter}, &page)
 	return page.Items, err
 }
 
@@ -109,6 +109,6 @@ func (c *Client) LadderStops(ctx context.Context) ([]v1.LadderStop, error) {
 
 // ResumeLadder lets a stopped ladder go on.
 func (c *Client) ResumeLadder(ctx context.Context, policy string) error {
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathLadders + "/" + url.PathEscape(policy) + "/resume"}, nil)
+	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathLadders + "/" + url.PathEscape(policy) + "/resume"}, nil)
 	return err
 }

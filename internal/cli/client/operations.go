@@ -13,7 +13,7 @@ import (
 // PreviewBlock says whom a block of a pattern would hit.
 func (c *Client) PreviewBlock(ctx context.Context, pattern string) (*v1.BlockPreview, error) {
 	p := &v1.BlockPreview{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathBlockPreview, body: v1.PreviewRequest{Pattern: pattern}}, p)
+	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathBlockPreview, body: v1.PreviewRequest{Pattern: pattern}}, p)
 	return p, err
 }
 
@@ -56,7 +56,7 @@ func (c *Client) JobRuns(ctx context.Context, job string, limit int) ([]v1.JobRu
 		query.Set("job", job)
 	}
 	var page v1.Page[v1.JobRun]
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathJobs + "/runs", query: query}, &page)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathJobs + "/runs", query: query}, &page)
 	return page.Items, err
 }
 
@@ -74,13 +74,13 @@ func (c *Client) RunJob(ctx context.Context, job string) (*v1.JobRun, error) {
 // Notifications returns the channels and the newest deliveries.
 func (c *Client) Notifications(ctx context.Context, limit int) (*v1.Notifications, error) {
 	n := &v1.Notifications{}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathNotifications, query: url.Values{"limit": {strconv.Itoa(limit)}}}, n)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathNotifications, query: url.Values{"limit": {strconv.Itoa(limit)}}}, n)
 	return n, err
 }
 
 // TestNotification sends a message over one channel.
 func (c *Client) TestNotification(ctx context.Context, channel string) (*v1.TestAnswer, error) {
 	t := &v1.TestAnswer{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathNotifications + "/test", body: v1.TestRequest{Channel: channel}}, t)
+	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathNotifications + "/test", body: v1.TestRequest{Channel: channel}}, t)
 	return t, err
 }

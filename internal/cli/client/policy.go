@@ -20,7 +20,7 @@ func (c *Client) Policies(ctx context.Context) ([]v1.Policy, error) {
 // Policy returns one policy as it stands.
 func (c *Client) Policy(ctx context.Context, name string) (*v1.Policy, error) {
 	p := &v1.Policy{}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: policyPath(name)}, p)
+	err := c.do(ctx, request{method: http.MethodGet, path: policyPath(name)}, p)
 	return p, err
 }
 
@@ -28,13 +28,13 @@ func (c *Client) Policy(ctx context.Context, name string) (*v1.Policy, error) {
 // expect.
 func (c *Client) PutPolicy(ctx context.Context, p v1.PolicyRequest, expect int64) (*v1.Policy, error) {
 	stored := &v1.Policy{}
-	_, err := c.do(ctx, request{method: http.MethodPut, path: policyPath(p.Name), header: ifMatch(expect), body: p}, stored)
+	err := c.do(ctx, request{method: http.MethodPut, path: policyPath(p.Name), header: ifMatch(expect), body: p}, stored)
 	return stored, err
 }
 
 // DeletePolicy removes version expect of a policy.
 func (c *Client) DeletePolicy(ctx context.Context, name string, expect int64) error {
-	_, err := c.do(ctx, request{method: http.MethodDelete, path: policyPath(name), header: ifMatch(expect)}, nil)
+	err := c.do(ctx, request{method: http.MethodDelete, path: policyPath(name), header: ifMatch(expect)}, nil)
 	return err
 }
 
@@ -61,6 +61,6 @@ func ifMatch(expect int64) map[string]string {
 func (c *Client) ApplyPolicies(ctx context.Context, file v1.PolicyFileRequest, prune bool) (*v1.PolicyPlan, error) {
 	plan := &v1.PolicyPlan{}
 	query := url.Values{"prune": {strconv.FormatBool(prune)}}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathPolicyFile, query: query, body: file}, plan)
+	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathPolicyFile, query: query, body: file}, plan)
 	return plan, err
 }

@@ -16,14 +16,14 @@ func (c *Client) Reports(ctx context.Context, kind string) ([]v1.Report, error) 
 		query.Set("kind", kind)
 	}
 	var page v1.Page[v1.Report]
-	_, err := c.do(ctx, request{method: http.MethodGet, path: v1.PathReports, query: query}, &page)
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathReports, query: query}, &page)
 	return page.Items, err
 }
 
 // WriteReport makes the report of the last whole day or week now.
 func (c *Client) WriteReport(ctx context.Context, kind string) (*v1.Report, error) {
 	written := &v1.Report{}
-	_, err := c.do(ctx, request{method: http.MethodPost, path: v1.PathReports, body: v1.ReportRequest{Kind: kind}}, written)
+	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathReports, body: v1.ReportRequest{Kind: kind}}, written)
 	return written, err
 }
 
