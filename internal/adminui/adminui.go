@@ -12,6 +12,7 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
@@ -52,6 +53,11 @@ type Deps struct {
 	Jobs *jobs.Runner
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings []Setting
+	// Traffic estimates what blocks would have refused; nil where nothing is
+	// recorded.
+	Traffic blocklist.TrafficEstimator
+	// Undo takes changes back from the page of the audit; nil for never.
+	Undo audit.Undoer
 	// Trace returns recorded checks of a span, for trying a policy on them,
 	// and whether they are only a sample of all; nil where none are recorded.
 	Trace func(ctx context.Context, from, to time.Time) (source backtest.Source, estimate bool, err error)
@@ -85,6 +91,7 @@ type UI struct {
 	pages map[string]*template.Template
 	// checked says that a check was answered once.
 	checked atomic.Bool
+	imports heldFiles
 
 	mu    sync.Mutex
 	known map[[32]byte]login // sessions seen lately, for when the database is gone
@@ -127,6 +134,7 @@ func (u *UI) Routes() []api.Route {
 		u.reportRoutes(),
 		u.actRoutes(),
 		u.policyRoutes(),
+		u.importRoutes(), // before /blocks/:id
 		u.shelfRoutes(),
 		u.jobRoutes(),
 		u.auditRoutes(),

@@ -44,6 +44,12 @@ func (b *browser) screen(width int64, theme, name, path string) {
 	if over > 0 {
 		b.t.Errorf("%s at %d: the page is %d pixels too wide", name, width, over)
 	}
+	b.picture(name, width, theme)
+}
+
+// picture saves what the page looks like, where pictures are asked for.
+func (b *browser) picture(name string, width int64, theme string) {
+	b.t.Helper()
 	if *shots == "" {
 		return
 	}

@@ -18,6 +18,7 @@ func (a *App) newPages(guesses *identity.Guesses) (*adminui.UI, error) {
 		Policies: store, Blocks: store, Identity: store, Audit: store,
 		Catalog: a.catalog, Gate: a.gate, Guesses: guesses, Jobs: a.jobs,
 		Offenders: a.offenders, Logs: a.logs(), Recorder: store, Notes: store, Reports: store, Events: a.events, Health: a.health,
+		Traffic: &offenders.Estimator{Store: store, Secret: a.secret}, Undo: store,
 		Trace: a.trace, Checked: a.checked, Ready: a.Ready,
 		Node: a.settings.NodeName, Version: Version(),
 		CheckURL: address(a.settings.TLS, a.checks), AdminURL: address(a.settings.AdminTLS, a.admin),

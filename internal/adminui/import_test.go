@@ -1,0 +1,223 @@
+package adminui_test
+
+import (
+	"bytes"
+	"context"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// upload sends a form with a file, the file last, as the page does.
+func (v *visitor) upload(path, name, content string, fields url.Values) *answer {
+	v.t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	must(v.t, w.WriteField("csrf", v.csrf))
+	for field, values := range fields {
+		for _, value := range values {
+			must(v.t, w.WriteField(field, value))
+		}
+	}
+	part, err := w.CreateFormFile("file", name)
+	must(v.t, err)
+	_, err = part.Write([]byte(content))
+	must(v.t, err)
+	must(v.t, w.Close())
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, v.node.url+path, &body)
+	must(v.t, err)
+	r.Header.Set("Content-Type", w.FormDataContentType())
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	return v.send(r)
+}
+
+var heldField = regexp.MustCompile(`name="file" value="([^"]+)"`)
+
+func (a *answer) held() string {
+	a.t.Helper()
+	m := heldField.FindStringSubmatch(a.body)
+	if m == nil {
+		a.t.Fatalf("nothing is held by %s", a.shown())
+	}
+	return m[1]
+}
+
+func (n *node) standing(t testing.TB) []*blocks.Block {
+	t.Helper()
+	page, err := n.store.FindBlocks(context.Background(), blocks.Filter{At: n.clock.Now(), Limit: 1000})
+	must(t, err)
+	return page.Items
+}
+
+var importFields = url.Values{"reason": {"abuse list"}, "for": {"24h"}, "on_conflict": {"fail"}}
+
+const mixed = "203.0.113.1\n203.0.113.2\n198.51.100.250\ntoken:known\ntoken:bad*bad\n# a comment\n"
+
+func mixedNode(t *testing.T) (*node, *visitor) {
+	n := newNode(t)
+	n.block(t, "token:known", "leaked", "jo", blocks.Manual, time.Hour)
+	_, err := n.store.AddExemption(context.Background(), audit.Stint("test"), blocks.Exemption{Pattern: pattern(t, "ip:198.51.100.250")}, blocks.Fail)
+	must(t, err)
+	return n, n.as(t, "olu")
+}
+
+func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
+	n, olu := mixedNode(t)
+	olu.get("/blocks").holds(`href="/blocks/import"`)
+	tried := olu.upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
+		holds("5 rows of <bdi>list.txt</bdi>, as a plain list").holds("<dt>New</dt><dd><b>3</b>").
+		holds("Known, stay as they are</dt><dd>1<").holds("Exempt, refuse nobody</dt><dd>1<").
+		holds(`<td class="num fit">5</td>`).holds("Leave 1 bad row out and block 3 patterns").lacks("traffic they would have refused</dt>")
+	if got := len(n.standing(t)); got != 1 {
+		t.Fatalf("the dry run left %d blocks", got)
+	}
+	form := url.Values{"file": {tried.held()}}
+	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("1 of the 5 rows are bad")
+	form.Set("skip_bad", "yes")
+	olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("3 blocks imported")
+	all := n.standing(t)
+	if len(all) != 4 {
+		t.Fatalf("%d blocks stand", len(all))
+	}
+	for _, b := range all {
+		if b.Source == blocks.Imported && (b.Reason != "abuse list" || !b.Expires.Equal(n.clock.Now().Add(24*time.Hour))) {
+			t.Errorf("imported %+v", b)
+		}
+	}
+	olu.post("/blocks/import/confirm", form).is(http.StatusConflict).holds("no longer kept here")
+}
+
+func TestAFileThatWaitsIsItsOwnersAndExpires(t *testing.T) {
+	n, olu := mixedNode(t)
+	first := olu.upload("/blocks/import", "", "", url.Values{"list": {"203.0.113.1"}, "for": {"good"}, "on_conflict": {"fail"}}).held()
+	n.as(t, "maria").post("/blocks/import/confirm", url.Values{"file": {first}}).is(http.StatusConflict)
+	second := olu.upload("/blocks/import", "", "", url.Values{"list": {"203.0.113.2"}, "for": {"good"}, "on_conflict": {"fail"}}).held()
+	olu.post("/blocks/import/confirm", url.Values{"file": {first}}).is(http.StatusConflict)
+	n.clock.advance(15 * time.Minute)
+	olu.post("/blocks/import/confirm", url.Values{"file": {second}}).is(http.StatusConflict)
+	if got := len(n.standing(t)); got != 1 {
+		t.Errorf("%d blocks stand", got)
+	}
+}
+
+func TestAnImportReadsEveryFormatByItsContent(t *testing.T) {
+	for name, c := range map[string]struct{ file, content, as string }{
+		"CSV by its header":                   {"list", "Pattern,reason\nip:203.0.113.1,scraping\nip:203.0.113.2,\n", "as CSV"},
+		"CSV by its name":                     {"list.csv", "reason,pattern\n,ip:203.0.113.1\n,ip:203.0.113.2\n", "as CSV"},
+		"JSON":                                {"list", `[{"pattern":"ip:203.0.113.1"},{"pattern":"ip:203.0.113.2"}]`, "as JSON"},
+		"JSON with an object each":            {"list", "{\"pattern\":\"ip:203.0.113.1\"}\n{\"pattern\":\"ip:203.0.113.2\"}\n", "as JSON"},
+		"a plain list with a byte order mark": {"list", "\ufeff203.0.113.1\r\n203.0.113.2\r\n", "as a plain list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			olu := n.as(t, "olu")
+			tried := olu.upload("/blocks/import", c.file, c.content, importFields).is(http.StatusOK).holds(c.as).holds("Block 2 patterns")
+			olu.post("/blocks/import/confirm", url.Values{"file": {tried.held()}}).is(http.StatusOK)
+			if got := len(n.standing(t)); got != 2 {
+				t.Errorf("%d blocks stand", got)
+			}
+		})
+	}
+}
+
+func TestAnImportThatCannotBeReadSaysWhy(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	for name, c := range map[string]struct{ file, content, says string }{
+		"an empty file":             {"list.txt", "", "this one is empty"},
+		"a header without patterns": {"list.csv", "reason\nx\n", "no column pattern"},
+		"JSON that breaks off":      {"list.json", `[{"pattern":"ip:203.0.113.1"},{"pat`, "The file"},
+		"more than 64 MB":           {"list.txt", strings.Repeat("# nothing but a comment of 64 bytes, over and over, line by line\n", 1<<20+1), "more than 64 MB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			olu.t = t
+			olu.upload("/blocks/import", c.file, c.content, importFields).is(http.StatusUnprocessableEntity).holds(c.says).lacks(`id="confirm"`)
+		})
+	}
+	olu.t = t
+	both := url.Values{"list": {"203.0.113.1"}, "for": {"good"}, "on_conflict": {"fail"}}
+	olu.upload("/blocks/import", "list.txt", "203.0.113.2", both).is(http.StatusUnprocessableEntity).holds("not both")
+	olu.upload("/blocks/import", "list.txt", "203.0.113.2", url.Values{"for": {"until"}, "until": {"2020-01-01 00:00"}, "on_conflict": {"fail"}}).
+		is(http.StatusUnprocessableEntity).holds("over already")
+	n.as(t, "vic").get("/blocks/import").is(http.StatusForbidden)
+}
+
+// trafficOf is an estimator that knows each key's part of all traffic.
+type trafficOf map[string]float64
+
+func (s trafficOf) EstimateTraffic(_ context.Context, from, to time.Time, selects func(keys.Key) bool) (*blocklist.Traffic, error) {
+	t := &blocklist.Traffic{From: from, To: to, Error: 0.004}
+	for text, share := range s {
+		k, err := keys.Parser{}.Key(text)
+		if err != nil {
+			return nil, err
+		}
+		if selects(k) {
+			t.Share += share
+		}
+	}
+	return t, nil
+}
+
+func TestAnImportSaysHowMuchOfTheTrafficItWouldHaveRefused(t *testing.T) {
+	n := newNode(t, func(d *adminui.Deps) { d.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
+	n.as(t, "olu").upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
+		holds("<b>12.5% ± 0.4</b> points, an estimate from a sample")
+}
+
+func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("olu")
+	var list strings.Builder
+	list.WriteString("pattern,reason\n")
+	for _, text := range hostile {
+		quoted := `"` + strings.ReplaceAll(blocklist.Defuse(text), `"`, `""`) + `"`
+		list.WriteString(`"token:` + quoted[1:] + "," + quoted + "\n")
+		list.WriteString(`"ip:10.1*` + quoted[1:] + ",x\n") // bad, and told with its text
+	}
+	file := filepath.Join(t.TempDir(), `list"><img src=x>.csv`)
+	must(t, os.WriteFile(file, []byte(list.String()), 0o600))
+	b.do(
+		chromedp.Navigate(n.url+"/blocks/import"),
+		chromedp.SetUploadFiles(chromedp.CSS("#file"), []string{file}),
+	)
+	b.press("#try", "#confirm")
+	b.waitFor(`document.querySelector("#result").innerText.includes("Leave 8 bad rows out and block 8 patterns")`)
+	b.waitFor(`document.querySelectorAll("main img, main script").length === 0`)
+	for _, width := range []int64{1440, 390} {
+		b.do(chromedp.EmulateViewport(width, 900))
+		b.audit("tried import")
+		if over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth")); over > 0 {
+			t.Errorf("at %d the page is %d pixels too wide", width, over)
+		}
+		b.picture("blocks-import-tried", width, "light")
+	}
+	b.press("#confirm", `a[href="/blocks?source=imported"]`)
+	b.audit("imported")
+	reasons := map[string]bool{}
+	for _, stands := range n.standing(t) {
+		reasons[stands.Reason] = true
+	}
+	for _, text := range hostile {
+		if !reasons[text] {
+			t.Errorf("no block has the reason %q", text)
+		}
+	}
+	b.consoleIsClean()
+}
