@@ -1,0 +1,302 @@
+package e2e_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// strict refuses every check of a host but the first, however long a test lasts.
+const strict = `{"match":["host:*"],"rules":["1/31d"],"mode":"enforce"}`
+
+// attack asks for key so many times and returns how many were refused.
+func (n *node) attack(key string, times int) (refused int64) {
+	n.Helper()
+	for range times {
+		switch d := n.about(key); d.Decision {
+		case v1.Limited, v1.Blocked:
+			refused++
+		case v1.Allowed:
+		default:
+			n.Fatalf("got %+v", d)
+		}
+	}
+	return refused
+}
+
+// offencesOf returns what the report says of one key.
+func (n *node) offencesOf(key string) (offences int64) {
+	n.Helper()
+	for _, row := range n.offenders("&search=" + url.QueryEscape(key)).Items {
+		offences += row.Offences
+	}
+	return offences
+}
+
+func (n *node) knows(t *testing.T, key, policy string) {
+	t.Helper()
+	await(t, "the node has the policy "+policy, func() bool {
+		return string(n.ask(fmt.Sprintf(`{"key":%q,"peek":true}`, key)).Policy) == policy
+	})
+}
+
+// climbed returns a key's block and checks that it stands on the first step.
+func (n *node) climbed(t *testing.T, key string) v1.Block {
+	t.Helper()
+	x := n.explain(key)
+	if x.Decision != v1.Blocked || len(x.Blocks) != 1 || x.Ladder == nil || x.Ladder.Step != 1 {
+		t.Fatalf("%s is %s with %d blocks, ladder %+v", key, x.Decision, len(x.Blocks), x.Ladder)
+	}
+	return x.Blocks[0]
+}
+
+func TestAKilledNodeLosesAtMostWhatItHadNotFlushed(t *testing.T) {
+	// next gives a node that goes on after the one before has ended.
+	for name, start := range map[string]func(t *testing.T) (victim *node, next func() *node){
+		"embedded, and started again": func(t *testing.T) (*node, func() *node) {
+			victim := startNode(t)
+			data := filepath.Join(victim.dir, "data")
+			return victim, func() *node { return startNode(t, "--data-dir", data) }
+		},
+		"one of two nodes": func(t *testing.T) (*node, func() *node) {
+			s := shared(t)
+			nodes := s.start(t, 2)
+			return nodes[0], func() *node {
+				if nodes[1].running() {
+					return nodes[1]
+				}
+				return s.start(t, 1)[0]
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			victim, next := start(t)
+			victim.put("strict", strict)
+			victim.put("laddered", laddered)
+			await(t, "an offender is blocked by itself", func() bool { return victim.about("token:repeat").Decision == v1.Blocked })
+			block := victim.climbed(t, "token:repeat")
+
+			flushed := victim.attack("host:attacker", 101)
+			await(t, "the first part is in the database", func() bool { return victim.offencesOf("host:attacker") == flushed })
+			unsure := victim.attack("host:attacker", 50)
+			victim.end(syscall.SIGKILL)
+			other := next()
+			other.knows(t, "host:attacker", "strict")
+			least := flushed + other.attack("host:attacker", 60)
+			await(t, "all that was flushed, and all that came later, is there", func() bool { return other.offencesOf("host:attacker") >= least })
+			if code := other.end(syscall.SIGTERM); code != 0 { // which writes what is left
+				t.Fatalf("ended with %d", code)
+			}
+			other = next()
+			if got := other.offencesOf("host:attacker"); got < least || got > least+unsure {
+				t.Errorf("%d offences, want from %d to %d", got, least, least+unsure)
+			}
+			if again := other.climbed(t, "token:repeat"); again.ID != block.ID {
+				t.Errorf("the block was %s and is %s", block.ID, again.ID)
+			}
+		})
+	}
+}
+
+func TestAnAttackIsCountedThoughTheDatabaseIsKilledAndEveryNodeRestarted(t *testing.T) {
+	t.Parallel()
+	s := dedicated(t)
+	nodes := s.start(t, 2)
+	nodes[0].put("strict", strict)
+	nodes[0].put("laddered", laddered)
+	for _, n := range nodes {
+		n.knows(t, "host:attacker", "strict")
+	}
+	await(t, "an offender is blocked by itself", func() bool { return nodes[1].about("token:repeat").Decision == v1.Blocked })
+	block := nodes[1].climbed(t, "token:repeat")
+
+	want := nodes[0].attack("host:attacker", 51) + nodes[1].attack("host:attacker", 50)
+	await(t, "the first part is in the database", func() bool { return nodes[0].offencesOf("host:attacker") == want })
+	s.postgres.Kill()
+	want += nodes[0].attack("host:attacker", 50)
+	lost := nodes[1].attack("host:attacker", 50)
+	nodes[1].end(syscall.SIGKILL)
+	s.postgres.Restart(false)
+	nodes[1] = s.start(t, 1)[0]
+	want += nodes[1].attack("host:attacker", 50)
+	await(t, "the database is back", func() bool { return nodes[0].part("database").OK })
+	await(t, "everything is in but what the killed node held", func() bool { return nodes[0].offencesOf("host:attacker") >= want })
+	for i := range nodes {
+		if code := nodes[i].end(syscall.SIGTERM); code != 0 {
+			t.Fatalf("ended with %d", code)
+		}
+	}
+	n := s.start(t, 1)[0]
+	if got := n.offencesOf("host:attacker"); got < want || got > want+lost {
+		t.Errorf("%d offences, want from %d to %d", got, want, want+lost)
+	}
+	if again := n.climbed(t, "token:repeat"); again.ID != block.ID {
+		t.Errorf("the block was %s and is %s", block.ID, again.ID)
+	}
+}
+
+func TestALadderThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T) {
+	everyBackend(t, func(t *testing.T, nodes []*node) {
+		n := nodes[len(nodes)-1]
+		n.put("laddered", laddered)
+		var checks []string
+		for i := range 30 {
+			checks = append(checks, slices.Repeat([]string{fmt.Sprintf(`{"key":"token:crowd-%d"}`, i)}, 7)...)
+		}
+		if a := n.send(post, n.check+v1.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`); a.status != 200 {
+			t.Fatalf("got %d: %s", a.status, a.body)
+		}
+		var stops v1.Page[v1.LadderStop]
+		for _, n := range nodes {
+			await(t, "the ladder has stopped", func() bool {
+				stops = read[v1.Page[v1.LadderStop]](n, n.must(200, get, v1.PathLadders+"/stopped", ""))
+				return len(stops.Items) == 1
+			})
+		}
+		automatic := func() int {
+			return len(read[v1.Page[v1.Block]](n, n.must(200, get, v1.PathBlocks+"?source=automatic", "")).Items)
+		}
+		before := automatic()
+		if before > 10 || stops.Items[0].Policy != "laddered" {
+			t.Errorf("%d were blocked, and it says %+v", before, stops.Items)
+		}
+		offended := n.attack("token:later", 8)
+		await(t, "the next one's offences are in", func() bool { return n.offencesOf("token:later") == offended })
+		if got := automatic(); got != before {
+			t.Errorf("a stopped ladder made %d blocks", got-before)
+		}
+		if out := n.succeed("ladder", "stopped"); !strings.Contains(out, "The ladder of policy laddered has stopped") {
+			t.Errorf("the command line says %q", out)
+		}
+		n.succeed("ladder", "resume", "laddered")
+		await(t, "the ladder goes on", func() bool { return n.about("token:later").Decision == v1.Blocked })
+		if _, code := n.run("ladder", "resume", "laddered"); code == 0 {
+			t.Error("a ladder that goes on was resumed")
+		}
+	})
+}
+
+// signedBy reports whether a request of a webhook bears a signature under
+// secret, as docs/NOTIFICATIONS.md tells receivers to compute it.
+func signedBy(secret, header string, body []byte) bool {
+	at, signature, found := strings.Cut(strings.TrimPrefix(header, "t="), ",v1=")
+	mac := hmac.New(sha256.New, []byte(secret))
+	fmt.Fprintf(mac, "%s.%s", at, body)
+	return found && hmac.Equal([]byte(hex.EncodeToString(mac.Sum(nil))), []byte(signature))
+}
+
+func TestAutomaticBlocksAreToldTogetherInOneSignedMessage(t *testing.T) {
+	t.Parallel() // it waits until the message is due
+	type message struct {
+		Kind  string
+		Total int
+		Items []struct{ Facts map[string]string }
+	}
+	var mu sync.Mutex
+	var got []message
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var m message
+		if err == nil {
+			err = json.Unmarshal(body, &m, json.MatchCaseInsensitiveNames(true))
+		}
+		if err != nil || !signedBy("a secret of two", r.Header.Get("Stint-Signature"), body) {
+			t.Errorf("received %s signed %q, %v", body, r.Header.Get("Stint-Signature"), err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, m)
+	}))
+	defer receiver.Close()
+	n := launch(t, []string{"STINT_ADMIN_TOKEN=" + adminToken, "STINT_NOTIFY_WEBHOOK_URL=" + receiver.URL,
+		"STINT_NOTIFY_WEBHOOK_SECRET=a secret of two", "STINT_NOTIFY_ALLOW_PRIVATE=true"}, onFreePorts...)
+	n.awaitRunning()
+	n.put("laddered", laddered)
+	want := []string{"token:a", "token:b", "token:c"}
+	for _, key := range want {
+		n.attack(key, 7)
+	}
+	await(t, "the message has come", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(got) > 0
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	var told []string
+	for _, item := range got[0].Items {
+		told = append(told, item.Facts["key"])
+	}
+	slices.Sort(told)
+	if len(got) != 1 || got[0].Kind != "block.automatic" || got[0].Total != 3 || !slices.Equal(told, want) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAWiderRangeIsProposedAndBlockedOnlyByAPerson(t *testing.T) {
+	everyBackend(t, func(t *testing.T, nodes []*node) {
+		n := nodes[0]
+		n.put("addresses", `{"match":["ip:*"],"rules":["1/h"],"mode":"enforce"}`)
+		n.must(201, post, v1.PathExemptions, `{"pattern":"ip:198.51.100.99","reason":"ours"}`)
+		n.about("ip:198.51.100.99")
+		for i := range 8 {
+			n.attack(fmt.Sprintf("ip:198.51.100.%d", i), 2)
+			n.attack(fmt.Sprintf("ip:203.0.113.%d", i), 2)
+		}
+		open := func() map[string]v1.Proposal {
+			all := map[string]v1.Proposal{}
+			for _, p := range read[v1.Page[v1.Proposal]](n, n.must(200, get, v1.PathProposals, "")).Items {
+				all[p.Pattern] = p
+			}
+			return all
+		}
+		var found map[string]v1.Proposal
+		await(t, "both ranges are proposed", func() bool { // the job does it by itself too, each minute
+			n.run("job", "run", "propose-ranges") // which may be running already
+			found = open()
+			return len(found) == 2
+		})
+		crowded := found["ip:198.51.100.0/24"]
+		if crowded.Evidence.OffendedCount != 8 || !slices.Equal(crowded.Evidence.Exempt, []string{"ip:198.51.100.99"}) {
+			t.Errorf("the evidence is %+v", crowded.Evidence)
+		}
+		if d := n.about("ip:198.51.100.200"); d.Decision != v1.Allowed {
+			t.Fatalf("the range is %s before anybody accepted", d.Decision)
+		}
+		if out := n.succeed("proposal", "show", crowded.ID); !strings.Contains(out, "ip:198.51.100.7") || !strings.Contains(out, "ip:198.51.100.99 is exempt") {
+			t.Errorf("the command line shows %s", out)
+		}
+		n.succeed("proposal", "accept", crowded.ID, "--for", "1h")
+		n.succeed("proposal", "dismiss", found["ip:203.0.113.0/24"].ID, "--reason", "a university")
+		for _, n := range nodes {
+			await(t, "the block governs every node", func() bool { return n.about("ip:198.51.100.201").Decision == v1.Blocked })
+			if d := n.about("ip:198.51.100.99"); d.Decision == v1.Blocked {
+				t.Error("an exempt address is blocked")
+			}
+		}
+		n.attack("ip:203.0.113.50", 2)
+		await(t, "the job has run once more", func() bool {
+			_, code := n.run("job", "run", "propose-ranges")
+			return code == 0
+		})
+		if again := open(); len(again) != 0 {
+			t.Errorf("proposed again: %+v", again)
+		}
+	})
+}
