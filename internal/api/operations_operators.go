@@ -31,7 +31,7 @@ func (s *Server) operations() []Route {
 
 		{Admin, get, v1.PathJobs, identity.Read, s.listJobs, nil, opListJobs},
 		{Admin, get, v1.PathJobs + "/runs", identity.Read, s.listRuns, nil, opListRuns},
-		{Admin, post, v1.PathJobs + "/:name/run", identity.Admin, s.runJob, nil, opRunJob},
+		{Admin, post, v1.PathJobs + "/:name/run", identity.Operate, s.runJob, nil, opRunJob},
 		{Admin, get, v1.PathNotifications, identity.Read, s.listNotifications, nil, opListNotifications},
 		{Admin, post, v1.PathNotifications + "/test", identity.Admin, s.testNotification, nil, opTestNotification},
 	}

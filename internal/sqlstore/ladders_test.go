@@ -271,6 +271,10 @@ func TestALadderThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 		if err := f.ResumeLadder(t.Context(), operator, 7); !fault.Is(err, fault.NotFound) {
 			t.Errorf("resumed a second time: %v", err)
 		}
+		entries, err := f.FindEntries(t.Context(), audit.Filter{Action: "ladder.resume"})
+		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != operator {
+			t.Errorf("the audit holds %+v, %v", entries, err)
+		}
 		n.limited("k:new", 1)
 		n.flush()
 		if got := automatic(t, f.Store); len(got) != 5 || got[0].Pattern.String() != "k:new" {

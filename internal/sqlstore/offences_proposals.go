@@ -173,15 +173,30 @@ func (s *Store) DecideProposal(ctx context.Context, by audit.Actor, id string, d
 		if p.Decision != offenders.Open {
 			return fault.New(fault.Conflict, "The proposal was %s at %s by %q.", p.Decision, p.Decided.Format(time.RFC3339), p.DecidedBy)
 		}
+		before := proposalView(p)
 		p.Decision, p.Decided, p.DecidedBy, p.Reason, p.BlockID = d, t.now, by.Name, reason, blockID
 		if _, err := t.exec(decideProposal, id, string(d), toMS(t.now), by.Name, reason, blockID); err != nil {
 			return err
 		}
 		action := map[offenders.Decision]string{offenders.Accepted: "accept", offenders.Dismissed: "dismiss"}[d]
-		return t.record("proposal."+action, "proposal", id, fmt.Sprintf("The proposal to block %q was %s.", p.Pattern, d), nil, nil)
+		return t.record("proposal."+action, "proposal", id, fmt.Sprintf("The proposal to block %q was %s.", p.Pattern, d), before, proposalView(p))
 	})
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// proposalView is a proposal as the audit keeps it.
+func proposalView(p *offenders.Proposal) any {
+	return struct {
+		ID       string    `json:"id"`
+		Pattern  string    `json:"pattern"`
+		Created  time.Time `json:"created_at"`
+		Decision string    `json:"decision,omitzero"`
+		Decided  time.Time `json:"decided_at,omitzero"`
+		By       string    `json:"decided_by,omitzero"`
+		Reason   string    `json:"reason,omitzero"`
+		BlockID  string    `json:"block_id,omitzero"`
+	}{p.ID, p.Pattern.String(), p.Created, string(p.Decision), p.Decided, p.DecidedBy, p.Reason, p.BlockID}
 }
