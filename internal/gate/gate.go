@@ -54,6 +54,7 @@ type Gate struct {
 	closed   chan struct{}
 	scratch  sync.Pool
 	ids      makers
+	alarms   alarms
 }
 
 // New returns a gate.

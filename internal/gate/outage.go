@@ -80,7 +80,7 @@ func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
 		}
 		return
 	}
-	limited := within{Context: ctx, until: time.Now().Add(g.deadline)}
+	limited := within{Context: ctx, until: time.Now().Add(g.deadline), alarms: &g.alarms}
 	defer limited.release()
 	g.log.Decide(&limited, s.requests, s.results)
 	asked := false

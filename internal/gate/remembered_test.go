@@ -36,32 +36,60 @@ func TestARefusalThatTheNodeRemembersSaysNothingAboutTheLog(t *testing.T) {
 }
 
 func TestADeadlineEndsAsAContextsOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		parent, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		w := &within{Context: parent, until: time.Now().Add(time.Second)}
-		if at, ok := w.Deadline(); !ok || !at.Equal(w.until) || w.Err() != nil {
-			t.Errorf("it ends at %v, %v, with %v", at, ok, w.Err())
-		}
-		<-w.Done()
-		if !errors.Is(w.Err(), context.DeadlineExceeded) {
-			t.Errorf("at its end: %v", w.Err())
-		}
-		w.release()
+	for name, mayEnd := range map[string]bool{"of a parent that never ends": false, "of one that may": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				parent := context.Background()
+				if mayEnd {
+					may, cancel := context.WithCancel(parent)
+					defer cancel()
+					parent = may
+				}
+				var timers alarms
+				for range 3 { // with a new timer, and with one that is used again
+					next := func() *within {
+						return &within{Context: parent, until: time.Now().Add(time.Second), alarms: &timers}
+					}
+					ends := next()
+					if at, ok := ends.Deadline(); !ok || !at.Equal(ends.until) || ends.Err() != nil {
+						t.Errorf("it ends at %v, %v, with %v", at, ok, ends.Err())
+					}
+					<-ends.Done()
+					if !time.Now().Equal(ends.until) || !errors.Is(ends.Err(), context.DeadlineExceeded) {
+						t.Errorf("at its end: %v", ends.Err())
+					}
+					ends.release()
 
-		early := &within{Context: parent, until: time.Now().Add(time.Second)}
-		cancel()
-		<-early.Done()
-		if !errors.Is(early.Err(), context.Canceled) {
-			t.Errorf("when its parent ended: %v", early.Err())
-		}
-		early.release()
+					released := next()
+					done := released.Done()
+					released.release()
+					select {
+					case <-done:
+						if !mayEnd {
+							t.Error("it ended when it was released early")
+						}
+					case <-time.After(2 * time.Second):
+					}
 
-		unasked := &within{Context: context.Background(), until: time.Now().Add(time.Second)}
-		time.Sleep(2 * time.Second)
-		if !errors.Is(unasked.Err(), context.DeadlineExceeded) {
-			t.Errorf("where nobody waited for its end: %v", unasked.Err())
-		}
-		unasked.release()
-	})
+					unasked := next()
+					time.Sleep(2 * time.Second)
+					if !errors.Is(unasked.Err(), context.DeadlineExceeded) {
+						t.Errorf("where nobody waited for its end: %v", unasked.Err())
+					}
+					unasked.release()
+				}
+			})
+		})
+	}
+}
+
+func TestADeadlineEndsWithItsParent(t *testing.T) {
+	parent, cancel := context.WithCancel(context.Background())
+	w := &within{Context: parent, until: time.Now().Add(time.Hour), alarms: new(alarms)}
+	defer w.release()
+	cancel()
+	<-w.Done()
+	if !errors.Is(w.Err(), context.Canceled) {
+		t.Errorf("when its parent ended: %v", w.Err())
+	}
 }
