@@ -82,6 +82,13 @@ func (u *UI) actBlock(c *api.Call) error {
 			return err
 		}
 	}
+	s, done := u.blockShelf(), "blocked"
+	if page.Exempt {
+		s, done = u.exemptionShelf(), "exempted"
+	}
+	if p, why := u.unconfirmed(c, s, patterns); why != "" {
+		return u.askWide(c, s, page, p, why)
+	}
 	if page.For == "" {
 		page.For = "24h"
 		return u.askMany(c, http.StatusOK, page, patterns)
@@ -94,11 +101,6 @@ func (u *UI) actBlock(c *api.Call) error {
 	}
 	if len(page.Mistakes) > 0 {
 		return u.askMany(c, statusOfForm, page, patterns)
-	}
-	s := u.blockShelf()
-	done := "blocked"
-	if page.Exempt {
-		s, done = u.exemptionShelf(), "exempted"
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
@@ -124,8 +126,7 @@ func (u *UI) askMany(c *api.Call, status int, page *manyPage, patterns []keys.Pa
 	return u.render(c, status, "many", page)
 }
 
-// patternsOf reads the keys or patterns of a form. None may be wide: those have
-// a page of their own that asks twice.
+// patternsOf reads the keys or patterns of a form.
 func (u *UI) patternsOf(texts []string) ([]keys.Pattern, error) {
 	switch {
 	case len(texts) == 0:
@@ -139,12 +140,37 @@ func (u *UI) patternsOf(texts []string) ([]keys.Pattern, error) {
 		if err != nil {
 			return nil, fault.Field("key", "%s", capital(err.Error()))
 		}
-		if isWide(p) {
-			return nil, fault.New(fault.NeedConfirm, "Nothing was changed: %s selects %s. Add it on the page of blocks, which shows whom it would hit.", p, covers(p))
-		}
 		patterns[i] = p
 	}
 	return patterns, nil
+}
+
+// unconfirmed returns the first of the patterns that must be confirmed, and
+// why; "" where none must.
+func (u *UI) unconfirmed(c *api.Call, s *shelf, patterns []keys.Pattern) (keys.Pattern, string) {
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	for _, p := range patterns {
+		if why := u.whyConfirm(ctx, c, s, p); why != "" {
+			return p, why
+		}
+	}
+	return keys.Pattern{}, ""
+}
+
+// askWide asks about a pattern that must be confirmed on the page that shows
+// whom it would hit. Several are too much for it.
+func (u *UI) askWide(c *api.Call, s *shelf, page *manyPage, p keys.Pattern, why string) error {
+	if len(page.Keys) > 1 {
+		return fault.New(fault.NeedConfirm, "Nothing was changed: %s is wide: %s. Add it alone on the page of %ss, which shows whom it would hit.", p, why, s.Noun)
+	}
+	ask := url.Values{"pattern": {p.String()}}
+	for name, value := range map[string]string{"reason": page.Reason, "for": page.For, "until": page.Until} {
+		if value != "" {
+			ask.Set(name, value)
+		}
+	}
+	return u.seeOther(c, s.Path+"/new?"+ask.Encode())
 }
 
 // actLift lifts the blocks, or removes the exemptions, that a form names.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -62,11 +61,7 @@ func (p *importPage) Changes() int {
 
 // Share writes how much of the last day's traffic the new blocks would have
 // refused, with its error.
-func (p *importPage) Share() string {
-	t := p.Report.Traffic
-	percent := func(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) }
-	return percent(t.Share) + "% ± " + percent(t.Error)
-}
+func (p *importPage) Share() string { return shareOf(p.Report.Traffic) }
 
 // MoreBad is how many bad rows are not shown one by one.
 func (p *importPage) MoreBad() int { return p.Report.Invalid - len(p.Report.Bad) }

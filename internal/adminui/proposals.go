@@ -26,7 +26,8 @@ type proposalPage struct {
 	Until    string
 	Reason   string
 	Mistakes mistakes
-	Own      bool // the range holds whoever asks
+	Own      bool   // the range holds whoever asks
+	Warn     string // what else to know before it is blocked, "" for nothing
 }
 
 // Choices returns the lengths that the form offers.
@@ -193,7 +194,13 @@ func (u *UI) findProposal(c *api.Call) (*proposalPage, error) {
 		return nil, err
 	}
 	page := &proposalPage{watch: w, Proposal: viewProposal(p), For: "24h", Mistakes: mistakes{}}
-	page.Own = p.Pattern.Matches(u.Catalog.Parser().AddressKey(c.Address))
+	if p.Decision == offenders.Open {
+		r, err := u.surveyor().Survey(ctx, p.Pattern, c.Address)
+		if err != nil {
+			return nil, err
+		}
+		page.Own, page.Warn = r.HitsCaller, r.Confirm
+	}
 	return page, nil
 }
 

@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
@@ -39,25 +41,29 @@ func (p *addPage) Choices() []choice {
 
 // preview says what a pattern would hit.
 type preview struct {
-	Pattern   keys.Pattern
-	Covers    string // "256 addresses", "every key"
-	Wide      bool   // must be confirmed by typing it
-	Widened   bool   // a bare IPv6 address was read as its network
-	Own       bool   // it would hit the address that asks
-	Ends      time.Time
-	Hiding    []*blocks.Exemption // a block: those that hide all of it
-	Within    []*blocks.Exemption // a block: those that stay open
-	Touched   []*blocks.Block     // an exemption: those that it breaks into
-	Blast     *offenders.Blast    // nil where traffic is not counted
-	BlastSpan string
+	Pattern  keys.Pattern
+	Covers   string // "256 addresses", "every key"
+	Confirm  string // why it must be confirmed by typing it, "" where it need not be
+	Widened  bool   // a bare IPv6 address was read as its network
+	Own      bool   // it would hit the address that asks
+	Ends     time.Time
+	Hiding   []*blocks.Exemption // a block: those that hide all of it
+	Within   []*blocks.Exemption // a block: those that stay open
+	Touched  []*blocks.Block     // an exemption: those that it breaks into
+	Blast    *offenders.Blast    // nil where traffic is not counted
+	Traffic  *blocklist.Traffic  // nil where nothing is recorded
+	Narrower *narrower           // a block: what to use in its place, nil for nothing
 }
 
 func (u *UI) showAdd(c *api.Call, s *shelf) error {
-	q, err := readQuery(c, "pattern", "reason")
+	q, err := readQuery(c, "pattern", "reason", "for", "until")
 	if err != nil {
 		return err
 	}
-	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: "24h", Mistakes: mistakes{}}
+	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Mistakes: mistakes{}}
+	if page.For == "" {
+		page.For = "24h"
+	}
 	return u.renderAdd(c, http.StatusOK, s, page)
 }
 
@@ -113,12 +119,16 @@ func capital(text string) string {
 
 func (u *UI) preview(c *api.Call, s *shelf, p keys.Pattern) (*preview, error) {
 	now := u.Now()
-	v := &preview{Pattern: p, Covers: covers(p), Wide: isWide(p), Widened: p.Widened()}
-	own := u.Catalog.Parser().AddressKey(c.Address)
-	v.Own = s.Blocks && p.Matches(own)
-	set := u.Catalog.Blocks()
+	v := &preview{Pattern: p, Covers: covers(p), Widened: p.Widened()}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
 	if s.Blocks {
-		for _, e := range set.ExemptionsTouching(p, now, maxTouching) {
+		r, err := u.surveyor().Survey(ctx, p, c.Address)
+		if err != nil {
+			return nil, err
+		}
+		v.Confirm, v.Own, v.Traffic = r.Confirm, r.HitsCaller, r.Traffic
+		for _, e := range r.Exemptions {
 			if e.Pattern.Covers(p) {
 				v.Hiding = append(v.Hiding, e)
 			} else {
@@ -126,34 +136,26 @@ func (u *UI) preview(c *api.Call, s *shelf, p keys.Pattern) (*preview, error) {
 			}
 		}
 	} else {
-		v.Touched = set.BlocksTouching(p, now, maxTouching)
+		v.Confirm = blocklist.Wide(p)
+		v.Touched = u.Catalog.Blocks().BlocksTouching(p, now, maxTouching)
 	}
 	if u.Offenders == nil {
 		return v, nil
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
 	var err error
-	v.Blast, err = u.Offenders.BlastRadius(ctx, p, now.Add(-24*time.Hour), now)
-	v.BlastSpan = "the last day"
+	if v.Blast, err = u.Offenders.BlastRadius(ctx, p, now.Add(-24*time.Hour), now); err == nil && s.Blocks {
+		v.Narrower, err = u.narrowerOf(ctx, p, v.Blast.Seen)
+	}
 	return v, err
 }
 
-// A pattern wider than these has to be typed again.
-const (
-	wideIPv4 = 24
-	wideIPv6 = 48
-)
+// Share writes a part of the last day's traffic with its error.
+func (v *preview) Share() string { return shareOf(v.Traffic) }
 
-func isWide(p keys.Pattern) bool {
-	network, ok := p.Network()
-	switch {
-	case !ok:
-		return p.Kind() != keys.Exact
-	case network.Addr().Is4():
-		return network.Bits() < wideIPv4
-	}
-	return network.Bits() < wideIPv6
+// shareOf writes an estimate with its error, in percent.
+func shareOf(t *blocklist.Traffic) string {
+	percent := func(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) }
+	return percent(t.Share) + "% ± " + percent(t.Error)
 }
 
 // covers says how many keys a pattern selects.
@@ -193,6 +195,9 @@ func (u *UI) readAdd(c *api.Call) (*addPage, url.Values, error) {
 	values, err := form(c)
 	if err != nil {
 		return nil, nil, err
+	}
+	if narrow := values.Get("narrow"); narrow != "" {
+		values.Set("pattern", narrow)
 	}
 	page := &addPage{
 		Pattern: strings.TrimSpace(values.Get("pattern")), For: values.Get("for"), Until: values.Get("until"),
@@ -242,17 +247,19 @@ func (u *UI) addItem(c *api.Call, s *shelf) error {
 		page.Mistakes.note(err)
 		return u.renderAdd(c, statusOfForm, s, page)
 	}
-	if isWide(pattern) && page.Confirm != pattern.String() {
-		page.Mistakes["confirm"] = "This selects " + covers(pattern) + ". To go on, type " + pattern.String() + "."
-		return u.renderAdd(c, statusOfForm, s, page)
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	if page.Confirm != pattern.String() {
+		if why := u.whyConfirm(ctx, c, s, pattern); why != "" {
+			page.Mistakes["confirm"] = "Nothing was changed: " + why + ". To go on, type " + pattern.String() + "."
+			return u.renderAdd(c, statusOfForm, s, page)
+		}
 	}
 	on := blocks.Fail
 	if values.Get("replace") == "yes" {
 		on = blocks.Replace
 	}
 	actor := c.Actor()
-	ctx, cancel := c.StoreContext()
-	defer cancel()
 	added, err := s.add(ctx, actor, item{
 		Pattern: pattern, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends,
 	}, on)

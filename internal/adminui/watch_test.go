@@ -175,7 +175,11 @@ func TestOnlyOperatorsActOnWhatTheySee(t *testing.T) {
 		t.Errorf("a viewer's forms led to %s", got)
 	}
 	olu := n.as(t, "olu")
-	olu.post("/act/block", url.Values{"key": {"ip:10.0.0.0/8"}, "for": {"1h"}}).is(http.StatusConflict).holds("Nothing was changed")
+	wide := olu.post("/act/block", url.Values{"key": {"ip:10.0.0.0/8"}, "for": {"1h"}}).is(http.StatusSeeOther)
+	olu.get(wide.header.Get("Location")).is(http.StatusOK).holds("To go on, type ip:10.0.0.0/8")
+	if got := n.decisionOn(t, "ip:10.0.0.1"); got != "allowed" {
+		t.Errorf("a wide range that nobody confirmed is %s", got)
+	}
 	olu.post("/act/block", url.Values{"for": {"1h"}}).is(http.StatusUnprocessableEntity).holds("at least one key")
 }
 

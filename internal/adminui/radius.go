@@ -1,0 +1,98 @@
+package adminui
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// surveyor finds blast radiuses by the same rules as the REST API.
+func (u *UI) surveyor() *blocklist.Surveyor {
+	return &blocklist.Surveyor{View: u.Catalog, Parser: u.Catalog.Parser, Traffic: u.Traffic, Now: u.Now}
+}
+
+// whyConfirm says why a pattern must be confirmed before it is added to a
+// shelf, "" where it need not be.
+func (u *UI) whyConfirm(ctx context.Context, c *api.Call, s *shelf, p keys.Pattern) string {
+	if !s.Blocks {
+		return blocklist.Wide(p)
+	}
+	if blocklist.Single(p) {
+		return ""
+	}
+	r, err := u.surveyor().Survey(ctx, p, c.Address)
+	if err != nil {
+		// Not knowing its share of the traffic must keep nobody from blocking an
+		// attacker while the database is in trouble.
+		return blocklist.Wide(p)
+	}
+	return r.Confirm
+}
+
+// narrower is a part of a pattern that alone stops most of its offences.
+type narrower struct {
+	Pattern keys.Pattern
+	Stops   int64 // offences of the last day
+	Of      int64 // of the whole pattern
+	Allowed int64 // allowed requests that it would refuse
+	All     int64 // of every key
+}
+
+// enoughOffences is the part of a pattern's offences that a narrower one must
+// stop to be offered in its place.
+const enoughOffences = 0.8
+
+// narrowerOf returns the narrowest key or range that makes most of the trouble
+// within p, nil for none.
+func (u *UI) narrowerOf(ctx context.Context, p keys.Pattern, seen offenders.Seen) (*narrower, error) {
+	if blocklist.Single(p) || seen.Refused == 0 {
+		return nil, nil
+	}
+	best, found := heaviestPart(p, seen)
+	if !found {
+		return nil, nil
+	}
+	now := u.Now()
+	within, err := u.Offenders.Store.Seen(ctx, best, now.Add(-24*time.Hour), now, 1)
+	if err != nil {
+		return nil, err
+	}
+	return &narrower{Pattern: best, Stops: within.Refused, Of: seen.Refused, Allowed: within.Allowed, All: seen.AllAllowed}, nil
+}
+
+// heaviestPart returns the narrowest of the parts of p, a key or a /24 or /48, that
+// makes enough of the offences by the keys that were seen.
+func heaviestPart(p keys.Pattern, seen offenders.Seen) (keys.Pattern, bool) {
+	byKey, byRange := map[keys.Pattern]int64{}, map[keys.Pattern]int64{}
+	for _, sample := range seen.Samples {
+		k, err := offenders.ParseKey(sample.Key)
+		if err != nil {
+			continue // a key of settings that have changed since
+		}
+		own := keys.PatternOf(k)
+		byKey[own] += sample.Refused
+		if network, is := own.Network(); is {
+			bits := 24
+			if network.Addr().Is6() {
+				bits = 48
+			}
+			if bits < network.Bits() {
+				byRange[keys.NetworkPattern(netip.PrefixFrom(network.Addr(), bits).Masked())] += sample.Refused
+			}
+		}
+	}
+	for _, parts := range []map[keys.Pattern]int64{byKey, byRange} {
+		for part, refused := range parts {
+			// Of so large a part there is only one.
+			if part != p && p.Covers(part) && float64(refused) >= enoughOffences*float64(seen.Refused) {
+				return part, true
+			}
+		}
+	}
+	return keys.Pattern{}, false
+}
