@@ -189,6 +189,9 @@ func (s *Server) addBlock(c *Call) error {
 		Block: s.wireBlock(done.Item), Outcome: string(done.Outcome),
 		Warnings: append(v1.WidenedWarnings(a.pattern), s.hiding(a.pattern)...),
 	}
+	if s.surveyor().HitsCaller(a.pattern, c.Address) {
+		answer.Warnings = append(answer.Warnings, "This block refuses your own address, "+c.Address.String()+".")
+	}
 	if done.Before != nil {
 		before := s.wireBlock(done.Before)
 		answer.Before = &before

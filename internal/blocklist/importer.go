@@ -133,7 +133,7 @@ func (r *importRun) refusal() error {
 	if r.report.Invalid == 0 || r.options.SkipBad {
 		return nil
 	}
-	e := fault.New(fault.Invalid, "%d of the %d rows are bad, the first in %s. Nothing was imported; mend them or leave them out with skip_bad.",
+	e := fault.New(fault.Invalid, "%d of the %d rows are bad, the first in %s. Nothing was imported; mend them, or have them left out (skip_bad, --skip-bad on the command line).",
 		r.report.Invalid, r.report.Rows, r.report.Bad[0].Error())
 	e.Detail = map[string]any{"rows": r.report.Rows, "invalid": r.report.Invalid, "bad": Told(r.report.Bad)}
 	return e

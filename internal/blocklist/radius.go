@@ -43,34 +43,42 @@ type Surveyor struct {
 	Now     func() time.Time
 }
 
-// maxNeighbours is how many exemptions and blocks a radius names.
-const maxNeighbours = 20
+// MaxNeighbours is how many exemptions, and how many blocks, a radius names at
+// most; there may be more.
+const MaxNeighbours = 20
 
 // Survey returns the blast radius of a block of p that caller asks for.
 func (s *Surveyor) Survey(ctx context.Context, p keys.Pattern, caller netip.Addr) (*Radius, error) {
 	now := s.Now()
 	set := s.View.Blocks()
-	r := &Radius{Pattern: p, Exemptions: set.ExemptionsTouching(p, now, maxNeighbours)}
+	r := &Radius{Pattern: p, Exemptions: set.ExemptionsTouching(p, now, MaxNeighbours)}
 	for _, e := range r.Exemptions {
 		r.Hidden = r.Hidden || e.Pattern.Covers(p)
 	}
-	for _, b := range set.BlocksTouching(p, now, maxNeighbours) {
+	for _, b := range set.BlocksTouching(p, now, MaxNeighbours) {
 		if b.Pattern.Covers(p) {
 			r.Covering = append(r.Covering, b)
 		} else {
 			r.Covered = append(r.Covered, b)
 		}
 	}
-	if caller.IsValid() {
-		k := s.Parser().AddressKey(caller)
-		r.HitsCaller = p.Matches(k) && set.Match(k, now).Exemption == nil
-	}
+	r.HitsCaller = s.HitsCaller(p, caller)
 	var err error
 	if s.Traffic != nil {
 		r.Traffic, err = s.Traffic.EstimateTraffic(ctx, now.Add(-day), now, p.Matches)
 	}
 	r.Confirm = s.confirm(r)
 	return r, err
+}
+
+// HitsCaller reports whether a block of p refuses whoever asks for it, an
+// invalid caller for nobody.
+func (s *Surveyor) HitsCaller(p keys.Pattern, caller netip.Addr) bool {
+	if !caller.IsValid() {
+		return false
+	}
+	k := s.Parser().AddressKey(caller)
+	return p.Matches(k) && s.View.Blocks().Match(k, s.Now()).Exemption == nil
 }
 
 // confirm says why a block needs a confirmation, "" where it needs none. What

@@ -45,7 +45,7 @@ admin block add ip:203.0.113.0/24 --reason scraping --for 7d --on-conflict exten
 			if err != nil {
 				return err
 			}
-			added, err := confirming(a, yes, func(confirm string) (*v1.AddedBlock, error) {
+			added, err := confirming(a, yes, func() error { return a.tellRadius(c.Context(), client, b.Pattern) }, func(confirm string) (*v1.AddedBlock, error) {
 				b.Confirm = confirm
 				return client.AddBlock(c.Context(), b)
 			})

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
@@ -43,26 +46,50 @@ func printPreview(a *app, b *v1.BlockPreview) {
 	p := a.printer()
 	a.warn(b.Warnings)
 	p.Sayf("%s", output.Escape(b.Pattern))
-	if b.Estimate == nil {
-		p.Sayf("No traffic of the last day is recorded, so what it would refuse is not known.")
-	} else {
-		p.Sayf("It would have refused %s", estimateSentence(b.Estimate))
-	}
-	if b.HitsCaller {
-		p.Sayf("It refuses your own address.")
-	}
-	for _, e := range b.Exemptions {
-		p.Sayf("Stays open by the exemption of %s: %s", output.Escape(e.Pattern), output.Escape(e.Reason))
-	}
-	for _, other := range b.Covering {
-		p.Sayf("Refused already by the block of %s: %s", output.Escape(other.Pattern), output.Escape(other.Reason))
-	}
-	if n := len(b.Covered); n > 0 {
-		p.Sayf("It makes %s superfluous.", amount(n, "block", "blocks"))
+	for _, line := range radiusLines(b) {
+		p.Sayf("%s", line)
 	}
 	if b.Why != "" {
 		p.Sayf("It needs a confirmation: %s.", output.Escape(string(b.Why)))
 	}
+}
+
+// tellRadius says whom a block would hit, before it is confirmed.
+func (a *app) tellRadius(ctx context.Context, from *client.Client, pattern string) error {
+	b, err := from.PreviewBlock(ctx, pattern)
+	if err != nil {
+		return err
+	}
+	for _, line := range radiusLines(b) {
+		a.notef("%s", line)
+	}
+	return nil
+}
+
+// radiusLines say whom a block would hit, one thing a line.
+func radiusLines(b *v1.BlockPreview) []string {
+	var lines []string
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if b.Estimate == nil {
+		say("No traffic of the last day is recorded, so what it would refuse is not known.")
+	} else {
+		say("It would have refused %s", estimateSentence(b.Estimate))
+	}
+	if b.HitsCaller {
+		say("It refuses your own address.")
+	}
+	for _, e := range b.Exemptions {
+		say("Stays open by the exemption of %s: %s", output.Escape(e.Pattern), output.Escape(e.Reason))
+	}
+	for _, other := range b.Covering {
+		say("Refused already by the block of %s: %s", output.Escape(other.Pattern), output.Escape(other.Reason))
+	}
+	if n := len(b.Covered); n >= blocklist.MaxNeighbours {
+		say("It makes %d or more blocks superfluous.", n)
+	} else if n > 0 {
+		say("It makes %s superfluous.", amount(n, "block", "blocks"))
+	}
+	return lines
 }
 
 var previewColumns = []output.Column[*v1.BlockPreview]{

@@ -38,7 +38,7 @@ func newExemptAdd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			added, err := confirming(a, yes, func(confirm string) (*v1.AddedExemption, error) {
+			added, err := confirming(a, yes, func() error { return nil }, func(confirm string) (*v1.AddedExemption, error) {
 				e.Confirm = confirm
 				return client.AddExemption(c.Context(), e)
 			})

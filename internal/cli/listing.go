@@ -141,8 +141,9 @@ func samePattern(spelled string, asked keys.Pattern) bool {
 }
 
 // confirming does something that the server may want confirmed because it is
-// wide: it asks a person on a terminal, unless yes was said beforehand.
-func confirming[T any](a *app, yes bool, do func(confirm string) (T, error)) (T, error) {
+// wide: it tells what that would do and asks a person on a terminal, unless yes
+// was said beforehand.
+func confirming[T any](a *app, yes bool, tell func() error, do func(confirm string) (T, error)) (T, error) {
 	done, err := do("")
 	var problem *v1.Problem
 	if !errors.As(err, &problem) || problem.Code != "confirmation_required" {
@@ -153,6 +154,9 @@ func confirming[T any](a *app, yes bool, do func(confirm string) (T, error)) (T,
 		return done, err
 	}
 	if !yes {
+		if err := tell(); err != nil {
+			return done, err
+		}
 		if err := a.confirm(output.Escape(confirm+" is wide: "+why+"."), "--yes"); err != nil {
 			return done, err
 		}
