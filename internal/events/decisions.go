@@ -24,16 +24,29 @@ func (h *Hub) Record(d *gate.Decision) {
 	if d.Outcome == gate.Allowed && (d.Shadow == nil || d.Shadow.Outcome == gate.Allowed) {
 		b = &h.allowed
 	}
-	shown, skipped, over := b.take(now/int64(time.Second), int64(h.o.PerSecond))
-	if over > 0 {
-		h.Publish(Event{
-			Kind: Notice, At: d.At, Skipped: over,
-			Text: fmt.Sprintf("Decisions are sampled: within a second, %d of %d %s were shown.", skipped, skipped+over, b.what),
-		})
-	}
-	if shown {
+	second, most := now/int64(time.Second), int64(h.o.PerSecond)
+	h.tellSkipped(b, b.begin(second), d.At)
+	switch count := b.count.Add(1); {
+	case count <= most:
 		h.Publish(h.eventOf(d))
+	case count == most+1: // what is left out is told also where nothing follows
+		time.AfterFunc(settleAfter, func() { h.tellSkipped(b, b.end(second), time.Time{}) })
 	}
+}
+
+// settleAfter is when a second that showed too few decisions is surely over.
+const settleAfter = 1200 * time.Millisecond
+
+// tellSkipped says how many of a second's decisions were not shown.
+func (h *Hub) tellSkipped(b *budget, count int64, at time.Time) {
+	most := int64(h.o.PerSecond)
+	if count <= most {
+		return
+	}
+	h.Publish(Event{
+		Kind: Notice, At: at, Skipped: count - most,
+		Text: fmt.Sprintf("Decisions are sampled: within a second, %d of %d %s were shown.", most, count, b.what),
+	})
 }
 
 // budget counts the decisions of a second.
@@ -43,17 +56,23 @@ type budget struct {
 	second, count atomic.Int64
 }
 
-// take counts a decision and reports whether it is shown. The first decision of
-// a new second gets, where the second before went over its most, how many were
-// shown of it and how many were not. A decision that comes late counts towards
-// the newest second.
-func (b *budget) take(second, most int64) (shown bool, before, over int64) {
+// begin begins a new second and returns how many decisions the one before had,
+// 0 where second is no newer: a decision that comes late counts towards the
+// newest second.
+func (b *budget) begin(second int64) (before int64) {
 	if last := b.second.Load(); second > last && b.second.CompareAndSwap(last, second) {
-		if count := b.count.Swap(0); count > most {
-			before, over = most, count-most
-		}
+		return b.count.Swap(0)
 	}
-	return b.count.Add(1) <= most, before, over
+	return 0
+}
+
+// end ends a second if it is still the newest, and returns how many decisions
+// it had.
+func (b *budget) end(second int64) (count int64) {
+	if b.second.CompareAndSwap(second, second+1) {
+		return b.count.Swap(0)
+	}
+	return 0
 }
 
 // eventOf copies what a decision says. Its texts may lie in buffers that are

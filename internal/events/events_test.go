@@ -144,6 +144,24 @@ func TestUnderLoadDecisionsAreSampledAndThatIsSaid(t *testing.T) {
 	})
 }
 
+func TestWhatABurstLeftOutIsSaidThoughNothingFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := events.New(events.Options{PerSecond: 3})
+		l, _ := h.Listen(events.Filter{}, "")
+		for range 10 {
+			h.Record(decided(t, "token:0", gate.Allowed))
+		}
+		time.Sleep(time.Minute)
+		if got := told(l); got != "token:0 token:0 token:0 notice(7)" {
+			t.Fatalf("heard %q", got)
+		}
+		h.Record(decided(t, "token:next", gate.Allowed))
+		if got := told(l); got != "token:next" {
+			t.Errorf("it is said twice: %q", got)
+		}
+	})
+}
+
 func TestAListenerThatComesBackMissesNothingThatIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := events.New(events.Options{Ring: 4})

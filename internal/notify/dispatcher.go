@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	crand "crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -74,6 +75,23 @@ func (d *Dispatcher) Notify(ctx context.Context, n Notification) error {
 		n.At = d.o.Now()
 	}
 	return d.o.Store.AddNotification(ctx, n, d.Channels())
+}
+
+// SendNow sends n over every channel now, once and past the outbox: for when
+// the outbox is out of reach.
+func (d *Dispatcher) SendNow(ctx context.Context, n Notification) error {
+	if n.At.IsZero() {
+		n.At = d.o.Now()
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	problems := make([]error, len(d.o.Channels))
+	var sending sync.WaitGroup
+	for i, c := range d.o.Channels {
+		sending.Go(func() { problems[i] = c.Send(ctx, d.message(n.Kind, []Delivery{{Notification: n}})) })
+	}
+	sending.Wait()
+	return errors.Join(problems...)
 }
 
 // Test sends a message over one channel now, past the outbox, and returns what

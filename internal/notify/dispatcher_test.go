@@ -207,3 +207,19 @@ func TestATestGoesOutAtOnceAndAnUnknownChannelIsNamed(t *testing.T) {
 		}
 	})
 }
+
+func TestSendNowGoesPastTheOutboxAndSaysWhatFailed(t *testing.T) {
+	channel := &recorder{}
+	d := notify.New(notify.Options{Channels: []notify.Channel{channel}, Node: "a"}) // no outbox at all
+	n := notify.Notification{Kind: notify.Outage, Subject: "The database is out of reach"}
+	if err := d.SendNow(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if len(channel.sent) != 1 || channel.sent[0].Subject != n.Subject || channel.sent[0].Items[0].At.IsZero() {
+		t.Errorf("sent %+v", channel.sent)
+	}
+	channel.fail = errors.New("no route")
+	if err := d.SendNow(t.Context(), n); !errors.Is(err, channel.fail) {
+		t.Errorf("got %v", err)
+	}
+}
