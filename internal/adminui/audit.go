@@ -3,6 +3,7 @@ package adminui
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -27,6 +28,8 @@ type auditPage struct {
 	Next    string
 	Filters bool
 	Objects []string
+	// Undo are the entries that can be taken back, as far as the page shows.
+	Undo map[int64]bool
 }
 
 // jsonChange is one member that an entry's before and after differ in.
@@ -36,40 +39,59 @@ type jsonChange struct{ Path, Was, Now string }
 var auditObjects = []string{"policy", "block", "exemption", "token", "user"}
 
 func (u *UI) auditRoutes() []api.Route {
-	return []api.Route{u.get("/audit", identity.Read, u.showAudit)}
+	return []api.Route{
+		u.get("/audit", identity.Read, u.showAudit),
+		u.get("/audit/export", identity.Read, u.exportAudit),
+		u.post("/audit/undo", identity.Operate, u.undoEntry),
+	}
+}
+
+// auditFilters are the parameters that select entries.
+var auditFilters = []string{"q", "actor", "object", "object_id", "action", "from", "to"}
+
+func auditFilter(q query) (f audit.Filter, err error) {
+	f = audit.Filter{
+		Actor: q.Get("actor"), Action: q.Get("action"), Object: q.Get("object"), ObjectID: q.Get("object_id"), Search: q.Get("q"),
+	}
+	if f.From, err = day(q, "from"); err != nil {
+		return f, err
+	}
+	if f.To, err = day(q, "to"); err == nil && !f.To.IsZero() {
+		f.To = f.To.AddDate(0, 0, 1) // the day that is named counts
+	}
+	return f, err
 }
 
 func (u *UI) showAudit(c *api.Call) error {
-	q, err := readQuery(c, "q", "actor", "object", "object_id", "action", "from", "to", "cursor", "open")
+	q, err := readQuery(c, append([]string{"cursor", "open", "done"}, auditFilters...)...)
 	if err != nil {
 		return err
 	}
-	f := audit.Filter{
-		Actor: q.Get("actor"), Action: q.Get("action"), Object: q.Get("object"), ObjectID: q.Get("object_id"),
-		Search: q.Get("q"), Cursor: q.Get("cursor"), Limit: auditPageSize,
-	}
-	if f.From, err = day(q, "from"); err != nil {
+	f, err := auditFilter(q)
+	if err != nil {
 		return err
 	}
-	if f.To, err = day(q, "to"); err != nil {
-		return err
-	}
-	if !f.To.IsZero() {
-		f.To = f.To.AddDate(0, 0, 1) // the day that is named counts
-	}
+	f.Cursor, f.Limit = q.Get("cursor"), auditPageSize
 	ctx, cancel := c.StoreContext()
 	defer cancel()
+	page := auditPage{Frame: u.frame(c, "Audit", "/audit"), Query: q, Objects: auditObjects}
+	if page.Toast, err = u.undoneToast(ctx, q.Get("done")); err != nil {
+		return err
+	}
+	delete(q, "done")
+	page.Here = q.path("/audit")
 	found, err := u.Audit.FindEntries(ctx, f)
 	if err != nil {
 		return err
 	}
-	page := auditPage{Frame: u.frame(c, "Audit", "/audit"), Query: q, Entries: found.Entries, Objects: auditObjects}
+	page.Entries = found.Entries
+	if u.Undo != nil {
+		page.Undo = undoable(page.Frame, found.Entries)
+	}
 	if found.Next != "" {
 		page.Next = q.path("/audit", "cursor", found.Next, "open", "")
 	}
-	for _, name := range []string{"q", "actor", "object", "object_id", "action", "from", "to"} {
-		page.Filters = page.Filters || q.Get(name) != ""
-	}
+	page.Filters = slices.ContainsFunc(auditFilters, func(name string) bool { return q.Get(name) != "" })
 	if page.Open, _ = strconv.ParseInt(q.Get("open"), 10, 64); page.Open > 0 {
 		for _, e := range page.Entries {
 			if e.ID == page.Open {
@@ -78,6 +100,95 @@ func (u *UI) showAudit(c *api.Call) error {
 		}
 	}
 	return u.render(c, http.StatusOK, "audit", page)
+}
+
+// Export returns the address of what the filters select as a file.
+func (p auditPage) Export(format string) string {
+	return p.Query.path("/audit/export", "cursor", "", "open", "", "format", format)
+}
+
+func (u *UI) exportAudit(c *api.Call) error {
+	q, err := readQuery(c, append([]string{"format"}, auditFilters...)...)
+	if err != nil {
+		return err
+	}
+	f, err := auditFilter(q)
+	if err != nil {
+		return err
+	}
+	return api.ExportAudit(c, u.Audit, f, q.Get("format"))
+}
+
+// undoneChanges are the kinds of change that can be taken back.
+var undoneChanges = []string{
+	"block.add", "block.extend", "block.update", "block.replace", "block.lift", "block.import",
+	"exemption.add", "exemption.extend", "exemption.update", "exemption.replace", "exemption.remove",
+	"policy.create", "policy.replace", "policy.delete",
+}
+
+// undoable returns which of the entries, the newest first, whoever asks may
+// take back: of each thing the latest, since a later change stands on it.
+func undoable(frame Frame, entries []*audit.Entry) map[int64]bool {
+	type thing struct{ object, id string }
+	seen, may := map[thing]bool{}, map[int64]bool{}
+	for _, e := range entries {
+		about := thing{e.Object, e.ObjectID}
+		if !seen[about] && slices.Contains(undoneChanges, e.Action) && mayUndo(frame.principal, e) {
+			may[e.ID] = true
+		}
+		seen[about] = true
+	}
+	return may
+}
+
+// mayUndo reports whether somebody may take back an entry: whoever might make
+// the change.
+func mayUndo(who *api.Principal, e *audit.Entry) bool {
+	if e.Object == "block" || e.Object == "exemption" {
+		return who.May(identity.Operate)
+	}
+	return who.May(identity.Admin)
+}
+
+func (u *UI) undoEntry(c *api.Call) error {
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	id, err := strconv.ParseInt(values.Get("id"), 10, 64)
+	if err != nil || u.Undo == nil {
+		return fault.New(fault.NotFound, "There is no such entry that could be undone.")
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	e, err := u.Audit.FindEntryByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !mayUndo(c.Principal, e) {
+		return fault.New(fault.Forbidden, "Nothing was changed: undoing a change of a %s takes an administrator.", e.Object)
+	}
+	made, err := u.Undo.UndoEntry(ctx, c.Actor(), id)
+	if err != nil {
+		return err
+	}
+	return u.seeOther(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
+}
+
+// undoneToast tells what an entry that was made just now took back.
+func (u *UI) undoneToast(ctx context.Context, id string) (*Toast, error) {
+	made, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return nil, nil
+	}
+	e, err := u.Audit.FindEntryByID(ctx, made)
+	if fault.Is(err, fault.NotFound) || err == nil && u.Now().Sub(e.At) > toastTime {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Toast{Text: "Undone. " + e.Summary}, nil
 }
 
 func day(q query, name string) (time.Time, error) {

@@ -109,7 +109,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
 	deps := adminui.Deps{
 		Policies: n.store, Blocks: n.store, Identity: n.store, Audit: n.store, Catalog: n.catalog, Gate: g, Guesses: guesses,
-		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store, Notes: n.store, Reports: n.store, Events: n.events,
+		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store, Undo: n.store, Notes: n.store, Reports: n.store, Events: n.events,
 		Jobs: runner, Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}

@@ -2,6 +2,7 @@ package adminui_test
 
 import (
 	"context"
+	"html"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -30,7 +31,7 @@ func TestThePagesAskForTheConfirmationsThatTheAPIAsksFor(t *testing.T) {
 			got.is(http.StatusSeeOther)
 			continue
 		}
-		got.is(http.StatusUnprocessableEntity).holds(r.Confirm)
+		got.is(http.StatusUnprocessableEntity).holds(html.EscapeString(r.Confirm))
 		// Whoever blocks it from a list is led to the same question.
 		act := olu.post("/act/block", url.Values{"key": {text}, "for": {"1h"}, "reason": {"scraping"}}).is(http.StatusSeeOther)
 		at := act.header.Get("Location")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"io"
+	"iter"
 	"net/http"
 	"strconv"
 
@@ -72,19 +73,25 @@ func (s *Server) exportAudit(c *Call) error {
 	if err != nil {
 		return err
 	}
+	return ExportAudit(c, s.Audit, f, format)
+}
+
+// ExportAudit answers with the entries that f selects as a file, in the format
+// "csv" or, for anything else, "json".
+func ExportAudit(c *Call, from audit.Store, f audit.Filter, format string) error {
 	if format == "csv" {
 		return stream(c, "text/csv; charset=utf-8", "audit.csv", func(ctx context.Context, w io.Writer) error {
-			return s.writeAuditCSV(ctx, w, f)
+			return writeAuditCSV(w, from.EachEntry(ctx, f))
 		})
 	}
 	return stream(c, "application/json", "audit.json", func(ctx context.Context, w io.Writer) error {
-		return s.writeAuditJSON(ctx, w, f)
+		return writeAuditJSON(w, from.EachEntry(ctx, f))
 	})
 }
 
-func (s *Server) writeAuditJSON(ctx context.Context, w io.Writer, f audit.Filter) error {
+func writeAuditJSON(w io.Writer, entries iter.Seq2[*audit.Entry, error]) error {
 	separator := "["
-	for e, err := range s.Audit.EachEntry(ctx, f) {
+	for e, err := range entries {
 		if err != nil {
 			return err
 		}
@@ -104,13 +111,13 @@ func (s *Server) writeAuditJSON(ctx context.Context, w io.Writer, f audit.Filter
 	return err
 }
 
-func (s *Server) writeAuditCSV(ctx context.Context, w io.Writer, f audit.Filter) error {
+func writeAuditCSV(w io.Writer, entries iter.Seq2[*audit.Entry, error]) error {
 	out := csv.NewWriter(w)
 	err := out.Write([]string{"id", "at", "actor_kind", "actor", "address", "action", "object", "object_id", "summary", "before", "after"})
 	if err != nil {
 		return err
 	}
-	for e, err := range s.Audit.EachEntry(ctx, f) {
+	for e, err := range entries {
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,100 @@
+package adminui_test
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+func (n *node) entries(t testing.TB, f audit.Filter) []*audit.Entry {
+	t.Helper()
+	page, err := n.store.FindEntries(context.Background(), f)
+	must(t, err)
+	return page.Entries
+}
+
+func undoButton(id int64) string { return `aria-label="Undo entry ` + strconv.FormatInt(id, 10) + `"` }
+
+func undo(id int64) url.Values { return url.Values{"id": {strconv.FormatInt(id, 10)}} }
+
+func TestAChangeIsUndoneFromTheAudit(t *testing.T) {
+	n := newNode(t)
+	olu, vic := n.as(t, "olu"), n.as(t, "vic")
+	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, time.Hour)
+	_, err := n.store.LiftBlock(context.Background(), audit.Stint("test"), b.ID, "")
+	must(t, err)
+	found := n.entries(t, audit.Filter{Object: "block"})
+	lift, add := found[0], found[1]
+	// Only the latest change of a thing can be undone.
+	olu.get("/audit").is(http.StatusOK).holds(undoButton(lift.ID)).lacks(undoButton(add.ID))
+	vic.get("/audit").is(http.StatusOK).lacks(">Undo<")
+	vic.post("/audit/undo", undo(lift.ID)).is(http.StatusForbidden)
+	got := olu.post("/audit/undo", undo(lift.ID)).is(http.StatusSeeOther)
+	olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Undone. ").holds("data-toast")
+	if all := n.standing(t); len(all) != 1 || all[0].Pattern != b.Pattern || !all[0].Expires.Equal(b.Expires) {
+		t.Errorf("got %+v", all)
+	}
+	olu.post("/audit/undo", undo(add.ID)).is(http.StatusConflict)
+	olu.post("/audit/undo", undo(1<<40)).is(http.StatusNotFound)
+}
+
+func TestAPolicyIsUndoneByAdministratorsOnly(t *testing.T) {
+	n := newNode(t)
+	p, err := n.store.FindPolicyByName(context.Background(), "default")
+	must(t, err)
+	changed := *p
+	changed.Rules = stack(t, "5/s")
+	_, err = n.store.PutPolicy(context.Background(), audit.Stint("test"), &changed, rules.ExpectAny)
+	must(t, err)
+	replaced := n.entries(t, audit.Filter{Object: "policy", Limit: 1})[0]
+	olu := n.as(t, "olu")
+	olu.get("/audit").lacks(undoButton(replaced.ID))
+	olu.post("/audit/undo", undo(replaced.ID)).is(http.StatusForbidden)
+	maria := n.as(t, "maria")
+	maria.get("/audit").holds(undoButton(replaced.ID))
+	maria.post("/audit/undo", undo(replaced.ID)).is(http.StatusSeeOther)
+	if now, err := n.store.FindPolicyByName(context.Background(), "default"); err != nil || now.Rules.String() != p.Rules.String() {
+		t.Errorf("got %v, %v", now, err)
+	}
+}
+
+func TestAnImportIsUndoneFromTheAudit(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	held := olu.upload("/blocks/import", "list.txt", "203.0.113.1\n203.0.113.2\n", importFields).held()
+	olu.post("/blocks/import/confirm", url.Values{"file": {held}}).is(http.StatusOK).holds("/audit?object=block&amp;action=block.import")
+	entry := n.entries(t, audit.Filter{Action: "block.import"})[0]
+	olu.get("/audit?object=block&action=block.import").holds(undoButton(entry.ID))
+	olu.post("/audit/undo", undo(entry.ID)).is(http.StatusSeeOther)
+	if all := n.standing(t); len(all) != 0 {
+		t.Errorf("%d blocks stand", len(all))
+	}
+}
+
+func TestTheAuditIsExportedAsItIsFiltered(t *testing.T) {
+	n := newNode(t)
+	n.block(t, "token:=cmd()", "=cmd()", "jo", blocks.Manual, time.Hour)
+	n.block(t, "token:b", "other", "mia", blocks.Manual, time.Hour)
+	vic := n.as(t, "vic")
+	vic.get("/audit?actor=jo").holds(`href="/audit/export?actor=jo&amp;format=csv"`).holds(`href="/audit/export?actor=jo&amp;format=json"`)
+	rows, err := csv.NewReader(strings.NewReader(vic.get("/audit/export?actor=jo&format=csv").is(http.StatusOK).body)).ReadAll()
+	must(t, err)
+	if len(rows) != 2 || rows[1][3] != "jo" || strings.HasPrefix(rows[1][8], "=") {
+		t.Errorf("got %q", rows)
+	}
+	var entries []struct{ Action string }
+	got := vic.get("/audit/export?actor=jo&format=json").is(http.StatusOK)
+	if err := json.Unmarshal([]byte(got.body), &entries); err != nil || len(entries) != 1 || entries[0].Action != "block.add" {
+		t.Errorf("got %+v, %v from %s", entries, err, got.body)
+	}
+}
