@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -40,13 +41,17 @@ func (a *App) exempt(text string) bool {
 	return err == nil && a.catalog.Blocks().Match(k, time.Now()).Exemption != nil
 }
 
-// tell puts a notification into the outbox, or says in the log that it could
-// not.
+// tell puts a notification into the outbox. Where that is out of reach it sends
+// it at once, or says in the log that it could not.
 func (a *App) tell(ctx context.Context, n notify.Notification) {
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	limited, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
-	if err := a.notifier.Notify(ctx, n); err != nil {
-		a.log.Warn("a notification is lost", "kind", n.Kind, "subject", n.Subject, "error", err)
+	err := a.notifier.Notify(limited, n)
+	if err == nil {
+		return
+	}
+	if late := a.notifier.SendNow(ctx, n); late != nil {
+		a.log.Warn("a notification is lost", "kind", n.Kind, "subject", n.Subject, "error", errors.Join(err, late))
 	}
 }
 
@@ -103,21 +108,48 @@ const (
 	outagePatience = 10 * time.Second
 )
 
-// watchOutages tells people when the log goes out of reach and when it is back.
+// backend is a server that people are told of when it is out of reach.
+type backend struct {
+	name string
+	// since returns when it went out of reach, zero while it is there.
+	since                 func() time.Time
+	meanwhile, afterwards string
+	told                  bool
+}
+
+// watchOutages tells people when Redis or the database goes out of reach, and
+// when it is back.
 func (a *App) watchOutages() func(context.Context) {
-	told := false
+	all := []*backend{
+		{name: "Redis", since: func() time.Time {
+			if outage := a.gate.Outage(); outage.Open() {
+				return outage.Since
+			}
+			return time.Time{}
+		}, meanwhile: "Each policy does what its on_failure says until it is back. Blocks go on refusing.", afterwards: "Limits are exact again."},
+		{name: "The database", since: func() time.Time {
+			since, _ := a.catalog.Failing()
+			return since
+		}, meanwhile: "Checks go on with the last policies and blocks known; nothing can be changed until it is back.",
+			afterwards: "What was counted meanwhile is written now."},
+	}
 	return every(outageInterval, func(ctx context.Context) {
-		outage := a.gate.Outage()
-		switch {
-		case outage.Open() && !told && time.Since(outage.Since) >= outagePatience:
-			told = true
-			a.tell(ctx, notify.Notification{Kind: notify.Outage, Subject: "Redis is out of reach of node " + a.settings.NodeName,
-				Text:  "Each policy does what its on_failure says until it is back. Blocks go on refusing.",
-				Facts: map[string]string{"node": a.settings.NodeName, "since": outage.Since.UTC().Format(time.RFC3339)}})
-		case !outage.Open() && told:
-			told = false
-			a.tell(ctx, notify.Notification{Kind: notify.Recovery, Subject: "Redis is back for node " + a.settings.NodeName,
-				Text: "Limits are exact again.", Facts: map[string]string{"node": a.settings.NodeName}})
+		for _, b := range all {
+			a.watch(ctx, b)
 		}
 	})
+}
+
+func (a *App) watch(ctx context.Context, b *backend) {
+	node, since := a.settings.NodeName, b.since()
+	switch {
+	case !since.IsZero() && !b.told && time.Since(since) >= outagePatience:
+		b.told = true
+		a.tell(ctx, notify.Notification{Kind: notify.Outage, Subject: b.name + " is out of reach of node " + node,
+			Text: b.meanwhile, Facts: map[string]string{"node": node, "since": since.UTC().Format(time.RFC3339)}})
+	case since.IsZero() && b.told:
+		b.told = false
+		a.tell(ctx, notify.Notification{Kind: notify.Recovery, Subject: b.name + " is back for node " + node,
+			Text: b.afterwards, Facts: map[string]string{"node": node}})
+	}
 }

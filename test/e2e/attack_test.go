@@ -249,6 +249,42 @@ func TestAutomaticBlocksAreToldTogetherInOneSignedMessage(t *testing.T) {
 	}
 }
 
+func TestAnOutageAndItsEndAreTold(t *testing.T) {
+	for name, of := range map[string]struct {
+		stop, goOn func(s servers)
+		want       string
+	}{
+		"of Redis":    {func(s servers) { s.redis.Stop() }, func(s servers) { s.redis.Continue() }, "Redis is"},
+		"of Postgres": {func(s servers) { s.postgres.Stop() }, func(s servers) { s.postgres.Continue() }, "The database is"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits until an outage is worth telling
+			var told text
+			receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if _, err := io.Copy(&told, r.Body); err != nil {
+					t.Error(err)
+				}
+			}))
+			defer receiver.Close()
+			s := dedicated(t)
+			n := launch(t, []string{"STINT_ADMIN_TOKEN=" + adminToken, "STINT_NOTIFY_WEBHOOK_URL=" + receiver.URL,
+				"STINT_NOTIFY_ALLOW_PRIVATE=true", "STINT_NODE_NAME=edge"}, append(s.args("--check-deadline", "250ms"), onFreePorts...)...)
+			n.awaitRunning()
+			n.about("token:a")
+			of.stop(s)
+			await(t, "the outage is told", func() bool {
+				n.about("token:a") // by which a node finds out
+				return strings.Contains(told.String(), `"subject":"`+of.want+` out of reach of node edge"`)
+			})
+			of.goOn(s)
+			await(t, "its end is told", func() bool {
+				n.about("token:a")
+				return strings.Contains(told.String(), `"subject":"`+of.want+` back for node edge"`)
+			})
+		})
+	}
+}
+
 func TestAWiderRangeIsProposedAndBlockedOnlyByAPerson(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
