@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures Stint beside an empty handler and an empty Redis function, and writes
+# Measures Stint beside an empty handler and an empty Redis script, and writes
 # docs/BENCHMARKS.md. Takes about ten minutes; wants a machine that does nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
