@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/metrics"
 )
 
 func (a *App) newMetrics() *metrics.Metrics {
-	return metrics.New(Version(), a.settings.NodeName, metrics.Gauges{
+	return metrics.New(buildinfo.Read(), a.settings.NodeName, metrics.Gauges{
 		Outage: func() bool { return a.gate.Outage().Open() },
 		Failing: func() bool {
 			_, err := a.catalog.Failing()

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
@@ -133,7 +134,8 @@ var options = []option{
 	{name: "node-name", help: "what this node is called in logs and pages; the host's name when empty"},
 }
 
-// ErrHelp is returned by Load when the usage was asked for and printed.
+// ErrHelp is returned by Load when the usage or the version was asked for and
+// printed.
 var ErrHelp = pflag.ErrHelp
 
 // Load reads the settings from the command line's arguments, the environment
@@ -142,6 +144,10 @@ func Load(args, environ []string) (Settings, error) {
 	flags := newFlags()
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err
+	}
+	if asked, _ := flags.GetBool("version"); asked {
+		fmt.Fprintln(os.Stdout, buildinfo.Read())
+		return Settings{}, ErrHelp
 	}
 	if flags.NArg() > 0 {
 		return Settings{}, fmt.Errorf("%q is not a setting; settings are flags such as --listen, see --help", flags.Arg(0))
@@ -162,6 +168,7 @@ func newFlags() *pflag.FlagSet {
 		}
 	}
 	flags.String("config", "", "a YAML file of settings (STINT_CONFIG)")
+	flags.Bool("version", false, "say which build this is")
 	flags.Usage = func() {
 		fmt.Fprintf(os.Stdout, "Stint answers whether a key may do one more request, and keeps abusers out.\n\nUsage: server [flags]\n\nWith no flags it runs on this machine alone: logs in memory, SQLite in ./data.\n\n%s\nA flag wins over its environment variable, which wins over the file.\nFrom the environment or the file only: %s.\n", flags.FlagUsages(), strings.Join(secrets(), ", "))
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,12 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 				t.Errorf("got %q, want one line with %q and no secret", text, test.want)
 			}
 		})
+	}
+}
+
+func TestWhoeverAsksForTheVersionStartsNothing(t *testing.T) {
+	if _, err := Load([]string{"--version"}, nil); !errors.Is(err, ErrHelp) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -1,13 +1,7 @@
 package app
 
-import "runtime/debug"
+import "github.com/stint-dev/stint/internal/buildinfo"
 
 // Version returns the version of the build, "dev" where it was built from a
 // checkout.
-func Version() string {
-	info, known := debug.ReadBuildInfo()
-	if !known || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev"
-	}
-	return info.Main.Version
-}
+func Version() string { return buildinfo.Read().Version }

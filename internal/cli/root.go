@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
@@ -88,6 +89,7 @@ func newRoot(a *app) *cobra.Command {
 		Use:               a.sys.Name,
 		Short:             "Look after a Stint",
 		Long:              rootLong,
+		Version:           buildinfo.Read().String(),
 		Example:           "admin check ip:203.0.113.7\nadmin block add ip:203.0.113.0/24 --reason scraping --for 24h\nadmin backtest access.log.gz --rule 1/s --rule 20/m",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -99,6 +101,7 @@ func newRoot(a *app) *cobra.Command {
 	flags.StringVar(&a.tokenFile, "token-file", "", "file that holds the admin token (STINT_ADMIN_TOKEN)")
 	flags.StringVar(&a.checkTokenFile, "check-token-file", "", "file that holds the token of the check listener (STINT_CHECK_TOKEN)")
 	flags.StringVarP(&a.output, "output", "o", string(output.Table), "how to print answers: table, json or csv")
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(a.sys.Stdin)
 	root.SetOut(a.sys.Stdout)
 	root.SetErr(a.sys.Stderr)

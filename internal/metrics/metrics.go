@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/gate"
 )
 
@@ -47,7 +48,7 @@ type Gauges struct {
 }
 
 // New returns metrics with the build's information and Go's own.
-func New(version, node string, g Gauges) *Metrics {
+func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -66,7 +67,7 @@ func New(version, node string, g Gauges) *Metrics {
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "stint_build_info", Help: "1, with the build and the node as labels.",
-		ConstLabels: prometheus.Labels{"version": version, "node": node},
+		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
 	m.registry.MustRegister(m.checks, m.shadow, m.degraded, m.requests, info,

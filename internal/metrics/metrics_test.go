@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
 func newMetrics() *Metrics {
-	return New("v1", "a", Gauges{
+	return New(buildinfo.Info{Version: "v1", Revision: "abc", Go: "go1.26"}, "a", Gauges{
 		Outage: func() bool { return true }, Failing: func() bool { return false },
 		Revision: func() int64 { return 42 }, Blocks: func() int { return 3 },
 		Exemptions: func() int { return 2 }, LocalKeys: func() int { return 1 },
@@ -57,7 +58,7 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		`stint_degraded_checks_total 1`,
 		`stint_log_outage 1`, `stint_database_outage 0`, `stint_catalog_revision 42`,
 		`stint_blocks 3`, `stint_exemptions 2`, `stint_local_logs 1`,
-		`stint_build_info{node="a",version="v1"} 1`,
+		`stint_build_info{goversion="go1.26",node="a",revision="abc",version="v1"} 1`,
 		`stint_http_request_duration_seconds_count{code="4xx",listener="checks"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
