@@ -119,7 +119,11 @@ func newRoot(a *app) *cobra.Command {
 	root.SetCompletionCommandGroupID("more")
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
+	offer(root, "output", string(output.Table), string(output.JSON), string(output.CSV))
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
+			return runGroup(c, args) // the flag is that of a command which is not there
+		}
 		return usagef("%w; see '%s --help'", plainFlagError(err), c.CommandPath())
 	})
 	finish(a, root)
@@ -159,6 +163,14 @@ func finish(a *app, c *cobra.Command) {
 	c.DisableFlagsInUseLine = true
 	for _, sub := range c.Commands() {
 		finish(a, sub)
+	}
+}
+
+// offer completes a flag with its values. It panics where there is no such
+// flag.
+func offer(c *cobra.Command, flag string, values ...string) {
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
 	}
 }
 

@@ -48,6 +48,7 @@ does everything but check.`,
 	c.Flags().StringSliceVar(&scopes, "scope", nil, "what it may do: check, read, operate or admin; may be repeated")
 	end.add(c, "the token works")
 	mustHave(c, "scope")
+	offer(c, "scope", "check", "read", "operate", "admin")
 	return c
 }
 

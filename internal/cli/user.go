@@ -51,6 +51,7 @@ resets, admin also policies, tokens and users.
 	}
 	c.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
 	mustHave(c, "role")
+	offer(c, "role", "viewer", "operator", "admin")
 	return c
 }
 
