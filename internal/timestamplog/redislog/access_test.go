@@ -105,11 +105,11 @@ func TestTLSIsSpokenAndItsCertificateChecked(t *testing.T) {
 	must(t, err)
 	must(t, redis.NewClient(&redis.Options{Addr: server.Addr}).ConfigSet(t.Context(), "tls-port", port).Err())
 	p := policy(t, 1, "2/1h")
-	trusting := openURL(t, "rediss://"+tls+"/0?skip_verify=true")
+	trusting := openURL(t, "rediss://"+tls+"/0?dial_timeout=20s&skip_verify=true")
 	if r := ask(t.Context(), trusting, p, address, 1); r.Err != nil || !r.Allowed {
 		t.Errorf("over TLS: %+v", r)
 	}
-	strict := openURL(t, "rediss://"+tls+"/0")
+	strict := openURL(t, "rediss://"+tls+"/0?dial_timeout=20s")
 	r := ask(t.Context(), strict, p, address, 1)
 	wantOutage(t, r.Err)
 	if !strings.Contains(r.Err.Error(), "certificate") {

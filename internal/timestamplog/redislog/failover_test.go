@@ -175,9 +175,10 @@ func checkAtMost(t *testing.T, said map[string][]logtest.Answered, stack rules.S
 	}
 }
 
+// openURL opens a log that waits long: what a test says of time it says itself.
 func openURL(t *testing.T, url string) *redislog.Log {
 	t.Helper()
-	log, err := redislog.Open(url, redislog.Options{})
+	log, err := redislog.Open(url, redislog.Options{Timeout: 20 * time.Second})
 	must(t, err)
 	t.Cleanup(func() { log.Close() })
 	return log
