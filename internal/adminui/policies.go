@@ -44,7 +44,8 @@ type policiesPage struct {
 
 type policyRow struct {
 	*rules.Policy
-	Refused  int64 // in the last hour; by a shadow policy: what it would have
+	Refused  int64  // in the last hour; by a shadow policy: what it would have
+	Spark    *spark // of them, nil where they are not counted or not asked for
 	Warnings int
 	Current  bool
 }
@@ -57,10 +58,39 @@ func (u *UI) listPolicies(c *api.Call) error {
 	if page.Policies, err = u.policyRows(ctx, ""); err != nil {
 		return err
 	}
+	if err = u.addSparks(ctx, page.Policies); err != nil {
+		return err
+	}
 	if c.Query("done") == "deleted" {
 		page.Toast = &Toast{Text: "The policy is deleted. The audit keeps what it said."}
 	}
 	return u.render(c, http.StatusOK, "policies", page)
+}
+
+// addSparks draws what each policy refused in the last hour.
+func (u *UI) addSparks(ctx context.Context, rows []policyRow) error {
+	if u.Offenders == nil {
+		return nil
+	}
+	const step = time.Hour / sparkPoints
+	to := u.Now().UTC()
+	from := to.Add(-time.Hour).Truncate(step)
+	for i := range rows {
+		points, err := u.Offenders.Traffic(ctx, rows[i].ID, from, to, step)
+		if err != nil {
+			return err
+		}
+		trend := make([]int64, sparkPoints+1) // the first and the last minutes are cut
+		for _, p := range points {
+			at := min(max(0, int(p.At.Sub(from)/step)), sparkPoints)
+			trend[at] += p.Limited
+			if rows[i].Mode == rules.Shadow {
+				trend[at] += p.ShadowLimited
+			}
+		}
+		rows[i].Spark = drawSpark(trend, span{From: from, To: from.Add(time.Duration(len(trend)) * step)}, time.Time{})
+	}
+	return nil
 }
 
 func (u *UI) policyRows(ctx context.Context, current string) ([]policyRow, error) {
@@ -82,7 +112,7 @@ func (u *UI) policyRows(ctx context.Context, current string) ([]policyRow, error
 	}
 	rows := make([]policyRow, len(all))
 	for i, p := range all {
-		rows[i] = policyRow{p, refused[p.ID], len(p.Rules.Warnings()), p.Name == current}
+		rows[i] = policyRow{Policy: p, Refused: refused[p.ID], Warnings: len(p.Rules.Warnings()), Current: p.Name == current}
 	}
 	return rows, nil
 }
