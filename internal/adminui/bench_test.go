@@ -20,7 +20,8 @@ func BenchmarkBlocks(b *testing.B) {
 	must(b, err)
 	v := n.as(b, "vic")
 	for name, path := range map[string]string{
-		"first page": "/blocks", "search": "/blocks?q=10.1.200.", "source": "/blocks?source=imported&order=expiry", "policies": "/policies",
+		"first page": "/blocks", "search that finds few": "/blocks?q=10.1.120.7", "search that finds many": "/blocks?q=10.1.1", "search that finds all": "/blocks?q=abuse+list",
+		"search that finds none": "/blocks?q=nothing", "source": "/blocks?source=imported&order=expiry", "policies": "/policies",
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

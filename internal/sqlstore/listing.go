@@ -179,11 +179,7 @@ func (t *tx) items(s *shelf, f blocks.Filter, limit int, counted bool) (blocks.P
 	if err != nil {
 		return page, err
 	}
-	if counted {
-		if _, err := t.one(s.count+q.String(), q.args, &page.Total); err != nil {
-			return page, err
-		}
-	}
+	selected, selectedBy := q.String(), q.args // without the cursor
 	if f.Order == "" {
 		f.Order = blocks.ByCreated
 	}
@@ -197,6 +193,15 @@ func (t *tx) items(s *shelf, f blocks.Filter, limit int, counted bool) (blocks.P
 		page.Items = page.Items[:limit]
 		last := page.Items[limit-1]
 		page.Next = position{expiryToMS(last.Expires), last.ID}.cursor(f.Order)
+	}
+	switch {
+	case err != nil || !counted:
+	case f.Cursor == "" && page.Next == "":
+		// All are on this page: a search that finds few would otherwise look at
+		// every row a second time.
+		page.Total = len(page.Items)
+	default:
+		_, err = t.one(s.count+selected, selectedBy, &page.Total)
 	}
 	return page, err
 }
