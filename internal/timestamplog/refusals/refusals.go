@@ -25,9 +25,10 @@
 // never allows anything is the exception.
 //
 // The node measures how long ago it was by its own steady clock, so that no two
-// clocks are compared: a refusal is served until RetryAt, or until the log expires where that is earlier, counted from the
-// instant its request was sent, and the waits that are told are counted from
-// the instant its answer came. Both err on the side of the log.
+// clocks are compared: a refusal is served until RetryAt, or until the log
+// expires where that is earlier, counted from the instant its request was sent,
+// and the waits that are told are counted from the instant its answer came.
+// Both err on the side of the log.
 package refusals
 
 import (
