@@ -29,11 +29,12 @@ type report struct {
 	Date     string
 	Machine  string
 	Versions string
+	Load     string
 	Sections []*section
 }
 
 func newReport(b *testing.B) *report {
-	return &report{b: b, Date: time.Now().UTC().Format("2 January 2006"), Machine: machine(), Versions: versions(b)}
+	return &report{b: b, Date: time.Now().UTC().Format("2 January 2006"), Machine: machine(), Versions: versions(b), Load: loadAverage()}
 }
 
 func (r *report) begin(title, method string) {
@@ -83,6 +84,15 @@ func (r *report) write() {
 	if err := template.Must(template.New("report").Parse(reportText)).Execute(file, r); err != nil {
 		r.b.Fatal(err)
 	}
+}
+
+// loadAverage is of the last minute.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Fields(string(text))[0]
 }
 
 func machine() string {
