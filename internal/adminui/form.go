@@ -1,6 +1,7 @@
 package adminui
 
 import (
+	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -83,7 +84,7 @@ func readFields(c *fiber.Ctx) (url.Values, error) {
 
 // readUpload reads a form up to its file. The file must stand last.
 func readUpload(c *fiber.Ctx, boundary string) (*upload, error) {
-	var body io.Reader = strings.NewReader("")
+	var body io.Reader
 	if request := c.Request(); request.IsBodyStream() {
 		body = &arriving{request.BodyStream(), c.Context().Conn()}
 	} else {
@@ -93,7 +94,7 @@ func readUpload(c *fiber.Ctx, boundary string) (*upload, error) {
 	up := &upload{fields: url.Values{}}
 	for total := 0; ; {
 		part, err := reader.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return up, nil
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -100,7 +101,7 @@ func (k *heldFiles) keep(owner, name string, from io.Reader, o importForm, now t
 func (h *heldFile) fill(from io.Reader) error {
 	buffered := bufio.NewReaderSize(from, sniffed)
 	head, err := buffered.Peek(sniffed)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return uploadError(err)
 	}
 	h.format = formatOf(h.name, head)

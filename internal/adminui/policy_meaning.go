@@ -126,8 +126,8 @@ func walk(s rules.Stack, limit int, x func(time.Duration) int, y func(int) int) 
 // niceSpan rounds a span up so that its quarters read well.
 func niceSpan(d time.Duration) time.Duration {
 	for _, unit := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
-		for _, n := range []time.Duration{4, 8, 12, 20, 40, 60, 120} {
-			if span := n * unit; span >= d && (n*unit < 60*time.Minute || unit >= time.Minute) {
+		for _, n := range []int64{4, 8, 12, 20, 40, 60, 120} {
+			if span := time.Duration(n) * unit; span >= d && (span < time.Hour || unit >= time.Minute) {
 				return span
 			}
 		}

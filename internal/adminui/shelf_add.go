@@ -244,7 +244,9 @@ func (u *UI) addItem(c *api.Call, s *shelf) error {
 	}
 	pattern, err := u.patternOf(page.Pattern)
 	if err != nil {
-		page.Mistakes.note(err)
+		if err := page.Mistakes.note(err); err != nil {
+			return err
+		}
 		return u.renderAdd(c, statusOfForm, s, page)
 	}
 	ctx, cancel := c.StoreContext()

@@ -103,8 +103,8 @@ func propagation(b *testing.B, r *report, from, to node) {
 func histogram(all []time.Duration) string {
 	var parts []string
 	from := 0
-	for _, upTo := range []time.Duration{1, 5, 10, 25, 50, 100, 250, 1000} {
-		n, _ := slices.BinarySearch(all, upTo*time.Millisecond)
+	for _, upTo := range []int64{1, 5, 10, 25, 50, 100, 250, 1000} {
+		n, _ := slices.BinarySearch(all, time.Duration(upTo)*time.Millisecond)
 		parts = append(parts, fmt.Sprintf("under %d ms: %d", upTo, n-from))
 		from = n
 	}

@@ -74,7 +74,7 @@ func (t *tx) upsert(head, tail string, columns int, rows [][]any) error {
 			return err
 		}
 		if full == nil {
-			if full, err = t.sql.PrepareContext(t.ctx, head+tuples(len(part), types...)+tail); err != nil {
+			if full, err = t.sql.PrepareContext(t.ctx, head+tuples(len(part), types...)+tail); err != nil { //nolint:sqlclosecheck // it ends with the transaction
 				return err
 			}
 		}

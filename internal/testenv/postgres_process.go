@@ -214,7 +214,7 @@ func makeTemplate(programs string, credential *syscall.Credential) (string, erro
 	}
 	if cacheErr != nil || keepTemplate(kept, fresh) != nil {
 		AtExit(func() { os.RemoveAll(filepath.Dir(fresh)) })
-		return fresh, nil
+		return fresh, nil //nolint:nilerr // without a place to keep it, it serves this once
 	}
 	os.RemoveAll(filepath.Dir(fresh))
 	return kept, nil

@@ -2,6 +2,7 @@ package redislog_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -47,7 +48,7 @@ func (e *expiring) expire(ctx context.Context, refs ...timestamplog.Ref) error {
 		}
 	}
 	_, err := pipe.Exec(ctx)
-	if err == redis.Nil {
+	if errors.Is(err, redis.Nil) {
 		return nil
 	}
 	return err
