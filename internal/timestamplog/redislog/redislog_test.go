@@ -51,7 +51,7 @@ func TestContractBehindAMemoryOfRefusals(t *testing.T) {
 	server := testenv.Redis(t)
 	logtest.Run(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)
-		h.Log = refusals.New(h.Log, refusals.Options{Now: h.Clock.Now})
+		h.Log = refusals.New(h.Log, refusals.Options{Now: logtest.Steady(h.Clock, refusals.Longest)})
 		return h
 	})
 }
