@@ -139,7 +139,8 @@ func body(m notify.Message) string {
 	return b.String()
 }
 
-// printable draws what cannot be seen or changes direction as U+XXXX.
+// printable draws what cannot be seen or changes direction as its code point,
+// U+202E for example.
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range s {
