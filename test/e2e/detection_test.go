@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"compress/gzip"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -22,10 +23,19 @@ func everyBackend(t *testing.T, test func(t *testing.T, nodes []*node)) {
 	t.Run("two nodes on Redis and Postgres", func(t *testing.T) { test(t, shared(t).start(t, 2)) })
 }
 
-// offenders reads the whole report of the last day.
+// offenders reads the whole report of the last day, again while the database is
+// away: a connection from before it was killed is found dead by its first use.
 func (n *node) offenders(query string) v1.OffenderReport {
 	n.Helper()
-	return read[v1.OffenderReport](n, n.must(200, get, v1.PathOffenders+"?last=1d&limit=1000"+query, ""))
+	var a answer
+	await(n, "the report can be read", func() bool {
+		a = n.as(get, v1.PathOffenders+"?last=1d&limit=1000"+query, "")
+		return a.status != http.StatusServiceUnavailable
+	})
+	if a.status != http.StatusOK {
+		n.Fatalf("the report: got %d: %s", a.status, a.body)
+	}
+	return read[v1.OffenderReport](n, a)
 }
 
 // realLog returns the path of the real access log, "" where it is not there.

@@ -13,6 +13,7 @@ func details() []contract {
 		{"a peek tells what is left without counting itself", peekLeavesCounts},
 		{"a refused request leaves what was left", refusedLeavesCounts},
 		{"each rule tells its own wait for this cost", waitPerRule},
+		{"beside a rule that never allows, the others tell each cost's own wait", waitPerCost},
 		{"a lowered limit leaves nothing rather than less", loweredLeavesNothing},
 		{"the states of an earlier answer are replaced", statesReplaced},
 		{"an empty stack has no states", emptyStackHasNoStates},
@@ -77,6 +78,17 @@ func waitPerRule(t *testing.T, h Harness) {
 	open.wantStates(open.detail(2), state(0, 500), state(2, 0))
 	open.wantStates(open.detail(3), state(0, 900), state(2, 59_500))
 	open.wantStates(open.detail(4), state(0, 900), state(2, 59_500))
+}
+
+func waitPerCost(t *testing.T, h Harness) {
+	f := newFixture(t, h, "2/s")
+	f.allow(1)
+	f.change(f.policy.Retention, "0/1ms", "2/s")
+	for cost := 1; cost <= 2; cost++ {
+		q := f.request(cost)
+		q.Detail = true
+		f.wantStates(f.decide(q).States, state(0, timestamplog.Never), state(1, int64(cost-1)*1000))
+	}
 }
 
 func loweredLeavesNothing(t *testing.T, h Harness) {

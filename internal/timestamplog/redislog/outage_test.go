@@ -65,7 +65,7 @@ func TestAStoppedRedisChargesNobodyTwice(t *testing.T) {
 		t.Fatal("a fresh Redis does not answer")
 	}
 	server.Stop()
-	const callers = 50
+	const callers = 400 // more than two calls can hold, which are all that are on their way at once
 	var group sync.WaitGroup
 	for caller := range callers {
 		group.Go(func() {
@@ -87,8 +87,8 @@ func TestAStoppedRedisChargesNobodyTwice(t *testing.T) {
 			t.Errorf("one request was logged %d times", got)
 		}
 	}
-	if charged == callers {
-		t.Error("every request was charged, also those that were given up before they were sent")
+	if charged > 256 {
+		t.Errorf("%d requests were charged, also such as were given up before they were sent", charged)
 	}
 }
 

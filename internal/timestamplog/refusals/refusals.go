@@ -187,7 +187,7 @@ func (l *Log) recall(q *timestamplog.Request, now time.Time, r *timestamplog.Res
 	if f == nil || f.ref != q.Ref || f.version != q.Version || !f.full.standsAt(now) {
 		return false
 	}
-	a := f.answerTo(q.Cost)
+	a := f.answerTo(q.Cost, q.Detail)
 	return a != nil && a.tell(q.Detail, now, r)
 }
 

@@ -18,9 +18,11 @@ type refused struct {
 // mostOthers bounds the costs above 1 whose answers are kept for one key.
 const mostOthers = 4
 
-// answerTo returns the answer to a cost, nil where it is not known.
-func (f *refused) answerTo(cost int) *answer {
-	if cost == f.full.cost || f.full.result.RetryAt == timestamplog.Never {
+// answerTo returns the answer to a cost, nil where it is not known. What is never
+// allowed is refused at every cost alike, but for the waits of the other rules
+// in its states.
+func (f *refused) answerTo(cost int, detail bool) *answer {
+	if cost == f.full.cost || f.full.result.RetryAt == timestamplog.Never && !detail {
 		return &f.full
 	}
 	for i := range f.others {
