@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
@@ -91,7 +92,7 @@ func (n *node) fill(t testing.TB) {
 		"login":    {Match: []keys.Pattern{pattern(t, "token:login_*")}, Rules: stack(t, "10/m"), Mode: rules.Enforce},
 		"partners": {Match: []keys.Pattern{pattern(t, "token:partner_*"), pattern(t, "token:"+hostile[0])}, Rules: stack(t, "5/10s"), Mode: rules.Shadow},
 	} {
-		p.Name, p.OnFailure, p.Algorithm = name, rules.FailLocal, rules.TimestampLog
+		p.Name, p.OnFailure, p.Algorithm = name, rules.FailLocal, algorithms.TimestampLog
 		_, err = n.store.PutPolicy(ctx, maria, &p, rules.ExpectNew)
 		must(t, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -166,7 +167,7 @@ func (d *draft) act(do string) {
 // policy returns what the draft says, or nil with the mistakes noted in it.
 // before is the version that was edited, nil for a new policy.
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
-	p := &rules.Policy{Name: d.Name, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure), Algorithm: rules.TimestampLog}
+	p := &rules.Policy{Name: d.Name, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure), Algorithm: algorithms.TimestampLog}
 	good := d.takePaste() && d.readMatch(parser, p)
 	good = d.readRows(p, before) && good
 	good = d.readLadder(p) && good

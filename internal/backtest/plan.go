@@ -5,6 +5,7 @@
 package backtest
 
 import (
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -21,7 +22,7 @@ type Plan struct {
 func StackPlan(stack rules.Stack) Plan {
 	everyKey, _ := keys.Parser{}.Pattern("*") // "*" is a pattern
 	return newPlan(stack.String(), []*rules.Policy{{
-		Match: []keys.Pattern{everyKey}, Rules: stack, Mode: rules.Enforce, Algorithm: rules.TimestampLog,
+		Match: []keys.Pattern{everyKey}, Rules: stack, Mode: rules.Enforce, Algorithm: algorithms.TimestampLog,
 	}})
 }
 

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -95,7 +96,7 @@ func TestACostCountsAsThatManyRequests(t *testing.T) {
 
 func policy(t testing.TB, name string, mode rules.Mode, match string, limits ...string) *rules.Policy {
 	return &rules.Policy{
-		Name: name, Match: []keys.Pattern{pattern(t, match)}, Rules: stack(t, limits...), Mode: mode, Algorithm: rules.TimestampLog,
+		Name: name, Match: []keys.Pattern{pattern(t, match)}, Rules: stack(t, limits...), Mode: mode, Algorithm: algorithms.TimestampLog,
 	}
 }
 

@@ -142,7 +142,7 @@ func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *bl
 		return nil
 	}
 	if limits(enforcing) {
-		if most := enforcing.Rules.LargestCost(); d.Check.Cost > most {
+		if most := enforcing.LargestCost(); d.Check.Cost > most {
 			return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, enforcing.Name, most)
 		}
 		s.ask(d, enforcing, false)

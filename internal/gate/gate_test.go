@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
@@ -64,7 +65,7 @@ func policy(t *testing.T, id int64, name, match, stack string, change ...func(*r
 		t.Fatal(err)
 	}
 	p := &rules.Policy{ID: id, Name: name, Version: 1, Match: []keys.Pattern{pattern(t, match)}, Rules: rs,
-		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: rules.TimestampLog}
+		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
 	for _, c := range change {
 		c(p)
 	}

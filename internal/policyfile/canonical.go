@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -60,7 +61,7 @@ func Policy(p v1.PolicyRequest) (*rules.Policy, error) {
 		Name:      p.Name,
 		Mode:      rules.Mode(orElse(p.Mode, string(rules.Enforce))),
 		OnFailure: rules.OnFailure(orElse(p.OnFailure, string(rules.FailLocal))),
-		Algorithm: orElse(p.Algorithm, rules.TimestampLog),
+		Algorithm: orElse(p.Algorithm, algorithms.TimestampLog),
 	}
 	for i, text := range p.Match {
 		pattern, err := keys.Parser{}.Pattern(text)

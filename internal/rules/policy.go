@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -28,9 +29,6 @@ const (
 	FailDeny  OnFailure = "deny" // unavailable, 503
 )
 
-// TimestampLog is the default algorithm: the exact log of allowed requests.
-const TimestampLog = "timestamp_log"
-
 // Escalation is a policy's ladder: after Offences limited checks of one key
 // within Within, an automatic block for Block; each further one is Factor
 // times longer, up to Cap; one step is forgotten for each ForgetAfter without
@@ -53,10 +51,13 @@ type Policy struct {
 	Rules   Stack
 	Mode    Mode
 	// OnFailure is what it does while the log is out of reach.
-	OnFailure  OnFailure
+	OnFailure OnFailure
+	// Algorithm is the name of one of package algorithms, and Options what it
+	// is told.
 	Algorithm  string
+	Options    algorithms.Options
 	Escalation *Escalation // nil: never blocks by itself
-	// Generation names the log; it moves when the algorithm changes.
+	// Generation names the log; it moves as MovesGeneration says.
 	Generation int64
 	// Retention is how much of the log must be kept for this version and for
 	// those replaced lately, so that a change and its undoing forgive nothing.
@@ -131,8 +132,8 @@ func (p *Policy) Validate() error {
 	default:
 		return &FieldError{"on_failure", "must be local, allow or deny"}
 	}
-	if p.Algorithm != TimestampLog {
-		return &FieldError{"algorithm", "must be timestamp_log"}
+	if err := p.validateAlgorithm(); err != nil {
+		return err
 	}
 	if p.Escalation != nil {
 		return p.Escalation.validate()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -13,7 +14,7 @@ import (
 func goodPolicy(t testing.TB) *rules.Policy {
 	return &rules.Policy{
 		ID: 1, Name: "default", Match: patterns(t, "*"), Rules: mustStack(t, "1/s 20/m"),
-		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: rules.TimestampLog,
+		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
 		Escalation: &rules.Escalation{Offences: 10, Within: time.Minute, Block: time.Hour, Factor: 2, Cap: 24 * time.Hour, ForgetAfter: time.Hour},
 	}
 }
@@ -47,7 +48,7 @@ func TestAPolicyIsRefusedByItsFirstBadField(t *testing.T) {
 		"a rule out of bounds":     {func(p *rules.Policy) { p.Rules = rules.Stack{{Limit: -1, Window: time.Second}} }, "rules"},
 		"an unknown mode":          {func(p *rules.Policy) { p.Mode = "on" }, "mode"},
 		"an unknown failure mode":  {func(p *rules.Policy) { p.OnFailure = "" }, "on_failure"},
-		"an unknown algorithm":     {func(p *rules.Policy) { p.Algorithm = "gcra" }, "algorithm"},
+		"an unknown algorithm":     {func(p *rules.Policy) { p.Algorithm = "guess" }, "algorithm"},
 		"no offences":              {func(p *rules.Policy) { p.Escalation.Offences = 0 }, "escalation.offences"},
 		"part of a minute":         {func(p *rules.Policy) { p.Escalation.Within = 90 * time.Second }, "escalation.within"},
 		"no block":                 {func(p *rules.Policy) { p.Escalation.Block = 0 }, "escalation.block"},

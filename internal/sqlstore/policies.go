@@ -240,7 +240,7 @@ func (t *tx) replacePolicy(current *storedPolicy, p *rules.Policy) (*rules.Polic
 	}
 	made := *p
 	made.ID, made.Version, made.Generation = current.ID, current.Version+1, current.Generation
-	if p.Algorithm != current.Algorithm {
+	if current.MovesGeneration(p) {
 		made.Generation++
 	}
 	made.Created, made.Updated, made.UpdatedBy, made.Revision = current.Created, t.now, t.by.Name, t.revision

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -38,7 +39,7 @@ func policy(t testing.TB, name, match string, stack ...string) *rules.Policy {
 	}
 	return &rules.Policy{
 		Name: name, Match: []keys.Pattern{pattern(t, match)}, Rules: parsed,
-		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: rules.TimestampLog,
+		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
 	}
 }
 

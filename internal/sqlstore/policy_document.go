@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -19,7 +20,17 @@ type policyDocument struct {
 	Mode       rules.Mode          `json:"mode"`
 	OnFailure  rules.OnFailure     `json:"on_failure"`
 	Algorithm  string              `json:"algorithm"`
+	Options    optionsDocument     `json:"options,omitzero"`
 	Escalation *escalationDocument `json:"escalation"`
+}
+
+// optionsDocument leaves out what is at its default, so that a policy without
+// options reads as it did before there were any.
+type optionsDocument struct {
+	Burst        int    `json:"burst,omitzero"`
+	CountRefused bool   `json:"count_refused,omitzero"`
+	WindowStart  string `json:"window_start,omitzero"`
+	As           string `json:"as,omitzero"`
 }
 
 type escalationDocument struct {
@@ -34,7 +45,7 @@ type escalationDocument struct {
 func documentOf(p *rules.Policy) policyDocument {
 	d := policyDocument{
 		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(),
-		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm,
+		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: optionsDocument(p.Options),
 	}
 	for i, m := range p.Match {
 		d.Match[i] = m.String()
@@ -62,6 +73,7 @@ func (p *storedPolicy) parse(text string) error {
 		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
 	}
 	p.Name, p.Mode, p.OnFailure, p.Algorithm = d.Name, d.Mode, d.OnFailure, d.Algorithm
+	p.Options = algorithms.Options(d.Options)
 	for _, text := range d.Match {
 		// A stored pattern is canonical: it reads alike under every setting.
 		m, err := keys.Parser{}.Pattern(text)

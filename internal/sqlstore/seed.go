@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/keys"
@@ -92,7 +93,7 @@ func seedPolicy() (*rules.Policy, error) {
 	}
 	return &rules.Policy{
 		Name: "default", Match: []keys.Pattern{everyone}, Rules: stack,
-		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: rules.TimestampLog,
+		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
 	}, nil
 }
 

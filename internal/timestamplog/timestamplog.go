@@ -12,6 +12,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -60,18 +61,32 @@ type Request struct {
 	Rules   rules.Stack
 	// Retention bounds what is kept; it covers Rules.
 	Retention rules.Retention
+	// Algorithm is how to count, nil for the timestamp log.
+	Algorithm *algorithms.Algorithm
+	Options   algorithms.Options
 	Cost      int  // 1 to MaxCost, at most Rules.LargestCost()
 	Peek      bool // answer, and write nothing
 	// Detail asks for what each rule has left, which costs more than deciding.
 	Detail bool
+	// MaxWait is how many milliseconds the caller would wait for its turn, 0 to
+	// MaxWait; see turn.go. It is 0 where Options.CountRefused is set.
+	MaxWait int64
+	// ID names the request, "" for none, at most MaxID bytes: one that comes
+	// again within IDLifetime after it was charged is answered as it was then,
+	// and not charged again. A request with a MaxWait that is no peek has one.
+	ID string
 }
 
 // RequestOf returns the request that asks p about key.
 func RequestOf(p *rules.Policy, key string, cost int) Request {
-	return Request{
+	q := Request{
 		Ref: RefOf(p, key), Version: p.Version, Rules: p.Rules,
 		Retention: p.Retention.Cover(p.Rules), Cost: cost,
 	}
+	if p.Algorithm != algorithms.TimestampLog {
+		q.Algorithm, q.Options = algorithms.ByName(p.Algorithm), p.Options
+	}
+	return q
 }
 
 // Never is the RetryAt of a rule that always refuses.
@@ -83,14 +98,23 @@ type Result struct {
 	Allowed bool
 	// Now is when it was decided.
 	Now int64
-	// RetryAt is the earliest instant at which the same request would be
-	// allowed if nobody else came; 0 when it was allowed, Never for a 0/W rule.
+	// Turn is when the request may be done where it was allowed: Now, or the
+	// instant that was reserved for it. 0 where it was refused.
+	Turn int64
+	// Repeated says that the request's ID was charged before, and that nothing
+	// was charged now.
+	Repeated bool
+	// RetryAt is the earliest instant at which the same request, with the same
+	// MaxWait, would be allowed if nobody else came; 0 when it was allowed,
+	// Never for a 0/W rule.
 	RetryAt int64
 	// Rule is the index of the rule that makes the caller wait longest, -1
-	// when it was allowed.
+	// when it was allowed. Where only turns that are reserved ahead make it
+	// wait, it is that of the last rule.
 	Rule int
-	// Boundary is the logged time that Rule waits to age out; 0 when allowed
-	// and for a 0/W rule.
+	// Boundary is the logged time that Rule waits to age out; 0 when allowed,
+	// for a 0/W rule, where only turns reserved ahead make the caller wait, and
+	// under a counter.
 	Boundary int64
 	// States has one element per rule, in order, when Detail was asked.
 	States []RuleState
@@ -123,3 +147,7 @@ type RuleState struct {
 // every error that a Log returns because what holds the logs cannot be reached
 // or did not answer in time.
 var ErrUnreachable = errors.New("the timestamp log is out of reach")
+
+// ErrApart is returned by DecideAll for logs that no one call can reach, since
+// they lie in different slots of a Redis Cluster. Nothing was charged.
+var ErrApart = errors.New("the logs lie in different slots of a cluster")

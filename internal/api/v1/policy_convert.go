@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -46,7 +47,7 @@ func (r *PolicyRequest) Policy(parser keys.Parser, name string) (*rules.Policy, 
 	}
 	p := &rules.Policy{
 		Name: name, Mode: rules.Mode(or(r.Mode, string(rules.Enforce))),
-		OnFailure: rules.OnFailure(or(r.OnFailure, string(rules.FailLocal))), Algorithm: or(r.Algorithm, rules.TimestampLog),
+		OnFailure: rules.OnFailure(or(r.OnFailure, string(rules.FailLocal))), Algorithm: or(r.Algorithm, algorithms.TimestampLog),
 	}
 	for i, text := range r.Match {
 		pattern, err := parser.Pattern(text)

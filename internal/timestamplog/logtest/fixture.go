@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -17,7 +18,7 @@ var lastPolicy atomic.Int64
 // newPolicy returns an enforcing policy of its own id.
 func newPolicy(t testing.TB, stack ...string) *rules.Policy {
 	t.Helper()
-	p := &rules.Policy{ID: lastPolicy.Add(1), Version: 1, Generation: 1, Mode: rules.Enforce, Algorithm: rules.TimestampLog}
+	p := &rules.Policy{ID: lastPolicy.Add(1), Version: 1, Generation: 1, Mode: rules.Enforce, Algorithm: algorithms.TimestampLog}
 	p.Rules = parseStack(t, stack...)
 	p.Retention = p.Retention.Cover(p.Rules)
 	return p

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -18,7 +19,7 @@ func policy(t testing.TB, id int64, stack ...string) *rules.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rules.Policy{ID: id, Version: 1, Generation: 1, Rules: parsed, Mode: rules.Enforce, Algorithm: rules.TimestampLog}
+	return &rules.Policy{ID: id, Version: 1, Generation: 1, Rules: parsed, Mode: rules.Enforce, Algorithm: algorithms.TimestampLog}
 }
 
 // ask asks log about key once and gives up at ctx's end.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -156,7 +157,7 @@ func policy(t *testing.T, id int64, stack ...string) *rules.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rules.Policy{ID: id, Version: 1, Generation: 1, Rules: parsed, Mode: rules.Enforce, Algorithm: rules.TimestampLog}
+	return &rules.Policy{ID: id, Version: 1, Generation: 1, Rules: parsed, Mode: rules.Enforce, Algorithm: algorithms.TimestampLog}
 }
 
 const key = "ip:203.0.113.7"

@@ -1,0 +1,49 @@
+package algorithms
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxBurst is the largest Options.Burst.
+const MaxBurst = 100_000
+
+// OptionError says which option is wrong, and what would be right.
+type OptionError struct {
+	Option  string // its name in the API
+	Problem string // a clause that follows the option's name
+}
+
+// Error returns one line that is safe to print.
+func (e *OptionError) Error() string { return e.Option + " " + e.Problem }
+
+// Check returns nil or an *OptionError for the first option that a does not take
+// or that has a wrong value.
+func (a *Algorithm) Check(o Options) error {
+	for _, given := range []struct {
+		name string
+		set  bool
+	}{
+		{OptionBurst, o.Burst != 0}, {OptionCountRefused, o.CountRefused}, {OptionWindowStart, o.WindowStart != ""}, {OptionAs, o.As != ""},
+	} {
+		if given.set && !a.Takes(given.name) {
+			return &OptionError{given.name, a.takesInstead()}
+		}
+	}
+	switch {
+	case o.Burst < 0 || o.Burst > MaxBurst:
+		return &OptionError{OptionBurst, fmt.Sprintf("must be 1 to %d, or be left out for each rule's own limit", MaxBurst)}
+	case o.WindowStart != "" && o.WindowStart != WindowClock && o.WindowStart != WindowFirst:
+		return &OptionError{OptionWindowStart, "must be " + WindowClock + " or " + WindowFirst}
+	case o.As != "" && o.As != AsMeter && o.As != AsQueue:
+		return &OptionError{OptionAs, "must be " + AsMeter + " or " + AsQueue}
+	}
+	return nil
+}
+
+func (a *Algorithm) takesInstead() string {
+	if len(a.Options) == 0 {
+		return "is no option of " + a.Name + ", which takes none"
+	}
+	return "is no option of " + a.Name + ", which takes " + strings.Join(a.Options, " and ")
+}

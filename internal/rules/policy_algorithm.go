@@ -1,0 +1,54 @@
+package rules
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+// validateAlgorithm returns nil or a *FieldError.
+func (p *Policy) validateAlgorithm() error {
+	a := algorithms.ByName(p.Algorithm)
+	if a == nil {
+		return &FieldError{"algorithm", "must be one of " + strings.Join(algorithms.Names(), ", ")}
+	}
+	var wrong *algorithms.OptionError
+	if err := a.Check(p.Options); errors.As(err, &wrong) {
+		return &FieldError{"options." + wrong.Option, wrong.Problem}
+	}
+	return nil
+}
+
+// MovesGeneration reports whether replacing p by next starts its keys' logs
+// anew, since what was counted means nothing to the other: where the algorithm
+// or its options differ and, under a counter, where the windows do. Up to N
+// more requests may then be allowed than in an undisturbed window.
+func (p *Policy) MovesGeneration(next *Policy) bool {
+	if p.Algorithm != next.Algorithm || p.Options != next.Options {
+		return true
+	}
+	a := algorithms.ByName(p.Algorithm)
+	return a != nil && !a.IsLog() && !slices.EqualFunc(p.Rules, next.Rules, func(a, b Rule) bool { return a.Window == b.Window })
+}
+
+// LargestCost returns the largest cost of one request that the policy can ever
+// allow: its stack's, and no more than what may come at once.
+func (p *Policy) LargestCost() int {
+	most := p.Rules.LargestCost()
+	if p.Options.Burst > 0 {
+		most = min(most, p.Options.Burst)
+	}
+	return most
+}
+
+// Counted returns how a counter sees each rule.
+func (s Stack) Counted(o algorithms.Options) []algorithms.Rule {
+	counted := make([]algorithms.Rule, len(s))
+	for i, r := range s {
+		counted[i] = algorithms.Rule{Limit: int64(r.Limit), Window: int64(r.Window / time.Millisecond), Options: o}
+	}
+	return counted
+}
