@@ -102,10 +102,10 @@ func (r *Recorder) Record(d *gate.Decision) {
 	s := &r.shards[hash>>59]
 	s.mu.Lock()
 	m := s.minute(minuteOf(at))
-	fresh := s.countTraffic(m, id, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
-	s.countDecision(m, id, key, at, d)
+	fresh, kept := s.countTraffic(m, id, hash, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
+	s.countDecision(m, id, hash, kept, at, d)
 	if d.Shadow != nil {
-		s.countShadow(key, d)
+		s.countShadow(hash, kept, d)
 	}
 	s.mu.Unlock()
 
@@ -118,7 +118,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 	r.trace.add(at, hash, key, d.Check.Cost)
 }
 
-func (s *shard) countDecision(m *minute, policy int64, key string, at int64, d *gate.Decision) {
+func (s *shard) countDecision(m *minute, policy int64, hash uint64, key string, at int64, d *gate.Decision) {
 	counts := &m.policy(policy).counts
 	k := offenceKey{minute: m.start, policy: policy, key: key, source: d.Check.Source}
 	switch d.Outcome {
@@ -137,10 +137,10 @@ func (s *shard) countDecision(m *minute, policy int64, key string, at int64, d *
 		counts.Blocked++
 		k.kind, k.block = Blocked, d.Block
 	}
-	s.countOffence(m, k, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
+	s.countOffence(m, hash, k, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
 }
 
-func (s *shard) countShadow(key string, d *gate.Decision) {
+func (s *shard) countShadow(hash uint64, key string, d *gate.Decision) {
 	at := d.Shadow.At.UnixMilli()
 	m := s.minute(minuteOf(at))
 	counts := &m.policy(d.Shadow.Policy.ID).counts
@@ -151,7 +151,7 @@ func (s *shard) countShadow(key string, d *gate.Decision) {
 	counts.ShadowLimited++
 	k := offenceKey{minute: m.start, policy: d.Shadow.Policy.ID, key: key, source: d.Check.Source, kind: Shadow}
 	k.rule, _ = d.Shadow.DecidingRule()
-	s.countOffence(m, k, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)
+	s.countOffence(m, hash, k, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)
 }
 
 func unixMilli(t time.Time) int64 {

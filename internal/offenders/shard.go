@@ -2,9 +2,12 @@ package offenders
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/rules"
@@ -64,6 +67,25 @@ type offenceKey struct {
 	block          *blocks.Block // Blocked
 }
 
+// mix returns the hash of k, given that of its key.
+func (k *offenceKey) mix(hash uint64) uint64 {
+	hash = mixIn(mixIn(hash, uint64(k.minute)), uint64(k.policy))
+	hash = mixIn(mixIn(hash, uint64(k.rule.Limit)<<2|uint64(k.kind)), uint64(k.rule.Window))
+	if k.block != nil {
+		hash = mixIn(hash, uint64(k.block.Revision))
+	}
+	if k.source != "" {
+		hash = mixIn(hash, xxhash.Sum64String(k.source))
+	}
+	return hash
+}
+
+// mixIn is the step of xxhash for eight more bytes.
+func mixIn(hash, more uint64) uint64 {
+	const prime1, prime2 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F
+	return bits.RotateLeft64(hash^more*prime2, 27) * prime1
+}
+
 func (k *offenceKey) decider() string {
 	if k.block != nil {
 		return k.block.ID
@@ -80,6 +102,11 @@ type trafficKey struct {
 	key            string
 }
 
+// mix returns the hash of k, given that of its key.
+func (k *trafficKey) mix(hash uint64) uint64 {
+	return mixIn(mixIn(hash, uint64(k.minute)), uint64(k.policy))
+}
+
 // trafficValue is what has not been drained yet, and whether the key offended
 // in this minute.
 type trafficValue struct {
@@ -88,6 +115,11 @@ type trafficValue struct {
 }
 
 func (v *trafficValue) reset() { *v = trafficValue{} }
+
+type (
+	offenceEntry = entry[offenceKey, offenceValue]
+	trafficEntry = entry[trafficKey, trafficValue]
+)
 
 func (s *shard) minute(start int64) *minute {
 	if s.newest != nil && s.newest.start == start {
@@ -128,14 +160,15 @@ func (f *folded) add(count, first, last int64) {
 	f.last = max(f.last, last)
 }
 
-// countTraffic counts one check of a key and reports whether the key is new to
-// the minute, or has been forgotten.
-func (s *shard) countTraffic(m *minute, policy int64, key string, cost int, refused bool) (fresh bool) {
+// countTraffic counts one check of a key. It reports whether the key is new to
+// the minute, or has been forgotten, and returns a copy of it that may be kept.
+func (s *shard) countTraffic(m *minute, policy int64, hash uint64, key string, cost int, refused bool) (fresh bool, kept string) {
 	k := trafficKey{m.start, policy, key}
-	e, known := s.traffic.entries[k]
-	if !known {
+	hash = k.mix(hash)
+	e := s.traffic.find(hash, &k)
+	if fresh = e == nil; fresh {
 		k.key = strings.Clone(key)
-		e = s.traffic.make(k, s.evictTraffic)
+		e = s.traffic.make(hash, k, s.evictTraffic, (*trafficValue).reset)
 		e.over = m.trafficFloor
 	}
 	e.certain++
@@ -147,14 +180,13 @@ func (s *shard) countTraffic(m *minute, policy int64, key string, cost int, refu
 		e.value.allowed++
 		e.value.cost += int64(cost)
 	}
-	return !known
+	return fresh, e.key.key
 }
 
-func (s *shard) evictTraffic(k trafficKey, e *entry[trafficValue]) {
-	m := s.minute(k.minute)
+func (s *shard) evictTraffic(e *trafficEntry) {
+	m := s.minute(e.key.minute)
 	m.trafficFloor = max(m.trafficFloor, e.upper())
-	m.policy(k.policy).counts.Untracked += e.value.allowed
-	s.traffic.drop(k, e, (*trafficValue).reset)
+	m.policy(e.key.policy).counts.Untracked += e.value.allowed
 }
 
 // maxSources bounds the sources that a minute of a shard keeps apart; offences
@@ -178,13 +210,13 @@ func (m *minute) source(text string) string {
 	return kept
 }
 
-// countOffence counts one refusal.
-func (s *shard) countOffence(m *minute, k offenceKey, at, boundary, retryAt int64, meta map[string]string) {
+// countOffence counts one refusal. The key in k may be kept.
+func (s *shard) countOffence(m *minute, hash uint64, k offenceKey, at, boundary, retryAt int64, meta map[string]string) {
 	k.source = m.source(k.source[:min(len(k.source), maxSource)])
-	e, known := s.offences.entries[k]
-	if !known {
-		k.key = strings.Clone(k.key)
-		e = s.offences.make(k, s.evictOffence)
+	hash = k.mix(hash)
+	e := s.offences.find(hash, &k)
+	if e == nil {
+		e = s.offences.make(hash, k, s.evictOffence, (*offenceValue).reset)
 		e.over = m.offenceFloor
 	}
 	// After a drain first begins anew: a ladder has to know how old the oldest
@@ -199,22 +231,21 @@ func (s *shard) countOffence(m *minute, k offenceKey, at, boundary, retryAt int6
 	}
 }
 
-func (s *shard) evictOffence(k offenceKey, e *entry[offenceValue]) {
-	m := s.minute(k.minute)
+func (s *shard) evictOffence(e *offenceEntry) {
+	m := s.minute(e.key.minute)
 	m.offenceFloor = max(m.offenceFloor, e.upper())
 	if e.row && e.pending > 0 {
-		s.carried = append(s.carried, take(k, e))
+		s.carried = append(s.carried, take(e))
 	}
-	s.fold(m, k, e)
-	s.offences.drop(k, e, (*offenceValue).reset)
+	m.fold(e)
 }
 
 // fold moves what e has not drained to `other`.
-func (s *shard) fold(m *minute, k offenceKey, e *entry[offenceValue]) {
+func (m *minute) fold(e *offenceEntry) {
 	if e.pending == 0 {
 		return
 	}
-	m.policy(k.policy).other[k.kind].add(e.pending, e.value.first.at, e.value.last.at)
+	m.policy(e.key.policy).other[e.key.kind].add(e.pending, e.value.first.at, e.value.last.at)
 	e.certain -= e.pending
 	e.over += e.pending
 	e.pending = 0
@@ -256,64 +287,54 @@ func (p *policyMinute) drain(g *gathering, others *otherRows, start, bound int64
 	}
 }
 
-// waiting is an offence that has no row in the database yet.
-type waiting struct {
-	key   offenceKey
-	entry *entry[offenceValue]
-}
-
 func (s *shard) drainOffences(g *gathering, closed int64) {
 	for _, o := range s.carried {
 		g.addOffence(o)
 	}
 	s.carried = nil
-	var queue []waiting
-	for k, e := range s.offences.entries {
+	var queue []*offenceEntry // those that have no row in the database yet
+	for _, e := range s.offences.entries {
 		if e.pending > 0 {
 			if e.row {
-				g.addOffence(take(k, e))
+				g.addOffence(take(e))
 			} else {
-				queue = append(queue, waiting{k, e})
+				queue = append(queue, e)
 			}
 		}
 	}
 	s.admit(g, queue)
-	for k, e := range s.offences.entries {
-		if k.minute < closed {
-			s.offences.drop(k, e, (*offenceValue).reset)
-		}
-	}
+	s.offences.drop(func(e *offenceEntry) bool { return e.key.minute < closed }, (*offenceValue).reset)
 }
 
 // admit gives rows to those that wait for one, as long as the minute has room,
 // the heaviest first; what finds none goes to `other` at once, so that nothing
 // waits longer than the rest.
-func (s *shard) admit(g *gathering, queue []waiting) {
-	slices.SortFunc(queue, func(a, c waiting) int { return cmp.Compare(c.entry.upper(), a.entry.upper()) })
+func (s *shard) admit(g *gathering, queue []*offenceEntry) {
+	slices.SortFunc(queue, func(a, c *offenceEntry) int { return cmp.Compare(c.upper(), a.upper()) })
 	late := s.limits.late
-	for _, w := range queue {
-		m := s.minute(w.key.minute)
+	for _, e := range queue {
+		m := s.minute(e.key.minute)
 		switch {
 		case m.rows < s.limits.rows:
 		case late > 0:
 			late--
 		default:
-			m.foldedFloor = max(m.foldedFloor, w.entry.upper())
-			s.fold(m, w.key, w.entry)
+			m.foldedFloor = max(m.foldedFloor, e.upper())
+			m.fold(e)
 			continue
 		}
 		m.rows++
-		w.entry.row = true
-		o := take(w.key, w.entry)
-		o.Over = w.entry.over
+		e.row = true
+		o := take(e)
+		o.Over = e.over
 		g.addOffence(o)
 	}
 }
 
 // take returns what e has not drained.
-func take(k offenceKey, e *entry[offenceValue]) Offence {
-	source := clean(k.source)
-	o := Offence{Minute: k.minute, Policy: k.policy, Key: k.key, Kind: k.kind, Decider: k.decider(), Source: source,
+func take(e *offenceEntry) Offence {
+	source := clean(e.key.source)
+	o := Offence{Minute: e.key.minute, Policy: e.key.policy, Key: e.key.key, Kind: e.key.kind, Decider: e.key.decider(), Source: source,
 		Count: e.pending, First: e.value.first.refusal(source), Last: e.value.last.refusal(source)}
 	e.pending = 0
 	return o
@@ -322,43 +343,39 @@ func take(k offenceKey, e *entry[offenceValue]) Offence {
 // drainTraffic drains the keys that offend as they go, so that their share is
 // right at any time, and of the others the heaviest when their minute closes.
 func (s *shard) drainTraffic(g *gathering, closed int64) {
-	type heavy struct {
-		key   trafficKey
-		entry *entry[trafficValue]
-	}
-	var ending []heavy
-	for k, e := range s.traffic.entries {
+	var ending []*trafficEntry
+	for _, e := range s.traffic.entries {
 		switch {
-		case k.minute < closed:
-			ending = append(ending, heavy{k, e})
-		case e.value.offends && e.pending > 0 && (e.row || s.minute(k.minute).rows < s.limits.rows):
-			emitTraffic(g, k, e)
+		case e.key.minute < closed:
+			ending = append(ending, e)
+		case e.value.offends && e.pending > 0 && (e.row || s.minute(e.key.minute).rows < s.limits.rows):
+			emitTraffic(g, e)
 		}
 	}
-	slices.SortFunc(ending, func(a, c heavy) int {
-		if a.entry.value.offends != c.entry.value.offends {
-			if a.entry.value.offends {
+	slices.SortFunc(ending, func(a, c *trafficEntry) int {
+		if a.value.offends != c.value.offends {
+			if a.value.offends {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Compare(c.entry.upper(), a.entry.upper())
+		return cmp.Compare(c.upper(), a.upper())
 	})
-	for i, h := range ending {
-		if h.entry.pending > 0 && (h.entry.row || i < s.limits.kept) {
-			emitTraffic(g, h.key, h.entry)
+	for i, e := range ending {
+		if e.pending > 0 && (e.row || i < s.limits.kept) {
+			emitTraffic(g, e)
 		}
-		s.minute(h.key.minute).policy(h.key.policy).counts.Untracked += h.entry.value.allowed
-		s.traffic.drop(h.key, h.entry, (*trafficValue).reset)
+		s.minute(e.key.minute).policy(e.key.policy).counts.Untracked += e.value.allowed
 	}
+	s.traffic.drop(func(e *trafficEntry) bool { return e.key.minute < closed }, (*trafficValue).reset)
 }
 
-func emitTraffic(g *gathering, k trafficKey, e *entry[trafficValue]) {
+func emitTraffic(g *gathering, e *trafficEntry) {
 	over := e.over
 	if e.row {
 		over = 0 // it has been said
 	}
-	g.addKeyTraffic(KeyTraffic{Minute: k.minute, Policy: k.policy, Key: k.key,
+	g.addKeyTraffic(KeyTraffic{Minute: e.key.minute, Policy: e.key.policy, Key: e.key.key,
 		Allowed: e.value.allowed, Refused: e.value.refused, Cost: e.value.cost, Over: over})
 	e.row, e.pending = true, 0
 	e.value = trafficValue{offends: e.value.offends}

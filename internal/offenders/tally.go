@@ -4,21 +4,31 @@ import "slices"
 
 // tally counts keys in bounded memory, after Space-Saving (Metwally and
 // others, 2005), evicting the lighter half at once instead of one key at a
-// time: a key that is counted again costs one map look-up, and a flood of new
+// time: a key that is counted again costs one look-up, and a flood of new
 // ones a sort now and then. What was evicted may come back, so the caller
 // keeps the largest count that it has evicted and gives it to every new entry
 // as over; then, at any time,
 //
 //	certain <= true count <= certain + over   for a key with an entry,
 //	           true count <= the largest evicted   for one without.
+//
+// It is a hash table of its own because the caller has a key's hash already,
+// under a secret that nobody outside knows, and because entries leave only
+// many at a time: a table that is then laid out anew needs no marks where
+// something was.
 type tally[K comparable, V any] struct {
 	most    int
-	entries map[K]*entry[V]
-	free    []*entry[V]
-	uppers  []int64 // working memory of trim
+	entries []*entry[K, V]
+	free    []*entry[K, V]
+	// slots holds for each entry its number in entries, from 1, in the first
+	// slot from its hash on that was empty; at least half are.
+	slots  []int32
+	uppers []int64 // working memory of trim
 }
 
-type entry[V any] struct {
+type entry[K comparable, V any] struct {
+	key     K
+	hash    uint64
 	certain int64
 	over    int64
 	pending int64 // the part of certain that has not been drained
@@ -26,40 +36,92 @@ type entry[V any] struct {
 	value   V
 }
 
-func (e *entry[V]) upper() int64 { return e.certain + e.over }
+func (e *entry[K, V]) upper() int64 { return e.certain + e.over }
+
+// leastSlots is how many slots the smallest table has, a power of two.
+const leastSlots = 16
 
 func newTally[K comparable, V any](most int) *tally[K, V] {
-	return &tally[K, V]{most: most, entries: map[K]*entry[V]{}}
+	return &tally[K, V]{most: most, slots: make([]int32, leastSlots)}
+}
+
+// find returns the entry of a key, nil if it has none. Equal keys must come
+// with equal hashes.
+func (t *tally[K, V]) find(hash uint64, k *K) *entry[K, V] {
+	mask := uint64(len(t.slots) - 1)
+	for at := hash & mask; t.slots[at] != 0; at = (at + 1) & mask {
+		if e := t.entries[t.slots[at]-1]; e.hash == hash && e.key == *k {
+			return e
+		}
+	}
+	return nil
 }
 
 // make returns a new entry for k, which must have none. Where there is no room
 // it first evicts, through evict.
-func (t *tally[K, V]) make(k K, evict func(K, *entry[V])) *entry[V] {
+func (t *tally[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset func(*V)) *entry[K, V] {
 	if len(t.entries) >= t.most {
-		t.trim(evict)
+		t.trim(evict, reset)
 	}
-	var e *entry[V]
+	var e *entry[K, V]
 	if n := len(t.free); n > 0 {
 		e, t.free = t.free[n-1], t.free[:n-1]
 	} else {
-		e = new(entry[V])
+		e = new(entry[K, V])
 	}
-	t.entries[k] = e
+	e.key, e.hash = k, hash
+	t.entries = append(t.entries, e)
+	if 2*len(t.entries) > len(t.slots) {
+		t.slots = make([]int32, 2*len(t.slots))
+		t.lay()
+	} else {
+		t.put(len(t.entries))
+	}
 	return e
 }
 
-// drop forgets k, whose entry e may be used for another key.
-func (t *tally[K, V]) drop(k K, e *entry[V], reset func(*V)) {
-	delete(t.entries, k)
-	reset(&e.value)
-	*e = entry[V]{value: e.value}
-	if len(t.free) < t.most/2 {
-		t.free = append(t.free, e)
+// lay fills the slots anew.
+func (t *tally[K, V]) lay() {
+	clear(t.slots)
+	for i := range t.entries {
+		t.put(i + 1)
 	}
 }
 
+func (t *tally[K, V]) put(number int) {
+	mask := uint64(len(t.slots) - 1)
+	at := t.entries[number-1].hash & mask
+	for t.slots[at] != 0 {
+		at = (at + 1) & mask
+	}
+	t.slots[at] = int32(number)
+}
+
+// drop forgets every entry that gone says, whose memory may be used for other
+// keys.
+func (t *tally[K, V]) drop(gone func(*entry[K, V]) bool, reset func(*V)) {
+	kept := t.entries[:0]
+	for _, e := range t.entries {
+		if !gone(e) {
+			kept = append(kept, e)
+			continue
+		}
+		reset(&e.value)
+		*e = entry[K, V]{value: e.value}
+		if len(t.free) < t.most/2 {
+			t.free = append(t.free, e)
+		}
+	}
+	if len(kept) == len(t.entries) {
+		return
+	}
+	clear(t.entries[len(kept):])
+	t.entries = kept
+	t.lay()
+}
+
 // trim evicts the lighter half.
-func (t *tally[K, V]) trim(evict func(K, *entry[V])) {
+func (t *tally[K, V]) trim(evict func(*entry[K, V]), reset func(*V)) {
 	t.uppers = t.uppers[:0]
 	for _, e := range t.entries {
 		t.uppers = append(t.uppers, e.upper())
@@ -67,19 +129,18 @@ func (t *tally[K, V]) trim(evict func(K, *entry[V])) {
 	slices.Sort(t.uppers)
 	left := max(1, len(t.uppers)/2)
 	limit := t.uppers[left-1]
-	for k, e := range t.entries {
-		if e.upper() < limit {
-			evict(k, e)
+	// Of those that weigh as much as the limit as many go as there is need.
+	at, _ := slices.BinarySearch(t.uppers, limit)
+	left -= at
+	t.drop(func(e *entry[K, V]) bool {
+		upper := e.upper()
+		if upper > limit || upper == limit && left == 0 {
+			return false
+		}
+		if upper == limit {
 			left--
 		}
-	}
-	for k, e := range t.entries {
-		if left == 0 {
-			break
-		}
-		if e.upper() == limit {
-			evict(k, e)
-			left--
-		}
-	}
+		evict(e)
+		return true
+	}, reset)
 }
