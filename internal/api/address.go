@@ -13,9 +13,16 @@ import (
 // trusts nobody.
 type TrustedProxies []netip.Prefix
 
+// The widest networks of proxies: the largest private ones. Anything wider holds
+// strangers, alone or, as 0.0.0.0/1 and 128.0.0.0/1, together.
+const (
+	widestIPv4 = 8 // 10.0.0.0/8
+	widestIPv6 = 7 // fc00::/7
+)
+
 // ParseTrustedProxies reads addresses and networks, separated by commas. A
-// network that holds everybody is refused: it would let every client choose
-// the address that it is known by.
+// network that is wider than any of proxies is refused: it would let clients
+// choose the address that they are known by.
 func ParseTrustedProxies(text string) (TrustedProxies, error) {
 	var proxies TrustedProxies
 	for part := range strings.SplitSeq(text, ",") {
@@ -44,8 +51,12 @@ func parseProxy(text string) (netip.Prefix, error) {
 	if network.Addr().Is4In6() && network.Bits() >= 96 {
 		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
 	}
-	if network.Bits() == 0 || network.Addr().Is4In6() {
-		return netip.Prefix{}, fmt.Errorf("the trusted proxy %s holds everybody, so that every client could choose its own address; name the proxies' networks", network)
+	widest := widestIPv6
+	if network.Addr().Is4() {
+		widest = widestIPv4
+	}
+	if network.Bits() < widest || network.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("the trusted proxy %s holds strangers, who could then choose their own address; name the proxies' networks, at the widest /%d", network, widest)
 	}
 	return network.Masked(), nil
 }

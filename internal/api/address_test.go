@@ -19,7 +19,7 @@ func TestTrustedProxiesAreReadAndEverybodyIsRefused(t *testing.T) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
 	}
-	for _, bad := range []string{"0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96", "::ffff:0:0/90", "1.2.3.4/0", "localhost", "10.0.0.0/33", "*"} {
+	for _, bad := range []string{"0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96", "::ffff:0:0/90", "1.2.3.4/0", "0.0.0.0/1", "128.0.0.0/1", "2000::/3", "localhost", "10.0.0.0/33", "*"} {
 		if got, err := ParseTrustedProxies(bad); err == nil {
 			t.Errorf("%s was read as %v", bad, got)
 		}
