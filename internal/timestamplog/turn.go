@@ -28,6 +28,16 @@ import (
 // stepped back is known by an entry ahead that is no turn, or by a turn more
 // than MaxWait ahead; the log is then moved as clock.go says.
 //
+// An ID belongs to one log: the same ID under another Ref is another. A refused
+// request leaves none, a peek neither looks for one nor leaves one, and a turn
+// that is given back takes its own with it. What is answered again is Allowed
+// and Repeated, with the Turn of then and the States of now. It is known for
+// IDLifetime after its turn, also where its log has expired.
+//
+// Where refused requests count, a refused one that is no peek is pushed like an
+// allowed one, to the bounds of the retention, and its RetryAt and States are
+// those that hold then. It leaves no ID.
+//
 // Under a counter the same holds with its state in place of entries: it is
 // brought to the newest turn, and what it says from there is added.
 
@@ -60,12 +70,16 @@ type Turns interface {
 	// one common turn, the latest of their turns; the smallest MaxWait counts
 	// for all. Each result says what its own rules do; one that was allowed
 	// while another was not has Allowed with a Turn and was not charged.
+	// A peek among them makes peeks of all; requests that are refused are
+	// never counted. One whose ID is known is answered again, and does not
+	// count among the others.
 	// An outage fails all. ErrApart says that they cannot be decided together.
 	DecideAll(ctx context.Context, requests []Request, results []Result) error
 
 	// GiveBack gives a turn back and reports whether that made room: a log
 	// drops its entries; a counter returns to what it was if nothing was
 	// reserved after it, and else lets the turn lapse. A turn whose time has
-	// come, or that was given back before, makes no room.
+	// come, that was given back before or that the log does not know by its ID
+	// and time, as after a move or a reset, makes no room.
 	GiveBack(ctx context.Context, turn Turn) (bool, error)
 }
