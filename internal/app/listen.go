@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+
+	"github.com/stint-dev/stint/internal/patient"
 )
 
 // listen binds an address, with TLS where files are named. Its errors are one
@@ -21,6 +23,7 @@ func listen(name, address string, files TLSFiles) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %s", name, oneLine(err))
 	}
+	listener = patient.Listener(listener)
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
