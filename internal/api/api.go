@@ -126,8 +126,8 @@ func New(d Deps) *Server {
 	s := &Server{Deps: d, tokens: newTokenUse()}
 	s.calls.New = func() any { return new(Call) }
 	s.routes = slices.Concat(s.operations(), s.table(), d.Extra)
-	s.check = s.newApp("checks", batchBody, false)
-	s.admin = s.newApp("admin", adminBody, true)
+	s.check = s.newApp("checks", batchBody, false, false)
+	s.admin = s.newApp("admin", adminBody, true, true)
 	s.register()
 	return s
 }

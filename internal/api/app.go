@@ -21,14 +21,16 @@ const (
 
 // newApp returns an application with every limit that fiber leaves open. With
 // stream, bodies beyond body are handed to the handler as they come, which
-// then bounds them.
-func (s *Server) newApp(name string, body int, stream bool) *fiber.App {
+// then bounds them. With immutable, texts of the request may be kept after it;
+// without, its handlers copy what they keep, and each check costs four
+// allocations less.
+func (s *Server) newApp(name string, body int, stream, immutable bool) *fiber.App {
 	app := fiber.New(fiber.Config{
 		AppName:                      "stint " + name,
 		DisableStartupMessage:        true,
 		CaseSensitive:                true,
 		StrictRouting:                true,
-		Immutable:                    true,
+		Immutable:                    immutable,
 		BodyLimit:                    body,
 		StreamRequestBody:            stream,
 		DisablePreParseMultipartForm: true,
@@ -47,6 +49,7 @@ func (s *Server) newApp(name string, body int, stream bool) *fiber.App {
 // its length in two ways, which a proxy in front might read differently and so
 // take its tail for another request, and methods that HTTP does not know.
 func (s *Server) guardFraming(app *fiber.App, next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	methods := app.Config().RequestMethods // once: Config copies all of itself
 	return func(rc *fasthttp.RequestCtx) {
 		var err error
 		switch {
@@ -56,7 +59,7 @@ func (s *Server) guardFraming(app *fiber.App, next fasthttp.RequestHandler) fast
 		case isFolded(rc.Request.Header.RawHeaders()):
 			rc.SetConnectionClose()
 			err = fiber.NewError(fiber.StatusBadRequest, "a header goes on in a second line; send each in one")
-		case !knownMethod(app, rc.Method()):
+		case !knownMethod(methods, rc.Method()):
 			err = fiber.NewError(fiber.StatusNotImplemented, "the method is not one that HTTP defines")
 		default:
 			next(rc)
@@ -75,8 +78,8 @@ func hasTwoLengths(h *fasthttp.RequestHeader) bool {
 	return h.ContentLength() <= 0 && hasHeader(raw, "transfer-encoding") && hasHeader(raw, "content-length")
 }
 
-func knownMethod(app *fiber.App, method []byte) bool {
-	for _, m := range app.Config().RequestMethods {
+func knownMethod(known []string, method []byte) bool {
+	for _, m := range known {
 		if string(method) == m {
 			return true
 		}

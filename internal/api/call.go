@@ -25,6 +25,7 @@ type Call struct {
 
 	server *Server
 	checks checkScratch
+	header [256]byte // working memory for one header's value
 }
 
 // checkScratch is the working memory of the check handlers.

@@ -9,14 +9,19 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// requestID returns the id under which a request stands in the log: the
-// caller's own where it is short and plain, so that a trace runs through.
+// requestID returns the id that the answer carries already, or else takes one.
 func requestID(c *fiber.Ctx) string {
-	if set := c.GetRespHeader(fiber.HeaderXRequestID); set != "" {
-		return set
+	if set := c.Response().Header.PeekCanonical(requestIDHeader); len(set) > 0 {
+		return string(set)
 	}
-	if given := c.Get(fiber.HeaderXRequestID); isPlainID(given) {
-		return given
+	return takeRequestID(c)
+}
+
+// takeRequestID returns the id under which a request stands in the log: the
+// caller's own where it is short and plain, so that a trace runs through.
+func takeRequestID(c *fiber.Ctx) string {
+	if given := c.Request().Header.PeekCanonical(requestIDHeader); isPlainID(given) {
+		return string(given)
 	}
 	return newRequestID()
 }
@@ -35,7 +40,7 @@ func newRequestID() string {
 	return string(id[:])
 }
 
-func isPlainID(text string) bool {
+func isPlainID(text []byte) bool {
 	if len(text) < 8 || len(text) > 64 {
 		return false
 	}

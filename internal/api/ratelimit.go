@@ -4,17 +4,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gofiber/fiber/v2"
-
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
-)
-
-// The fields of draft-ietf-httpapi-ratelimit-headers-10.
-const (
-	headerRateLimit       = "RateLimit"
-	headerRateLimitPolicy = "RateLimit-Policy"
 )
 
 // setRateLimit sets the headers that tell a client about its quota. Only rules
@@ -22,21 +14,20 @@ const (
 func setRateLimit(c *Call, d *gate.Decision) {
 	if !d.Never && !d.Allowed() {
 		wait := ceilSeconds(retryAfterMS(&d.Answer))
-		c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(wait, 10))
+		c.setHeader(retryAfterHeader, strconv.AppendInt(c.header[:0], wait, 10))
 	}
 	p := d.Policy
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return
 	}
-	var scratch [256]byte
-	if list := appendQuotas(scratch[:0], p.Rules); len(list) > 0 {
-		c.Response().Header.SetBytesV(headerRateLimitPolicy, list)
+	if list := appendQuotas(c.header[:0], p.Rules); len(list) > 0 {
+		c.setHeader(rateLimitPolicyHeader, list)
 	}
 	if len(d.States) != len(p.Rules) {
 		return
 	}
-	if list := appendRemaining(scratch[:0], p.Rules, d.States); len(list) > 0 {
-		c.Response().Header.SetBytesV(headerRateLimit, list)
+	if list := appendRemaining(c.header[:0], p.Rules, d.States); len(list) > 0 {
+		c.setHeader(rateLimitHeader, list)
 	}
 }
 

@@ -167,9 +167,9 @@ func (s *Server) handle(r *Route) fiber.Handler {
 			}
 		}()
 		c.Address = s.Proxies.clientAddress(fc.Context())
-		c.RequestID = requestID(fc)
-		fc.Set(fiber.HeaderXRequestID, c.RequestID)
-		fc.Set(fiber.HeaderCacheControl, "no-store")
+		c.RequestID = takeRequestID(fc)
+		c.setHeader(requestIDHeader, append(c.header[:0], c.RequestID...))
+		c.setHeader(cacheControlHeader, noStore)
 		if err := s.authorize(c, r); err != nil {
 			return err
 		}

@@ -20,9 +20,29 @@ func (t Time) AppendJSON(dst []byte) []byte {
 		return append(dst, "null"...)
 	}
 	dst = append(dst, '"')
-	dst = t.UTC().AppendFormat(dst, TimeLayout)
+	dst = appendTime(dst, t.UTC())
 	return append(dst, '"')
 }
+
+// appendTime appends an instant of UTC in TimeLayout. It stands in the way of
+// every refused check, and reading the layout costs four times as much.
+func appendTime(dst []byte, t time.Time) []byte {
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		return t.AppendFormat(dst, TimeLayout)
+	}
+	hour, minute, second := t.Clock()
+	dst = append(appendTwo(appendTwo(dst, year/100), year%100), '-')
+	dst = append(appendTwo(dst, int(month)), '-')
+	dst = append(appendTwo(dst, day), 'T')
+	dst = append(appendTwo(dst, hour), ':')
+	dst = append(appendTwo(dst, minute), ':')
+	dst = append(appendTwo(dst, second), '.')
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return append(appendTwo(append(dst, '0'+byte(ms/100)), ms%100), 'Z')
+}
+
+func appendTwo(dst []byte, n int) []byte { return append(dst, '0'+byte(n/10), '0'+byte(n%10)) }
 
 // MarshalJSON writes null or the instant in TimeLayout.
 func (t Time) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
