@@ -47,3 +47,15 @@ func (a *Algorithm) takesInstead() string {
 	}
 	return "is no option of " + a.Name + ", which takes " + strings.Join(a.Options, " and ")
 }
+
+// Canonical returns o with defaults that were written out left out, so that
+// options that mean the same are equal.
+func (o Options) Canonical() Options {
+	if o.WindowStart == WindowClock {
+		o.WindowStart = ""
+	}
+	if o.As == AsMeter {
+		o.As = ""
+	}
+	return o
+}

@@ -124,6 +124,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":["0/s"],"mode":"shadow"}`, 200, `If-Match: "1"`)
 		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.9"}`, 200)
 		d.do("putPolicy", put, "/v1/policies/trial", `{"match":["*"],"rules":[]}`, 428)
+		d.do("listAlgorithms", get, "/v1/algorithms", "", 200)
 		d.do("listPolicies", get, "/v1/policies", "", 200)
 		d.do("getPolicy", get, "/v1/policies/trial", "", 200)
 		d.do("getPolicy", get, "/v1/policies/nobody", "", 404)

@@ -104,6 +104,7 @@ var (
 )
 
 var (
+	opListAlgorithms = &Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the ways to count that a policy may name.", Answers: ok("All of them, the default first.", v1.Page[v1.Algorithm]{})}
 	opListPolicies   = &Operation{ID: "listPolicies", Tag: "policies", Summary: "List the policies.", Answers: ok("All of them.", v1.Page[v1.Policy]{})}
 	opGetPolicy      = &Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy; its ETag is the version.", Answers: ok("The policy.", v1.Policy{})}
 	opPolicyVersions = &Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("All of them.", v1.Page[v1.Policy]{})}

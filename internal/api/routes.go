@@ -62,6 +62,7 @@ func (s *Server) table() []Route {
 		{Admin, get, v1.PathNodes, identity.Read, s.listNodes, nil, opListNodes},
 		{Admin, get, v1.PathWhoami, identity.Read, s.handleWhoami, nil, opWhoami},
 
+		{Admin, get, v1.PathAlgorithms, identity.Read, s.listAlgorithms, nil, opListAlgorithms},
 		{Admin, get, v1.PathPolicies, identity.Read, s.listPolicies, nil, opListPolicies},
 		{Admin, get, policy, identity.Read, s.getPolicy, nil, opGetPolicy},
 		{Admin, get, policy + "/versions", identity.Read, s.listPolicyVersions, nil, opPolicyVersions},

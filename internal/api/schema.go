@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 )
 
@@ -23,10 +24,12 @@ var enums = map[string][]string{
 	"BlockRequest.on_conflict": {
 		v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace,
 	},
-	"PolicyRequest.mode":       {"enforce", "shadow", "off"},
-	"PolicyRequest.on_failure": {"local", "allow", "deny"},
-	"PolicyRequest.algorithm":  {"timestamp_log"},
-	"UserRequest.role":         {"viewer", "operator", "admin"},
+	"PolicyRequest.mode":         {"enforce", "shadow", "off"},
+	"PolicyRequest.on_failure":   {"local", "allow", "deny"},
+	"PolicyRequest.algorithm":    algorithms.Names(),
+	"PolicyOptions.window_start": {algorithms.WindowClock, algorithms.WindowFirst},
+	"PolicyOptions.as":           {algorithms.AsMeter, algorithms.AsQueue},
+	"UserRequest.role":           {"viewer", "operator", "admin"},
 }
 
 // of returns the schema of a value's type.

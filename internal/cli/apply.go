@@ -33,6 +33,8 @@ the file does not name stay, unless --prune deletes them. The file is YAML or JS
       rules: [5/10s]
       mode: shadow            # enforce, shadow or off
       on_failure: local       # local, allow or deny
+      algorithm: sorted_set_log
+      options: {count_refused: true}
       escalation:
         offences: 100
         within: 10m

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
@@ -262,6 +263,7 @@ var policyColumns = []output.Column[v1.Policy]{
 	{Name: "mode", Head: "Mode", Cell: func(p v1.Policy) output.Cell { return output.Text(p.Mode) }},
 	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p v1.Policy) output.Cell { return output.Text(p.OnFailure) }},
 	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p v1.Policy) output.Cell { return output.Text(p.Algorithm) }},
+	{Name: "options", Head: "Options", Drop: 6, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Options.Texts()) }},
 	{Name: "escalation", Head: "Automatic block", Drop: 1, Cell: escalationCell},
 	{Name: "version", Head: "Version", Right: true, Cell: func(p v1.Policy) output.Cell { return output.Number(p.Version) }},
 	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(p v1.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
@@ -309,6 +311,7 @@ and patterns that are given replace all that stood there. What changes is shown.
 A change that somebody else made meanwhile is not overwritten.`,
 		Example: `admin policy set default --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin policy set search --match 'token:*' --rule 5/10s --mode shadow
+admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm sorted_set_log --option count_refused
 admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --forget-after 7d`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -365,6 +368,7 @@ type policyChange struct {
 	match, rules       []string
 	mode, onFailure    string
 	algorithm          string
+	options            []string
 	escalate           string
 	blockFor, blockCap durationFlag
 	forgetAfter        durationFlag
@@ -378,7 +382,8 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule, as 20/1m; may be repeated")
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
 	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is out of reach: local, allow or deny")
-	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log")
+	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log; its options are then default but for those of --option")
+	flags.StringSliceVar(&f.options, "option", nil, "an option of the algorithm, as burst=50; may be repeated, and replaces those that stood")
 	flags.StringVar(&f.escalate, "escalate", "", "block by itself after so many refusals within so long, as 100/10m")
 	flags.Var(&f.blockFor, "block-for", "how long the first automatic block lasts")
 	flags.Float64Var(&f.factor, "block-factor", 2, "how many times longer each further block lasts")
@@ -386,6 +391,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.Var(&f.forgetAfter, "forget-after", "the quiet time after which one step is forgotten")
 	flags.BoolVar(&f.noEscalation, "no-escalation", false, "never block by itself")
 	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
+	offer(c, "algorithm", algorithms.Names()...)
 }
 
 // apply changes p as the flags say.
@@ -404,7 +410,14 @@ func (f *policyChange) apply(c *cobra.Command, p *v1.PolicyRequest) error {
 		p.OnFailure = f.onFailure
 	}
 	if given("algorithm") {
-		p.Algorithm = f.algorithm
+		p.Algorithm, p.Options = f.algorithm, v1.PolicyOptions{}
+	}
+	if given("option") {
+		options, err := v1.ParseOptions(f.options)
+		if err != nil {
+			return usagef("--option: %w", err)
+		}
+		p.Options = options
 	}
 	if f.noEscalation {
 		p.Escalation = nil

@@ -15,7 +15,7 @@ import (
 func (p policy) request() (v1.PolicyRequest, error) {
 	request := v1.PolicyRequest{
 		Name: p.Name, Match: p.Match, Rules: p.Rules,
-		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm,
+		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: v1.PolicyOptions(p.Options),
 	}
 	if e := p.Escalation; e != nil {
 		request.Escalation = &v1.Escalation{Offences: e.Offences, Factor: e.Factor}
@@ -51,7 +51,8 @@ func Canonical(p v1.PolicyRequest) (v1.PolicyRequest, error) {
 	}
 	slices.Sort(p.Match)
 	p.Rules = policy.Rules.Strings()
-	p.Mode, p.OnFailure, p.Algorithm = string(policy.Mode), string(policy.OnFailure), policy.Algorithm
+	p.Mode, p.OnFailure = string(policy.Mode), string(policy.OnFailure)
+	p.Algorithm, p.Options = policy.Algorithm, v1.FromOptions(policy.Options)
 	return p, nil
 }
 
@@ -62,6 +63,7 @@ func Policy(p v1.PolicyRequest) (*rules.Policy, error) {
 		Mode:      rules.Mode(orElse(p.Mode, string(rules.Enforce))),
 		OnFailure: rules.OnFailure(orElse(p.OnFailure, string(rules.FailLocal))),
 		Algorithm: orElse(p.Algorithm, algorithms.TimestampLog),
+		Options:   p.Options.Options(),
 	}
 	for i, text := range p.Match {
 		pattern, err := keys.Parser{}.Pattern(text)
@@ -89,7 +91,9 @@ func Policy(p v1.PolicyRequest) (*rules.Policy, error) {
 			Factor: e.Factor, Cap: e.Cap.Std(), ForgetAfter: e.ForgetAfter.Std(),
 		}
 	}
-	return policy, policy.Validate()
+	err = policy.Validate()
+	policy.Options = policy.Options.Canonical()
+	return policy, err
 }
 
 // errBareIPv6 keeps files independent of the server that they are applied to.

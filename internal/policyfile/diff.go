@@ -97,6 +97,14 @@ func fieldsOf(p *v1.PolicyRequest) []field {
 		{"match", some(p.Match)}, {"rules", some(p.Rules)}, {"mode", one(p.Mode)},
 		{"on_failure", one(p.OnFailure)}, {"algorithm", one(p.Algorithm)},
 	}
+	given := map[string]string{}
+	for _, text := range p.Options.Texts() {
+		name, value, _ := strings.Cut(text, "=")
+		given[name] = value
+	}
+	for _, name := range v1.OptionNames() {
+		fields = append(fields, field{"options." + name, one(given[name])})
+	}
 	var offences, within, block, factor, most, forget string
 	if e := p.Escalation; e != nil {
 		offences, within, block = strconv.Itoa(e.Offences), e.Within.String(), e.Block.String()

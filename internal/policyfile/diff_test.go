@@ -15,7 +15,7 @@ func standingFrom(t *testing.T, text string) []v1.Policy {
 	var all []v1.Policy
 	for _, p := range read(t, text) {
 		all = append(all, v1.Policy{Name: p.Name, Match: p.Match, Rules: p.Rules, Mode: p.Mode,
-			OnFailure: p.OnFailure, Algorithm: p.Algorithm, Escalation: p.Escalation, Version: 7})
+			OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation, Version: 7})
 	}
 	return all
 }
@@ -58,6 +58,10 @@ func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
 		"mode":                    func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Mode = "off" },
 		"on_failure":              func(p *v1.PolicyRequest, _ *v1.Escalation) { p.OnFailure = "allow" },
 		"algorithm":               func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Algorithm = "other" },
+		"options.burst":           func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.Burst = 50 },
+		"options.count_refused":   func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.CountRefused = false },
+		"options.window_start":    func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.WindowStart = "first_request" },
+		"options.as":              func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.As = "queue" },
 		"escalation.offences":     func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Offences++ },
 		"escalation.within":       func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Within *= 2 },
 		"escalation.block":        func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Block *= 2 },

@@ -37,7 +37,15 @@ type policy struct {
 	Mode       string      `yaml:"mode,omitempty"`
 	OnFailure  string      `yaml:"on_failure,omitempty"`
 	Algorithm  string      `yaml:"algorithm,omitempty"`
+	Options    options     `yaml:"options,omitempty,flow"`
 	Escalation *escalation `yaml:"escalation,omitempty"`
+}
+
+type options struct {
+	Burst        int    `yaml:"burst,omitempty"`
+	CountRefused bool   `yaml:"count_refused,omitempty"`
+	WindowStart  string `yaml:"window_start,omitempty"`
+	As           string `yaml:"as,omitempty"`
 }
 
 type escalation struct {
@@ -142,8 +150,10 @@ func plainError(err error) error {
 		" not found in type policyfile.policy", " is no field of a policy",
 		" not found in type policyfile.file", " is not known beside policies",
 		" not found in type policyfile.escalation", " is no field of an escalation",
+		" not found in type policyfile.options", " is no option of an algorithm",
 		"into policyfile.policy", "into a policy",
 		"into policyfile.escalation", "into an escalation",
+		"into policyfile.options", "into options",
 		"into []policyfile.policy", "into a list of policies",
 		"into []string", "into a list of texts",
 		"!!", "",
@@ -170,7 +180,7 @@ func Write(w io.Writer, policies []v1.PolicyRequest) error {
 func policyOf(p v1.PolicyRequest) policy {
 	written := policy{
 		Name: p.Name, Match: p.Match, Rules: p.Rules,
-		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm,
+		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: options(p.Options),
 	}
 	if e := p.Escalation; e != nil {
 		written.Escalation = &escalation{

@@ -21,7 +21,8 @@ const canonicalFile = `policies:
     rules: [5/10s]
     mode: shadow
     on_failure: deny
-    algorithm: timestamp_log
+    algorithm: sorted_set_log
+    options: {count_refused: true}
     escalation:
       offences: 100
       within: 10m
@@ -79,6 +80,10 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		"a bad name":          {"name: A b\nmatch: ['*']\n", "name must be"},
 		"a bad duration":      {"name: a\nmatch: ['*']\nescalation: {offences: 1, within: soon}\n", "escalation.within must be a length of time"},
 		"a name given twice":  {"policies:\n  - {name: a, match: ['*']}\n  - {name: a, match: ['*']}\n", `p.yaml:3: policy "a": name stands a second time`},
+		"no such algorithm":   {"name: a\nmatch: ['*']\nalgorithm: guess\n", "algorithm must be one of timestamp_log, "},
+		"no such option":      {"name: a\nmatch: ['*']\noptions: {brust: 5}\n", "p.yaml: line 3: field brust is no option of an algorithm"},
+		"another's option":    {"name: a\nmatch: ['*']\noptions: {burst: 5}\n", "options.burst is no option of timestamp_log, which takes none"},
+		"a bad option":        {"name: a\nmatch: ['*']\noptions: {burst: lots}\n", "p.yaml: line 3: cannot unmarshal"},
 		"no YAML":             {"policies: [\n", "p.yaml: line"},
 	} {
 		_, err := Read(strings.NewReader(test.text), "p.yaml")

@@ -12,6 +12,8 @@ package v1
 // encoded.
 const (
 	PathCheck      = "/v1/check"
+	PathTurns      = "/v1/turns"
+	PathAlgorithms = "/v1/algorithms"
 	PathBatch      = "/v1/check/batch"
 	PathPolicies   = "/v1/policies"
 	PathBlocks     = "/v1/blocks"

@@ -10,8 +10,10 @@ type PolicyRequest struct {
 	// OnFailure is local where it is left out.
 	OnFailure string `json:"on_failure,omitzero"`
 	// Algorithm is timestamp_log where it is left out.
-	Algorithm  string      `json:"algorithm,omitzero"`
-	Escalation *Escalation `json:"escalation,omitzero"`
+	Algorithm string `json:"algorithm,omitzero"`
+	// Options are what the algorithm is told; left out where all are default.
+	Options    PolicyOptions `json:"options,omitzero"`
+	Escalation *Escalation   `json:"escalation,omitzero"`
 }
 
 // Escalation is a policy's ladder of automatic blocks.
@@ -26,17 +28,19 @@ type Escalation struct {
 
 // Policy is one version of a policy. Its ETag is the version.
 type Policy struct {
-	Name       string      `json:"name"`
-	Match      []string    `json:"match"`
-	Rules      []string    `json:"rules"`
-	Mode       string      `json:"mode"`
-	OnFailure  string      `json:"on_failure"`
-	Algorithm  string      `json:"algorithm"`
-	Escalation *Escalation `json:"escalation"`
-	Version    int64       `json:"version"`
-	CreatedAt  Time        `json:"created_at"`
-	UpdatedAt  Time        `json:"updated_at"`
-	UpdatedBy  string      `json:"updated_by"`
+	Name      string   `json:"name"`
+	Match     []string `json:"match"`
+	Rules     []string `json:"rules"`
+	Mode      string   `json:"mode"`
+	OnFailure string   `json:"on_failure"`
+	Algorithm string   `json:"algorithm"`
+	// Options is left out where all are default.
+	Options    PolicyOptions `json:"options,omitzero"`
+	Escalation *Escalation   `json:"escalation"`
+	Version    int64         `json:"version"`
+	CreatedAt  Time          `json:"created_at"`
+	UpdatedAt  Time          `json:"updated_at"`
+	UpdatedBy  string        `json:"updated_by"`
 	// Warnings points out what is allowed and probably not meant.
 	Warnings []string `json:"warnings"`
 }
@@ -45,6 +49,6 @@ type Policy struct {
 func (p *Policy) Request() PolicyRequest {
 	return PolicyRequest{
 		Name: p.Name, Match: p.Match, Rules: p.Rules, Mode: p.Mode,
-		OnFailure: p.OnFailure, Algorithm: p.Algorithm, Escalation: p.Escalation,
+		OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation,
 	}
 }

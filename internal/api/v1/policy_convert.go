@@ -15,7 +15,7 @@ import (
 func FromPolicy(p *rules.Policy) Policy {
 	out := Policy{
 		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(), Mode: string(p.Mode),
-		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Version: p.Version,
+		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Options: FromOptions(p.Options), Version: p.Version,
 		CreatedAt: At(p.Created), UpdatedAt: At(p.Updated), UpdatedBy: p.UpdatedBy, Warnings: WidenedWarnings(p.Match...),
 	}
 	for i, m := range p.Match {
@@ -48,6 +48,7 @@ func (r *PolicyRequest) Policy(parser keys.Parser, name string) (*rules.Policy, 
 	p := &rules.Policy{
 		Name: name, Mode: rules.Mode(or(r.Mode, string(rules.Enforce))),
 		OnFailure: rules.OnFailure(or(r.OnFailure, string(rules.FailLocal))), Algorithm: or(r.Algorithm, algorithms.TimestampLog),
+		Options: r.Options.Options(),
 	}
 	for i, text := range r.Match {
 		pattern, err := parser.Pattern(text)
@@ -67,7 +68,9 @@ func (r *PolicyRequest) Policy(parser keys.Parser, name string) (*rules.Policy, 
 			Factor: e.Factor, Cap: e.Cap.Std(), ForgetAfter: e.ForgetAfter.Std(),
 		}
 	}
-	return p, validate(p)
+	err = validate(p)
+	p.Options = p.Options.Canonical()
+	return p, err
 }
 
 // stack parses each rule by itself, so that an error names the one.

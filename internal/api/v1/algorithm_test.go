@@ -1,0 +1,38 @@
+package v1
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+func TestOptionsAreReadAndWrittenAsPeopleTypeThem(t *testing.T) {
+	texts := []string{"burst=50", "count_refused=true", "window_start=first_request", "as=queue"}
+	o, err := ParseOptions(texts)
+	if want := (PolicyOptions{Burst: 50, CountRefused: true, WindowStart: "first_request", As: "queue"}); err != nil || o != want {
+		t.Fatalf("got %+v, %v", o, err)
+	}
+	if got := o.Texts(); !reflect.DeepEqual(got, texts) {
+		t.Errorf("they come back as %q", got)
+	}
+	if o, err := ParseOptions([]string{"count_refused"}); err != nil || !o.CountRefused {
+		t.Errorf("a switch without a value: %+v, %v", o, err)
+	}
+	for text, want := range map[string]string{"burst": "burst=50", "burst=many": "burst=50", "count_refused=perhaps": "true or false", "speed=5": "the options are burst, "} {
+		if _, err := ParseOptions([]string{text}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
+func TestOptionsThatMeanTheSameAreEqual(t *testing.T) {
+	written := algorithms.Options{WindowStart: algorithms.WindowClock, As: algorithms.AsMeter}
+	if got := FromOptions(written); got != (PolicyOptions{}) {
+		t.Errorf("defaults that are written out are shown: %+v", got)
+	}
+	if got := encode(t, PolicyRequest{Name: "a"}); strings.Contains(got, "options") {
+		t.Errorf("default options are sent: %s", got)
+	}
+}
