@@ -2,6 +2,7 @@ package adminui_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,6 +105,32 @@ func (n *node) fill(t testing.TB) {
 	_, err = n.store.AddUser(ctx, maria, identity.User{Name: hostile[1], Role: identity.Viewer, PasswordHash: hashed()})
 	must(t, err)
 	n.block(t, "ip:203.0.113.201", "Scraping the product pages", "maria", blocks.Manual, 24*time.Hour)
+	n.crowd(t)
+}
+
+// crowd has checks come from all over a network: a few of its ranges offend,
+// the others are clients like any.
+func (n *node) crowd(t testing.TB) {
+	t.Helper()
+	var all []string
+	for i := range 61 {
+		for range 4 + 90/(i+1) {
+			all = append(all, fmt.Sprintf("ip:198.51.100.%d", i*4+2))
+		}
+	}
+	for range 12 {
+		all = append(all, "ip:198.51.101.9", "ip:198.51.117.4")
+	}
+	random := uint64(7)
+	for range 90 {
+		random = random*6364136223846793005 + 1442695040888963407
+		for host := range 1 + random>>60 {
+			all = append(all, fmt.Sprintf("ip:198.51.%d.%d", 128+random>>33&127, len(all)%200+int(host)))
+		}
+	}
+	n.send(t, all...)
+	n.clock.advance(2 * time.Minute) // the minute must be over
+	n.flush(t)
 }
 
 // pages are all there is to look at, by a name for a file.

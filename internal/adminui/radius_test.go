@@ -39,7 +39,7 @@ func TestThePagesAskForTheConfirmationsThatTheAPIAsksFor(t *testing.T) {
 		if !strings.HasPrefix(at, "/blocks/new?") {
 			t.Fatalf("%s leads to %s", text, at)
 		}
-		olu.get(at).is(http.StatusOK).holds(`value="scraping"`).holds("To go on, type").holds(`value="1h" checked`)
+		olu.get(at).is(http.StatusOK).holds(`value="scraping"`).holds(`id="confirm"`).holds(`value="1h" checked`)
 		olu.post("/act/block", url.Values{"key": {text, "token:other"}, "for": {"1h"}}).is(http.StatusConflict).holds("Nothing was changed")
 		form.Set("confirm", text)
 		olu.post("/blocks", form).is(http.StatusSeeOther)
@@ -51,6 +51,40 @@ func TestThePagesAskForTheConfirmationsThatTheAPIAsksFor(t *testing.T) {
 		}
 		olu.post("/exemptions", url.Values{"pattern": {text}, "for": {"1h"}}).is(want)
 	}
+}
+
+func TestTheConfirmationDrawsWhoElseAWideBlockHits(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	for range 30 {
+		n.ask(t, "ip:198.51.100.7")
+	}
+	n.ask(t, "ip:198.51.3.9")
+	n.ask(t, "ip:2001:db8:7:100::1")
+	n.clock.advance(2 * time.Minute) // the minute must be over
+	n.flush(t)
+	for address, parts := range map[string][]string{
+		"ip:198.51.0.0/16": {
+			"Its 256 ranges of 256 addresses: 1 offend, 1 were only allowed, 254 were not seen in the last day.",
+			"Of 2 keys seen in the last day, <b>1 never offended</b>", "198.51.100.0/24: 29 offences, 1 allowed", "198.51.3.0/24: 0 offences, 1 allowed",
+			`class="grid-marked" x="80" y="120"`, // 198.51.100.0/24 is the fifth of the seventh row
+		},
+		"ip:198.51.100.0/24":   {"Its 256 addresses: 1 offend, 0 were only allowed, 255 were not seen in the last day."},
+		"ip:198.51.100.0/28":   {"Its 16 addresses: 1 offend"},
+		"ip:198.48.0.0/12":     {"Its 256 ranges of 4,096 addresses: 1 offend, 1 were only allowed, 254"},
+		"ip:2001:db8:7::/48":   {"Its 256 ranges of /56: 0 offend, 1 were only allowed, 255"},
+		"ip:2001:db8:7::/58":   {"Its 64 networks of /64: 0 offend, 0 were only allowed, 64 were not seen"},
+		"ip:198.51.100.128/25": {"Nobody of it was seen in the last day."},
+	} {
+		page := olu.get("/blocks/new?pattern=" + address).is(http.StatusOK)
+		for _, part := range parts {
+			page.holds(part)
+		}
+	}
+	for _, none := range []string{"ip:198.51.100.0/29", "ip:198.51.100.7", "token:a", "*", "ip:*"} {
+		olu.get("/blocks/new?pattern=" + url.QueryEscape(none)).is(http.StatusOK).lacks(`class="grid"`)
+	}
+	olu.get("/blocks/new?pattern=ip:198.0.0.0/8").is(http.StatusOK).holds("To select all 16,777,216 addresses, type ip:198.0.0.0/8")
 }
 
 func TestANarrowerRangeThatStopsMostIsOfferedInstead(t *testing.T) {

@@ -53,6 +53,26 @@ type preview struct {
 	Blast    *offenders.Blast    // nil where traffic is not counted
 	Traffic  *blocklist.Traffic  // nil where nothing is recorded
 	Narrower *narrower           // a block: what to use in its place, nil for nothing
+	Grid     *rangeGrid          // its parts drawn, nil where it has too few
+}
+
+// Clean returns how many keys it would hit that never offended.
+func (v *preview) Clean() int64 { return v.Blast.Keys - v.Blast.Offenders }
+
+// TypeText is what is to be typed to go on, as the label says it.
+func (v *preview) TypeText() string {
+	if v.Covers == "1 key" {
+		return "To go on, type " + v.Pattern.String()
+	}
+	return "To select " + all(v.Covers) + ", type " + v.Pattern.String()
+}
+
+// all says that a count is meant as a whole: "all 65,536 addresses".
+func all(covers string) string {
+	if covers != "" && covers[0] >= '1' && covers[0] <= '9' {
+		return "all " + covers
+	}
+	return covers
 }
 
 func (u *UI) showAdd(c *api.Call, s *shelf) error {
@@ -146,6 +166,10 @@ func (u *UI) preview(c *api.Call, s *shelf, p keys.Pattern) (*preview, error) {
 	if v.Blast, err = u.Offenders.BlastRadius(ctx, p, now.Add(-24*time.Hour), now); err == nil && s.Blocks {
 		v.Narrower, err = u.narrowerOf(ctx, p, v.Blast.Seen)
 	}
+	if err != nil {
+		return v, err
+	}
+	v.Grid, err = u.gridOf(ctx, p, v.Narrower)
 	return v, err
 }
 

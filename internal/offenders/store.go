@@ -2,6 +2,7 @@ package offenders
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
@@ -140,6 +141,13 @@ type SeenKey struct {
 	Allowed, Refused int64
 }
 
+// SeenPart is what the memory holds about the keys of a part of a network.
+type SeenPart struct {
+	Network          netip.Prefix
+	Keys             int64 // with a row of their own
+	Allowed, Refused int64
+}
+
 // Store reads what was counted and keeps what follows from it.
 type Store interface {
 	Sink
@@ -158,6 +166,9 @@ type Store interface {
 	// Seen reads the heaviest keys that p selects, at most limit of them, and
 	// the sums over all of them.
 	Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (Seen, error)
+	// SeenParts reads what the parts of a network did, each of so many bits, in
+	// the order of their addresses; those without any traffic are left out.
+	SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) ([]SeenPart, error)
 	DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (int64, error)
 	FindOffences(ctx context.Context, id refusal.ID) ([]Offence, error)
 	// Kept returns from when on minutes are kept, and the minute's row of

@@ -1,0 +1,162 @@
+package adminui
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// rangeGrid draws a network as up to 256 equal parts, so that it is seen who
+// else is hit beside those who offend.
+type rangeGrid struct {
+	Head         string // "Its 256 ranges of 256 addresses"
+	Width        int    // of the drawing, in its own units
+	Height       int
+	Cells        []gridCell
+	Parts        []offenders.SeenPart // those that were seen
+	Marked       *gridCell            // around the narrower range, nil for none
+	MarkedName   string               // that range
+	Offend, Only int                  // parts that offend, and that were only allowed
+	Unseen       int
+}
+
+// gridCell is one part. X and Y are its upper left corner.
+type gridCell struct {
+	X, Y  int
+	Kind  string // offends, allowed, or "" for not seen
+	R     string // of the dot of an allowed part
+	CX    int
+	CY    int
+	Title string
+}
+
+const (
+	gridBits  = 8 // 256 parts
+	leastBits = 4 // fewer than 16 parts are no drawing
+	cellSize  = 18
+	cellStep  = 20
+)
+
+// partBits returns how many bits the parts of a network have that its grid
+// shows; false where it has too few.
+func partBits(network netip.Prefix) (int, bool) {
+	end := 32
+	if network.Addr().Is6() {
+		end = 64 // which stands for one client
+	}
+	bits := min(network.Bits()+gridBits, end)
+	return bits, bits-network.Bits() >= leastBits
+}
+
+// gridOf draws what the parts of a pattern did in the last day, nil where it is
+// no network of many parts. narrow is marked where it is not nil.
+func (u *UI) gridOf(ctx context.Context, p keys.Pattern, narrow *narrower) (*rangeGrid, error) {
+	network, is := p.Network()
+	if !is {
+		return nil, nil
+	}
+	bits, many := partBits(network)
+	if !many {
+		return nil, nil
+	}
+	now := u.Now()
+	parts, err := u.Offenders.Store.SeenParts(ctx, network, bits, now.Add(-24*time.Hour), now)
+	if err != nil {
+		return nil, err
+	}
+	return drawGrid(network, bits, parts, narrow), nil
+}
+
+func drawGrid(network netip.Prefix, bits int, parts []offenders.SeenPart, narrow *narrower) *rangeGrid {
+	count := 1 << (bits - network.Bits())
+	columns := 1 << ((bits - network.Bits() + 1) / 2)
+	g := &rangeGrid{
+		Head: gridHead(count, bits, network.Addr().Is4()), Cells: make([]gridCell, count), Parts: parts,
+		Width: columns*cellStep - (cellStep - cellSize), Height: count/columns*cellStep - (cellStep - cellSize),
+	}
+	for i := range g.Cells {
+		x, y := i%columns*cellStep, i/columns*cellStep
+		g.Cells[i] = gridCell{X: x, Y: y, CX: x + cellSize/2, CY: y + cellSize/2}
+	}
+	var most int64
+	for _, part := range parts {
+		if part.Refused == 0 {
+			most = max(most, part.Allowed)
+		}
+	}
+	for _, part := range parts {
+		cell := &g.Cells[partIndex(part.Network.Addr(), network.Bits(), bits)]
+		cell.Title = fmt.Sprintf("%s: %s, %s allowed", partName(part.Network), plural(part.Refused, "offence"), number(part.Allowed))
+		if part.Refused > 0 {
+			cell.Kind = "offends"
+			g.Offend++
+			continue
+		}
+		cell.Kind = "allowed"
+		cell.R = dotRadius(part.Allowed, most)
+		g.Only++
+	}
+	g.Unseen = count - g.Offend - g.Only
+	g.mark(network, bits, narrow)
+	return g
+}
+
+// mark draws a frame around the part that is, or holds, a narrower pattern.
+func (g *rangeGrid) mark(network netip.Prefix, bits int, narrow *narrower) {
+	if narrow == nil {
+		return
+	}
+	within, is := narrow.Pattern.Network()
+	if !is || within.Bits() < bits || !network.Contains(within.Addr()) {
+		return
+	}
+	cell := g.Cells[partIndex(within.Addr(), network.Bits(), bits)]
+	g.Marked, g.MarkedName = &cell, partName(netip.PrefixFrom(within.Addr(), bits).Masked())
+}
+
+// dotRadius is larger the more was allowed, on a scale that shows small ones.
+func dotRadius(allowed, most int64) string {
+	return strconv.FormatFloat(3+4*math.Log1p(float64(allowed))/math.Log1p(float64(max(1, most))), 'f', 1, 64)
+}
+
+// partIndex returns where an address stands among the parts of its network:
+// its bits from those of the network to those of a part.
+func partIndex(addr netip.Addr, from, to int) int {
+	raw := addr.AsSlice()
+	index := 0
+	for bit := from; bit < to; bit++ {
+		index = index<<1 | int(raw[bit/8]>>(7-bit%8)&1)
+	}
+	return index
+}
+
+// partName writes a part: an address stands without its length.
+func partName(part netip.Prefix) string {
+	if part.IsSingleIP() {
+		return part.Addr().String()
+	}
+	return part.String()
+}
+
+func gridHead(count, bits int, is4 bool) string {
+	switch {
+	case is4 && bits == 32:
+		return "Its " + strconv.Itoa(count) + " addresses"
+	case is4:
+		return "Its " + strconv.Itoa(count) + " ranges of " + number(int64(1)<<(32-bits)) + " addresses"
+	case bits == 64:
+		return "Its " + strconv.Itoa(count) + " networks of /64"
+	}
+	return "Its " + strconv.Itoa(count) + " ranges of /" + strconv.Itoa(bits)
+}
+
+// Sentence says what the drawing shows.
+func (g *rangeGrid) Sentence() string {
+	return fmt.Sprintf("%s: %d offend, %d were only allowed, %d were not seen in the last day.", g.Head, g.Offend, g.Only, g.Unseen)
+}
