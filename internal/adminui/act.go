@@ -43,7 +43,22 @@ type manyPage struct {
 	Mistakes mistakes
 	// Own says that one of them counts whoever asks.
 	Own bool
+	// Filter selects them, and All is how many they are, where all that match
+	// are meant; Keys are the first then. "" for those that were chosen.
+	Filter string
+	All    int
 }
+
+// Count returns how many keys are asked about.
+func (p *manyPage) Count() int {
+	if p.Filter != "" {
+		return p.All
+	}
+	return len(p.Keys)
+}
+
+// Unlisted returns how many of them are not named.
+func (p *manyPage) Unlisted() int { return p.Count() - len(p.Keys) }
 
 // Choices returns the lengths that the form offers.
 func (p *manyPage) Choices() []choice { return lengthChoices }
@@ -54,7 +69,7 @@ func (p *manyPage) What() string {
 	if p.Exempt {
 		verb = "Exempt"
 	}
-	return verb + " " + plural(len(p.Keys), "key")
+	return verb + " " + plural(p.Count(), "key")
 }
 
 var lengthChoices = []choice{{"1h", "1 h"}, {"4h", "4 h"}, {"24h", "24 h"}, {"7d", "7 days"}, {"30d", "30 days"}, {"good", "For good"}, {"until", "Until"}}
@@ -70,17 +85,24 @@ func (u *UI) actBlock(c *api.Call) error {
 		return err
 	}
 	page := &manyPage{
-		Keys: values["key"], Exempt: values.Get("what") == "exempt", For: values.Get("for"), Until: values.Get("until"),
+		Exempt: values.Get("what") == "exempt", For: values.Get("for"), Until: values.Get("until"),
 		Back: ownPath(values.Get("back")), Mistakes: mistakes{},
-	}
-	patterns, err := u.patternsOf(page.Keys)
-	if err != nil {
-		return err
 	}
 	if page.Reason, err = line(values, "reason", maxReason); err != nil {
 		if err = page.Mistakes.note(err); err != nil {
 			return err
 		}
+	}
+	if values.Get("all") == "yes" {
+		if page.Exempt {
+			return fault.New(fault.Invalid, "Nothing was changed: choose the keys to exempt one by one; an exemption beats every block.")
+		}
+		return u.blockAll(c, page, values)
+	}
+	page.Keys = values["key"]
+	patterns, err := u.patternsOf(page.Keys)
+	if err != nil {
+		return err
 	}
 	s, done := u.blockShelf(), "blocked"
 	if page.Exempt {
@@ -277,16 +299,22 @@ var deeds = map[string]struct {
 	"noted":     {"The note is saved.", "", "", false},
 	"unnoted":   {"The note is deleted.", "", "", false},
 	"resumed":   {"The automatic blocks go on.", "", "", false},
+	"known":     {"Nothing was changed: each of them has a block of its own.", "", "", false},
 	"dismissed": {"Dismissed. The range is left alone for a day.", "", "", false},
 }
 
 // actToast tells what the address says was done, where it was done just now,
 // and takes that out of the address.
 func (u *UI) actToast(ctx context.Context, w *watch) (*Toast, error) {
-	deed, known := deeds[w.Query.Get("done")]
+	done := w.Query.Get("done")
+	deed, known := deeds[done]
 	ids := strings.FieldsFunc(w.Query.Get("ids"), func(r rune) bool { return r == ',' })
 	delete(w.Query, "done")
 	delete(w.Query, "ids")
+	if done == "allblocked" && len(ids) == 1 {
+		w.Here = w.With()
+		return u.allToast(ctx, ids[0])
+	}
 	if !known || len(ids) > shelfPage {
 		return nil, nil
 	}

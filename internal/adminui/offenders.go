@@ -28,6 +28,7 @@ type offendersPageData struct {
 	Rules   []string // that the form of filters offers
 	Policy  []string
 	Of      int64 // keys without the filters
+	Columns []reportColumn
 }
 
 // Last returns the number of the last row shown.
@@ -39,7 +40,7 @@ func (p *offendersPageData) Export() string {
 	for name, all := range p.Query {
 		values[name] = all
 	}
-	for _, own := range []string{"cursor", "at", "done", "ids"} {
+	for _, own := range []string{"cursor", "at", "done", "ids", "columns"} {
 		values.Del(own)
 	}
 	values.Set("from", p.Span.From.Format(time.RFC3339))
@@ -165,7 +166,7 @@ func keyOfPattern(p keys.Pattern) string {
 }
 
 var offenderParams = []string{
-	"search", "least", "pattern", "rule", "not_rule", "policy", "source", "shadow", "sort", "cursor", "at", "done", "ids",
+	"search", "least", "pattern", "rule", "not_rule", "policy", "source", "shadow", "sort", "columns", "cursor", "at", "done", "ids",
 }
 
 func (u *UI) offenderRoutes() []api.Route {
@@ -181,6 +182,10 @@ func (u *UI) showOffenders(c *api.Call) error {
 		return err
 	}
 	page := &offendersPageData{watch: w, First: 1}
+	if chosen := c.Context().QueryArgs().PeekMulti("column"); len(chosen) > 0 {
+		return u.seeOther(c, page.With("columns", chosenColumns(chosen)))
+	}
+	page.Columns = columnsOf(page.Query.Get("columns"))
 	q, err := u.offenderQuery(&page.watch)
 	if err != nil {
 		return err

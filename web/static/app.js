@@ -51,13 +51,15 @@
     if (event.target.matches("[data-all]")) {
       for (const box of event.target.form.querySelectorAll("input.row-box")) box.checked = event.target.checked;
     }
-    if (event.target.matches("input.row-box, [data-all]")) countBoxes(event.target.form);
+    if (event.target.matches("input.row-box, [data-all], [data-all-matching]")) countBoxes(event.target.form);
     if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
   });
 
   function countBoxes(form) {
-    const count = form.querySelectorAll("input.row-box:checked").length;
-    for (const place of form.querySelectorAll("[data-selected]")) place.textContent = String(count);
+    const matching = form.querySelector("[data-all-matching]:checked");
+    const count = matching ? Number(matching.dataset.allMatching) : form.querySelectorAll("input.row-box:checked").length;
+    for (const place of form.querySelectorAll("[data-selected]")) place.textContent = count.toLocaleString("en");
+    for (const place of form.querySelectorAll("[data-of-chosen]")) place.hidden = Boolean(matching);
     let sum = 0;
     for (const box of form.querySelectorAll("input.row-box:checked")) sum += Number(box.closest("tr").dataset.offences || 0);
     for (const place of form.querySelectorAll("[data-selected-offences]")) place.textContent = sum.toLocaleString("en");

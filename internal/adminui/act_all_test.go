@@ -1,0 +1,155 @@
+package adminui_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+)
+
+var filterField = regexp.MustCompile(`name="filter" value="([^"]+)"`)
+
+// filterOf returns what a page of offenders says to mean all that match.
+func filterOf(t testing.TB, a *answer) string {
+	t.Helper()
+	m := filterField.FindStringSubmatch(a.body)
+	if m == nil {
+		t.Fatalf("there is no filter in %s", a.shown())
+	}
+	return html.UnescapeString(m[1])
+}
+
+func (n *node) countBlocks(t testing.TB) int {
+	t.Helper()
+	page, err := n.store.FindBlocks(t.Context(), blocks.Filter{At: n.clock.Now(), Limit: 1})
+	must(t, err)
+	return page.Total
+}
+
+func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	olu := n.as(t, "olu")
+	before := n.countBlocks(t)
+	filter := filterOf(t, olu.get("/offenders?pattern=ip:203.0.113.0/24").is(http.StatusOK).holds("All 61 that match"))
+	ask := url.Values{"all": {"yes"}, "filter": {filter}, "back": {"/offenders?least=1"}}
+	olu.post("/act/block", ask).is(http.StatusOK).holds("Block 61 keys").holds(`name="count" value="61"`).lacks(`name="key"`)
+	if got := n.countBlocks(t); got != before {
+		t.Fatalf("the question made %d blocks", got-before)
+	}
+	ask.Set("for", "4h")
+	ask.Set("reason", hostile[0])
+	ask.Set("count", "60")
+	olu.post("/act/block", ask).is(http.StatusUnprocessableEntity).holds("Nothing was changed: 61 keys match by now.")
+	ask.Set("count", "61")
+	done := olu.post("/act/block", ask).is(http.StatusSeeOther).header.Get("Location")
+	if got := n.countBlocks(t); got != before+60 { // the ladder had blocked one of them
+		t.Fatalf("%d blocks were made, want 60", got-before)
+	}
+	for _, key := range []string{"ip:203.0.113.150", "ip:203.0.113.242"} {
+		if got := n.decisionOn(t, key); got != "blocked" {
+			t.Errorf("%s is %s", key, got)
+		}
+	}
+	if got := n.decisionOn(t, "ip:203.0.113.3"); got == "blocked" {
+		t.Error("a key that does not match is blocked")
+	}
+	found, err := n.store.FindBlocks(t.Context(), blocks.Filter{At: n.clock.Now(), Search: "203.0.113.150"})
+	must(t, err)
+	if b := found.Items[0]; b.Source != blocks.Manual || b.Author != "olu" || b.Reason != hostile[0] || !b.Expires.Equal(n.clock.Now().Add(4*time.Hour)) {
+		t.Errorf("the block is %+v", b)
+	}
+	olu.get(done).is(http.StatusOK).holds("Blocked all that matched.").holds(`action="/audit/undo"`)
+	entries, err := n.store.FindEntries(t.Context(), audit.Filter{Action: "block.import", Actor: "olu"})
+	must(t, err)
+	if len(entries.Entries) != 1 || !strings.Contains(done, "ids="+strconv.FormatInt(entries.Entries[0].ID, 10)) {
+		t.Fatalf("%d entries, and the way back is %s", len(entries.Entries), done)
+	}
+	olu.post("/audit/undo", url.Values{"id": {strconv.FormatInt(entries.Entries[0].ID, 10)}}).is(http.StatusSeeOther)
+	if got := n.countBlocks(t); got != before {
+		t.Errorf("after it was undone %d blocks stand, want %d", got, before)
+	}
+}
+
+func TestAllThatMatchIsRefusedWhereItCannotBeMeant(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	olu := n.as(t, "olu")
+	filter := filterOf(t, olu.get("/offenders"))
+	for name, tc := range map[string]struct {
+		form   url.Values
+		status int
+	}{
+		"no filter":       {url.Values{}, http.StatusUnprocessableEntity},
+		"nobody matches":  {url.Values{"filter": {filter + "&search=nobody"}}, http.StatusUnprocessableEntity},
+		"an exemption":    {url.Values{"filter": {filter}, "what": {"exempt"}}, http.StatusUnprocessableEntity},
+		"no such policy":  {url.Values{"filter": {filter + "&policy=nothing"}}, http.StatusUnprocessableEntity},
+		"no end":          {url.Values{"filter": {filter}, "count": {"65"}, "for": {"soon"}}, http.StatusUnprocessableEntity},
+		"a broken filter": {url.Values{"filter": {"%zz"}}, http.StatusUnprocessableEntity},
+	} {
+		tc.form.Set("all", "yes")
+		before := n.countBlocks(t)
+		if got := olu.post("/act/block", tc.form); got.status != tc.status || n.countBlocks(t) != before {
+			t.Errorf("%s: got %d and %d blocks: %s", name, got.status, n.countBlocks(t)-before, got.shown())
+		}
+	}
+}
+
+func TestTheColumnsOfTheReportAreChosenInItsAddress(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	vic := n.as(t, "vic")
+	const rule, policy = `<th class="c-rule drop-2">`, `<th class="c-policy drop-2">`
+	vic.get("/offenders").is(http.StatusOK).holds(rule).lacks(policy)
+	at := vic.get("/offenders?least=2&column=&column=policy&column=state").is(http.StatusSeeOther).header.Get("Location")
+	if at != "/offenders?columns=policy%2Cstate&least=2" {
+		t.Errorf("the choice leads to %s", at)
+	}
+	vic.get(at).is(http.StatusOK).lacks(rule).holds(policy).lacks(`<th class="c-spark">`).holds(`value="policy" checked`).
+		holds("columns=policy%2Cstate&amp;least=2&amp;sort=last") // links keep the choice
+	at = vic.get("/offenders?column=").is(http.StatusSeeOther).header.Get("Location")
+	vic.get(at).is(http.StatusOK).lacks(rule).lacks(policy).lacks(`<th class="c-state">`).holds(">Offences</th>")
+	usual := "/offenders?columns=none"
+	for _, name := range []string{"allowed", "refused", "rule", "first", "last", "trend", "state"} {
+		usual += "&column=" + name
+	}
+	if at = vic.get(usual).is(http.StatusSeeOther).header.Get("Location"); at != "/offenders" {
+		t.Errorf("the usual columns lead to %s", at)
+	}
+	vic.get("/offenders?columns=" + url.QueryEscape(hostile[0])).is(http.StatusOK).lacks(rule)
+}
+
+func TestAllThatMatchAreBlockedInABrowser(t *testing.T) {
+	n := newNode(t)
+	n.attack(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("olu")
+	b.do(chromedp.Navigate(n.url + "/offenders"))
+	b.do(chromedp.Click(chromedp.CSS("input.row-box")))
+	b.waitFor(`document.querySelector("[data-selected]").innerText === "1"`)
+	b.do(chromedp.Click(chromedp.CSS("[data-all-matching]")))
+	b.waitFor(`document.querySelector("[data-selected]").innerText === "65" && document.querySelector(".one-by-one").offsetParent === null`)
+	b.press(".bulk .refuse", "#do")
+	b.audit("all that match")
+	b.write("#reason", "scraping")
+	b.press("#do", "[data-toast] button")
+	b.waitFor(`document.querySelector("[data-toast]").innerText.includes("Blocked all that matched")`)
+	if got := n.decisionOn(t, "ip:203.0.113.150"); got != "blocked" {
+		t.Fatalf("the next check is %s", got)
+	}
+	b.press("[data-toast] button", "table.audit")
+	if got := n.decisionOn(t, "ip:203.0.113.150"); got == "blocked" {
+		t.Fatal("it is blocked after it was undone")
+	}
+	b.consoleIsClean()
+}
