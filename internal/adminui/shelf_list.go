@@ -37,7 +37,7 @@ func (p *shelfListPage) Last() int { return p.First + len(p.Items) - 1 }
 
 // Columns returns how many columns the table has.
 func (p *shelfListPage) Columns() int {
-	n := 5
+	n := 6
 	for _, shown := range []bool{p.May("operate"), p.Blocks, p.Counted} {
 		if shown {
 			n++
