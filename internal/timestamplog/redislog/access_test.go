@@ -28,7 +28,7 @@ var leastRights = []string{
 	"on", ">word:with@signs", "resetkeys", "~stint:*", "resetchannels", "&stint:resets", "-@all",
 	"+fcall", "+function|load", "+unlink", "+publish", "+subscribe", "+time", "+info", "+ping", "+hello",
 	// What the function library itself calls.
-	"+lindex", "+llen", "+lrange", "+ltrim", "+rpush", "+del", "+pexpireat", "+pexpiretime",
+	"+getrange", "+setrange", "+set", "+pexpireat",
 }
 
 // leastRightsInACluster come in addition there.

@@ -1,10 +1,8 @@
 package redislog_test
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
@@ -35,35 +34,22 @@ func benchKey(n int) string { return fmt.Sprintf("ip:10.%d.%d.%d", n>>16, n>>8&2
 func filled(b *testing.B) (*testenv.RedisServer, *redislog.Log, map[string]*rules.Policy) {
 	b.Helper()
 	server := testenv.DedicatedRedis(b)
-	log, client := open(b, server, redislog.Options{}), connect(b, server)
+	log := open(b, server, redislog.Options{})
 	if !answers(log, policy(b, 9, "1/s")) {
 		b.Fatal("a fresh Redis does not answer")
 	}
-	random := rand.New(rand.NewPCG(3, 4))
-	now := time.Now()
+	clock := logtest.NewClock()
+	earlier := open(b, server, redislog.Options{Clock: clock.Now, Timeout: time.Minute})
+	begin := time.Now().Add(-12 * time.Hour)
 	policies := map[string]*rules.Policy{}
 	for i, verdict := range []string{"allow", "refuse"} {
-		p := policy(b, int64(i+1), benchStacks[verdict]...)
-		policies[verdict] = p
-		for from := 0; from < benchKeys; from += 1000 {
-			pipe := client.Pipeline()
-			for n := from; n < from+1000; n++ {
-				ages := make([]int64, 60)
-				for i := range ages {
-					ages[i] = 1 + random.Int64N((12 * time.Hour).Milliseconds())
-				}
-				slices.SortFunc(ages, func(a, b int64) int { return cmp.Compare(b, a) })
-				entries := make([]any, len(ages))
-				for i, age := range ages {
-					entries[i] = int32(now.UnixMilli() - age)
-				}
-				ref := timestamplog.RefOf(p, benchKey(n))
-				name := redislog.LogName(server.Prefix, redislog.ShardOf(ref.Key), ref)
-				pipe.RPush(b.Context(), name, entries...)
-				pipe.PExpireAt(b.Context(), name, now.Add(24*time.Hour))
-			}
-			if _, err := pipe.Exec(b.Context()); err != nil {
-				b.Fatal(err)
+		policies[verdict] = policy(b, int64(i+1), benchStacks[verdict]...)
+		lenient := policy(b, int64(i+1), "1000/s", "1000/d")
+		lenient.Version = 2
+		for turn := range 6 {
+			clock.Set(begin.Add(time.Duration(turn) * 2 * time.Hour).UnixMilli())
+			for from := 0; from < benchKeys; from += 1000 {
+				fillLogs(b, earlier, lenient, from, 1000, 10)
 			}
 		}
 	}

@@ -1,95 +1,65 @@
 -- The function library by which Redis decides. It is loaded behind a head that
--- names the library and sets
---   suffix      of the names of its functions, the hash of this text
---   max_ahead   timestamplog.MaxAhead
+-- names the library and sets suffix, of the names of its functions, the hash of
+-- this text.
 --
--- A log is a list of entries, the oldest first. An entry is a time in Unix
--- milliseconds, written plainly, or wrapped to a signed 32-bit integer, which
--- Redis keeps in 5 bytes instead of 9. Which of the two it is shows by its
--- size, so that a log may hold both. Windows over 12 days are written plainly.
+-- A log is a string, so that one command reads what a decision needs and one
+-- writes what it changes: what a decision costs is mostly the passage from Lua
+-- to a command and back.
 --
--- A wrapped entry is placed by how far it lies behind the newest: less than
--- RANGE, 49.7 days, since every push drops what is as old as the window. The
--- newest itself is placed within half of RANGE around now: it is not older,
--- since the log would have expired, and where it may lie further ahead, the
--- clock having stepped back by weeks, the instant at which the log expires
--- tells its time. Only a Redis that was started anew since and finds its clock
--- more than 37 days behind would take it for an old one.
+--   head     28 bytes, see HEAD
+--   recent   the newest entries, the newest first; room for SLOTS of them where
+--            there are blocks, and else for some more than there are
+--   blocks   a ring of blocks of BLOCK older entries each, the newest first in
+--            each; the oldest block may hold fewer that still count
+--
+-- A push writes the head and the recent entries anew, in place. When SLOTS are
+-- full, the older of them become the ring's next block. Only growing writes the
+-- whole string, for Redis would double it, and for a log as long as it may get
+-- there is just the room it needs.
+--
+-- An entry is a stamp, the low 32 bits of a millisecond count that starts
+-- anywhere; only differences mean something. The head has the newest entry's
+-- time, so every other time follows from how far its stamp lies behind the
+-- newest's, and moving the whole log is writing the head. Every push drops what
+-- is as old as the window, at most 31 days, so the 49 days that 32 bits can tell
+-- apart always suffice.
 
-local HALF, RANGE = 2147483648, 4294967296
-local DAY = 86400000
-local LONGEST_WRAPPED = 12 * DAY
-local CHUNK = 1000  -- values at a time to a command: unpack fails at some thousands
+local RANGE = 4294967296
 local NEVER = RANGE - 1
+
+-- magic, how many entries are recent, the newest entry's time (its high 16 bits
+-- and the low 32), the milliseconds after which the log expires, how much later
+-- Redis drops it, the stamp of an entry as old as the oldest or older, the place
+-- of the newest block in the ring, how many blocks it has room for, and how many
+-- entries lie there.
+local HEAD, HEAD_SIZE, MAGIC = '>I1I1I2I4I4I4I4I2I2I4', 28, 83
+local SLOTS, BLOCK = 64, 32
+local RING = HEAD_SIZE + 4 * SLOTS  -- where the ring begins
+local FIRST_READ = '283'            -- RING - 1
+local WHOLE = 4096                  -- the entries up to which a log is read whole to be counted
 
 -- Redis 7.0 knows no libraries while it loads functions, only when it calls one.
 -- Commands are given their numbers as texts where it matters, since Redis
 -- writes a Lua number with 17 digits first.
-local call, try, floor, format, byte, pack, concat
+local call, try, floor, min, max, format, byte, sub, rep, pack, unpack_at, concat
 
 local function know_libraries()
   call, try = redis.call, redis.pcall
-  floor, format, byte, pack, concat = math.floor, string.format, string.byte, struct.pack, table.concat
+  floor, min, max = math.floor, math.min, math.max
+  format, byte, sub, rep, concat = string.format, string.byte, string.sub, string.rep, table.concat
+  pack, unpack_at = struct.pack, struct.unpack
 end
 
--- The present time; the latest that was ever seen, and whether it lies so far
--- ahead that the newest entry of a log can no longer be placed around now; and
--- the texts of an entry that is written now, wrapped and plain.
-local now, latest, stepped_far, now_texts = 0, 0, false, {}
+local now = 0  -- the present time in Unix milliseconds
 
 local function set_now(override)
   if not call then know_libraries() end
   if override ~= '' then
     now = tonumber(override)
-  else
-    local time = call('TIME')
-    now = time[1] * 1000 + floor(time[2] / 1000)
+    return
   end
-  if now > latest then latest = now end
-  stepped_far, now_texts = latest - now > 20 * DAY, {}
-end
-
--- The log at hand: the time of its newest entry, the same wrapped, and how old
--- that entry is, 0 where it lies ahead and the whole log is to be moved back.
-local newest_time, newest_wrapped, newest_age
-
-local function set_newest(time)
-  newest_time, newest_wrapped = time, time % RANGE
-  newest_age = now - time
-  if -newest_age > max_ahead then newest_age = 0 end
-end
-
-local function is_wrapped(value) return value < HALF and value >= -HALF end
-
--- find_newest places the newest entry of a log whose window is at most that.
-local function find_newest(key, entry, window)
-  local value = tonumber(entry)
-  if not is_wrapped(value) then return set_newest(value) end
-  local behind = (now - value) % RANGE
-  if behind >= HALF then behind = behind - RANGE end
-  local time = now - behind
-  if stepped_far or behind >= window then
-    local expires = call('PEXPIRETIME', key)
-    time = expires - (expires - time) % RANGE
-  end
-  set_newest(time)
-end
-
--- age returns how many milliseconds old an entry of the log at hand is.
-local function age(entry)
-  local value = tonumber(entry)
-  if value < HALF and value >= -HALF then return newest_age + (newest_wrapped - value) % RANGE end
-  return newest_age + newest_time - value
-end
-
--- text writes the time that is behind milliseconds before now.
-local function text(behind, plain)
-  local value = now - behind
-  if not plain then
-    value = value % RANGE
-    if value >= HALF then value = value - RANGE end
-  end
-  return format('%.0f', value)
+  local time = call('TIME')
+  now = time[1] * 1000 + floor(time[2] / 1000)
 end
 
 -- Stacks that were read before, by their text. A stack in use is soon read
@@ -104,14 +74,15 @@ local function read_stack(written)
   if stack then return stack end
   local numbers = {}
   for number in written:gmatch('%d+') do numbers[#numbers + 1] = tonumber(number) end
-  stack = { keep = numbers[1], window = numbers[2], plain = numbers[2] > LONGEST_WRAPPED, rules = {}, by_limit = {} }
-  stack.trim = format('%d', -stack.keep)
+  stack = { keep = numbers[1], window = numbers[2], rules = {}, by_limit = {} }
   for i = 3, #numbers, 2 do
     local rule = { limit = numbers[i], window = numbers[i + 1], index = #stack.rules }
-    rule.boundary = format('%d', -rule.limit)  -- the index of its boundary at a cost of 1
     stack.rules[#stack.rules + 1] = rule
     stack.by_limit[#stack.by_limit + 1] = rule
   end
+  -- Redis drops a log somewhat later than it expires, so that not every push
+  -- needs to tell it when.
+  stack.margin = max(floor(stack.window / 8), 1000)
   -- By limit, so that the first index that is missing ends the search.
   table.sort(stack.by_limit, function(a, b)
     if a.limit ~= b.limit then return a.limit < b.limit end
@@ -122,137 +93,233 @@ local function read_stack(written)
   return stack
 end
 
--- expire lets a log whose newest entry is now expire when it may.
-local function expire(key, stack)
-  if stack.expires_of ~= now then
-    stack.expires_of, stack.expires = now, format('%.0f', now + stack.window)
+-- The log at hand. It is empty where count is 0, and its other fields then mean
+-- nothing.
+local key           -- its name
+local text          -- its string from the beginning, or as much of it as was read
+local count         -- its entries
+local recent, old   -- how many of them are recent, and how many lie in blocks
+local top, room     -- the place of the newest block, and how many there may be
+local newest, newest_age, newest_stamp  -- age is 0 where the log is to be moved back
+local window, slack, oldest             -- as HEAD says
+
+-- open reads the log of a name. It returns false where there is something else.
+local function open(name)
+  key, text, count, recent, old, top, room = name, try('GETRANGE', name, '0', FIRST_READ), 0, 0, 0, 0, 0
+  if text == '' then return true end
+  if type(text) == 'table' or #text < HEAD_SIZE + 4 then return false end
+  local magic, high, low
+  magic, recent, high, low, window, slack, oldest, top, room, old, newest_stamp = unpack_at('>I1I1I2I4I4I4I4I2I2I4I4', text)
+  if magic ~= MAGIC then return false end
+  newest = high * RANGE + low
+  newest_age = now - newest
+  if newest_age >= window then  -- it has expired
+    text, recent, old, room = '', 0, 0, 0
+    return true
   end
-  call('PEXPIREAT', key, stack.expires)
+  if newest_age < 0 then newest_age = 0 end
+  count = recent + old
+  return true
 end
 
--- rewrite writes the log at hand anew, moved back where it lies ahead. Even what
--- a stack of 31 days left behind can be wrapped: the next push under a shorter
--- one drops it, before it lies RANGE behind the newest.
-local function rewrite(key, stack)
-  local entries = call('LRANGE', key, 0, -1)
-  for i = 1, #entries do entries[i] = text(age(entries[i]), stack.plain) end
-  call('DEL', key)
-  for from = 1, #entries, CHUNK do
-    call('RPUSH', key, unpack(entries, from, math.min(from + CHUNK - 1, #entries)))
-  end
-  set_newest(now - newest_age)
+-- place returns where the i-th newest entry lies in the string.
+local function place(i)
+  if i <= recent then return HEAD_SIZE + 4 * (i - 1) end
+  local behind = i - recent - 1
+  local within = behind % BLOCK
+  return RING + 4 * (BLOCK * ((top - (behind - within) / BLOCK) % room) + within)
 end
 
--- drop_old drops the entries that are as old as the stack's window. It returns
--- the age of the oldest entry where it dropped none.
-local function drop_old(key, stack)
-  local oldest_age = age(call('LINDEX', key, '0'))
-  if oldest_age < stack.window then return oldest_age end
-  local low, high = 0, call('LLEN', key)  -- low is old; high is young or missing
-  while high - low > 1 do
-    local middle = floor((low + high) / 2)
-    if age(call('LINDEX', key, middle)) >= stack.window then low = middle else high = middle end
-  end
-  call('LTRIM', key, high, -1)
+local function stamp(i)
+  local at = place(i)
+  if at < #text then return (unpack_at('>I4', text, at + 1)) end
+  return (unpack_at('>I4', call('GETRANGE', key, at, at + 3)))
 end
 
--- push logs cost entries at now and drops all but as many as the stack keeps.
--- It returns how many entries there are then, and whether it dropped any.
-local function push(key, stack, cost)
-  local entry = now_texts[stack.plain]
-  if not entry then
-    entry = text(0, stack.plain)
-    now_texts[stack.plain] = entry
-  end
-  local length
-  if cost == 1 then
-    length = call('RPUSH', key, entry)
-  else
-    local entries = {}
-    for i = 1, cost do entries[i] = entry end
-    length = call('RPUSH', key, unpack(entries))
-  end
-  local over = length > stack.keep
-  if over then
-    call('LTRIM', key, stack.trim, '-1')
-    length = stack.keep
-  end
-  expire(key, stack)
-  set_newest(now)
-  return length, over
+-- age returns how many milliseconds old the i-th newest entry is.
+local function age(i) return newest_age + (newest_stamp - stamp(i)) % RANGE end
+
+-- read_whole reads what the first reading of a long log left out, where more
+-- than a few of its entries will be asked for.
+local function read_whole(most)
+  if old > 0 and old <= most then text = call('GETRANGE', key, '0', '-1') end
 end
 
--- boundary returns the age of the entry that rule waits for before it allows
--- cost, nil where there is none.
-local function boundary(key, rule, cost)
-  local index = rule.limit - cost + 1
-  if index == 1 then return newest_age end
-  local entry = call('LINDEX', key, cost == 1 and rule.boundary or format('%d', -index))
-  return entry and age(entry)
+-- entries returns the stamps of the n newest entries, as they are written.
+local function entries(n)
+  if n <= recent then return sub(text, HEAD_SIZE + 1, HEAD_SIZE + 4 * n) end
+  read_whole(RANGE)
+  local parts, left = { sub(text, HEAD_SIZE + 1, HEAD_SIZE + 4 * recent) }, n - recent
+  for i = recent + 1, n, BLOCK do
+    local at = place(i)
+    parts[#parts + 1] = sub(text, at + 1, at + 4 * min(BLOCK, left))
+    left = left - BLOCK
+  end
+  return concat(parts)
+end
+
+-- head writes the head of a log whose newest entry is now.
+local function head()
+  local high = floor(now / RANGE)
+  return pack(HEAD, MAGIC, recent, high, now - high * RANGE, window, slack, oldest, top, room, old)
+end
+
+-- last notes that the newest entry is now and the log expires as stack says. It
+-- returns whether Redis must be told when to drop it.
+local function last(stack)
+  local drops = count > 0 and newest + window + slack or 0
+  newest, newest_age, window = now, 0, stack.window
+  slack = drops - now - window
+  if slack >= 0 and slack <= stack.margin then return false end
+  slack = stack.margin
+  return true
+end
+
+local function drops_at() return format('%.0f', newest + window + slack) end
+
+-- move_back moves a log that lies ahead so that its newest entry is now.
+local function move_back(stack)
+  local tell = last(stack)
+  call('SETRANGE', key, '0', head())
+  if tell then call('PEXPIREAT', key, drops_at()) end
 end
 
 -- younger narrows the range in which the window ends: the low-th newest entry
 -- is younger than it and the high-th is not. Requests come at some rate, so it
 -- guesses by proportion, and halves where that does not help. It returns how
 -- many are younger, the age of the last of these, and that of the next.
-local function younger(key, window, low, low_age, high, high_age)
+local function younger(within, low, low_age, high, high_age)
   local by_rate = true
   while high - low > 1 do
     local index = floor((low + high) / 2)
     if by_rate then
-      index = low + floor((high - low) * (window - low_age) / (high_age - low_age))
+      index = low + floor((high - low) * (within - low_age) / (high_age - low_age))
       if index <= low then index = low + 1 elseif index >= high then index = high - 1 end
     end
     by_rate = not by_rate
-    local its_age = age(call('LINDEX', key, format('%d', -index)))
-    if its_age < window then low, low_age = index, its_age else high, high_age = index, its_age end
+    local its_age = age(index)
+    if its_age < within then low, low_age = index, its_age else high, high_age = index, its_age end
   end
   return low, low_age, high_age
+end
+
+-- drop forgets the entries that are as old as the stack's window, and all but
+-- the newest most.
+local function drop(stack, most)
+  local keep = min(count, most)
+  if keep > 0 and newest_age + (newest_stamp - oldest) % RANGE >= stack.window then
+    local its_age = age(keep)
+    if newest_age >= stack.window then
+      keep = 0
+    elseif its_age >= stack.window then
+      keep = younger(stack.window, 1, newest_age, keep, its_age)
+    end
+    if keep > 0 then oldest = stamp(keep) end
+  end
+  if keep == count then return end
+  count, recent = keep, min(recent, keep)
+  old = keep - recent
+end
+
+-- lay_out writes the log at hand anew, with the stamps given and room for some
+-- more, the newest now.
+local function lay_out(stack, stamps)
+  local parts, padding
+  count = #stamps / 4
+  if count <= SLOTS then
+    recent, old, top, room = count, 0, 0, 0
+    padding = 4 * (max(count, min(count + max(3, floor(count / 4)), SLOTS, stack.keep)) - count)
+    parts = { '', stamps }
+  else
+    recent = BLOCK
+    old = count - recent
+    local used = math.ceil(old / BLOCK)
+    room = min(used + 1 + floor(used / 4), math.ceil(stack.keep / BLOCK) + 1)
+    room, top = max(room, used + 1), used - 1
+    padding = 4 * BLOCK * (room - used)
+    parts = { '', sub(stamps, 1, 4 * recent), rep('\0', 4 * (SLOTS - recent)) }
+    for from = used, 1, -1 do
+      local at = 4 * (recent + BLOCK * (from - 1))
+      local block = sub(stamps, at + 1, at + 4 * BLOCK)
+      parts[#parts + 1] = block .. rep('\0', 4 * BLOCK - #block)
+    end
+  end
+  parts[1], parts[#parts + 1] = head(), rep('\0', padding)
+  text = concat(parts)
+  call('SET', key, text, 'PXAT', drops_at())
+end
+
+-- push logs cost entries at now, and drops what the stack does not keep.
+local function push(stack, cost)
+  local its_stamp = now % RANGE
+  if count > 0 then
+    drop(stack, stack.keep - cost)
+    its_stamp = (newest_stamp + newest_age) % RANGE
+  end
+  if count == 0 then oldest = its_stamp end
+  local fresh = pack('>I4', its_stamp)
+  if cost > 1 then fresh = rep(fresh, cost) end
+  local fits = room == 0 and HEAD_SIZE + 4 * (recent + cost) <= #text or room > 0 and recent + cost <= SLOTS
+  local turns = room > 0 and not fits and recent + cost <= SLOTS + BLOCK and old <= BLOCK * (room - 1)
+  if not fits and not turns then
+    local stamps = fresh .. (count > 0 and entries(count) or '')
+    last(stack)
+    slack = stack.margin
+    newest_stamp = its_stamp
+    return lay_out(stack, stamps)
+  end
+  local stamps = sub(text, HEAD_SIZE + 1, HEAD_SIZE + 4 * recent)
+  recent, count = recent + cost, count + cost
+  if turns then
+    recent, old, top = recent - BLOCK, old + BLOCK, (top + 1) % room
+    stamps = fresh .. stamps
+    call('SETRANGE', key, RING + 4 * BLOCK * top, sub(stamps, 4 * recent + 1))
+    fresh, stamps = '', sub(stamps, 1, 4 * recent)
+  end
+  local tell = last(stack)
+  newest_stamp = its_stamp
+  text = head() .. fresh .. stamps
+  call('SETRANGE', key, '0', text)
+  if tell then call('PEXPIREAT', key, drops_at()) end
 end
 
 -- states writes what each rule has left: for each its remaining and its wait,
 -- 4 bytes each; then, in 4 bytes, how long that holds, but for the waits running
 -- down, while nothing is pushed: until the first entry leaves a window, and no
--- longer than the log lasts. length
--- is of the log at hand, 0 where there is none, and oldest_age of its oldest
--- entry, nil where that is not known yet. As windows grow from rule to rule,
--- what one rule found out spares the next a search.
-local function states(key, stack, cost, length, oldest_age, holds)
-  local written = {}
+-- longer than holds. As windows grow from rule to rule, what one rule found out
+-- spares the next a search.
+local function states(stack, cost, holds)
+  read_whole(WHOLE)
+  local written, rules = {}, stack.rules
   -- The low-th newest is younger than the window; next_age, where known, is of
   -- the one after it.
   local low, low_age, next_age = 1, newest_age, nil
-  for i, rule in ipairs(stack.rules) do
-    local limit, window, count = rule.limit, rule.window, 0
-    if length > 0 and newest_age < window then
-      if next_age and next_age < window then low, low_age, next_age = low + 1, next_age, nil end
+  for i = 1, #rules do
+    local limit, span, used = rules[i].limit, rules[i].window, 0
+    if count > 0 and newest_age < span then
+      if next_age and next_age < span then low, low_age, next_age = low + 1, next_age, nil end
       -- What lies beyond the limit does not change what remains.
-      if not next_age and low < limit and low < length then
-        local high, high_age = limit, nil
-        if length <= limit then
-          oldest_age = oldest_age or age(call('LINDEX', key, '0'))
-          high, high_age = length, oldest_age
-        else
-          high_age = age(call('LINDEX', key, rule.boundary))
-        end
-        if high_age < window then
+      local high = min(limit, count)
+      if not next_age and low < high then
+        local high_age = age(high)
+        if high_age < span then
           low, low_age = high, high_age
         else
-          low, low_age, next_age = younger(key, window, low, low_age, high, high_age)
+          low, low_age, next_age = younger(span, low, low_age, high, high_age)
         end
       end
-      count = low
-      if window - low_age < holds then holds = window - low_age end
+      used = low
+      if span - low_age < holds then holds = span - low_age end
     end
     local wait, index = 0, limit - cost + 1
     if index < 1 then
       wait = NEVER
-    elseif index == count then
-      wait = window - low_age
-    elseif index < count then
-      wait = window - boundary(key, rule, cost)
+    elseif index == used then
+      wait = span - low_age
+    elseif index < used then
+      wait = span - age(index)
     end
-    written[i] = pack('>I4I4', math.max(0, limit - count), wait)
+    written[i] = pack('>I4I4', max(0, limit - used), wait)
   end
   written[#written + 1] = pack('>I4', holds)
   return concat(written)
@@ -262,52 +329,38 @@ local PEEK, DETAIL = 1, 2
 local ALLOWED, REFUSED, FOREIGN = '\0', '\1', '\2'
 
 -- decide answers one request; see decide_many for what it returns.
-local function decide(key, stack, cost, flags)
+local function decide(name, stack, cost, flags)
   local rules = stack.by_limit
   if #rules == 0 then return ALLOWED end
-  local newest = try('LINDEX', key, '-1')
-  if type(newest) == 'table' then return FOREIGN end  -- an error: another kind of value
-
+  if not open(name) then return FOREIGN end
   local peek, detail = flags % 2 == PEEK, flags >= DETAIL
-  if newest then find_newest(key, newest, stack.window) end
 
   local longest, by = 0, nil
   for i = 1, #rules do
     local rule = rules[i]
-    if rule.limit < cost then
+    local index = rule.limit - cost + 1
+    if index < 1 then
       longest, by = NEVER, rule
       break
     end
-    local its_age = newest and boundary(key, rule, cost)
-    if not its_age then break end
-    local wait = rule.window - its_age
+    if index > count then break end
+    local wait = rule.window - age(index)
     if wait > longest then longest, by = wait, rule end
   end
 
-  if newest and not peek then
-    if newest_time - now > max_ahead then
-      rewrite(key, stack)
-      if by then expire(key, stack) end
-    elseif not by and stack.plain and is_wrapped(tonumber(newest)) then
-      rewrite(key, stack)
-    end
-  end
-  local length, answer, oldest_age, lasts = nil, nil, nil, NEVER
+  local answer, lasts = ALLOWED, NEVER
   if by then
-    -- A stack with a shorter window may have left a log that goes before.
-    if newest and not peek then lasts = call('PEXPIRETIME', key) - now end
-    answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and 0 or math.min(longest, lasts))
-  else
-    answer = ALLOWED
-    if not peek then
-      if newest then oldest_age = drop_old(key, stack) end
-      local dropped
-      length, dropped = push(key, stack, cost)
-      if dropped then oldest_age = nil end
+    if not peek and count > 0 then
+      if newest > now then move_back(stack) end
+      -- A stack with a shorter window may have left a log that goes before.
+      lasts = newest + window - now
     end
+    answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and 0 or min(longest, lasts))
+  elseif not peek then
+    push(stack, cost)
   end
   if not detail then return answer end
-  return answer .. states(key, stack, cost, length or newest and call('LLEN', key) or 0, oldest_age, lasts)
+  return answer .. states(stack, cost, lasts)
 end
 
 -- stint_decide answers requests, each in its turn as if it came alone.
@@ -343,19 +396,28 @@ end
 local function times(keys, args)
   set_now(args[1])
   local found = { format('%.0f', now) }
-  local most = tonumber(args[2])
-  local newest = call('LINDEX', keys[1], -1)
-  if not newest or most < 1 then return found end
-  find_newest(keys[1], newest, 0)
-  local window = call('PEXPIRETIME', keys[1]) - newest_time
-  local entries = call('LRANGE', keys[1], -most, -1)
-  for i = #entries, 1, -1 do
-    local its_age = age(entries[i])
+  if not open(keys[1]) then return found end
+  local most = min(count, tonumber(args[2]))
+  if most > recent then read_whole(RANGE) end
+  for i = 1, most do
+    local its_age = age(i)
     if its_age >= window then break end
-    found[#found + 1] = text(its_age, true)
+    found[#found + 1] = format('%.0f', now - its_age)
   end
   return found
 end
 
+-- stint_reset forgets a log.
+-- KEYS 1  the log
+-- ARGV 1  as in stint_decide
+-- return  1 where it held something, and 0 where it did not or had expired
+local function reset(keys, args)
+  set_now(args[1])
+  local readable = open(keys[1])
+  call('UNLINK', keys[1])
+  return (not readable or count > 0) and 1 or 0
+end
+
 redis.register_function('stint_decide_' .. suffix, decide_many)
+redis.register_function('stint_reset_' .. suffix, reset)
 redis.register_function{ function_name = 'stint_times_' .. suffix, callback = times, flags = { 'no-writes' } }

@@ -58,4 +58,5 @@ const (
 	libraryName    = "stint_"
 	decideFunction = "stint_decide_"
 	timesFunction  = "stint_times_"
+	resetFunction  = "stint_reset_"
 )

@@ -1,4 +1,4 @@
-// Package redislog is the timestamp log in Redis 7 or newer, or Valkey: a list
+// Package redislog is the timestamp log in Redis 7 or newer, or Valkey: a string
 // of times per policy and key, on which a function library decides. Any number
 // of nodes may share it. Redis's own clock is the only one that counts.
 package redislog

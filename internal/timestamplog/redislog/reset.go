@@ -18,12 +18,12 @@ import (
 func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	gone, err := l.client.Unlink(ctx, logName(l.prefix, shardOf(ref.Key), ref)).Result()
+	held, err := functions.call(ctx, l.client, functions.reset, 1, logName(l.prefix, shardOf(ref.Key), ref), l.now())
 	if err != nil {
 		return false, unreachable(err)
 	}
 	_ = l.client.Publish(ctx, resetsChannel(l.prefix), resetMessage(ref)).Err() // see above
-	return gone > 0, nil
+	return held == int64(1), nil
 }
 
 // resetsChannel is where resets are published.

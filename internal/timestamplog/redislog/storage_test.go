@@ -2,8 +2,6 @@ package redislog_test
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -13,44 +11,28 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
-func TestAnEntryTakesFiveBytesUnlessTheWindowIsLong(t *testing.T) {
+// A log of few entries is written with room for some more, and a long one in
+// blocks; neither may be much larger than 4 bytes an entry.
+func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
 	server := testenv.Redis(t)
 	log, client := open(t, server, redislog.Options{}), connect(t, server)
-	p := policy(t, 1, "100/12d")
-	name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
-	steps := []struct {
-		what    string
-		stack   string
-		wrapped int // entries then
-		plain   int
-	}{
-		{"a window of 12 days is written wrapped", "100/12d", 1, 0},
-		{"a longer one is written plainly, and what was there is rewritten", "100/13d", 0, 2},
-		{"a shorter one again leaves the plain ones", "100/1d", 1, 2},
-		{"and a longer one rewrites once more", "100/31d", 0, 4},
-	}
-	for _, step := range steps {
-		next := policy(t, 1, step.stack)
-		p.Version, p.Rules = p.Version+1, next.Rules
-		if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
-			t.Fatalf("%s: got %+v, want it allowed", step.what, r)
+	for _, stack := range []string{"10/31d", "64/1d", "800/31d", "5000/1d"} {
+		p := policy(t, 1, stack)
+		name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
+		for n := 1; n <= p.Rules[0].Limit; n++ {
+			if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
+				t.Fatalf("%s: got %+v for request %d, want it allowed", stack, r, n)
+			}
+			size, most := client.StrLen(t.Context(), name).Val(), int64(28+5*n+4*128)
+			if n <= 64 {
+				most = int64(28 + 5*n + 16)
+			}
+			if size < int64(28+4*n) || size > most {
+				t.Fatalf("%s: %d entries take %d bytes, want %d at most", stack, n, size, most)
+			}
 		}
-		stored, err := client.LRange(t.Context(), name, 0, -1).Result()
-		if err != nil {
+		if _, err := log.Reset(t.Context(), timestamplog.RefOf(p, address)); err != nil {
 			t.Fatal(err)
-		}
-		wrapped := 0
-		for _, text := range stored {
-			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n >= math.MinInt32 && n <= math.MaxInt32 {
-				wrapped++
-			}
-		}
-		if wrapped != step.wrapped || len(stored)-wrapped != step.plain {
-			t.Errorf("%s: the list is %v", step.what, stored)
 		}
 	}
 }
@@ -62,8 +44,9 @@ func TestALogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
 	name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
 	r := ask(t.Context(), log, p, address, 2)
 	at, err := client.PExpireTime(t.Context(), name).Result()
-	if err != nil || at.Milliseconds() != r.Now+3_600_000 {
-		t.Errorf("the log expires at %d, %v, want an hour after %d", at.Milliseconds(), err, r.Now)
+	// Redis may keep it for another eighth, so that not every push moves it.
+	if late := at.Milliseconds() - r.Now - 3_600_000; err != nil || late < 0 || late > 3_600_000/8 {
+		t.Errorf("the log is dropped at %d, %v, want an hour after %d and at most an eighth more", at.Milliseconds(), err, r.Now)
 	}
 	short := policy(t, 2, "5/10ms")
 	ask(t.Context(), log, short, address, 1)
