@@ -29,6 +29,7 @@ type keyLog struct {
 	count    uint32
 	newest   int64  // time of the newest entry, Unix milliseconds
 	window   uint32 // milliseconds after which the log expires
+	reserved uint32 // how many of the newest entries were made for turns
 }
 
 // maxWindow is the longest distance that stamps can tell apart.
@@ -47,21 +48,24 @@ func (k *keyLog) due() int64 { return k.newest + int64(k.window) }
 func (k *keyLog) expired(now int64) bool { return now >= k.due() }
 
 // stamp returns the i-th newest stamp; 0 is the newest.
-func (k *keyLog) stamp(i int) uint32 {
+func (k *keyLog) stamp(i int) uint32 { return k.ring[k.place(i)] }
+
+// place returns where the i-th newest stamp lies in the ring.
+func (k *keyLog) place(i int) int {
 	at := int(k.oldest) + int(k.count) - 1 - i
 	if at >= len(k.ring) {
 		at -= len(k.ring)
 	}
-	return k.ring[at]
+	return at
 }
 
 // behind returns by how many milliseconds the i-th newest entry is older than
 // the newest.
 func (k *keyLog) behind(i int) int64 { return int64(k.stamp(0) - k.stamp(i)) }
 
-// moveBack moves the log so that its newest entry is now.
-func (k *keyLog) moveBack(now int64, keep rules.Retention) {
-	k.newest = now
+// moveBack moves the whole log back by milliseconds.
+func (k *keyLog) moveBack(by int64, keep rules.Retention) {
+	k.newest -= by
 	k.window = windowOf(keep)
 }
 
@@ -71,19 +75,26 @@ func (k *keyLog) push(now int64, cost int, keep rules.Retention) {
 	window := windowOf(keep)
 	k.drop(now, int64(window), keep.Entries-cost)
 	k.makeRoom(int(k.count)+cost, keep.Entries)
+	k.append(now, cost)
+	k.window, k.reserved = window, 0
+}
+
+// append adds cost entries at an instant that is not before the newest. The
+// ring has room for them.
+func (k *keyLog) append(at int64, cost int) {
 	stamp := uint32(0)
 	if k.count > 0 {
-		stamp = k.stamp(0) + uint32(now-k.newest)
+		stamp = k.stamp(0) + uint32(at-k.newest)
 	}
 	for range cost {
-		at := int(k.oldest) + int(k.count)
-		if at >= len(k.ring) {
-			at -= len(k.ring)
+		end := int(k.oldest) + int(k.count)
+		if end >= len(k.ring) {
+			end -= len(k.ring)
 		}
-		k.ring[at] = stamp
+		k.ring[end] = stamp
 		k.count++
 	}
-	k.newest, k.window = now, window
+	k.newest = at
 }
 
 // drop drops the entries that are as old as window at now, all of them where
@@ -154,19 +165,22 @@ type view struct {
 	count  int    // entries, 0 where the log is gone
 	stamp  uint32 // of the newest entry
 	now    int64  // Unix milliseconds
-	newest int64  // time of the newest entry, not after now
-	behind int64  // how far the clock is behind the newest entry, else 0
+	newest int64  // time of the newest entry
+	end    int64  // now, or the newest entry where that lies ahead
+	behind int64  // by how much the log is moved back to be looked at
 }
 
 // viewAt returns the log as it looks at now, moved back where it lies ahead of
 // the clock. A nil log has no entries.
 func (k *keyLog) viewAt(now int64) view {
 	if k == nil || k.expired(now) {
-		return view{now: now}
+		return view{now: now, end: now}
 	}
-	v := view{log: k, count: int(k.count), stamp: k.stamp(0), now: now, newest: k.newest}
-	if ahead := k.newest - now; ahead > timestamplog.MaxAhead {
-		v.behind, v.newest = ahead, now
+	v := view{log: k, count: int(k.count), stamp: k.stamp(0), now: now, newest: k.newest, end: now}
+	if k.newest > now {
+		v.behind = k.tooFarAhead(now)
+		v.newest -= v.behind
+		v.end = v.newest
 	}
 	return v
 }
@@ -174,30 +188,41 @@ func (k *keyLog) viewAt(now int64) view {
 // at returns the time of the i-th newest entry.
 func (v *view) at(i int) int64 { return v.newest - int64(v.stamp-v.log.stamp(i)) }
 
-// younger counts the entries younger than window, of which there are known to
-// be least or more.
+// younger counts the entries in the window that ends at v.end, of which there
+// are known to be least or more.
 func (v *view) younger(window int64, least int) int {
-	return least + sort.Search(v.count-least, func(i int) bool { return v.at(least+i)+window <= v.now })
+	return least + sort.Search(v.count-least, func(i int) bool { return v.at(least+i)+window <= v.end })
 }
 
-// judge fills in the verdict.
+// judge fills in the verdict, and in r.Turn when the request may be done.
 func (v *view) judge(q *timestamplog.Request, r *timestamplog.Result) {
+	turn, by, waitsFor := v.now, -1, int64(0)
 	for i, rule := range q.Rules {
 		boundary := rule.Limit - q.Cost
 		switch {
 		case boundary < 0:
-			r.Allowed, r.RetryAt, r.Rule, r.Boundary = false, timestamplog.Never, i, 0
+			refuse(r, timestamplog.Never, i, 0)
 			r.RefusedUntil = timestamplog.Never
 			return
 		case boundary >= v.count:
 			continue
 		}
 		t := v.at(boundary)
-		if retry := t + rule.WindowMS(); retry > v.now && retry > r.RetryAt {
-			r.Allowed, r.RetryAt, r.Rule, r.Boundary = false, retry, i, t
-			r.RefusedUntil = min(retry, v.newest+int64(v.log.window))
+		if free := t + rule.WindowMS(); free > turn {
+			turn, by, waitsFor = free, i, t
 		}
 	}
+	if v.end > turn {
+		turn, by, waitsFor = v.end, len(q.Rules)-1, 0
+	}
+	r.Turn = turn
+	if turn > v.now {
+		v.makeWait(q, r, by, waitsFor)
+	}
+}
+
+func refuse(r *timestamplog.Result, retryAt int64, by int, waitsFor int64) {
+	r.Allowed, r.Turn, r.RetryAt, r.Rule, r.Boundary = false, 0, retryAt, by, waitsFor
 }
 
 // describe fills in what each rule has left. The rules come with the shortest
@@ -213,6 +238,8 @@ func (v *view) describe(q *timestamplog.Request, r *timestamplog.Result) {
 			state.ResetMS = timestamplog.Never
 		case q.Cost > rule.Limit-used:
 			state.ResetMS = v.at(rule.Limit-q.Cost) + rule.WindowMS() - v.now
+		default:
+			state.ResetMS = v.end - v.now
 		}
 		r.States = append(r.States, state)
 	}

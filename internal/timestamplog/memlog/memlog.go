@@ -31,7 +31,10 @@ type Log struct {
 	shards [shardCount]shard
 }
 
-var _ timestamplog.Log = (*Log)(nil)
+var (
+	_ timestamplog.Log   = (*Log)(nil)
+	_ timestamplog.Turns = (*Log)(nil)
+)
 
 // New returns an empty Log.
 func New(options Options) *Log {
@@ -96,6 +99,7 @@ func (l *Log) Reset(_ context.Context, ref timestamplog.Ref) (bool, error) {
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ids.forget(ref)
 	k := s.find(hash, ref)
 	if k == nil {
 		return false, nil

@@ -17,6 +17,7 @@ type shard struct {
 	logs  map[uint64]*keyLog
 	extra int // logs that are not the first of their hash
 	wheel wheel
+	ids   ids
 	_     [64]byte // keeps the locks of neighbours off one cache line
 }
 
@@ -26,6 +27,7 @@ func (s *shard) clear() {
 	s.logs = make(map[uint64]*keyLog)
 	s.extra = 0
 	s.wheel = wheel{}
+	s.ids = ids{}
 }
 
 func (s *shard) len() int { return len(s.logs) + s.extra }
@@ -69,36 +71,59 @@ func (s *shard) remove(hash uint64, k *keyLog) {
 
 // decide answers q, and logs it where it is allowed and no peek.
 func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
-	*r = timestamplog.Result{Allowed: true, Now: now, Rule: -1, States: r.States[:0]}
-	if len(q.Rules) == 0 {
-		return
-	}
-	k := s.find(hash, q.Ref)
-	v := k.viewAt(now)
-	if v.behind > 0 && !q.Peek {
-		k.moveBack(now, q.Retention)
-		v.behind = 0
-	}
-	v.judge(q, r)
-	if r.Allowed && !q.Peek {
-		k = s.push(hash, k, now, q)
-		v = k.viewAt(now)
+	k, v := s.judge(hash, now, q, r)
+	if r.Allowed && !q.Peek && !r.Repeated && len(q.Rules) > 0 {
+		v = s.log(hash, k, now, r.Turn, q)
 	}
 	if q.Detail {
 		v.describe(q, r)
 	}
 }
 
-// push logs q in k, or in a new log where k is nil, and returns the log.
-func (s *shard) push(hash uint64, k *keyLog, now int64, q *timestamplog.Request) *keyLog {
-	if k != nil {
-		k.push(now, q.Cost, q.Retention)
-		return k
+// judge answers q and logs nothing; a log that lies too far ahead is moved,
+// unless q is a peek. It returns the log, nil where there is none, and how it
+// looks.
+func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) (*keyLog, view) {
+	*r = timestamplog.Result{Allowed: true, Now: now, Turn: now, Rule: -1, States: r.States[:0]}
+	if len(q.Rules) == 0 {
+		return nil, view{now: now, end: now}
 	}
-	k = newKeyLog(q.Ref)
-	k.push(now, q.Cost, q.Retention)
-	s.add(hash, k, now)
-	return k
+	k := s.find(hash, q.Ref)
+	v := k.viewAt(now)
+	if v.behind > 0 && !q.Peek {
+		k.moveBack(v.behind, q.Retention)
+		s.ids.moveBack(q.Ref, v.behind)
+		v.behind = 0
+	}
+	if q.ID != "" && !q.Peek {
+		if turn, known := s.ids.turnOf(q.Ref, q.ID, now); known {
+			r.Turn, r.Repeated = turn, true
+			return k, v
+		}
+	}
+	v.judge(q, r)
+	return k, v
+}
+
+// log logs q for a turn, which is now or ahead, in k, or in a new log where k
+// is nil. It returns how the log then looks.
+func (s *shard) log(hash uint64, k *keyLog, now, turn int64, q *timestamplog.Request) view {
+	isNew := k == nil
+	if isNew {
+		k = newKeyLog(q.Ref)
+	}
+	if turn > now {
+		k.reserve(now, turn, q.Cost, q.Retention)
+	} else {
+		k.push(now, q.Cost, q.Retention)
+	}
+	if isNew {
+		s.add(hash, k, now)
+	}
+	if q.ID != "" {
+		s.ids.add(q.Ref, q.ID, turn, now)
+	}
+	return k.viewAt(now)
 }
 
 // sweep drops up to budget logs whose time has come and reports whether there

@@ -17,6 +17,13 @@
 //   - A log that was lost, or whose clock stepped back, would answer
 //     otherwise, for Longest at most. It refuses what could have been allowed
 //     then and never the other way round.
+//   - A turn that is reserved, or given back, while a key without one is
+//     refused, makes it wait longer, or less long. What was remembered is
+//     forgotten at once where that was asked for; on other nodes the key is told
+//     its wait of before, for Longest at most, and still refused.
+//
+// A request that would wait, that names itself or that counts though it is
+// refused is never answered from memory, nor is one about several keys.
 //
 // A refusal of a cost above 1 says nothing about cheaper requests, which may be
 // allowed and make it wait longer. It is served only while a refusal of a cost
@@ -33,6 +40,7 @@ package refusals
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -69,8 +77,9 @@ const shardCount = 64
 // another for the rest.
 type Log struct {
 	timestamplog.Log
-	now  func() time.Time
-	seed maphash.Seed
+	turns timestamplog.Turns // the same log, nil where it has none
+	now   func() time.Time
+	seed  maphash.Seed
 	// epoch counts what was forgotten: an answer to a request that was sent
 	// before is not remembered.
 	epoch  atomic.Uint64
@@ -78,11 +87,15 @@ type Log struct {
 	calls  sync.Pool // of *call
 }
 
-var _ timestamplog.Log = (*Log)(nil)
+var (
+	_ timestamplog.Log   = (*Log)(nil)
+	_ timestamplog.Turns = (*Log)(nil)
+)
 
 // New returns a Log that asks log.
 func New(log timestamplog.Log, o Options) *Log {
 	l := &Log{Log: log, now: o.Now, seed: maphash.MakeSeed()}
+	l.turns, _ = log.(timestamplog.Turns)
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -125,6 +138,17 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	for n, i := range c.places {
 		l.remember(&c.requests[n], &results[i], epoch, sent, came)
 	}
+	l.forgetReserved(c.requests, c.places, results)
+}
+
+// forgetReserved forgets the logs in which a turn was reserved, or may have
+// been.
+func (l *Log) forgetReserved(requests []timestamplog.Request, places []int, results []timestamplog.Result) {
+	for n, i := range places {
+		if q := &requests[n]; q.MaxWait > 0 && !q.Peek && (results[i].Turn > results[i].Now || results[i].Err != nil) {
+			l.Forget(q.Ref)
+		}
+	}
 }
 
 // call is the working memory of one Decide: what memory did not know, and where
@@ -147,6 +171,39 @@ func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
 	held, err := l.Log.Reset(ctx, ref)
 	l.Forget(ref) // after it: what is asked from now on finds it empty
 	return held, err
+}
+
+// DecideAll asks the log, and forgets what is remembered of the logs that were
+// charged, or may have been.
+func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
+	if l.turns == nil {
+		return errors.ErrUnsupported
+	}
+	err := l.turns.DecideAll(ctx, requests, results)
+	if errors.Is(err, timestamplog.ErrApart) {
+		return err
+	}
+	for i := range requests {
+		if err == nil && (!results[i].Allowed || requests[i].Peek) {
+			return nil // nothing was charged
+		}
+	}
+	for i := range requests {
+		l.Forget(requests[i].Ref)
+	}
+	return err
+}
+
+// GiveBack gives a turn back, and forgets what is remembered of its log.
+func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error) {
+	if l.turns == nil {
+		return false, errors.ErrUnsupported
+	}
+	made, err := l.turns.GiveBack(ctx, turn)
+	if made || err != nil {
+		l.Forget(turn.Ref)
+	}
+	return made, err
 }
 
 // Forget has the next request for ref ask the log, which has just been reset.
@@ -175,9 +232,15 @@ func (l *Log) shard(ref timestamplog.Ref) (hash uint64, s *shard) {
 	return hash, &l.shards[hash%shardCount]
 }
 
+// isPlain reports whether the log does nothing for q where it refuses it but to
+// say so, the same to all who ask.
+func isPlain(q *timestamplog.Request) bool {
+	return !q.Peek && q.MaxWait == 0 && q.ID == "" && !q.Options.CountRefused
+}
+
 // recall fills in the answer to q where it is known.
 func (l *Log) recall(q *timestamplog.Request, now time.Time, r *timestamplog.Result) bool {
-	if q.Peek {
+	if !isPlain(q) {
 		return false
 	}
 	hash, s := l.shard(q.Ref)
@@ -193,7 +256,7 @@ func (l *Log) recall(q *timestamplog.Request, now time.Time, r *timestamplog.Res
 
 // remember keeps the answer to q where it is a refusal that can be told again.
 func (l *Log) remember(q *timestamplog.Request, r *timestamplog.Result, epoch uint64, sent, came time.Time) {
-	if r.Err != nil || r.Allowed || q.Peek {
+	if r.Err != nil || r.Allowed || !isPlain(q) {
 		return
 	}
 	hash, s := l.shard(q.Ref)

@@ -1,0 +1,134 @@
+package memlog
+
+import (
+	"strings"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// ids are the IDs of a shard's logs that were charged lately, and their turns.
+// They outlive their logs. The zero value knows none.
+type ids struct {
+	logs map[timestamplog.Ref]*logIDs
+	// queue has each of logs once, in the order in which they are looked at
+	// to be dropped.
+	queue []dueIDs
+}
+
+type dueIDs struct {
+	*logIDs
+	at int64 // Unix milliseconds
+}
+
+// logIDs are the IDs of one log.
+type logIDs struct {
+	ref   timestamplog.Ref
+	turns map[string]int64
+	// order has the IDs as they came, so that the oldest are found.
+	order []idTurn
+	// moved is by how much the log was moved back since the first of these
+	// came; turns are kept as if it had not been.
+	moved int64
+}
+
+type idTurn struct {
+	id   string
+	turn int64
+}
+
+// turnOf returns the turn of an ID that is known.
+func (s *ids) turnOf(ref timestamplog.Ref, id string, now int64) (turn int64, known bool) {
+	l := s.logs[ref]
+	if l == nil {
+		return 0, false
+	}
+	turn, known = l.turns[id]
+	turn -= l.moved
+	return turn, known && now < turn+timestamplog.IDLifetime
+}
+
+// add makes an ID known until its lifetime after its turn. Strings are copied:
+// they may be part of a larger text.
+func (s *ids) add(ref timestamplog.Ref, id string, turn, now int64) {
+	s.sweep(now)
+	l := s.logs[ref]
+	if l == nil {
+		ref.Key = strings.Clone(ref.Key)
+		l = &logIDs{ref: ref, turns: map[string]int64{}}
+		if s.logs == nil {
+			s.logs = map[timestamplog.Ref]*logIDs{}
+		}
+		s.logs[ref] = l
+		s.queue = append(s.queue, dueIDs{l, now + timestamplog.IDLifetime})
+	}
+	l.dropOld(now)
+	kept := idTurn{strings.Clone(id), turn + l.moved}
+	l.turns[kept.id] = kept.turn
+	l.order = append(l.order, kept)
+}
+
+// dropOld drops the IDs whose lifetime is over, from the oldest on.
+func (l *logIDs) dropOld(now int64) {
+	for len(l.order) > 0 {
+		oldest := l.order[0]
+		if now < oldest.turn-l.moved+timestamplog.IDLifetime {
+			return
+		}
+		if turn, known := l.turns[oldest.id]; known && turn == oldest.turn {
+			delete(l.turns, oldest.id)
+		}
+		l.order[0] = idTurn{}
+		l.order = l.order[1:]
+	}
+}
+
+// take forgets an ID that is known with that turn, and reports whether there
+// was one.
+func (s *ids) take(ref timestamplog.Ref, id string, turn int64) bool {
+	l := s.logs[ref]
+	if l == nil {
+		return false
+	}
+	known, ok := l.turns[id]
+	if !ok || known-l.moved != turn {
+		return false
+	}
+	delete(l.turns, id)
+	return true
+}
+
+// moveBack moves the turns of a log back.
+func (s *ids) moveBack(ref timestamplog.Ref, by int64) {
+	if l := s.logs[ref]; l != nil {
+		l.moved += by
+	}
+}
+
+// forget forgets the IDs of a log.
+func (s *ids) forget(ref timestamplog.Ref) { delete(s.logs, ref) }
+
+// sweep drops the logs at the head of the queue of which nothing is known any
+// more, a few at a time.
+func (s *ids) sweep(now int64) {
+	for range sweepPerCheck {
+		if len(s.queue) == 0 {
+			return
+		}
+		due := s.queue[0]
+		// What is due later than a lifetime from now was queued before the
+		// clock stepped back.
+		if wait := due.at - now; wait > 0 && wait <= timestamplog.IDLifetime {
+			return
+		}
+		s.queue[0] = dueIDs{}
+		s.queue = s.queue[1:]
+		if s.logs[due.ref] != due.logIDs {
+			continue // forgotten meanwhile
+		}
+		if due.dropOld(now); len(due.turns) == 0 {
+			delete(s.logs, due.ref)
+			continue
+		}
+		s.queue = append(s.queue, dueIDs{due.logIDs, now + timestamplog.IDLifetime})
+	}
+}

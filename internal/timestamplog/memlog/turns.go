@@ -1,0 +1,87 @@
+package memlog
+
+import (
+	"sort"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// reserve logs cost entries for a turn ahead of now that is not before the
+// newest. What lies ahead stays, and what does not is dropped as keep says,
+// whether the turn is taken or given back.
+func (k *keyLog) reserve(now, turn int64, cost int, keep rules.Retention) {
+	window := windowOf(keep)
+	k.drop(now, int64(window), keep.Entries+k.ahead(now))
+	k.makeRoom(int(k.count)+cost, keep.Entries+timestamplog.MaxReserved)
+	k.reserved = min(k.reserved, k.count) + uint32(cost)
+	k.append(turn, cost)
+	k.window = window
+}
+
+// ahead counts the entries that lie ahead of now.
+func (k *keyLog) ahead(now int64) int {
+	if k.count == 0 || k.newest <= now {
+		return 0
+	}
+	return sort.Search(int(k.count), func(i int) bool { return k.newest-k.behind(i) <= now })
+}
+
+// tooFarAhead returns by how many milliseconds the log must be moved back since
+// the clock has stepped back, 0 where it has not: no entry lies ahead of now
+// but those made for turns, and these not more than the longest wait.
+func (k *keyLog) tooFarAhead(now int64) int64 {
+	by := k.newest - now - timestamplog.MaxWait
+	if k.reserved < k.count {
+		by = max(by, k.newest-k.behind(int(k.reserved))-now-timestamplog.MaxAhead)
+	}
+	return max(0, by)
+}
+
+// giveBack drops up to cost entries that were made for a turn ahead, and
+// reports whether there were any.
+func (k *keyLog) giveBack(turn int64, cost int) bool {
+	count := int(k.count)
+	from := sort.Search(count, func(i int) bool { return k.newest-k.behind(i) <= turn })
+	to := from
+	for to < count && to-from < cost && k.newest-k.behind(to) == turn {
+		to++
+	}
+	if from == to {
+		return false
+	}
+	newest := k.newest
+	if from == 0 && to < count {
+		newest -= k.behind(to)
+	}
+	for i := from - 1; i >= 0; i-- { // what is newer moves down
+		k.set(i+to-from, k.stamp(i))
+	}
+	k.count -= uint32(to - from)
+	k.newest, k.reserved = newest, k.reserved-min(k.reserved, uint32(to-from))
+	return true
+}
+
+// set sets the i-th newest stamp.
+func (k *keyLog) set(i int, stamp uint32) { k.ring[k.place(i)] = stamp }
+
+// makeWait fills in the verdict on a request whose turn, r.Turn, lies ahead:
+// whether it is near enough and few enough entries lie before it, and if not,
+// from when on it will be so. by is the rule that makes it wait longest, for the
+// entry at waitsFor.
+func (v *view) makeWait(q *timestamplog.Request, r *timestamplog.Result, by int, waitsFor int64) {
+	retry := r.Turn - q.MaxWait
+	if i := timestamplog.MaxReserved - q.Cost; q.MaxWait > 0 && i < v.count {
+		if free := v.at(i); free > max(retry, v.now) {
+			retry, by, waitsFor = free, len(q.Rules)-1, 0
+		}
+	}
+	if retry <= v.now {
+		return
+	}
+	refuse(r, retry, by, waitsFor)
+	r.RefusedUntil = retry
+	if v.log != nil {
+		r.RefusedUntil = min(retry, v.newest+int64(v.log.window))
+	}
+}
