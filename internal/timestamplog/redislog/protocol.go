@@ -93,7 +93,7 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 	result := timestamplog.Result{Now: now, Rule: -1}
 	switch r.next(1)[0] {
 	case saysAllowed:
-		result.Allowed = true
+		result.Allowed, result.Turn = true, now
 	case saysRefused:
 		result.Rule = int(r.next(1)[0])
 		wait, lasts := r.wait(), r.wait()
