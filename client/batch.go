@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"fmt"
+)
+
+// MaxBatch is how many checks one Batch may hold.
+const MaxBatch = 1000
+
+// BatchItem answers one check of a batch: exactly one of the two is not nil.
+type BatchItem struct {
+	Decision *Decision
+	// Err is a *Problem where this check was wrong.
+	Err error
+}
+
+// Batch asks 1 to MaxBatch checks in one call and answers them in their order,
+// each on its own: some may be allowed and others refused. Detail is DetailNone
+// where a check leaves it out. What is remembered as refused is not sent.
+// The error is for the whole; under FailOpen and FailClosed an outage is an
+// answer to each check instead.
+func (c *Client) Batch(ctx context.Context, checks []Check) ([]BatchItem, error) {
+	if len(checks) == 0 || len(checks) > MaxBatch {
+		return nil, fmt.Errorf("client: a batch of %d checks; send 1 to %d", len(checks), MaxBatch)
+	}
+	items := make([]BatchItem, len(checks))
+	var send struct {
+		Checks []*wireCheck `json:"checks"`
+	}
+	var asked []int
+	var seen uint64
+	for i := range checks {
+		var known *Decision
+		if seen, known = c.memory.lookUp(&checks[i]); known != nil {
+			items[i].Decision = known
+			continue
+		}
+		send.Checks, asked = append(send.Checks, c.wire(&checks[i])), append(asked, i)
+	}
+	if len(asked) == 0 {
+		return items, nil
+	}
+	answers := wireBatch{asked: len(asked)}
+	sent, err := c.ask(ctx, call{path: pathBatch, question: &send}, &answers)
+	if err != nil {
+		return c.batchInsteadOf(err, checks, items, asked)
+	}
+	for n, i := range asked {
+		item := &items[i]
+		if item.Decision, item.Err = readItem(answers.Decisions[n]); item.Err == nil {
+			c.memory.remember(&checks[i], item.Decision, sent, seen)
+		}
+	}
+	return items, nil
+}
+
+func (c *Client) batchInsteadOf(err error, checks []Check, items []BatchItem, asked []int) ([]BatchItem, error) {
+	a, err := c.insteadOf(err)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range asked {
+		items[i].Decision = &Decision{Answer: a, Key: checks[i].Key, Policy: checks[i].Policy, DegradedReason: outageReason}
+	}
+	return items, nil
+}

@@ -1,0 +1,174 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	// firstPause is the longest pause before the first retry; it doubles with
+	// each up to lastPause, and is anything up to it, so that many clients do
+	// not come back at once.
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+	// retryWithin is how long after the first attempt the last may begin: the
+	// server knows an idempotency key for a minute.
+	retryWithin = 30 * time.Second
+	// maxAnswer bounds what is read of an answer: a batch of 1,000 with all
+	// details is smaller.
+	maxAnswer = 32 << 20
+)
+
+var errUnreadable = errors.New("an answer that cannot be read")
+
+// call is one question to the server. Whatever it charges, it charges once
+// however often it is sent: its question holds an idempotency key where it
+// charges and may be sent again.
+type call struct {
+	method   string // POST where it is ""
+	path     string
+	question any // nil for a call without a body
+}
+
+// answerTo is an answer that knows which status it may come with.
+type answerTo interface{ fits(status int) error }
+
+// ask sends a call until there is an answer, and reads it into into. It returns
+// when the last attempt was sent. The error is a *Problem about the question,
+// an *OutageError, or the context's.
+func (c *Client) ask(ctx context.Context, q call, into answerTo) (time.Time, error) {
+	var body []byte
+	if q.question != nil {
+		var err error
+		if body, err = json.Marshal(q.question); err != nil {
+			return time.Time{}, fmt.Errorf("client: the question cannot be written: %w", err)
+		}
+	}
+	first := time.Now()
+	for attempt := 0; ; attempt++ {
+		sent := time.Now()
+		err := c.attempt(ctx, q, body, into)
+		if err == nil {
+			return sent, nil
+		}
+		if ended := ctx.Err(); ended != nil {
+			return sent, fmt.Errorf("asking stint: %w", ended)
+		}
+		var final *finalError
+		if !errors.As(err, &final) && attempt < c.retries && time.Since(first) < retryWithin {
+			if err := sleep(ctx, pauseBefore(attempt)); err != nil {
+				return sent, fmt.Errorf("asking stint: %w", err)
+			}
+			continue
+		}
+		var problem *Problem
+		if errors.As(err, &problem) && problem.aboutTheQuestion() {
+			return sent, problem
+		}
+		return sent, &OutageError{Attempts: attempt + 1, Err: err}
+	}
+}
+
+func pauseBefore(retry int) time.Duration {
+	longest := min(firstPause<<min(retry, 10), lastPause)
+	return rand.N(longest)
+}
+
+// finalError is an error that asking again would not mend.
+type finalError struct{ error }
+
+// Unwrap returns the error.
+func (e *finalError) Unwrap() error { return e.error }
+
+// attempt sends a call once. Its error is a *finalError where there was an
+// answer that would come again.
+func (c *Client) attempt(ctx context.Context, q call, body []byte, into answerTo) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	request, err := c.request(ctx, q, body)
+	if err != nil {
+		return &finalError{err}
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("the answer broke off: %w", err)
+	}
+	return read(response, text, into)
+}
+
+func (c *Client) request(ctx context.Context, q call, body []byte) (*http.Request, error) {
+	method := q.method
+	if method == "" {
+		method = http.MethodPost
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.base+q.path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header.Set("Accept", "application/json, application/problem+json")
+	request.Header.Set("User-Agent", "stint-client")
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return request, nil
+}
+
+// read reads an answer into into. Whatever carries a verdict is one, whichever
+// its status; a 502, 503 or 504 that carries none may be better the next time.
+func read(response *http.Response, text []byte, into answerTo) error {
+	status := response.StatusCode
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	err := errUnreadable
+	switch kind {
+	case "application/json":
+		if err = json.Unmarshal(text, into); err == nil {
+			if err = into.fits(status); err == nil {
+				return nil
+			}
+		}
+	case "application/problem+json":
+		p := new(Problem)
+		if json.Unmarshal(text, p) == nil && p.Status == status {
+			err = p
+		}
+	default:
+		err = fmt.Errorf("an answer with status %d and the media type %q, which Stint does not send", status, plain(kind))
+	}
+	switch status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return err
+	}
+	return &finalError{err}
+}
+
+// sleep returns after d, or the context's error where it ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,118 @@
+package client
+
+import "time"
+
+// Verdict is what was decided.
+type Verdict string
+
+// The verdicts.
+const (
+	Allowed     Verdict = "allowed"
+	Limited     Verdict = "limited"     // by a rule
+	Blocked     Verdict = "blocked"     // by a block
+	Unavailable Verdict = "unavailable" // an outage, where the policy or FailClosed says so
+)
+
+// Never is a RetryAfter or Reset that no waiting reaches.
+const Never time.Duration = -1
+
+// Answer is what decisions about one key and about several have in common. The
+// zero value refuses.
+type Answer struct {
+	// ID opens the record of a refusal; "" where nothing was refused.
+	ID      string
+	Verdict Verdict
+	Allowed bool
+	// Degraded says that the log was out of reach: it may have been decided
+	// otherwise than by what all nodes know.
+	Degraded bool
+	// RetryAfter and RetryAt say when to ask again: 0 and zero where it was
+	// allowed, Never and zero where waiting never helps. RetryAt is on
+	// Stint's clock, so that RetryAfter is the one to wait by.
+	RetryAfter time.Duration
+	RetryAt    time.Time
+	// Wait is how long after the answer the turn comes that was reserved; 0
+	// where the request may be done at once.
+	Wait time.Duration
+	// Turn is what was reserved; nil where nothing was.
+	Turn *Turn
+	// Repeated says that the idempotency key had been charged before, and
+	// that nothing was charged now.
+	Repeated bool
+	// Outage says why this client decided in Stint's place, nil where Stint
+	// decided. Degraded is true then.
+	Outage error
+}
+
+// Turn is a request's reserved place.
+type Turn struct {
+	At     time.Time // on Stint's clock
+	Handle string    // by which GiveBack gives it back
+}
+
+// Decision answers a check.
+type Decision struct {
+	Answer
+	Key    string // canonical
+	Policy string // "" where none matched
+	Mode   string // of the policy: "enforce", "shadow" or "off"
+	// DegradedReason stands only where Degraded is true.
+	DegradedReason string
+	// Rule makes the caller wait longest; "" where it was not a rule.
+	Rule string
+	// Rules is what each rule has left; nil where it was not asked for or is
+	// not known.
+	Rules []RuleState
+	// Block is what refuses the key; nil where none does.
+	Block *Block
+	// Shadow is what a policy on trial would have decided; nil without one.
+	Shadow *Shadow
+	// Exemption let the key through; nil where none did.
+	Exemption *Exemption
+	// Warnings points out what is probably not meant, for example a block that
+	// an exemption hides.
+	Warnings []string
+	// Remembered says that this client knew the refusal and did not ask. Rules
+	// and Shadow are nil then.
+	Remembered bool
+}
+
+// RuleState is what one rule has left after the answer.
+type RuleState struct {
+	Rule      string // as "20/1m"
+	Limit     int
+	Window    time.Duration
+	Remaining int
+	// Reset is this rule's own wait for the cost that was asked, Never where it
+	// never ends.
+	Reset time.Duration
+}
+
+// Block refuses a pattern of keys.
+type Block struct {
+	ID, Pattern, Reason, Source string
+	ExpiresAt                   time.Time // zero: never
+}
+
+// Exemption lets a pattern of keys through.
+type Exemption struct {
+	ID, Pattern, Reason string
+	ExpiresAt           time.Time // zero: never
+}
+
+// Shadow is what a policy on trial would have decided.
+type Shadow struct {
+	Answer
+	Policy string
+	Rule   string
+	Rules  []RuleState
+}
+
+// JointDecision answers a question about several keys: it was allowed only if
+// each part was, and otherwise nothing was charged to any.
+type JointDecision struct {
+	Answer
+	// Parts answers each key, in the order in which they were asked. It is nil
+	// where this client decided in Stint's place.
+	Parts []Decision
+}

@@ -1,0 +1,17 @@
+package client
+
+import "context"
+
+// Do waits for a turn as Wait does and then calls f, whose error it returns. It
+// calls f at most once, and not at all where it returns a *Refused since the
+// turn would come too late, or an error of Wait.
+func (c *Client) Do(ctx context.Context, q Check, f func(context.Context) error) error {
+	d, err := c.Wait(ctx, q)
+	if err != nil {
+		return err
+	}
+	if !d.Allowed {
+		return &Refused{Decision: d}
+	}
+	return f(ctx)
+}

@@ -1,0 +1,93 @@
+package client
+
+import (
+	"context"
+	"net/http"
+)
+
+// Guard is a middleware for net/http that lets a request through only where
+// Stint allows it. Only Client must be set. It is safe for use by many
+// goroutines as long as its fields do not change.
+//
+// It answers a refused request itself, as ReplyTo says, and tells every client its
+// quota in the headers RateLimit and RateLimit-Policy. Where Stint cannot be
+// had, WithOutage of the Client decides.
+type Guard struct {
+	Client *Client
+	// Key returns who is counted; nil means AddressKey. "" lets the request
+	// through without asking, for health checks and the like. Danger: whoever
+	// can have it return "" has no limit, so that a key made of a header needs
+	// an answer for requests without it.
+	Key func(*http.Request) string
+	// Policy is asked by its name; the key's own where it is "".
+	Policy string
+	// Cost returns what a request costs; nil means 1.
+	Cost func(*http.Request) int
+	// Meta returns what is shown with an offence; nil means nothing.
+	Meta func(*http.Request) map[string]string
+	// Remember answers from the Client's memory a key known to be refused,
+	// which spares Stint a flood. Such refusals are not counted as offences, so
+	// that ladders of automatic blocks see less of them.
+	Remember bool
+	// OnError is told of each request about which there was no decision of
+	// Stint, an outage that FailOpen or FailClosed decided included; nil means
+	// that nobody is.
+	OnError func(*http.Request, error)
+}
+
+// Handler returns next behind the guard.
+func (g *Guard) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q, asked := g.question(r)
+		if !asked {
+			next.ServeHTTP(w, r)
+			return
+		}
+		d, err := g.Client.Check(r.Context(), q)
+		g.report(r, d, err)
+		reply := ReplyTo(d, err)
+		for name, values := range reply.Header {
+			w.Header()[name] = values
+		}
+		if reply.Status == 0 {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), decisionKey{}, d)))
+			return
+		}
+		w.WriteHeader(reply.Status)
+		_, _ = w.Write(reply.Body) // whoever asked may have gone
+	})
+}
+
+func (g *Guard) question(r *http.Request) (Check, bool) {
+	q := Check{Policy: g.Policy, Detail: DetailRules, Fresh: !g.Remember}
+	if g.Key == nil {
+		q.Key = AddressKey(r)
+	} else if q.Key = g.Key(r); q.Key == "" {
+		return q, false
+	}
+	if g.Cost != nil {
+		q.Cost = g.Cost(r)
+	}
+	if g.Meta != nil {
+		q.Meta = g.Meta(r)
+	}
+	return q, true
+}
+
+func (g *Guard) report(r *http.Request, d *Decision, err error) {
+	if err == nil {
+		err = d.Outage
+	}
+	if err != nil && g.OnError != nil {
+		g.OnError(r, err)
+	}
+}
+
+type decisionKey struct{}
+
+// DecisionOf returns the decision by which a Guard let a request through; nil
+// in the context of any other.
+func DecisionOf(ctx context.Context) *Decision {
+	d, _ := ctx.Value(decisionKey{}).(*Decision)
+	return d
+}

@@ -1,0 +1,134 @@
+package client
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// longestMemory bounds how long a refusal is served without asking: as long
+	// as a node of Stint may not know of a lifted block or a reset.
+	longestMemory = 2 * time.Second
+	// memoryMargin is what a refusal ends early, since Stint rounds to the
+	// millisecond.
+	memoryMargin = 2 * time.Millisecond
+)
+
+// memory remembers refusals, so that a key which goes on asking is refused
+// without a call. A nil *memory remembers nothing.
+//
+// Until its RetryAt a refused request is refused whatever else comes, unless an
+// operator changes something or a turn is given back. How long ago the answer
+// came is measured by this machine's steady clock: a refusal is served until its
+// end as counted from the instant its question was sent, and the wait that is
+// told is counted from when its answer came. So no refusal is needless, and
+// no wait too short.
+type memory struct {
+	mu sync.Mutex
+	// young is filled until it holds half of what may be remembered, and then
+	// becomes old: whatever is of use is young, since all is over within 2 s.
+	young, old map[memoryKey]refusal
+	half       int
+	// epoch counts how often all was forgotten.
+	epoch uint64
+}
+
+type memoryKey struct {
+	policy, key string
+	cost        int
+}
+
+type refusal struct {
+	decision *Decision
+	until    time.Time // served before it
+	end      time.Time // of the wait; zero: never
+}
+
+func newMemory(size int) *memory {
+	if size == 0 {
+		return nil
+	}
+	return &memory{young: map[memoryKey]refusal{}, half: (size + 1) / 2}
+}
+
+// keyOf returns what q is remembered by. Questions that would not be answered
+// alike the next time are not remembered: peeks, those that would wait, and
+// those that may have been charged before.
+func keyOf(q *Check) (memoryKey, bool) {
+	return memoryKey{q.Policy, q.Key, max(q.Cost, 1)}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == ""
+}
+
+// lookUp returns the refusal that q would have, nil where it must be asked
+// for. seen is to be handed to remember with the answer.
+func (m *memory) lookUp(q *Check) (seen uint64, known *Decision) {
+	if m == nil {
+		return 0, nil
+	}
+	key, memorable := keyOf(q)
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !memorable || q.Fresh {
+		return m.epoch, nil
+	}
+	r, found := m.young[key]
+	if !found {
+		r, found = m.old[key]
+	}
+	if !found || !now.Before(r.until) {
+		return m.epoch, nil
+	}
+	return m.epoch, r.at(now)
+}
+
+// at returns the refusal as it is told now.
+func (r refusal) at(now time.Time) *Decision {
+	d := *r.decision
+	d.Remembered, d.Rules, d.Shadow = true, nil, nil
+	if !r.end.IsZero() {
+		d.RetryAfter = r.end.Sub(now)
+	}
+	return &d
+}
+
+// remember keeps a refusal whose question was sent at that time, unless all was
+// forgotten since.
+func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
+	if m == nil || d.Allowed || d.Degraded || d.Verdict == Unavailable {
+		return
+	}
+	key, memorable := keyOf(q)
+	if !memorable {
+		return
+	}
+	r := refusal{decision: d, until: sent.Add(longestMemory)}
+	if d.RetryAfter != Never {
+		r.end = time.Now().Add(d.RetryAfter)
+		if end := sent.Add(d.RetryAfter - memoryMargin); end.Before(r.until) {
+			r.until = end
+		}
+	}
+	// A caller's string may lie in a buffer that is used again.
+	key.key, key.policy = strings.Clone(key.key), strings.Clone(key.policy)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.epoch != seen {
+		return
+	}
+	if len(m.young) >= m.half {
+		m.young, m.old = make(map[memoryKey]refusal, m.half), m.young
+	}
+	m.young[key] = r
+}
+
+// forgetAll forgets every refusal, and those whose answers are on the way.
+func (m *memory) forgetAll() {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.young, m.old = map[memoryKey]refusal{}, nil
+	m.epoch++
+}

@@ -1,0 +1,71 @@
+package client
+
+import "fmt"
+
+// Problem is what Stint answers where there is no decision (RFC 9457): the
+// question was wrong, or its token. An error holds it as errors.As finds it.
+type Problem struct {
+	// Type is a URI that names the kind of problem, "about:blank" where the
+	// status says it all.
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"` // of HTTP
+	// Detail is one sentence for people: what was wrong and what would be right.
+	Detail string `json:"detail"`
+	// Code is the same for the same mistake, for programs: "invalid",
+	// "not_found", "unauthorized" and so on.
+	Code string `json:"code"`
+	// Field names the field that was wrong, "" where it was the whole.
+	Field string `json:"field"`
+	// Errors lists every field that was wrong, where more than one is known.
+	Errors []FieldProblem `json:"errors"`
+	// RequestID finds the request in the server's log.
+	RequestID string `json:"request_id"`
+}
+
+// FieldProblem is one field that was wrong.
+type FieldProblem struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+// Error returns the status with the detail, or the title where there is none,
+// quoted so that whatever an answer holds is harmless in a log.
+func (p *Problem) Error() string {
+	text := p.Detail
+	if text == "" {
+		text = p.Title
+	}
+	return fmt.Sprintf("stint answered %d: %s", p.Status, plain(text))
+}
+
+// aboutTheQuestion reports whether the question itself was wrong, so that
+// another Stint would answer the same. A token that is refused is not the
+// question's fault.
+func (p *Problem) aboutTheQuestion() bool {
+	switch p.Status {
+	case 401, 403, 408, 429:
+		return false
+	}
+	return p.Status >= 400 && p.Status < 500
+}
+
+// Refused is the error of Do and Transport where a verdict was no: the request
+// was not done.
+type Refused struct{ Decision *Decision }
+
+// Error says which key was refused, by what and for how long.
+func (r *Refused) Error() string {
+	d := r.Decision
+	text := fmt.Sprintf("stint: %q is %s", d.Key, plain(string(d.Verdict)))
+	switch {
+	case d.Rule != "":
+		text += " by " + plain(d.Rule)
+	case d.Block != nil:
+		text += " by the block of " + plain(d.Block.Pattern)
+	}
+	if d.RetryAfter > 0 {
+		text += fmt.Sprintf(", try again in %s", d.RetryAfter)
+	}
+	return text
+}

@@ -1,0 +1,138 @@
+package client
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Reply is what a server answers its own client for a decision. Guard and fibermw
+// send it; with any other framework, send it yourself.
+type Reply struct {
+	// Status is 0 where the request goes on, with Header added to its answer;
+	// otherwise 400, 403, 429 or 503, and Body is the whole answer.
+	Status int
+	// Header holds RateLimit and RateLimit-Policy
+	// (draft-ietf-httpapi-ratelimit-headers-10) where the rules are known,
+	// Retry-After where waiting helps, and what Body needs.
+	Header http.Header
+	Body   []byte // application/problem+json (RFC 9457)
+}
+
+// The problem types of draft-ietf-httpapi-ratelimit-headers-10.
+const (
+	typeQuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+// replyProblem is the body of a Reply. It holds nothing that the request could
+// choose, nor what operators wrote about a block.
+type replyProblem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Violated []string `json:"violated-policies,omitempty"`
+	// ID is by which the site's operators find the refusal.
+	ID string `json:"id,omitzero"`
+}
+
+// ReplyTo returns what a request is answered about which Check returned d and
+// err: 429 where a rule refused it, 403 where a block did, 503 where there is no
+// decision, and 400 where the key itself, made of the request, cannot be
+// counted.
+func ReplyTo(d *Decision, err error) Reply {
+	if err != nil {
+		return replyToError(err)
+	}
+	r := Reply{Header: rateLimits(d)}
+	if d.Allowed {
+		return r
+	}
+	p := replyProblem{ID: d.ID}
+	switch d.Verdict {
+	case Limited:
+		p.Type, p.Status, p.Detail = typeQuotaExceeded, http.StatusTooManyRequests, "Too many requests."
+		if isRule(d.Rule) {
+			p.Violated = []string{d.Rule}
+		}
+	case Blocked:
+		p.Type, p.Status, p.Detail = "about:blank", http.StatusForbidden, "Requests from here are blocked."
+	default:
+		p.Type, p.Status, p.Detail = typeReducedCapacity, http.StatusServiceUnavailable, "Try again in a moment."
+	}
+	return r.refuse(p, d.RetryAfter)
+}
+
+func replyToError(err error) Reply {
+	var problem *Problem
+	if errors.As(err, &problem) && problem.aboutTheQuestion() && problem.Field == "key" {
+		return Reply{}.refuse(replyProblem{
+			Type: "about:blank", Status: http.StatusBadRequest, Detail: "What identifies the client in this request cannot be read.",
+		}, 0)
+	}
+	return Reply{}.refuse(replyProblem{
+		Type: typeReducedCapacity, Status: http.StatusServiceUnavailable, Detail: "Try again in a moment.",
+	}, outageRetry)
+}
+
+func (r Reply) refuse(p replyProblem, retryAfter time.Duration) Reply {
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	p.Title = http.StatusText(p.Status)
+	if retryAfter > 0 {
+		r.Header.Set("Retry-After", strconv.FormatInt(ceilSeconds(retryAfter), 10))
+	}
+	r.Header.Set("Content-Type", "application/problem+json")
+	r.Header.Set("Cache-Control", "no-store")
+	r.Header.Set("X-Content-Type-Options", "nosniff")
+	r.Status = p.Status
+	r.Body, _ = json.Marshal(p) // an ID that is no text leaves the body empty
+	return r
+}
+
+// rateLimits returns the fields that tell a client about its quota. Only rules
+// of whole seconds can stand there.
+func rateLimits(d *Decision) http.Header {
+	h := http.Header{}
+	if d.Block != nil || d.Exemption != nil {
+		return h
+	}
+	var quotas, left []string
+	for _, r := range d.Rules {
+		if !isRule(r.Rule) || r.Window < time.Second || r.Window%time.Second != 0 {
+			continue
+		}
+		name := `"` + r.Rule + `"`
+		quotas = append(quotas, name+";q="+strconv.Itoa(r.Limit)+";w="+strconv.FormatInt(ceilSeconds(r.Window), 10))
+		state := name + ";r=" + strconv.Itoa(r.Remaining)
+		if r.Reset != Never {
+			state += ";t=" + strconv.FormatInt(ceilSeconds(r.Reset), 10)
+		}
+		left = append(left, state)
+	}
+	if len(quotas) > 0 {
+		h.Set("RateLimit-Policy", strings.Join(quotas, ", "))
+		h.Set("RateLimit", strings.Join(left, ", "))
+	}
+	return h
+}
+
+// isRule reports whether text can be a rule, as "20/1m": nothing else goes into
+// a header.
+func isRule(text string) bool {
+	for _, r := range text {
+		if r != '/' && (r < '0' || r > '9') && (r < 'a' || r > 'z') {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// ceilSeconds rounds up to whole seconds.
+func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -1,0 +1,247 @@
+package client
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	pathCheck = "/v1/check"
+	pathBatch = "/v1/check/batch"
+	pathTurns = "/v1/turns/"
+)
+
+// wireCheck is a check as it is sent.
+type wireCheck struct {
+	Key            string            `json:"key,omitzero"`
+	Keys           []wireKey         `json:"keys,omitempty"` // in place of Key
+	Policy         string            `json:"policy,omitzero"`
+	Cost           int               `json:"cost,omitzero"`
+	Peek           bool              `json:"peek,omitzero"`
+	Detail         Detail            `json:"detail,omitzero"`
+	Source         string            `json:"source,omitzero"`
+	Meta           map[string]string `json:"meta,omitempty"`
+	MaxWait        string            `json:"max_wait,omitzero"`
+	IdempotencyKey string            `json:"idempotency_key,omitzero"`
+}
+
+type wireKey struct {
+	Key    string `json:"key"`
+	Policy string `json:"policy,omitzero"`
+	Cost   int    `json:"cost,omitzero"`
+}
+
+func (c *Client) wire(q *Check) *wireCheck {
+	return &wireCheck{
+		Key: q.Key, Policy: q.Policy, Cost: q.Cost, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
+		MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+	}
+}
+
+func (c *Client) wireJoint(q *JointCheck) *wireCheck {
+	w := &wireCheck{
+		Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
+		MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+	}
+	for _, k := range q.Keys {
+		w.Keys = append(w.Keys, wireKey(k))
+	}
+	return w
+}
+
+func (c *Client) sourceOr(source string) string {
+	if source == "" {
+		return c.source
+	}
+	return source
+}
+
+// idempotencyKey returns what has the server charge once however often a check
+// is sent; "" where it is sent once, or charges nothing.
+func (c *Client) idempotencyKey(given string, peek bool) string {
+	if given != "" || peek || c.retries == 0 {
+		return given
+	}
+	return rand.Text()
+}
+
+func wireWait(d time.Duration) string {
+	if d < time.Millisecond {
+		return ""
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+}
+
+// wireAnswer is what decisions have in common, as they are received. Its
+// members that are null are at their zero, but for the wait that never ends.
+type wireAnswer struct {
+	ID           string    `json:"id"`
+	Decision     Verdict   `json:"decision"`
+	Allowed      bool      `json:"allowed"`
+	Degraded     bool      `json:"degraded"`
+	RetryAfterMS *int64    `json:"retry_after_ms"`
+	RetryAt      time.Time `json:"retry_at"`
+	WaitMS       int64     `json:"wait_ms"`
+	Turn         *wireTurn `json:"turn"`
+	Repeated     bool      `json:"repeated"`
+}
+
+type wireTurn struct {
+	At     time.Time `json:"at"`
+	Handle string    `json:"handle"`
+}
+
+// wireDecision is the answer to a check, or with Parts to one about several keys.
+type wireDecision struct {
+	wireAnswer
+	Key            string         `json:"key"`
+	Policy         string         `json:"policy"`
+	Mode           string         `json:"mode"`
+	DegradedReason string         `json:"degraded_reason"`
+	Rule           string         `json:"rule"`
+	Rules          []wireRule     `json:"rules"`
+	Block          *wireBlock     `json:"block"`
+	Shadow         *wireShadow    `json:"shadow"`
+	Exemption      *wireExemption `json:"exemption"`
+	Warnings       []string       `json:"warnings"`
+	Parts          []wireDecision `json:"parts"`
+}
+
+type wireRule struct {
+	Rule      string `json:"rule"`
+	Limit     int    `json:"limit"`
+	WindowMS  int64  `json:"window_ms"`
+	Remaining int    `json:"remaining"`
+	ResetMS   *int64 `json:"reset_ms"`
+}
+
+type wireBlock struct {
+	ID        string    `json:"id"`
+	Pattern   string    `json:"pattern"`
+	Reason    string    `json:"reason"`
+	Source    string    `json:"source"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+type wireExemption struct {
+	ID        string    `json:"id"`
+	Pattern   string    `json:"pattern"`
+	Reason    string    `json:"reason"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+type wireShadow struct {
+	wireAnswer
+	Policy string     `json:"policy"`
+	Rule   string     `json:"rule"`
+	Rules  []wireRule `json:"rules"`
+}
+
+// statusOf is what each verdict is answered with.
+var statusOf = map[Verdict]int{
+	Allowed:     http.StatusOK,
+	Limited:     http.StatusTooManyRequests,
+	Blocked:     http.StatusForbidden,
+	Unavailable: http.StatusServiceUnavailable,
+}
+
+// fits returns an error unless it is a decision that its status agrees with.
+func (w *wireDecision) fits(status int) error {
+	if want, known := statusOf[w.Decision]; !known || want != status || w.Allowed != (w.Decision == Allowed) {
+		return fmt.Errorf("an answer with status %d that is no decision", status)
+	}
+	return nil
+}
+
+func (w *wireAnswer) answer() Answer {
+	a := Answer{
+		ID: w.ID, Verdict: w.Decision, Allowed: w.Allowed, Degraded: w.Degraded,
+		RetryAfter: wait(w.RetryAfterMS), RetryAt: w.RetryAt, Wait: milliseconds(w.WaitMS), Repeated: w.Repeated,
+	}
+	if w.Turn != nil {
+		a.Turn = &Turn{At: w.Turn.At, Handle: w.Turn.Handle}
+	}
+	return a
+}
+
+func (w *wireDecision) decision() *Decision {
+	d := &Decision{
+		Answer: w.answer(), Key: w.Key, Policy: w.Policy, Mode: w.Mode, DegradedReason: w.DegradedReason,
+		Rule: w.Rule, Rules: states(w.Rules), Block: (*Block)(w.Block), Exemption: (*Exemption)(w.Exemption), Warnings: w.Warnings,
+	}
+	if s := w.Shadow; s != nil {
+		d.Shadow = &Shadow{Answer: s.answer(), Policy: s.Policy, Rule: s.Rule, Rules: states(s.Rules)}
+	}
+	return d
+}
+
+func states(rules []wireRule) []RuleState {
+	if rules == nil {
+		return nil
+	}
+	all := make([]RuleState, len(rules))
+	for i, r := range rules {
+		all[i] = RuleState{Rule: r.Rule, Limit: r.Limit, Window: milliseconds(r.WindowMS), Remaining: r.Remaining, Reset: wait(r.ResetMS)}
+	}
+	return all
+}
+
+// wait reads a wait that is null where it never ends.
+func wait(ms *int64) time.Duration {
+	if ms == nil {
+		return Never
+	}
+	return milliseconds(*ms)
+}
+
+func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// wireBatch is the answer to a batch.
+type wireBatch struct {
+	Decisions []jsontext.Value `json:"decisions"`
+	asked     int
+}
+
+// fits returns an error unless there is an answer to each check.
+func (w *wireBatch) fits(status int) error {
+	if status != http.StatusOK || len(w.Decisions) != w.asked {
+		return fmt.Errorf("an answer with status %d and %d decisions to a batch of %d", status, len(w.Decisions), w.asked)
+	}
+	return nil
+}
+
+// readItem reads a decision, which says "decision", or else the problem in its
+// place. A decision inside a batch has no status of its own.
+func readItem(text jsontext.Value) (*Decision, error) {
+	var d wireDecision
+	if err := json.Unmarshal(text, &d); err != nil || d.Decision == "" {
+		p := new(Problem)
+		if err := json.Unmarshal(text, p); err != nil || p.Status == 0 {
+			return nil, errUnreadable
+		}
+		return nil, p
+	}
+	if err := d.fits(statusOf[d.Decision]); err != nil {
+		return nil, err
+	}
+	return d.decision(), nil
+}
+
+// wireGivenBack is the answer to a turn that is given back.
+type wireGivenBack struct {
+	MadeRoom bool `json:"made_room"`
+}
+
+// fits returns an error unless it was given back.
+func (*wireGivenBack) fits(status int) error {
+	if status != http.StatusOK {
+		return fmt.Errorf("an answer with status %d to a turn given back", status)
+	}
+	return nil
+}
