@@ -1,13 +1,16 @@
 package adminui
 
 import (
+	"net/url"
 	"slices"
 
 	"github.com/stint-dev/stint/internal/api"
+	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
 )
 
 // livePage is the tail of what happens: the newest first.
@@ -15,6 +18,11 @@ type livePage struct {
 	watch
 	Events   []liveEvent
 	Policies []string
+	// Stream is where the same events are told as they happen: the script asks
+	// for the page's part again when it hears one.
+	Stream string
+	// Others says that other nodes decide too, which this page does not show.
+	Others bool
 }
 
 // liveEvent is one event as its row shows it.
@@ -39,7 +47,8 @@ func (e liveEvent) KeyText() string {
 func (e liveEvent) IsKey() bool { return !e.Key.IsZero() }
 
 const (
-	liveShown   = 100
+	liveShown = 100
+	// liveRefresh is how often the page asks where it has no stream.
 	liveRefresh = 1000
 )
 
@@ -53,7 +62,7 @@ func (u *UI) showLive(c *api.Call) error {
 		return err
 	}
 	w.Refresh = liveRefresh
-	page := &livePage{watch: w}
+	page := &livePage{watch: w, Others: u.DataDir == ""}
 	for _, p := range u.Catalog.Selector().Policies() {
 		page.Policies = append(page.Policies, p.Name)
 	}
@@ -65,10 +74,37 @@ func (u *UI) showLive(c *api.Call) error {
 	if err != nil {
 		return err
 	}
+	page.Stream = streamOf(page.Query, f.Pattern)
 	for _, e := range u.Events.Newest(f, liveShown) {
 		page.Events = append(page.Events, viewEvent(e))
 	}
 	return u.show(c, "live", page)
+}
+
+// streamOf returns the address of the events that a page with these parameters
+// shows.
+func streamOf(q query, pattern keys.Pattern) string {
+	values := url.Values{}
+	switch q.Get("show") {
+	case "refused":
+		values.Set("kind", string(events.Decision))
+		values.Set("decision", v1.Limited+","+v1.Blocked+","+v1.Unavailable)
+	case "allowed":
+		values.Set("kind", string(events.Decision))
+		values.Set("decision", v1.Allowed)
+	case "changes":
+		values.Set("kind", string(events.Block)+","+string(events.Change))
+	}
+	if policy := q.Get("policy"); policy != "" {
+		values.Set("policy", policy)
+	}
+	if !pattern.IsZero() { // people may leave its kind out
+		values.Set("pattern", pattern.String())
+	}
+	if len(values) == 0 {
+		return v1.PathEvents
+	}
+	return v1.PathEvents + "?" + values.Encode()
 }
 
 func (u *UI) liveFilter(q query) (events.Filter, error) {

@@ -121,7 +121,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.routes = ui.Routes()
 	server := api.New(api.Deps{
 		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store, Blocks: n.store, Identity: n.store,
-		Audit: n.store, Recorder: n.store, Guesses: guesses, Sessions: ui.Sessions(), Extra: ui.Routes(), Offenders: n.offenders, Logger: logger, Now: n.clock.Now,
+		Audit: n.store, Recorder: n.store, Guesses: guesses, Sessions: ui.Sessions(), Extra: ui.Routes(), Offenders: n.offenders, Events: n.events, Logger: logger, Now: n.clock.Now,
 	})
 	go server.AdminApp().Listener(adminAt)
 	go server.CheckApp().Listener(checksAt)
@@ -129,6 +129,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		if t.Failed() {
 			t.Log(n.logs.String())
 		}
+		n.events.Close()
 		server.AdminApp().ShutdownWithTimeout(time.Second)
 		server.CheckApp().ShutdownWithTimeout(time.Second)
 		g.Close()

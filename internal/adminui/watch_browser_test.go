@@ -84,13 +84,15 @@ func TestAnAttackIsSeenBlockedLiftedAndUndoneInABrowser(t *testing.T) {
 	b.consoleIsClean()
 }
 
-func TestTheOverviewRefreshesInPlaceAndKeepsFocus(t *testing.T) {
+func TestThePageOfEventsListensToTheStreamAndKeepsFocus(t *testing.T) {
 	n := newNode(t)
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))
 	b.logIn("vic")
 	b.do(chromedp.Navigate(n.url + "/live"))
 	b.waitFor(`document.body.innerText.includes("Nothing yet.")`)
+	b.waitFor(`document.querySelector("[data-age-text]").innerText === "Live"`)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#live").dataset.refresh = 1e9`)) // only the stream brings news
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("[name=policy]").focus()`))
 	n.send(t, "token:seen", "token:seen")
 	b.waitFor(`document.querySelectorAll("table.events tbody tr").length === 2`)

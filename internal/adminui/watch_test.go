@@ -2,6 +2,7 @@ package adminui_test
 
 import (
 	"context"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -282,6 +283,26 @@ func TestLiveShowsWhatHappensNewestFirstAndFiltered(t *testing.T) {
 	v.get("/live?show=refused").is(http.StatusOK).holds("beta").lacks("alpha")
 	v.get("/live?pattern=token:alpha").is(http.StatusOK).holds("alpha").lacks(">beta<")
 	v.get("/live?show=nonsense").is(http.StatusUnprocessableEntity)
+}
+
+var streamAttribute = regexp.MustCompile(`data-stream="([^"]+)"`)
+
+func TestLiveNamesTheStreamOfWhatItShows(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "vic")
+	for path, want := range map[string]string{
+		"/live": "/v1/events", "/live?show=refused": "/v1/events?decision=limited%2Cblocked%2Cunavailable&kind=decision",
+		"/live?show=allowed": "/v1/events?decision=allowed&kind=decision", "/live?show=changes&policy=default": "/v1/events?kind=block%2Cchange&policy=default",
+		"/live?pattern=203.0.113.0/24": "/v1/events?pattern=ip%3A203.0.113.0%2F24",
+	} {
+		m := streamAttribute.FindStringSubmatch(v.get(path).is(http.StatusOK).body)
+		if m == nil || html.UnescapeString(m[1]) != want {
+			t.Errorf("%s listens to %q, want %s", path, m, want)
+		}
+		if got := v.do(http.MethodHead, want, nil, nil).is(http.StatusOK); got.header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%s is %s", want, got.header.Get("Content-Type"))
+		}
+	}
 }
 
 func TestReportsAreListedAndShown(t *testing.T) {

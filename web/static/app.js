@@ -79,11 +79,13 @@
   // ---- A page that brings itself up to date ----
   // htmx asks for the part again; what differs is taken over in place, so that
   // focus, what was typed or chosen, and open menus stay.
-  const age = { loaded: Date.now(), asked: Date.now(), paused: false };
+  const age = { loaded: Date.now(), asked: Date.now(), paused: false, told: false };
   const staleAfter = 30;
 
   function setPaused(paused) {
     age.paused = paused;
+    if (!paused) age.asked = 0; // what was missed is asked for at once
+    followStream();
     for (const button of document.querySelectorAll("[data-pause]")) {
       button.setAttribute("aria-pressed", String(paused));
       button.setAttribute("aria-label", paused ? "Go on" : "Pause");
@@ -94,8 +96,9 @@
   function showAge() {
     const seconds = Math.round((Date.now() - age.loaded) / 1000);
     for (const place of document.querySelectorAll("[data-age-text]")) {
-      const stale = !age.paused && seconds >= staleAfter;
-      place.textContent = age.paused ? "Paused" : stale ? "No update for " + seconds + " s, trying again" : seconds < 2 ? "Updated just now" : "Updated " + seconds + " s ago";
+      const live = streaming();
+      const stale = !age.paused && !live && seconds >= staleAfter;
+      place.textContent = age.paused ? "Paused" : live ? "Live" : stale ? "No update for " + seconds + " s, trying again" : seconds < 2 ? "Updated just now" : "Updated " + seconds + " s ago";
       place.classList.toggle("stale", stale);
     }
   }
@@ -105,11 +108,30 @@
     if (!part) return;
     showAge();
     if (age.paused || document.hidden || part.querySelector(".menu[open], [data-dragging]")) return;
-    if (Date.now() - age.asked >= Number(part.dataset.refresh)) {
+    const due = streaming() ? age.told : Date.now() - age.asked >= Number(part.dataset.refresh);
+    if (due) {
       age.asked = Date.now();
+      age.told = false;
       htmx.trigger(part, "refresh");
     }
   }, 500);
+
+  // Where a page says which stream tells its events, one that is told asks for
+  // the part again; while nothing happens nothing is asked. Without the stream
+  // the page asks as others do.
+  let stream = null;
+  const streaming = () => stream !== null && stream.readyState === EventSource.OPEN;
+
+  function followStream() {
+    const part = document.querySelector("[data-stream]");
+    const wanted = part && !age.paused && !document.hidden;
+    if (!wanted && stream) { stream.close(); stream = null; }
+    if (!wanted || stream) return;
+    stream = new EventSource(part.dataset.stream);
+    const told = () => { age.told = true; };
+    for (const kind of ["open", "decision", "block", "change", "notice"]) stream.addEventListener(kind, told);
+  }
+  document.addEventListener("visibilitychange", followStream);
 
   document.addEventListener("htmx:beforeSwap", (event) => {
     const part = event.detail.requestConfig && event.detail.requestConfig.elt;
@@ -319,5 +341,6 @@
     setUpChart();
   }
   setUp(document);
+  followStream();
   document.addEventListener("htmx:load", (event) => setUp(event.detail.elt));
 })();
