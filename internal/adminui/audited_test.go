@@ -1,0 +1,175 @@
+package adminui_test
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// leavesNothing are the routes of forms that change nothing anybody answers
+// for: what a form would do is looked at, or somebody's own session or theme
+// changes. The last one's entry is held by the tests of package sqlstore, which
+// can stop a ladder.
+var leavesNothing = []string{
+	"/login", "/logout", "/theme", "/blocks/new", "/exemptions/new", "/blocks/import",
+	"/new-policy/draft", "/new-policy/try", "/policies/:name/draft", "/policies/:name/try",
+	"/act/resume",
+}
+
+// pressed is one button and the entry that it must leave.
+type pressed struct {
+	route, path   string // path is "" where it is the route
+	form          url.Values
+	action        string // of the newest entry after it
+	before, after bool   // whether the entry holds them
+}
+
+// walk presses buttons as maria and looks at what the audit holds of each.
+type walk struct {
+	*testing.T
+	node *node
+	who  *visitor
+	seen map[string]bool
+}
+
+func (w *walk) newest() *audit.Entry {
+	w.Helper()
+	return w.node.entries(w, audit.Filter{Limit: 1})[0]
+}
+
+func (w *walk) press(p pressed) *audit.Entry {
+	w.Helper()
+	if p.path == "" {
+		p.path = p.route
+	}
+	known := w.newest().ID
+	if got := w.who.post(p.path, p.form); got.status >= http.StatusBadRequest {
+		w.Fatalf("%s: got %d: %s", p.path, got.status, got.shown())
+	}
+	w.seen[p.route] = true
+	e := w.newest()
+	holds := func(part []byte) bool { return len(part) > 0 && string(part) != "null" }
+	switch {
+	case e.ID == known:
+		w.Errorf("%s left no entry in the audit", p.route)
+	case e.Action != p.action:
+		w.Errorf("%s left the entry %q, want %q", p.route, e.Action, p.action)
+	case e.Actor.Kind != audit.User || e.Actor.Name != "maria" || e.Actor.Address != "127.0.0.1":
+		w.Errorf("%s: the entry does not say who and from where: %+v", p.route, e.Actor)
+	case e.At.IsZero() || e.Object == "" || e.Summary == "":
+		w.Errorf("%s: the entry does not say what: %+v", p.route, e)
+	case holds(e.Before) != p.before || holds(e.After) != p.after:
+		w.Errorf("%s: the entry holds before %s and after %s", p.route, e.Before, e.After)
+	}
+	return e
+}
+
+func TestEveryButtonThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T) {
+	n := newNode(t)
+	w := &walk{T: t, node: n, who: n.as(t, "maria"), seen: map[string]bool{}}
+	w.shelves()
+	w.acts()
+	w.decisions()
+	w.policies()
+	w.identities()
+	w.press(pressed{route: "/jobs/:name/run", path: "/jobs/archive-blocks/run", action: "job.run"})
+	for _, r := range n.routes {
+		if r.Method == http.MethodPost && !w.seen[r.Path] && !slices.Contains(leavesNothing, r.Path) {
+			t.Errorf("whether %s leaves an entry in the audit is not tested", r.Path)
+		}
+	}
+	for _, e := range n.entries(t, audit.Filter{Limit: 1000}) {
+		if text := string(e.Before) + string(e.After); strings.Contains(text, "hash") || strings.Contains(text, "secret") || strings.Contains(text, "argon2") {
+			t.Errorf("the entry of %s holds a secret: %s", e.Action, text)
+		}
+	}
+}
+
+func (w *walk) shelves() {
+	w.Helper()
+	for path, object := range map[string]string{"/blocks": "block", "/exemptions": "exemption"} {
+		end := map[string]string{"block": ".lift", "exemption": ".remove"}[object]
+		added := w.press(pressed{route: path, form: url.Values{"pattern": {"token:a"}, "for": {"1h"}}, action: object + ".add", after: true})
+		id := added.ObjectID
+		form := url.Values{"reason": {"other"}, "for": {"1h"}, "revision": {strconv.FormatInt(added.Revision, 10)}}
+		w.press(pressed{route: path + "/:id", path: path + "/" + id, form: form, action: object + ".update", before: true, after: true})
+		w.press(pressed{route: path + "/end", form: url.Values{"id": {id}}, action: object + end, before: true, after: true})
+		w.press(pressed{route: path + "/restore", form: url.Values{"id": {id}}, action: object + ".add", after: true})
+	}
+	held := w.who.upload("/blocks/import", "list.txt", "203.0.113.1\n203.0.113.2\n", importFields).held()
+	imported := w.press(pressed{route: "/blocks/import/confirm", form: url.Values{"file": {held}}, action: "block.import", after: true})
+	w.press(pressed{route: "/audit/undo", form: undo(imported.ID), action: "block.lift_import", before: true, after: true})
+}
+
+func (w *walk) acts() {
+	w.Helper()
+	for what, object := range map[string]string{"": "block", "exempt": "exemption"} {
+		end := map[string]string{"block": ".lift", "exemption": ".remove"}[object]
+		form := url.Values{"key": {"token:b"}, "for": {"1h"}, "what": {what}}
+		id := w.press(pressed{route: "/act/block", form: form, action: object + ".add", after: true}).ObjectID
+		form = url.Values{"id": {id}, "what": {what}}
+		w.press(pressed{route: "/act/lift", form: form, action: object + end, before: true, after: true})
+		w.press(pressed{route: "/act/restore", form: form, action: object + ".add", after: true})
+	}
+	w.press(pressed{route: "/act/reset", form: url.Values{"key": {"token:b"}}, action: "key.reset"})
+	note := w.press(pressed{route: "/act/note", form: url.Values{"key": {"token:b"}, "text": {"ours"}}, action: "note.add", after: true})
+	w.press(pressed{route: "/act/note/delete", form: url.Values{"id": {note.ObjectID}}, action: "note.delete", before: true})
+	for range 3 {
+		w.node.ask(w, "token:noisy")
+	}
+	w.node.flush(w)
+	now := w.node.clock.Now()
+	filter := url.Values{"since": {now.Add(-time.Hour).Format(time.RFC3339)}, "until": {now.Format(time.RFC3339)}}.Encode()
+	w.press(pressed{route: "/act/block", form: url.Values{"all": {"yes"}, "filter": {filter}, "count": {"1"}, "for": {"1h"}}, action: "block.import", after: true})
+}
+
+func (w *walk) decisions() {
+	w.Helper()
+	for does, action := range map[string]string{"accept": "proposal.accept", "dismiss": "proposal.dismiss"} {
+		now := w.node.clock.Now()
+		p, err := w.node.store.PutProposal(w.Context(), offenders.Proposal{Pattern: pattern(w, "ip:198.51.100.0/24"), Created: now, Updated: now}, now.Add(-time.Hour))
+		must(w, err)
+		w.press(pressed{
+			route: "/proposals/:id/" + does, path: "/proposals/" + p.Proposal.ID + "/" + does, form: url.Values{"for": {"1h"}, "reason": {"scrapers"}},
+			action: action, before: true, after: true,
+		})
+	}
+}
+
+func (w *walk) policies() {
+	w.Helper()
+	form := func(limit, expect string) url.Values {
+		return url.Values{
+			"name": {"search"}, "mode": {string(rules.Enforce)}, "on_failure": {string(rules.FailLocal)}, "limit": {limit}, "window": {"1m"},
+			"match": {"token:*"}, "expect": {expect}, "do": {"save"},
+		}
+	}
+	w.press(pressed{route: "/new-policy", form: form("5", "0"), action: "policy.create", after: true})
+	w.press(pressed{route: "/policies/:name", path: "/policies/search", form: form("6", "1"), action: "policy.replace", before: true, after: true})
+	w.press(pressed{route: "/policies/:name/return", path: "/policies/search/return", form: url.Values{"version": {"1"}, "expect": {"2"}}, action: "policy.replace", before: true, after: true})
+	w.press(pressed{route: "/policies/:name/delete", path: "/policies/search/delete", form: url.Values{"confirm": {"search"}, "expect": {"3"}}, action: "policy.delete", before: true})
+}
+
+func (w *walk) identities() {
+	w.Helper()
+	token := w.press(pressed{route: "/tokens", form: url.Values{"name": {"ci"}, "scope": {string(identity.Read)}, "for": {"30d"}}, action: "token.add", after: true}).ObjectID
+	w.press(pressed{route: "/tokens/:id/rotate", path: "/tokens/" + token + "/rotate", action: "token.update", before: true, after: true})
+	w.press(pressed{route: "/tokens/:id/revoke", path: "/tokens/" + token + "/revoke", action: "token.revoke", before: true, after: true})
+	user := w.press(pressed{route: "/users", form: url.Values{"name": {"ada"}, "role": {string(identity.Viewer)}, "password": {password}}, action: "user.add", after: true}).ObjectID
+	for does, form := range map[string]url.Values{"role": {"role": {string(identity.Operator)}}, "password": {"password": {"another " + password}}} {
+		w.press(pressed{route: "/users/:id/" + does, path: "/users/" + user + "/" + does, form: form, action: "user.update", before: true, after: true})
+	}
+	for _, does := range []string{"disable", "enable"} {
+		w.press(pressed{route: "/users/:id/" + does, path: "/users/" + user + "/" + does, action: "user.update", before: true, after: true})
+	}
+	w.press(pressed{route: "/users/:id/delete", path: "/users/" + user + "/delete", action: "user.delete", before: true})
+}
