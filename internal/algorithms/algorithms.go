@@ -21,8 +21,8 @@ type Algorithm struct {
 	Options []string
 	// Counter is how it counts; nil for the two logs.
 	Counter Counter
-	// Lua is its half for Redis; "" for timestamp_log, which is the function
-	// library's own.
+	// Lua is how it counts on Redis, as engine.lua describes it; "" for the two
+	// logs, which are the function library's own.
 	Lua string
 }
 
@@ -85,28 +85,37 @@ func (r Rule) Capacity() int64 {
 
 // Counter counts by a few whole numbers for each rule, each less than 2^53 so
 // that Lua holds it exactly. A state of zeros is that of a key that never came.
-// Every method but Size is given a state that Settle has brought to now, and the
-// rule's limit is at least the cost and not 0; the engine takes care of the
-// rest.
+// Every method but Size and Settle is given a state that Settle has brought to
+// now. No limit is 0; for Wait and Take, neither the limit nor the Capacity is
+// less than the cost. Stack takes care of the rest.
 type Counter interface {
 	// Size returns how many numbers are kept for r. It depends on nothing but
 	// r's window and options, so that a changed limit finds its state.
 	Size(r Rule) int
 	// Settle brings a state to now, in Unix milliseconds: it ends windows that
-	// have passed and drains what has drained. A state that lies ahead of now,
-	// since the clock has stepped back, is moved back to it.
-	Settle(r Rule, state []int64, now int64)
+	// have passed and drains what has drained. A state that lies further ahead of
+	// now than r allows, since the clock has stepped back or the limit has
+	// changed, is moved back; it then reports true, and the state is to be kept
+	// even if the request is refused, or it would be moved again and again.
+	Settle(r Rule, state []int64, now int64) (moved bool)
 	// Wait returns how many milliseconds from now a request of that cost would
 	// have to wait if nobody else came, 0 where it is allowed now. It is exact:
 	// a millisecond earlier is refused, and later it is allowed.
 	Wait(r Rule, state []int64, now, cost int64) int64
 	// Take counts a request that was allowed.
 	Take(r Rule, state []int64, now, cost int64)
-	// Left returns the largest cost that would be allowed now, at least 0.
+	// Left returns how much cost would be allowed now, all in all, at least 0.
 	Left(r Rule, state []int64, now int64) int64
 	// Lasts returns how many milliseconds from now the state will be as good as
 	// zeros if nobody comes, 0 where it is now.
 	Lasts(r Rule, state []int64, now int64) int64
+}
+
+// Queue is a Counter that bounds how far ahead a turn may lie.
+type Queue interface {
+	Counter
+	// Longest returns that in milliseconds, Never for no bound of its own.
+	Longest(r Rule) int64
 }
 
 // All returns the algorithms, the default first. A new one is one line here.
@@ -134,4 +143,10 @@ func Names() []string {
 var all = []*Algorithm{
 	&timestampLog,
 	&sortedSetLog,
+	&fixedWindow,
+	&slidingWindow,
+	&slidingBuckets,
+	&tokenBucket,
+	&leakyBucket,
+	&gcra,
 }

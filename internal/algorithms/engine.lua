@@ -1,0 +1,210 @@
+-- The counters, as engine.go and the files beside it have them: the same numbers,
+-- bit for bit. All of them are whole and less than 2^53.
+--
+-- A state is one array of numbers, empty for a key that never came: those of each
+-- rule, one after the other; a rule's begin behind its offset, rule.at. While
+-- turns that were reserved lie ahead there follow, at
+--   size + 1   when the newest turn is; the numbers are those at that instant
+--   size + 2   the id of the request that reserved it, '' where it can no longer
+--              be given back
+--   size + 3   when the newest turn before it was, 0 for none
+--   size + 4.. the numbers as they were before it
+--
+-- A rule is a table; whoever makes it sets limit, window in milliseconds, burst (0
+-- for the rule's limit), first (its window starts with the first request) and
+-- queue (a leaky bucket as a queue). engine.stack adds the rest.
+--
+-- The half of each algorithm is a chunk that returns a table of functions, as the
+-- Counter of algorithms.go says them: size(rule), settle(rule, s, at, now),
+-- wait(rule, s, at, now, cost), take(rule, s, at, now, cost), left(rule, s, at, now),
+-- lasts(rule, s, at, now) and, where needed, longest(rule) and prepare(rule).
+--
+-- Nothing is called while this is loaded, when Redis knows no libraries, but what
+-- is written here.
+
+local NEVER = -1                   -- the wait and the turn of what is never allowed
+local FURTHEST_TURN = 3600000      -- furthestTurn
+local FURTHEST = 9007199254740992  -- further than any turn
+
+local function larger(a, b) if a > b then return a end return b end
+local function smaller(a, b) if a < b then return a end return b end
+
+-- quotient and rounded_up divide, the one rounded down and the other up.
+local function quotient(n, by) return (n - n % by) / by end
+local function rounded_up(n, by) return quotient(n + by - 1, by) end
+
+-- lower makes s[i] at most most, and returns whether it was more.
+local function lower(s, i, most)
+  if s[i] <= most then return false end
+  s[i] = most
+  return true
+end
+
+-- See numbers.go.
+local function clock_window(now, window) return now - now % window end
+local function clock_window_ahead(now, window) return now - now % window + window end
+
+-- give_back and bucket are those of token_bucket.go.
+local function give_back(rule, s, at, now)
+  local elapsed = now - s[at + 1]
+  if elapsed >= rounded_up(s[at + 2], rule.limit) then
+    s[at + 1], s[at + 2] = 0, 0
+  else
+    s[at + 1], s[at + 2] = now, s[at + 2] - elapsed * rule.limit
+  end
+end
+
+local bucket = {}
+
+function bucket.size() return 2 end
+
+function bucket.settle(rule, s, at, now)
+  local moved = lower(s, at + 1, now)
+  give_back(rule, s, at, now)
+  return lower(s, at + 2, rule.capacity * rule.window) or moved
+end
+
+function bucket.wait(rule, s, at, now, cost)
+  return rounded_up(larger(0, s[at + 2] + (cost - rule.capacity) * rule.window), rule.limit)
+end
+
+function bucket.take(rule, s, at, now, cost)
+  s[at + 1], s[at + 2] = now, s[at + 2] + cost * rule.window
+end
+
+function bucket.left(rule, s, at) return quotient(rule.capacity * rule.window - s[at + 2], rule.window) end
+
+function bucket.lasts(rule, s, at) return rounded_up(s[at + 2], rule.limit) end
+
+local counters, engine = {}, {}
+
+-- stack returns how rules count under the algorithm of that name.
+function engine.stack(name, rules)
+  local counter = counters[name]
+  local stack = { counter = counter, rules = rules, size = 0, longest = FURTHEST_TURN }
+  for i = 1, #rules do
+    local rule = rules[i]
+    rule.capacity = rule.burst > 0 and rule.burst or rule.limit
+    rule.largest_cost = smaller(rule.limit, rule.capacity)
+    if counter.prepare then counter.prepare(rule) end
+    if counter.longest then stack.longest = smaller(stack.longest, counter.longest(rule)) end
+    rule.at, rule.size = stack.size, counter.size(rule)
+    stack.size = stack.size + rule.size
+  end
+  return stack
+end
+
+local function drop_turns(stack, s)
+  for i = #s, stack.size + 1, -1 do s[i] = nil end
+end
+
+-- settle brings a state to now or, where turns lie ahead, to the newest. It
+-- returns which, and whether something lay too far ahead and was moved back.
+local function settle(stack, s, now)
+  local rules, base, moved = stack.rules, now, false
+  if #s < stack.size then
+    for i = 1, stack.size do s[i] = 0 end
+  end
+  local newest = s[stack.size + 1]
+  if newest then
+    if newest <= now then
+      drop_turns(stack, s)
+    elseif newest - now > FURTHEST_TURN then
+      drop_turns(stack, s)
+      moved = true
+    else
+      base = newest
+    end
+  end
+  for i = 1, #rules do
+    local rule = rules[i]
+    if rule.limit > 0 and stack.counter.settle(rule, s, rule.at, base) then moved = true end
+  end
+  return base, moved
+end
+
+-- ask answers a request and counts nothing: it only brings s to now. It returns
+--   turn     when the request may be done if nobody else comes; NEVER
+--   retry    0 where it is allowed; where it is not, when the same request would
+--            be, or NEVER
+--   rule     which rule makes it wait longest, counted from 1; 0 where it is allowed
+--   changed  whether what lay too far ahead was moved back, which is to be kept
+--            even where the request is refused
+function engine.ask(stack, s, now, cost, max_wait)
+  local rules, wait = stack.rules, stack.counter.wait
+  local base, moved = settle(stack, s, now)
+  local turn, by = base, 0
+  for i = 1, #rules do
+    local rule = rules[i]
+    if cost > rule.largest_cost then return NEVER, NEVER, i, moved end
+    local its = base + wait(rule, s, rule.at, base, cost)
+    if its > turn then turn, by = its, i end
+  end
+  local patience = smaller(max_wait, stack.longest)
+  if turn - now <= patience then return turn, 0, 0, moved end
+  return turn, turn - patience, by > 0 and by or #rules, moved
+end
+
+-- take counts a request that ask has just allowed, at turn, which is what ask
+-- returned or later.
+function engine.take(stack, s, now, turn, cost, id)
+  local size, rules, counter = stack.size, stack.rules, stack.counter
+  if turn > now then
+    s[size + 3] = s[size + 1] or 0
+    s[size + 1], s[size + 2] = turn, id
+    for i = 1, size do s[size + 3 + i] = s[i] end
+  end
+  for i = 1, #rules do
+    local rule = rules[i]
+    counter.settle(rule, s, rule.at, turn)
+    counter.take(rule, s, rule.at, turn, cost)
+  end
+end
+
+-- remaining appends to list, for each rule, what it has left and how many
+-- milliseconds from now until it alone allows the same cost, or NEVER; at the
+-- newest turn where turns lie ahead. It brings s to now.
+function engine.remaining(stack, s, now, cost, list)
+  local rules, counter = stack.rules, stack.counter
+  local base = settle(stack, s, now)
+  for i = 1, #rules do
+    local rule = rules[i]
+    local left, its = 0, NEVER
+    if rule.limit > 0 then left = counter.left(rule, s, rule.at, base) end
+    if cost <= rule.largest_cost then its = base - now + counter.wait(rule, s, rule.at, base, cost) end
+    list[#list + 1], list[#list + 2] = left, its
+  end
+end
+
+-- lasts returns for how many milliseconds from now s is to be kept if nobody
+-- comes, 0 where it is as good as none. It brings s to now.
+function engine.lasts(stack, s, now)
+  local rules, counter = stack.rules, stack.counter
+  local base = settle(stack, s, now)
+  local longest = base - now
+  for i = 1, #rules do
+    local rule = rules[i]
+    local its = 0
+    if rule.limit > 0 then
+      its = counter.lasts(rule, s, rule.at, base)
+    else -- a limit that comes back finds it
+      for j = rule.at + 1, rule.at + rule.size do
+        if s[j] > 0 then its = rule.window end
+      end
+    end
+    if its > 0 then longest = larger(longest, base - now + its) end
+  end
+  return longest
+end
+
+-- give_back undoes the newest reservation of s, a state whose numbers are size
+-- many, if it is that of id at the turn at, no other was made after it, and its
+-- time has not come. It returns whether it did.
+function engine.give_back(size, s, now, at, id)
+  if id == '' or s[size + 2] ~= id or s[size + 1] ~= at or at <= now then return false end
+  local before = s[size + 3]
+  for i = 1, size do s[i] = s[size + 3 + i] end
+  for i = #s, size + 1, -1 do s[i] = nil end
+  if before > now then s[size + 1], s[size + 2], s[size + 3] = before, '', 0 end
+  return true
+end

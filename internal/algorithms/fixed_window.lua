@@ -1,0 +1,31 @@
+-- fixed_window: 1 the instant at which the window began, 2 the cost allowed since.
+local counter = {}
+
+function counter.size() return 2 end
+
+function counter.settle(rule, s, at, now)
+  if now - s[at + 1] >= rule.window then
+    s[at + 1], s[at + 2] = 0, 0
+    return false
+  end
+  return lower(s, at + 1, rule.first and now or clock_window_ahead(now, rule.window))
+end
+
+function counter.wait(rule, s, at, now, cost)
+  if s[at + 2] + cost <= rule.limit then return 0 end
+  return s[at + 1] + rule.window - now
+end
+
+function counter.take(rule, s, at, now, cost)
+  if s[at + 2] == 0 then s[at + 1] = rule.first and now or clock_window(now, rule.window) end
+  s[at + 2] = s[at + 2] + cost
+end
+
+function counter.left(rule, s, at) return larger(0, rule.limit - s[at + 2]) end
+
+function counter.lasts(rule, s, at, now)
+  if s[at + 2] == 0 then return 0 end
+  return s[at + 1] + rule.window - now
+end
+
+return counter

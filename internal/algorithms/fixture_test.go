@@ -1,0 +1,109 @@
+package algorithms_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+// morning is an instant in 2100, when the contract suite's clock stands, too.
+const morning = 4_102_444_800_000
+
+// counters returns the algorithms that are counters.
+func counters() []*algorithms.Algorithm {
+	var found []*algorithms.Algorithm
+	for _, a := range algorithms.All() {
+		if !a.IsLog() {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// variant is a counter with options that make it another.
+type variant struct {
+	name string
+	*algorithms.Algorithm
+	options algorithms.Options
+}
+
+// variants returns the counters with each of their options' values.
+func variants() []variant {
+	var all []variant
+	for _, a := range counters() {
+		all = append(all, variant{a.Name, a, algorithms.Options{}})
+		for _, more := range []struct {
+			option, name string
+			options      algorithms.Options
+		}{
+			{algorithms.OptionWindowStart, " from the first request", algorithms.Options{WindowStart: algorithms.WindowFirst}},
+			{algorithms.OptionAs, " as a queue", algorithms.Options{As: algorithms.AsQueue}},
+		} {
+			if a.Takes(more.option) {
+				all = append(all, variant{a.Name + more.name, a, more.options})
+			}
+		}
+	}
+	return all
+}
+
+// forEach runs a test for each variant.
+func forEach(t *testing.T, test func(t *testing.T, v variant)) {
+	for _, v := range variants() {
+		t.Run(v.name, func(t *testing.T) { test(t, v) })
+	}
+}
+
+// rule returns a rule of v.
+func (v variant) rule(limit, window int64) algorithms.Rule {
+	return algorithms.Rule{Limit: limit, Window: window, Options: v.options}
+}
+
+// stack returns a stack of one rule.
+func (v variant) stack(limit, window int64) *algorithms.Stack {
+	return algorithms.NewStack(v.Algorithm, []algorithms.Rule{v.rule(limit, window)})
+}
+
+// drawRules draws a stack of up to most rules, small or as large as may be.
+func drawRules(t *rapid.T, v variant, most int) []algorithms.Rule {
+	options := v.options
+	if v.Takes(algorithms.OptionBurst) {
+		options.Burst = rapid.OneOf(rapid.Just(0), rapid.IntRange(1, 20), rapid.IntRange(1, algorithms.MaxBurst)).Draw(t, "burst")
+	}
+	rules := make([]algorithms.Rule, rapid.IntRange(1, most).Draw(t, "rules"))
+	for i := range rules {
+		rules[i] = algorithms.Rule{
+			Limit:   rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(1, 100_000)).Draw(t, "limit"),
+			Window:  rapid.OneOf(rapid.Int64Range(1, 200), rapid.Int64Range(1, 100_000), rapid.Just[int64](86_400_000), rapid.Int64Range(1, 31*86_400_000)).Draw(t, "window"),
+			Options: options,
+		}
+	}
+	return rules
+}
+
+// drawStep draws how far the clock moves: seldom back, and often by about what
+// was told to wait.
+func drawStep(t *rapid.T, rules []algorithms.Rule, told int64) int64 {
+	window := rapid.SampledFrom(rules).Draw(t, "window of").Window
+	return rapid.OneOf(
+		rapid.Just[int64](0),
+		rapid.Int64Range(0, 3),
+		rapid.Int64Range(0, window),
+		rapid.Int64Range(0, 3*window),
+		rapid.Just(told),
+		rapid.Just(max(0, told-1)),
+		rapid.Int64Range(-window, 0),
+		rapid.SampledFrom([]int64{-1, -2, -3_600_000, -40 * 86_400_000, 90 * 86_400_000}),
+	).Draw(t, "step")
+}
+
+// drawCost draws a cost that is often 1 or the largest that is possible.
+func drawCost(t *rapid.T, rules []algorithms.Rule) int64 {
+	largest := int64(1000)
+	for _, r := range rules {
+		largest = min(largest, r.Limit, r.Capacity())
+	}
+	return rapid.OneOf(rapid.Just[int64](1), rapid.Int64Range(1, max(1, largest)), rapid.Just(max(1, largest)), rapid.Int64Range(1, 1000)).Draw(t, "cost")
+}

@@ -1,0 +1,82 @@
+package algorithms
+
+import _ "embed"
+
+// GCRA is the name of the generic cell rate algorithm.
+const GCRA = "gcra"
+
+//go:embed gcra.lua
+var gcraLua string
+
+var gcra = Algorithm{
+	Name:  GCRA,
+	Title: "generic cell rate algorithm",
+	Summary: "Keeps one instant, at which the next request is due if all come at an even pace, and lets them be early by as much as the burst allows. " +
+		"It decides as a token bucket does, and keeps half as much.",
+	Options: []string{OptionBurst},
+	Counter: gcraCounter{},
+	Lua:     gcraLua,
+}
+
+// gcraCounter keeps the theoretical arrival time of ITU-T I.371 (the virtual
+// scheduling algorithm), in fractions of a millisecond since 1970. Here it is the
+// instant at which the bucket would be empty again: a request moves it by its
+// cost times the emission interval, and is allowed where it then lies no more
+// than the burst times the interval ahead. The interval is rounded up to a whole
+// fraction, so that a burst is exact and the pace never too fast; it is too slow
+// by less than N/1024 of a millisecond in a window.
+type gcraCounter struct{}
+
+const (
+	finestFraction = 1024
+	// Times up to the year 2110 and whole numbers below 2^53 are kept exactly.
+	latestTime   = 4_420_000_000_000
+	exactNumbers = 1 << 53
+)
+
+// fractionOf returns how many fractions of a millisecond are told apart: 1024,
+// but fewer where a burst is so large and the window so long that the arrival
+// time could not be written exactly. It does not depend on the limit.
+func fractionOf(r Rule) int64 {
+	fraction := int64(finestFraction)
+	for furthest := latestTime + max(1, int64(r.Burst))*r.Window; furthest*fraction >= exactNumbers; {
+		fraction /= 2
+	}
+	return fraction
+}
+
+// interval returns the emission interval in fractions of a millisecond.
+func (gcraCounter) interval(r Rule) int64 { return roundedUp(r.Window*fractionOf(r), r.Limit) }
+
+func (gcraCounter) Size(Rule) int { return 1 }
+
+func (c gcraCounter) Settle(r Rule, state []int64, now int64) bool {
+	present := now * fractionOf(r)
+	if state[0] <= present {
+		state[0] = 0
+		return false
+	}
+	return lower(&state[0], present+r.Capacity()*c.interval(r))
+}
+
+// ahead returns how far the arrival time lies ahead, in fractions.
+func (gcraCounter) ahead(r Rule, state []int64, now int64) int64 {
+	return max(0, state[0]-now*fractionOf(r))
+}
+
+func (c gcraCounter) Wait(r Rule, state []int64, now, cost int64) int64 {
+	return roundedUp(max(0, c.ahead(r, state, now)+(cost-r.Capacity())*c.interval(r)), fractionOf(r))
+}
+
+func (c gcraCounter) Take(r Rule, state []int64, now, cost int64) {
+	state[0] = max(state[0], now*fractionOf(r)) + cost*c.interval(r)
+}
+
+func (c gcraCounter) Left(r Rule, state []int64, now int64) int64 {
+	interval := c.interval(r)
+	return (r.Capacity()*interval - c.ahead(r, state, now)) / interval
+}
+
+func (c gcraCounter) Lasts(r Rule, state []int64, now int64) int64 {
+	return roundedUp(c.ahead(r, state, now), fractionOf(r))
+}

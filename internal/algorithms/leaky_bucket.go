@@ -1,0 +1,74 @@
+package algorithms
+
+import _ "embed"
+
+// LeakyBucket is the name of the bucket that drains, and of the queue.
+const LeakyBucket = "leaky_bucket"
+
+//go:embed leaky_bucket.lua
+var leakyBucketLua string
+
+var leakyBucket = Algorithm{
+	Name:  LeakyBucket,
+	Title: "leaky bucket",
+	Summary: "As a meter, a bucket that each request fills by its cost, that drains at an even pace and must not run over; it decides as a token bucket does. " +
+		"As a queue, requests wait for their turn and leave one after the other at an even pace, never more than N in any window.",
+	Options: []string{OptionBurst, OptionAs},
+	Counter: leakyBucketCounter{},
+	Lua:     leakyBucketLua,
+}
+
+// leakyBucketCounter keeps the instant at which the bucket was last looked at and
+// how full it was then, in 1/W of a request, as the token bucket keeps what is
+// missing.
+//
+// As a queue, it holds what is on its way out: a request leaves when all before
+// it have, cost and all, and the next may follow when its own cost has run out at
+// the pace of the limit. Departures lie on fractions of a millisecond; a request
+// may leave in the millisecond of its departure, so that no pace is lost.
+type leakyBucketCounter struct{}
+
+func (leakyBucketCounter) Size(Rule) int { return 2 }
+
+func (leakyBucketCounter) Settle(r Rule, state []int64, now int64) bool {
+	if r.As != AsQueue {
+		return bucket{}.Settle(r, state, now)
+	}
+	moved := lower(&state[0], now)
+	giveBack(r, state, now)
+	// The most that one request under this limit can have left behind.
+	return lower(&state[1], r.Limit*(r.Window+1)) || moved
+}
+
+func (leakyBucketCounter) Wait(r Rule, state []int64, now, cost int64) int64 {
+	if r.As != AsQueue {
+		return bucket{}.Wait(r, state, now, cost)
+	}
+	return state[1] / r.Limit
+}
+
+func (leakyBucketCounter) Take(r Rule, state []int64, now, cost int64) {
+	bucket{}.Take(r, state, now, cost)
+}
+
+func (c leakyBucketCounter) Left(r Rule, state []int64, now int64) int64 {
+	if r.As != AsQueue {
+		return bucket{}.Left(r, state, now)
+	}
+	if c.Wait(r, state, now, 1) > 0 {
+		return 0
+	}
+	return min(r.Limit, r.Capacity())
+}
+
+func (leakyBucketCounter) Lasts(r Rule, state []int64, now int64) int64 {
+	return bucket{}.Lasts(r, state, now)
+}
+
+// Longest is the time in which the queue, when full, empties.
+func (leakyBucketCounter) Longest(r Rule) int64 {
+	if r.As != AsQueue || r.Limit == 0 {
+		return Never
+	}
+	return r.Capacity() * r.Window / r.Limit
+}

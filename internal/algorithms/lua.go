@@ -1,0 +1,24 @@
+package algorithms
+
+import (
+	_ "embed"
+	"strings"
+)
+
+//go:embed engine.lua
+var engineLua string
+
+// Lua returns the counters for Redis as one text, which a script or a function
+// library may begin with. It leaves one local variable for the rest of it, engine,
+// with the functions that engine.lua describes.
+func Lua() string {
+	var text strings.Builder
+	text.WriteString("local engine = (function()\n" + engineLua)
+	for _, a := range all {
+		if !a.IsLog() {
+			text.WriteString("\ncounters." + a.Name + " = (function()\n" + a.Lua + "end)()\n")
+		}
+	}
+	text.WriteString("return engine\nend)()\n")
+	return text.String()
+}

@@ -1,0 +1,183 @@
+package algorithms_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+// driver keeps one state through a sequence of questions, as redislog keeps one
+// through its life, and returns all that the engine says on the way.
+//
+// ARGV 1  the algorithm
+// ARGV 2  how many rules
+// ARGV 3+ the rules: limit, window, burst, first, queue; then the questions: the
+//
+//	limit of each rule, now, cost, longest wait, id, 1 for a peek, and 1 to
+//	give the turn before back first
+const driver = `
+local at = 2
+local function arg() at = at + 1 return ARGV[at] end
+local function number() return tonumber(arg()) end
+local rules = {}
+for i = 1, tonumber(ARGV[2]) do
+  rules[i] = { limit = number(), window = number(), burst = number(), first = number() == 1, queue = number() == 1 }
+end
+local state, out, turn, id = {}, {}, 0, ''
+local function say(list) for i = 1, #list do out[#out + 1] = string.format('%.0f', list[i]) end end
+while at < #ARGV do
+  for i = 1, #rules do rules[i].limit = number() end
+  local stack = engine.stack(ARGV[1], rules)
+  local now, cost, max_wait = number(), number(), number()
+  local new_id, peek, undo = arg(), number() == 1, number() == 1
+  if undo then say{ engine.give_back(stack.size, state, now, turn, id) and 1 or 0 } end
+  local s = state
+  if peek then s = cmsgpack.unpack(cmsgpack.pack(state)) end
+  local retry, rule, changed
+  id = new_id
+  turn, retry, rule, changed = engine.ask(stack, s, now, cost, max_wait)
+  if retry == 0 and not peek then engine.take(stack, s, now, turn, cost, id) changed = true end
+  local list = { turn, retry, rule, changed and not peek and 1 or 0 }
+  engine.remaining(stack, s, now, cost, list)
+  list[#list + 1] = engine.lasts(stack, s, now)
+  say(list)
+  local numbers = {}
+  for i = 1, #s do if type(s[i]) == 'number' then numbers[#numbers + 1] = s[i] end end
+  say(numbers)
+  state = cmsgpack.unpack(cmsgpack.pack(state))
+end
+return table.concat(out, ' ')`
+
+// The Go and the Lua of each counter answer alike and keep the same numbers,
+// whatever the rules, the costs, the waits and the clock.
+func TestLuaCountsAsGoDoes(t *testing.T) {
+	server := testenv.Redis(t)
+	options, err := redis.ParseURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(options)
+	t.Cleanup(func() { client.Close() })
+	script := redis.NewScript(algorithms.Lua() + driver)
+	forEach(t, func(t *testing.T, v variant) {
+		rapid.Check(t, func(rt *rapid.T) {
+			rules := drawRules(rt, v, 3)
+			s := &sequence{rules: rules, args: []any{v.Name, len(rules)}, now: morning}
+			for _, r := range rules {
+				s.args = append(s.args, r.Limit, r.Window, r.Burst, asNumber(r.WindowStart == algorithms.WindowFirst), asNumber(r.As == algorithms.AsQueue))
+			}
+			for range rapid.IntRange(1, 25).Draw(rt, "questions") {
+				s.ask(rt, v.Algorithm)
+			}
+			got, err := script.Run(context.Background(), client, nil, s.args...).Text()
+			if err != nil {
+				rt.Fatal(err)
+			}
+			compare(rt, strings.Fields(got), s.said)
+		})
+	})
+}
+
+func compare(t *rapid.T, lua, goes []string) {
+	for i := range min(len(lua), len(goes)) {
+		if lua[i] != goes[i] {
+			t.Fatalf("at number %d, Lua says %s and Go %s, after %v", i, lua[i], goes[i], goes[max(0, i-30):i])
+		}
+	}
+	if len(lua) != len(goes) {
+		t.Fatalf("Lua says %d numbers and Go %d", len(lua), len(goes))
+	}
+}
+
+// sequence is one sequence of questions, as arguments for the driver, and what
+// Go said.
+type sequence struct {
+	rules []algorithms.Rule
+	args  []any
+	said  []string
+	state algorithms.State
+	now   int64
+	told  int64 // to wait, by the last answer
+	turn  int64
+	id    string
+}
+
+func (s *sequence) ask(t *rapid.T, a *algorithms.Algorithm) {
+	if rapid.IntRange(0, 7).Draw(t, "change") == 0 {
+		changed := rapid.IntRange(0, len(s.rules)-1).Draw(t, "which")
+		s.rules = slices.Clone(s.rules)
+		s.rules[changed].Limit = rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(1, 100_000)).Draw(t, "new limit")
+	}
+	stack := algorithms.NewStack(a, s.rules)
+	s.now = max(morning-40*86_400_000, min(s.now+drawStep(t, s.rules, s.told), morning+200*86_400_000))
+	q := algorithms.Question{
+		Now: s.now, Cost: drawCost(t, s.rules), ID: fmt.Sprint("id", len(s.args)), Peek: rapid.IntRange(0, 9).Draw(t, "peek") == 0,
+		MaxWait: rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 3_600_000)).Draw(t, "most"),
+	}
+	undo := s.turn > 0 && rapid.IntRange(0, 5).Draw(t, "undo") == 0
+	for _, r := range s.rules {
+		s.args = append(s.args, r.Limit)
+	}
+	s.args = append(s.args, q.Now, q.Cost, q.MaxWait, q.ID, asNumber(q.Peek), asNumber(undo))
+	if undo {
+		s.say(asNumber(s.state.GiveBack(q.Now, s.turn, s.id)))
+	}
+	s.answer(stack, q)
+}
+
+func (s *sequence) answer(stack *algorithms.Stack, q algorithms.Question) {
+	kept := &s.state
+	if q.Peek { // so that what the engine says of the copy can be compared, too
+		looked := s.state.Clone()
+		kept = &looked
+	}
+	var v algorithms.Verdict
+	if v = stack.Ask(kept, q); v.Allowed && !q.Peek {
+		stack.Take(kept, q, v.Turn)
+		v.Changed = true
+	}
+	detail := stack.Remaining(nil, kept, q.Now, q.Cost)
+	s.say(v.Turn, v.RetryAt, int64(v.Rule+1), asNumber(v.Changed && !q.Peek))
+	for _, has := range detail {
+		s.say(has.Left, has.Wait)
+	}
+	s.say(stack.Lasts(kept, q.Now))
+	s.say(kept.Numbers...)
+	if turns := kept.Turns; turns != nil {
+		s.say(turns.Newest, turns.NewestBefore)
+		s.say(turns.Before...)
+	}
+	s.turn, s.id, s.told = v.Turn, q.ID, 0
+	if v.RetryAt != algorithms.Never {
+		s.told = max(0, v.RetryAt-q.Now)
+	}
+}
+
+// say notes numbers as the driver writes them.
+func (s *sequence) say(numbers ...int64) {
+	for _, n := range numbers {
+		if n == algorithms.Never {
+			n = -1
+		}
+		if n >= 1<<53 || n < -1 {
+			panic(fmt.Sprintf("%d is no number that Lua holds exactly", n))
+		}
+		s.said = append(s.said, strconv.FormatInt(n, 10))
+	}
+}
+
+func asNumber(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,60 @@
+package algorithms
+
+import _ "embed"
+
+// TokenBucket is the name of the bucket that fills.
+const TokenBucket = "token_bucket"
+
+//go:embed token_bucket.lua
+var tokenBucketLua string
+
+var tokenBucket = Algorithm{
+	Name:  TokenBucket,
+	Title: "token bucket",
+	Summary: "A bucket of tokens that fills at an even pace, and from which each request takes its cost. " +
+		"Never more than the burst and what the pace gives: within t of time, burst + N*t/W; with the default burst, up to 2N in one window.",
+	Options: []string{OptionBurst},
+	Counter: bucket{},
+	Lua:     tokenBucketLua,
+}
+
+// bucket keeps the instant at which it was last looked at and how much is missing
+// from its capacity then, in 1/W of a request, W being the window in
+// milliseconds: each millisecond gives back as many of these as the limit says,
+// so that nothing is ever rounded, and the unit stays when the limit changes.
+// A full bucket has zeros.
+type bucket struct{}
+
+func (bucket) Size(Rule) int { return 2 }
+
+func (bucket) Settle(r Rule, state []int64, now int64) bool {
+	moved := lower(&state[0], now)
+	giveBack(r, state, now)
+	return lower(&state[1], r.Capacity()*r.Window) || moved
+}
+
+// giveBack gives back what the time since has earned.
+func giveBack(r Rule, state []int64, now int64) {
+	elapsed := now - state[0]
+	if elapsed >= roundedUp(state[1], r.Limit) { // asked first: the product could be too large
+		state[0], state[1] = 0, 0
+		return
+	}
+	state[0], state[1] = now, state[1]-elapsed*r.Limit
+}
+
+func (bucket) Wait(r Rule, state []int64, _, cost int64) int64 {
+	return roundedUp(max(0, state[1]+(cost-r.Capacity())*r.Window), r.Limit)
+}
+
+func (bucket) Take(r Rule, state []int64, now, cost int64) {
+	state[0], state[1] = now, state[1]+cost*r.Window
+}
+
+func (bucket) Left(r Rule, state []int64, _ int64) int64 {
+	return (r.Capacity()*r.Window - state[1]) / r.Window
+}
+
+func (bucket) Lasts(r Rule, state []int64, _ int64) int64 {
+	return roundedUp(state[1], r.Limit)
+}
