@@ -122,15 +122,16 @@ local function open(name)
   return true
 end
 
--- place returns where the i-th newest entry lies in the string.
+-- place returns where the i-th newest entry lies in the string, of those that
+-- are not recent.
 local function place(i)
-  if i <= recent then return HEAD_SIZE + 4 * (i - 1) end
   local behind = i - recent - 1
   local within = behind % BLOCK
   return RING + 4 * (BLOCK * ((top - (behind - within) / BLOCK) % room) + within)
 end
 
 local function stamp(i)
+  if i <= recent then return (unpack_at('>I4', text, HEAD_SIZE - 3 + 4 * i)) end
   local at = place(i)
   if at < #text then return (unpack_at('>I4', text, at + 1)) end
   return (unpack_at('>I4', call('GETRANGE', key, at, at + 3)))
@@ -344,7 +345,7 @@ local function decide(name, stack, cost, flags)
       break
     end
     if index > count then break end
-    local wait = rule.window - age(index)
+    local wait = rule.window - (index == 1 and newest_age or age(index))
     if wait > longest then longest, by = wait, rule end
   end
 
