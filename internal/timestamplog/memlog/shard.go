@@ -21,7 +21,13 @@ type shard struct {
 	_     [64]byte // keeps the locks of neighbours off one cache line
 }
 
-func hashOf(seed maphash.Seed, ref timestamplog.Ref) uint64 { return maphash.Comparable(seed, ref) }
+// hashOf returns a hash that nobody outside can steer: of the key by a secret
+// seed, and of the policy's numbers, which callers do not choose, by a cheaper
+// mix.
+func hashOf(seed maphash.Seed, ref timestamplog.Ref) uint64 {
+	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
+	return maphash.String(seed, ref.Key) ^ (uint64(ref.Policy)*odd1 + uint64(ref.Generation)*odd2)
+}
 
 func (s *shard) clear() {
 	s.logs = make(map[uint64]*keyLog)
@@ -73,7 +79,10 @@ func (s *shard) remove(hash uint64, k *keyLog) {
 func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	k, v := s.judge(hash, now, q, r)
 	if r.Allowed && !q.Peek && !r.Repeated && len(q.Rules) > 0 {
-		v = s.log(hash, k, now, r.Turn, q)
+		k = s.log(hash, k, now, r.Turn, q)
+		if q.Detail {
+			v = k.viewAt(now)
+		}
 	}
 	if q.Detail {
 		v.describe(q, r)
@@ -106,8 +115,8 @@ func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timest
 }
 
 // log logs q for a turn, which is now or ahead, in k, or in a new log where k
-// is nil. It returns how the log then looks.
-func (s *shard) log(hash uint64, k *keyLog, now, turn int64, q *timestamplog.Request) view {
+// is nil. It returns the log.
+func (s *shard) log(hash uint64, k *keyLog, now, turn int64, q *timestamplog.Request) *keyLog {
 	isNew := k == nil
 	if isNew {
 		k = newKeyLog(q.Ref)
@@ -123,7 +132,7 @@ func (s *shard) log(hash uint64, k *keyLog, now, turn int64, q *timestamplog.Req
 	if q.ID != "" {
 		s.ids.add(q.Ref, q.ID, turn, now)
 	}
-	return k.viewAt(now)
+	return k
 }
 
 // sweep drops up to budget logs whose time has come and reports whether there

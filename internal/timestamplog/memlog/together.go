@@ -64,7 +64,7 @@ func decideTogether(asked []together, now int64, peek bool, maxWait int64) {
 		if allowed && !a.r.Repeated {
 			a.r.Turn = turn
 			if !peek && len(a.q.Rules) > 0 {
-				a.view = a.shard.log(a.hash, a.log, now, turn, &a.q)
+				a.view = a.shard.log(a.hash, a.log, now, turn, &a.q).viewAt(now)
 			}
 		}
 		if a.q.Detail {
