@@ -57,6 +57,7 @@ type Catalog struct {
 	now    func() time.Time
 
 	refresh  sync.Mutex // one reader of the source at a time
+	turns    turns      // what waits for it
 	known    bool       // under refresh: everything was taken over once, so changes suffice
 	revision atomic.Int64
 	loaded   atomic.Bool
@@ -165,9 +166,12 @@ func (c *Catalog) Run(ctx context.Context) {
 // Refresh takes over what has changed. A change that was acknowledged before
 // Refresh was called governs every check after it returns.
 func (c *Catalog) Refresh(ctx context.Context) error {
-	c.refresh.Lock()
-	defer c.refresh.Unlock()
-	return c.follow(ctx)
+	return c.turns.share(ctx, func(begin func()) error {
+		c.refresh.Lock()
+		defer c.refresh.Unlock()
+		begin()
+		return c.follow(ctx)
+	})
 }
 
 // Reload takes everything over afresh, for a database that was replaced whole.

@@ -9,51 +9,68 @@ import (
 
 var _ catalog.Source = (*Store)(nil)
 
-const policiesChanged = `SELECT count(*) FROM policies WHERE revision > $1`
+// whatChanged asks at once what else would be a question each, since nearly
+// every change touches one of these.
+const whatChanged = `SELECT value,
+	(SELECT count(*) FROM settings WHERE revision > $1),
+	(SELECT count(*) FROM policies WHERE revision > $1),
+	(SELECT count(*) FROM tokens WHERE revision > $1),
+	(SELECT count(*) FROM blocks WHERE revision > $1),
+	(SELECT count(*) FROM exemptions WHERE revision > $1)
+FROM revision WHERE id = 1`
+
+// touched says how many rows of each kind have changed.
+type touched struct{ settings, policies, tokens, blocks, exemptions int64 }
 
 // EachChange implements catalog.Source. One transaction reads everything, so
 // that what apply gets is the database as it was at Changes.Revision.
 func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.Changes) error) error {
 	return s.view(ctx, func(t *tx) error {
-		var ch catalog.Changes
-		if _, err := t.one(readRevision, nil, &ch.Revision); err != nil || ch.Revision == since {
+		ch, what, err := t.whatChanged(since)
+		if err != nil || ch.Revision == since {
 			return err
 		}
-		settings, changed, err := t.settings()
-		if err != nil {
-			return err
+		if what.settings > 0 {
+			if ch.Settings, err = t.settings(); err != nil {
+				return err
+			}
 		}
-		if since == 0 || changed > since {
-			ch.Settings = settings
+		if ch.PoliciesChanged = what.policies > 0; ch.PoliciesChanged {
+			all, err := t.policies()
+			if err != nil {
+				return err
+			}
+			ch.Policies = plainPolicies(all)
 		}
-		if err := t.policyChanges(&ch, since); err != nil {
-			return err
+		if what.tokens > 0 {
+			if ch.Tokens, err = t.tokensSince(since); err != nil {
+				return err
+			}
 		}
-		if ch.Tokens, err = t.tokensSince(since); err != nil {
-			return err
-		}
-		ch.Blocks = mapSeq(t.itemChanges(blockShelf, since), blockOf)
-		ch.Exemptions = mapSeq(t.itemChanges(exemptionShelf, since), exemptionOf)
+		ch.Blocks = mapSeq(t.itemChanges(blockShelf, since, what.blocks), blockOf)
+		ch.Exemptions = mapSeq(t.itemChanges(exemptionShelf, since, what.exemptions), exemptionOf)
 		return apply(ch)
 	})
 }
 
-func (t *tx) policyChanges(ch *catalog.Changes, since int64) error {
-	var changed int
-	if _, err := t.one(policiesChanged, []any{since}, &changed); err != nil {
-		return err
+// whatChanged reads the revision and what has changed since; since 0 is
+// everything.
+func (t *tx) whatChanged(since int64) (ch catalog.Changes, what touched, err error) {
+	if since == 0 {
+		_, err = t.one(readRevision, nil, &ch.Revision)
+		return ch, touched{1, 1, 1, 1, 1}, err
 	}
-	if ch.PoliciesChanged = since == 0 || changed > 0; !ch.PoliciesChanged {
-		return nil
-	}
-	all, err := t.policies()
-	ch.Policies = plainPolicies(all)
-	return err
+	_, err = t.one(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.blocks, &what.exemptions)
+	return ch, what, err
 }
 
 // itemChanges ranges over all that is active for since 0, and else over all
-// that changed, what ended included.
-func (t *tx) itemChanges(s *shelf, since int64) iter.Seq2[*item, error] {
+// that changed, what ended included. It asks nothing where count says that
+// nothing did.
+func (t *tx) itemChanges(s *shelf, since, count int64) iter.Seq2[*item, error] {
+	if count == 0 {
+		return func(func(*item, error) bool) {}
+	}
 	query, arg := s.loadSince, since
 	if since == 0 {
 		query, arg = s.load, toMS(t.now)

@@ -19,7 +19,7 @@ const (
 	markSeeded = `UPDATE revision SET seeded_at = $1 WHERE id = 1`
 
 	addSetting   = `INSERT INTO settings (name, value, revision) VALUES ($1, $2, $3)`
-	readSettings = `SELECT name, value, revision FROM settings`
+	readSettings = `SELECT name, value FROM settings`
 )
 
 // Names of the settings that all nodes share.
@@ -97,20 +97,17 @@ func seedPolicy() (*rules.Policy, error) {
 	}, nil
 }
 
-// settings reads the shared settings and the revision of their newest change.
-func (t *tx) settings() (*catalog.Settings, int64, error) {
-	type setting struct {
-		name, value string
-		revision    int64
-	}
+// settings reads the shared settings.
+func (t *tx) settings() (*catalog.Settings, error) {
+	type setting struct{ name, value string }
 	all, err := each(t, func(r row) (s setting, err error) {
-		err = r.Scan(&s.name, &s.value, &s.revision)
+		err = r.Scan(&s.name, &s.value)
 		return s, err
 	}, readSettings)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	settings, newest := &catalog.Settings{}, int64(0)
+	settings := &catalog.Settings{}
 	for _, s := range all {
 		switch s.name {
 		case ipv6BitsSetting:
@@ -121,9 +118,8 @@ func (t *tx) settings() (*catalog.Settings, int64, error) {
 			continue
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("the setting %s cannot be read: %w", s.name, err)
+			return nil, fmt.Errorf("the setting %s cannot be read: %w", s.name, err)
 		}
-		newest = max(newest, s.revision)
 	}
-	return settings, newest, nil
+	return settings, nil
 }

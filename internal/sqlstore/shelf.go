@@ -179,10 +179,7 @@ func (t *tx) addItem(s *shelf, i item, on blocks.Conflict) (added blocks.Added[*
 	if err := s.check(&i, t.now); err != nil {
 		return added, err
 	}
-	if _, err := t.exec(s.giveUp, i.Pattern.String(), toMS(t.now)); err != nil {
-		return added, err
-	}
-	before, err := t.item(s.holding, i.Pattern.String())
+	before, err := t.holder(s, i.Pattern)
 	switch {
 	case err != nil:
 		return added, err
@@ -200,6 +197,16 @@ func (t *tx) addItem(s *shelf, i item, on blocks.Conflict) (added blocks.Added[*
 		return added, e
 	}
 	return added, fault.Field("on_conflict", "must be fail, extend or replace")
+}
+
+// holder returns the row that stands under a pattern, nil if none does.
+func (t *tx) holder(s *shelf, p keys.Pattern) (*item, error) {
+	i, err := t.item(s.holding, p.String())
+	if err != nil || i == nil || i.activeAt(t.now) {
+		return i, err
+	}
+	_, err = t.exec(s.giveUp, p.String(), toMS(t.now))
+	return nil, err
 }
 
 func orFirst(err error, next func() error) error {

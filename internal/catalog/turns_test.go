@@ -1,0 +1,108 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// work is what turns share in the tests: one at a time, each of a second.
+type work struct {
+	room  chan struct{} // holds one while nobody works
+	began atomic.Int32
+	fails func(ctx context.Context, turn int32) error
+}
+
+func newWork(fails func(ctx context.Context, turn int32) error) *work {
+	w := &work{room: make(chan struct{}, 1), fails: fails}
+	w.room <- struct{}{}
+	return w
+}
+
+func (w *work) in(t *turns, ctx context.Context) error {
+	return t.share(ctx, func(begin func()) error {
+		<-w.room
+		defer func() { w.room <- struct{}{} }()
+		begin()
+		turn := w.began.Add(1)
+		time.Sleep(time.Second)
+		return w.fails(ctx, turn)
+	})
+}
+
+func TestWhoeverComesWhileWorkIsDoneSharesTheNextTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all sync.WaitGroup
+		shared, w := &turns{}, newWork(func(context.Context, int32) error { return nil })
+		all.Go(func() { _ = w.in(shared, t.Context()) })
+		synctest.Wait()
+		for range 50 {
+			all.Go(func() {
+				before := w.began.Load()
+				if err := w.in(shared, t.Context()); err != nil {
+					t.Error(err)
+				}
+				if w.began.Load() == before {
+					t.Error("a caller was told that work was done which began before it came")
+				}
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		if n := w.began.Load(); n != 2 {
+			t.Errorf("the work was done %d times, want twice: for the first, and once for all who came meanwhile", n)
+		}
+	})
+}
+
+func TestAnErrorIsToldToAllWhoShareATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all sync.WaitGroup
+		shared, w := &turns{}, newWork(func(_ context.Context, turn int32) error {
+			if turn == 1 {
+				return nil
+			}
+			return errBroken
+		})
+		all.Go(func() { _ = w.in(shared, t.Context()) })
+		synctest.Wait()
+		for range 3 {
+			all.Go(func() {
+				if err := w.in(shared, t.Context()); !errors.Is(err, errBroken) {
+					t.Errorf("the error is %v", err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func TestWhoHasMorePatienceThanTheOneWhoDoesTheWorkDoesItAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all sync.WaitGroup
+		shared, w := &turns{}, newWork(func(ctx context.Context, _ int32) error { return ctx.Err() })
+		all.Go(func() { _ = w.in(shared, t.Context()) })
+		synctest.Wait()
+		all.Go(func() {
+			hasty, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			if err := w.in(shared, hasty); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the hasty one's error is %v", err)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if err := w.in(shared, t.Context()); err != nil {
+				t.Errorf("the patient one's error is %v", err)
+			}
+		})
+		all.Wait()
+		if n := w.began.Load(); n != 3 {
+			t.Errorf("the work was done %d times, want 3", n)
+		}
+	})
+}
