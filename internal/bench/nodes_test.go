@@ -49,57 +49,7 @@ func allowedOfOneKey(b *testing.B, nodes []node) int64 {
 	return allowed.Load()
 }
 
-// propagation adds blocks on one node and waits, for one in 20 of them, until
-// the other refuses.
-func propagation(b *testing.B, r *report, from, to node) {
-	const lasting, wanted = 5 * time.Second, 1000
-	var (
-		mu      sync.Mutex
-		took    []time.Duration
-		added   atomic.Int64
-		adding  sync.WaitGroup
-		waiting sync.WaitGroup
-	)
-	begin := time.Now()
-	for range 8 {
-		adding.Go(func() {
-			for {
-				n := added.Add(1)
-				due := begin.Add(time.Duration(n) * time.Second / wanted)
-				if due.Sub(begin) > lasting || time.Since(begin) > lasting {
-					added.Add(-1)
-					return
-				}
-				time.Sleep(time.Until(due))
-				key := fmt.Sprintf("late:%d", n)
-				from.admit(b, http.MethodPost, "/v1/blocks", fmt.Sprintf(`{"pattern":%q,"reason":"bench"}`, key))
-				acknowledged := time.Now()
-				if n%20 != 0 {
-					continue
-				}
-				waiting.Go(func() {
-					eventually(b, "a block arrives", func() bool {
-						status, _ := call(b, http.MethodPost, "http://"+to.checks+"/v1/check", fmt.Sprintf(`{"key":%q,"detail":"none"}`, key))
-						return status == http.StatusForbidden
-					})
-					mu.Lock()
-					took = append(took, time.Since(acknowledged))
-					mu.Unlock()
-				})
-			}
-		})
-	}
-	adding.Wait()
-	spent := time.Since(begin)
-	waiting.Wait()
-	slices.Sort(took)
-	rest := fmt.Sprintf("ms (median %s, longest %s, of %d; seen by asking every 20 ms; %.0f blocks/s were added)",
-		round(percentile(took, 50)), round(took[len(took)-1]), len(took), float64(added.Load())/spent.Seconds())
-	r.atMost("from a block's acknowledgement to the other node's refusal, p99", float64(percentile(took, 99))/1e6, 100, "%.0f", rest)
-	r.add("the same as a histogram", histogram(took))
-}
-
-// histogram counts durations by decade and half decade.
+// histogram counts durations, in order, by decade and half decade.
 func histogram(all []time.Duration) string {
 	var parts []string
 	from := 0
