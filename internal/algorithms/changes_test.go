@@ -1,0 +1,69 @@
+package algorithms_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+// A raised limit frees a waiting key at once, and a lowered one counts what came
+// before it. Only gcra keeps a time instead of a count: a key that was at its
+// limit is at the new one, and waits for one interval of that.
+func TestChangedLimits(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		if v.options.As == algorithms.AsQueue {
+			return // its pace changes, see TestQueueChanged
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			limit := rapid.Int64Range(1, 50).Draw(t, "limit")
+			more := rapid.Int64Range(1, 50).Draw(t, "more")
+			window := rapid.Int64Range(100, 31*86_400_000).Draw(t, "window")
+			var state algorithms.State
+			small, large := v.stack(limit, window), v.stack(limit+more, window)
+			ask := func(k *algorithms.Stack) bool {
+				return k.Decide(&state, algorithms.Question{Now: morning, Cost: 1}, nil).Allowed
+			}
+			for ask(small) {
+			}
+			let := int64(0)
+			for ask(large) {
+				let++
+			}
+			wait := large.Remaining(nil, &state, morning, 1)[0].Wait
+			if v.Name == algorithms.GCRA {
+				if interval := window/(limit+more) + 1; let != 0 || wait > interval {
+					t.Fatalf("%d came, and then the wait is %d, with an interval of %d", let, wait, interval)
+				}
+			} else if let != more {
+				t.Fatalf("%d more are allowed, and %d came", more, let)
+			}
+			if ask(small) {
+				t.Fatal("a lowered limit forgets what came before")
+			}
+			if told := small.Remaining(nil, &state, morning, 1)[0].Wait; told > 2*window {
+				t.Fatalf("after a lowered limit the wait is %d, in a window of %d", told, window)
+			}
+		})
+	})
+}
+
+// A limit that was 0 by mistake finds what came before it.
+func TestLimitThatWasZero(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		var state algorithms.State
+		stack, none := v.stack(10, 60_000), v.stack(0, 60_000)
+		take(t, stack, &state, morning)
+		got := none.Decide(&state, algorithms.Question{Now: morning + 10, Cost: 1, MaxWait: 1000}, nil)
+		if got.Allowed || got.RetryAt != algorithms.Never || got.Turn != algorithms.Never {
+			t.Fatalf("0 in a window allows %+v", got)
+		}
+		if lasts := none.Lasts(&state, morning+10); lasts < 1 {
+			t.Fatal("0 in a window forgets at once")
+		}
+		if stack.Decide(&state, algorithms.Question{Now: morning + 10, Cost: 1}, nil).Allowed {
+			t.Fatal("a limit that comes back forgets")
+		}
+	})
+}

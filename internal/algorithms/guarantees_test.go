@@ -1,0 +1,162 @@
+package algorithms_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+// bound is a guarantee: within any half-open stretch of that length, at most
+// that much cost is allowed.
+type bound struct{ stretch, most int64 }
+
+// guarantee returns what v promises of a rule when no request costs more than
+// cost.
+func (v variant) guarantee(r algorithms.Rule, cost int64) bound {
+	switch {
+	case v.Name == algorithms.SlidingBuckets && r.Window <= 60:
+		return bound{r.Window, r.Limit} // a sub-window is a millisecond: it is exact
+	case v.Name == algorithms.SlidingBuckets:
+		return bound{r.Window - (r.Window+59)/60 + 1, r.Limit}
+	case v.options.As == algorithms.AsQueue:
+		return bound{r.Window, r.Limit + cost - 1}
+	case v.Takes(algorithms.OptionBurst):
+		return bound{r.Window, r.Capacity() + (r.Window-1)*r.Limit/r.Window}
+	}
+	return bound{r.Window, 2 * r.Limit}
+}
+
+// allowedAt is a cost that was allowed, and when.
+type allowedAt struct{ at, cost int64 }
+
+// mostIn returns the most that was allowed in any stretch of that length. The
+// times are in order.
+func mostIn(stretch int64, allowed []allowedAt) (most int64) {
+	var within int64
+	from := 0
+	for _, a := range allowed {
+		within += a.cost
+		for ; a.at-allowed[from].at >= stretch; from++ {
+			within -= allowed[from].cost
+		}
+		most = max(most, within)
+	}
+	return most
+}
+
+// drawSmall draws a rule that a few requests can fill.
+func drawSmall(t *rapid.T, v variant) algorithms.Rule {
+	r := v.rule(rapid.Int64Range(1, 12).Draw(t, "limit"), rapid.OneOf(rapid.Int64Range(1, 130), rapid.Int64Range(1, 5_000)).Draw(t, "window"))
+	if v.Takes(algorithms.OptionBurst) {
+		r.Burst = rapid.IntRange(0, 20).Draw(t, "burst")
+	}
+	return r
+}
+
+// Whoever comes whenever, with whatever cost and patience, gets no more than is
+// promised; requests that wait count at their turns.
+func TestGuarantees(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		rapid.Check(t, func(t *rapid.T) {
+			r := drawSmall(t, v)
+			stack := algorithms.NewStack(v.Algorithm, []algorithms.Rule{r})
+			largest := min(r.Limit, r.Capacity())
+			var state algorithms.State
+			var allowed []allowedAt
+			now, told := int64(morning), int64(0)
+			for range rapid.IntRange(1, 80).Draw(t, "requests") {
+				now += max(0, drawStep(t, []algorithms.Rule{r}, told))
+				cost := rapid.Int64Range(1, largest).Draw(t, "cost")
+				got := stack.Decide(&state, algorithms.Question{Now: now, Cost: cost, ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 0, r.Window}).Draw(t, "most")}, nil)
+				if got.Allowed {
+					allowed = append(allowed, allowedAt{got.Turn, cost})
+					told = 0
+				} else {
+					told = got.RetryAt - now
+				}
+			}
+			promised := v.guarantee(r, largest)
+			if most := mostIn(promised.stretch, allowed); most > promised.most {
+				t.Fatalf("%+v: %d within %d ms, and %d is promised: %v", r, most, promised.stretch, promised.most, allowed)
+			}
+		})
+	})
+}
+
+// The same holds of the time that has truly passed when the clock steps back now
+// and then, and again and again.
+func TestGuaranteesWhileTheClockStepsBack(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		rapid.Check(t, func(t *rapid.T) {
+			r := drawSmall(t, v)
+			stack := algorithms.NewStack(v.Algorithm, []algorithms.Rule{r})
+			var state algorithms.State
+			var allowed []allowedAt
+			behind := int64(0)
+			for passed := int64(0); len(allowed) < 60 && passed < 8*r.Window; {
+				if rapid.IntRange(0, 3).Draw(t, "step back") == 0 {
+					behind += rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 3*r.Window), rapid.Just[int64](3_600_000)).Draw(t, "by")
+				}
+				if stack.Decide(&state, algorithms.Question{Now: morning + passed - behind, Cost: 1}, nil).Allowed {
+					allowed = append(allowed, allowedAt{passed, 1})
+				} else {
+					passed += rapid.Int64Range(1, max(1, r.Window/2)).Draw(t, "pause")
+				}
+			}
+			promised := v.guarantee(r, 1)
+			if most := mostIn(promised.stretch, allowed); most > promised.most {
+				t.Fatalf("%+v: %d within %d ms, and %d is promised: %v", r, most, promised.stretch, promised.most, allowed)
+			}
+		})
+	})
+}
+
+// Who waits as told while the clock steps back is refused at most once more.
+func TestStepBackRefusesOnceMore(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		rapid.Check(t, func(t *rapid.T) {
+			rules := drawRules(t, v, 3)
+			stack := algorithms.NewStack(v.Algorithm, rules)
+			state, now := history(t, v, rules)
+			q := algorithms.Question{Now: now, Cost: drawCost(t, rules)}
+			told := stack.Decide(&state, q, nil)
+			if told.Allowed || told.RetryAt == algorithms.Never {
+				return
+			}
+			q.Now = told.RetryAt - rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, 40*86_400_000)).Draw(t, "back")
+			if told = stack.Decide(&state, q, nil); told.Allowed {
+				return
+			}
+			q.Now = told.RetryAt
+			if again := stack.Decide(&state, q, nil); !again.Allowed {
+				t.Fatalf("refused twice: %+v, then %+v", told, again)
+			}
+		})
+	})
+}
+
+// The windows of the clock are never overrun, wherever requests come in them.
+func TestClockWindows(t *testing.T) {
+	for _, name := range []string{algorithms.FixedWindow, algorithms.SlidingWindow} {
+		v := variant{name, algorithms.ByName(name), algorithms.Options{}}
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				r := drawSmall(t, v)
+				stack := algorithms.NewStack(v.Algorithm, []algorithms.Rule{r})
+				var state algorithms.State
+				in := map[int64]int64{}
+				now := int64(morning)
+				for range 60 {
+					now += rapid.Int64Range(0, r.Window/3+1).Draw(t, "step")
+					if stack.Decide(&state, algorithms.Question{Now: now, Cost: 1}, nil).Allowed {
+						if in[now/r.Window]++; in[now/r.Window] > r.Limit {
+							t.Fatalf("%d in one window of %+v", in[now/r.Window], r)
+						}
+					}
+				}
+			})
+		})
+	}
+}

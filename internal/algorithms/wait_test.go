@@ -1,0 +1,142 @@
+package algorithms_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+// A wait is exact: a millisecond earlier the same request is refused, with what
+// is left of the wait, and from then on it is allowed. That holds for stacks,
+// after any history, and whatever the clock did before.
+func TestWaitsAreExact(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		rapid.Check(t, func(t *rapid.T) {
+			rules := drawRules(t, v, 3)
+			stack := algorithms.NewStack(v.Algorithm, rules)
+			state, now := history(t, v, rules)
+			q := algorithms.Question{Now: now, Cost: drawCost(t, rules), Peek: true}
+			q.MaxWait = rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 3_600_000)).Draw(t, "most")
+			first := stack.Decide(&state, q, nil)
+			if first.RetryAt == algorithms.Never {
+				q.Now += rapid.Int64Range(0, 1<<32).Draw(t, "later")
+				if got := stack.Decide(&state, q, nil); got.RetryAt != algorithms.Never {
+					t.Fatalf("what is never allowed becomes %+v", got)
+				}
+				return
+			}
+			if first.Allowed {
+				return
+			}
+			for _, before := range []int64{first.RetryAt - 1, rapid.Int64Range(now, first.RetryAt-1).Draw(t, "before")} {
+				q.Now = before
+				if got := stack.Decide(&state, q, nil); got.Allowed || got.RetryAt != first.RetryAt {
+					t.Fatalf("at %d of %d: %+v, first %+v", before-now, first.RetryAt-now, got, first)
+				}
+			}
+			for _, after := range []int64{0, 1, rapid.Int64Range(0, 1<<33).Draw(t, "after")} {
+				q.Now = first.RetryAt + after
+				got := stack.Decide(&state, q, nil)
+				if !got.Allowed || got.Turn-q.Now > q.MaxWait {
+					t.Fatalf("%d after the wait of %d: %+v", after, first.RetryAt-now, got)
+				}
+				if after == 0 && got.Turn != first.Turn {
+					t.Fatalf("the turn was said to be %d and is %d", first.Turn, got.Turn)
+				}
+			}
+		})
+	})
+}
+
+// history draws a state that some requests and jumps of the clock have left.
+func history(t *rapid.T, v variant, rules []algorithms.Rule) (state algorithms.State, now int64) {
+	stack, told := algorithms.NewStack(v.Algorithm, rules), int64(0)
+	now = morning
+	for range rapid.IntRange(1, 20).Draw(t, "requests") {
+		now += drawStep(t, rules, told)
+		q := algorithms.Question{Now: now, Cost: drawCost(t, rules), ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 5_000}).Draw(t, "patience")}
+		verdict := stack.Decide(&state, q, nil)
+		if told = verdict.RetryAt - now; verdict.Allowed || verdict.RetryAt == algorithms.Never {
+			told = 0
+		}
+	}
+	return state, now
+}
+
+// All or nothing: a refused request, and a peek, change nothing that can be
+// seen afterwards.
+func TestRefusedRequestsCountNothing(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		rapid.Check(t, func(t *rapid.T) {
+			rules := drawRules(t, v, 3)
+			stack := algorithms.NewStack(v.Algorithm, rules)
+			state, now := history(t, v, rules)
+			stack.Lasts(&state, now) // has what lies too far ahead moved back
+			other := state.Clone()
+			q := algorithms.Question{Now: now, Cost: drawCost(t, rules)}
+			q.Peek = stack.Decide(&state, algorithms.Question{Now: now, Cost: q.Cost, Peek: true}, nil).Allowed
+			if got := stack.Decide(&other, q, nil); got.Changed {
+				t.Fatalf("%+v says that something changed", got)
+			}
+			for later := now; later < now+3*rules[0].Window; later += 1 + rules[0].Window/5 {
+				a, b := stack.Remaining(nil, &state, later, 1), stack.Remaining(nil, &other, later, 1)
+				if !slices.Equal(a, b) {
+					t.Fatalf("after it %v is left, without it %v", b, a)
+				}
+			}
+		})
+	})
+}
+
+// What Left says could come now does, request for request, and then nothing more.
+func TestLeftIsWhatMayCome(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		if v.options.As == algorithms.AsQueue {
+			return // where one leaves at a time, see TestQueue
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			rules := drawRules(t, v, 1)
+			rules[0].Limit = rapid.Int64Range(1, 300).Draw(t, "small limit")
+			rules[0].Burst = min(rules[0].Burst, 300)
+			stack := algorithms.NewStack(v.Algorithm, rules)
+			state, now := history(t, v, rules)
+			now += 3_600_000 // past all turns
+			left := stack.Remaining(nil, &state, now, 1)[0].Left
+			for n := left; n >= 0; n-- {
+				has := stack.Remaining(nil, &state, now, 1)[0]
+				allowed := stack.Decide(&state, algorithms.Question{Now: now, Cost: 1}, nil).Allowed
+				if has.Left != n || allowed != (n > 0) || allowed != (has.Wait == 0) {
+					t.Fatalf("%d left of %d, but %+v is said and allowed is %v", n, left, has, allowed)
+				}
+			}
+		})
+	})
+}
+
+// When a state no longer lasts it is as good as none, and a millisecond earlier
+// it is not.
+func TestStatesLastAsLongAsTheyMatter(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		rapid.Check(t, func(t *rapid.T) {
+			rules := drawRules(t, v, 3)
+			for i := range rules {
+				rules[i].Limit = max(1, rules[i].Limit)
+			}
+			stack := algorithms.NewStack(v.Algorithm, rules)
+			state, now := history(t, v, rules)
+			lasts := stack.Lasts(&state, now)
+			if lasts > 0 {
+				early := state.Clone()
+				if stack.Lasts(&early, now+lasts-1) != 1 {
+					t.Fatalf("%d before its end it lasts %d", 1, stack.Lasts(&early, now+lasts-1))
+				}
+			}
+			if left := stack.Lasts(&state, now+lasts); left != 0 || slices.Max(state.Numbers) != 0 || state.Turns != nil {
+				t.Fatalf("after %d it lasts %d and is %+v", lasts, left, state)
+			}
+		})
+	})
+}
