@@ -95,8 +95,10 @@ func itemSelection(f blocks.Filter) (*selection, error) {
 		q.and("author = ?", f.Author)
 	}
 	if f.Search != "" {
-		like := holding(f.Search)
-		q.and(`(lower(pattern) LIKE ? ESCAPE '\' OR lower(reason) LIKE ? ESCAPE '\')`, like, like)
+		// One comparison a row, over both texts with a line between them, takes
+		// little more than half the time of two. No pattern and no reason holds
+		// a line break, so that nothing is found across it.
+		q.and("lower(pattern || '\n' || reason) LIKE ? ESCAPE '\\'", holding(f.Search))
 	}
 	if !f.Key.IsZero() {
 		spellings := keys.Selecting(f.Key)
