@@ -137,7 +137,10 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 	if err != nil {
 		return err
 	}
-	if n := len(open); n > 0 {
+	switch n := len(open); {
+	case n == 1:
+		d.Attention = append(d.Attention, "1 proposal to block a wider range waits for a decision.")
+	case n > 1:
 		d.Attention = append(d.Attention, fmt.Sprintf("%d proposals to block a wider range wait for a decision.", n))
 	}
 	if n := d.Totals.Unavailable; n > 0 {
