@@ -235,7 +235,7 @@ local function lay_out(stack, stamps)
     recent = BLOCK
     old = count - recent
     local used = math.ceil(old / BLOCK)
-    room = min(used + 1 + floor(used / 4), math.ceil(stack.keep / BLOCK) + 1)
+    room = min(used + 1 + floor(used / 8), math.ceil(stack.keep / BLOCK) + 1)
     room, top = max(room, used + 1), used - 1
     padding = 4 * BLOCK * (room - used)
     parts = { '', sub(stamps, 1, 4 * recent), rep('\0', 4 * (SLOTS - recent)) }

@@ -1,0 +1,64 @@
+package redislog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+// The contract's random histories keep few entries. Logs of hundreds lie in
+// blocks in Redis, and must answer as the log in memory does while they grow,
+// turn, shrink and are moved.
+func TestLongLogsAnswerAsInMemory(t *testing.T) {
+	server := testenv.Redis(t)
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			clock := logtest.NewClock()
+			here, there := memlog.New(memlog.Options{Now: clock.Now}), open(t, server, redislog.Options{Clock: clock.Now})
+			stacks := [][]string{{"150/1s", "400/1m"}, {"70/1s", "900/1h"}, {"100/1m"}}
+			p := policy(t, int64(100+seed), stacks[0]...)
+			for step := range 1500 {
+				switch random.IntN(150) {
+				case 0:
+					p.Version, p.Rules = p.Version+1, policy(t, 1, stacks[random.IntN(len(stacks))]...).Rules
+				case 1:
+					clock.Advance(-time.Duration(random.IntN(3000)) * time.Millisecond)
+				case 2:
+					clock.Advance(40 * time.Second)
+				default:
+					clock.Advance(time.Duration(random.IntN(60)) * time.Millisecond)
+				}
+				cost := 1 + random.IntN(3)
+				if random.IntN(40) == 0 {
+					cost = 1 + random.IntN(70)
+				}
+				q := timestamplog.RequestOf(p, address, cost)
+				q.Detail = random.IntN(3) == 0
+				want, got := make([]timestamplog.Result, 1), make([]timestamplog.Result, 1)
+				here.Decide(t.Context(), []timestamplog.Request{q}, want)
+				there.Decide(t.Context(), []timestamplog.Request{q}, got)
+				w, g := want[0], got[0]
+				if g.Err != nil || g.Allowed != w.Allowed || g.RetryAt != w.RetryAt || !slices.Equal(g.States, w.States) {
+					t.Fatalf("step %d, cost %d under %v:\n got %+v\nwant %+v", step, cost, p.Rules, g, w)
+				}
+				if step%50 > 0 {
+					continue
+				}
+				times, _, err := there.Times(t.Context(), timestamplog.RefOf(p, address), 1000)
+				inMemory, _, _ := here.Times(t.Context(), timestamplog.RefOf(p, address), 1000)
+				if err != nil || !slices.Equal(times, inMemory) {
+					t.Fatalf("step %d: the log holds\n%v, %v, want\n%v", step, times, err, inMemory)
+				}
+			}
+		})
+	}
+}
