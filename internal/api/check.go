@@ -32,6 +32,9 @@ func (s *Server) handleCheck(c *Call) error {
 	if err != nil {
 		return err
 	}
+	if in.Keys != nil {
+		return s.checkKeys(c, &in)
+	}
 	check, err := checkOf(s.Catalog.Parser(), &in, v1.DetailRules)
 	if err != nil {
 		return err

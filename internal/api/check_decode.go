@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,6 +28,19 @@ type checkInput struct {
 	Detail string
 	Source string
 	Meta   map[string]string
+
+	MaxWait        time.Duration
+	IdempotencyKey string
+	// Keys are those that stand in place of Key, nil where none do.
+	Keys []keyInput
+}
+
+// keyInput is one key of several, as it was sent. Its cost is 1 where none was
+// sent.
+type keyInput struct {
+	Key    string
+	Policy string
+	Cost   int
 }
 
 // decodeCheck reads the body of one check. What clients usually send is read
@@ -121,6 +135,9 @@ func readBatch(body []byte, inputs []checkInput, problems []error) ([]checkInput
 				return fault.Field("checks", "holds more than %d checks; send them in several batches", v1.MaxBatch)
 			}
 			in, err := readCheck(text)
+			if err == nil && in.Keys != nil {
+				in, err = checkInput{}, fault.Field("keys", "are not taken in a batch; send them in a check of their own")
+			}
 			inputs, problems = append(inputs, in), append(problems, err)
 		}
 		_, err := d.ReadToken()
@@ -132,21 +149,29 @@ func readBatch(body []byte, inputs []checkInput, problems []error) ([]checkInput
 	return inputs, problems, err
 }
 
-const checkFields = "key, policy, cost, peek, detail, source, meta"
+const checkFields = "key, policy, cost, peek, detail, source, meta, max_wait, idempotency_key, keys"
 
 // readCheck reads one check whose syntax is known to be right.
 func readCheck(text []byte) (checkInput, error) {
 	in := checkInput{Cost: 1}
-	given := false
+	seen := 0
 	err := object(text, "A check", func(d *jsontext.Decoder, name string) (err error) {
 		switch name {
 		case "key":
-			given = true
+			seen |= sawKey
 			in.Key, err = readText(d, name)
 		case "policy":
+			seen |= sawPolicy
 			in.Policy, err = readFilled(d, name)
 		case "cost":
-			in.Cost, err = readCost(d)
+			seen |= sawCost
+			in.Cost, err = readCost(d, name)
+		case "keys":
+			in.Keys, err = readKeys(d)
+		case "max_wait":
+			in.MaxWait, err = readMaxWait(d)
+		case "idempotency_key":
+			in.IdempotencyKey, err = readIdempotencyKey(d)
 		case "peek":
 			in.Peek, err = readBool(d, name)
 		case "detail":
@@ -160,7 +185,11 @@ func readCheck(text []byte) (checkInput, error) {
 		}
 		return err
 	})
-	if err == nil && !given {
+	switch {
+	case err != nil:
+	case in.Keys != nil:
+		err = besideKeys(seen)
+	case seen&sawKey == 0:
 		err = fault.Field("key", "is missing; send for example \"ip:203.0.113.7\"")
 	}
 	if err != nil {
@@ -197,10 +226,10 @@ func readBool(d *jsontext.Decoder, field string) (bool, error) {
 	return kind == 't' && err == nil, err
 }
 
-func readCost(d *jsontext.Decoder) (int, error) {
+func readCost(d *jsontext.Decoder, field string) (int, error) {
 	kind := d.PeekKind()
 	if kind != '0' {
-		return 0, fault.Field("cost", "must be a whole number from 1 to %d, not %s", v1.MaxCost, kind)
+		return 0, fault.Field(field, "must be a whole number from 1 to %d, not %s", v1.MaxCost, kind)
 	}
 	text, err := d.ReadValue()
 	if err != nil {
@@ -208,7 +237,7 @@ func readCost(d *jsontext.Decoder) (int, error) {
 	}
 	cost, err := strconv.Atoi(string(text))
 	if err != nil || cost < 1 || cost > v1.MaxCost {
-		return 0, fault.Field("cost", "must be a whole number from 1 to %d, in digits only", v1.MaxCost)
+		return 0, fault.Field(field, "must be a whole number from 1 to %d, in digits only", v1.MaxCost)
 	}
 	return cost, nil
 }
@@ -267,6 +296,7 @@ func checkOf(parser keys.Parser, in *checkInput, detail string) (gate.Check, err
 	return gate.Check{
 		Key: key, Policy: in.Policy, Cost: in.Cost, Peek: in.Peek,
 		Detail: detail == v1.DetailRules, Source: in.Source, Meta: in.Meta,
+		MaxWait: in.MaxWait, ID: in.IdempotencyKey,
 	}, nil
 }
 

@@ -41,6 +41,12 @@ func appendDecision(b []byte, d *gate.Decision) []byte {
 	b = appendBlock(b, d)
 	b = append(b, `,"shadow":`...)
 	b = appendShadow(b, d.Shadow)
+	if d.Check.MaxWait > 0 || d.Wait > 0 {
+		b = appendWaiting(b, &d.Answer, d.Handle)
+	}
+	if d.Repeated {
+		b = append(b, `,"repeated":true`...)
+	}
 	if d.Exemption != nil {
 		b = appendExemption(b, d)
 	}
@@ -49,14 +55,7 @@ func appendDecision(b []byte, d *gate.Decision) []byte {
 
 // appendAnswer appends what a decision and a shadow have in common.
 func appendAnswer(b []byte, p *rules.Policy, a *gate.Answer) []byte {
-	b = append(b, `,"retry_after_ms":`...)
-	if a.Never {
-		b = append(b, "null"...)
-	} else {
-		b = strconv.AppendInt(b, retryAfterMS(a), 10)
-	}
-	b = append(b, `,"retry_at":`...)
-	b = v1.At(a.RetryAt).AppendJSON(b)
+	b = appendRetry(b, a)
 	b = append(b, `,"rule":`...)
 	if p != nil && a.Rule >= 0 && a.Rule < len(p.Rules) {
 		b = appendRule(b, p.Rules[a.Rule])
@@ -65,6 +64,32 @@ func appendAnswer(b []byte, p *rules.Policy, a *gate.Answer) []byte {
 	}
 	b = append(b, `,"rules":`...)
 	return appendStates(b, p, a.States)
+}
+
+// appendRetry appends when to ask again.
+func appendRetry(b []byte, a *gate.Answer) []byte {
+	b = append(b, `,"retry_after_ms":`...)
+	if a.Never {
+		b = append(b, "null"...)
+	} else {
+		b = strconv.AppendInt(b, retryAfterMS(a), 10)
+	}
+	b = append(b, `,"retry_at":`...)
+	return v1.At(a.RetryAt).AppendJSON(b)
+}
+
+// appendWaiting appends what there is to say of a turn.
+func appendWaiting(b []byte, a *gate.Answer, handle string) []byte {
+	b = append(b, `,"wait_ms":`...)
+	b = strconv.AppendInt(b, a.Wait.Milliseconds(), 10)
+	if a.Turn.IsZero() {
+		return append(b, `,"turn":null`...)
+	}
+	b = append(b, `,"turn":{"at":`...)
+	b = v1.At(a.Turn).AppendJSON(b)
+	b = append(b, `,"handle":`...)
+	b = appendText(b, handle)
+	return append(b, '}')
 }
 
 // retryAfterMS rounds up, so that waiting as told is never a millisecond short.

@@ -21,6 +21,8 @@ const (
 	sawDetail
 	sawSource
 	sawMeta
+	sawMaxWait
+	sawIdempotencyKey
 )
 
 // check reads one check and reports whether it could.
@@ -74,6 +76,16 @@ func (f *fastReader) member(in *checkInput, name []byte) (bit int) {
 	case "meta":
 		bit = sawMeta
 		in.Meta, ok = f.meta()
+	case "max_wait":
+		bit = sawMaxWait
+		var text []byte
+		if text, ok = f.plain(); ok {
+			in.MaxWait, ok = maxWaitOf(string(text))
+		}
+	case "idempotency_key":
+		bit = sawIdempotencyKey
+		in.IdempotencyKey, ok = f.string()
+		ok = ok && in.IdempotencyKey != "" && len(in.IdempotencyKey) <= v1.MaxID
 	}
 	if !ok {
 		return 0

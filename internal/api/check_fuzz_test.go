@@ -30,6 +30,9 @@ func FuzzDecodeCheck(f *testing.F) {
 		`{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`,
 		` { "key" : "a" , "cost" : 1000 , "peek" : true } `, `{"cost":1,"key":""}`, `{"key":"a","cost":1e3}`, `{"key":"a","cost":1.0}`,
 		`{"key":"a","key":"b"}`, `{"key":"\u0061"}`, "{\"key\":\"\xff\"}", `{"key":"a","meta":{}}`, `{"key":"a","meta":{"p":"1","p":"2"}}`,
+		`{"key":"a","max_wait":"5s","idempotency_key":"a b~"}`, `{"key":"a","max_wait":"1h1ms"}`, `{"key":"a","max_wait":"0s"}`, `{"key":"a","max_wait":""}`,
+		`{"key":"a","idempotency_key":""}`, `{"key":"a","idempotency_key":"0123456789012345678901234567890123456789012345678901234567890123x"}`,
+		`{"keys":["a",{"key":"b","policy":"p","cost":2}],"peek":true}`, `{"keys":[]}`, `{"keys":null}`, `{"keys":["a"],"key":"b"}`, `{"keys":[{}]}`, `{"keys":[["a"]]}`,
 		`{"key":"a","cost":0}`, `{"key":"a","cost":-0}`, `{"key":"a","cost":01}`, `{"key":"a",}`, `{}`, `null`, `{"key":"a"}x`, `{"key":"ä"}`,
 	} {
 		f.Add([]byte(seed))
@@ -50,6 +53,7 @@ func FuzzDecodeBatch(f *testing.F) {
 	for _, seed := range []string{
 		`{"checks":[{"key":"a"},{"key":"b","cost":2}]}`, `{"checks":[]}`, `{"checks":[{"key":"a"},5]}`, `{"checks":[{"key":"a"}],"checks":[]}`,
 		`{"checks":[{"key":"a"},]}`, ` { "checks" : [ { "key" : "a" } , { "key":"ä" } ] } `, `{"checks":[{"key":"a"}]}}`, `{"checks":[null]}`,
+		`{"checks":[{"keys":["a"]},{"key":"b","max_wait":"5s"}]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -75,6 +79,7 @@ func FuzzDecodeBatch(f *testing.F) {
 func TestTheFastWayReadsWhatClientsUsuallySend(t *testing.T) {
 	for _, body := range []string{
 		`{"key":"ip:203.0.113.7"}`, ` {"key": "token:abc", "cost": 5, "peek": true}` + "\n",
+		`{"key":"a","max_wait":"5s","idempotency_key":"0d4c-7 x"}`,
 		`{"key":"a","policy":"default","cost":1000,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search","ua":"x"}}`,
 	} {
 		fast := fastReader{text: []byte(body)}
@@ -113,6 +118,7 @@ func decisions(t testing.TB) map[string]gate.Decision {
 	states := []timestamplog.RuleState{{ResetMS: timestamplog.Never}, {Remaining: 1}, {Remaining: 0, ResetMS: 4000}}
 	quiet := gate.Answer{At: now, Rule: -1}
 	check := gate.Check{Key: parse("ip:203.0.113.7"), Cost: 1}
+	waiting := gate.Check{Key: check.Key, Cost: 1, MaxWait: time.Minute, ID: "x"}
 	odd := gate.Check{Key: parse(`token:"\ä</script>` + "\u2029"), Cost: 1}
 	return map[string]gate.Decision{
 		"allowed without a policy": {Check: odd, Outcome: gate.Allowed, Answer: quiet},
@@ -123,6 +129,10 @@ func decisions(t testing.TB) map[string]gate.Decision {
 		"unavailable":              {Check: check, Outcome: gate.Unavailable, Policy: policy, Degraded: "The log is out of reach.", Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: -1}},
 		"exempt":                   {Check: check, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: quiet},
 		"exempt with a block":      {Check: check, Outcome: gate.Allowed, Exemption: exemption, Block: block, Answer: quiet},
+		"allowed for a turn":       {Check: waiting, Outcome: gate.Allowed, Policy: policy, Handle: "AQ-_", Answer: gate.Answer{At: now, Rule: -1, States: states, Wait: 4 * time.Second, Turn: now.Add(4 * time.Second)}},
+		"allowed at once to wait":  {Check: waiting, Outcome: gate.Allowed, Policy: policy, Answer: quiet},
+		"repeated":                 {Check: waiting, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: gate.Answer{At: now, Rule: -1, Repeated: true}},
+		"limited though it waits":  {Check: waiting, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1}},
 		"with a shadow": {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: quiet, Shadow: &gate.Shadow{
 			ID: "02", Outcome: gate.Limited, Policy: trial, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 0, States: states[1:]},
 		}},
@@ -149,6 +159,37 @@ func TestTheWrittenDecisionIsTheTypeOfPackageV1(t *testing.T) {
 			}
 			if never := back.RetryAfterMS == nil; never != d.Never {
 				t.Fatalf("got %s", text)
+			}
+		})
+	}
+}
+
+func TestTheWrittenAnswerAboutSeveralKeysIsTheTypeOfPackageV1(t *testing.T) {
+	all := decisions(t)
+	quiet := gate.Answer{At: start, Rule: -1}
+	for name, j := range map[string]gate.Joint{
+		"allowed":             {Outcome: gate.Allowed, Answer: quiet, Parts: []gate.Decision{all["allowed with rules"], all["with a shadow"]}},
+		"blocked":             {Outcome: gate.Blocked, ID: "01", Answer: gate.Answer{At: start, Never: true, Rule: -1}, Parts: []gate.Decision{all["blocked"], all["limited for ever"]}},
+		"unavailable":         {Outcome: gate.Unavailable, Degraded: "The log is out of reach.", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Parts: []gate.Decision{all["unavailable"]}},
+		"allowed for a turn":  {Outcome: gate.Allowed, Handle: "AQ", Answer: gate.Answer{At: start, Rule: -1, Wait: time.Second, Turn: start.Add(time.Second), Repeated: true}, Parts: []gate.Decision{all["allowed for a turn"]}},
+		"limited, and waited": {Outcome: gate.Limited, ID: "01", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Parts: []gate.Decision{all["limited though it waits"]}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := checkInput{MaxWait: j.Parts[0].Check.MaxWait}
+			text := appendJoint(nil, &j, &in)
+			var back v1.KeysDecision
+			if err := json.Unmarshal(text, &back, json.RejectUnknownMembers(true)); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			again, err := json.Marshal(back)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(again) != string(text) {
+				t.Fatalf("got  %s\nwant %s", text, again)
+			}
+			if (back.Waiting != nil) != (in.MaxWait > 0) || strings.Contains(string(again[strings.Index(string(again), "parts"):]), "wait_ms") {
+				t.Fatalf("the turn is not the whole's alone: %s", text)
 			}
 		})
 	}

@@ -76,19 +76,27 @@ var (
 )
 
 var opCheck = &Operation{
-	ID: "check", Tag: "checks", Summary: "May this key do one more request?", Body: v1.CheckRequest{},
+	ID: "check", Tag: "checks", Summary: "May this key, or may all of these keys, do one more request?",
+	Body: anyOf{v1.CheckRequest{}, v1.KeysRequest{}},
 	Answers: []Answer{
-		{Status: http.StatusOK, Doc: "Allowed.", Body: v1.Decision{}},
-		{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Body: v1.Decision{}},
-		{Status: http.StatusForbidden, Doc: "Blocked by a block.", Body: v1.Decision{}},
-		{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Body: v1.Decision{}},
+		{Status: http.StatusOK, Doc: "Allowed.", Body: decided},
+		{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Body: decided},
+		{Status: http.StatusForbidden, Doc: "Blocked by a block.", Body: decided},
+		{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Body: decided},
 	},
 }
+
+// decided is what a check is answered: about one key, or about several.
+var decided = anyOf{v1.Decision{}, v1.KeysDecision{}}
 
 var (
 	opBatch = &Operation{
 		ID: "checkBatch", Tag: "checks", Summary: "Ask up to 1,000 checks, each on its own.",
 		Body: v1.BatchRequest{}, Answers: ok("The answers in order, a problem in the place of each bad check.", v1.BatchAnswer{}),
+	}
+	opGiveBack = &Operation{
+		ID: "giveBackTurn", Tag: "checks", Summary: "Give back a turn that was reserved, before its time.",
+		Answers: ok("Whether that made room for others.", v1.GivenBack{}),
 	}
 	opLive = &Operation{
 		ID: "live", Tag: "health", Summary: "Is the process alive?",

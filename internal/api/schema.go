@@ -21,6 +21,8 @@ var enums = map[string][]string{
 	"Shadow.decision":         {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
 	"KeyExplanation.decision": {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
 	"CheckRequest.detail":     {v1.DetailRules, v1.DetailNone},
+	"KeysRequest.detail":      {v1.DetailRules, v1.DetailNone},
+	"KeysDecision.decision":   {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
 	"BlockRequest.on_conflict": {
 		v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace,
 	},
@@ -32,8 +34,21 @@ var enums = map[string][]string{
 	"UserRequest.role":           {"viewer", "operator", "admin"},
 }
 
+// anyOf is a body of one of several types, each given by a value.
+type anyOf []any
+
 // of returns the schema of a value's type.
-func (s *schemas) of(v any) node { return s.ofType(reflect.TypeOf(v)) }
+func (s *schemas) of(v any) node {
+	several, is := v.(anyOf)
+	if !is {
+		return s.ofType(reflect.TypeOf(v))
+	}
+	var all []node
+	for _, one := range several {
+		all = append(all, s.of(one))
+	}
+	return node{"anyOf": all}
+}
 
 func (s *schemas) ofType(t reflect.Type) node {
 	switch t {
@@ -47,6 +62,8 @@ func (s *schemas) ofType(t reflect.Type) node {
 		return orNull(node{"type": "array", "items": s.ofType(reflect.TypeFor[v1.RuleState]())})
 	case reflect.TypeFor[jsontext.Value]():
 		return node{}
+	case reflect.TypeFor[v1.KeyPart]():
+		return node{"anyOf": []node{{"type": "string"}, s.ofStruct(t)}}
 	case reflect.TypeFor[v1.BatchItem]():
 		return node{"anyOf": []node{s.ofType(reflect.TypeFor[v1.Decision]()), s.ofType(reflect.TypeFor[v1.Problem]())}}
 	}
@@ -98,7 +115,11 @@ func (s *schemas) members(t reflect.Type, owner string, properties node, require
 		f := t.Field(i)
 		tag := f.Tag.Get("json")
 		if f.Anonymous && tag == "" {
-			open = s.members(f.Type, owner, properties, required) || open
+			inner, needed := f.Type, required
+			if inner.Kind() == reflect.Pointer { // its members may all be missing
+				inner, needed = inner.Elem(), new([]string)
+			}
+			open = s.members(inner, owner, properties, needed) || open
 			continue
 		}
 		name, options, _ := strings.Cut(tag, ",")

@@ -4,6 +4,7 @@
 package gate
 
 import (
+	"crypto/rand"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
@@ -32,6 +33,21 @@ type Check struct {
 	Detail bool   // say what each rule has left
 	Source string // who asks, for people; never trusted
 	Meta   map[string]string
+	// MaxWait is how long the caller would wait for its turn, in whole
+	// milliseconds up to timestamplog.MaxWait; 0 asks for an answer at once.
+	MaxWait time.Duration
+	// ID names the request, "" for none: one that comes again soon after it was
+	// charged is answered again and not charged. At most timestamplog.MaxID
+	// bytes.
+	ID string
+}
+
+// nameTurn gives a check that may reserve a turn an ID, by which the log knows
+// it again.
+func (c *Check) nameTurn() {
+	if c.MaxWait > 0 && c.ID == "" && !c.Peek {
+		c.ID = rand.Text()
+	}
 }
 
 // Decision is the answer to a Check.
@@ -51,6 +67,8 @@ type Decision struct {
 	// Shadow is what the policy that only watches would have decided, nil
 	// where none watches.
 	Shadow *Shadow
+	// Handle gives the turn back; "" where none was reserved.
+	Handle string
 	// Degraded says, where it is not "", which outage the decision was made
 	// under; the promises of exactness then do not hold.
 	Degraded string
@@ -72,6 +90,16 @@ type Answer struct {
 	Boundary time.Time
 	// States says what each rule has left where Check.Detail asked for it.
 	States []timestamplog.RuleState
+	// Wait is how long to wait where the request was allowed for a turn ahead;
+	// a peek says what it would be.
+	Wait time.Duration
+	// Turn is the instant that was reserved by the log's clock; zero where
+	// nothing was: the request was allowed at once, refused, a peek, or
+	// answered under an outage.
+	Turn time.Time
+	// Repeated says that the request's ID was charged before and that nothing
+	// was charged now.
+	Repeated bool
 }
 
 // Allowed reports whether the request may be done.

@@ -79,10 +79,10 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	}
 	byMatch, shadowByMatch := selector.Matched(k)
 	if x.Enforcing, err = g.explainPolicy(ctx, k, enforcing, byMatch); err != nil {
-		x.Degraded = "The timestamp log is out of reach."
+		x.Degraded = outOfReach
 	}
 	if x.Shadow, err = g.explainPolicy(ctx, k, shadow, shadowByMatch); err != nil {
-		x.Degraded = "The timestamp log is out of reach."
+		x.Degraded = outOfReach
 	}
 	x.conclude()
 	return x, nil

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/refusal"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -25,15 +24,21 @@ type View interface {
 type Options struct {
 	View View
 	// Log decides against the rules.
-	Log timestamplog.Log
+	Log Log
 	// Local is the log in memory that stands in for Log in an outage. nil
 	// says that Log is in memory itself and has no outages.
-	Local timestamplog.Log
+	Local Log
 	// Deadline bounds how long a check waits for Log. Zero means
 	// DefaultDeadline. It is not used where Local is nil.
 	Deadline time.Duration
 	Recorder Recorder         // nil means Discard
 	Now      func() time.Time // nil means time.Now
+}
+
+// Log is a timestamp log that also looks ahead and at several keys.
+type Log interface {
+	timestamplog.Log
+	timestamplog.Turns
 }
 
 // DefaultDeadline is how long a check waits for the log before the policy's
@@ -44,8 +49,8 @@ const DefaultDeadline = 100 * time.Millisecond
 // end.
 type Gate struct {
 	view     View
-	log      timestamplog.Log
-	local    timestamplog.Log
+	log      Log
+	local    Log
 	deadline time.Duration
 	recorder Recorder
 	now      func() time.Time
@@ -103,13 +108,19 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 	selector, set, now := g.view.Selector(), g.view.Blocks(), g.now()
 	for i := range checks {
 		decisions[i] = Decision{Check: checks[i], Outcome: Allowed, Answer: Answer{At: now, Rule: -1}}
-		errs[i] = g.before(s, &decisions[i], selector, set)
+		decisions[i].Check.nameTurn()
+		if errs[i] = g.before(s, &decisions[i], selector, set); errs[i] == nil && decisions[i].Shadow != nil {
+			s.ask(&decisions[i], decisions[i].Shadow.Policy, true)
+		}
 	}
 	g.askLog(ctx, s)
 	maker := g.ids.under(g.view.Settings().Secret)
 	for i := range checks {
 		if errs[i] == nil {
 			g.after(&decisions[i], maker)
+		}
+		if d := &decisions[i]; errs[i] == nil && !d.Turn.IsZero() {
+			d.Handle = maker.handle(d.Check.ID, turnsOf(d))
 		}
 	}
 }
@@ -124,7 +135,7 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 	return decision[0], err[0]
 }
 
-// before decides what needs no log, and queues what does.
+// before decides what needs no log, and queues what does, but for the shadow.
 func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	enforcing, shadow, err := policiesOf(d.Check, selector)
 	if err != nil {
@@ -145,11 +156,13 @@ func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *bl
 		if most := enforcing.LargestCost(); d.Check.Cost > most {
 			return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, enforcing.Name, most)
 		}
+		if d.Check.MaxWait > 0 && enforcing.Options.CountRefused {
+			return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no turn can be kept", enforcing.Name)
+		}
 		s.ask(d, enforcing, false)
 	}
 	if limits(shadow) {
 		d.Shadow = &Shadow{Outcome: Allowed, Policy: shadow, Answer: Answer{At: d.At, Rule: -1}}
-		s.ask(d, shadow, true)
 	}
 	return nil
 }
@@ -178,7 +191,10 @@ func limits(p *rules.Policy) bool {
 
 func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	r := timestamplog.RequestOf(p, d.Check.Key.String(), d.Check.Cost)
-	r.Peek, r.Detail = d.Check.Peek, d.Check.Detail
+	r.Peek, r.Detail, r.ID = d.Check.Peek, d.Check.Detail, d.Check.ID
+	if !p.Options.CountRefused { // where no turn can be kept; a shadow then decides at once
+		r.MaxWait = d.Check.MaxWait.Milliseconds()
+	}
 	s.requests = append(s.requests, r)
 	s.asked = append(s.asked, asked{d, p, shadow})
 }
@@ -205,16 +221,20 @@ func (g *Gate) askLog(ctx context.Context, s *scratch) {
 
 // take fills in what the log said.
 func (a asked) take(r *timestamplog.Result) {
-	outcome := Allowed
+	outcome, answer := Allowed, answerOf(r)
 	if !r.Allowed {
 		outcome = Limited
 	}
-	a.put(outcome, answerOf(r))
+	if answer.Wait > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" {
+		answer.Turn = time.UnixMilli(r.Turn)
+	}
+	a.put(outcome, answer)
 }
 
 func answerOf(r *timestamplog.Result) Answer {
-	answer := Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States}
+	answer := Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Repeated: r.Repeated}
 	if r.Allowed {
+		answer.Wait = time.Duration(max(0, r.Turn-r.Now)) * time.Millisecond
 		return answer
 	}
 	if answer.Never = r.RetryAt == timestamplog.Never; !answer.Never {
@@ -235,7 +255,7 @@ func (a asked) put(outcome Outcome, answer Answer) {
 }
 
 // after names a refusal and tells the recorder.
-func (g *Gate) after(d *Decision, maker *refusal.Maker) {
+func (g *Gate) after(d *Decision, maker *makerUnder) {
 	key := d.Check.Key.String()
 	if d.Outcome == Limited || d.Outcome == Blocked {
 		d.ID = maker.ID(policyID(d.Policy), key, d.At).String()

@@ -306,7 +306,7 @@ func TestABatchIsAnsweredInOrderEachOnItsOwn(t *testing.T) {
 
 // brokenLog is a log behind a switch: out of reach, or hung until the deadline.
 type brokenLog struct {
-	timestamplog.Log
+	Log
 	down, hung atomic.Bool
 	asked      atomic.Int64
 }
@@ -323,6 +323,24 @@ func (b *brokenLog) Decide(ctx context.Context, requests []timestamplog.Request,
 		return
 	}
 	b.Log.Decide(ctx, requests, results)
+}
+
+func (b *brokenLog) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
+	b.asked.Add(1)
+	if b.hung.Load() {
+		<-ctx.Done()
+	}
+	if b.down.Load() || b.hung.Load() {
+		return timestamplog.ErrUnreachable
+	}
+	return b.Log.DecideAll(ctx, requests, results)
+}
+
+func (b *brokenLog) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error) {
+	if b.down.Load() || b.hung.Load() {
+		return false, timestamplog.ErrUnreachable
+	}
+	return b.Log.GiveBack(ctx, turn)
 }
 
 func (b *brokenLog) Now(ctx context.Context) (time.Time, error) {

@@ -87,15 +87,20 @@ func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
 	for i := range s.results {
 		asked = asked || !s.results[i].Remembered
 		if err := s.results[i].Err; err != nil {
-			// A caller who went away says nothing about the log.
-			if ctx.Err() == nil && g.breaker.failed(err, g.now()) {
-				g.watching.Go(g.awaitRecovery)
-			}
+			g.failed(ctx, err)
 			return
 		}
 	}
 	if asked {
 		g.breaker.worked()
+	}
+}
+
+// failed notes that the log did not answer. A caller who went away says nothing
+// about the log.
+func (g *Gate) failed(ctx context.Context, err error) {
+	if ctx.Err() == nil && g.breaker.failed(err, g.now()) {
+		g.watching.Go(g.awaitRecovery)
 	}
 }
 
@@ -130,18 +135,29 @@ func (g *Gate) Close() {
 // fail does for request i what its policy says about an outage.
 func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
 	a := s.asked[i]
-	a.decision.Degraded = "The timestamp log is out of reach."
+	if g.withoutLog(a) {
+		return
+	}
+	g.local.Decide(ctx, s.requests[i:i+1], s.results[i:i+1])
+	a.take(&s.results[i])
+}
+
+// withoutLog gives the answer of a policy that needs no log in an outage, and
+// reports false where the local log is to be asked.
+func (g *Gate) withoutLog(a asked) bool {
+	a.decision.Degraded = outOfReach
 	answer := Answer{At: a.decision.At, Rule: -1}
 	switch {
-	case a.policy.OnFailure == rules.FailAllow:
-		a.put(Allowed, answer)
 	case a.policy.OnFailure == rules.FailDeny:
 		answer.RetryAt = answer.At.Add(time.Second)
 		a.put(Unavailable, answer)
-	case g.local != nil:
-		g.local.Decide(ctx, s.requests[i:i+1], s.results[i:i+1])
-		a.take(&s.results[i])
-	default: // a log in memory fails nobody
+	case a.policy.OnFailure == rules.FailAllow, g.local == nil: // a log in memory fails nobody
 		a.put(Allowed, answer)
+	default:
+		return false
 	}
+	return true
 }
+
+// outOfReach is what people are told of an outage.
+const outOfReach = "The timestamp log is out of reach."

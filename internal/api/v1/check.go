@@ -1,6 +1,10 @@
 package v1
 
-import "github.com/go-json-experiment/json"
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
 
 // The decisions.
 const (
@@ -25,6 +29,10 @@ const (
 	MaxMetaName   = 32  // bytes
 	MaxMetaValue  = 256 // bytes
 	MaxPolicyName = 64  // bytes
+	MaxKeys       = 16  // keys in one check
+	MaxID         = 64  // characters of an idempotency_key
+
+	MaxWait = Duration(time.Hour)
 )
 
 // CheckRequest asks whether a key may do one more request.
@@ -37,6 +45,13 @@ type CheckRequest struct {
 	Source string `json:"source,omitzero"` // who asks, shown with an offence
 	// Meta is shown with an offence and never trusted.
 	Meta map[string]string `json:"meta,omitzero"`
+	// MaxWait is how long the caller would wait for its turn, up to MaxWait; one
+	// that comes within it is reserved. Nothing where it is left out.
+	MaxWait Duration `json:"max_wait,omitzero"`
+	// IdempotencyKey names the request: one that comes again within a minute of
+	// its turn is answered again and not charged. 1 to MaxID printable ASCII
+	// characters.
+	IdempotencyKey string `json:"idempotency_key,omitzero"`
 }
 
 // Decision answers a check.
@@ -61,6 +76,11 @@ type Decision struct {
 	Rules  RuleStates    `json:"rules"`
 	Block  *DecidedBlock `json:"block"`
 	Shadow *Shadow       `json:"shadow"`
+	// Waiting stands only where a max_wait was sent.
+	*Waiting
+	// Repeated says, where it stands, that the idempotency_key was charged before
+	// and nothing was charged now.
+	Repeated bool `json:"repeated,omitzero"`
 	// Exemption let the key through; it stands only where one did.
 	Exemption *DecidedExemption `json:"exemption,omitzero"`
 	// Warnings stands only where there is one, for example a block that an

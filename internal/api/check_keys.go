@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// checkKeys answers a check about several keys as one.
+func (s *Server) checkKeys(c *Call, in *checkInput) error {
+	k := &c.checks
+	var err error
+	if k.checks, err = checksOf(s.Catalog.Parser(), in, k.checks); err != nil {
+		return err
+	}
+	j, err := s.Gate.DecideAll(context.Background(), k.checks) // as decide
+	if err != nil {
+		return err
+	}
+	k.buffer = appendJoint(k.buffer, &j, in)
+	if first := j.Refused(); first != nil {
+		setRateLimit(c, first)
+		if j.Never {
+			c.Response().Header.DelBytes(retryAfterHeader)
+		} else {
+			c.setHeader(retryAfterHeader, strconv.AppendInt(c.header[:0], ceilSeconds(retryAfterMS(&j.Answer)), 10))
+		}
+	}
+	return c.sendAnswer(statusOfOutcome[j.Outcome])
+}
+
+// checksOf returns what the gate is asked about each key. What is wrong with one
+// is told with its place; what all have in common has none.
+func checksOf(parser keys.Parser, in *checkInput, checks []gate.Check) ([]gate.Check, error) {
+	for i, key := range in.Keys {
+		one := *in
+		one.Key, one.Policy, one.Cost = key.Key, key.Policy, key.Cost
+		check, err := checkOf(parser, &one, v1.DetailRules)
+		var mistake *fault.Error
+		if errors.As(err, &mistake) && (mistake.Field == "key" || mistake.Field == "policy") {
+			return nil, fault.Field(fmt.Sprintf("keys[%d].%s", i, mistake.Field), "%s", mistake.Message)
+		}
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, check)
+	}
+	return checks, nil
+}
+
+// appendJoint appends the JSON of a v1.KeysDecision. The turn is the whole's, so
+// the parts say nothing of it.
+func appendJoint(b []byte, j *gate.Joint, in *checkInput) []byte {
+	b = append(b, `{"id":`...)
+	b = appendNullText(b, j.ID)
+	b = append(b, `,"decision":"`...)
+	b = append(b, j.Outcome...)
+	b = append(b, `","allowed":`...)
+	b = strconv.AppendBool(b, j.Allowed())
+	b = append(b, `,"degraded":`...)
+	b = strconv.AppendBool(b, j.Degraded != "")
+	if j.Degraded != "" {
+		b = append(b, `,"degraded_reason":`...)
+		b = appendText(b, j.Degraded)
+	}
+	b = appendRetry(b, &j.Answer)
+	if in.MaxWait > 0 || j.Wait > 0 {
+		b = appendWaiting(b, &j.Answer, j.Handle)
+	}
+	if j.Repeated {
+		b = append(b, `,"repeated":true`...)
+	}
+	b = append(b, `,"parts":[`...)
+	for i := range j.Parts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		part := j.Parts[i]
+		part.Check.MaxWait, part.Wait = 0, 0
+		b = appendDecision(b, &part)
+	}
+	return append(b, "]}"...)
+}
+
+// giveBack gives a turn back by its handle.
+func (s *Server) giveBack(c *Call) error {
+	madeRoom, err := s.Gate.GiveBack(context.Background(), c.Params("handle"))
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, v1.GivenBack{MadeRoom: madeRoom})
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+func TestATurnIsReservedShownAndGivenBack(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
+	const ask = `{"key":"host:a","detail":"none","max_wait":"1m"%s}`
+	first := n.must(n.ask(fmt.Sprintf(ask, "")), http.StatusOK)
+	if !strings.Contains(first.body, `"shadow":null,"wait_ms":0,"turn":null}`) {
+		t.Errorf("allowed at once: %s", first.body)
+	}
+	a := n.must(n.ask(fmt.Sprintf(ask, `,"idempotency_key":"k"`)), http.StatusOK)
+	d := read[v1.Decision](t, a)
+	if d.WaitMS != 10_000 || d.Turn == nil || d.Turn.At.String() != "2026-01-01T12:34:41.000Z" || d.Turn.Handle == "" || *d.RetryAfterMS != 0 || a.header.Get("Retry-After") != "" {
+		t.Fatalf("the second: %s", a.body)
+	}
+	again := read[v1.Decision](t, n.must(n.ask(fmt.Sprintf(ask, `,"idempotency_key":"k"`)), http.StatusOK))
+	if !again.Repeated || *again.Turn != *d.Turn {
+		t.Errorf("the second again: %+v", again)
+	}
+	peek := n.must(n.ask(fmt.Sprintf(ask, `,"peek":true`)), http.StatusOK)
+	if !strings.Contains(peek.body, `"wait_ms":20000,"turn":null`) {
+		t.Errorf("a peek: %s", peek.body)
+	}
+	late := n.must(n.ask(`{"key":"host:a","max_wait":"15s"}`), http.StatusTooManyRequests)
+	if l := read[v1.Decision](t, late); *l.RetryAfterMS != 5000 || late.header.Get("Retry-After") != "5" || l.Turn != nil {
+		t.Errorf("too far ahead: %s", late.body)
+	}
+	plain := n.must(n.ask(`{"key":"host:a"}`), http.StatusTooManyRequests)
+	if strings.Contains(plain.body, "wait_ms") || strings.Contains(plain.body, "turn") {
+		t.Errorf("who does not wait reads of turns: %s", plain.body)
+	}
+	for _, want := range []string{`{"made_room":true}`, `{"made_room":false}`} {
+		if a := n.must(n.send(del, n.check+v1.PathTurns+"/"+d.Turn.Handle, ""), http.StatusOK); a.body != want {
+			t.Errorf("giving back: %s, want %s", a.body, want)
+		}
+	}
+	n.clock.Add(9 * time.Second)
+	n.must(n.ask(`{"key":"host:a"}`), http.StatusTooManyRequests)
+	n.clock.Add(time.Second)
+	n.must(n.ask(`{"key":"host:a"}`), http.StatusOK)
+}
+
+func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
+	n.ask(`{"key":"a"}`)
+	handle := read[v1.Decision](t, n.must(n.ask(`{"key":"a","max_wait":"1m"}`), http.StatusOK)).Turn.Handle
+	for _, bad := range []string{"x", handle[1:], handle + "A", strings.Repeat("A", 12_000), "%00", "%ff", "..%2fcheck"} {
+		n.wantProblem(n.send(del, n.check+v1.PathTurns+"/"+bad, ""), http.StatusNotFound, "")
+	}
+	other := startNode(t) // with a secret of its own
+	n.wantProblem(other.send(del, other.check+v1.PathTurns+"/"+handle, ""), http.StatusNotFound, "")
+	n.must(n.send(del, n.check+v1.PathTurns+"/"+handle, ""), http.StatusOK)
+}
+
+func TestTheLongestHandleComesThrough(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
+	putPolicy(n, "trial", `{"match":["*"],"rules":["1/10s"],"mode":"shadow"}`)
+	var all []string
+	for i := range v1.MaxKeys {
+		all = append(all, fmt.Sprintf(`"%0512d"`, i))
+	}
+	body := `{"keys":[` + strings.Join(all, ",") + `],"max_wait":"1m","idempotency_key":"` + strings.Repeat("i", v1.MaxID) + `"}`
+	n.must(n.ask(strings.Replace(body, "iii", "", 1)), http.StatusOK)
+	j := read[v1.KeysDecision](t, n.must(n.ask(body), http.StatusOK))
+	if j.Turn == nil || len(j.Turn.Handle) < 11_000 {
+		t.Fatalf("got %+v", j.Waiting)
+	}
+	if a := n.must(n.send(del, n.check+v1.PathTurns+"/"+j.Turn.Handle, ""), http.StatusOK); a.body != `{"made_room":true}` {
+		t.Errorf("got %s", a.body)
+	}
+}
+
+func TestSeveralKeysAreAnsweredAsOne(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "default", `{"match":["*"],"rules":["1/s"]}`, "If-Match: *")
+	putPolicy(n, "tokens", `{"match":["token:*"],"rules":["4/m"]}`)
+	const ask = `{"keys":["ip:203.0.113.7",{"key":"token:a","cost":2}]}`
+	first := read[v1.KeysDecision](t, n.must(n.ask(ask), http.StatusOK))
+	if !first.Allowed || first.ID != "" || first.Waiting != nil || len(first.Parts) != 2 || first.Parts[1].Policy != "tokens" || first.Parts[1].Rules[0].Remaining != 2 {
+		t.Fatalf("got %+v", first)
+	}
+	a := n.must(n.ask(ask), http.StatusTooManyRequests)
+	d := read[v1.KeysDecision](t, a)
+	if d.Decision != v1.Limited || d.ID == "" || d.ID != d.Parts[0].ID || *d.RetryAfterMS != 1000 || !d.Parts[1].Allowed || d.Parts[1].Rules[0].Remaining != 2 {
+		t.Errorf("got %s", a.body)
+	}
+	if got := a.header.Get("RateLimit"); a.header.Get("Retry-After") != "1" || got != `"1/1s";r=0;t=1` {
+		t.Errorf("the headers are %v", a.header)
+	}
+	n.must(n.as(identity.Operate, post, v1.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
+	a = n.must(n.ask(ask), http.StatusForbidden)
+	if d := read[v1.KeysDecision](t, a); d.Decision != v1.Blocked || d.RetryAfterMS != nil || d.ID != d.Parts[1].ID || a.header.Get("Retry-After") != "" {
+		t.Errorf("got %s with %v", a.body, a.header)
+	}
+	n.clock.Add(time.Second)
+	n.must(n.ask(ask), http.StatusForbidden)
+	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK) // nothing was charged in vain
+}
+
+func TestInABatchAnItemMayWaitAndMayNotHaveSeveralKeys(t *testing.T) {
+	n := startNode(t)
+	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
+	a := n.must(n.send(post, n.check+v1.PathBatch, `{"checks":[{"key":"a"},{"key":"a","max_wait":"1m"},{"keys":["b"]},{"key":"a","idempotency_key":"ä"},{"key":"a","max_wait":"2h"}]}`), http.StatusOK)
+	all := read[v1.BatchAnswer](t, a).Decisions
+	if d := all[1].Decision; d == nil || d.WaitMS != 10_000 || d.Turn == nil {
+		t.Errorf("got %s", a.body)
+	}
+	for i, field := range map[int]string{2: "keys", 3: "idempotency_key", 4: "max_wait"} {
+		if p := all[i].Problem; p == nil || p.Field != field || p.Status != http.StatusUnprocessableEntity {
+			t.Errorf("item %d: %+v, want a problem about %s", i, all[i], field)
+		}
+	}
+}
+
+func TestTheAlgorithmsAreListed(t *testing.T) {
+	n := startNode(t)
+	page := read[v1.Page[v1.Algorithm]](t, n.must(n.as(identity.Read, get, v1.PathAlgorithms, ""), http.StatusOK))
+	first := page.Items[0]
+	if first.Name != "timestamp_log" || !first.Exact || first.Title == "" || first.Summary == "" || first.Options == nil {
+		t.Errorf("the default is %+v", first)
+	}
+	for _, a := range page.Items {
+		putPolicy(n, "p", `{"match":["p:*"],"rules":["5/m"],"algorithm":"`+a.Name+`"}`, "If-Match: *")
+	}
+}

@@ -1,0 +1,143 @@
+package gate
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// A handle gives a turn back. It holds all that the log needs to be told, so
+// nothing is kept about it: base64url without padding of a version, the
+// request's ID, one entry for each log that the turn was reserved in, and the
+// HMAC-SHA256 of all before it. An entry is the policy's id, the generation, the
+// instant in Unix milliseconds and the cost as uvarints, then the key behind
+// its length; the turn of a shadow policy has no key and follows that of its
+// own check.
+const (
+	handleVersion = 1
+	maxEntry      = 3*binary.MaxVarintLen64 + 2 + 2 + keys.MaxLength
+	maxShadow     = 3*binary.MaxVarintLen64 + 2 + 1
+	maxRawHandle  = 1 + 1 + timestamplog.MaxID + timestamplog.MaxTogether*(maxEntry+maxShadow) + sha256.Size
+
+	// MaxHandle is the length of the longest handle: that of 16 keys of 512
+	// bytes, each under a shadow policy as well.
+	MaxHandle = (maxRawHandle*8 + 5) / 6
+)
+
+// handleText is strict, so that a handle has one spelling.
+var handleText = base64.RawURLEncoding.Strict()
+
+// reserved is one turn of a handle.
+type reserved struct {
+	timestamplog.Turn
+	shadow bool
+}
+
+// turnsOf returns the turns that were reserved for a decision, with its shadow's.
+func turnsOf(d *Decision) []reserved {
+	var turns []reserved
+	if !d.Turn.IsZero() {
+		turns = append(turns, reserved{Turn: timestamplog.Turn{
+			Ref: timestamplog.RefOf(d.Policy, d.Check.Key.String()), At: d.Turn.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
+		}})
+		if s := d.Shadow; s != nil && !s.Turn.IsZero() {
+			turns = append(turns, reserved{shadow: true, Turn: timestamplog.Turn{
+				Ref: timestamplog.RefOf(s.Policy, d.Check.Key.String()), At: s.Turn.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
+			}})
+		}
+	}
+	return turns
+}
+
+// handle returns the handle of turns that one request reserved.
+func (m *makerUnder) handle(id string, turns []reserved) string {
+	raw := append([]byte{handleVersion, byte(len(id))}, id...)
+	for _, t := range turns {
+		raw = binary.AppendUvarint(raw, uint64(t.Policy))
+		raw = binary.AppendUvarint(raw, uint64(t.Generation))
+		raw = binary.AppendUvarint(raw, uint64(t.At))
+		raw = binary.AppendUvarint(raw, uint64(t.Cost))
+		key := t.Key
+		if t.shadow {
+			key = ""
+		}
+		raw = binary.AppendUvarint(raw, uint64(len(key)))
+		raw = append(raw, key...)
+	}
+	return handleText.EncodeToString(m.sealed(raw))
+}
+
+// sealed returns raw with its MAC behind it.
+func (m *makerUnder) sealed(raw []byte) []byte {
+	mac := hmac.New(sha256.New, m.handleKey)
+	mac.Write(raw)
+	return mac.Sum(raw)
+}
+
+// read returns the turns of a handle; false where it is not one that was made
+// under this secret.
+func (m *makerUnder) read(handle string) ([]reserved, bool) {
+	if len(handle) > MaxHandle {
+		return nil, false
+	}
+	raw, err := handleText.DecodeString(handle)
+	if err != nil || len(raw) < 2+sha256.Size {
+		return nil, false
+	}
+	body := raw[:len(raw)-sha256.Size]
+	if !hmac.Equal(m.sealed(body[:len(body):len(body)]), raw) || body[0] != handleVersion {
+		return nil, false
+	}
+	r := handleReader{rest: body[1:], sound: true}
+	id := string(r.bytes(uint64(r.byte())))
+	var turns []reserved
+	for key := ""; r.sound && len(r.rest) > 0; {
+		t := reserved{Turn: timestamplog.Turn{ID: id}}
+		t.Policy, t.Generation, t.At, t.Cost = int64(r.number()), int64(r.number()), int64(r.number()), int(r.number())
+		given := string(r.bytes(r.number()))
+		if t.shadow = given == ""; !t.shadow {
+			key = given
+		}
+		t.Key = key
+		turns = append(turns, t)
+	}
+	return turns, r.sound && len(turns) > 0
+}
+
+// handleReader reads what a handle holds; it is sound until something is
+// missing.
+type handleReader struct {
+	rest  []byte
+	sound bool
+}
+
+func (r *handleReader) bytes(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.sound, r.rest = false, nil
+		return nil
+	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+func (r *handleReader) byte() byte {
+	if b := r.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *handleReader) number() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.sound, r.rest = false, nil
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}

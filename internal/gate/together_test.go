@@ -1,0 +1,251 @@
+package gate
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// checks makes checks of keys, all changed alike.
+func checks(t *testing.T, texts []string, change ...func(*Check)) []Check {
+	t.Helper()
+	var all []Check
+	for _, text := range texts {
+		c := Check{Key: key(t, text), Cost: 1, Detail: true}
+		for _, f := range change {
+			f(&c)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func (n *node) together(t *testing.T, texts []string, change ...func(*Check)) Joint {
+	t.Helper()
+	j, err := n.DecideAll(t.Context(), checks(t, texts, change...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// used returns what a key has used of the first rule.
+func (n *node) used(t *testing.T, text string) int {
+	t.Helper()
+	x, err := n.Explain(t.Context(), key(t, text), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x.Enforcing.Rules[0].Used
+}
+
+func TestSeveralKeysAreAllChargedOrNone(t *testing.T) {
+	n := newNode(t, policy(t, 1, "addresses", "ip:*", "3/m"), policy(t, 2, "tokens", "token:*", "1/m"))
+	both := []string{"ip:203.0.113.7", "token:a"}
+	if j := n.together(t, both); j.Outcome != Allowed || j.ID != "" || j.Refused() != nil {
+		t.Fatalf("the first: %s, id %q", j.Outcome, j.ID)
+	}
+	n.advance(time.Second)
+	j := n.together(t, both)
+	if j.Outcome != Limited || j.ID != j.Parts[1].ID || j.ID == "" || j.RetryAfter() != 59*time.Second {
+		t.Fatalf("the second: %s, id %q, wait %s", j.Outcome, j.ID, j.RetryAfter())
+	}
+	if j.Parts[0].Outcome != Allowed || j.Parts[0].ID != "" || j.Parts[1].Outcome != Limited || len(j.Parts[1].States) != 1 {
+		t.Errorf("its parts: %+v", j.Parts)
+	}
+	if used := n.used(t, "ip:203.0.113.7"); used != 1 {
+		t.Errorf("the key that would have allowed it has used %d", used)
+	}
+	if want := []Outcome{Allowed, Allowed, Limited}; !slices.Equal(n.heard.outcomes, want) {
+		t.Errorf("the recorder heard %v, want %v: only who refused offends", n.heard.outcomes, want)
+	}
+}
+
+func TestTheGravestPartDecides(t *testing.T) {
+	n, log := newRemoteNode(t, policy(t, 1, "limited", "l:*", "0/m"), policy(t, 2, "denied", "d:*", "1/m", onFailure(rules.FailDeny)),
+		policy(t, 3, "open", "o:*", "5/m"))
+	n.block(t, "b", "b:*", n.clock().Add(time.Hour))
+	for _, test := range []struct {
+		keys string
+		down bool
+		want Outcome
+	}{
+		{"o:1 x:1", false, Allowed}, {"o:1 l:1", false, Limited}, {"l:1 b:1", false, Blocked}, {"b:1 o:1", false, Blocked},
+		{"d:1 o:1", true, Unavailable}, {"d:1 b:1", true, Blocked}, {"o:1 l:1", true, Limited}, {"d:1 l:1", true, Unavailable},
+	} {
+		log.down.Store(test.down)
+		j := n.together(t, strings.Fields(test.keys))
+		if j.Outcome != test.want || test.down != (j.Degraded != "") && test.want != Blocked {
+			t.Errorf("%s, down %v: %s, degraded %q; want %s", test.keys, test.down, j.Outcome, j.Degraded, test.want)
+		}
+		if first := j.Refused(); (first == nil) != (test.want == Allowed) || first != nil && first.ID != j.ID {
+			t.Errorf("%s: it is refused by %+v", test.keys, first)
+		}
+	}
+	log.down.Store(false)
+	if used := n.used(t, "o:1"); used != 1 {
+		t.Errorf("what was refused has used %d, want the one that was allowed", used)
+	}
+}
+
+func TestInAnOutageSeveralKeysAreDecidedHereAsOne(t *testing.T) {
+	n, log := newRemoteNode(t, policy(t, 1, "one", "a:*", "1/m"), policy(t, 2, "many", "b:*", "5/m"), policy(t, 3, "open", "c:*", "1/m", onFailure(rules.FailAllow)))
+	log.down.Store(true)
+	all := []string{"a:1", "b:1", "c:1"}
+	if j := n.together(t, all); j.Outcome != Allowed || j.Degraded == "" {
+		t.Fatalf("got %s, degraded %q", j.Outcome, j.Degraded)
+	}
+	j := n.together(t, all)
+	if j.Outcome != Limited || j.Parts[1].Outcome != Allowed || j.Parts[2].Outcome != Allowed {
+		t.Fatalf("got %s of %+v", j.Outcome, j.Parts)
+	}
+	if d := n.check(t, "b:1", peeks, func(c *Check) { c.Detail = true }); d.States[0].Remaining != 4 {
+		t.Errorf("a refused request has used quota in the local log: %d left", d.States[0].Remaining)
+	}
+	if j := n.together(t, []string{"a:2", "b:2"}, waits(time.Minute)); j.Handle != "" || !j.Turn.IsZero() {
+		t.Errorf("a turn in an outage has the handle %q", j.Handle)
+	}
+}
+
+func TestSeveralKeysHaveOneTurnAndOneHandle(t *testing.T) {
+	n := newNode(t, policy(t, 1, "slow", "a:*", "1/20s"), policy(t, 2, "fast", "b:*", "1/5s"))
+	all := []string{"a:1", "b:1"}
+	n.together(t, all)
+	j := n.together(t, all, waits(time.Minute))
+	if j.Outcome != Allowed || j.Wait != 20*time.Second || !j.Turn.Equal(n.clock().Add(20*time.Second)) || j.Handle == "" {
+		t.Fatalf("got %s, wait %s, turn %s, handle %q", j.Outcome, j.Wait, j.Turn, j.Handle)
+	}
+	if d := n.check(t, "b:1", waits(time.Minute), peeks); d.Wait != 25*time.Second {
+		t.Errorf("the faster key's next turn is %s away, want 25s", d.Wait)
+	}
+	n.wantGivenBack(t, j.Handle, true)
+	if d := n.check(t, "b:1", waits(time.Minute), peeks); d.Wait >= 25*time.Second {
+		t.Errorf("after it was given back the faster key still waits %s", d.Wait)
+	}
+	if j := n.together(t, all, waits(10*time.Second)); j.Outcome != Limited || j.Wait != 0 || !j.Turn.IsZero() || j.RetryAfter() == 0 {
+		t.Errorf("too far ahead: %s, wait %s, turn %s, to ask again in %s", j.Outcome, j.Wait, j.Turn, j.RetryAfter())
+	}
+}
+
+func TestSeveralKeysThatComeAgainAreChargedOnce(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
+	all := []string{"a:1", "b:1"}
+	if j := n.together(t, all, named("x")); j.Outcome != Allowed || j.Repeated {
+		t.Fatalf("got %s, repeated %v", j.Outcome, j.Repeated)
+	}
+	if j := n.together(t, all, named("x")); j.Outcome != Allowed || !j.Repeated {
+		t.Errorf("again: %s, repeated %v", j.Outcome, j.Repeated)
+	}
+	if j := n.together(t, all, named("y")); j.Outcome != Limited || j.Repeated {
+		t.Errorf("another: %s, repeated %v", j.Outcome, j.Repeated)
+	}
+}
+
+func TestKeysThatNothingLimitsAllow(t *testing.T) {
+	n := newNode(t, policy(t, 1, "tokens", "token:*", "0/s"), policy(t, 2, "free", "free:*", ""), policy(t, 3, "off", "off:*", "0/s", mode(rules.Off)))
+	n.set.ApplyExemption(&blocks.Exemption{ID: "e", Pattern: pattern(t, "token:good")}, n.clock())
+	if j := n.together(t, []string{"token:good", "free:1", "off:1", "nobody"}); j.Outcome != Allowed || j.At.IsZero() {
+		t.Errorf("got %s at %s: %+v", j.Outcome, j.At, j.Parts)
+	}
+}
+
+func TestAShadowIsAskedOnlyWhereTheWholeIsAllowed(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "trial", "a:*", "5/m", mode(rules.Shadow)))
+	if j := n.together(t, []string{"a:1", "b:1"}); j.Parts[0].Shadow == nil || j.Parts[0].Shadow.States[0].Remaining != 4 {
+		t.Fatalf("the shadow of an allowed whole: %+v", j.Parts[0].Shadow)
+	}
+	if j := n.together(t, []string{"a:2", "b:1"}); j.Outcome != Limited || j.Parts[0].Shadow != nil {
+		t.Errorf("a refused whole has a shadow: %+v", j.Parts[0].Shadow)
+	}
+	if d := n.check(t, "a:2", func(c *Check) { c.Detail = true }); d.Shadow.States[0].Remaining != 4 {
+		t.Errorf("a refused whole was charged in the shadow's log: %d left", d.Shadow.States[0].Remaining)
+	}
+}
+
+// apartLog is a log whose keys lie in different slots.
+type apartLog struct{ Log }
+
+func (apartLog) DecideAll(context.Context, []timestamplog.Request, []timestamplog.Result) error {
+	return timestamplog.ErrApart
+}
+
+func TestKeysOfDifferentSlotsAreAMistakeAndNoOutage(t *testing.T) {
+	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "3/m"))
+	n.Gate = New(Options{View: n, Log: apartLog{n.log}, Local: n.local, Now: n.clock})
+	t.Cleanup(n.Gate.Close)
+	for range 2 * patience {
+		if _, err := n.DecideAll(t.Context(), checks(t, []string{"a", "b"})); fieldOf(err) != "keys" {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if n.Outage().Open() {
+		t.Error("it is taken for an outage")
+	}
+}
+
+func TestWhatIsWrongWithOneKeyIsToldWithItsPlace(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "3/m"), policy(t, 2, "counting", "c:*", "3/m", countRefused))
+	for name, test := range map[string]struct {
+		all   []Check
+		field string
+	}{
+		"a policy that is not there":       {[]Check{{Key: key(t, "a"), Cost: 1}, {Key: key(t, "b"), Cost: 1, Policy: "none"}}, "keys[1].policy"},
+		"a cost that is never allowed":     {[]Check{{Key: key(t, "a"), Cost: 4}}, "keys[0].cost"},
+		"a key twice":                      {checks(t, []string{"a", "b", "a"}), "keys[2]"},
+		"a key twice under its own policy": {[]Check{{Key: key(t, "a"), Cost: 1}, {Key: key(t, "a"), Cost: 1, Policy: "default"}}, "keys[1]"},
+		"two addresses of one network":     {checks(t, []string{"ip:2001:db8::1", "ip:2001:db8::2"}), "keys[1]"},
+		"a wait where refused ones count":  {checks(t, []string{"a", "c:1"}, waits(time.Second)), "max_wait"},
+	} {
+		if _, err := n.DecideAll(t.Context(), test.all); fieldOf(err) != test.field {
+			t.Errorf("%s: got %v, want an error about %s", name, err, test.field)
+		}
+	}
+	if len(n.heard.outcomes) > 0 {
+		t.Errorf("the recorder heard %v", n.heard.outcomes)
+	}
+	other := []Check{{Key: key(t, "c:1"), Cost: 1}, {Key: key(t, "c:1"), Cost: 1, Policy: "default"}}
+	if j, err := n.DecideAll(t.Context(), other); err != nil || j.Outcome != Allowed {
+		t.Errorf("one key under two policies: %v, %v", j.Outcome, err)
+	}
+	n.loaded = false
+	if _, err := n.DecideAll(t.Context(), other); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("before anything is loaded: %v", err)
+	}
+}
+
+func TestManyAskAboutOverlappingKeysAndNoneIsChargedInVain(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "20/h"))
+	groups := [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}, {"a", "b", "c"}}
+	allowed := make([]int, len(groups))
+	var callers sync.WaitGroup
+	for g, group := range groups {
+		all := checks(t, group)
+		callers.Go(func() {
+			for range 30 {
+				if j, err := n.DecideAll(t.Context(), all); err == nil && j.Outcome == Allowed {
+					allowed[g]++
+				}
+			}
+		})
+	}
+	callers.Wait()
+	for _, k := range []string{"a", "b", "c"} {
+		want := 0
+		for g, group := range groups {
+			if slices.Contains(group, k) {
+				want += allowed[g]
+			}
+		}
+		if used := n.used(t, k); used != want || used > 20 {
+			t.Errorf("%s has used %d, and %d of its requests were allowed", k, used, want)
+		}
+	}
+}

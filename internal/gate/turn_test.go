@@ -1,0 +1,201 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+func waits(d time.Duration) func(*Check) { return func(c *Check) { c.MaxWait = d } }
+func named(id string) func(*Check)       { return func(c *Check) { c.ID = id } }
+func peeks(c *Check)                     { c.Peek = true }
+
+func countRefused(p *rules.Policy) {
+	p.Algorithm, p.Options.CountRefused = "sorted_set_log", true
+}
+
+func TestWhoWaitsIsGivenTheNextTurnAndAHandleToGiveItBack(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
+	if d := n.check(t, "token:a", waits(time.Minute)); d.Wait != 0 || !d.Turn.IsZero() || d.Handle != "" {
+		t.Fatalf("allowed at once: wait %s, turn %s, handle %q", d.Wait, d.Turn, d.Handle)
+	}
+	peeked := n.check(t, "token:a", waits(time.Minute), peeks)
+	if peeked.Outcome != Allowed || peeked.Wait != 10*time.Second || !peeked.Turn.IsZero() || peeked.Handle != "" {
+		t.Fatalf("a peek: %s, wait %s, turn %s, handle %q", peeked.Outcome, peeked.Wait, peeked.Turn, peeked.Handle)
+	}
+	second := n.check(t, "token:a", waits(time.Minute))
+	if second.Outcome != Allowed || second.Wait != 10*time.Second || !second.Turn.Equal(n.clock().Add(10*time.Second)) || second.Handle == "" {
+		t.Fatalf("the second: %s, wait %s, turn %s, handle %q", second.Outcome, second.Wait, second.Turn, second.Handle)
+	}
+	if d := n.check(t, "token:a", waits(15*time.Second)); d.Outcome != Limited || d.RetryAfter() != 5*time.Second {
+		t.Errorf("whose turn is too far ahead is %s, told to ask again in %s", d.Outcome, d.RetryAfter())
+	}
+	if d := n.check(t, "token:a"); d.Outcome != Limited {
+		t.Errorf("who does not wait comes before a turn: %s", d.Outcome)
+	}
+	third := n.check(t, "token:a", waits(time.Minute))
+	n.wantGivenBack(t, third.Handle, true)
+	n.wantGivenBack(t, third.Handle, false)
+	n.advance(10 * time.Second)
+	n.wantGivenBack(t, second.Handle, false) // its time has come
+}
+
+func (n *node) wantGivenBack(t *testing.T, handle string, want bool) {
+	t.Helper()
+	if made, err := n.GiveBack(t.Context(), handle); err != nil || made != want {
+		t.Errorf("giving back: made room %v, %v; want %v", made, err, want)
+	}
+}
+
+// The issue's own example: a turn that is given back must not bring back room.
+func TestATurnGivenBackNeverLetsMoreIntoAWindow(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
+	n.check(t, "token:a") // at 0
+	first, second := n.check(t, "token:a", waits(time.Minute)), n.check(t, "token:a", waits(time.Minute))
+	if first.Wait != 10*time.Second || second.Wait != 20*time.Second {
+		t.Fatalf("reserved in %s and %s", first.Wait, second.Wait)
+	}
+	n.wantGivenBack(t, second.Handle, true)
+	n.advance(2 * time.Second)
+	if d := n.check(t, "token:a"); d.Outcome != Limited || d.RetryAfter() != 18*time.Second {
+		t.Errorf("at 2 it is %s, to ask again in %s; want limited, 18s", d.Outcome, d.RetryAfter())
+	}
+}
+
+func TestARequestThatComesAgainIsChargedOnceAndKeepsItsTurn(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "2/10s", mode(rules.Shadow)))
+	n.check(t, "token:a", named("first"))
+	if d := n.check(t, "token:a", named("first")); d.Outcome != Allowed || !d.Repeated || d.Shadow.Outcome != Allowed {
+		t.Fatalf("the same again: %s, repeated %v, shadow %s", d.Outcome, d.Repeated, d.Shadow.Outcome)
+	}
+	reserved := n.check(t, "token:a", named("second"), waits(time.Minute))
+	n.advance(4 * time.Second)
+	again := n.check(t, "token:a", named("second"), waits(time.Minute))
+	if !again.Repeated || !again.Turn.Equal(reserved.Turn) || again.Wait != 6*time.Second || again.Handle != reserved.Handle {
+		t.Errorf("a turn asked for again: repeated %v, turn %s, wait %s", again.Repeated, again.Turn, again.Wait)
+	}
+	if d := n.check(t, "token:a", named("third")); d.Outcome != Limited || d.Repeated {
+		t.Errorf("another request: %s, repeated %v", d.Outcome, d.Repeated)
+	}
+}
+
+func TestATurnIsGivenBackInTheShadowsLogToo(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "1/10s", mode(rules.Shadow)))
+	n.check(t, "token:a")
+	reserved := n.check(t, "token:a", waits(time.Minute))
+	if reserved.Shadow.Outcome != Allowed || reserved.Shadow.Wait != 10*time.Second {
+		t.Fatalf("the shadow: %s in %s", reserved.Shadow.Outcome, reserved.Shadow.Wait)
+	}
+	n.wantGivenBack(t, reserved.Handle, true)
+	if d := n.check(t, "token:a", waits(time.Minute), peeks); d.Wait != 10*time.Second || d.Shadow.Wait != 10*time.Second {
+		t.Errorf("then a turn is %s and %s away", d.Wait, d.Shadow.Wait)
+	}
+}
+
+func TestWhereRefusedRequestsCountNoTurnCanBeKept(t *testing.T) {
+	n := newNode(t, policy(t, 1, "counting", "a:*", "1/10s", countRefused), policy(t, 2, "default", "*", "1/10s"),
+		policy(t, 3, "trial", "*", "1/10s", mode(rules.Shadow), countRefused))
+	_, err := n.Check(t.Context(), Check{Key: key(t, "a:a"), Cost: 1, MaxWait: time.Second})
+	if field := fieldOf(err); field != "max_wait" {
+		t.Errorf("got %v, want an error about max_wait", err)
+	}
+	n.check(t, "token:a")
+	if d := n.check(t, "token:a", waits(time.Minute)); d.Outcome != Allowed || d.Shadow.Outcome != Limited {
+		t.Errorf("beside a shadow that counts so: %s, the shadow %s", d.Outcome, d.Shadow.Outcome)
+	}
+}
+
+func fieldOf(err error) string {
+	var mistake *fault.Error
+	if errors.As(err, &mistake) {
+		return mistake.Field
+	}
+	return ""
+}
+
+func TestInAnOutageATurnHasNoHandleAndNoneIsGivenBack(t *testing.T) {
+	n, log := newRemoteNode(t, policy(t, 1, "default", "*", "1/10s"))
+	n.check(t, "token:a")
+	reserved := n.check(t, "token:a", waits(time.Minute))
+	log.down.Store(true)
+	n.check(t, "token:b")
+	d := n.check(t, "token:b", waits(time.Minute))
+	if d.Outcome != Allowed || d.Wait != 10*time.Second || !d.Turn.IsZero() || d.Handle != "" || d.Degraded == "" {
+		t.Errorf("got %s, wait %s, turn %s, handle %q, degraded %q", d.Outcome, d.Wait, d.Turn, d.Handle, d.Degraded)
+	}
+	if _, err := n.GiveBack(t.Context(), reserved.Handle); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("giving back in an outage: %v", err)
+	}
+}
+
+func TestAHandleThatWasNotMadeHereGivesNothingBack(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
+	n.check(t, "token:a")
+	good := n.check(t, "token:a", waits(time.Minute)).Handle
+	foreign := (&makers{}).under([]byte("another")).handle("x", turnsOf(&Decision{Policy: n.selector.Policies()[0], Check: Check{Key: key(t, "token:a"), ID: "x"}, Answer: Answer{Turn: n.clock()}}))
+	flipped := []byte(good)
+	flipped[5] ^= 1
+	for name, handle := range map[string]string{
+		"none": "", "no base64": "!!!", "a short one": "AAAA", "one of another secret": foreign, "an altered one": string(flipped),
+		"half of one": good[:len(good)/2], "one with a tail": good + "AAAA", "one with padding": good + "=", "a huge one": strings.Repeat("A", MaxHandle+1),
+	} {
+		if _, err := n.GiveBack(t.Context(), handle); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// No letter of it can be changed, nor spelled in another way.
+	for i := range good {
+		for _, c := range "Ab_9" {
+			altered := good[:i] + string(c) + good[i+1:]
+			if _, known := n.ids.under([]byte("secret")).read(altered); known != (altered == good) {
+				t.Fatalf("%q is read as a handle", altered)
+			}
+		}
+	}
+	n.wantGivenBack(t, good, true)
+}
+
+func TestTheLongestHandleIsAsLongAsIsSaid(t *testing.T) {
+	const most = 1<<63 - 1
+	m := (&makers{}).under([]byte("secret"))
+	var turns []reserved
+	for i := range 16 {
+		long := fmt.Sprintf("%0512d", i)
+		for _, shadow := range []bool{false, true} {
+			r := reserved{shadow: shadow}
+			r.Policy, r.Generation, r.At, r.Cost, r.Key, r.ID = most, most, most, 1000, long, strings.Repeat("i", 64)
+			turns = append(turns, r)
+		}
+	}
+	handle := m.handle(turns[0].ID, turns)
+	if len(handle) > MaxHandle || len(handle) < MaxHandle-200 {
+		t.Errorf("it has %d characters, and %d are said", len(handle), MaxHandle)
+	}
+	back, known := m.read(handle)
+	if !known || fmt.Sprint(back) != fmt.Sprint(turns) {
+		t.Error("it does not come back as it was")
+	}
+	if MaxHandle != 12_483 {
+		t.Errorf("the documents say 12,483 and it is %d", MaxHandle)
+	}
+}
+
+func FuzzHandle(f *testing.F) {
+	m := (&makers{}).under([]byte("secret"))
+	r := reserved{}
+	r.Policy, r.Generation, r.At, r.Cost, r.Key, r.ID = 1, 0, 1_790_000_000_000, 1, "token:a", "id"
+	f.Add([]byte(m.handle("id", []reserved{r})))
+	f.Add([]byte("AQ"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		// What is sealed is read, whatever it holds, without a fault.
+		if raw, err := handleText.DecodeString(string(text)); err == nil {
+			m.read(handleText.EncodeToString(m.sealed(append([]byte{handleVersion}, raw...))))
+		}
+		m.read(string(text))
+	})
+}
