@@ -200,6 +200,9 @@ func (u *UI) renderPolicy(c *api.Call, status int, p *rules.Policy, d *draft, tr
 		page.Title, page.Base = p.Name, policyPath(p.Name)
 	}
 	wanted := d.policy(u.Catalog.Parser(), p)
+	if c.Method() == http.MethodGet { // a name that nobody has typed yet is no mistake
+		delete(d.Mistakes, "name")
+	}
 	if stack, ok := d.stack(); ok {
 		page.Meaning = meaningOf(stack)
 	}
