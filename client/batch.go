@@ -61,7 +61,7 @@ func (c *Client) batchInsteadOf(err error, checks []Check, items []BatchItem, as
 		return nil, err
 	}
 	for _, i := range asked {
-		items[i].Decision = &Decision{Answer: a, Key: checks[i].Key, Policy: checks[i].Policy, DegradedReason: outageReason}
+		items[i].Decision = &Decision{Answer: a, Key: checks[i].Key, Policy: checks[i].Policy}
 	}
 	return items, nil
 }

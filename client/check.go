@@ -64,7 +64,7 @@ func (c *Client) Check(ctx context.Context, q Check) (*Decision, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Decision{Answer: a, Key: q.Key, Policy: q.Policy, DegradedReason: outageReason}, nil
+		return &Decision{Answer: a, Key: q.Key, Policy: q.Policy}, nil
 	}
 	decided := d.decision()
 	c.memory.remember(&q, decided, sent, seen)

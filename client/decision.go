@@ -24,8 +24,10 @@ type Answer struct {
 	Verdict Verdict
 	Allowed bool
 	// Degraded says that the log was out of reach: it may have been decided
-	// otherwise than by what all nodes know.
-	Degraded bool
+	// otherwise than by what all nodes know. DegradedReason stands only where it
+	// is true.
+	Degraded       bool
+	DegradedReason string
 	// RetryAfter and RetryAt say when to ask again: 0 and zero where it was
 	// allowed, Never and zero where waiting never helps. RetryAt is on
 	// Stint's clock, so that RetryAfter is the one to wait by.
@@ -56,8 +58,6 @@ type Decision struct {
 	Key    string // canonical
 	Policy string // "" where none matched
 	Mode   string // of the policy: "enforce", "shadow" or "off"
-	// DegradedReason stands only where Degraded is true.
-	DegradedReason string
 	// Rule makes the caller wait longest; "" where it was not a rule.
 	Rule string
 	// Rules is what each rule has left; nil where it was not asked for or is

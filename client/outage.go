@@ -50,7 +50,7 @@ func (c *Client) insteadOf(err error) (Answer, error) {
 	if c.outage == ReturnError || !errors.As(err, &outage) {
 		return Answer{}, err
 	}
-	a := Answer{Verdict: Allowed, Allowed: true, Degraded: true, Outage: err}
+	a := Answer{Verdict: Allowed, Allowed: true, Degraded: true, DegradedReason: outageReason, Outage: err}
 	if c.outage == FailClosed {
 		a.Verdict, a.Allowed = Unavailable, false
 		a.RetryAfter, a.RetryAt = outageRetry, time.Now().Add(outageRetry)

@@ -85,6 +85,7 @@ type wireAnswer struct {
 	Decision     Verdict   `json:"decision"`
 	Allowed      bool      `json:"allowed"`
 	Degraded     bool      `json:"degraded"`
+	Reason       string    `json:"degraded_reason"`
 	RetryAfterMS *int64    `json:"retry_after_ms"`
 	RetryAt      time.Time `json:"retry_at"`
 	WaitMS       int64     `json:"wait_ms"`
@@ -100,17 +101,16 @@ type wireTurn struct {
 // wireDecision is the answer to a check, or with Parts to one about several keys.
 type wireDecision struct {
 	wireAnswer
-	Key            string         `json:"key"`
-	Policy         string         `json:"policy"`
-	Mode           string         `json:"mode"`
-	DegradedReason string         `json:"degraded_reason"`
-	Rule           string         `json:"rule"`
-	Rules          []wireRule     `json:"rules"`
-	Block          *wireBlock     `json:"block"`
-	Shadow         *wireShadow    `json:"shadow"`
-	Exemption      *wireExemption `json:"exemption"`
-	Warnings       []string       `json:"warnings"`
-	Parts          []wireDecision `json:"parts"`
+	Key       string         `json:"key"`
+	Policy    string         `json:"policy"`
+	Mode      string         `json:"mode"`
+	Rule      string         `json:"rule"`
+	Rules     []wireRule     `json:"rules"`
+	Block     *wireBlock     `json:"block"`
+	Shadow    *wireShadow    `json:"shadow"`
+	Exemption *wireExemption `json:"exemption"`
+	Warnings  []string       `json:"warnings"`
+	Parts     []wireDecision `json:"parts"`
 }
 
 type wireRule struct {
@@ -161,7 +161,7 @@ func (w *wireDecision) fits(status int) error {
 
 func (w *wireAnswer) answer() Answer {
 	a := Answer{
-		ID: w.ID, Verdict: w.Decision, Allowed: w.Allowed, Degraded: w.Degraded,
+		ID: w.ID, Verdict: w.Decision, Allowed: w.Allowed, Degraded: w.Degraded, DegradedReason: w.Reason,
 		RetryAfter: wait(w.RetryAfterMS), RetryAt: w.RetryAt, Wait: milliseconds(w.WaitMS), Repeated: w.Repeated,
 	}
 	if w.Turn != nil {
@@ -172,7 +172,7 @@ func (w *wireAnswer) answer() Answer {
 
 func (w *wireDecision) decision() *Decision {
 	d := &Decision{
-		Answer: w.answer(), Key: w.Key, Policy: w.Policy, Mode: w.Mode, DegradedReason: w.DegradedReason,
+		Answer: w.answer(), Key: w.Key, Policy: w.Policy, Mode: w.Mode,
 		Rule: w.Rule, Rules: states(w.Rules), Block: (*Block)(w.Block), Exemption: (*Exemption)(w.Exemption), Warnings: w.Warnings,
 	}
 	if s := w.Shadow; s != nil {

@@ -1,0 +1,204 @@
+package client_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"time"
+
+	"github.com/stint-dev/stint/client"
+)
+
+func ExampleClient_Check() {
+	stint, err := client.New(os.Getenv("STINT_CHECK_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	key := "user:" + rand.Text() // whoever asks you
+	for range 4 {
+		d, err := stint.Check(context.Background(), client.Check{Key: key})
+		switch {
+		case err != nil:
+			log.Fatal(err) // there is no decision
+		case d.Allowed:
+			fmt.Println("allowed")
+		default:
+			fmt.Println(d.Verdict, "by", d.Rule, "for more than 23 hours:", d.RetryAfter > 23*time.Hour)
+		}
+	}
+	// Output:
+	// allowed
+	// allowed
+	// allowed
+	// limited by 3/1d for more than 23 hours: true
+}
+
+func ExampleClient_Do() {
+	stint, err := client.New(os.Getenv("STINT_CHECK_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stint.Close()
+	for page := 1; page <= 3; page++ {
+		turn := client.Check{Key: "host:books.example.com", MaxWait: time.Minute}
+		err := stint.Do(context.Background(), turn, func(ctx context.Context) error {
+			fmt.Println("fetching page", page)
+			return nil
+		})
+		var refused *client.Refused
+		switch {
+		case errors.As(err, &refused):
+			fmt.Println("not within a minute:", refused)
+		case err != nil:
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// fetching page 1
+	// fetching page 2
+	// fetching page 3
+}
+
+func ExampleTransport() {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "page ", r.URL.Query().Get("page"))
+	}))
+	defer api.Close() // somebody else's
+
+	stint, err := client.New(os.Getenv("STINT_CHECK_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	polite := &http.Client{Transport: &client.Transport{Client: stint, MaxWait: time.Minute}}
+	for page := range 3 {
+		response, err := polite.Get(fmt.Sprintf("%s/?page=%d", api.URL, page))
+		if err != nil {
+			log.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		fmt.Println(string(text), err)
+	}
+	// Output:
+	// page 0 <nil>
+	// page 1 <nil>
+	// page 2 <nil>
+}
+
+func ExampleGuard() {
+	stint, err := client.New(os.Getenv("STINT_CHECK_URL"), client.WithOutage(client.FailOpen), client.WithSource("shop"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	guard := &client.Guard{
+		Client: stint,
+		Policy: "site",
+		OnError: func(r *http.Request, err error) {
+			log.Printf("%s went without a decision: %v", r.URL.Path, err)
+		},
+	}
+	shop := httptest.NewServer(guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "welcome")
+	})))
+	defer shop.Close()
+
+	for status := http.StatusOK; status == http.StatusOK; {
+		response, err := http.Get(shop.URL)
+		if err != nil {
+			log.Fatal(err)
+		}
+		response.Body.Close()
+		if status = response.StatusCode; status != http.StatusOK {
+			fmt.Println(response.Status, response.Header.Get("Content-Type"))
+			fmt.Println(response.Header.Get("RateLimit-Policy"), response.Header.Get("Retry-After") != "")
+		}
+	}
+	// Output:
+	// 429 Too Many Requests application/problem+json
+	// "3/1d";q=3;w=86400 true
+}
+
+func ExampleClient_CheckAll() {
+	stint, err := client.New(os.Getenv("STINT_CHECK_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	user, team := "user:"+rand.Text(), "user:"+rand.Text()
+	for range 2 {
+		d, err := stint.CheckAll(context.Background(), client.JointCheck{
+			Keys: []client.JointKey{{Key: user}, {Key: team, Cost: 2}},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Verdict, "user:", d.Parts[0].Allowed, "team:", d.Parts[1].Allowed)
+	}
+	// Output:
+	// allowed user: true team: true
+	// limited user: true team: false
+}
+
+func ExampleClient_Batch() {
+	stint, err := client.New(os.Getenv("STINT_CHECK_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	items, err := stint.Batch(context.Background(), []client.Check{
+		{Key: "user:" + rand.Text()},
+		{Key: "user:" + rand.Text(), Cost: 4},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, item := range items {
+		var problem *client.Problem
+		if errors.As(item.Err, &problem) {
+			fmt.Println("the question was wrong:", problem.Field)
+			continue
+		}
+		fmt.Println(item.Decision.Verdict)
+	}
+	// Output:
+	// allowed
+	// the question was wrong: cost
+}
+
+func ExampleClient_Wait() {
+	stint, err := client.New(os.Getenv("STINT_CHECK_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stint.Close() // gives back what nobody waits for any more
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	key := "far:" + rand.Text() // one an hour
+	for range 2 {
+		d, err := stint.Wait(ctx, client.Check{Key: key})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("my turn within a minute:", d.Allowed)
+	}
+	// Output:
+	// my turn within a minute: true
+	// my turn within a minute: false
+}
+
+func ExampleWithOutage() {
+	stint, err := client.New("http://127.0.0.1:1", client.WithOutage(client.FailOpen)) // nobody is there
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := stint.Check(context.Background(), client.Check{Key: "ip:203.0.113.7"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Verdict, "degraded:", d.Degraded, "by the client:", d.Outage != nil)
+	// Output: allowed degraded: true by the client: true
+}

@@ -1,0 +1,151 @@
+package fibermw_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/client"
+	"github.com/stint-dev/stint/client/fibermw"
+	"github.com/stint-dev/stint/client/internal/testnode"
+)
+
+func TestMain(m *testing.M) { testnode.Main(m) }
+
+func connect(t testing.TB, url string, options ...client.Option) *client.Client {
+	t.Helper()
+	c, err := client.New(url, append([]client.Option{client.WithTimeout(time.Minute)}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func shared(t testing.TB) *client.Client { return connect(t, os.Getenv(testnode.CheckURL)) }
+
+func site(config fibermw.Config) *fiber.App {
+	app := fiber.New()
+	app.Use(fibermw.New(config))
+	app.Get("/", func(c *fiber.Ctx) error {
+		if d := fibermw.DecisionOf(c); d != nil {
+			return c.SendString(string(d.Verdict))
+		}
+		return nil
+	})
+	return app
+}
+
+func visit(t testing.TB, app *fiber.App, me string) (*http.Response, string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("X-Client", me)
+	response, err := app.Test(r, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(text)
+}
+
+func byHeader(c *fiber.Ctx) string { return "site:" + c.Get("X-Client") }
+
+func TestFiberTellsTheQuotaAndRefusesWith429And403(t *testing.T) {
+	app, me := site(fibermw.Config{Client: shared(t), Key: byHeader}), rand.Text()
+	for range 3 {
+		r, body := visit(t, app, me)
+		if r.StatusCode != 200 || body != "allowed" || r.Header.Get("RateLimit-Policy") != `"3/1d";q=3;w=86400` || r.Header.Get("RateLimit") == "" {
+			t.Errorf("allowed: %d %s %v", r.StatusCode, body, r.Header)
+		}
+	}
+	r, body := visit(t, app, me)
+	if r.StatusCode != 429 || r.Header.Get("Content-Type") != "application/problem+json" || r.Header.Get("Retry-After") == "" || !strings.Contains(body, `"violated-policies":["3/1d"]`) {
+		t.Errorf("limited: %d %s %v", r.StatusCode, body, r.Header)
+	}
+	testnode.Shared().Do(t, "POST", "/v1/blocks", `{"pattern":"site:`+me+`"}`, 201)
+	if r, body = visit(t, app, me); r.StatusCode != 403 || r.Header.Get("Retry-After") != "" || strings.Contains(body, me) {
+		t.Errorf("blocked: %d %s %v", r.StatusCode, body, r.Header)
+	}
+}
+
+// What fiber hands out is overwritten by the next request; whoever is
+// remembered must stay who it was.
+func TestKeysOutliveTheirRequest(t *testing.T) {
+	app := site(fibermw.Config{Client: shared(t), Key: byHeader, Remember: true})
+	refused, others := rand.Text(), []string{rand.Text(), rand.Text(), rand.Text()}
+	for range 5 {
+		visit(t, app, refused)
+	}
+	for _, other := range others {
+		if r, _ := visit(t, app, other); r.StatusCode != 200 {
+			t.Errorf("%s was taken for another: %d", other, r.StatusCode)
+		}
+	}
+	if r, _ := visit(t, app, refused); r.StatusCode != 429 {
+		t.Errorf("got %d", r.StatusCode)
+	}
+}
+
+func TestFiberAsksAsItWasTold(t *testing.T) {
+	me := rand.Text()
+	app := site(fibermw.Config{
+		Client: shared(t), Policy: "users", Key: byHeader, Cost: func(*fiber.Ctx) int { return 3 },
+		Meta: func(c *fiber.Ctx) map[string]string { return map[string]string{"path": c.Path()} },
+	})
+	for _, want := range []int{200, 429} {
+		if r, body := visit(t, app, me); r.StatusCode != want {
+			t.Errorf("got %d, want %d: %s", r.StatusCode, want, body)
+		}
+	}
+	if r, body := visit(t, site(fibermw.Config{Client: shared(t), Key: func(*fiber.Ctx) string { return "" }}), me); r.StatusCode != 200 || body != "" {
+		t.Errorf("not asked about: %d %s", r.StatusCode, body)
+	}
+}
+
+func TestAnOutageBeforeFiberIsDecidedAsChosen(t *testing.T) {
+	for outage, want := range map[client.OnOutage]int{client.ReturnError: 503, client.FailOpen: 200, client.FailClosed: 503} {
+		var told error
+		away := connect(t, "http://127.0.0.1:1", client.WithOutage(outage))
+		app := site(fibermw.Config{Client: away, OnError: func(_ *fiber.Ctx, err error) { told = err }})
+		r, _ := visit(t, app, "")
+		var failed *client.OutageError
+		if r.StatusCode != want || !errors.As(told, &failed) {
+			t.Errorf("got %d, want %d; told %v", r.StatusCode, want, told)
+		}
+	}
+}
+
+func TestFiberCountsByAnAddressThatNobodyCanChoose(t *testing.T) {
+	keys := map[string]string{}
+	app := fiber.New()
+	app.Get("/", func(c *fiber.Ctx) error {
+		keys["alone"] = fibermw.AddressKey(c)
+		keys["behind"] = fibermw.AddressKeyBehind(netip.MustParsePrefix("0.0.0.0/32"))(c)
+		keys["elsewhere"] = fibermw.AddressKeyBehind(netip.MustParsePrefix("10.0.0.0/8"))(c)
+		return nil
+	})
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header["X-Forwarded-For"] = []string{"192.0.2.1", "198.51.100.1"}
+	if _, err := app.Test(r, -1); err != nil {
+		t.Fatal(err)
+	}
+	// fiber's test connection comes from 0.0.0.0.
+	for name, want := range map[string]string{"alone": "ip:0.0.0.0", "behind": "ip:198.51.100.1", "elsewhere": "ip:0.0.0.0"} {
+		if keys[name] != want {
+			t.Errorf("%s: got %s, want %s", name, keys[name], want)
+		}
+	}
+}

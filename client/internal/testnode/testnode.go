@@ -1,0 +1,210 @@
+// Package testnode runs real Stint processes for the tests of package client.
+package testnode
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// CheckURL is the environment variable by which examples find the shared node.
+const CheckURL = "STINT_CHECK_URL"
+
+// patience bounds every wait for something that must happen.
+const patience = time.Minute
+
+const adminToken = "the-admin-token-of-the-tests"
+
+// policies are what every node knows, as docs/CLIENT.md has them made.
+var policies = map[string]string{
+	"users":   `{"match":["user:*"],"rules":["3/1d"]}`,
+	"outside": `{"match":["host:*"],"rules":["2/1s"]}`,
+	"site":    `{"match":["site:*"],"rules":["3/1d"]}`,
+	"far":     `{"match":["far:*"],"rules":["1/1h"]}`,
+	"farther": `{"match":["farther:*"],"rules":["1/3601s"]}`,
+	"never":   `{"match":["never:*"],"rules":["0/1s"]}`,
+	"soon":    `{"match":["soon:*"],"rules":["1/100ms"]}`,
+}
+
+// Node is one running process of cmd/server in an empty folder of its own.
+type Node struct {
+	Check, Admin string // base URLs
+	cmd          *exec.Cmd
+	dir          string
+	out          output
+	exited       chan struct{}
+}
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// Main runs the tests of a package with a shared node in CheckURL, and stops it.
+func Main(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	defer func() { os.RemoveAll(built.dir) }()
+	n, err := start()
+	if err != nil {
+		return 0, err
+	}
+	defer n.stop()
+	if err := os.Setenv(CheckURL, n.Check); err != nil {
+		return 0, err
+	}
+	shared = n
+	return m.Run(), nil
+}
+
+var shared *Node
+
+// Shared returns the node that Main started.
+func Shared() *Node { return shared }
+
+// Start starts a node for one test, with flags beside those of every node.
+func Start(t testing.TB, flags ...string) *Node {
+	t.Helper()
+	n, err := start(flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.stop)
+	return n
+}
+
+func start(flags ...string) (*Node, error) {
+	built.once.Do(build)
+	if built.err != nil {
+		return nil, built.err
+	}
+	dir, err := os.MkdirTemp(built.dir, "node-")
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{dir: dir, exited: make(chan struct{})}
+	n.cmd = exec.CommandContext(context.Background(), filepath.Join(built.dir, "server"), append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)...)
+	n.cmd.Dir, n.cmd.Stdout, n.cmd.Stderr = dir, &n.out, &n.out
+	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "STINT_ADMIN_TOKEN=" + adminToken}
+	if err := n.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = n.cmd.Wait() // how it ended is in what it wrote
+		close(n.exited)
+	}()
+	if err := n.prepare(); err != nil {
+		n.stop()
+		return nil, fmt.Errorf("%w\n%s", err, n.out.String())
+	}
+	return n, nil
+}
+
+func build() {
+	if built.dir, built.err = os.MkdirTemp("", "stint-client-"); built.err != nil {
+		return
+	}
+	c := exec.CommandContext(context.Background(), "go", "build", "-o", filepath.Join(built.dir, "server"), "github.com/stint-dev/stint/cmd/server")
+	if text, err := c.CombinedOutput(); err != nil {
+		built.err = fmt.Errorf("cmd/server cannot be built: %w\n%s", err, text)
+	}
+}
+
+var announced = regexp.MustCompile(`checks +(https?://\S+)[^\n]*\n +admin +(https?://\S+)`)
+
+// prepare waits until the node has said where it listens, and makes its policies.
+func (n *Node) prepare() error {
+	for deadline := time.Now().Add(patience); n.Check == ""; time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-n.exited:
+			return fmt.Errorf("the node ended")
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the node does not say where it listens")
+		}
+		if found := announced.FindStringSubmatch(n.out.String()); found != nil {
+			n.Check, n.Admin = found[1], found[2]
+		}
+	}
+	for name, policy := range policies {
+		if _, err := n.try(http.MethodPut, "/v1/policies/"+name, policy, http.StatusCreated); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Do sends an admin request, which must be answered with the status, and returns its body.
+func (n *Node) Do(t testing.TB, method, path, body string, status int) []byte {
+	t.Helper()
+	text, err := n.try(method, path, body, status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func (n *Node) try(method, path, body string, status int) ([]byte, error) {
+	request, err := http.NewRequestWithContext(context.Background(), method, n.Admin+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+adminToken)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != status {
+		err = fmt.Errorf("%s %s: got %d, want %d: %s", method, path, response.StatusCode, status, text)
+	}
+	return text, err
+}
+
+// Kill ends the node as a crash would.
+func (n *Node) Kill() { n.stop() }
+
+func (n *Node) stop() {
+	_ = n.cmd.Process.Kill() // it may have ended
+	<-n.exited
+	os.RemoveAll(n.dir)
+}
+
+// output is read while it is written.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}

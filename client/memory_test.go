@@ -1,0 +1,150 @@
+package client
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func limitedFor(d time.Duration) *Decision {
+	return &Decision{Answer: Answer{ID: "id", Verdict: Limited, RetryAfter: d}, Rule: "5/1m", Rules: []RuleState{{Rule: "5/1m"}}}
+}
+
+// tell has m remember what q was answered now.
+func tell(m *memory, q *Check, d *Decision) {
+	seen, _ := m.lookUp(q)
+	m.remember(q, d, time.Now(), seen)
+}
+
+func known(m *memory, q Check) *Decision {
+	_, d := m.lookUp(&q)
+	return d
+}
+
+func TestARefusalIsServedUntilItEndsAndNeverBeyondTwoSeconds(t *testing.T) {
+	for name, test := range map[string]struct {
+		told, served time.Duration
+	}{
+		"short":      {500 * time.Millisecond, 498 * time.Millisecond},
+		"long":       {time.Hour, 2 * time.Second},
+		"for ever":   {Never, 2 * time.Second},
+		"too short":  {time.Millisecond, 0},
+		"no wait":    {0, 0},
+		"just at 2s": {2 * time.Second, 1998 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, q := newMemory(10), Check{Key: "a"}
+				began := time.Now()
+				tell(m, &q, limitedFor(test.told))
+				for ; known(m, q) != nil; time.Sleep(time.Millisecond) {
+					d := known(m, q)
+					if want := test.told - time.Since(began); test.told > 0 && d.RetryAfter != want || test.told < 0 && d.RetryAfter != Never {
+						t.Fatalf("after %v it says %v", time.Since(began), d.RetryAfter)
+					}
+					if !d.Remembered || d.Rules != nil || d.Rule != "5/1m" || d.ID != "id" {
+						t.Fatalf("got %+v", d)
+					}
+				}
+				if served := time.Since(began); served != test.served {
+					t.Errorf("served for %v, want %v", served, test.served)
+				}
+			})
+		})
+	}
+}
+
+// The answer took a second: the wait that is told counts from its arrival, and
+// what is served from when the question was sent.
+func TestAnAnswerThatWasLongOnItsWayIsServedForLessAndTellsNoShorterWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, q, sent := newMemory(10), Check{Key: "a"}, time.Now()
+		seen, _ := m.lookUp(&q)
+		time.Sleep(time.Second)
+		m.remember(&q, limitedFor(1500*time.Millisecond), sent, seen)
+		if d := known(m, q); d == nil || d.RetryAfter != 1500*time.Millisecond {
+			t.Errorf("got %+v", d)
+		}
+		time.Sleep(498 * time.Millisecond)
+		if d := known(m, q); d != nil {
+			t.Errorf("still served: %+v", d)
+		}
+	})
+}
+
+func TestOnlyTheSameQuestionIsAnsweredFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(10)
+		tell(m, &Check{Key: "a", Policy: "p"}, limitedFor(time.Second))
+		if known(m, Check{Key: "a", Policy: "p", Cost: 1}) == nil {
+			t.Error("the same is not served")
+		}
+		for name, q := range map[string]Check{
+			"another cost": {Key: "a", Policy: "p", Cost: 2}, "another policy": {Key: "a"}, "another key": {Key: "b", Policy: "p"},
+			"a peek": {Key: "a", Policy: "p", Peek: true}, "a wait": {Key: "a", Policy: "p", MaxWait: time.Second},
+			"a task's own key": {Key: "a", Policy: "p", IdempotencyKey: "x"}, "one to be counted": {Key: "a", Policy: "p", Fresh: true},
+		} {
+			if d := known(m, q); d != nil {
+				t.Errorf("%s was answered from memory: %+v", name, d)
+			}
+		}
+	})
+}
+
+func TestWhatIsNoRefusalIsNotRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(10)
+		degraded, unavailable, allowed := limitedFor(time.Second), limitedFor(time.Second), limitedFor(0)
+		degraded.Degraded, unavailable.Verdict, allowed.Allowed = true, Unavailable, true
+		for name, d := range map[string]*Decision{"degraded": degraded, "unavailable": unavailable, "allowed": allowed} {
+			if tell(m, &Check{Key: name}, d); known(m, Check{Key: name}) != nil {
+				t.Errorf("%s was remembered", name)
+			}
+		}
+		q := Check{Key: "peeked", Peek: true}
+		if tell(m, &q, limitedFor(time.Second)); known(m, Check{Key: "peeked"}) != nil {
+			t.Error("a peek was remembered")
+		}
+	})
+}
+
+func TestTheMemoryIsBoundedAndKeepsTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(100)
+		for i := range 10_000 {
+			tell(m, &Check{Key: strconv.Itoa(i)}, limitedFor(time.Second))
+			if held := len(m.young) + len(m.old); held > 100 {
+				t.Fatalf("%d are held", held)
+			}
+		}
+		for i := range 50 {
+			if known(m, Check{Key: strconv.Itoa(9_999 - i)}) == nil {
+				t.Fatalf("the refusal %d before the last is forgotten", i)
+			}
+		}
+	})
+}
+
+func TestAnAnswerThatWasOnItsWayWhenAllWasForgottenIsNotRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, q := newMemory(10), Check{Key: "a"}
+		seen, _ := m.lookUp(&q)
+		m.forgetAll()
+		if m.remember(&q, limitedFor(time.Second), time.Now(), seen); known(m, q) != nil {
+			t.Error("it was remembered")
+		}
+		if tell(m, &q, limitedFor(time.Second)); known(m, q) == nil {
+			t.Error("nothing is remembered any more")
+		}
+	})
+}
+
+func TestNoMemoryRemembersNothing(t *testing.T) {
+	m, q := newMemory(0), Check{Key: "a"}
+	tell(m, &q, limitedFor(time.Second))
+	m.forgetAll()
+	if known(m, q) != nil {
+		t.Error("it was remembered")
+	}
+}

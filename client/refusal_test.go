@@ -1,0 +1,38 @@
+package client_test
+
+import (
+	"testing"
+
+	"github.com/stint-dev/stint/client"
+)
+
+func TestAKeyKnownToBeRefusedIsRefusedWithoutAsking(t *testing.T) {
+	w, key := lossy(t, first(0, none)), fresh("never")
+	c := connectTo(t, w.URL)
+	told := ask(t, c, client.Check{Key: key})
+	d := ask(t, c, client.Check{Key: key})
+	// A loaded machine may let the memory's two seconds pass.
+	for range 100 {
+		if d.Remembered {
+			break
+		}
+		d = ask(t, c, client.Check{Key: key})
+	}
+	if !d.Remembered || d.Verdict != client.Limited || d.RetryAfter != client.Never || d.ID == "" || d.Rule != told.Rule {
+		t.Errorf("got %+v", d)
+	}
+	before := w.calls.Load()
+	if d := ask(t, c, client.Check{Key: key, Fresh: true}); d.Remembered || w.calls.Load() != before+1 {
+		t.Errorf("asked for a fresh one: %+v", d)
+	}
+	c = connectTo(t, w.URL, client.WithMemory(0))
+	before = w.calls.Load()
+	for range 3 {
+		if d := ask(t, c, client.Check{Key: key}); d.Remembered {
+			t.Errorf("without a memory: %+v", d)
+		}
+	}
+	if asked := w.calls.Load() - before; asked != 3 {
+		t.Errorf("without a memory it asked %d times of 3", asked)
+	}
+}

@@ -1,0 +1,227 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/client"
+	"github.com/stint-dev/stint/client/internal/testnode"
+)
+
+func TestATurnIsReservedAndComes(t *testing.T) {
+	c, key := connect(t), fresh("soon")
+	var last time.Time
+	for i := range 5 {
+		d, err := c.Wait(t.Context(), client.Check{Key: key})
+		if err != nil || !d.Allowed {
+			t.Fatalf("wait %d: %+v, %v", i, d, err)
+		}
+		if d.Turn == nil {
+			continue // the machine was slower than the rule
+		}
+		if !last.IsZero() && d.Turn.At.Sub(last) < 100*time.Millisecond {
+			t.Errorf("the turns of 1/100ms are %v apart", d.Turn.At.Sub(last))
+		}
+		last = d.Turn.At
+	}
+	if last.IsZero() {
+		t.Error("no turn was reserved: it was not tried")
+	}
+}
+
+func TestACheckReservesATurnThatCanBeGivenBack(t *testing.T) {
+	c, key := connect(t), fresh("far")
+	ask(t, c, client.Check{Key: key})
+	if d := ask(t, c, client.Check{Key: key, MaxWait: time.Minute}); d.Allowed || d.Turn != nil {
+		t.Fatalf("an hour's wait within a minute: %+v", d)
+	}
+	d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait})
+	if !d.Allowed || d.Turn == nil || d.Turn.Handle == "" || d.Wait <= 50*time.Minute || d.Wait > time.Hour {
+		t.Fatalf("got %+v", d)
+	}
+	if room, err := c.GiveBack(t.Context(), d.Turn.Handle); err != nil || !room {
+		t.Errorf("given back: %v, %v", room, err)
+	}
+	if room, err := c.GiveBack(t.Context(), d.Turn.Handle); err != nil || room {
+		t.Errorf("given back again: %v, %v", room, err)
+	}
+	var problem *client.Problem
+	if _, err := c.GiveBack(t.Context(), "no/such turn"); !errors.As(err, &problem) || problem.Status != 404 {
+		t.Errorf("an unknown handle: %v", err)
+	}
+	if d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}); !d.Allowed || d.Turn == nil {
+		t.Errorf("after it was given back: %+v", d)
+	}
+}
+
+func TestAReservationWhoseAnswerWasLostIsMadeOnce(t *testing.T) {
+	w, key := lossy(t, first(1, cutAfter)), fresh("far")
+	c := connect(t)
+	ask(t, c, client.Check{Key: key})
+	d := ask(t, connectTo(t, w.URL), client.Check{Key: key, MaxWait: client.MaxWait})
+	if !d.Allowed || !d.Repeated || d.Turn == nil || d.Turn.Handle == "" || d.Wait <= 0 {
+		t.Fatalf("got %+v", d)
+	}
+	if room, err := c.GiveBack(t.Context(), d.Turn.Handle); err != nil || !room {
+		t.Errorf("given back: %v, %v", room, err)
+	}
+	if d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}); !d.Allowed {
+		t.Errorf("a second turn was reserved: %+v", d)
+	}
+}
+
+func TestATurnThatComesTooLateIsRefusedAtOnce(t *testing.T) {
+	c, key := connect(t), fresh("far")
+	ask(t, c, client.Check{Key: key})
+	d, err := c.Wait(t.Context(), client.Check{Key: key, MaxWait: 10 * time.Minute})
+	if err != nil || d.Allowed || d.Verdict != client.Limited {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	if d, err := c.Wait(t.Context(), client.Check{Key: fresh("never")}); err != nil || d.Allowed || d.RetryAfter != client.Never {
+		t.Errorf("a rule that always refuses: %+v, %v", d, err)
+	}
+	called := false
+	err = c.Do(t.Context(), client.Check{Key: key, MaxWait: time.Minute}, func(context.Context) error { called = true; return nil })
+	var refused *client.Refused
+	if called || !errors.As(err, &refused) || refused.Decision.Verdict != client.Limited {
+		t.Errorf("Do: called %v, %v", called, err)
+	}
+	if _, err := c.Wait(t.Context(), client.Check{Key: key, Peek: true}); err == nil {
+		t.Error("a peek waits")
+	}
+}
+
+func TestDoReturnsWhatTheFunctionReturns(t *testing.T) {
+	mine := errors.New("mine")
+	if err := connect(t).Do(t.Context(), client.Check{Key: fresh("soon")}, func(context.Context) error { return mine }); !errors.Is(err, mine) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// wantRoom checks that no turn is reserved for a key of 1/1h that was used once.
+func wantRoom(t *testing.T, c *client.Client, key string) {
+	t.Helper()
+	d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait})
+	if !d.Allowed || d.Turn == nil {
+		t.Errorf("the turn was not given back: %+v", d)
+	}
+}
+
+func TestATurnIsGivenBackWhereTheContextEndsWhileWaiting(t *testing.T) {
+	c, key := connect(t), fresh("far")
+	ask(t, c, client.Check{Key: key})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := c.Wait(ctx, client.Check{Key: key})
+		ended <- err
+	}()
+	// While the turn is reserved, another is refused within the longest wait.
+	await(t, "the turn is reserved", func() bool {
+		d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait, Peek: true})
+		return !d.Allowed
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	c.Close()
+	wantRoom(t, c, key)
+}
+
+func TestATurnIsGivenBackWhereTheContextEndsBeforeItsAnswer(t *testing.T) {
+	key := fresh("far")
+	ask(t, connect(t), client.Check{Key: key})
+	ctx, cancel := context.WithCancel(t.Context())
+	var ends atomic.Bool
+	w := lossy(t, func(int64) fault {
+		if ends.CompareAndSwap(false, true) {
+			cancel() // once the question is on its way
+		}
+		return none
+	})
+	c := connectTo(t, w.URL)
+	if d, err := c.Wait(ctx, client.Check{Key: key}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	c.Close()
+	if w.calls.Load() != 2 {
+		t.Errorf("%d calls, want one that reserves and one that gives back", w.calls.Load())
+	}
+	wantRoom(t, c, key)
+}
+
+func TestABlocksEndIsWaitedFor(t *testing.T) {
+	c, key := connect(t), fresh("soon")
+	testnode.Shared().Do(t, "POST", "/v1/blocks", `{"pattern":"`+key+`","expires_in":"1s"}`, 201)
+	if d, err := c.Wait(t.Context(), client.Check{Key: key}); err != nil || !d.Allowed {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}
+
+// The turn is a second further ahead than one check may reserve.
+func TestATurnFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testing.T) {
+	w, key := lossy(t, first(0, none)), fresh("farther")
+	c := connectTo(t, w.URL)
+	ask(t, c, client.Check{Key: key})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := c.Wait(ctx, client.Check{Key: key})
+		ended <- err
+	}()
+	await(t, "it asks a second time", func() bool { return w.calls.Load() == 3 })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	c.Close()
+	wantRoom(t, connect(t), key)
+}
+
+func TestSeveralKeysAreChargedTogetherOrNotAtAll(t *testing.T) {
+	c, one, other := connect(t), fresh("user"), fresh("user")
+	both := client.JointCheck{Keys: []client.JointKey{{Key: one, Cost: 2}, {Key: other}}}
+	j, err := c.CheckAll(t.Context(), both)
+	if err != nil || !j.Allowed || len(j.Parts) != 2 || j.Parts[0].Key != one || !j.Parts[1].Allowed {
+		t.Fatalf("got %+v, %v", j, err)
+	}
+	j, err = c.CheckAll(t.Context(), both)
+	if err != nil || j.Allowed || j.Verdict != client.Limited || j.RetryAfter <= 0 || j.Parts[0].Allowed || !j.Parts[1].Allowed {
+		t.Fatalf("got %+v, %v", j, err)
+	}
+	if charged(t, one) != 2 || charged(t, other) != 1 {
+		t.Errorf("charged %d and %d", charged(t, one), charged(t, other))
+	}
+	var problem *client.Problem
+	if _, err := c.CheckAll(t.Context(), client.JointCheck{}); !errors.As(err, &problem) {
+		t.Errorf("no key: %v", err)
+	}
+}
+
+func TestSeveralKeysWhoseAnswerWasLostAreChargedOnce(t *testing.T) {
+	w, one, other := lossy(t, first(1, cutAfter)), fresh("user"), fresh("user")
+	j, err := connectTo(t, w.URL).CheckAll(t.Context(), client.JointCheck{Keys: []client.JointKey{{Key: one}, {Key: other}}})
+	if err != nil || !j.Allowed || !j.Repeated {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	if charged(t, one) != 1 || charged(t, other) != 1 {
+		t.Errorf("charged %d and %d", charged(t, one), charged(t, other))
+	}
+}
+
+func TestSeveralKeysWaitForOneTurn(t *testing.T) {
+	c, one, other := connect(t), fresh("soon"), fresh("soon")
+	for range 3 {
+		j, err := c.WaitAll(t.Context(), client.JointCheck{Keys: []client.JointKey{{Key: one}, {Key: other}}})
+		if err != nil || !j.Allowed {
+			t.Fatalf("got %+v, %v", j, err)
+		}
+	}
+	if _, err := c.WaitAll(t.Context(), client.JointCheck{Keys: []client.JointKey{{Key: one}}, Peek: true}); err == nil {
+		t.Error("a peek waits")
+	}
+}
