@@ -14,8 +14,11 @@ package timestamplog
 // the request is then refused, and the log then expires as if it had been pushed
 // to. A client who waited as told may thus be refused once more, and the wait
 // that it is told then holds. A peek and Times answer as if the log had been
-// moved and write nothing; GiveBack takes a log as it is. A request whose ID is
-// known moves the log too, before it is answered again.
+// moved and write nothing; GiveBack makes no room in a log that is to be moved,
+// and leaves it so. A request whose ID is known moves the log too, before it is
+// answered again. A step that leaves nothing too far ahead is not noticed: it
+// makes turns wait longer, and an entry that a turn's push has dropped, which
+// the step would bring back into its window, stays dropped.
 const MaxAhead int64 = 0
 
 // A Log keeps an entry until a push drops it, its turn is given back or the log

@@ -77,9 +77,9 @@ type Turns interface {
 	DecideAll(ctx context.Context, requests []Request, results []Result) error
 
 	// GiveBack gives a turn back and reports whether that made room: a log
-	// drops its entries; a counter returns to what it was if nothing was
+	// drops its entries, as many of that instant as the turn cost; a counter returns to what it was if nothing was
 	// reserved after it, and else lets the turn lapse. A turn whose time has
-	// come, that was given back before or that the log does not know by its ID
-	// and time, as after a move or a reset, makes no room.
+	// come, that was given back before or that the log does not know by its
+	// ID, time and cost, as after a move or a reset, makes no room.
 	GiveBack(ctx context.Context, turn Turn) (bool, error)
 }

@@ -1,6 +1,8 @@
 package logtest
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -16,9 +18,10 @@ import (
 var lastPolicy atomic.Int64
 
 // newPolicy returns an enforcing policy of its own id.
-func newPolicy(t testing.TB, stack ...string) *rules.Policy {
+func newPolicy(t testing.TB, algorithm string, stack ...string) *rules.Policy {
 	t.Helper()
-	p := &rules.Policy{ID: lastPolicy.Add(1), Version: 1, Generation: 1, Mode: rules.Enforce, Algorithm: algorithms.TimestampLog}
+	p := &rules.Policy{ID: lastPolicy.Add(1), Version: 1, Generation: 1, Mode: rules.Enforce}
+	p.Algorithm = cmp.Or(algorithm, algorithms.TimestampLog)
 	p.Rules = parseStack(t, stack...)
 	p.Retention = p.Retention.Cover(p.Rules)
 	return p
@@ -43,13 +46,13 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, h Harness, stack ...string) *fixture {
-	return &fixture{Harness: h, t: t, start: h.Clock.NowMS(), policy: newPolicy(t, stack...), key: "ip:203.0.113.7"}
+	return &fixture{Harness: h, t: t, start: h.Clock.NowMS(), policy: newPolicy(t, h.Algorithm, stack...), key: "ip:203.0.113.7"}
 }
 
 // with returns a fixture on the same log and clock with its own policy.
 func (f *fixture) with(stack ...string) *fixture {
 	other := *f
-	other.policy = newPolicy(f.t, stack...)
+	other.policy = newPolicy(f.t, f.Algorithm, stack...)
 	return &other
 }
 
@@ -125,8 +128,15 @@ func (f *fixture) allow(cost int) {
 
 func (f *fixture) wantAllowed(r timestamplog.Result) {
 	f.t.Helper()
-	if !r.Allowed || r.RetryAt != 0 || r.Rule != -1 || r.Boundary != 0 {
-		f.t.Fatalf("at +%d: %s, want it allowed", r.Now-f.start, f.describe(r))
+	f.wantTurn(r, r.Now-f.start)
+}
+
+// wantTurn fails the test unless the answer is a turn at milliseconds after the
+// test's beginning.
+func (f *fixture) wantTurn(r timestamplog.Result, at int64) {
+	f.t.Helper()
+	if !r.Allowed || r.Turn != f.start+at || r.RetryAt != 0 || r.Rule != -1 || r.Boundary != 0 {
+		f.t.Fatalf("at +%d: %s, want it allowed at +%d", r.Now-f.start, f.describe(r), at)
 	}
 }
 
@@ -146,14 +156,14 @@ func (f *fixture) wantLimited(r timestamplog.Result, rule string, retry int64) {
 	} else {
 		want.Boundary = want.RetryAt - f.policy.Rules[want.Rule].WindowMS()
 	}
-	if r.Allowed || r.RetryAt != want.RetryAt || r.Rule != want.Rule || r.Boundary != want.Boundary {
+	if r.Allowed || r.Turn != 0 || r.RetryAt != want.RetryAt || r.Rule != want.Rule || r.Boundary != want.Boundary {
 		f.t.Fatalf("at +%d: %s, want it limited: %s", r.Now-f.start, f.describe(r), f.describe(want))
 	}
 }
 
 func (f *fixture) describe(r timestamplog.Result) string {
 	if r.Allowed {
-		return "allowed"
+		return fmt.Sprintf("allowed at +%d", r.Turn-f.start)
 	}
 	rule := "no rule"
 	if r.Rule >= 0 && r.Rule < len(f.policy.Rules) {

@@ -17,10 +17,19 @@ type Harness struct {
 	// with a server that expires by its own time, the suite resets logs whose
 	// time has come and leaves it to the Log's own tests that they expire.
 	ClockExpires bool
+	// Algorithm names the log that the suite asks for; empty means the
+	// timestamp log.
+	Algorithm string
+	// Apart says that the logs of different keys may lie where no one call
+	// reaches them together, as in a Cluster.
+	Apart bool
 	// Steps is how many actions each run of the property test takes, 200
 	// where it is 0. Logs behind a network take fewer.
 	Steps int
 }
+
+// together returns the part of the Log that looks ahead and at several keys.
+func (h Harness) together() timestamplog.Turns { return h.Log.(timestamplog.Turns) }
 
 // Start is where every Clock starts: 1 January 2100. It lies ahead of the real
 // time, so that a server that is told to expire a log at an instant of Clock

@@ -3,6 +3,7 @@ package logtest
 import (
 	"slices"
 
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -10,25 +11,41 @@ import (
 // entries, and searches for the end of a wait instead of computing it.
 type model struct {
 	logs map[timestamplog.Ref]*modelLog
+	ids  map[timestamplog.Ref]map[string]modelID
 	// allowed has every logged time of a ref, also those that its log dropped,
-	// moved along with the log.
+	// but no turn that was given back, moved along with the log.
 	allowed map[timestamplog.Ref][]allowedTime
 }
 
 type modelLog struct {
-	times  []int64 // in order, the oldest first
-	window int64   // milliseconds after which the log expires
+	entries []modelEntry // in order, the oldest first
+	window  int64        // milliseconds after which the log expires
+	pushed  int64        // when it was last pushed to
+}
+
+// modelID is what is known of an ID that was charged.
+type modelID struct {
+	turn int64
+	cost int
+}
+
+type modelEntry struct {
+	at     int64
+	isTurn bool // made for an instant that lay ahead
 }
 
 type allowedTime struct {
 	at      int64
-	version int64 // of the policy that allowed it
+	version int64  // of the policy that allowed it
+	id      string // of the request
 }
 
-// answer is a Result and, per rule, when that rule alone would allow the
-// request and the time it waits for. Any rule that waits longest may be named.
+// answer is a Result and, per rule, when that rule alone would let the request
+// have its turn and the time it waits for. Any rule that waits longest may be
+// named; where none waits as long as for the turns ahead, the last is.
 type answer struct {
 	timestamplog.Result
+	turn       int64   // also where it is refused
 	retries    []int64 // 0 for a rule that allows it now
 	boundaries []int64
 }
@@ -36,36 +53,127 @@ type answer struct {
 func newModel() *model {
 	return &model{
 		logs:    map[timestamplog.Ref]*modelLog{},
+		ids:     map[timestamplog.Ref]map[string]modelID{},
 		allowed: map[timestamplog.Ref][]allowedTime{},
 	}
 }
 
 // decide answers q at now.
 func (m *model) decide(now int64, q timestamplog.Request) answer {
-	a := answer{Result: timestamplog.Result{Allowed: true, Now: now, Rule: -1}}
+	a := m.judge(now, q)
+	if a.Allowed && !q.Peek && !a.Repeated {
+		m.charge(now, a.Turn, q)
+	}
+	if !a.Allowed && !q.Peek && q.Options.CountRefused {
+		m.push(now, now, q)
+		a = m.judgeAfter(now, q, a)
+	}
+	a.States = m.states(now, q)
+	return a
+}
+
+// judgeAfter returns a refusal's waits when the refused request has been counted.
+func (m *model) judgeAfter(now int64, q timestamplog.Request, refused answer) answer {
+	q.Peek, q.ID = true, ""
+	a := m.judge(now, q)
+	if a.Allowed {
+		return refused // nothing of it was kept
+	}
+	return a
+}
+
+// decideAll answers requests about different logs at now as one.
+func (m *model) decideAll(now int64, requests []timestamplog.Request) []answer {
+	requests = slices.Clone(requests)
+	peek, maxWait := false, timestamplog.MaxWait
+	for _, q := range requests {
+		peek, maxWait = peek || q.Peek, min(maxWait, q.MaxWait)
+	}
+	answers := make([]answer, len(requests))
+	allowed, turn := true, now
+	for i := range requests {
+		requests[i].Peek, requests[i].MaxWait = peek, maxWait
+		answers[i] = m.judge(now, requests[i])
+		allowed = allowed && answers[i].Allowed
+		if !answers[i].Repeated {
+			turn = max(turn, answers[i].Turn)
+		}
+	}
+	for i, q := range requests {
+		if allowed && !answers[i].Repeated {
+			answers[i].Turn = turn
+			if !peek {
+				m.charge(now, turn, q)
+			}
+		}
+		answers[i].States = m.states(now, q)
+	}
+	return answers
+}
+
+// judge answers q and charges nothing.
+func (m *model) judge(now int64, q timestamplog.Request) answer {
+	a := answer{Result: timestamplog.Result{Allowed: true, Now: now, Turn: now, Rule: -1}, turn: now}
 	if len(q.Rules) == 0 {
 		return a
 	}
-	window := q.Retention.Window.Milliseconds()
-	times := m.present(q.Ref, now)
 	if !q.Peek {
-		m.moveBack(q.Ref, now, window)
+		m.moveBack(q.Ref, now, q.Retention)
+		if id, known := m.ids[q.Ref][q.ID]; known && q.ID != "" && now < id.turn+timestamplog.IDLifetime {
+			a.Turn, a.Repeated = id.turn, true
+			return a
+		}
 	}
+	times := timesOf(m.present(q.Ref, now))
+	a.turn = endOf(times, now)
 	for _, rule := range q.Rules {
 		retry, boundary := waitOf(times, now, rule.Limit, rule.WindowMS(), q.Cost)
 		a.retries, a.boundaries = append(a.retries, retry), append(a.boundaries, boundary)
-		a.RetryAt = max(a.RetryAt, retry)
+		a.turn = max(a.turn, retry)
 	}
-	a.Allowed = a.RetryAt == 0
-	if a.Allowed && !q.Peek {
-		times = m.push(q, now, times)
-	}
-	if q.Detail {
-		for _, rule := range q.Rules {
-			a.States = append(a.States, stateOf(times, now, rule.Limit, rule.WindowMS(), q.Cost))
-		}
+	a.Turn = a.turn
+	if a.RetryAt = retryOf(times, now, a.turn, q); a.RetryAt > now {
+		a.Allowed, a.Turn = false, 0
+	} else {
+		a.RetryAt = 0
 	}
 	return a
+}
+
+// retryOf returns the earliest instant from now on at which q may have that
+// turn, trying all at which something changes.
+func retryOf(times []int64, now, turn int64, q timestamplog.Request) int64 {
+	if turn == timestamplog.Never {
+		return turn
+	}
+	for _, at := range slices.Sorted(slices.Values(append([]int64{now, turn - q.MaxWait, turn}, times...))) {
+		ahead := 0
+		for _, t := range times {
+			if t > at {
+				ahead++
+			}
+		}
+		if at >= now && (turn <= at || turn-at <= q.MaxWait && ahead+q.Cost <= timestamplog.MaxReserved) {
+			return at
+		}
+	}
+	panic("logtest: a turn that never comes")
+}
+
+func timesOf(entries []modelEntry) []int64 {
+	times := make([]int64, len(entries))
+	for i, e := range entries {
+		times[i] = e.at
+	}
+	return times
+}
+
+// endOf returns now, or the newest of times where it lies ahead.
+func endOf(times []int64, now int64) int64 {
+	if len(times) == 0 {
+		return now
+	}
+	return max(now, times[len(times)-1])
 }
 
 // waitOf returns the earliest instant from now on at which cost more fits into
@@ -86,7 +194,8 @@ func waitOf(times []int64, now int64, limit int, window int64, cost int) (retry,
 	panic("logtest: a limit that is never free although it is not 0")
 }
 
-// count returns how many times lie in the half-open window that ends at end.
+// count returns how many times lie in the half-open window that ends at end, or
+// ahead of it.
 func count(times []int64, end, window int64) int {
 	n := 0
 	for _, t := range times {
@@ -97,77 +206,175 @@ func count(times []int64, end, window int64) int {
 	return n
 }
 
-func stateOf(times []int64, now int64, limit int, window int64, cost int) timestamplog.RuleState {
-	state := timestamplog.RuleState{Remaining: max(0, limit-count(times, now, window))}
-	switch retry, _ := waitOf(times, now, limit, window, cost); retry {
-	case 0:
-	case timestamplog.Never:
-		state.ResetMS = timestamplog.Never
-	default:
-		state.ResetMS = retry - now
+// states returns what each rule has left, where q asks for it.
+func (m *model) states(now int64, q timestamplog.Request) []timestamplog.RuleState {
+	if !q.Detail || len(q.Rules) == 0 {
+		return nil
+	}
+	times := timesOf(m.present(q.Ref, now))
+	var states []timestamplog.RuleState
+	for _, rule := range q.Rules {
+		states = append(states, stateOf(times, now, rule, q.Cost))
+	}
+	return states
+}
+
+func stateOf(times []int64, now int64, rule rules.Rule, cost int) timestamplog.RuleState {
+	end := endOf(times, now)
+	state := timestamplog.RuleState{Remaining: max(0, rule.Limit-count(times, end, rule.WindowMS()))}
+	if retry, _ := waitOf(times, now, rule.Limit, rule.WindowMS(), cost); retry == timestamplog.Never {
+		state.ResetMS = retry
+	} else {
+		state.ResetMS = max(end, retry) - now
 	}
 	return state
 }
 
-// present returns the times of a log as they look at now, moved back where the
-// newest lies ahead; none where the log has expired.
-func (m *model) present(ref timestamplog.Ref, now int64) []int64 {
+// present returns the entries of a log as they look at now, moved back where
+// they lie too far ahead; none where the log has expired.
+func (m *model) present(ref timestamplog.Ref, now int64) []modelEntry {
 	log := m.logs[ref]
 	if log == nil || m.expired(ref, now) {
 		return nil
 	}
-	ahead := max(0, log.newest()-now)
-	times := slices.Clone(log.times)
-	for i := range times {
-		times[i] -= ahead
+	by := log.tooFarAhead(now)
+	entries := slices.Clone(log.entries)
+	for i := range entries {
+		entries[i].at -= by
 	}
-	return times
+	return entries
 }
 
-func (l *modelLog) newest() int64 { return l.times[len(l.times)-1] }
+func (l *modelLog) newest() int64 { return l.entries[len(l.entries)-1].at }
+
+// tooFarAhead returns by how much the log must be moved back.
+func (l *modelLog) tooFarAhead(now int64) int64 {
+	by := int64(0)
+	for _, e := range l.entries {
+		if e.isTurn {
+			by = max(by, e.at-now-timestamplog.MaxWait)
+		} else {
+			by = max(by, e.at-now)
+		}
+	}
+	return by
+}
 
 func (m *model) expired(ref timestamplog.Ref, now int64) bool {
 	log := m.logs[ref]
 	return log != nil && now-log.newest() >= log.window
 }
 
-// moveBack makes the newest entry now where it lies ahead.
-func (m *model) moveBack(ref timestamplog.Ref, now, window int64) {
+// moveBack moves a log back where it lies too far ahead.
+func (m *model) moveBack(ref timestamplog.Ref, now int64, keep rules.Retention) {
 	log := m.logs[ref]
-	if log == nil || log.newest() <= now {
+	if log == nil {
 		return
 	}
-	ahead := log.newest() - now
-	for i := range log.times {
-		log.times[i] -= ahead
+	by := log.tooFarAhead(now)
+	if by == 0 {
+		return
+	}
+	for i := range log.entries {
+		log.entries[i].at -= by
 	}
 	for i := range m.allowed[ref] {
-		m.allowed[ref][i].at -= ahead
+		m.allowed[ref][i].at -= by
 	}
-	log.window = window
+	for name, id := range m.ids[ref] {
+		m.ids[ref][name] = modelID{id.turn - by, id.cost}
+	}
+	log.window = keep.Window.Milliseconds()
+	log.pushed = now
 }
 
-// push logs q at now on top of times and keeps what its retention keeps.
-func (m *model) push(q timestamplog.Request, now int64, times []int64) []int64 {
+// forgetUnnoticed forgets what was allowed and dropped where a clock that steps
+// back now might not be noticed.
+func (m *model) forgetUnnoticed(ref timestamplog.Ref) {
+	kept := map[int64]bool{}
+	if log := m.logs[ref]; log != nil {
+		for _, e := range log.entries {
+			if !e.isTurn && e.at == log.pushed {
+				return
+			}
+			kept[e.at] = true
+		}
+	}
+	m.allowed[ref] = slices.DeleteFunc(m.allowed[ref], func(a allowedTime) bool { return !kept[a.at] })
+}
+
+// charge logs q for its turn and makes its ID known.
+func (m *model) charge(now, turn int64, q timestamplog.Request) {
+	if len(q.Rules) == 0 {
+		return
+	}
 	for range q.Cost {
-		times = append(times, now)
-		m.allowed[q.Ref] = append(m.allowed[q.Ref], allowedTime{now, q.Version})
+		m.allowed[q.Ref] = append(m.allowed[q.Ref], allowedTime{turn, q.Version, q.ID})
+	}
+	m.push(now, turn, q)
+	if q.ID != "" {
+		if m.ids[q.Ref] == nil {
+			m.ids[q.Ref] = map[string]modelID{}
+		}
+		m.ids[q.Ref][q.ID] = modelID{turn, q.Cost}
+	}
+}
+
+// push adds q's entries and keeps what its retention keeps.
+func (m *model) push(now, turn int64, q timestamplog.Request) {
+	entries := m.present(q.Ref, now)
+	for range q.Cost {
+		entries = append(entries, modelEntry{turn, turn > now})
 	}
 	window := q.Retention.Window.Milliseconds()
-	times = slices.DeleteFunc(times, func(t int64) bool { return now-t >= window })
-	times = times[max(0, len(times)-q.Retention.Entries):]
-	m.logs[q.Ref] = &modelLog{times: times, window: window}
-	return times
+	entries = slices.DeleteFunc(entries, func(e modelEntry) bool { return now-e.at >= window })
+	past := 0
+	for _, e := range entries {
+		if e.at <= now {
+			past++
+		}
+	}
+	entries = entries[max(0, past-q.Retention.Entries):]
+	if len(entries) == 0 {
+		delete(m.logs, q.Ref)
+		return
+	}
+	m.logs[q.Ref] = &modelLog{entries: entries, window: window, pushed: now}
+}
+
+// giveBack gives a turn back at now and reports whether that made room.
+func (m *model) giveBack(now int64, turn timestamplog.Turn) bool {
+	id, known := m.ids[turn.Ref][turn.ID]
+	log := m.logs[turn.Ref]
+	if !known || id != (modelID{turn.At, turn.Cost}) || turn.At <= now || log == nil || log.tooFarAhead(now) > 0 {
+		return false
+	}
+	delete(m.ids[turn.Ref], turn.ID)
+	dropped := 0
+	log.entries = slices.DeleteFunc(log.entries, func(e modelEntry) bool {
+		if e.at != turn.At || dropped == turn.Cost {
+			return false
+		}
+		dropped++
+		return true
+	})
+	if len(log.entries) == 0 {
+		delete(m.logs, turn.Ref)
+	}
+	m.allowed[turn.Ref] = slices.DeleteFunc(m.allowed[turn.Ref], func(a allowedTime) bool {
+		return a.id == turn.ID && a.at == turn.At
+	})
+	return dropped > 0
 }
 
 // times returns what Times returns.
 func (m *model) times(ref timestamplog.Ref, now int64, limit int) []int64 {
-	times := m.present(ref, now)
-	if times == nil {
+	entries := m.present(ref, now)
+	if entries == nil {
 		return nil
 	}
 	window := m.logs[ref].window
-	times = slices.DeleteFunc(times, func(t int64) bool { return now-t >= window })
+	times := slices.DeleteFunc(timesOf(entries), func(t int64) bool { return now-t >= window })
 	slices.Reverse(times)
 	return times[:min(limit, len(times))]
 }
@@ -176,6 +383,7 @@ func (m *model) times(ref timestamplog.Ref, now int64, limit int) []int64 {
 func (m *model) reset(ref timestamplog.Ref, now int64) bool {
 	held := m.logs[ref] != nil && !m.expired(ref, now)
 	delete(m.logs, ref)
+	delete(m.ids, ref)
 	delete(m.allowed, ref)
 	return held
 }

@@ -1,23 +1,30 @@
 package logtest
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 func properties() []contract {
 	return []contract{{
-		"any sequence of requests, clock moves, resets and changes of policy is answered as brute force answers it",
-		func(t *testing.T, h Harness) {
-			rapid.Check(t, func(rt *rapid.T) { newSimulation(t, rt, h).run() })
-		},
+		"any sequence of requests, turns, clock moves, resets and changes of policy is answered as brute force answers it",
+		simulate(algorithms.Options{}),
 	}}
+}
+
+func simulate(options algorithms.Options) func(*testing.T, Harness) {
+	return func(t *testing.T, h Harness) {
+		rapid.Check(t, func(rt *rapid.T) { newSimulation(t, rt, h, options).run() })
+	}
 }
 
 // simulation takes random actions on a Log and on the model and compares what
@@ -30,7 +37,10 @@ type simulation struct {
 	policy   *rules.Policy
 	keys     []string
 	versions []version
-	retryAt  int64 // of the last refusal
+	retryAt  int64               // of the last refusal
+	turns    []timestamplog.Turn // that were reserved
+	// IDs after firstID, up to lastID, may come again.
+	firstID, lastID int
 }
 
 // version is one version of the policy and when it was replaced.
@@ -41,10 +51,11 @@ type version struct {
 	kept rules.Retention
 }
 
-func newSimulation(t *testing.T, rt *rapid.T, h Harness) *simulation {
+func newSimulation(t *testing.T, rt *rapid.T, h Harness, options algorithms.Options) *simulation {
 	h.Clock.Set(Start.UnixMilli())
 	s := &simulation{Harness: h, t: t, rt: rt, model: newModel(), keys: []string{"ip:203.0.113.7", "evil{user}", "🔑 *"}}
-	s.policy = newPolicy(t)
+	s.policy = newPolicy(t, h.Algorithm)
+	s.policy.Options = options
 	s.setStack(s.drawStack())
 	return s
 }
@@ -56,11 +67,13 @@ func (s *simulation) run() {
 	}
 	actions := map[string]func(){
 		"decide": s.decide, "advance": s.advance, "advance to retry": s.advanceToRetry, "step back": s.stepBack,
-		"reset": s.reset, "times": s.compareTimes, "change policy": s.changePolicy,
+		"reset": s.reset, "times": s.compareTimes, "change policy": s.changePolicy, "decide together": s.decideAll,
+		"give back": s.giveBack, "advance to turn": s.advanceToTurn,
 	}
 	names := []string{
 		"decide", "decide", "decide", "decide", "decide", "decide", "decide", "decide", "advance", "advance", "advance",
 		"advance", "advance to retry", "advance to retry", "step back", "times", "reset", "change policy",
+		"decide together", "decide together", "give back", "give back", "advance to turn",
 	}
 	for range rapid.IntRange(steps/4, steps).Draw(s.rt, "steps") {
 		actions[rapid.SampledFrom(names).Draw(s.rt, "action")]()
@@ -139,17 +152,39 @@ func (s *simulation) advanceToRetry() {
 }
 
 func (s *simulation) stepBack() {
-	s.dropExpired() // whether a log is gone once its time has come and passed again is not promised
+	// Whether a log, or an ID, is gone once its time has come and comes again is
+	// not promised.
+	s.dropExpired()
+	s.leaveExpiredIDs()
+	for _, key := range s.keys {
+		s.model.forgetUnnoticed(s.ref(key))
+	}
 	back := rapid.SampledFrom([]int64{1, 2, 50, 999, 1000, minute, hour, 13 * day, 40 * day}).Draw(s.rt, "back")
 	s.Clock.Set(s.Clock.NowMS() - back)
+	s.Log.Decide(s.t.Context(), nil, nil) // so that Steady sees the step
+}
+
+// leaveExpiredIDs has IDs whose lifetime is over never come again.
+func (s *simulation) leaveExpiredIDs() {
+	over := func(turn int64) bool { return s.Clock.NowMS() >= turn+timestamplog.IDLifetime }
+	s.turns = slices.DeleteFunc(s.turns, func(turn timestamplog.Turn) bool { return over(turn.At) })
+	for _, known := range s.model.ids {
+		for _, id := range known {
+			if over(id.turn) {
+				s.firstID = s.lastID
+			}
+		}
+	}
 }
 
 func (s *simulation) ref(key string) timestamplog.Ref { return timestamplog.RefOf(s.policy, key) }
 
-// dropExpired resets the logs whose time has come.
+// dropExpired resets the logs whose time has come, and those of which only IDs
+// are known.
 func (s *simulation) dropExpired() {
 	for _, key := range s.keys {
-		if ref := s.ref(key); s.model.expired(ref, s.Clock.NowMS()) {
+		ref := s.ref(key)
+		if s.model.logs[ref] == nil && len(s.model.ids[ref]) > 0 || s.model.expired(ref, s.Clock.NowMS()) {
 			s.resetRef(ref)
 		}
 	}
@@ -180,7 +215,26 @@ func (s *simulation) drawRequest(rt *rapid.T) timestamplog.Request {
 	q := timestamplog.RequestOf(s.policy, rapid.SampledFrom(s.keys).Draw(rt, "key"), cost)
 	q.Peek = rapid.IntRange(0, 4).Draw(rt, "peek") == 4
 	q.Detail = rapid.Bool().Draw(rt, "detail")
+	if !q.Options.CountRefused {
+		s.drawWait(rt, &q)
+	}
 	return q
+}
+
+// drawWait has some requests wait for their turn, and some named.
+func (s *simulation) drawWait(rt *rapid.T, q *timestamplog.Request) {
+	if rapid.Bool().Draw(rt, "waits") {
+		q.MaxWait = rapid.SampledFrom([]int64{1, 15, 1000, 100_000, timestamplog.MaxWait}).Draw(rt, "max wait")
+	}
+	if q.Peek || q.MaxWait == 0 && rapid.IntRange(0, 3).Draw(rt, "named") > 0 {
+		return
+	}
+	if s.lastID == s.firstID || rapid.IntRange(0, 3).Draw(rt, "again") > 0 {
+		s.lastID++
+		q.ID = fmt.Sprint("id ", s.lastID)
+	} else {
+		q.ID = fmt.Sprint("id ", s.lastID-rapid.IntRange(0, min(3, s.lastID-s.firstID-1)).Draw(rt, "ago"))
+	}
 }
 
 func (s *simulation) decide() {
@@ -188,14 +242,76 @@ func (s *simulation) decide() {
 	results := make([]timestamplog.Result, len(requests))
 	s.Log.Decide(s.t.Context(), requests, results)
 	for i, q := range requests {
-		want := s.model.decide(s.Clock.NowMS(), q)
-		s.compare(q, want, results[i])
-		switch {
-		case !want.Allowed:
-			s.retryAt = want.RetryAt
-		case !q.Peek: // a peek does not move what a step back left ahead
-			s.checkNeverMore(q)
+		s.check(q, s.model.decide(s.Clock.NowMS(), q), results[i])
+	}
+}
+
+// decideAll asks about different keys as one.
+func (s *simulation) decideAll() {
+	keys := rapid.Permutation(s.keys).Draw(s.rt, "keys")[:rapid.IntRange(1, len(s.keys)).Draw(s.rt, "how many")]
+	requests := make([]timestamplog.Request, len(keys))
+	for i, key := range keys {
+		requests[i] = s.drawRequest(s.rt)
+		requests[i].Ref = s.ref(key)
+	}
+	results := make([]timestamplog.Result, len(requests))
+	err := s.together().DecideAll(s.t.Context(), requests, results)
+	if s.Apart && errors.Is(err, timestamplog.ErrApart) {
+		return
+	}
+	if err != nil {
+		s.rt.Fatalf("DecideAll: %v", err)
+	}
+	answers := s.model.decideAll(s.Clock.NowMS(), requests)
+	charged := !slices.ContainsFunc(requests, func(q timestamplog.Request) bool { return q.Peek }) &&
+		!slices.ContainsFunc(answers, func(a answer) bool { return !a.Allowed })
+	for i, q := range requests {
+		q.Peek = !charged
+		s.check(q, answers[i], results[i])
+	}
+}
+
+// check compares an answer with the model's, and keeps what later steps ask for.
+func (s *simulation) check(q timestamplog.Request, want answer, got timestamplog.Result) {
+	s.compare(q, want, got)
+	switch {
+	case !want.Allowed:
+		s.retryAt = want.RetryAt
+	case !q.Peek && !want.Repeated: // a peek does not move what a step back left ahead
+		s.checkNeverMore(q, want.Turn)
+		if want.Turn > want.Now {
+			s.turns = append(s.turns, timestamplog.Turn{Ref: q.Ref, At: want.Turn, Cost: q.Cost, ID: q.ID})
 		}
+	}
+}
+
+func (s *simulation) giveBack() {
+	if len(s.turns) == 0 {
+		return
+	}
+	turn := rapid.SampledFrom(s.turns).Draw(s.rt, "turn")
+	switch rapid.IntRange(0, 9).Draw(s.rt, "as") {
+	case 0:
+		turn.ID += "0"
+	case 1:
+		turn.At++
+	}
+	got, err := s.together().GiveBack(s.t.Context(), turn)
+	if err != nil {
+		s.rt.Fatalf("GiveBack: %v", err)
+	}
+	if want := s.model.giveBack(s.Clock.NowMS(), turn); got != want {
+		s.rt.Fatalf("GiveBack(%+v) at %d says %v, want %v; log %v", turn, s.Clock.NowMS(), got, want, s.model.logs[turn.Ref])
+	}
+}
+
+// advanceToTurn moves the clock to a turn or just before.
+func (s *simulation) advanceToTurn() {
+	if len(s.turns) == 0 {
+		return
+	}
+	if turn := rapid.SampledFrom(s.turns).Draw(s.rt, "turn"); turn.At > s.Clock.NowMS() {
+		s.Clock.Set(turn.At - rapid.Int64Range(0, 1).Draw(s.rt, "too early by"))
 	}
 }
 
@@ -204,24 +320,29 @@ func (s *simulation) compare(q timestamplog.Request, want answer, got timestampl
 		s.rt.Fatalf("Decide: %v", got.Err)
 	}
 	same := got.Allowed == want.Allowed && got.Now == want.Now && got.RetryAt == want.RetryAt &&
-		slices.Equal(got.States, want.States)
-	if want.Allowed {
-		same = same && got.Rule == -1 && got.Boundary == 0
-	} else {
-		same = same && got.Rule >= 0 && got.Rule < len(q.Rules) &&
-			want.retries[got.Rule] == want.RetryAt && want.boundaries[got.Rule] == got.Boundary
+		got.Turn == want.Turn && got.Repeated == want.Repeated && slices.Equal(got.States, want.States)
+	if !same || !want.names(got.Rule, got.Boundary) {
+		s.rt.Fatalf("%q cost %d peek %v max wait %v id %q under %v kept %v:\n got %+v\nwant %+v\nlog %v",
+			q.Key, q.Cost, q.Peek, q.MaxWait, q.ID, q.Rules, q.Retention, got, want, s.model.logs[q.Ref])
 	}
-	if !same {
-		s.rt.Fatalf("%q cost %d peek %v under %v kept %v:\n got %+v\nwant %+v\nlog %v",
-			q.Key, q.Cost, q.Peek, q.Rules, q.Retention, got, want, s.model.logs[q.Ref])
+}
+
+// names reports whether a Result may name that rule and that boundary.
+func (a *answer) names(rule int, boundary int64) bool {
+	switch {
+	case a.Allowed:
+		return rule == -1 && boundary == 0
+	case !slices.Contains(a.retries, a.turn): // only the turns ahead make it wait
+		return rule == len(a.retries)-1 && boundary == 0
 	}
+	return rule >= 0 && rule < len(a.retries) && a.retries[rule] == a.turn && a.boundaries[rule] == boundary
 }
 
 // checkNeverMore counts everything that was ever allowed, also what the logs
 // have dropped since: no rule may have let more than its limit into the window
-// that ends now. A rule counts from when the retention has covered it, for a
+// that ends at a turn just given. A rule counts from when the retention has covered it, for a
 // raised limit or a longer window holds from then on.
-func (s *simulation) checkNeverMore(q timestamplog.Request) {
+func (s *simulation) checkNeverMore(q timestamplog.Request, turn int64) {
 	for _, rule := range q.Rules {
 		since := int64(1)
 		for i, v := range s.versions {
@@ -231,12 +352,12 @@ func (s *simulation) checkNeverMore(q timestamplog.Request) {
 		}
 		used := 0
 		for _, a := range s.model.allowed[q.Ref] {
-			if a.version >= since && s.Clock.NowMS()-a.at < rule.WindowMS() {
+			if a.version >= since && turn-a.at < rule.WindowMS() {
 				used++
 			}
 		}
 		if used > rule.Limit {
-			s.rt.Fatalf("%v let %d of %q into the window that ends now", rule, used, q.Key)
+			s.rt.Fatalf("%v let %d of %q into the window that ends at %d", rule, used, q.Key, turn)
 		}
 	}
 }

@@ -23,17 +23,23 @@ type dueIDs struct {
 // logIDs are the IDs of one log.
 type logIDs struct {
 	ref   timestamplog.Ref
-	turns map[string]int64
+	turns map[string]charged
 	// order has the IDs as they came, so that the oldest are found.
-	order []idTurn
+	order []named
 	// moved is by how much the log was moved back since the first of these
 	// came; turns are kept as if it had not been.
 	moved int64
 }
 
-type idTurn struct {
-	id   string
+// charged is what is known of an ID.
+type charged struct {
 	turn int64
+	cost int32
+}
+
+type named struct {
+	id string
+	charged
 }
 
 // turnOf returns the turn of an ID that is known.
@@ -42,19 +48,19 @@ func (s *ids) turnOf(ref timestamplog.Ref, id string, now int64) (turn int64, kn
 	if l == nil {
 		return 0, false
 	}
-	turn, known = l.turns[id]
-	turn -= l.moved
+	c, known := l.turns[id]
+	turn = c.turn - l.moved
 	return turn, known && now < turn+timestamplog.IDLifetime
 }
 
 // add makes an ID known until its lifetime after its turn. Strings are copied:
 // they may be part of a larger text.
-func (s *ids) add(ref timestamplog.Ref, id string, turn, now int64) {
+func (s *ids) add(ref timestamplog.Ref, id string, turn int64, cost int, now int64) {
 	s.sweep(now)
 	l := s.logs[ref]
 	if l == nil {
 		ref.Key = strings.Clone(ref.Key)
-		l = &logIDs{ref: ref, turns: map[string]int64{}}
+		l = &logIDs{ref: ref, turns: map[string]charged{}}
 		if s.logs == nil {
 			s.logs = map[timestamplog.Ref]*logIDs{}
 		}
@@ -62,8 +68,8 @@ func (s *ids) add(ref timestamplog.Ref, id string, turn, now int64) {
 		s.queue = append(s.queue, dueIDs{l, now + timestamplog.IDLifetime})
 	}
 	l.dropOld(now)
-	kept := idTurn{strings.Clone(id), turn + l.moved}
-	l.turns[kept.id] = kept.turn
+	kept := named{strings.Clone(id), charged{turn + l.moved, int32(cost)}}
+	l.turns[kept.id] = kept.charged
 	l.order = append(l.order, kept)
 }
 
@@ -74,26 +80,21 @@ func (l *logIDs) dropOld(now int64) {
 		if now < oldest.turn-l.moved+timestamplog.IDLifetime {
 			return
 		}
-		if turn, known := l.turns[oldest.id]; known && turn == oldest.turn {
+		if l.turns[oldest.id] == oldest.charged {
 			delete(l.turns, oldest.id)
 		}
-		l.order[0] = idTurn{}
+		l.order[0] = named{}
 		l.order = l.order[1:]
 	}
 }
 
-// take forgets an ID that is known with that turn, and reports whether there
-// was one.
-func (s *ids) take(ref timestamplog.Ref, id string, turn int64) bool {
-	l := s.logs[ref]
-	if l == nil {
+// take forgets the ID of a turn, and reports whether it was known.
+func (s *ids) take(turn timestamplog.Turn) bool {
+	l := s.logs[turn.Ref]
+	if l == nil || l.turns[turn.ID] != (charged{turn.At + l.moved, int32(turn.Cost)}) {
 		return false
 	}
-	known, ok := l.turns[id]
-	if !ok || known-l.moved != turn {
-		return false
-	}
-	delete(l.turns, id)
+	delete(l.turns, turn.ID)
 	return true
 }
 

@@ -151,7 +151,7 @@ func (k *keyLog) forget() { k.ring, k.oldest, k.count = nil, 0, 0 }
 // newest first, at most limit.
 func (k *keyLog) times(now int64, limit int) []int64 {
 	v := k.viewAt(now)
-	n := max(0, min(limit, v.younger(int64(k.window), 0)))
+	n := max(0, min(limit, v.younger(now, int64(k.window), 0)))
 	times := make([]int64, n)
 	for i := range times {
 		times[i] = v.at(i)
@@ -188,10 +188,10 @@ func (k *keyLog) viewAt(now int64) view {
 // at returns the time of the i-th newest entry.
 func (v *view) at(i int) int64 { return v.newest - int64(v.stamp-v.log.stamp(i)) }
 
-// younger counts the entries in the window that ends at v.end, of which there
+// younger counts the entries younger than window at an instant, of which there
 // are known to be least or more.
-func (v *view) younger(window int64, least int) int {
-	return least + sort.Search(v.count-least, func(i int) bool { return v.at(least+i)+window <= v.end })
+func (v *view) younger(at, window int64, least int) int {
+	return least + sort.Search(v.count-least, func(i int) bool { return v.at(least+i)+window <= at })
 }
 
 // judge fills in the verdict, and in r.Turn when the request may be done.
@@ -231,7 +231,7 @@ func (v *view) describe(q *timestamplog.Request, r *timestamplog.Result) {
 	used := 0
 	r.States = slices.Grow(r.States, len(q.Rules))
 	for _, rule := range q.Rules {
-		used = v.younger(rule.WindowMS(), used)
+		used = v.younger(v.end, rule.WindowMS(), used)
 		state := timestamplog.RuleState{Remaining: max(0, rule.Limit-used)}
 		switch {
 		case q.Cost > rule.Limit:

@@ -130,7 +130,7 @@ func (s *shard) log(hash uint64, k *keyLog, now, turn int64, q *timestamplog.Req
 		s.add(hash, k, now)
 	}
 	if q.ID != "" {
-		s.ids.add(q.Ref, q.ID, turn, now)
+		s.ids.add(q.Ref, q.ID, turn, q.Cost, now)
 	}
 	return k
 }

@@ -83,11 +83,11 @@ func (l *Log) GiveBack(_ context.Context, turn timestamplog.Turn) (bool, error) 
 }
 
 func (s *shard) giveBack(hash uint64, now int64, turn timestamplog.Turn) bool {
-	if turn.At <= now || !s.ids.take(turn.Ref, turn.ID, turn.At) {
+	k := s.find(hash, turn.Ref)
+	if k == nil || turn.At <= now || k.tooFarAhead(now) > 0 || !s.ids.take(turn) {
 		return false
 	}
-	k := s.find(hash, turn.Ref)
-	if k == nil || k.expired(now) || !k.giveBack(turn.At, turn.Cost) {
+	if !k.giveBack(turn.At, turn.Cost) {
 		return false
 	}
 	if k.count == 0 {

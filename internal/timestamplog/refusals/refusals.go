@@ -114,10 +114,12 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	c := l.calls.Get().(*call)
 	defer l.release(c)
 	sent := l.now()
+	reserves := false // something before may reserve a turn
 	for i := range requests {
-		if l.recall(&requests[i], sent, &results[i]) {
+		if !reserves && l.recall(&requests[i], sent, &results[i]) {
 			continue
 		}
+		reserves = reserves || requests[i].MaxWait > 0
 		c.requests = append(c.requests, requests[i])
 		c.places = append(c.places, i)
 	}
