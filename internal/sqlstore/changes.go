@@ -68,74 +68,13 @@ func (t *tx) whatChanged(since int64) (ch catalog.Changes, what touched, err err
 // that changed, what ended included. It asks nothing where count says that
 // nothing did.
 func (t *tx) itemChanges(s *shelf, since, count int64) iter.Seq2[*item, error] {
-	if count == 0 {
-		return func(func(*item, error) bool) {}
-	}
-	query, arg := s.loadSince, since
-	if since == 0 {
-		query, arg = s.load, toMS(t.now)
-	}
 	return func(yield func(*item, error) bool) {
-		ctx, stop := context.WithCancel(t.ctx)
-		batches, failed := make(chan []item, 4), error(nil)
-		go func() {
-			defer close(batches)
-			failed = t.readBatches(ctx, batches, query, arg)
-		}()
-		// The reader has left the connection when its channel is closed.
-		defer func() {
-			stop()
-			for range batches {
-			}
-		}()
-		for batch := range batches {
-			for n := range batch {
-				if !yield(&batch[n], nil) {
-					return
-				}
-			}
-		}
-		if failed != nil {
-			yield(nil, failed)
+		switch {
+		case count == 0:
+		case since > 0:
+			gather(t.ctx, []part{{t, s.loadSince, []any{since}, false}}, yield)
+		default:
+			t.load(s, yield)
 		}
 	}
-}
-
-// loadBatch is how many rows are handed over at once.
-const loadBatch = 256
-
-// readBatches reads rows while those before are taken over elsewhere: a node
-// that starts is not ready before it has read a million.
-func (t *tx) readBatches(ctx context.Context, into chan<- []item, query string, arg int64) error {
-	rows, err := t.sql.QueryContext(ctx, query, arg)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var scanner itemScanner
-	batch := make([]item, 0, loadBatch)
-	hand := func() error {
-		select {
-		case into <- batch:
-			batch = make([]item, 0, loadBatch)
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	for rows.Next() {
-		batch = append(batch, item{})
-		if err := scanner.into(&batch[len(batch)-1], rows); err != nil {
-			return err
-		}
-		if len(batch) == loadBatch {
-			if err := hand(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	return hand()
 }

@@ -39,7 +39,7 @@ type shelf struct {
 	ended  string // the same in a sentence: "Lifted" or "Removed"
 
 	find, holding, add, giveUp, giveUpAll, move, finish string
-	count, list, load, loadSince                        string
+	count, list, load, loadSince, size, middle          string
 	importHead, importSkip, importExtend, importReplace string
 }
 
@@ -49,8 +49,9 @@ var (
 )
 
 const (
-	shelfColumns = `id, pattern, reason, author, source, policy_id, step, created_at, expires_at, ended_at, ended_by, revision`
-	shelfInsert  = `INSERT INTO {table} (id, pattern, low, high, reason, author, source, policy_id, step, created_at, expires_at, revision) VALUES `
+	shelfColumns    = standingColumns + `, ended_at, ended_by`
+	standingColumns = `id, pattern, reason, author, source, policy_id, step, created_at, expires_at, revision` // of what has not ended
+	shelfInsert     = `INSERT INTO {table} (id, pattern, low, high, reason, author, source, policy_id, step, created_at, expires_at, revision) VALUES `
 )
 
 func newShelf(table, object, end, ended string) *shelf {
@@ -70,9 +71,13 @@ func newShelf(table, object, end, ended string) *shelf {
 		move:      sql(`UPDATE {table} SET reason = $2, expires_at = $3, revision = $4 WHERE id = $1`),
 		finish:    sql(`UPDATE {table} SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE id = $1`),
 
-		count:     sql(`SELECT count(*) FROM {table} WHERE `),
-		list:      sql(`SELECT {columns} FROM {table} WHERE `),
-		load:      sql(`SELECT {columns} FROM {table} WHERE place = '' AND expires_at > $1`),
+		count: sql(`SELECT count(*) FROM {table} WHERE `),
+		list:  sql(`SELECT {columns} FROM {table} WHERE `),
+		// The plus keeps the index of expiries out: nearly every row is wanted, and
+		// in the order of ids they lie together.
+		load:      sql(`SELECT ` + standingColumns + ` FROM {table} WHERE place = '' AND +expires_at > $1`),
+		size:      sql(`SELECT count(*) FROM {table}`),
+		middle:    sql(`SELECT id FROM {table} ORDER BY id LIMIT 1 OFFSET $1`),
 		loadSince: sql(`SELECT {columns} FROM {table} WHERE revision > $1`),
 
 		importHead:    sql(shelfInsert),
@@ -85,6 +90,7 @@ func newShelf(table, object, end, ended string) *shelf {
 // itemScanner reads rows of a shelf. It keeps one copy of a text that many
 // rows in a row share, as the reasons and authors of an import do.
 type itemScanner struct {
+	standing               bool // the rows have standingColumns only
 	reason, author, source string
 
 	// What Scan fills in before it is turned into an item: fields, since
@@ -99,8 +105,13 @@ func (s *itemScanner) scan(r row) (*item, error) {
 }
 
 func (s *itemScanner) into(i *item, r row) error {
-	err := r.Scan(&i.ID, &s.pattern, &i.Reason, &i.Author, &i.Source, &i.Policy, &i.Step,
-		&s.created, &s.expires, &s.ended, &i.EndedBy, &i.Revision)
+	places := [...]any{&i.ID, &s.pattern, &i.Reason, &i.Author, &i.Source, &i.Policy, &i.Step,
+		&s.created, &s.expires, &i.Revision, &s.ended, &i.EndedBy}
+	wanted := places[:]
+	if s.standing {
+		wanted = places[:len(places)-2]
+	}
+	err := r.Scan(wanted...)
 	if err != nil {
 		return err
 	}

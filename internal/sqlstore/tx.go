@@ -87,7 +87,7 @@ func (s *Store) write(ctx context.Context, do func(t *tx) error) error {
 // view runs do in a transaction that only reads and sees one state of the
 // database throughout.
 func (s *Store) view(ctx context.Context, do func(t *tx) error) error {
-	return s.transact(ctx, s.reader, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, do)
+	return s.transact(ctx, s.reader, readOnly, do)
 }
 
 // maxAttempts bounds how often a transaction is tried that met another.

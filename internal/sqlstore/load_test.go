@@ -1,0 +1,93 @@
+package sqlstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+)
+
+// loaded returns how often each pattern stands in what a node loads that knows
+// nothing yet.
+func loaded(t *testing.T, f *fixture) map[string]int {
+	t.Helper()
+	all := map[string]int{}
+	err := f.EachChange(t.Context(), 0, func(ch catalog.Changes) error {
+		for b, err := range ch.Blocks {
+			if err != nil {
+				return err
+			}
+			all[b.Pattern.String()]++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// many is enough for a table to be read in halves.
+const many = 3000
+
+func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		if _, err := f.ImportBlocks(t.Context(), operator, addresses(t, many), blocks.Fail, nil); err != nil {
+			t.Fatal(err)
+		}
+		add(t, f, block(t, "token:expires", f.clock.Now().Add(time.Second)), blocks.Fail)
+		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail)
+		if _, err := f.LiftBlock(t.Context(), operator, lifted.Item.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		add(t, f, block(t, "token:stands", time.Time{}), blocks.Fail)
+		f.clock.Advance(time.Minute)
+		all := loaded(t, f)
+		for b := range addresses(t, many) {
+			if n := all[b.Pattern.String()]; n != 1 {
+				t.Fatalf("%s came %d times", b.Pattern, n)
+			}
+		}
+		if len(all) != many+1 || all["token:stands"] != 1 {
+			t.Errorf("%d patterns came, want %d and token:stands, which came %d times", len(all), many+1, all["token:stands"])
+		}
+	})
+}
+
+func TestALoadInHalvesSeesOneStateOfTheDatabaseWhileItChanges(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		if _, err := f.ImportBlocks(t.Context(), operator, addresses(t, many), blocks.Fail, nil); err != nil {
+			t.Fatal(err)
+		}
+		// Each replacement ends a row of the lower half and makes one of the
+		// upper: halves of two states would show a pattern twice or never.
+		ctx, stop := context.WithCancel(t.Context())
+		var changing sync.WaitGroup
+		changing.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				b := block(t, fmt.Sprintf("ip:10.0.0.%d", i%100), time.Time{})
+				if _, err := f.AddBlock(ctx, operator, b, blocks.Replace); err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		for range 20 {
+			all := loaded(t, f)
+			for pattern, n := range all {
+				if n != 1 {
+					t.Errorf("%s came %d times", pattern, n)
+				}
+			}
+			if len(all) != many {
+				t.Errorf("%d patterns came, want %d", len(all), many)
+			}
+		}
+		stop()
+		changing.Wait()
+	})
+}
