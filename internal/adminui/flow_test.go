@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -187,6 +188,16 @@ func TestTheKeyboardReachesTheFieldForKeys(t *testing.T) {
 	b.logIn("vic")
 	b.do(chromedp.Focus(chromedp.CSS("#main")), chromedp.KeyEvent("/"))
 	b.waitFor(`document.activeElement.matches("[data-goto]")`)
+	b.do(chromedp.Focus(chromedp.CSS("#main")))
+	b.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true, bubbles: true }))`))
+	b.waitFor(`document.activeElement.matches("[data-goto]")`)
+	for range 3 {
+		n.ask(t, "token:"+hostile[0])
+	}
+	n.flush(t)
+	b.write("[data-goto]", "alert")
+	b.waitFor(`document.querySelector("#goto-keys option")?.value === "token:" + ` + strconv.Quote(hostile[0]))
+	b.consoleIsClean()
 	b.write("[data-goto]", "203.0.113.7\r")
 	b.waitFor(`location.pathname === "/key" && new URLSearchParams(location.search).get("key") === "ip:203.0.113.7"`)
 }

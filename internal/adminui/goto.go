@@ -7,6 +7,8 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/refusal"
 )
 
@@ -15,7 +17,43 @@ import (
 const KeyPath = "/key"
 
 func (u *UI) goRoutes() []api.Route {
-	return []api.Route{u.get("/go", identity.Read, u.goTo)}
+	return []api.Route{
+		u.get("/go", identity.Read, u.goTo),
+		u.get("/go/keys", identity.Read, u.suggestKeys),
+	}
+}
+
+// Suggestions for what is being typed: how many, and from how many characters
+// on.
+const (
+	suggested = 8
+	leastText = 2
+)
+
+// suggestion is a key that may be meant, and why it is offered.
+type suggestion struct{ Key, Why string }
+
+// suggestKeys answers the field for keys, while somebody types, with those that
+// offended lately and hold the text, the worst first.
+func (u *UI) suggestKeys(c *api.Call) error {
+	text := clipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
+	var found []suggestion
+	if u.Offenders != nil && len(text) >= leastText {
+		ctx, cancel := c.StoreContext()
+		defer cancel()
+		now := u.Now()
+		ranking, err := u.Offenders.Store.Rank(ctx, offenders.Query{From: now.Add(-defaultSpan), To: now, Search: text, Limit: suggested})
+		if err != nil {
+			return err
+		}
+		for _, row := range ranking.Rows {
+			if joinPieces(pieces(row.Key)) != row.Key {
+				continue // browsers draw suggestions themselves: what hides in a text would act there
+			}
+			found = append(found, suggestion{row.Key, plural(row.Offences, "offence") + " in the last hour"})
+		}
+	}
+	return u.part(c, "go-keys", "keys", found)
 }
 
 // goTo leads from what somebody typed or pasted to its page: a refusal's id, a

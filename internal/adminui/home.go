@@ -2,6 +2,7 @@ package adminui
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/identity"
@@ -16,6 +17,7 @@ type firstRunPage struct {
 	Policy             *rules.Policy // that the example's key falls under, nil for none
 	Meaning            string
 	Refused            bool // two checks at once are one too many under it
+	NeedsToken         bool // checks are answered to bearers of a token only
 }
 
 func (u *UI) homeRoutes() []api.Route {
@@ -36,6 +38,7 @@ func (u *UI) showFirstRun(c *api.Call) error {
 	if err != nil {
 		return err
 	}
+	page.NeedsToken = slices.ContainsFunc(u.Settings, func(s Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
 	if page.Policy, _ = u.Catalog.Selector().Select(key); page.Policy != nil {
 		page.Meaning = page.Policy.Rules.Describe()
 		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3
@@ -58,9 +61,18 @@ func (u *UI) askFirstRun(c *api.Call) error {
 	return u.seeOther(c, "/")
 }
 
+// authorization returns the line of a command that shows a token, "" where
+// checks need none.
+func (p firstRunPage) authorization(indent string) string {
+	if !p.NeedsToken {
+		return ""
+	}
+	return indent + `-H "Authorization: Bearer $STINT_CHECK_TOKEN" ` + "\\\n"
+}
+
 // AskCommand returns a first check.
 func (p firstRunPage) AskCommand() string {
-	return "curl -s " + p.CheckURL + "/v1/check \\\n" +
+	return "curl -s " + p.CheckURL + "/v1/check \\\n" + p.authorization("  ") +
 		"  -H 'Content-Type: application/json' \\\n" +
 		`  -d '{"key":"` + exampleKey + `"}'`
 }
@@ -68,7 +80,7 @@ func (p firstRunPage) AskCommand() string {
 // AgainCommand returns three checks, one right after the other.
 func (p firstRunPage) AgainCommand() string {
 	return "for i in 1 2 3; do\n" +
-		"  curl -s -o /dev/null -w '%{http_code}\\n' " + p.CheckURL + "/v1/check \\\n" +
+		"  curl -s -o /dev/null -w '%{http_code}\\n' " + p.CheckURL + "/v1/check \\\n" + p.authorization("    ") +
 		"    -H 'Content-Type: application/json' -d '" + `{"key":"` + exampleKey + `"}` + "'\n" +
 		"done"
 }

@@ -5,10 +5,13 @@
 (() => {
   const undoSeconds = 10;
 
-  // "/" goes to the field for keys, from anywhere but another field.
+  // "/" goes to the field for keys, from anywhere but another field; Ctrl+K or
+  // Command+K from there, too.
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
-    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    const slash = event.key === "/" && !typing && !event.ctrlKey && !event.metaKey;
+    const palette = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.shiftKey;
+    if ((slash || palette) && !event.altKey) {
       const field = document.querySelector("[data-goto]");
       if (field) { event.preventDefault(); field.focus(); field.select(); }
     }

@@ -1,0 +1,76 @@
+package adminui_test
+
+import (
+	"context"
+	"html"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+var commandBlock = regexp.MustCompile(`(?s)<pre[^>]*>(.*?)</pre>`)
+
+// commands returns what a page offers to be copied.
+func (a *answer) commands() []string {
+	var all []string
+	for _, m := range commandBlock.FindAllStringSubmatch(a.body, -1) {
+		all = append(all, html.UnescapeString(m[1]))
+	}
+	return all
+}
+
+// shell runs a command as somebody who has copied it.
+func shell(t testing.TB, command string, env ...string) string {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), "sh", "-c", command)
+	run.Env = append(os.Environ(), env...)
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", command, err, out)
+	}
+	return string(out)
+}
+
+func TestTheCommandsOfTheFirstRunWorkAsTheyAreCopied(t *testing.T) {
+	n := newNode(t)
+	secret := identity.NewSecret([]identity.Access{identity.Operate})
+	_, err := n.store.AddToken(context.Background(), audit.Stint("test"), identity.Token{Name: "bootstrap", Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{identity.Operate}})
+	must(t, err)
+	page := n.as(t, "maria").get("/start").is(http.StatusOK).holds("Prints 429").lacks("STINT_CHECK_TOKEN")
+	commands := page.commands()
+	if len(commands) != 3 {
+		t.Fatalf("there are %d commands: %q", len(commands), commands)
+	}
+	if out := shell(t, commands[0]); !strings.Contains(out, `"decision":"allowed"`) {
+		t.Errorf("the first prints %s", out)
+	}
+	if out := shell(t, commands[1]); out != strings.Repeat("429\n", 3) { // the first has used the second's one
+		t.Errorf("the second prints %q", out)
+	}
+	if out := shell(t, commands[2], "STINT_ADMIN_TOKEN="+secret.Text); !strings.Contains(out, `"trying it out"`) {
+		t.Errorf("the third prints %s", out)
+	}
+	if status := n.ask(t, "ip:203.0.113.7"); status != http.StatusForbidden {
+		t.Errorf("the next check answers %d", status)
+	}
+}
+
+func TestTheFirstRunShowsTheTokenThatChecksNeed(t *testing.T) {
+	n := newNode(t, func(d *adminui.Deps) {
+		d.Settings = []adminui.Setting{{Name: "check-auth", Variable: "STINT_CHECK_AUTH", Value: "token"}}
+	})
+	commands := n.as(t, "maria").get("/start").is(http.StatusOK).holds(`href="/tokens"`).commands()
+	for _, command := range commands[:2] {
+		if !strings.Contains(command, `-H "Authorization: Bearer $STINT_CHECK_TOKEN" \`) {
+			t.Errorf("no token is shown by %s", command)
+		}
+		shell(t, command, "STINT_CHECK_TOKEN=anything")
+	}
+}
