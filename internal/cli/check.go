@@ -12,25 +12,33 @@ import (
 
 func newCheck(a *app) *cobra.Command {
 	var check v1.CheckRequest
+	var maxWait durationFlag
 	c := &cobra.Command{
-		Use:   "check KEY",
-		Short: "Ask whether a key may do one more request",
+		Use:   "check KEY...",
+		Short: "Ask whether a key, or several together, may do one more request",
 		Long: `Ask the check listener whether a key may do one more request, as a gateway does.
 An allowed check counts as a request of the key, unless --peek says to look only.
+Several keys are asked as one: it is allowed only if the policy of each allows it, and
+otherwise nothing is charged to any. With --max-wait a turn within that time is reserved,
+and the answer says how long to wait; to wait for it and then do something, see 'run'.
 The exit code is 0 where it is allowed and 3 where it is refused.`,
-		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 --policy search -o json",
-		Args:    cobra.ExactArgs(1),
+		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 token:abc\n" +
+			"admin check host:api.example.com --max-wait 30s\nadmin check ip:203.0.113.7 --policy search -o json",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			// A cost of 0 would be left out of the request and count as 1.
 			if check.Cost < 1 {
 				return usagef("--cost is %d; it must be a whole number from 1 to 1000", check.Cost)
 			}
-			check.Key = args[0]
-			check.Detail = v1.DetailRules
+			check.Detail, check.MaxWait = v1.DetailRules, maxWait.Duration
 			client, err := a.checkClient()
 			if err != nil {
 				return err
 			}
+			if len(args) > 1 {
+				return a.checkKeys(c.Context(), client, together(check, args))
+			}
+			check.Key = args[0]
 			decision, err := client.Check(c.Context(), check)
 			if err != nil {
 				return err
@@ -39,16 +47,22 @@ The exit code is 0 where it is allowed and 3 where it is refused.`,
 				return err
 			}
 			a.warn(decision.Warnings)
-			if !decision.Allowed {
-				return &exitError{code: Refused}
-			}
-			return nil
+			return refusedUnless(decision.Allowed)
 		},
 	}
+	c.Flags().Var(&maxWait, "max-wait", "reserve a turn that comes within this time, for example 30s, at most 1h")
+	c.Flags().StringVar(&check.IdempotencyKey, "idempotency-key", "", "a name for the request: one that comes again within a minute is charged once")
 	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to ask, where it is not the one that fits best")
 	c.Flags().IntVar(&check.Cost, "cost", 1, "how much the request counts, 1 to 1000")
 	c.Flags().BoolVar(&check.Peek, "peek", false, "look only: count nothing")
 	return c
+}
+
+func refusedUnless(allowed bool) error {
+	if allowed {
+		return nil
+	}
+	return &exitError{code: Refused}
 }
 
 var decisionColumns = []output.Column[*v1.Decision]{
@@ -90,6 +104,7 @@ func printDecision(p *output.Printer, d *v1.Decision) error {
 	if s := d.Shadow; s != nil {
 		p.Sayf("The shadow policy %s would have said: %s.", output.Escape(s.Policy), shadowVerdict(s))
 	}
+	sayWaiting(p, d.Waiting, d.Repeated)
 	if d.ID != "" {
 		p.Sayf("Refusal id %s", output.Escape(string(d.ID)))
 	}

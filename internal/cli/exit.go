@@ -20,7 +20,7 @@ const (
 	OK          Code = 0
 	Failed      Code = 1   // it was understood and did not work
 	Usage       Code = 2   // it was not understood: a command, flag, argument or file
-	Refused     Code = 3   // check: the answer was limited, blocked or unavailable
+	Refused     Code = 3   // check and run: the answer was limited, blocked or unavailable
 	Unreachable Code = 4   // no answer was had from the server
 	Different   Code = 5   // apply --dry-run: there is something to change
 	Interrupted Code = 130 // by Ctrl-C
@@ -31,9 +31,11 @@ const exitHelp = `Exit codes:
   0  it was done, or the check was allowed
   1  it did not work; nothing was changed unless the message says so
   2  the command, a flag, an argument or a file was wrong; nothing was sent
-  3  check: the request was refused
+  3  check, run: the request was refused
   4  the server could not be reached
-  5  apply --dry-run: there is something to change`
+  5  apply --dry-run: there is something to change
+
+run exits with its command's own code, and with one of these where the command was not run.`
 
 // exitError ends a command with a code of its own. It has been said already
 // why where err is nil.

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
@@ -169,7 +171,11 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, times bool) error {
 	if k.Pattern != "" {
 		by = ", chosen by the pattern " + output.Escape(string(k.Pattern))
 	}
-	p.Sayf("\nPolicy %s, version %d, mode %s%s", output.Escape(k.Name), k.Version, output.Escape(k.Mode), by)
+	how := ""
+	if k.Algorithm != algorithms.TimestampLog {
+		how = ", by " + output.Escape(strings.Join(append([]string{k.Algorithm}, k.Options.Texts()...), " "))
+	}
+	p.Sayf("\nPolicy %s, version %d, mode %s%s%s", output.Escape(k.Name), k.Version, output.Escape(k.Mode), how, by)
 	if len(k.Rules) > 0 {
 		if err := output.List(p, k.Rules, keyRuleColumns); err != nil {
 			return err

@@ -43,14 +43,17 @@ type PolicyExplanation struct {
 	Answer  Answer
 	Allowed bool
 	Rules   []RuleExplanation
-	// Times are the logged times that count for some rule, the newest first,
-	// at most MaxTimes of them.
+	// Times are the logged times that count for some rule, the newest first and
+	// turns that are reserved before all, at most MaxTimes of them; none where
+	// the policy's algorithm keeps counters and no times.
 	Times []time.Time
 }
 
 // RuleExplanation is one rule's part.
 type RuleExplanation struct {
-	Rule      rules.Rule
+	Rule rules.Rule
+	// Used is what is gone of the most that may come at once: of the rule's
+	// limit, or of a bucket's burst. Remaining is the rest.
 	Used      int
 	Remaining int
 	// FreeAt is when this rule alone would allow one more request; zero with
@@ -58,7 +61,7 @@ type RuleExplanation struct {
 	FreeAt time.Time
 	Never  bool
 	// NextFree is when the oldest request that counts ages out, zero where
-	// none counts.
+	// none counts and where no times are kept.
 	NextFree time.Time
 }
 
@@ -110,9 +113,12 @@ func (g *Gate) explainPolicy(ctx context.Context, k keys.Key, p *rules.Policy, b
 	if err := results[0].Err; err != nil {
 		return px, err
 	}
-	times, _, err := g.log.Times(limited, request.Ref, MaxTimes)
-	if err != nil {
-		return px, err
+	var times []int64
+	if a := request.Algorithm; a == nil || a.IsLog() {
+		var err error
+		if times, _, err = g.log.Times(limited, request.Ref, MaxTimes); err != nil {
+			return px, err
+		}
 	}
 	px.fill(&results[0], times)
 	return px, nil
@@ -125,11 +131,12 @@ func (px *PolicyExplanation) fill(r *timestamplog.Result, times []int64) {
 			px.Times = append(px.Times, time.UnixMilli(t))
 		}
 	}
+	counted := px.Policy.Rules.Counted(px.Policy.Options)
 	for i, rule := range px.Policy.Rules {
 		rx := RuleExplanation{Rule: rule}
 		if i < len(r.States) {
 			state := r.States[i]
-			rx.Remaining, rx.Used = state.Remaining, max(0, rule.Limit-state.Remaining)
+			rx.Remaining, rx.Used = state.Remaining, max(0, int(counted[i].Capacity())-state.Remaining)
 			if rx.Never = state.ResetMS == timestamplog.Never; !rx.Never {
 				rx.FreeAt = time.UnixMilli(r.Now + state.ResetMS)
 			}

@@ -30,6 +30,10 @@ type KeyPolicy struct {
 	Name    string `json:"name"`
 	Version int64  `json:"version"`
 	Mode    string `json:"mode"`
+	// Algorithm is how the policy counts, with its options where they are not
+	// default.
+	Algorithm string        `json:"algorithm"`
+	Options   PolicyOptions `json:"options,omitzero"`
 	// Pattern selected the key, null where the policy was named.
 	Pattern NullString `json:"pattern"`
 	Allowed bool       `json:"allowed"`
@@ -37,22 +41,25 @@ type KeyPolicy struct {
 	// Rule makes the key wait longest, null where none does.
 	Rule  NullString `json:"rule"`
 	Rules []KeyRule  `json:"rules"`
-	// Timestamps count for some rule, the newest first, at most 1,000.
+	// Timestamps count for some rule, the newest first, at most 1,000; turns that
+	// are reserved lie ahead of At. An algorithm that keeps counters has none.
 	Timestamps []Time `json:"timestamps"`
 }
 
 // KeyRule is one rule's part of an explanation.
 type KeyRule struct {
-	Rule      string `json:"rule"`
-	Limit     int    `json:"limit"`
-	WindowMS  int64  `json:"window_ms"`
-	Used      int    `json:"used"`
-	Remaining int    `json:"remaining"`
+	Rule     string `json:"rule"`
+	Limit    int    `json:"limit"`
+	WindowMS int64  `json:"window_ms"`
+	// Used is what is gone of the most that may come at once: of the limit, or of
+	// a bucket's burst.
+	Used      int `json:"used"`
+	Remaining int `json:"remaining"`
 	// FreeAt is when this rule alone would allow one more request, null where
 	// it never will.
 	FreeAt Time `json:"free_at"`
 	// NextFreeAt is when the oldest request that counts ages out, null where
-	// none counts.
+	// none counts or no times are kept.
 	NextFreeAt Time `json:"next_free_at"`
 }
 

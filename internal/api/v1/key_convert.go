@@ -33,7 +33,7 @@ func fromKeyPolicy(px *gate.PolicyExplanation) *KeyPolicy {
 		return nil
 	}
 	out := &KeyPolicy{
-		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Pattern: NullString(px.Pattern.String()),
+		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: FromOptions(px.Policy.Options), Pattern: NullString(px.Pattern.String()),
 		Allowed: px.Allowed, RetryAt: At(px.Answer.RetryAt), Rules: []KeyRule{}, Timestamps: fromTimes(px.Times),
 	}
 	if i := px.Answer.Rule; i >= 0 && i < len(px.Policy.Rules) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"mime"
 	"net/http"
+	"net/url"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 )
@@ -11,16 +12,32 @@ import (
 // Check asks whether a key may do one more request. A refusal is an answer and
 // no error.
 func (c *Client) Check(ctx context.Context, check v1.CheckRequest) (*v1.Decision, error) {
+	decision := &v1.Decision{}
+	return decision, c.decide(ctx, check, decision)
+}
+
+// CheckKeys asks whether several keys allow one more request together.
+func (c *Client) CheckKeys(ctx context.Context, check v1.KeysRequest) (*v1.KeysDecision, error) {
+	decision := &v1.KeysDecision{}
+	return decision, c.decide(ctx, check, decision)
+}
+
+func (c *Client) decide(ctx context.Context, check, decision any) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
 	answer, err := c.send(ctx, request{method: http.MethodPost, path: v1.PathCheck, body: check})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer answer.Body.Close()
 	if media, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); answer.StatusCode >= 300 && media != "application/json" {
-		return nil, readProblem(answer)
+		return readProblem(answer)
 	}
-	decision := &v1.Decision{}
-	return decision, decode(answer, decision)
+	return decode(answer, decision)
+}
+
+// GiveBack gives a turn back by its handle.
+func (c *Client) GiveBack(ctx context.Context, handle string) (*v1.GivenBack, error) {
+	given := &v1.GivenBack{}
+	return given, c.do(ctx, request{method: http.MethodDelete, path: v1.PathTurns + "/" + url.PathEscape(handle)}, given)
 }
