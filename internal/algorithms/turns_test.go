@@ -146,7 +146,7 @@ func TestStepBackForgetsTurns(t *testing.T) {
 	for range 2 {
 		stack.Decide(&state, algorithms.Question{Now: morning, Cost: 1, MaxWait: 60_000, ID: "x"}, nil)
 	}
-	now := int64(morning + 10_000 - timestamplog.MaxWait) // the turn is as far ahead as may be
+	now := morning + 10_000 - timestamplog.MaxWait // the turn is as far ahead as may be
 	if got := stack.Decide(&state, algorithms.Question{Now: now, Cost: 1}, nil); got.Changed || got.RetryAt != morning+20_000 {
 		t.Fatalf("with a turn that may be: %+v", got)
 	}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+// What is measured: so many keys, each of which has used up one rule, and a small
+// and a large one.
+const (
+	fewKeys  = 200
+	manyKeys = 2_000
+)
+
+var (
+	smallRule = rules.Rule{Limit: 60, Window: time.Hour}
+	largeRule = rules.Rule{Limit: 5_000, Window: time.Hour}
+)
+
+// measure returns the table of what each algorithm keeps and costs, on that Redis
+// and in memory.
+func measure(ctx context.Context, url string) (table, error) {
+	client, err := redislog.Connect(url)
+	if err != nil {
+		return table{}, err
+	}
+	m := meter{client: client, log: redislog.New(client, redislog.Options{Prefix: fmt.Sprintf("stint-compare-%d", os.Getpid()), Timeout: 10 * time.Second})}
+	defer m.log.Close()
+	t := table{name: "costs", rows: [][]string{{
+		"algorithm", "bytes a key on Redis, 60/1h", "5000/1h", "bytes a key in memory, 60/1h", "Redis's time for a check, against `timestamp_log`",
+	}}}
+	var first time.Duration
+	for id, c := range candidates() {
+		m.policy = rules.Policy{ID: int64(id + 1), Version: 1, Algorithm: c.Name, Options: c.options}
+		small, err := m.bytesAKey(ctx, smallRule, 1)
+		if err != nil {
+			return table{}, err
+		}
+		large, err := m.bytesAKey(ctx, largeRule, 100)
+		if err != nil {
+			return table{}, err
+		}
+		took, err := m.timeOfACheck(ctx)
+		if err != nil {
+			return table{}, err
+		}
+		if first == 0 {
+			first = took
+		}
+		t.rows = append(t.rows, []string{
+			c.name, strconv.FormatInt(small, 10), strconv.FormatInt(large, 10), strconv.FormatInt(m.bytesInMemory(), 10), fmt.Sprintf("%.1f", float64(took)/float64(first)),
+		})
+	}
+	return t, nil
+}
+
+// meter measures one policy at a time.
+type meter struct {
+	client redis.UniversalClient
+	log    *redislog.Log
+	policy rules.Policy
+}
+
+// with sets the rule under which is measured, and forgets what was counted.
+func (m *meter) with(rule rules.Rule) {
+	m.policy.Rules = rules.Stack{rule}
+	m.policy.Version++
+	m.policy.Generation++
+}
+
+// fill asks for each of n keys rounds times and returns an error where a request
+// could not be answered.
+func (m *meter) fill(ctx context.Context, log timestamplog.Log, n, cost, rounds int) error {
+	requests, results := make([]timestamplog.Request, n), make([]timestamplog.Result, n)
+	for i := range requests {
+		requests[i] = timestamplog.RequestOf(&m.policy, fmt.Sprintf("ip:2001:db8:0:%x::/64", i), cost)
+	}
+	for range rounds {
+		log.Decide(ctx, requests, results)
+		for _, r := range results {
+			if r.Err != nil {
+				return r.Err
+			}
+		}
+	}
+	return nil
+}
+
+// bytesAKey returns what Redis says that a key takes which has used up rule, its
+// name included, by requests of that cost.
+func (m *meter) bytesAKey(ctx context.Context, rule rules.Rule, cost int) (int64, error) {
+	m.with(rule)
+	if err := m.fill(ctx, m.log, fewKeys, cost, rule.Limit/cost); err != nil {
+		return 0, err
+	}
+	var bytes, keys int64
+	found := m.client.Scan(ctx, 0, fmt.Sprintf("stint-compare-%d:*", os.Getpid()), 1000).Iterator()
+	for found.Next(ctx) {
+		its, err := m.client.MemoryUsage(ctx, found.Val(), 0).Result()
+		if err != nil {
+			return 0, err
+		}
+		bytes, keys = bytes+its, keys+1
+		if err := m.client.Unlink(ctx, found.Val()).Err(); err != nil {
+			return 0, err
+		}
+	}
+	if err := found.Err(); err != nil {
+		return 0, err
+	}
+	if keys == 0 {
+		return 0, errors.New("nothing was kept")
+	}
+	return (bytes + keys/2) / keys, nil
+}
+
+var fcallTime = regexp.MustCompile(`cmdstat_fcall:calls=\d+,usec=(\d+)`)
+
+// timeOfACheck returns Redis's own time for as many checks as fill small keys and
+// are refused by them, half of them each.
+func (m *meter) timeOfACheck(ctx context.Context) (time.Duration, error) {
+	m.with(smallRule)
+	before, err := m.spent(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := m.fill(ctx, m.log, fewKeys, 1, 2*smallRule.Limit); err != nil {
+		return 0, err
+	}
+	after, err := m.spent(ctx)
+	return after - before, err
+}
+
+func (m *meter) spent(ctx context.Context) (time.Duration, error) {
+	info, err := m.client.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return 0, err
+	}
+	found := fcallTime.FindStringSubmatch(info)
+	if found == nil {
+		return 0, errors.New("the Redis does not say how long its functions took")
+	}
+	usec, err := strconv.ParseInt(found[1], 10, 64)
+	return time.Duration(usec) * time.Microsecond, err
+}
+
+// bytesInMemory returns what a key takes in memory which has used up a small rule.
+func (m *meter) bytesInMemory() int64 {
+	m.with(smallRule)
+	before := heap()
+	log := memlog.New(memlog.Options{})
+	_ = m.fill(background, log, manyKeys, 1, smallRule.Limit) // memory is always in reach
+	after := heap()
+	runtime.KeepAlive(log)
+	return (after - before) / manyKeys
+}
+
+// heap returns the bytes of what is in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
