@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/url"
@@ -19,8 +20,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
 // leastRights is what docs/REDIS.md tells an operator to give.
@@ -29,6 +34,9 @@ var leastRights = []string{
 	"+fcall", "+function|load", "+unlink", "+publish", "+subscribe", "+time", "+info", "+ping", "+hello",
 	// What the function library itself calls.
 	"+getrange", "+setrange", "+set", "+pexpireat",
+	// For IDs, sorted sets and counters.
+	"+zadd", "+zscore", "+zrange", "+zrem", "+zremrangebyscore", "+zremrangebyrank", "+zrangebyscore", "+zcard", "+zcount",
+	"+pexpiretime", "+del", "+get",
 }
 
 // leastRightsInACluster come in addition there.
@@ -90,6 +98,47 @@ func tryRights(t *testing.T, url string) {
 	}
 	if ref := <-heard; ref != timestamplog.RefOf(p, address) {
 		t.Errorf("heard of a reset of %+v", ref)
+	}
+	clock := logtest.NewClock()
+	stepping, err := redislog.Open(url, redislog.Options{Clock: clock.Now, Timeout: 20 * time.Second})
+	must(t, err)
+	defer stepping.Close()
+	for i, a := range algorithms.All() {
+		p := policy(t, int64(10+i), "2/1s", "5/1m")
+		p.Algorithm = a.Name
+		tryTurns(t, stepping, clock, p)
+		if a.Takes(algorithms.OptionCountRefused) {
+			p.Version, p.Options.CountRefused = 2, true
+			for range 7 {
+				must(t, ask(t.Context(), stepping, p, address, 1).Err)
+			}
+		}
+	}
+}
+
+// tryTurns reserves and gives back turns of one log, moves it and resets it.
+func tryTurns(t *testing.T, log *redislog.Log, clock *logtest.Clock, p *rules.Policy) {
+	t.Helper()
+	results := make([]timestamplog.Result, 1)
+	for n := range 6 {
+		q := timestamplog.RequestOf(p, address, 1)
+		q.Detail, q.MaxWait, q.ID = true, timestamplog.MaxWait, fmt.Sprint("request ", n)
+		must(t, log.DecideAll(t.Context(), []timestamplog.Request{q}, results))
+		if !results[0].Allowed {
+			t.Fatalf("under %s request %d: %+v", p.Algorithm, n, results[0])
+		}
+	}
+	turn := timestamplog.Turn{Ref: timestamplog.RefOf(p, address), At: results[0].Turn, Cost: 1, ID: "request 5"}
+	if made, err := log.GiveBack(t.Context(), turn); err != nil || !made {
+		t.Errorf("under %s GiveBack: %v, %v", p.Algorithm, made, err)
+	}
+	clock.Advance(-2 * time.Hour)
+	must(t, ask(t.Context(), log, p, address, 1).Err)
+	if _, _, err := log.Times(t.Context(), turn.Ref, 10); err != nil {
+		t.Errorf("under %s Times: %v", p.Algorithm, err)
+	}
+	if held, err := log.Reset(t.Context(), turn.Ref); err != nil || !held {
+		t.Errorf("under %s Reset: %v, %v", p.Algorithm, held, err)
 	}
 }
 

@@ -1,11 +1,16 @@
 package redislog_test
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
 // clusterOfOne returns a Redis Cluster of a single node that has every slot.
@@ -28,7 +33,30 @@ func TestContractOnACluster(t *testing.T) {
 	server := clusterOfOne(t)
 	logtest.Run(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)
-		h.Steps = 20
+		h.Steps, h.Apart = 20, true
 		return h
 	})
+}
+
+func TestOnAClusterKeysOfOneSlotAreDecidedTogetherAndOthersAreNot(t *testing.T) {
+	log, p := open(t, clusterOfOne(t), redislog.Options{}), policy(t, 1, "1/1h")
+	near := "token:0"
+	for n := 0; near == "token:0" || redislog.ShardOf(near) != redislog.ShardOf(address); n++ {
+		near = fmt.Sprint("token:", n)
+	}
+	together := []timestamplog.Request{timestamplog.RequestOf(p, address, 1), timestamplog.RequestOf(p, near, 1)}
+	apart := append(slices.Clone(together), timestamplog.RequestOf(p, near+"0", 1))
+	results := make([]timestamplog.Result, 3)
+	if err := log.DecideAll(t.Context(), apart, results); !errors.Is(err, timestamplog.ErrApart) {
+		t.Errorf("keys of different slots: got the error %v, want ErrApart", err)
+	}
+	if got := entries(t, log, p, address); got != 0 {
+		t.Errorf("requests that are not decided left %d entries", got)
+	}
+	for _, want := range []bool{true, false} {
+		must(t, log.DecideAll(t.Context(), together, results[:2]))
+		if results[0].Allowed != want || results[1].Allowed != want {
+			t.Errorf("keys of one slot: got %+v, want them allowed: %v", results[:2], want)
+		}
+	}
 }

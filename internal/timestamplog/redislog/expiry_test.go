@@ -81,3 +81,21 @@ func (e *expiring) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error
 	}
 	return e.Log.Reset(ctx, ref)
 }
+
+func (e *expiring) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
+	refs := make([]timestamplog.Ref, len(requests))
+	for i, q := range requests {
+		refs[i] = q.Ref
+	}
+	if err := e.expire(ctx, refs...); err != nil {
+		return err
+	}
+	return e.Log.DecideAll(ctx, requests, results)
+}
+
+func (e *expiring) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error) {
+	if err := e.expire(ctx, turn.Ref); err != nil {
+		return false, err
+	}
+	return e.Log.GiveBack(ctx, turn)
+}

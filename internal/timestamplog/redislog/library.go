@@ -10,19 +10,37 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-//go:embed library.lua
-var libraryText string
+// The parts of the library, in the order in which they are joined behind those
+// of the counters: library.lua decides what is asked most.
+var (
+	//go:embed library.lua
+	libraryText string
+	//go:embed turns.lua
+	turnsText string
+	//go:embed sorted_set.lua
+	sortedSetText string
+	//go:embed counters.lua
+	countersText string
+	//go:embed reading.lua
+	readingText string
+)
 
 // library is the function library as it is loaded.
 type library struct {
-	text                 string
-	decide, times, reset string // names of its functions
+	text string
+	// The names of its functions.
+	decide, turns, giveBack, times, reset string
 }
 
-var functions = newLibrary(libraryText)
+var functions = newLibrary(strings.Join([]string{
+	fmt.Sprintf("local MAX_WAIT, MAX_RESERVED, ID_LIFETIME = %d, %d, %d",
+		timestamplog.MaxWait, timestamplog.MaxReserved, timestamplog.IDLifetime),
+	algorithms.Lua(), libraryText, turnsText, sortedSetText, countersText, readingText,
+}, "\n"))
 
 // The library moves a log that lies ahead at all: this does not compile for
 // another MaxAhead.
@@ -32,7 +50,10 @@ func newLibrary(text string) library {
 	sum := sha256.Sum256([]byte(text))
 	suffix := hex.EncodeToString(sum[:8])
 	head := fmt.Sprintf("#!lua name=%s%s\nlocal suffix = '%s'\n", libraryName, suffix, suffix)
-	return library{text: head + text, decide: decideFunction + suffix, times: timesFunction + suffix, reset: resetFunction + suffix}
+	return library{
+		text: head + text, decide: decideFunction + suffix, turns: turnsFunction + suffix,
+		giveBack: giveBackFunction + suffix, times: timesFunction + suffix, reset: resetFunction + suffix,
+	}
 }
 
 // load loads the library wherever client may need it. A library is never

@@ -1,6 +1,7 @@
 -- The function library by which Redis decides. It is loaded behind a head that
 -- names the library and sets suffix, of the names of its functions, the hash of
--- this text.
+-- the text, and the bounds of timestamplog: MAX_WAIT and ID_LIFETIME in
+-- milliseconds, and MAX_RESERVED. Behind it come turns.lua and the others.
 --
 -- A log is a string, so that one command reads what a decision needs and one
 -- writes what it changes: what a decision costs is mostly the passage from Lua
@@ -23,6 +24,9 @@
 -- newest's, and moving the whole log is writing the head. Every push drops what
 -- is as old as the window, at most 31 days, so the 49 days that 32 bits can tell
 -- apart always suffice.
+--
+-- Entries that were made for turns ahead lie on top; the head says how many of
+-- the newest these are, until a request that does not wait comes after them.
 
 local RANGE = 4294967296
 local NEVER = RANGE - 1
@@ -31,8 +35,9 @@ local NEVER = RANGE - 1
 -- and the low 32), the milliseconds after which the log expires, how much later
 -- Redis drops it, the stamp of an entry as old as the oldest or older, the place
 -- of the newest block in the ring, how many blocks it has room for, and how many
--- entries lie there.
-local HEAD, HEAD_SIZE, MAGIC = '>I1I1I2I4I4I4I4I2I2I4', 28, 83
+-- entries lie there. Under the magic RESERVED Redis drops it no later, and the
+-- number says how many of the newest entries were made for turns.
+local HEAD, HEAD_SIZE, MAGIC, RESERVED = '>I1I1I2I4I4I4I4I2I2I4', 28, 83, 84
 local SLOTS, BLOCK = 64, 32
 local RING = HEAD_SIZE + 4 * SLOTS  -- where the ring begins
 local FIRST_READ = '283'            -- RING - 1
@@ -67,13 +72,17 @@ end
 local stacks, stack_count = {}, 0
 local MOST_STACKS = 4096
 
+-- count_otherwise has a stack count by another algorithm; see turns.lua.
+local count_otherwise
+
 -- read_stack reads "keep window limit window limit window ...": what a log
--- keeps, in entries and milliseconds, and the rules in their order.
+-- keeps, in entries and milliseconds, and the rules in their order. Before them
+-- stands what count_otherwise reads where it is no timestamp log.
 local function read_stack(written)
   local stack = stacks[written]
   if stack then return stack end
-  local numbers = {}
-  for number in written:gmatch('%d+') do numbers[#numbers + 1] = tonumber(number) end
+  local numbers, algorithm, kept = {}, written:match('^(%a%S*) (.*)$')
+  for number in (kept or written):gmatch('%d+') do numbers[#numbers + 1] = tonumber(number) end
   stack = { keep = numbers[1], window = numbers[2], rules = {}, by_limit = {} }
   for i = 3, #numbers, 2 do
     local rule = { limit = numbers[i], window = numbers[i + 1], index = #stack.rules }
@@ -88,6 +97,7 @@ local function read_stack(written)
     if a.limit ~= b.limit then return a.limit < b.limit end
     return a.index < b.index
   end)
+  if algorithm then count_otherwise(stack, algorithm) end
   if stack_count >= MOST_STACKS then stacks, stack_count = {}, 0 end
   stacks[written], stack_count = stack, stack_count + 1
   return stack
@@ -102,22 +112,28 @@ local recent, old   -- how many of them are recent, and how many lie in blocks
 local top, room     -- the place of the newest block, and how many there may be
 local newest, newest_age, newest_stamp  -- age is 0 where the log is to be moved back
 local window, slack, oldest             -- as HEAD says
+local reserved      -- how many of the newest entries were made for turns
+local ordinary      -- it lies not ahead, and none were
 
 -- open reads the log of a name. It returns false where there is something else.
 local function open(name)
   key, text, count, recent, old, top, room = name, try('GETRANGE', name, '0', FIRST_READ), 0, 0, 0, 0, 0
+  reserved, ordinary = 0, true
   if text == '' then return true end
   if type(text) == 'table' or #text < HEAD_SIZE + 4 then return false end
   local magic, high, low
   magic, recent, high, low, window, slack, oldest, top, room, old, newest_stamp = unpack_at('>I1I1I2I4I4I4I4I2I2I4I4', text)
-  if magic ~= MAGIC then return false end
+  if magic ~= MAGIC then
+    if magic ~= RESERVED then return false end
+    reserved, slack, ordinary = slack, 0, false
+  end
   newest = high * RANGE + low
   newest_age = now - newest
   if newest_age >= window then  -- it has expired
-    text, recent, old, room = '', 0, 0, 0
+    text, recent, old, room, reserved, ordinary = '', 0, 0, 0, 0, true
     return true
   end
-  if newest_age < 0 then newest_age = 0 end
+  if newest_age < 0 then newest_age, ordinary = 0, false end
   count = recent + old
   return true
 end
@@ -137,8 +153,12 @@ local function stamp(i)
   return (unpack_at('>I4', call('GETRANGE', key, at, at + 3)))
 end
 
--- age returns how many milliseconds old the i-th newest entry is.
-local function age(i) return newest_age + (newest_stamp - stamp(i)) % RANGE end
+-- age returns how many milliseconds old the i-th newest entry is, at the newest
+-- where that lies ahead.
+local function age(i)
+  if i == 1 then return newest_age end
+  return newest_age + (newest_stamp - stamp(i)) % RANGE
+end
 
 -- read_whole reads what the first reading of a long log left out, where more
 -- than a few of its entries will be asked for.
@@ -159,18 +179,22 @@ local function entries(n)
   return concat(parts)
 end
 
--- head writes the head of a log whose newest entry is now.
 local function head()
-  local high = floor(now / RANGE)
-  return pack(HEAD, MAGIC, recent, high, now - high * RANGE, window, slack, oldest, top, room, old)
+  local high = floor(newest / RANGE)
+  local magic, spare = MAGIC, slack
+  if reserved > 0 then magic, spare = RESERVED, reserved end
+  return pack(HEAD, magic, recent, high, newest - high * RANGE, window, spare, oldest, top, room, old)
 end
 
--- last notes that the newest entry is now and the log expires as stack says. It
--- returns whether Redis must be told when to drop it.
-local function last(stack)
+-- last notes that the newest entry is at that instant, now or a turn ahead, and
+-- the log expires as stack says. It returns whether Redis must be told when to
+-- drop it.
+local function last(stack, at)
   local drops = count > 0 and newest + window + slack or 0
-  newest, newest_age, window = now, 0, stack.window
-  slack = drops - now - window
+  newest, newest_age, window = at, 0, stack.window
+  slack = 0
+  if reserved > 0 then return true end
+  slack = drops - at - window
   if slack >= 0 and slack <= stack.margin then return false end
   slack = stack.margin
   return true
@@ -178,9 +202,9 @@ end
 
 local function drops_at() return format('%.0f', newest + window + slack) end
 
--- move_back moves a log that lies ahead so that its newest entry is now.
-local function move_back(stack)
-  local tell = last(stack)
+-- move_back moves the log at hand so that its newest entry is at that instant.
+local function move_back(stack, at)
+  local tell = last(stack, at)
   call('SETRANGE', key, '0', head())
   if tell then call('PEXPIREAT', key, drops_at()) end
 end
@@ -204,16 +228,16 @@ local function younger(within, low, low_age, high, high_age)
   return low, low_age, high_age
 end
 
--- drop forgets the entries that are as old as the stack's window, and all but
--- the newest most.
-local function drop(stack, most)
+-- drop forgets the entries that are as old as span, and all but the newest
+-- most.
+local function drop(span, most)
   local keep = min(count, most)
-  if keep > 0 and newest_age + (newest_stamp - oldest) % RANGE >= stack.window then
+  if keep > 0 and newest_age + (newest_stamp - oldest) % RANGE >= span then
     local its_age = age(keep)
-    if newest_age >= stack.window then
+    if newest_age >= span then
       keep = 0
-    elseif its_age >= stack.window then
-      keep = younger(stack.window, 1, newest_age, keep, its_age)
+    elseif its_age >= span then
+      keep = younger(span, 1, newest_age, keep, its_age)
     end
     if keep > 0 then oldest = stamp(keep) end
   end
@@ -223,7 +247,7 @@ local function drop(stack, most)
 end
 
 -- lay_out writes the log at hand anew, with the stamps given and room for some
--- more, the newest now.
+-- more.
 local function lay_out(stack, stamps)
   local parts, padding
   count = #stamps / 4
@@ -250,13 +274,10 @@ local function lay_out(stack, stamps)
   call('SET', key, text, 'PXAT', drops_at())
 end
 
--- push logs cost entries at now, and drops what the stack does not keep.
-local function push(stack, cost)
-  local its_stamp = now % RANGE
-  if count > 0 then
-    drop(stack, stack.keep - cost)
-    its_stamp = (newest_stamp + newest_age) % RANGE
-  end
+-- enter writes cost entries at an instant that is not before the newest.
+local function enter(stack, cost, at)
+  local its_stamp = at % RANGE
+  if count > 0 then its_stamp = (newest_stamp + at - newest) % RANGE end
   if count == 0 then oldest = its_stamp end
   local fresh = pack('>I4', its_stamp)
   if cost > 1 then fresh = rep(fresh, cost) end
@@ -264,8 +285,8 @@ local function push(stack, cost)
   local turns = room > 0 and not fits and recent + cost <= SLOTS + BLOCK and old <= BLOCK * (room - 1)
   if not fits and not turns then
     local stamps = fresh .. (count > 0 and entries(count) or '')
-    last(stack)
-    slack = stack.margin
+    last(stack, at)
+    slack = reserved > 0 and 0 or stack.margin
     newest_stamp = its_stamp
     return lay_out(stack, stamps)
   end
@@ -277,19 +298,27 @@ local function push(stack, cost)
     call('SETRANGE', key, RING + 4 * BLOCK * top, sub(stamps, 4 * recent + 1))
     fresh, stamps = '', sub(stamps, 1, 4 * recent)
   end
-  local tell = last(stack)
+  local tell = last(stack, at)
   newest_stamp = its_stamp
   text = head() .. fresh .. stamps
   call('SETRANGE', key, '0', text)
   if tell then call('PEXPIREAT', key, drops_at()) end
 end
 
+-- push logs cost entries at now, where nothing lies ahead, and drops what the
+-- stack does not keep.
+local function push(stack, cost)
+  if count > 0 then drop(stack.window, stack.keep - cost) end
+  reserved = 0
+  enter(stack, cost, now)
+end
+
 -- states writes what each rule has left: for each its remaining and its wait,
 -- 4 bytes each; then, in 4 bytes, how long that holds, but for the waits running
 -- down, while nothing is pushed: until the first entry leaves a window, and no
 -- longer than holds. As windows grow from rule to rule, what one rule found out
--- spares the next a search.
-local function states(stack, cost, holds)
+-- spares the next a search. lift is how far the newest entry lies ahead of now.
+local function states(stack, cost, holds, lift)
   read_whole(WHOLE)
   local written, rules = {}, stack.rules
   -- The low-th newest is younger than the window; next_age, where known, is of
@@ -312,13 +341,13 @@ local function states(stack, cost, holds)
       used = low
       if span - low_age < holds then holds = span - low_age end
     end
-    local wait, index = 0, limit - cost + 1
+    local wait, index = lift, limit - cost + 1
     if index < 1 then
       wait = NEVER
     elseif index == used then
-      wait = span - low_age
+      wait = lift + span - low_age
     elseif index < used then
-      wait = span - age(index)
+      wait = lift + span - age(index)
     end
     written[i] = pack('>I4I4', max(0, limit - used), wait)
   end
@@ -329,39 +358,41 @@ end
 local PEEK, DETAIL = 1, 2
 local ALLOWED, REFUSED, FOREIGN = '\0', '\1', '\2'
 
--- decide answers one request; see decide_many for what it returns.
-local function decide(name, stack, cost, flags)
-  local rules = stack.by_limit
-  if #rules == 0 then return ALLOWED end
-  if not open(name) then return FOREIGN end
-  local peek, detail = flags % 2 == PEEK, flags >= DETAIL
-
-  local longest, by = 0, nil
+-- longest_wait returns how long a cost has to wait for the rule that makes it
+-- wait longest, and that rule; least where none does more. The log has that many
+-- entries and tells their ages by age_at(i, view).
+local function longest_wait(stack, cost, least, entry_count, age_at, view)
+  local rules, longest, by = stack.by_limit, least, nil
   for i = 1, #rules do
     local rule = rules[i]
     local index = rule.limit - cost + 1
-    if index < 1 then
-      longest, by = NEVER, rule
-      break
-    end
-    if index > count then break end
-    local wait = rule.window - (index == 1 and newest_age or age(index))
+    if index < 1 then return NEVER, rule end
+    if index > entry_count then break end
+    local wait = rule.window - age_at(index, view)
     if wait > longest then longest, by = wait, rule end
   end
+  return longest, by
+end
 
+-- decide_carefully answers what is rare; see turns.lua.
+local decide_carefully
+
+-- decide answers one request; see decide_many for what it returns.
+local function decide(name, stack, cost, flags)
+  if #stack.rules == 0 then return ALLOWED end
+  if stack.engine or not open(name) or not ordinary then return decide_carefully(name, stack, cost, flags) end
+  local peek, detail = flags % 2 == PEEK, flags >= DETAIL
+  local longest, by = longest_wait(stack, cost, 0, count, age)
   local answer, lasts = ALLOWED, NEVER
   if by then
-    if not peek and count > 0 then
-      if newest > now then move_back(stack) end
-      -- A stack with a shorter window may have left a log that goes before.
-      lasts = newest + window - now
-    end
+    -- A stack with a shorter window may have left a log that goes before.
+    if not peek and count > 0 then lasts = newest + window - now end
     answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and 0 or min(longest, lasts))
   elseif not peek then
     push(stack, cost)
   end
   if not detail then return answer end
-  return answer .. states(stack, cost, lasts)
+  return answer .. states(stack, cost, lasts, 0)
 end
 
 -- stint_decide answers requests, each in its turn as if it came alone.
@@ -388,37 +419,4 @@ local function decide_many(keys, args)
   return concat(answers)
 end
 
--- stint_times reads a log.
--- KEYS 1  the log
--- ARGV 1  as in stint_decide
--- ARGV 2  how many times at most
--- return  the present time, then the times that are younger than the window
---         after which the log expires, the newest first, as decimal strings
-local function times(keys, args)
-  set_now(args[1])
-  local found = { format('%.0f', now) }
-  if not open(keys[1]) then return found end
-  local most = min(count, tonumber(args[2]))
-  if most > recent then read_whole(RANGE) end
-  for i = 1, most do
-    local its_age = age(i)
-    if its_age >= window then break end
-    found[#found + 1] = format('%.0f', now - its_age)
-  end
-  return found
-end
-
--- stint_reset forgets a log.
--- KEYS 1  the log
--- ARGV 1  as in stint_decide
--- return  1 where it held something, and 0 where it did not or had expired
-local function reset(keys, args)
-  set_now(args[1])
-  local readable = open(keys[1])
-  call('UNLINK', keys[1])
-  return (not readable or count > 0) and 1 or 0
-end
-
 redis.register_function('stint_decide_' .. suffix, decide_many)
-redis.register_function('stint_reset_' .. suffix, reset)
-redis.register_function{ function_name = 'stint_times_' .. suffix, callback = times, flags = { 'no-writes' } }

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -52,11 +53,18 @@ func logName(prefix string, shard int, ref timestamplog.Ref) string {
 	return string(append(name, ref.Key...))
 }
 
+// idsName returns the name of what is known of the IDs of the log of a name:
+// prefix:{shard}:ipolicy.generation:key. No log has it, for theirs have a digit
+// there.
+func idsName(log string) string { return strings.Replace(log, "}:", "}:i", 1) }
+
 // The names of the function library and its functions end in the hash of its
 // text: two versions that run side by side then each call their own.
 const (
-	libraryName    = "stint_"
-	decideFunction = "stint_decide_"
-	timesFunction  = "stint_times_"
-	resetFunction  = "stint_reset_"
+	libraryName      = "stint_"
+	decideFunction   = "stint_decide_"
+	turnsFunction    = "stint_turns_"
+	giveBackFunction = "stint_give_back_"
+	timesFunction    = "stint_times_"
+	resetFunction    = "stint_reset_"
 )

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -43,9 +44,12 @@ func flags(it *item) byte {
 
 // What a reply says of a request.
 const (
-	saysAllowed = 0
-	saysRefused = 1
-	saysForeign = 2
+	saysAllowed  = 0
+	saysRefused  = 1
+	saysForeign  = 2
+	saysRepeated = 3
+	saysTurn     = 4
+	saysWaits    = 5
 )
 
 // never is a wait without end in a reply.
@@ -91,20 +95,16 @@ func (r *reader) next(n int) []byte {
 
 func (r *reader) result(now int64, it *item) timestamplog.Result {
 	result := timestamplog.Result{Now: now, Rule: -1}
-	switch r.next(1)[0] {
+	switch says := r.next(1)[0]; says {
 	case saysAllowed:
 		result.Allowed, result.Turn = true, now
-	case saysRefused:
-		result.Rule = int(r.next(1)[0])
-		wait, lasts := r.wait(), r.wait()
-		if result.Rule >= len(it.rules) {
-			r.short = true
+	case saysTurn, saysRepeated:
+		result.Allowed, result.Repeated = true, says == saysRepeated
+		result.Turn = int64(binary.BigEndian.Uint64(r.next(8)))
+	case saysRefused, saysWaits:
+		r.refusal(&result, it.rules, says == saysWaits)
+		if r.short {
 			return result
-		}
-		result.RetryAt, result.RefusedUntil = timestamplog.Never, after(now, lasts)
-		if wait != timestamplog.Never {
-			result.RetryAt = now + wait
-			result.Boundary = result.RetryAt - it.rules[result.Rule].WindowMS()
 		}
 	case saysForeign:
 		result.Err = unreachable(fmt.Errorf("the key %q holds something that is not a log", it.name))
@@ -124,9 +124,29 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 	return result
 }
 
-// after returns the instant that lies a wait after now.
+// refusal reads a refusal. Where it is one that waits, it says by itself how long
+// its rule waits for the boundary, and else that is the wait.
+func (r *reader) refusal(result *timestamplog.Result, stack rules.Stack, waits bool) {
+	result.Rule = int(r.next(1)[0])
+	wait := r.wait()
+	own := wait
+	if waits {
+		own = r.wait()
+	}
+	lasts := r.wait()
+	if result.Rule >= len(stack) {
+		r.short = true
+		return
+	}
+	result.RetryAt, result.RefusedUntil = after(result.Now, wait), after(result.Now, lasts)
+	if wait != timestamplog.Never && own != 0 {
+		result.Boundary = result.Now + own - stack[result.Rule].WindowMS()
+	}
+}
+
+// after returns the instant that lies a wait after now, and 0 for no wait.
 func after(now, wait int64) int64 {
-	if wait == timestamplog.Never {
+	if wait == timestamplog.Never || wait == 0 {
 		return wait
 	}
 	return now + wait
@@ -152,7 +172,14 @@ type policyVersion struct{ policy, version int64 }
 type stackText struct {
 	rules     rules.Stack
 	retention rules.Retention
+	algorithm *algorithms.Algorithm
+	options   algorithms.Options
 	text      string
+}
+
+// is reports whether the stack is q's.
+func (s *stackText) is(q *timestamplog.Request) bool {
+	return s.retention == q.Retention && s.algorithm == q.Algorithm && s.options == q.Options && s.rules.Equal(q.Rules)
 }
 
 // mostStacks bounds what is remembered; those in use are soon known again.
@@ -164,17 +191,35 @@ func (s *stackTexts) text(q *timestamplog.Request) string {
 	id := policyVersion{q.Policy, q.Version}
 	if found, ok := s.known.Load(id); ok {
 		// The retention shrinks with time although the version stays.
-		if known := found.(*stackText); known.retention == q.Retention && known.rules.Equal(q.Rules) {
+		if known := found.(*stackText); known.is(q) {
 			return known.text
 		}
 	}
-	known := &stackText{rules: slices.Clone(q.Rules), retention: q.Retention, text: writeStack(q.Rules, q.Retention)}
+	known := &stackText{
+		rules: slices.Clone(q.Rules), retention: q.Retention, algorithm: q.Algorithm, options: q.Options,
+		text: writeAlgorithm(q.Algorithm, q.Options) + writeStack(q.Rules, q.Retention),
+	}
 	if s.count.Add(1) > mostStacks {
 		s.known.Clear()
 		s.count.Store(1)
 	}
 	s.known.Store(id, known)
 	return known.text
+}
+
+// writeAlgorithm returns what stands before a stack that is counted otherwise than
+// by a timestamp log.
+func writeAlgorithm(a *algorithms.Algorithm, o algorithms.Options) string {
+	if a == nil {
+		return ""
+	}
+	bit := func(set bool) int {
+		if set {
+			return 1
+		}
+		return 0
+	}
+	return fmt.Sprintf("%s,%d,%d,%d,%d ", a.Name, o.Burst, bit(o.WindowStart == algorithms.WindowFirst), bit(o.As == algorithms.AsQueue), bit(o.CountRefused))
 }
 
 func writeStack(stack rules.Stack, keep rules.Retention) string {

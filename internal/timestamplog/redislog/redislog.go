@@ -6,6 +6,7 @@ package redislog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +91,10 @@ func (l *Log) Close() error { return l.client.Close() }
 // Decide implements timestamplog.Log.
 func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
 	if len(requests) == 0 {
+		return
+	}
+	if slices.ContainsFunc(requests, needsCare) {
+		l.decideCarefully(ctx, requests, results)
 		return
 	}
 	if len(l.lanes) == 1 || len(requests) == 1 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -44,6 +45,15 @@ func connect(t testing.TB, server *testenv.RedisServer) redis.UniversalClient {
 func TestContract(t *testing.T) {
 	server := testenv.Redis(t)
 	logtest.Run(t, func(t *testing.T) logtest.Harness { return newExpiring(t, server) })
+}
+
+func TestContractInASortedSet(t *testing.T) {
+	server := testenv.Redis(t)
+	logtest.Run(t, func(t *testing.T) logtest.Harness {
+		h := newExpiring(t, server)
+		h.Algorithm = algorithms.SortedSetLog
+		return h
+	})
 }
 
 // What a node remembers of Redis's refusals must not show in any answer.

@@ -18,12 +18,21 @@ import (
 func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	held, err := functions.call(ctx, l.client, functions.reset, 1, logName(l.prefix, shardOf(ref.Key), ref), l.now())
+	name := logName(l.prefix, shardOf(ref.Key), ref)
+	if err := l.client.Unlink(ctx, idsName(name)).Err(); err != nil {
+		return false, unreachable(err)
+	}
+	held, err := functions.call(ctx, l.client, functions.reset, 1, name, l.now())
 	if err != nil {
 		return false, unreachable(err)
 	}
-	_ = l.client.Publish(ctx, resetsChannel(l.prefix), resetMessage(ref)).Err() // see above
+	l.tellReset(ctx, ref)
 	return held == int64(1), nil
+}
+
+// tellReset tells every WatchResets, as well as it can.
+func (l *Log) tellReset(ctx context.Context, ref timestamplog.Ref) {
+	_ = l.client.Publish(ctx, resetsChannel(l.prefix), resetMessage(ref)).Err() // see Reset
 }
 
 // resetsChannel is where resets are published.

@@ -1,0 +1,78 @@
+-- The counters, whose numbers engine.lua makes: a string each, the state as one
+-- array in MessagePack.
+local counting = {}
+
+local function state_of(name)
+  local written = try('GET', name)
+  if not written then return {} end
+  local readable, state = pcall(cmsgpack.unpack, written)
+  return readable and type(state) == 'table' and state or nil
+end
+
+function counting.look(v)
+  v.shift, v.lift = 0, 0
+  v.state = state_of(v.name)
+  v.foreign = v.state == nil
+end
+
+local function store(v)
+  local lasts = engine.lasts(v.stack.counting, v.state, now)
+  if lasts > 0 then
+    call('SET', v.name, cmsgpack.pack(v.state), 'PXAT', number(now + lasts))
+  else
+    call('UNLINK', v.name)
+  end
+end
+
+local function wait_of(from_engine)
+  if from_engine < 0 then return NEVER end
+  return from_engine
+end
+
+function counting.judge(v, max_wait)
+  local turn, retry, by, moved = engine.ask(v.stack.counting, v.state, now, v.cost, max_wait)
+  v.wait = turn < 0 and NEVER or turn - now
+  v.retry = retry <= 0 and wait_of(retry) or retry - now
+  v.by, v.own = v.stack.rules[by], 0
+  if moved and not v.peek then store(v) end
+end
+
+function counting.charge(v, at)
+  engine.take(v.stack.counting, v.state, now, at, v.cost, v.id or '')
+  store(v)
+end
+
+function counting.lasts() return NEVER end
+
+function counting.states(v)
+  local written, list = {}, {}
+  engine.remaining(v.stack.counting, v.state, now, v.cost, list)
+  for i = 1, #list, 2 do written[#written + 1] = pack('>I4I4', list[i], wait_of(list[i + 1])) end
+  written[#written + 1] = pack('>I4', 0)
+  return concat(written)
+end
+
+-- A turn of a counter has its cost in the numbers.
+function counting.give_back(v, at, _, id)
+  local state = v.state
+  if #state == 0 or not engine.give_back((#state - 3) / 2, state, now, at, id) then return false end
+  call('SET', v.name, cmsgpack.pack(state), 'KEEPTTL')
+  return true
+end
+
+engines[#engines + 1] = counting
+
+-- count_otherwise reads "algorithm,burst,first,queue,refused", the last three 1
+-- or 0; see algorithms.Options.
+count_otherwise = function(stack, written)
+  local name, burst, first, queue, refused = written:match('^([%a_]+),(%d+),(%d),(%d),(%d)$')
+  if name == 'sorted_set_log' then
+    stack.engine, stack.count_refused = sorted_set, refused == '1'
+    return
+  end
+  for i = 1, #stack.rules do
+    local rule = stack.rules[i]
+    rule.burst, rule.first, rule.queue = tonumber(burst), first == '1', queue == '1'
+  end
+  stack.engine, stack.counting = counting, engine.stack(name, stack.rules)
+end

@@ -1,0 +1,131 @@
+-- sorted_set_log: the log as a sorted set. An entry's score is its time; its
+-- member is the time again, a dot, and a number that tells entries of one
+-- instant apart, in order. An entry that was made for a turn ahead has behind
+-- them a plus and how far the newest entry that was not made for one lay before
+-- it, or nothing where there was none.
+local sorted_set = {}
+local CHUNK = 2000  -- values at a time to a command: unpack fails at some thousands
+
+local function newest_of(name)
+  local found = try('ZRANGE', name, '-1', '-1', 'WITHSCORES')
+  if found.err then return nil, nil, true end
+  return tonumber(found[2]), found[1], false
+end
+
+-- ordinary_of returns when the newest entry is that was not made for a turn, nil
+-- where there is none.
+local function ordinary_of(name, newest_time, member)
+  local mark = member:match('+(%d*)$')
+  if not mark then return newest_time end
+  local time = mark ~= '' and newest_time - tonumber(mark)
+  if time and call('ZCOUNT', name, number(time), number(time)) > 0 then return time end
+end
+
+-- look also notes newest_time, member, base and length: the newest entry, the
+-- instant from which ages count, as scores do, and how many entries there are.
+function sorted_set.look(v)
+  v.shift, v.lift, v.base, v.length = 0, 0, now, 0
+  v.newest_time, v.member, v.foreign = newest_of(v.name)
+  if not v.newest_time then return end
+  v.length = call('ZCARD', v.name)
+  local ahead = v.newest_time - now
+  if ahead <= 0 then return end
+  local its_ordinary = ordinary_of(v.name, v.newest_time, v.member)
+  v.shift = how_far_back(ahead, its_ordinary ~= v.newest_time, its_ordinary and its_ordinary - now)
+  v.lift, v.base = ahead - v.shift, v.newest_time
+end
+
+local function age_in_set(i, v)
+  return v.base - tonumber(call('ZRANGE', v.name, -i, -i, 'WITHSCORES')[2])
+end
+
+function sorted_set.move(v)
+  local entries_and_times, moved = call('ZRANGE', v.name, '0', '-1', 'WITHSCORES'), {}
+  for i = 1, #entries_and_times, 2 do
+    local time = number(entries_and_times[i + 1] - v.shift)
+    moved[i], moved[i + 1] = time, time .. entries_and_times[i]:match('%..*$')
+  end
+  call('DEL', v.name)
+  for from = 1, #moved, CHUNK do call('ZADD', v.name, unpack(moved, from, min(from + CHUNK - 1, #moved))) end
+  v.newest_time, v.member, v.base = v.newest_time - v.shift, moved[#moved], v.base - v.shift
+  call('PEXPIREAT', v.name, number(v.newest_time + v.stack.window))
+  move_ids(v.name, v.shift)
+  v.shift = 0
+end
+
+function sorted_set.judge(v, max_wait)
+  local longest, by = longest_wait(v.stack, v.cost, least_wait(v), v.length, age_in_set, v)
+  local full = fullness(v.cost)
+  weigh(v, max_wait, longest, by, max_wait > 0 and v.length >= full and v.lift - age_in_set(full, v) or 0)
+end
+
+function sorted_set.charge(v, at)
+  local stack, last_of_instant, mark = v.stack, 0, ''
+  call('ZREMRANGEBYSCORE', v.name, '-inf', number(now - stack.window))
+  if v.newest_time == at then last_of_instant = tonumber(v.member:match('%.(%d+)')) end
+  if at > now then
+    local its_ordinary = v.newest_time and ordinary_of(v.name, v.newest_time, v.member)
+    mark = '+' .. (its_ordinary and number(at - its_ordinary) or '')
+  end
+  local fresh, time = {}, number(at)
+  for i = 1, v.cost do
+    fresh[2 * i - 1], fresh[2 * i] = time, format('%s.%07d%s', time, last_of_instant + i, mark)
+  end
+  call('ZADD', v.name, unpack(fresh))
+  local over = call('ZCOUNT', v.name, '-inf', number(now)) - stack.keep
+  if over > 0 then call('ZREMRANGEBYRANK', v.name, '0', over - 1) end
+  call('PEXPIREAT', v.name, number(at + stack.window))
+  v.newest_time, v.member, v.base, v.lift = at, fresh[#fresh], at, at - now
+  v.length = call('ZCARD', v.name)
+end
+
+function sorted_set.lasts(v)
+  return v.length > 0 and call('PEXPIRETIME', v.name) - now or NEVER
+end
+
+function sorted_set.states(v, holds)
+  local written, rules = {}, v.stack.rules
+  for i = 1, #rules do
+    local limit, span = rules[i].limit, rules[i].window
+    local used = call('ZCOUNT', v.name, '(' .. number(v.base - span), '+inf')
+    if used > 0 then holds = min(holds, span - age_in_set(used, v)) end
+    local wait, index = v.lift, limit - v.cost + 1
+    if index < 1 then
+      wait = NEVER
+    elseif index <= used then
+      wait = v.lift + span - age_in_set(index, v)
+    end
+    written[i] = pack('>I4I4', max(0, limit - used), wait)
+  end
+  written[#written + 1] = pack('>I4', max(0, holds))
+  return concat(written)
+end
+
+function sorted_set.give_back(v, at, cost)
+  local name, reserved_then, entries_then = v.name, {}, call('ZRANGEBYSCORE', v.name, number(at), number(at))
+  for i = 1, #entries_then do
+    if #reserved_then < cost and entries_then[i]:find('+', 1, true) then reserved_then[#reserved_then + 1] = entries_then[i] end
+  end
+  if #reserved_then == 0 then return false end
+  local its_window = call('PEXPIRETIME', name) - v.newest_time
+  call('ZREM', name, unpack(reserved_then))
+  local newest_time = newest_of(name)
+  if newest_time then call('PEXPIREAT', name, number(newest_time + its_window)) end
+  return true
+end
+
+-- times_in_set appends the newest times of a sorted set to found, as times does.
+local function times_in_set(name, most, found)
+  local v = { name = name }
+  sorted_set.look(v)
+  if not v.newest_time or most < 1 then return end
+  local oldest_time = now + v.shift - (call('PEXPIRETIME', name) - v.newest_time)
+  local entries_and_times = call('ZRANGE', name, '0', most - 1, 'REV', 'WITHSCORES')
+  for i = 2, #entries_and_times, 2 do
+    local time = tonumber(entries_and_times[i])
+    if time <= oldest_time then return end
+    found[#found + 1] = number(time - v.shift)
+  end
+end
+
+engines[#engines + 1] = sorted_set

@@ -1,0 +1,317 @@
+-- What is asked less often than whether a request may be done now: requests that
+-- wait for their turn, that name themselves, or that ask about several logs at
+-- once; logs in which turns lie ahead or whose clock has stepped back; and
+-- everything under another algorithm than the timestamp log.
+--
+-- A view is one request and what its log says to it:
+--   name, stack, cost, peek, detail, id  as asked; id is nil for none
+--   engine   the table of functions by which its log is read and written
+--   foreign  the name holds something else
+--   shift    how far the log must be moved back, the clock having stepped back
+--   lift     how far the newest turn lies ahead of now, once it was moved
+--   known    the turn of a request of that id that was charged before
+--   wait     how long from now until the turn of the request; NEVER
+--   retry    0 where it is allowed, and else how long until it will be; NEVER
+--   by       the rule that makes it wait longest, nil for turns ahead alone
+--   own      how long by itself has it wait, 0 under a counter
+--
+-- An engine has
+--   look(v)             fills in foreign, shift and lift; reads only
+--   move(v)             moves the log back by shift
+--   judge(v, max_wait)  fills in wait, retry, by and own
+--   charge(v, at)       enters the request at an instant that is its turn or later
+--   lasts(v)            returns how long the log lasts from now
+--   states(v, holds)    returns the states, as library.lua's states
+--   give_back(v, at, cost, id)  drops a turn ahead of now from a log just looked
+--                       at; returns whether it was there
+
+local function number(n) return format('%.0f', n) end
+
+-- What is known of the ids of a log lies in a sorted set beside it. The score of
+-- an id is its turn and, in 1024ths, its cost.
+local function ids_of(name) return (name:gsub('}:', '}:i', 1)) end
+
+-- known_turn returns the turn and the cost of an id, nil where it is not known.
+local function known_turn(ids, id)
+  local score = tonumber(call('ZSCORE', ids, id))
+  if not score then return nil end
+  local turn = floor(score)
+  if now >= turn + ID_LIFETIME then return nil end
+  return turn, (score - turn) * 1024
+end
+
+local function learn(ids, id, turn, cost)
+  call('ZREMRANGEBYSCORE', ids, '-inf', number(now - ID_LIFETIME))
+  call('ZADD', ids, format('%.17g', turn + cost / 1024), id)
+  call('PEXPIREAT', ids, number(turn + ID_LIFETIME))
+end
+
+-- move_ids moves what is known of ids along with their log.
+local function move_ids(name, by)
+  local ids = ids_of(name)
+  local known = call('ZRANGE', ids, '0', '-1', 'WITHSCORES')
+  for i = 1, #known, 2 do call('ZADD', ids, format('%.17g', known[i + 1] - by), known[i]) end
+  if #known > 0 then call('PEXPIREAT', ids, number(floor(known[#known]) - by + ID_LIFETIME)) end
+end
+
+-- least_wait is for longest_wait: a rule that waits just as long as the turns
+-- ahead is named before them.
+local function least_wait(v) return v.lift > 0 and -1 or 0 end
+
+-- weigh fills in a verdict on a request to a log, where a rule has it wait that
+-- long from the newest turn on. free is how long the turns ahead leave no room
+-- for another.
+local function weigh(v, max_wait, longest, by, free)
+  v.by, v.own = by, 0
+  if longest == NEVER then
+    v.wait, v.retry = NEVER, NEVER
+    return
+  end
+  v.wait = v.lift + max(0, longest)
+  if by then v.own = v.wait end
+  v.retry = max(0, v.wait - max_wait)
+  if max_wait > 0 and v.wait > 0 and free > v.retry then v.by, v.own, v.retry = nil, 0, free end
+end
+
+-- fullness returns which entry, counted from the newest, must not lie ahead of
+-- now for a turn of that cost to have room.
+local function fullness(cost) return MAX_RESERVED - cost + 1 end
+
+-- how_far_back returns by how much a log must be moved back whose newest entry
+-- lies ahead of now. turns says whether that was made for a turn, and ordinary
+-- how far the newest entry that was not lies ahead, nil where there is none.
+local function how_far_back(ahead, turns, ordinary)
+  return max(0, turns and ahead - MAX_WAIT or 0, ordinary or 0)
+end
+
+local timestamps = {}  -- the engine of the timestamp log
+
+function timestamps.look(v)
+  v.shift, v.lift = 0, 0
+  v.foreign = not open(v.name)
+  local ahead = not v.foreign and count > 0 and newest - now or 0
+  if ahead <= 0 then return end
+  v.shift = how_far_back(ahead, reserved > 0, reserved < count and ahead - age(reserved + 1))
+  v.lift = ahead - v.shift
+end
+
+-- take_up makes the log of a view the one at hand.
+local function take_up(v)
+  if key ~= v.name then open(v.name) end
+end
+
+function timestamps.move(v)
+  move_back(v.stack, newest - v.shift)
+  move_ids(v.name, v.shift)
+  v.shift = 0
+end
+
+function timestamps.judge(v, max_wait)
+  local longest, by = longest_wait(v.stack, v.cost, least_wait(v), count, age)
+  local full = fullness(v.cost)
+  weigh(v, max_wait, longest, by, count >= full and v.lift - age(full) or 0)
+end
+
+-- reserve enters cost entries for a turn ahead of now, where the newest entry
+-- lies lift ahead. What lies ahead stays, and what does not is dropped as if it
+-- alone were there.
+local function reserve(stack, cost, at, lift)
+  if count > 0 then
+    local ahead = 0
+    if lift > 0 then
+      local oldest_age = age(count)
+      ahead = oldest_age < lift and count or younger(lift, 1, 0, count, oldest_age)
+    end
+    drop(stack.window + lift, stack.keep + ahead)
+  end
+  reserved = min(reserved, count) + cost
+  enter(stack, cost, at)
+end
+
+function timestamps.charge(v, at)
+  take_up(v)
+  if at > now then reserve(v.stack, v.cost, at, v.lift) else push(v.stack, v.cost) end
+  v.lift = at - now
+end
+
+function timestamps.lasts(v)
+  take_up(v)
+  return count > 0 and newest + window - now or NEVER
+end
+
+function timestamps.states(v, holds)
+  take_up(v)
+  return states(v.stack, v.cost, holds, v.lift)
+end
+
+function timestamps.give_back(v, at, cost)
+  if reserved == 0 or newest < at then return false end
+  local most, behind, from = min(reserved, count), newest - at, 0  -- from entries are newer
+  local oldest_age = age(most)
+  if oldest_age < behind then return false end
+  if behind > 0 then from = younger(behind, 1, 0, most, oldest_age) end
+  local to = from
+  while to < most and to - from < cost and age(to + 1) == behind do to = to + 1 end
+  if to == from then return false end
+  if to == count and from == 0 then
+    call('UNLINK', v.name)
+    return true
+  end
+  local stamps = entries(count)
+  if from == 0 then newest, newest_stamp = newest - age(to + 1), stamp(to + 1) end
+  reserved = max(0, reserved - (to - from))
+  lay_out({ keep = count }, sub(stamps, 1, 4 * from) .. sub(stamps, 4 * to + 1))
+  return true
+end
+
+-- consult moves the log of a view where it must be, and fills in what it says.
+local function consult(v, max_wait)
+  if #v.stack.rules == 0 then
+    v.wait, v.retry = 0, 0
+    return
+  end
+  v.engine.look(v)
+  if v.foreign then return end
+  if v.shift > 0 and not v.peek then v.engine.move(v) end
+  if v.id and not v.peek then v.known = known_turn(ids_of(v.name), v.id) end
+  if v.known then v.wait, v.retry = 0, 0 else v.engine.judge(v, max_wait) end
+end
+
+local function charge(v, at)
+  if #v.stack.rules == 0 then return end
+  v.engine.charge(v, at)
+  if v.id then learn(ids_of(v.name), v.id, at, v.cost) end
+end
+
+local REPEATED, TURN, WAITS = '\3', '\4', '\5'
+
+-- reply writes the answer to a view whose turn, where it is allowed, is at. held
+-- says that a refusal stands until it may be tried again.
+local function reply(v, at, held)
+  local answer, lasts = ALLOWED, NEVER
+  if v.foreign then return FOREIGN end
+  if v.known then
+    answer = REPEATED .. pack('>I8', v.known)
+  elseif v.retry > 0 then
+    local by = v.by or v.stack.rules[#v.stack.rules]
+    held = held and not v.peek
+    if held then lasts = v.engine.lasts(v) end
+    answer = WAITS .. pack('>BI4I4I4', by.index, v.retry, v.own, held and min(v.retry, lasts) or 0)
+  elseif at > now then
+    answer = TURN .. pack('>I8', at)
+  end
+  if not v.detail or #v.stack.rules == 0 then return answer end
+  return answer .. v.engine.states(v, v.lift > 0 and 0 or lasts)
+end
+
+-- decide_alone answers the request of a view.
+local function decide_alone(v, max_wait)
+  consult(v, max_wait)
+  if v.foreign or v.known then return reply(v) end
+  local at, counts = now + v.wait, v.stack.count_refused
+  if v.peek then
+    return reply(v, at)
+  elseif v.retry == 0 then
+    charge(v, at)
+  elseif counts then
+    v.engine.charge(v, now)
+    v.engine.judge(v, 0)
+  end
+  return reply(v, at, not counts)
+end
+
+local function view_of(name, stack, cost, flags)
+  return {
+    name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK, detail = flags >= DETAIL,
+    engine = stack.engine or timestamps,
+  }
+end
+
+decide_carefully = function(name, stack, cost, flags)
+  return decide_alone(view_of(name, stack, cost, flags), 0)
+end
+
+-- decide_together answers the requests of views as one.
+local function decide_together(views, answers)
+  local max_wait, peek = MAX_WAIT, false
+  for i = 1, #views do max_wait, peek = min(max_wait, views[i].max_wait), peek or views[i].peek end
+  local at, allowed = now, true
+  for i = 1, #views do
+    local v = views[i]
+    v.peek = peek
+    consult(v, max_wait)
+    if v.foreign then
+      for j = 1, #views do answers[j + 1] = FOREIGN end
+      return
+    end
+    if v.retry > 0 then allowed = false else at = max(at, now + v.wait) end
+  end
+  for i = 1, #views do
+    local v = views[i]
+    if allowed and not peek and not v.known then charge(v, at) end
+    answers[i + 1] = reply(v, allowed and at or now + v.wait)
+  end
+end
+
+-- stint_turns answers requests with care for all that they may ask.
+-- KEYS    the log of each request, and behind it, where it has an id, that of
+--         the log's ids, as ids_of says
+-- ARGV 1  as in stint_decide
+-- ARGV 2  'together' where all are to be allowed or none; else each is answered
+--         in its turn as if it came alone
+-- ARGV 3+ for each request three: its cost in two bytes, the higher first, its
+--         flags in one, as in stint_decide, and its longest wait in four; its
+--         stack; and its id, empty for none
+-- return  as stint_decide, but for what is allowed later 4 and its turn in 8
+--         bytes; for what was charged before 3 and its turn; and for what is
+--         refused 5, the index of the rule in 1 byte, the wait in 4, how long
+--         that rule by itself has it wait in 4, 0 where turns ahead or a counter
+--         do, and how long the refusal lasts in 4, 0 where that is not known
+local function decide_turns(keys, args)
+  set_now(args[1])
+  local views, next_key = {}, 1
+  for i = 3, #args, 3 do
+    local cost, flags, max_wait = unpack_at('>I2I1I4', args[i])
+    local v = view_of(keys[next_key], read_stack(args[i + 1]), cost, flags)
+    v.max_wait, v.id = max_wait, args[i + 2] ~= '' and args[i + 2] or nil
+    next_key = next_key + (v.id and 2 or 1)
+    views[#views + 1] = v
+  end
+  local answers = { pack('>I8', now) }
+  if args[2] == 'together' then
+    decide_together(views, answers)
+  else
+    for i = 1, #views do answers[i + 1] = decide_alone(views[i], views[i].max_wait) end
+  end
+  return concat(answers)
+end
+
+local engines = { timestamps }  -- all that there are
+
+-- stint_give_back gives a turn back.
+-- KEYS 1  the log
+-- KEYS 2  its ids
+-- ARGV 1  as in stint_decide
+-- ARGV 2  when the turn is
+-- ARGV 3  its cost
+-- ARGV 4  the id of the request that reserved it
+-- return  1 where that made room, else 0
+local function give_back(keys, args)
+  set_now(args[1])
+  local at, cost, id = tonumber(args[2]), tonumber(args[3]), args[4]
+  local known, its_cost = known_turn(keys[2], id)
+  if at <= now or known ~= at or its_cost ~= cost then return 0 end
+  for i = 1, #engines do
+    local v = { name = keys[1] }
+    engines[i].look(v)
+    if not v.foreign then
+      if v.shift > 0 then return 0 end  -- its turns are no longer where they were
+      call('ZREM', keys[2], id)
+      return engines[i].give_back(v, at, cost, id) and 1 or 0
+    end
+  end
+  return 0
+end
+
+redis.register_function('stint_turns_' .. suffix, decide_turns)
+redis.register_function('stint_give_back_' .. suffix, give_back)
