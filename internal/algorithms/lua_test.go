@@ -60,13 +60,7 @@ return table.concat(out, ' ')`
 // The Go and the Lua of each counter answer alike and keep the same numbers,
 // whatever the rules, the costs, the waits and the clock.
 func TestLuaCountsAsGoDoes(t *testing.T) {
-	server := testenv.Redis(t)
-	options, err := redis.ParseURL(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := redis.NewClient(options)
-	t.Cleanup(func() { client.Close() })
+	client := connect(t)
 	script := redis.NewScript(algorithms.Lua() + driver)
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -85,6 +79,32 @@ func TestLuaCountsAsGoDoes(t *testing.T) {
 			compare(rt, strings.Fields(got), s.said)
 		})
 	})
+}
+
+// It can be part of a function library, which may make no globals and, on Redis
+// 7.0, finds no libraries while it is loaded.
+func TestLuaIsFitForAFunctionLibrary(t *testing.T) {
+	client := connect(t)
+	const register = "redis.register_function('longest', function() return engine.stack('leaky_bucket', {{ limit = 2, window = 10, burst = 5, queue = true }}).longest end)"
+	if err := client.FunctionLoad(t.Context(), "#!lua name=counting\n"+algorithms.Lua()+register).Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.FunctionDelete(context.Background(), "counting") })
+	if longest, err := client.FCall(t.Context(), "longest", nil).Int(); err != nil || longest != 25 {
+		t.Fatalf("got %d, %v", longest, err)
+	}
+}
+
+// connect returns a client of a Redis that ends with the test.
+func connect(t *testing.T) *redis.Client {
+	t.Helper()
+	options, err := redis.ParseURL(testenv.Redis(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(options)
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 func compare(t *rapid.T, lua, goes []string) {

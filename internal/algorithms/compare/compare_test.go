@@ -44,7 +44,7 @@ func TestTheDocumentIsWhole(t *testing.T) {
 // What is measured is measured, for every algorithm, and leaves nothing behind.
 func TestMeasure(t *testing.T) {
 	server := testenv.DedicatedRedis(t)
-	measured, err := measure(t.Context(), server.URL)
+	measured, err := measure(t.Context(), server.URL, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func main() {
 func run(ctx context.Context, document, redisURL string) error {
 	tables := []table{decisions()}
 	if redisURL != "" {
-		measured, err := measure(ctx, redisURL)
+		measured, err := measure(ctx, redisURL, keysOnRedis)
 		if err != nil {
 			return err
 		}

@@ -18,11 +18,11 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
-// What is measured: so many keys, each of which has used up one rule, and a small
-// and a large one.
+// What is measured: so many keys, each of which has used up one rule, a small one
+// or a large one.
 const (
-	fewKeys  = 200
-	manyKeys = 2_000
+	keysOnRedis  = 300
+	keysInMemory = 3_000
 )
 
 var (
@@ -31,13 +31,13 @@ var (
 )
 
 // measure returns the table of what each algorithm keeps and costs, on that Redis
-// and in memory.
-func measure(ctx context.Context, url string) (table, error) {
+// with so many keys, and in memory.
+func measure(ctx context.Context, url string, keys int) (table, error) {
 	client, err := redislog.Connect(url)
 	if err != nil {
 		return table{}, err
 	}
-	m := meter{client: client, log: redislog.New(client, redislog.Options{Prefix: fmt.Sprintf("stint-compare-%d", os.Getpid()), Timeout: 10 * time.Second})}
+	m := meter{client: client, keys: keys, log: redislog.New(client, redislog.Options{Prefix: fmt.Sprintf("stint-compare-%d", os.Getpid()), Timeout: 10 * time.Second})}
 	defer m.log.Close()
 	t := table{name: "costs", rows: [][]string{{
 		"algorithm", "bytes a key on Redis, 60/1h", "5000/1h", "bytes a key in memory, 60/1h", "Redis's time for a check, against `timestamp_log`",
@@ -71,6 +71,7 @@ func measure(ctx context.Context, url string) (table, error) {
 type meter struct {
 	client redis.UniversalClient
 	log    *redislog.Log
+	keys   int
 	policy rules.Policy
 }
 
@@ -103,7 +104,7 @@ func (m *meter) fill(ctx context.Context, log timestamplog.Log, n, cost, rounds 
 // name included, by requests of that cost.
 func (m *meter) bytesAKey(ctx context.Context, rule rules.Rule, cost int) (int64, error) {
 	m.with(rule)
-	if err := m.fill(ctx, m.log, fewKeys, cost, rule.Limit/cost); err != nil {
+	if err := m.fill(ctx, m.log, m.keys, cost, rule.Limit/cost); err != nil {
 		return 0, err
 	}
 	var bytes, keys int64
@@ -137,7 +138,7 @@ func (m *meter) timeOfACheck(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := m.fill(ctx, m.log, fewKeys, 1, 2*smallRule.Limit); err != nil {
+	if err := m.fill(ctx, m.log, m.keys, 1, 2*smallRule.Limit); err != nil {
 		return 0, err
 	}
 	after, err := m.spent(ctx)
@@ -160,12 +161,12 @@ func (m *meter) spent(ctx context.Context) (time.Duration, error) {
 // bytesInMemory returns what a key takes in memory which has used up a small rule.
 func (m *meter) bytesInMemory() int64 {
 	m.with(smallRule)
-	before := heap()
 	log := memlog.New(memlog.Options{})
-	_ = m.fill(background, log, manyKeys, 1, smallRule.Limit) // memory is always in reach
+	before := heap()
+	_ = m.fill(background, log, keysInMemory, 10, smallRule.Limit/10) // memory is always in reach
 	after := heap()
 	runtime.KeepAlive(log)
-	return (after - before) / manyKeys
+	return (after - before) / keysInMemory
 }
 
 // heap returns the bytes of what is in use.

@@ -1,0 +1,99 @@
+package algorithms_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+func TestEveryAlgorithmIsDescribedAndFound(t *testing.T) {
+	seen := map[string]bool{}
+	for i, a := range algorithms.All() {
+		if a.Name == "" || a.Title == "" || !strings.HasSuffix(a.Summary, ".") {
+			t.Errorf("%+v is not described", a)
+		}
+		if seen[a.Name] || algorithms.ByName(a.Name) != a || algorithms.Names()[i] != a.Name {
+			t.Errorf("%s is not found by its name alone", a.Name)
+		}
+		seen[a.Name] = true
+		if a.IsLog() != a.Exact || a.IsLog() != (a.Lua == "") {
+			t.Errorf("%s is half a log and half a counter", a.Name)
+		}
+	}
+	if algorithms.All()[0].Name != algorithms.TimestampLog {
+		t.Errorf("the default is %s", algorithms.All()[0].Name)
+	}
+	if algorithms.ByName("none of them") != nil {
+		t.Error("an algorithm that there is not is found")
+	}
+}
+
+func TestOptionsAreRefusedWhereTheyMeanNothing(t *testing.T) {
+	for _, c := range []struct {
+		name, algorithm string
+		options         algorithms.Options
+		wrong           string // the option
+	}{
+		{"none at all", algorithms.TimestampLog, algorithms.Options{}, ""},
+		{"a burst of a log", algorithms.TimestampLog, algorithms.Options{Burst: 1}, algorithms.OptionBurst},
+		{"refused ones counted by a sorted set", algorithms.SortedSetLog, algorithms.Options{CountRefused: true}, ""},
+		{"refused ones counted by a counter", algorithms.SlidingWindow, algorithms.Options{CountRefused: true}, algorithms.OptionCountRefused},
+		{"a window from the first request", algorithms.FixedWindow, algorithms.Options{WindowStart: algorithms.WindowFirst}, ""},
+		{"a window from nowhere", algorithms.FixedWindow, algorithms.Options{WindowStart: "noon"}, algorithms.OptionWindowStart},
+		{"the start of a window that slides", algorithms.SlidingBuckets, algorithms.Options{WindowStart: algorithms.WindowClock}, algorithms.OptionWindowStart},
+		{"the largest burst", algorithms.TokenBucket, algorithms.Options{Burst: algorithms.MaxBurst}, ""},
+		{"a burst too large", algorithms.GCRA, algorithms.Options{Burst: algorithms.MaxBurst + 1}, algorithms.OptionBurst},
+		{"a burst below 0", algorithms.GCRA, algorithms.Options{Burst: -1}, algorithms.OptionBurst},
+		{"a queue with a length", algorithms.LeakyBucket, algorithms.Options{As: algorithms.AsQueue, Burst: 5}, ""},
+		{"a leaky bucket as a sieve", algorithms.LeakyBucket, algorithms.Options{As: "sieve"}, algorithms.OptionAs},
+		{"a token bucket as a queue", algorithms.TokenBucket, algorithms.Options{As: algorithms.AsQueue}, algorithms.OptionAs},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := algorithms.ByName(c.algorithm).Check(c.options)
+			var wrong *algorithms.OptionError
+			if c.wrong == "" && err != nil || c.wrong != "" && (!errors.As(err, &wrong) || wrong.Option != c.wrong) {
+				t.Fatalf("got %v, want %q to be wrong", err, c.wrong)
+			}
+		})
+	}
+}
+
+// What a counter keeps does not depend on the limit, or a changed one would not
+// find it.
+func TestSizeDoesNotDependOnTheLimit(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		for _, window := range []int64{1, 59, 60, 61, 1_000, 31 * 86_400_000} {
+			size := v.Counter.Size(v.rule(1, window))
+			if size < 1 || size > 61 {
+				t.Errorf("%d numbers for a window of %d", size, window)
+			}
+			for _, limit := range []int64{0, 60, 100_000} {
+				if got := v.Counter.Size(v.rule(limit, window)); got != size {
+					t.Errorf("%d numbers for a limit of %d, and %d for 1", got, limit, size)
+				}
+			}
+		}
+	})
+}
+
+// A turn is bounded by the queue, and by nothing else where there is none.
+func TestLongest(t *testing.T) {
+	longest := algorithms.ByName(algorithms.LeakyBucket).Counter.(algorithms.Queue).Longest
+	as := algorithms.Options{As: algorithms.AsQueue, Burst: 7}
+	for _, c := range []struct {
+		rule algorithms.Rule
+		want int64
+	}{
+		{algorithms.Rule{Limit: 10, Window: 1000, Options: as}, 700},
+		{algorithms.Rule{Limit: 10, Window: 1000, Options: algorithms.Options{As: algorithms.AsQueue}}, 1000},
+		{algorithms.Rule{Limit: 10, Window: 1000}, math.MaxInt64},
+		{algorithms.Rule{Limit: 0, Window: 1000, Options: as}, math.MaxInt64},
+	} {
+		if got := longest(c.rule); got != c.want {
+			t.Errorf("%+v has turns %d ahead, want %d", c.rule, got, c.want)
+		}
+	}
+}
