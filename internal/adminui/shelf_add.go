@@ -61,9 +61,6 @@ func (v *preview) Clean() int64 { return v.Blast.Keys - v.Blast.Offenders }
 
 // TypeText is what is to be typed to go on, as the label says it.
 func (v *preview) TypeText() string {
-	if v.Covers == "1 key" {
-		return "To go on, type " + v.Pattern.String()
-	}
 	return "To select " + all(v.Covers) + ", type " + v.Pattern.String()
 }
 
