@@ -21,6 +21,8 @@ const MaxCost = 1000
 
 // Log decides requests. It is safe for use by many goroutines.
 type Log interface {
+	Turns
+
 	// Decide answers each request in order as if it came alone: it is logged,
 	// with its whole cost, if and only if every rule allows it. results has
 	// the length of requests. A request whose answer could not be had carries

@@ -18,10 +18,10 @@ import (
 var lastPolicy atomic.Int64
 
 // newPolicy returns an enforcing policy of its own id.
-func newPolicy(t testing.TB, algorithm string, stack ...string) *rules.Policy {
+func newPolicy(t testing.TB, h Harness, stack ...string) *rules.Policy {
 	t.Helper()
-	p := &rules.Policy{ID: lastPolicy.Add(1), Version: 1, Generation: 1, Mode: rules.Enforce}
-	p.Algorithm = cmp.Or(algorithm, algorithms.TimestampLog)
+	p := &rules.Policy{ID: lastPolicy.Add(1), Version: 1, Generation: 1, Mode: rules.Enforce, Options: h.Options}
+	p.Algorithm = cmp.Or(h.Algorithm, algorithms.TimestampLog)
 	p.Rules = parseStack(t, stack...)
 	p.Retention = p.Retention.Cover(p.Rules)
 	return p
@@ -46,13 +46,13 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, h Harness, stack ...string) *fixture {
-	return &fixture{Harness: h, t: t, start: h.Clock.NowMS(), policy: newPolicy(t, h.Algorithm, stack...), key: "ip:203.0.113.7"}
+	return &fixture{Harness: h, t: t, start: h.Clock.NowMS(), policy: newPolicy(t, h, stack...), key: "ip:203.0.113.7"}
 }
 
 // with returns a fixture on the same log and clock with its own policy.
 func (f *fixture) with(stack ...string) *fixture {
 	other := *f
-	other.policy = newPolicy(f.t, f.Algorithm, stack...)
+	other.policy = newPolicy(f.t, f.Harness, stack...)
 	return &other
 }
 

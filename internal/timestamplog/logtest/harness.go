@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -17,9 +18,10 @@ type Harness struct {
 	// with a server that expires by its own time, the suite resets logs whose
 	// time has come and leaves it to the Log's own tests that they expire.
 	ClockExpires bool
-	// Algorithm names the log that the suite asks for; empty means the
-	// timestamp log.
+	// Algorithm names what the suite has policies count by, and Options what it
+	// is told; empty means the timestamp log.
 	Algorithm string
+	Options   algorithms.Options
 	// Apart says that the logs of different keys may lie where no one call
 	// reaches them together, as in a Cluster.
 	Apart bool
@@ -27,9 +29,6 @@ type Harness struct {
 	// where it is 0. Logs behind a network take fewer.
 	Steps int
 }
-
-// together returns the part of the Log that looks ahead and at several keys.
-func (h Harness) together() timestamplog.Turns { return h.Log.(timestamplog.Turns) }
 
 // Start is where every Clock starts: 1 January 2100. It lies ahead of the real
 // time, so that a server that is told to expire a log at an instant of Clock

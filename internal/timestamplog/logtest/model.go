@@ -11,7 +11,7 @@ import (
 // entries, and searches for the end of a wait instead of computing it.
 type model struct {
 	logs map[timestamplog.Ref]*modelLog
-	ids  map[timestamplog.Ref]map[string]modelID
+	modelIDs
 	// allowed has every logged time of a ref, also those that its log dropped,
 	// but no turn that was given back, moved along with the log.
 	allowed map[timestamplog.Ref][]allowedTime
@@ -27,6 +27,41 @@ type modelLog struct {
 type modelID struct {
 	turn int64
 	cost int
+}
+
+// modelIDs are the IDs that were charged to each log.
+type modelIDs map[timestamplog.Ref]map[string]modelID
+
+// again returns the turn of a request that was charged before.
+func (m modelIDs) again(now int64, q timestamplog.Request) (turn int64, known bool) {
+	id, known := m[q.Ref][q.ID]
+	return id.turn, known && q.ID != "" && !q.Peek && now < id.turn+timestamplog.IDLifetime
+}
+
+func (m modelIDs) add(q timestamplog.Request, turn int64) {
+	if q.ID == "" {
+		return
+	}
+	if m[q.Ref] == nil {
+		m[q.Ref] = map[string]modelID{}
+	}
+	m[q.Ref][q.ID] = modelID{turn, q.Cost}
+}
+
+func (m modelIDs) knows(turn timestamplog.Turn) bool {
+	id, known := m[turn.Ref][turn.ID]
+	return known && id == modelID{turn.At, turn.Cost}
+}
+
+// turnsOfIDs returns the turns of all IDs.
+func (m modelIDs) turnsOfIDs() []int64 {
+	var turns []int64
+	for _, known := range m {
+		for _, id := range known {
+			turns = append(turns, id.turn)
+		}
+	}
+	return turns
 }
 
 type modelEntry struct {
@@ -48,13 +83,14 @@ type answer struct {
 	turn       int64   // also where it is refused
 	retries    []int64 // 0 for a rule that allows it now
 	boundaries []int64
+	isCounted  bool // then Rule is the one that is to be named, and there is no Boundary
 }
 
 func newModel() *model {
 	return &model{
-		logs:    map[timestamplog.Ref]*modelLog{},
-		ids:     map[timestamplog.Ref]map[string]modelID{},
-		allowed: map[timestamplog.Ref][]allowedTime{},
+		logs:     map[timestamplog.Ref]*modelLog{},
+		modelIDs: modelIDs{},
+		allowed:  map[timestamplog.Ref][]allowedTime{},
 	}
 }
 
@@ -82,8 +118,15 @@ func (m *model) judgeAfter(now int64, q timestamplog.Request, refused answer) an
 	return a
 }
 
-// decideAll answers requests about different logs at now as one.
-func (m *model) decideAll(now int64, requests []timestamplog.Request) []answer {
+// asks is what can be decided alone or together.
+type asks interface {
+	judge(now int64, q timestamplog.Request) answer
+	charge(now, turn int64, q timestamplog.Request)
+	states(now int64, q timestamplog.Request) []timestamplog.RuleState
+}
+
+// decideTogether answers requests about different logs at now as one.
+func decideTogether(m asks, now int64, requests []timestamplog.Request) []answer {
 	requests = slices.Clone(requests)
 	peek, maxWait := false, timestamplog.MaxWait
 	for _, q := range requests {
@@ -119,8 +162,8 @@ func (m *model) judge(now int64, q timestamplog.Request) answer {
 	}
 	if !q.Peek {
 		m.moveBack(q.Ref, now, q.Retention)
-		if id, known := m.ids[q.Ref][q.ID]; known && q.ID != "" && now < id.turn+timestamplog.IDLifetime {
-			a.Turn, a.Repeated = id.turn, true
+		if turn, known := m.again(now, q); known {
+			a.Turn, a.Repeated = turn, true
 			return a
 		}
 	}
@@ -281,12 +324,19 @@ func (m *model) moveBack(ref timestamplog.Ref, now int64, keep rules.Retention) 
 	for i := range m.allowed[ref] {
 		m.allowed[ref][i].at -= by
 	}
-	for name, id := range m.ids[ref] {
-		m.ids[ref][name] = modelID{id.turn - by, id.cost}
+	for name, id := range m.modelIDs[ref] {
+		m.modelIDs[ref][name] = modelID{id.turn - by, id.cost}
 	}
 	log.window = keep.Window.Milliseconds()
 	log.pushed = now
 }
+
+// lapsed reports whether nothing of a ref matters any more, or nothing but IDs.
+func (m *model) lapsed(ref timestamplog.Ref, now int64) bool {
+	return m.logs[ref] == nil && len(m.modelIDs[ref]) > 0 || m.expired(ref, now)
+}
+
+func (m *model) show(ref timestamplog.Ref) any { return m.logs[ref] }
 
 // forgetUnnoticed forgets what was allowed and dropped where a clock that steps
 // back now might not be noticed.
@@ -312,12 +362,7 @@ func (m *model) charge(now, turn int64, q timestamplog.Request) {
 		m.allowed[q.Ref] = append(m.allowed[q.Ref], allowedTime{turn, q.Version, q.ID})
 	}
 	m.push(now, turn, q)
-	if q.ID != "" {
-		if m.ids[q.Ref] == nil {
-			m.ids[q.Ref] = map[string]modelID{}
-		}
-		m.ids[q.Ref][q.ID] = modelID{turn, q.Cost}
-	}
+	m.add(q, turn)
 }
 
 // push adds q's entries and keeps what its retention keeps.
@@ -344,12 +389,11 @@ func (m *model) push(now, turn int64, q timestamplog.Request) {
 
 // giveBack gives a turn back at now and reports whether that made room.
 func (m *model) giveBack(now int64, turn timestamplog.Turn) bool {
-	id, known := m.ids[turn.Ref][turn.ID]
 	log := m.logs[turn.Ref]
-	if !known || id != (modelID{turn.At, turn.Cost}) || turn.At <= now || log == nil || log.tooFarAhead(now) > 0 {
+	if !m.knows(turn) || turn.At <= now || log == nil || log.tooFarAhead(now) > 0 {
 		return false
 	}
-	delete(m.ids[turn.Ref], turn.ID)
+	delete(m.modelIDs[turn.Ref], turn.ID)
 	dropped := 0
 	log.entries = slices.DeleteFunc(log.entries, func(e modelEntry) bool {
 		if e.at != turn.At || dropped == turn.Cost {
@@ -383,7 +427,7 @@ func (m *model) times(ref timestamplog.Ref, now int64, limit int) []int64 {
 func (m *model) reset(ref timestamplog.Ref, now int64) bool {
 	held := m.logs[ref] != nil && !m.expired(ref, now)
 	delete(m.logs, ref)
-	delete(m.ids, ref)
+	delete(m.modelIDs, ref)
 	delete(m.allowed, ref)
 	return held
 }

@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -17,13 +16,13 @@ import (
 func properties() []contract {
 	return []contract{{
 		"any sequence of requests, turns, clock moves, resets and changes of policy is answered as brute force answers it",
-		simulate(algorithms.Options{}),
+		simulate(func() oracle { return newModel() }),
 	}}
 }
 
-func simulate(options algorithms.Options) func(*testing.T, Harness) {
+func simulate(newOracle func() oracle) func(*testing.T, Harness) {
 	return func(t *testing.T, h Harness) {
-		rapid.Check(t, func(rt *rapid.T) { newSimulation(t, rt, h, options).run() })
+		rapid.Check(t, func(rt *rapid.T) { newSimulation(t, rt, h, newOracle()).run() })
 	}
 }
 
@@ -33,7 +32,7 @@ type simulation struct {
 	Harness
 	t        *testing.T
 	rt       *rapid.T
-	model    *model
+	model    oracle
 	policy   *rules.Policy
 	keys     []string
 	versions []version
@@ -41,6 +40,20 @@ type simulation struct {
 	turns    []timestamplog.Turn // that were reserved
 	// IDs after firstID, up to lastID, may come again.
 	firstID, lastID int
+}
+
+// oracle answers as a Log should.
+type oracle interface {
+	asks
+	decide(now int64, q timestamplog.Request) answer
+	giveBack(now int64, turn timestamplog.Turn) bool
+	times(ref timestamplog.Ref, now int64, limit int) []int64
+	reset(ref timestamplog.Ref, now int64) bool
+	expired(ref timestamplog.Ref, now int64) bool
+	lapsed(ref timestamplog.Ref, now int64) bool
+	forgetUnnoticed(ref timestamplog.Ref)
+	turnsOfIDs() []int64
+	show(ref timestamplog.Ref) any
 }
 
 // version is one version of the policy and when it was replaced.
@@ -51,11 +64,10 @@ type version struct {
 	kept rules.Retention
 }
 
-func newSimulation(t *testing.T, rt *rapid.T, h Harness, options algorithms.Options) *simulation {
+func newSimulation(t *testing.T, rt *rapid.T, h Harness, model oracle) *simulation {
 	h.Clock.Set(Start.UnixMilli())
-	s := &simulation{Harness: h, t: t, rt: rt, model: newModel(), keys: []string{"ip:203.0.113.7", "evil{user}", "🔑 *"}}
-	s.policy = newPolicy(t, h.Algorithm)
-	s.policy.Options = options
+	s := &simulation{Harness: h, t: t, rt: rt, model: model, keys: []string{"ip:203.0.113.7", "evil{user}", "🔑 *"}}
+	s.policy = newPolicy(t, h)
 	s.setStack(s.drawStack())
 	return s
 }
@@ -119,6 +131,9 @@ func (s *simulation) setStack(stack rules.Stack) {
 	kept = kept.Cover(stack)
 	next := *s.policy
 	next.Version, next.Rules, next.Retention = int64(len(s.versions)+1), stack, kept
+	if s.policy.MovesGeneration(&next) {
+		next.Generation++
+	}
 	s.policy = &next
 	s.versions = append(s.versions, version{stack: stack, kept: kept})
 }
@@ -127,11 +142,27 @@ func (s *simulation) changePolicy() {
 	if !s.ClockExpires {
 		s.dropExpired() // a longer window must not find what only real time would have expired
 	}
-	if rapid.Bool().Draw(s.rt, "back") {
+	switch rapid.SampledFrom([]string{"back", "limits", "anew"}).Draw(s.rt, "change") {
+	case "back":
 		s.setStack(rapid.SampledFrom(s.versions).Draw(s.rt, "earlier").stack)
-		return
+	case "limits":
+		s.setStack(s.drawLimits())
+	default:
+		s.setStack(s.drawStack())
 	}
-	s.setStack(s.drawStack())
+}
+
+// drawLimits returns the present stack with other limits.
+func (s *simulation) drawLimits() rules.Stack {
+	changed := slices.Clone(s.policy.Rules)
+	for i := range changed {
+		changed[i].Limit = rapid.IntRange(0, 12).Draw(s.rt, "limit")
+	}
+	stack, err := rules.NewStack(changed...)
+	if err != nil {
+		s.rt.Fatal(err)
+	}
+	return stack
 }
 
 func (s *simulation) advance() {
@@ -167,13 +198,11 @@ func (s *simulation) stepBack() {
 // leaveExpiredIDs has IDs whose lifetime is over never come again.
 func (s *simulation) leaveExpiredIDs() {
 	over := func(turn int64) bool { return s.Clock.NowMS() >= turn+timestamplog.IDLifetime }
-	s.turns = slices.DeleteFunc(s.turns, func(turn timestamplog.Turn) bool { return over(turn.At) })
-	for _, known := range s.model.ids {
-		for _, id := range known {
-			if over(id.turn) {
-				s.firstID = s.lastID
-			}
-		}
+	s.turns = slices.DeleteFunc(s.turns, func(turn timestamplog.Turn) bool {
+		return over(turn.At) || turn.Generation != s.policy.Generation
+	})
+	if slices.ContainsFunc(s.model.turnsOfIDs(), over) {
+		s.firstID = s.lastID
 	}
 }
 
@@ -184,7 +213,7 @@ func (s *simulation) ref(key string) timestamplog.Ref { return timestamplog.RefO
 func (s *simulation) dropExpired() {
 	for _, key := range s.keys {
 		ref := s.ref(key)
-		if s.model.logs[ref] == nil && len(s.model.ids[ref]) > 0 || s.model.expired(ref, s.Clock.NowMS()) {
+		if s.model.lapsed(ref, s.Clock.NowMS()) {
 			s.resetRef(ref)
 		}
 	}
@@ -207,7 +236,7 @@ func (s *simulation) resetRef(ref timestamplog.Ref) {
 }
 
 func (s *simulation) drawRequest(rt *rapid.T) timestamplog.Request {
-	largest := min(s.policy.Rules.LargestCost(), timestamplog.MaxCost)
+	largest := min(s.policy.LargestCost(), timestamplog.MaxCost)
 	cost := 1
 	if rapid.Bool().Draw(rt, "costly") {
 		cost = rapid.IntRange(1, largest).Draw(rt, "cost")
@@ -255,14 +284,14 @@ func (s *simulation) decideAll() {
 		requests[i].Ref = s.ref(key)
 	}
 	results := make([]timestamplog.Result, len(requests))
-	err := s.together().DecideAll(s.t.Context(), requests, results)
+	err := s.Log.DecideAll(s.t.Context(), requests, results)
 	if s.Apart && errors.Is(err, timestamplog.ErrApart) {
 		return
 	}
 	if err != nil {
 		s.rt.Fatalf("DecideAll: %v", err)
 	}
-	answers := s.model.decideAll(s.Clock.NowMS(), requests)
+	answers := decideTogether(s.model, s.Clock.NowMS(), requests)
 	charged := !slices.ContainsFunc(requests, func(q timestamplog.Request) bool { return q.Peek }) &&
 		!slices.ContainsFunc(answers, func(a answer) bool { return !a.Allowed })
 	for i, q := range requests {
@@ -296,12 +325,12 @@ func (s *simulation) giveBack() {
 	case 1:
 		turn.At++
 	}
-	got, err := s.together().GiveBack(s.t.Context(), turn)
+	got, err := s.Log.GiveBack(s.t.Context(), turn)
 	if err != nil {
 		s.rt.Fatalf("GiveBack: %v", err)
 	}
 	if want := s.model.giveBack(s.Clock.NowMS(), turn); got != want {
-		s.rt.Fatalf("GiveBack(%+v) at %d says %v, want %v; log %v", turn, s.Clock.NowMS(), got, want, s.model.logs[turn.Ref])
+		s.rt.Fatalf("GiveBack(%+v) at %d says %v, want %v; log %v", turn, s.Clock.NowMS(), got, want, s.model.show(turn.Ref))
 	}
 }
 
@@ -323,7 +352,7 @@ func (s *simulation) compare(q timestamplog.Request, want answer, got timestampl
 		got.Turn == want.Turn && got.Repeated == want.Repeated && slices.Equal(got.States, want.States)
 	if !same || !want.names(got.Rule, got.Boundary) {
 		s.rt.Fatalf("%q cost %d peek %v max wait %v id %q under %v kept %v:\n got %+v\nwant %+v\nlog %v",
-			q.Key, q.Cost, q.Peek, q.MaxWait, q.ID, q.Rules, q.Retention, got, want, s.model.logs[q.Ref])
+			q.Key, q.Cost, q.Peek, q.MaxWait, q.ID, q.Rules, q.Retention, got, want, s.model.show(q.Ref))
 	}
 }
 
@@ -332,6 +361,8 @@ func (a *answer) names(rule int, boundary int64) bool {
 	switch {
 	case a.Allowed:
 		return rule == -1 && boundary == 0
+	case a.isCounted:
+		return rule == a.Rule && boundary == 0
 	case !slices.Contains(a.retries, a.turn): // only the turns ahead make it wait
 		return rule == len(a.retries)-1 && boundary == 0
 	}
@@ -343,6 +374,10 @@ func (a *answer) names(rule int, boundary int64) bool {
 // that ends at a turn just given. A rule counts from when the retention has covered it, for a
 // raised limit or a longer window holds from then on.
 func (s *simulation) checkNeverMore(q timestamplog.Request, turn int64) {
+	log, isLog := s.model.(*model)
+	if !isLog {
+		return
+	}
 	for _, rule := range q.Rules {
 		since := int64(1)
 		for i, v := range s.versions {
@@ -351,7 +386,7 @@ func (s *simulation) checkNeverMore(q timestamplog.Request, turn int64) {
 			}
 		}
 		used := 0
-		for _, a := range s.model.allowed[q.Ref] {
+		for _, a := range log.allowed[q.Ref] {
 			if a.version >= since && turn-a.at < rule.WindowMS() {
 				used++
 			}

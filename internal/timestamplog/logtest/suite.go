@@ -8,15 +8,20 @@ type contract struct {
 	test func(*testing.T, Harness)
 }
 
-// Run runs the contract suite. newHarness is called once for each test and
-// returns an empty Log or one whose contents belong to other policies.
+// Run runs the contract suite of the exact logs. newHarness is called once for
+// each test and returns an empty Log or one whose contents belong to other
+// policies.
 func Run(t *testing.T, newHarness func(*testing.T) Harness) {
 	groups := [][]contract{
 		scripted(), details(), policies(), clocks(), logs(), batches(), concurrency(), properties(),
 	}
 	for _, group := range groups {
-		for _, c := range group {
-			t.Run(c.name, func(t *testing.T) { c.test(t, newHarness(t)) })
-		}
+		run(t, group, newHarness)
+	}
+}
+
+func run(t *testing.T, group []contract, newHarness func(*testing.T) Harness) {
+	for _, c := range group {
+		t.Run(c.name, func(t *testing.T) { c.test(t, newHarness(t)) })
 	}
 }

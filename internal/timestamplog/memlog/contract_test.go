@@ -7,9 +7,13 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
-func TestContract(t *testing.T) {
-	logtest.Run(t, func(*testing.T) logtest.Harness {
-		clock := logtest.NewClock()
-		return logtest.Harness{Log: memlog.New(memlog.Options{Now: clock.Now}), Clock: clock, ClockExpires: true}
-	})
+func newHarness(*testing.T) logtest.Harness {
+	clock := logtest.NewClock()
+	return logtest.Harness{Log: memlog.New(memlog.Options{Now: clock.Now}), Clock: clock, ClockExpires: true}
 }
+
+func TestContract(t *testing.T) { logtest.Run(t, newHarness) }
+
+func TestContractOfTheSortedSet(t *testing.T) { logtest.RunSortedSet(t, newHarness) }
+
+func TestContractOfTheCounters(t *testing.T) { logtest.RunCounters(t, newHarness) }

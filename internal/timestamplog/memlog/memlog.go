@@ -1,5 +1,5 @@
 // Package memlog keeps the timestamp logs in memory: a sharded map of ring
-// buffers. It is the log of the embedded default and what a node falls back on
+// buffers, and beside them the few numbers of each counter. It is the log of the embedded default and what a node falls back on
 // while Redis is out of reach. Its memory is bounded by what is live: a log
 // goes when its longest window ends.
 package memlog
@@ -29,12 +29,10 @@ type Log struct {
 	now    func() time.Time
 	seed   maphash.Seed
 	shards [shardCount]shard
+	stacks stacks
 }
 
-var (
-	_ timestamplog.Log   = (*Log)(nil)
-	_ timestamplog.Turns = (*Log)(nil)
-)
+var _ timestamplog.Log = (*Log)(nil)
 
 // New returns an empty Log.
 func New(options Options) *Log {
@@ -43,7 +41,7 @@ func New(options Options) *Log {
 		l.now = time.Now
 	}
 	for i := range l.shards {
-		l.shards[i].seed = l.seed
+		l.shards[i].seed, l.shards[i].stacks = l.seed, &l.stacks
 		l.shards[i].clear()
 	}
 	return l
@@ -74,6 +72,10 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 	// than an entry that another check has pushed meanwhile.
 	now := l.now().UnixMilli()
 	s.sweep(now, sweepPerCheck)
+	if isCounter(q) {
+		s.count(hash, now, q, r)
+		return
+	}
 	s.decide(hash, now, q, r)
 }
 
@@ -100,13 +102,14 @@ func (l *Log) Reset(_ context.Context, ref timestamplog.Ref) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ids.forget(ref)
-	k := s.find(hash, ref)
-	if k == nil {
-		return false, nil
+	now, held := l.now().UnixMilli(), false
+	for _, hash := range []uint64{hash, counterHash(hash)} {
+		if k := s.find(hash, ref); k != nil {
+			held = held || !k.expired(now)
+			s.remove(hash, k)
+			k.forget()
+		}
 	}
-	held := !k.expired(l.now().UnixMilli())
-	s.remove(hash, k)
-	k.forget()
 	return held, nil
 }
 

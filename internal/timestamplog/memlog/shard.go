@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"sync"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -18,7 +19,11 @@ type shard struct {
 	extra int // logs that are not the first of their hash
 	wheel wheel
 	ids   ids
-	_     [64]byte // keeps the locks of neighbours off one cache line
+	// counters has the states of those logs that are counters.
+	counters map[*keyLog]*algorithms.State
+	stacks   *stacks
+	scratch  []int64  // the numbers of a counter that is being asked
+	_        [64]byte // keeps the locks of neighbours off one cache line
 }
 
 // hashOf returns a hash that nobody outside can steer: of the key by a secret
@@ -34,6 +39,7 @@ func (s *shard) clear() {
 	s.extra = 0
 	s.wheel = wheel{}
 	s.ids = ids{}
+	s.counters = make(map[*keyLog]*algorithms.State)
 }
 
 func (s *shard) len() int { return len(s.logs) + s.extra }
@@ -73,20 +79,41 @@ func (s *shard) remove(hash uint64, k *keyLog) {
 		delete(s.logs, hash)
 	}
 	k.sameHash = nil
+	if k.isCounter() {
+		delete(s.counters, k)
+	}
 }
 
 // decide answers q, and logs it where it is allowed and no peek.
 func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	k, v := s.judge(hash, now, q, r)
-	if r.Allowed && !q.Peek && !r.Repeated && len(q.Rules) > 0 {
+	switch {
+	case q.Peek || r.Repeated || len(q.Rules) == 0:
+	case r.Allowed:
 		k = s.log(hash, k, now, r.Turn, q)
 		if q.Detail {
 			v = k.viewAt(now)
 		}
+	case q.Options.CountRefused:
+		v = s.countRefused(hash, k, now, q, r)
 	}
 	if q.Detail {
 		v.describe(q, r)
 	}
+}
+
+// countRefused logs a refused request, which then waits for what it added too.
+// It returns how the log looks.
+func (s *shard) countRefused(hash uint64, k *keyLog, now int64, q *timestamplog.Request, r *timestamplog.Result) view {
+	if q.Retention.Entries == 0 {
+		return k.viewAt(now) // a log that keeps nothing does not exist
+	}
+	counted := *q
+	counted.ID, counted.Cost = "", min(q.Cost, q.Retention.Entries)
+	v := s.log(hash, k, now, now, &counted).viewAt(now)
+	r.RetryAt = 0
+	v.judge(q, r)
+	return v
 }
 
 // judge answers q and logs nothing; a log that lies too far ahead is moved,
@@ -148,7 +175,7 @@ func (s *shard) sweep(now int64, budget int) (more bool) {
 			return false
 		case k.count == 0: // reset meanwhile
 		case k.expired(now):
-			s.remove(hashOf(s.seed, k.ref), k)
+			s.remove(k.hash(s.seed), k)
 			k.forget()
 		default:
 			k.shrink()

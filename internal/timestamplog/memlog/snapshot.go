@@ -8,27 +8,51 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
-
-	"github.com/stint-dev/stint/internal/timestamplog"
+	"sync"
 )
 
 // A snapshot is a header and chunks. The header is the magic text and the
 // format's version as 4 bytes. A chunk is the length of its content as 4
 // bytes, its content, and the CRC-32C of both as 4 bytes; numbers of fixed
-// size are little-endian. Every chunk but the last holds whole logs:
+// size are little-endian. Every chunk but the last holds whole records, each of
+// them a log, a counter or the IDs that are known of one log:
 //
+//	kind                        a uvarint: 0, 1 or 2
 //	policy, generation          varints
 //	key                         its length as a uvarint, and its bytes
+//
+// and then, of a log,
+//
 //	newest, window              a varint and a uvarint, in milliseconds
 //	number of entries           a uvarint
 //	how far each but the newest lies behind the next newer one, in
 //	milliseconds, from the second newest to the oldest: uvarints
+//	how many of the newest were made for turns: a uvarint
 //
-// The last chunk is empty and followed by the number of logs as 8 bytes, so
+// or of a counter,
+//
+//	when it expires             a varint
+//	its numbers                 how many as a uvarint, and varints
+//	whether turns lie ahead     a uvarint, 0 or 1, and then
+//	the newest turn             a varint
+//	its ID                      as a key
+//	the numbers before it       as its numbers
+//	the newest turn before it   a varint
+//
+// or of IDs,
+//
+//	how many                    a uvarint, and for each, in the order in which
+//	they came, the ID as a key, its turn as a varint and its cost as a
+//	uvarint; the newest mostSavedIDs of them
+//
+// The last chunk is empty and followed by the number of records as 8 bytes, so
 // that a snapshot cut between chunks is told from a whole one.
+//
+// Version 1 had logs alone, without their kind and without turns.
 const (
 	snapshotMagic   = "stint timestamp logs\n"
-	snapshotVersion = 1
+	snapshotVersion = 2
+	withoutTurns    = 1 // the version before
 	// chunkSize is about how long a chunk grows. A log of the largest limit
 	// adds half a megabyte to it.
 	chunkSize = 64 << 10
@@ -70,6 +94,9 @@ func (l *Log) save(out io.Writer) error {
 		if err := v.save(&l.shards[i], l.now().UnixMilli()); err != nil {
 			return err
 		}
+		if err := v.write(); err != nil {
+			return err
+		}
 	}
 	if err := writeChunk(out, nil); err != nil {
 		return err
@@ -78,35 +105,57 @@ func (l *Log) save(out io.Writer) error {
 	return err
 }
 
-// saver collects logs until a chunk is worth writing.
+// saver collects records until a chunk is worth writing.
 type saver struct {
 	out   io.Writer
 	chunk []byte
 	saved uint64
 }
 
-// save writes the logs of s, which is not locked while it writes. The map may
+// save writes the records of s, which is not locked while it writes. Its maps may
 // change meanwhile, as a map may under a range: what is held all along is met
 // once, what is added may be met or not.
 func (v *saver) save(s *shard, now int64) error {
 	s.mu.Lock()
-	for _, first := range s.logs {
-		for k := first; k != nil; k = k.sameHash {
-			if !k.expired(now) {
-				v.chunk = k.appendTo(v.chunk)
-				v.saved++
-			}
+	defer s.mu.Unlock()
+	for _, l := range s.ids.logs {
+		if l.dropOld(now); len(l.turns) > 0 {
+			v.add(appendIDs(v.chunk, l))
 		}
-		if len(v.chunk) < chunkSize {
-			continue
-		}
-		s.mu.Unlock()
-		if err := v.write(); err != nil {
+		if err := v.writeIfLong(&s.mu); err != nil {
 			return err
 		}
-		s.mu.Lock()
 	}
-	s.mu.Unlock()
+	for _, first := range s.logs {
+		for k := first; k != nil; k = k.sameHash {
+			switch {
+			case k.expired(now):
+			case k.isCounter():
+				v.add(appendCounter(v.chunk, k, s.counters[k]))
+			default:
+				v.add(appendLog(v.chunk, k))
+			}
+		}
+		if err := v.writeIfLong(&s.mu); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add takes over the chunk, to which one record was appended.
+func (v *saver) add(chunk []byte) {
+	v.chunk = chunk
+	v.saved++
+}
+
+// writeIfLong writes the chunk where it is worth it, while mu is not locked.
+func (v *saver) writeIfLong(mu *sync.Mutex) error {
+	if len(v.chunk) < chunkSize {
+		return nil
+	}
+	mu.Unlock()
+	defer mu.Lock()
 	return v.write()
 }
 
@@ -130,22 +179,8 @@ func writeChunk(w io.Writer, content []byte) error {
 	return nil
 }
 
-func (k *keyLog) appendTo(b []byte) []byte {
-	b = binary.AppendVarint(b, k.ref.Policy)
-	b = binary.AppendVarint(b, k.ref.Generation)
-	b = binary.AppendUvarint(b, uint64(len(k.ref.Key)))
-	b = append(b, k.ref.Key...)
-	b = binary.AppendVarint(b, k.newest)
-	b = binary.AppendUvarint(b, uint64(k.window))
-	b = binary.AppendUvarint(b, uint64(k.count))
-	for i := 1; i < int(k.count); i++ {
-		b = binary.AppendUvarint(b, uint64(k.stamp(i-1)-k.stamp(i)))
-	}
-	return b
-}
-
-// Load adds the logs of a snapshot, except those that have expired since and
-// those of which the Log already holds one. A snapshot that is not whole and
+// Load adds what a snapshot holds, except what has expired since and logs and
+// counters of which the Log already holds one. A snapshot that is not whole and
 // sound loads nothing; the error then matches ErrSnapshot and says what is
 // wrong.
 func (l *Log) Load(r io.Reader) error {
@@ -155,19 +190,17 @@ func (l *Log) Load(r io.Reader) error {
 	}
 	// A log that was reset and began anew while the snapshot was written may
 	// stand in it twice; the later is the one to keep.
-	for _, k := range slices.Backward(loaded) {
-		hash := hashOf(l.seed, k.ref)
+	for _, record := range slices.Backward(loaded) {
+		hash := hashOf(l.seed, record.ref())
 		s := l.shard(hash)
 		s.mu.Lock()
-		if now := l.now().UnixMilli(); !k.expired(now) && s.find(hash, k.ref) == nil {
-			s.add(hash, k, now)
-		}
+		record.addTo(s, hash, l.now().UnixMilli())
 		s.mu.Unlock()
 	}
 	return nil
 }
 
-func readSnapshot(r *bufio.Reader) ([]*keyLog, error) {
+func readSnapshot(r *bufio.Reader) ([]record, error) {
 	header := make([]byte, len(snapshotMagic)+4)
 	if _, err := io.ReadFull(r, header); err != nil {
 		return nil, cut(err, "in its first line")
@@ -175,10 +208,11 @@ func readSnapshot(r *bufio.Reader) ([]*keyLog, error) {
 	if string(header[:len(snapshotMagic)]) != snapshotMagic {
 		return nil, badSnapshot("it does not begin with %q; it is no snapshot", snapshotMagic)
 	}
-	if v := binary.LittleEndian.Uint32(header[len(snapshotMagic):]); v != snapshotVersion {
-		return nil, badSnapshot("it has the format %d; this program reads %d", v, snapshotVersion)
+	version := binary.LittleEndian.Uint32(header[len(snapshotMagic):])
+	if version != snapshotVersion && version != withoutTurns {
+		return nil, badSnapshot("it has the format %d; this program reads %d and %d", version, withoutTurns, snapshotVersion)
 	}
-	var loaded []*keyLog
+	var loaded []record
 	for chunk := 1; ; chunk++ {
 		content, err := readChunk(r, chunk)
 		if err != nil {
@@ -187,12 +221,12 @@ func readSnapshot(r *bufio.Reader) ([]*keyLog, error) {
 		if len(content) == 0 {
 			return loaded, checkEnd(r, len(loaded))
 		}
-		for d := (decoder{rest: content}); len(d.rest) > 0; {
-			k := d.keyLog()
+		for d := (decoder{rest: content, withoutTurns: version == withoutTurns}); len(d.rest) > 0; {
+			record := d.record()
 			if d.problem != "" {
 				return nil, badSnapshot("chunk %d has %s", chunk, d.problem)
 			}
-			loaded = append(loaded, k)
+			loaded = append(loaded, record)
 		}
 	}
 }
@@ -227,13 +261,13 @@ func readChunk(r io.Reader, number int) ([]byte, error) {
 }
 
 // checkEnd reads what follows the last chunk.
-func checkEnd(r *bufio.Reader, logs int) error {
+func checkEnd(r *bufio.Reader, records int) error {
 	number := make([]byte, 8)
 	if _, err := io.ReadFull(r, number); err != nil {
 		return cut(err, "at its end")
 	}
-	if n := binary.LittleEndian.Uint64(number); n != uint64(logs) {
-		return badSnapshot("it is damaged: it says that it holds %d logs and holds %d", n, logs)
+	if n := binary.LittleEndian.Uint64(number); n != uint64(records) {
+		return badSnapshot("it is damaged: it says that it holds %d records and holds %d", n, records)
 	}
 	if _, err := r.ReadByte(); err == nil {
 		return badSnapshot("something follows its end")
@@ -241,72 +275,4 @@ func checkEnd(r *bufio.Reader, logs int) error {
 		return fmt.Errorf("read the snapshot: %w", err)
 	}
 	return nil
-}
-
-// decoder reads logs from a chunk. The first problem sticks.
-type decoder struct {
-	rest    []byte
-	problem string
-}
-
-func (d *decoder) keyLog() *keyLog {
-	ref := timestamplog.Ref{Policy: d.varint(), Generation: d.varint(), Key: d.text()}
-	k := &keyLog{ref: ref, newest: d.varint(), window: uint32(d.uvarint(maxWindow, "a window"))}
-	// Each entry but the newest takes a byte or more, which bounds what a
-	// wrong number can make us allocate.
-	count := int(d.uvarint(uint64(len(d.rest))+1, "a number of entries"))
-	if d.problem == "" && count == 0 {
-		d.problem = "a log without entries"
-	}
-	if d.problem != "" {
-		return nil
-	}
-	k.ring, k.count = make([]uint32, count), uint32(count)
-	behind := uint64(0)
-	for i := count - 2; i >= 0 && d.problem == ""; i-- {
-		behind += d.uvarint(maxWindow, "an entry's age")
-		if behind > maxWindow {
-			d.problem = "entries further apart than any window"
-		}
-		k.ring[i] = uint32(-int64(behind))
-	}
-	return k
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.rest)
-	d.skip(n)
-	return v
-}
-
-func (d *decoder) uvarint(most uint64, what string) uint64 {
-	v, n := binary.Uvarint(d.rest)
-	d.skip(n)
-	if v > most && d.problem == "" {
-		d.problem = what + " that is too large"
-	}
-	return min(v, most)
-}
-
-func (d *decoder) text() string {
-	n := d.uvarint(maxKey, "a key")
-	if n > uint64(len(d.rest)) {
-		d.problem = "a log that is cut off"
-		return ""
-	}
-	text := string(d.rest[:n])
-	d.rest = d.rest[n:]
-	return text
-}
-
-// skip moves past a number of n bytes; n of 0 or less means that there is none.
-func (d *decoder) skip(n int) {
-	if n <= 0 {
-		d.rest = nil
-		if d.problem == "" {
-			d.problem = "a log that is cut off"
-		}
-		return
-	}
-	d.rest = d.rest[n:]
 }

@@ -19,6 +19,9 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	for i := range requests {
 		hash := hashOf(l.seed, requests[i].Ref)
 		asked[i] = together{q: requests[i], r: &results[i], shard: l.shard(hash), hash: hash}
+		if isCounter(&requests[i]) {
+			asked[i].counting = new(counting)
+		}
 		shards = append(shards, int(hash&(shardCount-1)))
 		peek, maxWait = peek || requests[i].Peek, min(maxWait, requests[i].MaxWait)
 	}
@@ -39,36 +42,63 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 
 // together is one of several requests that are decided as one.
 type together struct {
-	q     timestamplog.Request
-	r     *timestamplog.Result
-	shard *shard
-	hash  uint64
-	log   *keyLog
-	view  view
+	q         timestamplog.Request
+	r         *timestamplog.Result
+	shard     *shard
+	hash      uint64
+	log       *keyLog
+	view      view
+	*counting // under a counter, in place of log and view; else nil
+}
+
+func (t *together) judge(now int64) {
+	if t.counting != nil {
+		t.shard.judgeCounter(t.counting, t.hash, now, &t.q, t.r)
+		return
+	}
+	t.log, t.view = t.shard.judge(t.hash, now, &t.q, t.r)
+}
+
+func (t *together) charge(now, turn int64) {
+	switch {
+	case len(t.q.Rules) == 0:
+	case t.counting != nil:
+		t.shard.take(t.counting, t.hash, now, turn, &t.q)
+	default:
+		t.view = t.shard.log(t.hash, t.log, now, turn, &t.q).viewAt(now)
+	}
+}
+
+func (t *together) describe(now int64) {
+	if t.counting != nil {
+		t.counting.describe(now, &t.q, t.r)
+		return
+	}
+	t.view.describe(&t.q, t.r)
 }
 
 // decideTogether decides requests whose shards are locked.
 func decideTogether(asked []together, now int64, peek bool, maxWait int64) {
 	allowed, turn := true, now
 	for i := range asked {
-		a := &asked[i]
-		a.q.Peek, a.q.MaxWait = peek, maxWait
-		a.log, a.view = a.shard.judge(a.hash, now, &a.q, a.r)
-		allowed = allowed && a.r.Allowed
-		if !a.r.Repeated {
-			turn = max(turn, a.r.Turn)
+		t := &asked[i]
+		t.q.Peek, t.q.MaxWait = peek, maxWait
+		t.judge(now)
+		allowed = allowed && t.r.Allowed
+		if !t.r.Repeated {
+			turn = max(turn, t.r.Turn)
 		}
 	}
 	for i := range asked {
-		a := &asked[i]
-		if allowed && !a.r.Repeated {
-			a.r.Turn = turn
-			if !peek && len(a.q.Rules) > 0 {
-				a.view = a.shard.log(a.hash, a.log, now, turn, &a.q).viewAt(now)
+		t := &asked[i]
+		if allowed && !t.r.Repeated {
+			t.r.Turn = turn
+			if !peek {
+				t.charge(now, turn)
 			}
 		}
-		if a.q.Detail {
-			a.view.describe(&a.q, a.r)
+		if t.q.Detail {
+			t.describe(now)
 		}
 	}
 }
@@ -83,6 +113,9 @@ func (l *Log) GiveBack(_ context.Context, turn timestamplog.Turn) (bool, error) 
 }
 
 func (s *shard) giveBack(hash uint64, now int64, turn timestamplog.Turn) bool {
+	if k := s.find(counterHash(hash), turn.Ref); k != nil {
+		return s.counters[k].GiveBack(now, turn.At, turn.ID) && s.ids.take(turn)
+	}
 	k := s.find(hash, turn.Ref)
 	if k == nil || turn.At <= now || k.tooFarAhead(now) > 0 || !s.ids.take(turn) {
 		return false

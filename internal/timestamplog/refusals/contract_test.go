@@ -8,11 +8,15 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/refusals"
 )
 
-// What a node remembers must not show in any answer.
-func TestContract(t *testing.T) {
-	logtest.Run(t, func(*testing.T) logtest.Harness {
-		clock := logtest.NewClock()
-		log := refusals.New(memlog.New(memlog.Options{Now: clock.Now}), refusals.Options{Now: logtest.Steady(clock, refusals.Longest)})
-		return logtest.Harness{Log: log, Clock: clock, ClockExpires: true}
-	})
+func newHarness(*testing.T) logtest.Harness {
+	clock := logtest.NewClock()
+	log := refusals.New(memlog.New(memlog.Options{Now: clock.Now}), refusals.Options{Now: logtest.Steady(clock, refusals.Longest)})
+	return logtest.Harness{Log: log, Clock: clock, ClockExpires: true}
 }
+
+// What a node remembers must not show in any answer.
+func TestContract(t *testing.T) { logtest.Run(t, newHarness) }
+
+func TestContractOfTheSortedSet(t *testing.T) { logtest.RunSortedSet(t, newHarness) }
+
+func TestContractOfTheCounters(t *testing.T) { logtest.RunCounters(t, newHarness) }

@@ -77,9 +77,8 @@ const shardCount = 64
 // another for the rest.
 type Log struct {
 	timestamplog.Log
-	turns timestamplog.Turns // the same log, nil where it has none
-	now   func() time.Time
-	seed  maphash.Seed
+	now  func() time.Time
+	seed maphash.Seed
 	// epoch counts what was forgotten: an answer to a request that was sent
 	// before is not remembered.
 	epoch  atomic.Uint64
@@ -87,15 +86,11 @@ type Log struct {
 	calls  sync.Pool // of *call
 }
 
-var (
-	_ timestamplog.Log   = (*Log)(nil)
-	_ timestamplog.Turns = (*Log)(nil)
-)
+var _ timestamplog.Log = (*Log)(nil)
 
 // New returns a Log that asks log.
 func New(log timestamplog.Log, o Options) *Log {
 	l := &Log{Log: log, now: o.Now, seed: maphash.MakeSeed()}
-	l.turns, _ = log.(timestamplog.Turns)
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -178,10 +173,7 @@ func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
 // DecideAll asks the log, and forgets what is remembered of the logs that were
 // charged, or may have been.
 func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
-	if l.turns == nil {
-		return errors.ErrUnsupported
-	}
-	err := l.turns.DecideAll(ctx, requests, results)
+	err := l.Log.DecideAll(ctx, requests, results)
 	if errors.Is(err, timestamplog.ErrApart) {
 		return err
 	}
@@ -198,10 +190,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 
 // GiveBack gives a turn back, and forgets what is remembered of its log.
 func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error) {
-	if l.turns == nil {
-		return false, errors.ErrUnsupported
-	}
-	made, err := l.turns.GiveBack(ctx, turn)
+	made, err := l.Log.GiveBack(ctx, turn)
 	if made || err != nil {
 		l.Forget(turn.Ref)
 	}

@@ -1,0 +1,209 @@
+package logtest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// counter is one algorithm with options.
+type counter struct {
+	algorithm *algorithms.Algorithm
+	options   algorithms.Options
+}
+
+func (c counter) String() string {
+	name := c.algorithm.Name
+	if c.options.WindowStart != "" {
+		name += " from " + c.options.WindowStart
+	}
+	if c.options.As != "" {
+		name += " as " + c.options.As
+	}
+	if c.options.Burst > 0 {
+		name += fmt.Sprintf(" with a burst of %d", c.options.Burst)
+	}
+	return name
+}
+
+// everyCounter returns each registered counter, with each of its options.
+func everyCounter() []counter {
+	var every []counter
+	for _, a := range algorithms.All() {
+		if a.IsLog() {
+			continue
+		}
+		variants := []algorithms.Options{{}}
+		if a.Takes(algorithms.OptionWindowStart) {
+			variants = append(variants, algorithms.Options{WindowStart: algorithms.WindowFirst})
+		}
+		if a.Takes(algorithms.OptionAs) {
+			variants = append(variants, algorithms.Options{As: algorithms.AsQueue})
+		}
+		if a.Takes(algorithms.OptionBurst) {
+			for _, o := range variants {
+				o.Burst = 3
+				variants = append(variants, o)
+			}
+		}
+		for _, o := range variants {
+			every = append(every, counter{a, o})
+		}
+	}
+	return every
+}
+
+// RunCounters runs the contracts of the counters, each under every registered
+// one with every option.
+func RunCounters(t *testing.T, newHarness func(*testing.T) Harness) {
+	for _, c := range everyCounter() {
+		t.Run(c.String(), func(t *testing.T) {
+			run(t, counterContracts(), func(t *testing.T) Harness {
+				h := newHarness(t)
+				h.Algorithm, h.Options = c.algorithm.Name, c.options
+				return h
+			})
+		})
+	}
+}
+
+func counterContracts() []contract {
+	return []contract{
+		{"any sequence of requests, turns, clock moves, resets and changes of policy is answered as the engine answers it",
+			simulate(func() oracle { return newCounterModel() })},
+		{"what a stack refuses is counted by none of its rules", counterAllOrNothing},
+		{"who waits as told is allowed then and not a millisecond earlier", counterRetry},
+		{"a peek answers and counts nothing", counterPeek},
+		{"a reset forgets the counter and no other", counterResets},
+		{"a counter has no times", counterTimes},
+		{"a counter and a log of one ref stay apart", counterBesideLog},
+		{"many callers are allowed as many as one after the other", counterManyCallers},
+	}
+}
+
+// fill asks until it is refused and returns the refusal and how many were
+// allowed.
+func (f *fixture) fill(cost int) (refusal timestamplog.Result, allowed int) {
+	f.t.Helper()
+	for range 10_000 {
+		r := f.ask(cost)
+		if !r.Allowed {
+			return r, allowed
+		}
+		allowed++
+	}
+	f.t.Fatal("nothing is ever refused")
+	return refusal, allowed
+}
+
+func counterAllOrNothing(t *testing.T, h Harness) {
+	f := newFixture(t, h, "5/s", "0/m")
+	open := f.with("5/s")
+	for range 20 {
+		f.limit(1, "0/1m", timestamplog.Never)
+	}
+	f.change(f.policy.Retention, "5/s", "1000/m")
+	changed, _ := f.fill(1)
+	fresh, _ := open.fill(1)
+	if changed.RetryAt != fresh.RetryAt {
+		t.Errorf("after refusals by another rule it is %+v, else %+v", changed, fresh)
+	}
+}
+
+func counterRetry(t *testing.T, h Harness) {
+	for _, cost := range []int{1, 2, 3} {
+		f := newFixture(t, h, "4/s", "9/10s")
+		for range 5 {
+			refused, _ := f.fill(cost)
+			if refused.RetryAt <= refused.Now || refused.Boundary != 0 || refused.Turn != 0 {
+				t.Fatalf("a cost of %d is refused with %+v", cost, refused)
+			}
+			f.Clock.Set(refused.RetryAt - 1)
+			if r := f.ask(cost); r.Allowed || r.RetryAt != refused.RetryAt {
+				t.Fatalf("a millisecond before %+v has passed: %+v", refused, r)
+			}
+			f.Clock.Set(refused.RetryAt)
+			f.allowAt(f.ask(cost))
+		}
+	}
+}
+
+// allowAt fails the test unless r is allowed at once.
+func (f *fixture) allowAt(r timestamplog.Result) {
+	f.t.Helper()
+	f.wantTurn(r, r.Now-f.start)
+}
+
+func counterPeek(t *testing.T, h Harness) {
+	f := newFixture(t, h, "4/s")
+	before := f.detail(1)
+	for range 20 {
+		f.allowAt(f.peek(3))
+	}
+	f.wantStates(f.detail(1), before...)
+	f.allow(1)
+	after := f.detail(1)
+	if after[0] == before[0] {
+		t.Errorf("after an allowed request there is %v left, before it %v", after, before)
+	}
+	f.wantStates(f.detail(1), after...)
+}
+
+func counterResets(t *testing.T, h Harness) {
+	f := newFixture(t, h, "4/m")
+	other := f.forKey("ip:203.0.113.8")
+	before := f.detail(1)
+	f.fill(1)
+	refused, _ := other.fill(1)
+	if !f.reset() {
+		t.Error("the first reset says that there was nothing")
+	}
+	if f.reset() {
+		t.Error("the second reset says that there was something")
+	}
+	f.wantStates(f.detail(1), before...)
+	if r := other.peek(1); r.Allowed || r.RetryAt != refused.RetryAt {
+		t.Errorf("another key, which was refused with %+v, is now told %+v", refused, r)
+	}
+}
+
+func counterTimes(t *testing.T, h Harness) {
+	f := newFixture(t, h, "4/m")
+	f.allow(1)
+	f.wantTimes()
+}
+
+func counterBesideLog(t *testing.T, h Harness) {
+	f := newFixture(t, h, "2/m")
+	log := *f
+	policy := *f.policy
+	policy.Algorithm, policy.Options, policy.Generation = algorithms.TimestampLog, algorithms.Options{}, f.policy.Generation+1
+	log.policy = &policy
+	log.allow(2)
+	log.limit(1, "2/1m", minute)
+	f.allow(1)
+	log.wantTimes(0, 0)
+}
+
+// manyCallers must be allowed as many requests as one caller is.
+func counterManyCallers(t *testing.T, h Harness) {
+	f := newFixture(t, h, "70/s", "100/m")
+	_, want := f.forKey("alone").fill(1)
+	allowed := make([]int, callers)
+	together(func(caller int) {
+		for range 10 {
+			if f.one(f.request(1)).Allowed {
+				allowed[caller]++
+			}
+		}
+	})
+	total := 0
+	for _, n := range allowed {
+		total += n
+	}
+	if total != min(want, 10*callers) {
+		t.Errorf("%d requests were allowed, want %d", total, min(want, 10*callers))
+	}
+}

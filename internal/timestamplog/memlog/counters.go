@@ -1,0 +1,177 @@
+package memlog
+
+import (
+	"hash/maphash"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// A counter is a keyLog without entries, which the map and the wheel treat as
+// any other, and whose state lies beside it. It is held under a hash of its own,
+// so that one ref may have a log and a counter.
+
+// isCounterMark, as a keyLog's reserved, says that it is a counter.
+const isCounterMark = math.MaxUint32
+
+func (k *keyLog) isCounter() bool { return k.reserved == isCounterMark }
+
+// counterHash returns under which hash the counter of a log is held, in the same
+// shard.
+func counterHash(hash uint64) uint64 { return hash ^ 1<<63 }
+
+func (k *keyLog) hash(seed maphash.Seed) uint64 {
+	hash := hashOf(seed, k.ref)
+	if k.isCounter() {
+		return counterHash(hash)
+	}
+	return hash
+}
+
+// newCounter returns a counter that expires at an instant.
+func newCounter(ref timestamplog.Ref, expires int64) *keyLog {
+	k := newKeyLog(ref)
+	k.count, k.reserved, k.newest = 1, isCounterMark, expires
+	return k
+}
+
+// isCounter reports whether q is asked under a counter.
+func isCounter(q *timestamplog.Request) bool { return q.Algorithm != nil && !q.Algorithm.IsLog() }
+
+// counting is one request under a counter that is being decided.
+type counting struct {
+	stack *algorithms.Stack
+	log   *keyLog          // nil where there is none
+	state algorithms.State // a copy, which is brought to now
+}
+
+// count answers q, and counts it where it is allowed and no peek.
+func (s *shard) count(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
+	c := counting{state: algorithms.State{Numbers: s.scratch[:0]}}
+	s.judgeCounter(&c, hash, now, q, r)
+	if r.Allowed && !q.Peek && !r.Repeated && len(q.Rules) > 0 {
+		s.take(&c, hash, now, r.Turn, q)
+	}
+	if q.Detail {
+		c.describe(now, q, r)
+	}
+	s.scratch = c.state.Numbers
+}
+
+// judgeCounter answers q and counts nothing; a state that lies too far ahead is
+// moved, unless q is a peek. It fills in c, whose state may have numbers to be
+// written over.
+func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
+	*r = timestamplog.Result{Allowed: true, Now: now, Turn: now, Rule: -1, States: r.States[:0]}
+	if len(q.Rules) == 0 {
+		return
+	}
+	c.stack = s.stacks.of(q)
+	if k := s.find(counterHash(hash), q.Ref); k != nil {
+		c.log = k
+		if !k.expired(now) {
+			kept := s.counters[k]
+			c.state = algorithms.State{Numbers: append(c.state.Numbers, kept.Numbers...), Turns: kept.Turns}
+		}
+	}
+	verdict := c.stack.Ask(&c.state, question(now, q))
+	if verdict.Changed && !q.Peek {
+		s.keep(c, hash, now, q)
+	}
+	if q.ID != "" && !q.Peek {
+		if turn, known := s.ids.turnOf(q.Ref, q.ID, now); known {
+			r.Turn, r.Repeated = turn, true
+			return
+		}
+	}
+	if r.Turn = verdict.Turn; !verdict.Allowed {
+		refuse(r, verdict.RetryAt, verdict.Rule, 0)
+		r.RefusedUntil = verdict.RetryAt
+	}
+}
+
+func question(now int64, q *timestamplog.Request) algorithms.Question {
+	return algorithms.Question{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
+}
+
+// take counts q for a turn.
+func (s *shard) take(c *counting, hash uint64, now, turn int64, q *timestamplog.Request) {
+	c.stack.Take(&c.state, question(now, q), turn)
+	s.keep(c, hash, now, q)
+	if q.ID != "" {
+		s.ids.add(q.Ref, q.ID, turn, q.Cost, now)
+	}
+}
+
+// keep keeps c's state for as long as it means something.
+func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Request) {
+	lasts := c.stack.Lasts(&c.state, now)
+	switch {
+	case lasts > 0 && c.log == nil:
+		c.log = newCounter(q.Ref, now+lasts)
+		s.counters[c.log] = &algorithms.State{Numbers: slices.Clone(c.state.Numbers), Turns: c.state.Turns}
+		s.add(counterHash(hash), c.log, now)
+	case lasts > 0:
+		c.log.newest = now + lasts
+		kept := s.counters[c.log]
+		kept.Numbers, kept.Turns = append(kept.Numbers[:0], c.state.Numbers...), c.state.Turns
+	case c.log != nil:
+		s.remove(counterHash(hash), c.log)
+		c.log.forget()
+		c.log = nil
+	}
+}
+
+// describe fills in what each rule has left.
+func (c *counting) describe(now int64, q *timestamplog.Request, r *timestamplog.Result) {
+	if len(q.Rules) == 0 {
+		return
+	}
+	var left [rules.MaxRules]algorithms.Remaining
+	r.States = slices.Grow(r.States, len(q.Rules))
+	for _, has := range c.stack.Remaining(left[:0], &c.state, now, int64(q.Cost)) {
+		r.States = append(r.States, timestamplog.RuleState{Remaining: int(has.Left), ResetMS: has.Wait})
+	}
+}
+
+// stacks remembers how policies count. The zero value is ready, and safe for use
+// by many goroutines.
+type stacks struct {
+	known sync.Map // of policyVersion to *countedStack
+	count atomic.Int64
+}
+
+type policyVersion struct{ policy, version int64 }
+
+type countedStack struct {
+	rules     rules.Stack
+	algorithm *algorithms.Algorithm
+	options   algorithms.Options
+	stack     *algorithms.Stack
+}
+
+// mostStacks bounds what is remembered; those in use are soon known again.
+const mostStacks = 4096
+
+// of returns how q is counted.
+func (s *stacks) of(q *timestamplog.Request) *algorithms.Stack {
+	id := policyVersion{q.Policy, q.Version}
+	if found, ok := s.known.Load(id); ok {
+		if k := found.(*countedStack); k.algorithm == q.Algorithm && k.options == q.Options && k.rules.Equal(q.Rules) {
+			return k.stack
+		}
+	}
+	k := &countedStack{rules: slices.Clone(q.Rules), algorithm: q.Algorithm, options: q.Options}
+	k.stack = algorithms.NewStack(q.Algorithm, k.rules.Counted(q.Options))
+	if s.count.Add(1) > mostStacks {
+		s.known.Clear()
+		s.count.Store(1)
+	}
+	s.known.Store(id, k)
+	return k.stack
+}

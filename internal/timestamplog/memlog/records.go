@@ -1,0 +1,258 @@
+package memlog
+
+import (
+	"encoding/binary"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// The kinds of records in a snapshot, as snapshot.go describes them.
+const (
+	logKind = iota
+	counterKind
+	idsKind
+)
+
+const (
+	// mostSavedIDs bounds the record of one log's IDs.
+	mostSavedIDs = 100_000
+)
+
+func appendRef(b []byte, kind uint64, ref timestamplog.Ref) []byte {
+	b = binary.AppendUvarint(b, kind)
+	b = binary.AppendVarint(b, ref.Policy)
+	b = binary.AppendVarint(b, ref.Generation)
+	return appendText(b, ref.Key)
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+func appendNumbers(b []byte, numbers []int64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(numbers)))
+	for _, n := range numbers {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
+func appendLog(b []byte, k *keyLog) []byte {
+	b = appendRef(b, logKind, k.ref)
+	b = binary.AppendVarint(b, k.newest)
+	b = binary.AppendUvarint(b, uint64(k.window))
+	b = binary.AppendUvarint(b, uint64(k.count))
+	for i := 1; i < int(k.count); i++ {
+		b = binary.AppendUvarint(b, uint64(k.stamp(i-1)-k.stamp(i)))
+	}
+	return binary.AppendUvarint(b, uint64(min(k.reserved, k.count)))
+}
+
+func appendCounter(b []byte, k *keyLog, state *algorithms.State) []byte {
+	b = appendRef(b, counterKind, k.ref)
+	b = binary.AppendVarint(b, k.due())
+	b = appendNumbers(b, state.Numbers)
+	turns := state.Turns
+	if turns == nil {
+		return binary.AppendUvarint(b, 0)
+	}
+	b = binary.AppendUvarint(b, 1)
+	b = binary.AppendVarint(b, turns.Newest)
+	b = appendText(b, turns.ID)
+	b = appendNumbers(b, turns.Before)
+	return binary.AppendVarint(b, turns.NewestBefore)
+}
+
+func appendIDs(b []byte, l *logIDs) []byte {
+	var known []named
+	for _, n := range l.order[max(0, len(l.order)-mostSavedIDs):] {
+		if l.turns[n.id] == n.charged {
+			known = append(known, n)
+		}
+	}
+	b = appendRef(b, idsKind, l.ref)
+	b = binary.AppendUvarint(b, uint64(len(known)))
+	for _, n := range known {
+		b = appendText(b, n.id)
+		b = binary.AppendVarint(b, n.turn-l.moved)
+		b = binary.AppendUvarint(b, uint64(n.cost))
+	}
+	return b
+}
+
+// record is one part of a snapshot.
+type record interface {
+	ref() timestamplog.Ref
+	// addTo adds it to its shard, which is locked, where it has not expired and
+	// nothing is there.
+	addTo(s *shard, hash uint64, now int64)
+}
+
+type logRecord struct{ *keyLog }
+
+func (r logRecord) ref() timestamplog.Ref { return r.keyLog.ref }
+
+func (r logRecord) addTo(s *shard, hash uint64, now int64) {
+	if !r.expired(now) && s.find(hash, r.ref()) == nil {
+		s.add(hash, r.keyLog, now)
+	}
+}
+
+type counterRecord struct {
+	*keyLog
+	state algorithms.State
+}
+
+func (r counterRecord) ref() timestamplog.Ref { return r.keyLog.ref }
+
+func (r counterRecord) addTo(s *shard, hash uint64, now int64) {
+	hash = counterHash(hash)
+	if !r.expired(now) && s.find(hash, r.ref()) == nil {
+		s.add(hash, r.keyLog, now)
+		s.counters[r.keyLog] = &r.state
+	}
+}
+
+type idsRecord struct {
+	log   timestamplog.Ref
+	known []named
+}
+
+func (r idsRecord) ref() timestamplog.Ref { return r.log }
+
+func (r idsRecord) addTo(s *shard, _ uint64, now int64) {
+	for _, n := range r.known {
+		if _, known := s.ids.turnOf(r.log, n.id, now); !known && now < n.turn+timestamplog.IDLifetime {
+			s.ids.add(r.log, n.id, n.turn, int(n.cost), now)
+		}
+	}
+}
+
+// decoder reads records from a chunk. The first problem sticks.
+type decoder struct {
+	rest         []byte
+	withoutTurns bool // of the version that had no kinds and no turns
+	problem      string
+}
+
+func (d *decoder) record() record {
+	kind := uint64(logKind)
+	if !d.withoutTurns {
+		kind = d.uvarint(idsKind, "a kind of record")
+	}
+	ref := timestamplog.Ref{Policy: d.varint(), Generation: d.varint(), Key: d.text()}
+	switch kind {
+	case counterKind:
+		return d.counter(ref)
+	case idsKind:
+		return d.ids(ref)
+	}
+	return d.keyLog(ref)
+}
+
+func (d *decoder) keyLog(ref timestamplog.Ref) record {
+	k := &keyLog{ref: ref, newest: d.varint(), window: uint32(d.uvarint(maxWindow, "a window"))}
+	// Each entry but the newest takes a byte or more.
+	count := d.number(1, "a number of entries")
+	if d.problem == "" && count == 0 {
+		d.problem = "a log without entries"
+	}
+	if d.problem != "" {
+		return nil
+	}
+	k.ring, k.count = make([]uint32, count), uint32(count)
+	behind := uint64(0)
+	for i := count - 2; i >= 0 && d.problem == ""; i-- {
+		behind += d.uvarint(maxWindow, "an entry's age")
+		if behind > maxWindow {
+			d.problem = "entries further apart than any window"
+		}
+		k.ring[i] = uint32(-int64(behind))
+	}
+	if !d.withoutTurns {
+		k.reserved = uint32(d.uvarint(uint64(count), "a number of turns"))
+	}
+	return logRecord{k}
+}
+
+func (d *decoder) counter(ref timestamplog.Ref) record {
+	r := counterRecord{keyLog: newCounter(ref, d.varint())}
+	r.state.Numbers = d.numbers()
+	if d.uvarint(1, "a number of newest turns") == 1 {
+		r.state.Turns = &algorithms.Turns{Newest: d.varint(), ID: d.text(), Before: d.numbers(), NewestBefore: d.varint()}
+	}
+	return r
+}
+
+func (d *decoder) ids(ref timestamplog.Ref) record {
+	r := idsRecord{log: ref}
+	for range d.number(0, "a number of IDs") {
+		n := named{id: d.text(), charged: charged{turn: d.varint(), cost: int32(d.uvarint(timestamplog.MaxCost, "a cost"))}}
+		if d.problem != "" {
+			return nil
+		}
+		r.known = append(r.known, n)
+	}
+	return r
+}
+
+func (d *decoder) numbers() []int64 {
+	n := d.number(0, "a number of numbers")
+	if n == 0 {
+		return nil
+	}
+	numbers := make([]int64, n)
+	for i := range numbers {
+		numbers[i] = d.varint()
+	}
+	return numbers
+}
+
+// number reads how many things follow, of which all but free take a byte or
+// more, so that a wrong one cannot make us allocate much.
+func (d *decoder) number(free int, what string) int {
+	n := d.uvarint(uint64(len(d.rest)+free), what)
+	if d.problem != "" {
+		return 0
+	}
+	return int(n)
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) uvarint(most uint64, what string) uint64 {
+	v, n := binary.Uvarint(d.rest)
+	d.skip(n)
+	if v > most && d.problem == "" {
+		d.problem = what + " that is too large"
+	}
+	return min(v, most)
+}
+
+func (d *decoder) text() string {
+	n := d.uvarint(maxKey, "a key")
+	if n > uint64(len(d.rest)) {
+		d.problem = "a log that is cut off"
+		return ""
+	}
+	text := string(d.rest[:n])
+	d.rest = d.rest[n:]
+	return text
+}
+
+// skip moves past a number of n bytes; n of 0 or less means that there is none.
+func (d *decoder) skip(n int) {
+	if n <= 0 {
+		d.rest = nil
+		if d.problem == "" {
+			d.problem = "a log that is cut off"
+		}
+		return
+	}
+	d.rest = d.rest[n:]
+}
