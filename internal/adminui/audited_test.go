@@ -134,13 +134,13 @@ func (w *walk) acts() {
 
 func (w *walk) decisions() {
 	w.Helper()
-	for does, action := range map[string]string{"accept": "proposal.accept", "dismiss": "proposal.dismiss"} {
+	for _, does := range []string{"accept", "dismiss"} { // a dismissed one is not proposed again for a while
 		now := w.node.clock.Now()
 		p, err := w.node.store.PutProposal(w.Context(), offenders.Proposal{Pattern: pattern(w, "ip:198.51.100.0/24"), Created: now, Updated: now}, now.Add(-time.Hour))
 		must(w, err)
 		w.press(pressed{
 			route: "/proposals/:id/" + does, path: "/proposals/" + p.Proposal.ID + "/" + does, form: url.Values{"for": {"1h"}, "reason": {"scrapers"}},
-			action: action, before: true, after: true,
+			action: "proposal." + does, before: true, after: true,
 		})
 	}
 }

@@ -132,9 +132,10 @@ func (d *audited) changeIdentities() {
 
 func (d *audited) decideProposals() {
 	d.Helper()
-	for operation, c := range map[string]change{
-		"acceptProposal":  {path: "accept", body: `{"reason":"scrapers","expires_in":"1h"}`, action: "proposal.accept"},
-		"dismissProposal": {path: "dismiss", body: `{"reason":"ours"}`, action: "proposal.dismiss"},
+	// In this order: a dismissed one is not proposed again for a while.
+	for _, c := range []change{
+		{operation: "acceptProposal", path: "accept", body: `{"reason":"scrapers","expires_in":"1h"}`, action: "proposal.accept"},
+		{operation: "dismissProposal", path: "dismiss", body: `{"reason":"ours"}`, action: "proposal.dismiss"},
 	} {
 		pattern, err := (keys.Parser{}).Pattern("ip:198.51.100.0/24")
 		if err != nil {
@@ -144,7 +145,7 @@ func (d *audited) decideProposals() {
 		if err != nil || p == nil {
 			d.Fatal(p, err)
 		}
-		c.operation, c.method, c.before, c.after = operation, post, true, true
+		c.method, c.before, c.after = post, true, true
 		c.path = v1.PathProposals + "/" + p.Proposal.ID + "/" + c.path
 		d.do(c)
 	}
