@@ -29,6 +29,7 @@ type item struct {
 	rules        rules.Stack
 	cost         uint16
 	peek, detail bool
+	counted      bool // by a counter, whose waits may be long
 	result       timestamplog.Result
 }
 

@@ -25,13 +25,13 @@ local function store(v)
 end
 
 local function wait_of(from_engine)
-  if from_engine < 0 then return NEVER end
+  if from_engine < 0 then return FOREVER end
   return from_engine
 end
 
 function counting.judge(v, max_wait)
   local turn, retry, by, moved = engine.ask(v.stack.counting, v.state, now, v.cost, max_wait)
-  v.wait = turn < 0 and NEVER or turn - now
+  v.wait = turn < 0 and FOREVER or turn - now
   v.retry = retry <= 0 and wait_of(retry) or retry - now
   v.by, v.own = v.stack.rules[by], 0
   if moved and not v.peek then store(v) end
@@ -42,12 +42,12 @@ function counting.charge(v, at)
   store(v)
 end
 
-function counting.lasts() return NEVER end
+function counting.lasts() return FOREVER end
 
 function counting.states(v)
   local written, list = {}, {}
   engine.remaining(v.stack.counting, v.state, now, v.cost, list)
-  for i = 1, #list, 2 do written[#written + 1] = pack('>I4I4', list[i], wait_of(list[i + 1])) end
+  for i = 1, #list, 2 do written[#written + 1] = pack('>I4I8', list[i], wait_of(list[i + 1])) end
   written[#written + 1] = pack('>I4', 0)
   return concat(written)
 end

@@ -52,8 +52,11 @@ const (
 	saysWaits    = 5
 )
 
-// never is a wait without end in a reply.
-const never = 1<<32 - 1
+// Waits without end in a reply, in 4 bytes and in 8.
+const (
+	never   = 1<<32 - 1
+	forever = 1 << 53
+)
 
 var errReply = errors.New("redis's answer is not one of the function library's")
 
@@ -117,7 +120,7 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 		result.States = make([]timestamplog.RuleState, len(it.rules))
 		for i := range result.States {
 			result.States[i].Remaining = int(binary.BigEndian.Uint32(r.next(4)))
-			result.States[i].ResetMS = r.wait()
+			result.States[i].ResetMS = r.waitOf(it.counted)
 		}
 		result.StatesUntil = after(now, r.wait())
 	}
@@ -128,12 +131,12 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 // its rule waits for the boundary, and else that is the wait.
 func (r *reader) refusal(result *timestamplog.Result, stack rules.Stack, waits bool) {
 	result.Rule = int(r.next(1)[0])
-	wait := r.wait()
+	wait := r.waitOf(waits)
 	own := wait
 	if waits {
-		own = r.wait()
+		own = r.waitOf(waits)
 	}
-	lasts := r.wait()
+	lasts := r.waitOf(waits)
 	if result.Rule >= len(stack) {
 		r.short = true
 		return
@@ -150,6 +153,17 @@ func after(now, wait int64) int64 {
 		return wait
 	}
 	return now + wait
+}
+
+// waitOf returns a wait that is written in 8 bytes where it may be long.
+func (r *reader) waitOf(long bool) int64 {
+	if !long {
+		return r.wait()
+	}
+	if wait := binary.BigEndian.Uint64(r.next(8)); wait < forever {
+		return int64(wait)
+	}
+	return timestamplog.Never
 }
 
 func (r *reader) wait() int64 {

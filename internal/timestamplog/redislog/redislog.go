@@ -157,6 +157,7 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	it.rules = q.Rules
 	it.cost = uint16(q.Cost)
 	it.peek, it.detail = q.Peek, q.Detail
+	it.counted = q.Algorithm != nil && !q.Algorithm.IsLog()
 	return shard
 }
 

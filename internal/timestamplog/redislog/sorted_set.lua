@@ -80,7 +80,7 @@ function sorted_set.charge(v, at)
 end
 
 function sorted_set.lasts(v)
-  return v.length > 0 and call('PEXPIRETIME', v.name) - now or NEVER
+  return v.length > 0 and call('PEXPIRETIME', v.name) - now or FOREVER
 end
 
 function sorted_set.states(v, holds)

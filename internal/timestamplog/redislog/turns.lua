@@ -10,8 +10,8 @@
 --   shift    how far the log must be moved back, the clock having stepped back
 --   lift     how far the newest turn lies ahead of now, once it was moved
 --   known    the turn of a request of that id that was charged before
---   wait     how long from now until the turn of the request; NEVER
---   retry    0 where it is allowed, and else how long until it will be; NEVER
+--   wait     how long from now until the turn of the request; FOREVER
+--   retry    0 where it is allowed, and else how long until it will be; FOREVER
 --   by       the rule that makes it wait longest, nil for turns ahead alone
 --   own      how long by itself has it wait, 0 under a counter
 --
@@ -26,6 +26,10 @@
 --                       at; returns whether it was there
 
 local function number(n) return format('%.0f', n) end
+
+-- FOREVER is a wait without end here, where a counter may have a request wait for
+-- longer than NEVER.
+local FOREVER = 9007199254740992
 
 -- What is known of the ids of a log lies in a sorted set beside it. The score of
 -- an id is its turn and, in 1024ths, its cost.
@@ -64,7 +68,7 @@ local function least_wait(v) return v.lift > 0 and -1 or 0 end
 local function weigh(v, max_wait, longest, by, free)
   v.by, v.own = by, 0
   if longest == NEVER then
-    v.wait, v.retry = NEVER, NEVER
+    v.wait, v.retry = FOREVER, FOREVER
     return
   end
   v.wait = v.lift + max(0, longest)
@@ -136,7 +140,7 @@ end
 
 function timestamps.lasts(v)
   take_up(v)
-  return count > 0 and newest + window - now or NEVER
+  return count > 0 and newest + window - now or FOREVER
 end
 
 function timestamps.states(v, holds)
@@ -188,7 +192,7 @@ local REPEATED, TURN, WAITS = '\3', '\4', '\5'
 -- reply writes the answer to a view whose turn, where it is allowed, is at. held
 -- says that a refusal stands until it may be tried again.
 local function reply(v, at, held)
-  local answer, lasts = ALLOWED, NEVER
+  local answer, lasts = ALLOWED, FOREVER
   if v.foreign then return FOREIGN end
   if v.known then
     answer = REPEATED .. pack('>I8', v.known)
@@ -196,12 +200,12 @@ local function reply(v, at, held)
     local by = v.by or v.stack.rules[#v.stack.rules]
     held = held and not v.peek
     if held then lasts = v.engine.lasts(v) end
-    answer = WAITS .. pack('>BI4I4I4', by.index, v.retry, v.own, held and min(v.retry, lasts) or 0)
+    answer = WAITS .. pack('>BI8I8I8', by.index, v.retry, v.own, held and min(v.retry, lasts) or 0)
   elseif at > now then
     answer = TURN .. pack('>I8', at)
   end
   if not v.detail or #v.stack.rules == 0 then return answer end
-  return answer .. v.engine.states(v, v.lift > 0 and 0 or lasts)
+  return answer .. v.engine.states(v, v.lift > 0 and 0 or min(lasts, NEVER))
 end
 
 -- decide_alone answers the request of a view.
@@ -264,9 +268,11 @@ end
 --         stack; and its id, empty for none
 -- return  as stint_decide, but for what is allowed later 4 and its turn in 8
 --         bytes; for what was charged before 3 and its turn; and for what is
---         refused 5, the index of the rule in 1 byte, the wait in 4, how long
---         that rule by itself has it wait in 4, 0 where turns ahead or a counter
---         do, and how long the refusal lasts in 4, 0 where that is not known
+--         refused 5, the index of the rule in 1 byte, the wait in 8, how long
+--         that rule by itself has it wait in 8, 0 where turns ahead or a counter
+--         do, and how long the refusal lasts in 8, 0 where that is not known; such
+--         a wait of 2^53 never ends. The states of a counter have 8 bytes too for
+--         each wait.
 local function decide_turns(keys, args)
   set_now(args[1])
   local views, next_key = {}, 1
