@@ -21,6 +21,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	checks   *prometheus.CounterVec
 	shadow   *prometheus.CounterVec
+	turns    *prometheus.CounterVec
 	degraded prometheus.Counter
 	requests *prometheus.HistogramVec
 
@@ -35,6 +36,7 @@ type Metrics struct {
 type counters struct {
 	allowed, limited, blocked, unavailable prometheus.Counter
 	shadowAllowed, shadowLimited           prometheus.Counter
+	turns                                  prometheus.Counter
 }
 
 // Gauges are read when Prometheus asks.
@@ -57,6 +59,9 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_shadow_checks_total", Help: "Checks that a shadow policy watched.",
 		}, []string{"policy", "decision"}),
+		turns: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stint_turns_total", Help: "Turns ahead that were reserved for checks that wait, those given back included.",
+		}, []string{"policy"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stint_degraded_checks_total", Help: "Checks answered under an outage of the log.",
 		}),
@@ -70,7 +75,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.checks, m.shadow, m.degraded, m.requests, info,
+	m.registry.MustRegister(m.checks, m.shadow, m.turns, m.degraded, m.requests, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.gauge("stint_log_outage", "1 while the timestamp log is out of reach.", boolean(g.Outage))
 	m.gauge("stint_database_outage", "1 while the database is out of reach.", boolean(g.Failing))
@@ -122,6 +127,9 @@ func (m *Metrics) Record(d *gate.Decision) {
 	if d.Degraded != "" {
 		m.degraded.Inc()
 	}
+	if !d.Turn.IsZero() && !d.Repeated {
+		c.turns.Inc()
+	}
 	if d.Shadow == nil {
 		return
 	}
@@ -142,6 +150,7 @@ func (m *Metrics) of(policy string) *counters {
 		blocked: count(gate.Blocked), unavailable: count(gate.Unavailable),
 		shadowAllowed: m.shadow.WithLabelValues(policy, string(gate.Allowed)),
 		shadowLimited: m.shadow.WithLabelValues(policy, string(gate.Limited)),
+		turns:         m.turns.WithLabelValues(policy),
 	})
 	return made.(*counters)
 }
