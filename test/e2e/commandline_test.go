@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,12 +12,19 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 )
 
-// run runs the operators' command line against a node.
-func (n *node) run(args ...string) (output string, code int) {
+// command returns the operators' command line against a node, not yet started.
+func (n *node) command(args ...string) *exec.Cmd {
 	n.Helper()
 	cmd := exec.Command(admin.built(n), args...)
 	cmd.Dir = n.dir
-	cmd.Env = []string{"HOME=" + n.dir, "STINT_ADMIN_URL=" + n.admin, "STINT_CHECK_URL=" + n.check, "STINT_ADMIN_TOKEN=" + n.token}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "STINT_ADMIN_URL=" + n.admin, "STINT_CHECK_URL=" + n.check, "STINT_ADMIN_TOKEN=" + n.token}
+	return cmd
+}
+
+// run runs the operators' command line against a node.
+func (n *node) run(args ...string) (output string, code int) {
+	n.Helper()
+	cmd := n.command(args...)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {

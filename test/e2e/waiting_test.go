@@ -1,0 +1,185 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// asked is a check that waits: when it was sent and answered, and its turn.
+type asked struct {
+	sent, answered time.Time
+	turn           time.Time // zero where it was allowed at once
+}
+
+// waitersOn has clients ask two nodes for turns and returns what was allowed.
+func waitersOn(t *testing.T, nodes [2]*node, key string, clients, each int) (allowed []asked) {
+	t.Helper()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for c := range clients {
+		group.Go(func() {
+			for i := range each {
+				one := asked{sent: time.Now()}
+				a, err := try(post, nodes[(c+i)%2].check+v1.PathCheck, `{"key":"`+key+`","detail":"none","max_wait":"1h"}`)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				one.answered = time.Now()
+				d := read[v1.Decision](t, a)
+				if d.Degraded || a.status != http.StatusOK || d.Waiting == nil || (d.WaitMS > 0) != (d.Turn != nil) {
+					t.Errorf("got %d: %s", a.status, a.body)
+					return
+				}
+				if d.Turn != nil {
+					one.turn = d.Turn.At.Time
+				}
+				mu.Lock()
+				allowed = append(allowed, one)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return allowed
+}
+
+// most returns how many of sorted instants lie in the fullest half-open window.
+func most(sorted []time.Time, window time.Duration) int {
+	fullest, first := 0, 0
+	for i, at := range sorted {
+		for at.Sub(sorted[first]) >= window {
+			first++
+		}
+		fullest = max(fullest, i-first+1)
+	}
+	return fullest
+}
+
+func TestTurnsNeverHoldMoreThanTheLimitAndComeInTheOrderOfAsking(t *testing.T) {
+	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
+		policy(t, nodes, "wait", `{"match":["wait:*"],"rules":["5/s","40/m"]}`)
+		allowed := waitersOn(t, nodes, "wait:a", 12, 15)
+		logged := nodes[1].logged("wait:a")
+		if len(allowed) != 180 || len(logged) != 180 {
+			t.Fatalf("%d of 180 were allowed and %d are logged", len(allowed), len(logged))
+		}
+		slices.SortFunc(logged, time.Time.Compare)
+		for window, limit := range map[time.Duration]int{time.Second: 5, time.Minute: 40} {
+			if got := most(logged, window); got != limit {
+				t.Errorf("the fullest %s holds %d turns, want exactly %d", window, got, limit)
+			}
+		}
+		// Whoever asked after another was answered has no earlier turn.
+		for _, a := range allowed {
+			if !a.turn.IsZero() && !slices.ContainsFunc(logged, a.turn.Equal) {
+				t.Errorf("the turn at %s is not in the log", a.turn)
+			}
+			for _, b := range allowed {
+				if a.answered.Before(b.sent) && b.turn.Before(a.turn) {
+					t.Fatalf("who asked at %s, after the turn %s was given, was given %s", b.sent, a.turn, b.turn)
+				}
+			}
+		}
+		for _, n := range nodes {
+			if d := n.about("wait:a"); d.Allowed {
+				t.Error("who does not wait comes before the turns that are reserved")
+			}
+		}
+	})
+}
+
+// Requests reserved at 1 and 2 windows after one at 0; with the second given
+// back, nobody may come before the first one's own window has passed.
+func TestATurnGivenBackLetsNoMoreIntoAWindow(t *testing.T) {
+	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
+		policy(t, nodes, "back", `{"match":["back:*"],"rules":["1/20m"]}`)
+		const waits = `{"key":"back:a","max_wait":"1h"}`
+		nodes[0].about("back:a")
+		first, second := nodes[1].ask(waits), nodes[0].ask(waits)
+		if !first.Allowed || !second.Allowed || second.Turn.At.Sub(first.Turn.At.Time) != 20*time.Minute {
+			t.Fatalf("got the turns %+v and %+v", first.Turn, second.Turn)
+		}
+		for i, want := range []bool{true, false} {
+			a := nodes[1-i].send(del, nodes[1-i].check+v1.PathTurns+"/"+second.Turn.Handle, "")
+			if got := read[v1.GivenBack](t, a); a.status != http.StatusOK || got.MadeRoom != want {
+				t.Errorf("given back, round %d: %s", i, a.body)
+			}
+		}
+		d := nodes[1].about("back:a")
+		if d.Allowed || !d.RetryAt.Equal(first.Turn.At.Add(20*time.Minute)) {
+			t.Errorf("then it is %s until %s, want limited until a window after %s", d.Decision, d.RetryAt, first.Turn.At)
+		}
+		if third := nodes[0].ask(waits); !third.Allowed || third.Turn.At != second.Turn.At {
+			t.Errorf("the turn that is free again is not given: %+v", third.Waiting)
+		}
+		if logged := nodes[0].logged("back:a"); len(logged) != 3 {
+			t.Errorf("the log holds %d entries, want 3", len(logged))
+		}
+	})
+}
+
+func TestATurnIsThere(t *testing.T) {
+	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
+		policy(t, nodes, "soon", `{"match":["soon:*"],"rules":["1/300ms"]}`)
+		for i := range 4 { // each may go when its wait is over, and the next one not before
+			d := nodes[i%2].ask(`{"key":"soon:a","max_wait":"1m"}`)
+			if !d.Allowed {
+				t.Fatalf("request %d: %+v", i, d)
+			}
+			time.Sleep(time.Duration(d.WaitMS) * time.Millisecond)
+		}
+		logged := nodes[0].logged("soon:a")
+		for i := 1; i < len(logged); i++ {
+			if apart := logged[i-1].Sub(logged[i]); apart < 300*time.Millisecond {
+				t.Errorf("two turns are %s apart", apart)
+			}
+		}
+	})
+}
+
+func TestARequestThatComesAgainAfterItsConnectionWasCutIsChargedOnce(t *testing.T) {
+	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
+		policy(t, nodes, "cut", `{"match":["cut:*"],"rules":["10/h"]}`)
+		for i := range 8 {
+			body := fmt.Sprintf(`{"key":"cut:%d","cost":3,"idempotency_key":"request %d"}`, i, i)
+			sendAndCut(t, nodes[0], body)
+			if i%2 == 0 { // else the two may cross each other
+				await(t, "the request that nobody heard of is charged", func() bool {
+					return nodes[0].explain(fmt.Sprintf("cut:%d", i)).Policy.Rules[0].Used == 3
+				})
+			}
+			d := nodes[1].ask(body)
+			if !d.Allowed || i%2 == 0 && !d.Repeated {
+				t.Errorf("request %d again: %+v", i, d)
+			}
+			if again := nodes[0].ask(body); !again.Repeated {
+				t.Errorf("request %d for the third time: %+v", i, again)
+			}
+			if x := nodes[1].explain(fmt.Sprintf("cut:%d", i)); x.Policy.Rules[0].Used != 3 {
+				t.Errorf("request %d is charged %d", i, x.Policy.Rules[0].Used)
+			}
+		}
+	})
+}
+
+// sendAndCut sends a check and hangs up before its answer.
+func sendAndCut(t *testing.T, n *node, body string) {
+	t.Helper()
+	connection, err := net.Dial("tcp", strings.TrimPrefix(n.check, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if _, err := fmt.Fprintf(connection, "%sContent-Length: %d\r\n\r\n%s", checkHead, len(body), body); err != nil {
+		t.Fatal(err)
+	}
+}
