@@ -40,6 +40,27 @@ func PoliciesPlan(policies []*rules.Policy) Plan {
 	return newPlan(title, policies)
 }
 
+// Under returns the plan with every policy counting by an algorithm, under those
+// options. The error is that of algorithms.Algorithm.Check.
+func (p Plan) Under(a *algorithms.Algorithm, o algorithms.Options) (Plan, error) {
+	if err := a.Check(o); err != nil {
+		return Plan{}, err
+	}
+	policies := make([]*rules.Policy, len(p.policies))
+	for i, policy := range p.policies {
+		changed := *policy
+		changed.Algorithm, changed.Options = a.Name, o.Canonical()
+		policies[i] = &changed
+	}
+	return newPlan(p.title, policies), nil
+}
+
+// Titled returns the plan under another title.
+func (p Plan) Titled(title string) Plan {
+	p.title = title
+	return p
+}
+
 // newPlan numbers copies of the policies, because those that were never stored
 // have no id and would share their logs.
 func newPlan(title string, policies []*rules.Policy) Plan {
@@ -53,5 +74,6 @@ func newPlan(title string, policies []*rules.Policy) Plan {
 	return plan
 }
 
-// String returns the rules of a StackPlan or the names of the policies.
+// String returns the title: by default the rules of a StackPlan or the names of
+// the policies.
 func (p Plan) String() string { return p.title }

@@ -29,6 +29,8 @@ type lane struct {
 	policy  *rules.Policy
 	request timestamplog.Request // for a key that is still to be named
 	counts  []RuleCount
+	// most is the largest cost that each rule can ever allow.
+	most []int
 }
 
 func newTrial(plan Plan) *trial {
@@ -40,8 +42,9 @@ func newTrial(plan Plan) *trial {
 	for _, p := range plan.policies {
 		l := &lane{policy: p, request: timestamplog.RequestOf(p, "", 1)}
 		if p.Mode == rules.Enforce {
-			for _, rule := range p.Rules {
-				l.counts = append(l.counts, RuleCount{Policy: p.Name, Rule: rule.String()})
+			for i, rule := range p.Rules.Counted(p.Options) {
+				l.counts = append(l.counts, RuleCount{Policy: p.Name, Rule: p.Rules[i].String()})
+				l.most = append(l.most, int(min(rule.Limit, rule.Capacity())))
 			}
 		}
 		t.lanes = append(t.lanes, l)
@@ -71,11 +74,13 @@ func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslo
 	request, result := &t.requests[0], &t.results[0]
 	*request = l.request
 	request.Key, request.Cost = key, record.Cost
-	if record.Cost > l.policy.Rules.LargestCost() {
+	if record.Cost > l.policy.LargestCost() {
 		t.tooCostly++
 		t.refused++
 		return l.refuseCost(record.Cost), nil
 	}
+	// Where a refusal counts, it cannot be asked about once more.
+	request.Detail = l.policy.Options.CountRefused
 	t.log.Decide(ctx, t.requests[:], t.results[:])
 	if result.Err != nil {
 		return nil, result.Err
@@ -91,17 +96,20 @@ func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslo
 
 // countRules counts the rules that refused the request at hand. Most requests
 // are allowed and need no detail, so only the refused ones are asked again; as
-// a refusal logs nothing, the answer is the same.
+// a refusal logs nothing, the answer is the same. Where refusals count, the
+// rules are those that refuse after it.
 func (t *trial) countRules(ctx context.Context, l *lane) error {
 	if len(l.counts) == 1 {
 		l.counts[0].Failed++
 		l.counts[0].Alone++
 		return nil
 	}
-	t.requests[0].Peek, t.requests[0].Detail = true, true
-	t.log.Decide(ctx, t.requests[:], t.results[:])
-	if err := t.results[0].Err; err != nil {
-		return err
+	if !t.requests[0].Detail {
+		t.requests[0].Peek, t.requests[0].Detail = true, true
+		t.log.Decide(ctx, t.requests[:], t.results[:])
+		if err := t.results[0].Err; err != nil {
+			return err
+		}
 	}
 	states := t.results[0].States
 	l.count(func(i int) bool { return states[i].ResetMS > 0 })
@@ -111,9 +119,9 @@ func (t *trial) countRules(ctx context.Context, l *lane) error {
 // refuseCost counts the rules that could never allow so large a cost, which
 // the service refuses before it asks any log.
 func (l *lane) refuseCost(cost int) *RuleCount {
-	l.count(func(i int) bool { return cost > l.policy.Rules[i].Limit })
+	l.count(func(i int) bool { return cost > l.most[i] })
 	for i := range l.counts {
-		if cost > l.policy.Rules[i].Limit {
+		if cost > l.most[i] {
 			return &l.counts[i]
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/algorithms"
+	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
@@ -49,10 +51,12 @@ and shown.`
 // backtestFlags are the flags of backtest.
 type backtestFlags struct {
 	logFlags
-	rules, againstRules   []string
-	policies, againstFile string
-	out                   string
-	limit                 int
+	rules, againstRules     []string
+	policies, against       string
+	algorithm               string
+	options, againstOptions []string
+	out                     string
+	limit                   int
 }
 
 func newBacktest(a *app) *cobra.Command {
@@ -63,7 +67,9 @@ func newBacktest(a *app) *cobra.Command {
 		Long: `Replay access logs through the service's own policy code, on the logs' own clock, and
 report who would have been refused and by which rule. No server is needed and nothing is
 changed. With --against a second stack is tried beside the first, and the report says who
-would be newly refused and newly allowed.
+would be newly refused and newly allowed. --against also takes the name of an algorithm: the
+same rules are then tried under both, so that the report shows which keys they treat
+differently.
 
 ` + logHelp + `
 
@@ -71,6 +77,7 @@ would be newly refused and newly allowed.
 row for each key that was refused by either stack.`,
 		Example: `admin backtest access.log.gz --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin backtest access.log.gz --policy policies.yaml --against-rule 20/m
+admin backtest access.log.gz --rule 20/m --algorithm sorted_set_log --option count_refused --against timestamp_log
 admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -81,11 +88,15 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule to try, as 20/1m; may be repeated")
 	flags.StringVar(&f.policies, "policy", "", "try the policies of this file instead, as 'export' writes it")
 	flags.StringSliceVar(&f.againstRules, "against-rule", nil, "a rule of the stack to compare with; may be repeated")
-	flags.StringVar(&f.againstFile, "against", "", "compare with the policies of this file")
+	flags.StringVar(&f.against, "against", "", "compare with the policies of this file, or with the same rules under the algorithm of this name")
+	flags.StringVar(&f.algorithm, "algorithm", "", "try the rules under this algorithm instead of timestamp_log or what the file says")
+	flags.StringSliceVar(&f.options, "option", nil, "an option of --algorithm, as burst=50; may be repeated")
+	flags.StringSliceVar(&f.againstOptions, "against-option", nil, "an option of the algorithm that --against names; may be repeated")
 	flags.StringVar(&f.out, "out", "", "also write the whole report to this file, JSON or CSV by its ending")
 	flags.IntVar(&f.limit, "limit", 20, "how many keys a table shows at most, 0 for all")
 	c.MarkFlagsMutuallyExclusive("rule", "policy")
 	c.MarkFlagsMutuallyExclusive("against", "against-rule")
+	offer(c, "algorithm", algorithms.Names()...)
 	f.logFlags.add(c)
 	return c
 }
@@ -123,14 +134,50 @@ func (a *app) backtestOptions(f *backtestFlags) (backtest.Options, error) {
 		return backtest.Options{}, err
 	}
 	options := backtest.Options{Plan: plan}
-	if len(f.againstRules) > 0 || f.againstFile != "" {
-		against, err := a.plan("against-rule", f.againstRules, f.againstFile)
-		if err != nil {
+	other := algorithms.ByName(f.against)
+	switch {
+	case f.algorithm != "":
+		if options.Plan, err = under("algorithm", plan, f.algorithm, f.options); err != nil {
 			return backtest.Options{}, err
 		}
-		options.Against = &against
+	case len(f.options) > 0:
+		return backtest.Options{}, usagef("--option is one of an algorithm; name it by --algorithm")
+	case other != nil && f.policies == "":
+		options.Plan = titled(plan, algorithms.TimestampLog, nil)
 	}
-	return options, nil
+	var against backtest.Plan
+	switch {
+	case other != nil:
+		against, err = under("against", plan, f.against, f.againstOptions)
+	case len(f.againstOptions) > 0:
+		err = usagef("--against-option is one of an algorithm; name it by --against")
+	case len(f.againstRules) > 0 || f.against != "":
+		against, err = a.plan("against-rule", f.againstRules, f.against)
+	default:
+		return options, nil
+	}
+	options.Against = &against
+	return options, err
+}
+
+// under returns a plan under the algorithm of that name, which its title says.
+func under(flag string, plan backtest.Plan, name string, texts []string) (backtest.Plan, error) {
+	algorithm := algorithms.ByName(name)
+	if algorithm == nil {
+		return plan, usagef("--%s: %q is no algorithm; write %s", flag, name, strings.Join(algorithms.Names(), ", "))
+	}
+	o, err := v1.ParseOptions(texts)
+	if err == nil {
+		plan, err = plan.Under(algorithm, o.Options())
+	}
+	if err != nil {
+		return plan, usagef("--%s %s: %w", flag, name, err)
+	}
+	return titled(plan, name, texts), nil
+}
+
+func titled(plan backtest.Plan, algorithm string, options []string) backtest.Plan {
+	return plan.Titled(plan.String() + " by " + strings.Join(append([]string{algorithm}, options...), " "))
 }
 
 // plan reads what is to be tried: rules, or the policies of a file.
