@@ -14,7 +14,17 @@ import (
 type candidate struct {
 	*algorithms.Algorithm
 	options algorithms.Options
+	tenth   bool   // the burst is a tenth of the limit
 	name    string // as the tables call it
+}
+
+// optionsUnder returns the options for rules of that limit.
+func (c candidate) optionsUnder(limit int) algorithms.Options {
+	options := c.options
+	if c.tenth {
+		options.Burst = limit / 10
+	}
+	return options
 }
 
 // candidates returns the rows: each algorithm as it comes, and with the options
@@ -22,20 +32,18 @@ type candidate struct {
 func candidates() []candidate {
 	var all []candidate
 	for _, a := range algorithms.All() {
-		all = append(all, candidate{a, algorithms.Options{}, "`" + a.Name + "`"})
+		all = append(all, candidate{Algorithm: a, name: "`" + a.Name + "`"})
 		switch a.Name {
 		case algorithms.FixedWindow:
-			all = append(all, candidate{a, algorithms.Options{WindowStart: algorithms.WindowFirst}, fmt.Sprintf("`%s`, %s `%s`", a.Name, algorithms.OptionWindowStart, algorithms.WindowFirst)})
+			all = append(all, candidate{Algorithm: a, options: algorithms.Options{WindowStart: algorithms.WindowFirst}, name: fmt.Sprintf("`%s`, %s `%s`", a.Name, algorithms.OptionWindowStart, algorithms.WindowFirst)})
 		case algorithms.GCRA:
-			all = append(all, candidate{a, algorithms.Options{Burst: tenth(limit)}, fmt.Sprintf("`%s`, %s a tenth of N", a.Name, algorithms.OptionBurst)})
+			all = append(all, candidate{Algorithm: a, tenth: true, name: fmt.Sprintf("`%s`, %s a tenth of N", a.Name, algorithms.OptionBurst)})
 		case algorithms.LeakyBucket:
-			all = append(all, candidate{a, algorithms.Options{As: algorithms.AsQueue}, fmt.Sprintf("`%s`, %s `%s`, nobody waiting", a.Name, algorithms.OptionAs, algorithms.AsQueue)})
+			all = append(all, candidate{Algorithm: a, options: algorithms.Options{As: algorithms.AsQueue}, name: fmt.Sprintf("`%s`, %s `%s`, nobody waiting", a.Name, algorithms.OptionAs, algorithms.AsQueue)})
 		}
 	}
 	return all
 }
-
-func tenth(n int) int { return n / 10 }
 
 // limiter decides about one key, at instants that never go back.
 type limiter interface {
@@ -46,11 +54,11 @@ type limiter interface {
 // limiter returns one that counts as c does under rule.
 func (c candidate) limiter(rule rules.Rule) limiter {
 	if !c.IsLog() {
-		return &counted{stack: algorithms.NewStack(c.Algorithm, rules.Stack{rule}.Counted(c.options))}
+		return &counted{stack: algorithms.NewStack(c.Algorithm, rules.Stack{rule}.Counted(c.optionsUnder(rule.Limit)))}
 	}
 	l := &logged{results: make([]timestamplog.Result, 1)}
 	l.log = memlog.New(memlog.Options{Now: func() time.Time { return time.UnixMilli(l.now) }})
-	policy := rules.Policy{ID: 1, Version: 1, Rules: rules.Stack{rule}, Algorithm: c.Name, Options: c.options}
+	policy := rules.Policy{ID: 1, Version: 1, Rules: rules.Stack{rule}, Algorithm: c.Name, Options: c.optionsUnder(rule.Limit)}
 	l.requests = []timestamplog.Request{timestamplog.RequestOf(&policy, "ip:192.0.2.1", 1)}
 	return l
 }
