@@ -100,9 +100,6 @@ func (r Reply) refuse(p replyProblem, retryAfter time.Duration) Reply {
 // of whole seconds can stand there.
 func rateLimits(d *Decision) http.Header {
 	h := http.Header{}
-	if d.Block != nil || d.Exemption != nil {
-		return h
-	}
 	var quotas, left []string
 	for _, r := range d.Rules {
 		if !isRule(r.Rule) || r.Window < time.Second || r.Window%time.Second != 0 {

@@ -11,9 +11,10 @@ var errPeekWaits = errors.New("client: a peek reserves nothing that one could wa
 
 // Wait reserves a turn for q and returns once it has come: the request may be
 // done then. q.MaxWait bounds the wait in all; 0 means as long as ctx lasts. A
-// turn further ahead than one check may reserve is asked for again when it has
-// come nearer, and so is a block's end. Turns come in the order in which they
-// were reserved, by whomever.
+// turn further ahead than one check may reserve, or than a queue holds, is asked
+// for again when it has come nearer, and so is a block's end. Turns come in the
+// order in which they were reserved, by whomever. q.Detail is DetailRules
+// whatever it says.
 //
 // A decision that is not Allowed says that the turn would come too late; it is
 // returned at once. Where ctx ends first, Wait returns its error at once and
@@ -26,7 +27,7 @@ func (c *Client) Wait(ctx context.Context, q Check) (*Decision, error) {
 	}
 	return await(ctx, c, q.MaxWait, func(ctx context.Context, maxWait time.Duration) (*Decision, error) {
 		asked := q
-		asked.MaxWait = maxWait
+		asked.MaxWait, asked.Detail = maxWait, DetailRules // which says when the turn would come
 		return c.Check(ctx, asked)
 	})
 }
@@ -39,15 +40,36 @@ func (c *Client) WaitAll(ctx context.Context, q JointCheck) (*JointDecision, err
 	}
 	return await(ctx, c, q.MaxWait, func(ctx context.Context, maxWait time.Duration) (*JointDecision, error) {
 		asked := q
-		asked.MaxWait = maxWait
+		asked.MaxWait, asked.Detail = maxWait, DetailRules // which says when the turn would come
 		return c.CheckAll(ctx, asked)
 	})
 }
 
 // answered is a decision of either kind.
-type answered interface{ common() *Answer }
+type answered interface {
+	common() *Answer
+	// turnIn returns how far ahead the rules see the request's turn, 0 where they are
+	// not known.
+	turnIn() time.Duration
+}
 
 func (a *Answer) common() *Answer { return a }
+
+func (d *Decision) turnIn() time.Duration {
+	var turn time.Duration
+	for _, r := range d.Rules {
+		turn = max(turn, r.Reset)
+	}
+	return turn
+}
+
+func (d *JointDecision) turnIn() time.Duration {
+	var turn time.Duration
+	for i := range d.Parts {
+		turn = max(turn, d.Parts[i].turnIn())
+	}
+	return turn
+}
 
 // question asks for a turn within maxWait.
 type question[D answered] func(ctx context.Context, maxWait time.Duration) (D, error)
@@ -74,7 +96,7 @@ func await[D answered](ctx context.Context, c *Client, limit time.Duration, ask 
 			}
 			return d, nil
 		}
-		if !worthAsking(a, left, deadline, bounded) {
+		if !worthAsking(d, deadline, bounded) {
 			return d, nil
 		}
 		if err := sleep(ctx, a.RetryAfter); err != nil {
@@ -95,20 +117,15 @@ func lastTurn(ctx context.Context, limit time.Duration) (time.Time, bool) {
 	return deadline, bounded
 }
 
-// worthAsking reports whether a refused request may have its turn in time after
-// its RetryAfter. Where a rule refuses a turn in all the time that is left,
-// asking later is refused too.
-func worthAsking(a *Answer, offered time.Duration, deadline time.Time, bounded bool) bool {
+// worthAsking reports whether a refused request may have its turn in time. Its
+// RetryAfter alone does not tell: it says when the turn would be as near as was
+// offered, or as a queue holds.
+func worthAsking(d answered, deadline time.Time, bounded bool) bool {
+	a := d.common()
 	if a.Outage != nil || a.RetryAfter <= 0 {
 		return false
 	}
-	if !bounded {
-		return true
-	}
-	if a.Verdict == Limited && offered < MaxWait {
-		return false
-	}
-	return time.Now().Add(a.RetryAfter).Before(deadline)
+	return !bounded || time.Now().Add(max(a.RetryAfter, d.turnIn())).Before(deadline)
 }
 
 // askWhole asks, and returns at once where ctx ends. The question goes on then,

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,15 +77,22 @@ func TestAReservationWhoseAnswerWasLostIsMadeOnce(t *testing.T) {
 func TestATurnThatComesTooLateIsRefusedAtOnce(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
-	d, err := c.Wait(t.Context(), client.Check{Key: key, MaxWait: 10 * time.Minute})
-	if err != nil || d.Allowed || d.Verdict != client.Limited {
-		t.Errorf("got %+v, %v", d, err)
+	// Within 40 minutes RetryAfter is 20, and the turn comes in 60 all the same.
+	for _, most := range []time.Duration{time.Second, 10 * time.Minute, 40 * time.Minute} {
+		d, err := c.Wait(t.Context(), client.Check{Key: key, MaxWait: most, Detail: client.DetailNone})
+		if err != nil || d.Allowed || d.Verdict != client.Limited {
+			t.Errorf("within %v: got %+v, %v", most, d, err)
+		}
+		j, err := c.WaitAll(t.Context(), client.JointCheck{Keys: []client.JointKey{{Key: fresh("far")}, {Key: key}}, MaxWait: most})
+		if err != nil || j.Allowed || j.Verdict != client.Limited {
+			t.Errorf("with another, within %v: got %+v, %v", most, j, err)
+		}
 	}
 	if d, err := c.Wait(t.Context(), client.Check{Key: fresh("never")}); err != nil || d.Allowed || d.RetryAfter != client.Never {
 		t.Errorf("a rule that always refuses: %+v, %v", d, err)
 	}
 	called := false
-	err = c.Do(t.Context(), client.Check{Key: key, MaxWait: time.Minute}, func(context.Context) error { called = true; return nil })
+	err := c.Do(t.Context(), client.Check{Key: key, MaxWait: time.Minute}, func(context.Context) error { called = true; return nil })
 	var refused *client.Refused
 	if called || !errors.As(err, &refused) || refused.Decision.Verdict != client.Limited {
 		t.Errorf("Do: called %v, %v", called, err)
@@ -180,6 +188,20 @@ func TestATurnFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testing.T) {
 	}
 	c.Close()
 	wantRoom(t, connect(t), key)
+}
+
+// The queue holds two: whoever finds it full asks again until there is room.
+func TestMoreThanAQueueHoldsWaitForIt(t *testing.T) {
+	c, key := connect(t), fresh("queue")
+	var group sync.WaitGroup
+	for range 6 {
+		group.Go(func() {
+			if d, err := c.Wait(t.Context(), client.Check{Key: key, MaxWait: time.Hour}); err != nil || !d.Allowed {
+				t.Errorf("got %+v, %v", d, err)
+			}
+		})
+	}
+	group.Wait()
 }
 
 func TestSeveralKeysAreChargedTogetherOrNotAtAll(t *testing.T) {

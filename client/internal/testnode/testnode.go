@@ -33,6 +33,7 @@ var policies = map[string]string{
 	"far":     `{"match":["far:*"],"rules":["1/1h"]}`,
 	"farther": `{"match":["farther:*"],"rules":["1/3601s"]}`,
 	"never":   `{"match":["never:*"],"rules":["0/1s"]}`,
+	"queue":   `{"match":["queue:*"],"rules":["5/1s"],"algorithm":"leaky_bucket","options":{"as":"queue","burst":2}}`,
 	"soon":    `{"match":["soon:*"],"rules":["1/100ms"]}`,
 }
 
