@@ -25,7 +25,7 @@ func (t table) String() string {
 	return text.String()
 }
 
-func (t table) begin() string { return "<!-- " + t.name + ": made by a command, see above -->\n" }
+func (t table) begin() string { return "<!-- " + t.name + ": made by a command, see below -->\n" }
 func (t table) end() string   { return "<!-- end of " + t.name + " -->" }
 
 // replaceIn returns document with t in place of what is there.
