@@ -36,7 +36,8 @@ import (
 //
 // Where refused requests count, a refused one that is no peek is pushed like an
 // allowed one, to the bounds of the retention, and its RetryAt and States are
-// those that hold then. It leaves no ID.
+// those that hold then. It leaves no ID, and nothing where the retention keeps no
+// entry.
 //
 // Under a counter the same holds with its state in place of entries: it is
 // brought to the newest turn, and what it says from there is added.

@@ -100,22 +100,18 @@ func (m *model) decide(now int64, q timestamplog.Request) answer {
 	if a.Allowed && !q.Peek && !a.Repeated {
 		m.charge(now, a.Turn, q)
 	}
-	if !a.Allowed && !q.Peek && q.Options.CountRefused {
+	if !a.Allowed && !q.Peek && q.Options.CountRefused && q.Retention.Entries > 0 {
 		m.push(now, now, q)
-		a = m.judgeAfter(now, q, a)
+		a = m.judgeAfter(now, q)
 	}
 	a.States = m.states(now, q)
 	return a
 }
 
 // judgeAfter returns a refusal's waits when the refused request has been counted.
-func (m *model) judgeAfter(now int64, q timestamplog.Request, refused answer) answer {
+func (m *model) judgeAfter(now int64, q timestamplog.Request) answer {
 	q.Peek, q.ID = true, ""
-	a := m.judge(now, q)
-	if a.Allowed {
-		return refused // nothing of it was kept
-	}
-	return a
+	return m.judge(now, q)
 }
 
 // asks is what can be decided alone or together.
@@ -380,10 +376,6 @@ func (m *model) push(now, turn int64, q timestamplog.Request) {
 		}
 	}
 	entries = entries[max(0, past-q.Retention.Entries):]
-	if len(entries) == 0 {
-		delete(m.logs, q.Ref)
-		return
-	}
 	m.logs[q.Ref] = &modelLog{entries: entries, window: window, pushed: now}
 }
 
@@ -393,7 +385,6 @@ func (m *model) giveBack(now int64, turn timestamplog.Turn) bool {
 	if !m.knows(turn) || turn.At <= now || log == nil || log.tooFarAhead(now) > 0 {
 		return false
 	}
-	delete(m.modelIDs[turn.Ref], turn.ID)
 	dropped := 0
 	log.entries = slices.DeleteFunc(log.entries, func(e modelEntry) bool {
 		if e.at != turn.At || dropped == turn.Cost {
@@ -402,13 +393,17 @@ func (m *model) giveBack(now int64, turn timestamplog.Turn) bool {
 		dropped++
 		return true
 	})
+	if dropped == 0 {
+		return false
+	}
+	delete(m.modelIDs[turn.Ref], turn.ID)
 	if len(log.entries) == 0 {
 		delete(m.logs, turn.Ref)
 	}
 	m.allowed[turn.Ref] = slices.DeleteFunc(m.allowed[turn.Ref], func(a allowedTime) bool {
 		return a.id == turn.ID && a.at == turn.At
 	})
-	return dropped > 0
+	return true
 }
 
 // times returns what Times returns.

@@ -92,6 +92,10 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 	if r.Turn = verdict.Turn; !verdict.Allowed {
 		refuse(r, verdict.RetryAt, verdict.Rule, 0)
 		r.RefusedUntil = verdict.RetryAt
+		// A lowered limit may find a state that goes before it would let pass.
+		if c.log != nil && verdict.RetryAt != timestamplog.Never {
+			r.RefusedUntil = min(verdict.RetryAt, c.log.due())
+		}
 	}
 }
 

@@ -88,15 +88,14 @@ func (l *logIDs) dropOld(now int64) {
 	}
 }
 
-// take forgets the ID of a turn, and reports whether it was known.
-func (s *ids) take(turn timestamplog.Turn) bool {
+// knows reports whether a turn's ID is known with its time and cost.
+func (s *ids) knows(turn timestamplog.Turn) bool {
 	l := s.logs[turn.Ref]
-	if l == nil || l.turns[turn.ID] != (charged{turn.At + l.moved, int32(turn.Cost)}) {
-		return false
-	}
-	delete(l.turns, turn.ID)
-	return true
+	return l != nil && l.turns[turn.ID] == charged{turn.At + l.moved, int32(turn.Cost)}
 }
+
+// drop forgets the ID of a turn that is known.
+func (s *ids) drop(turn timestamplog.Turn) { delete(s.logs[turn.Ref].turns, turn.ID) }
 
 // moveBack moves the turns of a log back.
 func (s *ids) moveBack(ref timestamplog.Ref, by int64) {

@@ -113,14 +113,22 @@ func (l *Log) GiveBack(_ context.Context, turn timestamplog.Turn) (bool, error) 
 }
 
 func (s *shard) giveBack(hash uint64, now int64, turn timestamplog.Turn) bool {
-	if k := s.find(counterHash(hash), turn.Ref); k != nil {
-		return s.counters[k].GiveBack(now, turn.At, turn.ID) && s.ids.take(turn)
-	}
-	k := s.find(hash, turn.Ref)
-	if k == nil || turn.At <= now || k.tooFarAhead(now) > 0 || !s.ids.take(turn) {
+	if turn.At <= now || !s.ids.knows(turn) {
 		return false
 	}
-	if !k.giveBack(turn.At, turn.Cost) {
+	made := s.giveBackEntries(hash, now, turn)
+	if k := s.find(counterHash(hash), turn.Ref); k != nil && !made {
+		made = s.counters[k].GiveBack(now, turn.At, turn.ID)
+	}
+	if made {
+		s.ids.drop(turn)
+	}
+	return made
+}
+
+func (s *shard) giveBackEntries(hash uint64, now int64, turn timestamplog.Turn) bool {
+	k := s.find(hash, turn.Ref)
+	if k == nil || k.tooFarAhead(now) > 0 || !k.giveBack(turn.At, turn.Cost) {
 		return false
 	}
 	if k.count == 0 {

@@ -1,0 +1,133 @@
+package logtest
+
+import (
+	"testing"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+func ids() []contract {
+	return []contract{
+		{"a request that comes again is answered as it was and charged once", idAgain},
+		{"a turn that is asked for again is the same turn", idAgainTurn},
+		{"an ID is known for its lifetime after its turn and no longer", idLifetime},
+		{"an ID is known though its log has expired", idOutlivesLog},
+		{"a refused request leaves no ID", idRefused},
+		{"a peek neither leaves an ID nor looks for one", idPeek},
+		{"an ID belongs to one log", idOfOneLog},
+		{"a request that comes again in one batch is charged once", idInBatch},
+		{"a request that many callers send at once is charged once", idManyCallers},
+	}
+}
+
+func (f *fixture) named(id string) timestamplog.Request { return f.waiting(id, 1, 0) }
+
+func (f *fixture) wantAgain(r timestamplog.Result, turn int64) {
+	f.t.Helper()
+	if f.wantTurn(r, turn); !r.Repeated {
+		f.t.Fatalf("at +%d the request was charged, want it answered as before", r.Now-f.start)
+	}
+}
+
+func (f *fixture) wantCharged(r timestamplog.Result) {
+	f.t.Helper()
+	if f.wantAllowed(r); r.Repeated {
+		f.t.Fatalf("at +%d the request was answered as before, want it charged", r.Now-f.start)
+	}
+}
+
+func idAgain(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1/10s")
+	f.wantCharged(f.decide(f.named("a")))
+	q := f.named("a")
+	q.Detail = true
+	r := f.at(3000).decide(q)
+	f.wantAgain(r, 0)
+	f.wantStates(r.States, state(0, 7000))
+	f.limit(1, "1/10s", 10_000)
+	f.wantTimes(0)
+}
+
+func idAgainTurn(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1/10s")
+	f.allow(1)
+	f.wantTurn(f.reserve("a", 1, minute), 10_000)
+	f.wantTurn(f.reserve("b", 1, minute), 20_000)
+	f.wantAgain(f.at(4000).reserve("a", 1, minute), 10_000)
+	f.wantAgain(f.at(12_000).reserve("a", 1, minute), 10_000)
+	f.wantTimes(20_000, 10_000)
+}
+
+func idLifetime(t *testing.T, h Harness) {
+	f := newFixture(t, h, "3/h")
+	f.wantCharged(f.decide(f.named("a")))
+	f.wantAgain(f.at(timestamplog.IDLifetime-1).decide(f.named("a")), 0)
+	f.wantCharged(f.at(timestamplog.IDLifetime).decide(f.named("a")))
+	f.wantAgain(f.at(2*timestamplog.IDLifetime-1).decide(f.named("a")), timestamplog.IDLifetime)
+	g := f.with("1/30s")
+	g.at(0).allow(1)
+	g.wantTurn(g.reserve("a", 1, minute), 30*second)
+	g.wantAgain(g.at(30*second+timestamplog.IDLifetime-1).reserve("a", 1, minute), 30*second)
+	g.wantCharged(g.at(30*second+timestamplog.IDLifetime).reserve("a", 1, minute))
+}
+
+func idOutlivesLog(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1/s")
+	f.wantCharged(f.decide(f.named("a")))
+	f.wantAgain(f.at(2000).decide(f.named("a")), 0)
+	f.allow(1)
+}
+
+func idRefused(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1/s")
+	f.allow(1)
+	f.wantLimited(f.at(500).decide(f.named("a")), "1/1s", 1000)
+	f.wantCharged(f.at(1000).decide(f.named("a")))
+}
+
+func idPeek(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1/s")
+	peek := f.named("a")
+	peek.Peek = true
+	f.wantCharged(f.decide(peek))
+	f.wantCharged(f.decide(f.named("a")))
+	f.wantLimited(f.decide(peek), "1/1s", 1000)
+}
+
+func idOfOneLog(t *testing.T, h Harness) {
+	f := newFixture(t, h, "2/m")
+	for _, g := range []*fixture{f, f.forKey("ip:203.0.113.8"), f.with("2/m")} {
+		g.wantCharged(g.decide(g.named("a")))
+		g.wantAgain(g.decide(g.named("a")), 0)
+		g.wantCharged(g.decide(g.named("A")))
+	}
+}
+
+func idInBatch(t *testing.T, h Harness) {
+	f := newFixture(t, h, "5/m")
+	results := f.decideAll([]timestamplog.Request{f.named("a"), f.named("a"), f.named("b"), f.named("a")})
+	for i, again := range []bool{false, true, false, true} {
+		if f.wantAllowed(results[i]); results[i].Repeated != again {
+			t.Errorf("request %d: %+v", i, results[i])
+		}
+	}
+	f.wantTimes(0, 0)
+}
+
+func idManyCallers(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1/10s")
+	f.allow(1)
+	results := make([]timestamplog.Result, callers)
+	together(func(caller int) { results[caller] = f.one(f.waiting("a", 1, minute)) })
+	charged := 0
+	for _, r := range results {
+		f.wantTurn(r, 10_000)
+		if !r.Repeated {
+			charged++
+		}
+	}
+	if charged != 1 {
+		t.Errorf("the request was charged %d times", charged)
+	}
+	f.wantTimes(10_000, 0)
+}

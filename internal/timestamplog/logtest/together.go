@@ -1,0 +1,195 @@
+package logtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+func severalKeys() []contract {
+	return []contract{
+		{"several requests are all charged where all are allowed", togetherAll},
+		{"several requests charge nothing where one is refused, and each says what its rules do", togetherNone},
+		{"several requests have one common turn, the latest of theirs", togetherTurn},
+		{"the smallest wait counts for all", togetherSmallestWait},
+		{"a peek among several makes peeks of all", togetherPeek},
+		{"several requests that come again are answered as they were", togetherAgain},
+		{"several requests mix policies, costs and empty stacks", togetherMixed},
+		{"a turn that several have is given back one by one", togetherGivenBack},
+		{"a context that has ended leaves several requests uncharged or charged once", togetherEnded},
+		{"many callers of several keys in any order charge all of them or none", togetherManyCallers},
+	}
+}
+
+// pair is one key under two policies, whose logs any Log can decide together.
+func pair(f *fixture, stack ...string) (a, b *fixture) { return f, f.with(stack...) }
+
+func togetherAll(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "2/s"), "3/s")
+	for _, r := range a.decideTogether(a.request(2), b.request(1)) {
+		a.wantAllowed(r)
+	}
+	a.wantTimes(0, 0)
+	b.wantTimes(0)
+}
+
+func togetherNone(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "2/s"), "5/s")
+	a.allow(2)
+	q := b.request(3)
+	q.Detail = true
+	for range 5 {
+		results := a.at(400).decideTogether(a.request(1), q)
+		a.wantLimited(results[0], "2/1s", 1000)
+		b.wantAllowed(results[1])
+		b.wantStates(results[1].States, state(5, 0))
+	}
+	b.wantTimes()
+}
+
+func togetherTurn(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
+	a.allow(1)
+	b.allow(1)
+	qa, qb := a.waiting("x", 1, minute), b.waiting("x", 1, minute)
+	qa.Detail, qb.Detail = true, true
+	results := a.at(500).decideTogether(qa, qb)
+	a.wantTurn(results[0], 10_000)
+	b.wantTurn(results[1], 10_000)
+	a.wantStates(results[0].States, state(0, 10_500))
+	b.wantStates(results[1].States, state(0, 19_500))
+	a.wantTimes(10_000, 0)
+	b.wantTimes(10_000, 0)
+	a.wantLimited(a.ask(1), "1/1s", 11_000)
+}
+
+func togetherSmallestWait(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
+	a.allow(1)
+	b.allow(1)
+	results := a.at(500).decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, 5000))
+	a.wantTurn(results[0], 1000)
+	if r := results[1]; r.Allowed || r.RetryAt != b.start+5000 {
+		t.Errorf("got %+v, want it refused until its turn is 5 s ahead", r)
+	}
+	results = a.decideTogether(a.waiting("x", 1, minute), b.request(1))
+	a.wantLimited(results[0], "1/1s", 1000)
+	b.wantLimited(results[1], "1/10s", 10_000)
+	a.wantTimes(0)
+	b.wantTimes(0)
+}
+
+func togetherPeek(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
+	b.allow(1)
+	qa, qb := a.waiting("", 1, minute), b.waiting("", 1, minute)
+	qb.Peek = true
+	results := a.at(100).decideTogether(qa, qb)
+	a.wantTurn(results[0], 10_000)
+	b.wantTurn(results[1], 10_000)
+	a.wantTimes()
+	b.wantTimes(0)
+}
+
+func togetherAgain(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
+	b.allow(1)
+	for i := range int64(3) {
+		results := a.at(i*100).decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
+		a.wantTurn(results[0], 10_000)
+		b.wantTurn(results[1], 10_000)
+		if again := i > 0; results[0].Repeated != again || results[1].Repeated != again {
+			t.Fatalf("the %d. time: %+v", i+1, results)
+		}
+	}
+	a.wantTimes(10_000)
+	b.wantTimes(10_000, 0)
+}
+
+func togetherMixed(t *testing.T, h Harness) {
+	f := newFixture(t, h, "9/s")
+	var requests []timestamplog.Request
+	asked := make([]*fixture, timestamplog.MaxTogether)
+	for i := range asked {
+		asked[i] = f.with("9/s", fmt.Sprintf("%d/m", 10+i))
+		if i%5 == 4 {
+			asked[i] = f.with()
+		}
+		requests = append(requests, asked[i].request(1+i%3))
+	}
+	for i, r := range f.decideTogether(requests...) {
+		asked[i].wantAllowed(r)
+		want := 1 + i%3
+		if i%5 == 4 {
+			want = 0
+		}
+		if got := len(asked[i].times()); got != want {
+			t.Errorf("request %d was logged %d times, want %d", i, got, want)
+		}
+	}
+}
+
+func togetherGivenBack(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
+	b.allow(1)
+	a.decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
+	a.wantGivenBack(true, "x", 10_000, 1)
+	a.wantGivenBack(false, "x", 10_000, 1)
+	a.wantTimes()
+	b.wantTimes(10_000, 0)
+	b.wantGivenBack(true, "x", 10_000, 1)
+}
+
+func togetherEnded(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "9/s"), "9/s")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := a.Log.DecideAll(ctx, []timestamplog.Request{a.request(1), b.request(1)}, make([]timestamplog.Result, 2))
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, timestamplog.ErrUnreachable) {
+		t.Errorf("the error is %v, want one of the context or of an outage", err)
+	}
+	if x, y := len(a.times()), len(b.times()); x != y || x > 1 {
+		t.Errorf("%d and %d were charged", x, y)
+	}
+}
+
+func togetherManyCallers(t *testing.T, h Harness) {
+	f := newFixture(t, h, "30/m")
+	logs := make([]*fixture, 6)
+	for i := range logs {
+		logs[i] = f.with("30/m")
+	}
+	allowed := make([]int, callers)
+	together(func(caller int) {
+		for i := range 10 {
+			requests := make([]timestamplog.Request, len(logs))
+			for n := range requests {
+				requests[n] = logs[(n*(1+caller%2*4)+caller+i)%len(logs)].request(1)
+			}
+			results := make([]timestamplog.Result, len(requests))
+			if err := f.Log.DecideAll(t.Context(), requests, results); err != nil {
+				t.Errorf("DecideAll: %v", err)
+			}
+			if results[0].Allowed {
+				allowed[caller]++
+			}
+			for _, r := range results {
+				if r.Allowed != results[0].Allowed {
+					t.Errorf("logs that were always charged together differ: %+v", results)
+				}
+			}
+		}
+	})
+	total := 0
+	for _, n := range allowed {
+		total += n
+	}
+	for _, log := range logs {
+		if got := len(log.times()); got != 30 || total != 30 {
+			t.Errorf("%d were allowed and %d logged, want 30", total, got)
+		}
+	}
+}
