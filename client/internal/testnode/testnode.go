@@ -34,6 +34,7 @@ var policies = map[string]string{
 	"farther": `{"match":["farther:*"],"rules":["1/3601s"]}`,
 	"never":   `{"match":["never:*"],"rules":["0/1s"]}`,
 	"queue":   `{"match":["queue:*"],"rules":["5/1s"],"algorithm":"leaky_bucket","options":{"as":"queue","burst":2}}`,
+	"free":    `{"match":["free:*"],"rules":["100000/1s"]}`,
 	"soon":    `{"match":["soon:*"],"rules":["1/100ms"]}`,
 }
 
