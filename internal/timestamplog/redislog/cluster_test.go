@@ -31,7 +31,7 @@ func clusterOfOne(t *testing.T) *testenv.RedisServer {
 
 func TestContractOnACluster(t *testing.T) {
 	server := clusterOfOne(t)
-	logtest.Run(t, func(t *testing.T) logtest.Harness {
+	runContracts(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)
 		h.Steps, h.Apart = 20, true
 		return h

@@ -6,7 +6,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -42,24 +41,22 @@ func connect(t testing.TB, server *testenv.RedisServer) redis.UniversalClient {
 	return client
 }
 
-func TestContract(t *testing.T) {
-	server := testenv.Redis(t)
-	logtest.Run(t, func(t *testing.T) logtest.Harness { return newExpiring(t, server) })
+// runContracts runs the suites of the logs and of the counters.
+func runContracts(t *testing.T, newHarness func(t *testing.T) logtest.Harness) {
+	t.Run("timestamp log", func(t *testing.T) { logtest.Run(t, newHarness) })
+	t.Run("sorted set", func(t *testing.T) { logtest.RunSortedSet(t, newHarness) })
+	t.Run("counters", func(t *testing.T) { logtest.RunCounters(t, newHarness) })
 }
 
-func TestContractInASortedSet(t *testing.T) {
+func TestContract(t *testing.T) {
 	server := testenv.Redis(t)
-	logtest.Run(t, func(t *testing.T) logtest.Harness {
-		h := newExpiring(t, server)
-		h.Algorithm = algorithms.SortedSetLog
-		return h
-	})
+	runContracts(t, func(t *testing.T) logtest.Harness { return newExpiring(t, server) })
 }
 
 // What a node remembers of Redis's refusals must not show in any answer.
 func TestContractBehindAMemoryOfRefusals(t *testing.T) {
 	server := testenv.Redis(t)
-	logtest.Run(t, func(t *testing.T) logtest.Harness {
+	runContracts(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)
 		h.Log = refusals.New(h.Log, refusals.Options{Now: logtest.Steady(h.Clock, refusals.Longest)})
 		return h

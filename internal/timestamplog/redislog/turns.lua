@@ -18,7 +18,7 @@
 -- An engine has
 --   look(v)             fills in foreign, shift and lift; reads only
 --   move(v)             moves the log back by shift
---   judge(v, max_wait)  fills in wait, retry, by and own
+--   judge(v, max_wait)  fills in wait, retry, by and own; a counter is moved by it
 --   charge(v, at)       enters the request at an instant that is its turn or later
 --   lasts(v)            returns how long the log lasts from now
 --   states(v, holds)    returns the states, as library.lua's states
@@ -177,8 +177,9 @@ local function consult(v, max_wait)
   v.engine.look(v)
   if v.foreign then return end
   if v.shift > 0 and not v.peek then v.engine.move(v) end
+  v.engine.judge(v, max_wait)
   if v.id and not v.peek then v.known = known_turn(ids_of(v.name), v.id) end
-  if v.known then v.wait, v.retry = 0, 0 else v.engine.judge(v, max_wait) end
+  if v.known then v.wait, v.retry = 0, 0 end
 end
 
 local function charge(v, at)
@@ -311,9 +312,10 @@ local function give_back(keys, args)
     local v = { name = keys[1] }
     engines[i].look(v)
     if not v.foreign then
-      if v.shift > 0 then return 0 end  -- its turns are no longer where they were
+      -- The turns of a log that is to be moved are no longer where they were.
+      if v.shift > 0 or not engines[i].give_back(v, at, cost, id) then return 0 end
       call('ZREM', keys[2], id)
-      return engines[i].give_back(v, at, cost, id) and 1 or 0
+      return 1
     end
   end
   return 0
