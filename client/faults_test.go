@@ -21,7 +21,7 @@ import (
 	"github.com/stint-dev/stint/client/internal/testnode"
 )
 
-// wire is a proxy before the shared node that loses what it is told to.
+// wire is a proxy before a node that loses what it is told to.
 type wire struct {
 	*httptest.Server
 	calls atomic.Int64
@@ -45,7 +45,13 @@ const (
 
 func lossy(t testing.TB, lose func(n int64) fault) *wire {
 	t.Helper()
-	to, err := url.Parse(os.Getenv(testnode.CheckURL))
+	return lossyTo(t, os.Getenv(testnode.CheckURL), lose)
+}
+
+// lossyTo is a wire before another node.
+func lossyTo(t testing.TB, node string, lose func(n int64) fault) *wire {
+	t.Helper()
+	to, err := url.Parse(node)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/internal/testenv"
 )
 
 // CheckURL is the environment variable by which examples find the shared node.
@@ -53,28 +55,24 @@ var built struct {
 	err  error
 }
 
-// Main runs the tests of a package with a shared node in CheckURL, and stops it.
+// Main runs the tests of a package with a shared node in CheckURL, and stops it
+// and all other servers that they started.
 func Main(m *testing.M) {
-	code, err := run(m)
+	n, err := start()
+	if err == nil {
+		err = os.Setenv(CheckURL, n.Check)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (int, error) {
-	defer func() { os.RemoveAll(built.dir) }()
-	n, err := start()
-	if err != nil {
-		return 0, err
-	}
-	defer n.stop()
-	if err := os.Setenv(CheckURL, n.Check); err != nil {
-		return 0, err
+		os.RemoveAll(built.dir)
+		os.Exit(1)
 	}
 	shared = n
-	return m.Run(), nil
+	testenv.AtExit(func() {
+		n.stop()
+		os.RemoveAll(built.dir)
+	})
+	testenv.Main(m)
 }
 
 var shared *Node
@@ -153,6 +151,12 @@ func (n *Node) prepare() error {
 		}
 	}
 	return nil
+}
+
+// StartDistributed starts a node on a Redis and a Postgres server.
+func StartDistributed(t testing.TB) *Node {
+	t.Helper()
+	return Start(t, "--redis-url", testenv.Redis(t).URL, "--database-url", testenv.Postgres(t).URL)
 }
 
 // Do sends an admin request, which must be answered with the status, and returns its body.
