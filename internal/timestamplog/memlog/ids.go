@@ -56,7 +56,7 @@ func (s *ids) turnOf(ref timestamplog.Ref, id string, now int64) (turn int64, kn
 // add makes an ID known until its lifetime after its turn. Strings are copied:
 // they may be part of a larger text.
 func (s *ids) add(ref timestamplog.Ref, id string, turn int64, cost int, now int64) {
-	s.sweep(now)
+	s.sweep(now, sweepPerCheck)
 	l := s.logs[ref]
 	if l == nil {
 		ref.Key = strings.Clone(ref.Key)
@@ -107,18 +107,18 @@ func (s *ids) moveBack(ref timestamplog.Ref, by int64) {
 // forget forgets the IDs of a log.
 func (s *ids) forget(ref timestamplog.Ref) { delete(s.logs, ref) }
 
-// sweep drops the logs at the head of the queue of which nothing is known any
-// more, a few at a time.
-func (s *ids) sweep(now int64) {
-	for range sweepPerCheck {
+// sweep drops the IDs whose lifetime is over of up to budget logs, from the head
+// of the queue on, and reports whether there may be more.
+func (s *ids) sweep(now int64, budget int) (more bool) {
+	for range budget {
 		if len(s.queue) == 0 {
-			return
+			return false
 		}
 		due := s.queue[0]
 		// What is due later than a lifetime from now was queued before the
 		// clock stepped back.
 		if wait := due.at - now; wait > 0 && wait <= timestamplog.IDLifetime {
-			return
+			return false
 		}
 		s.queue[0] = dueIDs{}
 		s.queue = s.queue[1:]
@@ -131,4 +131,5 @@ func (s *ids) sweep(now int64) {
 		}
 		s.queue = append(s.queue, dueIDs{due.logIDs, now + timestamplog.IDLifetime})
 	}
+	return true
 }

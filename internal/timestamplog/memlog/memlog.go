@@ -141,7 +141,9 @@ func (l *Log) Sweep() {
 		s := &l.shards[i]
 		for more := true; more; {
 			s.mu.Lock()
-			more = s.sweep(l.now().UnixMilli(), sweepBatch)
+			now := l.now().UnixMilli()
+			moreIDs := s.ids.sweep(now, sweepBatch)
+			more = s.sweep(now, sweepBatch) || moreIDs
 			s.mu.Unlock()
 		}
 	}

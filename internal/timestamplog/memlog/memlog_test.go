@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -233,6 +234,59 @@ func TestChecksDoNotAllocate(t *testing.T) {
 			})
 			if allocations != 0 {
 				t.Errorf("%v allocations per check", allocations)
+			}
+		})
+	}
+}
+
+func TestIDsGoWhenTheirLifetimeIsOver(t *testing.T) {
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	p := policyOf(t, 1, "100000/s")
+	requests, results := make([]timestamplog.Request, 100), make([]timestamplog.Result, 100)
+	highest := 0
+	for round := range 600 { // ten minutes, ten times an ID's lifetime
+		for i := range requests {
+			requests[i] = timestamplog.RequestOf(p, fmt.Sprint("token:", i, round%50), 1)
+			requests[i].ID = fmt.Sprint(round)
+		}
+		log.Decide(t.Context(), requests, results)
+		clock.Advance(time.Second)
+		if round%30 == 0 {
+			highest = max(highest, log.KnownIDs())
+		}
+	}
+	// 60 rounds are live, and what is looked at once in a lifetime may stay two.
+	if live := 60 * len(requests); highest > 3*live || highest < live {
+		t.Errorf("up to %d IDs are held where %d are live", highest, live)
+	}
+	clock.Advance(time.Hour)
+	log.Sweep()
+	if n := log.KnownIDs(); n != 0 {
+		t.Errorf("an hour later %d IDs are held", n)
+	}
+}
+
+func TestCountersGoWhenTheyAreAsGoodAsNone(t *testing.T) {
+	for _, algorithm := range algorithms.All() {
+		if algorithm.IsLog() {
+			continue
+		}
+		t.Run(algorithm.Name, func(t *testing.T) {
+			clock := logtest.NewClock()
+			log := memlog.New(memlog.Options{Now: clock.Now})
+			p := policyOf(t, 1, "5/s", "50/h")
+			p.Algorithm = algorithm.Name
+			for i := range 1000 {
+				ask(t, log, p, fmt.Sprint("token:", i), 1)
+			}
+			if n := log.Len(); n != 1000 {
+				t.Fatalf("%d counters are held, want 1000", n)
+			}
+			clock.Advance(2*time.Hour + 2*time.Second)
+			log.Sweep()
+			if n := log.Len(); n != 0 {
+				t.Errorf("when the longest window has passed twice, %d counters are held", n)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/logtest"
@@ -24,7 +25,7 @@ func policyOf(t testing.TB, id int64, stack ...string) *rules.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rules.Policy{ID: id, Version: 1, Generation: 1, Rules: parsed}
+	return &rules.Policy{ID: id, Version: 1, Generation: 1, Rules: parsed, Algorithm: algorithms.TimestampLog}
 }
 
 func ask(t testing.TB, log *memlog.Log, p *rules.Policy, key string, cost int) timestamplog.Result {
@@ -34,6 +35,16 @@ func ask(t testing.TB, log *memlog.Log, p *rules.Policy, key string, cost int) t
 	if results[0].Err != nil {
 		t.Fatal(results[0].Err)
 	}
+	return results[0]
+}
+
+// reserve asks for one of key a under an ID, and would wait a minute.
+func reserve(t testing.TB, log *memlog.Log, p *rules.Policy, id string) timestamplog.Result {
+	t.Helper()
+	q := timestamplog.RequestOf(p, "a", 1)
+	q.ID, q.MaxWait = id, time.Minute.Milliseconds()
+	results := make([]timestamplog.Result, 1)
+	log.Decide(t.Context(), []timestamplog.Request{q}, results)
 	return results[0]
 }
 
@@ -65,6 +76,20 @@ func filled(t testing.TB, clock *logtest.Clock) (*memlog.Log, map[string]*rules.
 	ask(t, log, policies[1], strings.Repeat("k", 512), 1000)
 	keys[strings.Repeat("k", 512)] = policies[1]
 	return log, keys
+}
+
+// fillCounters adds counters with turns ahead, and IDs, to a log.
+func fillCounters(t testing.TB, log *memlog.Log) {
+	t.Helper()
+	for i, algorithm := range algorithms.All() {
+		p := policyOf(t, int64(10+i), "2/10s", "30/d")
+		p.Algorithm = algorithm.Name
+		for id := range 5 {
+			if r := reserve(t, log, p, fmt.Sprint("id ", id)); !r.Allowed {
+				t.Fatalf("%+v", r)
+			}
+		}
+	}
 }
 
 func TestRestartForgetsNothingThatWasSaved(t *testing.T) {
@@ -160,6 +185,108 @@ func TestMissingSnapshotIsTheFirstStart(t *testing.T) {
 	}
 }
 
+// The file was written by the version that had neither turns nor counters: every
+// 1.7 s nine times, 1, 2 and 3 in turn of one key, and 2 of another.
+func TestASnapshotOfTheVersionBeforeStillLoads(t *testing.T) {
+	clock := logtest.NewClock()
+	clock.Advance(15_300 * time.Millisecond)
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	if err := log.LoadFile(filepath.Join("testdata", "version1.snapshot")); err != nil {
+		t.Fatal(err)
+	}
+	var one, two []int64
+	for i := 8; i >= 0; i-- {
+		at := logtest.Start.UnixMilli() + int64(i)*1700
+		one = append(one, slices.Repeat([]int64{at}, 1+i%3)...)
+		two = append(two, at, at)
+	}
+	if got := timesOf(t, log, policyOf(t, 1), "ip:203.0.113.7"); !slices.Equal(got, one) {
+		t.Errorf("the first log holds %v, want %v", got, one)
+	}
+	if got := timesOf(t, log, policyOf(t, -3), "token:\u00e9{1}"); !slices.Equal(got, two) {
+		t.Errorf("the second log holds %v, want %v", got, two)
+	}
+	if n := log.Len(); n != 2 {
+		t.Errorf("%d logs were loaded, want 2", n)
+	}
+}
+
+// restarted returns a log with what log's snapshot holds.
+func restarted(t *testing.T, log *memlog.Log, clock *logtest.Clock) *memlog.Log {
+	t.Helper()
+	var snapshot bytes.Buffer
+	if err := log.Save(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	next := memlog.New(memlog.Options{Now: clock.Now})
+	if err := next.Load(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func TestARestartForgetsNoTurnAndNoID(t *testing.T) {
+	clock := logtest.NewClock()
+	log := memlog.New(memlog.Options{Now: clock.Now})
+	p := policyOf(t, 1, "1/10s")
+	for i, id := range []string{"now", "a", "b"} {
+		if r := reserve(t, log, p, id); r.Turn != clock.NowMS()+int64(i)*10_000 {
+			t.Fatalf("%s has %+v", id, r)
+		}
+	}
+	next := restarted(t, log, clock)
+	if r := reserve(t, next, p, "b"); !r.Repeated || r.Turn != clock.NowMS()+20_000 {
+		t.Errorf("after the restart b is answered %+v", r)
+	}
+	turn := timestamplog.Turn{Ref: timestamplog.RefOf(p, "a"), At: clock.NowMS() + 20_000, Cost: 1, ID: "b"}
+	for _, want := range []bool{true, false} {
+		if made, err := next.GiveBack(t.Context(), turn); made != want || err != nil {
+			t.Errorf("GiveBack() = %v, %v, want %v", made, err, want)
+		}
+	}
+	// Were turns not told from other entries, this would be a clock that steps back.
+	if got, want := timesOf(t, next, p, "a"), []int64{clock.NowMS() + 10_000, clock.NowMS()}; !slices.Equal(got, want) {
+		t.Errorf("the log holds %v, want %v", got, want)
+	}
+	clock.Advance(time.Duration(timestamplog.IDLifetime) * time.Millisecond)
+	if r := reserve(t, restarted(t, log, clock), p, "now"); r.Repeated {
+		t.Errorf("an ID whose lifetime is over is known after a restart: %+v", r)
+	}
+}
+
+func TestARestartForgetsNoCounter(t *testing.T) {
+	for _, algorithm := range algorithms.All() {
+		if algorithm.IsLog() {
+			continue
+		}
+		t.Run(algorithm.Name, func(t *testing.T) {
+			clock := logtest.NewClock()
+			log := memlog.New(memlog.Options{Now: clock.Now})
+			p := policyOf(t, 1, "2/10s", "7/m")
+			p.Algorithm = algorithm.Name
+			for i := range 4 {
+				reserve(t, log, p, fmt.Sprint("id ", i))
+			}
+			next := restarted(t, log, clock)
+			if next.Len() != 1 {
+				t.Fatalf("%d counters were loaded, want 1", next.Len())
+			}
+			for i := range 4 {
+				if r := reserve(t, next, p, fmt.Sprint("id ", i)); !r.Repeated {
+					t.Fatalf("after the restart id %d is answered %+v", i, r)
+				}
+			}
+			for i := range 40 {
+				id := fmt.Sprint("next ", i)
+				if got, want := reserve(t, next, p, id), reserve(t, log, p, id); got.Turn != want.Turn || got.RetryAt != want.RetryAt {
+					t.Fatalf("after the restart the answer at %v is %+v, want %+v", clock.Now(), got, want)
+				}
+				clock.Advance(3 * time.Second)
+			}
+		})
+	}
+}
+
 // wantRefused loads a snapshot that must be refused and must leave no trace.
 func wantRefused(t *testing.T, snapshot []byte, what, reason string) {
 	t.Helper()
@@ -176,6 +303,7 @@ func wantRefused(t *testing.T, snapshot []byte, what, reason string) {
 func saved(t *testing.T) []byte {
 	t.Helper()
 	log, _ := filled(t, logtest.NewClock())
+	fillCounters(t, log)
 	var snapshot bytes.Buffer
 	if err := log.Save(&snapshot); err != nil {
 		t.Fatal(err)
@@ -212,7 +340,7 @@ func TestWhatIsNoSnapshotIsSaidToBeNone(t *testing.T) {
 	}{
 		{"a text", "it is no snapshot", []byte(strings.Repeat("something else\n", 10))},
 		{"an empty file", "cut off", nil},
-		{"a later format", "the format 9; this program reads 1", version},
+		{"a later format", "the format 9; this program reads 1 and 2", version},
 		{"a wrong number of logs", "it says that it holds", fewer},
 		{"bytes after the end", "something follows its end", append(slices.Clone(whole), 0)},
 	}

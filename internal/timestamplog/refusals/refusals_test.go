@@ -126,6 +126,9 @@ func TestOnlyWhatIsKnownExactlyIsAnsweredFromMemory(t *testing.T) {
 		{"a larger cost, whose wait is longer", one, three, nil, false},
 		{"a cost above 1, beside which a cheaper request may be allowed", three, three, nil, false},
 		{"a peek", one, one, func(q *timestamplog.Request) { q.Peek = true }, false},
+		{"one that waits for its turn", one, one, func(q *timestamplog.Request) { q.MaxWait, q.ID = 1, "a" }, false},
+		{"one that names itself, and may have been charged before", one, one, func(q *timestamplog.Request) { q.ID = "a" }, false},
+		{"one that counts though it is refused", one, one, func(q *timestamplog.Request) { q.Options.CountRefused = true }, false},
 		{"what is left, of which the log said nothing", one, one, func(q *timestamplog.Request) { q.Detail = true }, false},
 		{"another version of the policy", one, one, func(q *timestamplog.Request) { q.Version++ }, false},
 		{"another policy", one, one, func(q *timestamplog.Request) { q.Policy++ }, false},
@@ -153,6 +156,57 @@ func TestALargerCostIsRememberedWhileTheLogStandsStill(t *testing.T) {
 	}
 	n.clock.Advance(time.Second) // the refusal of a cost of 1 has ended
 	n.fromMemory(false, three)
+}
+
+func TestWhatIsReservedOrGivenBackIsKnownAtOnce(t *testing.T) {
+	q := request(t, 1, "2/1m")
+	waits := q
+	waits.MaxWait, waits.ID = timestamplog.MaxWait, "a"
+	n := full(t, q)
+	at := n.fromMemory(true, q).RetryAt
+
+	turn := n.ask(waits).Turn
+	if turn != at {
+		t.Fatalf("the turn is %d, want %d", turn, at)
+	}
+	second := waits
+	second.ID = "b"
+	n.ask(second)
+	if r := n.fromMemory(false, q); r.RetryAt != at+60_000 {
+		t.Errorf("behind two turns it is refused until %d, want %d", r.RetryAt, at+60_000)
+	}
+
+	n.fromMemory(true, q)
+	if made, err := n.GiveBack(t.Context(), timestamplog.Turn{Ref: q.Ref, At: turn, Cost: 1, ID: "b"}); !made || err != nil {
+		t.Fatalf("GiveBack() = %v, %v", made, err)
+	}
+	if r := n.fromMemory(false, q); r.RetryAt != at {
+		t.Errorf("behind one turn it is refused until %d, want %d", r.RetryAt, at)
+	}
+
+	n.fromMemory(true, q)
+	together := waits
+	together.ID = "c"
+	if err := n.DecideAll(t.Context(), []timestamplog.Request{together}, make([]timestamplog.Result, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if r := n.fromMemory(false, q); r.RetryAt != at+60_000 {
+		t.Errorf("behind two turns again it is refused until %d, want %d", r.RetryAt, at+60_000)
+	}
+}
+
+func TestWhatFollowsATurnInABatchIsNotAnsweredFromMemory(t *testing.T) {
+	q := request(t, 1, "2/1m")
+	waits := q
+	waits.MaxWait, waits.ID = timestamplog.MaxWait, "a"
+	second := waits
+	second.ID = "b"
+	n := full(t, q)
+	results := make([]timestamplog.Result, 4)
+	n.Decide(t.Context(), []timestamplog.Request{q, waits, second, q}, results)
+	if !results[0].Remembered || results[3].Remembered || results[3].RetryAt != results[0].RetryAt+60_000 {
+		t.Errorf("got %+v", results)
+	}
 }
 
 func TestARuleThatNeverAllowsRefusesEveryCostFromMemory(t *testing.T) {
