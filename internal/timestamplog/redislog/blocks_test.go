@@ -16,7 +16,7 @@ import (
 
 // The contract's random histories keep few entries. Logs of hundreds lie in
 // blocks in Redis, and must answer as the log in memory does while they grow,
-// turn, shrink and are moved.
+// turn, shrink and are moved, and turns ahead are reserved and given back.
 func TestLongLogsAnswerAsInMemory(t *testing.T) {
 	server := testenv.Redis(t)
 	for seed := range uint64(6) {
@@ -26,6 +26,8 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 			here, there := memlog.New(memlog.Options{Now: clock.Now}), open(t, server, redislog.Options{Clock: clock.Now})
 			stacks := [][]string{{"150/1s", "400/1m"}, {"70/1s", "900/1h"}, {"100/1m"}}
 			p := policy(t, int64(100+seed), stacks[0]...)
+			var turns []timestamplog.Turn
+			givenBack := 0
 			for step := range 1500 {
 				switch random.IntN(150) {
 				case 0:
@@ -34,6 +36,17 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 					clock.Advance(-time.Duration(random.IntN(3000)) * time.Millisecond)
 				case 2:
 					clock.Advance(40 * time.Second)
+				case 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:
+					if len(turns) == 0 {
+						continue
+					}
+					turn := turns[len(turns)-1-random.IntN(min(3, len(turns)))]
+					got, err := there.GiveBack(t.Context(), turn)
+					if want, _ := here.GiveBack(t.Context(), turn); err != nil || got != want {
+						t.Fatalf("step %d: GiveBack(%+v): %v, %v, want %v", step, turn, got, err, want)
+					} else if want {
+						givenBack++
+					}
 				default:
 					clock.Advance(time.Duration(random.IntN(60)) * time.Millisecond)
 				}
@@ -43,12 +56,18 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 				}
 				q := timestamplog.RequestOf(p, address, cost)
 				q.Detail = random.IntN(3) == 0
+				if random.IntN(3) == 0 {
+					q.MaxWait, q.ID = random.Int64N(3000), fmt.Sprint("request ", step)
+				}
 				want, got := make([]timestamplog.Result, 1), make([]timestamplog.Result, 1)
 				here.Decide(t.Context(), []timestamplog.Request{q}, want)
 				there.Decide(t.Context(), []timestamplog.Request{q}, got)
 				w, g := want[0], got[0]
-				if g.Err != nil || g.Allowed != w.Allowed || g.RetryAt != w.RetryAt || !slices.Equal(g.States, w.States) {
-					t.Fatalf("step %d, cost %d under %v:\n got %+v\nwant %+v", step, cost, p.Rules, g, w)
+				if g.Err != nil || g.Allowed != w.Allowed || g.Turn != w.Turn || g.RetryAt != w.RetryAt || !slices.Equal(g.States, w.States) {
+					t.Fatalf("step %d, cost %d, max wait %d under %v:\n got %+v\nwant %+v", step, cost, q.MaxWait, p.Rules, g, w)
+				}
+				if g.Turn > g.Now {
+					turns = append(turns, timestamplog.Turn{Ref: q.Ref, At: g.Turn, Cost: cost, ID: q.ID})
 				}
 				if step%50 > 0 {
 					continue
@@ -58,6 +77,9 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 				if err != nil || !slices.Equal(times, inMemory) {
 					t.Fatalf("step %d: the log holds\n%v, %v, want\n%v", step, times, err, inMemory)
 				}
+			}
+			if givenBack == 0 {
+				t.Error("no turn was given back: it was not tried")
 			}
 		})
 	}

@@ -6,7 +6,6 @@ package redislog
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,7 +92,7 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	if len(requests) == 0 {
 		return
 	}
-	if slices.ContainsFunc(requests, needsCare) {
+	if needCare(requests) {
 		l.decideCarefully(ctx, requests, results)
 		return
 	}

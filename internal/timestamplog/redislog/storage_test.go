@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
@@ -119,5 +122,35 @@ func fillLogs(t testing.TB, log *redislog.Log, p *rules.Policy, from, keys, each
 		if !r.Allowed {
 			t.Fatalf("got %+v, want it allowed", r)
 		}
+	}
+}
+
+// What Redis takes for a key, its name included.
+func TestWhatAKeyTakesUnderEachAlgorithm(t *testing.T) {
+	server := testenv.Redis(t)
+	admin := connect(t, server)
+	bounds := map[string]int64{
+		"timestamp_log": 480, "sorted_set_log": 2500, "fixed_window": 180, "sliding_window": 180, "sliding_buckets": 320,
+		"token_bucket": 200, "leaky_bucket": 200, "gcra": 180,
+	}
+	for i, a := range algorithms.All() {
+		t.Run(a.Name, func(t *testing.T) {
+			clock := logtest.NewClock()
+			log := open(t, server, redislog.Options{Clock: clock.Now})
+			p := policy(t, int64(10+i), "100/1m", "800/1h")
+			p.Algorithm = a.Name
+			for range 60 {
+				clock.Advance(500 * time.Millisecond)
+				if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
+					t.Fatalf("got %+v, want it allowed", r)
+				}
+			}
+			bytes, err := admin.MemoryUsage(t.Context(), redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address)), 0).Result()
+			must(t, err)
+			t.Logf("%d bytes after 60 requests", bytes)
+			if bytes > bounds[a.Name] {
+				t.Errorf("60 requests under two rules take %d bytes, want at most %d", bytes, bounds[a.Name])
+			}
+		})
 	}
 }

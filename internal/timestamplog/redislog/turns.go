@@ -13,9 +13,16 @@ import (
 
 var _ timestamplog.Turns = (*Log)(nil)
 
-// needsCare reports whether q is one for stint_turns: stint_decide knows no
-// waiting and no IDs.
-func needsCare(q timestamplog.Request) bool { return q.MaxWait > 0 || q.ID != "" }
+// needCare reports whether any request is one for stint_turns: stint_decide knows
+// no waiting and no IDs.
+func needCare(requests []timestamplog.Request) bool {
+	for i := range requests {
+		if requests[i].MaxWait > 0 || requests[i].ID != "" {
+			return true
+		}
+	}
+	return false
+}
 
 // careful is one request on its way to stint_turns.
 type careful struct {

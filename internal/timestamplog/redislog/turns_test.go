@@ -1,0 +1,123 @@
+package redislog_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+// insist asks for a turn under an ID, again and again until it is answered.
+func insist(t *testing.T, log *redislog.Log, p *rules.Policy, key, id string) timestamplog.Result {
+	q := timestamplog.RequestOf(p, key, 1)
+	q.MaxWait, q.ID = timestamplog.MaxWait, id
+	results := make([]timestamplog.Result, 1)
+	for deadline := time.Now().Add(time.Minute); ; {
+		log.Decide(t.Context(), []timestamplog.Request{q}, results)
+		if results[0].Err == nil {
+			return results[0]
+		}
+		wantOutage(t, results[0].Err)
+		if time.Now().After(deadline) {
+			t.Errorf("the request %q is never answered: %v", id, results[0].Err)
+			return results[0]
+		}
+	}
+}
+
+// Each answer that is lost may have charged. Whoever asks again under the same
+// ID is charged once all the same, and no turn is given twice.
+func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	admin := connect(t, server)
+	nodes := []*redislog.Log{open(t, server, redislog.Options{}), open(t, server, redislog.Options{})}
+	p := policy(t, 1, "7/1s", "100000/1h")
+	const callers, each = 12, 40
+	answered := make([][]logtest.Answered, callers)
+	var group sync.WaitGroup
+	for caller := range callers {
+		group.Go(func() {
+			for n := range each {
+				r := insist(t, nodes[(caller+n)%2], p, address, fmt.Sprint(caller, "/", n))
+				r.Now = r.Turn // which is when it counts
+				answered[caller] = append(answered[caller], logtest.Answered{Cost: 1, Result: r})
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	for cut := true; cut; {
+		select {
+		case <-done:
+			cut = false
+		case <-time.After(3 * time.Millisecond):
+			must(t, admin.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
+		}
+	}
+	var all []logtest.Answered
+	again := 0
+	for _, its := range answered {
+		for _, a := range its {
+			if !a.Allowed {
+				t.Fatalf("got %+v, want it allowed", a.Result)
+			}
+			if a.Repeated {
+				again++
+			}
+			all = append(all, a)
+		}
+	}
+	t.Logf("%d of %d were answered by what they had been charged before", again, len(all))
+	if got := entries(t, nodes[0], p, address); got != callers*each {
+		t.Errorf("%d requests made %d entries", callers*each, got)
+	}
+	if most := logtest.MostAllowed(all, 1000); most > 7 {
+		t.Errorf("%d turns lie in one second, want at most 7", most)
+	}
+}
+
+// While a slot is being moved, a log and what is known of its IDs may lie on two
+// servers.
+func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
+	c := sixServers(t)
+	p := policy(t, 1, "100000/1h")
+	nodes := []*redislog.Log{openURL(t, c.url), openURL(t, c.url)}
+	keys := []string{"token:0", "token:1", "token:2"}
+	asked := make([]int, len(keys))
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	for i, key := range keys {
+		group.Go(func() {
+			for going := true; going; asked[i]++ {
+				if r := insist(t, nodes[i%2], p, key, fmt.Sprint("request ", asked[i])); !r.Allowed || r.Repeated {
+					t.Errorf("got %+v, want it allowed", r)
+				}
+				select {
+				case <-stop:
+					going = false
+				default:
+				}
+			}
+		})
+	}
+	for _, key := range keys {
+		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.RefOf(p, key))
+		eventually(t, "the key is asked for", func() bool { return entries(t, nodes[0], p, key) > 3 })
+		c.move(t, int(c.clients[0].ClusterKeySlot(t.Context(), name).Val()))
+		had := entries(t, nodes[0], p, key)
+		eventually(t, "the key is asked for where it is now", func() bool { return entries(t, nodes[0], p, key) > had })
+	}
+	close(stop)
+	group.Wait()
+	for i, key := range keys {
+		if got := entries(t, nodes[0], p, key); got != asked[i] {
+			t.Errorf("%d requests for %s made %d entries", asked[i], key, got)
+		}
+	}
+}
