@@ -27,7 +27,7 @@ func FromPolicy(p *rules.Policy) Policy {
 			Factor: e.Factor, Cap: Duration(e.Cap), ForgetAfter: Duration(e.ForgetAfter),
 		}
 	}
-	for _, w := range p.Rules.Warnings() {
+	for _, w := range p.Warnings() {
 		out.Warnings = append(out.Warnings, w.Message)
 	}
 	return out

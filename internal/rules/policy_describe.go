@@ -1,0 +1,150 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+// Describe says in plain words what the policy's rules mean as its algorithm
+// counts them. Rules that Warnings names are left out, for they say nothing.
+func (p *Policy) Describe() string {
+	a := algorithms.ByName(p.Algorithm)
+	if a == nil || a.IsLog() {
+		text := p.Rules.Describe()
+		if p.Options.CountRefused {
+			text += " Refused requests count too: who goes on asking is not let in again."
+		}
+		return text
+	}
+	binding := p.binding()
+	switch {
+	case len(binding) == 0, binding.refusesAll():
+		return binding.Describe()
+	}
+	if words := counterWords[p.Algorithm]; words != nil {
+		return words(p, binding)
+	}
+	return binding.each("%s in any %s", inFull) + ". " + a.Summary
+}
+
+// counterWords are how the counters are described: what each rule comes to, and
+// in the next sentence what it does not promise. They stand in
+// docs/ALGORITHMS.md with their sources.
+var counterWords = map[string]func(*Policy, Stack) string{
+	algorithms.FixedWindow:    describeFixedWindow,
+	algorithms.SlidingWindow:  describeSlidingWindow,
+	algorithms.SlidingBuckets: describeSlidingBuckets,
+	algorithms.TokenBucket:    describeBucket,
+	algorithms.LeakyBucket:    describeLeakyBucket,
+	algorithms.GCRA:           describeBucket,
+}
+
+func describeFixedWindow(p *Policy, s Stack) string {
+	twice := s.each("%s in a %s", func(r Rule) (string, string) { return grouped(2 * int64(r.Limit)), windowInWords(r.Window) })
+	if p.Options.WindowStart == algorithms.WindowFirst {
+		return "At most " + s.each("%s in the %s after a first request", inFull) +
+			"; the next request after it begins another. Across its end up to twice as many come: " + twice + "."
+	}
+	return "At most " + s.each("%s in each %s of the clock", inFull) + ". Across the end of one up to twice as many come: " + twice + "."
+}
+
+func describeSlidingWindow(_ *Policy, s Stack) string {
+	return "At most " + s.each("%s in each %s of the clock", inFull) +
+		". In other stretches that long nearly twice as many can come, though never at once; and a request is now and then refused needlessly, since the window before is taken to have been even."
+}
+
+func describeSlidingBuckets(_ *Policy, s Stack) string {
+	coarse := false
+	text := "At most " + s.each("%s in any %s", func(r Rule) (string, string) {
+		step := r.Window / 60
+		if r.Window < 60*time.Millisecond {
+			return inFull(r)
+		}
+		coarse = true
+		return grouped(int64(r.Limit)), lengthInWords(r.Window - step)
+	}) + "."
+	if coarse {
+		text += " Requests leave the count up to a sixtieth of a window early, so that up to twice as many can lie within a whole one."
+	}
+	return text
+}
+
+func describeBucket(p *Policy, s Stack) string {
+	return "At most " + strings.Join(s.clauses("%s at once, then %s", func(r Rule) (string, string) {
+		return grouped(p.capacity(r)), evenly(r)
+	}), "; and ") + ". So never more than " + s.each("%s in any %s", func(r Rule) (string, string) {
+		return grouped(p.capacity(r) + int64(r.Limit)), windowInWords(r.Window)
+	}) + "."
+}
+
+func describeLeakyBucket(p *Policy, s Stack) string {
+	if p.Options.As != algorithms.AsQueue {
+		return describeBucket(p, s)
+	}
+	slowest := s[0]
+	for _, r := range s {
+		if r.Pace() > slowest.Pace() {
+			slowest = r
+		}
+	}
+	return "One request after the other: " + evenly(slowest) + ". Who waits gets the next turn, at most " + lengthInWords(p.queue(s)) +
+		" ahead; who does not wait is refused until the one before has gone through."
+}
+
+// capacity returns how much a bucket of r holds, or how many its queue.
+func (p *Policy) capacity(r Rule) int64 {
+	return Stack{r}.Counted(p.Options)[0].Capacity()
+}
+
+// queue returns how far ahead a turn may lie: until the shortest queue, when
+// full, has emptied.
+func (p *Policy) queue(s Stack) time.Duration {
+	var shortest time.Duration
+	for _, r := range s {
+		if empties := r.Window * time.Duration(p.capacity(r)) / time.Duration(r.Limit); shortest == 0 || empties < shortest {
+			shortest = empties
+		}
+	}
+	return shortest
+}
+
+// evenly says how often requests come at the pace of r: "one every 3 seconds",
+// "50 every second".
+func evenly(r Rule) string {
+	if pace := r.Pace(); pace >= time.Second {
+		return "one every " + lengthInWords(pace)
+	}
+	return fmt.Sprintf("%s every %s, evenly", grouped(int64(r.Limit)), windowInWords(r.Window))
+}
+
+// lengthInWords writes a length that is no whole number of units as well: its
+// two longest units, and below a minute with a tenth of a second.
+func lengthInWords(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute && d%time.Second >= 50*time.Millisecond:
+		return fmt.Sprintf("%.1f seconds", d.Seconds())
+	}
+	return inWords(d.Truncate(time.Second))
+}
+
+// inFull returns a rule's limit and its window.
+func inFull(r Rule) (limit, window string) { return grouped(int64(r.Limit)), windowInWords(r.Window) }
+
+// each writes one clause for each rule and joins them.
+func (s Stack) each(format string, words func(Rule) (string, string)) string {
+	return list(s.clauses(format, words))
+}
+
+func (s Stack) clauses(format string, words func(Rule) (string, string)) []string {
+	clauses := make([]string, len(s))
+	for i, r := range s {
+		first, second := words(r)
+		clauses[i] = fmt.Sprintf(format, first, second)
+	}
+	return clauses
+}
