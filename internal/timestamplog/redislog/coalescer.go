@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,17 @@ const (
 	// mostFlights is how many calls of one lane are under way at a time: while
 	// Redis works on one, the next is already there.
 	mostFlights = 2
+	// fewKeys and slowCall say when a second call pays. What goes in it does not
+	// wait for the first, but the two share what one could have carried, and a
+	// call costs all sides as much as several of its requests. So the second goes
+	// where the first carries only a few, is under way for longer than a call
+	// takes to a Redis nearby, or leaves behind as much as a call can carry.
+	fewKeys  = 16
+	slowCall = 300 * time.Microsecond
+	// asides is how often a flight steps aside for the goroutines that are ready to
+	// run, before it takes what is queued: under load these are callers that are
+	// about to ask. Where there are none, it costs less than a microsecond.
+	asides = 3
 )
 
 // item is one request on its way to Redis.
@@ -106,7 +118,10 @@ type lane struct {
 
 	mu      sync.Mutex
 	queue   []*group
+	queued  int // requests in queue
 	flights int
+	carries int       // requests in the call that was sent last,
+	left    time.Time // and when it was
 }
 
 // submit queues g and sees to it that it is sent. ctx is its caller's.
@@ -114,7 +129,8 @@ func (l *lane) submit(ctx context.Context, g *group) {
 	g.until, _ = ctx.Deadline()
 	l.mu.Lock()
 	l.queue = append(l.queue, g)
-	start := l.flights < mostFlights
+	l.queued += len(g.items)
+	start := l.mayFly()
 	if start {
 		l.flights++
 	}
@@ -124,10 +140,21 @@ func (l *lane) submit(ctx context.Context, g *group) {
 	}
 }
 
+// mayFly reports whether another flight is to begin.
+func (l *lane) mayFly() bool {
+	if l.flights == 0 || l.flights == mostFlights {
+		return l.flights == 0
+	}
+	return l.carries < fewKeys || l.queued >= mostKeys || time.Since(l.left) > slowCall
+}
+
 // fly sends what is queued until nothing is.
 func (l *lane) fly() {
 	var batch []*group
 	for {
+		for range asides {
+			runtime.Gosched()
+		}
 		if batch = l.take(batch[:0]); len(batch) == 0 {
 			return
 		}
@@ -146,6 +173,7 @@ func (l *lane) take(batch []*group) []*group {
 			break
 		}
 		taken++
+		l.queued -= len(g.items)
 		if g.state.CompareAndSwap(waiting, sent) {
 			batch = append(batch, g)
 			keys += len(g.items)
@@ -156,7 +184,9 @@ func (l *lane) take(batch []*group) []*group {
 	l.queue = l.queue[:rest]
 	if len(batch) == 0 {
 		l.flights--
+		return nil
 	}
+	l.carries, l.left = keys, time.Now()
 	return batch
 }
 

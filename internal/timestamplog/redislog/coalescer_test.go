@@ -112,6 +112,35 @@ func TestRequestsGoAtOnceWhenIdleAndTogetherWhileCallsAreUnderWay(t *testing.T) 
 	})
 }
 
+func TestASecondCallGoesWhereTheFirstCarriesMuchOnlyWhenItIsSlowOrFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, tr := newLane()
+		done := []<-chan error{decide(t.Context(), l, fewKeys)}
+		wantSizes(t, tr, fewKeys)
+		done = append(done, decide(t.Context(), l, 1))
+		wantSizes(t, tr)
+		time.Sleep(2 * slowCall)
+		done = append(done, decide(t.Context(), l, 1))
+		wantSizes(t, tr, 2)
+		tr.answer <- nil
+		tr.answer <- nil
+		wantSizes(t, tr)
+		done = append(done, decide(t.Context(), l, fewKeys))
+		wantSizes(t, tr, fewKeys)
+		done = append(done, decide(t.Context(), l, mostKeys-1))
+		wantSizes(t, tr)
+		done = append(done, decide(t.Context(), l, 1))
+		wantSizes(t, tr, mostKeys)
+		tr.answer <- nil
+		tr.answer <- nil
+		for _, d := range done {
+			if err := <-d; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 func TestACallIsBoundedAndALargeGroupStaysInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newLane()
