@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -37,6 +39,7 @@ const (
 // item is one request on its way to Redis.
 type item struct {
 	name         string
+	shard        int
 	stack        string // as the function library reads it
 	rules        rules.Stack
 	cost         uint16
@@ -115,6 +118,7 @@ func (g *group) release(err error) {
 type lane struct {
 	send    func(ctx context.Context, items []*item) error
 	timeout time.Duration // bounds each call
+	primary *redis.Client // whose lane it is in a Cluster, else nil
 
 	mu      sync.Mutex
 	queue   []*group

@@ -30,7 +30,7 @@ type cluster struct {
 	url     string
 }
 
-func sixServers(t *testing.T) *cluster {
+func sixServers(t testing.TB) *cluster {
 	t.Helper()
 	c := &cluster{}
 	for range 6 {
@@ -67,7 +67,7 @@ func sixServers(t *testing.T) *cluster {
 
 // awaitWhole waits until every server says that all is well and each primary
 // has a replica that is up to date.
-func (c *cluster) awaitWhole(t *testing.T) {
+func (c *cluster) awaitWhole(t testing.TB) {
 	t.Helper()
 	eventually(t, "the cluster is whole", func() bool {
 		for i, client := range c.clients {
@@ -83,7 +83,7 @@ func (c *cluster) awaitWhole(t *testing.T) {
 	})
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

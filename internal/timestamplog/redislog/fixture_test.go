@@ -41,7 +41,7 @@ func entries(t *testing.T, log *redislog.Log, p *rules.Policy, key string) int {
 
 // eventually fails the test unless it becomes true in a time that only a
 // defect exceeds.
-func eventually(t *testing.T, what string, is func() bool) {
+func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {

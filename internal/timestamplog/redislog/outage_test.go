@@ -125,8 +125,17 @@ func underLoad(t *testing.T, log *redislog.Log, requests int, limit string, dist
 	}
 }
 
+// everywhere runs a test on a server by itself and on a Cluster.
+func everywhere(t *testing.T, test func(*testing.T, *testenv.RedisServer)) {
+	t.Run("a server", func(t *testing.T) { test(t, testenv.DedicatedRedis(t)) })
+	t.Run("a cluster", func(t *testing.T) { test(t, clusterOfOne(t)) })
+}
+
 func TestFunctionsFlushedUnderLoadChangeNoAnswer(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	everywhere(t, functionsFlushedUnderLoadChangeNoAnswer)
+}
+
+func functionsFlushedUnderLoadChangeNoAnswer(t *testing.T, server *testenv.RedisServer) {
 	admin := connect(t, server)
 	log := open(t, server, redislog.Options{})
 	allowed, unanswered, logged := underLoad(t, log, 16*200, "1000/h", func(int) {
@@ -140,7 +149,10 @@ func TestFunctionsFlushedUnderLoadChangeNoAnswer(t *testing.T) {
 }
 
 func TestConnectionsCutUnderLoadChargeNobodyTwice(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	everywhere(t, connectionsCutUnderLoadChargeNobodyTwice)
+}
+
+func connectionsCutUnderLoadChargeNobodyTwice(t *testing.T, server *testenv.RedisServer) {
 	admin := connect(t, server)
 	log := open(t, server, redislog.Options{})
 	allowed, unanswered, logged := underLoad(t, log, 16*200, "100000/h", func(step int) {

@@ -38,11 +38,12 @@ type Log struct {
 	prefix  string
 	timeout time.Duration
 	clock   func() time.Time // nil for Redis's own
-	// lanes gather requests into calls: in a Cluster, where one call may touch
-	// one slot only, one for each shard, and else a single one.
-	lanes  []*lane
-	groups groups
-	stacks stackTexts
+	// Lanes gather requests into calls: in a Cluster one for each primary, and
+	// else a single one.
+	single  *lane
+	cluster *primaries
+	groups  groups
+	stacks  stackTexts
 }
 
 var _ timestamplog.Log = (*Log)(nil)
@@ -58,12 +59,10 @@ func New(client redis.UniversalClient, options Options) *Log {
 	if l.timeout <= 0 {
 		l.timeout = DefaultTimeout
 	}
-	lanes := 1
-	if _, clustered := client.(*redis.ClusterClient); clustered {
-		lanes = Shards
-	}
-	for range lanes {
-		l.lanes = append(l.lanes, &lane{send: l.send, timeout: l.timeout})
+	if cluster, clustered := client.(*redis.ClusterClient); clustered {
+		l.cluster = l.newPrimaries(cluster)
+	} else {
+		l.single = &lane{send: l.send, timeout: l.timeout}
 	}
 	return l
 }
@@ -96,11 +95,11 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 		l.decideCarefully(ctx, requests, results)
 		return
 	}
-	if len(l.lanes) == 1 || len(requests) == 1 {
+	if l.cluster == nil || len(requests) == 1 {
 		l.decideTogether(ctx, requests, results)
 		return
 	}
-	l.decideByShard(ctx, requests, results)
+	l.decideByLane(ctx, requests, results)
 }
 
 // decideTogether puts all requests into the lane of the first.
@@ -110,7 +109,7 @@ func (l *Log) decideTogether(ctx context.Context, requests []timestamplog.Reques
 	for i := range requests {
 		shard = l.fill(&g.items[i], &requests[i])
 	}
-	l.lane(shard).submit(ctx, g)
+	l.laneOf(shard).submit(ctx, g)
 	err := g.wait(ctx)
 	for i := range results[:len(requests)] {
 		results[i] = g.answer(i, err)
@@ -118,26 +117,27 @@ func (l *Log) decideTogether(ctx context.Context, requests []timestamplog.Reques
 	g.release(err)
 }
 
-func (l *Log) decideByShard(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
-	byShard := map[int]*group{}
+// decideByLane puts each request into the lane of its key.
+func (l *Log) decideByLane(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	byLane := map[*lane]*group{}
 	groups := make([]*group, len(requests)) // where each request went,
 	places := make([]int, len(requests))    // and at which place
 	for i := range requests {
 		var it item
-		shard := l.fill(&it, &requests[i])
-		g := byShard[shard]
+		lane := l.laneOf(l.fill(&it, &requests[i]))
+		g := byLane[lane]
 		if g == nil {
 			g = l.groups.get(0)
-			byShard[shard] = g
+			byLane[lane] = g
 		}
 		groups[i], places[i] = g, len(g.items)
 		g.items = append(g.items, it)
 	}
-	for shard, g := range byShard {
-		l.lane(shard).submit(ctx, g)
+	for lane, g := range byLane {
+		lane.submit(ctx, g)
 	}
-	errs := make(map[*group]error, len(byShard))
-	for _, g := range byShard {
+	errs := make(map[*group]error, len(byLane))
+	for _, g := range byLane {
 		errs[g] = g.wait(ctx)
 	}
 	for i, g := range groups {
@@ -151,7 +151,7 @@ func (l *Log) decideByShard(ctx context.Context, requests []timestamplog.Request
 // fill writes what Redis is to be asked for q and returns the shard.
 func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	shard := shardOf(q.Key)
-	it.name = logName(l.prefix, shard, q.Ref)
+	it.shard, it.name = shard, logName(l.prefix, shard, q.Ref)
 	it.stack = l.stacks.text(q)
 	it.rules = q.Rules
 	it.cost = uint16(q.Cost)
@@ -160,11 +160,26 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	return shard
 }
 
-func (l *Log) lane(shard int) *lane { return l.lanes[shard%len(l.lanes)] }
+// slotOf returns a number that differs for shards that no one call can reach.
+func (l *Log) slotOf(shard int) int {
+	if l.cluster != nil {
+		return shard
+	}
+	return 0
+}
 
-// send asks Redis about items and fills in their results. While a Cluster moves
-// a slot, a call finds some of its keys here and some there: Redis refuses it
-// whole, and each key is then asked for alone, which leads to where it is.
+// laneOf returns the lane of a shard's requests.
+func (l *Log) laneOf(shard int) *lane {
+	if l.cluster != nil {
+		return l.cluster.lane(shard)
+	}
+	return l.single
+}
+
+// send asks Redis about items, which in a Cluster are of one shard, and fills in
+// their results. While a Cluster moves a slot, a call finds some of its keys here
+// and some there: Redis refuses it whole, and each key is then asked for alone,
+// which leads to where it is.
 func (l *Log) send(ctx context.Context, items []*item) error {
 	reply, err := functions.call(ctx, l.client, functions.decide, len(items), arguments(l.now(), items)...)
 	if err != nil && len(items) > 1 && isSplit(err) {

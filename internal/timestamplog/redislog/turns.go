@@ -46,13 +46,13 @@ func (l *Log) decideCarefully(ctx context.Context, requests []timestamplog.Reque
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	asked := make([]careful, len(requests))
-	byLane := map[*lane][]int{}
+	bySlot := map[int][]int{}
 	for i := range requests {
-		lane := l.lane(l.fillCareful(&asked[i], &requests[i]))
-		byLane[lane] = append(byLane[lane], i)
+		slot := l.slotOf(l.fillCareful(&asked[i], &requests[i]))
+		bySlot[slot] = append(bySlot[slot], i)
 	}
 	var group sync.WaitGroup
-	for _, places := range byLane {
+	for _, places := range bySlot {
 		group.Go(func() {
 			for part := range slices.Chunk(places, mostKeys) {
 				items := make([]*careful, len(part))
@@ -150,13 +150,13 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	items := make([]*careful, len(requests))
-	var first *lane
+	first := 0
 	for i := range requests {
 		items[i] = new(careful)
-		lane := l.lane(l.fillCareful(items[i], &requests[i]))
+		slot := l.slotOf(l.fillCareful(items[i], &requests[i]))
 		if i == 0 {
-			first = lane
-		} else if lane != first {
+			first = slot
+		} else if slot != first {
 			return timestamplog.ErrApart
 		}
 	}
