@@ -23,7 +23,7 @@ policies in a file under version control, see 'apply' and 'export'.`,
 		Example: "admin policy list\nadmin policy set default --rule 1/s --rule 20/m",
 	}
 	c.AddCommand(newPolicyList(a), newPolicyShow(a), newPolicySet(a), newPolicyDelete(a),
-		newPolicyVersions(a), newPolicyDiff(a), newPolicyRollback(a))
+		newPolicyVersions(a), newPolicyDiff(a), newPolicyRollback(a), newPolicyAlgorithms(a))
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/testenv"
 )
 
 func TestSeveralKeysAreAllChargedOrNoneUnderConcurrency(t *testing.T) {
@@ -99,5 +100,69 @@ func TestOfSeveralKeysOnlyWhoRefusesOffends(t *testing.T) {
 	})
 	if strings.Contains(text, "token:good") {
 		t.Errorf("the offenders are %s", text)
+	}
+}
+
+func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
+	s, n := outageNode(t)
+	for name := range onFailures {
+		n.put(name, `{"match":["`+name+`:*"],"rules":["2/h"],"on_failure":"`+name+`"}`)
+	}
+	ask := func(keys, more string) v1.KeysDecision {
+		a := n.send(post, n.check+v1.PathCheck, `{"keys":[`+keys+`]`+more+`}`)
+		d := read[v1.KeysDecision](t, a)
+		if a.status != statuses[d.Decision] || d.Degraded != (d.DegradedReason != "") {
+			t.Errorf("got %d: %s", a.status, a.body)
+		}
+		return d
+	}
+	const deny, open = `"local:a","allow:a","deny:a"`, `"local:a","allow:a"`
+	if d := ask(deny, ""); !d.Allowed || d.Degraded {
+		t.Fatalf("before the outage: %+v", d)
+	}
+	reserved := n.ask(`{"key":"local:w","cost":2}`)
+	if reserved = n.ask(`{"key":"local:w","max_wait":"1h"}`); reserved.Turn == nil {
+		t.Fatalf("no turn is reserved: %+v", reserved)
+	}
+	s.redis.Kill()
+	await(t, "the outage is noticed", func() bool { return n.about("allow:b").Degraded })
+	if d := ask(deny, ""); d.Decision != v1.Unavailable || !d.Degraded || !d.Parts[0].Allowed {
+		t.Errorf("where one denies: %+v", d)
+	}
+	for i, want := range []string{v1.Allowed, v1.Allowed, v1.Limited} { // what was denied charged nothing
+		if d := ask(open, `,"max_wait":"1s"`); d.Decision != want || !d.Degraded || d.Turn != nil {
+			t.Errorf("request %d on this node alone: %+v, want %s", i, d, want)
+		}
+	}
+	problem(t, n.send(del, n.check+v1.PathTurns+"/"+reserved.Turn.Handle, ""), http.StatusServiceUnavailable)
+	s.redis.Restart(true)
+	await(t, "the outage is over", func() bool { return !n.about("allow:b").Degraded })
+	if d := ask(deny, ""); !d.Allowed || d.Degraded {
+		t.Errorf("after the outage: %+v", d)
+	}
+}
+
+func TestOnAClusterKeysOfDifferentSlotsAreRefusedWithTheReason(t *testing.T) {
+	s := servers{testenv.DedicatedRedis(t, "--cluster-enabled", "yes"), testenv.Postgres(t)}
+	redis := s.commands(t)
+	if err := redis.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the cluster is whole", func() bool { return strings.Contains(redis.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
+	s.redis.URL = strings.TrimSuffix(strings.Replace(s.redis.URL, "redis://", "redis+cluster://", 1), "/0")
+	n := s.start(t, 1)[0]
+	n.put("other", `{"match":["other:*"],"rules":["1/h"]}`)
+	p := problem(t, n.send(post, n.check+v1.PathCheck, `{"keys":["token:1","token:2","token:3","token:4"]}`), http.StatusUnprocessableEntity)
+	if p.Field != "keys" || !strings.Contains(p.Detail, "slots") || !strings.Contains(p.Detail, "one by one") {
+		t.Errorf("got %+v", p)
+	}
+	const one = `{"keys":["token:1",{"key":"token:1","policy":"other"}]}`
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if a := n.send(post, n.check+v1.PathCheck, one); a.status != want {
+			t.Errorf("one key under two policies: got %d, want %d: %s", a.status, want, a.body)
+		}
+	}
+	if len(n.logged("token:2")) > 0 {
+		t.Error("what was not decided is charged")
 	}
 }

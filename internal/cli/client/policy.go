@@ -17,6 +17,11 @@ func (c *Client) Policies(ctx context.Context) ([]v1.Policy, error) {
 	return whole[v1.Policy](ctx, c, v1.PathPolicies)
 }
 
+// Algorithms returns the ways to count that a policy may name.
+func (c *Client) Algorithms(ctx context.Context) ([]v1.Algorithm, error) {
+	return whole[v1.Algorithm](ctx, c, v1.PathAlgorithms)
+}
+
 // Policy returns one policy as it stands.
 func (c *Client) Policy(ctx context.Context, name string) (*v1.Policy, error) {
 	p := &v1.Policy{}

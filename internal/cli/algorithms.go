@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newPolicyAlgorithms(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "algorithms",
+		Short:   "List the ways to count that a policy may name, and their options",
+		Example: "admin policy algorithms\nadmin policy algorithms -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			algorithms, err := client.Algorithms(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(a.printer(), algorithms, algorithmColumns)
+		},
+	}
+}
+
+var algorithmColumns = []output.Column[v1.Algorithm]{
+	{Name: "name", Head: "Name", Cell: func(x v1.Algorithm) output.Cell { return output.Text(x.Name) }},
+	{Name: "exact", Head: "Exact", Cell: func(x v1.Algorithm) output.Cell { return output.YesNo(x.Exact) }},
+	{Name: "options", Head: "Options", Cell: func(x v1.Algorithm) output.Cell { return output.Texts(x.Options) }},
+	{Name: "summary", Head: "What it does", Cut: true, Cell: func(x v1.Algorithm) output.Cell { return output.Text(x.Summary) }},
+}
