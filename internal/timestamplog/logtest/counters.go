@@ -79,6 +79,12 @@ func counterContracts() []contract {
 		{"a reset forgets the counter and no other", counterResets},
 		{"a counter has no times", counterTimes},
 		{"a counter and a log of one ref stay apart", counterBesideLog},
+		{"who would wait has a turn, in order, at which an immediate request would have been allowed", counterTurns},
+		{"a request that comes again is counted once", counterAgain},
+		{"the newest turn given back leaves the counter as it was, and an earlier one lapses", counterGivenBack},
+		{"several requests are counted at one common turn, or not at all", counterTogether},
+		{"a raised limit frees sooner, and what was counted still counts", counterLimits},
+		{"a clock that steps back an hour does not open the limit, and makes no key wait an hour", counterBack},
 		{"many callers are allowed as many as one after the other", counterManyCallers},
 	}
 }
@@ -185,6 +191,125 @@ func counterBesideLog(t *testing.T, h Harness) {
 	log.limit(1, "2/1m", minute)
 	f.allow(1)
 	log.wantTimes(0, 0)
+}
+
+// counterTurns compares turns with what a client who waits as told would get.
+func counterTurns(t *testing.T, h Harness) {
+	f := newFixture(t, h, "3/s")
+	waits := f.forKey("waits")
+	last := f.start
+	for i := range 12 {
+		now := f.Clock.NowMS()
+		r := f.ask(1)
+		for !r.Allowed {
+			f.Clock.Set(r.RetryAt)
+			r = f.ask(1)
+		}
+		f.Clock.Set(now)
+		turn := waits.reserve(fmt.Sprint("id ", i), 1, minute)
+		if !turn.Allowed || turn.Turn < last {
+			t.Fatalf("request %d: %+v; the turn before was at %d", i, turn, last)
+		}
+		last = turn.Turn
+		f.Clock.Set(max(now, r.Now))
+		if f.Clock.NowMS() != turn.Turn {
+			t.Fatalf("request %d has its turn at +%d; who waits as told is allowed at +%d", i, turn.Turn-f.start, f.Clock.NowMS()-f.start)
+		}
+		if i%4 == 3 {
+			continue // the next comes at the turn itself
+		}
+		f.Clock.Set(now)
+		if turn.Turn > now {
+			if r := waits.ask(1); r.Allowed || r.RetryAt < turn.Turn {
+				t.Fatalf("an immediate request is answered %+v while a turn lies ahead at %d", r, turn.Turn)
+			}
+		}
+		f.Clock.Set(max(now, r.Now))
+	}
+}
+
+func counterAgain(t *testing.T, h Harness) {
+	f := newFixture(t, h, "3/s")
+	f.wantCharged(f.decide(f.named("a")))
+	left := f.detail(1)
+	f.wantAgain(f.decide(f.named("a")), 0)
+	f.wantStates(f.detail(1), left...)
+	f.fill(1)
+	first := f.reserve("b", 1, minute)
+	f.wantAgain(f.reserve("b", 1, minute), first.Turn-f.start)
+}
+
+func counterGivenBack(t *testing.T, h Harness) {
+	f := newFixture(t, h, "3/s")
+	f.fill(1)
+	before := f.detail(1)
+	a := f.reserve("a", 1, minute).Turn - f.start
+	f.wantGivenBack(false, "a", a, 2)
+	f.wantGivenBack(true, "a", a, 1)
+	f.wantStates(f.detail(1), before...)
+	f.wantTurn(f.reserve("a", 1, minute), a)
+	left := f.detail(1)
+	b := f.reserve("b", 1, minute).Turn - f.start
+	f.wantGivenBack(false, "a", a, 1)
+	f.wantGivenBack(true, "b", b, 1)
+	f.wantGivenBack(false, "b", b, 1)
+	f.wantStates(f.detail(1), left...)
+	f.at(a).wantGivenBack(false, "a", a, 1)
+}
+
+func counterTogether(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "3/s"), "3/10s")
+	b.fill(1)
+	fresh := a.detail(1)
+	results := a.decideTogether(a.request(1), b.request(1))
+	if !results[0].Allowed || results[1].Allowed {
+		t.Fatalf("got %+v, want the second refused alone", results)
+	}
+	a.wantStates(a.detail(1), fresh...)
+	results = a.decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
+	if turn := results[0].Turn; !results[0].Allowed || turn <= a.start || results[1].Turn != turn {
+		t.Fatalf("got %+v, want one turn ahead", results)
+	}
+	if r := a.ask(1); r.Allowed {
+		t.Errorf("before the common turn the first key is answered %+v", r)
+	}
+}
+
+func counterLimits(t *testing.T, h Harness) {
+	f := newFixture(t, h, "3/m")
+	fresh := f.forKey("fresh")
+	before, _ := f.fill(1)
+	f.change(f.policy.Retention, "30/m")
+	fresh.policy = f.policy
+	if left, unused := f.detail(1)[0].Remaining, fresh.detail(1)[0].Remaining; left >= unused {
+		t.Errorf("with a raised limit %d are left, and %d of a key that never came", left, unused)
+	}
+	if after, _ := f.fill(1); after.RetryAt > before.RetryAt {
+		t.Errorf("with a raised limit it is refused until +%d, before until +%d", after.RetryAt-f.start, before.RetryAt-f.start)
+	}
+}
+
+func counterBack(t *testing.T, h Harness) {
+	f := newFixture(t, h, "3/10s")
+	fresh := f.forKey("fresh")
+	f.at(hour).fill(1)
+	f.at(0)
+	if r := f.ask(1); r.Allowed {
+		t.Fatalf("after the step %+v, want it refused", r)
+	}
+	longest := int64(0)
+	for range 5 {
+		r := f.ask(1)
+		if r.Allowed {
+			break
+		}
+		longest += r.RetryAt - r.Now
+		f.Clock.Set(r.RetryAt)
+	}
+	if longest > 30*second {
+		t.Errorf("after the step a key waited %d ms, want at most three windows", longest)
+	}
+	fresh.allow(1)
 }
 
 // manyCallers must be allowed as many requests as one caller is.
