@@ -40,7 +40,7 @@ func (u *UI) showFirstRun(c *api.Call) error {
 	}
 	page.NeedsToken = slices.ContainsFunc(u.Settings, func(s Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
 	if page.Policy, _ = u.Catalog.Selector().Select(key); page.Policy != nil {
-		page.Meaning = page.Policy.Rules.Describe()
+		page.Meaning = page.Policy.Describe()
 		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3
 	}
 	return u.render(c, http.StatusOK, "start", page)

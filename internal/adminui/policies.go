@@ -7,8 +7,10 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
@@ -47,6 +49,7 @@ type policyRow struct {
 	Refused  int64  // in the last hour; by a shadow policy: what it would have
 	Spark    *spark // of them, nil where they are not counted or not asked for
 	Warnings int
+	Counts   string // how it counts, "" by default
 	Current  bool
 }
 
@@ -112,7 +115,10 @@ func (u *UI) policyRows(ctx context.Context, current string) ([]policyRow, error
 	}
 	rows := make([]policyRow, len(all))
 	for i, p := range all {
-		rows[i] = policyRow{Policy: p, Refused: refused[p.ID], Warnings: len(p.Rules.Warnings()), Current: p.Name == current}
+		rows[i] = policyRow{Policy: p, Refused: refused[p.ID], Warnings: len(p.Warnings()), Current: p.Name == current}
+		if p.Algorithm != algorithms.TimestampLog {
+			rows[i].Counts = countsBy(p)
+		}
 	}
 	return rows, nil
 }
@@ -126,6 +132,7 @@ type policyPage struct {
 	Draft    *draft
 	Meaning  *meaning // nil where the draft's rules cannot be read
 	Changes  []difference
+	Anew     string // what becomes of what the keys have used, "" where they keep it
 	Versions []versionRow
 	Compared *versionRow // whose differences to the version that decides are shown
 	Try      *trial
@@ -137,6 +144,7 @@ type versionRow struct {
 	*rules.Policy
 	Decides bool
 	Changes []difference // from it to the version that decides
+	Anew    string       // as in policyPage, where it is returned to
 }
 
 // Next is the number of the version that saving makes.
@@ -152,7 +160,7 @@ func (p *policyPage) Changed() bool { return p.Policy == nil || len(p.Changes) >
 
 // NoteIDs returns the places that a look at the draft refreshes.
 func (p *policyPage) NoteIDs() string {
-	ids := "#meaning,#changes,#ladder-note,#rules-note,#save-note"
+	ids := "#meaning,#changes,#ladder-note,#rules-note,#save-note,#algorithm-note,#burst-note"
 	for i := range p.Draft.Rows {
 		ids += ",#rule-note-" + strconv.Itoa(i)
 	}
@@ -203,11 +211,11 @@ func (u *UI) renderPolicy(c *api.Call, status int, p *rules.Policy, d *draft, tr
 	if c.Method() == http.MethodGet { // a name that nobody has typed yet is no mistake
 		delete(d.Mistakes, "name")
 	}
-	if stack, ok := d.stack(); ok {
-		page.Meaning = meaningOf(stack)
+	if readable := d.readable(); readable != nil {
+		page.Meaning = meaningOf(readable)
 	}
 	if p != nil && wanted != nil {
-		page.Changes = differences(p, wanted)
+		page.Changes, page.Anew = differences(p, wanted), startsAnew(p, wanted)
 	}
 	var err error
 	name := ""
@@ -224,20 +232,28 @@ func (u *UI) renderPolicy(c *api.Call, status int, p *rules.Policy, d *draft, tr
 	return u.render(c, status, "policy", page)
 }
 
-// stack returns the rules of a draft that was judged, as far as they can be
-// read.
-func (d *draft) stack() (rules.Stack, bool) {
+// readable returns the rules of a draft that was judged, and how it counts them,
+// nil where these cannot be read; whatever else is wrong with it.
+func (d *draft) readable() *rules.Policy {
 	var texts []string
 	for _, row := range d.Rows {
 		if row.Mistake != "" {
-			return nil, false
+			return nil
 		}
 		if row.Limit != "" {
-			texts = append(texts, row.Limit+"/"+row.Window)
+			texts = append(texts, strings.ReplaceAll(row.Limit, ",", "")+"/"+row.Window)
 		}
 	}
-	stack, err := rules.ParseStack(texts)
-	return stack, err == nil
+	p := &rules.Policy{}
+	a := algorithms.ByName(d.Algorithm.Name)
+	if a == nil || !d.readAlgorithm(p) || a.Check(p.Options) != nil {
+		return nil
+	}
+	var err error
+	if p.Rules, err = rules.ParseStack(texts); err != nil {
+		return nil
+	}
+	return p
 }
 
 func policyToast(c *api.Call, p *rules.Policy) *Toast {
@@ -265,7 +281,7 @@ func (u *UI) addVersions(ctx context.Context, c *api.Call, page *policyPage) err
 	for i, v := range all {
 		row := versionRow{Policy: v, Decides: v.Version == page.Policy.Version}
 		if v.Version == compare && !row.Decides {
-			row.Changes = differences(v, page.Policy)
+			row.Changes, row.Anew = differences(v, page.Policy), startsAnew(page.Policy, v)
 			page.Compared = &row
 		}
 		if i < mostVersions {
@@ -289,11 +305,11 @@ func (u *UI) draftFrom(c *api.Call) (*rules.Policy, *draft, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := readDraft(values)
+	p, err := u.policyOf(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := u.policyOf(c)
+	d, err := readDraft(values, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -377,6 +393,7 @@ type conflictPage struct {
 	From   int64         // the version that both were made from
 	Theirs []difference
 	Yours  []difference
+	Anew   string  // as in policyPage, where yours takes the place of theirs
 	Fields []Field // of yours, whole
 }
 
@@ -396,11 +413,12 @@ func (u *UI) renderConflict(c *api.Call, now, wanted *rules.Policy, d *draft) er
 		return fault.Field("expect", "is not a version of this policy")
 	}
 	page.Theirs, page.Yours = differences(all[at], now), differences(all[at], wanted)
+	page.Anew = startsAnew(now, wanted)
 	values, err := form(c)
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"mode", "limit", "window", "match", "on_failure", "ladder", "offences", "within", "block", "factor", "cap", "quiet"} {
+	for _, name := range []string{"mode", "limit", "window", "match", "algorithm", "burst", "count_refused", "window_start", "as", "on_failure", "ladder", "offences", "within", "block", "factor", "cap", "quiet"} {
 		for _, value := range values[name] {
 			page.Fields = append(page.Fields, Field{name, value})
 		}

@@ -42,6 +42,7 @@ func linesOf(p *rules.Policy) []difference {
 	}
 	return []difference{
 		{Field: "Rules", Was: strings.Join(stack, "  ")},
+		{Field: "Counts by", Was: countsBy(p)},
 		{Field: "Applies to", Was: strings.Join(patterns, "  ")},
 		{Field: "Mode", Was: modeWords[p.Mode]},
 		{Field: "If the log is out of reach", Was: failureWords[p.OnFailure]},

@@ -23,6 +23,7 @@ type draft struct {
 	Rows      []ruleRow
 	Paste     string // a stack written in one line, taken instead of Rows
 	Match     []matchRow
+	Algorithm algorithmFields
 	OnFailure string
 	Ladder    ladderFields
 	Mistakes  mistakes // by field, of what no row holds
@@ -77,6 +78,7 @@ func windowWords(w time.Duration) string {
 // newDraft returns what a new policy's form begins with.
 func newDraft() *draft {
 	d := &draft{Mode: string(rules.Shadow), OnFailure: string(rules.FailLocal), Match: []matchRow{{}}, Mistakes: mistakes{}}
+	d.Algorithm = algorithmFieldsOf(&rules.Policy{Algorithm: algorithms.TimestampLog})
 	for _, text := range []string{"20/1m", "800/1d"} {
 		r, err := rules.ParseRule(text)
 		if err == nil {
@@ -97,6 +99,7 @@ func (d *draft) addRule(r rules.Rule) {
 // draftOf returns the form of a policy as it stands.
 func draftOf(p *rules.Policy) *draft {
 	d := &draft{Name: p.Name, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Ladder: defaultLadder, Mistakes: mistakes{}}
+	d.Algorithm = algorithmFieldsOf(p)
 	for _, r := range p.Rules {
 		d.addRule(r)
 	}
@@ -116,10 +119,12 @@ func draftOf(p *rules.Policy) *draft {
 const maxRows = 100
 
 // readDraft reads the form of a policy and does what its button asks of the
-// rows. It judges nothing.
-func readDraft(values url.Values) (*draft, error) {
+// rows. It judges nothing. before is the version that decides, nil for a new
+// policy.
+func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	d := &draft{
-		Name: strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"),
+		Algorithm: algorithmFieldsFrom(values, before),
+		Name:      strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"),
 		Paste: strings.TrimSpace(values.Get("stack")), Mistakes: mistakes{},
 	}
 	var err error
@@ -167,8 +172,9 @@ func (d *draft) act(do string) {
 // policy returns what the draft says, or nil with the mistakes noted in it.
 // before is the version that was edited, nil for a new policy.
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
-	p := &rules.Policy{Name: d.Name, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure), Algorithm: algorithms.TimestampLog}
+	p := &rules.Policy{Name: d.Name, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
 	good := d.takePaste() && d.readMatch(parser, p)
+	good = d.readAlgorithm(p) && good
 	good = d.readRows(p, before) && good
 	good = d.readLadder(p) && good
 	if !good {
@@ -243,7 +249,7 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 		return false
 	}
 	p.Rules = stack
-	for _, w := range stack.Warnings() {
+	for _, w := range p.Warnings() {
 		if row := of[w.Rule]; row != nil {
 			_, why, _ := strings.Cut(w.Message, "can never refuse anyone: ")
 			row.Warning = capital(why)

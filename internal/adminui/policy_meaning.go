@@ -5,14 +5,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// meaning says in words and in a picture what a stack comes to.
+// meaning says in words and in a picture what a policy's rules come to.
 type meaning struct {
-	Most  []figure // "At most 20 in any minute"
-	Speed string   // "At full speed ...", "" where that says nothing
-	Chart *speedChart
+	Most   []figure // "At most 20 in any minute"
+	Rest   string   // "At full speed ...", or what a counter does not promise; "" where there is nothing to say
+	Advice string   // what would suit such rules better, "" for nothing
+	Chart  *speedChart
 }
 
 // figure is a stretch of a sentence; figures stand out.
@@ -21,12 +23,16 @@ type figure struct {
 	Bold bool
 }
 
-func meaningOf(s rules.Stack) *meaning {
-	most, speed, cut := strings.Cut(s.Describe(), ". ")
+func meaningOf(p *rules.Policy) *meaning {
+	most, rest, cut := strings.Cut(p.Describe(), ". ")
 	if cut {
 		most += "."
 	}
-	return &meaning{Most: figures(most), Speed: speed, Chart: chartOf(s)}
+	m := &meaning{Most: figures(most), Rest: rest, Advice: adviceOf(p)}
+	if a := algorithms.ByName(p.Algorithm); a == nil || a.IsLog() {
+		m.Chart = chartOf(p.Rules)
+	}
+	return m
 }
 
 // figures parts a sentence at its numbers.

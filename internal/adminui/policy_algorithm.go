@@ -1,0 +1,183 @@
+package adminui
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// algorithmFields are how a policy counts, as its form holds it: texts that may
+// be wrong. The fields of options that the algorithm does not take are not shown
+// and not read.
+type algorithmFields struct {
+	Name         string
+	Burst        string // "" for each rule's own limit
+	CountRefused bool
+	WindowStart  string
+	As           string
+}
+
+// algorithmFieldsOf returns the fields of a policy as it stands, with defaults
+// written out.
+func algorithmFieldsOf(p *rules.Policy) algorithmFields {
+	f := algorithmFields{Name: p.Algorithm, CountRefused: p.Options.CountRefused, WindowStart: p.Options.WindowStart, As: p.Options.As}
+	if p.Options.Burst != 0 {
+		f.Burst = strconv.Itoa(p.Options.Burst)
+	}
+	f.fillDefaults()
+	return f
+}
+
+func (f *algorithmFields) fillDefaults() {
+	if f.WindowStart == "" {
+		f.WindowStart = algorithms.WindowClock
+	}
+	if f.As == "" {
+		f.As = algorithms.AsMeter
+	}
+}
+
+// algorithmFieldsFrom reads the fields out of a form. One without them is a page of
+// the version before, which changes nothing about how a policy counts.
+func algorithmFieldsFrom(values url.Values, before *rules.Policy) algorithmFields {
+	if !values.Has("algorithm") {
+		if before != nil {
+			return algorithmFieldsOf(before)
+		}
+		return algorithmFieldsOf(&rules.Policy{Algorithm: algorithms.TimestampLog})
+	}
+	f := algorithmFields{
+		Name: values.Get("algorithm"), Burst: strings.TrimSpace(values.Get("burst")), CountRefused: values.Get("count_refused") == "on",
+		WindowStart: values.Get("window_start"), As: values.Get("as"),
+	}
+	f.fillDefaults()
+	return f
+}
+
+// readAlgorithm puts what the fields say into a policy; false with the mistake noted
+// where a field cannot be read. Whether the values are right is for Validate.
+func (d *draft) readAlgorithm(p *rules.Policy) bool {
+	f := d.Algorithm
+	p.Algorithm = f.Name
+	a := algorithms.ByName(f.Name)
+	if a == nil {
+		return true // Validate says which there are
+	}
+	o := &p.Options
+	if a.Takes(algorithms.OptionBurst) && f.Burst != "" {
+		var err error
+		if o.Burst, err = strconv.Atoi(strings.ReplaceAll(f.Burst, ",", "")); err != nil || o.Burst == 0 {
+			d.Mistakes["options.burst"] = "Write a whole number from 1 to " + number(algorithms.MaxBurst) + ", or nothing for each rule's own limit."
+			return false
+		}
+	}
+	o.CountRefused = f.CountRefused && a.Takes(algorithms.OptionCountRefused)
+	if a.Takes(algorithms.OptionWindowStart) {
+		o.WindowStart = f.WindowStart
+	}
+	if a.Takes(algorithms.OptionAs) {
+		o.As = f.As
+	}
+	*o = o.Canonical()
+	return true
+}
+
+// algorithmChoice is one algorithm as the editor offers it.
+type algorithmChoice struct {
+	*algorithms.Algorithm
+	Chosen bool
+}
+
+// Named is its title at the beginning of a line.
+func (c algorithmChoice) Named() string { return strings.ToUpper(c.Title[:1]) + c.Title[1:] }
+
+// Shows are the classes of its button, by which the style sheet shows the
+// fields of the options that it takes.
+func (c algorithmChoice) Shows() string {
+	classes := make([]string, len(c.Algorithm.Options))
+	for i, option := range c.Algorithm.Options {
+		classes[i] = "takes-" + option
+	}
+	return strings.Join(classes, " ")
+}
+
+// Algorithms returns what a policy can count by.
+func (d *draft) Algorithms() []algorithmChoice {
+	var all []algorithmChoice
+	for _, a := range algorithms.All() {
+		all = append(all, algorithmChoice{a, a.Name == d.Algorithm.Name})
+	}
+	return all
+}
+
+// ChosenAlgorithm returns that of the draft, nil where there is none of its
+// name.
+func (d *draft) ChosenAlgorithm() *algorithmChoice {
+	a := algorithms.ByName(d.Algorithm.Name)
+	if a == nil {
+		return nil
+	}
+	return &algorithmChoice{a, true}
+}
+
+// ChoosesAlgorithm reports whether the choice stands open: where it is not the
+// default, or something is wrong about it.
+func (d *draft) ChoosesAlgorithm() bool {
+	for field := range d.Mistakes {
+		if field == "algorithm" || strings.HasPrefix(field, "options.") {
+			return true
+		}
+	}
+	return d.Algorithm.Name != algorithms.TimestampLog
+}
+
+// countsBy says how a policy counts: "token bucket, burst 50".
+func countsBy(p *rules.Policy) string {
+	text := p.Algorithm
+	if a := algorithms.ByName(p.Algorithm); a != nil {
+		text = a.Title
+	}
+	if p.Options.Burst != 0 {
+		text += ", burst " + number(int64(p.Options.Burst))
+	}
+	if p.Options.CountRefused {
+		text += ", refused requests count too"
+	}
+	if p.Options.WindowStart == algorithms.WindowFirst {
+		text += ", windows from the first request"
+	}
+	if p.Options.As == algorithms.AsQueue {
+		text += ", as a queue"
+	}
+	return text
+}
+
+// manyTimes is the limit from which a time for each request becomes dear.
+const manyTimes = 5000
+
+// adviceOf recommends a counter where a log would hold very many times, "" where
+// it does not.
+func adviceOf(p *rules.Policy) string {
+	a := algorithms.ByName(p.Algorithm)
+	if most := p.Rules.LargestLimit(); a != nil && a.IsLog() && most > manyTimes {
+		return "This keeps up to " + number(int64(most)) + " times for each key. Beyond some thousands a counter costs far less: " +
+			"sliding buckets keep at most 61 numbers for each rule, whatever the limit."
+	}
+	return ""
+}
+
+// startsAnew says what becomes of what the keys of a policy have used when next
+// takes the place of was; "" where they keep it.
+func startsAnew(was, next *rules.Policy) string {
+	if was == nil || !was.MovesGeneration(next) {
+		return ""
+	}
+	what := "Another algorithm, or other options,"
+	if was.Algorithm == next.Algorithm && was.Options == next.Options {
+		what = "Another window under a counter"
+	}
+	return what + " cannot go on from what was counted. What every key has used is forgotten: it may at once do as much as one that was never seen, on top of what it has just done."
+}
