@@ -43,7 +43,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -77,11 +76,8 @@ const shardCount = 64
 // another for the rest.
 type Log struct {
 	timestamplog.Log
-	now  func() time.Time
-	seed maphash.Seed
-	// epoch counts what was forgotten: an answer to a request that was sent
-	// before is not remembered.
-	epoch  atomic.Uint64
+	now    func() time.Time
+	seed   maphash.Seed
 	shards [shardCount]shard
 	calls  sync.Pool // of *call
 }
@@ -111,17 +107,18 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	sent := l.now()
 	reserves := false // something before may reserve a turn
 	for i := range requests {
-		if !reserves && l.recall(&requests[i], sent, &results[i]) {
+		known, epoch := l.recall(&requests[i], sent, &results[i], reserves)
+		if known {
 			continue
 		}
 		reserves = reserves || requests[i].MaxWait > 0
 		c.requests = append(c.requests, requests[i])
 		c.places = append(c.places, i)
+		c.epochs = append(c.epochs, epoch)
 	}
 	if len(c.requests) == 0 {
 		return
 	}
-	epoch := l.epoch.Load()
 	if len(c.requests) == len(requests) {
 		l.Log.Decide(ctx, requests, results)
 	} else {
@@ -133,7 +130,7 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	}
 	came := l.now()
 	for n, i := range c.places {
-		l.remember(&c.requests[n], &results[i], epoch, sent, came)
+		l.remember(&c.requests[n], &results[i], c.epochs[n], sent, came)
 	}
 	l.forgetReserved(c.requests, c.places, results)
 }
@@ -154,12 +151,13 @@ type call struct {
 	requests []timestamplog.Request
 	results  []timestamplog.Result
 	places   []int
+	epochs   []uint64 // of their shards, when they were looked for
 }
 
 func (l *Log) release(c *call) {
 	clear(c.requests)
 	clear(c.results)
-	c.requests, c.results, c.places = c.requests[:0], c.results[:0], c.places[:0]
+	c.requests, c.results, c.places, c.epochs = c.requests[:0], c.results[:0], c.places[:0], c.epochs[:0]
 	l.calls.Put(c)
 }
 
@@ -199,20 +197,20 @@ func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error
 
 // Forget has the next request for ref ask the log, which has just been reset.
 func (l *Log) Forget(ref timestamplog.Ref) {
-	l.epoch.Add(1)
 	hash, s := l.shard(ref)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.epoch++
 	delete(s.young, hash)
 	delete(s.old, hash)
 }
 
 // ForgetAll has every next request ask the log: resets may have been missed.
 func (l *Log) ForgetAll() {
-	l.epoch.Add(1)
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
+		s.epoch++
 		s.young, s.old = nil, nil
 		s.mu.Unlock()
 	}
@@ -229,20 +227,21 @@ func isPlain(q *timestamplog.Request) bool {
 	return !q.Peek && q.MaxWait == 0 && q.ID == "" && !q.Options.CountRefused
 }
 
-// recall fills in the answer to q where it is known.
-func (l *Log) recall(q *timestamplog.Request, now time.Time, r *timestamplog.Result) bool {
+// recall fills in the answer to q where it is known, unless the log is to be asked
+// in any case. Where it is not known, it returns the epoch of q's shard.
+func (l *Log) recall(q *timestamplog.Request, now time.Time, r *timestamplog.Result, ask bool) (known bool, epoch uint64) {
 	if !isPlain(q) {
-		return false
+		return false, 0 // and its answer is not remembered
 	}
 	hash, s := l.shard(q.Ref)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.find(hash)
-	if f == nil || f.ref != q.Ref || f.version != q.Version || !f.full.standsAt(now) {
-		return false
+	if ask || f == nil || f.ref != q.Ref || f.version != q.Version || !f.full.standsAt(now) {
+		return false, s.epoch
 	}
 	a := f.answerTo(q.Cost, q.Detail)
-	return a != nil && a.tell(q.Detail, now, r)
+	return a != nil && a.tell(q.Detail, now, r), s.epoch
 }
 
 // remember keeps the answer to q where it is a refusal that can be told again.
@@ -253,7 +252,7 @@ func (l *Log) remember(q *timestamplog.Request, r *timestamplog.Result, epoch ui
 	hash, s := l.shard(q.Ref)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if epoch != l.epoch.Load() {
+	if epoch != s.epoch {
 		return
 	}
 	a := answer{cost: q.Cost, sent: sent, came: came, result: *r}

@@ -13,7 +13,10 @@ type shard struct {
 	young, old map[uint64]*refused // by the hash of the log's ref
 	began      time.Time           // of young
 	most       int
-	_          [64]byte // keeps the locks of neighbours off one cache line
+	// epoch counts what was forgotten: an answer to a request that was sent
+	// before is not remembered.
+	epoch uint64
+	_     [64]byte // keeps the locks of neighbours off one cache line
 }
 
 // find returns what is known under a hash, which may be about another log.
