@@ -405,9 +405,10 @@ end
 -- return  one string: the time of all decisions in 8 bytes, then for each
 --         request 0 for allowed, or 1 for refused, the index of the rule in 1
 --         byte, its wait in 4 and how long the refusal lasts if nothing is
---         pushed in 4 (0 for a peek), or 2 where the key holds something else;
---         then, where detail was asked and the log could be read, the
---         states. Numbers are big-endian; a wait of 2^32 - 1 never ends.
+--         pushed in 4 (0 for a peek), or 2 where the key holds something else,
+--         or 5 as stint_turns says; then, where detail was asked and the log could
+--         be read, the states. Numbers are big-endian; a wait of 2^32 - 1 in 4
+--         bytes never ends.
 local function decide_many(keys, args)
   set_now(args[1])
   local requests = args[2]

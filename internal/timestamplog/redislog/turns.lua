@@ -193,15 +193,14 @@ local REPEATED, TURN, WAITS = '\3', '\4', '\5'
 -- reply writes the answer to a view whose turn, where it is allowed, is at. held
 -- says that a refusal stands until it may be tried again.
 local function reply(v, at, held)
-  local answer, lasts = ALLOWED, FOREVER
   if v.foreign then return FOREIGN end
+  local answer, lasts = ALLOWED, FOREVER
   if v.known then
     answer = REPEATED .. pack('>I8', v.known)
   elseif v.retry > 0 then
     local by = v.by or v.stack.rules[#v.stack.rules]
-    held = held and not v.peek
-    if held then lasts = v.engine.lasts(v) end
-    answer = WAITS .. pack('>BI8I8I8', by.index, v.retry, v.own, held and min(v.retry, lasts) or 0)
+    lasts = held and not v.peek and v.engine.lasts(v) or 0
+    answer = WAITS .. pack('>BI8I8I8', by.index, v.retry, v.own, min(v.retry, lasts))
   elseif at > now then
     answer = TURN .. pack('>I8', at)
   end
