@@ -15,7 +15,7 @@ func BenchmarkStint(b *testing.B) {
 	parts := []struct {
 		name    string
 		measure func(*testing.B, *report)
-	}{{"http", overHTTP}, {"redis", overRedis}, {"parts", inParts}, {"number", byNumber}}
+	}{{"http", overHTTP}, {"redis", overRedis}, {"parts", inParts}, {"number", byNumber}, {"redis-number", byNumberInRedis}}
 	for _, part := range parts {
 		b.Run(part.name, func(b *testing.B) { part.measure(b, r) })
 	}
@@ -25,7 +25,7 @@ func BenchmarkStint(b *testing.B) {
 }
 
 // allSections is how many sections a whole report has.
-const allSections = 9
+const allSections = 10
 
 // shares measures loads on a node, each as a share of what the empty handler
 // does with it.
@@ -38,8 +38,8 @@ type shares struct {
 
 func (s shares) of(what string, l load, goal float64) compared {
 	c := l.compare(s.b, s.node, s.empty)
-	rest := fmt.Sprintf("(%.0fk of %.0fk/s; %.1f µs of the node's processor time a check, the empty handler's %.1f; %.0f%% refused)",
-		c.asked.rate/1e3, c.empty.rate/1e3, micros(c.asked.cost), micros(c.empty.cost), 100*c.asked.refused)
+	rest := fmt.Sprintf("(%.0fk of %.0fk/s; %.1f µs of the node's processor time a check, the empty handler's %.1f; %.0f%% refused%s)",
+		c.asked.rate/1e3, c.empty.rate/1e3, micros(c.asked.cost), micros(c.empty.cost), 100*c.asked.refused, c.asked.withoutRedis())
 	if goal == 0 {
 		s.r.add(what, fmt.Sprintf("%.2f %s", c.ratio, rest))
 	} else {

@@ -1,11 +1,14 @@
 package bench_test
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -26,12 +29,37 @@ type asked struct {
 	rate    float64       // checks per second
 	refused float64       // share of the answers that were not 2xx
 	cost    time.Duration // processor time of the node for each check
+	// degraded is the share that the node answered without Redis, since it took
+	// longer than a check waits: such a rate is not that of checks on Redis.
+	degraded float64
+}
+
+// withoutRedis says what is to be known where checks were degraded.
+func (a asked) withoutRedis() string {
+	if a.degraded == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %.1f%% were answered without Redis", 100*a.degraded)
+}
+
+// degradedChecks returns how many checks n has answered without Redis.
+func (n node) degradedChecks(b *testing.B) float64 {
+	b.Helper()
+	if n.admin == "" {
+		return 0
+	}
+	_, metrics := call(b, http.MethodGet, "http://"+n.admin+"/metrics", "")
+	total := 0.0
+	for line := range strings.Lines(string(metrics)) {
+		total += number([]byte(line), `^stint_degraded_checks_total(?:\{.*\})? ([\d.e+]+)`)
+	}
+	return total
 }
 
 // wrk asks n for a time.
 func (l load) wrk(b *testing.B, n node, lasting time.Duration) asked {
 	b.Helper()
-	before := processorTime(b, n.pid)
+	before, degraded := processorTime(b, n.pid), n.degradedChecks(b)
 	out, err := exec.CommandContext(b.Context(), "wrk", "-t2", "-c"+strconv.Itoa(l.connections),
 		"-d"+fmt.Sprintf("%.0fs", lasting.Seconds()), "-s", "wrk.lua", "http://"+n.checks, "--",
 		l.prefix, strconv.Itoa(l.keys), l.detail, strconv.Itoa(l.batch)).CombinedOutput()
@@ -43,9 +71,10 @@ func (l load) wrk(b *testing.B, n node, lasting time.Duration) asked {
 		b.Fatalf("wrk did not get its answers: %s", out)
 	}
 	return asked{
-		rate:    number(out, `Requests/sec:\s+([\d.]+)`) * float64(l.batch),
-		refused: number(out, `Non-2xx or 3xx responses: (\d+)`) / answered,
-		cost:    (processorTime(b, n.pid) - before) / time.Duration(answered*float64(l.batch)),
+		rate:     number(out, `Requests/sec:\s+([\d.]+)`) * float64(l.batch),
+		refused:  number(out, `Non-2xx or 3xx responses: (\d+)`) / answered,
+		cost:     (processorTime(b, n.pid) - before) / time.Duration(answered*float64(l.batch)),
+		degraded: (n.degradedChecks(b) - degraded) / (answered * float64(l.batch)),
 	}
 }
 
@@ -103,6 +132,8 @@ func typical(all []asked) asked {
 		rate:    of(func(a asked) float64 { return a.rate }),
 		refused: of(func(a asked) float64 { return a.refused }),
 		cost:    time.Duration(of(func(a asked) float64 { return float64(a.cost) })),
+		// One turn without Redis is worth knowing of.
+		degraded: slices.MaxFunc(all, func(a, b asked) int { return cmp.Compare(a.degraded, b.degraded) }).degraded,
 	}
 }
 
