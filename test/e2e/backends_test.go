@@ -11,8 +11,18 @@ func onBothBackends(t *testing.T, test func(t *testing.T, nodes [2]*node)) {
 	})
 	t.Run("distributed", func(t *testing.T) {
 		all := shared(t).start(t, 2)
+		for _, n := range all {
+			n.awaitReady()
+		}
 		test(t, [2]*node{all[0], all[1]})
 	})
+}
+
+// awaitReady waits until the node has loaded what it needs: on a busy machine
+// it may run before its database answers.
+func (n *node) awaitReady() {
+	n.Helper()
+	await(n, "the node is ready", func() bool { _, ready := n.ready(); return ready })
 }
 
 // policy makes a policy and waits until both nodes know it.

@@ -120,8 +120,9 @@ func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
 	if d := ask(deny, ""); !d.Allowed || d.Degraded {
 		t.Fatalf("before the outage: %+v", d)
 	}
-	reserved := n.ask(`{"key":"local:w","cost":2}`)
-	if reserved = n.ask(`{"key":"local:w","max_wait":"1h"}`); reserved.Turn == nil {
+	n.ask(`{"key":"local:w","cost":2}`)
+	reserved := n.ask(`{"key":"local:w","max_wait":"1h"}`)
+	if reserved.Turn == nil {
 		t.Fatalf("no turn is reserved: %+v", reserved)
 	}
 	s.redis.Kill()
@@ -151,6 +152,7 @@ func TestOnAClusterKeysOfDifferentSlotsAreRefusedWithTheReason(t *testing.T) {
 	await(t, "the cluster is whole", func() bool { return strings.Contains(redis.ClusterInfo(t.Context()).Val(), "cluster_state:ok") })
 	s.redis.URL = strings.TrimSuffix(strings.Replace(s.redis.URL, "redis://", "redis+cluster://", 1), "/0")
 	n := s.start(t, 1)[0]
+	n.awaitReady()
 	n.put("other", `{"match":["other:*"],"rules":["1/h"]}`)
 	p := problem(t, n.send(post, n.check+v1.PathCheck, `{"keys":["token:1","token:2","token:3","token:4"]}`), http.StatusUnprocessableEntity)
 	if p.Field != "keys" || !strings.Contains(p.Detail, "slots") || !strings.Contains(p.Detail, "one by one") {
