@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -115,6 +116,8 @@ func pace(r rules.Rule) string {
 	switch {
 	case r.Limit == 0:
 		return "refuses everything"
+	case every < 10*time.Millisecond:
+		return "one every " + strconv.FormatFloat(1000*every.Seconds(), 'g', 2, 64) + " ms"
 	case every < time.Second:
 		return fmt.Sprintf("one every %d ms", every.Milliseconds())
 	}

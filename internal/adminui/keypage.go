@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -49,6 +50,12 @@ type keyPolicy struct {
 	*gate.PolicyExplanation
 	Shadow bool
 	Rules  []keyRule
+	Counts string // how it counts, "" by default
+	// Counter says that only counters are kept, so that no time of a request is
+	// known; Queue, that they let one request through after the other.
+	Counter bool
+	Queue   bool
+	Turns   *turnsAhead // nil where none are known to lie ahead
 }
 
 // keyRule is one rule as its row shows it.
@@ -58,6 +65,7 @@ type keyRule struct {
 	Decides bool
 	Cells   []keyCell // one for each request, up to maxCells; then none
 	Used    int
+	Most    int    // that may come at once: the limit, or a bucket's burst
 	Width   string // of the used part of the one bar, percent
 	Free    string // "Free now", "In 12.4 s", "Never"
 	More    string // ", 14:03:27.0"
@@ -165,7 +173,7 @@ func (p *keyPage) explain() {
 		if px == nil {
 			continue
 		}
-		policy := keyPolicy{PolicyExplanation: px, Shadow: i == 1}
+		policy := newKeyPolicy(px, i == 1)
 		for j, r := range px.Rules {
 			policy.Rules = append(policy.Rules, p.ruleOf(px, j, r))
 		}
@@ -173,15 +181,31 @@ func (p *keyPage) explain() {
 	}
 }
 
+func newKeyPolicy(px *gate.PolicyExplanation, shadow bool) keyPolicy {
+	policy := keyPolicy{PolicyExplanation: px, Shadow: shadow, Turns: turnsAheadOf(px), Queue: px.Policy.Options.As == algorithms.AsQueue}
+	if a := algorithms.ByName(px.Policy.Algorithm); a != nil {
+		policy.Counter = !a.IsLog()
+	}
+	if px.Policy.Algorithm != algorithms.TimestampLog {
+		policy.Counts = countsBy(px.Policy)
+	}
+	return policy
+}
+
 func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanation) keyRule {
-	row := keyRule{RuleExplanation: r, Text: rule(r.Rule), Decides: px.Answer.Rule == i && !px.Allowed, Used: min(r.Used, r.Rule.Limit)}
+	most := 0
+	if r.Rule.Limit > 0 {
+		most = int(px.Policy.Rules.Counted(px.Policy.Options)[i].Capacity())
+	}
+	row := keyRule{RuleExplanation: r, Text: rule(r.Rule), Most: most, Used: min(r.Used, most)}
+	row.Decides = px.Answer.Rule == i && !px.Allowed && !onlyTurns(px)
 	row.Address = p.With("rule", px.Policy.Name+" "+r.Rule.String()) + "#requests"
-	if n := r.Rule.Limit; n > 0 && n <= maxCells {
-		for k := range n {
-			row.Cells = append(row.Cells, keyCell{X: percent(float64(k) / float64(n)), Width: percent(1 / float64(n)), Used: k < row.Used})
+	if most > 0 && most <= maxCells {
+		for k := range most {
+			row.Cells = append(row.Cells, keyCell{X: percent(float64(k) / float64(most)), Width: percent(1 / float64(most)), Used: k < row.Used})
 		}
 	}
-	row.Width = percent(float64(row.Used) / float64(max(1, r.Rule.Limit)))
+	row.Width = percent(float64(row.Used) / float64(max(1, most)))
 	at := p.Explained.At
 	switch {
 	case r.Never:
@@ -192,7 +216,7 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 		row.Free = "Free now"
 		if !r.NextFree.IsZero() {
 			row.More = ", 1 more at " + instant(r.NextFree, at)
-		} else if len(px.Times) > 0 && r.Used == 0 {
+		} else if len(px.Times) > 0 && r.Used == 0 && !px.Times[0].After(at) {
 			row.More = ", last request " + duration(at.Sub(px.Times[0])) + " ago"
 		}
 	}
@@ -236,6 +260,27 @@ func (p *keyPage) DecidingRule() string {
 		}
 	}
 	return ""
+}
+
+// Turns are those that lie ahead under the enforcing policy, nil for none.
+func (p *keyPage) Turns() *turnsAhead {
+	for _, policy := range p.Policies {
+		if !policy.Shadow {
+			return policy.Turns
+		}
+	}
+	return nil
+}
+
+// InQueue reports whether the enforcing policy lets one request through after
+// the other.
+func (p *keyPage) InQueue() bool {
+	return len(p.Policies) > 0 && !p.Policies[0].Shadow && p.Policies[0].Queue
+}
+
+// Counted are the policies that keep no times, so that there is nothing to draw.
+func (p *keyPage) Counted() []keyPolicy {
+	return slices.DeleteFunc(slices.Clone(p.Policies), func(policy keyPolicy) bool { return !policy.Counter || len(policy.Rules) == 0 })
 }
 
 // PolicyName is the enforcing policy's, "" for none.
@@ -477,7 +522,7 @@ func (p *keyPage) draw() {
 		for j := range policy.Rules {
 			r := &policy.Rules[j]
 			switch {
-			case r.Rule.Limit == 0:
+			case r.Rule.Limit == 0 || policy.Counter:
 			case chosen == nil, policy.Policy.Name+" "+r.Rule.String() == wanted:
 				chosen, of = r, policy
 			case p.isWanted(chosen, of) || policy.Shadow:
@@ -497,7 +542,7 @@ func (p *keyPage) isWanted(r *keyRule, of *keyPolicy) bool {
 	return of.Policy.Name+" "+r.Rule.String() == p.Query.Get("rule")
 }
 
-func (r *keyRule) fullness() float64 { return float64(r.Used) / float64(max(1, r.Rule.Limit)) }
+func (r *keyRule) fullness() float64 { return float64(r.Used) / float64(max(1, r.Most)) }
 
 // refusedTimes returns the instants of refusals that are known one by one: the
 // first and last of each minute.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/fault"
@@ -29,6 +30,7 @@ const (
 type trial struct {
 	Problem string // why there is no report, "" where there is one
 	Source  string // "access.log", "the last hour"
+	Counted string // ", counted by gcra instead of timestamp log,", "" where both count alike
 	Report  *backtest.Report
 	Rules   []triedRule
 	// Refused and Allowed are the keys that the draft treats differently, the
@@ -72,7 +74,7 @@ func (u *UI) tryDraft(c *api.Call) error {
 		c.Context().SetConnectionClose() // the file is not read
 		return u.renderPolicy(c, statusOfForm, p, d, &trial{Problem: "Nothing was tried: the draft has a mistake."})
 	}
-	t, err := u.try(c, wanted)
+	t, err := u.try(c, p, wanted)
 	if err != nil {
 		t = &trial{Problem: tryProblem(err)}
 		if t.Problem == "" {
@@ -97,7 +99,7 @@ func tryProblem(err error) string {
 	return ""
 }
 
-func (u *UI) try(c *api.Call, wanted *rules.Policy) (*trial, error) {
+func (u *UI) try(c *api.Call, before, wanted *rules.Policy) (*trial, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tryTime)
 	defer cancel()
 	t := &trial{}
@@ -114,8 +116,22 @@ func (u *UI) try(c *api.Call, wanted *rules.Policy) (*trial, error) {
 	if t.Report, err = backtest.Run(ctx, source, options); err != nil {
 		return nil, err
 	}
+	t.Counted = countedOtherwise(before, wanted)
 	t.fill(wanted.Name)
 	return t, nil
+}
+
+// countedOtherwise says how a draft counts where the version that decides counts
+// otherwise, or where there is none and it is not the default.
+func countedOtherwise(before, wanted *rules.Policy) string {
+	how := countsBy(wanted)
+	switch {
+	case before == nil && wanted.Algorithm != algorithms.TimestampLog:
+		return ", counted by " + how + ","
+	case before != nil && countsBy(before) != how:
+		return ", counted by " + how + " instead of " + countsBy(before) + ","
+	}
+	return ""
 }
 
 // trySource returns what is to be replayed: a span of recorded traffic, or the

@@ -23,6 +23,9 @@ type timeLine struct {
 	AgedOut     []timeMark
 	Refused     []timeMark
 	Freed       []timeMark // instants at which one more ages out
+	Ahead       []timeMark // turns that are reserved
+	// RefusedCount says that refused requests count too.
+	RefusedCount bool
 	// Oldest is the request that the next one waits for, or the oldest that
 	// counts; nil for none.
 	Oldest   *timeMark
@@ -51,15 +54,24 @@ const (
 func drawTimeLine(px *gate.PolicyExplanation, r *keyRule, now time.Time, refused []time.Time) *timeLine {
 	w := r.Rule.Window
 	from, to := now.Add(-time.Duration((1+lineBefore)*float64(w))), now.Add(time.Duration(lineAfter*float64(w)))
+	turns := turnsAheadOf(px)
+	if turns != nil {
+		to = farEnough(to, px.Answer.RetryAt, now, w)
+	}
 	share := func(t time.Time) float64 { return min(1, max(0, float64(t.Sub(from))/float64(to.Sub(from)))) }
 	place := func(t time.Time) string { return percent(share(t)) }
 	l := &timeLine{
 		Rule: r.Text, Window: lastWindow(w), Used: r.Used, Limit: r.Rule.Limit, NowX: place(now), Now: instant(now, now),
 		Box: place(now.Add(-w)), BoxW: percent(share(now) - share(now.Add(-w))), Limited: r.Decides,
+		RefusedCount: px.Policy.Options.CountRefused,
 	}
 	oldest := now
 	for _, t := range px.Times { // the newest first
 		switch {
+		case t.After(px.Answer.At):
+			if len(l.Ahead) < maxDrawn {
+				l.Ahead = append(l.Ahead, timeMark{X: place(t), At: t, AgesOut: t.Add(w)})
+			}
 		case t.After(now.Add(-w)) && len(l.Counting) < maxDrawn:
 			l.Counting = append(l.Counting, timeMark{X: place(t), At: t, AgesOut: t.Add(w)})
 		case t.After(now.Add(-w)):
@@ -67,7 +79,7 @@ func drawTimeLine(px *gate.PolicyExplanation, r *keyRule, now time.Time, refused
 		case t.After(from) && len(l.AgedOut) < maxDrawn:
 			l.AgedOut = append(l.AgedOut, timeMark{X: place(t), At: t})
 		}
-		if t.After(now.Add(-w)) {
+		if t.After(now.Add(-w)) && !t.After(px.Answer.At) {
 			oldest = t
 		}
 	}
@@ -75,6 +87,11 @@ func drawTimeLine(px *gate.PolicyExplanation, r *keyRule, now time.Time, refused
 		if t.After(from) && !t.After(now) {
 			l.Refused = append(l.Refused, timeMark{X: place(t), At: t})
 		}
+	}
+	if turns != nil {
+		l.Used = len(l.Counting) + l.More
+		l.comeAfter(turns, px.Answer.RetryAt, now, place)
+		return l
 	}
 	if len(l.Counting) == 0 {
 		l.Sentence = "No request counts for " + r.Text + " at the moment."
@@ -90,6 +107,31 @@ func drawTimeLine(px *gate.PolicyExplanation, r *keyRule, now time.Time, refused
 		}
 	}
 	return l
+}
+
+// farEnough moves the drawing's end to where a request would be allowed that
+// does not wait, at most four windows away.
+func farEnough(to, next, now time.Time, w time.Duration) time.Time {
+	if next.IsZero() {
+		return to
+	}
+	after := min(4*w, time.Duration(1.1*float64(next.Sub(now))))
+	if end := now.Add(after); end.After(to) {
+		return end
+	}
+	return to
+}
+
+// comeAfter draws when a request is allowed that does not wait while turns are
+// reserved.
+func (l *timeLine) comeAfter(turns *turnsAhead, next, now time.Time, place func(time.Time) string) {
+	l.Sentence = "In the last " + l.Window + " " + plural(l.Used, "request") + " went through, and " + turns.Text() + " " + turns.Verb() +
+		" ahead, the last at " + instant(turns.Last, now) + "."
+	if next.IsZero() {
+		return
+	}
+	l.NextX, l.NextAt, l.NextIn = place(next), instant(next, now), duration(next.Sub(now))
+	l.Sentence += " A request that does not wait is allowed at " + l.NextAt + ", in " + l.NextIn + "."
 }
 
 // wait draws how the oldest request ages out.

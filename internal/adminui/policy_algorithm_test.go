@@ -1,0 +1,232 @@
+package adminui_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// editorForm is what the editor sends of the policy default with some fields
+// changed.
+func editorForm(expect string, change url.Values) url.Values {
+	form := url.Values{
+		"expect": {expect}, "mode": {"enforce"}, "on_failure": {"local"}, "match": {"*"}, "limit": {"20", "800"}, "window": {"1m", "1d"},
+		"algorithm": {"timestamp_log"}, "burst": {""}, "as": {"meter"}, "window_start": {"clock"}, "do": {"save"},
+	}
+	for name, values := range change {
+		form[name] = values
+	}
+	return form
+}
+
+func (n *node) policy(t testing.TB) *rules.Policy {
+	t.Helper()
+	p, err := n.store.FindPolicyByName(context.Background(), "default")
+	must(t, err)
+	return p
+}
+
+// count has the policy default count by an algorithm.
+func (n *node) count(t testing.TB, algorithm string, o algorithms.Options, texts ...string) {
+	t.Helper()
+	p := *n.policy(t)
+	p.Algorithm, p.Options, p.Rules = algorithm, o, stack(t, texts...)
+	_, err := n.store.PutPolicy(context.Background(), audit.Actor{Kind: audit.User, Name: "maria"}, &p, rules.ExpectAny)
+	must(t, err)
+}
+
+func TestEveryAlgorithmIsChosenInTheEditorWithoutJavaScript(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	page := v.get("/policies/default").is(http.StatusOK)
+	for _, a := range algorithms.All() {
+		page.holds(`value="` + a.Name + `"`).holds(`class="takes-` + strings.Join(a.Options, " takes-"))
+	}
+	for i, a := range []struct {
+		sent url.Values
+		want algorithms.Options
+		says string // of what the rules mean
+	}{
+		{url.Values{"algorithm": {"sorted_set_log"}, "count_refused": {"on"}, "burst": {"9"}}, algorithms.Options{CountRefused: true}, "Refused requests count too"},
+		{url.Values{"algorithm": {"fixed_window"}, "window_start": {"first_request"}}, algorithms.Options{WindowStart: algorithms.WindowFirst}, "up to twice as many come"},
+		{url.Values{"algorithm": {"sliding_window"}, "as": {"queue"}}, algorithms.Options{}, "of the clock"},
+		{url.Values{"algorithm": {"sliding_buckets"}}, algorithms.Options{}, "23 hours 36 minutes"},
+		{url.Values{"algorithm": {"token_bucket"}, "burst": {"1,000"}}, algorithms.Options{Burst: 1000}, "at once, then one every"},
+		{url.Values{"algorithm": {"leaky_bucket"}, "as": {"queue"}, "burst": {"5"}}, algorithms.Options{Burst: 5, As: algorithms.AsQueue}, "One request after the other"},
+		{url.Values{"algorithm": {"gcra"}}, algorithms.Options{}, "at once, then one every"},
+		{url.Values{"algorithm": {"timestamp_log"}, "burst": {"no number"}}, algorithms.Options{}, "used up after"},
+	} {
+		name := a.sent.Get("algorithm")
+		v.post("/policies/default/draft", editorForm(fmt.Sprint(i+1), a.sent)).is(http.StatusOK).
+			holds("starts the keys anew").holds("starts its keys anew").holds("Counts by").holds("has used is forgotten")
+		v.post("/policies/default", editorForm(fmt.Sprint(i+1), a.sent)).is(http.StatusSeeOther)
+		if p := n.policy(t); p.Algorithm != name || p.Options != a.want {
+			t.Fatalf("%s was saved as %s with %+v, want %+v", a.sent, p.Algorithm, p.Options, a.want)
+		}
+		saved := v.get("/policies/default").is(http.StatusOK).lacks("starts its keys anew")
+		if text := strings.NewReplacer("<b>", "", "</b>", "").Replace(saved.body); !strings.Contains(text, a.says) {
+			t.Errorf("%q is not said of %s: %s", a.says, name, saved.shown())
+		}
+	}
+}
+
+func TestAWrongOptionIsSaidBesideItsField(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	for _, burst := range []string{"0", "-3", "many", "100001", "1.5"} {
+		v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"gcra"}, "burst": {burst}})).is(http.StatusUnprocessableEntity).
+			holds(`aria-describedby="burst-about burst-note" aria-invalid="true"`).holds(`value="` + burst + `"`).holds("100").holds("<details class=\"algorithms\" open>")
+	}
+	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"leaky_bucket"}, "as": {"tap"}})).is(http.StatusUnprocessableEntity).holds("Must be meter or queue.")
+	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"fixed_window"}, "window_start": {"noon"}})).is(http.StatusUnprocessableEntity).holds("Must be clock or first_request.")
+	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {hostile[0]}})).is(http.StatusUnprocessableEntity).holds("Must be one of timestamp_log").lacks(hostile[0])
+	if p := n.policy(t); p.Version != 1 {
+		t.Errorf("a mistake was saved as version %d", p.Version)
+	}
+}
+
+func TestAWindowUnderACounterStartsTheKeysAnewAndALimitDoesNot(t *testing.T) {
+	n := newNode(t)
+	n.count(t, algorithms.GCRA, algorithms.Options{Burst: 7}, "20/m", "800/d")
+	v := n.as(t, "maria")
+	gcra := url.Values{"algorithm": {"gcra"}, "burst": {"7"}}
+	v.post("/policies/default/draft", editorForm("2", url.Values{"algorithm": {"gcra"}, "burst": {"7"}, "limit": {"30", "900"}})).is(http.StatusOK).lacks("starts the keys anew")
+	v.post("/policies/default/draft", editorForm("2", url.Values{"algorithm": {"gcra"}, "burst": {"7"}, "window": {"1h", "1d"}})).is(http.StatusOK).holds("Another window under a counter")
+	v.post("/policies/default", editorForm("2", gcra)).is(http.StatusSeeOther)
+	if p := n.policy(t); p.Version != 2 {
+		t.Errorf("an unchanged policy was saved as version %d", p.Version)
+	}
+	v.get("/policies/default?compare=1").is(http.StatusOK).holds("generic cell rate algorithm, burst 7").holds("Returning to it starts the keys anew")
+	v.get("/policies").is(http.StatusOK).holds("generic cell rate algorithm, burst 7")
+	old := editorForm("2", url.Values{"limit": {"30", "900"}})
+	for _, field := range []string{"algorithm", "burst", "as", "window_start"} {
+		old.Del(field) // as a page of the version before sends it
+	}
+	v.post("/policies/default", old).is(http.StatusSeeOther)
+	if p := n.policy(t); p.Algorithm != algorithms.GCRA || p.Options.Burst != 7 || p.Rules[0].Limit != 30 {
+		t.Errorf("a page without the fields saved %s, %+v, %v", p.Algorithm, p.Options, p.Rules)
+	}
+}
+
+func TestACounterIsRecommendedForLimitsOfManyThousands(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	many := url.Values{"limit": {"20", "50,000"}}
+	v.post("/policies/default/draft", editorForm("1", many)).is(http.StatusOK).holds("up to 50,000 times for each key")
+	many.Set("algorithm", "sliding_buckets")
+	v.post("/policies/default/draft", editorForm("1", many)).is(http.StatusOK).lacks("data-advice")
+	v.post("/policies/default/draft", editorForm("1", nil)).is(http.StatusOK).lacks("data-advice")
+}
+
+// burstLog holds 30 requests of one client within a minute's end and the next
+// one's beginning: 20/1m by a fixed window allows 30, exactly 20.
+func burstLog() string {
+	var log strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&log, `203.0.113.7 - - [20/Nov/2026:13:%02d:%02d +0000] "GET / HTTP/1.1" 200 1`+"\n", i/15, (45+i)%60)
+	}
+	return log.String()
+}
+
+func TestADraftIsTriedByItsAlgorithm(t *testing.T) {
+	var parser keys.Parser
+	key, err := parser.Key("ip:203.0.113.7")
+	must(t, err)
+	trace := func(_ context.Context, from, _ time.Time) (backtest.Source, bool, error) {
+		minute := from.Truncate(time.Minute).Add(2 * time.Minute)
+		var all []accesslog.Record
+		for i := range 30 {
+			all = append(all, accesslog.Record{Time: minute.Add(time.Duration(i-15) * time.Second).UnixMilli(), Key: key, Cost: 1})
+		}
+		return accesslog.Slice(all), false, nil
+	}
+	n := newNode(t, func(d *adminui.Deps) { d.Trace = trace })
+	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "20/m")
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("maria")
+	file := filepath.Join(t.TempDir(), "access.log")
+	must(t, os.WriteFile(file, []byte(burstLog()), 0o600))
+	for _, source := range []struct {
+		button string
+		ready  []chromedp.Action[chromedp.Void]
+		says   string
+	}{
+		{"try-1h", nil, "On the last hour"},
+		{"try-log", []chromedp.Action[chromedp.Void]{chromedp.SetUploadFiles(chromedp.CSS("#log"), []string{file})}, "On access.log"},
+	} {
+		b.do(chromedp.Navigate(n.url+"/policies/default"), chromedp.Click(chromedp.CSS(".algorithms summary")), chromedp.Click(chromedp.CSS(`[value="fixed_window"]`)))
+		b.waitFor(`document.querySelector("#changes").innerText.includes("starts the keys anew")`)
+		b.do(source.ready...)
+		b.do(chromedp.Click(chromedp.CSS(`button[value="` + source.button + `"]`)))
+		b.waitFor(`document.querySelector("#try .lead")`)
+		text := strings.Join(strings.Fields(b.text()), " ")
+		for _, part := range []string{
+			source.says + " the draft, counted by fixed window instead of timestamp log, would have refused 0% of 30 requests instead of 33.3%", "0 keys newly refused, 1 newly allowed",
+		} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%q is not in %s", part, text)
+			}
+		}
+	}
+	b.audit("tried by another algorithm")
+	b.consoleIsClean()
+}
+
+func TestTheEditorShowsTheOptionsOfTheChosenAlgorithmOnly(t *testing.T) {
+	n := newNode(t)
+	b := newBrowser(t, n)
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("maria")
+	b.do(chromedp.Navigate(n.url+"/policies/default"), chromedp.Click(chromedp.CSS(".algorithms summary")))
+	const shown = `[...document.querySelectorAll(".counting-option")].filter(o => o.checkVisibility()).map(o => o.className.split(" option-")[1]).sort().join(" ")`
+	for _, a := range algorithms.All() {
+		b.do(chromedp.Click(chromedp.CSS(`[value="` + a.Name + `"]`)))
+		b.waitFor(`document.querySelector("#algorithm-note").innerText.toLowerCase().includes(` + "`" + a.Title + "`" + `)`)
+		want := map[string]string{"fixed_window": "window_start", "sorted_set_log": "count_refused", "token_bucket": "burst", "gcra": "burst", "leaky_bucket": "as burst"}[a.Name]
+		if got := run(b, chromedp.Evaluate[string](shown)); got != want {
+			t.Errorf("%s shows the options %q, want %q", a.Name, got, want)
+		}
+	}
+	b.write("#burst", "0")
+	b.waitFor(`document.querySelector("#burst-note").innerText.includes("whole number from 1")`)
+	b.write("#burst", "5")
+	b.waitFor(`document.querySelector("#meaning").innerText.includes("At most 5 at once")`)
+	b.waitFor(`document.querySelector("#save-note").innerText.includes("starts its keys anew")`)
+	for _, width := range []int64{1440, 390} {
+		for _, theme := range []string{"light", "dark"} {
+			b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate(theme)))
+			b.audit(fmt.Sprintf("the editor with an algorithm at %d, %s", width, theme))
+			b.picture("editor-gcra", width, theme)
+		}
+	}
+	b.press(`button[value="save"]`, "[data-toast]")
+	if p := n.policy(t); p.Algorithm != algorithms.GCRA || p.Options.Burst != 5 {
+		t.Errorf("saved %s with %+v", p.Algorithm, p.Options)
+	}
+	b.waitFor(`!document.querySelector("[data-toast]").remove()`)
+	b.do(chromedp.Click(chromedp.CSS(`[value="sorted_set_log"]`)), chromedp.Click(chromedp.CSS(`[name="count_refused"]`)))
+	b.waitFor(`document.querySelector("#meaning").innerText.includes("Refused requests count too")`)
+	b.picture("editor-count-refused", 1440, "dark")
+	b.press(`button[value="save"]`, "[data-toast]")
+	if p := n.policy(t); p.Algorithm != algorithms.SortedSetLog || !p.Options.CountRefused {
+		t.Errorf("saved %s with %+v", p.Algorithm, p.Options)
+	}
+	b.consoleIsClean()
+}

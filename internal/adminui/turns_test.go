@@ -1,0 +1,145 @@
+package adminui_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+// wait asks for a turn of a key and returns how many milliseconds ahead it is.
+func (n *node) wait(t testing.TB, key string) int64 {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"key": key, "max_wait": "10m"})
+	must(t, err)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, n.checks+"/v1/check", bytes.NewReader(body))
+	must(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	var got struct {
+		Allowed bool  `json:"allowed"`
+		WaitMS  int64 `json:"wait_ms"`
+	}
+	must(t, json.NewDecoder(response.Body).Decode(&got))
+	if !got.Allowed {
+		t.Fatalf("a request that would wait is refused: %d", response.StatusCode)
+	}
+	return got.WaitMS
+}
+
+// shows checks that a page says some things, whatever parts them.
+func (b *browser) shows(parts ...string) {
+	b.t.Helper()
+	text := strings.Join(strings.Fields(b.text()), " ")
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			b.t.Errorf("%q is not in %s", part, text)
+		}
+	}
+}
+
+// look audits and pictures the page in both themes, narrow and wide.
+func (b *browser) look(name string) {
+	b.t.Helper()
+	for _, width := range []int64{1440, 390} {
+		for _, theme := range []string{"light", "dark"} {
+			b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate(theme)))
+			b.audit(fmt.Sprintf("%s at %d, %s", name, width, theme))
+			b.picture(name, width, theme)
+		}
+	}
+	b.do(chromedp.EmulateViewport(1440, 900))
+}
+
+const turned = "ip:203.0.113.7"
+
+func TestTheKeyPageShowsTurnsThatLieAhead(t *testing.T) {
+	n := newNode(t)
+	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "1/10s", "20/h")
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	n.ask(t, turned)
+	n.clock.advance(2 * time.Second)
+	if first, second := n.wait(t, turned), n.wait(t, turned); first != 8000 || second != 18000 {
+		t.Fatalf("the turns are %d and %d ms ahead", first, second)
+	}
+	n.ask(t, turned) // refused: it would come before those who wait
+	n.flush(t)
+	b.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(n.url+"/key?key="+turned))
+	b.shows("Limited by 1/10 s", "2 turns lie ahead, the last at 14:03:34.0. The next request that does not wait is allowed in 28 s, at 14:03:44.0 UTC", "turn reserved ahead", "Next without waiting, 14:03:44.0")
+	if ahead := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".timeline > svg .ahead").length`)); ahead != 2 {
+		t.Errorf("%d turns are drawn ahead, want 2", ahead)
+	}
+	if counts := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".timeline > svg .counts").length`)); counts != 1 {
+		t.Errorf("%d requests are drawn before now, want 1", counts)
+	}
+	b.look("key-turns")
+	b.do(chromedp.Click(chromedp.CSS(`.latest-refusals a, a[href*="refusal="]`)))
+	b.waitFor(`location.search.includes("refusal=")`)
+	b.shows("waited for the turn reserved for 20 Nov, 14:03:34.000 to age out")
+	b.consoleIsClean()
+}
+
+func TestWhereOnlyTurnsMakeItWaitNoRuleIsNamed(t *testing.T) {
+	n := newNode(t)
+	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "1/10s")
+	v := n.as(t, "maria")
+	n.ask(t, turned)
+	n.clock.advance(2 * time.Second)
+	if ahead := n.wait(t, turned); ahead != 8000 {
+		t.Fatalf("the turn is %d ms ahead", ahead)
+	}
+	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "5/10s") // has room, and yet nobody overtakes who waits
+	n.ask(t, turned)
+	n.flush(t)
+	page := v.get("/key?key=" + turned).is(http.StatusOK)
+	page.holds("by the turns of policy").holds("<b>1 turn</b> lies ahead, the last at <b>14:03:24.0</b>").holds("in <b>8 s</b>").lacks("decides now")
+}
+
+func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T) {
+	n := newNode(t)
+	n.count(t, algorithms.GCRA, algorithms.Options{Burst: 3}, "20/m", "800/d")
+	b := newBrowser(t, n)
+	b.logIn("maria")
+	b.do(chromedp.EmulateViewport(1440, 900))
+	for range 2 {
+		n.ask(t, turned)
+	}
+	b.do(chromedp.Navigate(n.url + "/key?key=" + turned))
+	b.shows("1 more at once would be allowed", "counted by generic cell rate algorithm, burst 3", "2 of 3 1 Free now",
+		"The policy default keeps counts and not the times of requests, so there is no time line of them.")
+	for range 3 {
+		n.ask(t, turned)
+	}
+	n.flush(t)
+	b.do(chromedp.Navigate(n.url + "/key?key=" + turned))
+	b.shows("Limited by 800/day", "3 of 3 0 In 1 min 48 s")
+	if drawn := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".timeline").length`)); drawn != 0 {
+		t.Error("a time line is drawn though no times are kept")
+	}
+	b.look("key-gcra")
+	b.do(chromedp.Click(chromedp.CSS(`a[href*="refusal="]`)))
+	b.waitFor(`location.search.includes("refusal=")`)
+	b.shows("The rule 800/day waited for no single request")
+	b.audit("a refusal under a counter")
+	b.consoleIsClean()
+}
+
+func TestTheKeyPageUnderAQueueSaysThatOneGoesAfterTheOther(t *testing.T) {
+	n := newNode(t)
+	n.count(t, algorithms.LeakyBucket, algorithms.Options{As: algorithms.AsQueue}, "20/m")
+	v := n.as(t, "maria")
+	v.get("/key?key=" + turned).is(http.StatusOK).holds("The next one may go at once, and others after it.").holds("one after the other, one every 3 s").lacks("more at once")
+	n.ask(t, turned)
+	v.get("/key?key=" + turned).is(http.StatusOK).holds("<b>Limited</b>").holds("In 3 s")
+}
