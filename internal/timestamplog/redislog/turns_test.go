@@ -1,6 +1,7 @@
 package redislog_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -119,5 +120,35 @@ func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 		if got := entries(t, nodes[0], p, key); got != asked[i] {
 			t.Errorf("%d requests for %s made %d entries", asked[i], key, got)
 		}
+	}
+}
+
+// What another node remembers of refusals no longer holds then.
+func TestATurnThatIsGivenBackIsToldToEveryNode(t *testing.T) {
+	server := testenv.Redis(t)
+	here, there := open(t, server, redislog.Options{}), open(t, server, redislog.Options{})
+	p := policy(t, 1, "1/10s")
+	insist(t, here, p, address, "first")
+	r := insist(t, here, p, address, "second")
+	turn := timestamplog.Turn{Ref: timestamplog.RefOf(p, address), At: r.Turn, Cost: 1, ID: "second"}
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	heard, subscribed := make(chan timestamplog.Ref, 2), make(chan struct{}, 10)
+	watching.Go(func() {
+		there.WatchResets(ctx, func(ref timestamplog.Ref) { heard <- ref }, func() { subscribed <- struct{}{} })
+	})
+	<-subscribed
+	for _, want := range []bool{true, false} {
+		if made, err := here.GiveBack(t.Context(), turn); err != nil || made != want {
+			t.Fatalf("GiveBack: %v, %v, want %v", made, err, want)
+		}
+	}
+	if ref := <-heard; ref != turn.Ref {
+		t.Errorf("heard of %+v, want %+v", ref, turn.Ref)
+	}
+	if len(heard) > 0 {
+		t.Error("what made no room was told too")
 	}
 }
