@@ -90,10 +90,13 @@ func (n *node) fill(t testing.TB) {
 		must(t, err)
 	}
 	for name, p := range map[string]rules.Policy{
-		"login":    {Match: []keys.Pattern{pattern(t, "token:login_*")}, Rules: stack(t, "10/m"), Mode: rules.Enforce},
+		"login":    {Match: []keys.Pattern{pattern(t, "token:login_*")}, Rules: stack(t, "10/m"), Mode: rules.Enforce, Algorithm: algorithms.LeakyBucket, Options: algorithms.Options{Burst: 4, As: algorithms.AsQueue}},
 		"partners": {Match: []keys.Pattern{pattern(t, "token:partner_*"), pattern(t, "token:"+hostile[0])}, Rules: stack(t, "5/10s"), Mode: rules.Shadow},
 	} {
-		p.Name, p.OnFailure, p.Algorithm = name, rules.FailLocal, algorithms.TimestampLog
+		p.Name, p.OnFailure = name, rules.FailLocal
+		if p.Algorithm == "" {
+			p.Algorithm = algorithms.TimestampLog
+		}
 		_, err = n.store.PutPolicy(ctx, maria, &p, rules.ExpectNew)
 		must(t, err)
 	}
@@ -142,7 +145,7 @@ func (n *node) pages(t testing.TB) map[string]string {
 		"login": "/login", "start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",
 		"blocks-add": "/blocks/new?pattern=ip:198.51.0.0/16&reason=" + "hosting", "blocks-import": "/blocks/import", "exemptions": "/exemptions", "exemptions-add": "/exemptions/new",
 		"audit": "/audit", "audit-open": "/audit?object=policy&open=" + n.lastEntry(t), "jobs": "/jobs", "tokens": "/tokens", "users": "/users?edit=" + n.userID(t, "olu"),
-		"policies": "/policies", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "settings": "/settings",
+		"policies": "/policies", "policy": "/policies/default?compare=1", "policy-new": "/new-policy", "policy-queue": "/policies/login", "settings": "/settings",
 	}
 }
 
