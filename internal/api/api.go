@@ -112,6 +112,7 @@ type Server struct {
 	routes []Route
 	calls  sync.Pool
 	tokens *tokenUse
+	quotas quotas
 }
 
 // New builds both applications; they listen nowhere yet. It panics where two

@@ -90,7 +90,15 @@ func knownMethod(known []string, method []byte) bool {
 // isFolded reports whether a header goes on in a second line, which is obsolete
 // and which some proxies read as a header of its own.
 func isFolded(raw []byte) bool {
-	return bytes.Contains(raw, []byte("\n ")) || bytes.Contains(raw, []byte("\n\t"))
+	for {
+		end := bytes.IndexByte(raw, '\n')
+		if end < 0 || end+1 == len(raw) {
+			return false
+		}
+		if raw = raw[end+1:]; raw[0] == ' ' || raw[0] == '\t' {
+			return true
+		}
+	}
 }
 
 // hasHeader reports whether a raw header block has a header of that name, in

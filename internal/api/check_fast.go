@@ -68,8 +68,7 @@ func (f *fastReader) member(in *checkInput, name []byte) (bit int) {
 		in.Peek, ok = f.bool()
 	case "detail":
 		bit = sawDetail
-		in.Detail, ok = f.string()
-		ok = ok && in.Detail != ""
+		in.Detail, ok = f.detail()
 	case "source":
 		bit = sawSource
 		in.Source, ok = f.string()
@@ -164,6 +163,18 @@ func (f *fastReader) plain() ([]byte, bool) {
 func (f *fastReader) string() (string, bool) {
 	text, ok := f.plain()
 	return string(text), ok
+}
+
+// detail reads one of the two texts that it may be, without a copy.
+func (f *fastReader) detail() (string, bool) {
+	text, ok := f.plain()
+	switch {
+	case ok && string(text) == v1.DetailNone:
+		return v1.DetailNone, true
+	case ok && string(text) == v1.DetailRules:
+		return v1.DetailRules, true
+	}
+	return "", false
 }
 
 func (f *fastReader) cost() (int, bool) {

@@ -63,10 +63,10 @@ func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
 		slog.String("error", plain(err.Error())))
 }
 
-// logAccess measures a request and logs it: one of the admin listener, and of the check listener at
-// level debug. Query strings are left out: they hold keys.
-func (s *Server) logAccess(c *Call, r *Route, began time.Time) {
-	took := s.Now().Sub(began)
+// logAccess measures a request, since the HTTP server read it whole, and logs it: one of the admin
+// listener, and of the check listener at level debug. Query strings are left out: they hold keys.
+func (s *Server) logAccess(c *Call, r *Route) {
+	took := time.Since(c.Context().Time())
 	if s.Observe != nil {
 		s.Observe(r.Listener, c.Response().StatusCode(), took)
 	}

@@ -20,7 +20,7 @@ func setRateLimit(c *Call, d *gate.Decision) {
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return
 	}
-	if list := appendQuotas(c.header[:0], p.Rules); len(list) > 0 {
+	if list := c.server.quotas.of(p, c.server.Catalog.Selector()); len(list) > 0 {
 		c.setHeader(rateLimitPolicyHeader, list)
 	}
 	if len(d.States) != len(p.Rules) {

@@ -158,8 +158,7 @@ func (s *Server) handle(r *Route) fiber.Handler {
 		c := s.calls.Get().(*Call)
 		defer s.release(c)
 		c.Ctx, c.server = fc, s
-		began := s.Now()
-		defer func() { s.logAccess(c, r, began) }()
+		defer func() { s.logAccess(c, r) }()
 		defer func() {
 			if cause := recover(); cause != nil {
 				err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())

@@ -5,7 +5,6 @@ package metrics
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,9 +26,9 @@ type Metrics struct {
 
 	// byPolicy keeps the counters of each policy by name, so that counting a
 	// check builds no label.
-	byPolicy sync.Map // of *counters
+	byPolicy known[counters]
 	// byListener does so for the timings of answers.
-	byListener sync.Map // of *timings
+	byListener known[timings]
 }
 
 // counters are those of one policy.
@@ -141,18 +140,18 @@ func (m *Metrics) Record(d *gate.Decision) {
 }
 
 func (m *Metrics) of(policy string) *counters {
-	if known, found := m.byPolicy.Load(policy); found {
-		return known.(*counters)
-	}
+	return m.byPolicy.get(policy, m.makeCounters)
+}
+
+func (m *Metrics) makeCounters(policy string) *counters {
 	count := func(o gate.Outcome) prometheus.Counter { return m.checks.WithLabelValues(policy, string(o)) }
-	made, _ := m.byPolicy.LoadOrStore(policy, &counters{
+	return &counters{
 		allowed: count(gate.Allowed), limited: count(gate.Limited),
 		blocked: count(gate.Blocked), unavailable: count(gate.Unavailable),
 		shadowAllowed: m.shadow.WithLabelValues(policy, string(gate.Allowed)),
 		shadowLimited: m.shadow.WithLabelValues(policy, string(gate.Limited)),
 		turns:         m.turns.WithLabelValues(policy),
-	})
-	return made.(*counters)
+	}
 }
 
 var classes = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}
@@ -167,17 +166,13 @@ func (m *Metrics) Request(listener string, status int, took time.Duration) {
 	if class < 0 || class >= len(classes) {
 		class = len(classes) - 1
 	}
-	m.timingsOf(listener)[class].Observe(took.Seconds())
+	m.byListener.get(listener, m.makeTimings)[class].Observe(took.Seconds())
 }
 
-func (m *Metrics) timingsOf(listener string) *timings {
-	if known, found := m.byListener.Load(listener); found {
-		return known.(*timings)
-	}
+func (m *Metrics) makeTimings(listener string) *timings {
 	var t timings
 	for i, class := range classes {
 		t[i] = m.requests.WithLabelValues(listener, class)
 	}
-	made, _ := m.byListener.LoadOrStore(listener, &t)
-	return made.(*timings)
+	return &t
 }

@@ -20,9 +20,9 @@ type tally[K comparable, V any] struct {
 	most    int
 	entries []*entry[K, V]
 	free    []*entry[K, V]
-	// slots holds for each entry its number in entries, from 1, in the first
-	// slot from its hash on that was empty; at least half are.
-	slots  []int32
+	// slots holds each entry in the first slot from its hash on that was empty;
+	// at least half are.
+	slots  []*entry[K, V]
 	uppers []int64 // working memory of trim
 }
 
@@ -42,19 +42,18 @@ func (e *entry[K, V]) upper() int64 { return e.certain + e.over }
 const leastSlots = 16
 
 func newTally[K comparable, V any](most int) *tally[K, V] {
-	return &tally[K, V]{most: most, slots: make([]int32, leastSlots)}
+	return &tally[K, V]{most: most, slots: make([]*entry[K, V], leastSlots)}
 }
 
 // find returns the entry of a key, nil if it has none. Equal keys must come
 // with equal hashes.
 func (t *tally[K, V]) find(hash uint64, k *K) *entry[K, V] {
 	mask := uint64(len(t.slots) - 1)
-	for at := hash & mask; t.slots[at] != 0; at = (at + 1) & mask {
-		if e := t.entries[t.slots[at]-1]; e.hash == hash && e.key == *k {
+	for at := hash & mask; ; at = (at + 1) & mask {
+		if e := t.slots[at]; e == nil || e.hash == hash && e.key == *k {
 			return e
 		}
 	}
-	return nil
 }
 
 // make returns a new entry for k, which must have none. Where there is no room
@@ -72,10 +71,10 @@ func (t *tally[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset fun
 	e.key, e.hash = k, hash
 	t.entries = append(t.entries, e)
 	if 2*len(t.entries) > len(t.slots) {
-		t.slots = make([]int32, 2*len(t.slots))
+		t.slots = make([]*entry[K, V], 2*len(t.slots))
 		t.lay()
 	} else {
-		t.put(len(t.entries))
+		t.put(e)
 	}
 	return e
 }
@@ -83,18 +82,18 @@ func (t *tally[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset fun
 // lay fills the slots anew.
 func (t *tally[K, V]) lay() {
 	clear(t.slots)
-	for i := range t.entries {
-		t.put(i + 1)
+	for _, e := range t.entries {
+		t.put(e)
 	}
 }
 
-func (t *tally[K, V]) put(number int) {
+func (t *tally[K, V]) put(e *entry[K, V]) {
 	mask := uint64(len(t.slots) - 1)
-	at := t.entries[number-1].hash & mask
-	for t.slots[at] != 0 {
+	at := e.hash & mask
+	for t.slots[at] != nil {
 		at = (at + 1) & mask
 	}
-	t.slots[at] = int32(number)
+	t.slots[at] = e
 }
 
 // drop forgets every entry that gone says, whose memory may be used for other

@@ -1,0 +1,40 @@
+package metrics
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+// known keeps what was made for each of a few names. Looking one up takes no
+// lock and allocates nothing, which sync.Map does for a name. The zero value
+// knows none.
+type known[V any] struct {
+	all    atomic.Pointer[map[string]*V] // never changed, but replaced
+	making sync.Mutex
+}
+
+// get returns what is kept under a name, made where nothing is.
+func (k *known[V]) get(name string, make func(name string) *V) *V {
+	if v := k.find(name); v != nil {
+		return v
+	}
+	k.making.Lock()
+	defer k.making.Unlock()
+	if v := k.find(name); v != nil {
+		return v
+	}
+	more := map[string]*V{name: make(name)}
+	if all := k.all.Load(); all != nil {
+		maps.Copy(more, *all)
+	}
+	k.all.Store(&more)
+	return more[name]
+}
+
+func (k *known[V]) find(name string) *V {
+	if all := k.all.Load(); all != nil {
+		return (*all)[name]
+	}
+	return nil
+}
