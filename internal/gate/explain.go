@@ -125,7 +125,8 @@ func (g *Gate) explainPolicy(ctx context.Context, k keys.Key, p *rules.Policy, b
 }
 
 func (px *PolicyExplanation) fill(r *timestamplog.Result, times []int64) {
-	px.Allowed, px.Answer = r.Allowed, answerOf(r)
+	px.Allowed = r.Allowed
+	px.Answer.fill(r)
 	for _, t := range times {
 		if r.Now-t < px.Policy.Rules.LongestWindow().Milliseconds() {
 			px.Times = append(px.Times, time.UnixMilli(t))

@@ -107,10 +107,11 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 	defer g.release(s)
 	selector, set, now := g.view.Selector(), g.view.Blocks(), g.now()
 	for i := range checks {
-		decisions[i] = Decision{Check: checks[i], Outcome: Allowed, Answer: Answer{At: now, Rule: -1}}
-		decisions[i].Check.nameTurn()
-		if errs[i] = g.before(s, &decisions[i], selector, set); errs[i] == nil && decisions[i].Shadow != nil {
-			s.ask(&decisions[i], decisions[i].Shadow.Policy, true)
+		d := &decisions[i]
+		d.begin(&checks[i], now)
+		d.Check.nameTurn()
+		if errs[i] = g.before(s, d, selector, set); errs[i] == nil && d.Shadow != nil {
+			s.ask(d, d.Shadow.Policy, true)
 		}
 	}
 	g.askLog(ctx, s)
@@ -123,6 +124,14 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 			d.Handle = maker.handle(d.Check.ID, turnsOf(d))
 		}
 	}
+}
+
+// begin makes d the answer to c where nothing refuses it. Its parts are set one
+// by one, since a Decision is large and would be copied.
+func (d *Decision) begin(c *Check, now time.Time) {
+	*d = Decision{}
+	d.Check, d.Outcome = *c, Allowed
+	d.At, d.Rule = now, -1
 }
 
 // Check answers one check; see Decide.
@@ -190,12 +199,12 @@ func limits(p *rules.Policy) bool {
 }
 
 func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
-	r := timestamplog.RequestOf(p, d.Check.Key.String(), d.Check.Cost)
+	s.requests = append(s.requests, timestamplog.RequestOf(p, d.Check.Key.String(), d.Check.Cost))
+	r := &s.requests[len(s.requests)-1]
 	r.Peek, r.Detail, r.ID = d.Check.Peek, d.Check.Detail, d.Check.ID
 	if !p.Options.CountRefused { // where no turn can be kept; a shadow then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}
-	s.requests = append(s.requests, r)
 	s.asked = append(s.asked, asked{d, p, shadow})
 }
 
@@ -221,37 +230,37 @@ func (g *Gate) askLog(ctx context.Context, s *scratch) {
 
 // take fills in what the log said.
 func (a asked) take(r *timestamplog.Result) {
-	outcome, answer := Allowed, answerOf(r)
-	if !r.Allowed {
-		outcome = Limited
+	outcome, answer := a.answer()
+	if *outcome = Allowed; !r.Allowed {
+		*outcome = Limited
 	}
+	answer.fill(r)
 	if answer.Wait > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" {
 		answer.Turn = time.UnixMilli(r.Turn)
 	}
-	a.put(outcome, answer)
 }
 
-func answerOf(r *timestamplog.Result) Answer {
-	answer := Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Repeated: r.Repeated}
+// fill makes a what the log said.
+func (a *Answer) fill(r *timestamplog.Result) {
+	*a = Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Repeated: r.Repeated}
 	if r.Allowed {
-		answer.Wait = time.Duration(max(0, r.Turn-r.Now)) * time.Millisecond
-		return answer
-	}
-	if answer.Never = r.RetryAt == timestamplog.Never; !answer.Never {
-		answer.RetryAt = time.UnixMilli(r.RetryAt)
-	}
-	if r.Boundary != 0 {
-		answer.Boundary = time.UnixMilli(r.Boundary)
-	}
-	return answer
-}
-
-func (a asked) put(outcome Outcome, answer Answer) {
-	if a.shadow {
-		a.decision.Shadow.Outcome, a.decision.Shadow.Answer = outcome, answer
+		a.Wait = time.Duration(max(0, r.Turn-r.Now)) * time.Millisecond
 		return
 	}
-	a.decision.Outcome, a.decision.Answer = outcome, answer
+	if a.Never = r.RetryAt == timestamplog.Never; !a.Never {
+		a.RetryAt = time.UnixMilli(r.RetryAt)
+	}
+	if r.Boundary != 0 {
+		a.Boundary = time.UnixMilli(r.Boundary)
+	}
+}
+
+// answer returns what is to be filled in.
+func (a asked) answer() (*Outcome, *Answer) {
+	if a.shadow {
+		return &a.decision.Shadow.Outcome, &a.decision.Shadow.Answer
+	}
+	return &a.decision.Outcome, &a.decision.Answer
 }
 
 // after names a refusal and tells the recorder.

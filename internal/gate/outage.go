@@ -146,13 +146,12 @@ func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
 // reports false where the local log is to be asked.
 func (g *Gate) withoutLog(a asked) bool {
 	a.decision.Degraded = outOfReach
-	answer := Answer{At: a.decision.At, Rule: -1}
+	outcome, answer := a.answer()
 	switch {
 	case a.policy.OnFailure == rules.FailDeny:
-		answer.RetryAt = answer.At.Add(time.Second)
-		a.put(Unavailable, answer)
+		*outcome, *answer = Unavailable, Answer{At: a.decision.At, Rule: -1, RetryAt: a.decision.At.Add(time.Second)}
 	case a.policy.OnFailure == rules.FailAllow, g.local == nil: // a log in memory fails nobody
-		a.put(Allowed, answer)
+		*outcome, *answer = Allowed, Answer{At: a.decision.At, Rule: -1}
 	default:
 		return false
 	}

@@ -96,7 +96,7 @@ func (g *Gate) beforeAll(s *scratch, checks []Check, parts []Decision) error {
 	id := ""
 	for i := range checks {
 		d := &parts[i]
-		*d = Decision{Check: checks[i], Outcome: Allowed, Answer: Answer{At: now, Rule: -1}}
+		d.begin(&checks[i], now)
 		if i == 0 {
 			d.Check.nameTurn()
 			id = d.Check.ID
