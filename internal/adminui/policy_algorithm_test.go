@@ -124,6 +124,22 @@ func TestAWindowUnderACounterStartsTheKeysAnewAndALimitDoesNot(t *testing.T) {
 	}
 }
 
+func TestWhoWasOvertakenKeepsTheAlgorithmOfTheirDraft(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "30/m") // version 2, while version 1 is edited
+	mine := url.Values{"algorithm": {"leaky_bucket"}, "as": {"queue"}, "burst": {"6"}}
+	page := v.post("/policies/default", editorForm("1", mine)).is(http.StatusPreconditionFailed)
+	page.holds("leaky bucket, burst 6, as a queue").holds("Saving yours starts the keys anew")
+	for name := range mine {
+		page.holds(`name="` + name + `" value="` + mine.Get(name) + `"`)
+	}
+	v.post("/policies/default", editorForm("2", mine)).is(http.StatusSeeOther)
+	if p := n.policy(t); p.Version != 3 || p.Options != (algorithms.Options{Burst: 6, As: algorithms.AsQueue}) {
+		t.Errorf("version %d has the options %+v", p.Version, p.Options)
+	}
+}
+
 func TestACounterIsRecommendedForLimitsOfManyThousands(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
