@@ -5,6 +5,8 @@
 package backtest
 
 import (
+	"slices"
+
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -53,6 +55,24 @@ func (p Plan) Under(a *algorithms.Algorithm, o algorithms.Options) (Plan, error)
 		policies[i] = &changed
 	}
 	return newPlan(p.title, policies), nil
+}
+
+// Warnings returns what is probably not meant in the policies of both plans, as
+// each counts, and each but once.
+func (o Options) Warnings() []string {
+	policies := o.Plan.policies
+	if o.Against != nil {
+		policies = slices.Concat(policies, o.Against.policies)
+	}
+	var texts []string
+	for _, p := range policies {
+		for _, w := range p.Warnings() {
+			if !slices.Contains(texts, w.Message) {
+				texts = append(texts, w.Message)
+			}
+		}
+	}
+	return texts
 }
 
 // Titled returns the plan under another title.

@@ -106,6 +106,9 @@ func (a *app) backtest(ctx context.Context, paths []string, f *backtestFlags) er
 	if err != nil {
 		return err
 	}
+	for _, text := range options.Warnings() {
+		a.notef("Warning: %s", text)
+	}
 	read, err := f.logFlags.options()
 	if err != nil {
 		return err
@@ -189,9 +192,6 @@ func (a *app) plan(flag string, texts []string, path string) (backtest.Plan, err
 		stack, err := rules.ParseStack(texts)
 		if err != nil {
 			return backtest.Plan{}, usagef("--%s: %w", flag, err)
-		}
-		for _, w := range stack.Warnings() {
-			a.notef("Warning: %s", w.Message)
 		}
 		return backtest.StackPlan(stack), nil
 	}
