@@ -17,7 +17,7 @@ func readMaxWait(d *jsontext.Decoder) (time.Duration, error) {
 	}
 	wait, ok := maxWaitOf(text)
 	if !ok {
-		return 0, fault.Field("max_wait", `must be a length of time from 1ms to %s, for example "5s"; leave it out to be answered at once`, v1.MaxWait)
+		return 0, fault.Field("max_wait", `must be a length of time from 1ms to %s in whole units, for example "5s" or "500ms"; leave it out to be answered at once`, v1.MaxWait)
 	}
 	return wait, nil
 }

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,6 +158,9 @@ func (a *app) backtestOptions(f *backtestFlags) (backtest.Options, error) {
 		err = usagef("--against-option is one of an algorithm; name it by --against")
 	case len(f.againstRules) > 0 || f.against != "":
 		against, err = a.plan("against-rule", f.againstRules, f.against)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = usagef("--against: %q is no file and no algorithm; the algorithms are %s", f.against, strings.Join(algorithms.Names(), ", "))
+		}
 	default:
 		return options, nil
 	}

@@ -30,6 +30,9 @@ The exit code is 0 where it is allowed and 3 where it is refused.`,
 			if check.Cost < 1 {
 				return usagef("--cost is %d; it must be a whole number from 1 to 1000", check.Cost)
 			}
+			if err := withinMaxWait(maxWait); err != nil {
+				return err
+			}
 			check.Detail, check.MaxWait = v1.DetailRules, maxWait.Duration
 			client, err := a.checkClient()
 			if err != nil {
@@ -56,6 +59,15 @@ The exit code is 0 where it is allowed and 3 where it is refused.`,
 	c.Flags().IntVar(&check.Cost, "cost", 1, "how much the request counts, 1 to 1000")
 	c.Flags().BoolVar(&check.Peek, "peek", false, "look only: count nothing")
 	return c
+}
+
+// withinMaxWait says in the flag's own words that no turn is reserved so far
+// ahead, before anything is sent.
+func withinMaxWait(f durationFlag) error {
+	if f.Duration > v1.MaxWait {
+		return usagef("--max-wait is %s; a turn can be reserved at most %s ahead", f.Duration, v1.MaxWait)
+	}
+	return nil
 }
 
 func refusedUnless(allowed bool) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -39,9 +40,10 @@ machine, and never more often than the rules allow. Where the next turn lies fur
 was interrupted while it waited, is given back.
 
 The exit code is that of the command, 128 and the signal's number where one ended it. Where
-it was not run, it is 2 for a wrong flag, 3 where a block or a rule refuses for good or
---give-up-after has passed, 4 where the server could not be reached, 127 where there is no
-such command, and 130 where waiting was interrupted.`,
+it was not run, it is 1 where the server refuses the question, 2 for a wrong flag, 3 where a
+block or a rule refuses for good or --give-up-after has passed, 4 where the server could not
+be reached, 126 where the command is not executable, 127 where there is none, and 130 where
+waiting was interrupted.`,
 		Example: "admin run --key host:api.example.com -- curl -s https://api.example.com/items\n" +
 			"admin run --key host:api.example.com --key token:abc --max-wait 5m --give-up-after 1h -- ./crawl.sh",
 		Args: func(c *cobra.Command, args []string) error {
@@ -63,16 +65,34 @@ such command, and 130 where waiting was interrupted.`,
 	return c
 }
 
-// notRun is the exit code where there is no such command, as of shells.
-const notRun Code = 127
+// Exit codes where there is a command that may not be run, or none, as of shells.
+const (
+	notExecutable Code = 126
+	notRun        Code = 127
+)
+
+// find returns where a command lies.
+func find(command string) (string, error) {
+	path, err := exec.LookPath(command)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "", &exitError{notExecutable, fmt.Errorf("%q is not executable", command)}
+	case err != nil:
+		return "", &exitError{notRun, fmt.Errorf("there is no command %q to run", command)}
+	}
+	return path, nil
+}
 
 func (a *app) runInTurn(ctx context.Context, command []string, f *runFlags) error {
 	if f.check.Cost < 1 {
 		return usagef("--cost is %d; it must be a whole number from 1 to 1000", f.check.Cost)
 	}
-	path, err := exec.LookPath(command[0])
-	if err != nil { // before a turn is taken for nothing
-		return &exitError{notRun, fmt.Errorf("there is no command %q to run", command[0])}
+	if err := withinMaxWait(f.maxWait); err != nil {
+		return err
+	}
+	path, err := find(command[0]) // before a turn is taken for nothing
+	if err != nil {
+		return err
 	}
 	from, err := a.checkClient()
 	if err != nil {
