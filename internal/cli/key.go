@@ -133,7 +133,7 @@ func printExplanation(p *output.Printer, k *v1.KeyExplanation, times bool) error
 		if policy == nil {
 			continue
 		}
-		if err := printKeyPolicy(p, policy, times); err != nil {
+		if err := printKeyPolicy(p, policy, k.At.Time, times); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func ends(at, now time.Time) string {
 	return "until " + output.When(at, now)
 }
 
-func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, times bool) error {
+func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, at time.Time, times bool) error {
 	by := ""
 	if k.Pattern != "" {
 		by = ", chosen by the pattern " + output.Escape(string(k.Pattern))
@@ -181,8 +181,12 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, times bool) error {
 			return err
 		}
 	}
-	if n := len(k.Timestamps); n > 0 {
-		p.Sayf("%s, the newest of %s", amount(n, "request counts", "requests count"), output.When(k.Timestamps[0].Time, p.Now))
+	ahead := turnsAhead(k.Timestamps, at)
+	if done := k.Timestamps[ahead:]; len(done) > 0 {
+		p.Sayf("%s, the newest of %s", amount(len(done), "request counts", "requests count"), output.When(done[0].Time, p.Now))
+	}
+	if ahead > 0 {
+		p.Sayf("%s ahead, the last at %s", amount(ahead, "turn lies", "turns lie"), output.When(k.Timestamps[0].Time, p.Now))
 	}
 	if times {
 		for _, t := range k.Timestamps {
@@ -190,6 +194,16 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, times bool) error {
 		}
 	}
 	return nil
+}
+
+// turnsAhead returns how many of the times, the newest first, are of turns that
+// lay ahead at that instant.
+func turnsAhead(times []v1.Time, at time.Time) int {
+	n := 0
+	for n < len(times) && times[n].After(at) {
+		n++
+	}
+	return n
 }
 
 var resetColumns = []output.Column[v1.LogReset]{
