@@ -84,6 +84,7 @@ func counterContracts() []contract {
 		{"the newest turn given back leaves the counter as it was, and an earlier one lapses", counterGivenBack},
 		{"several requests are counted at one common turn, or not at all", counterTogether},
 		{"a raised limit frees sooner, and what was counted still counts", counterLimits},
+		{"a refusal is said to last no longer than what is kept", counterRefusedUntil},
 		{"a clock that steps back an hour does not open the limit, and makes no key wait an hour", counterBack},
 		{"many callers are allowed as many as one after the other", counterManyCallers},
 	}
@@ -286,6 +287,37 @@ func counterLimits(t *testing.T, h Harness) {
 	}
 	if after, _ := f.fill(1); after.RetryAt > before.RetryAt {
 		t.Errorf("with a raised limit it is refused until +%d, before until +%d", after.RetryAt-f.start, before.RetryAt-f.start)
+	}
+}
+
+// counterRefusedUntil lowers a limit. What was kept for as long as the higher one
+// needed it may then go before the wait under the lower one is over, which a node
+// that remembers refusals must know.
+func counterRefusedUntil(t *testing.T, h Harness) {
+	refused := 0
+	for _, lower := range []string{"1/s", "3/s", "2/10s", "1/m"} {
+		f := newFixture(t, h, "5/s")
+		f.at(300).fill(1)
+		f.change(f.policy.Retention, lower)
+		r := f.ask(1)
+		if r.Allowed {
+			continue // as under a burst, which grows where the rate is lowered
+		}
+		refused++
+		if r.RefusedUntil <= r.Now || r.RefusedUntil > r.RetryAt {
+			t.Fatalf("under %s: got %+v, want a refusal that lasts for no longer than its wait", lower, r)
+		}
+		f.Clock.Set(r.RefusedUntil - 1)
+		if before := f.peek(1); before.Allowed {
+			t.Errorf("under %s: allowed a millisecond before the end of %+v", lower, r)
+		}
+		f.Clock.Set(r.RefusedUntil)
+		if after := f.peek(1); !after.Allowed {
+			t.Errorf("under %s: got %+v at the end of %+v", lower, after, r)
+		}
+	}
+	if refused == 0 && h.Options.Burst == 0 {
+		t.Error("no lowered limit refuses what the higher one filled")
 	}
 }
 

@@ -35,7 +35,7 @@ var leastRights = []string{
 	// What the function library itself calls.
 	"+getrange", "+setrange", "+set", "+pexpireat",
 	// For IDs, sorted sets and counters.
-	"+zadd", "+zscore", "+zrange", "+zrem", "+zremrangebyscore", "+zremrangebyrank", "+zrangebyscore", "+zcard", "+zcount",
+	"+zadd", "+zmscore", "+zrange", "+zrem", "+zremrangebyscore", "+zremrangebyrank", "+zrangebyscore", "+zcard", "+zcount",
 	"+pexpiretime", "+del", "+get",
 }
 

@@ -45,7 +45,10 @@ type item struct {
 	cost         uint16
 	peek, detail bool
 	counted      bool // by a counter, whose waits may be long
-	result       timestamplog.Result
+	// What stint_decide knows nothing of.
+	maxWait int64
+	id      string
+	result  timestamplog.Result
 }
 
 // group is the requests of one Decide that share a lane. They are answered in

@@ -42,7 +42,13 @@ function counting.charge(v, at)
   store(v)
 end
 
-function counting.lasts() return FOREVER end
+-- A stack with higher limits may have left a state that goes before the wait is
+-- over.
+function counting.lasts(v)
+  if v.retry == FOREVER then return FOREVER end
+  local drops = call('PEXPIRETIME', v.name)
+  return drops >= 0 and drops - now or FOREVER
+end
 
 function counting.states(v)
   local written, list = {}, {}

@@ -19,6 +19,8 @@ import (
 var (
 	//go:embed library.lua
 	libraryText string
+	//go:embed ids.lua
+	idsText string
 	//go:embed turns.lua
 	turnsText string
 	//go:embed sorted_set.lua
@@ -39,7 +41,7 @@ type library struct {
 var functions = newLibrary(strings.Join([]string{
 	fmt.Sprintf("local MAX_WAIT, MAX_RESERVED, ID_LIFETIME = %d, %d, %d",
 		timestamplog.MaxWait, timestamplog.MaxReserved, timestamplog.IDLifetime),
-	algorithms.Lua(), libraryText, turnsText, sortedSetText, countersText, readingText,
+	algorithms.Lua(), libraryText, idsText, turnsText, sortedSetText, countersText, readingText,
 }, "\n"))
 
 // The library moves a log that lies ahead at all: this does not compile for

@@ -1,7 +1,7 @@
 -- The function library by which Redis decides. It is loaded behind a head that
 -- names the library and sets suffix, of the names of its functions, the hash of
 -- the text, and the bounds of timestamplog: MAX_WAIT and ID_LIFETIME in
--- milliseconds, and MAX_RESERVED. Behind it come turns.lua and the others.
+-- milliseconds, and MAX_RESERVED. Behind it come ids.lua, turns.lua and the others.
 --
 -- A log is a string, so that one command reads what a decision needs and one
 -- writes what it changes: what a decision costs is mostly the passage from Lua
@@ -356,7 +356,7 @@ local function states(stack, cost, holds, lift)
 end
 
 local PEEK, DETAIL = 1, 2
-local ALLOWED, REFUSED, FOREIGN = '\0', '\1', '\2'
+local ALLOWED, REFUSED, FOREIGN, REPEATED = '\0', '\1', '\2', '\3'
 
 -- longest_wait returns how long a cost has to wait for the rule that makes it
 -- wait longest, and that rule; least where none does more. The log has that many
@@ -377,19 +377,28 @@ end
 -- decide_carefully answers what is rare; see turns.lua.
 local decide_carefully
 
--- decide answers one request; see decide_many for what it returns.
-local function decide(name, stack, cost, flags)
+-- known_turn and learn look up ids and remember them; see ids.lua.
+local known_turn, learn
+
+-- decide answers one request; see decide_many for what it returns, and
+-- decide_turns for one with an id, whose set of ids then has that name.
+local function decide(name, stack, cost, flags, id, ids)
   if #stack.rules == 0 then return ALLOWED end
-  if stack.engine or not open(name) or not ordinary then return decide_carefully(name, stack, cost, flags) end
+  if stack.engine or not open(name) or not ordinary then return decide_carefully(name, stack, cost, flags, id, ids) end
   local peek, detail = flags % 2 == PEEK, flags >= DETAIL
+  local known, told, _
+  if id and not peek then known, _, told = known_turn(ids, id) end
   local longest, by = longest_wait(stack, cost, 0, count, age)
   local answer, lasts = ALLOWED, NEVER
-  if by then
+  if known then
+    answer = REPEATED .. pack('>I8', known)
+  elseif by then
     -- A stack with a shorter window may have left a log that goes before.
     if not peek and count > 0 then lasts = newest + window - now end
     answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and 0 or min(longest, lasts))
   elseif not peek then
     push(stack, cost)
+    if id then learn(ids, id, now, cost, told) end
   end
   if not detail then return answer end
   return answer .. states(stack, cost, lasts, 0)

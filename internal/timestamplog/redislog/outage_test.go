@@ -59,6 +59,11 @@ func TestARedisRestartedEmptyForgetsAndGoesOn(t *testing.T) {
 // A stopped Redis takes connections and reads nothing: what was sent to it is
 // carried out when it goes on, though nobody waits any more.
 func TestAStoppedRedisChargesNobodyTwice(t *testing.T) {
+	t.Run("plain requests", func(t *testing.T) { aStoppedRedisChargesNobodyTwice(t, "") })
+	t.Run("requests with an ID", func(t *testing.T) { aStoppedRedisChargesNobodyTwice(t, "a") })
+}
+
+func aStoppedRedisChargesNobodyTwice(t *testing.T, id string) {
 	server := testenv.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "100/h")
 	if !answers(log, p) {
@@ -71,7 +76,11 @@ func TestAStoppedRedisChargesNobodyTwice(t *testing.T) {
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			wantOutage(t, ask(ctx, log, p, fmt.Sprintf("token:%d", caller), 1).Err)
+			q := timestamplog.RequestOf(p, fmt.Sprintf("token:%d", caller), 1)
+			q.ID = id
+			results := make([]timestamplog.Result, 1)
+			log.Decide(ctx, []timestamplog.Request{q}, results)
+			wantOutage(t, results[0].Err)
 		})
 	}
 	group.Wait()

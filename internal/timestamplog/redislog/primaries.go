@@ -83,19 +83,19 @@ var shardTags = func() (tags [Shards]string) {
 	return tags
 }()
 
-// newPrimaries returns the lanes of l on a Cluster.
-func (l *Log) newPrimaries(client *redis.ClusterClient) *primaries {
+// newPrimaries returns the lanes of a form on a Cluster.
+func (l *Log) newPrimaries(client *redis.ClusterClient, form *form) *primaries {
 	p := &primaries{client: client}
 	p.open = func(primary *redis.Client) *lane {
 		send := func(ctx context.Context, items []*item) error {
 			p.look(ctx)
-			return l.sendTo(ctx, primary, items)
+			return l.sendTo(ctx, primary, form, items)
 		}
 		return &lane{send: send, timeout: l.timeout, primary: primary}
 	}
 	p.unknown = &lane{timeout: l.timeout, send: func(ctx context.Context, items []*item) error {
 		p.look(ctx)
-		l.sendEach(ctx, byShard(items))
+		l.sendEach(ctx, form, byShard(items))
 		return nil
 	}}
 	return p
@@ -103,13 +103,13 @@ func (l *Log) newPrimaries(client *redis.ClusterClient) *primaries {
 
 // sendTo asks one primary of a Cluster about items and fills in their results.
 // It returns an error only where no call was answered.
-func (l *Log) sendTo(ctx context.Context, primary *redis.Client, items []*item) error {
+func (l *Log) sendTo(ctx context.Context, primary *redis.Client, form *form, items []*item) error {
 	calls := byShard(items)
 	commands := make([]onceCall, len(calls))
 	pipeline, now := primary.Pipeline(), l.now()
 	for i, call := range calls {
-		whole := append([]any{"fcall", functions.decide, len(call)}, arguments(now, call)...)
-		commands[i] = onceCall{redis.NewCmd(ctx, whole...)}
+		keys, args := form.arguments(now, call)
+		commands[i] = onceCall{redis.NewCmd(ctx, append([]any{"fcall", form.function, keys}, args...)...)}
 		commands[i].SetFirstKeyPos(3)
 		_ = pipeline.Process(ctx, commands[i]) // it only waits for Exec
 	}
@@ -138,17 +138,17 @@ func (l *Log) sendTo(ctx context.Context, primary *redis.Client, items []*item) 
 	if failures == len(calls) {
 		return failed
 	}
-	l.sendEach(ctx, elsewhere)
+	l.sendEach(ctx, form, elsewhere)
 	return nil
 }
 
 // sendEach sends each call by itself, all at once, to wherever it belongs, and
 // fills in the results.
-func (l *Log) sendEach(ctx context.Context, calls [][]*item) {
+func (l *Log) sendEach(ctx context.Context, form *form, calls [][]*item) {
 	var group sync.WaitGroup
 	for _, call := range calls {
 		group.Go(func() {
-			if err := l.send(ctx, call); err != nil {
+			if err := l.send(ctx, form, call); err != nil {
 				fail(call, err)
 			}
 		})

@@ -14,21 +14,53 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// arguments returns the keys and arguments of a call of stint_decide.
-func arguments(now string, items []*item) []any {
-	args := make([]any, len(items)+2, len(items)+3)
+// arguments returns how many keys a call of stint_decide has, and its keys and
+// arguments.
+func arguments(now string, items []*item) (keys int, args []any) {
+	args = make([]any, len(items)+2, len(items)+3)
 	packed := make([]byte, 0, 4*len(items))
+	var stacks stackList
 	for i, it := range items {
 		args[i] = it.name
-		stack := slices.Index(args[len(items)+2:], any(it.stack))
-		if stack < 0 {
-			stack = len(args) - len(items) - 2
-			args = append(args, it.stack)
-		}
-		packed = append(packed, byte(stack+1), byte(it.cost>>8), byte(it.cost), flags(it))
+		packed = append(packed, stacks.number(it), byte(it.cost>>8), byte(it.cost), flags(it))
 	}
 	args[len(items)], args[len(items)+1] = now, packed
-	return args
+	return len(items), append(args, stacks...)
+}
+
+// turnsArguments does so for a call of stint_turns. together says that all are to
+// be allowed or none.
+func turnsArguments(now string, items []*item, together bool) (keys int, args []any) {
+	args = make([]any, 0, 2*len(items)+4)
+	var packed []byte
+	var stacks stackList
+	for _, it := range items {
+		args = append(args, it.name)
+		if it.id != "" {
+			args = append(args, idsName(it.name))
+		}
+		packed = append(packed, stacks.number(it), byte(it.cost>>8), byte(it.cost), flags(it))
+		packed = binary.BigEndian.AppendUint32(packed, uint32(it.maxWait))
+		packed = append(append(packed, byte(len(it.id))), it.id...)
+	}
+	mode := ""
+	if together {
+		mode = "together"
+	}
+	return len(args), append(append(args, now, mode, packed), stacks...)
+}
+
+// stackList has the stacks of a call, each once.
+type stackList []any
+
+// number returns which of the stacks is that of it, counted from 1.
+func (s *stackList) number(it *item) byte {
+	at := slices.Index(*s, any(it.stack))
+	if at < 0 {
+		at = len(*s)
+		*s = append(*s, it.stack)
+	}
+	return byte(at + 1)
 }
 
 func flags(it *item) byte {
@@ -60,7 +92,8 @@ const (
 
 var errReply = errors.New("redis's answer is not one of the function library's")
 
-// readReply fills in the results of items from a reply of stint_decide.
+// readReply fills in the results of items from a reply of stint_decide or
+// stint_turns.
 func readReply(reply any, items []*item) error {
 	text, ok := reply.(string)
 	if !ok {

@@ -5,6 +5,7 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,12 +39,11 @@ type Log struct {
 	prefix  string
 	timeout time.Duration
 	clock   func() time.Time // nil for Redis's own
-	// Lanes gather requests into calls: in a Cluster one for each primary, and
-	// else a single one.
-	single  *lane
-	cluster *primaries
-	groups  groups
-	stacks  stackTexts
+	// Lanes gather requests into calls, those that stint_decide can answer and
+	// those that only stint_turns can, which is dearer.
+	plain, careful *lanes
+	groups         groups
+	stacks         stackTexts
 }
 
 var _ timestamplog.Log = (*Log)(nil)
@@ -59,11 +59,7 @@ func New(client redis.UniversalClient, options Options) *Log {
 	if l.timeout <= 0 {
 		l.timeout = DefaultTimeout
 	}
-	if cluster, clustered := client.(*redis.ClusterClient); clustered {
-		l.cluster = l.newPrimaries(cluster)
-	} else {
-		l.single = &lane{send: l.send, timeout: l.timeout}
-	}
+	l.plain, l.careful = l.newLanes(&plainForm), l.newLanes(&carefulForm)
 	return l
 }
 
@@ -91,40 +87,40 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	if len(requests) == 0 {
 		return
 	}
+	lanes := l.plain
 	if needCare(requests) {
-		l.decideCarefully(ctx, requests, results)
+		lanes = l.careful
+	}
+	if lanes.cluster == nil || len(requests) == 1 {
+		l.decideTogether(ctx, lanes, requests, results)
 		return
 	}
-	if l.cluster == nil || len(requests) == 1 {
-		l.decideTogether(ctx, requests, results)
-		return
-	}
-	l.decideByLane(ctx, requests, results)
+	l.decideByLane(ctx, lanes, requests, results)
 }
 
 // decideTogether puts all requests into the lane of the first.
-func (l *Log) decideTogether(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+func (l *Log) decideTogether(ctx context.Context, lanes *lanes, requests []timestamplog.Request, results []timestamplog.Result) {
 	g := l.groups.get(len(requests))
 	shard := 0
 	for i := range requests {
 		shard = l.fill(&g.items[i], &requests[i])
 	}
-	l.laneOf(shard).submit(ctx, g)
+	lanes.of(shard).submit(ctx, g)
 	err := g.wait(ctx)
 	for i := range results[:len(requests)] {
-		results[i] = g.answer(i, err)
+		results[i] = l.answer(ctx, g, i, err)
 	}
 	g.release(err)
 }
 
 // decideByLane puts each request into the lane of its key.
-func (l *Log) decideByLane(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+func (l *Log) decideByLane(ctx context.Context, lanes *lanes, requests []timestamplog.Request, results []timestamplog.Result) {
 	byLane := map[*lane]*group{}
 	groups := make([]*group, len(requests)) // where each request went,
 	places := make([]int, len(requests))    // and at which place
 	for i := range requests {
 		var it item
-		lane := l.laneOf(l.fill(&it, &requests[i]))
+		lane := lanes.of(l.fill(&it, &requests[i]))
 		g := byLane[lane]
 		if g == nil {
 			g = l.groups.get(0)
@@ -141,11 +137,23 @@ func (l *Log) decideByLane(ctx context.Context, requests []timestamplog.Request,
 		errs[g] = g.wait(ctx)
 	}
 	for i, g := range groups {
-		results[i] = g.answer(places[i], errs[g])
+		results[i] = l.answer(ctx, g, places[i], errs[g])
 	}
 	for g, err := range errs {
 		g.release(err)
 	}
+}
+
+// answer returns the i-th result of g, or err where the caller did not wait for
+// it. A request whose log and IDs lay on two nodes has not been decided, and is
+// asked again, by its caller, so that no other waits for it.
+func (l *Log) answer(ctx context.Context, g *group, i int, err error) timestamplog.Result {
+	result := g.answer(i, err)
+	if errors.Is(result.Err, errTorn) {
+		l.decideAlone(ctx, &g.items[i])
+		return g.items[i].result
+	}
+	return result
 }
 
 // fill writes what Redis is to be asked for q and returns the shard.
@@ -157,44 +165,46 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	it.cost = uint16(q.Cost)
 	it.peek, it.detail = q.Peek, q.Detail
 	it.counted = q.Algorithm != nil && !q.Algorithm.IsLog()
+	it.maxWait, it.id = q.MaxWait, q.ID
+	if it.peek {
+		it.id = "" // a peek neither looks for one nor leaves one
+	}
 	return shard
 }
 
 // slotOf returns a number that differs for shards that no one call can reach.
 func (l *Log) slotOf(shard int) int {
-	if l.cluster != nil {
+	if l.plain.cluster != nil {
 		return shard
 	}
 	return 0
 }
 
-// laneOf returns the lane of a shard's requests.
-func (l *Log) laneOf(shard int) *lane {
-	if l.cluster != nil {
-		return l.cluster.lane(shard)
-	}
-	return l.single
-}
-
 // send asks Redis about items, which in a Cluster are of one shard, and fills in
 // their results. While a Cluster moves a slot, a call finds some of its keys here
-// and some there: Redis refuses it whole, and each key is then asked for alone,
-// which leads to where it is.
-func (l *Log) send(ctx context.Context, items []*item) error {
-	reply, err := functions.call(ctx, l.client, functions.decide, len(items), arguments(l.now(), items)...)
-	if err != nil && len(items) > 1 && isSplit(err) {
-		for i := range items {
-			if err := l.send(ctx, items[i:i+1]); err != nil {
-				items[i].result = timestamplog.Result{Err: unreachable(err)}
-			}
-		}
-		return nil
+// and some there: Redis refuses it whole, and each request is then asked alone,
+// which leads to where its keys are; or says errTorn where they still are not
+// together.
+func (l *Log) send(ctx context.Context, form *form, items []*item) error {
+	keys, args := form.arguments(l.now(), items)
+	reply, err := functions.call(ctx, l.client, form.function, keys, args...)
+	if err == nil {
+		return readReply(reply, items)
 	}
-	if err != nil {
+	if !isSplit(err) {
 		l.lookAround()
 		return err
 	}
-	return readReply(reply, items)
+	if len(items) == 1 {
+		items[0].result = timestamplog.Result{Err: errTorn}
+		return nil
+	}
+	for i := range items {
+		if err := l.send(ctx, form, items[i:i+1]); err != nil {
+			items[i].result = timestamplog.Result{Err: unreachable(err)}
+		}
+	}
+	return nil
 }
 
 // lookAround has the client of a Cluster ask who has which slots, after an error
@@ -205,6 +215,10 @@ func (l *Log) lookAround() {
 		cluster.ReloadState(context.Background()) // in the background, and not too often
 	}
 }
+
+// errTorn is the result of a request that was not decided since its log and what
+// is known of its IDs lay on two nodes.
+var errTorn = errors.New("a log and its IDs lie on two nodes")
 
 // isSplit reports whether err says that a slot's keys lie on two nodes for the
 // moment. Redis then has done nothing.

@@ -2,10 +2,7 @@ package redislog
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -24,75 +21,25 @@ func needCare(requests []timestamplog.Request) bool {
 	return false
 }
 
-// careful is one request on its way to stint_turns.
-type careful struct {
-	item
-	maxWait int64
-	id      string
-}
-
-func (l *Log) fillCareful(c *careful, q *timestamplog.Request) (shard int) {
-	shard = l.fill(&c.item, q)
-	c.maxWait, c.id = q.MaxWait, q.ID
-	if c.peek {
-		c.id = "" // a peek neither looks for one nor leaves one
-	}
-	return shard
-}
-
-// decideCarefully asks in calls of their own, those of one slot together and in
-// their order.
-func (l *Log) decideCarefully(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+// decideAlone asks about one request in a call of its own, also while a Cluster
+// moves its slot, and fills in its result.
+func (l *Log) decideAlone(ctx context.Context, it *item) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	asked := make([]careful, len(requests))
-	bySlot := map[int][]int{}
-	for i := range requests {
-		slot := l.slotOf(l.fillCareful(&asked[i], &requests[i]))
-		bySlot[slot] = append(bySlot[slot], i)
-	}
-	var group sync.WaitGroup
-	for _, places := range bySlot {
-		group.Go(func() {
-			for part := range slices.Chunk(places, mostKeys) {
-				items := make([]*careful, len(part))
-				for n, i := range part {
-					items[n] = &asked[i]
-				}
-				l.sendCarefully(ctx, items, false)
-			}
-		})
-	}
-	group.Wait()
-	for i := range asked {
-		results[i] = asked[i].result
+	items := []*item{it}
+	if err := l.sendWhole(ctx, items, false); err != nil {
+		fail(items, err)
 	}
 }
 
-// sendCarefully asks Redis about items and fills in their results, whose errors
-// say what became of those that were not answered. Requests are taken apart as in
-// send unless they are to be decided as one.
-func (l *Log) sendCarefully(ctx context.Context, items []*careful, together bool) {
-	keys, args := carefulArguments(l.now(), items, together)
-	reply, err := l.callWhole(ctx, functions.turns, keys, args, together || len(items) == 1)
-	if err != nil && isSplit(err) && !together && len(items) > 1 {
-		for i := range items {
-			l.sendCarefully(ctx, items[i:i+1], false)
-		}
-		return
-	}
-	if err == nil {
-		plain := make([]*item, len(items))
-		for i, c := range items {
-			plain[i] = &c.item
-		}
-		err = readReply(reply, plain)
-	}
+// sendWhole asks about items in one call and fills in their results.
+func (l *Log) sendWhole(ctx context.Context, items []*item, together bool) error {
+	keys, args := turnsArguments(l.now(), items, together)
+	reply, err := l.callWhole(ctx, functions.turns, keys, args)
 	if err != nil {
-		for _, c := range items {
-			c.result = timestamplog.Result{Err: unreachable(err)}
-		}
+		return err
 	}
+	return readReply(reply, items)
 }
 
 // splitPause is how long a call waits before it is repeated that found the
@@ -102,7 +49,7 @@ const splitPause = 10 * time.Millisecond
 // callWhole calls a function. While a Cluster moves a slot and finds some of the
 // keys here and some there, Redis refuses a call and does nothing; one that
 // cannot be taken apart is repeated until ctx ends.
-func (l *Log) callWhole(ctx context.Context, function string, keys int, args []any, repeat bool) (any, error) {
+func (l *Log) callWhole(ctx context.Context, function string, keys int, args []any) (any, error) {
 	for {
 		reply, err := functions.call(ctx, l.client, function, keys, args...)
 		if err == nil || !isSplit(err) {
@@ -110,9 +57,6 @@ func (l *Log) callWhole(ctx context.Context, function string, keys int, args []a
 				l.lookAround()
 			}
 			return reply, err
-		}
-		if !repeat {
-			return nil, err
 		}
 		select {
 		case <-ctx.Done():
@@ -122,50 +66,29 @@ func (l *Log) callWhole(ctx context.Context, function string, keys int, args []a
 	}
 }
 
-// carefulArguments returns how many keys a call of stint_turns has, and its keys
-// and arguments.
-func carefulArguments(now string, items []*careful, together bool) (keys int, args []any) {
-	for _, c := range items {
-		args = append(args, c.name)
-		if c.id != "" {
-			args = append(args, idsName(c.name))
-		}
-	}
-	keys = len(args)
-	mode := ""
-	if together {
-		mode = "together"
-	}
-	args = append(args, now, mode)
-	for _, c := range items {
-		packed := binary.BigEndian.AppendUint16(nil, c.cost)
-		packed = binary.BigEndian.AppendUint32(append(packed, flags(&c.item)), uint32(c.maxWait))
-		args = append(args, packed, c.stack, c.id)
-	}
-	return keys, args
-}
-
 // DecideAll implements timestamplog.Turns.
 func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	items := make([]*careful, len(requests))
+	items := make([]*item, len(requests))
 	first := 0
 	for i := range requests {
-		items[i] = new(careful)
-		slot := l.slotOf(l.fillCareful(items[i], &requests[i]))
+		items[i] = new(item)
+		slot := l.slotOf(l.fill(items[i], &requests[i]))
 		if i == 0 {
 			first = slot
 		} else if slot != first {
 			return timestamplog.ErrApart
 		}
 	}
-	l.sendCarefully(ctx, items, true)
-	for i, c := range items {
-		if c.result.Err != nil {
-			return c.result.Err
+	if err := l.sendWhole(ctx, items, true); err != nil {
+		return unreachable(err)
+	}
+	for i, it := range items {
+		if it.result.Err != nil {
+			return it.result.Err
 		}
-		results[i] = c.result
+		results[i] = it.result
 	}
 	return nil
 }
@@ -176,7 +99,7 @@ func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	name := logName(l.prefix, shardOf(turn.Key), turn.Ref)
-	reply, err := l.callWhole(ctx, functions.giveBack, 2, []any{name, idsName(name), l.now(), turn.At, turn.Cost, turn.ID}, true)
+	reply, err := l.callWhole(ctx, functions.giveBack, 2, []any{name, idsName(name), l.now(), turn.At, turn.Cost, turn.ID})
 	if err != nil {
 		return false, unreachable(err)
 	}

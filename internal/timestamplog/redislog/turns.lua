@@ -4,12 +4,13 @@
 -- everything under another algorithm than the timestamp log.
 --
 -- A view is one request and what its log says to it:
---   name, stack, cost, peek, detail, id  as asked; id is nil for none
+--   name, stack, cost, peek, detail, id, ids  as asked; id is nil for none
 --   engine   the table of functions by which its log is read and written
 --   foreign  the name holds something else
 --   shift    how far the log must be moved back, the clock having stepped back
 --   lift     how far the newest turn lies ahead of now, once it was moved
 --   known    the turn of a request of that id that was charged before
+--   told     as known_turn returned it
 --   wait     how long from now until the turn of the request; FOREVER
 --   retry    0 where it is allowed, and else how long until it will be; FOREVER
 --   by       the rule that makes it wait longest, nil for turns ahead alone
@@ -25,38 +26,9 @@
 --   give_back(v, at, cost, id)  drops a turn ahead of now from a log just looked
 --                       at; returns whether it was there
 
-local function number(n) return format('%.0f', n) end
-
 -- FOREVER is a wait without end here, where a counter may have a request wait for
 -- longer than NEVER.
 local FOREVER = 9007199254740992
-
--- What is known of the ids of a log lies in a sorted set beside it. The score of
--- an id is its turn and, in 1024ths, its cost.
-local function ids_of(name) return (name:gsub('}:', '}:i', 1)) end
-
--- known_turn returns the turn and the cost of an id, nil where it is not known.
-local function known_turn(ids, id)
-  local score = tonumber(call('ZSCORE', ids, id))
-  if not score then return nil end
-  local turn = floor(score)
-  if now >= turn + ID_LIFETIME then return nil end
-  return turn, (score - turn) * 1024
-end
-
-local function learn(ids, id, turn, cost)
-  call('ZREMRANGEBYSCORE', ids, '-inf', number(now - ID_LIFETIME))
-  call('ZADD', ids, format('%.17g', turn + cost / 1024), id)
-  call('PEXPIREAT', ids, number(turn + ID_LIFETIME))
-end
-
--- move_ids moves what is known of ids along with their log.
-local function move_ids(name, by)
-  local ids = ids_of(name)
-  local known = call('ZRANGE', ids, '0', '-1', 'WITHSCORES')
-  for i = 1, #known, 2 do call('ZADD', ids, format('%.17g', known[i + 1] - by), known[i]) end
-  if #known > 0 then call('PEXPIREAT', ids, number(floor(known[#known]) - by + ID_LIFETIME)) end
-end
 
 -- least_wait is for longest_wait: a rule that waits just as long as the turns
 -- ahead is named before them.
@@ -178,17 +150,20 @@ local function consult(v, max_wait)
   if v.foreign then return end
   if v.shift > 0 and not v.peek then v.engine.move(v) end
   v.engine.judge(v, max_wait)
-  if v.id and not v.peek then v.known = known_turn(ids_of(v.name), v.id) end
+  if v.id and not v.peek then
+    local turn, _, told = known_turn(v.ids, v.id)
+    v.known, v.told = turn, told
+  end
   if v.known then v.wait, v.retry = 0, 0 end
 end
 
 local function charge(v, at)
   if #v.stack.rules == 0 then return end
   v.engine.charge(v, at)
-  if v.id then learn(ids_of(v.name), v.id, at, v.cost) end
+  if v.id then learn(v.ids, v.id, at, v.cost, v.told) end
 end
 
-local REPEATED, TURN, WAITS = '\3', '\4', '\5'
+local TURN, WAITS = '\4', '\5'
 
 -- reply writes the answer to a view whose turn, where it is allowed, is at. held
 -- says that a refusal stands until it may be tried again.
@@ -199,7 +174,7 @@ local function reply(v, at, held)
     answer = REPEATED .. pack('>I8', v.known)
   elseif v.retry > 0 then
     local by = v.by or v.stack.rules[#v.stack.rules]
-    lasts = held and not v.peek and v.engine.lasts(v) or 0
+    lasts = held and not v.peek and max(0, v.engine.lasts(v)) or 0
     answer = WAITS .. pack('>BI8I8I8', by.index, v.retry, v.own, min(v.retry, lasts))
   elseif at > now then
     answer = TURN .. pack('>I8', at)
@@ -224,15 +199,15 @@ local function decide_alone(v, max_wait)
   return reply(v, at, not counts)
 end
 
-local function view_of(name, stack, cost, flags)
+local function view_of(name, stack, cost, flags, id, ids)
   return {
-    name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK, detail = flags >= DETAIL,
+    name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK, detail = flags >= DETAIL, id = id, ids = ids,
     engine = stack.engine or timestamps,
   }
 end
 
-decide_carefully = function(name, stack, cost, flags)
-  return decide_alone(view_of(name, stack, cost, flags), 0)
+decide_carefully = function(name, stack, cost, flags, id, ids)
+  return decide_alone(view_of(name, stack, cost, flags, id, ids), 0)
 end
 
 -- decide_together answers the requests of views as one.
@@ -263,32 +238,37 @@ end
 -- ARGV 1  as in stint_decide
 -- ARGV 2  'together' where all are to be allowed or none; else each is answered
 --         in its turn as if it came alone
--- ARGV 3+ for each request three: its cost in two bytes, the higher first, its
---         flags in one, as in stint_decide, and its longest wait in four; its
---         stack; and its id, empty for none
+-- ARGV 3  each request in 9 bytes and its id: which stack, counted from 1; its
+--         cost in two bytes, the higher first; its flags, as in stint_decide; its
+--         longest wait in four; and how long its id is, 0 for none
+-- ARGV 4+ the stacks, as read_stack reads them
 -- return  as stint_decide, but for what is allowed later 4 and its turn in 8
 --         bytes; for what was charged before 3 and its turn; and for what is
---         refused 5, the index of the rule in 1 byte, the wait in 8, how long
+--         refused also 5, the index of the rule in 1 byte, the wait in 8, how long
 --         that rule by itself has it wait in 8, 0 where turns ahead or a counter
 --         do, and how long the refusal lasts in 8, 0 where that is not known; such
 --         a wait of 2^53 never ends. The states of a counter have 8 bytes too for
 --         each wait.
 local function decide_turns(keys, args)
   set_now(args[1])
-  local views, next_key = {}, 1
-  for i = 3, #args, 3 do
-    local cost, flags, max_wait = unpack_at('>I2I1I4', args[i])
-    local v = view_of(keys[next_key], read_stack(args[i + 1]), cost, flags)
-    v.max_wait, v.id = max_wait, args[i + 2] ~= '' and args[i + 2] or nil
-    next_key = next_key + (v.id and 2 or 1)
-    views[#views + 1] = v
+  local requests, together, views, answers = args[3], args[2] == 'together', {}, { pack('>I8', now) }
+  local next_key, at = 1, 1
+  while at <= #requests do
+    local which, cost, flags, max_wait, id
+    which, cost, flags, max_wait, id, at = unpack_at('>I1I2I1I4I1c0', requests, at)
+    local name, stack, ids = keys[next_key], read_stack(args[3 + which]), nil
+    next_key = next_key + 1
+    if id ~= '' then ids, next_key = keys[next_key], next_key + 1 else id = nil end
+    if together then
+      views[#views + 1] = view_of(name, stack, cost, flags, id, ids)
+      views[#views].max_wait = max_wait
+    elseif max_wait == 0 then
+      answers[#answers + 1] = decide(name, stack, cost, flags, id, ids)
+    else
+      answers[#answers + 1] = decide_alone(view_of(name, stack, cost, flags, id, ids), max_wait)
+    end
   end
-  local answers = { pack('>I8', now) }
-  if args[2] == 'together' then
-    decide_together(views, answers)
-  else
-    for i = 1, #views do answers[i + 1] = decide_alone(views[i], views[i].max_wait) end
-  end
+  if together then decide_together(views, answers) end
   return concat(answers)
 end
 

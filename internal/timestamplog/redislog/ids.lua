@@ -1,0 +1,43 @@
+-- What is known of the ids of a log: a sorted set beside it, whose name ids_of
+-- says. The score of an id is its turn and, in 1024ths, its cost. The score of
+-- TOLD, which is no id, is when Redis drops the set. Which is later than it must
+-- be, so that most requests leave it at that; only one for which that is too
+-- early tells Redis anew, and drops the ids that are no longer known.
+
+local TOLD, TOLD_LATER = '', ID_LIFETIME / 2
+
+local function number(n) return format('%.0f', n) end
+
+local function ids_of(name) return (name:gsub('}:', '}:i', 1)) end
+
+-- known_turn returns the turn and the cost of an id, nil where it is not known,
+-- and behind them when Redis drops the set, nil where there is none.
+known_turn = function(ids, id)
+  local scores = call('ZMSCORE', ids, id, TOLD)
+  local score, told = scores[1] and tonumber(scores[1]), scores[2] and tonumber(scores[2])
+  local turn = score and floor(score)
+  if not turn or now >= turn + ID_LIFETIME then return nil, nil, told end
+  return turn, (score - turn) * 1024, told
+end
+
+-- learn notes the turn and the cost of an id. told is as known_turn returned it.
+learn = function(ids, id, turn, cost, told)
+  local known_until, score = turn + ID_LIFETIME, format('%.17g', turn + cost / 1024)
+  if told and told >= known_until then
+    call('ZADD', ids, score, id)
+    return
+  end
+  if told then call('ZREMRANGEBYSCORE', ids, '-inf', number(now - ID_LIFETIME)) end
+  local drops = number(known_until + TOLD_LATER)
+  call('ZADD', ids, score, id, drops, TOLD)
+  call('PEXPIREAT', ids, drops)
+end
+
+-- move_ids moves what is known of ids along with their log.
+local function move_ids(name, by)
+  local ids = ids_of(name)
+  local known = call('ZRANGE', ids, '0', '-1', 'WITHSCORES')
+  for i = 1, #known, 2 do call('ZADD', ids, format('%.17g', known[i + 1] - by), known[i]) end
+  -- TOLD comes last.
+  if #known > 0 then call('PEXPIREAT', ids, number(known[#known] - by)) end
+end
