@@ -1,13 +1,17 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -62,6 +66,23 @@ func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
 	other := startNode(t) // with a secret of its own
 	n.wantProblem(other.send(del, other.check+v1.PathTurns+"/"+handle, ""), http.StatusNotFound, "")
 	n.must(n.send(del, n.check+v1.PathTurns+"/"+handle, ""), http.StatusOK)
+}
+
+func TestAHandleStandsInNoLog(t *testing.T) {
+	var logged bytes.Buffer
+	n := startNode(t, func(d *Deps) {
+		d.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		d.Gate = gate.New(gate.Options{View: catalog.New(nil, d.Now), Log: d.Logs[0], Now: d.Now}) // which has loaded nothing yet
+	})
+	n.wantProblem(n.send(del, n.check+v1.PathTurns+"/a-handle", ""), http.StatusServiceUnavailable, "")
+	for _, want := range []string{`msg="request failed"`, `msg=request `, "path=" + v1.PathTurns + "/... "} {
+		if !strings.Contains(logged.String(), want) {
+			t.Errorf("the log holds no %s: %s", want, logged.String())
+		}
+	}
+	if strings.Contains(logged.String(), "a-handle") {
+		t.Errorf("the log holds the handle: %s", logged.String())
+	}
 }
 
 func TestTheLongestHandleComesThrough(t *testing.T) {

@@ -4,9 +4,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
 )
 
 // requestID returns the id that the answer carries already, or else takes one.
@@ -59,7 +62,7 @@ func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
 	s.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed",
 		slog.String("request_id", id),
 		slog.String("method", plain(c.Method())),
-		slog.String("path", plain(c.Path())),
+		slog.String("path", loggedPath(c.Path())),
 		slog.String("error", plain(err.Error())))
 }
 
@@ -85,11 +88,20 @@ func (s *Server) logAccess(c *Call, r *Route) {
 	s.Logger.LogAttrs(ctx, level, "request",
 		slog.String("request_id", c.RequestID),
 		slog.String("method", r.Method),
-		slog.String("path", plain(c.Path())),
+		slog.String("path", loggedPath(c.Path())),
 		slog.Int("status", c.Response().StatusCode()),
 		slog.Duration("took", took),
 		slog.String("address", c.Address.String()),
 		slog.String("who", plain(who)))
+}
+
+// loggedPath is a path as it stands in the log. The handle of a turn is left
+// out: it holds keys, and whoever has it can give the turn back.
+func loggedPath(path string) string {
+	if strings.HasPrefix(path, v1.PathTurns+"/") {
+		return v1.PathTurns + "/..."
+	}
+	return plain(path)
 }
 
 // plain escapes everything but printable ASCII, and clips.
