@@ -106,9 +106,9 @@ func (l *Log) decideTogether(ctx context.Context, lanes *lanes, requests []times
 		shard = l.fill(&g.items[i], &requests[i])
 	}
 	lanes.of(shard).submit(ctx, g)
-	err := g.wait(ctx)
+	err := l.wait(ctx, g)
 	for i := range results[:len(requests)] {
-		results[i] = l.answer(ctx, g, i, err)
+		results[i] = g.answer(i, err)
 	}
 	g.release(err)
 }
@@ -134,26 +134,33 @@ func (l *Log) decideByLane(ctx context.Context, lanes *lanes, requests []timesta
 	}
 	errs := make(map[*group]error, len(byLane))
 	for _, g := range byLane {
-		errs[g] = g.wait(ctx)
+		errs[g] = l.wait(ctx, g)
 	}
 	for i, g := range groups {
-		results[i] = l.answer(ctx, g, places[i], errs[g])
+		results[i] = g.answer(places[i], errs[g])
 	}
 	for g, err := range errs {
 		g.release(err)
 	}
 }
 
-// answer returns the i-th result of g, or err where the caller did not wait for
-// it. A request whose log and IDs lay on two nodes has not been decided, and is
-// asked again, by its caller, so that no other waits for it.
-func (l *Log) answer(ctx context.Context, g *group, i int, err error) timestamplog.Result {
-	result := g.answer(i, err)
-	if errors.Is(result.Err, errTorn) {
-		l.decideAlone(ctx, &g.items[i])
-		return g.items[i].result
+// wait returns nil once the items of g have their results, or why the caller no
+// longer waits. Requests whose logs and IDs lay on two nodes have not been decided,
+// and are asked again by their caller, so that nobody else waits for them.
+func (l *Log) wait(ctx context.Context, g *group) error {
+	if err := g.wait(ctx); err != nil {
+		return err
 	}
-	return result
+	var torn []*item
+	for i := range g.items {
+		if errors.Is(g.items[i].result.Err, errTorn) {
+			torn = append(torn, &g.items[i])
+		}
+	}
+	if len(torn) > 0 {
+		l.decideAlone(ctx, torn)
+	}
+	return nil
 }
 
 // fill writes what Redis is to be asked for q and returns the shard.

@@ -21,14 +21,15 @@ func needCare(requests []timestamplog.Request) bool {
 	return false
 }
 
-// decideAlone asks about one request in a call of its own, also while a Cluster
-// moves its slot, and fills in its result.
-func (l *Log) decideAlone(ctx context.Context, it *item) {
+// decideAlone asks about each of items in a call of its own, also while a Cluster
+// moves its slot, and fills in their results.
+func (l *Log) decideAlone(ctx context.Context, items []*item) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	items := []*item{it}
-	if err := l.sendWhole(ctx, items, false); err != nil {
-		fail(items, err)
+	for i := range items {
+		if err := l.sendWhole(ctx, items[i:i+1], false); err != nil {
+			fail(items[i:i+1], err)
+		}
 	}
 }
 
