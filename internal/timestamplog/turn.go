@@ -72,8 +72,8 @@ type Turns interface {
 	// for all. Each result says what its own rules do; one that was allowed
 	// while another was not has Allowed with a Turn and was not charged.
 	// A peek among them makes peeks of all; requests that are refused are
-	// never counted. One whose ID is known is answered again, and does not
-	// count among the others.
+	// never counted. One whose ID is known is answered again with the turn that
+	// it has; the others', which are done with it, are not before that.
 	// An outage fails all. ErrApart says that they cannot be decided together.
 	DecideAll(ctx context.Context, requests []Request, results []Result) error
 

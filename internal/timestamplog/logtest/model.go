@@ -134,9 +134,7 @@ func decideTogether(m asks, now int64, requests []timestamplog.Request) []answer
 		requests[i].Peek, requests[i].MaxWait = peek, maxWait
 		answers[i] = m.judge(now, requests[i])
 		allowed = allowed && answers[i].Allowed
-		if !answers[i].Repeated {
-			turn = max(turn, answers[i].Turn)
-		}
+		turn = max(turn, answers[i].Turn)
 	}
 	for i, q := range requests {
 		if allowed && !answers[i].Repeated {

@@ -17,6 +17,7 @@ func severalKeys() []contract {
 		{"the smallest wait counts for all", togetherSmallestWait},
 		{"a peek among several makes peeks of all", togetherPeek},
 		{"several requests that come again are answered as they were", togetherAgain},
+		{"a request that comes for the first time beside one that comes again has its turn no earlier", togetherPartlyAgain},
 		{"several requests mix policies, costs and empty stacks", togetherMixed},
 		{"a turn that several have is given back one by one", togetherGivenBack},
 		{"a context that has ended leaves several requests uncharged or charged once", togetherEnded},
@@ -104,6 +105,20 @@ func togetherAgain(t *testing.T, h Harness) {
 		if again := i > 0; results[0].Repeated != again || results[1].Repeated != again {
 			t.Fatalf("the %d. time: %+v", i+1, results)
 		}
+	}
+	a.wantTimes(10_000)
+	b.wantTimes(10_000, 0)
+}
+
+func togetherPartlyAgain(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
+	b.allow(1)
+	b.wantTurn(b.decide(b.waiting("x", 1, minute)), 10_000)
+	results := a.at(100).decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
+	a.wantTurn(results[0], 10_000)
+	b.wantTurn(results[1], 10_000)
+	if results[0].Repeated || !results[1].Repeated {
+		t.Fatalf("got %+v, want the second alone known", results)
 	}
 	a.wantTimes(10_000)
 	b.wantTimes(10_000, 0)

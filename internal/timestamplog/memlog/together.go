@@ -85,9 +85,7 @@ func decideTogether(asked []together, now int64, peek bool, maxWait int64) {
 		t.q.Peek, t.q.MaxWait = peek, maxWait
 		t.judge(now)
 		allowed = allowed && t.r.Allowed
-		if !t.r.Repeated {
-			turn = max(turn, t.r.Turn)
-		}
+		turn = max(turn, t.r.Turn)
 	}
 	for i := range asked {
 		t := &asked[i]

@@ -223,7 +223,7 @@ local function decide_together(views, answers)
       for j = 1, #views do answers[j + 1] = FOREIGN end
       return
     end
-    if v.retry > 0 then allowed = false else at = max(at, now + v.wait) end
+    if v.retry > 0 then allowed = false else at = max(at, v.known or now + v.wait) end
   end
   for i = 1, #views do
     local v = views[i]
