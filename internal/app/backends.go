@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 	"github.com/stint-dev/stint/internal/timestamplog/refusals"
@@ -23,11 +23,11 @@ const prepareTimeout = 30 * time.Second
 // Postgres.
 type backends struct {
 	store *sqlstore.Store
-	log   gate.Log
+	log   timestamplog.Log
 	// memory is the log in memory: log itself when embedded, else local.
 	memory *memlog.Log
 	// local stands in for log in an outage, nil when embedded.
-	local gate.Log
+	local timestamplog.Log
 	redis *redislog.Log // nil when embedded
 	// refusals is log when distributed: what Redis refused and this node knows.
 	refusals *refusals.Log

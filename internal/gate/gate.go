@@ -24,21 +24,15 @@ type View interface {
 type Options struct {
 	View View
 	// Log decides against the rules.
-	Log Log
+	Log timestamplog.Log
 	// Local is the log in memory that stands in for Log in an outage. nil
 	// says that Log is in memory itself and has no outages.
-	Local Log
+	Local timestamplog.Log
 	// Deadline bounds how long a check waits for Log. Zero means
 	// DefaultDeadline. It is not used where Local is nil.
 	Deadline time.Duration
 	Recorder Recorder         // nil means Discard
 	Now      func() time.Time // nil means time.Now
-}
-
-// Log is a timestamp log that also looks ahead and at several keys.
-type Log interface {
-	timestamplog.Log
-	timestamplog.Turns
 }
 
 // DefaultDeadline is how long a check waits for the log before the policy's
@@ -49,8 +43,8 @@ const DefaultDeadline = 100 * time.Millisecond
 // end.
 type Gate struct {
 	view     View
-	log      Log
-	local    Log
+	log      timestamplog.Log
+	local    timestamplog.Log
 	deadline time.Duration
 	recorder Recorder
 	now      func() time.Time

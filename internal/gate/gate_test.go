@@ -306,7 +306,7 @@ func TestABatchIsAnsweredInOrderEachOnItsOwn(t *testing.T) {
 
 // brokenLog is a log behind a switch: out of reach, or hung until the deadline.
 type brokenLog struct {
-	Log
+	timestamplog.Log
 	down, hung atomic.Bool
 	asked      atomic.Int64
 }

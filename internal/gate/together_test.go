@@ -171,7 +171,7 @@ func TestAShadowIsAskedOnlyWhereTheWholeIsAllowed(t *testing.T) {
 }
 
 // apartLog is a log whose keys lie in different slots.
-type apartLog struct{ Log }
+type apartLog struct{ timestamplog.Log }
 
 func (apartLog) DecideAll(context.Context, []timestamplog.Request, []timestamplog.Result) error {
 	return timestamplog.ErrApart

@@ -8,8 +8,6 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-var _ timestamplog.Turns = (*Log)(nil)
-
 // needCare reports whether any request is one for stint_turns: stint_decide knows
 // no waiting and no IDs.
 func needCare(requests []timestamplog.Request) bool {
