@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -71,8 +72,22 @@ func (n *node) flush(t testing.TB) {
 
 const password = "correct horse battery"
 
-// start is when the tests' clock begins.
-var start = time.Date(2026, 11, 20, 14, 3, 14, 0, time.UTC)
+// start is when the tests' clock begins: second 14 of the present minute, since
+// browsers and cookie jars go by a clock of their own. STINT_TEST_START names
+// another time (2028-02-28T23:59:14Z) to try the tests at.
+var start = func() time.Time {
+	if given := os.Getenv("STINT_TEST_START"); given != "" {
+		at, err := time.Parse(time.RFC3339, given)
+		if err != nil || at.Second() != 14 {
+			panic("STINT_TEST_START must be a time at second 14, such as 2028-02-28T23:59:14Z, not " + given)
+		}
+		return at.UTC()
+	}
+	return time.Now().UTC().Truncate(time.Minute).Add(14 * time.Second)
+}()
+
+// clockAt returns what pages write for the time d after start.
+func clockAt(d time.Duration) string { return start.Add(d).Format("15:04:05.0") }
 
 func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	t.Helper()

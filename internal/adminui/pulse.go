@@ -98,9 +98,11 @@ func (p *pulse) usual(hours []areaPoint) {
 	}
 }
 
+// median returns the lower of the two in the middle: of two hours, one of an
+// attack, the other is usual.
 func median(all []float64) float64 {
 	slices.Sort(all)
-	return all[len(all)/2]
+	return all[(len(all)-1)/2]
 }
 
 func (p *pulse) threshold() float64 {

@@ -156,7 +156,7 @@ func (u *UI) beginSession(ctx context.Context, c *api.Call, user *identity.User)
 	if err != nil {
 		return err
 	}
-	u.setCookie(c.Ctx, secret, now.Add(u.Lifetime))
+	u.setCookie(c.Ctx, secret, u.Lifetime)
 	return nil
 }
 
@@ -168,13 +168,20 @@ func (u *UI) endSession(ctx context.Context, c *api.Call) error {
 	}
 	hash := identity.HashSecret(secret)
 	u.forget(hash)
-	u.setCookie(c.Ctx, "", time.Unix(1, 0))
+	u.setCookie(c.Ctx, "", -1)
 	return u.Identity.DeleteSession(ctx, hash[:])
 }
 
-func (u *UI) setCookie(c *fiber.Ctx, value string, expires time.Time) {
+// setCookie has the browser keep value for lifetime, at least a second, or
+// delete it where lifetime is negative. It says how long, not until when: the
+// browser's clock may be wrong.
+func (u *UI) setCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
+	maxAge := -1
+	if lifetime >= 0 {
+		maxAge = max(1, int(lifetime/time.Second))
+	}
 	cookie := fiber.Cookie{
-		Name: plainCookie, Value: value, Path: "/", Expires: expires,
+		Name: plainCookie, Value: value, Path: "/", MaxAge: maxAge,
 		HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode,
 	}
 	if u.overTLS(c) {

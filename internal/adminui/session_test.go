@@ -22,7 +22,7 @@ func TestWhoeverIsNotLoggedInIsSentToTheLoginAndBack(t *testing.T) {
 		t.Errorf("sent to %s", to)
 	}
 	cookie := got.header.Get("Set-Cookie")
-	for _, part := range []string{"HttpOnly", "SameSite=Strict", "path=/"} {
+	for _, part := range []string{"HttpOnly", "SameSite=Strict", "path=/", "max-age=86400"} {
 		if !strings.Contains(cookie, part) {
 			t.Errorf("the cookie %s lacks %s", cookie, part)
 		}
@@ -154,6 +154,23 @@ func TestAFileOfThePagesIsKeptForEverUnderItsOwnAddress(t *testing.T) {
 	}
 	v.get("/static/nothing.css").is(http.StatusNotFound)
 	v.get("/static/README.md").is(http.StatusNotFound)
+}
+
+// A browser whose clock is wrong keeps a cookie as long as one whose clock is
+// right: no cookie names an instant.
+func TestNoCookieGoesByTheBrowsersClock(t *testing.T) {
+	n := newNode(t)
+	v := n.visitor(t)
+	login := v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusSeeOther)
+	v.get("/settings").is(http.StatusOK)
+	theme := v.post("/theme", url.Values{"theme": {"dark"}}).is(http.StatusSeeOther)
+	logout := v.post("/logout", nil).is(http.StatusSeeOther)
+	for age, a := range map[string]*answer{"max-age=86400": login, "max-age=34560000": theme, "max-age=0": logout} {
+		cookie := strings.ToLower(a.header.Get("Set-Cookie"))
+		if !strings.Contains(cookie, age) || strings.Contains(cookie, "expires=") {
+			t.Errorf("the cookie %s must say %s and no instant", cookie, age)
+		}
+	}
 }
 
 func TestTheThemeIsKeptInACookie(t *testing.T) {

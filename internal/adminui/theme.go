@@ -12,7 +12,10 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-const themeCookie = "stint_theme"
+const (
+	themeCookie   = "stint_theme"
+	themeLifetime = 400 * 24 * time.Hour // browsers keep no cookie longer
+)
 
 var themes = []string{"system", "light", "dark"}
 
@@ -39,7 +42,7 @@ func (u *UI) setTheme(c *api.Call) error {
 		return fault.Field("theme", "must be one of %s", strings.Join(themes, ", "))
 	}
 	c.Cookie(&fiber.Cookie{
-		Name: themeCookie, Value: theme, Path: "/", Expires: u.Now().Add(400 * 24 * time.Hour),
+		Name: themeCookie, Value: theme, Path: "/", MaxAge: int(themeLifetime / time.Second),
 		SameSite: fiber.CookieSameSiteLaxMode, Secure: u.overTLS(c.Ctx),
 	})
 	return u.seeOther(c, ownPath(values.Get("back")))

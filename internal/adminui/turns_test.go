@@ -76,7 +76,8 @@ func TestTheKeyPageShowsTurnsThatLieAhead(t *testing.T) {
 	n.ask(t, turned) // refused: it would come before those who wait
 	n.flush(t)
 	b.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(n.url+"/key?key="+turned))
-	b.shows("Limited by 1/10 s", "2 turns lie ahead, the last at 14:03:34.0. The next request that does not wait is allowed in 28 s, at 14:03:44.0 UTC", "turn reserved ahead", "Next without waiting, 14:03:44.0")
+	b.shows("Limited by 1/10 s", "2 turns lie ahead, the last at "+clockAt(20*time.Second)+". The next request that does not wait is allowed in 28 s, at "+clockAt(30*time.Second)+" UTC",
+		"turn reserved ahead", "Next without waiting, "+clockAt(30*time.Second))
 	if ahead := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".timeline > svg .ahead").length`)); ahead != 2 {
 		t.Errorf("%d turns are drawn ahead, want 2", ahead)
 	}
@@ -86,7 +87,7 @@ func TestTheKeyPageShowsTurnsThatLieAhead(t *testing.T) {
 	b.look("key-turns")
 	b.do(chromedp.Click(chromedp.CSS(`.latest-refusals a, a[href*="refusal="]`)))
 	b.waitFor(`location.search.includes("refusal=")`)
-	b.shows("waited for the turn reserved for 20 Nov, 14:03:34.000 to age out")
+	b.shows("waited for the turn reserved for " + start.Add(20*time.Second).Format("2 Jan, 15:04:05.000") + " to age out")
 	b.consoleIsClean()
 }
 
@@ -103,7 +104,7 @@ func TestWhereOnlyTurnsMakeItWaitNoRuleIsNamed(t *testing.T) {
 	n.ask(t, turned)
 	n.flush(t)
 	page := v.get("/key?key=" + turned).is(http.StatusOK)
-	page.holds("by the turns of policy").holds("<b>1 turn</b> lies ahead, the last at <b>14:03:24.0</b>").holds("in <b>8 s</b>").lacks("decides now")
+	page.holds("by the turns of policy").holds("<b>1 turn</b> lies ahead, the last at <b>" + clockAt(10*time.Second) + "</b>").holds("in <b>8 s</b>").lacks("decides now")
 }
 
 func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T) {

@@ -60,9 +60,13 @@ func (n *node) fillWatch(t testing.TB) {
 		must(t, err)
 	}
 	builder := reports.Builder{Store: n.store, Offences: n.offenders, Now: n.clock.Now}
-	_, err := builder.Build(ctx, reports.Daily, n.clock.Now().Add(24*time.Hour))
+	_, err := builder.Build(ctx, reports.Daily, reportedDay().Add(24*time.Hour))
 	must(t, err)
 }
+
+// reportedDay is a time on the day that fillWatch's report is about: the one on
+// which most of the attack happens.
+func reportedDay() time.Time { return start.Add((quietMinutes + attackMinutes/2) * time.Minute) }
 
 // fillLive has some events happen while somebody listens.
 func (n *node) fillLive(t testing.TB) {
@@ -78,7 +82,7 @@ func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
 	n.attack(t)
 	v := n.as(t, "olu")
 	page := v.get("/").is(http.StatusOK)
-	page.holds("Refusing ").holds(" requests a second since 14:44, 21 minutes ago.")
+	page.holds("Refusing ").holds(" requests a second since " + start.Add((quietMinutes+1)*time.Minute).Format("15:04") + ", 21 minutes ago.")
 	page.holds(`come from <a class="plain" href="/offenders?pattern=ip%3A203.0.113.0%2F24">`).holds("61 of 256 addresses")
 	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
 	page.holds("61 of its 256 addresses offended within 11 min.").holds("Rules that refuse most")
@@ -99,13 +103,16 @@ func TestWithoutAnyTrafficTheOverviewIsCalm(t *testing.T) {
 
 func TestASpanThatIsNoneSaysWhatWouldBeRight(t *testing.T) {
 	v := newNode(t).as(t, "vic")
+	// A span of one day is written without the day, so these lie in the middle of one.
+	noon := start.Truncate(24 * time.Hour).Add(-12 * time.Hour)
+	minute := func(d time.Duration) string { return noon.Add(d).Format("2006-01-02T15:04") }
 	for query, says := range map[string]string{
 		"last=nonsense": "must be a length of time", "last=1s": "from 1m to 400d", "since=yesterday": "must be a day and a time",
-		"since=2026-11-20T13:00&until=2026-11-20T12:00": "must lie after since", "since=1990-01-01T00:00": "more than 400 days",
+		"since=" + minute(0) + "&until=" + minute(-time.Hour): "must lie after since", "since=1990-01-01T00:00": "more than 400 days",
 	} {
 		v.get("/offenders?" + query).is(http.StatusUnprocessableEntity).holds(says)
 	}
-	v.get("/offenders?since=2026-11-20T13:00&until=2026-11-20T13:30").is(http.StatusOK).holds("13:00 to 13:30")
+	v.get("/offenders?since=" + minute(0) + "&until=" + minute(30*time.Minute)).is(http.StatusOK).holds("12:00 to 12:30")
 }
 
 func TestOffendersAreFilteredByTheAddress(t *testing.T) {
@@ -194,8 +201,8 @@ func TestAKeysPageSaysWhenItIsAllowedAgainAndWhy(t *testing.T) {
 	}
 	n.flush(t)
 	page := v.get("/key?key=token:busy").is(http.StatusOK)
-	page.holds("<b>Limited</b></span> by <b>1/s</b>").holds("in <b>0.1 s</b>, at <b>14:03:15.0</b> UTC").holds("decides now")
-	page.holds("Oldest, 14:03:14.0").holds("Next allowed, 14:03:15.0").holds("Latest refusals")
+	page.holds("<b>Limited</b></span> by <b>1/s</b>").holds("in <b>0.1 s</b>, at <b>" + clockAt(time.Second) + "</b> UTC").holds("decides now")
+	page.holds("Oldest, " + clockAt(0)).holds("Next allowed, " + clockAt(time.Second)).holds("Latest refusals")
 	v.get("/key?key=token:busy&rule=default+20/1m").is(http.StatusOK).holds("The last minute: 1 of 20")
 	n.clock.advance(time.Second)
 	v.get("/key?key=token:busy").is(http.StatusOK).holds("<b>Allowed</b>")
@@ -311,7 +318,7 @@ func TestReportsAreListedAndShown(t *testing.T) {
 	v.get("/reports").is(http.StatusOK).holds("There is no report yet.")
 	n.fillWatch(t)
 	v = n.as(t, "vic")
-	page := v.get("/reports").is(http.StatusOK).holds("Fri 20 Nov 2026")
+	page := v.get("/reports").is(http.StatusOK).holds(reportedDay().Format("Mon 2 Jan 2006"))
 	id := regexp.MustCompile(`href="/reports/([0-9a-f-]{36})"`).FindStringSubmatch(page.body)
 	v.get("/reports/" + id[1]).is(http.StatusOK).holds("Top offenders").holds("203.0.113.2<").holds("202E")
 	v.get("/reports?kind=weekly").is(http.StatusOK).holds("There is no report yet.")
