@@ -17,6 +17,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 const (
@@ -93,7 +94,7 @@ func (k *heldFiles) keep(owner, name string, from io.Reader, o importForm, now t
 		k.drop(func(other *heldFile) bool { return other == oldest })
 	}
 	k.files = append(k.files, h)
-	time.AfterFunc(heldTime, func() { k.forget(h) })
+	time.AfterFunc(heldTime, func() { supervise.Do("uploaded files", func() { k.forget(h) }) })
 	return h, nil
 }
 
@@ -145,7 +146,7 @@ func (k *heldFiles) forget(h *heldFile) {
 func (k *heldFiles) drop(goes func(*heldFile) bool) {
 	k.files = slices.DeleteFunc(k.files, func(h *heldFile) bool {
 		if goes(h) {
-			go h.close()
+			go supervise.Do("uploaded files", func() { h.close() })
 			return true
 		}
 		return false

@@ -2,6 +2,7 @@ package adminui
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 const jobRuns = 50
@@ -68,12 +70,11 @@ func (u *UI) runJob(c *api.Call) error {
 	by := c.Actor() // the call is another's once it has been answered
 	ended := make(chan error, 1)
 	go func() {
-		defer func() {
-			if cause := recover(); cause != nil {
-				ended <- fault.New(fault.Unavailable, "The job could not be run.")
-			}
-		}()
-		ended <- u.runAndRecord(by, name)
+		err := supervise.Call("job asked for", func() error { return u.runAndRecord(by, name) })
+		if _, panicked := errors.AsType[*supervise.Panic](err); panicked {
+			err = fault.New(fault.Unavailable, "The job could not be run.")
+		}
+		ended <- err
 	}()
 	select {
 	case err = <-ended:

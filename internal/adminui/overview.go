@@ -2,9 +2,7 @@ package adminui
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // overviewPage says what happens, to whom, since when, and what to press.
@@ -94,12 +93,7 @@ func together[P any](ctx context.Context, page P, parts ...func(context.Context,
 	var all sync.WaitGroup
 	for i, part := range parts {
 		all.Go(func() {
-			defer func() {
-				if problem := recover(); problem != nil {
-					errs[i] = fmt.Errorf("panic: %v\n%s", problem, debug.Stack())
-				}
-			}()
-			errs[i] = part(ctx, page)
+			errs[i] = supervise.Call("page part", func() error { return part(ctx, page) })
 		})
 	}
 	all.Wait()

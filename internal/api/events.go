@@ -44,7 +44,7 @@ func (s *Server) tellEvents(c *Call) error {
 	for i := range missed {
 		body.write(&missed[i])
 	}
-	c.Ctx.Context().SetBodyStream(body, -1)
+	c.Ctx.Context().SetBodyStream(guardedBody{body}, -1)
 	return nil
 }
 

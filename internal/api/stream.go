@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // stream answers with what write writes, as it comes. Where write fails in the
@@ -20,7 +22,11 @@ func stream(c *Call, contentType, filename string, write func(ctx context.Contex
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer cancel()
-		writer.CloseWithError(recovered(func() error { return write(ctx, writer) }))
+		err := supervise.Call("answer stream", func() error { return write(ctx, writer) })
+		if _, panicked := errors.AsType[*supervise.Panic](err); panicked {
+			err = fault.New(fault.Unavailable, "Writing the answer failed.")
+		}
+		writer.CloseWithError(err)
 	}()
 	// What fails before the first byte is a problem like any other.
 	first := make([]byte, 1)
@@ -33,22 +39,25 @@ func stream(c *Call, contentType, filename string, write func(ctx context.Contex
 	c.Set(fiber.HeaderContentType, contentType)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+filename+`"`)
-	c.Ctx.Context().SetBodyStream(&streamBody{
+	c.Ctx.Context().SetBodyStream(guardedBody{&streamBody{
 		head: first[:n], rest: reader, conn: c.Ctx.Context().Conn(), cancel: cancel,
-	}, -1)
+	}}, -1)
 	return nil
 }
 
-// recovered turns a panic into an error: a goroutine's own would end the
-// process.
-func recovered(f func() error) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fault.New(fault.Unavailable, "Writing the answer failed.")
-		}
-	}()
-	return f()
+// guardedBody is a body whose panics end only its own answer: the server reads
+// and closes it after the handler, where nothing else recovers.
+type guardedBody struct{ body io.ReadCloser }
+
+func (g guardedBody) Read(p []byte) (n int, err error) {
+	err = supervise.Call("answer stream", func() (err error) {
+		n, err = g.body.Read(p)
+		return err
+	})
+	return n, err
 }
+
+func (g guardedBody) Close() error { return supervise.Call("answer stream", g.body.Close) }
 
 // streamBody is read by the server while it sends.
 type streamBody struct {

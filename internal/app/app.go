@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gofiber/fiber/v2"
+
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
@@ -25,6 +27,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -76,6 +79,7 @@ type App struct {
 func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
 	a := &App{settings: s, node: s.NodeName + "-" + rand.Text()[:8], log: newLogger(s, logs), out: out}
 	redislog.LogTo(a.log)
+	supervise.LogTo(a.log)
 	if err := a.build(ctx); err != nil {
 		a.close()
 		return nil, err
@@ -227,14 +231,16 @@ func (a *App) Run(ctx context.Context) error {
 	defer stop(nil)
 	var tasks sync.WaitGroup
 	for _, task := range a.tasks() {
-		tasks.Go(func() { task(working) })
+		tasks.Go(func() { supervise.Run(working, task.name, task.run) })
 	}
 	var serving sync.WaitGroup
 	serve := func(name string, f func(net.Listener) error, l net.Listener) {
 		serving.Go(func() {
-			if err := f(l); err != nil && !a.draining.Load() {
-				stop(fmt.Errorf("the %s listener: %w", name, err))
-			}
+			supervise.Run(working, name+" listener", func(context.Context) {
+				if err := f(l); err != nil && !a.draining.Load() {
+					stop(fmt.Errorf("the %s listener: %w", name, err))
+				}
+			})
 		})
 	}
 	serve("check", a.server.CheckApp().Listener, a.checks)
@@ -259,8 +265,13 @@ func (a *App) drain() {
 	a.events.Close() // its streams would never end by themselves
 	a.log.Info("draining")
 	var apps sync.WaitGroup
-	apps.Go(func() { a.ended("check", a.server.CheckApp().ShutdownWithTimeout(a.settings.DrainTimeout)) })
-	apps.Go(func() { a.ended("admin", a.server.AdminApp().ShutdownWithTimeout(a.settings.DrainTimeout)) })
+	shutdown := func(name string, app *fiber.App) {
+		apps.Go(func() {
+			a.ended(name, supervise.Call("shutdown", func() error { return app.ShutdownWithTimeout(a.settings.DrainTimeout) }))
+		})
+	}
+	shutdown("check", a.server.CheckApp())
+	shutdown("admin", a.server.AdminApp())
 	apps.Wait()
 	// A server that had not begun to serve has nothing to shut down and would
 	// begin now.

@@ -16,34 +16,41 @@ const (
 	retryInterval    = time.Second
 )
 
-// tasks are what a node does beside answering, until their context ends.
-func (a *App) tasks() []func(context.Context) {
-	tasks := []func(context.Context){
-		a.keepPreparing,
-		a.catalog.Run,
-		a.server.Run,
-		a.notifier.Run,
-		a.flusher.Run,
-		a.runJobs,
-		a.follower.Run,
-		a.beat,
-		a.watchOutages(),
-		a.checkBackends,
-		every(sweepInterval, func(context.Context) {
+// task is what a node does beside answering, until the context of run ends. It
+// is begun again after a panic.
+type task struct {
+	name string // a label of a metric
+	run  func(context.Context)
+}
+
+// tasks returns all of them.
+func (a *App) tasks() []task {
+	tasks := []task{
+		{"preparing", a.keepPreparing},
+		{"catalog", a.catalog.Run},
+		{"server", a.server.Run},
+		{"notifications", a.notifier.Run},
+		{"flusher", a.flusher.Run},
+		{"jobs", a.runJobs},
+		{"follower of changes", a.follower.Run},
+		{"heartbeat", a.beat},
+		{"outage watcher", a.watchOutages()},
+		{"backend checks", a.checkBackends},
+		{"sweeper", every(sweepInterval, func(context.Context) {
 			a.backends.memory.Sweep()
 			a.catalog.Blocks().Sweep(time.Now())
-		}),
-		every(clockInterval, a.checkClocks),
-		every(clockInterval, func(ctx context.Context) {
+		})},
+		{"clock checks", every(clockInterval, a.checkClocks)},
+		{"forgotten nodes", every(clockInterval, func(ctx context.Context) {
 			_, _ = a.backends.store.DeleteNodes(ctx, time.Now().Add(-time.Hour)) // they are shown no more anyway
-		}),
-		func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) },
+		})},
+		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
 	}
 	if known := a.backends.refusals; known != nil {
-		tasks = append(tasks, func(ctx context.Context) { a.backends.redis.WatchResets(ctx, known.Forget, known.ForgetAll) })
+		tasks = append(tasks, task{"refusal memory", func(ctx context.Context) { a.backends.redis.WatchResets(ctx, known.Forget, known.ForgetAll) }})
 	}
 	if a.backends.dir != nil {
-		tasks = append(tasks, every(snapshotInterval, func(context.Context) { a.saveSnapshot() }))
+		tasks = append(tasks, task{"snapshots", every(snapshotInterval, func(context.Context) { a.saveSnapshot() })})
 	}
 	return tasks
 }

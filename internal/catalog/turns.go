@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -52,13 +53,24 @@ func (t *turns) join() (own *turn, leads bool) {
 	return t.next, true
 }
 
+// errPanicked is what those who share a turn get where the caller who did the
+// work did not come back from it.
+var errPanicked = errors.New("the refresh panicked")
+
 func (t *turns) lead(ctx context.Context, own *turn, do func(begin func()) error) error {
-	defer close(own.done)
-	own.err = do(func() {
+	begin := func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.next = nil
-	})
+		if t.next == own {
+			t.next = nil
+		}
+	}
+	own.err = errPanicked // unless do returns
+	defer func() {
+		begin()
+		close(own.done)
+	}()
+	own.err = do(begin)
 	own.gone = ctx.Err() != nil
 	return own.err
 }

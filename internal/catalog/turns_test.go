@@ -106,3 +106,29 @@ func TestWhoHasMorePatienceThanTheOneWhoDoesTheWorkDoesItAgain(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoeverSharesATurnThatPanicsIsNotToldThatItWasDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all sync.WaitGroup
+		shared := &turns{}
+		all.Go(func() {
+			defer func() { _ = recover() }()
+			_ = shared.share(t.Context(), func(func()) error {
+				time.Sleep(time.Second)
+				panic("a bug of the database's reader")
+			})
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if err := shared.share(t.Context(), func(func()) error { return nil }); !errors.Is(err, errPanicked) {
+				t.Errorf("got %v", err)
+			}
+		})
+		synctest.Wait()
+		all.Wait()
+		begun := false
+		if err := shared.share(t.Context(), func(begin func()) error { begin(); begun = true; return nil }); err != nil || !begun {
+			t.Errorf("afterwards: begun %t, %v", begun, err)
+		}
+	})
+}

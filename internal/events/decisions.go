@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 var _ gate.Recorder = (*Hub)(nil)
@@ -30,7 +31,9 @@ func (h *Hub) Record(d *gate.Decision) {
 	case count <= most:
 		h.Publish(h.eventOf(d))
 	case count == most+1: // what is left out is told also where nothing follows
-		time.AfterFunc(settleAfter, func() { h.tellSkipped(b, b.end(second), time.Time{}) })
+		time.AfterFunc(settleAfter, func() {
+			supervise.Do("live events", func() { h.tellSkipped(b, b.end(second), time.Time{}) })
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -100,7 +101,9 @@ func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
 // about the log.
 func (g *Gate) failed(ctx context.Context, err error) {
 	if ctx.Err() == nil && g.breaker.failed(err, g.now()) {
-		g.watching.Go(g.awaitRecovery)
+		g.watching.Go(func() {
+			supervise.Run(context.Background(), "recovery probe", func(context.Context) { g.awaitRecovery() })
+		})
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // within is a context that ends at an instant, as context.WithDeadline makes
@@ -78,6 +80,6 @@ func (as *alarms) set(in time.Duration) *alarm {
 		return a
 	}
 	a := &alarm{rang: make(chan struct{})}
-	a.timer = time.AfterFunc(in, func() { close(a.rang) })
+	a.timer = time.AfterFunc(in, func() { supervise.Do("check deadline", func() { close(a.rang) }) })
 	return a
 }

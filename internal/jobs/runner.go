@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // LeaseTime is how long a node holds a job without a sign of life; a node that
@@ -80,7 +81,9 @@ func (r *Runner) Run(ctx context.Context) {
 		if j.schedule == nil {
 			continue
 		}
-		r.running.Go(func() { r.follow(ctx, j) })
+		r.running.Go(func() {
+			supervise.Run(ctx, "schedule of "+j.Name, func(ctx context.Context) { r.follow(ctx, j) })
+		})
 	}
 	r.running.Wait()
 }
@@ -158,7 +161,7 @@ func (r *Runner) record(ctx context.Context, j Job, run Run) (*Run, error) {
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		r.keepLease(working, stop, j.Name)
+		supervise.Run(working, "lease of "+j.Name, func(ctx context.Context) { r.keepLease(ctx, stop, j.Name) })
 	}()
 	did, err := safely(working, j, run.Due)
 	stop()
@@ -210,12 +213,14 @@ func (r *Runner) release(name string) {
 
 // safely turns a panic of one job into its error.
 func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
-	defer func() {
-		if problem := recover(); problem != nil {
-			err = fmt.Errorf("panic: %v", problem)
-		}
-	}()
-	return j.Run(ctx, due)
+	err = supervise.Call("job "+j.Name, func() (err error) {
+		did, err = j.Run(ctx, due)
+		return err
+	})
+	if p, panicked := errors.AsType[*supervise.Panic](err); panicked {
+		err = fmt.Errorf("panic: %v", p.Value)
+	}
+	return did, err
 }
 
 // RunNow runs a job because an operator asked. Its errors are *fault.Error for

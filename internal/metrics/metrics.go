@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"math"
 	"net/http"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // Metrics are one node's. They are a gate.Recorder.
@@ -76,6 +78,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 	info.Set(1)
 	m.registry.MustRegister(m.checks, m.shadow, m.turns, m.degraded, m.requests, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is out of reach.", boolean(g.Outage))
 	m.gauge("stint_database_outage", "1 while the database is out of reach.", boolean(g.Failing))
 	m.gauge("stint_catalog_revision", "The newest change that governs this node.", func() float64 { return float64(g.Revision()) })
@@ -86,7 +89,11 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 }
 
 func (m *Metrics) gauge(name, help string, read func() float64) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		value := math.NaN()
+		supervise.Do("metrics", func() { value = read() })
+		return value
+	}))
 }
 
 func boolean(read func() bool) func() float64 {
@@ -95,6 +102,20 @@ func boolean(read func() bool) func() float64 {
 			return 1
 		}
 		return 0
+	}
+}
+
+// panics collects how often goroutines of this process panicked.
+type panics struct{}
+
+var panicsDesc = prometheus.NewDesc("stint_goroutine_panics_total",
+	"Panics outside a request, by goroutine. Each was logged, and the process went on.", []string{"goroutine"}, nil)
+
+func (panics) Describe(to chan<- *prometheus.Desc) { to <- panicsDesc }
+
+func (panics) Collect(to chan<- prometheus.Metric) {
+	for name, count := range supervise.Panics() {
+		to <- prometheus.MustNewConstMetric(panicsDesc, prometheus.CounterValue, float64(count), name)
 	}
 }
 

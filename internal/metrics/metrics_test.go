@@ -82,3 +82,15 @@ func BenchmarkRecord(b *testing.B) {
 		}
 	})
 }
+
+func TestAGaugeThatPanicsEndsNothingAndIsCounted(t *testing.T) {
+	m := newMetrics()
+	m.gauge("stint_broken", "Panics.", func() float64 { panic("a bug") })
+	scrape(t, m)
+	text := scrape(t, m)
+	for _, line := range []string{"stint_broken NaN", `stint_goroutine_panics_total{goroutine="metrics"} `, "stint_blocks 3"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is missing in\n%s", line, text)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // How messages are grouped, repeated and given up.
@@ -88,7 +89,11 @@ func (d *Dispatcher) SendNow(ctx context.Context, n Notification) error {
 	problems := make([]error, len(d.o.Channels))
 	var sending sync.WaitGroup
 	for i, c := range d.o.Channels {
-		sending.Go(func() { problems[i] = c.Send(ctx, d.message(n.Kind, []Delivery{{Notification: n}})) })
+		sending.Go(func() {
+			problems[i] = supervise.Call("notifications", func() error {
+				return c.Send(ctx, d.message(n.Kind, []Delivery{{Notification: n}}))
+			})
+		})
 	}
 	sending.Wait()
 	return errors.Join(problems...)
@@ -112,22 +117,25 @@ func (d *Dispatcher) Test(ctx context.Context, channel string) error {
 func (d *Dispatcher) Run(ctx context.Context) {
 	var channels sync.WaitGroup
 	for _, c := range d.o.Channels {
-		channels.Go(func() {
-			tick := time.NewTicker(Tick)
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
-				if err := d.Flush(ctx, c); err != nil && ctx.Err() == nil {
-					d.o.Log.Warn("notifications wait", "channel", c.Name(), "error", err)
-				}
-			}
-		})
+		channels.Go(func() { supervise.Run(ctx, "notifications", func(ctx context.Context) { d.follow(ctx, c) }) })
 	}
 	channels.Wait()
+}
+
+// follow sends over one channel until ctx ends.
+func (d *Dispatcher) follow(ctx context.Context, c Channel) {
+	tick := time.NewTicker(Tick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := d.Flush(ctx, c); err != nil && ctx.Err() == nil {
+			d.o.Log.Warn("notifications wait", "channel", c.Name(), "error", err)
+		}
+	}
 }
 
 // Flush sends what is due over one channel, by one node at a time. Its error
@@ -185,7 +193,7 @@ func (d *Dispatcher) flushGroup(ctx context.Context, c Channel, group []Delivery
 	}
 	sending, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	problem := c.Send(sending, d.message(kind, group))
+	problem := supervise.Call("notifications", func() error { return c.Send(sending, d.message(kind, group)) })
 	switch {
 	case problem == nil:
 		return d.o.Store.MarkSent(ctx, c.Name(), ids, now)

@@ -223,3 +223,37 @@ func TestSendNowGoesPastTheOutboxAndSaysWhatFailed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// panicking is a channel with a bug.
+type panicking struct{}
+
+func (panicking) Name() string                               { return "panicking" }
+func (panicking) Send(context.Context, notify.Message) error { panic("a bug of the channel") }
+
+func TestAChannelThatPanicsIsTriedAgainLikeOneThatFails(t *testing.T) {
+	bothDatabases(t, func(f *fixture) {
+		d := notify.New(notify.Options{Store: f.store, Channels: []notify.Channel{panicking{}, f.channel}, Node: "a",
+			Now: f.now, Log: slog.New(slog.DiscardHandler)})
+		if err := d.Notify(f.t.Context(), notify.Notification{Kind: notify.Outage, Subject: "Redis is out of reach"}); err != nil {
+			f.t.Fatal(err)
+		}
+		f.advance(notify.GroupWait)
+		for _, c := range []notify.Channel{panicking{}, f.channel} {
+			if err := d.Flush(f.t.Context(), c); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+		all, err := f.store.Deliveries(f.t.Context(), 10)
+		if err != nil || len(all) != 2 || len(f.channel.sent) != 1 {
+			f.t.Fatalf("%+v, %v; %d were sent", all, err, len(f.channel.sent))
+		}
+		for _, one := range all {
+			if one.Channel == "panicking" && (one.Attempts != 1 || !strings.Contains(one.Err, "panicked")) {
+				f.t.Errorf("got %+v", one)
+			}
+		}
+		if err := d.SendNow(f.t.Context(), notify.Notification{Kind: notify.Outage}); err == nil || len(f.channel.sent) != 2 {
+			f.t.Errorf("sent at once: %v, %d messages", err, len(f.channel.sent))
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // Sink is the database as a Flusher writes it.
@@ -123,10 +124,12 @@ func (f *Flusher) Run(ctx context.Context) {
 		}
 		f.gather(false)
 		sender.Go(func() {
-			if f.sending.TryLock() {
-				defer f.sending.Unlock()
-				_ = f.send(ctx) // kept in Stats, which health shows
-			}
+			supervise.Do("flusher", func() {
+				if f.sending.TryLock() {
+					defer f.sending.Unlock()
+					_ = f.send(ctx) // kept in Stats, which health shows
+				}
+			})
 		})
 	}
 }
@@ -250,7 +253,13 @@ func (f *Flusher) write(ctx context.Context, b *Batch) error {
 	if f.Ladders != nil {
 		e.Ladders = f.Ladders()
 	}
-	events, err := f.Sink.Flush(limited, b, e)
+	var events []LadderEvent
+	// A batch that makes the writer panic is one that it cannot write: it is
+	// bisected like any other, so that only the row to blame is dropped.
+	err := supervise.Call("flusher", func() (err error) {
+		events, err = f.Sink.Flush(limited, b, e)
+		return err
+	})
 	if err != nil {
 		return err
 	}

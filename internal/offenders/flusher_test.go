@@ -135,3 +135,31 @@ func TestALaddersBlocksGrowToTheCapWithoutOverflow(t *testing.T) {
 func withEscalation() *rules.Escalation {
 	return &rules.Escalation{Offences: 10, Within: time.Minute, Block: time.Minute, Factor: 100, Cap: 24 * time.Hour, ForgetAfter: time.Hour}
 }
+
+func TestARowThatMakesTheWriterPanicIsDroppedAloneAndTheFlusherGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &memorySink{seen: map[string]bool{}, fail: func(b *Batch) error {
+			for _, o := range b.Offences {
+				if o.Key == "k:poison" {
+					panic("a bug of the driver")
+				}
+			}
+			return nil
+		}}
+		r, f := testFlusher(s)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.Run(ctx) })
+		for _, k := range []string{"k:a", "k:poison", "k:b"} {
+			r.Record(limited(key(t, k), time.Now(), 1))
+		}
+		time.Sleep(3 * FlushInterval)
+		r.Record(limited(key(t, "k:later"), time.Now(), 1))
+		time.Sleep(3 * FlushInterval)
+		cancel()
+		running.Wait()
+		if stats := f.Stats(); s.count != 3 || stats.Poison != 1 || stats.Waiting != 0 {
+			t.Errorf("%d offences of 3 were written; %+v", s.count, stats)
+		}
+	})
+}

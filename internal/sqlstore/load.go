@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"sync"
+
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // splitFrom is from how many rows on a table is loaded in two halves at once: a
@@ -84,15 +86,15 @@ func gather(ctx context.Context, parts []part, yield func(*item, error) bool) {
 	)
 	for _, p := range parts {
 		readers.Go(func() {
-			if err := p.read(ctx, batches, used); err != nil {
+			if err := supervise.Call("catalog reader", func() error { return p.read(ctx, batches, used) }); err != nil {
 				once.Do(func() { failed = err })
 				stop() // the others' rows are of no use then
 			}
 		})
 	}
 	go func() {
-		readers.Wait()
-		close(batches)
+		defer close(batches)
+		supervise.Do("catalog reader", readers.Wait)
 	}()
 	// The readers have left their connections when the channel is closed.
 	defer func() {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -143,7 +144,7 @@ func (l *lane) submit(ctx context.Context, g *group) {
 	}
 	l.mu.Unlock()
 	if start {
-		go l.fly()
+		go supervise.Run(context.Background(), "redis batcher", func(context.Context) { l.fly() })
 	}
 }
 
@@ -198,8 +199,9 @@ func (l *lane) take(batch []*group) []*group {
 }
 
 // flush sends batch, in several calls only where one group is too large for
-// one, and tells the callers. After a call that failed no other is sent: its
-// requests would only wait for the same outage.
+// one, and answers the callers, whatever happens: a panic becomes their error.
+// After a call that failed no other is sent: its requests would only wait for
+// the same outage.
 func (l *lane) flush(batch []*group) {
 	ctx, cancel := context.WithDeadline(context.Background(), l.deadline(batch))
 	defer cancel()
@@ -211,7 +213,7 @@ func (l *lane) flush(batch []*group) {
 	}
 	for len(items) > 0 {
 		n := min(len(items), mostKeys)
-		if err := l.send(ctx, items[:n]); err != nil {
+		if err := supervise.Call("redis batcher", func() error { return l.send(ctx, items[:n]) }); err != nil {
 			err = unreachable(err)
 			for _, it := range items {
 				it.result = timestamplog.Result{Err: err}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/supervise"
 )
 
 // In a Cluster a call may touch one slot only, but a connection reaches all
@@ -148,7 +150,7 @@ func (l *Log) sendEach(ctx context.Context, form *form, calls [][]*item) {
 	var group sync.WaitGroup
 	for _, call := range calls {
 		group.Go(func() {
-			if err := l.send(ctx, form, call); err != nil {
+			if err := supervise.Call("redis batcher", func() error { return l.send(ctx, form, call) }); err != nil {
 				fail(call, err)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -72,7 +73,7 @@ func (l *Log) WatchResets(ctx context.Context, reset func(timestamplog.Ref), mis
 func (l *Log) watchResets(ctx context.Context, reset func(timestamplog.Ref), missed func()) {
 	subscription := l.client.Subscribe(ctx, resetsChannel(l.prefix))
 	defer subscription.Close()
-	stop := context.AfterFunc(ctx, func() { _ = subscription.Close() }) // Receive does not heed ctx
+	stop := context.AfterFunc(ctx, func() { supervise.Do("reset subscription", func() { _ = subscription.Close() }) }) // Receive does not heed ctx
 	defer stop()
 	for {
 		heard, err := subscription.Receive(ctx)

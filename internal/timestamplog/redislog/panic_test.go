@@ -1,0 +1,39 @@
+package redislog
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-dev/stint/internal/supervise"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+func TestCallersOfABatchThatPanicsGetAnErrorAndTheNextAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		l := &lane{timeout: time.Second, send: func(_ context.Context, items []*item) error {
+			if calls++; calls == 1 {
+				panic("a bug of the protocol")
+			}
+			for _, it := range items {
+				it.result = timestamplog.Result{Allowed: true}
+			}
+			return nil
+		}}
+		before := supervise.Panics()["redis batcher"]
+		// No deadline: a caller that is never answered would wait for ever.
+		err := <-decide(context.Background(), l, 3)
+		if !errors.Is(err, timestamplog.ErrUnreachable) {
+			t.Errorf("got %v", err)
+		}
+		if err := <-decide(context.Background(), l, 3); err != nil {
+			t.Errorf("the next batch got %v", err)
+		}
+		if got := supervise.Panics()["redis batcher"] - before; got != 1 {
+			t.Errorf("%d panics were counted", got)
+		}
+	})
+}
