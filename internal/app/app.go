@@ -88,7 +88,7 @@ func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
 }
 
 func (a *App) build(ctx context.Context) (err error) {
-	if a.backends, err = openBackends(a.settings, a.log, a.changed); err != nil {
+	if a.backends, err = openBackends(a.settings, a.log, a.changed, a.secret); err != nil {
 		return err
 	}
 	// Bound before a new database is seeded: a port that is taken must not cost

@@ -4,9 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keyhash"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -54,7 +53,7 @@ func defaultTo(value *int, standard int) {
 // but another Record of the same thirty-second of the keys.
 type Recorder struct {
 	node     string
-	seed     func() uint64
+	sampling func() keyhash.Hash
 	shards   [shardCount]shard
 	distinct distinctMinutes
 	trace    traceRecorder
@@ -70,7 +69,7 @@ func NewRecorder(o Options) *Recorder {
 	o = o.withDefaults()
 	r := &Recorder{
 		node: o.Node, others: newOtherRows(),
-		seed:     sync.OnceValue(func() uint64 { return xxhash.Sum64(o.Secret()) }),
+		sampling: sync.OnceValue(func() keyhash.Hash { return samplingHash(o.Secret()) }),
 		distinct: distinctMinutes{minutes: map[totalsID]*sketch{}},
 		trace:    traceRecorder{most: o.TracePoints, minutes: map[int64]*traceMinute{}},
 	}
@@ -90,7 +89,7 @@ func NewRecorder(o Options) *Recorder {
 
 // hash places a key: under the shared secret, so that nodes agree on samples
 // and sketches, and nobody outside can choose where keys fall.
-func (r *Recorder) hash(key string) uint64 { return hashKey(r.seed(), key) }
+func (r *Recorder) hash(key string) uint64 { return r.sampling().Sum64(key) }
 
 // Record counts d.
 func (r *Recorder) Record(d *gate.Decision) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
+	"github.com/stint-dev/stint/internal/keyhash"
 )
 
 // maxSample bounds the points of a Sample; the share of keys is lowered until
@@ -27,7 +27,7 @@ type Sample struct {
 // what a rule would have done to the others is told from all their checks.
 // secret is the one that the trace was recorded under.
 func ReadSample(ctx context.Context, store Store, secret []byte, from, to time.Time) (*Sample, error) {
-	s := sampler{seed: xxhash.Sum64(secret)}
+	s := sampler{hash: samplingHash(secret)}
 	if err := store.Trace(ctx, from, to, s.add); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func ReadSample(ctx context.Context, store Store, secret []byte, from, to time.T
 
 // sampler gathers points and thins them out as it must.
 type sampler struct {
-	seed   uint64
+	hash   keyhash.Hash
 	level  int
 	points []TracePoint
 }
@@ -51,7 +51,7 @@ func (s *sampler) add(c *TraceChunk) error {
 		s.raise(c.Level)
 	}
 	for _, p := range points {
-		if sampled(hashKey(s.seed, p.Key), s.level) {
+		if sampled(s.hash.Sum64(p.Key), s.level) {
 			s.points = append(s.points, p)
 		}
 	}
@@ -63,13 +63,9 @@ func (s *sampler) add(c *TraceChunk) error {
 
 func (s *sampler) raise(level int) {
 	s.level = level
-	s.points = slices.DeleteFunc(s.points, func(p TracePoint) bool { return !sampled(hashKey(s.seed, p.Key), level) })
+	s.points = slices.DeleteFunc(s.points, func(p TracePoint) bool { return !sampled(s.hash.Sum64(p.Key), level) })
 }
 
-// hashKey places a key under the seed that is made of the shared secret.
-func hashKey(seed uint64, key string) uint64 {
-	var d xxhash.Digest
-	d.ResetWithSeed(seed)
-	_, _ = d.WriteString(key)
-	return d.Sum64()
-}
+// samplingHash returns the hash by which all nodes with the shared secret sample
+// and count distinct keys.
+func samplingHash(secret []byte) keyhash.Hash { return keyhash.New(secret, "stint: samples of keys") }

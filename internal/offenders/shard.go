@@ -2,12 +2,11 @@ package offenders
 
 import (
 	"cmp"
+	"hash/maphash"
 	"math/bits"
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/rules"
@@ -67,6 +66,9 @@ type offenceKey struct {
 	block          *blocks.Block // Blocked
 }
 
+// sourceSeed keeps who names the sources from choosing names that hash alike.
+var sourceSeed = maphash.MakeSeed()
+
 // mix returns the hash of k, given that of its key.
 func (k *offenceKey) mix(hash uint64) uint64 {
 	hash = mixIn(mixIn(hash, uint64(k.minute)), uint64(k.policy))
@@ -75,7 +77,7 @@ func (k *offenceKey) mix(hash uint64) uint64 {
 		hash = mixIn(hash, uint64(k.block.Revision))
 	}
 	if k.source != "" {
-		hash = mixIn(hash, xxhash.Sum64String(k.source))
+		hash = mixIn(hash, maphash.String(sourceSeed, k.source))
 	}
 	return hash
 }

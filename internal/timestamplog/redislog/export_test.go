@@ -3,10 +3,18 @@ package redislog
 // What the tests outside this package need of its inside.
 var (
 	LogName        = logName
-	ShardOf        = shardOf
 	DecideFunction = functions.decide
 	WriteStack     = writeStack
 )
+
+// ShardOf returns the shard of a key under no secret, as in most tests.
+func ShardOf(key string) int { return new(sharder).of(key) }
+
+// ShardUnder returns the shard of a key under a secret.
+func ShardUnder(secret []byte, key string) int {
+	s := sharder{secret: func() []byte { return secret }}
+	return s.of(key)
+}
 
 // MostKeys is the largest number of requests in one call.
 const MostKeys = mostKeys

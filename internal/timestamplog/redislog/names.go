@@ -2,7 +2,6 @@ package redislog
 
 import (
 	"fmt"
-	"hash/fnv"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,16 +27,6 @@ func CheckPrefix(prefix string) error {
 // number of primaries of a Redis Cluster that can share them. It is part of
 // every log's name: a change forgets all logs.
 const Shards = 256
-
-// shardOf returns the shard of a caller's key. The hash tag is ours, so that
-// nobody chooses a slot by the key he sends.
-func shardOf(key string) int {
-	h := fnv.New32a()
-	h.Write([]byte(key))
-	sum := h.Sum32()
-	// FNV's low bits are weak for keys that differ in their last byte only.
-	return int((sum ^ sum>>8 ^ sum>>16 ^ sum>>24) % Shards)
-}
 
 // logName returns the name of a log: prefix:{shard}:policy.generation:key.
 func logName(prefix string, shard int, ref timestamplog.Ref) string {

@@ -25,6 +25,11 @@ type Options struct {
 	// DefaultPrefix. Logs of
 	// two installations on one Redis differ by it, and changing it forgets all.
 	Prefix string
+	// Secret returns the secret, the same on all nodes, under which keys are
+	// spread over the shards; empty while it is not known, and then no log can
+	// be asked. nil spreads them under no secret, which only tests and
+	// measurements may do.
+	Secret func() []byte
 	// Timeout bounds each call to Redis; 0 means DefaultTimeout. A caller's own
 	// deadline, where it is earlier, holds for that caller.
 	Timeout time.Duration
@@ -37,6 +42,7 @@ type Options struct {
 type Log struct {
 	client  redis.UniversalClient
 	prefix  string
+	shards  sharder
 	timeout time.Duration
 	clock   func() time.Time // nil for Redis's own
 	// Lanes gather requests into calls, those that stint_decide can answer and
@@ -53,6 +59,7 @@ var _ timestamplog.Log = (*Log)(nil)
 // request count twice.
 func New(client redis.UniversalClient, options Options) *Log {
 	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, clock: options.Clock}
+	l.shards.secret = options.Secret
 	if l.prefix == "" {
 		l.prefix = DefaultPrefix
 	}
@@ -85,6 +92,12 @@ func (l *Log) Close() error { return l.client.Close() }
 // Decide implements timestamplog.Log.
 func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
 	if len(requests) == 0 {
+		return
+	}
+	if err := l.shards.check(); err != nil {
+		for i := range results[:len(requests)] {
+			results[i] = timestamplog.Result{Err: err}
+		}
 		return
 	}
 	lanes := l.plain
@@ -165,7 +178,7 @@ func (l *Log) wait(ctx context.Context, g *group) error {
 
 // fill writes what Redis is to be asked for q and returns the shard.
 func (l *Log) fill(it *item, q *timestamplog.Request) int {
-	shard := shardOf(q.Key)
+	shard := l.shards.of(q.Key)
 	it.shard, it.name = shard, logName(l.prefix, shard, q.Ref)
 	it.stack = l.stacks.text(q)
 	it.rules = q.Rules
@@ -241,9 +254,12 @@ func (l *Log) now() string {
 
 // Times implements timestamplog.Log.
 func (l *Log) Times(ctx context.Context, ref timestamplog.Ref, limit int) ([]int64, int64, error) {
+	if err := l.shards.check(); err != nil {
+		return nil, 0, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	name := logName(l.prefix, shardOf(ref.Key), ref)
+	name := l.nameOf(ref)
 	reply, err := functions.call(ctx, l.client, functions.times, 1, name, l.now(), max(0, limit))
 	if err != nil {
 		return nil, 0, unreachable(err)

@@ -17,9 +17,12 @@ import (
 // fails, as for a Redis user without the right to publish, the log is reset all
 // the same.
 func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
+	if err := l.shards.check(); err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	name := logName(l.prefix, shardOf(ref.Key), ref)
+	name := l.nameOf(ref)
 	if err := l.client.Unlink(ctx, idsName(name)).Err(); err != nil {
 		return false, unreachable(err)
 	}

@@ -67,6 +67,9 @@ func (l *Log) callWhole(ctx context.Context, function string, keys int, args []a
 
 // DecideAll implements timestamplog.Turns.
 func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
+	if err := l.shards.check(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	items := make([]*item, len(requests))
@@ -95,9 +98,12 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 // GiveBack implements timestamplog.Turns. Like Reset it tells every WatchResets,
 // so that no node goes on refusing what there is room for now.
 func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error) {
+	if err := l.shards.check(); err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	name := logName(l.prefix, shardOf(turn.Key), turn.Ref)
+	name := l.nameOf(turn.Ref)
 	reply, err := l.callWhole(ctx, functions.giveBack, 2, []any{name, idsName(name), l.now(), turn.At, turn.Cost, turn.ID})
 	if err != nil {
 		return false, unreachable(err)

@@ -1,0 +1,32 @@
+// Package keyhash hashes strings that come from outside, under a secret: nobody
+// who does not know it can choose strings whose hashes meet, and so overload one
+// shard, one hash bucket or one primary. Processes with the same secret agree.
+// Within one process hash/maphash does the same, faster.
+package keyhash
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/dchest/siphash"
+)
+
+// Hash is SipHash-2-4 under a key. The zero value has a key that everybody
+// knows.
+type Hash struct{ k0, k1 uint64 }
+
+// New returns the hash under a key derived from secret. label separates keys
+// that are derived from one secret for different purposes.
+func New(secret []byte, label string) Hash {
+	derived := hmac.New(sha256.New, secret)
+	derived.Write([]byte(label))
+	sum := derived.Sum(nil)
+	return Hash{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
+}
+
+// Sum64 returns the hash of s. It does not allocate for strings up to 128 bytes.
+func (h Hash) Sum64(s string) uint64 {
+	var short [128]byte
+	return siphash.Hash(h.k0, h.k1, append(short[:0], s...))
+}

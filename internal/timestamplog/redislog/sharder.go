@@ -1,0 +1,75 @@
+package redislog
+
+import (
+	"bytes"
+	"errors"
+	"sync/atomic"
+
+	"github.com/stint-dev/stint/internal/keyhash"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// sharder maps a caller's key to its shard by a hash under a secret, so that
+// nobody outside can choose keys that meet in one shard and overload the
+// primary that holds it. All nodes that share logs need the same secret. It is
+// safe for use by many goroutines.
+type sharder struct {
+	// secret returns the secret, which may change; empty while it is not known.
+	// nil is for one process by itself: keys are then hashed under no secret.
+	secret func() []byte
+	last   atomic.Pointer[shardHash]
+}
+
+type shardHash struct {
+	secret []byte
+	keyhash.Hash
+}
+
+// shardLabel separates the hash of shards from others under the same secret.
+const shardLabel = "stint: shards of the log"
+
+// errNoSecret is returned for logs asked about before the secret is known: a
+// shard that another node would not look in is no place for a log.
+var errNoSecret = errors.New("the secret that the names of logs depend on has not been loaded from the database yet")
+
+// check returns an error, matching timestamplog.ErrUnreachable, while the secret
+// is not known.
+func (s *sharder) check() error {
+	if s.hash() == nil {
+		return unreachable(errNoSecret)
+	}
+	return nil
+}
+
+// hash returns the hash under the present secret, nil while that is not known.
+func (s *sharder) hash() *shardHash {
+	var secret []byte
+	if s.secret != nil {
+		if secret = s.secret(); len(secret) == 0 {
+			return nil
+		}
+	}
+	if last := s.last.Load(); last != nil && bytes.Equal(last.secret, secret) {
+		return last
+	}
+	made := &shardHash{secret: bytes.Clone(secret)}
+	if s.secret != nil {
+		made.Hash = keyhash.New(secret, shardLabel)
+	}
+	s.last.Store(made)
+	return made
+}
+
+// of returns the shard of a key. check must have returned nil.
+func (s *sharder) of(key string) int {
+	var h keyhash.Hash
+	if known := s.hash(); known != nil {
+		h = known.Hash
+	}
+	return int(h.Sum64(key) % Shards)
+}
+
+// nameOf returns the name of a log.
+func (l *Log) nameOf(ref timestamplog.Ref) string {
+	return logName(l.prefix, l.shards.of(ref.Key), ref)
+}
