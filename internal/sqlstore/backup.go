@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
@@ -75,7 +75,7 @@ func (s *Store) Restore(ctx context.Context, by audit.Actor, path string) error 
 	if s.place.dialect != &sqlite {
 		return errPostgresBackup()
 	}
-	checked, err := s.checkedCopy(ctx, path)
+	checked, columns, err := s.checkedCopy(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -90,29 +90,41 @@ func (s *Store) Restore(ctx context.Context, by audit.Actor, path string) error 
 	}
 	// Whatever ctx says by then: the connection goes back to the pool.
 	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DETACH DATABASE restored") }()
-	return s.changeOn(ctx, conn, by, func(t *tx) error { return t.restore(path) })
+	return s.changeOn(ctx, conn, by, func(t *tx) error { return t.restore(path, columns) })
 }
 
 // checkedCopy copies a backup beside the database, checks the copy and brings
-// it up to date.
-func (s *Store) checkedCopy(ctx context.Context, path string) (checked string, err error) {
-	checked, err = copyDatabase(path, filepath.Dir(s.place.target))
+// it up to date. It returns the tables and columns that the copy has then.
+func (s *Store) checkedCopy(ctx context.Context, path string) (checked string, columns map[string][]string, err error) {
+	folder := filepath.Dir(s.place.target)
+	copied, err := copyDatabase(path, folder)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	defer func() {
-		if err != nil {
-			removeDatabase(checked)
-		}
-	}()
-	copied := location{&sqlite, checked}
-	if err := copied.checkIntegrity(ctx); err != nil {
-		return "", err
+	if columns, err = s.bringUpToDate(ctx, copied, folder); err != nil {
+		removeDatabase(copied)
+		return "", nil, err
 	}
-	if err := copied.migrate(ctx); err != nil {
-		return "", err
+	return copied, columns, nil
+}
+
+// bringUpToDate checks and migrates a private copy of a backup.
+func (s *Store) bringUpToDate(ctx context.Context, copied, folder string) (columns map[string][]string, err error) {
+	if err := (untrusted{path: copied, folder: folder}).check(ctx); err != nil {
+		return nil, err
 	}
-	return checked, nil
+	if err := (location{dialect: &sqlite, target: copied}).migrate(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.checkContents(ctx, copied); err != nil {
+		return nil, err
+	}
+	latest, err := s.place.latest()
+	if err != nil {
+		return nil, err
+	}
+	current, err := referenceAt(ctx, folder, latest.Latest)
+	return current.columns, err
 }
 
 const sqliteHeader = "SQLite format 3\x00"
@@ -128,7 +140,7 @@ func copyDatabase(path, folder string) (copied string, err error) {
 	defer from.Close()
 	header := make([]byte, len(sqliteHeader))
 	if _, err := io.ReadFull(from, header); err != nil || !bytes.Equal(header, []byte(sqliteHeader)) {
-		return "", fault.Field("path", "names a file that is no backup of Stint")
+		return "", notABackup(err, "it is no SQLite database")
 	}
 	to, err := os.CreateTemp(folder, ".stint-restore-*")
 	if err != nil {
@@ -149,40 +161,7 @@ func removeDatabase(path string) {
 	}
 }
 
-// checkIntegrity returns an Invalid fault for a file that is damaged, not
-// Stint's, or newer than this program.
-func (l location) checkIntegrity(ctx context.Context) error {
-	db, err := sql.Open("sqlite", sqliteDSN(l.target))
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	var result string
-	if err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&result); err != nil || result != "ok" {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return &fault.Error{Code: fault.Invalid, Field: "path", Message: "names a backup that is damaged", Err: err}
-	}
-	state, err := l.state(ctx, db)
-	switch {
-	case err != nil:
-		return err
-	case state.Version == 0:
-		return fault.Field("path", "names a file that is no backup of Stint")
-	case state.Dirty:
-		return fault.Field("path", "names a backup of a database whose migration %d had failed", state.Version)
-	case state.Version > state.Latest:
-		return fault.Field("path", "names a backup at migration %d, and this program knows %d; upgrade it first", state.Version, state.Latest)
-	}
-	return nil
-}
-
 const (
-	readTables = `
-SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name`
-	readColumns = `SELECT name FROM pragma_table_info($1, 'restored') ORDER BY cid`
-
 	// nextRevision goes beyond what either database has given out.
 	nextRevision = `
 UPDATE main.revision SET value = max(value, (SELECT value FROM restored.revision) + 1) WHERE id = 1 RETURNING value`
@@ -199,8 +178,8 @@ CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revo
 	returnTokens   = `INSERT OR REPLACE INTO main.tokens SELECT * FROM temp.kept_tokens`
 )
 
-// restore runs with the backup attached as "restored".
-func (t *tx) restore(path string) error {
+// restore runs with the backup attached as "restored", which has these columns.
+func (t *tx) restore(path string, columns map[string][]string) error {
 	// Rows refer to each other and are replaced table by table.
 	if _, err := t.exec("PRAGMA defer_foreign_keys = ON"); err != nil {
 		return err
@@ -211,12 +190,8 @@ func (t *tx) restore(path string) error {
 	); err != nil {
 		return err
 	}
-	tables, err := each(t, scanText, readTables)
-	if err != nil {
-		return err
-	}
-	for _, table := range tables {
-		if err := t.replaceTable(table); err != nil {
+	for _, table := range slices.Sorted(maps.Keys(columns)) {
+		if err := t.replaceTable(table, columns[table]); err != nil {
 			return fmt.Errorf("restore %s: %w", table, err)
 		}
 	}
@@ -248,19 +223,19 @@ func (t *tx) execAll(statements ...statement) error {
 	return nil
 }
 
-// replaceTable takes the rows of one table over from the backup.
-func (t *tx) replaceTable(table string) error {
-	if slices.Contains([]string{"schema_migrations", "revision"}, table) {
+// notRestored are the tables that a restore leaves as they are: those that say
+// how the database stands, and those that nodes use to agree at this moment.
+var notRestored = []string{"schema_migrations", "revision", "leases", "nodes"}
+
+// replaceTable takes the rows of one table over from the backup. Sessions end.
+func (t *tx) replaceTable(table string, columns []string) error {
+	if slices.Contains(notRestored, table) {
 		return nil
 	}
-	if _, err := t.exec("DELETE FROM main." + table); err != nil || table == "sessions" {
+	if _, err := t.exec("DELETE FROM main." + quoted(table)); err != nil || table == "sessions" {
 		return err
 	}
-	columns, err := each(t, scanText, readColumns, table)
-	if err != nil {
-		return err
-	}
-	list := strings.Join(columns, ", ")
-	_, err = t.exec("INSERT INTO main." + table + " (" + list + ") SELECT " + list + " FROM restored." + table)
+	list := quotedList(columns)
+	_, err := t.exec("INSERT INTO main." + quoted(table) + " (" + list + ") SELECT " + list + " FROM restored." + quoted(table))
 	return err
 }

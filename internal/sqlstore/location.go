@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"database/sql"
 	"errors"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ type location struct {
 	// target is the URL of a Postgres, which may hold a password and is never
 	// printed, or the path of an SQLite file.
 	target string
+	files  fs.FS // the migrations, nil for those of this program
 }
 
 // dialect is all that differs between the two databases beside their
@@ -31,7 +33,9 @@ type dialect struct {
 	// statementRows is the most rows of a statement that is made for as many
 	// rows as there are; a power of two.
 	statementRows int
-	migrator      func(target string) (*migrator, error)
+	// beforeMigration begins the transaction of a migration, "" for nothing.
+	beforeMigration string
+	migrator        func(target string) (*migrator, error)
 }
 
 func (l location) open() (writer, reader *sql.DB, err error) { return l.dialect.open(l.target) }
@@ -47,7 +51,7 @@ func locate(text string) (location, error) {
 		if _, err := postgresConfig(text); err != nil {
 			return location{}, errors.New("the database URL is not one of Postgres; write postgres://user:password@host:5432/name, with special characters of the password percent-encoded")
 		}
-		return location{&postgres, text}, nil
+		return location{dialect: &postgres, target: text}, nil
 	case found && scheme == "sqlite":
 		path, err := url.PathUnescape(strings.TrimPrefix(rest, "//"))
 		if err != nil || path == "" {
@@ -65,5 +69,5 @@ func sqliteFile(path string) (location, error) {
 	if err != nil {
 		return location{}, err
 	}
-	return location{&sqlite, full}, nil
+	return location{dialect: &sqlite, target: full}, nil
 }

@@ -86,28 +86,49 @@ func (l location) migrate(ctx context.Context) error {
 	if state.Dirty {
 		return state.dirtyError()
 	}
-	return l.migrateUp(m)
+	return l.run(ctx, m, (*migrate.Migrate).Up)
 }
 
-func (l location) migrateUp(m *migrator) error {
-	files, err := iofs.New(migrations.Files, l.dialect.name)
+// migrateTo brings an empty SQLite file to a version of the schema.
+func (l location) migrateTo(ctx context.Context, version uint) error {
+	m, err := l.dialect.migrator(l.target)
+	if err != nil {
+		return err
+	}
+	defer m.db.Close()
+	return l.run(ctx, m, func(up *migrate.Migrate) error { return up.Migrate(version) })
+}
+
+// run has golang-migrate do its work. A migration that has begun ends, whatever
+// becomes of ctx: it may take longer than a caller waits.
+func (l location) run(ctx context.Context, m *migrator, do func(*migrate.Migrate) error) error {
+	files, err := iofs.New(l.migrations(), l.dialect.name)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
 	driver, err := m.driver()
 	if err != nil {
-		return fmt.Errorf("prepare the %s database for migrations: %w", l.dialect.name, err)
+		return l.unreachable(ctx, fmt.Errorf("prepare the %s database for migrations: %w", l.dialect.name, err))
 	}
-	run, err := migrate.NewWithInstance("iofs", files, l.dialect.name, driver)
+	atomic := &atomicDriver{Driver: driver, ctx: context.WithoutCancel(ctx), db: m.db, before: l.dialect.beforeMigration}
+	run, err := migrate.NewWithInstance("iofs", files, l.dialect.name, atomic)
 	if err != nil {
 		return err
 	}
 	defer run.Close()
 	run.LockTimeout = migrationLockWait
-	if err := run.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) {
-		return fmt.Errorf("migrate the %s database: %w", l.dialect.name, err)
+	if err := do(run); err != nil && !errors.Is(err, migrate.ErrNoChange) {
+		return l.unreachable(ctx, err)
 	}
 	return nil
+}
+
+// migrations returns the files to migrate by.
+func (l location) migrations() fs.FS {
+	if l.files != nil {
+		return l.files
+	}
+	return migrations.Files
 }
 
 // upToDate reports whether nothing is left to run; a database that is newer
@@ -119,8 +140,8 @@ func (m MigrationState) dirtyError() error {
 	if m.Version <= 1 {
 		undo = "empty the table schema_migrations"
 	}
-	return fmt.Errorf("migration %d failed in this database and left it marked dirty; nothing is forced by itself: "+
-		"find out why it failed (its file is one transaction, which was undone), then %s, and start again", m.Version, undo)
+	return fmt.Errorf("migration %d failed in this database under an older release or another tool and left it marked dirty; "+
+		"nothing is forced by itself: find out why it failed (its file is one transaction, which was undone), then %s, and start again", m.Version, undo)
 }
 
 // state reads the version without golang-migrate, whose drivers create their
@@ -142,7 +163,7 @@ func (l location) state(ctx context.Context, db *sql.DB) (MigrationState, error)
 }
 
 func (l location) latest() (MigrationState, error) {
-	files, err := iofs.New(migrations.Files, l.dialect.name)
+	files, err := iofs.New(l.migrations(), l.dialect.name)
 	if err != nil {
 		return MigrationState{}, fmt.Errorf("read the migrations: %w", err)
 	}

@@ -80,7 +80,9 @@ func (t *tx) policies() ([]*storedPolicy, error) {
 		byID[p.ID] = p
 	}
 	for _, old := range replaced {
-		byID[old.ID].retain(old, t.now)
+		if p := byID[old.ID]; p != nil {
+			p.retain(old, t.now)
+		}
 	}
 	return all, nil
 }

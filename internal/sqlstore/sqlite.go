@@ -45,12 +45,33 @@ func openSQLite(path string) (writer, reader *sql.DB, err error) {
 
 // sqliteDSN names the pragmas in the DSN, since a PRAGMA through a pool reaches
 // one connection only. synchronous is FULL: a change that was acknowledged
-// survives a power cut.
+// survives a power cut. Nothing that stands in the file itself is trusted: the
+// schema may not call functions with effects, nor be changed behind SQLite.
 func sqliteDSN(path string) string {
+	return fileDSN(path, url.Values{
+		"_pragma":    {"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-32768)", "trusted_schema(0)"},
+		"_txlock":    {"immediate"},
+		"_defensive": {"1"},
+		"_dqs":       {"0"},
+	})
+}
+
+// untrustedDSN opens a file that somebody else may have made, to be looked at
+// only. frozen says that nobody writes to it and that no log lies beside it.
+func untrustedDSN(path string, frozen bool) string {
 	settings := url.Values{
-		"_pragma": {"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-32768)"},
-		"_txlock": {"immediate"},
+		"_pragma":    {"trusted_schema(0)", "query_only(1)", "cell_size_check(1)", "mmap_size(0)"},
+		"_defensive": {"1"},
+		"_dqs":       {"0"},
+		"mode":       {"ro"},
 	}
+	if frozen {
+		settings.Set("immutable", "1")
+	}
+	return fileDSN(path, settings)
+}
+
+func fileDSN(path string, settings url.Values) string {
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: settings.Encode()}).String()
 }
 

@@ -1,0 +1,200 @@
+package sqlstore_test
+
+import (
+	"bytes"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// tampered returns a backup of f that statements have been run on, as whoever
+// hands an operator a bad file may do.
+func tampered(t *testing.T, f *fixture, statements ...string) string {
+	t.Helper()
+	path := backup(t, f)
+	db, err := sql.Open("sqlite", path+"?_pragma=journal_mode(DELETE)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// unharmed checks that a store has its one block, that nothing is left beside
+// it, and that a node can load it.
+func unharmed(t *testing.T, f *fixture) {
+	t.Helper()
+	page, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all"})
+	if err != nil || len(page.Items) != 1 {
+		t.Fatalf("blocks %s, %v", spellings(page.Items), err)
+	}
+	names, err := os.ReadDir(filepath.Dir(f.url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name.Name(), "stint.db") {
+			t.Errorf("%s lies beside the database", name.Name())
+		}
+	}
+	if err := catalog.New(f, f.clock.Now).Refresh(t.Context()); err != nil {
+		t.Errorf("a node could not load it: %v", err)
+	}
+}
+
+func TestRestore_refuses_every_hostile_file_and_changes_nothing(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside.db")
+	attach := "ATTACH DATABASE '" + outside + "' AS o; CREATE TABLE o.x (y)"
+	renamed := func(table, column, to string) string {
+		return fmt.Sprintf(`ALTER TABLE %s RENAME COLUMN %s TO "%s"`, table, column, strings.ReplaceAll(to, `"`, `""`))
+	}
+	blockRow := func(pattern, revision string) string {
+		return fmt.Sprintf(`INSERT INTO blocks (id, pattern, reason, author, source, created_at, expires_at, revision) VALUES ('x', %s, '', '', 'manual', 0, 9223372036854775807, %s)`, pattern, revision)
+	}
+	for name, statements := range map[string][]string{
+		"a column name that ends the statement": {renamed("notes", "text", "text) SELECT 1,2,3,4,5; COMMIT; "+attach+"; --")},
+		"a column name that attaches":           {renamed("notes", "author", attach)},
+		"a column name that is a subquery":      {renamed("notes", "text", "(SELECT load_extension('x'))")},
+		"a column name with quotes":             {renamed("notes", "text", `te"xt`)},
+		"a column more":                         {`ALTER TABLE notes ADD COLUMN more TEXT`},
+		"a column with a default that runs":     {`ALTER TABLE users ADD COLUMN more TEXT DEFAULT (1)`},
+		"a column missing":                      {`ALTER TABLE notes DROP COLUMN author`},
+		"a generated column":                    {`ALTER TABLE notes ADD COLUMN g TEXT GENERATED ALWAYS AS (upper(text)) VIRTUAL`},
+		"a generated column for a real one":     {`ALTER TABLE notes DROP COLUMN author`, `ALTER TABLE notes ADD COLUMN author TEXT GENERATED ALWAYS AS ('root') VIRTUAL`},
+		"a table more":                          {`CREATE TABLE "x; ` + attach + `" (y)`},
+		"a table missing":                       {`DROP TABLE notes`},
+		"a table that is a view":                {`DROP TABLE notes`, `CREATE VIEW notes AS SELECT '1' AS id, 'k' AS key, 't' AS text, 'a' AS author, 1 AS created_at`},
+		"a view more":                           {`CREATE VIEW v AS SELECT * FROM blocks`},
+		"a trigger on a table":                  {`CREATE TRIGGER t AFTER INSERT ON blocks BEGIN DELETE FROM audit; END`},
+		"a trigger of the name that we use":     {`DROP TRIGGER audit_append_only`, `CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit BEGIN DELETE FROM blocks; END`},
+		"a trigger missing":                     {`DROP TRIGGER audit_append_only`},
+		"an index over an expression":           {`CREATE INDEX i ON notes (abs(created_at))`},
+		"an index missing":                      {`DROP INDEX blocks_pattern`},
+		"a virtual table":                       {`CREATE VIRTUAL TABLE v USING fts5(x)`},
+		"a table without STRICT":                {`DROP TABLE notes`, `CREATE TABLE notes (id TEXT PRIMARY KEY, key TEXT NOT NULL, text TEXT NOT NULL, author TEXT NOT NULL, created_at INTEGER NOT NULL)`, `CREATE INDEX notes_key ON notes (key, id)`},
+		"migrations that are a view":            {`DROP TABLE schema_migrations`, `CREATE VIEW schema_migrations AS SELECT 6 AS version, 0 AS dirty`},
+		"migrations of text":                    {`UPDATE schema_migrations SET version = 'six'`},
+		"migrations of a huge number":           {`UPDATE schema_migrations SET version = 9223372036854775807`},
+		"migrations twice":                      {`INSERT INTO schema_migrations VALUES (1, 0)`},
+		"migrations empty":                      {`DELETE FROM schema_migrations`},
+		"an older number than its tables":       {`UPDATE schema_migrations SET version = 1`},
+		"a newer schema":                        {`UPDATE schema_migrations SET version = 900`},
+		"a failed migration":                    {`UPDATE schema_migrations SET dirty = 1`},
+		"only newer programs":                   {`UPDATE settings SET value = '900' WHERE name = 'compatible_from'`},
+		"text where a number should be":         {`PRAGMA writable_schema = 1`, `UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '') WHERE name = 'notes'`, `PRAGMA writable_schema = RESET`, `INSERT INTO notes VALUES ('n', 'k', 't', 'a', 'soon')`, `PRAGMA writable_schema = 1`, `UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'notes'`},
+		"a pattern that is none":                {blockRow("'ip:nowhere'", "1")},
+		"a pattern with NUL":                    {blockRow("'token:' || char(0)", "1")},
+		"a pattern of a megabyte":               {blockRow("printf('token:%.*c', 1000000, 'x')", "1")},
+		"a value of seventy megabytes":          {`INSERT INTO notes VALUES ('n', 'token:a', zeroblob(70000000) || '', 'a', 1)`},
+		"a block newer than the whole":          {blockRow("'token:x'", "9223372036854775807")},
+		"the last revision there is":            {`UPDATE revision SET value = 9223372036854775807`},
+		"a revision below zero":                 {`UPDATE revision SET value = -5`},
+		"no revision":                           {`DELETE FROM revision`},
+		"the last id of the audit":              {`INSERT INTO audit (id, at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, revision) VALUES (9223372036854775807, 0, '', '', '', '', '', '', '', '', 0)`},
+		"the last id of a policy":               {`INSERT INTO policies VALUES (9223372036854775807, 'p', 1, 0, 0, 0)`},
+		"a policy that is no JSON":              {`UPDATE policy_versions SET document = 'x'`},
+		"a policy of nonsense":                  {`UPDATE policy_versions SET document = replace(document, 'enforce', 'destroy')`},
+		"a policy of a limit too high":          {`UPDATE policy_versions SET document = replace(document, '800/1d', '99999999999999999999/1d')`},
+		"a policy without its version":          {`UPDATE policies SET version = 77`},
+		"a version without its policy":          {`PRAGMA foreign_keys = 0`, `UPDATE policy_versions SET policy_id = 77`},
+		"a token whose hash is short":           {`INSERT INTO tokens (id, name, hint, hash, scopes, author, created_at, expires_at, revision) VALUES ('t', 't', 't', x'00', 'admin', 'a', 0, 9223372036854775807, 1)`},
+		"no secret":                             {`DELETE FROM settings WHERE name = 'secret'`},
+		"a network length of nonsense":          {`UPDATE settings SET value = '-1' WHERE name = 'ipv6_bits'`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newSQLiteFixture(t)
+			path := tampered(t, f, statements...)
+			add(t, f, block(t, "token:kept", time.Time{}), blocks.Fail)
+			err := f.Restore(t.Context(), operator, path)
+			wants(t, err, fault.Invalid)
+			if text := err.Error(); strings.Contains(text, "\n") || len(text) > 400 {
+				t.Errorf("the error is not one short line: %q", text)
+			}
+			unharmed(t, f)
+			if _, err := os.Lstat(outside); err == nil {
+				t.Fatal("a file was written outside the data folder")
+			}
+			add(t, f, block(t, "token:later", time.Time{}), blocks.Fail)
+		})
+	}
+}
+
+func TestRestore_takes_a_database_that_was_analysed(t *testing.T) {
+	f := newSQLiteFixture(t)
+	path := tampered(t, f, `ANALYZE`)
+	if err := f.Restore(t.Context(), operator, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRestore_keeps_what_nodes_agree_on_at_this_moment(t *testing.T) {
+	f := newSQLiteFixture(t)
+	path := tampered(t, f, `INSERT INTO leases VALUES ('job:tidy', 'nobody', 9223372036854775807)`)
+	if err := f.Restore(t.Context(), operator, path); err != nil {
+		t.Fatal(err)
+	}
+	now := f.clock.Now()
+	if held, err := f.AcquireLease(t.Context(), "job:tidy", "a", now, now.Add(time.Minute)); err != nil || !held {
+		t.Fatalf("a lease of the backup keeps a job from running: %v, %v", held, err)
+	}
+}
+
+// A file is either refused or restored whole, whatever its bytes are.
+func TestRestore_of_damaged_pages_changes_nothing_or_all(t *testing.T) {
+	f := newSQLiteFixture(t)
+	add(t, f, block(t, "token:old", time.Time{}), blocks.Fail)
+	good, err := os.ReadFile(backup(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	path := filepath.Join(t.TempDir(), "damaged.db")
+	refused := 0
+	for round := range 60 {
+		bad := bytes.Clone(good)
+		switch round % 3 {
+		case 0: // some bytes
+			for range 1 + random.IntN(20) {
+				bad[100+random.IntN(len(bad)-100)] = byte(random.UintN(256))
+			}
+		case 1: // a page
+			page := random.IntN(len(bad) / 4096)
+			for i := range 4096 - 100 {
+				bad[page*4096+100+i] = byte(random.UintN(256))
+			}
+		default: // its end
+			bad = bad[:100+random.IntN(len(bad)-100)]
+		}
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := f.Restore(t.Context(), operator, path)
+		switch {
+		case fault.Is(err, fault.Invalid):
+			refused++
+		case err != nil:
+			t.Fatalf("round %d: %v", round, err)
+		}
+		unharmed(t, f)
+	}
+	if refused < 20 {
+		t.Errorf("only %d of 60 damaged files were refused; 20 of them are cut", refused)
+	}
+}
