@@ -147,7 +147,6 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		n.events.Close()
 		server.AdminApp().ShutdownWithTimeout(time.Second)
 		server.CheckApp().ShutdownWithTimeout(time.Second)
-		g.Close()
 		log.Close()
 		n.store.Close()
 	})

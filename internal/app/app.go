@@ -307,9 +307,6 @@ func (a *App) flush() {
 // close gives back what the node holds. It bears a node half built.
 func (a *App) close() {
 	a.closeListeners()
-	if a.gate != nil {
-		a.gate.Close()
-	}
 	if a.backends != nil {
 		a.backends.close()
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui"
@@ -64,8 +65,12 @@ func (a *App) logHealth(ctx context.Context) adminui.Part {
 		return adminui.Part{Name: "Log", Text: fmt.Sprintf("%d keys in memory", a.backends.memory.Len())}
 	}
 	p := adminui.Part{Name: "Redis"}
-	if a.gate.Outage().Open() {
-		p.Trouble, p.Text = "out of reach", "Each policy does what it says for an outage. Blocks go on refusing."
+	if outage := a.gate.Outage(); outage.Open() {
+		var servers []string
+		for _, s := range outage.Servers {
+			servers = append(servers, fmt.Sprintf("%s since %s UTC", s.Server, s.Since.UTC().Format("15:04:05")))
+		}
+		p.Trouble, p.Text = "unreachable", strings.Join(servers, ", ")+". Each policy does what it says for an outage. Blocks go on refusing."
 		return p
 	}
 	began := time.Now()

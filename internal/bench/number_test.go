@@ -68,7 +68,6 @@ func checkCost(b *testing.B, number, policies, blocked int) float64 {
 	log := memlog.New(memlog.Options{})
 	defer log.Close()
 	g := gate.New(gate.Options{View: v, Log: log})
-	defer g.Close()
 	checks := make([]gate.Check, number)
 	for i := range checks {
 		k, err := keys.Parser{}.Key(fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255))

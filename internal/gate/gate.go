@@ -39,8 +39,7 @@ type Options struct {
 // on_failure answers.
 const DefaultDeadline = 100 * time.Millisecond
 
-// Gate answers checks. It is safe for use by many goroutines. Close it in the
-// end.
+// Gate answers checks. It is safe for use by many goroutines.
 type Gate struct {
 	view     View
 	log      timestamplog.Log
@@ -48,9 +47,6 @@ type Gate struct {
 	deadline time.Duration
 	recorder Recorder
 	now      func() time.Time
-	breaker  breaker
-	watching sync.WaitGroup
-	closed   chan struct{}
 	scratch  sync.Pool
 	ids      makers
 	alarms   alarms
@@ -58,7 +54,7 @@ type Gate struct {
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, recorder: o.Recorder, now: o.Now, closed: make(chan struct{})}
+	g := &Gate{view: o.View, log: o.Log, local: o.Local, deadline: o.Deadline, recorder: o.Recorder, now: o.Now}
 	if g.deadline <= 0 {
 		g.deadline = DefaultDeadline
 	}

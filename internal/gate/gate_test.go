@@ -357,7 +357,6 @@ func newRemoteNode(t *testing.T, policies ...*rules.Policy) (*node, *brokenLog) 
 	local := memlog.New(memlog.Options{Now: n.clock})
 	t.Cleanup(func() { local.Close() })
 	n.Gate = New(Options{View: n, Log: remote, Local: local, Deadline: 10 * time.Millisecond, Recorder: &n.heard, Now: n.clock})
-	t.Cleanup(n.Gate.Close)
 	return n, remote
 }
 
@@ -403,29 +402,24 @@ func awaitRecovery(t *testing.T, n *node) {
 	}
 }
 
-func TestALogThatHangsIsWaitedForByFewChecksOnly(t *testing.T) {
-	n, log := newRemoteNode(t, policy(t, 1, "default", "*", "1000/m"))
-	log.hung.Store(true)
-	for range 50 {
-		n.check(t, "token:x")
-	}
-	if asked := log.asked.Load(); asked != patience {
-		t.Errorf("%d checks waited for the log, want %d", asked, patience)
-	}
-	if !n.Outage().Open() {
-		t.Error("no outage is told")
-	}
+// awayLog is a log of whose servers two are away.
+type awayLog struct {
+	timestamplog.Log
+	since time.Time
 }
 
-func TestACallerWhoGoesAwayIsNoOutage(t *testing.T) {
-	n, log := newRemoteNode(t, policy(t, 1, "default", "*", "1000/m"))
-	log.hung.Store(true)
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 10 {
-		_, _ = n.Check(gone, Check{Key: key(t, "token:x"), Cost: 1})
-	}
+func (l awayLog) Outages() []timestamplog.Outage {
+	return []timestamplog.Outage{{Server: "a", Since: l.since, Reason: "hangs"}, {Server: "b", Since: l.since.Add(time.Second), Reason: "full"}}
+}
+
+func TestTheOutageIsThatOfTheServerThatIsAwayForLongest(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
 	if n.Outage().Open() {
-		t.Error("callers who went away made an outage")
+		t.Errorf("a log in memory has the outage %+v", n.Outage())
+	}
+	since := n.clock()
+	n.Gate = New(Options{View: n, Log: awayLog{n.log, since}, Local: n.local, Now: n.clock})
+	if o := n.Outage(); !o.Open() || !o.Since.Equal(since) || o.Reason != "hangs" || len(o.Servers) != 2 {
+		t.Errorf("the outage is %+v", o)
 	}
 }

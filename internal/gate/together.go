@@ -145,7 +145,7 @@ func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 		return fault.Field("keys", "lie in different slots of the Redis Cluster, so they cannot be decided as one; "+
 			"ask about them one by one, or run Stint on a Redis that is no Cluster")
 	default:
-		g.failAll(ctx, s, refused)
+		g.failAll(ctx, s, refused, err)
 	}
 	return nil
 }
@@ -156,33 +156,22 @@ func (s *scratch) peekAll(peek bool) {
 	}
 }
 
-// decideAll asks the log within the deadline, unless it is known to be out of
-// reach.
+// decideAll asks the log within the deadline.
 func (g *Gate) decideAll(ctx context.Context, s *scratch) error {
 	if g.local == nil {
 		return g.log.DecideAll(ctx, s.requests, s.results)
 	}
-	if g.Outage().Open() {
-		return timestamplog.ErrUnreachable
-	}
 	limited := within{Context: ctx, until: time.Now().Add(g.deadline), alarms: &g.alarms}
 	defer limited.release()
-	err := g.log.DecideAll(&limited, s.requests, s.results)
-	switch {
-	case err == nil:
-		g.breaker.worked()
-	case !errors.Is(err, timestamplog.ErrApart):
-		g.failed(ctx, err)
-	}
-	return err
+	return g.log.DecideAll(&limited, s.requests, s.results)
 }
 
-// failAll does in an outage what each policy says, and has the local log decide
-// the others as one.
-func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool) {
+// failAll does what each policy says where the log failed with err, and has the
+// local log decide the others as one.
+func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error) {
 	var left scratch
 	for i, a := range s.asked {
-		if g.withoutLog(a) {
+		if g.withoutLog(a, err) {
 			refused = refused || a.decision.Outcome != Allowed
 			continue
 		}

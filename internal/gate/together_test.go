@@ -180,8 +180,7 @@ func (apartLog) DecideAll(context.Context, []timestamplog.Request, []timestamplo
 func TestKeysOfDifferentSlotsAreAMistakeAndNoOutage(t *testing.T) {
 	n, _ := newRemoteNode(t, policy(t, 1, "default", "*", "3/m"))
 	n.Gate = New(Options{View: n, Log: apartLog{n.log}, Local: n.local, Now: n.clock})
-	t.Cleanup(n.Gate.Close)
-	for range 2 * patience {
+	for range 6 {
 		if _, err := n.DecideAll(t.Context(), checks(t, []string{"a", "b"})); fieldOf(err) != "keys" {
 			t.Fatalf("got %v", err)
 		}

@@ -22,13 +22,9 @@ type within struct {
 	cancel context.CancelFunc
 }
 
-// Deadline returns the instant, or the parent's where that is earlier.
-func (w *within) Deadline() (time.Time, bool) {
-	if parents, ok := w.Context.Deadline(); ok && parents.Before(w.until) {
-		return parents, true
-	}
-	return w.until, true
-}
+// Deadline returns the instant, also where the parent may end earlier: who
+// waits learns of that by Done, and it is not the log's fault.
+func (w *within) Deadline() (time.Time, bool) { return w.until, true }
 
 // Done returns what is closed at the deadline.
 func (w *within) Done() <-chan struct{} {
@@ -44,13 +40,17 @@ func (w *within) Done() <-chan struct{} {
 	return w.alarm.rang
 }
 
-// Err returns why the context has ended, nil while it has not.
+// Err returns why the context has ended, nil while it has not: DeadlineExceeded
+// where its own instant has passed, and Canceled where its parent ended before,
+// for whatever reason, since the caller has then gone away.
 func (w *within) Err() error {
 	switch {
-	case w.timed != nil:
-		return w.timed.Err()
-	case time.Now().Before(w.until):
-		return w.Context.Err()
+	case w.timed != nil && w.timed.Err() == nil:
+		return nil
+	case w.Context.Err() != nil:
+		return context.Canceled
+	case w.timed == nil && time.Now().Before(w.until):
+		return nil
 	}
 	return context.DeadlineExceeded
 }

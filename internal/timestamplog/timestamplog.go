@@ -40,6 +40,12 @@ type Log interface {
 
 	// Now returns the present time of the log's one clock.
 	Now(ctx context.Context) (time.Time, error)
+
+	// Outages returns the servers that do not decide at present, the one that
+	// has been away for longest first; requests about their logs fail at once. A
+	// request counts towards an outage where its context's deadline passed, and
+	// not where its context was cancelled: its caller went away.
+	Outages() []Outage
 }
 
 // Ref names one log: one key under one policy. A generation that moves leaves
@@ -144,11 +150,6 @@ type RuleState struct {
 	// 0 when it allows it now, Never when it never will.
 	ResetMS int64
 }
-
-// ErrUnreachable is matched, with errors.Is, by the Err of a Result and by
-// every error that a Log returns because what holds the logs cannot be reached
-// or did not answer in time.
-var ErrUnreachable = errors.New("the timestamp log is out of reach")
 
 // ErrApart is returned by DecideAll for logs that no one call can reach, since
 // they lie in different slots of a Redis Cluster. Nothing was charged.

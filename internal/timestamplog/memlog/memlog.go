@@ -116,6 +116,9 @@ func (l *Log) Reset(_ context.Context, ref timestamplog.Ref) (bool, error) {
 // Now returns the time of the log's clock. It never fails.
 func (l *Log) Now(context.Context) (time.Time, error) { return l.now(), nil }
 
+// Outages returns none: memory is always reachable.
+func (l *Log) Outages() []timestamplog.Outage { return nil }
+
 // Len returns how many logs are held, those included whose time has come and
 // that no check or Sweep has met since.
 func (l *Log) Len() int {

@@ -16,5 +16,8 @@ func ShardUnder(secret []byte, key string) int {
 	return s.of(key)
 }
 
-// MostKeys is the largest number of requests in one call.
-const MostKeys = mostKeys
+// MaxBatch is the largest number of requests in one call.
+const MaxBatch = maxBatch
+
+// FailureThreshold is how many failures in a row begin an outage.
+const FailureThreshold = failureThreshold

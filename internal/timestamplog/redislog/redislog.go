@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,6 +33,10 @@ type Options struct {
 	// Timeout bounds each call to Redis; 0 means DefaultTimeout. A caller's own
 	// deadline, where it is earlier, holds for that caller.
 	Timeout time.Duration
+	// OnOutage is called when an outage of a primary begins and when it ends,
+	// one call at a time. It must not wait for long, nor ask the log. nil means
+	// that nobody wants to know.
+	OnOutage func(timestamplog.OutageEvent)
 	// Clock is for tests only: it takes the place of Redis's clock, by which
 	// alone several nodes agree. nil means Redis's clock.
 	Clock func() time.Time
@@ -45,11 +49,18 @@ type Log struct {
 	shards  sharder
 	timeout time.Duration
 	clock   func() time.Time // nil for Redis's own
-	// Lanes gather requests into calls, those that stint_decide can answer and
-	// those that only stint_turns can, which is dearer.
-	plain, careful *lanes
-	groups         groups
-	stacks         stackTexts
+	// In a Cluster topology knows the primaries, and else there is a single one.
+	single   *primary
+	topology *topology
+	groups   groups
+	stacks   stackTexts
+
+	onOutage func(timestamplog.OutageEvent)
+	outages  sync.Mutex
+	away     []*primary // with an outage, the longest first
+	probes   sync.WaitGroup
+	closing  context.Context // ends with Close
+	close    context.CancelFunc
 }
 
 var _ timestamplog.Log = (*Log)(nil)
@@ -58,15 +69,20 @@ var _ timestamplog.Log = (*Log)(nil)
 // that waits no longer than it is told to; no settings of a client make a
 // request count twice.
 func New(client redis.UniversalClient, options Options) *Log {
-	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, clock: options.Clock}
+	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, clock: options.Clock, onOutage: options.OnOutage}
 	l.shards.secret = options.Secret
+	l.closing, l.close = context.WithCancel(context.Background())
 	if l.prefix == "" {
 		l.prefix = DefaultPrefix
 	}
 	if l.timeout <= 0 {
 		l.timeout = DefaultTimeout
 	}
-	l.plain, l.careful = l.newLanes(&plainForm), l.newLanes(&carefulForm)
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		l.topology = l.newTopology(cluster)
+	} else {
+		l.single = l.newPrimary(serverName(client), client, l.send)
+	}
 	return l
 }
 
@@ -87,7 +103,21 @@ func Open(url string, options Options) (*Log, error) {
 }
 
 // Close closes the connections. Requests that are under way fail.
-func (l *Log) Close() error { return l.client.Close() }
+func (l *Log) Close() error {
+	l.outages.Lock()
+	l.close()
+	l.outages.Unlock()
+	l.probes.Wait()
+	return l.client.Close()
+}
+
+// primaryOf returns the primary that decides about the logs of a shard.
+func (l *Log) primaryOf(shard int) *primary {
+	if l.topology != nil {
+		return l.topology.primary(shard)
+	}
+	return l.single
+}
 
 // Decide implements timestamplog.Log.
 func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
@@ -100,54 +130,61 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 		}
 		return
 	}
-	lanes := l.plain
-	if needCare(requests) {
-		lanes = l.careful
-	}
-	if lanes.cluster == nil || len(requests) == 1 {
-		l.decideTogether(ctx, lanes, requests, results)
+	if l.topology == nil || len(requests) == 1 {
+		l.decideByOne(ctx, requests, results)
 		return
 	}
-	l.decideByLane(ctx, lanes, requests, results)
+	l.decideByPrimary(ctx, requests, results)
 }
 
-// decideTogether puts all requests into the lane of the first.
-func (l *Log) decideTogether(ctx context.Context, lanes *lanes, requests []timestamplog.Request, results []timestamplog.Result) {
+// decideByOne asks the primary of the first request about all.
+func (l *Log) decideByOne(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
 	g := l.groups.get(len(requests))
 	shard := 0
 	for i := range requests {
 		shard = l.fill(&g.items[i], &requests[i])
 	}
-	lanes.of(shard).submit(ctx, g)
-	err := l.wait(ctx, g)
+	p := l.primaryOf(shard)
+	err := errOutage
+	if !p.breaker.refuses(len(requests)) {
+		p.batcher(needsReserve(requests)).submit(ctx, g)
+		err = l.wait(ctx, p, g)
+	}
 	for i := range results[:len(requests)] {
 		results[i] = g.answer(i, err)
 	}
 	g.release(err)
 }
 
-// decideByLane puts each request into the lane of its key.
-func (l *Log) decideByLane(ctx context.Context, lanes *lanes, requests []timestamplog.Request, results []timestamplog.Result) {
-	byLane := map[*lane]*group{}
+// decideByPrimary asks about each request the primary of its key.
+func (l *Log) decideByPrimary(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	reserves := needsReserve(requests)
+	byPrimary := map[*primary]*group{}
 	groups := make([]*group, len(requests)) // where each request went,
 	places := make([]int, len(requests))    // and at which place
 	for i := range requests {
 		var it item
-		lane := lanes.of(l.fill(&it, &requests[i]))
-		g := byLane[lane]
+		p := l.primaryOf(l.fill(&it, &requests[i]))
+		g := byPrimary[p]
 		if g == nil {
 			g = l.groups.get(0)
-			byLane[lane] = g
+			byPrimary[p] = g
 		}
 		groups[i], places[i] = g, len(g.items)
 		g.items = append(g.items, it)
 	}
-	for lane, g := range byLane {
-		lane.submit(ctx, g)
+	errs := make(map[*group]error, len(byPrimary))
+	for p, g := range byPrimary {
+		if p.breaker.refuses(len(g.items)) {
+			errs[g] = errOutage
+			continue
+		}
+		p.batcher(reserves).submit(ctx, g)
 	}
-	errs := make(map[*group]error, len(byLane))
-	for _, g := range byLane {
-		errs[g] = l.wait(ctx, g)
+	for p, g := range byPrimary {
+		if errs[g] == nil {
+			errs[g] = l.wait(ctx, p, g)
+		}
 	}
 	for i, g := range groups {
 		results[i] = g.answer(places[i], errs[g])
@@ -157,11 +194,14 @@ func (l *Log) decideByLane(ctx context.Context, lanes *lanes, requests []timesta
 	}
 }
 
-// wait returns nil once the items of g have their results, or why the caller no
-// longer waits. Requests whose logs and IDs lay on two nodes have not been decided,
-// and are asked again by their caller, so that nobody else waits for them.
-func (l *Log) wait(ctx context.Context, g *group) error {
-	if err := g.wait(ctx); err != nil {
+// wait returns nil once the items of g, which p was asked about, have their
+// results, or why the caller no longer waits. Requests whose logs and IDs lay on
+// two nodes have not been decided, and are asked again by their caller, so that
+// nobody else waits for them.
+func (l *Log) wait(ctx context.Context, p *primary, g *group) error {
+	err := g.wait(ctx)
+	l.judge(ctx, p, g, err)
+	if err != nil {
 		return err
 	}
 	var torn []*item
@@ -194,7 +234,7 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 
 // slotOf returns a number that differs for shards that no one call can reach.
 func (l *Log) slotOf(shard int) int {
-	if l.plain.cluster != nil {
+	if l.topology != nil {
 		return shard
 	}
 	return 0
@@ -205,44 +245,38 @@ func (l *Log) slotOf(shard int) int {
 // and some there: Redis refuses it whole, and each request is then asked alone,
 // which leads to where its keys are; or says errTorn where they still are not
 // together.
-func (l *Log) send(ctx context.Context, form *form, items []*item) error {
+func (l *Log) send(ctx context.Context, form *callForm, items []*item) error {
 	keys, args := form.arguments(l.now(), items)
 	reply, err := functions.call(ctx, l.client, form.function, keys, args...)
-	if err == nil {
+	switch {
+	case err == nil:
 		return readReply(reply, items)
-	}
-	if !isSplit(err) {
-		l.lookAround()
+	case !isSlotError(err):
+		l.refreshTopology()
 		return err
-	}
-	if len(items) == 1 {
-		items[0].result = timestamplog.Result{Err: errTorn}
+	case !isSplit(err):
+		fail(items, unanswerable(slotUnavailable(err)))
+		return nil
+	case len(items) == 1:
+		fail(items, requestError{errTorn})
 		return nil
 	}
 	for i := range items {
 		if err := l.send(ctx, form, items[i:i+1]); err != nil {
-			items[i].result = timestamplog.Result{Err: unreachable(err)}
+			fail(items[i:i+1], unanswerable(err))
 		}
 	}
 	return nil
 }
 
-// lookAround has the client of a Cluster ask who has which slots, after an error
-// that a primary's death may have caused. The library does so by itself only
+// refreshTopology has the client of a Cluster ask who has which slots, after an
+// error that a primary's death may have caused. The library does so by itself only
 // where it may send a command twice, and else once a minute.
-func (l *Log) lookAround() {
+func (l *Log) refreshTopology() {
 	if cluster, ok := l.client.(*redis.ClusterClient); ok {
 		cluster.ReloadState(context.Background()) // in the background, and not too often
 	}
 }
-
-// errTorn is the result of a request that was not decided since its log and what
-// is known of its IDs lay on two nodes.
-var errTorn = errors.New("a log and its IDs lie on two nodes")
-
-// isSplit reports whether err says that a slot's keys lie on two nodes for the
-// moment. Redis then has done nothing.
-func isSplit(err error) bool { return strings.HasPrefix(err.Error(), "TRYAGAIN") }
 
 // now returns the argument that overrides Redis's clock, empty for none.
 func (l *Log) now() string {
@@ -291,9 +325,4 @@ func (l *Log) Now(ctx context.Context) (time.Time, error) {
 		return time.Time{}, unreachable(err)
 	}
 	return now.Truncate(time.Millisecond), nil
-}
-
-// unreachable makes err match timestamplog.ErrUnreachable.
-func unreachable(err error) error {
-	return fmt.Errorf("%w: %w", timestamplog.ErrUnreachable, err)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// needCare reports whether any request is one for stint_turns: stint_decide knows
+// needsReserve reports whether any request is one for stint_turns: stint_decide knows
 // no waiting and no IDs.
-func needCare(requests []timestamplog.Request) bool {
+func needsReserve(requests []timestamplog.Request) bool {
 	for i := range requests {
 		if requests[i].MaxWait > 0 || requests[i].ID != "" {
 			return true
@@ -26,7 +26,7 @@ func (l *Log) decideAlone(ctx context.Context, items []*item) {
 	defer cancel()
 	for i := range items {
 		if err := l.sendWhole(ctx, items[i:i+1], false); err != nil {
-			fail(items[i:i+1], err)
+			fail(items[i:i+1], unanswerable(err))
 		}
 	}
 }
@@ -34,7 +34,7 @@ func (l *Log) decideAlone(ctx context.Context, items []*item) {
 // sendWhole asks about items in one call and fills in their results.
 func (l *Log) sendWhole(ctx context.Context, items []*item, together bool) error {
 	keys, args := turnsArguments(l.now(), items, together)
-	reply, err := l.callWhole(ctx, functions.turns, keys, args)
+	reply, err := l.callAtomic(ctx, functions.turns, keys, args)
 	if err != nil {
 		return err
 	}
@@ -45,21 +45,25 @@ func (l *Log) sendWhole(ctx context.Context, items []*item, together bool) error
 // keys of its slot on two nodes.
 const splitPause = 10 * time.Millisecond
 
-// callWhole calls a function. While a Cluster moves a slot and finds some of the
+// callAtomic calls a function. While a Cluster moves a slot and finds some of the
 // keys here and some there, Redis refuses a call and does nothing; one that
 // cannot be taken apart is repeated until ctx ends.
-func (l *Log) callWhole(ctx context.Context, function string, keys int, args []any) (any, error) {
+func (l *Log) callAtomic(ctx context.Context, function string, keys int, args []any) (any, error) {
+	var split error // of the call before
 	for {
 		reply, err := functions.call(ctx, l.client, function, keys, args...)
-		if err == nil || !isSplit(err) {
-			if err != nil {
-				l.lookAround()
-			}
-			return reply, err
+		switch {
+		case err == nil:
+			return reply, nil
+		case isSlotError(err):
+			split = err
+		case split == nil || ctx.Err() == nil:
+			l.refreshTopology()
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, requestError{slotUnavailable(split)}
 		case <-time.After(splitPause):
 		}
 	}
@@ -83,8 +87,17 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 			return timestamplog.ErrApart
 		}
 	}
-	if err := l.sendWhole(ctx, items, true); err != nil {
-		return unreachable(err)
+	p := l.primaryOf(items[0].shard)
+	if p.breaker.refuses(len(items)) {
+		return errOutage
+	}
+	err := l.sendWhole(ctx, items, true)
+	if err != nil {
+		err = unreachable(err)
+	}
+	l.judgeError(ctx, p, err, len(items))
+	if err != nil {
+		return err
 	}
 	for i, it := range items {
 		if it.result.Err != nil {
@@ -104,7 +117,7 @@ func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	name := l.nameOf(turn.Ref)
-	reply, err := l.callWhole(ctx, functions.giveBack, 2, []any{name, idsName(name), l.now(), turn.At, turn.Cost, turn.ID})
+	reply, err := l.callAtomic(ctx, functions.giveBack, 2, []any{name, idsName(name), l.now(), turn.At, turn.Cost, turn.ID})
 	if err != nil {
 		return false, unreachable(err)
 	}

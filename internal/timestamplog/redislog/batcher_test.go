@@ -10,16 +10,16 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// transport stands where Redis would: it records the calls of a lane and
+// transport stands where Redis would: it records the calls of a batcher and
 // answers each when it is let.
 type transport struct {
 	calls  chan int // the sizes of the calls
 	answer chan error
 }
 
-func newLane() (*lane, *transport) {
+func newBatcher() (*batcher, *transport) {
 	tr := &transport{calls: make(chan int, 1000), answer: make(chan error)}
-	return &lane{timeout: time.Second, send: tr.send}, tr
+	return &batcher{timeout: time.Second, send: tr.send}, tr
 }
 
 func (tr *transport) send(ctx context.Context, items []*item) error {
@@ -49,7 +49,7 @@ func (tr *transport) sizes() []int {
 }
 
 // decide sends n requests through l and returns where their error will come.
-func decide(ctx context.Context, l *lane, n int) <-chan error {
+func decide(ctx context.Context, l *batcher, n int) <-chan error {
 	done := make(chan error, 1)
 	g := new(groups).get(n)
 	l.submit(ctx, g)
@@ -65,9 +65,9 @@ func decide(ctx context.Context, l *lane, n int) <-chan error {
 }
 
 // busy sends single requests until l has as many calls under way as it may.
-func busy(t *testing.T, l *lane, tr *transport) (done []<-chan error) {
+func busy(t *testing.T, l *batcher, tr *transport) (done []<-chan error) {
 	t.Helper()
-	for range mostFlights {
+	for range maxInFlight {
 		done = append(done, decide(t.Context(), l, 1))
 		wantSizes(t, tr, 1)
 	}
@@ -90,7 +90,7 @@ func wantSizes(t *testing.T, tr *transport, want ...int) {
 
 func TestRequestsGoAtOnceWhenIdleAndTogetherWhileCallsAreUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, tr := newLane()
+		l, tr := newBatcher()
 		done := busy(t, l, tr)
 		for range 10 {
 			done = append(done, decide(t.Context(), l, 1))
@@ -106,17 +106,17 @@ func TestRequestsGoAtOnceWhenIdleAndTogetherWhileCallsAreUnderWay(t *testing.T) 
 			}
 		}
 		synctest.Wait()
-		if l.flights != 0 || len(l.queue) != 0 {
-			t.Errorf("%d flights and %d groups are left", l.flights, len(l.queue))
+		if l.inFlight != 0 || len(l.queue) != 0 {
+			t.Errorf("%d calls and %d groups are left", l.inFlight, len(l.queue))
 		}
 	})
 }
 
 func TestASecondCallGoesWhereTheFirstCarriesMuchOnlyWhenItIsSlowOrFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, tr := newLane()
-		done := []<-chan error{decide(t.Context(), l, fewKeys)}
-		wantSizes(t, tr, fewKeys)
+		l, tr := newBatcher()
+		done := []<-chan error{decide(t.Context(), l, smallBatch)}
+		wantSizes(t, tr, smallBatch)
 		done = append(done, decide(t.Context(), l, 1))
 		wantSizes(t, tr)
 		time.Sleep(2 * slowCall)
@@ -125,12 +125,12 @@ func TestASecondCallGoesWhereTheFirstCarriesMuchOnlyWhenItIsSlowOrFull(t *testin
 		tr.answer <- nil
 		tr.answer <- nil
 		wantSizes(t, tr)
-		done = append(done, decide(t.Context(), l, fewKeys))
-		wantSizes(t, tr, fewKeys)
-		done = append(done, decide(t.Context(), l, mostKeys-1))
+		done = append(done, decide(t.Context(), l, smallBatch))
+		wantSizes(t, tr, smallBatch)
+		done = append(done, decide(t.Context(), l, maxBatch-1))
 		wantSizes(t, tr)
 		done = append(done, decide(t.Context(), l, 1))
-		wantSizes(t, tr, mostKeys)
+		wantSizes(t, tr, maxBatch)
 		tr.answer <- nil
 		tr.answer <- nil
 		for _, d := range done {
@@ -143,13 +143,13 @@ func TestASecondCallGoesWhereTheFirstCarriesMuchOnlyWhenItIsSlowOrFull(t *testin
 
 func TestACallIsBoundedAndALargeGroupStaysInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, tr := newLane()
+		l, tr := newBatcher()
 		done := busy(t, l, tr)
 		done = append(done, decide(t.Context(), l, 100), decide(t.Context(), l, 300))
 		for range 6 { // the two, the small group, and the large one in three calls
 			tr.answer <- nil
 		}
-		wantSizes(t, tr, 100, mostKeys, mostKeys, 300-2*mostKeys)
+		wantSizes(t, tr, 100, maxBatch, maxBatch, 300-2*maxBatch)
 		for _, d := range done {
 			if err := <-d; err != nil {
 				t.Error(err)
@@ -160,7 +160,7 @@ func TestACallIsBoundedAndALargeGroupStaysInOrder(t *testing.T) {
 
 func TestACallerWhoGivesUpIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, tr := newLane()
+		l, tr := newBatcher()
 		busy(t, l, tr)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -181,7 +181,7 @@ func TestACallerWhoGivesUpIsNotSent(t *testing.T) {
 
 func TestAHungCallEndsWhenItsLastCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, tr := newLane()
+		l, tr := newBatcher()
 		start := time.Now()
 		for _, patience := range []time.Duration{50, 100} {
 			ctx, cancel := context.WithTimeout(t.Context(), patience*time.Millisecond)
@@ -195,7 +195,7 @@ func TestAHungCallEndsWhenItsLastCallerGivesUp(t *testing.T) {
 		if waited := time.Since(start); waited != 150*time.Millisecond {
 			t.Errorf("the callers waited %s, want 150ms", waited)
 		}
-		// The flights are over, so a new request goes at once.
+		// The calls are over, so a new request goes at once.
 		again := decide(t.Context(), l, 1)
 		wantSizes(t, tr, 1)
 		tr.answer <- nil
@@ -207,7 +207,7 @@ func TestAHungCallEndsWhenItsLastCallerGivesUp(t *testing.T) {
 
 func TestACallerWithoutADeadlineWaitsForTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, _ := newLane()
+		l, _ := newBatcher()
 		start := time.Now()
 		if err := <-decide(t.Context(), l, 1); !errors.Is(err, timestamplog.ErrUnreachable) {
 			t.Errorf("the error is %v, want one that matches ErrUnreachable", err)
@@ -220,9 +220,9 @@ func TestACallerWithoutADeadlineWaitsForTheTimeout(t *testing.T) {
 
 func TestAfterAFailedCallTheRestOfAGroupIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, tr := newLane()
+		l, tr := newBatcher()
 		large := decide(t.Context(), l, 300)
-		wantSizes(t, tr, mostKeys)
+		wantSizes(t, tr, maxBatch)
 		tr.answer <- errors.New("connection reset")
 		if err := <-large; !errors.Is(err, timestamplog.ErrUnreachable) {
 			t.Errorf("the error is %v, want one that matches ErrUnreachable", err)

@@ -6,34 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stint-dev/stint/internal/timestamplog/refusals"
 )
-
-func TestARefusalThatTheNodeRemembersSaysNothingAboutTheLog(t *testing.T) {
-	n, log := newRemoteNode(t, policy(t, 1, "default", "*", "1/m"))
-	n.Gate = New(Options{
-		View: n, Log: refusals.New(log, refusals.Options{Now: n.clock}), Local: n.local,
-		Deadline: 10 * time.Millisecond, Recorder: &n.heard, Now: n.clock,
-	})
-	t.Cleanup(n.Gate.Close)
-	for range 2 {
-		n.check(t, "token:known")
-	}
-	log.hung.Store(true)
-	for asked := range patience {
-		if d := n.check(t, "token:known"); d.Outcome != Limited || d.Degraded != "" {
-			t.Errorf("what the node remembers is %s, degraded %q", d.Outcome, d.Degraded)
-		}
-		if n.Outage().Open() {
-			t.Fatalf("an outage after %d checks that waited", asked)
-		}
-		n.check(t, "token:other") // waits in vain
-	}
-	if !n.Outage().Open() {
-		t.Error("answers from memory hid the outage")
-	}
-}
 
 func TestADeadlineEndsAsAContextsOwn(t *testing.T) {
 	for name, mayEnd := range map[string]bool{"of a parent that never ends": false, "of one that may": true} {
@@ -83,13 +56,23 @@ func TestADeadlineEndsAsAContextsOwn(t *testing.T) {
 	}
 }
 
-func TestADeadlineEndsWithItsParent(t *testing.T) {
-	parent, cancel := context.WithCancel(context.Background())
-	w := &within{Context: parent, until: time.Now().Add(time.Hour), alarms: new(alarms)}
-	defer w.release()
-	cancel()
-	<-w.Done()
-	if !errors.Is(w.Err(), context.Canceled) {
-		t.Errorf("when its parent ended: %v", w.Err())
+func TestACallerWhoGoesAwayIsToldFromADeadline(t *testing.T) {
+	gone, leave := context.WithCancel(context.Background())
+	late, cancel := context.WithDeadline(context.Background(), time.Now())
+	defer cancel()
+	leave()
+	for name, parent := range map[string]context.Context{"cancelled": gone, "out of its own time": late} {
+		t.Run(name, func(t *testing.T) {
+			until := time.Now().Add(time.Hour)
+			w := &within{Context: parent, until: until, alarms: new(alarms)}
+			defer w.release()
+			if at, ok := w.Deadline(); !ok || !at.Equal(until) {
+				t.Errorf("its deadline is %v, %v, want that of the log", at, ok)
+			}
+			<-w.Done()
+			if !errors.Is(w.Err(), context.Canceled) {
+				t.Errorf("when its parent had ended: %v", w.Err())
+			}
+		})
 	}
 }

@@ -1,0 +1,297 @@
+package redislog
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/supervise"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// A call that carries many requests costs Redis and the network a fraction of
+// as many calls, so requests that come while calls are under way go together
+// in the next one. A request that comes when nothing is under way goes at once.
+const (
+	// maxBatch bounds the requests in one call, during which Redis does
+	// nothing else.
+	maxBatch = 128
+	// maxInFlight is how many calls of one batcher are under way at a time: while
+	// Redis works on one, the next is already there.
+	maxInFlight = 2
+	// smallBatch and slowCall say when a second call pays. What goes in it does not
+	// wait for the first, but the two share what one could have carried, and a
+	// call costs all sides as much as several of its requests. So the second goes
+	// where the first carries only a few, is under way for longer than a call
+	// takes to a Redis nearby, or leaves behind as much as a call can carry.
+	smallBatch = 16
+	slowCall   = 300 * time.Microsecond
+	// yields is how often a sender yields to the goroutines that are ready to run,
+	// before it takes what is queued: under load these are callers that are about
+	// to ask. Where there are none, it costs less than a microsecond.
+	yields = 3
+)
+
+// item is one request on its way to Redis.
+type item struct {
+	name         string
+	shard        int
+	stack        string // as the function library reads it
+	rules        rules.Stack
+	cost         uint16
+	peek, detail bool
+	counted      bool // by a counter, whose waits may be long
+	// What stint_decide knows nothing of.
+	maxWait int64
+	id      string
+	// elsewhere says that the primary did nothing, since another has the log.
+	elsewhere bool
+	result    timestamplog.Result
+}
+
+// group is the requests of one Decide that share a batcher. They are answered
+// in their order, so they stay together.
+type group struct {
+	items []item
+	state atomic.Int32
+	// redirected says that the primary answered and that some requests were sent
+	// on to another.
+	redirected atomic.Bool
+	done       chan struct{} // takes one value when the items have their results
+	until      time.Time     // when its caller gives up; zero for never
+	home       *groups
+}
+
+// The states of a group. A caller who gives up a waiting group cancels it, so
+// that nothing is charged; one that has been sent is answered to nobody.
+const (
+	waiting int32 = iota
+	sent
+	cancelled
+)
+
+// groups hands out groups, those that were released first. The zero value is
+// ready, and safe for use by many goroutines.
+type groups struct{ pool sync.Pool }
+
+// get returns a group of n empty items.
+func (gs *groups) get(n int) *group {
+	g, _ := gs.pool.Get().(*group)
+	if g == nil {
+		g = &group{done: make(chan struct{}, 1), home: gs}
+	}
+	if cap(g.items) < n {
+		g.items = make([]item, n)
+	}
+	g.items = g.items[:n]
+	g.state.Store(waiting)
+	g.redirected.Store(false)
+	return g
+}
+
+// wait returns nil once the items have their results, or why the caller no
+// longer waits.
+func (g *group) wait(ctx context.Context) error {
+	select {
+	case <-g.done:
+		return nil
+	case <-ctx.Done():
+		g.state.CompareAndSwap(waiting, cancelled)
+		return unreachable(ctx.Err())
+	}
+}
+
+// answer returns the i-th result, or err where the caller did not wait for it.
+func (g *group) answer(i int, err error) timestamplog.Result {
+	if err != nil {
+		return timestamplog.Result{Err: err}
+	}
+	return g.items[i].result
+}
+
+func (g *group) hasElsewhere() bool {
+	return slices.ContainsFunc(g.items, func(it item) bool { return it.elsewhere })
+}
+
+// release lets the group be used again, unless its caller gave up, in which
+// case a sender may still write to it.
+func (g *group) release(err error) {
+	if err != nil {
+		return
+	}
+	clear(g.items)
+	g.home.pool.Put(g)
+}
+
+// batcher sends groups in calls of up to maxBatch requests, maxInFlight at a
+// time, to one primary.
+type batcher struct {
+	// send asks about items and fills in their results. It returns an error where
+	// it left items without. Those that are elsewhere it only marks.
+	send func(ctx context.Context, items []*item) error
+	// resend fills in the results of those; nil where no other has a log.
+	resend  func(ctx context.Context, items []*item)
+	timeout time.Duration // bounds each call
+
+	mu         sync.Mutex
+	queue      []*group
+	queued     int // requests in queue
+	inFlight   int
+	lastBatch  int       // requests in the call that was sent last,
+	lastSentAt time.Time // and when it was
+}
+
+// submit queues g and sees to it that it is sent. ctx is its caller's.
+func (b *batcher) submit(ctx context.Context, g *group) {
+	g.until, _ = ctx.Deadline()
+	b.mu.Lock()
+	b.queue = append(b.queue, g)
+	b.queued += len(g.items)
+	start := b.canSend()
+	if start {
+		b.inFlight++
+	}
+	b.mu.Unlock()
+	if start {
+		go supervise.Run(context.Background(), "redis batcher", func(context.Context) { b.sendLoop() })
+	}
+}
+
+// canSend reports whether another call is to be sent.
+func (b *batcher) canSend() bool {
+	if b.inFlight == 0 || b.inFlight == maxInFlight {
+		return b.inFlight == 0
+	}
+	return b.lastBatch < smallBatch || b.queued >= maxBatch || time.Since(b.lastSentAt) > slowCall
+}
+
+// sendLoop sends what is queued until nothing is.
+func (b *batcher) sendLoop() {
+	var batch []*group
+	for {
+		for range yields {
+			runtime.Gosched()
+		}
+		if batch = b.take(batch[:0]); len(batch) == 0 {
+			return
+		}
+		b.flush(batch)
+	}
+}
+
+// take appends to batch the groups of the next call, at least one where any
+// waits. Where none does, the loop that takes is over.
+func (b *batcher) take(batch []*group) []*group {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	taken, requests := 0, 0
+	for _, g := range b.queue {
+		if len(batch) > 0 && requests+len(g.items) > maxBatch {
+			break
+		}
+		taken++
+		b.queued -= len(g.items)
+		if g.state.CompareAndSwap(waiting, sent) {
+			batch = append(batch, g)
+			requests += len(g.items)
+		}
+	}
+	rest := copy(b.queue, b.queue[taken:])
+	clear(b.queue[rest:])
+	b.queue = b.queue[:rest]
+	if len(batch) == 0 {
+		b.inFlight--
+		return nil
+	}
+	b.lastBatch, b.lastSentAt = requests, time.Now()
+	return batch
+}
+
+// flush sends batch, in several calls only where one group is too large for
+// one, and answers the callers, whatever happens: a panic becomes their error.
+// After a call that failed no other is sent: its requests would only wait for
+// the same outage.
+func (b *batcher) flush(batch []*group) {
+	ctx, cancel := context.WithDeadline(context.Background(), b.deadline(batch))
+	var items []*item
+	for _, g := range batch {
+		for i := range g.items {
+			items = append(items, &g.items[i])
+		}
+	}
+	for rest := items; len(rest) > 0; {
+		n := min(len(rest), maxBatch)
+		if err := supervise.Call("redis batcher", func() error { return b.send(ctx, rest[:n]) }); err != nil {
+			fail(rest, failure(err))
+			break
+		}
+		rest = rest[n:]
+	}
+	var redirected []*group
+	for _, g := range batch {
+		if b.resend != nil && g.hasElsewhere() {
+			g.redirected.Store(true)
+			redirected = append(redirected, g)
+			continue
+		}
+		g.done <- struct{}{}
+	}
+	if len(redirected) == 0 {
+		cancel()
+		return
+	}
+	items = items[:0]
+	for _, g := range redirected {
+		for i := range g.items {
+			if g.items[i].elsewhere {
+				items = append(items, &g.items[i])
+			}
+		}
+	}
+	go func() { // so that nobody else waits for another primary
+		defer cancel()
+		if err := supervise.Call("redis batcher", func() error { b.resend(ctx, items); return nil }); err != nil {
+			fail(items, failure(err))
+		}
+		for _, g := range redirected {
+			g.done <- struct{}{}
+		}
+	}()
+}
+
+// failure returns the error of requests whose call failed with err. A panic of
+// this node says nothing about the primary.
+func failure(err error) error {
+	if errors.As(err, new(*supervise.Panic)) {
+		return unanswerable(err)
+	}
+	return unreachable(err)
+}
+
+// deadline is when the last caller of batch gives up, and at most the timeout
+// from now: an answer that comes later is for nobody.
+func (b *batcher) deadline(batch []*group) time.Time {
+	latest := time.Now().Add(b.timeout)
+	var last time.Time
+	for _, g := range batch {
+		if g.until.IsZero() || g.until.After(latest) {
+			return latest
+		}
+		if g.until.After(last) {
+			last = g.until
+		}
+	}
+	return last
+}
+
+// fail makes err the answer to items.
+func fail(items []*item, err error) {
+	for _, it := range items {
+		it.result = timestamplog.Result{Err: err}
+	}
+}

@@ -1,0 +1,202 @@
+package redislog_test
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+// outageEvents keeps what a log tells of its outages.
+type outageEvents struct {
+	mu  sync.Mutex
+	all []timestamplog.OutageEvent
+}
+
+func (o *outageEvents) add(e timestamplog.OutageEvent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, e)
+}
+
+func (o *outageEvents) list() []timestamplog.OutageEvent {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.all)
+}
+
+// isAddr reports whether a server is called name; one that is a Cluster by itself
+// does not know its host.
+func isAddr(server *testenv.RedisServer, name string) bool {
+	return name != "" && strings.HasSuffix(server.Addr, name)
+}
+
+// failing has a request fail since no answer came in time.
+func failing(t *testing.T, log *redislog.Log, p *rules.Policy, key string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	wantOutage(t, ask(ctx, log, p, key, 1).Err)
+}
+
+// patiently opens a log whose requests wait for as long as their callers do.
+func patiently(t *testing.T, server *testenv.RedisServer, told *outageEvents) *redislog.Log {
+	t.Helper()
+	return open(t, server, redislog.Options{Timeout: time.Hour, OnOutage: told.add})
+}
+
+func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
+	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+		var told outageEvents
+		log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
+		server.Stop()
+		for range redislog.FailureThreshold {
+			if away := log.Outages(); len(away) > 0 {
+				t.Fatalf("too early: %+v", away)
+			}
+			failing(t, log, p, address)
+		}
+		if told := told.list(); len(told) != 1 || !told[0].Ended.IsZero() || !isAddr(server, told[0].Server) || told[0].Reason != context.DeadlineExceeded.Error() {
+			t.Fatalf("at the beginning it told %+v", told)
+		}
+		const others = 50
+		for range others { // without a deadline of their own
+			wantOutage(t, ask(t.Context(), log, p, address, 1).Err)
+		}
+		requests := []timestamplog.Request{timestamplog.RequestOf(p, address, 1)}
+		wantOutage(t, log.DecideAll(t.Context(), requests, make([]timestamplog.Result, 1)))
+		away := log.Outages()
+		if len(away) != 1 || !isAddr(server, away[0].Server) || away[0].Requests != redislog.FailureThreshold+others+1 {
+			t.Errorf("the outages are %+v", away)
+		}
+		server.Continue()
+		eventually(t, "the outage is over", func() bool { return len(log.Outages()) == 0 })
+		if r := ask(t.Context(), log, p, address, 1); r.Err != nil {
+			t.Errorf("the first request after the outage: %v", r.Err)
+		}
+		told2 := told.list()
+		if len(told2) != 2 || told2[1].Ended.Before(told2[1].Since) || told2[1].Requests != away[0].Requests {
+			t.Errorf("at the end it told %+v", told2)
+		}
+	})
+}
+
+func TestCallersWhoGoAwayAreNoOutage(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	var told outageEvents
+	log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+	if !answers(log, p) {
+		t.Fatal("a fresh Redis does not answer")
+	}
+	server.Stop()
+	var group sync.WaitGroup
+	ctx, leave := context.WithCancel(t.Context())
+	for range 10 * redislog.FailureThreshold {
+		group.Go(func() { wantOutage(t, ask(ctx, log, p, address, 1).Err) })
+	}
+	time.Sleep(10 * time.Millisecond) // so that some are on their way
+	leave()
+	group.Wait()
+	if away := log.Outages(); len(away) > 0 || len(told.list()) > 0 {
+		t.Errorf("the outages are %+v", away)
+	}
+}
+
+func TestASuccessBetweenFailuresIsNoOutage(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	var told outageEvents
+	log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+	for range redislog.FailureThreshold {
+		for range redislog.FailureThreshold - 1 {
+			server.Stop()
+			failing(t, log, p, address)
+			server.Continue()
+		}
+		if r := ask(t.Context(), log, p, address, 1); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	if len(told.list()) > 0 {
+		t.Errorf("the outages were %+v", told.list())
+	}
+}
+
+func TestAKeyOfAnotherKindIsNoOutage(t *testing.T) {
+	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+		var told outageEvents
+		log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+		foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
+		must(t, connect(t, server).Set(t.Context(), foreign, "not a log", 0).Err())
+		for range 2 * redislog.FailureThreshold {
+			wantOutage(t, ask(t.Context(), log, p, address, 1).Err)
+		}
+		if len(told.list()) > 0 {
+			t.Errorf("the outages were %+v", told.list())
+		}
+	})
+}
+
+// A Redis that answers everything but what writes is unreachable until it can
+// decide again, and not a moment less.
+func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
+	for name, set := range map[string][2]string{"full": {"maxmemory", "0"}, "without replicas": {"min-replicas-to-write", "0"}} {
+		t.Run(name, func(t *testing.T) {
+			server := testenv.DedicatedRedis(t)
+			var told outageEvents
+			log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+			if !answers(log, p) {
+				t.Fatal("a fresh Redis does not answer")
+			}
+			admin := connect(t, server)
+			must(t, admin.ConfigSet(t.Context(), set[0], "1").Err())
+			for range redislog.FailureThreshold {
+				wantOutage(t, ask(t.Context(), log, p, address, 1).Err)
+			}
+			calls := func() int64 { return callsOf(t, admin) }
+			for before := calls(); calls() < before+3; time.Sleep(time.Millisecond) { // probes, and no requests
+				if t.Context().Err() != nil {
+					t.Fatal("it is not tried again")
+				}
+			}
+			if told := told.list(); len(told) != 1 {
+				t.Errorf("while it cannot decide it told %+v", told)
+			}
+			must(t, admin.ConfigSet(t.Context(), set[0], set[1]).Err())
+			eventually(t, "the outage is over", func() bool { return len(log.Outages()) == 0 })
+			if told := told.list(); len(told) != 2 || told[1].Ended.IsZero() {
+				t.Errorf("in all it told %+v", told)
+			}
+		})
+	}
+}
+
+// callsOf returns how many calls of functions a server has refused or carried
+// out.
+func callsOf(t *testing.T, admin redis.UniversalClient) int64 {
+	t.Helper()
+	info, err := admin.Info(t.Context(), "commandstats").Result()
+	must(t, err)
+	var count int64
+	for line := range strings.Lines(info) {
+		if numbers, found := strings.CutPrefix(line, "cmdstat_fcall:"); found {
+			for _, field := range strings.Split(strings.TrimSpace(numbers), ",") {
+				name, value, _ := strings.Cut(field, "=")
+				if n, err := strconv.ParseInt(value, 10, 64); err == nil && (name == "calls" || name == "rejected_calls") {
+					count += n
+				}
+			}
+		}
+	}
+	return count
+}

@@ -1,0 +1,68 @@
+package redislog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// unreachable makes err, of a primary that did not decide, match
+// timestamplog.ErrUnreachable.
+func unreachable(err error) error {
+	return fmt.Errorf("%w: %w", timestamplog.ErrUnreachable, err)
+}
+
+// requestError is why one request was not decided though the primary that was
+// asked has answered: it never counts towards an outage of that primary. It
+// matches timestamplog.ErrUnreachable.
+type requestError struct{ error }
+
+// Unwrap returns the error with its text.
+func (e requestError) Unwrap() error { return e.error }
+
+// unanswerable makes err a requestError.
+func unanswerable(err error) error { return requestError{unreachable(err)} }
+
+// blamesPrimary reports whether err, of a request, says something about the
+// primary that was asked, and not only about the request.
+func blamesPrimary(err error) bool {
+	return !errors.As(err, new(requestError))
+}
+
+// slotUnavailable makes err match timestamplog.ErrSlotUnavailable.
+func slotUnavailable(err error) error {
+	return fmt.Errorf("%w: %w", timestamplog.ErrSlotUnavailable, err)
+}
+
+// errTorn is the result of a request that was not decided since its log and what
+// is known of its IDs lay on two nodes.
+var errTorn = errors.New("a log and its IDs lie on two nodes")
+
+// isSplit reports whether err says that a slot's keys lie on two nodes for the
+// moment. Redis then has done nothing.
+func isSplit(err error) bool { return strings.HasPrefix(err.Error(), "TRYAGAIN") }
+
+// isSlotError reports whether err says that a healthy server cannot answer for
+// one slot: its keys lie on two nodes, or nobody has it. Redis then has done
+// nothing.
+func isSlotError(err error) bool {
+	return isSplit(err) || strings.HasPrefix(err.Error(), "CLUSTERDOWN Hash slot not served")
+}
+
+// wasNotDone reports whether err says that this server has done nothing and that
+// another, or the same one a little later, will: a slot has moved or is about
+// to, this is no primary any more, it lacks the library, or its connections have
+// been closed since it left the Cluster. An error of the network is none of these.
+func wasNotDone(err error) bool {
+	if isMissing(err) || errors.Is(err, redis.ErrClosed) {
+		return true
+	}
+	return slices.ContainsFunc([]string{"MOVED ", "ASK ", "TRYAGAIN", "READONLY"}, func(word string) bool {
+		return strings.HasPrefix(err.Error(), word)
+	})
+}

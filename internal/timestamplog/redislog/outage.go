@@ -1,0 +1,138 @@
+package redislog
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/internal/supervise"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// errOutage is the error of requests that are refused during an outage.
+var errOutage = unreachable(errors.New("it is tried again every " + ProbeInterval.String()))
+
+// Outages implements timestamplog.Log: the primaries that are unreachable.
+func (l *Log) Outages() []timestamplog.Outage {
+	l.outages.Lock()
+	defer l.outages.Unlock()
+	var all []timestamplog.Outage
+	for _, p := range l.away {
+		if outage, isOpen := p.breaker.state(); isOpen {
+			all = append(all, outage)
+		}
+	}
+	return all
+}
+
+// judge notes what a group that was sent to p says about it. err is why its
+// caller did not wait for the results, nil where he did.
+func (l *Log) judge(ctx context.Context, p *primary, g *group, err error) {
+	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !g.redirected.Load() {
+			l.failed(p, err, len(g.items))
+		}
+		return
+	}
+	for i := range g.items {
+		if err := g.items[i].result.Err; err == nil || !blamesPrimary(err) {
+			l.succeeded(p)
+			return
+		}
+	}
+	l.judgeError(ctx, p, g.items[0].result.Err, len(g.items))
+}
+
+// judgeError notes what a call to p says about it that failed with err, nil where
+// it was answered.
+func (l *Log) judgeError(ctx context.Context, p *primary, err error, requests int) {
+	switch {
+	case err == nil || !blamesPrimary(err):
+		l.succeeded(p)
+	case !errors.Is(ctx.Err(), context.Canceled): // its caller did not go away
+		l.failed(p, err, requests)
+	}
+}
+
+// failed notes a failure of p, which may begin an outage.
+func (l *Log) failed(p *primary, err error, requests int) {
+	if !p.breaker.failed(p.name, err, requests, time.Now()) {
+		return
+	}
+	l.outages.Lock()
+	defer l.outages.Unlock()
+	if l.closing.Err() != nil {
+		return // requests that fail as the connections close
+	}
+	l.away = append(l.away, p)
+	l.probes.Go(func() {
+		supervise.Run(l.closing, "recovery probe", func(context.Context) { l.awaitRecovery(p) })
+	})
+	outage, _ := p.breaker.state()
+	l.report(timestamplog.OutageEvent{Outage: outage})
+}
+
+// succeeded notes that p answered, which may end an outage.
+func (l *Log) succeeded(p *primary) {
+	if !p.breaker.troubled.Load() {
+		return
+	}
+	outage, wasOpen := p.breaker.succeeded()
+	if !wasOpen {
+		return
+	}
+	l.outages.Lock()
+	defer l.outages.Unlock()
+	l.away = slices.DeleteFunc(l.away, func(other *primary) bool { return other == p })
+	l.report(timestamplog.OutageEvent{Outage: outage, Ended: time.Now()})
+}
+
+func (l *Log) report(e timestamplog.OutageEvent) {
+	if l.onOutage != nil {
+		l.onOutage(e)
+	}
+}
+
+// awaitRecovery asks p until its outage is over or the log is closed. It does not
+// wait for a request to come: the first one after the outage is decided again.
+func (l *Log) awaitRecovery(p *primary) {
+	probe := time.NewTicker(ProbeInterval)
+	defer probe.Stop()
+	for {
+		select {
+		case <-l.closing.Done():
+			return
+		case <-probe.C:
+		}
+		if !p.breaker.open.Load() {
+			return
+		}
+		if l.isBack(p) {
+			l.succeeded(p)
+			return
+		}
+	}
+}
+
+// isBack reports whether p decides again, or is asked for nothing any more since
+// others have its shards.
+func (l *Log) isBack(p *primary) bool {
+	ctx, cancel := context.WithTimeout(l.closing, time.Second)
+	defer cancel()
+	shard := 0
+	if l.topology != nil {
+		l.refreshTopology()
+		l.topology.look(ctx)
+		var has bool
+		if shard, has = l.topology.shardOf(p); !has {
+			return true
+		}
+	}
+	// A question that is answered by nothing but a server that can decide, and
+	// that reads and writes nothing: about an empty stack.
+	probe := &item{shard: shard, name: logName(l.prefix, shard, timestamplog.Ref{Key: "probe"}), stack: "0 0", cost: 1, peek: true}
+	keys, args := decideCall.arguments(l.now(), []*item{probe})
+	_, err := functions.call(ctx, p.client, decideCall.function, keys, args...)
+	return err == nil || l.topology != nil && wasNotDone(err) || isSlotError(err)
+}

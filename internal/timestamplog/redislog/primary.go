@@ -1,0 +1,64 @@
+package redislog
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// primary is one server that decides: the only one, the one that Sentinels
+// name, or one of a Cluster. Each has batchers and a breaker of its own, so that
+// one that stalls delays nobody who asks another.
+type primary struct {
+	name string
+	// client reaches this very server, or for the primary that is asked while
+	// nobody has told who has what, any of the Cluster.
+	client redis.UniversalClient
+	// Batchers gather requests into calls, those that stint_decide can answer
+	// and those that only stint_turns can, which is dearer.
+	decides, reserves *batcher
+	breaker           breaker
+}
+
+// newPrimary returns a primary whose batchers send calls by send.
+func (l *Log) newPrimary(name string, client redis.UniversalClient, send func(context.Context, *callForm, []*item) error) *primary {
+	batch := func(form *callForm) *batcher {
+		return &batcher{timeout: l.timeout, send: func(ctx context.Context, items []*item) error { return send(ctx, form, items) }}
+	}
+	return &primary{name: name, client: client, decides: batch(&decideCall), reserves: batch(&reserveCall)}
+}
+
+// batcher returns the one for requests that need stint_turns or do not.
+func (p *primary) batcher(reserves bool) *batcher {
+	if reserves {
+		return p.reserves
+	}
+	return p.decides
+}
+
+// callForm is one way to ask about requests, each as if it came alone.
+type callForm struct {
+	function string
+	// arguments returns how many keys a call has, and its keys and arguments. now
+	// overrides Redis's clock, empty for none.
+	arguments func(now string, items []*item) (keys int, args []any)
+}
+
+var (
+	decideCall  = callForm{functions.decide, arguments}
+	reserveCall = callForm{functions.turns, func(now string, items []*item) (int, []any) {
+		return turnsArguments(now, items, false)
+	}}
+)
+
+// serverName returns what people call the server that client reaches.
+func serverName(client redis.UniversalClient) string {
+	c, single := client.(*redis.Client)
+	switch {
+	case !single:
+		return "the Redis Cluster"
+	case c.Options().Addr == "FailoverClient": // which stands for an address with go-redis
+		return "the primary that the Sentinels name"
+	}
+	return c.Options().Addr
+}

@@ -1,0 +1,199 @@
+package redislog
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/supervise"
+)
+
+// In a Cluster a call may touch one slot only, but a connection reaches all
+// slots of a primary. So requests are gathered by primary, and each batch is a
+// pipeline of calls, one for each shard that it asks about.
+
+// topology knows the primaries of a Cluster. Which one has a shard may have
+// changed since it looked: a call that reaches the wrong one does nothing, and
+// is then sent where the Cluster says.
+type topology struct {
+	client *redis.ClusterClient
+	open   func(*redis.Client) *primary // makes a primary
+	// unknown is asked for as long as nobody has told who has what.
+	unknown *primary
+
+	looking sync.Mutex
+	looked  time.Time // when it was last looked up
+	shards  atomic.Pointer[[Shards]*primary]
+}
+
+// lookEvery bounds how often it is looked up who has which shard. It asks
+// nobody: the client knows, and learns of changes by itself.
+const lookEvery = 50 * time.Millisecond
+
+// primary returns the one that has a shard.
+func (t *topology) primary(shard int) *primary {
+	if shards := t.shards.Load(); shards != nil {
+		return shards[shard]
+	}
+	return t.unknown
+}
+
+// shardOf returns one of the shards that p has.
+func (t *topology) shardOf(p *primary) (shard int, found bool) {
+	shards := t.shards.Load()
+	if shards == nil {
+		return 0, p == t.unknown
+	}
+	shard = slices.Index(shards[:], p)
+	return shard, shard >= 0
+}
+
+// look finds out who has which shard, unless somebody has just done so. It
+// leaves everything as it is where the Cluster does not say.
+func (t *topology) look(ctx context.Context) {
+	if !t.looking.TryLock() {
+		return
+	}
+	defer t.looking.Unlock()
+	if time.Since(t.looked) < lookEvery {
+		return
+	}
+	known := map[redis.UniversalClient]*primary{}
+	if shards := t.shards.Load(); shards != nil {
+		for _, p := range shards {
+			known[p.client] = p
+		}
+	}
+	var shards [Shards]*primary
+	for shard := range shards {
+		client, err := t.client.MasterForKey(ctx, shardTags[shard])
+		if err != nil {
+			return
+		}
+		if known[client] == nil {
+			known[client] = t.open(client)
+		}
+		shards[shard] = known[client]
+	}
+	t.looked = time.Now()
+	t.shards.Store(&shards)
+}
+
+// shardTags have the hash tag of each shard, and so its slot.
+var shardTags = func() (tags [Shards]string) {
+	for shard := range tags {
+		tags[shard] = "{" + strconv.Itoa(shard) + "}"
+	}
+	return tags
+}()
+
+// newTopology returns what is known of a Cluster: nothing yet.
+func (l *Log) newTopology(client *redis.ClusterClient) *topology {
+	t := &topology{client: client}
+	t.open = func(server *redis.Client) *primary {
+		p := l.newPrimary(serverName(server), server, func(ctx context.Context, form *callForm, items []*item) error {
+			t.look(ctx)
+			return l.sendTo(ctx, server, form, items)
+		})
+		for _, b := range []struct {
+			*batcher
+			form *callForm
+		}{{p.decides, &decideCall}, {p.reserves, &reserveCall}} {
+			b.resend = func(ctx context.Context, items []*item) { l.sendElsewhere(ctx, b.form, items) }
+		}
+		return p
+	}
+	t.unknown = l.newPrimary(serverName(client), client, func(ctx context.Context, form *callForm, items []*item) error {
+		t.look(ctx)
+		l.sendEach(ctx, form, items, unreachable)
+		return nil
+	})
+	return t
+}
+
+// sendTo asks one primary of a Cluster about items and fills in their results,
+// or marks those that are elsewhere. It returns an error only where no call was
+// answered.
+func (l *Log) sendTo(ctx context.Context, server *redis.Client, form *callForm, items []*item) error {
+	calls := byShard(items)
+	commands := make([]onceCall, len(calls))
+	pipeline, now := server.Pipeline(), l.now()
+	for i, call := range calls {
+		keys, args := form.arguments(now, call)
+		commands[i] = onceCall{redis.NewCmd(ctx, append([]any{"fcall", form.function, keys}, args...)...)}
+		commands[i].SetFirstKeyPos(3)
+		_ = pipeline.Process(ctx, commands[i]) // it only waits for Exec
+	}
+	_, _ = pipeline.Exec(ctx) // each command has its own error
+	var failed error
+	answered := false
+	for i, call := range calls {
+		err := commands[i].Err()
+		switch {
+		case err == nil:
+			answered = true
+			if err := readReply(commands[i].Val(), call); err != nil {
+				fail(call, unreachable(err))
+			}
+		case wasNotDone(err):
+			answered = true
+			for _, it := range call {
+				it.elsewhere = true
+			}
+		case isSlotError(err):
+			answered = true
+			fail(call, unanswerable(slotUnavailable(err)))
+		default:
+			fail(call, unreachable(err))
+			failed = err
+		}
+	}
+	if failed != nil {
+		l.refreshTopology()
+	}
+	if answered {
+		return nil
+	}
+	return failed
+}
+
+// sendElsewhere sends items on to wherever they belong and fills in their
+// results. Whatever comes of that says nothing about the primary that sent them
+// away.
+func (l *Log) sendElsewhere(ctx context.Context, form *callForm, items []*item) {
+	l.sendEach(ctx, form, items, unanswerable)
+}
+
+// sendEach sends the items of each shard by themselves, all at once, to wherever
+// they belong, and fills in the results; those of a call that failed by failure.
+func (l *Log) sendEach(ctx context.Context, form *callForm, items []*item, failure func(error) error) {
+	var group sync.WaitGroup
+	for _, call := range byShard(items) {
+		group.Go(func() {
+			if err := supervise.Call("redis batcher", func() error { return l.send(ctx, form, call) }); err != nil {
+				fail(call, failure(err))
+			}
+		})
+	}
+	group.Wait()
+}
+
+// byShard sorts items by their shards, each shard's in their order, and returns
+// those of each shard.
+func byShard(items []*item) [][]*item {
+	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.shard, b.shard) })
+	var calls [][]*item
+	for from, i := 0, 1; i <= len(items); i++ {
+		if i == len(items) || items[i].shard != items[from].shard {
+			calls = append(calls, items[from:i])
+			from = i
+		}
+	}
+	return calls
+}
