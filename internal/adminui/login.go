@@ -65,16 +65,18 @@ func (u *UI) logIn(c *api.Call) error {
 		page.Advice = triesLeft(u.Guesses.LoginsLeft(ctx, c.Address, page.Name))
 		return u.renderLogin(c, http.StatusUnprocessableEntity, page)
 	}
-	if err := u.Guesses.LoggedIn(ctx, c.Address, page.Name); err != nil {
-		return err
-	}
 	if err := u.endSession(ctx, c); err != nil { // of whoever was logged in before
 		return err
 	}
-	if err := u.beginSession(ctx, c, user); err != nil {
+	err = u.beginSession(ctx, c, user)
+	if fault.Is(err, fault.Conflict) { // the user was changed a moment ago
+		page.Problem, page.Advice = "You are not logged in.", err.Error()
+		return u.renderLogin(c, http.StatusConflict, page)
+	}
+	if err != nil {
 		return err
 	}
-	if err := u.Identity.NoteLogin(ctx, user.ID, u.Now()); err != nil {
+	if err := u.Guesses.LoggedIn(ctx, c.Address, page.Name); err != nil {
 		return err
 	}
 	return u.seeOther(c, page.Next)

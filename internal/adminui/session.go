@@ -144,15 +144,17 @@ func (u *UI) forget(hash [32]byte) {
 	delete(u.known, hash)
 }
 
-// beginSession logs a user in under a new secret and sets the cookie.
+// beginSession logs a user in under a new secret and sets the cookie. The user
+// is as the password was verified against.
 func (u *UI) beginSession(ctx context.Context, c *api.Call, user *identity.User) error {
 	now := u.Now()
 	secret := rand.Text() + rand.Text()
 	hash := identity.HashSecret(secret)
-	err := u.Identity.AddSession(ctx, identity.Session{
+	by := audit.Actor{Kind: audit.User, ID: user.ID, Name: user.Name, Address: c.Address.String()}
+	err := u.Identity.BeginSession(ctx, by, identity.Session{
 		Hash: hash[:], UserID: user.ID, CSRF: rand.Text(), Created: now, LastSeen: now,
 		Expires: now.Add(u.Lifetime), Address: c.Address.String(), Agent: clipLine(c.Get(fiber.HeaderUserAgent), 200),
-	})
+	}, user.PasswordHash, identity.KnownAddressOf(c.Address))
 	if err != nil {
 		return err
 	}
@@ -167,9 +169,17 @@ func (u *UI) endSession(ctx context.Context, c *api.Call) error {
 		return nil
 	}
 	hash := identity.HashSecret(secret)
+	session, user, err := u.Identity.FindSession(ctx, hash[:])
 	u.forget(hash)
 	u.setCookie(c.Ctx, "", -1)
-	return u.Identity.DeleteSession(ctx, hash[:])
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	by := audit.Actor{Kind: audit.User, ID: user.ID, Name: user.Name, Address: c.Address.String()}
+	return u.Identity.EndSession(ctx, by, session.Hash)
 }
 
 // setCookie has the browser keep value for lifetime, at least a second, or

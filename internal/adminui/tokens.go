@@ -3,9 +3,7 @@ package adminui
 import (
 	"context"
 	"net/http"
-	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/stint-dev/stint/internal/api"
@@ -164,11 +162,8 @@ func (u *UI) revokeToken(c *api.Call) error {
 	return u.seeOther(c, "/tokens?done=revoked")
 }
 
-// rotationTime is how long a token that was replaced goes on.
-const rotationTime = 24 * time.Hour
-
-// rotateToken makes a token like another one, which ends a day later. The new
-// one is made first, so that whatever fails, one that works is left.
+// rotateToken makes a token like another one, which ends a day later, both or
+// neither.
 func (u *UI) rotateToken(c *api.Call) error {
 	id, err := param(c, "id")
 	if err != nil {
@@ -180,47 +175,10 @@ func (u *UI) rotateToken(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	now := u.Now()
-	if !old.ActiveAt(now) {
-		return fault.New(fault.Conflict, "This token has ended; make a new one instead.")
-	}
-	var expires time.Time
-	if !old.Expires.IsZero() {
-		expires = now.Add(old.Expires.Sub(old.Created))
-	}
-	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: mistakes{}, Replaces: old}
-	if page.Made, page.Secret, err = u.makeSuccessor(ctx, c, old, expires); err != nil {
+	secret := identity.NewSecret(old.Scopes)
+	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: mistakes{}, Secret: secret.Text}
+	if page.Made, page.Replaces, err = u.Identity.RotateToken(ctx, c.Actor(), id, secret, identity.DefaultOverlap); err != nil {
 		return err
 	}
-	if end := now.Add(rotationTime); old.Expires.IsZero() || end.Before(old.Expires) {
-		if page.Replaces, err = u.Identity.UpdateToken(ctx, c.Actor(), id, identity.TokenUpdate{Expires: &end}); err != nil {
-			return err
-		}
-	}
 	return u.renderTokens(c, http.StatusOK, page)
-}
-
-var numbered = regexp.MustCompile(`^(.*)-(\d{1,6})$`)
-
-// makeSuccessor makes the token after old under the first name that is free:
-// "ci", "ci-2", "ci-3".
-func (u *UI) makeSuccessor(ctx context.Context, c *api.Call, old *identity.Token, expires time.Time) (*identity.Token, string, error) {
-	base, n := old.Name, 1
-	if m := numbered.FindStringSubmatch(base); m != nil {
-		base = m[1]
-		n, _ = strconv.Atoi(m[2]) // at most six digits
-	}
-	const attempts = 20
-	var err error
-	for range attempts {
-		n++
-		suffix := "-" + strconv.Itoa(n)
-		var made *identity.Token
-		var secret string
-		made, secret, err = u.makeToken(ctx, c, clipLine(base, maxName-len(suffix))+suffix, old.Scopes, expires)
-		if !fault.Is(err, fault.Conflict) {
-			return made, secret, err
-		}
-	}
-	return nil, "", err
 }

@@ -148,15 +148,11 @@ func (u *UI) disable(disabled bool) api.Handler {
 	}
 }
 
-// updateUser changes a user and ends their sessions: what they may do has
-// changed, or who knows their password.
+// updateUser changes a user, which ends their sessions.
 func (u *UI) updateUser(c *api.Call, done string, change identity.UserUpdate) error {
 	return u.withUser(c, done, func(ctx context.Context, id string) error {
-		changed, err := u.Identity.UpdateUser(ctx, c.Actor(), id, change)
-		if err != nil {
-			return err
-		}
-		return u.Identity.DeleteSessionsOf(ctx, changed.ID)
+		_, err := u.Identity.UpdateUser(ctx, c.Actor(), id, change)
+		return err
 	})
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +17,6 @@ import (
 
 // maxName is the longest name of a token or a user, in bytes.
 const maxName = 64
-
-// defaultOverlap is how long a rotated token goes on.
-const defaultOverlap = 24 * time.Hour
 
 func (s *Server) wireToken(t *identity.Token) v1.Token { return v1.FromToken(t, s.Now()) }
 
@@ -150,8 +146,8 @@ func (s *Server) changeToken(c *Call) error {
 	return sendJSON(c, http.StatusOK, s.wireToken(t))
 }
 
-// rotateToken makes the successor first, so that whatever fails, a token that
-// works is left.
+// rotateToken makes the successor and ends the token after the overlap, both or
+// neither.
 func (s *Server) rotateToken(c *Call) error {
 	id, err := c.param("id")
 	if err != nil {
@@ -161,7 +157,7 @@ func (s *Server) rotateToken(c *Call) error {
 	if err := decodeOptional(c, &request); err != nil {
 		return err
 	}
-	overlap := defaultOverlap
+	overlap := identity.DefaultOverlap
 	if request.Overlap.Given {
 		overlap = request.Overlap.Value.Std()
 	}
@@ -171,71 +167,13 @@ func (s *Server) rotateToken(c *Call) error {
 	if err != nil {
 		return err
 	}
-	now := s.Now()
-	if !old.ActiveAt(now) {
-		return fault.New(fault.Conflict, "This token has ended; make a new one instead.")
-	}
-	var expires time.Time
-	if !old.Expires.IsZero() {
-		expires = now.Add(old.Expires.Sub(old.Created))
-	}
-	made, secret, err := s.makeSuccessor(ctx, c, old, expires)
+	secret := identity.NewSecret(old.Scopes)
+	made, ended, err := s.Identity.RotateToken(ctx, c.Actor(), id, secret, overlap)
 	if err != nil {
-		return err
-	}
-	ended, err := s.endToken(ctx, c, old, now, overlap)
-	if err != nil {
-		// The secret of the new one would be shown to nobody.
-		if _, revokeErr := s.Identity.RevokeToken(ctx, c.Actor(), made.ID); revokeErr != nil {
-			s.logFailure(c.Ctx, c.RequestID, revokeErr)
-		}
 		return err
 	}
 	replaced := s.wireToken(ended)
-	return sendCreatedToken(c, v1.CreatedToken{Token: s.wireToken(made), Secret: secret, Replaces: &replaced})
-}
-
-// makeSuccessor makes the next token after old, under the first name that is
-// free: "ci", "ci-2", "ci-3".
-func (s *Server) makeSuccessor(ctx context.Context, c *Call, old *identity.Token, expires time.Time) (*identity.Token, string, error) {
-	const attempts = 20
-	name := old.Name
-	for range attempts {
-		name = nextName(name)
-		made, secret, err := s.makeToken(ctx, c, name, old.Scopes, expires)
-		if !fault.Is(err, fault.Conflict) {
-			return made, secret, err
-		}
-	}
-	return nil, "", fault.New(fault.Conflict, "The names %s to %s are all taken; rename this token first.", nextName(old.Name), name)
-}
-
-var numbered = regexp.MustCompile(`^(.*)-(\d{1,6})$`)
-
-// nextName counts a name on and keeps it within maxName.
-func nextName(name string) string {
-	base, number := name, 1
-	if m := numbered.FindStringSubmatch(name); m != nil {
-		base = m[1]
-		number, _ = strconv.Atoi(m[2]) // at most six digits
-	}
-	suffix := "-" + strconv.Itoa(number+1)
-	if most := maxName - len(suffix); len(base) > most {
-		base = strings.ToValidUTF8(base[:most], "")
-	}
-	return base + suffix
-}
-
-// endToken ends a token after the overlap, never later than it would have.
-func (s *Server) endToken(ctx context.Context, c *Call, t *identity.Token, now time.Time, overlap time.Duration) (*identity.Token, error) {
-	if overlap == 0 {
-		return s.Identity.RevokeToken(ctx, c.Actor(), t.ID)
-	}
-	end := now.Add(overlap)
-	if !t.Expires.IsZero() && t.Expires.Before(end) {
-		return t, nil
-	}
-	return s.Identity.UpdateToken(ctx, c.Actor(), t.ID, identity.TokenUpdate{Expires: &end})
+	return sendCreatedToken(c, v1.CreatedToken{Token: s.wireToken(made), Secret: secret.Text, Replaces: &replaced})
 }
 
 func (s *Server) revokeToken(c *Call) error {

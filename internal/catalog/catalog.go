@@ -38,6 +38,11 @@ type Changes struct {
 	Blocks          iter.Seq2[*blocks.Block, error]
 	Exemptions      iter.Seq2[*blocks.Exemption, error]
 	Tokens          []*identity.Token
+	// UsersChanged says that a user was changed or deleted, or a session ended.
+	UsersChanged bool
+	// KnownLogins holds all of them where KnownLoginsChanged is set.
+	KnownLoginsChanged bool
+	KnownLogins        []identity.KnownLogin
 }
 
 // Source is the database as the catalog reads it.
@@ -49,7 +54,8 @@ type Source interface {
 }
 
 // PollInterval is how often a node asks for changes when nothing notifies it.
-const PollInterval = time.Second
+// What is revoked must end open streams within a second of its revision.
+const PollInterval = 500 * time.Millisecond
 
 // Catalog is safe for use by many goroutines. See New.
 type Catalog struct {
@@ -69,6 +75,8 @@ type Catalog struct {
 	selector atomic.Pointer[rules.Selector]
 	blocks   atomic.Pointer[blocks.Set]
 	tokens   atomic.Pointer[map[[32]byte]*identity.Token]
+	logins   atomic.Pointer[identity.KnownLogins]
+	users    atomic.Int64 // the last revision that changed a user or ended a session
 
 	mu        sync.Mutex
 	listeners []func(Changed)
@@ -95,6 +103,7 @@ func New(source Source, now func() time.Time) *Catalog {
 	c.selector.Store(&rules.Selector{})
 	c.blocks.Store(blocks.NewSet())
 	c.tokens.Store(&map[[32]byte]*identity.Token{})
+	c.logins.Store(&identity.KnownLogins{})
 	return c
 }
 
@@ -115,6 +124,15 @@ func (c *Catalog) TokenByHash(hash [32]byte) (*identity.Token, bool) {
 	t, found := (*c.tokens.Load())[hash]
 	return t, found
 }
+
+// KnownLogin reports whether a user has logged in from an address lately.
+func (c *Catalog) KnownLogin(user string, address identity.KnownAddress) bool {
+	return c.logins.Load().Has(identity.KnownPair{User: user, Address: address}, c.now())
+}
+
+// UsersRevision returns the last revision known that changed or deleted a user
+// or ended a session: until it moves, what was read of them holds.
+func (c *Catalog) UsersRevision() int64 { return c.users.Load() }
 
 // Loaded reports whether the database has ever been read; until then a node
 // can decide nothing.
@@ -252,6 +270,13 @@ func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 	c.blocks.Store(v.blocks)
 	if len(ch.Tokens) > 0 || v.tokens == nil {
 		c.tokens.Store(v.with(ch.Tokens))
+	}
+	if ch.KnownLoginsChanged {
+		known := identity.KnownLoginsOf(ch.KnownLogins)
+		c.logins.Store(&known)
+	}
+	if ch.UsersChanged {
+		c.users.Store(ch.Revision)
 	}
 	return what, nil
 }

@@ -82,6 +82,9 @@ func (t *Token) Grants(need Access) bool {
 	return slices.ContainsFunc(t.Scopes, func(a Access) bool { return a.Grants(need) })
 }
 
+// DefaultOverlap is how long a token goes on after it was rotated.
+const DefaultOverlap = 24 * time.Hour
+
 // User is a person who logs in.
 type User struct {
 	ID           string // UUIDv7
@@ -135,14 +138,29 @@ type Store interface {
 	FindUserByName(ctx context.Context, name string) (*User, error)
 	FindUserByID(ctx context.Context, id string) (*User, error)
 	AddUser(ctx context.Context, by audit.Actor, u User) (*User, error)
+	// UpdateUser changes a user. Whatever it changes, the user's sessions end in
+	// the same transaction: what they may do has changed, or who knows their
+	// password.
 	UpdateUser(ctx context.Context, by audit.Actor, id string, u UserUpdate) (*User, error)
+	// DeleteUser deletes a user and their sessions.
 	DeleteUser(ctx context.Context, by audit.Actor, id string) error
 
-	AddSession(ctx context.Context, s Session) error
+	// RotateToken adds the successor of a token and ends the token after the
+	// overlap, never later than it would have, both or neither. The successor
+	// has the same scopes, the same length of life and the first free name after
+	// the token's own: "ci", "ci-2", "ci-3". A token that has ended is a Conflict.
+	RotateToken(ctx context.Context, by audit.Actor, id string, successor Secret, overlap time.Duration) (made, replaced *Token, err error)
+
+	// BeginSession adds the session of a login and records it. verified is the
+	// password hash that the password was verified against: where it is no
+	// longer the user's, or the user is disabled or gone, it is a Conflict and
+	// nothing is added. The address becomes known for its user.
+	BeginSession(ctx context.Context, by audit.Actor, s Session, verified string, address KnownAddress) error
 	FindSession(ctx context.Context, hash []byte) (*Session, *User, error)
 	TouchSession(ctx context.Context, hash []byte, at time.Time) error
+	// EndSession ends a session as its user asked, and records it. A session
+	// that has ended changes nothing.
+	EndSession(ctx context.Context, by audit.Actor, hash []byte) error
+	// DeleteSession removes a session that has expired.
 	DeleteSession(ctx context.Context, hash []byte) error
-	DeleteSessionsOf(ctx context.Context, userID string) error
-	// NoteLogin records the instant of a user's login.
-	NoteLogin(ctx context.Context, userID string, at time.Time) error
 }

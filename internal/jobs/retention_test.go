@@ -64,7 +64,8 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 			}
 		}
 		entries, err := store.FindEntries(ctx, audit.Filter{})
-		if err != nil || len(entries.Entries) != 0 {
+		// What is left is the record of the retention itself.
+		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Action != "audit.expire" {
 			t.Fatalf("after 800 days %d changes are kept, %v", len(entries.Entries), err)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -34,8 +33,17 @@ func (t *tx) record(action, object, objectID, summary string, before, after any)
 	if t.undoing != 0 {
 		summary += fmt.Sprintf(" This undoes entry %d.", t.undoing)
 	}
-	_, err = t.exec(addEntry, toMS(t.now), t.by.Kind, t.by.ID, t.by.Name, t.by.Address,
-		action, object, objectID, summary, beforeJSON, afterJSON, t.revision)
+	return t.addEntry(audit.Entry{
+		Action: action, Object: object, ObjectID: objectID, Summary: summary, Before: []byte(beforeJSON), After: []byte(afterJSON),
+	})
+}
+
+// addEntry writes e, whose actor, time and revision are the transaction's. The
+// transaction adds it to the chain before it commits.
+func (t *tx) addEntry(e audit.Entry) error {
+	t.recorded = true
+	_, err := t.exec(addEntry, toMS(t.now), t.by.Kind, t.by.ID, t.by.Name, t.by.Address,
+		e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After), t.revision)
 	return err
 }
 
@@ -54,7 +62,6 @@ const (
 	entryColumns = `
 SELECT id, at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision
 FROM audit WHERE `
-	deleteEntries = `DELETE FROM audit WHERE at < $1`
 )
 
 func scanEntry(r row) (*audit.Entry, error) {
@@ -181,14 +188,4 @@ func (s *Store) EachEntry(ctx context.Context, f audit.Filter) iter.Seq2[*audit.
 			}
 		}
 	}
-}
-
-// DeleteEntriesBefore is the retention of the audit: it removes what is older
-// than before and returns how many entries that were.
-func (s *Store) DeleteEntriesBefore(ctx context.Context, before time.Time) (removed int64, err error) {
-	err = s.write(ctx, func(t *tx) error {
-		removed, err = t.exec(deleteEntries, toMS(before))
-		return err
-	})
-	return removed, err
 }

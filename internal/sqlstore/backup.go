@@ -69,8 +69,10 @@ func (s *Store) vacuumInto(ctx context.Context, path string) error {
 // release is migrated on the way; a damaged, foreign or newer file is Invalid
 // and changes nothing. Three things outlive the old state: ids of policies stay
 // taken, a token revoked since stays revoked, and the token that asks for the
-// restoring goes on working. Sessions end. A node's catalog must be reloaded
-// whole afterwards. On Postgres it is a Conflict that names pg_restore.
+// restoring goes on working. No credential comes back that was taken away since:
+// a token ends when it would have ended, or earlier, and a user keeps the present
+// password and stays disabled or deleted. Sessions end. A node's catalog must be
+// reloaded whole afterwards. On Postgres it is a Conflict that names pg_restore.
 func (s *Store) Restore(ctx context.Context, by audit.Actor, path string) error {
 	if s.place.dialect != &sqlite {
 		return errPostgresBackup()
@@ -172,6 +174,20 @@ CREATE TEMP TABLE kept_policies AS SELECT * FROM main.policies WHERE id NOT IN (
 CREATE TEMP TABLE kept_versions AS SELECT * FROM main.policy_versions WHERE policy_id IN (SELECT id FROM temp.kept_policies)`
 	keepTokens = `
 CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revoked_at > 0`
+	// What ends or was changed of the credentials that both hold.
+	keepExpiries  = `CREATE TEMP TABLE kept_expiries AS SELECT id, expires_at FROM main.tokens`
+	keepUsers     = `CREATE TEMP TABLE kept_users AS SELECT id, password_hash, disabled_at FROM main.users`
+	keepEnded     = `CREATE TEMP TABLE kept_ended AS SELECT id FROM main.ended_credentials`
+	returnEnded   = `INSERT OR IGNORE INTO main.ended_credentials (id, revision) SELECT id, 0 FROM temp.kept_ended`
+	endTokens     = `DELETE FROM main.tokens WHERE id IN (SELECT id FROM main.ended_credentials)`
+	endUsers      = `DELETE FROM main.users WHERE id IN (SELECT id FROM main.ended_credentials)`
+	limitExpiries = `
+UPDATE main.tokens SET expires_at = min(expires_at, coalesce((SELECT k.expires_at FROM temp.kept_expiries k WHERE k.id = tokens.id), expires_at))`
+	returnUsers = `
+UPDATE main.users SET
+	password_hash = (SELECT k.password_hash FROM temp.kept_users k WHERE k.id = users.id),
+	disabled_at = max(disabled_at, (SELECT k.disabled_at FROM temp.kept_users k WHERE k.id = users.id))
+WHERE id IN (SELECT id FROM temp.kept_users)`
 	deleteKept     = `UPDATE temp.kept_policies SET deleted_at = $1 WHERE deleted_at = 0`
 	returnPolicies = `INSERT INTO main.policies SELECT * FROM temp.kept_policies`
 	returnVersions = `INSERT INTO main.policy_versions SELECT * FROM temp.kept_versions`
@@ -180,6 +196,10 @@ CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revo
 
 // restore runs with the backup attached as "restored", which has these columns.
 func (t *tx) restore(path string, columns map[string][]string) error {
+	head, err := t.chainHead()
+	if err != nil {
+		return err
+	}
 	// Rows refer to each other and are replaced table by table.
 	if _, err := t.exec("PRAGMA defer_foreign_keys = ON"); err != nil {
 		return err
@@ -187,6 +207,7 @@ func (t *tx) restore(path string, columns map[string][]string) error {
 	if err := t.execAll(
 		statement{keepPolicies, nil}, statement{keepVersions, nil}, statement{keepTokens, []any{t.by.ID}},
 		statement{deleteKept, []any{toMS(t.now)}},
+		statement{keepExpiries, nil}, statement{keepUsers, nil}, statement{keepEnded, nil},
 	); err != nil {
 		return err
 	}
@@ -201,11 +222,18 @@ func (t *tx) restore(path string, columns map[string][]string) error {
 	if err := t.execAll(
 		statement{returnPolicies, nil}, statement{returnVersions, nil}, statement{returnTokens, nil},
 		statement{"DROP TABLE temp.kept_policies", nil}, statement{"DROP TABLE temp.kept_versions", nil}, statement{"DROP TABLE temp.kept_tokens", nil},
+		statement{returnEnded, nil}, statement{limitExpiries, nil}, statement{returnUsers, nil},
+		statement{endTokens, nil}, statement{endUsers, nil},
+		statement{"DROP TABLE temp.kept_expiries", nil}, statement{"DROP TABLE temp.kept_users", nil}, statement{"DROP TABLE temp.kept_ended", nil},
 	); err != nil {
 		return err
 	}
 	summary := fmt.Sprintf("Restored the database from %q.", filepath.Base(path))
-	return t.record("database.restore", "database", "", summary, nil, nil)
+	// The audit is that of the backup now: this tells what was the newest record
+	// of the one before.
+	return t.record("database.restore", "database", "", summary, struct {
+		Head string `json:"audit_head"`
+	}{head.String()}, nil)
 }
 
 // statement is one statement and its arguments.

@@ -113,6 +113,76 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	}
 }
 
+func TestRestore_revives_no_credential_that_was_taken_away_since(t *testing.T) {
+	f := newSQLiteFixture(t)
+	ctx := t.Context()
+	own := addToken(t, f, "own", identity.Admin)
+	rotated, shortened, past := addToken(t, f, "rotated", identity.Check), addToken(t, f, "shortened", identity.Check), addToken(t, f, "past", identity.Check)
+	kept := addToken(t, f, "kept", identity.Check)
+	changed, disabled, deleted := addUser(t, f, "changed", identity.Viewer), addUser(t, f, "disabled", identity.Viewer), addUser(t, f, "deleted", identity.Viewer)
+	path := backup(t, f)
+
+	if _, _, err := f.RotateToken(ctx, operator, rotated.ID, identity.NewSecret(rotated.Scopes), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	end := f.clock.Now().Add(2 * time.Hour)
+	if _, err := f.UpdateToken(ctx, operator, shortened.ID, identity.TokenUpdate{Expires: &end}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.RevokeToken(ctx, operator, past.ID); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.Advance(time.Second)
+	if n, err := f.DeleteTokensBefore(ctx, f.clock.Now()); err != nil || n != 1 {
+		t.Fatalf("retention removed %d tokens, %v", n, err)
+	}
+	password, yes := "$argon2id$new", true
+	if _, err := f.UpdateUser(ctx, operator, changed.ID, identity.UserUpdate{PasswordHash: &password}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.UpdateUser(ctx, operator, disabled.ID, identity.UserUpdate{Disabled: &yes}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.DeleteUser(ctx, operator, deleted.ID); err != nil {
+		t.Fatal(err)
+	}
+
+	by := audit.Actor{Kind: audit.Token, ID: own.ID, Name: "own"}
+	for range 2 { // the second time from a state that was restored itself
+		if err := f.Restore(ctx, by, path); err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := f.Tokens(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := map[string]time.Time{}
+		for _, token := range tokens {
+			ends[token.ID] = token.Expires
+		}
+		if got := ends[rotated.ID]; !got.Equal(f.clock.Now().Add(time.Hour - time.Second)) {
+			t.Errorf("the rotated token ends at %v", got)
+		}
+		if got := ends[shortened.ID]; !got.Equal(end) {
+			t.Errorf("the shortened token ends at %v", got)
+		}
+		if _, back := ends[past.ID]; back {
+			t.Error("a revoked token that retention had removed is back")
+		}
+		if got, there := ends[kept.ID]; !there || !got.IsZero() {
+			t.Errorf("the untouched token: %v, there %t", got, there)
+		}
+		if u, err := f.FindUserByID(ctx, changed.ID); err != nil || u.PasswordHash != password {
+			t.Errorf("the changed password: %+v, %v", u, err)
+		}
+		if u, err := f.FindUserByID(ctx, disabled.ID); err != nil || u.Disabled.IsZero() {
+			t.Errorf("the disabled user: %+v, %v", u, err)
+		}
+		_, err = f.FindUserByID(ctx, deleted.ID)
+		wants(t, err, fault.NotFound)
+	}
+}
+
 func TestRestore_refuses_what_is_no_whole_backup_and_changes_nothing(t *testing.T) {
 	f := newSQLiteFixture(t)
 	add(t, f, block(t, "token:kept", time.Time{}), blocks.Fail)

@@ -15,12 +15,14 @@ const whatChanged = `SELECT value,
 	(SELECT count(*) FROM settings WHERE revision > $1),
 	(SELECT count(*) FROM policies WHERE revision > $1),
 	(SELECT count(*) FROM tokens WHERE revision > $1),
+	(SELECT count(*) FROM users WHERE revision > $1) + (SELECT count(*) FROM ended_credentials WHERE revision > $1),
+	(SELECT count(*) FROM known_logins WHERE revision > $1),
 	(SELECT count(*) FROM blocks WHERE revision > $1),
 	(SELECT count(*) FROM exemptions WHERE revision > $1)
 FROM revision WHERE id = 1`
 
 // touched says how many rows of each kind have changed.
-type touched struct{ settings, policies, tokens, blocks, exemptions int64 }
+type touched struct{ settings, policies, tokens, users, knownLogins, blocks, exemptions int64 }
 
 // EachChange implements catalog.Source. One transaction reads everything, so
 // that what apply gets is the database as it was at Changes.Revision.
@@ -47,6 +49,12 @@ func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.
 				return err
 			}
 		}
+		ch.UsersChanged = what.users > 0
+		if ch.KnownLoginsChanged = what.knownLogins > 0; ch.KnownLoginsChanged {
+			if ch.KnownLogins, err = t.knownLogins(); err != nil {
+				return err
+			}
+		}
 		ch.Blocks = mapSeq(t.itemChanges(blockShelf, since, what.blocks), blockOf)
 		ch.Exemptions = mapSeq(t.itemChanges(exemptionShelf, since, what.exemptions), exemptionOf)
 		return apply(ch)
@@ -58,9 +66,9 @@ func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.
 func (t *tx) whatChanged(since int64) (ch catalog.Changes, what touched, err error) {
 	if since == 0 {
 		_, err = t.one(readRevision, nil, &ch.Revision)
-		return ch, touched{1, 1, 1, 1, 1}, err
+		return ch, touched{1, 1, 1, 1, 1, 1, 1}, err
 	}
-	_, err = t.one(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.blocks, &what.exemptions)
+	_, err = t.one(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.blocks, &what.exemptions)
 	return ch, what, err
 }
 

@@ -34,6 +34,20 @@ func addUser(t testing.TB, f *fixture, name string, role identity.Role) *identit
 	return u
 }
 
+// beginSession logs a user in and returns the hash of the session.
+func beginSession(t testing.TB, f *fixture, u *identity.User, secret string) []byte {
+	t.Helper()
+	hash := sha256.Sum256([]byte(secret))
+	now := f.clock.Now()
+	err := f.BeginSession(t.Context(), operator, identity.Session{
+		Hash: hash[:], UserID: u.ID, CSRF: "c", Created: now, LastSeen: now, Expires: now.Add(time.Hour), Address: "192.0.2.1", Agent: "firefox",
+	}, u.PasswordHash, "ip:192.0.2.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash[:]
+}
+
 func TestTokens_live_from_adding_to_revoking(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		ctx, now := t.Context(), f.clock.Now()
@@ -102,9 +116,11 @@ func TestUsers_live_from_adding_to_deleting(t *testing.T) {
 		if err != nil || same.Revision != changed.Revision {
 			t.Fatalf("an equal update gave %+v, %v", same, err)
 		}
-		if err := f.NoteLogin(ctx, made.ID, f.clock.Now()); err != nil {
+		enabled := false
+		if changed, err = f.UpdateUser(ctx, operator, made.ID, identity.UserUpdate{Disabled: &enabled}); err != nil {
 			t.Fatal(err)
 		}
+		beginSession(t, f, changed, "bob's")
 		if read, err := f.FindUserByName(ctx, "bob"); err != nil || !read.LastLogin.Equal(f.clock.Now()) {
 			t.Fatalf("%+v, %v", read, err)
 		}
@@ -174,14 +190,7 @@ func TestSessions_live_from_login_to_logout(t *testing.T) {
 		addToken(t, f, "root", identity.Admin)
 		ann := addUser(t, f, "ann", identity.Administrator)
 		login := func(secret string) []byte {
-			hash := sha256.Sum256([]byte(secret))
-			err := f.AddSession(ctx, identity.Session{
-				Hash: hash[:], UserID: ann.ID, CSRF: "c", Created: now, LastSeen: now, Expires: now.Add(time.Hour), Address: "192.0.2.1", Agent: "firefox",
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return hash[:]
+			return beginSession(t, f, ann, secret)
 		}
 		first, second := login("one"), login("two")
 		if err := f.TouchSession(ctx, first, now.Add(time.Minute)); err != nil {
@@ -214,7 +223,7 @@ func TestSessions_live_from_login_to_logout(t *testing.T) {
 		f.clock.Advance(-time.Hour)
 		_, _, err = f.FindSession(ctx, third)
 		wants(t, err, fault.NotFound)
-		wants(t, f.AddSession(ctx, identity.Session{Hash: third, UserID: "nobody"}), fault.NotFound)
+		wants(t, f.BeginSession(ctx, operator, identity.Session{Hash: third, UserID: "nobody"}, ann.PasswordHash, ""), fault.Conflict)
 	})
 }
 

@@ -9,7 +9,11 @@ import (
 const (
 	// deleteEnded forgets what ended before an instant. Rows that hold their
 	// pattern are left alone; EndExpired takes it from them first.
-	deleteEnded       = `DELETE FROM {table} WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	deleteEnded     = `DELETE FROM {table} WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	keepEndedTokens = `
+INSERT INTO ended_credentials (id, revision)
+SELECT id, 0 FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1
+ON CONFLICT (id) DO NOTHING`
 	deleteEndedTokens = `DELETE FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1`
 )
 
@@ -44,7 +48,15 @@ func (s *Store) DeleteEndedBefore(ctx context.Context, before time.Time) (delete
 }
 
 // DeleteTokensBefore forgets the tokens that expired or were revoked before an
-// instant.
-func (s *Store) DeleteTokensBefore(ctx context.Context, before time.Time) (int, error) {
-	return s.deleteBefore(ctx, deleteEndedTokens, before)
+// instant, all but that their ids have ended.
+func (s *Store) DeleteTokensBefore(ctx context.Context, before time.Time) (deleted int, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		if _, err := t.exec(keepEndedTokens, toMS(before)); err != nil {
+			return err
+		}
+		n, err := t.exec(deleteEndedTokens, toMS(before))
+		deleted = int(n)
+		return err
+	})
+	return deleted, err
 }

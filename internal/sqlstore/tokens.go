@@ -135,12 +135,17 @@ func (s *Store) AddToken(ctx context.Context, by audit.Actor, token identity.Tok
 		if !made.ActiveAt(t.now) {
 			return nil, fault.Field("expires_at", "must lie in the future")
 		}
-		if _, err := t.exec(addToken, made.ID, made.Name, made.Hint, made.Hash, scopesText(made.Scopes), made.Author,
-			toMS(made.Created), expiryToMS(made.Expires), made.Revision); err != nil {
+		if err := t.insertToken(&made); err != nil {
 			return nil, err
 		}
 		return &made, t.recordToken("add", fmt.Sprintf("Added the token %q.", made.Name), nil, &made)
 	})
+}
+
+func (t *tx) insertToken(made *identity.Token) error {
+	_, err := t.exec(addToken, made.ID, made.Name, made.Hint, made.Hash, scopesText(made.Scopes), made.Author,
+		toMS(made.Created), expiryToMS(made.Expires), made.Revision)
+	return err
 }
 
 // checkToken refuses a name that cannot be stored or that another token has.

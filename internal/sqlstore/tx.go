@@ -33,6 +33,7 @@ type tx struct {
 	by       audit.Actor
 	revision int64
 	undoing  int64 // the audit entry that this change undoes, 0 for none
+	recorded bool  // audit records were written that are not in the chain yet
 }
 
 // change runs do in a transaction that takes the next revision, with the
@@ -50,7 +51,23 @@ type beginner interface {
 }
 
 func (s *Store) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(t *tx) error) error {
-	err := s.transact(ctx, db, nil, func(t *tx) error {
+	err := s.commit(ctx, db, by, do)
+	unchanged := errors.Is(err, errUnchanged)
+	if err != nil && !unchanged {
+		return err
+	}
+	// What is as wanted already may have become so on another node a moment
+	// ago, and what is acknowledged here must govern here.
+	if err := s.after(ctx); err != nil {
+		return &fault.Error{Code: fault.Unavailable, Err: err, Message: "The change is kept, and does not govern this node yet: the database went out of reach behind it. It will as soon as the database is back; do not repeat it."}
+	}
+	return nil
+}
+
+// commit is change without waiting until the change governs this node, for
+// what governs no check.
+func (s *Store) commit(ctx context.Context, db beginner, by audit.Actor, do func(t *tx) error) error {
+	return s.transact(ctx, db, nil, func(t *tx) error {
 		t.by = by
 		if _, err := t.one(takeRevision, nil, &t.revision); err != nil {
 			return err
@@ -66,16 +83,6 @@ func (s *Store) changeOn(ctx context.Context, db beginner, by audit.Actor, do fu
 		_, err := t.exec(s.place.dialect.notify, t.revision)
 		return err
 	})
-	unchanged := errors.Is(err, errUnchanged)
-	if err != nil && !unchanged {
-		return err
-	}
-	// What is as wanted already may have become so on another node a moment
-	// ago, and what is acknowledged here must govern here.
-	if err := s.after(ctx); err != nil {
-		return &fault.Error{Code: fault.Unavailable, Err: err, Message: "The change is kept, and does not govern this node yet: the database went out of reach behind it. It will as soon as the database is back; do not repeat it."}
-	}
-	return nil
 }
 
 // write runs do in a transaction that is no change of the catalog: statistics,
@@ -114,8 +121,14 @@ func (s *Store) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, d
 		return err
 	}
 	defer func() { _ = begun.Rollback() }() // does nothing after Commit
-	if err := do(&tx{ctx: ctx, sql: begun, store: s, now: s.now()}); err != nil {
+	t := &tx{ctx: ctx, sql: begun, store: s, now: s.now()}
+	if err := do(t); err != nil {
 		return err
+	}
+	if t.recorded {
+		if err := t.chainAudit(); err != nil {
+			return err
+		}
 	}
 	if err := begun.Commit(); err != nil {
 		return commitError{err}

@@ -23,6 +23,8 @@ ON CONFLICT (name) DO NOTHING`
 	updateUser = `UPDATE users SET role = $2, password_hash = $3, disabled_at = $4, revision = $5 WHERE id = $1`
 	deleteUser = `DELETE FROM users WHERE id = $1`
 	noteLogin  = `UPDATE users SET last_login_at = $2 WHERE id = $1 AND last_login_at < $2`
+
+	endCredential = `INSERT INTO ended_credentials (id, revision) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
 )
 
 func scanUser(r row) (*identity.User, error) {
@@ -112,7 +114,7 @@ func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (m
 	return made, nil
 }
 
-// UpdateUser implements identity.Store. Disabling a user ends their sessions.
+// UpdateUser implements identity.Store.
 func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (after *identity.User, err error) {
 	if u.Role != nil && u.Role.Access() == "" {
 		return nil, fault.Field("role", "must be viewer, operator or admin")
@@ -130,10 +132,8 @@ func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u ide
 		if _, err := t.exec(updateUser, id, after.Role, after.PasswordHash, toMS(after.Disabled), after.Revision); err != nil {
 			return err
 		}
-		if !after.Disabled.IsZero() {
-			if _, err := t.exec(deleteSessionsOf, id); err != nil {
-				return err
-			}
+		if _, err := t.exec(deleteSessionsOf, id); err != nil {
+			return err
 		}
 		summary := fmt.Sprintf("Changed the user %q: %s.", after.Name, strings.Join(changed, ", "))
 		if err := t.recordUser("update", summary, before, after); err != nil {
@@ -177,28 +177,25 @@ func (t *tx) updated(before *identity.User, u identity.UserUpdate) (*identity.Us
 	return &after, changed
 }
 
-// DeleteUser implements identity.Store. Their sessions end with them.
+// DeleteUser implements identity.Store. No restored backup brings them back.
 func (s *Store) DeleteUser(ctx context.Context, by audit.Actor, id string) error {
 	return s.change(ctx, by, func(t *tx) error {
 		before, err := t.user(readUserByID, "id", id)
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(deleteUser, id); err != nil {
+		for _, statement := range []string{deleteSessionsOf, deleteKnownLogins, deleteUser} {
+			if _, err := t.exec(statement, id); err != nil {
+				return err
+			}
+		}
+		if _, err := t.exec(endCredential, id, t.revision); err != nil {
 			return err
 		}
 		if err := t.recordUser("delete", fmt.Sprintf("Deleted the user %q.", before.Name), before, nil); err != nil {
 			return err
 		}
 		return t.keepAdmin(isAdmin(before))
-	})
-}
-
-// NoteLogin implements identity.Store.
-func (s *Store) NoteLogin(ctx context.Context, userID string, at time.Time) error {
-	return s.write(ctx, func(t *tx) error {
-		_, err := t.exec(noteLogin, userID, toMS(at))
-		return err
 	})
 }
 

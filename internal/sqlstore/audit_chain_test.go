@@ -1,0 +1,199 @@
+package sqlstore_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// chainOf verifies the chain, which must be readable.
+func chainOf(t *testing.T, f *fixture, kept audit.Link) audit.Verification {
+	t.Helper()
+	v, err := f.VerifyAudit(t.Context(), kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// intact fails the test unless the chain fits.
+func intact(t *testing.T, f *fixture, kept audit.Link) audit.Verification {
+	t.Helper()
+	v := chainOf(t, f, kept)
+	if !v.Intact || v.Problem != "" {
+		t.Fatalf("the chain does not fit: %+v", v)
+	}
+	return v
+}
+
+// tamper changes the database behind Stint's back, the trigger that forbids it
+// put aside.
+func tamper(t *testing.T, f *fixture, statements ...string) {
+	t.Helper()
+	drop := "DROP TRIGGER IF EXISTS audit_append_only"
+	if f.postgres() {
+		drop += " ON audit"
+	}
+	for _, s := range append([]string{drop}, statements...) {
+		f.exec(t, s)
+	}
+}
+
+func TestTheChain_covers_every_record_and_finds_what_was_tampered_with(t *testing.T) {
+	for name, test := range map[string]struct {
+		statements []string // {id} is a record in the middle, {last} the newest
+		onlyHead   bool     // only the head that was kept elsewhere tells
+	}{
+		"a summary":             {statements: []string{"UPDATE audit SET summary = 'nothing' WHERE id = {id}"}},
+		"an actor":              {statements: []string{"UPDATE audit SET actor_name = 'eve' WHERE id = {id}"}},
+		"a time":                {statements: []string{"UPDATE audit SET at = at + 1 WHERE id = {id}"}},
+		"a snapshot":            {statements: []string{"UPDATE audit SET after = '' WHERE id = {id}"}},
+		"a removed record":      {statements: []string{"DELETE FROM audit WHERE id = {id}"}},
+		"a removed link":        {statements: []string{"DELETE FROM audit_chain WHERE id = {id}"}},
+		"a removed pair":        {statements: []string{"DELETE FROM audit WHERE id = {id}", "DELETE FROM audit_chain WHERE id = {id}"}},
+		"the newest record":     {statements: []string{"DELETE FROM audit WHERE id = {last}"}},
+		"a moved anchor":        {statements: []string{"UPDATE audit_anchor SET entry_id = {id}, hash = (SELECT hash FROM audit_chain WHERE id = {id})", "DELETE FROM audit WHERE id <= {id}", "DELETE FROM audit_chain WHERE id <= {id}"}},
+		"the newest whole":      {statements: []string{"DELETE FROM audit WHERE id = {last}", "DELETE FROM audit_chain WHERE id = {last}"}, onlyHead: true},
+		"the whole chain":       {statements: []string{"DELETE FROM audit_chain"}},
+		"a beginning laid anew": {statements: []string{"UPDATE audit_anchor SET entry_id = {last}", "DELETE FROM audit_chain"}, onlyHead: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, f *fixture) {
+				for i := range 4 {
+					addToken(t, f, "token"+strconv.Itoa(i), identity.Check)
+				}
+				before := intact(t, f, audit.Link{})
+				if before.Records != 5 || before.Uncovered != 0 || before.Pending != 0 || before.Head.ID == 0 {
+					t.Fatalf("%+v", before)
+				}
+				if v := intact(t, f, before.Head); v.Kept != audit.HeadInChain {
+					t.Fatalf("its own head is %q", v.Kept)
+				}
+				ids := strings.NewReplacer("{id}", strconv.FormatInt(before.Head.ID-2, 10), "{last}", strconv.FormatInt(before.Head.ID, 10))
+				for i := range test.statements {
+					test.statements[i] = ids.Replace(test.statements[i])
+				}
+				tamper(t, f, test.statements...)
+				if v := chainOf(t, f, audit.Link{}); v.Intact != test.onlyHead && name != "the whole chain" {
+					t.Errorf("without the kept head: %+v", v)
+				}
+				addToken(t, f, "later", identity.Check) // what is written since hides nothing
+				v := chainOf(t, f, before.Head)
+				if name == "the whole chain" {
+					// Written anew over the same records, it is the same chain.
+					if !v.Intact || v.Kept != audit.HeadInChain {
+						t.Errorf("%+v", v)
+					}
+					return
+				}
+				if v.Intact || v.Problem == "" {
+					t.Errorf("with the kept head: %+v", v)
+				}
+			})
+		})
+	}
+}
+
+func TestTheChain_outlives_retention(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		ctx := t.Context()
+		for i := range 6 {
+			addToken(t, f, "token"+strconv.Itoa(i), identity.Check)
+			f.clock.Advance(time.Hour)
+		}
+		early := intact(t, f, audit.Link{}).Head
+		f.clock.Advance(24 * time.Hour)
+		addToken(t, f, "young", identity.Check)
+		late := intact(t, f, early).Head
+		for range 2 { // the second removes the record that the first left
+			before := f.clock.Now().Add(-time.Hour)
+			removed, err := f.DeleteEntriesBefore(ctx, before)
+			if err != nil || removed == 0 {
+				t.Fatalf("removed %d, %v", removed, err)
+			}
+			v := intact(t, f, audit.Link{})
+			if v.Anchor.ID == 0 || v.Records == 0 {
+				t.Fatalf("%+v", v)
+			}
+			if v := chainOf(t, f, late); v.Kept == audit.HeadMissing {
+				t.Errorf("the kept head %v of a young record: %+v", late, v)
+			}
+			f.clock.Advance(2 * time.Hour)
+			addToken(t, f, "after"+strconv.FormatInt(v.Head.ID, 10), identity.Check)
+		}
+		if v := intact(t, f, early); v.Kept != audit.HeadExpired {
+			t.Errorf("the head of a removed record is %q", v.Kept)
+		}
+		if removed, err := f.DeleteEntriesBefore(ctx, time.Unix(1, 0)); err != nil || removed != 0 {
+			t.Errorf("removed %d, %v", removed, err)
+		}
+	})
+}
+
+// Records of a release that knows no chain are taken in by the next change.
+func TestTheChain_takes_in_what_an_older_node_wrote(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		addToken(t, f, "first", identity.Check)
+		f.exec(t, `INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, revision)
+VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did.', 1)`)
+		if v := intact(t, f, audit.Link{}); v.Pending != 1 {
+			t.Fatalf("%+v", v)
+		}
+		addToken(t, f, "second", identity.Check)
+		if v := intact(t, f, audit.Link{}); v.Pending != 0 || v.Records != 4 {
+			t.Fatalf("%+v", v)
+		}
+	})
+}
+
+func TestTheChain_has_one_order_whatever_node_writes(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		stores := []interface {
+			RecordEntry(context.Context, audit.Entry) error
+		}{f.Store}
+		if f.postgres() {
+			stores = append(stores, f.another(t), f.another(t))
+		}
+		const writers, each = 6, 10
+		var all sync.WaitGroup
+		for i := range writers {
+			all.Go(func() {
+				for n := range each {
+					err := stores[i%len(stores)].RecordEntry(t.Context(), audit.Entry{Actor: operator, Action: "key.reset", Object: "key", ObjectID: strconv.Itoa(n)})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if v := intact(t, f, audit.Link{}); v.Records != writers*each+1 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+func TestTheChain_of_a_restored_backup_fits_and_tells_of_the_one_before(t *testing.T) {
+	f := newSQLiteFixture(t)
+	addToken(t, f, "kept", identity.Admin)
+	path := backup(t, f)
+	addToken(t, f, "later", identity.Admin)
+	before := intact(t, f, audit.Link{}).Head
+	if err := f.Restore(t.Context(), operator, path); err != nil {
+		t.Fatal(err)
+	}
+	intact(t, f, audit.Link{})
+	if v := chainOf(t, f, before); v.Intact || v.Kept != audit.HeadMissing {
+		t.Errorf("the head from before the restore: %+v", v)
+	}
+	page, err := f.FindEntries(t.Context(), audit.Filter{Action: "database.restore"})
+	if err != nil || len(page.Entries) != 1 || !strings.Contains(string(page.Entries[0].Before), before.String()) {
+		t.Errorf("the restore does not tell of the head %v: %+v, %v", before, page.Entries, err)
+	}
+}
