@@ -174,6 +174,15 @@ func (s *RedisServer) Restart(empty bool) {
 	}
 }
 
+// LoseFolder takes its folder away from the server, so that it can save nothing.
+func (s *RedisServer) LoseFolder() {
+	s.t.Helper()
+	s.own()
+	if err := os.RemoveAll(s.dir); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *RedisServer) signal(sig syscall.Signal) {
 	s.t.Helper()
 	if err := s.own().signal(sig); err != nil {

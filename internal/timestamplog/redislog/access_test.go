@@ -142,17 +142,27 @@ func tryTurns(t *testing.T, log *redislog.Log, clock *logtest.Clock, p *rules.Po
 	}
 }
 
-func TestTLSIsSpokenAndItsCertificateChecked(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := selfSigned(t, dir)
-	server := testenv.DedicatedRedis(t, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+// overTLS returns the address of a server that speaks TLS there, with a
+// certificate that nobody vouches for.
+func overTLS(t *testing.T, args ...string) string {
+	t.Helper()
+	cert, key := selfSigned(t, t.TempDir())
+	args = append(args, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
+	server := testenv.DedicatedRedis(t, args...)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	tls := l.Addr().String()
 	l.Close()
 	_, port, err := net.SplitHostPort(tls)
 	must(t, err)
-	must(t, redis.NewClient(&redis.Options{Addr: server.Addr}).ConfigSet(t.Context(), "tls-port", port).Err())
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer admin.Close()
+	must(t, admin.ConfigSet(t.Context(), "tls-port", port).Err())
+	return tls
+}
+
+func TestTLSIsSpokenAndItsCertificateChecked(t *testing.T) {
+	tls := overTLS(t, "--tls-auth-clients", "no")
 	p := policy(t, 1, "2/1h")
 	trusting := openURL(t, "rediss://"+tls+"/0?dial_timeout=20s&skip_verify=true")
 	if r := ask(t.Context(), trusting, p, address, 1); r.Err != nil || !r.Allowed {

@@ -21,3 +21,6 @@ const MaxBatch = maxBatch
 
 // FailureThreshold is how many failures in a row begin an outage.
 const FailureThreshold = failureThreshold
+
+// IsTooOld reports whether a server is known to be too old.
+func IsTooOld(n *NodeHealth) bool { return n.isTooOld() }

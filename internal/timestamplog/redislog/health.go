@@ -1,6 +1,7 @@
 package redislog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 
 // Health is what the servers say of themselves.
 type Health struct {
-	Nodes []NodeHealth // by address; more than one in a Cluster
+	Nodes []NodeHealth // those that answered, by address; more than one in a Cluster
 	// Warnings are sentences on settings that would silently lift limits or
 	// lose logs, and on what will soon fail.
 	Warnings []string
@@ -23,14 +24,22 @@ type Health struct {
 
 // NodeHealth is one server that decides.
 type NodeHealth struct {
-	Addr            string
-	Version         string // of Redis; Valkey names the Redis that it equals
-	Role            string // master or slave, as Redis says it
-	MaxMemoryPolicy string
-	MaxMemory       int64 // bytes, 0 for no bound
-	UsedMemory      int64 // bytes
-	AppendOnly      bool  // each write goes to a file
-	Uptime          time.Duration
+	Addr    string
+	RunID   string // differs for each run of a server, "" where it is not known
+	Version string // of Redis; Valkey names the Redis that it equals
+	Mode    string // standalone, cluster or sentinel
+	Role    string // master or slave, as Redis says it
+	// NoInfo says why INFO could not be read, "" where it was. The fields below
+	// are then not known.
+	NoInfo          string
+	MaxMemoryPolicy string // "" where it is not told
+	// EvictedKeys is how many keys it has evicted since it was started or its
+	// statistics were reset, those of other programs included.
+	EvictedKeys int64
+	MaxMemory   int64 // bytes, 0 for no bound
+	UsedMemory  int64 // bytes
+	AppendOnly  bool  // each write goes to a file
+	Uptime      time.Duration
 	// ClockOffset is how far its clock is ahead of this node's; the round trip
 	// makes it wrong by at most ClockError.
 	ClockOffset, ClockError time.Duration
@@ -40,21 +49,23 @@ type NodeHealth struct {
 const mostOffset = time.Second
 
 // Health asks every server that decides. It fails, matching ErrUnreachable,
-// where one does not answer.
+// where one does not answer, and still tells of the others.
 func (l *Log) Health(ctx context.Context) (Health, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	var h Health
+	var failed error // the first failure of a server
 	var mu sync.Mutex
 	ask := func(ctx context.Context, client *redis.Client) error {
 		node, err := nodeHealth(ctx, client)
-		if err != nil {
-			return err
-		}
 		mu.Lock()
 		defer mu.Unlock()
-		h.Nodes = append(h.Nodes, node)
-		return nil
+		if err == nil {
+			h.Nodes = append(h.Nodes, node)
+		} else if failed == nil {
+			failed = err
+		}
+		return nil // or else the other servers are not waited for
 	}
 	var err error
 	switch client := l.client.(type) {
@@ -65,12 +76,12 @@ func (l *Log) Health(ctx context.Context) (Health, error) {
 	default:
 		err = errors.New("this kind of client has no health")
 	}
-	if err != nil {
-		return Health{}, unreachable(err)
-	}
 	slices.SortFunc(h.Nodes, func(a, b NodeHealth) int { return strings.Compare(a.Addr, b.Addr) })
 	for _, node := range h.Nodes {
 		h.Warnings = append(h.Warnings, node.warnings()...)
+	}
+	if err = cmp.Or(err, failed); err != nil {
+		return h, unreachable(err)
 	}
 	return h, nil
 }
@@ -78,27 +89,80 @@ func (l *Log) Health(ctx context.Context) (Health, error) {
 func nodeHealth(ctx context.Context, client *redis.Client) (NodeHealth, error) {
 	before := time.Now()
 	there, err := client.Time(ctx).Result()
+	n := NodeHealth{Addr: serverName(client)}
 	if err != nil {
+		if isRefused(err) { // a Sentinel knows no TIME
+			if n.readHello(ctx, client); n.Mode == "sentinel" {
+				return n, nil
+			}
+		}
 		return NodeHealth{}, err
 	}
 	trip := time.Since(before)
-	text, err := client.Info(ctx, "server", "memory", "persistence", "replication").Result()
-	if err != nil {
+	n.ClockOffset, n.ClockError = there.Sub(before.Add(trip/2)), trip/2
+	text, err := client.Info(ctx, "server", "memory", "persistence", "replication", "stats").Result()
+	switch {
+	case err == nil:
+		n.read(parseInfo(text))
+	case isRefused(err):
+		n.NoInfo = clip(err.Error())
+		n.readHello(ctx, client)
+	default:
 		return NodeHealth{}, err
 	}
-	info := parseInfo(text)
-	return NodeHealth{
-		Addr:            client.Options().Addr,
+	return n, nil
+}
+
+// isRefused reports whether a server answers a command by refusing it whatever
+// its state is, as some hosted ones and users with few rights do.
+func isRefused(err error) bool {
+	return redis.IsPermissionError(err) || strings.HasPrefix(err.Error(), "ERR ")
+}
+
+func (n *NodeHealth) read(info infoText) {
+	*n = NodeHealth{
+		Addr:            n.Addr,
+		RunID:           info["run_id"],
 		Version:         info["redis_version"],
+		Mode:            cmp.Or(info["redis_mode"], info["server_mode"]), // of Redis and of Valkey
 		Role:            info["role"],
+		EvictedKeys:     info.number("evicted_keys"),
 		MaxMemoryPolicy: info["maxmemory_policy"],
 		MaxMemory:       info.number("maxmemory"),
 		UsedMemory:      info.number("used_memory"),
 		AppendOnly:      info["aof_enabled"] == "1",
 		Uptime:          time.Duration(info.number("uptime_in_seconds")) * time.Second,
-		ClockOffset:     there.Sub(before.Add(trip / 2)),
-		ClockError:      trip / 2,
-	}, nil
+		ClockOffset:     n.ClockOffset,
+		ClockError:      n.ClockError,
+	}
+}
+
+// readHello reads what HELLO tells, as well as it can: few users may not call it.
+func (n *NodeHealth) readHello(ctx context.Context, client *redis.Client) {
+	reply, err := client.Do(ctx, "hello").Result()
+	if err != nil {
+		return
+	}
+	told, _ := reply.(map[any]any)
+	if list, flat := reply.([]any); flat { // in RESP 2
+		told = map[any]any{}
+		for i := 0; i+1 < len(list); i += 2 {
+			told[list[i]] = list[i+1]
+		}
+	}
+	n.Mode, _ = told["mode"].(string)
+	if n.Role, _ = told["role"].(string); n.Role == "replica" {
+		n.Role = "slave"
+	}
+	if told["server"] == "redis" { // others tell a version of their own
+		n.Version, _ = told["version"].(string)
+	}
+}
+
+// MayEvict reports whether the server is known to delete keys when its memory is
+// full.
+func (n *NodeHealth) MayEvict() bool {
+	return n.MaxMemoryPolicy != "noeviction" && n.MaxMemoryPolicy != ""
 }
 
 // infoText is an answer to INFO, by field.
@@ -128,19 +192,24 @@ func (n *NodeHealth) warnings() []string {
 	warn := func(format string, args ...any) {
 		found = append(found, fmt.Sprintf("Redis at %s ", n.Addr)+fmt.Sprintf(format, args...))
 	}
-	if major, _, _ := strings.Cut(n.Version, "."); len(major) == 1 && major < "7" {
+	if n.isTooOld() {
 		warn("is version %s; Stint needs 7 or newer.", n.Version)
 	}
-	if n.Role != "master" {
+	if n.Role == "slave" {
 		warn("is a replica, which takes no writes: every check will find the log out of reach.")
 	}
-	if n.MaxMemoryPolicy != "noeviction" {
-		warn("has maxmemory-policy %s, by which it may silently delete logs and so lift limits; set it to noeviction.", n.MaxMemoryPolicy)
+	switch {
+	case n.NoInfo != "":
+		warn("does not let INFO be read (%s), so keys that it evicts and memory that runs out pass unnoticed; allow +info.", n.NoInfo)
+	case n.MayEvict():
+		warn("has maxmemory-policy %s, by which it may delete logs and so lift limits; set it to noeviction.", n.MaxMemoryPolicy)
+	case n.MaxMemoryPolicy == "":
+		warn("does not tell its maxmemory-policy; make sure that it is noeviction, or it may delete logs and so lift limits.")
 	}
 	if n.MaxMemory > 0 && n.UsedMemory > n.MaxMemory/10*9 {
 		warn("uses %d of its %d bytes of memory; when it is full, every check will find the log out of reach.", n.UsedMemory, n.MaxMemory)
 	}
-	if !n.AppendOnly {
+	if !n.AppendOnly && n.NoInfo == "" {
 		warn("does not keep an append-only file, so a restart forgets requests since its last snapshot, if it writes any; set appendonly to yes.")
 	}
 	if off := n.ClockOffset.Abs() - n.ClockError; off > mostOffset {

@@ -108,31 +108,9 @@ func (l *Log) awaitRecovery(p *primary) {
 		if !p.breaker.open.Load() {
 			return
 		}
-		if l.isBack(p) {
+		if l.probe(l.closing, p) == nil {
 			l.succeeded(p)
 			return
 		}
 	}
-}
-
-// isBack reports whether p decides again, or is asked for nothing any more since
-// others have its shards.
-func (l *Log) isBack(p *primary) bool {
-	ctx, cancel := context.WithTimeout(l.closing, time.Second)
-	defer cancel()
-	shard := 0
-	if l.topology != nil {
-		l.refreshTopology()
-		l.topology.look(ctx)
-		var has bool
-		if shard, has = l.topology.shardOf(p); !has {
-			return true
-		}
-	}
-	// A question that is answered by nothing but a server that can decide, and
-	// that reads and writes nothing: about an empty stack.
-	probe := &item{shard: shard, name: logName(l.prefix, shard, timestamplog.Ref{Key: "probe"}), stack: "0 0", cost: 1, peek: true}
-	keys, args := decideCall.arguments(l.now(), []*item{probe})
-	_, err := functions.call(ctx, p.client, decideCall.function, keys, args...)
-	return err == nil || l.topology != nil && wasNotDone(err) || isSlotError(err)
 }

@@ -45,6 +45,7 @@ type Options struct {
 // Log is a timestamplog.Log in Redis.
 type Log struct {
 	client  redis.UniversalClient
+	target  target // what Open was told
 	prefix  string
 	shards  sharder
 	timeout time.Duration
@@ -99,7 +100,9 @@ func Open(url string, options Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(client, options), nil
+	l := New(client, options)
+	l.target = targetOf(url)
+	return l, nil
 }
 
 // Close closes the connections. Requests that are under way fail.

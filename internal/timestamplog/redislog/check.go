@@ -1,0 +1,197 @@
+package redislog
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// ConfigError says that a server answers and cannot hold logs the way it, or its
+// URL, is set up. Waiting does not help.
+type ConfigError struct {
+	Problem string // what is wrong and what would be right, without a secret
+}
+
+// Error returns the problem.
+func (e *ConfigError) Error() string { return e.Problem }
+
+// CheckOptions are what Check puts up with.
+type CheckOptions struct {
+	// AllowEviction accepts servers that may evict keys, and so lift limits.
+	AllowEviction bool
+}
+
+// Check tries whether the servers can hold logs: it asks each what it is, and
+// has each decide about a log of its own, which expires within milliseconds. A
+// *ConfigError says what an operator must change first; any other error matches
+// timestamplog.ErrUnreachable and may pass by itself. Health is what is known of
+// the servers that answered.
+func (l *Log) Check(ctx context.Context, options CheckOptions) (Health, error) {
+	h, err := l.Health(ctx)
+	for i := range h.Nodes {
+		if wrong := l.target.refuses(&h.Nodes[i], options); wrong != nil {
+			return h, wrong
+		}
+	}
+	if err == nil {
+		err = l.tryAll(ctx)
+	}
+	if err == nil {
+		return h, nil
+	}
+	if wrong := configError(err, l.target); wrong != nil {
+		return h, wrong
+	}
+	if wrong := l.target.mismatch(ctx); wrong != nil {
+		return h, wrong
+	}
+	return h, err
+}
+
+// refuses returns what makes a server unfit, nil where it is not.
+func (t target) refuses(n *NodeHealth, options CheckOptions) *ConfigError {
+	wrong := func(format string, args ...any) *ConfigError {
+		return &ConfigError{fmt.Sprintf("the server %s ", n.Addr) + fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case n.Mode == "sentinel":
+		return wrong("is a Sentinel, which holds no logs; write %s with ?master_name=", target{kind: sentinel}.scheme(t.tls))
+	case n.Mode == "cluster" && t.kind != cluster && t.kind != "":
+		return wrong("belongs to a Cluster; write %s", target{kind: cluster}.scheme(t.tls))
+	case n.isTooOld():
+		return wrong("is Redis %s; Stint needs Redis 7 or newer, or Valkey", n.Version)
+	case n.MayEvict() && !options.AllowEviction:
+		return wrong("has maxmemory-policy %s, by which it may delete logs and so lift limits; set it to noeviction, or start with --allow-redis-eviction", n.MaxMemoryPolicy)
+	}
+	return nil
+}
+
+// tryAll has each server decide once.
+func (l *Log) tryAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	client, clustered := l.client.(*redis.ClusterClient)
+	if !clustered {
+		return l.try(ctx, l.client, 0)
+	}
+	tried := map[*redis.Client]bool{}
+	for shard := range Shards {
+		primary, err := client.MasterForKey(ctx, shardTags[shard])
+		if err != nil {
+			return unreachable(err)
+		}
+		if tried[primary] {
+			continue
+		}
+		tried[primary] = true
+		// By way of the Cluster's client: the slot may have moved since.
+		if err := l.try(ctx, client, shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// try has the server of a shard decide about a log that no policy has.
+func (l *Log) try(ctx context.Context, client redis.UniversalClient, shard int) error {
+	stack := rules.Stack{{Limit: rules.MaxLimit, Window: rules.MinWindow}}
+	q := timestamplog.Request{
+		Ref: timestamplog.Ref{Key: "start"}, Rules: stack, Retention: rules.Retention{}.Cover(stack), Cost: 1,
+	}
+	asked := []*item{{
+		name: logName(l.prefix, shard, q.Ref), shard: shard, rules: stack, cost: 1,
+		stack: writeStack(stack, q.Retention),
+	}}
+	keys, args := arguments(l.now(), asked)
+	reply, err := functions.call(ctx, client, functions.decide, keys, args...)
+	if err == nil {
+		err = readReply(reply, asked)
+	}
+	if err == nil {
+		err = asked[0].result.Err
+	}
+	if err != nil {
+		return unreachable(err)
+	}
+	return nil
+}
+
+// isTooOld reports whether a server is known to be older than Redis 7.
+func (n *NodeHealth) isTooOld() bool {
+	major, _, _ := strings.Cut(n.Version, ".")
+	number, err := strconv.Atoi(major)
+	return err == nil && number < 7
+}
+
+// configError returns what an error says of a mistake in the URL or in a
+// server's settings, nil where the server may merely be unreachable for now.
+func configError(err error, t target) *ConfigError {
+	text := rootText(err)
+	says := func(part string) bool { return strings.Contains(text, part) }
+	wrong := func(format string, args ...any) *ConfigError { return &ConfigError{fmt.Sprintf(format, args...)} }
+	asked, byRedis := "Redis", "Redis"
+	if fromSentinels(err) {
+		asked, byRedis = "a Sentinel", "a Sentinel (the user and password before the @ are the Sentinels', Redis's own are the options username and password)"
+	}
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case says("NOAUTH"):
+		return wrong("%s wants a password (%s); write it into the URL, %suser:password@host", byRedis, clip("NOAUTH"), t.scheme(t.tls))
+	case redis.IsAuthError(err), says("WRONGPASS"), says("ERR AUTH"), says("ERR invalid password"), says("ERR Client sent AUTH"):
+		return wrong("%s refuses the user or the password of the URL (%s)", byRedis, clip(text))
+	case says("DENIED "):
+		return wrong("%s runs in protected mode and refuses other machines; give it a password or bind it to the right address", asked)
+	case redis.IsPermissionError(err), says("NOPERM"), says("ACL failure"), says("can't run this command"):
+		return wrong("the user of the URL has too few rights (%s); docs/REDIS.md names all that are needed", clip(text))
+	case says("DB index is out of range"), says("invalid DB index"):
+		return wrong("Redis has no database of that number (%s); correct the path of the URL", clip(text))
+	case says("SELECT is not allowed in cluster mode"):
+		return wrong("the server belongs to a Cluster, which has no numbered databases; write %s without a path", target{kind: cluster}.scheme(t.tls))
+	case says("cluster support disabled"):
+		return wrong("the server belongs to no Cluster; write %s", target{kind: standalone}.scheme(t.tls))
+	case fromSentinels(err) && errors.Is(err, redis.Nil):
+		return wrong("the Sentinels watch no primary of the URL's master_name")
+	case says("unknown command 'sentinel'"), says("unknown command 'SENTINEL'"), says("unknown command `sentinel`"):
+		return wrong("the server is no Sentinel; write %s, or name the port of a Sentinel", target{kind: standalone}.scheme(t.tls))
+	case says("unknown command"), says("unknown subcommand"):
+		return wrong("the server is not Redis 7 or newer, nor Valkey (%s)", clip(text))
+	case errors.As(err, &certificate):
+		return wrong("its certificate cannot be verified (%s)", clip(certificate.Err.Error()))
+	case says(tlsAlert):
+		return wrong("it refuses the TLS connection (%s)", clip(text))
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return wrong("it speaks no TLS; write %s, or name its TLS port", t.scheme(false))
+	case says("redis: can't parse"), says("redis: invalid reply"), says("redis: unexpected"):
+		return wrong("what answers there is no Redis (%s)", clip(text))
+	}
+	return nil
+}
+
+// fromSentinels reports whether err is why no Sentinel could be asked.
+func fromSentinels(err error) bool { return strings.Contains(err.Error(), "all sentinels specified") }
+
+// Describe returns what an error of a Log says, in one line that is not long,
+// without the words of timestamplog.ErrUnreachable.
+func Describe(err error) string { return clip(rootText(err)) }
+
+func rootText(err error) string {
+	return strings.TrimPrefix(err.Error(), timestamplog.ErrUnreachable.Error()+": ")
+}
+
+// clip makes a text that a server sent one line of at most 200 bytes.
+func clip(text string) string {
+	const most = 200
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

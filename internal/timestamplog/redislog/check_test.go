@@ -1,0 +1,215 @@
+package redislog_test
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+// check opens a URL and returns what Check says.
+func check(t *testing.T, url string, options redislog.CheckOptions) (redislog.Health, error) {
+	t.Helper()
+	log, err := redislog.Open(url, redislog.Options{Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	return log.Check(t.Context(), options)
+}
+
+// wantConfigError checks that err names a mistake by part and holds no secret.
+func wantConfigError(t *testing.T, err error, part string) {
+	t.Helper()
+	var wrong *redislog.ConfigError
+	if !errors.As(err, &wrong) {
+		t.Fatalf("got %v, want a ConfigError that says %q", err, part)
+	}
+	if text := err.Error(); !strings.Contains(text, part) || strings.Contains(text, "secret") || strings.Contains(text, "\n") {
+		t.Errorf("got %q, want one line with %q and without the password", text, part)
+	}
+}
+
+func TestAMistakeInTheURLOrTheServerIsToldAtOnce(t *testing.T) {
+	server, locked, member := testenv.DedicatedRedis(t), testenv.DedicatedRedis(t), clusterOfOne(t)
+	must(t, connect(t, locked).ConfigSet(t.Context(), "requirepass", "x").Err())
+	watching := testenv.Sentinels(t, "m", server)[0]
+	withTLS, wantsCertificate := overTLS(t, "--tls-auth-clients", "no"), overTLS(t)
+	for name, test := range map[string]struct{ url, want string }{
+		"no password":                       {"redis://" + locked.Addr, "wants a password"},
+		"a wrong password":                  {"redis://:secret@" + locked.Addr, "user or the password"},
+		"a user that does not exist":        {"redis://nobody:secret@" + server.Addr, "user or the password"},
+		"no password, in a cluster":         {"redis+cluster://" + locked.Addr, "wants a password"},
+		"a wrong password, in a cluster":    {"redis+cluster://:secret@" + locked.Addr, "user or the password"},
+		"a wrong password for the sentinel": {"redis+sentinel://u:secret@" + watching + "?master_name=m", "Sentinels'"},
+		"a database that does not exist":    {"redis://" + server.Addr + "/99", "no database"},
+		"the same behind a sentinel":        {"redis+sentinel://" + watching + "/99?master_name=m", "no database"},
+		"a database of a cluster":           {"redis://" + member.Addr + "/3", "redis+cluster://"},
+		"a cluster":                         {"redis://" + member.Addr, "redis+cluster://"},
+		"no cluster":                        {"redis+cluster://" + server.Addr, "belongs to no Cluster"},
+		"a sentinel":                        {"redis://" + watching, "Sentinel"},
+		"no sentinel":                       {"redis+sentinel://" + server.Addr + "?master_name=m", "no Sentinel"},
+		"another primary's name":            {"redis+sentinel://" + watching + "?master_name=other", "master_name"},
+		"tls where there is none":           {"rediss://" + server.Addr + "?dial_timeout=2s", "speaks no TLS; write redis://"},
+		"tls where the cluster has none":    {"rediss+cluster://" + member.Addr + "?dial_timeout=2s", "speaks no TLS; write redis+cluster://"},
+		"tls where the sentinel has none":   {"rediss+sentinel://" + watching + "?master_name=m&dial_timeout=2s", "speaks no TLS; write redis+sentinel://"},
+		"no tls where it is needed":         {"redis://" + withTLS, "speaks TLS; write rediss://"},
+		"the same, wanting a certificate":   {"redis://" + wantsCertificate, "speaks TLS; write rediss://"},
+		"a certificate nobody vouches for":  {"rediss://" + withTLS, "certificate cannot be verified"},
+		"no certificate of the client's":    {"rediss://" + wantsCertificate + "?skip_verify=true", "certificate required"},
+		"something that is no redis":        {"redis://" + webServer(t), "no Redis"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := check(t, test.url, redislog.CheckOptions{})
+			wantConfigError(t, err, test.want)
+		})
+	}
+}
+
+// webServer answers everything as an HTTP server answers nonsense.
+func webServer(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := conn.Read(make([]byte, 1)); err == nil {
+					conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestAServerThatCannotHoldLogsIsToldAtOnce(t *testing.T) {
+	t.Run("it evicts", func(t *testing.T) {
+		for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
+			server := testenv.DedicatedRedis(t, "--maxmemory-policy", policy)
+			_, err := check(t, server.URL, redislog.CheckOptions{})
+			wantConfigError(t, err, "maxmemory-policy "+policy)
+			h, err := check(t, server.URL, redislog.CheckOptions{AllowEviction: true})
+			if err != nil || len(h.Nodes) != 1 || !h.Nodes[0].MayEvict() {
+				t.Errorf("%s where that is allowed: got %+v, %v", policy, h, err)
+			}
+		}
+	})
+	t.Run("it has no functions", func(t *testing.T) {
+		_, err := check(t, testenv.DedicatedRedis(t, "--rename-command", "FUNCTION", "").URL, redislog.CheckOptions{})
+		wantConfigError(t, err, "not Redis 7 or newer")
+	})
+	t.Run("it is too old", func(t *testing.T) {
+		for version, old := range map[string]bool{"6.2.14": true, "2.8": true, "7.0.0": false, "10.1": false, "": false} {
+			if n := (redislog.NodeHealth{Version: version}); redislog.IsTooOld(&n) != old {
+				t.Errorf("version %q: too old is %v", version, !old)
+			}
+		}
+	})
+}
+
+func TestAUserWithTooFewRightsIsToldAtOnceAndOneWithoutInfoIsNot(t *testing.T) {
+	server := testenv.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru")
+	admin := connect(t, server)
+	url := strings.Replace(server.URL, "://", "://stint:x@", 1)
+	give := func(without ...string) {
+		t.Helper()
+		command := []any{"ACL", "SETUSER", "stint", "reset"}
+		for _, right := range leastRights {
+			if !slices.Contains(without, right) && !strings.HasPrefix(right, ">") {
+				command = append(command, right)
+			}
+		}
+		must(t, admin.Do(t.Context(), append(command, ">x")...).Err())
+	}
+	for _, right := range []string{"+fcall", "+function|load", "+set", "+time", "~stint:*"} {
+		t.Run("without "+right, func(t *testing.T) {
+			give(right)
+			_ = admin.FunctionFlush(t.Context()).Err() // or nobody needs to load
+			_, err := check(t, url, redislog.CheckOptions{AllowEviction: true})
+			wantConfigError(t, err, "too few rights")
+		})
+	}
+	for _, without := range [][]string{{"+info"}, {"+info", "+hello"}} {
+		give(without...)
+		h, err := check(t, url, redislog.CheckOptions{})
+		if err != nil || len(h.Nodes) != 1 || h.Nodes[0].NoInfo == "" {
+			t.Fatalf("without %v: got %+v, %v", without, h, err)
+		}
+		if len(h.Warnings) != 1 || !strings.Contains(h.Warnings[0], "INFO") {
+			t.Errorf("without %v the warnings are %q", without, h.Warnings)
+		}
+		if n := h.Nodes[0]; len(without) == 1 && (n.Mode != "standalone" || n.Role != "master" || !strings.HasPrefix(n.Version, "7")) {
+			t.Errorf("by HELLO: %+v", n)
+		}
+	}
+	give()
+	_, err := check(t, url, redislog.CheckOptions{})
+	wantConfigError(t, err, "allkeys-lru") // though CONFIG is not allowed
+}
+
+func TestAServerThatMayComeLaterIsAnOutageAndNoMistake(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	closed.Close()
+	address := closed.Addr().String()
+	full, replica := testenv.DedicatedRedis(t), testenv.DedicatedRedis(t, "--replicaof", "127.0.0.1", "1")
+	must(t, connect(t, full).ConfigSet(t.Context(), "maxmemory", "1").Err())
+	unsaved := testenv.DedicatedRedis(t)
+	failToSave(t, unsaved)
+	for name, url := range map[string]string{
+		"nothing listens":           "redis://" + address,
+		"nothing listens, cluster":  "redis+cluster://" + address,
+		"nothing listens, sentinel": "redis+sentinel://" + address + "?master_name=m",
+		"nothing listens, tls":      "rediss://" + address,
+		"a name that is not known":  "redis://redis.invalid",
+		"it is full":                full.URL,
+		"it is a replica":           replica.URL,
+		"it cannot save":            unsaved.URL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := check(t, url, redislog.CheckOptions{})
+			if wrong := (*redislog.ConfigError)(nil); errors.As(err, &wrong) || !errors.Is(err, timestamplog.ErrUnreachable) {
+				t.Errorf("got %v, want an outage", err)
+			}
+		})
+	}
+}
+
+// failToSave makes a server refuse writes since it could not save (MISCONF).
+func failToSave(t *testing.T, server *testenv.RedisServer) {
+	t.Helper()
+	admin := connect(t, server)
+	must(t, admin.ConfigSet(t.Context(), "save", "3600 1").Err())
+	must(t, admin.Set(t.Context(), "something", "x", 0).Err())
+	server.LoseFolder()
+	_ = admin.Do(t.Context(), "bgsave").Err()
+	eventually(t, "it cannot save", func() bool {
+		return strings.Contains(admin.Set(t.Context(), "something", "y", 0).Val()+admin.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
+}
+
+func TestCheckLeavesNothingBehind(t *testing.T) {
+	for _, server := range []*testenv.RedisServer{testenv.DedicatedRedis(t), clusterOfOne(t)} {
+		if _, err := check(t, server.URL, redislog.CheckOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		admin := redis.NewClient(&redis.Options{Addr: server.Addr})
+		defer admin.Close()
+		eventually(t, "the log of the check is gone", func() bool { return admin.DBSize(t.Context()).Val() == 0 })
+	}
+}

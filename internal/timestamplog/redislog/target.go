@@ -1,0 +1,120 @@
+package redislog
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// kind is how the servers of a URL belong together.
+type kind string
+
+const (
+	standalone kind = "redis"
+	sentinel   kind = "redis+sentinel"
+	cluster    kind = "redis+cluster"
+)
+
+// target is what a URL says of the servers, without its secrets. The zero value
+// says nothing.
+type target struct {
+	kind  kind
+	tls   bool
+	addrs []string // host:port; of the Sentinels where there are any; none for a socket
+}
+
+// targetOf reads a URL that Connect has taken.
+func targetOf(rawURL string) target {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return target{}
+	}
+	scheme, suffix, _ := strings.Cut(u.Scheme, "+")
+	t := target{kind: standalone, tls: scheme == "rediss"}
+	if scheme == "unix" {
+		return t
+	}
+	port := "6379"
+	switch suffix {
+	case "cluster":
+		t.kind = cluster
+	case "sentinel":
+		t.kind, port = sentinel, "26379"
+	}
+	for _, addr := range append([]string{u.Host}, u.Query()["addr"]...) {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			addr = net.JoinHostPort(strings.Trim(addr, "[]"), port)
+		}
+		t.addrs = append(t.addrs, addr)
+	}
+	return t
+}
+
+// scheme returns the URL's scheme, with TLS or without.
+func (t target) scheme(withTLS bool) string {
+	if withTLS {
+		return strings.Replace(string(t.kind), "redis", "rediss", 1) + "://"
+	}
+	return string(t.kind) + "://"
+}
+
+// handshakeTimeout bounds how long a server may take to show whether it speaks
+// TLS.
+const handshakeTimeout = 2 * time.Second
+
+// mismatch returns what is wrong where a server speaks TLS and the URL does not
+// say so, or the other way round: such a server closes the connection or says
+// nothing, which alone looks as if it were unreachable. It returns nil where no
+// server shows that.
+func (t target) mismatch(ctx context.Context) *ConfigError {
+	for _, addr := range t.addrs {
+		switch {
+		case t.tls && speaksPlainly(ctx, addr):
+			return &ConfigError{"it speaks no TLS; write " + t.scheme(false) + ", or name its TLS port"}
+		case !t.tls && speaksTLS(ctx, addr):
+			return &ConfigError{"it speaks TLS; write " + t.scheme(true)}
+		}
+	}
+	return nil
+}
+
+// speaksPlainly reports whether a server answers as Redis does without TLS.
+func speaksPlainly(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	until, _ := ctx.Deadline()
+	_ = conn.SetDeadline(until) // or else the read below fails
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	var first [1]byte
+	n, _ := conn.Read(first[:])
+	return n == 1 && (first[0] == '+' || first[0] == '-')
+}
+
+// tlsAlert begins the text of what a server says that ends a TLS connection; its
+// type is not exported.
+const tlsAlert = "remote error: tls: "
+
+// speaksTLS reports whether a server takes part in a TLS handshake, however that
+// ends.
+func speaksTLS(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	// Nothing is sent over it, so nothing needs to be verified.
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return strings.Contains(err.Error(), tlsAlert)
+	}
+	conn.Close()
+	return true
+}
