@@ -4,13 +4,39 @@ import (
 	"context"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/stint-dev/stint/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// chromium starts the browser that all tests share; each has a context of its
+// own in it, which shares no cookie, cache or storage with another.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	profile, err := os.MkdirTemp("", "stint-chromium-")
+	if err != nil {
+		return nil, err
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	testenv.AtExit(func() {
+		_ = chromedp.Cancel(ctx) // waits until the browser has gone, so that its profile can be removed
+		cancel()
+		stop()
+		os.RemoveAll(profile)
+	})
+	return ctx, chromedp.Do(ctx) // which starts it
+})
 
 // browser is one tab of a real Chromium.
 type browser struct {
@@ -22,24 +48,19 @@ type browser struct {
 
 func newBrowser(t testing.TB, n *node) *browser {
 	t.Helper()
-	profile, err := os.MkdirTemp(t.TempDir(), "profile")
+	shared, err := chromium()
 	must(t, err)
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(allocator)
+	ctx, cancel := chromedp.NewContext(shared, chromedp.WithNewBrowserContext())
 	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // waits until the browser has gone, so that its profile can be removed
+		_ = chromedp.Cancel(ctx) // waits until the tab is closed
 		cancel()
-		stop()
 	})
 	b := &browser{t: t, node: n, ctx: ctx}
 	b.listen()
 	return b
 }
 
-// another returns a tab of its own login in a browser of its own.
+// another returns a tab that shares nothing with b, so that another can log in.
 func (b *browser) another(t testing.TB) *browser { return newBrowser(t, b.node) }
 
 // listen gathers what is said on the console.
@@ -76,7 +97,7 @@ func (b *browser) consoleIsClean() {
 
 // patience bounds one step of a test, so that a button that is not there ends
 // the test and not the day.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()

@@ -216,7 +216,7 @@ func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
 	const here = "/key?key=ip:203.0.113.7"
 	v.get(here).is(http.StatusOK).holds("203.0.113.0/28").holds("203.0.113.0/24")
 	done := v.post("/act/block", url.Values{"key": {"ip:203.0.113.0/28"}, "for": {"4h"}, "reason": {"scraping"}, "back": {here}}).is(http.StatusSeeOther)
-	v.get(done.header.Get("Location")).is(http.StatusOK).holds("<b>Blocked</b>").holds("with <b>").holds("18:03")
+	v.get(done.header.Get("Location")).is(http.StatusOK).holds("<b>Blocked</b>").holds("with <b>").holds(start.Add(4 * time.Hour).Format("15:04"))
 	if got := n.decisionOn(t, "ip:203.0.113.9"); got != "blocked" {
 		t.Errorf("its neighbour is %s", got)
 	}
