@@ -213,6 +213,11 @@ func (a *App) tryPrepare(ctx context.Context) error {
 	if err := a.catalog.Refresh(ctx); err != nil {
 		return err
 	}
+	if dir := a.backends.dir; dir != nil {
+		if err := dir.noteDatabase(); err != nil {
+			return fmt.Errorf("--data-dir: %w", err)
+		}
+	}
 	a.prepared.Store(true)
 	return nil
 }

@@ -48,6 +48,12 @@ func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*back
 	if err != nil {
 		return nil, err
 	}
+	checking, cancel := context.WithTimeout(context.Background(), prepareTimeout)
+	defer cancel()
+	if err := dir.checkDatabase(checking); err != nil {
+		dir.close()
+		return nil, err
+	}
 	store, err := sqlstore.New(dir.database(), options)
 	if err != nil {
 		dir.close()

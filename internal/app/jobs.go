@@ -7,14 +7,13 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
 // newJobs lists every job, in the order that the pages show.
 func (a *App) newJobs() (*jobs.Runner, error) {
 	store := a.backends.store
-	return jobs.New(jobs.Options{
-		Store: store, Node: a.node, Log: a.log, Schedules: a.settings.Schedules, OnFailure: a.tellOfJob,
-	},
+	list := []jobs.Job{
 		jobs.RollUp(store, time.Now),
 		jobs.Propose(a.offenders, a.tellOfProposal),
 		jobs.CheckCounters(a.flusher.Stats, time.Now),
@@ -27,7 +26,14 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 			Runs: a.settings.KeepAudit, Notifications: a.settings.KeepAudit,
 		}, time.Now),
 		jobs.DeleteCounts(store, a.settings.Counts, time.Now),
-	)
+	}
+	for i := range list {
+		run := list[i].Run
+		list[i].Run = func(ctx context.Context, due time.Time) (string, error) { return run(sqlstore.AllowLong(ctx), due) }
+	}
+	return jobs.New(jobs.Options{
+		Store: store, Node: a.node, Log: a.log, Schedules: a.settings.Schedules, OnFailure: a.tellOfJob,
+	}, list...)
 }
 
 func (a *App) tellOfJob(ctx context.Context, r jobs.Run) {

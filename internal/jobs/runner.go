@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,9 @@ type Options struct {
 	// Schedules replaces the schedule of the jobs that it names; "off" never
 	// runs one by itself.
 	Schedules map[string]string
+	// LeaseTime is how long a run holds its job without a sign of life, zero for
+	// the constant LeaseTime.
+	LeaseTime time.Duration
 	// OnFailure hears of a run that failed; nil for nobody.
 	OnFailure func(ctx context.Context, r Run)
 }
@@ -49,6 +53,9 @@ type scheduled struct {
 func New(o Options, jobs ...Job) (*Runner, error) {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.LeaseTime == 0 {
+		o.LeaseTime = LeaseTime
 	}
 	r := &Runner{o: o}
 	known := map[string]bool{}
@@ -132,14 +139,15 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 // time already; nil, nil says that there was nothing to do.
 func (r *Runner) run(ctx context.Context, j Job, due time.Time, asked bool) (*Run, error) {
 	now := r.o.Now()
-	held, err := r.o.Store.AcquireLease(ctx, "job:"+j.Name, r.o.Node, now, now.Add(LeaseTime))
+	l := lease{runner: r, job: j.Name, holder: r.o.Node + "/" + rand.Text()}
+	held, err := l.renew(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !held {
 		return nil, nil
 	}
-	defer r.release(j.Name)
+	defer l.release()
 	if !asked {
 		last, err := r.o.Store.LastRun(ctx, j.Name)
 		if err != nil {
@@ -153,15 +161,15 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, asked bool) (*Ru
 	if run.ID, err = r.o.Store.BeginRun(ctx, run); err != nil {
 		return nil, err
 	}
-	return r.record(ctx, j, run)
+	return r.record(ctx, j, run, &l)
 }
 
-func (r *Runner) record(ctx context.Context, j Job, run Run) (*Run, error) {
+func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, error) {
 	working, stop := context.WithCancel(ctx)
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		supervise.Run(working, "lease of "+j.Name, func(ctx context.Context) { r.keepLease(ctx, stop, j.Name) })
+		supervise.Run(working, "lease of "+j.Name, func(ctx context.Context) { l.keep(ctx, stop) })
 	}()
 	did, err := safely(working, j, run.Due)
 	stop()
@@ -181,34 +189,6 @@ func (r *Runner) record(ctx context.Context, j Job, run Run) (*Run, error) {
 		r.o.OnFailure(last, run)
 	}
 	return &run, nil
-}
-
-// keepLease renews the lease while the job runs, and stops the job when the
-// lease is lost to another node.
-func (r *Runner) keepLease(ctx context.Context, stop context.CancelFunc, name string) {
-	renew := time.NewTicker(LeaseTime / 4)
-	defer renew.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-renew.C:
-		}
-		now := r.o.Now()
-		held, err := r.o.Store.AcquireLease(ctx, "job:"+name, r.o.Node, now, now.Add(LeaseTime))
-		if err == nil && !held {
-			stop()
-			return
-		}
-	}
-}
-
-func (r *Runner) release(name string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := r.o.Store.ReleaseLease(ctx, "job:"+name, r.o.Node); err != nil {
-		r.o.Log.Warn("lease not given back; it runs out by itself", "job", name, "error", err)
-	}
 }
 
 // safely turns a panic of one job into its error.

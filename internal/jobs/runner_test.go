@@ -209,3 +209,86 @@ func TestAScheduleThatCannotBeReadIsRefusedAtTheStart(t *testing.T) {
 		t.Errorf("a schedule of no job: %v", err)
 	}
 }
+
+func TestOneNodeNeverRunsOneJobTwiceAtOnce(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		c := newClock("2026-11-20T14:00:00Z")
+		entered, leave := make(chan struct{}), make(chan struct{})
+		var running, most atomic.Int64
+		r := newRunner(t, store, "a", c, jobs.Job{Name: "slow", Schedule: "@hourly", Run: func(context.Context, time.Time) (string, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			entered <- struct{}{}
+			<-leave
+			return "done", nil
+		}})
+		var first sync.WaitGroup
+		first.Go(func() {
+			if run, err := r.RunNow(t.Context(), "slow"); err != nil || run.Did != "done" {
+				t.Errorf("the first: %+v, %v", run, err)
+			}
+		})
+		<-entered
+		c.ms.Add(jobs.LeaseTime.Milliseconds() / 2)
+		second := make(chan error, 1)
+		go func() {
+			_, err := r.RunNow(t.Context(), "slow")
+			second <- err
+		}()
+		select {
+		case err := <-second:
+			if !fault.Is(err, fault.Conflict) {
+				t.Errorf("the second, while the first runs: %v", err)
+			}
+		case <-entered:
+			t.Error("the second runs beside the first")
+		}
+		close(leave)
+		first.Wait()
+		if n := most.Load(); n != 1 {
+			t.Errorf("%d runs at once", n)
+		}
+		go func() { <-entered }()
+		if _, err := r.RunNow(t.Context(), "slow"); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// unreachableLeases answers the first call and no other.
+type unreachableLeases struct {
+	jobs.Store
+	calls atomic.Int64
+}
+
+func (s *unreachableLeases) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
+	if s.calls.Add(1) == 1 {
+		return s.Store.AcquireLease(ctx, name, holder, now, until)
+	}
+	return false, fault.New(fault.Unavailable, "The database cannot be reached.")
+}
+
+func (s *unreachableLeases) ReleaseLease(context.Context, string, string) error {
+	return fault.New(fault.Unavailable, "The database cannot be reached.")
+}
+
+func TestARunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
+	store, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	leases := &unreachableLeases{Store: store}
+	runner, err := jobs.New(jobs.Options{Store: leases, Node: "a", Log: slog.New(slog.DiscardHandler), LeaseTime: 200 * time.Millisecond},
+		jobs.Job{Name: "slow", Schedule: "@hourly", Run: func(ctx context.Context, _ time.Time) (string, error) {
+			<-ctx.Done() // the test's time-out says that it never was
+			return "", ctx.Err()
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := runner.RunNow(t.Context(), "slow")
+	if err != nil || run.Err == "" {
+		t.Fatalf("got %+v, %v", run, err)
+	}
+}

@@ -28,6 +28,11 @@ type touched struct{ settings, policies, tokens, users, knownLogins, blocks, exe
 // that what apply gets is the database as it was at Changes.Revision.
 func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.Changes) error) error {
 	return s.view(ctx, func(t *tx) error {
+		if since == 0 {
+			if err := t.allowLong(); err != nil {
+				return err
+			}
+		}
 		ch, what, err := t.whatChanged(since)
 		if err != nil || ch.Revision == since {
 			return err

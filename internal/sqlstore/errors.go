@@ -16,10 +16,28 @@ import (
 type trouble int
 
 const (
-	breakage trouble = iota // a bug or a broken database
-	again                   // two transactions met; the same one may well succeed now
-	away                    // the database is out of reach
+	breakage         trouble = iota // a bug or a broken database
+	again                           // two transactions met; the same one may well succeed now
+	away                            // the database is unreachable
+	locked                          // another program holds a lock for too long
+	slow                            // a statement took longer than it may
+	full                            // the disk
+	damaged                         // what it holds cannot be read
+	unreadable                      // its disk fails
+	readOnlyDatabase                // it takes no changes
 )
+
+// said is what callers are told of a trouble.
+var said = map[trouble]string{
+	again:            "is busy",
+	away:             "cannot be reached",
+	locked:           "is locked by another program",
+	slow:             "did not answer in time",
+	full:             "has no disk space left; make room",
+	damaged:          "is damaged; restore a backup",
+	unreadable:       "cannot be read or written: the disk or its file system fails",
+	readOnlyDatabase: "can only be read: its file, folder or server allows no changes",
+}
 
 // errUnchanged, returned inside change, undoes the transaction and gives its
 // revision back: there was nothing to change.
@@ -44,10 +62,13 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return context.Canceled
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return unavailable(err, "did not answer in time")
-	case s.place.dialect.classify(err) == away:
-		return unavailable(err, "cannot be reached")
-	case s.place.dialect.classify(err) == again:
-		return unavailable(err, "is busy")
+	}
+	kind := s.place.dialect.classify(err)
+	if kind == again && s.place.dialect == &sqlite {
+		kind = locked // this node's own transactions queue for their turn
+	}
+	if what, known := said[kind]; known {
+		return unavailable(err, what)
 	}
 	return fmt.Errorf("%s database: %w", s.place.dialect.name, err)
 }

@@ -49,7 +49,9 @@ func (t *tx) halves(s *shelf) (beside *tx, middle string, err error) {
 	}
 	beside = &tx{ctx: t.ctx, sql: begun, store: t.store, now: t.now}
 	var here, there int64
-	_, err = t.one(readRevision, nil, &here)
+	if err = beside.allowLong(); err == nil {
+		_, err = t.one(readRevision, nil, &here)
+	}
 	if err == nil {
 		_, err = beside.one(readRevision, nil, &there)
 	}

@@ -35,7 +35,10 @@ type dialect struct {
 	statementRows int
 	// beforeMigration begins the transaction of a migration, "" for nothing.
 	beforeMigration string
-	migrator        func(target string) (*migrator, error)
+	// longStatements lets the statements of a transaction take longer than
+	// others, "" where none is limited.
+	longStatements string
+	migrator       func(target string) (*migrator, error)
 }
 
 func (l location) open() (writer, reader *sql.DB, err error) { return l.dialect.open(l.target) }

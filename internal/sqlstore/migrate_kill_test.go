@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -104,6 +105,37 @@ func goesOn(t *testing.T, url, file string) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// runChild runs the test of the same name in a process of its own and returns
+// what it said.
+func runChild(t *testing.T, environment ...string) string {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), environment...)
+	out, err := child.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// limitFiles keeps the files of this process from growing beyond a size, as a
+// disk that fails does, until grow is called.
+func limitFiles(t *testing.T, size uint64) (grow func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	set := func(limit syscall.Rlimit) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(syscall.Rlimit{Cur: size, Max: before.Max})
+	return func() { set(before) }
 }
 
 // The environment of a test process that is to die in a migration.

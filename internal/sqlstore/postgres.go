@@ -18,15 +18,17 @@ import (
 )
 
 var postgres = dialect{
-	name:          "postgres",
-	clock:         "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
-	notify:        "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
-	countTables:   "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
-	importBatch:   500, // of 65,535 parameters at most, 12 a row
-	statementRows: 512, // of at most 20 parameters
-	open:          openPostgres,
-	classify:      classifyPostgres,
-	migrator:      postgresMigrator,
+	name:            "postgres",
+	clock:           "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+	notify:          "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
+	countTables:     "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
+	importBatch:     500, // of 65,535 parameters at most, 12 a row
+	statementRows:   512, // of at most 20 parameters
+	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)",
+	longStatements:  "SELECT set_config('statement_timeout', '15min', true)",
+	open:            openPostgres,
+	classify:        classifyPostgres,
+	migrator:        postgresMigrator,
 }
 
 // postgresConnections bounds what one node takes of the server's connections.
@@ -41,17 +43,37 @@ func postgresConfig(target string) (*pgx.ConnConfig, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 5 * time.Second
 	}
-	for name, value := range map[string]string{
-		"application_name": "stint",
-		// A node that hangs inside a change must not hold the revision row
-		// for the others.
-		"idle_in_transaction_session_timeout": "60000",
-	} {
-		if config.RuntimeParams[name] == "" {
-			config.RuntimeParams[name] = value
-		}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "stint"
 	}
 	return config, nil
+}
+
+// sessionSettings are set on each new connection, unless the URL sets them.
+var sessionSettings = []struct{ name, value string }{
+	// A node that hangs inside a change must not hold the revision row for the
+	// others, and one statement must not hold a connection for ever. Work that
+	// may take longer says so; see longStatements and beforeMigration.
+	{"statement_timeout", "60s"},
+	{"lock_timeout", "10s"},
+	{"idle_in_transaction_session_timeout", "60s"},
+}
+
+// limitStatements sets sessionSettings. It does so by a statement: as start-up
+// parameters they are refused by pgbouncer.
+func limitStatements(ctx context.Context, conn *pgx.Conn) error {
+	given := conn.Config().RuntimeParams
+	var settings []string
+	for _, s := range sessionSettings {
+		if given[s.name] == "" {
+			settings = append(settings, "set_config('"+s.name+"', '"+s.value+"', false)")
+		}
+	}
+	if len(settings) == 0 {
+		return nil
+	}
+	_, err := conn.Exec(ctx, "SELECT "+strings.Join(settings, ", "), pgx.QueryExecModeSimpleProtocol)
+	return err
 }
 
 func openPostgres(target string) (writer, reader *sql.DB, err error) {
@@ -59,7 +81,7 @@ func openPostgres(target string) (writer, reader *sql.DB, err error) {
 	if err != nil {
 		return nil, nil, errors.New("the database URL is not one of Postgres")
 	}
-	db := stdlib.OpenDB(*config)
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(limitStatements))
 	db.SetMaxOpenConns(postgresConnections)
 	db.SetMaxIdleConns(postgresConnections / 2)
 	db.SetConnMaxIdleTime(5 * time.Minute)
@@ -72,11 +94,20 @@ func classifyPostgres(err error) trouble {
 		switch {
 		case server.Code == "40001", server.Code == "40P01": // serialization failure, deadlock
 			return again
+		case server.Code == "55P03": // lock_timeout
+			return locked
+		case server.Code == "57014": // statement_timeout, or an administrator
+			return slow
+		case server.Code == "53100":
+			return full
+		case server.Code == "XX001", server.Code == "XX002": // damaged data, damaged index
+			return damaged
+		case server.Code == "25006": // a standby
+			return readOnlyDatabase
 		case strings.HasPrefix(server.Code, "08"), // connection exceptions
 			strings.HasPrefix(server.Code, "57P"), // shut down, crashed, starting up
 			strings.HasPrefix(server.Code, "53"),  // out of connections, disk or memory
-			server.Code == "25P03",                // idle in a transaction for too long
-			server.Code == "25006":                // read only: a standby
+			server.Code == "25P03":                // idle in a transaction for too long
 			return away
 		}
 		return breakage

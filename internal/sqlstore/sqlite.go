@@ -83,7 +83,15 @@ func classifySQLite(err error) trouble {
 	switch e.Code() & 0xff { // without the extended part
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		return again
-	case codes.SQLITE_CANTOPEN, codes.SQLITE_IOERR, codes.SQLITE_FULL, codes.SQLITE_READONLY:
+	case codes.SQLITE_FULL:
+		return full
+	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
+		return damaged
+	case codes.SQLITE_READONLY:
+		return readOnlyDatabase
+	case codes.SQLITE_IOERR:
+		return unreadable
+	case codes.SQLITE_CANTOPEN:
 		return away
 	}
 	return breakage

@@ -122,6 +122,11 @@ func (s *Store) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, d
 	}
 	defer func() { _ = begun.Rollback() }() // does nothing after Commit
 	t := &tx{ctx: ctx, sql: begun, store: s, now: s.now()}
+	if ctx.Value(longKey{}) != nil {
+		if err := t.allowLong(); err != nil {
+			return err
+		}
+	}
 	if err := do(t); err != nil {
 		return err
 	}
@@ -134,6 +139,22 @@ func (s *Store) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, d
 		return commitError{err}
 	}
 	return nil
+}
+
+type longKey struct{}
+
+// AllowLong lets the statements that run under the context it returns take
+// minutes: for jobs, which nobody waits for.
+func AllowLong(ctx context.Context) context.Context { return context.WithValue(ctx, longKey{}, true) }
+
+// allowLong lets the statements of this transaction take minutes, for work that
+// nobody waits for or that reads everything.
+func (t *tx) allowLong() error {
+	if t.store.place.dialect.longStatements == "" {
+		return nil
+	}
+	_, err := t.exec(t.store.place.dialect.longStatements)
+	return err
 }
 
 // exec runs a statement and returns the number of rows it touched.

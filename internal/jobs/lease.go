@@ -1,0 +1,59 @@
+package jobs
+
+import (
+	"context"
+	"time"
+)
+
+// lease is the right to run a job once. Its holder is that one run and not its
+// node, so that a node cannot begin a second run by renewing the lease of its
+// first.
+type lease struct {
+	runner *Runner
+	job    string
+	holder string
+	until  time.Time // it is held until then unless it is renewed
+}
+
+// renew takes the lease or prolongs it, and reports false while another run
+// has it.
+func (l *lease) renew(ctx context.Context) (bool, error) {
+	now := l.runner.o.Now()
+	held, err := l.runner.o.Store.AcquireLease(ctx, "job:"+l.job, l.holder, now, now.Add(l.runner.o.LeaseTime))
+	if held && err == nil {
+		l.until = now.Add(l.runner.o.LeaseTime)
+	}
+	return held, err
+}
+
+// keep renews the lease while the job runs, and stops the job when another run
+// has it, or may have it because the database was unreachable for too long.
+func (l *lease) keep(ctx context.Context, stop context.CancelFunc) {
+	tick := time.NewTicker(l.runner.o.LeaseTime / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		attempt, cancel := context.WithTimeout(ctx, l.runner.o.LeaseTime/4)
+		held, err := l.renew(attempt)
+		cancel()
+		lost := err == nil && !held
+		expired := err != nil && !l.runner.o.Now().Before(l.until)
+		if lost || expired {
+			stop()
+			return
+		}
+	}
+}
+
+// release gives the lease back.
+func (l *lease) release() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := l.runner.o.Store.ReleaseLease(ctx, "job:"+l.job, l.holder); err != nil {
+		l.runner.o.Log.Warn("lease not given back; it expires by itself", "job", l.job, "error", err)
+	}
+}

@@ -1,0 +1,247 @@
+package sqlstore_test
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+// saysOnce checks that an error is Unavailable and one line that holds text.
+func saysOnce(t *testing.T, err error, text string) {
+	t.Helper()
+	if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("got %v, want one line, Unavailable, with %q", err, text)
+	}
+}
+
+// withSettings adds settings to a URL of Postgres.
+func withSettings(url, settings string) string {
+	if strings.Contains(url, "?") {
+		return url + "&" + settings
+	}
+	return url + "?" + settings
+}
+
+func TestEveryConnectionOfPostgresLimitsItsStatements(t *testing.T) {
+	f := newPostgresFixture(t)
+	for name, want := range map[string]string{"statement_timeout": "1min", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "1min"} {
+		if got := f.Setting(t, t.Context(), name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if got := f.Setting(t, sqlstore.AllowLong(t.Context()), "statement_timeout"); got != "15min" {
+		t.Errorf("long work has %s", got)
+	}
+	if got := f.Setting(t, t.Context(), "statement_timeout"); got != "1min" {
+		t.Errorf("after long work the connection has %s", got)
+	}
+	chosen, err := sqlstore.Open(t.Context(), withSettings(f.url, "statement_timeout=7s&lock_timeout=3s"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer chosen.Close()
+	if a, b := chosen.Setting(t, t.Context(), "statement_timeout"), chosen.Setting(t, t.Context(), "lock_timeout"); a != "7s" || b != "3s" {
+		t.Errorf("the URL's own settings became %s and %s", a, b)
+	}
+}
+
+func TestAStatementThatHangsInPostgresEndsByItself(t *testing.T) {
+	f := newPostgresFixture(t)
+	hasty, err := sqlstore.Open(t.Context(), withSettings(f.url, "statement_timeout=200ms&lock_timeout=100ms"), sqlstore.Options{Now: f.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hasty.Close()
+	saysOnce(t, hasty.Sleep(t.Context(), "60"), "did not answer in time")
+
+	holder, err := f.raw(t).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Rollback() }()
+	if _, err := holder.ExecContext(t.Context(), "UPDATE revision SET value = value"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = hasty.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	saysOnce(t, err, "locked")
+	if err := holder.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hasty.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail); err != nil {
+		t.Fatalf("after the lock: %v", err)
+	}
+}
+
+func TestSQLiteLockedByAnotherProgramIsSaidAndGoesOnAfterwards(t *testing.T) {
+	f := newSQLiteFixture(t)
+	holder, err := f.raw(t).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holder.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	saysOnce(t, err, "locked by another program; nothing was changed")
+	if _, err := f.FindBlocks(t.Context(), blocks.Filter{}); err != nil {
+		t.Errorf("reading: %v", err)
+	}
+	if _, err := holder.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+}
+
+func TestSQLiteWithoutSpaceSaysSoAndKeepsWhatItAcknowledged(t *testing.T) {
+	f := newSQLiteFixture(t)
+	f.LimitPages(t, 1) // as many as there are
+	var kept []string
+	var err error
+	for n := range 2000 {
+		b := block(t, fmt.Sprintf("token:%04d", n), time.Time{})
+		b.Reason = strings.Repeat("x", 1000)
+		if _, err = f.AddBlock(t.Context(), operator, b, blocks.Fail); err != nil {
+			break
+		}
+		kept = append(kept, b.Pattern.String())
+	}
+	saysOnce(t, err, "no disk space left; make room; nothing was changed")
+	f.LimitPages(t, 1<<30)
+	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)
+	page, err := f.FindBlocks(t.Context(), blocks.Filter{})
+	if err != nil || page.Total != len(kept)+1 {
+		t.Fatalf("%d blocks are there, %d were acknowledged, %v", page.Total, len(kept)+1, err)
+	}
+}
+
+func TestSQLiteOnADiskThatFailsKeepsWhatItAcknowledged(t *testing.T) {
+	if path := os.Getenv(dieDatabase); path != "" {
+		fillUp(t, path)
+		return
+	}
+	path := filepath.Join(t.TempDir(), "stint.db")
+	out := runChild(t, dieDatabase+"="+path)
+	acknowledged := strings.Count(out, "acknowledged")
+	if acknowledged == 0 || !strings.Contains(out, "refused") || !strings.Contains(out, "again") {
+		t.Fatalf("the child said %q", out)
+	}
+	s, err := sqlstore.Open(t.Context(), path, sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	page, err := s.FindBlocks(t.Context(), blocks.Filter{})
+	if err != nil || page.Total != acknowledged {
+		t.Fatalf("%d blocks are there, %d were acknowledged, %v", page.Total, acknowledged, err)
+	}
+}
+
+// fillUp adds blocks until no file may grow further, and then again when they
+// may.
+func fillUp(t *testing.T, path string) {
+	s, err := sqlstore.Open(t.Context(), path, sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	grow := limitFiles(t, 1<<20)
+	refused := 0
+	for n := 0; refused < 5; n++ {
+		b := block(t, fmt.Sprintf("token:%05d", n), time.Time{})
+		b.Reason = strings.Repeat("x", 1000)
+		_, err := s.AddBlock(t.Context(), operator, b, blocks.Fail)
+		switch {
+		case err == nil:
+			fmt.Println("acknowledged")
+		case fault.Is(err, fault.Unavailable) && !strings.Contains(err.Error(), "\n"):
+			refused++
+		default:
+			t.Fatal(err)
+		}
+	}
+	fmt.Println("refused")
+	grow()
+	if _, err := s.AddBlock(t.Context(), operator, block(t, "token:last", time.Time{}), blocks.Fail); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("acknowledged again")
+}
+
+func TestSQLiteThatIsDamagedIsRefusedInOneLine(t *testing.T) {
+	f := newSQLiteFixture(t)
+	for n := range 300 {
+		add(t, f, block(t, fmt.Sprintf("token:%d", n), time.Time{}), blocks.Fail)
+	}
+	good, err := os.ReadFile(backup(t, f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	garbage := func(from, to int) []byte {
+		bad := append([]byte(nil), good...)
+		for i := from; i < to; i++ {
+			bad[i] = byte(i * 7)
+		}
+		return bad
+	}
+	for name, content := range map[string][]byte{
+		"no database": []byte(strings.Repeat("not a database ", 1000)), "its head": garbage(16, 4096),
+		"all but its head": garbage(4096, len(good)), "cut": good[:len(good)/2],
+	} {
+		path := filepath.Join(t.TempDir(), "stint.db")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := sqlstore.CheckFile(t.Context(), path)
+		if err == nil || !strings.Contains(err.Error(), "damaged") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if empty, err := sqlstore.CheckFile(t.Context(), f.url); err != nil || empty {
+		t.Errorf("a sound one: empty %v, %v", empty, err)
+	}
+}
+
+func TestAReadOnlyDatabaseIsSaid(t *testing.T) {
+	f := newPostgresFixture(t)
+	standby, err := sqlstore.Open(t.Context(), withSettings(f.url, "default_transaction_read_only=on"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer standby.Close()
+	_, err = standby.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	saysOnce(t, err, "can only be read")
+}
+
+func TestAFileWithoutTablesIsToldFromOneThatIsInUse(t *testing.T) {
+	folder := t.TempDir()
+	missing, nothing, bare := filepath.Join(folder, "missing.db"), filepath.Join(folder, "nothing.db"), filepath.Join(folder, "bare.db")
+	if err := os.WriteFile(nothing, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", bare+"?_pragma=journal_mode(WAL)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "PRAGMA user_version = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{missing, nothing, bare} {
+		if empty, err := sqlstore.CheckFile(t.Context(), path); err != nil || !empty {
+			t.Errorf("%s: empty %v, %v", path, empty, err)
+		}
+	}
+	if _, err := os.Lstat(missing); err == nil {
+		t.Error("looking made a file")
+	}
+}
