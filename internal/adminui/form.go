@@ -5,7 +5,6 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 const (
@@ -43,7 +43,7 @@ func readForm(c *fiber.Ctx) (url.Values, error) {
 	switch {
 	case err == nil && media == fiber.MIMEApplicationForm:
 		form, err = readFields(c)
-	case err == nil && media == fiber.MIMEMultipartForm:
+	case err == nil && media == fiber.MIMEMultipartForm && c.Path() == importPath:
 		var up *upload
 		if up, err = readUpload(c, params["boundary"]); err == nil {
 			c.Locals(uploadLocal, up)
@@ -53,7 +53,6 @@ func readForm(c *fiber.Ctx) (url.Values, error) {
 		return nil, fault.New(fault.Unsupported, "Nothing was changed: a page sends its form as application/x-www-form-urlencoded.")
 	}
 	if err != nil {
-		c.Context().SetConnectionClose() // the rest of the body is not read
 		return nil, err
 	}
 	c.Locals(formLocal, form)
@@ -63,17 +62,12 @@ func readForm(c *fiber.Ctx) (url.Values, error) {
 var errMalformed = fault.New(fault.Malformed, "Nothing was changed: the form ended early or cannot be read.")
 
 func readFields(c *fiber.Ctx) (url.Values, error) {
-	var body []byte
-	if request := c.Request(); request.IsBodyStream() {
-		var err error
-		if body, err = io.ReadAll(io.LimitReader(request.BodyStream(), maxForm+1)); err != nil {
-			return nil, errMalformed
-		}
-	} else {
-		body = request.Body()
-	}
-	if len(body) > maxForm {
+	body, err := httpserver.ReadBody(c.Context(), maxForm)
+	if errors.Is(err, httpserver.ErrBodyTooLarge) {
 		return nil, fault.New(fault.TooLarge, "Nothing was changed: the form has more than %d bytes.", maxForm)
+	}
+	if err != nil {
+		return nil, errMalformed
 	}
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
@@ -82,53 +76,69 @@ func readFields(c *fiber.Ctx) (url.Values, error) {
 	return form, nil
 }
 
-// readUpload reads a form up to its file. The file must stand last.
+// readUpload reads a form up to its file, at most maxForm bytes. The file must
+// stand last. It is called before it is known whether the form comes from a
+// page, so the fields have no more time than any request.
 func readUpload(c *fiber.Ctx, boundary string) (*upload, error) {
-	var body io.Reader
-	if request := c.Request(); request.IsBodyStream() {
-		body = &arriving{request.BodyStream(), c.Context().Conn()}
-	} else {
-		body = strings.NewReader(string(request.Body()))
-	}
+	body := &uploadReader{limit: maxForm, from: requestBody(c)}
 	reader := multipart.NewReader(body, boundary)
 	up := &upload{fields: url.Values{}}
-	for total := 0; ; {
+	for {
 		part, err := reader.NextPart()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && !body.isOver() {
 			return up, nil
 		}
-		if err != nil {
-			return nil, errMalformed
+		var value []byte
+		if err == nil {
+			if part.FileName() != "" {
+				up.file = part
+				body.limit = -1
+				if c.Request().IsBodyStream() {
+					body.from = httpserver.BodyReader(c.Context(), pieceTime)
+				}
+				return up, nil
+			}
+			value, err = io.ReadAll(io.LimitReader(part, maxField+1))
 		}
-		if part.FileName() != "" {
-			up.file = part
-			return up, nil
-		}
-		value, err := io.ReadAll(io.LimitReader(part, maxField+1))
-		if err != nil {
-			return nil, errMalformed
-		}
-		if total += len(value); len(value) > maxField || total > maxForm {
+		switch {
+		case body.isOver() || len(value) > maxField:
 			return nil, fault.New(fault.TooLarge, "Nothing was changed: a field of the form is too long.")
+		case err != nil:
+			return nil, errMalformed
 		}
 		up.fields.Add(part.FormName(), string(value))
 	}
 }
 
-// arriving reads an upload and gives the connection its time anew with every
-// piece: a long file is no slow one.
-type arriving struct {
-	from io.Reader
-	conn net.Conn
+func requestBody(c *fiber.Ctx) io.Reader {
+	if request := c.Request(); request.IsBodyStream() {
+		return request.BodyStream()
+	}
+	return strings.NewReader(string(c.Request().Body()))
+}
+
+// uploadReader reads an upload, at most limit bytes of it unless that is
+// negative.
+type uploadReader struct {
+	from  io.Reader
+	limit int
 }
 
 // Read reads a piece.
-func (a *arriving) Read(p []byte) (int, error) {
-	if err := a.conn.SetReadDeadline(time.Now().Add(pieceTime)); err != nil {
-		return 0, err
+func (r *uploadReader) Read(p []byte) (int, error) {
+	if r.limit < 0 {
+		return r.from.Read(p)
 	}
-	return a.from.Read(p)
+	if r.limit == 0 {
+		return 0, io.EOF
+	}
+	n, err := r.from.Read(p[:min(len(p), r.limit)])
+	r.limit -= n
+	return n, err
 }
+
+// isOver reports whether the limit was reached.
+func (r *uploadReader) isOver() bool { return r.limit == 0 }
 
 // form returns the fields of a page's form. Each is valid UTF-8.
 func form(c *api.Call) (url.Values, error) {

@@ -66,6 +66,10 @@ func (p *importPage) Share() string { return shareOf(p.Report.Traffic) }
 // MoreBad is how many bad rows are not shown one by one.
 func (p *importPage) MoreBad() int { return p.Report.Invalid - len(p.Report.Bad) }
 
+// StreamedRoutes names the routes that read their body as it arrives, for
+// api.Deps.
+func StreamedRoutes() []string { return []string{http.MethodPost + " " + importPath} }
+
 func (u *UI) importRoutes() []api.Route {
 	return []api.Route{
 		u.get(importPath, identity.Operate, u.showImport),
@@ -90,7 +94,6 @@ func (u *UI) tryImport(c *api.Call) error {
 		err = u.rehearse(c, page)
 	}
 	if err != nil {
-		c.Context().SetConnectionClose() // the rest of the file is not read
 		if err = page.tell(err); err != nil {
 			return err
 		}

@@ -7,8 +7,12 @@ import (
 
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
+
+// maxLogin is how many bytes the form may have that anybody may send.
+const maxLogin = 16 << 10
 
 type loginPage struct {
 	Frame
@@ -39,6 +43,9 @@ func (u *UI) renderLogin(c *api.Call, status int, page loginPage) error {
 func (u *UI) logIn(c *api.Call) error {
 	if !fromHere(c.Ctx) {
 		return errForged
+	}
+	if _, err := httpserver.ReadBody(c.Context(), maxLogin); err != nil {
+		return fault.New(fault.TooLarge, "Nobody was logged in: the form has more than %d bytes.", maxLogin)
 	}
 	values, err := form(c)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/nodes"
@@ -80,10 +81,17 @@ type Deps struct {
 
 	// CheckAuth asks the clients of checks for a token with the scope check.
 	CheckAuth bool
-	Proxies   TrustedProxies
-	Logger    *slog.Logger // nil discards
-	Now       func() time.Time
-	Version   string // of the build, for openapi.json
+	// Streams names the rows of Extra whose handlers read their body as it
+	// arrives, as "POST /path"; all others get it whole.
+	Streams []string
+	// Clients finds out where requests come from.
+	Clients httpserver.ClientAddresses
+	// CheckHosts and AdminHosts are the names that each listener answers to
+	// where no token is sent; nil for any.
+	CheckHosts, AdminHosts *httpserver.AllowedHosts
+	Logger                 *slog.Logger // nil discards
+	Now                    func() time.Time
+	Version                string // of the build, for openapi.json
 }
 
 // BackupStore keeps and brings back the embedded data while it is in use.

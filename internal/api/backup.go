@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // backupType is the media type of a backup.
@@ -40,16 +40,10 @@ func (s *Server) handleRestore(c *Call) error {
 	}
 	detail, err := s.Backups.Restore(context.Background(), c.Actor(), c.bodyReader())
 	if err != nil {
-		c.Ctx.Context().SetConnectionClose() // the rest of the body is not read
 		return err
 	}
 	return sendJSON(c, http.StatusOK, v1.RestoreAnswer{RestoredAt: v1.At(s.Now()), Detail: detail})
 }
 
-func (c *Call) bodyReader() io.Reader {
-	request := c.Request()
-	if !request.IsBodyStream() {
-		return bytes.NewReader(request.Body())
-	}
-	return &bodyStream{from: request.BodyStream(), conn: c.Ctx.Context().Conn()}
-}
+// bodyReader returns the body as it arrives, for the streamed routes.
+func (c *Call) bodyReader() io.Reader { return httpserver.BodyReader(c.Ctx.Context(), readTimeout) }

@@ -53,7 +53,6 @@ func sentFormat(c *Call) (blocklist.Format, error) {
 func (s *Server) importBlocks(c *Call) error {
 	answer, err := s.runImport(c)
 	if err != nil {
-		c.Ctx.Context().SetConnectionClose() // the rest of the body is not read
 		return err
 	}
 	return sendJSON(c, http.StatusOK, answer)

@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"reflect"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // maxDepth is how deep the JSON of a request may nest.
@@ -40,45 +39,18 @@ func checkContentType(c *fiber.Ctx) error {
 	return nil
 }
 
-// readBody returns the body of a request, at most limit bytes of it.
+// readBody returns the whole body of a request, at most limit bytes of it.
 func readBody(c *fiber.Ctx, limit int) ([]byte, error) {
-	request := c.Request()
-	if request.Header.ContentLength() > limit {
-		drain(request)
-		return nil, tooLarge(limit)
-	}
-	if !request.IsBodyStream() {
-		body := request.Body()
-		if len(body) > limit {
-			return nil, tooLarge(limit)
-		}
+	body, err := httpserver.ReadBody(c.Context(), limit)
+	switch {
+	case err == nil:
 		return body, nil
-	}
-	body, err := io.ReadAll(io.LimitReader(request.BodyStream(), int64(limit)+1))
-	if err != nil {
-		c.Context().SetConnectionClose()
-		var slow net.Error
-		if errors.As(err, &slow) && slow.Timeout() {
-			return nil, fiber.ErrRequestTimeout
-		}
-		return nil, fault.New(fault.Malformed, "The body ended early or could not be read.")
-	}
-	if len(body) > limit {
-		drain(request)
+	case errors.Is(err, httpserver.ErrBodyTooLarge):
 		return nil, tooLarge(limit)
+	case errors.Is(err, httpserver.ErrBodyTimeout):
+		return nil, fiber.ErrRequestTimeout
 	}
-	return body, nil
-}
-
-// maxDrained is how much of a body that is too large is read all the same: who
-// is still sending when the connection closes may never see the answer.
-const maxDrained = 8 << 20
-
-func drain(request *fasthttp.Request) {
-	if request.IsBodyStream() {
-		// The answer is the same, however much came.
-		_, _ = io.CopyN(io.Discard, request.BodyStream(), maxDrained)
-	}
+	return nil, fault.New(fault.Malformed, "The body ended early or could not be read.")
 }
 
 func tooLarge(limit int) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offenders"
@@ -150,6 +151,8 @@ func (n *testNode) serve(app *fiber.App) string {
 		n.Fatal(err)
 	}
 	done := make(chan error, 1)
+
+	listener = httpserver.Listener(listener)
 	go func() { done <- app.Listener(listener) }()
 	n.Cleanup(func() {
 		if err := app.ShutdownWithTimeout(time.Second); err != nil {

@@ -10,7 +10,10 @@ var (
 	rateLimitHeader       = []byte("RateLimit")
 	rateLimitPolicyHeader = []byte("RateLimit-Policy")
 
+	contentTypeOptionsHeader = []byte("X-Content-Type-Options")
+
 	noStore = []byte("no-store")
+	noSniff = []byte("nosniff")
 )
 
 // setHeader sets a header of the answer; value is copied.

@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // statusOf is the one place where mistakes become HTTP.
@@ -51,6 +52,7 @@ var httpCode = map[int]string{
 	http.StatusRequestEntityTooLarge:       string(fault.TooLarge),
 	http.StatusRequestHeaderFieldsTooLarge: "headers_too_large",
 	http.StatusNotImplemented:              "not_implemented",
+	http.StatusMisdirectedRequest:          "host_not_allowed",
 }
 
 // problemOf translates an error. What is nobody's mistake is a 500 that tells
@@ -123,6 +125,11 @@ func sentence(text string) string {
 func (s *Server) fail(c *fiber.Ctx, err error) error {
 	id := requestID(c)
 	p := problemOf(err)
+	if p.Status == http.StatusBadRequest {
+		if framing := httpserver.FramingErrorOf(c.Context()); framing != nil {
+			p = newProblem(p.Status, string(fault.Malformed), framing.Detail)
+		}
+	}
 	p.RequestID = id
 	if p.Status >= http.StatusInternalServerError {
 		s.logFailure(c, id, err)

@@ -8,6 +8,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -132,6 +134,10 @@ func (s *Server) table() []Route {
 // register puts every row of the table on its application.
 func (s *Server) register() {
 	taken := map[string]bool{}
+	streams := map[string]bool{}
+	for _, name := range append(ownStreams, s.Streams...) {
+		streams[name] = true
+	}
 	for i := range s.routes {
 		r := &s.routes[i]
 		name := fmt.Sprint(r.Listener, r.Method, r.Path)
@@ -143,17 +149,40 @@ func (s *Server) register() {
 		if r.Listener == Checks {
 			app = s.check
 		}
-		handler := s.handle(r)
+		handler := s.handle(r, streams[r.Method+" "+r.Path])
+		delete(streams, r.Method+" "+r.Path)
 		app.Add(r.Method, r.Path, handler)
 		if r.Method == http.MethodGet {
 			app.Add(http.MethodHead, r.Path, handler)
 		}
 	}
+	for name := range streams {
+		panic("no route " + name + " could stream its body")
+	}
+}
+
+// ownStreams are the routes of the table whose handlers read their body as it
+// arrives.
+var ownStreams = []string{http.MethodPost + " " + v1.PathBlockImport, http.MethodPost + " " + v1.PathRestore}
+
+// hostsOf returns the names under which a row is answered, nil for any. Probes
+// are answered under any name: they tell nothing, and load balancers use their
+// own.
+func (s *Server) hostsOf(r *Route) *httpserver.AllowedHosts {
+	switch {
+	case r.Path == "/livez" || r.Path == "/readyz":
+		return nil
+	case r.Listener == Checks:
+		return s.CheckHosts
+	}
+	return s.AdminHosts
 }
 
 // handle wraps a row: who asks, may they, and what becomes of errors and
-// panics.
-func (s *Server) handle(r *Route) fiber.Handler {
+// panics. Unless the row streams, its handler gets a body that has come whole
+// and is bounded.
+func (s *Server) handle(r *Route, streams bool) fiber.Handler {
+	hosts := s.hostsOf(r)
 	return func(fc *fiber.Ctx) (err error) {
 		c := s.calls.Get().(*Call)
 		defer s.release(c)
@@ -167,15 +196,34 @@ func (s *Server) handle(r *Route) fiber.Handler {
 				err = s.failed(c, r, err)
 			}
 		}()
-		c.Address = s.Proxies.clientAddress(fc.Context())
+		c.Address = s.Clients.Of(fc.Context())
 		c.RequestID = takeRequestID(fc)
 		c.setHeader(requestIDHeader, append(c.header[:0], c.RequestID...))
 		c.setHeader(cacheControlHeader, noStore)
-		if err := s.authorize(c, r); err != nil {
+		c.setHeader(contentTypeOptionsHeader, noSniff)
+		err = s.authorize(c, r)
+		if hosts != nil && !c.hasToken() && !hosts.Allows(fc.Context()) {
+			return errHost(fc)
+		}
+		if err != nil {
 			return err
+		}
+		if !streams && fc.Request().IsBodyStream() {
+			if _, err := readBody(fc, adminBody); err != nil {
+				return err
+			}
 		}
 		return r.Handler(c)
 	}
+}
+
+// hasToken reports whether the request carries a token that is good. No page of
+// another site can send one, whatever name it has for this machine.
+func (c *Call) hasToken() bool { return c.Principal != nil && c.Principal.Kind == audit.Token }
+
+func errHost(c *fiber.Ctx) error {
+	return fiber.NewError(http.StatusMisdirectedRequest, "This node does not answer under the host name "+
+		plain(string(c.Request().Host()))+". Use its address, or start it with --allowed-hosts and that name.")
 }
 
 // failed answers an error at once, so that the log shows the answer's status.

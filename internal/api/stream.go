@@ -86,17 +86,3 @@ func (b *streamBody) Close() error {
 	b.cancel()
 	return b.rest.Close()
 }
-
-// bodyStream reads a body of any length, giving the connection its time to
-// read anew with every piece.
-type bodyStream struct {
-	from io.Reader
-	conn net.Conn
-}
-
-func (b *bodyStream) Read(p []byte) (int, error) {
-	if err := b.conn.SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
-		return 0, err
-	}
-	return b.from.Read(p)
-}

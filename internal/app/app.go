@@ -16,10 +16,12 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/metrics"
@@ -153,10 +155,19 @@ func (a *App) deps() api.Deps {
 		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{}), time.Now),
 		Ready:     a.Ready,
 		CheckAuth: a.settings.CheckAuth == "token",
-		Proxies:   a.settings.TrustedProxies,
+		Clients:   httpserver.ClientAddresses{Proxies: a.settings.TrustedProxies, Header: a.settings.ClientAddressHeader},
+		Streams:   adminui.StreamedRoutes(),
 		Logger:    a.log, Now: time.Now, Version: Version(),
 		Observe: a.observe,
 		Extra:   []api.Route{api.MetricsRoute(a.metrics.Handler())},
+	}
+	// A browser that was led here by a name refuses the certificate, and what
+	// carries a token is no page.
+	if hosts := &a.settings.AllowedHosts; !a.settings.AdminTLS.Enabled() {
+		d.AdminHosts = hosts
+	}
+	if hosts := &a.settings.AllowedHosts; !a.settings.TLS.Enabled() && !d.CheckAuth {
+		d.CheckHosts = hosts
 	}
 	if a.backends.dir != nil {
 		d.Backups = &backups{a}
@@ -206,6 +217,11 @@ func (a *App) tryPrepare(ctx context.Context) error {
 	store := a.backends.store
 	if err := store.Prepare(ctx); err != nil {
 		return err
+	}
+	if dir := a.backends.dir; dir != nil {
+		if err := dir.protect(); err != nil {
+			return err
+		}
 	}
 	if err := a.bootstrap(ctx, store); err != nil {
 		return err

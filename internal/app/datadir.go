@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -15,7 +16,8 @@ type dataDir struct {
 	lock *os.File
 }
 
-// openDataDir creates and locks the folder. Its errors are one line each.
+// openDataDir creates and locks the folder, which only its owner may enter: it
+// holds hashes, sessions and keys. Its errors are one line each.
 func openDataDir(path string) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -23,6 +25,9 @@ func openDataDir(path string) (*dataDir, error) {
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
+	}
+	if err := closeFolder(path); err != nil {
+		return nil, err
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -36,10 +41,68 @@ func openDataDir(path string) (*dataDir, error) {
 		}
 		return nil, fmt.Errorf("--data-dir %s cannot be locked: %w", path, err)
 	}
-	return &dataDir{path, lock}, nil
+	d := &dataDir{path, lock}
+	if err := d.protect(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return d, nil
 }
 
-func (d *dataDir) database() string { return filepath.Join(d.path, "stint.db") }
-func (d *dataDir) snapshot() string { return filepath.Join(d.path, "logs.snapshot") }
+// closeFolder takes a folder's access from everybody but its owner. It changes
+// only a folder that is empty or Stint's own: others may need that access.
+func closeFolder(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	if info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	own := len(entries) == 0
+	for _, entry := range entries {
+		own = own || entry.Name() == databaseFile
+	}
+	if !own || info.Mode()&os.ModeSticky != 0 {
+		return fmt.Errorf("--data-dir %s is open to other users (mode %04o) and holds files that are not Stint's; name a folder of its own, for example %s", path, info.Mode().Perm(), filepath.Join(path, "stint"))
+	}
+	if err := os.Chmod(path, 0o700); err != nil {
+		return fmt.Errorf("--data-dir %s is open to other users (mode %04o) and that cannot be changed (%s); name a folder of its own, for example %s", path, info.Mode().Perm(), oneLine(err), filepath.Join(path, "stint"))
+	}
+	return nil
+}
+
+// protect takes the access to Stint's files from everybody but their owner:
+// SQLite makes them as the umask says, and older versions left them so.
+func (d *dataDir) protect() error {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		own := name == "lock" || strings.HasPrefix(name, databaseFile) || strings.HasPrefix(name, snapshotFile) || strings.HasPrefix(name, ".stint-")
+		info, err := entry.Info()
+		if !own || err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
+			continue // one that has gone since is none to protect
+		}
+		if err := os.Chmod(filepath.Join(d.path, name), 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("--data-dir: %s can be read by other users (mode %04o) and that cannot be changed: %s", name, info.Mode().Perm(), oneLine(err))
+		}
+	}
+	return nil
+}
+
+const (
+	databaseFile = "stint.db"
+	snapshotFile = "logs.snapshot"
+)
+
+func (d *dataDir) database() string { return filepath.Join(d.path, databaseFile) }
+func (d *dataDir) snapshot() string { return filepath.Join(d.path, snapshotFile) }
 
 func (d *dataDir) close() { d.lock.Close() }

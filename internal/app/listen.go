@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/patient"
 )
 
@@ -27,5 +28,5 @@ func listen(name, address string, files TLSFiles) (net.Listener, error) {
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
-	return listener, nil
+	return httpserver.Listener(listener), nil
 }

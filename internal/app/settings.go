@@ -20,8 +20,8 @@ import (
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
@@ -46,12 +46,18 @@ type Settings struct {
 	TLS      TLSFiles // of the check listener
 	AdminTLS TLSFiles
 
-	TrustedProxies api.TrustedProxies
-	CheckDeadline  time.Duration
-	DrainTimeout   time.Duration
-	LogLevel       string
-	LogFormat      string
-	NodeName       string
+	// AdminInsecure allows an admin listener that other machines reach without
+	// TLS.
+	AdminInsecure       bool
+	AllowedHosts        httpserver.AllowedHosts
+	TrustedProxies      httpserver.TrustedProxies
+	ClientAddressHeader httpserver.AddressHeader
+
+	CheckDeadline time.Duration
+	DrainTimeout  time.Duration
+	LogLevel      string
+	LogFormat     string
+	NodeName      string
 
 	Notify    NotifySettings
 	Schedules map[string]string // of jobs, by name; "off" never runs one
@@ -111,7 +117,10 @@ var options = []option{
 	{name: "tls-key", help: "its key, PEM"},
 	{name: "admin-tls-cert", help: "certificate of the admin listener, PEM"},
 	{name: "admin-tls-key", help: "its key, PEM"},
-	{name: "trusted-proxies", help: "addresses and networks, with commas between, whose forwarded headers are believed"},
+	{name: "admin-insecure", preset: "false", help: "true lets the admin listener be reached from other machines without TLS, which only a private network or a TLS proxy in front makes safe"},
+	{name: "allowed-hosts", help: "host names, with commas between, under which requests without a token are answered, besides addresses and localhost; *.example.com for all below it, * for any"},
+	{name: "trusted-proxies", help: "addresses and networks, with commas between, whose client address header is believed"},
+	{name: "client-address-header", preset: "X-Forwarded-For", help: "the one header in which the trusted proxies write the client's address: X-Forwarded-For, Forwarded, or one that holds a single address such as X-Real-IP"},
 	{name: "check-deadline", preset: "100ms", help: "how long a check waits for Redis before the policy's on_failure answers"},
 	{name: "drain-timeout", preset: "10s", help: "how long open requests may take after SIGTERM"},
 	{name: "log-level", preset: "info", help: "debug, info, warn or error"},
@@ -258,8 +267,17 @@ func build(v map[string]string) (Settings, error) {
 	if s.DrainTimeout, err = parseWait("drain-timeout", v["drain-timeout"], 0, 10*time.Minute); err != nil {
 		return Settings{}, err
 	}
-	if s.TrustedProxies, err = api.ParseTrustedProxies(v["trusted-proxies"]); err != nil {
+	if s.TrustedProxies, err = httpserver.ParseTrustedProxies(v["trusted-proxies"]); err != nil {
 		return Settings{}, fmt.Errorf("--trusted-proxies: %w", err)
+	}
+	if s.ClientAddressHeader, err = httpserver.ParseAddressHeader(v["client-address-header"]); err != nil {
+		return Settings{}, fmt.Errorf("--client-address-header: %w", err)
+	}
+	if s.AllowedHosts, err = httpserver.ParseAllowedHosts(v["allowed-hosts"]); err != nil {
+		return Settings{}, fmt.Errorf("--allowed-hosts: %w", err)
+	}
+	if s.AdminInsecure, err = parseBool("admin-insecure", v["admin-insecure"]); err != nil {
+		return Settings{}, err
 	}
 	if s.Notify, err = buildNotify(v); err != nil {
 		return Settings{}, err
@@ -293,6 +311,13 @@ func (s *Settings) setDetection(v map[string]string) error {
 		}
 	}
 	return nil
+}
+
+func parseBool(name, text string) (bool, error) {
+	if text != "true" && text != "false" {
+		return false, fmt.Errorf("--%s is %q; it must be true or false", name, text)
+	}
+	return text == "true", nil
 }
 
 func buildNotify(v map[string]string) (NotifySettings, error) {
@@ -357,6 +382,9 @@ func validateListeners(s Settings) error {
 	if s.Listen == s.AdminListen && !strings.HasSuffix(s.Listen, ":0") {
 		return fmt.Errorf("--listen and --admin-listen are both %s; what clients reach must not be what operators use, give each its own port", s.Listen)
 	}
+	if !s.AdminTLS.Enabled() && !s.AdminInsecure && !isLoopback(s.AdminListen) {
+		return fmt.Errorf("--admin-listen %s is reached from other machines, and without TLS they send passwords and tokens in the clear: give --admin-tls-cert and --admin-tls-key, or --admin-insecure true where a private network or a TLS proxy in front protects it", s.AdminListen)
+	}
 	switch s.CheckAuth {
 	case "off", "token":
 	case "":
@@ -419,8 +447,10 @@ func validateWords(s Settings) error {
 	if !slices.Contains([]string{"text", "json"}, s.LogFormat) {
 		return fmt.Errorf("--log-format is %q; it must be text or json", s.LogFormat)
 	}
-	if s.AdminToken != "" && len(s.AdminToken) < 16 {
-		return errors.New("STINT_ADMIN_TOKEN has fewer than 16 characters; it is the key to everything, make it longer")
+	if s.AdminToken != "" {
+		if err := identity.CheckChosenToken(s.AdminToken); err != nil {
+			return fmt.Errorf("STINT_ADMIN_TOKEN cannot be used: %w", err)
+		}
 	}
 	if s.AdminPassword != "" {
 		if err := identity.CheckPassword(s.AdminPassword); err != nil {
@@ -450,6 +480,8 @@ func (s Settings) Shown() []Setting {
 	for _, p := range s.TrustedProxies {
 		proxies = append(proxies, p.String())
 	}
+	values["admin-insecure"], values["allowed-hosts"] = strconv.FormatBool(s.AdminInsecure), s.AllowedHosts.String()
+	values["client-address-header"] = string(s.ClientAddressHeader)
 	values["trusted-proxies"] = strings.Join(proxies, ", ")
 	values["notify-email-from"], values["notify-email-to"] = s.Notify.EmailFrom, strings.Join(s.Notify.EmailTo, ", ")
 	values["notify-allow-private"] = strconv.FormatBool(s.Notify.AllowPrivate)

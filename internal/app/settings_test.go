@@ -61,7 +61,16 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"a webhook that is no URL", nil, []string{"STINT_NOTIFY_WEBHOOK_URL=hunter2"}, "not a URL"},
 		{"one address as a crowd", []string{"--wider-addresses", "1"}, nil, "from 2 to 256"},
 		{"an unknown level", nil, []string{"STINT_LOG_LEVEL=loud"}, "debug, info"},
-		{"a short admin token", nil, []string{"STINT_ADMIN_TOKEN=1234"}, "make it longer"},
+		{"a short admin token", nil, []string{"STINT_ADMIN_TOKEN=1234"}, "openssl rand -hex 32"},
+		{"an admin token of words", nil, []string{"STINT_ADMIN_TOKEN=hunter2-hunter2-hunter2"}, "must have 128"},
+		{"an admin token that no header holds", nil, []string{"STINT_ADMIN_TOKEN=9f5c1b7d2830694ef1a5c3d7 9f5c1b7d2830694ef1a5c3d8"}, "ASCII"},
+		{"an admin listener for all without TLS", []string{"--admin-listen", "0.0.0.0:8081"}, nil, "--admin-insecure"},
+		{"an admin listener for all, by no name", []string{"--admin-listen", ":8081"}, nil, "--admin-tls-cert"},
+		{"an admin listener for a network", []string{"--admin-listen", "[2001:db8::1]:8081"}, nil, "--admin-insecure"},
+		{"an admin listener by a name", []string{"--admin-listen", "stint.example.com:8081"}, nil, "--admin-insecure"},
+		{"an admin listener that is perhaps insecure", []string{"--admin-insecure", "maybe"}, nil, "true or false"},
+		{"an allowed host with a port", []string{"--allowed-hosts", "stint.example.com:80"}, nil, "without ports"},
+		{"two address headers", []string{"--client-address-header", "X-Forwarded-For,Forwarded"}, nil, "name one header"},
 		{"a short admin password", nil, []string{"STINT_ADMIN_PASSWORD=hunter2"}, "too short"},
 		{"a prefix with a hash tag", []string{"--redis-url", "redis://h", "--database-url", secret, "--redis-prefix", "a{b}"}, nil, "without braces"},
 		{"a word that is no flag", []string{"serve"}, nil, "not a setting"},
@@ -82,6 +91,18 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 	}
 }
 
+func TestAnAdminListenerForAllNeedsTLSOrAWordOfTheOperator(t *testing.T) {
+	for _, args := range [][]string{
+		{"--admin-listen", "0.0.0.0:8081", "--admin-insecure", "true"},
+		{"--admin-listen", "0.0.0.0:8081", "--admin-tls-cert", "c", "--admin-tls-key", "k"},
+		{"--admin-listen", "localhost:8081"}, {"--admin-listen", "[::1]:8081"}, {"--admin-listen", "127.0.0.5:8081"},
+	} {
+		if _, err := Load(args, nil); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
 func TestWhoeverAsksForTheVersionStartsNothing(t *testing.T) {
 	if _, err := Load([]string{"--version"}, nil); !errors.Is(err, ErrHelp) {
 		t.Errorf("got %v", err)
@@ -98,7 +119,7 @@ func TestAFileWithAnUnknownSettingIsRefusedByName(t *testing.T) {
 func TestShownSettingsHideSecrets(t *testing.T) {
 	s, err := Load([]string{
 		"--redis-url", "redis://u:hunter2@h:1/0", "--database-url", "postgres://u@h/db?password=hunter2",
-	}, []string{"STINT_ADMIN_TOKEN=hunter2hunter2hunter2", "STINT_ADMIN_PASSWORD=hunter2hunter2"})
+	}, []string{"STINT_ADMIN_TOKEN=hunter2+9f5c1b7D2830694ef1a5c3d7e2b4a8", "STINT_ADMIN_PASSWORD=hunter2hunter2"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func processorTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * (time.Second / 100)
 }
 
-const adminToken = "bench-bench-bench-bench"
+const adminToken = "bec40adca9f5c1b7d2830694ef1a5c3d"
 
 // node is one Stint under load, or the empty handler, which has no admin.
 type node struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // adminToken is the bootstrap token of the servers that scripts talk to.
-const adminToken = "a-token-for-tests-only"
+const adminToken = "c110adca9f5c1b7d2830694ef1a5c3d7"
 
 func TestOnline(t *testing.T) {
 	testscript.Run(t, testscript.Params{

@@ -87,6 +87,15 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
+// CloseWrite ends what is sent, so that the other end can go on reading.
+func (c *conn) CloseWrite() error {
+	half, can := c.Conn.(interface{ CloseWrite() error })
+	if !can {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}
+
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
 	for {

@@ -15,7 +15,7 @@ import (
 )
 
 // adminToken is the bootstrap token of every node that is given one.
-const adminToken = "e2e-admin-token-of-the-tests"
+const adminToken = "e2e0adca9f5c1b7d2830694ef1a5c3d7"
 
 // patience bounds every wait for something that must happen; nothing is said
 // about how soon it does.

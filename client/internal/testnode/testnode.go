@@ -25,7 +25,7 @@ const CheckURL = "STINT_CHECK_URL"
 // patience bounds every wait for something that must happen.
 const patience = time.Minute
 
-const adminToken = "the-admin-token-of-the-tests"
+const adminToken = "c1e47adca9f5c1b7d2830694ef1a5c3d"
 
 // policies are what every node knows, as docs/CLIENT.md has them made.
 var policies = map[string]string{

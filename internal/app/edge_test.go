@@ -1,0 +1,277 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/api"
+)
+
+const edgeToken = "edce0adca9f5c1b7d2830694ef1a5c3d"
+
+// startApp runs an embedded node until the test ends.
+func startApp(t *testing.T, args ...string) *App {
+	t.Helper()
+	s, err := Load(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "data"), "--drain-timeout", "1s"}, args...),
+		[]string{"STINT_ADMIN_TOKEN=" + edgeToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	a, err := New(ctx, s, io.Discard, io.Discard)
+	if err != nil {
+		stop()
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("the node stopped with %v", err)
+		}
+	})
+	return a
+}
+
+// exchange sends bytes on one connection and returns all that is answered.
+func exchange(t *testing.T, address net.Addr, text string) []*http.Response {
+	t.Helper()
+	conn, err := net.Dial("tcp", address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	// The node may hang up before all is written, which the answers then tell.
+	_, _ = io.WriteString(conn, text)
+	_ = conn.(*net.TCPConn).CloseWrite()
+	var answers []*http.Response
+	from := bufio.NewReader(conn)
+	for {
+		answer, err := http.ReadResponse(from, nil)
+		if err != nil {
+			return answers
+		}
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return answers
+		}
+		answer.Body = io.NopCloser(strings.NewReader(string(body)))
+		answers = append(answers, answer)
+	}
+}
+
+func TestNothingOfABodyIsTakenForARequestOnAnyRoute(t *testing.T) {
+	const (
+		hidden   = "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: smuggled-request-01\r\n\r\n"
+		followUp = "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Request-ID: follow-up-request-1\r\n\r\n"
+	)
+	a := startApp(t)
+	for _, r := range a.server.Routes() {
+		if strings.HasPrefix(r.Path, "/v1/events") || strings.HasPrefix(r.Path, "/events") {
+			continue // a stream answers until it is closed; it reads no body either
+		}
+		address := a.AdminAddr()
+		if r.Listener == api.Checks {
+			address = a.CheckAddr()
+		}
+		path := strings.NewReplacer(":name", "none", ":id", "1", ":handle", "1", "*", "1").Replace(r.Path)
+		for _, who := range []string{"", "Authorization: Bearer " + edgeToken + "\r\n"} {
+			for _, size := range []int{100, 4096, 8192, 20_000, 300_000} {
+				// From some place on, every tail of the body begins with requests.
+				body := strings.Repeat("a", size%len(hidden)) + strings.Repeat(hidden, size/len(hidden))
+				start := r.Method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n" + who
+				for _, text := range []string{
+					fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", start, len(body), body),
+					fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", start, len(body), body),
+				} {
+					answers := exchange(t, address, text+followUp)
+					good := len(answers) == 1 || len(answers) == 2 && answers[1].Header.Get("X-Request-Id") == "follow-up-request-1"
+					if !good || answers[0].Header.Get("X-Request-Id") == "smuggled-request-01" {
+						t.Fatalf("%s %s with %d bytes: got %d answers: %+v", r.Method, path, size, len(answers), answers)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestEveryAnswerSaysThatItsTypeIsNotToBeGuessed(t *testing.T) {
+	a := startApp(t)
+	ask := func(address net.Addr, line, more string) {
+		t.Helper()
+		answers := exchange(t, address, line+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+more+"\r\n")
+		if len(answers) != 1 || answers[0].Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: got %+v", line, answers)
+		}
+	}
+	for _, r := range a.server.Routes() {
+		if strings.HasPrefix(r.Path, "/v1/events") || strings.HasPrefix(r.Path, "/events") {
+			continue
+		}
+		address := a.AdminAddr()
+		if r.Listener == api.Checks {
+			address = a.CheckAddr()
+		}
+		path := strings.NewReplacer(":name", "default", ":id", "1", ":handle", "1", "*", "1").Replace(r.Path)
+		ask(address, r.Method+" "+path, "Content-Length: 0\r\n")
+		ask(address, r.Method+" "+path, "Content-Length: 0\r\nAuthorization: Bearer "+edgeToken+"\r\n")
+	}
+	for _, address := range []net.Addr{a.AdminAddr(), a.CheckAddr()} {
+		ask(address, "GET /nothing", "")
+		ask(address, "TRACE /livez", "")
+		ask(address, "BREW /livez", "")
+		ask(address, "GET /livez", "no header\r\n")
+	}
+}
+
+func TestABareLFEndsNoLineOnEitherListener(t *testing.T) {
+	a := startApp(t)
+	for name, text := range map[string]string{
+		"request line":   "GET /livez HTTP/1.1\nHost: localhost\r\n\r\n",
+		"header":         "GET /livez HTTP/1.1\r\nHost: localhost\nX-A: b\r\n\r\n",
+		"end":            "GET /livez HTTP/1.1\r\nHost: localhost\r\n\n",
+		"all":            "GET /livez HTTP/1.1\nHost: localhost\n\n",
+		"before":         "\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"chunk":          "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n",
+		"second request": "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /livez HTTP/1.1\nHost: localhost\r\n\r\n",
+		"between":        "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n\nGET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	} {
+		for _, address := range []net.Addr{a.AdminAddr(), a.CheckAddr()} {
+			t.Run(name, func(t *testing.T) {
+				answers := exchange(t, address, text)
+				if len(answers) == 0 {
+					t.Fatal("no answer")
+				}
+				last := answers[len(answers)-1]
+				body, _ := io.ReadAll(last.Body)
+				if name == "chunk" && address == a.AdminAddr() { // there is no such path, whatever it brings
+					if len(answers) != 1 {
+						t.Fatalf("got %d answers", len(answers))
+					}
+					return
+				}
+				if last.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "end every line with CRLF") || len(answers) > 2 {
+					t.Fatalf("got %d answers, the last %d: %s", len(answers), last.StatusCode, body)
+				}
+			})
+		}
+	}
+}
+
+func TestOnlyAllowedHostsAreAnsweredWithoutAToken(t *testing.T) {
+	status := func(address net.Addr, line, host, more string) int {
+		t.Helper()
+		answers := exchange(t, address, line+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\nContent-Length: 0\r\n"+more+"\r\n")
+		if len(answers) != 1 {
+			t.Fatalf("got %d answers", len(answers))
+		}
+		if body, _ := io.ReadAll(answers[0].Body); answers[0].StatusCode == http.StatusMisdirectedRequest && !strings.Contains(string(body), "llowed-hosts") {
+			t.Errorf("the refusal names no remedy: %s", body)
+		}
+		return answers[0].StatusCode
+	}
+	a := startApp(t, "--allowed-hosts", "stint.example.com, *.internal.example")
+	const check, login = "POST /v1/check", "GET /login"
+	for host, allowed := range map[string]bool{
+		"localhost": true, "LOCALHOST:8080": true, "app.localhost": true, "127.0.0.1:8080": true, "192.168.1.7": true, "[::1]:8080": true,
+		"stint.example.com": true, "Stint.Example.Com.:8080": true, "a.internal.example": true,
+		"evil.example": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false, "internal.example": false,
+		"stint.example.com.evil.example": false, "xstint.example.com": false, "127.0.0.1@evil.example": false,
+	} {
+		if got := status(a.CheckAddr(), check, host, ""); (got == http.StatusMisdirectedRequest) == allowed {
+			t.Errorf("a check under %s: got %d", host, got)
+		}
+		if got := status(a.AdminAddr(), login, host, ""); (got == http.StatusMisdirectedRequest) == allowed {
+			t.Errorf("the login under %s: got %d", host, got)
+		}
+	}
+	for line, want := range map[string]int{"GET /livez": 200, "GET /v1/blocks": http.StatusMisdirectedRequest} {
+		if got := status(a.AdminAddr(), line, "evil.example", ""); got != want {
+			t.Errorf("%s: got %d, want %d", line, got, want)
+		}
+	}
+	if got := status(a.AdminAddr(), "GET /v1/blocks", "evil.example", "Authorization: Bearer "+edgeToken+"\r\n"); got != 200 {
+		t.Errorf("with a token: got %d", got)
+	}
+	if got := status(a.AdminAddr(), "GET /login", "evil.example", "Authorization: Bearer guess\r\n"); got != http.StatusMisdirectedRequest {
+		t.Errorf("with a wrong token: got %d", got)
+	}
+	for _, args := range [][]string{{"--check-auth", "token"}, {"--allowed-hosts", "*"}} {
+		if got := status(startApp(t, args...).CheckAddr(), check, "evil.example", ""); got == http.StatusMisdirectedRequest {
+			t.Errorf("with %v: got %d", args, got)
+		}
+	}
+}
+
+func TestTheDataFolderAndItsFilesAreTheOwnersAlone(t *testing.T) {
+	mode := func(path string) os.FileMode {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode().Perm()
+	}
+	run := func(dir string) {
+		s, err := Load([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := New(t.Context(), s, io.Discard, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.close()
+		if got := mode(dir); got != 0o700 {
+			t.Errorf("the folder has mode %o", got)
+		}
+		for _, name := range []string{"lock", "stint.db", "stint.db-wal", "stint.db-shm"} {
+			if got := mode(filepath.Join(dir, name)); got != 0o600 {
+				t.Errorf("%s has mode %o", name, got)
+			}
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "made beforehand")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(dir)
+	// As an older version left it.
+	for name, loose := range map[string]os.FileMode{"": 0o755, "stint.db": 0o644, "lock": 0o664} {
+		if err := os.Chmod(filepath.Join(dir, name), loose); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(dir)
+
+	shared := t.TempDir()
+	for _, other := range []func() error{
+		func() error { return os.WriteFile(filepath.Join(shared, "somebody's"), nil, 0o600) },
+		func() error { return os.Chmod(shared, 0o755) },
+	} {
+		if err := other(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d, err := openDataDir(shared); err == nil || !strings.Contains(err.Error(), filepath.Join(shared, "stint")) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a folder that others use was taken: %v, %v", d, err)
+	}
+	if got := mode(shared); got != 0o755 {
+		t.Errorf("a folder that others use has mode %o now", got)
+	}
+	if _, err := os.Stat(filepath.Join(shared, "lock")); err == nil {
+		t.Error("a folder that others use holds a lock now")
+	}
+}

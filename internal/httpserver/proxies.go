@@ -1,0 +1,95 @@
+package httpserver
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// TrustedProxies are the networks whose client address header counts. The zero
+// value trusts nobody.
+type TrustedProxies []netip.Prefix
+
+// The widest networks of proxies: the largest private ones. Anything wider holds
+// strangers, alone or, as 0.0.0.0/1 and 128.0.0.0/1, together.
+const (
+	widestIPv4 = 8 // 10.0.0.0/8
+	widestIPv6 = 7 // fc00::/7
+)
+
+// ParseTrustedProxies reads addresses and networks, separated by commas. A
+// network that is wider than any of proxies is refused: it would let clients
+// choose the address that they are known by.
+func ParseTrustedProxies(text string) (TrustedProxies, error) {
+	var proxies TrustedProxies
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		network, err := parseProxy(part)
+		if err != nil {
+			return nil, err
+		}
+		proxies = append(proxies, network)
+	}
+	return proxies, nil
+}
+
+func parseProxy(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		addr = addr.Unmap().WithZone("")
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	network, err := netip.ParsePrefix(text)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("the trusted proxy %q is neither an address nor a network; write for example 10.0.0.0/8 or 192.0.2.10", text)
+	}
+	if network.Addr().Is4In6() && network.Bits() >= 96 {
+		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+	}
+	widest := widestIPv6
+	if network.Addr().Is4() {
+		widest = widestIPv4
+	}
+	if network.Bits() < widest || network.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("the trusted proxy %s holds strangers, who could then choose their own address; name the proxies' networks, at the widest /%d", network, widest)
+	}
+	return network.Masked(), nil
+}
+
+func (t TrustedProxies) trusts(addr netip.Addr) bool {
+	for _, network := range t {
+		if network.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+func errAddressHeader(text string) error {
+	return fmt.Errorf("%q cannot hold a client's address; name one header, for example X-Forwarded-For, Forwarded or X-Real-IP", text)
+}
+
+// isToken reports whether text can be the name of a header.
+func isToken(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// isFramingHeader reports whether a header has a meaning of its own, which an
+// address is not.
+func isFramingHeader(name string) bool {
+	for _, taken := range []string{
+		"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Authorization", "Cookie", "User-Agent", "Trailer",
+	} {
+		if strings.EqualFold(name, taken) {
+			return true
+		}
+	}
+	return false
+}
