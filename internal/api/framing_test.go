@@ -70,6 +70,19 @@ func TestARequestThatStatesItsLengthTwiceIsRefusedAndItsTailIsNoRequest(t *testi
 		"chunks by another name":             "Transfer-Encoding: xchunked\r\n\r\n" + chunked,
 		"chunks after identity":              "Transfer-Encoding: identity, chunked\r\n\r\n" + chunked,
 		"a space before the colon":           "Content-Length : 11\r\n\r\n" + good,
+		"a tab before the colon":             "Content-Length\t: 11\r\n\r\n" + good,
+		"a NUL in a value":                   "X-A: b\x00c\r\nContent-Length: 11\r\n\r\n" + good,
+		"a NUL in a name":                    "X-\x00A: b\r\nContent-Length: 11\r\n\r\n" + good,
+		"a CR in a value":                    "X-A: b\rContent-Length: 11\r\n\r\n" + good,
+		"a CR before a CRLF":                 "X-A: b\r\r\nContent-Length: 11\r\n\r\n" + good,
+		"two hosts":                          "Host: y\r\nContent-Length: 11\r\n\r\n" + good,
+		"chunks by a quoted name":            "Transfer-Encoding: \"chunked\"\r\n\r\n" + chunked,
+		"chunks with a space before a colon": "Transfer-Encoding : chunked\r\n\r\n" + chunked,
+		"chunks after a vertical tab":        "Transfer-Encoding:\x0bchunked\r\n\r\n" + chunked,
+		"a length and chunks by two names":   "Content-Length: 11\r\nTransfer_Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
+		"a line feed in an extension":        "Transfer-Encoding: chunked\r\n\r\nb;\n" + good + "\r\n0\r\n\r\n",
+		"a size that overflows":              "Transfer-Encoding: chunked\r\n\r\n1000000000000000b\r\n" + good + "\r\n0\r\n\r\n",
+		"a trailer":                          "Transfer-Encoding: chunked\r\n\r\nb\r\n" + good + "\r\n0\r\nContent-Length: 11\r\n\r\n",
 		"a folded header":                    "X-A: b\r\n Content-Length: 11\r\nContent-Length: 11\r\n\r\n" + good,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,6 +97,8 @@ func TestARequestThatStatesItsLengthTwiceIsRefusedAndItsTailIsNoRequest(t *testi
 		"with a length":    request + "Content-Length: 11\r\n\r\n" + good + hidden,
 		"in chunks":        request + "Transfer-Encoding: chunked\r\n\r\n" + chunked + hidden,
 		"without a second": request + "Content-Length: 11\r\n\r\n" + good,
+		"with extensions":  request + "Transfer-Encoding: chunked\r\n\r\nb;a=b\r\n" + good + "\r\n0;c\r\n\r\n" + hidden,
+		"by a whole URL":   strings.Replace(request, "/v1/check", "http://X/v1/check", 1) + "Content-Length: 11\r\n\r\n" + good + hidden,
 	} {
 		t.Run("a good one "+name, func(t *testing.T) {
 			answers := raw(t, n.check, text)

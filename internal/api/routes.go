@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -228,7 +229,8 @@ func errHost(c *fiber.Ctx) error {
 
 // failed answers an error at once, so that the log shows the answer's status.
 func (s *Server) failed(c *Call, r *Route, err error) error {
-	if r.Failed != nil {
+	var raised *fiber.Error // of HTTP itself: no page tells of it
+	if r.Failed != nil && !errors.As(err, &raised) {
 		if err = r.Failed(c, err); err == nil {
 			return nil
 		}

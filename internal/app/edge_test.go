@@ -275,3 +275,48 @@ func TestTheDataFolderAndItsFilesAreTheOwnersAlone(t *testing.T) {
 		t.Error("a folder that others use holds a lock now")
 	}
 }
+
+func TestNoHeaderButTheChosenOneSaysWhoAsks(t *testing.T) {
+	whoami := func(a *App, headers string) string {
+		t.Helper()
+		answers := exchange(t, a.AdminAddr(), "GET /v1/whoami HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer "+edgeToken+"\r\n"+headers+"\r\n")
+		if len(answers) != 1 || answers[0].StatusCode != 200 {
+			t.Fatalf("got %+v", answers)
+		}
+		body, _ := io.ReadAll(answers[0].Body)
+		_, rest, _ := strings.Cut(string(body), `"address":"`)
+		address, _, _ := strings.Cut(rest, `"`)
+		return address
+	}
+	a := startApp(t, "--trusted-proxies", "127.0.0.0/8")
+	for headers, want := range map[string]string{
+		"": "127.0.0.1",
+		"X-Forwarded-For: 198.51.100.9\r\nForwarded: for=192.0.2.1\r\nX-Real-IP: 192.0.2.2\r\n": "198.51.100.9",
+		"X-Forwarded-For: 192.0.2.3, 198.51.100.9\r\n":                                          "198.51.100.9",
+		"X-Forwarded-For: 127.0.0.1\r\n":                                                        "::",
+		"X-Forwarded-For: 127.0.0.1, ::1\r\n":                                                   "::",
+	} {
+		if got := whoami(a, headers); got != want {
+			t.Errorf("%q: got %s, want %s", headers, got, want)
+		}
+	}
+	// One guesser is one guesser, whatever it claims.
+	limited := false
+	for i := range 25 {
+		answers := exchange(t, a.AdminAddr(), fmt.Sprintf("GET /v1/whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer guess\r\nForwarded: for=192.0.2.%d\r\nX-Real-IP: 192.0.2.%d\r\nX-Forwarded-For: 192.0.2.%d, 198.51.100.9\r\n\r\n", i, i, i))
+		limited = limited || len(answers) == 1 && answers[0].StatusCode == http.StatusTooManyRequests
+	}
+	if !limited {
+		t.Error("25 guesses of one address were all looked at")
+	}
+	b := startApp(t, "--trusted-proxies", "127.0.0.0/8", "--client-address-header", "x-real-ip")
+	for headers, want := range map[string]string{
+		"X-Forwarded-For: 192.0.2.3\r\nX-Real-IP: 198.51.100.9\r\n": "198.51.100.9",
+		"X-Forwarded-For: 192.0.2.3\r\n":                            "127.0.0.1",
+		"X-Real-IP: 127.0.0.1\r\n":                                  "::",
+	} {
+		if got := whoami(b, headers); got != want {
+			t.Errorf("with X-Real-IP, %q: got %s, want %s", headers, got, want)
+		}
+	}
+}
