@@ -221,3 +221,34 @@ func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {
 	}
 	b.consoleIsClean()
 }
+
+func TestAFormWithoutEndIsReadToABoundByWhoeverItIsSent(t *testing.T) {
+	n := newNode(t)
+	// Empty fields, of which a million take much memory and little text.
+	fields := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n", 100_000)
+	send := func(v *visitor, path, contentType, body string) *answer {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.url+path, strings.NewReader(body))
+		must(t, err)
+		r.Header.Set("Content-Type", contentType)
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		return v.send(r)
+	}
+	const multipartForm, urlForm = "multipart/form-data; boundary=b", "application/x-www-form-urlencoded"
+	for name, v := range map[string]*visitor{"nobody": n.visitor(t), "an operator": n.as(t, "olu")} {
+		t.Run(name, func(t *testing.T) {
+			v.t = t
+			send(v, "/login", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
+			send(v, "/login", multipartForm, fields[:50_000]).is(http.StatusRequestEntityTooLarge)
+			send(v, "/login", multipartForm, fields[:5000]).is(http.StatusUnsupportedMediaType)
+			send(v, "/login", urlForm, "name="+strings.Repeat("a", 17<<10)).is(http.StatusRequestEntityTooLarge)
+			send(v, "/login", urlForm, "name=a&password="+strings.Repeat("b", 1000)).is(http.StatusUnprocessableEntity)
+		})
+	}
+	olu := n.as(t, "olu")
+	send(olu, "/blocks/import", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
+	send(olu, "/blocks", multipartForm, fields[:5000]).is(http.StatusUnsupportedMediaType)
+	nobody := n.visitor(t)
+	if got := send(nobody, "/blocks/import", multipartForm, fields); got.status != http.StatusSeeOther || got.header.Get("Location") != "/login" {
+		t.Errorf("got %d to %s", got.status, got.header.Get("Location"))
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/offenders"
@@ -136,10 +137,10 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.routes = ui.Routes()
 	server := api.New(api.Deps{
 		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store, Blocks: n.store, Identity: n.store,
-		Audit: n.store, Recorder: n.store, Guesses: guesses, Sessions: ui.Sessions(), Extra: ui.Routes(), Offenders: n.offenders, Events: n.events, Logger: logger, Now: n.clock.Now,
+		Audit: n.store, Recorder: n.store, Guesses: guesses, Sessions: ui.Sessions(), Extra: ui.Routes(), Streams: adminui.StreamedRoutes(), Offenders: n.offenders, Events: n.events, Logger: logger, Now: n.clock.Now,
 	})
-	go server.AdminApp().Listener(adminAt)
-	go server.CheckApp().Listener(checksAt)
+	go server.AdminApp().Listener(httpserver.Listener(adminAt))
+	go server.CheckApp().Listener(httpserver.Listener(checksAt))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(n.logs.String())
