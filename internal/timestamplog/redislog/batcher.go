@@ -67,8 +67,8 @@ type group struct {
 	home       *groups
 }
 
-// The states of a group. A caller who gives up a waiting group cancels it, so
-// that nothing is charged; one that has been sent is answered to nobody.
+// The states of a group. A caller who gives up cancels it: one that is waiting is
+// then never sent, and one that was sent is not sent again.
 const (
 	waiting int32 = iota
 	sent
@@ -101,9 +101,14 @@ func (g *group) wait(ctx context.Context) error {
 	case <-g.done:
 		return nil
 	case <-ctx.Done():
-		g.state.CompareAndSwap(waiting, cancelled)
+		g.state.Store(cancelled)
 		return unreachable(ctx.Err())
 	}
+}
+
+// isGone reports whether its caller has given up.
+func (g *group) isGone(now time.Time) bool {
+	return g.state.Load() == cancelled || !g.until.IsZero() && !now.Before(g.until)
 }
 
 // answer returns the i-th result, or err where the caller did not wait for it.
@@ -131,9 +136,11 @@ func (g *group) release(err error) {
 // batcher sends groups in calls of up to maxBatch requests, maxInFlight at a
 // time, to one primary.
 type batcher struct {
-	// send asks about items and fills in their results. It returns an error where
-	// it left items without. Those that are elsewhere it only marks.
-	send func(ctx context.Context, items []*item) error
+	// send asks about items, whose callers wait until an instant and longer, and
+	// fills in their results. It returns an error where it left items without,
+	// and errLate where it gave that to some as their own. Those that are
+	// elsewhere it only marks.
+	send func(ctx context.Context, items []*item, until time.Time) error
 	// resend fills in the results of those; nil where no other has a log.
 	resend  func(ctx context.Context, items []*item)
 	timeout time.Duration // bounds each call
@@ -189,14 +196,14 @@ func (b *batcher) sendLoop() {
 func (b *batcher) take(batch []*group) []*group {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	taken, requests := 0, 0
+	taken, requests, now := 0, 0, time.Now()
 	for _, g := range b.queue {
 		if len(batch) > 0 && requests+len(g.items) > maxBatch {
 			break
 		}
 		taken++
 		b.queued -= len(g.items)
-		if g.state.CompareAndSwap(waiting, sent) {
+		if !g.isGone(now) && g.state.CompareAndSwap(waiting, sent) {
 			batch = append(batch, g)
 			requests += len(g.items)
 		}
@@ -208,7 +215,7 @@ func (b *batcher) take(batch []*group) []*group {
 		b.inFlight--
 		return nil
 	}
-	b.lastBatch, b.lastSentAt = requests, time.Now()
+	b.lastBatch, b.lastSentAt = requests, now
 	return batch
 }
 
@@ -218,19 +225,16 @@ func (b *batcher) take(batch []*group) []*group {
 // the same outage.
 func (b *batcher) flush(batch []*group) {
 	ctx, cancel := context.WithDeadline(context.Background(), b.deadline(batch))
-	var items []*item
+	items := make([]*item, 0, maxBatch)
 	for _, g := range batch {
 		for i := range g.items {
 			items = append(items, &g.items[i])
 		}
 	}
-	for rest := items; len(rest) > 0; {
-		n := min(len(rest), maxBatch)
-		if err := supervise.Call("redis batcher", func() error { return b.send(ctx, rest[:n]) }); err != nil {
-			fail(rest, failure(err))
+	for try, late := 1, items; len(late) > 0 && b.sendAll(ctx, batch, late); try++ {
+		if late = waitingLate(batch); try == maxLate {
 			break
 		}
-		rest = rest[n:]
 	}
 	var redirected []*group
 	for _, g := range batch {
@@ -264,6 +268,40 @@ func (b *batcher) flush(batch []*group) {
 	}()
 }
 
+// sendAll sends items of batch and reports whether some came too late.
+func (b *batcher) sendAll(ctx context.Context, batch []*group, items []*item) (late bool) {
+	until := b.earliest(batch)
+	for len(items) > 0 {
+		n := min(len(items), maxBatch)
+		err := supervise.Call("redis batcher", func() error { return b.send(ctx, items[:n], until) })
+		switch {
+		case errors.Is(err, errLate):
+			late = true
+		case err != nil:
+			fail(items, failure(err))
+			return late
+		}
+		items = items[n:]
+	}
+	return late
+}
+
+// waitingLate returns the items that came too late and whose callers still wait.
+func waitingLate(batch []*group) (late []*item) {
+	now := time.Now()
+	for _, g := range batch {
+		if g.isGone(now) {
+			continue
+		}
+		for i := range g.items {
+			if errors.Is(g.items[i].result.Err, errLate) {
+				late = append(late, &g.items[i])
+			}
+		}
+	}
+	return late
+}
+
 // failure returns the error of requests whose call failed with err. A panic of
 // this node says nothing about the primary.
 func failure(err error) error {
@@ -287,6 +325,19 @@ func (b *batcher) deadline(batch []*group) time.Time {
 		}
 	}
 	return last
+}
+
+// earliest is when the first caller of batch gives up that has not, and at most
+// the timeout from now: a request that is decided later may be for nobody.
+func (b *batcher) earliest(batch []*group) time.Time {
+	now := time.Now()
+	first := now.Add(b.timeout)
+	for _, g := range batch {
+		if !g.until.IsZero() && g.until.Before(first) && !g.isGone(now) {
+			first = g.until
+		}
+	}
+	return first
 }
 
 // fail makes err the answer to items.

@@ -22,7 +22,7 @@ func newBatcher() (*batcher, *transport) {
 	return &batcher{timeout: time.Second, send: tr.send}, tr
 }
 
-func (tr *transport) send(ctx context.Context, items []*item) error {
+func (tr *transport) send(ctx context.Context, items []*item, _ time.Time) error {
 	tr.calls <- len(items)
 	select {
 	case err := <-tr.answer:

@@ -110,10 +110,10 @@ func (l *Log) try(ctx context.Context, client redis.UniversalClient, shard int) 
 		name: logName(l.prefix, shard, q.Ref), shard: shard, rules: stack, cost: 1,
 		stack: writeStack(stack, q.Retention),
 	}}
-	keys, args := arguments(l.now(), asked)
+	keys, args := arguments(l.override(), asked)
 	reply, err := functions.call(ctx, client, functions.decide, keys, args...)
 	if err == nil {
-		err = readReply(reply, asked)
+		err = readReply(reply, asked, new(serverClock))
 	}
 	if err == nil {
 		err = asked[0].result.Err

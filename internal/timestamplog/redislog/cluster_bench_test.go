@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
@@ -17,14 +18,14 @@ import (
 // BenchmarkCluster asks a Cluster of three primaries and their replicas from
 // many callers at once, about one key each or, as a batch does, about 64.
 func BenchmarkCluster(b *testing.B) {
-	c := sixServers(b)
-	log, err := redislog.Open(c.url, redislog.Options{Timeout: 20 * time.Second})
+	c := testenv.Cluster(b)
+	log, err := redislog.Open(c.URL, redislog.Options{Timeout: 20 * time.Second})
 	must(b, err)
 	b.Cleanup(func() { log.Close() })
 	p := policy(b, 1, benchStacks["allow"]...)
 	for _, shape := range []struct{ callers, keys int }{{64, 1}, {256, 1}, {8, 64}} {
 		b.Run(fmt.Sprintf("callers=%d/keys=%d", shape.callers, shape.keys), func(b *testing.B) {
-			calls, before := c.calls(b), c.seconds(b)
+			calls, before := callsOfCluster(b, c), secondsOf(b, c)
 			run(b, shape.callers, func(random *rand.Rand) error {
 				requests, results := make([]timestamplog.Request, shape.keys), make([]timestamplog.Result, shape.keys)
 				for i := range requests {
@@ -40,16 +41,16 @@ func BenchmarkCluster(b *testing.B) {
 			})
 			checks := float64(b.N * shape.keys)
 			b.ReportMetric(checks/b.Elapsed().Seconds(), "checks/s")
-			b.ReportMetric(checks/float64(c.calls(b)-calls), "checks/call")
-			b.ReportMetric((c.seconds(b)-before)/checks*1e6, "redis-µs/check")
+			b.ReportMetric(checks/float64(callsOfCluster(b, c)-calls), "checks/call")
+			b.ReportMetric((secondsOf(b, c)-before)/checks*1e6, "redis-µs/check")
 		})
 	}
 }
 
-// calls returns how many function calls the servers have answered.
-func (c *cluster) calls(b *testing.B) (total int) {
+// callsOfCluster returns how many function calls the primaries have answered.
+func callsOfCluster(b *testing.B, c *testenv.RedisCluster) (total int) {
 	b.Helper()
-	for _, client := range c.clients[:3] {
+	for _, client := range c.Clients[:testenv.Primaries] {
 		_, rest, _ := strings.Cut(client.Info(b.Context(), "commandstats").Val(), "cmdstat_fcall:calls=")
 		number, _, _ := strings.Cut(rest, ",")
 		n, _ := strconv.Atoi(number) // none before the first call
@@ -58,10 +59,10 @@ func (c *cluster) calls(b *testing.B) (total int) {
 	return total
 }
 
-// seconds returns the processor time of the primaries.
-func (c *cluster) seconds(b *testing.B) (total float64) {
+// secondsOf returns the processor time of the primaries.
+func secondsOf(b *testing.B, c *testenv.RedisCluster) (total float64) {
 	b.Helper()
-	for _, client := range c.clients[:3] {
+	for _, client := range c.Clients[:testenv.Primaries] {
 		total += cpuSeconds(b, redis.UniversalClient(client))
 	}
 	return total

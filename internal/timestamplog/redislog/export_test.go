@@ -1,5 +1,7 @@
 package redislog
 
+import "time"
+
 // What the tests outside this package need of its inside.
 var (
 	LogName        = logName
@@ -24,3 +26,11 @@ const FailureThreshold = failureThreshold
 
 // IsTooOld reports whether a server is known to be too old.
 func IsTooOld(n *NodeHealth) bool { return n.isTooOld() }
+
+// ForgetTime has l believe that the clocks of its servers are behind by that.
+func (l *Log) ForgetTime(behind time.Duration) {
+	for shard := range Shards {
+		c := &l.primaryOf(shard).clock
+		c.ahead.Store(processStart.Add(-behind).UnixMilli())
+	}
+}

@@ -21,68 +21,6 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
-// cluster is a Redis Cluster of six servers: three primaries, each with a
-// replica.
-type cluster struct {
-	servers []*testenv.RedisServer
-	clients []*redis.Client
-	ids     []string
-	url     string
-}
-
-func sixServers(t testing.TB) *cluster {
-	t.Helper()
-	c := &cluster{}
-	for range 6 {
-		server := testenv.DedicatedRedis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0")
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true})
-		t.Cleanup(func() { client.Close() })
-		id, err := client.ClusterMyID(t.Context()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.servers, c.clients, c.ids = append(c.servers, server), append(c.clients, client), append(c.ids, id)
-	}
-	host, port, err := net.SplitHostPort(c.servers[0].Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, client := range c.clients {
-		if i > 0 {
-			must(t, client.ClusterMeet(t.Context(), host, port).Err())
-		}
-		if i < 3 {
-			must(t, client.ClusterAddSlotsRange(t.Context(), i*16384/3, (i+1)*16384/3-1).Err())
-		}
-	}
-	for i := 3; i < 6; i++ {
-		eventually(t, "the servers know each other", func() bool {
-			return c.clients[i].ClusterReplicate(t.Context(), c.ids[i-3]).Err() == nil
-		})
-	}
-	c.awaitWhole(t)
-	c.url = "redis+cluster://" + c.servers[0].Addr + "?addr=" + c.servers[1].Addr + "&addr=" + c.servers[2].Addr
-	return c
-}
-
-// awaitWhole waits until every server says that all is well and each primary
-// has a replica that is up to date.
-func (c *cluster) awaitWhole(t testing.TB) {
-	t.Helper()
-	eventually(t, "the cluster is whole", func() bool {
-		for i, client := range c.clients {
-			if !strings.Contains(client.ClusterInfo(t.Context()).Val(), "cluster_state:ok") {
-				return false
-			}
-			info := client.Info(t.Context(), "replication").Val()
-			if i < 3 && !strings.Contains(info, "connected_slaves:1") || i >= 3 && !strings.Contains(info, "master_link_status:up") {
-				return false
-			}
-		}
-		return true
-	})
-}
-
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -187,14 +125,13 @@ func openURL(t *testing.T, url string) *redislog.Log {
 var crowdStack = []string{"10/200ms", "40/2s"}
 
 func TestSlotsThatMoveUnderLoadCostNoPromise(t *testing.T) {
-	c := sixServers(t)
+	c := testenv.Cluster(t)
 	p := policy(t, 1, crowdStack...)
-	people := gather(t, p, 24, openURL(t, c.url), openURL(t, c.url))
+	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
 	people.awaitMore(t, "every key is allowed", 5)
 	for _, key := range people.keys {
 		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.RefOf(p, key))
-		slot := c.clients[0].ClusterKeySlot(t.Context(), name).Val()
-		c.move(t, int(slot))
+		c.Open(c.Slot(name)).Close()
 	}
 	people.awaitMore(t, "every key is allowed where it is now", 10)
 	said := people.disperse()
@@ -210,51 +147,14 @@ func TestSlotsThatMoveUnderLoadCostNoPromise(t *testing.T) {
 	}
 }
 
-// move moves a slot with its keys, one by one, from the primary that has it to
-// the next.
-func (c *cluster) move(t *testing.T, slot int) {
-	t.Helper()
-	from := -1
-	for i := range 3 {
-		ranges, err := c.clients[i].ClusterSlots(t.Context()).Result() //nolint:staticcheck // its answer is simpler than that of what replaces it
-		must(t, err)
-		for _, r := range ranges {
-			if r.Start <= slot && slot <= r.End && r.Nodes[0].ID == c.ids[i] {
-				from = i
-			}
-		}
-	}
-	if from < 0 {
-		t.Fatalf("nobody has the slot %d", slot)
-	}
-	to := (from + 1) % 3
-	ctx := t.Context()
-	must(t, c.clients[to].Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ids[from]).Err())
-	must(t, c.clients[from].Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ids[to]).Err())
-	host, port, err := net.SplitHostPort(c.servers[to].Addr)
-	must(t, err)
-	for {
-		time.Sleep(5 * time.Millisecond) // the slot lies open for a while
-		names, err := c.clients[from].ClusterGetKeysInSlot(ctx, slot, 1).Result()
-		must(t, err)
-		if len(names) == 0 {
-			break
-		}
-		must(t, c.clients[from].Migrate(ctx, host, port, names[0], 0, 5*time.Second).Err())
-	}
-	for _, i := range []int{to, from, (from + 2) % 3} {
-		must(t, c.clients[i].Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", c.ids[to]).Err())
-	}
-}
-
 func TestAPrimaryOfAClusterThatDiesLetsInAtMostTwiceTheLimit(t *testing.T) {
-	c := sixServers(t)
+	c := testenv.Cluster(t)
 	p := policy(t, 1, crowdStack...)
-	people := gather(t, p, 24, openURL(t, c.url), openURL(t, c.url))
+	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
 	people.awaitMore(t, "every key is allowed", 5)
-	c.servers[0].Kill()
+	c.Servers[0].Kill()
 	eventually(t, "its replica takes over", func() bool {
-		return strings.Contains(c.clients[3].Info(t.Context(), "replication").Val(), "role:master")
+		return strings.Contains(c.Clients[3].Info(t.Context(), "replication").Val(), "role:master")
 	})
 	people.awaitMore(t, "every key is allowed again", 10)
 	checkAtMost(t, people.disperse(), p.Rules, 2)

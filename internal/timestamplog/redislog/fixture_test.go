@@ -43,7 +43,7 @@ func entries(t *testing.T, log *redislog.Log, p *rules.Policy, key string) int {
 // defect exceeds.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s, never", what)
 		}

@@ -57,14 +57,19 @@ end
 
 local now = 0  -- the present time in Unix milliseconds
 
-local function set_now(override)
+-- set_now sets it as the first argument of a function says: by Redis's own clock
+-- where that is empty, or '<' and an instant; it then returns whether it is later
+-- than that. Else the argument is the time itself, which is for tests.
+local function set_now(written)
   if not call then know_libraries() end
-  if override ~= '' then
-    now = tonumber(override)
-    return
+  local first = byte(written)
+  if first and first ~= 60 then
+    now = tonumber(written)
+    return false
   end
   local time = call('TIME')
   now = time[1] * 1000 + floor(time[2] / 1000)
+  return first and now > tonumber(sub(written, 2))
 end
 
 -- Stacks that were read before, by their text. A stack in use is soon read
@@ -406,8 +411,8 @@ end
 
 -- stint_decide answers requests, each in its turn as if it came alone.
 -- KEYS    the log of each request
--- ARGV 1  the present time in milliseconds; empty for Redis's own, the only
---         clock but in tests
+-- ARGV 1  as set_now reads it: until when the call may be carried out, in
+--         milliseconds
 -- ARGV 2  each request in 4 bytes: which stack, counted from 1; its cost in
 --         two bytes, the higher first; 1 for a peek plus 2 for detail
 -- ARGV 3+ the stacks, as read_stack reads them
@@ -417,9 +422,10 @@ end
 --         pushed in 4 (0 for a peek), or 2 where the key holds something else,
 --         or 5 as stint_turns says; then, where detail was asked and the log could
 --         be read, the states. Numbers are big-endian; a wait of 2^32 - 1 in 4
---         bytes never ends.
+--         bytes never ends. A call that comes too late has done nothing, and
+--         returns the time only.
 local function decide_many(keys, args)
-  set_now(args[1])
+  if set_now(args[1]) then return pack('>I8', now) end
   local requests = args[2]
   local answers = { pack('>I8', now) }
   for i = 1, #keys do

@@ -14,7 +14,7 @@ import (
 func TestCallersOfABatchThatPanicsGetAnErrorAndTheNextAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		l := &batcher{timeout: time.Second, send: func(_ context.Context, items []*item) error {
+		l := &batcher{timeout: time.Second, send: func(_ context.Context, items []*item, _ time.Time) error {
 			if calls++; calls == 1 {
 				panic("a bug of the protocol")
 			}

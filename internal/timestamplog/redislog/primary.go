@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,14 +19,19 @@ type primary struct {
 	// and those that only stint_turns can, which is dearer.
 	decides, reserves *batcher
 	breaker           breaker
+	clock             serverClock
 }
 
 // newPrimary returns a primary whose batchers send calls by send.
-func (l *Log) newPrimary(name string, client redis.UniversalClient, send func(context.Context, *callForm, []*item) error) *primary {
+func (l *Log) newPrimary(name string, client redis.UniversalClient, send func(context.Context, *primary, *call) error) *primary {
+	p := &primary{name: name, client: client}
 	batch := func(form *callForm) *batcher {
-		return &batcher{timeout: l.timeout, send: func(ctx context.Context, items []*item) error { return send(ctx, form, items) }}
+		return &batcher{timeout: l.timeout, send: func(ctx context.Context, items []*item, until time.Time) error {
+			return send(ctx, p, &call{form, items, until})
+		}}
 	}
-	return &primary{name: name, client: client, decides: batch(&decideCall), reserves: batch(&reserveCall)}
+	p.decides, p.reserves = batch(&decideCall), batch(&reserveCall)
+	return p
 }
 
 // batcher returns the one for requests that need stint_turns or do not.
@@ -40,9 +46,19 @@ func (p *primary) batcher(reserves bool) *batcher {
 type callForm struct {
 	function string
 	// arguments returns how many keys a call has, and its keys and arguments. now
-	// overrides Redis's clock, empty for none.
+	// is what set_now of the function library reads.
 	arguments func(now string, items []*item) (keys int, args []any)
 }
+
+// call asks a primary about items, until the first of its callers gives up.
+type call struct {
+	form  *callForm
+	items []*item
+	until time.Time // zero for ever
+}
+
+// part returns the call about some of its items.
+func (c *call) part(items []*item) *call { return &call{c.form, items, c.until} }
 
 var (
 	decideCall  = callForm{functions.decide, arguments}

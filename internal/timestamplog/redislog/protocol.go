@@ -93,14 +93,21 @@ const (
 var errReply = errors.New("redis's answer is not one of the function library's")
 
 // readReply fills in the results of items from a reply of stint_decide or
-// stint_turns.
-func readReply(reply any, items []*item) error {
+// stint_turns, and tells clock the time in it. The error is errLate where the call
+// came too late.
+func readReply(reply any, items []*item, clock *serverClock) error {
 	text, ok := reply.(string)
 	if !ok {
 		return fmt.Errorf("%w: %T", errReply, reply)
 	}
 	r := reader{rest: []byte(text)}
 	now := int64(binary.BigEndian.Uint64(r.next(8)))
+	if !r.short {
+		clock.heard(now)
+	}
+	if !r.short && len(r.rest) == 0 && len(items) > 0 {
+		return errLate
+	}
 	for _, it := range items {
 		it.result = r.result(now, it)
 	}

@@ -21,7 +21,6 @@ func TestAnswersThatAreNotTheLibrarysAreErrors(t *testing.T) {
 		"a number":                      int64(1),
 		"an empty text":                 "",
 		"half a time":                   head[:4],
-		"a time and no answer":          head,
 		"an answer that does not exist": head + "\x07",
 		"a refusal cut short":           head + "\x01\x01\x00",
 		"a careful refusal cut short":   head + "\x05\x01" + strings.Repeat("\x00", 23),
@@ -33,10 +32,21 @@ func TestAnswersThatAreNotTheLibrarysAreErrors(t *testing.T) {
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
 			it := item{rules: testStack, detail: true}
-			if err := readReply(reply, []*item{&it}); !errors.Is(err, errReply) {
+			if err := readReply(reply, []*item{&it}, new(serverClock)); !errors.Is(err, errReply) {
 				t.Errorf("got %+v and the error %v, want errReply", it.result, err)
 			}
 		})
+	}
+}
+
+func TestAReplyOfATimeAndNoMoreIsOneThatCameTooLate(t *testing.T) {
+	var clock serverClock
+	it := item{rules: testStack}
+	if err := readReply("\x00\x00\x00\x00\x00\x00\x10\x00", []*item{&it}, &clock); !errors.Is(err, errLate) {
+		t.Errorf("got %+v and the error %v, want errLate", it.result, err)
+	}
+	if clock.argument(time.Now()) == "" {
+		t.Error("the time in it was not taken")
 	}
 }
 
@@ -100,7 +110,7 @@ func TestWhatACarefulAnswerSaysIsReadWhole(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			it := item{rules: testStack}
 			c.want.Now = now
-			if err := readReply(word(now)+c.reply, []*item{&it}); err != nil || !reflect.DeepEqual(it.result, c.want) {
+			if err := readReply(word(now)+c.reply, []*item{&it}, new(serverClock)); err != nil || !reflect.DeepEqual(it.result, c.want) {
 				t.Errorf("got %+v, %v\nwant %+v", it.result, err, c.want)
 			}
 		})

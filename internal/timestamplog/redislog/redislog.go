@@ -243,30 +243,41 @@ func (l *Log) slotOf(shard int) int {
 	return 0
 }
 
-// send asks Redis about items, which in a Cluster are of one shard, and fills in
-// their results. While a Cluster moves a slot, a call finds some of its keys here
-// and some there: Redis refuses it whole, and each request is then asked alone,
-// which leads to where its keys are; or says errTorn where they still are not
-// together.
-func (l *Log) send(ctx context.Context, form *callForm, items []*item) error {
-	keys, args := form.arguments(l.now(), items)
-	reply, err := functions.call(ctx, l.client, form.function, keys, args...)
+// send asks Redis, in a Cluster whichever server has the one shard of all items,
+// and fills in their results. While a Cluster moves a slot, a call finds some of
+// its keys here and some there: Redis refuses it whole, and each request is then
+// asked alone, which leads to where its keys are; or says errTorn where they
+// still are not together. p is whose clock bounds the call, nil where it is not
+// known who will answer.
+func (l *Log) send(ctx context.Context, p *primary, c *call) error {
+	clock := new(serverClock)
+	if p != nil {
+		clock = &p.clock
+		if err := l.meet(ctx, p); err != nil {
+			return err
+		}
+	}
+	keys, args := c.form.arguments(l.now(clock, c.until), c.items)
+	reply, err := functions.call(ctx, l.client, c.form.function, keys, args...)
 	switch {
 	case err == nil:
-		return readReply(reply, items)
+		if err = readReply(reply, c.items, clock); errors.Is(err, errLate) {
+			fail(c.items, unreachable(err))
+		}
+		return err
 	case !isSlotError(err):
 		l.refreshTopology()
 		return err
 	case !isSplit(err):
-		fail(items, unanswerable(slotUnavailable(err)))
+		fail(c.items, unanswerable(slotUnavailable(err)))
 		return nil
-	case len(items) == 1:
-		fail(items, requestError{errTorn})
+	case len(c.items) == 1:
+		fail(c.items, requestError{errTorn})
 		return nil
 	}
-	for i := range items {
-		if err := l.send(ctx, form, items[i:i+1]); err != nil {
-			fail(items[i:i+1], unanswerable(err))
+	for i := range c.items {
+		if err := l.send(ctx, p, c.part(c.items[i:i+1])); err != nil {
+			fail(c.items[i:i+1], unanswerable(err))
 		}
 	}
 	return nil
@@ -281,8 +292,18 @@ func (l *Log) refreshTopology() {
 	}
 }
 
-// now returns the argument that overrides Redis's clock, empty for none.
-func (l *Log) now() string {
+// now returns the first argument of a call: until when it may be carried out by
+// a server's clock, or in tests what overrides that clock.
+func (l *Log) now(clock *serverClock, until time.Time) string {
+	if l.clock == nil {
+		return clock.argument(until)
+	}
+	return l.override()
+}
+
+// override returns the first argument of a call that may be carried out at any
+// time: the clock that tests give, or empty.
+func (l *Log) override() string {
 	if l.clock == nil {
 		return ""
 	}
@@ -297,7 +318,7 @@ func (l *Log) Times(ctx context.Context, ref timestamplog.Ref, limit int) ([]int
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	name := l.nameOf(ref)
-	reply, err := functions.call(ctx, l.client, functions.times, 1, name, l.now(), max(0, limit))
+	reply, err := functions.call(ctx, l.client, functions.times, 1, name, l.override(), max(0, limit))
 	if err != nil {
 		return nil, 0, unreachable(err)
 	}

@@ -26,7 +26,7 @@ func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
 	if err := l.client.Unlink(ctx, idsName(name)).Err(); err != nil {
 		return false, unreachable(err)
 	}
-	held, err := functions.call(ctx, l.client, functions.reset, 1, name, l.now())
+	held, err := functions.call(ctx, l.client, functions.reset, 1, name, l.override())
 	if err != nil {
 		return false, unreachable(err)
 	}

@@ -3,6 +3,7 @@ package redislog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -97,9 +98,9 @@ var shardTags = func() (tags [Shards]string) {
 func (l *Log) newTopology(client *redis.ClusterClient) *topology {
 	t := &topology{client: client}
 	t.open = func(server *redis.Client) *primary {
-		p := l.newPrimary(serverName(server), server, func(ctx context.Context, form *callForm, items []*item) error {
+		p := l.newPrimary(serverName(server), server, func(ctx context.Context, p *primary, c *call) error {
 			t.look(ctx)
-			return l.sendTo(ctx, server, form, items)
+			return l.sendTo(ctx, p, server, c)
 		})
 		for _, b := range []struct {
 			*batcher
@@ -109,55 +110,68 @@ func (l *Log) newTopology(client *redis.ClusterClient) *topology {
 		}
 		return p
 	}
-	t.unknown = l.newPrimary(serverName(client), client, func(ctx context.Context, form *callForm, items []*item) error {
+	t.unknown = l.newPrimary(serverName(client), client, func(ctx context.Context, _ *primary, c *call) error {
 		t.look(ctx)
-		l.sendEach(ctx, form, items, unreachable)
+		l.sendEach(ctx, c.form, c.items, unreachable)
 		return nil
 	})
 	return t
 }
 
-// sendTo asks one primary of a Cluster about items and fills in their results,
-// or marks those that are elsewhere. It returns an error only where no call was
-// answered.
-func (l *Log) sendTo(ctx context.Context, server *redis.Client, form *callForm, items []*item) error {
-	calls := byShard(items)
-	commands := make([]onceCall, len(calls))
-	pipeline, now := server.Pipeline(), l.now()
-	for i, call := range calls {
-		keys, args := form.arguments(now, call)
-		commands[i] = onceCall{redis.NewCmd(ctx, append([]any{"fcall", form.function, keys}, args...)...)}
+// sendTo asks p, a primary of a Cluster that server reaches, and fills in the
+// results of the items, or marks those that are elsewhere. It returns an error
+// where no shard was answered for, and errLate where some of them came too late.
+func (l *Log) sendTo(ctx context.Context, p *primary, server *redis.Client, c *call) error {
+	if err := l.meet(ctx, p); errors.Is(err, redis.ErrClosed) { // it has left the Cluster
+		for _, it := range c.items {
+			it.elsewhere = true
+		}
+		return nil
+	} else if err != nil {
+		l.refreshTopology()
+		return err
+	}
+	shards := byShard(c.items)
+	commands := make([]onceCall, len(shards))
+	pipeline, now := server.Pipeline(), l.now(&p.clock, c.until)
+	for i, items := range shards {
+		keys, args := c.form.arguments(now, items)
+		commands[i] = onceCall{redis.NewCmd(ctx, append([]any{"fcall", c.form.function, keys}, args...)...)}
 		commands[i].SetFirstKeyPos(3)
 		_ = pipeline.Process(ctx, commands[i]) // it only waits for Exec
 	}
 	_, _ = pipeline.Exec(ctx) // each command has its own error
 	var failed error
-	answered := false
-	for i, call := range calls {
+	answered, late := false, false
+	for i, items := range shards {
 		err := commands[i].Err()
 		switch {
 		case err == nil:
 			answered = true
-			if err := readReply(commands[i].Val(), call); err != nil {
-				fail(call, unreachable(err))
+			if err := readReply(commands[i].Val(), items, &p.clock); err != nil {
+				late = late || errors.Is(err, errLate)
+				fail(items, unreachable(err))
 			}
 		case wasNotDone(err):
 			answered = true
-			for _, it := range call {
+			for _, it := range items {
 				it.elsewhere = true
 			}
 		case isSlotError(err):
 			answered = true
-			fail(call, unanswerable(slotUnavailable(err)))
+			fail(items, unanswerable(slotUnavailable(err)))
 		default:
-			fail(call, unreachable(err))
+			fail(items, unreachable(err))
 			failed = err
 		}
 	}
 	if failed != nil {
 		l.refreshTopology()
 	}
-	if answered {
+	switch {
+	case late:
+		return errLate
+	case answered:
 		return nil
 	}
 	return failed
@@ -174,10 +188,11 @@ func (l *Log) sendElsewhere(ctx context.Context, form *callForm, items []*item) 
 // they belong, and fills in the results; those of a call that failed by failure.
 func (l *Log) sendEach(ctx context.Context, form *callForm, items []*item, failure func(error) error) {
 	var group sync.WaitGroup
-	for _, call := range byShard(items) {
+	for _, items := range byShard(items) {
 		group.Go(func() {
-			if err := supervise.Call("redis batcher", func() error { return l.send(ctx, form, call) }); err != nil {
-				fail(call, failure(err))
+			err := supervise.Call("redis batcher", func() error { return l.send(ctx, nil, &call{form: form, items: items}) })
+			if err != nil {
+				fail(items, failure(err))
 			}
 		})
 	}
@@ -188,12 +203,12 @@ func (l *Log) sendEach(ctx context.Context, form *callForm, items []*item, failu
 // those of each shard.
 func byShard(items []*item) [][]*item {
 	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(a.shard, b.shard) })
-	var calls [][]*item
+	var shards [][]*item
 	for from, i := 0, 1; i <= len(items); i++ {
 		if i == len(items) || items[i].shard != items[from].shard {
-			calls = append(calls, items[from:i])
+			shards = append(shards, items[from:i])
 			from = i
 		}
 	}
-	return calls
+	return shards
 }

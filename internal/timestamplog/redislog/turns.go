@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,20 +26,29 @@ func (l *Log) decideAlone(ctx context.Context, items []*item) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	for i := range items {
-		if err := l.sendWhole(ctx, items[i:i+1], false); err != nil {
+		if err := l.sendWhole(ctx, l.primaryOf(items[i].shard), items[i:i+1], false); err != nil {
 			fail(items[i:i+1], unanswerable(err))
 		}
 	}
 }
 
-// sendWhole asks about items in one call and fills in their results.
-func (l *Log) sendWhole(ctx context.Context, items []*item, together bool) error {
-	keys, args := turnsArguments(l.now(), items, together)
-	reply, err := l.callAtomic(ctx, functions.turns, keys, args)
-	if err != nil {
+// sendWhole asks about items, of a shard of p, in one call and fills in their
+// results.
+func (l *Log) sendWhole(ctx context.Context, p *primary, items []*item, together bool) error {
+	if err := l.meet(ctx, p); err != nil {
 		return err
 	}
-	return readReply(reply, items)
+	until, _ := ctx.Deadline()
+	for try := 1; ; try++ {
+		keys, args := turnsArguments(l.now(&p.clock, until), items, together)
+		reply, err := l.callAtomic(ctx, functions.turns, keys, args)
+		if err != nil {
+			return err
+		}
+		if err := readReply(reply, items, &p.clock); !errors.Is(err, errLate) || try == maxLate || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // splitPause is how long a call waits before it is repeated that found the
@@ -91,7 +101,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	if p.breaker.refuses(len(items)) {
 		return errOutage
 	}
-	err := l.sendWhole(ctx, items, true)
+	err := l.sendWhole(ctx, p, items, true)
 	if err != nil {
 		err = unreachable(err)
 	}
@@ -117,7 +127,7 @@ func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	name := l.nameOf(turn.Ref)
-	reply, err := l.callAtomic(ctx, functions.giveBack, 2, []any{name, idsName(name), l.now(), turn.At, turn.Cost, turn.ID})
+	reply, err := l.callAtomic(ctx, functions.giveBack, 2, []any{name, idsName(name), l.override(), turn.At, turn.Cost, turn.ID})
 	if err != nil {
 		return false, unreachable(err)
 	}

@@ -250,7 +250,7 @@ end
 --         a wait of 2^53 never ends. The states of a counter have 8 bytes too for
 --         each wait.
 local function decide_turns(keys, args)
-  set_now(args[1])
+  if set_now(args[1]) then return pack('>I8', now) end
   local requests, together, views, answers = args[3], args[2] == 'together', {}, { pack('>I8', now) }
   local next_key, at = 1, 1
   while at <= #requests do

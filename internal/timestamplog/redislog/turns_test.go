@@ -86,9 +86,9 @@ func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 // While a slot is being moved, a log and what is known of its IDs may lie on two
 // servers.
 func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
-	c := sixServers(t)
+	c := testenv.Cluster(t)
 	p := policy(t, 1, "100000/1h")
-	nodes := []*redislog.Log{openURL(t, c.url), openURL(t, c.url)}
+	nodes := []*redislog.Log{openURL(t, c.URL), openURL(t, c.URL)}
 	keys := []string{"token:0", "token:1", "token:2"}
 	asked := make([]int, len(keys))
 	stop := make(chan struct{})
@@ -110,7 +110,7 @@ func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 	for _, key := range keys {
 		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.RefOf(p, key))
 		eventually(t, "the key is asked for", func() bool { return entries(t, nodes[0], p, key) > 3 })
-		c.move(t, int(c.clients[0].ClusterKeySlot(t.Context(), name).Val()))
+		c.Open(c.Slot(name)).Close()
 		had := entries(t, nodes[0], p, key)
 		eventually(t, "the key is asked for where it is now", func() bool { return entries(t, nodes[0], p, key) > had })
 	}

@@ -1,0 +1,339 @@
+package redislog_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/logtest"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+// lost is a request that got no answer: between these instants, in Unix
+// milliseconds, it may have been charged.
+type lost struct {
+	sent, given int64
+	err         error
+}
+
+// subject is a key that is asked about all the time.
+type subject struct {
+	key  string
+	slot int
+	// patience is how long its callers wait, in nanoseconds.
+	patience atomic.Int64
+
+	mu      sync.Mutex
+	answers []logtest.Answered
+	lost    []lost
+}
+
+func (s *subject) ask(log timestamplog.Log, p *rules.Policy) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.patience.Load()))
+	defer cancel()
+	results := make([]timestamplog.Result, 1)
+	sent := time.Now().UnixMilli()
+	log.Decide(ctx, []timestamplog.Request{timestamplog.RequestOf(p, s.key, 1)}, results)
+	s.note(results[0], sent)
+}
+
+func (s *subject) note(r timestamplog.Result, sent int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Err != nil {
+		s.lost = append(s.lost, lost{sent, time.Now().UnixMilli(), r.Err})
+		return
+	}
+	s.answers = append(s.answers, logtest.Answered{Cost: 1, Result: r})
+}
+
+func (s *subject) counts() (answered, lost int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.answers), len(s.lost)
+}
+
+// subjects are two keys in each of a number of shards, and those who ask about
+// them through two nodes.
+type subjects struct {
+	all   []*subject
+	pairs [][2]*subject // of one shard
+}
+
+// Patience of callers. Those who are patient are answered however busy the machine
+// is.
+const (
+	patient   = 20 * time.Second
+	impatient = 100 * time.Millisecond
+)
+
+func gatherSubjects(t *testing.T, c *testenv.RedisCluster, p *rules.Policy, shards int, nodes ...timestamplog.Log) *subjects {
+	t.Helper()
+	byShard, all := map[int]*subject{}, &subjects{}
+	for i := 0; len(all.pairs) < shards; i++ {
+		s := &subject{key: fmt.Sprintf("token:%d", i)}
+		shard := redislog.ShardOf(s.key)
+		s.slot = c.Slot(redislog.LogName(redislog.DefaultPrefix, shard, timestamplog.RefOf(p, s.key)))
+		s.patience.Store(int64(patient))
+		if first := byShard[shard]; first != nil {
+			all.pairs = append(all.pairs, [2]*subject{first, s})
+			all.all = append(all.all, first, s)
+			delete(byShard, shard)
+			continue
+		}
+		byShard[shard] = s
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	repeat := func(do func()) {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				do()
+				time.Sleep(3 * time.Millisecond) // leave the machine room for the servers
+			}
+		})
+	}
+	for i, s := range all.all {
+		repeat(func() { s.ask(nodes[i%len(nodes)], p) })
+	}
+	for i, pair := range all.pairs { // in one call, which may find them on two servers
+		node := nodes[i%len(nodes)]
+		repeat(func() {
+			requests := []timestamplog.Request{timestamplog.RequestOf(p, pair[0].key, 1), timestamplog.RequestOf(p, pair[1].key, 1)}
+			results := make([]timestamplog.Result, len(requests))
+			limited, cancel := context.WithTimeout(context.Background(), time.Duration(pair[0].patience.Load()))
+			defer cancel()
+			sent := time.Now().UnixMilli()
+			node.Decide(limited, requests, results)
+			for i, r := range results {
+				pair[i].note(r, sent)
+			}
+		})
+	}
+	t.Cleanup(func() { stop(); group.Wait() })
+	return all
+}
+
+// awaitMore waits until each of some subjects has been answered that many times
+// more.
+func awaitMore(t *testing.T, what string, more int, some ...*subject) {
+	t.Helper()
+	for _, s := range some {
+		before, _ := s.counts()
+		eventually(t, what, func() bool { answered, _ := s.counts(); return answered >= before+more })
+	}
+}
+
+// wantNoneLost fails the test where a request about some of the subjects got no
+// answer.
+func wantNoneLost(t *testing.T, what string, some []*subject) {
+	t.Helper()
+	for _, s := range some {
+		s.mu.Lock()
+		if len(s.lost) > 0 {
+			t.Errorf("%s: %d of %d requests about %s got no answer, the first since %v", what, len(s.lost), len(s.lost)+len(s.answers), s.key, s.lost[0].err)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// check fails the test where a window let in more than its limit, or a request
+// was refused without a reason though none got no answer within one window.
+func (s *subject) check(t *testing.T, stack rules.Stack) {
+	t.Helper()
+	s.mu.Lock()
+	answers, lostOnes := slices.Clone(s.answers), slices.Clone(s.lost)
+	s.mu.Unlock()
+	slices.SortFunc(answers, func(a, b logtest.Answered) int { return cmp.Compare(a.Now, b.Now) })
+	judged := 0
+	for _, rule := range stack {
+		if most := logtest.MostAllowed(answers, rule.WindowMS()); most > rule.Limit {
+			t.Errorf("%s: %s let %d into one window", s.key, rule, most)
+		}
+	}
+	for i, a := range answers {
+		if a.Allowed {
+			continue
+		}
+		rule := stack[a.Rule]
+		from := a.Now - rule.WindowMS()
+		if slices.ContainsFunc(lostOnes, func(l lost) bool { return l.given > from && l.sent <= a.Now }) {
+			continue
+		}
+		judged++
+		used := 0
+		for j := i; j >= 0 && answers[j].Now > from; j-- {
+			if answers[j].Allowed {
+				used++
+			}
+		}
+		for j := i + 1; j < len(answers) && answers[j].Now == a.Now; j++ { // which may have come before
+			if answers[j].Allowed {
+				used++
+			}
+		}
+		if used+1 > rule.Limit {
+			continue
+		}
+		t.Errorf("%s was refused at %d by %s although only %d were used", s.key, a.Now, rule, used)
+	}
+	if judged == 0 {
+		t.Errorf("%s: no refusal was judged", s.key)
+	}
+}
+
+// of returns the subjects whose slots a server has, and the others.
+func (all *subjects) of(c *testenv.RedisCluster, server int) (its, others []*subject) {
+	for _, s := range all.all {
+		if c.Owner(s.slot) == server {
+			its = append(its, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	return its, others
+}
+
+// openNode opens a node's log on a Cluster.
+func openNode(t *testing.T, c *testenv.RedisCluster, told *outageEvents) *redislog.Log {
+	t.Helper()
+	log, err := redislog.Open(c.URL, redislog.Options{Timeout: patient, OnOutage: told.add})
+	must(t, err)
+	t.Cleanup(func() { log.Close() })
+	return log
+}
+
+func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
+	c := testenv.Cluster(t)
+	for _, client := range c.Clients { // a slow machine must not look like a death
+		must(t, client.ConfigSet(t.Context(), "cluster-node-timeout", "120000").Err())
+	}
+	p := policy(t, 1, "10/200ms", "40/2s")
+	var told outageEvents
+	log := openNode(t, c, &told)
+	all := gatherSubjects(t, c, p, 9, log, openNode(t, c, new(outageEvents)))
+	awaitMore(t, "every key is answered", 20, all.all...)
+	const stalled = 1
+	its, others := all.of(c, stalled)
+	if len(its) == 0 || len(others) == 0 {
+		t.Fatal("the keys do not lie on several primaries")
+	}
+	for _, s := range its {
+		s.patience.Store(int64(impatient))
+	}
+	c.Servers[stalled].Stop()
+	held := time.After(400 * time.Millisecond)
+	eventually(t, "the outage is noticed", func() bool { return len(log.Outages()) > 0 })
+	awaitMore(t, "the others are answered meanwhile", 20, others...)
+	if away := log.Outages(); len(away) != 1 || away[0].Server != c.Servers[stalled].Addr {
+		t.Errorf("the outages are %+v, want that of %s alone", away, c.Servers[stalled].Addr)
+	}
+	<-held
+	c.Servers[stalled].Continue()
+	begun := time.Now()
+	eventually(t, "the primary is asked again", func() bool { return len(log.Outages()) == 0 })
+	t.Logf("it was asked again after %s", time.Since(begun).Round(time.Millisecond))
+	for _, s := range its {
+		s.patience.Store(int64(patient))
+	}
+	awaitMore(t, "its keys are answered again", 40, its...)
+	time.Sleep(p.Rules.LongestWindow() + 200*time.Millisecond) // so that windows without a lost answer are judged
+	wantNoneLost(t, "another primary stalls", others)
+	for _, s := range all.all {
+		s.check(t, p.Rules)
+	}
+	for _, e := range told.list() {
+		if e.Server != c.Servers[stalled].Addr {
+			t.Errorf("it told of %+v", e)
+		}
+	}
+}
+
+func TestASlotThatIsHeldOpenDegradesNoPlainRequest(t *testing.T) {
+	c := testenv.Cluster(t)
+	p := policy(t, 1, "10/200ms", "40/2s")
+	var told outageEvents
+	log := openNode(t, c, &told)
+	all := gatherSubjects(t, c, p, 6, log, openNode(t, c, &told))
+	awaitMore(t, "every key is answered", 20, all.all...)
+	for _, pair := range all.pairs[:3] {
+		asks, splits := c.ErrorsSaid("ASK"), c.ErrorsSaid("TRYAGAIN")
+		slot := c.Open(pair[0].slot)
+		held := time.After(300 * time.Millisecond)
+		slot.MoveOne() // the logs of the two now lie apart
+		eventually(t, "a call is sent to where a log is now", func() bool { return c.ErrorsSaid("ASK") > asks })
+		eventually(t, "a call finds its logs apart", func() bool { return c.ErrorsSaid("TRYAGAIN") > splits })
+		// What cannot be taken apart fails, and never as the primary's outage.
+		together := []timestamplog.Request{timestamplog.RequestOf(p, pair[0].key, 1), timestamplog.RequestOf(p, pair[1].key, 1)}
+		together[0].Peek, together[1].Peek = true, true
+		var group sync.WaitGroup
+		for range 2 * redislog.FailureThreshold {
+			group.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := log.DecideAll(ctx, together, make([]timestamplog.Result, 2))
+				if !errors.Is(err, timestamplog.ErrSlotUnavailable) || !errors.Is(err, timestamplog.ErrUnreachable) {
+					t.Errorf("two keys whose logs lie apart: %v", err)
+				}
+			})
+		}
+		group.Wait()
+		awaitMore(t, "keys of every slot are answered", 10, all.all...)
+		<-held
+		slot.Close()
+	}
+	awaitMore(t, "every key is answered", 20, all.all...)
+	wantNoneLost(t, "slots move", all.all)
+	for _, s := range all.all {
+		s.check(t, p.Rules)
+	}
+	if told := told.list(); len(told) > 0 {
+		t.Errorf("outages: %+v", told)
+	}
+}
+
+func TestAPrimaryThatIsReplacedIsAnOutageNoLonger(t *testing.T) {
+	c := testenv.Cluster(t)
+	p := policy(t, 1, "10/200ms", "40/2s")
+	var told outageEvents
+	log := openNode(t, c, &told)
+	all := gatherSubjects(t, c, p, 9, log)
+	awaitMore(t, "every key is answered", 20, all.all...)
+	const dies = 2
+	its, others := all.of(c, dies)
+	for _, s := range its {
+		s.patience.Store(int64(impatient))
+	}
+	c.Servers[dies].Kill()
+	eventually(t, "the outage is noticed", func() bool { return len(told.list()) > 0 })
+	eventually(t, "nobody is away", func() bool { return len(log.Outages()) == 0 })
+	for _, s := range its {
+		s.patience.Store(int64(patient))
+	}
+	awaitMore(t, "its keys are answered by its replica", 40, its...)
+	wantNoneLost(t, "another primary dies", others)
+	for _, s := range others {
+		s.check(t, p.Rules)
+	}
+	for _, s := range its { // a loss of what had not reached the replica
+		for _, rule := range p.Rules {
+			if most := logtest.MostAllowed(s.answers, rule.WindowMS()); most > 2*rule.Limit {
+				t.Errorf("%s: %s let %d into one window", s.key, rule, most)
+			}
+		}
+	}
+	for _, e := range told.list() {
+		if e.Server == c.Servers[(dies+1)%testenv.Primaries].Addr || e.Server == c.Servers[(dies+2)%testenv.Primaries].Addr {
+			t.Errorf("it told of %+v", e)
+		}
+	}
+}

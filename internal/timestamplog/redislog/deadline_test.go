@@ -1,0 +1,125 @@
+package redislog_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+// requestForms are the ways to ask for one request, by the function that decides.
+var requestForms = map[string]func(q *timestamplog.Request){
+	"plain":         func(*timestamplog.Request) {},
+	"with an ID":    func(q *timestamplog.Request) { q.ID = "a" },
+	"with its turn": func(q *timestamplog.Request) { q.ID, q.MaxWait = "b", 1000 },
+}
+
+// What a stalled Redis carries out when it goes on must not be charged when its
+// caller gave up long ago: the entry would leave its window late.
+func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
+	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+		log, p := patiently(t, server, new(outageEvents)), policy(t, 1, "100/h")
+		for name, form := range requestForms {
+			t.Run(name, func(t *testing.T) {
+				eventually(t, "a Redis that goes on answers", func() bool { return answers(log, p) })
+				server.Stop()
+				q := timestamplog.RequestOf(p, "token:late-"+name, 1)
+				form(&q)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+				defer cancel()
+				results := make([]timestamplog.Result, 1)
+				log.Decide(ctx, []timestamplog.Request{q}, results)
+				wantOutage(t, results[0].Err)
+				server.Continue()
+				eventually(t, "a continued Redis answers", func() bool { return answers(log, p) })
+				if got := entries(t, log, p, q.Key); got != 0 {
+					t.Errorf("the log has %d entries of a request that nobody waited for", got)
+				}
+			})
+		}
+	})
+}
+
+func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
+	server := testenv.DedicatedRedis(t)
+	log, p := patiently(t, server, new(outageEvents)), policy(t, 1, "100/h")
+	eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	requests := []timestamplog.Request{timestamplog.RequestOf(p, "token:0", 1), timestamplog.RequestOf(p, "token:1", 1)}
+	wantOutage(t, log.DecideAll(ctx, requests, make([]timestamplog.Result, 2)))
+	server.Continue()
+	eventually(t, "a continued Redis answers", func() bool { return answers(log, p) })
+	for _, q := range requests {
+		if got := entries(t, log, p, q.Key); got != 0 {
+			t.Errorf("the log of %s has %d entries of a request that nobody waited for", q.Key, got)
+		}
+	}
+}
+
+// Callers who still wait must not be refused together with those in the same
+// call who gave up.
+func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
+	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+		log, p := patiently(t, server, new(outageEvents)), policy(t, 1, "100/h")
+		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
+		server.Stop()
+		var group, given sync.WaitGroup
+		for i := range 30 {
+			group.Go(func() { // which waits
+				if r := ask(t.Context(), log, p, fmt.Sprint("token:waits-", i), 1); !r.Allowed {
+					t.Errorf("a caller who still waits got %+v", r)
+				}
+			})
+			given.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(10+5*i)*time.Millisecond)
+				defer cancel()
+				_ = ask(ctx, log, p, fmt.Sprint("token:gone-", i), 1)
+			})
+		}
+		given.Wait()
+		server.Continue()
+		eventually(t, "a continued Redis answers", func() bool { return answers(log, p) })
+		group.Wait()
+		for i := range 30 {
+			if got := entries(t, log, p, fmt.Sprint("token:waits-", i)); got > 1 {
+				t.Errorf("a request was charged %d times", got)
+			}
+			if got := entries(t, log, p, fmt.Sprint("token:gone-", i)); got != 0 {
+				t.Errorf("a request that nobody waited for was charged %d times", got)
+			}
+		}
+	})
+}
+
+// A Redis whose clock was set, or one that has taken over, costs one more call.
+func TestAClockThatWasSetFailsNobody(t *testing.T) {
+	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+		log, p := open(t, server, redislog.Options{}), policy(t, 1, "1000/h")
+		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
+		for _, behind := range []time.Duration{time.Hour, -time.Hour} {
+			for name, form := range requestForms {
+				log.ForgetTime(behind)
+				q := timestamplog.RequestOf(p, "token:"+name+behind.String(), 1)
+				form(&q)
+				results := make([]timestamplog.Result, 1)
+				log.Decide(t.Context(), []timestamplog.Request{q}, results)
+				if !results[0].Allowed {
+					t.Errorf("%s, behind by %s: got %+v", name, behind, results[0])
+				}
+				if got := entries(t, log, p, q.Key); got != 1 {
+					t.Errorf("%s, behind by %s: %d entries", name, behind, got)
+				}
+			}
+			log.ForgetTime(behind)
+			results := make([]timestamplog.Result, 1)
+			must(t, log.DecideAll(t.Context(), []timestamplog.Request{timestamplog.RequestOf(p, "token:all", 1)}, results))
+		}
+	})
+}
