@@ -1,7 +1,6 @@
 package redislog
 
 import (
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +49,7 @@ func (b *breaker) failed(server string, err error, requests int, now time.Time) 
 	if b.failures < failureThreshold || b.open.Load() {
 		return false
 	}
-	b.outage = timestamplog.Outage{Server: server, Since: now, Reason: strings.TrimPrefix(err.Error(), timestamplog.ErrUnreachable.Error()+": ")}
+	b.outage = timestamplog.Outage{Server: server, Since: now, Reason: reasonOf(err)}
 	b.open.Store(true)
 	return true
 }

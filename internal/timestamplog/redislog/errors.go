@@ -1,8 +1,10 @@
 package redislog
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -29,9 +31,19 @@ func (e requestError) Unwrap() error { return e.error }
 func unanswerable(err error) error { return requestError{unreachable(err)} }
 
 // blamesPrimary reports whether err, of a request, says something about the
-// primary that was asked, and not only about the request.
+// primary that was asked, and not only about the request. One that lost the
+// library again while it was loaded has answered.
 func blamesPrimary(err error) bool {
-	return !errors.As(err, new(requestError))
+	return !errors.As(err, new(requestError)) && !isMissing(err)
+}
+
+// reasonOf returns what people are told of a failure.
+func reasonOf(err error) string {
+	var network net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
+		return "no answer in time"
+	}
+	return strings.TrimPrefix(err.Error(), timestamplog.ErrUnreachable.Error()+": ")
 }
 
 // slotUnavailable makes err match timestamplog.ErrSlotUnavailable.
