@@ -35,6 +35,13 @@ func (o *outageEvents) list() []timestamplog.OutageEvent {
 	return slices.Clone(o.all)
 }
 
+// await waits until it was told that many times, and returns all.
+func (o *outageEvents) await(t *testing.T, count int) []timestamplog.OutageEvent {
+	t.Helper()
+	eventually(t, "the outage is told", func() bool { return len(o.list()) >= count })
+	return o.list()
+}
+
 // isAddr reports whether a server is called name; one that is a Cluster by itself
 // does not know its host.
 func isAddr(server *testenv.RedisServer, name string) bool {
@@ -67,7 +74,7 @@ func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
 			}
 			failing(t, log, p, address)
 		}
-		if told := told.list(); len(told) != 1 || !told[0].Ended.IsZero() || !isAddr(server, told[0].Server) || told[0].Reason != "no answer in time" {
+		if told := told.await(t, 1); len(told) != 1 || !told[0].Ended.IsZero() || !isAddr(server, told[0].Server) || told[0].Reason != "no answer in time" {
 			t.Fatalf("at the beginning it told %+v", told)
 		}
 		const others = 50
@@ -85,7 +92,7 @@ func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
 		if r := ask(t.Context(), log, p, address, 1); r.Err != nil {
 			t.Errorf("the first request after the outage: %v", r.Err)
 		}
-		told2 := told.list()
+		told2 := told.await(t, 2)
 		if len(told2) != 2 || told2[1].Ended.Before(told2[1].Since) || told2[1].Requests != away[0].Requests {
 			t.Errorf("at the end it told %+v", told2)
 		}
@@ -174,7 +181,7 @@ func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
 			}
 			must(t, admin.ConfigSet(t.Context(), set[0], set[1]).Err())
 			eventually(t, "the outage is over", func() bool { return len(log.Outages()) == 0 })
-			if told := told.list(); len(told) != 2 || told[1].Ended.IsZero() {
+			if told := told.await(t, 2); len(told) != 2 || told[1].Ended.IsZero() {
 				t.Errorf("in all it told %+v", told)
 			}
 		})

@@ -57,20 +57,24 @@ func (l *Log) judgeError(ctx context.Context, p *primary, err error, requests in
 
 // failed notes a failure of p, which may begin an outage.
 func (l *Log) failed(p *primary, err error, requests int) {
+	l.outages.Lock()
+	defer l.report()
+	defer l.outages.Unlock()
+	if l.closing.Err() != nil { // requests fail as the connections close
+		return
+	}
 	if !p.breaker.failed(p.name, err, requests, time.Now()) {
 		return
 	}
-	l.outages.Lock()
-	defer l.outages.Unlock()
-	if l.closing.Err() != nil {
-		return // requests that fail as the connections close
-	}
 	l.away = append(l.away, p)
-	l.probes.Go(func() {
-		supervise.Run(l.closing, "recovery probe", func(context.Context) { l.awaitRecovery(p) })
-	})
 	outage, _ := p.breaker.state()
-	l.report(timestamplog.OutageEvent{Outage: outage})
+	l.note(timestamplog.OutageEvent{Outage: outage})
+	if !p.probed {
+		p.probed = true
+		l.probes.Go(func() {
+			supervise.Run(l.closing, "recovery probe", func(context.Context) { l.awaitRecovery(p) })
+		})
+	}
 }
 
 // succeeded notes that p answered, which may end an outage.
@@ -78,19 +82,43 @@ func (l *Log) succeeded(p *primary) {
 	if !p.breaker.troubled.Load() {
 		return
 	}
+	l.outages.Lock()
+	defer l.report()
+	defer l.outages.Unlock()
 	outage, wasOpen := p.breaker.succeeded()
 	if !wasOpen {
 		return
 	}
-	l.outages.Lock()
-	defer l.outages.Unlock()
 	l.away = slices.DeleteFunc(l.away, func(other *primary) bool { return other == p })
-	l.report(timestamplog.OutageEvent{Outage: outage, Ended: time.Now()})
+	l.note(timestamplog.OutageEvent{Outage: outage, Ended: time.Now()})
 }
 
-func (l *Log) report(e timestamplog.OutageEvent) {
+// note keeps e to be told by report.
+func (l *Log) note(e timestamplog.OutageEvent) {
 	if l.onOutage != nil {
-		l.onOutage(e)
+		l.untold = append(l.untold, e)
+	}
+}
+
+// report tells what has not been told, in order. Nothing of the log is locked
+// meanwhile but the telling.
+func (l *Log) report() {
+	if l.onOutage == nil {
+		return
+	}
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	for {
+		l.outages.Lock()
+		events := l.untold
+		l.untold = nil
+		l.outages.Unlock()
+		if len(events) == 0 {
+			return
+		}
+		for _, e := range events {
+			l.onOutage(e)
+		}
 	}
 }
 
@@ -105,12 +133,19 @@ func (l *Log) awaitRecovery(p *primary) {
 			return
 		case <-probe.C:
 		}
-		if !p.breaker.open.Load() {
-			return
-		}
-		if l.probe(l.closing, p) == nil {
+		if p.breaker.open.Load() && l.probe(l.closing, p) == nil {
 			l.succeeded(p)
+		}
+		if l.endProbes(p) {
 			return
 		}
 	}
+}
+
+// endProbes reports whether p need not be asked any more.
+func (l *Log) endProbes(p *primary) bool {
+	l.outages.Lock()
+	defer l.outages.Unlock()
+	p.probed = p.breaker.open.Load()
+	return !p.probed
 }

@@ -34,8 +34,8 @@ type Options struct {
 	// deadline, where it is earlier, holds for that caller.
 	Timeout time.Duration
 	// OnOutage is called when an outage of a primary begins and when it ends,
-	// one call at a time. It must not wait for long, nor ask the log. nil means
-	// that nobody wants to know.
+	// one call at a time. It must not wait for long, since a request waits for
+	// it, nor ask the log for a decision. nil means that nobody wants to know.
 	OnOutage func(timestamplog.OutageEvent)
 	// Clock is for tests only: it takes the place of Redis's clock, by which
 	// alone several nodes agree. nil means Redis's clock.
@@ -59,6 +59,8 @@ type Log struct {
 	onOutage func(timestamplog.OutageEvent)
 	outages  sync.Mutex
 	away     []*primary // with an outage, the longest first
+	untold   []timestamplog.OutageEvent
+	telling  sync.Mutex
 	probes   sync.WaitGroup
 	closing  context.Context // ends with Close
 	close    context.CancelFunc

@@ -1,0 +1,113 @@
+package e2e_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+// onCluster returns a private Redis Cluster and the servers by which nodes use it.
+func onCluster(t *testing.T) (*testenv.RedisCluster, servers) {
+	t.Helper()
+	c := testenv.Cluster(t)
+	for _, client := range c.Clients { // a slow machine must not look like a death
+		if err := client.ConfigSet(t.Context(), "cluster-node-timeout", "120000").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c, servers{&testenv.RedisServer{URL: c.URL, Prefix: "stint"}, testenv.Postgres(t)}
+}
+
+// holds reports whether a server has the log of a key.
+func holds(t *testing.T, c *testenv.RedisCluster, server int, key string) bool {
+	t.Helper()
+	names, err := c.Clients[server].Keys(t.Context(), "*:"+key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names) > 0
+}
+
+func TestAPrimaryOfAClusterThatStallsDegradesItsOwnKeysOnly(t *testing.T) {
+	c, s := onCluster(t)
+	nodes := s.start(t, 2, "--check-deadline", "3s")
+	nodes[0].put("cluster", `{"match":["k:*"],"rules":["100000/h"],"on_failure":"deny"}`)
+	const stalled = 1
+	type watched struct {
+		key              string
+		its              bool
+		answers, degrade atomic.Int64
+	}
+	var all []*watched
+	its := 0
+	for i := range 12 {
+		w := &watched{key: fmt.Sprintf("k:%d", i)}
+		for _, n := range nodes {
+			await(t, "the policy governs every node", func() bool { return n.about(w.key).Policy == "cluster" })
+			if d := n.about(w.key); d.Degraded {
+				t.Fatalf("before anything happened: %+v", d)
+			}
+		}
+		if w.its = holds(t, c, stalled, w.key); w.its {
+			its++
+		}
+		all = append(all, w)
+	}
+	if its == 0 || its == len(all) {
+		t.Fatalf("%d of %d keys lie on the primary that is to stall", its, len(all))
+	}
+	stop := make(chan struct{})
+	var asking sync.WaitGroup
+	for _, n := range nodes {
+		for _, w := range all {
+			asking.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(5 * time.Millisecond):
+					}
+					if d := n.about(w.key); d.Degraded {
+						w.degrade.Add(1)
+					}
+					w.answers.Add(1)
+				}
+			})
+		}
+	}
+	c.Servers[stalled].Stop()
+	held := time.After(400 * time.Millisecond)
+	for _, w := range all {
+		answers, degrade := w.answers.Load(), w.degrade.Load()
+		await(t, "every key is answered, by its policy where its primary stalls", func() bool {
+			return w.answers.Load() >= answers+20 && (!w.its || w.degrade.Load() >= degrade+10)
+		})
+	}
+	for _, n := range nodes {
+		await(t, "/readyz shows the outage and stays ready", func() bool {
+			_, ready := n.ready()
+			return ready && !n.part("log").OK
+		})
+	}
+	<-held
+	c.Servers[stalled].Continue()
+	for _, n := range nodes {
+		await(t, "/readyz shows the end", func() bool { return n.part("log").OK })
+	}
+	close(stop)
+	asking.Wait()
+	for _, w := range all {
+		if !w.its && w.degrade.Load() > 0 {
+			t.Errorf("%d of %d answers about %s are degraded though its primary answers", w.degrade.Load(), w.answers.Load(), w.key)
+		}
+		for _, n := range nodes {
+			if d := n.about(w.key); d.Degraded {
+				t.Errorf("after the outage: %+v", d)
+			}
+		}
+	}
+}
