@@ -39,11 +39,17 @@ func blamesPrimary(err error) bool {
 
 // reasonOf returns what people are told of a failure.
 func reasonOf(err error) string {
-	var network net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
+	if isTimeout(err) {
 		return "no answer in time"
 	}
 	return strings.TrimPrefix(err.Error(), timestamplog.ErrUnreachable.Error()+": ")
+}
+
+// isTimeout reports whether err says that the time was over: that of the context,
+// or that of the connection, which ends at the same instant.
+func isTimeout(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
 // slotUnavailable makes err match timestamplog.ErrSlotUnavailable.

@@ -67,7 +67,9 @@ func (l *Log) callAtomic(ctx context.Context, function string, keys int, args []
 			return reply, nil
 		case isSlotError(err):
 			split = err
-		case split == nil || ctx.Err() == nil:
+		case split != nil && isTimeout(err):
+			return nil, requestError{slotUnavailable(split)}
+		default:
 			l.refreshTopology()
 			return nil, err
 		}
