@@ -29,12 +29,14 @@ const hashSlots = 16384
 
 // Cluster returns a Redis Cluster that ends with the test. A primary that is
 // missed for a second is replaced by its replica, and the others go on meanwhile.
-func Cluster(t testing.TB) *RedisCluster {
+// args go to every server.
+func Cluster(t testing.TB, args ...string) *RedisCluster {
 	t.Helper()
 	c := &RedisCluster{t: t}
 	for range 2 * Primaries {
-		server := DedicatedRedis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
-			"--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0")
+		server := DedicatedRedis(t, append([]string{
+			"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0",
+		}, args...)...)
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DisableIdentity: true})
 		t.Cleanup(func() { client.Close() })
 		id, err := client.ClusterMyID(t.Context()).Result()
@@ -65,7 +67,8 @@ func Cluster(t testing.TB) *RedisCluster {
 // has a replica that is up to date.
 func (c *RedisCluster) isWhole() bool {
 	for i, client := range c.Clients {
-		if !strings.Contains(client.ClusterInfo(c.t.Context()).Val(), "cluster_state:ok") {
+		cluster := client.ClusterInfo(c.t.Context()).Val()
+		if !strings.Contains(cluster, "cluster_state:ok") || !strings.Contains(cluster, fmt.Sprintf("cluster_slots_ok:%d\r", hashSlots)) {
 			return false
 		}
 		info := client.Info(c.t.Context(), "replication").Val()

@@ -13,12 +13,7 @@ import (
 // onCluster returns a private Redis Cluster and the servers by which nodes use it.
 func onCluster(t *testing.T) (*testenv.RedisCluster, servers) {
 	t.Helper()
-	c := testenv.Cluster(t)
-	for _, client := range c.Clients { // a slow machine must not look like a death
-		if err := client.ConfigSet(t.Context(), "cluster-node-timeout", "120000").Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c := testenv.Cluster(t, "--cluster-node-timeout", "120000") // a slow machine must not look like a death
 	return c, servers{&testenv.RedisServer{URL: c.URL, Prefix: "stint"}, testenv.Postgres(t)}
 }
 
