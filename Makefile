@@ -1,5 +1,7 @@
 # Every target explains itself: make help
 GO ?= go
+# The tools are pinned in a module of their own; go builds and caches them.
+TOOL = $(GO) tool -modfile=tools/go.mod
 
 # The race detector watches everything but SQLite's C as translated to Go: under
 # it that takes three quarters of the tests' processor time, and no data of ours
@@ -8,7 +10,7 @@ race := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0'
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 .PHONY: run
 run: ## Run Stint on this machine alone, data in ./data
@@ -25,8 +27,16 @@ test: setup ## Pass all tests, with the race detector, on real servers
 	$(GO) test $(race) -timeout 30m ./...
 
 .PHONY: lint
-lint: ## Run golangci-lint, which also forbids upward imports
-	golangci-lint run ./...
+lint: ## Run the pinned golangci-lint, which also forbids upward imports
+	$(TOOL) golangci-lint run ./...
+
+.PHONY: verify
+verify: ## Verify the modules, lint, and write the bills of materials to bin/sbom
+	GO="$(GO)" bash scripts/verify.sh
+
+.PHONY: verify-release
+verify-release: ## verify, and fail on known vulnerabilities; needs govulncheck's database
+	GO="$(GO)" bash scripts/verify-release.sh
 
 .PHONY: build
 build: ## Build bin/stint-server and bin/stint-admin
