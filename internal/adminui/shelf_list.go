@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/offenders"
 )
@@ -265,7 +266,7 @@ func (i *item) cells() []string {
 	}
 	cells := []string{i.ID, i.Pattern.String(), i.Reason, i.Author, string(i.Source), stamp(i.Created), stamp(i.Expires), stamp(i.EndedAt), i.EndedBy}
 	for n := range cells {
-		cells[n] = api.Defuse(cells[n])
+		cells[n] = escape.CSV(cells[n])
 	}
 	return cells
 }

@@ -12,7 +12,7 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // auditParams are the query parameters that select audit entries.
@@ -126,7 +126,7 @@ func writeAuditCSV(w io.Writer, entries iter.Seq2[*audit.Entry, error]) error {
 			e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After),
 		}
 		for i := range cells {
-			cells[i] = blocklist.Defuse(cells[i])
+			cells[i] = escape.CSV(cells[i])
 		}
 		if err := out.Write(cells); err != nil {
 			return err
@@ -135,6 +135,3 @@ func writeAuditCSV(w io.Writer, entries iter.Seq2[*audit.Entry, error]) error {
 	out.Flush()
 	return out.Error()
 }
-
-// defuse keeps a spreadsheet from running a cell as a formula.
-func defuse(cell string) string { return blocklist.Defuse(cell) }

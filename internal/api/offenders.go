@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -190,9 +191,9 @@ func (s *Server) writeOffendersCSV(ctx context.Context, w io.Writer, o offenders
 			step = strconv.Itoa(row.Ladder.Step)
 		}
 		return out.Write([]string{
-			defuse(row.Key), strconv.FormatInt(row.Offences, 10), strconv.FormatInt(row.OffencesAtMost, 10),
+			escape.CSV(row.Key), strconv.FormatInt(row.Offences, 10), strconv.FormatInt(row.OffencesAtMost, 10),
 			strconv.FormatInt(row.Allowed, 10), strconv.FormatFloat(row.ShareRefused, 'f', 4, 64),
-			string(row.Policy), row.Decision, row.DecidedBy, row.FirstAt.String(), row.LastAt.String(), until, step,
+			escape.CSV(string(row.Policy)), row.Decision, escape.CSV(row.DecidedBy), row.FirstAt.String(), row.LastAt.String(), until, step,
 		})
 	})
 	if err != nil {

@@ -14,6 +14,3 @@ func StatusOf(err error) int { return problemOf(err).Status }
 func Stream(c *Call, contentType, filename string, write func(ctx context.Context, w io.Writer) error) error {
 	return stream(c, contentType, filename, write)
 }
-
-// Defuse keeps a spreadsheet from running a cell of a CSV as a formula.
-func Defuse(cell string) string { return defuse(cell) }

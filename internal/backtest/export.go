@@ -4,11 +4,12 @@ import (
 	"encoding/csv"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // WriteJSON writes the whole report as one indented JSON object.
@@ -75,9 +76,9 @@ func (c *Comparison) byKey() map[string]both {
 
 func (r *Report) offenderRow(o Offender, changes map[string]both) []string {
 	row := []string{
-		harmless(o.Key), number(o.Requests), number(o.Allowed), number(o.Refused),
+		escape.CSV(o.Key), number(o.Requests), number(o.Allowed), number(o.Refused),
 		strconv.FormatFloat(o.Share, 'f', 6, 64), o.First.Format(time.RFC3339Nano), o.Last.Format(time.RFC3339Nano),
-		harmless(o.FirstPolicy), o.FirstRule,
+		escape.CSV(o.FirstPolicy), escape.CSV(o.FirstRule),
 	}
 	if r.Comparison == nil {
 		return row
@@ -96,17 +97,9 @@ func (r *Report) offenderRow(o Offender, changes map[string]both) []string {
 // freedRow is the row of a key that the first plan never refused.
 func freedRow(c Change) []string {
 	return []string{
-		harmless(c.Key), number(c.Requests), number(c.Requests), "0", "0", "", "", "", "",
+		escape.CSV(c.Key), number(c.Requests), number(c.Requests), "0", "0", "", "", "", "",
 		number(c.RefusedAgainst), "0", number(c.Changed),
 	}
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-// harmless keeps a spreadsheet from running text as a formula.
-func harmless(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
-}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // columns are those that an export has. The reader takes them in any order and
@@ -85,7 +87,7 @@ type csvPlaces struct{ pattern, reason, expiresAt, expiresIn int }
 func places(header []string) (csvPlaces, error) {
 	named := make([]string, len(header))
 	for i, cell := range header {
-		name := strings.ToLower(strings.TrimSpace(Fuse(cell)))
+		name := strings.ToLower(strings.TrimSpace(escape.FromCSV(cell)))
 		switch {
 		case !slices.Contains(columns, name):
 			return csvPlaces{}, &FileError{1, "the header has the column " + strconv.Quote(clip(cell)) + "; the columns are pattern, reason, expires_at and expires_in, beside those of an export"}
@@ -106,7 +108,7 @@ func (at csvPlaces) fields(record []string) fields {
 		if i < 0 {
 			return ""
 		}
-		return strings.TrimSpace(Fuse(record[i]))
+		return strings.TrimSpace(escape.FromCSV(record[i]))
 	}
 	// The record is used again for the next row.
 	return fields{strings.Clone(cell(at.pattern)), strings.Clone(cell(at.reason)), cell(at.expiresAt), cell(at.expiresIn)}

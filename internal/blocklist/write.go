@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // Writer writes blocks as Read reads them. See NewWriter.
@@ -52,7 +53,7 @@ func (w *Writer) Write(b *blocks.Block) error {
 				return err
 			}
 		}
-		return w.table.Write([]string{Defuse(row.Pattern), Defuse(row.Reason), row.ExpiresAt, row.Source, Defuse(row.Author), row.CreatedAt})
+		return w.table.Write([]string{escape.CSV(row.Pattern), escape.CSV(row.Reason), row.ExpiresAt, row.Source, escape.CSV(row.Author), row.CreatedAt})
 	case JSON:
 		before := ",\n"
 		if first {

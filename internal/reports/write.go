@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // WriteJSON writes a document as JSON.
@@ -24,7 +26,7 @@ func WriteJSON(w io.Writer, d *Document) error {
 func WriteCSV(w io.Writer, d *Document) error {
 	c := csv.NewWriter(w)
 	row := func(section, name, policy, rule string, value int64, note string) {
-		_ = c.Write([]string{section, harmless(name), policy, harmless(rule), strconv.FormatInt(value, 10), note}) // kept by the writer
+		_ = c.Write([]string{section, escape.CSV(name), escape.CSV(policy), escape.CSV(rule), strconv.FormatInt(value, 10), escape.CSV(note)}) // kept by the writer
 	}
 	_ = c.Write([]string{"section", "name", "policy", "rule", "value", "note"})
 	for _, t := range d.rows() {
@@ -49,18 +51,10 @@ func WriteCSV(w io.Writer, d *Document) error {
 		row("blocked", p.At.Format(time.RFC3339), "", "", p.Blocked, "")
 	}
 	for _, text := range d.Attention {
-		row("attention", "", "", "", 1, harmless(text))
+		row("attention", "", "", "", 1, text)
 	}
 	c.Flush()
 	return c.Error()
-}
-
-// harmless keeps a spreadsheet from reading text as a formula.
-func harmless(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
 }
 
 // totalRow is one figure beside that of the period before.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 // Cell is one value of a listing, which a table shows to people and CSV gives
@@ -95,7 +97,7 @@ func (c Cell) brief(now time.Time) string {
 
 func (c Cell) csv() string {
 	if c.text {
-		return defuse(c.data)
+		return escape.CSV(c.data)
 	}
 	return c.data
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/mattn/go-runewidth"
+
+	"github.com/stint-dev/stint/internal/escape"
 )
 
 func TestNothingThatMisleadsReachesATerminal(t *testing.T) {
@@ -37,7 +39,7 @@ func TestJSONIsEscapedAndStillTheSameValue(t *testing.T) {
 	if err := (&Printer{Out: &out}).JSON(value); err != nil {
 		t.Fatal(err)
 	}
-	if i := strings.IndexFunc(strings.ReplaceAll(out.String(), "\n", ""), misleads); i >= 0 {
+	if i := strings.IndexFunc(strings.ReplaceAll(out.String(), "\n", ""), escape.IsHidden); i >= 0 {
 		t.Errorf("the JSON %q misleads at byte %d", out.String(), i)
 	}
 	var back []string

@@ -1,0 +1,57 @@
+package escape_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/escape"
+)
+
+func TestNoCellIsAFormula(t *testing.T) {
+	for _, cell := range []string{
+		"=1", "+1", "-1", "@a", "\tx", "\rx", "\nx", // ASCII
+		"＝1", "＋1", "－1", "＠a", "﹦1", "﹢1", "﹣1", "﹫a", // other widths
+		" =1", "\u00a0=1", "\u3000＝1", "'=1", "''=1", `"=1`, `" =1`, "“=1", "＇=1", // behind spaces and quotes
+		"\ufeff=1", "\u200b=1", "\u202e＝1", "\u2060+1", "\u3164@a", "\ufe0f-1", "\x00=1", "\x1b=1", " \tx", // behind what is not seen
+	} {
+		if got := escape.CSV(cell); got != "'"+cell {
+			t.Errorf("%q becomes %q", cell, got)
+		}
+	}
+	for _, cell := range []string{"", "a=1", "ip:203.0.113.7", "1-2", "'quoted'", " a", "\ufeffa", "*", "日本=1"} {
+		if got := escape.CSV(cell); got != cell {
+			t.Errorf("%q becomes %q", cell, got)
+		}
+	}
+}
+
+func TestEveryCellComesBackFromAFile(t *testing.T) {
+	lead := rapid.SampledFrom([]string{"", "'", "''", `"`, " ", "\ufeff", "\u200b", "\t", "=", "＝", "-"})
+	rapid.Check(t, func(t *rapid.T) {
+		cell := lead.Draw(t, "lead") + lead.Draw(t, "second") + rapid.String().Draw(t, "text")
+		escaped := escape.CSV(cell)
+		if back := escape.FromCSV(escaped); back != cell {
+			t.Fatalf("%q becomes %q and comes back as %q", cell, escaped, back)
+		}
+		if strings.HasPrefix(escaped, "=") || strings.HasPrefix(strings.TrimSpace(escaped), "＝") {
+			t.Fatalf("%q becomes the formula %q", cell, escaped)
+		}
+		if strings.ContainsRune(cell, '\r') {
+			return // the csv package writes it and reads a line feed
+		}
+		var file bytes.Buffer
+		w := csv.NewWriter(&file)
+		if err := w.Write([]string{"x", escaped}); err != nil {
+			t.Fatal(err)
+		}
+		w.Flush()
+		row, err := csv.NewReader(&file).Read()
+		if err != nil || escape.FromCSV(row[1]) != cell {
+			t.Fatalf("%q comes back as %q, %v", cell, row, err)
+		}
+	})
+}
