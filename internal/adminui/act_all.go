@@ -112,7 +112,7 @@ func (u *UI) allMatching(ctx context.Context, filter string) ([]keys.Pattern, er
 		}
 		for _, row := range ranking.Rows {
 			p, err := u.Catalog.Parser().Pattern(patternText(row.Key))
-			if err != nil || blocklist.Wide(p) != "" {
+			if err != nil || blocklist.Broad(p) != "" {
 				continue // a key of settings that have changed since
 			}
 			all = append(all, p)

@@ -40,8 +40,9 @@ type heldFile struct {
 	expires time.Time
 	options importForm
 
-	mu   sync.Mutex // one reads it at a time
-	file *os.File
+	mu     sync.Mutex // one reads it at a time
+	file   *os.File
+	report *blocklist.ImportReport // of the dry run, nil before it
 }
 
 // ID names the file in the form that imports it.
@@ -54,6 +55,20 @@ func (h *heldFile) Name() string { return h.name }
 func (h *heldFile) read() (io.Reader, error) {
 	_, err := h.file.Seek(0, io.SeekStart)
 	return h.file, err
+}
+
+// tried keeps what the dry run said.
+func (h *heldFile) tried(r *blocklist.ImportReport) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.report = r
+}
+
+// foretold returns what the dry run said.
+func (h *heldFile) foretold() *blocklist.ImportReport {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.report
 }
 
 // close gives the file's room back. Its name has gone already.

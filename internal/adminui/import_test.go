@@ -19,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -99,6 +100,41 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 		}
 	}
 	olu.post("/blocks/import/confirm", form).is(http.StatusConflict).holds("no longer kept here")
+}
+
+func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
+	n := newNode(t, func(d *adminui.Deps) { d.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
+	olu := n.as(t, "olu")
+	for name, c := range map[string]struct{ list, shows, says, typed string }{
+		"every address":       {"198.51.100.1\n0.0.0.0/0\n", "<bdi>ip:0.0.0.0/0</bdi>", "100.0% ± 0.4 points", "ip:0.0.0.0/0"},
+		"two halves":          {"0.0.0.0/1\n128.0.0.0/1\n", "2 rows", "every IPv4 address", "confirm 3"},
+		"one's own":           {"127.0.0.1\n", "<bdi>ip:127.0.0.1</bdi>", "your own address", "ip:127.0.0.1"},
+		"behind a bad row":    {"*\ntoken:bad*bad\n", "<bdi>*</bdi>", "every key", "*"},
+		"much of the traffic": {"203.0.113.0/25\n203.0.112.0/25\n", "2 rows", "about 12.5 %", "confirm 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			olu.t = t
+			before := len(n.standing(t))
+			tried := olu.upload("/blocks/import", "list.txt", c.list, importFields).is(http.StatusOK).
+				holds(c.shows).holds(c.says).holds(`data-confirm="` + c.typed + `"`)
+			form := url.Values{"file": {tried.held()}, "skip_bad": {"yes"}}
+			olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("Nothing was imported").holds(c.shows)
+			form.Set("confirm", "yes")
+			olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity)
+			if got := len(n.standing(t)); got != before {
+				t.Fatalf("%d blocks stand unconfirmed", got-before)
+			}
+			form.Set("confirm", c.typed)
+			olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("imported")
+			if got := len(n.standing(t)); got == before {
+				t.Fatal("what was confirmed was not imported")
+			}
+			for _, b := range n.standing(t) { // or what it refuses already counts no more
+				_, err := n.store.LiftBlock(context.Background(), audit.Stint("test"), b.ID, "")
+				must(t, err)
+			}
+		})
+	}
 }
 
 func TestAFileThatWaitsIsItsOwnersAndExpires(t *testing.T) {
@@ -187,7 +223,7 @@ func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {
 	var list strings.Builder
 	list.WriteString("pattern,reason\n")
 	for _, text := range hostile {
-		quoted := `"` + strings.ReplaceAll(blocklist.Defuse(text), `"`, `""`) + `"`
+		quoted := `"` + strings.ReplaceAll(escape.CSV(text), `"`, `""`) + `"`
 		list.WriteString(`"token:` + quoted[1:] + "," + quoted + "\n")
 		list.WriteString(`"ip:10.1*` + quoted[1:] + ",x\n") // bad, and told with its text
 	}

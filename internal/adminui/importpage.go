@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,6 +70,30 @@ func (p *importPage) MoreBad() int { return p.Report.Invalid - len(p.Report.Bad)
 // StreamedRoutes names the routes that read their body as it arrives, for
 // api.Deps.
 func StreamedRoutes() []string { return []string{http.MethodPost + " " + importPath} }
+
+// MoreBroad is how many reasons for a confirmation are not shown one by one.
+func (p *importPage) MoreBroad() int {
+	return p.Report.Confirmation.Count - len(p.Report.Confirmation.Findings)
+}
+
+// ConfirmText is what is to be typed to import what is broad: its pattern where
+// there is only one.
+func (p *importPage) ConfirmText() string {
+	c := p.Report.Confirmation
+	if c.Count == 1 && !c.Findings[0].Pattern.IsZero() {
+		return c.Findings[0].Pattern.String()
+	}
+	return "confirm " + strconv.Itoa(c.Count)
+}
+
+// ImpactText says how much of the last day's traffic a block of what was found
+// would have refused, "" where that is not known.
+func (p *importPage) ImpactText(f blocklist.Finding) string {
+	if f.Impact == nil || f.Impact.Traffic == nil {
+		return ""
+	}
+	return shareOf(f.Impact.Traffic) + " points of the last day’s traffic"
+}
 
 func (u *UI) importRoutes() []api.Route {
 	return []api.Route{
@@ -175,6 +200,7 @@ func (u *UI) rehearse(c *api.Call, page *importPage) (err error) {
 	if err != nil {
 		u.imports.forget(page.Held)
 	}
+	page.Held.tried(page.Report)
 	return err
 }
 
@@ -185,13 +211,14 @@ func (u *UI) runImport(c *api.Call, h *heldFile, o blocklist.ImportOptions) (*bl
 	if err != nil {
 		return nil, errNotHeld // it has gone while this waited for it
 	}
+	o.Caller = c.Address
 	defaults := blocklist.Defaults{Parser: u.Catalog.Parser(), Now: u.Now(), Reason: h.options.Reason}
 	if defaults.Expires, err = u.endOf(h.options.For, h.options.Until, u.Now()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTime)
 	defer cancel()
-	importer := &blocklist.Importer{Store: u.Blocks, View: u.Catalog, Traffic: u.Traffic, Now: u.Now}
+	importer := &blocklist.Importer{Store: u.Blocks, View: u.Catalog, Parser: u.Catalog.Parser, Traffic: u.Traffic, Now: u.Now}
 	return importer.Import(ctx, c.Actor(), blocklist.Read(from, h.format, defaults), o)
 }
 
@@ -208,8 +235,15 @@ func (u *UI) confirmImport(c *api.Call) error {
 		return errNotHeld
 	}
 	page.importForm = page.Held.options
-	skip := page.SkipBad || values.Get("skip_bad") == "yes"
-	if page.Report, err = u.runImport(c, page.Held, blocklist.ImportOptions{On: page.On, SkipBad: skip}); err != nil {
+	o := blocklist.ImportOptions{On: page.On, SkipBad: page.SkipBad || values.Get("skip_bad") == "yes"}
+	if page.Report = page.Held.foretold(); page.Report != nil && page.Report.Confirmation != nil {
+		if strings.TrimSpace(values.Get("confirm")) != page.ConfirmText() {
+			page.Mistakes["confirm"] = "Nothing was imported. To import also what is broad, type " + page.ConfirmText() + "."
+			return u.render(c, statusOfForm, "import", page)
+		}
+		o.Confirm = page.Report.Confirmation.Digest
+	}
+	if page.Report, err = u.runImport(c, page.Held, o); err != nil {
 		return err
 	}
 	u.imports.forget(page.Held)

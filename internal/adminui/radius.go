@@ -20,7 +20,7 @@ func (u *UI) surveyor() *blocklist.Surveyor {
 // shelf, "" where it need not be.
 func (u *UI) whyConfirm(ctx context.Context, c *api.Call, s *shelf, p keys.Pattern) string {
 	if !s.Blocks {
-		return blocklist.Wide(p)
+		return blocklist.Broad(p)
 	}
 	if blocklist.Single(p) {
 		return ""
@@ -29,7 +29,7 @@ func (u *UI) whyConfirm(ctx context.Context, c *api.Call, s *shelf, p keys.Patte
 	if err != nil {
 		// Not knowing its share of the traffic must keep nobody from blocking an
 		// attacker while the database is in trouble.
-		return blocklist.Wide(p)
+		return blocklist.Broad(p)
 	}
 	return r.Confirm
 }

@@ -153,7 +153,7 @@ func (u *UI) preview(c *api.Call, s *shelf, p keys.Pattern) (*preview, error) {
 			}
 		}
 	} else {
-		v.Confirm = blocklist.Wide(p)
+		v.Confirm = blocklist.Broad(p)
 		v.Touched = u.Catalog.Blocks().BlocksTouching(p, now, maxTouching)
 	}
 	if u.Offenders == nil {

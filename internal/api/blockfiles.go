@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -63,10 +64,10 @@ func (s *Server) runImport(c *Call) (*v1.ImportAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := c.query("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at")
+	q := c.query("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at", "confirm")
 	options := blocklist.ImportOptions{
 		On:      blocks.Conflict(q.oneOf("on_conflict", v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace)),
-		SkipBad: q.flag("skip_bad"), DryRun: q.flag("dry_run"),
+		SkipBad: q.flag("skip_bad"), DryRun: q.flag("dry_run"), Confirm: q.line("confirm"), Caller: c.Address,
 	}
 	defaults := blocklist.Defaults{Parser: s.Catalog.Parser(), Now: s.Now(), Reason: q.line("reason")}
 	length, at := q.length("expires_in"), q.time("expires_at")
@@ -81,13 +82,25 @@ func (s *Server) runImport(c *Call) (*v1.ImportAnswer, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
 	defer cancel()
-	importer := &blocklist.Importer{Store: s.Blocks, View: s.Catalog, Traffic: s.Traffic, Now: s.Now}
+	importer := &blocklist.Importer{Store: s.Blocks, View: s.Catalog, Parser: s.Catalog.Parser, Traffic: s.Traffic, Now: s.Now}
 	did, err := importer.Import(ctx, c.Actor(), blocklist.Read(c.bodyReader(), format, defaults), options)
 	if err != nil {
-		return nil, err
+		return nil, tellBroad(err)
 	}
 	answer := v1.FromImport(did)
 	return &answer, nil
+}
+
+// tellBroad adds to an error what of a file needs a confirmation.
+func tellBroad(err error) error {
+	var needs *blocklist.NeedsConfirmation
+	var mistake *fault.Error
+	if !errors.As(err, &needs) || !errors.As(err, &mistake) {
+		return err
+	}
+	told := *mistake
+	told.Detail = map[string]any{"confirm": needs.Digest, "broad_count": needs.Count, "broad": v1.FromFindings(needs.Findings)}
+	return &told
 }
 
 // exportParams are the query parameters of an export of blocks.

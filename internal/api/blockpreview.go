@@ -48,7 +48,7 @@ func (s *Server) confirmBlock(ctx context.Context, c *Call, a added) error {
 	if err != nil {
 		// Not knowing its share of the traffic must keep nobody from blocking an
 		// attacker while the database is in trouble.
-		return blocklist.NeedConfirm(a.pattern, blocklist.Wide(a.pattern))
+		return blocklist.NeedConfirm(a.pattern, blocklist.Broad(a.pattern))
 	}
 	return blocklist.NeedConfirm(a.pattern, r.Confirm)
 }

@@ -45,7 +45,7 @@ func (s *Server) addExemption(c *Call) error {
 		return err
 	}
 	if a.confirmed != a.pattern {
-		if err := blocklist.NeedConfirm(a.pattern, blocklist.Wide(a.pattern)); err != nil {
+		if err := blocklist.NeedConfirm(a.pattern, blocklist.Broad(a.pattern)); err != nil {
 			return err
 		}
 	}

@@ -57,6 +57,7 @@ var (
 			{Name: "reason", Doc: "For the rows that name none."},
 			{Name: "expires_in", Doc: "For the rows that name no end, for example 7d."},
 			{Name: "expires_at", Doc: "The same as an RFC 3339 time."},
+			{Name: "confirm", Doc: "What a dry run of the same file, or the answer 409 confirmation_required, gave as confirm: its broad rows are meant."},
 		},
 		Answers: ok("What was done.", v1.ImportAnswer{}),
 	}

@@ -58,6 +58,8 @@ func describeOperations(d *described) {
 	d.do("importBlocks", post, "/v1/blocks/import?dry_run=true&skip_bad=true&on_conflict=extend&reason=feed&expires_in=7d", "203.0.113.80\nip:*:*\n", 200, plainBody)
 	d.do("importBlocks", post, "/v1/blocks/import", "pattern,reason\nip:203.0.113.81,scraping\n", 200, csvBody)
 	d.do("importBlocks", post, "/v1/blocks/import", `[{"pattern":"nobody*"}]`, 422)
+	d.do("importBlocks", post, "/v1/blocks/import?dry_run=true", "0.0.0.0/1\n128.0.0.0/1\n", 200, plainBody)
+	d.do("importBlocks", post, "/v1/blocks/import", "0.0.0.0/1\n128.0.0.0/1\n", 409, plainBody)
 	d.do("exportBlocks", get, "/v1/blocks/export?format=plain&source=imported", "", 200)
 	d.do("exportBlocks", get, "/v1/blocks/export?format=json&state=all", "", 200)
 	page := read[v1.Page[v1.AuditEntry]](d, d.as(admin, get, "/v1/audit?limit=1", ""))
@@ -161,6 +163,31 @@ func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
 		n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_in=soon", "x", plainBody), http.StatusUnprocessableEntity, "expires_in")
 		n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_at=2020-01-01T00:00:00Z", "x", plainBody), http.StatusUnprocessableEntity, "expires_at")
 		n.wantProblem(n.as(operate, post, v1.PathBlockImport, "reason\nx\n", csvBody), http.StatusBadRequest, "")
+	})
+}
+
+func TestAnImportOfWhatIsBroadIsRefusedUntilItIsConfirmed(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		for _, list := range []string{"0.0.0.0/0\n", "::/0\n", "*\n", "ip:*\n", "0.0.0.0/1\n128.0.0.0/1\n", "127.0.0.1\n"} {
+			told := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport+"?dry_run=true", list, plainBody), http.StatusOK))
+			if told.Confirm == "" || told.BroadCount == 0 || len(told.Broad) != told.BroadCount || !told.Broad[0].HitsCaller && !strings.Contains(list, ":") {
+				t.Fatalf("%q: the dry run says %+v", list, told)
+			}
+			p := n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?skip_bad=true&confirm=yes", list, plainBody), http.StatusConflict, "confirm")
+			if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"`+string(told.Confirm)+`"` || len(p.More["broad"]) == 0 {
+				t.Fatalf("%q: got %+v", list, p)
+			}
+			if found := read[v1.Page[v1.Block]](t, n.must(n.as(operate, get, v1.PathBlocks, ""), http.StatusOK)); len(found.Items) != 0 {
+				t.Fatalf("%q: %d blocks stand unconfirmed", list, len(found.Items))
+			}
+			did := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport+"?confirm="+string(told.Confirm), list, plainBody), http.StatusOK))
+			if did.Created == 0 {
+				t.Fatalf("%q: confirmed, it did %+v", list, did)
+			}
+			for _, b := range read[v1.Page[v1.Block]](t, n.must(n.as(operate, get, v1.PathBlocks, ""), http.StatusOK)).Items {
+				n.must(n.as(operate, del, v1.PathBlocks+"/"+b.ID, ""), http.StatusOK)
+			}
+		}
 	})
 }
 

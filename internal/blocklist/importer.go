@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/netip"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
@@ -27,6 +28,8 @@ type View interface {
 type Importer struct {
 	Store blocks.Store
 	View  View
+	// Parser reads keys by the settings of now.
+	Parser func() keys.Parser
 	// Traffic estimates what a dry run would have refused; nil leaves it out.
 	Traffic TrafficEstimator
 	Now     func() time.Time
@@ -40,6 +43,10 @@ type ImportOptions struct {
 	SkipBad bool
 	// DryRun changes nothing and says what would be done.
 	DryRun bool
+	// Caller is the address that asks, invalid for none.
+	Caller netip.Addr
+	// Confirm is the Digest of what is confirmed, "" for nothing.
+	Confirm string
 }
 
 // ImportReport says what an import did, or a dry run would do.
@@ -51,6 +58,9 @@ type ImportReport struct {
 	Bad     []RowError // the first of them
 	// Exempt counts the good rows that an exemption hides whole.
 	Exempt int
+	// Confirmation is what of a dry run's file must be confirmed, nil for
+	// nothing.
+	Confirmation *Confirmation
 	// Traffic is what a dry run's new blocks would have refused in the last
 	// day; nil where that is not known.
 	Traffic *Traffic
@@ -59,16 +69,18 @@ type ImportReport struct {
 // Import reads rows and imports them. Errors that an operator can mend are
 // *fault.Error: Malformed for a file that cannot be read on; Invalid for bad
 // rows without SkipBad, with what ImportReport says of them in its details;
-// TooLarge beyond MaxRows.
+// TooLarge beyond MaxRows; or a *NeedsConfirmation for broad rows that
+// ImportOptions.Confirm does not confirm.
 func (m *Importer) Import(ctx context.Context, by audit.Actor, rows iter.Seq2[Row, error], o ImportOptions) (*ImportReport, error) {
-	run := &importRun{Importer: m, options: o, now: m.Now(), exempt: newCover(), report: &ImportReport{DryRun: o.DryRun}}
+	run := &importRun{Importer: m, options: o, now: m.Now(), exempt: newCover(),
+		judge: newJudge(&Surveyor{View: m.View, Parser: m.Parser, Traffic: m.Traffic, Now: m.Now}, o.Caller), report: &ImportReport{DryRun: o.DryRun}}
 	for e := range m.View.Blocks().AllExemptions(run.now) {
 		run.exempt.add(e.Pattern)
 	}
 	if o.DryRun {
 		return run.rehearse(ctx, rows)
 	}
-	result, err := m.Store.ImportBlocks(ctx, by, run.blocks(rows), o.On, nil)
+	result, err := m.Store.ImportBlocks(ctx, by, run.blocks(ctx, rows), o.On, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +93,14 @@ type importRun struct {
 	options ImportOptions
 	now     time.Time
 	exempt  *cover
+	judge   *judge
 	report  *ImportReport
 }
 
 // blocks yields the good rows. The first bad row without SkipBad ends them
-// once the rest of the file has been read, so that all of them are told.
-func (r *importRun) blocks(rows iter.Seq2[Row, error]) iter.Seq2[blocks.Block, error] {
+// once the rest of the file has been read, so that all of them are told. What
+// must be confirmed and is not ends them too, before the store changes anything.
+func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[Row, error]) iter.Seq2[blocks.Block, error] {
 	return func(yield func(blocks.Block, error) bool) {
 		for row, err := range rows {
 			good, err := r.count(row, err)
@@ -100,8 +114,21 @@ func (r *importRun) blocks(rows iter.Seq2[Row, error]) iter.Seq2[blocks.Block, e
 		}
 		if err := r.refusal(); err != nil {
 			yield(blocks.Block{}, err)
+			return
+		}
+		if err := r.confirmed(ctx); err != nil {
+			yield(blocks.Block{}, err)
 		}
 	}
+}
+
+// confirmed returns nil where nothing has to be confirmed or all of it is.
+func (r *importRun) confirmed(ctx context.Context) error {
+	c, err := r.judge.confirmation(ctx)
+	if err != nil || c == nil || c.Digest == r.options.Confirm {
+		return err
+	}
+	return needsConfirmation(c)
 }
 
 // count counts a row and reports whether it is good. Its error ends the import.
@@ -118,8 +145,11 @@ func (r *importRun) count(row Row, err error) (good bool, _ error) {
 		return false, fault.New(fault.Malformed, "The file cannot be read: %s.", file)
 	case err != nil:
 		return false, &fault.Error{Code: fault.Malformed, Message: "The file ended early or could not be read.", Err: err}
-	case r.exempt.covers(row.Pattern):
-		r.report.Exempt++
+	default:
+		r.judge.add(row)
+		if r.exempt.covers(row.Pattern) {
+			r.report.Exempt++
+		}
 	}
 	r.report.Rows++
 	if r.report.Rows > MaxRows {
@@ -182,6 +212,9 @@ func (r *importRun) rehearse(ctx context.Context, rows iter.Seq2[Row, error]) (*
 		index.Set(row.Pattern, end)
 	}
 	var err error
+	if r.report.Confirmation, err = r.judge.confirmation(ctx); err != nil {
+		return nil, err
+	}
 	if r.Traffic != nil && r.report.Created > 0 {
 		r.report.Traffic, err = r.Traffic.EstimateTraffic(ctx, r.now.Add(-day), r.now, func(k keys.Key) bool {
 			_, _, found := index.Best(k)

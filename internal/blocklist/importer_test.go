@@ -53,7 +53,7 @@ func newFixture(t *testing.T, url string) *fixture {
 	if err := known.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{&blocklist.Importer{Store: store, View: known, Now: now}, store, known}
+	return &fixture{&blocklist.Importer{Store: store, View: known, Parser: known.Parser, Now: now}, store, known}
 }
 
 func (f *fixture) run(t *testing.T, list string, o blocklist.ImportOptions) (*blocklist.ImportReport, error) {

@@ -2,19 +2,12 @@ package blocklist
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 )
-
-// ConfirmShare is the share of the last day's traffic above which a block of
-// more than one client needs a confirmation.
-const ConfirmShare = 0.01
 
 // Radius is whom a block of a pattern would hit: its blast radius.
 type Radius struct {
@@ -87,55 +80,11 @@ func (s *Surveyor) confirm(r *Radius) string {
 	if Single(r.Pattern) {
 		return ""
 	}
-	if wide := Wide(r.Pattern); wide != "" {
-		return wide
+	if why := Broad(r.Pattern); why != "" {
+		return why
 	}
-	if t := r.Traffic; t != nil && t.Share > ConfirmShare {
-		return fmt.Sprintf("it would have refused about %.1f %% of the last day's checks", t.Share*100)
-	}
-	return ""
-}
-
-// Single reports whether a pattern selects one client: one key, one IPv4
-// address, or at most a /64 of IPv6.
-func Single(p keys.Pattern) bool {
-	network, is := p.Network()
-	if !is {
-		return p.Kind() == keys.Exact
-	}
-	return network.Addr().Is4() && network.Bits() == 32 || network.Addr().Is6() && network.Bits() >= 64
-}
-
-// Wide says why a pattern is so wide that whoever blocks or exempts it should
-// mean it, "" where it is not.
-func Wide(p keys.Pattern) string {
-	switch p.Kind() {
-	case keys.Any:
-		return "it selects every key"
-	case keys.Prefix:
-		if kind, rest, _ := strings.Cut(p.Literal(), ":"); rest == "" {
-			return fmt.Sprintf("it selects every key of the kind %q", kind)
-		}
-	case keys.Network:
-		network, _ := p.Network()
-		if network.Addr().Is4() && network.Bits() < 16 {
-			return "it is wider than a /16"
-		}
-		if network.Addr().Is6() && network.Bits() < 32 {
-			return "it is wider than a /32"
-		}
+	if busy := busyShare(r.Traffic); busy != "" {
+		return "it " + busy
 	}
 	return ""
-}
-
-// NeedConfirm is the error of a pattern that must be confirmed by sending it
-// once more, since why; nil where why is "".
-func NeedConfirm(p keys.Pattern, why string) error {
-	if why == "" {
-		return nil
-	}
-	e := fault.New(fault.NeedConfirm, "The pattern %q is wide: %s. Where that is meant, send it again with \"confirm\" set to the pattern.", p, why)
-	e.Field = "confirm"
-	e.Detail = map[string]any{"confirm": p.String(), "why": why}
-	return e
 }

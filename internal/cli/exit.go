@@ -23,6 +23,7 @@ const (
 	Refused     Code = 3   // check and run: the answer was limited, blocked or unavailable
 	Unreachable Code = 4   // no answer was had from the server
 	Different   Code = 5   // apply --dry-run: there is something to change
+	Unconfirmed Code = 6   // it needs a confirmation that was not given; nothing was changed
 	Interrupted Code = 130 // by Ctrl-C
 )
 
@@ -34,6 +35,7 @@ const exitHelp = `Exit codes:
   3  check, run: the request was refused
   4  the server could not be reached
   5  apply --dry-run: there is something to change
+  6  it needs a confirmation (--yes, --confirm-broad) that was not given; nothing was changed
 
 run exits with its command's own code, and with one of these where the command was not run.`
 

@@ -141,7 +141,7 @@ func samePattern(spelled string, asked keys.Pattern) bool {
 }
 
 // confirming does something that the server may want confirmed because it is
-// wide: it tells what that would do and asks a person on a terminal, unless yes
+// broad: it tells what that would do and asks a person on a terminal, unless yes
 // was said beforehand.
 func confirming[T any](a *app, yes bool, tell func() error, do func(confirm string) (T, error)) (T, error) {
 	done, err := do("")
@@ -157,7 +157,7 @@ func confirming[T any](a *app, yes bool, tell func() error, do func(confirm stri
 		if err := tell(); err != nil {
 			return done, err
 		}
-		if err := a.confirm(output.Escape(confirm+" is wide: "+why+"."), "--yes"); err != nil {
+		if err := a.confirm(output.Escape(confirm+" is broad: "+why+"."), "--yes"); err != nil {
 			return done, err
 		}
 	}

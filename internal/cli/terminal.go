@@ -50,7 +50,7 @@ func (a *app) warn(warnings []string) {
 // nobody is there to ask, so flag must have been given.
 func (a *app) confirm(question, flag string) error {
 	if !a.interactive() {
-		return usagef("%s Repeat the command with %s to do it", question, flag)
+		return &exitError{Unconfirmed, fmt.Errorf("%s Repeat the command with %s to do it", question, flag)}
 	}
 	a.ask(question + " Do it? [y/N] ")
 	answer, err := readLine(a.sys.Stdin)

@@ -67,9 +67,35 @@ type ImportAnswer struct {
 	Exempt int `json:"exempt"`
 	// Bad tells the first of the bad rows.
 	Bad []BadRow `json:"bad"`
+	// Confirm is what importing the file needs as the parameter confirm, null
+	// where it needs nothing. Broad says why, by the first BroadRows of
+	// BroadCount; all three only in a dry run.
+	Confirm    NullString `json:"confirm"`
+	BroadCount int        `json:"broad_count"`
+	Broad      []BroadRow `json:"broad"`
 	// Estimate is what the new blocks of a dry run would have refused in the
 	// last day, null where that is not known.
 	Estimate *TrafficEstimate `json:"estimate"`
+}
+
+// BroadRow is a row, or several that are broad together, of a file that needs a
+// confirmation.
+type BroadRow struct {
+	Line int `json:"line"` // of the first row
+	Rows int `json:"rows"`
+	// Pattern is the row's, or the network that the rows make together; null
+	// where they make no one network.
+	Pattern NullString `json:"pattern"`
+	Why     string     `json:"why"`
+	// What a block of Pattern would hit, as the preview of a block says it;
+	// null without a pattern, or where no traffic is recorded.
+	Estimate *TrafficEstimate `json:"estimate"`
+	// Hidden says that an exemption hides all of it, and HitsCaller that it
+	// refuses the address that asked.
+	Hidden     bool `json:"hidden"`
+	HitsCaller bool `json:"hits_caller"`
+	// Exemptions are the patterns of exemptions that hide it or a part.
+	Exemptions []string `json:"exemptions"`
 }
 
 // BadRow is a row of a file that cannot be imported.

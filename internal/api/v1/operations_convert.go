@@ -27,7 +27,27 @@ func FromImport(r *blocklist.ImportReport) ImportAnswer {
 	for _, bad := range r.Bad {
 		out.Bad = append(out.Bad, BadRow(bad))
 	}
+	out.Broad = []BroadRow{}
+	if c := r.Confirmation; c != nil {
+		out.Confirm, out.BroadCount, out.Broad = NullString(c.Digest), c.Count, FromFindings(c.Findings)
+	}
 	return out
+}
+
+// FromFindings returns why a file needs a confirmation as the API shows it.
+func FromFindings(all []blocklist.Finding) []BroadRow {
+	rows := make([]BroadRow, len(all))
+	for i, f := range all {
+		rows[i] = BroadRow{Line: f.Line, Rows: f.Rows, Pattern: NullString(f.Pattern.String()), Why: f.Why, Exemptions: []string{}}
+		if f.Impact == nil {
+			continue
+		}
+		rows[i].Estimate, rows[i].Hidden, rows[i].HitsCaller = FromTraffic(f.Impact.Traffic), f.Impact.Hidden, f.Impact.HitsCaller
+		for _, e := range f.Impact.Exemptions {
+			rows[i].Exemptions = append(rows[i].Exemptions, e.Pattern.String())
+		}
+	}
+	return rows
 }
 
 // FromEvent returns an event as the API tells it.
