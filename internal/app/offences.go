@@ -21,11 +21,15 @@ func (a *App) buildOffenders() {
 	a.recorder = offenders.NewRecorder(offenders.Options{Secret: a.secret, Node: a.node})
 	a.flusher = offenders.NewFlusher(offenders.FlusherOptions{
 		Recorder: a.recorder, Sink: a.backends.store, Node: a.node, Secret: a.secret,
-		Ladders:  func() map[int64]offenders.Ladder { return offenders.LaddersOf(a.catalog.Selector().Policies()) },
-		Exempt:   a.exempt,
-		Guard:    func() offenders.Guard { return a.settings.Guard },
-		OnLadder: a.tellOfLadder,
-		Log:      a.log,
+		Ladders: func() map[int64]offenders.Ladder { return offenders.LaddersOf(a.catalog.Selector().Policies()) },
+		Exempt:  a.exempt,
+		Guard:   func() offenders.Guard { return a.settings.Guard },
+		OnLadder: func(all []offenders.LadderEvent) {
+			for _, e := range all {
+				a.tellOfLadder(e)
+			}
+		},
+		Log: a.log,
 	})
 	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog,
 		Wider: func() offenders.Wider { return a.settings.Wider }}

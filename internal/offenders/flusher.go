@@ -2,13 +2,13 @@ package offenders
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/refusal"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -21,6 +21,10 @@ type Sink interface {
 	// reach and nothing, or perhaps all, was written; any other error says
 	// that nothing was, and that the same batch would fail again.
 	Flush(ctx context.Context, b *Batch, e Evaluation) ([]LadderEvent, error)
+	// Abandon settles a batch whose Flush said nothing certain: it reports
+	// whether the batch was written and, where it was not, sees to it that it
+	// never will be. An error says that neither is known.
+	Abandon(ctx context.Context, id string) (written bool, err error)
 }
 
 // Evaluation is what a flush evaluates ladders by.
@@ -43,8 +47,9 @@ type FlusherOptions struct {
 	Ladders func() map[int64]Ladder
 	Exempt  func(key string) bool
 	Guard   func() Guard // nil means DefaultGuard
-	// OnLadder hears what ladders of this node's flushes did; nil for nobody.
-	OnLadder func(LadderEvent)
+	// OnLadder hears what ladders of this node's flushes did, all of one batch at
+	// once; nil for nobody. The flusher waits for it.
+	OnLadder func([]LadderEvent)
 	// MaxRows bounds what is kept while the database is out of reach. Beyond
 	// it offences go to `other` and lose their keys; totals are always kept.
 	// Zero means 100,000: about 150 MB at worst, and once more as much that is
@@ -57,14 +62,9 @@ type FlusherOptions struct {
 // FlushInterval is how often a Flusher writes.
 const FlushInterval = time.Second
 
-const (
-	// pieceRows keeps a transaction short, also after a long outage.
-	pieceRows    = 4_000
-	pieceTimeout = 10 * time.Second
-	// closedAfter is how long after its beginning a minute may still get
-	// checks whose answer took long.
-	closedAfter = 65 * time.Second
-)
+// closedAfter is how long after its beginning a minute may still get checks
+// whose answer took long.
+const closedAfter = 65 * time.Second
 
 // Flusher writes what a Recorder counted. See Run.
 type Flusher struct {
@@ -75,8 +75,8 @@ type Flusher struct {
 	waiting *gathering
 	stats   FlusherStats
 
-	sending sync.Mutex
-	pieces  []*Batch // under sending: on their way, the first one next
+	fresh queue
+	slow  queue // pieces that timed out before, so that no other waits for them
 }
 
 // FlusherStats says how the flusher does.
@@ -85,6 +85,7 @@ type FlusherStats struct {
 	Failing     error     // of the last attempt, nil when it worked
 	Since       time.Time // of the first failure in a row
 	Waiting     int       // rows that the database has not taken yet
+	Slow        int       // rows of Waiting that timed out before and are tried apart
 	Flushed     int64     // rows
 	Folded      int64     // offences that lost their key because too much waited
 	Lost        int64     // rows of traffic, sketches and traces left out because of that
@@ -114,8 +115,19 @@ func NewFlusher(o FlusherOptions) *Flusher {
 func (f *Flusher) Run(ctx context.Context) {
 	tick := time.NewTicker(FlushInterval)
 	defer tick.Stop()
-	var sender sync.WaitGroup
-	defer sender.Wait()
+	var senders sync.WaitGroup
+	defer senders.Wait()
+	// What a sender fails with is kept in Stats, which health shows.
+	start := func(q *queue, send func(context.Context) error) {
+		senders.Go(func() {
+			supervise.Do("flusher", func() {
+				if q.sending.TryLock() {
+					defer q.sending.Unlock()
+					_ = send(ctx)
+				}
+			})
+		})
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -123,31 +135,38 @@ func (f *Flusher) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 		f.gather(false)
-		sender.Go(func() {
-			supervise.Do("flusher", func() {
-				if f.sending.TryLock() {
-					defer f.sending.Unlock()
-					_ = f.send(ctx) // kept in Stats, which health shows
-				}
-			})
-		})
+		start(&f.fresh, f.send)
+		if f.waitingIn(&f.slow) > 0 {
+			start(&f.slow, f.sendSlow)
+		}
 	}
 }
 
 // Close writes everything that is left, open minutes included.
 func (f *Flusher) Close(ctx context.Context) error {
 	f.gather(true)
-	f.sending.Lock()
-	defer f.sending.Unlock()
-	return f.send(ctx)
+	err := f.sendAll(ctx)
+	for err == nil && f.waitingIn(&f.slow) > 0 {
+		err = errors.Join(f.sendAll(ctx), ctx.Err())
+	}
+	return err
 }
 
 // Flush writes now what has been counted.
 func (f *Flusher) Flush(ctx context.Context) error {
 	f.gather(false)
-	f.sending.Lock()
-	defer f.sending.Unlock()
-	return f.send(ctx)
+	return f.sendAll(ctx)
+}
+
+func (f *Flusher) sendAll(ctx context.Context) error {
+	f.fresh.sending.Lock()
+	defer f.fresh.sending.Unlock()
+	if err := f.send(ctx); err != nil {
+		return err
+	}
+	f.slow.sending.Lock()
+	defer f.slow.sending.Unlock()
+	return f.sendSlow(ctx)
 }
 
 // Stats returns how it goes.
@@ -156,6 +175,9 @@ func (f *Flusher) Stats() FlusherStats {
 	defer f.mu.Unlock()
 	s := f.stats
 	s.Waiting += f.waiting.rows()
+	for _, p := range f.slow.pieces {
+		s.Slow += p.Rows()
+	}
 	s.Folded += f.waiting.folded
 	s.Lost += f.waiting.lost
 	return s
@@ -169,109 +191,6 @@ func (f *Flusher) gather(everything bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.Recorder.drain(f.waiting, closed)
-}
-
-// send writes all pieces and then what is waiting, until something fails.
-func (f *Flusher) send(ctx context.Context) error {
-	for {
-		if len(f.pieces) == 0 && !f.cutPieces() {
-			f.note(nil, 0)
-			return nil
-		}
-		if err := f.sendPiece(ctx); err != nil {
-			f.note(err, 0)
-			return err
-		}
-	}
-}
-
-// cutPieces makes what is waiting into pieces, and reports false where nothing
-// is.
-func (f *Flusher) cutPieces() bool {
-	f.mu.Lock()
-	g := f.waiting
-	if g.rows() == 0 {
-		f.mu.Unlock()
-		return false
-	}
-	f.waiting = newGathering(f.MaxRows)
-	f.stats.Folded += g.folded
-	f.stats.Lost += g.lost
-	f.stats.Waiting += g.rows()
-	f.mu.Unlock()
-	all := []*Batch{g.freeze(newID(), f.Node, f.maker())}
-	for len(all) > 0 {
-		b := all[0]
-		all = all[1:]
-		if b.Rows() > pieceRows {
-			one, other := b.halves()
-			one.ID, other.ID = newID(), newID()
-			all = append([]*Batch{one, other}, all...)
-			continue
-		}
-		f.pieces = append(f.pieces, b)
-	}
-	return true
-}
-
-// sendPiece writes the first piece. Where the database refuses it for what it
-// holds, it becomes two, down to the one row that is dropped.
-func (f *Flusher) sendPiece(ctx context.Context) error {
-	b := f.pieces[0]
-	err := f.write(ctx, b)
-	switch {
-	case err == nil:
-		f.pieces = f.pieces[1:]
-		f.note(nil, b.Rows())
-		return nil
-	case fault.Is(err, fault.Unavailable) || ctx.Err() != nil:
-		return err
-	}
-	// If nothing at all can be written, no row is to blame.
-	if f.write(ctx, &Batch{ID: newID(), Node: f.Node}) != nil {
-		return err
-	}
-	if b.Rows() > 1 {
-		one, other := b.halves()
-		one.ID, other.ID = newID(), newID()
-		f.pieces = append([]*Batch{one, other}, f.pieces[1:]...)
-		return nil
-	}
-	f.Log.Error("a row of the offence counts cannot be stored and is dropped", "row", b.describe(), "error", err)
-	f.pieces = f.pieces[1:]
-	f.mu.Lock()
-	f.stats.Poison++
-	f.stats.Waiting--
-	f.mu.Unlock()
-	return nil
-}
-
-func (f *Flusher) write(ctx context.Context, b *Batch) error {
-	limited, cancel := context.WithTimeout(ctx, pieceTimeout)
-	defer cancel()
-	e := Evaluation{Guard: f.Guard(), Exempt: f.Exempt, Now: f.Now()}
-	if f.Ladders != nil {
-		e.Ladders = f.Ladders()
-	}
-	var events []LadderEvent
-	// A batch that makes the writer panic is one that it cannot write: it is
-	// bisected like any other, so that only the row to blame is dropped.
-	err := supervise.Call("flusher", func() (err error) {
-		events, err = f.Sink.Flush(limited, b, e)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, event := range events {
-		if event.Kind == LadderStopped {
-			f.Log.Warn(event.Detail, "policy", event.Name)
-		}
-		if f.OnLadder != nil {
-			f.OnLadder(event)
-		}
-	}
-	return nil
 }
 
 // note remembers how an attempt went that wrote so many rows.

@@ -42,6 +42,15 @@ func (s *memorySink) Flush(_ context.Context, b *Batch, _ Evaluation) ([]LadderE
 	return nil, nil
 }
 
+// Abandon settles as the databases do.
+func (s *memorySink) Abandon(_ context.Context, id string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	written := s.seen[id]
+	s.seen[id] = true
+	return written, nil
+}
+
 func testFlusher(s Sink) (*Recorder, *Flusher) {
 	r := testRecorder(Options{})
 	return r, NewFlusher(FlusherOptions{Recorder: r, Sink: s, Node: "a", Secret: func() []byte { return secret }, Log: slog.New(slog.DiscardHandler)})

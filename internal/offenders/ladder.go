@@ -62,6 +62,9 @@ type LadderState struct {
 	Ended     int64
 	Last      int64 // the newest offence
 	Forgotten int64 // up to when quiet spells have been taken into account
+	// CountsFrom is the first minute whose offences may count: those before led
+	// to a block, or another's block ended behind them.
+	CountsFrom int64
 }
 
 // LadderCount is the offences of one minute that count for a key.

@@ -102,7 +102,7 @@ func (l *Ladder) standing(state LadderState, counted []LadderCount, now int64) *
 		standing.ForgetsAt = time.UnixMilli(at).UTC()
 	}
 	for _, c := range counted {
-		if c.Minute >= l.WindowStart(now) {
+		if c.Minute >= l.CountFrom(state, 0, now) {
 			standing.Counted += c.Offences
 		}
 	}

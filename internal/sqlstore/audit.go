@@ -14,8 +14,11 @@ import (
 
 var _ audit.Store = (*Store)(nil)
 
-const addEntry = `
-INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision)
+// addEntries is addEntry for many.
+const addEntries = `
+INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision) `
+
+const addEntry = addEntries + `
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
 
 // record writes the audit entry of a change into its transaction. before and

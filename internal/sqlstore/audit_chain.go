@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -16,7 +17,7 @@ const (
 	readChainHead   = `SELECT id, hash FROM audit_chain ORDER BY id DESC LIMIT 1`
 	readChainBefore = `SELECT id, hash FROM audit_chain WHERE id <= $1 ORDER BY id DESC LIMIT 1`
 	readAnchor      = `SELECT entry_id, hash FROM audit_anchor WHERE id = 1`
-	addToChain      = `INSERT INTO audit_chain (id, hash) VALUES ($1, $2)`
+	addToChain      = `INSERT INTO audit_chain (id, hash) `
 	setAnchor       = `UPDATE audit_anchor SET entry_id = $1, hash = $2 WHERE id = 1`
 	deleteChain     = `DELETE FROM audit_chain WHERE id <= $1`
 
@@ -37,7 +38,10 @@ FROM audit a LEFT JOIN audit_chain c ON c.id = a.id WHERE a.id > $1 ORDER BY a.i
 const expireAction = "audit.expire"
 
 // chainBatch is how many records are read at once.
-const chainBatch = 1000
+const chainBatch = maxBulkRows
+
+// chainColumns are the types of a link's columns.
+var chainColumns = []string{intColumn, bytesColumn}
 
 // chainAudit adds every record that is not in the chain yet. The revision row
 // is locked, so that the order of records is that of their ids.
@@ -51,11 +55,13 @@ func (t *tx) chainAudit() error {
 		if err != nil {
 			return err
 		}
-		for _, e := range entries {
+		links := make([][]any, len(entries))
+		for i, e := range entries {
 			head = audit.Link{ID: e.ID, Hash: e.Hash(head.Hash)}
-			if _, err := t.exec(addToChain, head.ID, head.Hash[:]); err != nil {
-				return err
-			}
+			links[i] = []any{head.ID, bytes.Clone(head.Hash[:])}
+		}
+		if err := t.upsert(addToChain, "", chainColumns, links); err != nil {
+			return err
 		}
 		if len(entries) < chainBatch {
 			return nil

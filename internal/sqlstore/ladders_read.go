@@ -116,6 +116,6 @@ func (s *Store) ResumeLadder(ctx context.Context, by audit.Actor, policy int64) 
 		if err != nil {
 			return err
 		}
-		return t.insertEvent(offenders.LadderEvent{ID: id, At: t.now, Policy: policy, Name: name, Kind: offenders.LadderResumed, Detail: detail})
+		return t.insertEvents(offenders.LadderEvent{ID: id, At: t.now, Policy: policy, Name: name, Kind: offenders.LadderResumed, Detail: detail})
 	})
 }

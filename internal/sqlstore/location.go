@@ -30,9 +30,6 @@ type dialect struct {
 	classify    func(error) trouble
 	// importBatch is the number of rows that one statement inserts.
 	importBatch int
-	// statementRows is the most rows of a statement that is made for as many
-	// rows as there are; a power of two.
-	statementRows int
 	// beforeMigration begins the transaction of a migration, "" for nothing.
 	beforeMigration string
 	// longStatements lets the statements of a transaction take longer than

@@ -51,16 +51,42 @@ func (s *Store) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evalu
 	return events, nil
 }
 
+// abandoned marks the id of a batch that was abandoned and not written.
+const abandoned = ":abandoned"
+
+// Abandon implements offenders.Sink. It takes the batch's id, so that a
+// transaction that still hangs between the nodes and the disk adds nothing.
+func (s *Store) Abandon(ctx context.Context, id string) (written bool, err error) {
+	err = s.write(ctx, func(t *tx) error {
+		taken, err := t.exec(addFlushedBatch, id, toMS(t.now))
+		if err != nil {
+			return err
+		}
+		if taken == 0 {
+			// By the batch itself, or by an Abandon whose answer was lost.
+			before, err := t.one(findFlushedBatch, []any{id + abandoned}, new(int64))
+			written = !before
+			return err
+		}
+		written = false
+		_, err = t.exec(addFlushedBatch, id+abandoned, toMS(t.now))
+		return err
+	})
+	return written, err
+}
+
 // addCounts adds the rows of a batch to their minutes and, where those have
 // been added up already, to their hours and days too.
 func (t *tx) addCounts(b *offenders.Batch) error {
 	if err := t.addCountsTo(b, minuteSpan, 1, -1); err != nil {
 		return err
 	}
+	traces := make([][]any, len(b.Traces))
 	for i, c := range b.Traces {
-		if _, err := t.exec(addTraceChunk, c.Minute, c.Node, b.ID+":"+strconv.Itoa(i), c.Level, c.Points); err != nil {
-			return err
-		}
+		traces[i] = []any{c.Minute, c.Node, b.ID + ":" + strconv.Itoa(i), c.Level, c.Points}
+	}
+	if err := t.upsert(addTraceChunk, "", traceColumns, traces); err != nil {
+		return err
 	}
 	if !late(b, toMS(t.now.Add(-lateAfter))) {
 		return nil
@@ -154,7 +180,7 @@ func (t *tx) addCountsTo(b *offenders.Batch, span, length, before int64) error {
 	for _, d := range b.Distinct {
 		distinct = append(distinct, []any{span, d.Minute, d.Policy, d.Node, d.Sketch})
 	}
-	return t.upsert(addDistinct, mergeDistinct, 5, distinct)
+	return t.upsert(addDistinct, mergeDistinct, distinctColumns, distinct)
 }
 
 // merged adds up the rows that fall into one row of a longer span: one
@@ -222,7 +248,7 @@ func (t *tx) mergeDistinctInto(all []offenders.DistinctKeys, span int64, wanted 
 		if err != nil {
 			return err
 		}
-		if err := t.upsert(addDistinct, mergeDistinct, 5, [][]any{{span, start(d.Minute), d.Policy, "", sum}}); err != nil {
+		if err := t.upsert(addDistinct, mergeDistinct, distinctColumns, [][]any{{span, start(d.Minute), d.Policy, "", sum}}); err != nil {
 			return err
 		}
 	}

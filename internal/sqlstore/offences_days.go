@@ -14,9 +14,12 @@ INSERT INTO offence_days (start, key, policy_id, kind, place, {hour})
 SELECT CAST($1 AS BIGINT), key, policy_id, kind, place, sum(offences) FROM offences WHERE span = 2 AND start = $2 AND key <> ''
 GROUP BY key, policy_id, kind, place
 ON CONFLICT (start, key, policy_id, kind) DO UPDATE SET {hour} = offence_days.{hour} + excluded.{hour}`
-	addToDay     = `INSERT INTO offence_days (start, key, policy_id, kind, place, {hour}) VALUES `
+	addToDay     = `INSERT INTO offence_days (start, key, policy_id, kind, place, {hour}) `
 	mergeIntoDay = ` ON CONFLICT (start, key, policy_id, kind) DO UPDATE SET {hour} = offence_days.{hour} + excluded.{hour}`
 )
+
+// dayColumns are the types of what addToDay is given.
+var dayColumns = []string{intColumn, textColumn, intColumn, intColumn, bytesColumn, intColumn}
 
 const hoursOfDay = 24
 
@@ -52,7 +55,7 @@ func (t *tx) addLateToDays(hours []offenders.Offence) error {
 		byHour[o.Minute] = append(byHour[o.Minute], []any{o.Minute - o.Minute%spanMS(daySpan), o.Key, o.Policy, int64(o.Kind), placeOf(o.Key), o.Count})
 	}
 	for hour, rows := range byHour {
-		if err := t.upsert(inHourColumn(addToDay, hour), inHourColumn(mergeIntoDay, hour), 6, rows); err != nil {
+		if err := t.upsert(inHourColumn(addToDay, hour), inHourColumn(mergeIntoDay, hour), dayColumns, rows); err != nil {
 			return err
 		}
 	}

@@ -119,7 +119,7 @@ func (t *tx) rollUp(span, start, end int64) error {
 	for policy, sum := range sums {
 		rows = append(rows, []any{span, start, policy, "", sum})
 	}
-	if err := t.upsert(addDistinct, mergeDistinct, 5, rows); err != nil {
+	if err := t.upsert(addDistinct, mergeDistinct, distinctColumns, rows); err != nil {
 		return err
 	}
 	_, err = t.exec(moveRollup, span, end)

@@ -1,9 +1,8 @@
 package sqlstore
 
 import (
-	"database/sql"
 	"net/netip"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -19,75 +18,11 @@ const (
 	daySpan    = 3
 )
 
-// inParts hands rows to do, as many at a time as one statement takes. What is
-// left goes in statements of smaller powers of two, so that only a handful of
-// texts is ever prepared.
-func inParts[T any](t *tx, rows []T, do func([]T) error) error {
-	for len(rows) > 0 {
-		n := t.store.place.dialect.statementRows
-		for n > len(rows) {
-			n /= 2
-		}
-		if err := do(rows[:n]); err != nil {
-			return err
-		}
-		rows = rows[n:]
-	}
-	return nil
-}
-
-// tuples writes ($1,$2),($3,$4)... for rows of as many columns as types, with
-// the parameters cast where the type is not "".
-func tuples(rows int, types ...string) string {
-	var b strings.Builder
-	n := 0
-	for row := range rows {
-		for column, name := range types {
-			b.WriteString([]string{"(", ","}[min(column, 1)])
-			n++
-			if name != "" {
-				b.WriteString("CAST($" + strconv.Itoa(n) + " AS " + name + ")")
-			} else {
-				b.WriteString("$" + strconv.Itoa(n))
-			}
-		}
-		b.WriteString(")")
-		if row < rows-1 {
-			b.WriteString(",")
-		}
-	}
-	return b.String()
-}
-
-// upsert writes rows of columns with head and tail around them. Parts of the
-// full size share one prepared statement.
-func (t *tx) upsert(head, tail string, columns int, rows [][]any) error {
-	types := make([]string, columns)
-	var full *sql.Stmt // it ends with the transaction
-	return inParts(t, rows, func(part [][]any) (err error) {
-		args := make([]any, 0, len(part)*columns)
-		for _, r := range part {
-			args = append(args, r...)
-		}
-		if len(part) < t.store.place.dialect.statementRows {
-			_, err = t.exec(head+tuples(len(part), types...)+tail, args...)
-			return err
-		}
-		if full == nil {
-			if full, err = t.sql.PrepareContext(t.ctx, head+tuples(len(part), types...)+tail); err != nil { //nolint:sqlclosecheck // it ends with the transaction
-				return err
-			}
-		}
-		_, err = full.ExecContext(t.ctx, args...)
-		return err
-	})
-}
-
 const (
 	addOffences = `
 INSERT INTO offences (span, start, policy_id, mac, kind, decider, source, key, place, offences, over,
     first_at, first_boundary, first_retry_at, first_meta,
-    last_at, last_boundary, last_retry_at, last_meta) VALUES `
+    last_at, last_boundary, last_retry_at, last_meta) `
 	mergeOffences = `
 ON CONFLICT (span, start, policy_id, mac, kind, decider, source) DO UPDATE SET
     offences = offences.offences + excluded.offences,
@@ -100,11 +35,10 @@ ON CONFLICT (span, start, policy_id, mac, kind, decider, source) DO UPDATE SET
     last_retry_at = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_retry_at ELSE offences.last_retry_at END,
     last_meta = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_meta ELSE offences.last_meta END,
     last_at = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_at ELSE offences.last_at END`
-	offenceColumns = 19
 
 	addTraffic = `
 INSERT INTO traffic (span, start, policy_id, allowed, limited, blocked, unavailable,
-    shadow_allowed, shadow_limited, cost_allowed, untracked) VALUES `
+    shadow_allowed, shadow_limited, cost_allowed, untracked) `
 	mergeTraffic = `
 ON CONFLICT (span, start, policy_id) DO UPDATE SET
     allowed = traffic.allowed + excluded.allowed, limited = traffic.limited + excluded.limited,
@@ -112,23 +46,32 @@ ON CONFLICT (span, start, policy_id) DO UPDATE SET
     shadow_allowed = traffic.shadow_allowed + excluded.shadow_allowed,
     shadow_limited = traffic.shadow_limited + excluded.shadow_limited,
     cost_allowed = traffic.cost_allowed + excluded.cost_allowed, untracked = traffic.untracked + excluded.untracked`
-	trafficColumns = 11
 
 	addKeyTraffic = `
-INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, over) VALUES `
+INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, over) `
 	mergeKeyTraffic = `
 ON CONFLICT (span, start, policy_id, key) DO UPDATE SET
     allowed = key_traffic.allowed + excluded.allowed, refused = key_traffic.refused + excluded.refused,
     cost = key_traffic.cost + excluded.cost, over = key_traffic.over + excluded.over`
-	keyTrafficColumns = 9
 
-	addDistinct      = `INSERT INTO distinct_keys (span, start, policy_id, node, sketch) VALUES `
+	addDistinct      = `INSERT INTO distinct_keys (span, start, policy_id, node, sketch) `
 	mergeDistinct    = ` ON CONFLICT (span, start, policy_id, node) DO UPDATE SET sketch = excluded.sketch`
-	addTraceChunk    = `INSERT INTO trace (start, node, id, level, points) VALUES ($1, $2, $3, $4, $5)`
+	addTraceChunk    = `INSERT INTO trace (start, node, id, level, points) `
 	addFlushedBatch  = `INSERT INTO flushed_batches (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
+	findFlushedBatch = `SELECT at FROM flushed_batches WHERE id = $1`
 	readRollups      = `SELECT span, through, gone FROM rollups ORDER BY span`
 	lockRollups      = `UPDATE rollups SET gone = gone WHERE span = 2`
 	deleteBatchesOld = `DELETE FROM flushed_batches WHERE at < $1`
+)
+
+// The types of the rows' columns, in the order of the statements'.
+var (
+	offenceColumns = []string{intColumn, intColumn, intColumn, bytesColumn, intColumn, textColumn, textColumn, textColumn, bytesColumn, intColumn, intColumn,
+		intColumn, intColumn, intColumn, textColumn, intColumn, intColumn, intColumn, textColumn}
+	trafficColumns    = slices.Repeat([]string{intColumn}, 11)
+	keyTrafficColumns = []string{intColumn, intColumn, intColumn, textColumn, bytesColumn, intColumn, intColumn, intColumn, intColumn}
+	distinctColumns   = []string{intColumn, intColumn, intColumn, textColumn, bytesColumn}
+	traceColumns      = []string{intColumn, textColumn, textColumn, intColumn, bytesColumn}
 )
 
 func offenceRow(span, start int64, o *offenders.Offence) ([]any, error) {

@@ -61,10 +61,10 @@ func newCounting(t testing.TB, store offenders.Sink, c *clock, node string, ladd
 		Ladders: func() map[int64]offenders.Ladder { return offenders.LaddersOf([]*rules.Policy{n.policy}) },
 		Exempt:  func(key string) bool { return n.exempt[key] },
 		Guard:   func() offenders.Guard { return n.guard },
-		OnLadder: func(e offenders.LadderEvent) {
+		OnLadder: func(events []offenders.LadderEvent) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			n.events = append(n.events, e)
+			n.events = append(n.events, events...)
 		},
 		Now: c.Now, Log: slog.New(slog.DiscardHandler),
 	})

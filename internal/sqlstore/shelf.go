@@ -38,9 +38,9 @@ type shelf struct {
 	end    string // the action that ends one: "lift" or "remove"
 	ended  string // the same in a sentence: "Lifted" or "Removed"
 
-	find, holding, add, giveUp, giveUpAll, move, finish string
-	count, list, load, loadSince, size, middle          string
-	importHead, importSkip, importExtend, importReplace string
+	find, holding, add, addAll, giveUp, giveUpAll, giveUpOf, move, finish string
+	count, list, load, loadSince, size, middle                            string
+	importHead, importSkip, importExtend, importReplace                   string
 }
 
 var (
@@ -51,7 +51,8 @@ var (
 const (
 	shelfColumns    = standingColumns + `, ended_at, ended_by`
 	standingColumns = `id, pattern, reason, author, source, policy_id, step, created_at, expires_at, revision` // of what has not ended
-	shelfInsert     = `INSERT INTO {table} (id, pattern, low, high, reason, author, source, policy_id, step, created_at, expires_at, revision) VALUES `
+	shelfInto       = `INSERT INTO {table} (id, pattern, low, high, reason, author, source, policy_id, step, created_at, expires_at, revision) `
+	shelfInsert     = shelfInto + `VALUES `
 )
 
 func newShelf(table, object, end, ended string) *shelf {
@@ -64,12 +65,15 @@ func newShelf(table, object, end, ended string) *shelf {
 		find:    sql(`SELECT {columns} FROM {table} WHERE id = $1`),
 		holding: sql(`SELECT {columns} FROM {table} WHERE pattern = $1 AND place = ''`),
 		add:     sql(shelfInsert + `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`),
+		addAll:  sql(shelfInto) + bulkSelect(itemTypes) + ` ON CONFLICT (pattern, place) DO NOTHING RETURNING id`,
 		// An expired row gives its pattern up without being changed in any way
 		// that a node has to know.
 		giveUp:    sql(`UPDATE {table} SET place = id WHERE pattern = $1 AND place = '' AND expires_at <= $2`),
 		giveUpAll: sql(`UPDATE {table} SET place = id WHERE place = '' AND expires_at <= $1`),
-		move:      sql(`UPDATE {table} SET reason = $2, expires_at = $3, revision = $4 WHERE id = $1`),
-		finish:    sql(`UPDATE {table} SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE id = $1`),
+		giveUpOf: sql(asked([]string{textColumn}, "pattern") + `
+UPDATE {table} SET place = id WHERE place = '' AND expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`),
+		move:   sql(`UPDATE {table} SET reason = $2, expires_at = $3, revision = $4 WHERE id = $1`),
+		finish: sql(`UPDATE {table} SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE id = $1`),
 
 		count: sql(`SELECT count(*) FROM {table} WHERE `),
 		list:  sql(`SELECT {columns} FROM {table} WHERE `),
@@ -358,12 +362,14 @@ type itemSnapshot struct {
 }
 
 func (t *tx) recordItem(s *shelf, action, summary string, before, after *item) error {
-	snapshotOf := func(i *item) any {
-		if i == nil {
-			return nil
-		}
-		return itemSnapshot{i.ID, i.Pattern.String(), i.Reason, i.Author, i.Source, i.Policy, i.Step,
-			i.Created, i.Expires, i.Ended, i.EndedBy}
-	}
 	return t.record(s.object+"."+action, s.object, after.ID, summary, snapshotOf(before), snapshotOf(after))
+}
+
+// snapshotOf returns what the audit keeps of i, nil for none.
+func snapshotOf(i *item) any {
+	if i == nil {
+		return nil
+	}
+	return itemSnapshot{i.ID, i.Pattern.String(), i.Reason, i.Author, i.Source, i.Policy, i.Step,
+		i.Created, i.Expires, i.Ended, i.EndedBy}
 }

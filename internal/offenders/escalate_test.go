@@ -1,0 +1,161 @@
+package offenders
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+var escalated = Ladder{Policy: 7, Name: "default", Escalation: rules.Escalation{
+	Offences: 10, Within: 5 * time.Minute, Block: 10 * time.Minute, Factor: 2, Cap: 30 * time.Minute, ForgetAfter: time.Hour}}
+
+const minutes = int64(time.Minute / time.Millisecond)
+
+var unlimited = SafetyLimit{Allowed: math.MaxInt64}
+
+func TestCountFrom(t *testing.T) {
+	const newest = 100*60_000 + 30_000 // in the hundredth minute; the window begins with the 95th
+	for _, c := range []struct {
+		name            string
+		ended, otherEnd int64
+		want            int64
+	}{
+		{"no block at all", 0, 0, 95 * minutes},
+		{"another's block ended before the window", 0, 94 * minutes, 95 * minutes},
+		{"another's block ended within the window", 0, 97*minutes + 1, 98 * minutes},
+		{"it ended with a minute", 0, 97 * minutes, 98 * minutes},
+		{"it ended before the ladder's own", 99 * minutes, 97 * minutes, 95 * minutes},
+		{"it ends later", 0, 200 * minutes, 201 * minutes},
+		{"it has no end", 0, math.MaxInt64, math.MaxInt64},
+	} {
+		if got := escalated.CountFrom(LadderState{Ended: c.ended}, c.otherEnd, newest); got != c.want {
+			t.Errorf("%s: from minute %d, want %d", c.name, got/minutes, c.want/minutes)
+		}
+	}
+}
+
+func TestEscalate(t *testing.T) {
+	now := time.UnixMilli(1000 * minutes)
+	at := now.UnixMilli()
+	watching := escalated
+	watching.Shadow = true
+	candidate := func(offences int64, state LadderState) Candidate {
+		state.Policy, state.Key = 7, "k:x"
+		return Candidate{State: state, First: at, Last: at, Offences: offences}
+	}
+	for _, c := range []struct {
+		name   string
+		ladder Ladder
+		limit  SafetyLimit
+		given  Candidate
+		step   int
+		length time.Duration // of the block, 0 for none
+		events []LadderEventKind
+	}{
+		{"below the threshold", escalated, unlimited, candidate(9, LadderState{}), 0, 0, nil},
+		{"at the threshold", escalated, unlimited, candidate(10, LadderState{}), 1, 10 * time.Minute, []LadderEventKind{LadderBlocked}},
+		{"a second time", escalated, unlimited, candidate(10, LadderState{Step: 1, Last: at}), 2, 20 * time.Minute, []LadderEventKind{LadderBlocked}},
+		{"up to the longest", escalated, unlimited, candidate(10, LadderState{Step: 9, Last: at}), 10, 30 * time.Minute, []LadderEventKind{LadderBlocked}},
+		{"after two quiet spells", escalated, unlimited, candidate(10, LadderState{Step: 3, Last: at - 125*minutes}), 2, 20 * time.Minute, []LadderEventKind{LadderBlocked}},
+		{"quiet since its block ended", escalated, unlimited, candidate(1, LadderState{Step: 3, Ended: at - 61*minutes}), 2, 0, nil},
+		{"a policy that watches", watching, unlimited, candidate(10, LadderState{}), 1, 0, []LadderEventKind{LadderWouldBlock}},
+		{"the last that the limit allows", escalated, SafetyLimit{Blocked: 9, Allowed: 10}, candidate(10, LadderState{}), 1, 10 * time.Minute, []LadderEventKind{LadderBlocked}},
+		{"one more than the limit allows", escalated, SafetyLimit{Blocked: 10, Allowed: 10}, candidate(10, LadderState{}), 0, 0, []LadderEventKind{LadderStopped}},
+		{"paused", escalated, SafetyLimit{Paused: true, Allowed: 10}, candidate(10, LadderState{}), 0, 0, nil},
+	} {
+		r := Escalate(c.ladder, []Candidate{c.given}, c.limit, now)
+		if s := r.States[0]; s.Step != c.step || s.Last != at || s.Key != "k:x" {
+			t.Errorf("%s: the state is %+v", c.name, s)
+		}
+		if (c.length > 0) != (len(r.Blocks) == 1) || (c.length > 0 && r.Blocks[0].Until.Sub(now) != c.length) {
+			t.Errorf("%s: the blocks are %+v", c.name, r.Blocks)
+		}
+		if fmt.Sprint(kinds(r.Events)) != fmt.Sprint(c.events) || (r.Paused != nil) != (len(c.events) == 1 && c.events[0] == LadderStopped) {
+			t.Errorf("%s: the events are %+v, paused %+v", c.name, r.Events, r.Paused)
+		}
+	}
+}
+
+func kinds(all []LadderEvent) (kinds []LadderEventKind) {
+	for _, e := range all {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
+}
+
+// TestEscalateKeepsItsPromisesForAnyFlush tries random policies, states and
+// limits.
+func TestEscalateKeepsItsPromisesForAnyFlush(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.UnixMilli(rapid.Int64Range(1_000_000, 1<<41).Draw(t, "now"))
+		at := now.UnixMilli()
+		block := time.Duration(rapid.Int64Range(1, 1_000_000).Draw(t, "block")) * time.Millisecond
+		l := Ladder{Policy: 7, Name: "default", Shadow: rapid.Bool().Draw(t, "shadow"), Escalation: rules.Escalation{
+			Offences: rapid.IntRange(1, 20).Draw(t, "threshold"), Within: time.Duration(rapid.IntRange(1, 60).Draw(t, "window")) * time.Minute,
+			Block: block, Cap: block * time.Duration(rapid.IntRange(1, 100).Draw(t, "cap")), Factor: rapid.Float64Range(1, 10).Draw(t, "factor"),
+			ForgetAfter: time.Duration(rapid.IntRange(1, 10_000).Draw(t, "decay")) * time.Second}}
+		limit := SafetyLimit{Paused: rapid.Bool().Draw(t, "paused"), Blocked: rapid.Int64Range(0, 30).Draw(t, "blocked"), Allowed: rapid.Int64Range(0, 60).Draw(t, "allowed")}
+		given := make([]Candidate, rapid.IntRange(0, 30).Draw(t, "candidates"))
+		for i := range given {
+			last := rapid.Int64Range(0, at).Draw(t, "last")
+			given[i] = Candidate{First: rapid.Int64Range(0, last).Draw(t, "first"), Last: last, Offences: rapid.Int64Range(0, 40).Draw(t, "offences"),
+				From: rapid.Int64Range(0, 2*at).Draw(t, "from"),
+				State: LadderState{Policy: 7, Key: "k:" + strconv.Itoa(i), Step: rapid.IntRange(0, 20).Draw(t, "step"),
+					Ended: rapid.Int64Range(0, at).Draw(t, "ended"), Last: rapid.Int64Range(0, at).Draw(t, "was last"), BlockID: "before"}}
+		}
+		before := fmt.Sprint(given)
+		r := Escalate(l, given, limit, now)
+		if fmt.Sprint(given) != before || !reflect.DeepEqual(Escalate(l, given, limit, now), r) {
+			t.Fatal("it changed what it was given, or decides differently a second time")
+		}
+		reached := 0
+		for _, c := range given {
+			if c.Offences >= int64(l.Offences) {
+				reached++
+			}
+		}
+		goes := reached > 0 && !limit.Paused && limit.Blocked+int64(reached) <= limit.Allowed
+		if (r.Paused != nil) != (reached > 0 && !limit.Paused && !goes) {
+			t.Fatalf("%d of %d reached the threshold under %+v: paused %+v", reached, len(given), limit, r.Paused)
+		}
+		if !goes {
+			reached = 0
+		}
+		if l.Shadow && len(r.Blocks) > 0 || !l.Shadow && len(r.Blocks) != reached {
+			t.Fatalf("%d blocks for %d keys", len(r.Blocks), reached)
+		}
+		if goes && len(r.Events) != reached || len(r.States) != len(given) {
+			t.Fatalf("%d events for %d keys, %d states of %d", len(r.Events), reached, len(r.States), len(given))
+		}
+		for i, s := range r.States {
+			c := given[i]
+			quiet := c.State
+			quiet.Offend(&l, c.First, c.Last)
+			if c.From > l.WindowStart(c.Last) {
+				quiet.CountsFrom = min(c.From, minuteOf(at)+minuteMS)
+			}
+			if !goes || c.Offences < int64(l.Offences) {
+				if s != quiet {
+					t.Fatalf("%+v became %+v without reaching the threshold", c, s)
+				}
+				continue
+			}
+			length := time.Duration(s.Ended-at) * time.Millisecond
+			if s.CountsFrom != minuteOf(at) || s.Step != quiet.Step+1 || s.BlockID != "" || length < min(l.Block, l.Cap).Truncate(time.Millisecond) || length > l.Cap {
+				t.Fatalf("%+v became %+v", c, s)
+			}
+		}
+		for _, b := range r.Blocks {
+			if !b.Until.After(now) && l.Block >= time.Millisecond {
+				t.Fatalf("the block %+v has ended at %s", b, now)
+			}
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package sqlstore
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// A statement about many rows gets them as one parameter, a JSON array of
+// arrays, so that its text and the number of statements do not depend on how
+// many there are. The first parameter of such a statement is always the rows.
+
+// maxBulkRows bounds the rows of one statement.
+const maxBulkRows = 5000
+
+// The types of a bulk row's columns.
+const (
+	intColumn   = "BIGINT"
+	textColumn  = "TEXT"
+	bytesColumn = "BYTES" // written in JSON as hexadecimal digits
+)
+
+// bulkSelect returns a query for the rows that a statement is given, with
+// columns of these types and, where given, names.
+func bulkSelect(types []string, names ...string) string {
+	var b strings.Builder
+	b.WriteString("SELECT ")
+	for i, name := range types {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		value := "value ->> " + strconv.Itoa(i)
+		switch name {
+		case intColumn:
+			value = "CAST(" + value + " AS BIGINT)"
+		case bytesColumn:
+			value = "unhex(" + value + ")"
+		}
+		b.WriteString(value)
+		if i < len(names) {
+			b.WriteString(" AS " + names[i])
+		}
+	}
+	// WHERE keeps SQLite from reading ON CONFLICT as part of a join.
+	return b.String() + " FROM json_each(CAST($1 AS TEXT)) WHERE TRUE"
+}
+
+// asked begins a query that joins the rows it is given under the name asked.
+func asked(types []string, names ...string) string {
+	return "WITH asked AS (" + bulkSelect(types, names...) + ")\n"
+}
+
+// bulkJSON writes rows as the one parameter of a statement.
+func bulkJSON(rows [][]any) (string, error) {
+	written := make([][]any, len(rows))
+	for i, row := range rows {
+		written[i] = make([]any, len(row))
+		for column, value := range row {
+			if bytes, is := value.([]byte); is {
+				if value = nil; bytes != nil {
+					value = hex.EncodeToString(bytes)
+				}
+			}
+			written[i][column] = value
+		}
+	}
+	text, err := json.Marshal(written)
+	return string(text), err
+}
+
+// inBulk hands rows to do as the parameter of one statement, in several only
+// beyond maxBulkRows.
+func inBulk(rows [][]any, do func(rows string) error) error {
+	for len(rows) > 0 {
+		n := min(len(rows), maxBulkRows)
+		text, err := bulkJSON(rows[:n])
+		if err != nil {
+			return err
+		}
+		if err := do(text); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// upsert writes rows: head names the table and columns, tail says what becomes
+// of rows that are there.
+func (t *tx) upsert(head, tail string, types []string, rows [][]any) error {
+	statement := head + bulkSelect(types) + tail
+	return inBulk(rows, func(text string) error {
+		_, err := t.exec(statement, text)
+		return err
+	})
+}
+
+// eachOf reads every row of a query about rows with scan; more are the query's
+// parameters from $2 on.
+func eachOf[T any](t *tx, scan func(row) (T, error), query string, rows [][]any, more ...any) (all []T, err error) {
+	err = inBulk(rows, func(text string) error {
+		found, err := each(t, scan, query, append([]any{text}, more...)...)
+		all = append(all, found...)
+		return err
+	})
+	return all, err
+}
+
+// execOf runs a statement about rows; more are its parameters from $2 on.
+func (t *tx) execOf(statement string, rows [][]any, more ...any) error {
+	return inBulk(rows, func(text string) error {
+		_, err := t.exec(statement, append([]any{text}, more...)...)
+		return err
+	})
+}

@@ -1,0 +1,65 @@
+package sqlstore
+
+import (
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// maxSpellings and maxSpellingBytes bound how many spellings one statement
+// looks up: a key is selected by as many patterns as it has bytes.
+const (
+	maxSpellings     = 100_000
+	maxSpellingBytes = 8 << 20
+)
+
+// newestEnds finds when the last block of each pattern ends or ended.
+var newestEnds = asked([]string{textColumn}, "pattern") + `
+SELECT b.pattern, max(CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END) FROM asked
+CROSS JOIN blocks b WHERE b.pattern = asked.pattern AND b.created_at <= $2
+AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern`
+
+// otherBlockEnds returns when the newest block that selects each key ends or
+// ended, whoever made it, where that is in the window that counts.
+func (r *ladderRun) otherBlockEnds(climbers []*climber) (map[*climber]int64, error) {
+	ends := map[*climber]int64{}
+	for len(climbers) > 0 {
+		// Keys share most of the networks and prefixes that select them.
+		spellings := map[string][]*climber{}
+		size, n := 0, 0
+		since := climbers[0].From
+		for n < len(climbers) && len(spellings) < maxSpellings && size < maxSpellingBytes {
+			c := climbers[n]
+			for _, s := range keys.Selecting(c.parsed) {
+				if len(spellings[s]) == 0 {
+					size += len(s)
+				}
+				spellings[s] = append(spellings[s], c)
+			}
+			since = min(since, c.From)
+			n++
+		}
+		rows := make([][]any, 0, len(spellings))
+		for s := range spellings {
+			rows = append(rows, []any{s})
+		}
+		text, err := bulkJSON(rows)
+		if err != nil {
+			return nil, err
+		}
+		_, err = each(r.tx, func(row row) (none struct{}, err error) {
+			var pattern string
+			var end int64
+			if err := row.Scan(&pattern, &end); err != nil {
+				return none, err
+			}
+			for _, c := range spellings[pattern] {
+				ends[c] = max(ends[c], end)
+			}
+			return none, nil
+		}, newestEnds, text, toMS(r.now), since)
+		if err != nil {
+			return nil, err
+		}
+		climbers = climbers[n:]
+	}
+	return ends, nil
+}

@@ -1,0 +1,201 @@
+package sqlstore_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+// crossing returns a batch in which n keys of all kinds, those of a set, reach
+// the threshold.
+func crossing(set string, n int, at time.Time) *offenders.Batch {
+	b := &offenders.Batch{ID: fmt.Sprintf("%s at %d", set, at.UnixMilli()), Node: "a"}
+	minute := at.Truncate(time.Minute).UnixMilli()
+	for i := range n {
+		key := []string{
+			fmt.Sprintf("ip:10.%d.%d.%d", len(set), i>>8&255, i&255),
+			fmt.Sprintf("ip:2001:db8:%x:%x::/64", len(set), i+1),
+			fmt.Sprintf("token:%s-%06d", set, i),
+		}[i%3]
+		o := offenders.Offence{Minute: minute, Policy: 7, Key: key, Decider: "1/1s", Count: 10,
+			First: offenders.Refusal{At: at.UnixMilli()}, Last: offenders.Refusal{At: at.UnixMilli()}}
+		mac := sha256.Sum256([]byte(key))
+		copy(o.MAC[:], mac[:])
+		b.Offences = append(b.Offences, o)
+		b.Keys = append(b.Keys, offenders.KeyTraffic{Minute: minute, Policy: 7, Key: key, Refused: 10})
+	}
+	b.Totals = []offenders.Totals{{Minute: minute, Policy: 7, Counts: offenders.Counts{Limited: int64(10 * n)}}}
+	return b
+}
+
+func manyEvaluation(f *fixture) offenders.Evaluation {
+	policy := &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Escalation: withLadder()}
+	return offenders.Evaluation{Ladders: offenders.LaddersOf([]*rules.Policy{policy}), Guard: offenders.Guard{AtLeast: 1_000_000}, Now: f.clock.Now()}
+}
+
+func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
+	server := distant(t, testenv.Postgres(t).URL, 0)
+	f := newFixture(t, server.url)
+	flush := func(set string, n int) int64 {
+		t.Helper()
+		before := server.statements.Load()
+		events, err := f.Flush(t.Context(), crossing(set, n, f.clock.Now()), manyEvaluation(f))
+		if err != nil || len(events) != n {
+			t.Fatalf("%d of %d keys were blocked, %v", len(events), n, err)
+		}
+		return server.statements.Load() - before
+	}
+	few, many := flush("few", 3), flush("many", 2_000)
+	if few != many || few > 30 {
+		t.Errorf("3 keys take %d statements, 2,000 keys %d", few, many)
+	}
+	// Again, now that each has a state and a block that has ended.
+	f.clock.Advance(11 * time.Minute)
+	few, many = flush("few", 3), flush("many", 2_000)
+	if few != many || few > 30 {
+		t.Errorf("later, 3 keys take %d statements, 2,000 keys %d", few, many)
+	}
+	entries, err := f.FindEntries(t.Context(), audit.Filter{Action: "block.add", Limit: 1})
+	if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != audit.Stint("ladder") || entries.Entries[0].After == nil {
+		t.Errorf("the audit holds %+v, %v", entries, err)
+	}
+}
+
+func TestKeysThatOthersBlockedAMomentAgoStayWhereTheyWere(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		if _, err := f.AddBlock(t.Context(), operator, blocks.Block{Pattern: pattern(t, "k:taken")}, blocks.Fail); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []string{"ip:10.0.0.0/8", "token:test_*"} {
+			if _, err := f.AddBlock(t.Context(), operator, blocks.Block{Pattern: pattern(t, p)}, blocks.Fail); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, k := range []string{"k:taken", "k:free", "ip:10.1.2.3", "ip:11.1.2.3", "token:test_1", "token:live_1"} {
+			n.limited(k, 10)
+		}
+		n.flush()
+		made := map[string]bool{}
+		for _, b := range automatic(t, f.Store) {
+			made[b.Pattern.String()] = true
+		}
+		if len(made) != 3 || !made["k:free"] || !made["ip:11.1.2.3"] || !made["token:live_1"] {
+			t.Errorf("blocked are %v", made)
+		}
+	})
+}
+
+// TestManyKeysCrossAtOnceOverADistance is the case that once never ended: keys
+// that cross by the thousand within a second, and a database that is not near.
+func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
+	server := distant(t, testenv.Postgres(t).URL, time.Millisecond)
+	f := newFixture(t, server.url)
+	const attackers, innocents = 1_500, 50
+	n := newCounting(t, f.Store, f.clock, "a", withLadder())
+	n.guard = offenders.Guard{AtLeast: 1_000_000}
+	for i := range attackers {
+		n.limited(fmt.Sprintf("ip:10.0.%d.%d", i>>8, i&255), 10)
+	}
+	for i := range innocents {
+		n.limited(fmt.Sprintf("token:%d", i), 1)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var running sync.WaitGroup
+	running.Go(func() { n.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	for n.Stats().Waiting > 0 || n.Stats().Flushed == 0 {
+		if ctx.Err() != nil {
+			t.Fatalf("not written within five minutes: %+v", n.Stats())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all", Source: blocks.Automatic, Limit: 1}); err != nil || got.Total != attackers {
+		t.Errorf("%d of %d were blocked, %v", got.Total, attackers, err)
+	}
+	if r, err := f.Rank(t.Context(), offenders.Query{From: f.clock.Now().Add(-time.Hour), To: f.clock.Now().Add(time.Hour)}); err != nil || r.Keys != attackers+innocents || r.Offences != 10*attackers+innocents {
+		t.Errorf("%d offences of %d keys, %v", r.Offences, r.Keys, err)
+	}
+	if stats := n.Stats(); stats.Poison != 0 || stats.Folded != 0 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+func TestAbandonSettlesABatchForGood(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		abandon := func(id string) bool {
+			t.Helper()
+			written, err := f.Abandon(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return written
+		}
+		flush := func(id string) int {
+			t.Helper()
+			b := crossing(id, 1, f.clock.Now())
+			b.ID = id
+			events, err := f.Flush(t.Context(), b, manyEvaluation(f))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(events)
+		}
+		if flush("written") != 1 || !abandon("written") || !abandon("written") {
+			t.Error("a batch that was written is said not to be")
+		}
+		if abandon("lost") || abandon("lost") {
+			t.Error("a batch that never came is said to be written")
+		}
+		if flush("lost") != 0 {
+			t.Error("an abandoned batch was written")
+		}
+	})
+}
+
+// BenchmarkManyKeysCrossAtOnce measures how long it takes until all of 20,000
+// keys that cross within a second, counted by one node, are blocked by a
+// Postgres 5 ms away.
+func BenchmarkManyKeysCrossAtOnce(b *testing.B) {
+	for _, c := range []struct {
+		keys  int
+		delay time.Duration
+	}{{1_500, time.Millisecond}, {20_000, 5 * time.Millisecond}} {
+		b.Run(fmt.Sprintf("%d keys, %s away", c.keys, c.delay), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				server := distant(b, testenv.Postgres(b).URL, c.delay)
+				f := newFixture(b, server.url)
+				n := newCounting(b, f.Store, f.clock, "a", withLadder())
+				n.recorder = offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }, Node: "a", MaxKeys: 1 << 17, MaxRows: 1 << 17})
+				n.Recorder, n.guard, n.Log = n.recorder, offenders.Guard{AtLeast: 1_000_000}, slog.Default()
+				for i := range c.keys {
+					n.limited(fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255), 10)
+				}
+				before := server.statements.Load()
+				b.StartTimer()
+				if err := n.Flush(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				b.ReportMetric(float64(server.statements.Load()-before), "statements")
+				if got, err := f.FindBlocks(b.Context(), blocks.Filter{State: "all", Source: blocks.Automatic, Limit: 1}); err != nil || got.Total != c.keys {
+					b.Fatalf("%d of %d were blocked, %v; %+v", got.Total, c.keys, err, n.Stats())
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}

@@ -1,0 +1,262 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+const (
+	readLadderStop  = `SELECT stopped_at, resumed_at FROM ladder_stops WHERE policy_id = $1`
+	countClimbed    = `SELECT count(DISTINCT key) FROM ladder_events WHERE policy_id = $1 AND kind = $2 AND at >= $3`
+	writeLadderStop = `
+INSERT INTO ladder_stops (policy_id, policy, stopped_at, would_block, allowed, seen, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (policy_id) DO UPDATE SET policy = excluded.policy, stopped_at = excluded.stopped_at,
+    would_block = excluded.would_block, allowed = excluded.allowed, seen = excluded.seen, detail = excluded.detail`
+	addLadderEvents = `
+INSERT INTO ladder_events (id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail) `
+	sketchesSince = `SELECT sketch FROM distinct_keys WHERE span = 1 AND start >= $1 AND policy_id = $2`
+)
+
+var eventTypes = []string{textColumn, intColumn, intColumn, textColumn, textColumn, textColumn, intColumn, intColumn, intColumn, textColumn, textColumn}
+
+// ladderWriter gathers what the ladders of all policies decided, and saves it.
+type ladderWriter struct {
+	*ladderRun
+	states  []offenders.LadderState // after the batch, in the order of the climbers
+	blocks  []*item
+	blockOf map[ladderID]*item
+	stops   []*offenders.LadderStop
+	events  []offenders.LadderEvent
+}
+
+// decide asks one policy's ladder about its keys.
+func (w *ladderWriter) decide(climbers []*climber) error {
+	l := climbers[0].ladder
+	candidates := make([]offenders.Candidate, len(climbers))
+	reached := false
+	for i, c := range climbers {
+		candidates[i] = c.Candidate
+		reached = reached || c.Offences >= int64(l.Offences)
+	}
+	var limit offenders.SafetyLimit
+	if reached {
+		var err error
+		if limit, err = w.safetyLimit(l); err != nil {
+			return err
+		}
+	}
+	result := offenders.Escalate(l, candidates, limit, w.now)
+	w.states = append(w.states, result.States...)
+	w.events = append(w.events, result.Events...)
+	if result.Paused != nil {
+		w.stops = append(w.stops, result.Paused)
+	}
+	if w.blockOf == nil {
+		w.blockOf = map[ladderID]*item{}
+	}
+	for _, b := range result.Blocks {
+		id := ladderID{l.Policy, b.Key}
+		i := &item{Pattern: keys.PatternOf(w.byID[id].parsed), Reason: b.Reason, Source: string(blocks.Automatic),
+			Policy: l.Policy, Step: b.Level, Expires: b.Until}
+		w.blocks = append(w.blocks, i)
+		w.blockOf[id] = i
+	}
+	return nil
+}
+
+// safetyLimit reads what a policy's ladder may do and has done.
+func (w *ladderWriter) safetyLimit(l offenders.Ladder) (limit offenders.SafetyLimit, err error) {
+	var stoppedAt, resumedAt int64
+	if _, err = w.one(readLadderStop, []any{l.Policy}, &stoppedAt, &resumedAt); err != nil {
+		return limit, err
+	}
+	if limit.Paused = stoppedAt > resumedAt; limit.Paused {
+		return limit, nil
+	}
+	since := toMS(w.now.Add(-offenders.GuardSpan))
+	if _, err = w.one(countClimbed, []any{l.Policy, string(l.EventKind()), max(since, resumedAt)}, &limit.Blocked); err != nil {
+		return limit, err
+	}
+	limit.Seen, err = w.keysSeen(l.Policy, since)
+	limit.Allowed = w.evaluation.Guard.Allows(limit.Seen)
+	return limit, err
+}
+
+func (t *tx) keysSeen(policy, since int64) (int64, error) {
+	sketches, err := each(t, func(r row) (s []byte, err error) { return s, r.Scan(&s) }, sketchesSince, since, policy)
+	if err != nil {
+		return 0, err
+	}
+	return offenders.CountDistinct(sketches)
+}
+
+// save writes what was decided, what needs the revision last.
+func (w *ladderWriter) save() error {
+	if len(w.events) == 0 {
+		return w.saveStates()
+	}
+	if err := w.becomeChange(); err != nil {
+		return err
+	}
+	for _, step := range []func() error{w.saveStops, w.saveBlocks, w.saveEvents, w.saveStates, w.wakeNodes} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *ladderWriter) saveStops() error {
+	for _, s := range w.stops {
+		if _, err := w.exec(writeLadderStop, s.Policy, s.Name, toMS(w.now), s.WouldBlock, s.Allowed, s.Seen, s.Detail); err != nil {
+			return err
+		}
+		if err := w.record("ladder.stop", "policy", s.Name, s.Detail, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveBlocks makes the blocks. A key that somebody blocked a moment ago stays
+// where it was on its ladder.
+func (w *ladderWriter) saveBlocks() error {
+	made, err := w.addItems(blockShelf, w.blocks)
+	if err != nil {
+		return err
+	}
+	for i := range w.states {
+		s := &w.states[i]
+		id := ladderID{s.Policy, s.Key}
+		b, earned := w.blockOf[id]
+		switch {
+		case !earned:
+		case made[b]:
+			s.BlockID = b.ID
+		default:
+			c := w.byID[id].Candidate
+			*s = c.State
+			s.Offend(&w.byID[id].ladder, c.First, c.Last)
+		}
+	}
+	kept := w.events[:0]
+	for _, e := range w.events {
+		b, earned := w.blockOf[ladderID{e.Policy, e.Key}]
+		if earned && !made[b] {
+			continue
+		}
+		if earned {
+			e.BlockID = b.ID
+		}
+		kept = append(kept, e)
+	}
+	w.events = kept
+	return nil
+}
+
+// saveEvents notes what happened. The offences of a key that a ladder has dealt
+// with are used up: those of earlier minutes by its state, those of this minute
+// and, where clocks differ, of later ones by their counts.
+func (w *ladderWriter) saveEvents() error {
+	var used [][]any
+	for i := range w.events {
+		e := &w.events[i]
+		var err error
+		if e.ID, err = newID(); err != nil {
+			return err
+		}
+		if e.Key != "" {
+			id := ladderID{e.Policy, e.Key}
+			minutes := map[int64]bool{minuteOf(toMS(w.now)): true}
+			for _, o := range w.byID[id].counts {
+				minutes[o.Minute] = true
+			}
+			for minute := range minutes {
+				used = append(used, []any{e.Policy, e.Key, minute, 0})
+			}
+		}
+	}
+	if err := w.insertEvents(w.events...); err != nil {
+		return err
+	}
+	w.ladderRun.events = w.events
+	return w.upsert(addLadderCounts, setLadderCounts, countTypes, used)
+}
+
+func minuteOf(ms int64) int64 { return ms - ms%spanMS(minuteSpan) }
+
+func (t *tx) insertEvents(all ...offenders.LadderEvent) error {
+	rows := make([][]any, len(all))
+	for i, e := range all {
+		rows[i] = []any{e.ID, toMS(e.At), e.Policy, e.Name, e.Key, string(e.Kind), e.Step, e.Offences, e.Length.Milliseconds(), e.BlockID, e.Detail}
+	}
+	return t.upsert(addLadderEvents, "", eventTypes, rows)
+}
+
+func (w *ladderWriter) saveStates() error {
+	rows := make([][]any, len(w.states))
+	for i, s := range w.states {
+		rows[i] = []any{s.Policy, s.Key, s.Step, s.BlockID, s.Ended, s.Last, s.Forgotten, s.CountsFrom, toMS(w.now)}
+	}
+	return w.upsert(addLadders, saveLadders, ladderTypes, rows)
+}
+
+func (w *ladderWriter) wakeNodes() error {
+	if w.store.place.dialect.notify == "" {
+		return nil
+	}
+	_, err := w.exec(w.store.place.dialect.notify, w.revision)
+	return err
+}
+
+var (
+	itemTypes  = []string{textColumn, textColumn, bytesColumn, bytesColumn, textColumn, textColumn, textColumn, intColumn, intColumn, intColumn, intColumn, intColumn}
+	auditTypes = []string{intColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, intColumn}
+)
+
+// addItems adds all to a shelf with their audit entries, and returns those that
+// were added: a pattern that is taken keeps what it has. It fills in ID,
+// Created, Revision and Author.
+func (t *tx) addItems(s *shelf, all []*item) (made map[*item]bool, err error) {
+	rows, patterns := make([][]any, len(all)), make([][]any, len(all))
+	byID := make(map[string]*item, len(all))
+	for n, i := range all {
+		if i.ID, err = newID(); err != nil {
+			return nil, err
+		}
+		i.Created, i.Revision, i.Author = t.now, t.revision, t.by.Name
+		if err := s.check(i, t.now); err != nil {
+			return nil, err
+		}
+		rows[n], patterns[n] = i.columns(), []any{i.Pattern.String()}
+		byID[i.ID] = i
+	}
+	if err := t.execOf(s.giveUpOf, patterns, toMS(t.now)); err != nil {
+		return nil, err
+	}
+	added, err := eachOf(t, scanText, s.addAll, rows)
+	if err != nil {
+		return nil, err
+	}
+	made = make(map[*item]bool, len(added))
+	for _, id := range added {
+		made[byID[id]] = true
+	}
+	var entries [][]any
+	for _, i := range all {
+		if !made[i] {
+			continue
+		}
+		after, err := snapshot(snapshotOf(i))
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, []any{toMS(t.now), t.by.Kind, t.by.ID, t.by.Name, t.by.Address, s.object + ".add", s.object, i.ID,
+			fmt.Sprintf("Added the %s of %q.", s.object, i.Pattern), "", after, t.revision})
+	}
+	t.recorded = true
+	return made, t.upsert(addEntries, "", auditTypes, entries)
+}
