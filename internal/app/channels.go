@@ -36,5 +36,5 @@ func (a *App) newNotifier() (*notify.Dispatcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return notify.New(notify.Options{Store: a.backends.store, Channels: all, Node: a.settings.NodeName, Log: a.log}), nil
+	return notify.New(notify.Options{Store: a.backends.store, Channels: all, Node: a.settings.NodeName, Pages: a.settings.Notify.Pages, Log: a.log}), nil
 }

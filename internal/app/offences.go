@@ -21,15 +21,11 @@ func (a *App) buildOffenders() {
 	a.recorder = offenders.NewRecorder(offenders.Options{Secret: a.secret, Node: a.node})
 	a.flusher = offenders.NewFlusher(offenders.FlusherOptions{
 		Recorder: a.recorder, Sink: a.backends.store, Node: a.node, Secret: a.secret,
-		Ladders: func() map[int64]offenders.Ladder { return offenders.LaddersOf(a.catalog.Selector().Policies()) },
-		Exempt:  a.exempt,
-		Guard:   func() offenders.Guard { return a.settings.Guard },
-		OnLadder: func(all []offenders.LadderEvent) {
-			for _, e := range all {
-				a.tellOfLadder(e)
-			}
-		},
-		Log: a.log,
+		Ladders:  func() map[int64]offenders.Ladder { return offenders.LaddersOf(a.catalog.Selector().Policies()) },
+		Exempt:   a.exempt,
+		Guard:    func() offenders.Guard { return a.settings.Guard },
+		OnLadder: a.tellOfLadders,
+		Log:      a.log,
 	})
 	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog,
 		Wider: func() offenders.Wider { return a.settings.Wider }}
@@ -45,36 +41,60 @@ func (a *App) exempt(text string) bool {
 	return err == nil && a.catalog.Blocks().Match(k, time.Now()).Exemption != nil
 }
 
-// tell puts a notification into the outbox. Where that is out of reach it sends
-// it at once, or says in the log that it could not.
-func (a *App) tell(ctx context.Context, n notify.Notification) {
+// tell puts notifications of one kind into the outbox. Where that is out of
+// reach it sends them at once, or says in the log that it could not.
+func (a *App) tell(ctx context.Context, all ...notify.Notification) {
+	if len(all) == 0 {
+		return
+	}
 	limited, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
-	err := a.notifier.Notify(limited, n)
+	err := a.notifier.Notify(limited, all...)
 	if err == nil {
 		return
 	}
-	if late := a.notifier.SendNow(ctx, n); late != nil {
-		a.log.Warn("a notification is lost", "kind", n.Kind, "subject", n.Subject, "error", errors.Join(err, late))
+	if late := a.notifier.SendNow(ctx, all...); late != nil {
+		a.log.Warn("a notification is lost", "kind", all[0].Kind, "subject", all[0].Subject, "error", errors.Join(err, late))
 	}
 }
 
-func (a *App) tellOfLadder(e offenders.LadderEvent) {
-	kind := notify.AutomaticBlock
-	subject := fmt.Sprintf("%s is blocked for %s", e.Key, rules.FormatDuration(e.Length))
-	switch e.Kind {
-	case offenders.LadderStopped:
-		kind, subject = notify.LadderStopped, "The automatic blocks of policy "+e.Name+" have stopped"
-		a.log.Error("a ladder has stopped and waits for a person", "policy", e.Name, "why", e.Detail)
-	case offenders.LadderBlocked:
-		a.catalog.Wake()
-	default:
-		return // what only would have been is for the report
+// tellOfLadders tells people what ladders did with one batch. Of a burst it
+// tells of the first ones, and how many more there were.
+func (a *App) tellOfLadders(all []offenders.LadderEvent) {
+	var blocked, stopped []notify.Notification
+	more := 0
+	for _, e := range all {
+		switch e.Kind {
+		case offenders.LadderStopped:
+			a.log.Error("a ladder has stopped and waits for a person", "policy", e.Name, "why", e.Detail)
+			stopped = append(stopped, ofLadder(notify.LadderStopped, "The automatic blocks of policy "+e.Name+" have stopped", &e))
+		case offenders.LadderBlocked:
+			if len(blocked) == notify.MaxItems {
+				more++
+				continue
+			}
+			blocked = append(blocked, ofLadder(notify.AutomaticBlock, fmt.Sprintf("%s is blocked for %s", e.Key, rules.FormatDuration(e.Length)), &e))
+		}
 	}
-	a.tell(context.Background(), notify.Notification{Kind: kind, At: e.At, Subject: subject, Text: e.Detail, Facts: map[string]string{
+	if more > 0 {
+		blocked = append(blocked, notify.Notification{Kind: notify.AutomaticBlock, At: all[0].At, Happenings: more,
+			Subject: fmt.Sprintf("%d more keys are blocked automatically", more),
+			Text:    "They were blocked within the same second. The list of blocks shows them all.",
+			Facts:   map[string]string{"more": fmt.Sprint(more)}})
+	}
+	if len(blocked) > 0 {
+		a.catalog.Wake()
+	}
+	// What is urgent is told first; what only would have been is for the report.
+	a.tell(context.Background(), stopped...)
+	a.tell(context.Background(), blocked...)
+}
+
+func ofLadder(kind notify.Kind, subject string, e *offenders.LadderEvent) notify.Notification {
+	return notify.Notification{Kind: kind, At: e.At, Subject: subject, Text: e.Detail, Facts: map[string]string{
 		"key": e.Key, "policy": e.Name, "step": fmt.Sprint(e.Step), "offences": fmt.Sprint(e.Offences),
 		"length": rules.FormatDuration(e.Length), "block": e.BlockID,
-	}})
+	}}
 }
 
 func (a *App) tellOfProposal(ctx context.Context, p offenders.Proposal) {

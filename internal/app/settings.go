@@ -77,7 +77,8 @@ type NotifySettings struct {
 	SMTPURL       string
 	EmailFrom     string
 	EmailTo       []string
-	AllowPrivate  bool // let the webhooks reach private addresses
+	AllowPrivate  bool   // let the webhooks reach private addresses
+	Pages         string // the URL of the admin pages, for links; "" for none
 }
 
 // TLSFiles name a certificate and its key in PEM. Both are empty for plain
@@ -131,6 +132,7 @@ var options = []option{
 	{name: "notify-smtp-url", secret: true, help: "smtp://user:password@host:587, smtps:// or smtp+plain://, to send mail over"},
 	{name: "notify-email-from", help: "the sender of mail"},
 	{name: "notify-email-to", help: "the receivers of mail, with commas between"},
+	{name: "notify-pages-url", help: "the URL under which people reach the admin pages; notifications link to them"},
 	{name: "notify-allow-private", preset: "false", help: "true lets the webhooks reach private addresses"},
 	{name: "schedules", help: "schedules of jobs in UTC, with semicolons between: daily-report=0 6 * * *; weekly-report=off"},
 	{name: "ladder-guard", preset: "20%", help: "the share of the keys seen within an hour beyond which a ladder stops and waits for a person"},
@@ -324,6 +326,7 @@ func buildNotify(v map[string]string) (NotifySettings, error) {
 	n := NotifySettings{
 		WebhookURL: v["notify-webhook-url"], WebhookSecret: v["notify-webhook-secret"], SlackURL: v["notify-slack-url"],
 		SMTPURL: v["notify-smtp-url"], EmailFrom: v["notify-email-from"], AllowPrivate: v["notify-allow-private"] == "true",
+		Pages: strings.TrimRight(v["notify-pages-url"], "/"),
 	}
 	if !slices.Contains([]string{"true", "false"}, v["notify-allow-private"]) {
 		return n, fmt.Errorf("--notify-allow-private is %q; it must be true or false", v["notify-allow-private"])
@@ -333,7 +336,7 @@ func buildNotify(v map[string]string) (NotifySettings, error) {
 			n.EmailTo = append(n.EmailTo, to)
 		}
 	}
-	for name, target := range map[string]string{"STINT_NOTIFY_WEBHOOK_URL": n.WebhookURL, "STINT_NOTIFY_SLACK_URL": n.SlackURL} {
+	for name, target := range map[string]string{"STINT_NOTIFY_WEBHOOK_URL": n.WebhookURL, "STINT_NOTIFY_SLACK_URL": n.SlackURL, "STINT_NOTIFY_PAGES_URL": n.Pages} {
 		if u, err := url.Parse(target); target != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http")) {
 			return n, fmt.Errorf("%s is not a URL that can be called; write for example https://example.com/hook", name)
 		}
@@ -484,6 +487,7 @@ func (s Settings) Shown() []Setting {
 	values["client-address-header"] = string(s.ClientAddressHeader)
 	values["trusted-proxies"] = strings.Join(proxies, ", ")
 	values["notify-email-from"], values["notify-email-to"] = s.Notify.EmailFrom, strings.Join(s.Notify.EmailTo, ", ")
+	values["notify-pages-url"] = s.Notify.Pages
 	values["notify-allow-private"] = strconv.FormatBool(s.Notify.AllowPrivate)
 	var schedules []string
 	for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {

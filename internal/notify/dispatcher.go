@@ -24,13 +24,15 @@ const (
 	// GroupInterval is the least time between two messages of one kind over
 	// one channel, so that an attack does not become a flood of mails.
 	GroupInterval = 5 * time.Minute
+	// UrgentWait and UrgentInterval are the same for what is urgent.
+	UrgentWait     = 2 * time.Second
+	UrgentInterval = 30 * time.Second
 	// FirstRetry is doubled with each attempt, up to LongestRetry.
 	FirstRetry   = 5 * time.Second
 	LongestRetry = time.Hour
 	// GiveUpAfter is how old a notification may become unsent.
 	GiveUpAfter = 24 * time.Hour
 	sendTimeout = 30 * time.Second
-	batch       = 500
 )
 
 // Options make a Dispatcher.
@@ -38,8 +40,11 @@ type Options struct {
 	Store    Store
 	Channels []Channel
 	Node     string
-	Now      func() time.Time // nil means time.Now
-	Log      *slog.Logger
+	// Pages is the URL of the admin pages, which messages link to; "" for no
+	// links.
+	Pages string
+	Now   func() time.Time // nil means time.Now
+	Log   *slog.Logger
 }
 
 // Dispatcher sends what stands in the outbox. It is safe for use by many
@@ -67,32 +72,44 @@ func (d *Dispatcher) Channels() []string {
 	return names
 }
 
-// Notify puts n into the outbox. With no channel it does nothing.
-func (d *Dispatcher) Notify(ctx context.Context, n Notification) error {
-	if len(d.o.Channels) == 0 {
+// Notify puts all into the outbox. With no channel it does nothing.
+func (d *Dispatcher) Notify(ctx context.Context, all ...Notification) error {
+	if len(d.o.Channels) == 0 || len(all) == 0 {
 		return nil
 	}
-	if n.At.IsZero() {
-		n.At = d.o.Now()
-	}
-	return d.o.Store.AddNotification(ctx, n, d.Channels())
+	return d.o.Store.AddNotifications(ctx, d.dated(all), d.Channels())
 }
 
-// SendNow sends n over every channel now, once and past the outbox: for when
-// the outbox is out of reach.
-func (d *Dispatcher) SendNow(ctx context.Context, n Notification) error {
-	if n.At.IsZero() {
-		n.At = d.o.Now()
+// dated returns all with their times filled in.
+func (d *Dispatcher) dated(all []Notification) []Notification {
+	all = slices.Clone(all)
+	for i := range all {
+		if all[i].At.IsZero() {
+			all[i].At = d.o.Now()
+		}
 	}
+	return all
+}
+
+// SendNow sends all, which are of one kind, as one message over every channel
+// now, once and past the outbox: for when the outbox is out of reach.
+func (d *Dispatcher) SendNow(ctx context.Context, all ...Notification) error {
+	if len(all) == 0 {
+		return nil
+	}
+	all = d.dated(all)
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
+	total := 0
+	for _, n := range all {
+		total += max(n.Happenings, 1)
+	}
+	message := d.message(all[0].Kind, total, all)
 	problems := make([]error, len(d.o.Channels))
 	var sending sync.WaitGroup
 	for i, c := range d.o.Channels {
 		sending.Go(func() {
-			problems[i] = supervise.Call("notifications", func() error {
-				return c.Send(ctx, d.message(n.Kind, []Delivery{{Notification: n}}))
-			})
+			problems[i] = supervise.Call("notifications", func() error { return c.Send(ctx, message) })
 		})
 	}
 	sending.Wait()
@@ -110,20 +127,26 @@ func (d *Dispatcher) Test(ctx context.Context, channel string) error {
 		Text: "If you can read this, the channel works."}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	return d.o.Channels[at].Send(ctx, d.message(Test, []Delivery{{Notification: n}}))
+	return d.o.Channels[at].Send(ctx, d.message(Test, 1, []Notification{n}))
 }
 
-// Run sends until ctx ends.
+// Run sends until ctx ends. Each channel sends what is urgent and what is not
+// beside each other, so that neither a slow receiver nor a message that is
+// tried again holds up what is urgent.
 func (d *Dispatcher) Run(ctx context.Context) {
 	var channels sync.WaitGroup
 	for _, c := range d.o.Channels {
-		channels.Go(func() { supervise.Run(ctx, "notifications", func(ctx context.Context) { d.follow(ctx, c) }) })
+		for _, urgent := range []bool{true, false} {
+			channels.Go(func() {
+				supervise.Run(ctx, "notifications", func(ctx context.Context) { d.follow(ctx, lane{c, urgent}) })
+			})
+		}
 	}
 	channels.Wait()
 }
 
-// follow sends over one channel until ctx ends.
-func (d *Dispatcher) follow(ctx context.Context, c Channel) {
+// follow sends over one lane until ctx ends.
+func (d *Dispatcher) follow(ctx context.Context, l lane) {
 	tick := time.NewTicker(Tick)
 	defer tick.Stop()
 	for {
@@ -132,79 +155,89 @@ func (d *Dispatcher) follow(ctx context.Context, c Channel) {
 			return
 		case <-tick.C:
 		}
-		if err := d.Flush(ctx, c); err != nil && ctx.Err() == nil {
-			d.o.Log.Warn("notifications wait", "channel", c.Name(), "error", err)
+		if err := d.flush(ctx, l); err != nil && ctx.Err() == nil {
+			d.o.Log.Warn("notifications wait", "channel", l.Name(), "error", err)
 		}
 	}
 }
 
-// Flush sends what is due over one channel, by one node at a time. Its error
-// is the outbox's; a message that could not be sent is noted there.
+// Flush sends what is due over one channel, by one node at a time, what is
+// urgent first. Its error is the outbox's; a message that could not be sent is
+// noted there.
 func (d *Dispatcher) Flush(ctx context.Context, c Channel) error {
+	return errors.Join(d.flush(ctx, lane{c, true}), d.flush(ctx, lane{c, false}))
+}
+
+func (d *Dispatcher) flush(ctx context.Context, l lane) error {
 	now := d.o.Now()
-	due, err := d.o.Store.DueDeliveries(ctx, c.Name(), now, batch)
-	if err != nil || len(due) == 0 {
+	due, err := d.o.Store.Due(ctx, l.Name(), now)
+	if err != nil || len(l.groups(due)) == 0 {
 		return err
 	}
-	held, err := d.hold(ctx, c)
+	held, err := d.hold(ctx, l)
 	if err != nil || !held {
 		return err
 	}
 	// Another node may have sent these while the lease was taken.
-	if due, err = d.o.Store.DueDeliveries(ctx, c.Name(), now, batch); err != nil {
+	if due, err = d.o.Store.Due(ctx, l.Name(), now); err != nil {
 		return err
 	}
-	for _, group := range byKind(due) {
+	for _, group := range l.groups(due) {
 		// Each message may take its time, all of them more than the lease.
-		if held, err := d.hold(ctx, c); err != nil || !held {
+		if held, err := d.hold(ctx, l); err != nil || !held {
 			return err
 		}
-		if err := d.flushGroup(ctx, c, group, now); err != nil {
+		if err := d.flushGroup(ctx, l, group, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hold takes or renews the lease of a channel for the time that one message
-// may take, and reports whether this node has it.
-func (d *Dispatcher) hold(ctx context.Context, c Channel) (bool, error) {
+// hold takes or renews the lease of a lane for the time that one message may
+// take, and reports whether this node has it.
+func (d *Dispatcher) hold(ctx context.Context, l lane) (bool, error) {
 	now := d.o.Now()
-	return d.o.Store.AcquireLease(ctx, "notify:"+c.Name(), d.holder, now, now.Add(2*sendTimeout))
+	return d.o.Store.AcquireLease(ctx, l.lease(), d.holder, now, now.Add(2*sendTimeout))
 }
 
-func (d *Dispatcher) flushGroup(ctx context.Context, c Channel, group []Delivery, now time.Time) error {
+func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now time.Time) error {
 	kind, oldest := group[0].Kind, group[0]
 	if oldest.Attempts == 0 {
-		if now.Sub(oldest.At) < GroupWait {
+		if now.Sub(oldest.At) < kind.groupWait() {
 			return nil
 		}
-		last, err := d.o.Store.LastSent(ctx, c.Name(), kind)
+		last, err := d.o.Store.LastSent(ctx, l.Name(), kind)
 		if err != nil {
 			return err
 		}
-		if !last.IsZero() && now.Sub(last) < GroupInterval {
+		if !last.IsZero() && now.Sub(last) < kind.groupInterval() {
 			return nil
 		}
 	}
-	ids := make([]int64, len(group))
+	ids, total := make([]int64, len(group)), 0
 	for i, item := range group {
 		ids[i] = item.ID
+		total += max(item.Happenings, 1)
+	}
+	items, err := d.o.Store.NotificationsOf(ctx, ids[:min(len(ids), MaxItems)])
+	if err != nil || len(items) == 0 { // deleted as too old meanwhile
+		return err
 	}
 	sending, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	problem := supervise.Call("notifications", func() error { return c.Send(sending, d.message(kind, group)) })
+	problem := supervise.Call("notifications", func() error { return l.Send(sending, d.message(kind, total, items)) })
 	switch {
 	case problem == nil:
-		return d.o.Store.MarkSent(ctx, c.Name(), ids, now)
+		return d.o.Store.MarkSent(ctx, l.Name(), ids, now)
 	case ctx.Err() != nil: // going down: the next start sends it
 		return nil
 	case IsPermanent(problem) || now.Sub(oldest.At) > GiveUpAfter:
-		d.o.Log.Error("notification given up", "channel", c.Name(), "kind", kind, "error", problem)
-		return d.o.Store.MarkFailed(ctx, c.Name(), ids, now, problem.Error())
+		d.o.Log.Error("notification given up", "channel", l.Name(), "kind", kind, "error", problem)
+		return d.o.Store.MarkFailed(ctx, l.Name(), ids, now, problem.Error())
 	default:
-		d.o.Log.Warn("notification not sent; it is tried again", "channel", c.Name(), "kind", kind, "error", problem)
-		return d.o.Store.MarkTried(ctx, c.Name(), ids, now.Add(backoff(oldest.Attempts)), problem.Error())
+		d.o.Log.Warn("notification not sent; it is tried again", "channel", l.Name(), "kind", kind, "error", problem)
+		return d.o.Store.MarkTried(ctx, l.Name(), ids, now.Add(backoff(oldest.Attempts)), problem.Error())
 	}
 }
 
@@ -218,40 +251,13 @@ func backoff(attempts int) time.Duration {
 	return wait + time.Duration(rand.Int64N(int64(wait)/5))
 }
 
-func (d *Dispatcher) message(kind Kind, group []Delivery) Message {
-	m := Message{Kind: kind, Node: d.o.Node, Total: len(group), Subject: group[0].Subject}
-	for _, item := range group[:min(len(group), MaxItems)] {
-		m.Items = append(m.Items, item.Notification)
-	}
+func (d *Dispatcher) message(kind Kind, total int, items []Notification) Message {
+	m := Message{Kind: kind, Node: d.o.Node, Total: total, Subject: items[0].Subject, Items: items[:min(len(items), MaxItems)]}
 	if m.Total > 1 {
-		m.Subject = fmt.Sprintf("%s, and %d more like it", group[0].Subject, m.Total-1)
+		m.Subject = fmt.Sprintf("%s, and %d more like it", m.Subject, m.Total-1)
+	}
+	if d.o.Pages != "" {
+		m.Link = d.o.Pages + kind.page()
 	}
 	return m
-}
-
-// byKind groups deliveries by kind, the reports each apart, in the order of
-// each group's first. What was tried before goes apart from what is new, so
-// that a failing message holds nothing back and grows no larger.
-func byKind(due []Delivery) [][]Delivery {
-	type mark struct {
-		kind     Kind
-		attempts int
-		id       int64
-	}
-	var groups [][]Delivery
-	at := map[mark]int{}
-	for _, item := range due {
-		m := mark{kind: item.Kind, attempts: item.Attempts}
-		if item.Kind == Report {
-			m.id = item.ID
-		}
-		i, known := at[m]
-		if !known {
-			i = len(groups)
-			at[m] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], item)
-	}
-	return groups
 }

@@ -103,7 +103,7 @@ func TestAnAttackBecomesOneMessageAndNotAFlood(t *testing.T) {
 		if len(f.channel.sent) != 2 {
 			f.t.Fatalf("%d messages", len(f.channel.sent))
 		}
-		m := f.channel.sent[0]
+		m := f.channel.sent[1] // what waits for a decision goes first
 		if m.Total != 100 || len(m.Items) != notify.MaxItems || m.Items[0].Facts["key"] != "Blocked ip:203.0.113.0" ||
 			m.Subject != "Blocked ip:203.0.113.0, and 99 more like it" {
 			f.t.Errorf("got %d of %d: %q", len(m.Items), m.Total, m.Subject)

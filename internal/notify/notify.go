@@ -37,6 +37,9 @@ type Notification struct {
 	Text    string
 	// Facts are the same for machines, in the API's words.
 	Facts map[string]string
+	// Happenings is how many the notification stands for, those of a burst
+	// beyond the first ones; 0 means 1.
+	Happenings int
 	// Page is a self-contained HTML page to attach where a channel can, nil
 	// for none.
 	Page []byte
@@ -50,6 +53,7 @@ type Message struct {
 	Items   []Notification // the first MaxItems of them, the oldest first
 	Total   int            // how many there were in all
 	Subject string
+	Link    string // the page that shows them, "" for none
 }
 
 // MaxItems is how many notifications one message spells out.
@@ -88,13 +92,27 @@ type Delivery struct {
 	Err      string    // of the last attempt
 }
 
+// Due is a delivery to be made, without its texts.
+type Due struct {
+	ID         int64 // of the notification
+	Kind       Kind
+	At         time.Time
+	Attempts   int
+	Happenings int
+}
+
+// MaxDue bounds what is looked at of one kind, so that none hides another.
+const MaxDue = 5000
+
 // Store is the durable outbox.
 type Store interface {
-	// AddNotification puts n into the outbox of each channel.
-	AddNotification(ctx context.Context, n Notification, channels []string) error
-	// DueDeliveries returns what is neither sent nor given up and may be tried
-	// at now, the oldest first.
-	DueDeliveries(ctx context.Context, channel string, now time.Time, limit int) ([]Delivery, error)
+	// AddNotifications puts all into the outbox of each channel, or none.
+	AddNotifications(ctx context.Context, all []Notification, channels []string) error
+	// Due returns what is neither sent nor given up and may be tried at now, the
+	// oldest first, at most MaxDue of each kind.
+	Due(ctx context.Context, channel string, now time.Time) ([]Due, error)
+	// NotificationsOf returns notifications by their ids, the oldest first.
+	NotificationsOf(ctx context.Context, ids []int64) ([]Notification, error)
 	// LastSent returns when a channel last sent something of a kind, zero for
 	// never.
 	LastSent(ctx context.Context, channel string, kind Kind) (time.Time, error)

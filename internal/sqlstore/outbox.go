@@ -11,52 +11,113 @@ import (
 
 const (
 	insertNotification = `
-INSERT INTO notifications (kind, at, subject, body, facts, page) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`
-	insertDelivery = `
-INSERT INTO deliveries (notification_id, channel, kind, next_at) VALUES ($1, $2, $3, $4)`
-	deliveryColumns = `
-SELECT n.id, n.kind, n.at, n.subject, n.body, n.facts, n.page,
+INSERT INTO notifications (kind, at, subject, body, facts, page, happenings) `
+	notificationColumns = `n.id, n.kind, n.at, n.subject, n.body, n.facts, n.page, n.happenings`
+	deliveryColumns     = `
+SELECT ` + notificationColumns + `,
        d.channel, d.attempts, d.next_at, d.sent_at, d.failed_at, d.problem
 FROM deliveries d JOIN notifications n ON n.id = d.notification_id `
-	selectDue = deliveryColumns + `
-WHERE d.channel = $1 AND d.next_at <= $2 AND d.sent_at = 0 AND d.failed_at = 0 ORDER BY n.id LIMIT $3`
-	selectDeliveries = deliveryColumns + `ORDER BY n.id DESC, d.channel LIMIT $1`
-	selectLastSent   = `SELECT COALESCE(MAX(sent_at), 0) FROM deliveries WHERE channel = $1 AND kind = $2`
-	markSent         = `
-UPDATE deliveries SET sent_at = $3, attempts = attempts + 1, problem = '' WHERE channel = $1 AND notification_id = $2`
-	markTried = `
-UPDATE deliveries SET next_at = $3, attempts = attempts + 1, problem = $4 WHERE channel = $1 AND notification_id = $2`
-	markFailed = `
-UPDATE deliveries SET failed_at = $3, attempts = attempts + 1, problem = $4 WHERE channel = $1 AND notification_id = $2`
+	// selectDue bounds each kind by itself, so that none hides another.
+	selectDue = `
+SELECT id, kind, at, attempts, happenings FROM (
+    SELECT n.id, n.kind, n.at, d.attempts, n.happenings, row_number() OVER (PARTITION BY n.kind ORDER BY n.id) AS place
+    FROM deliveries d JOIN notifications n ON n.id = d.notification_id
+    WHERE d.channel = $1 AND d.next_at <= $2 AND d.sent_at = 0 AND d.failed_at = 0) AS due
+WHERE place <= $3 ORDER BY id`
+	selectDeliveries    = deliveryColumns + `ORDER BY n.id DESC, d.channel LIMIT $1`
+	selectLastSent      = `SELECT COALESCE(MAX(sent_at), 0) FROM deliveries WHERE channel = $1 AND kind = $2`
+	markedOnes          = ` WHERE channel = $2 AND notification_id IN (SELECT id FROM asked)`
 	deleteNotifications = `DELETE FROM notifications WHERE at < $1`
+)
+
+var (
+	notificationTypes = []string{textColumn, intColumn, textColumn, textColumn, textColumn, bytesColumn, intColumn}
+	askedIDs          = asked([]string{intColumn}, "id")
+
+	// insertDeliveries makes one for each notification that has come into being.
+	insertDeliveries = `INSERT INTO deliveries (notification_id, channel, kind, next_at) ` +
+		bulkSelect([]string{intColumn, textColumn, textColumn, intColumn})
+	selectNotifications = askedIDs + `
+SELECT ` + notificationColumns + ` FROM notifications n WHERE n.id IN (SELECT id FROM asked) ORDER BY n.id`
+	markSent   = askedIDs + `UPDATE deliveries SET sent_at = $3, attempts = attempts + 1, problem = ''` + markedOnes
+	markTried  = askedIDs + `UPDATE deliveries SET next_at = $3, attempts = attempts + 1, problem = $4` + markedOnes
+	markFailed = askedIDs + `UPDATE deliveries SET failed_at = $3, attempts = attempts + 1, problem = $4` + markedOnes
 )
 
 var _ notify.Store = (*Store)(nil)
 
-// AddNotification puts n into the outbox of each channel.
-func (s *Store) AddNotification(ctx context.Context, n notify.Notification, channels []string) error {
-	facts, err := json.Marshal(n.Facts, json.Deterministic(true))
-	if err != nil {
-		return err
-	}
-	return s.write(ctx, func(t *tx) error {
-		var id int64
-		if _, err := t.one(insertNotification, []any{string(n.Kind), toMS(n.At), n.Subject, n.Text, string(facts), n.Page}, &id); err != nil {
+// AddNotifications implements notify.Store.
+func (s *Store) AddNotifications(ctx context.Context, all []notify.Notification, channels []string) error {
+	rows := make([][]any, len(all))
+	for i, n := range all {
+		facts, err := json.Marshal(n.Facts, json.Deterministic(true))
+		if err != nil {
 			return err
 		}
+		rows[i] = []any{string(n.Kind), toMS(n.At), n.Subject, n.Text, string(facts), n.Page, max(n.Happenings, 1)}
+	}
+	return s.write(ctx, func(t *tx) error {
+		added, err := eachOf(t, func(r row) (d notify.Delivery, err error) {
+			var at int64
+			err = r.Scan(&d.ID, &d.Kind, &at)
+			d.At = fromMS(at)
+			return d, err
+		}, insertNotification+bulkSelect(notificationTypes)+` RETURNING id, kind, at`, rows)
+		if err != nil {
+			return err
+		}
+		var deliveries [][]any
 		for _, channel := range channels {
-			if _, err := t.exec(insertDelivery, id, channel, string(n.Kind), toMS(n.At)); err != nil {
-				return err
+			for _, d := range added {
+				deliveries = append(deliveries, []any{d.ID, channel, string(d.Kind), toMS(d.At)})
 			}
 		}
-		return nil
+		return t.execOf(insertDeliveries, deliveries)
 	})
 }
 
-// DueDeliveries returns what is neither sent nor given up and may be tried at
-// now, the oldest first.
-func (s *Store) DueDeliveries(ctx context.Context, channel string, now time.Time, limit int) ([]notify.Delivery, error) {
-	return s.deliveries(ctx, selectDue, channel, toMS(now), limit)
+// Due implements notify.Store.
+func (s *Store) Due(ctx context.Context, channel string, now time.Time) (all []notify.Due, err error) {
+	err = s.view(ctx, func(t *tx) error {
+		all, err = each(t, func(r row) (d notify.Due, err error) {
+			var at int64
+			err = r.Scan(&d.ID, &d.Kind, &at, &d.Attempts, &d.Happenings)
+			d.At = fromMS(at)
+			return d, err
+		}, selectDue, channel, toMS(now), notify.MaxDue)
+		return err
+	})
+	return all, err
+}
+
+// NotificationsOf implements notify.Store.
+func (s *Store) NotificationsOf(ctx context.Context, ids []int64) (all []notify.Notification, err error) {
+	err = s.view(ctx, func(t *tx) error {
+		all, err = eachOf(t, func(r row) (notify.Notification, error) {
+			return scanNotification(r)
+		}, selectNotifications, idRows(ids))
+		return err
+	})
+	return all, err
+}
+
+func idRows(ids []int64) [][]any {
+	rows := make([][]any, len(ids))
+	for i, id := range ids {
+		rows[i] = []any{id}
+	}
+	return rows
+}
+
+// scanNotification reads notificationColumns, and what follows them into more.
+func scanNotification(r row, more ...any) (n notify.Notification, err error) {
+	var at int64
+	var facts []byte
+	if err := r.Scan(append([]any{&n.ID, &n.Kind, &at, &n.Subject, &n.Text, &facts, &n.Page, &n.Happenings}, more...)...); err != nil {
+		return n, err
+	}
+	n.At = fromMS(at)
+	return n, json.Unmarshal(facts, &n.Facts)
 }
 
 // Deliveries returns the newest deliveries.
@@ -72,20 +133,11 @@ func (s *Store) deliveries(ctx context.Context, query string, args ...any) (all 
 	return all, err
 }
 
-func scanDelivery(r row) (notify.Delivery, error) {
-	var (
-		d                      notify.Delivery
-		kind                   string
-		facts                  []byte
-		at, next, sent, failed int64
-	)
-	err := r.Scan(&d.ID, &kind, &at, &d.Subject, &d.Text, &facts, &d.Page,
-		&d.Channel, &d.Attempts, &next, &sent, &failed, &d.Err)
-	if err != nil {
-		return d, err
-	}
-	d.Kind, d.At, d.Next, d.Sent, d.Failed = notify.Kind(kind), fromMS(at), fromMS(next), fromMS(sent), fromMS(failed)
-	return d, json.Unmarshal(facts, &d.Facts)
+func scanDelivery(r row) (d notify.Delivery, err error) {
+	var next, sent, failed int64
+	d.Notification, err = scanNotification(r, &d.Channel, &d.Attempts, &next, &sent, &failed, &d.Err)
+	d.Next, d.Sent, d.Failed = fromMS(next), fromMS(sent), fromMS(failed)
+	return d, err
 }
 
 // LastSent returns when a channel last sent something of a kind, zero for
@@ -117,12 +169,7 @@ func (s *Store) MarkFailed(ctx context.Context, channel string, ids []int64, at 
 
 func (s *Store) mark(ctx context.Context, statement, channel string, ids []int64, args ...any) error {
 	return s.write(ctx, func(t *tx) error {
-		for _, id := range ids {
-			if _, err := t.exec(statement, append([]any{channel, id}, args...)...); err != nil {
-				return err
-			}
-		}
-		return nil
+		return t.execOf(statement, idRows(ids), append([]any{channel}, args...)...)
 	})
 }
 

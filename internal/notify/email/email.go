@@ -135,6 +135,9 @@ func body(m notify.Message) string {
 	if m.Total > len(m.Items) {
 		fmt.Fprintf(&b, "and %d more like these.\n\n", m.Total-len(m.Items))
 	}
+	if m.Link != "" {
+		b.WriteString(m.Link + "\n\n")
+	}
 	fmt.Fprintf(&b, "-- \nStint, node %s\n", oneLine(m.Node))
 	return b.String()
 }

@@ -45,6 +45,9 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	if m.Total > len(m.Items) {
 		fmt.Fprintf(&text, "\nand %d more", m.Total-len(m.Items))
 	}
+	if m.Link != "" {
+		text.WriteString("\n" + m.Link)
+	}
 	body, err := json.Marshal(map[string]string{"text": text.String()})
 	if err != nil {
 		return notify.Permanent(fmt.Errorf("encode: %w", err))

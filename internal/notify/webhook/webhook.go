@@ -44,6 +44,7 @@ type body struct {
 	Node    string      `json:"node"`
 	Total   int         `json:"total"`
 	Items   []item      `json:"items"`
+	Link    string      `json:"link,omitzero"`
 }
 
 type item struct {
@@ -56,7 +57,7 @@ type item struct {
 
 // Send posts m.
 func (c *Channel) Send(ctx context.Context, m notify.Message) error {
-	b := body{Kind: m.Kind, Subject: m.Subject, Node: m.Node, Total: m.Total}
+	b := body{Kind: m.Kind, Subject: m.Subject, Node: m.Node, Total: m.Total, Link: m.Link}
 	for _, n := range m.Items {
 		b.Items = append(b.Items, item{n.ID, n.At.UTC().Format("2006-01-02T15:04:05.000Z"), n.Subject, n.Text, n.Facts})
 	}
