@@ -34,6 +34,9 @@ const (
 type login struct {
 	session identity.Session
 	user    identity.User
+	// users is the catalog's UsersRevision before it was read: once that moves,
+	// the session may have ended.
+	users int64
 }
 
 type localsKey string
@@ -72,8 +75,20 @@ func (u *UI) SessionOf(c *fiber.Ctx) (*api.Principal, error) {
 	c.Locals(loginLocal, l)
 	return &api.Principal{
 		Kind: audit.User, ID: l.user.ID, Name: l.user.Name,
-		Role: l.user.Role, Access: []identity.Access{l.user.Role.Access()},
+		Role: l.user.Role, Access: []identity.Access{l.user.Role.Access()}, Proof: hash,
 	}, nil
+}
+
+// SessionHolds implements api.Sessions.
+func (u *UI) SessionHolds(ctx context.Context, p *api.Principal) (bool, error) {
+	session, user, err := u.Identity.FindSession(ctx, p.Proof[:])
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return user.Role == p.Role && u.stands(&login{session: *session, user: *user}), nil
 }
 
 func (u *UI) cookie(c *fiber.Ctx) string {
@@ -86,6 +101,7 @@ func (u *UI) cookie(c *fiber.Ctx) string {
 // findLogin returns a session that stands, nil for none. While the database is
 // out of reach it goes by what it said last: nothing can be changed then.
 func (u *UI) findLogin(ctx context.Context, hash [32]byte) (*login, error) {
+	users := u.Catalog.UsersRevision()
 	session, user, err := u.Identity.FindSession(ctx, hash[:])
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -93,12 +109,12 @@ func (u *UI) findLogin(ctx context.Context, hash [32]byte) (*login, error) {
 		return nil, nil
 	case err != nil:
 		l, known := u.recall(hash)
-		if !known || !u.stands(&l) {
+		if !known || l.users != users || !u.stands(&l) {
 			return nil, err
 		}
 		return &l, nil
 	}
-	l := login{*session, *user}
+	l := login{*session, *user, users}
 	if !u.stands(&l) {
 		u.forget(hash)
 		return nil, u.Identity.DeleteSession(ctx, hash[:])

@@ -110,6 +110,9 @@ type Sessions interface {
 	// must refuse a request that changes something and does not prove that it
 	// comes from the pages.
 	SessionOf(c *fiber.Ctx) (*Principal, error)
+	// SessionHolds reports whether the session that gave a principal still
+	// gives the same access. It does not prolong the session.
+	SessionHolds(ctx context.Context, p *Principal) (bool, error)
 }
 
 // Server holds the two applications. See New.

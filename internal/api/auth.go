@@ -19,6 +19,7 @@ func (s *Server) authorize(c *Call, r *Route) error {
 	if r.Access == identity.Public || r.Listener == Checks && !s.CheckAuth {
 		return nil
 	}
+	c.need, c.users = r.Access, s.Catalog.UsersRevision()
 	principal, err := s.principal(c)
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (s *Server) principal(c *Call) (*Principal, error) {
 		return nil, s.badToken(c, secret, found, token)
 	}
 	s.tokens.note(token.ID, now)
-	return &Principal{Kind: audit.Token, ID: token.ID, Name: token.Name, Access: token.Scopes, Expires: token.Expires}, nil
+	return &Principal{Kind: audit.Token, ID: token.ID, Name: token.Name, Access: token.Scopes, Expires: token.Expires, Proof: identity.HashSecret(secret)}, nil
 }
 
 // badToken counts a guess and says what is wrong. Only the holder of a secret

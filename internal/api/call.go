@@ -24,6 +24,8 @@ type Call struct {
 	RequestID string
 
 	server *Server
+	need   identity.Access // of the route
+	users  int64           // the catalog's UsersRevision before the principal was found
 	checks checkScratch
 	header [256]byte // working memory for one header's value
 }
@@ -46,6 +48,8 @@ type Principal struct {
 	Role    identity.Role // of a user
 	Access  []identity.Access
 	Expires time.Time // of a token; zero: never
+	// Proof is the hash of the token's secret or of the session's.
+	Proof [32]byte
 }
 
 // May reports whether p may do what needs that access.

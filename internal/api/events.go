@@ -38,8 +38,9 @@ func (s *Server) tellEvents(c *Call) error {
 	if c.Method() == http.MethodHead {
 		return nil
 	}
+	access := c.watchAccess()
 	listener, missed := s.Events.Listen(filter, after)
-	body := &eventBody{hub: s.Events, listener: listener, conn: c.Ctx.Context().Conn(), heartbeat: time.NewTicker(s.Events.Heartbeat())}
+	body := &eventBody{hub: s.Events, listener: listener, conn: c.Ctx.Context().Conn(), heartbeat: time.NewTicker(s.Events.Heartbeat()), access: access, looks: time.NewTicker(accessInterval)}
 	body.comment("stint events")
 	for i := range missed {
 		body.write(&missed[i])
@@ -73,6 +74,8 @@ type eventBody struct {
 	listener  *events.Listener
 	conn      net.Conn
 	heartbeat *time.Ticker
+	access    *accessWatch
+	looks     *time.Ticker
 	buffer    bytes.Buffer
 	ended     bool
 }
@@ -81,7 +84,14 @@ type eventBody struct {
 // stream is no slow one.
 func (b *eventBody) Read(p []byte) (int, error) {
 	for b.buffer.Len() == 0 && !b.ended {
+		if b.access.ended() {
+			// What was queued is for those who may still read it.
+			b.ended = true
+			b.write(&events.Event{Kind: events.Notice, At: time.Now(), Text: "This stream was ended: the access of its token or login has ended."})
+			break
+		}
 		select {
+		case <-b.looks.C:
 		case e, open := <-b.listener.Events():
 			if open {
 				b.write(&e)
@@ -120,6 +130,7 @@ func (b *eventBody) write(e *events.Event) {
 // Close ends the listener when the client has gone.
 func (b *eventBody) Close() error {
 	b.heartbeat.Stop()
+	b.looks.Stop()
 	b.listener.Stop()
 	return nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -137,6 +138,8 @@ func (roleSessions) SessionOf(c *fiber.Ctx) (*Principal, error) {
 	role := identity.Role(name)
 	return &Principal{Kind: audit.User, ID: "u", Name: "someone", Role: role, Access: []identity.Access{role.Access()}}, nil
 }
+
+func (roleSessions) SessionHolds(context.Context, *Principal) (bool, error) { return true, nil }
 
 func TestTwoAuthorizationHeadersAreNone(t *testing.T) {
 	n := startNode(t)

@@ -40,7 +40,7 @@ func stream(c *Call, contentType, filename string, write func(ctx context.Contex
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+filename+`"`)
 	c.Ctx.Context().SetBodyStream(guardedBody{&streamBody{
-		head: first[:n], rest: reader, conn: c.Ctx.Context().Conn(), cancel: cancel,
+		head: first[:n], rest: reader, conn: c.Ctx.Context().Conn(), cancel: cancel, access: c.watchAccess(),
 	}}, -1)
 	return nil
 }
@@ -65,11 +65,15 @@ type streamBody struct {
 	rest   *io.PipeReader
 	conn   net.Conn
 	cancel context.CancelFunc
+	access *accessWatch
 }
 
 // Read gives the connection its time to write anew with every piece: a long
 // answer is no slow one.
 func (b *streamBody) Read(p []byte) (int, error) {
+	if b.access.ended() {
+		return 0, errAccessEnded
+	}
 	if err := b.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
 	}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+// untilEnd reads a stream to its end and returns what came.
+func untilEnd(t *testing.T, from *bufio.Reader) string {
+	t.Helper()
+	type end struct {
+		text []byte
+		err  error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		text, err := io.ReadAll(from)
+		ended <- end{text, err}
+	}()
+	select {
+	case e := <-ended:
+		if e.err != nil {
+			t.Fatalf("the stream ended with %v", e.err)
+		}
+		return string(e.text)
+	case <-time.After(time.Minute):
+		t.Fatal("the stream goes on")
+	}
+	return ""
+}
+
+// The change is made by another node, and no notification comes: the node hears
+// of it by its own poll.
+func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
+	url := testenv.Postgres(t).URL
+	n := startNodeOn(t, url)
+	go n.server.Catalog.Run(t.Context())
+	other, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: n.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	tokenOf := func(name string) (id, secret string) {
+		secret = n.makeToken(identity.Token{Name: name, Scopes: []identity.Access{identity.Read}})
+		all, err := n.store.Tokens(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range all {
+			if token.Name == name {
+				id = token.ID
+			}
+		}
+		return id, secret
+	}
+	kept := n.listen("")
+	for name, end := range map[string]func(id string) error{
+		"revoked": func(id string) error {
+			_, err := other.RevokeToken(t.Context(), audit.Stint("test"), id)
+			return err
+		},
+		"rotated without an overlap": func(id string) error {
+			_, _, err := other.RotateToken(t.Context(), audit.Stint("test"), id, identity.NewSecret(nil), 0)
+			return err
+		},
+		"expired": func(id string) error {
+			at := n.clock.Now().Add(time.Hour)
+			_, err := other.UpdateToken(t.Context(), audit.Stint("test"), id, identity.TokenUpdate{Expires: &at})
+			n.clock.Add(2 * time.Hour)
+			return err
+		},
+	} {
+		id, secret := tokenOf(name)
+		stream := n.listen("", "Authorization: Bearer "+secret)
+		if err := end(id); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if text := untilEnd(t, stream); !strings.Contains(text, "access of its token or login has ended") {
+			t.Errorf("%s: the stream does not say why it ended: %q", name, text)
+		}
+		t.Logf("%s: the stream ended after %v", name, time.Since(began))
+	}
+	n.must(n.ask(`{"key":"token:a"}`), http.StatusOK)
+	if _, e := next(t, kept); e.Kind == "notice" {
+		t.Errorf("another token's stream: %+v", e)
+	}
+}
+
+// A download whose credential ends is cut, so that nobody takes it for whole.
+func TestADownloadEndsWithItsCredential(t *testing.T) {
+	n := startNode(t)
+	secret := n.makeToken(identity.Token{Name: "short", Scopes: []identity.Access{identity.Read}})
+	watch := &accessWatch{
+		server: n.server, need: identity.Read,
+		principal: &Principal{Kind: audit.Token, Proof: identity.HashSecret(secret)},
+	}
+	if watch.ended() {
+		t.Fatal("a good token's access has ended")
+	}
+	conn, far := net.Pipe()
+	defer conn.Close()
+	defer far.Close()
+	reader, writer := io.Pipe()
+	go func() { _, _ = writer.Write([]byte("more")) }()
+	body := &streamBody{head: []byte("a"), rest: reader, conn: conn, cancel: func() {}, access: watch}
+	if _, err := body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := n.store.Tokens(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range tokens {
+		if token.Name == "short" {
+			if _, err := n.store.RevokeToken(t.Context(), audit.Stint("test"), token.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	watch.looked = time.Time{}
+	if _, err := body.Read(make([]byte, 4)); err != errAccessEnded {
+		t.Errorf("the download of a revoked token goes on: %v", err)
+	}
+}

@@ -1,0 +1,109 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// logIn returns the cookie of a new session.
+func (n *node) logIn(t *testing.T, name, password string) string {
+	t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.PostForm(n.admin+"/login", url.Values{"name": {name}, "password": {password}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	for _, c := range response.Cookies() {
+		if strings.Contains(c.Name, "stint") && c.Value != "" {
+			return c.Name + "=" + c.Value
+		}
+	}
+	t.Fatalf("%s is not logged in: %s", name, response.Status)
+	return ""
+}
+
+// stream opens /v1/events and returns a channel that is closed when it ends.
+func (n *node) stream(t *testing.T, header, value string) <-chan struct{} {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), get, n.admin+v1.PathEvents, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set(header, value)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("no stream: %s", response.Status)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer response.Body.Close()
+		_, _ = io.Copy(io.Discard, bufio.NewReader(response.Body))
+	}()
+	return ended
+}
+
+// Access is taken away on the first node; streams on both must end.
+func TestRevokingReachesTheStreamsOfEveryNode(t *testing.T) {
+	s := shared(t)
+	nodes := []*node{startNode(t, s.args()...), startNode(t, s.args()...)}
+	for _, n := range nodes {
+		n.awaitReady()
+	}
+	here := nodes[0]
+	const password = "a password of the tests"
+	id := func(a answer) string { return read[v1.User](t, a).ID }
+	user := func(name string) (string, string) {
+		made := id(here.must(http.StatusCreated, post, v1.PathUsers, fmt.Sprintf(`{"name":%q,"role":"operator","password":%q}`, name, password)))
+		return made, here.logIn(t, name, password)
+	}
+	for name, end := range map[string]func(id string){
+		"role":     func(id string) { here.must(http.StatusOK, patch, v1.PathUsers+"/"+id, `{"role":"viewer"}`) },
+		"disable":  func(id string) { here.must(http.StatusOK, patch, v1.PathUsers+"/"+id, `{"disabled":true}`) },
+		"password": func(id string) { here.must(http.StatusOK, put, v1.PathUsers+"/"+id+"/password", `{"password":"another password"}`) },
+		"delete":   func(id string) { here.must(http.StatusNoContent, del, v1.PathUsers+"/"+id, "") },
+	} {
+		made, cookie := user("user-" + name)
+		var streams []<-chan struct{}
+		for _, n := range nodes {
+			streams = append(streams, n.stream(t, "Cookie", cookie))
+		}
+		end(made)
+		endAll(t, name, streams)
+	}
+	token := read[v1.CreatedToken](t, here.must(http.StatusCreated, post, v1.PathTokens, `{"name":"stream","scopes":["read"]}`))
+	var streams []<-chan struct{}
+	for _, n := range nodes {
+		await(t, "the node knows the token", func() bool {
+			return n.send(get, n.admin+v1.PathWhoami, "", "Authorization: Bearer "+token.Secret).status == http.StatusOK
+		})
+		streams = append(streams, n.stream(t, "Authorization", "Bearer "+token.Secret))
+	}
+	here.must(http.StatusOK, del, v1.PathTokens+"/"+token.ID, "")
+	endAll(t, "a revoked token", streams)
+}
+
+func endAll(t *testing.T, what string, streams []<-chan struct{}) {
+	t.Helper()
+	began := time.Now()
+	for i, ended := range streams {
+		select {
+		case <-ended:
+			t.Logf("%s: the stream of node %d ended after %v", what, i, time.Since(began).Round(time.Millisecond))
+		case <-time.After(patience):
+			t.Fatalf("%s: the stream of node %d goes on", what, i)
+		}
+	}
+}
