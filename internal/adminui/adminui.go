@@ -34,7 +34,9 @@ type Deps struct {
 	Audit    audit.Store
 	Catalog  *catalog.Catalog
 	Gate     *gate.Gate
-	Guesses  *identity.Guesses
+	Throttle *identity.Throttle
+	// Failed counts logins that failed, for the audit; nil for none.
+	Failed *identity.FailedLogins
 
 	// Offenders counts what was refused; nil leaves those figures out.
 	Offenders *offenders.Service
@@ -104,6 +106,9 @@ func New(d Deps) (*UI, error) {
 	}
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Failed == nil {
+		d.Failed = &identity.FailedLogins{}
 	}
 	if d.IdleTimeout <= 0 {
 		d.IdleTimeout = 2 * time.Hour

@@ -54,7 +54,8 @@ func (u *UI) logIn(c *api.Call) error {
 	page := loginPage{Next: ownPath(values.Get("next")), Name: clipLine(strings.TrimSpace(values.Get("name")), 64)}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if wait := u.Guesses.Login(ctx, c.Address, page.Name); wait > 0 {
+	if wait := u.Throttle.Login(ctx, c.Address, page.Name); wait > 0 {
+		u.Failed.Refused(c.Address, u.Now())
 		page.Problem, page.Advice = "Too many tries.", "Wait "+duration(roundUp(wait))+", then try again. The right password will not be looked at before."
 		c.Set("Retry-After", seconds(wait))
 		return u.renderLogin(c, http.StatusTooManyRequests, page)
@@ -68,8 +69,9 @@ func (u *UI) logIn(c *api.Call) error {
 		phc = user.PasswordHash
 	}
 	if !identity.VerifyPassword(phc, values.Get("password")) || !user.Disabled.IsZero() {
+		u.Failed.Wrong(user, c.Address, u.Now())
 		page.Problem = "Name and password do not match."
-		page.Advice = triesLeft(u.Guesses.LoginsLeft(ctx, c.Address, page.Name))
+		page.Advice = triesLeft(u.Throttle.LoginsLeft(ctx, c.Address, page.Name))
 		return u.renderLogin(c, http.StatusUnprocessableEntity, page)
 	}
 	if err := u.endSession(ctx, c); err != nil { // of whoever was logged in before
@@ -83,9 +85,7 @@ func (u *UI) logIn(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := u.Guesses.LoggedIn(ctx, c.Address, page.Name); err != nil {
-		return err
-	}
+	u.Throttle.LoggedIn(ctx, c.Address, page.Name)
 	return u.seeOther(c, page.Next)
 }
 

@@ -63,6 +63,7 @@ type node struct {
 	offenders *offenders.Service
 	flusher   *offenders.Flusher
 	events    *events.Hub
+	failed    *identity.FailedLogins
 }
 
 // flush writes what was counted, as a node does each second.
@@ -117,14 +118,15 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
 	n.offenders = &offenders.Service{Store: n.store, Blocks: n.store, View: n.catalog, Now: n.clock.Now}
 	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{recorder, n.events}})
-	guesses := identity.NewGuesses(memlog.New(memlog.Options{Now: n.clock.Now}), n.clock.Now)
+	throttle := identity.NewThrottle(identity.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
+	n.failed = &identity.FailedLogins{}
 	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	runner, err := jobs.New(jobs.Options{Store: n.store, Node: "a", Now: n.clock.Now, Log: logger}, someJobs()...)
 	must(t, err)
 	adminAt, checksAt := listener(t), listener(t)
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
 	deps := adminui.Deps{
-		Policies: n.store, Blocks: n.store, Identity: n.store, Audit: n.store, Catalog: n.catalog, Gate: g, Guesses: guesses,
+		Policies: n.store, Blocks: n.store, Identity: n.store, Audit: n.store, Catalog: n.catalog, Gate: g, Throttle: throttle, Failed: n.failed,
 		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store, Undo: n.store, Notes: n.store, Reports: n.store, Events: n.events,
 		Jobs: runner, Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
@@ -137,7 +139,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.routes = ui.Routes()
 	server := api.New(api.Deps{
 		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store, Blocks: n.store, Identity: n.store,
-		Audit: n.store, Recorder: n.store, Guesses: guesses, Sessions: ui.Sessions(), Extra: ui.Routes(), Streams: adminui.StreamedRoutes(), Offenders: n.offenders, Events: n.events, Logger: logger, Now: n.clock.Now,
+		Audit: n.store, Recorder: n.store, Throttle: throttle, Sessions: ui.Sessions(), Extra: ui.Routes(), Streams: adminui.StreamedRoutes(), Offenders: n.offenders, Events: n.events, Logger: logger, Now: n.clock.Now,
 	})
 	go server.AdminApp().Listener(httpserver.Listener(adminAt))
 	go server.CheckApp().Listener(httpserver.Listener(checksAt))

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
 )
 
 func TestWhoeverIsNotLoggedInIsSentToTheLoginAndBack(t *testing.T) {
@@ -182,4 +184,27 @@ func TestTheThemeIsKeptInACookie(t *testing.T) {
 		t.Errorf("got %v", got.header)
 	}
 	v.get("/settings").holds(`data-theme="dark"`)
+}
+
+func TestLoginsAreRecordedInTheAudit(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	stranger := n.visitor(t)
+	stranger.post("/login", url.Values{"name": {"maria"}, "password": {"wrong password"}}).is(http.StatusUnprocessableEntity)
+	stranger.post("/login", url.Values{"name": {"a password typed here"}, "password": {"x"}}).is(http.StatusUnprocessableEntity)
+	v.post("/logout", nil).is(http.StatusSeeOther)
+	must(t, n.failed.Flush(t.Context(), n.store))
+	page, err := n.store.FindEntries(t.Context(), audit.Filter{Action: "session"})
+	must(t, err)
+	var got []string
+	for _, e := range page.Entries {
+		got = append(got, e.Summary)
+		if strings.Contains(e.Summary+string(e.After), "typed here") {
+			t.Errorf("a name that nobody has is recorded: %+v", e)
+		}
+	}
+	want := `1 failed login.|1 failed login as "maria".|"maria" logged out.|"maria" logged in.`
+	if strings.Join(got, "|") != want {
+		t.Errorf("recorded %s", strings.Join(got, "|"))
+	}
 }

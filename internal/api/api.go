@@ -43,7 +43,7 @@ type Deps struct {
 	Identity identity.Store
 	Audit    audit.Store
 	Recorder audit.Recorder
-	Guesses  *identity.Guesses
+	Throttle *identity.Throttle
 
 	// Offenders answers who offended, when and why.
 	Offenders *offenders.Service

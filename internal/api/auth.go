@@ -75,7 +75,7 @@ func (s *Server) principal(c *Call) (*Principal, error) {
 // badToken counts a guess and says what is wrong. Only the holder of a secret
 // is told that it was revoked or has expired.
 func (s *Server) badToken(c *Call, secret string, found bool, token *identity.Token) error {
-	if wait := s.Guesses.BadToken(context.Background(), c.Address); wait > 0 {
+	if wait := s.Throttle.BadToken(context.Background(), c.Address); wait > 0 {
 		return &waitError{fault.New(fault.TooMany, "Too many wrong tokens came from this address; wait before you try another."), wait}
 	}
 	switch {

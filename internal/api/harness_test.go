@@ -113,7 +113,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*Deps)) *testNode
 		Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
 		Catalog: known, Logs: []timestamplog.Log{log},
 		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store, Notes: store, Nodes: store,
-		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{Now: n.clock.Now}), n.clock.Now),
+		Throttle:  identity.NewThrottle(identity.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now})}),
 		Offenders: counted, Reports: &reports.Builder{Store: store, Offences: counted, Now: n.clock.Now},
 		Undo: store, Events: n.events, Jobs: n.newJobs(store),
 		Notifier: notify.New(notify.Options{Store: store, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store,

@@ -31,7 +31,6 @@ import (
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
@@ -65,6 +64,7 @@ type App struct {
 	pulse     nodes.Pulse
 	events    *events.Hub
 	follower  *events.Follower
+	failed    identity.FailedLogins
 
 	gate   *gate.Gate
 	server *api.Server
@@ -121,7 +121,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		Recorder: gate.Recorders{a.recorder, a.metrics, a.events},
 	})
 	d := a.deps()
-	pages, err := a.newPages(d.Guesses)
+	pages, err := a.newPages(d.Throttle)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,9 @@ func (a *App) deps() api.Deps {
 		Undo: store, Nodes: store,
 		Traffic: &offenders.Estimator{Store: store, Secret: a.secret},
 		Events:  a.events, Jobs: a.jobs, Notifier: a.notifier, Outbox: store,
-		Guesses:   identity.NewGuesses(memlog.New(memlog.Options{}), time.Now),
+		Throttle: identity.NewThrottle(identity.ThrottleOptions{
+			Shared: a.backends.log, Local: a.backends.local, Secret: a.secret, Known: a.catalog.KnownLogin,
+		}),
 		Ready:     a.Ready,
 		CheckAuth: a.settings.CheckAuth == "token",
 		Clients:   httpserver.ClientAddresses{Proxies: a.settings.TrustedProxies, Header: a.settings.ClientAddressHeader},
@@ -319,6 +321,9 @@ func (a *App) flush() {
 	defer cancel()
 	if err := a.flusher.Close(ctx); err != nil {
 		a.log.Error("the last offences could not be written and are lost", "error", err)
+	}
+	if err := a.failed.Flush(ctx, a.backends.store); err != nil {
+		a.log.Error("the last failed logins could not be recorded in the audit", "error", err)
 	}
 	_ = a.backends.store.DeleteNode(ctx, a.node) // else it is forgotten by its silence
 	a.saveSnapshot()

@@ -12,11 +12,11 @@ import (
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
-func (a *App) newPages(guesses *identity.Guesses) (*adminui.UI, error) {
+func (a *App) newPages(throttle *identity.Throttle) (*adminui.UI, error) {
 	store := a.backends.store
 	d := adminui.Deps{
 		Policies: store, Blocks: store, Identity: store, Audit: store,
-		Catalog: a.catalog, Gate: a.gate, Guesses: guesses, Jobs: a.jobs,
+		Catalog: a.catalog, Gate: a.gate, Throttle: throttle, Failed: &a.failed, Jobs: a.jobs,
 		Offenders: a.offenders, Logs: a.logs(), Recorder: store, Notes: store, Reports: store, Events: a.events, Health: a.health,
 		Traffic: &offenders.Estimator{Store: store, Secret: a.secret}, Undo: store,
 		Trace: a.trace, Checked: a.checked, Ready: a.Ready,

@@ -14,6 +14,9 @@ const (
 	sweepInterval    = 30 * time.Second
 	clockInterval    = 10 * time.Minute
 	retryInterval    = time.Second
+	// failedLoginInterval is how soon the audit tells of logins that failed. It
+	// bounds how many records they make.
+	failedLoginInterval = time.Minute
 )
 
 // task is what a node does beside answering, until the context of run ends. It
@@ -39,6 +42,11 @@ func (a *App) tasks() []task {
 		{"sweeper", every(sweepInterval, func(context.Context) {
 			a.backends.memory.Sweep()
 			a.catalog.Blocks().Sweep(time.Now())
+		})},
+		{"failed logins", every(failedLoginInterval, func(ctx context.Context) {
+			if err := a.failed.Flush(ctx, a.backends.store); err != nil {
+				a.log.Warn("failed logins could not be recorded in the audit yet", "error", err)
+			}
 		})},
 		{"clock checks", every(clockInterval, a.checkClocks)},
 		{"forgotten nodes", every(clockInterval, func(ctx context.Context) {

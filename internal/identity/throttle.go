@@ -1,0 +1,229 @@
+package identity
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// The logs of attempts stand beside those of policies, whose ids are positive.
+const (
+	logTokens int64 = -1 - iota
+	logAddresses
+	logPairs
+	logAccounts
+	logKnown
+)
+
+func stack(texts ...string) rules.Stack {
+	s, err := rules.ParseStack(texts)
+	if err != nil {
+		panic(err) // the texts are constants below
+	}
+	return s
+}
+
+// What is let through before a guesser has to wait.
+var (
+	tokenStack   = stack("20/m", "200/h") // bad tokens from one address
+	addressStack = stack("20/m", "100/h") // logins from one address as anybody
+	pairStack    = stack("5/m", "30/h")   // logins as one account from one address
+	accountStack = stack("30/m", "300/h") // logins as one account from anywhere
+	knownStack   = stack("10/m")          // logins as one account from where it has logged in before
+)
+
+const (
+	// buckets is how many logs there are of each kind, but for known pairs:
+	// addresses and accounts that callers choose share them, so that no number
+	// of names costs more memory.
+	buckets = 1 << 14
+	// throttleTimeout bounds how long an attempt waits for the shared log.
+	throttleTimeout = time.Second
+)
+
+// ThrottleOptions are what a Throttle stands on.
+type ThrottleOptions struct {
+	// Shared is the log that all nodes count in.
+	Shared timestamplog.Log
+	// Local counts beside it, and decides while Shared cannot be reached; nil
+	// where Shared is this node's memory.
+	Local timestamplog.Log
+	// Secret spreads callers over the buckets, the same on all nodes; nil for
+	// none.
+	Secret func() []byte
+	// Known reports whether a user has logged in from an address lately.
+	Known func(user string, address KnownAddress) bool
+}
+
+// Throttle limits the guessing of passwords and tokens with Stint's own
+// limiter, over all nodes.
+//
+// Nobody can lock somebody else out: a good token always passes; what is counted
+// by address hits only that address; and an address from which an account has
+// logged in before has a limit of its own for that account, which attempts from
+// elsewhere do not use up. It is safe for use by many goroutines.
+type Throttle struct{ o ThrottleOptions }
+
+// NewThrottle returns a limiter.
+func NewThrottle(o ThrottleOptions) *Throttle {
+	if o.Secret == nil {
+		o.Secret = func() []byte { return nil }
+	}
+	if o.Known == nil {
+		o.Known = func(string, KnownAddress) bool { return false }
+	}
+	return &Throttle{o}
+}
+
+// limit is one log and the rules that hold there.
+type limit struct {
+	policy int64
+	key    string
+	rules  rules.Stack
+}
+
+func (l limit) ref() timestamplog.Ref { return timestamplog.Ref{Policy: l.policy, Key: l.key} }
+
+func (l limit) request() timestamplog.Request {
+	return timestamplog.Request{Ref: l.ref(), Version: 1, Rules: l.rules, Retention: rules.Retention{}.Cover(l.rules), Cost: 1}
+}
+
+// bucketed returns the limit of whatever texts name, which shares its log with
+// others.
+func (t *Throttle) bucketed(policy int64, s rules.Stack, texts ...string) limit {
+	sum := hmac.New(sha256.New, t.o.Secret())
+	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(policy))) //nolint:gosec // only its bits count
+	for _, text := range texts {
+		sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+		sum.Write([]byte(text))
+	}
+	n := binary.BigEndian.Uint32(sum.Sum(nil)) % buckets
+	return limit{policy, "throttle:" + strconv.FormatUint(uint64(n), 10), s}
+}
+
+// limits returns what an attempt to log in has to pass, in the order in which
+// it is counted: one that is refused is not counted further on.
+func (t *Throttle) limits(from netip.Addr, account string) []limit {
+	address := KnownAddressOf(from)
+	if t.o.Known(account, address) {
+		return []limit{t.known(address, account)}
+	}
+	all := []limit{
+		t.bucketed(logAddresses, addressStack, string(address)),
+		t.bucketed(logPairs, pairStack, string(address), account),
+	}
+	if !from.IsLoopback() {
+		all = append(all, t.bucketed(logAccounts, accountStack, account))
+	}
+	return all
+}
+
+// known is the limit of a known pair. There are few of them, so that each has
+// a log of its own.
+func (t *Throttle) known(address KnownAddress, account string) limit {
+	return limit{logKnown, string(address) + " " + account, knownStack}
+}
+
+// BadToken counts a token that was wrong and returns how long its sender must
+// wait, 0 while the next guess is let through.
+func (t *Throttle) BadToken(ctx context.Context, from netip.Addr) time.Duration {
+	l := t.bucketed(logTokens, tokenStack, string(KnownAddressOf(from)))
+	// What this node has counted is a part of what all have: a flood costs the
+	// shared log no more than the limit.
+	if t.o.Local != nil {
+		if r := decide(ctx, t.o.Local, l.request()); r.Err == nil && !r.Allowed {
+			return waitOf(r)
+		}
+		if r := t.decideShared(ctx, l.request()); r.Err == nil {
+			return waitOf(r)
+		}
+		return 0
+	}
+	return waitOf(t.decide(ctx, l.request()))
+}
+
+// Login counts an attempt to log in, before the password is looked at, and
+// returns how long to wait instead, 0 to go on.
+func (t *Throttle) Login(ctx context.Context, from netip.Addr, account string) time.Duration {
+	for _, l := range t.limits(from, account) {
+		if wait := waitOf(t.decide(ctx, l.request())); wait > 0 {
+			return wait
+		}
+	}
+	return 0
+}
+
+// LoginsLeft returns how many more attempts to log in as account from an
+// address are let through before its sender has to wait. It counts nothing, and
+// leaves attempts from elsewhere out.
+func (t *Throttle) LoginsLeft(ctx context.Context, from netip.Addr, account string) int {
+	least := accountStack.LargestLimit()
+	for _, l := range t.limits(from, account) {
+		if l.policy == logAccounts {
+			continue
+		}
+		request := l.request()
+		request.Peek, request.Detail = true, true
+		for _, state := range t.decide(ctx, request).States {
+			least = min(least, state.Remaining)
+		}
+	}
+	return least
+}
+
+// LoggedIn says that the login that was counted last was a good one: what was
+// counted against it is forgotten, as far as the logs can be reached.
+func (t *Throttle) LoggedIn(ctx context.Context, from netip.Addr, account string) {
+	ctx, cancel := context.WithTimeout(ctx, throttleTimeout)
+	defer cancel()
+	address := KnownAddressOf(from)
+	for _, l := range []limit{
+		t.bucketed(logAddresses, addressStack, string(address)),
+		t.bucketed(logPairs, pairStack, string(address), account),
+		t.known(address, account),
+	} {
+		for _, log := range []timestamplog.Log{t.o.Local, t.o.Shared} {
+			if log != nil {
+				_, _ = log.Reset(ctx, l.ref()) // else it is forgotten with time
+			}
+		}
+	}
+}
+
+// decide counts in both logs and goes by the shared one while it answers.
+func (t *Throttle) decide(ctx context.Context, r timestamplog.Request) timestamplog.Result {
+	if t.o.Local == nil {
+		return t.decideShared(ctx, r)
+	}
+	local := decide(ctx, t.o.Local, r)
+	if shared := t.decideShared(ctx, r); shared.Err == nil {
+		return shared
+	}
+	return local
+}
+
+func (t *Throttle) decideShared(ctx context.Context, r timestamplog.Request) timestamplog.Result {
+	ctx, cancel := context.WithTimeout(ctx, throttleTimeout)
+	defer cancel()
+	return decide(ctx, t.o.Shared, r)
+}
+
+func decide(ctx context.Context, log timestamplog.Log, r timestamplog.Request) timestamplog.Result {
+	var results [1]timestamplog.Result
+	log.Decide(ctx, []timestamplog.Request{r}, results[:])
+	return results[0]
+}
+
+func waitOf(r timestamplog.Result) time.Duration {
+	if r.Err != nil || r.Allowed {
+		return 0
+	}
+	return time.Duration(r.RetryAt-r.Now) * time.Millisecond
+}

@@ -1,0 +1,264 @@
+package identity_test
+
+import (
+	"context"
+	"net/netip"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// limiter is a Throttle on a clock that the test moves.
+type limiter struct {
+	*identity.Throttle
+	now   time.Time
+	log   *memlog.Log
+	known map[identity.KnownPair]bool
+}
+
+func newLimiter() *limiter {
+	l := &limiter{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), known: map[identity.KnownPair]bool{}}
+	l.log = memlog.New(memlog.Options{Now: func() time.Time { return l.now }})
+	l.Throttle = identity.NewThrottle(identity.ThrottleOptions{
+		Shared: l.log,
+		Known: func(user string, a identity.KnownAddress) bool {
+			return l.known[identity.KnownPair{User: user, Address: a}]
+		},
+	})
+	return l
+}
+
+// knows makes an address known for a user, as the catalog does after a login.
+func (l *limiter) knows(user string, from netip.Addr) {
+	l.known[identity.KnownPair{User: user, Address: identity.KnownAddressOf(from)}] = true
+}
+
+// address returns the i-th of many addresses in networks of their own.
+func address(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{203, 0, byte(113 + i/200), byte(1 + i%200)})
+}
+
+func TestLoginsAsOneAccountFromOneAddressAreLimited(t *testing.T) {
+	l, ctx := newLimiter(), context.Background()
+	for i := range 5 {
+		if wait := l.Login(ctx, address(0), "ada"); wait != 0 {
+			t.Fatalf("attempt %d has to wait %v", i, wait)
+		}
+	}
+	if wait := l.Login(ctx, address(0), "ada"); wait != time.Minute {
+		t.Fatalf("the sixth attempt has to wait %v, want a minute", wait)
+	}
+	if wait := l.Login(ctx, address(0), "bob"); wait != 0 {
+		t.Errorf("another account has to wait %v", wait)
+	}
+	if wait := l.Login(ctx, address(1), "ada"); wait != 0 {
+		t.Errorf("another address has to wait %v", wait)
+	}
+	l.now = l.now.Add(time.Minute)
+	if wait := l.Login(ctx, address(0), "ada"); wait != 0 {
+		t.Errorf("after the wait there is another: %v", wait)
+	}
+}
+
+func TestAGoodLoginForgetsTheBadOnesBeforeIt(t *testing.T) {
+	l, ctx := newLimiter(), context.Background()
+	for range 50 {
+		if wait := l.Login(ctx, address(0), "ada"); wait != 0 {
+			t.Fatalf("a login that is always good has to wait %v", wait)
+		}
+		l.LoggedIn(ctx, address(0), "ada")
+		l.knows("ada", address(0))
+	}
+}
+
+func TestAGuesserWithManyAddressesIsLimitedAndLocksNobodyOut(t *testing.T) {
+	l, ctx := newLimiter(), context.Background()
+	home := netip.MustParseAddr("198.51.100.1")
+	l.knows("ada", home)
+	refused := 0
+	for i := range 400 {
+		if l.Login(ctx, address(i), "ada") > 0 {
+			refused++
+		}
+	}
+	if refused < 350 {
+		t.Fatalf("%d of 400 guesses were refused", refused)
+	}
+	if wait := l.Login(ctx, home, "ada"); wait != 0 {
+		t.Errorf("the owner of the account has to wait %v", wait)
+	}
+	if wait := l.Login(ctx, netip.MustParseAddr("127.0.0.1"), "ada"); wait != 0 {
+		t.Errorf("on this machine the owner has to wait %v", wait)
+	}
+}
+
+func TestAnIPv6GuesserIsCountedByItsNetwork(t *testing.T) {
+	l, ctx := newLimiter(), context.Background()
+	refused := 0
+	for i := range 40 {
+		from := netip.MustParseAddr("2001:db8::").As16()
+		from[15] = byte(i + 1)
+		if l.BadToken(ctx, netip.AddrFrom16(from)) > 0 {
+			refused++
+		}
+	}
+	if refused != 20 {
+		t.Fatalf("%d of 40 guesses were refused, want 20", refused)
+	}
+}
+
+func TestEachAttemptToLogInLeavesOneFewerUntilAWaitIsDue(t *testing.T) {
+	l, ctx := newLimiter(), t.Context()
+	for want := 5; want > 0; want-- {
+		if left := l.LoginsLeft(ctx, address(0), "maria"); left != want {
+			t.Fatalf("got %d left, want %d", left, want)
+		}
+		if wait := l.Login(ctx, address(0), "maria"); wait != 0 {
+			t.Fatalf("attempt with %d left has to wait %s", want, wait)
+		}
+	}
+	if left := l.LoginsLeft(ctx, address(0), "maria"); left != 0 {
+		t.Errorf("got %d left after the last", left)
+	}
+	if l.Login(ctx, address(0), "maria") == 0 {
+		t.Error("one attempt more than was left is let through")
+	}
+}
+
+// An attacker who shares the address with the owner, and one with any number of
+// others, use up what strangers have, never what the known pair has.
+func TestAKnownAddressIsLetInWhateverOthersTry(t *testing.T) {
+	l, ctx := newLimiter(), t.Context()
+	home := address(0)
+	l.knows("ada", home)
+	for i := range 200 {
+		l.Login(ctx, home, "user"+strconv.Itoa(i)) // uses up the address
+		l.Login(ctx, address(1+i), "ada")          // and the account
+	}
+	if l.Login(ctx, home, "bob") == 0 {
+		t.Fatal("the address has something left for strangers")
+	}
+	if wait := l.Login(ctx, home, "ada"); wait != 0 {
+		t.Errorf("the owner has to wait %v", wait)
+	}
+	for range 9 {
+		l.Login(ctx, home, "ada")
+	}
+	if wait := l.Login(ctx, home, "ada"); wait == 0 || wait > time.Minute {
+		t.Errorf("guesses from a known address have to wait %v, want at most a minute", wait)
+	}
+}
+
+// held returns the bytes in use.
+func held() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestAnyNumberOfNamesAndAddressesCostsBoundedMemory(t *testing.T) {
+	const names, bound = 100_000, 24 << 20
+	for name, from := range map[string]func(i int) netip.Addr{
+		"one address":    func(int) netip.Addr { return address(0) },
+		"many addresses": func(i int) netip.Addr { return netip.AddrFrom4([4]byte{203, byte(i >> 16), byte(i >> 8), byte(i)}) },
+	} {
+		l := newLimiter()
+		before := held()
+		for i := range names {
+			l.Login(t.Context(), from(i), "a name that nobody has "+strconv.Itoa(i))
+		}
+		used := int64(held()) - int64(before)
+		t.Logf("%s: %d names cost %d kB", name, names, used>>10)
+		if used > bound {
+			t.Errorf("%s: %d names cost %d bytes, want at most %d", name, names, used, bound)
+		}
+		runtime.KeepAlive(l)
+	}
+}
+
+func TestAttemptsCountOnEveryNodeAndOverARestart(t *testing.T) {
+	ctx, from := t.Context(), address(0)
+	redis := testenv.Redis(t)
+	node := func() *identity.Throttle {
+		shared, err := redislog.Open(redis.URL, redislog.Options{Prefix: redis.Prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { shared.Close() })
+		return identity.NewThrottle(identity.ThrottleOptions{Shared: shared, Local: memlog.New(memlog.Options{})})
+	}
+	first, second := node(), node()
+	for i := range 5 {
+		if wait := []*identity.Throttle{first, second}[i%2].Login(ctx, from, "ada"); wait != 0 {
+			t.Fatalf("attempt %d has to wait %v", i, wait)
+		}
+	}
+	for name, n := range map[string]*identity.Throttle{"the first node": first, "the second": second, "one that started since": node()} {
+		if n.Login(ctx, from, "ada") == 0 {
+			t.Errorf("%s lets a sixth attempt through", name)
+		}
+	}
+
+	// Embedded, the snapshot keeps them.
+	file := filepath.Join(t.TempDir(), "snapshot")
+	before := newLimiter()
+	for range 5 {
+		before.Login(ctx, from, "ada")
+	}
+	if err := before.log.SaveFile(file); err != nil {
+		t.Fatal(err)
+	}
+	after := newLimiter()
+	if err := after.log.LoadFile(file); err != nil {
+		t.Fatal(err)
+	}
+	if after.Login(ctx, from, "ada") == 0 {
+		t.Error("a restart forgets what was tried")
+	}
+}
+
+func TestAttemptsAreLimitedWhileTheSharedLogIsAway(t *testing.T) {
+	ctx, from := t.Context(), address(0)
+	redis := testenv.DedicatedRedis(t)
+	shared, err := redislog.Open(redis.URL, redislog.Options{Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	var _ timestamplog.Log = shared
+	throttle := identity.NewThrottle(identity.ThrottleOptions{Shared: shared, Local: memlog.New(memlog.Options{})})
+	for range 3 {
+		throttle.Login(ctx, from, "ada")
+	}
+	redis.Kill()
+	throttle.LoggedIn(ctx, address(9), "bob") // waits for nothing
+	for i := range 2 {                        // with those before the outage these are five
+		if wait := throttle.Login(ctx, from, "ada"); wait != 0 {
+			t.Fatalf("attempt %d of the outage has to wait %v", i, wait)
+		}
+	}
+	if throttle.Login(ctx, from, "ada") == 0 {
+		t.Error("an outage lifts the limit on logins")
+	}
+	refused := 0
+	for range 40 {
+		if throttle.BadToken(ctx, from) > 0 {
+			refused++
+		}
+	}
+	if refused != 20 {
+		t.Errorf("in an outage %d of 40 bad tokens are refused, want 20", refused)
+	}
+}
