@@ -70,10 +70,12 @@ func TestRevokingReachesTheStreamsOfEveryNode(t *testing.T) {
 		return made, here.logIn(t, name, password)
 	}
 	for name, end := range map[string]func(id string){
-		"role":     func(id string) { here.must(http.StatusOK, patch, v1.PathUsers+"/"+id, `{"role":"viewer"}`) },
-		"disable":  func(id string) { here.must(http.StatusOK, patch, v1.PathUsers+"/"+id, `{"disabled":true}`) },
-		"password": func(id string) { here.must(http.StatusOK, put, v1.PathUsers+"/"+id+"/password", `{"password":"another password"}`) },
-		"delete":   func(id string) { here.must(http.StatusNoContent, del, v1.PathUsers+"/"+id, "") },
+		"role":    func(id string) { here.must(http.StatusOK, patch, v1.PathUsers+"/"+id, `{"role":"viewer"}`) },
+		"disable": func(id string) { here.must(http.StatusOK, patch, v1.PathUsers+"/"+id, `{"disabled":true}`) },
+		"password": func(id string) {
+			here.must(http.StatusOK, put, v1.PathUsers+"/"+id+"/password", `{"password":"another password"}`)
+		},
+		"delete": func(id string) { here.must(http.StatusNoContent, del, v1.PathUsers+"/"+id, "") },
 	} {
 		made, cookie := user("user-" + name)
 		var streams []<-chan struct{}
