@@ -82,6 +82,7 @@ func (u *UI) frame(c *api.Call, title, section string) Frame {
 var partNames = map[string]string{
 	"database": "The database is out of reach", "log": "The timestamp log is out of reach",
 	"policies": "Policies are not loaded yet", "listeners": "This node is shutting down",
+	"eviction": "Redis has evicted keys",
 }
 
 func (u *UI) degraded(c *api.Call) []string {

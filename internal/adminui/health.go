@@ -32,7 +32,7 @@ func (u *UI) health(ctx context.Context) []Part {
 	return parts
 }
 
-var partTitles = map[string]string{"log": "Timestamp log", "database": "Database", "policies": "Policies", "listeners": "Listeners"}
+var partTitles = map[string]string{"log": "Timestamp log", "database": "Database", "policies": "Policies", "listeners": "Listeners", "eviction": "Eviction"}
 
 func capitalName(name string) string {
 	if title, known := partTitles[name]; known {

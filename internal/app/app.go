@@ -66,6 +66,11 @@ type App struct {
 	follower  *events.Follower
 	failed    identity.FailedLogins
 
+	watch          *redisWatch  // nil when embedded
+	redisOutages   atomic.Int64 // that have begun
+	answered       atomic.Int64 // requests on the check listener
+	answeredBefore atomic.Int64 // those before the present outage of the database
+
 	gate   *gate.Gate
 	server *api.Server
 
@@ -90,8 +95,19 @@ func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
 }
 
 func (a *App) build(ctx context.Context) (err error) {
-	if a.backends, err = openBackends(a.settings, a.log, a.changed, a.secret); err != nil {
+	if a.backends, err = openBackends(a.settings, a.log, a.changed, a.secret, a.redisOutage); err != nil {
 		return err
+	}
+	a.catalog = catalog.New(a.backends.store, time.Now)
+	a.catalog.OnOutage(a.databaseOutage)
+	if a.backends.redis != nil {
+		a.watch = &redisWatch{
+			redis: a.backends.redis, options: redislog.CheckOptions{AllowEviction: a.settings.AllowRedisEviction},
+			log: a.log, node: a.settings.NodeName, tell: a.tell, now: time.Now,
+		}
+		if err := a.watch.start(ctx); err != nil {
+			return err
+		}
 	}
 	// Bound before a new database is seeded: a port that is taken must not cost
 	// the credentials that are shown once.
@@ -101,7 +117,6 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.admin, err = listen("admin-listen", a.settings.AdminListen, a.settings.AdminTLS); err != nil {
 		return err
 	}
-	a.catalog = catalog.New(a.backends.store, time.Now)
 	if err := a.prepare(ctx); err != nil {
 		return err
 	}

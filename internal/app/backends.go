@@ -35,12 +35,12 @@ type backends struct {
 	close    func()
 }
 
-func openBackends(s Settings, log *slog.Logger, changed func(context.Context) error, secret func() []byte) (*backends, error) {
+func openBackends(s Settings, log *slog.Logger, changed func(context.Context) error, secret func() []byte, onOutage func(timestamplog.OutageEvent)) (*backends, error) {
 	options := sqlstore.Options{Logger: log, AfterChange: changed}
 	if s.Embedded() {
 		return openEmbedded(s, log, options)
 	}
-	return openDistributed(s, options, secret)
+	return openDistributed(s, options, secret, onOutage)
 }
 
 func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*backends, error) {
@@ -70,13 +70,13 @@ func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*back
 	return b, nil
 }
 
-func openDistributed(s Settings, options sqlstore.Options, secret func() []byte) (*backends, error) {
+func openDistributed(s Settings, options sqlstore.Options, secret func() []byte, onOutage func(timestamplog.OutageEvent)) (*backends, error) {
 	store, err := sqlstore.New(s.DatabaseURL, options)
 	if err != nil {
 		return nil, fmt.Errorf("--database-url: %s", oneLine(err))
 	}
 	redis, err := redislog.Open(s.RedisURL, redislog.Options{
-		Prefix: s.RedisPrefix, Secret: secret, Timeout: max(redislog.DefaultTimeout, s.CheckDeadline),
+		Prefix: s.RedisPrefix, Secret: secret, OnOutage: onOutage, Timeout: max(redislog.DefaultTimeout, s.CheckDeadline),
 	})
 	if err != nil {
 		store.Close()

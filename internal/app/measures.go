@@ -3,13 +3,15 @@ package app
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/metrics"
 )
 
 func (a *App) newMetrics() *metrics.Metrics {
-	return metrics.New(buildinfo.Read(), a.settings.NodeName, metrics.Gauges{
+	m := metrics.New(buildinfo.Read(), a.settings.NodeName, metrics.Gauges{
 		Outage: func() bool { return a.gate.Outage().Open() },
 		Failing: func() bool {
 			_, err := a.catalog.Failing()
@@ -26,6 +28,35 @@ func (a *App) newMetrics() *metrics.Metrics {
 		},
 		LocalKeys: a.backends.memory.Len,
 	})
+	if a.watch != nil {
+		m.Registry().MustRegister(a.redisMetrics()...)
+	}
+	return m
+}
+
+// redisMetrics are those of a node on Redis.
+func (a *App) redisMetrics() []prometheus.Collector {
+	gauge := func(name, help string, read func(redisState) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(a.watch.state()) })
+	}
+	return []prometheus.Collector{
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_redis_evicted_keys_total", Help: "Keys that Redis was seen to evict since this node started; each may have been a log."},
+			func() float64 { return float64(a.watch.state().Evicted) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_redis_outages_total", Help: "Outages of Redis servers that have begun."},
+			func() float64 { return float64(a.redisOutages.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_redis_servers_unreachable", Help: "Redis servers that do not decide at present."},
+			func() float64 { return float64(len(a.backends.redis.Outages())) }),
+		gauge("stint_redis_misconfigured", "1 while Redis cannot hold logs as it is set up.", func(s redisState) float64 { return one(s.Problem != "") }),
+		gauge("stint_redis_may_evict", "Redis servers whose maxmemory-policy lets them evict logs.", func(s redisState) float64 { return float64(len(s.MayEvict)) }),
+		gauge("stint_redis_info_unreadable", "Redis servers that do not tell whether they evict.", func(s redisState) float64 { return float64(len(s.Unread)) }),
+	}
+}
+
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func (a *App) observe(l api.Listener, status int, took time.Duration) {
@@ -33,6 +64,7 @@ func (a *App) observe(l api.Listener, status int, took time.Duration) {
 	if l == api.Checks {
 		name = "checks"
 		a.pulse.Add(took)
+		a.answered.Add(1)
 	}
 	a.metrics.Request(name, status, took)
 }

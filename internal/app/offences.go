@@ -159,12 +159,12 @@ func (a *App) watchOutages() func(context.Context) {
 	}
 	return every(outageInterval, func(ctx context.Context) {
 		for _, b := range all {
-			a.watch(ctx, b)
+			a.tellOfOutage(ctx, b)
 		}
 	})
 }
 
-func (a *App) watch(ctx context.Context, b *backend) {
+func (a *App) tellOfOutage(ctx context.Context, b *backend) {
 	node, since := a.settings.NodeName, b.since()
 	switch {
 	case !since.IsZero() && !b.told && time.Since(since) >= outagePatience:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
 // beat tells the other nodes, every few seconds, how this one does.
@@ -23,7 +24,7 @@ func (a *App) beat(ctx context.Context) {
 		_ = a.backends.store.PutNode(ctx, nodes.Node{
 			ID: a.node, Name: a.settings.NodeName, Version: Version(), Started: started, Seen: now,
 			PerSecond: float64(answers) / now.Sub(last).Seconds(), Slow: slow,
-			Degraded: a.gate.Outage().Open(), Revision: a.catalog.Revision(),
+			Degraded: a.gate.Outage().Open() || a.watch != nil && a.watch.state().Problem != "", Revision: a.catalog.Revision(),
 		})
 		last = now
 	})(ctx)
@@ -70,7 +71,12 @@ func (a *App) logHealth(ctx context.Context) adminui.Part {
 		for _, s := range outage.Servers {
 			servers = append(servers, fmt.Sprintf("%s since %s UTC", s.Server, s.Since.UTC().Format("15:04:05")))
 		}
-		p.Trouble, p.Text = "unreachable", strings.Join(servers, ", ")+". Each policy does what it says for an outage. Blocks go on refusing."
+		p.Trouble, p.Text = "unreachable", redislog.Cause(outage.Reason)+": "+strings.Join(servers, ", ")+". Each policy does what it says for an outage. Blocks go on refusing."
+		return p
+	}
+	state := a.watch.state()
+	if state.Problem != "" {
+		p.Trouble, p.Text = "set up wrongly", state.Problem
 		return p
 	}
 	began := time.Now()
@@ -79,6 +85,10 @@ func (a *App) logHealth(ctx context.Context) adminui.Part {
 		return p
 	}
 	p.Text = fmt.Sprintf("answers in %.1f ms", float64(time.Since(began).Microseconds())/1000)
+	if state.Evicting {
+		p.Trouble = "evicts keys"
+		p.Text = fmt.Sprintf("%d keys since this node started, the last at %s UTC. Limits may have been lifted.", state.Evicted, state.Last.UTC().Format("2006-01-02 15:04"))
+	}
 	return p
 }
 

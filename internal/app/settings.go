@@ -54,10 +54,15 @@ type Settings struct {
 	ClientAddressHeader httpserver.AddressHeader
 
 	CheckDeadline time.Duration
-	DrainTimeout  time.Duration
-	LogLevel      string
-	LogFormat     string
-	NodeName      string
+	// AllowRedisEviction starts on a Redis that may evict logs, too.
+	AllowRedisEviction bool
+	// ReadyRedisTimeout is after how long without Redis the node is not ready,
+	// 0 for never.
+	ReadyRedisTimeout time.Duration
+	DrainTimeout      time.Duration
+	LogLevel          string
+	LogFormat         string
+	NodeName          string
 
 	Notify    NotifySettings
 	Schedules map[string]string // of jobs, by name; "off" never runs one
@@ -123,6 +128,8 @@ var options = []option{
 	{name: "trusted-proxies", help: "addresses and networks, with commas between, whose client address header is believed"},
 	{name: "client-address-header", preset: "X-Forwarded-For", help: "the one header in which the trusted proxies write the client's address: X-Forwarded-For, Forwarded, or one that holds a single address such as X-Real-IP"},
 	{name: "check-deadline", preset: "100ms", help: "how long a check waits for Redis before the policy's on_failure answers"},
+	{name: "allow-redis-eviction", preset: "false", help: "true starts on a Redis whose maxmemory-policy lets it evict logs, and so lift limits silently"},
+	{name: "ready-redis-timeout", preset: "0s", help: "after how long without any Redis server /readyz answers 503; 0s for never"},
 	{name: "drain-timeout", preset: "10s", help: "how long open requests may take after SIGTERM"},
 	{name: "log-level", preset: "info", help: "debug, info, warn or error"},
 	{name: "log-format", preset: "text", help: "text or json"},
@@ -264,6 +271,12 @@ func build(v map[string]string) (Settings, error) {
 	}
 	var err error
 	if s.CheckDeadline, err = parseWait("check-deadline", v["check-deadline"], time.Millisecond, 10*time.Second); err != nil {
+		return Settings{}, err
+	}
+	if s.AllowRedisEviction, err = strconv.ParseBool(v["allow-redis-eviction"]); err != nil {
+		return Settings{}, fmt.Errorf("--allow-redis-eviction is %q; it must be true or false", v["allow-redis-eviction"])
+	}
+	if s.ReadyRedisTimeout, err = parseWait("ready-redis-timeout", v["ready-redis-timeout"], 0, 24*time.Hour); err != nil {
 		return Settings{}, err
 	}
 	if s.DrainTimeout, err = parseWait("drain-timeout", v["drain-timeout"], 0, 10*time.Minute); err != nil {
@@ -476,6 +489,7 @@ func (s Settings) Shown() []Setting {
 		"database-url": redact(s.DatabaseURL), "data-dir": s.DataDir, "redis-prefix": s.RedisPrefix,
 		"check-auth": s.CheckAuth, "tls-cert": s.TLS.Cert, "tls-key": s.TLS.Key,
 		"admin-tls-cert": s.AdminTLS.Cert, "admin-tls-key": s.AdminTLS.Key,
+		"allow-redis-eviction": strconv.FormatBool(s.AllowRedisEviction), "ready-redis-timeout": s.ReadyRedisTimeout.String(),
 		"check-deadline": s.CheckDeadline.String(), "drain-timeout": s.DrainTimeout.String(),
 		"log-level": s.LogLevel, "log-format": s.LogFormat, "node-name": s.NodeName,
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 )
 
 // How often a node looks after itself.
@@ -38,7 +36,7 @@ func (a *App) tasks() []task {
 		{"follower of changes", a.follower.Run},
 		{"heartbeat", a.beat},
 		{"outage watcher", a.watchOutages()},
-		{"backend checks", a.checkBackends},
+		{"first clock check", a.checkClocks},
 		{"sweeper", every(sweepInterval, func(context.Context) {
 			a.backends.memory.Sweep()
 			a.catalog.Blocks().Sweep(time.Now())
@@ -53,6 +51,9 @@ func (a *App) tasks() []task {
 			_, _ = a.backends.store.DeleteNodes(ctx, time.Now().Add(-time.Hour)) // they are shown no more anyway
 		})},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
+	}
+	if a.watch != nil {
+		tasks = append(tasks, task{"redis watcher", a.watch.run})
 	}
 	if known := a.backends.refusals; known != nil {
 		tasks = append(tasks, task{"refusal memory", func(ctx context.Context) { a.backends.redis.WatchResets(ctx, known.Forget, known.ForgetAll) }})
@@ -110,24 +111,6 @@ func (a *App) runJobs(ctx context.Context) {
 	a.jobs.Run(ctx)
 }
 
-// checkBackends warns of settings that would silently lift limits.
-func (a *App) checkBackends(ctx context.Context) {
-	a.checkClocks(ctx)
-	if a.backends.redis == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	health, err := a.backends.redis.Health(ctx)
-	if err != nil {
-		a.log.Warn("Redis is out of reach; each policy does what its on_failure says", "error", err)
-		return
-	}
-	for _, warning := range health.Warnings {
-		a.log.Warn(warning)
-	}
-}
-
 func (a *App) checkClocks(ctx context.Context) {
 	if a.backends.dir != nil { // one machine has one clock
 		return
@@ -144,29 +127,6 @@ func (a *App) saveSnapshot() {
 	if err := a.backends.memory.SaveFile(a.backends.dir.snapshot()); err != nil {
 		a.log.Error("the logs could not be saved; a restart now would forget them", "error", err)
 	}
-}
-
-// Ready says whether this node can answer, and which part cannot.
-func (a *App) Ready(context.Context) v1.Readiness {
-	since, failing := a.catalog.Failing()
-	outage := a.gate.Outage()
-	database := v1.Part{Name: "database", OK: failing == nil, Since: v1.At(since)}
-	if failing != nil {
-		database.Detail = "out of reach; checks go on with the last policies and blocks known"
-	}
-	log := v1.Part{Name: "log", OK: !outage.Open(), Since: v1.At(outage.Since)}
-	if outage.Open() {
-		log.Detail = "out of reach; each policy does what its on_failure says"
-	}
-	loaded := v1.Part{Name: "policies", OK: a.catalog.Loaded()}
-	if !loaded.OK {
-		loaded.Detail = "not loaded yet"
-	}
-	listening := v1.Part{Name: "listeners", OK: !a.draining.Load()}
-	if !listening.OK {
-		listening.Detail = "draining"
-	}
-	return v1.Readiness{Ready: loaded.OK && listening.OK, Parts: []v1.Part{loaded, listening, database, log}}
 }
 
 // announce tells people where everything is.

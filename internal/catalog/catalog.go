@@ -6,6 +6,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -80,6 +81,7 @@ type Catalog struct {
 
 	mu        sync.Mutex
 	listeners []func(Changed)
+	onOutage  func(since, ended time.Time, err error)
 }
 
 type failure struct {
@@ -156,6 +158,11 @@ func (c *Catalog) OnChange(f func(Changed)) {
 	c.listeners = append(c.listeners, f)
 }
 
+// OnOutage has f called when refreshing begins to fail, with a zero ended, and
+// when it succeeds again. It is to be called before the first Refresh; f must not
+// wait.
+func (c *Catalog) OnOutage(f func(since, ended time.Time, err error)) { c.onOutage = f }
+
 // Wake asks Run to refresh now. It never blocks.
 func (c *Catalog) Wake() {
 	select {
@@ -221,16 +228,27 @@ func (c *Catalog) follow(ctx context.Context) error {
 		changed = what
 		return err
 	})
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("refresh from the database: %w", err) // which says nothing about the database
+	}
 	if err != nil {
-		if old := c.failing.Load(); old != nil {
+		old := c.failing.Load()
+		if old != nil {
 			c.failing.Store(&failure{old.since, err})
-		} else {
-			c.failing.Store(&failure{c.now(), err})
+			return fmt.Errorf("refresh from the database: %w", err)
+		}
+		since := c.now()
+		c.failing.Store(&failure{since, err})
+		if c.onOutage != nil {
+			c.onOutage(since, time.Time{}, err)
 		}
 		return fmt.Errorf("refresh from the database: %w", err)
 	}
-	c.failing.Store(nil)
+	ended := c.failing.Swap(nil)
 	c.loaded.Store(true)
+	if ended != nil && c.onOutage != nil {
+		c.onOutage(ended.since, c.now(), ended.err)
+	}
 	if changed != nil {
 		c.known = true
 		c.revision.Store(changed.Revision)

@@ -21,6 +21,7 @@ const (
 	LadderStopped  Kind = "ladder.stopped"
 	Outage         Kind = "outage"
 	Recovery       Kind = "recovery"
+	RedisEviction  Kind = "redis.eviction"
 	Report         Kind = "report"
 	JobFailed      Kind = "job.failed"
 	Test           Kind = "test"

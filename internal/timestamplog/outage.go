@@ -19,7 +19,7 @@ var ErrSlotUnavailable = errors.New("the log's slot of the Redis Cluster cannot 
 type Outage struct {
 	Server string // its address, or what else names it
 	Since  time.Time
-	Reason string // the error of the failure that began it
+	Reason string // the error of the last failure that is known
 	// Requests is how many requests it has left unanswered since then; the
 	// policy of each said what happened to it.
 	Requests int64

@@ -70,6 +70,16 @@ func (b *breaker) succeeded() (ended timestamplog.Outage, wasOpen bool) {
 	return ended, wasOpen
 }
 
+// explain keeps err as the reason of an outage: the first failures may have been
+// connections that were cut, and what lasts is another thing.
+func (b *breaker) explain(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open.Load() {
+		b.outage.Reason = reasonOf(err)
+	}
+}
+
 // state returns the outage that lasts.
 func (b *breaker) state() (outage timestamplog.Outage, isOpen bool) {
 	if !b.open.Load() {

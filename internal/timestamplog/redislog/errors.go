@@ -84,3 +84,27 @@ func wasNotDone(err error) bool {
 		return strings.HasPrefix(err.Error(), word)
 	})
 }
+
+// Cause returns what the reason of an outage means, to be read behind the name of
+// the server. It repeats nothing of the reason.
+func Cause(reason string) string {
+	for _, known := range []struct{ part, means string }{
+		{"OOM ", "is out of memory (OOM)"},
+		{"READONLY", "is a replica and takes no writes (READONLY)"},
+		{"LOADING", "is loading its data (LOADING)"},
+		{"BUSY ", "is busy running a script (BUSY)"},
+		{"MISCONF", "takes no writes since it cannot save (MISCONF)"},
+		{"MASTERDOWN", "is a replica that has lost its primary (MASTERDOWN)"},
+		{"NOREPLICAS", "takes no writes since it has too few replicas (NOREPLICAS)"},
+		{"CLUSTERDOWN", "is part of a Cluster that is down (CLUSTERDOWN)"},
+		{"NOAUTH", "wants a password (NOAUTH)"},
+		{"WRONGPASS", "refuses the user or the password (WRONGPASS)"},
+		{"NOPERM", "refuses the user a command (NOPERM)"},
+		{"max number of clients", "has too many clients"},
+	} {
+		if strings.Contains(reason, known.part) {
+			return known.means
+		}
+	}
+	return "is unreachable"
+}

@@ -133,11 +133,15 @@ func (l *Log) awaitRecovery(p *primary) {
 			return
 		case <-probe.C:
 		}
-		if p.breaker.open.Load() && l.probe(l.closing, p) == nil {
+		err := l.probe(l.closing, p)
+		if p.breaker.open.Load() && err == nil {
 			l.succeeded(p)
 		}
 		if l.endProbes(p) {
 			return
+		}
+		if err != nil {
+			p.breaker.explain(err)
 		}
 	}
 }

@@ -1,0 +1,211 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+const (
+	// watchInterval is how often Redis is looked at beside the checks.
+	watchInterval = 5 * time.Second
+	// startCheckTimeout bounds how long a start waits for Redis.
+	startCheckTimeout = 15 * time.Second
+	// evictionAlertInterval is how long evictions go on before they are told of
+	// again, and evictionShown how long after the last one health shows them.
+	evictionAlertInterval = 10 * time.Minute
+	evictionShown         = 24 * time.Hour
+)
+
+// redisWatch learns of Redis what checks do not: whether it can hold logs at
+// all, whether it evicts them, and outages while nobody asks.
+type redisWatch struct {
+	redis   *redislog.Log
+	options redislog.CheckOptions
+	log     *slog.Logger
+	node    string
+	tell    func(context.Context, ...notify.Notification)
+	now     func() time.Time
+
+	mu      sync.Mutex
+	started bool   // the node runs
+	passed  bool   // a check of the servers succeeded since the start
+	problem string // what an operator must change, "" for nothing
+	since   time.Time
+
+	servers  map[string]int64 // evicted keys by the run of a server
+	observed time.Time        // when servers were last seen
+	evicted  int64            // since this node's start
+	last     time.Time        // when evictions were last seen
+	untold   int64            // evicted since told
+	told     time.Time
+	unread   []string // servers whose INFO cannot be read
+	mayEvict []string // servers that may evict
+}
+
+// redisState is what a redisWatch knows.
+type redisState struct {
+	Passed   bool
+	Problem  string
+	Since    time.Time // of the problem
+	Evicted  int64     // keys, since this node's start
+	Evicting bool      // some of them lately
+	Last     time.Time // when evictions were last seen
+	MayEvict []string  // servers that may evict
+	Unread   []string  // servers that do not tell whether they evict
+}
+
+// start checks Redis before the node listens. An error says what an operator
+// must change; a Redis that merely is unreachable is left to run.
+func (w *redisWatch) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startCheckTimeout)
+	defer cancel()
+	err := w.check(ctx)
+	w.mu.Lock()
+	w.started = true
+	w.mu.Unlock()
+	if wrong := (*redislog.ConfigError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("--redis-url: %s", oneLine(wrong))
+	}
+	if err == nil {
+		return nil
+	}
+	w.redis.Probe(ctx) // which tells of the outage
+	if w.redis.Unreachable().IsZero() {
+		w.log.Warn("Redis cannot be checked yet, which is tried again", "error", redislog.Describe(err))
+	}
+	return nil
+}
+
+// run looks at Redis until ctx ends.
+func (w *redisWatch) run(ctx context.Context) {
+	every(watchInterval, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, startCheckTimeout)
+		defer cancel()
+		w.redis.Probe(ctx)
+		if len(w.redis.Outages()) > 0 && w.state().Passed {
+			// The outage says why; the servers that answer are still looked at.
+			health, _ := w.redis.Health(ctx)
+			w.observe(ctx, health)
+			return
+		}
+		_ = w.check(ctx) // kept in the state
+	})(ctx)
+}
+
+// check tries whether Redis can hold logs and keeps what it learns.
+func (w *redisWatch) check(ctx context.Context) error {
+	health, err := w.redis.Check(ctx, w.options)
+	w.observe(ctx, health)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var wrong *redislog.ConfigError
+	switch {
+	case err == nil:
+		if !w.passed {
+			for _, warning := range health.Warnings {
+				w.log.Warn(warning)
+			}
+		}
+		if w.problem != "" {
+			w.log.Info("Redis is set up as it should be", "since", w.now().Sub(w.since).Round(time.Second))
+		}
+		w.passed, w.problem, w.since = true, "", time.Time{}
+	case errors.As(err, &wrong):
+		problem := oneLine(wrong)
+		if w.problem == "" {
+			w.since = w.now()
+		}
+		if problem != w.problem && w.started { // a start that is refused says it by itself
+			w.log.Error("Redis is not set up as it must be", "problem", problem)
+		}
+		w.problem = problem
+	}
+	return err
+}
+
+// observe counts what the servers have evicted, and tells of it.
+func (w *redisWatch) observe(ctx context.Context, h redislog.Health) {
+	if n, told := w.count(h); told {
+		text := fmt.Sprintf("%d keys were deleted since the memory was full. Logs may be among them: who had them may do up to the whole limit once more. Give Redis more memory and set maxmemory-policy to noeviction.", n)
+		w.log.Error("Redis has evicted keys; limits may have been lifted", "keys", n)
+		w.tell(ctx, notify.Notification{Kind: notify.RedisEviction, At: w.now(), Subject: "Redis has evicted keys, so limits may have been lifted",
+			Text: text, Facts: map[string]string{"node": w.node, "keys": fmt.Sprint(n)}})
+	}
+}
+
+// count adds up what the servers have evicted and returns how much people have
+// not been told of, and whether they are to be told now.
+func (w *redisWatch) count(h redislog.Health) (keys int64, tell bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	if len(h.Nodes) > 0 {
+		w.unread, w.mayEvict = nil, nil
+	}
+	for i := range h.Nodes {
+		n := &h.Nodes[i]
+		if n.MayEvict() {
+			w.mayEvict = append(w.mayEvict, n.Addr)
+		}
+		if n.NoInfo != "" {
+			w.unread = append(w.unread, n.Addr)
+			continue
+		}
+		if evicted := w.evictedBy(n, now); evicted > 0 {
+			w.evicted += evicted
+			w.untold += evicted
+			w.last = now
+		}
+	}
+	if len(h.Nodes) > 0 {
+		w.observed = now
+	}
+	if w.untold == 0 || !w.told.IsZero() && now.Sub(w.told) < evictionAlertInterval {
+		return 0, false
+	}
+	keys, w.untold, w.told = w.untold, 0, now
+	return keys, true
+}
+
+// evictedBy returns how many keys a server has evicted since it was last seen.
+func (w *redisWatch) evictedBy(n *redislog.NodeHealth, now time.Time) int64 {
+	run := n.RunID
+	if run == "" {
+		run = n.Addr
+	}
+	before, known := w.servers[run]
+	if w.servers == nil {
+		w.servers = map[string]int64{}
+	}
+	w.servers[run] = n.EvictedKeys
+	switch {
+	case known && n.EvictedKeys >= before:
+		return n.EvictedKeys - before
+	case known: // its statistics were reset
+		return n.EvictedKeys
+	case !w.observed.IsZero() && now.Add(-n.Uptime).After(w.observed): // it was started since
+		return n.EvictedKeys
+	case n.EvictedKeys > 0:
+		w.log.Warn("Redis had evicted keys before this node looked at it; limits may have been lifted", "server", n.Addr, "keys", n.EvictedKeys)
+	}
+	return 0
+}
+
+// state returns what is known.
+func (w *redisWatch) state() redisState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return redisState{
+		Passed: w.passed, Problem: w.problem, Since: w.since, Evicted: w.evicted, Last: w.last,
+		Evicting: !w.last.IsZero() && w.now().Sub(w.last) < evictionShown,
+		MayEvict: slices.Clone(w.mayEvict), Unread: slices.Clone(w.unread),
+	}
+}

@@ -1,0 +1,242 @@
+package e2e_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+// do sends one command to the Redis itself.
+func (s servers) do(t *testing.T, command ...any) {
+	t.Helper()
+	if err := s.commands(t).Do(t.Context(), command...).Err(); err != nil {
+		t.Fatalf("%v: %v", command, err)
+	}
+}
+
+// lines returns the lines of the node's log that hold all of the parts.
+func (n *node) lines(parts ...string) []string {
+	var found []string
+	for line := range strings.Lines(n.log.String()) {
+		holds := true
+		for _, part := range parts {
+			holds = holds && strings.Contains(line, part)
+		}
+		if holds {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// A Redis that answers and decides nothing is an outage like one that is gone,
+// told of once at its beginning and once at its end.
+func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
+	set := func(name, value string) func(*testing.T, servers) {
+		return func(t *testing.T, s servers) { s.do(t, "config", "set", name, value) }
+	}
+	// inside returns a connection that stays logged in.
+	var connection *redis.Conn
+	inside := func(t *testing.T, s servers) *redis.Conn {
+		if connection == nil {
+			connection = s.commands(t).Conn()
+		}
+		return connection
+	}
+	for name, test := range map[string]struct {
+		args             []string
+		disturb, recover func(*testing.T, servers)
+		cause            string
+		other            string // what its beginning shows, where that is another
+		empty            bool   // the counts do not survive it
+	}{
+		"OOM": {disturb: set("maxmemory", "1"), recover: set("maxmemory", "0"), cause: "OOM"},
+		"READONLY": {
+			disturb: func(t *testing.T, s servers) { s.do(t, "replicaof", "127.0.0.1", "1") },
+			recover: func(t *testing.T, s servers) { s.do(t, "replicaof", "no", "one") },
+			cause:   "READONLY",
+		},
+		"BUSY": {
+			args: []string{"--busy-reply-threshold", "10"},
+			disturb: func(t *testing.T, s servers) {
+				go s.commands(t).Eval(context.Background(), "while true do end", nil)
+			},
+			recover: func(t *testing.T, s servers) { s.do(t, "script", "kill") },
+			cause:   "BUSY",
+		},
+		"a new password": {
+			disturb: func(t *testing.T, s servers) {
+				for _, command := range [][]any{{"config", "set", "requirepass", "x"}, {"client", "kill", "type", "normal", "skipme", "yes"}} {
+					if err := inside(t, s).Do(t.Context(), command...).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
+			recover: func(t *testing.T, s servers) {
+				if err := inside(t, s).Do(t.Context(), "config", "set", "requirepass", "").Err(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			cause: "NOAUTH", other: "each policy", // connections that were cut came first
+		},
+		"MISCONF": {
+			disturb: func(t *testing.T, s servers) {
+				s.do(t, "config", "set", "save", "3600 1")
+				s.redis.LoseFolder()
+				s.do(t, "bgsave")
+			},
+			recover: set("stop-writes-on-bgsave-error", "no"), cause: "MISCONF",
+		},
+		"a right taken away": {
+			disturb: func(t *testing.T, s servers) { s.do(t, "acl", "setuser", "default", "-fcall") },
+			recover: func(t *testing.T, s servers) { s.do(t, "acl", "setuser", "default", "+fcall") },
+			cause:   "NOPERM",
+		},
+		"killed": {
+			disturb: func(_ *testing.T, s servers) { s.redis.Kill() },
+			recover: func(_ *testing.T, s servers) { s.redis.Restart(true) }, cause: "is unreachable", empty: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, n := outageNode(t, test.args...)
+			l := startLoad(t, n)
+			l.awaitMore(false, aWhile)
+			test.disturb(t, s)
+			l.awaitMore(true, aWhile)
+			await(t, "/readyz tells of the outage and stays ready", func() bool {
+				_, ready := n.ready()
+				return ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, test.cause)
+			})
+			time.Sleep(3 * time.Second / 2) // several probes, which must not end it
+			began := n.lines("level=ERROR", "each policy does what its on_failure says")
+			if len(began) != 1 || !strings.Contains(began[0], cmp.Or(test.other, test.cause)) || !strings.Contains(began[0], s.redis.Addr) {
+				t.Errorf("its beginning is told as %q, want one line with %q and the server", began, test.cause)
+			}
+			if ended := n.lines("Redis decides again"); len(ended) != 0 {
+				t.Errorf("it is told to be over while it lasts: %q", ended)
+			}
+			test.recover(t, s)
+			l.awaitMore(false, aWhile)
+			await(t, "the outage is over in /readyz", func() bool { return n.part("log").OK })
+			l.end()
+			ended := n.lines("level=INFO", "Redis decides again", "outage=", "degraded=")
+			if len(ended) != 1 || strings.Contains(ended[0], "degraded=0") {
+				t.Errorf("its end is told as %q, want one line with its length and how much it degraded", ended)
+			}
+			l.wantChargedOnce(test.empty)
+		})
+	}
+}
+
+func TestARedisThatCannotHoldLogsIsRefusedBeforeAnythingListens(t *testing.T) {
+	locked, evicting, plain := testenv.DedicatedRedis(t), testenv.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru"), testenv.DedicatedRedis(t)
+	servers{redis: locked}.do(t, "config", "set", "requirepass", "secret")
+	database := testenv.Postgres(t).URL
+	for name, test := range map[string]struct{ url, want string }{
+		"no password":              {"redis://" + locked.Addr, "wants a password"},
+		"a wrong password":         {"redis://:hunter2@" + locked.Addr, "refuses the user or the password"},
+		"a database too many":      {"redis://" + plain.Addr + "/99", "no database"},
+		"no cluster":               {"redis+cluster://" + plain.Addr, "belongs to no Cluster"},
+		"no tls":                   {"rediss://" + plain.Addr + "?dial_timeout=2s", "speaks no TLS"},
+		"a redis that evicts logs": {"redis://" + evicting.Addr, "--allow-redis-eviction"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"--redis-url", test.url, "--database-url", database}, onFreePorts...)
+			line := refused(t, nil, args...)
+			if !strings.Contains(line, "--redis-url: ") || !strings.Contains(line, test.want) || strings.Contains(line, "hunter2") {
+				t.Errorf("got %q, want it to say %q", line, test.want)
+			}
+		})
+	}
+}
+
+func TestARedisThatComesLaterIsWaitedFor(t *testing.T) {
+	s := servers{testenv.DedicatedRedis(t), testenv.Postgres(t)}
+	s.redis.Kill()
+	n := launch(t, []string{"STINT_ADMIN_TOKEN=" + adminToken}, append(s.args(), append(onFreePorts, "--ready-redis-timeout", "1s")...)...)
+	n.awaitRunning()
+	await(t, "/readyz tells of it without a check and is not ready after a second", func() bool {
+		_, ready := n.ready()
+		return !ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, "not ready")
+	})
+	s.redis.Restart(true)
+	await(t, "it is ready", func() bool { _, ready := n.ready(); return ready && n.part("log").OK })
+	if d := n.about("ip:203.0.113.7"); !d.Allowed || d.Degraded {
+		t.Errorf("the first check is answered %+v", d)
+	}
+}
+
+// A node that nobody asks learns of an outage too, and what Redis evicts is told.
+func TestEvictedKeysAreTold(t *testing.T) {
+	s := servers{testenv.DedicatedRedis(t), testenv.Postgres(t)}
+	n := s.start(t, 1)[0]
+	n.awaitReady()
+	await(t, "/readyz knows of no eviction", func() bool { p := n.part("eviction"); return p.OK && p.Detail == "" })
+	s.do(t, "config", "set", "maxmemory-policy", "allkeys-random")
+	await(t, "/readyz tells that keys may be evicted now", func() bool {
+		return strings.Contains(n.part("eviction").Detail, "may evict") && !n.part("log").OK
+	})
+	if lines := n.lines("level=ERROR", "not set up as it must be", "allkeys-random"); len(lines) != 1 {
+		t.Errorf("the change is told as %q", lines)
+	}
+	for i := range 200 {
+		s.do(t, "set", fmt.Sprint("filling", i), strings.Repeat("x", 10_000))
+	}
+	used, err := strconv.Atoi(s.commands(t).InfoMap(t.Context(), "memory").Item("Memory", "used_memory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, "config", "set", "maxmemory", fmt.Sprint(used-500_000))
+	s.do(t, "config", "set", "maxmemory", "0")
+	await(t, "/readyz tells of the eviction", func() bool {
+		_, ready := n.ready()
+		return ready && !n.part("eviction").OK && strings.Contains(n.part("eviction").Detail, "evicted")
+	})
+	if lines := n.lines("level=ERROR", "Redis has evicted keys"); len(lines) != 1 {
+		t.Errorf("the eviction is told as %q", lines)
+	}
+	metrics := n.must(http.StatusOK, get, "/metrics", "").body
+	if text := string(metrics); strings.Contains(text, "stint_redis_evicted_keys_total 0\n") || !strings.Contains(text, "stint_redis_may_evict 1\n") {
+		t.Errorf("the metrics do not tell of it: %s", text)
+	}
+	allowed := s.start(t, 1, "--allow-redis-eviction", "true")[0]
+	await(t, "a node that is told to starts on it", func() bool { return allowed.part("log").OK })
+	if code := allowed.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+}
+
+func TestAnOutageOfTheDatabaseIsLoggedTwice(t *testing.T) {
+	s := servers{testenv.Redis(t), testenv.DedicatedPostgres(t)}
+	n := s.start(t, 1)[0]
+	n.awaitReady()
+	s.postgres.Kill()
+	await(t, "/readyz tells of the outage", func() bool { return !n.part("database").OK })
+	for range 3 {
+		n.about("token:a")
+	}
+	s.postgres.Restart(false)
+	await(t, "the database is back", func() bool { return n.part("database").OK })
+	if began := n.lines("level=ERROR", "the database is unreachable"); len(began) != 1 {
+		t.Errorf("its beginning is told as %q", began)
+	}
+	if ended := n.lines("the database answers again", "outage=", "degraded=3"); len(ended) != 1 {
+		t.Errorf("its end is told as %q", n.lines("the database answers again"))
+	}
+	if code := n.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
+	if began := n.lines("the database is unreachable"); len(began) != 1 {
+		t.Errorf("its own end is told as an outage: %q", began)
+	}
+}
