@@ -26,6 +26,11 @@ test: setup ## Pass all tests, with the race detector, on real servers
 	$(GO) vet ./...
 	$(GO) test $(race) -timeout 30m ./...
 
+.PHONY: faults
+faults: setup ## Kill, stop and cut what Stint stands on, and write docs/RELIABILITY.md
+	@echo "The table of faults takes up to ten minutes."
+	$(GO) test ./test/e2e -run TestFaults -count 1 -timeout 30m -faults -reliability ../../docs/RELIABILITY.md
+
 .PHONY: lint
 lint: ## Run the pinned golangci-lint, which also forbids upward imports
 	$(TOOL) golangci-lint run ./...

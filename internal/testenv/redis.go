@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,10 +25,12 @@ type RedisServer struct {
 	// with it is deleted when the test ends, and nothing else is.
 	Prefix string
 
-	t       testing.TB
-	process *process // nil for a server given by URL
-	dir     string
-	args    []string
+	t         testing.TB
+	process   *process // nil for a server given by URL
+	dir       string
+	args      []string
+	before    []string // what starts the program, such as env and variables
+	clockFile string   // of a server of RedisWithClock
 }
 
 // Redis returns the server that STINT_TEST_REDIS_URL names, or else a private
@@ -45,7 +48,12 @@ func Redis(t testing.TB) *RedisServer {
 // unless args, which go to redis-server, say so.
 func DedicatedRedis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
-	s := &RedisServer{t: t, args: args, Prefix: randomName("stint-test-")}
+	return dedicatedRedis(t, "", nil, args...)
+}
+
+func dedicatedRedis(t testing.TB, clockFile string, before []string, args ...string) *RedisServer {
+	t.Helper()
+	s := &RedisServer{t: t, args: args, Prefix: randomName("stint-test-"), before: before, clockFile: clockFile}
 	dir, err := os.MkdirTemp("", "stint-redis-")
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +83,11 @@ func (s *RedisServer) start(port int) error {
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--maxmemory-policy", "noeviction",
 	}, s.args...)
-	process, err := startProcess(s.dir, nil, program, args...)
+	command := append(append(slices.Clone(s.before), program), args...)
+	if command[0], err = exec.LookPath(command[0]); err != nil {
+		return err
+	}
+	process, err := startProcess(s.dir, nil, command[0], command[1:]...)
 	if err != nil {
 		return err
 	}

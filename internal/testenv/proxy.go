@@ -1,0 +1,154 @@
+package testenv
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy is a TCP relay to one server that ends with the test. It can delay what
+// passes and cut connections, so that one of several nodes loses a server or
+// has a slow way to it.
+type Proxy struct {
+	Addr string // host:port, where it listens
+
+	target   string
+	listener net.Listener
+	delay    atomic.Int64 // nanoseconds, each way
+	messages atomic.Int64 // pieces that clients sent
+	cutAfter atomic.Int64 // pieces after which everything is cut; 0 for never
+
+	mu   sync.Mutex
+	cut  bool
+	open map[net.Conn]struct{}
+}
+
+// NewProxy listens on a free port and relays to target, a host:port.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, open: map[net.Conn]struct{}{}}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.relay(client)
+		}
+	}()
+	t.Cleanup(func() { l.Close(); p.Cut() })
+	return p
+}
+
+// Delay delays each piece that passes by d each way; zero ends it.
+func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
+
+// Cut closes all connections and accepts no new ones.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = true
+	for c := range p.open {
+		c.Close()
+	}
+}
+
+// CutAfter cuts before the piece number n that a client sends from now on.
+func (p *Proxy) CutAfter(n int64) {
+	p.messages.Store(0)
+	p.cutAfter.Store(n)
+}
+
+// Messages returns how many pieces clients have sent since CutAfter.
+func (p *Proxy) Messages() int64 { return p.messages.Load() }
+
+// Join ends what Cut or CutAfter began.
+func (p *Proxy) Join() {
+	p.cutAfter.Store(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = false
+}
+
+func (p *Proxy) relay(client net.Conn) {
+	if !p.add(client) {
+		return
+	}
+	defer p.drop(client)
+	server, err := net.Dial("tcp", p.target)
+	if err != nil || !p.add(server) {
+		return
+	}
+	defer p.drop(server)
+	done := make(chan struct{}, 2)
+	go func() { p.copy(server, client, p.countMessage); done <- struct{}{} }()
+	go func() { p.copy(client, server, func() bool { return true }); done <- struct{}{} }()
+	<-done
+}
+
+func (p *Proxy) countMessage() bool {
+	n, after := p.messages.Add(1), p.cutAfter.Load()
+	if after > 0 && n >= after {
+		p.Cut()
+		return false
+	}
+	return true
+}
+
+func (p *Proxy) add(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cut {
+		c.Close()
+		return false
+	}
+	p.open[c] = struct{}{}
+	return true
+}
+
+func (p *Proxy) drop(c net.Conn) {
+	c.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+}
+
+// copy relays one way until either end is closed or pass returns false.
+func (p *Proxy) copy(to, from net.Conn, pass func() bool) {
+	type piece struct {
+		data []byte
+		due  time.Time
+	}
+	pieces := make(chan piece, 1024)
+	go func() {
+		defer close(pieces)
+		for buffer := make([]byte, 64<<10); ; {
+			n, err := from.Read(buffer)
+			if n > 0 {
+				pieces <- piece{append([]byte(nil), buffer[:n]...), time.Now().Add(time.Duration(p.delay.Load()))}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for x := range pieces {
+		time.Sleep(time.Until(x.due))
+		if !pass() {
+			break
+		}
+		if _, err := to.Write(x.data); err != nil {
+			break
+		}
+	}
+	to.Close()
+	from.Close()
+	for range pieces { // so that its reader ends
+	}
+}
