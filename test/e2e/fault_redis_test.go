@@ -43,8 +43,15 @@ func redisFaults() []fault {
 			w.redis.Kill()
 			restarting.Go(func() { w.redis.Restart(false) })
 		},
-		func(*world) { restarting.Wait() })
-	loading.redisArgs = []string{"--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024"}
+		func(w *world) {
+			await(w, "it loads as fast as it can", func() bool {
+				c := commandsOf(w.redis)
+				defer c.Close()
+				return c.ConfigSet(w.Context(), "key-load-delay", "0").Err() == nil
+			})
+			restarting.Wait()
+		})
+	loading.redisArgs = []string{"--key-load-delay", "300000", "--loading-process-events-interval-bytes", "1024"}
 	loading.promise, loading.loses = "as above; what came after the snapshot is lost, so at most N more", 1
 	return []fault{
 		killed, emptied,
