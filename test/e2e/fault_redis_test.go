@@ -18,7 +18,7 @@ const outageDeadline = 300 * time.Millisecond
 
 const (
 	degradesAll = "while it lasts every check is answered, as its policy's on_failure says and marked degraded; nothing that was allowed is lost; it ends by itself"
-	losesLog    = "as above; the log begins anew, so at most N more"
+	losesLog    = "as when Redis is killed; but the log begins anew, so at most N more"
 )
 
 func redisFaults() []fault {
@@ -52,7 +52,7 @@ func redisFaults() []fault {
 			restarting.Wait()
 		})
 	loading.redisArgs = []string{"--key-load-delay", "300000", "--loading-process-events-interval-bytes", "1024"}
-	loading.promise, loading.loses = "as above; what came after the snapshot is lost, so at most N more", 1
+	loading.promise, loading.loses = "as when Redis is killed; but what came after the snapshot is lost, so at most N more", 1
 	return []fault{
 		killed, emptied,
 		outage("Redis stopped", "SIGSTOP, then SIGCONT", func(w *world) { w.redis.Stop() }, func(w *world) { w.redis.Continue() }),
@@ -213,7 +213,7 @@ func clusterFaults() []fault {
 	}
 	return []fault{
 		{
-			name: "Cluster: a slot is moved", done: "a slot under load is held open for 500 ms, half of its keys moved, then given to another primary",
+			name: "Cluster: a slot is moved", done: "a slot under load is held open for 500 ms, one of its keys moved, then it is given to another primary",
 			promise: "no check is degraded, every limit is exact", start: start(forLong...), inflict: moveSlot,
 		},
 		{
