@@ -65,6 +65,9 @@ func (s *Server) principal(c *Call) (*Principal, error) {
 	}
 	now := s.Now()
 	token, found := s.Catalog.TokenByHash(identity.HashSecret(secret))
+	if _, unconfirmed := s.Catalog.Unconfirmed(); !found && unconfirmed {
+		return nil, fault.New(fault.Unavailable, "This node started while its database is unreachable and cannot look this token up; try again when the database is back.")
+	}
 	if !found || !token.ActiveAt(now) {
 		return nil, s.badToken(c, secret, found, token)
 	}

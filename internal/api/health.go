@@ -36,5 +36,5 @@ func (s *Server) readiness(ctx context.Context) v1.Readiness {
 		part.OK, part.Since = false, v1.At(since)
 		part.Detail = "The database is out of reach; checks go on with the last policies and blocks known."
 	}
-	return v1.Readiness{Ready: s.Catalog.Loaded(), Parts: []v1.Part{part}}
+	return v1.Readiness{Ready: s.Catalog.Loaded(), Changes: part.OK, Parts: []v1.Part{part}}
 }

@@ -53,8 +53,10 @@ type App struct {
 	backends *backends
 	first    *credentials // made on the first start only
 	catalog  *catalog.Catalog
-	metrics  *metrics.Metrics
-	notifier *notify.Dispatcher
+	// lastKnown is nil when embedded: the database lies in the same directory.
+	lastKnown *lastKnown
+	metrics   *metrics.Metrics
+	notifier  *notify.Dispatcher
 
 	recorder  *offenders.Recorder
 	flusher   *offenders.Flusher
@@ -117,6 +119,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.admin, err = listen("admin-listen", a.settings.AdminListen, a.settings.AdminTLS); err != nil {
 		return err
 	}
+	if a.backends.dir == nil {
+		a.lastKnown = newLastKnown(a.settings.DataDir, a.backends.store.Place(), a.log)
+		a.catalog.OnChange(func(catalog.Changed) { a.lastKnown.changed() })
+	}
 	if err := a.prepare(ctx); err != nil {
 		return err
 	}
@@ -150,7 +156,7 @@ func (a *App) build(ctx context.Context) (err error) {
 // governs the next check before the operator hears of it. Before the first
 // load there is nothing to govern.
 func (a *App) changed(ctx context.Context) error {
-	if !a.prepared.Load() {
+	if !a.prepared.Load() && !a.catalog.Loaded() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeOverTimeout)
@@ -217,8 +223,9 @@ func (l savedLog) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error)
 }
 
 // prepare brings the schema up to date, seeds a new database and loads the
-// catalog. With the shared database out of reach it returns nil and leaves the
-// node not ready; Run goes on trying.
+// catalog. With the shared database unreachable it starts from what the data
+// directory holds, or else leaves the node not ready, and returns nil; Run goes
+// on trying.
 func (a *App) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
@@ -226,7 +233,7 @@ func (a *App) prepare(ctx context.Context) error {
 	if err == nil || a.backends.dir != nil || !isOutage(err) {
 		return err
 	}
-	a.log.Warn("the database is out of reach; this node answers 503 until it is there", "error", err)
+	a.adoptLastKnown(err)
 	return nil
 }
 

@@ -106,6 +106,9 @@ func (a *App) databaseHealth() adminui.Part {
 	case failing != nil:
 		p.Trouble = "out of reach"
 		p.Text = fmt.Sprintf("Since %s UTC. Checks go on with the last policies and blocks known.", since.UTC().Format("15:04"))
+		if old := a.howOld(); old != "" {
+			p.Text = "Since this node started. Checks go on with " + old + "; changes are refused."
+		}
 	case stats.Failing != nil && time.Since(stats.Since) > lateCounts:
 		p.Trouble, p.Text = "slow", fmt.Sprintf("Counts arrive %.0f s late. Checks go on as usual.", time.Since(stats.Since).Seconds())
 	}

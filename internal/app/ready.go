@@ -16,9 +16,9 @@ func (a *App) Ready(context.Context) v1.Readiness {
 	since, failing := a.catalog.Failing()
 	database := v1.Part{Name: "database", OK: failing == nil, Since: v1.At(since)}
 	if failing != nil {
-		database.Detail = "out of reach; checks go on with the last policies and blocks known"
+		database.Detail = "unreachable; checks go on with the last policies and blocks known, changes are refused"
 	}
-	loaded := v1.Part{Name: "policies", OK: a.catalog.Loaded()}
+	loaded := v1.Part{Name: "policies", OK: a.catalog.Loaded(), Detail: a.howOld()}
 	if !loaded.OK {
 		loaded.Detail = "not loaded yet"
 	}
@@ -28,6 +28,7 @@ func (a *App) Ready(context.Context) v1.Readiness {
 	}
 	log, given := a.logPart()
 	r := v1.Readiness{Ready: loaded.OK && listening.OK && !given, Parts: []v1.Part{loaded, listening, database, log}}
+	r.Changes = loaded.OK && listening.OK && database.OK
 	if a.watch != nil {
 		r.Parts = append(r.Parts, evictionPart(a.watch.state()))
 	}

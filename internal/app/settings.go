@@ -114,7 +114,7 @@ var options = []option{
 	{name: "admin-listen", preset: "127.0.0.1:8081", help: "where the admin API, the pages and the metrics are"},
 	{name: "redis-url", help: "Redis 7+ or Valkey for the logs, with --database-url: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"},
 	{name: "database-url", help: "Postgres 14+ for everything else, with --redis-url: postgres://"},
-	{name: "data-dir", preset: "./data", help: "where the embedded database and the snapshot of the logs are kept"},
+	{name: "data-dir", preset: "./data", help: "where the embedded database and the snapshot of the logs are kept; with --database-url, the last policies and blocks known"},
 	{name: "redis-prefix", preset: "stint", help: "what the names of all Redis keys begin with"},
 	{name: "admin-token", secret: true, help: "the bootstrap admin token; without it one is made on the first start and printed once"},
 	{name: "admin-password", secret: true, help: "the password of the user admin, who is made on the first start; without it one is made and printed once"},

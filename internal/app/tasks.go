@@ -58,6 +58,9 @@ func (a *App) tasks() []task {
 	if known := a.backends.refusals; known != nil {
 		tasks = append(tasks, task{"refusal memory", func(ctx context.Context) { a.backends.redis.WatchResets(ctx, known.Forget, known.ForgetAll) }})
 	}
+	if a.lastKnown != nil {
+		tasks = append(tasks, task{"last known", func(ctx context.Context) { a.lastKnown.keep(ctx, a.catalog) }})
+	}
 	if a.backends.dir != nil {
 		tasks = append(tasks, task{"snapshots", every(snapshotInterval, func(context.Context) { a.saveSnapshot() })})
 	}

@@ -16,6 +16,18 @@ func (s *Set) BlockWith(p keys.Pattern, now time.Time) *Block {
 	return nil
 }
 
+// AllBlocks ranges over every block that stands at now. The set must not be
+// changed inside the loop.
+func (s *Set) AllBlocks(now time.Time) iter.Seq[*Block] {
+	return func(yield func(*Block) bool) {
+		for _, b := range s.blocks.index.All() {
+			if b.ActiveAt(now) && !yield(b) {
+				return
+			}
+		}
+	}
+}
+
 // AllExemptions ranges over every exemption that stands at now.
 func (s *Set) AllExemptions(now time.Time) iter.Seq[*Exemption] {
 	return func(yield func(*Exemption) bool) {

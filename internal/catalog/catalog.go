@@ -69,7 +69,9 @@ type Catalog struct {
 	revision atomic.Int64
 	loaded   atomic.Bool
 	failing  atomic.Pointer[failure]
-	wake     chan struct{}
+	// unconfirmed is not nil from Adopt until the database was read.
+	unconfirmed atomic.Pointer[unconfirmed]
+	wake        chan struct{}
 
 	parser   atomic.Pointer[keys.Parser]
 	settings atomic.Pointer[Settings]
@@ -245,6 +247,7 @@ func (c *Catalog) follow(ctx context.Context) error {
 		return fmt.Errorf("refresh from the database: %w", err)
 	}
 	ended := c.failing.Swap(nil)
+	c.unconfirmed.Store(nil)
 	c.loaded.Store(true)
 	if ended != nil && c.onOutage != nil {
 		c.onOutage(ended.since, c.now(), ended.err)
@@ -261,8 +264,7 @@ func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 	what := &Changed{Revision: ch.Revision, Policies: ch.PoliciesChanged, Tokens: len(ch.Tokens)}
 	now := c.now()
 	if ch.Settings != nil {
-		c.settings.Store(ch.Settings)
-		c.parser.Store(&keys.Parser{IPv6Bits: ch.Settings.IPv6Bits})
+		c.takeSettings(*ch.Settings)
 	}
 	// Checks go on meanwhile. Exemptions first: a pattern exempted and blocked by
 	// one change must not be refused in between. What has ended last: a pattern
@@ -297,6 +299,11 @@ func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 		c.users.Store(ch.Revision)
 	}
 	return what, nil
+}
+
+func (c *Catalog) takeSettings(s Settings) {
+	c.settings.Store(&s)
+	c.parser.Store(&keys.Parser{IPv6Bits: s.IPv6Bits})
 }
 
 // takeOver applies what stands at now and returns what does not, and how many

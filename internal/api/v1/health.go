@@ -2,8 +2,11 @@ package v1
 
 // Readiness says whether a node can answer, and which part cannot.
 type Readiness struct {
-	Ready bool   `json:"ready"`
-	Parts []Part `json:"parts"`
+	// Ready says whether checks are answered; only then the status is 200.
+	Ready bool `json:"ready"`
+	// Changes says whether changes are taken too: the database answers.
+	Changes bool   `json:"changes"`
+	Parts   []Part `json:"parts"`
 }
 
 // Part is one thing that a node needs.

@@ -1,0 +1,204 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/stint-dev/stint/internal/catalog"
+)
+
+// How often the last known policies and blocks are written.
+const (
+	// saveDelay gathers the changes that come together.
+	saveDelay = 300 * time.Millisecond
+	// saveShare bounds the cost: after a writing that took some time a node
+	// waits for so many times as long.
+	saveShare = 20
+	// confirmInterval is how often the file is marked as still current.
+	confirmInterval = 15 * time.Second
+)
+
+// lastKnown keeps the last policies, blocks and exemptions that a node of a
+// shared database knew in a file of the data directory, so that it can start
+// while the database is unreachable. Nodes on one machine may share the
+// directory: a file belongs to one database, and each writing replaces it whole.
+type lastKnown struct {
+	path   string
+	source string
+	log    *slog.Logger
+	dirty  chan struct{} // holds one where something has changed
+	broken bool          // writing has failed and that was said
+}
+
+func newLastKnown(folder, source string, log *slog.Logger) *lastKnown {
+	mark := sha256.Sum256([]byte(source))
+	path := filepath.Join(folder, fmt.Sprintf("last-known-%x.state", mark[:8]))
+	if full, err := filepath.Abs(path); err == nil {
+		path = full
+	}
+	return &lastKnown{path: path, source: source, log: log, dirty: make(chan struct{}, 1)}
+}
+
+// changed asks for a writing. It never blocks.
+func (k *lastKnown) changed() {
+	select {
+	case k.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// load reads the file. The error is fs.ErrNotExist where there is none, and
+// otherwise one line.
+func (k *lastKnown) load() (*catalog.Saved, time.Time, error) {
+	file, err := os.OpenFile(k.path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	owner, known := info.Sys().(*syscall.Stat_t)
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || known && int(owner.Uid) != os.Geteuid() {
+		return nil, time.Time{}, fmt.Errorf("it is not a file that only this user can read and write (mode %04o)", info.Mode().Perm())
+	}
+	saved, err := catalog.ReadSaved(file, k.source)
+	return saved, info.ModTime(), err
+}
+
+// keep writes what is known after each change, until ctx ends, and then once
+// more what has changed since.
+func (k *lastKnown) keep(ctx context.Context, c *catalog.Catalog) {
+	confirm := time.NewTicker(confirmInterval)
+	defer confirm.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			select {
+			case <-k.dirty:
+				k.save(c)
+			default:
+			}
+			return
+		case <-confirm.C:
+			k.confirm(c)
+			continue
+		case <-k.dirty:
+		}
+		if pauseFor(ctx, saveDelay) {
+			began := time.Now()
+			k.save(c)
+			pauseFor(ctx, saveShare*time.Since(began))
+		} else {
+			k.changed() // the last writing
+		}
+	}
+}
+
+// pauseFor waits and reports whether ctx still stands.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// save writes the file. What fails is said once, until it works again: a node
+// goes on without.
+func (k *lastKnown) save(c *catalog.Catalog) {
+	saved := c.Snapshot()
+	if saved == nil {
+		return
+	}
+	err := k.write(saved)
+	if err != nil && !k.broken {
+		k.log.Warn("the last known policies and blocks cannot be written to the data directory; without its database this node could not start",
+			"file", k.path, "error", oneLine(err))
+	}
+	if err == nil && k.broken {
+		k.log.Info("the last known policies and blocks are written again", "file", k.path)
+	}
+	k.broken = err != nil
+}
+
+func (k *lastKnown) write(saved *catalog.Saved) (err error) {
+	folder := filepath.Dir(k.path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(folder, ".last-known-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name())
+		}
+	}()
+	if err := errors.Join(saved.Write(file, k.source), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), k.path); err != nil {
+		return err
+	}
+	opened, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
+}
+
+// confirm marks the file as current: its age is that of the last moment at
+// which the database said so.
+func (k *lastKnown) confirm(c *catalog.Catalog) {
+	_, unconfirmed := c.Unconfirmed()
+	if _, failing := c.Failing(); failing != nil || unconfirmed || !c.Loaded() || len(k.dirty) > 0 || k.broken {
+		return
+	}
+	now := time.Now()
+	if err := os.Chtimes(k.path, now, now); errors.Is(err, fs.ErrNotExist) {
+		k.changed() // somebody has removed it
+	}
+}
+
+// adoptLastKnown starts from what an earlier run has kept, because the database
+// is unreachable with err.
+func (a *App) adoptLastKnown(err error) {
+	saved, asOf, problem := a.lastKnown.load()
+	switch {
+	case errors.Is(problem, fs.ErrNotExist):
+		a.log.Warn("the database is unreachable and no policies and blocks are kept in the data directory; this node answers 503 until it is there",
+			"file", a.lastKnown.path, "error", oneLine(err))
+	case problem != nil:
+		a.log.Warn("the database is unreachable and the policies and blocks kept in the data directory are ignored; this node answers 503 until it is there",
+			"file", a.lastKnown.path, "reason", oneLine(problem), "error", oneLine(err))
+	default:
+		a.catalog.Adopt(saved, asOf, err)
+		a.log.Warn("the database is unreachable; this node answers checks by the policies and blocks kept in the data directory and takes no changes",
+			"as_of", asOf.UTC().Format(time.RFC3339), "age", time.Since(asOf).Round(time.Second).String(), "revision", saved.Revision,
+			"policies", len(saved.Policies), "blocks", len(saved.Blocks), "error", oneLine(err))
+	}
+}
+
+// howOld says in a clause how old what a node decides by is, "" where the
+// database was read since the start.
+func (a *App) howOld() string {
+	asOf, is := a.catalog.Unconfirmed()
+	if !is {
+		return ""
+	}
+	return fmt.Sprintf("those of %s (%s ago), kept in the data directory", asOf.UTC().Format(time.RFC3339), time.Since(asOf).Round(time.Second))
+}

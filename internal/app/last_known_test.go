@@ -1,0 +1,346 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+const testToken = "an-admin-token-for-tests-0123456789-abcdefghijklmnop"
+
+// syncBuffer is a log that a test reads while a node writes it.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.text.String(), text)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// testNode is a node that runs in this process.
+type testNode struct {
+	*App
+	log  *syncBuffer
+	stop func()
+}
+
+func startNode(t *testing.T, redis *testenv.RedisServer, databaseURL, folder string, more ...string) *testNode {
+	t.Helper()
+	args := append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", folder,
+		"--redis-url", redis.URL, "--redis-prefix", redis.Prefix, "--database-url", databaseURL, "--drain-timeout", "1s"}, more...)
+	s, err := Load(args, []string{"STINT_ADMIN_TOKEN=" + testToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &syncBuffer{}
+	ctx, stop := context.WithCancel(context.Background())
+	a, err := New(ctx, s, io.Discard, log)
+	if err != nil {
+		stop()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	n := &testNode{App: a, log: log}
+	n.stop = sync.OnceFunc(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(n.stop)
+	return n
+}
+
+// ask sends a request and returns the status and the body.
+func (n *testNode) ask(t *testing.T, admin bool, method, path, body, token string) (int, string) {
+	t.Helper()
+	address := n.CheckAddr()
+	if admin {
+		address = n.AdminAddr()
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address.String()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+func (n *testNode) check(t *testing.T, key string) int {
+	t.Helper()
+	status, _ := n.ask(t, false, "POST", "/v1/check", `{"key":"`+key+`"}`, "")
+	return status
+}
+
+func (n *testNode) block(t *testing.T, pattern string) (int, string) {
+	t.Helper()
+	return n.ask(t, true, "POST", "/v1/blocks", `{"pattern":"`+pattern+`","reason":"test"}`, testToken)
+}
+
+func (n *testNode) ready(t *testing.T) (int, v1.Readiness) {
+	t.Helper()
+	status, body := n.ask(t, false, "GET", "/readyz", "", "")
+	var r v1.Readiness
+	if err := json.Unmarshal([]byte(body), &r); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return status, r
+}
+
+func detail(r v1.Readiness, part string) string {
+	for _, p := range r.Parts {
+		if p.Name == part {
+			return p.Detail
+		}
+	}
+	return ""
+}
+
+// until waits for something that comes by itself.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// kept waits until the node has written the revision that it knows.
+func (n *testNode) kept(t *testing.T) {
+	t.Helper()
+	until(t, "the last known state is written", func() bool {
+		saved, _, err := n.lastKnown.load()
+		return err == nil && saved.Revision == n.catalog.Revision()
+	})
+}
+
+func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
+	server := testenv.DedicatedPostgres(t)
+	redis := testenv.Redis(t)
+	folder := filepath.Join(t.TempDir(), "data")
+	first := startNode(t, redis, server.URL, folder)
+	if status, body := first.block(t, "ip:192.0.2.1"); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, body := first.ask(t, true, "POST", "/v1/exemptions", `{"pattern":"ip:192.0.2.7","reason":"test"}`, testToken); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, body := first.block(t, "ip:192.0.2.7"); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, body := first.ask(t, true, "PUT", "/v1/policies/tight", `{"match":["token:*"],"rules":["1/d"]}`, testToken); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, body)
+	}
+	first.kept(t)
+	file := first.lastKnown.path
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	first.stop()
+
+	server.Kill()
+	n := startNode(t, redis, server.URL, folder)
+	if status := n.check(t, "ip:192.0.2.1"); status != http.StatusForbidden {
+		t.Errorf("a blocked key got %d", status)
+	}
+	if status := n.check(t, "ip:192.0.2.7"); status != http.StatusOK {
+		t.Errorf("an exempted key got %d", status)
+	}
+	if a, b := n.check(t, "token:x"), n.check(t, "token:x"); a != http.StatusOK || b != http.StatusTooManyRequests {
+		t.Errorf("a limited key got %d and %d", a, b)
+	}
+	status, r := n.ready(t)
+	if status != http.StatusOK || !r.Ready || r.Changes || !strings.Contains(detail(r, "policies"), "kept in the data directory") {
+		t.Errorf("/readyz says %d %+v", status, r)
+	}
+	if status, body := n.block(t, "ip:192.0.2.2"); status != http.StatusServiceUnavailable || !strings.Contains(body, "database") {
+		t.Errorf("a change got %d %s", status, body)
+	}
+	if n.log.count("this node answers checks by the policies and blocks kept") != 1 {
+		t.Errorf("the log says %s", n.log)
+	}
+
+	server.Restart(false)
+	until(t, "the node takes changes", func() bool { _, r := n.ready(t); return r.Changes })
+	if status, body := n.block(t, "ip:192.0.2.2"); status != http.StatusCreated {
+		t.Errorf("a change got %d %s", status, body)
+	}
+	if a, b := n.check(t, "ip:192.0.2.1"), n.check(t, "ip:192.0.2.2"); a != http.StatusForbidden || b != http.StatusForbidden {
+		t.Errorf("blocked keys got %d and %d", a, b)
+	}
+	if _, r := n.ready(t); detail(r, "policies") != "" {
+		t.Errorf("/readyz still says %+v", r)
+	}
+	n.kept(t)
+}
+
+func TestANodeWithCheckTokensStartsWithoutItsDatabase(t *testing.T) {
+	server := testenv.DedicatedPostgres(t)
+	redis := testenv.Redis(t)
+	folder := t.TempDir()
+	first := startNode(t, redis, server.URL, folder, "--check-auth", "token")
+	status, body := first.ask(t, true, "POST", "/v1/tokens", `{"name":"edge","scopes":["check"]}`, testToken)
+	var made struct{ Secret, Token string }
+	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated {
+		t.Fatalf("%d %s, %v", status, body, err)
+	}
+	secret := made.Secret
+	if secret == "" {
+		secret = made.Token
+	}
+	first.kept(t)
+	first.stop()
+	content, err := os.ReadFile(first.lastKnown.path)
+	if err != nil || bytes.Contains(content, []byte(secret)) {
+		t.Fatalf("the file holds the token itself, %v", err)
+	}
+	server.Kill()
+	n := startNode(t, redis, server.URL, folder, "--check-auth", "token")
+	if status, body := n.ask(t, false, "POST", "/v1/check", `{"key":"a"}`, secret); status != http.StatusOK {
+		t.Errorf("a check with a token got %d %s", status, body)
+	}
+	if status, _ := n.ask(t, false, "POST", "/v1/check", `{"key":"a"}`, ""); status != http.StatusUnauthorized {
+		t.Errorf("a check without a token got %d", status)
+	}
+	if status, _ := n.ask(t, false, "POST", "/v1/check", `{"key":"a"}`, testToken); status != http.StatusServiceUnavailable {
+		t.Errorf("a check with a token that cannot be looked up got %d", status)
+	}
+}
+
+func TestALastKnownStateThatCannotBeUsedIsIgnoredAndSaid(t *testing.T) {
+	server := testenv.DedicatedPostgres(t)
+	redis := testenv.Redis(t)
+	good := t.TempDir()
+	first := startNode(t, redis, server.URL, good)
+	if status, body := first.block(t, "ip:192.0.2.1"); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, body)
+	}
+	first.kept(t)
+	first.stop()
+	content, err := os.ReadFile(first.lastKnown.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	flipped := bytes.Clone(content)
+	flipped[len(flipped)/2] ^= 1
+	newer := bytes.Clone(content)
+	newer[bytes.IndexByte(newer, '\n')+1] = 99
+	foreign := bytes.Replace(content, []byte("postgres:"), []byte("postgres;"), 1)
+	for name, c := range map[string]struct {
+		content []byte
+		mode    os.FileMode
+		want    string
+	}{
+		"cut": {content[:len(content)-9], 0o600, "cut off"}, "flipped": {flipped, 0o600, "damaged"}, "empty": {nil, 0o600, "no file of this kind"},
+		"text":   {[]byte("hello, this is some text that is no such file at all"), 0o600, "no file of this kind"},
+		"longer": {append(bytes.Clone(content), 'x'), 0o600, "follows its end"},
+		"newer":  {newer, 0o600, "format"}, "foreign": {foreign, 0o600, "another database"}, "open to others": {content, 0o644, "only this user"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			path := filepath.Join(folder, filepath.Base(first.lastKnown.path))
+			if err := os.WriteFile(path, c.content, c.mode); err != nil {
+				t.Fatal(err)
+			}
+			n := startNode(t, redis, server.URL, folder)
+			if n.log.count("kept in the data directory are ignored") != 1 || n.log.count(c.want) != 1 {
+				t.Errorf("the log says %s", n.log)
+			}
+			if status, r := n.ready(t); status != http.StatusServiceUnavailable || r.Ready {
+				t.Errorf("/readyz says %d %+v", status, r)
+			}
+			if status := n.check(t, "ip:192.0.2.1"); status != http.StatusServiceUnavailable {
+				t.Errorf("a check got %d", status)
+			}
+		})
+	}
+}
+
+func TestANodeGoesOnWithoutAFolderToKeepItsStateIn(t *testing.T) {
+	database, redis := testenv.Postgres(t).URL, testenv.Redis(t)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := startNode(t, redis, database, filepath.Join(file, "data"))
+	const said = "cannot be written to the data directory"
+	until(t, "it is said", func() bool { return n.log.count(said) > 0 })
+	for _, pattern := range []string{"ip:192.0.2.1", "ip:192.0.2.2", "ip:192.0.2.3"} {
+		if status, body := n.block(t, pattern); status != http.StatusCreated {
+			t.Fatalf("%d %s", status, body)
+		}
+		until(t, "another writing is tried", func() bool { return len(n.lastKnown.dirty) == 0 })
+	}
+	if got := n.log.count(said); got != 1 {
+		t.Errorf("it is said %d times", got)
+	}
+}
+
+func TestTwoNodesShareAFolderAndAFileIsAlwaysWhole(t *testing.T) {
+	database, redis := testenv.Postgres(t).URL, testenv.Redis(t)
+	folder := t.TempDir()
+	a, b := startNode(t, redis, database, folder), startNode(t, redis, database, folder)
+	a.kept(t)
+	for i, n := range []*testNode{a, b, a, b, a, b, a, b} {
+		if status, body := n.block(t, "ip:192.0.2."+string(rune('1'+i))); status != http.StatusCreated {
+			t.Fatalf("%d %s", status, body)
+		}
+		if _, _, err := a.lastKnown.load(); err != nil {
+			t.Fatalf("between two writings: %v", err)
+		}
+	}
+	until(t, "the file holds the last change", func() bool {
+		saved, _, err := a.lastKnown.load()
+		return err == nil && len(saved.Blocks) == 8
+	})
+	a.stop()
+	b.stop()
+	left, err := filepath.Glob(filepath.Join(folder, ".last-known-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,126 @@
+package catalog_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+// savedFrom returns what a node keeps of a database with some of everything.
+func savedFrom(t testing.TB) *catalog.Saved {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	by := audit.Stint("a test")
+	for n, text := range []string{"ip:192.0.2.0/24", "token:a*", `host:\*.example.com`, "*"} {
+		p, err := keys.Parser{}.Pattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := blocks.Block{Pattern: p, Reason: "\x1b[31m\n reason", Source: blocks.Manual}
+		if n%2 == 0 {
+			b.Expires = time.Now().Add(time.Hour)
+		}
+		if _, err := store.AddBlock(t.Context(), by, b, blocks.Fail); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.AddExemption(t.Context(), by, blocks.Exemption{Pattern: p, Reason: "why"}, blocks.Fail); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, scope := range map[string]identity.Access{"edge": identity.Check, "boss": identity.Admin} {
+		secret := identity.NewSecret([]identity.Access{scope})
+		if _, err := store.AddToken(t.Context(), by, identity.Token{Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{scope}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := catalog.New(store, time.Now)
+	if c.Snapshot() != nil {
+		t.Fatal("a catalog that has read nothing has something to keep")
+	}
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c.Snapshot()
+}
+
+func TestWhatIsSavedIsReadBackWhole(t *testing.T) {
+	saved := savedFrom(t)
+	if len(saved.Blocks) != 4 || len(saved.Exemptions) != 4 || len(saved.Policies) != 1 || len(saved.Settings.Secret) != 32 {
+		t.Fatalf("saved %+v", saved)
+	}
+	if len(saved.Tokens) != 1 || saved.Tokens[0].Name != "edge" {
+		t.Fatalf("tokens %+v; only those of checks are kept", saved.Tokens)
+	}
+	var file bytes.Buffer
+	if err := saved.Write(&file, "here"); err != nil {
+		t.Fatal(err)
+	}
+	read, err := catalog.ReadSaved(&file, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Policies go by way of JSON, which knows no monotonic clock or time zone.
+	if len(read.Policies) != 1 || !reflect.DeepEqual(*read.Policies[0], *saved.Policies[0]) {
+		t.Errorf("policy %+v, want %+v", read.Policies[0], saved.Policies[0])
+	}
+	if !reflect.DeepEqual(read.Blocks, saved.Blocks) || !reflect.DeepEqual(read.Exemptions, saved.Exemptions) {
+		t.Errorf("read %+v, want %+v", read, saved)
+	}
+	if read.Revision != saved.Revision || !reflect.DeepEqual(read.Settings, saved.Settings) || read.Tokens[0].Name != "edge" ||
+		!bytes.Equal(read.Tokens[0].Hash, saved.Tokens[0].Hash) {
+		t.Errorf("read %+v, want %+v", read, saved)
+	}
+}
+
+func TestASavedFileWithAnyByteChangedOrMissingIsRefused(t *testing.T) {
+	var file bytes.Buffer
+	if err := savedFrom(t).Write(&file, "here"); err != nil {
+		t.Fatal(err)
+	}
+	good := file.Bytes()
+	for at := range good {
+		bad := bytes.Clone(good)
+		bad[at] ^= 0x41
+		for name, content := range map[string][]byte{"changed": bad, "cut": good[:at]} {
+			if _, err := catalog.ReadSaved(bytes.NewReader(content), "here"); !errors.Is(err, catalog.ErrSaved) {
+				t.Fatalf("%s at byte %d: %v", name, at, err)
+			}
+		}
+	}
+	if _, err := catalog.ReadSaved(bytes.NewReader(good), "elsewhere"); !errors.Is(err, catalog.ErrSaved) {
+		t.Errorf("of another database: %v", err)
+	}
+}
+
+func BenchmarkSavingAMillionBlocks(b *testing.B) {
+	saved := &catalog.Saved{Blocks: make([]*blocks.Block, 1_000_000)}
+	for i := range saved.Blocks {
+		p, err := keys.Parser{}.Pattern(fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255))
+		if err != nil {
+			b.Fatal(err)
+		}
+		saved.Blocks[i] = &blocks.Block{ID: fmt.Sprintf("0198f000-0000-7000-8000-%012d", i), Pattern: p, Reason: "list", Author: "admin", Created: time.UnixMilli(1)}
+	}
+	for b.Loop() {
+		var file bytes.Buffer
+		if err := saved.Write(&file, "here"); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(file.Len())/1e6, "MB")
+	}
+}
