@@ -26,7 +26,7 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 		if _, err := store.AddBlock(ctx, by, blocks.Block{Pattern: p, Expires: start.Add(time.Hour)}, blocks.Fail); err != nil {
 			t.Fatal(err)
 		}
-		if err := store.AddNotification(ctx, notify.Notification{Kind: notify.Test, At: start}, []string{"mail"}); err != nil {
+		if err := store.AddNotifications(ctx, []notify.Notification{{Kind: notify.Test, At: start}}, []string{"mail"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := store.BeginRun(ctx, jobs.Run{Job: "x", Due: start, Started: start}); err != nil {
