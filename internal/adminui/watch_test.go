@@ -82,7 +82,7 @@ func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
 	n.attack(t)
 	v := n.as(t, "olu")
 	page := v.get("/").is(http.StatusOK)
-	page.holds("Refusing ").holds(" requests a second since " + start.Add((quietMinutes+1)*time.Minute).Format("15:04") + ", 21 minutes ago.")
+	page.holds("Refusing ").holds(" requests a second since ").holds(start.Add((quietMinutes+1)*time.Minute).Format("15:04") + ", 21 minutes ago.") // before midnight with its day
 	page.holds(`come from <a class="plain" href="/offenders?pattern=ip%3A203.0.113.0%2F24">`).holds("61 of 256 addresses")
 	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
 	page.holds("61 of its 256 addresses offended within 11 min.").holds("Rules that refuse most")
