@@ -173,7 +173,7 @@ func (u *UI) unconfirmed(c *api.Call, s *shelf, patterns []keys.Pattern) (keys.P
 	ctx, cancel := c.StoreContext()
 	defer cancel()
 	for _, p := range patterns {
-		if why := u.whyConfirm(ctx, c, s, p); why != "" {
+		if why := u.whyConfirm(ctx, s, p); why != "" {
 			return p, why
 		}
 	}

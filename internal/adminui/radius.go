@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offenders"
@@ -17,21 +16,12 @@ func (u *UI) surveyor() *blocklist.Surveyor {
 }
 
 // whyConfirm says why a pattern must be confirmed before it is added to a
-// shelf, "" where it need not be.
-func (u *UI) whyConfirm(ctx context.Context, c *api.Call, s *shelf, p keys.Pattern) string {
+// shelf or lasts longer there, "" where it need not be.
+func (u *UI) whyConfirm(ctx context.Context, s *shelf, p keys.Pattern) string {
 	if !s.Blocks {
 		return blocklist.Broad(p)
 	}
-	if blocklist.Single(p) {
-		return ""
-	}
-	r, err := u.surveyor().Survey(ctx, p, c.Address)
-	if err != nil {
-		// Not knowing its share of the traffic must keep nobody from blocking an
-		// attacker while the database is in trouble.
-		return blocklist.Broad(p)
-	}
-	return r.Confirm
+	return u.surveyor().WhyConfirm(ctx, p)
 }
 
 // narrower is a part of a pattern that alone stops most of its offences.

@@ -273,7 +273,7 @@ func (u *UI) addItem(c *api.Call, s *shelf) error {
 	ctx, cancel := c.StoreContext()
 	defer cancel()
 	if page.Confirm != pattern.String() {
-		if why := u.whyConfirm(ctx, c, s, pattern); why != "" {
+		if why := u.whyConfirm(ctx, s, pattern); why != "" {
 			page.Mistakes["confirm"] = "Nothing was changed: " + why + ". To go on, type " + pattern.String() + "."
 			return u.renderAdd(c, statusOfForm, s, page)
 		}

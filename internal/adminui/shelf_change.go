@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
@@ -24,6 +25,8 @@ type edit struct {
 	Until    string // as fields of dates write it, UTC
 	Revision int64
 	Mistakes mistakes
+	// Ask is the pattern that is to be typed for the change, "" for none.
+	Ask string
 	// Meanwhile is what somebody else made of it while it was edited, nil for
 	// nothing.
 	Meanwhile *item
@@ -89,6 +92,12 @@ func (u *UI) updateItem(c *api.Call, s *shelf) error {
 	}
 	if len(e.Mistakes) > 0 {
 		return u.renderShelf(c, statusOfForm, s, query{}, e)
+	}
+	if ask := before.Pattern.String(); blocklist.Prolongs(before.Expires, *change.Expires) && strings.TrimSpace(values.Get("confirm")) != ask {
+		if why := u.whyConfirm(ctx, s, before.Pattern); why != "" {
+			e.Ask, e.Mistakes["confirm"] = ask, "Nothing was changed: "+why+". To make it last longer, type "+ask+"."
+			return u.renderShelf(c, statusOfForm, s, query{}, e)
+		}
 	}
 	after, err := s.update(ctx, c.Actor(), id, change)
 	if fault.Is(err, fault.Outdated) {

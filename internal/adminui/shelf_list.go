@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,6 +146,14 @@ func (u *UI) renderShelf(c *api.Call, status int, s *shelf, q query, open *edit)
 		return err
 	}
 	page.Items, page.Total = found.Items, found.Total
+	if open != nil && !slices.ContainsFunc(page.Items, func(i *item) bool { return i.ID == open.ID }) {
+		// The open row must be seen, on whatever page of the list it is.
+		i, err := s.byID(ctx, open.ID)
+		if err != nil {
+			return err
+		}
+		page.Items = append([]*item{i}, page.Items...)
+	}
 	if from, err := strconv.Atoi(q.Get("from")); err == nil && from > 0 && f.Cursor != "" {
 		page.First = from
 	}

@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/keys"
 )
 
 func (s *Server) surveyor() *blocklist.Surveyor {
@@ -39,16 +41,29 @@ func (s *Server) previewBlock(c *Call) error {
 	return sendJSON(c, http.StatusOK, answer)
 }
 
-// confirmBlock refuses a block that is wide until it is confirmed.
-func (s *Server) confirmBlock(ctx context.Context, c *Call, a added) error {
-	if blocklist.Single(a.pattern) || a.confirmed == a.pattern {
+// confirmEntry refuses to let a broad block, or a broad exemption, stand
+// (longer) until its pattern is sent again as confirmed.
+func (s *Server) confirmEntry(ctx context.Context, isBlock bool, p, confirmed keys.Pattern) error {
+	switch {
+	case p == confirmed:
+		return nil
+	case isBlock:
+		return blocklist.NeedConfirm(p, s.surveyor().WhyConfirm(ctx, p))
+	}
+	return blocklist.NeedConfirm(p, blocklist.Broad(p))
+}
+
+// confirmLonger refuses a change that prolongs what is broad until it is
+// confirmed. from is its present end, and revision its present one.
+func (s *Server) confirmLonger(ctx context.Context, isBlock bool, p keys.Pattern, from time.Time, revision int64, change *entryChange) error {
+	if change.Expires == nil || p == change.confirmed {
 		return nil
 	}
-	r, err := s.surveyor().Survey(ctx, a.pattern, c.Address)
-	if err != nil {
-		// Not knowing its share of the traffic must keep nobody from blocking an
-		// attacker while the database is in trouble.
-		return blocklist.NeedConfirm(a.pattern, blocklist.Broad(a.pattern))
+	if change.Revision == 0 && blocklist.Broad(p) != "" {
+		change.Revision = revision // whoever shortens it meanwhile makes this a longer one
 	}
-	return blocklist.NeedConfirm(a.pattern, r.Confirm)
+	if !blocklist.Prolongs(from, *change.Expires) {
+		return nil
+	}
+	return s.confirmEntry(ctx, isBlock, p, change.confirmed)
 }

@@ -148,10 +148,16 @@ func (s *Server) readAdded(c *Call) (added, error) {
 		return added{}, fault.Field("on_conflict", "must be fail, extend or replace")
 	}
 	a := added{pattern: pattern, reason: request.Reason, expires: expires, conflict: conflict}
-	if request.Confirm != "" {
-		a.confirmed, err = s.pattern("confirm", request.Confirm)
-	}
+	a.confirmed, err = s.confirmed(request.Confirm)
 	return a, err
+}
+
+// confirmed reads the pattern that confirms a change, zero for none.
+func (s *Server) confirmed(text string) (keys.Pattern, error) {
+	if text == "" {
+		return keys.Pattern{}, nil
+	}
+	return s.pattern("confirm", text)
 }
 
 // end returns when something ends: at, or after in, or never.
@@ -176,7 +182,7 @@ func (s *Server) addBlock(c *Call) error {
 	actor := c.Actor()
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if err := s.confirmBlock(ctx, c, a); err != nil {
+	if err := s.confirmEntry(ctx, true, a.pattern, a.confirmed); err != nil {
 		return err
 	}
 	done, err := s.Blocks.AddBlock(ctx, actor, blocks.Block{
@@ -226,43 +232,61 @@ func (s *Server) hiding(p keys.Pattern) []string {
 }
 
 func (s *Server) changeBlock(c *Call) error {
-	id, u, err := s.readChange(c)
+	id, change, err := s.readChange(c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	b, err := s.Blocks.UpdateBlock(ctx, c.Actor(), id, u)
+	b, err := s.Blocks.FindBlockByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	if b.ActiveAt(s.Now()) { // the store refuses to change another
+		if err := s.confirmLonger(ctx, true, b.Pattern, b.Expires, b.Revision, &change); err != nil {
+			return err
+		}
+	}
+	b, err = s.Blocks.UpdateBlock(ctx, c.Actor(), id, change.Update)
 	if err != nil {
 		return err
 	}
 	return sendJSON(c, http.StatusOK, s.wireBlock(b))
 }
 
+// entryChange is a change of a block or an exemption.
+type entryChange struct {
+	blocks.Update
+	confirmed keys.Pattern // zero for none
+}
+
 // readChange reads a PATCH of a block or an exemption.
-func (s *Server) readChange(c *Call) (id string, u blocks.Update, err error) {
+func (s *Server) readChange(c *Call) (id string, change entryChange, err error) {
 	if id, err = c.param("id"); err != nil {
-		return "", u, err
+		return "", change, err
 	}
 	var patch v1.EndPatch
 	if err = decodeJSON(c, &patch); err != nil {
-		return "", u, err
+		return "", change, err
 	}
 	if patch.Revision < 0 {
-		return "", u, fault.Field("revision", "must be the revision that you have seen, or be left out")
+		return "", change, fault.Field("revision", "must be the revision that you have seen, or be left out")
 	}
-	u.Revision = patch.Revision
+	change.Revision = patch.Revision
 	if patch.Reason.Given {
 		if err = checkLine("reason", patch.Reason.Value, maxReason); err != nil {
-			return "", u, err
+			return "", change, err
 		}
-		u.Reason = &patch.Reason.Value
+		change.Reason = &patch.Reason.Value
 	}
-	u.Expires, err = s.changedEnd(patch.ExpiresIn, patch.ExpiresAt)
-	if err == nil && u.Reason == nil && u.Expires == nil {
+	if change.confirmed, err = s.confirmed(patch.Confirm); err != nil {
+		return "", change, err
+	}
+	change.Expires, err = s.changedEnd(patch.ExpiresIn, patch.ExpiresAt)
+	if err == nil && change.Reason == nil && change.Expires == nil {
 		err = fault.New(fault.Invalid, "Nothing to change: send reason, expires_in or expires_at.")
 	}
-	return id, u, err
+	return id, change, err
 }
 
 // changedEnd returns the new end of something, nil to leave it.

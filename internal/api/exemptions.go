@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -44,14 +43,12 @@ func (s *Server) addExemption(c *Call) error {
 	if err != nil {
 		return err
 	}
-	if a.confirmed != a.pattern {
-		if err := blocklist.NeedConfirm(a.pattern, blocklist.Broad(a.pattern)); err != nil {
-			return err
-		}
-	}
 	actor := c.Actor()
 	ctx, cancel := c.StoreContext()
 	defer cancel()
+	if err := s.confirmEntry(ctx, false, a.pattern, a.confirmed); err != nil {
+		return err
+	}
 	done, err := s.Blocks.AddExemption(ctx, actor, blocks.Exemption{
 		Pattern: a.pattern, Reason: a.reason, Author: actor.Name, Expires: a.expires,
 	}, a.conflict)
@@ -83,13 +80,22 @@ func (s *Server) hidden(p keys.Pattern) []string {
 }
 
 func (s *Server) changeExemption(c *Call) error {
-	id, u, err := s.readChange(c)
+	id, change, err := s.readChange(c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	e, err := s.Blocks.UpdateExemption(ctx, c.Actor(), id, u)
+	e, err := s.Blocks.FindExemptionByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	if e.ActiveAt(s.Now()) { // the store refuses to change another
+		if err := s.confirmLonger(ctx, false, e.Pattern, e.Expires, e.Revision, &change); err != nil {
+			return err
+		}
+	}
+	e, err = s.Blocks.UpdateExemption(ctx, c.Actor(), id, change.Update)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package blocklist
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
@@ -57,6 +58,12 @@ func Broad(p keys.Pattern) string {
 		}
 	}
 	return ""
+}
+
+// Prolongs reports whether an end is later than another, the zero time meaning
+// for good. To prolong what is broad needs a confirmation, as adding it does.
+func Prolongs(from, to time.Time) bool {
+	return !from.IsZero() && (to.IsZero() || to.After(from))
 }
 
 // busyShare says how much of the last day's checks would have been refused, ""

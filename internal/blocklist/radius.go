@@ -64,6 +64,21 @@ func (s *Surveyor) Survey(ctx context.Context, p keys.Pattern, caller netip.Addr
 	return r, err
 }
 
+// WhyConfirm says why a block of p needs a confirmation, "" where it needs none.
+func (s *Surveyor) WhyConfirm(ctx context.Context, p keys.Pattern) string {
+	r := &Radius{Pattern: p}
+	if s.Traffic != nil && !Single(p) && Broad(p) == "" {
+		now := s.Now()
+		t, err := s.Traffic.EstimateTraffic(ctx, now.Add(-day), now, p.Matches)
+		// Not knowing its share of the traffic must keep nobody from blocking an
+		// attacker while the database is in trouble.
+		if err == nil {
+			r.Traffic = t
+		}
+	}
+	return s.confirm(r)
+}
+
 // HitsCaller reports whether a block of p refuses whoever asks for it, an
 // invalid caller for nobody.
 func (s *Surveyor) HitsCaller(p keys.Pattern, caller netip.Addr) bool {

@@ -45,7 +45,7 @@ admin block add ip:203.0.113.0/24 --reason scraping --for 7d --on-conflict exten
 			if err != nil {
 				return err
 			}
-			added, err := confirming(a, yes, func() error { return a.tellRadius(c.Context(), client, b.Pattern) }, func(confirm string) (*v1.AddedBlock, error) {
+			added, err := confirming(a, yes, func(pattern string) error { return a.tellRadius(c.Context(), client, pattern) }, func(confirm string) (*v1.AddedBlock, error) {
 				b.Confirm = confirm
 				return client.AddBlock(c.Context(), b)
 			})
@@ -58,7 +58,7 @@ admin block add ip:203.0.113.0/24 --reason scraping --for 7d --on-conflict exten
 	}
 	c.Flags().StringVar(&b.Reason, "reason", "", "why, for the other operators and the one who is refused")
 	c.Flags().StringVar(&b.OnConflict, "on-conflict", "", "where the pattern is blocked already: fail, extend or replace (default fail)")
-	c.Flags().BoolVar(&yes, "yes", false, "do it also where the pattern is wide, without asking")
+	yesFlag(c, &yes)
 	end.add(c, "it stands")
 	mustHave(c, "reason")
 	return c
@@ -141,7 +141,11 @@ func newBlockEdit(a *app) *cobra.Command {
 				return err
 			}
 			patch := change.patch(c, b.Revision)
-			if b, err = from.EditBlock(c.Context(), b.ID, patch); err != nil {
+			b, err = confirming(a, change.yes, func(pattern string) error { return a.tellRadius(c.Context(), from, pattern) }, func(confirm string) (*v1.Block, error) {
+				patch.Confirm = confirm
+				return from.EditBlock(c.Context(), b.ID, patch)
+			})
+			if err != nil {
 				return err
 			}
 			return output.One(a.printer(), *b, blockDetail)

@@ -38,7 +38,7 @@ func newExemptAdd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			added, err := confirming(a, yes, func() error { return nil }, func(confirm string) (*v1.AddedExemption, error) {
+			added, err := confirming(a, yes, func(string) error { return nil }, func(confirm string) (*v1.AddedExemption, error) {
 				e.Confirm = confirm
 				return client.AddExemption(c.Context(), e)
 			})
@@ -56,7 +56,7 @@ func newExemptAdd(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&e.Reason, "reason", "", "why, for the other operators")
 	c.Flags().StringVar(&e.OnConflict, "on-conflict", "", "where the pattern is exempt already: fail, extend or replace (default fail)")
-	c.Flags().BoolVar(&yes, "yes", false, "do it also where the pattern is wide, without asking")
+	yesFlag(c, &yes)
 	end.add(c, "it stands")
 	mustHave(c, "reason")
 	return c
@@ -124,7 +124,11 @@ func newExemptEdit(a *app) *cobra.Command {
 				return err
 			}
 			patch := change.patch(c, e.Revision)
-			if e, err = from.EditExemption(c.Context(), e.ID, patch); err != nil {
+			e, err = confirming(a, change.yes, func(string) error { return nil }, func(confirm string) (*v1.Exemption, error) {
+				patch.Confirm = confirm
+				return from.EditExemption(c.Context(), e.ID, patch)
+			})
+			if err != nil {
 				return err
 			}
 			return output.One(a.printer(), *e, exemptionDetail)

@@ -79,6 +79,7 @@ type editFlags struct {
 	reason  string
 	end     endFlags
 	forGood bool
+	yes     bool
 }
 
 func (f *editFlags) add(c *cobra.Command) {
@@ -86,6 +87,7 @@ func (f *editFlags) add(c *cobra.Command) {
 	c.Flags().Var(&f.end.in, "for", "how long it goes on from now, for example 24h or 7d")
 	c.Flags().Var(&f.end.at, "until", "until when it goes on, for example 2026-12-31T18:00:00Z")
 	c.Flags().BoolVar(&f.forGood, "for-good", false, "it never ends by itself")
+	yesFlag(c, &f.yes)
 	c.MarkFlagsMutuallyExclusive("for", "until", "for-good")
 	c.MarkFlagsOneRequired("reason", "for", "until", "for-good")
 }
@@ -143,7 +145,7 @@ func samePattern(spelled string, asked keys.Pattern) bool {
 // confirming does something that the server may want confirmed because it is
 // broad: it tells what that would do and asks a person on a terminal, unless yes
 // was said beforehand.
-func confirming[T any](a *app, yes bool, tell func() error, do func(confirm string) (T, error)) (T, error) {
+func confirming[T any](a *app, yes bool, tell func(pattern string) error, do func(confirm string) (T, error)) (T, error) {
 	done, err := do("")
 	var problem *v1.Problem
 	if !errors.As(err, &problem) || problem.Code != "confirmation_required" {
@@ -154,7 +156,7 @@ func confirming[T any](a *app, yes bool, tell func() error, do func(confirm stri
 		return done, err
 	}
 	if !yes {
-		if err := tell(); err != nil {
+		if err := tell(confirm); err != nil {
 			return done, err
 		}
 		if err := a.confirm(output.Escape(confirm+" is broad: "+why+"."), "--yes"); err != nil {
@@ -162,6 +164,11 @@ func confirming[T any](a *app, yes bool, tell func() error, do func(confirm stri
 		}
 	}
 	return do(confirm)
+}
+
+// yesFlag adds the flag that says yes to confirming.
+func yesFlag(c *cobra.Command, yes *bool) {
+	c.Flags().BoolVar(yes, "yes", false, "do it also where the pattern is broad, without asking")
 }
 
 // partly says how far a command over several things came before err.

@@ -58,6 +58,8 @@ type EndPatch struct {
 	ExpiresAt Change[Time] `json:"expires_at,omitzero"`
 	// Revision is the revision that the change expects; any where left out.
 	Revision int64 `json:"revision,omitzero"`
+	// Confirm is the pattern, which one that is broad needs to last longer.
+	Confirm string `json:"confirm,omitzero"`
 }
 
 // EndRequest lifts a block or removes an exemption; the body may be left out.

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+)
+
+// made returns the path of the block or exemption that an answer says was added.
+func (n *testNode) made(path string, a answer) string {
+	n.Helper()
+	var added struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal([]byte(n.must(a, http.StatusCreated).body), &added); err != nil {
+		n.Fatal(err)
+	}
+	return path + "/" + added.ID
+}
+
+// wantUnconfirmed checks that an answer asks for a confirmation by pattern.
+func (n *testNode) wantUnconfirmed(a answer, confirm string) {
+	n.Helper()
+	p := n.wantProblem(a, http.StatusConflict, "confirm")
+	if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"`+confirm+`"` || len(p.More["why"]) < 3 {
+		n.Fatalf("got %+v", p)
+	}
+}
+
+func TestABroadEntryIsConfirmedToLastLonger(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		const pattern = "ip:10.0.0.0/8"
+		for _, path := range []string{v1.PathBlocks, v1.PathExemptions} {
+			entry := n.made(path, n.as(operate, post, path, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
+			before := n.as(reader, get, entry, "").body
+			for _, longer := range []string{`"expires_in":"2h"`, `"expires_at":null`, `"expires_in":"61m","reason":"later"`} {
+				n.wantUnconfirmed(n.as(operate, patch, entry, `{`+longer+`}`), pattern)
+				n.wantUnconfirmed(n.as(operate, patch, entry, `{`+longer+`,"confirm":"ip:11.0.0.0/8"}`), pattern)
+			}
+			n.wantProblem(n.as(operate, patch, entry, `{"expires_in":"2h","confirm":"yes:"}`), http.StatusUnprocessableEntity, "confirm")
+			if now := n.as(reader, get, entry, "").body; now != before {
+				t.Fatalf("%s was changed unconfirmed: %s", path, now)
+			}
+			// A shorter end and another reason need none.
+			n.must(n.as(operate, patch, entry, `{"expires_in":"30m"}`), http.StatusOK)
+			n.must(n.as(operate, patch, entry, `{"reason":"a scanner"}`), http.StatusOK)
+			n.must(n.as(operate, patch, entry, `{"expires_at":null,"confirm":"`+pattern+`"}`), http.StatusOK)
+			n.must(n.as(operate, patch, entry, `{"expires_in":"2h"}`), http.StatusOK)
+			n.must(n.as(operate, del, entry, ""), http.StatusOK)
+			n.wantProblem(n.as(operate, patch, entry, `{"expires_in":"9h"}`), http.StatusConflict, "")
+			narrow := n.made(path, n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/16","expires_in":"1h"}`))
+			n.must(n.as(operate, patch, narrow, `{"expires_at":null}`), http.StatusOK)
+		}
+	})
+}
+
+func TestABlockOfMuchOfTheTrafficIsConfirmedToLastLonger(t *testing.T) {
+	n := startNode(t, func(d *Deps) { d.Traffic = halfOfAll{} })
+	const pattern = "ip:203.0.113.0/24"
+	entry := n.made(v1.PathBlocks, n.as(operate, post, v1.PathBlocks, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
+	n.wantUnconfirmed(n.as(operate, patch, entry, `{"expires_in":"2h"}`), pattern)
+	n.must(n.as(operate, patch, entry, `{"expires_in":"2h","confirm":"`+pattern+`"}`), http.StatusOK)
+}
