@@ -197,7 +197,7 @@ func (u *UI) askWide(c *api.Call, s *shelf, page *manyPage, p keys.Pattern, why 
 
 // actLift lifts the blocks, or removes the exemptions, that a form names.
 func (u *UI) actLift(c *api.Call) error {
-	return u.actOnIDs(c, func(s *shelf) string {
+	return u.actOnIDs(c, nil, func(s *shelf) string {
 		if s.Blocks {
 			return "lifted"
 		}
@@ -213,7 +213,7 @@ func (u *UI) actLift(c *api.Call) error {
 
 // actRestore undoes actLift.
 func (u *UI) actRestore(c *api.Call) error {
-	return u.actOnIDs(c, func(s *shelf) string {
+	return u.actOnIDs(c, u.askRestore, func(s *shelf) string {
 		if s.Blocks {
 			return "blocked"
 		}
@@ -237,7 +237,12 @@ func (u *UI) actRestore(c *api.Call) error {
 	})
 }
 
-func (u *UI) actOnIDs(c *api.Call, done func(*shelf) string, do func(context.Context, *shelf, string) (string, error)) error {
+// asker asks before something is done to entries, and reports whether it did.
+type asker func(ctx context.Context, c *api.Call, s *shelf, ids []string) (bool, error)
+
+// actOnIDs does something to each entry that a form names, unless ask, which may
+// be nil, asks first.
+func (u *UI) actOnIDs(c *api.Call, ask asker, done func(*shelf) string, do func(context.Context, *shelf, string) (string, error)) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -252,6 +257,11 @@ func (u *UI) actOnIDs(c *api.Call, done func(*shelf) string, do func(context.Con
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
+	if ask != nil {
+		if asked, err := ask(ctx, c, s, ids); asked || err != nil {
+			return err
+		}
+	}
 	var after []string
 	for i, id := range ids {
 		made, err := do(ctx, s, id)

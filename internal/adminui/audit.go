@@ -168,6 +168,9 @@ func (u *UI) undoEntry(c *api.Call) error {
 	if !mayUndo(c.Principal, e) {
 		return fault.New(fault.Forbidden, "Nothing was changed: undoing a change of a %s takes an administrator.", e.Object)
 	}
+	if asked, err := u.askUndo(ctx, c, e, values.Get("confirm")); asked || err != nil {
+		return err
+	}
 	made, err := u.Undo.UndoEntry(ctx, c.Actor(), id)
 	if err != nil {
 		return err

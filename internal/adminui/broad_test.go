@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,5 +45,60 @@ func TestABroadEntryIsTypedToLastLonger(t *testing.T) {
 	olu.post("/blocks/"+all.ID, longer).is(http.StatusSeeOther)
 	if block, err = n.store.FindBlockByID(ctx, all.ID); err != nil || block.Reason != "meant" || !block.Expires.IsZero() {
 		t.Errorf("got %+v, %v", block, err)
+	}
+}
+
+func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
+	n := newNode(t)
+	olu := n.as(t, "olu")
+	b := n.block(t, "*", "an attack", "jo", blocks.Manual, 24*time.Hour)
+	end := func(path string) url.Values {
+		t.Helper()
+		standing := n.standing(t)
+		if len(standing) != 1 {
+			t.Fatalf("%d blocks stand", len(standing))
+		}
+		id := url.Values{"id": {standing[0].ID}}
+		olu.post(path, id).is(http.StatusSeeOther)
+		return id
+	}
+	for ended, restored := range map[string]string{"/blocks/end": "/blocks/restore", "/act/lift": "/act/restore"} {
+		// Who ended it just now takes that back with one click.
+		olu.post(restored, end(ended)).is(http.StatusSeeOther)
+		if len(n.standing(t)) != 1 {
+			t.Fatalf("%s did not restore it", restored)
+		}
+		// Later it is asked about, as adding it is.
+		id := end(ended)
+		n.clock.advance(2 * time.Minute)
+		at := olu.post(restored, id).is(http.StatusSeeOther).header.Get("Location")
+		if !strings.HasPrefix(at, "/blocks/new?") || len(n.standing(t)) != 0 {
+			t.Fatalf("%s leads to %s, and %d stand", restored, at, len(n.standing(t)))
+		}
+		olu.get(at).is(http.StatusOK).holds(`id="confirm"`).holds(`value="an attack"`)
+		undoEnd := undo(n.entries(t, audit.Filter{Object: "block", Limit: 1})[0].ID)
+		olu.post("/audit/undo", undoEnd).is(http.StatusOK).holds("To undo it, type").holds("it selects every key")
+		undoEnd.Set("confirm", "yes")
+		olu.post("/audit/undo", undoEnd).is(http.StatusUnprocessableEntity).holds("Nothing was changed")
+		if len(n.standing(t)) != 0 {
+			t.Fatal("it was brought back unconfirmed")
+		}
+		undoEnd.Set("confirm", "*")
+		olu.post("/audit/undo", undoEnd).is(http.StatusSeeOther)
+	}
+	// What somebody else ended is asked about at once, alone or among others.
+	standing := n.standing(t)[0]
+	_, err := n.store.LiftBlock(context.Background(), audit.Stint("test"), standing.ID, "")
+	must(t, err)
+	narrow := n.block(t, "token:x", "", "jo", blocks.Manual, time.Hour)
+	olu.post("/blocks/end", url.Values{"id": {narrow.ID}}).is(http.StatusSeeOther)
+	for _, restored := range []string{"/blocks/restore", "/act/restore"} {
+		if at := olu.post(restored, url.Values{"id": {standing.ID}}).is(http.StatusSeeOther).header.Get("Location"); !strings.HasPrefix(at, "/blocks/new?") {
+			t.Errorf("%s leads to %s", restored, at)
+		}
+		olu.post(restored, url.Values{"id": {narrow.ID, standing.ID}}).is(http.StatusConflict).holds("Nothing was changed")
+	}
+	if all := n.standing(t); len(all) != 0 {
+		t.Errorf("%d blocks stand, the first %s of %s", len(all), all[0].Pattern, b.Pattern)
 	}
 }

@@ -159,7 +159,7 @@ func (u *UI) endOf(length, until string, from time.Time) (time.Time, error) {
 
 // endItems lifts or removes one or many.
 func (u *UI) endItems(c *api.Call, s *shelf) error {
-	return u.eachGiven(c, s, "ended", func(ctx context.Context, id string) error {
+	return u.eachGiven(c, s, nil, "ended", func(ctx context.Context, id string) error {
 		_, err := s.end(ctx, c.Actor(), id)
 		return err
 	})
@@ -167,7 +167,7 @@ func (u *UI) endItems(c *api.Call, s *shelf) error {
 
 // restoreItems undoes endItems: the same pattern, reason, author and end again.
 func (u *UI) restoreItems(c *api.Call, s *shelf) error {
-	return u.eachGiven(c, s, "restored", func(ctx context.Context, id string) error {
+	return u.eachGiven(c, s, u.askRestore, "restored", func(ctx context.Context, id string) error {
 		ended, err := s.byID(ctx, id)
 		if err != nil {
 			return err
@@ -183,8 +183,9 @@ func (u *UI) restoreItems(c *api.Call, s *shelf) error {
 	})
 }
 
-// eachGiven does something to each id that a form names.
-func (u *UI) eachGiven(c *api.Call, s *shelf, done string, do func(context.Context, string) error) error {
+// eachGiven does something to each id that a form names, unless ask, which may
+// be nil, asks first.
+func (u *UI) eachGiven(c *api.Call, s *shelf, ask asker, done string, do func(context.Context, string) error) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -201,6 +202,11 @@ func (u *UI) eachGiven(c *api.Call, s *shelf, done string, do func(context.Conte
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
+	if ask != nil {
+		if asked, err := ask(ctx, c, s, ids); asked || err != nil {
+			return err
+		}
+	}
 	for i, id := range ids {
 		if err := do(ctx, id); err != nil {
 			if i > 0 {

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -63,4 +65,57 @@ func TestABlockOfMuchOfTheTrafficIsConfirmedToLastLonger(t *testing.T) {
 	entry := n.made(v1.PathBlocks, n.as(operate, post, v1.PathBlocks, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
 	n.wantUnconfirmed(n.as(operate, patch, entry, `{"expires_in":"2h"}`), pattern)
 	n.must(n.as(operate, patch, entry, `{"expires_in":"2h","confirm":"`+pattern+`"}`), http.StatusOK)
+}
+
+func TestABroadEntryIsConfirmedToBeBroughtBack(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		const pattern = "ip:10.0.0.0/8"
+		const confirmed = `"confirm":"` + pattern + `"`
+		undo := func() string {
+			page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
+			return fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
+		}
+		for _, path := range []string{v1.PathBlocks, v1.PathExemptions} {
+			standing := func() (ids []string) {
+				var page struct {
+					Items []struct {
+						ID string `json:"id"`
+					} `json:"items"`
+				}
+				if err := json.Unmarshal([]byte(n.must(n.as(reader, get, path, ""), http.StatusOK).body), &page); err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range page.Items {
+					ids = append(ids, e.ID)
+				}
+				return ids
+			}
+			asks := func(what string) {
+				t.Helper()
+				before := standing()
+				at := undo()
+				n.wantUnconfirmed(n.as(operate, post, at, ""), pattern)
+				n.wantUnconfirmed(n.as(operate, post, at, `{"confirm":"ip:11.0.0.0/8"}`), pattern)
+				n.wantProblem(n.as(operate, post, at, `{"confirm":"yes:"}`), http.StatusUnprocessableEntity, "confirm")
+				if !slices.Equal(standing(), before) || undo() != at {
+					t.Fatalf("%s: undoing %s changed something unconfirmed", path, what)
+				}
+				n.must(n.as(operate, post, at, `{`+confirmed+`}`), http.StatusCreated)
+				if len(standing()) != 1 {
+					t.Fatalf("%s: undoing %s, confirmed, leaves %d", path, what, len(standing()))
+				}
+			}
+			add := `{"pattern":"` + pattern + `","expires_in":"1h",` + confirmed
+			entry := n.made(path, n.as(operate, post, path, add+`}`))
+			n.must(n.as(operate, patch, entry, `{"expires_in":"2h",`+confirmed+`}`), http.StatusOK)
+			n.must(n.as(operate, post, undo(), ""), http.StatusCreated) // it is shorter again
+			asks("that undoing")
+			n.must(n.as(operate, patch, entry, `{"expires_in":"10m"}`), http.StatusOK)
+			asks("a shortening")
+			n.made(path, n.as(operate, post, path, add+`,"on_conflict":"replace"}`))
+			asks("a replacement")
+			n.must(n.as(operate, del, path+"/"+standing()[0], ""), http.StatusOK)
+			asks("its end")
+		}
+	})
 }

@@ -74,6 +74,7 @@ var (
 var (
 	opUndo = &Operation{
 		ID: "undoEntry", Tag: "audit", Summary: "Bring back what stood before a change, as a new change.",
+		Body: v1.UndoRequest{}, BodyOptional: true,
 		Answers: []Answer{{Status: http.StatusCreated, Doc: "The new change.", Body: v1.AuditEntry{}}},
 	}
 	opDiffPolicy = &Operation{

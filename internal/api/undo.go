@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -29,6 +30,14 @@ func (s *Server) undoEntry(c *Call) error {
 	if err != nil {
 		return err
 	}
+	var request v1.UndoRequest
+	if err := decodeOptional(c, &request); err != nil {
+		return err
+	}
+	confirmed, err := s.confirmed(request.Confirm)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
 	e, err := s.Audit.FindEntryByID(ctx, id)
@@ -37,6 +46,15 @@ func (s *Server) undoEntry(c *Call) error {
 	}
 	if e.Object != "block" && e.Object != "exemption" && !c.Principal.May(identity.Admin) {
 		return fault.New(fault.Forbidden, "Undoing a change of this kind needs the access %q; the credential gives %s.", identity.Admin, accessList(c.Principal.Access))
+	}
+	pattern, err := blocklist.BroughtBack(e)
+	if err != nil {
+		return err
+	}
+	if !pattern.IsZero() {
+		if err := s.confirmEntry(ctx, e.Object == "block", pattern, confirmed); err != nil {
+			return err
+		}
 	}
 	made, err := s.Undo.UndoEntry(ctx, c.Actor(), id)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
@@ -101,13 +102,15 @@ func newAuditShow(a *app) *cobra.Command {
 }
 
 func newAuditUndo(a *app) *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	c := &cobra.Command{
 		Use:   "undo ID",
 		Short: "Bring back what stood before a change",
 		Long: `Bring back what stood before a change, as a new change: a lifted block stands again until
 its old end, an added one is lifted, a replaced policy gets its previous version back as a
 new one. It is refused where the thing has changed since, or where that kind of change
-cannot be undone. Undoing an undo brings the change about again.`,
+cannot be undone. Undoing an undo brings the change about again.
+A broad block or exemption that it brings back is confirmed as when it is added.`,
 		Example: "admin audit undo 812",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -119,8 +122,11 @@ cannot be undone. Undoing an undo brings the change about again.`,
 			if err != nil {
 				return err
 			}
-			entry, err := client.UndoEntry(c.Context(), id)
+			entry, err := client.AuditEntry(c.Context(), id)
 			if err != nil {
+				return err
+			}
+			if entry, err = a.undo(c, client, entry, yes); err != nil {
 				return err
 			}
 			p := a.printer()
@@ -131,6 +137,18 @@ cannot be undone. Undoing an undo brings the change about again.`,
 			return nil
 		},
 	}
+	yesFlag(c, &yes)
+	return c
+}
+
+// undo undoes an entry; what it brings back is confirmed where it is broad.
+func (a *app) undo(c *cobra.Command, from *client.Client, e *v1.AuditEntry, yes bool) (*v1.AuditEntry, error) {
+	return confirming(a, yes, func(pattern string) error {
+		if e.Object != "block" {
+			return nil
+		}
+		return a.tellRadius(c.Context(), from, pattern)
+	}, func(confirm string) (*v1.AuditEntry, error) { return from.UndoEntry(c.Context(), e.ID, confirm) })
 }
 
 func auditID(text string) (int64, error) {

@@ -10,11 +10,12 @@ import (
 )
 
 func newBlockRestore(a *app) *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	c := &cobra.Command{
 		Use:   "restore BLOCK",
 		Short: "Bring a lifted block back, until its old end",
 		Long: `Bring a lifted block back, until its old end. BLOCK is its id, or its pattern for the one
-that was lifted last.`,
+that was lifted last. What is broad is confirmed as when it is added.`,
 		Example: "admin block restore ip:203.0.113.7",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -33,7 +34,7 @@ that was lifted last.`,
 			if len(lifts.Items) == 0 {
 				return usagef("the block %s was not lifted; see 'block show'", id)
 			}
-			undone, err := from.UndoEntry(c.Context(), lifts.Items[0].ID)
+			undone, err := a.undo(c, from, &lifts.Items[0], yes)
 			if err != nil {
 				return err
 			}
@@ -44,6 +45,8 @@ that was lifted last.`,
 			return output.One(a.printer(), *b, blockDetail)
 		},
 	}
+	yesFlag(c, &yes)
+	return c
 }
 
 // liftedBlock finds the id of a lifted block.

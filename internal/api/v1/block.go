@@ -67,6 +67,13 @@ type EndRequest struct {
 	Reason string `json:"reason,omitzero"`
 }
 
+// UndoRequest undoes a change; the body may be left out.
+type UndoRequest struct {
+	// Confirm is the pattern of the block or exemption, which one that is broad
+	// needs to stand again or to last longer.
+	Confirm string `json:"confirm,omitzero"`
+}
+
 // Exemption is one exemption.
 type Exemption struct {
 	ID        string     `json:"id"`

@@ -1,0 +1,70 @@
+package adminui
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocklist"
+)
+
+// undoPage asks before a broad block or exemption is brought back.
+type undoPage struct {
+	Frame
+	Entry   *audit.Entry
+	Pattern string // is to be typed
+	Why     string
+	Mistake string // "" for none
+}
+
+// askUndo asks about an entry that brings back what is broad, and reports
+// whether it did: not where typed is the pattern.
+func (u *UI) askUndo(ctx context.Context, c *api.Call, e *audit.Entry, typed string) (bool, error) {
+	p, err := blocklist.BroughtBack(e)
+	if err != nil || p.IsZero() || strings.TrimSpace(typed) == p.String() {
+		return false, err
+	}
+	s := u.blockShelf()
+	if e.Object == "exemption" {
+		s = u.exemptionShelf()
+	}
+	why := u.whyConfirm(ctx, s, p)
+	if why == "" {
+		return false, nil
+	}
+	page := undoPage{Frame: u.frame(c, "Undo", "/audit"), Entry: e, Pattern: p.String(), Why: why}
+	status := http.StatusOK
+	if typed != "" {
+		page.Mistake, status = "Nothing was changed. To undo it, type "+page.Pattern+".", statusOfForm
+	}
+	return true, u.render(c, status, "undo", page)
+}
+
+// askRestore asks about what is restored from ended entries and is broad, and
+// reports whether it did. Nobody is asked who takes back within a minute what
+// they ended themselves: that is the undo of the toast, everything was so until
+// they clicked, and a mistaken end is to be mended at once.
+func (u *UI) askRestore(ctx context.Context, c *api.Call, s *shelf, ids []string) (bool, error) {
+	for _, id := range ids {
+		ended, err := s.byID(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		now := u.Now()
+		own := ended.EndedBy == c.Actor().Name && now.Sub(ended.EndedAt) <= toastTime
+		over := !ended.Expires.IsZero() && !now.Before(ended.Expires) // it is not restored
+		if own || over || ended.EndedAt.IsZero() {
+			continue
+		}
+		if why := u.whyConfirm(ctx, s, ended.Pattern); why != "" {
+			page := &manyPage{Keys: ids, Reason: ended.Reason, For: "good"}
+			if !ended.Expires.IsZero() {
+				page.For, page.Until = "until", dateOf(ended.Expires)
+			}
+			return true, u.askWide(c, s, page, ended.Pattern, why)
+		}
+	}
+	return false, nil
+}
