@@ -10,34 +10,47 @@ import (
 	"github.com/stint-dev/stint/internal/blocklist"
 )
 
-// undoPage asks before a broad block or exemption is brought back.
+// undoPage asks before a broad block, exemption or policy is brought back.
 type undoPage struct {
 	Frame
 	Entry   *audit.Entry
-	Pattern string // is to be typed
+	Text    string // is to be typed
 	Why     string
 	Mistake string // "" for none
 }
 
 // askUndo asks about an entry that brings back what is broad, and reports
-// whether it did: not where typed is the pattern.
+// whether it did: not where typed is the pattern, or the
+// name of the policy.
 func (u *UI) askUndo(ctx context.Context, c *api.Call, e *audit.Entry, typed string) (bool, error) {
+	if e.Object == "policy" {
+		before, after, err := blocklist.BroughtBackPolicy(e)
+		if err != nil {
+			return false, err
+		}
+		return u.askTyped(c, e, e.ObjectID, blocklist.BroadPolicy(before, after), typed)
+	}
 	p, err := blocklist.BroughtBack(e)
-	if err != nil || p.IsZero() || strings.TrimSpace(typed) == p.String() {
+	if err != nil || p.IsZero() {
 		return false, err
 	}
 	s := u.blockShelf()
 	if e.Object == "exemption" {
 		s = u.exemptionShelf()
 	}
-	why := u.whyConfirm(ctx, s, p)
-	if why == "" {
+	return u.askTyped(c, e, p.String(), u.whyConfirm(ctx, s, p), typed)
+}
+
+// askTyped asks for a text to be typed, since why; where why is "" or it was
+// typed, it asks nothing.
+func (u *UI) askTyped(c *api.Call, e *audit.Entry, text, why, typed string) (bool, error) {
+	if why == "" || strings.TrimSpace(typed) == text {
 		return false, nil
 	}
-	page := undoPage{Frame: u.frame(c, "Undo", "/audit"), Entry: e, Pattern: p.String(), Why: why}
+	page := undoPage{Frame: u.frame(c, "Undo", "/audit"), Entry: e, Text: text, Why: why}
 	status := http.StatusOK
 	if typed != "" {
-		page.Mistake, status = "Nothing was changed. To undo it, type "+page.Pattern+".", statusOfForm
+		page.Mistake, status = "Nothing was changed. To undo it, type "+page.Text+".", statusOfForm
 	}
 	return true, u.render(c, status, "undo", page)
 }

@@ -102,3 +102,39 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 		t.Errorf("%d blocks stand, the first %s of %s", len(all), all[0].Pattern, b.Pattern)
 	}
 }
+
+func TestABroadPolicyIsTypedToBeSaved(t *testing.T) {
+	n := newNode(t)
+	adm := n.as(t, "maria")
+	form := func(version string, more ...string) url.Values {
+		f := url.Values{
+			"expect": {version}, "mode": {"enforce"}, "limit": {"0"}, "window": {"1s"}, "match": {"*"},
+			"on_failure": {"local"}, "do": {"save"},
+		}
+		for i := 0; i < len(more); i += 2 {
+			f.Set(more[i], more[i+1])
+		}
+		return f
+	}
+	version := func(want int64) {
+		t.Helper()
+		if p, err := n.store.FindPolicyByName(context.Background(), "default"); err != nil || p.Version != want {
+			t.Fatalf("version %d decides, want %d: %v", p.Version, want, err)
+		}
+	}
+	adm.post("/policies/default", form("1")).is(http.StatusUnprocessableEntity).holds(`id="confirm-broad"`).holds("it refuses every request of *")
+	adm.post("/policies/default", form("1", "confirm", "yes")).is(http.StatusUnprocessableEntity)
+	version(1)
+	adm.post("/policies/default", form("1", "confirm", "default")).is(http.StatusSeeOther)
+	version(2)
+	adm.post("/policies/default", form("2", "limit", "5")).is(http.StatusSeeOther)
+	version(3)
+	back := url.Values{"version": {"2"}, "expect": {"3"}}
+	adm.post("/policies/default/return", back).is(http.StatusUnprocessableEntity).holds(`id="confirm-broad"`)
+	replaced := undo(n.entries(t, audit.Filter{Object: "policy", Limit: 1})[0].ID)
+	adm.post("/audit/undo", replaced).is(http.StatusOK).holds("To undo it, type <bdi>default</bdi>")
+	version(3)
+	replaced.Set("confirm", "default")
+	adm.post("/audit/undo", replaced).is(http.StatusSeeOther)
+	version(4)
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offenders"
@@ -345,6 +346,13 @@ func (u *UI) save(c *api.Call, p *rules.Policy, d *draft) error {
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
+	values, err := form(c)
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(values.Get("confirm")) != wanted.Name && d.askBroad(p, wanted) {
+		return u.renderPolicy(c, statusOfForm, p, d, nil)
+	}
 	saved, err := u.Policies.PutPolicy(ctx, c.Actor(), wanted, d.Expect)
 	switch {
 	case fault.Is(err, fault.Outdated):
@@ -363,6 +371,17 @@ func (u *UI) save(c *api.Call, p *rules.Policy, d *draft) error {
 		done = "same"
 	}
 	return u.seeOther(c, policyPath(saved.Name)+"?done="+done)
+}
+
+// askBroad makes a draft ask for its name where it is broad, and reports whether
+// it did. before is nil for a new policy.
+func (d *draft) askBroad(before, wanted *rules.Policy) bool {
+	why := blocklist.BroadPolicy(before, wanted)
+	if why == "" {
+		return false
+	}
+	d.Ask, d.Mistakes["confirm"] = wanted.Name, "Nothing was changed: "+why+". To go on, type "+wanted.Name+"."
+	return true
 }
 
 // noteTaken puts a pattern that belongs to another policy beside its field.
@@ -453,6 +472,14 @@ func (u *UI) returnToVersion(c *api.Call) error {
 	for _, v := range all {
 		if v.Version != wanted {
 			continue
+		}
+		now, err := u.Policies.FindPolicyByName(ctx, name)
+		if err != nil {
+			return err
+		}
+		if d := draftOf(v); d.askBroad(now, v) {
+			d.Expect = expect
+			return u.renderPolicy(c, statusOfForm, now, d, nil)
 		}
 		if _, err := u.Policies.PutPolicy(ctx, c.Actor(), v, expect); err != nil {
 			return err

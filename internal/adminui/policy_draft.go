@@ -26,6 +26,7 @@ type draft struct {
 	Algorithm algorithmFields
 	OnFailure string
 	Ladder    ladderFields
+	Ask       string   // the name that is to be typed for it, "" for none
 	Mistakes  mistakes // by field, of what no row holds
 }
 

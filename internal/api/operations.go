@@ -119,6 +119,7 @@ var (
 	opPutPolicy      = &Operation{
 		ID: "putPolicy", Tag: "policies", Summary: "Create a policy, or replace the version that If-Match names.",
 		IfMatch: true, Body: v1.PolicyRequest{},
+		Query:   []Param{{Name: "confirm", Doc: "The policy's name, which one needs that newly refuses every request of a broad pattern."}},
 		Answers: append(ok("Replaced.", v1.Policy{}), Answer{Status: http.StatusCreated, Doc: "Created.", Body: v1.Policy{}}),
 	}
 	opDeletePolicy = &Operation{

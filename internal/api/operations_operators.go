@@ -94,6 +94,7 @@ var (
 		ID: "applyPolicies", Tag: "policies", Summary: "Make the policies what a document says, all or nothing.",
 		Query: []Param{
 			{Name: "dry_run", Doc: "Change nothing and show the difference.", Enum: truth},
+			{Name: "confirm", Doc: "The names, with commas between them, of the policies that newly refuse every request of a broad pattern, as the answer 409 confirmation_required gives them."},
 			{Name: "prune", Doc: "Delete the policies that the document does not name.", Enum: truth},
 		},
 		Body: v1.PolicyFileRequest{}, Answers: ok("What was changed.", v1.PolicyPlan{}),

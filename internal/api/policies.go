@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -77,6 +79,11 @@ func (s *Server) putPolicy(c *Call) error {
 	if err != nil {
 		return err
 	}
+	q := c.query("confirm")
+	confirm := q.line("confirm")
+	if q.err != nil {
+		return q.err
+	}
 	var request v1.PolicyRequest
 	if err := decodeJSON(c, &request); err != nil {
 		return err
@@ -88,6 +95,11 @@ func (s *Server) putPolicy(c *Call) error {
 	_, stood := s.Catalog.Selector().ByName(name) // or another node has just made it
 	ctx, cancel := c.StoreContext()
 	defer cancel()
+	if confirm != name {
+		if expect, err = s.confirmPolicy(ctx, wanted, expect); err != nil {
+			return err
+		}
+	}
 	p, err := s.Policies.PutPolicy(ctx, c.Actor(), wanted, expect)
 	if err != nil {
 		return err
@@ -98,6 +110,25 @@ func (s *Server) putPolicy(c *Call) error {
 		c.Set(fiber.HeaderLocation, v1.PathPolicies+"/"+name)
 	}
 	return sendPolicy(c, status, p)
+}
+
+// confirmPolicy refuses a policy that is broad and was not confirmed. It returns
+// the version to expect: where any will do, that which it compared.
+func (s *Server) confirmPolicy(ctx context.Context, wanted *rules.Policy, expect int64) (int64, error) {
+	if blocklist.BroadPolicy(nil, wanted) == "" {
+		return expect, nil
+	}
+	before, err := s.Policies.FindPolicyByName(ctx, wanted.Name)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return expect, err
+	}
+	if expect == rules.ExpectAny {
+		expect = rules.ExpectNew
+		if before != nil {
+			expect = before.Version
+		}
+	}
+	return expect, blocklist.NeedConfirmPolicy(wanted.Name, blocklist.BroadPolicy(before, wanted))
 }
 
 func (s *Server) deletePolicy(c *Call) error {

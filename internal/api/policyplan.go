@@ -10,6 +10,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/rules"
@@ -51,7 +52,8 @@ func (s *Server) exportPolicies(c *Call) error {
 
 // applyPolicies makes the policies what a document says, all or nothing.
 func (s *Server) applyPolicies(c *Call) error {
-	q := c.query("dry_run", "prune")
+	q := c.query("dry_run", "prune", "confirm")
+	confirm := q.line("confirm")
 	dryRun, prune := q.flag("dry_run"), q.flag("prune")
 	if q.err != nil {
 		return q.err
@@ -80,6 +82,14 @@ func (s *Server) applyPolicies(c *Call) error {
 		return err
 	}
 	plan.Changed = len(changes) > 0
+	needs, why := broadChanges(standing, changes)
+	if needs != "" && dryRun {
+		plan.Warnings = append(plan.Warnings, "It needs confirm="+needs+": "+why+".")
+	} else if needs != confirm || confirm == "" {
+		if err := blocklist.NeedConfirmPolicy(needs, why); err != nil {
+			return err
+		}
+	}
 	for _, change := range changes {
 		if change.Policy != nil {
 			for _, w := range v1.FromPolicy(change.Policy).Warnings {
@@ -93,6 +103,24 @@ func (s *Server) applyPolicies(c *Call) error {
 		}
 	}
 	return sendJSON(c, http.StatusOK, plan)
+}
+
+// broadChanges returns the names of the policies that must be confirmed, with
+// commas between them, and why.
+func broadChanges(standing []*rules.Policy, changes []rules.PolicyChange) (names, why string) {
+	var all, whys []string
+	for _, change := range changes {
+		var before *rules.Policy
+		for _, p := range standing {
+			if p.Name == change.Name {
+				before = p
+			}
+		}
+		if w := blocklist.BroadPolicy(before, change.Policy); w != "" {
+			all, whys = append(all, change.Name), append(whys, change.Name+": "+w)
+		}
+	}
+	return strings.Join(all, ","), strings.Join(whys, "; ")
 }
 
 // canonical returns the policies of a document in canonical form; its errors

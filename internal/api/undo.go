@@ -1,10 +1,12 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
@@ -34,10 +36,6 @@ func (s *Server) undoEntry(c *Call) error {
 	if err := decodeOptional(c, &request); err != nil {
 		return err
 	}
-	confirmed, err := s.confirmed(request.Confirm)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
 	e, err := s.Audit.FindEntryByID(ctx, id)
@@ -47,18 +45,32 @@ func (s *Server) undoEntry(c *Call) error {
 	if e.Object != "block" && e.Object != "exemption" && !c.Principal.May(identity.Admin) {
 		return fault.New(fault.Forbidden, "Undoing a change of this kind needs the access %q; the credential gives %s.", identity.Admin, accessList(c.Principal.Access))
 	}
-	pattern, err := blocklist.BroughtBack(e)
-	if err != nil {
+	if err := s.confirmUndo(ctx, e, request.Confirm); err != nil {
 		return err
-	}
-	if !pattern.IsZero() {
-		if err := s.confirmEntry(ctx, e.Object == "block", pattern, confirmed); err != nil {
-			return err
-		}
 	}
 	made, err := s.Undo.UndoEntry(ctx, c.Actor(), id)
 	if err != nil {
 		return err
 	}
 	return sendJSON(c, http.StatusCreated, v1.FromEntry(made))
+}
+
+// confirmUndo refuses to bring back what is broad until it is confirmed.
+func (s *Server) confirmUndo(ctx context.Context, e *audit.Entry, confirm string) error {
+	if e.Object == "policy" {
+		before, after, err := blocklist.BroughtBackPolicy(e)
+		if err != nil || confirm == e.ObjectID {
+			return err
+		}
+		return blocklist.NeedConfirmPolicy(e.ObjectID, blocklist.BroadPolicy(before, after))
+	}
+	confirmed, err := s.confirmed(confirm)
+	if err != nil {
+		return err
+	}
+	pattern, err := blocklist.BroughtBack(e)
+	if err != nil || pattern.IsZero() {
+		return err
+	}
+	return s.confirmEntry(ctx, e.Object == "block", pattern, confirmed)
 }

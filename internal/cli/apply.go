@@ -15,7 +15,7 @@ import (
 
 func newApply(a *app) *cobra.Command {
 	var path string
-	var dryRun, prune bool
+	var dryRun, prune, yes bool
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Make the policies what a file says",
@@ -52,12 +52,13 @@ with --dry-run it is 5 where there is something to change, so that CI can tell.`
 			if err != nil {
 				return err
 			}
-			return a.apply(c, wanted, dryRun, prune)
+			return a.apply(c, wanted, dryRun, prune, yes)
 		},
 	}
 	c.Flags().StringVarP(&path, "file", "f", "", "the file, - for standard input")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the difference and change nothing")
 	c.Flags().BoolVar(&prune, "prune", false, "delete the policies that the file does not name")
+	broadFlag(c, &yes)
 	mustHave(c, "file")
 	return c
 }
@@ -119,7 +120,7 @@ func (a *app) readPolicies(path string) ([]v1.PolicyRequest, error) {
 }
 
 // apply makes the policies what wanted says, or only shows it.
-func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune bool) error {
+func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune, yes bool) error {
 	from, err := a.client()
 	if err != nil {
 		return err
@@ -148,7 +149,9 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune b
 	for _, p := range standing {
 		request.Expect[p.Name] = p.Version
 	}
-	done, err := from.ApplyPolicies(c.Context(), request, prune)
+	done, err := confirmPolicy(a, yes, func(confirm string) (*v1.PolicyPlan, error) {
+		return from.ApplyPolicies(c.Context(), request, prune, confirm)
+	})
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}

@@ -146,6 +146,15 @@ func samePattern(spelled string, asked keys.Pattern) bool {
 // broad: it tells what that would do and asks a person on a terminal, unless yes
 // was said beforehand.
 func confirming[T any](a *app, yes bool, tell func(pattern string) error, do func(confirm string) (T, error)) (T, error) {
+	return confirmingBy(a, "--yes", yes, tell, do)
+}
+
+// confirmPolicy is confirming for policies, whose flag is --confirm-broad.
+func confirmPolicy[T any](a *app, yes bool, do func(confirm string) (T, error)) (T, error) {
+	return confirmingBy(a, "--confirm-broad", yes, func(string) error { return nil }, do)
+}
+
+func confirmingBy[T any](a *app, flag string, yes bool, tell func(pattern string) error, do func(confirm string) (T, error)) (T, error) {
 	done, err := do("")
 	var problem *v1.Problem
 	if !errors.As(err, &problem) || problem.Code != "confirmation_required" {
@@ -159,7 +168,7 @@ func confirming[T any](a *app, yes bool, tell func(pattern string) error, do fun
 		if err := tell(confirm); err != nil {
 			return done, err
 		}
-		if err := a.confirm(output.Escape(confirm+" is broad: "+why+"."), "--yes"); err != nil {
+		if err := a.confirm(output.Escape(confirm+" is broad: "+why+"."), flag); err != nil {
 			return done, err
 		}
 	}
@@ -169,6 +178,11 @@ func confirming[T any](a *app, yes bool, tell func(pattern string) error, do fun
 // yesFlag adds the flag that says yes to confirming.
 func yesFlag(c *cobra.Command, yes *bool) {
 	c.Flags().BoolVar(yes, "yes", false, "do it also where the pattern is broad, without asking")
+}
+
+// broadFlag adds the flag that says yes to confirmPolicy.
+func broadFlag(c *cobra.Command, yes *bool) {
+	c.Flags().BoolVar(yes, "confirm-broad", false, "do it also where it newly refuses every request of a broad pattern, without asking")
 }
 
 // partly says how far a command over several things came before err.

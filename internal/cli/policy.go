@@ -194,7 +194,8 @@ func pickTwo(versions []v1.Policy, numbers []string) (before, after *v1.Policy, 
 }
 
 func newPolicyRollback(a *app) *cobra.Command {
-	return &cobra.Command{
+	var yes bool
+	c := &cobra.Command{
 		Use:   "rollback NAME [VERSION]",
 		Short: "Bring an earlier version of a policy back, as a new version",
 		Long: `Bring an earlier version of a policy back, the one before the newest where none is named.
@@ -217,7 +218,9 @@ The version brought back becomes a new version, so that nothing is lost.`,
 			if back == nil {
 				return usagef("policy %s has only one version; there is none to go back to", args[0])
 			}
-			stored, err := client.PutPolicy(c.Context(), back.Request(), newest.Version)
+			stored, err := confirmPolicy(a, yes, func(confirm string) (*v1.Policy, error) {
+				return client.PutPolicy(c.Context(), back.Request(), newest.Version, confirm)
+			})
 			if err != nil {
 				return err
 			}
@@ -225,6 +228,8 @@ The version brought back becomes a new version, so that nothing is lost.`,
 			return a.printDiff(args[0], newest, stored)
 		},
 	}
+	broadFlag(c, &yes)
+	return c
 }
 
 // printDiff prints what leads from before, which may be nil, to after.
@@ -303,6 +308,7 @@ func escalationCell(p v1.Policy) output.Cell {
 
 func newPolicySet(a *app) *cobra.Command {
 	var change policyChange
+	var yes bool
 	c := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Create a policy, or change what the flags name",
@@ -315,14 +321,15 @@ admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm s
 admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --forget-after 7d`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.setPolicy(c, args[0], &change)
+			return a.setPolicy(c, args[0], &change, yes)
 		},
 	}
 	change.add(c)
+	broadFlag(c, &yes)
 	return c
 }
 
-func (a *app) setPolicy(c *cobra.Command, name string, change *policyChange) error {
+func (a *app) setPolicy(c *cobra.Command, name string, change *policyChange, yes bool) error {
 	from, err := a.client()
 	if err != nil {
 		return err
@@ -352,7 +359,9 @@ func (a *app) setPolicy(c *cobra.Command, name string, change *policyChange) err
 	if before != nil {
 		version = before.Version
 	}
-	stored, err := from.PutPolicy(c.Context(), next, version)
+	stored, err := confirmPolicy(a, yes, func(confirm string) (*v1.Policy, error) {
+		return from.PutPolicy(c.Context(), next, version, confirm)
+	})
 	if err != nil {
 		return err
 	}

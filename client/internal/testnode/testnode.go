@@ -146,7 +146,7 @@ func (n *Node) prepare() error {
 		}
 	}
 	for name, policy := range policies {
-		if _, err := n.try(http.MethodPut, "/v1/policies/"+name, policy, http.StatusCreated); err != nil {
+		if _, err := n.try(http.MethodPut, "/v1/policies/"+name+"?confirm="+name, policy, http.StatusCreated); err != nil {
 			return err
 		}
 	}

@@ -69,8 +69,8 @@ type EndRequest struct {
 
 // UndoRequest undoes a change; the body may be left out.
 type UndoRequest struct {
-	// Confirm is the pattern of the block or exemption, which one that is broad
-	// needs to stand again or to last longer.
+	// Confirm is the pattern of the block or exemption, or the name of the
+	// policy, which one that is broad needs to be brought back.
 	Confirm string `json:"confirm,omitzero"`
 }
 

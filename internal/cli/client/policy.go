@@ -30,10 +30,14 @@ func (c *Client) Policy(ctx context.Context, name string) (*v1.Policy, error) {
 }
 
 // PutPolicy creates a policy, where expect is 0, or replaces its version
-// expect.
-func (c *Client) PutPolicy(ctx context.Context, p v1.PolicyRequest, expect int64) (*v1.Policy, error) {
+// expect. A broad one needs its name as confirm, "" elsewhere.
+func (c *Client) PutPolicy(ctx context.Context, p v1.PolicyRequest, expect int64, confirm string) (*v1.Policy, error) {
 	stored := &v1.Policy{}
-	err := c.do(ctx, request{method: http.MethodPut, path: policyPath(p.Name), header: ifMatch(expect), body: p}, stored)
+	query := url.Values{}
+	if confirm != "" {
+		query.Set("confirm", confirm)
+	}
+	err := c.do(ctx, request{method: http.MethodPut, path: policyPath(p.Name), query: query, header: ifMatch(expect), body: p}, stored)
 	return stored, err
 }
 
@@ -63,9 +67,13 @@ func ifMatch(expect int64) map[string]string {
 }
 
 // ApplyPolicies makes the policies what a file says, all or nothing.
-func (c *Client) ApplyPolicies(ctx context.Context, file v1.PolicyFileRequest, prune bool) (*v1.PolicyPlan, error) {
+// Broad ones need confirm, "" elsewhere.
+func (c *Client) ApplyPolicies(ctx context.Context, file v1.PolicyFileRequest, prune bool, confirm string) (*v1.PolicyPlan, error) {
 	plan := &v1.PolicyPlan{}
 	query := url.Values{"prune": {strconv.FormatBool(prune)}}
+	if confirm != "" {
+		query.Set("confirm", confirm)
+	}
 	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathPolicyFile, query: query, body: file}, plan)
 	return plan, err
 }
