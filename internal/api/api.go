@@ -124,6 +124,8 @@ type Server struct {
 	calls  sync.Pool
 	tokens *tokenUse
 	quotas quotas
+
+	verifying sync.Mutex // the audit, which reads all of it
 }
 
 // New builds both applications; they listen nowhere yet. It panics where two

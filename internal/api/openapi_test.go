@@ -200,6 +200,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 
 		d.do("listAudit", get, "/v1/audit?from=2026-01-01T00:00:00Z&limit=3", "", 200)
 		d.do("getAuditEntry", get, "/v1/audit/1", "", 200)
+		d.do("verifyAudit", get, "/v1/audit/verify", "", 200)
 		d.do("exportAudit", get, "/v1/audit/export?format=json", "", 200)
 		if a := d.do("backup", get, "/v1/backup", "", 200); a.body != "data" {
 			t.Errorf("got the backup %q", a.body)

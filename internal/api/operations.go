@@ -180,6 +180,11 @@ var (
 var (
 	opListAudit   = &Operation{ID: "listAudit", Tag: "audit", Summary: "List changes, the newest first.", Query: append([]Param{cursorParam, limitParam}, auditQuery...), Answers: ok("A page of them.", v1.Page[v1.AuditEntry]{})}
 	opGetAudit    = &Operation{ID: "getAuditEntry", Tag: "audit", Summary: "Show a change.", Answers: ok("The change.", v1.AuditEntry{})}
+	opVerifyAudit = &Operation{
+		ID: "verifyAudit", Tag: "audit", Summary: "Verify that no record of the audit was changed, added or removed.",
+		Query:   []Param{{Name: "head", Doc: "A head that a verification returned before and that was kept elsewhere: is it still in the chain?"}},
+		Answers: ok("What the verification found.", v1.AuditVerification{}),
+	}
 	opExportAudit = &Operation{
 		ID: "exportAudit", Tag: "audit", Summary: "Export changes as JSON or CSV.",
 		Query:   append([]Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, auditQuery...),

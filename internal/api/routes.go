@@ -107,6 +107,7 @@ func (s *Server) table() []Route {
 
 		{Admin, get, v1.PathAudit, identity.Read, s.listAudit, nil, opListAudit},
 		{Admin, get, v1.PathAudit + "/export", identity.Read, s.exportAudit, nil, opExportAudit},
+		{Admin, get, v1.PathAudit + "/verify", identity.Read, s.verifyAudit, nil, opVerifyAudit},
 		{Admin, get, v1.PathAudit + "/:id", identity.Read, s.getAuditEntry, nil, opGetAudit},
 
 		{Admin, get, v1.PathOffenders, identity.Read, s.listOffenders, nil, opListOffenders},

@@ -25,9 +25,10 @@ type Page struct {
 }
 
 // Store reads the record of changes. Nothing in Stint changes or removes an
-// entry but retention; they are written by the stores that make the changes,
+// entry but retention, and the chain tells where somebody else did; they are written by the stores that make the changes,
 // in the same transaction.
 type Store interface {
+	Verifier
 	FindEntries(ctx context.Context, f Filter) (Page, error)
 	FindEntryByID(ctx context.Context, id int64) (*Entry, error)
 	EachEntry(ctx context.Context, f Filter) iter.Seq2[*Entry, error]

@@ -19,7 +19,7 @@ func newAudit(a *app) *cobra.Command {
 		Short:   "See who changed what, when and from where",
 		Example: "admin audit list --last 24h\nadmin audit show 812",
 	}
-	c.AddCommand(newAuditList(a), newAuditShow(a), newAuditExport(a), newAuditUndo(a))
+	c.AddCommand(newAuditList(a), newAuditShow(a), newAuditExport(a), newAuditUndo(a), newAuditVerify(a))
 	return c
 }
 

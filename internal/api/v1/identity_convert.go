@@ -42,3 +42,21 @@ func FromEntry(e *audit.Entry) AuditEntry {
 		Before: e.Before, After: e.After, Revision: e.Revision,
 	}
 }
+
+// FromVerification returns v as the API shows it.
+func FromVerification(v audit.Verification) AuditVerification {
+	out := AuditVerification{
+		Intact: v.Intact, Problem: NullString(v.Problem), Records: v.Records, Uncovered: v.Uncovered, Pending: v.Pending,
+		FirstAt: At(v.First), Kept: NullString(v.Kept),
+	}
+	if v.ProblemID != 0 {
+		out.ProblemID = &v.ProblemID
+	}
+	if v.Anchor.Hash != (audit.Hash{}) {
+		out.RemovedThrough = &v.Anchor.ID
+	}
+	if v.Head.Hash != (audit.Hash{}) {
+		out.Head = NullString(v.Head.String())
+	}
+	return out
+}

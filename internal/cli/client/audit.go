@@ -29,3 +29,15 @@ func (c *Client) UndoEntry(ctx context.Context, id int64, confirm string) (*v1.A
 	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathAudit + "/" + strconv.FormatInt(id, 10) + "/undo", body: v1.UndoRequest{Confirm: confirm}}, e)
 	return e, err
 }
+
+// VerifyAudit verifies the chain of the audit; head is one that was kept, "" for
+// none.
+func (c *Client) VerifyAudit(ctx context.Context, head string) (*v1.AuditVerification, error) {
+	v := &v1.AuditVerification{}
+	query := url.Values{}
+	if head != "" {
+		query.Set("head", head)
+	}
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathAudit + "/verify", query: query}, v)
+	return v, err
+}

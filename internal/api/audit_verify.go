@@ -1,0 +1,43 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// verifyTimeout bounds a verification, which reads the whole audit.
+const verifyTimeout = 5 * time.Minute
+
+// verifyAudit verifies the chain, one verification at a time on a node.
+func (s *Server) verifyAudit(c *Call) error {
+	q := c.query("head")
+	if q.err != nil {
+		return q.err
+	}
+	var kept audit.Link
+	if q.given("head") {
+		var err error
+		if kept, err = audit.ParseHead(q.line("head")); err != nil {
+			return err
+		}
+	}
+	if q.err != nil {
+		return q.err
+	}
+	if !s.verifying.TryLock() {
+		return fault.New(fault.Conflict, "This node is verifying the audit already; ask again when it has done so.")
+	}
+	defer s.verifying.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), verifyTimeout)
+	defer cancel()
+	v, err := s.Audit.VerifyAudit(ctx, kept)
+	if err != nil {
+		return err
+	}
+	return sendJSON(c, http.StatusOK, v1.FromVerification(v))
+}

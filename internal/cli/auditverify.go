@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+func newAuditVerify(a *app) *cobra.Command {
+	var head string
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "Verify that no record was changed, added or removed",
+		Long: `Verify that no record of the audit was changed, added or removed. Each record holds the
+hash of the one before, so that whoever changes one has to write all later ones anew. That
+can be done, and the newest records can be removed: only a head that is kept elsewhere
+tells. Keep the head that this prints, and give it with --head later. It exits with 1 where
+something does not fit.`,
+		Example: "admin audit verify\nadmin audit verify --head 812:9f2c...",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("head") {
+				if _, err := audit.ParseHead(head); err != nil {
+					return usagef("--%w", err)
+				}
+			}
+			client, err := a.client()
+			if err != nil {
+				return err
+			}
+			v, err := client.VerifyAudit(c.Context(), head)
+			if err != nil {
+				return err
+			}
+			if err := output.One(a.printer(), *v, verificationColumns); err != nil {
+				return err
+			}
+			if !v.Intact {
+				return &exitError{code: Failed}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&head, "head", "", "a head that was kept: is it still in the chain?")
+	return c
+}
+
+var verificationColumns = []output.Column[v1.AuditVerification]{
+	{Name: "intact", Head: "Intact", Cell: func(v v1.AuditVerification) output.Cell {
+		words := map[bool]string{true: "yes", false: "NO"}
+		return output.Words(words[v.Intact], strconv.FormatBool(v.Intact))
+	}},
+	{Name: "problem", Head: "Problem", Cell: func(v v1.AuditVerification) output.Cell { return output.Text(string(v.Problem)) }},
+	{Name: "records", Head: "Records", Cell: func(v v1.AuditVerification) output.Cell { return output.Number(v.Records) }},
+	{Name: "uncovered", Head: "Older than the chain", Cell: func(v v1.AuditVerification) output.Cell { return output.Number(v.Uncovered) }},
+	{Name: "pending", Head: "Not in the chain yet", Cell: func(v v1.AuditVerification) output.Cell { return output.Number(v.Pending) }},
+	{Name: "first_at", Head: "First record", Cell: func(v v1.AuditVerification) output.Cell { return output.Time(v.FirstAt.Time) }},
+	{Name: "kept", Head: "Kept head", Cell: func(v v1.AuditVerification) output.Cell { return output.Text(string(v.Kept)) }},
+	{Name: "head", Head: "Head", Cell: func(v v1.AuditVerification) output.Cell { return output.Text(string(v.Head)) }},
+}
