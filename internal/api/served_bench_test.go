@@ -19,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/offenders"
@@ -48,16 +49,20 @@ func BenchmarkServed(b *testing.B) {
 	} {
 		b.Run(one.name, func(b *testing.B) {
 			c := newAsker(one.prefix)
+			var conn net.Conn = c
+			if one.app == stint {
+				conn = httpserver.Conn(c) // as a node's listener does
+			}
 			_ = one.app.Handler() // fiber gets ready
 			c.left = len(c.requests)
-			if err := one.app.Server().ServeConn(c); err != nil {
+			if err := one.app.Server().ServeConn(conn); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
 			c.left = b.N
 			before := processorTime(b)
-			if err := one.app.Server().ServeConn(c); err != nil {
+			if err := one.app.Server().ServeConn(conn); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
