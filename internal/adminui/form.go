@@ -5,7 +5,9 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -25,6 +27,19 @@ const (
 	pieceTime = 10 * time.Second
 )
 
+// uploadPaths are the routes whose forms may bring a file.
+var uploadPaths = []string{importPath, tryNewPath, tryPolicyPath}
+
+// StreamedRoutes names the routes that read their body as it arrives, for
+// api.Deps.
+func StreamedRoutes() []string {
+	var routes []string
+	for _, path := range uploadPaths {
+		routes = append(routes, http.MethodPost+" "+path)
+	}
+	return routes
+}
+
 // upload is a form that brings a file: the fields before the file, and the file
 // as it arrives.
 type upload struct {
@@ -43,7 +58,7 @@ func readForm(c *fiber.Ctx) (url.Values, error) {
 	switch {
 	case err == nil && media == fiber.MIMEApplicationForm:
 		form, err = readFields(c)
-	case err == nil && media == fiber.MIMEMultipartForm && c.Path() == importPath:
+	case err == nil && media == fiber.MIMEMultipartForm && slices.Contains(uploadPaths, c.Route().Path):
 		var up *upload
 		if up, err = readUpload(c, params["boundary"]); err == nil {
 			c.Locals(uploadLocal, up)

@@ -282,6 +282,9 @@ func TestAFormWithoutEndIsReadToABoundByWhoeverItIsSent(t *testing.T) {
 	}
 	olu := n.as(t, "olu")
 	send(olu, "/blocks/import", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
+	maria := n.as(t, "maria")
+	send(maria, "/new-policy/try", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
+	send(maria, "/policies/default/try", multipartForm, fields).is(http.StatusRequestEntityTooLarge)
 	send(olu, "/blocks", multipartForm, fields[:5000]).is(http.StatusUnsupportedMediaType)
 	nobody := n.visitor(t)
 	if got := send(nobody, "/blocks/import", multipartForm, fields); got.status != http.StatusSeeOther || got.header.Get("Location") != "/login" {

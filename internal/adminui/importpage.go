@@ -67,10 +67,6 @@ func (p *importPage) Share() string { return shareOf(p.Report.Traffic) }
 // MoreBad is how many bad rows are not shown one by one.
 func (p *importPage) MoreBad() int { return p.Report.Invalid - len(p.Report.Bad) }
 
-// StreamedRoutes names the routes that read their body as it arrives, for
-// api.Deps.
-func StreamedRoutes() []string { return []string{http.MethodPost + " " + importPath} }
-
 // MoreBroad is how many reasons for a confirmation are not shown one by one.
 func (p *importPage) MoreBroad() int {
 	return p.Report.Confirmation.Count - len(p.Report.Confirmation.Findings)

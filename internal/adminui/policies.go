@@ -19,7 +19,11 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-const newPolicyPath = "/new-policy"
+const (
+	newPolicyPath = "/new-policy"
+	tryNewPath    = newPolicyPath + "/try"
+	tryPolicyPath = "/policies/:name/try"
+)
 
 func policyPath(name string) string { return "/policies/" + url.PathEscape(name) }
 
@@ -29,11 +33,11 @@ func (u *UI) policyRoutes() []api.Route {
 		u.get(newPolicyPath, identity.Admin, u.showNewPolicy),
 		u.post(newPolicyPath, identity.Admin, u.saveNewPolicy),
 		u.post(newPolicyPath+"/draft", identity.Admin, u.showDraft),
-		u.post(newPolicyPath+"/try", identity.Admin, u.tryDraft),
+		u.post(tryNewPath, identity.Admin, u.tryDraft),
 		u.get("/policies/:name", identity.Read, u.showPolicy),
 		u.post("/policies/:name", identity.Admin, u.savePolicy),
 		u.post("/policies/:name/draft", identity.Admin, u.showDraft),
-		u.post("/policies/:name/try", identity.Admin, u.tryDraft),
+		u.post(tryPolicyPath, identity.Admin, u.tryDraft),
 		u.post("/policies/:name/return", identity.Admin, u.returnToVersion),
 		u.post("/policies/:name/delete", identity.Admin, u.deletePolicy),
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -129,7 +130,7 @@ func TestADownloadEndsWithItsCredential(t *testing.T) {
 		}
 	}
 	watch.looked = time.Time{}
-	if _, err := body.Read(make([]byte, 4)); err != errAccessEnded {
+	if _, err := body.Read(make([]byte, 4)); !errors.Is(err, errAccessEnded) {
 		t.Errorf("the download of a revoked token goes on: %v", err)
 	}
 }

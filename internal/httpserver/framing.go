@@ -289,6 +289,3 @@ func hexDigit(c byte) int64 {
 
 // trimSpace removes the spaces and tabs around a header's value.
 func trimSpace(value []byte) []byte { return bytes.Trim(value, " \t") }
-
-// newFramer returns a framer that waits for the first request.
-func newFramer() framer { return framer{length: -1} }

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -53,8 +54,9 @@ type tlsConn struct {
 	secured *tls.Conn
 }
 
-// Handshake implements what fasthttp asks of a connection of TLS.
-func (c *tlsConn) Handshake() error { return c.secured.Handshake() }
+// Handshake implements what fasthttp asks of a connection of TLS. The read
+// deadline that fasthttp sets before bounds it.
+func (c *tlsConn) Handshake() error { return c.secured.HandshakeContext(context.Background()) }
 
 // ConnectionState implements what fasthttp asks of a connection of TLS.
 func (c *tlsConn) ConnectionState() tls.ConnectionState { return c.secured.ConnectionState() }

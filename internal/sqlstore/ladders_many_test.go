@@ -153,11 +153,16 @@ func TestAbandonSettlesABatchForGood(t *testing.T) {
 			}
 			return len(events)
 		}
-		if flush("written") != 1 || !abandon("written") || !abandon("written") {
-			t.Error("a batch that was written is said not to be")
+		if flush("written") != 1 {
+			t.Error("the first batch led to no block")
 		}
-		if abandon("lost") || abandon("lost") {
-			t.Error("a batch that never came is said to be written")
+		for range 2 { // asking again changes nothing
+			if !abandon("written") {
+				t.Error("a batch that was written is said not to be")
+			}
+			if abandon("lost") {
+				t.Error("a batch that never came is said to be written")
+			}
 		}
 		if flush("lost") != 0 {
 			t.Error("an abandoned batch was written")
