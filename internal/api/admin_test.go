@@ -268,7 +268,7 @@ func TestAnExemptionIsAddedChangedAndRemoved(t *testing.T) {
 			t.Fatalf("got %s", a.body)
 		}
 		n.must(n.ask(`{"key":"token:bad"}`), http.StatusOK)
-		changed := read[v1.Exemption](t, n.must(n.as(operate, patch, "/v1/exemptions/"+e.ID, `{"expires_in":"2h"}`), http.StatusOK))
+		changed := read[v1.Exemption](t, n.must(n.as(operate, patch, "/v1/exemptions/"+e.ID, `{"expires_in":"2h","confirm":"token:*"}`), http.StatusOK))
 		if changed.ExpiresAt.Sub(start) != 2*time.Hour {
 			t.Fatalf("got %+v", changed)
 		}
