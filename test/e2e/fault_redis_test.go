@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -127,9 +128,40 @@ func redisFaults() []fault {
 			inflict:  func(w *world) { w.redisWays[0].Cut() }, during: func(w *world) { w.showsOutage(0); w.showsNoOutage(1) },
 			heal: func(w *world) { w.redisWays[0].Join() }, after: func(w *world) { w.showsNoOutage(0, 1) },
 		},
+		{
+			name: "Redis evicting", done: "allkeys-random, and for an instant half a megabyte less memory than is in use", loses: 1,
+			promise: "no check is degraded; a key whose log was evicted may be allowed at most N more; /readyz and the log tell of it",
+			inflict: evict,
+			during: func(w *world) {
+				for i, n := range w.nodes {
+					await(w, fmt.Sprintf("node %d tells of the eviction and stays ready", i), func() bool {
+						_, ready := n.ready()
+						return ready && !n.part("eviction").OK && len(n.lines("level=ERROR", "Redis has evicted keys")) > 0
+					})
+				}
+			},
+			heal: func(w *world) { w.command(w.redis, "CONFIG", "SET", "maxmemory-policy", "noeviction") },
+		},
 		clockFault("Redis's clock an hour ahead", "its clock steps an hour ahead", "waits end early by as much, so at most N more", time.Hour, 1),
 		clockFault("Redis's clock an hour behind", "its clock steps an hour back", "every limit stays closed: never more than N", -time.Hour, 0),
 	}
+}
+
+// evict makes Redis evict keys once: some that only fill it, and logs.
+func evict(w *world) {
+	w.Helper()
+	w.command(w.redis, "CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+	for i := range 200 {
+		w.command(w.redis, "SET", fmt.Sprint("filling", i), strings.Repeat("x", 10_000))
+	}
+	c := commandsOf(w.redis)
+	defer c.Close()
+	used, err := strconv.Atoi(c.InfoMap(w.Context(), "memory").Item("Memory", "used_memory"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.command(w.redis, "CONFIG", "SET", "maxmemory", fmt.Sprint(used-500_000))
+	w.command(w.redis, "CONFIG", "SET", "maxmemory", "0")
 }
 
 func clockFault(name, done, promise string, step time.Duration, loses int) fault {
