@@ -32,7 +32,9 @@ faults: setup ## Kill, stop and cut what Stint stands on, and write docs/RELIABI
 	$(GO) test ./test/e2e -run TestFaults -count 1 -timeout 30m -faults -reliability ../../docs/RELIABILITY.md
 
 .PHONY: lint
-lint: ## Run the pinned golangci-lint, which also forbids upward imports
+lint: ## Run the pinned golangci-lint, which also forbids upward imports, and check sizes and words
+	bash scripts/shape.sh
+	bash scripts/words.sh
 	$(TOOL) golangci-lint run ./...
 
 .PHONY: verify

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks that need no network but the module proxy: the modules are those of
-# go.sum, the linter finds nothing, and bin/sbom/ holds a CycloneDX bill of
+# go.sum, no type, file or package is too large and no retired word is added, the
+# linter finds nothing, and bin/sbom/ holds a CycloneDX bill of
 # materials for each program. The tools are those that tools/go.mod pins.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +11,11 @@ tool() { "$go" tool -modfile=tools/go.mod "$@"; }
 echo "verify: modules"
 "$go" mod verify
 "$go" mod verify -modfile=tools/go.mod
+
+echo "verify: sizes and words"
+"$go" test -C tools ./shape
+bash scripts/shape.sh
+bash scripts/words.sh
 
 echo "verify: lint"
 tool golangci-lint run ./...
