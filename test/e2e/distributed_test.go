@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
-	"github.com/stint-dev/stint/internal/testenv"
 )
 
 func TestFiveNodesStartedAtOnceOnAnEmptyDatabaseAllComeUp(t *testing.T) {
@@ -155,12 +154,4 @@ func TestANodeWithoutItsDatabaseAnswers503UntilItIsThere(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	await(t, "its token is known", func() bool { return n.as(get, v1.PathPolicies, "").status == http.StatusOK })
-}
-
-func TestAnEvictionPolicyIsWarnedOfAtTheStart(t *testing.T) {
-	s := servers{testenv.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru"), testenv.Postgres(t)}
-	n := s.start(t, 1)[0]
-	await(t, "the warning", func() bool {
-		return strings.Contains(n.log.String(), "maxmemory-policy allkeys-lru") && strings.Contains(n.log.String(), "level=WARN")
-	})
 }

@@ -47,7 +47,7 @@ func raw(t *testing.T, base, text string) []int {
 	}
 }
 
-const checkHead = "POST /v1/check HTTP/1.1\r\nHost: stint\r\nContent-Type: application/json\r\n"
+const checkHead = "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
 func TestALengthStatedTwiceHidesNoSecondRequest(t *testing.T) {
 	n := startNode(t)
