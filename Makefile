@@ -22,7 +22,7 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium
 
 .PHONY: test
 test: setup ## Pass all tests, with the race detector, on real servers
-	@echo "The tests take up to ten minutes on two cores."
+	@echo "The tests take some twenty minutes on two cores."
 	$(GO) vet ./...
 	$(GO) test $(race) -timeout 30m ./...
 
