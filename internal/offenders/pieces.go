@@ -11,7 +11,7 @@ import (
 
 const (
 	// pieceRows keeps a transaction short, also after a long outage.
-	pieceRows = 4_000
+	pieceRows = 8_000
 	// pieceTimeout bounds the writing of a piece of that many rows, and
 	// leastTimeout that of a smaller one that timed out as part of a larger. A
 	// single row gets longer each time, up to longestTimeout.

@@ -1,19 +1,21 @@
 package sqlstore
 
 import (
+	"bytes"
 	"encoding/hex"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A statement about many rows gets them as one parameter, a JSON array of
-// arrays, so that its text and the number of statements do not depend on how
-// many there are. The first parameter of such a statement is always the rows.
+// A statement about many rows gets them as its first parameter, a JSON array of
+// arrays, so that its text and the number of statements do not depend on the
+// number of rows.
 
 // maxBulkRows bounds the rows of one statement.
-const maxBulkRows = 5000
+const maxBulkRows = 8000
 
 // The types of a bulk row's columns.
 const (
@@ -54,20 +56,40 @@ func asked(types []string, names ...string) string {
 
 // bulkJSON writes rows as the one parameter of a statement.
 func bulkJSON(rows [][]any) (string, error) {
-	written := make([][]any, len(rows))
-	for i, row := range rows {
-		written[i] = make([]any, len(row))
-		for column, value := range row {
-			if bytes, is := value.([]byte); is {
-				if value = nil; bytes != nil {
-					value = hex.EncodeToString(bytes)
-				}
+	text := []byte{'['}
+	var err error
+	for _, row := range rows {
+		text = append(text, '[')
+		for _, value := range row {
+			if text, err = appendValue(text, value); err != nil {
+				return "", err
 			}
-			written[i][column] = value
+			text = append(text, ',')
 		}
+		text = append(bytes.TrimSuffix(text, comma), ']', ',')
 	}
-	text, err := json.Marshal(written)
-	return string(text), err
+	return string(append(bytes.TrimSuffix(text, comma), ']')), nil
+}
+
+var comma = []byte{','}
+
+func appendValue(text []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case string:
+		return jsontext.AppendQuote(text, v)
+	case int64:
+		return strconv.AppendInt(text, v, 10), nil
+	case int:
+		return strconv.AppendInt(text, int64(v), 10), nil
+	case []byte:
+		if v == nil {
+			return append(text, "null"...), nil
+		}
+		return append(hex.AppendEncode(append(text, '"'), v), '"'), nil
+	default:
+		written, err := json.Marshal(v)
+		return append(text, written...), err
+	}
 }
 
 // inBulk hands rows to do as the parameter of one statement, in several only

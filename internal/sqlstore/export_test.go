@@ -59,3 +59,6 @@ func (s *Store) LimitPages(t testing.TB, pages int) {
 		t.Fatal(err)
 	}
 }
+
+// BulkJSON returns rows as the parameter of a statement.
+var BulkJSON = bulkJSON
