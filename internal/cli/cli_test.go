@@ -45,7 +45,7 @@ func TestOffline(t *testing.T) {
 		Dir: filepath.Join("testdata", "offline"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("REALLOG", realLog())
-			return nil
+			return endQuickly(env)
 		},
 		Condition: func(condition string) (bool, error) {
 			_, err := os.Stat(realLog())
@@ -53,6 +53,13 @@ func TestOffline(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
+}
+
+// endQuickly keeps the race detector, where it is on, from sleeping a second at
+// the end of each command.
+func endQuickly(env *testscript.Env) error {
+	env.Setenv("GORACE", "atexit_sleep_ms=10")
+	return nil
 }
 
 // exits runs a command and checks its exit code: exits CODE COMMAND ARG...

@@ -18,7 +18,7 @@ const adminToken = "c110adca9f5c1b7d2830694ef1a5c3d7"
 
 func TestOnline(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "online"),
+		Dir: filepath.Join("testdata", "online"), Setup: endQuickly,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "stint": startStint, "waitfor": waitfor, "shows": shows, "lastcell": lastCell, "firstcell": firstCell,
 		},

@@ -54,15 +54,18 @@ func CheckPassword(password string) error {
 func HashPassword(password string) string {
 	salt := make([]byte, saltSize)
 	rand.Read(salt)
-	p := argonDefault
-	sum := argonKey(password, salt, p, hashSize)
+	return formatPHC(argonDefault, salt, argonKey(password, salt, argonDefault, hashSize))
+}
+
+func formatPHC(p argonParams, salt, sum []byte) string {
 	encode := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, p.memory, p.passes, p.lanes, encode(salt), encode(sum))
 }
 
-// unknownUser is the hash that a login of nobody is compared with, so that it
-// takes as long as that of somebody.
-var unknownUser = HashPassword("the password of nobody")
+// unknownUser is what the password of an unknown user is compared with, so that
+// the comparison takes as long as for a known one. It has the costs of a real
+// hash and is not computed: every start of a program would wait for it.
+var unknownUser = formatPHC(argonDefault, make([]byte, saltSize), make([]byte, hashSize))
 
 // VerifyPassword reports whether password is the one that phc was made from.
 // An empty phc, which stands for a user who does not exist, takes as long and

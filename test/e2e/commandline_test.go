@@ -17,7 +17,7 @@ func (n *node) command(args ...string) *exec.Cmd {
 	n.Helper()
 	cmd := exec.Command(admin.built(n), args...)
 	cmd.Dir = n.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "STINT_ADMIN_URL=" + n.admin, "STINT_CHECK_URL=" + n.check, "STINT_ADMIN_TOKEN=" + n.token}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, endQuickly, "STINT_ADMIN_URL=" + n.admin, "STINT_CHECK_URL=" + n.check, "STINT_ADMIN_TOKEN=" + n.token}
 	return cmd
 }
 

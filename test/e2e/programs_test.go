@@ -13,6 +13,10 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
+// endQuickly is the environment that keeps the race detector, where it is on,
+// from sleeping a second at the end of each program.
+const endQuickly = "GORACE=atexit_sleep_ms=10"
+
 // program builds a command of this module once for all tests.
 type program struct {
 	name string
