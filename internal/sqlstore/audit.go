@@ -14,12 +14,16 @@ import (
 
 var _ audit.Store = (*Store)(nil)
 
-// addEntries is addEntry for many.
-const addEntries = `
+const insertEntries = `
 INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, before, after, revision) `
 
-const addEntry = addEntries + `
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
+const addEntry = insertEntries + `
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id`
+
+var (
+	auditTypes     = []string{intColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, intColumn}
+	addManyEntries = insertEntries + bulkSelect(auditTypes) + ` RETURNING id, object_id`
+)
 
 // record writes the audit entry of a change into its transaction. before and
 // after are snapshots that marshal to what an operator may read, never a
@@ -44,10 +48,48 @@ func (t *tx) record(action, object, objectID, summary string, before, after any)
 // addEntry writes e, whose actor, time and revision are the transaction's. The
 // transaction adds it to the chain before it commits.
 func (t *tx) addEntry(e audit.Entry) error {
+	t.stamp(&e)
 	t.recorded = true
-	_, err := t.exec(addEntry, toMS(t.now), t.by.Kind, t.by.ID, t.by.Name, t.by.Address,
-		e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After), t.revision)
+	if _, err := t.one(addEntry, entryRow(&e), &e.ID); err != nil {
+		return err
+	}
+	t.entries = append(t.entries, &e)
+	return nil
+}
+
+// addEntries is addEntry for many with one statement. No two may share their
+// ObjectID.
+func (t *tx) addEntries(all []*audit.Entry) error {
+	rows := make([][]any, len(all))
+	byObject := make(map[string]*audit.Entry, len(all))
+	for i, e := range all {
+		t.stamp(e)
+		rows[i], byObject[e.ObjectID] = entryRow(e), e
+	}
+	t.recorded = true
+	_, err := eachOf(t, func(r row) (none struct{}, err error) {
+		var id int64
+		var object string
+		if err := r.Scan(&id, &object); err != nil {
+			return none, err
+		}
+		if e := byObject[object]; e != nil {
+			e.ID = id
+		}
+		return none, nil
+	}, addManyEntries, rows)
+	t.entries = append(t.entries, all...)
 	return err
+}
+
+func (t *tx) stamp(e *audit.Entry) {
+	e.Actor, e.At, e.Revision = t.by, fromMS(toMS(t.now)), t.revision
+}
+
+// entryRow returns what addEntry inserts, in its order.
+func entryRow(e *audit.Entry) []any {
+	return []any{toMS(e.At), string(e.Actor.Kind), e.Actor.ID, e.Actor.Name, e.Actor.Address,
+		e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After), e.Revision}
 }
 
 func snapshot(v any) (string, error) {

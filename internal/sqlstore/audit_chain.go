@@ -2,8 +2,10 @@ package sqlstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ const (
 	readChainHead   = `SELECT id, hash FROM audit_chain ORDER BY id DESC LIMIT 1`
 	readChainBefore = `SELECT id, hash FROM audit_chain WHERE id <= $1 ORDER BY id DESC LIMIT 1`
 	readAnchor      = `SELECT entry_id, hash FROM audit_anchor WHERE id = 1`
+	countBehindHead = `SELECT count(*) FROM audit WHERE id > $1`
 	addToChain      = `INSERT INTO audit_chain (id, hash) `
 	setAnchor       = `UPDATE audit_anchor SET entry_id = $1, hash = $2 WHERE id = 1`
 	deleteChain     = `DELETE FROM audit_chain WHERE id <= $1`
@@ -50,23 +53,59 @@ func (t *tx) chainAudit() error {
 	if err != nil {
 		return err
 	}
+	own, err := t.ownEntries(head)
+	if err != nil {
+		return err
+	}
+	written := t.entries
+	t.entries = nil
+	if own {
+		_, err := t.chain(head, written)
+		return err
+	}
 	for {
 		entries, err := each(t, scanEntry, entryColumns+"id > $1 ORDER BY id LIMIT $2", head.ID, chainBatch)
 		if err != nil {
 			return err
 		}
-		links := make([][]any, len(entries))
-		for i, e := range entries {
-			head = audit.Link{ID: e.ID, Hash: e.Hash(head.Hash)}
-			links[i] = []any{head.ID, bytes.Clone(head.Hash[:])}
-		}
-		if err := t.upsert(addToChain, "", chainColumns, links); err != nil {
+		if head, err = t.chain(head, entries); err != nil {
 			return err
 		}
 		if len(entries) < chainBatch {
 			return nil
 		}
 	}
+}
+
+// ownEntries reports whether the records that follow the head are exactly those
+// of this transaction, and puts them in order. Their hashes are then those of
+// what was written: Entry.Hash takes texts, bytes and whole milliseconds, which
+// both databases keep as they are. Records of a node that knows no chain are
+// read back.
+func (t *tx) ownEntries(head audit.Link) (bool, error) {
+	var behind int64
+	if _, err := t.one(countBehindHead, []any{head.ID}, &behind); err != nil {
+		return false, err
+	}
+	slices.SortFunc(t.entries, func(a, b *audit.Entry) int { return cmp.Compare(a.ID, b.ID) })
+	last := head.ID
+	for _, e := range t.entries {
+		if e.ID <= last {
+			return false, nil
+		}
+		last = e.ID
+	}
+	return behind == int64(len(t.entries)), nil
+}
+
+// chain adds links for records that follow head, and returns the new head.
+func (t *tx) chain(head audit.Link, entries []*audit.Entry) (audit.Link, error) {
+	links := make([][]any, len(entries))
+	for i, e := range entries {
+		head = audit.Link{ID: e.ID, Hash: e.Hash(head.Hash)}
+		links[i] = []any{head.ID, bytes.Clone(head.Hash[:])}
+	}
+	return head, t.upsert(addToChain, "", chainColumns, links)
 }
 
 // chainHead returns the newest link, the anchor where there is none.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // chainOf verifies the chain, which must be readable.
@@ -147,6 +148,58 @@ VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did
 		}
 		addToken(t, f, "second", identity.Check)
 		if v := intact(t, f, audit.Link{}); v.Pending != 0 || v.Records != 4 {
+			t.Fatalf("%+v", v)
+		}
+	})
+}
+
+// The chain is computed from what is written, and verified from what the
+// database returns: both must agree for every text that a database takes.
+func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		texts := []string{"", " ", "é\u0301 ä 😀 \u2028\ufeff\ufffd", "\x01\x1b[31m\r\n\t\x7f", `{"a": 1.0, "b":"\\u0041"}`, "'; DROP TABLE audit; --", "\x00", "a\xffb", strings.Repeat("ß", 100_000)}
+		written := int64(1) // by the seed
+		for i, text := range texts {
+			by := audit.Actor{Kind: audit.User, ID: text, Name: text, Address: text}
+			err := f.RecordEntry(t.Context(), audit.Entry{Actor: by, Action: "key.reset", Object: "key", ObjectID: text, Summary: text, Before: []byte(text), After: []byte(text)})
+			if err == nil {
+				written++
+			} else if !f.postgres() || i < 6 || i > 7 {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+		// Many at once, with what a key and a policy's name may hold.
+		keys := []string{"k:\u00e9\u0301", `k:"quoted"\n`, "k:'; --", "k:<script>", "k:😀", "k:" + strings.Repeat("x", 500), "ip:10.1.2.3", "ip:2001:db8::/64"}
+		b := crossing("texts", 0, f.clock.Now())
+		at := f.clock.Now()
+		for i, key := range keys {
+			o := offenders.Offence{Minute: at.Truncate(time.Minute).UnixMilli(), Policy: 7, Key: key, Decider: "1/1s", Count: 10,
+				First: offenders.Refusal{At: at.UnixMilli()}, Last: offenders.Refusal{At: at.UnixMilli()}}
+			o.MAC[0] = byte(i)
+			b.Offences = append(b.Offences, o)
+		}
+		events, err := f.Flush(t.Context(), b, manyEvaluation(f))
+		if err != nil || len(events) != len(keys) {
+			t.Fatalf("%d of %d keys were blocked, %v", len(events), len(keys), err)
+		}
+		written += int64(len(keys))
+		if v := intact(t, f, audit.Link{}); v.Records != written || v.Pending != 0 {
+			t.Errorf("%d records were written: %+v", written, v)
+		}
+	})
+}
+
+// A record of an older node that lies behind those of a change in the same
+// moment is read back, and so are they.
+func TestTheChain_takes_in_older_records_and_its_own_together(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.exec(t, `INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, revision)
+VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did.', 1)`)
+		events, err := f.Flush(t.Context(), crossing("both", 30, f.clock.Now()), manyEvaluation(f))
+		if err != nil || len(events) != 30 {
+			t.Fatalf("%d keys were blocked, %v", len(events), err)
+		}
+		if v := intact(t, f, audit.Link{}); v.Pending != 0 || v.Records != 32 {
 			t.Fatalf("%+v", v)
 		}
 	})

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"fmt"
 
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offenders"
@@ -212,10 +213,7 @@ func (w *ladderWriter) wakeNodes() error {
 	return err
 }
 
-var (
-	itemTypes  = []string{textColumn, textColumn, bytesColumn, bytesColumn, textColumn, textColumn, textColumn, intColumn, intColumn, intColumn, intColumn, intColumn}
-	auditTypes = []string{intColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, intColumn}
-)
+var itemTypes = []string{textColumn, textColumn, bytesColumn, bytesColumn, textColumn, textColumn, textColumn, intColumn, intColumn, intColumn, intColumn, intColumn}
 
 // addItems adds all to a shelf with their audit entries, and returns those that
 // were added: a pattern that is taken keeps what it has. It fills in ID,
@@ -245,7 +243,7 @@ func (t *tx) addItems(s *shelf, all []*item) (made map[*item]bool, err error) {
 	for _, id := range added {
 		made[byID[id]] = true
 	}
-	var entries [][]any
+	var entries []*audit.Entry
 	for _, i := range all {
 		if !made[i] {
 			continue
@@ -254,9 +252,8 @@ func (t *tx) addItems(s *shelf, all []*item) (made map[*item]bool, err error) {
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, []any{toMS(t.now), t.by.Kind, t.by.ID, t.by.Name, t.by.Address, s.object + ".add", s.object, i.ID,
-			fmt.Sprintf("Added the %s of %q.", s.object, i.Pattern), "", after, t.revision})
+		entries = append(entries, &audit.Entry{Action: s.object + ".add", Object: s.object, ObjectID: i.ID,
+			Summary: fmt.Sprintf("Added the %s of %q.", s.object, i.Pattern), After: []byte(after)})
 	}
-	t.recorded = true
-	return made, t.upsert(addEntries, "", auditTypes, entries)
+	return made, t.addEntries(entries)
 }
