@@ -10,13 +10,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/stint-dev/stint/internal/testenv"
 )
 
 // envNow fixes the clock of a command within a script.
 const envNow = "TEST_NOW"
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"admin": func() {
+	testscript.Main(quickly{m}, map[string]func(){"admin": func() {
 		sys := Process()
 		if text := os.Getenv(envNow); text != "" {
 			now, err := time.Parse(time.RFC3339, text)
@@ -28,6 +30,11 @@ func TestMain(m *testing.M) {
 		os.Exit(int(Main(os.Args[1:], sys)))
 	}})
 }
+
+// quickly runs the tests as testenv.Main does.
+type quickly struct{ *testing.M }
+
+func (m quickly) Run() int { return testenv.Run(m.M) }
 
 // realLog is where the real access log is on machines that have it; it is no
 // part of this project.

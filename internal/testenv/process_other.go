@@ -13,6 +13,9 @@ import (
 // servers behind.
 func dieWithParent(*syscall.SysProcAttr) {}
 
+// folderInMemory knows no folder in memory here.
+func folderInMemory() (string, error) { return "", nil }
+
 // childrenOf returns the processes whose parent is pid.
 func childrenOf(pid int) []int {
 	output, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()

@@ -9,6 +9,7 @@ package testenv
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -27,11 +28,21 @@ var atExit struct {
 	do     []func()
 }
 
-// Main runs the tests and then stops the servers that they shared. A package
-// that calls Postgres must have
+// Main runs the tests and exits; see Run. A package that calls Postgres must have
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
-func Main(m *testing.M) {
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run runs the tests, stops the servers that they shared, and returns the exit
+// code. Where the system keeps files in memory, the temporary files of the tests
+// are there, unless TMPDIR names another place: creating and removing thousands
+// of files takes a disk most of the tests' time.
+func Run(m interface{ Run() int }) int {
+	memory, err := useMemory()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the folder for temporary files:", err)
+		return 1
+	}
 	atExit.Lock()
 	atExit.inMain = true
 	atExit.Unlock()
@@ -42,7 +53,23 @@ func Main(m *testing.M) {
 	for _, f := range do {
 		f()
 	}
-	os.Exit(code)
+	if memory != "" {
+		os.RemoveAll(memory)
+	}
+	return code
+}
+
+// useMemory sets TMPDIR to a new folder in memory, which it returns, unless
+// TMPDIR is set already or there is no room.
+func useMemory() (dir string, err error) {
+	if os.Getenv("TMPDIR") != "" {
+		return "", nil
+	}
+	dir, err = folderInMemory()
+	if err != nil || dir == "" {
+		return "", err
+	}
+	return dir, os.Setenv("TMPDIR", dir)
 }
 
 // AtExit has f called after the last test of a binary whose TestMain calls Main.
