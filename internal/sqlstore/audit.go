@@ -21,7 +21,8 @@ const addEntry = insertEntries + `
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id`
 
 var (
-	auditTypes     = []string{intColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, intColumn}
+	auditTypes = []string{parameter(2, intColumn), parameter(3, textColumn), parameter(4, textColumn), parameter(5, textColumn), parameter(6, textColumn),
+		textColumn, textColumn, textColumn, textColumn, textColumn, textColumn, parameter(7, intColumn)}
 	addManyEntries = insertEntries + bulkSelect(auditTypes) + ` RETURNING id, object_id`
 )
 
@@ -50,7 +51,8 @@ func (t *tx) record(action, object, objectID, summary string, before, after any)
 func (t *tx) addEntry(e audit.Entry) error {
 	t.stamp(&e)
 	t.recorded = true
-	if _, err := t.one(addEntry, entryRow(&e), &e.ID); err != nil {
+	if _, err := t.one(addEntry, []any{toMS(t.now), string(t.by.Kind), t.by.ID, t.by.Name, t.by.Address,
+		e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After), t.revision}, &e.ID); err != nil {
 		return err
 	}
 	t.entries = append(t.entries, &e)
@@ -64,7 +66,8 @@ func (t *tx) addEntries(all []*audit.Entry) error {
 	byObject := make(map[string]*audit.Entry, len(all))
 	for i, e := range all {
 		t.stamp(e)
-		rows[i], byObject[e.ObjectID] = entryRow(e), e
+		byObject[e.ObjectID] = e
+		rows[i] = []any{e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After)}
 	}
 	t.recorded = true
 	_, err := eachOf(t, func(r row) (none struct{}, err error) {
@@ -77,19 +80,13 @@ func (t *tx) addEntries(all []*audit.Entry) error {
 			e.ID = id
 		}
 		return none, nil
-	}, addManyEntries, rows)
+	}, addManyEntries, rows, toMS(t.now), string(t.by.Kind), t.by.ID, t.by.Name, t.by.Address, t.revision)
 	t.entries = append(t.entries, all...)
 	return err
 }
 
 func (t *tx) stamp(e *audit.Entry) {
 	e.Actor, e.At, e.Revision = t.by, fromMS(toMS(t.now)), t.revision
-}
-
-// entryRow returns what addEntry inserts, in its order.
-func entryRow(e *audit.Entry) []any {
-	return []any{toMS(e.At), string(e.Actor.Kind), e.Actor.ID, e.Actor.Name, e.Actor.Address,
-		e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After), e.Revision}
 }
 
 func snapshot(v any) (string, error) {

@@ -24,16 +24,32 @@ const (
 	bytesColumn = "BYTES" // written in JSON as hexadecimal digits
 )
 
+// same returns the type of a column that has one value in all rows, so that the
+// rows leave it out: an expression without them, a constant for example.
+func same(expression string) string { return sameMark + expression }
+
+// parameter is same for the statement's parameter of a number, from 2 on.
+func parameter(number int, kind string) string {
+	return same("CAST($" + strconv.Itoa(number) + " AS " + kind + ")")
+}
+
+const sameMark = "="
+
 // bulkSelect returns a query for the rows that a statement is given, with
 // columns of these types and, where given, names.
 func bulkSelect(types []string, names ...string) string {
 	var b strings.Builder
 	b.WriteString("SELECT ")
+	place := 0
 	for i, name := range types {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		value := "value ->> " + strconv.Itoa(i)
+		value, isSame := strings.CutPrefix(name, sameMark)
+		if !isSame {
+			value = "value ->> " + strconv.Itoa(place)
+			place++
+		}
 		switch name {
 		case intColumn:
 			value = "CAST(" + value + " AS BIGINT)"
@@ -110,13 +126,9 @@ func inBulk(rows [][]any, do func(rows string) error) error {
 }
 
 // upsert writes rows: head names the table and columns, tail says what becomes
-// of rows that are there.
-func (t *tx) upsert(head, tail string, types []string, rows [][]any) error {
-	statement := head + bulkSelect(types) + tail
-	return inBulk(rows, func(text string) error {
-		_, err := t.exec(statement, text)
-		return err
-	})
+// of rows that are there; more are the statement's parameters from $2 on.
+func (t *tx) upsert(head, tail string, types []string, rows [][]any, more ...any) error {
+	return t.execOf(head+bulkSelect(types)+tail, rows, more...)
 }
 
 // eachOf reads every row of a query about rows with scan; more are the query's

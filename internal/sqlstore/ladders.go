@@ -18,12 +18,13 @@ var (
 	knownLadders   = asked(ladderKeyTypes, "policy_id", "key") + `
 SELECT l.policy_id, l.key FROM asked CROSS JOIN ladders l WHERE l.policy_id = asked.policy_id AND l.key = asked.key`
 
-	ladderTypes = []string{intColumn, textColumn, intColumn, textColumn, intColumn, intColumn, intColumn, intColumn, intColumn}
-	addLadders  = `
+	newLadderTypes = []string{intColumn, textColumn, same("0"), same("''"), same("0"), same("0"), same("0"), same("0"), parameter(2, intColumn)}
+	ladderTypes    = []string{intColumn, textColumn, intColumn, textColumn, intColumn, intColumn, intColumn, intColumn, parameter(2, intColumn)}
+	addLadders     = `
 INSERT INTO ladders (` + ladderColumns + `, touched) `
 	// lockLadders holds the rows until the transaction ends, so that of two
 	// nodes that count for one key the second sees what the first counted.
-	lockLadders = addLadders + bulkSelect(ladderTypes) + `
+	lockLadders = addLadders + bulkSelect(newLadderTypes) + `
 ON CONFLICT (policy_id, key) DO UPDATE SET touched = excluded.touched RETURNING ` + ladderColumns
 	saveLadders = `
 ON CONFLICT (policy_id, key) DO UPDATE SET step = excluded.step, block_id = excluded.block_id,
@@ -35,7 +36,10 @@ FROM asked CROSS JOIN blocks b WHERE b.id = asked.id`
 	countTypes        = []string{intColumn, textColumn, intColumn, intColumn}
 	addLadderCounts   = `INSERT INTO ladder_counts (policy_id, key, start, offences) `
 	mergeLadderCounts = ` ON CONFLICT (policy_id, key, start) DO UPDATE SET offences = ladder_counts.offences + excluded.offences`
-	setLadderCounts   = ` ON CONFLICT (policy_id, key, start) DO UPDATE SET offences = excluded.offences`
+	// deleteUsedCounts forgets what has led to a block. What was counted before
+	// that minute no longer counts by the state of its key.
+	deleteUsedCounts = asked(ladderKeyTypes, "policy_id", "key") + `
+DELETE FROM ladder_counts WHERE start >= $2 AND (policy_id, key) IN (SELECT policy_id, key FROM asked)`
 
 	minuteTypes = []string{intColumn, textColumn, intColumn}
 	// sumOffences adds up what counts for each key from a minute on.
@@ -58,7 +62,17 @@ type climber struct {
 	parsed keys.Key
 	offenders.Candidate
 	counts  []*offenders.Offence // those that climb
-	counted bool                 // some of them count since the last block's end
+	minutes map[int64]int64      // of those, what counts since the last block's end
+}
+
+// since returns what the batch brings from a minute on.
+func (c *climber) since(from int64) (offences int64) {
+	for minute, n := range c.minutes {
+		if minute >= from {
+			offences += n
+		}
+	}
+	return offences
 }
 
 // row returns the climber's identity and more columns as a bulk row.
@@ -154,7 +168,7 @@ func (r *ladderRun) leaveStrangers() error {
 
 // lock reads the states, and holds them.
 func (r *ladderRun) lock() error {
-	states, err := eachOf(r.tx, scanLadder, lockLadders, r.rows(func(c *climber) []any { return c.row(0, "", 0, 0, 0, 0, toMS(r.now)) }))
+	states, err := eachOf(r.tx, scanLadder, lockLadders, r.rows(func(c *climber) []any { return c.row() }), toMS(r.now))
 	for _, s := range states {
 		r.byID[ladderID{s.Policy, s.Key}].State = s
 	}
@@ -188,22 +202,19 @@ func (r *ladderRun) readBlockEnds() error {
 	return err
 }
 
-// count adds what counts: the offences that all came after the last block.
+// count notes what counts: the offences that all came after the last block.
 func (r *ladderRun) count() error {
-	var rows [][]any
 	for _, c := range r.climbers {
-		minutes := map[int64]int64{}
 		for _, o := range c.counts {
 			if o.First.At >= c.State.Ended && o.Count > 0 {
-				minutes[o.Minute] += o.Count
+				if c.minutes == nil {
+					c.minutes = map[int64]int64{}
+				}
+				c.minutes[o.Minute] += o.Count
 			}
 		}
-		c.counted = len(minutes) > 0
-		for minute, n := range minutes {
-			rows = append(rows, c.row(minute, n))
-		}
 	}
-	return r.upsert(addLadderCounts, mergeLadderCounts, countTypes, rows)
+	return nil
 }
 
 // sum adds up the offences that count for each key. Only a key that has enough
@@ -211,7 +222,7 @@ func (r *ladderRun) count() error {
 func (r *ladderRun) sum() error {
 	var counted []*climber
 	for _, c := range r.climbers {
-		if c.counted {
+		if len(c.minutes) > 0 {
 			c.From = c.ladder.CountFrom(c.State, 0, c.Last)
 			counted = append(counted, c)
 		}
@@ -227,7 +238,7 @@ func (r *ladderRun) sum() error {
 	var later []*climber
 	for _, c := range reached {
 		if from := c.ladder.CountFrom(c.State, ends[c], c.Last); from > c.From {
-			c.From, c.Offences = from, 0
+			c.From = from
 			later = append(later, c)
 		}
 	}
@@ -238,6 +249,7 @@ func (r *ladderRun) sumFrom(climbers []*climber) error {
 	rows := make([][]any, len(climbers))
 	for i, c := range climbers {
 		rows[i] = c.row(c.From)
+		c.Offences = c.since(c.From)
 	}
 	_, err := eachOf(r.tx, func(row row) (none struct{}, err error) {
 		var id ladderID
@@ -245,7 +257,7 @@ func (r *ladderRun) sumFrom(climbers []*climber) error {
 		if err := row.Scan(&id.policy, &id.key, &offences); err != nil {
 			return none, err
 		}
-		r.byID[id].Offences = offences
+		r.byID[id].Offences += offences
 		return none, nil
 	}, sumOffences, rows)
 	return err

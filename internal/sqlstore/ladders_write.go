@@ -96,6 +96,13 @@ func (t *tx) keysSeen(policy, since int64) (int64, error) {
 
 // save writes what was decided, what needs the revision last.
 func (w *ladderWriter) save() error {
+	acted := map[ladderID]bool{}
+	for _, e := range w.events {
+		acted[ladderID{e.Policy, e.Key}] = true
+	}
+	if err := w.saveCounts(func(id ladderID) bool { return !acted[id] }); err != nil {
+		return err
+	}
 	if len(w.events) == 0 {
 		return w.saveStates()
 	}
@@ -144,9 +151,12 @@ func (w *ladderWriter) saveBlocks() error {
 		}
 	}
 	kept := w.events[:0]
+	refused := map[ladderID]bool{}
 	for _, e := range w.events {
-		b, earned := w.blockOf[ladderID{e.Policy, e.Key}]
+		id := ladderID{e.Policy, e.Key}
+		b, earned := w.blockOf[id]
 		if earned && !made[b] {
+			refused[id] = true
 			continue
 		}
 		if earned {
@@ -155,7 +165,21 @@ func (w *ladderWriter) saveBlocks() error {
 		kept = append(kept, e)
 	}
 	w.events = kept
-	return nil
+	return w.saveCounts(func(id ladderID) bool { return refused[id] })
+}
+
+// saveCounts adds what the batch brings for the keys that are wanted.
+func (w *ladderWriter) saveCounts(wanted func(ladderID) bool) error {
+	var rows [][]any
+	for _, c := range w.climbers {
+		if !wanted(c.ladderID) {
+			continue
+		}
+		for minute, n := range c.minutes {
+			rows = append(rows, c.row(minute, n))
+		}
+	}
+	return w.upsert(addLadderCounts, mergeLadderCounts, countTypes, rows)
 }
 
 // saveEvents notes what happened. The offences of a key that a ladder has dealt
@@ -170,21 +194,14 @@ func (w *ladderWriter) saveEvents() error {
 			return err
 		}
 		if e.Key != "" {
-			id := ladderID{e.Policy, e.Key}
-			minutes := map[int64]bool{minuteOf(toMS(w.now)): true}
-			for _, o := range w.byID[id].counts {
-				minutes[o.Minute] = true
-			}
-			for minute := range minutes {
-				used = append(used, []any{e.Policy, e.Key, minute, 0})
-			}
+			used = append(used, []any{e.Policy, e.Key})
 		}
 	}
 	if err := w.insertEvents(w.events...); err != nil {
 		return err
 	}
 	w.ladderRun.events = w.events
-	return w.upsert(addLadderCounts, setLadderCounts, countTypes, used)
+	return w.execOf(deleteUsedCounts, used, minuteOf(toMS(w.now)))
 }
 
 func minuteOf(ms int64) int64 { return ms - ms%spanMS(minuteSpan) }
@@ -200,9 +217,9 @@ func (t *tx) insertEvents(all ...offenders.LadderEvent) error {
 func (w *ladderWriter) saveStates() error {
 	rows := make([][]any, len(w.states))
 	for i, s := range w.states {
-		rows[i] = []any{s.Policy, s.Key, s.Step, s.BlockID, s.Ended, s.Last, s.Forgotten, s.CountsFrom, toMS(w.now)}
+		rows[i] = []any{s.Policy, s.Key, s.Step, s.BlockID, s.Ended, s.Last, s.Forgotten, s.CountsFrom}
 	}
-	return w.upsert(addLadders, saveLadders, ladderTypes, rows)
+	return w.upsert(addLadders, saveLadders, ladderTypes, rows, toMS(w.now))
 }
 
 func (w *ladderWriter) wakeNodes() error {
@@ -213,7 +230,9 @@ func (w *ladderWriter) wakeNodes() error {
 	return err
 }
 
-var itemTypes = []string{textColumn, textColumn, bytesColumn, bytesColumn, textColumn, textColumn, textColumn, intColumn, intColumn, intColumn, intColumn, intColumn}
+// itemTypes are those of shelfInto's columns.
+var itemTypes = []string{textColumn, textColumn, bytesColumn, bytesColumn, textColumn, parameter(2, textColumn), textColumn, intColumn, intColumn,
+	parameter(3, intColumn), intColumn, parameter(4, intColumn)}
 
 // addItems adds all to a shelf with their audit entries, and returns those that
 // were added: a pattern that is taken keeps what it has. It fills in ID,
@@ -229,13 +248,16 @@ func (t *tx) addItems(s *shelf, all []*item) (made map[*item]bool, err error) {
 		if err := s.check(i, t.now); err != nil {
 			return nil, err
 		}
-		rows[n], patterns[n] = i.columns(), []any{i.Pattern.String()}
+		pattern := i.Pattern.String()
+		low, high := bounds(i.Pattern)
+		rows[n] = []any{i.ID, pattern, low, high, i.Reason, i.Source, i.Policy, i.Step, expiryToMS(i.Expires)}
+		patterns[n] = []any{pattern}
 		byID[i.ID] = i
 	}
 	if err := t.execOf(s.giveUpOf, patterns, toMS(t.now)); err != nil {
 		return nil, err
 	}
-	added, err := eachOf(t, scanText, s.addAll, rows)
+	added, err := eachOf(t, scanText, s.addAll, rows, t.by.Name, toMS(t.now), t.revision)
 	if err != nil {
 		return nil, err
 	}
