@@ -41,6 +41,38 @@ func TestCountFrom(t *testing.T) {
 	}
 }
 
+// TestCountFromKeepsItsPromises tries random states and blocks of others.
+func TestCountFromKeepsItsPromises(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := escalated
+		l.Within = time.Duration(rapid.IntRange(1, 1440).Draw(t, "window")) * time.Minute
+		newest := rapid.Int64Range(0, 1<<41).Draw(t, "newest")
+		s := LadderState{Ended: rapid.Int64Range(0, 2*newest).Draw(t, "ended"), CountsFrom: minuteOf(rapid.Int64Range(0, 2*newest).Draw(t, "counts from"))}
+		end := rapid.OneOf(rapid.Int64Range(0, 2*newest), rapid.Just(int64(math.MaxInt64))).Draw(t, "end of another's block")
+		alone, from := l.CountFrom(s, 0, newest), l.CountFrom(s, end, newest)
+		if alone != max(minuteOf(newest)-l.Within.Milliseconds(), s.CountsFrom) {
+			t.Fatalf("without a block from %d on", alone)
+		}
+		switch {
+		case from < alone:
+			t.Fatal("a block made more count")
+		case end <= max(alone, s.Ended):
+			if from != alone {
+				t.Fatal("a block from before the window, or within the key's own, made less count")
+			}
+		case end == math.MaxInt64:
+			if from != end {
+				t.Fatal("something counts after a block without an end")
+			}
+		case from <= end || from > end+minuteMS || from%minuteMS != 0:
+			t.Fatalf("a block until %d, counted is from %d on", end, from)
+		}
+		if later := l.CountFrom(s, max(end, rapid.Int64Range(0, 2*newest).Draw(t, "a later end")), newest); later < from {
+			t.Fatal("a later end made more count")
+		}
+	})
+}
+
 func TestEscalate(t *testing.T) {
 	now := time.UnixMilli(1000 * minutes)
 	at := now.UnixMilli()
