@@ -35,8 +35,8 @@ type Check struct {
 	// Meta is shown with an offence and never trusted: up to 8 texts. Values
 	// are cut to 256 bytes, and control characters in them replaced.
 	Meta map[string]string
-	// MaxWait reserves a turn within so long, up to MaxWait, where the request
-	// is not allowed at once; the Decision has Wait and Turn then. 0 reserves
+	// MaxWait makes a reservation within so long, up to MaxWait, where the request
+	// is not allowed at once; the Decision has Wait and Reservation then. 0 reserves
 	// nothing. Parts of a millisecond do not count.
 	MaxWait time.Duration
 	// IdempotencyKey has the server charge once for all checks that carry it, 1 to 64

@@ -25,7 +25,7 @@ type Client struct {
 	outage  OnOutage
 	source  string
 	memory  *memory // nil where nothing is remembered
-	// background counts turns that are being given back.
+	// background counts reservations that are being cancelled.
 	background sync.WaitGroup
 }
 
@@ -50,7 +50,7 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Close waits until turns that nobody waits for any more have been given back,
+// Close waits until reservations that nobody waits for any more have been cancelled,
 // and closes idle connections. Call it after the last call has returned; it is
 // needed only where a program ends right after a context did.
 func (c *Client) Close() {

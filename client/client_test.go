@@ -70,18 +70,18 @@ func await(t testing.TB, what string, done func() bool) {
 func TestADecisionSaysAllThatStintSays(t *testing.T) {
 	c, key := connect(t, client.WithMemory(0)), fresh("user")
 	d := ask(t, c, client.Check{Key: key, Cost: 2})
-	if !d.Allowed || d.Verdict != client.Allowed || d.Key != key || d.Policy != "users" || d.Mode != "enforce" || d.ID != "" || d.RetryAfter != 0 {
+	if !d.Allowed || d.Outcome != client.Allowed || d.Key != key || d.Policy != "users" || d.Mode != "enforce" || d.ID != "" || d.RetryAfter != 0 {
 		t.Errorf("allowed: %+v", d)
 	}
 	if len(d.Rules) != 1 || d.Rules[0].Rule != "3/1d" || d.Rules[0].Limit != 3 || d.Rules[0].Window != 24*time.Hour || d.Rules[0].Remaining != 1 {
 		t.Errorf("its rules: %+v", d.Rules)
 	}
 	d = ask(t, c, client.Check{Key: key, Cost: 2})
-	if d.Allowed || d.Verdict != client.Limited || d.Rule != "3/1d" || d.ID == "" || d.RetryAfter <= 0 || d.RetryAt.IsZero() || d.Remembered {
+	if d.Allowed || d.Outcome != client.Limited || d.Rule != "3/1d" || d.ID == "" || d.RetryAfter <= 0 || d.RetryAt.IsZero() || d.FromCache {
 		t.Errorf("limited: %+v", d)
 	}
 	d = ask(t, c, client.Check{Key: fresh("never")})
-	if d.Allowed || d.RetryAfter != client.Never || !d.RetryAt.IsZero() || d.Rules[0].Reset != client.Never {
+	if d.Allowed || d.RetryAfter != client.Never || !d.RetryAt.IsZero() || d.Rules[0].RetryAfter != client.Never {
 		t.Errorf("never: %+v", d)
 	}
 	if d := ask(t, c, client.Check{Key: fresh("user"), Detail: client.DetailNone}); d.Rules != nil {
@@ -94,7 +94,7 @@ func TestABlockAndAnExemptionAreTold(t *testing.T) {
 	n := testnode.Shared()
 	n.Do(t, "POST", "/v1/blocks", `{"pattern":"`+key+`","reason":"scraping","expires_in":"1h"}`, 201)
 	d := ask(t, c, client.Check{Key: key})
-	if d.Verdict != client.Blocked || d.Block == nil || d.Block.Pattern != key || d.Block.Reason != "scraping" || d.Block.ExpiresAt.IsZero() || d.RetryAfter <= 0 {
+	if d.Outcome != client.Blocked || d.Block == nil || d.Block.Pattern != key || d.Block.Reason != "scraping" || d.Block.ExpiresAt.IsZero() || d.RetryAfter <= 0 {
 		t.Errorf("blocked: %+v", d)
 	}
 	n.Do(t, "POST", "/v1/exemptions", `{"pattern":"`+key+`","reason":"ours"}`, 201)
@@ -158,14 +158,14 @@ func TestABatchAnswersEachCheckInItsPlace(t *testing.T) {
 	if !errors.As(items[1].Err, &problem) || problem.Field != "key" || items[1].Decision != nil {
 		t.Errorf("second: %+v", items[1])
 	}
-	if d := items[2].Decision; d.Verdict != client.Limited {
+	if d := items[2].Decision; d.Outcome != client.Limited {
 		t.Errorf("third: %+v", d)
 	}
 	if d := items[3].Decision; len(d.Rules) != 1 {
 		t.Errorf("fourth: %+v", d)
 	}
 	items, err = c.Batch(t.Context(), []client.Check{{Key: key}, {Key: fresh("user")}})
-	if err != nil || !items[0].Decision.Remembered || items[1].Decision.Remembered || !items[1].Decision.Allowed {
+	if err != nil || !items[0].Decision.FromCache || items[1].Decision.FromCache || !items[1].Decision.Allowed {
 		t.Errorf("with one that is remembered: %+v, %v", items, err)
 	}
 	for _, n := range []int{0, client.MaxBatch + 1} {

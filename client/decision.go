@@ -2,15 +2,15 @@ package client
 
 import "time"
 
-// Verdict is what was decided.
-type Verdict string
+// Outcome is what was decided.
+type Outcome string
 
 // The verdicts.
 const (
-	Allowed     Verdict = "allowed"
-	Limited     Verdict = "limited"     // by a rule
-	Blocked     Verdict = "blocked"     // by a block
-	Unavailable Verdict = "unavailable" // an outage, where the policy or FailClosed says so
+	Allowed     Outcome = "allowed"
+	Limited     Outcome = "limited"     // by a rule
+	Blocked     Outcome = "blocked"     // by a block
+	Unavailable Outcome = "unavailable" // an outage, where the policy or FailClosed says so
 )
 
 // Never is a RetryAfter or Reset that no waiting reaches.
@@ -21,7 +21,7 @@ const Never time.Duration = -1
 type Answer struct {
 	// ID opens the record of a refusal; "" where nothing was refused.
 	ID      string
-	Verdict Verdict
+	Outcome Outcome
 	Allowed bool
 	// Degraded says that the log was out of reach: it may have been decided
 	// otherwise than by what all nodes know. DegradedReason stands only where it
@@ -33,23 +33,23 @@ type Answer struct {
 	// Stint's clock, so that RetryAfter is the one to wait by.
 	RetryAfter time.Duration
 	RetryAt    time.Time
-	// Wait is how long after the answer the turn comes that was reserved; 0
+	// Wait is how long after the answer the reservation comes that was reserved; 0
 	// where the request may be done at once.
-	Wait time.Duration
-	// Turn is what was reserved; nil where nothing was.
-	Turn *Turn
+	Delay time.Duration
+	// Reservation is what was reserved; nil where nothing was.
+	Reservation *Reservation
 	// Repeated says that the idempotency key had been charged before, and
 	// that nothing was charged now.
-	Repeated bool
+	Replayed bool
 	// Outage says why this client decided in Stint's place, nil where Stint
 	// decided. Degraded is true then.
 	Outage error
 }
 
-// Turn is a request's reserved place.
-type Turn struct {
+// Reservation is a request's reserved place.
+type Reservation struct {
 	At     time.Time // on Stint's clock
-	Handle string    // by which GiveBack gives it back
+	Handle string    // by which Cancel cancels it
 }
 
 // Decision answers a check.
@@ -72,9 +72,9 @@ type Decision struct {
 	// Warnings points out what is probably not meant, for example a block that
 	// an exemption hides.
 	Warnings []string
-	// Remembered says that this client knew the refusal and did not ask. Rules
+	// FromCache says that this client knew the refusal and did not ask. Rules
 	// and Shadow are nil then.
-	Remembered bool
+	FromCache bool
 }
 
 // RuleState is what one rule has left after the answer.
@@ -85,7 +85,7 @@ type RuleState struct {
 	Remaining int
 	// Reset is this rule's own wait for the cost that was asked, Never where it
 	// never ends.
-	Reset time.Duration
+	RetryAfter time.Duration
 }
 
 // Block refuses a pattern of keys.
@@ -108,11 +108,11 @@ type Shadow struct {
 	Rules  []RuleState
 }
 
-// JointDecision answers a question about several keys: it was allowed only if
+// CombinedDecision answers a question about several keys: it was allowed only if
 // each part was, and otherwise nothing was charged to any.
-type JointDecision struct {
+type CombinedDecision struct {
 	Answer
 	// Parts answers each key, in the order in which they were asked. It is nil
 	// where this client decided in Stint's place.
-	Parts []Decision
+	Decisions []Decision
 }

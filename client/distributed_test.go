@@ -17,23 +17,23 @@ func TestAnswersThatAreLostAreChargedOnceInRedisToo(t *testing.T) {
 	one, other, far := fresh("user"), fresh("user"), fresh("far")
 
 	d := ask(t, connectTo(t, lossyTo(t, n.Check, first(2, cutAfter)).URL), client.Check{Key: one})
-	if !d.Allowed || !d.Repeated || d.Degraded || used(one) != 1 {
+	if !d.Allowed || !d.Replayed || d.Degraded || used(one) != 1 {
 		t.Errorf("a check: %+v, used %d", d, used(one))
 	}
 
-	both := client.JointCheck{Keys: []client.JointKey{{Key: one}, {Key: other, Cost: 2}}}
+	both := client.CombinedCheck{Keys: []client.CombinedKey{{Key: one}, {Key: other, Cost: 2}}}
 	j, err := connectTo(t, lossyTo(t, n.Check, first(2, cutAfter)).URL).CheckAll(t.Context(), both)
-	if err != nil || !j.Allowed || !j.Repeated || used(one) != 2 || used(other) != 2 {
+	if err != nil || !j.Allowed || !j.Replayed || used(one) != 2 || used(other) != 2 {
 		t.Errorf("several keys: %+v, %v, used %d and %d", j, err, used(one), used(other))
 	}
 
 	ask(t, direct, client.Check{Key: far})
 	d = ask(t, connectTo(t, lossyTo(t, n.Check, first(2, cutAfter)).URL), client.Check{Key: far, MaxWait: client.MaxWait})
-	if !d.Allowed || !d.Repeated || d.Turn == nil {
-		t.Fatalf("a turn: %+v", d)
+	if !d.Allowed || !d.Replayed || d.Reservation == nil {
+		t.Fatalf("a reservation: %+v", d)
 	}
-	if room, err := direct.GiveBack(t.Context(), d.Turn.Handle); err != nil || !room {
-		t.Errorf("given back: %v, %v", room, err)
+	if room, err := direct.Cancel(t.Context(), d.Reservation.Handle); err != nil || !room {
+		t.Errorf("cancelled: %v, %v", room, err)
 	}
 	wantRoom(t, direct, far)
 }

@@ -2,9 +2,9 @@ package client
 
 import "context"
 
-// Do waits for a turn as Wait does and then calls f, whose error it returns. It
+// Do waits for a reservation as Wait does and then calls f, whose error it returns. It
 // calls f at most once, and not at all where it returns a *Refused since the
-// turn would come too late, or an error of Wait.
+// reservation would come too late, or an error of Wait.
 func (c *Client) Do(ctx context.Context, q Check, f func(context.Context) error) error {
 	d, err := c.Wait(ctx, q)
 	if err != nil {

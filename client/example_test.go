@@ -29,7 +29,7 @@ func ExampleClient_Check() {
 		case d.Allowed:
 			fmt.Println("allowed")
 		default:
-			fmt.Println(d.Verdict, "by", d.Rule, "for more than 23 hours:", d.RetryAfter > 23*time.Hour)
+			fmt.Println(d.Outcome, "by", d.Rule, "for more than 23 hours:", d.RetryAfter > 23*time.Hour)
 		}
 	}
 	// Output:
@@ -46,8 +46,8 @@ func ExampleClient_Do() {
 	}
 	defer stint.Close()
 	for page := 1; page <= 3; page++ {
-		turn := client.Check{Key: "host:books.example.com", MaxWait: time.Minute}
-		err := stint.Do(context.Background(), turn, func(ctx context.Context) error {
+		reservation := client.Check{Key: "host:books.example.com", MaxWait: time.Minute}
+		err := stint.Do(context.Background(), reservation, func(ctx context.Context) error {
 			fmt.Println("fetching page", page)
 			return nil
 		})
@@ -131,13 +131,13 @@ func ExampleClient_CheckAll() {
 	}
 	user, team := "user:"+rand.Text(), "user:"+rand.Text()
 	for range 2 {
-		d, err := stint.CheckAll(context.Background(), client.JointCheck{
-			Keys: []client.JointKey{{Key: user}, {Key: team, Cost: 2}},
+		d, err := stint.CheckAll(context.Background(), client.CombinedCheck{
+			Keys: []client.CombinedKey{{Key: user}, {Key: team, Cost: 2}},
 		})
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(d.Verdict, "user:", d.Parts[0].Allowed, "team:", d.Parts[1].Allowed)
+		fmt.Println(d.Outcome, "user:", d.Decisions[0].Allowed, "team:", d.Decisions[1].Allowed)
 	}
 	// Output:
 	// allowed user: true team: true
@@ -162,7 +162,7 @@ func ExampleClient_Batch() {
 			fmt.Println("the question was wrong:", problem.Field)
 			continue
 		}
-		fmt.Println(item.Decision.Verdict)
+		fmt.Println(item.Decision.Outcome)
 	}
 	// Output:
 	// allowed
@@ -183,11 +183,11 @@ func ExampleClient_Wait() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println("my turn within a minute:", d.Allowed)
+		fmt.Println("my reservation within a minute:", d.Allowed)
 	}
 	// Output:
-	// my turn within a minute: true
-	// my turn within a minute: false
+	// my reservation within a minute: true
+	// my reservation within a minute: false
 }
 
 func ExampleWithOutage() {
@@ -199,6 +199,6 @@ func ExampleWithOutage() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(d.Verdict, "degraded:", d.Degraded, "by the client:", d.Outage != nil)
+	fmt.Println(d.Outcome, "degraded:", d.Degraded, "by the client:", d.Outage != nil)
 	// Output: allowed degraded: true by the client: true
 }

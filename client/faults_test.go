@@ -125,8 +125,8 @@ func TestACallWhoseAnswerWasLostIsRepeatedAndChargedOnce(t *testing.T) {
 			if !d.Allowed || w.calls.Load() != 3 {
 				t.Errorf("after %d calls: %+v", w.calls.Load(), d)
 			}
-			if served := what == cutAfter || what == cutWithin; d.Repeated != served {
-				t.Errorf("Repeated is %v", d.Repeated)
+			if served := what == cutAfter || what == cutWithin; d.Replayed != served {
+				t.Errorf("Repeated is %v", d.Replayed)
 			}
 			if n := charged(t, key); n != 1 {
 				t.Errorf("it was charged %d times", n)
@@ -150,7 +150,7 @@ func TestATaskThatIsDoneAgainUnderItsOwnKeyIsChargedOnce(t *testing.T) {
 	c, key := connect(t), fresh("user")
 	for i := range 3 {
 		d := ask(t, c, client.Check{Key: key, IdempotencyKey: "task-" + key})
-		if !d.Allowed || d.Repeated != (i > 0) {
+		if !d.Allowed || d.Replayed != (i > 0) {
 			t.Errorf("time %d: %+v", i, d)
 		}
 	}
@@ -199,7 +199,7 @@ func wantDecidedHere(t *testing.T, url string, options ...client.Option) {
 	q := client.Check{Key: fresh("user"), Policy: "users"}
 	open := connectTo(t, url, append(options, client.WithOutage(client.FailOpen))...)
 	d := ask(t, open, q)
-	if !d.Allowed || d.Verdict != client.Allowed || !d.Degraded || d.Outage == nil || d.Key != q.Key || d.DegradedReason == "" {
+	if !d.Allowed || d.Outcome != client.Allowed || !d.Degraded || d.Outage == nil || d.Key != q.Key || d.DegradedReason == "" {
 		t.Errorf("failing open: %+v", d)
 	}
 	items, err := open.Batch(t.Context(), []client.Check{q, q})
@@ -211,10 +211,10 @@ func wantDecidedHere(t *testing.T, url string, options ...client.Option) {
 	}
 	closed := connectTo(t, url, append(options, client.WithOutage(client.FailClosed))...)
 	d = ask(t, closed, q)
-	if d.Allowed || d.Verdict != client.Unavailable || !d.Degraded || d.Outage == nil || d.RetryAfter <= 0 {
+	if d.Allowed || d.Outcome != client.Unavailable || !d.Degraded || d.Outage == nil || d.RetryAfter <= 0 {
 		t.Errorf("failing closed: %+v", d)
 	}
-	j, err := closed.CheckAll(t.Context(), client.JointCheck{Keys: []client.JointKey{{Key: "a"}, {Key: "b"}}})
+	j, err := closed.CheckAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: "a"}, {Key: "b"}}})
 	if err != nil || j.Allowed || j.Outage == nil {
 		t.Errorf("several keys failing closed: %+v, %v", j, err)
 	}
@@ -257,7 +257,7 @@ func TestListenersThatCutStallOrTalkNonsenseAreOutages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := listen(t, serve)
 			wantDecidedHere(t, url, client.WithTimeout(20*time.Millisecond), client.WithRetries(1))
-			_, err := connectTo(t, url, client.WithTimeout(20*time.Millisecond)).GiveBack(t.Context(), "a")
+			_, err := connectTo(t, url, client.WithTimeout(20*time.Millisecond)).Cancel(t.Context(), "a")
 			var outage *client.OutageError
 			if !errors.As(err, &outage) || outage.Attempts != 3 {
 				t.Errorf("giving back: %v", err)

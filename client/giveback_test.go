@@ -6,20 +6,20 @@ import (
 	"github.com/stint-dev/stint/client"
 )
 
-// A refusal that stands because of a turn must not outlive the turn.
+// A refusal that stands because of a reservation must not outlive the reservation.
 func TestARefusalIsForgottenWhereATurnIsGivenBack(t *testing.T) {
 	w, key := lossy(t, first(0, none)), fresh("far")
 	c := connectTo(t, w.URL)
 	ask(t, c, client.Check{Key: key})
-	turn := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}).Turn
-	if turn == nil {
-		t.Fatal("no turn was reserved")
+	reservation := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}).Reservation
+	if reservation == nil {
+		t.Fatal("no reservation was reserved")
 	}
 	ask(t, c, client.Check{Key: key}) // is refused, and remembered
-	if room, err := c.GiveBack(t.Context(), turn.Handle); err != nil || !room {
-		t.Fatalf("given back: %v, %v", room, err)
+	if room, err := c.Cancel(t.Context(), reservation.Handle); err != nil || !room {
+		t.Fatalf("cancelled: %v, %v", room, err)
 	}
-	if d := ask(t, c, client.Check{Key: key}); d.Remembered || w.calls.Load() != 5 {
+	if d := ask(t, c, client.Check{Key: key}); d.FromCache || w.calls.Load() != 5 {
 		t.Errorf("after %d calls it was refused from memory", w.calls.Load())
 	}
 }

@@ -21,7 +21,7 @@ func site(t testing.TB, g *client.Guard) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(g.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d := client.DecisionOf(r.Context()); d != nil {
-			_, _ = io.WriteString(w, string(d.Verdict))
+			_, _ = io.WriteString(w, string(d.Outcome))
 		}
 	})))
 	t.Cleanup(s.Close)
@@ -209,7 +209,7 @@ func TestAVisitorIsCountedByAnAddressThatItCannotChoose(t *testing.T) {
 }
 
 func TestNothingButRulesGetsIntoHeaders(t *testing.T) {
-	d := &client.Decision{Answer: client.Answer{Verdict: client.Limited}, Rule: "1/s\r\nX: y", Rules: []client.RuleState{{Rule: "5/1m\"\r\nX: y", Limit: 5, Window: 60e9}}}
+	d := &client.Decision{Answer: client.Answer{Outcome: client.Limited}, Rule: "1/s\r\nX: y", Rules: []client.RuleState{{Rule: "5/1m\"\r\nX: y", Limit: 5, Window: 60e9}}}
 	r := client.ReplyTo(d, nil)
 	if len(r.Header["Ratelimit"]) > 0 || r.Header.Get("RateLimit-Policy") != "" || strings.Contains(string(r.Body), "X: y") {
 		t.Errorf("got %+v %s", r.Header, r.Body)

@@ -19,7 +19,7 @@ const (
 // without a call. A nil *memory remembers nothing.
 //
 // Until its RetryAt a refused request is refused whatever else comes, unless an
-// operator changes something or a turn is given back. How long ago the answer
+// operator changes something or a reservation is cancelled. How long ago the answer
 // came is measured by this machine's steady clock: a refusal is served until its
 // end as counted from the instant its question was sent, and the wait that is
 // told is counted from when its answer came. So no refusal is needless, and
@@ -85,7 +85,7 @@ func (m *memory) lookUp(q *Check) (seen uint64, known *Decision) {
 // at returns the refusal as it is told now.
 func (r refusal) at(now time.Time) *Decision {
 	d := *r.decision
-	d.Remembered, d.Rules, d.Shadow = true, nil, nil
+	d.FromCache, d.Rules, d.Shadow = true, nil, nil
 	if !r.end.IsZero() {
 		d.RetryAfter = r.end.Sub(now)
 	}
@@ -95,7 +95,7 @@ func (r refusal) at(now time.Time) *Decision {
 // remember keeps a refusal whose question was sent at that time, unless all was
 // forgotten since.
 func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
-	if m == nil || d.Allowed || d.Degraded || d.Verdict == Unavailable {
+	if m == nil || d.Allowed || d.Degraded || d.Outcome == Unavailable {
 		return
 	}
 	key, memorable := keyOf(q)

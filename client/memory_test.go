@@ -8,7 +8,7 @@ import (
 )
 
 func limitedFor(d time.Duration) *Decision {
-	return &Decision{Answer: Answer{ID: "id", Verdict: Limited, RetryAfter: d}, Rule: "5/1m", Rules: []RuleState{{Rule: "5/1m"}}}
+	return &Decision{Answer: Answer{ID: "id", Outcome: Limited, RetryAfter: d}, Rule: "5/1m", Rules: []RuleState{{Rule: "5/1m"}}}
 }
 
 // tell has m remember what q was answered now.
@@ -43,7 +43,7 @@ func TestARefusalIsServedUntilItEndsAndNeverBeyondTwoSeconds(t *testing.T) {
 					if want := test.told - time.Since(began); test.told > 0 && d.RetryAfter != want || test.told < 0 && d.RetryAfter != Never {
 						t.Fatalf("after %v it says %v", time.Since(began), d.RetryAfter)
 					}
-					if !d.Remembered || d.Rules != nil || d.Rule != "5/1m" || d.ID != "id" {
+					if !d.FromCache || d.Rules != nil || d.Rule != "5/1m" || d.ID != "id" {
 						t.Fatalf("got %+v", d)
 					}
 				}
@@ -96,7 +96,7 @@ func TestWhatIsNoRefusalIsNotRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(10)
 		degraded, unavailable, allowed := limitedFor(time.Second), limitedFor(time.Second), limitedFor(0)
-		degraded.Degraded, unavailable.Verdict, allowed.Allowed = true, Unavailable, true
+		degraded.Degraded, unavailable.Outcome, allowed.Allowed = true, Unavailable, true
 		for name, d := range map[string]*Decision{"degraded": degraded, "unavailable": unavailable, "allowed": allowed} {
 			if tell(m, &Check{Key: name}, d); known(m, Check{Key: name}) != nil {
 				t.Errorf("%s was remembered", name)

@@ -50,9 +50,9 @@ func (c *Client) insteadOf(err error) (Answer, error) {
 	if c.outage == ReturnError || !errors.As(err, &outage) {
 		return Answer{}, err
 	}
-	a := Answer{Verdict: Allowed, Allowed: true, Degraded: true, DegradedReason: outageReason, Outage: err}
+	a := Answer{Outcome: Allowed, Allowed: true, Degraded: true, DegradedReason: outageReason, Outage: err}
 	if c.outage == FailClosed {
-		a.Verdict, a.Allowed = Unavailable, false
+		a.Outcome, a.Allowed = Unavailable, false
 		a.RetryAfter, a.RetryAt = outageRetry, time.Now().Add(outageRetry)
 	}
 	return a, nil

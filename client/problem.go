@@ -57,7 +57,7 @@ type Refused struct{ Decision *Decision }
 // Error says which key was refused, by what and for how long.
 func (r *Refused) Error() string {
 	d := r.Decision
-	text := fmt.Sprintf("stint: %q is %s", d.Key, plain(string(d.Verdict)))
+	text := fmt.Sprintf("stint: %q is %s", d.Key, plain(string(d.Outcome)))
 	switch {
 	case d.Rule != "":
 		text += " by " + plain(d.Rule)

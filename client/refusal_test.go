@@ -13,22 +13,22 @@ func TestAKeyKnownToBeRefusedIsRefusedWithoutAsking(t *testing.T) {
 	d := ask(t, c, client.Check{Key: key})
 	// A loaded machine may let the memory's two seconds pass.
 	for range 100 {
-		if d.Remembered {
+		if d.FromCache {
 			break
 		}
 		d = ask(t, c, client.Check{Key: key})
 	}
-	if !d.Remembered || d.Verdict != client.Limited || d.RetryAfter != client.Never || d.ID == "" || d.Rule != told.Rule {
+	if !d.FromCache || d.Outcome != client.Limited || d.RetryAfter != client.Never || d.ID == "" || d.Rule != told.Rule {
 		t.Errorf("got %+v", d)
 	}
 	before := w.calls.Load()
-	if d := ask(t, c, client.Check{Key: key, Fresh: true}); d.Remembered || w.calls.Load() != before+1 {
+	if d := ask(t, c, client.Check{Key: key, Fresh: true}); d.FromCache || w.calls.Load() != before+1 {
 		t.Errorf("asked for a fresh one: %+v", d)
 	}
 	c = connectTo(t, w.URL, client.WithMemory(0))
 	before = w.calls.Load()
 	for range 3 {
-		if d := ask(t, c, client.Check{Key: key}); d.Remembered {
+		if d := ask(t, c, client.Check{Key: key}); d.FromCache {
 			t.Errorf("without a memory: %+v", d)
 		}
 	}

@@ -54,7 +54,7 @@ func ReplyTo(d *Decision, err error) Reply {
 		return r
 	}
 	p := replyProblem{ID: d.ID}
-	switch d.Verdict {
+	switch d.Outcome {
 	case Limited:
 		p.Type, p.Status, p.Detail = typeQuotaExceeded, http.StatusTooManyRequests, "Too many requests."
 		if isRule(d.Rule) {
@@ -108,8 +108,8 @@ func rateLimits(d *Decision) http.Header {
 		name := `"` + r.Rule + `"`
 		quotas = append(quotas, name+";q="+strconv.Itoa(r.Limit)+";w="+strconv.FormatInt(ceilSeconds(r.Window), 10))
 		state := name + ";r=" + strconv.Itoa(r.Remaining)
-		if r.Reset != Never {
-			state += ";t=" + strconv.FormatInt(ceilSeconds(r.Reset), 10)
+		if r.RetryAfter != Never {
+			state += ";t=" + strconv.FormatInt(ceilSeconds(r.RetryAfter), 10)
 		}
 		left = append(left, state)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Transport is an http.RoundTripper that waits for its turn before it calls
+// Transport is an http.RoundTripper that waits for its reservation before it calls
 // somebody else's API, so that all programs that share a Stint together keep that
 // API's limits. Only Client must be set. It is safe for use by many goroutines
 // as long as its fields do not change.
@@ -14,7 +14,7 @@ import (
 //	outside := &http.Client{Transport: &client.Transport{Client: stint}}
 //
 // A request waits within its context and MaxWait, and so within http.Client's
-// Timeout. One whose turn would come too late is not sent: the error holds a
+// Timeout. One whose reservation would come too late is not sent: the error holds a
 // *Refused, as errors.As finds it. A redirect is a request of its own, and
 // so is whatever Base repeats not.
 type Transport struct {

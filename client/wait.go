@@ -9,16 +9,16 @@ import (
 
 var errPeekWaits = errors.New("client: a peek reserves nothing that one could wait for; ask without waiting")
 
-// Wait reserves a turn for q and returns once it has come: the request may be
+// Wait makes a reservation for q and returns once it has come: the request may be
 // done then. q.MaxWait bounds the wait in all; 0 means as long as ctx lasts. A
-// turn further ahead than one check may reserve, or than a queue holds, is asked
-// for again when it has come nearer, and so is a block's end. Turns come in the
+// reservation further ahead than one check may reserve, or than a queue holds, is asked
+// for again when it has come nearer, and so is a block's end. Reservations come in the
 // order in which they were reserved, by whomever. q.Detail is DetailRules
 // whatever it says.
 //
-// A decision that is not Allowed says that the turn would come too late; it is
+// A decision that is not Allowed says that the reservation would come too late; it is
 // returned at once. Where ctx ends first, Wait returns its error at once and
-// gives the turn back in the background, also where the answer that reserves it
+// cancels the reservation in the background, also where the answer that reserves it
 // is still on its way; see Close. Other errors are those of Check. What FailOpen
 // allows is allowed without a wait.
 func (c *Client) Wait(ctx context.Context, q Check) (*Decision, error) {
@@ -27,20 +27,20 @@ func (c *Client) Wait(ctx context.Context, q Check) (*Decision, error) {
 	}
 	return await(ctx, c, q.MaxWait, func(ctx context.Context, maxWait time.Duration) (*Decision, error) {
 		asked := q
-		asked.MaxWait, asked.Detail = maxWait, DetailRules // which says when the turn would come
+		asked.MaxWait, asked.Detail = maxWait, DetailRules // which says when the reservation would come
 		return c.Check(ctx, asked)
 	})
 }
 
-// WaitAll reserves one common turn for several keys and returns once it has come,
+// WaitAll reserves one common reservation for several keys and returns once it has come,
 // as Wait does for one.
-func (c *Client) WaitAll(ctx context.Context, q JointCheck) (*JointDecision, error) {
+func (c *Client) WaitAll(ctx context.Context, q CombinedCheck) (*CombinedDecision, error) {
 	if q.Peek {
 		return nil, errPeekWaits
 	}
-	return await(ctx, c, q.MaxWait, func(ctx context.Context, maxWait time.Duration) (*JointDecision, error) {
+	return await(ctx, c, q.MaxWait, func(ctx context.Context, maxWait time.Duration) (*CombinedDecision, error) {
 		asked := q
-		asked.MaxWait, asked.Detail = maxWait, DetailRules // which says when the turn would come
+		asked.MaxWait, asked.Detail = maxWait, DetailRules // which says when the reservation would come
 		return c.CheckAll(ctx, asked)
 	})
 }
@@ -48,37 +48,37 @@ func (c *Client) WaitAll(ctx context.Context, q JointCheck) (*JointDecision, err
 // answered is a decision of either kind.
 type answered interface {
 	common() *Answer
-	// turnIn returns how far ahead the rules see the request's turn, 0 where they are
+	// reservationIn returns how far ahead the rules see the request's reservation, 0 where they are
 	// not known.
-	turnIn() time.Duration
+	reservationIn() time.Duration
 }
 
 func (a *Answer) common() *Answer { return a }
 
-func (d *Decision) turnIn() time.Duration {
-	var turn time.Duration
+func (d *Decision) reservationIn() time.Duration {
+	var reservation time.Duration
 	for _, r := range d.Rules {
-		turn = max(turn, r.Reset)
+		reservation = max(reservation, r.RetryAfter)
 	}
-	return turn
+	return reservation
 }
 
-func (d *JointDecision) turnIn() time.Duration {
-	var turn time.Duration
-	for i := range d.Parts {
-		turn = max(turn, d.Parts[i].turnIn())
+func (d *CombinedDecision) reservationIn() time.Duration {
+	var reservation time.Duration
+	for i := range d.Decisions {
+		reservation = max(reservation, d.Decisions[i].reservationIn())
 	}
-	return turn
+	return reservation
 }
 
-// question asks for a turn within maxWait.
+// question asks for a reservation within maxWait.
 type question[D answered] func(ctx context.Context, maxWait time.Duration) (D, error)
 
-// await asks for a turn within limit, or within the life of ctx where limit is
+// await asks for a reservation within limit, or within the life of ctx where limit is
 // 0, and sleeps until it has come.
 func await[D answered](ctx context.Context, c *Client, limit time.Duration, ask question[D]) (D, error) {
 	var none D
-	deadline, bounded := lastTurn(ctx, limit)
+	deadline, bounded := lastReservation(ctx, limit)
 	for {
 		left := MaxWait
 		if bounded {
@@ -90,9 +90,9 @@ func await[D answered](ctx context.Context, c *Client, limit time.Duration, ask 
 		}
 		a := d.common()
 		if a.Allowed {
-			if err := sleep(ctx, a.Wait); err != nil && a.Wait > 0 {
-				c.leave(ctx, a.Turn)
-				return none, fmt.Errorf("waiting for a turn: %w", err)
+			if err := sleep(ctx, a.Delay); err != nil && a.Delay > 0 {
+				c.leave(ctx, a.Reservation)
+				return none, fmt.Errorf("waiting for a reservation: %w", err)
 			}
 			return d, nil
 		}
@@ -100,14 +100,14 @@ func await[D answered](ctx context.Context, c *Client, limit time.Duration, ask 
 			return d, nil
 		}
 		if err := sleep(ctx, a.RetryAfter); err != nil {
-			return none, fmt.Errorf("waiting for a turn: %w", err)
+			return none, fmt.Errorf("waiting for a reservation: %w", err)
 		}
 	}
 }
 
-// lastTurn returns the latest instant at which a turn is of use, false where
+// lastReservation returns the latest instant at which a reservation is of use, false where
 // there is none.
-func lastTurn(ctx context.Context, limit time.Duration) (time.Time, bool) {
+func lastReservation(ctx context.Context, limit time.Duration) (time.Time, bool) {
 	deadline, bounded := ctx.Deadline()
 	if limit > 0 {
 		if own := time.Now().Add(limit); !bounded || own.Before(deadline) {
@@ -117,20 +117,20 @@ func lastTurn(ctx context.Context, limit time.Duration) (time.Time, bool) {
 	return deadline, bounded
 }
 
-// worthAsking reports whether a refused request may have its turn in time. Its
-// RetryAfter alone does not tell: it says when the turn would be as near as was
+// worthAsking reports whether a refused request may have its reservation in time. Its
+// RetryAfter alone does not tell: it says when the reservation would be as near as was
 // offered, or as a queue holds.
 func worthAsking(d answered, deadline time.Time, bounded bool) bool {
 	a := d.common()
 	if a.Outage != nil || a.RetryAfter <= 0 {
 		return false
 	}
-	return !bounded || time.Now().Add(max(a.RetryAfter, d.turnIn())).Before(deadline)
+	return !bounded || time.Now().Add(max(a.RetryAfter, d.reservationIn())).Before(deadline)
 }
 
 // askWhole asks, and returns at once where ctx ends. The question goes on then,
-// since it may have reserved a turn whose handle only its answer knows, and
-// the turn is given back.
+// since it may have made a reservation whose handle only its answer knows, and
+// the reservation is cancelled.
 func askWhole[D answered](ctx context.Context, c *Client, maxWait time.Duration, ask question[D]) (D, error) {
 	type result struct {
 		d   D
@@ -145,7 +145,7 @@ func askWhole[D answered](ctx context.Context, c *Client, maxWait time.Duration,
 		case results <- result{d, err}:
 		case <-ctx.Done():
 			if err == nil && d.common().Allowed {
-				c.leave(ctx, d.common().Turn)
+				c.leave(ctx, d.common().Reservation)
 			}
 		}
 	})
@@ -154,6 +154,6 @@ func askWhole[D answered](ctx context.Context, c *Client, maxWait time.Duration,
 		return r.d, r.err
 	case <-ctx.Done():
 		var none D
-		return none, fmt.Errorf("asking for a turn: %w", ctx.Err())
+		return none, fmt.Errorf("asking for a reservation: %w", ctx.Err())
 	}
 }

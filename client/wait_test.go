@@ -14,25 +14,25 @@ import (
 
 func TestATurnIsReservedAndComes(t *testing.T) {
 	c, key := connect(t), fresh("soon")
-	var turns []time.Time
+	var reservations []time.Time
 	for range 1000 { // on a loaded machine not every call comes within 100 ms of the last
 		d, err := c.Wait(t.Context(), client.Check{Key: key})
 		if err != nil || !d.Allowed {
 			t.Fatalf("got %+v, %v", d, err)
 		}
-		if d.Turn != nil {
-			turns = append(turns, d.Turn.At)
+		if d.Reservation != nil {
+			reservations = append(reservations, d.Reservation.At)
 		}
-		if len(turns) == 4 {
+		if len(reservations) == 4 {
 			break
 		}
 	}
-	if len(turns) < 4 {
-		t.Fatalf("only %d turns were reserved", len(turns))
+	if len(reservations) < 4 {
+		t.Fatalf("only %d reservations were reserved", len(reservations))
 	}
-	for i, at := range turns[1:] {
-		if apart := at.Sub(turns[i]); apart < 100*time.Millisecond {
-			t.Errorf("turns of 1/100ms are %v apart", apart)
+	for i, at := range reservations[1:] {
+		if apart := at.Sub(reservations[i]); apart < 100*time.Millisecond {
+			t.Errorf("reservations of 1/100ms are %v apart", apart)
 		}
 	}
 }
@@ -40,25 +40,25 @@ func TestATurnIsReservedAndComes(t *testing.T) {
 func TestACheckReservesATurnThatCanBeGivenBack(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
-	if d := ask(t, c, client.Check{Key: key, MaxWait: time.Minute}); d.Allowed || d.Turn != nil {
+	if d := ask(t, c, client.Check{Key: key, MaxWait: time.Minute}); d.Allowed || d.Reservation != nil {
 		t.Fatalf("an hour's wait within a minute: %+v", d)
 	}
 	d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait})
-	if !d.Allowed || d.Turn == nil || d.Turn.Handle == "" || d.Wait <= 50*time.Minute || d.Wait > time.Hour {
+	if !d.Allowed || d.Reservation == nil || d.Reservation.Handle == "" || d.Delay <= 50*time.Minute || d.Delay > time.Hour {
 		t.Fatalf("got %+v", d)
 	}
-	if room, err := c.GiveBack(t.Context(), d.Turn.Handle); err != nil || !room {
-		t.Errorf("given back: %v, %v", room, err)
+	if room, err := c.Cancel(t.Context(), d.Reservation.Handle); err != nil || !room {
+		t.Errorf("cancelled: %v, %v", room, err)
 	}
-	if room, err := c.GiveBack(t.Context(), d.Turn.Handle); err != nil || room {
-		t.Errorf("given back again: %v, %v", room, err)
+	if room, err := c.Cancel(t.Context(), d.Reservation.Handle); err != nil || room {
+		t.Errorf("cancelled again: %v, %v", room, err)
 	}
 	var problem *client.Problem
-	if _, err := c.GiveBack(t.Context(), "no/such turn"); !errors.As(err, &problem) || problem.Status != 404 {
+	if _, err := c.Cancel(t.Context(), "no/such reservation"); !errors.As(err, &problem) || problem.Status != 404 {
 		t.Errorf("an unknown handle: %v", err)
 	}
-	if d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}); !d.Allowed || d.Turn == nil {
-		t.Errorf("after it was given back: %+v", d)
+	if d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}); !d.Allowed || d.Reservation == nil {
+		t.Errorf("after it was cancelled: %+v", d)
 	}
 }
 
@@ -67,28 +67,28 @@ func TestAReservationWhoseAnswerWasLostIsMadeOnce(t *testing.T) {
 	c := connect(t)
 	ask(t, c, client.Check{Key: key})
 	d := ask(t, connectTo(t, w.URL), client.Check{Key: key, MaxWait: client.MaxWait})
-	if !d.Allowed || !d.Repeated || d.Turn == nil || d.Turn.Handle == "" || d.Wait <= 0 {
+	if !d.Allowed || !d.Replayed || d.Reservation == nil || d.Reservation.Handle == "" || d.Delay <= 0 {
 		t.Fatalf("got %+v", d)
 	}
-	if room, err := c.GiveBack(t.Context(), d.Turn.Handle); err != nil || !room {
-		t.Errorf("given back: %v, %v", room, err)
+	if room, err := c.Cancel(t.Context(), d.Reservation.Handle); err != nil || !room {
+		t.Errorf("cancelled: %v, %v", room, err)
 	}
 	if d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait}); !d.Allowed {
-		t.Errorf("a second turn was reserved: %+v", d)
+		t.Errorf("a second reservation was reserved: %+v", d)
 	}
 }
 
 func TestATurnThatComesTooLateIsRefusedAtOnce(t *testing.T) {
 	c, key := connect(t), fresh("far")
 	ask(t, c, client.Check{Key: key})
-	// Within 40 minutes RetryAfter is 20, and the turn comes in 60 all the same.
+	// Within 40 minutes RetryAfter is 20, and the reservation comes in 60 all the same.
 	for _, most := range []time.Duration{time.Second, 10 * time.Minute, 40 * time.Minute} {
 		d, err := c.Wait(t.Context(), client.Check{Key: key, MaxWait: most, Detail: client.DetailNone})
-		if err != nil || d.Allowed || d.Verdict != client.Limited {
+		if err != nil || d.Allowed || d.Outcome != client.Limited {
 			t.Errorf("within %v: got %+v, %v", most, d, err)
 		}
-		j, err := c.WaitAll(t.Context(), client.JointCheck{Keys: []client.JointKey{{Key: fresh("far")}, {Key: key}}, MaxWait: most})
-		if err != nil || j.Allowed || j.Verdict != client.Limited {
+		j, err := c.WaitAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: fresh("far")}, {Key: key}}, MaxWait: most})
+		if err != nil || j.Allowed || j.Outcome != client.Limited {
 			t.Errorf("with another, within %v: got %+v, %v", most, j, err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestATurnThatComesTooLateIsRefusedAtOnce(t *testing.T) {
 	called := false
 	err := c.Do(t.Context(), client.Check{Key: key, MaxWait: time.Minute}, func(context.Context) error { called = true; return nil })
 	var refused *client.Refused
-	if called || !errors.As(err, &refused) || refused.Decision.Verdict != client.Limited {
+	if called || !errors.As(err, &refused) || refused.Decision.Outcome != client.Limited {
 		t.Errorf("Do: called %v, %v", called, err)
 	}
 	if _, err := c.Wait(t.Context(), client.Check{Key: key, Peek: true}); err == nil {
@@ -113,12 +113,12 @@ func TestDoReturnsWhatTheFunctionReturns(t *testing.T) {
 	}
 }
 
-// wantRoom checks that no turn is reserved for a key of 1/1h that was used once.
+// wantRoom checks that no reservation is reserved for a key of 1/1h that was used once.
 func wantRoom(t *testing.T, c *client.Client, key string) {
 	t.Helper()
 	d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait})
-	if !d.Allowed || d.Turn == nil {
-		t.Errorf("the turn was not given back: %+v", d)
+	if !d.Allowed || d.Reservation == nil {
+		t.Errorf("the reservation was not cancelled: %+v", d)
 	}
 }
 
@@ -131,8 +131,8 @@ func TestATurnIsGivenBackWhereTheContextEndsWhileWaiting(t *testing.T) {
 		_, err := c.Wait(ctx, client.Check{Key: key})
 		ended <- err
 	}()
-	// While the turn is reserved, another is refused within the longest wait.
-	await(t, "the turn is reserved", func() bool {
+	// While the reservation is reserved, another is refused within the longest wait.
+	await(t, "the reservation is reserved", func() bool {
 		d := ask(t, c, client.Check{Key: key, MaxWait: client.MaxWait, Peek: true})
 		return !d.Allowed
 	})
@@ -174,7 +174,7 @@ func TestABlocksEndIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The turn is a second further ahead than one check may reserve.
+// The reservation is a second further ahead than one check may reserve.
 func TestATurnFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testing.T) {
 	for range 100 { // on a loaded machine the second may have passed before it waits
 		w, key := lossy(t, first(0, none)), fresh("farther")
@@ -186,9 +186,9 @@ func TestATurnFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testing.T) {
 			_, err := c.Wait(ctx, client.Check{Key: key})
 			ended <- err
 		}()
-		await(t, "a turn is reserved", func() bool {
+		await(t, "a reservation is reserved", func() bool {
 			d := ask(t, connect(t), client.Check{Key: key, MaxWait: client.MaxWait, Peek: true})
-			return !d.Allowed && d.RetryAfter > 10*time.Minute // it would come after that turn
+			return !d.Allowed && d.RetryAfter > 10*time.Minute // it would come after that reservation
 		})
 		asked := w.calls.Load()
 		cancel()
@@ -219,28 +219,28 @@ func TestMoreThanAQueueHoldsWaitForIt(t *testing.T) {
 
 func TestSeveralKeysAreChargedTogetherOrNotAtAll(t *testing.T) {
 	c, one, other := connect(t), fresh("user"), fresh("user")
-	both := client.JointCheck{Keys: []client.JointKey{{Key: one, Cost: 2}, {Key: other}}}
+	both := client.CombinedCheck{Keys: []client.CombinedKey{{Key: one, Cost: 2}, {Key: other}}}
 	j, err := c.CheckAll(t.Context(), both)
-	if err != nil || !j.Allowed || len(j.Parts) != 2 || j.Parts[0].Key != one || !j.Parts[1].Allowed {
+	if err != nil || !j.Allowed || len(j.Decisions) != 2 || j.Decisions[0].Key != one || !j.Decisions[1].Allowed {
 		t.Fatalf("got %+v, %v", j, err)
 	}
 	j, err = c.CheckAll(t.Context(), both)
-	if err != nil || j.Allowed || j.Verdict != client.Limited || j.RetryAfter <= 0 || j.Parts[0].Allowed || !j.Parts[1].Allowed {
+	if err != nil || j.Allowed || j.Outcome != client.Limited || j.RetryAfter <= 0 || j.Decisions[0].Allowed || !j.Decisions[1].Allowed {
 		t.Fatalf("got %+v, %v", j, err)
 	}
 	if charged(t, one) != 2 || charged(t, other) != 1 {
 		t.Errorf("charged %d and %d", charged(t, one), charged(t, other))
 	}
 	var problem *client.Problem
-	if _, err := c.CheckAll(t.Context(), client.JointCheck{}); !errors.As(err, &problem) {
+	if _, err := c.CheckAll(t.Context(), client.CombinedCheck{}); !errors.As(err, &problem) {
 		t.Errorf("no key: %v", err)
 	}
 }
 
 func TestSeveralKeysWhoseAnswerWasLostAreChargedOnce(t *testing.T) {
 	w, one, other := lossy(t, first(1, cutAfter)), fresh("user"), fresh("user")
-	j, err := connectTo(t, w.URL).CheckAll(t.Context(), client.JointCheck{Keys: []client.JointKey{{Key: one}, {Key: other}}})
-	if err != nil || !j.Allowed || !j.Repeated {
+	j, err := connectTo(t, w.URL).CheckAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: one}, {Key: other}}})
+	if err != nil || !j.Allowed || !j.Replayed {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	if charged(t, one) != 1 || charged(t, other) != 1 {
@@ -248,15 +248,15 @@ func TestSeveralKeysWhoseAnswerWasLostAreChargedOnce(t *testing.T) {
 	}
 }
 
-func TestSeveralKeysWaitForOneTurn(t *testing.T) {
+func TestSeveralKeysWaitForOneReservation(t *testing.T) {
 	c, one, other := connect(t), fresh("soon"), fresh("soon")
 	for range 3 {
-		j, err := c.WaitAll(t.Context(), client.JointCheck{Keys: []client.JointKey{{Key: one}, {Key: other}}})
+		j, err := c.WaitAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: one}, {Key: other}}})
 		if err != nil || !j.Allowed {
 			t.Fatalf("got %+v, %v", j, err)
 		}
 	}
-	if _, err := c.WaitAll(t.Context(), client.JointCheck{Keys: []client.JointKey{{Key: one}}, Peek: true}); err == nil {
+	if _, err := c.WaitAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: one}}, Peek: true}); err == nil {
 		t.Error("a peek waits")
 	}
 }

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	pathCheck = "/v1/check"
-	pathBatch = "/v1/check/batch"
-	pathTurns = "/v1/turns/"
+	pathCheck        = "/v1/check"
+	pathBatch        = "/v1/check/batch"
+	pathReservations = "/v1/reservations/"
 )
 
 // wireCheck is a check as it is sent.
@@ -44,7 +44,7 @@ func (c *Client) wire(q *Check) *wireCheck {
 	}
 }
 
-func (c *Client) wireJoint(q *JointCheck) *wireCheck {
+func (c *Client) wireCombined(q *CombinedCheck) *wireCheck {
 	w := &wireCheck{
 		Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
 		MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
@@ -81,19 +81,19 @@ func wireWait(d time.Duration) string {
 // wireAnswer is what decisions have in common, as they are received. Its
 // members that are null are at their zero, but for the wait that never ends.
 type wireAnswer struct {
-	ID           string    `json:"id"`
-	Decision     Verdict   `json:"decision"`
-	Allowed      bool      `json:"allowed"`
-	Degraded     bool      `json:"degraded"`
-	Reason       string    `json:"degraded_reason"`
-	RetryAfterMS *int64    `json:"retry_after_ms"`
-	RetryAt      time.Time `json:"retry_at"`
-	WaitMS       int64     `json:"wait_ms"`
-	Turn         *wireTurn `json:"turn"`
-	Repeated     bool      `json:"repeated"`
+	ID           string           `json:"id"`
+	Decision     Outcome          `json:"decision"`
+	Allowed      bool             `json:"allowed"`
+	Degraded     bool             `json:"degraded"`
+	Reason       string           `json:"degraded_reason"`
+	RetryAfterMS *int64           `json:"retry_after_ms"`
+	RetryAt      time.Time        `json:"retry_at"`
+	DelayMS      int64            `json:"delay_ms"`
+	Reservation  *wireReservation `json:"reservation"`
+	Replayed     bool             `json:"replayed"`
 }
 
-type wireTurn struct {
+type wireReservation struct {
 	At     time.Time `json:"at"`
 	Handle string    `json:"handle"`
 }
@@ -110,15 +110,15 @@ type wireDecision struct {
 	Shadow    *wireShadow    `json:"shadow"`
 	Exemption *wireExemption `json:"exemption"`
 	Warnings  []string       `json:"warnings"`
-	Parts     []wireDecision `json:"parts"`
+	Decisions []wireDecision `json:"decisions"`
 }
 
 type wireRule struct {
-	Rule      string `json:"rule"`
-	Limit     int    `json:"limit"`
-	WindowMS  int64  `json:"window_ms"`
-	Remaining int    `json:"remaining"`
-	ResetMS   *int64 `json:"reset_ms"`
+	Rule         string `json:"rule"`
+	Limit        int    `json:"limit"`
+	WindowMS     int64  `json:"window_ms"`
+	Remaining    int    `json:"remaining"`
+	RetryAfterMS *int64 `json:"retry_after_ms"`
 }
 
 type wireBlock struct {
@@ -144,7 +144,7 @@ type wireShadow struct {
 }
 
 // statusOf is what each verdict is answered with.
-var statusOf = map[Verdict]int{
+var statusOf = map[Outcome]int{
 	Allowed:     http.StatusOK,
 	Limited:     http.StatusTooManyRequests,
 	Blocked:     http.StatusForbidden,
@@ -161,11 +161,11 @@ func (w *wireDecision) fits(status int) error {
 
 func (w *wireAnswer) answer() Answer {
 	a := Answer{
-		ID: w.ID, Verdict: w.Decision, Allowed: w.Allowed, Degraded: w.Degraded, DegradedReason: w.Reason,
-		RetryAfter: wait(w.RetryAfterMS), RetryAt: w.RetryAt, Wait: milliseconds(w.WaitMS), Repeated: w.Repeated,
+		ID: w.ID, Outcome: w.Decision, Allowed: w.Allowed, Degraded: w.Degraded, DegradedReason: w.Reason,
+		RetryAfter: wait(w.RetryAfterMS), RetryAt: w.RetryAt, Delay: milliseconds(w.DelayMS), Replayed: w.Replayed,
 	}
-	if w.Turn != nil {
-		a.Turn = &Turn{At: w.Turn.At, Handle: w.Turn.Handle}
+	if w.Reservation != nil {
+		a.Reservation = &Reservation{At: w.Reservation.At, Handle: w.Reservation.Handle}
 	}
 	return a
 }
@@ -187,7 +187,7 @@ func states(rules []wireRule) []RuleState {
 	}
 	all := make([]RuleState, len(rules))
 	for i, r := range rules {
-		all[i] = RuleState{Rule: r.Rule, Limit: r.Limit, Window: milliseconds(r.WindowMS), Remaining: r.Remaining, Reset: wait(r.ResetMS)}
+		all[i] = RuleState{Rule: r.Rule, Limit: r.Limit, Window: milliseconds(r.WindowMS), Remaining: r.Remaining, RetryAfter: wait(r.RetryAfterMS)}
 	}
 	return all
 }
@@ -233,15 +233,15 @@ func readItem(text jsontext.Value) (*Decision, error) {
 	return d.decision(), nil
 }
 
-// wireGivenBack is the answer to a turn that is given back.
-type wireGivenBack struct {
-	MadeRoom bool `json:"made_room"`
+// wireGivenBack is the answer to a reservation is cancelled.
+type wireCancelled struct {
+	Freed bool `json:"freed"`
 }
 
-// fits returns an error unless it was given back.
-func (*wireGivenBack) fits(status int) error {
+// fits returns an error unless it was cancelled.
+func (*wireCancelled) fits(status int) error {
 	if status != http.StatusOK {
-		return fmt.Errorf("an answer with status %d to a turn given back", status)
+		return fmt.Errorf("an answer with status %d to a reservation cancelled", status)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func site(config fibermw.Config) *fiber.App {
 	app.Use(fibermw.New(config))
 	app.Get("/", func(c *fiber.Ctx) error {
 		if d := fibermw.DecisionOf(c); d != nil {
-			return c.SendString(string(d.Verdict))
+			return c.SendString(string(d.Outcome))
 		}
 		return nil
 	})

@@ -23,7 +23,7 @@ type Files struct {
 
 // OpenFiles returns the requests of the logs at paths, "-" being the standard
 // input. It fails at once on a file that cannot be opened; what a file holds
-// is only seen when its turn comes.
+// is only seen when its reservation comes.
 func OpenFiles(paths []string, o Options) (*Files, error) {
 	if len(paths) == 0 {
 		return nil, errors.New("no log is named; give the path of at least one")

@@ -382,7 +382,7 @@ func (u *UI) actReset(c *api.Call) error {
 	}
 	for _, p := range u.Catalog.Selector().Policies() {
 		for _, log := range u.Logs {
-			_, err := log.Reset(ctx, timestamplog.RefOf(p, key.String()))
+			_, err := log.Reset(ctx, timestamplog.LogIDOf(p, key.String()))
 			if errors.Is(err, timestamplog.ErrUnreachable) {
 				return &fault.Error{Code: fault.Unavailable, Message: "The timestamp log is out of reach; the key may not be reset everywhere, so repeat it.", Err: err}
 			}

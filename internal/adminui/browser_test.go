@@ -151,7 +151,7 @@ func (b *browser) waitFor(expression string) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	for {
-		// While one page makes room for the next there is nothing to ask.
+		// While one page frees room for the next there is nothing to ask.
 		done, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("document.readyState === 'complete' && Boolean("+expression+")"))
 		if err == nil && done {
 			return

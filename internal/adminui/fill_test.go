@@ -90,7 +90,7 @@ func (n *node) fill(t testing.TB) {
 		must(t, err)
 	}
 	for name, p := range map[string]rules.Policy{
-		"login":    {Match: []keys.Pattern{pattern(t, "token:login_*")}, Rules: stack(t, "10/m"), Mode: rules.Enforce, Algorithm: algorithms.LeakyBucket, Options: algorithms.Options{Burst: 4, As: algorithms.AsQueue}},
+		"login":    {Match: []keys.Pattern{pattern(t, "token:login_*")}, Rules: stack(t, "10/m"), Mode: rules.Enforce, Algorithm: algorithms.LeakyBucket, Options: algorithms.Options{Burst: 4, Variant: algorithms.VariantQueue}},
 		"partners": {Match: []keys.Pattern{pattern(t, "token:partner_*"), pattern(t, "token:"+hostile[0])}, Rules: stack(t, "5/10s"), Mode: rules.Shadow},
 	} {
 		p.Name, p.OnFailure = name, rules.FailLocal

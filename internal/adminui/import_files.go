@@ -25,7 +25,7 @@ const (
 	maxImport = 64 << 20
 	// heldTime is how long a file that was tried can still be imported.
 	heldTime = 15 * time.Minute
-	// maxHeld is how many files wait on a node at most; the oldest makes room.
+	// maxHeld is how many files wait on a node at most; the oldest frees room.
 	maxHeld = 8
 )
 
@@ -85,7 +85,7 @@ type heldFiles struct {
 }
 
 // keep copies what from holds and keeps it for its owner, whose former file
-// makes room for it.
+// frees room for it.
 func (k *heldFiles) keep(owner, name string, from io.Reader, o importForm, now time.Time) (*heldFile, error) {
 	file, err := os.CreateTemp("", "stint-import-*")
 	if err != nil {

@@ -53,9 +53,9 @@ type keyPolicy struct {
 	Counts string // how it counts, "" by default
 	// Counter says that only counters are kept, so that no time of a request is
 	// known; Queue, that they let one request through after the other.
-	Counter bool
-	Queue   bool
-	Turns   *turnsAhead // nil where none are known to lie ahead
+	Counter      bool
+	Queue        bool
+	Reservations *reservationsAhead // nil where none are known to lie ahead
 }
 
 // keyRule is one rule as its row shows it.
@@ -182,7 +182,7 @@ func (p *keyPage) explain() {
 }
 
 func newKeyPolicy(px *gate.PolicyExplanation, shadow bool) keyPolicy {
-	policy := keyPolicy{PolicyExplanation: px, Shadow: shadow, Turns: turnsAheadOf(px), Queue: px.Policy.Options.As == algorithms.AsQueue}
+	policy := keyPolicy{PolicyExplanation: px, Shadow: shadow, Reservations: reservationsAheadOf(px), Queue: px.Policy.Options.Variant == algorithms.VariantQueue}
 	if a := algorithms.ByName(px.Policy.Algorithm); a != nil {
 		policy.Counter = !a.IsLog()
 	}
@@ -198,7 +198,7 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 		most = int(px.Policy.Rules.Counted(px.Policy.Options)[i].Capacity())
 	}
 	row := keyRule{RuleExplanation: r, Text: rule(r.Rule), Most: most, Used: min(r.Used, most)}
-	row.Decides = px.Answer.Rule == i && !px.Allowed && !onlyTurns(px)
+	row.Decides = px.Answer.Rule == i && !px.Allowed && !onlyReservations(px)
 	row.Address = p.With("rule", px.Policy.Name+" "+r.Rule.String()) + "#requests"
 	if most > 0 && most <= maxCells {
 		for k := range most {
@@ -210,14 +210,14 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 	switch {
 	case r.Never:
 		row.Free = "Never"
-	case r.FreeAt.After(at):
-		row.Free, row.More = "In "+duration(r.FreeAt.Sub(at)), ", "+instant(r.FreeAt, at)
+	case r.RetryAt.After(at):
+		row.Free, row.More = "In "+duration(r.RetryAt.Sub(at)), ", "+instant(r.RetryAt, at)
 	default:
 		row.Free = "Free now"
-		if !r.NextFree.IsZero() {
-			row.More = ", 1 more at " + instant(r.NextFree, at)
-		} else if len(px.Times) > 0 && r.Used == 0 && !px.Times[0].After(at) {
-			row.More = ", last request " + duration(at.Sub(px.Times[0])) + " ago"
+		if !r.NextExpiry.IsZero() {
+			row.More = ", 1 more at " + instant(r.NextExpiry, at)
+		} else if len(px.Timestamps) > 0 && r.Used == 0 && !px.Timestamps[0].After(at) {
+			row.More = ", last request " + duration(at.Sub(px.Timestamps[0])) + " ago"
 		}
 	}
 	return row
@@ -262,11 +262,11 @@ func (p *keyPage) DecidingRule() string {
 	return ""
 }
 
-// Turns are those that lie ahead under the enforcing policy, nil for none.
-func (p *keyPage) Turns() *turnsAhead {
+// Reservations are those that lie ahead under the enforcing policy, nil for none.
+func (p *keyPage) Reservations() *reservationsAhead {
 	for _, policy := range p.Policies {
 		if !policy.Shadow {
-			return policy.Turns
+			return policy.Reservations
 		}
 	}
 	return nil

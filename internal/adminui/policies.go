@@ -441,7 +441,7 @@ func (u *UI) renderConflict(c *api.Call, now, wanted *rules.Policy, d *draft) er
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"mode", "limit", "window", "match", "algorithm", "burst", "count_refused", "window_start", "as", "on_failure", "ladder", "offences", "within", "block", "factor", "cap", "quiet"} {
+	for _, name := range []string{"mode", "limit", "window", "match", "algorithm", "burst", "count_refused", "window_start", "variant", "on_failure", "ladder", "offences", "within", "block", "factor", "cap", "quiet"} {
 		for _, value := range values[name] {
 			page.Fields = append(page.Fields, Field{name, value})
 		}

@@ -17,13 +17,13 @@ type algorithmFields struct {
 	Burst        string // "" for each rule's own limit
 	CountRefused bool
 	WindowStart  string
-	As           string
+	Variant      string
 }
 
 // algorithmFieldsOf returns the fields of a policy as it stands, with defaults
 // written out.
 func algorithmFieldsOf(p *rules.Policy) algorithmFields {
-	f := algorithmFields{Name: p.Algorithm, CountRefused: p.Options.CountRefused, WindowStart: p.Options.WindowStart, As: p.Options.As}
+	f := algorithmFields{Name: p.Algorithm, CountRefused: p.Options.CountRefused, WindowStart: p.Options.WindowStart, Variant: p.Options.Variant}
 	if p.Options.Burst != 0 {
 		f.Burst = strconv.Itoa(p.Options.Burst)
 	}
@@ -35,8 +35,8 @@ func (f *algorithmFields) fillDefaults() {
 	if f.WindowStart == "" {
 		f.WindowStart = algorithms.WindowClock
 	}
-	if f.As == "" {
-		f.As = algorithms.AsMeter
+	if f.Variant == "" {
+		f.Variant = algorithms.VariantMeter
 	}
 }
 
@@ -51,7 +51,7 @@ func algorithmFieldsFrom(values url.Values, before *rules.Policy) algorithmField
 	}
 	f := algorithmFields{
 		Name: values.Get("algorithm"), Burst: strings.TrimSpace(values.Get("burst")), CountRefused: values.Get("count_refused") == "on",
-		WindowStart: values.Get("window_start"), As: values.Get("as"),
+		WindowStart: values.Get("window_start"), Variant: values.Get("variant"),
 	}
 	f.fillDefaults()
 	return f
@@ -78,8 +78,8 @@ func (d *draft) readAlgorithm(p *rules.Policy) bool {
 	if a.Takes(algorithms.OptionWindowStart) {
 		o.WindowStart = f.WindowStart
 	}
-	if a.Takes(algorithms.OptionAs) {
-		o.As = f.As
+	if a.Takes(algorithms.OptionVariant) {
+		o.Variant = f.Variant
 	}
 	*o = o.Canonical()
 	return true
@@ -149,7 +149,7 @@ func countsBy(p *rules.Policy) string {
 	if p.Options.WindowStart == algorithms.WindowFirst {
 		text += ", windows from the first request"
 	}
-	if p.Options.As == algorithms.AsQueue {
+	if p.Options.Variant == algorithms.VariantQueue {
 		text += ", as a queue"
 	}
 	return text

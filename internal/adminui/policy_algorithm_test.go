@@ -27,7 +27,7 @@ import (
 func editorForm(expect string, change url.Values) url.Values {
 	form := url.Values{
 		"expect": {expect}, "mode": {"enforce"}, "on_failure": {"local"}, "match": {"*"}, "limit": {"20", "800"}, "window": {"1m", "1d"},
-		"algorithm": {"timestamp_log"}, "burst": {""}, "as": {"meter"}, "window_start": {"clock"}, "do": {"save"},
+		"algorithm": {"timestamp_log"}, "burst": {""}, "variant": {"meter"}, "window_start": {"clock"}, "do": {"save"},
 	}
 	for name, values := range change {
 		form[name] = values
@@ -65,10 +65,10 @@ func TestEveryAlgorithmIsChosenInTheEditorWithoutJavaScript(t *testing.T) {
 	}{
 		{url.Values{"algorithm": {"sorted_set_log"}, "count_refused": {"on"}, "burst": {"9"}}, algorithms.Options{CountRefused: true}, "Refused requests count too"},
 		{url.Values{"algorithm": {"fixed_window"}, "window_start": {"first_request"}}, algorithms.Options{WindowStart: algorithms.WindowFirst}, "up to twice as many come"},
-		{url.Values{"algorithm": {"sliding_window"}, "as": {"queue"}}, algorithms.Options{}, "of the clock"},
+		{url.Values{"algorithm": {"sliding_window"}, "variant": {"queue"}}, algorithms.Options{}, "of the clock"},
 		{url.Values{"algorithm": {"sliding_buckets"}}, algorithms.Options{}, "23 hours 36 minutes"},
 		{url.Values{"algorithm": {"token_bucket"}, "burst": {"1,000"}}, algorithms.Options{Burst: 1000}, "at once, then one every"},
-		{url.Values{"algorithm": {"leaky_bucket"}, "as": {"queue"}, "burst": {"5"}}, algorithms.Options{Burst: 5, As: algorithms.AsQueue}, "One request after the other"},
+		{url.Values{"algorithm": {"leaky_bucket"}, "variant": {"queue"}, "burst": {"5"}}, algorithms.Options{Burst: 5, Variant: algorithms.VariantQueue}, "One request after the other"},
 		{url.Values{"algorithm": {"gcra"}}, algorithms.Options{}, "at once, then one every"},
 		{url.Values{"algorithm": {"timestamp_log"}, "burst": {"no number"}}, algorithms.Options{}, "used up after"},
 	} {
@@ -93,7 +93,7 @@ func TestAWrongOptionIsSaidBesideItsField(t *testing.T) {
 		v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"gcra"}, "burst": {burst}})).is(http.StatusUnprocessableEntity).
 			holds(`aria-describedby="burst-about burst-note" aria-invalid="true"`).holds(`value="` + burst + `"`).holds("100").holds("<details class=\"algorithms\" open>")
 	}
-	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"leaky_bucket"}, "as": {"tap"}})).is(http.StatusUnprocessableEntity).holds("Must be meter or queue.")
+	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"leaky_bucket"}, "variant": {"tap"}})).is(http.StatusUnprocessableEntity).holds("Must be meter or queue.")
 	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"fixed_window"}, "window_start": {"noon"}})).is(http.StatusUnprocessableEntity).holds("Must be clock or first_request.")
 	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {hostile[0]}})).is(http.StatusUnprocessableEntity).holds("Must be one of timestamp_log").lacks(hostile[0])
 	if p := n.policy(t); p.Version != 1 {
@@ -115,7 +115,7 @@ func TestAWindowUnderACounterStartsTheKeysAnewAndALimitDoesNot(t *testing.T) {
 	v.get("/policies/default?compare=1").is(http.StatusOK).holds("generic cell rate algorithm, burst 7").holds("Returning to it starts the keys anew")
 	v.get("/policies").is(http.StatusOK).holds("generic cell rate algorithm, burst 7")
 	old := editorForm("2", url.Values{"limit": {"30", "900"}})
-	for _, field := range []string{"algorithm", "burst", "as", "window_start"} {
+	for _, field := range []string{"algorithm", "burst", "variant", "window_start"} {
 		old.Del(field) // as a page of the version before sends it
 	}
 	v.post("/policies/default", old).is(http.StatusSeeOther)
@@ -128,14 +128,14 @@ func TestWhoWasOvertakenKeepsTheAlgorithmOfTheirDraft(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "30/m") // version 2, while version 1 is edited
-	mine := url.Values{"algorithm": {"leaky_bucket"}, "as": {"queue"}, "burst": {"6"}}
+	mine := url.Values{"algorithm": {"leaky_bucket"}, "variant": {"queue"}, "burst": {"6"}}
 	page := v.post("/policies/default", editorForm("1", mine)).is(http.StatusPreconditionFailed)
 	page.holds("leaky bucket, burst 6, as a queue").holds("Saving yours starts the keys anew")
 	for name := range mine {
 		page.holds(`name="` + name + `" value="` + mine.Get(name) + `"`)
 	}
 	v.post("/policies/default", editorForm("2", mine)).is(http.StatusSeeOther)
-	if p := n.policy(t); p.Version != 3 || p.Options != (algorithms.Options{Burst: 6, As: algorithms.AsQueue}) {
+	if p := n.policy(t); p.Version != 3 || p.Options != (algorithms.Options{Burst: 6, Variant: algorithms.VariantQueue}) {
 		t.Errorf("version %d has the options %+v", p.Version, p.Options)
 	}
 }

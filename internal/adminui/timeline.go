@@ -23,7 +23,7 @@ type timeLine struct {
 	AgedOut     []timeMark
 	Refused     []timeMark
 	Freed       []timeMark // instants at which one more ages out
-	Ahead       []timeMark // turns that are reserved
+	Ahead       []timeMark // reservations that are reserved
 	// RefusedCount says that refused requests count too.
 	RefusedCount bool
 	// Oldest is the request that the next one waits for, or the oldest that
@@ -54,8 +54,8 @@ const (
 func drawTimeLine(px *gate.PolicyExplanation, r *keyRule, now time.Time, refused []time.Time) *timeLine {
 	w := r.Rule.Window
 	from, to := now.Add(-time.Duration((1+lineBefore)*float64(w))), now.Add(time.Duration(lineAfter*float64(w)))
-	turns := turnsAheadOf(px)
-	if turns != nil {
+	reservations := reservationsAheadOf(px)
+	if reservations != nil {
 		to = farEnough(to, px.Answer.RetryAt, now, w)
 	}
 	share := func(t time.Time) float64 { return min(1, max(0, float64(t.Sub(from))/float64(to.Sub(from)))) }
@@ -66,7 +66,7 @@ func drawTimeLine(px *gate.PolicyExplanation, r *keyRule, now time.Time, refused
 		RefusedCount: px.Policy.Options.CountRefused,
 	}
 	oldest := now
-	for _, t := range px.Times { // the newest first
+	for _, t := range px.Timestamps { // the newest first
 		switch {
 		case t.After(px.Answer.At):
 			if len(l.Ahead) < maxDrawn {
@@ -88,9 +88,9 @@ func drawTimeLine(px *gate.PolicyExplanation, r *keyRule, now time.Time, refused
 			l.Refused = append(l.Refused, timeMark{X: place(t), At: t})
 		}
 	}
-	if turns != nil {
+	if reservations != nil {
 		l.Used = len(l.Counting) + l.More
-		l.comeAfter(turns, px.Answer.RetryAt, now, place)
+		l.comeAfter(reservations, px.Answer.RetryAt, now, place)
 		return l
 	}
 	if len(l.Counting) == 0 {
@@ -122,11 +122,11 @@ func farEnough(to, next, now time.Time, w time.Duration) time.Time {
 	return to
 }
 
-// comeAfter draws when a request is allowed that does not wait while turns are
+// comeAfter draws when a request is allowed that does not wait while reservations are
 // reserved.
-func (l *timeLine) comeAfter(turns *turnsAhead, next, now time.Time, place func(time.Time) string) {
-	l.Sentence = "In the last " + l.Window + " " + plural(l.Used, "request") + " went through, and " + turns.Text() + " " + turns.Verb() +
-		" ahead, the last at " + instant(turns.Last, now) + "."
+func (l *timeLine) comeAfter(reservations *reservationsAhead, next, now time.Time, place func(time.Time) string) {
+	l.Sentence = "In the last " + l.Window + " " + plural(l.Used, "request") + " went through, and " + reservations.Text() + " " + reservations.Verb() +
+		" ahead, the last at " + instant(reservations.Last, now) + "."
 	if next.IsZero() {
 		return
 	}

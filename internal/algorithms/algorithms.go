@@ -37,7 +37,7 @@ const (
 	OptionBurst        = "burst"
 	OptionCountRefused = "count_refused"
 	OptionWindowStart  = "window_start"
-	OptionAs           = "as"
+	OptionVariant      = "as"
 )
 
 // Options are what a policy may tell its algorithm. The zero value leaves each
@@ -52,8 +52,8 @@ type Options struct {
 	CountRefused bool
 	// WindowStart is WindowClock or WindowFirst; "" means WindowClock.
 	WindowStart string
-	// As is AsMeter or AsQueue; "" means AsMeter.
-	As string
+	// Variant is VariantMeter or VariantQueue; "" means VariantMeter.
+	Variant string
 }
 
 // The values of Options.WindowStart.
@@ -62,10 +62,10 @@ const (
 	WindowFirst = "first_request" // a window begins with the first request after the last one
 )
 
-// The values of Options.As.
+// The values of Options.Variant.
 const (
-	AsMeter = "meter" // a bucket that drains, and refuses what would make it run over
-	AsQueue = "queue" // a queue that lets one request out at a time, at an even pace
+	VariantMeter = "meter" // a bucket that drains, and refuses what would make it run over
+	VariantQueue = "queue" // a queue that lets one request out at a time, at an even pace
 )
 
 // Rule is one rule as a counter sees it.
@@ -97,25 +97,25 @@ type Counter interface {
 	// now than r allows, since the clock has stepped back or the limit has
 	// changed, is moved back; it then reports true, and the state is to be kept
 	// even if the request is refused, or it would be moved again and again.
-	Settle(r Rule, state []int64, now int64) (moved bool)
+	Advance(r Rule, state []int64, now int64) (moved bool)
 	// Wait returns how many milliseconds from now a request of that cost would
 	// have to wait if nobody else came, 0 where it is allowed now. It is exact:
 	// a millisecond earlier is refused, and later it is allowed.
 	Wait(r Rule, state []int64, now, cost int64) int64
 	// Take counts a request that was allowed.
-	Take(r Rule, state []int64, now, cost int64)
+	Add(r Rule, state []int64, now, cost int64)
 	// Left returns how much cost would be allowed now, all in all, at least 0.
-	Left(r Rule, state []int64, now int64) int64
+	Remaining(r Rule, state []int64, now int64) int64
 	// Lasts returns how many milliseconds from now the state will be as good as
 	// zeros if nobody comes, 0 where it is now.
-	Lasts(r Rule, state []int64, now int64) int64
+	TTL(r Rule, state []int64, now int64) int64
 }
 
-// Queue is a Counter that bounds how far ahead a turn may lie.
+// Queue is a Counter that bounds how far ahead a reservation may lie.
 type Queue interface {
 	Counter
 	// Longest returns that in milliseconds, Never for no bound of its own.
-	Longest(r Rule) int64
+	MaxDelay(r Rule) int64
 }
 
 // All returns the algorithms, the default first. A new one is one line here.

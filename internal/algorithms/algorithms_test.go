@@ -47,9 +47,9 @@ func TestOptionsAreRefusedWhereTheyMeanNothing(t *testing.T) {
 		{"the largest burst", algorithms.TokenBucket, algorithms.Options{Burst: algorithms.MaxBurst}, ""},
 		{"a burst too large", algorithms.GCRA, algorithms.Options{Burst: algorithms.MaxBurst + 1}, algorithms.OptionBurst},
 		{"a burst below 0", algorithms.GCRA, algorithms.Options{Burst: -1}, algorithms.OptionBurst},
-		{"a queue with a length", algorithms.LeakyBucket, algorithms.Options{As: algorithms.AsQueue, Burst: 5}, ""},
-		{"a leaky bucket as a sieve", algorithms.LeakyBucket, algorithms.Options{As: "sieve"}, algorithms.OptionAs},
-		{"a token bucket as a queue", algorithms.TokenBucket, algorithms.Options{As: algorithms.AsQueue}, algorithms.OptionAs},
+		{"a queue with a length", algorithms.LeakyBucket, algorithms.Options{Variant: algorithms.VariantQueue, Burst: 5}, ""},
+		{"a leaky bucket as a sieve", algorithms.LeakyBucket, algorithms.Options{Variant: "sieve"}, algorithms.OptionVariant},
+		{"a token bucket as a queue", algorithms.TokenBucket, algorithms.Options{Variant: algorithms.VariantQueue}, algorithms.OptionVariant},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := algorithms.ByName(c.algorithm).Check(c.options)
@@ -79,21 +79,21 @@ func TestSizeDoesNotDependOnTheLimit(t *testing.T) {
 	})
 }
 
-// A turn is bounded by the queue, and by nothing else where there is none.
+// A reservation is bounded by the queue, and by nothing else where there is none.
 func TestLongest(t *testing.T) {
-	longest := algorithms.ByName(algorithms.LeakyBucket).Counter.(algorithms.Queue).Longest
-	as := algorithms.Options{As: algorithms.AsQueue, Burst: 7}
+	longest := algorithms.ByName(algorithms.LeakyBucket).Counter.(algorithms.Queue).MaxDelay
+	as := algorithms.Options{Variant: algorithms.VariantQueue, Burst: 7}
 	for _, c := range []struct {
 		rule algorithms.Rule
 		want int64
 	}{
 		{algorithms.Rule{Limit: 10, Window: 1000, Options: as}, 700},
-		{algorithms.Rule{Limit: 10, Window: 1000, Options: algorithms.Options{As: algorithms.AsQueue}}, 1000},
+		{algorithms.Rule{Limit: 10, Window: 1000, Options: algorithms.Options{Variant: algorithms.VariantQueue}}, 1000},
 		{algorithms.Rule{Limit: 10, Window: 1000}, math.MaxInt64},
 		{algorithms.Rule{Limit: 0, Window: 1000, Options: as}, math.MaxInt64},
 	} {
 		if got := longest(c.rule); got != c.want {
-			t.Errorf("%+v has turns %d ahead, want %d", c.rule, got, c.want)
+			t.Errorf("%+v has reservations %d ahead, want %d", c.rule, got, c.want)
 		}
 	}
 }

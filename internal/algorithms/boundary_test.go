@@ -12,7 +12,7 @@ func take(t *testing.T, stack *algorithms.Stack, state *algorithms.State, instan
 	t.Helper()
 	let := make([]int64, len(instants))
 	for i, at := range instants {
-		for stack.Decide(state, algorithms.Question{Now: at, Cost: 1}, nil).Allowed {
+		for stack.Decide(state, algorithms.Query{Now: at, Cost: 1}, nil).Allowed {
 			let[i]++
 		}
 	}
@@ -66,7 +66,7 @@ func TestWhatIsNotPromisedHappens(t *testing.T) {
 // of milliseconds or of their fractions: the limit at once, and no more.
 func TestTheLimitMayComeAtOnce(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
-		if v.options.As == algorithms.AsQueue {
+		if v.options.Variant == algorithms.VariantQueue {
 			return // one at a time is what it is for
 		}
 		for _, limit := range []int64{1, 3, 7, 800, 2_000, 9_973} {

@@ -13,7 +13,7 @@ import (
 // limit is at the new one, and waits for one interval of that.
 func TestChangedLimits(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
-		if v.options.As == algorithms.AsQueue {
+		if v.options.Variant == algorithms.VariantQueue {
 			return // its pace changes, see TestQueueChanged
 		}
 		rapid.Check(t, func(t *rapid.T) {
@@ -23,7 +23,7 @@ func TestChangedLimits(t *testing.T) {
 			var state algorithms.State
 			small, large := v.stack(limit, window), v.stack(limit+more, window)
 			ask := func(k *algorithms.Stack) bool {
-				return k.Decide(&state, algorithms.Question{Now: morning, Cost: 1}, nil).Allowed
+				return k.Decide(&state, algorithms.Query{Now: morning, Cost: 1}, nil).Allowed
 			}
 			for ask(small) {
 			}
@@ -55,14 +55,14 @@ func TestLimitThatWasZero(t *testing.T) {
 		var state algorithms.State
 		stack, none := v.stack(10, 60_000), v.stack(0, 60_000)
 		take(t, stack, &state, morning)
-		got := none.Decide(&state, algorithms.Question{Now: morning + 10, Cost: 1, MaxWait: 1000}, nil)
-		if got.Allowed || got.RetryAt != algorithms.Never || got.Turn != algorithms.Never {
+		got := none.Decide(&state, algorithms.Query{Now: morning + 10, Cost: 1, MaxWait: 1000}, nil)
+		if got.Allowed || got.RetryAt != algorithms.Never || got.AllowedAt != algorithms.Never {
 			t.Fatalf("0 in a window allows %+v", got)
 		}
-		if lasts := none.Lasts(&state, morning+10); lasts < 1 {
+		if lasts := none.TTL(&state, morning+10); lasts < 1 {
 			t.Fatal("0 in a window forgets at once")
 		}
-		if stack.Decide(&state, algorithms.Question{Now: morning + 10, Cost: 1}, nil).Allowed {
+		if stack.Decide(&state, algorithms.Query{Now: morning + 10, Cost: 1}, nil).Allowed {
 			t.Fatal("a limit that comes back forgets")
 		}
 	})

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Never is the turn, and the wait, of what is never allowed.
+// Never is the reservation, and the wait, of what is never allowed.
 const Never int64 = math.MaxInt64
 
-// furthestTurn is how many milliseconds ahead a turn may lie,
+// furthestReservation is how many milliseconds ahead a reservation may lie,
 // timestamplog.MaxWait: one further ahead shows that the clock has stepped back.
-const furthestTurn = 3_600_000
+const maxAhead = 3_600_000
 
 // Stack counts for all rules of a policy at once: a request is counted in each
 // or in none. It never changes, so that many goroutines may use it.
@@ -18,16 +18,16 @@ type Stack struct {
 	counter Counter
 	rules   []Rule
 	size    int   // numbers of one key
-	longest int64 // how far ahead a turn may lie, in milliseconds
+	longest int64 // how far ahead a reservation may lie, in milliseconds
 }
 
 // NewStack returns the stack of rules under a.Counter, which is not nil.
 func NewStack(a *Algorithm, rules []Rule) *Stack {
-	k := &Stack{counter: a.Counter, rules: rules, longest: furthestTurn}
+	k := &Stack{counter: a.Counter, rules: rules, longest: maxAhead}
 	for _, r := range rules {
 		k.size += a.Counter.Size(r)
 		if queue, ok := a.Counter.(Queue); ok {
-			k.longest = min(k.longest, queue.Longest(r))
+			k.longest = min(k.longest, queue.MaxDelay(r))
 		}
 	}
 	return k
@@ -38,16 +38,16 @@ func NewStack(a *Algorithm, rules []Rule) *Stack {
 type State struct {
 	// Numbers are those of each rule, one after the other.
 	Numbers []int64
-	// Turns is nil while no turn lies ahead.
-	Turns *Turns
+	// Reservations is nil while no reservation lies ahead.
+	Reservations *Reservations
 }
 
-// Turns are what is kept of a key while turns that were reserved lie ahead. Its
-// Numbers are then those at the newest turn.
-type Turns struct {
+// Reservations are what is kept of a key while reservations that were reserved lie ahead. Its
+// Numbers are then those at the newest reservation.
+type Reservations struct {
 	Newest int64 // when it is, in Unix milliseconds
 	// ID is that of the request that reserved it; "" where it can no longer be
-	// given back, since one after it was.
+	// cancelled, since one after it was.
 	ID string
 	// Before and NewestBefore are what Numbers and Newest were before it was
 	// reserved.
@@ -58,50 +58,50 @@ type Turns struct {
 // Clone returns a State that shares nothing with s.
 func (s *State) Clone() State {
 	c := State{Numbers: slices.Clone(s.Numbers)}
-	if s.Turns != nil {
-		turns := *s.Turns
-		turns.Before = slices.Clone(turns.Before)
-		c.Turns = &turns
+	if s.Reservations != nil {
+		reservations := *s.Reservations
+		reservations.Before = slices.Clone(reservations.Before)
+		c.Reservations = &reservations
 	}
 	return c
 }
 
 // Question is what a request asks.
-type Question struct {
+type Query struct {
 	Now     int64 // Unix milliseconds
 	Cost    int64
-	MaxWait int64  // how many milliseconds the caller would wait for a turn
+	MaxWait int64  // how many milliseconds the caller would wait for a reservation
 	Peek    bool   // answer, and count nothing
-	ID      string // by which a turn may be given back; "" where it never is
+	ID      string // by which a reservation may be cancelled; "" where it never is
 }
 
 // Verdict is the answer.
-type Verdict struct {
+type Result struct {
 	Allowed bool
-	// Turn is when the request may be done if nobody else comes, also where it
+	// Reservation is when the request may be done if nobody else comes, also where it
 	// was refused since that lies too far ahead; Never where it never may.
-	Turn int64
+	AllowedAt int64
 	// RetryAt is when the same request, with the same MaxWait, would be allowed
 	// if nobody else came: 0 where it was allowed, and Never.
 	RetryAt int64
 	// Rule is the index of the rule that makes it wait longest, -1 where it was
-	// allowed. Where only turns make it wait, it is the last.
+	// allowed. Where only reservations make it wait, it is the last.
 	Rule int
 	// Changed says that the state is to be kept though the request may have been
 	// refused: it was counted, or what lay too far ahead was moved back.
 	Changed bool
 }
 
-// Remaining is what one rule has left after the answer, at the newest turn where
-// turns lie ahead.
-type Remaining struct {
-	Left int64 // as Counter.Left says
-	Wait int64 // milliseconds from now until this rule alone allows the same cost; Never
+// Remaining is what one rule has left after the answer, at the newest reservation where
+// reservations lie ahead.
+type RuleRemaining struct {
+	Amount int64 // as Counter.Left says
+	Wait   int64 // milliseconds from now until this rule alone allows the same cost; Never
 }
 
 // Decide answers q and counts it in s where it is allowed and no peek. Where
 // detail is not nil, it appends one Remaining for each rule to it.
-func (k *Stack) Decide(s *State, q Question, detail *[]Remaining) Verdict {
+func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 	if q.Peek {
 		looked := s.Clone()
 		s = &looked
@@ -111,7 +111,7 @@ func (k *Stack) Decide(s *State, q Question, detail *[]Remaining) Verdict {
 	case q.Peek:
 		v.Changed = false
 	case v.Allowed:
-		k.Take(s, q, v.Turn)
+		k.Add(s, q, v.AllowedAt)
 		v.Changed = true
 	}
 	if detail != nil {
@@ -121,24 +121,24 @@ func (k *Stack) Decide(s *State, q Question, detail *[]Remaining) Verdict {
 }
 
 // Ask answers q and counts nothing: it only brings s to now. A request that is
-// allowed is allowed at any instant from its Turn on, so one about several keys
-// asks each, and takes the latest of their turns in each.
-func (k *Stack) Ask(s *State, q Question) Verdict {
-	base, moved := k.settle(s, q.Now)
-	v := Verdict{Turn: base, Rule: -1, Changed: moved}
+// allowed is allowed at any instant from its Reservation on, so one about several keys
+// asks each, and takes the latest of their reservations in each.
+func (k *Stack) Ask(s *State, q Query) Result {
+	base, moved := k.advance(s, q.Now)
+	v := Result{AllowedAt: base, Rule: -1, Changed: moved}
 	at := 0
 	for i, r := range k.rules {
 		numbers := k.numbers(s, &at, r)
 		if q.Cost > r.largestCost() {
-			v.Turn, v.RetryAt, v.Rule = Never, Never, i
+			v.AllowedAt, v.RetryAt, v.Rule = Never, Never, i
 			return v
 		}
-		if turn := base + k.counter.Wait(r, numbers, base, q.Cost); turn > v.Turn {
-			v.Turn, v.Rule = turn, i
+		if reservation := base + k.counter.Wait(r, numbers, base, q.Cost); reservation > v.AllowedAt {
+			v.AllowedAt, v.Rule = reservation, i
 		}
 	}
-	if patience := min(q.MaxWait, k.longest); v.Turn-q.Now > patience {
-		v.RetryAt = v.Turn - patience
+	if patience := min(q.MaxWait, k.longest); v.AllowedAt-q.Now > patience {
+		v.RetryAt = v.AllowedAt - patience
 		if v.Rule < 0 {
 			v.Rule = len(k.rules) - 1
 		}
@@ -148,33 +148,33 @@ func (k *Stack) Ask(s *State, q Question) Verdict {
 	return v
 }
 
-// Take counts a request that Ask has just allowed, at turn, which is its Turn or
+// Take counts a request that Ask has just allowed, at reservation, which is its Reservation or
 // later.
-func (k *Stack) Take(s *State, q Question, turn int64) {
-	if turn > q.Now {
-		turns := &Turns{Newest: turn, ID: q.ID, Before: slices.Clone(s.Numbers)}
-		if s.Turns != nil {
-			turns.NewestBefore = s.Turns.Newest
+func (k *Stack) Add(s *State, q Query, reservation int64) {
+	if reservation > q.Now {
+		reservations := &Reservations{Newest: reservation, ID: q.ID, Before: slices.Clone(s.Numbers)}
+		if s.Reservations != nil {
+			reservations.NewestBefore = s.Reservations.Newest
 		}
-		s.Turns = turns
+		s.Reservations = reservations
 	}
 	at := 0
 	for _, r := range k.rules {
 		numbers := k.numbers(s, &at, r)
-		k.counter.Settle(r, numbers, turn)
-		k.counter.Take(r, numbers, turn, q.Cost)
+		k.counter.Advance(r, numbers, reservation)
+		k.counter.Add(r, numbers, reservation, q.Cost)
 	}
 }
 
 // Remaining appends what each rule has left of s to detail. It brings s to now.
-func (k *Stack) Remaining(detail []Remaining, s *State, now, cost int64) []Remaining {
-	base, _ := k.settle(s, now)
+func (k *Stack) Remaining(detail []RuleRemaining, s *State, now, cost int64) []RuleRemaining {
+	base, _ := k.advance(s, now)
 	at := 0
 	for _, r := range k.rules {
 		numbers := k.numbers(s, &at, r)
-		has := Remaining{Wait: Never}
+		has := RuleRemaining{Wait: Never}
 		if r.Limit > 0 {
-			has.Left = k.counter.Left(r, numbers, base)
+			has.Amount = k.counter.Remaining(r, numbers, base)
 		}
 		if cost <= r.largestCost() {
 			has.Wait = base - now + k.counter.Wait(r, numbers, base, cost)
@@ -186,14 +186,14 @@ func (k *Stack) Remaining(detail []Remaining, s *State, now, cost int64) []Remai
 
 // Lasts returns for how many milliseconds from now s is to be kept if nobody
 // comes; 0 where it is as good as none. It brings s to now.
-func (k *Stack) Lasts(s *State, now int64) int64 {
-	base, _ := k.settle(s, now)
+func (k *Stack) TTL(s *State, now int64) int64 {
+	base, _ := k.advance(s, now)
 	lasts := base - now
 	at := 0
 	for _, r := range k.rules {
 		numbers := k.numbers(s, &at, r)
 		if r.Limit > 0 {
-			if its := k.counter.Lasts(r, numbers, base); its > 0 {
+			if its := k.counter.TTL(r, numbers, base); its > 0 {
 				lasts = max(lasts, base-now+its)
 			}
 		} else if slices.Max(numbers) > 0 { // a limit that comes back finds it
@@ -203,41 +203,41 @@ func (k *Stack) Lasts(s *State, now int64) int64 {
 	return lasts
 }
 
-// GiveBack undoes the newest reservation if it is that of id at the turn at, no
+// Cancel undoes the newest reservation if it is that of id at the reservation at, no
 // other was made after it, and its time has not come. It reports whether it did.
-func (s *State) GiveBack(now, at int64, id string) bool {
-	t := s.Turns
+func (s *State) Cancel(now, at int64, id string) bool {
+	t := s.Reservations
 	if t == nil || id == "" || t.ID != id || t.Newest != at || at <= now {
 		return false
 	}
-	s.Numbers, s.Turns = t.Before, nil
+	s.Numbers, s.Reservations = t.Before, nil
 	if t.NewestBefore > now {
-		s.Turns = &Turns{Newest: t.NewestBefore}
+		s.Reservations = &Reservations{Newest: t.NewestBefore}
 	}
 	return true
 }
 
-// settle brings s to now or, where turns lie ahead, to the newest, and returns
+// settle brings s to now or, where reservations lie ahead, to the newest, and returns
 // which. moved says that something lay too far ahead and was moved back.
-func (k *Stack) settle(s *State, now int64) (base int64, moved bool) {
+func (k *Stack) advance(s *State, now int64) (base int64, moved bool) {
 	if len(s.Numbers) != k.size {
 		*s = State{Numbers: make([]int64, k.size)}
 	}
 	base = now
-	if s.Turns != nil {
-		switch ahead := s.Turns.Newest - now; {
+	if s.Reservations != nil {
+		switch ahead := s.Reservations.Newest - now; {
 		case ahead <= 0:
-			s.Turns = nil
-		case ahead > furthestTurn:
-			s.Turns, moved = nil, true
+			s.Reservations = nil
+		case ahead > maxAhead:
+			s.Reservations, moved = nil, true
 		default:
-			base = s.Turns.Newest
+			base = s.Reservations.Newest
 		}
 	}
 	at := 0
 	for _, r := range k.rules {
 		numbers := k.numbers(s, &at, r)
-		if r.Limit > 0 && k.counter.Settle(r, numbers, base) {
+		if r.Limit > 0 && k.counter.Advance(r, numbers, base) {
 			moved = true
 		}
 	}

@@ -3,11 +3,11 @@
 --
 -- A state is one array of numbers, empty for a key that never came: those of each
 -- rule, one after the other; a rule's begin behind its offset, rule.at. While
--- turns that were reserved lie ahead there follow, at
---   size + 1   when the newest turn is; the numbers are those at that instant
+-- reservations that were reserved lie ahead there follow, at
+--   size + 1   when the newest reservation is; the numbers are those at that instant
 --   size + 2   the id of the request that reserved it, '' where it can no longer
---              be given back
---   size + 3   when the newest turn before it was, 0 for none
+--              be cancelled
+--   size + 3   when the newest reservation before it was, 0 for none
 --   size + 4.. the numbers as they were before it
 --
 -- A rule is a table; whoever makes it sets limit, window in milliseconds, burst (0
@@ -22,9 +22,9 @@
 -- Nothing is called while this is loaded, when Redis knows no libraries, but what
 -- is written here.
 
-local NEVER = -1                   -- the wait and the turn of what is never allowed
+local NEVER = -1                   -- the wait and the reservation of what is never allowed
 local FURTHEST_TURN = 3600000      -- furthestTurn
-local FURTHEST = 9007199254740992  -- further than any turn
+local FURTHEST = 9007199254740992  -- further than any reservation
 
 local function larger(a, b) if a > b then return a end return b end
 local function smaller(a, b) if a < b then return a end return b end
@@ -94,11 +94,11 @@ function engine.stack(name, rules)
   return stack
 end
 
-local function drop_turns(stack, s)
+local function drop_reservations(stack, s)
   for i = #s, stack.size + 1, -1 do s[i] = nil end
 end
 
--- settle brings a state to now or, where turns lie ahead, to the newest. It
+-- settle brings a state to now or, where reservations lie ahead, to the newest. It
 -- returns which, and whether something lay too far ahead and was moved back.
 local function settle(stack, s, now)
   local rules, base, moved = stack.rules, now, false
@@ -108,9 +108,9 @@ local function settle(stack, s, now)
   local newest = s[stack.size + 1]
   if newest then
     if newest <= now then
-      drop_turns(stack, s)
+      drop_reservations(stack, s)
     elseif newest - now > FURTHEST_TURN then
-      drop_turns(stack, s)
+      drop_reservations(stack, s)
       moved = true
     else
       base = newest
@@ -124,7 +124,7 @@ local function settle(stack, s, now)
 end
 
 -- ask answers a request and counts nothing: it only brings s to now. It returns
---   turn     when the request may be done if nobody else comes; NEVER
+--   reservation     when the request may be done if nobody else comes; NEVER
 --   retry    0 where it is allowed; where it is not, when the same request would
 --            be, or NEVER
 --   rule     which rule makes it wait longest, counted from 1; 0 where it is allowed
@@ -133,37 +133,37 @@ end
 function engine.ask(stack, s, now, cost, max_wait)
   local rules, wait = stack.rules, stack.counter.wait
   local base, moved = settle(stack, s, now)
-  local turn, by = base, 0
+  local reservation, by = base, 0
   for i = 1, #rules do
     local rule = rules[i]
     if cost > rule.largest_cost then return NEVER, NEVER, i, moved end
     local its = base + wait(rule, s, rule.at, base, cost)
-    if its > turn then turn, by = its, i end
+    if its > reservation then reservation, by = its, i end
   end
   local patience = smaller(max_wait, stack.longest)
-  if turn - now <= patience then return turn, 0, 0, moved end
-  return turn, turn - patience, by > 0 and by or #rules, moved
+  if reservation - now <= patience then return reservation, 0, 0, moved end
+  return reservation, reservation - patience, by > 0 and by or #rules, moved
 end
 
--- take counts a request that ask has just allowed, at turn, which is what ask
+-- take counts a request that ask has just allowed, at reservation, which is what ask
 -- returned or later.
-function engine.take(stack, s, now, turn, cost, id)
+function engine.take(stack, s, now, reservation, cost, id)
   local size, rules, counter = stack.size, stack.rules, stack.counter
-  if turn > now then
+  if reservation > now then
     s[size + 3] = s[size + 1] or 0
-    s[size + 1], s[size + 2] = turn, id
+    s[size + 1], s[size + 2] = reservation, id
     for i = 1, size do s[size + 3 + i] = s[i] end
   end
   for i = 1, #rules do
     local rule = rules[i]
-    counter.settle(rule, s, rule.at, turn)
-    counter.take(rule, s, rule.at, turn, cost)
+    counter.settle(rule, s, rule.at, reservation)
+    counter.take(rule, s, rule.at, reservation, cost)
   end
 end
 
 -- remaining appends to list, for each rule, what it has left and how many
 -- milliseconds from now until it alone allows the same cost, or NEVER; at the
--- newest turn where turns lie ahead. It brings s to now.
+-- newest reservation where reservations lie ahead. It brings s to now.
 function engine.remaining(stack, s, now, cost, list)
   local rules, counter = stack.rules, stack.counter
   local base = settle(stack, s, now)
@@ -198,7 +198,7 @@ function engine.lasts(stack, s, now)
 end
 
 -- give_back undoes the newest reservation of s, a state whose numbers are size
--- many, if it is that of id at the turn at, no other was made after it, and its
+-- many, if it is that of id at the reservation at, no other was made after it, and its
 -- time has not come. It returns whether it did.
 function engine.give_back(size, s, now, at, id)
   if id == '' or s[size + 2] ~= id or s[size + 1] ~= at or at <= now then return false end

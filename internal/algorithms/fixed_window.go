@@ -24,7 +24,7 @@ type fixedWindowCounter struct{}
 
 func (fixedWindowCounter) Size(Rule) int { return 2 }
 
-func (fixedWindowCounter) Settle(r Rule, state []int64, now int64) bool {
+func (fixedWindowCounter) Advance(r Rule, state []int64, now int64) bool {
 	if now-state[0] >= r.Window {
 		state[0], state[1] = 0, 0
 		return false
@@ -43,7 +43,7 @@ func (fixedWindowCounter) Wait(r Rule, state []int64, now, cost int64) int64 {
 	return state[0] + r.Window - now
 }
 
-func (fixedWindowCounter) Take(r Rule, state []int64, now, cost int64) {
+func (fixedWindowCounter) Add(r Rule, state []int64, now, cost int64) {
 	if state[1] == 0 {
 		state[0] = now
 		if r.WindowStart != WindowFirst {
@@ -53,11 +53,11 @@ func (fixedWindowCounter) Take(r Rule, state []int64, now, cost int64) {
 	state[1] += cost
 }
 
-func (fixedWindowCounter) Left(r Rule, state []int64, _ int64) int64 {
+func (fixedWindowCounter) Remaining(r Rule, state []int64, _ int64) int64 {
 	return max(0, r.Limit-state[1])
 }
 
-func (fixedWindowCounter) Lasts(r Rule, state []int64, now int64) int64 {
+func (fixedWindowCounter) TTL(r Rule, state []int64, now int64) int64 {
 	if state[1] == 0 {
 		return 0
 	}

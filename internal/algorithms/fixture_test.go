@@ -39,7 +39,7 @@ func variants() []variant {
 			options      algorithms.Options
 		}{
 			{algorithms.OptionWindowStart, " from the first request", algorithms.Options{WindowStart: algorithms.WindowFirst}},
-			{algorithms.OptionAs, " as a queue", algorithms.Options{As: algorithms.AsQueue}},
+			{algorithms.OptionVariant, " as a queue", algorithms.Options{Variant: algorithms.VariantQueue}},
 		} {
 			if a.Takes(more.option) {
 				all = append(all, variant{a.Name + more.name, a, more.options})

@@ -50,7 +50,7 @@ func (gcraCounter) interval(r Rule) int64 { return roundedUp(r.Window*fractionOf
 
 func (gcraCounter) Size(Rule) int { return 1 }
 
-func (c gcraCounter) Settle(r Rule, state []int64, now int64) bool {
+func (c gcraCounter) Advance(r Rule, state []int64, now int64) bool {
 	present := now * fractionOf(r)
 	if state[0] <= present {
 		state[0] = 0
@@ -68,15 +68,15 @@ func (c gcraCounter) Wait(r Rule, state []int64, now, cost int64) int64 {
 	return roundedUp(max(0, c.ahead(r, state, now)+(cost-r.Capacity())*c.interval(r)), fractionOf(r))
 }
 
-func (c gcraCounter) Take(r Rule, state []int64, now, cost int64) {
+func (c gcraCounter) Add(r Rule, state []int64, now, cost int64) {
 	state[0] = max(state[0], now*fractionOf(r)) + cost*c.interval(r)
 }
 
-func (c gcraCounter) Left(r Rule, state []int64, now int64) int64 {
+func (c gcraCounter) Remaining(r Rule, state []int64, now int64) int64 {
 	interval := c.interval(r)
 	return (r.Capacity()*interval - c.ahead(r, state, now)) / interval
 }
 
-func (c gcraCounter) Lasts(r Rule, state []int64, now int64) int64 {
+func (c gcraCounter) TTL(r Rule, state []int64, now int64) int64 {
 	return roundedUp(c.ahead(r, state, now), fractionOf(r))
 }

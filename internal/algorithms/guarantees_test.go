@@ -20,7 +20,7 @@ func (v variant) guarantee(r algorithms.Rule, cost int64) bound {
 		return bound{r.Window, r.Limit} // a sub-window is a millisecond: it is exact
 	case v.Name == algorithms.SlidingBuckets:
 		return bound{r.Window - (r.Window+59)/60 + 1, r.Limit}
-	case v.options.As == algorithms.AsQueue:
+	case v.options.Variant == algorithms.VariantQueue:
 		return bound{r.Window, r.Limit + cost - 1}
 	case v.Takes(algorithms.OptionBurst):
 		return bound{r.Window, r.Capacity() + (r.Window-1)*r.Limit/r.Window}
@@ -56,7 +56,7 @@ func drawSmall(t *rapid.T, v variant) algorithms.Rule {
 }
 
 // Whoever comes whenever, with whatever cost and patience, gets no more than is
-// promised; requests that wait count at their turns.
+// promised; requests that wait count at their reservations.
 func TestGuarantees(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -69,9 +69,9 @@ func TestGuarantees(t *testing.T) {
 			for range rapid.IntRange(1, 80).Draw(t, "requests") {
 				now += max(0, drawStep(t, []algorithms.Rule{r}, told))
 				cost := rapid.Int64Range(1, largest).Draw(t, "cost")
-				got := stack.Decide(&state, algorithms.Question{Now: now, Cost: cost, ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 0, r.Window}).Draw(t, "most")}, nil)
+				got := stack.Decide(&state, algorithms.Query{Now: now, Cost: cost, ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 0, r.Window}).Draw(t, "most")}, nil)
 				if got.Allowed {
-					allowed = append(allowed, allowedAt{got.Turn, cost})
+					allowed = append(allowed, allowedAt{got.AllowedAt, cost})
 					told = 0
 				} else {
 					told = got.RetryAt - now
@@ -99,7 +99,7 @@ func TestGuaranteesWhileTheClockStepsBack(t *testing.T) {
 				if rapid.IntRange(0, 3).Draw(t, "step back") == 0 {
 					behind += rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 3*r.Window), rapid.Just[int64](3_600_000)).Draw(t, "by")
 				}
-				if stack.Decide(&state, algorithms.Question{Now: morning + passed - behind, Cost: 1}, nil).Allowed {
+				if stack.Decide(&state, algorithms.Query{Now: morning + passed - behind, Cost: 1}, nil).Allowed {
 					allowed = append(allowed, allowedAt{passed, 1})
 				} else {
 					passed += rapid.Int64Range(1, max(1, r.Window/2)).Draw(t, "pause")
@@ -120,7 +120,7 @@ func TestStepBackRefusesOnceMore(t *testing.T) {
 			rules := drawRules(t, v, 3)
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			q := algorithms.Question{Now: now, Cost: drawCost(t, rules)}
+			q := algorithms.Query{Now: now, Cost: drawCost(t, rules)}
 			told := stack.Decide(&state, q, nil)
 			if told.Allowed || told.RetryAt == algorithms.Never {
 				return
@@ -150,7 +150,7 @@ func TestClockWindows(t *testing.T) {
 				now := int64(morning)
 				for range 60 {
 					now += rapid.Int64Range(0, r.Window/3+1).Draw(t, "step")
-					if stack.Decide(&state, algorithms.Question{Now: now, Cost: 1}, nil).Allowed {
+					if stack.Decide(&state, algorithms.Query{Now: now, Cost: 1}, nil).Allowed {
 						if in[now/r.Window]++; in[now/r.Window] > r.Limit {
 							t.Fatalf("%d in one window of %+v", in[now/r.Window], r)
 						}

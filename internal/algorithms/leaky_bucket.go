@@ -12,8 +12,8 @@ var leakyBucket = Algorithm{
 	Name:  LeakyBucket,
 	Title: "leaky bucket",
 	Summary: "As a meter, a bucket that each request fills by its cost, that drains at an even pace and must not run over; it decides as a token bucket does. " +
-		"As a queue, requests wait for their turn and leave one after the other at an even pace, never more than N in any window.",
-	Options: []string{OptionBurst, OptionAs},
+		"As a queue, requests wait for their reservation and leave one after the other at an even pace, never more than N in any window.",
+	Options: []string{OptionBurst, OptionVariant},
 	Counter: leakyBucketCounter{},
 	Lua:     leakyBucketLua,
 }
@@ -30,30 +30,30 @@ type leakyBucketCounter struct{}
 
 func (leakyBucketCounter) Size(Rule) int { return 2 }
 
-func (leakyBucketCounter) Settle(r Rule, state []int64, now int64) bool {
-	if r.As != AsQueue {
-		return bucket{}.Settle(r, state, now)
+func (leakyBucketCounter) Advance(r Rule, state []int64, now int64) bool {
+	if r.Variant != VariantQueue {
+		return bucket{}.Advance(r, state, now)
 	}
 	moved := lower(&state[0], now)
-	giveBack(r, state, now)
+	cancelReservation(r, state, now)
 	// The most that one request under this limit can have left behind.
 	return lower(&state[1], r.Limit*(r.Window+1)) || moved
 }
 
 func (leakyBucketCounter) Wait(r Rule, state []int64, now, cost int64) int64 {
-	if r.As != AsQueue {
+	if r.Variant != VariantQueue {
 		return bucket{}.Wait(r, state, now, cost)
 	}
 	return state[1] / r.Limit
 }
 
-func (leakyBucketCounter) Take(r Rule, state []int64, now, cost int64) {
-	bucket{}.Take(r, state, now, cost)
+func (leakyBucketCounter) Add(r Rule, state []int64, now, cost int64) {
+	bucket{}.Add(r, state, now, cost)
 }
 
-func (c leakyBucketCounter) Left(r Rule, state []int64, now int64) int64 {
-	if r.As != AsQueue {
-		return bucket{}.Left(r, state, now)
+func (c leakyBucketCounter) Remaining(r Rule, state []int64, now int64) int64 {
+	if r.Variant != VariantQueue {
+		return bucket{}.Remaining(r, state, now)
 	}
 	if c.Wait(r, state, now, 1) > 0 {
 		return 0
@@ -61,13 +61,13 @@ func (c leakyBucketCounter) Left(r Rule, state []int64, now int64) int64 {
 	return min(r.Limit, r.Capacity())
 }
 
-func (leakyBucketCounter) Lasts(r Rule, state []int64, now int64) int64 {
-	return bucket{}.Lasts(r, state, now)
+func (leakyBucketCounter) TTL(r Rule, state []int64, now int64) int64 {
+	return bucket{}.TTL(r, state, now)
 }
 
 // Longest is the time in which the queue, when full, empties.
-func (leakyBucketCounter) Longest(r Rule) int64 {
-	if r.As != AsQueue || r.Limit == 0 {
+func (leakyBucketCounter) MaxDelay(r Rule) int64 {
+	if r.Variant != VariantQueue || r.Limit == 0 {
 		return Never
 	}
 	return r.Capacity() * r.Window / r.Limit

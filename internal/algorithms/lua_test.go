@@ -23,7 +23,7 @@ import (
 // ARGV 3+ the rules: limit, window, burst, first, queue; then the questions: the
 //
 //	limit of each rule, now, cost, longest wait, id, 1 for a peek, and 1 to
-//	give the turn before back first
+//	give the reservation before back first
 const driver = `
 local at = 2
 local function arg() at = at + 1 return ARGV[at] end
@@ -32,21 +32,21 @@ local rules = {}
 for i = 1, tonumber(ARGV[2]) do
   rules[i] = { limit = number(), window = number(), burst = number(), first = number() == 1, queue = number() == 1 }
 end
-local state, out, turn, id = {}, {}, 0, ''
+local state, out, reservation, id = {}, {}, 0, ''
 local function say(list) for i = 1, #list do out[#out + 1] = string.format('%.0f', list[i]) end end
 while at < #ARGV do
   for i = 1, #rules do rules[i].limit = number() end
   local stack = engine.stack(ARGV[1], rules)
   local now, cost, max_wait = number(), number(), number()
   local new_id, peek, undo = arg(), number() == 1, number() == 1
-  if undo then say{ engine.give_back(stack.size, state, now, turn, id) and 1 or 0 } end
+  if undo then say{ engine.give_back(stack.size, state, now, reservation, id) and 1 or 0 } end
   local s = state
   if peek then s = cmsgpack.unpack(cmsgpack.pack(state)) end
   local retry, rule, changed
   id = new_id
-  turn, retry, rule, changed = engine.ask(stack, s, now, cost, max_wait)
-  if retry == 0 and not peek then engine.take(stack, s, now, turn, cost, id) changed = true end
-  local list = { turn, retry, rule, changed and not peek and 1 or 0 }
+  reservation, retry, rule, changed = engine.ask(stack, s, now, cost, max_wait)
+  if retry == 0 and not peek then engine.take(stack, s, now, reservation, cost, id) changed = true end
+  local list = { reservation, retry, rule, changed and not peek and 1 or 0 }
   engine.remaining(stack, s, now, cost, list)
   list[#list + 1] = engine.lasts(stack, s, now)
   say(list)
@@ -67,7 +67,7 @@ func TestLuaCountsAsGoDoes(t *testing.T) {
 			rules := drawRules(rt, v, 3)
 			s := &sequence{rules: rules, args: []any{v.Name, len(rules)}, now: morning}
 			for _, r := range rules {
-				s.args = append(s.args, r.Limit, r.Window, r.Burst, asNumber(r.WindowStart == algorithms.WindowFirst), asNumber(r.As == algorithms.AsQueue))
+				s.args = append(s.args, r.Limit, r.Window, r.Burst, asNumber(r.WindowStart == algorithms.WindowFirst), asNumber(r.Variant == algorithms.VariantQueue))
 			}
 			for range rapid.IntRange(1, 25).Draw(rt, "questions") {
 				s.ask(rt, v.Algorithm)
@@ -121,14 +121,14 @@ func compare(t *rapid.T, lua, goes []string) {
 // sequence is one sequence of questions, as arguments for the driver, and what
 // Go said.
 type sequence struct {
-	rules []algorithms.Rule
-	args  []any
-	said  []string
-	state algorithms.State
-	now   int64
-	told  int64 // to wait, by the last answer
-	turn  int64
-	id    string
+	rules       []algorithms.Rule
+	args        []any
+	said        []string
+	state       algorithms.State
+	now         int64
+	told        int64 // to wait, by the last answer
+	reservation int64
+	id          string
 }
 
 func (s *sequence) ask(t *rapid.T, a *algorithms.Algorithm) {
@@ -139,44 +139,44 @@ func (s *sequence) ask(t *rapid.T, a *algorithms.Algorithm) {
 	}
 	stack := algorithms.NewStack(a, s.rules)
 	s.now = max(morning-40*86_400_000, min(s.now+drawStep(t, s.rules, s.told), morning+200*86_400_000))
-	q := algorithms.Question{
+	q := algorithms.Query{
 		Now: s.now, Cost: drawCost(t, s.rules), ID: fmt.Sprint("id", len(s.args)), Peek: rapid.IntRange(0, 9).Draw(t, "peek") == 0,
 		MaxWait: rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 3_600_000)).Draw(t, "most"),
 	}
-	undo := s.turn > 0 && rapid.IntRange(0, 5).Draw(t, "undo") == 0
+	undo := s.reservation > 0 && rapid.IntRange(0, 5).Draw(t, "undo") == 0
 	for _, r := range s.rules {
 		s.args = append(s.args, r.Limit)
 	}
 	s.args = append(s.args, q.Now, q.Cost, q.MaxWait, q.ID, asNumber(q.Peek), asNumber(undo))
 	if undo {
-		s.say(asNumber(s.state.GiveBack(q.Now, s.turn, s.id)))
+		s.say(asNumber(s.state.Cancel(q.Now, s.reservation, s.id)))
 	}
 	s.answer(stack, q)
 }
 
-func (s *sequence) answer(stack *algorithms.Stack, q algorithms.Question) {
+func (s *sequence) answer(stack *algorithms.Stack, q algorithms.Query) {
 	kept := &s.state
 	if q.Peek { // so that what the engine says of the copy can be compared, too
 		looked := s.state.Clone()
 		kept = &looked
 	}
-	var v algorithms.Verdict
+	var v algorithms.Result
 	if v = stack.Ask(kept, q); v.Allowed && !q.Peek {
-		stack.Take(kept, q, v.Turn)
+		stack.Add(kept, q, v.AllowedAt)
 		v.Changed = true
 	}
 	detail := stack.Remaining(nil, kept, q.Now, q.Cost)
-	s.say(v.Turn, v.RetryAt, int64(v.Rule+1), asNumber(v.Changed && !q.Peek))
+	s.say(v.AllowedAt, v.RetryAt, int64(v.Rule+1), asNumber(v.Changed && !q.Peek))
 	for _, has := range detail {
-		s.say(has.Left, has.Wait)
+		s.say(has.Amount, has.Wait)
 	}
-	s.say(stack.Lasts(kept, q.Now))
+	s.say(stack.TTL(kept, q.Now))
 	s.say(kept.Numbers...)
-	if turns := kept.Turns; turns != nil {
-		s.say(turns.Newest, turns.NewestBefore)
-		s.say(turns.Before...)
+	if reservations := kept.Reservations; reservations != nil {
+		s.say(reservations.Newest, reservations.NewestBefore)
+		s.say(reservations.Before...)
 	}
-	s.turn, s.id, s.told = v.Turn, q.ID, 0
+	s.reservation, s.id, s.told = v.AllowedAt, q.ID, 0
 	if v.RetryAt != algorithms.Never {
 		s.told = max(0, v.RetryAt-q.Now)
 	}

@@ -24,7 +24,7 @@ func (a *Algorithm) Check(o Options) error {
 		name string
 		set  bool
 	}{
-		{OptionBurst, o.Burst != 0}, {OptionCountRefused, o.CountRefused}, {OptionWindowStart, o.WindowStart != ""}, {OptionAs, o.As != ""},
+		{OptionBurst, o.Burst != 0}, {OptionCountRefused, o.CountRefused}, {OptionWindowStart, o.WindowStart != ""}, {OptionVariant, o.Variant != ""},
 	} {
 		if given.set && !a.Takes(given.name) {
 			return &OptionError{given.name, a.takesInstead()}
@@ -35,8 +35,8 @@ func (a *Algorithm) Check(o Options) error {
 		return &OptionError{OptionBurst, fmt.Sprintf("must be 1 to %d, or be left out for each rule's own limit", MaxBurst)}
 	case o.WindowStart != "" && o.WindowStart != WindowClock && o.WindowStart != WindowFirst:
 		return &OptionError{OptionWindowStart, "must be " + WindowClock + " or " + WindowFirst}
-	case o.As != "" && o.As != AsMeter && o.As != AsQueue:
-		return &OptionError{OptionAs, "must be " + AsMeter + " or " + AsQueue}
+	case o.Variant != "" && o.Variant != VariantMeter && o.Variant != VariantQueue:
+		return &OptionError{OptionVariant, "must be " + VariantMeter + " or " + VariantQueue}
 	}
 	return nil
 }
@@ -54,8 +54,8 @@ func (o Options) Canonical() Options {
 	if o.WindowStart == WindowClock {
 		o.WindowStart = ""
 	}
-	if o.As == AsMeter {
-		o.As = ""
+	if o.Variant == VariantMeter {
+		o.Variant = ""
 	}
 	return o
 }

@@ -31,7 +31,7 @@ func bucketsOf(r Rule) int64 { return min(mostBuckets, r.Window) }
 
 func (slidingBucketsCounter) Size(r Rule) int { return 1 + int(bucketsOf(r)) }
 
-func (slidingBucketsCounter) Settle(r Rule, state []int64, now int64) bool {
+func (slidingBucketsCounter) Advance(r Rule, state []int64, now int64) bool {
 	n := bucketsOf(r)
 	present := now * n / r.Window
 	counts := state[1:]
@@ -70,18 +70,18 @@ func bucketLeaves(r Rule, number int64) int64 {
 	return roundedUp((number+n)*r.Window, n)
 }
 
-func (slidingBucketsCounter) Take(r Rule, state []int64, now, cost int64) {
+func (slidingBucketsCounter) Add(r Rule, state []int64, now, cost int64) {
 	if state[0] == 0 {
 		state[0] = now * bucketsOf(r) / r.Window
 	}
 	state[1] += cost
 }
 
-func (slidingBucketsCounter) Left(r Rule, state []int64, _ int64) int64 {
+func (slidingBucketsCounter) Remaining(r Rule, state []int64, _ int64) int64 {
 	return max(0, r.Limit-sum(state[1:]))
 }
 
-func (slidingBucketsCounter) Lasts(r Rule, state []int64, now int64) int64 {
+func (slidingBucketsCounter) TTL(r Rule, state []int64, now int64) int64 {
 	for age, count := range state[1:] {
 		if count > 0 {
 			return bucketLeaves(r, state[0]-int64(age)) - now

@@ -29,7 +29,7 @@ type slidingWindowCounter struct{}
 
 func (slidingWindowCounter) Size(Rule) int { return 3 }
 
-func (slidingWindowCounter) Settle(r Rule, state []int64, now int64) bool {
+func (slidingWindowCounter) Advance(r Rule, state []int64, now int64) bool {
 	switch behind := now - state[0]; {
 	case behind >= 2*r.Window:
 		clear(state)
@@ -61,18 +61,18 @@ func (c slidingWindowCounter) Wait(r Rule, state []int64, now, cost int64) int64
 	return begins + elapsed - now
 }
 
-func (slidingWindowCounter) Take(r Rule, state []int64, now, cost int64) {
+func (slidingWindowCounter) Add(r Rule, state []int64, now, cost int64) {
 	if state[0] == 0 {
 		state[0] = clockWindow(now, r.Window)
 	}
 	state[1] += cost
 }
 
-func (c slidingWindowCounter) Left(r Rule, state []int64, now int64) int64 {
+func (c slidingWindowCounter) Remaining(r Rule, state []int64, now int64) int64 {
 	return max(0, r.Limit*r.Window-c.weighs(r, state, now)) / r.Window
 }
 
-func (slidingWindowCounter) Lasts(r Rule, state []int64, now int64) int64 {
+func (slidingWindowCounter) TTL(r Rule, state []int64, now int64) int64 {
 	switch {
 	case state[1] > 0:
 		return state[0] + 2*r.Window - now

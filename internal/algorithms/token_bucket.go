@@ -27,14 +27,14 @@ type bucket struct{}
 
 func (bucket) Size(Rule) int { return 2 }
 
-func (bucket) Settle(r Rule, state []int64, now int64) bool {
+func (bucket) Advance(r Rule, state []int64, now int64) bool {
 	moved := lower(&state[0], now)
-	giveBack(r, state, now)
+	cancelReservation(r, state, now)
 	return lower(&state[1], r.Capacity()*r.Window) || moved
 }
 
-// giveBack gives back what the time since has earned.
-func giveBack(r Rule, state []int64, now int64) {
+// cancelReservation gives back what the time since has earned.
+func cancelReservation(r Rule, state []int64, now int64) {
 	elapsed := now - state[0]
 	if elapsed >= roundedUp(state[1], r.Limit) { // asked first: the product could be too large
 		state[0], state[1] = 0, 0
@@ -47,14 +47,14 @@ func (bucket) Wait(r Rule, state []int64, _, cost int64) int64 {
 	return roundedUp(max(0, state[1]+(cost-r.Capacity())*r.Window), r.Limit)
 }
 
-func (bucket) Take(r Rule, state []int64, now, cost int64) {
+func (bucket) Add(r Rule, state []int64, now, cost int64) {
 	state[0], state[1] = now, state[1]+cost*r.Window
 }
 
-func (bucket) Left(r Rule, state []int64, _ int64) int64 {
+func (bucket) Remaining(r Rule, state []int64, _ int64) int64 {
 	return (r.Capacity()*r.Window - state[1]) / r.Window
 }
 
-func (bucket) Lasts(r Rule, state []int64, _ int64) int64 {
+func (bucket) TTL(r Rule, state []int64, _ int64) int64 {
 	return roundedUp(state[1], r.Limit)
 }

@@ -18,7 +18,7 @@ func TestWaitsAreExact(t *testing.T) {
 			rules := drawRules(t, v, 3)
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			q := algorithms.Question{Now: now, Cost: drawCost(t, rules), Peek: true}
+			q := algorithms.Query{Now: now, Cost: drawCost(t, rules), Peek: true}
 			q.MaxWait = rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 3_600_000)).Draw(t, "most")
 			first := stack.Decide(&state, q, nil)
 			if first.RetryAt == algorithms.Never {
@@ -40,11 +40,11 @@ func TestWaitsAreExact(t *testing.T) {
 			for _, after := range []int64{0, 1, rapid.Int64Range(0, 1<<33).Draw(t, "after")} {
 				q.Now = first.RetryAt + after
 				got := stack.Decide(&state, q, nil)
-				if !got.Allowed || got.Turn-q.Now > q.MaxWait {
+				if !got.Allowed || got.AllowedAt-q.Now > q.MaxWait {
 					t.Fatalf("%d after the wait of %d: %+v", after, first.RetryAt-now, got)
 				}
-				if after == 0 && got.Turn != first.Turn {
-					t.Fatalf("the turn was said to be %d and is %d", first.Turn, got.Turn)
+				if after == 0 && got.AllowedAt != first.AllowedAt {
+					t.Fatalf("the reservation was said to be %d and is %d", first.AllowedAt, got.AllowedAt)
 				}
 			}
 		})
@@ -57,7 +57,7 @@ func history(t *rapid.T, v variant, rules []algorithms.Rule) (state algorithms.S
 	now = morning
 	for range rapid.IntRange(1, 20).Draw(t, "requests") {
 		now += drawStep(t, rules, told)
-		q := algorithms.Question{Now: now, Cost: drawCost(t, rules), ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 5_000}).Draw(t, "patience")}
+		q := algorithms.Query{Now: now, Cost: drawCost(t, rules), ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 5_000}).Draw(t, "patience")}
 		verdict := stack.Decide(&state, q, nil)
 		if told = verdict.RetryAt - now; verdict.Allowed || verdict.RetryAt == algorithms.Never {
 			told = 0
@@ -74,10 +74,10 @@ func TestRefusedRequestsCountNothing(t *testing.T) {
 			rules := drawRules(t, v, 3)
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			stack.Lasts(&state, now) // has what lies too far ahead moved back
+			stack.TTL(&state, now) // has what lies too far ahead moved back
 			other := state.Clone()
-			q := algorithms.Question{Now: now, Cost: drawCost(t, rules)}
-			q.Peek = stack.Decide(&state, algorithms.Question{Now: now, Cost: q.Cost, Peek: true}, nil).Allowed
+			q := algorithms.Query{Now: now, Cost: drawCost(t, rules)}
+			q.Peek = stack.Decide(&state, algorithms.Query{Now: now, Cost: q.Cost, Peek: true}, nil).Allowed
 			if got := stack.Decide(&other, q, nil); got.Changed {
 				t.Fatalf("%+v says that something changed", got)
 			}
@@ -94,7 +94,7 @@ func TestRefusedRequestsCountNothing(t *testing.T) {
 // What Left says could come now does, request for request, and then nothing more.
 func TestLeftIsWhatMayCome(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
-		if v.options.As == algorithms.AsQueue {
+		if v.options.Variant == algorithms.VariantQueue {
 			return // where one leaves at a time, see TestQueue
 		}
 		rapid.Check(t, func(t *rapid.T) {
@@ -103,12 +103,12 @@ func TestLeftIsWhatMayCome(t *testing.T) {
 			rules[0].Burst = min(rules[0].Burst, 300)
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			now += 3_600_000 // past all turns
-			left := stack.Remaining(nil, &state, now, 1)[0].Left
+			now += 3_600_000 // past all reservations
+			left := stack.Remaining(nil, &state, now, 1)[0].Amount
 			for n := left; n >= 0; n-- {
 				has := stack.Remaining(nil, &state, now, 1)[0]
-				allowed := stack.Decide(&state, algorithms.Question{Now: now, Cost: 1}, nil).Allowed
-				if has.Left != n || allowed != (n > 0) || allowed != (has.Wait == 0) {
+				allowed := stack.Decide(&state, algorithms.Query{Now: now, Cost: 1}, nil).Allowed
+				if has.Amount != n || allowed != (n > 0) || allowed != (has.Wait == 0) {
 					t.Fatalf("%d left of %d, but %+v is said and allowed is %v", n, left, has, allowed)
 				}
 			}
@@ -127,14 +127,14 @@ func TestStatesLastAsLongAsTheyMatter(t *testing.T) {
 			}
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			lasts := stack.Lasts(&state, now)
+			lasts := stack.TTL(&state, now)
 			if lasts > 0 {
 				early := state.Clone()
-				if stack.Lasts(&early, now+lasts-1) != 1 {
-					t.Fatalf("%d before its end it lasts %d", 1, stack.Lasts(&early, now+lasts-1))
+				if stack.TTL(&early, now+lasts-1) != 1 {
+					t.Fatalf("%d before its end it lasts %d", 1, stack.TTL(&early, now+lasts-1))
 				}
 			}
-			if left := stack.Lasts(&state, now+lasts); left != 0 || slices.Max(state.Numbers) != 0 || state.Turns != nil {
+			if left := stack.TTL(&state, now+lasts); left != 0 || slices.Max(state.Numbers) != 0 || state.Reservations != nil {
 				t.Fatalf("after %d it lasts %d and is %+v", lasts, left, state)
 			}
 		})

@@ -102,7 +102,7 @@ func TestBadAdminRequestsAreProblemsThatNameTheField(t *testing.T) {
 			"an unknown on_failure":            {put, policy, `{"match":["a:*"],"rules":[],"on_failure":"x"}`, 422, "on_failure"},
 			"an unknown algorithm":             {put, policy, `{"match":["a:*"],"rules":[],"algorithm":"dice"}`, 422, "algorithm"},
 			"another algorithm's option":       {put, policy, `{"match":["a:*"],"rules":[],"options":{"burst":5}}`, 422, "options.burst"},
-			"a default of another's option":    {put, policy, `{"match":["a:*"],"rules":[],"options":{"as":"meter"}}`, 422, "options.as"},
+			"a default of another's option":    {put, policy, `{"match":["a:*"],"rules":[],"options":{"variant":"meter"}}`, 422, "options.variant"},
 			"a text for count_refused":         {put, policy, `{"match":["a:*"],"rules":[],"algorithm":"sorted_set_log","options":{"count_refused":"yes"}}`, 422, "options.count_refused"},
 			"an unknown option":                {put, policy, `{"match":["a:*"],"rules":[],"options":{"speed":5}}`, 422, "options.speed"},
 			"another name than the path's":     {put, policy, `{"name":"q","match":["a:*"],"rules":[]}`, 422, "name"},
@@ -296,7 +296,7 @@ func TestAKeyIsExplainedAndReset(t *testing.T) {
 		}
 		n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusTooManyRequests)
 		reset := read[v1.KeyReset](t, n.must(n.as(operate, del, path, ""), http.StatusOK))
-		if len(reset.Policies) != 1 || reset.Policies[0].Policy != "default" || !reset.Policies[0].Held {
+		if len(reset.Policies) != 1 || reset.Policies[0].Policy != "default" || !reset.Policies[0].Existed {
 			t.Fatalf("got %+v", reset)
 		}
 		n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)

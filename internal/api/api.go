@@ -1,5 +1,5 @@
 // Package api is the REST API: the checks that clients ask on one listener, and
-// all that operators do on the other. It turns HTTP into calls of the domain
+// all that operators do on the other. It reservations HTTP into calls of the domain
 // and answers back; what is decided, is decided elsewhere.
 package api
 

@@ -41,11 +41,11 @@ func appendDecision(b []byte, d *gate.Decision) []byte {
 	b = appendBlock(b, d)
 	b = append(b, `,"shadow":`...)
 	b = appendShadow(b, d.Shadow)
-	if d.Check.MaxWait > 0 || d.Wait > 0 {
+	if d.Check.MaxWait > 0 || d.Delay > 0 {
 		b = appendWaiting(b, &d.Answer, d.Handle)
 	}
-	if d.Repeated {
-		b = append(b, `,"repeated":true`...)
+	if d.Replayed {
+		b = append(b, `,"replayed":true`...)
 	}
 	if d.Exemption != nil {
 		b = appendExemption(b, d)
@@ -78,15 +78,15 @@ func appendRetry(b []byte, a *gate.Answer) []byte {
 	return v1.At(a.RetryAt).AppendJSON(b)
 }
 
-// appendWaiting appends what there is to say of a turn.
+// appendWaiting appends what there is to say of a reservation.
 func appendWaiting(b []byte, a *gate.Answer, handle string) []byte {
-	b = append(b, `,"wait_ms":`...)
-	b = strconv.AppendInt(b, a.Wait.Milliseconds(), 10)
-	if a.Turn.IsZero() {
-		return append(b, `,"turn":null`...)
+	b = append(b, `,"delay_ms":`...)
+	b = strconv.AppendInt(b, a.Delay.Milliseconds(), 10)
+	if a.ReservedAt.IsZero() {
+		return append(b, `,"reservation":null`...)
 	}
-	b = append(b, `,"turn":{"at":`...)
-	b = v1.At(a.Turn).AppendJSON(b)
+	b = append(b, `,"reservation":{"at":`...)
+	b = v1.At(a.ReservedAt).AppendJSON(b)
 	b = append(b, `,"handle":`...)
 	b = appendText(b, handle)
 	return append(b, '}')
@@ -123,11 +123,11 @@ func appendStates(b []byte, p *rules.Policy, states []timestamplog.RuleState) []
 		b = strconv.AppendInt(b, rule.WindowMS(), 10)
 		b = append(b, `,"remaining":`...)
 		b = strconv.AppendInt(b, int64(state.Remaining), 10)
-		b = append(b, `,"reset_ms":`...)
-		if state.ResetMS == timestamplog.Never {
+		b = append(b, `,"retry_after_ms":`...)
+		if state.RetryAfterMS == timestamplog.Never {
 			b = append(b, "null"...)
 		} else {
-			b = strconv.AppendInt(b, state.ResetMS, 10)
+			b = strconv.AppendInt(b, state.RetryAfterMS, 10)
 		}
 		b = append(b, '}')
 	}

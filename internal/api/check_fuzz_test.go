@@ -115,24 +115,24 @@ func decisions(t testing.TB) map[string]gate.Decision {
 	trial := &rules.Policy{Name: "trial", Mode: rules.Shadow, Rules: stack[1:]}
 	block := &blocks.Block{ID: "b1", Pattern: pattern("ip:203.0.113.0/24"), Reason: "a \"quoted\" reason\\ with ünïcode <&>\u2028", Source: blocks.Manual, Expires: now.Add(time.Hour)}
 	exemption := &blocks.Exemption{ID: "e1", Pattern: pattern("ip:203.0.113.7"), Reason: "why"}
-	states := []timestamplog.RuleState{{ResetMS: timestamplog.Never}, {Remaining: 1}, {Remaining: 0, ResetMS: 4000}}
+	states := []timestamplog.RuleState{{RetryAfterMS: timestamplog.Never}, {Remaining: 1}, {Remaining: 0, RetryAfterMS: 4000}}
 	quiet := gate.Answer{At: now, Rule: -1}
 	check := gate.Check{Key: parse("ip:203.0.113.7"), Cost: 1}
 	waiting := gate.Check{Key: check.Key, Cost: 1, MaxWait: time.Minute, ID: "x"}
 	odd := gate.Check{Key: parse(`token:"\ä</script>` + "\u2029"), Cost: 1}
 	return map[string]gate.Decision{
-		"allowed without a policy": {Check: odd, Outcome: gate.Allowed, Answer: quiet},
-		"allowed with rules":       {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: gate.Answer{At: now, Rule: -1, States: states}},
-		"limited":                  {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(4 * time.Second), Rule: 2, States: states}},
-		"limited for ever":         {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, Never: true, Rule: 0}},
-		"blocked":                  {Check: check, Outcome: gate.Blocked, ID: "01", Policy: policy, Block: block, Answer: gate.Answer{At: now.Add(time.Nanosecond), RetryAt: block.Expires, Rule: -1}},
-		"unavailable":              {Check: check, Outcome: gate.Unavailable, Policy: policy, Degraded: "The log is out of reach.", Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: -1}},
-		"exempt":                   {Check: check, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: quiet},
-		"exempt with a block":      {Check: check, Outcome: gate.Allowed, Exemption: exemption, Block: block, Answer: quiet},
-		"allowed for a turn":       {Check: waiting, Outcome: gate.Allowed, Policy: policy, Handle: "AQ-_", Answer: gate.Answer{At: now, Rule: -1, States: states, Wait: 4 * time.Second, Turn: now.Add(4 * time.Second)}},
-		"allowed at once to wait":  {Check: waiting, Outcome: gate.Allowed, Policy: policy, Answer: quiet},
-		"repeated":                 {Check: waiting, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: gate.Answer{At: now, Rule: -1, Repeated: true}},
-		"limited though it waits":  {Check: waiting, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1}},
+		"allowed without a policy":  {Check: odd, Outcome: gate.Allowed, Answer: quiet},
+		"allowed with rules":        {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: gate.Answer{At: now, Rule: -1, States: states}},
+		"limited":                   {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(4 * time.Second), Rule: 2, States: states}},
+		"limited for ever":          {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, Never: true, Rule: 0}},
+		"blocked":                   {Check: check, Outcome: gate.Blocked, ID: "01", Policy: policy, Block: block, Answer: gate.Answer{At: now.Add(time.Nanosecond), RetryAt: block.Expires, Rule: -1}},
+		"unavailable":               {Check: check, Outcome: gate.Unavailable, Policy: policy, Degraded: "The log is out of reach.", Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: -1}},
+		"exempt":                    {Check: check, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: quiet},
+		"exempt with a block":       {Check: check, Outcome: gate.Allowed, Exemption: exemption, Block: block, Answer: quiet},
+		"allowed for a reservation": {Check: waiting, Outcome: gate.Allowed, Policy: policy, Handle: "AQ-_", Answer: gate.Answer{At: now, Rule: -1, States: states, Delay: 4 * time.Second, ReservedAt: now.Add(4 * time.Second)}},
+		"allowed at once to wait":   {Check: waiting, Outcome: gate.Allowed, Policy: policy, Answer: quiet},
+		"repeated":                  {Check: waiting, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: gate.Answer{At: now, Rule: -1, Replayed: true}},
+		"limited though it waits":   {Check: waiting, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 1}},
 		"with a shadow": {Check: check, Outcome: gate.Allowed, Policy: policy, Answer: quiet, Shadow: &gate.Shadow{
 			ID: "02", Outcome: gate.Limited, Policy: trial, Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: 0, States: states[1:]},
 		}},
@@ -167,16 +167,16 @@ func TestTheWrittenDecisionIsTheTypeOfPackageV1(t *testing.T) {
 func TestTheWrittenAnswerAboutSeveralKeysIsTheTypeOfPackageV1(t *testing.T) {
 	all := decisions(t)
 	quiet := gate.Answer{At: start, Rule: -1}
-	for name, j := range map[string]gate.Joint{
-		"allowed":             {Outcome: gate.Allowed, Answer: quiet, Parts: []gate.Decision{all["allowed with rules"], all["with a shadow"]}},
-		"blocked":             {Outcome: gate.Blocked, ID: "01", Answer: gate.Answer{At: start, Never: true, Rule: -1}, Parts: []gate.Decision{all["blocked"], all["limited for ever"]}},
-		"unavailable":         {Outcome: gate.Unavailable, Degraded: "The log is out of reach.", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Parts: []gate.Decision{all["unavailable"]}},
-		"allowed for a turn":  {Outcome: gate.Allowed, Handle: "AQ", Answer: gate.Answer{At: start, Rule: -1, Wait: time.Second, Turn: start.Add(time.Second), Repeated: true}, Parts: []gate.Decision{all["allowed for a turn"]}},
-		"limited, and waited": {Outcome: gate.Limited, ID: "01", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Parts: []gate.Decision{all["limited though it waits"]}},
+	for name, j := range map[string]gate.Combined{
+		"allowed":                   {Outcome: gate.Allowed, Answer: quiet, Decisions: []gate.Decision{all["allowed with rules"], all["with a shadow"]}},
+		"blocked":                   {Outcome: gate.Blocked, ID: "01", Answer: gate.Answer{At: start, Never: true, Rule: -1}, Decisions: []gate.Decision{all["blocked"], all["limited for ever"]}},
+		"unavailable":               {Outcome: gate.Unavailable, Degraded: "The log is out of reach.", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["unavailable"]}},
+		"allowed for a reservation": {Outcome: gate.Allowed, Handle: "AQ", Answer: gate.Answer{At: start, Rule: -1, Delay: time.Second, ReservedAt: start.Add(time.Second), Replayed: true}, Decisions: []gate.Decision{all["allowed for a reservation"]}},
+		"limited, and waited":       {Outcome: gate.Limited, ID: "01", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["limited though it waits"]}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := checkInput{MaxWait: j.Parts[0].Check.MaxWait}
-			text := appendJoint(nil, &j, &in)
+			in := checkInput{MaxWait: j.Decisions[0].Check.MaxWait}
+			text := appendCombined(nil, &j, &in)
 			var back v1.KeysDecision
 			if err := json.Unmarshal(text, &back, json.RejectUnknownMembers(true)); err != nil {
 				t.Fatalf("%v\n%s", err, text)
@@ -188,8 +188,8 @@ func TestTheWrittenAnswerAboutSeveralKeysIsTheTypeOfPackageV1(t *testing.T) {
 			if string(again) != string(text) {
 				t.Fatalf("got  %s\nwant %s", text, again)
 			}
-			if (back.Waiting != nil) != (in.MaxWait > 0) || strings.Contains(string(again[strings.Index(string(again), "parts"):]), "wait_ms") {
-				t.Fatalf("the turn is not the whole's alone: %s", text)
+			if (back.Waiting != nil) != (in.MaxWait > 0) || strings.Contains(string(again[strings.Index(string(again), "decisions"):]), "delay_ms") {
+				t.Fatalf("the reservation is not the whole's alone: %s", text)
 			}
 		})
 	}

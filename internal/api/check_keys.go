@@ -24,7 +24,7 @@ func (s *Server) checkKeys(c *Call, in *checkInput) error {
 	if err != nil {
 		return err
 	}
-	k.buffer = appendJoint(k.buffer, &j, in)
+	k.buffer = appendCombined(k.buffer, &j, in)
 	if first := j.Refused(); first != nil {
 		setRateLimit(c, first)
 		if j.Never {
@@ -55,9 +55,9 @@ func checksOf(parser keys.Parser, in *checkInput, checks []gate.Check) ([]gate.C
 	return checks, nil
 }
 
-// appendJoint appends the JSON of a v1.KeysDecision. The turn is the whole's, so
+// appendCombined appends the JSON of a v1.KeysDecision. The reservation is the whole's, so
 // the parts say nothing of it.
-func appendJoint(b []byte, j *gate.Joint, in *checkInput) []byte {
+func appendCombined(b []byte, j *gate.Combined, in *checkInput) []byte {
 	b = append(b, `{"id":`...)
 	b = appendNullText(b, j.ID)
 	b = append(b, `,"decision":"`...)
@@ -71,29 +71,29 @@ func appendJoint(b []byte, j *gate.Joint, in *checkInput) []byte {
 		b = appendText(b, j.Degraded)
 	}
 	b = appendRetry(b, &j.Answer)
-	if in.MaxWait > 0 || j.Wait > 0 {
+	if in.MaxWait > 0 || j.Delay > 0 {
 		b = appendWaiting(b, &j.Answer, j.Handle)
 	}
-	if j.Repeated {
-		b = append(b, `,"repeated":true`...)
+	if j.Replayed {
+		b = append(b, `,"replayed":true`...)
 	}
-	b = append(b, `,"parts":[`...)
-	for i := range j.Parts {
+	b = append(b, `,"decisions":[`...)
+	for i := range j.Decisions {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		part := j.Parts[i]
-		part.Check.MaxWait, part.Wait = 0, 0
+		part := j.Decisions[i]
+		part.Check.MaxWait, part.Delay = 0, 0
 		b = appendDecision(b, &part)
 	}
 	return append(b, "]}"...)
 }
 
-// giveBack gives a turn back by its handle.
-func (s *Server) giveBack(c *Call) error {
-	madeRoom, err := s.Gate.GiveBack(context.Background(), c.Params("handle"))
+// cancelReservation cancels a reservation by its handle.
+func (s *Server) cancelReservation(c *Call) error {
+	freed, err := s.Gate.Cancel(context.Background(), c.Params("handle"))
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.GivenBack{MadeRoom: madeRoom})
+	return sendJSON(c, http.StatusOK, v1.Cancelled{Freed: freed})
 }

@@ -78,11 +78,11 @@ func (s *Server) resetKey(c *Call) error {
 	}
 	answer := v1.KeyReset{Key: key.String(), Policies: []v1.LogReset{}}
 	for _, p := range policies {
-		held, err := s.reset(ctx, timestamplog.RefOf(p, key.String()))
+		held, err := s.reset(ctx, timestamplog.LogIDOf(p, key.String()))
 		if err != nil {
 			return err
 		}
-		answer.Policies = append(answer.Policies, v1.LogReset{Policy: p.Name, Held: held})
+		answer.Policies = append(answer.Policies, v1.LogReset{Policy: p.Name, Existed: held})
 	}
 	return sendJSON(c, http.StatusOK, answer)
 }
@@ -102,7 +102,7 @@ func (s *Server) policiesToReset(name string) ([]*rules.Policy, error) {
 }
 
 // reset forgets one log wherever it is kept.
-func (s *Server) reset(ctx context.Context, ref timestamplog.Ref) (held bool, err error) {
+func (s *Server) reset(ctx context.Context, ref timestamplog.LogID) (held bool, err error) {
 	for _, log := range s.Logs {
 		had, err := log.Reset(ctx, ref)
 		if errors.Is(err, timestamplog.ErrUnreachable) {

@@ -95,11 +95,11 @@ func (s *Server) logAccess(c *Call, r *Route) {
 		slog.String("who", plain(who)))
 }
 
-// loggedPath is a path as it stands in the log. The handle of a turn is left
-// out: it holds keys, and whoever has it can give the turn back.
+// loggedPath is a path as it stands in the log. The handle of a reservation is left
+// out: it holds keys, and whoever has it can cancels the reservation.
 func loggedPath(path string) string {
-	if strings.HasPrefix(path, v1.PathTurns+"/") {
-		return v1.PathTurns + "/..."
+	if strings.HasPrefix(path, v1.PathReservations+"/") {
+		return v1.PathReservations + "/..."
 	}
 	return plain(path)
 }

@@ -65,7 +65,7 @@ func (s *Server) openAPI() node {
 	}
 }
 
-// openAPIPath turns "/v1/blocks/:id" into "/v1/blocks/{id}".
+// openAPIPath reservations "/v1/blocks/:id" into "/v1/blocks/{id}".
 func openAPIPath(path string) (string, []string) {
 	parts := strings.Split(path, "/")
 	var params []string

@@ -51,7 +51,7 @@ func newDescribed(t *testing.T, n *testNode) *described {
 func (d *described) do(id, method, path, body string, status int, headers ...string) answer {
 	d.Helper()
 	base := d.admin
-	if id == "check" || id == "checkBatch" || id == "giveBackTurn" {
+	if id == "check" || id == "checkBatch" || id == "cancelReservation" {
 		base = d.check
 	}
 	a := d.as(admin, method, path, body, headers...)
@@ -119,8 +119,8 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("check", post, "/v1/check", `{"key":""}`, 422)
 		reserved := read[v1.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","max_wait":"1h","idempotency_key":"a-1"}`, 200))
 		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","max_wait":"1h","idempotency_key":"a-1"}`, 200)
-		d.do("giveBackTurn", del, "/v1/turns/"+reserved.Turn.Handle, "", 200)
-		d.do("giveBackTurn", del, "/v1/turns/nothing", "", 404)
+		d.do("cancelReservation", del, "/v1/reservations/"+reserved.Reservation.Handle, "", 200)
+		d.do("cancelReservation", del, "/v1/reservations/nothing", "", 404)
 		d.do("check", post, "/v1/check", `{"keys":["a:1",{"key":"a:2","policy":"default","cost":1}],"peek":false,"detail":"none","source":"edge-1","meta":{"path":"/"},"max_wait":"5s","idempotency_key":"a-2"}`, 200)
 		d.do("check", post, "/v1/check", `{"keys":["a:1","a:3"]}`, 429)
 		d.do("check", post, "/v1/check", `{"keys":["a:1","a:1"]}`, 422)

@@ -95,8 +95,8 @@ var (
 		Body: v1.BatchRequest{}, Answers: ok("The answers in order, a problem in the place of each bad check.", v1.BatchAnswer{}),
 	}
 	opGiveBack = &Operation{
-		ID: "giveBackTurn", Tag: "checks", Summary: "Give back a turn that was reserved, before its time.",
-		Answers: ok("Whether that made room for others.", v1.GivenBack{}),
+		ID: "cancelReservation", Tag: "checks", Summary: "Give back a reservation that was reserved, before its time.",
+		Answers: ok("Whether that freed room for others.", v1.Cancelled{}),
 	}
 	opLive = &Operation{
 		ID: "live", Tag: "health", Summary: "Is the process alive?",

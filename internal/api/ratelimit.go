@@ -58,7 +58,7 @@ func appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleStat
 		b = appendName(b, r)
 		b = append(b, ";r="...)
 		b = strconv.AppendInt(b, int64(states[i].Remaining), 10)
-		if reset := states[i].ResetMS; reset != timestamplog.Never {
+		if reset := states[i].RetryAfterMS; reset != timestamplog.Never {
 			b = append(b, ";t="...)
 			b = strconv.AppendInt(b, ceilSeconds(reset), 10)
 		}

@@ -56,7 +56,7 @@ func (s *Server) table() []Route {
 	return []Route{
 		{Checks, post, v1.PathCheck, identity.Check, s.handleCheck, nil, opCheck},
 		{Checks, post, v1.PathBatch, identity.Check, s.handleBatch, nil, opBatch},
-		{Checks, del, v1.PathTurns + "/:handle", identity.Check, s.giveBack, nil, opGiveBack},
+		{Checks, del, v1.PathReservations + "/:handle", identity.Check, s.cancelReservation, nil, opGiveBack},
 		{Checks, get, "/livez", identity.Public, s.handleLive, nil, nil},
 		{Checks, get, "/readyz", identity.Public, s.handleReady, nil, nil},
 

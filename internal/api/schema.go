@@ -30,7 +30,7 @@ var enums = map[string][]string{
 	"PolicyRequest.on_failure":   {"local", "allow", "deny"},
 	"PolicyRequest.algorithm":    algorithms.Names(),
 	"PolicyOptions.window_start": {algorithms.WindowClock, algorithms.WindowFirst},
-	"PolicyOptions.as":           {algorithms.AsMeter, algorithms.AsQueue},
+	"PolicyOptions.as":           {algorithms.VariantMeter, algorithms.VariantQueue},
 	"UserRequest.role":           {"viewer", "operator", "admin"},
 }
 

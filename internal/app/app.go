@@ -214,7 +214,7 @@ type savedLog struct {
 }
 
 // Reset forgets a log, on disk too.
-func (l savedLog) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
+func (l savedLog) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
 	held, err := l.Log.Reset(ctx, ref)
 	if err == nil && held {
 		l.save()

@@ -112,7 +112,7 @@ func (t *trial) countRules(ctx context.Context, l *lane) error {
 		}
 	}
 	states := t.results[0].States
-	l.count(func(i int) bool { return states[i].ResetMS > 0 })
+	l.count(func(i int) bool { return states[i].RetryAfterMS > 0 })
 	return nil
 }
 

@@ -21,16 +21,16 @@ import (
 )
 
 // byKind measures what else a log is asked than whether a timestamp log allows
-// one request now: other algorithms, IDs, turns, several keys at once.
+// one request now: other algorithms, IDs, reservations, several keys at once.
 func byKind(b *testing.B, r *report) {
-	explained := fmt.Sprintf(" %d keys in random order, 4 rules, no detail; a share is the rate as a part of the plain check's, measured just before, the median of %d turns of %s. Several keys count as one check.",
-		kindKeys, kindTurns, kindTurn)
-	r.begin("Every algorithm, IDs, turns and several keys, in memory", "The log in memory, one goroutine."+explained)
+	explained := fmt.Sprintf(" %d keys in random order, 4 rules, no detail; a share is the rate as a part of the plain check's, measured just before, the median of %d reservations of %s. Several keys count as one check.",
+		kindKeys, kindReservations, kindReservation)
+	r.begin("Every algorithm, IDs, reservations and several keys, in memory", "The log in memory, one goroutine."+explained)
 	memory := memlog.New(memlog.Options{})
 	defer memory.Close()
 	kinds{b: b, r: r, log: memory, callers: 1}.measure()
 
-	r.begin("Every algorithm, IDs, turns and several keys, on Redis", "The log in Redis, 64 callers, and processor time of redis-server."+explained)
+	r.begin("Every algorithm, IDs, reservations and several keys, on Redis", "The log in Redis, 64 callers, and processor time of redis-server."+explained)
 	server := testenv.DedicatedRedis(b)
 	shared, err := redislog.Open(server.URL, redislog.Options{Timeout: 20 * time.Second})
 	if err != nil {
@@ -43,12 +43,12 @@ func byKind(b *testing.B, r *report) {
 }
 
 const (
-	kindKeys  = 50_000
-	kindTurns = 3
-	kindTurn  = 200 * time.Millisecond
-	// fewTurnKeys have so many turns ahead of them that few requests come when
+	kindKeys         = 50_000
+	kindReservations = 3
+	kindReservation  = 200 * time.Millisecond
+	// fewReservationKeys have so many reservations ahead of them that few requests come when
 	// none is.
-	fewTurnKeys = 2_000
+	fewReservationKeys = 2_000
 )
 
 // Stacks that allow everything that is asked here, one request a day, and one a
@@ -71,7 +71,7 @@ type kind struct {
 
 func isAllowed(r timestamplog.Result) bool { return r.Allowed }
 func isRefused(r timestamplog.Result) bool { return !r.Allowed }
-func isAhead(r timestamplog.Result) bool   { return r.Allowed && r.Turn > r.Now }
+func isAhead(r timestamplog.Result) bool   { return r.Allowed && r.ReservedAt > r.Now }
 
 // kinds measures on one log.
 type kinds struct {
@@ -96,7 +96,7 @@ func (k kinds) measure() {
 		k.compare(plain, kind{what: a.Name + ", refused", requests: of(kindKeys, a.Name, kindRefuse), wanted: isRefused})
 	}
 	k.compare(plain, kind{what: "under an ID", requests: of(kindKeys, algorithms.TimestampLog, kindAllow), named: true, wanted: isAllowed})
-	waits := kind{what: "a turn within its max_wait", requests: of(fewTurnKeys, algorithms.TimestampLog, kindQueue), filled: 5, named: true, wanted: isAhead}
+	waits := kind{what: "a reservation within its max_wait", requests: of(fewReservationKeys, algorithms.TimestampLog, kindQueue), filled: 5, named: true, wanted: isAhead}
 	for i := range waits.requests {
 		waits.requests[i].MaxWait = timestamplog.MaxWait
 	}
@@ -124,7 +124,7 @@ var lastID atomic.Int64
 
 func newID() string { return "bench-" + strconv.FormatInt(1e15+lastID.Add(1), 10) }
 
-// fill asks about each key, so that none is new; where turns are asked for, some
+// fill asks about each key, so that none is new; where reservations are asked for, some
 // then lie ahead.
 func (k kinds) fill(one kind) {
 	k.b.Helper()
@@ -163,9 +163,9 @@ func (one kind) ask(ctx context.Context, log timestamplog.Log, random *rand.Rand
 	return one.wanted(results[0]), results[0].Err
 }
 
-// turnOf asks for a while and returns the checks per second and Redis's
+// reservationOf asks for a while and returns the checks per second and Redis's
 // processor time for all of them.
-func (k kinds) turnOf(one kind) (checks int64, rate float64, used time.Duration) {
+func (k kinds) reservationOf(one kind) (checks int64, rate float64, used time.Duration) {
 	k.b.Helper()
 	var asked, wanted atomic.Int64
 	var group sync.WaitGroup
@@ -177,8 +177,8 @@ func (k kinds) turnOf(one kind) (checks int64, rate float64, used time.Duration)
 	for caller := range k.callers {
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(rand.Uint64(), uint64(caller)))
-			results := make([]timestamplog.Result, timestamplog.MaxTogether)
-			for time.Since(began) < kindTurn {
+			results := make([]timestamplog.Result, timestamplog.MaxCombined)
+			for time.Since(began) < kindReservation {
 				as, err := one.ask(k.b.Context(), k.log, random, results)
 				if err != nil {
 					k.b.Error(err)
@@ -209,10 +209,10 @@ func (k kinds) compare(plain, one kind) {
 	var shares, rates []float64
 	var plainChecks, checks int64
 	var plainUsed, used time.Duration
-	for range kindTurns {
-		n, plainRate, its := k.turnOf(plain)
+	for range kindReservations {
+		n, plainRate, its := k.reservationOf(plain)
 		plainChecks, plainUsed = plainChecks+n, plainUsed+its
-		n, rate, its := k.turnOf(one)
+		n, rate, its := k.reservationOf(one)
 		checks, used = checks+n, used+its
 		shares, rates = append(shares, rate/plainRate), append(rates, rate)
 	}

@@ -92,13 +92,13 @@ func number(text []byte, pattern string) float64 {
 }
 
 // pairs is how often each load is measured beside the empty handler, and
-// turn how long each time; the median counts.
+// reservation how long each time; the median counts.
 const (
-	pairs = 5
-	turn  = 2 * time.Second
+	pairs       = 5
+	reservation = 2 * time.Second
 )
 
-// compared is a load beside the empty handler, medians of all turns.
+// compared is a load beside the empty handler, medians of all reservations.
 type compared struct {
 	asked, empty asked
 	ratio        float64
@@ -106,14 +106,14 @@ type compared struct {
 
 func (l load) compare(b *testing.B, n, empty node) compared {
 	b.Helper()
-	l.wrk(b, n, turn) // warms up
+	l.wrk(b, n, reservation) // warms up
 	nothing := l
 	nothing.batch = 1
 	var here, there []asked
 	var ratios []float64
 	for range pairs {
-		none := nothing.wrk(b, empty, turn)
-		some := l.wrk(b, n, turn)
+		none := nothing.wrk(b, empty, reservation)
+		some := l.wrk(b, n, reservation)
 		here, there, ratios = append(here, some), append(there, none), append(ratios, some.rate/none.rate)
 	}
 	return compared{typical(here), typical(there), median(ratios)}
@@ -132,7 +132,7 @@ func typical(all []asked) asked {
 		rate:    of(func(a asked) float64 { return a.rate }),
 		refused: of(func(a asked) float64 { return a.refused }),
 		cost:    time.Duration(of(func(a asked) float64 { return float64(a.cost) })),
-		// One turn without Redis is worth knowing of.
+		// One reservation without Redis is worth knowing of.
 		degraded: slices.MaxFunc(all, func(a, b asked) int { return cmp.Compare(a.degraded, b.degraded) }).degraded,
 	}
 }

@@ -28,7 +28,7 @@ func (s *Set) ApplyBlock(b *Block, now time.Time) { s.blocks.apply(b, now) }
 func (s *Set) ApplyExemption(e *Exemption, now time.Time) { s.exemptions.apply(e, now) }
 
 // Verdict is what blocks and exemptions say about one key.
-type Verdict struct {
+type Match struct {
 	Exemption *Exemption // the most specific that stands, nil if none
 	// Block is the block that stands longest, nil if none. An exemption beats
 	// it; it is filled in all the same, so that the answer can say so.
@@ -36,15 +36,15 @@ type Verdict struct {
 }
 
 // Refuses reports whether the key is refused.
-func (v Verdict) Refuses() bool { return v.Block != nil && v.Exemption == nil }
+func (v Match) Refuses() bool { return v.Block != nil && v.Exemption == nil }
 
 // roomForMatches is more blocks than anybody lays around one key; more of them
 // only cost an allocation.
 const roomForMatches = 24
 
 // Match looks a key up. It allocates nothing.
-func (s *Set) Match(k keys.Key, now time.Time) Verdict {
-	return Verdict{Exemption: s.exemptionOf(k, now), Block: s.blockOf(k, now)}
+func (s *Set) Match(k keys.Key, now time.Time) Match {
+	return Match{Exemption: s.exemptionOf(k, now), Block: s.blockOf(k, now)}
 }
 
 func (s *Set) exemptionOf(k keys.Key, now time.Time) *Exemption {

@@ -64,7 +64,7 @@ type Catalog struct {
 	now    func() time.Time
 
 	refresh  sync.Mutex // one reader of the source at a time
-	turns    turns      // what waits for it
+	refreshes    refreshGroup      // what waits for it
 	known    bool       // under refresh: everything was taken over once, so changes suffice
 	revision atomic.Int64
 	loaded   atomic.Bool
@@ -193,7 +193,7 @@ func (c *Catalog) Run(ctx context.Context) {
 // Refresh takes over what has changed. A change that was acknowledged before
 // Refresh was called governs every check after it returns.
 func (c *Catalog) Refresh(ctx context.Context) error {
-	return c.turns.share(ctx, func(begin func()) error {
+	return c.refreshes.share(ctx, func(begin func()) error {
 		c.refresh.Lock()
 		defer c.refresh.Unlock()
 		begin()

@@ -19,7 +19,7 @@ func newCheck(a *app) *cobra.Command {
 		Long: `Ask the check listener whether a key may do one more request, as a gateway does.
 An allowed check counts as a request of the key, unless --peek says to look only.
 Several keys are asked as one: it is allowed only if the policy of each allows it, and
-otherwise nothing is charged to any. With --max-wait a turn within that time is reserved,
+otherwise nothing is charged to any. With --max-wait a reservation within that time is reserved,
 and the answer says how long to wait; to wait for it and then do something, see 'run'.
 The exit code is 0 where it is allowed and 3 where it is refused.`,
 		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 token:abc\n" +
@@ -53,7 +53,7 @@ The exit code is 0 where it is allowed and 3 where it is refused.`,
 			return refusedUnless(decision.Allowed)
 		},
 	}
-	c.Flags().Var(&maxWait, "max-wait", "reserve a turn that comes within this time, for example 30s, at most 1h")
+	c.Flags().Var(&maxWait, "max-wait", "make a reservation that comes within this time, for example 30s, at most 1h")
 	c.Flags().StringVar(&check.IdempotencyKey, "idempotency-key", "", "a name for the request: one that comes again within a minute is charged once")
 	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to ask, where it is not the one that fits best")
 	c.Flags().IntVar(&check.Cost, "cost", 1, "how much the request counts, 1 to 1000")
@@ -61,11 +61,11 @@ The exit code is 0 where it is allowed and 3 where it is refused.`,
 	return c
 }
 
-// withinMaxWait says in the flag's own words that no turn is reserved so far
+// withinMaxWait says in the flag's own words that no reservation is reserved so far
 // ahead, before anything is sent.
 func withinMaxWait(f durationFlag) error {
 	if f.Duration > v1.MaxWait {
-		return usagef("--max-wait is %s; a turn can be reserved at most %s ahead", f.Duration, v1.MaxWait)
+		return usagef("--max-wait is %s; a reservation can be reserved at most %s ahead", f.Duration, v1.MaxWait)
 	}
 	return nil
 }
@@ -91,17 +91,17 @@ var ruleStateColumns = []output.Column[v1.RuleState]{
 	{Name: "rule", Head: "Rule", Cell: func(r v1.RuleState) output.Cell { return output.Text(r.Rule) }},
 	{Name: "remaining", Head: "Left", Right: true, Cell: func(r v1.RuleState) output.Cell { return output.Number(r.Remaining) }},
 	{Name: "limit", Head: "Of", Right: true, Cell: func(r v1.RuleState) output.Cell { return output.Number(r.Limit) }},
-	{Name: "reset_ms", Head: "Would wait", Right: true, Cell: waitCell},
+	{Name: "retry_after_ms", Head: "Would wait", Right: true, Cell: waitCell},
 }
 
 func waitCell(r v1.RuleState) output.Cell {
 	switch {
-	case r.ResetMS == nil:
+	case r.RetryAfterMS == nil:
 		return output.Words("for ever", "")
-	case *r.ResetMS == 0:
+	case *r.RetryAfterMS == 0:
 		return output.Words("not at all", "0")
 	default:
-		return output.Milliseconds(*r.ResetMS)
+		return output.Milliseconds(*r.RetryAfterMS)
 	}
 }
 
@@ -116,7 +116,7 @@ func printDecision(p *output.Printer, d *v1.Decision) error {
 	if s := d.Shadow; s != nil {
 		p.Sayf("The shadow policy %s would have said: %s.", output.Escape(s.Policy), shadowVerdict(s))
 	}
-	sayWaiting(p, d.Waiting, d.Repeated)
+	sayWaiting(p, d.Waiting, d.Replayed)
 	if d.ID != "" {
 		p.Sayf("Refusal id %s", output.Escape(string(d.ID)))
 	}

@@ -30,8 +30,8 @@ func (a *app) checkKeys(ctx context.Context, from *client.Client, request v1.Key
 	if err := printKeysDecision(a.printer(), decision); err != nil {
 		return err
 	}
-	for i := range decision.Parts {
-		a.warn(decision.Parts[i].Warnings)
+	for i := range decision.Decisions {
+		a.warn(decision.Decisions[i].Warnings)
 	}
 	return refusedUnless(decision.Allowed)
 }
@@ -50,7 +50,7 @@ func printKeysDecision(p *output.Printer, d *v1.KeysDecision) error {
 	case output.JSON:
 		return p.JSON(d)
 	case output.CSV:
-		return output.List(p, d.Parts, partColumns)
+		return output.List(p, d.Decisions, partColumns)
 	}
 	if d.Allowed {
 		p.Sayf("Allowed by all keys.")
@@ -60,24 +60,24 @@ func printKeysDecision(p *output.Printer, d *v1.KeysDecision) error {
 	if d.Degraded {
 		p.Sayf("Degraded: %s", output.Escape(d.DegradedReason))
 	}
-	sayWaiting(p, d.Waiting, d.Repeated)
+	sayWaiting(p, d.Waiting, d.Replayed)
 	p.Sayf("")
-	return output.List(p, d.Parts, partColumns)
+	return output.List(p, d.Decisions, partColumns)
 }
 
-// sayWaiting says how long to wait and how to give the turn back.
+// sayWaiting says how long to wait and how to cancels the reservation.
 func sayWaiting(p *output.Printer, w *v1.Waiting, repeated bool) {
 	if repeated {
 		p.Sayf("It was charged before, and nothing was charged now.")
 	}
-	if w == nil || w.WaitMS == 0 {
+	if w == nil || w.DelayMS == 0 {
 		return
 	}
-	wait := output.Duration(time.Duration(w.WaitMS) * time.Millisecond)
-	if w.Turn == nil {
-		p.Sayf("It would have to wait %s for its turn.", wait)
+	wait := output.Duration(time.Duration(w.DelayMS) * time.Millisecond)
+	if w.Reservation == nil {
+		p.Sayf("It would have to wait %s for its reservation.", wait)
 		return
 	}
-	p.Sayf("Wait %s: its turn is at %s.", wait, output.When(w.Turn.At.Time, p.Now))
-	p.Sayf("Handle %s", output.Escape(w.Turn.Handle))
+	p.Sayf("Wait %s: its reservation is at %s.", wait, output.When(w.Reservation.At.Time, p.Now))
+	p.Sayf("Handle %s", output.Escape(w.Reservation.Handle))
 }

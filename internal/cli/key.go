@@ -80,18 +80,18 @@ var keyRuleColumns = []output.Column[v1.KeyRule]{
 	{Name: "used", Head: "Used", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Used) }},
 	{Name: "limit", Head: "Of", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Limit) }},
 	{Name: "remaining", Head: "Left", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Remaining) }},
-	{Name: "free_at", Head: "Free", Cell: freeCell},
-	{Name: "next_free_at", Head: "Oldest ages out", Drop: 1, Cell: func(r v1.KeyRule) output.Cell { return output.Time(r.NextFreeAt.Time) }},
+	{Name: "retry_at", Head: "Free", Cell: freeCell},
+	{Name: "next_expiry_at", Head: "Oldest ages out", Drop: 1, Cell: func(r v1.KeyRule) output.Cell { return output.Time(r.NextExpiryAt.Time) }},
 }
 
 func freeCell(r v1.KeyRule) output.Cell {
 	switch {
-	case r.FreeAt.IsZero():
+	case r.RetryAt.IsZero():
 		return output.Words("never", "")
 	case r.Remaining > 0:
-		return output.Words("now", r.FreeAt.String())
+		return output.Words("now", r.RetryAt.String())
 	default:
-		return output.Time(r.FreeAt.Time)
+		return output.Time(r.RetryAt.Time)
 	}
 }
 
@@ -181,12 +181,12 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, at time.Time, times bool
 			return err
 		}
 	}
-	ahead := turnsAhead(k.Timestamps, at)
+	ahead := reservationsAhead(k.Timestamps, at)
 	if done := k.Timestamps[ahead:]; len(done) > 0 {
 		p.Sayf("%s, the newest of %s", amount(len(done), "request counts", "requests count"), output.When(done[0].Time, p.Now))
 	}
 	if ahead > 0 {
-		p.Sayf("%s ahead, the last at %s", amount(ahead, "turn lies", "turns lie"), output.When(k.Timestamps[0].Time, p.Now))
+		p.Sayf("%s ahead, the last at %s", amount(ahead, "reservation lies", "reservations lie"), output.When(k.Timestamps[0].Time, p.Now))
 	}
 	if times {
 		for _, t := range k.Timestamps {
@@ -196,9 +196,9 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, at time.Time, times bool
 	return nil
 }
 
-// turnsAhead returns how many of the times, the newest first, are of turns that
+// reservationsAhead returns how many of the times, the newest first, are of reservations that
 // lay ahead at that instant.
-func turnsAhead(times []v1.Time, at time.Time) int {
+func reservationsAhead(times []v1.Time, at time.Time) int {
 	n := 0
 	for n < len(times) && times[n].After(at) {
 		n++
@@ -208,7 +208,7 @@ func turnsAhead(times []v1.Time, at time.Time) int {
 
 var resetColumns = []output.Column[v1.LogReset]{
 	{Name: "policy", Head: "Policy", Cell: func(r v1.LogReset) output.Cell { return output.Text(r.Policy) }},
-	{Name: "held", Head: "Held requests", Cell: func(r v1.LogReset) output.Cell { return output.YesNo(r.Held) }},
+	{Name: "existed", Head: "Held requests", Cell: func(r v1.LogReset) output.Cell { return output.YesNo(r.Existed) }},
 }
 
 func printReset(p *output.Printer, reset *v1.KeyReset) error {

@@ -32,12 +32,12 @@ func newRun(a *app) *cobra.Command {
 	f := runFlags{maxWait: durationFlag{Duration: v1.MaxWait, given: true}}
 	c := &cobra.Command{
 		Use:   "run --key KEY... -- COMMAND ARG...",
-		Short: "Wait for a key's turn, then run a command",
-		Long: `Reserve the next turn of a key, or of several that must all allow it, wait for it and then
-run a command: turns come in the order in which they were asked for, whoever asks on whatever
-machine, and never more often than the rules allow. Where the next turn lies further ahead than
---max-wait, it asks again when it is near enough. A turn that is not used, since the command
-was interrupted while it waited, is given back.
+		Short: "Wait for a key's reservation, then run a command",
+		Long: `Reserve the next reservation of a key, or of several that must all allow it, wait for it and then
+run a command: reservations come in the order in which they were asked for, whoever asks on whatever
+machine, and never more often than the rules allow. Where the next reservation lies further ahead than
+--max-wait, it asks again when it is near enough. A reservation that is not used, since the command
+was interrupted while it waited, is cancelled.
 
 The exit code is that of the command, 128 and the signal's number where one ended it. Where
 it was not run, it is 1 where the server refuses the question, 2 for a wrong flag, 3 where a
@@ -53,13 +53,13 @@ waiting was interrupted.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.runInTurn(c.Context(), args, &f)
+			return a.runInReservation(c.Context(), args, &f)
 		},
 	}
-	c.Flags().StringArrayVar(&f.keys, "key", nil, "whose turn it must be, as host:api.example.com; may be repeated, up to 16 times")
+	c.Flags().StringArrayVar(&f.keys, "key", nil, "whose reservation it must be, as host:api.example.com; may be repeated, up to 16 times")
 	c.Flags().StringVar(&f.check.Policy, "policy", "", "the policy to ask, where it is not the one that fits best")
 	c.Flags().IntVar(&f.check.Cost, "cost", 1, "how much the command counts, 1 to 1000")
-	c.Flags().Var(&f.maxWait, "max-wait", "how far ahead a turn may be reserved, at most 1h")
+	c.Flags().Var(&f.maxWait, "max-wait", "how far ahead a reservation may be reserved, at most 1h")
 	c.Flags().Var(&f.giveUp, "give-up-after", "how long to wait altogether; for ever where it is left out")
 	mustHave(c, "key")
 	return c
@@ -83,14 +83,14 @@ func find(command string) (string, error) {
 	return path, nil
 }
 
-func (a *app) runInTurn(ctx context.Context, command []string, f *runFlags) error {
+func (a *app) runInReservation(ctx context.Context, command []string, f *runFlags) error {
 	if f.check.Cost < 1 {
 		return usagef("--cost is %d; it must be a whole number from 1 to 1000", f.check.Cost)
 	}
 	if err := withinMaxWait(f.maxWait); err != nil {
 		return err
 	}
-	path, err := find(command[0]) // before a turn is taken for nothing
+	path, err := find(command[0]) // before a reservation is taken for nothing
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (a *app) run(path string, command []string) error {
 	}
 }
 
-// codeOfCommand turns how a command ended into an exit code, as shells do.
+// codeOfCommand reservations how a command ended into an exit code, as shells do.
 func codeOfCommand(state *os.ProcessState, err error) error {
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -145,7 +145,7 @@ func codeOfCommand(state *os.ProcessState, err error) error {
 	return nil
 }
 
-// taker takes a turn and waits for it.
+// taker takes a reservation and waits for it.
 type taker struct {
 	app    *app
 	client *client.Client
@@ -164,7 +164,7 @@ type verdict struct {
 // politely is the least time between two questions.
 const politely = time.Second
 
-// take returns when it is our turn. What was reserved is given back where it
+// take returns when it is our reservation. What was reserved is cancelled where it
 // cannot be awaited.
 func (t *taker) take(ctx context.Context) error {
 	for {
@@ -182,7 +182,7 @@ func (t *taker) take(ctx context.Context) error {
 		if t.flags.giveUp.given && time.Since(t.began)+pause > t.flags.giveUp.Std() {
 			return t.refused(v.why)
 		}
-		t.app.notef("No turn within %s yet; asking again in %s.", t.flags.maxWait.Duration, output.Duration(pause))
+		t.app.notef("No reservation within %s yet; asking again in %s.", t.flags.maxWait.Duration, output.Duration(pause))
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
@@ -193,38 +193,38 @@ func (t *taker) refused(why string) error {
 	return &exitError{Refused, errors.New("the command was not run: " + why)}
 }
 
-// await waits for a turn that was taken.
+// await waits for a reservation that was taken.
 func (t *taker) await(ctx context.Context, w *v1.Waiting) error {
 	wait, handle := time.Duration(0), ""
 	if w != nil {
-		wait = time.Duration(w.WaitMS) * time.Millisecond
-		if w.Turn != nil {
-			handle = w.Turn.Handle
+		wait = time.Duration(w.DelayMS) * time.Millisecond
+		if w.Reservation != nil {
+			handle = w.Reservation.Handle
 		}
 	}
 	if t.flags.giveUp.given && time.Since(t.began)+wait > t.flags.giveUp.Std() {
-		t.giveBack(ctx, handle)
-		return t.refused("its turn comes in " + output.Duration(wait) + ", and --give-up-after is over before")
+		t.cancelReservation(ctx, handle)
+		return t.refused("its reservation comes in " + output.Duration(wait) + ", and --give-up-after is over before")
 	}
 	if wait >= politely {
-		t.app.notef("Waiting %s for the turn of %s.", output.Duration(wait), output.Escape(strings.Join(t.flags.keys, ", ")))
+		t.app.notef("Waiting %s for the reservation of %s.", output.Duration(wait), output.Escape(strings.Join(t.flags.keys, ", ")))
 	}
 	err := sleep(ctx, wait)
 	if err != nil {
-		t.giveBack(ctx, handle)
+		t.cancelReservation(ctx, handle)
 	}
 	return err
 }
 
-// giveBack gives a turn back though ctx has ended.
-func (t *taker) giveBack(ctx context.Context, handle string) {
+// cancelReservation cancels a reservation though ctx has ended.
+func (t *taker) cancelReservation(ctx context.Context, handle string) {
 	if handle == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := t.client.GiveBack(ctx, handle); err != nil {
-		t.app.notef("The turn could not be given back and passes unused: %s", output.Escape(err.Error()))
+	if _, err := t.client.Cancel(ctx, handle); err != nil {
+		t.app.notef("The reservation could not be cancelled and passes unused: %s", output.Escape(err.Error()))
 	}
 }
 
@@ -244,7 +244,7 @@ func (t *taker) ask(ctx context.Context) (v verdict, err error) {
 }
 
 // answerGrace is how long an answer is awaited after an interrupt: it may hold a
-// turn that is to be given back.
+// reservation that is to be cancelled.
 const answerGrace = 2 * time.Second
 
 func (t *taker) askOnce(ctx context.Context) (verdict, error) {
@@ -258,8 +258,8 @@ func (t *taker) askOnce(ctx context.Context) (verdict, error) {
 			return verdict{}, err
 		}
 		why := "it is " + d.Decision
-		for i := range d.Parts {
-			if part := &d.Parts[i]; part.Decision == d.Decision && !d.Allowed {
+		for i := range d.Decisions {
+			if part := &d.Decisions[i]; part.Decision == d.Decision && !d.Allowed {
 				why = decisionSentence(part, t.app.sys.Now())
 				break
 			}

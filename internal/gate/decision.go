@@ -33,7 +33,7 @@ type Check struct {
 	Detail bool   // say what each rule has left
 	Source string // who asks, for people; never trusted
 	Meta   map[string]string
-	// MaxWait is how long the caller would wait for its turn, in whole
+	// MaxWait is how long the caller would wait for its reservation, in whole
 	// milliseconds up to timestamplog.MaxWait; 0 asks for an answer at once.
 	MaxWait time.Duration
 	// ID names the request, "" for none: one that comes again soon after it was
@@ -42,9 +42,9 @@ type Check struct {
 	ID string
 }
 
-// nameTurn gives a check that may reserve a turn an ID, by which the log knows
+// nameReservation gives a check that may make a reservation an ID, by which the log knows
 // it again.
-func (c *Check) nameTurn() {
+func (c *Check) ensureID() {
 	if c.MaxWait > 0 && c.ID == "" && !c.Peek {
 		c.ID = rand.Text()
 	}
@@ -67,7 +67,7 @@ type Decision struct {
 	// Shadow is what the policy that only watches would have decided, nil
 	// where none watches.
 	Shadow *Shadow
-	// Handle gives the turn back; "" where none was reserved.
+	// Handle cancels the reservation; "" where none was reserved.
 	Handle string
 	// Degraded says, where it is not "", which outage the decision was made
 	// under; the promises of exactness then do not hold.
@@ -90,16 +90,16 @@ type Answer struct {
 	Boundary time.Time
 	// States says what each rule has left where Check.Detail asked for it.
 	States []timestamplog.RuleState
-	// Wait is how long to wait where the request was allowed for a turn ahead;
+	// Wait is how long to wait where the request was allowed for a reservation ahead;
 	// a peek says what it would be.
-	Wait time.Duration
-	// Turn is the instant that was reserved by the log's clock; zero where
+	Delay time.Duration
+	// Reservation is the instant that was reserved by the log's clock; zero where
 	// nothing was: the request was allowed at once, refused, a peek, or
 	// answered under an outage.
-	Turn time.Time
+	ReservedAt time.Time
 	// Repeated says that the request's ID was charged before and that nothing
 	// was charged now.
-	Repeated bool
+	Replayed bool
 }
 
 // Allowed reports whether the request may be done.

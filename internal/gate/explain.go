@@ -12,7 +12,7 @@ import (
 )
 
 // MaxTimes bounds how many logged times an explanation shows.
-const MaxTimes = 1000
+const MaxTimestamps = 1000
 
 // Explanation says what applies to a key now and why.
 type Explanation struct {
@@ -44,9 +44,9 @@ type PolicyExplanation struct {
 	Allowed bool
 	Rules   []RuleExplanation
 	// Times are the logged times that count for some rule, the newest first and
-	// turns that are reserved before all, at most MaxTimes of them; none where
+	// reservations that are reserved before all, at most MaxTimes of them; none where
 	// the policy's algorithm keeps counters and no times.
-	Times []time.Time
+	Timestamps []time.Time
 }
 
 // RuleExplanation is one rule's part.
@@ -58,11 +58,11 @@ type RuleExplanation struct {
 	Remaining int
 	// FreeAt is when this rule alone would allow one more request; zero with
 	// Never for a rule that refuses everything.
-	FreeAt time.Time
-	Never  bool
+	RetryAt time.Time
+	Never   bool
 	// NextFree is when the oldest request that counts ages out, zero where
 	// none counts and where no times are kept.
-	NextFree time.Time
+	NextExpiry time.Time
 }
 
 // Explain says what applies to k now, under its own policies or the one named.
@@ -116,7 +116,7 @@ func (g *Gate) explainPolicy(ctx context.Context, k keys.Key, p *rules.Policy, b
 	var times []int64
 	if a := request.Algorithm; a == nil || a.IsLog() {
 		var err error
-		if times, _, err = g.log.Times(limited, request.Ref, MaxTimes); err != nil {
+		if times, _, err = g.log.Timestamps(limited, request.LogID, MaxTimestamps); err != nil {
 			return px, err
 		}
 	}
@@ -129,7 +129,7 @@ func (px *PolicyExplanation) fill(r *timestamplog.Result, times []int64) {
 	px.Answer.fill(r)
 	for _, t := range times {
 		if r.Now-t < px.Policy.Rules.LongestWindow().Milliseconds() {
-			px.Times = append(px.Times, time.UnixMilli(t))
+			px.Timestamps = append(px.Timestamps, time.UnixMilli(t))
 		}
 	}
 	counted := px.Policy.Rules.Counted(px.Policy.Options)
@@ -138,12 +138,12 @@ func (px *PolicyExplanation) fill(r *timestamplog.Result, times []int64) {
 		if i < len(r.States) {
 			state := r.States[i]
 			rx.Remaining, rx.Used = state.Remaining, max(0, int(counted[i].Capacity())-state.Remaining)
-			if rx.Never = state.ResetMS == timestamplog.Never; !rx.Never {
-				rx.FreeAt = time.UnixMilli(r.Now + state.ResetMS)
+			if rx.Never = state.RetryAfterMS == timestamplog.Never; !rx.Never {
+				rx.RetryAt = time.UnixMilli(r.Now + state.RetryAfterMS)
 			}
 		}
 		if n := min(rx.Used, len(times)); n > 0 && n == rx.Used {
-			rx.NextFree = time.UnixMilli(times[n-1] + rule.WindowMS())
+			rx.NextExpiry = time.UnixMilli(times[n-1] + rule.WindowMS())
 		}
 		px.Rules = append(px.Rules, rx)
 	}

@@ -28,8 +28,8 @@ func TestEveryAlgorithmIsExplainedByWhatIsUsedAndLeft(t *testing.T) {
 			if x.Outcome != Allowed || len(e.Rules) != 2 || e.Rules[0].Used != 3 || e.Rules[0].Remaining != 2 || e.Rules[1].Used != 3 {
 				t.Errorf("after three of five: %s, %+v", x.Outcome, e.Rules)
 			}
-			if times := len(e.Times); a.IsLog() != (times == 3) || !a.IsLog() && times > 0 || a.IsLog() == e.Rules[0].NextFree.IsZero() {
-				t.Errorf("it shows %d times, the next one free at %s", times, e.Rules[0].NextFree)
+			if times := len(e.Timestamps); a.IsLog() != (times == 3) || !a.IsLog() && times > 0 || a.IsLog() == e.Rules[0].NextExpiry.IsZero() {
+				t.Errorf("it shows %d times, the next one free at %s", times, e.Rules[0].NextExpiry)
 			}
 			for n.check(t, "token:a").Outcome == Allowed {
 			}
@@ -55,7 +55,7 @@ func TestATurnAheadIsAmongTheTimes(t *testing.T) {
 	n.check(t, "token:a")
 	d := n.check(t, "token:a", waits(time.Hour))
 	x, err := n.Explain(t.Context(), key(t, "token:a"), "")
-	if err != nil || len(x.Enforcing.Times) != 2 || !x.Enforcing.Times[0].Equal(d.Turn) || x.NextAllowed.Sub(x.At) != 2*time.Minute {
+	if err != nil || len(x.Enforcing.Timestamps) != 2 || !x.Enforcing.Timestamps[0].Equal(d.ReservedAt) || x.NextAllowed.Sub(x.At) != 2*time.Minute {
 		t.Errorf("got %+v until %s, %v", x.Enforcing, x.NextAllowed, err)
 	}
 }

@@ -48,8 +48,8 @@ type Gate struct {
 	recorder Recorder
 	now      func() time.Time
 	scratch  sync.Pool
-	ids      makers
-	alarms   alarms
+	ids      signers
+	alarms   timerPool
 }
 
 // New returns a gate.
@@ -99,7 +99,7 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 	for i := range checks {
 		d := &decisions[i]
 		d.begin(&checks[i], now)
-		d.Check.nameTurn()
+		d.Check.ensureID()
 		if errs[i] = g.before(s, d, selector, set); errs[i] == nil && d.Shadow != nil {
 			s.ask(d, d.Shadow.Policy, true)
 		}
@@ -110,8 +110,8 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 		if errs[i] == nil {
 			g.after(&decisions[i], maker)
 		}
-		if d := &decisions[i]; errs[i] == nil && !d.Turn.IsZero() {
-			d.Handle = maker.handle(d.Check.ID, turnsOf(d))
+		if d := &decisions[i]; errs[i] == nil && !d.ReservedAt.IsZero() {
+			d.Handle = maker.handle(d.Check.ID, reservationsOf(d))
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *bl
 			return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, enforcing.Name, most)
 		}
 		if d.Check.MaxWait > 0 && enforcing.Options.CountRefused {
-			return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no turn can be kept", enforcing.Name)
+			return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no reservation can be kept", enforcing.Name)
 		}
 		s.ask(d, enforcing, false)
 	}
@@ -192,7 +192,7 @@ func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	s.requests = append(s.requests, timestamplog.RequestOf(p, d.Check.Key.String(), d.Check.Cost))
 	r := &s.requests[len(s.requests)-1]
 	r.Peek, r.Detail, r.ID = d.Check.Peek, d.Check.Detail, d.Check.ID
-	if !p.Options.CountRefused { // where no turn can be kept; a shadow then decides at once
+	if !p.Options.CountRefused { // where no reservation can be kept; a shadow then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}
 	s.asked = append(s.asked, asked{d, p, shadow})
@@ -225,16 +225,16 @@ func (a asked) take(r *timestamplog.Result) {
 		*outcome = Limited
 	}
 	answer.fill(r)
-	if answer.Wait > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" {
-		answer.Turn = time.UnixMilli(r.Turn)
+	if answer.Delay > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" {
+		answer.ReservedAt = time.UnixMilli(r.ReservedAt)
 	}
 }
 
 // fill makes a what the log said.
 func (a *Answer) fill(r *timestamplog.Result) {
-	*a = Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Repeated: r.Repeated}
+	*a = Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Replayed: r.Replayed}
 	if r.Allowed {
-		a.Wait = time.Duration(max(0, r.Turn-r.Now)) * time.Millisecond
+		a.Delay = time.Duration(max(0, r.ReservedAt-r.Now)) * time.Millisecond
 		return
 	}
 	if a.Never = r.RetryAt == timestamplog.Never; !a.Never {
@@ -254,7 +254,7 @@ func (a asked) answer() (*Outcome, *Answer) {
 }
 
 // after names a refusal and tells the recorder.
-func (g *Gate) after(d *Decision, maker *makerUnder) {
+func (g *Gate) after(d *Decision, maker *signer) {
 	key := d.Check.Key.String()
 	if d.Outcome == Limited || d.Outcome == Blocked {
 		d.ID = maker.ID(policyID(d.Policy), key, d.At).String()

@@ -336,11 +336,11 @@ func (b *brokenLog) DecideAll(ctx context.Context, requests []timestamplog.Reque
 	return b.Log.DecideAll(ctx, requests, results)
 }
 
-func (b *brokenLog) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error) {
+func (b *brokenLog) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
 	if b.down.Load() || b.hung.Load() {
 		return false, timestamplog.ErrUnreachable
 	}
-	return b.Log.GiveBack(ctx, turn)
+	return b.Log.Cancel(ctx, reservation)
 }
 
 func (b *brokenLog) Now(ctx context.Context) (time.Time, error) {

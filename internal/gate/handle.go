@@ -10,18 +10,18 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// A handle gives a turn back. It holds all that the log needs to be told, so
+// A handle cancels a reservation. It holds all that the log needs to be told, so
 // nothing is kept about it: base64url without padding of a version, the
-// request's ID, one entry for each log that the turn was reserved in, and the
+// request's ID, one entry for each log that the reservation was reserved in, and the
 // HMAC-SHA256 of all before it. An entry is the policy's id, the generation, the
 // instant in Unix milliseconds and the cost as uvarints, then the key behind
-// its length; the turn of a shadow policy has no key and follows that of its
+// its length; the reservation of a shadow policy has no key and follows that of its
 // own check.
 const (
 	handleVersion = 1
 	maxEntry      = 3*binary.MaxVarintLen64 + 2 + 2 + keys.MaxLength
 	maxShadow     = 3*binary.MaxVarintLen64 + 2 + 1
-	maxRawHandle  = 1 + 1 + timestamplog.MaxID + timestamplog.MaxTogether*(maxEntry+maxShadow) + sha256.Size
+	maxRawHandle  = 1 + 1 + timestamplog.MaxID + timestamplog.MaxCombined*(maxEntry+maxShadow) + sha256.Size
 
 	// MaxHandle is the length of the longest handle: that of 16 keys of 512
 	// bytes, each under a shadow policy as well.
@@ -31,32 +31,32 @@ const (
 // handleText is strict, so that a handle has one spelling.
 var handleText = base64.RawURLEncoding.Strict()
 
-// reserved is one turn of a handle.
+// reserved is one reservation of a handle.
 type reserved struct {
-	timestamplog.Turn
+	timestamplog.Reservation
 	shadow bool
 }
 
-// turnsOf returns the turns that were reserved for a decision, with its shadow's.
-func turnsOf(d *Decision) []reserved {
-	var turns []reserved
-	if !d.Turn.IsZero() {
-		turns = append(turns, reserved{Turn: timestamplog.Turn{
-			Ref: timestamplog.RefOf(d.Policy, d.Check.Key.String()), At: d.Turn.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
+// reservationsOf returns the reservations that were reserved for a decision, with its shadow's.
+func reservationsOf(d *Decision) []reserved {
+	var reservations []reserved
+	if !d.ReservedAt.IsZero() {
+		reservations = append(reservations, reserved{Reservation: timestamplog.Reservation{
+			LogID: timestamplog.LogIDOf(d.Policy, d.Check.Key.String()), At: d.ReservedAt.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
 		}})
-		if s := d.Shadow; s != nil && !s.Turn.IsZero() {
-			turns = append(turns, reserved{shadow: true, Turn: timestamplog.Turn{
-				Ref: timestamplog.RefOf(s.Policy, d.Check.Key.String()), At: s.Turn.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
+		if s := d.Shadow; s != nil && !s.ReservedAt.IsZero() {
+			reservations = append(reservations, reserved{shadow: true, Reservation: timestamplog.Reservation{
+				LogID: timestamplog.LogIDOf(s.Policy, d.Check.Key.String()), At: s.ReservedAt.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
 			}})
 		}
 	}
-	return turns
+	return reservations
 }
 
-// handle returns the handle of turns that one request reserved.
-func (m *makerUnder) handle(id string, turns []reserved) string {
+// handle returns the handle of reservations that one request reserved.
+func (m *signer) handle(id string, reservations []reserved) string {
 	raw := append([]byte{handleVersion, byte(len(id))}, id...)
-	for _, t := range turns {
+	for _, t := range reservations {
 		raw = binary.AppendUvarint(raw, uint64(t.Policy))
 		raw = binary.AppendUvarint(raw, uint64(t.Generation))
 		raw = binary.AppendUvarint(raw, uint64(t.At))
@@ -72,15 +72,15 @@ func (m *makerUnder) handle(id string, turns []reserved) string {
 }
 
 // sealed returns raw with its MAC behind it.
-func (m *makerUnder) sealed(raw []byte) []byte {
+func (m *signer) sealed(raw []byte) []byte {
 	mac := hmac.New(sha256.New, m.handleKey)
 	mac.Write(raw)
 	return mac.Sum(raw)
 }
 
-// read returns the turns of a handle; false where it is not one that was made
+// read returns the reservations of a handle; false where it is not one that was made
 // under this secret.
-func (m *makerUnder) read(handle string) ([]reserved, bool) {
+func (m *signer) read(handle string) ([]reserved, bool) {
 	if len(handle) > MaxHandle {
 		return nil, false
 	}
@@ -94,18 +94,18 @@ func (m *makerUnder) read(handle string) ([]reserved, bool) {
 	}
 	r := handleReader{rest: body[1:], sound: true}
 	id := string(r.bytes(uint64(r.byte())))
-	var turns []reserved
+	var reservations []reserved
 	for key := ""; r.sound && len(r.rest) > 0; {
-		t := reserved{Turn: timestamplog.Turn{ID: id}}
+		t := reserved{Reservation: timestamplog.Reservation{ID: id}}
 		t.Policy, t.Generation, t.At, t.Cost = int64(r.number()), int64(r.number()), int64(r.number()), int(r.number())
 		given := string(r.bytes(r.number()))
 		if t.shadow = given == ""; !t.shadow {
 			key = given
 		}
 		t.Key = key
-		turns = append(turns, t)
+		reservations = append(reservations, t)
 	}
-	return turns, r.sound && len(turns) > 0
+	return reservations, r.sound && len(reservations) > 0
 }
 
 // handleReader reads what a handle holds; it is sound until something is

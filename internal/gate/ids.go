@@ -11,9 +11,9 @@ import (
 
 // makers keeps the maker of refusal ids and handles while the secret, which a
 // restored backup may bring, stays the same.
-type makers struct{ last atomic.Pointer[makerUnder] }
+type signers struct{ last atomic.Pointer[signer] }
 
-type makerUnder struct {
+type signer struct {
 	secret []byte
 	*refusal.Maker
 	handleKey []byte
@@ -21,13 +21,13 @@ type makerUnder struct {
 
 // handleLabel tells the key of handles from whatever else is derived of the
 // secret.
-const handleLabel = "stint: handles of turns"
+const handleLabel = "stint: handles of reservations"
 
-func (m *makers) under(secret []byte) *makerUnder {
+func (m *signers) under(secret []byte) *signer {
 	if last := m.last.Load(); last != nil && bytes.Equal(last.secret, secret) {
 		return last
 	}
-	made := &makerUnder{secret: bytes.Clone(secret), Maker: refusal.NewMaker(secret)}
+	made := &signer{secret: bytes.Clone(secret), Maker: refusal.NewMaker(secret)}
 	derived := hmac.New(sha256.New, secret)
 	derived.Write([]byte(handleLabel))
 	made.handleKey = derived.Sum(nil)

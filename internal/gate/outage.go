@@ -31,7 +31,7 @@ func (g *Gate) Outage() Outage {
 
 // decideRemotely asks the log within the deadline.
 func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
-	limited := within{Context: ctx, until: time.Now().Add(g.deadline), alarms: &g.alarms}
+	limited := lazyDeadline{Context: ctx, until: time.Now().Add(g.deadline), alarms: &g.alarms}
 	defer limited.release()
 	g.log.Decide(&limited, s.requests, s.results)
 }

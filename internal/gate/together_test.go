@@ -28,7 +28,7 @@ func checks(t *testing.T, texts []string, change ...func(*Check)) []Check {
 	return all
 }
 
-func (n *node) together(t *testing.T, texts []string, change ...func(*Check)) Joint {
+func (n *node) together(t *testing.T, texts []string, change ...func(*Check)) Combined {
 	t.Helper()
 	j, err := n.DecideAll(t.Context(), checks(t, texts, change...))
 	if err != nil {
@@ -55,11 +55,11 @@ func TestSeveralKeysAreAllChargedOrNone(t *testing.T) {
 	}
 	n.advance(time.Second)
 	j := n.together(t, both)
-	if j.Outcome != Limited || j.ID != j.Parts[1].ID || j.ID == "" || j.RetryAfter() != 59*time.Second {
+	if j.Outcome != Limited || j.ID != j.Decisions[1].ID || j.ID == "" || j.RetryAfter() != 59*time.Second {
 		t.Fatalf("the second: %s, id %q, wait %s", j.Outcome, j.ID, j.RetryAfter())
 	}
-	if j.Parts[0].Outcome != Allowed || j.Parts[0].ID != "" || j.Parts[1].Outcome != Limited || len(j.Parts[1].States) != 1 {
-		t.Errorf("its parts: %+v", j.Parts)
+	if j.Decisions[0].Outcome != Allowed || j.Decisions[0].ID != "" || j.Decisions[1].Outcome != Limited || len(j.Decisions[1].States) != 1 {
+		t.Errorf("its parts: %+v", j.Decisions)
 	}
 	if used := n.used(t, "ip:203.0.113.7"); used != 1 {
 		t.Errorf("the key that would have allowed it has used %d", used)
@@ -104,48 +104,48 @@ func TestInAnOutageSeveralKeysAreDecidedHereAsOne(t *testing.T) {
 		t.Fatalf("got %s, degraded %q", j.Outcome, j.Degraded)
 	}
 	j := n.together(t, all)
-	if j.Outcome != Limited || j.Parts[1].Outcome != Allowed || j.Parts[2].Outcome != Allowed {
-		t.Fatalf("got %s of %+v", j.Outcome, j.Parts)
+	if j.Outcome != Limited || j.Decisions[1].Outcome != Allowed || j.Decisions[2].Outcome != Allowed {
+		t.Fatalf("got %s of %+v", j.Outcome, j.Decisions)
 	}
 	if d := n.check(t, "b:1", peeks, func(c *Check) { c.Detail = true }); d.States[0].Remaining != 4 {
 		t.Errorf("a refused request has used quota in the local log: %d left", d.States[0].Remaining)
 	}
-	if j := n.together(t, []string{"a:2", "b:2"}, waits(time.Minute)); j.Handle != "" || !j.Turn.IsZero() {
-		t.Errorf("a turn in an outage has the handle %q", j.Handle)
+	if j := n.together(t, []string{"a:2", "b:2"}, waits(time.Minute)); j.Handle != "" || !j.ReservedAt.IsZero() {
+		t.Errorf("a reservation in an outage has the handle %q", j.Handle)
 	}
 }
 
-func TestSeveralKeysHaveOneTurnAndOneHandle(t *testing.T) {
+func TestSeveralKeysHaveOneReservationAndOneHandle(t *testing.T) {
 	n := newNode(t, policy(t, 1, "slow", "a:*", "1/20s"), policy(t, 2, "fast", "b:*", "1/5s"))
 	all := []string{"a:1", "b:1"}
 	n.together(t, all)
 	j := n.together(t, all, waits(time.Minute))
-	if j.Outcome != Allowed || j.Wait != 20*time.Second || !j.Turn.Equal(n.clock().Add(20*time.Second)) || j.Handle == "" {
-		t.Fatalf("got %s, wait %s, turn %s, handle %q", j.Outcome, j.Wait, j.Turn, j.Handle)
+	if j.Outcome != Allowed || j.Delay != 20*time.Second || !j.ReservedAt.Equal(n.clock().Add(20*time.Second)) || j.Handle == "" {
+		t.Fatalf("got %s, wait %s, reservation %s, handle %q", j.Outcome, j.Delay, j.ReservedAt, j.Handle)
 	}
-	if d := n.check(t, "b:1", waits(time.Minute), peeks); d.Wait != 25*time.Second {
-		t.Errorf("the faster key's next turn is %s away, want 25s", d.Wait)
+	if d := n.check(t, "b:1", waits(time.Minute), peeks); d.Delay != 25*time.Second {
+		t.Errorf("the faster key's next reservation is %s away, want 25s", d.Delay)
 	}
 	n.wantGivenBack(t, j.Handle, true)
-	if d := n.check(t, "b:1", waits(time.Minute), peeks); d.Wait >= 25*time.Second {
-		t.Errorf("after it was given back the faster key still waits %s", d.Wait)
+	if d := n.check(t, "b:1", waits(time.Minute), peeks); d.Delay >= 25*time.Second {
+		t.Errorf("after it was cancelled the faster key still waits %s", d.Delay)
 	}
-	if j := n.together(t, all, waits(10*time.Second)); j.Outcome != Limited || j.Wait != 0 || !j.Turn.IsZero() || j.RetryAfter() == 0 {
-		t.Errorf("too far ahead: %s, wait %s, turn %s, to ask again in %s", j.Outcome, j.Wait, j.Turn, j.RetryAfter())
+	if j := n.together(t, all, waits(10*time.Second)); j.Outcome != Limited || j.Delay != 0 || !j.ReservedAt.IsZero() || j.RetryAfter() == 0 {
+		t.Errorf("too far ahead: %s, wait %s, reservation %s, to ask again in %s", j.Outcome, j.Delay, j.ReservedAt, j.RetryAfter())
 	}
 }
 
 func TestSeveralKeysThatComeAgainAreChargedOnce(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
 	all := []string{"a:1", "b:1"}
-	if j := n.together(t, all, named("x")); j.Outcome != Allowed || j.Repeated {
-		t.Fatalf("got %s, repeated %v", j.Outcome, j.Repeated)
+	if j := n.together(t, all, named("x")); j.Outcome != Allowed || j.Replayed {
+		t.Fatalf("got %s, repeated %v", j.Outcome, j.Replayed)
 	}
-	if j := n.together(t, all, named("x")); j.Outcome != Allowed || !j.Repeated {
-		t.Errorf("again: %s, repeated %v", j.Outcome, j.Repeated)
+	if j := n.together(t, all, named("x")); j.Outcome != Allowed || !j.Replayed {
+		t.Errorf("again: %s, repeated %v", j.Outcome, j.Replayed)
 	}
-	if j := n.together(t, all, named("y")); j.Outcome != Limited || j.Repeated {
-		t.Errorf("another: %s, repeated %v", j.Outcome, j.Repeated)
+	if j := n.together(t, all, named("y")); j.Outcome != Limited || j.Replayed {
+		t.Errorf("another: %s, repeated %v", j.Outcome, j.Replayed)
 	}
 }
 
@@ -153,17 +153,17 @@ func TestKeysThatNothingLimitsAllow(t *testing.T) {
 	n := newNode(t, policy(t, 1, "tokens", "token:*", "0/s"), policy(t, 2, "free", "free:*", ""), policy(t, 3, "off", "off:*", "0/s", mode(rules.Off)))
 	n.set.ApplyExemption(&blocks.Exemption{ID: "e", Pattern: pattern(t, "token:good")}, n.clock())
 	if j := n.together(t, []string{"token:good", "free:1", "off:1", "nobody"}); j.Outcome != Allowed || j.At.IsZero() {
-		t.Errorf("got %s at %s: %+v", j.Outcome, j.At, j.Parts)
+		t.Errorf("got %s at %s: %+v", j.Outcome, j.At, j.Decisions)
 	}
 }
 
 func TestAShadowIsAskedOnlyWhereTheWholeIsAllowed(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "trial", "a:*", "5/m", mode(rules.Shadow)))
-	if j := n.together(t, []string{"a:1", "b:1"}); j.Parts[0].Shadow == nil || j.Parts[0].Shadow.States[0].Remaining != 4 {
-		t.Fatalf("the shadow of an allowed whole: %+v", j.Parts[0].Shadow)
+	if j := n.together(t, []string{"a:1", "b:1"}); j.Decisions[0].Shadow == nil || j.Decisions[0].Shadow.States[0].Remaining != 4 {
+		t.Fatalf("the shadow of an allowed whole: %+v", j.Decisions[0].Shadow)
 	}
-	if j := n.together(t, []string{"a:2", "b:1"}); j.Outcome != Limited || j.Parts[0].Shadow != nil {
-		t.Errorf("a refused whole has a shadow: %+v", j.Parts[0].Shadow)
+	if j := n.together(t, []string{"a:2", "b:1"}); j.Outcome != Limited || j.Decisions[0].Shadow != nil {
+		t.Errorf("a refused whole has a shadow: %+v", j.Decisions[0].Shadow)
 	}
 	if d := n.check(t, "a:2", func(c *Check) { c.Detail = true }); d.Shadow.States[0].Remaining != 4 {
 		t.Errorf("a refused whole was charged in the shadow's log: %d left", d.Shadow.States[0].Remaining)
@@ -174,7 +174,7 @@ func TestAShadowIsAskedOnlyWhereTheWholeIsAllowed(t *testing.T) {
 type apartLog struct{ timestamplog.Log }
 
 func (apartLog) DecideAll(context.Context, []timestamplog.Request, []timestamplog.Result) error {
-	return timestamplog.ErrApart
+	return timestamplog.ErrCrossSlot
 }
 
 func TestKeysOfDifferentSlotsAreAMistakeAndNoOutage(t *testing.T) {

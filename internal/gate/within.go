@@ -12,11 +12,11 @@ import (
 // one, but starts its timer only when somebody waits for its end, since a check
 // that is answered from memory never does, and uses timers again. It belongs to
 // one goroutine, and nobody may wait for its end after release.
-type within struct {
+type lazyDeadline struct {
 	context.Context
 	until  time.Time
-	alarms *alarms
-	alarm  *alarm // started, where the parent never ends
+	alarms *timerPool
+	alarm  *pooledTimer // started, where the parent never ends
 
 	timed  context.Context // started, where the parent may end
 	cancel context.CancelFunc
@@ -24,10 +24,10 @@ type within struct {
 
 // Deadline returns the instant, also where the parent may end earlier: who
 // waits learns of that by Done, and it is not the log's fault.
-func (w *within) Deadline() (time.Time, bool) { return w.until, true }
+func (w *lazyDeadline) Deadline() (time.Time, bool) { return w.until, true }
 
 // Done returns what is closed at the deadline.
-func (w *within) Done() <-chan struct{} {
+func (w *lazyDeadline) Done() <-chan struct{} {
 	switch {
 	case w.timed != nil:
 		return w.timed.Done()
@@ -43,7 +43,7 @@ func (w *within) Done() <-chan struct{} {
 // Err returns why the context has ended, nil while it has not: DeadlineExceeded
 // where its own instant has passed, and Canceled where its parent ended before,
 // for whatever reason, since the caller has then gone away.
-func (w *within) Err() error {
+func (w *lazyDeadline) Err() error {
 	switch {
 	case w.timed != nil && w.timed.Err() == nil:
 		return nil
@@ -56,7 +56,7 @@ func (w *within) Err() error {
 }
 
 // release gives back the timer.
-func (w *within) release() {
+func (w *lazyDeadline) release() {
 	if w.cancel != nil {
 		w.cancel()
 	}
@@ -66,20 +66,20 @@ func (w *within) release() {
 }
 
 // alarms keeps alarms that did not ring. The zero value is ready.
-type alarms struct{ pool sync.Pool }
+type timerPool struct{ pool sync.Pool }
 
 // alarm closes rang when its time has come.
-type alarm struct {
+type pooledTimer struct {
 	timer *time.Timer
 	rang  chan struct{}
 }
 
-func (as *alarms) set(in time.Duration) *alarm {
-	if a, ok := as.pool.Get().(*alarm); ok {
+func (as *timerPool) set(in time.Duration) *pooledTimer {
+	if a, ok := as.pool.Get().(*pooledTimer); ok {
 		a.timer.Reset(in)
 		return a
 	}
-	a := &alarm{rang: make(chan struct{})}
+	a := &pooledTimer{rang: make(chan struct{})}
 	a.timer = time.AfterFunc(in, func() { supervise.Do("check deadline", func() { close(a.rang) }) })
 	return a
 }

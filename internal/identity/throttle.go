@@ -89,10 +89,10 @@ type limit struct {
 	rules  rules.Stack
 }
 
-func (l limit) ref() timestamplog.Ref { return timestamplog.Ref{Policy: l.policy, Key: l.key} }
+func (l limit) ref() timestamplog.LogID { return timestamplog.LogID{Policy: l.policy, Key: l.key} }
 
 func (l limit) request() timestamplog.Request {
-	return timestamplog.Request{Ref: l.ref(), Version: 1, Rules: l.rules, Retention: rules.Retention{}.Cover(l.rules), Cost: 1}
+	return timestamplog.Request{LogID: l.ref(), Version: 1, Rules: l.rules, Retention: rules.Retention{}.Cover(l.rules), Cost: 1}
 }
 
 // bucketed returns the limit of whatever texts name, which shares its log with

@@ -27,7 +27,7 @@ type Key struct {
 	network netip.Prefix
 }
 
-// Parser turns text into keys and patterns under the settings that all nodes
+// Parser reservations text into keys and patterns under the settings that all nodes
 // of one database share. The zero value counts IPv6 clients by /64.
 type Parser struct {
 	// IPv6Bits is the prefix length by which IPv6 clients are counted, 1 to

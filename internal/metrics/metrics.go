@@ -19,12 +19,12 @@ import (
 
 // Metrics are one node's. They are a gate.Recorder.
 type Metrics struct {
-	registry *prometheus.Registry
-	checks   *prometheus.CounterVec
-	shadow   *prometheus.CounterVec
-	turns    *prometheus.CounterVec
-	degraded prometheus.Counter
-	requests *prometheus.HistogramVec
+	registry     *prometheus.Registry
+	checks       *prometheus.CounterVec
+	shadow       *prometheus.CounterVec
+	reservations *prometheus.CounterVec
+	degraded     prometheus.Counter
+	requests     *prometheus.HistogramVec
 
 	// byPolicy keeps the counters of each policy by name, so that counting a
 	// check builds no label.
@@ -37,7 +37,7 @@ type Metrics struct {
 type counters struct {
 	allowed, limited, blocked, unavailable prometheus.Counter
 	shadowAllowed, shadowLimited           prometheus.Counter
-	turns                                  prometheus.Counter
+	reservations                           prometheus.Counter
 }
 
 // Gauges are read when Prometheus asks.
@@ -60,8 +60,8 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_shadow_checks_total", Help: "Checks that a shadow policy watched.",
 		}, []string{"policy", "decision"}),
-		turns: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stint_turns_total", Help: "Turns ahead that were reserved for checks that wait, those given back included.",
+		reservations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stint_reservations_total", Help: "Reservations ahead that were reserved for checks that wait, those cancelled included.",
 		}, []string{"policy"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stint_degraded_checks_total", Help: "Checks answered under an outage of the log.",
@@ -76,7 +76,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.checks, m.shadow, m.turns, m.degraded, m.requests, info,
+	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.degraded, m.requests, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is out of reach.", boolean(g.Outage))
@@ -147,8 +147,8 @@ func (m *Metrics) Record(d *gate.Decision) {
 	if d.Degraded != "" {
 		m.degraded.Inc()
 	}
-	if !d.Turn.IsZero() && !d.Repeated {
-		c.turns.Inc()
+	if !d.ReservedAt.IsZero() && !d.Replayed {
+		c.reservations.Inc()
 	}
 	if d.Shadow == nil {
 		return
@@ -171,7 +171,7 @@ func (m *Metrics) makeCounters(policy string) *counters {
 		blocked: count(gate.Blocked), unavailable: count(gate.Unavailable),
 		shadowAllowed: m.shadow.WithLabelValues(policy, string(gate.Allowed)),
 		shadowLimited: m.shadow.WithLabelValues(policy, string(gate.Limited)),
-		turns:         m.turns.WithLabelValues(policy),
+		reservations:  m.reservations.WithLabelValues(policy),
 	}
 }
 

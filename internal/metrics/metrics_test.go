@@ -42,8 +42,8 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 	for _, d := range []gate.Decision{
 		{Outcome: gate.Allowed, Policy: p}, {Outcome: gate.Limited, Policy: p}, {Outcome: gate.Limited, Policy: p},
 		{Outcome: gate.Blocked}, {Outcome: gate.Unavailable, Policy: p, Degraded: "why"},
-		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{Turn: time.Now()}},
-		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{Turn: time.Now(), Repeated: true}},
+		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{ReservedAt: time.Now()}},
+		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{ReservedAt: time.Now(), Replayed: true}},
 		{Outcome: gate.Allowed, Policy: p, Shadow: &gate.Shadow{Policy: trial, Outcome: gate.Limited}},
 	} {
 		d.Check.Key = k
@@ -57,7 +57,7 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		`stint_checks_total{decision="blocked",policy="none"} 1`,
 		`stint_checks_total{decision="unavailable",policy="default"} 1`,
 		`stint_shadow_checks_total{decision="limited",policy="trial"} 1`,
-		`stint_turns_total{policy="default"} 1`,
+		`stint_reservations_total{policy="default"} 1`,
 		`stint_degraded_checks_total 1`,
 		`stint_log_outage 1`, `stint_database_outage 0`, `stint_catalog_revision 42`,
 		`stint_blocks 3`, `stint_exemptions 2`, `stint_local_logs 1`,

@@ -67,9 +67,9 @@ func (d *distinctMinutes) drain(g *gathering, node string, closed int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drains++
-	turn := d.drains%sketchEvery == 0
+	reservation := d.drains%sketchEvery == 0
 	for id, s := range d.minutes {
-		if s.due(turn || id.minute < closed) {
+		if s.due(reservation || id.minute < closed) {
 			if data, err := s.MarshalBinary(); err == nil {
 				g.addDistinct(DistinctKeys{Minute: id.minute, Policy: id.policy, Node: node, Sketch: data})
 				s.given += s.added

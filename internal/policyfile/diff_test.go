@@ -61,7 +61,7 @@ func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
 		"options.burst":           func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.Burst = 50 },
 		"options.count_refused":   func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.CountRefused = false },
 		"options.window_start":    func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.WindowStart = "first_request" },
-		"options.as":              func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.As = "queue" },
+		"options.variant":         func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.Variant = "queue" },
 		"escalation.offences":     func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Offences++ },
 		"escalation.within":       func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Within *= 2 },
 		"escalation.block":        func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Block *= 2 },

@@ -45,7 +45,7 @@ type options struct {
 	Burst        int    `yaml:"burst,omitempty"`
 	CountRefused bool   `yaml:"count_refused,omitempty"`
 	WindowStart  string `yaml:"window_start,omitempty"`
-	As           string `yaml:"as,omitempty"`
+	Variant           string `yaml:"variant,omitempty"`
 }
 
 type escalation struct {

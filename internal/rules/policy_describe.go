@@ -81,7 +81,7 @@ func describeBucket(p *Policy, s Stack) string {
 }
 
 func describeLeakyBucket(p *Policy, s Stack) string {
-	if p.Options.As != algorithms.AsQueue {
+	if p.Options.Variant != algorithms.VariantQueue {
 		return describeBucket(p, s)
 	}
 	slowest := s[0]
@@ -90,7 +90,7 @@ func describeLeakyBucket(p *Policy, s Stack) string {
 			slowest = r
 		}
 	}
-	return "One request after the other: " + evenly(slowest) + ". Who waits gets the next turn, at most " + lengthInWords(p.queue(s)) +
+	return "One request after the other: " + evenly(slowest) + ". Who waits gets the next reservation, at most " + lengthInWords(p.queue(s)) +
 		" ahead; who does not wait is refused until the one before has gone through."
 }
 
@@ -99,7 +99,7 @@ func (p *Policy) capacity(r Rule) int64 {
 	return Stack{r}.Counted(p.Options)[0].Capacity()
 }
 
-// queue returns how far ahead a turn may lie: until the shortest queue, when
+// queue returns how far ahead a reservation may lie: until the shortest queue, when
 // full, has emptied.
 func (p *Policy) queue(s Stack) time.Duration {
 	var shortest time.Duration

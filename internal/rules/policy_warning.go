@@ -57,7 +57,7 @@ func (p *Policy) goesBefore(q, r Rule) bool {
 	case algorithms.TokenBucket, algorithms.LeakyBucket, algorithms.GCRA:
 		// What is missing in r's bucket is never more than what is missing in q's:
 		// each request takes the same from both, and r's fills as quickly or quicker.
-		return slower && p.capacity(q) <= p.capacity(r) && p.Options.As != algorithms.AsQueue
+		return slower && p.capacity(q) <= p.capacity(r) && p.Options.Variant != algorithms.VariantQueue
 	case algorithms.FixedWindow:
 		// Each window of the clock of r lies within one of q.
 		return p.Options.WindowStart != algorithms.WindowFirst && q.Limit <= r.Limit && q.Window%r.Window == 0

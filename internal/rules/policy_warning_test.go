@@ -41,8 +41,8 @@ func TestUnderACounterARuleThatIsWarnedOfDecidesNothing(t *testing.T) {
 		now := int64(1_700_000_000_000)
 		for range 60 {
 			now += rapid.Int64Range(0, 4*unit.Milliseconds()).Draw(t, "later")
-			q := algorithms.Question{Now: now, Cost: 1}
-			if v, w := whole.Decide(&one, q, nil), without.Decide(&other, q, nil); v.Turn != w.Turn || v.Allowed != w.Allowed {
+			q := algorithms.Query{Now: now, Cost: 1}
+			if v, w := whole.Decide(&one, q, nil), without.Decide(&other, q, nil); v.AllowedAt != w.AllowedAt || v.Allowed != w.Allowed {
 				t.Fatalf("%s with %v: %v decides %+v, and without the rule that is warned of %+v", p.Algorithm, p.Options, p.Rules, v, w)
 			}
 		}

@@ -33,7 +33,7 @@ var said = map[trouble]string{
 	away:             "cannot be reached",
 	locked:           "is locked by another program",
 	slow:             "did not answer in time",
-	full:             "has no disk space left; make room",
+	full:             "has no disk space left; free room",
 	damaged:          "is damaged; restore a backup",
 	unreadable:       "cannot be read or written: the disk or its file system fails",
 	readOnlyDatabase: "can only be read: its file, folder or server allows no changes",
@@ -65,7 +65,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	}
 	kind := s.place.dialect.classify(err)
 	if kind == again && s.place.dialect == &sqlite {
-		kind = locked // this node's own transactions queue for their turn
+		kind = locked // this node's own transactions queue for their reservation
 	}
 	if what, known := said[kind]; known {
 		return unavailable(err, what)

@@ -30,7 +30,7 @@ type optionsDocument struct {
 	Burst        int    `json:"burst,omitzero"`
 	CountRefused bool   `json:"count_refused,omitzero"`
 	WindowStart  string `json:"window_start,omitzero"`
-	As           string `json:"as,omitzero"`
+	Variant      string `json:"variant,omitzero"`
 }
 
 type escalationDocument struct {

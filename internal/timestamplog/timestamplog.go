@@ -21,7 +21,7 @@ const MaxCost = 1000
 
 // Log decides requests. It is safe for use by many goroutines.
 type Log interface {
-	Turns
+	Reservations
 
 	// Decide answers each request in order as if it came alone: it is logged,
 	// with its whole cost, if and only if every rule allows it. results has
@@ -33,10 +33,10 @@ type Log interface {
 	// Times returns the times that a log holds, the newest first, at most
 	// limit of them, and the log's present time; none where there is no log.
 	// It reads only.
-	Times(ctx context.Context, ref Ref, limit int) (times []int64, now int64, err error)
+	Timestamps(ctx context.Context, ref LogID, limit int) (times []int64, now int64, err error)
 
 	// Reset forgets a log and reports whether it held anything.
-	Reset(ctx context.Context, ref Ref) (bool, error)
+	Reset(ctx context.Context, ref LogID) (bool, error)
 
 	// Now returns the present time of the log's one clock.
 	Now(ctx context.Context) (time.Time, error)
@@ -50,20 +50,20 @@ type Log interface {
 
 // Ref names one log: one key under one policy. A generation that moves leaves
 // the old log to expire.
-type Ref struct {
+type LogID struct {
 	Policy     int64
 	Generation int64
 	Key        string // canonical
 }
 
-// RefOf returns the log of key under p.
-func RefOf(p *rules.Policy, key string) Ref {
-	return Ref{Policy: p.ID, Generation: p.Generation, Key: key}
+// LogIDOf returns the log of key under p.
+func LogIDOf(p *rules.Policy, key string) LogID {
+	return LogID{Policy: p.ID, Generation: p.Generation, Key: key}
 }
 
 // Request asks whether one request may be done.
 type Request struct {
-	Ref
+	LogID
 	// Version is the policy's version, by which a log may remember the stack.
 	Version int64
 	Rules   rules.Stack
@@ -76,8 +76,8 @@ type Request struct {
 	Peek      bool // answer, and write nothing
 	// Detail asks for what each rule has left, which costs more than deciding.
 	Detail bool
-	// MaxWait is how many milliseconds the caller would wait for its turn, 0 to
-	// MaxWait; see turn.go. It is 0 where Options.CountRefused is set.
+	// MaxWait is how many milliseconds the caller would wait for its reservation, 0 to
+	// MaxWait; see reservation.go. It is 0 where Options.CountRefused is set.
 	MaxWait int64
 	// ID names the request, "" for none, at most MaxID bytes: one that comes
 	// again within IDLifetime after it was charged is answered as it was then,
@@ -88,7 +88,7 @@ type Request struct {
 // RequestOf returns the request that asks p about key.
 func RequestOf(p *rules.Policy, key string, cost int) Request {
 	q := Request{
-		Ref: RefOf(p, key), Version: p.Version, Rules: p.Rules,
+		LogID: LogIDOf(p, key), Version: p.Version, Rules: p.Rules,
 		Retention: p.Retention.Cover(p.Rules), Cost: cost,
 	}
 	if p.Algorithm != algorithms.TimestampLog {
@@ -106,38 +106,38 @@ type Result struct {
 	Allowed bool
 	// Now is when it was decided.
 	Now int64
-	// Turn is when the request may be done where it was allowed: Now, or the
+	// Reservation is when the request may be done where it was allowed: Now, or the
 	// instant that was reserved for it. 0 where it was refused.
-	Turn int64
+	ReservedAt int64
 	// Repeated says that the request's ID was charged before, and that nothing
 	// was charged now.
-	Repeated bool
+	Replayed bool
 	// RetryAt is the earliest instant at which the same request, with the same
 	// MaxWait, would be allowed if nobody else came; 0 when it was allowed,
 	// Never for a 0/W rule.
 	RetryAt int64
 	// Rule is the index of the rule that makes the caller wait longest, -1
-	// when it was allowed. Where only turns that are reserved ahead make it
+	// when it was allowed. Where only reservations that are reserved ahead make it
 	// wait, it is that of the last rule.
 	Rule int
 	// Boundary is the logged time that Rule waits to age out; 0 when allowed,
-	// for a 0/W rule, where only turns reserved ahead make the caller wait, and
+	// for a 0/W rule, where only reservations reserved ahead make the caller wait, and
 	// under a counter.
 	Boundary int64
 	// States has one element per rule, in order, when Detail was asked.
 	States []RuleState
-	// RefusedUntil is the instant until which the same request is refused while
+	// RefusalValidUntil is the instant until which the same request is refused while
 	// nothing is logged: RetryAt, or when the log expires where that is earlier,
 	// as it can be after a longer window has replaced a shorter one. 0 where it
 	// was allowed, and where it is not known.
-	RefusedUntil int64
-	// StatesUntil is the instant until which, while nothing is logged and a
+	RefusalValidUntil int64
+	// StatesValidUntil is the instant until which, while nothing is logged and a
 	// request is refused, States stay as they are but for their waits, which
 	// run down; Never where they always do, 0 where it is not known.
-	StatesUntil int64
-	// Remembered says that this node knew the answer and nobody was asked, so
+	StatesValidUntil int64
+	// FromCache says that this node knew the answer and nobody was asked, so
 	// that it tells nothing about whether the log can be reached.
-	Remembered bool
+	FromCache bool
 	// Err is the outage that left this request unanswered; the rest of the
 	// result is then meaningless.
 	Err error
@@ -146,11 +146,11 @@ type Result struct {
 // RuleState is what one rule has left after the answer.
 type RuleState struct {
 	Remaining int
-	// ResetMS is this rule's own wait for this request's cost in milliseconds,
+	// RetryAfterMS is this rule's own wait for this request's cost in milliseconds,
 	// 0 when it allows it now, Never when it never will.
-	ResetMS int64
+	RetryAfterMS int64
 }
 
-// ErrApart is returned by DecideAll for logs that no one call can reach, since
+// ErrCrossSlot is returned by DecideAll for logs that no one call can reach, since
 // they lie in different slots of a Redis Cluster. Nothing was charged.
-var ErrApart = errors.New("the logs lie in different slots of a cluster")
+var ErrCrossSlot = errors.New("the logs lie in different slots of a cluster")

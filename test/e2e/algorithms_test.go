@@ -84,7 +84,7 @@ func TestEveryAlgorithmLimitsExplainsAndResets(t *testing.T) {
 				t.Errorf("%s, beyond the limit: %+v", a.Name, d)
 			}
 			x := nodes[0].explain(key).Policy
-			if x.Allowed || x.Algorithm != a.Name || x.Rules[0].Used != 3 || x.Rules[0].Remaining != 0 || x.Rules[0].FreeAt.IsZero() {
+			if x.Allowed || x.Algorithm != a.Name || x.Rules[0].Used != 3 || x.Rules[0].Remaining != 0 || x.Rules[0].RetryAt.IsZero() {
 				t.Errorf("%s explains itself by %+v", a.Name, x)
 			}
 			nodes[0].must(200, del, v1.PathKeys+"?key="+key, "")

@@ -80,7 +80,7 @@ var wrongChecks = []mistake{
 	{"the same key twice", post, v1.PathCheck, `{"keys":["a","b","a"]}`, 422, "keys[2]"},
 	{"one network twice", post, v1.PathCheck, `{"keys":["ip:2001:db8::1","ip:2001:db8::2"]}`, 422, "keys[1]"},
 	{"a bad detail beside keys", post, v1.PathCheck, `{"keys":["a"],"detail":"much"}`, 422, "detail"},
-	{"a handle of nothing", del, v1.PathTurns + "/x", "", 404, ""},
+	{"a handle of nothing", del, v1.PathReservations + "/x", "", 404, ""},
 	{"a batch of nothing", post, v1.PathBatch, `{"checks":[]}`, 422, "checks"},
 	{"a batch that is no list", post, v1.PathBatch, `{"checks":"a"}`, 422, "checks"},
 	{"a batch too large", post, v1.PathBatch, `{"checks":[` + strings.Repeat(`{"key":"a"},`, 1000) + `{"key":"a"}]}`, 422, "checks"},

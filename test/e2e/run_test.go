@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestCommandsRunInTheirTurnsOverTwoNodes(t *testing.T) {
+func TestCommandsRunInTheirReservationsOverTwoNodes(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "host", `{"match":["host:*"],"rules":["2/700ms"]}`)
 		file := filepath.Join(t.TempDir(), "ran")
@@ -28,12 +28,12 @@ func TestCommandsRunInTheirTurnsOverTwoNodes(t *testing.T) {
 			t.Errorf("%q, %v; want six lines", text, err)
 		}
 		if logged := nodes[0].logged("host:a"); len(logged) > 2 {
-			t.Errorf("%d of the last turns lie in one window", len(logged))
+			t.Errorf("%d of the last reservations lie in one window", len(logged))
 		}
 	})
 }
 
-func TestWhoIsInterruptedWhileItWaitsGivesItsTurnBack(t *testing.T) {
+func TestWhoIsInterruptedWhileItWaitsGivesItsReservationBack(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "host", `{"match":["host:*"],"rules":["1/20m"]}`)
 		nodes[0].about("host:a")
@@ -44,7 +44,7 @@ func TestWhoIsInterruptedWhileItWaitsGivesItsTurnBack(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			await(t, "it has its turn", func() bool { return len(nodes[1].logged("host:a")) == 2 })
+			await(t, "it has its reservation", func() bool { return len(nodes[1].logged("host:a")) == 2 })
 			if err := cmd.Process.Signal(stop); err != nil {
 				t.Fatal(err)
 			}

@@ -28,7 +28,7 @@ func TestSeveralKeysAreAllChargedOrNoneUnderConcurrency(t *testing.T) {
 						return
 					}
 					d := read[v1.KeysDecision](t, a)
-					if d.Degraded || a.status != statuses[d.Decision] || len(d.Parts) != 2 {
+					if d.Degraded || a.status != statuses[d.Decision] || len(d.Decisions) != 2 {
 						t.Errorf("got %d: %s", a.status, a.body)
 					}
 					if d.Allowed {
@@ -53,7 +53,7 @@ func TestSeveralKeysAreAllChargedOrNoneUnderConcurrency(t *testing.T) {
 	})
 }
 
-func TestSeveralKeysWaitForOneTurnThatIsGivenBackWhole(t *testing.T) {
+func TestSeveralKeysWaitForOneReservationThatIsGivenBackWhole(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "slow", `{"match":["slow:*"],"rules":["1/20m"]}`)
 		policy(t, nodes, "fast", `{"match":["fast:*"],"rules":["1/5m"]}`)
@@ -61,19 +61,19 @@ func TestSeveralKeysWaitForOneTurnThatIsGivenBackWhole(t *testing.T) {
 		ask := func(n *node) v1.KeysDecision {
 			return read[v1.KeysDecision](t, n.send(post, n.check+v1.PathCheck, both))
 		}
-		if d := ask(nodes[0]); !d.Allowed || d.Turn != nil {
+		if d := ask(nodes[0]); !d.Allowed || d.Reservation != nil {
 			t.Fatalf("the first: %+v", d)
 		}
 		d := ask(nodes[1])
-		if !d.Allowed || d.Turn == nil {
+		if !d.Allowed || d.Reservation == nil {
 			t.Fatalf("the second: %+v", d)
 		}
 		for _, key := range []string{"slow:a", "fast:a"} {
-			if newest := nodes[0].logged(key)[0]; !newest.Equal(d.Turn.At.Time) {
-				t.Errorf("%s has its newest entry at %s and not at the turn %s", key, newest, d.Turn.At)
+			if newest := nodes[0].logged(key)[0]; !newest.Equal(d.Reservation.At.Time) {
+				t.Errorf("%s has its newest entry at %s and not at the reservation %s", key, newest, d.Reservation.At)
 			}
 		}
-		if a := nodes[0].send(del, nodes[0].check+v1.PathTurns+"/"+d.Turn.Handle, ""); !strings.Contains(string(a.body), `"made_room":true`) {
+		if a := nodes[0].send(del, nodes[0].check+v1.PathReservations+"/"+d.Reservation.Handle, ""); !strings.Contains(string(a.body), `"freed":true`) {
 			t.Errorf("got %s", a.body)
 		}
 		for _, key := range []string{"slow:a", "fast:a"} {
@@ -90,7 +90,7 @@ func TestOfSeveralKeysOnlyWhoRefusesOffends(t *testing.T) {
 	n.about("token:bad")
 	a := n.send(post, n.check+v1.PathCheck, `{"keys":["token:good","token:bad"]}`)
 	d := read[v1.KeysDecision](t, a)
-	if a.status != http.StatusTooManyRequests || d.ID == "" || d.ID != d.Parts[1].ID || d.Parts[0].ID != "" {
+	if a.status != http.StatusTooManyRequests || d.ID == "" || d.ID != d.Decisions[1].ID || d.Decisions[0].ID != "" {
 		t.Fatalf("got %s", a.body)
 	}
 	text := ""
@@ -122,20 +122,20 @@ func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
 	}
 	n.ask(`{"key":"local:w","cost":2}`)
 	reserved := n.ask(`{"key":"local:w","max_wait":"1h"}`)
-	if reserved.Turn == nil {
-		t.Fatalf("no turn is reserved: %+v", reserved)
+	if reserved.Reservation == nil {
+		t.Fatalf("no reservation is reserved: %+v", reserved)
 	}
 	s.redis.Kill()
 	await(t, "the outage is noticed", func() bool { return n.about("allow:b").Degraded })
-	if d := ask(deny, ""); d.Decision != v1.Unavailable || !d.Degraded || !d.Parts[0].Allowed {
+	if d := ask(deny, ""); d.Decision != v1.Unavailable || !d.Degraded || !d.Decisions[0].Allowed {
 		t.Errorf("where one denies: %+v", d)
 	}
 	for i, want := range []string{v1.Allowed, v1.Allowed, v1.Limited} { // what was denied charged nothing
-		if d := ask(open, `,"max_wait":"1s"`); d.Decision != want || !d.Degraded || d.Turn != nil {
+		if d := ask(open, `,"max_wait":"1s"`); d.Decision != want || !d.Degraded || d.Reservation != nil {
 			t.Errorf("request %d on this node alone: %+v, want %s", i, d, want)
 		}
 	}
-	problem(t, n.send(del, n.check+v1.PathTurns+"/"+reserved.Turn.Handle, ""), http.StatusServiceUnavailable)
+	problem(t, n.send(del, n.check+v1.PathReservations+"/"+reserved.Reservation.Handle, ""), http.StatusServiceUnavailable)
 	s.redis.Restart(true)
 	await(t, "the outage is over", func() bool { return !n.about("allow:b").Degraded })
 	if d := ask(deny, ""); !d.Allowed || d.Degraded {

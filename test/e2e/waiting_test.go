@@ -13,13 +13,13 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 )
 
-// asked is a check that waits: when it was sent and answered, and its turn.
+// asked is a check that waits: when it was sent and answered, and its reservation.
 type asked struct {
 	sent, answered time.Time
-	turn           time.Time // zero where it was allowed at once
+	reservation    time.Time // zero where it was allowed at once
 }
 
-// waitersOn has clients ask two nodes for turns and returns what was allowed.
+// waitersOn has clients ask two nodes for reservations and returns what was allowed.
 func waitersOn(t *testing.T, nodes [2]*node, key string, clients, each int) (allowed []asked) {
 	t.Helper()
 	var mu sync.Mutex
@@ -35,12 +35,12 @@ func waitersOn(t *testing.T, nodes [2]*node, key string, clients, each int) (all
 				}
 				one.answered = time.Now()
 				d := read[v1.Decision](t, a)
-				if d.Degraded || a.status != http.StatusOK || d.Waiting == nil || (d.WaitMS > 0) != (d.Turn != nil) {
+				if d.Degraded || a.status != http.StatusOK || d.Waiting == nil || (d.DelayMS > 0) != (d.Reservation != nil) {
 					t.Errorf("got %d: %s", a.status, a.body)
 					return
 				}
-				if d.Turn != nil {
-					one.turn = d.Turn.At.Time
+				if d.Reservation != nil {
+					one.reservation = d.Reservation.At.Time
 				}
 				mu.Lock()
 				allowed = append(allowed, one)
@@ -64,7 +64,7 @@ func most(sorted []time.Time, window time.Duration) int {
 	return fullest
 }
 
-func TestTurnsNeverHoldMoreThanTheLimitAndComeInTheOrderOfAsking(t *testing.T) {
+func TestReservationsNeverHoldMoreThanTheLimitAndComeInTheOrderOfAsking(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		policy(t, nodes, "wait", `{"match":["wait:*"],"rules":["5/s","40/m"]}`)
 		allowed := waitersOn(t, nodes, "wait:a", 12, 15)
@@ -75,23 +75,23 @@ func TestTurnsNeverHoldMoreThanTheLimitAndComeInTheOrderOfAsking(t *testing.T) {
 		slices.SortFunc(logged, time.Time.Compare)
 		for window, limit := range map[time.Duration]int{time.Second: 5, time.Minute: 40} {
 			if got := most(logged, window); got != limit {
-				t.Errorf("the fullest %s holds %d turns, want exactly %d", window, got, limit)
+				t.Errorf("the fullest %s holds %d reservations, want exactly %d", window, got, limit)
 			}
 		}
-		// Whoever asked after another was answered has no earlier turn.
+		// Whoever asked after another was answered has no earlier reservation.
 		for _, a := range allowed {
-			if !a.turn.IsZero() && !slices.ContainsFunc(logged, a.turn.Equal) {
-				t.Errorf("the turn at %s is not in the log", a.turn)
+			if !a.reservation.IsZero() && !slices.ContainsFunc(logged, a.reservation.Equal) {
+				t.Errorf("the reservation at %s is not in the log", a.reservation)
 			}
 			for _, b := range allowed {
-				if a.answered.Before(b.sent) && b.turn.Before(a.turn) {
-					t.Fatalf("who asked at %s, after the turn %s was given, was given %s", b.sent, a.turn, b.turn)
+				if a.answered.Before(b.sent) && b.reservation.Before(a.reservation) {
+					t.Fatalf("who asked at %s, after the reservation %s was given, was given %s", b.sent, a.reservation, b.reservation)
 				}
 			}
 		}
 		for _, n := range nodes {
 			if d := n.about("wait:a"); d.Allowed {
-				t.Error("who does not wait comes before the turns that are reserved")
+				t.Error("who does not wait comes before the reservations that are reserved")
 			}
 		}
 	})
@@ -105,21 +105,21 @@ func TestATurnGivenBackLetsNoMoreIntoAWindow(t *testing.T) {
 		const waits = `{"key":"back:a","max_wait":"1h"}`
 		nodes[0].about("back:a")
 		first, second := nodes[1].ask(waits), nodes[0].ask(waits)
-		if !first.Allowed || !second.Allowed || second.Turn.At.Sub(first.Turn.At.Time) != 20*time.Minute {
-			t.Fatalf("got the turns %+v and %+v", first.Turn, second.Turn)
+		if !first.Allowed || !second.Allowed || second.Reservation.At.Sub(first.Reservation.At.Time) != 20*time.Minute {
+			t.Fatalf("got the reservations %+v and %+v", first.Reservation, second.Reservation)
 		}
 		for i, want := range []bool{true, false} {
-			a := nodes[1-i].send(del, nodes[1-i].check+v1.PathTurns+"/"+second.Turn.Handle, "")
-			if got := read[v1.GivenBack](t, a); a.status != http.StatusOK || got.MadeRoom != want {
-				t.Errorf("given back, round %d: %s", i, a.body)
+			a := nodes[1-i].send(del, nodes[1-i].check+v1.PathReservations+"/"+second.Reservation.Handle, "")
+			if got := read[v1.Cancelled](t, a); a.status != http.StatusOK || got.Freed != want {
+				t.Errorf("cancelled, round %d: %s", i, a.body)
 			}
 		}
 		d := nodes[1].about("back:a")
-		if d.Allowed || !d.RetryAt.Equal(first.Turn.At.Add(20*time.Minute)) {
-			t.Errorf("then it is %s until %s, want limited until a window after %s", d.Decision, d.RetryAt, first.Turn.At)
+		if d.Allowed || !d.RetryAt.Equal(first.Reservation.At.Add(20*time.Minute)) {
+			t.Errorf("then it is %s until %s, want limited until a window after %s", d.Decision, d.RetryAt, first.Reservation.At)
 		}
-		if third := nodes[0].ask(waits); !third.Allowed || third.Turn.At != second.Turn.At {
-			t.Errorf("the turn that is free again is not given: %+v", third.Waiting)
+		if third := nodes[0].ask(waits); !third.Allowed || third.Reservation.At != second.Reservation.At {
+			t.Errorf("the reservation that is free again is not given: %+v", third.Waiting)
 		}
 		if logged := nodes[0].logged("back:a"); len(logged) != 3 {
 			t.Errorf("the log holds %d entries, want 3", len(logged))
@@ -135,12 +135,12 @@ func TestATurnIsThere(t *testing.T) {
 			if !d.Allowed {
 				t.Fatalf("request %d: %+v", i, d)
 			}
-			time.Sleep(time.Duration(d.WaitMS) * time.Millisecond)
+			time.Sleep(time.Duration(d.DelayMS) * time.Millisecond)
 		}
 		logged := nodes[0].logged("soon:a")
 		for i := 1; i < len(logged); i++ {
 			if apart := logged[i-1].Sub(logged[i]); apart < 300*time.Millisecond {
-				t.Errorf("two turns are %s apart", apart)
+				t.Errorf("two reservations are %s apart", apart)
 			}
 		}
 	})
@@ -158,10 +158,10 @@ func TestARequestThatComesAgainAfterItsConnectionWasCutIsChargedOnce(t *testing.
 				})
 			}
 			d := nodes[1].ask(body)
-			if !d.Allowed || i%2 == 0 && !d.Repeated {
+			if !d.Allowed || i%2 == 0 && !d.Replayed {
 				t.Errorf("request %d again: %+v", i, d)
 			}
-			if again := nodes[0].ask(body); !again.Repeated {
+			if again := nodes[0].ask(body); !again.Replayed {
 				t.Errorf("request %d for the third time: %+v", i, again)
 			}
 			if x := nodes[1].explain(fmt.Sprintf("cut:%d", i)); x.Policy.Rules[0].Used != 3 {

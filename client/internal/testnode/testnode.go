@@ -35,7 +35,7 @@ var policies = map[string]string{
 	"far":     `{"match":["far:*"],"rules":["1/1h"]}`,
 	"farther": `{"match":["farther:*"],"rules":["1/3601s"]}`,
 	"never":   `{"match":["never:*"],"rules":["0/1s"]}`,
-	"queue":   `{"match":["queue:*"],"rules":["5/1s"],"algorithm":"leaky_bucket","options":{"as":"queue","burst":2}}`,
+	"queue":   `{"match":["queue:*"],"rules":["5/1s"],"algorithm":"leaky_bucket","options":{"variant":"queue","burst":2}}`,
 	"free":    `{"match":["free:*"],"rules":["100000/1s"]}`,
 	"soon":    `{"match":["soon:*"],"rules":["1/100ms"]}`,
 }

@@ -39,7 +39,7 @@ func candidates() []candidate {
 		case algorithms.GCRA:
 			all = append(all, candidate{Algorithm: a, tenth: true, name: fmt.Sprintf("`%s`, %s a tenth of N", a.Name, algorithms.OptionBurst)})
 		case algorithms.LeakyBucket:
-			all = append(all, candidate{Algorithm: a, options: algorithms.Options{As: algorithms.AsQueue}, name: fmt.Sprintf("`%s`, %s `%s`, nobody waiting", a.Name, algorithms.OptionAs, algorithms.AsQueue)})
+			all = append(all, candidate{Algorithm: a, options: algorithms.Options{Variant: algorithms.VariantQueue}, name: fmt.Sprintf("`%s`, %s `%s`, nobody waiting", a.Name, algorithms.OptionVariant, algorithms.VariantQueue)})
 		}
 	}
 	return all
@@ -69,7 +69,7 @@ type counted struct {
 }
 
 func (l *counted) allow(now int64) bool {
-	return l.stack.Decide(&l.state, algorithms.Question{Now: now, Cost: 1}, nil).Allowed
+	return l.stack.Decide(&l.state, algorithms.Query{Now: now, Cost: 1}, nil).Allowed
 }
 
 type logged struct {

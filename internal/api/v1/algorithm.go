@@ -32,7 +32,7 @@ type PolicyOptions struct {
 	Burst        int    `json:"burst,omitzero"`         // each rule's own limit where it is left out
 	CountRefused bool   `json:"count_refused,omitzero"` // refused requests count too
 	WindowStart  string `json:"window_start,omitzero"`  // clock where it is left out, or first_request
-	As           string `json:"as,omitzero"`            // meter where it is left out, or queue
+	Variant      string `json:"variant,omitzero"`       // meter where it is left out, or queue
 }
 
 // FromOptions returns options as the API shows them.
@@ -69,8 +69,8 @@ func (o *PolicyOptions) set(name, value string, given bool) (err error) {
 		}
 	case algorithms.OptionWindowStart:
 		o.WindowStart = value
-	case algorithms.OptionAs:
-		o.As = value
+	case algorithms.OptionVariant:
+		o.Variant = value
 	default:
 		return fmt.Errorf("%q is no option; the options are %s", name, strings.Join(OptionNames(), ", "))
 	}
@@ -79,7 +79,7 @@ func (o *PolicyOptions) set(name, value string, given bool) (err error) {
 
 // OptionNames returns the names of all options.
 func OptionNames() []string {
-	return []string{algorithms.OptionBurst, algorithms.OptionCountRefused, algorithms.OptionWindowStart, algorithms.OptionAs}
+	return []string{algorithms.OptionBurst, algorithms.OptionCountRefused, algorithms.OptionWindowStart, algorithms.OptionVariant}
 }
 
 // Texts returns the options that are not default as ParseOptions reads them.
@@ -94,8 +94,8 @@ func (o PolicyOptions) Texts() []string {
 	if o.WindowStart != "" {
 		texts = append(texts, algorithms.OptionWindowStart+"="+o.WindowStart)
 	}
-	if o.As != "" {
-		texts = append(texts, algorithms.OptionAs+"="+o.As)
+	if o.Variant != "" {
+		texts = append(texts, algorithms.OptionVariant+"="+o.Variant)
 	}
 	return texts
 }

@@ -9,9 +9,9 @@ import (
 )
 
 func TestOptionsAreReadAndWrittenAsPeopleTypeThem(t *testing.T) {
-	texts := []string{"burst=50", "count_refused=true", "window_start=first_request", "as=queue"}
+	texts := []string{"burst=50", "count_refused=true", "window_start=first_request", "variant=queue"}
 	o, err := ParseOptions(texts)
-	if want := (PolicyOptions{Burst: 50, CountRefused: true, WindowStart: "first_request", As: "queue"}); err != nil || o != want {
+	if want := (PolicyOptions{Burst: 50, CountRefused: true, WindowStart: "first_request", Variant: "queue"}); err != nil || o != want {
 		t.Fatalf("got %+v, %v", o, err)
 	}
 	if got := o.Texts(); !reflect.DeepEqual(got, texts) {
@@ -28,7 +28,7 @@ func TestOptionsAreReadAndWrittenAsPeopleTypeThem(t *testing.T) {
 }
 
 func TestOptionsThatMeanTheSameAreEqual(t *testing.T) {
-	written := algorithms.Options{WindowStart: algorithms.WindowClock, As: algorithms.AsMeter}
+	written := algorithms.Options{WindowStart: algorithms.WindowClock, Variant: algorithms.VariantMeter}
 	if got := FromOptions(written); got != (PolicyOptions{}) {
 		t.Errorf("defaults that are written out are shown: %+v", got)
 	}

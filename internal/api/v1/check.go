@@ -45,11 +45,11 @@ type CheckRequest struct {
 	Source string `json:"source,omitzero"` // who asks, shown with an offence
 	// Meta is shown with an offence and never trusted.
 	Meta map[string]string `json:"meta,omitzero"`
-	// MaxWait is how long the caller would wait for its turn, up to MaxWait; one
+	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
 	// that comes within it is reserved. Nothing where it is left out.
 	MaxWait Duration `json:"max_wait,omitzero"`
 	// IdempotencyKey names the request: one that comes again within a minute of
-	// its turn is answered again and not charged. 1 to MaxID printable ASCII
+	// its reservation is answered again and not charged. 1 to MaxID printable ASCII
 	// characters.
 	IdempotencyKey string `json:"idempotency_key,omitzero"`
 }
@@ -80,7 +80,7 @@ type Decision struct {
 	*Waiting
 	// Repeated says, where it stands, that the idempotency_key was charged before
 	// and nothing was charged now.
-	Repeated bool `json:"repeated,omitzero"`
+	Replayed bool `json:"replayed,omitzero"`
 	// Exemption let the key through; it stands only where one did.
 	Exemption *DecidedExemption `json:"exemption,omitzero"`
 	// Warnings stands only where there is one, for example a block that an
@@ -102,8 +102,8 @@ type RuleState struct {
 	Limit     int    `json:"limit"`
 	WindowMS  int64  `json:"window_ms"`
 	Remaining int    `json:"remaining"`
-	// ResetMS is this rule's own wait for this cost, null where it never ends.
-	ResetMS *int64 `json:"reset_ms"`
+	// RetryAfterMS is this rule's own wait for this cost, null where it never ends.
+	RetryAfterMS *int64 `json:"retry_after_ms"`
 }
 
 // DecidedBlock is the block that refuses a key.

@@ -41,7 +41,7 @@ type KeyPolicy struct {
 	// Rule makes the key wait longest, null where none does.
 	Rule  NullString `json:"rule"`
 	Rules []KeyRule  `json:"rules"`
-	// Timestamps count for some rule, the newest first, at most 1,000; turns that
+	// Timestamps count for some rule, the newest first, at most 1,000; reservations that
 	// are reserved lie ahead of At. An algorithm that keeps counters has none.
 	Timestamps []Time `json:"timestamps"`
 }
@@ -57,10 +57,10 @@ type KeyRule struct {
 	Remaining int `json:"remaining"`
 	// FreeAt is when this rule alone would allow one more request, null where
 	// it never will.
-	FreeAt Time `json:"free_at"`
+	RetryAt Time `json:"retry_at"`
 	// NextFreeAt is when the oldest request that counts ages out, null where
 	// none counts or no times are kept.
-	NextFreeAt Time `json:"next_free_at"`
+	NextExpiryAt Time `json:"next_expiry_at"`
 }
 
 // KeyReset says which logs of a key were forgotten.
@@ -73,5 +73,5 @@ type KeyReset struct {
 type LogReset struct {
 	Policy string `json:"policy"`
 	// Held says whether there was anything to forget.
-	Held bool `json:"held"`
+	Existed bool `json:"existed"`
 }

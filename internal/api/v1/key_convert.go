@@ -34,7 +34,7 @@ func fromKeyPolicy(px *gate.PolicyExplanation) *KeyPolicy {
 	}
 	out := &KeyPolicy{
 		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: FromOptions(px.Policy.Options), Pattern: NullString(px.Pattern.String()),
-		Allowed: px.Allowed, RetryAt: At(px.Answer.RetryAt), Rules: []KeyRule{}, Timestamps: fromTimes(px.Times),
+		Allowed: px.Allowed, RetryAt: At(px.Answer.RetryAt), Rules: []KeyRule{}, Timestamps: fromTimes(px.Timestamps),
 	}
 	if i := px.Answer.Rule; i >= 0 && i < len(px.Policy.Rules) {
 		out.Rule = NullString(px.Policy.Rules[i].String())
@@ -42,7 +42,7 @@ func fromKeyPolicy(px *gate.PolicyExplanation) *KeyPolicy {
 	for _, r := range px.Rules {
 		out.Rules = append(out.Rules, KeyRule{
 			Rule: r.Rule.String(), Limit: r.Rule.Limit, WindowMS: r.Rule.WindowMS(),
-			Used: r.Used, Remaining: r.Remaining, FreeAt: At(r.FreeAt), NextFreeAt: At(r.NextFree),
+			Used: r.Used, Remaining: r.Remaining, RetryAt: At(r.RetryAt), NextExpiryAt: At(r.NextExpiry),
 		})
 	}
 	return out

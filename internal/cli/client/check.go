@@ -36,8 +36,8 @@ func (c *Client) decide(ctx context.Context, check, decision any) error {
 	return decode(answer, decision)
 }
 
-// GiveBack gives a turn back by its handle.
-func (c *Client) GiveBack(ctx context.Context, handle string) (*v1.GivenBack, error) {
-	given := &v1.GivenBack{}
-	return given, c.do(ctx, request{method: http.MethodDelete, path: v1.PathTurns + "/" + url.PathEscape(handle)}, given)
+// Cancel cancels a reservation by its handle.
+func (c *Client) Cancel(ctx context.Context, handle string) (*v1.Cancelled, error) {
+	given := &v1.Cancelled{}
+	return given, c.do(ctx, request{method: http.MethodDelete, path: v1.PathReservations + "/" + url.PathEscape(handle)}, given)
 }

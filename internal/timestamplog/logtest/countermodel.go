@@ -8,7 +8,7 @@ import (
 // counterModel is a Log of counters: the engine of package algorithms, to which
 // every Log is held number by number, and around it what a Log adds.
 type counterModel struct {
-	kept map[timestamplog.Ref]*keptState
+	kept map[timestamplog.LogID]*keptState
 	modelIDs
 }
 
@@ -18,19 +18,19 @@ type keptState struct {
 }
 
 func newCounterModel() *counterModel {
-	return &counterModel{kept: map[timestamplog.Ref]*keptState{}, modelIDs: modelIDs{}}
+	return &counterModel{kept: map[timestamplog.LogID]*keptState{}, modelIDs: modelIDs{}}
 }
 
 func stackOf(q timestamplog.Request) *algorithms.Stack {
 	return algorithms.NewStack(q.Algorithm, q.Rules.Counted(q.Options))
 }
 
-func questionOf(now int64, q timestamplog.Request) algorithms.Question {
-	return algorithms.Question{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
+func questionOf(now int64, q timestamplog.Request) algorithms.Query {
+	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
 }
 
 // state returns a copy of what is kept of a ref.
-func (m *counterModel) state(ref timestamplog.Ref, now int64) algorithms.State {
+func (m *counterModel) state(ref timestamplog.LogID, now int64) algorithms.State {
 	if kept := m.kept[ref]; kept != nil && now < kept.expires {
 		return kept.Clone()
 	}
@@ -39,93 +39,93 @@ func (m *counterModel) state(ref timestamplog.Ref, now int64) algorithms.State {
 
 // keep keeps a state for as long as it says.
 func (m *counterModel) keep(now int64, q timestamplog.Request, state algorithms.State) {
-	delete(m.kept, q.Ref)
-	if lasts := stackOf(q).Lasts(&state, now); lasts > 0 {
-		m.kept[q.Ref] = &keptState{state, now + lasts}
+	delete(m.kept, q.LogID)
+	if lasts := stackOf(q).TTL(&state, now); lasts > 0 {
+		m.kept[q.LogID] = &keptState{state, now + lasts}
 	}
 }
 
 func (m *counterModel) decide(now int64, q timestamplog.Request) answer {
 	a := m.judge(now, q)
-	if a.Allowed && !q.Peek && !a.Repeated {
-		m.charge(now, a.Turn, q)
+	if a.Allowed && !q.Peek && !a.Replayed {
+		m.charge(now, a.ReservedAt, q)
 	}
 	a.States = m.states(now, q)
 	return a
 }
 
 func (m *counterModel) judge(now int64, q timestamplog.Request) answer {
-	a := answer{Result: timestamplog.Result{Allowed: true, Now: now, Turn: now, Rule: -1}, isCounted: true}
+	a := answer{Result: timestamplog.Result{Allowed: true, Now: now, ReservedAt: now, Rule: -1}, isCounted: true}
 	if len(q.Rules) == 0 {
 		return a
 	}
-	state := m.state(q.Ref, now)
+	state := m.state(q.LogID, now)
 	verdict := stackOf(q).Ask(&state, questionOf(now, q))
 	if verdict.Changed && !q.Peek {
 		m.keep(now, q, state)
 	}
-	if turn, known := m.again(now, q); known {
-		a.Turn, a.Repeated = turn, true
+	if reservation, known := m.again(now, q); known {
+		a.ReservedAt, a.Replayed = reservation, true
 		return a
 	}
-	a.Allowed, a.Turn, a.RetryAt, a.Rule = verdict.Allowed, verdict.Turn, verdict.RetryAt, verdict.Rule
+	a.Allowed, a.ReservedAt, a.RetryAt, a.Rule = verdict.Allowed, verdict.AllowedAt, verdict.RetryAt, verdict.Rule
 	if !a.Allowed {
-		a.Turn = 0
+		a.ReservedAt = 0
 	}
 	return a
 }
 
-func (m *counterModel) charge(now, turn int64, q timestamplog.Request) {
+func (m *counterModel) charge(now, reservation int64, q timestamplog.Request) {
 	if len(q.Rules) == 0 {
 		return
 	}
-	stack, state := stackOf(q), m.state(q.Ref, now)
+	stack, state := stackOf(q), m.state(q.LogID, now)
 	stack.Ask(&state, questionOf(now, q))
-	stack.Take(&state, questionOf(now, q), turn)
+	stack.Add(&state, questionOf(now, q), reservation)
 	m.keep(now, q, state)
-	m.add(q, turn)
+	m.add(q, reservation)
 }
 
 func (m *counterModel) states(now int64, q timestamplog.Request) []timestamplog.RuleState {
 	if !q.Detail || len(q.Rules) == 0 {
 		return nil
 	}
-	state := m.state(q.Ref, now)
+	state := m.state(q.LogID, now)
 	var states []timestamplog.RuleState
 	for _, has := range stackOf(q).Remaining(nil, &state, now, int64(q.Cost)) {
-		states = append(states, timestamplog.RuleState{Remaining: int(has.Left), ResetMS: has.Wait})
+		states = append(states, timestamplog.RuleState{Remaining: int(has.Amount), RetryAfterMS: has.Wait})
 	}
 	return states
 }
 
-func (m *counterModel) giveBack(now int64, turn timestamplog.Turn) bool {
-	kept := m.kept[turn.Ref]
-	if kept == nil || now >= kept.expires || !m.knows(turn) || !kept.GiveBack(now, turn.At, turn.ID) {
+func (m *counterModel) cancelReservation(now int64, reservation timestamplog.Reservation) bool {
+	kept := m.kept[reservation.LogID]
+	if kept == nil || now >= kept.expires || !m.knows(reservation) || !kept.Cancel(now, reservation.At, reservation.ID) {
 		return false
 	}
-	delete(m.modelIDs[turn.Ref], turn.ID)
+	delete(m.modelIDs[reservation.LogID], reservation.ID)
 	return true
 }
 
 // times returns none: a counter keeps no times.
-func (m *counterModel) times(timestamplog.Ref, int64, int) []int64 { return nil }
+func (m *counterModel) times(timestamplog.LogID, int64, int) []int64 { return nil }
 
-func (m *counterModel) reset(ref timestamplog.Ref, now int64) bool {
+func (m *counterModel) reset(ref timestamplog.LogID, now int64) bool {
 	held := m.kept[ref] != nil && now < m.kept[ref].expires
 	delete(m.kept, ref)
 	delete(m.modelIDs, ref)
 	return held
 }
 
-func (m *counterModel) expired(ref timestamplog.Ref, now int64) bool {
+func (m *counterModel) expired(ref timestamplog.LogID, now int64) bool {
 	return m.kept[ref] != nil && now >= m.kept[ref].expires
 }
 
-func (m *counterModel) lapsed(ref timestamplog.Ref, now int64) bool {
+func (m *counterModel) lapsed(ref timestamplog.LogID, now int64) bool {
 	return m.kept[ref] == nil && len(m.modelIDs[ref]) > 0 || m.expired(ref, now)
 }
 
 // forgetUnnoticed does nothing: what a counter lets pass is its own business.
-func (m *counterModel) forgetUnnoticed(timestamplog.Ref) {}
+func (m *counterModel) forgetUnnoticed(timestamplog.LogID) {}
 
-func (m *counterModel) show(ref timestamplog.Ref) any { return m.kept[ref] }
+func (m *counterModel) show(ref timestamplog.LogID) any { return m.kept[ref] }

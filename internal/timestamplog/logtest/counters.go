@@ -19,8 +19,8 @@ func (c counter) String() string {
 	if c.options.WindowStart != "" {
 		name += " from " + c.options.WindowStart
 	}
-	if c.options.As != "" {
-		name += " as " + c.options.As
+	if c.options.Variant != "" {
+		name += " as " + c.options.Variant
 	}
 	if c.options.Burst > 0 {
 		name += fmt.Sprintf(" with a burst of %d", c.options.Burst)
@@ -39,8 +39,8 @@ func everyCounter() []counter {
 		if a.Takes(algorithms.OptionWindowStart) {
 			variants = append(variants, algorithms.Options{WindowStart: algorithms.WindowFirst})
 		}
-		if a.Takes(algorithms.OptionAs) {
-			variants = append(variants, algorithms.Options{As: algorithms.AsQueue})
+		if a.Takes(algorithms.OptionVariant) {
+			variants = append(variants, algorithms.Options{Variant: algorithms.VariantQueue})
 		}
 		if a.Takes(algorithms.OptionBurst) {
 			for _, o := range variants {
@@ -71,7 +71,7 @@ func RunCounters(t *testing.T, newHarness func(*testing.T) Harness) {
 
 func counterContracts() []contract {
 	return []contract{
-		{"any sequence of requests, turns, clock moves, resets and changes of policy is answered as the engine answers it",
+		{"any sequence of requests, reservations, clock moves, resets and changes of policy is answered as the engine answers it",
 			simulate(func() oracle { return newCounterModel() })},
 		{"what a stack refuses is counted by none of its rules", counterAllOrNothing},
 		{"who waits as told is allowed then and not a millisecond earlier", counterRetry},
@@ -79,10 +79,10 @@ func counterContracts() []contract {
 		{"a reset forgets the counter and no other", counterResets},
 		{"a counter has no times", counterTimes},
 		{"a counter and a log of one ref stay apart", counterBesideLog},
-		{"who would wait has a turn, in order, at which an immediate request would have been allowed", counterTurns},
+		{"who would wait has a reservation, in order, at which an immediate request would have been allowed", counterReservations},
 		{"a request that comes again is counted once", counterAgain},
-		{"the newest turn given back leaves the counter as it was, and an earlier one lapses", counterGivenBack},
-		{"several requests are counted at one common turn, or not at all", counterTogether},
+		{"the newest reservation cancelled leaves the counter as it was, and an earlier one lapses", counterGivenBack},
+		{"several requests are counted at one common reservation, or not at all", counterTogether},
 		{"a raised limit frees sooner, and what was counted still counts", counterLimits},
 		{"a refusal is said to last no longer than what is kept", counterRefusedUntil},
 		{"a clock that steps back an hour does not open the limit, and makes no key wait an hour", counterBack},
@@ -124,7 +124,7 @@ func counterRetry(t *testing.T, h Harness) {
 		f := newFixture(t, h, "4/s", "9/10s")
 		for range 5 {
 			refused, _ := f.fill(cost)
-			if refused.RetryAt <= refused.Now || refused.Boundary != 0 || refused.Turn != 0 {
+			if refused.RetryAt <= refused.Now || refused.Boundary != 0 || refused.ReservedAt != 0 {
 				t.Fatalf("a cost of %d is refused with %+v", cost, refused)
 			}
 			f.Clock.Set(refused.RetryAt - 1)
@@ -140,7 +140,7 @@ func counterRetry(t *testing.T, h Harness) {
 // allowAt fails the test unless r is allowed at once.
 func (f *fixture) allowAt(r timestamplog.Result) {
 	f.t.Helper()
-	f.wantTurn(r, r.Now-f.start)
+	f.wantReservation(r, r.Now-f.start)
 }
 
 func counterPeek(t *testing.T, h Harness) {
@@ -194,8 +194,8 @@ func counterBesideLog(t *testing.T, h Harness) {
 	log.wantTimes(0, 0)
 }
 
-// counterTurns compares turns with what a client who waits as told would get.
-func counterTurns(t *testing.T, h Harness) {
+// counterReservations compares reservations with what a client who waits as told would get.
+func counterReservations(t *testing.T, h Harness) {
 	f := newFixture(t, h, "3/s")
 	waits := f.forKey("waits")
 	last := f.start
@@ -207,22 +207,22 @@ func counterTurns(t *testing.T, h Harness) {
 			r = f.ask(1)
 		}
 		f.Clock.Set(now)
-		turn := waits.reserve(fmt.Sprint("id ", i), 1, minute)
-		if !turn.Allowed || turn.Turn < last {
-			t.Fatalf("request %d: %+v; the turn before was at %d", i, turn, last)
+		reservation := waits.reserve(fmt.Sprint("id ", i), 1, minute)
+		if !reservation.Allowed || reservation.ReservedAt < last {
+			t.Fatalf("request %d: %+v; the reservation before was at %d", i, reservation, last)
 		}
-		last = turn.Turn
+		last = reservation.ReservedAt
 		f.Clock.Set(max(now, r.Now))
-		if f.Clock.NowMS() != turn.Turn {
-			t.Fatalf("request %d has its turn at +%d; who waits as told is allowed at +%d", i, turn.Turn-f.start, f.Clock.NowMS()-f.start)
+		if f.Clock.NowMS() != reservation.ReservedAt {
+			t.Fatalf("request %d has its reservation at +%d; who waits as told is allowed at +%d", i, reservation.ReservedAt-f.start, f.Clock.NowMS()-f.start)
 		}
 		if i%4 == 3 {
-			continue // the next comes at the turn itself
+			continue // the next comes at the reservation itself
 		}
 		f.Clock.Set(now)
-		if turn.Turn > now {
-			if r := waits.ask(1); r.Allowed || r.RetryAt < turn.Turn {
-				t.Fatalf("an immediate request is answered %+v while a turn lies ahead at %d", r, turn.Turn)
+		if reservation.ReservedAt > now {
+			if r := waits.ask(1); r.Allowed || r.RetryAt < reservation.ReservedAt {
+				t.Fatalf("an immediate request is answered %+v while a reservation lies ahead at %d", r, reservation.ReservedAt)
 			}
 		}
 		f.Clock.Set(max(now, r.Now))
@@ -237,20 +237,20 @@ func counterAgain(t *testing.T, h Harness) {
 	f.wantStates(f.detail(1), left...)
 	f.fill(1)
 	first := f.reserve("b", 1, minute)
-	f.wantAgain(f.reserve("b", 1, minute), first.Turn-f.start)
+	f.wantAgain(f.reserve("b", 1, minute), first.ReservedAt-f.start)
 }
 
 func counterGivenBack(t *testing.T, h Harness) {
 	f := newFixture(t, h, "3/s")
 	f.fill(1)
 	before := f.detail(1)
-	a := f.reserve("a", 1, minute).Turn - f.start
+	a := f.reserve("a", 1, minute).ReservedAt - f.start
 	f.wantGivenBack(false, "a", a, 2)
 	f.wantGivenBack(true, "a", a, 1)
 	f.wantStates(f.detail(1), before...)
-	f.wantTurn(f.reserve("a", 1, minute), a)
+	f.wantReservation(f.reserve("a", 1, minute), a)
 	left := f.detail(1)
-	b := f.reserve("b", 1, minute).Turn - f.start
+	b := f.reserve("b", 1, minute).ReservedAt - f.start
 	f.wantGivenBack(false, "a", a, 1)
 	f.wantGivenBack(true, "b", b, 1)
 	f.wantGivenBack(false, "b", b, 1)
@@ -268,11 +268,11 @@ func counterTogether(t *testing.T, h Harness) {
 	}
 	a.wantStates(a.detail(1), fresh...)
 	results = a.decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
-	if turn := results[0].Turn; !results[0].Allowed || turn <= a.start || results[1].Turn != turn {
-		t.Fatalf("got %+v, want one turn ahead", results)
+	if reservation := results[0].ReservedAt; !results[0].Allowed || reservation <= a.start || results[1].ReservedAt != reservation {
+		t.Fatalf("got %+v, want one reservation ahead", results)
 	}
 	if r := a.ask(1); r.Allowed {
-		t.Errorf("before the common turn the first key is answered %+v", r)
+		t.Errorf("before the common reservation the first key is answered %+v", r)
 	}
 }
 
@@ -304,14 +304,14 @@ func counterRefusedUntil(t *testing.T, h Harness) {
 			continue // as under a burst, which grows where the rate is lowered
 		}
 		refused++
-		if r.RefusedUntil <= r.Now || r.RefusedUntil > r.RetryAt {
+		if r.RefusalValidUntil <= r.Now || r.RefusalValidUntil > r.RetryAt {
 			t.Fatalf("under %s: got %+v, want a refusal that lasts for no longer than its wait", lower, r)
 		}
-		f.Clock.Set(r.RefusedUntil - 1)
+		f.Clock.Set(r.RefusalValidUntil - 1)
 		if before := f.peek(1); before.Allowed {
 			t.Errorf("under %s: allowed a millisecond before the end of %+v", lower, r)
 		}
-		f.Clock.Set(r.RefusedUntil)
+		f.Clock.Set(r.RefusalValidUntil)
 		if after := f.peek(1); !after.Allowed {
 			t.Errorf("under %s: got %+v at the end of %+v", lower, after, r)
 		}

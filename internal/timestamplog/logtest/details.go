@@ -125,5 +125,5 @@ func emptyStackHasNoStates(t *testing.T, h Harness) {
 
 // state is what one rule has left and its wait in milliseconds.
 func state(remaining int, reset int64) timestamplog.RuleState {
-	return timestamplog.RuleState{Remaining: remaining, ResetMS: reset}
+	return timestamplog.RuleState{Remaining: remaining, RetryAfterMS: reset}
 }

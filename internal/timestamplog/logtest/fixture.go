@@ -84,7 +84,7 @@ func (f *fixture) request(cost int) timestamplog.Request {
 	return timestamplog.RequestOf(f.policy, f.key, cost)
 }
 
-func (f *fixture) ref() timestamplog.Ref { return timestamplog.RefOf(f.policy, f.key) }
+func (f *fixture) ref() timestamplog.LogID { return timestamplog.LogIDOf(f.policy, f.key) }
 
 // decide asks q alone.
 func (f *fixture) decide(q timestamplog.Request) timestamplog.Result {
@@ -128,14 +128,14 @@ func (f *fixture) allow(cost int) {
 
 func (f *fixture) wantAllowed(r timestamplog.Result) {
 	f.t.Helper()
-	f.wantTurn(r, r.Now-f.start)
+	f.wantReservation(r, r.Now-f.start)
 }
 
-// wantTurn fails the test unless the answer is a turn at milliseconds after the
+// wantReservation fails the test unless the answer is a reservation at milliseconds after the
 // test's beginning.
-func (f *fixture) wantTurn(r timestamplog.Result, at int64) {
+func (f *fixture) wantReservation(r timestamplog.Result, at int64) {
 	f.t.Helper()
-	if !r.Allowed || r.Turn != f.start+at || r.RetryAt != 0 || r.Rule != -1 || r.Boundary != 0 {
+	if !r.Allowed || r.ReservedAt != f.start+at || r.RetryAt != 0 || r.Rule != -1 || r.Boundary != 0 {
 		f.t.Fatalf("at +%d: %s, want it allowed at +%d", r.Now-f.start, f.describe(r), at)
 	}
 }
@@ -156,14 +156,14 @@ func (f *fixture) wantLimited(r timestamplog.Result, rule string, retry int64) {
 	} else {
 		want.Boundary = want.RetryAt - f.policy.Rules[want.Rule].WindowMS()
 	}
-	if r.Allowed || r.Turn != 0 || r.RetryAt != want.RetryAt || r.Rule != want.Rule || r.Boundary != want.Boundary {
+	if r.Allowed || r.ReservedAt != 0 || r.RetryAt != want.RetryAt || r.Rule != want.Rule || r.Boundary != want.Boundary {
 		f.t.Fatalf("at +%d: %s, want it limited: %s", r.Now-f.start, f.describe(r), f.describe(want))
 	}
 }
 
 func (f *fixture) describe(r timestamplog.Result) string {
 	if r.Allowed {
-		return fmt.Sprintf("allowed at +%d", r.Turn-f.start)
+		return fmt.Sprintf("allowed at +%d", r.ReservedAt-f.start)
 	}
 	rule := "no rule"
 	if r.Rule >= 0 && r.Rule < len(f.policy.Rules) {
@@ -183,9 +183,9 @@ func (f *fixture) times() []int64 {
 	return f.timesOf(f.ref(), 1_000_000)
 }
 
-func (f *fixture) timesOf(ref timestamplog.Ref, limit int) []int64 {
+func (f *fixture) timesOf(ref timestamplog.LogID, limit int) []int64 {
 	f.t.Helper()
-	times, now, err := f.Log.Times(f.t.Context(), ref, limit)
+	times, now, err := f.Log.Timestamps(f.t.Context(), ref, limit)
 	if err != nil {
 		f.t.Fatalf("Times: %v", err)
 	}

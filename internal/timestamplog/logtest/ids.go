@@ -9,8 +9,8 @@ import (
 func ids() []contract {
 	return []contract{
 		{"a request that comes again is answered as it was and charged once", idAgain},
-		{"a turn that is asked for again is the same turn", idAgainTurn},
-		{"an ID is known for its lifetime after its turn and no longer", idLifetime},
+		{"a reservation that is asked for again is the same reservation", idAgainReservation},
+		{"an ID is known for its lifetime after its reservation and no longer", idLifetime},
 		{"an ID is known though its log has expired", idOutlivesLog},
 		{"a refused request leaves no ID", idRefused},
 		{"a peek neither leaves an ID nor looks for one", idPeek},
@@ -22,16 +22,16 @@ func ids() []contract {
 
 func (f *fixture) named(id string) timestamplog.Request { return f.waiting(id, 1, 0) }
 
-func (f *fixture) wantAgain(r timestamplog.Result, turn int64) {
+func (f *fixture) wantAgain(r timestamplog.Result, reservation int64) {
 	f.t.Helper()
-	if f.wantTurn(r, turn); !r.Repeated {
+	if f.wantReservation(r, reservation); !r.Replayed {
 		f.t.Fatalf("at +%d the request was charged, want it answered as before", r.Now-f.start)
 	}
 }
 
 func (f *fixture) wantCharged(r timestamplog.Result) {
 	f.t.Helper()
-	if f.wantAllowed(r); r.Repeated {
+	if f.wantAllowed(r); r.Replayed {
 		f.t.Fatalf("at +%d the request was answered as before, want it charged", r.Now-f.start)
 	}
 }
@@ -48,11 +48,11 @@ func idAgain(t *testing.T, h Harness) {
 	f.wantTimes(0)
 }
 
-func idAgainTurn(t *testing.T, h Harness) {
+func idAgainReservation(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/10s")
 	f.allow(1)
-	f.wantTurn(f.reserve("a", 1, minute), 10_000)
-	f.wantTurn(f.reserve("b", 1, minute), 20_000)
+	f.wantReservation(f.reserve("a", 1, minute), 10_000)
+	f.wantReservation(f.reserve("b", 1, minute), 20_000)
 	f.wantAgain(f.at(4000).reserve("a", 1, minute), 10_000)
 	f.wantAgain(f.at(12_000).reserve("a", 1, minute), 10_000)
 	f.wantTimes(20_000, 10_000)
@@ -66,7 +66,7 @@ func idLifetime(t *testing.T, h Harness) {
 	f.wantAgain(f.at(2*timestamplog.IDLifetime-1).decide(f.named("a")), timestamplog.IDLifetime)
 	g := f.with("1/30s")
 	g.at(0).allow(1)
-	g.wantTurn(g.reserve("a", 1, minute), 30*second)
+	g.wantReservation(g.reserve("a", 1, minute), 30*second)
 	g.wantAgain(g.at(30*second+timestamplog.IDLifetime-1).reserve("a", 1, minute), 30*second)
 	g.wantCharged(g.at(30*second+timestamplog.IDLifetime).reserve("a", 1, minute))
 }
@@ -107,7 +107,7 @@ func idInBatch(t *testing.T, h Harness) {
 	f := newFixture(t, h, "5/m")
 	results := f.decideAll([]timestamplog.Request{f.named("a"), f.named("a"), f.named("b"), f.named("a")})
 	for i, again := range []bool{false, true, false, true} {
-		if f.wantAllowed(results[i]); results[i].Repeated != again {
+		if f.wantAllowed(results[i]); results[i].Replayed != again {
 			t.Errorf("request %d: %+v", i, results[i])
 		}
 	}
@@ -121,8 +121,8 @@ func idManyCallers(t *testing.T, h Harness) {
 	together(func(caller int) { results[caller] = f.one(f.waiting("a", 1, minute)) })
 	charged := 0
 	for _, r := range results {
-		f.wantTurn(r, 10_000)
-		if !r.Repeated {
+		f.wantReservation(r, 10_000)
+		if !r.Replayed {
 			charged++
 		}
 	}

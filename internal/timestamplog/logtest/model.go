@@ -10,11 +10,11 @@ import (
 // model is a Log by brute force: it counts, where a real one looks up boundary
 // entries, and searches for the end of a wait instead of computing it.
 type model struct {
-	logs map[timestamplog.Ref]*modelLog
+	logs map[timestamplog.LogID]*modelLog
 	modelIDs
 	// allowed has every logged time of a ref, also those that its log dropped,
-	// but no turn that was given back, moved along with the log.
-	allowed map[timestamplog.Ref][]allowedTime
+	// but no reservation was cancelled, moved along with the log.
+	allowed map[timestamplog.LogID][]allowedTime
 }
 
 type modelLog struct {
@@ -25,48 +25,48 @@ type modelLog struct {
 
 // modelID is what is known of an ID that was charged.
 type modelID struct {
-	turn int64
-	cost int
+	reservation int64
+	cost        int
 }
 
 // modelIDs are the IDs that were charged to each log.
-type modelIDs map[timestamplog.Ref]map[string]modelID
+type modelIDs map[timestamplog.LogID]map[string]modelID
 
-// again returns the turn of a request that was charged before.
-func (m modelIDs) again(now int64, q timestamplog.Request) (turn int64, known bool) {
-	id, known := m[q.Ref][q.ID]
-	return id.turn, known && q.ID != "" && !q.Peek && now < id.turn+timestamplog.IDLifetime
+// again returns the reservation of a request that was charged before.
+func (m modelIDs) again(now int64, q timestamplog.Request) (reservation int64, known bool) {
+	id, known := m[q.LogID][q.ID]
+	return id.reservation, known && q.ID != "" && !q.Peek && now < id.reservation+timestamplog.IDLifetime
 }
 
-func (m modelIDs) add(q timestamplog.Request, turn int64) {
+func (m modelIDs) add(q timestamplog.Request, reservation int64) {
 	if q.ID == "" {
 		return
 	}
-	if m[q.Ref] == nil {
-		m[q.Ref] = map[string]modelID{}
+	if m[q.LogID] == nil {
+		m[q.LogID] = map[string]modelID{}
 	}
-	m[q.Ref][q.ID] = modelID{turn, q.Cost}
+	m[q.LogID][q.ID] = modelID{reservation, q.Cost}
 }
 
-func (m modelIDs) knows(turn timestamplog.Turn) bool {
-	id, known := m[turn.Ref][turn.ID]
-	return known && id == modelID{turn.At, turn.Cost}
+func (m modelIDs) knows(reservation timestamplog.Reservation) bool {
+	id, known := m[reservation.LogID][reservation.ID]
+	return known && id == modelID{reservation.At, reservation.Cost}
 }
 
-// turnsOfIDs returns the turns of all IDs.
-func (m modelIDs) turnsOfIDs() []int64 {
-	var turns []int64
+// reservationsOfIDs returns the reservations of all IDs.
+func (m modelIDs) reservationsOfIDs() []int64 {
+	var reservations []int64
 	for _, known := range m {
 		for _, id := range known {
-			turns = append(turns, id.turn)
+			reservations = append(reservations, id.reservation)
 		}
 	}
-	return turns
+	return reservations
 }
 
 type modelEntry struct {
-	at     int64
-	isTurn bool // made for an instant that lay ahead
+	at            int64
+	isReservation bool // made for an instant that lay ahead
 }
 
 type allowedTime struct {
@@ -76,29 +76,29 @@ type allowedTime struct {
 }
 
 // answer is a Result and, per rule, when that rule alone would let the request
-// have its turn and the time it waits for. Any rule that waits longest may be
-// named; where none waits as long as for the turns ahead, the last is.
+// have its reservation and the time it waits for. Any rule that waits longest may be
+// named; where none waits as long as for the reservations ahead, the last is.
 type answer struct {
 	timestamplog.Result
-	turn       int64   // also where it is refused
-	retries    []int64 // 0 for a rule that allows it now
-	boundaries []int64
-	isCounted  bool // then Rule is the one that is to be named, and there is no Boundary
+	reservation int64   // also where it is refused
+	retries     []int64 // 0 for a rule that allows it now
+	boundaries  []int64
+	isCounted   bool // then Rule is the one that is to be named, and there is no Boundary
 }
 
 func newModel() *model {
 	return &model{
-		logs:     map[timestamplog.Ref]*modelLog{},
+		logs:     map[timestamplog.LogID]*modelLog{},
 		modelIDs: modelIDs{},
-		allowed:  map[timestamplog.Ref][]allowedTime{},
+		allowed:  map[timestamplog.LogID][]allowedTime{},
 	}
 }
 
 // decide answers q at now.
 func (m *model) decide(now int64, q timestamplog.Request) answer {
 	a := m.judge(now, q)
-	if a.Allowed && !q.Peek && !a.Repeated {
-		m.charge(now, a.Turn, q)
+	if a.Allowed && !q.Peek && !a.Replayed {
+		m.charge(now, a.ReservedAt, q)
 	}
 	if !a.Allowed && !q.Peek && q.Options.CountRefused && q.Retention.Entries > 0 {
 		m.push(now, now, q)
@@ -117,7 +117,7 @@ func (m *model) judgeAfter(now int64, q timestamplog.Request) answer {
 // asks is what can be decided alone or together.
 type asks interface {
 	judge(now int64, q timestamplog.Request) answer
-	charge(now, turn int64, q timestamplog.Request)
+	charge(now, reservation int64, q timestamplog.Request)
 	states(now int64, q timestamplog.Request) []timestamplog.RuleState
 }
 
@@ -129,18 +129,18 @@ func decideTogether(m asks, now int64, requests []timestamplog.Request) []answer
 		peek, maxWait = peek || q.Peek, min(maxWait, q.MaxWait)
 	}
 	answers := make([]answer, len(requests))
-	allowed, turn := true, now
+	allowed, reservation := true, now
 	for i := range requests {
 		requests[i].Peek, requests[i].MaxWait = peek, maxWait
 		answers[i] = m.judge(now, requests[i])
 		allowed = allowed && answers[i].Allowed
-		turn = max(turn, answers[i].Turn)
+		reservation = max(reservation, answers[i].ReservedAt)
 	}
 	for i, q := range requests {
-		if allowed && !answers[i].Repeated {
-			answers[i].Turn = turn
+		if allowed && !answers[i].Replayed {
+			answers[i].ReservedAt = reservation
 			if !peek {
-				m.charge(now, turn, q)
+				m.charge(now, reservation, q)
 			}
 		}
 		answers[i].States = m.states(now, q)
@@ -150,27 +150,27 @@ func decideTogether(m asks, now int64, requests []timestamplog.Request) []answer
 
 // judge answers q and charges nothing.
 func (m *model) judge(now int64, q timestamplog.Request) answer {
-	a := answer{Result: timestamplog.Result{Allowed: true, Now: now, Turn: now, Rule: -1}, turn: now}
+	a := answer{Result: timestamplog.Result{Allowed: true, Now: now, ReservedAt: now, Rule: -1}, reservation: now}
 	if len(q.Rules) == 0 {
 		return a
 	}
 	if !q.Peek {
-		m.moveBack(q.Ref, now, q.Retention)
-		if turn, known := m.again(now, q); known {
-			a.Turn, a.Repeated = turn, true
+		m.moveBack(q.LogID, now, q.Retention)
+		if reservation, known := m.again(now, q); known {
+			a.ReservedAt, a.Replayed = reservation, true
 			return a
 		}
 	}
-	times := timesOf(m.present(q.Ref, now))
-	a.turn = endOf(times, now)
+	times := timesOf(m.present(q.LogID, now))
+	a.reservation = endOf(times, now)
 	for _, rule := range q.Rules {
 		retry, boundary := waitOf(times, now, rule.Limit, rule.WindowMS(), q.Cost)
 		a.retries, a.boundaries = append(a.retries, retry), append(a.boundaries, boundary)
-		a.turn = max(a.turn, retry)
+		a.reservation = max(a.reservation, retry)
 	}
-	a.Turn = a.turn
-	if a.RetryAt = retryOf(times, now, a.turn, q); a.RetryAt > now {
-		a.Allowed, a.Turn = false, 0
+	a.ReservedAt = a.reservation
+	if a.RetryAt = retryOf(times, now, a.reservation, q); a.RetryAt > now {
+		a.Allowed, a.ReservedAt = false, 0
 	} else {
 		a.RetryAt = 0
 	}
@@ -178,23 +178,23 @@ func (m *model) judge(now int64, q timestamplog.Request) answer {
 }
 
 // retryOf returns the earliest instant from now on at which q may have that
-// turn, trying all at which something changes.
-func retryOf(times []int64, now, turn int64, q timestamplog.Request) int64 {
-	if turn == timestamplog.Never {
-		return turn
+// reservation, trying all at which something changes.
+func retryOf(times []int64, now, reservation int64, q timestamplog.Request) int64 {
+	if reservation == timestamplog.Never {
+		return reservation
 	}
-	for _, at := range slices.Sorted(slices.Values(append([]int64{now, turn - q.MaxWait, turn}, times...))) {
+	for _, at := range slices.Sorted(slices.Values(append([]int64{now, reservation - q.MaxWait, reservation}, times...))) {
 		ahead := 0
 		for _, t := range times {
 			if t > at {
 				ahead++
 			}
 		}
-		if at >= now && (turn <= at || turn-at <= q.MaxWait && ahead+q.Cost <= timestamplog.MaxReserved) {
+		if at >= now && (reservation <= at || reservation-at <= q.MaxWait && ahead+q.Cost <= timestamplog.MaxReserved) {
 			return at
 		}
 	}
-	panic("logtest: a turn that never comes")
+	panic("logtest: a reservation that never comes")
 }
 
 func timesOf(entries []modelEntry) []int64 {
@@ -248,7 +248,7 @@ func (m *model) states(now int64, q timestamplog.Request) []timestamplog.RuleSta
 	if !q.Detail || len(q.Rules) == 0 {
 		return nil
 	}
-	times := timesOf(m.present(q.Ref, now))
+	times := timesOf(m.present(q.LogID, now))
 	var states []timestamplog.RuleState
 	for _, rule := range q.Rules {
 		states = append(states, stateOf(times, now, rule, q.Cost))
@@ -260,16 +260,16 @@ func stateOf(times []int64, now int64, rule rules.Rule, cost int) timestamplog.R
 	end := endOf(times, now)
 	state := timestamplog.RuleState{Remaining: max(0, rule.Limit-count(times, end, rule.WindowMS()))}
 	if retry, _ := waitOf(times, now, rule.Limit, rule.WindowMS(), cost); retry == timestamplog.Never {
-		state.ResetMS = retry
+		state.RetryAfterMS = retry
 	} else {
-		state.ResetMS = max(end, retry) - now
+		state.RetryAfterMS = max(end, retry) - now
 	}
 	return state
 }
 
 // present returns the entries of a log as they look at now, moved back where
 // they lie too far ahead; none where the log has expired.
-func (m *model) present(ref timestamplog.Ref, now int64) []modelEntry {
+func (m *model) present(ref timestamplog.LogID, now int64) []modelEntry {
 	log := m.logs[ref]
 	if log == nil || m.expired(ref, now) {
 		return nil
@@ -288,7 +288,7 @@ func (l *modelLog) newest() int64 { return l.entries[len(l.entries)-1].at }
 func (l *modelLog) tooFarAhead(now int64) int64 {
 	by := int64(0)
 	for _, e := range l.entries {
-		if e.isTurn {
+		if e.isReservation {
 			by = max(by, e.at-now-timestamplog.MaxWait)
 		} else {
 			by = max(by, e.at-now)
@@ -297,13 +297,13 @@ func (l *modelLog) tooFarAhead(now int64) int64 {
 	return by
 }
 
-func (m *model) expired(ref timestamplog.Ref, now int64) bool {
+func (m *model) expired(ref timestamplog.LogID, now int64) bool {
 	log := m.logs[ref]
 	return log != nil && now-log.newest() >= log.window
 }
 
 // moveBack moves a log back where it lies too far ahead.
-func (m *model) moveBack(ref timestamplog.Ref, now int64, keep rules.Retention) {
+func (m *model) moveBack(ref timestamplog.LogID, now int64, keep rules.Retention) {
 	log := m.logs[ref]
 	if log == nil {
 		return
@@ -319,26 +319,26 @@ func (m *model) moveBack(ref timestamplog.Ref, now int64, keep rules.Retention) 
 		m.allowed[ref][i].at -= by
 	}
 	for name, id := range m.modelIDs[ref] {
-		m.modelIDs[ref][name] = modelID{id.turn - by, id.cost}
+		m.modelIDs[ref][name] = modelID{id.reservation - by, id.cost}
 	}
 	log.window = keep.Window.Milliseconds()
 	log.pushed = now
 }
 
 // lapsed reports whether nothing of a ref matters any more, or nothing but IDs.
-func (m *model) lapsed(ref timestamplog.Ref, now int64) bool {
+func (m *model) lapsed(ref timestamplog.LogID, now int64) bool {
 	return m.logs[ref] == nil && len(m.modelIDs[ref]) > 0 || m.expired(ref, now)
 }
 
-func (m *model) show(ref timestamplog.Ref) any { return m.logs[ref] }
+func (m *model) show(ref timestamplog.LogID) any { return m.logs[ref] }
 
 // forgetUnnoticed forgets what was allowed and dropped where a clock that steps
 // back now might not be noticed.
-func (m *model) forgetUnnoticed(ref timestamplog.Ref) {
+func (m *model) forgetUnnoticed(ref timestamplog.LogID) {
 	kept := map[int64]bool{}
 	if log := m.logs[ref]; log != nil {
 		for _, e := range log.entries {
-			if !e.isTurn && e.at == log.pushed {
+			if !e.isReservation && e.at == log.pushed {
 				return
 			}
 			kept[e.at] = true
@@ -347,23 +347,23 @@ func (m *model) forgetUnnoticed(ref timestamplog.Ref) {
 	m.allowed[ref] = slices.DeleteFunc(m.allowed[ref], func(a allowedTime) bool { return !kept[a.at] })
 }
 
-// charge logs q for its turn and makes its ID known.
-func (m *model) charge(now, turn int64, q timestamplog.Request) {
+// charge logs q for its reservation and makes its ID known.
+func (m *model) charge(now, reservation int64, q timestamplog.Request) {
 	if len(q.Rules) == 0 {
 		return
 	}
 	for range q.Cost {
-		m.allowed[q.Ref] = append(m.allowed[q.Ref], allowedTime{turn, q.Version, q.ID})
+		m.allowed[q.LogID] = append(m.allowed[q.LogID], allowedTime{reservation, q.Version, q.ID})
 	}
-	m.push(now, turn, q)
-	m.add(q, turn)
+	m.push(now, reservation, q)
+	m.add(q, reservation)
 }
 
 // push adds q's entries and keeps what its retention keeps.
-func (m *model) push(now, turn int64, q timestamplog.Request) {
-	entries := m.present(q.Ref, now)
+func (m *model) push(now, reservation int64, q timestamplog.Request) {
+	entries := m.present(q.LogID, now)
 	for range q.Cost {
-		entries = append(entries, modelEntry{turn, turn > now})
+		entries = append(entries, modelEntry{reservation, reservation > now})
 	}
 	window := q.Retention.Window.Milliseconds()
 	entries = slices.DeleteFunc(entries, func(e modelEntry) bool { return now-e.at >= window })
@@ -374,18 +374,18 @@ func (m *model) push(now, turn int64, q timestamplog.Request) {
 		}
 	}
 	entries = entries[max(0, past-q.Retention.Entries):]
-	m.logs[q.Ref] = &modelLog{entries: entries, window: window, pushed: now}
+	m.logs[q.LogID] = &modelLog{entries: entries, window: window, pushed: now}
 }
 
-// giveBack gives a turn back at now and reports whether that made room.
-func (m *model) giveBack(now int64, turn timestamplog.Turn) bool {
-	log := m.logs[turn.Ref]
-	if !m.knows(turn) || turn.At <= now || log == nil || log.tooFarAhead(now) > 0 {
+// cancelReservation cancels a reservation at now and reports whether that freed room.
+func (m *model) cancelReservation(now int64, reservation timestamplog.Reservation) bool {
+	log := m.logs[reservation.LogID]
+	if !m.knows(reservation) || reservation.At <= now || log == nil || log.tooFarAhead(now) > 0 {
 		return false
 	}
 	dropped := 0
 	log.entries = slices.DeleteFunc(log.entries, func(e modelEntry) bool {
-		if e.at != turn.At || dropped == turn.Cost {
+		if e.at != reservation.At || dropped == reservation.Cost {
 			return false
 		}
 		dropped++
@@ -394,18 +394,18 @@ func (m *model) giveBack(now int64, turn timestamplog.Turn) bool {
 	if dropped == 0 {
 		return false
 	}
-	delete(m.modelIDs[turn.Ref], turn.ID)
+	delete(m.modelIDs[reservation.LogID], reservation.ID)
 	if len(log.entries) == 0 {
-		delete(m.logs, turn.Ref)
+		delete(m.logs, reservation.LogID)
 	}
-	m.allowed[turn.Ref] = slices.DeleteFunc(m.allowed[turn.Ref], func(a allowedTime) bool {
-		return a.id == turn.ID && a.at == turn.At
+	m.allowed[reservation.LogID] = slices.DeleteFunc(m.allowed[reservation.LogID], func(a allowedTime) bool {
+		return a.id == reservation.ID && a.at == reservation.At
 	})
 	return true
 }
 
 // times returns what Times returns.
-func (m *model) times(ref timestamplog.Ref, now int64, limit int) []int64 {
+func (m *model) times(ref timestamplog.LogID, now int64, limit int) []int64 {
 	entries := m.present(ref, now)
 	if entries == nil {
 		return nil
@@ -417,7 +417,7 @@ func (m *model) times(ref timestamplog.Ref, now int64, limit int) []int64 {
 }
 
 // reset forgets a log and reports whether it held anything at now.
-func (m *model) reset(ref timestamplog.Ref, now int64) bool {
+func (m *model) reset(ref timestamplog.LogID, now int64) bool {
 	held := m.logs[ref] != nil && !m.expired(ref, now)
 	delete(m.logs, ref)
 	delete(m.modelIDs, ref)

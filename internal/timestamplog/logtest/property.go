@@ -15,7 +15,7 @@ import (
 
 func properties() []contract {
 	return []contract{{
-		"any sequence of requests, turns, clock moves, resets and changes of policy is answered as brute force answers it",
+		"any sequence of requests, reservations, clock moves, resets and changes of policy is answered as brute force answers it",
 		simulate(func() oracle { return newModel() }),
 	}}
 }
@@ -30,14 +30,14 @@ func simulate(newOracle func() oracle) func(*testing.T, Harness) {
 // they answer.
 type simulation struct {
 	Harness
-	t        *testing.T
-	rt       *rapid.T
-	model    oracle
-	policy   *rules.Policy
-	keys     []string
-	versions []version
-	retryAt  int64               // of the last refusal
-	turns    []timestamplog.Turn // that were reserved
+	t            *testing.T
+	rt           *rapid.T
+	model        oracle
+	policy       *rules.Policy
+	keys         []string
+	versions     []version
+	retryAt      int64                      // of the last refusal
+	reservations []timestamplog.Reservation // that were reserved
 	// IDs after firstID, up to lastID, may come again.
 	firstID, lastID int
 }
@@ -46,14 +46,14 @@ type simulation struct {
 type oracle interface {
 	asks
 	decide(now int64, q timestamplog.Request) answer
-	giveBack(now int64, turn timestamplog.Turn) bool
-	times(ref timestamplog.Ref, now int64, limit int) []int64
-	reset(ref timestamplog.Ref, now int64) bool
-	expired(ref timestamplog.Ref, now int64) bool
-	lapsed(ref timestamplog.Ref, now int64) bool
-	forgetUnnoticed(ref timestamplog.Ref)
-	turnsOfIDs() []int64
-	show(ref timestamplog.Ref) any
+	cancelReservation(now int64, reservation timestamplog.Reservation) bool
+	times(ref timestamplog.LogID, now int64, limit int) []int64
+	reset(ref timestamplog.LogID, now int64) bool
+	expired(ref timestamplog.LogID, now int64) bool
+	lapsed(ref timestamplog.LogID, now int64) bool
+	forgetUnnoticed(ref timestamplog.LogID)
+	reservationsOfIDs() []int64
+	show(ref timestamplog.LogID) any
 }
 
 // version is one version of the policy and when it was replaced.
@@ -80,12 +80,12 @@ func (s *simulation) run() {
 	actions := map[string]func(){
 		"decide": s.decide, "advance": s.advance, "advance to retry": s.advanceToRetry, "step back": s.stepBack,
 		"reset": s.reset, "times": s.compareTimes, "change policy": s.changePolicy, "decide together": s.decideAll,
-		"give back": s.giveBack, "advance to turn": s.advanceToTurn,
+		"give back": s.cancelReservation, "advance to reservation": s.advanceToReservation,
 	}
 	names := []string{
 		"decide", "decide", "decide", "decide", "decide", "decide", "decide", "decide", "advance", "advance", "advance",
 		"advance", "advance to retry", "advance to retry", "step back", "times", "reset", "change policy",
-		"decide together", "decide together", "give back", "give back", "advance to turn",
+		"decide together", "decide together", "give back", "give back", "advance to reservation",
 	}
 	for range rapid.IntRange(steps/4, steps).Draw(s.rt, "steps") {
 		actions[rapid.SampledFrom(names).Draw(s.rt, "action")]()
@@ -197,16 +197,16 @@ func (s *simulation) stepBack() {
 
 // leaveExpiredIDs has IDs whose lifetime is over never come again.
 func (s *simulation) leaveExpiredIDs() {
-	over := func(turn int64) bool { return s.Clock.NowMS() >= turn+timestamplog.IDLifetime }
-	s.turns = slices.DeleteFunc(s.turns, func(turn timestamplog.Turn) bool {
-		return over(turn.At) || turn.Generation != s.policy.Generation
+	over := func(reservation int64) bool { return s.Clock.NowMS() >= reservation+timestamplog.IDLifetime }
+	s.reservations = slices.DeleteFunc(s.reservations, func(reservation timestamplog.Reservation) bool {
+		return over(reservation.At) || reservation.Generation != s.policy.Generation
 	})
-	if slices.ContainsFunc(s.model.turnsOfIDs(), over) {
+	if slices.ContainsFunc(s.model.reservationsOfIDs(), over) {
 		s.firstID = s.lastID
 	}
 }
 
-func (s *simulation) ref(key string) timestamplog.Ref { return timestamplog.RefOf(s.policy, key) }
+func (s *simulation) ref(key string) timestamplog.LogID { return timestamplog.LogIDOf(s.policy, key) }
 
 // dropExpired resets the logs whose time has come, and those of which only IDs
 // are known.
@@ -223,7 +223,7 @@ func (s *simulation) reset() {
 	s.resetRef(s.ref(rapid.SampledFrom(s.keys).Draw(s.rt, "key")))
 }
 
-func (s *simulation) resetRef(ref timestamplog.Ref) {
+func (s *simulation) resetRef(ref timestamplog.LogID) {
 	expired := s.model.expired(ref, s.Clock.NowMS())
 	want := s.model.reset(ref, s.Clock.NowMS())
 	held, err := s.Log.Reset(s.t.Context(), ref)
@@ -250,7 +250,7 @@ func (s *simulation) drawRequest(rt *rapid.T) timestamplog.Request {
 	return q
 }
 
-// drawWait has some requests wait for their turn, and some named.
+// drawWait has some requests wait for their reservation, and some named.
 func (s *simulation) drawWait(rt *rapid.T, q *timestamplog.Request) {
 	if rapid.Bool().Draw(rt, "waits") {
 		q.MaxWait = rapid.SampledFrom([]int64{1, 15, 1000, 100_000, timestamplog.MaxWait}).Draw(rt, "max wait")
@@ -281,11 +281,11 @@ func (s *simulation) decideAll() {
 	requests := make([]timestamplog.Request, len(keys))
 	for i, key := range keys {
 		requests[i] = s.drawRequest(s.rt)
-		requests[i].Ref = s.ref(key)
+		requests[i].LogID = s.ref(key)
 	}
 	results := make([]timestamplog.Result, len(requests))
 	err := s.Log.DecideAll(s.t.Context(), requests, results)
-	if s.Apart && errors.Is(err, timestamplog.ErrApart) {
+	if s.Apart && errors.Is(err, timestamplog.ErrCrossSlot) {
 		return
 	}
 	if err != nil {
@@ -306,41 +306,41 @@ func (s *simulation) check(q timestamplog.Request, want answer, got timestamplog
 	switch {
 	case !want.Allowed:
 		s.retryAt = want.RetryAt
-	case !q.Peek && !want.Repeated: // a peek does not move what a step back left ahead
-		s.checkNeverMore(q, want.Turn)
-		if want.Turn > want.Now {
-			s.turns = append(s.turns, timestamplog.Turn{Ref: q.Ref, At: want.Turn, Cost: q.Cost, ID: q.ID})
+	case !q.Peek && !want.Replayed: // a peek does not move what a step back left ahead
+		s.checkNeverMore(q, want.ReservedAt)
+		if want.ReservedAt > want.Now {
+			s.reservations = append(s.reservations, timestamplog.Reservation{LogID: q.LogID, At: want.ReservedAt, Cost: q.Cost, ID: q.ID})
 		}
 	}
 }
 
-func (s *simulation) giveBack() {
-	if len(s.turns) == 0 {
+func (s *simulation) cancelReservation() {
+	if len(s.reservations) == 0 {
 		return
 	}
-	turn := rapid.SampledFrom(s.turns).Draw(s.rt, "turn")
+	reservation := rapid.SampledFrom(s.reservations).Draw(s.rt, "reservation")
 	switch rapid.IntRange(0, 9).Draw(s.rt, "as") {
 	case 0:
-		turn.ID += "0"
+		reservation.ID += "0"
 	case 1:
-		turn.At++
+		reservation.At++
 	}
-	got, err := s.Log.GiveBack(s.t.Context(), turn)
+	got, err := s.Log.Cancel(s.t.Context(), reservation)
 	if err != nil {
-		s.rt.Fatalf("GiveBack: %v", err)
+		s.rt.Fatalf("Cancel: %v", err)
 	}
-	if want := s.model.giveBack(s.Clock.NowMS(), turn); got != want {
-		s.rt.Fatalf("GiveBack(%+v) at %d says %v, want %v; log %v", turn, s.Clock.NowMS(), got, want, s.model.show(turn.Ref))
+	if want := s.model.cancelReservation(s.Clock.NowMS(), reservation); got != want {
+		s.rt.Fatalf("Cancel(%+v) at %d says %v, want %v; log %v", reservation, s.Clock.NowMS(), got, want, s.model.show(reservation.LogID))
 	}
 }
 
-// advanceToTurn moves the clock to a turn or just before.
-func (s *simulation) advanceToTurn() {
-	if len(s.turns) == 0 {
+// advanceToReservation moves the clock to a reservation or just before.
+func (s *simulation) advanceToReservation() {
+	if len(s.reservations) == 0 {
 		return
 	}
-	if turn := rapid.SampledFrom(s.turns).Draw(s.rt, "turn"); turn.At > s.Clock.NowMS() {
-		s.Clock.Set(turn.At - rapid.Int64Range(0, 1).Draw(s.rt, "too early by"))
+	if reservation := rapid.SampledFrom(s.reservations).Draw(s.rt, "reservation"); reservation.At > s.Clock.NowMS() {
+		s.Clock.Set(reservation.At - rapid.Int64Range(0, 1).Draw(s.rt, "too early by"))
 	}
 }
 
@@ -349,10 +349,10 @@ func (s *simulation) compare(q timestamplog.Request, want answer, got timestampl
 		s.rt.Fatalf("Decide: %v", got.Err)
 	}
 	same := got.Allowed == want.Allowed && got.Now == want.Now && got.RetryAt == want.RetryAt &&
-		got.Turn == want.Turn && got.Repeated == want.Repeated && slices.Equal(got.States, want.States)
+		got.ReservedAt == want.ReservedAt && got.Replayed == want.Replayed && slices.Equal(got.States, want.States)
 	if !same || !want.names(got.Rule, got.Boundary) {
 		s.rt.Fatalf("%q cost %d peek %v max wait %v id %q under %v kept %v:\n got %+v\nwant %+v\nlog %v",
-			q.Key, q.Cost, q.Peek, q.MaxWait, q.ID, q.Rules, q.Retention, got, want, s.model.show(q.Ref))
+			q.Key, q.Cost, q.Peek, q.MaxWait, q.ID, q.Rules, q.Retention, got, want, s.model.show(q.LogID))
 	}
 }
 
@@ -363,17 +363,17 @@ func (a *answer) names(rule int, boundary int64) bool {
 		return rule == -1 && boundary == 0
 	case a.isCounted:
 		return rule == a.Rule && boundary == 0
-	case !slices.Contains(a.retries, a.turn): // only the turns ahead make it wait
+	case !slices.Contains(a.retries, a.reservation): // only the reservations ahead make it wait
 		return rule == len(a.retries)-1 && boundary == 0
 	}
-	return rule >= 0 && rule < len(a.retries) && a.retries[rule] == a.turn && a.boundaries[rule] == boundary
+	return rule >= 0 && rule < len(a.retries) && a.retries[rule] == a.reservation && a.boundaries[rule] == boundary
 }
 
 // checkNeverMore counts everything that was ever allowed, also what the logs
 // have dropped since: no rule may have let more than its limit into the window
-// that ends at a turn just given. A rule counts from when the retention has covered it, for a
+// that ends at a reservation just given. A rule counts from when the retention has covered it, for a
 // raised limit or a longer window holds from then on.
-func (s *simulation) checkNeverMore(q timestamplog.Request, turn int64) {
+func (s *simulation) checkNeverMore(q timestamplog.Request, reservation int64) {
 	log, isLog := s.model.(*model)
 	if !isLog {
 		return
@@ -386,13 +386,13 @@ func (s *simulation) checkNeverMore(q timestamplog.Request, turn int64) {
 			}
 		}
 		used := 0
-		for _, a := range log.allowed[q.Ref] {
-			if a.version >= since && turn-a.at < rule.WindowMS() {
+		for _, a := range log.allowed[q.LogID] {
+			if a.version >= since && reservation-a.at < rule.WindowMS() {
 				used++
 			}
 		}
 		if used > rule.Limit {
-			s.rt.Fatalf("%v let %d of %q into the window that ends at %d", rule, used, q.Key, turn)
+			s.rt.Fatalf("%v let %d of %q into the window that ends at %d", rule, used, q.Key, reservation)
 		}
 	}
 }
@@ -404,7 +404,7 @@ func (s *simulation) compareTimes() {
 func (s *simulation) compareTimesOf(key string) {
 	ref := s.ref(key)
 	limit := rapid.SampledFrom([]int{0, 1, 5, 1000}).Draw(s.rt, "at most")
-	got, now, err := s.Log.Times(s.t.Context(), ref, limit)
+	got, now, err := s.Log.Timestamps(s.t.Context(), ref, limit)
 	if err != nil || now != s.Clock.NowMS() {
 		s.rt.Fatalf("Times: the log's time is %d, the clock's %d, error %v", now, s.Clock.NowMS(), err)
 	}

@@ -13,7 +13,7 @@ type contract struct {
 // policies.
 func Run(t *testing.T, newHarness func(*testing.T) Harness) {
 	groups := [][]contract{
-		scripted(), details(), policies(), clocks(), logs(), batches(), turns(), ids(), severalKeys(), concurrency(), properties(),
+		scripted(), details(), policies(), clocks(), logs(), batches(), reservations(), ids(), severalKeys(), concurrency(), properties(),
 	}
 	for _, group := range groups {
 		run(t, group, newHarness)

@@ -13,13 +13,13 @@ func severalKeys() []contract {
 	return []contract{
 		{"several requests are all charged where all are allowed", togetherAll},
 		{"several requests charge nothing where one is refused, and each says what its rules do", togetherNone},
-		{"several requests have one common turn, the latest of theirs", togetherTurn},
+		{"several requests have one common reservation, the latest of theirs", togetherReservation},
 		{"the smallest wait counts for all", togetherSmallestWait},
 		{"a peek among several makes peeks of all", togetherPeek},
 		{"several requests that come again are answered as they were", togetherAgain},
-		{"a request that comes for the first time beside one that comes again has its turn no earlier", togetherPartlyAgain},
+		{"a request that comes for the first time beside one that comes again has its reservation no earlier", togetherPartlyAgain},
 		{"several requests mix policies, costs and empty stacks", togetherMixed},
-		{"a turn that several have is given back one by one", togetherGivenBack},
+		{"a reservation that several have is cancelled one by one", togetherGivenBack},
 		{"a context that has ended leaves several requests uncharged or charged once", togetherEnded},
 		{"many callers of several keys in any order charge all of them or none", togetherManyCallers},
 	}
@@ -51,15 +51,15 @@ func togetherNone(t *testing.T, h Harness) {
 	b.wantTimes()
 }
 
-func togetherTurn(t *testing.T, h Harness) {
+func togetherReservation(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
 	a.allow(1)
 	b.allow(1)
 	qa, qb := a.waiting("x", 1, minute), b.waiting("x", 1, minute)
 	qa.Detail, qb.Detail = true, true
 	results := a.at(500).decideTogether(qa, qb)
-	a.wantTurn(results[0], 10_000)
-	b.wantTurn(results[1], 10_000)
+	a.wantReservation(results[0], 10_000)
+	b.wantReservation(results[1], 10_000)
 	a.wantStates(results[0].States, state(0, 10_500))
 	b.wantStates(results[1].States, state(0, 19_500))
 	a.wantTimes(10_000, 0)
@@ -72,9 +72,9 @@ func togetherSmallestWait(t *testing.T, h Harness) {
 	a.allow(1)
 	b.allow(1)
 	results := a.at(500).decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, 5000))
-	a.wantTurn(results[0], 1000)
+	a.wantReservation(results[0], 1000)
 	if r := results[1]; r.Allowed || r.RetryAt != b.start+5000 {
-		t.Errorf("got %+v, want it refused until its turn is 5 s ahead", r)
+		t.Errorf("got %+v, want it refused until its reservation is 5 s ahead", r)
 	}
 	results = a.decideTogether(a.waiting("x", 1, minute), b.request(1))
 	a.wantLimited(results[0], "1/1s", 1000)
@@ -89,8 +89,8 @@ func togetherPeek(t *testing.T, h Harness) {
 	qa, qb := a.waiting("", 1, minute), b.waiting("", 1, minute)
 	qb.Peek = true
 	results := a.at(100).decideTogether(qa, qb)
-	a.wantTurn(results[0], 10_000)
-	b.wantTurn(results[1], 10_000)
+	a.wantReservation(results[0], 10_000)
+	b.wantReservation(results[1], 10_000)
 	a.wantTimes()
 	b.wantTimes(0)
 }
@@ -100,9 +100,9 @@ func togetherAgain(t *testing.T, h Harness) {
 	b.allow(1)
 	for i := range int64(3) {
 		results := a.at(i*100).decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
-		a.wantTurn(results[0], 10_000)
-		b.wantTurn(results[1], 10_000)
-		if again := i > 0; results[0].Repeated != again || results[1].Repeated != again {
+		a.wantReservation(results[0], 10_000)
+		b.wantReservation(results[1], 10_000)
+		if again := i > 0; results[0].Replayed != again || results[1].Replayed != again {
 			t.Fatalf("the %d. time: %+v", i+1, results)
 		}
 	}
@@ -113,11 +113,11 @@ func togetherAgain(t *testing.T, h Harness) {
 func togetherPartlyAgain(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
 	b.allow(1)
-	b.wantTurn(b.decide(b.waiting("x", 1, minute)), 10_000)
+	b.wantReservation(b.decide(b.waiting("x", 1, minute)), 10_000)
 	results := a.at(100).decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
-	a.wantTurn(results[0], 10_000)
-	b.wantTurn(results[1], 10_000)
-	if results[0].Repeated || !results[1].Repeated {
+	a.wantReservation(results[0], 10_000)
+	b.wantReservation(results[1], 10_000)
+	if results[0].Replayed || !results[1].Replayed {
 		t.Fatalf("got %+v, want the second alone known", results)
 	}
 	a.wantTimes(10_000)
@@ -127,7 +127,7 @@ func togetherPartlyAgain(t *testing.T, h Harness) {
 func togetherMixed(t *testing.T, h Harness) {
 	f := newFixture(t, h, "9/s")
 	var requests []timestamplog.Request
-	asked := make([]*fixture, timestamplog.MaxTogether)
+	asked := make([]*fixture, timestamplog.MaxCombined)
 	for i := range asked {
 		asked[i] = f.with("9/s", fmt.Sprintf("%d/m", 10+i))
 		if i%5 == 4 {

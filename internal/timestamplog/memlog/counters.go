@@ -34,7 +34,7 @@ func (k *keyLog) hash(seed maphash.Seed) uint64 {
 }
 
 // newCounter returns a counter that expires at an instant.
-func newCounter(ref timestamplog.Ref, expires int64) *keyLog {
+func newCounter(ref timestamplog.LogID, expires int64) *keyLog {
 	k := newKeyLog(ref)
 	k.count, k.reserved, k.newest = 1, isCounterMark, expires
 	return k
@@ -54,8 +54,8 @@ type counting struct {
 func (s *shard) count(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	c := counting{state: algorithms.State{Numbers: s.scratch[:0]}}
 	s.judgeCounter(&c, hash, now, q, r)
-	if r.Allowed && !q.Peek && !r.Repeated && len(q.Rules) > 0 {
-		s.take(&c, hash, now, r.Turn, q)
+	if r.Allowed && !q.Peek && !r.Replayed && len(q.Rules) > 0 {
+		s.take(&c, hash, now, r.ReservedAt, q)
 	}
 	if q.Detail {
 		c.describe(now, q, r)
@@ -67,16 +67,16 @@ func (s *shard) count(hash uint64, now int64, q *timestamplog.Request, r *timest
 // moved, unless q is a peek. It fills in c, whose state may have numbers to be
 // written over.
 func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
-	*r = timestamplog.Result{Allowed: true, Now: now, Turn: now, Rule: -1, States: r.States[:0]}
+	*r = timestamplog.Result{Allowed: true, Now: now, ReservedAt: now, Rule: -1, States: r.States[:0]}
 	if len(q.Rules) == 0 {
 		return
 	}
 	c.stack = s.stacks.of(q)
-	if k := s.find(counterHash(hash), q.Ref); k != nil {
+	if k := s.find(counterHash(hash), q.LogID); k != nil {
 		c.log = k
 		if !k.expired(now) {
 			kept := s.counters[k]
-			c.state = algorithms.State{Numbers: append(c.state.Numbers, kept.Numbers...), Turns: kept.Turns}
+			c.state = algorithms.State{Numbers: append(c.state.Numbers, kept.Numbers...), Reservations: kept.Reservations}
 		}
 	}
 	verdict := c.stack.Ask(&c.state, question(now, q))
@@ -84,46 +84,46 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 		s.keep(c, hash, now, q)
 	}
 	if q.ID != "" && !q.Peek {
-		if turn, known := s.ids.turnOf(q.Ref, q.ID, now); known {
-			r.Turn, r.Repeated = turn, true
+		if reservation, known := s.ids.reservationOf(q.LogID, q.ID, now); known {
+			r.ReservedAt, r.Replayed = reservation, true
 			return
 		}
 	}
-	if r.Turn = verdict.Turn; !verdict.Allowed {
+	if r.ReservedAt = verdict.AllowedAt; !verdict.Allowed {
 		refuse(r, verdict.RetryAt, verdict.Rule, 0)
-		r.RefusedUntil = verdict.RetryAt
+		r.RefusalValidUntil = verdict.RetryAt
 		// A lowered limit may find a state that goes before it would let pass.
 		if c.log != nil && verdict.RetryAt != timestamplog.Never {
-			r.RefusedUntil = min(verdict.RetryAt, c.log.due())
+			r.RefusalValidUntil = min(verdict.RetryAt, c.log.due())
 		}
 	}
 }
 
-func question(now int64, q *timestamplog.Request) algorithms.Question {
-	return algorithms.Question{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
+func question(now int64, q *timestamplog.Request) algorithms.Query {
+	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
 }
 
-// take counts q for a turn.
-func (s *shard) take(c *counting, hash uint64, now, turn int64, q *timestamplog.Request) {
-	c.stack.Take(&c.state, question(now, q), turn)
+// take counts q for a reservation.
+func (s *shard) take(c *counting, hash uint64, now, reservation int64, q *timestamplog.Request) {
+	c.stack.Add(&c.state, question(now, q), reservation)
 	s.keep(c, hash, now, q)
 	if q.ID != "" {
-		s.ids.add(q.Ref, q.ID, turn, q.Cost, now)
+		s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
 	}
 }
 
 // keep keeps c's state for as long as it means something.
 func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Request) {
-	lasts := c.stack.Lasts(&c.state, now)
+	lasts := c.stack.TTL(&c.state, now)
 	switch {
 	case lasts > 0 && c.log == nil:
-		c.log = newCounter(q.Ref, now+lasts)
-		s.counters[c.log] = &algorithms.State{Numbers: slices.Clone(c.state.Numbers), Turns: c.state.Turns}
+		c.log = newCounter(q.LogID, now+lasts)
+		s.counters[c.log] = &algorithms.State{Numbers: slices.Clone(c.state.Numbers), Reservations: c.state.Reservations}
 		s.add(counterHash(hash), c.log, now)
 	case lasts > 0:
 		c.log.newest = now + lasts
 		kept := s.counters[c.log]
-		kept.Numbers, kept.Turns = append(kept.Numbers[:0], c.state.Numbers...), c.state.Turns
+		kept.Numbers, kept.Reservations = append(kept.Numbers[:0], c.state.Numbers...), c.state.Reservations
 	case c.log != nil:
 		s.remove(counterHash(hash), c.log)
 		c.log.forget()
@@ -136,10 +136,10 @@ func (c *counting) describe(now int64, q *timestamplog.Request, r *timestamplog.
 	if len(q.Rules) == 0 {
 		return
 	}
-	var left [rules.MaxRules]algorithms.Remaining
+	var left [rules.MaxRules]algorithms.RuleRemaining
 	r.States = slices.Grow(r.States, len(q.Rules))
 	for _, has := range c.stack.Remaining(left[:0], &c.state, now, int64(q.Cost)) {
-		r.States = append(r.States, timestamplog.RuleState{Remaining: int(has.Left), ResetMS: has.Wait})
+		r.States = append(r.States, timestamplog.RuleState{Remaining: int(has.Amount), RetryAfterMS: has.Wait})
 	}
 }
 

@@ -7,7 +7,7 @@ func (l *Log) KnownIDs() int {
 		s := &l.shards[i]
 		s.mu.Lock()
 		for _, log := range s.ids.logs {
-			n += len(log.turns)
+			n += len(log.reservations)
 		}
 		s.mu.Unlock()
 	}

@@ -6,10 +6,10 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// ids are the IDs of a shard's logs that were charged lately, and their turns.
+// ids are the IDs of a shard's logs that were charged lately, and their reservations.
 // They outlive their logs. The zero value knows none.
 type ids struct {
-	logs map[timestamplog.Ref]*logIDs
+	logs map[timestamplog.LogID]*logIDs
 	// queue has each of logs once, in the order in which they are looked at
 	// to be dropped.
 	queue []dueIDs
@@ -22,19 +22,19 @@ type dueIDs struct {
 
 // logIDs are the IDs of one log.
 type logIDs struct {
-	ref   timestamplog.Ref
-	turns map[string]charged
+	ref          timestamplog.LogID
+	reservations map[string]charged
 	// order has the IDs as they came, so that the oldest are found.
 	order []named
 	// moved is by how much the log was moved back since the first of these
-	// came; turns are kept as if it had not been.
+	// came; reservations are kept as if it had not been.
 	moved int64
 }
 
 // charged is what is known of an ID.
 type charged struct {
-	turn int64
-	cost int32
+	reservation int64
+	cost        int32
 }
 
 type named struct {
@@ -42,34 +42,34 @@ type named struct {
 	charged
 }
 
-// turnOf returns the turn of an ID that is known.
-func (s *ids) turnOf(ref timestamplog.Ref, id string, now int64) (turn int64, known bool) {
+// reservationOf returns the reservation of an ID that is known.
+func (s *ids) reservationOf(ref timestamplog.LogID, id string, now int64) (reservation int64, known bool) {
 	l := s.logs[ref]
 	if l == nil {
 		return 0, false
 	}
-	c, known := l.turns[id]
-	turn = c.turn - l.moved
-	return turn, known && now < turn+timestamplog.IDLifetime
+	c, known := l.reservations[id]
+	reservation = c.reservation - l.moved
+	return reservation, known && now < reservation+timestamplog.IDLifetime
 }
 
-// add makes an ID known until its lifetime after its turn. Strings are copied:
+// add makes an ID known until its lifetime after its reservation. Strings are copied:
 // they may be part of a larger text.
-func (s *ids) add(ref timestamplog.Ref, id string, turn int64, cost int, now int64) {
+func (s *ids) add(ref timestamplog.LogID, id string, reservation int64, cost int, now int64) {
 	s.sweep(now, sweepPerCheck)
 	l := s.logs[ref]
 	if l == nil {
 		ref.Key = strings.Clone(ref.Key)
-		l = &logIDs{ref: ref, turns: map[string]charged{}}
+		l = &logIDs{ref: ref, reservations: map[string]charged{}}
 		if s.logs == nil {
-			s.logs = map[timestamplog.Ref]*logIDs{}
+			s.logs = map[timestamplog.LogID]*logIDs{}
 		}
 		s.logs[ref] = l
 		s.queue = append(s.queue, dueIDs{l, now + timestamplog.IDLifetime})
 	}
 	l.dropOld(now)
-	kept := named{strings.Clone(id), charged{turn + l.moved, int32(cost)}}
-	l.turns[kept.id] = kept.charged
+	kept := named{strings.Clone(id), charged{reservation + l.moved, int32(cost)}}
+	l.reservations[kept.id] = kept.charged
 	l.order = append(l.order, kept)
 }
 
@@ -77,35 +77,37 @@ func (s *ids) add(ref timestamplog.Ref, id string, turn int64, cost int, now int
 func (l *logIDs) dropOld(now int64) {
 	for len(l.order) > 0 {
 		oldest := l.order[0]
-		if now < oldest.turn-l.moved+timestamplog.IDLifetime {
+		if now < oldest.reservation-l.moved+timestamplog.IDLifetime {
 			return
 		}
-		if l.turns[oldest.id] == oldest.charged {
-			delete(l.turns, oldest.id)
+		if l.reservations[oldest.id] == oldest.charged {
+			delete(l.reservations, oldest.id)
 		}
 		l.order[0] = named{}
 		l.order = l.order[1:]
 	}
 }
 
-// knows reports whether a turn's ID is known with its time and cost.
-func (s *ids) knows(turn timestamplog.Turn) bool {
-	l := s.logs[turn.Ref]
-	return l != nil && l.turns[turn.ID] == charged{turn.At + l.moved, int32(turn.Cost)}
+// knows reports whether a reservation's ID is known with its time and cost.
+func (s *ids) knows(reservation timestamplog.Reservation) bool {
+	l := s.logs[reservation.LogID]
+	return l != nil && l.reservations[reservation.ID] == charged{reservation.At + l.moved, int32(reservation.Cost)}
 }
 
-// drop forgets the ID of a turn that is known.
-func (s *ids) drop(turn timestamplog.Turn) { delete(s.logs[turn.Ref].turns, turn.ID) }
+// drop forgets the ID of a reservation that is known.
+func (s *ids) drop(reservation timestamplog.Reservation) {
+	delete(s.logs[reservation.LogID].reservations, reservation.ID)
+}
 
-// moveBack moves the turns of a log back.
-func (s *ids) moveBack(ref timestamplog.Ref, by int64) {
+// moveBack moves the reservations of a log back.
+func (s *ids) moveBack(ref timestamplog.LogID, by int64) {
 	if l := s.logs[ref]; l != nil {
 		l.moved += by
 	}
 }
 
 // forget forgets the IDs of a log.
-func (s *ids) forget(ref timestamplog.Ref) { delete(s.logs, ref) }
+func (s *ids) forget(ref timestamplog.LogID) { delete(s.logs, ref) }
 
 // sweep drops the IDs whose lifetime is over of up to budget logs, from the head
 // of the queue on, and reports whether there may be more.
@@ -125,7 +127,7 @@ func (s *ids) sweep(now int64, budget int) (more bool) {
 		if s.logs[due.ref] != due.logIDs {
 			continue // forgotten meanwhile
 		}
-		if due.dropOld(now); len(due.turns) == 0 {
+		if due.dropOld(now); len(due.reservations) == 0 {
 			delete(s.logs, due.ref)
 			continue
 		}

@@ -21,7 +21,7 @@ import (
 //
 // Its fields fill the 96 bytes that the allocator hands out for it.
 type keyLog struct {
-	ref      timestamplog.Ref
+	ref      timestamplog.LogID
 	sameHash *keyLog
 	nextDue  *keyLog // in the wheel
 	ring     []uint32
@@ -29,7 +29,7 @@ type keyLog struct {
 	count    uint32
 	newest   int64  // time of the newest entry, Unix milliseconds
 	window   uint32 // milliseconds after which the log expires
-	reserved uint32 // how many of the newest entries were made for turns
+	reserved uint32 // how many of the newest entries were made for reservations
 }
 
 // maxWindow is the longest distance that stamps can tell apart.
@@ -37,7 +37,7 @@ const maxWindow = math.MaxUint32
 
 // newKeyLog returns a log without entries, which is to be pushed to before it
 // is added to a shard. The key is copied: it may be part of a larger text.
-func newKeyLog(ref timestamplog.Ref) *keyLog {
+func newKeyLog(ref timestamplog.LogID) *keyLog {
 	ref.Key = strings.Clone(ref.Key)
 	return &keyLog{ref: ref}
 }
@@ -194,35 +194,35 @@ func (v *view) younger(at, window int64, least int) int {
 	return least + sort.Search(v.count-least, func(i int) bool { return v.at(least+i)+window <= at })
 }
 
-// judge fills in the verdict, and in r.Turn when the request may be done.
+// judge fills in the verdict, and in r.Reservation when the request may be done.
 func (v *view) judge(q *timestamplog.Request, r *timestamplog.Result) {
-	turn, by, waitsFor := v.now, -1, int64(0)
+	reservation, by, waitsFor := v.now, -1, int64(0)
 	for i, rule := range q.Rules {
 		boundary := rule.Limit - q.Cost
 		switch {
 		case boundary < 0:
 			refuse(r, timestamplog.Never, i, 0)
-			r.RefusedUntil = timestamplog.Never
+			r.RefusalValidUntil = timestamplog.Never
 			return
 		case boundary >= v.count:
 			continue
 		}
 		t := v.at(boundary)
-		if free := t + rule.WindowMS(); free > turn {
-			turn, by, waitsFor = free, i, t
+		if free := t + rule.WindowMS(); free > reservation {
+			reservation, by, waitsFor = free, i, t
 		}
 	}
-	if v.end > turn {
-		turn, by, waitsFor = v.end, len(q.Rules)-1, 0
+	if v.end > reservation {
+		reservation, by, waitsFor = v.end, len(q.Rules)-1, 0
 	}
-	r.Turn = turn
-	if turn > v.now {
+	r.ReservedAt = reservation
+	if reservation > v.now {
 		v.makeWait(q, r, by, waitsFor)
 	}
 }
 
 func refuse(r *timestamplog.Result, retryAt int64, by int, waitsFor int64) {
-	r.Allowed, r.Turn, r.RetryAt, r.Rule, r.Boundary = false, 0, retryAt, by, waitsFor
+	r.Allowed, r.ReservedAt, r.RetryAt, r.Rule, r.Boundary = false, 0, retryAt, by, waitsFor
 }
 
 // describe fills in what each rule has left. The rules come with the shortest
@@ -235,11 +235,11 @@ func (v *view) describe(q *timestamplog.Request, r *timestamplog.Result) {
 		state := timestamplog.RuleState{Remaining: max(0, rule.Limit-used)}
 		switch {
 		case q.Cost > rule.Limit:
-			state.ResetMS = timestamplog.Never
+			state.RetryAfterMS = timestamplog.Never
 		case q.Cost > rule.Limit-used:
-			state.ResetMS = v.at(rule.Limit-q.Cost) + rule.WindowMS() - v.now
+			state.RetryAfterMS = v.at(rule.Limit-q.Cost) + rule.WindowMS() - v.now
 		default:
-			state.ResetMS = v.end - v.now
+			state.RetryAfterMS = v.end - v.now
 		}
 		r.States = append(r.States, state)
 	}

@@ -64,7 +64,7 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 }
 
 func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
-	hash := hashOf(l.seed, q.Ref)
+	hash := hashOf(l.seed, q.LogID)
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 func (l *Log) shard(hash uint64) *shard { return &l.shards[hash&(shardCount-1)] }
 
 // Times returns what the log of ref holds, the newest first. It never fails.
-func (l *Log) Times(_ context.Context, ref timestamplog.Ref, limit int) ([]int64, int64, error) {
+func (l *Log) Timestamps(_ context.Context, ref timestamplog.LogID, limit int) ([]int64, int64, error) {
 	hash := hashOf(l.seed, ref)
 	s := l.shard(hash)
 	s.mu.Lock()
@@ -96,7 +96,7 @@ func (l *Log) Times(_ context.Context, ref timestamplog.Ref, limit int) ([]int64
 }
 
 // Reset forgets the log of ref. It never fails.
-func (l *Log) Reset(_ context.Context, ref timestamplog.Ref) (bool, error) {
+func (l *Log) Reset(_ context.Context, ref timestamplog.LogID) (bool, error) {
 	hash := hashOf(l.seed, ref)
 	s := l.shard(hash)
 	s.mu.Lock()

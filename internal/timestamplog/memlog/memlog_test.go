@@ -102,7 +102,7 @@ func TestResetFreesALogAndAnotherMayFollow(t *testing.T) {
 	p := policyOf(t, 1, "5/m")
 	for range 10 {
 		ask(t, log, p, "a", 5)
-		if held, err := log.Reset(t.Context(), timestamplog.RefOf(p, "a")); !held || err != nil {
+		if held, err := log.Reset(t.Context(), timestamplog.LogIDOf(p, "a")); !held || err != nil {
 			t.Fatalf("Reset() = %v, %v", held, err)
 		}
 		if n := log.Len(); n != 0 {

@@ -19,7 +19,7 @@ const (
 	mostSavedIDs = 100_000
 )
 
-func appendRef(b []byte, kind uint64, ref timestamplog.Ref) []byte {
+func appendRef(b []byte, kind uint64, ref timestamplog.LogID) []byte {
 	b = binary.AppendUvarint(b, kind)
 	b = binary.AppendVarint(b, ref.Policy)
 	b = binary.AppendVarint(b, ref.Generation)
@@ -53,21 +53,21 @@ func appendCounter(b []byte, k *keyLog, state *algorithms.State) []byte {
 	b = appendRef(b, counterKind, k.ref)
 	b = binary.AppendVarint(b, k.due())
 	b = appendNumbers(b, state.Numbers)
-	turns := state.Turns
-	if turns == nil {
+	reservations := state.Reservations
+	if reservations == nil {
 		return binary.AppendUvarint(b, 0)
 	}
 	b = binary.AppendUvarint(b, 1)
-	b = binary.AppendVarint(b, turns.Newest)
-	b = appendText(b, turns.ID)
-	b = appendNumbers(b, turns.Before)
-	return binary.AppendVarint(b, turns.NewestBefore)
+	b = binary.AppendVarint(b, reservations.Newest)
+	b = appendText(b, reservations.ID)
+	b = appendNumbers(b, reservations.Before)
+	return binary.AppendVarint(b, reservations.NewestBefore)
 }
 
 func appendIDs(b []byte, l *logIDs) []byte {
 	var known []named
 	for _, n := range l.order[max(0, len(l.order)-mostSavedIDs):] {
-		if l.turns[n.id] == n.charged {
+		if l.reservations[n.id] == n.charged {
 			known = append(known, n)
 		}
 	}
@@ -75,7 +75,7 @@ func appendIDs(b []byte, l *logIDs) []byte {
 	b = binary.AppendUvarint(b, uint64(len(known)))
 	for _, n := range known {
 		b = appendText(b, n.id)
-		b = binary.AppendVarint(b, n.turn-l.moved)
+		b = binary.AppendVarint(b, n.reservation-l.moved)
 		b = binary.AppendUvarint(b, uint64(n.cost))
 	}
 	return b
@@ -83,7 +83,7 @@ func appendIDs(b []byte, l *logIDs) []byte {
 
 // record is one part of a snapshot.
 type record interface {
-	ref() timestamplog.Ref
+	ref() timestamplog.LogID
 	// addTo adds it to its shard, which is locked, where it has not expired and
 	// nothing is there.
 	addTo(s *shard, hash uint64, now int64)
@@ -91,7 +91,7 @@ type record interface {
 
 type logRecord struct{ *keyLog }
 
-func (r logRecord) ref() timestamplog.Ref { return r.keyLog.ref }
+func (r logRecord) ref() timestamplog.LogID { return r.keyLog.ref }
 
 func (r logRecord) addTo(s *shard, hash uint64, now int64) {
 	if !r.expired(now) && s.find(hash, r.ref()) == nil {
@@ -104,7 +104,7 @@ type counterRecord struct {
 	state algorithms.State
 }
 
-func (r counterRecord) ref() timestamplog.Ref { return r.keyLog.ref }
+func (r counterRecord) ref() timestamplog.LogID { return r.keyLog.ref }
 
 func (r counterRecord) addTo(s *shard, hash uint64, now int64) {
 	hash = counterHash(hash)
@@ -115,33 +115,33 @@ func (r counterRecord) addTo(s *shard, hash uint64, now int64) {
 }
 
 type idsRecord struct {
-	log   timestamplog.Ref
+	log   timestamplog.LogID
 	known []named
 }
 
-func (r idsRecord) ref() timestamplog.Ref { return r.log }
+func (r idsRecord) ref() timestamplog.LogID { return r.log }
 
 func (r idsRecord) addTo(s *shard, _ uint64, now int64) {
 	for _, n := range r.known {
-		if _, known := s.ids.turnOf(r.log, n.id, now); !known && now < n.turn+timestamplog.IDLifetime {
-			s.ids.add(r.log, n.id, n.turn, int(n.cost), now)
+		if _, known := s.ids.reservationOf(r.log, n.id, now); !known && now < n.reservation+timestamplog.IDLifetime {
+			s.ids.add(r.log, n.id, n.reservation, int(n.cost), now)
 		}
 	}
 }
 
 // decoder reads records from a chunk. The first problem sticks.
 type decoder struct {
-	rest         []byte
-	withoutTurns bool // of the version that had no kinds and no turns
-	problem      string
+	rest                []byte
+	withoutReservations bool // of the version that had no kinds and no reservations
+	problem             string
 }
 
 func (d *decoder) record() record {
 	kind := uint64(logKind)
-	if !d.withoutTurns {
+	if !d.withoutReservations {
 		kind = d.uvarint(idsKind, "a kind of record")
 	}
-	ref := timestamplog.Ref{Policy: d.varint(), Generation: d.varint(), Key: d.text()}
+	ref := timestamplog.LogID{Policy: d.varint(), Generation: d.varint(), Key: d.text()}
 	switch kind {
 	case counterKind:
 		return d.counter(ref)
@@ -151,7 +151,7 @@ func (d *decoder) record() record {
 	return d.keyLog(ref)
 }
 
-func (d *decoder) keyLog(ref timestamplog.Ref) record {
+func (d *decoder) keyLog(ref timestamplog.LogID) record {
 	k := &keyLog{ref: ref, newest: d.varint(), window: uint32(d.uvarint(maxWindow, "a window"))}
 	// Each entry but the newest takes a byte or more.
 	count := d.number(1, "a number of entries")
@@ -170,25 +170,25 @@ func (d *decoder) keyLog(ref timestamplog.Ref) record {
 		}
 		k.ring[i] = uint32(-int64(behind))
 	}
-	if !d.withoutTurns {
-		k.reserved = uint32(d.uvarint(uint64(count), "a number of turns"))
+	if !d.withoutReservations {
+		k.reserved = uint32(d.uvarint(uint64(count), "a number of reservations"))
 	}
 	return logRecord{k}
 }
 
-func (d *decoder) counter(ref timestamplog.Ref) record {
+func (d *decoder) counter(ref timestamplog.LogID) record {
 	r := counterRecord{keyLog: newCounter(ref, d.varint())}
 	r.state.Numbers = d.numbers()
-	if d.uvarint(1, "a number of newest turns") == 1 {
-		r.state.Turns = &algorithms.Turns{Newest: d.varint(), ID: d.text(), Before: d.numbers(), NewestBefore: d.varint()}
+	if d.uvarint(1, "a number of newest reservations") == 1 {
+		r.state.Reservations = &algorithms.Reservations{Newest: d.varint(), ID: d.text(), Before: d.numbers(), NewestBefore: d.varint()}
 	}
 	return r
 }
 
-func (d *decoder) ids(ref timestamplog.Ref) record {
+func (d *decoder) ids(ref timestamplog.LogID) record {
 	r := idsRecord{log: ref}
 	for range d.number(0, "a number of IDs") {
-		n := named{id: d.text(), charged: charged{turn: d.varint(), cost: int32(d.uvarint(timestamplog.MaxCost, "a cost"))}}
+		n := named{id: d.text(), charged: charged{reservation: d.varint(), cost: int32(d.uvarint(timestamplog.MaxCost, "a cost"))}}
 		if d.problem != "" {
 			return nil
 		}

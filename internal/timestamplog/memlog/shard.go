@@ -29,7 +29,7 @@ type shard struct {
 // hashOf returns a hash that nobody outside can steer: of the key by a secret
 // seed, and of the policy's numbers, which callers do not choose, by a cheaper
 // mix.
-func hashOf(seed maphash.Seed, ref timestamplog.Ref) uint64 {
+func hashOf(seed maphash.Seed, ref timestamplog.LogID) uint64 {
 	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
 	return maphash.String(seed, ref.Key) ^ (uint64(ref.Policy)*odd1 + uint64(ref.Generation)*odd2)
 }
@@ -44,7 +44,7 @@ func (s *shard) clear() {
 
 func (s *shard) len() int { return len(s.logs) + s.extra }
 
-func (s *shard) find(hash uint64, ref timestamplog.Ref) *keyLog {
+func (s *shard) find(hash uint64, ref timestamplog.LogID) *keyLog {
 	k := s.logs[hash]
 	for k != nil && k.ref != ref {
 		k = k.sameHash
@@ -88,9 +88,9 @@ func (s *shard) remove(hash uint64, k *keyLog) {
 func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	k, v := s.judge(hash, now, q, r)
 	switch {
-	case q.Peek || r.Repeated || len(q.Rules) == 0:
+	case q.Peek || r.Replayed || len(q.Rules) == 0:
 	case r.Allowed:
-		k = s.log(hash, k, now, r.Turn, q)
+		k = s.log(hash, k, now, r.ReservedAt, q)
 		if q.Detail {
 			v = k.viewAt(now)
 		}
@@ -120,20 +120,20 @@ func (s *shard) countRefused(hash uint64, k *keyLog, now int64, q *timestamplog.
 // unless q is a peek. It returns the log, nil where there is none, and how it
 // looks.
 func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) (*keyLog, view) {
-	*r = timestamplog.Result{Allowed: true, Now: now, Turn: now, Rule: -1, States: r.States[:0]}
+	*r = timestamplog.Result{Allowed: true, Now: now, ReservedAt: now, Rule: -1, States: r.States[:0]}
 	if len(q.Rules) == 0 {
 		return nil, view{now: now, end: now}
 	}
-	k := s.find(hash, q.Ref)
+	k := s.find(hash, q.LogID)
 	v := k.viewAt(now)
 	if v.behind > 0 && !q.Peek {
 		k.moveBack(v.behind, q.Retention)
-		s.ids.moveBack(q.Ref, v.behind)
+		s.ids.moveBack(q.LogID, v.behind)
 		v.behind = 0
 	}
 	if q.ID != "" && !q.Peek {
-		if turn, known := s.ids.turnOf(q.Ref, q.ID, now); known {
-			r.Turn, r.Repeated = turn, true
+		if reservation, known := s.ids.reservationOf(q.LogID, q.ID, now); known {
+			r.ReservedAt, r.Replayed = reservation, true
 			return k, v
 		}
 	}
@@ -141,15 +141,15 @@ func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timest
 	return k, v
 }
 
-// log logs q for a turn, which is now or ahead, in k, or in a new log where k
+// log logs q for a reservation, which is now or ahead, in k, or in a new log where k
 // is nil. It returns the log.
-func (s *shard) log(hash uint64, k *keyLog, now, turn int64, q *timestamplog.Request) *keyLog {
+func (s *shard) log(hash uint64, k *keyLog, now, reservation int64, q *timestamplog.Request) *keyLog {
 	isNew := k == nil
 	if isNew {
-		k = newKeyLog(q.Ref)
+		k = newKeyLog(q.LogID)
 	}
-	if turn > now {
-		k.reserve(now, turn, q.Cost, q.Retention)
+	if reservation > now {
+		k.reserve(now, reservation, q.Cost, q.Retention)
 	} else {
 		k.push(now, q.Cost, q.Retention)
 	}
@@ -157,7 +157,7 @@ func (s *shard) log(hash uint64, k *keyLog, now, turn int64, q *timestamplog.Req
 		s.add(hash, k, now)
 	}
 	if q.ID != "" {
-		s.ids.add(q.Ref, q.ID, turn, q.Cost, now)
+		s.ids.add(q.LogID, q.ID, reservation, q.Cost, now)
 	}
 	return k
 }

@@ -34,8 +34,8 @@ func TestLogsOfOneHashStayApart(t *testing.T) {
 		if n := s.len(); n != len(keys) {
 			t.Fatalf("%d logs are held", n)
 		}
-		s.remove(hash, s.find(hash, timestamplog.RefOf(policy, removed)))
-		if n := s.len(); n != len(keys)-1 || s.find(hash, timestamplog.RefOf(policy, removed)) != nil {
+		s.remove(hash, s.find(hash, timestamplog.LogIDOf(policy, removed)))
+		if n := s.len(); n != len(keys)-1 || s.find(hash, timestamplog.LogIDOf(policy, removed)) != nil {
 			t.Fatalf("%d logs are held after %q was removed", n, removed)
 		}
 		for _, key := range keys {
@@ -44,7 +44,7 @@ func TestLogsOfOneHashStayApart(t *testing.T) {
 			}
 		}
 		for _, key := range keys {
-			s.remove(hash, s.find(hash, timestamplog.RefOf(policy, key)))
+			s.remove(hash, s.find(hash, timestamplog.LogIDOf(policy, key)))
 		}
 		if s.len() != 0 || len(s.logs) != 0 {
 			t.Fatalf("%d logs are left", s.len())
@@ -53,10 +53,10 @@ func TestLogsOfOneHashStayApart(t *testing.T) {
 }
 
 // A ring takes no more room than its entries need: it stops growing at the
-// retention's number and is given back once it is mostly empty.
+// retention's number and is cancelled once it is mostly empty.
 func TestRingsAreBoundedByWhatIsLive(t *testing.T) {
 	keep := rules.Retention{Entries: 800, Window: time.Hour}
-	k := newKeyLog(timestamplog.Ref{Key: "a"})
+	k := newKeyLog(timestamplog.LogID{Key: "a"})
 	now := int64(1_000_000)
 	for range 2000 {
 		k.push(now, 1, keep)

@@ -27,32 +27,32 @@ import (
 //	number of entries           a uvarint
 //	how far each but the newest lies behind the next newer one, in
 //	milliseconds, from the second newest to the oldest: uvarints
-//	how many of the newest were made for turns: a uvarint
+//	how many of the newest were made for reservations: a uvarint
 //
 // or of a counter,
 //
 //	when it expires             a varint
 //	its numbers                 how many as a uvarint, and varints
-//	whether turns lie ahead     a uvarint, 0 or 1, and then
-//	the newest turn             a varint
+//	whether reservations lie ahead     a uvarint, 0 or 1, and then
+//	the newest reservation             a varint
 //	its ID                      as a key
 //	the numbers before it       as its numbers
-//	the newest turn before it   a varint
+//	the newest reservation before it   a varint
 //
 // or of IDs,
 //
 //	how many                    a uvarint, and for each, in the order in which
-//	they came, the ID as a key, its turn as a varint and its cost as a
+//	they came, the ID as a key, its reservation as a varint and its cost as a
 //	uvarint; the newest mostSavedIDs of them
 //
 // The last chunk is empty and followed by the number of records as 8 bytes, so
 // that a snapshot cut between chunks is told from a whole one.
 //
-// Version 1 had logs alone, without their kind and without turns.
+// Version 1 had logs alone, without their kind and without reservations.
 const (
-	snapshotMagic   = "stint timestamp logs\n"
-	snapshotVersion = 2
-	withoutTurns    = 1 // the version before
+	snapshotMagic       = "stint timestamp logs\n"
+	snapshotVersion     = 2
+	withoutReservations = 1 // the version before
 	// chunkSize is about how long a chunk grows. A log of the largest limit
 	// adds half a megabyte to it.
 	chunkSize = 64 << 10
@@ -72,7 +72,7 @@ func badSnapshot(format string, args ...any) error {
 
 // Save writes a snapshot of all logs that have not expired. Checks go on
 // meanwhile: a shard is locked for some dozens of kilobytes at a time, and
-// each log is written as it is when its turn comes.
+// each log is written as it is when its reservation comes.
 func (l *Log) Save(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	if err := l.save(out); err != nil {
@@ -119,7 +119,7 @@ func (v *saver) save(s *shard, now int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.ids.logs {
-		if l.dropOld(now); len(l.turns) > 0 {
+		if l.dropOld(now); len(l.reservations) > 0 {
 			v.add(appendIDs(v.chunk, l))
 		}
 		if err := v.writeIfLong(&s.mu); err != nil {
@@ -209,8 +209,8 @@ func readSnapshot(r *bufio.Reader) ([]record, error) {
 		return nil, badSnapshot("it does not begin with %q; it is no snapshot", snapshotMagic)
 	}
 	version := binary.LittleEndian.Uint32(header[len(snapshotMagic):])
-	if version != snapshotVersion && version != withoutTurns {
-		return nil, badSnapshot("it has the format %d; this program reads %d and %d", version, withoutTurns, snapshotVersion)
+	if version != snapshotVersion && version != withoutReservations {
+		return nil, badSnapshot("it has the format %d; this program reads %d and %d", version, withoutReservations, snapshotVersion)
 	}
 	var loaded []record
 	for chunk := 1; ; chunk++ {
@@ -221,7 +221,7 @@ func readSnapshot(r *bufio.Reader) ([]record, error) {
 		if len(content) == 0 {
 			return loaded, checkEnd(r, len(loaded))
 		}
-		for d := (decoder{rest: content, withoutTurns: version == withoutTurns}); len(d.rest) > 0; {
+		for d := (decoder{rest: content, withoutReservations: version == withoutReservations}); len(d.rest) > 0; {
 			record := d.record()
 			if d.problem != "" {
 				return nil, badSnapshot("chunk %d has %s", chunk, d.problem)

@@ -50,7 +50,7 @@ func reserve(t testing.TB, log *memlog.Log, p *rules.Policy, id string) timestam
 
 func timesOf(t testing.TB, log *memlog.Log, p *rules.Policy, key string) []int64 {
 	t.Helper()
-	times, _, err := log.Times(t.Context(), timestamplog.RefOf(p, key), 1_000_000)
+	times, _, err := log.Timestamps(t.Context(), timestamplog.LogIDOf(p, key), 1_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func filled(t testing.TB, clock *logtest.Clock) (*memlog.Log, map[string]*rules.
 	return log, keys
 }
 
-// fillCounters adds counters with turns ahead, and IDs, to a log.
+// fillCounters adds counters with reservations ahead, and IDs, to a log.
 func fillCounters(t testing.TB, log *memlog.Log) {
 	t.Helper()
 	for i, algorithm := range algorithms.All() {
@@ -185,7 +185,7 @@ func TestMissingSnapshotIsTheFirstStart(t *testing.T) {
 	}
 }
 
-// The file was written by the version that had neither turns nor counters: every
+// The file was written by the version that had neither reservations nor counters: every
 // 1.7 s nine times, 1, 2 and 3 in turn of one key, and 2 of another.
 func TestASnapshotOfTheVersionBeforeStillLoads(t *testing.T) {
 	clock := logtest.NewClock()
@@ -225,31 +225,31 @@ func restarted(t *testing.T, log *memlog.Log, clock *logtest.Clock) *memlog.Log 
 	return next
 }
 
-func TestARestartForgetsNoTurnAndNoID(t *testing.T) {
+func TestARestartForgetsNoReservationAndNoID(t *testing.T) {
 	clock := logtest.NewClock()
 	log := memlog.New(memlog.Options{Now: clock.Now})
 	p := policyOf(t, 1, "1/10s")
 	for i, id := range []string{"now", "a", "b"} {
-		if r := reserve(t, log, p, id); r.Turn != clock.NowMS()+int64(i)*10_000 {
+		if r := reserve(t, log, p, id); r.ReservedAt != clock.NowMS()+int64(i)*10_000 {
 			t.Fatalf("%s has %+v", id, r)
 		}
 	}
 	next := restarted(t, log, clock)
-	if r := reserve(t, next, p, "b"); !r.Repeated || r.Turn != clock.NowMS()+20_000 {
+	if r := reserve(t, next, p, "b"); !r.Replayed || r.ReservedAt != clock.NowMS()+20_000 {
 		t.Errorf("after the restart b is answered %+v", r)
 	}
-	turn := timestamplog.Turn{Ref: timestamplog.RefOf(p, "a"), At: clock.NowMS() + 20_000, Cost: 1, ID: "b"}
+	reservation := timestamplog.Reservation{LogID: timestamplog.LogIDOf(p, "a"), At: clock.NowMS() + 20_000, Cost: 1, ID: "b"}
 	for _, want := range []bool{true, false} {
-		if made, err := next.GiveBack(t.Context(), turn); made != want || err != nil {
-			t.Errorf("GiveBack() = %v, %v, want %v", made, err, want)
+		if made, err := next.Cancel(t.Context(), reservation); made != want || err != nil {
+			t.Errorf("Cancel() = %v, %v, want %v", made, err, want)
 		}
 	}
-	// Were turns not told from other entries, this would be a clock that steps back.
+	// Were reservations not told from other entries, this would be a clock that steps back.
 	if got, want := timesOf(t, next, p, "a"), []int64{clock.NowMS() + 10_000, clock.NowMS()}; !slices.Equal(got, want) {
 		t.Errorf("the log holds %v, want %v", got, want)
 	}
 	clock.Advance(time.Duration(timestamplog.IDLifetime) * time.Millisecond)
-	if r := reserve(t, restarted(t, log, clock), p, "now"); r.Repeated {
+	if r := reserve(t, restarted(t, log, clock), p, "now"); r.Replayed {
 		t.Errorf("an ID whose lifetime is over is known after a restart: %+v", r)
 	}
 }
@@ -272,13 +272,13 @@ func TestARestartForgetsNoCounter(t *testing.T) {
 				t.Fatalf("%d counters were loaded, want 1", next.Len())
 			}
 			for i := range 4 {
-				if r := reserve(t, next, p, fmt.Sprint("id ", i)); !r.Repeated {
+				if r := reserve(t, next, p, fmt.Sprint("id ", i)); !r.Replayed {
 					t.Fatalf("after the restart id %d is answered %+v", i, r)
 				}
 			}
 			for i := range 40 {
 				id := fmt.Sprint("next ", i)
-				if got, want := reserve(t, next, p, id), reserve(t, log, p, id); got.Turn != want.Turn || got.RetryAt != want.RetryAt {
+				if got, want := reserve(t, next, p, id), reserve(t, log, p, id); got.ReservedAt != want.ReservedAt || got.RetryAt != want.RetryAt {
 					t.Fatalf("after the restart the answer at %v is %+v, want %+v", clock.Now(), got, want)
 				}
 				clock.Advance(3 * time.Second)
@@ -415,7 +415,7 @@ func TestSaveWhileChecksGoOn(t *testing.T) {
 			if !results[0].Allowed {
 				t.Errorf("%q: %+v", q.Key, results[0])
 			}
-			if _, err := log.Reset(t.Context(), q.Ref); err != nil {
+			if _, err := log.Reset(t.Context(), q.LogID); err != nil {
 				t.Error(err)
 			}
 		}

@@ -17,7 +17,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	shards := make([]int, 0, len(requests))
 	peek, maxWait := false, timestamplog.MaxWait
 	for i := range requests {
-		hash := hashOf(l.seed, requests[i].Ref)
+		hash := hashOf(l.seed, requests[i].LogID)
 		asked[i] = together{q: requests[i], r: &results[i], shard: l.shard(hash), hash: hash}
 		if isCounter(&requests[i]) {
 			asked[i].counting = new(counting)
@@ -59,13 +59,13 @@ func (t *together) judge(now int64) {
 	t.log, t.view = t.shard.judge(t.hash, now, &t.q, t.r)
 }
 
-func (t *together) charge(now, turn int64) {
+func (t *together) charge(now, reservation int64) {
 	switch {
 	case len(t.q.Rules) == 0:
 	case t.counting != nil:
-		t.shard.take(t.counting, t.hash, now, turn, &t.q)
+		t.shard.take(t.counting, t.hash, now, reservation, &t.q)
 	default:
-		t.view = t.shard.log(t.hash, t.log, now, turn, &t.q).viewAt(now)
+		t.view = t.shard.log(t.hash, t.log, now, reservation, &t.q).viewAt(now)
 	}
 }
 
@@ -79,20 +79,20 @@ func (t *together) describe(now int64) {
 
 // decideTogether decides requests whose shards are locked.
 func decideTogether(asked []together, now int64, peek bool, maxWait int64) {
-	allowed, turn := true, now
+	allowed, reservation := true, now
 	for i := range asked {
 		t := &asked[i]
 		t.q.Peek, t.q.MaxWait = peek, maxWait
 		t.judge(now)
 		allowed = allowed && t.r.Allowed
-		turn = max(turn, t.r.Turn)
+		reservation = max(reservation, t.r.ReservedAt)
 	}
 	for i := range asked {
 		t := &asked[i]
-		if allowed && !t.r.Repeated {
-			t.r.Turn = turn
+		if allowed && !t.r.Replayed {
+			t.r.ReservedAt = reservation
 			if !peek {
-				t.charge(now, turn)
+				t.charge(now, reservation)
 			}
 		}
 		if t.q.Detail {
@@ -101,32 +101,32 @@ func decideTogether(asked []together, now int64, peek bool, maxWait int64) {
 	}
 }
 
-// GiveBack gives a turn back. It never fails.
-func (l *Log) GiveBack(_ context.Context, turn timestamplog.Turn) (bool, error) {
-	hash := hashOf(l.seed, turn.Ref)
+// Cancel cancels a reservation. It never fails.
+func (l *Log) Cancel(_ context.Context, reservation timestamplog.Reservation) (bool, error) {
+	hash := hashOf(l.seed, reservation.LogID)
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.giveBack(hash, l.now().UnixMilli(), turn), nil
+	return s.cancelReservation(hash, l.now().UnixMilli(), reservation), nil
 }
 
-func (s *shard) giveBack(hash uint64, now int64, turn timestamplog.Turn) bool {
-	if turn.At <= now || !s.ids.knows(turn) {
+func (s *shard) cancelReservation(hash uint64, now int64, reservation timestamplog.Reservation) bool {
+	if reservation.At <= now || !s.ids.knows(reservation) {
 		return false
 	}
-	made := s.giveBackEntries(hash, now, turn)
-	if k := s.find(counterHash(hash), turn.Ref); k != nil && !made {
-		made = s.counters[k].GiveBack(now, turn.At, turn.ID)
+	made := s.giveBackEntries(hash, now, reservation)
+	if k := s.find(counterHash(hash), reservation.LogID); k != nil && !made {
+		made = s.counters[k].Cancel(now, reservation.At, reservation.ID)
 	}
 	if made {
-		s.ids.drop(turn)
+		s.ids.drop(reservation)
 	}
 	return made
 }
 
-func (s *shard) giveBackEntries(hash uint64, now int64, turn timestamplog.Turn) bool {
-	k := s.find(hash, turn.Ref)
-	if k == nil || k.tooFarAhead(now) > 0 || !k.giveBack(turn.At, turn.Cost) {
+func (s *shard) giveBackEntries(hash uint64, now int64, reservation timestamplog.Reservation) bool {
+	k := s.find(hash, reservation.LogID)
+	if k == nil || k.tooFarAhead(now) > 0 || !k.cancelReservation(reservation.At, reservation.Cost) {
 		return false
 	}
 	if k.count == 0 {

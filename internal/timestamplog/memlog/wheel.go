@@ -34,7 +34,7 @@ func tickOf(ms int64, level int) int64 { return ms >> (finestBits + levelBits*le
 
 // add has k called up at about its expiry, after now.
 func (w *wheel) add(k *keyLog, now int64) {
-	// The last slot of a turn stays free: a tick begun shares it.
+	// The last slot of a reservation stays free: a tick begun shares it.
 	level := 0
 	for level < wheelLevels-1 && tickOf(k.due()-now, level) >= wheelSlots-1 {
 		level++

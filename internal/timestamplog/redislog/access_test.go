@@ -81,7 +81,7 @@ func tryRights(t *testing.T, url string) {
 			t.Fatalf("request %d: %+v", i, r)
 		}
 	}
-	if times, _, err := log.Times(t.Context(), timestamplog.RefOf(p, address), 10); err != nil || len(times) != 2 {
+	if times, _, err := log.Timestamps(t.Context(), timestamplog.LogIDOf(p, address), 10); err != nil || len(times) != 2 {
 		t.Errorf("Times: %v, %v", times, err)
 	}
 	if _, err := log.Now(t.Context()); err != nil {
@@ -90,13 +90,13 @@ func tryRights(t *testing.T, url string) {
 	if _, err := log.Health(t.Context()); err != nil {
 		t.Errorf("Health: %v", err)
 	}
-	heard, subscribed := make(chan timestamplog.Ref, 1), make(chan struct{}, 1)
-	go log.WatchResets(t.Context(), func(ref timestamplog.Ref) { heard <- ref }, func() { subscribed <- struct{}{} })
+	heard, subscribed := make(chan timestamplog.LogID, 1), make(chan struct{}, 1)
+	go log.WatchResets(t.Context(), func(ref timestamplog.LogID) { heard <- ref }, func() { subscribed <- struct{}{} })
 	<-subscribed
-	if held, err := log.Reset(t.Context(), timestamplog.RefOf(p, address)); err != nil || !held {
+	if held, err := log.Reset(t.Context(), timestamplog.LogIDOf(p, address)); err != nil || !held {
 		t.Errorf("Reset: %v, %v", held, err)
 	}
-	if ref := <-heard; ref != timestamplog.RefOf(p, address) {
+	if ref := <-heard; ref != timestamplog.LogIDOf(p, address) {
 		t.Errorf("heard of a reset of %+v", ref)
 	}
 	clock := logtest.NewClock()
@@ -106,7 +106,7 @@ func tryRights(t *testing.T, url string) {
 	for i, a := range algorithms.All() {
 		p := policy(t, int64(10+i), "2/1s", "5/1m")
 		p.Algorithm = a.Name
-		tryTurns(t, stepping, clock, p)
+		tryReservations(t, stepping, clock, p)
 		if a.Takes(algorithms.OptionCountRefused) {
 			p.Version, p.Options.CountRefused = 2, true
 			for range 7 {
@@ -116,8 +116,8 @@ func tryRights(t *testing.T, url string) {
 	}
 }
 
-// tryTurns reserves and gives back turns of one log, moves it and resets it.
-func tryTurns(t *testing.T, log *redislog.Log, clock *logtest.Clock, p *rules.Policy) {
+// tryReservations reserves and gives back reservations of one log, moves it and resets it.
+func tryReservations(t *testing.T, log *redislog.Log, clock *logtest.Clock, p *rules.Policy) {
 	t.Helper()
 	results := make([]timestamplog.Result, 1)
 	for n := range 6 {
@@ -128,16 +128,16 @@ func tryTurns(t *testing.T, log *redislog.Log, clock *logtest.Clock, p *rules.Po
 			t.Fatalf("under %s request %d: %+v", p.Algorithm, n, results[0])
 		}
 	}
-	turn := timestamplog.Turn{Ref: timestamplog.RefOf(p, address), At: results[0].Turn, Cost: 1, ID: "request 5"}
-	if made, err := log.GiveBack(t.Context(), turn); err != nil || !made {
-		t.Errorf("under %s GiveBack: %v, %v", p.Algorithm, made, err)
+	reservation := timestamplog.Reservation{LogID: timestamplog.LogIDOf(p, address), At: results[0].ReservedAt, Cost: 1, ID: "request 5"}
+	if made, err := log.Cancel(t.Context(), reservation); err != nil || !made {
+		t.Errorf("under %s Cancel: %v, %v", p.Algorithm, made, err)
 	}
 	clock.Advance(-2 * time.Hour)
 	must(t, ask(t.Context(), log, p, address, 1).Err)
-	if _, _, err := log.Times(t.Context(), turn.Ref, 10); err != nil {
+	if _, _, err := log.Timestamps(t.Context(), reservation.LogID, 10); err != nil {
 		t.Errorf("under %s Times: %v", p.Algorithm, err)
 	}
-	if held, err := log.Reset(t.Context(), turn.Ref); err != nil || !held {
+	if held, err := log.Reset(t.Context(), reservation.LogID); err != nil || !held {
 		t.Errorf("under %s Reset: %v, %v", p.Algorithm, held, err)
 	}
 }

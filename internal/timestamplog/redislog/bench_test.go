@@ -46,8 +46,8 @@ func filled(b *testing.B) (*testenv.RedisServer, *redislog.Log, map[string]*rule
 		policies[verdict] = policy(b, int64(i+1), benchStacks[verdict]...)
 		lenient := policy(b, int64(i+1), "1000/s", "1000/d")
 		lenient.Version = 2
-		for turn := range 6 {
-			clock.Set(begin.Add(time.Duration(turn) * 2 * time.Hour).UnixMilli())
+		for reservation := range 6 {
+			clock.Set(begin.Add(time.Duration(reservation) * 2 * time.Hour).UnixMilli())
 			for from := 0; from < benchKeys; from += 1000 {
 				fillLogs(b, earlier, lenient, from, 1000, 10)
 			}
@@ -142,7 +142,7 @@ func BenchmarkServer(b *testing.B) {
 						var packed []byte
 						for i := range names {
 							key := benchKey(random.IntN(benchKeys))
-							names[i] = redislog.LogName(server.Prefix, redislog.ShardOf(key), timestamplog.RefOf(p, key))
+							names[i] = redislog.LogName(server.Prefix, redislog.ShardOf(key), timestamplog.LogIDOf(p, key))
 							packed = append(packed, 1, 0, 1, flags)
 						}
 						pipe.FCall(b.Context(), redislog.DecideFunction, names, "", packed, redislog.WriteStack(p.Rules, p.Retention.Cover(p.Rules)))

@@ -16,7 +16,7 @@ import (
 
 // The contract's random histories keep few entries. Logs of hundreds lie in
 // blocks in Redis, and must answer as the log in memory does while they grow,
-// turn, shrink and are moved, and turns ahead are reserved and given back.
+// reservation, shrink and are moved, and reservations ahead are reserved and cancelled.
 func TestLongLogsAnswerAsInMemory(t *testing.T) {
 	server := testenv.Redis(t)
 	for seed := range uint64(6) {
@@ -26,7 +26,7 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 			here, there := memlog.New(memlog.Options{Now: clock.Now}), open(t, server, redislog.Options{Clock: clock.Now})
 			stacks := [][]string{{"150/1s", "400/1m"}, {"70/1s", "900/1h"}, {"100/1m"}}
 			p := policy(t, int64(100+seed), stacks[0]...)
-			var turns []timestamplog.Turn
+			var reservations []timestamplog.Reservation
 			givenBack := 0
 			for step := range 1500 {
 				switch random.IntN(150) {
@@ -37,13 +37,13 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 				case 2:
 					clock.Advance(40 * time.Second)
 				case 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:
-					if len(turns) == 0 {
+					if len(reservations) == 0 {
 						continue
 					}
-					turn := turns[len(turns)-1-random.IntN(min(3, len(turns)))]
-					got, err := there.GiveBack(t.Context(), turn)
-					if want, _ := here.GiveBack(t.Context(), turn); err != nil || got != want {
-						t.Fatalf("step %d: GiveBack(%+v): %v, %v, want %v", step, turn, got, err, want)
+					reservation := reservations[len(reservations)-1-random.IntN(min(3, len(reservations)))]
+					got, err := there.Cancel(t.Context(), reservation)
+					if want, _ := here.Cancel(t.Context(), reservation); err != nil || got != want {
+						t.Fatalf("step %d: Cancel(%+v): %v, %v, want %v", step, reservation, got, err, want)
 					} else if want {
 						givenBack++
 					}
@@ -63,23 +63,23 @@ func TestLongLogsAnswerAsInMemory(t *testing.T) {
 				here.Decide(t.Context(), []timestamplog.Request{q}, want)
 				there.Decide(t.Context(), []timestamplog.Request{q}, got)
 				w, g := want[0], got[0]
-				if g.Err != nil || g.Allowed != w.Allowed || g.Turn != w.Turn || g.RetryAt != w.RetryAt || !slices.Equal(g.States, w.States) {
+				if g.Err != nil || g.Allowed != w.Allowed || g.ReservedAt != w.ReservedAt || g.RetryAt != w.RetryAt || !slices.Equal(g.States, w.States) {
 					t.Fatalf("step %d, cost %d, max wait %d under %v:\n got %+v\nwant %+v", step, cost, q.MaxWait, p.Rules, g, w)
 				}
-				if g.Turn > g.Now {
-					turns = append(turns, timestamplog.Turn{Ref: q.Ref, At: g.Turn, Cost: cost, ID: q.ID})
+				if g.ReservedAt > g.Now {
+					reservations = append(reservations, timestamplog.Reservation{LogID: q.LogID, At: g.ReservedAt, Cost: cost, ID: q.ID})
 				}
 				if step%50 > 0 {
 					continue
 				}
-				times, _, err := there.Times(t.Context(), timestamplog.RefOf(p, address), 1000)
-				inMemory, _, _ := here.Times(t.Context(), timestamplog.RefOf(p, address), 1000)
+				times, _, err := there.Timestamps(t.Context(), timestamplog.LogIDOf(p, address), 1000)
+				inMemory, _, _ := here.Timestamps(t.Context(), timestamplog.LogIDOf(p, address), 1000)
 				if err != nil || !slices.Equal(times, inMemory) {
 					t.Fatalf("step %d: the log holds\n%v, %v, want\n%v", step, times, err, inMemory)
 				}
 			}
 			if givenBack == 0 {
-				t.Error("no turn was given back: it was not tried")
+				t.Error("no reservation was cancelled: it was not tried")
 			}
 		})
 	}

@@ -143,7 +143,7 @@ func TestAKeyOfAnotherKindIsNoOutage(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
 		var told outageEvents
 		log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
-		foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
+		foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
 		must(t, connect(t, server).Set(t.Context(), foreign, "not a log", 0).Err())
 		for range 2 * redislog.FailureThreshold {
 			wantOutage(t, ask(t.Context(), log, p, address, 1).Err)

@@ -104,10 +104,10 @@ func (l *Log) tryAll(ctx context.Context) error {
 func (l *Log) try(ctx context.Context, client redis.UniversalClient, shard int) error {
 	stack := rules.Stack{{Limit: rules.MaxLimit, Window: rules.MinWindow}}
 	q := timestamplog.Request{
-		Ref: timestamplog.Ref{Key: "start"}, Rules: stack, Retention: rules.Retention{}.Cover(stack), Cost: 1,
+		LogID: timestamplog.LogID{Key: "start"}, Rules: stack, Retention: rules.Retention{}.Cover(stack), Cost: 1,
 	}
 	asked := []*item{{
-		name: logName(l.prefix, shard, q.Ref), shard: shard, rules: stack, cost: 1,
+		name: logName(l.prefix, shard, q.LogID), shard: shard, rules: stack, cost: 1,
 		stack: writeStack(stack, q.Retention),
 	}}
 	keys, args := arguments(l.override(), asked)

@@ -42,7 +42,7 @@ func TestAClockThatStepsBackByWeeksOpensNoLimit(t *testing.T) {
 						}
 					}
 					clock.Advance(-time.Duration(days) * day)
-					times, now, err := log.Times(t.Context(), timestamplog.RefOf(p, address), 10)
+					times, now, err := log.Timestamps(t.Context(), timestamplog.LogIDOf(p, address), 10)
 					if err != nil || !slices.Equal(times, []int64{now}) {
 						t.Errorf("at %d the log holds %v, %v, want one entry of now", now, times, err)
 					}

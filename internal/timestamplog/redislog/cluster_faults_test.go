@@ -86,7 +86,7 @@ func gatherSubjects(t *testing.T, c *testenv.RedisCluster, p *rules.Policy, shar
 	for i := 0; len(all.pairs) < shards; i++ {
 		s := &subject{key: fmt.Sprintf("token:%d", i)}
 		shard := redislog.ShardOf(s.key)
-		s.slot = c.Slot(redislog.LogName(redislog.DefaultPrefix, shard, timestamplog.RefOf(p, s.key)))
+		s.slot = c.Slot(redislog.LogName(redislog.DefaultPrefix, shard, timestamplog.LogIDOf(p, s.key)))
 		s.patience.Store(int64(patient))
 		if first := byShard[shard]; first != nil {
 			all.pairs = append(all.pairs, [2]*subject{first, s})

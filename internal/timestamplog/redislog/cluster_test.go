@@ -47,8 +47,8 @@ func TestOnAClusterKeysOfOneSlotAreDecidedTogetherAndOthersAreNot(t *testing.T) 
 	together := []timestamplog.Request{timestamplog.RequestOf(p, address, 1), timestamplog.RequestOf(p, near, 1)}
 	apart := append(slices.Clone(together), timestamplog.RequestOf(p, near+"0", 1))
 	results := make([]timestamplog.Result, 3)
-	if err := log.DecideAll(t.Context(), apart, results); !errors.Is(err, timestamplog.ErrApart) {
-		t.Errorf("keys of different slots: got the error %v, want ErrApart", err)
+	if err := log.DecideAll(t.Context(), apart, results); !errors.Is(err, timestamplog.ErrCrossSlot) {
+		t.Errorf("keys of different slots: got the error %v, want ErrCrossSlot", err)
 	}
 	if got := entries(t, log, p, address); got != 0 {
 		t.Errorf("requests that are not decided left %d entries", got)

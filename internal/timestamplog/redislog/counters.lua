@@ -30,8 +30,8 @@ local function wait_of(from_engine)
 end
 
 function counting.judge(v, max_wait)
-  local turn, retry, by, moved = engine.ask(v.stack.counting, v.state, now, v.cost, max_wait)
-  v.wait = turn < 0 and FOREVER or turn - now
+  local reservation, retry, by, moved = engine.ask(v.stack.counting, v.state, now, v.cost, max_wait)
+  v.wait = reservation < 0 and FOREVER or reservation - now
   v.retry = retry <= 0 and wait_of(retry) or retry - now
   v.by, v.own = v.stack.rules[by], 0
   if moved and not v.peek then store(v) end
@@ -58,7 +58,7 @@ function counting.states(v)
   return concat(written)
 end
 
--- A turn of a counter has its cost in the numbers.
+-- A reservation of a counter has its cost in the numbers.
 function counting.give_back(v, at, _, id)
   local state = v.state
   if #state == 0 or not engine.give_back((#state - 3) / 2, state, now, at, id) then return false end

@@ -14,9 +14,9 @@ import (
 
 // requestForms are the ways to ask for one request, by the function that decides.
 var requestForms = map[string]func(q *timestamplog.Request){
-	"plain":         func(*timestamplog.Request) {},
-	"with an ID":    func(q *timestamplog.Request) { q.ID = "a" },
-	"with its turn": func(q *timestamplog.Request) { q.ID, q.MaxWait = "b", 1000 },
+	"plain":                func(*timestamplog.Request) {},
+	"with an ID":           func(q *timestamplog.Request) { q.ID = "a" },
+	"with its reservation": func(q *timestamplog.Request) { q.ID, q.MaxWait = "b", 1000 },
 }
 
 // What a stalled Redis carries out when it goes on must not be charged when its

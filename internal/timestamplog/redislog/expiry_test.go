@@ -37,9 +37,9 @@ const expireOne = `
 local at = redis.call('PEXPIRETIME', KEYS[1])
 if at >= 0 and at <= tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) end`
 
-func (e *expiring) expire(ctx context.Context, refs ...timestamplog.Ref) error {
+func (e *expiring) expire(ctx context.Context, refs ...timestamplog.LogID) error {
 	pipe := e.client.Pipeline()
-	seen := map[timestamplog.Ref]bool{}
+	seen := map[timestamplog.LogID]bool{}
 	for _, ref := range refs {
 		if !seen[ref] {
 			seen[ref] = true
@@ -55,9 +55,9 @@ func (e *expiring) expire(ctx context.Context, refs ...timestamplog.Ref) error {
 }
 
 func (e *expiring) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
-	refs := make([]timestamplog.Ref, len(requests))
+	refs := make([]timestamplog.LogID, len(requests))
 	for i, q := range requests {
-		refs[i] = q.Ref
+		refs[i] = q.LogID
 	}
 	if err := e.expire(ctx, refs...); err != nil {
 		for i := range results {
@@ -68,14 +68,14 @@ func (e *expiring) Decide(ctx context.Context, requests []timestamplog.Request, 
 	e.Log.Decide(ctx, requests, results)
 }
 
-func (e *expiring) Times(ctx context.Context, ref timestamplog.Ref, limit int) ([]int64, int64, error) {
+func (e *expiring) Times(ctx context.Context, ref timestamplog.LogID, limit int) ([]int64, int64, error) {
 	if err := e.expire(ctx, ref); err != nil {
 		return nil, 0, err
 	}
-	return e.Log.Times(ctx, ref, limit)
+	return e.Log.Timestamps(ctx, ref, limit)
 }
 
-func (e *expiring) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
+func (e *expiring) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
 	if err := e.expire(ctx, ref); err != nil {
 		return false, err
 	}
@@ -83,9 +83,9 @@ func (e *expiring) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error
 }
 
 func (e *expiring) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
-	refs := make([]timestamplog.Ref, len(requests))
+	refs := make([]timestamplog.LogID, len(requests))
 	for i, q := range requests {
-		refs[i] = q.Ref
+		refs[i] = q.LogID
 	}
 	if err := e.expire(ctx, refs...); err != nil {
 		return err
@@ -93,9 +93,9 @@ func (e *expiring) DecideAll(ctx context.Context, requests []timestamplog.Reques
 	return e.Log.DecideAll(ctx, requests, results)
 }
 
-func (e *expiring) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error) {
-	if err := e.expire(ctx, turn.Ref); err != nil {
+func (e *expiring) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
+	if err := e.expire(ctx, reservation.LogID); err != nil {
 		return false, err
 	}
-	return e.Log.GiveBack(ctx, turn)
+	return e.Log.Cancel(ctx, reservation)
 }

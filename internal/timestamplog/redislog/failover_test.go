@@ -130,7 +130,7 @@ func TestSlotsThatMoveUnderLoadCostNoPromise(t *testing.T) {
 	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
 	people.awaitMore(t, "every key is allowed", 5)
 	for _, key := range people.keys {
-		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.RefOf(p, key))
+		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.LogIDOf(p, key))
 		c.Open(c.Slot(name)).Close()
 	}
 	people.awaitMore(t, "every key is allowed where it is now", 10)

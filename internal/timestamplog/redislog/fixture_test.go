@@ -32,7 +32,7 @@ func ask(ctx context.Context, log *redislog.Log, p *rules.Policy, key string, co
 // entries returns how many times the log of key holds.
 func entries(t *testing.T, log *redislog.Log, p *rules.Policy, key string) int {
 	t.Helper()
-	times, _, err := log.Times(t.Context(), timestamplog.RefOf(p, key), rules.MaxLimit)
+	times, _, err := log.Timestamps(t.Context(), timestamplog.LogIDOf(p, key), rules.MaxLimit)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 -- What is known of the ids of a log: a sorted set beside it, whose name ids_of
--- says. The score of an id is its turn and, in 1024ths, its cost. The score of
+-- says. The score of an id is its reservation and, in 1024ths, its cost. The score of
 -- TOLD, which is no id, is when Redis drops the set. Which is later than it must
 -- be, so that most requests leave it at that; only one for which that is too
 -- early tells Redis anew, and drops the ids that are no longer known.
@@ -10,19 +10,19 @@ local function number(n) return format('%.0f', n) end
 
 local function ids_of(name) return (name:gsub('}:', '}:i', 1)) end
 
--- known_turn returns the turn and the cost of an id, nil where it is not known,
+-- known_reservation returns the reservation and the cost of an id, nil where it is not known,
 -- and behind them when Redis drops the set, nil where there is none.
-known_turn = function(ids, id)
+known_reservation = function(ids, id)
   local scores = call('ZMSCORE', ids, id, TOLD)
   local score, told = scores[1] and tonumber(scores[1]), scores[2] and tonumber(scores[2])
-  local turn = score and floor(score)
-  if not turn or now >= turn + ID_LIFETIME then return nil, nil, told end
-  return turn, (score - turn) * 1024, told
+  local reservation = score and floor(score)
+  if not reservation or now >= reservation + ID_LIFETIME then return nil, nil, told end
+  return reservation, (score - reservation) * 1024, told
 end
 
--- learn notes the turn and the cost of an id. told is as known_turn returned it.
-learn = function(ids, id, turn, cost, told)
-  local known_until, score = turn + ID_LIFETIME, format('%.17g', turn + cost / 1024)
+-- learn notes the reservation and the cost of an id. told is as known_reservation returned it.
+learn = function(ids, id, reservation, cost, told)
+  local known_until, score = reservation + ID_LIFETIME, format('%.17g', reservation + cost / 1024)
   if told and told >= known_until then
     call('ZADD', ids, score, id)
     return

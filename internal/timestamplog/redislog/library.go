@@ -21,8 +21,8 @@ var (
 	libraryText string
 	//go:embed ids.lua
 	idsText string
-	//go:embed turns.lua
-	turnsText string
+	//go:embed reservations.lua
+	reservationsText string
 	//go:embed sorted_set.lua
 	sortedSetText string
 	//go:embed counters.lua
@@ -35,13 +35,13 @@ var (
 type library struct {
 	text string
 	// The names of its functions.
-	decide, turns, giveBack, times, reset string
+	decide, reservations, cancelReservation, times, reset string
 }
 
 var functions = newLibrary(strings.Join([]string{
 	fmt.Sprintf("local MAX_WAIT, MAX_RESERVED, ID_LIFETIME = %d, %d, %d",
 		timestamplog.MaxWait, timestamplog.MaxReserved, timestamplog.IDLifetime),
-	algorithms.Lua(), libraryText, idsText, turnsText, sortedSetText, countersText, readingText,
+	algorithms.Lua(), libraryText, idsText, reservationsText, sortedSetText, countersText, readingText,
 }, "\n"))
 
 // The library moves a log that lies ahead at all: this does not compile for
@@ -53,8 +53,8 @@ func newLibrary(text string) library {
 	suffix := hex.EncodeToString(sum[:8])
 	head := fmt.Sprintf("#!lua name=%s%s\nlocal suffix = '%s'\n", libraryName, suffix, suffix)
 	return library{
-		text: head + text, decide: decideFunction + suffix, turns: turnsFunction + suffix,
-		giveBack: giveBackFunction + suffix, times: timesFunction + suffix, reset: resetFunction + suffix,
+		text: head + text, decide: decideFunction + suffix, reservations: reservationsFunction + suffix,
+		cancelReservation: giveBackFunction + suffix, times: timesFunction + suffix, reset: resetFunction + suffix,
 	}
 }
 

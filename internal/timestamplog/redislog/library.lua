@@ -1,7 +1,7 @@
 -- The function library by which Redis decides. It is loaded behind a head that
 -- names the library and sets suffix, of the names of its functions, the hash of
 -- the text, and the bounds of timestamplog: MAX_WAIT and ID_LIFETIME in
--- milliseconds, and MAX_RESERVED. Behind it come ids.lua, turns.lua and the others.
+-- milliseconds, and MAX_RESERVED. Behind it come ids.lua, reservations.lua and the others.
 --
 -- A log is a string, so that one command reads what a decision needs and one
 -- writes what it changes: what a decision costs is mostly the passage from Lua
@@ -25,7 +25,7 @@
 -- is as old as the window, at most 31 days, so the 49 days that 32 bits can tell
 -- apart always suffice.
 --
--- Entries that were made for turns ahead lie on top; the head says how many of
+-- Entries that were made for reservations ahead lie on top; the head says how many of
 -- the newest these are, until a request that does not wait comes after them.
 
 local RANGE = 4294967296
@@ -36,7 +36,7 @@ local NEVER = RANGE - 1
 -- Redis drops it, the stamp of an entry as old as the oldest or older, the place
 -- of the newest block in the ring, how many blocks it has room for, and how many
 -- entries lie there. Under the magic RESERVED Redis drops it no later, and the
--- number says how many of the newest entries were made for turns.
+-- number says how many of the newest entries were made for reservations.
 local HEAD, HEAD_SIZE, MAGIC, RESERVED = '>I1I1I2I4I4I4I4I2I2I4', 28, 83, 84
 local SLOTS, BLOCK = 64, 32
 local RING = HEAD_SIZE + 4 * SLOTS  -- where the ring begins
@@ -77,7 +77,7 @@ end
 local stacks, stack_count = {}, 0
 local MOST_STACKS = 4096
 
--- count_otherwise has a stack count by another algorithm; see turns.lua.
+-- count_otherwise has a stack count by another algorithm; see reservations.lua.
 local count_otherwise
 
 -- read_stack reads "keep window limit window limit window ...": what a log
@@ -117,7 +117,7 @@ local recent, old   -- how many of them are recent, and how many lie in blocks
 local top, room     -- the place of the newest block, and how many there may be
 local newest, newest_age, newest_stamp  -- age is 0 where the log is to be moved back
 local window, slack, oldest             -- as HEAD says
-local reserved      -- how many of the newest entries were made for turns
+local reserved      -- how many of the newest entries were made for reservations
 local ordinary      -- it lies not ahead, and none were
 
 -- open reads the log of a name. It returns false where there is something else.
@@ -191,7 +191,7 @@ local function head()
   return pack(HEAD, magic, recent, high, newest - high * RANGE, window, spare, oldest, top, room, old)
 end
 
--- last notes that the newest entry is at that instant, now or a turn ahead, and
+-- last notes that the newest entry is at that instant, now or a reservation ahead, and
 -- the log expires as stack says. It returns whether Redis must be told when to
 -- drop it.
 local function last(stack, at)
@@ -287,8 +287,8 @@ local function enter(stack, cost, at)
   local fresh = pack('>I4', its_stamp)
   if cost > 1 then fresh = rep(fresh, cost) end
   local fits = room == 0 and HEAD_SIZE + 4 * (recent + cost) <= #text or room > 0 and recent + cost <= SLOTS
-  local turns = room > 0 and not fits and recent + cost <= SLOTS + BLOCK and old <= BLOCK * (room - 1)
-  if not fits and not turns then
+  local reservations = room > 0 and not fits and recent + cost <= SLOTS + BLOCK and old <= BLOCK * (room - 1)
+  if not fits and not reservations then
     local stamps = fresh .. (count > 0 and entries(count) or '')
     last(stack, at)
     slack = reserved > 0 and 0 or stack.margin
@@ -297,7 +297,7 @@ local function enter(stack, cost, at)
   end
   local stamps = sub(text, HEAD_SIZE + 1, HEAD_SIZE + 4 * recent)
   recent, count = recent + cost, count + cost
-  if turns then
+  if reservations then
     recent, old, top = recent - BLOCK, old + BLOCK, (top + 1) % room
     stamps = fresh .. stamps
     call('SETRANGE', key, RING + 4 * BLOCK * top, sub(stamps, 4 * recent + 1))
@@ -379,20 +379,20 @@ local function longest_wait(stack, cost, least, entry_count, age_at, view)
   return longest, by
 end
 
--- decide_carefully answers what is rare; see turns.lua.
+-- decide_carefully answers what is rare; see reservations.lua.
 local decide_carefully
 
--- known_turn and learn look up ids and remember them; see ids.lua.
-local known_turn, learn
+-- known_reservation and learn look up ids and remember them; see ids.lua.
+local known_reservation, learn
 
 -- decide answers one request; see decide_many for what it returns, and
--- decide_turns for one with an id, whose set of ids then has that name.
+-- decide_reservations for one with an id, whose set of ids then has that name.
 local function decide(name, stack, cost, flags, id, ids)
   if #stack.rules == 0 then return ALLOWED end
   if stack.engine or not open(name) or not ordinary then return decide_carefully(name, stack, cost, flags, id, ids) end
   local peek, detail = flags % 2 == PEEK, flags >= DETAIL
   local known, told, _
-  if id and not peek then known, _, told = known_turn(ids, id) end
+  if id and not peek then known, _, told = known_reservation(ids, id) end
   local longest, by = longest_wait(stack, cost, 0, count, age)
   local answer, lasts = ALLOWED, NEVER
   if known then
@@ -409,7 +409,7 @@ local function decide(name, stack, cost, flags, id, ids)
   return answer .. states(stack, cost, lasts, 0)
 end
 
--- stint_decide answers requests, each in its turn as if it came alone.
+-- stint_decide answers requests, each in its reservation as if it came alone.
 -- KEYS    the log of each request
 -- ARGV 1  as set_now reads it: until when the call may be carried out, in
 --         milliseconds
@@ -420,7 +420,7 @@ end
 --         request 0 for allowed, or 1 for refused, the index of the rule in 1
 --         byte, its wait in 4 and how long the refusal lasts if nothing is
 --         pushed in 4 (0 for a peek), or 2 where the key holds something else,
---         or 5 as stint_turns says; then, where detail was asked and the log could
+--         or 5 as stint_reserve says; then, where detail was asked and the log could
 --         be read, the states. Numbers are big-endian; a wait of 2^32 - 1 in 4
 --         bytes never ends. A call that comes too late has done nothing, and
 --         returns the time only.

@@ -29,7 +29,7 @@ func CheckPrefix(prefix string) error {
 const Shards = 256
 
 // logName returns the name of a log: prefix:{shard}:policy.generation:key.
-func logName(prefix string, shard int, ref timestamplog.Ref) string {
+func logName(prefix string, shard int, ref timestamplog.LogID) string {
 	name := make([]byte, 0, len(prefix)+len(ref.Key)+32)
 	name = append(name, prefix...)
 	name = append(name, ":{"...)
@@ -50,10 +50,10 @@ func idsName(log string) string { return strings.Replace(log, "}:", "}:i", 1) }
 // The names of the function library and its functions end in the hash of its
 // text: two versions that run side by side then each call their own.
 const (
-	libraryName      = "stint_"
-	decideFunction   = "stint_decide_"
-	turnsFunction    = "stint_turns_"
-	giveBackFunction = "stint_give_back_"
-	timesFunction    = "stint_times_"
-	resetFunction    = "stint_reset_"
+	libraryName          = "stint_"
+	decideFunction       = "stint_decide_"
+	reservationsFunction = "stint_reserve_"
+	giveBackFunction     = "stint_cancel_"
+	timesFunction        = "stint_times_"
+	resetFunction        = "stint_reset_"
 )

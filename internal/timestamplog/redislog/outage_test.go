@@ -23,9 +23,9 @@ func TestAKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
 	}
 	server.Kill()
 	wantOutage(t, ask(t.Context(), log, p, address, 1).Err)
-	_, _, err := log.Times(t.Context(), timestamplog.RefOf(p, address), 1)
+	_, _, err := log.Timestamps(t.Context(), timestamplog.LogIDOf(p, address), 1)
 	wantOutage(t, err)
-	_, err = log.Reset(t.Context(), timestamplog.RefOf(p, address))
+	_, err = log.Reset(t.Context(), timestamplog.LogIDOf(p, address))
 	wantOutage(t, err)
 	_, err = log.Now(t.Context())
 	wantOutage(t, err)
@@ -213,7 +213,7 @@ func TestAReplicaIsAnOutage(t *testing.T) {
 func TestAKeyOfAnotherKindSpoilsOnlyItsOwnRequest(t *testing.T) {
 	server := testenv.Redis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
-	foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
+	foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
 	if err := connect(t, server).Set(t.Context(), foreign, "not a log", 0).Err(); err != nil {
 		t.Fatal(err)
 	}

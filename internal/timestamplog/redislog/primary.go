@@ -16,7 +16,7 @@ type primary struct {
 	// nobody has told who has what, any of the Cluster.
 	client redis.UniversalClient
 	// Batchers gather requests into calls, those that stint_decide can answer
-	// and those that only stint_turns can, which is dearer.
+	// and those that only stint_reserve can, which is dearer.
 	decides, reserves *batcher
 	breaker           breaker
 	clock             serverClock
@@ -35,7 +35,7 @@ func (l *Log) newPrimary(name string, client redis.UniversalClient, send func(co
 	return p
 }
 
-// batcher returns the one for requests that need stint_turns or do not.
+// batcher returns the one for requests that need stint_reserve or do not.
 func (p *primary) batcher(reserves bool) *batcher {
 	if reserves {
 		return p.reserves
@@ -63,8 +63,8 @@ func (c *call) part(items []*item) *call { return &call{c.form, items, c.until} 
 
 var (
 	decideCall  = callForm{functions.decide, arguments}
-	reserveCall = callForm{functions.turns, func(now string, items []*item) (int, []any) {
-		return turnsArguments(now, items, false)
+	reserveCall = callForm{functions.reservations, func(now string, items []*item) (int, []any) {
+		return reservationsArguments(now, items, false)
 	}}
 )
 

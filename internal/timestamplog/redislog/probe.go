@@ -83,7 +83,7 @@ func (l *Log) probe(ctx context.Context, p *primary) error {
 			return nil
 		}
 	}
-	asked := &item{shard: shard, name: logName(l.prefix, shard, timestamplog.Ref{Key: "probe"}), stack: "0 0", cost: 1, peek: true}
+	asked := &item{shard: shard, name: logName(l.prefix, shard, timestamplog.LogID{Key: "probe"}), stack: "0 0", cost: 1, peek: true}
 	keys, args := decideCall.arguments(l.override(), []*item{asked})
 	_, err := functions.call(ctx, p.client, decideCall.function, keys, args...)
 	if err == nil || l.topology != nil && wasNotDone(err) || isSlotError(err) || isMissing(err) {

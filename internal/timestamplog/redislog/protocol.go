@@ -28,9 +28,9 @@ func arguments(now string, items []*item) (keys int, args []any) {
 	return len(items), append(args, stacks...)
 }
 
-// turnsArguments does so for a call of stint_turns. together says that all are to
+// reservationsArguments does so for a call of stint_reserve. together says that all are to
 // be allowed or none.
-func turnsArguments(now string, items []*item, together bool) (keys int, args []any) {
+func reservationsArguments(now string, items []*item, together bool) (keys int, args []any) {
 	args = make([]any, 0, 2*len(items)+4)
 	var packed []byte
 	var stacks stackList
@@ -76,12 +76,12 @@ func flags(it *item) byte {
 
 // What a reply says of a request.
 const (
-	saysAllowed  = 0
-	saysRefused  = 1
-	saysForeign  = 2
-	saysRepeated = 3
-	saysTurn     = 4
-	saysWaits    = 5
+	saysAllowed     = 0
+	saysRefused     = 1
+	saysForeign     = 2
+	saysRepeated    = 3
+	saysReservation = 4
+	saysWaits       = 5
 )
 
 // Waits without end in a reply, in 4 bytes and in 8.
@@ -93,7 +93,7 @@ const (
 var errReply = errors.New("redis's answer is not one of the function library's")
 
 // readReply fills in the results of items from a reply of stint_decide or
-// stint_turns, and tells clock the time in it. The error is errLate where the call
+// stint_reserve, and tells clock the time in it. The error is errLate where the call
 // came too late.
 func readReply(reply any, items []*item, clock *serverClock) error {
 	text, ok := reply.(string)
@@ -140,10 +140,10 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 	result := timestamplog.Result{Now: now, Rule: -1}
 	switch says := r.next(1)[0]; says {
 	case saysAllowed:
-		result.Allowed, result.Turn = true, now
-	case saysTurn, saysRepeated:
-		result.Allowed, result.Repeated = true, says == saysRepeated
-		result.Turn = int64(binary.BigEndian.Uint64(r.next(8)))
+		result.Allowed, result.ReservedAt = true, now
+	case saysReservation, saysRepeated:
+		result.Allowed, result.Replayed = true, says == saysRepeated
+		result.ReservedAt = int64(binary.BigEndian.Uint64(r.next(8)))
 	case saysRefused, saysWaits:
 		r.refusal(&result, it.rules, says == saysWaits)
 		if r.short {
@@ -160,9 +160,9 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 		result.States = make([]timestamplog.RuleState, len(it.rules))
 		for i := range result.States {
 			result.States[i].Remaining = int(binary.BigEndian.Uint32(r.next(4)))
-			result.States[i].ResetMS = r.waitOf(it.counted)
+			result.States[i].RetryAfterMS = r.waitOf(it.counted)
 		}
-		result.StatesUntil = after(now, r.wait())
+		result.StatesValidUntil = after(now, r.wait())
 	}
 	return result
 }
@@ -181,7 +181,7 @@ func (r *reader) refusal(result *timestamplog.Result, stack rules.Stack, waits b
 		r.short = true
 		return
 	}
-	result.RetryAt, result.RefusedUntil = after(result.Now, wait), after(result.Now, lasts)
+	result.RetryAt, result.RefusalValidUntil = after(result.Now, wait), after(result.Now, lasts)
 	if wait != timestamplog.Never && own != 0 {
 		result.Boundary = result.Now + own - stack[result.Rule].WindowMS()
 	}
@@ -273,7 +273,7 @@ func writeAlgorithm(a *algorithms.Algorithm, o algorithms.Options) string {
 		}
 		return 0
 	}
-	return fmt.Sprintf("%s,%d,%d,%d,%d ", a.Name, o.Burst, bit(o.WindowStart == algorithms.WindowFirst), bit(o.As == algorithms.AsQueue), bit(o.CountRefused))
+	return fmt.Sprintf("%s,%d,%d,%d,%d ", a.Name, o.Burst, bit(o.WindowStart == algorithms.WindowFirst), bit(o.Variant == algorithms.VariantQueue), bit(o.CountRefused))
 }
 
 func writeStack(stack rules.Stack, keep rules.Retention) string {

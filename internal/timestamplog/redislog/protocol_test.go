@@ -24,7 +24,7 @@ func TestAnswersThatAreNotTheLibrarysAreErrors(t *testing.T) {
 		"an answer that does not exist": head + "\x07",
 		"a refusal cut short":           head + "\x01\x01\x00",
 		"a careful refusal cut short":   head + "\x05\x01" + strings.Repeat("\x00", 23),
-		"a turn cut short":              head + "\x04\x00\x00\x00",
+		"a reservation cut short":       head + "\x04\x00\x00\x00",
 		"a rule that the stack has not": head + "\x01\x02\x00\x00\x00\x01\x00\x00\x00\x01" + strings.Repeat("\x00", 20),
 		"too few states":                head + "\x00" + strings.Repeat("\x00", 19),
 		"more than was asked":           head + "\x00" + strings.Repeat("\x00", 21),
@@ -85,17 +85,17 @@ func TestStacksAreRememberedInBoundedMemory(t *testing.T) {
 }
 
 func TestWhatACarefulAnswerSaysIsReadWhole(t *testing.T) {
-	const now, turn, long = 4096, 9_000_000_000_000, 62 * 24 * 3600 * 1000
+	const now, reservation, long = 4096, 9_000_000_000_000, 62 * 24 * 3600 * 1000
 	word := func(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 	answers := []struct {
 		what, reply string
 		want        timestamplog.Result
 	}{
-		{"a turn ahead", "\x04" + word(turn), timestamplog.Result{Allowed: true, Turn: turn, Rule: -1}},
-		{"one that was charged before", "\x03" + word(turn), timestamplog.Result{Allowed: true, Turn: turn, Repeated: true, Rule: -1}},
+		{"a reservation ahead", "\x04" + word(reservation), timestamplog.Result{Allowed: true, ReservedAt: reservation, Rule: -1}},
+		{"one that was charged before", "\x03" + word(reservation), timestamplog.Result{Allowed: true, ReservedAt: reservation, Replayed: true, Rule: -1}},
 		{
-			"a rule that waits for its boundary, and longer for turns ahead", "\x05\x01" + word(90_000) + word(50_000) + word(70_000),
-			timestamplog.Result{RetryAt: now + 90_000, Rule: 1, Boundary: now + 50_000 - 60_000, RefusedUntil: now + 70_000},
+			"a rule that waits for its boundary, and longer for reservations ahead", "\x05\x01" + word(90_000) + word(50_000) + word(70_000),
+			timestamplog.Result{RetryAt: now + 90_000, Rule: 1, Boundary: now + 50_000 - 60_000, RefusalValidUntil: now + 70_000},
 		},
 		{
 			"a counter that waits for longer than 49 days", "\x05\x00" + word(long) + word(0) + word(0),
@@ -103,7 +103,7 @@ func TestWhatACarefulAnswerSaysIsReadWhole(t *testing.T) {
 		},
 		{
 			"what is never allowed", "\x05\x00" + word(forever) + word(0) + word(forever),
-			timestamplog.Result{RetryAt: timestamplog.Never, Rule: 0, RefusedUntil: timestamplog.Never},
+			timestamplog.Result{RetryAt: timestamplog.Never, Rule: 0, RefusalValidUntil: timestamplog.Never},
 		},
 	}
 	for _, c := range answers {

@@ -224,7 +224,7 @@ func (l *Log) wait(ctx context.Context, p *primary, g *group) error {
 // fill writes what Redis is to be asked for q and returns the shard.
 func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	shard := l.shards.of(q.Key)
-	it.shard, it.name = shard, logName(l.prefix, shard, q.Ref)
+	it.shard, it.name = shard, logName(l.prefix, shard, q.LogID)
 	it.stack = l.stacks.text(q)
 	it.rules = q.Rules
 	it.cost = uint16(q.Cost)
@@ -313,7 +313,7 @@ func (l *Log) override() string {
 }
 
 // Times implements timestamplog.Log.
-func (l *Log) Times(ctx context.Context, ref timestamplog.Ref, limit int) ([]int64, int64, error) {
+func (l *Log) Timestamps(ctx context.Context, ref timestamplog.LogID, limit int) ([]int64, int64, error) {
 	if err := l.shards.check(); err != nil {
 		return nil, 0, err
 	}

@@ -16,7 +16,7 @@ import (
 // Reset implements timestamplog.Log. It also tells every WatchResets; where that
 // fails, as for a Redis user without the right to publish, the log is reset all
 // the same.
-func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
+func (l *Log) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
 	if err := l.shards.check(); err != nil {
 		return false, err
 	}
@@ -35,18 +35,18 @@ func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
 }
 
 // tellReset tells every WatchResets, as well as it can.
-func (l *Log) tellReset(ctx context.Context, ref timestamplog.Ref) {
+func (l *Log) tellReset(ctx context.Context, ref timestamplog.LogID) {
 	_ = l.client.Publish(ctx, resetsChannel(l.prefix), resetMessage(ref)).Err() // see Reset
 }
 
 // resetsChannel is where resets are published.
 func resetsChannel(prefix string) string { return prefix + ":resets" }
 
-func resetMessage(ref timestamplog.Ref) string {
+func resetMessage(ref timestamplog.LogID) string {
 	return fmt.Sprintf("%d.%d:%s", ref.Policy, ref.Generation, ref.Key)
 }
 
-func parseResetMessage(text string) (ref timestamplog.Ref, ok bool) {
+func parseResetMessage(text string) (ref timestamplog.LogID, ok bool) {
 	numbers, key, found := strings.Cut(text, ":")
 	policy, generation, dotted := strings.Cut(numbers, ".")
 	var errPolicy, errGeneration error
@@ -62,7 +62,7 @@ const resubscribe = 250 * time.Millisecond
 // WatchResets calls reset with each log that this or another node resets, and
 // missed whenever some may have passed unheard: at its beginning and after each
 // break. It returns when ctx ends.
-func (l *Log) WatchResets(ctx context.Context, reset func(timestamplog.Ref), missed func()) {
+func (l *Log) WatchResets(ctx context.Context, reset func(timestamplog.LogID), missed func()) {
 	for ctx.Err() == nil {
 		l.watchResets(ctx, reset, missed)
 		select {
@@ -73,7 +73,7 @@ func (l *Log) WatchResets(ctx context.Context, reset func(timestamplog.Ref), mis
 }
 
 // watchResets follows one subscription until it breaks.
-func (l *Log) watchResets(ctx context.Context, reset func(timestamplog.Ref), missed func()) {
+func (l *Log) watchResets(ctx context.Context, reset func(timestamplog.LogID), missed func()) {
 	subscription := l.client.Subscribe(ctx, resetsChannel(l.prefix))
 	defer subscription.Close()
 	stop := context.AfterFunc(ctx, func() { supervise.Do("reset subscription", func() { _ = subscription.Close() }) }) // Receive does not heed ctx

@@ -62,7 +62,7 @@ func TestWithoutItsSecretNoLogIsAsked(t *testing.T) {
 	secret := ""
 	log := open(t, server, redislog.Options{Secret: func() []byte { return []byte(secret) }})
 	p := policy(t, 1, "2/1h")
-	ref := timestamplog.RefOf(p, address)
+	ref := timestamplog.LogIDOf(p, address)
 	refused := func(what string, err error) {
 		if !errors.Is(err, timestamplog.ErrUnreachable) || !strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want an error that names the secret", what, err)
@@ -70,12 +70,12 @@ func TestWithoutItsSecretNoLogIsAsked(t *testing.T) {
 	}
 	refused("Decide", ask(t.Context(), log, p, address, 1).Err)
 	refused("DecideAll", log.DecideAll(t.Context(), []timestamplog.Request{timestamplog.RequestOf(p, address, 1)}, make([]timestamplog.Result, 1)))
-	_, _, err := log.Times(t.Context(), ref, 1)
+	_, _, err := log.Timestamps(t.Context(), ref, 1)
 	refused("Times", err)
 	_, err = log.Reset(t.Context(), ref)
 	refused("Reset", err)
-	_, err = log.GiveBack(t.Context(), timestamplog.Turn{Ref: ref, At: 1, Cost: 1, ID: "a"})
-	refused("GiveBack", err)
+	_, err = log.Cancel(t.Context(), timestamplog.Reservation{LogID: ref, At: 1, Cost: 1, ID: "a"})
+	refused("Cancel", err)
 	if names := connect(t, server).Keys(t.Context(), server.Prefix+"*").Val(); len(names) > 0 {
 		t.Errorf("logs without a secret: %q", names)
 	}

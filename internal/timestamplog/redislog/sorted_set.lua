@@ -1,6 +1,6 @@
 -- sorted_set_log: the log as a sorted set. An entry's score is its time; its
 -- member is the time again, a dot, and a number that tells entries of one
--- instant apart, in order. An entry that was made for a turn ahead has behind
+-- instant apart, in order. An entry that was made for a reservation ahead has behind
 -- them a plus and how far the newest entry that was not made for one lay before
 -- it, or nothing where there was none.
 local sorted_set = {}
@@ -12,7 +12,7 @@ local function newest_of(name)
   return tonumber(found[2]), found[1], false
 end
 
--- ordinary_of returns when the newest entry is that was not made for a turn, nil
+-- ordinary_of returns when the newest entry is that was not made for a reservation, nil
 -- where there is none.
 local function ordinary_of(name, newest_time, member)
   local mark = member:match('+(%d*)$')

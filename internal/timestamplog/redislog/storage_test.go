@@ -21,7 +21,7 @@ func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
 	log, client := open(t, server, redislog.Options{}), connect(t, server)
 	for _, stack := range []string{"10/31d", "64/1d", "800/31d", "5000/1d"} {
 		p := policy(t, 1, stack)
-		name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
+		name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
 		for n := 1; n <= p.Rules[0].Limit; n++ {
 			if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
 				t.Fatalf("%s: got %+v for request %d, want it allowed", stack, r, n)
@@ -34,7 +34,7 @@ func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
 				t.Fatalf("%s: %d entries take %d bytes, want %d at most", stack, n, size, most)
 			}
 		}
-		if _, err := log.Reset(t.Context(), timestamplog.RefOf(p, address)); err != nil {
+		if _, err := log.Reset(t.Context(), timestamplog.LogIDOf(p, address)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestALogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
 	server := testenv.Redis(t)
 	log, client := open(t, server, redislog.Options{}), connect(t, server)
 	p := policy(t, 1, "5/10ms", "7/h")
-	name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address))
+	name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
 	r := ask(t.Context(), log, p, address, 2)
 	at, err := client.PExpireTime(t.Context(), name).Result()
 	// Redis may keep it for another eighth, so that not every push moves it.
@@ -53,13 +53,13 @@ func TestALogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
 	}
 	short := policy(t, 2, "5/10ms")
 	ask(t.Context(), log, short, address, 1)
-	name = redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(short, address))
+	name = redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(short, address))
 	eventually(t, "an idle log is gone", func() bool { return client.Exists(t.Context(), name).Val() == 0 })
 }
 
 func TestNoCallerChoosesAHashSlot(t *testing.T) {
 	for _, key := range []string{"token:a", "token:evil{user}", "token:{user}", "token:{}{user}"} {
-		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.Ref{Policy: 1, Generation: 1, Key: key})
+		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.LogID{Policy: 1, Generation: 1, Key: key})
 		begin := fmt.Sprintf("stint:{%d}:1.1:", redislog.ShardOf(key))
 		if !strings.HasPrefix(name, begin) || strings.Contains(begin, "user") {
 			t.Errorf("the log of %q is named %q, want it to begin with %q", key, name, begin)
@@ -145,7 +145,7 @@ func TestWhatAKeyTakesUnderEachAlgorithm(t *testing.T) {
 					t.Fatalf("got %+v, want it allowed", r)
 				}
 			}
-			bytes, err := admin.MemoryUsage(t.Context(), redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.RefOf(p, address)), 0).Result()
+			bytes, err := admin.MemoryUsage(t.Context(), redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address)), 0).Result()
 			must(t, err)
 			t.Logf("%d bytes after 60 requests", bytes)
 			if bytes > bounds[a.Name] {

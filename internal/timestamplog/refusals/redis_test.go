@@ -59,7 +59,7 @@ func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) 
 				nodes[caller%2].Decide(t.Context(), []timestamplog.Request{q}, results[:])
 				mu.Lock()
 				history = append(history, logtest.Answered{Cost: q.Cost, Result: results[0]})
-				if results[0].Remembered {
+				if results[0].FromCache {
 					remembered++
 				}
 				mu.Unlock()
@@ -95,10 +95,10 @@ func TestAResetOnOneNodeReachesTheOthers(t *testing.T) {
 		t.Fatalf("got %+v, want it allowed", r)
 	}
 	ask(t, other, p, 1)
-	if r := ask(t, other, p, 1); r.Allowed || !r.Remembered {
+	if r := ask(t, other, p, 1); r.Allowed || !r.FromCache {
 		t.Fatalf("got %+v, want it refused from memory", r)
 	}
-	if held, err := one.Reset(t.Context(), timestamplog.RefOf(p, key)); err != nil || !held {
+	if held, err := one.Reset(t.Context(), timestamplog.LogIDOf(p, key)); err != nil || !held {
 		t.Fatalf("Reset: %v, %v", held, err)
 	}
 	for range 10_000 {
@@ -130,7 +130,7 @@ func TestARefusalAnsweredFromMemoryCarriesTheStatesThatRedisWouldGive(t *testing
 	for range 100 { // over the end of 1/1s and of the memory
 		clock.Advance(29 * time.Millisecond)
 		got, want := detail(log), detail(direct)
-		if got.Remembered {
+		if got.FromCache {
 			told++
 		}
 		if got.Now != want.Now || got.RetryAt != want.RetryAt || got.Rule != want.Rule || !equal(got.States, want.States) {

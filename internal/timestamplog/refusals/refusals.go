@@ -17,7 +17,7 @@
 //   - A log that was lost, or whose clock stepped back, would answer
 //     otherwise, for Longest at most. It refuses what could have been allowed
 //     then and never the other way round.
-//   - A turn that is reserved, or given back, while a key without one is
+//   - A reservation that is reserved, or cancelled, while a key without one is
 //     refused, makes it wait longer, or less long. What was remembered is
 //     forgotten at once where that was asked for; on other nodes the key is told
 //     its wait of before, for Longest at most, and still refused.
@@ -105,7 +105,7 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	c := l.calls.Get().(*call)
 	defer l.release(c)
 	sent := l.now()
-	reserves := false // something before may reserve a turn
+	reserves := false // something before may make a reservation
 	for i := range requests {
 		known, epoch := l.recall(&requests[i], sent, &results[i], reserves)
 		if known {
@@ -135,12 +135,12 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	l.forgetReserved(c.requests, c.places, results)
 }
 
-// forgetReserved forgets the logs in which a turn was reserved, or may have
+// forgetReserved forgets the logs in which a reservation was reserved, or may have
 // been.
 func (l *Log) forgetReserved(requests []timestamplog.Request, places []int, results []timestamplog.Result) {
 	for n, i := range places {
-		if q := &requests[n]; q.MaxWait > 0 && !q.Peek && (results[i].Turn > results[i].Now || results[i].Err != nil) {
-			l.Forget(q.Ref)
+		if q := &requests[n]; q.MaxWait > 0 && !q.Peek && (results[i].ReservedAt > results[i].Now || results[i].Err != nil) {
+			l.Forget(q.LogID)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (l *Log) release(c *call) {
 }
 
 // Reset forgets a log, and here that it refused.
-func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
+func (l *Log) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
 	held, err := l.Log.Reset(ctx, ref)
 	l.Forget(ref) // after it: what is asked from now on finds it empty
 	return held, err
@@ -172,7 +172,7 @@ func (l *Log) Reset(ctx context.Context, ref timestamplog.Ref) (bool, error) {
 // charged, or may have been.
 func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
 	err := l.Log.DecideAll(ctx, requests, results)
-	if errors.Is(err, timestamplog.ErrApart) {
+	if errors.Is(err, timestamplog.ErrCrossSlot) {
 		return err
 	}
 	for i := range requests {
@@ -181,22 +181,22 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 		}
 	}
 	for i := range requests {
-		l.Forget(requests[i].Ref)
+		l.Forget(requests[i].LogID)
 	}
 	return err
 }
 
-// GiveBack gives a turn back, and forgets what is remembered of its log.
-func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error) {
-	made, err := l.Log.GiveBack(ctx, turn)
+// Cancel cancels a reservation, and forgets what is remembered of its log.
+func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
+	made, err := l.Log.Cancel(ctx, reservation)
 	if made || err != nil {
-		l.Forget(turn.Ref)
+		l.Forget(reservation.LogID)
 	}
 	return made, err
 }
 
 // Forget has the next request for ref ask the log, which has just been reset.
-func (l *Log) Forget(ref timestamplog.Ref) {
+func (l *Log) Forget(ref timestamplog.LogID) {
 	hash, s := l.shard(ref)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (l *Log) ForgetAll() {
 	}
 }
 
-func (l *Log) shard(ref timestamplog.Ref) (hash uint64, s *shard) {
+func (l *Log) shard(ref timestamplog.LogID) (hash uint64, s *shard) {
 	hash = maphash.Comparable(l.seed, ref)
 	return hash, &l.shards[hash%shardCount]
 }
@@ -233,11 +233,11 @@ func (l *Log) recall(q *timestamplog.Request, now time.Time, r *timestamplog.Res
 	if !isPlain(q) {
 		return false, 0 // and its answer is not remembered
 	}
-	hash, s := l.shard(q.Ref)
+	hash, s := l.shard(q.LogID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.find(hash)
-	if ask || f == nil || f.ref != q.Ref || f.version != q.Version || !f.full.standsAt(now) {
+	if ask || f == nil || f.ref != q.LogID || f.version != q.Version || !f.full.standsAt(now) {
 		return false, s.epoch
 	}
 	a := f.answerTo(q.Cost, q.Detail)
@@ -249,7 +249,7 @@ func (l *Log) remember(q *timestamplog.Request, r *timestamplog.Result, epoch ui
 	if r.Err != nil || r.Allowed || !isPlain(q) {
 		return
 	}
-	hash, s := l.shard(q.Ref)
+	hash, s := l.shard(q.LogID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if epoch != s.epoch {
@@ -257,10 +257,10 @@ func (l *Log) remember(q *timestamplog.Request, r *timestamplog.Result, epoch ui
 	}
 	a := answer{cost: q.Cost, sent: sent, came: came, result: *r}
 	f := s.find(hash)
-	standing := f != nil && f.ref == q.Ref && f.version == q.Version && f.full.standsAt(came)
+	standing := f != nil && f.ref == q.LogID && f.version == q.Version && f.full.standsAt(came)
 	switch {
 	case q.Cost == 1:
-		next := &refused{ref: q.Ref, version: q.Version, full: a}
+		next := &refused{ref: q.LogID, version: q.Version, full: a}
 		if standing { // the log has not changed since, so the others hold too
 			next.others = f.others
 		}

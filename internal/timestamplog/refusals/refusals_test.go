@@ -64,7 +64,7 @@ func (n *node) fromMemory(want bool, q timestamplog.Request) timestamplog.Result
 	n.t.Helper()
 	before := n.inner.asked
 	r := n.ask(q)
-	if asked := n.inner.asked > before; asked == want || r.Remembered != want {
+	if asked := n.inner.asked > before; asked == want || r.FromCache != want {
 		n.t.Fatalf("the log was asked: %v; the answer is %+v", asked, r)
 	}
 	return r
@@ -126,7 +126,7 @@ func TestOnlyWhatIsKnownExactlyIsAnsweredFromMemory(t *testing.T) {
 		{"a larger cost, whose wait is longer", one, three, nil, false},
 		{"a cost above 1, beside which a cheaper request may be allowed", three, three, nil, false},
 		{"a peek", one, one, func(q *timestamplog.Request) { q.Peek = true }, false},
-		{"one that waits for its turn", one, one, func(q *timestamplog.Request) { q.MaxWait, q.ID = 1, "a" }, false},
+		{"one that waits for its reservation", one, one, func(q *timestamplog.Request) { q.MaxWait, q.ID = 1, "a" }, false},
 		{"one that names itself, and may have been charged before", one, one, func(q *timestamplog.Request) { q.ID = "a" }, false},
 		{"one that counts though it is refused", one, one, func(q *timestamplog.Request) { q.Options.CountRefused = true }, false},
 		{"what is left, of which the log said nothing", one, one, func(q *timestamplog.Request) { q.Detail = true }, false},
@@ -165,23 +165,23 @@ func TestWhatIsReservedOrGivenBackIsKnownAtOnce(t *testing.T) {
 	n := full(t, q)
 	at := n.fromMemory(true, q).RetryAt
 
-	turn := n.ask(waits).Turn
-	if turn != at {
-		t.Fatalf("the turn is %d, want %d", turn, at)
+	reservation := n.ask(waits).ReservedAt
+	if reservation != at {
+		t.Fatalf("the reservation is %d, want %d", reservation, at)
 	}
 	second := waits
 	second.ID = "b"
 	n.ask(second)
 	if r := n.fromMemory(false, q); r.RetryAt != at+60_000 {
-		t.Errorf("behind two turns it is refused until %d, want %d", r.RetryAt, at+60_000)
+		t.Errorf("behind two reservations it is refused until %d, want %d", r.RetryAt, at+60_000)
 	}
 
 	n.fromMemory(true, q)
-	if made, err := n.GiveBack(t.Context(), timestamplog.Turn{Ref: q.Ref, At: turn, Cost: 1, ID: "b"}); !made || err != nil {
-		t.Fatalf("GiveBack() = %v, %v", made, err)
+	if made, err := n.Cancel(t.Context(), timestamplog.Reservation{LogID: q.LogID, At: reservation, Cost: 1, ID: "b"}); !made || err != nil {
+		t.Fatalf("Cancel() = %v, %v", made, err)
 	}
 	if r := n.fromMemory(false, q); r.RetryAt != at {
-		t.Errorf("behind one turn it is refused until %d, want %d", r.RetryAt, at)
+		t.Errorf("behind one reservation it is refused until %d, want %d", r.RetryAt, at)
 	}
 
 	n.fromMemory(true, q)
@@ -191,7 +191,7 @@ func TestWhatIsReservedOrGivenBackIsKnownAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := n.fromMemory(false, q); r.RetryAt != at+60_000 {
-		t.Errorf("behind two turns again it is refused until %d, want %d", r.RetryAt, at+60_000)
+		t.Errorf("behind two reservations again it is refused until %d, want %d", r.RetryAt, at+60_000)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestWhatFollowsATurnInABatchIsNotAnsweredFromMemory(t *testing.T) {
 	n := full(t, q)
 	results := make([]timestamplog.Result, 4)
 	n.Decide(t.Context(), []timestamplog.Request{q, waits, second, q}, results)
-	if !results[0].Remembered || results[3].Remembered || results[3].RetryAt != results[0].RetryAt+60_000 {
+	if !results[0].FromCache || results[3].FromCache || results[3].RetryAt != results[0].RetryAt+60_000 {
 		t.Errorf("got %+v", results)
 	}
 }
@@ -217,9 +217,9 @@ func TestARuleThatNeverAllowsRefusesEveryCostFromMemory(t *testing.T) {
 func TestAResetIsKnownAtOnce(t *testing.T) {
 	q := request(t, 1, "2/1h")
 	resets := map[string]func(*node){
-		"one ordered here":      func(n *node) { _, _ = n.Reset(t.Context(), q.Ref) },
-		"one heard of":          func(n *node) { _, _ = n.inner.Reset(t.Context(), q.Ref); n.Forget(q.Ref) },
-		"some that were missed": func(n *node) { _, _ = n.inner.Reset(t.Context(), q.Ref); n.ForgetAll() },
+		"one ordered here":      func(n *node) { _, _ = n.Reset(t.Context(), q.LogID) },
+		"one heard of":          func(n *node) { _, _ = n.inner.Reset(t.Context(), q.LogID); n.Forget(q.LogID) },
+		"some that were missed": func(n *node) { _, _ = n.inner.Reset(t.Context(), q.LogID); n.ForgetAll() },
 	}
 	for name, reset := range resets {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestAnAnswerThatAResetOvertookIsNotRemembered(t *testing.T) {
 	n.ForgetAll()
 	n.inner.after = func() { // the log has refused; before its answer is here, it is reset
 		n.inner.after = nil
-		if _, err := n.Reset(t.Context(), q.Ref); err != nil {
+		if _, err := n.Reset(t.Context(), q.LogID); err != nil {
 			t.Error(err)
 		}
 	}
@@ -264,7 +264,7 @@ func TestABatchIsAnsweredInItsOrderWhateverIsRemembered(t *testing.T) {
 	n.inner.asked = 0
 	n.Decide(t.Context(), requests, results)
 	for i, r := range results {
-		if want := i%3 > 0 && i < 6; r.Allowed != want || r.Remembered != (i%3 == 0) {
+		if want := i%3 > 0 && i < 6; r.Allowed != want || r.FromCache != (i%3 == 0) {
 			t.Errorf("request %d: got %+v", i, r)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // refused is what is known of one log under one version of its policy.
 type refused struct {
-	ref     timestamplog.Ref
+	ref     timestamplog.LogID
 	version int64
 	full    answer // to a cost of 1: the log stands still while it stands
 	others  []answer
@@ -65,26 +65,26 @@ func (a *answer) holds(until int64, now time.Time) bool {
 }
 
 // standsAt reports whether the cost is still refused.
-func (a *answer) standsAt(now time.Time) bool { return a.holds(a.result.RefusedUntil, now) }
+func (a *answer) standsAt(now time.Time) bool { return a.holds(a.result.RefusalValidUntil, now) }
 
 // tell fills in r as the log would answer now, and reports whether it could.
 func (a *answer) tell(detail bool, now time.Time, r *timestamplog.Result) bool {
-	if !a.standsAt(now) || detail && !a.holds(a.result.StatesUntil, now) {
+	if !a.standsAt(now) || detail && !a.holds(a.result.StatesValidUntil, now) {
 		return false
 	}
 	passed := max(0, now.Sub(a.came)).Milliseconds() // or more
 	states := r.States[:0]
 	*r = a.result
-	r.Remembered, r.States, r.StatesUntil = true, states, 0
+	r.FromCache, r.States, r.StatesValidUntil = true, states, 0
 	r.Now += passed
 	if !detail {
 		return true
 	}
-	r.StatesUntil = a.result.StatesUntil
+	r.StatesValidUntil = a.result.StatesValidUntil
 	r.States = slices.Grow(r.States, len(a.result.States))
 	for _, state := range a.result.States {
-		if state.ResetMS != 0 && state.ResetMS != timestamplog.Never {
-			state.ResetMS -= passed
+		if state.RetryAfterMS != 0 && state.RetryAfterMS != timestamplog.Never {
+			state.RetryAfterMS -= passed
 		}
 		r.States = append(r.States, state)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// wait asks for a turn of a key and returns how many milliseconds ahead it is.
+// wait asks for a reservation of a key and returns how many milliseconds ahead it is.
 func (n *node) wait(t testing.TB, key string) int64 {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"key": key, "max_wait": "10m"})
@@ -28,7 +28,7 @@ func (n *node) wait(t testing.TB, key string) int64 {
 	defer response.Body.Close()
 	var got struct {
 		Allowed bool  `json:"allowed"`
-		WaitMS  int64 `json:"wait_ms"`
+		WaitMS  int64 `json:"delay_ms"`
 	}
 	must(t, json.NewDecoder(response.Body).Decode(&got))
 	if !got.Allowed {
@@ -63,7 +63,7 @@ func (b *browser) look(name string) {
 
 const turned = "ip:203.0.113.7"
 
-func TestTheKeyPageShowsTurnsThatLieAhead(t *testing.T) {
+func TestTheKeyPageShowsReservationsThatLieAhead(t *testing.T) {
 	n := newNode(t)
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "1/10s", "20/h")
 	b := newBrowser(t, n)
@@ -71,40 +71,40 @@ func TestTheKeyPageShowsTurnsThatLieAhead(t *testing.T) {
 	n.ask(t, turned)
 	n.clock.advance(2 * time.Second)
 	if first, second := n.wait(t, turned), n.wait(t, turned); first != 8000 || second != 18000 {
-		t.Fatalf("the turns are %d and %d ms ahead", first, second)
+		t.Fatalf("the reservations are %d and %d ms ahead", first, second)
 	}
 	n.ask(t, turned) // refused: it would come before those who wait
 	n.flush(t)
 	b.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(n.url+"/key?key="+turned))
-	b.shows("Limited by 1/10 s", "2 turns lie ahead, the last at "+clockAt(20*time.Second)+". The next request that does not wait is allowed in 28 s, at "+clockAt(30*time.Second)+" UTC",
-		"turn reserved ahead", "Next without waiting, "+clockAt(30*time.Second))
+	b.shows("Limited by 1/10 s", "2 reservations lie ahead, the last at "+clockAt(20*time.Second)+". The next request that does not wait is allowed in 28 s, at "+clockAt(30*time.Second)+" UTC",
+		"reservation made ahead", "Next without waiting, "+clockAt(30*time.Second))
 	if ahead := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".timeline > svg .ahead").length`)); ahead != 2 {
-		t.Errorf("%d turns are drawn ahead, want 2", ahead)
+		t.Errorf("%d reservations are drawn ahead, want 2", ahead)
 	}
 	if counts := run(b, chromedp.Evaluate[int](`document.querySelectorAll(".timeline > svg .counts").length`)); counts != 1 {
 		t.Errorf("%d requests are drawn before now, want 1", counts)
 	}
-	b.look("key-turns")
+	b.look("key-reservations")
 	b.do(chromedp.Click(chromedp.CSS(`.latest-refusals a, a[href*="refusal="]`)))
 	b.waitFor(`location.search.includes("refusal=")`)
-	b.shows("waited for the turn reserved for " + start.Add(20*time.Second).Format("2 Jan, 15:04:05.000") + " to age out")
+	b.shows("waited for the reservation made for " + start.Add(20*time.Second).Format("2 Jan, 15:04:05.000") + " to age out")
 	b.consoleIsClean()
 }
 
-func TestWhereOnlyTurnsMakeItWaitNoRuleIsNamed(t *testing.T) {
+func TestWhereOnlyReservationsMakeItWaitNoRuleIsNamed(t *testing.T) {
 	n := newNode(t)
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "1/10s")
 	v := n.as(t, "maria")
 	n.ask(t, turned)
 	n.clock.advance(2 * time.Second)
 	if ahead := n.wait(t, turned); ahead != 8000 {
-		t.Fatalf("the turn is %d ms ahead", ahead)
+		t.Fatalf("the reservation is %d ms ahead", ahead)
 	}
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "5/10s") // has room, and yet nobody overtakes who waits
 	n.ask(t, turned)
 	n.flush(t)
 	page := v.get("/key?key=" + turned).is(http.StatusOK)
-	page.holds("by the turns of policy").holds("<b>1 turn</b> lies ahead, the last at <b>" + clockAt(10*time.Second) + "</b>").holds("in <b>8 s</b>").lacks("decides now")
+	page.holds("by the reservations of policy").holds("<b>1 reservation</b> lies ahead, the last at <b>" + clockAt(10*time.Second) + "</b>").holds("in <b>8 s</b>").lacks("decides now")
 }
 
 func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T) {
@@ -138,7 +138,7 @@ func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T
 
 func TestTheKeyPageUnderAQueueSaysThatOneGoesAfterTheOther(t *testing.T) {
 	n := newNode(t)
-	n.count(t, algorithms.LeakyBucket, algorithms.Options{As: algorithms.AsQueue}, "20/m")
+	n.count(t, algorithms.LeakyBucket, algorithms.Options{Variant: algorithms.VariantQueue}, "20/m")
 	v := n.as(t, "maria")
 	v.get("/key?key=" + turned).is(http.StatusOK).holds("The next one may go at once, and others after it.").holds("one after the other, one every 3 s").lacks("more at once")
 	n.ask(t, turned)

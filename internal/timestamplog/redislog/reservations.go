@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// needsReserve reports whether any request is one for stint_turns: stint_decide knows
+// needsReserve reports whether any request is one for stint_reserve: stint_decide knows
 // no waiting and no IDs.
 func needsReserve(requests []timestamplog.Request) bool {
 	for i := range requests {
@@ -40,8 +40,8 @@ func (l *Log) sendWhole(ctx context.Context, p *primary, items []*item, together
 	}
 	until, _ := ctx.Deadline()
 	for try := 1; ; try++ {
-		keys, args := turnsArguments(l.now(&p.clock, until), items, together)
-		reply, err := l.callAtomic(ctx, functions.turns, keys, args)
+		keys, args := reservationsArguments(l.now(&p.clock, until), items, together)
+		reply, err := l.callAtomic(ctx, functions.reservations, keys, args)
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (l *Log) callAtomic(ctx context.Context, function string, keys int, args []
 	}
 }
 
-// DecideAll implements timestamplog.Turns.
+// DecideAll implements timestamplog.Reservations.
 func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
 	if err := l.shards.check(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 		if i == 0 {
 			first = slot
 		} else if slot != first {
-			return timestamplog.ErrApart
+			return timestamplog.ErrCrossSlot
 		}
 	}
 	p := l.primaryOf(items[0].shard)
@@ -120,16 +120,16 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	return nil
 }
 
-// GiveBack implements timestamplog.Turns. Like Reset it tells every WatchResets,
+// Cancel implements timestamplog.Reservations. Like Reset it tells every WatchResets,
 // so that no node goes on refusing what there is room for now.
-func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error) {
+func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
 	if err := l.shards.check(); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	name := l.nameOf(turn.Ref)
-	reply, err := l.callAtomic(ctx, functions.giveBack, 2, []any{name, idsName(name), l.override(), turn.At, turn.Cost, turn.ID})
+	name := l.nameOf(reservation.LogID)
+	reply, err := l.callAtomic(ctx, functions.cancelReservation, 2, []any{name, idsName(name), l.override(), reservation.At, reservation.Cost, reservation.ID})
 	if err != nil {
 		return false, unreachable(err)
 	}
@@ -140,6 +140,6 @@ func (l *Log) GiveBack(ctx context.Context, turn timestamplog.Turn) (bool, error
 	if made == 0 {
 		return false, nil
 	}
-	l.tellReset(ctx, turn.Ref)
+	l.tellReset(ctx, reservation.LogID)
 	return true, nil
 }

@@ -1,6 +1,6 @@
 -- What is asked less often than whether a request may be done now: requests that
--- wait for their turn, that name themselves, or that ask about several logs at
--- once; logs in which turns lie ahead or whose clock has stepped back; and
+-- wait for their reservation, that name themselves, or that ask about several logs at
+-- once; logs in which reservations lie ahead or whose clock has stepped back; and
 -- everything under another algorithm than the timestamp log.
 --
 -- A view is one request and what its log says to it:
@@ -8,34 +8,34 @@
 --   engine   the table of functions by which its log is read and written
 --   foreign  the name holds something else
 --   shift    how far the log must be moved back, the clock having stepped back
---   lift     how far the newest turn lies ahead of now, once it was moved
---   known    the turn of a request of that id that was charged before
---   told     as known_turn returned it
---   wait     how long from now until the turn of the request; FOREVER
+--   lift     how far the newest reservation lies ahead of now, once it was moved
+--   known    the reservation of a request of that id that was charged before
+--   told     as known_reservation returned it
+--   wait     how long from now until the reservation of the request; FOREVER
 --   retry    0 where it is allowed, and else how long until it will be; FOREVER
---   by       the rule that makes it wait longest, nil for turns ahead alone
+--   by       the rule that makes it wait longest, nil for reservations ahead alone
 --   own      how long by itself has it wait, 0 under a counter
 --
 -- An engine has
 --   look(v)             fills in foreign, shift and lift; reads only
 --   move(v)             moves the log back by shift
 --   judge(v, max_wait)  fills in wait, retry, by and own; a counter is moved by it
---   charge(v, at)       enters the request at an instant that is its turn or later
+--   charge(v, at)       enters the request at an instant that is its reservation or later
 --   lasts(v)            returns how long the log lasts from now
 --   states(v, holds)    returns the states, as library.lua's states
---   give_back(v, at, cost, id)  drops a turn ahead of now from a log just looked
+--   give_back(v, at, cost, id)  drops a reservation ahead of now from a log just looked
 --                       at; returns whether it was there
 
 -- FOREVER is a wait without end here, where a counter may have a request wait for
 -- longer than NEVER.
 local FOREVER = 9007199254740992
 
--- least_wait is for longest_wait: a rule that waits just as long as the turns
+-- least_wait is for longest_wait: a rule that waits just as long as the reservations
 -- ahead is named before them.
 local function least_wait(v) return v.lift > 0 and -1 or 0 end
 
 -- weigh fills in a verdict on a request to a log, where a rule has it wait that
--- long from the newest turn on. free is how long the turns ahead leave no room
+-- long from the newest reservation on. free is how long the reservations ahead leave no room
 -- for another.
 local function weigh(v, max_wait, longest, by, free)
   v.by, v.own = by, 0
@@ -50,14 +50,14 @@ local function weigh(v, max_wait, longest, by, free)
 end
 
 -- fullness returns which entry, counted from the newest, must not lie ahead of
--- now for a turn of that cost to have room.
+-- now for a reservation of that cost to have room.
 local function fullness(cost) return MAX_RESERVED - cost + 1 end
 
 -- how_far_back returns by how much a log must be moved back whose newest entry
--- lies ahead of now. turns says whether that was made for a turn, and ordinary
+-- lies ahead of now. reservations says whether that was made for a reservation, and ordinary
 -- how far the newest entry that was not lies ahead, nil where there is none.
-local function how_far_back(ahead, turns, ordinary)
-  return max(0, turns and ahead - MAX_WAIT or 0, ordinary or 0)
+local function how_far_back(ahead, reservations, ordinary)
+  return max(0, reservations and ahead - MAX_WAIT or 0, ordinary or 0)
 end
 
 local timestamps = {}  -- the engine of the timestamp log
@@ -88,7 +88,7 @@ function timestamps.judge(v, max_wait)
   weigh(v, max_wait, longest, by, count >= full and v.lift - age(full) or 0)
 end
 
--- reserve enters cost entries for a turn ahead of now, where the newest entry
+-- reserve enters cost entries for a reservation ahead of now, where the newest entry
 -- lies lift ahead. What lies ahead stays, and what does not is dropped as if it
 -- alone were there.
 local function reserve(stack, cost, at, lift)
@@ -151,8 +151,8 @@ local function consult(v, max_wait)
   if v.shift > 0 and not v.peek then v.engine.move(v) end
   v.engine.judge(v, max_wait)
   if v.id and not v.peek then
-    local turn, _, told = known_turn(v.ids, v.id)
-    v.known, v.told = turn, told
+    local reservation, _, told = known_reservation(v.ids, v.id)
+    v.known, v.told = reservation, told
   end
   if v.known then v.wait, v.retry = 0, 0 end
 end
@@ -165,7 +165,7 @@ end
 
 local TURN, WAITS = '\4', '\5'
 
--- reply writes the answer to a view whose turn, where it is allowed, is at. held
+-- reply writes the answer to a view whose reservation, where it is allowed, is at. held
 -- says that a refusal stands until it may be tried again.
 local function reply(v, at, held)
   if v.foreign then return FOREIGN end
@@ -232,24 +232,24 @@ local function decide_together(views, answers)
   end
 end
 
--- stint_turns answers requests with care for all that they may ask.
+-- stint_reserve answers requests with care for all that they may ask.
 -- KEYS    the log of each request, and behind it, where it has an id, that of
 --         the log's ids, as ids_of says
 -- ARGV 1  as in stint_decide
 -- ARGV 2  'together' where all are to be allowed or none; else each is answered
---         in its turn as if it came alone
+--         in its reservation as if it came alone
 -- ARGV 3  each request in 9 bytes and its id: which stack, counted from 1; its
 --         cost in two bytes, the higher first; its flags, as in stint_decide; its
 --         longest wait in four; and how long its id is, 0 for none
 -- ARGV 4+ the stacks, as read_stack reads them
--- return  as stint_decide, but for what is allowed later 4 and its turn in 8
---         bytes; for what was charged before 3 and its turn; and for what is
+-- return  as stint_decide, but for what is allowed later 4 and its reservation in 8
+--         bytes; for what was charged before 3 and its reservation; and for what is
 --         refused also 5, the index of the rule in 1 byte, the wait in 8, how long
---         that rule by itself has it wait in 8, 0 where turns ahead or a counter
+--         that rule by itself has it wait in 8, 0 where reservations ahead or a counter
 --         do, and how long the refusal lasts in 8, 0 where that is not known; such
 --         a wait of 2^53 never ends. The states of a counter have 8 bytes too for
 --         each wait.
-local function decide_turns(keys, args)
+local function decide_reservations(keys, args)
   if set_now(args[1]) then return pack('>I8', now) end
   local requests, together, views, answers = args[3], args[2] == 'together', {}, { pack('>I8', now) }
   local next_key, at = 1, 1
@@ -274,24 +274,24 @@ end
 
 local engines = { timestamps }  -- all that there are
 
--- stint_give_back gives a turn back.
+-- stint_cancel cancels a reservation.
 -- KEYS 1  the log
 -- KEYS 2  its ids
 -- ARGV 1  as in stint_decide
--- ARGV 2  when the turn is
+-- ARGV 2  when the reservation is
 -- ARGV 3  its cost
 -- ARGV 4  the id of the request that reserved it
--- return  1 where that made room, else 0
+-- return  1 where that freed room, else 0
 local function give_back(keys, args)
   set_now(args[1])
   local at, cost, id = tonumber(args[2]), tonumber(args[3]), args[4]
-  local known, its_cost = known_turn(keys[2], id)
+  local known, its_cost = known_reservation(keys[2], id)
   if at <= now or known ~= at or its_cost ~= cost then return 0 end
   for i = 1, #engines do
     local v = { name = keys[1] }
     engines[i].look(v)
     if not v.foreign then
-      -- The turns of a log that is to be moved are no longer where they were.
+      -- The reservations of a log that is to be moved are no longer where they were.
       if v.shift > 0 or not engines[i].give_back(v, at, cost, id) then return 0 end
       call('ZREM', keys[2], id)
       return 1
@@ -300,5 +300,5 @@ local function give_back(keys, args)
   return 0
 end
 
-redis.register_function('stint_turns_' .. suffix, decide_turns)
-redis.register_function('stint_give_back_' .. suffix, give_back)
+redis.register_function('stint_reserve_' .. suffix, decide_reservations)
+redis.register_function('stint_cancel_' .. suffix, give_back)

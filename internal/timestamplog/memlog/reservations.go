@@ -7,15 +7,15 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// reserve logs cost entries for a turn ahead of now that is not before the
+// reserve logs cost entries for a reservation ahead of now that is not before the
 // newest. What lies ahead stays, and what does not is dropped as keep says,
-// whether the turn is taken or given back.
-func (k *keyLog) reserve(now, turn int64, cost int, keep rules.Retention) {
+// whether the reservation is taken or cancelled.
+func (k *keyLog) reserve(now, reservation int64, cost int, keep rules.Retention) {
 	window := windowOf(keep)
 	k.drop(now, int64(window), keep.Entries+k.ahead(now))
 	k.makeRoom(int(k.count)+cost, keep.Entries+timestamplog.MaxReserved)
 	k.reserved = min(k.reserved, k.count) + uint32(cost)
-	k.append(turn, cost)
+	k.append(reservation, cost)
 	k.window = window
 }
 
@@ -29,7 +29,7 @@ func (k *keyLog) ahead(now int64) int {
 
 // tooFarAhead returns by how many milliseconds the log must be moved back since
 // the clock has stepped back, 0 where it has not: no entry lies ahead of now
-// but those made for turns, and these not more than the longest wait.
+// but those made for reservations, and these not more than the longest wait.
 func (k *keyLog) tooFarAhead(now int64) int64 {
 	by := k.newest - now - timestamplog.MaxWait
 	if k.reserved < k.count {
@@ -38,13 +38,13 @@ func (k *keyLog) tooFarAhead(now int64) int64 {
 	return max(0, by)
 }
 
-// giveBack drops up to cost entries that were made for a turn ahead, and
+// cancelReservation drops up to cost entries that were made for a reservation ahead, and
 // reports whether there were any.
-func (k *keyLog) giveBack(turn int64, cost int) bool {
+func (k *keyLog) cancelReservation(reservation int64, cost int) bool {
 	count := int(k.count)
-	from := sort.Search(count, func(i int) bool { return k.newest-k.behind(i) <= turn })
+	from := sort.Search(count, func(i int) bool { return k.newest-k.behind(i) <= reservation })
 	to := from
-	for to < count && to-from < cost && k.newest-k.behind(to) == turn {
+	for to < count && to-from < cost && k.newest-k.behind(to) == reservation {
 		to++
 	}
 	if from == to {
@@ -65,12 +65,12 @@ func (k *keyLog) giveBack(turn int64, cost int) bool {
 // set sets the i-th newest stamp.
 func (k *keyLog) set(i int, stamp uint32) { k.ring[k.place(i)] = stamp }
 
-// makeWait fills in the verdict on a request whose turn, r.Turn, lies ahead:
+// makeWait fills in the verdict on a request whose reservation, r.Reservation, lies ahead:
 // whether it is near enough and few enough entries lie before it, and if not,
 // from when on it will be so. by is the rule that makes it wait longest, for the
 // entry at waitsFor.
 func (v *view) makeWait(q *timestamplog.Request, r *timestamplog.Result, by int, waitsFor int64) {
-	retry := r.Turn - q.MaxWait
+	retry := r.ReservedAt - q.MaxWait
 	if i := timestamplog.MaxReserved - q.Cost; q.MaxWait > 0 && i < v.count {
 		if free := v.at(i); free > max(retry, v.now) {
 			retry, by, waitsFor = free, len(q.Rules)-1, 0
@@ -80,8 +80,8 @@ func (v *view) makeWait(q *timestamplog.Request, r *timestamplog.Result, by int,
 		return
 	}
 	refuse(r, retry, by, waitsFor)
-	r.RefusedUntil = retry
+	r.RefusalValidUntil = retry
 	if v.log != nil {
-		r.RefusedUntil = min(retry, v.newest+int64(v.log.window))
+		r.RefusalValidUntil = min(retry, v.newest+int64(v.log.window))
 	}
 }

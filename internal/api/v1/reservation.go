@@ -5,30 +5,30 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Waiting is what an answer says of the caller's turn.
+// Waiting is what an answer says of the caller's reservation.
 type Waiting struct {
 	// WaitMS is how long to wait before the request is done; 0 where it may be
 	// done at once, and where it was refused. A peek says what it would be.
-	WaitMS int64 `json:"wait_ms"`
-	// Turn is null where nothing was reserved: the request was allowed at once,
+	DelayMS int64 `json:"delay_ms"`
+	// Reservation is null where nothing was reserved: the request was allowed at once,
 	// refused, a peek, or answered under an outage.
-	Turn *Turn `json:"turn"`
+	Reservation *Reservation `json:"reservation"`
 }
 
-// Turn is an instant that was reserved.
-type Turn struct {
+// Reservation is an instant that was reserved.
+type Reservation struct {
 	At Time `json:"at"`
-	// Handle gives it back by DELETE /v1/turns/{handle}. It has at most 12,483
+	// Handle cancels it by DELETE /v1/reservations/{handle}. It has at most 12,483
 	// characters, for one key of usual length about 120.
 	Handle string `json:"handle"`
 }
 
-// GivenBack answers who gives a turn back.
-type GivenBack struct {
-	// MadeRoom says that others may come earlier for it: false where its time
-	// has come, it was given back before, or others were reserved behind it in
+// Cancelled answers who cancels a reservation.
+type Cancelled struct {
+	// Freed says that others may come earlier for it: false where its time
+	// has come, it was cancelled before, or others were reserved behind it in
 	// a way that its algorithm cannot undo.
-	MadeRoom bool `json:"made_room"`
+	Freed bool `json:"freed"`
 }
 
 // KeysRequest asks whether one request may be done that several keys must all
@@ -88,8 +88,8 @@ type KeysDecision struct {
 	RetryAt      Time   `json:"retry_at"`
 	// Waiting stands only where a max_wait was sent.
 	*Waiting
-	Repeated bool `json:"repeated,omitzero"`
-	// Parts are the decisions about each key, in the order of the keys. The turn
+	Replayed bool `json:"replayed,omitzero"`
+	// Parts are the decisions about each key, in the order of the keys. The reservation
 	// is the whole's.
-	Parts []Decision `json:"parts"`
+	Decisions []Decision `json:"decisions"`
 }

@@ -19,24 +19,24 @@ func countRefused(p *rules.Policy) {
 	p.Algorithm, p.Options.CountRefused = "sorted_set_log", true
 }
 
-func TestWhoWaitsIsGivenTheNextTurnAndAHandleToGiveItBack(t *testing.T) {
+func TestWhoWaitsIsGivenTheNextReservationAndAHandleToGiveItBack(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
-	if d := n.check(t, "token:a", waits(time.Minute)); d.Wait != 0 || !d.Turn.IsZero() || d.Handle != "" {
-		t.Fatalf("allowed at once: wait %s, turn %s, handle %q", d.Wait, d.Turn, d.Handle)
+	if d := n.check(t, "token:a", waits(time.Minute)); d.Delay != 0 || !d.ReservedAt.IsZero() || d.Handle != "" {
+		t.Fatalf("allowed at once: wait %s, reservation %s, handle %q", d.Delay, d.ReservedAt, d.Handle)
 	}
 	peeked := n.check(t, "token:a", waits(time.Minute), peeks)
-	if peeked.Outcome != Allowed || peeked.Wait != 10*time.Second || !peeked.Turn.IsZero() || peeked.Handle != "" {
-		t.Fatalf("a peek: %s, wait %s, turn %s, handle %q", peeked.Outcome, peeked.Wait, peeked.Turn, peeked.Handle)
+	if peeked.Outcome != Allowed || peeked.Delay != 10*time.Second || !peeked.ReservedAt.IsZero() || peeked.Handle != "" {
+		t.Fatalf("a peek: %s, wait %s, reservation %s, handle %q", peeked.Outcome, peeked.Delay, peeked.ReservedAt, peeked.Handle)
 	}
 	second := n.check(t, "token:a", waits(time.Minute))
-	if second.Outcome != Allowed || second.Wait != 10*time.Second || !second.Turn.Equal(n.clock().Add(10*time.Second)) || second.Handle == "" {
-		t.Fatalf("the second: %s, wait %s, turn %s, handle %q", second.Outcome, second.Wait, second.Turn, second.Handle)
+	if second.Outcome != Allowed || second.Delay != 10*time.Second || !second.ReservedAt.Equal(n.clock().Add(10*time.Second)) || second.Handle == "" {
+		t.Fatalf("the second: %s, wait %s, reservation %s, handle %q", second.Outcome, second.Delay, second.ReservedAt, second.Handle)
 	}
 	if d := n.check(t, "token:a", waits(15*time.Second)); d.Outcome != Limited || d.RetryAfter() != 5*time.Second {
-		t.Errorf("whose turn is too far ahead is %s, told to ask again in %s", d.Outcome, d.RetryAfter())
+		t.Errorf("whose reservation is too far ahead is %s, told to ask again in %s", d.Outcome, d.RetryAfter())
 	}
 	if d := n.check(t, "token:a"); d.Outcome != Limited {
-		t.Errorf("who does not wait comes before a turn: %s", d.Outcome)
+		t.Errorf("who does not wait comes before a reservation: %s", d.Outcome)
 	}
 	third := n.check(t, "token:a", waits(time.Minute))
 	n.wantGivenBack(t, third.Handle, true)
@@ -47,18 +47,18 @@ func TestWhoWaitsIsGivenTheNextTurnAndAHandleToGiveItBack(t *testing.T) {
 
 func (n *node) wantGivenBack(t *testing.T, handle string, want bool) {
 	t.Helper()
-	if made, err := n.GiveBack(t.Context(), handle); err != nil || made != want {
-		t.Errorf("giving back: made room %v, %v; want %v", made, err, want)
+	if made, err := n.Cancel(t.Context(), handle); err != nil || made != want {
+		t.Errorf("giving back: freed room %v, %v; want %v", made, err, want)
 	}
 }
 
-// The issue's own example: a turn that is given back must not bring back room.
+// The issue's own example: a reservation is cancelled must not bring back room.
 func TestATurnGivenBackNeverLetsMoreIntoAWindow(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a") // at 0
 	first, second := n.check(t, "token:a", waits(time.Minute)), n.check(t, "token:a", waits(time.Minute))
-	if first.Wait != 10*time.Second || second.Wait != 20*time.Second {
-		t.Fatalf("reserved in %s and %s", first.Wait, second.Wait)
+	if first.Delay != 10*time.Second || second.Delay != 20*time.Second {
+		t.Fatalf("reserved in %s and %s", first.Delay, second.Delay)
 	}
 	n.wantGivenBack(t, second.Handle, true)
 	n.advance(2 * time.Second)
@@ -67,20 +67,20 @@ func TestATurnGivenBackNeverLetsMoreIntoAWindow(t *testing.T) {
 	}
 }
 
-func TestARequestThatComesAgainIsChargedOnceAndKeepsItsTurn(t *testing.T) {
+func TestARequestThatComesAgainIsChargedOnceAndKeepsItsReservation(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "2/10s", mode(rules.Shadow)))
 	n.check(t, "token:a", named("first"))
-	if d := n.check(t, "token:a", named("first")); d.Outcome != Allowed || !d.Repeated || d.Shadow.Outcome != Allowed {
-		t.Fatalf("the same again: %s, repeated %v, shadow %s", d.Outcome, d.Repeated, d.Shadow.Outcome)
+	if d := n.check(t, "token:a", named("first")); d.Outcome != Allowed || !d.Replayed || d.Shadow.Outcome != Allowed {
+		t.Fatalf("the same again: %s, repeated %v, shadow %s", d.Outcome, d.Replayed, d.Shadow.Outcome)
 	}
 	reserved := n.check(t, "token:a", named("second"), waits(time.Minute))
 	n.advance(4 * time.Second)
 	again := n.check(t, "token:a", named("second"), waits(time.Minute))
-	if !again.Repeated || !again.Turn.Equal(reserved.Turn) || again.Wait != 6*time.Second || again.Handle != reserved.Handle {
-		t.Errorf("a turn asked for again: repeated %v, turn %s, wait %s", again.Repeated, again.Turn, again.Wait)
+	if !again.Replayed || !again.ReservedAt.Equal(reserved.ReservedAt) || again.Delay != 6*time.Second || again.Handle != reserved.Handle {
+		t.Errorf("a reservation asked for again: repeated %v, reservation %s, wait %s", again.Replayed, again.ReservedAt, again.Delay)
 	}
-	if d := n.check(t, "token:a", named("third")); d.Outcome != Limited || d.Repeated {
-		t.Errorf("another request: %s, repeated %v", d.Outcome, d.Repeated)
+	if d := n.check(t, "token:a", named("third")); d.Outcome != Limited || d.Replayed {
+		t.Errorf("another request: %s, repeated %v", d.Outcome, d.Replayed)
 	}
 }
 
@@ -88,16 +88,16 @@ func TestATurnIsGivenBackInTheShadowsLogToo(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"), policy(t, 2, "trial", "*", "1/10s", mode(rules.Shadow)))
 	n.check(t, "token:a")
 	reserved := n.check(t, "token:a", waits(time.Minute))
-	if reserved.Shadow.Outcome != Allowed || reserved.Shadow.Wait != 10*time.Second {
-		t.Fatalf("the shadow: %s in %s", reserved.Shadow.Outcome, reserved.Shadow.Wait)
+	if reserved.Shadow.Outcome != Allowed || reserved.Shadow.Delay != 10*time.Second {
+		t.Fatalf("the shadow: %s in %s", reserved.Shadow.Outcome, reserved.Shadow.Delay)
 	}
 	n.wantGivenBack(t, reserved.Handle, true)
-	if d := n.check(t, "token:a", waits(time.Minute), peeks); d.Wait != 10*time.Second || d.Shadow.Wait != 10*time.Second {
-		t.Errorf("then a turn is %s and %s away", d.Wait, d.Shadow.Wait)
+	if d := n.check(t, "token:a", waits(time.Minute), peeks); d.Delay != 10*time.Second || d.Shadow.Delay != 10*time.Second {
+		t.Errorf("then a reservation is %s and %s away", d.Delay, d.Shadow.Delay)
 	}
 }
 
-func TestWhereRefusedRequestsCountNoTurnCanBeKept(t *testing.T) {
+func TestWhereRefusedRequestsCountNoReservationCanBeKept(t *testing.T) {
 	n := newNode(t, policy(t, 1, "counting", "a:*", "1/10s", countRefused), policy(t, 2, "default", "*", "1/10s"),
 		policy(t, 3, "trial", "*", "1/10s", mode(rules.Shadow), countRefused))
 	_, err := n.Check(t.Context(), Check{Key: key(t, "a:a"), Cost: 1, MaxWait: time.Second})
@@ -125,10 +125,10 @@ func TestInAnOutageATurnHasNoHandleAndNoneIsGivenBack(t *testing.T) {
 	log.down.Store(true)
 	n.check(t, "token:b")
 	d := n.check(t, "token:b", waits(time.Minute))
-	if d.Outcome != Allowed || d.Wait != 10*time.Second || !d.Turn.IsZero() || d.Handle != "" || d.Degraded == "" {
-		t.Errorf("got %s, wait %s, turn %s, handle %q, degraded %q", d.Outcome, d.Wait, d.Turn, d.Handle, d.Degraded)
+	if d.Outcome != Allowed || d.Delay != 10*time.Second || !d.ReservedAt.IsZero() || d.Handle != "" || d.Degraded == "" {
+		t.Errorf("got %s, wait %s, reservation %s, handle %q, degraded %q", d.Outcome, d.Delay, d.ReservedAt, d.Handle, d.Degraded)
 	}
-	if _, err := n.GiveBack(t.Context(), reserved.Handle); !fault.Is(err, fault.Unavailable) {
+	if _, err := n.Cancel(t.Context(), reserved.Handle); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("giving back in an outage: %v", err)
 	}
 }
@@ -137,14 +137,14 @@ func TestAHandleThatWasNotMadeHereGivesNothingBack(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "1/10s"))
 	n.check(t, "token:a")
 	good := n.check(t, "token:a", waits(time.Minute)).Handle
-	foreign := (&makers{}).under([]byte("another")).handle("x", turnsOf(&Decision{Policy: n.selector.Policies()[0], Check: Check{Key: key(t, "token:a"), ID: "x"}, Answer: Answer{Turn: n.clock()}}))
+	foreign := (&signers{}).under([]byte("another")).handle("x", reservationsOf(&Decision{Policy: n.selector.Policies()[0], Check: Check{Key: key(t, "token:a"), ID: "x"}, Answer: Answer{ReservedAt: n.clock()}}))
 	flipped := []byte(good)
 	flipped[5] ^= 1
 	for name, handle := range map[string]string{
 		"none": "", "no base64": "!!!", "a short one": "AAAA", "one of another secret": foreign, "an altered one": string(flipped),
 		"half of one": good[:len(good)/2], "one with a tail": good + "AAAA", "one with padding": good + "=", "a huge one": strings.Repeat("A", MaxHandle+1),
 	} {
-		if _, err := n.GiveBack(t.Context(), handle); !fault.Is(err, fault.NotFound) {
+		if _, err := n.Cancel(t.Context(), handle); !fault.Is(err, fault.NotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -162,22 +162,22 @@ func TestAHandleThatWasNotMadeHereGivesNothingBack(t *testing.T) {
 
 func TestTheLongestHandleIsAsLongAsIsSaid(t *testing.T) {
 	const most = 1<<63 - 1
-	m := (&makers{}).under([]byte("secret"))
-	var turns []reserved
+	m := (&signers{}).under([]byte("secret"))
+	var reservations []reserved
 	for i := range 16 {
 		long := fmt.Sprintf("%0512d", i)
 		for _, shadow := range []bool{false, true} {
 			r := reserved{shadow: shadow}
 			r.Policy, r.Generation, r.At, r.Cost, r.Key, r.ID = most, most, most, 1000, long, strings.Repeat("i", 64)
-			turns = append(turns, r)
+			reservations = append(reservations, r)
 		}
 	}
-	handle := m.handle(turns[0].ID, turns)
+	handle := m.handle(reservations[0].ID, reservations)
 	if len(handle) > MaxHandle || len(handle) < MaxHandle-200 {
 		t.Errorf("it has %d characters, and %d are said", len(handle), MaxHandle)
 	}
 	back, known := m.read(handle)
-	if !known || fmt.Sprint(back) != fmt.Sprint(turns) {
+	if !known || fmt.Sprint(back) != fmt.Sprint(reservations) {
 		t.Error("it does not come back as it was")
 	}
 	if MaxHandle != 12_483 {
@@ -186,7 +186,7 @@ func TestTheLongestHandleIsAsLongAsIsSaid(t *testing.T) {
 }
 
 func FuzzHandle(f *testing.F) {
-	m := (&makers{}).under([]byte("secret"))
+	m := (&signers{}).under([]byte("secret"))
 	r := reserved{}
 	r.Policy, r.Generation, r.At, r.Cost, r.Key, r.ID = 1, 0, 1_790_000_000_000, 1, "token:a", "id"
 	f.Add([]byte(m.handle("id", []reserved{r})))

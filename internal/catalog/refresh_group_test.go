@@ -23,7 +23,7 @@ func newWork(fails func(ctx context.Context, turn int32) error) *work {
 	return w
 }
 
-func (w *work) in(t *turns, ctx context.Context) error {
+func (w *work) in(t *refreshGroup, ctx context.Context) error {
 	return t.share(ctx, func(begin func()) error {
 		<-w.room
 		defer func() { w.room <- struct{}{} }()
@@ -37,7 +37,7 @@ func (w *work) in(t *turns, ctx context.Context) error {
 func TestWhoeverComesWhileWorkIsDoneSharesTheNextTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
-		shared, w := &turns{}, newWork(func(context.Context, int32) error { return nil })
+		shared, w := &refreshGroup{}, newWork(func(context.Context, int32) error { return nil })
 		all.Go(func() { _ = w.in(shared, t.Context()) })
 		synctest.Wait()
 		for range 50 {
@@ -62,7 +62,7 @@ func TestWhoeverComesWhileWorkIsDoneSharesTheNextTurn(t *testing.T) {
 func TestAnErrorIsToldToAllWhoShareATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
-		shared, w := &turns{}, newWork(func(_ context.Context, turn int32) error {
+		shared, w := &refreshGroup{}, newWork(func(_ context.Context, turn int32) error {
 			if turn == 1 {
 				return nil
 			}
@@ -84,7 +84,7 @@ func TestAnErrorIsToldToAllWhoShareATurn(t *testing.T) {
 func TestWhoHasMorePatienceThanTheOneWhoDoesTheWorkDoesItAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
-		shared, w := &turns{}, newWork(func(ctx context.Context, _ int32) error { return ctx.Err() })
+		shared, w := &refreshGroup{}, newWork(func(ctx context.Context, _ int32) error { return ctx.Err() })
 		all.Go(func() { _ = w.in(shared, t.Context()) })
 		synctest.Wait()
 		all.Go(func() {
@@ -110,7 +110,7 @@ func TestWhoHasMorePatienceThanTheOneWhoDoesTheWorkDoesItAgain(t *testing.T) {
 func TestWhoeverSharesATurnThatPanicsIsNotToldThatItWasDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
-		shared := &turns{}
+		shared := &refreshGroup{}
 		all.Go(func() {
 			defer func() { _ = recover() }()
 			_ = shared.share(t.Context(), func(func()) error {

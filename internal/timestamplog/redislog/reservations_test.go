@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
-// insist asks for a turn under an ID, again and again until it is answered.
+// insist asks for a reservation under an ID, again and again until it is answered.
 func insist(t *testing.T, log *redislog.Log, p *rules.Policy, key, id string) timestamplog.Result {
 	q := timestamplog.RequestOf(p, key, 1)
 	q.MaxWait, q.ID = timestamplog.MaxWait, id
@@ -33,7 +33,7 @@ func insist(t *testing.T, log *redislog.Log, p *rules.Policy, key, id string) ti
 }
 
 // Each answer that is lost may have charged. Whoever asks again under the same
-// ID is charged once all the same, and no turn is given twice.
+// ID is charged once all the same, and no reservation is given twice.
 func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 	server := testenv.DedicatedRedis(t)
 	admin := connect(t, server)
@@ -46,7 +46,7 @@ func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 		group.Go(func() {
 			for n := range each {
 				r := insist(t, nodes[(caller+n)%2], p, address, fmt.Sprint(caller, "/", n))
-				r.Now = r.Turn // which is when it counts
+				r.Now = r.ReservedAt // which is when it counts
 				answered[caller] = append(answered[caller], logtest.Answered{Cost: 1, Result: r})
 			}
 		})
@@ -68,7 +68,7 @@ func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 			if !a.Allowed {
 				t.Fatalf("got %+v, want it allowed", a.Result)
 			}
-			if a.Repeated {
+			if a.Replayed {
 				again++
 			}
 			all = append(all, a)
@@ -79,7 +79,7 @@ func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 		t.Errorf("%d requests made %d entries", callers*each, got)
 	}
 	if most := logtest.MostAllowed(all, 1000); most > 7 {
-		t.Errorf("%d turns lie in one second, want at most 7", most)
+		t.Errorf("%d reservations lie in one second, want at most 7", most)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 	for i, key := range keys {
 		group.Go(func() {
 			for going := true; going; asked[i]++ {
-				if r := insist(t, nodes[i%2], p, key, fmt.Sprint("request ", asked[i])); !r.Allowed || r.Repeated {
+				if r := insist(t, nodes[i%2], p, key, fmt.Sprint("request ", asked[i])); !r.Allowed || r.Replayed {
 					t.Errorf("got %+v, want it allowed", r)
 				}
 				select {
@@ -108,7 +108,7 @@ func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 		})
 	}
 	for _, key := range keys {
-		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.RefOf(p, key))
+		name := redislog.LogName("stint", redislog.ShardOf(key), timestamplog.LogIDOf(p, key))
 		eventually(t, "the key is asked for", func() bool { return entries(t, nodes[0], p, key) > 3 })
 		c.Open(c.Slot(name)).Close()
 		had := entries(t, nodes[0], p, key)
@@ -130,23 +130,23 @@ func TestATurnThatIsGivenBackIsToldToEveryNode(t *testing.T) {
 	p := policy(t, 1, "1/10s")
 	insist(t, here, p, address, "first")
 	r := insist(t, here, p, address, "second")
-	turn := timestamplog.Turn{Ref: timestamplog.RefOf(p, address), At: r.Turn, Cost: 1, ID: "second"}
+	reservation := timestamplog.Reservation{LogID: timestamplog.LogIDOf(p, address), At: r.ReservedAt, Cost: 1, ID: "second"}
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
-	heard, subscribed := make(chan timestamplog.Ref, 2), make(chan struct{}, 10)
+	heard, subscribed := make(chan timestamplog.LogID, 2), make(chan struct{}, 10)
 	watching.Go(func() {
-		there.WatchResets(ctx, func(ref timestamplog.Ref) { heard <- ref }, func() { subscribed <- struct{}{} })
+		there.WatchResets(ctx, func(ref timestamplog.LogID) { heard <- ref }, func() { subscribed <- struct{}{} })
 	})
 	<-subscribed
 	for _, want := range []bool{true, false} {
-		if made, err := here.GiveBack(t.Context(), turn); err != nil || made != want {
-			t.Fatalf("GiveBack: %v, %v, want %v", made, err, want)
+		if made, err := here.Cancel(t.Context(), reservation); err != nil || made != want {
+			t.Fatalf("Cancel: %v, %v, want %v", made, err, want)
 		}
 	}
-	if ref := <-heard; ref != turn.Ref {
-		t.Errorf("heard of %+v, want %+v", ref, turn.Ref)
+	if ref := <-heard; ref != reservation.LogID {
+		t.Errorf("heard of %+v, want %+v", ref, reservation.LogID)
 	}
 	if len(heard) > 0 {
 		t.Error("what made no room was told too")

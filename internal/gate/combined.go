@@ -10,9 +10,9 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Joint is the answer to several checks as one. Its own RetryAt is the latest of
-// the parts that refuse, its Turn the latest of theirs, and no rule is its own.
-type Joint struct {
+// Combined is the answer to several checks as one. Its own RetryAt is the latest of
+// the parts that refuse, its Reservation the latest of theirs, and no rule is its own.
+type Combined struct {
 	// Outcome is the gravest of the parts: blocked, unavailable, limited, and
 	// allowed only where all are.
 	Outcome Outcome
@@ -20,25 +20,25 @@ type Joint struct {
 	// refusal; "" otherwise.
 	ID string
 	Answer
-	// Handle gives all turns back; "" where none was reserved.
+	// Handle cancels all reservation; "" where none was reserved.
 	Handle string
 	// Degraded says, where it is not "", which outage it was made under.
 	Degraded string
 	// Parts say, in order, what each key's own policy does. Where Outcome is
 	// not Allowed nothing was charged, whatever a part says, and shadows were
 	// not asked.
-	Parts []Decision
+	Decisions []Decision
 }
 
 // Allowed reports whether the request may be done.
-func (j *Joint) Allowed() bool { return j.Outcome == Allowed }
+func (j *Combined) Allowed() bool { return j.Outcome == Allowed }
 
 // Refused returns the first part with the outcome of the whole, nil where that
 // is allowed.
-func (j *Joint) Refused() *Decision {
-	for i := range j.Parts {
-		if j.Outcome != Allowed && j.Parts[i].Outcome == j.Outcome {
-			return &j.Parts[i]
+func (j *Combined) Refused() *Decision {
+	for i := range j.Decisions {
+		if j.Outcome != Allowed && j.Decisions[i].Outcome == j.Outcome {
+			return &j.Decisions[i]
 		}
 	}
 	return nil
@@ -49,37 +49,37 @@ func (j *Joint) Refused() *Decision {
 // the parts that refuse are told to the recorder, or all where all are allowed.
 // The error is a *fault.Error, of those of Decide and for logs that cannot be
 // asked together; its field names the part as "keys[2]".
-func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Joint, error) {
+func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) {
 	if !g.view.Loaded() {
-		return Joint{}, fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
+		return Combined{}, fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
 	}
 	s := g.scratch.Get().(*scratch)
 	defer g.release(s)
-	j := Joint{Parts: make([]Decision, len(checks))}
-	if err := g.beforeAll(s, checks, j.Parts); err != nil {
-		return Joint{}, err
+	j := Combined{Decisions: make([]Decision, len(checks))}
+	if err := g.beforeAll(s, checks, j.Decisions); err != nil {
+		return Combined{}, err
 	}
 	if err := g.askAll(ctx, s, j.gravest() != Allowed); err != nil {
-		return Joint{}, err
+		return Combined{}, err
 	}
 	if j.Outcome = j.gravest(); j.Outcome == Allowed {
-		g.askShadows(ctx, s, j.Parts)
+		g.askShadows(ctx, s, j.Decisions)
 	}
 	j.conclude(g.now())
 	maker := g.ids.under(g.view.Settings().Secret)
-	var turns []reserved
-	for i := range j.Parts {
-		d := &j.Parts[i]
+	var reservations []reserved
+	for i := range j.Decisions {
+		d := &j.Decisions[i]
 		if j.Outcome == Allowed || d.Outcome != Allowed {
 			g.after(d, maker)
 		}
-		turns = append(turns, turnsOf(d)...)
+		reservations = append(reservations, reservationsOf(d)...)
 	}
 	if first := j.Refused(); first != nil {
 		j.ID = first.ID
 	}
-	if len(turns) > 0 {
-		j.Handle = maker.handle(turns[0].ID, turns)
+	if len(reservations) > 0 {
+		j.Handle = maker.handle(reservations[0].ID, reservations)
 	}
 	return j, nil
 }
@@ -98,7 +98,7 @@ func (g *Gate) beforeAll(s *scratch, checks []Check, parts []Decision) error {
 		d := &parts[i]
 		d.begin(&checks[i], now)
 		if i == 0 {
-			d.Check.nameTurn()
+			d.Check.ensureID()
 			id = d.Check.ID
 		}
 		d.Check.ID = id
@@ -141,7 +141,7 @@ func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 		for i := range s.results {
 			s.asked[i].take(&s.results[i])
 		}
-	case errors.Is(err, timestamplog.ErrApart):
+	case errors.Is(err, timestamplog.ErrCrossSlot):
 		return fault.Field("keys", "lie in different slots of the Redis Cluster, so they cannot be decided as one; "+
 			"ask about them one by one, or run Stint on a Redis that is no Cluster")
 	default:
@@ -161,7 +161,7 @@ func (g *Gate) decideAll(ctx context.Context, s *scratch) error {
 	if g.local == nil {
 		return g.log.DecideAll(ctx, s.requests, s.results)
 	}
-	limited := within{Context: ctx, until: time.Now().Add(g.deadline), alarms: &g.alarms}
+	limited := lazyDeadline{Context: ctx, until: time.Now().Add(g.deadline), alarms: &g.alarms}
 	defer limited.release()
 	return g.log.DecideAll(&limited, s.requests, s.results)
 }
@@ -204,10 +204,10 @@ func (g *Gate) askShadows(ctx context.Context, s *scratch, parts []Decision) {
 // gravity orders the outcomes.
 var gravity = map[Outcome]int{Allowed: 0, Limited: 1, Unavailable: 2, Blocked: 3}
 
-func (j *Joint) gravest() Outcome {
+func (j *Combined) gravest() Outcome {
 	worst := Allowed
-	for i := range j.Parts {
-		if o := j.Parts[i].Outcome; gravity[o] > gravity[worst] {
+	for i := range j.Decisions {
+		if o := j.Decisions[i].Outcome; gravity[o] > gravity[worst] {
 			worst = o
 		}
 	}
@@ -216,10 +216,10 @@ func (j *Joint) gravest() Outcome {
 
 // conclude works out the whole from its parts. now stands where no part was
 // asked.
-func (j *Joint) conclude(now time.Time) {
+func (j *Combined) conclude(now time.Time) {
 	j.Answer = Answer{At: now, Rule: -1}
-	for i := range j.Parts {
-		d := &j.Parts[i]
+	for i := range j.Decisions {
+		d := &j.Decisions[i]
 		if j.Degraded == "" {
 			j.Degraded = d.Degraded
 		}
@@ -227,10 +227,10 @@ func (j *Joint) conclude(now time.Time) {
 			j.At = d.At
 		}
 		if j.Outcome != Allowed { // whatever it would have been, it is not
-			d.Wait, d.Turn, d.Shadow = 0, time.Time{}, nil
+			d.Delay, d.ReservedAt, d.Shadow = 0, time.Time{}, nil
 		}
-		j.Wait, j.Turn = max(j.Wait, d.Wait), latest(j.Turn, d.Turn)
-		j.Repeated = j.Repeated || d.Repeated
+		j.Delay, j.ReservedAt = max(j.Delay, d.Delay), latest(j.ReservedAt, d.ReservedAt)
+		j.Replayed = j.Replayed || d.Replayed
 		if d.Outcome != Allowed {
 			j.RetryAt, j.Never = latest(j.RetryAt, d.RetryAt), j.Never || d.Never
 		}

@@ -20,32 +20,32 @@ func TestATurnIsReservedShownAndGivenBack(t *testing.T) {
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	const ask = `{"key":"host:a","detail":"none","max_wait":"1m"%s}`
 	first := n.must(n.ask(fmt.Sprintf(ask, "")), http.StatusOK)
-	if !strings.Contains(first.body, `"shadow":null,"wait_ms":0,"turn":null}`) {
+	if !strings.Contains(first.body, `"shadow":null,"delay_ms":0,"reservation":null}`) {
 		t.Errorf("allowed at once: %s", first.body)
 	}
 	a := n.must(n.ask(fmt.Sprintf(ask, `,"idempotency_key":"k"`)), http.StatusOK)
 	d := read[v1.Decision](t, a)
-	if d.WaitMS != 10_000 || d.Turn == nil || d.Turn.At.String() != "2026-01-01T12:34:41.000Z" || d.Turn.Handle == "" || *d.RetryAfterMS != 0 || a.header.Get("Retry-After") != "" {
+	if d.DelayMS != 10_000 || d.Reservation == nil || d.Reservation.At.String() != "2026-01-01T12:34:41.000Z" || d.Reservation.Handle == "" || *d.RetryAfterMS != 0 || a.header.Get("Retry-After") != "" {
 		t.Fatalf("the second: %s", a.body)
 	}
 	again := read[v1.Decision](t, n.must(n.ask(fmt.Sprintf(ask, `,"idempotency_key":"k"`)), http.StatusOK))
-	if !again.Repeated || *again.Turn != *d.Turn {
+	if !again.Replayed || *again.Reservation != *d.Reservation {
 		t.Errorf("the second again: %+v", again)
 	}
 	peek := n.must(n.ask(fmt.Sprintf(ask, `,"peek":true`)), http.StatusOK)
-	if !strings.Contains(peek.body, `"wait_ms":20000,"turn":null`) {
+	if !strings.Contains(peek.body, `"delay_ms":20000,"reservation":null`) {
 		t.Errorf("a peek: %s", peek.body)
 	}
 	late := n.must(n.ask(`{"key":"host:a","max_wait":"15s"}`), http.StatusTooManyRequests)
-	if l := read[v1.Decision](t, late); *l.RetryAfterMS != 5000 || late.header.Get("Retry-After") != "5" || l.Turn != nil {
+	if l := read[v1.Decision](t, late); *l.RetryAfterMS != 5000 || late.header.Get("Retry-After") != "5" || l.Reservation != nil {
 		t.Errorf("too far ahead: %s", late.body)
 	}
 	plain := n.must(n.ask(`{"key":"host:a"}`), http.StatusTooManyRequests)
-	if strings.Contains(plain.body, "wait_ms") || strings.Contains(plain.body, "turn") {
-		t.Errorf("who does not wait reads of turns: %s", plain.body)
+	if strings.Contains(plain.body, "delay_ms") || strings.Contains(plain.body, "reservation") {
+		t.Errorf("who does not wait reads of reservations: %s", plain.body)
 	}
-	for _, want := range []string{`{"made_room":true}`, `{"made_room":false}`} {
-		if a := n.must(n.send(del, n.check+v1.PathTurns+"/"+d.Turn.Handle, ""), http.StatusOK); a.body != want {
+	for _, want := range []string{`{"freed":true}`, `{"freed":false}`} {
+		if a := n.must(n.send(del, n.check+v1.PathReservations+"/"+d.Reservation.Handle, ""), http.StatusOK); a.body != want {
 			t.Errorf("giving back: %s, want %s", a.body, want)
 		}
 	}
@@ -59,13 +59,13 @@ func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	n.ask(`{"key":"a"}`)
-	handle := read[v1.Decision](t, n.must(n.ask(`{"key":"a","max_wait":"1m"}`), http.StatusOK)).Turn.Handle
+	handle := read[v1.Decision](t, n.must(n.ask(`{"key":"a","max_wait":"1m"}`), http.StatusOK)).Reservation.Handle
 	for _, bad := range []string{"x", handle[1:], handle + "A", strings.Repeat("A", 12_000), "%00", "%ff", "..%2fcheck"} {
-		n.wantProblem(n.send(del, n.check+v1.PathTurns+"/"+bad, ""), http.StatusNotFound, "")
+		n.wantProblem(n.send(del, n.check+v1.PathReservations+"/"+bad, ""), http.StatusNotFound, "")
 	}
 	other := startNode(t) // with a secret of its own
-	n.wantProblem(other.send(del, other.check+v1.PathTurns+"/"+handle, ""), http.StatusNotFound, "")
-	n.must(n.send(del, n.check+v1.PathTurns+"/"+handle, ""), http.StatusOK)
+	n.wantProblem(other.send(del, other.check+v1.PathReservations+"/"+handle, ""), http.StatusNotFound, "")
+	n.must(n.send(del, n.check+v1.PathReservations+"/"+handle, ""), http.StatusOK)
 }
 
 func TestAHandleStandsInNoLog(t *testing.T) {
@@ -74,8 +74,8 @@ func TestAHandleStandsInNoLog(t *testing.T) {
 		d.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		d.Gate = gate.New(gate.Options{View: catalog.New(nil, d.Now), Log: d.Logs[0], Now: d.Now}) // which has loaded nothing yet
 	})
-	n.wantProblem(n.send(del, n.check+v1.PathTurns+"/a-handle", ""), http.StatusServiceUnavailable, "")
-	for _, want := range []string{`msg="request failed"`, `msg=request `, "path=" + v1.PathTurns + "/... "} {
+	n.wantProblem(n.send(del, n.check+v1.PathReservations+"/a-handle", ""), http.StatusServiceUnavailable, "")
+	for _, want := range []string{`msg="request failed"`, `msg=request `, "path=" + v1.PathReservations + "/... "} {
 		if !strings.Contains(logged.String(), want) {
 			t.Errorf("the log holds no %s: %s", want, logged.String())
 		}
@@ -96,10 +96,10 @@ func TestTheLongestHandleComesThrough(t *testing.T) {
 	body := `{"keys":[` + strings.Join(all, ",") + `],"max_wait":"1m","idempotency_key":"` + strings.Repeat("i", v1.MaxID) + `"}`
 	n.must(n.ask(strings.Replace(body, "iii", "", 1)), http.StatusOK)
 	j := read[v1.KeysDecision](t, n.must(n.ask(body), http.StatusOK))
-	if j.Turn == nil || len(j.Turn.Handle) < 11_000 {
+	if j.Reservation == nil || len(j.Reservation.Handle) < 11_000 {
 		t.Fatalf("got %+v", j.Waiting)
 	}
-	if a := n.must(n.send(del, n.check+v1.PathTurns+"/"+j.Turn.Handle, ""), http.StatusOK); a.body != `{"made_room":true}` {
+	if a := n.must(n.send(del, n.check+v1.PathReservations+"/"+j.Reservation.Handle, ""), http.StatusOK); a.body != `{"freed":true}` {
 		t.Errorf("got %s", a.body)
 	}
 }
@@ -110,12 +110,12 @@ func TestSeveralKeysAreAnsweredAsOne(t *testing.T) {
 	putPolicy(n, "tokens", `{"match":["token:*"],"rules":["4/m"]}`)
 	const ask = `{"keys":["ip:203.0.113.7",{"key":"token:a","cost":2}]}`
 	first := read[v1.KeysDecision](t, n.must(n.ask(ask), http.StatusOK))
-	if !first.Allowed || first.ID != "" || first.Waiting != nil || len(first.Parts) != 2 || first.Parts[1].Policy != "tokens" || first.Parts[1].Rules[0].Remaining != 2 {
+	if !first.Allowed || first.ID != "" || first.Waiting != nil || len(first.Decisions) != 2 || first.Decisions[1].Policy != "tokens" || first.Decisions[1].Rules[0].Remaining != 2 {
 		t.Fatalf("got %+v", first)
 	}
 	a := n.must(n.ask(ask), http.StatusTooManyRequests)
 	d := read[v1.KeysDecision](t, a)
-	if d.Decision != v1.Limited || d.ID == "" || d.ID != d.Parts[0].ID || *d.RetryAfterMS != 1000 || !d.Parts[1].Allowed || d.Parts[1].Rules[0].Remaining != 2 {
+	if d.Decision != v1.Limited || d.ID == "" || d.ID != d.Decisions[0].ID || *d.RetryAfterMS != 1000 || !d.Decisions[1].Allowed || d.Decisions[1].Rules[0].Remaining != 2 {
 		t.Errorf("got %s", a.body)
 	}
 	if got := a.header.Get("RateLimit"); a.header.Get("Retry-After") != "1" || got != `"1/1s";r=0;t=1` {
@@ -123,7 +123,7 @@ func TestSeveralKeysAreAnsweredAsOne(t *testing.T) {
 	}
 	n.must(n.as(identity.Operate, post, v1.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
 	a = n.must(n.ask(ask), http.StatusForbidden)
-	if d := read[v1.KeysDecision](t, a); d.Decision != v1.Blocked || d.RetryAfterMS != nil || d.ID != d.Parts[1].ID || a.header.Get("Retry-After") != "" {
+	if d := read[v1.KeysDecision](t, a); d.Decision != v1.Blocked || d.RetryAfterMS != nil || d.ID != d.Decisions[1].ID || a.header.Get("Retry-After") != "" {
 		t.Errorf("got %s with %v", a.body, a.header)
 	}
 	n.clock.Add(time.Second)
@@ -136,7 +136,7 @@ func TestInABatchAnItemMayWaitAndMayNotHaveSeveralKeys(t *testing.T) {
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	a := n.must(n.send(post, n.check+v1.PathBatch, `{"checks":[{"key":"a"},{"key":"a","max_wait":"1m"},{"keys":["b"]},{"key":"a","idempotency_key":"ä"},{"key":"a","max_wait":"2h"}]}`), http.StatusOK)
 	all := read[v1.BatchAnswer](t, a).Decisions
-	if d := all[1].Decision; d == nil || d.WaitMS != 10_000 || d.Turn == nil {
+	if d := all[1].Decision; d == nil || d.DelayMS != 10_000 || d.Reservation == nil {
 		t.Errorf("got %s", a.body)
 	}
 	for i, field := range map[int]string{2: "keys", 3: "idempotency_key", 4: "max_wait"} {

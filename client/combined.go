@@ -1,0 +1,48 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+// MaxKeys is how many keys one CombinedCheck may ask about.
+const MaxKeys = 16
+
+// CombinedCheck is one question about several keys at once: 1 to MaxKeys of them,
+// all different. On a Redis Cluster they must lie together; a *Problem says
+// where they do not.
+type CombinedCheck struct {
+	Keys []CombinedKey
+	// The others are as in Check.
+	Peek           bool
+	Detail         Detail
+	Source         string
+	Meta           map[string]string
+	MaxWait        time.Duration
+	IdempotencyKey string
+}
+
+// CombinedKey is one key of a CombinedCheck, with the fields of Check.
+type CombinedKey struct {
+	Key    string
+	Policy string
+	Cost   int
+}
+
+// CheckAll asks about several keys: allowed only if every key's policy allows,
+// and otherwise nothing is charged to any. Errors are those of Check.
+func (c *Client) CheckAll(ctx context.Context, q CombinedCheck) (*CombinedDecision, error) {
+	var d wireDecision
+	if _, err := c.ask(ctx, call{path: pathCheck, question: c.wireCombined(&q)}, &d); err != nil {
+		a, err := c.insteadOf(err)
+		if err != nil {
+			return nil, err
+		}
+		return &CombinedDecision{Answer: a}, nil
+	}
+	joint := &CombinedDecision{Answer: d.answer(), Decisions: make([]Decision, len(d.Decisions))}
+	for i := range d.Decisions {
+		joint.Decisions[i] = *d.Decisions[i].decision()
+	}
+	return joint, nil
+}

@@ -1,0 +1,156 @@
+package algorithms_test
+
+import (
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+func queue(limit, window int64, length int) *algorithms.Stack {
+	v := variant{"", algorithms.ByName(algorithms.LeakyBucket), algorithms.Options{Variant: algorithms.VariantQueue, Burst: length}}
+	return v.stack(limit, window)
+}
+
+// A queue of 3 at 3 a second lets one out each third of a second, keeps three
+// waiting, and tells a fourth when it may join.
+func TestQueue(t *testing.T) {
+	var state algorithms.State
+	stack := queue(3, 1000, 3)
+	ask := func(now, most int64) algorithms.Result {
+		return stack.Decide(&state, algorithms.Query{Now: morning + now, Cost: 1, MaxWait: most, ID: "x"}, nil)
+	}
+	for i, want := range []int64{0, 333, 666, 1000} {
+		if got := ask(0, 60_000); !got.Allowed || got.AllowedAt != morning+want {
+			t.Fatalf("request %d has %+v, want its reservation at %d", i, got, want)
+		}
+	}
+	if got := ask(0, 60_000); got.Allowed || got.AllowedAt != morning+1333 || got.RetryAt != morning+333 {
+		t.Fatalf("a queue that is full answers %+v", got)
+	}
+	if got := ask(332, 60_000); got.Allowed {
+		t.Fatal("a queue that is full lets one more in")
+	}
+	if got := ask(333, 60_000); !got.Allowed || got.AllowedAt != morning+1333 {
+		t.Fatalf("once one has left: %+v", got)
+	}
+	if got := ask(1333, 0); got.Allowed || got.RetryAt != morning+1666 {
+		t.Fatalf("without waiting, behind the last: %+v", got)
+	}
+	if got := ask(1666, 0); !got.Allowed || got.AllowedAt != morning+1666 {
+		t.Fatalf("when the queue is empty: %+v", got)
+	}
+}
+
+// More than one may leave in a millisecond where the pace is quicker than that.
+func TestQueueKeepsItsPace(t *testing.T) {
+	var state algorithms.State
+	stack := queue(5_000, 1_000, 100_000)
+	var last int64
+	for range 10_001 {
+		last = stack.Decide(&state, algorithms.Query{Now: morning, Cost: 1, MaxWait: 60_000, ID: "x"}, nil).AllowedAt
+	}
+	if last != morning+2_000 {
+		t.Fatalf("at 5,000 a second the 10,001st leaves after %d ms", last-morning)
+	}
+}
+
+// A raised limit quickens what is on its way out, and a lowered one slows it.
+func TestQueueChanged(t *testing.T) {
+	wait := func(limit int64) int64 {
+		var state algorithms.State
+		take(t, queue(10, 1000, 0), &state, morning)
+		return queue(limit, 1000, 0).Remaining(nil, &state, morning, 1)[0].Wait
+	}
+	if wait(10) != 100 || wait(100) != 10 || wait(2) != 500 {
+		t.Fatalf("waits of %d, %d and %d", wait(10), wait(100), wait(2))
+	}
+}
+
+// Reservations come in the order in which they were asked for, and nobody passes them.
+func TestReservationsComeInOrder(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		rapid.Check(t, func(t *rapid.T) {
+			rules := drawRules(t, v, 3)
+			stack := algorithms.NewStack(v.Algorithm, rules)
+			var state algorithms.State
+			now, last := int64(morning), int64(0)
+			for range 30 {
+				now += rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 2_000)).Draw(t, "step")
+				most := rapid.SampledFrom([]int64{0, 1_000, 3_600_000}).Draw(t, "most")
+				got := stack.Decide(&state, algorithms.Query{Now: now, Cost: drawCost(t, rules), MaxWait: most, ID: "x"}, nil)
+				if !got.Allowed {
+					continue
+				}
+				if got.AllowedAt < max(now, last) || got.AllowedAt > now+most {
+					t.Fatalf("a reservation at %d, asked for at %d by one who waits %d, after one at %d", got.AllowedAt, now, most, last)
+				}
+				last = got.AllowedAt
+			}
+		})
+	})
+}
+
+// The newest reservation can be cancelled, which leaves what was there before; one
+// behind which another was reserved lapses, and so does one whose time has come.
+func TestGiveBack(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		var state algorithms.State
+		stack := v.stack(1, 10_000)
+		ask := func(id string) algorithms.Result {
+			return stack.Decide(&state, algorithms.Query{Now: morning, Cost: 1, MaxWait: 60_000, ID: id}, nil)
+		}
+		if v.options.Variant == algorithms.VariantQueue {
+			stack = queue(1, 10_000, 6)
+		}
+		ask("first")
+		second := ask("second")
+		before := state.Clone()
+		third := ask("third")
+		if second.AllowedAt <= morning || third.AllowedAt <= second.AllowedAt {
+			t.Fatalf("reservations at %d and %d", second.AllowedAt, third.AllowedAt)
+		}
+		for what, try := range map[string]func() bool{
+			"one with another behind it": func() bool { return state.Cancel(morning, second.AllowedAt, "second") },
+			"one of another request":     func() bool { return state.Cancel(morning, third.AllowedAt, "second") },
+			"one of no request":          func() bool { return state.Cancel(morning, third.AllowedAt, "") },
+			"one at another time":        func() bool { return state.Cancel(morning, third.AllowedAt-1, "third") },
+			"one whose time has come":    func() bool { return state.Cancel(third.AllowedAt, third.AllowedAt, "third") },
+		} {
+			if try() {
+				t.Errorf("%s was cancelled", what)
+			}
+		}
+		if !state.Cancel(morning+2, third.AllowedAt, "third") || state.Cancel(morning+2, third.AllowedAt, "third") {
+			t.Fatal("the newest cannot be cancelled once and only once")
+		}
+		if !reflect.DeepEqual(state.Numbers, before.Numbers) || state.Reservations.Newest != second.AllowedAt {
+			t.Fatalf("%+v is left, and it was %+v", state, before)
+		}
+		if got := stack.Decide(&state, algorithms.Query{Now: morning + 2, Cost: 1}, nil); got.Allowed {
+			t.Fatal("a check goes before the reservation that is left")
+		}
+		if got := ask("fourth"); got.AllowedAt != third.AllowedAt {
+			t.Fatalf("the next reservation is %d, and %d was cancelled", got.AllowedAt, third.AllowedAt)
+		}
+	})
+}
+
+// A reservation further ahead than any may be is what a clock that stepped back leaves.
+func TestStepBackForgetsReservations(t *testing.T) {
+	stack := queue(1, 10_000, 6)
+	var state algorithms.State
+	for range 2 {
+		stack.Decide(&state, algorithms.Query{Now: morning, Cost: 1, MaxWait: 60_000, ID: "x"}, nil)
+	}
+	now := morning + 10_000 - timestamplog.MaxWait // the reservation is as far ahead as may be
+	if got := stack.Decide(&state, algorithms.Query{Now: now, Cost: 1}, nil); got.Changed || got.RetryAt != morning+20_000 {
+		t.Fatalf("with a reservation that may be: %+v", got)
+	}
+	if got := stack.Decide(&state, algorithms.Query{Now: now - 1, Cost: 1}, nil); !got.Changed || got.RetryAt != now-1+10_000 {
+		t.Fatalf("with one that cannot be: %+v", got)
+	}
+}

@@ -1,0 +1,32 @@
+package gate
+
+import (
+	"context"
+
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// Cancel gives back the reservation that a handle names, in every log that it was
+// reserved in, and reports whether that freed room for others. The error is a
+// *fault.Error: fault.NotFound for what is no handle of this Stint,
+// fault.Unavailable where the log is out of reach; it may then be repeated.
+func (g *Gate) Cancel(ctx context.Context, handle string) (bool, error) {
+	if !g.view.Loaded() {
+		return false, fault.New(fault.Unavailable, "This node has not loaded its settings yet; try again in a moment.")
+	}
+	reservations, known := g.ids.under(g.view.Settings().Secret).read(handle)
+	if !known {
+		return false, fault.New(fault.NotFound, "This is not the handle of a reservation that was reserved here; it must come back exactly as it was given.")
+	}
+	limited, cancel := context.WithTimeout(ctx, 10*g.deadline)
+	defer cancel()
+	freed := false
+	for _, t := range reservations {
+		made, err := g.log.Cancel(limited, t.Reservation)
+		if err != nil {
+			return false, &fault.Error{Code: fault.Unavailable, Message: outOfReach + " The reservation may still be held; repeat this.", Err: err}
+		}
+		freed = freed || made && !t.shadow
+	}
+	return freed, nil
+}
