@@ -79,7 +79,7 @@ func WithRetries(n int) Option {
 // A refusal is served to the same key, policy and cost until it ends, and for at
 // most 2 s, within which a lifted block or a reset reaches every node of Stint
 // too. Danger: what is refused from memory is not counted as an offence, so that
-// ladders of automatic blocks see less of it; Check.Fresh asks nevertheless.
+// escalations see less of it; Check.Fresh asks nevertheless.
 func WithMemory(refusals int) Option {
 	return func(c *Client) error {
 		if refusals < 0 {

@@ -27,7 +27,7 @@ type Config struct {
 	Meta func(*fiber.Ctx) map[string]string
 	// Remember answers from the Client's memory a key known to be refused,
 	// which spares Stint a flood. Such refusals are not counted as offences, so
-	// that ladders of automatic blocks see less of them.
+	// that escalations see less of them.
 	Remember bool
 	// OnError is told of each request about which there was no decision of
 	// Stint, an outage that FailOpen or FailClosed decided included; nil means

@@ -407,7 +407,7 @@ func (u *UI) formKey(c *api.Call) (url.Values, keys.Key, error) {
 	return values, key, nil
 }
 
-// actResume lets a ladder go on that its guard has stopped.
+// actResume lets an escalation go on that its guard has stopped.
 func (u *UI) actResume(c *api.Call) error {
 	values, err := form(c)
 	if err != nil {
@@ -419,7 +419,7 @@ func (u *UI) actResume(c *api.Call) error {
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if err := u.Offenders.Store.ResumeLadder(ctx, c.Actor(), p.ID); err != nil {
+	if err := u.Offenders.Store.ResumeEscalation(ctx, c.Actor(), p.ID); err != nil {
 		return err
 	}
 	return u.back(c, values.Get("back"), "resumed", nil)

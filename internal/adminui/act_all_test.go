@@ -52,7 +52,7 @@ func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
 	olu.post("/act/block", ask).is(http.StatusUnprocessableEntity).holds("Nothing was changed: 61 keys match by now.")
 	ask.Set("count", "61")
 	done := olu.post("/act/block", ask).is(http.StatusSeeOther).header.Get("Location")
-	if got := n.countBlocks(t); got != before+60 { // the ladder had blocked one of them
+	if got := n.countBlocks(t); got != before+60 { // the escalation had blocked one of them
 		t.Fatalf("%d blocks were made, want 60", got-before)
 	}
 	for _, key := range []string{"ip:203.0.113.150", "ip:203.0.113.242"} {

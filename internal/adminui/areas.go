@@ -189,9 +189,9 @@ func (a *areas) share(t time.Time) float64 {
 }
 
 // addSquares puts a square on the rail for each automatic block.
-func (a *areas) addSquares(events []offenders.LadderEvent) {
+func (a *areas) addSquares(events []offenders.EscalationEvent) {
 	for _, e := range events {
-		if e.Kind == offenders.LadderBlocked && !e.At.Before(a.From) && e.At.Before(a.To) {
+		if e.Kind == offenders.EscalationBlocked && !e.At.Before(a.From) && e.At.Before(a.To) {
 			a.Squares = append(a.Squares, areaSquare{percent(a.share(e.At)), e.At.UTC().Format("15:04:05")})
 		}
 	}

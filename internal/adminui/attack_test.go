@@ -71,13 +71,13 @@ const (
 )
 
 // attack has a quiet time and then an attack out of one network, by checks that
-// clients really send; the ladder of the policy blocks the heaviest.
+// clients really send; the escalation of the policy blocks the heaviest.
 func (n *node) attack(t testing.TB) {
 	t.Helper()
 	before, err := n.store.FindPolicyByName(context.Background(), "default")
 	must(t, err)
 	changed := *before
-	changed.Escalation = &rules.Escalation{Offences: 250, Within: 10 * time.Minute, Block: time.Hour, Factor: 2, Cap: 32 * time.Hour, ForgetAfter: 48 * time.Hour}
+	changed.Escalation = &rules.Escalation{Threshold: 250, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 32 * time.Hour, DecayAfter: 48 * time.Hour}
 	_, err = n.store.PutPolicy(context.Background(), audit.Stint("test"), &changed, rules.ExpectAny)
 	must(t, err)
 	for minute := range quietMinutes + attackMinutes {

@@ -18,7 +18,7 @@ import (
 // leavesNothing are the routes of forms that change nothing anybody answers
 // for: what a form would do is looked at, or somebody's own session or theme
 // changes. The last one's entry is held by the tests of package sqlstore, which
-// can stop a ladder.
+// can stop an escalation.
 var leavesNothing = []string{
 	"/login", "/logout", "/theme", "/blocks/new", "/exemptions/new", "/blocks/import",
 	"/new-policy/draft", "/new-policy/try", "/policies/:name/draft", "/policies/:name/try",

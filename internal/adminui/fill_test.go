@@ -49,7 +49,7 @@ func (n *node) block(t testing.TB, text, reason, author string, source blocks.So
 		b.Expires = n.clock.Now().Add(after)
 	}
 	if source == blocks.Automatic {
-		b.Policy, b.Step = 1, 3
+		b.Policy, b.Level = 1, 3
 	}
 	added, err := n.store.AddBlock(context.Background(), audit.Actor{Kind: audit.User, Name: author}, b, blocks.Fail)
 	must(t, err)
@@ -66,7 +66,7 @@ func (n *node) fill(t testing.TB) {
 	for _, texts := range [][]string{{"2/s", "20/m", "200/h", "800/d"}, {"1/s", "20/m", "200/h", "800/d", "6000/7d"}} {
 		changed := *before
 		changed.Rules = stack(t, texts...)
-		changed.Escalation = &rules.Escalation{Offences: 25000, Within: 10 * time.Minute, Block: time.Hour, Factor: 2, Cap: 72 * time.Hour, ForgetAfter: 48 * time.Hour}
+		changed.Escalation = &rules.Escalation{Threshold: 25000, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 72 * time.Hour, DecayAfter: 48 * time.Hour}
 		_, err = n.store.PutPolicy(ctx, maria, &changed, rules.ExpectAny)
 		must(t, err)
 		n.clock.advance(26 * time.Hour)
@@ -80,8 +80,8 @@ func (n *node) fill(t testing.TB) {
 		n.block(t, "token:"+strings.ReplaceAll(text, "*", ""), text, hostile[(i+1)%len(hostile)], blocks.Manual, time.Duration(i+1)*time.Hour)
 	}
 	n.clock.advance(time.Minute)
-	n.block(t, "ip:203.0.113.94", "Refused 25,000 times in 10 min by 20/1m", "ladder", blocks.Automatic, 3*time.Hour+52*time.Minute)
-	n.block(t, "ip:203.0.113.12", "Refused 25,000 times in 10 min by 20/1m", "ladder", blocks.Automatic, 3*time.Hour+49*time.Minute)
+	n.block(t, "ip:203.0.113.94", "Refused 25,000 times in 10 min by 20/1m", "escalation", blocks.Automatic, 3*time.Hour+52*time.Minute)
+	n.block(t, "ip:203.0.113.12", "Refused 25,000 times in 10 min by 20/1m", "escalation", blocks.Automatic, 3*time.Hour+49*time.Minute)
 	for _, e := range []blocks.Exemption{
 		{Pattern: pattern(t, "ip:198.51.100.250"), Reason: "Our own monitoring", Author: "jo"},
 		{Pattern: pattern(t, "token:"+hostile[0]), Reason: hostile[1], Author: hostile[4], Expires: n.clock.Now().Add(time.Hour)},

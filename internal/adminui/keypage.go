@@ -28,21 +28,21 @@ type keyPage struct {
 	Explained *gate.Explanation
 	Policies  []keyPolicy // the enforcing one, then the shadow
 	// Drawn is the rule whose window the time line draws, nil for none.
-	Drawn     *timeLine
-	Block     *blocks.Block     // that refuses it, nil for none
-	OwnBlock  *blocks.Block     // of this very key
-	Exemption *blocks.Exemption // the most specific one
-	Ranges    []keyRange
-	Choices   []choice
-	Own       bool  // it counts whoever asks
-	Allowed   int64 // in the last hour
-	Offences  *bars
-	Refusals  []keyRefusal
-	Ladders   []*ladderView
-	Earlier   []*blocks.Block
-	Notes     []*notes.Note
-	HasNotes  bool   // notes are kept
-	Ask       string // the question that is open: "reset", or ""
+	Drawn       *timeLine
+	Block       *blocks.Block     // that refuses it, nil for none
+	OwnBlock    *blocks.Block     // of this very key
+	Exemption   *blocks.Exemption // the most specific one
+	Ranges      []keyRange
+	Choices     []choice
+	Own         bool  // it counts whoever asks
+	Allowed     int64 // in the last hour
+	Offences    *bars
+	Refusals    []keyRefusal
+	Escalations []*escalationView
+	Earlier     []*blocks.Block
+	Notes       []*notes.Note
+	HasNotes    bool   // notes are kept
+	Ask         string // the question that is open: "reset", or ""
 }
 
 // keyPolicy is one policy's part.
@@ -100,13 +100,13 @@ type keyRefusal struct {
 // KindName returns the decision's kind.
 func (r keyRefusal) KindName() string { return r.Offence.Kind.String() }
 
-// ladderView is where the key stands on a ladder, with its steps.
-type ladderView struct {
-	*offenders.Standing
-	Stairs []stair
+// escalationView is where the key stands on an escalation, with its steps.
+type escalationView struct {
+	*offenders.EscalationStatus
+	Levels []level
 }
 
-type stair struct {
+type level struct {
 	Length string
 	State  string // done, next or later
 }
@@ -144,7 +144,7 @@ func (u *UI) showKey(c *api.Call) error {
 	about := func(part func(context.Context, *keyPage, keys.Key) error) func(context.Context, *keyPage) error {
 		return func(ctx context.Context, page *keyPage) error { return part(ctx, page, key) }
 	}
-	err = together(ctx, page, about(u.addRanges), about(u.addOffences), about(u.addLadders), about(u.addEarlier), about(u.addNotes))
+	err = together(ctx, page, about(u.addRanges), about(u.addOffences), about(u.addEscalations), about(u.addEarlier), about(u.addNotes))
 	if err != nil {
 		return err
 	}
@@ -447,18 +447,18 @@ func refusalRow(id string, o offenders.Offence) keyRefusal {
 	return r
 }
 
-// maxStairs is how many steps of a ladder are drawn.
-const maxStairs = 8
+// maxLevels is how many steps of an escalation are drawn.
+const maxLevels = 8
 
-func (u *UI) addLadders(ctx context.Context, page *keyPage, key keys.Key) error {
+func (u *UI) addEscalations(ctx context.Context, page *keyPage, key keys.Key) error {
 	if u.Offenders == nil {
 		return nil
 	}
-	enforcing, shadow, err := u.Offenders.LadderState(ctx, key)
+	enforcing, shadow, err := u.Offenders.EscalationStatus(ctx, key)
 	if err != nil {
 		return err
 	}
-	for _, s := range []*offenders.Standing{enforcing, shadow} {
+	for _, s := range []*offenders.EscalationStatus{enforcing, shadow} {
 		if s == nil {
 			continue
 		}
@@ -466,23 +466,23 @@ func (u *UI) addLadders(ctx context.Context, page *keyPage, key keys.Key) error 
 		if !found {
 			continue
 		}
-		page.Ladders = append(page.Ladders, viewLadder(s, p))
+		page.Escalations = append(page.Escalations, viewEscalation(s, p))
 	}
 	return nil
 }
 
-func viewLadder(s *offenders.Standing, p *rules.Policy) *ladderView {
-	v := &ladderView{Standing: s}
-	l := offenders.LaddersOf([]*rules.Policy{p})[p.ID]
-	for step := range min(s.Steps, maxStairs) {
-		one := stair{Length: duration(l.BlockAfter(step)), State: "later"}
+func viewEscalation(s *offenders.EscalationStatus, p *rules.Policy) *escalationView {
+	v := &escalationView{EscalationStatus: s}
+	l := offenders.EscalationsOf([]*rules.Policy{p})[p.ID]
+	for step := range min(s.Levels, maxLevels) {
+		one := level{Length: duration(l.BlockAfter(step)), State: "later"}
 		switch {
-		case step < s.Step && (step < s.Steps-1 || s.Step > s.Steps):
+		case step < s.Level && (step < s.Levels-1 || s.Level > s.Levels):
 			one.State = "done"
-		case step == min(s.Step, s.Steps-1):
+		case step == min(s.Level, s.Levels-1):
 			one.State = "next"
 		}
-		v.Stairs = append(v.Stairs, one)
+		v.Levels = append(v.Levels, one)
 	}
 	return v
 }

@@ -113,7 +113,9 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	recorder := offenders.NewRecorder(offenders.Options{Secret: secret, Node: "a"})
 	n.flusher = offenders.NewFlusher(offenders.FlusherOptions{
 		Recorder: recorder, Sink: n.store, Node: "a", Secret: secret, Now: n.clock.Now,
-		Ladders: func() map[int64]offenders.Ladder { return offenders.LaddersOf(n.catalog.Selector().Policies()) },
+		Escalations: func() map[int64]offenders.EscalationPolicy {
+			return offenders.EscalationsOf(n.catalog.Selector().Policies())
+		},
 	})
 	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
 	n.offenders = &offenders.Service{Store: n.store, Blocks: n.store, View: n.catalog, Now: n.clock.Now}

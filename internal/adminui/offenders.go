@@ -115,7 +115,7 @@ func (u *UI) offenderRows(r *offenders.Report, s span) []offenderRow {
 
 func (u *UI) stateOf(r *offenders.Row) stateView {
 	now := u.Now()
-	switch l := r.Ladder; {
+	switch l := r.Escalation; {
 	case r.Exemption != nil:
 		return stateView{Kind: "exempt", Text: "since " + shortTime(r.Exemption.Created.UTC(), now.UTC())}
 	case r.Block != nil:
@@ -133,10 +133,10 @@ func (u *UI) stateOf(r *offenders.Row) stateView {
 		return stateView{Kind: "shadow", Text: "let through"}
 	case l == nil:
 		return stateView{Text: "Never automatic"}
-	case l.Stopped:
+	case l.Paused:
 		return stateView{Text: "Automatic blocks stopped"}
 	default:
-		return stateView{Text: "Next " + duration(l.Next) + ", step " + strconv.Itoa(min(l.Step+1, l.Steps)) + " of " + strconv.Itoa(l.Steps)}
+		return stateView{Text: "Next " + duration(l.Next) + ", step " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)}
 	}
 }
 

@@ -137,7 +137,7 @@ func (u *UI) addTraffic(ctx context.Context, page *overviewPage) error {
 	}
 	page.Pulse.Checks = page.Sum.Allowed + page.Sum.refused()
 	page.Chart.Sentence = page.chartSentence()
-	events, err := u.Offenders.Store.LadderEvents(ctx, offenders.LadderFilter{From: s.From, To: s.To, Limit: 200})
+	events, err := u.Offenders.Store.EscalationEvents(ctx, offenders.EscalationFilter{From: s.From, To: s.To, Limit: 200})
 	if err != nil {
 		return err
 	}

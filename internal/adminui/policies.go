@@ -165,7 +165,7 @@ func (p *policyPage) Changed() bool { return p.Policy == nil || len(p.Changes) >
 
 // NoteIDs returns the places that a look at the draft refreshes.
 func (p *policyPage) NoteIDs() string {
-	ids := "#meaning,#changes,#ladder-note,#rules-note,#save-note,#algorithm-note,#burst-note"
+	ids := "#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
 	for i := range p.Draft.Rows {
 		ids += ",#rule-note-" + strconv.Itoa(i)
 	}
@@ -441,7 +441,7 @@ func (u *UI) renderConflict(c *api.Call, now, wanted *rules.Policy, d *draft) er
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"mode", "limit", "window", "match", "algorithm", "burst", "count_refused", "window_start", "variant", "on_failure", "ladder", "offences", "within", "block", "factor", "cap", "quiet"} {
+	for _, name := range []string{"mode", "limit", "window", "match", "algorithm", "burst", "count_refused", "window_start", "variant", "on_failure", "escalation", "threshold", "offence_window", "duration", "factor", "max_duration", "decay_after"} {
 		for _, value := range values[name] {
 			page.Fields = append(page.Fields, Field{name, value})
 		}

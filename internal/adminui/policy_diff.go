@@ -46,15 +46,15 @@ func linesOf(p *rules.Policy) []difference {
 		{Field: "Applies to", Was: strings.Join(patterns, "  ")},
 		{Field: "Mode", Was: modeWords[p.Mode]},
 		{Field: "If the log is out of reach", Was: failureWords[p.OnFailure]},
-		{Field: "Automatic blocks", Was: ladderWords(p.Escalation)},
+		{Field: "Automatic blocks", Was: escalationWords(p.Escalation)},
 	}
 }
 
-func ladderWords(e *rules.Escalation) string {
+func escalationWords(e *rules.Escalation) string {
 	if e == nil {
 		return "none"
 	}
-	return "after " + number(int64(e.Offences)) + " offences within " + duration(e.Within) + " block for " + duration(e.Block) +
-		", each time " + strconv.FormatFloat(e.Factor, 'g', -1, 64) + " times longer, at most " + duration(e.Cap) +
-		"; forget one step after " + duration(e.ForgetAfter) + " without an offence"
+	return "after " + number(int64(e.Threshold)) + " offences within " + duration(e.Window) + " block for " + duration(e.Duration) +
+		", each time " + strconv.FormatFloat(e.Factor, 'g', -1, 64) + " times longer, at most " + duration(e.MaxDuration) +
+		"; forget one step after " + duration(e.DecayAfter) + " without an offence"
 }

@@ -17,17 +17,17 @@ import (
 // draft is a policy as its form holds it: texts that may be wrong, with what is
 // wrong beside each.
 type draft struct {
-	Name      string
-	Expect    int64 // the version that was edited, rules.ExpectNew for a new policy
-	Mode      string
-	Rows      []ruleRow
-	Paste     string // a stack written in one line, taken instead of Rows
-	Match     []matchRow
-	Algorithm algorithmFields
-	OnFailure string
-	Ladder    ladderFields
-	Ask       string   // the name that is to be typed for it, "" for none
-	Mistakes  mistakes // by field, of what no row holds
+	Name       string
+	Expect     int64 // the version that was edited, rules.ExpectNew for a new policy
+	Mode       string
+	Rows       []ruleRow
+	Paste      string // a stack written in one line, taken instead of Rows
+	Match      []matchRow
+	Algorithm  algorithmFields
+	OnFailure  string
+	Escalation escalationFields
+	Ask        string   // the name that is to be typed for it, "" for none
+	Mistakes   mistakes // by field, of what no row holds
 }
 
 type ruleRow struct {
@@ -41,9 +41,9 @@ type ruleRow struct {
 
 type matchRow struct{ Text, Means, Mistake string }
 
-type ladderFields struct {
-	On                                          bool
-	Offences, Within, Block, Factor, Cap, Quiet string
+type escalationFields struct {
+	On                                                           bool
+	Threshold, Window, Duration, Factor, MaxDuration, DecayAfter string
 }
 
 // commonWindows are the windows that a rule's field offers beside its own.
@@ -86,12 +86,12 @@ func newDraft() *draft {
 			d.addRule(r)
 		}
 	}
-	d.Ladder = defaultLadder
+	d.Escalation = defaultEscalation
 	return d
 }
 
-// defaultLadder fills the fields of a ladder that is switched on.
-var defaultLadder = ladderFields{Offences: "1000", Within: "10m", Block: "1h", Factor: "2", Cap: "3d", Quiet: "2d"}
+// defaultEscalation fills the fields of an escalation that is switched on.
+var defaultEscalation = escalationFields{Threshold: "1000", Window: "10m", Duration: "1h", Factor: "2", MaxDuration: "3d", DecayAfter: "2d"}
 
 func (d *draft) addRule(r rules.Rule) {
 	d.Rows = append(d.Rows, ruleRow{Limit: strconv.Itoa(r.Limit), Window: rules.FormatWindow(r.Window)})
@@ -99,7 +99,7 @@ func (d *draft) addRule(r rules.Rule) {
 
 // draftOf returns the form of a policy as it stands.
 func draftOf(p *rules.Policy) *draft {
-	d := &draft{Name: p.Name, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Ladder: defaultLadder, Mistakes: mistakes{}}
+	d := &draft{Name: p.Name, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, Mistakes: mistakes{}}
 	d.Algorithm = algorithmFieldsOf(p)
 	for _, r := range p.Rules {
 		d.addRule(r)
@@ -108,9 +108,9 @@ func draftOf(p *rules.Policy) *draft {
 		d.Match = append(d.Match, matchRow{Text: m.String()})
 	}
 	if e := p.Escalation; e != nil {
-		d.Ladder = ladderFields{
-			On: true, Offences: strconv.Itoa(e.Offences), Within: rules.FormatDuration(e.Within), Block: rules.FormatDuration(e.Block),
-			Factor: strconv.FormatFloat(e.Factor, 'g', -1, 64), Cap: rules.FormatDuration(e.Cap), Quiet: rules.FormatDuration(e.ForgetAfter),
+		d.Escalation = escalationFields{
+			On: true, Threshold: strconv.Itoa(e.Threshold), Window: rules.FormatDuration(e.Window), Duration: rules.FormatDuration(e.Duration),
+			Factor: strconv.FormatFloat(e.Factor, 'g', -1, 64), MaxDuration: rules.FormatDuration(e.MaxDuration), DecayAfter: rules.FormatDuration(e.DecayAfter),
 		}
 	}
 	return d
@@ -143,9 +143,9 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 		d.Match = append(d.Match, matchRow{Text: strings.TrimSpace(text)})
 	}
 	get := func(name string) string { return strings.TrimSpace(values.Get(name)) }
-	d.Ladder = ladderFields{
-		On: get("ladder") == "on", Offences: get("offences"), Within: get("within"), Block: get("block"),
-		Factor: get("factor"), Cap: get("cap"), Quiet: get("quiet"),
+	d.Escalation = escalationFields{
+		On: get("escalation") == "on", Threshold: get("threshold"), Window: get("offence_window"), Duration: get("duration"),
+		Factor: get("factor"), MaxDuration: get("max_duration"), DecayAfter: get("decay_after"),
 	}
 	d.act(values.Get("do"))
 	return d, nil
@@ -177,7 +177,7 @@ func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	good := d.takePaste() && d.readMatch(parser, p)
 	good = d.readAlgorithm(p) && good
 	good = d.readRows(p, before) && good
-	good = d.readLadder(p) && good
+	good = d.readEscalation(p) && good
 	if !good {
 		return nil
 	}
@@ -282,8 +282,8 @@ func changeOf(r rules.Rule, before *rules.Policy) string {
 	return "new"
 }
 
-func (d *draft) readLadder(p *rules.Policy) bool {
-	l := d.Ladder
+func (d *draft) readEscalation(p *rules.Policy) bool {
+	l := d.Escalation
 	if !l.On {
 		return true
 	}
@@ -294,8 +294,8 @@ func (d *draft) readLadder(p *rules.Policy) bool {
 		good = false
 	}
 	var err error
-	if e.Offences, err = strconv.Atoi(strings.ReplaceAll(l.Offences, ",", "")); err != nil {
-		wrong("offences", "Write a whole number of offences.")
+	if e.Threshold, err = strconv.Atoi(strings.ReplaceAll(l.Threshold, ",", "")); err != nil {
+		wrong("threshold", "Write a whole number of offences.")
 	}
 	if e.Factor, err = strconv.ParseFloat(l.Factor, 64); err != nil {
 		wrong("factor", "Write how many times longer, such as 2.")
@@ -303,7 +303,7 @@ func (d *draft) readLadder(p *rules.Policy) bool {
 	for _, f := range []struct {
 		name, text string
 		into       *time.Duration
-	}{{"within", l.Within, &e.Within}, {"block", l.Block, &e.Block}, {"cap", l.Cap, &e.Cap}, {"forget_after", l.Quiet, &e.ForgetAfter}} {
+	}{{"window", l.Window, &e.Window}, {"duration", l.Duration, &e.Duration}, {"max_duration", l.MaxDuration, &e.MaxDuration}, {"decay_after", l.DecayAfter, &e.DecayAfter}} {
 		if *f.into, err = rules.ParseDuration(f.text); err != nil {
 			wrong(f.name, capital(err.Error()))
 		}
@@ -312,11 +312,11 @@ func (d *draft) readLadder(p *rules.Policy) bool {
 	return good
 }
 
-// LadderMistakes returns what is wrong with the ladder, in the order of its
+// EscalationMistakes returns what is wrong with the escalation, in the order of its
 // sentence.
-func (d *draft) LadderMistakes() []string {
+func (d *draft) EscalationMistakes() []string {
 	var all []string
-	for _, field := range []string{"offences", "within", "block", "factor", "cap", "forget_after"} {
+	for _, field := range []string{"threshold", "window", "duration", "factor", "max_duration", "decay_after"} {
 		if m := d.Mistakes["escalation."+field]; m != "" {
 			all = append(all, m)
 		}

@@ -204,17 +204,17 @@ func TestPoliciesArePagesWithoutJavaScriptToo(t *testing.T) {
 	draft.Set("stack", "5/10s 100/h")
 	maria.post("/new-policy/draft", draft).is(http.StatusOK).holds(`value="100"`).holds("At most")
 	draft.Del("stack")
-	for field, value := range map[string]string{"ladder": "on", "offences": "1000", "within": "90s", "block": "1h", "factor": "2", "cap": "2d", "quiet": "2d"} {
+	for field, value := range map[string]string{"escalation": "on", "threshold": "1000", "offence_window": "90s", "duration": "1h", "factor": "2", "max_duration": "2d", "decay_after": "2d"} {
 		draft.Set(field, value)
 	}
 	draft.Set("do", "save")
 	maria.post("/new-policy", draft).is(http.StatusUnprocessableEntity).holds("whole minutes")
-	draft.Set("within", "10m")
+	draft.Set("offence_window", "10m")
 	maria.post("/new-policy", draft).is(http.StatusSeeOther)
 	maria.post("/new-policy", draft).is(http.StatusUnprocessableEntity).holds("There is a policy of this name")
 	p, err := n.store.FindPolicyByName(context.Background(), "login")
 	must(t, err)
-	if p.Rules.String() != "10/1m 6000/1h" || p.Escalation == nil || p.Escalation.Block != time.Hour {
+	if p.Rules.String() != "10/1m 6000/1h" || p.Escalation == nil || p.Escalation.Duration != time.Hour {
 		t.Errorf("got %+v", p)
 	}
 	maria.get("/policies/login").holds("can never refuse anyone")

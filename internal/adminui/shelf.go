@@ -86,7 +86,7 @@ func (u *UI) blockShelf() *shelf {
 		},
 		add: func(ctx context.Context, by audit.Actor, i item, on blocks.Conflict) (*item, error) {
 			added, err := u.Blocks.AddBlock(ctx, by, blocks.Block{
-				Pattern: i.Pattern, Reason: i.Reason, Author: i.Author, Source: i.Source, Policy: i.Policy, Step: i.Step, Expires: i.Expires,
+				Pattern: i.Pattern, Reason: i.Reason, Author: i.Author, Source: i.Source, Policy: i.Policy, Level: i.Step, Expires: i.Expires,
 			}, on)
 			return asItem(itemOfBlock)(added.Item, err)
 		},
@@ -130,7 +130,7 @@ func (u *UI) exemptionShelf() *shelf {
 
 func itemOfBlock(b *blocks.Block) *item {
 	return &item{
-		ID: b.ID, Pattern: b.Pattern, Reason: b.Reason, Author: b.Author, Source: b.Source, Policy: b.Policy, Step: b.Step,
+		ID: b.ID, Pattern: b.Pattern, Reason: b.Reason, Author: b.Author, Source: b.Source, Policy: b.Policy, Step: b.Level,
 		Created: b.Created, Expires: b.Expires, EndedAt: b.Lifted, EndedBy: b.LiftedBy, Revision: b.Revision,
 	}
 }

@@ -158,7 +158,7 @@ func explainSyntax(err *jsontext.SyntacticError) error {
 	return &fault.Error{Code: fault.Malformed, Field: field, Message: fmt.Sprintf("%s, at byte %d.", what, err.ByteOffset), Err: err}
 }
 
-// fieldName writes a JSON pointer as people name fields: "escalation.cap",
+// fieldName writes a JSON pointer as people name fields: "escalation.max_duration",
 // "rules[2]".
 func fieldName(pointer jsontext.Pointer) string {
 	var b strings.Builder

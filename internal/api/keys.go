@@ -44,12 +44,12 @@ func (s *Server) explainKey(c *Call) error {
 		return err
 	}
 	out := v1.FromExplanation(x, s.policyName)
-	enforcing, shadow, err := s.Offenders.LadderState(ctx, key)
+	enforcing, shadow, err := s.Offenders.EscalationStatus(ctx, key)
 	if err != nil {
-		// The ladder needs the database, the verdict does not.
-		out.Warnings = append(out.Warnings, "Where the key stands on the ladder is not known: the database is out of reach.")
+		// The escalation needs the database, the verdict does not.
+		out.Warnings = append(out.Warnings, "Where the key stands in the escalation is not known: the database is out of reach.")
 	}
-	out.Ladder, out.ShadowLadder = v1.FromStanding(enforcing), v1.FromStanding(shadow)
+	out.Escalation, out.ShadowEscalation = v1.FromEscalationStatus(enforcing), v1.FromEscalationStatus(shadow)
 	return sendJSON(c, http.StatusOK, out)
 }
 

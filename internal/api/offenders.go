@@ -177,7 +177,7 @@ func (s *Server) exportOffenders(c *Call) error {
 
 func (s *Server) writeOffendersCSV(ctx context.Context, w io.Writer, o offenders.Query) error {
 	out := csv.NewWriter(w)
-	if err := out.Write([]string{"key", "offences", "offences_at_most", "allowed", "share_refused", "policy", "decision", "decided_by", "first_at", "last_at", "blocked_until", "ladder_step"}); err != nil {
+	if err := out.Write([]string{"key", "offences", "offences_at_most", "allowed", "share_refused", "policy", "decision", "decided_by", "first_at", "last_at", "blocked_until", "escalation_level"}); err != nil {
 		return err
 	}
 	err := s.eachOffender(ctx, o, func(row v1.Offender) error {
@@ -187,8 +187,8 @@ func (s *Server) writeOffendersCSV(ctx context.Context, w io.Writer, o offenders
 				until = "for good"
 			}
 		}
-		if row.Ladder != nil {
-			step = strconv.Itoa(row.Ladder.Step)
+		if row.Escalation != nil {
+			step = strconv.Itoa(row.Escalation.Level)
 		}
 		return out.Write([]string{
 			escape.CSV(row.Key), strconv.FormatInt(row.Offences, 10), strconv.FormatInt(row.OffencesAtMost, 10),
@@ -224,12 +224,12 @@ func (s *Server) keyTimeline(c *Call) error {
 		return err
 	}
 	out := v1.Timeline{Key: t.Key, From: v1.At(from), To: v1.At(to), Allowed: t.Allowed,
-		Points: make([]v1.TimelinePoint, 0, len(t.Points)), Events: make([]v1.LadderEvent, 0, len(t.Events))}
+		Points: make([]v1.TimelinePoint, 0, len(t.Points)), Events: make([]v1.EscalationEvent, 0, len(t.Events))}
 	for _, p := range t.Points {
 		out.Points = append(out.Points, v1.TimelinePoint{At: v1.At(p.At), Limited: p.Limited, Blocked: p.Blocked, Shadow: p.Shadow})
 	}
 	for _, e := range t.Events {
-		out.Events = append(out.Events, v1.FromLadderEvent(e))
+		out.Events = append(out.Events, v1.FromEscalationEvent(e))
 	}
 	return sendJSON(c, http.StatusOK, out)
 }
@@ -247,6 +247,6 @@ func (s *Server) getOffence(c *Call) error {
 	}
 	return sendJSON(c, http.StatusOK, v1.OffenceRecord{
 		ID: e.ID, Minute: v1.At(e.Minute), Found: string(e.Found), Sentence: e.Sentence, Key: v1.NullString(e.Key),
-		Policy: v1.NullString(e.Policy), Offences: v1.FromOffences(e.Offences), Ladder: v1.FromStanding(e.Ladder), Other: v1.FromOffences(e.Other),
+		Policy: v1.NullString(e.Policy), Offences: v1.FromOffences(e.Offences), Escalation: v1.FromEscalationStatus(e.Escalation), Other: v1.FromOffences(e.Other),
 	})
 }

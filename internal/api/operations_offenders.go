@@ -44,7 +44,7 @@ var (
 			{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true},
 			{Name: "points", Doc: "How many parts the span is divided into, 1 to 1440; 60 where it is left out.", Integer: true},
 		}, spanQuery...),
-		Answers: ok("Its offences over time and what its ladder did.", v1.Timeline{}),
+		Answers: ok("Its offences over time and what its escalation did.", v1.Timeline{}),
 	}
 	opGetOffence = &Operation{
 		ID: "getOffence", Tag: "offenders", Summary: "What is known under the id that a refused answer carried.",
@@ -59,17 +59,17 @@ var (
 		ID: "ruleTotals", Tag: "offenders", Summary: "Which rules refused most, and which refused nobody.",
 		Query: spanQuery, Answers: ok("Every rule and block that refused, and the rules that did not.", v1.Page[v1.RuleTotal]{}),
 	}
-	opLadderEvents = &Operation{
-		ID: "listLadderEvents", Tag: "offenders", Summary: "What ladders did: automatic blocks, and those that a shadow policy would have made.",
+	opEscalationEvents = &Operation{
+		ID: "listEscalationEvents", Tag: "offenders", Summary: "What escalations did: automatic blocks, and those that a shadow policy would have made.",
 		Query:   append([]Param{policyParam, {Name: "key", Doc: "Only about this key."}, limitParam}, spanQuery...),
-		Answers: ok("The events, the newest first.", v1.Page[v1.LadderEvent]{}),
+		Answers: ok("The events, the newest first.", v1.Page[v1.EscalationEvent]{}),
 	}
-	opLadderStops = &Operation{
-		ID: "listStoppedLadders", Tag: "offenders", Summary: "Ladders that stopped because they would have blocked too many.",
-		Answers: ok("The stopped ladders.", v1.Page[v1.LadderStop]{}),
+	opEscalationPauses = &Operation{
+		ID: "listPausedEscalations", Tag: "offenders", Summary: "Escalations that stopped because they would have blocked too many.",
+		Answers: ok("The paused escalations.", v1.Page[v1.EscalationPause]{}),
 	}
-	opResumeLadder = &Operation{
-		ID: "resumeLadder", Tag: "offenders", Summary: "Let the stopped ladder of a policy go on.",
+	opResumeEscalation = &Operation{
+		ID: "resumeEscalation", Tag: "offenders", Summary: "Let the paused escalation of a policy go on.",
 		Answers: []Answer{{Status: http.StatusNoContent, Doc: "It goes on."}},
 	}
 	opListProposals = &Operation{

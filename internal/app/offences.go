@@ -21,11 +21,13 @@ func (a *App) buildOffenders() {
 	a.recorder = offenders.NewRecorder(offenders.Options{Secret: a.secret, Node: a.node})
 	a.flusher = offenders.NewFlusher(offenders.FlusherOptions{
 		Recorder: a.recorder, Sink: a.backends.store, Node: a.node, Secret: a.secret,
-		Ladders:  func() map[int64]offenders.Ladder { return offenders.LaddersOf(a.catalog.Selector().Policies()) },
-		Exempt:   a.exempt,
-		Guard:    func() offenders.Guard { return a.settings.Guard },
-		OnLadder: a.tellOfLadders,
-		Log:      a.log,
+		Escalations: func() map[int64]offenders.EscalationPolicy {
+			return offenders.EscalationsOf(a.catalog.Selector().Policies())
+		},
+		Exempt:       a.exempt,
+		Guard:        func() offenders.SafetyLimitSettings { return a.settings.Guard },
+		OnEscalation: a.tellOfEscalations,
+		Log:          a.log,
 	})
 	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog,
 		Wider: func() offenders.Wider { return a.settings.Wider }}
@@ -58,22 +60,22 @@ func (a *App) tell(ctx context.Context, all ...notify.Notification) {
 	}
 }
 
-// tellOfLadders tells people what ladders did with one batch. Of a burst it
+// tellOfEscalations tells people what escalations did with one batch. Of a burst it
 // tells of the first ones, and how many more there were.
-func (a *App) tellOfLadders(all []offenders.LadderEvent) {
+func (a *App) tellOfEscalations(all []offenders.EscalationEvent) {
 	var blocked, stopped []notify.Notification
 	more := 0
 	for _, e := range all {
 		switch e.Kind {
-		case offenders.LadderStopped:
-			a.log.Error("a ladder has stopped and waits for a person", "policy", e.Name, "why", e.Detail)
-			stopped = append(stopped, ofLadder(notify.LadderStopped, "The automatic blocks of policy "+e.Name+" have stopped", &e))
-		case offenders.LadderBlocked:
+		case offenders.EscalationPaused:
+			a.log.Error("a escalation is paused and waits for a person", "policy", e.Name, "why", e.Detail)
+			stopped = append(stopped, ofEscalation(notify.EscalationPaused, "The automatic blocks of policy "+e.Name+" have stopped", &e))
+		case offenders.EscalationBlocked:
 			if len(blocked) == notify.MaxItems {
 				more++
 				continue
 			}
-			blocked = append(blocked, ofLadder(notify.AutomaticBlock, fmt.Sprintf("%s is blocked for %s", e.Key, rules.FormatDuration(e.Length)), &e))
+			blocked = append(blocked, ofEscalation(notify.AutomaticBlock, fmt.Sprintf("%s is blocked for %s", e.Key, rules.FormatDuration(e.Length)), &e))
 		}
 	}
 	if more > 0 {
@@ -90,9 +92,9 @@ func (a *App) tellOfLadders(all []offenders.LadderEvent) {
 	a.tell(context.Background(), blocked...)
 }
 
-func ofLadder(kind notify.Kind, subject string, e *offenders.LadderEvent) notify.Notification {
+func ofEscalation(kind notify.Kind, subject string, e *offenders.EscalationEvent) notify.Notification {
 	return notify.Notification{Kind: kind, At: e.At, Subject: subject, Text: e.Detail, Facts: map[string]string{
-		"key": e.Key, "policy": e.Name, "step": fmt.Sprint(e.Step), "offences": fmt.Sprint(e.Offences),
+		"key": e.Key, "policy": e.Name, "step": fmt.Sprint(e.Level), "offences": fmt.Sprint(e.Offences),
 		"length": rules.FormatDuration(e.Length), "block": e.BlockID,
 	}}
 }

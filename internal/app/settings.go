@@ -67,7 +67,7 @@ type Settings struct {
 	Notify    NotifySettings
 	Schedules map[string]string // of jobs, by name; "off" never runs one
 
-	Guard     offenders.Guard
+	Guard     offenders.SafetyLimitSettings
 	Wider     offenders.Wider
 	Counts    offenders.Retention
 	KeepAudit time.Duration // and runs, notifications, and blocks that ended
@@ -142,7 +142,7 @@ var options = []option{
 	{name: "notify-pages-url", help: "the URL under which people reach the admin pages; notifications link to them"},
 	{name: "notify-allow-private", preset: "false", help: "true lets the webhooks reach private addresses"},
 	{name: "schedules", help: "schedules of jobs in UTC, with semicolons between: daily-report=0 6 * * *; weekly-report=off"},
-	{name: "ladder-guard", preset: "20%", help: "the share of the keys seen within an hour beyond which a ladder stops and waits for a person"},
+	{name: "escalation-safety-limit", preset: "20%", help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person"},
 	{name: "wider-addresses", preset: "8", help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, that offend make a proposal"},
 	{name: "wider-within", preset: "10m", help: "within how long they must offend"},
 	{name: "keep-minutes", preset: "30d", help: "how long offences and traffic are kept by the minute"},
@@ -308,11 +308,11 @@ func build(v map[string]string) (Settings, error) {
 
 // setDetection reads what the offenders' part is told.
 func (s *Settings) setDetection(v map[string]string) error {
-	share, err := strconv.ParseFloat(strings.TrimSuffix(v["ladder-guard"], "%"), 64)
-	if err != nil || !strings.HasSuffix(v["ladder-guard"], "%") || share <= 0 || share > 100 {
-		return fmt.Errorf("--ladder-guard is %q; it must be a share such as 20%%", v["ladder-guard"])
+	share, err := strconv.ParseFloat(strings.TrimSuffix(v["escalation-safety-limit"], "%"), 64)
+	if err != nil || !strings.HasSuffix(v["escalation-safety-limit"], "%") || share <= 0 || share > 100 {
+		return fmt.Errorf("--escalation-safety-limit is %q; it must be a share such as 20%%", v["escalation-safety-limit"])
 	}
-	s.Guard.Share = share / 100
+	s.Guard.Ratio = share / 100
 	if s.Wider.Addresses, err = strconv.Atoi(v["wider-addresses"]); err != nil || s.Wider.Addresses < 2 || s.Wider.Addresses > 256 {
 		return fmt.Errorf("--wider-addresses is %q; it must be a whole number from 2 to 256", v["wider-addresses"])
 	}
@@ -508,7 +508,7 @@ func (s Settings) Shown() []Setting {
 		schedules = append(schedules, name+"="+s.Schedules[name])
 	}
 	values["schedules"] = strings.Join(schedules, "; ")
-	values["ladder-guard"] = strconv.FormatFloat(s.Guard.Share*100, 'g', -1, 64) + "%"
+	values["escalation-safety-limit"] = strconv.FormatFloat(s.Guard.Ratio*100, 'g', -1, 64) + "%"
 	values["wider-addresses"] = strconv.Itoa(s.Wider.Addresses)
 	for name, d := range map[string]time.Duration{
 		"wider-within": s.Wider.Within, "keep-minutes": s.Counts.Minutes, "keep-hours": s.Counts.Hours,

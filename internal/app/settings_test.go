@@ -55,7 +55,7 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"a proxy that is no address", []string{"--trusted-proxies", "proxy.local"}, nil, "neither an address nor a network"},
 		{"a deadline without a unit", []string{"--check-deadline", "100"}, nil, "must be a duration"},
 		{"a deadline of nothing", []string{"--check-deadline", "0s"}, nil, "must be a duration"},
-		{"a guard without a unit", []string{"--ladder-guard", "0.2"}, nil, "a share such as 20%"},
+		{"a guard without a unit", []string{"--escalation-safety-limit", "0.2"}, nil, "a share such as 20%"},
 		{"a retention of nothing", []string{"--keep-minutes", "0d"}, nil, "a minute or more"},
 		{"a schedule without a name", []string{"--schedules", "@daily"}, nil, "name=schedule"},
 		{"a webhook that is no URL", nil, []string{"STINT_NOTIFY_WEBHOOK_URL=hunter2"}, "not a URL"},

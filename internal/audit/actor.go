@@ -11,7 +11,7 @@ type ActorKind string
 const (
 	User   ActorKind = "user"
 	Token  ActorKind = "token"
-	System ActorKind = "system" // Stint itself: a ladder, a job, the seed
+	System ActorKind = "system" // Stint itself: an escalation, a job, the seed
 )
 
 // Actor is who makes a change. Every store method that changes something takes
@@ -19,7 +19,7 @@ const (
 type Actor struct {
 	Kind    ActorKind
 	ID      string // the user's or token's id, "" for the system
-	Name    string // what people see: the user, the token's name, "ladder"
+	Name    string // what people see: the user, the token's name, "escalation"
 	Address string // where the request came from, "" for the system
 }
 

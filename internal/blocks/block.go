@@ -14,7 +14,7 @@ type Source string
 // The sources of a block.
 const (
 	Manual    Source = "manual"
-	Automatic Source = "automatic" // a policy's ladder
+	Automatic Source = "automatic" // a policy's escalation
 	Imported  Source = "imported"
 )
 
@@ -26,10 +26,10 @@ type Block struct {
 	Reason  string
 	Author  string
 	Source  Source
-	// Policy is the id of the policy whose ladder made an automatic block, and
-	// Step the step of the ladder, from 1; 0 otherwise.
+	// Policy is the id of the policy whose escalation made an automatic block, and
+	// Step the level, from 1; 0 otherwise.
 	Policy   int64
-	Step     int
+	Level    int
 	Created  time.Time
 	Expires  time.Time // zero: for good
 	Lifted   time.Time // zero: not lifted

@@ -165,7 +165,7 @@ func (e *savedWriter) block(b *blocks.Block) {
 	e.text(b.Author)
 	e.text(string(b.Source))
 	e.number(b.Policy)
-	e.number(int64(b.Step))
+	e.number(int64(b.Level))
 	e.time(b.Created)
 	e.time(b.Expires)
 	e.number(b.Revision)
@@ -351,7 +351,7 @@ func (d *savedReader) block() *blocks.Block {
 	b := &blocks.Block{ID: d.text(), Pattern: d.pattern()}
 	d.reason, d.author, d.origin = same(d.text(), d.reason), same(d.text(), d.author), same(d.text(), d.origin)
 	b.Reason, b.Author, b.Source = d.reason, d.author, blocks.Source(d.origin)
-	b.Policy, b.Step = d.number(), int(d.number())
+	b.Policy, b.Level = d.number(), int(d.number())
 	b.Created, b.Expires, b.Revision = d.time(), d.time(), d.number()
 	return b
 }

@@ -41,7 +41,7 @@ the file does not name stay, unless --prune deletes them. The file is YAML or JS
         block: 1h
         factor: 2
         cap: 1d
-        forget_after: 7d
+        decay_after: 7d
 
 The exit code is 0 when everything is as the file says, also when it had to be changed;
 with --dry-run it is 5 where there is something to change, so that CI can tell.`,

@@ -206,10 +206,10 @@ var blockColumns = []output.Column[v1.Block]{
 var blockDetail = append(append([]output.Column[v1.Block]{}, blockColumns...),
 	output.Column[v1.Block]{Name: "policy", Head: "Policy", Cell: func(b v1.Block) output.Cell { return output.Text(string(b.Policy)) }},
 	output.Column[v1.Block]{Name: "step", Head: "Step", Cell: func(b v1.Block) output.Cell {
-		if b.Step == nil {
+		if b.Level == nil {
 			return output.Cell{}
 		}
-		return output.Number(*b.Step)
+		return output.Number(*b.Level)
 	}},
 	output.Column[v1.Block]{Name: "lifted_at", Head: "Lifted", Cell: func(b v1.Block) output.Cell { return output.Time(b.LiftedAt.Time) }},
 	output.Column[v1.Block]{Name: "lifted_by", Head: "Lifted by", Cell: func(b v1.Block) output.Cell { return output.Text(string(b.LiftedBy)) }},

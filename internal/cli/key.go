@@ -127,8 +127,8 @@ func printExplanation(p *output.Printer, k *v1.KeyExplanation, times bool) error
 	for _, b := range k.Blocks {
 		p.Sayf("Blocked by %s, %s: %s (%s, block %s)", output.Escape(b.Pattern), ends(b.ExpiresAt.Time, p.Now), output.Escape(b.Reason), output.Escape(b.Author), output.Escape(b.ID))
 	}
-	sayLadder(p, k.Ladder)
-	sayLadder(p, k.ShadowLadder)
+	sayEscalation(p, k.Escalation)
+	sayEscalation(p, k.ShadowEscalation)
 	for _, policy := range []*v1.KeyPolicy{k.Policy, k.Shadow} {
 		if policy == nil {
 			continue

@@ -22,7 +22,7 @@ func newOffenders(a *app) *cobra.Command {
 		Short: "Say who was refused, how often and by what",
 		Long: `Say which keys were refused in the last hour or another span, the worst first, by which
 rule or block, and what stands against them now: a block, an exemption, or a step of the
-policy's ladder.`,
+policy's escalation.`,
 		Example: `admin offenders
 admin offenders --last 24h --pattern ip:203.0.113.0/24
 admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
@@ -110,17 +110,17 @@ var offenderColumns = []output.Column[v1.Offender]{
 	{Name: "first_at", Head: "First", Drop: 6, Cell: func(o v1.Offender) output.Cell { return output.Time(o.FirstAt.Time) }},
 	{Name: "last_at", Head: "Last", Drop: 5, Cell: func(o v1.Offender) output.Cell { return output.Time(o.LastAt.Time) }},
 	{Name: "state", Head: "Now", Cell: offenderState},
-	{Name: "ladder_step", Head: "Step", Right: true, Drop: 1, Cell: func(o v1.Offender) output.Cell {
-		if o.Ladder == nil {
+	{Name: "escalation_level", Head: "Step", Right: true, Drop: 1, Cell: func(o v1.Offender) output.Cell {
+		if o.Escalation == nil {
 			return output.Cell{}
 		}
-		return output.Number(o.Ladder.Step)
+		return output.Number(o.Escalation.Level)
 	}},
-	{Name: "ladder_next_block", Head: "Next block", Right: true, Drop: 7, Cell: func(o v1.Offender) output.Cell {
-		if o.Ladder == nil {
+	{Name: "escalation_next_block", Head: "Next block", Right: true, Drop: 7, Cell: func(o v1.Offender) output.Cell {
+		if o.Escalation == nil {
 			return output.Cell{}
 		}
-		return output.Text(fmt.Sprintf("%s at %d of %d", o.Ladder.NextBlock, o.Ladder.Counted, o.Ladder.Enough))
+		return output.Text(fmt.Sprintf("%s at %d of %d", o.Escalation.NextBlock, o.Escalation.Count, o.Escalation.Threshold))
 	}},
 }
 

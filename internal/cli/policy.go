@@ -294,15 +294,15 @@ var versionRefColumns = []output.Column[*v1.Policy]{
 	{Name: "match", Cell: func(p *v1.Policy) output.Cell { return output.Texts(p.Match) }},
 }
 
-// escalationCell says a ladder in one line: "after 100 within 10m: 1h, x2 to
+// escalationCell says an escalation in one line: "after 100 within 10m: 1h, x2 to
 // 1d, forgotten after 7d".
 func escalationCell(p v1.Policy) output.Cell {
 	e := p.Escalation
 	if e == nil {
 		return output.Words("never", "")
 	}
-	text := fmt.Sprintf("after %d within %s: %s, x%s to %s, forgotten after %s", e.Offences, e.Within, e.Block,
-		strconv.FormatFloat(e.Factor, 'f', -1, 64), e.Cap, e.ForgetAfter)
+	text := fmt.Sprintf("after %d within %s: %s, x%s to %s, forgotten after %s", e.Threshold, e.Window, e.Duration,
+		strconv.FormatFloat(e.Factor, 'f', -1, 64), e.MaxDuration, e.DecayAfter)
 	return output.Words(text, text)
 }
 
@@ -318,7 +318,7 @@ A change that somebody else made meanwhile is not overwritten.`,
 		Example: `admin policy set default --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin policy set search --match 'token:*' --rule 5/10s --mode shadow
 admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm sorted_set_log --option count_refused
-admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --forget-after 7d`,
+admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --decay-after 7d`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.setPolicy(c, args[0], &change, yes)
@@ -380,7 +380,7 @@ type policyChange struct {
 	options            []string
 	escalate           string
 	blockFor, blockCap durationFlag
-	forgetAfter        durationFlag
+	decayAfter         durationFlag
 	factor             float64
 	noEscalation       bool
 }
@@ -397,7 +397,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.Var(&f.blockFor, "block-for", "how long the first automatic block lasts")
 	flags.Float64Var(&f.factor, "block-factor", 2, "how many times longer each further block lasts")
 	flags.Var(&f.blockCap, "block-cap", "the longest automatic block")
-	flags.Var(&f.forgetAfter, "forget-after", "the quiet time after which one step is forgotten")
+	flags.Var(&f.decayAfter, "decay-after", "the quiet time after which one step is forgotten")
 	flags.BoolVar(&f.noEscalation, "no-escalation", false, "never block by itself")
 	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
 	offer(c, "algorithm", algorithms.Names()...)

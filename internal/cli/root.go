@@ -136,7 +136,7 @@ var groups = []struct {
 	commands  []func(*app) *cobra.Command
 }{
 	{"ask", "Ask:", []func(*app) *cobra.Command{newCheck, newRun, newKey, newWhy, newOffenders, newTraffic, newReport, newTail}},
-	{"decide", "Decide:", []func(*app) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExempt, newProposal, newLadder}},
+	{"decide", "Decide:", []func(*app) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExempt, newProposal, newEscalation}},
 	{"try", "Try rules on real traffic:", []func(*app) *cobra.Command{newBacktest, newReplay}},
 	{"look-after", "Look after it:", []func(*app) *cobra.Command{newAudit, newNode, newJob, newNotify, newToken, newUser, newWhoami, newBackup, newRestore, newMigrate, newRecoverAdmin}},
 	{"more", "More:", nil},

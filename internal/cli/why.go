@@ -37,7 +37,7 @@ func printOffence(p *output.Printer, r *v1.OffenceRecord) error {
 		return p.JSON(r)
 	}
 	p.Sayf("%s", output.Escape(r.Sentence))
-	sayLadder(p, r.Ladder)
+	sayEscalation(p, r.Escalation)
 	for _, of := range []struct {
 		title string
 		all   []v1.Offence

@@ -23,14 +23,14 @@ const (
 	Admin   Access = "admin"
 )
 
-var ladder = []Access{Read, Operate, Admin}
+var accessOrder = []Access{Read, Operate, Admin}
 
 // Grants reports whether holding a is enough where need is asked.
 func (a Access) Grants(need Access) bool {
 	if need == Public || a == need {
 		return true
 	}
-	have, want := slices.Index(ladder, a), slices.Index(ladder, need)
+	have, want := slices.Index(accessOrder, a), slices.Index(accessOrder, need)
 	return have >= 0 && want >= 0 && have >= want
 }
 

@@ -164,7 +164,7 @@ func TestWhatIsNotWorthAnotherTryIsGivenUpAndSaid(t *testing.T) {
 
 func TestTheOutboxOutlivesTheNodeThatFilledIt(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
-		f.notify(notify.LadderStopped, "The ladder of default has stopped")
+		f.notify(notify.EscalationPaused, "The escalation of default has stopped")
 		f.advance(notify.GroupWait)
 		f.Dispatcher = f.dispatcher("b")
 		f.flush()
@@ -177,7 +177,7 @@ func TestTheOutboxOutlivesTheNodeThatFilledIt(t *testing.T) {
 func TestTwoNodesOfOneNameSendEachMessageOnce(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		f.notify(notify.Outage, "Redis is out of reach")
-		f.notify(notify.LadderStopped, "The ladder of default has stopped")
+		f.notify(notify.EscalationPaused, "The escalation of default has stopped")
 		f.advance(notify.GroupWait)
 		other := f.dispatcher("a")
 		sending := 0

@@ -1,5 +1,5 @@
 // Package notify tells people what Stint did or needs: an automatic block, a
-// proposal, a stopped ladder, an outage, a report. What is to be told stands
+// proposal, a paused escalation, an outage, a report. What is to be told stands
 // in a durable outbox first; a dispatcher groups it, sends it and tries again.
 // A new channel is one folder that implements Channel and one line where the
 // app lists them.
@@ -16,15 +16,15 @@ type Kind string
 
 // The kinds of notification.
 const (
-	AutomaticBlock Kind = "block.automatic"
-	Proposal       Kind = "proposal"
-	LadderStopped  Kind = "ladder.stopped"
-	Outage         Kind = "outage"
-	Recovery       Kind = "recovery"
-	RedisEviction  Kind = "redis.eviction"
-	Report         Kind = "report"
-	JobFailed      Kind = "job.failed"
-	Test           Kind = "test"
+	AutomaticBlock   Kind = "block.automatic"
+	Proposal         Kind = "proposal"
+	EscalationPaused Kind = "escalation.paused"
+	Outage           Kind = "outage"
+	Recovery         Kind = "recovery"
+	RedisEviction    Kind = "redis.eviction"
+	Report           Kind = "report"
+	JobFailed        Kind = "job.failed"
+	Test             Kind = "test"
 )
 
 // Notification is one thing that happened.

@@ -8,7 +8,7 @@ import (
 
 // urgency orders the kinds, the most urgent first. Those before the first that
 // is not urgent are sent apart from the others.
-var urgency = []Kind{Outage, RedisEviction, LadderStopped, Recovery, JobFailed, Proposal, AutomaticBlock, Report, Test}
+var urgency = []Kind{Outage, RedisEviction, EscalationPaused, Recovery, JobFailed, Proposal, AutomaticBlock, Report, Test}
 
 // Urgent reports whether somebody may have to act at once.
 func (k Kind) Urgent() bool {
@@ -35,7 +35,7 @@ func (k Kind) page() string {
 	switch k {
 	case AutomaticBlock:
 		return "/blocks"
-	case Proposal, LadderStopped:
+	case Proposal, EscalationPaused:
 		return "/offenders"
 	case Report:
 		return "/reports"

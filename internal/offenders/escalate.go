@@ -9,12 +9,12 @@ import (
 
 // Candidate is a key that offended, with what one flush says of it.
 type Candidate struct {
-	State LadderState // before the flush
+	State State // before the flush
 	// First and Last are the flush's oldest and newest offence, Unix
 	// milliseconds.
 	First, Last int64
 	// Offences is how many count, those of the flush included, from the minute
-	// From on, which is Ladder.CountFrom; 0 where the flush brought none.
+	// From on, which is Escalation.CountFrom; 0 where the flush brought none.
 	Offences, From int64
 }
 
@@ -22,9 +22,9 @@ type Candidate struct {
 // it has blocked.
 type SafetyLimit struct {
 	Paused  bool  // already: only a person resumes it
-	Blocked int64 // within GuardSpan and since it was resumed
-	Allowed int64 // within GuardSpan
-	Seen    int64 // keys seen within GuardSpan, estimated
+	Blocked int64 // within SafetyLimitWindow and since it was resumed
+	Allowed int64 // within SafetyLimitWindow
+	Seen    int64 // keys seen within SafetyLimitWindow, estimated
 }
 
 // EarnedBlock is an automatic block to be made.
@@ -40,23 +40,23 @@ type Result struct {
 	// States are those of all candidates after the flush, in their order. Of a
 	// key with an Event, what was counted in the minute CountsFrom and later is
 	// used up too.
-	States []LadderState
+	States []State
 	// Blocks are to be made, in the order of the candidates; none under a
 	// policy that only watches. A block's id becomes BlockID of its key's State
 	// and Event.
 	Blocks []EarnedBlock
 	// Events are what there is to tell, without ids.
-	Events []LadderEvent
+	Events []EscalationEvent
 	// Paused is not nil where the safety limit pauses the policy's automatic
 	// blocks now.
-	Paused *LadderStop
+	Paused *EscalationPause
 }
 
 // CountFrom returns the first minute whose offences count for a key, given the
 // end of the newest block of another author that selects it, 0 for none, and
 // the key's newest offence. Offences from before the end of a block do not
 // count after it. The minute in which another's block ended counts as before.
-func (l Ladder) CountFrom(s LadderState, otherBlockEnd, newest int64) int64 {
+func (l EscalationPolicy) CountFrom(s State, otherBlockEnd, newest int64) int64 {
 	from := max(l.WindowStart(newest), s.CountsFrom)
 	if otherBlockEnd <= max(from, s.Ended) {
 		return from
@@ -69,8 +69,8 @@ func (l Ladder) CountFrom(s LadderState, otherBlockEnd, newest int64) int64 {
 
 // Escalate decides what one flush leads to under one policy. It reads no clock
 // and no store, and changes nothing of what it is given.
-func Escalate(l Ladder, candidates []Candidate, limit SafetyLimit, now time.Time) Result {
-	r := Result{States: make([]LadderState, len(candidates))}
+func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now time.Time) Result {
+	r := Result{States: make([]State, len(candidates))}
 	var reached []int
 	for i, c := range candidates {
 		s := c.State
@@ -79,7 +79,7 @@ func Escalate(l Ladder, candidates []Candidate, limit SafetyLimit, now time.Time
 			s.CountsFrom = max(s.CountsFrom, min(c.From, minuteOf(now.UnixMilli())+minuteMS))
 		}
 		r.States[i] = s
-		if c.Offences >= int64(l.Offences) {
+		if c.Offences >= int64(l.Threshold) {
 			reached = append(reached, i)
 		}
 	}
@@ -96,30 +96,30 @@ func Escalate(l Ladder, candidates []Candidate, limit SafetyLimit, now time.Time
 	return r
 }
 
-func (r *Result) pause(l *Ladder, limit SafetyLimit, wanted int64, now time.Time) {
-	detail := fmt.Sprintf("The ladder of policy %s has stopped: within an hour it would block %d of about %d keys, and %d are allowed; it waits for a person to resume it.",
+func (r *Result) pause(l *EscalationPolicy, limit SafetyLimit, wanted int64, now time.Time) {
+	detail := fmt.Sprintf("The escalation of policy %s has stopped: within an hour it would block %d of about %d keys, and %d are allowed; it waits for a person to resume it.",
 		l.Name, wanted, limit.Seen, limit.Allowed)
-	r.Paused = &LadderStop{Policy: l.Policy, Name: l.Name, At: now, WouldBlock: wanted, Allowed: limit.Allowed, Seen: limit.Seen, Detail: detail}
-	r.Events = append(r.Events, LadderEvent{At: now, Policy: l.Policy, Name: l.Name, Kind: LadderStopped, Detail: detail})
+	r.Paused = &EscalationPause{Policy: l.Policy, Name: l.Name, At: now, WouldBlock: wanted, Allowed: limit.Allowed, Seen: limit.Seen, Detail: detail}
+	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Kind: EscalationPaused, Detail: detail})
 }
 
-func (r *Result) escalate(l *Ladder, s *LadderState, offences int64, now time.Time) {
-	length := l.BlockAfter(s.Step)
-	until := time.UnixMilli(s.Climb(l, now.UnixMilli())).UTC()
+func (r *Result) escalate(l *EscalationPolicy, s *State, offences int64, now time.Time) {
+	length := l.BlockAfter(s.Level)
+	until := time.UnixMilli(s.Escalate(l, now.UnixMilli())).UTC()
 	s.CountsFrom = minuteOf(now.UnixMilli())
 	detail := fmt.Sprintf("%d offences within %s under policy %s: step %d, %s.",
-		offences, rules.FormatWindow(l.Within), l.Name, s.Step, rules.FormatWindow(length))
-	r.Events = append(r.Events, LadderEvent{At: now, Policy: l.Policy, Name: l.Name, Key: s.Key, Kind: l.EventKind(), Step: s.Step,
+		offences, rules.FormatWindow(l.Window), l.Name, s.Level, rules.FormatWindow(length))
+	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Key: s.Key, Kind: l.EventKind(), Level: s.Level,
 		Offences: offences, Length: length, Detail: detail})
 	if !l.Shadow {
-		r.Blocks = append(r.Blocks, EarnedBlock{Key: s.Key, Level: s.Step, Until: until, Reason: detail})
+		r.Blocks = append(r.Blocks, EarnedBlock{Key: s.Key, Level: s.Level, Until: until, Reason: detail})
 	}
 }
 
-// EventKind returns what the ladder does to a key that reaches its threshold.
-func (l *Ladder) EventKind() LadderEventKind {
+// EventKind returns what the escalation does to a key that reaches its threshold.
+func (l *EscalationPolicy) EventKind() EscalationEventKind {
 	if l.Shadow {
-		return LadderWouldBlock
+		return EscalationWouldBlock
 	}
-	return LadderBlocked
+	return EscalationBlocked
 }

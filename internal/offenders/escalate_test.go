@@ -13,8 +13,8 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-var escalated = Ladder{Policy: 7, Name: "default", Escalation: rules.Escalation{
-	Offences: 10, Within: 5 * time.Minute, Block: 10 * time.Minute, Factor: 2, Cap: 30 * time.Minute, ForgetAfter: time.Hour}}
+var escalated = EscalationPolicy{Policy: 7, Name: "default", Escalation: rules.Escalation{
+	Threshold: 10, Window: 5 * time.Minute, Duration: 10 * time.Minute, Factor: 2, MaxDuration: 30 * time.Minute, DecayAfter: time.Hour}}
 
 const minutes = int64(time.Minute / time.Millisecond)
 
@@ -31,11 +31,11 @@ func TestCountFrom(t *testing.T) {
 		{"another's block ended before the window", 0, 94 * minutes, 95 * minutes},
 		{"another's block ended within the window", 0, 97*minutes + 1, 98 * minutes},
 		{"it ended with a minute", 0, 97 * minutes, 98 * minutes},
-		{"it ended before the ladder's own", 99 * minutes, 97 * minutes, 95 * minutes},
+		{"it ended before the escalation's own", 99 * minutes, 97 * minutes, 95 * minutes},
 		{"it ends later", 0, 200 * minutes, 201 * minutes},
 		{"it has no end", 0, math.MaxInt64, math.MaxInt64},
 	} {
-		if got := escalated.CountFrom(LadderState{Ended: c.ended}, c.otherEnd, newest); got != c.want {
+		if got := escalated.CountFrom(State{Ended: c.ended}, c.otherEnd, newest); got != c.want {
 			t.Errorf("%s: from minute %d, want %d", c.name, got/minutes, c.want/minutes)
 		}
 	}
@@ -45,12 +45,12 @@ func TestCountFrom(t *testing.T) {
 func TestCountFromKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := escalated
-		l.Within = time.Duration(rapid.IntRange(1, 1440).Draw(t, "window")) * time.Minute
+		l.Window = time.Duration(rapid.IntRange(1, 1440).Draw(t, "window")) * time.Minute
 		newest := rapid.Int64Range(0, 1<<41).Draw(t, "newest")
-		s := LadderState{Ended: rapid.Int64Range(0, 2*newest).Draw(t, "ended"), CountsFrom: minuteOf(rapid.Int64Range(0, 2*newest).Draw(t, "counts from"))}
+		s := State{Ended: rapid.Int64Range(0, 2*newest).Draw(t, "ended"), CountsFrom: minuteOf(rapid.Int64Range(0, 2*newest).Draw(t, "counts from"))}
 		end := rapid.OneOf(rapid.Int64Range(0, 2*newest), rapid.Just(int64(math.MaxInt64))).Draw(t, "end of another's block")
 		alone, from := l.CountFrom(s, 0, newest), l.CountFrom(s, end, newest)
-		if alone != max(minuteOf(newest)-l.Within.Milliseconds(), s.CountsFrom) {
+		if alone != max(minuteOf(newest)-l.Window.Milliseconds(), s.CountsFrom) {
 			t.Fatalf("without a block from %d on", alone)
 		}
 		switch {
@@ -78,44 +78,44 @@ func TestEscalate(t *testing.T) {
 	at := now.UnixMilli()
 	watching := escalated
 	watching.Shadow = true
-	candidate := func(offences int64, state LadderState) Candidate {
+	candidate := func(offences int64, state State) Candidate {
 		state.Policy, state.Key = 7, "k:x"
 		return Candidate{State: state, First: at, Last: at, Offences: offences}
 	}
 	for _, c := range []struct {
-		name   string
-		ladder Ladder
-		limit  SafetyLimit
-		given  Candidate
-		step   int
-		length time.Duration // of the block, 0 for none
-		events []LadderEventKind
+		name       string
+		escalation EscalationPolicy
+		limit      SafetyLimit
+		given      Candidate
+		step       int
+		length     time.Duration // of the block, 0 for none
+		events     []EscalationEventKind
 	}{
-		{"below the threshold", escalated, unlimited, candidate(9, LadderState{}), 0, 0, nil},
-		{"at the threshold", escalated, unlimited, candidate(10, LadderState{}), 1, 10 * time.Minute, []LadderEventKind{LadderBlocked}},
-		{"a second time", escalated, unlimited, candidate(10, LadderState{Step: 1, Last: at}), 2, 20 * time.Minute, []LadderEventKind{LadderBlocked}},
-		{"up to the longest", escalated, unlimited, candidate(10, LadderState{Step: 9, Last: at}), 10, 30 * time.Minute, []LadderEventKind{LadderBlocked}},
-		{"after two quiet spells", escalated, unlimited, candidate(10, LadderState{Step: 3, Last: at - 125*minutes}), 2, 20 * time.Minute, []LadderEventKind{LadderBlocked}},
-		{"quiet since its block ended", escalated, unlimited, candidate(1, LadderState{Step: 3, Ended: at - 61*minutes}), 2, 0, nil},
-		{"a policy that watches", watching, unlimited, candidate(10, LadderState{}), 1, 0, []LadderEventKind{LadderWouldBlock}},
-		{"the last that the limit allows", escalated, SafetyLimit{Blocked: 9, Allowed: 10}, candidate(10, LadderState{}), 1, 10 * time.Minute, []LadderEventKind{LadderBlocked}},
-		{"one more than the limit allows", escalated, SafetyLimit{Blocked: 10, Allowed: 10}, candidate(10, LadderState{}), 0, 0, []LadderEventKind{LadderStopped}},
-		{"paused", escalated, SafetyLimit{Paused: true, Allowed: 10}, candidate(10, LadderState{}), 0, 0, nil},
+		{"below the threshold", escalated, unlimited, candidate(9, State{}), 0, 0, nil},
+		{"at the threshold", escalated, unlimited, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
+		{"a second time", escalated, unlimited, candidate(10, State{Level: 1, Last: at}), 2, 20 * time.Minute, []EscalationEventKind{EscalationBlocked}},
+		{"up to the longest", escalated, unlimited, candidate(10, State{Level: 9, Last: at}), 10, 30 * time.Minute, []EscalationEventKind{EscalationBlocked}},
+		{"after two quiet spells", escalated, unlimited, candidate(10, State{Level: 3, Last: at - 125*minutes}), 2, 20 * time.Minute, []EscalationEventKind{EscalationBlocked}},
+		{"quiet since its block ended", escalated, unlimited, candidate(1, State{Level: 3, Ended: at - 61*minutes}), 2, 0, nil},
+		{"a policy that watches", watching, unlimited, candidate(10, State{}), 1, 0, []EscalationEventKind{EscalationWouldBlock}},
+		{"the last that the limit allows", escalated, SafetyLimit{Blocked: 9, Allowed: 10}, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
+		{"one more than the limit allows", escalated, SafetyLimit{Blocked: 10, Allowed: 10}, candidate(10, State{}), 0, 0, []EscalationEventKind{EscalationPaused}},
+		{"paused", escalated, SafetyLimit{Paused: true, Allowed: 10}, candidate(10, State{}), 0, 0, nil},
 	} {
-		r := Escalate(c.ladder, []Candidate{c.given}, c.limit, now)
-		if s := r.States[0]; s.Step != c.step || s.Last != at || s.Key != "k:x" {
+		r := Escalate(c.escalation, []Candidate{c.given}, c.limit, now)
+		if s := r.States[0]; s.Level != c.step || s.Last != at || s.Key != "k:x" {
 			t.Errorf("%s: the state is %+v", c.name, s)
 		}
 		if (c.length > 0) != (len(r.Blocks) == 1) || (c.length > 0 && r.Blocks[0].Until.Sub(now) != c.length) {
 			t.Errorf("%s: the blocks are %+v", c.name, r.Blocks)
 		}
-		if fmt.Sprint(kinds(r.Events)) != fmt.Sprint(c.events) || (r.Paused != nil) != (len(c.events) == 1 && c.events[0] == LadderStopped) {
+		if fmt.Sprint(kinds(r.Events)) != fmt.Sprint(c.events) || (r.Paused != nil) != (len(c.events) == 1 && c.events[0] == EscalationPaused) {
 			t.Errorf("%s: the events are %+v, paused %+v", c.name, r.Events, r.Paused)
 		}
 	}
 }
 
-func kinds(all []LadderEvent) (kinds []LadderEventKind) {
+func kinds(all []EscalationEvent) (kinds []EscalationEventKind) {
 	for _, e := range all {
 		kinds = append(kinds, e.Kind)
 	}
@@ -129,17 +129,17 @@ func TestEscalateKeepsItsPromisesForAnyFlush(t *testing.T) {
 		now := time.UnixMilli(rapid.Int64Range(1_000_000, 1<<41).Draw(t, "now"))
 		at := now.UnixMilli()
 		block := time.Duration(rapid.Int64Range(1, 1_000_000).Draw(t, "block")) * time.Millisecond
-		l := Ladder{Policy: 7, Name: "default", Shadow: rapid.Bool().Draw(t, "shadow"), Escalation: rules.Escalation{
-			Offences: rapid.IntRange(1, 20).Draw(t, "threshold"), Within: time.Duration(rapid.IntRange(1, 60).Draw(t, "window")) * time.Minute,
-			Block: block, Cap: block * time.Duration(rapid.IntRange(1, 100).Draw(t, "cap")), Factor: rapid.Float64Range(1, 10).Draw(t, "factor"),
-			ForgetAfter: time.Duration(rapid.IntRange(1, 10_000).Draw(t, "decay")) * time.Second}}
+		l := EscalationPolicy{Policy: 7, Name: "default", Shadow: rapid.Bool().Draw(t, "shadow"), Escalation: rules.Escalation{
+			Threshold: rapid.IntRange(1, 20).Draw(t, "threshold"), Window: time.Duration(rapid.IntRange(1, 60).Draw(t, "window")) * time.Minute,
+			Duration: block, MaxDuration: block * time.Duration(rapid.IntRange(1, 100).Draw(t, "cap")), Factor: rapid.Float64Range(1, 10).Draw(t, "factor"),
+			DecayAfter: time.Duration(rapid.IntRange(1, 10_000).Draw(t, "decay")) * time.Second}}
 		limit := SafetyLimit{Paused: rapid.Bool().Draw(t, "paused"), Blocked: rapid.Int64Range(0, 30).Draw(t, "blocked"), Allowed: rapid.Int64Range(0, 60).Draw(t, "allowed")}
 		given := make([]Candidate, rapid.IntRange(0, 30).Draw(t, "candidates"))
 		for i := range given {
 			last := rapid.Int64Range(0, at).Draw(t, "last")
 			given[i] = Candidate{First: rapid.Int64Range(0, last).Draw(t, "first"), Last: last, Offences: rapid.Int64Range(0, 40).Draw(t, "offences"),
 				From: rapid.Int64Range(0, 2*at).Draw(t, "from"),
-				State: LadderState{Policy: 7, Key: "k:" + strconv.Itoa(i), Step: rapid.IntRange(0, 20).Draw(t, "step"),
+				State: State{Policy: 7, Key: "k:" + strconv.Itoa(i), Level: rapid.IntRange(0, 20).Draw(t, "step"),
 					Ended: rapid.Int64Range(0, at).Draw(t, "ended"), Last: rapid.Int64Range(0, at).Draw(t, "was last"), BlockID: "before"}}
 		}
 		before := fmt.Sprint(given)
@@ -149,7 +149,7 @@ func TestEscalateKeepsItsPromisesForAnyFlush(t *testing.T) {
 		}
 		reached := 0
 		for _, c := range given {
-			if c.Offences >= int64(l.Offences) {
+			if c.Offences >= int64(l.Threshold) {
 				reached++
 			}
 		}
@@ -173,19 +173,19 @@ func TestEscalateKeepsItsPromisesForAnyFlush(t *testing.T) {
 			if c.From > l.WindowStart(c.Last) {
 				quiet.CountsFrom = min(c.From, minuteOf(at)+minuteMS)
 			}
-			if !goes || c.Offences < int64(l.Offences) {
+			if !goes || c.Offences < int64(l.Threshold) {
 				if s != quiet {
 					t.Fatalf("%+v became %+v without reaching the threshold", c, s)
 				}
 				continue
 			}
 			length := time.Duration(s.Ended-at) * time.Millisecond
-			if s.CountsFrom != minuteOf(at) || s.Step != quiet.Step+1 || s.BlockID != "" || length < min(l.Block, l.Cap).Truncate(time.Millisecond) || length > l.Cap {
+			if s.CountsFrom != minuteOf(at) || s.Level != quiet.Level+1 || s.BlockID != "" || length < min(l.Duration, l.MaxDuration).Truncate(time.Millisecond) || length > l.MaxDuration {
 				t.Fatalf("%+v became %+v", c, s)
 			}
 		}
 		for _, b := range r.Blocks {
-			if !b.Until.After(now) && l.Block >= time.Millisecond {
+			if !b.Until.After(now) && l.Duration >= time.Millisecond {
 				t.Fatalf("the block %+v has ended at %s", b, now)
 			}
 		}

@@ -27,7 +27,7 @@ func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) 
 	r := offenders.NewRecorder(offenders.Options{Secret: secret, Node: "a", TracePoints: tracePoints})
 	f := offenders.NewFlusher(offenders.FlusherOptions{
 		Recorder: r, Sink: store, Node: "a", Secret: secret, Log: slog.New(slog.DiscardHandler),
-		Ladders: func() map[int64]offenders.Ladder { return nil }, Now: func() time.Time { return at.Add(time.Hour) },
+		Escalations: func() map[int64]offenders.EscalationPolicy { return nil }, Now: func() time.Time { return at.Add(time.Hour) },
 	})
 	for text, times := range checks {
 		k, err := keys.Parser{}.Key(text)

@@ -31,8 +31,8 @@ type Explanation struct {
 	Key      string // "" where it is not known
 	Policy   string // name, "" for none or deleted
 	Offences []Offence
-	// Ladder is where the key stands now, nil where its policy has none.
-	Ladder *Standing
+	// Escalation is where the key stands now, nil where its policy has none.
+	Escalation *EscalationStatus
 	// Other is what was folded in that minute, whoever did it.
 	Other []Offence
 }
@@ -109,8 +109,8 @@ func (s *Service) tell(ctx context.Context, e *Explanation) error {
 	if sum.Last.RetryAt > 0 {
 		e.Sentence += fmt.Sprintf(" The last answer said to ask again at %s.", time.UnixMilli(sum.Last.RetryAt).UTC().Format("2006-01-02 15:04:05.000 UTC"))
 	}
-	standings, err := s.standings(ctx, []string{e.Key}, shadow)
-	e.Ladder = standings[e.Key]
+	standings, err := s.escalationStatuses(ctx, []string{e.Key}, shadow)
+	e.Escalation = standings[e.Key]
 	return err
 }
 

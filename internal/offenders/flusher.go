@@ -15,23 +15,23 @@ import (
 
 // Sink is the database as a Flusher writes it.
 type Sink interface {
-	// Flush writes a batch in one transaction, evaluates the ladders for it in
+	// Flush writes a batch in one transaction, evaluates the escalations for it in
 	// the same one, and returns what they did. Writing a batch again under its
 	// id does nothing. An Unavailable fault says that the database is out of
 	// reach and nothing, or perhaps all, was written; any other error says
 	// that nothing was, and that the same batch would fail again.
-	Flush(ctx context.Context, b *Batch, e Evaluation) ([]LadderEvent, error)
+	Flush(ctx context.Context, b *Batch, e Evaluation) ([]EscalationEvent, error)
 	// Abandon settles a batch whose Flush said nothing certain: it reports
 	// whether the batch was written and, where it was not, sees to it that it
 	// never will be. An error says that neither is known.
 	Abandon(ctx context.Context, id string) (written bool, err error)
 }
 
-// Evaluation is what a flush evaluates ladders by.
+// Evaluation is what a flush evaluates escalations by.
 type Evaluation struct {
-	Ladders map[int64]Ladder // by policy
-	Guard   Guard
-	// Exempt reports keys that never climb, nil for none.
+	Escalations map[int64]EscalationPolicy // by policy
+	Guard       SafetyLimitSettings
+	// Exempt reports keys that never escalate, nil for none.
 	Exempt func(key string) bool
 	Now    time.Time
 }
@@ -42,14 +42,14 @@ type FlusherOptions struct {
 	Sink     Sink
 	Node     string
 	Secret   func() []byte
-	// Ladders returns the present escalations, and Exempt whether a key is let
+	// Escalations returns the present escalations, and Exempt whether a key is let
 	// through whatever it does.
-	Ladders func() map[int64]Ladder
-	Exempt  func(key string) bool
-	Guard   func() Guard // nil means DefaultGuard
-	// OnLadder hears what ladders of this node's flushes did, all of one batch at
+	Escalations func() map[int64]EscalationPolicy
+	Exempt      func(key string) bool
+	Guard       func() SafetyLimitSettings // nil means DefaultSafetyLimit
+	// OnEscalation hears what escalations of this node's flushes did, all of one batch at
 	// once; nil for nobody. The flusher waits for it.
-	OnLadder func([]LadderEvent)
+	OnEscalation func([]EscalationEvent)
 	// MaxRows bounds what is kept while the database is out of reach. Beyond
 	// it offences go to `other` and lose their keys; totals are always kept.
 	// Zero means 100,000: about 150 MB at worst, and once more as much that is
@@ -102,7 +102,7 @@ func NewFlusher(o FlusherOptions) *Flusher {
 		o.Log = slog.Default()
 	}
 	if o.Guard == nil {
-		o.Guard = func() Guard { return DefaultGuard }
+		o.Guard = func() SafetyLimitSettings { return DefaultSafetyLimit }
 	}
 	return &Flusher{
 		FlusherOptions: o, waiting: newGathering(o.MaxRows),

@@ -23,7 +23,7 @@ type memorySink struct {
 	last  time.Time
 }
 
-func (s *memorySink) Flush(_ context.Context, b *Batch, _ Evaluation) ([]LadderEvent, error) {
+func (s *memorySink) Flush(_ context.Context, b *Batch, _ Evaluation) ([]EscalationEvent, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
@@ -104,7 +104,7 @@ type lostAnswers struct {
 	left int
 }
 
-func (l *lostAnswers) Flush(ctx context.Context, b *Batch, e Evaluation) ([]LadderEvent, error) {
+func (l *lostAnswers) Flush(ctx context.Context, b *Batch, e Evaluation) ([]EscalationEvent, error) {
 	events, err := l.Sink.Flush(ctx, b, e)
 	if l.left > 0 {
 		l.left--
@@ -129,20 +129,20 @@ func TestADatabaseThatTakesNothingLosesNoRows(t *testing.T) {
 	}
 }
 
-func TestALaddersBlocksGrowToTheCapWithoutOverflow(t *testing.T) {
-	l := Ladder{Escalation: *withEscalation()}
+func TestAEscalationsBlocksGrowToTheCapWithoutOverflow(t *testing.T) {
+	l := EscalationPolicy{Escalation: *withEscalation()}
 	for step, want := range map[int]time.Duration{0: time.Minute, 1: 100 * time.Minute, 2: 24 * time.Hour, 300: 24 * time.Hour, 1 << 40: 24 * time.Hour} {
 		if got := l.BlockAfter(step); got != want {
 			t.Errorf("after %d blocks: %s, want %s", step, got, want)
 		}
 	}
-	if l.Steps() != 3 {
-		t.Errorf("%d steps", l.Steps())
+	if l.Levels() != 3 {
+		t.Errorf("%d steps", l.Levels())
 	}
 }
 
 func withEscalation() *rules.Escalation {
-	return &rules.Escalation{Offences: 10, Within: time.Minute, Block: time.Minute, Factor: 100, Cap: 24 * time.Hour, ForgetAfter: time.Hour}
+	return &rules.Escalation{Threshold: 10, Window: time.Minute, Duration: time.Minute, Factor: 100, MaxDuration: 24 * time.Hour, DecayAfter: time.Hour}
 }
 
 func TestARowThatMakesTheWriterPanicIsDroppedAloneAndTheFlusherGoesOn(t *testing.T) {

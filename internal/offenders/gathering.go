@@ -29,7 +29,7 @@ func (b *Batch) Rows() int {
 }
 
 // halves splits a batch of at least two rows. Both have new ids to be given.
-// The sketches stay in front: ladders are evaluated piece by piece, and their
+// The sketches stay in front: escalations are evaluated piece by piece, and their
 // guard has to know the keys by then.
 func (b *Batch) halves() (one, other *Batch) {
 	one, other = &Batch{Node: b.Node}, &Batch{Node: b.Node}

@@ -1,5 +1,5 @@
 // Package offenders counts refused checks and what stands around them, lets a
-// policy's ladder block those who go on, and answers who offended, when and
+// policy's escalation block those who go on, and answers who offended, when and
 // why. Counting happens on the check path in bounded memory (Recorder),
 // reaches the database within two seconds (Flusher), and everything else reads
 // the database (Service).

@@ -216,10 +216,10 @@ func (f *Flusher) write(ctx context.Context, b *Batch, timeout time.Duration) (t
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	e := Evaluation{Guard: f.Guard(), Exempt: f.Exempt, Now: f.Now()}
-	if f.Ladders != nil {
-		e.Ladders = f.Ladders()
+	if f.Escalations != nil {
+		e.Escalations = f.Escalations()
 	}
-	var events []LadderEvent
+	var events []EscalationEvent
 	// A batch that makes the writer panic is one that it cannot write: it is
 	// bisected like any other, so that only the row to blame is dropped.
 	err = supervise.Call("flusher", func() (err error) {
@@ -230,12 +230,12 @@ func (f *Flusher) write(ctx context.Context, b *Batch, timeout time.Duration) (t
 		return limited.Err() != nil, err
 	}
 	for _, event := range events {
-		if event.Kind == LadderStopped {
+		if event.Kind == EscalationPaused {
 			f.Log.Warn(event.Detail, "policy", event.Name)
 		}
 	}
-	if f.OnLadder != nil && len(events) > 0 {
-		f.OnLadder(events)
+	if f.OnEscalation != nil && len(events) > 0 {
+		f.OnEscalation(events)
 	}
 	return false, nil
 }

@@ -21,7 +21,7 @@ type hangingSink struct {
 	afterwards bool
 }
 
-func (s *hangingSink) Flush(ctx context.Context, b *Batch, e Evaluation) ([]LadderEvent, error) {
+func (s *hangingSink) Flush(ctx context.Context, b *Batch, e Evaluation) ([]EscalationEvent, error) {
 	if !s.hangs(b) {
 		return s.memorySink.Flush(ctx, b, e)
 	}

@@ -48,8 +48,8 @@ type Row struct {
 	// Block stands now, or is hidden by Exemption; nil if none.
 	Block     *blocks.Block
 	Exemption *blocks.Exemption
-	// Ladder is where the key stands, nil where its policy has none.
-	Ladder *Standing
+	// Escalation is where the key stands, nil where its policy has none.
+	Escalation *EscalationStatus
 	// Trend is the offences in equal parts of the span.
 	Trend []int64
 }
@@ -83,14 +83,14 @@ func (s *Service) Report(ctx context.Context, q Query) (*Report, error) {
 	if err := s.addTraffic(ctx, q.Policy, r, page, at); err != nil {
 		return nil, err
 	}
-	standings, err := s.standings(ctx, page, q.Shadow)
+	standings, err := s.escalationStatuses(ctx, page, q.Shadow)
 	if err != nil {
 		return nil, err
 	}
 	now := s.now()
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		row.Ladder = standings[row.Key]
+		row.Escalation = standings[row.Key]
 		if k, err := ParseKey(row.Key); err == nil {
 			verdict := s.View.Blocks().Match(k, now)
 			row.Block, row.Exemption = verdict.Block, verdict.Exemption
@@ -241,7 +241,7 @@ type Timeline struct {
 	// Allowed is what the traffic memory knows, a lower bound where the key
 	// was not always among the heaviest.
 	Allowed int64
-	Events  []LadderEvent
+	Events  []EscalationEvent
 }
 
 // Timeline returns what a key did, in so many equal parts of a span.
@@ -270,7 +270,7 @@ func (s *Service) Timeline(ctx context.Context, key keys.Key, from, to time.Time
 	for _, total := range totals {
 		t.Allowed += total.Allowed
 	}
-	t.Events, err = s.Store.LadderEvents(ctx, LadderFilter{From: from, To: to, Key: t.Key})
+	t.Events, err = s.Store.EscalationEvents(ctx, EscalationFilter{From: from, To: to, Key: t.Key})
 	return t, err
 }
 

@@ -177,20 +177,20 @@ type Store interface {
 	// Trace calls do with every chunk of a span.
 	Trace(ctx context.Context, from, to time.Time, do func(*TraceChunk) error) error
 
-	LadderStates(ctx context.Context, keys []string) ([]LadderState, error)
-	// LadderCounts returns what counts for keys, by minute, from one on.
-	LadderCounts(ctx context.Context, keys []string, from int64) ([]LadderCount, error)
-	LadderEvents(ctx context.Context, f LadderFilter) ([]LadderEvent, error)
-	LadderStops(ctx context.Context) ([]LadderStop, error)
-	// ResumeLadder lets a stopped ladder go on; NotFound where it has not
+	EscalationStates(ctx context.Context, keys []string) ([]State, error)
+	// EscalationCounts returns what counts for keys, by minute, from one on.
+	EscalationCounts(ctx context.Context, keys []string, from int64) ([]EscalationCount, error)
+	EscalationEvents(ctx context.Context, f EscalationFilter) ([]EscalationEvent, error)
+	EscalationPauses(ctx context.Context) ([]EscalationPause, error)
+	// ResumeEscalation lets a paused escalation go on; NotFound where it has not
 	// stopped.
-	ResumeLadder(ctx context.Context, by audit.Actor, policy int64) error
+	ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error
 
 	ProposalStore
 }
 
-// LadderFilter selects events, the newest first. Zero fields select all.
-type LadderFilter struct {
+// EscalationFilter selects events, the newest first. Zero fields select all.
+type EscalationFilter struct {
 	From, To time.Time
 	Policy   int64
 	Key      string

@@ -18,16 +18,16 @@ func (p policy) request() (v1.PolicyRequest, error) {
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: v1.PolicyOptions(p.Options),
 	}
 	if e := p.Escalation; e != nil {
-		request.Escalation = &v1.Escalation{Offences: e.Offences, Factor: e.Factor}
+		request.Escalation = &v1.Escalation{Threshold: e.Threshold, Factor: e.Factor}
 		for _, part := range []struct {
 			field string
 			text  string
 			into  *v1.Duration
 		}{
-			{"within", e.Within, &request.Escalation.Within},
-			{"block", e.Block, &request.Escalation.Block},
-			{"cap", e.Cap, &request.Escalation.Cap},
-			{"forget_after", e.ForgetAfter, &request.Escalation.ForgetAfter},
+			{"window", e.Window, &request.Escalation.Window},
+			{"duration", e.Duration, &request.Escalation.Duration},
+			{"max_duration", e.MaxDuration, &request.Escalation.MaxDuration},
+			{"decay_after", e.DecayAfter, &request.Escalation.DecayAfter},
 		} {
 			if err := part.into.UnmarshalText([]byte(part.text)); err != nil {
 				return request, fmt.Errorf("escalation.%s %w", part.field, err)
@@ -87,8 +87,8 @@ func Policy(p v1.PolicyRequest) (*rules.Policy, error) {
 	policy.Rules = stack
 	if e := p.Escalation; e != nil {
 		policy.Escalation = &rules.Escalation{
-			Offences: e.Offences, Within: e.Within.Std(), Block: e.Block.Std(),
-			Factor: e.Factor, Cap: e.Cap.Std(), ForgetAfter: e.ForgetAfter.Std(),
+			Threshold: e.Threshold, Window: e.Window.Std(), Duration: e.Duration.Std(),
+			Factor: e.Factor, MaxDuration: e.MaxDuration.Std(), DecayAfter: e.DecayAfter.Std(),
 		}
 	}
 	err = policy.Validate()

@@ -105,13 +105,13 @@ func fieldsOf(p *v1.PolicyRequest) []field {
 	for _, name := range v1.OptionNames() {
 		fields = append(fields, field{"options." + name, one(given[name])})
 	}
-	var offences, within, block, factor, most, forget string
+	var threshold, window, duration, factor, longest, decay string
 	if e := p.Escalation; e != nil {
-		offences, within, block = strconv.Itoa(e.Offences), e.Within.String(), e.Block.String()
-		factor, most, forget = strconv.FormatFloat(e.Factor, 'f', -1, 64), e.Cap.String(), e.ForgetAfter.String()
+		threshold, window, duration = strconv.Itoa(e.Threshold), e.Window.String(), e.Duration.String()
+		factor, longest, decay = strconv.FormatFloat(e.Factor, 'f', -1, 64), e.MaxDuration.String(), e.DecayAfter.String()
 	}
 	return append(fields,
-		field{"escalation.offences", one(offences)}, field{"escalation.within", one(within)},
-		field{"escalation.block", one(block)}, field{"escalation.factor", one(factor)},
-		field{"escalation.cap", one(most)}, field{"escalation.forget_after", one(forget)})
+		field{"escalation.threshold", one(threshold)}, field{"escalation.window", one(window)},
+		field{"escalation.duration", one(duration)}, field{"escalation.factor", one(factor)},
+		field{"escalation.max_duration", one(longest)}, field{"escalation.decay_after", one(decay)})
 }

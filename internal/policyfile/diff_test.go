@@ -62,12 +62,12 @@ func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
 		"options.count_refused":   func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.CountRefused = false },
 		"options.window_start":    func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.WindowStart = "first_request" },
 		"options.variant":         func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.Variant = "queue" },
-		"escalation.offences":     func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Offences++ },
-		"escalation.within":       func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Within *= 2 },
-		"escalation.block":        func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Block *= 2 },
+		"escalation.threshold":    func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Threshold++ },
+		"escalation.window":       func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Window *= 2 },
+		"escalation.duration":     func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Duration *= 2 },
 		"escalation.factor":       func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Factor++ },
-		"escalation.cap":          func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Cap *= 2 },
-		"escalation.forget_after": func(_ *v1.PolicyRequest, e *v1.Escalation) { e.ForgetAfter *= 2 },
+		"escalation.max_duration": func(_ *v1.PolicyRequest, e *v1.Escalation) { e.MaxDuration *= 2 },
+		"escalation.decay_after":  func(_ *v1.PolicyRequest, e *v1.Escalation) { e.DecayAfter *= 2 },
 	} {
 		p, e := base, *base.Escalation
 		p.Escalation = &e
@@ -79,6 +79,6 @@ func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
 	without := base
 	without.Escalation = nil
 	if d := Diff(&base, &without); len(d) != 6 || len(d[0].After) != 0 {
-		t.Errorf("a ladder that goes shows as %s", fmt.Sprint(d))
+		t.Errorf("an escalation that goes shows as %s", fmt.Sprint(d))
 	}
 }

@@ -45,16 +45,16 @@ type options struct {
 	Burst        int    `yaml:"burst,omitempty"`
 	CountRefused bool   `yaml:"count_refused,omitempty"`
 	WindowStart  string `yaml:"window_start,omitempty"`
-	Variant           string `yaml:"variant,omitempty"`
+	Variant      string `yaml:"variant,omitempty"`
 }
 
 type escalation struct {
-	Offences    int     `yaml:"offences"`
-	Within      string  `yaml:"within"`
-	Block       string  `yaml:"block"`
+	Threshold   int     `yaml:"threshold"`
+	Window      string  `yaml:"window"`
+	Duration    string  `yaml:"duration"`
 	Factor      float64 `yaml:"factor"`
-	Cap         string  `yaml:"cap"`
-	ForgetAfter string  `yaml:"forget_after"`
+	MaxDuration string  `yaml:"max_duration"`
+	DecayAfter  string  `yaml:"decay_after"`
 }
 
 // Read reads the policies of a file: a list under "policies", or one policy by
@@ -184,8 +184,8 @@ func policyOf(p v1.PolicyRequest) policy {
 	}
 	if e := p.Escalation; e != nil {
 		written.Escalation = &escalation{
-			Offences: e.Offences, Within: e.Within.String(), Block: e.Block.String(),
-			Factor: e.Factor, Cap: e.Cap.String(), ForgetAfter: e.ForgetAfter.String(),
+			Threshold: e.Threshold, Window: e.Window.String(), Duration: e.Duration.String(),
+			Factor: e.Factor, MaxDuration: e.MaxDuration.String(), DecayAfter: e.DecayAfter.String(),
 		}
 	}
 	return written

@@ -24,12 +24,12 @@ const canonicalFile = `policies:
     algorithm: sorted_set_log
     options: {count_refused: true}
     escalation:
-      offences: 100
-      within: 10m
-      block: 1h
+      threshold: 100
+      window: 10m
+      duration: 1h
       factor: 1.5
-      cap: 1d
-      forget_after: 6d
+      max_duration: 1d
+      decay_after: 6d
 `
 
 func read(t *testing.T, text string) []v1.PolicyRequest {
@@ -78,7 +78,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		"no pattern":          {"name: a\nrules: [1/s]\n", "match is empty"},
 		"a bad mode":          {"name: a\nmatch: ['*']\nmode: on\n", "mode must be enforce, shadow or off"},
 		"a bad name":          {"name: A b\nmatch: ['*']\n", "name must be"},
-		"a bad duration":      {"name: a\nmatch: ['*']\nescalation: {offences: 1, within: soon}\n", "escalation.within must be a length of time"},
+		"a bad duration":      {"name: a\nmatch: ['*']\nescalation: {threshold: 1, window: soon}\n", "escalation.window must be a length of time"},
 		"a name given twice":  {"policies:\n  - {name: a, match: ['*']}\n  - {name: a, match: ['*']}\n", `p.yaml:3: policy "a": name stands a second time`},
 		"no such algorithm":   {"name: a\nmatch: ['*']\nalgorithm: guess\n", "algorithm must be one of timestamp_log, "},
 		"no such option":      {"name: a\nmatch: ['*']\noptions: {brust: 5}\n", "p.yaml: line 3: field brust is no option of an algorithm"},

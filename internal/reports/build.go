@@ -126,7 +126,7 @@ func (b *Builder) rules(ctx context.Context, d *Document) error {
 
 // attention says what somebody should look at.
 func (b *Builder) attention(ctx context.Context, d *Document) error {
-	stops, err := b.Offences.Store.LadderStops(ctx)
+	stops, err := b.Offences.Store.EscalationPauses(ctx)
 	if err != nil {
 		return err
 	}

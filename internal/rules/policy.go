@@ -29,17 +29,17 @@ const (
 	FailDeny  OnFailure = "deny" // unavailable, 503
 )
 
-// Escalation is a policy's ladder: after Offences limited checks of one key
+// Escalation is a policy's escalation: after Offences limited checks of one key
 // within Within, an automatic block for Block; each further one is Factor
-// times longer, up to Cap; one step is forgotten for each ForgetAfter without
+// times longer, up to Cap; one step is forgotten for each DecayAfter without
 // an offence.
 type Escalation struct {
-	Offences    int
-	Within      time.Duration // whole minutes
-	Block       time.Duration
-	Factor      float64 // 1 or more
-	Cap         time.Duration
-	ForgetAfter time.Duration
+	Threshold  int
+	Window     time.Duration // whole minutes
+	Duration   time.Duration
+	Factor     float64 // 1 or more
+	MaxDuration        time.Duration
+	DecayAfter time.Duration
 }
 
 // Policy is a named stack of rules and the patterns of keys that it limits.
@@ -93,7 +93,7 @@ func CheckName(name string) error {
 
 // FieldError says which field of a policy is wrong and what would be right.
 type FieldError struct {
-	Field   string // as in the API, for example "escalation.within"
+	Field   string // as in the API, for example "escalation.window"
 	Problem string
 }
 
@@ -141,23 +141,23 @@ func (p *Policy) Validate() error {
 	return nil
 }
 
-// maxBlock is the longest automatic block that a ladder may name: a year.
+// maxBlock is the longest automatic block that an escalation may name: a year.
 const maxBlock = 366 * 24 * time.Hour
 
 func (e *Escalation) validate() error {
 	switch {
-	case e.Offences < 1 || e.Offences > 1_000_000_000:
-		return &FieldError{"escalation.offences", "must be 1 to 1000000000"}
-	case e.Within < time.Minute || e.Within > 24*time.Hour || e.Within%time.Minute != 0:
-		return &FieldError{"escalation.within", "must be whole minutes, 1m to 24h"}
-	case e.Block < time.Second || e.Block > maxBlock:
-		return &FieldError{"escalation.block", "must be 1s to 366d"}
+	case e.Threshold < 1 || e.Threshold > 1_000_000_000:
+		return &FieldError{"escalation.threshold", "must be 1 to 1000000000"}
+	case e.Window < time.Minute || e.Window > 24*time.Hour || e.Window%time.Minute != 0:
+		return &FieldError{"escalation.window", "must be whole minutes, 1m to 24h"}
+	case e.Duration < time.Second || e.Duration > maxBlock:
+		return &FieldError{"escalation.duration", "must be 1s to 366d"}
 	case !(e.Factor >= 1 && e.Factor <= 100):
 		return &FieldError{"escalation.factor", "must be 1 to 100"}
-	case e.Cap < e.Block || e.Cap > maxBlock:
-		return &FieldError{"escalation.cap", "must be at least block and at most 366d"}
-	case e.ForgetAfter < time.Minute || e.ForgetAfter > maxBlock:
-		return &FieldError{"escalation.forget_after", "must be 1m to 366d"}
+	case e.MaxDuration < e.Duration || e.MaxDuration > maxBlock:
+		return &FieldError{"escalation.max_duration", "must be at least duration and at most 366d"}
+	case e.DecayAfter < time.Minute || e.DecayAfter > maxBlock:
+		return &FieldError{"escalation.decay_after", "must be 1m to 366d"}
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func goodPolicy(t testing.TB) *rules.Policy {
 	return &rules.Policy{
 		ID: 1, Name: "default", Match: patterns(t, "*"), Rules: mustStack(t, "1/s 20/m"),
 		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
-		Escalation: &rules.Escalation{Offences: 10, Within: time.Minute, Block: time.Hour, Factor: 2, Cap: 24 * time.Hour, ForgetAfter: time.Hour},
+		Escalation: &rules.Escalation{Threshold: 10, Window: time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 24 * time.Hour, DecayAfter: time.Hour},
 	}
 }
 
@@ -39,23 +39,23 @@ func TestAPolicyIsRefusedByItsFirstBadField(t *testing.T) {
 		spoil func(*rules.Policy)
 		field string
 	}{
-		"no name":                  {func(p *rules.Policy) { p.Name = "" }, "name"},
-		"a name with a slash":      {func(p *rules.Policy) { p.Name = "a/b" }, "name"},
-		"a name with a new line":   {func(p *rules.Policy) { p.Name = "a\n" }, "name"},
-		"no pattern":               {func(p *rules.Policy) { p.Match = nil }, "match"},
-		"a pattern twice":          {func(p *rules.Policy) { p.Match = patterns(t, "ip:10.0.0.1", "ip:10.0.0.1/32") }, "match[1]"},
-		"the zero pattern":         {func(p *rules.Policy) { p.Match = append(p.Match, keys.Pattern{}) }, "match[1]"},
-		"a rule out of bounds":     {func(p *rules.Policy) { p.Rules = rules.Stack{{Limit: -1, Window: time.Second}} }, "rules"},
-		"an unknown mode":          {func(p *rules.Policy) { p.Mode = "on" }, "mode"},
-		"an unknown failure mode":  {func(p *rules.Policy) { p.OnFailure = "" }, "on_failure"},
-		"an unknown algorithm":     {func(p *rules.Policy) { p.Algorithm = "guess" }, "algorithm"},
-		"no offences":              {func(p *rules.Policy) { p.Escalation.Offences = 0 }, "escalation.offences"},
-		"part of a minute":         {func(p *rules.Policy) { p.Escalation.Within = 90 * time.Second }, "escalation.within"},
-		"no block":                 {func(p *rules.Policy) { p.Escalation.Block = 0 }, "escalation.block"},
-		"a factor that shrinks":    {func(p *rules.Policy) { p.Escalation.Factor = 0.5 }, "escalation.factor"},
-		"a factor that is NaN":     {func(p *rules.Policy) { p.Escalation.Factor = math.NaN() }, "escalation.factor"},
-		"a cap below the block":    {func(p *rules.Policy) { p.Escalation.Cap = time.Minute }, "escalation.cap"},
-		"a ladder never forgotten": {func(p *rules.Policy) { p.Escalation.ForgetAfter = 0 }, "escalation.forget_after"},
+		"no name":                       {func(p *rules.Policy) { p.Name = "" }, "name"},
+		"a name with a slash":           {func(p *rules.Policy) { p.Name = "a/b" }, "name"},
+		"a name with a new line":        {func(p *rules.Policy) { p.Name = "a\n" }, "name"},
+		"no pattern":                    {func(p *rules.Policy) { p.Match = nil }, "match"},
+		"a pattern twice":               {func(p *rules.Policy) { p.Match = patterns(t, "ip:10.0.0.1", "ip:10.0.0.1/32") }, "match[1]"},
+		"the zero pattern":              {func(p *rules.Policy) { p.Match = append(p.Match, keys.Pattern{}) }, "match[1]"},
+		"a rule out of bounds":          {func(p *rules.Policy) { p.Rules = rules.Stack{{Limit: -1, Window: time.Second}} }, "rules"},
+		"an unknown mode":               {func(p *rules.Policy) { p.Mode = "on" }, "mode"},
+		"an unknown failure mode":       {func(p *rules.Policy) { p.OnFailure = "" }, "on_failure"},
+		"an unknown algorithm":          {func(p *rules.Policy) { p.Algorithm = "guess" }, "algorithm"},
+		"no offences":                   {func(p *rules.Policy) { p.Escalation.Threshold = 0 }, "escalation.threshold"},
+		"part of a minute":              {func(p *rules.Policy) { p.Escalation.Window = 90 * time.Second }, "escalation.window"},
+		"no block":                      {func(p *rules.Policy) { p.Escalation.Duration = 0 }, "escalation.duration"},
+		"a factor that shrinks":         {func(p *rules.Policy) { p.Escalation.Factor = 0.5 }, "escalation.factor"},
+		"a factor that is NaN":          {func(p *rules.Policy) { p.Escalation.Factor = math.NaN() }, "escalation.factor"},
+		"a cap below the block":         {func(p *rules.Policy) { p.Escalation.MaxDuration = time.Minute }, "escalation.max_duration"},
+		"an escalation never forgotten": {func(p *rules.Policy) { p.Escalation.DecayAfter = 0 }, "escalation.decay_after"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := goodPolicy(t)

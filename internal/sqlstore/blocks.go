@@ -13,7 +13,7 @@ var _ blocks.Store = (*Store)(nil)
 func itemOfBlock(b blocks.Block) item {
 	return item{
 		Pattern: b.Pattern, Reason: b.Reason, Author: b.Author, Source: string(b.Source),
-		Policy: b.Policy, Step: b.Step, Expires: fromMS(toMS(b.Expires)),
+		Policy: b.Policy, Step: b.Level, Expires: fromMS(toMS(b.Expires)),
 	}
 }
 
@@ -23,7 +23,7 @@ func blockOf(i *item) *blocks.Block {
 	}
 	return &blocks.Block{
 		ID: i.ID, Pattern: i.Pattern, Reason: i.Reason, Author: i.Author, Source: blocks.Source(i.Source),
-		Policy: i.Policy, Step: i.Step, Created: i.Created, Expires: i.Expires,
+		Policy: i.Policy, Level: i.Step, Created: i.Created, Expires: i.Expires,
 		Lifted: i.Ended, LiftedBy: i.EndedBy, Revision: i.Revision,
 	}
 }

@@ -30,15 +30,15 @@ func TestAddBlock_keeps_every_field(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		until := f.clock.Now().Add(time.Hour)
 		b := block(t, "ip:203.0.113.0/24", until)
-		b.Source, b.Policy, b.Step, b.Author = blocks.Automatic, 7, 3, "ladder"
+		b.Source, b.Policy, b.Level, b.Author = blocks.Automatic, 7, 3, "escalation"
 		added := add(t, f, b, blocks.Fail)
 		read, err := f.FindBlockByID(t.Context(), added.Item.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, got := range []*blocks.Block{added.Item, read} {
-			if got.Pattern.String() != "ip:203.0.113.0/24" || got.Reason != "scraping" || got.Author != "ladder" || got.Source != blocks.Automatic ||
-				got.Policy != 7 || got.Step != 3 || !got.Created.Equal(f.clock.Now()) || !got.Expires.Equal(until) || !got.Lifted.IsZero() || got.Revision != 2 {
+			if got.Pattern.String() != "ip:203.0.113.0/24" || got.Reason != "scraping" || got.Author != "escalation" || got.Source != blocks.Automatic ||
+				got.Policy != 7 || got.Level != 3 || !got.Created.Equal(f.clock.Now()) || !got.Expires.Equal(until) || !got.Lifted.IsZero() || got.Revision != 2 {
 				t.Errorf("got %+v", got)
 			}
 		}
@@ -217,7 +217,7 @@ func TestFindBlocks_filters(t *testing.T) {
 			t.Fatal(err)
 		}
 		automatic := block(t, "token:auto", time.Time{})
-		automatic.Source, automatic.Author, automatic.Reason = blocks.Automatic, "ladder", "ÉCLAT"
+		automatic.Source, automatic.Author, automatic.Reason = blocks.Automatic, "escalation", "ÉCLAT"
 		add(t, f, automatic, blocks.Fail)
 		f.clock.Advance(time.Second)
 
@@ -228,7 +228,7 @@ func TestFindBlocks_filters(t *testing.T) {
 			"ended holds expired and lifted ones":    {blocks.Filter{State: "ended"}, "token:gone token:lifted"},
 			"as it was before one expired":           {blocks.Filter{Search: "gone", At: gone.Created}, "token:gone"},
 			"of a source":                            {blocks.Filter{Source: blocks.Automatic}, "token:auto"},
-			"of an author":                           {blocks.Filter{Author: "ladder"}, "token:auto"},
+			"of an author":                           {blocks.Filter{Author: "escalation"}, "token:auto"},
 			"search ignores the case of letters":     {blocks.Filter{Search: "ALPHA"}, "token:Alpha"},
 			"search finds other letters as they are": {blocks.Filter{Search: "Éclat"}, "token:auto"},
 			"search takes wildcards as they are":     {blocks.Filter{Search: "a_"}, ""},

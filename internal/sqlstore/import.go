@@ -331,7 +331,7 @@ func (s *spool) fill(ctx context.Context, all iter.Seq2[blocks.Block, error], no
 		if b.Source == "" {
 			b.Source = blocks.Imported
 		}
-		err = rows.Encode(spooledRow{b.Pattern.String(), b.Reason, b.Author, b.Source, b.Policy, b.Step, toMS(b.Expires)})
+		err = rows.Encode(spooledRow{b.Pattern.String(), b.Reason, b.Author, b.Source, b.Policy, b.Level, toMS(b.Expires)})
 		if err != nil {
 			return fmt.Errorf("write the import's temporary file: %w", err)
 		}

@@ -20,8 +20,8 @@ const (
 )
 
 // Flush implements offenders.Sink.
-func (s *Store) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.LadderEvent, error) {
-	var events []offenders.LadderEvent
+func (s *Store) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.EscalationEvent, error) {
+	var events []offenders.EscalationEvent
 	changed := false
 	err := s.write(ctx, func(t *tx) error {
 		events, changed = nil, false
@@ -33,11 +33,11 @@ func (s *Store) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evalu
 		if err := t.addCounts(b); err != nil {
 			return err
 		}
-		ladders := ladderRun{tx: t, evaluation: e}
-		if err := ladders.evaluate(b.Offences); err != nil {
+		escalations := escalationRun{tx: t, evaluation: e}
+		if err := escalations.evaluate(b.Offences); err != nil {
 			return err
 		}
-		events, changed = ladders.events, t.revision != 0
+		events, changed = escalations.events, t.revision != 0
 		return nil
 	})
 	if err != nil {

@@ -134,10 +134,10 @@ const (
 	moveGone    = `UPDATE rollups SET gone = $2 WHERE span = $1 AND gone < $2`
 	deleteDays  = `DELETE FROM offence_days WHERE start < $1`
 	deleteTrace = `DELETE FROM trace WHERE start < $1`
-	deleteCount = `DELETE FROM ladder_counts WHERE start < $1`
-	// A ladder that stands on the ground and has been quiet says nothing.
-	deleteLadders = `DELETE FROM ladders WHERE touched < $1 AND step = 0`
-	deleteEvents  = `DELETE FROM ladder_events WHERE at < $1`
+	deleteCount = `DELETE FROM escalation_counts WHERE start < $1`
+	// An escalation that stands on the ground and has been quiet says nothing.
+	deleteEscalations = `DELETE FROM escalations WHERE touched < $1 AND step = 0`
+	deleteEvents      = `DELETE FROM escalation_events WHERE at < $1`
 )
 
 // DeleteOlder deletes what is past its retention, hour by hour, and returns
@@ -154,7 +154,7 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offenders.R
 	err = s.write(ctx, func(t *tx) error {
 		for statement, age := range map[string]time.Duration{
 			deleteTrace: keep.Trace, deleteCount: 25 * time.Hour, deleteBatchesOld: 24 * time.Hour,
-			deleteDays: keep.Days, deleteLadders: 30 * 24 * time.Hour, deleteEvents: keep.Days,
+			deleteDays: keep.Days, deleteEscalations: 30 * 24 * time.Hour, deleteEvents: keep.Days,
 		} {
 			if _, err := t.exec(statement, now.Add(-age).UnixMilli()); err != nil {
 				return err

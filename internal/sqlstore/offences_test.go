@@ -41,27 +41,27 @@ type counting struct {
 	policy *rules.Policy
 	source string
 	mu     sync.Mutex
-	events []offenders.LadderEvent
+	events []offenders.EscalationEvent
 	exempt map[string]bool
-	guard  offenders.Guard
+	guard  offenders.SafetyLimitSettings
 }
 
-var testLadder = rules.Escalation{Offences: 10, Within: 5 * time.Minute, Block: 10 * time.Minute, Factor: 2, Cap: 30 * time.Minute, ForgetAfter: time.Hour}
+var testEscalation = rules.Escalation{Threshold: 10, Window: 5 * time.Minute, Duration: 10 * time.Minute, Factor: 2, MaxDuration: 30 * time.Minute, DecayAfter: time.Hour}
 
-func newCounting(t testing.TB, store offenders.Sink, c *clock, node string, ladder *rules.Escalation) *counting {
+func newCounting(t testing.TB, store offenders.Sink, c *clock, node string, escalation *rules.Escalation) *counting {
 	stack, err := rules.ParseStack([]string{"1/1s", "20/1m"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &counting{t: t, clock: c, exempt: map[string]bool{}, source: "edge-1", guard: offenders.Guard{AtLeast: 1000},
-		policy: &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack, Escalation: ladder, Match: []keys.Pattern{pattern(t, "*")}}}
+	n := &counting{t: t, clock: c, exempt: map[string]bool{}, source: "edge-1", guard: offenders.SafetyLimitSettings{MinKeys: 1000},
+		policy: &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack, Escalation: escalation, Match: []keys.Pattern{pattern(t, "*")}}}
 	n.recorder = offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }, Node: node})
 	n.Flusher = offenders.NewFlusher(offenders.FlusherOptions{
 		Recorder: n.recorder, Sink: store, Node: node, Secret: func() []byte { return offenceSecret },
-		Ladders: func() map[int64]offenders.Ladder { return offenders.LaddersOf([]*rules.Policy{n.policy}) },
-		Exempt:  func(key string) bool { return n.exempt[key] },
-		Guard:   func() offenders.Guard { return n.guard },
-		OnLadder: func(events []offenders.LadderEvent) {
+		Escalations: func() map[int64]offenders.EscalationPolicy { return offenders.EscalationsOf([]*rules.Policy{n.policy}) },
+		Exempt:      func(key string) bool { return n.exempt[key] },
+		Guard:       func() offenders.SafetyLimitSettings { return n.guard },
+		OnEscalation: func(events []offenders.EscalationEvent) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.events = append(n.events, events...)
@@ -253,7 +253,7 @@ type poisoning struct {
 	bad string
 }
 
-func (p *poisoning) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.LadderEvent, error) {
+func (p *poisoning) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.EscalationEvent, error) {
 	copied := *b
 	copied.Offences = slices.Clone(b.Offences)
 	for i := range copied.Offences {
@@ -527,7 +527,7 @@ type failing struct {
 	err error
 }
 
-func (s *failing) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.LadderEvent, error) {
+func (s *failing) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.EscalationEvent, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -567,7 +567,7 @@ func TestADatabaseKilledInTheMiddleOfFlushesCountsEachOffenceOnce(t *testing.T) 
 func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		start := f.clock.Now()
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
 		s := service(f, n.policy)
 		n.limited("k:x", 12)
 		n.allowed("k:x", 3)
@@ -590,7 +590,7 @@ func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
 				t.Errorf("point %d is %+v, want %+v", i, p, want)
 			}
 		}
-		if line.Allowed != 3 || len(line.Events) != 1 || line.Events[0].Step != 1 {
+		if line.Allowed != 3 || len(line.Events) != 1 || line.Events[0].Level != 1 {
 			t.Errorf("got %+v", line)
 		}
 		rows, err := s.RulesReport(t.Context(), start, start.Add(10*time.Minute))

@@ -67,7 +67,7 @@ func TestPutPolicy_keeps_every_field(t *testing.T) {
 		p.OnFailure = rules.FailDeny
 		p.Mode = rules.Shadow
 		p.Escalation = &rules.Escalation{
-			Offences: 50, Within: 10 * time.Minute, Block: time.Hour, Factor: 2.5, Cap: 366 * 24 * time.Hour, ForgetAfter: 36 * time.Hour,
+			Threshold: 50, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2.5, MaxDuration: 366 * 24 * time.Hour, DecayAfter: 36 * time.Hour,
 		}
 		made := put(t, f, p, rules.ExpectNew)
 		read, err := f.FindPolicyByName(t.Context(), "api")

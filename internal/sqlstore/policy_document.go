@@ -34,12 +34,12 @@ type optionsDocument struct {
 }
 
 type escalationDocument struct {
-	Offences      int     `json:"offences"`
-	WithinMS      int64   `json:"within_ms"`
-	BlockMS       int64   `json:"block_ms"`
+	Threshold     int     `json:"threshold"`
+	WindowMS      int64   `json:"window_ms"`
+	DurationMS    int64   `json:"duration_ms"`
 	Factor        float64 `json:"factor"`
-	CapMS         int64   `json:"cap_ms"`
-	ForgetAfterMS int64   `json:"forget_after_ms"`
+	MaxDurationMS int64   `json:"max_duration_ms"`
+	DecayAfterMS  int64   `json:"decay_after_ms"`
 }
 
 func documentOf(p *rules.Policy) policyDocument {
@@ -52,8 +52,8 @@ func documentOf(p *rules.Policy) policyDocument {
 	}
 	if e := p.Escalation; e != nil {
 		d.Escalation = &escalationDocument{
-			Offences: e.Offences, WithinMS: e.Within.Milliseconds(), BlockMS: e.Block.Milliseconds(),
-			Factor: e.Factor, CapMS: e.Cap.Milliseconds(), ForgetAfterMS: e.ForgetAfter.Milliseconds(),
+			Threshold: e.Threshold, WindowMS: e.Window.Milliseconds(), DurationMS: e.Duration.Milliseconds(),
+			Factor: e.Factor, MaxDurationMS: e.MaxDuration.Milliseconds(), DecayAfterMS: e.DecayAfter.Milliseconds(),
 		}
 	}
 	return d
@@ -88,8 +88,8 @@ func (p *storedPolicy) parse(text string) error {
 	}
 	if e := d.Escalation; e != nil {
 		p.Escalation = &rules.Escalation{
-			Offences: e.Offences, Within: milliseconds(e.WithinMS), Block: milliseconds(e.BlockMS),
-			Factor: e.Factor, Cap: milliseconds(e.CapMS), ForgetAfter: milliseconds(e.ForgetAfterMS),
+			Threshold: e.Threshold, Window: milliseconds(e.WindowMS), Duration: milliseconds(e.DurationMS),
+			Factor: e.Factor, MaxDuration: milliseconds(e.MaxDurationMS), DecayAfter: milliseconds(e.DecayAfterMS),
 		}
 	}
 	return nil

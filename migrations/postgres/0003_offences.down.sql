@@ -1,9 +1,9 @@
 DROP TABLE documents;
 DROP TABLE proposals;
-DROP TABLE ladder_stops;
-DROP TABLE ladder_events;
-DROP TABLE ladder_counts;
-DROP TABLE ladders;
+DROP TABLE escalation_pauses;
+DROP TABLE escalation_events;
+DROP TABLE escalation_counts;
+DROP TABLE escalations;
 DROP TABLE rollups;
 DROP TABLE flushed_batches;
 DROP TABLE trace;

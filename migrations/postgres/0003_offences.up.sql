@@ -133,8 +133,8 @@ CREATE TABLE rollups (
 );
 INSERT INTO rollups (span, through, gone) VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0);
 
--- Where a key stands on a policy's ladder.
-CREATE TABLE ladders (
+-- Where a key stands under a policy's escalation.
+CREATE TABLE escalations (
     policy_id    BIGINT NOT NULL,
     key          TEXT COLLATE "C" NOT NULL,
     step         BIGINT NOT NULL,
@@ -145,20 +145,20 @@ CREATE TABLE ladders (
     touched      BIGINT NOT NULL,
     PRIMARY KEY (policy_id, key)
 );
-CREATE INDEX ladders_key ON ladders (key);
+CREATE INDEX escalations_key ON escalations (key);
 
 -- What counts towards the next step, by minute.
-CREATE TABLE ladder_counts (
+CREATE TABLE escalation_counts (
     policy_id BIGINT NOT NULL,
     key       TEXT COLLATE "C" NOT NULL,
     start     BIGINT NOT NULL,
     offences  BIGINT NOT NULL,
     PRIMARY KEY (policy_id, key, start)
 );
-CREATE INDEX ladder_counts_start ON ladder_counts (start);
-CREATE INDEX ladder_counts_key ON ladder_counts (key, start);
+CREATE INDEX escalation_counts_start ON escalation_counts (start);
+CREATE INDEX escalation_counts_key ON escalation_counts (key, start);
 
-CREATE TABLE ladder_events (
+CREATE TABLE escalation_events (
     id        TEXT COLLATE "C" PRIMARY KEY,
     at        BIGINT NOT NULL,
     policy_id BIGINT NOT NULL,
@@ -171,13 +171,13 @@ CREATE TABLE ladder_events (
     block_id  TEXT COLLATE "C" NOT NULL,
     detail    TEXT NOT NULL
 );
-CREATE INDEX ladder_events_at ON ladder_events (at);
-CREATE INDEX ladder_events_key ON ladder_events (key, at);
-CREATE INDEX ladder_events_policy ON ladder_events (policy_id, kind, at);
+CREATE INDEX escalation_events_at ON escalation_events (at);
+CREATE INDEX escalation_events_key ON escalation_events (key, at);
+CREATE INDEX escalation_events_policy ON escalation_events (policy_id, kind, at);
 
--- Ladders that have stopped themselves and wait for a person, and from when
+-- Escalations that have stopped themselves and wait for a person, and from when
 -- those that one has resumed are counted again.
-CREATE TABLE ladder_stops (
+CREATE TABLE escalation_pauses (
     policy_id   BIGINT PRIMARY KEY,
     policy      TEXT COLLATE "C" NOT NULL,
     stopped_at  BIGINT NOT NULL,

@@ -133,8 +133,8 @@ CREATE TABLE rollups (
 ) STRICT;
 INSERT INTO rollups (span, through, gone) VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0);
 
--- Where a key stands on a policy's ladder.
-CREATE TABLE ladders (
+-- Where a key stands under a policy's escalation.
+CREATE TABLE escalations (
     policy_id    INTEGER NOT NULL,
     key          TEXT NOT NULL,
     step         INTEGER NOT NULL,
@@ -145,20 +145,20 @@ CREATE TABLE ladders (
     touched      INTEGER NOT NULL,
     PRIMARY KEY (policy_id, key)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX ladders_key ON ladders (key);
+CREATE INDEX escalations_key ON escalations (key);
 
 -- What counts towards the next step, by minute.
-CREATE TABLE ladder_counts (
+CREATE TABLE escalation_counts (
     policy_id INTEGER NOT NULL,
     key       TEXT NOT NULL,
     start     INTEGER NOT NULL,
     offences  INTEGER NOT NULL,
     PRIMARY KEY (policy_id, key, start)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX ladder_counts_start ON ladder_counts (start);
-CREATE INDEX ladder_counts_key ON ladder_counts (key, start);
+CREATE INDEX escalation_counts_start ON escalation_counts (start);
+CREATE INDEX escalation_counts_key ON escalation_counts (key, start);
 
-CREATE TABLE ladder_events (
+CREATE TABLE escalation_events (
     id        TEXT PRIMARY KEY,
     at        INTEGER NOT NULL,
     policy_id INTEGER NOT NULL,
@@ -171,13 +171,13 @@ CREATE TABLE ladder_events (
     block_id  TEXT NOT NULL,
     detail    TEXT NOT NULL
 ) STRICT;
-CREATE INDEX ladder_events_at ON ladder_events (at);
-CREATE INDEX ladder_events_key ON ladder_events (key, at);
-CREATE INDEX ladder_events_policy ON ladder_events (policy_id, kind, at);
+CREATE INDEX escalation_events_at ON escalation_events (at);
+CREATE INDEX escalation_events_key ON escalation_events (key, at);
+CREATE INDEX escalation_events_policy ON escalation_events (policy_id, kind, at);
 
--- Ladders that have stopped themselves and wait for a person, and from when
+-- Escalations that have stopped themselves and wait for a person, and from when
 -- those that one has resumed are counted again.
-CREATE TABLE ladder_stops (
+CREATE TABLE escalation_pauses (
     policy_id   INTEGER PRIMARY KEY,
     policy      TEXT NOT NULL,
     stopped_at  INTEGER NOT NULL,

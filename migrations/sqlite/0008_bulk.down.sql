@@ -1,2 +1,2 @@
-ALTER TABLE ladders DROP COLUMN counts_from;
+ALTER TABLE escalations DROP COLUMN counts_from;
 ALTER TABLE notifications DROP COLUMN happenings;

@@ -1,5 +1,5 @@
 -- The first minute whose offences may still count for a key.
-ALTER TABLE ladders ADD COLUMN counts_from INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE escalations ADD COLUMN counts_from INTEGER NOT NULL DEFAULT 0;
 
 -- How many happenings a notification stands for: those of a burst beyond the
 -- first ones share one.

@@ -55,12 +55,12 @@ func (n *node) knows(t *testing.T, key, policy string) {
 	})
 }
 
-// climbed returns a key's block and checks that it stands on the first step.
-func (n *node) climbed(t *testing.T, key string) v1.Block {
+// escalated returns a key's block and checks that it stands on the first step.
+func (n *node) escalated(t *testing.T, key string) v1.Block {
 	t.Helper()
 	x := n.explain(key)
-	if x.Decision != v1.Blocked || len(x.Blocks) != 1 || x.Ladder == nil || x.Ladder.Step != 1 {
-		t.Fatalf("%s is %s with %d blocks, ladder %+v", key, x.Decision, len(x.Blocks), x.Ladder)
+	if x.Decision != v1.Blocked || len(x.Blocks) != 1 || x.Escalation == nil || x.Escalation.Level != 1 {
+		t.Fatalf("%s is %s with %d blocks, escalation %+v", key, x.Decision, len(x.Blocks), x.Escalation)
 	}
 	return x.Blocks[0]
 }
@@ -88,9 +88,9 @@ func TestAKilledNodeLosesAtMostWhatItHadNotFlushed(t *testing.T) {
 			t.Parallel()
 			victim, next := start(t)
 			victim.put("strict", strict)
-			victim.put("laddered", laddered)
+			victim.put("escalating", escalating)
 			await(t, "an offender is blocked by itself", func() bool { return victim.about("token:repeat").Decision == v1.Blocked })
-			block := victim.climbed(t, "token:repeat")
+			block := victim.escalated(t, "token:repeat")
 
 			flushed := victim.attack("host:attacker", 101)
 			await(t, "the first part is in the database", func() bool { return victim.offencesOf("host:attacker") == flushed })
@@ -107,7 +107,7 @@ func TestAKilledNodeLosesAtMostWhatItHadNotFlushed(t *testing.T) {
 			if got := other.offencesOf("host:attacker"); got < least || got > least+unsure {
 				t.Errorf("%d offences, want from %d to %d", got, least, least+unsure)
 			}
-			if again := other.climbed(t, "token:repeat"); again.ID != block.ID {
+			if again := other.escalated(t, "token:repeat"); again.ID != block.ID {
 				t.Errorf("the block was %s and is %s", block.ID, again.ID)
 			}
 		})
@@ -119,12 +119,12 @@ func TestAnAttackIsCountedThoughTheDatabaseIsKilledAndEveryNodeRestarted(t *test
 	s := dedicated(t)
 	nodes := s.start(t, 2)
 	nodes[0].put("strict", strict)
-	nodes[0].put("laddered", laddered)
+	nodes[0].put("escalating", escalating)
 	for _, n := range nodes {
 		n.knows(t, "host:attacker", "strict")
 	}
 	await(t, "an offender is blocked by itself", func() bool { return nodes[1].about("token:repeat").Decision == v1.Blocked })
-	block := nodes[1].climbed(t, "token:repeat")
+	block := nodes[1].escalated(t, "token:repeat")
 
 	want := nodes[0].attack("host:attacker", 51) + nodes[1].attack("host:attacker", 50)
 	await(t, "the first part is in the database", func() bool { return nodes[0].offencesOf("host:attacker") == want })
@@ -146,15 +146,15 @@ func TestAnAttackIsCountedThoughTheDatabaseIsKilledAndEveryNodeRestarted(t *test
 	if got := n.offencesOf("host:attacker"); got < want || got > want+lost {
 		t.Errorf("%d offences, want from %d to %d", got, want, want+lost)
 	}
-	if again := n.climbed(t, "token:repeat"); again.ID != block.ID {
+	if again := n.escalated(t, "token:repeat"); again.ID != block.ID {
 		t.Errorf("the block was %s and is %s", block.ID, again.ID)
 	}
 }
 
-func TestALadderThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T) {
+func TestAEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[len(nodes)-1]
-		n.put("laddered", laddered)
+		n.put("escalating", escalating)
 		var checks []string
 		for i := range 30 {
 			checks = append(checks, slices.Repeat([]string{fmt.Sprintf(`{"key":"token:crowd-%d"}`, i)}, 7)...)
@@ -162,10 +162,10 @@ func TestALadderThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T) {
 		if a := n.send(post, n.check+v1.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`); a.status != 200 {
 			t.Fatalf("got %d: %s", a.status, a.body)
 		}
-		var stops v1.Page[v1.LadderStop]
+		var stops v1.Page[v1.EscalationPause]
 		for _, n := range nodes {
-			await(t, "the ladder has stopped", func() bool {
-				stops = read[v1.Page[v1.LadderStop]](n, n.must(200, get, v1.PathLadders+"/stopped", ""))
+			await(t, "the escalation is paused", func() bool {
+				stops = read[v1.Page[v1.EscalationPause]](n, n.must(200, get, v1.PathEscalations+"/stopped", ""))
 				return len(stops.Items) == 1
 			})
 		}
@@ -173,21 +173,21 @@ func TestALadderThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T) {
 			return len(read[v1.Page[v1.Block]](n, n.must(200, get, v1.PathBlocks+"?source=automatic", "")).Items)
 		}
 		before := automatic()
-		if before > 10 || stops.Items[0].Policy != "laddered" {
+		if before > 10 || stops.Items[0].Policy != "escalating" {
 			t.Errorf("%d were blocked, and it says %+v", before, stops.Items)
 		}
 		offended := n.attack("token:later", 8)
 		await(t, "the next one's offences are in", func() bool { return n.offencesOf("token:later") == offended })
 		if got := automatic(); got != before {
-			t.Errorf("a stopped ladder made %d blocks", got-before)
+			t.Errorf("a paused escalation made %d blocks", got-before)
 		}
-		if out := n.succeed("ladder", "stopped"); !strings.Contains(out, "The ladder of policy laddered has stopped") {
+		if out := n.succeed("escalation", "stopped"); !strings.Contains(out, "The escalation of policy escalating has stopped") {
 			t.Errorf("the command line says %q", out)
 		}
-		n.succeed("ladder", "resume", "laddered")
-		await(t, "the ladder goes on", func() bool { return n.about("token:later").Decision == v1.Blocked })
-		if _, code := n.run("ladder", "resume", "laddered"); code == 0 {
-			t.Error("a ladder that goes on was resumed")
+		n.succeed("escalation", "resume", "escalating")
+		await(t, "the escalation goes on", func() bool { return n.about("token:later").Decision == v1.Blocked })
+		if _, code := n.run("escalation", "resume", "escalating"); code == 0 {
+			t.Error("an escalation that goes on was resumed")
 		}
 	})
 }
@@ -227,7 +227,7 @@ func TestAutomaticBlocksAreToldTogetherInOneSignedMessage(t *testing.T) {
 	n := launch(t, []string{"STINT_ADMIN_TOKEN=" + adminToken, "STINT_NOTIFY_WEBHOOK_URL=" + receiver.URL,
 		"STINT_NOTIFY_WEBHOOK_SECRET=a secret of two", "STINT_NOTIFY_ALLOW_PRIVATE=true"}, onFreePorts...)
 	n.awaitRunning()
-	n.put("laddered", laddered)
+	n.put("escalating", escalating)
 	want := []string{"token:a", "token:b", "token:c"}
 	for _, key := range want {
 		n.attack(key, 7)

@@ -167,11 +167,11 @@ func TestARefusalsIDOpensItsRecordOnEveryNode(t *testing.T) {
 	})
 }
 
-const laddered = `{"match":["token:*"],"rules":["1/h"],"mode":"enforce","escalation":{"offences":5,"within":"10m","block":"1h","factor":2,"cap":"8h","forget_after":"7d"}}`
+const escalating = `{"match":["token:*"],"rules":["1/h"],"mode":"enforce","escalation":{"threshold":5,"window":"10m","duration":"1h","factor":2,"max_duration":"8h","decay_after":"7d"}}`
 
-func TestALadderBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) {
+func TestAEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
-		nodes[0].put("laddered", laddered)
+		nodes[0].put("escalating", escalating)
 		const key = "token:repeat"
 		await(t, "the key is blocked by itself", func() bool {
 			for _, n := range nodes { // spread over the nodes: they count together
@@ -187,7 +187,7 @@ func TestALadderBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) {
 			t.Fatalf("%d blocks", len(page.Items))
 		}
 		b := page.Items[0]
-		if b.Source != "automatic" || string(b.Policy) != "laddered" || b.Step == nil || *b.Step != 1 || b.ExpiresAt.Sub(b.CreatedAt.Time).Round(time.Minute) != time.Hour {
+		if b.Source != "automatic" || string(b.Policy) != "escalating" || b.Level == nil || *b.Level != 1 || b.ExpiresAt.Sub(b.CreatedAt.Time).Round(time.Minute) != time.Hour {
 			t.Errorf("got %+v", b)
 		}
 		var x v1.KeyExplanation
@@ -195,8 +195,8 @@ func TestALadderBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) {
 			x = n.explain(key)
 			return x.Decision == v1.Blocked
 		})
-		if x.Ladder == nil || x.Ladder.Step != 1 || x.Ladder.NextBlock.Std() != 2*time.Hour {
-			t.Errorf("explained as %s, ladder %+v", x.Decision, x.Ladder)
+		if x.Escalation == nil || x.Escalation.Level != 1 || x.Escalation.NextBlock.Std() != 2*time.Hour {
+			t.Errorf("explained as %s, escalation %+v", x.Decision, x.Escalation)
 		}
 		n.must(200, del, v1.PathBlocks+"/"+b.ID, `{"reason":"a mistake"}`)
 		for _, n := range nodes {
@@ -211,7 +211,7 @@ func TestALadderBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) {
 
 func TestAnExemptKeyNeverClimbs(t *testing.T) {
 	n := startNode(t)
-	n.put("laddered", laddered)
+	n.put("escalating", escalating)
 	n.must(201, post, v1.PathExemptions, `{"pattern":"token:friend","reason":"ours"}`)
 	for range 50 {
 		if d := n.about("token:friend"); d.Decision != v1.Allowed {

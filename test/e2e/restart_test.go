@@ -44,7 +44,7 @@ func TestARestartBySIGTERMForgetsNothing(t *testing.T) {
 	}
 }
 
-func TestARestartBySIGKILLForgetsAtMostWhatTheLastSnapshotMissed(t *testing.T) {
+func TestARestartBySIGKILLDecaysAtMostWhatTheLastSnapshotMissed(t *testing.T) {
 	t.Parallel() // it waits for a snapshot
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["5/h"]}`)

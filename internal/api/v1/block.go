@@ -14,15 +14,15 @@ type Block struct {
 	Reason  string `json:"reason"`
 	Author  string `json:"author"`
 	Source  string `json:"source"` // manual, automatic or imported
-	// Policy and Step name the policy whose ladder made an automatic block and
-	// the step of the ladder; null otherwise.
+	// Policy and Level name the policy whose escalation made an automatic block and
+	// the level; null otherwise.
 	Policy    NullString `json:"policy"`
-	Step      *int       `json:"step"`
+	Level     *int       `json:"level"`
 	Active    bool       `json:"active"`
 	CreatedAt Time       `json:"created_at"`
 	ExpiresAt Time       `json:"expires_at"` // null: for good
-	LiftedAt  Time       `json:"lifted_at"`
-	LiftedBy  NullString `json:"lifted_by"`
+	LiftedAt  Time       `json:"ended_at"`
+	LiftedBy  NullString `json:"ended_by"`
 	Revision  int64      `json:"revision"`
 }
 
@@ -83,8 +83,8 @@ type Exemption struct {
 	Active    bool       `json:"active"`
 	CreatedAt Time       `json:"created_at"`
 	ExpiresAt Time       `json:"expires_at"`
-	RemovedAt Time       `json:"removed_at"`
-	RemovedBy NullString `json:"removed_by"`
+	RemovedAt Time       `json:"ended_at"`
+	RemovedBy NullString `json:"ended_by"`
 	Revision  int64      `json:"revision"`
 }
 

@@ -14,8 +14,8 @@ func FromBlock(b *blocks.Block, policy string, now time.Time) Block {
 		Policy: NullString(policy), Active: b.ActiveAt(now), CreatedAt: At(b.Created), ExpiresAt: At(b.Expires),
 		LiftedAt: At(b.Lifted), LiftedBy: NullString(b.LiftedBy), Revision: b.Revision,
 	}
-	if b.Step > 0 {
-		out.Step = &b.Step
+	if b.Level > 0 {
+		out.Level = &b.Level
 	}
 	return out
 }

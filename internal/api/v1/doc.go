@@ -29,7 +29,7 @@ const (
 	PathOffenders    = "/v1/offenders"
 	PathOffences     = "/v1/offences"
 	PathTraffic      = "/v1/traffic"
-	PathLadders      = "/v1/ladders"
+	PathEscalations  = "/v1/escalations"
 	PathProposals    = "/v1/proposals"
 	PathReports      = "/v1/reports"
 	PathNodes        = "/v1/nodes"

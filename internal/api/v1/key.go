@@ -18,11 +18,11 @@ type KeyExplanation struct {
 	// Policy is the enforcing policy and Shadow the one that only watches.
 	Policy *KeyPolicy `json:"policy"`
 	Shadow *KeyPolicy `json:"shadow"`
-	// Ladder is where the key stands on the ladder of automatic blocks and
-	// ShadowLadder on that of the policy that only watches; null without one.
-	Ladder       *Ladder  `json:"ladder"`
-	ShadowLadder *Ladder  `json:"shadow_ladder"`
-	Warnings     []string `json:"warnings"`
+	// Escalation is where the key stands on the escalation and
+	// ShadowEscalation on that of the policy that only watches; null without one.
+	Escalation       *EscalationStatus `json:"escalation"`
+	ShadowEscalation *EscalationStatus `json:"shadow_escalation"`
+	Warnings         []string          `json:"warnings"`
 }
 
 // KeyPolicy is one policy's part of an explanation.

@@ -26,9 +26,9 @@ type Offender struct {
 	FirstAt   Time       `json:"first_at"`
 	LastAt    Time       `json:"last_at"`
 	// Block stands now; an Exemption hides it.
-	Block     *Block     `json:"block"`
-	Exemption *Exemption `json:"exemption"`
-	Ladder    *Ladder    `json:"ladder"`
+	Block      *Block            `json:"block"`
+	Exemption  *Exemption        `json:"exemption"`
+	Escalation *EscalationStatus `json:"escalation"`
 	// Trend has the offences of each part of the span where points were asked.
 	Trend []int64 `json:"trend,omitzero"`
 }
@@ -51,30 +51,30 @@ type OffenderReport struct {
 	Untracked    int64 `json:"untracked"`
 }
 
-// Ladder is where a key stands on its policy's ladder, and what comes next.
-type Ladder struct {
+// EscalationStatus is where a key stands under its policy's escalation, and what comes next.
+type EscalationStatus struct {
 	Policy string `json:"policy"`
 	Shadow bool   `json:"shadow"` // it only says whom it would block
-	Step   int    `json:"step"`   // blocks earned and not forgotten
-	Steps  int    `json:"steps"`  // until the longest block
-	// Counted of Enough offences within Within are there for the next step.
-	Counted int64    `json:"counted"`
-	Enough  int64    `json:"enough"`
-	Within  Duration `json:"within"`
+	Level  int    `json:"level"`   // blocks earned and not forgotten
+	Levels int    `json:"levels"`  // until the longest block
+	// Count of Threshold offences within Window are there for the next step.
+	Count     int64    `json:"count"`
+	Threshold int64    `json:"threshold"`
+	Window    Duration `json:"window"`
 	// NextBlock is how long the next block is.
 	NextBlock Duration `json:"next_block"`
-	ForgetsAt Time     `json:"forgets_at"` // one step, if it stays quiet
-	Stopped   bool     `json:"stopped"`    // by the guard; it waits for a person
+	DecaysAt  Time     `json:"decays_at"` // one level, if it stays quiet
+	Paused    bool     `json:"paused"`    // by the safety limit; it waits for a person
 }
 
-// FromStanding shows where a key stands, nil for nowhere.
-func FromStanding(s *offenders.Standing) *Ladder {
+// FromEscalationStatus shows where a key stands, nil for nowhere.
+func FromEscalationStatus(s *offenders.EscalationStatus) *EscalationStatus {
 	if s == nil {
 		return nil
 	}
-	return &Ladder{
-		Policy: s.Policy, Shadow: s.Shadow, Step: s.Step, Steps: s.Steps, Counted: s.Counted, Enough: s.Enough,
-		Within: Duration(s.Within), NextBlock: Duration(s.Next), ForgetsAt: At(s.ForgetsAt), Stopped: s.Stopped,
+	return &EscalationStatus{
+		Policy: s.Policy, Shadow: s.Shadow, Level: s.Level, Levels: s.Levels, Count: s.Count, Threshold: s.Threshold,
+		Window: Duration(s.Window), NextBlock: Duration(s.Next), DecaysAt: At(s.DecaysAt), Paused: s.Paused,
 	}
 }
 
@@ -83,7 +83,7 @@ func FromOffender(r *offenders.Row, name func(int64) string, now time.Time) Offe
 	o := Offender{
 		Key: r.Key, Offences: r.Offences, OffencesAtMost: r.Offences + r.Over, Allowed: r.Allowed, ShareRefused: r.Share,
 		Policy: NullString(name(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.Decider,
-		FirstAt: At(r.First), LastAt: At(r.Last), Ladder: FromStanding(r.Ladder), Trend: r.Trend,
+		FirstAt: At(r.First), LastAt: At(r.Last), Escalation: FromEscalationStatus(r.Escalation), Trend: r.Trend,
 	}
 	o.Block, o.Exemption = fromStanding(r.Block, name, now), fromLetThrough(r.Exemption, now)
 	return o
@@ -107,12 +107,12 @@ func fromLetThrough(e *blocks.Exemption, now time.Time) *Exemption {
 
 // Timeline is what one key did over a span.
 type Timeline struct {
-	Key     string          `json:"key"`
-	From    Time            `json:"from"`
-	To      Time            `json:"to"`
-	Allowed int64           `json:"allowed"` // at least
-	Points  []TimelinePoint `json:"points"`
-	Events  []LadderEvent   `json:"events"` // the newest first
+	Key     string            `json:"key"`
+	From    Time              `json:"from"`
+	To      Time              `json:"to"`
+	Allowed int64             `json:"allowed"` // at least
+	Points  []TimelinePoint   `json:"points"`
+	Events  []EscalationEvent `json:"events"` // the newest first
 }
 
 // TimelinePoint holds the offences of one part of the span.
@@ -123,14 +123,14 @@ type TimelinePoint struct {
 	Shadow  int64 `json:"shadow"`
 }
 
-// LadderEvent is one thing that a ladder did.
-type LadderEvent struct {
+// EscalationEvent is one thing that an escalation did.
+type EscalationEvent struct {
 	ID       string     `json:"id"`
 	At       Time       `json:"at"`
 	Kind     string     `json:"kind"` // blocked, would_block, stopped or resumed
 	Policy   string     `json:"policy"`
 	Key      NullString `json:"key"`
-	Step     int        `json:"step"`
+	Level    int        `json:"level"`
 	Offences int64      `json:"offences"`
 	// Length is that of the block, left out where there is none.
 	Length  Duration   `json:"length,omitzero"`
@@ -138,16 +138,16 @@ type LadderEvent struct {
 	Detail  string     `json:"detail"`
 }
 
-// FromLadderEvent shows one event.
-func FromLadderEvent(e offenders.LadderEvent) LadderEvent {
-	return LadderEvent{
-		ID: e.ID, At: At(e.At), Kind: string(e.Kind), Policy: e.Name, Key: NullString(e.Key), Step: e.Step,
+// FromEscalationEvent shows one event.
+func FromEscalationEvent(e offenders.EscalationEvent) EscalationEvent {
+	return EscalationEvent{
+		ID: e.ID, At: At(e.At), Kind: string(e.Kind), Policy: e.Name, Key: NullString(e.Key), Level: e.Level,
 		Offences: e.Offences, Length: Duration(e.Length), BlockID: NullString(e.BlockID), Detail: e.Detail,
 	}
 }
 
-// LadderStop is a ladder that the guard stopped and that waits for a person.
-type LadderStop struct {
+// EscalationPause is an escalation that the guard stopped and that waits for a person.
+type EscalationPause struct {
 	Policy string `json:"policy"`
 	At     Time   `json:"at"`
 	Detail string `json:"detail"`
@@ -165,8 +165,8 @@ type OffenceRecord struct {
 	Key      NullString `json:"key"`
 	Policy   NullString `json:"policy"`
 	Offences []Offence  `json:"offences"`
-	// Ladder is where the key stands now, null where its policy has none.
-	Ladder *Ladder `json:"ladder"`
+	// Escalation is where the key stands now, null where its policy has none.
+	Escalation *EscalationStatus `json:"escalation"`
 	// Other are the offences of the minute that were counted without a key.
 	Other []Offence `json:"other"`
 }

@@ -16,14 +16,14 @@ type PolicyRequest struct {
 	Escalation *Escalation   `json:"escalation,omitzero"`
 }
 
-// Escalation is a policy's ladder of automatic blocks.
+// Escalation is a policy's escalation.
 type Escalation struct {
-	Offences    int      `json:"offences"`
-	Within      Duration `json:"within"`
-	Block       Duration `json:"block"`
+	Threshold   int      `json:"threshold"`
+	Window      Duration `json:"window"`
+	Duration    Duration `json:"duration"`
 	Factor      float64  `json:"factor"`
-	Cap         Duration `json:"cap"`
-	ForgetAfter Duration `json:"forget_after"`
+	MaxDuration Duration `json:"max_duration"`
+	DecayAfter  Duration `json:"decay_after"`
 }
 
 // Policy is one version of a policy. Its ETag is the version.

@@ -23,8 +23,8 @@ func FromPolicy(p *rules.Policy) Policy {
 	}
 	if e := p.Escalation; e != nil {
 		out.Escalation = &Escalation{
-			Offences: e.Offences, Within: Duration(e.Within), Block: Duration(e.Block),
-			Factor: e.Factor, Cap: Duration(e.Cap), ForgetAfter: Duration(e.ForgetAfter),
+			Threshold: e.Threshold, Window: Duration(e.Window), Duration: Duration(e.Duration),
+			Factor: e.Factor, MaxDuration: Duration(e.MaxDuration), DecayAfter: Duration(e.DecayAfter),
 		}
 	}
 	for _, w := range p.Warnings() {
@@ -64,8 +64,8 @@ func (r *PolicyRequest) Policy(parser keys.Parser, name string) (*rules.Policy, 
 	p.Rules = stack
 	if e := r.Escalation; e != nil {
 		p.Escalation = &rules.Escalation{
-			Offences: e.Offences, Within: e.Within.Std(), Block: e.Block.Std(),
-			Factor: e.Factor, Cap: e.Cap.Std(), ForgetAfter: e.ForgetAfter.Std(),
+			Threshold: e.Threshold, Window: e.Window.Std(), Duration: e.Duration.Std(),
+			Factor: e.Factor, MaxDuration: e.MaxDuration.Std(), DecayAfter: e.DecayAfter.Std(),
 		}
 	}
 	err = validate(p)

@@ -20,7 +20,7 @@ type Problem struct {
 	// "confirmation_required", "too_many", "too_large", "unavailable",
 	// "internal" and what HTTP itself names.
 	Code string `json:"code"`
-	// Field names the field that was wrong, as "rules[2]" or "escalation.cap".
+	// Field names the field that was wrong, as "rules[2]" or "escalation.max_duration".
 	Field string `json:"field,omitzero"`
 	// Errors lists every field that was wrong, where more than one is known.
 	Errors []FieldProblem `json:"errors,omitempty"`

@@ -95,20 +95,20 @@ func (c *Client) DismissProposal(ctx context.Context, id, reason string) (*v1.Pr
 
 func proposalPath(id string) string { return v1.PathProposals + "/" + url.PathEscape(id) }
 
-// LadderEvents returns what ladders did over a span, the newest first.
-func (c *Client) LadderEvents(ctx context.Context, filter url.Values) ([]v1.LadderEvent, error) {
-	var page v1.Page[v1.LadderEvent]
-	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathLadders + "/events", query: filter}, &page)
+// EscalationEvents returns what escalations did over a span, the newest first.
+func (c *Client) EscalationEvents(ctx context.Context, filter url.Values) ([]v1.EscalationEvent, error) {
+	var page v1.Page[v1.EscalationEvent]
+	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathEscalations + "/events", query: filter}, &page)
 	return page.Items, err
 }
 
-// LadderStops returns the ladders that the guard stopped.
-func (c *Client) LadderStops(ctx context.Context) ([]v1.LadderStop, error) {
-	return whole[v1.LadderStop](ctx, c, v1.PathLadders+"/stopped")
+// EscalationPauses returns the escalations that the guard stopped.
+func (c *Client) EscalationPauses(ctx context.Context) ([]v1.EscalationPause, error) {
+	return whole[v1.EscalationPause](ctx, c, v1.PathEscalations+"/stopped")
 }
 
-// ResumeLadder lets a stopped ladder go on.
-func (c *Client) ResumeLadder(ctx context.Context, policy string) error {
-	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathLadders + "/" + url.PathEscape(policy) + "/resume"}, nil)
+// ResumeEscalation lets a paused escalation go on.
+func (c *Client) ResumeEscalation(ctx context.Context, policy string) error {
+	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathEscalations + "/" + url.PathEscape(policy) + "/resume"}, nil)
 	return err
 }

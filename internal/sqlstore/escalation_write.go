@@ -10,37 +10,37 @@ import (
 )
 
 const (
-	readLadderStop  = `SELECT stopped_at, resumed_at FROM ladder_stops WHERE policy_id = $1`
-	countClimbed    = `SELECT count(DISTINCT key) FROM ladder_events WHERE policy_id = $1 AND kind = $2 AND at >= $3`
-	writeLadderStop = `
-INSERT INTO ladder_stops (policy_id, policy, stopped_at, would_block, allowed, seen, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)
+	readEscalationPause  = `SELECT stopped_at, resumed_at FROM escalation_pauses WHERE policy_id = $1`
+	countEscalated       = `SELECT count(DISTINCT key) FROM escalation_events WHERE policy_id = $1 AND kind = $2 AND at >= $3`
+	writeEscalationPause = `
+INSERT INTO escalation_pauses (policy_id, policy, stopped_at, would_block, allowed, seen, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (policy_id) DO UPDATE SET policy = excluded.policy, stopped_at = excluded.stopped_at,
     would_block = excluded.would_block, allowed = excluded.allowed, seen = excluded.seen, detail = excluded.detail`
-	addLadderEvents = `
-INSERT INTO ladder_events (id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail) `
+	addEscalationEvents = `
+INSERT INTO escalation_events (id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail) `
 	sketchesSince = `SELECT sketch FROM distinct_keys WHERE span = 1 AND start >= $1 AND policy_id = $2`
 )
 
 var eventTypes = []string{textColumn, intColumn, intColumn, textColumn, textColumn, textColumn, intColumn, intColumn, intColumn, textColumn, textColumn}
 
-// ladderWriter gathers what the ladders of all policies decided, and saves it.
-type ladderWriter struct {
-	*ladderRun
-	states  []offenders.LadderState // after the batch, in the order of the climbers
+// escalationWriter gathers what the escalations of all policies decided, and saves it.
+type escalationWriter struct {
+	*escalationRun
+	states  []offenders.State // after the batch, in the order of the candidates
 	blocks  []*item
-	blockOf map[ladderID]*item
-	stops   []*offenders.LadderStop
-	events  []offenders.LadderEvent
+	blockOf map[escalationID]*item
+	stops   []*offenders.EscalationPause
+	events  []offenders.EscalationEvent
 }
 
-// decide asks one policy's ladder about its keys.
-func (w *ladderWriter) decide(climbers []*climber) error {
-	l := climbers[0].ladder
-	candidates := make([]offenders.Candidate, len(climbers))
+// decide asks one policy's escalation about its keys.
+func (w *escalationWriter) decide(group []*candidate) error {
+	l := group[0].escalation
+	candidates := make([]offenders.Candidate, len(group))
 	reached := false
-	for i, c := range climbers {
+	for i, c := range group {
 		candidates[i] = c.Candidate
-		reached = reached || c.Offences >= int64(l.Offences)
+		reached = reached || c.Offences >= int64(l.Threshold)
 	}
 	var limit offenders.SafetyLimit
 	if reached {
@@ -56,10 +56,10 @@ func (w *ladderWriter) decide(climbers []*climber) error {
 		w.stops = append(w.stops, result.Paused)
 	}
 	if w.blockOf == nil {
-		w.blockOf = map[ladderID]*item{}
+		w.blockOf = map[escalationID]*item{}
 	}
 	for _, b := range result.Blocks {
-		id := ladderID{l.Policy, b.Key}
+		id := escalationID{l.Policy, b.Key}
 		i := &item{Pattern: keys.PatternOf(w.byID[id].parsed), Reason: b.Reason, Source: string(blocks.Automatic),
 			Policy: l.Policy, Step: b.Level, Expires: b.Until}
 		w.blocks = append(w.blocks, i)
@@ -68,17 +68,17 @@ func (w *ladderWriter) decide(climbers []*climber) error {
 	return nil
 }
 
-// safetyLimit reads what a policy's ladder may do and has done.
-func (w *ladderWriter) safetyLimit(l offenders.Ladder) (limit offenders.SafetyLimit, err error) {
+// safetyLimit reads what a policy's escalation may do and has done.
+func (w *escalationWriter) safetyLimit(l offenders.EscalationPolicy) (limit offenders.SafetyLimit, err error) {
 	var stoppedAt, resumedAt int64
-	if _, err = w.one(readLadderStop, []any{l.Policy}, &stoppedAt, &resumedAt); err != nil {
+	if _, err = w.one(readEscalationPause, []any{l.Policy}, &stoppedAt, &resumedAt); err != nil {
 		return limit, err
 	}
 	if limit.Paused = stoppedAt > resumedAt; limit.Paused {
 		return limit, nil
 	}
-	since := toMS(w.now.Add(-offenders.GuardSpan))
-	if _, err = w.one(countClimbed, []any{l.Policy, string(l.EventKind()), max(since, resumedAt)}, &limit.Blocked); err != nil {
+	since := toMS(w.now.Add(-offenders.SafetyLimitWindow))
+	if _, err = w.one(countEscalated, []any{l.Policy, string(l.EventKind()), max(since, resumedAt)}, &limit.Blocked); err != nil {
 		return limit, err
 	}
 	limit.Seen, err = w.keysSeen(l.Policy, since)
@@ -95,12 +95,12 @@ func (t *tx) keysSeen(policy, since int64) (int64, error) {
 }
 
 // save writes what was decided, what needs the revision last.
-func (w *ladderWriter) save() error {
-	acted := map[ladderID]bool{}
+func (w *escalationWriter) save() error {
+	acted := map[escalationID]bool{}
 	for _, e := range w.events {
-		acted[ladderID{e.Policy, e.Key}] = true
+		acted[escalationID{e.Policy, e.Key}] = true
 	}
-	if err := w.saveCounts(func(id ladderID) bool { return !acted[id] }); err != nil {
+	if err := w.saveCounts(func(id escalationID) bool { return !acted[id] }); err != nil {
 		return err
 	}
 	if len(w.events) == 0 {
@@ -117,12 +117,12 @@ func (w *ladderWriter) save() error {
 	return nil
 }
 
-func (w *ladderWriter) saveStops() error {
+func (w *escalationWriter) saveStops() error {
 	for _, s := range w.stops {
-		if _, err := w.exec(writeLadderStop, s.Policy, s.Name, toMS(w.now), s.WouldBlock, s.Allowed, s.Seen, s.Detail); err != nil {
+		if _, err := w.exec(writeEscalationPause, s.Policy, s.Name, toMS(w.now), s.WouldBlock, s.Allowed, s.Seen, s.Detail); err != nil {
 			return err
 		}
-		if err := w.record("ladder.stop", "policy", s.Name, s.Detail, nil, nil); err != nil {
+		if err := w.record("escalation.pause", "policy", s.Name, s.Detail, nil, nil); err != nil {
 			return err
 		}
 	}
@@ -130,15 +130,15 @@ func (w *ladderWriter) saveStops() error {
 }
 
 // saveBlocks makes the blocks. A key that somebody blocked a moment ago stays
-// where it was on its ladder.
-func (w *ladderWriter) saveBlocks() error {
+// where it was on its escalation.
+func (w *escalationWriter) saveBlocks() error {
 	made, err := w.addItems(blockShelf, w.blocks)
 	if err != nil {
 		return err
 	}
 	for i := range w.states {
 		s := &w.states[i]
-		id := ladderID{s.Policy, s.Key}
+		id := escalationID{s.Policy, s.Key}
 		b, earned := w.blockOf[id]
 		switch {
 		case !earned:
@@ -147,13 +147,13 @@ func (w *ladderWriter) saveBlocks() error {
 		default:
 			c := w.byID[id].Candidate
 			*s = c.State
-			s.Offend(&w.byID[id].ladder, c.First, c.Last)
+			s.Offend(&w.byID[id].escalation, c.First, c.Last)
 		}
 	}
 	kept := w.events[:0]
-	refused := map[ladderID]bool{}
+	refused := map[escalationID]bool{}
 	for _, e := range w.events {
-		id := ladderID{e.Policy, e.Key}
+		id := escalationID{e.Policy, e.Key}
 		b, earned := w.blockOf[id]
 		if earned && !made[b] {
 			refused[id] = true
@@ -165,27 +165,27 @@ func (w *ladderWriter) saveBlocks() error {
 		kept = append(kept, e)
 	}
 	w.events = kept
-	return w.saveCounts(func(id ladderID) bool { return refused[id] })
+	return w.saveCounts(func(id escalationID) bool { return refused[id] })
 }
 
 // saveCounts adds what the batch brings for the keys that are wanted.
-func (w *ladderWriter) saveCounts(wanted func(ladderID) bool) error {
+func (w *escalationWriter) saveCounts(wanted func(escalationID) bool) error {
 	var rows [][]any
-	for _, c := range w.climbers {
-		if !wanted(c.ladderID) {
+	for _, c := range w.candidates {
+		if !wanted(c.escalationID) {
 			continue
 		}
 		for minute, n := range c.minutes {
 			rows = append(rows, c.row(minute, n))
 		}
 	}
-	return w.upsert(addLadderCounts, mergeLadderCounts, countTypes, rows)
+	return w.upsert(addEscalationCounts, mergeEscalationCounts, countTypes, rows)
 }
 
-// saveEvents notes what happened. The offences of a key that a ladder has dealt
+// saveEvents notes what happened. The offences of a key that an escalation has dealt
 // with are used up: those of earlier minutes by its state, those of this minute
 // and, where clocks differ, of later ones by their counts.
-func (w *ladderWriter) saveEvents() error {
+func (w *escalationWriter) saveEvents() error {
 	var used [][]any
 	for i := range w.events {
 		e := &w.events[i]
@@ -200,29 +200,29 @@ func (w *ladderWriter) saveEvents() error {
 	if err := w.insertEvents(w.events...); err != nil {
 		return err
 	}
-	w.ladderRun.events = w.events
+	w.escalationRun.events = w.events
 	return w.execOf(deleteUsedCounts, used, minuteOf(toMS(w.now)))
 }
 
 func minuteOf(ms int64) int64 { return ms - ms%spanMS(minuteSpan) }
 
-func (t *tx) insertEvents(all ...offenders.LadderEvent) error {
+func (t *tx) insertEvents(all ...offenders.EscalationEvent) error {
 	rows := make([][]any, len(all))
 	for i, e := range all {
-		rows[i] = []any{e.ID, toMS(e.At), e.Policy, e.Name, e.Key, string(e.Kind), e.Step, e.Offences, e.Length.Milliseconds(), e.BlockID, e.Detail}
+		rows[i] = []any{e.ID, toMS(e.At), e.Policy, e.Name, e.Key, string(e.Kind), e.Level, e.Offences, e.Length.Milliseconds(), e.BlockID, e.Detail}
 	}
-	return t.upsert(addLadderEvents, "", eventTypes, rows)
+	return t.upsert(addEscalationEvents, "", eventTypes, rows)
 }
 
-func (w *ladderWriter) saveStates() error {
+func (w *escalationWriter) saveStates() error {
 	rows := make([][]any, len(w.states))
 	for i, s := range w.states {
-		rows[i] = []any{s.Policy, s.Key, s.Step, s.BlockID, s.Ended, s.Last, s.Forgotten, s.CountsFrom}
+		rows[i] = []any{s.Policy, s.Key, s.Level, s.BlockID, s.Ended, s.Last, s.DecayedTo, s.CountsFrom}
 	}
-	return w.upsert(addLadders, saveLadders, ladderTypes, rows, toMS(w.now))
+	return w.upsert(addEscalations, saveEscalations, escalationTypes, rows, toMS(w.now))
 }
 
-func (w *ladderWriter) wakeNodes() error {
+func (w *escalationWriter) wakeNodes() error {
 	if w.store.place.dialect.notify == "" {
 		return nil
 	}

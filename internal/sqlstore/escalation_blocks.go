@@ -19,15 +19,15 @@ AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY
 
 // otherBlockEnds returns when the newest block that selects each key ends or
 // ended, whoever made it, where that is in the window that counts.
-func (r *ladderRun) otherBlockEnds(climbers []*climber) (map[*climber]int64, error) {
-	ends := map[*climber]int64{}
-	for len(climbers) > 0 {
+func (r *escalationRun) otherBlockEnds(candidates []*candidate) (map[*candidate]int64, error) {
+	ends := map[*candidate]int64{}
+	for len(candidates) > 0 {
 		// Keys share most of the networks and prefixes that select them.
-		spellings := map[string][]*climber{}
+		spellings := map[string][]*candidate{}
 		size, n := 0, 0
-		since := climbers[0].From
-		for n < len(climbers) && len(spellings) < maxSpellings && size < maxSpellingBytes {
-			c := climbers[n]
+		since := candidates[0].From
+		for n < len(candidates) && len(spellings) < maxSpellings && size < maxSpellingBytes {
+			c := candidates[n]
 			for _, s := range keys.Selecting(c.parsed) {
 				if len(spellings[s]) == 0 {
 					size += len(s)
@@ -59,7 +59,7 @@ func (r *ladderRun) otherBlockEnds(climbers []*climber) (map[*climber]int64, err
 		if err != nil {
 			return nil, err
 		}
-		climbers = climbers[n:]
+		candidates = candidates[n:]
 	}
 	return ends, nil
 }

@@ -39,8 +39,8 @@ func crossing(set string, n int, at time.Time) *offenders.Batch {
 }
 
 func manyEvaluation(f *fixture) offenders.Evaluation {
-	policy := &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Escalation: withLadder()}
-	return offenders.Evaluation{Ladders: offenders.LaddersOf([]*rules.Policy{policy}), Guard: offenders.Guard{AtLeast: 1_000_000}, Now: f.clock.Now()}
+	policy := &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Escalation: withEscalation()}
+	return offenders.Evaluation{Escalations: offenders.EscalationsOf([]*rules.Policy{policy}), Guard: offenders.SafetyLimitSettings{MinKeys: 1_000_000}, Now: f.clock.Now()}
 }
 
 // onBothCounted runs a test on a database of each kind that counts its
@@ -90,7 +90,7 @@ func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
 		same("", false)
 		same(" some below the threshold", true)
 		entries, err := f.FindEntries(t.Context(), audit.Filter{Action: "block.add", Limit: 1})
-		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != audit.Stint("ladder") || entries.Entries[0].After == nil {
+		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != audit.Stint("escalation") || entries.Entries[0].After == nil {
 			t.Errorf("the audit holds %+v, %v", entries, err)
 		}
 		intact(t, f, audit.Link{})
@@ -99,7 +99,7 @@ func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
 
 func TestKeysThatOthersBlockedAMomentAgoStayWhereTheyWere(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
 		if _, err := f.AddBlock(t.Context(), operator, blocks.Block{Pattern: pattern(t, "k:taken")}, blocks.Fail); err != nil {
 			t.Fatal(err)
 		}
@@ -128,8 +128,8 @@ func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
 	server := distant(t, testenv.Postgres(t).URL, time.Millisecond)
 	f := newFixture(t, server.url)
 	const attackers, innocents = 1_500, 50
-	n := newCounting(t, f.Store, f.clock, "a", withLadder())
-	n.guard = offenders.Guard{AtLeast: 1_000_000}
+	n := newCounting(t, f.Store, f.clock, "a", withEscalation())
+	n.guard = offenders.SafetyLimitSettings{MinKeys: 1_000_000}
 	for i := range attackers {
 		n.limited(fmt.Sprintf("ip:10.0.%d.%d", i>>8, i&255), 10)
 	}
@@ -209,9 +209,9 @@ func BenchmarkManyKeysCrossAtOnce(b *testing.B) {
 				b.StopTimer()
 				server := distant(b, testenv.Postgres(b).URL, c.delay)
 				f := newFixture(b, server.url)
-				n := newCounting(b, f.Store, f.clock, "a", withLadder())
+				n := newCounting(b, f.Store, f.clock, "a", withEscalation())
 				n.recorder = offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }, Node: "a", MaxKeys: 1 << 17, MaxRows: 1 << 17})
-				n.Recorder, n.guard, n.Log = n.recorder, offenders.Guard{AtLeast: 1_000_000}, slog.Default()
+				n.Recorder, n.guard, n.Log = n.recorder, offenders.SafetyLimitSettings{MinKeys: 1_000_000}, slog.Default()
 				for i := range c.keys {
 					n.limited(fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255), 10)
 				}

@@ -8,10 +8,10 @@ import (
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
-func (s *Server) listLadderEvents(c *Call) error {
+func (s *Server) listEscalationEvents(c *Call) error {
 	q := c.query(append([]string{"policy", "key", "limit"}, spanParams...)...)
 	from, to := s.span(q)
-	f := offenders.LadderFilter{From: from, To: to, Policy: s.policyID(q), Limit: q.limit()}
+	f := offenders.EscalationFilter{From: from, To: to, Policy: s.policyID(q), Limit: q.limit()}
 	if q.err != nil {
 		return q.err
 	}
@@ -24,26 +24,26 @@ func (s *Server) listLadderEvents(c *Call) error {
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	events, err := s.Offenders.Store.LadderEvents(ctx, f)
+	events, err := s.Offenders.Store.EscalationEvents(ctx, f)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(events, v1.FromLadderEvent))
+	return sendJSON(c, http.StatusOK, wholePage(events, v1.FromEscalationEvent))
 }
 
-func (s *Server) listLadderStops(c *Call) error {
+func (s *Server) listEscalationPauses(c *Call) error {
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	stops, err := s.Offenders.Store.LadderStops(ctx)
+	stops, err := s.Offenders.Store.EscalationPauses(ctx)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(stops, func(stop offenders.LadderStop) v1.LadderStop {
-		return v1.LadderStop{Policy: stop.Name, At: v1.At(stop.At), Detail: stop.Detail}
+	return sendJSON(c, http.StatusOK, wholePage(stops, func(stop offenders.EscalationPause) v1.EscalationPause {
+		return v1.EscalationPause{Policy: stop.Name, At: v1.At(stop.At), Detail: stop.Detail}
 	}))
 }
 
-func (s *Server) resumeLadder(c *Call) error {
+func (s *Server) resumeEscalation(c *Call) error {
 	name, err := c.param("name")
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Server) resumeLadder(c *Call) error {
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if err := s.Offenders.Store.ResumeLadder(ctx, c.Actor(), p.ID); err != nil {
+	if err := s.Offenders.Store.ResumeEscalation(ctx, c.Actor(), p.ID); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)

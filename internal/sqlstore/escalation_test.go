@@ -29,18 +29,18 @@ func automatic(t testing.TB, s *sqlstore.Store) []*blocks.Block {
 	return page.Items
 }
 
-func withLadder() *rules.Escalation {
-	l := testLadder
+func withEscalation() *rules.Escalation {
+	l := testEscalation
 	return &l
 }
 
-func TestOffencesOnTwoNodesCrossTheLadderOnce(t *testing.T) {
+func TestOffencesOnTwoNodesCrossTheEscalationOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		second := f.Store
 		if f.url[0] == 'p' { // an SQLite file belongs to one node
 			second = f.another(t)
 		}
-		nodes := []*counting{newCounting(t, f.Store, f.clock, "a", withLadder()), newCounting(t, second, f.clock, "b", withLadder())}
+		nodes := []*counting{newCounting(t, f.Store, f.clock, "a", withEscalation()), newCounting(t, second, f.clock, "b", withEscalation())}
 		for range 6 { // 12 in all, 10 are enough, and no node sees more than 6
 			var both sync.WaitGroup
 			for _, n := range nodes {
@@ -58,14 +58,14 @@ func TestOffencesOnTwoNodesCrossTheLadderOnce(t *testing.T) {
 			t.Fatalf("%d blocks were made", len(made))
 		}
 		b := made[0]
-		if b.Pattern.String() != "ip:203.0.113.7" || b.Policy != 7 || b.Step != 1 || b.Author != "ladder" || !b.Expires.Equal(f.clock.Now().Add(10*time.Minute)) {
+		if b.Pattern.String() != "ip:203.0.113.7" || b.Policy != 7 || b.Level != 1 || b.Author != "escalation" || !b.Expires.Equal(f.clock.Now().Add(10*time.Minute)) {
 			t.Errorf("got %+v", b)
 		}
 		if heard := len(nodes[0].events) + len(nodes[1].events); heard != 1 {
 			t.Errorf("%d events were heard", heard)
 		}
 		entries, err := f.FindEntries(t.Context(), audit.Filter{Action: "block.add"})
-		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != audit.Stint("ladder") {
+		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != audit.Stint("escalation") {
 			t.Errorf("the audit holds %+v, %v", entries, err)
 		}
 	})
@@ -73,7 +73,7 @@ func TestOffencesOnTwoNodesCrossTheLadderOnce(t *testing.T) {
 
 func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
 		s := service(f, n.policy)
 		offend := func() time.Duration {
 			t.Helper()
@@ -91,21 +91,21 @@ func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
 			}
 			f.clock.Advance(want)
 		}
-		standing := func() *offenders.Standing {
+		standing := func() *offenders.EscalationStatus {
 			t.Helper()
 			k, _ := keys.Parser{}.Key("k:x")
-			at, _, err := s.LadderState(t.Context(), k)
+			at, _, err := s.EscalationStatus(t.Context(), k)
 			if err != nil || at == nil {
 				t.Fatalf("%v, %v", at, err)
 			}
 			return at
 		}
 		at := standing()
-		if at.Step != 4 || at.Steps != 3 || at.Next != 30*time.Minute || at.Counted != 0 || !at.ForgetsAt.Equal(f.clock.Now().Add(time.Hour)) {
+		if at.Level != 4 || at.Levels != 3 || at.Next != 30*time.Minute || at.Count != 0 || !at.DecaysAt.Equal(f.clock.Now().Add(time.Hour)) {
 			t.Errorf("stands at %+v", at)
 		}
 		f.clock.Advance(2*time.Hour + time.Minute)
-		if at := standing(); at.Step != 2 || at.Next != 30*time.Minute {
+		if at := standing(); at.Level != 2 || at.Next != 30*time.Minute {
 			t.Errorf("after two quiet spells it stands at %+v", at)
 		}
 		f.clock.Advance(time.Hour)
@@ -117,7 +117,7 @@ func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
 
 func TestOnlyWhatCameAfterABlockCounts(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
 		n.limited("k:x", 10)
 		n.flush()
 		n.limited("k:x", 50) // another node had not heard of the block yet
@@ -133,7 +133,7 @@ func TestOnlyWhatCameAfterABlockCounts(t *testing.T) {
 		}
 		n.limited("k:x", 1)
 		n.flush()
-		if got := automatic(t, f.Store); len(got) != 2 || got[0].Step != 2 {
+		if got := automatic(t, f.Store); len(got) != 2 || got[0].Level != 2 {
 			t.Fatalf("the tenth made %d blocks", len(got))
 		}
 		// Lifted at once: what came before does not count again.
@@ -148,7 +148,7 @@ func TestOnlyWhatCameAfterABlockCounts(t *testing.T) {
 		}
 		n.limited("k:x", 1)
 		n.flush()
-		if got := automatic(t, f.Store); len(got) != 3 || got[0].Step != 3 {
+		if got := automatic(t, f.Store); len(got) != 3 || got[0].Level != 3 {
 			t.Errorf("the tenth made %d blocks", len(got))
 		}
 	})
@@ -156,7 +156,7 @@ func TestOnlyWhatCameAfterABlockCounts(t *testing.T) {
 
 func TestOffencesFromBeforeAnOperatorsBlockDoNotCountAfterIt(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
 		n.limited("ip:203.0.113.7", 9)
 		n.flush()
 		if _, err := f.AddBlock(t.Context(), operator, blocks.Block{Pattern: pattern(t, "ip:203.0.113.0/24"), Expires: f.clock.Now().Add(time.Minute)}, blocks.Fail); err != nil {
@@ -178,7 +178,7 @@ func TestOffencesFromBeforeAnOperatorsBlockDoNotCountAfterIt(t *testing.T) {
 
 func TestTheWindowIsWholeMinutesAndAtMostOneMore(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
 		n.limited("k:within", 5)
 		n.limited("k:beyond", 5)
 		n.flush()
@@ -196,7 +196,7 @@ func TestTheWindowIsWholeMinutesAndAtMostOneMore(t *testing.T) {
 
 func TestOnlyWhatIsCertainAndNotExemptClimbs(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
 		n.exempt["k:exempt"] = true
 		n.limited("k:exempt", 50)
 		n.flush()
@@ -204,7 +204,7 @@ func TestOnlyWhatIsCertainAndNotExemptClimbs(t *testing.T) {
 			{Minute: f.clock.Now().UnixMilli(), Policy: 7, Key: "k:guess", Decider: "1/1s", Count: 9, Over: 1000, First: offenders.Refusal{At: f.clock.Now().UnixMilli()}},
 			{Minute: f.clock.Now().UnixMilli(), Policy: 7, Decider: offenders.Other, Count: 5000},
 		}}
-		e := offenders.Evaluation{Ladders: offenders.LaddersOf([]*rules.Policy{n.policy}), Guard: n.guard, Now: f.clock.Now()}
+		e := offenders.Evaluation{Escalations: offenders.EscalationsOf([]*rules.Policy{n.policy}), Guard: n.guard, Now: f.clock.Now()}
 		if _, err := f.Flush(t.Context(), guess, e); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestOnlyWhatIsCertainAndNotExemptClimbs(t *testing.T) {
 
 func TestAShadowPolicySaysWhomItWouldHaveBlocked(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
 		n.policy.Mode = rules.Shadow
 		n.limited("k:x", 25)
 		n.flush()
@@ -225,17 +225,17 @@ func TestAShadowPolicySaysWhomItWouldHaveBlocked(t *testing.T) {
 		if got := automatic(t, f.Store); len(got) != 0 {
 			t.Errorf("a shadow policy blocked: %v", got)
 		}
-		events, err := f.LadderEvents(t.Context(), offenders.LadderFilter{Key: "k:x"})
-		if err != nil || len(events) != 1 || events[0].Kind != offenders.LadderWouldBlock || events[0].Length != 10*time.Minute || events[0].Offences != 25 {
+		events, err := f.EscalationEvents(t.Context(), offenders.EscalationFilter{Key: "k:x"})
+		if err != nil || len(events) != 1 || events[0].Kind != offenders.EscalationWouldBlock || events[0].Length != 10*time.Minute || events[0].Offences != 25 {
 			t.Errorf("got %+v, %v", events, err)
 		}
 	})
 }
 
-func TestALadderThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
+func TestAEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
-		n.guard = offenders.Guard{Share: 0.1, AtLeast: 3}
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
+		n.guard = offenders.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
 		for i := range 60 {
 			n.allowed("k:good"+strconv.Itoa(i), 1)
 		}
@@ -252,13 +252,13 @@ func TestALadderThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 		}
 		n.flush()
 		if got := len(automatic(t, f.Store)); got != 4 {
-			t.Fatalf("the ladder blocked %d in spite of its guard", got)
+			t.Fatalf("the escalation blocked %d in spite of its guard", got)
 		}
-		stops, err := f.LadderStops(t.Context())
+		stops, err := f.EscalationPauses(t.Context())
 		if err != nil || len(stops) != 1 || stops[0].WouldBlock != 34 || stops[0].Name != "default" {
 			t.Fatalf("stops are %+v, %v", stops, err)
 		}
-		if last := n.events[len(n.events)-1]; last.Kind != offenders.LadderStopped || len(n.events) != 5 {
+		if last := n.events[len(n.events)-1]; last.Kind != offenders.EscalationPaused || len(n.events) != 5 {
 			t.Errorf("events are %+v", n.events)
 		}
 		f.clock.Advance(2 * time.Hour)
@@ -267,13 +267,13 @@ func TestALadderThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 		if got := len(automatic(t, f.Store)); got != 4 {
 			t.Errorf("it went on by itself")
 		}
-		if err := f.ResumeLadder(t.Context(), operator, 7); err != nil {
+		if err := f.ResumeEscalation(t.Context(), operator, 7); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.ResumeLadder(t.Context(), operator, 7); !fault.Is(err, fault.NotFound) {
+		if err := f.ResumeEscalation(t.Context(), operator, 7); !fault.Is(err, fault.NotFound) {
 			t.Errorf("resumed a second time: %v", err)
 		}
-		entries, err := f.FindEntries(t.Context(), audit.Filter{Action: "ladder.resume"})
+		entries, err := f.FindEntries(t.Context(), audit.Filter{Action: "escalation.resume"})
 		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != operator {
 			t.Errorf("the audit holds %+v, %v", entries, err)
 		}
@@ -287,8 +287,8 @@ func TestALadderThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 
 func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		n := newCounting(t, f.Store, f.clock, "a", withLadder())
-		n.guard = offenders.Guard{Share: 0.1, AtLeast: 3}
+		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
+		n.guard = offenders.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
 		n.allowed("k:first", 1)
 		n.flush() // a node that has just begun, and has handed over a sketch
 		for i := range 60 {
@@ -299,7 +299,7 @@ func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
 		}
 		n.flush()
 		if got := len(automatic(t, f.Store)); got != 4 {
-			stops, err := f.LadderStops(t.Context())
+			stops, err := f.EscalationPauses(t.Context())
 			t.Errorf("%d of 4 were blocked; %+v, %v", got, stops, err)
 		}
 		points, err := f.Traffic(t.Context(), 7, f.clock.Now().Truncate(time.Minute), f.clock.Now().Add(time.Minute), time.Minute)
@@ -318,7 +318,7 @@ func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
 }
 
 // TestAnyHistoryClimbsAsTheModelSays plays random offences, waits and lifts
-// against a plain model of the ladder.
+// against a plain model of the escalation.
 func TestAnyHistoryClimbsAsTheModelSays(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		for seed := range uint64(6) {
@@ -329,8 +329,8 @@ func TestAnyHistoryClimbsAsTheModelSays(t *testing.T) {
 }
 
 func climbAtRandom(t *testing.T, f *fixture, seed uint64) {
-	n := newCounting(t, f.Store, f.clock, "a", withLadder())
-	m := &ladderModel{Escalation: testLadder, counts: map[time.Time]int{}}
+	n := newCounting(t, f.Store, f.clock, "a", withEscalation())
+	m := &escalationModel{Escalation: testEscalation, counts: map[time.Time]int{}}
 	random := newRandom(seed)
 	key := "k:random" + strconv.Itoa(int(seed))
 	for step := range 60 {
@@ -354,24 +354,24 @@ func climbAtRandom(t *testing.T, f *fixture, seed uint64) {
 		times := 1 + random.IntN(7)
 		n.limited(key, times)
 		n.flush()
-		length, climbs := m.offend(now, times)
+		length, escalates := m.offend(now, times)
 		before := m.made
 		all := ofKey(automatic(t, f.Store), key)
-		if climbs {
+		if escalates {
 			before++
 		}
 		if len(all) != before {
 			t.Fatalf("seed %d, step %d: %d blocks, the model has %d", seed, step, len(all), before)
 		}
-		if climbs {
-			if got := all[0].Expires.Sub(all[0].Created); got != length || all[0].Step != m.step {
-				t.Fatalf("seed %d, step %d: a block of %s at step %d, the model has %s at %d", seed, step, got, all[0].Step, length, m.step)
+		if escalates {
+			if got := all[0].Expires.Sub(all[0].Created); got != length || all[0].Level != m.step {
+				t.Fatalf("seed %d, step %d: a block of %s at step %d, the model has %s at %d", seed, step, got, all[0].Level, length, m.step)
 			}
 			m.made, m.block, m.ends = before, all[0].ID, all[0].Expires
 		}
 	}
 	if m.made == 0 {
-		t.Errorf("seed %d never climbed", seed)
+		t.Errorf("seed %d never escalated", seed)
 	}
 }
 
@@ -384,8 +384,8 @@ func ofKey(all []*blocks.Block, key string) (found []*blocks.Block) {
 	return found
 }
 
-// ladderModel is a ladder as its documentation describes it.
-type ladderModel struct {
+// escalationModel is an escalation as its documentation describes it.
+type escalationModel struct {
 	rules.Escalation
 	counts     map[time.Time]int // by minute, since the last block
 	step, made int
@@ -394,36 +394,36 @@ type ladderModel struct {
 	forgotten  time.Time
 }
 
-func (m *ladderModel) forget(now time.Time) {
+func (m *escalationModel) forget(now time.Time) {
 	quiet := m.last
 	for _, at := range []time.Time{m.ends, m.forgotten} {
 		if at.After(quiet) {
 			quiet = at
 		}
 	}
-	for m.step > 0 && !quiet.IsZero() && !now.Before(quiet.Add(m.ForgetAfter)) {
-		quiet = quiet.Add(m.ForgetAfter)
+	for m.step > 0 && !quiet.IsZero() && !now.Before(quiet.Add(m.DecayAfter)) {
+		quiet = quiet.Add(m.DecayAfter)
 		m.forgotten = quiet
 		m.step--
 	}
 }
 
-func (m *ladderModel) offend(now time.Time, times int) (time.Duration, bool) {
+func (m *escalationModel) offend(now time.Time, times int) (time.Duration, bool) {
 	m.forget(now)
 	m.last = now
 	m.counts[now.Truncate(time.Minute)] += times
 	sum := 0
 	for minute, n := range m.counts {
-		if !minute.Before(now.Truncate(time.Minute).Add(-m.Within)) {
+		if !minute.Before(now.Truncate(time.Minute).Add(-m.Window)) {
 			sum += n
 		}
 	}
-	if sum < m.Offences {
+	if sum < m.Threshold {
 		return 0, false
 	}
-	length := m.Block
+	length := m.Duration
 	for range m.step {
-		length = min(m.Cap, time.Duration(float64(length)*m.Factor))
+		length = min(m.MaxDuration, time.Duration(float64(length)*m.Factor))
 	}
 	m.step++
 	clear(m.counts)

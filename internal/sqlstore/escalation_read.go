@@ -1,0 +1,121 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+const (
+	findEscalations      = `SELECT ` + escalationColumns + ` FROM escalations WHERE `
+	findEscalationCounts = `SELECT policy_id, key, start, offences FROM escalation_counts WHERE `
+	findEvents           = `SELECT id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail FROM escalation_events WHERE `
+	findStops            = `SELECT policy_id, policy, stopped_at, would_block, allowed, seen, detail FROM escalation_pauses WHERE stopped_at > resumed_at`
+	resumeStop           = `UPDATE escalation_pauses SET resumed_at = $2 WHERE policy_id = $1 AND stopped_at > resumed_at RETURNING policy`
+	orderedByNewID       = ` ORDER BY id DESC LIMIT `
+)
+
+// EscalationStates implements offenders.Store.
+func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offenders.State, err error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
+	err = s.view(ctx, func(t *tx) error {
+		c := &conditions{}
+		c.keyIn(page)
+		q := &selection{}
+		all, err = each(t, scanEscalation, findEscalations+q.fill("1 = 1"+c.text, c.args...), q.args...)
+		return err
+	})
+	return all, err
+}
+
+// EscalationCounts implements offenders.Store.
+func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64) (all []offenders.EscalationCount, err error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
+	err = s.view(ctx, func(t *tx) error {
+		c := &conditions{}
+		c.keyIn(page)
+		q := &selection{}
+		all, err = each(t, func(r row) (c offenders.EscalationCount, err error) {
+			return c, r.Scan(&c.Policy, &c.Key, &c.Minute, &c.Offences)
+		}, findEscalationCounts+q.fill("start >= ?"+c.text, append([]any{from}, c.args...)...), q.args...)
+		return err
+	})
+	return all, err
+}
+
+// EscalationEvents implements offenders.Store.
+func (s *Store) EscalationEvents(ctx context.Context, f offenders.EscalationFilter) (all []offenders.EscalationEvent, err error) {
+	limit, err := pageLimit(f.Limit)
+	if err != nil {
+		return nil, err
+	}
+	q := &selection{}
+	if !f.From.IsZero() {
+		q.and("at >= ?", toMS(f.From))
+	}
+	if !f.To.IsZero() {
+		q.and("at < ?", toMS(f.To))
+	}
+	if f.Policy != 0 {
+		q.and("policy_id = ?", f.Policy)
+	}
+	if f.Key != "" {
+		q.and("key = ?", f.Key)
+	}
+	err = s.view(ctx, func(t *tx) error {
+		all, err = each(t, func(r row) (e offenders.EscalationEvent, err error) {
+			var at, length int64
+			err = r.Scan(&e.ID, &at, &e.Policy, &e.Name, &e.Key, &e.Kind, &e.Level, &e.Offences, &length, &e.BlockID, &e.Detail)
+			e.At, e.Length = fromMS(at), time.Duration(length)*time.Millisecond
+			return e, err
+		}, findEvents+q.String()+orderedByNewID+strconv.Itoa(limit), q.args...)
+		return err
+	})
+	return all, err
+}
+
+// EscalationPauses implements offenders.Store.
+func (s *Store) EscalationPauses(ctx context.Context) (all []offenders.EscalationPause, err error) {
+	err = s.view(ctx, func(t *tx) error {
+		all, err = each(t, func(r row) (l offenders.EscalationPause, err error) {
+			var at int64
+			err = r.Scan(&l.Policy, &l.Name, &at, &l.WouldBlock, &l.Allowed, &l.Seen, &l.Detail)
+			l.At = fromMS(at)
+			return l, err
+		}, findStops)
+		return err
+	})
+	return all, err
+}
+
+// ResumeEscalation implements offenders.Store.
+func (s *Store) ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error {
+	return s.change(ctx, by, func(t *tx) error {
+		var name string
+		stopped, err := t.one(resumeStop, []any{policy, toMS(t.now)}, &name)
+		if err != nil {
+			return err
+		}
+		if !stopped {
+			return fault.New(fault.NotFound, "The escalation of this policy has not stopped.")
+		}
+		detail := fmt.Sprintf("Resumed the escalation of policy %s.", name)
+		if err := t.record("escalation.resume", "policy", name, detail, nil, nil); err != nil {
+			return err
+		}
+		id, err := newID()
+		if err != nil {
+			return err
+		}
+		return t.insertEvents(offenders.EscalationEvent{ID: id, At: t.now, Policy: policy, Name: name, Kind: offenders.EscalationResumed, Detail: detail})
+	})
+}
