@@ -63,12 +63,12 @@ type Catalog struct {
 	source Source
 	now    func() time.Time
 
-	refresh  sync.Mutex // one reader of the source at a time
-	refreshes    refreshGroup      // what waits for it
-	known    bool       // under refresh: everything was taken over once, so changes suffice
-	revision atomic.Int64
-	loaded   atomic.Bool
-	failing  atomic.Pointer[failure]
+	refresh   sync.Mutex   // one reader of the source at a time
+	refreshes refreshGroup // what waits for it
+	known     bool         // under refresh: everything was taken over once, so changes suffice
+	revision  atomic.Int64
+	loaded    atomic.Bool
+	failing   atomic.Pointer[failure]
 	// unconfirmed is not nil from Adopt until the database was read.
 	unconfirmed atomic.Pointer[unconfirmed]
 	wake        chan struct{}

@@ -34,12 +34,12 @@ const (
 // times longer, up to Cap; one step is forgotten for each DecayAfter without
 // an offence.
 type Escalation struct {
-	Threshold  int
-	Window     time.Duration // whole minutes
-	Duration   time.Duration
-	Factor     float64 // 1 or more
-	MaxDuration        time.Duration
-	DecayAfter time.Duration
+	Threshold   int
+	Window      time.Duration // whole minutes
+	Duration    time.Duration
+	Factor      float64 // 1 or more
+	MaxDuration time.Duration
+	DecayAfter  time.Duration
 }
 
 // Policy is a named stack of rules and the patterns of keys that it limits.

@@ -55,8 +55,8 @@ type OffenderReport struct {
 type EscalationStatus struct {
 	Policy string `json:"policy"`
 	Shadow bool   `json:"shadow"` // it only says whom it would block
-	Level  int    `json:"level"`   // blocks earned and not forgotten
-	Levels int    `json:"levels"`  // until the longest block
+	Level  int    `json:"level"`  // blocks earned and not forgotten
+	Levels int    `json:"levels"` // until the longest block
 	// Count of Threshold offences within Window are there for the next step.
 	Count     int64    `json:"count"`
 	Threshold int64    `json:"threshold"`
