@@ -5,9 +5,10 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 
 # The race detector watches everything but SQLite's C as translated to Go and the
 # hashing of passwords: under it they take most of the tests' processor time, and
-# no data of ours is shared there. By default it sleeps a second at the end of
-# each program.
+# no data of ours is shared there. Nor are the pointers of that C checked. By
+# default the detector sleeps a second at the end of each program.
 race := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' \
+	-gcflags='modernc.org/libc=-d=checkptr=0' -gcflags='modernc.org/memory=-d=checkptr=0' \
 	-gcflags='golang.org/x/crypto/argon2=-race=false' -gcflags='golang.org/x/crypto/blake2b=-race=false'
 test: export GORACE ?= atexit_sleep_ms=10
 

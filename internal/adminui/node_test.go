@@ -27,6 +27,7 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
@@ -91,12 +92,15 @@ var start = func() time.Time {
 // clockAt returns what pages write for the time d after start.
 func clockAt(d time.Duration) string { return start.Add(d).Format("15:04:05.0") }
 
+// migrated makes databases with the present schema, yet to be seeded.
+var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+
 func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	t.Helper()
 	n := &node{clock: &clock{now: start}, logs: &bytes.Buffer{}}
 	ctx := context.Background()
 	var err error
-	n.store, err = sqlstore.Open(ctx, t.TempDir()+"/stint.db", sqlstore.Options{
+	n.store, err = sqlstore.Open(ctx, migrated.SQLite(t), sqlstore.Options{
 		Now: n.clock.Now,
 		AfterChange: func(ctx context.Context) error {
 			if n.catalog == nil { // the seed comes before it

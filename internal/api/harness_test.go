@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -70,18 +69,21 @@ type testNode struct {
 	channel testChannel
 }
 
+// migrated makes databases with the present schema, yet to be seeded.
+var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+
 // startNode serves both listeners on free ports until the test ends, on a
 // database of SQLite. change may alter what the API stands on.
 func startNode(t *testing.T, change ...func(*Deps)) *testNode {
 	t.Helper()
-	return startNodeOn(t, filepath.Join(t.TempDir(), "stint.db"), change...)
+	return startNodeOn(t, migrated.SQLite(t), change...)
 }
 
 // onEachDatabase runs a test on a node on SQLite and on one on Postgres.
 func onEachDatabase(t *testing.T, test func(t *testing.T, n *testNode), change ...func(*Deps)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, startNode(t, change...)) })
-	t.Run("Postgres", func(t *testing.T) { test(t, startNodeOn(t, testenv.Postgres(t).URL, change...)) })
+	t.Run("Postgres", func(t *testing.T) { test(t, startNodeOn(t, migrated.Postgres(t).URL, change...)) })
 }
 
 func startNodeOn(t *testing.T, location string, change ...func(*Deps)) *testNode {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,9 +29,12 @@ type fixture struct {
 	catalog *catalog.Catalog
 }
 
+// migrated makes databases with the present schema, yet to be seeded.
+var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+
 func onBoth(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, newFixture(t, filepath.Join(t.TempDir(), "stint.db"))) })
-	t.Run("postgres", func(t *testing.T) { test(t, newFixture(t, testenv.Postgres(t).URL)) })
+	t.Run("sqlite", func(t *testing.T) { test(t, newFixture(t, migrated.SQLite(t))) })
+	t.Run("postgres", func(t *testing.T) { test(t, newFixture(t, migrated.Postgres(t).URL)) })
 }
 
 func newFixture(t *testing.T, url string) *fixture {

@@ -19,11 +19,14 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
+// migrated makes databases with the present schema, yet to be seeded.
+var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+
 // bothDatabases runs a test on SQLite and on Postgres.
 func bothDatabases(t *testing.T, test func(t *testing.T, store *sqlstore.Store)) {
 	for name, url := range map[string]func(t *testing.T) string{
-		"SQLite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "stint.db") },
-		"Postgres": func(t *testing.T) string { return testenv.Postgres(t).URL },
+		"SQLite":   func(t *testing.T) string { return migrated.SQLite(t) },
+		"Postgres": func(t *testing.T) string { return migrated.Postgres(t).URL },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, err := sqlstore.Open(t.Context(), url(t), sqlstore.Options{})

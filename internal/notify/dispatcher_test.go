@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,10 +68,13 @@ func (f *fixture) flush() {
 	}
 }
 
+// migrated makes databases with the present schema, yet to be seeded.
+var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+
 func bothDatabases(t *testing.T, test func(f *fixture)) {
 	for name, url := range map[string]func(t *testing.T) string{
-		"SQLite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "stint.db") },
-		"Postgres": func(t *testing.T) string { return testenv.Postgres(t).URL },
+		"SQLite":   func(t *testing.T) string { return migrated.SQLite(t) },
+		"Postgres": func(t *testing.T) string { return migrated.Postgres(t).URL },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, err := sqlstore.Open(t.Context(), url(t), sqlstore.Options{})

@@ -30,9 +30,12 @@ type view struct{ selector *rules.Selector }
 func (v view) Selector() *rules.Selector { return v.selector }
 func (v view) Blocks() *blocks.Set       { return blocks.NewSet() }
 
+// migrated makes databases with the present schema, yet to be seeded.
+var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+
 func onBoth(t *testing.T, test func(t *testing.T, url string)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, filepath.Join(t.TempDir(), "stint.db")) })
-	t.Run("postgres", func(t *testing.T) { test(t, testenv.Postgres(t).URL) })
+	t.Run("sqlite", func(t *testing.T) { test(t, migrated.SQLite(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, migrated.Postgres(t).URL) })
 }
 
 // fill counts two days of refusals: yesterday ten of k:old and seven of a

@@ -1,7 +1,6 @@
 package sqlstore_test
 
 import (
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -43,10 +42,13 @@ type fixture struct {
 	clock *clock
 }
 
+// migrated makes databases with the present schema, yet to be seeded.
+var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+
 // onBoth runs the same test on a new database of each kind.
 func onBoth(t *testing.T, test func(t *testing.T, f *fixture)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, newFixture(t, filepath.Join(t.TempDir(), "stint.db"))) })
-	t.Run("postgres", func(t *testing.T) { test(t, newFixture(t, testenv.Postgres(t).URL)) })
+	t.Run("sqlite", func(t *testing.T) { test(t, newSQLiteFixture(t)) })
+	t.Run("postgres", func(t *testing.T) { test(t, newPostgresFixture(t)) })
 }
 
 func newFixture(t testing.TB, url string) *fixture {
@@ -133,12 +135,12 @@ func (f *fixture) postgres() bool { return strings.HasPrefix(f.url, "postgres") 
 
 func newPostgresFixture(t testing.TB) *fixture {
 	t.Helper()
-	return newFixture(t, testenv.Postgres(t).URL)
+	return newFixture(t, migrated.Postgres(t).URL)
 }
 
 func newSQLiteFixture(t testing.TB) *fixture {
 	t.Helper()
-	return newFixture(t, filepath.Join(t.TempDir(), "stint.db"))
+	return newFixture(t, migrated.SQLite(t))
 }
 
 // dedicatedPostgres is a server that the test may stop and kill.

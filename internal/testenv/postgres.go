@@ -36,8 +36,14 @@ var shared struct {
 // database is dropped when the test ends.
 func Postgres(t testing.TB) *PostgresServer {
 	t.Helper()
+	return databaseOn(t, sharedPostgres(t), "")
+}
+
+// sharedPostgres returns the URL of the server that Postgres makes databases on.
+func sharedPostgres(t testing.TB) string {
+	t.Helper()
 	if given := os.Getenv(DatabaseURLVariable); given != "" {
-		return databaseOn(t, given)
+		return given
 	}
 	atExit.Lock()
 	inMain := atExit.inMain
@@ -55,7 +61,7 @@ func Postgres(t testing.TB) *PostgresServer {
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
-	return databaseOn(t, shared.url)
+	return shared.url
 }
 
 // DedicatedPostgres returns a fresh database on a private server that ends with
@@ -67,33 +73,35 @@ func DedicatedPostgres(t testing.TB) *PostgresServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.remove)
-	s := createDatabase(t, server.url)
+	s := createDatabase(t, server.url, "")
 	s.server = server
 	return s
 }
 
-// databaseOn creates a database for t on the server of serverURL and drops it
-// when t ends.
-func databaseOn(t testing.TB, serverURL string) *PostgresServer {
+// databaseOn creates a database for t on the server of serverURL, a copy of
+// template unless that is empty, and drops it when t ends.
+func databaseOn(t testing.TB, serverURL, template string) *PostgresServer {
 	t.Helper()
-	s := createDatabase(t, serverURL)
+	s := createDatabase(t, serverURL, template)
 	t.Cleanup(func() {
-		name := strings.TrimPrefix(mustParse(t, s.URL).Path, "/")
-		if err := execute(serverURL, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil {
+		if err := dropDatabase(serverURL, strings.TrimPrefix(mustParse(t, s.URL).Path, "/")); err != nil {
 			t.Errorf("the test's database could not be dropped: %v", err)
 		}
 	})
 	return s
 }
 
-func createDatabase(t testing.TB, serverURL string) *PostgresServer {
+func createDatabase(t testing.TB, serverURL, template string) *PostgresServer {
 	t.Helper()
-	u := mustParse(t, serverURL)
 	name := randomName("stint_test_")
-	if err := execute(serverURL, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+	statement := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize()
+	if template != "" {
+		statement += " TEMPLATE " + pgx.Identifier{template}.Sanitize()
+	}
+	if err := execute(serverURL, statement); err != nil {
 		t.Fatalf("the test's database could not be created: %v", err)
 	}
-	u.Path = "/" + name
+	u := databaseURL(t, serverURL, name)
 	return &PostgresServer{URL: u.String(), Addr: u.Host, t: t}
 }
 

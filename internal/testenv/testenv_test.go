@@ -127,3 +127,31 @@ func TestPostgresStopsContinuesAndRestarts(t *testing.T) {
 		t.Error("the table is still there after an empty restart")
 	}
 }
+
+func TestDatabasesOfATemplateBeginAsItWasPreparedAndShareNothing(t *testing.T) {
+	prepared := 0
+	template := testenv.Template{Prepare: func(ctx context.Context, url string) error {
+		prepared++
+		connection, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return err
+		}
+		defer connection.Close(ctx)
+		_, err = connection.Exec(ctx, "CREATE TABLE kept AS SELECT 1 AS n")
+		return err
+	}}
+	for range 2 {
+		connection, err := pgx.Connect(t.Context(), template.Postgres(t).URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { connection.Close(context.Background()) })
+		var rows int
+		if err := connection.QueryRow(t.Context(), "INSERT INTO kept SELECT 2 RETURNING (SELECT count(*) FROM kept)").Scan(&rows); err != nil || rows != 1 {
+			t.Errorf("a new database has %d rows, %v; want 1", rows, err)
+		}
+	}
+	if prepared != 1 {
+		t.Errorf("the template was prepared %d times", prepared)
+	}
+}
