@@ -16,8 +16,8 @@ func (s *Set) BlockWith(p keys.Pattern, now time.Time) *Block {
 	return nil
 }
 
-// AllBlocks ranges over every block that stands at now. The set must not be
-// changed inside the loop.
+// AllBlocks ranges over every block that stands at now. The set may be changed
+// inside the loop; see keys.Index.All.
 func (s *Set) AllBlocks(now time.Time) iter.Seq[*Block] {
 	return func(yield func(*Block) bool) {
 		for _, b := range s.blocks.index.All() {

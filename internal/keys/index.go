@@ -159,23 +159,78 @@ func (x *Index[V]) matching(k Key, found []*entry[V]) []*entry[V] {
 	return found
 }
 
-// All ranges over every pattern in no particular order. The index must not be
-// changed inside the loop.
+// allPage is how many patterns All reads under one lock.
+const allPage = 1024
+
+// All ranges over every pattern in no particular order. The loop may take its
+// time and change the index: a page of patterns is read at a time, and nothing
+// is locked while the loop runs. What is set or deleted meanwhile comes or does
+// not; a pattern that is deleted and set again may come twice.
 func (x *Index[V]) All() iter.Seq2[Pattern, V] {
 	return func(yield func(Pattern, V) bool) {
-		x.mu.RLock()
-		defer x.mu.RUnlock()
-		for _, e := range x.exact {
-			if !yield(e.pattern, e.value) {
-				return
-			}
-		}
-		one := func(e *entry[V]) bool { return yield(e.pattern, e.value) }
-		if !x.networks.each(one) || !x.prefixes.root.each(one) {
-			return
-		}
-		if x.any != nil {
-			yield(x.any.pattern, x.any.value)
+		_ = x.allExact(yield) && x.allNested(yield, &x.networks.v4) && x.allNested(yield, &x.networks.v6) && x.allPrefixes(yield) && x.allAny(yield)
+	}
+}
+
+func yieldAll[V any](page []*entry[V], yield func(Pattern, V) bool) bool {
+	for _, e := range page {
+		if !yield(e.pattern, e.value) {
+			return false
 		}
 	}
+	return true
+}
+
+// allExact goes on ranging over the map after the lock was let go: a map may be
+// changed between two steps of a range.
+func (x *Index[V]) allExact(yield func(Pattern, V) bool) bool {
+	page := make([]*entry[V], 0, allPage)
+	x.mu.RLock()
+	for _, e := range x.exact {
+		if page = append(page, e); len(page) < allPage {
+			continue
+		}
+		x.mu.RUnlock()
+		if !yieldAll(page, yield) {
+			return false
+		}
+		page = page[:0]
+		x.mu.RLock()
+	}
+	x.mu.RUnlock()
+	return yieldAll(page, yield)
+}
+
+func (x *Index[V]) allNested(yield func(Pattern, V) bool, tree *prefixTree[shelf[V]]) bool {
+	return allOf(x, tree, func(on *shelf[V], page []*entry[V]) []*entry[V] { return append(page, on.entries...) }, yield)
+}
+
+func (x *Index[V]) allPrefixes(yield func(Pattern, V) bool) bool {
+	return allOf(x, &x.prefixes, func(e *entry[V], page []*entry[V]) []*entry[V] { return append(page, e) }, yield)
+}
+
+// allOf ranges over a tree in the order of its texts, so that each page begins
+// behind the last text of the one before.
+func allOf[T, V any](x *Index[V], tree *prefixTree[T], add func(*T, []*entry[V]) []*entry[V], yield func(Pattern, V) bool) bool {
+	last, page := "", make([]*entry[V], 0, allPage)
+	for first, more := true, true; more; first = false {
+		page = page[:0]
+		x.mu.RLock()
+		more = !tree.root.after(last, first, func(text string, value *T) bool {
+			last, page = text, add(value, page)
+			return len(page) < allPage
+		})
+		x.mu.RUnlock()
+		if !yieldAll(page, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+func (x *Index[V]) allAny(yield func(Pattern, V) bool) bool {
+	x.mu.RLock()
+	e := x.any
+	x.mu.RUnlock()
+	return e == nil || yield(e.pattern, e.value)
 }

@@ -190,3 +190,58 @@ func TestTheIndexMayBeChangedWhileItsMatchesAreRangedOver(t *testing.T) {
 		t.Errorf("saw %d and left %d, want 4 and 0", seen, x.Len())
 	}
 }
+
+// TestAllLetsTheLoopChangeTheIndex ranges over more than one page of each kind
+// of pattern. A range that held its lock would never end here.
+func TestAllLetsTheLoopChangeTheIndex(t *testing.T) {
+	x := keys.NewIndex[int]()
+	parse := func(text string) keys.Pattern {
+		p, err := keys.Parser{}.Pattern(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	const n = 2_500
+	var stays, goes []keys.Pattern
+	for i := range n {
+		for _, text := range []string{"ip:10.%d.%d.0/24", "ip:2001:db8:%x:%x::/64", "token:%d_%d", "prefix:%d_%d_*"} {
+			p := parse(fmt.Sprintf(text, i/256, i%256))
+			if i%3 == 0 {
+				goes = append(goes, p)
+			} else {
+				stays = append(stays, p)
+			}
+			x.Set(p, i)
+		}
+	}
+	stays = append(stays, parse("*"), parse("ip:0.0.0.0/0"))
+	x.Set(parse("*"), 0)
+	x.Set(parse("ip:0.0.0.0/0"), 0)
+	seen := map[keys.Pattern]int{}
+	step := 0
+	for p := range x.All() {
+		seen[p]++
+		if step < len(goes) && seen[goes[step]] == 0 {
+			x.Delete(goes[step])
+		}
+		if step++; step < 2*n {
+			x.Set(parse(fmt.Sprintf("ip:192.%d.%d.0/24", step/256%256, step%256)), step)
+			x.Set(parse(fmt.Sprintf("token:new%d", step)), step)
+		}
+	}
+	for _, p := range stays {
+		if seen[p] != 1 {
+			t.Errorf("%s came %d times", p, seen[p])
+		}
+	}
+	for _, p := range goes {
+		if seen[p] > 1 {
+			t.Errorf("%s came %d times", p, seen[p])
+		}
+	}
+	for range x.All() {
+		break // ends the range, and leaves nothing locked
+	}
+	x.Set(parse("token:last"), 0)
+}

@@ -119,17 +119,3 @@ func (t *networkTree[V]) around(network netip.Prefix, found []*entry[V]) []*entr
 	}
 	return found
 }
-
-// each calls yield for every network until it returns false, and reports
-// whether it never did.
-func (t *networkTree[V]) each(yield func(*entry[V]) bool) bool {
-	onShelf := func(on *shelf[V]) bool {
-		for _, e := range on.entries {
-			if !yield(e) {
-				return false
-			}
-		}
-		return true
-	}
-	return t.v4.root.each(onShelf) && t.v6.root.each(onShelf)
-}

@@ -159,14 +159,21 @@ func (n *prefixNode[T]) disown(first byte) {
 	n.children = slices.Delete(n.children, at, at+1)
 }
 
-// each calls yield for every value until it returns false, and reports whether
-// it never did.
-func (n *prefixNode[T]) each(yield func(*T) bool) bool {
-	if n.value != nil && !yield(n.value) {
+// after calls yield for every text behind last, and for last itself where
+// included is set, in their order until it returns false, and reports whether it
+// never did.
+func (n *prefixNode[T]) after(last string, included bool, yield func(string, *T) bool) bool {
+	if n.text < last && !strings.HasPrefix(last, n.text) {
+		return true // so is every text below
+	}
+	if n.value != nil && (n.text > last || included && n.text == last) && !yield(n.text, n.value) {
 		return false
 	}
-	for i := range n.children {
-		if !n.children[i].each(yield) {
+	var room [256]byte
+	firsts := append(room[:0], n.firsts...)
+	slices.Sort(firsts)
+	for _, first := range firsts {
+		if !n.children[strings.IndexByte(n.firsts, first)].after(last, included, yield) {
 			return false
 		}
 	}

@@ -37,7 +37,17 @@ func TestAPrefixTreeStaysAsSmallAsItsTexts(t *testing.T) {
 		}
 		checkShape(t, &tree.root, true)
 		if seen := countValues(&tree); seen != len(model) {
-			t.Fatalf("%d values are ranged over, want %d", seen, len(model))
+			t.Fatalf("%d values are ranged over in order, want %d", seen, len(model))
+		}
+		last, behind, want := text.Draw(t, "last"), 0, 0
+		for at := range model {
+			if at > last {
+				want++
+			}
+		}
+		tree.root.after(last, false, func(string, *int) bool { behind++; return true })
+		if behind != want {
+			t.Fatalf("%d texts are behind %q, want %d", behind, last, want)
 		}
 	})
 }
@@ -59,6 +69,13 @@ func checkShape(t *rapid.T, n *prefixNode[int], root bool) {
 }
 
 func countValues(tree *prefixTree[int]) (n int) {
-	tree.root.each(func(*int) bool { n++; return true })
+	last := ""
+	tree.root.after("", true, func(text string, _ *int) bool {
+		if n++; n > 1 && text <= last {
+			return false
+		}
+		last = text
+		return true
+	})
 	return n
 }
