@@ -37,7 +37,7 @@ const (
 	OptionBurst        = "burst"
 	OptionCountRefused = "count_refused"
 	OptionWindowStart  = "window_start"
-	OptionVariant      = "as"
+	OptionVariant      = "variant"
 )
 
 // Options are what a policy may tell its algorithm. The zero value leaves each
