@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
-	"github.com/stint-dev/stint/internal/timestamplog/refusals"
+	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
 )
 
 // prepareTimeout bounds how long a start waits for the database.
@@ -30,7 +30,7 @@ type backends struct {
 	local timestamplog.Log
 	redis *redislog.Log // nil when embedded
 	// refusals is log when distributed: what Redis refused and this node knows.
-	refusals *refusals.Log
+	refusals *refusalcache.Log
 	dir      *dataDir // nil when distributed
 	close    func()
 }
@@ -83,7 +83,7 @@ func openDistributed(s Settings, options sqlstore.Options, secret func() []byte,
 		return nil, fmt.Errorf("--redis-url: %s", oneLine(err))
 	}
 	memory := memlog.New(memlog.Options{})
-	known := refusals.New(redis, refusals.Options{})
+	known := refusalcache.New(redis, refusalcache.Options{})
 	b := &backends{store: store, log: known, memory: memory, local: memory, redis: redis, refusals: known}
 	b.close = closeAll(redis, memory, store)
 	return b, nil

@@ -5,27 +5,31 @@ import (
 	"time"
 )
 
-// ErrUnreachable is matched, with errors.Is, by the Err of a Result and by
-// every error that a Log returns because what holds the logs cannot be reached
-// or did not answer in time.
-var ErrUnreachable = errors.New("the timestamp log is out of reach")
+// ErrUnreachable is matched, with errors.Is, by every error that a Log returns
+// because its storage cannot be reached or did not answer in time.
+var ErrUnreachable = errors.New("the timestamp log is unreachable")
 
 // ErrSlotUnavailable is matched besides ErrUnreachable where the server answered
-// and only the logs of this request cannot be asked at the moment: a Redis
-// Cluster is moving their slot, or nobody has it. It is no outage of the server.
-var ErrSlotUnavailable = errors.New("the log's slot of the Redis Cluster cannot be asked at the moment")
+// and only the logs of this request are unavailable at the moment: a Redis
+// Cluster is moving their slot, or no node serves it. It is not an outage of the
+// server.
+var ErrSlotUnavailable = errors.New("the log's slot of the Redis Cluster is unavailable at the moment")
+
+// ErrCrossSlot is returned by DecideAll for logs that are in different slots of a
+// Redis Cluster, which one call cannot reach. Nothing was charged.
+var ErrCrossSlot = errors.New("the logs are in different slots of a cluster")
 
 // Outage is one server that holds logs and does not decide.
 type Outage struct {
-	Server string // its address, or what else names it
+	Server string // its address, or another name for it
 	Since  time.Time
-	Reason string // the error of the last failure that is known
-	// Requests is how many requests it has left unanswered since then; the
-	// policy of each said what happened to it.
+	Reason string // the error of the last known failure
+	// Requests is how many requests it left unanswered since then. The policy of
+	// each decided what happened to it.
 	Requests int64
 }
 
-// OutageEvent tells that an outage began or ended.
+// OutageEvent reports that an outage began or ended.
 type OutageEvent struct {
 	Outage
 	Ended time.Time // zero at the beginning

@@ -1,156 +1,202 @@
-// Package timestamplog is the contract of the logs that decide: per policy and
-// key, the times of the allowed requests. A rule N/W refuses a cost c exactly
-// when the (N - c + 1)-th newest time is younger than W, so one log serves a
-// whole stack and no clock boundary matters. The idea is DomainTools' "Rate
-// Limiting with Redis"; redislog and memlog implement it and logtest holds the
-// suite that both pass.
+// Package timestamplog is the contract of the logs that decide checks. A log
+// holds, for one policy and one key, the times of the allowed requests. A rule
+// N/W refuses a request of cost c exactly when the (N - c + 1)-th newest time is
+// younger than W, so one log serves a whole stack of rules and no clock boundary
+// matters. The method is DomainTools' "Rate Limiting with Redis".
+//
+// Packages memlog and redislog implement Log, and package refusalcache is a Log
+// in front of another. Package logtest is the suite that all of them pass. The
+// guarantees below quote its tests by name; its property test, "any sequence of
+// requests, reservations, clock moves, resets and changes of policy is answered
+// as brute force answers it", checks all of them against a brute-force model.
+//
+// # Guarantees
+//
+// They hold for every Result whose Err is nil. Times are Unix milliseconds on
+// the log's one clock, never on a caller's.
+//
+//  1. Never more than N. In any half-open window of length W the cost of the
+//     allowed requests totals at most N, however many callers and nodes there
+//     are. A reservation counts at the time it is for.
+//     Tests: "many callers over time never pass a limit and are never needlessly refused",
+//     "a reservation counts in every window around it as any request does",
+//     "many callers have reservations of their own, and no window more than its limit".
+//  2. All or nothing. A request is logged, with its whole cost, if and only if
+//     every rule allows it. A refused request uses no quota, unless
+//     Options.CountRefused is set.
+//     Tests: "a cost is logged whole or not at all",
+//     "many callers of one key are allowed exactly the limit".
+//  3. Exact wait. The same request succeeds at RetryAt if nobody else came, and
+//     is refused a millisecond earlier.
+//     Tests: "waiting as told always succeeds under the default stack",
+//     "each rule tells its own wait for this cost".
+//  4. Charged once. No request is charged twice. One whose Err is set was charged
+//     at most once. One that is sent again under a known ID is not charged again.
+//     Tests: "a request that many callers send at once is charged once",
+//     "a context that has ended leaves requests unanswered".
+//  5. First come, first served. Reservations are for times in the order in which
+//     they were asked for, also against requests that do not wait.
+//     Tests: "reservations come in the order in which they were asked for",
+//     "a request that does not wait is refused while a reservation lies ahead, though there is room".
+//  6. Bounded memory. An entry is kept until it is trimmed, cancelled or expired
+//     (see Retention below), and a log without entries does not exist.
+//     Tests: "a log forgets what its window and its largest limit do not need",
+//     "a log expires when its newest entry leaves the longest window",
+//     "a log without entries does not exist".
+//  7. A clock that steps back does not open a limit, and a client who waited as
+//     told is refused at most once more.
+//     Tests: "a clock that steps back does not open the limit",
+//     "a clock that steps back an hour refuses a client who waited at most once more".
+//  8. Logs are separate. Keys, policies and generations never share entries,
+//     whatever bytes a key holds.
+//     Tests: "keys do not share logs, however they are spelt",
+//     "policies do not share logs", "generations do not share logs".
+//
+// # Retention
+//
+// Every push drops the entries that are as old as Retention.Window and, of those
+// that are not ahead of now, all but the newest Retention.Entries, its own
+// included. Entries ahead of now are not trimmed and do not count towards
+// Retention.Entries: cancelling a reservation must not bring back room that a
+// trimmed entry took. A log expires as a whole once its newest entry is as old
+// as the Retention.Window of the last push or clock correction.
+//
+// # Clock correction
+//
+// A clock that steps back leaves entries in the future. They would neither age
+// out as promised nor be told from an open limit. Before a Log decides a request
+// with rules it therefore checks two distances: no entry that was made for the
+// present may be ahead of now, and no entry that was made for a reservation may
+// be further ahead than MaxWait. Where one is, the whole log is shifted back by
+// the smallest amount that restores both. The distances between entries stay the
+// same, and known IDs are shifted with them. The correction is kept even when the
+// request is refused. A peek and Timestamps answer as if the log had been
+// corrected and write nothing; Cancel frees nothing in a log that needs a
+// correction. A step that leaves no entry too far ahead is not noticed: it only
+// makes reservations wait longer. The state of a counter that is further ahead
+// than its rules allow is brought back to that bound.
 package timestamplog
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
-	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// MaxCost is the largest cost of one check.
-const MaxCost = 1000
+// Bounds of requests.
+const (
+	// MaxCost is the largest cost of one request.
+	MaxCost = 1000
+	// MaxWait is the longest wait that a request may offer, in milliseconds.
+	MaxWait = int64(time.Hour / time.Millisecond)
+	// MaxReserved is how many entries of one log, counted by cost, may be ahead
+	// of now.
+	MaxReserved = 10_000
+	// MaxID is the longest Request.ID in bytes.
+	MaxID = 64
+	// IDLifetime is how long the ID of a charged request is known after the time
+	// it was charged for, in milliseconds. It is known for as long although its
+	// log may have expired.
+	IDLifetime = int64(time.Minute / time.Millisecond)
+	// MaxCombined is the largest number of requests in one DecideAll.
+	MaxCombined = 16
+)
 
-// Log decides requests. It is safe for use by many goroutines.
+// Never is the RetryAt of a request that a rule always refuses.
+const Never int64 = math.MaxInt64
+
+// Log decides requests. The package comment lists what every implementation
+// guarantees. A Log is safe for concurrent use.
 type Log interface {
-	Reservations
-
-	// Decide answers each request in order as if it came alone: it is logged,
-	// with its whole cost, if and only if every rule allows it. results has
-	// the length of requests. A request whose answer could not be had carries
-	// its own Err: an error is an outage, never a verdict, and the request
-	// may then have been charged once. No request is ever charged twice.
+	// Decide answers each request, in order, as if it came alone. results must be
+	// as long as requests; each element is overwritten, and the memory of its
+	// States is used again. A request that could not be answered carries its own
+	// Err: the error of ctx, or one that matches ErrUnreachable. It may then have
+	// been charged once. A request with an empty stack of rules is allowed, and
+	// neither reads nor writes anything.
+	//
+	// Reservations. A request with a MaxWait may be allowed for a time ahead: the
+	// latest of now, the newest entry and, for each rule, the boundary entry plus
+	// the window. The reservation is granted, and the entry made for that time,
+	// if the time is at most MaxWait ahead and the entries ahead of now, its own
+	// included, total at most MaxReserved. A request without MaxWait is refused
+	// while reservations are ahead. States then describe the newest of them: what
+	// remains in the window that ends there.
+	//
+	// Idempotent replay. A request with a known ID is answered Allowed and
+	// Replayed, with its original ReservedAt and the current States. An ID belongs
+	// to one LogID. A refused request and a peek leave no ID, and a peek looks for
+	// none. A replayed request still causes a clock correction where one is due.
+	//
+	// Refused requests. Where Options.CountRefused is set, a refused request that
+	// is no peek is logged like an allowed one, within the retention; RetryAt and
+	// States include it, and it leaves no ID.
+	//
+	// Under a counter algorithm the same holds for its state in place of entries:
+	// the state is advanced to the newest reservation and the request added there.
 	Decide(ctx context.Context, requests []Request, results []Result)
 
-	// Times returns the times that a log holds, the newest first, at most
-	// limit of them, and the log's present time; none where there is no log.
-	// It reads only.
-	Timestamps(ctx context.Context, ref LogID, limit int) (times []int64, now int64, err error)
+	// DecideAll answers 1 to MaxCombined requests about different logs as one:
+	// each is logged if and only if all are allowed, and then all for one common
+	// time, the latest of theirs. The smallest MaxWait counts for all. Each result
+	// describes its own rules; one that was allowed while another was refused is
+	// Allowed with a ReservedAt, and was not charged. One peek makes peeks of all.
+	// Refused requests are never counted. A request whose ID is known keeps its
+	// time, and the times of the others are not earlier.
+	//
+	// An error means that none was answered. It is ErrCrossSlot if no single call
+	// can reach the logs, and nothing was charged; otherwise the error of ctx or
+	// one that matches ErrUnreachable, and all may have been charged once.
+	DecideAll(ctx context.Context, requests []Request, results []Result) error
 
-	// Reset forgets a log and reports whether it held anything.
-	Reset(ctx context.Context, ref LogID) (bool, error)
+	// Cancel cancels a reservation and reports whether that freed room. A log
+	// drops as many entries of that time as the reservation cost. A counter
+	// returns to its earlier state if nothing was reserved after it; otherwise the
+	// reservation lapses unused. A cancelled reservation takes its ID with it.
+	// Cancel frees nothing, without an error, for a reservation whose time has
+	// come, that was cancelled before, or that the log does not know by its ID,
+	// time and cost, as after a clock correction or a reset.
+	Cancel(ctx context.Context, r Reservation) (freed bool, err error)
 
-	// Now returns the present time of the log's one clock.
+	// Timestamps returns the times that a log holds, newest first and at most
+	// limit of them, and the log's present time. Only the entries that are younger
+	// than the window after which the log expires are returned, reservations
+	// included. It returns none for a counter and for a log that does not exist.
+	// It writes nothing.
+	Timestamps(ctx context.Context, id LogID, limit int) (times []int64, now int64, err error)
+
+	// Reset deletes a log with its known IDs and reports whether it existed.
+	Reset(ctx context.Context, id LogID) (existed bool, err error)
+
+	// Now returns the present time of the log's clock, in whole milliseconds.
 	Now(ctx context.Context) (time.Time, error)
 
-	// Outages returns the servers that do not decide at present, the one that
-	// has been away for longest first; requests about their logs fail at once. A
-	// request counts towards an outage where its context's deadline passed, and
-	// not where its context was cancelled: its caller went away.
+	// Outages returns the servers that do not decide at present, the longest
+	// outage first; requests about their logs fail at once. A request counts
+	// towards an outage where its context's deadline passed, and not where its
+	// context was cancelled, because its caller went away. It does not wait.
 	Outages() []Outage
 }
 
-// Ref names one log: one key under one policy. A generation that moves leaves
-// the old log to expire.
+// LogID names one log: one key under one policy. After the generation moves,
+// the old log is no longer read and expires.
 type LogID struct {
 	Policy     int64
 	Generation int64
 	Key        string // canonical
 }
 
-// LogIDOf returns the log of key under p.
+// LogIDOf returns the ID of key's log under p.
 func LogIDOf(p *rules.Policy, key string) LogID {
 	return LogID{Policy: p.ID, Generation: p.Generation, Key: key}
 }
 
-// Request asks whether one request may be done.
-type Request struct {
+// Reservation is a granted request whose time may be ahead. See Log.Cancel.
+type Reservation struct {
 	LogID
-	// Version is the policy's version, by which a log may remember the stack.
-	Version int64
-	Rules   rules.Stack
-	// Retention bounds what is kept; it covers Rules.
-	Retention rules.Retention
-	// Algorithm is how to count, nil for the timestamp log.
-	Algorithm *algorithms.Algorithm
-	Options   algorithms.Options
-	Cost      int  // 1 to MaxCost, at most Rules.LargestCost()
-	Peek      bool // answer, and write nothing
-	// Detail asks for what each rule has left, which costs more than deciding.
-	Detail bool
-	// MaxWait is how many milliseconds the caller would wait for its reservation, 0 to
-	// MaxWait; see reservation.go. It is 0 where Options.CountRefused is set.
-	MaxWait int64
-	// ID names the request, "" for none, at most MaxID bytes: one that comes
-	// again within IDLifetime after it was charged is answered as it was then,
-	// and not charged again. A request with a MaxWait that is no peek has one.
-	ID string
+	At   int64  // the time it is for, Unix milliseconds on the log's clock
+	Cost int    // what was reserved
+	ID   string // of the request that reserved it
 }
-
-// RequestOf returns the request that asks p about key.
-func RequestOf(p *rules.Policy, key string, cost int) Request {
-	q := Request{
-		LogID: LogIDOf(p, key), Version: p.Version, Rules: p.Rules,
-		Retention: p.Retention.Cover(p.Rules), Cost: cost,
-	}
-	if p.Algorithm != algorithms.TimestampLog {
-		q.Algorithm, q.Options = algorithms.ByName(p.Algorithm), p.Options
-	}
-	return q
-}
-
-// Never is the RetryAt of a rule that always refuses.
-const Never int64 = math.MaxInt64
-
-// Result is the answer to one Request. Times are Unix milliseconds on the
-// log's clock.
-type Result struct {
-	Allowed bool
-	// Now is when it was decided.
-	Now int64
-	// Reservation is when the request may be done where it was allowed: Now, or the
-	// instant that was reserved for it. 0 where it was refused.
-	ReservedAt int64
-	// Repeated says that the request's ID was charged before, and that nothing
-	// was charged now.
-	Replayed bool
-	// RetryAt is the earliest instant at which the same request, with the same
-	// MaxWait, would be allowed if nobody else came; 0 when it was allowed,
-	// Never for a 0/W rule.
-	RetryAt int64
-	// Rule is the index of the rule that makes the caller wait longest, -1
-	// when it was allowed. Where only reservations that are reserved ahead make it
-	// wait, it is that of the last rule.
-	Rule int
-	// Boundary is the logged time that Rule waits to age out; 0 when allowed,
-	// for a 0/W rule, where only reservations reserved ahead make the caller wait, and
-	// under a counter.
-	Boundary int64
-	// States has one element per rule, in order, when Detail was asked.
-	States []RuleState
-	// RefusalValidUntil is the instant until which the same request is refused while
-	// nothing is logged: RetryAt, or when the log expires where that is earlier,
-	// as it can be after a longer window has replaced a shorter one. 0 where it
-	// was allowed, and where it is not known.
-	RefusalValidUntil int64
-	// StatesValidUntil is the instant until which, while nothing is logged and a
-	// request is refused, States stay as they are but for their waits, which
-	// run down; Never where they always do, 0 where it is not known.
-	StatesValidUntil int64
-	// FromCache says that this node knew the answer and nobody was asked, so
-	// that it tells nothing about whether the log can be reached.
-	FromCache bool
-	// Err is the outage that left this request unanswered; the rest of the
-	// result is then meaningless.
-	Err error
-}
-
-// RuleState is what one rule has left after the answer.
-type RuleState struct {
-	Remaining int
-	// RetryAfterMS is this rule's own wait for this request's cost in milliseconds,
-	// 0 when it allows it now, Never when it never will.
-	RetryAfterMS int64
-}
-
-// ErrCrossSlot is returned by DecideAll for logs that no one call can reach, since
-// they lie in different slots of a Redis Cluster. Nothing was charged.
-var ErrCrossSlot = errors.New("the logs lie in different slots of a cluster")

@@ -33,7 +33,7 @@ func (k *keyLog) ahead(now int64) int {
 func (k *keyLog) tooFarAhead(now int64) int64 {
 	by := k.newest - now - timestamplog.MaxWait
 	if k.reserved < k.count {
-		by = max(by, k.newest-k.behind(int(k.reserved))-now-timestamplog.MaxAhead)
+		by = max(by, k.newest-k.behind(int(k.reserved))-now)
 	}
 	return max(0, by)
 }

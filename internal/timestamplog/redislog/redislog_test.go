@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
-	"github.com/stint-dev/stint/internal/timestamplog/refusals"
+	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
 )
 
 func TestMain(m *testing.M) {
@@ -58,7 +58,7 @@ func TestContractBehindAMemoryOfRefusals(t *testing.T) {
 	server := testenv.Redis(t)
 	runContracts(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)
-		h.Log = refusals.New(h.Log, refusals.Options{Now: logtest.Steady(h.Clock, refusals.Longest)})
+		h.Log = refusalcache.New(h.Log, refusalcache.Options{Now: logtest.Steady(h.Clock, refusalcache.Longest)})
 		return h
 	})
 }

@@ -81,7 +81,7 @@ func (l *Log) callAtomic(ctx context.Context, function string, keys int, args []
 	}
 }
 
-// DecideAll implements timestamplog.Reservations.
+// DecideAll implements timestamplog.Log.
 func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
 	if err := l.shards.check(); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	return nil
 }
 
-// Cancel implements timestamplog.Reservations. Like Reset it tells every WatchResets,
+// Cancel implements timestamplog.Log. Like Reset it tells every WatchResets,
 // so that no node goes on refusing what there is room for now.
 func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
 	if err := l.shards.check(); err != nil {

@@ -1,16 +1,16 @@
-package refusals_test
+package refusalcache_test
 
 import (
 	"testing"
 
 	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
-	"github.com/stint-dev/stint/internal/timestamplog/refusals"
+	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
 )
 
 func newHarness(*testing.T) logtest.Harness {
 	clock := logtest.NewClock()
-	log := refusals.New(memlog.New(memlog.Options{Now: clock.Now}), refusals.Options{Now: logtest.Steady(clock, refusals.Longest)})
+	log := refusalcache.New(memlog.New(memlog.Options{Now: clock.Now}), refusalcache.Options{Now: logtest.Steady(clock, refusalcache.Longest)})
 	return logtest.Harness{Log: log, Clock: clock, ClockExpires: true}
 }
 

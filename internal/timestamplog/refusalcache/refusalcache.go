@@ -1,4 +1,4 @@
-// Package refusals remembers on a node what a log that lies elsewhere has
+// Package refusalcache remembers on a node what a log that lies elsewhere has
 // refused, so that a key which goes on asking is answered without it.
 //
 // Why the answer stays exact. While a log refuses a cost of 1 it refuses every
@@ -36,7 +36,7 @@
 // expires where that is earlier, counted from the instant its request was sent,
 // and the waits that are told are counted from the instant its answer came.
 // Both err on the side of the log.
-package refusals
+package refusalcache
 
 import (
 	"context"

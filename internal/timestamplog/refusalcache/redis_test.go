@@ -1,4 +1,4 @@
-package refusals_test
+package refusalcache_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
-	"github.com/stint-dev/stint/internal/timestamplog/refusals"
+	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
 )
 
 func TestMain(m *testing.M) {
@@ -38,9 +38,9 @@ func open(t *testing.T, server *testenv.RedisServer, clock func() time.Time) *re
 func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) {
 	server := testenv.Redis(t)
 	p := policy(t, 1, "20/20ms", "60/100ms", "150/1s", "100000/1h")
-	nodes := []*refusals.Log{
-		refusals.New(open(t, server, nil), refusals.Options{}),
-		refusals.New(open(t, server, nil), refusals.Options{}),
+	nodes := []*refusalcache.Log{
+		refusalcache.New(open(t, server, nil), refusalcache.Options{}),
+		refusalcache.New(open(t, server, nil), refusalcache.Options{}),
 	}
 	var mu sync.Mutex
 	var history []logtest.Answered
@@ -78,10 +78,10 @@ func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) 
 func TestAResetOnOneNodeReachesTheOthers(t *testing.T) {
 	server := testenv.Redis(t)
 	still := time.Now()
-	stopped := refusals.Options{Now: func() time.Time { return still }}
+	stopped := refusalcache.Options{Now: func() time.Time { return still }}
 	p := policy(t, 1, "1/1h")
 	here, there := open(t, server, nil), open(t, server, nil)
-	one, other := refusals.New(here, stopped), refusals.New(there, stopped)
+	one, other := refusalcache.New(here, stopped), refusalcache.New(there, stopped)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -115,7 +115,7 @@ func TestARefusalAnsweredFromMemoryCarriesTheStatesThatRedisWouldGive(t *testing
 	clock := logtest.NewClock()
 	p := policy(t, 1, "1/1s", "2/1m", "9/1h")
 	direct := open(t, server, clock.Now)
-	log := refusals.New(direct, refusals.Options{Now: clock.Now})
+	log := refusalcache.New(direct, refusalcache.Options{Now: clock.Now})
 	detail := func(l timestamplog.Log) timestamplog.Result {
 		q := timestamplog.RequestOf(p, key, 1)
 		q.Detail = true

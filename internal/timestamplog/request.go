@@ -1,0 +1,50 @@
+package timestamplog
+
+import (
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Request asks one log whether a request is allowed. RequestOf fills in what
+// follows from the policy.
+type Request struct {
+	LogID
+	// Version is the policy's version. A log may cache by Policy and Version what
+	// it derives from Rules.
+	Version int64
+	// Rules must all allow the request. Empty allows everything.
+	Rules rules.Stack
+	// Retention bounds what the log keeps. It must cover Rules.
+	Retention rules.Retention
+	// Algorithm is how requests are counted; nil for the timestamp log.
+	Algorithm *algorithms.Algorithm
+	Options   algorithms.Options
+	// Cost is how much of each limit the request uses: 1 to MaxCost, and at most
+	// Rules.LargestCost().
+	Cost int
+	// Peek has the request answered as if it were asked, without writing anything.
+	Peek bool
+	// Detail asks for Result.States, which cost more than the decision.
+	Detail bool
+	// MaxWait is how many milliseconds the caller would wait, 0 to MaxWait; 0
+	// asks for a decision about now. It must be 0 where Options.CountRefused is
+	// set. See Log.Decide.
+	MaxWait int64
+	// ID names the request for idempotent replay: if it is sent again within
+	// IDLifetime after it was charged, it is answered as it was and not charged
+	// again. At most MaxID bytes; "" for a request that is never replayed. A
+	// request with a MaxWait that is no peek must have one.
+	ID string
+}
+
+// RequestOf returns the request that asks p about key.
+func RequestOf(p *rules.Policy, key string, cost int) Request {
+	q := Request{
+		LogID: LogIDOf(p, key), Version: p.Version, Rules: p.Rules,
+		Retention: p.Retention.Cover(p.Rules), Cost: cost,
+	}
+	if p.Algorithm != algorithms.TimestampLog {
+		q.Algorithm, q.Options = algorithms.ByName(p.Algorithm), p.Options
+	}
+	return q
+}

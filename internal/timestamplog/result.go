@@ -1,0 +1,56 @@
+package timestamplog
+
+// Result is the answer to one Request. Times are Unix milliseconds on the log's
+// clock. Where Err is set, the other fields mean nothing.
+type Result struct {
+	Allowed bool
+	// Now is when the request was decided.
+	Now int64
+	// ReservedAt is the time an allowed request is for: Now, or the time ahead
+	// that was reserved. 0 for a refused request.
+	ReservedAt int64
+	// Replayed reports that the request's ID was charged before and that nothing
+	// was charged now.
+	Replayed bool
+	// RetryAt is the earliest time at which the same request, with the same
+	// MaxWait, would be allowed if nobody else came. 0 for an allowed request,
+	// Never if a rule always refuses it.
+	RetryAt int64
+	// Rule is the index of the rule that makes the caller wait longest, -1 for an
+	// allowed request. Where only reservations ahead make the caller wait, it is
+	// the last rule.
+	Rule int
+	// Boundary is the time of the entry that must leave the window of Rule. 0 for
+	// an allowed request, for a rule that always refuses, where only reservations
+	// ahead make the caller wait, and under a counter.
+	Boundary int64
+	// States has one element per rule, in order, where Request.Detail was set;
+	// none for an empty stack.
+	States []RuleState
+	// RefusalValidUntil is the time until which the same request is refused as
+	// long as nothing is logged: RetryAt, or when the log expires where that is
+	// earlier, as after a longer window was replaced by a shorter one. 0 for an
+	// allowed request and where it is not known.
+	RefusalValidUntil int64
+	// StatesValidUntil is the time until which, as long as nothing is logged and
+	// the request is refused, States stay the same except that their waits run
+	// down. Never where they always do, 0 where it is not known.
+	StatesValidUntil int64
+	// FromCache reports that this node knew the answer and no log was asked. Such
+	// an answer says nothing about whether the log is reachable.
+	FromCache bool
+	// Err is why the request was not answered; see Log.Decide.
+	Err error
+}
+
+// RuleState describes one rule after the answer: an allowed request counts in
+// it, a peek does not. Where reservations are ahead, it describes the newest of
+// them.
+type RuleState struct {
+	// Remaining is how much cost the rule still allows, at least 0.
+	Remaining int
+	// RetryAfterMS is how many milliseconds from Result.Now a further request of
+	// the same cost would have to wait for this rule alone: 0 if the rule allows
+	// it now, Never if the rule always refuses it.
+	RetryAfterMS int64
+}
