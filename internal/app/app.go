@@ -54,9 +54,10 @@ type App struct {
 	first    *credentials // made on the first start only
 	catalog  *catalog.Catalog
 	// lastKnown is nil when embedded: the database lies in the same directory.
-	lastKnown *lastKnown
-	metrics   *metrics.Metrics
-	notifier  *notify.Dispatcher
+	lastKnown        *lastKnown
+	startedFromSaved atomic.Bool // by what lastKnown held, the database being unreachable
+	metrics          *metrics.Metrics
+	notifier         *notify.Dispatcher
 
 	recorder  *offenders.Recorder
 	flusher   *offenders.Flusher

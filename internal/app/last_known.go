@@ -187,6 +187,7 @@ func (a *App) adoptLastKnown(err error) {
 			"file", a.lastKnown.path, "reason", oneLine(problem), "error", oneLine(err))
 	default:
 		a.catalog.Adopt(saved, asOf, err)
+		a.startedFromSaved.Store(true)
 		a.log.Warn("the database is unreachable; this node answers checks by the policies and blocks kept in the data directory and takes no changes",
 			"as_of", asOf.UTC().Format(time.RFC3339), "age", time.Since(asOf).Round(time.Second).String(), "revision", saved.Revision,
 			"policies", len(saved.Policies), "blocks", len(saved.Blocks), "error", oneLine(err))

@@ -118,6 +118,16 @@ func (n *testNode) block(t *testing.T, pattern string) (int, string) {
 	return n.ask(t, true, "POST", "/v1/blocks", `{"pattern":"`+pattern+`","reason":"test"}`, testToken)
 }
 
+// measured returns the metrics.
+func (n *testNode) measured(t *testing.T) string {
+	t.Helper()
+	status, body := n.ask(t, true, "GET", "/metrics", "", testToken)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	return body
+}
+
 func (n *testNode) ready(t *testing.T) (int, v1.Readiness) {
 	t.Helper()
 	status, body := n.ask(t, false, "GET", "/readyz", "", "")
@@ -173,6 +183,9 @@ func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
 	if status, body := first.ask(t, true, "PUT", "/v1/policies/tight", `{"match":["token:*"],"rules":["1/d"]}`, testToken); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
+	if !strings.Contains(first.measured(t), "\nstint_started_from_saved_state 0\n") {
+		t.Error("a start with the database is measured as one without")
+	}
 	first.kept(t)
 	file := first.lastKnown.path
 	info, err := os.Stat(file)
@@ -213,6 +226,9 @@ func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
 	}
 	if _, r := n.ready(t); detail(r, "policies") != "" {
 		t.Errorf("/readyz still says %+v", r)
+	}
+	if !strings.Contains(n.measured(t), "\nstint_started_from_saved_state 1\n") {
+		t.Error("the metrics do not show how the node started")
 	}
 	n.kept(t)
 }

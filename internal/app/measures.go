@@ -31,6 +31,11 @@ func (a *App) newMetrics() *metrics.Metrics {
 	if a.watch != nil {
 		m.Registry().MustRegister(a.redisMetrics()...)
 	}
+	if a.lastKnown != nil {
+		m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_started_from_saved_state",
+			Help: "1 if the database was unreachable when this node started, so that it began with the policies and blocks saved in its data directory."},
+			func() float64 { return one(a.startedFromSaved.Load()) }))
+	}
 	return m
 }
 

@@ -60,15 +60,15 @@ func (a *App) tell(ctx context.Context, all ...notify.Notification) {
 	}
 }
 
-// tellOfEscalations tells people what escalations did with one batch. Of a burst it
-// tells of the first ones, and how many more there were.
+// tellOfEscalations notifies people of what escalations did with one batch: of
+// each of the first blocks, and of how many more there were.
 func (a *App) tellOfEscalations(all []offenders.EscalationEvent) {
 	var blocked, stopped []notify.Notification
 	more := 0
 	for _, e := range all {
 		switch e.Kind {
 		case offenders.EscalationPaused:
-			a.log.Error("a escalation is paused and waits for a person", "policy", e.Name, "why", e.Detail)
+			a.log.Error("an escalation is paused and waits for a person", "policy", e.Name, "why", e.Detail)
 			stopped = append(stopped, ofEscalation(notify.EscalationPaused, "The automatic blocks of policy "+e.Name+" have stopped", &e))
 		case offenders.EscalationBlocked:
 			if len(blocked) == notify.MaxItems {

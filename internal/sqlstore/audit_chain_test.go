@@ -155,6 +155,38 @@ VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did
 
 // The chain is computed from what is written, and verified from what the
 // database returns: both must agree for every text that a database takes.
+// The retention of a release that knows no chain leaves the links of what it
+// removes. That looks like a deletion until a retention of this release has
+// removed something too; see docs/OPERATORS.md.
+func TestTheChain_fits_again_after_an_older_nodes_retention(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		for i := range 6 {
+			addToken(t, f, "token"+strconv.Itoa(i), identity.Check)
+			f.clock.Advance(time.Hour)
+		}
+		head := intact(t, f, audit.Link{}).Head
+		retain := func(before time.Duration, want int64) {
+			t.Helper()
+			if removed, err := f.DeleteEntriesBefore(t.Context(), f.clock.Now().Add(-before)); err != nil || removed != want {
+				t.Fatalf("removed %d, want %d, %v", removed, want, err)
+			}
+		}
+		// The record of the seed and four of the tokens'.
+		f.exec(t, "DELETE FROM audit WHERE at < "+strconv.FormatInt(f.clock.Now().Add(-150*time.Minute).UnixMilli(), 10))
+		if v := chainOf(t, f, head); v.Intact || v.ProblemID == 0 {
+			t.Fatalf("the removed records pass unnoticed: %+v", v)
+		}
+		retain(150*time.Minute, 0) // nothing of its own: the deletion stays in sight
+		if v := chainOf(t, f, head); v.Intact {
+			t.Fatalf("a retention that removed nothing hid the deletion: %+v", v)
+		}
+		retain(90*time.Minute, 1)
+		if v := intact(t, f, head); v.Kept != audit.HeadInChain || v.Records != 2 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
 func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		texts := []string{"", " ", "é\u0301 ä 😀 \u2028\ufeff\ufffd", "\x01\x1b[31m\r\n\t\x7f", `{"a": 1.0, "b":"\\u0041"}`, "'; DROP TABLE audit; --", "\x00", "a\xffb", strings.Repeat("ß", 100_000)}

@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// embeddedNode is a node with an SQLite file and a webhook that is never sent
+// to, because the node does not run.
+func embeddedNode(t *testing.T) (*App, *syncBuffer) {
+	t.Helper()
+	s, err := Load([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "data"),
+		"--notify-allow-private", "true"}, []string{"STINT_ADMIN_TOKEN=" + testToken, "STINT_NOTIFY_WEBHOOK_URL=http://127.0.0.1:9/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &syncBuffer{}
+	a, err := New(context.Background(), s, io.Discard, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.close)
+	return a, log
+}
+
+func TestPeopleAreNotifiedOfWhatABatchOfEscalationsDid(t *testing.T) {
+	at := time.UnixMilli(1_780_000_000_000).UTC()
+	event := func(kind offenders.EscalationEventKind, key string) offenders.EscalationEvent {
+		return offenders.EscalationEvent{ID: "event of " + key, At: at, Policy: 7, Name: "login", Key: key, Kind: kind, Level: 2, Offences: 12,
+			Length: 20 * time.Minute, BlockID: "block of " + key, Detail: "12 offences of " + key}
+	}
+	burst := make([]offenders.EscalationEvent, 0, notify.MaxItems+3)
+	for i := range notify.MaxItems + 3 {
+		burst = append(burst, event(offenders.EscalationBlocked, fmt.Sprintf("k:%02d", i)))
+	}
+	one := event(offenders.EscalationBlocked, "k:x")
+	for name, test := range map[string]struct {
+		events   []offenders.EscalationEvent
+		subjects []string // of the notifications, the first one first
+		logged   int
+	}{
+		"nothing":                {nil, nil, 0},
+		"a shadow policy's":      {[]offenders.EscalationEvent{event(offenders.EscalationWouldBlock, "k:x")}, nil, 0},
+		"resumed by a person":    {[]offenders.EscalationEvent{event(offenders.EscalationResumed, "")}, nil, 0},
+		"one block":              {[]offenders.EscalationEvent{one}, []string{"k:x is blocked for 20m"}, 0},
+		"a pause goes first":     {[]offenders.EscalationEvent{one, event(offenders.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped", "k:x is blocked for 20m"}, 1},
+		"the pause alone":        {[]offenders.EscalationEvent{event(offenders.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped"}, 1},
+		"as many as one message": {burst[:notify.MaxItems], blockedSubjects(notify.MaxItems), 0},
+		"a burst":                {burst, append(blockedSubjects(notify.MaxItems), "3 more keys are blocked automatically"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, log := embeddedNode(t)
+			a.tellOfEscalations(test.events)
+			if n := log.count("an escalation is paused"); n != test.logged {
+				t.Errorf("the log names %d pauses: %s", n, log)
+			}
+			all, err := a.backends.store.Deliveries(t.Context(), 100)
+			if err != nil || len(all) != len(test.subjects) {
+				t.Fatalf("%d notifications, want %d, %v", len(all), len(test.subjects), err)
+			}
+			happenings := 0
+			for i, want := range test.subjects {
+				got := all[len(all)-1-i].Notification // the newest come first
+				happenings += max(got.Happenings, 1)
+				if got.Subject != want || !got.At.Equal(at) || got.Text == "" || len(got.Facts) == 0 {
+					t.Errorf("number %d is %+v, want %q", i, got, want)
+				}
+			}
+			if name == "a burst" && happenings != len(test.events) {
+				t.Errorf("%d blocks are told as %d", len(test.events), happenings)
+			}
+			if name == "one block" {
+				got := all[0]
+				want := map[string]string{"key": "k:x", "policy": "login", "step": "2", "offences": "12", "length": "20m", "block": "block of k:x"}
+				if got.Kind != notify.AutomaticBlock || got.Text != one.Detail || fmt.Sprint(got.Facts) != fmt.Sprint(want) {
+					t.Errorf("%+v, want the facts %v", got, want)
+				}
+			}
+		})
+	}
+}
+
+func blockedSubjects(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("k:%02d is blocked for 20m", i))
+	}
+	return all
+}
