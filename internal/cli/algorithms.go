@@ -4,26 +4,23 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
 func newPolicyAlgorithms(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "algorithms",
-		Short:   "List the ways to count that a policy may name, and their options",
+		Short:   "List the algorithms and their options",
 		Example: "admin policy algorithms\nadmin policy algorithms -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
 			algorithms, err := client.Algorithms(c.Context())
 			if err != nil {
 				return err
 			}
 			return output.List(a.printer(), algorithms, algorithmColumns)
-		},
+		}),
 	}
 }
 

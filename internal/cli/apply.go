@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
 )
@@ -18,8 +19,8 @@ func newApply(a *app) *cobra.Command {
 	var dryRun, prune, yes bool
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Make the policies what a file says",
-		Long: `Make the policies what a file says. The difference is shown first. Policies that already
+		Short: "Apply a policy file",
+		Long: `Apply a policy file. The difference is shown first. Policies that already
 stand as the file says are left alone, so that a second run changes nothing; those that
 the file does not name stay, unless --prune deletes them. The file is YAML or JSON, as
 'export' writes it, with defaults filled in for what it leaves out:
@@ -44,7 +45,7 @@ the file does not name stay, unless --prune deletes them. The file is YAML or JS
         decay_after: 7d
 
 The exit code is 0 when everything is as the file says, also when it had to be changed;
-with --dry-run it is 5 where there is something to change, so that CI can tell.`,
+with --dry-run it is 5 where there are changes to apply, so that CI can tell.`,
 		Example: "admin apply -f policies.yaml --dry-run\nadmin apply -f policies.yaml --prune\nadmin export | admin apply -f -",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -55,9 +56,9 @@ with --dry-run it is 5 where there is something to change, so that CI can tell.`
 			return a.apply(c, wanted, dryRun, prune, yes)
 		},
 	}
-	c.Flags().StringVarP(&path, "file", "f", "", "the file, - for standard input")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the difference and change nothing")
-	c.Flags().BoolVar(&prune, "prune", false, "delete the policies that the file does not name")
+	c.Flags().StringVarP(&path, "file", "f", "", "the policy file, - for standard input")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the changes without applying them")
+	c.Flags().BoolVar(&prune, "prune", false, "delete policies that are not in the file")
 	broadFlag(c, &yes)
 	mustHave(c, "file")
 	return c
@@ -66,17 +67,13 @@ with --dry-run it is 5 where there is something to change, so that CI can tell.`
 func newExport(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "export",
-		Short: "Write all policies as the file that apply reads",
+		Short: "Write all policies as a file for apply",
 		Long: `Write all policies as the file that 'apply' reads, in canonical form and sorted by name, so
 that the same policies always make the same file. With -o json it is JSON, which 'apply'
 reads as well.`,
 		Example: "admin export > policies.yaml",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
 			policies, err := client.Policies(c.Context())
 			if err != nil {
 				return err
@@ -97,7 +94,7 @@ reads as well.`,
 			default:
 				return policyfile.Write(p.Out, requests)
 			}
-		},
+		}),
 	}
 }
 
@@ -125,11 +122,11 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune, 
 	if err != nil {
 		return err
 	}
-	standing, err := from.Policies(c.Context())
+	current, err := from.Policies(c.Context())
 	if err != nil {
 		return err
 	}
-	plan, err := policyfile.Plan(standing, wanted, prune)
+	plan, err := policyfile.Plan(current, wanted, prune)
 	if err != nil {
 		return err
 	}
@@ -139,14 +136,14 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune, 
 	changes := keep(plan, func(change v1.PolicyChange) bool { return change.Action != v1.PolicyKeep })
 	switch {
 	case len(changes) == 0:
-		a.notef("Nothing to change: %s as the file says.", amount(len(wanted), "policy stands", "policies stand"))
+		a.notef("No changes: %s already as the file says.", amount(len(wanted), "policy is", "policies are"))
 		return nil
 	case dryRun:
-		a.notef("%d to change; nothing was changed, since this is a dry run.", len(changes))
+		a.notef("%d to change. Dry run: nothing was changed.", len(changes))
 		return &exitError{code: Different}
 	}
 	request := v1.PolicyFileRequest{Policies: wanted, Expect: map[string]int64{}}
-	for _, p := range standing {
+	for _, p := range current {
 		request.Expect[p.Name] = p.Version
 	}
 	done, err := confirmPolicy(a, yes, func(confirm string) (*v1.PolicyPlan, error) {
@@ -156,7 +153,7 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune, 
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
 	a.warn(done.Warnings)
-	a.notef("Done: %d changed.", len(changes))
+	a.notef("%d changed.", len(changes))
 	return nil
 }
 

@@ -16,14 +16,14 @@ import (
 func newAudit(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "audit",
-		Short:   "See who changed what, when and from where",
+		Short:   "Show who changed what, when and from where",
 		Example: "admin audit list --last 24h\nadmin audit show 812",
 	}
 	c.AddCommand(newAuditList(a), newAuditShow(a), newAuditExport(a), newAuditUndo(a), newAuditVerify(a))
 	return c
 }
 
-// auditFlags select recorded changes.
+// auditFlags filter audit records.
 type auditFlags struct {
 	span                                    spanFlags
 	actor, action, object, objectID, search string
@@ -33,10 +33,10 @@ func (f *auditFlags) add(c *cobra.Command) {
 	f.span.add(c)
 	flags := c.Flags()
 	flags.StringVar(&f.actor, "actor", "", "only by this user or token")
-	flags.StringVar(&f.action, "action", "", "only this action, as block.lift, or block for all about blocks")
-	flags.StringVar(&f.object, "object", "", "only about this kind of thing, as policy")
-	flags.StringVar(&f.objectID, "object-id", "", "only about the thing of this id")
-	flags.StringVar(&f.search, "search", "", "only where the summary holds this text")
+	flags.StringVar(&f.action, "action", "", "only this action, as block.end, or block for all actions on blocks")
+	flags.StringVar(&f.object, "object", "", "only this kind of object, as policy")
+	flags.StringVar(&f.objectID, "object-id", "", "only the object with this id")
+	flags.StringVar(&f.search, "search", "", "only if the summary contains this text")
 }
 
 func (f *auditFlags) query(now time.Time) url.Values {
@@ -57,20 +57,16 @@ func newAuditList(a *app) *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List changes, the newest first",
+		Short:   "List changes, newest first",
 		Example: "admin audit list --last 24h\nadmin audit list --action block.lift --actor maria\nadmin audit list --object policy --object-id default -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
 			found, err := client.Audit(c.Context(), f.query(a.sys.Now()), limit)
 			if err != nil {
 				return err
 			}
 			return printListing(a, found, auditColumns)
-		},
+		}),
 	}
 	f.add(c)
 	limitFlag(c, &limit)
@@ -80,7 +76,7 @@ func newAuditList(a *app) *cobra.Command {
 func newAuditShow(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ID",
-		Short:   "Show one change, with what stood before and after",
+		Short:   "Show one change with the values before and after",
 		Example: "admin audit show 812",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -105,12 +101,12 @@ func newAuditUndo(a *app) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "undo ID",
-		Short: "Bring back what stood before a change",
-		Long: `Bring back what stood before a change, as a new change: a lifted block stands again until
-its old end, an added one is lifted, a replaced policy gets its previous version back as a
-new one. It is refused where the thing has changed since, or where that kind of change
-cannot be undone. Undoing an undo brings the change about again.
-A broad block or exemption that it brings back is confirmed as when it is added.`,
+		Short: "Undo a change",
+		Long: `Undo a change by a new change: an ended block is active again until its old expiry, an
+added one is ended, a changed policy gets its previous version back as a new version. It is
+refused if the object has changed since, or if that kind of change cannot be undone. An undo
+can be undone too. A broad block or exemption that becomes active again needs the same
+confirmation as when it was added.`,
 		Example: "admin audit undo 812",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -141,7 +137,7 @@ A broad block or exemption that it brings back is confirmed as when it is added.
 	return c
 }
 
-// undo undoes an entry; what it brings back is confirmed where it is broad.
+// undo undoes a change, and asks for confirmation if a broad entry becomes active again.
 func (a *app) undo(c *cobra.Command, from *client.Client, e *v1.AuditEntry, yes bool) (*v1.AuditEntry, error) {
 	return confirming(a, yes, func(pattern string) error {
 		if e.Object != "block" {
@@ -163,14 +159,10 @@ func newAuditExport(a *app) *cobra.Command {
 	var f auditFlags
 	c := &cobra.Command{
 		Use:     "export",
-		Short:   "Write changes as CSV or JSON, before and after included",
+		Short:   "Export changes as CSV or JSON, with the values before and after",
 		Example: "admin audit export --last 30d > audit.csv\nadmin audit export -o json > audit.json",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
 			found, err := client.Audit(c.Context(), f.query(a.sys.Now()), 0)
 			if err != nil {
 				return err
@@ -180,7 +172,7 @@ func newAuditExport(a *app) *cobra.Command {
 				p.Format = output.CSV
 			}
 			return output.List(p, found.Items, auditDetail)
-		},
+		}),
 	}
 	f.add(c)
 	return c
@@ -204,7 +196,7 @@ var auditDetail = append(append([]output.Column[v1.AuditEntry]{}, auditColumns..
 	output.Column[v1.AuditEntry]{Name: "after", Head: "After", Cell: func(e v1.AuditEntry) output.Cell { return jsonCell(e.After) }},
 )
 
-// jsonCell shows what stood there, nothing for null.
+// jsonCell formats a JSON value, nothing for null.
 func jsonCell(text jsontext.Value) output.Cell {
 	if string(text) == "null" {
 		return output.Cell{}

@@ -15,11 +15,11 @@ func newAuditVerify(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Verify that no record was changed, added or removed",
-		Long: `Verify that no record of the audit was changed, added or removed. Each record holds the
-hash of the one before, so that whoever changes one has to write all later ones anew. That
-can be done, and the newest records can be removed: only a head that is kept elsewhere
-tells. Keep the head that this prints, and give it with --head later. It exits with 1 where
-something does not fit.`,
+		Long: `Verify that no record of the audit log was changed, added or removed. Each record holds the
+hash of the record before it, so a change requires rewriting all later records. Somebody with
+access to the database can do that, or remove the newest records; only a head that is kept
+elsewhere shows it. Keep the head that this command prints, and pass it with --head later. The
+exit code is 1 if the chain does not match.`,
 		Example: "admin audit verify\nadmin audit verify --head 812:9f2c...",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -21,7 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// logFlags say how access logs are read.
+// logFlags configure how access logs are read.
 type logFlags struct {
 	format     string
 	keyColumn  string
@@ -31,11 +31,11 @@ type logFlags struct {
 }
 
 func (f *logFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.format, "format", "auto", "of the logs: auto, common, combined, json or csv")
-	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field that makes the key; the client's address where it is left out")
-	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field that holds the time")
-	c.Flags().StringVar(&f.costColumn, "cost-column", "", "the column or field that holds the cost; each request costs 1 where it is left out")
-	c.Flags().StringVar(&f.kind, "kind", "", "the kind of key that the column makes, as token for token:...")
+	c.Flags().StringVar(&f.format, "format", "auto", "format of the logs: auto, common, combined, json or csv")
+	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
+	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
+	c.Flags().StringVar(&f.costColumn, "cost-column", "", "the column or field with the cost; 1 per request if omitted")
+	c.Flags().StringVar(&f.kind, "kind", "", "the kind of the column's keys, as token for token:...")
 }
 
 func (f *logFlags) options() (accesslog.Options, error) {
@@ -47,8 +47,8 @@ func (f *logFlags) options() (accesslog.Options, error) {
 }
 
 const logHelp = `Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names;
-plain or gzip; lines out of order are sorted, and lines that hold no request are counted
-and shown.`
+plain or gzip. Lines out of order are sorted; lines without a request are counted and
+shown.`
 
 // backtestFlags are the flags of backtest.
 type backtestFlags struct {
@@ -87,15 +87,15 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringSliceVar(&f.rules, "rule", nil, "a rule to try, as 20/1m; may be repeated")
-	flags.StringVar(&f.policies, "policy", "", "try the policies of this file instead, as 'export' writes it")
+	flags.StringSliceVar(&f.rules, "rule", nil, "a rule to test, as 20/1m; may be repeated")
+	flags.StringVar(&f.policies, "policy", "", "test the policies of this file instead, as written by 'export'")
 	flags.StringSliceVar(&f.againstRules, "against-rule", nil, "a rule of the stack to compare with; may be repeated")
-	flags.StringVar(&f.against, "against", "", "compare with the policies of this file, or with the same rules under the algorithm of this name")
-	flags.StringVar(&f.algorithm, "algorithm", "", "try the rules under this algorithm instead of timestamp_log or what the file says")
+	flags.StringVar(&f.against, "against", "", "compare with the policies of this file, or with the same rules under this algorithm")
+	flags.StringVar(&f.algorithm, "algorithm", "", "test the rules under this algorithm instead of timestamp_log or the file's")
 	flags.StringSliceVar(&f.options, "option", nil, "an option of --algorithm, as burst=50; may be repeated")
-	flags.StringSliceVar(&f.againstOptions, "against-option", nil, "an option of the algorithm that --against names; may be repeated")
-	flags.StringVar(&f.out, "out", "", "also write the whole report to this file, JSON or CSV by its ending")
-	flags.IntVar(&f.limit, "limit", 20, "how many keys a table shows at most, 0 for all")
+	flags.StringSliceVar(&f.againstOptions, "against-option", nil, "an option of the algorithm named by --against; may be repeated")
+	flags.StringVar(&f.out, "out", "", "also write the full report to this file, JSON or CSV by its extension")
+	flags.IntVar(&f.limit, "limit", 20, "the most keys in a table, 0 for all")
 	c.MarkFlagsMutuallyExclusive("rule", "policy")
 	c.MarkFlagsMutuallyExclusive("against", "against-rule")
 	offer(c, "algorithm", algorithms.Names()...)
@@ -146,7 +146,7 @@ func (a *app) backtestOptions(f *backtestFlags) (backtest.Options, error) {
 			return backtest.Options{}, err
 		}
 	case len(f.options) > 0:
-		return backtest.Options{}, usagef("--option is one of an algorithm; name it by --algorithm")
+		return backtest.Options{}, usagef("--option requires --algorithm")
 	case other != nil && f.policies == "":
 		options.Plan = titled(plan, algorithms.TimestampLog, nil)
 	}
@@ -155,11 +155,11 @@ func (a *app) backtestOptions(f *backtestFlags) (backtest.Options, error) {
 	case other != nil:
 		against, err = under("against", plan, f.against, f.againstOptions)
 	case len(f.againstOptions) > 0:
-		err = usagef("--against-option is one of an algorithm; name it by --against")
+		err = usagef("--against-option requires an algorithm in --against")
 	case len(f.againstRules) > 0 || f.against != "":
 		against, err = a.plan("against-rule", f.againstRules, f.against)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = usagef("--against: %q is no file and no algorithm; the algorithms are %s", f.against, strings.Join(algorithms.Names(), ", "))
+			err = usagef("--against: %q is neither a file nor an algorithm; the algorithms are %s", f.against, strings.Join(algorithms.Names(), ", "))
 		}
 	default:
 		return options, nil
@@ -172,7 +172,7 @@ func (a *app) backtestOptions(f *backtestFlags) (backtest.Options, error) {
 func under(flag string, plan backtest.Plan, name string, texts []string) (backtest.Plan, error) {
 	algorithm := algorithms.ByName(name)
 	if algorithm == nil {
-		return plan, usagef("--%s: %q is no algorithm; write %s", flag, name, strings.Join(algorithms.Names(), ", "))
+		return plan, usagef("--%s: %q is not an algorithm; use one of %s", flag, name, strings.Join(algorithms.Names(), ", "))
 	}
 	o, err := v1.ParseOptions(texts)
 	if err == nil {
@@ -188,11 +188,11 @@ func titled(plan backtest.Plan, algorithm string, options []string) backtest.Pla
 	return plan.Titled(plan.String() + " by " + strings.Join(append([]string{algorithm}, options...), " "))
 }
 
-// plan reads what is to be tried: rules, or the policies of a file.
+// plan reads what to test: rules, or the policies of a file.
 func (a *app) plan(flag string, texts []string, path string) (backtest.Plan, error) {
 	switch {
 	case path == "" && len(texts) == 0:
-		return backtest.Plan{}, usagef("there is nothing to try; give a rule, as in --rule 20/m, or a file of policies by --policy")
+		return backtest.Plan{}, usagef("nothing to test; give a rule, as in --rule 20/m, or a policy file with --policy")
 	case path == "":
 		stack, err := rules.ParseStack(texts)
 		if err != nil {
@@ -213,14 +213,13 @@ func (a *app) plan(flag string, texts []string, path string) (backtest.Plan, err
 	return backtest.PoliciesPlan(policies), nil
 }
 
-// report is what backtest and replay find.
+// report is the result of backtest and replay.
 type report interface {
 	WriteJSON(w io.Writer) error
 	WriteCSV(w io.Writer) error
 }
 
-// printReport prints a report in the format that was asked for, text writing
-// the one for people.
+// printReport prints a report in the requested format; text writes the table.
 func printReport(p *output.Printer, r report, text func(io.Writer) error) error {
 	switch p.Format {
 	case output.JSON:
@@ -232,7 +231,7 @@ func printReport(p *output.Printer, r report, text func(io.Writer) error) error 
 	}
 }
 
-// allForZero turns a --limit into how many keys a report shows.
+// allForZero returns how many keys a report shows for a --limit.
 func allForZero(limit int) int {
 	if limit == 0 {
 		return -1
@@ -240,7 +239,7 @@ func allForZero(limit int) int {
 	return limit
 }
 
-// writeReport writes the report whole or not at all.
+// writeReport writes the report completely or not at all.
 func (a *app) writeReport(path string, report *backtest.Report) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".report-*")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 func newBackup(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Keep a copy of the embedded data while it is in use",
+		Short: "Back up the embedded data while it is in use",
 		Long: `Write a consistent copy of the embedded data (policies, blocks, identities, audit and the
 logs in memory) to a file, while the server runs. The file appears only once it is whole.
 With Redis and Postgres, back those up with their own tools.`,
@@ -67,8 +67,8 @@ func newRestore(a *app) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Replace the embedded data by a backup",
-		Long: `Replace everything in the running server's embedded data by a backup, all or nothing.
+		Short: "Restore the embedded data from a backup",
+		Long: `Replace all embedded data of the running server with a backup, all or nothing.
 What was changed since the backup was made is lost, tokens and users included.`,
 		Example: "admin restore stint-2026-11-20.backup --yes",
 		Args:    cobra.ExactArgs(1),
@@ -99,6 +99,6 @@ What was changed since the backup was made is lost, tokens and users included.`,
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&yes, "yes", false, "do it without asking")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return c
 }

@@ -129,7 +129,7 @@ func newBlockEdit(a *app) *cobra.Command {
 		Use:     "edit BLOCK",
 		Short:   "Change the reason or the end of a block",
 		Long:    "Change the reason or the end of a block.\nBLOCK is its id, or its pattern while it is active.",
-		Example: "admin block edit ip:203.0.113.0/24 --for 7d\nadmin block edit ip:203.0.113.7 --for-good --reason \"it came back\"",
+		Example: "admin block edit ip:203.0.113.0/24 --for 7d\nadmin block edit ip:203.0.113.7 --permanent --reason \"it came back\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			from, err := a.client()

@@ -15,13 +15,13 @@ func newCheck(a *app) *cobra.Command {
 	var maxWait durationFlag
 	c := &cobra.Command{
 		Use:   "check KEY...",
-		Short: "Ask whether a key, or several together, may do one more request",
-		Long: `Ask the check listener whether a key may do one more request, as a gateway does.
-An allowed check counts as a request of the key, unless --peek says to look only.
-Several keys are asked as one: it is allowed only if the policy of each allows it, and
-otherwise nothing is charged to any. With --max-wait a reservation within that time is reserved,
-and the answer says how long to wait; to wait for it and then do something, see 'run'.
-The exit code is 0 where it is allowed and 3 where it is refused.`,
+		Short: "Check whether a key, or several combined, may make one more request",
+		Long: `Ask the check listener whether a key may make one more request, as a gateway does.
+An allowed check counts as a request of the key, unless --peek is given. Several keys are
+checked as one: the check is allowed only if the policy of each key allows it, and
+otherwise nothing is charged to any. With --max-wait a reservation within that time is
+made, and the answer says how long to wait; to wait and then run a command, see 'run'.
+The exit code is 0 if it is allowed and 3 if it is refused.`,
 		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 token:abc\n" +
 			"admin check host:api.example.com --max-wait 30s\nadmin check ip:203.0.113.7 --policy search -o json",
 		Args: cobra.MinimumNArgs(1),
@@ -39,7 +39,7 @@ The exit code is 0 where it is allowed and 3 where it is refused.`,
 				return err
 			}
 			if len(args) > 1 {
-				return a.checkKeys(c.Context(), client, together(check, args))
+				return a.checkKeys(c.Context(), client, combined(check, args))
 			}
 			check.Key = args[0]
 			decision, err := client.Check(c.Context(), check)
@@ -53,19 +53,18 @@ The exit code is 0 where it is allowed and 3 where it is refused.`,
 			return refusedUnless(decision.Allowed)
 		},
 	}
-	c.Flags().Var(&maxWait, "max-wait", "make a reservation that comes within this time, for example 30s, at most 1h")
-	c.Flags().StringVar(&check.IdempotencyKey, "idempotency-key", "", "a name for the request: one that comes again within a minute is charged once")
-	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to ask, where it is not the one that fits best")
-	c.Flags().IntVar(&check.Cost, "cost", 1, "how much the request counts, 1 to 1000")
-	c.Flags().BoolVar(&check.Peek, "peek", false, "look only: count nothing")
+	c.Flags().Var(&maxWait, "max-wait", "reserve a time at most this far ahead, for example 30s, at most 1h")
+	c.Flags().StringVar(&check.IdempotencyKey, "idempotency-key", "", "a name for the request: a repeat within a minute is charged once")
+	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
+	c.Flags().IntVar(&check.Cost, "cost", 1, "the cost of the request, 1 to 1000")
+	c.Flags().BoolVar(&check.Peek, "peek", false, "answer only, and count nothing")
 	return c
 }
 
-// withinMaxWait says in the flag's own words that no reservation is reserved so far
-// ahead, before anything is sent.
+// withinMaxWait rejects a --max-wait that is too long before anything is sent.
 func withinMaxWait(f durationFlag) error {
 	if f.Duration > v1.MaxWait {
-		return usagef("--max-wait is %s; a reservation can be reserved at most %s ahead", f.Duration, v1.MaxWait)
+		return usagef("--max-wait is %s; it must be at most %s", f.Duration, v1.MaxWait)
 	}
 	return nil
 }
@@ -97,9 +96,9 @@ var ruleStateColumns = []output.Column[v1.RuleState]{
 func waitCell(r v1.RuleState) output.Cell {
 	switch {
 	case r.RetryAfterMS == nil:
-		return output.Words("for ever", "")
+		return output.Words("never", "")
 	case *r.RetryAfterMS == 0:
-		return output.Words("not at all", "0")
+		return output.Words("now", "0")
 	default:
 		return output.Milliseconds(*r.RetryAfterMS)
 	}
@@ -114,7 +113,7 @@ func printDecision(p *output.Printer, d *v1.Decision) error {
 		p.Sayf("Degraded: %s", output.Escape(d.DegradedReason))
 	}
 	if s := d.Shadow; s != nil {
-		p.Sayf("The shadow policy %s would have said: %s.", output.Escape(s.Policy), shadowVerdict(s))
+		p.Sayf("The shadow policy %s would have decided: %s.", output.Escape(s.Policy), shadowOutcome(s))
 	}
 	sayWaiting(p, d.Waiting, d.Replayed)
 	if d.ID != "" {
@@ -127,7 +126,7 @@ func printDecision(p *output.Printer, d *v1.Decision) error {
 	return output.List(p, d.Rules, ruleStateColumns)
 }
 
-// decisionSentence says in words what was decided.
+// decisionSentence describes a decision in a sentence.
 func decisionSentence(d *v1.Decision, now time.Time) string {
 	policy := output.Escape(string(d.Policy))
 	switch d.Decision {
@@ -138,7 +137,7 @@ func decisionSentence(d *v1.Decision, now time.Time) string {
 	case v1.Blocked:
 		return blockedSentence(d, now)
 	default:
-		return fmt.Sprintf("Unavailable: the log is out of reach and policy %s then refuses.", policy)
+		return fmt.Sprintf("Unavailable: the log is unreachable, and policy %s refuses then.", policy)
 	}
 }
 
@@ -154,7 +153,7 @@ func allowedSentence(d *v1.Decision) string {
 }
 
 func blockedSentence(d *v1.Decision, now time.Time) string {
-	until := "for good"
+	until := "permanently"
 	if !d.RetryAt.IsZero() {
 		until = "until " + output.When(d.RetryAt.Time, now)
 	}
@@ -172,7 +171,7 @@ func nextRequest(at, now time.Time) string {
 	return "The next request is allowed at " + output.When(at, now) + "."
 }
 
-func shadowVerdict(s *v1.Shadow) string {
+func shadowOutcome(s *v1.Shadow) string {
 	if s.Rule == "" {
 		return s.Decision
 	}

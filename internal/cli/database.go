@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// databaseFlags name the database for the commands that work on it directly.
+// databaseFlags select the database for commands that work on it directly.
 type databaseFlags struct{ url, dir string }
 
 func (f *databaseFlags) add(c *cobra.Command) {
@@ -17,7 +17,7 @@ func (f *databaseFlags) add(c *cobra.Command) {
 }
 
 // location returns the URL of the shared database, or the path of the embedded
-// one, which must exist: a typing mistake must not make a new database.
+// one, which must exist: a typo must not create a new database.
 func (f *databaseFlags) location(a *app) (string, error) {
 	if url := firstOf(f.url, a.sys.Getenv("STINT_DATABASE_URL")); url != "" && f.dir == "" {
 		return url, nil

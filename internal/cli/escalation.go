@@ -4,15 +4,16 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
 func newEscalation(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "escalation",
-		Short: "See what automatic blocks did, and let a paused escalation go on",
-		Long: `See what the policies' escalations did. An escalation that would have blocked
-too many keys at once has stopped and waits for a person.`,
+		Short: "Show what escalation did, and resume paused escalation",
+		Long: `Show what the policies' escalation did. Escalation that would have blocked too many
+keys at once is paused until an operator resumes it.`,
 		Example: "admin escalation events --last 24h\nadmin escalation resume default",
 	}
 	c.AddCommand(newEscalationEvents(a), newEscalationPaused(a), newEscalationResume(a))
@@ -24,14 +25,10 @@ func newEscalationEvents(a *app) *cobra.Command {
 	var policy, key string
 	c := &cobra.Command{
 		Use:     "events",
-		Short:   "List what the escalations did, the newest first",
+		Short:   "List the events of escalation, newest first",
 		Example: "admin escalation events --last 24h --policy default\nadmin escalation events --key ip:203.0.113.7 --last 30d",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
 			filter := span.query()
 			setIf(filter, "policy", policy)
 			setIf(filter, "key", key)
@@ -40,7 +37,7 @@ func newEscalationEvents(a *app) *cobra.Command {
 				return err
 			}
 			return output.List(a.printer(), events, escalationEventColumns)
-		},
+		}),
 	}
 	span.add(c)
 	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
@@ -50,15 +47,11 @@ func newEscalationEvents(a *app) *cobra.Command {
 
 func newEscalationPaused(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:     "stopped",
-		Short:   "List the escalations that wait for a person",
+		Use:     "paused",
+		Short:   "List the policies whose escalation is paused",
 		Example: "admin escalation paused",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
 			stops, err := from.EscalationPauses(c.Context())
 			if err != nil {
 				return err
@@ -74,47 +67,43 @@ func newEscalationPaused(a *app) *cobra.Command {
 				p.Sayf("%s: %s", output.When(s.At.Time, p.Now), output.Escape(s.Detail))
 			}
 			return nil
-		},
+		}),
 	}
 }
 
 func newEscalationResume(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "resume POLICY",
-		Short:   "Let a paused escalation go on",
+		Short:   "Resume a policy's paused escalation",
 		Example: "admin escalation resume default",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			if err := from.ResumeEscalation(c.Context(), args[0]); err != nil {
 				return err
 			}
-			a.notef("The escalation of %s goes on.", output.Escape(args[0]))
+			a.notef("Resumed the escalation of %s.", output.Escape(args[0]))
 			return nil
-		},
+		}),
 	}
 }
 
-// sayEscalation says where a key stands on an escalation and what comes next, nothing
-// where there is none.
+// sayEscalation prints a key's escalation level and its next block, or nothing
+// without one.
 func sayEscalation(p *output.Printer, l *v1.EscalationStatus) {
 	if l == nil {
 		return
 	}
 	blocks, only := "blocks it for ", ""
 	if l.Shadow {
-		blocks, only = "would block it for ", ", which only watches"
+		blocks, only = "would block it for ", " (shadow)"
 	}
-	p.Sayf("Escalation of policy %s%s: step %d of %d. The next one %s%s, after %d refusals within %s, of which %d are there.",
+	p.Sayf("Escalation of policy %s%s: level %d of %d. The next level %s%s, after %d refusals within %s; %d counted now.",
 		output.Escape(l.Policy), only, l.Level, l.Levels, blocks, l.NextBlock, l.Threshold, l.Window, l.Count)
 	if !l.DecaysAt.IsZero() {
-		p.Sayf("If it stays quiet, a step is forgotten at %s.", output.When(l.DecaysAt.Time, p.Now))
+		p.Sayf("Without further offences the level falls by one at %s.", output.When(l.DecaysAt.Time, p.Now))
 	}
 	if l.Paused {
-		p.Sayf("The escalation is paused and waits for a person; see admin escalation paused.")
+		p.Sayf("Escalation is paused until an operator resumes it; see admin escalation paused.")
 	}
 }
 
@@ -123,7 +112,7 @@ var escalationEventColumns = []output.Column[v1.EscalationEvent]{
 	{Name: "kind", Head: "What", Cell: func(e v1.EscalationEvent) output.Cell { return output.Text(e.Kind) }},
 	{Name: "key", Head: "Key", Cut: true, Cell: func(e v1.EscalationEvent) output.Cell { return output.Text(string(e.Key)) }},
 	{Name: "policy", Head: "Policy", Cell: func(e v1.EscalationEvent) output.Cell { return output.Text(e.Policy) }},
-	{Name: "step", Head: "Step", Right: true, Cell: func(e v1.EscalationEvent) output.Cell { return output.Number(e.Level) }},
+	{Name: "level", Head: "Level", Right: true, Cell: func(e v1.EscalationEvent) output.Cell { return output.Number(e.Level) }},
 	{Name: "offences", Head: "Refused", Right: true, Drop: 1, Cell: func(e v1.EscalationEvent) output.Cell { return output.Number(e.Offences) }},
 	{Name: "length_ms", Head: "For", Right: true, Cell: func(e v1.EscalationEvent) output.Cell {
 		if e.Length == 0 {

@@ -15,32 +15,32 @@ import (
 // Code is what the process exits with.
 type Code int
 
-// The exit codes, the same for every command.
+// The exit codes, the same nevery command.
 const (
 	OK          Code = 0
-	Failed      Code = 1   // it was understood and did not work
-	Usage       Code = 2   // it was not understood: a command, flag, argument or file
+	Failed      Code = 1   // the request failed
+	Usage       Code = 2   // a command, flag, argument or file is wrong
 	Refused     Code = 3   // check and run: the answer was limited, blocked or unavailable
-	Unreachable Code = 4   // no answer was had from the server
-	Different   Code = 5   // apply --dry-run: there is something to change
-	Unconfirmed Code = 6   // it needs a confirmation that was not given; nothing was changed
+	Unreachable Code = 4   // the server did not answer
+	Different   Code = 5   // apply --dry-run: there are changes to apply
+	Unconfirmed Code = 6   // a confirmation is required; nothing was changed
 	Interrupted Code = 130 // by Ctrl-C
 )
 
 // exitHelp is the part of the root command's help that explains the codes.
 const exitHelp = `Exit codes:
-  0  it was done, or the check was allowed
-  1  it did not work; nothing was changed unless the message says so
-  2  the command, a flag, an argument or a file was wrong; nothing was sent
+  0  success, or the check was allowed
+  1  failure; nothing was changed unless the message says so
+  2  the command, a flag, an argument or a file is wrong; nothing was sent
   3  check, run: the request was refused
-  4  the server could not be reached
-  5  apply --dry-run: there is something to change
-  6  it needs a confirmation (--yes, --confirm-broad) that was not given; nothing was changed
+  4  the server is unreachable
+  5  apply --dry-run: there are changes to apply
+  6  a confirmation (--yes, --confirm-broad) is required; nothing was changed
 
 run exits with its command's own code, and with one of these where the command was not run.`
 
-// exitError ends a command with a code of its own. It has been said already
-// why where err is nil.
+// exitError ends a command with its own exit code. A nil err means that the reason
+// has already been printed.
 type exitError struct {
 	code Code
 	err  error
@@ -55,13 +55,13 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// usagef says what is wrong with what was typed or with a file, and what would
-// be right.
+// usagef returns a usage error: what is wrong with the arguments or a file, and
+// what is allowed.
 func usagef(format string, args ...any) error {
 	return &exitError{Usage, fmt.Errorf(format, args...)}
 }
 
-// codeOf returns what an error makes the process exit with.
+// codeOf returns the exit code for an error.
 func codeOf(err error) Code {
 	var exit *exitError
 	var unreachable *client.Unreachable
@@ -81,8 +81,8 @@ func codeOf(err error) Code {
 	}
 }
 
-// explain writes an error as what is to be printed, one line and for a problem
-// with several fields one more for each. It is safe on a terminal.
+// explain formats an error for printing: one line, and one more for each further
+// field of a problem. The lines are safe on a terminal.
 func explain(err error) []string {
 	var exit *exitError
 	if errors.As(err, &exit) && exit.err == nil {
@@ -111,17 +111,17 @@ func explain(err error) []string {
 	return lines
 }
 
-// advice adds what to do about errors that have one common cause.
+// advice returns what to do about an error with one common cause.
 func advice(err error) string {
 	var unreachable *client.Unreachable
 	var problem *v1.Problem
 	switch {
 	case errors.As(err, &unreachable):
-		return "; start the server there, or name another by --url or STINT_ADMIN_URL (for check --check-url or STINT_CHECK_URL)"
+		return "; start the server, or set another address with --url or STINT_ADMIN_URL (for check: --check-url or STINT_CHECK_URL)"
 	case errors.As(err, &problem) && problem.Status == 401:
 		return " (the token is read from STINT_ADMIN_TOKEN or --token-file)"
 	case errors.As(err, &problem) && problem.Status == 412:
-		return " (look at it again, then repeat the change)"
+		return " (read it again, then repeat the change)"
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 )
 
-// durationFlag is a length of time as people write it. The zero value is none.
+// durationFlag is a duration such as 90s, 24h or 7d. The zero value is unset.
 type durationFlag struct {
 	v1.Duration
 	given bool
@@ -32,7 +32,7 @@ func (f *durationFlag) String() string {
 
 func (*durationFlag) Type() string { return "duration" }
 
-// overlapFlag is a length of time that may be nothing.
+// overlapFlag is a duration that may be 0.
 type overlapFlag struct{ durationFlag }
 
 func (f *overlapFlag) Set(text string) error {
@@ -51,36 +51,36 @@ func (f *overlapFlag) pointer() *v1.Duration {
 	return &f.Duration
 }
 
-// timeFlag is an instant in RFC 3339. The zero value is none.
+// timeFlag is a time in RFC 3339. The zero value is unset.
 type timeFlag struct{ v1.Time }
 
 func (f *timeFlag) Set(text string) error { return f.UnmarshalText([]byte(text)) }
 
 func (*timeFlag) Type() string { return "time" }
 
-// plainFlagError says what is wrong with a number in words that are not Go's.
+// plainFlagError replaces strconv's text for an invalid number.
 func plainFlagError(err error) error {
 	var invalid *pflag.InvalidValueError
 	var number *strconv.NumError
 	if errors.As(err, &invalid) && errors.As(err, &number) {
-		return fmt.Errorf("--%s: %q is no number that can be used here", invalid.GetFlag().Name, invalid.GetValue())
+		return fmt.Errorf("--%s: %q is not a valid number", invalid.GetFlag().Name, invalid.GetValue())
 	}
 	return err
 }
 
-// endFlags say when something ends: after a while, at an instant, or never.
+// endFlags set when something expires: after a duration, at a time, or never.
 type endFlags struct {
 	in durationFlag
 	at timeFlag
 }
 
 func (f *endFlags) add(c *cobra.Command, what string) {
-	c.Flags().Var(&f.in, "for", "how long "+what+", for example 24h or 7d; for good where it is left out")
+	c.Flags().Var(&f.in, "for", "how long "+what+", for example 24h or 7d; permanent if omitted")
 	c.Flags().Var(&f.at, "until", "until when "+what+", for example 2026-12-31T18:00:00Z")
 	c.MarkFlagsMutuallyExclusive("for", "until")
 }
 
-// spanFlags say which span of time is asked about.
+// spanFlags select a time range.
 type spanFlags struct {
 	last durationFlag
 	from timeFlag
@@ -89,12 +89,12 @@ type spanFlags struct {
 
 func (f *spanFlags) add(c *cobra.Command) {
 	c.Flags().Var(&f.last, "last", "the time up to now, for example 15m, 24h or 7d")
-	c.Flags().Var(&f.from, "from", "the first instant, for example 2026-12-31T18:00:00Z")
-	c.Flags().Var(&f.to, "to", "the instant after the last")
+	c.Flags().Var(&f.from, "from", "the start, for example 2026-12-31T18:00:00Z")
+	c.Flags().Var(&f.to, "to", "the end, exclusive")
 	c.MarkFlagsMutuallyExclusive("last", "from")
 }
 
-// instants returns the two ends, zero where they are open.
+// instants returns the two ends, zero where open.
 func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 	if f.last.given {
 		return now.Add(-f.last.Std()), f.to.Time.Time
@@ -102,7 +102,7 @@ func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 	return f.from.Time.Time, f.to.Time.Time
 }
 
-// limitFlag adds the flag that bounds a listing.
+// limitFlag adds the flag that limits a listing.
 func limitFlag(c *cobra.Command, limit *int) {
-	c.Flags().IntVar(limit, "limit", 100, "how many to show at most, 0 for all")
+	c.Flags().IntVar(limit, "limit", 100, "the most rows to show, 0 for all")
 }

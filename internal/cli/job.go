@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
 func newJob(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "job",
-		Short:   "See the periodic jobs, and run one now",
+		Short:   "Show the periodic jobs, or run one now",
 		Example: "admin job list\nadmin job run roll-up",
 	}
 	c.AddCommand(newJobList(a), newJobRuns(a), newJobRun(a))
@@ -22,20 +23,16 @@ func newJob(a *app) *cobra.Command {
 func newJobList(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List the jobs, when each runs next and what its last run did",
+		Short:   "List the jobs, the next run and the last result of each",
 		Example: "admin job list",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
 			all, err := from.Jobs(c.Context())
 			if err != nil {
 				return err
 			}
 			return output.List(a.printer(), all, jobColumns)
-		},
+		}),
 	}
 }
 
@@ -43,14 +40,10 @@ func newJobRuns(a *app) *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:     "runs [JOB]",
-		Short:   "List the newest runs, of one job or all",
+		Short:   "List the newest runs of one job or all",
 		Example: "admin job runs\nadmin job runs roll-up --limit 5",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			job := ""
 			if len(args) > 0 {
 				job = args[0]
@@ -60,7 +53,7 @@ func newJobRuns(a *app) *cobra.Command {
 				return err
 			}
 			return output.List(a.printer(), runs, runColumns)
-		},
+		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "how many to show at most, 1 to 1000")
 	return c
@@ -69,14 +62,10 @@ func newJobRuns(a *app) *cobra.Command {
 func newJobRun(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "run JOB",
-		Short:   "Run a job now and say what it did",
+		Short:   "Run a job now and print its result",
 		Example: "admin job run roll-up",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			run, err := from.RunJob(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -88,7 +77,7 @@ func newJobRun(a *app) *cobra.Command {
 				return fmt.Errorf("the job %s failed: %s", run.Job, run.Error)
 			}
 			return nil
-		},
+		}),
 	}
 }
 
@@ -102,12 +91,12 @@ var jobColumns = []output.Column[v1.Job]{
 		}
 		return output.Time(j.Last.StartedAt.Time)
 	}},
-	{Name: "last_did", Head: "Which", Cut: true, Cell: lastDid},
+	{Name: "last_did", Head: "Which", Cut: true, Cell: lastResult},
 	{Name: "help", Head: "What it does", Cut: true, Drop: 1, Cell: func(j v1.Job) output.Cell { return output.Text(j.Help) }},
 }
 
-// lastDid says what the last run of a job did, or why it failed.
-func lastDid(j v1.Job) output.Cell {
+// lastResult is the result of a job's last run, or its error.
+func lastResult(j v1.Job) output.Cell {
 	switch {
 	case j.Last == nil:
 		return output.Cell{}

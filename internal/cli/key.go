@@ -9,13 +9,14 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
 func newKey(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "key",
-		Short:   "Explain a key, or forget its requests",
+		Short:   "Explain a key, or reset its counts",
 		Example: "admin key show ip:203.0.113.7\nadmin key reset token:abc",
 	}
 	c.AddCommand(newKeyShow(a), newKeyReset(a))
@@ -33,20 +34,16 @@ policy and the pattern that chose it, what each rule has used and left, and when
 request would be allowed. Nothing is counted.`,
 		Example: "admin key show ip:203.0.113.7\nadmin key show ip:2001:db8::7 --times\nadmin key show token:abc --policy search -o json",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			found, err := client.ExplainKey(c.Context(), args[0], policy)
 			if err != nil {
 				return err
 			}
 			return printExplanation(a.printer(), found, times)
-		},
+		}),
 	}
-	c.Flags().StringVar(&policy, "policy", "", "explain under this policy, where it is not the one that fits best")
-	c.Flags().BoolVar(&times, "times", false, "list every request that counts")
+	c.Flags().StringVar(&policy, "policy", "", "explain under this policy; the most specific match if omitted")
+	c.Flags().BoolVar(&times, "times", false, "list the time of every counted request")
 	return c
 }
 
@@ -54,22 +51,18 @@ func newKeyReset(a *app) *cobra.Command {
 	var policy string
 	c := &cobra.Command{
 		Use:   "reset KEY",
-		Short: "Forget the requests of a key, so that it starts afresh",
-		Long: `Forget the requests that count for a key, under all policies or one, so that it starts
+		Short: "Reset the counts of a key",
+		Long: `Reset the counts of a key, under all policies or one, so that it starts
 afresh. Blocks stay; see 'block lift'.`,
 		Example: "admin key reset ip:203.0.113.7\nadmin key reset token:abc --policy search",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			reset, err := client.ResetKey(c.Context(), args[0], policy)
 			if err != nil {
 				return err
 			}
 			return printReset(a.printer(), reset)
-		},
+		}),
 	}
 	c.Flags().StringVar(&policy, "policy", "", "only under this policy")
 	return c
@@ -80,11 +73,11 @@ var keyRuleColumns = []output.Column[v1.KeyRule]{
 	{Name: "used", Head: "Used", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Used) }},
 	{Name: "limit", Head: "Of", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Limit) }},
 	{Name: "remaining", Head: "Left", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Remaining) }},
-	{Name: "retry_at", Head: "Free", Cell: freeCell},
+	{Name: "retry_at", Head: "Next request", Cell: retryCell},
 	{Name: "next_expiry_at", Head: "Oldest ages out", Drop: 1, Cell: func(r v1.KeyRule) output.Cell { return output.Time(r.NextExpiryAt.Time) }},
 }
 
-func freeCell(r v1.KeyRule) output.Cell {
+func retryCell(r v1.KeyRule) output.Cell {
 	switch {
 	case r.RetryAt.IsZero():
 		return output.Words("never", "")
@@ -150,18 +143,18 @@ func explanationSentence(k *v1.KeyExplanation, now time.Time) string {
 	case v1.Blocked:
 		return "Blocked. " + nextRequest(k.NextAllowedAt.Time, now)
 	case v1.Unavailable:
-		return "Unavailable: the log is out of reach and the policy then refuses."
+		return "Unavailable: the log is unreachable, and the policy refuses then."
 	default:
 		if len(k.Exemptions) > 0 {
-			return "Allowed, since it is exempt."
+			return "Allowed: the key is exempt."
 		}
-		return "Allowed: the next request may come now."
+		return "Allowed: the next request is allowed now."
 	}
 }
 
 func ends(at, now time.Time) string {
 	if at.IsZero() {
-		return "for good"
+		return "permanently"
 	}
 	return "until " + output.When(at, now)
 }
@@ -186,7 +179,7 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, at time.Time, times bool
 		p.Sayf("%s, the newest of %s", amount(len(done), "request counts", "requests count"), output.When(done[0].Time, p.Now))
 	}
 	if ahead > 0 {
-		p.Sayf("%s ahead, the last at %s", amount(ahead, "reservation lies", "reservations lie"), output.When(k.Timestamps[0].Time, p.Now))
+		p.Sayf("%s ahead, the last at %s", amount(ahead, "reservation", "reservations"), output.When(k.Timestamps[0].Time, p.Now))
 	}
 	if times {
 		for _, t := range k.Timestamps {
@@ -196,8 +189,8 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, at time.Time, times bool
 	return nil
 }
 
-// reservationsAhead returns how many of the times, the newest first, are of reservations that
-// lay ahead at that instant.
+// reservationsAhead returns how many of the times, newest first, are reservations
+// after at.
 func reservationsAhead(times []v1.Time, at time.Time) int {
 	n := 0
 	for n < len(times) && times[n].After(at) {
@@ -208,13 +201,13 @@ func reservationsAhead(times []v1.Time, at time.Time) int {
 
 var resetColumns = []output.Column[v1.LogReset]{
 	{Name: "policy", Head: "Policy", Cell: func(r v1.LogReset) output.Cell { return output.Text(r.Policy) }},
-	{Name: "existed", Head: "Held requests", Cell: func(r v1.LogReset) output.Cell { return output.YesNo(r.Existed) }},
+	{Name: "existed", Head: "Had counts", Cell: func(r v1.LogReset) output.Cell { return output.YesNo(r.Existed) }},
 }
 
 func printReset(p *output.Printer, reset *v1.KeyReset) error {
 	if p.Format == output.JSON {
 		return p.JSON(reset)
 	}
-	p.Sayf("Forgot the requests of %s.", output.Escape(reset.Key))
+	p.Sayf("Reset the counts of %s. All limits start from zero.", output.Escape(reset.Key))
 	return output.List(p, reset.Policies, resetColumns)
 }

@@ -28,14 +28,14 @@ func (f *listFlags) add(c *cobra.Command) {
 	limitFlag(c, &f.limit)
 }
 
-// addFilter adds what selects, without what orders and bounds a listing.
+// addFilter adds the flags that filter, without those that order and limit.
 func (f *listFlags) addFilter(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.state, "state", "", "active, ended or all (default active)")
-	flags.StringVar(&f.author, "author", "", "only what this operator made")
-	flags.StringVar(&f.search, "search", "", "only patterns and reasons that hold this text")
-	flags.StringVar(&f.key, "key", "", "only what selects this key")
-	flags.StringVar(&f.within, "within", "", "only what this pattern covers, as ip:203.0.113.0/24")
+	flags.StringVar(&f.author, "author", "", "only entries by this operator")
+	flags.StringVar(&f.search, "search", "", "only entries whose pattern or reason contains this text")
+	flags.StringVar(&f.key, "key", "", "only entries that match this key")
+	flags.StringVar(&f.within, "within", "", "only entries that this pattern covers, as ip:203.0.113.0/24")
 }
 
 func (f *listFlags) query() url.Values {
@@ -55,7 +55,7 @@ func setIf(query url.Values, name, value string) {
 	}
 }
 
-// printListing prints a listing and says, to people, what was left out.
+// printListing prints a listing and notes how many rows were left out.
 func printListing[T any](a *app, found client.Listing[T], columns []output.Column[T]) error {
 	p := a.printer()
 	if len(found.Items) == 0 && p.Format == output.Table {
@@ -67,33 +67,33 @@ func printListing[T any](a *app, found client.Listing[T], columns []output.Colum
 	}
 	switch {
 	case found.More && found.Total >= 0:
-		a.notef("%d of %d are shown; --limit 0 shows all.", len(found.Items), found.Total)
+		a.notef("Showing %d of %d; --limit 0 shows all.", len(found.Items), found.Total)
 	case found.More:
-		a.notef("%d are shown and there are more; --limit 0 shows all.", len(found.Items))
+		a.notef("Showing the first %d; --limit 0 shows all.", len(found.Items))
 	}
 	return nil
 }
 
 // editFlags change the reason or the end of a block or an exemption.
 type editFlags struct {
-	reason  string
-	end     endFlags
-	forGood bool
-	yes     bool
+	reason    string
+	end       endFlags
+	permanent bool
+	yes       bool
 }
 
 func (f *editFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.reason, "reason", "", "the new reason")
-	c.Flags().Var(&f.end.in, "for", "how long it goes on from now, for example 24h or 7d")
-	c.Flags().Var(&f.end.at, "until", "until when it goes on, for example 2026-12-31T18:00:00Z")
-	c.Flags().BoolVar(&f.forGood, "for-good", false, "it never ends by itself")
+	c.Flags().Var(&f.end.in, "for", "expires after this time from now, for example 24h or 7d")
+	c.Flags().Var(&f.end.at, "until", "expires at this time, for example 2026-12-31T18:00:00Z")
+	c.Flags().BoolVar(&f.permanent, "permanent", false, "never expires")
 	yesFlag(c, &f.yes)
-	c.MarkFlagsMutuallyExclusive("for", "until", "for-good")
-	c.MarkFlagsOneRequired("reason", "for", "until", "for-good")
+	c.MarkFlagsMutuallyExclusive("for", "until", "permanent")
+	c.MarkFlagsOneRequired("reason", "for", "until", "permanent")
 }
 
-// patch returns what the flags ask for, refused if somebody else changed the
-// revision meanwhile.
+// patch returns the change; the server refuses it if the revision has changed
+// since.
 func (f *editFlags) patch(c *cobra.Command, revision int64) v1.EndPatch {
 	patch := v1.EndPatch{Revision: revision}
 	given := c.Flags().Changed
@@ -105,16 +105,16 @@ func (f *editFlags) patch(c *cobra.Command, revision int64) v1.EndPatch {
 		patch.ExpiresIn = v1.To(f.end.in.Duration)
 	case given("until"):
 		patch.ExpiresAt = v1.To(f.end.at.Time)
-	case f.forGood:
+	case f.permanent:
 		patch.ExpiresAt = v1.To(v1.Time{})
 	}
 	return patch
 }
 
-// isID reports whether an argument is an id and no pattern.
+// isID reports whether an argument is an id rather than a pattern.
 func isID(arg string) bool { return uuid.Validate(arg) == nil && len(arg) == 36 }
 
-// canonicalPattern reads a pattern as the server does.
+// canonicalPattern parses a pattern as the server does.
 func canonicalPattern(text string) (keys.Pattern, error) {
 	pattern, err := keys.Parser{}.Pattern(text)
 	if err != nil {
@@ -123,9 +123,9 @@ func canonicalPattern(text string) (keys.Pattern, error) {
 	return pattern, nil
 }
 
-// samePattern reports whether a pattern that the server spells is the one that
-// was asked for. A bare IPv6 address stands for a network whose length only
-// the server knows, and for any that holds it.
+// samePattern reports whether the server's spelling of a pattern is the requested
+// one. A bare IPv6 address means a network whose length only the server knows, so
+// any network that contains it counts as the same.
 func samePattern(spelled string, asked keys.Pattern) bool {
 	if spelled == asked.String() {
 		return true
@@ -142,11 +142,10 @@ func samePattern(spelled string, asked keys.Pattern) bool {
 	return ok && found.Contains(network.Addr())
 }
 
-// confirming does something that the server may want confirmed because it is
-// broad: it tells what that would do and asks a person on a terminal, unless yes
-// was said beforehand.
-func confirming[T any](a *app, yes bool, tell func(pattern string) error, do func(confirm string) (T, error)) (T, error) {
-	return confirmingBy(a, "--yes", yes, tell, do)
+// confirming runs a change that the server may want confirmed because its pattern is
+// broad: it shows the impact and asks on a terminal, unless --yes was given.
+func confirming[T any](a *app, yes bool, showImpact func(pattern string) error, do func(confirm string) (T, error)) (T, error) {
+	return confirmingBy(a, "--yes", yes, showImpact, do)
 }
 
 // confirmPolicy is confirming for policies, whose flag is --confirm-broad.
@@ -154,7 +153,7 @@ func confirmPolicy[T any](a *app, yes bool, do func(confirm string) (T, error)) 
 	return confirmingBy(a, "--confirm-broad", yes, func(string) error { return nil }, do)
 }
 
-func confirmingBy[T any](a *app, flag string, yes bool, tell func(pattern string) error, do func(confirm string) (T, error)) (T, error) {
+func confirmingBy[T any](a *app, flag string, yes bool, showImpact func(pattern string) error, do func(confirm string) (T, error)) (T, error) {
 	done, err := do("")
 	var problem *v1.Problem
 	if !errors.As(err, &problem) || problem.Code != "confirmation_required" {
@@ -165,7 +164,7 @@ func confirmingBy[T any](a *app, flag string, yes bool, tell func(pattern string
 		return done, err
 	}
 	if !yes {
-		if err := tell(confirm); err != nil {
+		if err := showImpact(confirm); err != nil {
 			return done, err
 		}
 		if err := a.confirm(output.Escape(confirm+" is broad: "+why+"."), flag); err != nil {
@@ -175,24 +174,24 @@ func confirmingBy[T any](a *app, flag string, yes bool, tell func(pattern string
 	return do(confirm)
 }
 
-// yesFlag adds the flag that says yes to confirming.
+// yesFlag adds the flag that answers confirming with yes.
 func yesFlag(c *cobra.Command, yes *bool) {
-	c.Flags().BoolVar(yes, "yes", false, "do it also where the pattern is broad, without asking")
+	c.Flags().BoolVar(yes, "yes", false, "apply it without asking, also where the pattern is broad")
 }
 
-// broadFlag adds the flag that says yes to confirmPolicy.
+// broadFlag adds the flag that answers confirmPolicy with yes.
 func broadFlag(c *cobra.Command, yes *bool) {
-	c.Flags().BoolVar(yes, "confirm-broad", false, "do it also where it newly refuses every request of a broad pattern, without asking")
+	c.Flags().BoolVar(yes, "confirm-broad", false, "apply it without asking, also where it newly refuses every request of a broad pattern")
 }
 
-// partly says how far a command over several things came before err.
+// partly notes how many of several items were done before err.
 func partly(a *app, done, total int, what string, err error) error {
 	if done > 0 {
 		a.notef("%d of %d were %s before the error.", done, total, what)
 	}
 	var problem *v1.Problem
 	if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
-		return fmt.Errorf("there is none of that id: %w", err)
+		return fmt.Errorf("no such id: %w", err)
 	}
 	return err
 }

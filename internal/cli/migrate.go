@@ -10,8 +10,8 @@ import (
 func newMigrate(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring a database's schema up to date, without a server",
-		Long: `Look at or change the schema of a database directly. A server does this by itself when it
+		Short: "Migrate a database's schema without a server",
+		Long: `Show or migrate the schema of a database directly. A server does this itself when it
 starts; here it can be done beforehand and watched.`,
 		Example: "admin migrate status\nadmin migrate up",
 	}
@@ -23,7 +23,7 @@ func newMigrateStatus(a *app) *cobra.Command {
 	var db databaseFlags
 	c := &cobra.Command{
 		Use:     "status",
-		Short:   "Say which migrations a database has and lacks",
+		Short:   "Show the applied and pending migrations",
 		Example: "admin migrate status --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate status",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -46,8 +46,8 @@ func newMigrateUp(a *app) *cobra.Command {
 	var db databaseFlags
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "Run the migrations that a database lacks",
-		Long: `Run the migrations that a database lacks, each whole or not at all. Other nodes that do the
+		Short: "Run the pending migrations",
+		Long: `Run the pending migrations, each completely or not at all. Other nodes that do the
 same wait for each other. Servers of the version before go on working.`,
 		Example: "admin migrate up --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate up",
 		Args:    cobra.NoArgs,

@@ -7,31 +7,28 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
 func newNode(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "node",
-		Short:   "See the nodes and how they do",
+		Short:   "Show the nodes and their load",
 		Example: "admin node list",
 	}
 	c.AddCommand(&cobra.Command{
 		Use:     "list",
-		Short:   "List the nodes that were heard of lately",
+		Short:   "List the nodes seen lately",
 		Example: "admin node list",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
 			all, err := from.Nodes(c.Context())
 			if err != nil {
 				return err
 			}
 			return output.List(a.printer(), all, nodeColumns)
-		},
+		}),
 	})
 	return c
 }
@@ -48,7 +45,7 @@ var nodeColumns = []output.Column[v1.Node]{
 		return output.Text(time.Duration(n.SlowMS * float64(time.Millisecond)).String())
 	}},
 	{Name: "degraded", Head: "Degraded", Cell: func(n v1.Node) output.Cell { return output.YesNo(n.Degraded) }},
-	{Name: "seen_at", Head: "Heard of", Cell: func(n v1.Node) output.Cell { return output.Time(n.SeenAt.Time) }},
+	{Name: "seen_at", Head: "Last seen", Cell: func(n v1.Node) output.Cell { return output.Time(n.SeenAt.Time) }},
 	{Name: "started_at", Head: "Started", Drop: 1, Cell: func(n v1.Node) output.Cell { return output.Time(n.StartedAt.Time) }},
 	{Name: "revision", Head: "Revision", Right: true, Drop: 2, Cell: func(n v1.Node) output.Cell {
 		return output.Text(strconv.FormatInt(n.Revision, 10))

@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
 func newNotify(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "notify",
-		Short:   "See the notifications, and try a channel",
+		Short:   "Show the notifications, or test a channel",
 		Example: "admin notify list\nadmin notify test webhook",
 	}
 	c.AddCommand(newNotifyList(a), newNotifyTest(a))
@@ -27,11 +28,7 @@ func newNotifyList(a *app) *cobra.Command {
 		Short:   "List the channels and the newest notifications",
 		Example: "admin notify list",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
 			found, err := from.Notifications(c.Context(), limit)
 			if err != nil {
 				return err
@@ -45,7 +42,7 @@ func newNotifyList(a *app) *cobra.Command {
 				return nil
 			}
 			return output.List(p, found.Items, deliveryColumns)
-		},
+		}),
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "how many to show at most, 1 to 1000")
 	return c
@@ -61,14 +58,10 @@ func channels(names []string) string {
 func newNotifyTest(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "test CHANNEL",
-		Short:   "Send a test message over a channel now",
+		Short:   "Send a test message to a channel now",
 		Example: "admin notify test webhook\nadmin notify test email",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			answer, err := from.TestNotification(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -83,7 +76,7 @@ func newNotifyTest(a *app) *cobra.Command {
 			}
 			a.notef("Sent over %s.", output.Escape(answer.Channel))
 			return nil
-		},
+		}),
 	}
 }
 

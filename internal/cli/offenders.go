@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
@@ -19,19 +20,15 @@ func newOffenders(a *app) *cobra.Command {
 	var least, limit int
 	c := &cobra.Command{
 		Use:   "offenders",
-		Short: "Say who was refused, how often and by what",
-		Long: `Say which keys were refused in the last hour or another span, the worst first, by which
-rule or block, and what stands against them now: a block, an exemption, or a step of the
-policy's escalation.`,
+		Short: "List who was refused, how often and by what",
+		Long: `List the keys that were refused in the last hour or another time range, most offences
+first, by which rule or block, and their state now: a block, an exemption, or a level of
+the policy's escalation.`,
 		Example: `admin offenders
 admin offenders --last 24h --pattern ip:203.0.113.0/24
 admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
 			filter := span.query()
 			setIf(filter, "policy", policy)
 			setIf(filter, "pattern", pattern)
@@ -50,24 +47,23 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 				return err
 			}
 			return printOffenders(a, report)
-		},
+		}),
 	}
 	span.add(c)
 	flags := c.Flags()
 	flags.StringVar(&policy, "policy", "", "only by this policy")
 	flags.StringVar(&pattern, "pattern", "", "only keys that this pattern selects")
-	flags.StringVar(&source, "source", "", "only where this source asked")
-	flags.StringVar(&search, "search", "", "only keys that hold this text")
+	flags.StringVar(&source, "source", "", "only checks from this source")
+	flags.StringVar(&search, "search", "", "only keys that contain this text")
 	flags.StringVar(&rule, "rule", "", "only by this rule, as 20/1m")
-	flags.BoolVar(&shadow, "shadow", false, "what shadow policies would have refused, instead")
-	flags.IntVar(&least, "least", 0, "only keys with at least so many refusals")
+	flags.BoolVar(&shadow, "shadow", false, "what shadow policies would have refused")
+	flags.IntVar(&least, "least", 0, "only keys with at least this many offences")
 	flags.StringVar(&order, "sort", "", "offences (default), last, first or key")
 	limitFlag(c, &limit)
 	return c
 }
 
-// query returns the span as the API's query parameters, which take the last
-// hour where none is given.
+// query returns the range as query parameters; the API's default is the last hour.
 func (f *spanFlags) query() url.Values {
 	query := url.Values{}
 	if f.last.given {
@@ -94,7 +90,7 @@ func printOffenders(a *app, r *v1.OffenderReport) error {
 	a.notef("%s of %s from %s to %s; %s shown.", amount(r.Offences, "refusal", "refusals"), amount(r.Keys, "key", "keys"),
 		r.From, r.To, amount(len(r.Items), "is", "are"))
 	if r.Other > 0 {
-		a.notef("%s more were counted without their keys, in a flood.", humanize.Comma(r.Other))
+		a.notef("%s more were counted without their keys, because there were too many.", humanize.Comma(r.Other))
 	}
 	return nil
 }
@@ -110,7 +106,7 @@ var offenderColumns = []output.Column[v1.Offender]{
 	{Name: "first_at", Head: "First", Drop: 6, Cell: func(o v1.Offender) output.Cell { return output.Time(o.FirstAt.Time) }},
 	{Name: "last_at", Head: "Last", Drop: 5, Cell: func(o v1.Offender) output.Cell { return output.Time(o.LastAt.Time) }},
 	{Name: "state", Head: "Now", Cell: offenderState},
-	{Name: "escalation_level", Head: "Step", Right: true, Drop: 1, Cell: func(o v1.Offender) output.Cell {
+	{Name: "escalation_level", Head: "Level", Right: true, Drop: 1, Cell: func(o v1.Offender) output.Cell {
 		if o.Escalation == nil {
 			return output.Cell{}
 		}
@@ -124,7 +120,7 @@ var offenderColumns = []output.Column[v1.Offender]{
 	}},
 }
 
-// offenderState says what stands against a key now.
+// offenderState is a key's state now.
 func offenderState(o v1.Offender) output.Cell {
 	switch {
 	case o.Exemption != nil:

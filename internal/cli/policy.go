@@ -16,8 +16,8 @@ import (
 func newPolicy(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
-		Short: "Look at and change policies and their versions",
-		Long: `Look at and change policies. A policy is a stack of rules that must all hold, written
+		Short: "Show and change policies and their versions",
+		Long: `Show and change policies. A policy is a stack of rules that must all hold, written
 count/window as in 20/1m, and the patterns of the keys that it applies to. To keep all
 policies in a file under version control, see 'apply' and 'export'.`,
 		Example: "admin policy list\nadmin policy set default --rule 1/s --rule 20/m",
@@ -33,17 +33,13 @@ func newPolicyList(a *app) *cobra.Command {
 		Short:   "List the policies",
 		Example: "admin policy list\nadmin policy list -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
 			policies, err := client.Policies(c.Context())
 			if err != nil {
 				return err
 			}
 			return output.List(a.printer(), policies, policyColumns)
-		},
+		}),
 	}
 }
 
@@ -51,22 +47,18 @@ func newPolicyShow(a *app) *cobra.Command {
 	var version int64
 	c := &cobra.Command{
 		Use:     "show NAME",
-		Short:   "Show a policy as it stands, or one of its versions",
+		Short:   "Show a policy, or one of its versions",
 		Example: "admin policy show default\nadmin policy show default --version 3 -o json",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			policy, err := policyVersion(c, client, args[0], version)
 			if err != nil {
 				return err
 			}
 			return a.printPolicy(policy)
-		},
+		}),
 	}
-	c.Flags().Int64Var(&version, "version", 0, "the version to show; the newest where it is left out")
+	c.Flags().Int64Var(&version, "version", 0, "the version to show; the newest if omitted")
 	return c
 }
 
@@ -91,24 +83,20 @@ func newPolicyDelete(a *app) *cobra.Command {
 	var version int64
 	c := &cobra.Command{
 		Use:   "delete NAME",
-		Short: "Delete a policy; its keys then fall under the next wider pattern",
-		Long: `Delete a policy. Its keys then fall under the policy with the next wider pattern; where
-there is none, they are allowed. 'audit undo' brings it back.`,
+		Short: "Delete a policy; its keys then fall under the next broader pattern",
+		Long: `Delete a policy. Its keys then fall under the policy with the next broader pattern;
+without one they are allowed. 'audit undo' brings it back.`,
 		Example: "admin policy delete search\nadmin policy delete search --version 7",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			if err := client.DeletePolicy(c.Context(), args[0], expected(version)); err != nil {
 				return err
 			}
 			a.notef("Deleted the policy %s.", output.Escape(args[0]))
 			return nil
-		},
+		}),
 	}
-	c.Flags().Int64Var(&version, "version", 0, "only where this is still its version")
+	c.Flags().Int64Var(&version, "version", 0, "only if this is still its version")
 	return c
 }
 
@@ -118,142 +106,6 @@ func expected(version int64) int64 {
 		return client.AnyVersion
 	}
 	return version
-}
-
-func newPolicyVersions(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:     "versions NAME",
-		Short:   "List the versions of a policy, the newest first",
-		Example: "admin policy versions default",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			versions, err := client.PolicyVersions(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return output.List(a.printer(), versions, versionColumns)
-		},
-	}
-}
-
-func newPolicyDiff(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:   "diff NAME [FROM [TO]]",
-		Short: "Show what changed between two versions of a policy",
-		Long: `Show what changed between two versions of a policy: without versions the newest and the
-one before it, with one version that one and the newest.`,
-		Example: "admin policy diff default\nadmin policy diff default 3 5",
-		Args:    cobra.RangeArgs(1, 3),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
-			versions, err := from.PolicyVersions(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			before, after, err := pickTwo(versions, args[1:])
-			if err != nil {
-				return err
-			}
-			return a.printDiff(args[0], before, after)
-		},
-	}
-}
-
-// pickTwo finds the versions to compare. before is nil for what came before
-// the first version.
-func pickTwo(versions []v1.Policy, numbers []string) (before, after *v1.Policy, err error) {
-	find := func(number string) (*v1.Policy, error) {
-		n, err := strconv.ParseInt(number, 10, 64)
-		for i := range versions {
-			if err == nil && versions[i].Version == n {
-				return &versions[i], nil
-			}
-		}
-		return nil, usagef("there is no version %q; see 'policy versions'", number)
-	}
-	after = &versions[0]
-	if len(versions) > 1 {
-		before = &versions[1]
-	}
-	if len(numbers) > 0 {
-		if before, err = find(numbers[0]); err != nil {
-			return nil, nil, err
-		}
-	}
-	if len(numbers) > 1 {
-		after, err = find(numbers[1])
-	}
-	return before, after, err
-}
-
-func newPolicyRollback(a *app) *cobra.Command {
-	var yes bool
-	c := &cobra.Command{
-		Use:   "rollback NAME [VERSION]",
-		Short: "Bring an earlier version of a policy back, as a new version",
-		Long: `Bring an earlier version of a policy back, the one before the newest where none is named.
-The version brought back becomes a new version, so that nothing is lost.`,
-		Example: "admin policy rollback default\nadmin policy rollback default 3",
-		Args:    cobra.RangeArgs(1, 2),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
-			versions, err := client.PolicyVersions(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			back, newest, err := pickTwo(versions, args[1:])
-			if err != nil {
-				return err
-			}
-			if back == nil {
-				return usagef("policy %s has only one version; there is none to go back to", args[0])
-			}
-			stored, err := confirmPolicy(a, yes, func(confirm string) (*v1.Policy, error) {
-				return client.PutPolicy(c.Context(), back.Request(), newest.Version, confirm)
-			})
-			if err != nil {
-				return err
-			}
-			a.warn(stored.Warnings)
-			return a.printDiff(args[0], newest, stored)
-		},
-	}
-	broadFlag(c, &yes)
-	return c
-}
-
-// printDiff prints what leads from before, which may be nil, to after.
-func (a *app) printDiff(name string, before, after *v1.Policy) error {
-	p := a.printer()
-	if p.Format != output.Table {
-		return output.List(p, keep([]*v1.Policy{before, after}, func(v *v1.Policy) bool { return v != nil }), versionRefColumns)
-	}
-	var old *v1.PolicyRequest
-	title := fmt.Sprintf("policy %s, version %d", output.Escape(name), after.Version)
-	if before != nil {
-		request := before.Request()
-		old, title = &request, fmt.Sprintf("policy %s, version %d to %d", output.Escape(name), before.Version, after.Version)
-	}
-	next := after.Request()
-	p.Sayf("%s", title)
-	lines := policyfile.Lines(policyfile.Diff(old, &next), output.Escape)
-	if len(lines) == 0 {
-		lines = []string{"no difference"}
-	}
-	for _, line := range lines {
-		p.Sayf("  %s", line)
-	}
-	return nil
 }
 
 func (a *app) printPolicy(policy *v1.Policy) error {
@@ -278,30 +130,14 @@ var policyColumns = []output.Column[v1.Policy]{
 var policyDetail = append(append([]output.Column[v1.Policy]{}, policyColumns...),
 	output.Column[v1.Policy]{Name: "created_at", Head: "Created", Cell: func(p v1.Policy) output.Cell { return output.Time(p.CreatedAt.Time) }})
 
-var versionColumns = []output.Column[v1.Policy]{
-	{Name: "version", Head: "Version", Right: true, Cell: func(p v1.Policy) output.Cell { return output.Number(p.Version) }},
-	{Name: "updated_at", Head: "Made", Cell: func(p v1.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
-	{Name: "updated_by", Head: "By", Cell: func(p v1.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
-	{Name: "mode", Head: "Mode", Cell: func(p v1.Policy) output.Cell { return output.Text(p.Mode) }},
-	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Rules) }},
-	{Name: "match", Head: "Match", Cut: true, Drop: 1, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Match) }},
-}
-
-var versionRefColumns = []output.Column[*v1.Policy]{
-	{Name: "version", Cell: func(p *v1.Policy) output.Cell { return output.Number(p.Version) }},
-	{Name: "mode", Cell: func(p *v1.Policy) output.Cell { return output.Text(p.Mode) }},
-	{Name: "rules", Cell: func(p *v1.Policy) output.Cell { return output.Texts(p.Rules) }},
-	{Name: "match", Cell: func(p *v1.Policy) output.Cell { return output.Texts(p.Match) }},
-}
-
-// escalationCell says an escalation in one line: "after 100 within 10m: 1h, x2 to
-// 1d, forgotten after 7d".
+// escalationCell formats an escalation in one line: "after 100 within 10m: 1h, x2 to
+// 1d, decay after 7d".
 func escalationCell(p v1.Policy) output.Cell {
 	e := p.Escalation
 	if e == nil {
 		return output.Words("never", "")
 	}
-	text := fmt.Sprintf("after %d within %s: %s, x%s to %s, forgotten after %s", e.Threshold, e.Window, e.Duration,
+	text := fmt.Sprintf("after %d within %s: %s, x%s to %s, decay after %s", e.Threshold, e.Window, e.Duration,
 		strconv.FormatFloat(e.Factor, 'f', -1, 64), e.MaxDuration, e.DecayAfter)
 	return output.Words(text, text)
 }
@@ -311,10 +147,10 @@ func newPolicySet(a *app) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Create a policy, or change what the flags name",
-		Long: `Create a policy, or change what the flags name and leave the rest as it is. The rules
-and patterns that are given replace all that stood there. What changes is shown.
-A change that somebody else made meanwhile is not overwritten.`,
+		Short: "Create a policy, or change the fields that the flags name",
+		Long: `Create a policy, or change the fields that the flags name. The rules and patterns given
+replace all earlier ones. The difference is printed. A concurrent change by somebody else
+is never overwritten.`,
 		Example: `admin policy set default --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin policy set search --match 'token:*' --rule 5/10s --mode shadow
 admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm sorted_set_log --option count_refused
@@ -347,7 +183,7 @@ func (a *app) setPolicy(c *cobra.Command, name string, change *policyChange, yes
 		}
 	}
 	if before == nil && len(change.match) == 0 {
-		return usagef("there is no policy %q yet; to create it, name its patterns, for example --match 'ip:*'", name)
+		return usagef("there is no policy %q; to create it, give its patterns, for example --match 'ip:*'", name)
 	}
 	if err := change.apply(c, &next); err != nil {
 		return err
@@ -372,7 +208,7 @@ func (a *app) setPolicy(c *cobra.Command, name string, change *policyChange, yes
 	return a.printDiff(name, before, stored)
 }
 
-// policyChange is what the flags of 'policy set' change.
+// policyChange holds the flags of 'policy set'.
 type policyChange struct {
 	match, rules       []string
 	mode, onFailure    string
@@ -390,15 +226,15 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.StringSliceVar(&f.match, "match", nil, "a pattern of keys, as 'ip:*' or token:test_*; may be repeated")
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule, as 20/1m; may be repeated")
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
-	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is out of reach: local, allow or deny")
-	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log; its options are then default but for those of --option")
-	flags.StringSliceVar(&f.options, "option", nil, "an option of the algorithm, as burst=50; may be repeated, and replaces those that stood")
-	flags.StringVar(&f.escalate, "escalate", "", "block by itself after so many refusals within so long, as 100/10m")
-	flags.Var(&f.blockFor, "block-for", "how long the first automatic block lasts")
-	flags.Float64Var(&f.factor, "block-factor", 2, "how many times longer each further block lasts")
+	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
+	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log; options not given by --option get their defaults")
+	flags.StringSliceVar(&f.options, "option", nil, "an option of the algorithm, as burst=50; may be repeated and replaces earlier ones")
+	flags.StringVar(&f.escalate, "escalate", "", "block a key automatically after this many offences within this time, as 100/10m")
+	flags.Var(&f.blockFor, "block-for", "the first automatic block's duration")
+	flags.Float64Var(&f.factor, "block-factor", 2, "the factor by which each further block is longer")
 	flags.Var(&f.blockCap, "block-cap", "the longest automatic block")
-	flags.Var(&f.decayAfter, "decay-after", "the quiet time after which one step is forgotten")
-	flags.BoolVar(&f.noEscalation, "no-escalation", false, "never block by itself")
+	flags.Var(&f.decayAfter, "decay-after", "the time without offences after which the level falls by one")
+	flags.BoolVar(&f.noEscalation, "no-escalation", false, "no automatic blocks")
 	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
 	offer(c, "algorithm", algorithms.Names()...)
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progress is a bar on a terminal, and nothing elsewhere.
+// progress is a progress bar on a terminal, and silent elsewhere.
 type progress struct {
 	a     *app
 	bar   *progressbar.ProgressBar
@@ -17,8 +17,8 @@ type progress struct {
 
 func (a *app) progress() *progress { return &progress{a: a} }
 
-// show tells how far a stage is; bytes says that it is counted in them. total
-// is 0 while it is not known.
+// show updates a stage; bytes means that done and total are bytes. A total of 0 is
+// unknown.
 func (p *progress) show(title string, done, total int64, bytes bool) {
 	if !term.IsTerminal(int(p.a.sys.Stderr.Fd())) {
 		return
@@ -43,11 +43,11 @@ func (p *progress) show(title string, done, total int64, bytes bool) {
 		p.total = total
 		p.bar.ChangeMax64(total)
 	}
-	// The bar fails only where the terminal is gone, and then nobody looks.
+	// The bar fails only if the terminal is gone.
 	_ = p.bar.Set64(done)
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (p *progress) end() {
 	if p.bar != nil {
 		_ = p.bar.Finish()

@@ -4,13 +4,14 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
 func newProposal(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "proposal",
-		Short:   "Decide on wider blocks that Stint proposes",
+		Short:   "Decide on range blocks that Stint proposes",
 		Example: "admin proposal list\nadmin proposal show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933\nadmin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h",
 	}
 	c.AddCommand(newProposalList(a), newProposalShow(a), newProposalAccept(a), newProposalDismiss(a))
@@ -21,14 +22,10 @@ func newProposalList(a *app) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the ranges in which many addresses offended",
+		Short:   "List ranges in which many addresses offended",
 		Example: "admin proposal list\nadmin proposal list --all -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
 			found, err := from.Proposals(c.Context(), all)
 			if err != nil {
 				return err
@@ -38,23 +35,19 @@ func newProposalList(a *app) *cobra.Command {
 				return nil
 			}
 			return output.List(a.printer(), found, proposalColumns)
-		},
+		}),
 	}
-	c.Flags().BoolVar(&all, "all", false, "also those that were accepted or dismissed")
+	c.Flags().BoolVar(&all, "all", false, "include accepted and dismissed proposals")
 	return c
 }
 
 func newProposalShow(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ID",
-		Short:   "Show what a proposal rests on: who offended, who was seen and did not, who is exempt",
+		Short:   "Show a proposal's evidence: who offended, who did not, who is exempt",
 		Example: "admin proposal show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			proposal, err := from.Proposal(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -64,7 +57,7 @@ func newProposalShow(a *app) *cobra.Command {
 				return err
 			}
 			return printEvidence(p, &proposal.Evidence)
-		},
+		}),
 	}
 }
 
@@ -82,7 +75,7 @@ func printEvidence(p *output.Printer, e *v1.Evidence) error {
 		}
 	}
 	for _, pattern := range e.Exempt {
-		p.Sayf("\n%s is exempt and stays open whatever is blocked.", output.Escape(pattern))
+		p.Sayf("\n%s is exempt and stays allowed.", output.Escape(pattern))
 	}
 	return nil
 }
@@ -98,23 +91,19 @@ func newProposalAccept(a *app) *cobra.Command {
 	var end endFlags
 	c := &cobra.Command{
 		Use:     "accept ID",
-		Short:   "Block the range that is proposed",
+		Short:   "Block the proposed range",
 		Example: "admin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h --reason \"a botnet\"",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			r.ExpiresIn, r.ExpiresAt = end.in.Duration, end.at.Time
 			p, err := from.AcceptProposal(c.Context(), args[0], r)
 			if err != nil {
 				return err
 			}
 			return output.One(a.printer(), *p, proposalColumns)
-		},
+		}),
 	}
-	c.Flags().StringVar(&r.Reason, "reason", "", "why, for the block; the evidence where it is left out")
+	c.Flags().StringVar(&r.Reason, "reason", "", "the block's reason; the evidence if omitted")
 	end.add(c, "the block stands")
 	return c
 }
@@ -123,22 +112,18 @@ func newProposalDismiss(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:     "dismiss ID",
-		Short:   "Put a proposal away without a block",
+		Short:   "Dismiss a proposal without a block",
 		Example: "admin proposal dismiss 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --reason \"a university\"",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			p, err := from.DismissProposal(c.Context(), args[0], reason)
 			if err != nil {
 				return err
 			}
 			return output.One(a.printer(), *p, proposalColumns)
-		},
+		}),
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for the audit")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")
 	return c
 }
 

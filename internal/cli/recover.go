@@ -19,8 +19,8 @@ func newRecoverAdmin(a *app) *cobra.Command {
 	var user string
 	c := &cobra.Command{
 		Use:   "recover-admin",
-		Short: "Make a new admin token on the database itself, when the last is lost",
-		Long: `Make a new admin token on the database itself, when the last one is lost. Whoever can read
+		Short: "Create an admin token directly in the database, if all are lost",
+		Long: `Create an admin token directly in the database, if all admin tokens are lost. Whoever can read
 the database may do this. The token is printed once; running servers know it within
 seconds. It is recorded in the audit.
 
@@ -45,11 +45,11 @@ on a terminal and elsewhere is the first line of standard input.`,
 		},
 	}
 	db.add(c)
-	c.Flags().StringVar(&user, "user", "", "make this user an admin with a new password, instead of a token")
+	c.Flags().StringVar(&user, "user", "", "make this user an admin with a new password, instead of creating a token")
 	return c
 }
 
-// recovery is the actor of what recover-admin does.
+// recovery is the actor of recover-admin's changes.
 var recovery = audit.Stint("recover-admin")
 
 func (a *app) recoverToken(ctx context.Context, store *sqlstore.Store) error {
@@ -91,6 +91,6 @@ func (a *app) recoverUser(ctx context.Context, store *sqlstore.Store, name strin
 	if err != nil {
 		return err
 	}
-	a.notef("The user %s is an enabled admin with the new password.", output.Escape(name))
+	a.notef("User %s is now an enabled admin with the new password.", output.Escape(name))
 	return nil
 }

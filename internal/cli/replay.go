@@ -24,8 +24,8 @@ func newReplay(a *app) *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{
 		Use:   "replay FILE...",
-		Short: "Send the requests of access logs to a running Stint",
-		Long: `Send the requests of access logs to the check listener of a running Stint, at the pace at
+		Short: "Replay access logs against a running server",
+		Long: `Send the requests of access logs to the check listener of a running server, at the pace at
 which they came or a multiple of it, and report what it answered. They count there like
 any others. The listener is named by --check-url or STINT_CHECK_URL.
 
@@ -38,7 +38,7 @@ admin replay access.log.gz --check-url http://127.0.0.1:8080 --speed 0 -o json`,
 		},
 	}
 	c.Flags().Float64Var(&f.speed, "speed", 1, "how many times faster than they came; 0 for no pauses")
-	c.Flags().StringVar(&f.policy, "policy", "", "the policy to ask, where it is not the one that fits best")
+	c.Flags().StringVar(&f.policy, "policy", "", "the policy to check; the most specific match if omitted")
 	c.Flags().IntVar(&f.callers, "callers", 0, "how many requests may be on their way at once (default 64)")
 	f.logFlags.add(c)
 	return c
@@ -64,7 +64,7 @@ func (a *app) replay(ctx context.Context, paths []string, f *replayFlags) (err e
 	}
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	if t := files.Tally(); t.Bad > 0 {
-		a.notef("%d of %d lines hold no request and were left out; backtest shows them.", t.Bad, t.Lines)
+		a.notef("%d of %d lines contain no request and were skipped; backtest shows them.", t.Bad, t.Lines)
 	}
 	bar := a.progress()
 	report, runErr := replay.Run(ctx, sorted, replay.Options{

@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
 func newReport(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "report",
-		Short:   "Read the daily and weekly reports",
+		Short:   "Show the daily and weekly reports",
 		Example: "admin report list\nadmin report get 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
 	}
 	c.AddCommand(newReportList(a), newReportGet(a), newReportWrite(a))
@@ -23,14 +24,10 @@ func newReportList(a *app) *cobra.Command {
 	var kind string
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the reports that are kept, the newest first",
+		Short:   "List the stored reports, newest first",
 		Example: "admin report list --kind weekly",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
 			found, err := from.Reports(c.Context(), kind)
 			if err != nil {
 				return err
@@ -40,7 +37,7 @@ func newReportList(a *app) *cobra.Command {
 				return nil
 			}
 			return output.List(a.printer(), found, reportColumns)
-		},
+		}),
 	}
 	c.Flags().StringVar(&kind, "kind", "", "daily or weekly")
 	return c
@@ -50,14 +47,10 @@ func newReportGet(a *app) *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:     "get ID",
-		Short:   "Write a report to standard output: JSON, CSV or one HTML page",
+		Short:   "Print a report as JSON, CSV or one HTML page",
 		Example: "admin report get 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			report, err := from.Report(c.Context(), args[0], format)
 			if err != nil {
 				return err
@@ -65,7 +58,7 @@ func newReportGet(a *app) *cobra.Command {
 			defer report.Close()
 			_, err = io.Copy(a.sys.Stdout, report)
 			return err
-		},
+		}),
 	}
 	c.Flags().StringVar(&format, "format", "json", "json, csv or html")
 	return c
@@ -74,20 +67,16 @@ func newReportGet(a *app) *cobra.Command {
 func newReportWrite(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "write KIND",
-		Short:   "Write the report of the last whole day or week now: daily or weekly",
+		Short:   "Create the report of the last whole day or week now",
 		Example: "admin report write daily",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			written, err := from.WriteReport(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return output.One(a.printer(), *written, reportColumns)
-		},
+		}),
 	}
 }
 

@@ -71,15 +71,15 @@ type app struct {
 	output         string
 }
 
-const rootLong = `Look after a Stint: who is counted, limited, blocked and exempt, and why.
+const rootLong = `Administer a Stint server: who is counted, limited, blocked and exempt, and why.
 
 The server's admin listener is named by --url or STINT_ADMIN_URL, its check listener
 (for check and replay) by --check-url or STINT_CHECK_URL. The token is read from
 STINT_ADMIN_TOKEN or from the file that --token-file names; STINT_CHECK_TOKEN and
---check-token-file do the same for a check listener that asks for one. Secrets are never
-taken as arguments, where other users of the machine could read them.
+--check-token-file do the same for a check listener that requires one. Secrets are never
+accepted as arguments, where other users of the machine could read them.
 
-Times are UTC. Lengths of time are written 90s, 15m, 24h, 7d or 1h30m; instants
+Times are UTC. Durations are written 90s, 15m, 24h, 7d or 1h30m; times
 2026-12-31T18:00:00Z.
 
 ` + exitHelp
@@ -87,7 +87,7 @@ Times are UTC. Lengths of time are written 90s, 15m, 24h, 7d or 1h30m; instants
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:               a.sys.Name,
-		Short:             "Look after a Stint",
+		Short:             "Administer a Stint server",
 		Long:              rootLong,
 		Version:           buildinfo.Read().String(),
 		Example:           "admin check ip:203.0.113.7\nadmin block add ip:203.0.113.0/24 --reason scraping --for 24h\nadmin backtest access.log.gz --rule 1/s --rule 20/m",
@@ -113,7 +113,7 @@ func newRoot(a *app) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	// A group is runnable only in order to say what is wrong with its name.
+	// A group is runnable only to report an unknown subcommand.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasSubCommands)}}", 1))
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
@@ -135,22 +135,22 @@ var groups = []struct {
 	id, title string
 	commands  []func(*app) *cobra.Command
 }{
-	{"ask", "Ask:", []func(*app) *cobra.Command{newCheck, newRun, newKey, newWhy, newOffenders, newTraffic, newReport, newTail}},
-	{"decide", "Decide:", []func(*app) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExempt, newProposal, newEscalation}},
-	{"try", "Try rules on real traffic:", []func(*app) *cobra.Command{newBacktest, newReplay}},
-	{"look-after", "Look after it:", []func(*app) *cobra.Command{newAudit, newNode, newJob, newNotify, newToken, newUser, newWhoami, newBackup, newRestore, newMigrate, newRecoverAdmin}},
+	{"monitor", "Monitor:", []func(*app) *cobra.Command{newCheck, newRun, newKey, newExplain, newOffenders, newTraffic, newReport, newEvents}},
+	{"enforce", "Enforce:", []func(*app) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExempt, newProposal, newEscalation}},
+	{"try", "Test rules on recorded traffic:", []func(*app) *cobra.Command{newBacktest, newReplay}},
+	{"administration", "Administration:", []func(*app) *cobra.Command{newAudit, newNode, newJob, newNotify, newToken, newUser, newWhoami, newBackup, newRestore, newMigrate, newRecoverAdmin}},
 	{"more", "More:", nil},
 }
 
-// finish makes every command below c behave alike: a wrong argument is a usage
-// error, a group without a command shows its help, and examples name the
-// program as it was called.
+// finish gives every command below c the same behaviour: a wrong argument is a usage
+// error, a group without a subcommand prints its help, and examples use the name that
+// the program was called by.
 func finish(a *app, c *cobra.Command) {
 	c.Example = indentExample(c.Example, a.sys.Name)
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if check(c, args) != nil {
-				return usagef("it is written '%s', and %s; see '%s --help'", c.UseLine(), argumentsGiven(len(args)), c.CommandPath())
+				return usagef("usage: '%s', but %s; see '%s --help'", c.UseLine(), argumentsGiven(len(args)), c.CommandPath())
 			}
 			return nil
 		}
@@ -192,11 +192,11 @@ func runGroup(c *cobra.Command, args []string) error {
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
 	}
-	return usagef("there is no command %q in %s%s; see '%s --help'", args[0], c.CommandPath(), hint, c.CommandPath())
+	return usagef("unknown command %q of %s%s; see '%s --help'", args[0], c.CommandPath(), hint, c.CommandPath())
 }
 
 // indentExample indents the lines of an example as cobra's help wants them.
-// They are written with "admin", which stands for the program.
+// They are written with "admin", which is replaced by the program's name.
 func indentExample(text, name string) string {
 	if text == "" {
 		return ""
@@ -209,7 +209,7 @@ func indentExample(text, name string) string {
 	return strings.Join(lines, "\n")
 }
 
-// checkFlags looks at the global flags before anything is done.
+// checkFlags validates the global flags before a command runs.
 func (a *app) checkFlags(c *cobra.Command) error {
 	if _, err := output.ParseFormat(a.output); err != nil {
 		return usagef("--output: %w", err)
@@ -233,6 +233,18 @@ func (a *app) client() (*client.Client, error) {
 	return newClient(firstOf(a.url, a.sys.Getenv(envURL), "http://127.0.0.1:8081"), token)
 }
 
+// online returns a RunE for a command that needs the admin listener: it makes the
+// client before do runs.
+func (a *app) online(do func(c *cobra.Command, from *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		from, err := a.client()
+		if err != nil {
+			return err
+		}
+		return do(c, from, args)
+	}
+}
+
 // checkClient returns the client of the check listener.
 func (a *app) checkClient() (*client.Client, error) {
 	base, token, err := a.checkAddress()
@@ -242,21 +254,21 @@ func (a *app) checkClient() (*client.Client, error) {
 	return newClient(base, token)
 }
 
-// checkAddress returns where the check listener is and the token for it, ""
-// where none is needed.
+// checkAddress returns the address of the check listener and its token, "" if none
+// is needed.
 func (a *app) checkAddress() (base, token string, err error) {
 	token, err = a.token(a.checkTokenFile, envCheckToken)
 	return firstOf(a.checkURL, a.sys.Getenv(envCheckURL), "http://127.0.0.1:8080"), token, err
 }
 
-// token reads a token from a file where one is named, or else the environment.
+// token reads a token from the file, if named, or from the environment.
 func (a *app) token(file, env string) (string, error) {
 	if file == "" {
 		return strings.TrimSpace(a.sys.Getenv(env)), nil
 	}
 	text, err := readSmall(file)
 	if err != nil {
-		return "", usagef("the token's file: %w", err)
+		return "", usagef("--token-file: %w", err)
 	}
 	return strings.TrimSpace(text), nil
 }

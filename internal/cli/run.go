@@ -25,72 +25,71 @@ type runFlags struct {
 	keys    []string
 	check   v1.CheckRequest
 	maxWait durationFlag
-	giveUp  durationFlag
+	timeout durationFlag
 }
 
 func newRun(a *app) *cobra.Command {
 	f := runFlags{maxWait: durationFlag{Duration: v1.MaxWait, given: true}}
 	c := &cobra.Command{
 		Use:   "run --key KEY... -- COMMAND ARG...",
-		Short: "Wait for a key's reservation, then run a command",
-		Long: `Reserve the next reservation of a key, or of several that must all allow it, wait for it and then
-run a command: reservations come in the order in which they were asked for, whoever asks on whatever
-machine, and never more often than the rules allow. Where the next reservation lies further ahead than
---max-wait, it asks again when it is near enough. A reservation that is not used, since the command
-was interrupted while it waited, is cancelled.
+		Short: "Wait until a key is allowed, then run a command",
+		Long: `Make a reservation for a key, or for several that must all allow it, wait until its time and
+then run a command. Reservations are granted in order, across all machines, and never more
+often than the rules allow. If the next possible time is further ahead than --max-wait, run
+asks again later. A reservation that is not used, because run was interrupted while it
+waited, is cancelled.
 
-The exit code is that of the command, 128 and the signal's number where one ended it. Where
-it was not run, it is 1 where the server refuses the question, 2 for a wrong flag, 3 where a
-block or a rule refuses for good or --give-up-after has passed, 4 where the server could not
-be reached, 126 where the command is not executable, 127 where there is none, and 130 where
-waiting was interrupted.`,
+The exit code is the command's, or 128 plus the number of the signal that ended it. If the
+command was not run: 1 if the server rejects the request, 2 for a wrong flag, 3 if a block
+or a rule refuses permanently or --timeout has passed, 4 if the server is unreachable, 126 if
+the command is not executable, 127 if it does not exist, and 130 if waiting was interrupted.`,
 		Example: "admin run --key host:api.example.com -- curl -s https://api.example.com/items\n" +
-			"admin run --key host:api.example.com --key token:abc --max-wait 5m --give-up-after 1h -- ./crawl.sh",
+			"admin run --key host:api.example.com --key token:abc --max-wait 5m --timeout 1h -- ./crawl.sh",
 		Args: func(c *cobra.Command, args []string) error {
 			if c.ArgsLenAtDash() != 0 || len(args) == 0 {
-				return errors.New("the command stands behind --")
+				return errors.New("give the command after --")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.runInReservation(c.Context(), args, &f)
+			return a.runWhenAllowed(c.Context(), args, &f)
 		},
 	}
-	c.Flags().StringArrayVar(&f.keys, "key", nil, "whose reservation it must be, as host:api.example.com; may be repeated, up to 16 times")
-	c.Flags().StringVar(&f.check.Policy, "policy", "", "the policy to ask, where it is not the one that fits best")
-	c.Flags().IntVar(&f.check.Cost, "cost", 1, "how much the command counts, 1 to 1000")
-	c.Flags().Var(&f.maxWait, "max-wait", "how far ahead a reservation may be reserved, at most 1h")
-	c.Flags().Var(&f.giveUp, "give-up-after", "how long to wait altogether; for ever where it is left out")
+	c.Flags().StringArrayVar(&f.keys, "key", nil, "the key to reserve for, as host:api.example.com; may be repeated, up to 16 times")
+	c.Flags().StringVar(&f.check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
+	c.Flags().IntVar(&f.check.Cost, "cost", 1, "the cost of the command, 1 to 1000")
+	c.Flags().Var(&f.maxWait, "max-wait", "how far ahead a reservation may be, at most 1h")
+	c.Flags().Var(&f.timeout, "timeout", "how long to wait in all; unlimited if omitted")
 	mustHave(c, "key")
 	return c
 }
 
-// Exit codes where there is a command that may not be run, or none, as of shells.
+// Exit codes of shells for a command that cannot be run.
 const (
 	notExecutable Code = 126
 	notRun        Code = 127
 )
 
-// find returns where a command lies.
+// find returns the path of a command.
 func find(command string) (string, error) {
 	path, err := exec.LookPath(command)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return "", &exitError{notExecutable, fmt.Errorf("%q is not executable", command)}
 	case err != nil:
-		return "", &exitError{notRun, fmt.Errorf("there is no command %q to run", command)}
+		return "", &exitError{notRun, fmt.Errorf("command %q not found", command)}
 	}
 	return path, nil
 }
 
-func (a *app) runInReservation(ctx context.Context, command []string, f *runFlags) error {
+func (a *app) runWhenAllowed(ctx context.Context, command []string, f *runFlags) error {
 	if f.check.Cost < 1 {
 		return usagef("--cost is %d; it must be a whole number from 1 to 1000", f.check.Cost)
 	}
 	if err := withinMaxWait(f.maxWait); err != nil {
 		return err
 	}
-	path, err := find(command[0]) // before a reservation is taken for nothing
+	path, err := find(command[0]) // before making a reservation that nobody uses
 	if err != nil {
 		return err
 	}
@@ -100,8 +99,8 @@ func (a *app) runInReservation(ctx context.Context, command []string, f *runFlag
 	}
 	f.check.Detail, f.check.Source = v1.DetailNone, "admin run"
 	f.check.MaxWait, f.check.IdempotencyKey = f.maxWait.Duration, rand.Text()
-	t := taker{app: a, client: from, flags: f, began: time.Now()}
-	if err := t.take(ctx); err != nil {
+	t := waiter{app: a, client: from, flags: f, began: time.Now()}
+	if err := t.reserve(ctx); err != nil {
 		return err
 	}
 	return a.run(path, command)
@@ -130,7 +129,7 @@ func (a *app) run(path string, command []string) error {
 	}
 }
 
-// codeOfCommand reservations how a command ended into an exit code, as shells do.
+// codeOfCommand maps how a command ended to an exit code, as shells do.
 func codeOfCommand(state *os.ProcessState, err error) error {
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -145,28 +144,28 @@ func codeOfCommand(state *os.ProcessState, err error) error {
 	return nil
 }
 
-// taker takes a reservation and waits for it.
-type taker struct {
+// waiter makes a reservation and waits for it.
+type waiter struct {
 	app    *app
 	client *client.Client
 	flags  *runFlags
 	began  time.Time
 }
 
-// verdict is what a check of one key and one of several have in common.
-type verdict struct {
+// outcome is what a check of one key and one of several have in common.
+type outcome struct {
 	decision   string
 	retryAfter *int64
 	waiting    *v1.Waiting
 	why        string
 }
 
-// politely is the least time between two questions.
-const politely = time.Second
+// minPause is the minimum time between two checks.
+const minPause = time.Second
 
-// take returns when it is our reservation. What was reserved is cancelled where it
-// cannot be awaited.
-func (t *taker) take(ctx context.Context) error {
+// reserve returns once the reserved time has come. It cancels a reservation that it
+// cannot wait for.
+func (t *waiter) reserve(ctx context.Context) error {
 	for {
 		v, err := t.ask(ctx)
 		if err != nil {
@@ -178,23 +177,23 @@ func (t *taker) take(ctx context.Context) error {
 		if v.decision == v1.Blocked || v.retryAfter == nil {
 			return t.refused(v.why)
 		}
-		pause := max(politely, time.Duration(*v.retryAfter)*time.Millisecond)
-		if t.flags.giveUp.given && time.Since(t.began)+pause > t.flags.giveUp.Std() {
+		pause := max(minPause, time.Duration(*v.retryAfter)*time.Millisecond)
+		if t.flags.timeout.given && time.Since(t.began)+pause > t.flags.timeout.Std() {
 			return t.refused(v.why)
 		}
-		t.app.notef("No reservation within %s yet; asking again in %s.", t.flags.maxWait.Duration, output.Duration(pause))
+		t.app.notef("No reservation within %s yet; retrying in %s.", t.flags.maxWait.Duration, output.Duration(pause))
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
 }
 
-func (t *taker) refused(why string) error {
+func (t *waiter) refused(why string) error {
 	return &exitError{Refused, errors.New("the command was not run: " + why)}
 }
 
-// await waits for a reservation that was taken.
-func (t *taker) await(ctx context.Context, w *v1.Waiting) error {
+// await waits for the reserved time.
+func (t *waiter) await(ctx context.Context, w *v1.Waiting) error {
 	wait, handle := time.Duration(0), ""
 	if w != nil {
 		wait = time.Duration(w.DelayMS) * time.Millisecond
@@ -202,12 +201,12 @@ func (t *taker) await(ctx context.Context, w *v1.Waiting) error {
 			handle = w.Reservation.Handle
 		}
 	}
-	if t.flags.giveUp.given && time.Since(t.began)+wait > t.flags.giveUp.Std() {
+	if t.flags.timeout.given && time.Since(t.began)+wait > t.flags.timeout.Std() {
 		t.cancelReservation(ctx, handle)
-		return t.refused("its reservation comes in " + output.Duration(wait) + ", and --give-up-after is over before")
+		return t.refused("the reserved time is in " + output.Duration(wait) + ", after --timeout")
 	}
-	if wait >= politely {
-		t.app.notef("Waiting %s for the reservation of %s.", output.Duration(wait), output.Escape(strings.Join(t.flags.keys, ", ")))
+	if wait >= minPause {
+		t.app.notef("Waiting %s for %s.", output.Duration(wait), output.Escape(strings.Join(t.flags.keys, ", ")))
 	}
 	err := sleep(ctx, wait)
 	if err != nil {
@@ -216,46 +215,46 @@ func (t *taker) await(ctx context.Context, w *v1.Waiting) error {
 	return err
 }
 
-// cancelReservation cancels a reservation though ctx has ended.
-func (t *taker) cancelReservation(ctx context.Context, handle string) {
+// cancelReservation cancels a reservation even if ctx has ended.
+func (t *waiter) cancelReservation(ctx context.Context, handle string) {
 	if handle == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if _, err := t.client.Cancel(ctx, handle); err != nil {
-		t.app.notef("The reservation could not be cancelled and passes unused: %s", output.Escape(err.Error()))
+		t.app.notef("The reservation could not be cancelled; its time passes unused: %s", output.Escape(err.Error()))
 	}
 }
 
-// tries is how often a question is sent that gets no answer. Its idempotency
-// key has it charged once.
+// tries is how often a check without an answer is sent. Its idempotency key makes sure
+// that it is charged once.
 const tries = 3
 
-func (t *taker) ask(ctx context.Context) (v verdict, err error) {
+func (t *waiter) ask(ctx context.Context) (v outcome, err error) {
 	for try := range tries {
 		v, err = t.askOnce(ctx)
 		var unreachable *client.Unreachable
-		if err == nil || !errors.As(err, &unreachable) || try == tries-1 || sleep(ctx, politely/2<<try) != nil {
+		if err == nil || !errors.As(err, &unreachable) || try == tries-1 || sleep(ctx, minPause/2<<try) != nil {
 			break
 		}
 	}
 	return v, err
 }
 
-// answerGrace is how long an answer is awaited after an interrupt: it may hold a
-// reservation that is to be cancelled.
+// answerGrace is how long to wait for an answer after an interrupt: it may contain a
+// reservation that must be cancelled.
 const answerGrace = 2 * time.Second
 
-func (t *taker) askOnce(ctx context.Context) (verdict, error) {
+func (t *waiter) askOnce(ctx context.Context) (outcome, error) {
 	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(answerGrace, cancel) })
 	defer stop()
 	if len(t.flags.keys) > 1 {
-		d, err := t.client.CheckKeys(asking, together(t.flags.check, t.flags.keys))
+		d, err := t.client.CheckKeys(asking, combined(t.flags.check, t.flags.keys))
 		if err != nil {
-			return verdict{}, err
+			return outcome{}, err
 		}
 		why := "it is " + d.Decision
 		for i := range d.Decisions {
@@ -264,18 +263,18 @@ func (t *taker) askOnce(ctx context.Context) (verdict, error) {
 				break
 			}
 		}
-		return verdict{d.Decision, d.RetryAfterMS, d.Waiting, why}, nil
+		return outcome{d.Decision, d.RetryAfterMS, d.Waiting, why}, nil
 	}
 	check := t.flags.check
 	check.Key = t.flags.keys[0]
 	d, err := t.client.Check(asking, check)
 	if err != nil {
-		return verdict{}, err
+		return outcome{}, err
 	}
-	return verdict{d.Decision, d.RetryAfterMS, d.Waiting, decisionSentence(d, t.app.sys.Now())}, nil
+	return outcome{d.Decision, d.RetryAfterMS, d.Waiting, decisionSentence(d, t.app.sys.Now())}, nil
 }
 
-// sleep waits so long, or until ctx ends, and then returns its error.
+// sleep waits for d, or until ctx ends and then returns its error.
 func sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err

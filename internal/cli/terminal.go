@@ -21,8 +21,8 @@ func (a *app) printer() *output.Printer {
 	}
 }
 
-// width returns the number of columns that tables must fit into: COLUMNS where
-// it is set, that of the terminal, or 0 where the output goes elsewhere.
+// width returns the width of tables in columns: COLUMNS if set, else the terminal's, or
+// 0 (unlimited) if the output is not a terminal.
 func (a *app) width() int {
 	if columns, err := strconv.Atoi(a.sys.Getenv("COLUMNS")); err == nil && columns > 0 {
 		return columns
@@ -34,25 +34,25 @@ func (a *app) width() int {
 	return columns
 }
 
-// notef tells people something beside the answer, on standard error.
+// notef prints a note to standard error.
 func (a *app) notef(format string, args ...any) {
 	fmt.Fprintf(a.sys.Stderr, format+"\n", args...)
 }
 
-// warn prints what the server warns of.
+// warn prints the server's warnings.
 func (a *app) warn(warnings []string) {
 	for _, w := range warnings {
 		a.notef("Warning: %s", output.Escape(w))
 	}
 }
 
-// confirm asks a question that is answered by yes on a terminal. Elsewhere
-// nobody is there to ask, so flag must have been given.
+// confirm asks a yes/no question on a terminal. Elsewhere it fails and names the flag
+// that confirms.
 func (a *app) confirm(question, flag string) error {
 	if !a.interactive() {
-		return &exitError{Unconfirmed, fmt.Errorf("%s Repeat the command with %s to do it", question, flag)}
+		return &exitError{Unconfirmed, fmt.Errorf("%s Repeat the command with %s to confirm", question, flag)}
 	}
-	a.ask(question + " Do it? [y/N] ")
+	a.ask(question + " Continue? [y/N] ")
 	answer, err := readLine(a.sys.Stdin)
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
@@ -61,13 +61,13 @@ func (a *app) confirm(question, flag string) error {
 	if err != nil {
 		a.ask("\n")
 	}
-	return errors.New("nothing was done")
+	return errors.New("nothing was changed")
 }
 
-// interactive reports whether a person can be asked.
+// interactive reports whether standard input is a terminal.
 func (a *app) interactive() bool { return term.IsTerminal(int(a.sys.Stdin.Fd())) }
 
-// ask writes to the terminal itself, wherever the output goes.
+// ask writes to the terminal, even if the output is redirected.
 func (a *app) ask(question string) {
 	terminal, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0)
 	if err != nil {
@@ -78,8 +78,8 @@ func (a *app) ask(question string) {
 	fmt.Fprint(terminal, question)
 }
 
-// secret reads a secret from a person without showing it, or else the first
-// line of standard input.
+// secret reads a secret from the terminal without echo, or the first line of standard
+// input.
 func (a *app) secret(prompt string) (string, error) {
 	if !a.interactive() {
 		return readLine(a.sys.Stdin)

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// mustHave marks a flag that a command cannot do without.
+// mustHave marks a required flag.
 func mustHave(c *cobra.Command, flag string) {
 	if err := c.MarkFlagRequired(flag); err != nil {
 		panic(err) // the flag's name is misspelled in this package
@@ -25,7 +25,7 @@ func keep[T any](items []T, test func(T) bool) []T {
 	return kept
 }
 
-// joinAnd writes a list as people say it: "a, b and c".
+// joinAnd formats a list in words: "a, b and c".
 func joinAnd(texts []string) string {
 	if len(texts) < 2 {
 		return strings.Join(texts, "")
@@ -34,7 +34,7 @@ func joinAnd(texts []string) string {
 	return strings.Join(texts[:last], ", ") + " and " + texts[last]
 }
 
-// amount writes a count with its noun: "1 key", "1,284 keys".
+// amount formats a count with its noun: "1 key", "1,284 keys".
 func amount[N ~int | ~int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -13,7 +13,7 @@ import (
 func newToken(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "token",
-		Short:   "Handle API tokens",
+		Short:   "Manage API tokens",
 		Example: "admin token create edge-1 --scope check --for 90d\nadmin token list",
 	}
 	c.AddCommand(newTokenCreate(a), newTokenList(a), newTokenRotate(a), newTokenRevoke(a))
@@ -25,17 +25,13 @@ func newTokenCreate(a *app) *cobra.Command {
 	var end endFlags
 	c := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a token; its secret is shown once",
-		Long: `Make a token. Its secret is printed once and kept nowhere: only its hash is stored.
-Scopes: check asks, read reads, operate also handles blocks, exemptions and resets, admin
-does everything but check.`,
+		Short: "Create a token; its secret is shown once",
+		Long: `Create a token. Its secret is printed once; only its hash is stored.
+Scopes: check makes checks, read reads, operate also manages blocks, exemptions and resets,
+admin does everything except check.`,
 		Example: "admin token create edge-1 --scope check\nadmin token create ci --scope admin --for 90d -o json",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			created, err := client.CreateToken(c.Context(), v1.TokenRequest{
 				Name: args[0], Scopes: scopes, ExpiresIn: end.in.Duration, ExpiresAt: end.at.Time,
 			})
@@ -43,9 +39,9 @@ does everything but check.`,
 				return err
 			}
 			return a.printSecret(created)
-		},
+		}),
 	}
-	c.Flags().StringSliceVar(&scopes, "scope", nil, "what it may do: check, read, operate or admin; may be repeated")
+	c.Flags().StringSliceVar(&scopes, "scope", nil, "check, read, operate or admin; may be repeated")
 	end.add(c, "the token works")
 	mustHave(c, "scope")
 	offer(c, "scope", "check", "read", "operate", "admin")
@@ -59,11 +55,7 @@ func newTokenList(a *app) *cobra.Command {
 		Short:   "List the tokens",
 		Example: "admin token list\nadmin token list --all -o csv",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
 			tokens, err := client.Tokens(c.Context())
 			if err != nil {
 				return err
@@ -72,9 +64,9 @@ func newTokenList(a *app) *cobra.Command {
 				tokens = keep(tokens, func(t v1.Token) bool { return t.Active })
 			}
 			return output.List(a.printer(), tokens, tokenColumns)
-		},
+		}),
 	}
-	c.Flags().BoolVar(&all, "all", false, "also those that are revoked or have expired")
+	c.Flags().BoolVar(&all, "all", false, "include revoked and expired tokens")
 	return c
 }
 
@@ -82,17 +74,13 @@ func newTokenRotate(a *app) *cobra.Command {
 	var overlap overlapFlag
 	c := &cobra.Command{
 		Use:   "rotate TOKEN",
-		Short: "Make a new secret for a token; the old one goes on for a while",
-		Long: `Make a new token of the same scopes and lifetime in place of one, named after it. The old
-secret goes on working for the overlap, so that nothing stops while it is being replaced.
-TOKEN is a token's id or, where only one is active under it, its name.`,
+		Short: "Replace a token's secret; the old one works for an overlap",
+		Long: `Create a new token with the same name, scopes and lifetime. The old secret keeps working
+for the overlap, so that nothing stops while it is replaced.
+TOKEN is a token's id or, if only one active token has it, its name.`,
 		Example: "admin token rotate edge-1 --overlap 2h",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			token, err := findToken(c, client, args[0])
 			if err != nil {
 				return err
@@ -102,24 +90,20 @@ TOKEN is a token's id or, where only one is active under it, its name.`,
 				return err
 			}
 			return a.printSecret(created)
-		},
+		}),
 	}
-	c.Flags().Var(&overlap, "overlap", "how long the old secret goes on working; 24h where it is left out, 0s to end it now")
+	c.Flags().Var(&overlap, "overlap", "how long the old secret keeps working; 24h if omitted, 0s to end it now")
 	return c
 }
 
 func newTokenRevoke(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke TOKEN",
-		Short:   "End a token now, on all nodes within seconds",
-		Long:    "End a token now. TOKEN is its id or, where only one is active under it, its name.",
+		Short:   "Revoke a token now, on all nodes within seconds",
+		Long:    "Revoke a token now. TOKEN is its id or, if only one active token has it, its name.",
 		Example: "admin token revoke edge-1",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			token, err := findToken(c, client, args[0])
 			if err != nil {
 				return err
@@ -129,7 +113,7 @@ func newTokenRevoke(a *app) *cobra.Command {
 			}
 			a.notef("Revoked the token %s (%s…).", output.Escape(token.Name), output.Escape(token.Hint))
 			return nil
-		},
+		}),
 	}
 }
 
@@ -141,7 +125,7 @@ var tokenColumns = []output.Column[v1.Token]{
 	{Name: "expires_at", Head: "Expires", Cell: func(t v1.Token) output.Cell { return output.TimeOr(t.ExpiresAt.Time, "never") }},
 	{Name: "last_used_at", Head: "Last used", Drop: 3, Cell: func(t v1.Token) output.Cell { return output.TimeOr(t.LastUsedAt.Time, "never") }},
 	{Name: "author", Head: "By", Drop: 4, Cell: func(t v1.Token) output.Cell { return output.Text(t.Author) }},
-	{Name: "created_at", Head: "Made", Drop: 5, Cell: func(t v1.Token) output.Cell { return output.Time(t.CreatedAt.Time) }},
+	{Name: "created_at", Head: "Created", Drop: 5, Cell: func(t v1.Token) output.Cell { return output.Time(t.CreatedAt.Time) }},
 	{Name: "id", Head: "Id", Drop: 1, Cell: func(t v1.Token) output.Cell { return output.Text(t.ID) }},
 }
 
@@ -156,8 +140,8 @@ func tokenState(t v1.Token) output.Cell {
 	}
 }
 
-// printSecret prints a new token: only the secret on standard output, so that
-// it can be sent straight into a file, and about it on standard error.
+// printSecret prints a new token: only the secret to standard output, so that it can be
+// redirected to a file, and the rest to standard error.
 func (a *app) printSecret(t *v1.CreatedToken) error {
 	p := a.printer()
 	if p.Format == output.JSON {
@@ -167,7 +151,7 @@ func (a *app) printSecret(t *v1.CreatedToken) error {
 	if t.Replaces != nil {
 		a.notef("The old secret (%s…) %s.", output.Escape(t.Replaces.Hint), oldSecret(t.Replaces, p.Now))
 	}
-	a.notef("Keep its secret now, it is shown only this once:")
+	a.notef("Save its secret now; it is not shown again:")
 	if p.Format == output.CSV {
 		return output.One(p, t, []output.Column[*v1.CreatedToken]{
 			{Name: "id", Cell: func(t *v1.CreatedToken) output.Cell { return output.Text(t.ID) }},

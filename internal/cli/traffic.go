@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
@@ -14,17 +15,13 @@ func newTraffic(a *app) *cobra.Command {
 	var rules bool
 	c := &cobra.Command{
 		Use:   "traffic",
-		Short: "Say how much was allowed and refused over time",
-		Long: `Say how many checks were allowed and refused over the last hour or another span, exactly,
-and how many distinct keys there were, by an estimate. With --rules instead, how often each
-rule and block refused, those that never did included.`,
+		Short: "Show how much was allowed and refused over time",
+		Long: `Show how many checks were allowed and refused over the last hour or another time range
+(exact), and how many distinct keys there were (estimated). With --rules, show how often
+each rule and block refused, including those that never did.`,
 		Example: "admin traffic --last 24h --step 1h\nadmin traffic --policy default -o csv\nadmin traffic --rules --last 7d",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
 			filter := span.query()
 			if rules {
 				totals, err := from.RuleTotals(c.Context(), filter)
@@ -43,12 +40,12 @@ rule and block refused, those that never did included.`,
 				return p.JSON(traffic)
 			}
 			return output.List(a.printer(), traffic.Points, trafficColumns)
-		},
+		}),
 	}
 	span.add(c)
 	c.Flags().StringVar(&policy, "policy", "", "only of this policy")
-	c.Flags().Var(&step, "step", "how long each line's part of the span is, in whole minutes")
-	c.Flags().BoolVar(&rules, "rules", false, "what each rule and block refused")
+	c.Flags().Var(&step, "step", "the length of each row's interval, in whole minutes")
+	c.Flags().BoolVar(&rules, "rules", false, "show what each rule and block refused")
 	c.MarkFlagsMutuallyExclusive("rules", "policy")
 	c.MarkFlagsMutuallyExclusive("rules", "step")
 	return c
@@ -61,7 +58,7 @@ var trafficColumns = []output.Column[v1.TrafficPoint]{
 	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Blocked) }},
 	{Name: "unavailable", Head: "Unavailable", Right: true, Drop: 1, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Unavailable) }},
 	{Name: "shadow_limited", Head: "Shadow", Right: true, Drop: 2, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.ShadowLimited) }},
-	{Name: "keys_estimate", Head: "Keys, about", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.KeysEstimate) }},
+	{Name: "keys_estimate", Head: "Keys (est.)", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.KeysEstimate) }},
 }
 
 var ruleTotalColumns = []output.Column[v1.RuleTotal]{

@@ -11,7 +11,7 @@ import (
 func newUser(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "user",
-		Short:   "Handle the people who log in to the pages",
+		Short:   "Manage the users of the admin pages",
 		Example: "admin user add maria --role operator\nadmin user list",
 	}
 	c.AddCommand(newUserAdd(a), newUserList(a), newUserSetRole(a), newUserSetPassword(a),
@@ -28,16 +28,12 @@ func newUserAdd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a user",
-		Long: `Add a user with a role: viewer reads, operator also handles blocks, exemptions and
+		Long: `Add a user with a role: viewer reads, operator also manages blocks, exemptions and
 resets, admin also policies, tokens and users.
 ` + passwordHelp,
 		Example: "admin user add maria --role operator\nadmin user add jo --role viewer < password.txt",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			password, err := a.newPassword()
 			if err != nil {
 				return err
@@ -47,7 +43,7 @@ resets, admin also policies, tokens and users.
 				return err
 			}
 			return output.One(a.printer(), *user, userColumns)
-		},
+		}),
 	}
 	c.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
 	mustHave(c, "role")
@@ -61,17 +57,13 @@ func newUserList(a *app) *cobra.Command {
 		Short:   "List the users",
 		Example: "admin user list\nadmin user list -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
 			users, err := client.Users(c.Context())
 			if err != nil {
 				return err
 			}
 			return output.List(a.printer(), users, userColumns)
-		},
+		}),
 	}
 }
 
@@ -121,11 +113,7 @@ func newUserSetPassword(a *app) *cobra.Command {
 		Long:    "Set a user's password and end the user's sessions.\n" + passwordHelp,
 		Example: "admin user set-password maria\nadmin user set-password maria < password.txt",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			user, err := findUser(c, client, args[0])
 			if err != nil {
 				return err
@@ -139,21 +127,17 @@ func newUserSetPassword(a *app) *cobra.Command {
 			}
 			a.notef("Set the password of %s and ended all sessions.", output.Escape(user.Name))
 			return nil
-		},
+		}),
 	}
 }
 
 func newUserRemove(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove NAME",
-		Short:   "Remove a user for good; what the user did stays in the audit",
+		Short:   "Delete a user permanently; the audit log keeps what the user did",
 		Example: "admin user remove maria",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
 			user, err := findUser(c, client, args[0])
 			if err != nil {
 				return err
@@ -161,9 +145,9 @@ func newUserRemove(a *app) *cobra.Command {
 			if err := client.DeleteUser(c.Context(), user.ID); err != nil {
 				return err
 			}
-			a.notef("Removed the user %s.", output.Escape(user.Name))
+			a.notef("Deleted user %s.", output.Escape(user.Name))
 			return nil
-		},
+		}),
 	}
 }
 
@@ -189,7 +173,7 @@ func findUser(c *cobra.Command, from *client.Client, name string) (*v1.User, err
 	return nil, usagef("there is no user %q; see 'user list'", name)
 }
 
-// newPassword asks for a password, twice where a person types it unseen.
+// newPassword asks for a password, twice on a terminal.
 func (a *app) newPassword() (string, error) {
 	password, err := a.secret("Password")
 	if err != nil || !a.interactive() {

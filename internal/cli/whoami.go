@@ -4,26 +4,23 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
 func newWhoami(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "whoami",
-		Short:   "Say whose token is used and what it may do",
+		Short:   "Show whose token is used and what it may do",
 		Example: "admin whoami\nadmin whoami --url https://stint.example.com:8081 --token-file ~/.stint-token",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
 			who, err := client.Whoami(c.Context())
 			if err != nil {
 				return err
 			}
 			return output.One(a.printer(), who, whoamiColumns)
-		},
+		}),
 	}
 }
 

@@ -165,7 +165,7 @@ func TestAEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T
 		var stops v1.Page[v1.EscalationPause]
 		for _, n := range nodes {
 			await(t, "the escalation is paused", func() bool {
-				stops = read[v1.Page[v1.EscalationPause]](n, n.must(200, get, v1.PathEscalations+"/stopped", ""))
+				stops = read[v1.Page[v1.EscalationPause]](n, n.must(200, get, v1.PathEscalations+"/paused", ""))
 				return len(stops.Items) == 1
 			})
 		}
@@ -181,7 +181,7 @@ func TestAEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T
 		if got := automatic(); got != before {
 			t.Errorf("a paused escalation made %d blocks", got-before)
 		}
-		if out := n.succeed("escalation", "stopped"); !strings.Contains(out, "The escalation of policy escalating has stopped") {
+		if out := n.succeed("escalation", "paused"); !strings.Contains(out, "The escalation of policy escalating has stopped") {
 			t.Errorf("the command line says %q", out)
 		}
 		n.succeed("escalation", "resume", "escalating")

@@ -104,7 +104,7 @@ func (c *Client) EscalationEvents(ctx context.Context, filter url.Values) ([]v1.
 
 // EscalationPauses returns the escalations that the guard stopped.
 func (c *Client) EscalationPauses(ctx context.Context) ([]v1.EscalationPause, error) {
-	return whole[v1.EscalationPause](ctx, c, v1.PathEscalations+"/stopped")
+	return whole[v1.EscalationPause](ctx, c, v1.PathEscalations+"/paused")
 }
 
 // ResumeEscalation lets a paused escalation go on.

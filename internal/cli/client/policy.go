@@ -9,7 +9,7 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 )
 
-// AnyVersion stands for whatever version a policy has.
+// AnyVersion matches any version of a policy.
 const AnyVersion int64 = -1
 
 // Policies returns every policy.
@@ -22,7 +22,7 @@ func (c *Client) Algorithms(ctx context.Context) ([]v1.Algorithm, error) {
 	return whole[v1.Algorithm](ctx, c, v1.PathAlgorithms)
 }
 
-// Policy returns one policy as it stands.
+// Policy returns the current version of a policy.
 func (c *Client) Policy(ctx context.Context, name string) (*v1.Policy, error) {
 	p := &v1.Policy{}
 	err := c.do(ctx, request{method: http.MethodGet, path: policyPath(name)}, p)

@@ -31,7 +31,7 @@ func ParseFormat(text string) (Format, error) {
 	case Table, JSON, CSV:
 		return f, nil
 	}
-	return "", fmt.Errorf("there is no output format %q; write table, json or csv", text)
+	return "", fmt.Errorf("unknown output format %q; use table, json or csv", text)
 }
 
 // Printer prints answers to Out.

@@ -7,28 +7,25 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
-func newWhy(a *app) *cobra.Command {
+func newExplain(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "why ID",
-		Short: "Explain a refusal by the id that the caller was given",
-		Long: `Explain a refusal by the id that the caller was given. Refusals of one key under one policy
+		Use:   "explain ID",
+		Short: "Explain a refusal by its id",
+		Long: `Explain a refusal by its id. Refusals of one key under one policy
 within one minute share an id.`,
-		Example: "admin why 01KAH3E6C0QJ7V5N2RWZB48T9D",
+		Example: "admin explain 01KAH3E6C0QJ7V5N2RWZB48T9D",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
-			if err != nil {
-				return err
-			}
+		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
 			record, err := from.Offence(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return printOffence(a.printer(), record)
-		},
+		}),
 	}
 }
 
@@ -41,7 +38,7 @@ func printOffence(p *output.Printer, r *v1.OffenceRecord) error {
 	for _, of := range []struct {
 		title string
 		all   []v1.Offence
-	}{{"What refused it", r.Offences}, {"Counted in that minute without keys", r.Other}} {
+	}{{"Refused by", r.Offences}, {"Counted in that minute without keys", r.Other}} {
 		if len(of.all) == 0 {
 			continue
 		}
@@ -60,13 +57,13 @@ var offenceColumns = []output.Column[v1.Offence]{
 	{Name: "at_most", Cell: func(o v1.Offence) output.Cell { return output.Number(o.AtMost) }},
 	{Name: "first_at", Head: "First", Cell: func(o v1.Offence) output.Cell { return output.Time(o.First.At.Time) }},
 	{Name: "first_boundary_at", Head: "Waited for", Drop: 1, Cell: func(o v1.Offence) output.Cell { return output.Time(o.First.BoundaryAt.Time) }},
-	{Name: "first_retry_at", Head: "Told to come", Drop: 2, Cell: func(o v1.Offence) output.Cell { return output.Time(o.First.RetryAt.Time) }},
+	{Name: "first_retry_at", Head: "Retry at", Drop: 2, Cell: func(o v1.Offence) output.Cell { return output.Time(o.First.RetryAt.Time) }},
 	{Name: "last_at", Head: "Last", Drop: 3, Cell: func(o v1.Offence) output.Cell { return output.Time(o.Last.At.Time) }},
 	{Name: "source", Head: "Source", Drop: 4, Cell: func(o v1.Offence) output.Cell { return output.Text(string(o.Last.Source)) }},
-	{Name: "meta", Head: "Said", Cut: true, Drop: 5, Cell: func(o v1.Offence) output.Cell { return metaCell(o.Last.Meta) }},
+	{Name: "meta", Head: "Metadata", Cut: true, Drop: 5, Cell: func(o v1.Offence) output.Cell { return metaCell(o.Last.Meta) }},
 }
 
-// metaCell writes what a caller said about itself, by name.
+// metaCell formats a check's metadata, sorted by name.
 func metaCell(meta map[string]string) output.Cell {
 	var all []string
 	for name, value := range meta {

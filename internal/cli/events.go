@@ -15,32 +15,31 @@ import (
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
-// resumeAfter is how long tail waits before it asks again for a stream that
-// broke.
+// resumeAfter is how long to wait before reconnecting a broken stream.
 const resumeAfter = time.Second
 
-func newTail(a *app) *cobra.Command {
+func newEvents(a *app) *cobra.Command {
 	var kind, decision []string
 	var policy, pattern string
 	var count int
 	c := &cobra.Command{
-		Use:   "tail",
-		Short: "Show what happens while it happens",
-		Long: `Show decisions, blocks and changes while they happen, until Ctrl-C. Under load the server
-shows a sample of the decisions and says so. A stream that breaks is taken up where it
-ended. With -o json each event is one line of JSON.`,
-		Example: "admin tail\nadmin tail --kind decision --decision limited,blocked --pattern ip:203.0.113.0/24\nadmin tail --kind block,change -o json",
+		Use:   "events",
+		Short: "Show decisions, blocks and changes live",
+		Long: `Show decisions, blocks and changes as they happen, until Ctrl-C. Under load the server
+sends a sample of the decisions and says so. A broken stream is resumed where it ended.
+With -o json each event is one line of JSON.`,
+		Example: "admin events\nadmin events --kind decision --decision limited,blocked --pattern ip:203.0.113.0/24\nadmin events --kind block,change -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if a.output == string(output.CSV) {
-				return usagef("tail prints a table or, with -o json, a line of JSON for each event")
+				return usagef("events prints a table or, with -o json, a line of JSON for each event")
 			}
 			filter := url.Values{}
 			setIf(filter, "kind", strings.Join(kind, ","))
 			setIf(filter, "decision", strings.Join(decision, ","))
 			setIf(filter, "policy", policy)
 			setIf(filter, "pattern", pattern)
-			return a.tail(c.Context(), filter, count)
+			return a.followEvents(c.Context(), filter, count)
 		},
 	}
 	c.Flags().StringSliceVar(&kind, "kind", nil, "only decision, block or change; may be repeated")
@@ -51,9 +50,9 @@ ended. With -o json each event is one line of JSON.`,
 	return c
 }
 
-// tail prints events until count of them came or a person has had enough,
-// which is no error. What breaks before the first event is.
-func (a *app) tail(ctx context.Context, filter url.Values, count int) error {
+// followEvents prints events until count of them arrived or the user interrupts,
+// which is not an error. A failure before the first event is one.
+func (a *app) followEvents(ctx context.Context, filter url.Values, count int) error {
 	from, err := a.client()
 	if err != nil {
 		return err
@@ -72,7 +71,7 @@ func (a *app) tail(ctx context.Context, filter url.Values, count int) error {
 			case ctx.Err() != nil:
 				return nil
 			case errors.As(err, &broken) && open:
-				a.notef("%s; asking again.", output.Escape(broken.Error()))
+				a.notef("%s; reconnecting.", output.Escape(broken.Error()))
 				continue
 			case err != nil:
 				return err
@@ -117,7 +116,7 @@ func (a *app) printEvent(e *v1.Event) error {
 	return nil
 }
 
-// decisionParts are what a line says of a decision.
+// decisionParts returns the columns of a decision's line.
 func decisionParts(e *v1.Event) []string {
 	parts := []string{fmt.Sprintf("%-7s", output.Escape(e.Decision)), output.Escape(e.Key)}
 	switch {
