@@ -38,11 +38,19 @@ type jsonChange struct{ Path, Was, Now string }
 // auditObjects are what entries are about.
 var auditObjects = []string{"policy", "block", "exemption", "token", "user"}
 
-func (u *UI) auditRoutes() []api.Route {
+// auditHandler shows the audit and undoes changes.
+type auditHandler struct {
+	*site
+	audit   audit.Store
+	undo    audit.Undoer // nil where nothing can be undone
+	entries *UI
+}
+
+func (h *auditHandler) routes() []api.Route {
 	return []api.Route{
-		u.get("/audit", identity.Read, u.showAudit),
-		u.get("/audit/export", identity.Read, u.exportAudit),
-		u.post("/audit/undo", identity.Operate, u.undoEntry),
+		h.get("/audit", identity.Read, h.showAudit),
+		h.get("/audit/export", identity.Read, h.exportAudit),
+		h.post("/audit/undo", identity.Operate, h.undoEntry),
 	}
 }
 
@@ -62,7 +70,7 @@ func auditFilter(q query) (f audit.Filter, err error) {
 	return f, err
 }
 
-func (u *UI) showAudit(c *api.Call) error {
+func (h *auditHandler) showAudit(c *api.Call) error {
 	q, err := readQuery(c, append([]string{"cursor", "open", "done"}, auditFilters...)...)
 	if err != nil {
 		return err
@@ -74,18 +82,18 @@ func (u *UI) showAudit(c *api.Call) error {
 	f.Cursor, f.Limit = q.Get("cursor"), auditPageSize
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	page := auditPage{Frame: u.frame(c, "Audit", "/audit"), Query: q, Objects: auditObjects}
-	if page.Toast, err = u.undoneToast(ctx, q.Get("done")); err != nil {
+	page := auditPage{Frame: h.frame(c, "Audit", "/audit"), Query: q, Objects: auditObjects}
+	if page.Toast, err = h.undoneToast(ctx, q.Get("done")); err != nil {
 		return err
 	}
 	delete(q, "done")
 	page.Here = q.path("/audit")
-	found, err := u.Audit.FindEntries(ctx, f)
+	found, err := h.audit.FindEntries(ctx, f)
 	if err != nil {
 		return err
 	}
 	page.Entries = found.Entries
-	if u.Undo != nil {
+	if h.undo != nil {
 		page.Undo = undoable(page.Frame, found.Entries)
 	}
 	if found.Next != "" {
@@ -99,7 +107,7 @@ func (u *UI) showAudit(c *api.Call) error {
 			}
 		}
 	}
-	return u.render(c, http.StatusOK, "audit", page)
+	return h.render(c, http.StatusOK, "audit", page)
 }
 
 // Export returns the address of what the filters select as a file.
@@ -107,7 +115,7 @@ func (p auditPage) Export(format string) string {
 	return p.Query.path("/audit/export", "cursor", "", "open", "", "format", format)
 }
 
-func (u *UI) exportAudit(c *api.Call) error {
+func (h *auditHandler) exportAudit(c *api.Call) error {
 	q, err := readQuery(c, append([]string{"format"}, auditFilters...)...)
 	if err != nil {
 		return err
@@ -116,7 +124,7 @@ func (u *UI) exportAudit(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	return api.ExportAudit(c, u.Audit, f, q.Get("format"))
+	return api.ExportAudit(c, h.audit, f, q.Get("format"))
 }
 
 // undoneChanges are the kinds of change that can be taken back.
@@ -150,42 +158,42 @@ func mayUndo(who *api.Principal, e *audit.Entry) bool {
 	return who.May(identity.Admin)
 }
 
-func (u *UI) undoEntry(c *api.Call) error {
+func (h *auditHandler) undoEntry(c *api.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
 	}
 	id, err := strconv.ParseInt(values.Get("id"), 10, 64)
-	if err != nil || u.Undo == nil {
+	if err != nil || h.undo == nil {
 		return fault.New(fault.NotFound, "There is no such entry that could be undone.")
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	e, err := u.Audit.FindEntryByID(ctx, id)
+	e, err := h.audit.FindEntryByID(ctx, id)
 	if err != nil {
 		return err
 	}
 	if !mayUndo(c.Principal, e) {
 		return fault.New(fault.Forbidden, "Nothing was changed: undoing a change of a %s takes an administrator.", e.Object)
 	}
-	if asked, err := u.askUndo(ctx, c, e, values.Get("confirm")); asked || err != nil {
+	if asked, err := h.entries.askUndo(ctx, c, e, values.Get("confirm")); asked || err != nil {
 		return err
 	}
-	made, err := u.Undo.UndoEntry(ctx, c.Actor(), id)
+	made, err := h.undo.UndoEntry(ctx, c.Actor(), id)
 	if err != nil {
 		return err
 	}
-	return u.seeOther(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
+	return h.seeOther(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
 }
 
 // undoneToast tells what an entry that was made just now took back.
-func (u *UI) undoneToast(ctx context.Context, id string) (*Toast, error) {
+func (h *auditHandler) undoneToast(ctx context.Context, id string) (*Toast, error) {
 	made, err := strconv.ParseInt(id, 10, 64)
 	if err != nil { // no entry of ours was made
 		return nil, nil //nolint:nilerr // a made-up id in the URL is no mistake to tell
 	}
-	e, err := u.Audit.FindEntryByID(ctx, made)
-	if fault.Is(err, fault.NotFound) || err == nil && u.Now().Sub(e.At) > toastTime {
+	e, err := h.audit.FindEntryByID(ctx, made)
+	if fault.Is(err, fault.NotFound) || err == nil && h.now().Sub(e.At) > toastTime {
 		return nil, nil
 	}
 	if err != nil {

@@ -54,10 +54,10 @@ func (f Frame) May(access string) bool {
 
 // frame returns the frame of a page that stands in the section of the side bar
 // with this path.
-func (u *UI) frame(c *api.Call, title, section string) Frame {
+func (s *site) frame(c *api.Call, title, section string) Frame {
 	f := Frame{
 		Title: title, Theme: themeOf(c.Ctx), Here: c.OriginalURL(), Address: c.Address.String(),
-		Node: u.Node, Version: u.Version, Now: u.Now().UTC(), principal: c.Principal,
+		Node: s.node, Version: s.version, Now: s.now().UTC(), principal: c.Principal,
 	}
 	if c.Principal == nil {
 		return f
@@ -70,8 +70,8 @@ func (u *UI) frame(c *api.Call, title, section string) Frame {
 	for _, name := range sortedNames(carried.Params()) {
 		f.Carry = append(f.Carry, Field{name, carried.Params().Get(name)})
 	}
-	f.Nav = u.nav(c.Principal, section, carried)
-	f.Degraded = u.degraded(c)
+	f.Nav = s.nav(c.Principal, section, carried)
+	f.Degraded = s.degraded(c)
 	if l := loginOf(c); l != nil {
 		f.CSRF = l.session.CSRF
 	}
@@ -85,14 +85,14 @@ var partNames = map[string]string{
 	"eviction": "Redis has evicted keys",
 }
 
-func (u *UI) degraded(c *api.Call) []string {
-	if u.Ready == nil {
+func (s *site) degraded(c *api.Call) []string {
+	if s.ready == nil {
 		return nil
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
 	var failing []string
-	for _, part := range u.Ready(ctx).Parts {
+	for _, part := range s.ready(ctx).Parts {
 		if part.OK {
 			continue
 		}
@@ -106,20 +106,20 @@ func (u *UI) degraded(c *api.Call) []string {
 }
 
 // render answers with a page.
-func (u *UI) render(c *api.Call, status int, name string, page any) error {
-	return u.execute(c, status, name, "base", page)
+func (s *site) render(c *api.Call, status int, name string, page any) error {
+	return s.execute(c, status, name, "base", page)
 }
 
 // part answers with one template of a page alone, for htmx.
-func (u *UI) part(c *api.Call, name, template string, page any) error {
-	return u.execute(c, http.StatusOK, name, template, page)
+func (s *site) part(c *api.Call, name, template string, page any) error {
+	return s.execute(c, http.StatusOK, name, template, page)
 }
 
 // execute writes into memory first, so that a mistake in a template is an error
 // and not half a page.
-func (u *UI) execute(c *api.Call, status int, name, template string, page any) error {
+func (s *site) execute(c *api.Call, status int, name, template string, page any) error {
 	var buffer bytes.Buffer
-	if err := u.pages[name].ExecuteTemplate(&buffer, template, page); err != nil {
+	if err := s.pages[name].ExecuteTemplate(&buffer, template, page); err != nil {
 		return err
 	}
 	setHeaders(c.Ctx)

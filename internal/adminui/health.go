@@ -14,15 +14,15 @@ type Part struct {
 }
 
 // health returns the parts of the strip.
-func (u *UI) health(ctx context.Context) []Part {
-	if u.Health != nil {
-		return u.Health(ctx)
+func (h *overviewHandler) health(ctx context.Context) []Part {
+	if h.parts != nil {
+		return h.parts(ctx)
 	}
-	parts := []Part{{Name: "Node " + u.Node, Text: "answers checks"}}
-	if u.Ready == nil {
+	parts := []Part{{Name: "Node " + h.node, Text: "answers checks"}}
+	if h.ready == nil {
 		return parts
 	}
-	for _, p := range u.Ready(ctx).Parts {
+	for _, p := range h.ready(ctx).Parts {
 		part := Part{Name: capitalName(p.Name), Text: p.Detail}
 		if !p.OK {
 			part.Trouble = "fails"

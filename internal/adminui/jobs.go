@@ -23,28 +23,35 @@ type jobsPage struct {
 	Of   string // the job whose runs are shown, "" for all
 }
 
-func (u *UI) jobRoutes() []api.Route {
-	if u.Jobs == nil {
+// jobsHandler lists and runs jobs.
+type jobsHandler struct {
+	*site
+	jobs     *jobs.Runner // nil where there are none
+	recorder audit.Recorder
+}
+
+func (h *jobsHandler) routes() []api.Route {
+	if h.jobs == nil {
 		return nil
 	}
 	return []api.Route{
-		u.get("/jobs", identity.Read, u.showJobs),
-		u.post("/jobs/:name/run", identity.Operate, u.runJob),
+		h.get("/jobs", identity.Read, h.showJobs),
+		h.post("/jobs/:name/run", identity.Operate, h.runJob),
 	}
 }
 
-func (u *UI) showJobs(c *api.Call) error {
+func (h *jobsHandler) showJobs(c *api.Call) error {
 	q, err := readQuery(c, "job", "done")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	page := jobsPage{Frame: u.frame(c, "Jobs", "/jobs"), Of: q.Get("job")}
-	if page.Jobs, err = u.Jobs.List(ctx); err != nil {
+	page := jobsPage{Frame: h.frame(c, "Jobs", "/jobs"), Of: q.Get("job")}
+	if page.Jobs, err = h.jobs.List(ctx); err != nil {
 		return err
 	}
-	if page.Runs, err = u.Jobs.Runs(ctx, page.Of, jobRuns); err != nil {
+	if page.Runs, err = h.jobs.Runs(ctx, page.Of, jobRuns); err != nil {
 		return err
 	}
 	if q.Get("done") != "" && len(page.Runs) > 0 && page.Runs[0].Asked {
@@ -54,7 +61,7 @@ func (u *UI) showJobs(c *api.Call) error {
 			page.Toast.Text = "The job " + last.Job + " has failed; its line says why."
 		}
 	}
-	return u.render(c, http.StatusOK, "jobs", page)
+	return h.render(c, http.StatusOK, "jobs", page)
 }
 
 // maxJobTime bounds how long a page waits for a job; the job goes on.
@@ -62,7 +69,7 @@ const maxJobTime = 20 * time.Second
 
 // runJob runs a job now. What takes longer than a page may wait goes on by
 // itself and is seen in the list.
-func (u *UI) runJob(c *api.Call) error {
+func (h *jobsHandler) runJob(c *api.Call) error {
 	name, err := param(c, "name")
 	if err != nil {
 		return err
@@ -70,7 +77,7 @@ func (u *UI) runJob(c *api.Call) error {
 	by := c.Actor() // the call is another's once it has been answered
 	ended := make(chan error, 1)
 	go func() {
-		err := supervise.Call("job asked for", func() error { return u.runAndRecord(by, name) })
+		err := supervise.Call("job asked for", func() error { return h.runAndRecord(by, name) })
 		if _, panicked := errors.AsType[*supervise.Panic](err); panicked {
 			err = fault.New(fault.Unavailable, "The job could not be run.")
 		}
@@ -83,14 +90,14 @@ func (u *UI) runJob(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	return u.seeOther(c, "/jobs?done=run&job="+name)
+	return h.seeOther(c, "/jobs?done=run&job="+name)
 }
 
-func (u *UI) runAndRecord(by audit.Actor, name string) error {
-	if _, err := u.Jobs.RunNow(context.Background(), name); err != nil {
+func (h *jobsHandler) runAndRecord(by audit.Actor, name string) error {
+	if _, err := h.jobs.RunNow(context.Background(), name); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	return u.Recorder.RecordEntry(ctx, jobs.AskedFor(by, name))
+	return h.recorder.RecordEntry(ctx, jobs.AskedFor(by, name))
 }

@@ -52,33 +52,40 @@ const (
 	liveRefresh = 1000
 )
 
-func (u *UI) liveRoutes() []api.Route {
-	return []api.Route{u.get("/live", identity.Read, u.showLive)}
+// liveHandler answers the page of live events.
+type liveHandler struct {
+	*site
+	events   *events.Hub // nil where none are collected
+	isShared bool        // other nodes decide too
 }
 
-func (u *UI) showLive(c *api.Call) error {
-	w, err := u.watching(c, "Live", "/live", "show", "policy", "pattern")
+func (h *liveHandler) routes() []api.Route {
+	return []api.Route{h.get("/live", identity.Read, h.showLive)}
+}
+
+func (h *liveHandler) showLive(c *api.Call) error {
+	w, err := h.watching(c, "Live", "/live", "show", "policy", "pattern")
 	if err != nil {
 		return err
 	}
 	w.Refresh = liveRefresh
-	page := &livePage{watch: w, Others: u.DataDir == ""}
-	for _, p := range u.Catalog.Selector().Policies() {
+	page := &livePage{watch: w, Others: h.isShared}
+	for _, p := range h.catalog.Selector().Policies() {
 		page.Policies = append(page.Policies, p.Name)
 	}
 	slices.Sort(page.Policies)
-	if u.Events == nil {
+	if h.events == nil {
 		return fault.New(fault.NotFound, "This node does not gather events.")
 	}
-	f, err := u.liveFilter(page.Query)
+	f, err := h.liveFilter(page.Query)
 	if err != nil {
 		return err
 	}
 	page.Stream = streamOf(page.Query, f.Pattern)
-	for _, e := range u.Events.Newest(f, liveShown) {
+	for _, e := range h.events.Newest(f, liveShown) {
 		page.Events = append(page.Events, viewEvent(e))
 	}
-	return u.show(c, "live", page)
+	return h.show(c, "live", page)
 }
 
 // streamOf returns the address of the events that a page with these parameters
@@ -107,7 +114,7 @@ func streamOf(q query, pattern keys.Pattern) string {
 	return v1.PathEvents + "?" + values.Encode()
 }
 
-func (u *UI) liveFilter(q query) (events.Filter, error) {
+func (h *liveHandler) liveFilter(q query) (events.Filter, error) {
 	f := events.Filter{Policy: q.Get("policy")}
 	switch q.Get("show") {
 	case "":
@@ -123,7 +130,7 @@ func (u *UI) liveFilter(q query) (events.Filter, error) {
 	}
 	if text := q.Get("pattern"); text != "" {
 		var err error
-		if f.Pattern, err = u.patternOf(text); err != nil {
+		if f.Pattern, err = h.patternOf(text); err != nil {
 			return f, err
 		}
 	}

@@ -22,25 +22,35 @@ type loginPage struct {
 	Advice  string
 }
 
-func (u *UI) loginRoutes() []api.Route {
+// loginHandler logs users in and out, and keeps their theme.
+type loginHandler struct {
+	*site
+	sessions     *sessions
+	identity     identity.Store
+	throttle     *identity.Throttle
+	failedLogins *identity.FailedLogins
+}
+
+func (h *loginHandler) routes() []api.Route {
 	return []api.Route{
-		u.get("/login", identity.Public, u.showLogin),
-		u.post("/login", identity.Public, u.logIn),
-		u.post("/logout", identity.Read, u.logOut),
+		h.get("/login", identity.Public, h.showLogin),
+		h.post("/login", identity.Public, h.logIn),
+		h.post("/logout", identity.Read, h.logOut),
+		h.post("/theme", identity.Public, h.setTheme),
 	}
 }
 
-func (u *UI) showLogin(c *api.Call) error {
-	return u.renderLogin(c, http.StatusOK, loginPage{Next: ownPath(c.Query("next", "/"))})
+func (h *loginHandler) showLogin(c *api.Call) error {
+	return h.renderLogin(c, http.StatusOK, loginPage{Next: ownPath(c.Query("next", "/"))})
 }
 
-func (u *UI) renderLogin(c *api.Call, status int, page loginPage) error {
-	page.Frame = u.frame(c, "Log in", "")
-	return u.render(c, status, "login", page)
+func (h *loginHandler) renderLogin(c *api.Call, status int, page loginPage) error {
+	page.Frame = h.frame(c, "Log in", "")
+	return h.render(c, status, "login", page)
 }
 
 // logIn counts the attempt before it looks at the password.
-func (u *UI) logIn(c *api.Call) error {
+func (h *loginHandler) logIn(c *api.Call) error {
 	if !fromHere(c.Ctx) {
 		return errForged
 	}
@@ -54,13 +64,13 @@ func (u *UI) logIn(c *api.Call) error {
 	page := loginPage{Next: ownPath(values.Get("next")), Name: clipLine(strings.TrimSpace(values.Get("name")), 64)}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if wait := u.Throttle.Login(ctx, c.Address, page.Name); wait > 0 {
-		u.Failed.Refused(c.Address, u.Now())
+	if wait := h.throttle.Login(ctx, c.Address, page.Name); wait > 0 {
+		h.failedLogins.Refused(c.Address, h.now())
 		page.Problem, page.Advice = "Too many tries.", "Wait "+duration(roundUp(wait))+", then try again. The right password will not be looked at before."
 		c.Set("Retry-After", seconds(wait))
-		return u.renderLogin(c, http.StatusTooManyRequests, page)
+		return h.renderLogin(c, http.StatusTooManyRequests, page)
 	}
-	user, err := u.Identity.FindUserByName(ctx, page.Name)
+	user, err := h.identity.FindUserByName(ctx, page.Name)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -69,24 +79,24 @@ func (u *UI) logIn(c *api.Call) error {
 		phc = user.PasswordHash
 	}
 	if !identity.VerifyPassword(phc, values.Get("password")) || !user.Disabled.IsZero() {
-		u.Failed.Wrong(user, c.Address, u.Now())
+		h.failedLogins.Wrong(user, c.Address, h.now())
 		page.Problem = "Name and password do not match."
-		page.Advice = triesLeft(u.Throttle.LoginsLeft(ctx, c.Address, page.Name))
-		return u.renderLogin(c, http.StatusUnprocessableEntity, page)
+		page.Advice = triesLeft(h.throttle.LoginsLeft(ctx, c.Address, page.Name))
+		return h.renderLogin(c, http.StatusUnprocessableEntity, page)
 	}
-	if err := u.endSession(ctx, c); err != nil { // of whoever was logged in before
+	if err := h.sessions.end(ctx, c); err != nil { // of whoever was logged in before
 		return err
 	}
-	err = u.beginSession(ctx, c, user)
+	err = h.sessions.begin(ctx, c, user)
 	if fault.Is(err, fault.Conflict) { // the user was changed a moment ago
 		page.Problem, page.Advice = "You are not logged in.", err.Error()
-		return u.renderLogin(c, http.StatusConflict, page)
+		return h.renderLogin(c, http.StatusConflict, page)
 	}
 	if err != nil {
 		return err
 	}
-	u.Throttle.LoggedIn(ctx, c.Address, page.Name)
-	return u.seeOther(c, page.Next)
+	h.throttle.LoggedIn(ctx, c.Address, page.Name)
+	return h.seeOther(c, page.Next)
 }
 
 func triesLeft(n int) string {
@@ -99,13 +109,13 @@ func triesLeft(n int) string {
 	return number(int64(n)) + " more tries, then a wait of one minute."
 }
 
-func (u *UI) logOut(c *api.Call) error {
+func (h *loginHandler) logOut(c *api.Call) error {
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if err := u.endSession(ctx, c); err != nil {
+	if err := h.sessions.end(ctx, c); err != nil {
 		return err
 	}
-	return u.seeOther(c, "/login")
+	return h.seeOther(c, "/login")
 }
 
 // roundUp makes a wait into whole seconds that suffice.

@@ -45,13 +45,13 @@ var sections = []navGroup{
 }
 
 // nav returns the side bar as p sees it; its links keep the span.
-func (u *UI) nav(p *api.Principal, current string, kept span) []navGroup {
-	counts, waiting := u.navCounts()
+func (s *site) nav(p *api.Principal, current string, kept span) []navGroup {
+	counts, waiting := s.navCounts()
 	var groups []navGroup
 	for _, group := range sections {
 		shown := navGroup{Name: group.Name}
 		for _, item := range group.Items {
-			if p.May(item.Access) && (item.Path != "/jobs" || u.Jobs != nil) {
+			if p.May(item.Access) && (item.Path != "/jobs" || s.hasJobs) {
 				item.Current = item.Path == current
 				item.Address = spanned(item.Path, kept)
 				item.Count, item.Waiting = counts[item.Path], waiting[item.Path]
@@ -67,16 +67,16 @@ func (u *UI) nav(p *api.Principal, current string, kept span) []navGroup {
 
 // navCounts returns what stands beside the names: out of memory, and the
 // proposals that wait, while the database answers.
-func (u *UI) navCounts() (counts, waiting map[string]int) {
-	blocks, exemptions := u.Catalog.Blocks().Sizes()
-	counts = map[string]int{"/blocks": blocks, "/exemptions": exemptions, "/policies": len(u.Catalog.Selector().Policies())}
+func (s *site) navCounts() (counts, waiting map[string]int) {
+	blocks, exemptions := s.catalog.Blocks().Sizes()
+	counts = map[string]int{"/blocks": blocks, "/exemptions": exemptions, "/policies": len(s.catalog.Selector().Policies())}
 	waiting = map[string]int{}
-	if _, failing := u.Catalog.Failing(); failing != nil || u.Offenders == nil {
+	if _, failing := s.catalog.Failing(); failing != nil || s.proposals == nil {
 		return counts, waiting
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), navTimeout)
 	defer cancel()
-	if open, err := u.Offenders.Store.FindProposals(ctx, true, 20); err == nil {
+	if open, err := s.proposals.FindProposals(ctx, true, 20); err == nil {
 		waiting["/"] = len(open)
 	}
 	return counts, waiting

@@ -91,7 +91,7 @@ type stateView struct {
 }
 
 // offenderRows makes the rows of a report.
-func (u *UI) offenderRows(r *offenders.Report, s span) []offenderRow {
+func (s *site) offenderRows(r *offenders.Report, span span) []offenderRow {
 	rows := make([]offenderRow, len(r.Rows))
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -99,7 +99,7 @@ func (u *UI) offenderRows(r *offenders.Report, s span) []offenderRow {
 		if row.Block != nil && row.Exemption == nil {
 			blocked = row.Block.Created
 		}
-		rows[i] = offenderRow{Row: *row, Spark: drawSpark(row.Trend, s, blocked), State: u.stateOf(row), PolicyName: u.policyName(row.Policy)}
+		rows[i] = offenderRow{Row: *row, Spark: drawSpark(row.Trend, span, blocked), State: stateOf(row, s.now()), PolicyName: s.policyName(row.Policy)}
 		rows[i].Rule = ruleText(row.Decider)
 		if row.Kind == offenders.Blocked {
 			rows[i].Rule = "a block"
@@ -113,8 +113,7 @@ func (u *UI) offenderRows(r *offenders.Report, s span) []offenderRow {
 	return rows
 }
 
-func (u *UI) stateOf(r *offenders.Row) stateView {
-	now := u.Now()
+func stateOf(r *offenders.Row, now time.Time) stateView {
 	switch l := r.Escalation; {
 	case r.Exemption != nil:
 		return stateView{Kind: "exempt", Text: "since " + shortTime(r.Exemption.Created.UTC(), now.UTC())}
@@ -169,63 +168,70 @@ var offenderParams = []string{
 	"search", "least", "pattern", "rule", "not_rule", "policy", "source", "shadow", "sort", "columns", "cursor", "at", "done", "ids",
 }
 
-func (u *UI) offenderRoutes() []api.Route {
-	return []api.Route{u.get("/offenders", identity.Read, u.showOffenders)}
+// offendersHandler answers the report of offenders.
+type offendersHandler struct {
+	*site
+	offenders *offenders.Service // nil where offences are not counted
+	entries   *UI
 }
 
-func (u *UI) showOffenders(c *api.Call) error {
-	if u.Offenders == nil {
+func (h *offendersHandler) routes() []api.Route {
+	return []api.Route{h.get("/offenders", identity.Read, h.showOffenders)}
+}
+
+func (h *offendersHandler) showOffenders(c *api.Call) error {
+	if h.offenders == nil {
 		return errNotCounted
 	}
-	w, err := u.watching(c, "Offenders", "/offenders", offenderParams...)
+	w, err := h.watching(c, "Offenders", "/offenders", offenderParams...)
 	if err != nil {
 		return err
 	}
 	page := &offendersPageData{watch: w, First: 1}
 	if chosen := c.Context().QueryArgs().PeekMulti("column"); len(chosen) > 0 {
-		return u.seeOther(c, page.With("columns", chosenColumns(chosen)))
+		return h.seeOther(c, page.With("columns", chosenColumns(chosen)))
 	}
 	page.Columns = columnsOf(page.Query.Get("columns"))
-	q, err := u.offenderQuery(&page.watch)
+	q, err := h.offenderQuery(&page.watch)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if page.Toast, err = u.actToast(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
 		return err
 	}
-	if page.Report, err = u.Offenders.Report(ctx, q); err != nil {
+	if page.Report, err = h.offenders.Report(ctx, q); err != nil {
 		return err
 	}
-	page.Rows = u.offenderRows(page.Report, page.Span)
+	page.Rows = h.offenderRows(page.Report, page.Span)
 	if at, err := strconv.Atoi(page.Query.Get("at")); err == nil && at > 0 && q.Cursor != "" {
 		page.First, page.Refresh = at, 0
 	}
 	if page.Report.Next != "" {
 		page.Next = page.With("cursor", page.Report.Next, "at", strconv.Itoa(page.First+len(page.Rows)))
 	}
-	page.Filters = u.filterChips(&page.watch)
+	page.Filters = h.filterChips(&page.watch)
 	if page.Of = page.Report.Keys; len(page.Filters) > 0 && len(page.Rows) == 0 {
-		all, err := u.Offenders.Store.Rank(ctx, offenders.Query{From: page.Span.From, To: page.Span.To, Limit: 1})
+		all, err := h.offenders.Store.Rank(ctx, offenders.Query{From: page.Span.From, To: page.Span.To, Limit: 1})
 		if err != nil {
 			return err
 		}
 		page.Of = all.Keys
 	}
-	for _, p := range u.Catalog.Selector().Policies() {
+	for _, p := range h.catalog.Selector().Policies() {
 		page.Policy = append(page.Policy, p.Name)
 		page.Rules = append(page.Rules, p.Rules.Strings()...)
 	}
 	slices.Sort(page.Policy)
 	slices.Sort(page.Rules)
 	page.Rules = slices.Compact(page.Rules)
-	return u.show(c, "offenders", page)
+	return h.show(c, "offenders", page)
 }
 
 var errNotCounted = fault.New(fault.NotFound, "This node does not count offences.")
 
-func (u *UI) offenderQuery(w *watch) (offenders.Query, error) {
+func (s *site) offenderQuery(w *watch) (offenders.Query, error) {
 	q := w.Query
 	o := offenders.Query{
 		From: w.Span.From, To: w.Span.To, Search: q.Get("search"), Rule: canonicalRule(q.Get("rule")), NotRule: canonicalRule(q.Get("not_rule")),
@@ -239,12 +245,12 @@ func (u *UI) offenderQuery(w *watch) (offenders.Query, error) {
 		}
 	}
 	if text := q.Get("pattern"); text != "" {
-		if o.Pattern, err = u.patternOf(text); err != nil {
+		if o.Pattern, err = s.patternOf(text); err != nil {
 			return o, err
 		}
 	}
 	if name := q.Get("policy"); name != "" {
-		p, found := u.Catalog.Selector().ByName(name)
+		p, found := s.catalog.Selector().ByName(name)
 		if !found {
 			return o, fault.Field("policy", "names no policy")
 		}
@@ -253,7 +259,7 @@ func (u *UI) offenderQuery(w *watch) (offenders.Query, error) {
 	return o, nil
 }
 
-func (u *UI) filterChips(w *watch) []filterChip {
+func (h *offendersHandler) filterChips(w *watch) []filterChip {
 	var all []filterChip
 	for _, f := range []struct {
 		param, name string

@@ -2,7 +2,6 @@ package adminui
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
 
@@ -44,46 +43,43 @@ const (
 	recentBlocks      = 24 * time.Hour
 )
 
-func (u *UI) overviewRoutes() []api.Route {
-	return []api.Route{u.get("/", identity.Read, u.showOverview)}
+// overviewHandler answers the page of the overview.
+type overviewHandler struct {
+	*site
+	offenders *offenders.Service // nil where offences are not counted
+	blocks    blocks.Store
+	parts     func(context.Context) []Part // nil shows what readiness says
+	firstRun  *firstRunHandler
+	entries   *UI
 }
 
-func (u *UI) showOverview(c *api.Call) error {
-	if u.Offenders == nil {
-		return u.showFirstRun(c)
+func (h *overviewHandler) routes() []api.Route {
+	return []api.Route{h.get("/", identity.Read, h.show)}
+}
+
+func (h *overviewHandler) show(c *api.Call) error {
+	if h.offenders == nil {
+		return h.firstRun.show(c)
 	}
-	if u.neverChecked(c) {
-		return u.showFirstRun(c)
+	if h.firstRun.neverChecked(c) {
+		return h.firstRun.show(c)
 	}
-	w, err := u.watching(c, "Overview", "/", "done", "ids")
+	w, err := h.watching(c, "Overview", "/", "done", "ids")
 	if err != nil {
 		return err
 	}
 	page := &overviewPage{watch: w}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if page.Toast, err = u.actToast(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
 		return err
 	}
-	page.Health = u.health(ctx)
-	err = together(ctx, page, u.addTraffic, u.addTopOffenders, u.addProposals, u.addNewBlocks, u.addRules)
+	page.Health = h.health(ctx)
+	err = together(ctx, page, h.addTraffic, h.addTopOffenders, h.addProposals, h.addNewBlocks, h.addRules)
 	if err != nil {
 		return err
 	}
-	return u.show(c, "overview", page)
-}
-
-// neverChecked reports whether no check was ever answered. Once one was, it
-// asks no more.
-func (u *UI) neverChecked(c *api.Call) bool {
-	if u.Checked == nil || u.checked.Load() {
-		return false
-	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
-	checked, err := u.Checked(ctx)
-	u.checked.Store(checked)
-	return err == nil && !checked
+	return h.site.show(c, "overview", page)
 }
 
 // together fills in the parts of a page side by side, each its own fields, and
@@ -105,39 +101,30 @@ func together[P any](ctx context.Context, page P, parts ...func(context.Context,
 	return nil
 }
 
-// show answers with a page that brings itself up to date: whole, or only the
-// part that changes where the page itself asks.
-func (u *UI) show(c *api.Call, name string, page any) error {
-	if isHTMX(c.Ctx) && c.Get("HX-Target") == "live" {
-		return u.part(c, name, "live", page)
-	}
-	return u.render(c, http.StatusOK, name, page)
-}
-
 // addTraffic draws the chart and takes the pulse.
-func (u *UI) addTraffic(ctx context.Context, page *overviewPage) error {
+func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) error {
 	now := page.Now
 	recent := span{From: now.Add(-minutesOf), To: now}
-	traffic, err := u.Offenders.Traffic(ctx, 0, recent.From, now, time.Minute)
+	traffic, err := h.offenders.Traffic(ctx, 0, recent.From, now, time.Minute)
 	if err != nil {
 		return err
 	}
 	minutes := areaPoints(traffic, recent, time.Minute)
 	s, step := page.Span, stepOf(page.Span.Length())
 	if s.From.Before(recent.From) || s.Last == 0 {
-		if traffic, err = u.Offenders.Traffic(ctx, 0, s.From, s.To, step); err != nil {
+		if traffic, err = h.offenders.Traffic(ctx, 0, s.From, s.To, step); err != nil {
 			return err
 		}
 	}
 	points := areaPoints(traffic, s, step)
 	page.Chart = drawAreas(points, s, step)
 	page.Sum = sumPoints(points)
-	if page.Pulse, err = u.findPulse(ctx, minutes, now); err != nil {
+	if page.Pulse, err = h.findPulse(ctx, minutes, now); err != nil {
 		return err
 	}
 	page.Pulse.Checks = page.Sum.Allowed + page.Sum.refused()
 	page.Chart.Sentence = page.chartSentence()
-	events, err := u.Offenders.Store.EscalationEvents(ctx, offenders.EscalationFilter{From: s.From, To: s.To, Limit: 200})
+	events, err := h.offenders.Store.EscalationEvents(ctx, offenders.EscalationFilter{From: s.From, To: s.To, Limit: 200})
 	if err != nil {
 		return err
 	}
@@ -182,27 +169,27 @@ func (p *overviewPage) chartSentence() string {
 	return text
 }
 
-func (u *UI) addTopOffenders(ctx context.Context, page *overviewPage) (err error) {
-	page.Report, err = u.Offenders.Report(ctx, offenders.Query{
+func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPage) (err error) {
+	page.Report, err = h.offenders.Report(ctx, offenders.Query{
 		From: page.Span.From, To: page.Span.To, Limit: overviewOffenders, Points: sparkPoints,
 	})
 	if err != nil {
 		return err
 	}
-	page.Offenders = u.offenderRows(page.Report, page.Span)
+	page.Offenders = h.offenderRows(page.Report, page.Span)
 	return nil
 }
 
-func (u *UI) addProposals(ctx context.Context, page *overviewPage) error {
-	open, err := u.Offenders.Store.FindProposals(ctx, true, 20)
+func (h *overviewHandler) addProposals(ctx context.Context, page *overviewPage) error {
+	open, err := h.offenders.Store.FindProposals(ctx, true, 20)
 	for _, p := range open {
 		page.Proposals = append(page.Proposals, viewProposal(p))
 	}
 	return err
 }
 
-func (u *UI) addNewBlocks(ctx context.Context, page *overviewPage) error {
-	found, err := u.Blocks.FindBlocks(ctx, blocks.Filter{Source: blocks.Automatic, Limit: overviewBlocks, At: page.Now})
+func (h *overviewHandler) addNewBlocks(ctx context.Context, page *overviewPage) error {
+	found, err := h.blocks.FindBlocks(ctx, blocks.Filter{Source: blocks.Automatic, Limit: overviewBlocks, At: page.Now})
 	if err != nil {
 		return err
 	}
@@ -215,8 +202,8 @@ func (u *UI) addNewBlocks(ctx context.Context, page *overviewPage) error {
 	return nil
 }
 
-func (u *UI) addRules(ctx context.Context, page *overviewPage) error {
-	rows, err := u.Offenders.RulesReport(ctx, page.Span.From, page.Span.To)
+func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) error {
+	rows, err := h.offenders.RulesReport(ctx, page.Span.From, page.Span.To)
 	if err != nil {
 		return err
 	}
@@ -228,7 +215,7 @@ func (u *UI) addRules(ctx context.Context, page *overviewPage) error {
 		page.Limited += r.Refused
 		most = max(most, r.Refused)
 		if len(page.Rules) < overviewRules {
-			page.Rules = append(page.Rules, refusingRule{RuleRow: r, PolicyName: u.policyName(r.Policy)})
+			page.Rules = append(page.Rules, refusingRule{RuleRow: r, PolicyName: h.policyName(r.Policy)})
 		}
 	}
 	for i := range page.Rules {

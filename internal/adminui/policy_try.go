@@ -64,17 +64,17 @@ var spans = map[string]struct {
 
 // tryDraft replays an access log or recorded traffic on the draft and on what
 // decides now. Nobody is refused by it and nothing is saved.
-func (u *UI) tryDraft(c *api.Call) error {
-	p, d, err := u.draftFrom(c)
+func (h *policiesHandler) tryDraft(c *api.Call) error {
+	p, d, err := h.draftFrom(c)
 	if err != nil {
 		return err
 	}
-	wanted := d.policy(u.Catalog.Parser(), p)
+	wanted := d.policy(h.catalog.Parser(), p)
 	if wanted == nil {
 		c.Context().SetConnectionClose() // the file is not read
-		return u.renderPolicy(c, statusOfForm, p, d, &trial{Problem: "Nothing was tried: the draft has a mistake."})
+		return h.renderPolicy(c, statusOfForm, p, d, &trial{Problem: "Nothing was tried: the draft has a mistake."})
 	}
-	t, err := u.try(c, p, wanted)
+	t, err := h.try(c, p, wanted)
 	if err != nil {
 		t = &trial{Problem: tryProblem(err)}
 		if t.Problem == "" {
@@ -85,7 +85,7 @@ func (u *UI) tryDraft(c *api.Call) error {
 	if t.Problem != "" {
 		status = statusOfForm
 	}
-	return u.renderPolicy(c, status, p, d, t)
+	return h.renderPolicy(c, status, p, d, t)
 }
 
 func tryProblem(err error) string {
@@ -99,11 +99,11 @@ func tryProblem(err error) string {
 	return ""
 }
 
-func (u *UI) try(c *api.Call, before, wanted *rules.Policy) (*trial, error) {
+func (h *policiesHandler) try(c *api.Call, before, wanted *rules.Policy) (*trial, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tryTime)
 	defer cancel()
 	t := &trial{}
-	source, options, err := u.trySource(ctx, c, t)
+	source, options, err := h.trySource(ctx, c, t)
 	if err != nil {
 		c.Context().SetConnectionClose() // the rest of a file is not read
 		return nil, err
@@ -111,7 +111,7 @@ func (u *UI) try(c *api.Call, before, wanted *rules.Policy) (*trial, error) {
 	if closer, ok := source.(io.Closer); ok {
 		defer closer.Close()
 	}
-	plan, against := u.plans(wanted)
+	plan, against := h.plans(wanted)
 	options.Plan, options.Against = plan, &against
 	if t.Report, err = backtest.Run(ctx, source, options); err != nil {
 		return nil, err
@@ -136,17 +136,17 @@ func countedOtherwise(before, wanted *rules.Policy) string {
 
 // trySource returns what is to be replayed: a span of recorded traffic, or the
 // uploaded log.
-func (u *UI) trySource(ctx context.Context, c *api.Call, t *trial) (backtest.Source, backtest.Options, error) {
+func (h *policiesHandler) trySource(ctx context.Context, c *api.Call, t *trial) (backtest.Source, backtest.Options, error) {
 	values, err := form(c)
 	if err != nil {
 		return nil, backtest.Options{}, err
 	}
 	if span, named := spans[strings.TrimPrefix(values.Get("do"), "try-")]; named {
-		if u.Trace == nil {
+		if h.traffic == nil {
 			return nil, backtest.Options{}, fault.New(fault.NotFound, "No traffic is recorded here; choose an access log.")
 		}
 		t.Source = span.words
-		source, estimate, err := u.Trace(ctx, u.Now().Add(-span.length), u.Now())
+		source, estimate, err := h.traffic(ctx, h.now().Add(-span.length), h.now())
 		return source, backtest.Options{Estimate: estimate}, err
 	}
 	up, _ := c.Locals(uploadLocal).(*upload)
@@ -154,7 +154,7 @@ func (u *UI) trySource(ctx context.Context, c *api.Call, t *trial) (backtest.Sou
 		return nil, backtest.Options{}, fault.New(fault.Invalid, "Nothing was tried: choose an access log first.")
 	}
 	t.Source = clipLine(up.file.FileName(), 80)
-	parser := u.Catalog.Parser()
+	parser := h.catalog.Parser()
 	reader, err := accesslog.NewReader(&bounded{from: up.file, left: maxUpload}, t.Source, accesslog.Options{Keys: parser})
 	if err != nil {
 		return nil, backtest.Options{}, fault.New(fault.Invalid, "Nothing was tried: %s.", clipLine(strings.TrimSuffix(err.Error(), "."), 500))
@@ -171,8 +171,8 @@ func (u *UI) trySource(ctx context.Context, c *api.Call, t *trial) (backtest.Sou
 
 // plans returns all policies with the draft among them, and as they decide now.
 // The draft is tried as if it were enforced.
-func (u *UI) plans(wanted *rules.Policy) (plan, against backtest.Plan) {
-	now := u.Catalog.Selector().Policies()
+func (h *policiesHandler) plans(wanted *rules.Policy) (plan, against backtest.Plan) {
+	now := h.catalog.Selector().Policies()
 	slices.SortFunc(now, func(a, b *rules.Policy) int { return strings.Compare(a.Name, b.Name) })
 	tried := *wanted
 	if tried.Mode == rules.Shadow {

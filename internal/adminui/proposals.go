@@ -138,30 +138,37 @@ func (v *proposalView) DecisionWord() string {
 	return "dismissed"
 }
 
-func (u *UI) proposalRoutes() []api.Route {
+// proposalsHandler lists proposals and decides about them.
+type proposalsHandler struct {
+	*site
+	offenders *offenders.Service // nil where offences are not counted
+	entries   *UI
+}
+
+func (h *proposalsHandler) routes() []api.Route {
 	return []api.Route{
-		u.get("/proposals", identity.Read, u.showProposals),
-		u.get("/proposals/:id", identity.Read, u.showProposal),
-		u.post("/proposals/:id/accept", identity.Operate, u.acceptProposal),
-		u.post("/proposals/:id/dismiss", identity.Operate, u.dismissProposal),
+		h.get("/proposals", identity.Read, h.showProposals),
+		h.get("/proposals/:id", identity.Read, h.showProposal),
+		h.post("/proposals/:id/accept", identity.Operate, h.acceptProposal),
+		h.post("/proposals/:id/dismiss", identity.Operate, h.dismissProposal),
 	}
 }
 
-func (u *UI) showProposals(c *api.Call) error {
-	if u.Offenders == nil {
+func (h *proposalsHandler) showProposals(c *api.Call) error {
+	if h.offenders == nil {
 		return errNotCounted
 	}
-	w, err := u.watching(c, "Proposals", "/proposals", "done", "ids")
+	w, err := h.watching(c, "Proposals", "/proposals", "done", "ids")
 	if err != nil {
 		return err
 	}
 	page := &proposalsPage{watch: w}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if page.Toast, err = u.actToast(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
 		return err
 	}
-	all, err := u.Offenders.Store.FindProposals(ctx, false, 100)
+	all, err := h.offenders.Store.FindProposals(ctx, false, 100)
 	if err != nil {
 		return err
 	}
@@ -172,30 +179,30 @@ func (u *UI) showProposals(c *api.Call) error {
 			page.Closed = append(page.Closed, viewProposal(p))
 		}
 	}
-	return u.render(c, http.StatusOK, "proposals", page)
+	return h.render(c, http.StatusOK, "proposals", page)
 }
 
-func (u *UI) findProposal(c *api.Call) (*proposalPage, error) {
-	if u.Offenders == nil {
+func (h *proposalsHandler) findProposal(c *api.Call) (*proposalPage, error) {
+	if h.offenders == nil {
 		return nil, errNotCounted
 	}
 	id, err := param(c, "id")
 	if err != nil {
 		return nil, err
 	}
-	w, err := u.watching(c, "Proposal", "/proposals")
+	w, err := h.watching(c, "Proposal", "/proposals")
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	p, err := u.Offenders.Store.FindProposalByID(ctx, id)
+	p, err := h.offenders.Store.FindProposalByID(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	page := &proposalPage{watch: w, Proposal: viewProposal(p), For: "24h", Mistakes: mistakes{}}
 	if p.Decision == offenders.Open {
-		r, err := u.surveyor().Survey(ctx, p.Pattern, c.Address)
+		r, err := h.entries.surveyor().Survey(ctx, p.Pattern, c.Address)
 		if err != nil {
 			return nil, err
 		}
@@ -204,16 +211,16 @@ func (u *UI) findProposal(c *api.Call) (*proposalPage, error) {
 	return page, nil
 }
 
-func (u *UI) showProposal(c *api.Call) error {
-	page, err := u.findProposal(c)
+func (h *proposalsHandler) showProposal(c *api.Call) error {
+	page, err := h.findProposal(c)
 	if err != nil {
 		return err
 	}
-	return u.render(c, http.StatusOK, "proposal", page)
+	return h.render(c, http.StatusOK, "proposal", page)
 }
 
-func (u *UI) acceptProposal(c *api.Call) error {
-	page, err := u.findProposal(c)
+func (h *proposalsHandler) acceptProposal(c *api.Call) error {
+	page, err := h.findProposal(c)
 	if err != nil {
 		return err
 	}
@@ -227,26 +234,26 @@ func (u *UI) acceptProposal(c *api.Call) error {
 			return err
 		}
 	}
-	ends, err := u.endOf(page.For, page.Until, u.Now())
+	ends, err := h.endOf(page.For, page.Until, h.now())
 	if err != nil {
 		if err = page.Mistakes.note(err); err != nil {
 			return err
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return u.render(c, statusOfForm, "proposal", page)
+		return h.render(c, statusOfForm, "proposal", page)
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	accepted, err := u.Offenders.AcceptProposal(ctx, c.Actor(), page.Proposal.ID, ends, page.Reason)
+	accepted, err := h.offenders.AcceptProposal(ctx, c.Actor(), page.Proposal.ID, ends, page.Reason)
 	if err != nil {
 		return err
 	}
-	return u.back(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
+	return h.entries.back(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
 }
 
-func (u *UI) dismissProposal(c *api.Call) error {
-	if u.Offenders == nil {
+func (h *proposalsHandler) dismissProposal(c *api.Call) error {
+	if h.offenders == nil {
 		return errNotCounted
 	}
 	id, err := param(c, "id")
@@ -263,10 +270,10 @@ func (u *UI) dismissProposal(c *api.Call) error {
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if _, err = u.Offenders.DismissProposal(ctx, c.Actor(), id, reason); err != nil {
+	if _, err = h.offenders.DismissProposal(ctx, c.Actor(), id, reason); err != nil {
 		return err
 	}
-	return u.back(c, backOf(values.Get("back")), "dismissed", nil)
+	return h.entries.back(c, backOf(values.Get("back")), "dismissed", nil)
 }
 
 // backOf is where a decision leads: where it was made, or to the others.

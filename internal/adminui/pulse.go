@@ -55,10 +55,10 @@ const (
 
 // findPulse reads what happens. minutes are the points of the last minutesOf,
 // by minute, up to now.
-func (u *UI) findPulse(ctx context.Context, minutes []areaPoint, now time.Time) (*pulse, error) {
+func (h *overviewHandler) findPulse(ctx context.Context, minutes []areaPoint, now time.Time) (*pulse, error) {
 	p := &pulse{Now: present(minutes)}
 	to := now.Truncate(time.Hour)
-	hours, err := u.Offenders.Traffic(ctx, 0, to.Add(-usualSpan), to, time.Hour)
+	hours, err := h.offenders.Traffic(ctx, 0, to.Add(-usualSpan), to, time.Hour)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (u *UI) findPulse(ctx context.Context, minutes []areaPoint, now time.Time) 
 		return p, nil
 	}
 	p.Since = p.beginning(minutes)
-	p.From, err = u.findCulprit(ctx, p.Since, now)
+	p.From, err = h.findCulprit(ctx, p.Since, now)
 	return p, err
 }
 
@@ -127,8 +127,8 @@ const culpritKeys = 256
 
 // findCulprit returns who did most of what was refused since an instant: a
 // range of addresses or a key that did at least a third, nil for nobody alone.
-func (u *UI) findCulprit(ctx context.Context, since, now time.Time) (*culprit, error) {
-	ranking, err := u.Offenders.Store.Rank(ctx, offenders.Query{From: since, To: now, Limit: culpritKeys})
+func (h *overviewHandler) findCulprit(ctx context.Context, since, now time.Time) (*culprit, error) {
+	ranking, err := h.offenders.Store.Rank(ctx, offenders.Query{From: since, To: now, Limit: culpritKeys})
 	if err != nil || ranking.Offences == 0 {
 		return nil, err
 	}
@@ -142,12 +142,12 @@ func (u *UI) findCulprit(ctx context.Context, since, now time.Time) (*culprit, e
 			page = append(page, row.Key)
 		}
 	}
-	details, err := u.Offenders.Store.Details(ctx, offenders.Query{}, page, ranking.Span, 1)
+	details, err := h.offenders.Store.Details(ctx, offenders.Query{}, page, ranking.Span, 1)
 	if err != nil {
 		return nil, err
 	}
-	c.explain(details, u.policyName)
-	c.Blocked, c.Exempt = u.covered(c.Pattern, now)
+	c.explain(details, h.policyName)
+	c.Blocked, c.Exempt = h.covered(c.Pattern, now)
 	return c, nil
 }
 
@@ -229,8 +229,8 @@ func rangeAround(key string) (netip.Prefix, bool) {
 
 // covered reports whether a block, and whether an exemption, stands that covers
 // all of a pattern.
-func (u *UI) covered(p keys.Pattern, now time.Time) (blocked, exempt bool) {
-	set := u.Catalog.Blocks()
+func (h *overviewHandler) covered(p keys.Pattern, now time.Time) (blocked, exempt bool) {
+	set := h.catalog.Blocks()
 	for _, b := range set.BlocksTouching(p, now, maxTouching) {
 		blocked = blocked || b.Pattern.Covers(p)
 	}
@@ -238,13 +238,6 @@ func (u *UI) covered(p keys.Pattern, now time.Time) (blocked, exempt bool) {
 		exempt = exempt || e.Pattern.Covers(p)
 	}
 	return blocked, exempt
-}
-
-func (u *UI) policyName(id int64) string {
-	if p, found := u.Catalog.Selector().ByID(id); found {
-		return p.Name
-	}
-	return ""
 }
 
 // perSecond writes a rate so that it can be read at a glance.

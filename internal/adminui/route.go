@@ -11,18 +11,18 @@ import (
 )
 
 // get returns the route of a page.
-func (u *UI) get(path string, access identity.Access, h api.Handler) api.Route {
-	return u.route(http.MethodGet, path, access, h)
+func (s *site) get(path string, access identity.Access, h api.Handler) api.Route {
+	return s.route(http.MethodGet, path, access, h)
 }
 
 // post returns the route of an action.
-func (u *UI) post(path string, access identity.Access, h api.Handler) api.Route {
-	return u.route(http.MethodPost, path, access, h)
+func (s *site) post(path string, access identity.Access, h api.Handler) api.Route {
+	return s.route(http.MethodPost, path, access, h)
 }
 
-func (u *UI) route(method, path string, access identity.Access, h api.Handler) api.Route {
+func (s *site) route(method, path string, access identity.Access, h api.Handler) api.Route {
 	return api.Route{
-		Listener: api.Admin, Method: method, Path: path, Access: access, Failed: u.failed,
+		Listener: api.Admin, Method: method, Path: path, Access: access, Failed: s.failed,
 		Handler: func(c *api.Call) error {
 			setHeaders(c.Ctx)
 			return h(c)
@@ -46,7 +46,7 @@ func setHeaders(c *fiber.Ctx) {
 }
 
 // seeOther sends the browser on to a page after a change.
-func (u *UI) seeOther(c *api.Call, target string) error {
+func (s *site) seeOther(c *api.Call, target string) error {
 	if isHTMX(c.Ctx) {
 		c.Set("HX-Redirect", target)
 		return c.SendStatus(http.StatusNoContent)

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -29,6 +31,19 @@ const (
 	maxKnown     = 1000
 	storeTimeout = 10 * time.Second
 )
+
+// sessions finds, begins and ends the sessions of users.
+type sessions struct {
+	identity identity.Store
+	catalog  *catalog.Catalog
+	secure   bool // the listener speaks TLS itself
+	// idleTimeout and lifetime end a session.
+	idleTimeout, lifetime time.Duration
+	now                   func() time.Time
+
+	mu    sync.Mutex
+	known map[[32]byte]login // sessions seen lately, used while the database is unreachable
+}
 
 // login is one session and whose it is.
 type login struct {
@@ -55,20 +70,20 @@ func loginOf(c *api.Call) *login {
 }
 
 // SessionOf implements api.Sessions.
-func (u *UI) SessionOf(c *fiber.Ctx) (*api.Principal, error) {
-	secret := u.cookie(c)
+func (s *sessions) SessionOf(c *fiber.Ctx) (*api.Principal, error) {
+	secret := s.cookie(c)
 	if secret == "" {
 		return nil, nil
 	}
 	hash := identity.HashSecret(secret)
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	l, err := u.findLogin(ctx, hash)
+	l, err := s.findLogin(ctx, hash)
 	if err != nil || l == nil {
 		return nil, err
 	}
 	if changes(c.Method()) {
-		if err := u.prove(c, &l.session); err != nil {
+		if err := s.prove(c, &l.session); err != nil {
 			return nil, err
 		}
 	}
@@ -80,19 +95,19 @@ func (u *UI) SessionOf(c *fiber.Ctx) (*api.Principal, error) {
 }
 
 // SessionHolds implements api.Sessions.
-func (u *UI) SessionHolds(ctx context.Context, p *api.Principal) (bool, error) {
-	session, user, err := u.Identity.FindSession(ctx, p.Proof[:])
+func (s *sessions) SessionHolds(ctx context.Context, p *api.Principal) (bool, error) {
+	session, user, err := s.identity.FindSession(ctx, p.Proof[:])
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return user.Role == p.Role && u.stands(&login{session: *session, user: *user}), nil
+	return user.Role == p.Role && s.stands(&login{session: *session, user: *user}), nil
 }
 
-func (u *UI) cookie(c *fiber.Ctx) string {
-	if secret := c.Cookies(secureCookie); secret != "" || u.Secure {
+func (s *sessions) cookie(c *fiber.Ctx) string {
+	if secret := c.Cookies(secureCookie); secret != "" || s.secure {
 		return secret
 	}
 	return c.Cookies(plainCookie)
@@ -100,94 +115,94 @@ func (u *UI) cookie(c *fiber.Ctx) string {
 
 // findLogin returns a session that stands, nil for none. While the database is
 // out of reach it goes by what it said last: nothing can be changed then.
-func (u *UI) findLogin(ctx context.Context, hash [32]byte) (*login, error) {
-	users := u.Catalog.UsersRevision()
-	session, user, err := u.Identity.FindSession(ctx, hash[:])
+func (s *sessions) findLogin(ctx context.Context, hash [32]byte) (*login, error) {
+	users := s.catalog.UsersRevision()
+	session, user, err := s.identity.FindSession(ctx, hash[:])
 	switch {
 	case fault.Is(err, fault.NotFound):
-		u.forget(hash)
+		s.forget(hash)
 		return nil, nil
 	case err != nil:
-		l, known := u.recall(hash)
-		if !known || l.users != users || !u.stands(&l) {
+		l, known := s.recall(hash)
+		if !known || l.users != users || !s.stands(&l) {
 			return nil, err
 		}
 		return &l, nil
 	}
 	l := login{*session, *user, users}
-	if !u.stands(&l) {
-		u.forget(hash)
-		return nil, u.Identity.DeleteSession(ctx, hash[:])
+	if !s.stands(&l) {
+		s.forget(hash)
+		return nil, s.identity.DeleteSession(ctx, hash[:])
 	}
-	if now := u.Now(); now.Sub(l.session.LastSeen) >= touchEvery {
-		if err := u.Identity.TouchSession(ctx, hash[:], now); err != nil {
+	if now := s.now(); now.Sub(l.session.LastSeen) >= touchEvery {
+		if err := s.identity.TouchSession(ctx, hash[:], now); err != nil {
 			return nil, err
 		}
 		l.session.LastSeen = now
 	}
-	u.remember(hash, l)
+	s.remember(hash, l)
 	return &l, nil
 }
 
-func (u *UI) stands(l *login) bool {
-	now := u.Now()
-	return now.Before(l.session.Expires) && now.Sub(l.session.LastSeen) < u.IdleTimeout &&
+func (s *sessions) stands(l *login) bool {
+	now := s.now()
+	return now.Before(l.session.Expires) && now.Sub(l.session.LastSeen) < s.idleTimeout &&
 		l.user.Disabled.IsZero() && l.user.Role.Access() != ""
 }
 
-func (u *UI) remember(hash [32]byte, l login) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if _, known := u.known[hash]; !known && len(u.known) >= maxKnown {
-		for old := range u.known { // any will do: only an outage asks for it
-			delete(u.known, old)
+func (s *sessions) remember(hash [32]byte, l login) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.known[hash]; !known && len(s.known) >= maxKnown {
+		for old := range s.known { // any will do: only an outage asks for it
+			delete(s.known, old)
 			break
 		}
 	}
-	u.known[hash] = l
+	s.known[hash] = l
 }
 
-func (u *UI) recall(hash [32]byte) (login, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	l, known := u.known[hash]
+func (s *sessions) recall(hash [32]byte) (login, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, known := s.known[hash]
 	return l, known
 }
 
-func (u *UI) forget(hash [32]byte) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.known, hash)
+func (s *sessions) forget(hash [32]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, hash)
 }
 
-// beginSession logs a user in under a new secret and sets the cookie. The user
+// begin logs a user in under a new secret and sets the cookie. The user
 // is as the password was verified against.
-func (u *UI) beginSession(ctx context.Context, c *api.Call, user *identity.User) error {
-	now := u.Now()
+func (s *sessions) begin(ctx context.Context, c *api.Call, user *identity.User) error {
+	now := s.now()
 	secret := rand.Text() + rand.Text()
 	hash := identity.HashSecret(secret)
 	by := audit.Actor{Kind: audit.User, ID: user.ID, Name: user.Name, Address: c.Address.String()}
-	err := u.Identity.BeginSession(ctx, by, identity.Session{
+	err := s.identity.BeginSession(ctx, by, identity.Session{
 		Hash: hash[:], UserID: user.ID, CSRF: rand.Text(), Created: now, LastSeen: now,
-		Expires: now.Add(u.Lifetime), Address: c.Address.String(), Agent: clipLine(c.Get(fiber.HeaderUserAgent), 200),
+		Expires: now.Add(s.lifetime), Address: c.Address.String(), Agent: clipLine(c.Get(fiber.HeaderUserAgent), 200),
 	}, user.PasswordHash, identity.KnownAddressOf(c.Address))
 	if err != nil {
 		return err
 	}
-	u.setCookie(c.Ctx, secret, u.Lifetime)
+	s.setCookie(c.Ctx, secret, s.lifetime)
 	return nil
 }
 
-// endSession ends the session of a request, if it has one.
-func (u *UI) endSession(ctx context.Context, c *api.Call) error {
-	secret := u.cookie(c.Ctx)
+// end ends the session of a request, if it has one.
+func (s *sessions) end(ctx context.Context, c *api.Call) error {
+	secret := s.cookie(c.Ctx)
 	if secret == "" {
 		return nil
 	}
 	hash := identity.HashSecret(secret)
-	session, user, err := u.Identity.FindSession(ctx, hash[:])
-	u.forget(hash)
-	u.setCookie(c.Ctx, "", -1)
+	session, user, err := s.identity.FindSession(ctx, hash[:])
+	s.forget(hash)
+	s.setCookie(c.Ctx, "", -1)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -195,13 +210,13 @@ func (u *UI) endSession(ctx context.Context, c *api.Call) error {
 		return err
 	}
 	by := audit.Actor{Kind: audit.User, ID: user.ID, Name: user.Name, Address: c.Address.String()}
-	return u.Identity.EndSession(ctx, by, session.Hash)
+	return s.identity.EndSession(ctx, by, session.Hash)
 }
 
 // setCookie has the browser keep value for lifetime, at least a second, or
 // delete it where lifetime is negative. It says how long, not until when: the
 // browser's clock may be wrong.
-func (u *UI) setCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
+func (s *sessions) setCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
 	maxAge := -1
 	if lifetime >= 0 {
 		maxAge = max(1, int(lifetime/time.Second))
@@ -210,7 +225,7 @@ func (u *UI) setCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
 		Name: plainCookie, Value: value, Path: "/", MaxAge: maxAge,
 		HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode,
 	}
-	if u.overTLS(c) {
+	if s.overTLS(c) {
 		cookie.Name, cookie.Secure = secureCookie, true
 	}
 	c.Cookie(&cookie)
@@ -218,8 +233,8 @@ func (u *UI) setCookie(c *fiber.Ctx, value string, lifetime time.Duration) {
 
 // overTLS reports whether the browser came by TLS: this listener's own, or that
 // of a proxy before it, which the page's origin tells.
-func (u *UI) overTLS(c *fiber.Ctx) bool {
-	return u.Secure || strings.HasPrefix(c.Get(fiber.HeaderOrigin), "https://")
+func (s *sessions) overTLS(c *fiber.Ctx) bool {
+	return s.secure || strings.HasPrefix(c.Get(fiber.HeaderOrigin), "https://")
 }
 
 func changes(method string) bool {
@@ -230,7 +245,7 @@ var errForged = fault.New(fault.Forbidden, "Nothing was changed: the form does n
 
 // prove returns an error unless a change comes from a page of this session:
 // the browser says that it comes from here, and it carries the session's token.
-func (u *UI) prove(c *fiber.Ctx, s *identity.Session) error {
+func (s *sessions) prove(c *fiber.Ctx, session *identity.Session) error {
 	if !fromHere(c) {
 		return errForged
 	}
@@ -242,7 +257,7 @@ func (u *UI) prove(c *fiber.Ctx, s *identity.Session) error {
 		}
 		token = form.Get("csrf")
 	}
-	if subtle.ConstantTimeCompare([]byte(token), []byte(s.CSRF)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(token), []byte(session.CSRF)) != 1 {
 		return errForged
 	}
 	return nil

@@ -13,13 +13,19 @@ type settingsPage struct {
 	IPv6Bits int
 }
 
-func (u *UI) settingsRoutes() []api.Route {
-	return []api.Route{u.get("/settings", identity.Read, u.showSettings)}
+// settingsHandler shows the settings.
+type settingsHandler struct {
+	*site
+	settings []Setting
 }
 
-func (u *UI) showSettings(c *api.Call) error {
-	return u.render(c, http.StatusOK, "settings", settingsPage{
-		Frame:    u.frame(c, "Settings", "/settings"),
-		Settings: u.Settings, IPv6Bits: u.Catalog.Settings().IPv6Bits,
+func (h *settingsHandler) routes() []api.Route {
+	return []api.Route{h.get("/settings", identity.Read, h.showSettings)}
+}
+
+func (h *settingsHandler) showSettings(c *api.Call) error {
+	return h.render(c, http.StatusOK, "settings", settingsPage{
+		Frame:    h.frame(c, "Settings", "/settings"),
+		Settings: h.settings, IPv6Bits: h.catalog.Settings().IPv6Bits,
 	})
 }

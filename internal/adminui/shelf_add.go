@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/big"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -105,21 +104,6 @@ func (u *UI) renderAdd(c *api.Call, status int, s *shelf, page *addPage) error {
 		}
 	}
 	return u.render(c, status, "shelf-add", page)
-}
-
-// patternOf reads a pattern as people type one: an address or network may
-// stand without its kind.
-func (u *UI) patternOf(text string) (keys.Pattern, error) {
-	if _, err := netip.ParseAddr(text); err == nil {
-		text = "ip:" + text
-	} else if _, err := netip.ParsePrefix(text); err == nil {
-		text = "ip:" + text
-	}
-	pattern, err := u.Catalog.Parser().Pattern(text)
-	if err != nil {
-		return pattern, fault.Field("pattern", "%s", capital(err.Error()))
-	}
-	return pattern, nil
 }
 
 // capital makes a clause into a sentence.

@@ -12,7 +12,6 @@ import (
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/rules"
 )
 
 const maxReason = 1000
@@ -133,28 +132,6 @@ func (u *UI) readEdit(values url.Values, before *item) (*edit, blocks.Update, er
 		}
 	}
 	return e, blocks.Update{Reason: &e.Reason, Expires: &end, Revision: e.Revision}, nil
-}
-
-// endOf returns when something ends: a length after from, at a date, or never.
-func (u *UI) endOf(length, until string, from time.Time) (time.Time, error) {
-	switch length {
-	case "good":
-		return time.Time{}, nil
-	case "until":
-		end, err := time.Parse(dateField, strings.Replace(strings.TrimSpace(until), "T", " ", 1))
-		if err != nil {
-			return end, fault.Field("until", "Give a day and a time, UTC, such as 2026-12-31 23:59.")
-		}
-		if !end.After(u.Now()) {
-			return end, fault.Field("until", "That is over already. Now it is %s UTC.", u.Now().UTC().Format("2 Jan 2006, 15:04"))
-		}
-		return end, nil
-	}
-	d, err := rules.ParseDuration(length)
-	if err != nil {
-		return time.Time{}, fault.Field("until", "Choose how long.")
-	}
-	return from.Add(d), nil
 }
 
 // endItems lifts or removes one or many.

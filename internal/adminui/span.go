@@ -152,17 +152,17 @@ type watch struct {
 
 // watching returns what a page about what happened begins with. params are
 // those of its address beside the span.
-func (u *UI) watching(c *api.Call, title, path string, params ...string) (watch, error) {
+func (s *site) watching(c *api.Call, title, path string, params ...string) (watch, error) {
 	q, err := readQuery(c, params...)
 	if err != nil {
 		return watch{}, err
 	}
-	s, err := spanOf(c, u.Now())
+	shown, err := spanOf(c, s.now())
 	if err != nil {
 		return watch{}, err
 	}
-	w := watch{Frame: u.frame(c, title, path), Span: s, Path: path, Query: q}
-	if s.Last != 0 {
+	w := watch{Frame: s.frame(c, title, path), Span: shown, Path: path, Query: q}
+	if shown.Last != 0 {
 		w.Refresh = 5000
 	}
 	return w, nil

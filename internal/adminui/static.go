@@ -66,8 +66,8 @@ func assetPath(name string) string {
 // versioned matches the names of files that never change: they hold a version.
 var versioned = regexp.MustCompile(`-\d+\.\d+\.\d+\.`)
 
-func (u *UI) staticRoutes() []api.Route {
-	return []api.Route{u.get("/static/:name", identity.Public, sendAsset)}
+func (s *site) staticRoutes() []api.Route {
+	return []api.Route{s.get("/static/:name", identity.Public, sendAsset)}
 }
 
 func sendAsset(c *api.Call) error {

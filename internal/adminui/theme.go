@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/identity"
 )
 
 const (
@@ -18,10 +17,6 @@ const (
 )
 
 var themes = []string{"system", "light", "dark"}
-
-func (u *UI) themeRoutes() []api.Route {
-	return []api.Route{u.post("/theme", identity.Public, u.setTheme)}
-}
 
 func themeOf(c *fiber.Ctx) string {
 	if theme := c.Cookies(themeCookie); slices.Contains(themes, theme) {
@@ -32,7 +27,7 @@ func themeOf(c *fiber.Ctx) string {
 
 // setTheme keeps the theme in a cookie of this browser. It changes nothing else
 // and so needs no login.
-func (u *UI) setTheme(c *api.Call) error {
+func (h *loginHandler) setTheme(c *api.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -43,9 +38,9 @@ func (u *UI) setTheme(c *api.Call) error {
 	}
 	c.Cookie(&fiber.Cookie{
 		Name: themeCookie, Value: theme, Path: "/", MaxAge: int(themeLifetime / time.Second),
-		SameSite: fiber.CookieSameSiteLaxMode, Secure: u.overTLS(c.Ctx),
+		SameSite: fiber.CookieSameSiteLaxMode, Secure: h.sessions.overTLS(c.Ctx),
 	})
-	return u.seeOther(c, ownPath(values.Get("back")))
+	return h.seeOther(c, ownPath(values.Get("back")))
 }
 
 // ownPath returns path where it is an address within these pages, and the

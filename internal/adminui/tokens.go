@@ -49,36 +49,42 @@ func (p tokensPage) Choices() []choice {
 	return []choice{{"30d", "30 days"}, {"90d", "90 days"}, {"365d", "1 year"}, {"good", "For good"}, {"until", "Until"}}
 }
 
-func (u *UI) tokenRoutes() []api.Route {
+// tokensHandler lists, creates, rotates and revokes tokens.
+type tokensHandler struct {
+	*site
+	identity identity.Store
+}
+
+func (h *tokensHandler) routes() []api.Route {
 	return []api.Route{
-		u.get("/tokens", identity.Admin, u.showTokens),
-		u.post("/tokens", identity.Admin, u.addToken),
-		u.post("/tokens/:id/revoke", identity.Admin, u.revokeToken),
-		u.post("/tokens/:id/rotate", identity.Admin, u.rotateToken),
+		h.get("/tokens", identity.Admin, h.showTokens),
+		h.post("/tokens", identity.Admin, h.addToken),
+		h.post("/tokens/:id/revoke", identity.Admin, h.revokeToken),
+		h.post("/tokens/:id/rotate", identity.Admin, h.rotateToken),
 	}
 }
 
-func (u *UI) showTokens(c *api.Call) error {
+func (h *tokensHandler) showTokens(c *api.Call) error {
 	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: mistakes{}}
-	return u.renderTokens(c, http.StatusOK, page)
+	return h.renderTokens(c, http.StatusOK, page)
 }
 
-func (u *UI) renderTokens(c *api.Call, status int, page tokensPage) error {
-	page.Frame = u.frame(c, "Tokens", "/tokens")
+func (h *tokensHandler) renderTokens(c *api.Call, status int, page tokensPage) error {
+	page.Frame = h.frame(c, "Tokens", "/tokens")
 	if c.Method() == http.MethodGet && c.Query("done") == "revoked" {
 		page.Toast = &Toast{Text: "The token is revoked: it is refused from now on."}
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	all, err := u.Identity.Tokens(ctx)
+	all, err := h.identity.Tokens(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range all {
-		page.Tokens = append(page.Tokens, tokenRow{t, t.ActiveAt(u.Now())})
+		page.Tokens = append(page.Tokens, tokenRow{t, t.ActiveAt(h.now())})
 	}
 	slices.SortStableFunc(page.Tokens, func(a, b tokenRow) int { return order(b.Active) - order(a.Active) })
-	return u.render(c, status, "tokens", page)
+	return h.render(c, status, "tokens", page)
 }
 
 func order(b bool) int {
@@ -88,7 +94,7 @@ func order(b bool) int {
 	return 0
 }
 
-func (u *UI) addToken(c *api.Call) error {
+func (h *tokensHandler) addToken(c *api.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -116,69 +122,69 @@ func (u *UI) addToken(c *api.Call) error {
 	if len(scopes) == 0 {
 		page.Mistakes["scope"] = "Choose at least one."
 	}
-	expires, err := u.endOf(page.For, page.Until, u.Now())
+	expires, err := h.endOf(page.For, page.Until, h.now())
 	if err != nil {
 		if err = page.Mistakes.note(err); err != nil {
 			return err
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return u.renderTokens(c, statusOfForm, page)
+		return h.renderTokens(c, statusOfForm, page)
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	page.Made, page.Secret, err = u.makeToken(ctx, c, page.Name, scopes, expires)
+	page.Made, page.Secret, err = h.makeToken(ctx, c, page.Name, scopes, expires)
 	if fault.Is(err, fault.Conflict) {
 		page.Mistakes["name"] = "There is a token of this name; choose another."
-		return u.renderTokens(c, http.StatusConflict, page)
+		return h.renderTokens(c, http.StatusConflict, page)
 	}
 	if err != nil {
 		return err
 	}
-	return u.renderTokens(c, http.StatusOK, tokensPage{
+	return h.renderTokens(c, http.StatusOK, tokensPage{
 		Made: page.Made, Secret: page.Secret, For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: mistakes{},
 	})
 }
 
-func (u *UI) makeToken(ctx context.Context, c *api.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
+func (h *tokensHandler) makeToken(ctx context.Context, c *api.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
 	secret := identity.NewSecret(scopes)
 	actor := c.Actor()
-	made, err := u.Identity.AddToken(ctx, actor, identity.Token{
+	made, err := h.identity.AddToken(ctx, actor, identity.Token{
 		Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: actor.Name, Expires: expires,
 	})
 	return made, secret.Text, err
 }
 
-func (u *UI) revokeToken(c *api.Call) error {
+func (h *tokensHandler) revokeToken(c *api.Call) error {
 	id, err := param(c, "id")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if _, err := u.Identity.RevokeToken(ctx, c.Actor(), id); err != nil {
+	if _, err := h.identity.RevokeToken(ctx, c.Actor(), id); err != nil {
 		return err
 	}
-	return u.seeOther(c, "/tokens?done=revoked")
+	return h.seeOther(c, "/tokens?done=revoked")
 }
 
 // rotateToken makes a token like another one, which ends a day later, both or
 // neither.
-func (u *UI) rotateToken(c *api.Call) error {
+func (h *tokensHandler) rotateToken(c *api.Call) error {
 	id, err := param(c, "id")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	old, err := u.Identity.FindTokenByID(ctx, id)
+	old, err := h.identity.FindTokenByID(ctx, id)
 	if err != nil {
 		return err
 	}
 	secret := identity.NewSecret(old.Scopes)
 	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: mistakes{}, Secret: secret.Text}
-	if page.Made, page.Replaces, err = u.Identity.RotateToken(ctx, c.Actor(), id, secret, identity.DefaultOverlap); err != nil {
+	if page.Made, page.Replaces, err = h.identity.RotateToken(ctx, c.Actor(), id, secret, identity.DefaultOverlap); err != nil {
 		return err
 	}
-	return u.renderTokens(c, http.StatusOK, page)
+	return h.renderTokens(c, http.StatusOK, page)
 }

@@ -31,15 +31,21 @@ func (p usersPage) RoleChoices() []roleChoice {
 	}
 }
 
-func (u *UI) userRoutes() []api.Route {
+// usersHandler lists and changes users.
+type usersHandler struct {
+	*site
+	identity identity.Store
+}
+
+func (h *usersHandler) routes() []api.Route {
 	return []api.Route{
-		u.get("/users", identity.Admin, u.showUsers),
-		u.post("/users", identity.Admin, u.addUser),
-		u.post("/users/:id/role", identity.Admin, u.setRole),
-		u.post("/users/:id/password", identity.Admin, u.setPassword),
-		u.post("/users/:id/disable", identity.Admin, u.disable(true)),
-		u.post("/users/:id/enable", identity.Admin, u.disable(false)),
-		u.post("/users/:id/delete", identity.Admin, u.deleteUser),
+		h.get("/users", identity.Admin, h.showUsers),
+		h.post("/users", identity.Admin, h.addUser),
+		h.post("/users/:id/role", identity.Admin, h.setRole),
+		h.post("/users/:id/password", identity.Admin, h.setPassword),
+		h.post("/users/:id/disable", identity.Admin, h.disable(true)),
+		h.post("/users/:id/enable", identity.Admin, h.disable(false)),
+		h.post("/users/:id/delete", identity.Admin, h.deleteUser),
 	}
 }
 
@@ -49,28 +55,28 @@ var userToasts = map[string]string{
 	"enabled": "The user can log in again.", "deleted": "The user is deleted.",
 }
 
-func (u *UI) showUsers(c *api.Call) error {
+func (h *usersHandler) showUsers(c *api.Call) error {
 	page := usersPage{NewRole: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Query("edit")}
-	return u.renderUsers(c, http.StatusOK, page)
+	return h.renderUsers(c, http.StatusOK, page)
 }
 
-func (u *UI) renderUsers(c *api.Call, status int, page usersPage) error {
-	page.Frame = u.frame(c, "Users", "/users")
+func (h *usersHandler) renderUsers(c *api.Call, status int, page usersPage) error {
+	page.Frame = h.frame(c, "Users", "/users")
 	if text := userToasts[c.Query("done")]; text != "" && c.Method() == http.MethodGet {
 		page.Toast = &Toast{Text: text}
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
 	var err error
-	if page.Users, err = u.Identity.Users(ctx); err != nil {
+	if page.Users, err = h.identity.Users(ctx); err != nil {
 		return err
 	}
-	return u.render(c, status, "users", page)
+	return h.render(c, status, "users", page)
 }
 
 var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
 
-func (u *UI) addUser(c *api.Call) error {
+func (h *usersHandler) addUser(c *api.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -89,19 +95,19 @@ func (u *UI) addUser(c *api.Call) error {
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return u.renderUsers(c, statusOfForm, page)
+		return h.renderUsers(c, statusOfForm, page)
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	_, err = u.Identity.AddUser(ctx, c.Actor(), identity.User{Name: page.Name, Role: role, PasswordHash: hash})
+	_, err = h.identity.AddUser(ctx, c.Actor(), identity.User{Name: page.Name, Role: role, PasswordHash: hash})
 	if fault.Is(err, fault.Conflict) {
 		page.Mistakes["name"] = "There is a user of this name; choose another."
-		return u.renderUsers(c, http.StatusConflict, page)
+		return h.renderUsers(c, http.StatusConflict, page)
 	}
 	if err != nil {
 		return err
 	}
-	return u.seeOther(c, "/users?done=added")
+	return h.seeOther(c, "/users?done=added")
 }
 
 func hashNew(password string) (string, error) {
@@ -111,16 +117,16 @@ func hashNew(password string) (string, error) {
 	return identity.HashPassword(password), nil
 }
 
-func (u *UI) setRole(c *api.Call) error {
+func (h *usersHandler) setRole(c *api.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
 	}
 	role := identity.Role(values.Get("role"))
-	return u.updateUser(c, "role", identity.UserUpdate{Role: &role})
+	return h.updateUser(c, "role", identity.UserUpdate{Role: &role})
 }
 
-func (u *UI) setPassword(c *api.Call) error {
+func (h *usersHandler) setPassword(c *api.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -133,36 +139,36 @@ func (u *UI) setPassword(c *api.Call) error {
 		}
 		page.Mistakes["new-password"] = page.Mistakes["password"]
 		delete(page.Mistakes, "password")
-		return u.renderUsers(c, statusOfForm, page)
+		return h.renderUsers(c, statusOfForm, page)
 	}
-	return u.updateUser(c, "password", identity.UserUpdate{PasswordHash: &hash})
+	return h.updateUser(c, "password", identity.UserUpdate{PasswordHash: &hash})
 }
 
-func (u *UI) disable(disabled bool) api.Handler {
+func (h *usersHandler) disable(disabled bool) api.Handler {
 	done := "enabled"
 	if disabled {
 		done = "disabled"
 	}
 	return func(c *api.Call) error {
-		return u.updateUser(c, done, identity.UserUpdate{Disabled: &disabled})
+		return h.updateUser(c, done, identity.UserUpdate{Disabled: &disabled})
 	}
 }
 
 // updateUser changes a user, which ends their sessions.
-func (u *UI) updateUser(c *api.Call, done string, change identity.UserUpdate) error {
-	return u.withUser(c, done, func(ctx context.Context, id string) error {
-		_, err := u.Identity.UpdateUser(ctx, c.Actor(), id, change)
+func (h *usersHandler) updateUser(c *api.Call, done string, change identity.UserUpdate) error {
+	return h.withUser(c, done, func(ctx context.Context, id string) error {
+		_, err := h.identity.UpdateUser(ctx, c.Actor(), id, change)
 		return err
 	})
 }
 
-func (u *UI) deleteUser(c *api.Call) error {
-	return u.withUser(c, "deleted", func(ctx context.Context, id string) error {
-		return u.Identity.DeleteUser(ctx, c.Actor(), id)
+func (h *usersHandler) deleteUser(c *api.Call) error {
+	return h.withUser(c, "deleted", func(ctx context.Context, id string) error {
+		return h.identity.DeleteUser(ctx, c.Actor(), id)
 	})
 }
 
-func (u *UI) withUser(c *api.Call, done string, do func(context.Context, string) error) error {
+func (h *usersHandler) withUser(c *api.Call, done string, do func(context.Context, string) error) error {
 	id, err := param(c, "id")
 	if err != nil {
 		return err
@@ -172,5 +178,5 @@ func (u *UI) withUser(c *api.Call, done string, do func(context.Context, string)
 	if err := do(ctx, id); err != nil {
 		return err
 	}
-	return u.seeOther(c, "/users?done="+done)
+	return h.seeOther(c, "/users?done="+done)
 }

@@ -17,8 +17,8 @@ import (
 var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html", "templates/watch.html"}
 
 // parseTemplates returns every page's templates by the name of its file.
-func (u *UI) parseTemplates() (map[string]*template.Template, error) {
-	common, err := template.New("").Funcs(u.funcs()).ParseFS(web.Templates, shared...)
+func (s *site) parseTemplates() (map[string]*template.Template, error) {
+	common, err := template.New("").Funcs(s.funcs()).ParseFS(web.Templates, shared...)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (u *UI) parseTemplates() (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-func (u *UI) funcs() template.FuncMap {
+func (s *site) funcs() template.FuncMap {
 	return template.FuncMap{
 		"asset": assetPath,
 		"key":   keyOf, "wholekey": wholeKey, "text": pieces,
@@ -50,8 +50,8 @@ func (u *UI) funcs() template.FuncMap {
 		},
 		"compact": compact, "share": share, "plural": plural[int],
 		"dur": duration, "rule": rule, "ruletext": ruleText, "window": window,
-		"when":      func(t time.Time) timeView { return when(t, u.Now()) },
-		"ago":       func(t time.Time) string { return when(t, u.Now()).Relative },
+		"when":      func(t time.Time) timeView { return when(t, s.now()) },
+		"ago":       func(t time.Time) string { return when(t, s.now()).Relative },
 		"fulltime":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05.000") },
 		"clocktime": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 		"clockof":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 Jan, 15:04:05.000") },

@@ -32,20 +32,26 @@ type reportFigure struct {
 	Before *int64
 }
 
-func (u *UI) reportRoutes() []api.Route {
+// reportsHandler lists and shows reports.
+type reportsHandler struct {
+	*site
+	reports reports.Store // nil where none are made
+}
+
+func (h *reportsHandler) routes() []api.Route {
 	return []api.Route{
-		u.get("/reports", identity.Read, u.showReports),
-		u.get("/reports/:id", identity.Read, u.showReport),
+		h.get("/reports", identity.Read, h.showReports),
+		h.get("/reports/:id", identity.Read, h.showReport),
 	}
 }
 
 var errNoReports = fault.New(fault.NotFound, "This node keeps no reports.")
 
-func (u *UI) showReports(c *api.Call) error {
-	if u.Reports == nil {
+func (h *reportsHandler) showReports(c *api.Call) error {
+	if h.reports == nil {
 		return errNoReports
 	}
-	w, err := u.watching(c, "Reports", "/reports", "kind")
+	w, err := h.watching(c, "Reports", "/reports", "kind")
 	if err != nil {
 		return err
 	}
@@ -56,34 +62,34 @@ func (u *UI) showReports(c *api.Call) error {
 	page := &reportsPage{watch: w}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if page.Documents, err = u.Reports.FindDocuments(ctx, kind, 100); err != nil {
+	if page.Documents, err = h.reports.FindDocuments(ctx, kind, 100); err != nil {
 		return err
 	}
-	return u.render(c, http.StatusOK, "reports", page)
+	return h.render(c, http.StatusOK, "reports", page)
 }
 
-func (u *UI) showReport(c *api.Call) error {
-	if u.Reports == nil {
+func (h *reportsHandler) showReport(c *api.Call) error {
+	if h.reports == nil {
 		return errNoReports
 	}
 	id, err := param(c, "id")
 	if err != nil {
 		return err
 	}
-	w, err := u.watching(c, "Report", "/reports")
+	w, err := h.watching(c, "Report", "/reports")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
 	page := &reportPage{watch: w}
-	if page.Document, err = u.Reports.FindDocumentByID(ctx, id); err != nil {
+	if page.Document, err = h.reports.FindDocumentByID(ctx, id); err != nil {
 		return err
 	}
 	page.Title = page.Name()
 	page.draw()
 	page.count()
-	return u.render(c, http.StatusOK, "report", page)
+	return h.render(c, http.StatusOK, "report", page)
 }
 
 // reportName returns what a report is called.

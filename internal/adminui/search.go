@@ -16,10 +16,16 @@ import (
 // as ?refusal=.
 const KeyPath = "/key"
 
-func (u *UI) goRoutes() []api.Route {
+// searchHandler leads from a typed key or id to its page.
+type searchHandler struct {
+	*site
+	offenders *offenders.Service // nil where offences are not counted
+}
+
+func (h *searchHandler) routes() []api.Route {
 	return []api.Route{
-		u.get("/go", identity.Read, u.goTo),
-		u.get("/go/keys", identity.Read, u.suggestKeys),
+		h.get("/go", identity.Read, h.goTo),
+		h.get("/go/keys", identity.Read, h.suggestKeys),
 	}
 }
 
@@ -35,14 +41,14 @@ type suggestion struct{ Key, Why string }
 
 // suggestKeys answers the field for keys, while somebody types, with those that
 // offended lately and hold the text, the worst first.
-func (u *UI) suggestKeys(c *api.Call) error {
+func (h *searchHandler) suggestKeys(c *api.Call) error {
 	text := clipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
 	var found []suggestion
-	if u.Offenders != nil && len(text) >= leastText {
+	if h.offenders != nil && len(text) >= leastText {
 		ctx, cancel := c.StoreContext()
 		defer cancel()
-		now := u.Now()
-		ranking, err := u.Offenders.Store.Rank(ctx, offenders.Query{From: now.Add(-defaultSpan), To: now, Search: text, Limit: suggested})
+		now := h.now()
+		ranking, err := h.offenders.Store.Rank(ctx, offenders.Query{From: now.Add(-defaultSpan), To: now, Search: text, Limit: suggested})
 		if err != nil {
 			return err
 		}
@@ -53,29 +59,29 @@ func (u *UI) suggestKeys(c *api.Call) error {
 			found = append(found, suggestion{row.Key, plural(row.Offences, "offence") + " in the last hour"})
 		}
 	}
-	return u.part(c, "go-keys", "keys", found)
+	return h.part(c, "go-keys", "keys", found)
 }
 
 // goTo leads from what somebody typed or pasted to its page: a refusal's id, a
 // key, or an address without its kind.
-func (u *UI) goTo(c *api.Call) error {
+func (h *searchHandler) goTo(c *api.Call) error {
 	text := strings.TrimSpace(c.Query("q"))
 	if text == "" {
-		return u.seeOther(c, "/")
+		return h.seeOther(c, "/")
 	}
-	kept, err := spanOf(c, u.Now())
+	kept, err := spanOf(c, h.now())
 	if err != nil {
 		return err
 	}
 	if id, err := refusal.Parse(text); err == nil {
-		return u.seeOther(c, spanned(KeyPath, kept, "refusal", id.String()))
+		return h.seeOther(c, spanned(KeyPath, kept, "refusal", id.String()))
 	}
 	if _, err := netip.ParseAddr(text); err == nil {
 		text = "ip:" + text
 	}
-	key, err := u.Catalog.Parser().Key(text)
+	key, err := h.catalog.Parser().Key(text)
 	if err != nil {
 		return fault.Field("q", "%s", err.Error())
 	}
-	return u.seeOther(c, spanned(KeyPath, kept, "key", key.String()))
+	return h.seeOther(c, spanned(KeyPath, kept, "key", key.String()))
 }

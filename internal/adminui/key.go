@@ -2,8 +2,6 @@ package adminui
 
 import (
 	"context"
-	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -17,8 +15,6 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/refusal"
-	"github.com/stint-dev/stint/internal/rules"
 )
 
 // keyPage explains one key.
@@ -111,20 +107,30 @@ type level struct {
 	State  string // done, next or later
 }
 
-func (u *UI) keyRoutes() []api.Route {
-	return []api.Route{u.get(KeyPath, identity.Read, u.showKey)}
+// keyHandler answers the page of one key or one refusal.
+type keyHandler struct {
+	*site
+	gate      *gate.Gate
+	offenders *offenders.Service // nil where offences are not counted
+	blocks    blocks.Store
+	notes     notes.Store // nil where none are kept
+	entries   *UI
 }
 
-func (u *UI) showKey(c *api.Call) error {
-	w, err := u.watching(c, "Key", "/offenders", "key", "refusal", "rule", "ask", "done", "ids")
+func (h *keyHandler) routes() []api.Route {
+	return []api.Route{h.get(KeyPath, identity.Read, h.showKey)}
+}
+
+func (h *keyHandler) showKey(c *api.Call) error {
+	w, err := h.watching(c, "Key", "/offenders", "key", "refusal", "rule", "ask", "done", "ids")
 	if err != nil {
 		return err
 	}
 	w.Path = KeyPath
 	if id := w.Query.Get("refusal"); id != "" {
-		return u.showRefusal(c, w, id)
+		return h.showRefusal(c, w, id)
 	}
-	key, err := u.Catalog.Parser().Key(w.Query.Get("key"))
+	key, err := h.catalog.Parser().Key(w.Query.Get("key"))
 	if err != nil {
 		return fault.Field("key", "%s", capital(err.Error()))
 	}
@@ -133,26 +139,26 @@ func (u *UI) showKey(c *api.Call) error {
 	page := &keyPage{watch: w, Key: key.String(), Ask: w.Query.Get("ask"), Choices: lengthChoices}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	if page.Toast, err = u.actToast(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
 		return err
 	}
-	if page.Explained, err = u.Gate.Explain(ctx, key, ""); err != nil {
+	if page.Explained, err = h.gate.Explain(ctx, key, ""); err != nil {
 		return err
 	}
-	page.Own = u.Catalog.Parser().AddressKey(c.Address) == key
+	page.Own = h.catalog.Parser().AddressKey(c.Address) == key
 	page.explain()
 	about := func(part func(context.Context, *keyPage, keys.Key) error) func(context.Context, *keyPage) error {
 		return func(ctx context.Context, page *keyPage) error { return part(ctx, page, key) }
 	}
-	err = together(ctx, page, about(u.addRanges), about(u.addOffences), about(u.addEscalations), about(u.addEarlier), about(u.addNotes))
+	err = together(ctx, page, about(h.addRanges), about(h.addOffences), about(h.addEscalations), about(h.addEarlier), about(h.addNotes))
 	if err != nil {
 		return err
 	}
-	if err := u.addRefusals(ctx, page, key); err != nil {
+	if err := h.addRefusals(ctx, page, key); err != nil {
 		return err
 	}
 	page.draw()
-	return u.show(c, "keypage", page)
+	return h.show(c, "keypage", page)
 }
 
 // explain makes the rows of the rules out of the explanation.
@@ -310,207 +316,6 @@ func (p *keyPage) ResetLink() string { return p.With("ask", "reset") + "#reset" 
 // CloseLink is the page without a question.
 func (p *keyPage) CloseLink() string { return p.With("ask", "") }
 
-const rangeSpan = time.Hour
-
-// addRanges offers wider ranges and says whom they would hit, by what was seen
-// in the last hour.
-func (u *UI) addRanges(ctx context.Context, page *keyPage, key keys.Key) error {
-	now := u.Now()
-	patterns := rangesOf(key)
-	for i, p := range patterns {
-		r := keyRange{Pattern: p.String(), Text: "1 key", First: i == 0}
-		if u.Offenders != nil {
-			seen, err := u.Offenders.Store.Seen(ctx, p, now.Add(-rangeSpan), now, 1)
-			if err != nil {
-				return err
-			}
-			if i == 0 {
-				page.Allowed = seen.Allowed
-			} else {
-				r.Text = plural(seen.Keys, "key") + " seen, " + number(seen.Offenders) + " " + offend(seen.Offenders)
-			}
-		}
-		page.Ranges = append(page.Ranges, r)
-	}
-	return nil
-}
-
-func offend(n int64) string {
-	if n == 1 {
-		return "offends"
-	}
-	return "offend"
-}
-
-// rangesOf returns the pattern of a key and the ranges around it that nobody
-// has to confirm.
-func rangesOf(key keys.Key) []keys.Pattern {
-	all := []keys.Pattern{keys.PatternOf(key)}
-	own, is := all[0].Network()
-	if !is {
-		return all
-	}
-	wider := []int{28, 24}
-	if own.Addr().Is6() {
-		wider = []int{56, 48}
-	}
-	for _, bits := range wider {
-		if bits < own.Bits() {
-			all = append(all, keys.NetworkPattern(netip.PrefixFrom(own.Addr(), bits)))
-		}
-	}
-	return all
-}
-
-// leastOffencesSpan is drawn where the page's span is shorter: who comes back
-// comes back within a day.
-const leastOffencesSpan = 24 * time.Hour
-
-// addOffences draws the offences over time, and the blocks under them.
-func (u *UI) addOffences(ctx context.Context, page *keyPage, key keys.Key) error {
-	if u.Offenders == nil {
-		return nil
-	}
-	s := page.Span
-	if s.Last != 0 && s.Length() < leastOffencesSpan {
-		s = span{From: s.To.Add(-leastOffencesSpan), To: s.To, Last: leastOffencesSpan}
-	}
-	t, err := u.Offenders.Timeline(ctx, key, s.From, s.To, barCount)
-	if err != nil {
-		return err
-	}
-	found, err := u.Blocks.FindBlocks(ctx, blocks.Filter{Key: key, State: "all", Limit: 20, At: u.Now()})
-	if err != nil {
-		return err
-	}
-	page.Offences = drawBars(t, s, found.Items, u.Now())
-	return nil
-}
-
-// recentRefusals is how many minutes with refusals are listed.
-const recentRefusals = 5
-
-// addRefusals finds the records of the last minutes in which the key was
-// refused.
-func (u *UI) addRefusals(ctx context.Context, page *keyPage, key keys.Key) error {
-	if u.Offenders == nil {
-		return nil
-	}
-	to := u.Now().UTC().Truncate(time.Minute).Add(time.Minute)
-	s := offenders.Span{From: to.Add(-time.Hour), To: to}
-	if page.Offences != nil && !page.Offences.Newest.IsZero() && page.Offences.Newest.Before(s.From) {
-		s.From = page.Offences.Newest.Truncate(time.Minute)
-		s.To = s.From.Add(page.Offences.Width + time.Minute)
-	}
-	points := int(s.To.Sub(s.From) / time.Minute)
-	type at struct {
-		minute time.Time
-		policy int64
-	}
-	var minutes []at
-	for _, shadow := range []bool{false, true} {
-		details, err := u.Offenders.Store.Details(ctx, offenders.Query{Shadow: shadow}, []string{key.String()}, s, points)
-		if err != nil {
-			return err
-		}
-		for _, d := range details {
-			one := at{s.From.Add(time.Duration(d.Point) * time.Minute), d.Policy}
-			if !slices.Contains(minutes, one) {
-				minutes = append(minutes, one)
-			}
-		}
-	}
-	slices.SortFunc(minutes, func(a, b at) int { return b.minute.Compare(a.minute) })
-	maker := refusal.NewMaker(u.Catalog.Settings().Secret)
-	for _, m := range minutes[:min(len(minutes), recentRefusals)] {
-		id := maker.ID(m.policy, key.String(), m.minute)
-		found, err := u.Offenders.Store.FindOffences(ctx, id)
-		if err != nil {
-			return err
-		}
-		for _, o := range found {
-			page.Refusals = append(page.Refusals, refusalRow(id.String(), o))
-		}
-	}
-	slices.SortStableFunc(page.Refusals, func(a, b keyRefusal) int { return b.At.Compare(a.At) })
-	return nil
-}
-
-func refusalRow(id string, o offenders.Offence) keyRefusal {
-	r := keyRefusal{Offence: o, ID: id, At: time.UnixMilli(o.Last.At).UTC(), Rule: "by " + ruleText(o.Decider)}
-	if o.Kind == offenders.Blocked {
-		r.Rule = ""
-	}
-	if o.Last.RetryAt > 0 {
-		r.Wait = time.Duration(o.Last.RetryAt-o.Last.At) * time.Millisecond
-	}
-	return r
-}
-
-// maxLevels is how many steps of an escalation are drawn.
-const maxLevels = 8
-
-func (u *UI) addEscalations(ctx context.Context, page *keyPage, key keys.Key) error {
-	if u.Offenders == nil {
-		return nil
-	}
-	enforcing, shadow, err := u.Offenders.EscalationStatus(ctx, key)
-	if err != nil {
-		return err
-	}
-	for _, s := range []*offenders.EscalationStatus{enforcing, shadow} {
-		if s == nil {
-			continue
-		}
-		p, found := u.Catalog.Selector().ByName(s.Policy)
-		if !found {
-			continue
-		}
-		page.Escalations = append(page.Escalations, viewEscalation(s, p))
-	}
-	return nil
-}
-
-func viewEscalation(s *offenders.EscalationStatus, p *rules.Policy) *escalationView {
-	v := &escalationView{EscalationStatus: s}
-	l := offenders.EscalationsOf([]*rules.Policy{p})[p.ID]
-	for step := range min(s.Levels, maxLevels) {
-		one := level{Length: duration(l.BlockAfter(step)), State: "later"}
-		switch {
-		case step < s.Level && (step < s.Levels-1 || s.Level > s.Levels):
-			one.State = "done"
-		case step == min(s.Level, s.Levels-1):
-			one.State = "next"
-		}
-		v.Levels = append(v.Levels, one)
-	}
-	return v
-}
-
-func (u *UI) addEarlier(ctx context.Context, page *keyPage, key keys.Key) error {
-	found, err := u.Blocks.FindBlocks(ctx, blocks.Filter{Key: key, State: "ended", Limit: 5, At: u.Now()})
-	page.Earlier = found.Items
-	return err
-}
-
-func (u *UI) addNotes(ctx context.Context, page *keyPage, key keys.Key) (err error) {
-	if u.Notes == nil {
-		return nil
-	}
-	page.HasNotes = true
-	page.Notes, err = u.Notes.FindNotes(ctx, key.String(), 20)
-	return err
-}
-
-// Lasted returns how long an ended block stood.
-func (p *keyPage) Lasted(b *blocks.Block) string {
-	end := b.Expires
-	if !b.Lifted.IsZero() {
-		end = b.Lifted
-	}
-	return duration(end.Sub(b.Created).Round(time.Second))
-}
-
 // draw draws the window of the rule that the address names, or of the one that
 // matters most: that which decides, or is the fullest.
 func (p *keyPage) draw() {
@@ -553,39 +358,4 @@ func (p *keyPage) refusedTimes() []time.Time {
 	}
 	slices.SortFunc(all, time.Time.Compare)
 	return slices.CompactFunc(all, time.Time.Equal)
-}
-
-// refusalPage tells the story of one refusal's id.
-type refusalPage struct {
-	watch
-	Story *offenders.Explanation
-	Rows  []keyRefusal
-}
-
-// Total counts the refusals of the minute.
-func (p *refusalPage) Total() int64 {
-	var n int64
-	for _, o := range p.Story.Offences {
-		n += o.Count
-	}
-	return n
-}
-
-func (u *UI) showRefusal(c *api.Call, w watch, id string) error {
-	if u.Offenders == nil {
-		return errNotCounted
-	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
-	page := &refusalPage{watch: w}
-	page.Title = "Refusal " + clipLine(id, 30)
-	page.Refresh = 0
-	var err error
-	if page.Story, err = u.Offenders.Offence(ctx, id); err != nil {
-		return err
-	}
-	for _, o := range page.Story.Offences {
-		page.Rows = append(page.Rows, refusalRow(page.Story.ID, o))
-	}
-	return u.render(c, http.StatusOK, "refusal", page)
 }

@@ -34,11 +34,11 @@ var errorHeads = map[int]string{
 
 // failed answers an error with its page. Whoever is not logged in is sent to
 // the login.
-func (u *UI) failed(c *api.Call, err error) error {
+func (s *site) failed(c *api.Call, err error) error {
 	if fault.Is(err, fault.Unauthorized) {
-		return u.askLogin(c)
+		return s.askLogin(c)
 	}
-	page := errorPage{Frame: u.frame(c, "Not done", ""), Status: api.StatusOf(err)}
+	page := errorPage{Frame: s.frame(c, "Not done", ""), Status: api.StatusOf(err)}
 	var mistake *fault.Error
 	if errors.As(err, &mistake) {
 		page.Text = mistake.Error()
@@ -48,7 +48,7 @@ func (u *UI) failed(c *api.Call, err error) error {
 	}
 	if page.Status >= http.StatusInternalServerError {
 		page.RequestID = c.RequestID
-		u.Logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", clipLine(c.Path(), 200), "error", clipLine(err.Error(), 500))
+		s.logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", clipLine(c.Path(), 200), "error", clipLine(err.Error(), 500))
 	}
 	if page.Head = errorHeads[page.Status]; page.Head == "" {
 		page.Head = "It did not work"
@@ -59,20 +59,20 @@ func (u *UI) failed(c *api.Call, err error) error {
 		c.Set("HX-Retarget", "body")
 		c.Set("HX-Reswap", "innerHTML")
 	}
-	return u.render(c, page.Status, "error", page)
+	return s.render(c, page.Status, "error", page)
 }
 
 // askLogin sends the browser to the login, and back afterwards.
-func (u *UI) askLogin(c *api.Call) error {
+func (s *site) askLogin(c *api.Call) error {
 	setHeaders(c.Ctx)
 	if c.Get("Sec-Fetch-Site") == "cross-site" && c.Get("Sec-Fetch-Mode") == "navigate" && c.Method() == http.MethodGet {
 		// Browsers keep the cookie back when a link on another site, a message
 		// of ours in a chat, leads here. Loading it again from here brings it.
-		return u.render(c, http.StatusOK, "bounce", u.frame(c, "Stint", ""))
+		return s.render(c, http.StatusOK, "bounce", s.frame(c, "Stint", ""))
 	}
 	target := "/login"
 	if c.Method() == http.MethodGet && !isHTMX(c.Ctx) && c.OriginalURL() != "/" {
 		target += "?next=" + url.QueryEscape(c.OriginalURL())
 	}
-	return u.seeOther(c, target)
+	return s.seeOther(c, target)
 }

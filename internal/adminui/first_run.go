@@ -1,8 +1,10 @@
 package adminui
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/identity"
@@ -20,45 +22,68 @@ type firstRunPage struct {
 	NeedsToken         bool // checks are answered to bearers of a token only
 }
 
-func (u *UI) homeRoutes() []api.Route {
-	return []api.Route{u.get("/start", identity.Read, u.showFirstRun)}
+// firstRunHandler answers the first steps.
+type firstRunHandler struct {
+	*site
+	checked            func(context.Context) (bool, error) // nil for never
+	settings           []Setting
+	checkURL, adminURL string
+	dataDir            string
+	answered           atomic.Bool // a check was answered once
+}
+
+func (h *firstRunHandler) routes() []api.Route {
+	return []api.Route{h.get("/start", identity.Read, h.show)}
 }
 
 // exampleKey is the key of the commands that the first run shows.
 const exampleKey = "ip:203.0.113.7"
 
-func (u *UI) showFirstRun(c *api.Call) error {
+func (h *firstRunHandler) show(c *api.Call) error {
 	if isHTMX(c.Ctx) {
-		return u.askFirstRun(c)
+		return h.askFirstRun(c)
 	}
 	page := firstRunPage{
-		Frame: u.frame(c, "First steps", "/"), CheckURL: u.CheckURL, AdminURL: u.AdminURL, DataDir: u.DataDir,
+		Frame: h.frame(c, "First steps", "/"), CheckURL: h.checkURL, AdminURL: h.adminURL, DataDir: h.dataDir,
 	}
-	key, err := u.Catalog.Parser().Key(exampleKey)
+	key, err := h.catalog.Parser().Key(exampleKey)
 	if err != nil {
 		return err
 	}
-	page.NeedsToken = slices.ContainsFunc(u.Settings, func(s Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
-	if page.Policy, _ = u.Catalog.Selector().Select(key); page.Policy != nil {
+	page.NeedsToken = slices.ContainsFunc(h.settings, func(s Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
+	if page.Policy, _ = h.catalog.Selector().Select(key); page.Policy != nil {
 		page.Meaning = page.Policy.Describe()
 		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3
 	}
-	return u.render(c, http.StatusOK, "start", page)
+	return h.render(c, http.StatusOK, "start", page)
+}
+
+// neverChecked reports whether no check was ever answered. Once one was, the
+// store is not asked again.
+func (h *firstRunHandler) neverChecked(c *api.Call) bool {
+	if h.checked == nil || h.answered.Load() {
+		return false
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	checked, err := h.checked(ctx)
+	h.answered.Store(checked)
+	return err == nil && !checked
 }
 
 // askFirstRun answers the page that waits for the first check: it goes on to
 // the overview once there was one.
-func (u *UI) askFirstRun(c *api.Call) error {
-	if u.Checked == nil {
+func (h *firstRunHandler) askFirstRun(c *api.Call) error {
+	if h.checked == nil {
 		return c.SendStatus(http.StatusNoContent)
 	}
 	ctx, cancel := c.StoreContext()
 	defer cancel()
-	checked, err := u.Checked(ctx)
+	checked, err := h.checked(ctx)
 	if err != nil || !checked {
 		return c.SendStatus(http.StatusNoContent) // it asks again
 	}
-	return u.seeOther(c, "/")
+	return h.seeOther(c, "/")
 }
 
 // authorization returns the line of a command that shows a token, "" where

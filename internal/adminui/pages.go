@@ -2,10 +2,8 @@ package adminui
 
 import (
 	"context"
-	"html/template"
 	"log/slog"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/api"
@@ -60,9 +58,8 @@ type Deps struct {
 	Traffic blocklist.TrafficEstimator
 	// Undo takes changes back from the page of the audit; nil for never.
 	Undo audit.Undoer
-	// Trace returns recorded checks of a span, for trying a policy on them,
-	// and whether they are only a sample of all; nil where none are recorded.
-	Trace func(ctx context.Context, from, to time.Time) (source backtest.Source, estimate bool, err error)
+	// Trace returns recorded checks; nil where none are recorded.
+	Trace TrafficSource
 	// Checked reports whether any check was ever answered; nil for never.
 	Checked func(ctx context.Context) (bool, error)
 	// Ready says which part of the node fails; nil for none.
@@ -84,19 +81,19 @@ type Deps struct {
 	Now    func() time.Time // nil means time.Now
 }
 
+// TrafficSource returns the recorded checks of a span, for trying a policy on
+// them, and whether they are only a sample of all.
+type TrafficSource func(ctx context.Context, from, to time.Time) (source backtest.Source, estimate bool, err error)
+
 // Setting is one setting as the page of settings shows it.
 type Setting struct{ Name, Variable, Value, Help string }
 
 // UI is the pages. See New.
 type UI struct {
 	Deps
-	pages map[string]*template.Template
-	// checked says that a check was answered once.
-	checked atomic.Bool
-	imports heldFiles
-
-	mu    sync.Mutex
-	known map[[32]byte]login // sessions seen lately, for when the database is gone
+	*site
+	sessions *sessions
+	imports  heldFiles
 }
 
 // New returns the pages over d, or the first mistake in a template.
@@ -116,41 +113,56 @@ func New(d Deps) (*UI, error) {
 	if d.Lifetime <= 0 {
 		d.Lifetime = 24 * time.Hour
 	}
-	u := &UI{Deps: d, known: map[[32]byte]login{}}
+	s := &site{
+		catalog: d.Catalog, ready: d.Ready, node: d.Node, version: d.Version, logger: d.Logger, now: d.Now, hasJobs: d.Jobs != nil,
+	}
+	if d.Offenders != nil {
+		s.proposals = d.Offenders.Store
+	}
 	var err error
-	u.pages, err = u.parseTemplates()
-	return u, err
+	if s.pages, err = s.parseTemplates(); err != nil {
+		return nil, err
+	}
+	return &UI{Deps: d, site: s, sessions: &sessions{
+		identity: d.Identity, catalog: d.Catalog, secure: d.Secure, idleTimeout: d.IdleTimeout, lifetime: d.Lifetime,
+		now: d.Now, known: map[[32]byte]login{},
+	}}, nil
 }
 
 // Routes returns every page and action, for api.Deps.Extra.
 func (u *UI) Routes() []api.Route {
-	var all []api.Route
-	for _, routes := range [][]api.Route{
-		u.staticRoutes(),
-		u.loginRoutes(),
-		u.themeRoutes(),
-		u.goRoutes(),
-		u.homeRoutes(),
-		u.overviewRoutes(),
-		u.offenderRoutes(),
-		u.keyRoutes(),
-		u.proposalRoutes(),
-		u.liveRoutes(),
-		u.reportRoutes(),
+	s, d := u.site, &u.Deps
+	logins := &loginHandler{site: s, sessions: u.sessions, identity: d.Identity, throttle: d.Throttle, failedLogins: d.Failed}
+	firstRun := &firstRunHandler{
+		site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
+	}
+	overview := &overviewHandler{
+		site: s, offenders: d.Offenders, blocks: d.Blocks, parts: d.Health, firstRun: firstRun, entries: u,
+	}
+	keys := &keyHandler{site: s, gate: d.Gate, offenders: d.Offenders, blocks: d.Blocks, notes: d.Notes, entries: u}
+	policies := &policiesHandler{site: s, policies: d.Policies, offenders: d.Offenders, traffic: d.Trace, isShared: d.DataDir == ""}
+	return slices.Concat(
+		s.staticRoutes(),
+		logins.routes(),
+		(&searchHandler{site: s, offenders: d.Offenders}).routes(),
+		firstRun.routes(),
+		overview.routes(),
+		(&offendersHandler{site: s, offenders: d.Offenders, entries: u}).routes(),
+		keys.routes(),
+		(&proposalsHandler{site: s, offenders: d.Offenders, entries: u}).routes(),
+		(&liveHandler{site: s, events: d.Events, isShared: d.DataDir == ""}).routes(),
+		(&reportsHandler{site: s, reports: d.Reports}).routes(),
 		u.actRoutes(),
-		u.policyRoutes(),
+		policies.routes(),
 		u.importRoutes(), // before /blocks/:id
 		u.shelfRoutes(),
-		u.jobRoutes(),
-		u.auditRoutes(),
-		u.tokenRoutes(),
-		u.userRoutes(),
-		u.settingsRoutes(),
-	} {
-		all = append(all, routes...)
-	}
-	return all
+		(&jobsHandler{site: s, jobs: d.Jobs, recorder: d.Recorder}).routes(),
+		(&auditHandler{site: s, audit: d.Audit, undo: d.Undo, entries: u}).routes(),
+		(&tokensHandler{site: s, identity: d.Identity}).routes(),
+		(&usersHandler{site: s, identity: d.Identity}).routes(),
+		(&settingsHandler{site: s, settings: d.Settings}).routes(),
+	)
 }
 
-// Sessions finds who is logged in, for api.Deps.Sessions.
-func (u *UI) Sessions() api.Sessions { return u }
+// Sessions finds the session of a request, for api.Deps.Sessions.
+func (u *UI) Sessions() api.Sessions { return u.sessions }

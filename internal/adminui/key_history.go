@@ -1,0 +1,215 @@
+package adminui
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+const rangeSpan = time.Hour
+
+// addRanges offers wider ranges and says whom they would hit, by what was seen
+// in the last hour.
+func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key) error {
+	now := h.now()
+	patterns := rangesOf(key)
+	for i, p := range patterns {
+		r := keyRange{Pattern: p.String(), Text: "1 key", First: i == 0}
+		if h.offenders != nil {
+			seen, err := h.offenders.Store.Seen(ctx, p, now.Add(-rangeSpan), now, 1)
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				page.Allowed = seen.Allowed
+			} else {
+				r.Text = plural(seen.Keys, "key") + " seen, " + number(seen.Offenders) + " " + offend(seen.Offenders)
+			}
+		}
+		page.Ranges = append(page.Ranges, r)
+	}
+	return nil
+}
+
+func offend(n int64) string {
+	if n == 1 {
+		return "offends"
+	}
+	return "offend"
+}
+
+// rangesOf returns the pattern of a key and the ranges around it that nobody
+// has to confirm.
+func rangesOf(key keys.Key) []keys.Pattern {
+	all := []keys.Pattern{keys.PatternOf(key)}
+	own, is := all[0].Network()
+	if !is {
+		return all
+	}
+	wider := []int{28, 24}
+	if own.Addr().Is6() {
+		wider = []int{56, 48}
+	}
+	for _, bits := range wider {
+		if bits < own.Bits() {
+			all = append(all, keys.NetworkPattern(netip.PrefixFrom(own.Addr(), bits)))
+		}
+	}
+	return all
+}
+
+// leastOffencesSpan is drawn where the page's span is shorter: who comes back
+// comes back within a day.
+const leastOffencesSpan = 24 * time.Hour
+
+// addOffences draws the offences over time, and the blocks under them.
+func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Key) error {
+	if h.offenders == nil {
+		return nil
+	}
+	s := page.Span
+	if s.Last != 0 && s.Length() < leastOffencesSpan {
+		s = span{From: s.To.Add(-leastOffencesSpan), To: s.To, Last: leastOffencesSpan}
+	}
+	t, err := h.offenders.Timeline(ctx, key, s.From, s.To, barCount)
+	if err != nil {
+		return err
+	}
+	found, err := h.blocks.FindBlocks(ctx, blocks.Filter{Key: key, State: "all", Limit: 20, At: h.now()})
+	if err != nil {
+		return err
+	}
+	page.Offences = drawBars(t, s, found.Items, h.now())
+	return nil
+}
+
+// recentRefusals is how many minutes with refusals are listed.
+const recentRefusals = 5
+
+// addRefusals finds the records of the last minutes in which the key was
+// refused.
+func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Key) error {
+	if h.offenders == nil {
+		return nil
+	}
+	to := h.now().UTC().Truncate(time.Minute).Add(time.Minute)
+	s := offenders.Span{From: to.Add(-time.Hour), To: to}
+	if page.Offences != nil && !page.Offences.Newest.IsZero() && page.Offences.Newest.Before(s.From) {
+		s.From = page.Offences.Newest.Truncate(time.Minute)
+		s.To = s.From.Add(page.Offences.Width + time.Minute)
+	}
+	points := int(s.To.Sub(s.From) / time.Minute)
+	type at struct {
+		minute time.Time
+		policy int64
+	}
+	var minutes []at
+	for _, shadow := range []bool{false, true} {
+		details, err := h.offenders.Store.Details(ctx, offenders.Query{Shadow: shadow}, []string{key.String()}, s, points)
+		if err != nil {
+			return err
+		}
+		for _, d := range details {
+			one := at{s.From.Add(time.Duration(d.Point) * time.Minute), d.Policy}
+			if !slices.Contains(minutes, one) {
+				minutes = append(minutes, one)
+			}
+		}
+	}
+	slices.SortFunc(minutes, func(a, b at) int { return b.minute.Compare(a.minute) })
+	maker := refusal.NewMaker(h.catalog.Settings().Secret)
+	for _, m := range minutes[:min(len(minutes), recentRefusals)] {
+		id := maker.ID(m.policy, key.String(), m.minute)
+		found, err := h.offenders.Store.FindOffences(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, o := range found {
+			page.Refusals = append(page.Refusals, refusalRow(id.String(), o))
+		}
+	}
+	slices.SortStableFunc(page.Refusals, func(a, b keyRefusal) int { return b.At.Compare(a.At) })
+	return nil
+}
+
+func refusalRow(id string, o offenders.Offence) keyRefusal {
+	r := keyRefusal{Offence: o, ID: id, At: time.UnixMilli(o.Last.At).UTC(), Rule: "by " + ruleText(o.Decider)}
+	if o.Kind == offenders.Blocked {
+		r.Rule = ""
+	}
+	if o.Last.RetryAt > 0 {
+		r.Wait = time.Duration(o.Last.RetryAt-o.Last.At) * time.Millisecond
+	}
+	return r
+}
+
+// maxLevels is how many steps of an escalation are drawn.
+const maxLevels = 8
+
+func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys.Key) error {
+	if h.offenders == nil {
+		return nil
+	}
+	enforcing, shadow, err := h.offenders.EscalationStatus(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, s := range []*offenders.EscalationStatus{enforcing, shadow} {
+		if s == nil {
+			continue
+		}
+		p, found := h.catalog.Selector().ByName(s.Policy)
+		if !found {
+			continue
+		}
+		page.Escalations = append(page.Escalations, viewEscalation(s, p))
+	}
+	return nil
+}
+
+func viewEscalation(s *offenders.EscalationStatus, p *rules.Policy) *escalationView {
+	v := &escalationView{EscalationStatus: s}
+	l := offenders.EscalationsOf([]*rules.Policy{p})[p.ID]
+	for step := range min(s.Levels, maxLevels) {
+		one := level{Length: duration(l.BlockAfter(step)), State: "later"}
+		switch {
+		case step < s.Level && (step < s.Levels-1 || s.Level > s.Levels):
+			one.State = "done"
+		case step == min(s.Level, s.Levels-1):
+			one.State = "next"
+		}
+		v.Levels = append(v.Levels, one)
+	}
+	return v
+}
+
+func (h *keyHandler) addEarlier(ctx context.Context, page *keyPage, key keys.Key) error {
+	found, err := h.blocks.FindBlocks(ctx, blocks.Filter{Key: key, State: "ended", Limit: 5, At: h.now()})
+	page.Earlier = found.Items
+	return err
+}
+
+func (h *keyHandler) addNotes(ctx context.Context, page *keyPage, key keys.Key) (err error) {
+	if h.notes == nil {
+		return nil
+	}
+	page.HasNotes = true
+	page.Notes, err = h.notes.FindNotes(ctx, key.String(), 20)
+	return err
+}
+
+// Lasted returns how long an ended block stood.
+func (p *keyPage) Lasted(b *blocks.Block) string {
+	end := b.Expires
+	if !b.Lifted.IsZero() {
+		end = b.Lifted
+	}
+	return duration(end.Sub(b.Created).Round(time.Second))
+}

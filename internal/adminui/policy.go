@@ -1,0 +1,225 @@
+package adminui
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// policyPage is the editor.
+type policyPage struct {
+	Frame
+	Base     string        // where its form goes
+	Policies []policyRow   // beside it
+	Policy   *rules.Policy // that decides now, nil for a new one
+	Draft    *draft
+	Meaning  *meaning // nil where the draft's rules cannot be read
+	Changes  []difference
+	Anew     string // what becomes of what the keys have used, "" where they keep it
+	Versions []versionRow
+	Compared *versionRow // whose differences to the version that decides are shown
+	Try      *trial
+	CanTrace bool
+	Nodes    bool // several nodes share the logs
+}
+
+type versionRow struct {
+	*rules.Policy
+	Decides bool
+	Changes []difference // from it to the version that decides
+	Anew    string       // as in policyPage, where it is returned to
+}
+
+// Next is the number of the version that saving makes.
+func (p *policyPage) Next() int64 {
+	if p.Policy == nil {
+		return 1
+	}
+	return p.Policy.Version + 1
+}
+
+// Changed reports whether the draft differs from what decides now.
+func (p *policyPage) Changed() bool { return p.Policy == nil || len(p.Changes) > 0 || p.Meaning == nil }
+
+// NoteIDs returns the places that a look at the draft refreshes.
+func (p *policyPage) NoteIDs() string {
+	ids := "#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
+	for i := range p.Draft.Rows {
+		ids += ",#rule-note-" + strconv.Itoa(i)
+	}
+	for i := range p.Draft.Match {
+		ids += ",#match-note-" + strconv.Itoa(i)
+	}
+	return ids
+}
+
+func (h *policiesHandler) showNewPolicy(c *api.Call) error {
+	return h.renderPolicy(c, http.StatusOK, nil, newDraft(), nil)
+}
+
+func (h *policiesHandler) showPolicy(c *api.Call) error {
+	p, err := h.policyOf(c)
+	if err != nil {
+		return err
+	}
+	return h.renderPolicy(c, http.StatusOK, p, draftOf(p), nil)
+}
+
+// policyOf returns the policy that the path names, nil for a new one.
+func (h *policiesHandler) policyOf(c *api.Call) (*rules.Policy, error) {
+	if c.Params("name") == "" {
+		return nil, nil
+	}
+	name, err := param(c, "name")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	return h.policies.FindPolicyByName(ctx, name)
+}
+
+// renderPolicy shows the editor over a draft, which it judges.
+func (h *policiesHandler) renderPolicy(c *api.Call, status int, p *rules.Policy, d *draft, try *trial) error {
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	page := &policyPage{
+		Frame: h.frame(c, "New policy", "/policies"), Base: newPolicyPath, Policy: p, Draft: d, Try: try,
+		CanTrace: h.traffic != nil, Nodes: h.isShared,
+	}
+	if p != nil {
+		page.Title, page.Base = p.Name, policyPath(p.Name)
+	}
+	wanted := d.policy(h.catalog.Parser(), p)
+	if c.Method() == http.MethodGet { // a name that nobody has typed yet is no mistake
+		delete(d.Mistakes, "name")
+	}
+	if readable := d.readable(); readable != nil {
+		page.Meaning = meaningOf(readable)
+	}
+	if p != nil && wanted != nil {
+		page.Changes, page.Anew = differences(p, wanted), startsAnew(p, wanted)
+	}
+	var err error
+	name := ""
+	if p != nil {
+		name = p.Name
+		if err = h.addVersions(ctx, c, page); err != nil {
+			return err
+		}
+	}
+	if page.Policies, err = h.policyRows(ctx, name); err != nil {
+		return err
+	}
+	page.Toast = policyToast(c, p)
+	return h.render(c, status, "policy", page)
+}
+
+// readable returns the rules of a draft that was judged, and how it counts them,
+// nil where these cannot be read; whatever else is wrong with it.
+func (d *draft) readable() *rules.Policy {
+	var texts []string
+	for _, row := range d.Rows {
+		if row.Mistake != "" {
+			return nil
+		}
+		if row.Limit != "" {
+			texts = append(texts, strings.ReplaceAll(row.Limit, ",", "")+"/"+row.Window)
+		}
+	}
+	p := &rules.Policy{}
+	a := algorithms.ByName(d.Algorithm.Name)
+	if a == nil || !d.readAlgorithm(p) || a.Check(p.Options) != nil {
+		return nil
+	}
+	var err error
+	if p.Rules, err = rules.ParseStack(texts); err != nil {
+		return nil
+	}
+	return p
+}
+
+func policyToast(c *api.Call, p *rules.Policy) *Toast {
+	if p == nil || c.Method() != http.MethodGet {
+		return nil
+	}
+	switch c.Query("done") {
+	case "saved":
+		return &Toast{Text: "Version " + number(p.Version) + " of " + p.Name + " decides now, on every node."}
+	case "same":
+		return &Toast{Text: "Nothing differs from version " + number(p.Version) + ", so no version was made."}
+	}
+	return nil
+}
+
+// mostVersions is how many versions the editor lists.
+const mostVersions = 20
+
+func (h *policiesHandler) addVersions(ctx context.Context, c *api.Call, page *policyPage) error {
+	all, err := h.policies.PolicyVersions(ctx, page.Policy.Name)
+	if err != nil {
+		return err
+	}
+	compare, _ := strconv.ParseInt(c.Query("compare"), 10, 64)
+	for i, v := range all {
+		row := versionRow{Policy: v, Decides: v.Version == page.Policy.Version}
+		if v.Version == compare && !row.Decides {
+			row.Changes, row.Anew = differences(v, page.Policy), startsAnew(page.Policy, v)
+			page.Compared = &row
+		}
+		if i < mostVersions {
+			page.Versions = append(page.Versions, row)
+		}
+	}
+	return nil
+}
+
+// showDraft judges a draft and saves nothing.
+func (h *policiesHandler) showDraft(c *api.Call) error {
+	p, d, err := h.draftFrom(c)
+	if err != nil {
+		return err
+	}
+	return h.renderPolicy(c, http.StatusOK, p, d, nil)
+}
+
+func (h *policiesHandler) draftFrom(c *api.Call) (*rules.Policy, *draft, error) {
+	values, err := form(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := h.policyOf(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := readDraft(values, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p != nil {
+		d.Name = p.Name
+	}
+	return p, d, nil
+}
+
+func (h *policiesHandler) saveNewPolicy(c *api.Call) error {
+	_, d, err := h.draftFrom(c)
+	if err != nil {
+		return err
+	}
+	d.Expect = rules.ExpectNew
+	return h.save(c, nil, d)
+}
+
+func (h *policiesHandler) savePolicy(c *api.Call) error {
+	p, d, err := h.draftFrom(c)
+	if err != nil {
+		return err
+	}
+	return h.save(c, p, d)
+}

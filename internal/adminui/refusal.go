@@ -1,0 +1,43 @@
+package adminui
+
+import (
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// refusalPage tells the story of one refusal's id.
+type refusalPage struct {
+	watch
+	Story *offenders.Explanation
+	Rows  []keyRefusal
+}
+
+// Total counts the refusals of the minute.
+func (p *refusalPage) Total() int64 {
+	var n int64
+	for _, o := range p.Story.Offences {
+		n += o.Count
+	}
+	return n
+}
+
+func (h *keyHandler) showRefusal(c *api.Call, w watch, id string) error {
+	if h.offenders == nil {
+		return errNotCounted
+	}
+	ctx, cancel := c.StoreContext()
+	defer cancel()
+	page := &refusalPage{watch: w}
+	page.Title = "Refusal " + clipLine(id, 30)
+	page.Refresh = 0
+	var err error
+	if page.Story, err = h.offenders.Offence(ctx, id); err != nil {
+		return err
+	}
+	for _, o := range page.Story.Offences {
+		page.Rows = append(page.Rows, refusalRow(page.Story.ID, o))
+	}
+	return h.render(c, http.StatusOK, "refusal", page)
+}
