@@ -49,7 +49,7 @@ func (t *tx) record(action, object, objectID, summary string, before, after any)
 // addEntry writes e, whose actor, time and revision are the transaction's. The
 // transaction adds it to the chain before it commits.
 func (t *tx) addEntry(e audit.Entry) error {
-	t.stamp(&e)
+	stamp(t, &e)
 	t.recorded = true
 	if _, err := t.one(addEntry, []any{toMS(t.now), string(t.by.Kind), t.by.ID, t.by.Name, t.by.Address,
 		e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After), t.revision}, &e.ID); err != nil {
@@ -61,11 +61,11 @@ func (t *tx) addEntry(e audit.Entry) error {
 
 // addEntries is addEntry for many with one statement. No two may share their
 // ObjectID.
-func (t *tx) addEntries(all []*audit.Entry) error {
+func addEntries(t *tx, all []*audit.Entry) error {
 	rows := make([][]any, len(all))
 	byObject := make(map[string]*audit.Entry, len(all))
 	for i, e := range all {
-		t.stamp(e)
+		stamp(t, e)
 		byObject[e.ObjectID] = e
 		rows[i] = []any{e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After)}
 	}
@@ -85,7 +85,7 @@ func (t *tx) addEntries(all []*audit.Entry) error {
 	return err
 }
 
-func (t *tx) stamp(e *audit.Entry) {
+func stamp(t *tx, e *audit.Entry) {
 	e.Actor, e.At, e.Revision = t.by, fromMS(toMS(t.now)), t.revision
 }
 

@@ -53,14 +53,14 @@ func (t *tx) chainAudit() error {
 	if err != nil {
 		return err
 	}
-	own, err := t.ownEntries(head)
+	own, err := hasOnlyOwnEntries(t, head)
 	if err != nil {
 		return err
 	}
 	written := t.entries
 	t.entries = nil
 	if own {
-		_, err := t.chain(head, written)
+		_, err := addLinks(t, head, written)
 		return err
 	}
 	for {
@@ -68,7 +68,7 @@ func (t *tx) chainAudit() error {
 		if err != nil {
 			return err
 		}
-		if head, err = t.chain(head, entries); err != nil {
+		if head, err = addLinks(t, head, entries); err != nil {
 			return err
 		}
 		if len(entries) < chainBatch {
@@ -77,12 +77,12 @@ func (t *tx) chainAudit() error {
 	}
 }
 
-// ownEntries reports whether the records that follow the head are exactly those
+// hasOnlyOwnEntries reports whether the records that follow the head are exactly those
 // of this transaction, and puts them in order. Their hashes are then those of
 // what was written: Entry.Hash takes texts, bytes and whole milliseconds, which
 // both databases keep as they are. Records of a node that knows no chain are
 // read back.
-func (t *tx) ownEntries(head audit.Link) (bool, error) {
+func hasOnlyOwnEntries(t *tx, head audit.Link) (bool, error) {
 	var behind int64
 	if _, err := t.one(countBehindHead, []any{head.ID}, &behind); err != nil {
 		return false, err
@@ -98,8 +98,8 @@ func (t *tx) ownEntries(head audit.Link) (bool, error) {
 	return behind == int64(len(t.entries)), nil
 }
 
-// chain adds links for records that follow head, and returns the new head.
-func (t *tx) chain(head audit.Link, entries []*audit.Entry) (audit.Link, error) {
+// addLinks adds links for records that follow head, and returns the new head.
+func addLinks(t *tx, head audit.Link, entries []*audit.Entry) (audit.Link, error) {
 	links := make([][]any, len(entries))
 	for i, e := range entries {
 		head = audit.Link{ID: e.ID, Hash: e.Hash(head.Hash)}

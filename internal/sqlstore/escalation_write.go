@@ -277,5 +277,5 @@ func (t *tx) addItems(s *shelf, all []*item) (made map[*item]bool, err error) {
 		entries = append(entries, &audit.Entry{Action: s.object + ".add", Object: s.object, ObjectID: i.ID,
 			Summary: fmt.Sprintf("Added the %s of %q.", s.object, i.Pattern), After: []byte(after)})
 	}
-	return made, t.addEntries(entries)
+	return made, addEntries(t, entries)
 }
