@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/client"
-	"github.com/stint-dev/stint/client/internal/testnode"
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 func TestMain(m *testing.M) { testnode.Main(m) }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/stint-dev/stint/client"
-	"github.com/stint-dev/stint/client/internal/testnode"
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 // The same promise where the log is in Redis.

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/client"
-	"github.com/stint-dev/stint/client/internal/testnode"
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 // wire is a proxy before a node that loses what it is told to.

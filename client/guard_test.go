@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/client"
-	"github.com/stint-dev/stint/client/internal/testnode"
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 // site is a handler behind a guard.

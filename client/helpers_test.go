@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/stint-dev/stint/client/internal/testnode"
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 // tokenOf makes a token that may check.

@@ -10,4 +10,4 @@ if ! command -v wrk >/dev/null; then
 fi
 mkdir -p docs
 STINT_BENCH_REPORT="$PWD/docs/BENCHMARKS.md" \
-  go test -run '^$' -bench '^BenchmarkStint$' -benchtime 1x -timeout 60m -v ./internal/bench
+  go test -run '^$' -bench '^BenchmarkStint$' -benchtime 1x -timeout 60m -v ./test/bench

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stint-dev/stint/client"
 	"github.com/stint-dev/stint/client/fibermw"
-	"github.com/stint-dev/stint/client/internal/testnode"
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 func TestMain(m *testing.M) { testnode.Main(m) }

@@ -13,10 +13,10 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // chromium starts the browser that all tests share; each has a context of its
 // own in it, which shares no cookie, cache or storage with another.
@@ -30,7 +30,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
-	testenv.AtExit(func() {
+	servers.AtExit(func() {
 		_ = chromedp.Cancel(ctx) // waits until the browser has gone, so that its profile can be removed
 		cancel()
 		stop()

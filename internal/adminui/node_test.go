@@ -27,9 +27,9 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // clock is the time that a node goes by.
@@ -93,7 +93,7 @@ var start = func() time.Time {
 func clockAt(d time.Duration) string { return start.Add(d).Format("15:04:05.0") }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: sqlstore.Migrate}
 
 func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	t.Helper()

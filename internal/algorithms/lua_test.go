@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // driver keeps one state through a sequence of questions, as redislog keeps one
@@ -98,7 +98,7 @@ func TestLuaIsFitForAFunctionLibrary(t *testing.T) {
 // connect returns a client of a Redis that ends with the test.
 func connect(t *testing.T) *redis.Client {
 	t.Helper()
-	options, err := redis.ParseURL(testenv.Redis(t).URL)
+	options, err := redis.ParseURL(servers.Redis(t).URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // untilEnd reads a stream to its end and returns what came.
@@ -43,7 +43,7 @@ func untilEnd(t *testing.T, from *bufio.Reader) string {
 // The change is made by another node, and no notification comes: the node hears
 // of it by its own poll.
 func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
-	url := testenv.Postgres(t).URL
+	url := servers.Postgres(t).URL
 	n := startNodeOn(t, url)
 	go n.server.Catalog.Run(t.Context())
 	other, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: n.clock.Now})

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
 const testToken = "an-admin-token-for-tests-0123456789-abcdefghijklmnop"
 
@@ -52,7 +52,7 @@ type testNode struct {
 	stop func()
 }
 
-func startNode(t *testing.T, redis *testenv.RedisServer, databaseURL, folder string, more ...string) *testNode {
+func startNode(t *testing.T, redis *servers.RedisServer, databaseURL, folder string, more ...string) *testNode {
 	t.Helper()
 	args := append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", folder,
 		"--redis-url", redis.URL, "--redis-prefix", redis.Prefix, "--database-url", databaseURL, "--drain-timeout", "1s"}, more...)
@@ -167,8 +167,8 @@ func (n *testNode) kept(t *testing.T) {
 }
 
 func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
-	server := testenv.DedicatedPostgres(t)
-	redis := testenv.Redis(t)
+	server := servers.DedicatedPostgres(t)
+	redis := servers.Redis(t)
 	folder := filepath.Join(t.TempDir(), "data")
 	first := startNode(t, redis, server.URL, folder)
 	if status, body := first.block(t, "ip:192.0.2.1"); status != http.StatusCreated {
@@ -234,8 +234,8 @@ func TestANodeStartsWithoutItsDatabaseByWhatItLastKnew(t *testing.T) {
 }
 
 func TestANodeWithCheckTokensStartsWithoutItsDatabase(t *testing.T) {
-	server := testenv.DedicatedPostgres(t)
-	redis := testenv.Redis(t)
+	server := servers.DedicatedPostgres(t)
+	redis := servers.Redis(t)
 	folder := t.TempDir()
 	first := startNode(t, redis, server.URL, folder, "--check-auth", "token")
 	status, body := first.ask(t, true, "POST", "/v1/tokens", `{"name":"edge","scopes":["check"]}`, testToken)
@@ -267,8 +267,8 @@ func TestANodeWithCheckTokensStartsWithoutItsDatabase(t *testing.T) {
 }
 
 func TestALastKnownStateThatCannotBeUsedIsIgnoredAndSaid(t *testing.T) {
-	server := testenv.DedicatedPostgres(t)
-	redis := testenv.Redis(t)
+	server := servers.DedicatedPostgres(t)
+	redis := servers.Redis(t)
 	good := t.TempDir()
 	first := startNode(t, redis, server.URL, good)
 	if status, body := first.block(t, "ip:192.0.2.1"); status != http.StatusCreated {
@@ -317,7 +317,7 @@ func TestALastKnownStateThatCannotBeUsedIsIgnoredAndSaid(t *testing.T) {
 }
 
 func TestANodeGoesOnWithoutAFolderToKeepItsStateIn(t *testing.T) {
-	database, redis := testenv.Postgres(t).URL, testenv.Redis(t)
+	database, redis := servers.Postgres(t).URL, servers.Redis(t)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -337,7 +337,7 @@ func TestANodeGoesOnWithoutAFolderToKeepItsStateIn(t *testing.T) {
 }
 
 func TestTwoNodesShareAFolderAndAFileIsAlwaysWhole(t *testing.T) {
-	database, redis := testenv.Postgres(t).URL, testenv.Redis(t)
+	database, redis := servers.Postgres(t).URL, servers.Redis(t)
 	folder := t.TempDir()
 	a, b := startNode(t, redis, database, folder), startNode(t, redis, database, folder)
 	a.kept(t)

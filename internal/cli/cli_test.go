@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // envNow fixes the clock of a command within a script.
@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// quickly runs the tests as testenv.Main does.
+// quickly runs the tests as servers.Main does.
 type quickly struct{ *testing.M }
 
-func (m quickly) Run() int { return testenv.Run(m.M) }
+func (m quickly) Run() int { return servers.Run(m.M) }
 
 // realLog is where the real access log is on machines that have it; it is no
 // part of this project.

@@ -19,10 +19,10 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
 func key(t testing.TB, text string) keys.Key {
 	t.Helper()
@@ -252,7 +252,7 @@ func TestAKeyIsCopiedOutOfItsBuffer(t *testing.T) {
 }
 
 func TestChangesOfAnyNodeAreToldAsTheAuditHasThem(t *testing.T) {
-	for kind, url := range map[string]string{"sqlite": filepath.Join(t.TempDir(), "stint.db"), "postgres": testenv.Postgres(t).URL} {
+	for kind, url := range map[string]string{"sqlite": filepath.Join(t.TempDir(), "stint.db"), "postgres": servers.Postgres(t).URL} {
 		t.Run(kind, func(t *testing.T) {
 			store, err := sqlstore.Open(t.Context(), url, sqlstore.Options{})
 			if err != nil {

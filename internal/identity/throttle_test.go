@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // limiter is a Throttle on a clock that the test moves.
 type limiter struct {
@@ -190,7 +190,7 @@ func TestAnyNumberOfNamesAndAddressesCostsBoundedMemory(t *testing.T) {
 
 func TestAttemptsCountOnEveryNodeAndOverARestart(t *testing.T) {
 	ctx, from := t.Context(), address(0)
-	redis := testenv.Redis(t)
+	redis := servers.Redis(t)
 	node := func() *identity.Throttle {
 		shared, err := redislog.Open(redis.URL, redislog.Options{Prefix: redis.Prefix})
 		if err != nil {
@@ -231,7 +231,7 @@ func TestAttemptsCountOnEveryNodeAndOverARestart(t *testing.T) {
 
 func TestAttemptsAreLimitedWhileTheSharedLogIsAway(t *testing.T) {
 	ctx, from := t.Context(), address(0)
-	redis := testenv.DedicatedRedis(t)
+	redis := servers.DedicatedRedis(t)
 	shared, err := redislog.Open(redis.URL, redislog.Options{Timeout: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: sqlstore.Migrate}
 
 // bothDatabases runs a test on SQLite and on Postgres.
 func bothDatabases(t *testing.T, test func(t *testing.T, store *sqlstore.Store)) {

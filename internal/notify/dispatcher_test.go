@@ -13,10 +13,10 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // recorder is a channel that keeps what it is sent, or fails as told.
 type recorder struct {
@@ -69,7 +69,7 @@ func (f *fixture) flush() {
 }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: sqlstore.Migrate}
 
 func bothDatabases(t *testing.T, test func(f *fixture)) {
 	for name, url := range map[string]func(t *testing.T) string{

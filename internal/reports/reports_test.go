@@ -18,10 +18,10 @@ import (
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
 const hostile = `token:=<script>"&` + "\u202e" + `,x`
 
@@ -31,7 +31,7 @@ func (v view) Selector() *rules.Selector { return v.selector }
 func (v view) Blocks() *blocks.Set       { return blocks.NewSet() }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: sqlstore.Migrate}
 
 func onBoth(t *testing.T, test func(t *testing.T, url string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, migrated.SQLite(t)) })

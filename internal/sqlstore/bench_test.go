@@ -8,13 +8,13 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // onBothOnce runs a benchmark on a database of each kind.
 func onBothOnce(b *testing.B, bench func(b *testing.B, f *fixture)) {
 	b.Run("sqlite", func(b *testing.B) { bench(b, newFixture(b, filepath.Join(b.TempDir(), "stint.db"))) })
-	b.Run("postgres", func(b *testing.B) { bench(b, newFixture(b, testenv.Postgres(b).URL)) })
+	b.Run("postgres", func(b *testing.B) { bench(b, newFixture(b, servers.Postgres(b).URL)) })
 }
 
 // BenchmarkImportBlocks imports b.N rows; run it with -benchtime=100000x.

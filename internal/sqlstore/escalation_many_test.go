@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // crossing returns a batch in which n keys of all kinds, those of a set, reach
@@ -51,7 +51,7 @@ func onBothCounted(t *testing.T, test func(t *testing.T, f *fixture, statements 
 		test(t, f, f.CountStatements(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
-		server := distant(t, testenv.Postgres(t).URL, 0)
+		server := distant(t, servers.Postgres(t).URL, 0)
 		test(t, newFixture(t, server.url), server.statements.Load)
 	})
 }
@@ -125,7 +125,7 @@ func TestKeysThatOthersBlockedAMomentAgoStayWhereTheyWere(t *testing.T) {
 // TestManyKeysCrossAtOnceOverADistance is the case that once never ended: keys
 // that cross by the thousand within a second, and a database that is not near.
 func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
-	server := distant(t, testenv.Postgres(t).URL, time.Millisecond)
+	server := distant(t, servers.Postgres(t).URL, time.Millisecond)
 	f := newFixture(t, server.url)
 	const attackers, innocents = 1_500, 50
 	n := newCounting(t, f.Store, f.clock, "a", withEscalation())
@@ -207,7 +207,7 @@ func BenchmarkManyKeysCrossAtOnce(b *testing.B) {
 		b.Run(fmt.Sprintf("%d keys, %s away", c.keys, c.delay), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				server := distant(b, testenv.Postgres(b).URL, c.delay)
+				server := distant(b, servers.Postgres(b).URL, c.delay)
 				f := newFixture(b, server.url)
 				n := newCounting(b, f.Store, f.clock, "a", withEscalation())
 				n.recorder = offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }, Node: "a", MaxKeys: 1 << 17, MaxRows: 1 << 17})

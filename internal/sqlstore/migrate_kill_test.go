@@ -13,8 +13,8 @@ import (
 	"testing/fstest"
 
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/migrations"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // statementsOf splits a migration into its statements. A semicolon ends one at
@@ -177,7 +177,7 @@ func dieMigrating(t *testing.T, path string) {
 
 func TestPostgres_killed_at_every_statement_of_a_migration_goes_on_at_the_next_start(t *testing.T) {
 	for file, statements := range upFiles(t, "postgres") {
-		url := testenv.Postgres(t).URL
+		url := servers.Postgres(t).URL
 		for n := range statements + 1 {
 			err := sqlstore.MigrateBy(t.Context(), url, killingFiles(t, "postgres", file, "SELECT pg_terminate_backend(pg_backend_pid());", n))
 			if err == nil || strings.Contains(err.Error(), "\n") {
@@ -190,7 +190,7 @@ func TestPostgres_killed_at_every_statement_of_a_migration_goes_on_at_the_next_s
 }
 
 func TestAMigrationThatCannotRunIsUndoneAndSaidInOneLine(t *testing.T) {
-	for kind, url := range map[string]string{"sqlite": filepath.Join(t.TempDir(), "stint.db"), "postgres": testenv.Postgres(t).URL} {
+	for kind, url := range map[string]string{"sqlite": filepath.Join(t.TempDir(), "stint.db"), "postgres": servers.Postgres(t).URL} {
 		file := kind + "/0002_identity.up.sql"
 		err := sqlstore.MigrateBy(t.Context(), url, killingFiles(t, kind, file, "SELECT nonsense FROM nowhere;", 1))
 		if err == nil || !strings.Contains(err.Error(), "migration 2 failed and was undone") || strings.Contains(err.Error(), "\n") {

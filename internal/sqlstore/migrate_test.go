@@ -15,8 +15,8 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/migrations"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // raw opens the database beside the store, as a person with its tools would.
@@ -43,7 +43,7 @@ func (f *fixture) exec(t testing.TB, statement string) {
 
 func TestMigrationStatus_says_where_a_database_stands(t *testing.T) {
 	for name, url := range map[string]string{
-		"sqlite": filepath.Join(t.TempDir(), "new.db"), "postgres": testenv.Postgres(t).URL,
+		"sqlite": filepath.Join(t.TempDir(), "new.db"), "postgres": servers.Postgres(t).URL,
 	} {
 		t.Run(name, func(t *testing.T) {
 			state, err := sqlstore.MigrationStatus(t.Context(), url)
@@ -113,7 +113,7 @@ func TestMigrations_go_down_to_nothing_and_up_again(t *testing.T) {
 }
 
 func TestOpen_gives_up_waiting_for_another_migration_with_its_context(t *testing.T) {
-	url := testenv.Postgres(t).URL
+	url := servers.Postgres(t).URL
 	holder, err := sql.Open("pgx", url)
 	if err != nil {
 		t.Fatal(err)

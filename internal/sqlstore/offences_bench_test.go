@@ -12,7 +12,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // generateOffences fills so many days with rows of about five thousand keys,
@@ -30,7 +30,7 @@ ON CONFLICT DO NOTHING`
 // BenchmarkReportOfTheLastDay fills Postgres with 100,000 offence rows a day
 // for three days; STINT_BENCH_ROWS and STINT_BENCH_DAYS ask for more.
 func BenchmarkReportOfTheLastDay(b *testing.B) {
-	f := newFixture(b, testenv.Postgres(b).URL)
+	f := newFixture(b, servers.Postgres(b).URL)
 	rows, days := number(b, "STINT_BENCH_ROWS", 100_000), number(b, "STINT_BENCH_DAYS", 3)
 	now := f.clock.Now().Add(37 * time.Minute)
 	connection, err := pgx.Connect(b.Context(), f.url)
@@ -86,7 +86,7 @@ func number(t testing.TB, variable string, standard int) int {
 // TestTheReportOfTheLastDayUsesIndexes reads the plan that Postgres makes for
 // what Rank sends.
 func TestTheReportOfTheLastDayUsesIndexes(t *testing.T) {
-	f := newFixture(t, testenv.Postgres(t).URL)
+	f := newFixture(t, servers.Postgres(t).URL)
 	now := f.clock.Now().Add(37 * time.Minute)
 	connection, err := pgx.Connect(t.Context(), f.url)
 	if err != nil {

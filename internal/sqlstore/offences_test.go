@@ -18,7 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/refusal"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 var offenceSecret = []byte("0123456789abcdef0123456789abcdef")
@@ -447,7 +447,7 @@ func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 }
 
 func TestADatabaseThatStopsLosesNothingAndCountsNothingTwice(t *testing.T) {
-	server := testenv.DedicatedPostgres(t)
+	server := servers.DedicatedPostgres(t)
 	f := newFixture(t, server.URL)
 	n := newCounting(t, f.Store, f.clock, "a", nil)
 	n.limited("k:before", 1)
@@ -535,7 +535,7 @@ func (s *failing) Flush(ctx context.Context, b *offenders.Batch, e offenders.Eva
 }
 
 func TestADatabaseKilledInTheMiddleOfFlushesCountsEachOffenceOnce(t *testing.T) {
-	server := testenv.DedicatedPostgres(t)
+	server := servers.DedicatedPostgres(t)
 	f := newFixture(t, server.URL)
 	nodes := []*counting{newCounting(t, f.Store, f.clock, "a", nil), newCounting(t, f.another(t), f.clock, "b", nil)}
 	sent := 0

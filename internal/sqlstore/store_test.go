@@ -8,10 +8,10 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/sqlstore"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
 var operator = audit.Actor{Kind: audit.User, ID: "u1", Name: "ann", Address: "192.0.2.1"}
 
@@ -43,7 +43,7 @@ type fixture struct {
 }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = testenv.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: sqlstore.Migrate}
 
 // onBoth runs the same test on a new database of each kind.
 func onBoth(t *testing.T, test func(t *testing.T, f *fixture)) {
@@ -108,7 +108,7 @@ func TestOpen_a_deleted_seed_does_not_come_back(t *testing.T) {
 }
 
 func TestOpen_five_nodes_at_once_on_an_empty_database(t *testing.T) {
-	url := testenv.Postgres(t).URL
+	url := servers.Postgres(t).URL
 	var nodes sync.WaitGroup
 	seeders := make(chan bool, 5)
 	for range 5 {
@@ -144,7 +144,7 @@ func newSQLiteFixture(t testing.TB) *fixture {
 }
 
 // dedicatedPostgres is a server that the test may stop and kill.
-func dedicatedPostgres(t testing.TB) *testenv.PostgresServer {
+func dedicatedPostgres(t testing.TB) *servers.PostgresServer {
 	t.Helper()
-	return testenv.DedicatedPostgres(t)
+	return servers.DedicatedPostgres(t)
 }

@@ -251,11 +251,11 @@ func TestAutomaticBlocksAreToldTogetherInOneSignedMessage(t *testing.T) {
 
 func TestAnOutageAndItsEndAreTold(t *testing.T) {
 	for name, of := range map[string]struct {
-		stop, goOn func(s servers)
+		stop, goOn func(s backends)
 		want       string
 	}{
-		"of Redis":    {func(s servers) { s.redis.Stop() }, func(s servers) { s.redis.Continue() }, "Redis is"},
-		"of Postgres": {func(s servers) { s.postgres.Stop() }, func(s servers) { s.postgres.Continue() }, "The database is"},
+		"of Redis":    {func(s backends) { s.redis.Stop() }, func(s backends) { s.redis.Continue() }, "Redis is"},
+		"of Postgres": {func(s backends) { s.postgres.Stop() }, func(s backends) { s.postgres.Continue() }, "The database is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it waits until an outage is worth telling

@@ -7,18 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // onCluster returns a private Redis Cluster and the servers by which nodes use it.
-func onCluster(t *testing.T) (*testenv.RedisCluster, servers) {
+func onCluster(t *testing.T) (*servers.RedisCluster, backends) {
 	t.Helper()
-	c := testenv.Cluster(t, "--cluster-node-timeout", "120000") // a slow machine must not look like a death
-	return c, servers{&testenv.RedisServer{URL: c.URL, Prefix: "stint"}, testenv.Postgres(t)}
+	c := servers.Cluster(t, "--cluster-node-timeout", "120000") // a slow machine must not look like a death
+	return c, backends{&servers.RedisServer{URL: c.URL, Prefix: "stint"}, servers.Postgres(t)}
 }
 
 // holds reports whether a server has the log of a key.
-func holds(t *testing.T, c *testenv.RedisCluster, server int, key string) bool {
+func holds(t *testing.T, c *servers.RedisCluster, server int, key string) bool {
 	t.Helper()
 	names, err := c.Clients[server].Keys(t.Context(), "*:"+key).Result()
 	if err != nil {

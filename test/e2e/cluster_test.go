@@ -7,37 +7,37 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-// servers are what distributed nodes share.
-type servers struct {
-	redis    *testenv.RedisServer
-	postgres *testenv.PostgresServer
+// backends are what distributed nodes share.
+type backends struct {
+	redis    *servers.RedisServer
+	postgres *servers.PostgresServer
 }
 
 // shared returns servers that a test may use but not disturb.
-func shared(t *testing.T) servers {
+func shared(t *testing.T) backends {
 	t.Helper()
-	return servers{testenv.Redis(t), testenv.Postgres(t)}
+	return backends{servers.Redis(t), servers.Postgres(t)}
 }
 
 // dedicated returns servers that a test may kill and stop.
-func dedicated(t *testing.T) servers {
+func dedicated(t *testing.T) backends {
 	t.Helper()
-	return servers{testenv.DedicatedRedis(t), testenv.DedicatedPostgres(t)}
+	return backends{servers.DedicatedRedis(t), servers.DedicatedPostgres(t)}
 }
 
 // args are the settings by which a node uses the servers. A busy machine must
 // not look like an outage, so a check waits long.
-func (s servers) args(more ...string) []string {
+func (s backends) args(more ...string) []string {
 	return append([]string{
 		"--redis-url", s.redis.URL, "--redis-prefix", s.redis.Prefix, "--database-url", s.postgres.URL, "--check-deadline", "10s",
 	}, more...)
 }
 
 // start starts nodes that share the servers.
-func (s servers) start(t *testing.T, count int, more ...string) []*node {
+func (s backends) start(t *testing.T, count int, more ...string) []*node {
 	t.Helper()
 	all := make([]*node, count)
 	for i := range all {
@@ -50,7 +50,7 @@ func (s servers) start(t *testing.T, count int, more ...string) []*node {
 }
 
 // commands returns a client to the Redis itself.
-func (s servers) commands(t *testing.T) *redis.Client {
+func (s backends) commands(t *testing.T) *redis.Client {
 	t.Helper()
 	options, err := redis.ParseURL(s.redis.URL)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s servers) commands(t *testing.T) *redis.Client {
 }
 
 // execute runs a statement on the database itself.
-func (s servers) execute(t *testing.T, statement string) (rows int64) {
+func (s backends) execute(t *testing.T, statement string) (rows int64) {
 	t.Helper()
 	ctx := context.Background()
 	connection, err := pgx.Connect(ctx, s.postgres.URL)

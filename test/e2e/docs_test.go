@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // fenced is one fenced block of a document.
@@ -116,9 +116,9 @@ func startAsWritten(t *testing.T, command string) {
 	for i, arg := range args {
 		switch {
 		case strings.HasPrefix(arg, "redis://"):
-			args[i] = testenv.Redis(t).URL
+			args[i] = servers.Redis(t).URL
 		case strings.HasPrefix(arg, "postgres://"):
-			args[i] = testenv.Postgres(t).URL
+			args[i] = servers.Postgres(t).URL
 		}
 	}
 	n := launch(t, environ, args...)

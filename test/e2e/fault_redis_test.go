@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // outageDeadline is short, so that an outage shows soon; a busy machine may then
@@ -167,7 +167,7 @@ func evict(w *world) {
 func clockFault(name, done, promise string, step time.Duration, loses int) fault {
 	return fault{
 		name: name, done: done, promise: promise, loses: loses,
-		start: func(t *testing.T) *world { return pair(t, 0, false, testenv.RedisWithClock(t)) },
+		start: func(t *testing.T) *world { return pair(t, 0, false, servers.RedisWithClock(t)) },
 		inflict: func(w *world) {
 			before := w.redisTime()
 			w.redis.StepClock(step)
@@ -193,11 +193,11 @@ func (w *world) delayRedis(d time.Duration) {
 	}
 }
 
-func commandsOf(s *testenv.RedisServer) *redis.Client {
+func commandsOf(s *servers.RedisServer) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DisableIdentity: true, ReadTimeout: patience})
 }
 
-func (w *world) command(s *testenv.RedisServer, args ...any) any {
+func (w *world) command(s *servers.RedisServer, args ...any) any {
 	w.Helper()
 	c := commandsOf(s)
 	defer c.Close()
@@ -233,10 +233,10 @@ func clusterFaults() []fault {
 	forLong := []string{"--cluster-node-timeout", "120000"}
 	start := func(args ...string) func(t *testing.T) *world {
 		return func(t *testing.T) *world {
-			c := testenv.Cluster(t, args...)
-			w := &world{T: t, cluster: c, servers: servers{postgres: testenv.Postgres(t)}}
+			c := servers.Cluster(t, args...)
+			w := &world{T: t, cluster: c, backends: backends{postgres: servers.Postgres(t)}}
 			for i := range 2 {
-				w.postgresWays = append(w.postgresWays, testenv.NewProxy(t, w.postgres.Addr))
+				w.postgresWays = append(w.postgresWays, servers.NewProxy(t, w.postgres.Addr))
 				w.nodes = append(w.nodes, w.launch(i, deadline, c.URL))
 			}
 			w.awaitRunning()
@@ -272,22 +272,22 @@ func clusterFaults() []fault {
 }
 
 func sentinelFault(deadline time.Duration) fault {
-	var replica *testenv.RedisServer
+	var replica *servers.RedisServer
 	return fault{
 		name: "Sentinel: the primary is failed over", done: "kill -9 to the primary; two of three Sentinels make its replica the primary", loses: 1,
 		promise: "checks are degraded until then; what the replica had not received is lost: at most N more", mayDegrade: true, degrades: []int{0, 1},
 		start: func(t *testing.T) *world {
-			w := &world{T: t, servers: servers{redis: testenv.DedicatedRedis(t), postgres: testenv.Postgres(t)}}
-			replica = testenv.DedicatedRedis(t, "--repl-diskless-sync-delay", "0")
+			w := &world{T: t, backends: backends{redis: servers.DedicatedRedis(t), postgres: servers.Postgres(t)}}
+			replica = servers.DedicatedRedis(t, "--repl-diskless-sync-delay", "0")
 			host, port, _ := strings.Cut(w.redis.Addr, ":")
 			w.command(replica, "REPLICAOF", host, port)
 			await(t, "the replica follows", func() bool {
 				return strings.Contains(fmt.Sprint(w.command(replica, "INFO", "replication")), "master_link_status:up")
 			})
-			addresses := testenv.Sentinels(t, "primary", w.redis)
+			addresses := servers.Sentinels(t, "primary", w.redis)
 			url := "redis+sentinel://" + addresses[0] + "?master_name=primary&addr=" + addresses[1] + "&addr=" + addresses[2]
 			for i := range 2 {
-				w.postgresWays = append(w.postgresWays, testenv.NewProxy(t, w.postgres.Addr))
+				w.postgresWays = append(w.postgresWays, servers.NewProxy(t, w.postgres.Addr))
 				w.nodes = append(w.nodes, w.launch(i, deadline, url))
 			}
 			w.awaitRunning()
@@ -308,7 +308,7 @@ func sentinelFault(deadline time.Duration) fault {
 // moveSlot moves the slot of a key that is asked about all the time to the next
 // primary, and holds it open halfway.
 func moveSlot(w *world) {
-	for from := range testenv.Primaries {
+	for from := range servers.Primaries {
 		keys, err := w.cluster.Clients[from].Keys(w.Context(), "*slide:*").Result()
 		if err != nil {
 			w.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 var (
@@ -48,11 +48,11 @@ type fault struct {
 // world is what a row is tried on.
 type world struct {
 	*testing.T
-	servers
-	redisWays, postgresWays []*testenv.Proxy // of each node
+	backends
+	redisWays, postgresWays []*servers.Proxy // of each node
 	nodes                   []*node
 	load                    *faultLoad
-	cluster                 *testenv.RedisCluster
+	cluster                 *servers.RedisCluster
 }
 
 // TestFaults tries the table on real nodes; the whole of it with -faults.
@@ -84,7 +84,7 @@ func (f fault) try(t *testing.T) *outcome {
 	if f.start != nil {
 		w = f.start(t)
 	} else {
-		w = pair(t, f.deadline, f.dedicated, testenv.DedicatedRedis(t, f.redisArgs...))
+		w = pair(t, f.deadline, f.dedicated, servers.DedicatedRedis(t, f.redisArgs...))
 	}
 	w.T = t
 	w.load = startFaultLoad(w, f)
@@ -122,17 +122,17 @@ func (f fault) try(t *testing.T) *outcome {
 }
 
 // pair starts two nodes with a way of their own to each server.
-func pair(t *testing.T, deadline time.Duration, dedicatedPostgres bool, redis *testenv.RedisServer) *world {
+func pair(t *testing.T, deadline time.Duration, dedicatedPostgres bool, redis *servers.RedisServer) *world {
 	t.Helper()
-	w := &world{T: t, servers: servers{redis: redis}}
+	w := &world{T: t, backends: backends{redis: redis}}
 	if dedicatedPostgres {
-		w.postgres = testenv.DedicatedPostgres(t)
+		w.postgres = servers.DedicatedPostgres(t)
 	} else {
-		w.postgres = testenv.Postgres(t)
+		w.postgres = servers.Postgres(t)
 	}
 	for range 2 {
-		w.redisWays = append(w.redisWays, testenv.NewProxy(t, w.redis.Addr))
-		w.postgresWays = append(w.postgresWays, testenv.NewProxy(t, w.postgres.Addr))
+		w.redisWays = append(w.redisWays, servers.NewProxy(t, w.redis.Addr))
+		w.postgresWays = append(w.postgresWays, servers.NewProxy(t, w.postgres.Addr))
 	}
 	for i := range 2 {
 		w.nodes = append(w.nodes, w.launch(i, deadline, strings.Replace(w.redis.URL, w.redis.Addr, w.redisWays[i].Addr, 1)))

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // aWhile is how many answers of each policy a phase of a test lasts.
@@ -15,31 +15,31 @@ const aWhile = 20
 
 // outageNode starts a node on a Redis that the test may disturb, with the
 // default deadline of checks.
-func outageNode(t *testing.T, redisArgs ...string) (servers, *node) {
+func outageNode(t *testing.T, redisArgs ...string) (backends, *node) {
 	t.Helper()
-	s := servers{testenv.DedicatedRedis(t, redisArgs...), testenv.Postgres(t)}
+	s := backends{servers.DedicatedRedis(t, redisArgs...), servers.Postgres(t)}
 	return s, s.start(t, 1, "--check-deadline", "250ms")[0]
 }
 
 func TestWithRedisGoneEachPolicyDoesWhatItsOperatorChose(t *testing.T) {
 	for name, test := range map[string]struct {
 		args             []string
-		disturb, recover func(s servers)
+		disturb, recover func(s backends)
 		lost             bool
 	}{
 		"killed and back with its file": {
 			args:    []string{"--appendonly", "yes", "--appendfsync", "always"},
-			disturb: func(s servers) { s.redis.Kill() },
-			recover: func(s servers) { s.redis.Restart(false) },
+			disturb: func(s backends) { s.redis.Kill() },
+			recover: func(s backends) { s.redis.Restart(false) },
 		},
 		"killed and back empty": {
-			disturb: func(s servers) { s.redis.Kill() },
-			recover: func(s servers) { s.redis.Restart(true) },
+			disturb: func(s backends) { s.redis.Kill() },
+			recover: func(s backends) { s.redis.Restart(true) },
 			lost:    true,
 		},
 		"stopped and continued": {
-			disturb: func(s servers) { s.redis.Stop() },
-			recover: func(s servers) { s.redis.Continue() },
+			disturb: func(s backends) { s.redis.Stop() },
+			recover: func(s backends) { s.redis.Continue() },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestFunctionsFlushedAndConnectionsCutUnderLoadChargeNobodyTwice(t *testing.
 
 func TestWithPostgresStoppedChecksAndBlocksGoOn(t *testing.T) {
 	t.Parallel() // it waits for a write to be given up
-	s := servers{testenv.Redis(t), testenv.DedicatedPostgres(t)}
+	s := backends{servers.Redis(t), servers.DedicatedPostgres(t)}
 	n := s.start(t, 1)[0]
 	l := startLoad(t, n)
 	l.awaitMore(false, aWhile)
@@ -144,7 +144,7 @@ func TestWithPostgresStoppedChecksAndBlocksGoOn(t *testing.T) {
 }
 
 func TestPostgresKilledUnderWritesLosesNothingThatWasAcknowledged(t *testing.T) {
-	s := servers{testenv.Redis(t), testenv.DedicatedPostgres(t)}
+	s := backends{servers.Redis(t), servers.DedicatedPostgres(t)}
 	n := s.start(t, 1)[0]
 	var kept []string
 	var killing sync.WaitGroup

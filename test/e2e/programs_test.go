@@ -8,10 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // endQuickly is the environment that keeps the race detector, where it is on,
 // from sleeping a second at the end of each program.
@@ -39,7 +39,7 @@ func (p *program) built(t testing.TB) string {
 			p.err = err
 			return
 		}
-		testenv.AtExit(func() { os.RemoveAll(dir) })
+		servers.AtExit(func() { os.RemoveAll(dir) })
 		p.path = filepath.Join(dir, p.name)
 		args := slices.Concat([]string{"build"}, buildFlags, []string{"-o", p.path, "github.com/stint-dev/stint/cmd/" + p.name})
 		var output []byte

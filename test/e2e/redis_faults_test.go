@@ -13,11 +13,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // do sends one command to the Redis itself.
-func (s servers) do(t *testing.T, command ...any) {
+func (s backends) do(t *testing.T, command ...any) {
 	t.Helper()
 	if err := s.commands(t).Do(t.Context(), command...).Err(); err != nil {
 		t.Fatalf("%v: %v", command, err)
@@ -42,12 +42,12 @@ func (n *node) lines(parts ...string) []string {
 // A Redis that answers and decides nothing is an outage like one that is gone,
 // told of once at its beginning and once at its end.
 func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
-	set := func(name, value string) func(*testing.T, servers) {
-		return func(t *testing.T, s servers) { s.do(t, "config", "set", name, value) }
+	set := func(name, value string) func(*testing.T, backends) {
+		return func(t *testing.T, s backends) { s.do(t, "config", "set", name, value) }
 	}
 	// inside returns a connection that stays logged in.
 	var connection *redis.Conn
-	inside := func(t *testing.T, s servers) *redis.Conn {
+	inside := func(t *testing.T, s backends) *redis.Conn {
 		if connection == nil {
 			connection = s.commands(t).Conn()
 		}
@@ -55,34 +55,34 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		args             []string
-		disturb, recover func(*testing.T, servers)
+		disturb, recover func(*testing.T, backends)
 		cause            string
 		other            string // what its beginning shows, where that is another
 		empty            bool   // the counts do not survive it
 	}{
 		"OOM": {disturb: set("maxmemory", "1"), recover: set("maxmemory", "0"), cause: "OOM"},
 		"READONLY": {
-			disturb: func(t *testing.T, s servers) { s.do(t, "replicaof", "127.0.0.1", "1") },
-			recover: func(t *testing.T, s servers) { s.do(t, "replicaof", "no", "one") },
+			disturb: func(t *testing.T, s backends) { s.do(t, "replicaof", "127.0.0.1", "1") },
+			recover: func(t *testing.T, s backends) { s.do(t, "replicaof", "no", "one") },
 			cause:   "READONLY",
 		},
 		"BUSY": {
 			args: []string{"--busy-reply-threshold", "10"},
-			disturb: func(t *testing.T, s servers) {
+			disturb: func(t *testing.T, s backends) {
 				go s.commands(t).Eval(context.Background(), "while true do end", nil)
 			},
-			recover: func(t *testing.T, s servers) { s.do(t, "script", "kill") },
+			recover: func(t *testing.T, s backends) { s.do(t, "script", "kill") },
 			cause:   "BUSY",
 		},
 		"a new password": {
-			disturb: func(t *testing.T, s servers) {
+			disturb: func(t *testing.T, s backends) {
 				for _, command := range [][]any{{"config", "set", "requirepass", "x"}, {"client", "kill", "type", "normal", "skipme", "yes"}} {
 					if err := inside(t, s).Do(t.Context(), command...).Err(); err != nil {
 						t.Fatal(err)
 					}
 				}
 			},
-			recover: func(t *testing.T, s servers) {
+			recover: func(t *testing.T, s backends) {
 				if err := inside(t, s).Do(t.Context(), "config", "set", "requirepass", "").Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -90,7 +90,7 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 			cause: "NOAUTH", other: "each policy", // connections that were cut came first
 		},
 		"MISCONF": {
-			disturb: func(t *testing.T, s servers) {
+			disturb: func(t *testing.T, s backends) {
 				s.do(t, "config", "set", "save", "3600 1")
 				s.redis.LoseFolder()
 				s.do(t, "bgsave")
@@ -98,13 +98,13 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 			recover: set("stop-writes-on-bgsave-error", "no"), cause: "MISCONF",
 		},
 		"a right taken away": {
-			disturb: func(t *testing.T, s servers) { s.do(t, "acl", "setuser", "default", "-fcall") },
-			recover: func(t *testing.T, s servers) { s.do(t, "acl", "setuser", "default", "+fcall") },
+			disturb: func(t *testing.T, s backends) { s.do(t, "acl", "setuser", "default", "-fcall") },
+			recover: func(t *testing.T, s backends) { s.do(t, "acl", "setuser", "default", "+fcall") },
 			cause:   "NOPERM",
 		},
 		"killed": {
-			disturb: func(_ *testing.T, s servers) { s.redis.Kill() },
-			recover: func(_ *testing.T, s servers) { s.redis.Restart(true) }, cause: "is unreachable", empty: true,
+			disturb: func(_ *testing.T, s backends) { s.redis.Kill() },
+			recover: func(_ *testing.T, s backends) { s.redis.Restart(true) }, cause: "is unreachable", empty: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,9 +139,9 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 }
 
 func TestARedisThatCannotHoldLogsIsRefusedBeforeAnythingListens(t *testing.T) {
-	locked, evicting, plain := testenv.DedicatedRedis(t), testenv.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru"), testenv.DedicatedRedis(t)
-	servers{redis: locked}.do(t, "config", "set", "requirepass", "secret")
-	database := testenv.Postgres(t).URL
+	locked, evicting, plain := servers.DedicatedRedis(t), servers.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru"), servers.DedicatedRedis(t)
+	backends{redis: locked}.do(t, "config", "set", "requirepass", "secret")
+	database := servers.Postgres(t).URL
 	for name, test := range map[string]struct{ url, want string }{
 		"no password":              {"redis://" + locked.Addr, "wants a password"},
 		"a wrong password":         {"redis://:hunter2@" + locked.Addr, "refuses the user or the password"},
@@ -161,7 +161,7 @@ func TestARedisThatCannotHoldLogsIsRefusedBeforeAnythingListens(t *testing.T) {
 }
 
 func TestARedisThatComesLaterIsWaitedFor(t *testing.T) {
-	s := servers{testenv.DedicatedRedis(t), testenv.Postgres(t)}
+	s := backends{servers.DedicatedRedis(t), servers.Postgres(t)}
 	s.redis.Kill()
 	n := launch(t, []string{"STINT_ADMIN_TOKEN=" + adminToken}, append(s.args(), append(onFreePorts, "--ready-redis-timeout", "1s")...)...)
 	n.awaitRunning()
@@ -178,7 +178,7 @@ func TestARedisThatComesLaterIsWaitedFor(t *testing.T) {
 
 // A node that nobody asks learns of an outage too, and what Redis evicts is told.
 func TestEvictedKeysAreTold(t *testing.T) {
-	s := servers{testenv.DedicatedRedis(t), testenv.Postgres(t)}
+	s := backends{servers.DedicatedRedis(t), servers.Postgres(t)}
 	n := s.start(t, 1)[0]
 	n.awaitReady()
 	await(t, "/readyz knows of no eviction", func() bool { p := n.part("eviction"); return p.OK && p.Detail == "" })
@@ -217,7 +217,7 @@ func TestEvictedKeysAreTold(t *testing.T) {
 }
 
 func TestAnOutageOfTheDatabaseIsLoggedTwice(t *testing.T) {
-	s := servers{testenv.Redis(t), testenv.DedicatedPostgres(t)}
+	s := backends{servers.Redis(t), servers.DedicatedPostgres(t)}
 	n := s.start(t, 1)[0]
 	n.awaitReady()
 	s.postgres.Kill()

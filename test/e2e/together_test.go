@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestSeveralKeysAreAllChargedOrNoneUnderConcurrency(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
 }
 
 func TestOnAClusterKeysOfDifferentSlotsAreRefusedWithTheReason(t *testing.T) {
-	s := servers{testenv.DedicatedRedis(t, "--cluster-enabled", "yes"), testenv.Postgres(t)}
+	s := backends{servers.DedicatedRedis(t, "--cluster-enabled", "yes"), servers.Postgres(t)}
 	redis := s.commands(t)
 	if err := redis.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/logtest"
 )
 
 // manyKeys is how many logs the benchmarks of cold checks and of memory hold.

@@ -3,8 +3,8 @@ package memlog_test
 import (
 	"testing"
 
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/logtest"
 )
 
 func newHarness(*testing.T) logtest.Harness {

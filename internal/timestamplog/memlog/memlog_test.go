@@ -10,8 +10,8 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/logtest"
 )
 
 func TestIdleLogsGoWhenTheirLastWindowEnds(t *testing.T) {

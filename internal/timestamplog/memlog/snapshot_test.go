@@ -15,8 +15,8 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+	"github.com/stint-dev/stint/test/logtest"
 )
 
 func policyOf(t testing.TB, id int64, stack ...string) *rules.Policy {

@@ -22,10 +22,10 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // leastRights is what docs/REDIS.md tells an operator to give.
@@ -45,7 +45,7 @@ var leastRightsInACluster = []string{"+cluster|slots", "+cluster|shards", "+comm
 func TestAUserWithTheNamedRightsAndNoOthersIsEnough(t *testing.T) {
 	user := url.UserPassword("stint", "word:with@signs").String() + "@"
 	t.Run("on one server", func(t *testing.T) {
-		server := testenv.DedicatedRedis(t)
+		server := servers.DedicatedRedis(t)
 		restrict(t, connect(t, server), leastRights)
 		tryRights(t, "redis://"+user+server.Addr+"/0")
 		wrong := openURL(t, "redis://stint:wrong@"+server.Addr+"/0")
@@ -148,7 +148,7 @@ func overTLS(t *testing.T, args ...string) string {
 	t.Helper()
 	cert, key := selfSigned(t, t.TempDir())
 	args = append(args, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert)
-	server := testenv.DedicatedRedis(t, args...)
+	server := servers.DedicatedRedis(t, args...)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	tls := l.Addr().String()

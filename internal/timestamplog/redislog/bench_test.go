@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 const benchKeys = 100_000
@@ -31,9 +31,9 @@ func benchKey(n int) string { return fmt.Sprintf("ip:10.%d.%d.%d", n>>16, n>>8&2
 
 // filled returns a log on a private Redis with 60 entries over the last 12
 // hours for each key under the policy of each verdict.
-func filled(b *testing.B) (*testenv.RedisServer, *redislog.Log, map[string]*rules.Policy) {
+func filled(b *testing.B) (*servers.RedisServer, *redislog.Log, map[string]*rules.Policy) {
 	b.Helper()
-	server := testenv.DedicatedRedis(b)
+	server := servers.DedicatedRedis(b)
 	log := open(b, server, redislog.Options{})
 	if !answers(log, policy(b, 9, "1/s")) {
 		b.Fatal("a fresh Redis does not answer")
@@ -214,7 +214,7 @@ func BenchmarkBytes(b *testing.B) {
 
 // bytesPerEntry fills a private Redis with logs of as many entries each.
 func bytesPerEntry(b *testing.B, logs, each int) float64 {
-	server := testenv.DedicatedRedis(b)
+	server := servers.DedicatedRedis(b)
 	server.Prefix = redislog.DefaultPrefix // its length counts
 	log := open(b, server, redislog.Options{Timeout: time.Minute})
 	p := policy(b, 1, "1000/s", "1000/d")

@@ -7,18 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // The contract's random histories keep few entries. Logs of hundreds lie in
 // blocks in Redis, and must answer as the log in memory does while they grow,
 // reservation, shrink and are moved, and reservations ahead are reserved and cancelled.
 func TestLongLogsAnswerAsInMemory(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))

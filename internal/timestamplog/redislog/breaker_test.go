@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // outageEvents keeps what a log tells of its outages.
@@ -44,7 +44,7 @@ func (o *outageEvents) await(t *testing.T, count int) []timestamplog.OutageEvent
 
 // isAddr reports whether a server is called name; one that is a Cluster by itself
 // does not know its host.
-func isAddr(server *testenv.RedisServer, name string) bool {
+func isAddr(server *servers.RedisServer, name string) bool {
 	return name != "" && strings.HasSuffix(server.Addr, name)
 }
 
@@ -57,13 +57,13 @@ func failing(t *testing.T, log *redislog.Log, p *rules.Policy, key string) {
 }
 
 // patiently opens a log whose requests wait for as long as their callers do.
-func patiently(t *testing.T, server *testenv.RedisServer, told *outageEvents) *redislog.Log {
+func patiently(t *testing.T, server *servers.RedisServer, told *outageEvents) *redislog.Log {
 	t.Helper()
 	return open(t, server, redislog.Options{Timeout: time.Hour, OnOutage: told.add})
 }
 
 func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
-	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		var told outageEvents
 		log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
 		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
@@ -100,7 +100,7 @@ func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
 }
 
 func TestCallersWhoGoAwayAreNoOutage(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	var told outageEvents
 	log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
 	if !answers(log, p) {
@@ -121,7 +121,7 @@ func TestCallersWhoGoAwayAreNoOutage(t *testing.T) {
 }
 
 func TestASuccessBetweenFailuresIsNoOutage(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	var told outageEvents
 	log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
 	for range redislog.FailureThreshold {
@@ -140,7 +140,7 @@ func TestASuccessBetweenFailuresIsNoOutage(t *testing.T) {
 }
 
 func TestAKeyOfAnotherKindIsNoOutage(t *testing.T) {
-	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		var told outageEvents
 		log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
 		foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
@@ -159,7 +159,7 @@ func TestAKeyOfAnotherKindIsNoOutage(t *testing.T) {
 func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
 	for name, set := range map[string][2]string{"full": {"maxmemory", "0"}, "without replicas": {"min-replicas-to-write", "0"}} {
 		t.Run(name, func(t *testing.T) {
-			server := testenv.DedicatedRedis(t)
+			server := servers.DedicatedRedis(t)
 			var told outageEvents
 			log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
 			if !answers(log, p) {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // check opens a URL and returns what Check says.
@@ -39,9 +39,9 @@ func wantConfigError(t *testing.T, err error, part string) {
 }
 
 func TestAMistakeInTheURLOrTheServerIsToldAtOnce(t *testing.T) {
-	server, locked, member := testenv.DedicatedRedis(t), testenv.DedicatedRedis(t), clusterOfOne(t)
+	server, locked, member := servers.DedicatedRedis(t), servers.DedicatedRedis(t), clusterOfOne(t)
 	must(t, connect(t, locked).ConfigSet(t.Context(), "requirepass", "x").Err())
-	watching := testenv.Sentinels(t, "m", server)[0]
+	watching := servers.Sentinels(t, "m", server)[0]
 	withTLS, wantsCertificate := overTLS(t, "--tls-auth-clients", "no"), overTLS(t)
 	for name, test := range map[string]struct{ url, want string }{
 		"no password":                       {"redis://" + locked.Addr, "wants a password"},
@@ -100,7 +100,7 @@ func webServer(t *testing.T) string {
 func TestAServerThatCannotHoldLogsIsToldAtOnce(t *testing.T) {
 	t.Run("it evicts", func(t *testing.T) {
 		for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
-			server := testenv.DedicatedRedis(t, "--maxmemory-policy", policy)
+			server := servers.DedicatedRedis(t, "--maxmemory-policy", policy)
 			_, err := check(t, server.URL, redislog.CheckOptions{})
 			wantConfigError(t, err, "maxmemory-policy "+policy)
 			h, err := check(t, server.URL, redislog.CheckOptions{AllowEviction: true})
@@ -110,7 +110,7 @@ func TestAServerThatCannotHoldLogsIsToldAtOnce(t *testing.T) {
 		}
 	})
 	t.Run("it has no functions", func(t *testing.T) {
-		_, err := check(t, testenv.DedicatedRedis(t, "--rename-command", "FUNCTION", "").URL, redislog.CheckOptions{})
+		_, err := check(t, servers.DedicatedRedis(t, "--rename-command", "FUNCTION", "").URL, redislog.CheckOptions{})
 		wantConfigError(t, err, "not Redis 7 or newer")
 	})
 	t.Run("it is too old", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestAServerThatCannotHoldLogsIsToldAtOnce(t *testing.T) {
 }
 
 func TestAUserWithTooFewRightsIsToldAtOnceAndOneWithoutInfoIsNot(t *testing.T) {
-	server := testenv.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru")
+	server := servers.DedicatedRedis(t, "--maxmemory-policy", "allkeys-lru")
 	admin := connect(t, server)
 	url := strings.Replace(server.URL, "://", "://stint:x@", 1)
 	give := func(without ...string) {
@@ -167,9 +167,9 @@ func TestAServerThatMayComeLaterIsAnOutageAndNoMistake(t *testing.T) {
 	must(t, err)
 	closed.Close()
 	address := closed.Addr().String()
-	full, replica := testenv.DedicatedRedis(t), testenv.DedicatedRedis(t, "--replicaof", "127.0.0.1", "1")
+	full, replica := servers.DedicatedRedis(t), servers.DedicatedRedis(t, "--replicaof", "127.0.0.1", "1")
 	must(t, connect(t, full).ConfigSet(t.Context(), "maxmemory", "1").Err())
-	unsaved := testenv.DedicatedRedis(t)
+	unsaved := servers.DedicatedRedis(t)
 	failToSave(t, unsaved)
 	for name, url := range map[string]string{
 		"nothing listens":           "redis://" + address,
@@ -191,7 +191,7 @@ func TestAServerThatMayComeLaterIsAnOutageAndNoMistake(t *testing.T) {
 }
 
 // failToSave makes a server refuse writes since it could not save (MISCONF).
-func failToSave(t *testing.T, server *testenv.RedisServer) {
+func failToSave(t *testing.T, server *servers.RedisServer) {
 	t.Helper()
 	admin := connect(t, server)
 	must(t, admin.ConfigSet(t.Context(), "save", "3600 1").Err())
@@ -204,7 +204,7 @@ func failToSave(t *testing.T, server *testenv.RedisServer) {
 }
 
 func TestCheckLeavesNothingBehind(t *testing.T) {
-	for _, server := range []*testenv.RedisServer{testenv.DedicatedRedis(t), clusterOfOne(t)} {
+	for _, server := range []*servers.RedisServer{servers.DedicatedRedis(t), clusterOfOne(t)} {
 		if _, err := check(t, server.URL, redislog.CheckOptions{}); err != nil {
 			t.Fatal(err)
 		}

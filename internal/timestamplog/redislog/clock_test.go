@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 const day = 24 * time.Hour
@@ -17,7 +17,7 @@ const day = 24 * time.Hour
 // Wrapped entries repeat after 49.7 days, and a clock that steps back by weeks
 // must not make a new entry look like an old one.
 func TestAClockThatStepsBackByWeeksOpensNoLimit(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	admin := connect(t, server)
 	clock := logtest.NewClock()
 	log := open(t, server, redislog.Options{Clock: clock.Now})
@@ -63,7 +63,7 @@ func TestAClockThatStepsBackByWeeksOpensNoLimit(t *testing.T) {
 // A stack of short windows may find entries that a stack of long ones left,
 // too old to be wrapped, when it has to move the log.
 func TestOldEntriesSurviveAMoveUnderAShorterStack(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	clock := logtest.NewClock()
 	log := open(t, server, redislog.Options{Clock: clock.Now})
 	long, short := policy(t, 1, "2/31d"), policy(t, 1, "1/1h")

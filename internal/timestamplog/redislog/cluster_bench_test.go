@@ -10,15 +10,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // BenchmarkCluster asks a Cluster of three primaries and their replicas from
 // many callers at once, about one key each or, as a batch does, about 64.
 func BenchmarkCluster(b *testing.B) {
-	c := testenv.Cluster(b)
+	c := servers.Cluster(b)
 	log, err := redislog.Open(c.URL, redislog.Options{Timeout: 20 * time.Second})
 	must(b, err)
 	b.Cleanup(func() { log.Close() })
@@ -48,9 +48,9 @@ func BenchmarkCluster(b *testing.B) {
 }
 
 // callsOfCluster returns how many function calls the primaries have answered.
-func callsOfCluster(b *testing.B, c *testenv.RedisCluster) (total int) {
+func callsOfCluster(b *testing.B, c *servers.RedisCluster) (total int) {
 	b.Helper()
-	for _, client := range c.Clients[:testenv.Primaries] {
+	for _, client := range c.Clients[:servers.Primaries] {
 		_, rest, _ := strings.Cut(client.Info(b.Context(), "commandstats").Val(), "cmdstat_fcall:calls=")
 		number, _, _ := strings.Cut(rest, ",")
 		n, _ := strconv.Atoi(number) // none before the first call
@@ -60,9 +60,9 @@ func callsOfCluster(b *testing.B, c *testenv.RedisCluster) (total int) {
 }
 
 // secondsOf returns the processor time of the primaries.
-func secondsOf(b *testing.B, c *testenv.RedisCluster) (total float64) {
+func secondsOf(b *testing.B, c *servers.RedisCluster) (total float64) {
 	b.Helper()
-	for _, client := range c.Clients[:testenv.Primaries] {
+	for _, client := range c.Clients[:servers.Primaries] {
 		total += cpuSeconds(b, redis.UniversalClient(client))
 	}
 	return total

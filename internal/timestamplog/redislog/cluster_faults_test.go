@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // lost is a request that got no answer: between these instants, in Unix
@@ -80,7 +80,7 @@ const (
 // taken for dead.
 var aliveForLong = []string{"--cluster-node-timeout", "120000"}
 
-func gatherSubjects(t *testing.T, c *testenv.RedisCluster, p *rules.Policy, shards int, nodes ...timestamplog.Log) *subjects {
+func gatherSubjects(t *testing.T, c *servers.RedisCluster, p *rules.Policy, shards int, nodes ...timestamplog.Log) *subjects {
 	t.Helper()
 	byShard, all := map[int]*subject{}, &subjects{}
 	for i := 0; len(all.pairs) < shards; i++ {
@@ -196,7 +196,7 @@ func (s *subject) check(t *testing.T, stack rules.Stack) {
 }
 
 // of returns the subjects whose slots a server has, and the others.
-func (all *subjects) of(c *testenv.RedisCluster, server int) (its, others []*subject) {
+func (all *subjects) of(c *servers.RedisCluster, server int) (its, others []*subject) {
 	for _, s := range all.all {
 		if c.Owner(s.slot) == server {
 			its = append(its, s)
@@ -208,7 +208,7 @@ func (all *subjects) of(c *testenv.RedisCluster, server int) (its, others []*sub
 }
 
 // openNode opens a node's log on a Cluster.
-func openNode(t *testing.T, c *testenv.RedisCluster, told *outageEvents) *redislog.Log {
+func openNode(t *testing.T, c *servers.RedisCluster, told *outageEvents) *redislog.Log {
 	t.Helper()
 	log, err := redislog.Open(c.URL, redislog.Options{Timeout: patient, OnOutage: told.add})
 	must(t, err)
@@ -217,7 +217,7 @@ func openNode(t *testing.T, c *testenv.RedisCluster, told *outageEvents) *redisl
 }
 
 func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
-	c := testenv.Cluster(t, aliveForLong...)
+	c := servers.Cluster(t, aliveForLong...)
 	p := policy(t, 1, "10/200ms", "40/2s")
 	var told outageEvents
 	log := openNode(t, c, &told)
@@ -260,7 +260,7 @@ func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
 }
 
 func TestASlotThatIsHeldOpenDegradesNoPlainRequest(t *testing.T) {
-	c := testenv.Cluster(t, aliveForLong...)
+	c := servers.Cluster(t, aliveForLong...)
 	p := policy(t, 1, "10/200ms", "40/2s")
 	var told outageEvents
 	log := openNode(t, c, &told)
@@ -303,7 +303,7 @@ func TestASlotThatIsHeldOpenDegradesNoPlainRequest(t *testing.T) {
 }
 
 func TestAPrimaryThatIsReplacedIsAnOutageNoLonger(t *testing.T) {
-	c := testenv.Cluster(t)
+	c := servers.Cluster(t)
 	p := policy(t, 1, "10/200ms", "40/2s")
 	var told outageEvents
 	log := openNode(t, c, &told)
@@ -336,7 +336,7 @@ func TestAPrimaryThatIsReplacedIsAnOutageNoLonger(t *testing.T) {
 		}
 	}
 	for _, e := range told.list() {
-		if e.Server == c.Servers[(dies+1)%testenv.Primaries].Addr || e.Server == c.Servers[(dies+2)%testenv.Primaries].Addr {
+		if e.Server == c.Servers[(dies+1)%servers.Primaries].Addr || e.Server == c.Servers[(dies+2)%servers.Primaries].Addr {
 			t.Errorf("it told of %+v", e)
 		}
 	}

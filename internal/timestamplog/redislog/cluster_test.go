@@ -7,16 +7,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // clusterOfOne returns a Redis Cluster of a single node that has every slot.
-func clusterOfOne(t *testing.T) *testenv.RedisServer {
+func clusterOfOne(t *testing.T) *servers.RedisServer {
 	t.Helper()
-	server := testenv.DedicatedRedis(t, "--cluster-enabled", "yes")
+	server := servers.DedicatedRedis(t, "--cluster-enabled", "yes")
 	admin := connect(t, server)
 	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)

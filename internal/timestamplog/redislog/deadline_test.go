@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // requestForms are the ways to ask for one request, by the function that decides.
@@ -22,7 +22,7 @@ var requestForms = map[string]func(q *timestamplog.Request){
 // What a stalled Redis carries out when it goes on must not be charged when its
 // caller gave up long ago: the entry would leave its window late.
 func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
-	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := patiently(t, server, new(outageEvents)), policy(t, 1, "100/h")
 		for name, form := range requestForms {
 			t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
 }
 
 func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	log, p := patiently(t, server, new(outageEvents)), policy(t, 1, "100/h")
 	eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 	server.Stop()
@@ -66,7 +66,7 @@ func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
 // Callers who still wait must not be refused together with those in the same
 // call who gave up.
 func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
-	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := patiently(t, server, new(outageEvents)), policy(t, 1, "100/h")
 		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 		server.Stop()
@@ -100,7 +100,7 @@ func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 
 // A Redis whose clock was set, or one that has taken over, costs one more call.
 func TestAClockThatWasSetFailsNobody(t *testing.T) {
-	everywhere(t, func(t *testing.T, server *testenv.RedisServer) {
+	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
 		log, p := open(t, server, redislog.Options{}), policy(t, 1, "1000/h")
 		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 		for _, behind := range []time.Duration{time.Hour, -time.Hour} {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // expiring is a Log whose Redis expires logs by the test's clock: before each
@@ -23,7 +23,7 @@ type expiring struct {
 	clock  *logtest.Clock
 }
 
-func newExpiring(t *testing.T, server *testenv.RedisServer) logtest.Harness {
+func newExpiring(t *testing.T, server *servers.RedisServer) logtest.Harness {
 	clock := logtest.NewClock()
 	log := &expiring{
 		Log:    open(t, server, redislog.Options{Clock: clock.Now}),

@@ -15,10 +15,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func must(t testing.TB, err error) {
@@ -125,7 +125,7 @@ func openURL(t *testing.T, url string) *redislog.Log {
 var crowdStack = []string{"10/200ms", "40/2s"}
 
 func TestSlotsThatMoveUnderLoadCostNoPromise(t *testing.T) {
-	c := testenv.Cluster(t)
+	c := servers.Cluster(t)
 	p := policy(t, 1, crowdStack...)
 	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
 	people.awaitMore(t, "every key is allowed", 5)
@@ -148,7 +148,7 @@ func TestSlotsThatMoveUnderLoadCostNoPromise(t *testing.T) {
 }
 
 func TestAPrimaryOfAClusterThatDiesLetsInAtMostTwiceTheLimit(t *testing.T) {
-	c := testenv.Cluster(t)
+	c := servers.Cluster(t)
 	p := policy(t, 1, crowdStack...)
 	people := gather(t, p, 24, openURL(t, c.URL), openURL(t, c.URL))
 	people.awaitMore(t, "every key is allowed", 5)
@@ -161,14 +161,14 @@ func TestAPrimaryOfAClusterThatDiesLetsInAtMostTwiceTheLimit(t *testing.T) {
 }
 
 func TestAPrimaryUnderSentinelsThatDiesLetsInAtMostTwiceTheLimit(t *testing.T) {
-	primary := testenv.DedicatedRedis(t, "--repl-diskless-sync-delay", "0")
+	primary := servers.DedicatedRedis(t, "--repl-diskless-sync-delay", "0")
 	host, port, err := net.SplitHostPort(primary.Addr)
 	must(t, err)
-	replica := connect(t, testenv.DedicatedRedis(t, "--replicaof", host, port))
+	replica := connect(t, servers.DedicatedRedis(t, "--replicaof", host, port))
 	eventually(t, "the replica follows", func() bool {
 		return strings.Contains(replica.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
-	sentinels := testenv.Sentinels(t, "stint", primary)
+	sentinels := servers.Sentinels(t, "stint", primary)
 	for _, address := range sentinels {
 		sentinel := redis.NewSentinelClient(&redis.Options{Addr: address})
 		t.Cleanup(func() { sentinel.Close() })

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestHealthWarnsOfWhatWouldLiftLimits(t *testing.T) {
@@ -22,7 +22,7 @@ func TestHealthWarnsOfWhatWouldLiftLimits(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			server := testenv.DedicatedRedis(t, test.args...)
+			server := servers.DedicatedRedis(t, test.args...)
 			h, err := open(t, server, redislog.Options{}).Health(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -10,15 +10,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // BenchmarkNamed measures checks under IDs beside plain ones, from 64 callers at
 // once, and what either costs Redis itself.
 func BenchmarkNamed(b *testing.B) {
-	server := testenv.DedicatedRedis(b)
+	server := servers.DedicatedRedis(b)
 	log, client := open(b, server, redislog.Options{}), connect(b, server)
 	p := policy(b, 1, benchStacks["allow"]...)
 	if !answers(log, p) {

@@ -6,15 +6,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stint-dev/stint/internal/testenv"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // Two nodes share a Redis and go by its own clock while many callers ask about
 // one key.
 func TestTwoNodesNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	nodes := []*redislog.Log{open(t, server, redislog.Options{}), open(t, server, redislog.Options{})}
 	p := policy(t, 1, "20/10ms", "50/100ms", "150/1s", "100000/1h")
 	const callers, requests = 32, 150

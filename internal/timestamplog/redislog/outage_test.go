@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 const address = "ip:203.0.113.7"
 
 func TestAKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
-	server := testenv.DedicatedRedis(t, "--appendonly", "yes")
+	server := servers.DedicatedRedis(t, "--appendonly", "yes")
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "2/h")
 	if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
 		t.Fatalf("got %+v, want it allowed", r)
@@ -40,7 +40,7 @@ func TestAKilledRedisIsAnOutageUntilItIsBack(t *testing.T) {
 }
 
 func TestARedisRestartedEmptyForgetsAndGoesOn(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "3/h")
 	ask(t.Context(), log, p, address, 3)
 	server.Restart(true)
@@ -64,7 +64,7 @@ func TestAStoppedRedisChargesNobodyTwice(t *testing.T) {
 }
 
 func aStoppedRedisChargesNobodyTwice(t *testing.T, id string) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "100/h")
 	if !answers(log, p) {
 		t.Fatal("a fresh Redis does not answer")
@@ -135,8 +135,8 @@ func underLoad(t *testing.T, log *redislog.Log, requests int, limit string, dist
 }
 
 // everywhere runs a test on a server by itself and on a Cluster.
-func everywhere(t *testing.T, test func(*testing.T, *testenv.RedisServer)) {
-	t.Run("a server", func(t *testing.T) { test(t, testenv.DedicatedRedis(t)) })
+func everywhere(t *testing.T, test func(*testing.T, *servers.RedisServer)) {
+	t.Run("a server", func(t *testing.T) { test(t, servers.DedicatedRedis(t)) })
 	t.Run("a cluster", func(t *testing.T) { test(t, clusterOfOne(t)) })
 }
 
@@ -144,7 +144,7 @@ func TestFunctionsFlushedUnderLoadChangeNoAnswer(t *testing.T) {
 	everywhere(t, functionsFlushedUnderLoadChangeNoAnswer)
 }
 
-func functionsFlushedUnderLoadChangeNoAnswer(t *testing.T, server *testenv.RedisServer) {
+func functionsFlushedUnderLoadChangeNoAnswer(t *testing.T, server *servers.RedisServer) {
 	admin := connect(t, server)
 	log := open(t, server, redislog.Options{})
 	allowed, unanswered, logged := underLoad(t, log, 16*200, "1000/h", func(int) {
@@ -161,7 +161,7 @@ func TestConnectionsCutUnderLoadChargeNobodyTwice(t *testing.T) {
 	everywhere(t, connectionsCutUnderLoadChargeNobodyTwice)
 }
 
-func connectionsCutUnderLoadChargeNobodyTwice(t *testing.T, server *testenv.RedisServer) {
+func connectionsCutUnderLoadChargeNobodyTwice(t *testing.T, server *servers.RedisServer) {
 	admin := connect(t, server)
 	log := open(t, server, redislog.Options{})
 	allowed, unanswered, logged := underLoad(t, log, 16*200, "100000/h", func(step int) {
@@ -178,7 +178,7 @@ func connectionsCutUnderLoadChargeNobodyTwice(t *testing.T, server *testenv.Redi
 }
 
 func TestAFullRedisIsAnOutage(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
 	if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
 		t.Fatalf("got %+v, want it allowed", r)
@@ -194,7 +194,7 @@ func TestAFullRedisIsAnOutage(t *testing.T) {
 }
 
 func TestAReplicaIsAnOutage(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
 	if !answers(log, p) {
 		t.Fatal("a fresh Redis does not answer")
@@ -211,7 +211,7 @@ func TestAReplicaIsAnOutage(t *testing.T) {
 }
 
 func TestAKeyOfAnotherKindSpoilsOnlyItsOwnRequest(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	log, p := open(t, server, redislog.Options{}), policy(t, 1, "5/h")
 	foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
 	if err := connect(t, server).Set(t.Context(), foreign, "not a log", 0).Err(); err != nil {

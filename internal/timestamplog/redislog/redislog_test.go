@@ -6,20 +6,20 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/testenv"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestMain(m *testing.M) {
 	// Servers that are killed on purpose are not worth a line each.
 	redislog.LogTo(slog.New(slog.DiscardHandler))
-	testenv.Main(m)
+	servers.Main(m)
 }
 
 // open returns the log on server as one node sees it.
-func open(t testing.TB, server *testenv.RedisServer, options redislog.Options) *redislog.Log {
+func open(t testing.TB, server *servers.RedisServer, options redislog.Options) *redislog.Log {
 	t.Helper()
 	options.Prefix = server.Prefix
 	log, err := redislog.Open(server.URL, options)
@@ -31,7 +31,7 @@ func open(t testing.TB, server *testenv.RedisServer, options redislog.Options) *
 }
 
 // connect returns a client of server for what a test does to it itself.
-func connect(t testing.TB, server *testenv.RedisServer) redis.UniversalClient {
+func connect(t testing.TB, server *servers.RedisServer) redis.UniversalClient {
 	t.Helper()
 	client, err := redislog.Connect(server.URL)
 	if err != nil {
@@ -49,13 +49,13 @@ func runContracts(t *testing.T, newHarness func(t *testing.T) logtest.Harness) {
 }
 
 func TestContract(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	runContracts(t, func(t *testing.T) logtest.Harness { return newExpiring(t, server) })
 }
 
 // What a node remembers of Redis's refusals must not show in any answer.
 func TestContractBehindAMemoryOfRefusals(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	runContracts(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)
 		h.Log = refusalcache.New(h.Log, refusalcache.Options{Now: logtest.Steady(h.Clock, refusalcache.Longest)})

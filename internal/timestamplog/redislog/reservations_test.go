@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // insist asks for a reservation under an ID, again and again until it is answered.
@@ -35,7 +35,7 @@ func insist(t *testing.T, log *redislog.Log, p *rules.Policy, key, id string) ti
 // Each answer that is lost may have charged. Whoever asks again under the same
 // ID is charged once all the same, and no reservation is given twice.
 func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	admin := connect(t, server)
 	nodes := []*redislog.Log{open(t, server, redislog.Options{}), open(t, server, redislog.Options{})}
 	p := policy(t, 1, "7/1s", "100000/1h")
@@ -86,7 +86,7 @@ func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 // While a slot is being moved, a log and what is known of its IDs may lie on two
 // servers.
 func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
-	c := testenv.Cluster(t)
+	c := servers.Cluster(t)
 	p := policy(t, 1, "100000/1h")
 	nodes := []*redislog.Log{openURL(t, c.URL), openURL(t, c.URL)}
 	keys := []string{"token:0", "token:1", "token:2"}
@@ -125,7 +125,7 @@ func TestSlotsThatMoveChargeARequestWithAnIDOnce(t *testing.T) {
 
 // What another node remembers of refusals no longer holds then.
 func TestATurnThatIsGivenBackIsToldToEveryNode(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	here, there := open(t, server, redislog.Options{}), open(t, server, redislog.Options{})
 	p := policy(t, 1, "1/10s")
 	insist(t, here, p, address, "first")

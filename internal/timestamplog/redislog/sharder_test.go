@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // meeting returns n keys that all meet in one shard under a secret.
@@ -36,7 +36,7 @@ func TestKeysChosenToMeetInAShardSpreadUnderAnotherSecret(t *testing.T) {
 }
 
 func TestNodesFindALogUnderTheSameSecretOnly(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	p := policy(t, 1, "2/1h")
 	node := func(secret string) *redislog.Log {
 		return open(t, server, redislog.Options{Secret: func() []byte { return []byte(secret) }})
@@ -58,7 +58,7 @@ func TestNodesFindALogUnderTheSameSecretOnly(t *testing.T) {
 // Until the database has told the secret, no log can be found, and a decision
 // from an empty one would lift a limit.
 func TestWithoutItsSecretNoLogIsAsked(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	secret := ""
 	log := open(t, server, redislog.Options{Secret: func() []byte { return []byte(secret) }})
 	p := policy(t, 1, "2/1h")

@@ -8,16 +8,16 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // A log of few entries is written with room for some more, and a long one in
 // blocks; neither may be much larger than 4 bytes an entry.
 func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	log, client := open(t, server, redislog.Options{}), connect(t, server)
 	for _, stack := range []string{"10/31d", "64/1d", "800/31d", "5000/1d"} {
 		p := policy(t, 1, stack)
@@ -41,7 +41,7 @@ func TestALogTakesLittleMoreThanFourBytesAnEntry(t *testing.T) {
 }
 
 func TestALogExpiresWhenItsNewestEntryHasLeftTheLongestWindow(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	log, client := open(t, server, redislog.Options{}), connect(t, server)
 	p := policy(t, 1, "5/10ms", "7/h")
 	name := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
@@ -82,7 +82,7 @@ func TestShardsAreUsedEvenly(t *testing.T) {
 
 // The design's bound: 100,000 logs of 60 entries in 64 MB.
 func TestAHundredThousandLogsOfSixtyEntriesFitIn64MB(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	server.Prefix = redislog.DefaultPrefix // its length counts
 	log := open(t, server, redislog.Options{})
 	p := policy(t, 1, "100/s", "800/d")
@@ -127,7 +127,7 @@ func fillLogs(t testing.TB, log *redislog.Log, p *rules.Policy, from, keys, each
 
 // What Redis takes for a key, its name included.
 func TestWhatAKeyTakesUnderEachAlgorithm(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	admin := connect(t, server)
 	bounds := map[string]int64{
 		"timestamp_log": 480, "sorted_set_log": 2500, "fixed_window": 180, "sliding_window": 180, "sliding_buckets": 320,

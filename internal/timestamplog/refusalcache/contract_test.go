@@ -3,9 +3,9 @@ package refusalcache_test
 import (
 	"testing"
 
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
+	"github.com/stint-dev/stint/test/logtest"
 )
 
 func newHarness(*testing.T) logtest.Harness {

@@ -10,19 +10,19 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/logtest"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
+	"github.com/stint-dev/stint/test/logtest"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestMain(m *testing.M) {
 	redislog.LogTo(slog.New(slog.DiscardHandler))
-	testenv.Main(m)
+	servers.Main(m)
 }
 
-func open(t *testing.T, server *testenv.RedisServer, clock func() time.Time) *redislog.Log {
+func open(t *testing.T, server *servers.RedisServer, clock func() time.Time) *redislog.Log {
 	t.Helper()
 	log, err := redislog.Open(server.URL, redislog.Options{Prefix: server.Prefix, Clock: clock})
 	if err != nil {
@@ -36,7 +36,7 @@ func open(t *testing.T, server *testenv.RedisServer, clock func() time.Time) *re
 // an answer was remembered or asked for, no limit may be passed, no refusal may
 // be needless, and each must say what it waits for.
 func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	p := policy(t, 1, "20/20ms", "60/100ms", "150/1s", "100000/1h")
 	nodes := []*refusalcache.Log{
 		refusalcache.New(open(t, server, nil), refusalcache.Options{}),
@@ -76,7 +76,7 @@ func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) 
 // The nodes' own clocks stand still, so that a remembered refusal never ends by
 // itself: only being told of the reset can make the second node ask again.
 func TestAResetOnOneNodeReachesTheOthers(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	still := time.Now()
 	stopped := refusalcache.Options{Now: func() time.Time { return still }}
 	p := policy(t, 1, "1/1h")
@@ -111,7 +111,7 @@ func TestAResetOnOneNodeReachesTheOthers(t *testing.T) {
 }
 
 func TestARefusalAnsweredFromMemoryCarriesTheStatesThatRedisWouldGive(t *testing.T) {
-	server := testenv.Redis(t)
+	server := servers.Redis(t)
 	clock := logtest.NewClock()
 	p := policy(t, 1, "1/1s", "2/1m", "9/1h")
 	direct := open(t, server, clock.Now)

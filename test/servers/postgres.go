@@ -1,4 +1,4 @@
-package testenv
+package servers
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func sharedPostgres(t testing.TB) string {
 	inMain := atExit.inMain
 	atExit.Unlock()
 	if !inMain {
-		t.Fatal("testenv.Postgres needs `func TestMain(m *testing.M) { testenv.Main(m) }` in this package, which stops the server")
+		t.Fatal("servers.Postgres needs `func TestMain(m *testing.M) { servers.Main(m) }` in this package, which stops the server")
 	}
 	shared.Do(func() {
 		shared.postgresProcess, shared.err = newPostgres()

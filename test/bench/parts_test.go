@@ -15,7 +15,7 @@ type metrics map[string]map[string]float64
 // run runs benchmarks of another package.
 func run(b *testing.B, folder, pattern, benchtime string) metrics {
 	b.Helper()
-	out, err := exec.CommandContext(b.Context(), "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", benchtime, "-benchmem", "-timeout", "20m", "../"+folder).CombinedOutput()
+	out, err := exec.CommandContext(b.Context(), "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", benchtime, "-benchmem", "-timeout", "20m", "../../internal/"+folder).CombinedOutput()
 	if err != nil {
 		b.Fatalf("the benchmarks of %s: %v: %s", folder, err, out)
 	}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-const document = "../../../docs/ALGORITHMS.md"
+const document = "../../docs/ALGORITHMS.md"
 
 // What the document says of decisions is what the algorithms decide.
 func TestTheDocumentIsCurrent(t *testing.T) {
@@ -22,7 +22,7 @@ func TestTheDocumentIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(text, current) {
-		t.Fatal("docs/ALGORITHMS.md has an old table of decisions: run `go run ./internal/algorithms/compare -write docs/ALGORITHMS.md`")
+		t.Fatal("docs/ALGORITHMS.md has an old table of decisions: run `go run ./test/compare -write docs/ALGORITHMS.md`")
 	}
 }
 
@@ -43,7 +43,7 @@ func TestTheDocumentIsWhole(t *testing.T) {
 
 // What is measured is measured, for every algorithm, and leaves nothing behind.
 func TestMeasure(t *testing.T) {
-	server := testenv.DedicatedRedis(t)
+	server := servers.DedicatedRedis(t)
 	measured, err := measure(t.Context(), server.URL, 10)
 	if err != nil {
 		t.Fatal(err)

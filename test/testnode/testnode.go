@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // CheckURL is the environment variable by which examples find the shared node.
@@ -68,11 +68,11 @@ func Main(m *testing.M) {
 		os.Exit(1)
 	}
 	shared = n
-	testenv.AtExit(func() {
+	servers.AtExit(func() {
 		n.stop()
 		os.RemoveAll(built.dir)
 	})
-	testenv.Main(m)
+	servers.Main(m)
 }
 
 var shared *Node
@@ -156,7 +156,7 @@ func (n *Node) prepare() error {
 // StartDistributed starts a node on a Redis and a Postgres server.
 func StartDistributed(t testing.TB) *Node {
 	t.Helper()
-	return Start(t, "--redis-url", testenv.Redis(t).URL, "--database-url", testenv.Postgres(t).URL)
+	return Start(t, "--redis-url", servers.Redis(t).URL, "--database-url", servers.Postgres(t).URL)
 }
 
 // Do sends an admin request, which must be answered with the status, and returns its body.

@@ -13,7 +13,7 @@ import (
 // timestamplog: each numbered guarantee must quote a test of this suite, and
 // every quoted name must be one.
 func TestEveryGuaranteeQuotesTestsOfTheSuite(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../timestamplog.go", nil, parser.ParseComments|parser.PackageClauseOnly)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../internal/timestamplog/timestamplog.go", nil, parser.ParseComments|parser.PackageClauseOnly)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // BenchmarkStint measures everything once; run it with -benchtime 1x. The report
@@ -86,7 +86,7 @@ func overRedis(b *testing.B, r *report) {
 
 // distributed returns the settings of nodes that share a Redis and a Postgres.
 func distributed(b *testing.B) []string {
-	return []string{"--redis-url", testenv.DedicatedRedis(b).URL, "--database-url", testenv.Postgres(b).URL}
+	return []string{"--redis-url", servers.DedicatedRedis(b).URL, "--database-url", servers.Postgres(b).URL}
 }
 
 func latencies(b *testing.B, r *report, shared, empty node, most float64) {

@@ -1,10 +1,10 @@
-// Package testenv starts the real servers that tests run against: private
+// Package servers starts the real servers that tests run against: private
 // redis-server and Postgres processes on free ports of 127.0.0.1, which end
 // with the test, or at the latest with the test binary. Where
 // STINT_TEST_REDIS_URL or STINT_TEST_DATABASE_URL name a server, it is used
 // instead, by a prefix or a database of each test's own. A missing program
 // fails the test with one line that says what to install; no test is skipped.
-package testenv
+package servers
 
 import (
 	"crypto/rand"
@@ -30,7 +30,7 @@ var atExit struct {
 
 // Main runs the tests and exits; see Run. A package that calls Postgres must have
 //
-//	func TestMain(m *testing.M) { testenv.Main(m) }
+//	func TestMain(m *testing.M) { servers.Main(m) }
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
 // Run runs the tests, stops the servers that they shared, and returns the exit

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // byNumberInRedis measures how the cost of a check grows with the logs that
@@ -37,7 +37,7 @@ func byNumberInRedis(b *testing.B, r *report) {
 // least of three rounds.
 func redisCheckCost(b *testing.B, number int) time.Duration {
 	b.Helper()
-	server := testenv.DedicatedRedis(b)
+	server := servers.DedicatedRedis(b)
 	log, err := redislog.Open(server.URL, redislog.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		b.Fatal(err)

@@ -1,4 +1,4 @@
-package testenv_test
+package servers_test
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/stint-dev/stint/internal/testenv"
+	"github.com/stint-dev/stint/test/servers"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }
 
-func redisClient(t *testing.T, s *testenv.RedisServer) *redis.Client {
+func redisClient(t *testing.T, s *servers.RedisServer) *redis.Client {
 	t.Helper()
 	options, err := redis.ParseURL(s.URL)
 	if err != nil {
@@ -33,7 +33,7 @@ func short(t *testing.T) context.Context {
 }
 
 func TestRedisStopsContinuesAndRestarts(t *testing.T) {
-	server := testenv.DedicatedRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	server := servers.DedicatedRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	client := redisClient(t, server)
 	if err := client.Set(t.Context(), "kept", "yes", 0).Err(); err != nil {
 		t.Fatal(err)
@@ -61,11 +61,11 @@ func TestRedisStopsContinuesAndRestarts(t *testing.T) {
 }
 
 func TestTwoRedisOfTwoTestsAreApart(t *testing.T) {
-	one, other := testenv.Redis(t), testenv.Redis(t)
+	one, other := servers.Redis(t), servers.Redis(t)
 	if one.Prefix == other.Prefix {
 		t.Errorf("both have the prefix %q", one.Prefix)
 	}
-	for _, server := range []*testenv.RedisServer{one, other} {
+	for _, server := range []*servers.RedisServer{one, other} {
 		if err := redisClient(t, server).Ping(t.Context()).Err(); err != nil {
 			t.Error(err)
 		}
@@ -73,8 +73,8 @@ func TestTwoRedisOfTwoTestsAreApart(t *testing.T) {
 }
 
 func TestEachPostgresIsAnEmptyDatabaseOfItsOwn(t *testing.T) {
-	one, other := testenv.Postgres(t), testenv.Postgres(t)
-	for _, server := range []*testenv.PostgresServer{one, other} {
+	one, other := servers.Postgres(t), servers.Postgres(t)
+	for _, server := range []*servers.PostgresServer{one, other} {
 		connection, err := pgx.Connect(t.Context(), server.URL)
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestEachPostgresIsAnEmptyDatabaseOfItsOwn(t *testing.T) {
 }
 
 func TestPostgresStopsContinuesAndRestarts(t *testing.T) {
-	server := testenv.DedicatedPostgres(t)
+	server := servers.DedicatedPostgres(t)
 	connect := func(ctx context.Context) *pgx.Conn {
 		t.Helper()
 		connection, err := pgx.Connect(ctx, server.URL)
@@ -130,7 +130,7 @@ func TestPostgresStopsContinuesAndRestarts(t *testing.T) {
 
 func TestDatabasesOfATemplateBeginAsItWasPreparedAndShareNothing(t *testing.T) {
 	prepared := 0
-	template := testenv.Template{Prepare: func(ctx context.Context, url string) error {
+	template := servers.Template{Prepare: func(ctx context.Context, url string) error {
 		prepared++
 		connection, err := pgx.Connect(ctx, url)
 		if err != nil {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/testenv"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 // byKind measures what else a log is asked than whether a timestamp log allows
@@ -31,7 +31,7 @@ func byKind(b *testing.B, r *report) {
 	kinds{b: b, r: r, log: memory, callers: 1}.measure()
 
 	r.begin("Every algorithm, IDs, reservations and several keys, on Redis", "The log in Redis, 64 callers, and processor time of redis-server."+explained)
-	server := testenv.DedicatedRedis(b)
+	server := servers.DedicatedRedis(b)
 	shared, err := redislog.Open(server.URL, redislog.Options{Timeout: 20 * time.Second})
 	if err != nil {
 		b.Fatal(err)

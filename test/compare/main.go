@@ -2,7 +2,7 @@
 // lets in too much and refuses needlessly, which is the same on every machine,
 // and, given a Redis, what it keeps and costs there.
 //
-//	go run ./internal/algorithms/compare -write docs/ALGORITHMS.md -redis redis://127.0.0.1:6379/0
+//	go run ./test/compare -write docs/ALGORITHMS.md -redis redis://127.0.0.1:6379/0
 package main
 
 import (
