@@ -44,7 +44,7 @@ type Store interface {
 	// AcquireLease gives the lease of name to holder until an instant, and
 	// reports false while another holder has it.
 	AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error)
-	// ReleaseLease cancels it early. One that holder lost is left alone.
+	// ReleaseLease ends it early. One that holder lost is left alone.
 	ReleaseLease(ctx context.Context, name, holder string) error
 	BeginRun(ctx context.Context, r Run) (int64, error)
 	EndRun(ctx context.Context, id int64, finished time.Time, did, problem string) error

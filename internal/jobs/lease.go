@@ -54,6 +54,6 @@ func (l *lease) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := l.runner.o.Store.ReleaseLease(ctx, "job:"+l.job, l.holder); err != nil {
-		l.runner.o.Log.Warn("lease not cancelled; it expires by itself", "job", l.job, "error", err)
+		l.runner.o.Log.Warn("lease not released; it expires by itself", "job", l.job, "error", err)
 	}
 }

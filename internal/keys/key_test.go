@@ -95,7 +95,7 @@ func TestIPv6ClientsAreCountedByTheChosenLength(t *testing.T) {
 			t.Errorf("by /%d the key is %q, %v; want %q", bits, k, err, want)
 		}
 		if again, err := p.Key(k.String()); err != nil || again.String() != want {
-			t.Errorf("by /%d, %q cancelled is %q, %v", bits, k, again, err)
+			t.Errorf("by /%d, %q parsed again is %q, %v", bits, k, again, err)
 		}
 		if full, _ := k.Network(); full != netip.MustParsePrefix("2001:db8:1:2:3::4/128") {
 			t.Errorf("by /%d the network is %v, want the full address", bits, full)
@@ -150,7 +150,7 @@ func FuzzKey(f *testing.F) {
 		}
 		again, err := p.Key(k.String())
 		if err != nil || again.String() != k.String() {
-			t.Fatalf("%q is %q, which cancelled is %q, %v", text, k, again, err)
+			t.Fatalf("%q is %q, which parsed again is %q, %v", text, k, again, err)
 		}
 		own := keys.PatternOf(k)
 		if back, err := p.Pattern(own.String()); err != nil || back.String() != own.String() {

@@ -86,7 +86,7 @@ func TestStore_is_not_held_up_by_a_node_that_died_inside_a_change(t *testing.T) 
 	_ = db.Close() // as the server sees a process that died
 	added := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
 	if added.Item.Revision != 2 {
-		t.Fatalf("the number of the lost change was not cancelled: %d", added.Item.Revision)
+		t.Fatalf("the revision of the failed change was not reused: %d", added.Item.Revision)
 	}
 }
 

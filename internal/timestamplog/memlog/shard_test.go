@@ -53,7 +53,7 @@ func TestLogsOfOneHashStayApart(t *testing.T) {
 }
 
 // A ring takes no more room than its entries need: it stops growing at the
-// retention's number and is cancelled once it is mostly empty.
+// retention's number and is released once it is mostly empty.
 func TestRingsAreBoundedByWhatIsLive(t *testing.T) {
 	keep := rules.Retention{Entries: 800, Window: time.Hour}
 	k := newKeyLog(timestamplog.LogID{Key: "a"})
