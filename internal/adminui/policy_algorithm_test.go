@@ -215,7 +215,7 @@ func TestTheEditorShowsTheOptionsOfTheChosenAlgorithmOnly(t *testing.T) {
 	for _, a := range algorithms.All() {
 		b.do(chromedp.Click(chromedp.CSS(`[value="` + a.Name + `"]`)))
 		b.waitFor(`document.querySelector("#algorithm-note").innerText.toLowerCase().includes(` + "`" + a.Title + "`" + `)`)
-		want := map[string]string{"fixed_window": "window_start", "sorted_set_log": "count_refused", "token_bucket": "burst", "gcra": "burst", "leaky_bucket": "as burst"}[a.Name]
+		want := map[string]string{"fixed_window": "window_start", "sorted_set_log": "count_refused", "token_bucket": "burst", "gcra": "burst", "leaky_bucket": "burst variant"}[a.Name]
 		if got := run(b, chromedp.Evaluate[string](shown)); got != want {
 			t.Errorf("%s shows the options %q, want %q", a.Name, got, want)
 		}
