@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // mostAll is how many keys may be blocked at once because they match filters.
@@ -100,7 +100,7 @@ func (u *UI) allMatching(ctx context.Context, filter string) ([]keys.Pattern, er
 	if err != nil {
 		return nil, err
 	}
-	q.Sort, q.Limit = offenders.ByKey, 1000
+	q.Sort, q.Limit = offences.ByKey, 1000
 	var all []keys.Pattern
 	for {
 		ranking, err := u.Offenders.Store.Rank(ctx, q)
@@ -128,17 +128,17 @@ func (u *UI) allMatching(ctx context.Context, filter string) ([]keys.Pattern, er
 }
 
 // filterQuery reads what offendersPageData.Filter wrote.
-func (u *UI) filterQuery(filter string) (offenders.Query, error) {
+func (u *UI) filterQuery(filter string) (offences.Query, error) {
 	if u.Offenders == nil {
-		return offenders.Query{}, errNotCounted
+		return offences.Query{}, errNotCounted
 	}
 	values, err := url.ParseQuery(filter)
 	if err != nil {
-		return offenders.Query{}, fault.Field("filter", "cannot be read")
+		return offences.Query{}, fault.Field("filter", "cannot be read")
 	}
 	s, err := fixedSpan(values.Get("since"), values.Get("until"), u.Now().UTC())
 	if err != nil {
-		return offenders.Query{}, err
+		return offences.Query{}, err
 	}
 	return u.offenderQuery(&watch{Span: s, Query: query(values)})
 }

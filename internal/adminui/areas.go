@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // areas is the chart of checks a second, stacked from below: allowed, limited,
@@ -88,7 +88,7 @@ func stepOf(length time.Duration) time.Duration {
 
 // areaPoints fills the parts of a span with what was counted. The part that is
 // under way counts the seconds that it has had.
-func areaPoints(traffic []offenders.TrafficPoint, s span, step time.Duration) []areaPoint {
+func areaPoints(traffic []offences.TrafficPoint, s span, step time.Duration) []areaPoint {
 	from := s.From.Truncate(step)
 	n := int((s.To.Sub(from) + step - 1) / step)
 	points := make([]areaPoint, max(1, n))
@@ -189,9 +189,9 @@ func (a *areas) share(t time.Time) float64 {
 }
 
 // addSquares puts a square on the rail for each automatic block.
-func (a *areas) addSquares(events []offenders.EscalationEvent) {
+func (a *areas) addSquares(events []offences.EscalationEvent) {
 	for _, e := range events {
-		if e.Kind == offenders.EscalationBlocked && !e.At.Before(a.From) && e.At.Before(a.To) {
+		if e.Kind == offences.EscalationBlocked && !e.At.Before(a.From) && e.At.Before(a.To) {
 			a.Squares = append(a.Squares, areaSquare{percent(a.share(e.At)), e.At.UTC().Format("15:04:05")})
 		}
 	}

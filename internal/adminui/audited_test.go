@@ -11,7 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -136,7 +136,7 @@ func (w *walk) decisions() {
 	w.Helper()
 	for _, does := range []string{"accept", "dismiss"} { // a dismissed one is not proposed again for a while
 		now := w.node.clock.Now()
-		p, err := w.node.store.PutProposal(w.Context(), offenders.Proposal{Pattern: pattern(w, "ip:198.51.100.0/24"), Created: now, Updated: now}, now.Add(-time.Hour))
+		p, err := w.node.store.PutProposal(w.Context(), offences.Proposal{Pattern: pattern(w, "ip:198.51.100.0/24"), Created: now, Updated: now}, now.Add(-time.Hour))
 		must(w, err)
 		w.press(pressed{
 			route: "/proposals/:id/" + does, path: "/proposals/" + p.Proposal.ID + "/" + does, form: url.Values{"for": {"1h"}, "reason": {"scrapers"}},

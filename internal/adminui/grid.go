@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // rangeGrid draws a network as up to 256 equal parts, so that it is seen who
@@ -19,10 +19,10 @@ type rangeGrid struct {
 	Width        int    // of the drawing, in its own units
 	Height       int
 	Cells        []gridCell
-	Parts        []offenders.SeenPart // those that were seen
-	Marked       *gridCell            // around the narrower range, nil for none
-	MarkedName   string               // that range
-	Offend, Only int                  // parts that offend, and that were only allowed
+	Parts        []offences.SeenPart // those that were seen
+	Marked       *gridCell           // around the narrower range, nil for none
+	MarkedName   string              // that range
+	Offend, Only int                 // parts that offend, and that were only allowed
 	Unseen       int
 }
 
@@ -73,7 +73,7 @@ func (u *UI) gridOf(ctx context.Context, p keys.Pattern, narrow *narrower) (*ran
 	return drawGrid(network, bits, parts, narrow), nil
 }
 
-func drawGrid(network netip.Prefix, bits int, parts []offenders.SeenPart, narrow *narrower) *rangeGrid {
+func drawGrid(network netip.Prefix, bits int, parts []offences.SeenPart, narrow *narrower) *rangeGrid {
 	count := 1 << (bits - network.Bits())
 	columns := 1 << ((bits - network.Bits() + 1) / 2)
 	g := &rangeGrid{

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notes"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
@@ -86,7 +87,7 @@ type keyRange struct {
 
 // keyRefusal is one minute of refusals by one rule or block.
 type keyRefusal struct {
-	offenders.Offence
+	offences.Offence
 	ID   string
 	At   time.Time
 	Wait time.Duration // that the last answer told
@@ -98,7 +99,7 @@ func (r keyRefusal) KindName() string { return r.Offence.Kind.String() }
 
 // escalationView is where the key stands on an escalation, with its steps.
 type escalationView struct {
-	*offenders.EscalationStatus
+	*offences.EscalationStatus
 	Levels []level
 }
 

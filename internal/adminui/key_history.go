@@ -8,8 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -100,7 +99,7 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 		return nil
 	}
 	to := h.now().UTC().Truncate(time.Minute).Add(time.Minute)
-	s := offenders.Span{From: to.Add(-time.Hour), To: to}
+	s := offences.Span{From: to.Add(-time.Hour), To: to}
 	if page.Offences != nil && !page.Offences.Newest.IsZero() && page.Offences.Newest.Before(s.From) {
 		s.From = page.Offences.Newest.Truncate(time.Minute)
 		s.To = s.From.Add(page.Offences.Width + time.Minute)
@@ -112,7 +111,7 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 	}
 	var minutes []at
 	for _, shadow := range []bool{false, true} {
-		details, err := h.offenders.Store.Details(ctx, offenders.Query{Shadow: shadow}, []string{key.String()}, s, points)
+		details, err := h.offenders.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{key.String()}, s, points)
 		if err != nil {
 			return err
 		}
@@ -124,7 +123,7 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 		}
 	}
 	slices.SortFunc(minutes, func(a, b at) int { return b.minute.Compare(a.minute) })
-	maker := refusal.NewMaker(h.catalog.Settings().Secret)
+	maker := offences.NewRefusalIDMaker(h.catalog.Settings().Secret)
 	for _, m := range minutes[:min(len(minutes), recentRefusals)] {
 		id := maker.ID(m.policy, key.String(), m.minute)
 		found, err := h.offenders.Store.FindOffences(ctx, id)
@@ -139,9 +138,9 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 	return nil
 }
 
-func refusalRow(id string, o offenders.Offence) keyRefusal {
-	r := keyRefusal{Offence: o, ID: id, At: time.UnixMilli(o.Last.At).UTC(), Rule: "by " + ruleText(o.Decider)}
-	if o.Kind == offenders.Blocked {
+func refusalRow(id string, o offences.Offence) keyRefusal {
+	r := keyRefusal{Offence: o, ID: id, At: time.UnixMilli(o.Last.At).UTC(), Rule: "by " + ruleText(o.RefusedBy)}
+	if o.Kind == offences.Blocked {
 		r.Rule = ""
 	}
 	if o.Last.RetryAt > 0 {
@@ -161,7 +160,7 @@ func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys
 	if err != nil {
 		return err
 	}
-	for _, s := range []*offenders.EscalationStatus{enforcing, shadow} {
+	for _, s := range []*offences.EscalationStatus{enforcing, shadow} {
 		if s == nil {
 			continue
 		}
@@ -174,9 +173,9 @@ func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys
 	return nil
 }
 
-func viewEscalation(s *offenders.EscalationStatus, p *rules.Policy) *escalationView {
+func viewEscalation(s *offences.EscalationStatus, p *rules.Policy) *escalationView {
 	v := &escalationView{EscalationStatus: s}
-	l := offenders.EscalationsOf([]*rules.Policy{p})[p.ID]
+	l := offences.EscalationsOf([]*rules.Policy{p})[p.ID]
 	for step := range min(s.Levels, maxLevels) {
 		one := level{Length: duration(l.BlockAfter(step)), State: "later"}
 		switch {

@@ -25,7 +25,9 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -62,7 +64,7 @@ type node struct {
 	routes  []api.Route // of the pages
 
 	offenders *offenders.Service
-	flusher   *offenders.Flusher
+	flusher   *recorder.Flusher
 	events    *events.Hub
 	failed    *identity.FailedLogins
 }
@@ -114,16 +116,16 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, n.catalog.Refresh(ctx))
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
 	secret := func() []byte { return n.catalog.Settings().Secret }
-	recorder := offenders.NewRecorder(offenders.Options{Secret: secret, Node: "a"})
-	n.flusher = offenders.NewFlusher(offenders.FlusherOptions{
-		Recorder: recorder, Sink: n.store, Node: "a", Secret: secret, Now: n.clock.Now,
-		Escalations: func() map[int64]offenders.EscalationPolicy {
-			return offenders.EscalationsOf(n.catalog.Selector().Policies())
+	counter := recorder.NewRecorder(recorder.Options{Secret: secret, Node: "a"})
+	n.flusher = recorder.NewFlusher(recorder.FlusherOptions{
+		Recorder: counter, Sink: n.store, Node: "a", Secret: secret, Now: n.clock.Now,
+		Escalations: func() map[int64]offences.EscalationPolicy {
+			return offences.EscalationsOf(n.catalog.Selector().Policies())
 		},
 	})
 	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
 	n.offenders = &offenders.Service{Store: n.store, Blocks: n.store, View: n.catalog, Now: n.clock.Now}
-	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{recorder, n.events}})
+	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}})
 	throttle := identity.NewThrottle(identity.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
 	n.failed = &identity.FailedLogins{}
 	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))

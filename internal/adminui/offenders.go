@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -53,7 +54,7 @@ func (p *offendersPageData) Sorted() string {
 	if sort := p.Query.Get("sort"); sort != "" {
 		return sort
 	}
-	return string(offenders.ByOffences)
+	return string(offences.ByOffences)
 }
 
 // filterChip is one filter that is set, and the address without it.
@@ -79,7 +80,7 @@ type offenderRow struct {
 func (r offenderRow) ShareText() string { return share(r.Offences, r.Offences+r.Allowed) }
 
 // Max is the most offences that the key may have where some lost their key.
-func (r offenderRow) Max() int64 { return r.Offences + r.Over }
+func (r offenderRow) Max() int64 { return r.Offences + r.Overcount }
 
 // stateView answers whether a key is dealt with, and if not, what would happen
 // by itself.
@@ -100,11 +101,11 @@ func (s *site) offenderRows(r *offenders.Report, span span) []offenderRow {
 			blocked = row.Block.Created
 		}
 		rows[i] = offenderRow{Row: *row, Spark: drawSpark(row.Trend, span, blocked), State: stateOf(row, s.now()), PolicyName: s.policyName(row.Policy)}
-		rows[i].Rule = ruleText(row.Decider)
-		if row.Kind == offenders.Blocked {
+		rows[i].Rule = ruleText(row.RefusedBy)
+		if row.Kind == offences.Blocked {
 			rows[i].Rule = "a block"
 		} else {
-			rows[i].RuleParam = row.Decider
+			rows[i].RuleParam = row.RefusedBy
 		}
 		if kind := kindPattern.FindString(row.Key); kind != "" {
 			rows[i].KindParam = kind + "*"
@@ -128,7 +129,7 @@ func stateOf(r *offenders.Row, now time.Time) stateView {
 			v.Text += ", by " + r.Block.Pattern.String()
 		}
 		return v
-	case r.Kind == offenders.Shadow:
+	case r.Kind == offences.Shadow:
 		return stateView{Kind: "shadow", Text: "let through"}
 	case l == nil:
 		return stateView{Text: "Never automatic"}
@@ -149,7 +150,7 @@ func timeLeft(d time.Duration) string {
 
 // patternText returns the pattern that selects exactly one key, as counted.
 func patternText(key string) string {
-	k, err := offenders.ParseKey(key)
+	k, err := offences.ParseKey(key)
 	if err != nil {
 		return ""
 	}
@@ -213,7 +214,7 @@ func (h *offendersHandler) showOffenders(c *api.Call) error {
 	}
 	page.Filters = h.filterChips(&page.watch)
 	if page.Of = page.Report.Keys; len(page.Filters) > 0 && len(page.Rows) == 0 {
-		all, err := h.offenders.Store.Rank(ctx, offenders.Query{From: page.Span.From, To: page.Span.To, Limit: 1})
+		all, err := h.offenders.Store.Rank(ctx, offences.Query{From: page.Span.From, To: page.Span.To, Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -231,11 +232,11 @@ func (h *offendersHandler) showOffenders(c *api.Call) error {
 
 var errNotCounted = fault.New(fault.NotFound, "This node does not count offences.")
 
-func (s *site) offenderQuery(w *watch) (offenders.Query, error) {
+func (s *site) offenderQuery(w *watch) (offences.Query, error) {
 	q := w.Query
-	o := offenders.Query{
+	o := offences.Query{
 		From: w.Span.From, To: w.Span.To, Search: q.Get("search"), Rule: canonicalRule(q.Get("rule")), NotRule: canonicalRule(q.Get("not_rule")),
-		Source: q.Get("source"), Shadow: q.Get("shadow") == "true", Sort: offenders.Sort(q.Get("sort")), Cursor: q.Get("cursor"),
+		Source: q.Get("source"), Shadow: q.Get("shadow") == "true", Sort: offences.Sort(q.Get("sort")), Cursor: q.Get("cursor"),
 		Limit: offendersPage, Points: sparkPoints,
 	}
 	var err error

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -124,7 +125,7 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	}
 	page.Pulse.Checks = page.Sum.Allowed + page.Sum.refused()
 	page.Chart.Sentence = page.chartSentence()
-	events, err := h.offenders.Store.EscalationEvents(ctx, offenders.EscalationFilter{From: s.From, To: s.To, Limit: 200})
+	events, err := h.offenders.Store.EscalationEvents(ctx, offences.EscalationFilter{From: s.From, To: s.To, Limit: 200})
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (p *overviewPage) chartSentence() string {
 }
 
 func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPage) (err error) {
-	page.Report, err = h.offenders.Report(ctx, offenders.Query{
+	page.Report, err = h.offenders.Report(ctx, offences.Query{
 		From: page.Span.From, To: page.Span.To, Limit: overviewOffenders, Points: sparkPoints,
 	})
 	if err != nil {
@@ -209,7 +210,7 @@ func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) erro
 	}
 	var most int64
 	for _, r := range rows {
-		if r.Kind != offenders.Limited {
+		if r.Kind != offences.Limited {
 			continue
 		}
 		page.Limited += r.Refused

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -116,7 +117,7 @@ func (h *policiesHandler) policyRows(ctx context.Context, current string) ([]pol
 			return nil, err
 		}
 		for _, row := range report {
-			if row.Kind != offenders.Blocked {
+			if row.Kind != offences.Blocked {
 				refused[row.Policy] += row.Refused
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
@@ -35,7 +36,7 @@ func (p *proposalPage) Choices() []choice { return lengthChoices }
 
 // proposalView is a proposal with its range drawn.
 type proposalView struct {
-	*offenders.Proposal
+	*offences.Proposal
 	Marks       []rangeMark
 	Left, Right string // the ends of the drawing
 	Middle      string
@@ -53,7 +54,7 @@ type rangeMark struct {
 const rangeHeight = 24
 
 // viewProposal draws the evidence: each address of the range in its place.
-func viewProposal(p *offenders.Proposal) *proposalView {
+func viewProposal(p *offences.Proposal) *proposalView {
 	v := &proposalView{Proposal: p, Unit: "addresses", Left: ".0", Middle: ".128", Right: ".255"}
 	network, is := p.Pattern.Network()
 	if !is {
@@ -132,7 +133,7 @@ func (v *proposalView) count(n int64) string {
 
 // DecisionWord says what became of it.
 func (v *proposalView) DecisionWord() string {
-	if v.Decision == offenders.Accepted {
+	if v.Decision == offences.Accepted {
 		return "blocked"
 	}
 	return "dismissed"
@@ -173,7 +174,7 @@ func (h *proposalsHandler) showProposals(c *api.Call) error {
 		return err
 	}
 	for _, p := range all {
-		if p.Decision == offenders.Open {
+		if p.Decision == offences.Open {
 			page.Open = append(page.Open, viewProposal(p))
 		} else {
 			page.Closed = append(page.Closed, viewProposal(p))
@@ -201,7 +202,7 @@ func (h *proposalsHandler) findProposal(c *api.Call) (*proposalPage, error) {
 		return nil, err
 	}
 	page := &proposalPage{watch: w, Proposal: viewProposal(p), For: "24h", Mistakes: mistakes{}}
-	if p.Decision == offenders.Open {
+	if p.Decision == offences.Open {
 		r, err := h.entries.surveyor().Survey(ctx, p.Pattern, c.Address)
 		if err != nil {
 			return nil, err

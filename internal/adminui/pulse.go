@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // pulse says what happens now, to whom and since when.
@@ -128,7 +128,7 @@ const culpritKeys = 256
 // findCulprit returns who did most of what was refused since an instant: a
 // range of addresses or a key that did at least a third, nil for nobody alone.
 func (h *overviewHandler) findCulprit(ctx context.Context, since, now time.Time) (*culprit, error) {
-	ranking, err := h.offenders.Store.Rank(ctx, offenders.Query{From: since, To: now, Limit: culpritKeys})
+	ranking, err := h.offenders.Store.Rank(ctx, offences.Query{From: since, To: now, Limit: culpritKeys})
 	if err != nil || ranking.Offences == 0 {
 		return nil, err
 	}
@@ -138,11 +138,11 @@ func (h *overviewHandler) findCulprit(ctx context.Context, since, now time.Time)
 	}
 	page := make([]string, 0, 20)
 	for _, row := range ranking.Rows {
-		if k, err := offenders.ParseKey(row.Key); err == nil && c.Pattern.Matches(k) && len(page) < cap(page) {
+		if k, err := offences.ParseKey(row.Key); err == nil && c.Pattern.Matches(k) && len(page) < cap(page) {
 			page = append(page, row.Key)
 		}
 	}
-	details, err := h.offenders.Store.Details(ctx, offenders.Query{}, page, ranking.Span, 1)
+	details, err := h.offenders.Store.Details(ctx, offences.Query{}, page, ranking.Span, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -152,26 +152,26 @@ func (h *overviewHandler) findCulprit(ctx context.Context, since, now time.Time)
 }
 
 // explain fills in what refuses most of it.
-func (c *culprit) explain(details []offenders.Detail, policyName func(int64) string) {
+func (c *culprit) explain(details []offences.Detail, policyName func(int64) string) {
 	type decider struct {
 		policy int64
 		rule   string
 	}
 	sums, most := map[decider]int64{}, int64(0)
 	for _, d := range details {
-		if d.Kind != offenders.Limited {
+		if d.Kind != offences.Limited {
 			continue
 		}
-		id := decider{d.Policy, d.Decider}
+		id := decider{d.Policy, d.RefusedBy}
 		if sums[id] += d.Count; sums[id] > most {
-			most, c.Rule, c.Policy = sums[id], d.Decider, policyName(d.Policy)
+			most, c.Rule, c.Policy = sums[id], d.RefusedBy, policyName(d.Policy)
 		}
 	}
 }
 
 // heaviest returns the range with three offenders or more that did half of
 // everything, or the one key that did a third.
-func heaviest(rows []offenders.Ranked, all int64) *culprit {
+func heaviest(rows []offences.Ranked, all int64) *culprit {
 	type group struct {
 		sum  int64
 		keys int
@@ -199,7 +199,7 @@ func heaviest(rows []offenders.Ranked, all int64) *culprit {
 	if best != nil || 3*rows[0].Offences < all {
 		return best
 	}
-	k, err := offenders.ParseKey(rows[0].Key)
+	k, err := offences.ParseKey(rows[0].Key)
 	if err != nil {
 		return nil
 	}
@@ -209,7 +209,7 @@ func heaviest(rows []offenders.Ranked, all int64) *culprit {
 // rangeAround returns the range in which an address has its neighbours: a /24,
 // or a /48.
 func rangeAround(key string) (netip.Prefix, bool) {
-	k, err := offenders.ParseKey(key)
+	k, err := offences.ParseKey(key)
 	if err != nil {
 		return netip.Prefix{}, false
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // surveyor finds blast radiuses by the same rules as the REST API.
@@ -39,7 +39,7 @@ const enoughOffences = 0.8
 
 // narrowerOf returns the narrowest key or range that makes most of the trouble
 // within p, nil for none.
-func (u *UI) narrowerOf(ctx context.Context, p keys.Pattern, seen offenders.Seen) (*narrower, error) {
+func (u *UI) narrowerOf(ctx context.Context, p keys.Pattern, seen offences.Seen) (*narrower, error) {
 	if blocklist.Single(p) || seen.Refused == 0 {
 		return nil, nil
 	}
@@ -57,10 +57,10 @@ func (u *UI) narrowerOf(ctx context.Context, p keys.Pattern, seen offenders.Seen
 
 // heaviestPart returns the narrowest of the parts of p, a key or a /24 or /48, that
 // makes enough of the offences by the keys that were seen.
-func heaviestPart(p keys.Pattern, seen offenders.Seen) (keys.Pattern, bool) {
+func heaviestPart(p keys.Pattern, seen offences.Seen) (keys.Pattern, bool) {
 	byKey, byRange := map[keys.Pattern]int64{}, map[keys.Pattern]int64{}
 	for _, sample := range seen.Samples {
-		k, err := offenders.ParseKey(sample.Key)
+		k, err := offences.ParseKey(sample.Key)
 		if err != nil {
 			continue // a key of settings that have changed since
 		}

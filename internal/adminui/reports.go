@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/reports"
 )
 
@@ -112,7 +112,7 @@ func (p *reportPage) draw() {
 	}
 	step := p.Traffic[1].At.Sub(p.Traffic[0].At)
 	s := span{From: p.From.UTC(), To: p.To.UTC()}
-	traffic := make([]offenders.TrafficPoint, len(p.Traffic))
+	traffic := make([]offences.TrafficPoint, len(p.Traffic))
 	for i, t := range p.Traffic {
 		traffic[i].At, traffic[i].Allowed, traffic[i].Limited, traffic[i].Blocked = t.At, t.Allowed, t.Limited, t.Blocked
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 var pathParam = regexp.MustCompile(`:[a-z]+`)
@@ -117,7 +117,7 @@ func TestAnExportHoldsWhatTheFiltersSelectAndRunsInNoSpreadsheet(t *testing.T) {
 func TestAKeyIsReachedFromWhatIsTypedOrPasted(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
-	id := refusal.NewMaker(n.catalog.Settings().Secret).ID(1, "ip:203.0.113.7", start).String()
+	id := offences.NewRefusalIDMaker(n.catalog.Settings().Secret).ID(1, "ip:203.0.113.7", start).String()
 	for typed, want := range map[string]string{
 		"203.0.113.7":       "key=ip:203.0.113.7",
 		"2001:db8::1":       "key=ip:2001:db8::/64",

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/refusal"
 )
 
 // KeyPath is the page that explains a key, given as ?key=, or a refusal, given
@@ -48,7 +48,7 @@ func (h *searchHandler) suggestKeys(c *api.Call) error {
 		ctx, cancel := c.StoreContext()
 		defer cancel()
 		now := h.now()
-		ranking, err := h.offenders.Store.Rank(ctx, offenders.Query{From: now.Add(-defaultSpan), To: now, Search: text, Limit: suggested})
+		ranking, err := h.offenders.Store.Rank(ctx, offences.Query{From: now.Add(-defaultSpan), To: now, Search: text, Limit: suggested})
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (h *searchHandler) goTo(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	if id, err := refusal.Parse(text); err == nil {
+	if id, err := offences.ParseRefusalID(text); err == nil {
 		return h.seeOther(c, spanned(KeyPath, kept, "refusal", id.String()))
 	}
 	if _, err := netip.ParseAddr(text); err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 const shelfPage = 50
@@ -228,8 +228,8 @@ func (u *UI) refusedByBlocks(ctx context.Context) (map[string]int64, int64, erro
 	}
 	by, sum := map[string]int64{}, int64(0)
 	for _, row := range rows {
-		if row.Kind == offenders.Blocked {
-			by[row.Decider] += row.Refused
+		if row.Kind == offences.Blocked {
+			by[row.RefusedBy] += row.Refused
 			sum += row.Refused
 		}
 	}

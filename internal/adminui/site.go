@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -24,7 +24,7 @@ type site struct {
 	catalog *catalog.Catalog
 	// proposals are counted in the side bar; nil where none are made.
 	proposals interface {
-		FindProposals(ctx context.Context, openOnly bool, limit int) ([]*offenders.Proposal, error)
+		FindProposals(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error)
 	}
 	hasJobs bool
 	ready   func(context.Context) v1.Readiness // nil where nothing is reported

@@ -13,8 +13,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // BenchmarkWatch shows the pages about what happened among a million offences
@@ -46,14 +45,14 @@ func BenchmarkWatch(b *testing.B) {
 // now; the first keys have far more of them.
 func (n *node) manyOffences(t testing.TB, span time.Duration, rows, keys int) {
 	t.Helper()
-	maker := refusal.NewMaker(n.catalog.Settings().Secret)
+	maker := offences.NewRefusalIDMaker(n.catalog.Settings().Secret)
 	minutes := int(span / time.Minute)
 	first := n.clock.Now().Add(-span).Truncate(time.Minute)
 	random := uint64(1)
 	for minute := range minutes {
 		at := first.Add(time.Duration(minute) * time.Minute).UnixMilli()
-		b := &offenders.Batch{ID: uuid.NewString(), Node: "a"}
-		totals := offenders.Totals{Minute: at, Policy: 1}
+		b := &offences.Batch{ID: uuid.NewString(), Node: "a"}
+		totals := offences.Totals{Minute: at, Policy: 1}
 		seen := map[int]bool{}
 		for range rows / minutes {
 			random = random*6364136223846793005 + 1442695040888963407
@@ -65,16 +64,16 @@ func (n *node) manyOffences(t testing.TB, span time.Duration, rows, keys int) {
 			seen[k] = true
 			key := fmt.Sprintf("ip:172.16.%d.%d", k>>8, k&255)
 			rule := []string{"1/1s", "20/1m", "200/1h"}[k%3]
-			b.Offences = append(b.Offences, offenders.Offence{
-				Minute: at, Policy: 1, Key: key, MAC: maker.MAC(1, key), Kind: offenders.Limited, Decider: rule, Count: 7,
-				First: offenders.Refusal{At: at, RetryAt: at + 1000}, Last: offenders.Refusal{At: at + 59_000, RetryAt: at + 60_000},
+			b.Offences = append(b.Offences, offences.Offence{
+				Minute: at, Policy: 1, Key: key, MAC: maker.MAC(1, key), Kind: offences.Limited, RefusedBy: rule, Count: 7,
+				First: offences.Refusal{At: at, RetryAt: at + 1000}, Last: offences.Refusal{At: at + 59_000, RetryAt: at + 60_000},
 			})
-			b.Keys = append(b.Keys, offenders.KeyTraffic{Minute: at, Policy: 1, Key: key, Allowed: 20, Refused: 7, Cost: 20})
+			b.Keys = append(b.Keys, offences.KeyTraffic{Minute: at, Policy: 1, Key: key, Allowed: 20, Refused: 7, Cost: 20})
 			totals.Allowed, totals.Limited = totals.Allowed+20, totals.Limited+7
 		}
-		b.Totals = []offenders.Totals{totals}
-		b.Distinct = []offenders.DistinctKeys{{Minute: at, Policy: 1, Node: "a", Sketch: sketchOf(t, seen)}}
-		_, err := n.store.Flush(context.Background(), b, offenders.Evaluation{Now: time.UnixMilli(at)})
+		b.Totals = []offences.Totals{totals}
+		b.Distinct = []offences.DistinctKeys{{Minute: at, Policy: 1, Node: "a", Sketch: sketchOf(t, seen)}}
+		_, err := n.store.Flush(context.Background(), b, offences.Evaluation{Now: time.UnixMilli(at)})
 		must(t, err)
 	}
 	_, err := n.store.RollUp(context.Background(), n.clock.Now())

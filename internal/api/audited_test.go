@@ -11,7 +11,7 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // change is a request that changes something, and the entry that it must leave.
@@ -141,7 +141,7 @@ func (d *audited) decideProposals() {
 		if err != nil {
 			d.Fatal(err)
 		}
-		p, err := d.store.PutProposal(d.Context(), offenders.Proposal{Pattern: pattern, Created: start, Updated: start}, start.Add(-time.Hour))
+		p, err := d.store.PutProposal(d.Context(), offences.Proposal{Pattern: pattern, Created: start, Updated: start}, start.Add(-time.Hour))
 		if err != nil || p == nil {
 			d.Fatal(p, err)
 		}

@@ -5,13 +5,13 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 func (s *Server) listEscalationEvents(c *Call) error {
 	q := c.query(append([]string{"policy", "key", "limit"}, spanParams...)...)
 	from, to := s.span(q)
-	f := offenders.EscalationFilter{From: from, To: to, Policy: s.policyID(q), Limit: q.limit()}
+	f := offences.EscalationFilter{From: from, To: to, Policy: s.policyID(q), Limit: q.limit()}
 	if q.err != nil {
 		return q.err
 	}
@@ -38,7 +38,7 @@ func (s *Server) listEscalationPauses(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(stops, func(stop offenders.EscalationPause) v1.EscalationPause {
+	return sendJSON(c, http.StatusOK, wholePage(stops, func(stop offences.EscalationPause) v1.EscalationPause {
 		return v1.EscalationPause{Policy: stop.Name, At: v1.At(stop.At), Detail: stop.Detail}
 	}))
 }

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -70,13 +71,13 @@ var offenderParams = append([]string{
 	"policy", "pattern", "source", "search", "rule", "not_rule", "least", "shadow", "sort",
 }, spanParams...)
 
-func (s *Server) offenderQuery(q *query) (offenders.Query, error) {
+func (s *Server) offenderQuery(q *query) (offences.Query, error) {
 	from, to := s.span(q)
-	o := offenders.Query{
+	o := offences.Query{
 		From: from, To: to, Policy: s.policyID(q), Source: q.line("source"), Search: q.line("search"),
 		Rule: q.line("rule"), NotRule: q.line("not_rule"), Least: int64(q.number("least", 1, 1_000_000_000)),
 		Shadow: q.oneOf("shadow", "true", "false") == "true",
-		Sort:   offenders.Sort(q.oneOf("sort", string(offenders.ByOffences), string(offenders.ByLast), string(offenders.ByFirst), string(offenders.ByKey))),
+		Sort:   offences.Sort(q.oneOf("sort", string(offences.ByOffences), string(offences.ByLast), string(offences.ByFirst), string(offences.ByKey))),
 	}
 	if q.given("pattern") && q.err == nil {
 		pattern, err := s.pattern("pattern", q.values["pattern"])
@@ -123,7 +124,7 @@ func (s *Server) wireReport(r *offenders.Report) v1.OffenderReport {
 }
 
 // eachOffender goes through every page of a report.
-func (s *Server) eachOffender(ctx context.Context, o offenders.Query, do func(v1.Offender) error) error {
+func (s *Server) eachOffender(ctx context.Context, o offences.Query, do func(v1.Offender) error) error {
 	o.Limit = 1000
 	for {
 		report, err := s.Offenders.Report(ctx, o)
@@ -175,7 +176,7 @@ func (s *Server) exportOffenders(c *Call) error {
 	})
 }
 
-func (s *Server) writeOffendersCSV(ctx context.Context, w io.Writer, o offenders.Query) error {
+func (s *Server) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Query) error {
 	out := csv.NewWriter(w)
 	if err := out.Write([]string{"key", "offences", "offences_at_most", "allowed", "share_refused", "policy", "decision", "decided_by", "first_at", "last_at", "blocked_until", "escalation_level"}); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/metrics"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -113,7 +113,7 @@ func countingServer(b *testing.B) *Server {
 	return New(Deps{
 		Catalog: known,
 		Gate: gate.New(gate.Options{View: known, Log: memlog.New(memlog.Options{}), Recorder: gate.Recorders{
-			offenders.NewRecorder(offenders.Options{Secret: func() []byte { return known.Settings().Secret }}),
+			recorder.NewRecorder(recorder.Options{Secret: func() []byte { return known.Settings().Secret }}),
 			counted, events.New(events.Options{Parser: known.Parser}),
 		}}),
 		Observe: func(_ Listener, status int, took time.Duration) { counted.Request("checks", status, took) },

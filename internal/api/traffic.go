@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -30,7 +31,7 @@ func (s *Server) getTraffic(c *Call) error {
 	for _, p := range points {
 		out.Points = append(out.Points, v1.TrafficPoint{
 			At: v1.At(p.At), Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
-			ShadowLimited: p.ShadowLimited, KeysEstimate: p.Keys, KeysError: offenders.DistinctError,
+			ShadowLimited: p.ShadowLimited, KeysEstimate: p.Keys, KeysError: offences.DistinctError,
 		})
 	}
 	return sendJSON(c, http.StatusOK, out)
@@ -67,7 +68,7 @@ func (s *Server) getRuleTotals(c *Call) error {
 	}
 	return sendJSON(c, http.StatusOK, wholePage(rows, func(r offenders.RuleRow) v1.RuleTotal {
 		return v1.RuleTotal{
-			Policy: v1.NullString(s.policyName(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.Decider,
+			Policy: v1.NullString(s.policyName(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
 			Refused: r.Refused, Keys: r.Keys, Share: r.Share,
 		}
 	}))

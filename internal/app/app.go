@@ -28,6 +28,7 @@ import (
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -59,8 +60,8 @@ type App struct {
 	metrics          *metrics.Metrics
 	notifier         *notify.Dispatcher
 
-	recorder  *offenders.Recorder
-	flusher   *offenders.Flusher
+	recorder  *recorder.Recorder
+	flusher   *recorder.Flusher
 	offenders *offenders.Service
 	reports   *reports.Builder
 	jobs      *jobs.Runner

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -18,19 +20,19 @@ import (
 const tellTimeout = 10 * time.Second
 
 func (a *App) buildOffenders() {
-	a.recorder = offenders.NewRecorder(offenders.Options{Secret: a.secret, Node: a.node})
-	a.flusher = offenders.NewFlusher(offenders.FlusherOptions{
+	a.recorder = recorder.NewRecorder(recorder.Options{Secret: a.secret, Node: a.node})
+	a.flusher = recorder.NewFlusher(recorder.FlusherOptions{
 		Recorder: a.recorder, Sink: a.backends.store, Node: a.node, Secret: a.secret,
-		Escalations: func() map[int64]offenders.EscalationPolicy {
-			return offenders.EscalationsOf(a.catalog.Selector().Policies())
+		Escalations: func() map[int64]offences.EscalationPolicy {
+			return offences.EscalationsOf(a.catalog.Selector().Policies())
 		},
 		Exempt:       a.exempt,
-		Guard:        func() offenders.SafetyLimitSettings { return a.settings.Guard },
+		SafetyLimit:  func() offences.SafetyLimitSettings { return a.settings.Guard },
 		OnEscalation: a.tellOfEscalations,
 		Log:          a.log,
 	})
 	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog,
-		Wider: func() offenders.Wider { return a.settings.Wider }}
+		ProposalSettings: func() offences.ProposalSettings { return a.settings.Wider }}
 	a.reports = &reports.Builder{Store: a.backends.store, Offences: a.offenders, Now: time.Now}
 }
 
@@ -39,7 +41,7 @@ func (a *App) secret() []byte { return a.catalog.Settings().Secret }
 
 // exempt reports whether a key is let through whatever it does.
 func (a *App) exempt(text string) bool {
-	k, err := offenders.ParseKey(text)
+	k, err := offences.ParseKey(text)
 	return err == nil && a.catalog.Blocks().Match(k, time.Now()).Exemption != nil
 }
 
@@ -62,15 +64,15 @@ func (a *App) tell(ctx context.Context, all ...notify.Notification) {
 
 // tellOfEscalations notifies people of what escalations did with one batch: of
 // each of the first blocks, and of how many more there were.
-func (a *App) tellOfEscalations(all []offenders.EscalationEvent) {
+func (a *App) tellOfEscalations(all []offences.EscalationEvent) {
 	var blocked, stopped []notify.Notification
 	more := 0
 	for _, e := range all {
 		switch e.Kind {
-		case offenders.EscalationPaused:
+		case offences.EscalationPaused:
 			a.log.Error("an escalation is paused and waits for a person", "policy", e.Name, "why", e.Detail)
 			stopped = append(stopped, ofEscalation(notify.EscalationPaused, "The automatic blocks of policy "+e.Name+" have stopped", &e))
-		case offenders.EscalationBlocked:
+		case offences.EscalationBlocked:
 			if len(blocked) == notify.MaxItems {
 				more++
 				continue
@@ -92,14 +94,14 @@ func (a *App) tellOfEscalations(all []offenders.EscalationEvent) {
 	a.tell(context.Background(), blocked...)
 }
 
-func ofEscalation(kind notify.Kind, subject string, e *offenders.EscalationEvent) notify.Notification {
+func ofEscalation(kind notify.Kind, subject string, e *offences.EscalationEvent) notify.Notification {
 	return notify.Notification{Kind: kind, At: e.At, Subject: subject, Text: e.Detail, Facts: map[string]string{
 		"key": e.Key, "policy": e.Name, "step": fmt.Sprint(e.Level), "offences": fmt.Sprint(e.Offences),
 		"length": rules.FormatDuration(e.Length), "block": e.BlockID,
 	}}
 }
 
-func (a *App) tellOfProposal(ctx context.Context, p offenders.Proposal) {
+func (a *App) tellOfProposal(ctx context.Context, p offences.Proposal) {
 	e := p.Evidence
 	a.tell(ctx, notify.Notification{
 		Kind: notify.Proposal, At: p.Created, Subject: "Block " + p.Pattern.String() + "?",

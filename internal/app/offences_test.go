@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/notify"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // embeddedNode is a node with an SQLite file and a webhook that is never sent
@@ -32,26 +32,26 @@ func embeddedNode(t *testing.T) (*App, *syncBuffer) {
 
 func TestPeopleAreNotifiedOfWhatABatchOfEscalationsDid(t *testing.T) {
 	at := time.UnixMilli(1_780_000_000_000).UTC()
-	event := func(kind offenders.EscalationEventKind, key string) offenders.EscalationEvent {
-		return offenders.EscalationEvent{ID: "event of " + key, At: at, Policy: 7, Name: "login", Key: key, Kind: kind, Level: 2, Offences: 12,
+	event := func(kind offences.EscalationEventKind, key string) offences.EscalationEvent {
+		return offences.EscalationEvent{ID: "event of " + key, At: at, Policy: 7, Name: "login", Key: key, Kind: kind, Level: 2, Offences: 12,
 			Length: 20 * time.Minute, BlockID: "block of " + key, Detail: "12 offences of " + key}
 	}
-	burst := make([]offenders.EscalationEvent, 0, notify.MaxItems+3)
+	burst := make([]offences.EscalationEvent, 0, notify.MaxItems+3)
 	for i := range notify.MaxItems + 3 {
-		burst = append(burst, event(offenders.EscalationBlocked, fmt.Sprintf("k:%02d", i)))
+		burst = append(burst, event(offences.EscalationBlocked, fmt.Sprintf("k:%02d", i)))
 	}
-	one := event(offenders.EscalationBlocked, "k:x")
+	one := event(offences.EscalationBlocked, "k:x")
 	for name, test := range map[string]struct {
-		events   []offenders.EscalationEvent
+		events   []offences.EscalationEvent
 		subjects []string // of the notifications, the first one first
 		logged   int
 	}{
 		"nothing":                {nil, nil, 0},
-		"a shadow policy's":      {[]offenders.EscalationEvent{event(offenders.EscalationWouldBlock, "k:x")}, nil, 0},
-		"resumed by a person":    {[]offenders.EscalationEvent{event(offenders.EscalationResumed, "")}, nil, 0},
-		"one block":              {[]offenders.EscalationEvent{one}, []string{"k:x is blocked for 20m"}, 0},
-		"a pause goes first":     {[]offenders.EscalationEvent{one, event(offenders.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped", "k:x is blocked for 20m"}, 1},
-		"the pause alone":        {[]offenders.EscalationEvent{event(offenders.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped"}, 1},
+		"a shadow policy's":      {[]offences.EscalationEvent{event(offences.EscalationWouldBlock, "k:x")}, nil, 0},
+		"resumed by a person":    {[]offences.EscalationEvent{event(offences.EscalationResumed, "")}, nil, 0},
+		"one block":              {[]offences.EscalationEvent{one}, []string{"k:x is blocked for 20m"}, 0},
+		"a pause goes first":     {[]offences.EscalationEvent{one, event(offences.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped", "k:x is blocked for 20m"}, 1},
+		"the pause alone":        {[]offences.EscalationEvent{event(offences.EscalationPaused, "")}, []string{"The automatic blocks of policy login have stopped"}, 1},
 		"as many as one message": {burst[:notify.MaxItems], blockedSubjects(notify.MaxItems), 0},
 		"a burst":                {burst, append(blockedSubjects(notify.MaxItems), "3 more keys are blocked automatically"), 0},
 	} {

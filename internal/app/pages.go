@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
@@ -43,13 +44,13 @@ func address(files TLSFiles, l net.Listener) string {
 // trace returns the recorded checks of a span as a backtest reads them, and
 // whether they are only a sample.
 func (a *App) trace(ctx context.Context, from, to time.Time) (backtest.Source, bool, error) {
-	sample, err := offenders.ReadSample(ctx, a.backends.store, a.catalog.Settings().Secret, from, to)
+	sample, err := offenders.ReadTrafficSample(ctx, a.backends.store, a.catalog.Settings().Secret, from, to)
 	if err != nil {
 		return nil, false, err
 	}
 	records := make([]accesslog.Record, 0, len(sample.Points))
 	for _, p := range sample.Points {
-		k, err := offenders.ParseKey(p.Key)
+		k, err := offences.ParseKey(p.Key)
 		if err != nil {
 			continue // a key of settings that have changed since
 		}
@@ -57,7 +58,7 @@ func (a *App) trace(ctx context.Context, from, to time.Time) (backtest.Source, b
 			records = append(records, accesslog.Record{Time: p.At, Key: k, Cost: p.Cost})
 		}
 	}
-	return accesslog.Slice(records), sample.Share < 1, nil
+	return accesslog.Slice(records), sample.Ratio < 1, nil
 }
 
 // checked reports whether any check was ever answered.

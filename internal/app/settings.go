@@ -23,7 +23,7 @@ import (
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -67,9 +67,9 @@ type Settings struct {
 	Notify    NotifySettings
 	Schedules map[string]string // of jobs, by name; "off" never runs one
 
-	Guard     offenders.SafetyLimitSettings
-	Wider     offenders.Wider
-	Counts    offenders.Retention
+	Guard     offences.SafetyLimitSettings
+	Wider     offences.ProposalSettings
+	Counts    offences.Retention
 	KeepAudit time.Duration // and runs, notifications, and blocks that ended
 }
 
@@ -313,12 +313,12 @@ func (s *Settings) setDetection(v map[string]string) error {
 		return fmt.Errorf("--escalation-safety-limit is %q; it must be a share such as 20%%", v["escalation-safety-limit"])
 	}
 	s.Guard.Ratio = share / 100
-	if s.Wider.Addresses, err = strconv.Atoi(v["wider-addresses"]); err != nil || s.Wider.Addresses < 2 || s.Wider.Addresses > 256 {
+	if s.Wider.MinAddresses, err = strconv.Atoi(v["wider-addresses"]); err != nil || s.Wider.MinAddresses < 2 || s.Wider.MinAddresses > 256 {
 		return fmt.Errorf("--wider-addresses is %q; it must be a whole number from 2 to 256", v["wider-addresses"])
 	}
-	s.Wider.Networks = s.Wider.Addresses
+	s.Wider.MinNetworks = s.Wider.MinAddresses
 	for name, to := range map[string]*time.Duration{
-		"wider-within": &s.Wider.Within, "keep-minutes": &s.Counts.Minutes, "keep-hours": &s.Counts.Hours,
+		"wider-within": &s.Wider.Window, "keep-minutes": &s.Counts.Minutes, "keep-hours": &s.Counts.Hours,
 		"keep-days": &s.Counts.Days, "keep-audit": &s.KeepAudit,
 	} {
 		if *to, err = rules.ParseDuration(v[name]); err != nil || *to < time.Minute {
@@ -509,9 +509,9 @@ func (s Settings) Shown() []Setting {
 	}
 	values["schedules"] = strings.Join(schedules, "; ")
 	values["escalation-safety-limit"] = strconv.FormatFloat(s.Guard.Ratio*100, 'g', -1, 64) + "%"
-	values["wider-addresses"] = strconv.Itoa(s.Wider.Addresses)
+	values["wider-addresses"] = strconv.Itoa(s.Wider.MinAddresses)
 	for name, d := range map[string]time.Duration{
-		"wider-within": s.Wider.Within, "keep-minutes": s.Counts.Minutes, "keep-hours": s.Counts.Hours,
+		"wider-within": s.Wider.Window, "keep-minutes": s.Counts.Minutes, "keep-hours": s.Counts.Hours,
 		"keep-days": s.Counts.Days, "keep-audit": s.KeepAudit,
 	} {
 		values[name] = rules.FormatDuration(d)

@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"sync/atomic"
 
-	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // makers keeps the maker of refusal ids and handles while the secret, which a
@@ -15,7 +15,7 @@ type signers struct{ last atomic.Pointer[signer] }
 
 type signer struct {
 	secret []byte
-	*refusal.Maker
+	*offences.RefusalIDMaker
 	handleKey []byte
 }
 
@@ -27,7 +27,7 @@ func (m *signers) under(secret []byte) *signer {
 	if last := m.last.Load(); last != nil && bytes.Equal(last.secret, secret) {
 		return last
 	}
-	made := &signer{secret: bytes.Clone(secret), Maker: refusal.NewMaker(secret)}
+	made := &signer{secret: bytes.Clone(secret), RefusalIDMaker: offences.NewRefusalIDMaker(secret)}
 	derived := hmac.New(sha256.New, secret)
 	derived.Write([]byte(handleLabel))
 	made.handleKey = derived.Sum(nil)

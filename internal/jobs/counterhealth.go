@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/recorder"
 )
 
 // staleCounts is how long counts may fail to arrive before the job fails.
@@ -13,14 +13,14 @@ const staleCounts = 5 * time.Minute
 
 // CheckCounters returns the job that fails, and so tells people, when this
 // node's counts do not reach the database or had to be dropped.
-func CheckCounters(stats func() offenders.FlusherStats, now func() time.Time) Job {
-	var told offenders.FlusherStats // the counts that were dropped and told
+func CheckCounters(stats func() recorder.Stats, now func() time.Time) Job {
+	var told recorder.Stats // the counts that were dropped and told
 	return Job{
 		Name: "check-counters", Help: "Fails when counted offences do not reach the database.",
 		Schedule: "*/5 * * * *",
 		Run: func(context.Context, time.Time) (string, error) {
 			s := stats()
-			dropped := s.Folded - told.Folded + s.Lost - told.Lost + s.Poison - told.Poison
+			dropped := s.Aggregated - told.Aggregated + s.Lost - told.Lost + s.Poison - told.Poison
 			told = s
 			switch {
 			case s.Failing != nil && now().Sub(s.Since) > staleCounts:

@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // CountsDeleter forgets counts past their retention.
 type CountsDeleter interface {
-	DeleteOlder(ctx context.Context, now time.Time, keep offenders.Retention) (deleted int64, err error)
+	DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error)
 }
 
 // DeleteCounts returns the job that forgets old offences, traffic and traces.
-func DeleteCounts(store CountsDeleter, keep offenders.Retention, now func() time.Time) Job {
+func DeleteCounts(store CountsDeleter, keep offences.Retention, now func() time.Time) Job {
 	return Job{
 		Name: "delete-counts", Help: "Forgets offences, traffic and traces past their retention.",
 		Schedule: "22 * * * *", MakeUp: true,

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // Proposer looks for ranges in which many offend.
 type Proposer interface {
-	Propose(ctx context.Context) ([]offenders.Proposal, error)
+	Propose(ctx context.Context) ([]offences.Proposal, error)
 }
 
 // Propose returns the job that proposes wider ranges; tell, which may be nil,
 // hears of each new proposal.
-func Propose(p Proposer, tell func(context.Context, offenders.Proposal)) Job {
+func Propose(p Proposer, tell func(context.Context, offences.Proposal)) Job {
 	return Job{
 		Name: "propose-ranges", Help: "Proposes to block ranges in which many addresses offend.",
 		Schedule: "* * * * *",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 var _ blocklist.TrafficEstimator = (*Estimator)(nil)
@@ -19,7 +20,7 @@ type Estimator struct {
 
 // EstimateTraffic implements blocklist.TrafficEstimator.
 func (e *Estimator) EstimateTraffic(ctx context.Context, from, to time.Time, selects func(keys.Key) bool) (*blocklist.Traffic, error) {
-	sample, err := ReadSample(ctx, e.Store, e.Secret(), from, to)
+	sample, err := ReadTrafficSample(ctx, e.Store, e.Secret(), from, to)
 	if err != nil || len(sample.Points) == 0 {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func (e *Estimator) EstimateTraffic(ctx context.Context, from, to time.Time, sel
 	mine := map[string]bool{}
 	for text, checks := range asked {
 		total += checks
-		if k, err := ParseKey(text); err == nil && selects(k) {
+		if k, err := offences.ParseKey(text); err == nil && selects(k) {
 			mine[text] = true
 			selected += checks
 		}
@@ -50,8 +51,8 @@ func (e *Estimator) EstimateTraffic(ctx context.Context, from, to time.Time, sel
 		squares += off * off
 	}
 	const nineteenInTwenty = 1.96
-	t.Error = nineteenInTwenty * math.Sqrt((1-sample.Share)*squares) / total
-	scale := func(n float64) int64 { return int64(math.Round(n / sample.Share)) }
+	t.Error = nineteenInTwenty * math.Sqrt((1-sample.Ratio)*squares) / total
+	scale := func(n float64) int64 { return int64(math.Round(n / sample.Ratio)) }
 	t.Keys, t.AllKeys = scale(float64(len(mine))), scale(float64(len(asked)))
 	t.Checks, t.AllChecks = scale(selected), scale(total)
 	return t, nil

@@ -11,7 +11,9 @@ import (
 
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
@@ -24,10 +26,10 @@ func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) 
 	}
 	t.Cleanup(func() { store.Close() })
 	secret := func() []byte { return []byte("secret") }
-	r := offenders.NewRecorder(offenders.Options{Secret: secret, Node: "a", TracePoints: tracePoints})
-	f := offenders.NewFlusher(offenders.FlusherOptions{
+	r := recorder.NewRecorder(recorder.Options{Secret: secret, Node: "a", SamplePoints: tracePoints})
+	f := recorder.NewFlusher(recorder.FlusherOptions{
 		Recorder: r, Sink: store, Node: "a", Secret: secret, Log: slog.New(slog.DiscardHandler),
-		Escalations: func() map[int64]offenders.EscalationPolicy { return nil }, Now: func() time.Time { return at.Add(time.Hour) },
+		Escalations: func() map[int64]offences.EscalationPolicy { return nil }, Now: func() time.Time { return at.Add(time.Hour) },
 	})
 	for text, times := range checks {
 		k, err := keys.Parser{}.Key(text)

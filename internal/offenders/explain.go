@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // Found says what became of the record that a refusal's id names.
@@ -16,10 +16,10 @@ type Found string
 // What may have become of a record.
 const (
 	Recorded   Found = "recorded"
-	Folded     Found = "folded"   // it was counted in `other`, without its key
-	Nothing    Found = "nothing"  // nothing was refused in that minute, or not flushed yet
+	Aggregated Found = "folded"   // it was counted in `other`, without its key
+	None       Found = "nothing"  // nothing was refused in that minute, or not flushed yet
 	Expired    Found = "expired"  // past the retention
-	NotYetHere Found = "too_soon" // the minute is the present one or lies ahead
+	Pending    Found = "too_soon" // the minute is the present one or lies ahead
 )
 
 // Explanation is the story of one refusal's id.
@@ -30,17 +30,17 @@ type Explanation struct {
 	Sentence string // the whole story, safe to print
 	Key      string // "" where it is not known
 	Policy   string // name, "" for none or deleted
-	Offences []Offence
+	Offences []offences.Offence
 	// Escalation is where the key stands now, nil where its policy has none.
-	Escalation *EscalationStatus
+	Escalation *offences.EscalationStatus
 	// Other is what was folded in that minute, whoever did it.
-	Other []Offence
+	Other []offences.Offence
 }
 
 // Offence tells the story of a refusal by its id. An id that is none is an
 // Invalid fault.
 func (s *Service) Offence(ctx context.Context, text string) (*Explanation, error) {
-	id, err := refusal.Parse(text)
+	id, err := offences.ParseRefusalID(text)
 	if err != nil {
 		return nil, fault.Field("id", "%s", err)
 	}
@@ -49,7 +49,7 @@ func (s *Service) Offence(ctx context.Context, text string) (*Explanation, error
 		return nil, err
 	}
 	if len(e.Offences) > 0 {
-		return e, s.tell(ctx, e)
+		return e, s.describe(ctx, e)
 	}
 	from, folded, err := s.Store.Kept(ctx, id.Minute)
 	if err != nil {
@@ -62,19 +62,19 @@ func (s *Service) Offence(ctx context.Context, text string) (*Explanation, error
 		e.Found = Expired
 		e.Sentence = fmt.Sprintf("The record of %s is past its retention: minutes are kept from %s on.", at, from.UTC().Format("2006-01-02 15:04 UTC"))
 	case len(folded) > 0:
-		e.Found = Folded
+		e.Found = Aggregated
 		e.Sentence = fmt.Sprintf("In the minute of %s so many keys were refused that %d offences were counted together without their keys; this one may be among them.", at, total(folded))
 	case !id.Minute.Add(time.Minute + 5*time.Second).Before(s.now()):
-		e.Found = NotYetHere
+		e.Found = Pending
 		e.Sentence = fmt.Sprintf("Nothing is recorded under this id yet; the minute of %s is not over, and counts take up to two seconds to arrive.", at)
 	default:
-		e.Found = Nothing
+		e.Found = None
 		e.Sentence = fmt.Sprintf("Nothing was refused under this id in the minute of %s: the check was a peek, or its node stopped before it could write.", at)
 	}
 	return e, nil
 }
 
-func total(all []Offence) (n int64) {
+func total(all []offences.Offence) (n int64) {
 	for _, o := range all {
 		n += o.Count
 	}
@@ -82,15 +82,15 @@ func total(all []Offence) (n int64) {
 }
 
 // tell makes the sentence of what was recorded, and adds what comes next.
-func (s *Service) tell(ctx context.Context, e *Explanation) error {
+func (s *Service) describe(ctx context.Context, e *Explanation) error {
 	e.Found = Recorded
-	sum := Offence{First: e.Offences[0].First, Last: e.Offences[0].Last, Key: e.Offences[0].Key, Policy: e.Offences[0].Policy}
+	sum := offences.Offence{First: e.Offences[0].First, Last: e.Offences[0].Last, Key: e.Offences[0].Key, Policy: e.Offences[0].Policy}
 	var by []string
 	shadow := true
 	for i := range e.Offences {
 		o := &e.Offences[i]
 		sum.Merge(o)
-		shadow = shadow && o.Kind == Shadow
+		shadow = shadow && o.Kind == offences.Shadow
 		by = append(by, fmt.Sprintf("%d by the %s", o.Count, what(o)))
 	}
 	e.Key = sum.Key
@@ -114,11 +114,11 @@ func (s *Service) tell(ctx context.Context, e *Explanation) error {
 	return err
 }
 
-func what(o *Offence) string {
-	if o.Kind == Blocked {
-		return "block " + o.Decider
+func what(o *offences.Offence) string {
+	if o.Kind == offences.Blocked {
+		return "block " + o.RefusedBy
 	}
-	return "rule " + o.Decider
+	return "rule " + o.RefusedBy
 }
 
 func times(n int64) string {

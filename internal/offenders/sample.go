@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keyhash"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // maxSample bounds the points of a Sample; the share of keys is lowered until
@@ -16,33 +17,33 @@ const maxSample = 300_000
 
 // Sample is the trace of a span with the same share of the keys throughout:
 // every recorded check of each key that is in it.
-type Sample struct {
-	Points []TracePoint // by time
+type TrafficSample struct {
+	Points []offences.SamplePoint // by time
 	// Share is the share of all keys that was sampled, 1 for every key.
-	Share float64
+	Ratio float64
 }
 
 // ReadSample reads the trace of a span. Minutes and nodes sampled more or less
 // of the keys; keys that some of them left out are left out of all, so that
 // what a rule would have done to the others is told from all their checks.
 // secret is the one that the trace was recorded under.
-func ReadSample(ctx context.Context, store Store, secret []byte, from, to time.Time) (*Sample, error) {
-	s := sampler{hash: samplingHash(secret)}
-	if err := store.Trace(ctx, from, to, s.add); err != nil {
+func ReadTrafficSample(ctx context.Context, store Store, secret []byte, from, to time.Time) (*TrafficSample, error) {
+	s := sampler{hash: offences.SamplingHash(secret)}
+	if err := store.TrafficSamples(ctx, from, to, s.add); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(s.points, func(a, b TracePoint) int { return cmp.Compare(a.At, b.At) })
-	return &Sample{Points: s.points, Share: math.Ldexp(1, -s.level)}, nil
+	slices.SortStableFunc(s.points, func(a, b offences.SamplePoint) int { return cmp.Compare(a.At, b.At) })
+	return &TrafficSample{Points: s.points, Ratio: math.Ldexp(1, -s.level)}, nil
 }
 
 // sampler gathers points and thins them out as it must.
 type sampler struct {
 	hash   keyhash.Hash
 	level  int
-	points []TracePoint
+	points []offences.SamplePoint
 }
 
-func (s *sampler) add(c *TraceChunk) error {
+func (s *sampler) add(c *offences.SampleChunk) error {
 	points, err := c.Decode()
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (s *sampler) add(c *TraceChunk) error {
 		s.raise(c.Level)
 	}
 	for _, p := range points {
-		if sampled(s.hash.Sum64(p.Key), s.level) {
+		if offences.Sampled(s.hash.Sum64(p.Key), s.level) {
 			s.points = append(s.points, p)
 		}
 	}
@@ -63,9 +64,5 @@ func (s *sampler) add(c *TraceChunk) error {
 
 func (s *sampler) raise(level int) {
 	s.level = level
-	s.points = slices.DeleteFunc(s.points, func(p TracePoint) bool { return !sampled(s.hash.Sum64(p.Key), level) })
+	s.points = slices.DeleteFunc(s.points, func(p offences.SamplePoint) bool { return !offences.Sampled(s.hash.Sum64(p.Key), level) })
 }
-
-// samplingHash returns the hash by which all nodes with the shared secret sample
-// and count distinct keys.
-func samplingHash(secret []byte) keyhash.Hash { return keyhash.New(secret, "stint: samples of keys") }

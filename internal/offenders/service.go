@@ -1,3 +1,5 @@
+// Package offenders answers who offended, when and why, from what is recorded
+// in the database.
 package offenders
 
 import (
@@ -6,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -18,11 +21,11 @@ type View interface {
 // Service answers who offended, when and why. It is safe for use by many
 // goroutines.
 type Service struct {
-	Store  Store
-	Blocks blocks.Store
-	View   View
-	Wider  func() Wider     // nil means DefaultWider
-	Now    func() time.Time // nil means time.Now
+	Store            Store
+	Blocks           blocks.Store
+	View             View
+	ProposalSettings func() offences.ProposalSettings // nil means DefaultWider
+	Now              func() time.Time                 // nil means time.Now
 }
 
 func (s *Service) now() time.Time {
@@ -34,7 +37,7 @@ func (s *Service) now() time.Time {
 
 // Row is one offender of a report.
 type Row struct {
-	Ranked
+	offences.Ranked
 	// Allowed is exact where Report.AllowedExact says so, and else what is
 	// known of the minutes in which the key was among the heaviest or offended.
 	// It is of the policy that was asked for, whatever the source and rule.
@@ -42,28 +45,28 @@ type Row struct {
 	// Share is the refused share of the checks, 0 to 1.
 	Share float64
 	// Policy and Decider refused most of the offences.
-	Policy  int64
-	Kind    Kind
-	Decider string
+	Policy    int64
+	Kind      offences.Kind
+	RefusedBy string
 	// Block stands now, or is hidden by Exemption; nil if none.
 	Block     *blocks.Block
 	Exemption *blocks.Exemption
 	// Escalation is where the key stands, nil where its policy has none.
-	Escalation *EscalationStatus
+	Escalation *offences.EscalationStatus
 	// Trend is the offences in equal parts of the span.
 	Trend []int64
 }
 
 // Report is one page of offenders.
 type Report struct {
-	Ranking
+	offences.Ranking
 	Rows []Row
 	// AllowedExact says that the traffic memory held every key of the span.
 	AllowedExact bool
 }
 
 // Report ranks the offenders of a span.
-func (s *Service) Report(ctx context.Context, q Query) (*Report, error) {
+func (s *Service) Report(ctx context.Context, q offences.Query) (*Report, error) {
 	ranking, err := s.Store.Rank(ctx, q)
 	if err != nil {
 		return nil, err
@@ -91,7 +94,7 @@ func (s *Service) Report(ctx context.Context, q Query) (*Report, error) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		row.Escalation = standings[row.Key]
-		if k, err := ParseKey(row.Key); err == nil {
+		if k, err := offences.ParseKey(row.Key); err == nil {
 			verdict := s.View.Blocks().Match(k, now)
 			row.Block, row.Exemption = verdict.Block, verdict.Exemption
 		}
@@ -105,7 +108,7 @@ const maxPoints = 120
 // finelySpan is the longest span whose trend has parts of less than an hour.
 const finelySpan = 6 * time.Hour
 
-func (s *Service) addDetails(ctx context.Context, q Query, span Span, page []string, at map[string]*Row) error {
+func (s *Service) addDetails(ctx context.Context, q offences.Query, span offences.Span, page []string, at map[string]*Row) error {
 	points := min(max(1, q.Points), maxPoints)
 	if span.To.Sub(span.From) > finelySpan { // parts of less than an hour would read all the minutes
 		points = min(points, int(span.To.Sub(span.From)/time.Hour))
@@ -117,7 +120,7 @@ func (s *Service) addDetails(ctx context.Context, q Query, span Span, page []str
 	type decider struct {
 		key, name string
 		policy    int64
-		kind      Kind
+		kind      offences.Kind
 	}
 	sums, most := map[decider]int64{}, map[string]int64{}
 	for _, d := range details {
@@ -128,11 +131,11 @@ func (s *Service) addDetails(ctx context.Context, q Query, span Span, page []str
 			}
 			row.Trend[min(d.Point, points-1)] += d.Count
 		}
-		id := decider{d.Key, d.Decider, d.Policy, d.Kind}
+		id := decider{d.Key, d.RefusedBy, d.Policy, d.Kind}
 		sums[id] += d.Count
 		if sums[id] > most[d.Key] {
 			most[d.Key] = sums[id]
-			row.Policy, row.Kind, row.Decider = d.Policy, d.Kind, d.Decider
+			row.Policy, row.Kind, row.RefusedBy = d.Policy, d.Kind, d.RefusedBy
 		}
 	}
 	return nil
@@ -158,7 +161,7 @@ func (s *Service) addTraffic(ctx context.Context, policy int64, r *Report, page 
 // of whole minutes. Steps of up to a day begin where they would after
 // midnight, the first one perhaps before from. Steps without a check are left
 // out.
-func (s *Service) Traffic(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]TrafficPoint, error) {
+func (s *Service) Traffic(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]offences.TrafficPoint, error) {
 	step := max(time.Minute, resolution.Truncate(time.Minute))
 	if step <= 24*time.Hour {
 		from = from.UTC().Truncate(step)
@@ -168,8 +171,8 @@ func (s *Service) Traffic(ctx context.Context, policy int64, from, to time.Time,
 
 // TrafficTotal returns the traffic of a policy, 0 for all, over a whole span,
 // and the estimated number of distinct keys.
-func (s *Service) TrafficTotal(ctx context.Context, policy int64, from, to time.Time) (TrafficPoint, error) {
-	total := TrafficPoint{At: from}
+func (s *Service) TrafficTotal(ctx context.Context, policy int64, from, to time.Time) (offences.TrafficPoint, error) {
+	total := offences.TrafficPoint{At: from}
 	points, err := s.Store.Traffic(ctx, policy, from, to, 0)
 	for _, p := range points {
 		total.Add(p.Counts)
@@ -180,14 +183,14 @@ func (s *Service) TrafficTotal(ctx context.Context, policy int64, from, to time.
 
 // RuleRow is one rule or block of a report on rules.
 type RuleRow struct {
-	RuleTotal
+	offences.RuleTotal
 	Share float64 // of all that was refused, 0 to 1
 }
 
 // RulesReport ranks what refused most. Rules of present policies that refused
 // nobody stand last.
 func (s *Service) RulesReport(ctx context.Context, from, to time.Time) ([]RuleRow, error) {
-	totals, err := s.Store.RuleTotals(ctx, Span{from, to})
+	totals, err := s.Store.RuleTotals(ctx, offences.Span{From: from, To: to})
 	if err != nil {
 		return nil, err
 	}
@@ -198,30 +201,30 @@ func (s *Service) RulesReport(ctx context.Context, from, to time.Time) ([]RuleRo
 	}
 	known := map[ruleID]bool{}
 	for _, t := range totals {
-		known[ruleID{t.Policy, t.Decider}] = true
-		if t.Kind != Shadow {
+		known[ruleID{t.Policy, t.RefusedBy}] = true
+		if t.Kind != offences.Shadow {
 			all += t.Refused
 		}
 	}
 	rows := make([]RuleRow, 0, len(totals))
 	for _, t := range totals {
 		row := RuleRow{RuleTotal: t}
-		if t.Kind != Shadow && all > 0 {
+		if t.Kind != offences.Shadow && all > 0 {
 			row.Share = float64(t.Refused) / float64(all)
 		}
 		rows = append(rows, row)
 	}
 	for _, p := range sortedPolicies(s.View.Selector()) {
-		kind := Limited
+		kind := offences.Limited
 		switch p.Mode {
 		case rules.Off:
 			continue
 		case rules.Shadow:
-			kind = Shadow
+			kind = offences.Shadow
 		}
 		for _, rule := range p.Rules.Strings() {
 			if !known[ruleID{p.ID, rule}] {
-				rows = append(rows, RuleRow{RuleTotal: RuleTotal{Policy: p.ID, Kind: kind, Decider: rule}})
+				rows = append(rows, RuleRow{RuleTotal: offences.RuleTotal{Policy: p.ID, Kind: kind, RefusedBy: rule}})
 			}
 		}
 	}
@@ -241,7 +244,7 @@ type Timeline struct {
 	// Allowed is what the traffic memory knows, a lower bound where the key
 	// was not always among the heaviest.
 	Allowed int64
-	Events  []EscalationEvent
+	Events  []offences.EscalationEvent
 }
 
 // Timeline returns what a key did, in so many equal parts of a span.
@@ -255,7 +258,7 @@ func (s *Service) Timeline(ctx context.Context, key keys.Key, from, to time.Time
 	}
 	page := []string{t.Key}
 	for _, shadow := range []bool{false, true} {
-		details, err := s.Store.Details(ctx, Query{Shadow: shadow}, page, Span{from, to}, points)
+		details, err := s.Store.Details(ctx, offences.Query{Shadow: shadow}, page, offences.Span{From: from, To: to}, points)
 		if err != nil {
 			return nil, err
 		}
@@ -263,24 +266,24 @@ func (s *Service) Timeline(ctx context.Context, key keys.Key, from, to time.Time
 			t.Points[min(d.Point, points-1)].add(d.Kind, d.Count)
 		}
 	}
-	totals, err := s.Store.KeyTotals(ctx, 0, page, Span{from, to})
+	totals, err := s.Store.KeyTotals(ctx, 0, page, offences.Span{From: from, To: to})
 	if err != nil {
 		return nil, err
 	}
 	for _, total := range totals {
 		t.Allowed += total.Allowed
 	}
-	t.Events, err = s.Store.EscalationEvents(ctx, EscalationFilter{From: from, To: to, Key: t.Key})
+	t.Events, err = s.Store.EscalationEvents(ctx, offences.EscalationFilter{From: from, To: to, Key: t.Key})
 	return t, err
 }
 
-func (p *TimelinePoint) add(kind Kind, n int64) {
+func (p *TimelinePoint) add(kind offences.Kind, n int64) {
 	switch kind {
-	case Limited:
+	case offences.Limited:
 		p.Limited += n
-	case Blocked:
+	case offences.Blocked:
 		p.Blocked += n
-	case Shadow:
+	case offences.Shadow:
 		p.Shadow += n
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // dismissedFor is how long a range is left alone after it was dismissed.
@@ -18,7 +19,7 @@ const dismissedFor = 24 * time.Hour
 // to others, so KeyShare and AllowedShare are estimates from below that may be
 // short by at most UntrackedShare.
 type Blast struct {
-	Seen
+	offences.Seen
 	AllowedShare   float64 // of all allowed checks, 0 to 1
 	RefusedShare   float64 // of all offences
 	UntrackedShare float64 // of all allowed checks
@@ -31,7 +32,7 @@ type Blast struct {
 
 // BlastRadius returns whom a pattern would hit.
 func (s *Service) BlastRadius(ctx context.Context, p keys.Pattern, from, to time.Time) (*Blast, error) {
-	seen, err := s.Store.Seen(ctx, p, from, to, evidenceKeys)
+	seen, err := s.Store.Seen(ctx, p, from, to, offences.MaxEvidenceKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func share(part, whole int64) float64 {
 }
 
 func (s *Service) exemptWithin(ctx context.Context, p keys.Pattern) ([]string, error) {
-	page, err := s.Blocks.FindExemptions(ctx, blocks.Filter{Within: p, Limit: evidenceKeys, At: s.now()})
+	page, err := s.Blocks.FindExemptions(ctx, blocks.Filter{Within: p, Limit: offences.MaxEvidenceKeys, At: s.now()})
 	if err != nil {
 		return nil, err
 	}
@@ -67,18 +68,18 @@ func (s *Service) exemptWithin(ctx context.Context, p keys.Pattern) ([]string, e
 
 // Propose looks for crowded ranges and proposes to block them. It returns the
 // proposals that are new. It may run on several nodes at once.
-func (s *Service) Propose(ctx context.Context) ([]Proposal, error) {
-	w := DefaultWider
-	if s.Wider != nil {
-		w = s.Wider().withDefaults()
+func (s *Service) Propose(ctx context.Context) ([]offences.Proposal, error) {
+	w := offences.DefaultProposalSettings
+	if s.ProposalSettings != nil {
+		w = s.ProposalSettings().WithDefaults()
 	}
 	now := s.now().UTC()
-	from := now.Add(-w.Within)
-	ranges, err := s.Store.CrowdedRanges(ctx, from, now, w.Addresses, w.Networks)
+	from := now.Add(-w.Window)
+	ranges, err := s.Store.CrowdedRanges(ctx, from, now, w.MinAddresses, w.MinNetworks)
 	if err != nil {
 		return nil, err
 	}
-	var fresh []Proposal
+	var fresh []offences.Proposal
 	for _, network := range ranges {
 		p := keys.NetworkPattern(network)
 		if s.blockedWhole(p, network, now) {
@@ -88,7 +89,7 @@ func (s *Service) Propose(ctx context.Context) ([]Proposal, error) {
 		if err != nil {
 			return fresh, err
 		}
-		put, err := s.Store.PutProposal(ctx, Proposal{Pattern: p, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
+		put, err := s.Store.PutProposal(ctx, offences.Proposal{Pattern: p, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
 		if err != nil {
 			return fresh, err
 		}
@@ -110,19 +111,19 @@ func (s *Service) blockedWhole(p keys.Pattern, network netip.Prefix, now time.Ti
 	return false
 }
 
-func (s *Service) evidence(ctx context.Context, p keys.Pattern, network netip.Prefix, from, now time.Time) (*Evidence, error) {
-	ranking, err := s.Store.Rank(ctx, Query{From: from, To: now, Pattern: p, Limit: evidenceKeys})
+func (s *Service) evidence(ctx context.Context, p keys.Pattern, network netip.Prefix, from, now time.Time) (*offences.Evidence, error) {
+	ranking, err := s.Store.Rank(ctx, offences.Query{From: from, To: now, Pattern: p, Limit: offences.MaxEvidenceKeys})
 	if err != nil {
 		return nil, err
 	}
-	e := &Evidence{From: ranking.From, To: ranking.To, OffendedCount: ranking.Keys, Offences: ranking.Offences, Size: addressesOfRange}
+	e := &offences.Evidence{From: ranking.From, To: ranking.To, OffendedCount: ranking.Keys, Offences: ranking.Offences, Size: offences.AddressesInRange}
 	if network.Addr().Is6() {
-		e.Size = networksOfRange
+		e.Size = offences.NetworksInRange
 	}
 	for _, r := range ranking.Rows {
-		e.Offended = append(e.Offended, SeenKey{Key: r.Key, Refused: r.Offences})
+		e.Offended = append(e.Offended, offences.SeenKey{Key: r.Key, Refused: r.Offences})
 	}
-	seen, err := s.Store.Seen(ctx, p, now.Add(-24*time.Hour), now, evidenceKeys)
+	seen, err := s.Store.Seen(ctx, p, now.Add(-24*time.Hour), now, offences.MaxEvidenceKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -139,13 +140,13 @@ func (s *Service) evidence(ctx context.Context, p keys.Pattern, network netip.Pr
 
 // AcceptProposal blocks the range of an open proposal until an instant, zero
 // for good. A block that stands there is extended.
-func (s *Service) AcceptProposal(ctx context.Context, by audit.Actor, id string, expires time.Time, reason string) (*Proposal, error) {
+func (s *Service) AcceptProposal(ctx context.Context, by audit.Actor, id string, expires time.Time, reason string) (*offences.Proposal, error) {
 	p, err := s.Store.FindProposalByID(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if p.Decision != Open {
-		return s.Store.DecideProposal(ctx, by, id, Accepted, reason, "") // says that it is closed
+	if p.Decision != offences.Open {
+		return s.Store.DecideProposal(ctx, by, id, offences.Accepted, reason, "") // says that it is closed
 	}
 	if reason == "" {
 		reason = p.Evidence.String()
@@ -154,10 +155,10 @@ func (s *Service) AcceptProposal(ctx context.Context, by audit.Actor, id string,
 	if err != nil {
 		return nil, err
 	}
-	return s.Store.DecideProposal(ctx, by, id, Accepted, reason, added.Item.ID)
+	return s.Store.DecideProposal(ctx, by, id, offences.Accepted, reason, added.Item.ID)
 }
 
 // DismissProposal closes an open proposal. Its range is left alone for a day.
-func (s *Service) DismissProposal(ctx context.Context, by audit.Actor, id, reason string) (*Proposal, error) {
-	return s.Store.DecideProposal(ctx, by, id, Dismissed, reason, "")
+func (s *Service) DismissProposal(ctx context.Context, by audit.Actor, id, reason string) (*offences.Proposal, error) {
+	return s.Store.DecideProposal(ctx, by, id, offences.Dismissed, reason, "")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -52,8 +53,8 @@ func (b *Builder) totalsOf(ctx context.Context, from, to time.Time) (t Totals, e
 		return t, err
 	}
 	t = Totals{Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
-		ShadowLimited: p.ShadowLimited, Keys: p.Keys, KeysError: offenders.DistinctError}
-	ranking, err := b.Offences.Store.Rank(ctx, offenders.Query{From: from, To: to, Limit: 1})
+		ShadowLimited: p.ShadowLimited, Keys: p.Keys, KeysError: offences.DistinctError}
+	ranking, err := b.Offences.Store.Rank(ctx, offences.Query{From: from, To: to, Limit: 1})
 	t.Offenders = ranking.Keys
 	return t, err
 }
@@ -79,13 +80,13 @@ func (b *Builder) traffic(ctx context.Context, d *Document) error {
 }
 
 func (b *Builder) offenders(ctx context.Context, d *Document) error {
-	report, err := b.Offences.Report(ctx, offenders.Query{From: d.From, To: d.To, Limit: topKeys})
+	report, err := b.Offences.Report(ctx, offences.Query{From: d.From, To: d.To, Limit: topKeys})
 	if err != nil {
 		return err
 	}
 	for _, r := range report.Rows {
 		d.Top = append(d.Top, Offender{Key: r.Key, Offences: r.Offences, Allowed: r.Allowed, Share: r.Share,
-			Policy: b.policyName(r.Policy), Decider: r.Decider, First: r.First, Last: r.Last})
+			Policy: b.policyName(r.Policy), Decider: r.RefusedBy, First: r.First, Last: r.Last})
 	}
 	if report.Other > 0 {
 		d.Attention = append(d.Attention, fmt.Sprintf("%d offences were counted without their keys, because more keys offended at once than are counted one by one.", report.Other))
@@ -113,7 +114,7 @@ func (b *Builder) rules(ctx context.Context, d *Document) error {
 		return err
 	}
 	for _, r := range rows {
-		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.Decider, Kind: r.Kind.String(), Refused: r.Refused, Keys: r.Keys, Share: r.Share}
+		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.RefusedBy, Kind: r.Kind.String(), Refused: r.Refused, Keys: r.Keys, Share: r.Share}
 		switch {
 		case r.Refused == 0:
 			d.Silent = append(d.Silent, rule)

@@ -7,7 +7,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // Kind is how long a document covers.
@@ -95,7 +95,7 @@ type Rule struct {
 }
 
 // Ranked is a key and its offences.
-type Ranked = offenders.Ranked
+type Ranked = offences.Ranked
 
 // Store keeps documents and reads what only they need.
 type Store interface {

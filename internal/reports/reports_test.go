@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
@@ -42,18 +43,18 @@ func onBoth(t *testing.T, test func(t *testing.T, url string)) {
 // hostile key, the day before four of k:old.
 func fill(t *testing.T, s *sqlstore.Store, now time.Time) {
 	t.Helper()
-	at := func(ago time.Duration, key string, n int64) offenders.Offence {
+	at := func(ago time.Duration, key string, n int64) offences.Offence {
 		ms := now.Add(-ago).Truncate(time.Minute).UnixMilli()
 		var mac [10]byte
 		copy(mac[:], key)
-		return offenders.Offence{Minute: ms, Policy: 1, Key: key, MAC: mac, Decider: "20/1m", Count: n, First: offenders.Refusal{At: ms + 1}, Last: offenders.Refusal{At: ms + 2}}
+		return offences.Offence{Minute: ms, Policy: 1, Key: key, MAC: mac, RefusedBy: "20/1m", Count: n, First: offences.Refusal{At: ms + 1}, Last: offences.Refusal{At: ms + 2}}
 	}
-	b := &offenders.Batch{ID: "b", Offences: []offenders.Offence{at(20*time.Hour, hostile, 7), at(22*time.Hour, "k:old", 10), at(40*time.Hour, "k:old", 4)}}
+	b := &offences.Batch{ID: "b", Offences: []offences.Offence{at(20*time.Hour, hostile, 7), at(22*time.Hour, "k:old", 10), at(40*time.Hour, "k:old", 4)}}
 	for _, o := range b.Offences {
-		b.Totals = append(b.Totals, offenders.Totals{Minute: o.Minute, Policy: 1, Counts: offenders.Counts{Limited: o.Count, Allowed: 100}})
-		b.Keys = append(b.Keys, offenders.KeyTraffic{Minute: o.Minute, Policy: 1, Key: o.Key, Allowed: 3, Refused: o.Count})
+		b.Totals = append(b.Totals, offences.Totals{Minute: o.Minute, Policy: 1, Counts: offences.Counts{Limited: o.Count, Allowed: 100}})
+		b.Keys = append(b.Keys, offences.KeyTraffic{Minute: o.Minute, Policy: 1, Key: o.Key, Allowed: 3, Refused: o.Count})
 	}
-	if _, err := s.Flush(t.Context(), b, offenders.Evaluation{Now: now}); err != nil {
+	if _, err := s.Flush(t.Context(), b, offences.Evaluation{Now: now}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // chainOf verifies the chain, which must be readable.
@@ -205,8 +205,8 @@ func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
 		b := crossing("texts", 0, f.clock.Now())
 		at := f.clock.Now()
 		for i, key := range keys {
-			o := offenders.Offence{Minute: at.Truncate(time.Minute).UnixMilli(), Policy: 7, Key: key, Decider: "1/1s", Count: 10,
-				First: offenders.Refusal{At: at.UnixMilli()}, Last: offenders.Refusal{At: at.UnixMilli()}}
+			o := offences.Offence{Minute: at.Truncate(time.Minute).UnixMilli(), Policy: 7, Key: key, RefusedBy: "1/1s", Count: 10,
+				First: offences.Refusal{At: at.UnixMilli()}, Last: offences.Refusal{At: at.UnixMilli()}}
 			o.MAC[0] = byte(i)
 			b.Offences = append(b.Offences, o)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
@@ -14,7 +14,7 @@ import (
 // processor time; encoding/json says what they must read as.
 func TestBulkJSON_writes_what_the_library_writes(t *testing.T) {
 	rows := [][]any{
-		{1, int64(-1 << 63), uint64(1 << 63), "", "k:\"\\\n\x01\u2028ä😀", offenders.EscalationBlocked, nil, true},
+		{1, int64(-1 << 63), uint64(1 << 63), "", "k:\"\\\n\x01\u2028ä😀", offences.EscalationBlocked, nil, true},
 		{},
 		{"one"},
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 const escalationColumns = `policy_id, key, step, block_id, ended_at, last_at, forgotten_at, counts_from`
@@ -58,21 +58,21 @@ type escalationID struct {
 // candidate is a key on an escalation with what a batch says of it.
 type candidate struct {
 	escalationID
-	escalation offenders.EscalationPolicy
+	escalation offences.EscalationPolicy
 	parsed     keys.Key
-	offenders.Candidate
-	counts  []*offenders.Offence // those that escalate
-	minutes map[int64]int64      // of those, what counts since the last block's end
+	offences.Candidate
+	counts  []*offences.Offence // those that escalate
+	minutes map[int64]int64     // of those, what counts since the last block's end
 }
 
 // since returns what the batch brings from a minute on.
-func (c *candidate) since(from int64) (offences int64) {
+func (c *candidate) since(from int64) (count int64) {
 	for minute, n := range c.minutes {
 		if minute >= from {
-			offences += n
+			count += n
 		}
 	}
-	return offences
+	return count
 }
 
 // row returns the candidate's identity and more columns as a bulk row.
@@ -82,15 +82,15 @@ func (c *candidate) row(more ...any) []any { return append([]any{c.policy, c.key
 // number of statements that does not depend on how many keys there are.
 type escalationRun struct {
 	*tx
-	evaluation offenders.Evaluation
+	evaluation offences.Evaluation
 	// candidates are in the order in which every node locks them.
 	candidates []*candidate
 	byID       map[escalationID]*candidate
-	events     []offenders.EscalationEvent
+	events     []offences.EscalationEvent
 }
 
-func (r *escalationRun) evaluate(offences []offenders.Offence) error {
-	r.collect(offences)
+func (r *escalationRun) evaluate(counted []offences.Offence) error {
+	r.collect(counted)
 	for _, step := range []func() error{r.leaveStrangers, r.lock, r.readBlockEnds, r.count, r.sum, r.escalate} {
 		if len(r.candidates) == 0 {
 			return nil
@@ -102,19 +102,19 @@ func (r *escalationRun) evaluate(offences []offenders.Offence) error {
 	return nil
 }
 
-func (r *escalationRun) collect(offences []offenders.Offence) {
+func (r *escalationRun) collect(counted []offences.Offence) {
 	r.byID = map[escalationID]*candidate{}
-	for i := range offences {
-		o := &offences[i]
+	for i := range counted {
+		o := &counted[i]
 		escalation, has := r.evaluation.Escalations[o.Policy]
 		counts := escalation.Counts(o.Kind)
-		if !has || o.Key == "" || (!counts && o.Kind != offenders.Blocked) {
+		if !has || o.Key == "" || (!counts && o.Kind != offences.Blocked) {
 			continue
 		}
 		id := escalationID{o.Policy, o.Key}
 		c, known := r.byID[id]
 		if !known {
-			k, err := offenders.ParseKey(o.Key)
+			k, err := offences.ParseKey(o.Key)
 			if err != nil || (r.evaluation.Exempt != nil && r.evaluation.Exempt(o.Key)) {
 				continue // what is no key cannot be blocked
 			}
@@ -175,7 +175,7 @@ func (r *escalationRun) lock() error {
 	return err
 }
 
-func scanEscalation(r row) (s offenders.State, err error) {
+func scanEscalation(r row) (s offences.State, err error) {
 	return s, r.Scan(&s.Policy, &s.Key, &s.Level, &s.BlockID, &s.Ended, &s.Last, &s.DecayedTo, &s.CountsFrom)
 }
 
@@ -253,11 +253,11 @@ func (r *escalationRun) sumFrom(candidates []*candidate) error {
 	}
 	_, err := eachOf(r.tx, func(row row) (none struct{}, err error) {
 		var id escalationID
-		var offences int64
-		if err := row.Scan(&id.policy, &id.key, &offences); err != nil {
+		var count int64
+		if err := row.Scan(&id.policy, &id.key, &count); err != nil {
 			return none, err
 		}
-		r.byID[id].Offences += offences
+		r.byID[id].Offences += count
 		return none, nil
 	}, sumOffences, rows)
 	return err

@@ -11,15 +11,16 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/test/servers"
 )
 
 // crossing returns a batch in which n keys of all kinds, those of a set, reach
 // the threshold.
-func crossing(set string, n int, at time.Time) *offenders.Batch {
-	b := &offenders.Batch{ID: fmt.Sprintf("%s at %d", set, at.UnixMilli()), Node: "a"}
+func crossing(set string, n int, at time.Time) *offences.Batch {
+	b := &offences.Batch{ID: fmt.Sprintf("%s at %d", set, at.UnixMilli()), Node: "a"}
 	minute := at.Truncate(time.Minute).UnixMilli()
 	for i := range n {
 		key := []string{
@@ -27,20 +28,20 @@ func crossing(set string, n int, at time.Time) *offenders.Batch {
 			fmt.Sprintf("ip:2001:db8:%x:%x::/64", len(set), i+1),
 			fmt.Sprintf("token:%s-%06d", set, i),
 		}[i%3]
-		o := offenders.Offence{Minute: minute, Policy: 7, Key: key, Decider: "1/1s", Count: 10,
-			First: offenders.Refusal{At: at.UnixMilli()}, Last: offenders.Refusal{At: at.UnixMilli()}}
+		o := offences.Offence{Minute: minute, Policy: 7, Key: key, RefusedBy: "1/1s", Count: 10,
+			First: offences.Refusal{At: at.UnixMilli()}, Last: offences.Refusal{At: at.UnixMilli()}}
 		mac := sha256.Sum256([]byte(key))
 		copy(o.MAC[:], mac[:])
 		b.Offences = append(b.Offences, o)
-		b.Keys = append(b.Keys, offenders.KeyTraffic{Minute: minute, Policy: 7, Key: key, Refused: 10})
+		b.Keys = append(b.Keys, offences.KeyTraffic{Minute: minute, Policy: 7, Key: key, Refused: 10})
 	}
-	b.Totals = []offenders.Totals{{Minute: minute, Policy: 7, Counts: offenders.Counts{Limited: int64(10 * n)}}}
+	b.Totals = []offences.Totals{{Minute: minute, Policy: 7, Counts: offences.Counts{Limited: int64(10 * n)}}}
 	return b
 }
 
-func manyEvaluation(f *fixture) offenders.Evaluation {
+func manyEvaluation(f *fixture) offences.Evaluation {
 	policy := &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Escalation: withEscalation()}
-	return offenders.Evaluation{Escalations: offenders.EscalationsOf([]*rules.Policy{policy}), Guard: offenders.SafetyLimitSettings{MinKeys: 1_000_000}, Now: f.clock.Now()}
+	return offences.Evaluation{Escalations: offences.EscalationsOf([]*rules.Policy{policy}), SafetyLimit: offences.SafetyLimitSettings{MinKeys: 1_000_000}, Now: f.clock.Now()}
 }
 
 // onBothCounted runs a test on a database of each kind that counts its
@@ -129,7 +130,7 @@ func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
 	f := newFixture(t, server.url)
 	const attackers, innocents = 1_500, 50
 	n := newCounting(t, f.Store, f.clock, "a", withEscalation())
-	n.guard = offenders.SafetyLimitSettings{MinKeys: 1_000_000}
+	n.guard = offences.SafetyLimitSettings{MinKeys: 1_000_000}
 	for i := range attackers {
 		n.limited(fmt.Sprintf("ip:10.0.%d.%d", i>>8, i&255), 10)
 	}
@@ -151,10 +152,10 @@ func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
 	if got, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all", Source: blocks.Automatic, Limit: 1}); err != nil || got.Total != attackers {
 		t.Errorf("%d of %d were blocked, %v", got.Total, attackers, err)
 	}
-	if r, err := f.Rank(t.Context(), offenders.Query{From: f.clock.Now().Add(-time.Hour), To: f.clock.Now().Add(time.Hour)}); err != nil || r.Keys != attackers+innocents || r.Offences != 10*attackers+innocents {
+	if r, err := f.Rank(t.Context(), offences.Query{From: f.clock.Now().Add(-time.Hour), To: f.clock.Now().Add(time.Hour)}); err != nil || r.Keys != attackers+innocents || r.Offences != 10*attackers+innocents {
 		t.Errorf("%d offences of %d keys, %v", r.Offences, r.Keys, err)
 	}
-	if stats := n.Stats(); stats.Poison != 0 || stats.Folded != 0 {
+	if stats := n.Stats(); stats.Poison != 0 || stats.Aggregated != 0 {
 		t.Errorf("%+v", stats)
 	}
 }
@@ -210,8 +211,8 @@ func BenchmarkManyKeysCrossAtOnce(b *testing.B) {
 				server := distant(b, servers.Postgres(b).URL, c.delay)
 				f := newFixture(b, server.url)
 				n := newCounting(b, f.Store, f.clock, "a", withEscalation())
-				n.recorder = offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }, Node: "a", MaxKeys: 1 << 17, MaxRows: 1 << 17})
-				n.Recorder, n.guard, n.Log = n.recorder, offenders.SafetyLimitSettings{MinKeys: 1_000_000}, slog.Default()
+				n.recorder = recorder.NewRecorder(recorder.Options{Secret: func() []byte { return offenceSecret }, Node: "a", MaxKeys: 1 << 17, MaxRows: 1 << 17})
+				n.Recorder, n.guard, n.Log = n.recorder, offences.SafetyLimitSettings{MinKeys: 1_000_000}, slog.Default()
 				for i := range c.keys {
 					n.limited(fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255), 10)
 				}

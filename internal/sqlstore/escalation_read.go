@@ -8,7 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // EscalationStates implements offenders.Store.
-func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offenders.State, err error) {
+func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offences.State, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -36,7 +36,7 @@ func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offe
 }
 
 // EscalationCounts implements offenders.Store.
-func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64) (all []offenders.EscalationCount, err error) {
+func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64) (all []offences.EscalationCount, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -44,7 +44,7 @@ func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64)
 		c := &conditions{}
 		c.keyIn(page)
 		q := &selection{}
-		all, err = each(t, func(r row) (c offenders.EscalationCount, err error) {
+		all, err = each(t, func(r row) (c offences.EscalationCount, err error) {
 			return c, r.Scan(&c.Policy, &c.Key, &c.Minute, &c.Offences)
 		}, findEscalationCounts+q.fill("start >= ?"+c.text, append([]any{from}, c.args...)...), q.args...)
 		return err
@@ -53,7 +53,7 @@ func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64)
 }
 
 // EscalationEvents implements offenders.Store.
-func (s *Store) EscalationEvents(ctx context.Context, f offenders.EscalationFilter) (all []offenders.EscalationEvent, err error) {
+func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (all []offences.EscalationEvent, err error) {
 	limit, err := pageLimit(f.Limit)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (s *Store) EscalationEvents(ctx context.Context, f offenders.EscalationFilt
 		q.and("key = ?", f.Key)
 	}
 	err = s.view(ctx, func(t *tx) error {
-		all, err = each(t, func(r row) (e offenders.EscalationEvent, err error) {
+		all, err = each(t, func(r row) (e offences.EscalationEvent, err error) {
 			var at, length int64
 			err = r.Scan(&e.ID, &at, &e.Policy, &e.Name, &e.Key, &e.Kind, &e.Level, &e.Offences, &length, &e.BlockID, &e.Detail)
 			e.At, e.Length = fromMS(at), time.Duration(length)*time.Millisecond
@@ -84,9 +84,9 @@ func (s *Store) EscalationEvents(ctx context.Context, f offenders.EscalationFilt
 }
 
 // EscalationPauses implements offenders.Store.
-func (s *Store) EscalationPauses(ctx context.Context) (all []offenders.EscalationPause, err error) {
+func (s *Store) EscalationPauses(ctx context.Context) (all []offences.EscalationPause, err error) {
 	err = s.view(ctx, func(t *tx) error {
-		all, err = each(t, func(r row) (l offenders.EscalationPause, err error) {
+		all, err = each(t, func(r row) (l offences.EscalationPause, err error) {
 			var at int64
 			err = r.Scan(&l.Policy, &l.Name, &at, &l.WouldBlock, &l.Allowed, &l.Seen, &l.Detail)
 			l.At = fromMS(at)
@@ -116,6 +116,6 @@ func (s *Store) ResumeEscalation(ctx context.Context, by audit.Actor, policy int
 		if err != nil {
 			return err
 		}
-		return t.insertEvents(offenders.EscalationEvent{ID: id, At: t.now, Policy: policy, Name: name, Kind: offenders.EscalationResumed, Detail: detail})
+		return t.insertEvents(offences.EscalationEvent{ID: id, At: t.now, Policy: policy, Name: name, Kind: offences.EscalationResumed, Detail: detail})
 	})
 }

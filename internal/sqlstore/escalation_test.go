@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
@@ -91,7 +91,7 @@ func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
 			}
 			f.clock.Advance(want)
 		}
-		standing := func() *offenders.EscalationStatus {
+		standing := func() *offences.EscalationStatus {
 			t.Helper()
 			k, _ := keys.Parser{}.Key("k:x")
 			at, _, err := s.EscalationStatus(t.Context(), k)
@@ -200,11 +200,11 @@ func TestOnlyWhatIsCertainAndNotExemptClimbs(t *testing.T) {
 		n.exempt["k:exempt"] = true
 		n.limited("k:exempt", 50)
 		n.flush()
-		guess := &offenders.Batch{ID: "guess", Offences: []offenders.Offence{
-			{Minute: f.clock.Now().UnixMilli(), Policy: 7, Key: "k:guess", Decider: "1/1s", Count: 9, Over: 1000, First: offenders.Refusal{At: f.clock.Now().UnixMilli()}},
-			{Minute: f.clock.Now().UnixMilli(), Policy: 7, Decider: offenders.Other, Count: 5000},
+		guess := &offences.Batch{ID: "guess", Offences: []offences.Offence{
+			{Minute: f.clock.Now().UnixMilli(), Policy: 7, Key: "k:guess", RefusedBy: "1/1s", Count: 9, Overcount: 1000, First: offences.Refusal{At: f.clock.Now().UnixMilli()}},
+			{Minute: f.clock.Now().UnixMilli(), Policy: 7, RefusedBy: offences.Other, Count: 5000},
 		}}
-		e := offenders.Evaluation{Escalations: offenders.EscalationsOf([]*rules.Policy{n.policy}), Guard: n.guard, Now: f.clock.Now()}
+		e := offences.Evaluation{Escalations: offences.EscalationsOf([]*rules.Policy{n.policy}), SafetyLimit: n.guard, Now: f.clock.Now()}
 		if _, err := f.Flush(t.Context(), guess, e); err != nil {
 			t.Fatal(err)
 		}
@@ -225,8 +225,8 @@ func TestAShadowPolicySaysWhomItWouldHaveBlocked(t *testing.T) {
 		if got := automatic(t, f.Store); len(got) != 0 {
 			t.Errorf("a shadow policy blocked: %v", got)
 		}
-		events, err := f.EscalationEvents(t.Context(), offenders.EscalationFilter{Key: "k:x"})
-		if err != nil || len(events) != 1 || events[0].Kind != offenders.EscalationWouldBlock || events[0].Length != 10*time.Minute || events[0].Offences != 25 {
+		events, err := f.EscalationEvents(t.Context(), offences.EscalationFilter{Key: "k:x"})
+		if err != nil || len(events) != 1 || events[0].Kind != offences.EscalationWouldBlock || events[0].Length != 10*time.Minute || events[0].Offences != 25 {
 			t.Errorf("got %+v, %v", events, err)
 		}
 	})
@@ -235,7 +235,7 @@ func TestAShadowPolicySaysWhomItWouldHaveBlocked(t *testing.T) {
 func TestAEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
-		n.guard = offenders.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
+		n.guard = offences.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
 		for i := range 60 {
 			n.allowed("k:good"+strconv.Itoa(i), 1)
 		}
@@ -258,7 +258,7 @@ func TestAEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 		if err != nil || len(stops) != 1 || stops[0].WouldBlock != 34 || stops[0].Name != "default" {
 			t.Fatalf("stops are %+v, %v", stops, err)
 		}
-		if last := n.events[len(n.events)-1]; last.Kind != offenders.EscalationPaused || len(n.events) != 5 {
+		if last := n.events[len(n.events)-1]; last.Kind != offences.EscalationPaused || len(n.events) != 5 {
 			t.Errorf("events are %+v", n.events)
 		}
 		f.clock.Advance(2 * time.Hour)
@@ -288,7 +288,7 @@ func TestAEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
-		n.guard = offenders.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
+		n.guard = offences.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
 		n.allowed("k:first", 1)
 		n.flush() // a node that has just begun, and has handed over a sketch
 		for i := range 60 {
@@ -470,7 +470,7 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 			t.Errorf("%d blocks were made by themselves, %v", page.Total, err)
 		}
 		accepted, err := s.AcceptProposal(t.Context(), operator, made[0].ID, f.clock.Now().Add(24*time.Hour), "")
-		if err != nil || accepted.Decision != offenders.Accepted {
+		if err != nil || accepted.Decision != offences.Accepted {
 			t.Fatalf("%+v, %v", accepted, err)
 		}
 		if b, err := f.FindBlockByID(t.Context(), accepted.BlockID); err != nil || b.Pattern.String() != "ip:203.0.113.0/24" || b.Author != "ann" {

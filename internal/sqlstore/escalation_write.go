@@ -6,7 +6,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 const (
@@ -26,30 +26,30 @@ var eventTypes = []string{textColumn, intColumn, intColumn, textColumn, textColu
 // escalationWriter gathers what the escalations of all policies decided, and saves it.
 type escalationWriter struct {
 	*escalationRun
-	states  []offenders.State // after the batch, in the order of the candidates
+	states  []offences.State // after the batch, in the order of the candidates
 	blocks  []*item
 	blockOf map[escalationID]*item
-	stops   []*offenders.EscalationPause
-	events  []offenders.EscalationEvent
+	stops   []*offences.EscalationPause
+	events  []offences.EscalationEvent
 }
 
 // decide asks one policy's escalation about its keys.
 func (w *escalationWriter) decide(group []*candidate) error {
 	l := group[0].escalation
-	candidates := make([]offenders.Candidate, len(group))
+	candidates := make([]offences.Candidate, len(group))
 	reached := false
 	for i, c := range group {
 		candidates[i] = c.Candidate
 		reached = reached || c.Offences >= int64(l.Threshold)
 	}
-	var limit offenders.SafetyLimit
+	var limit offences.SafetyLimit
 	if reached {
 		var err error
 		if limit, err = w.safetyLimit(l); err != nil {
 			return err
 		}
 	}
-	result := offenders.Escalate(l, candidates, limit, w.now)
+	result := offences.Escalate(l, candidates, limit, w.now)
 	w.states = append(w.states, result.States...)
 	w.events = append(w.events, result.Events...)
 	if result.Paused != nil {
@@ -69,7 +69,7 @@ func (w *escalationWriter) decide(group []*candidate) error {
 }
 
 // safetyLimit reads what a policy's escalation may do and has done.
-func (w *escalationWriter) safetyLimit(l offenders.EscalationPolicy) (limit offenders.SafetyLimit, err error) {
+func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy) (limit offences.SafetyLimit, err error) {
 	var stoppedAt, resumedAt int64
 	if _, err = w.one(readEscalationPause, []any{l.Policy}, &stoppedAt, &resumedAt); err != nil {
 		return limit, err
@@ -77,12 +77,12 @@ func (w *escalationWriter) safetyLimit(l offenders.EscalationPolicy) (limit offe
 	if limit.Paused = stoppedAt > resumedAt; limit.Paused {
 		return limit, nil
 	}
-	since := toMS(w.now.Add(-offenders.SafetyLimitWindow))
+	since := toMS(w.now.Add(-offences.SafetyLimitWindow))
 	if _, err = w.one(countEscalated, []any{l.Policy, string(l.EventKind()), max(since, resumedAt)}, &limit.Blocked); err != nil {
 		return limit, err
 	}
 	limit.Seen, err = w.keysSeen(l.Policy, since)
-	limit.Allowed = w.evaluation.Guard.Allows(limit.Seen)
+	limit.Allowed = w.evaluation.SafetyLimit.Allows(limit.Seen)
 	return limit, err
 }
 
@@ -91,7 +91,7 @@ func (t *tx) keysSeen(policy, since int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return offenders.CountDistinct(sketches)
+	return offences.CountDistinct(sketches)
 }
 
 // save writes what was decided, what needs the revision last.
@@ -206,7 +206,7 @@ func (w *escalationWriter) saveEvents() error {
 
 func minuteOf(ms int64) int64 { return ms - ms%spanMS(minuteSpan) }
 
-func (t *tx) insertEvents(all ...offenders.EscalationEvent) error {
+func (t *tx) insertEvents(all ...offences.EscalationEvent) error {
 	rows := make([][]any, len(all))
 	for i, e := range all {
 		rows[i] = []any{e.ID, toMS(e.At), e.Policy, e.Name, e.Key, string(e.Kind), e.Level, e.Offences, e.Length.Milliseconds(), e.BlockID, e.Detail}

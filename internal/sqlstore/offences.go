@@ -5,10 +5,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/recorder"
 )
 
-var _ offenders.Sink = (*Store)(nil)
+var _ recorder.Sink = (*Store)(nil)
 
 // lateAfter is how old counts may be that are written without a look at
 // whether their hour has been added up already. rollUpGrace is how long after
@@ -20,8 +21,8 @@ const (
 )
 
 // Flush implements offenders.Sink.
-func (s *Store) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.EscalationEvent, error) {
-	var events []offenders.EscalationEvent
+func (s *Store) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
+	var events []offences.EscalationEvent
 	changed := false
 	err := s.write(ctx, func(t *tx) error {
 		events, changed = nil, false
@@ -77,12 +78,12 @@ func (s *Store) Abandon(ctx context.Context, id string) (written bool, err error
 
 // addCounts adds the rows of a batch to their minutes and, where those have
 // been added up already, to their hours and days too.
-func (t *tx) addCounts(b *offenders.Batch) error {
+func (t *tx) addCounts(b *offences.Batch) error {
 	if err := t.addCountsTo(b, minuteSpan, 1, -1); err != nil {
 		return err
 	}
-	traces := make([][]any, len(b.Traces))
-	for i, c := range b.Traces {
+	traces := make([][]any, len(b.Samples))
+	for i, c := range b.Samples {
 		traces[i] = []any{c.Minute, c.Node, b.ID + ":" + strconv.Itoa(i), c.Level, c.Points}
 	}
 	if err := t.upsert(addTraceChunk, "", traceColumns, traces); err != nil {
@@ -107,7 +108,7 @@ func (t *tx) addCounts(b *offenders.Batch) error {
 }
 
 // late reports whether anything in b is of before.
-func late(b *offenders.Batch, before int64) bool {
+func late(b *offences.Batch, before int64) bool {
 	for _, t := range b.Totals {
 		if t.Minute < before {
 			return true
@@ -143,16 +144,16 @@ func spanMS(span int64) int64 {
 
 // addCountsTo adds what lies before an instant, everything where it is -1, to
 // rows of a span of so many milliseconds.
-func (t *tx) addCountsTo(b *offenders.Batch, span, length, before int64) error {
+func (t *tx) addCountsTo(b *offences.Batch, span, length, before int64) error {
 	wanted := func(minute int64) bool { return before < 0 || minute < before }
 	start := func(minute int64) int64 { return minute - minute%length }
-	var offences, traffic, keyTraffic, distinct [][]any
+	var counted, traffic, keyTraffic, distinct [][]any
 	for _, o := range mergedOffences(b.Offences, wanted, start) {
 		row, err := offenceRow(span, o.Minute, &o)
 		if err != nil {
 			return err
 		}
-		offences = append(offences, row)
+		counted = append(counted, row)
 	}
 	for _, c := range mergedTotals(b.Totals, wanted, start) {
 		traffic = append(traffic, trafficRow(span, c.Minute, &c))
@@ -160,7 +161,7 @@ func (t *tx) addCountsTo(b *offenders.Batch, span, length, before int64) error {
 	for _, k := range mergedKeys(b.Keys, wanted, start) {
 		keyTraffic = append(keyTraffic, keyTrafficRow(span, k.Minute, &k))
 	}
-	if err := t.upsert(addOffences, mergeOffences, offenceColumns, offences); err != nil {
+	if err := t.upsert(addOffences, mergeOffences, offenceColumns, counted); err != nil {
 		return err
 	}
 	if err := t.upsert(addTraffic, mergeTraffic, trafficColumns, traffic); err != nil {
@@ -206,36 +207,36 @@ func merged[T any, K comparable](all []T, wanted func(*T) bool, id func(*T) K, a
 type countID struct {
 	start, policy int64
 	key           string
-	kind          offenders.Kind
+	kind          offences.Kind
 	decider       string
 	source        string
 }
 
-func mergedOffences(all []offenders.Offence, wanted func(int64) bool, start func(int64) int64) []offenders.Offence {
-	return merged(all, func(o *offenders.Offence) bool { return wanted(o.Minute) }, func(o *offenders.Offence) countID {
+func mergedOffences(all []offences.Offence, wanted func(int64) bool, start func(int64) int64) []offences.Offence {
+	return merged(all, func(o *offences.Offence) bool { return wanted(o.Minute) }, func(o *offences.Offence) countID {
 		o.Minute = start(o.Minute)
-		return countID{o.Minute, o.Policy, o.Key, o.Kind, o.Decider, o.Source}
-	}, (*offenders.Offence).Merge)
+		return countID{o.Minute, o.Policy, o.Key, o.Kind, o.RefusedBy, o.Source}
+	}, (*offences.Offence).Merge)
 }
 
-func mergedTotals(all []offenders.Totals, wanted func(int64) bool, start func(int64) int64) []offenders.Totals {
-	return merged(all, func(c *offenders.Totals) bool { return wanted(c.Minute) }, func(c *offenders.Totals) countID {
+func mergedTotals(all []offences.Totals, wanted func(int64) bool, start func(int64) int64) []offences.Totals {
+	return merged(all, func(c *offences.Totals) bool { return wanted(c.Minute) }, func(c *offences.Totals) countID {
 		c.Minute = start(c.Minute)
 		return countID{start: c.Minute, policy: c.Policy}
-	}, func(to, more *offenders.Totals) { to.Add(more.Counts) })
+	}, func(to, more *offences.Totals) { to.Add(more.Counts) })
 }
 
-func mergedKeys(all []offenders.KeyTraffic, wanted func(int64) bool, start func(int64) int64) []offenders.KeyTraffic {
-	return merged(all, func(k *offenders.KeyTraffic) bool { return wanted(k.Minute) }, func(k *offenders.KeyTraffic) countID {
+func mergedKeys(all []offences.KeyTraffic, wanted func(int64) bool, start func(int64) int64) []offences.KeyTraffic {
+	return merged(all, func(k *offences.KeyTraffic) bool { return wanted(k.Minute) }, func(k *offences.KeyTraffic) countID {
 		k.Minute = start(k.Minute)
 		return countID{start: k.Minute, policy: k.Policy, key: k.Key}
-	}, (*offenders.KeyTraffic).Merge)
+	}, (*offences.KeyTraffic).Merge)
 }
 
 const findDistinct = `SELECT sketch FROM distinct_keys WHERE span = $1 AND start = $2 AND policy_id = $3 AND node = ''`
 
 // mergeDistinctInto merges late sketches into those of a longer span.
-func (t *tx) mergeDistinctInto(all []offenders.DistinctKeys, span int64, wanted func(int64) bool, start func(int64) int64) error {
+func (t *tx) mergeDistinctInto(all []offences.DistinctKeys, span int64, wanted func(int64) bool, start func(int64) int64) error {
 	for _, d := range all {
 		if !wanted(d.Minute) {
 			continue
@@ -244,7 +245,7 @@ func (t *tx) mergeDistinctInto(all []offenders.DistinctKeys, span int64, wanted 
 		if _, err := t.one(findDistinct, []any{span, start(d.Minute), d.Policy}, &known); err != nil {
 			return err
 		}
-		sum, err := offenders.MergeDistinct(known, d.Sketch)
+		sum, err := offences.MergeDistinct(known, d.Sketch)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/servers"
 )
@@ -54,7 +54,7 @@ func BenchmarkReportOfTheLastDay(b *testing.B) {
 		b.Fatal(err)
 	}
 	s := service(f)
-	for name, q := range map[string]offenders.Query{
+	for name, q := range map[string]offences.Query{
 		"last day":            {From: now.AddDate(0, 0, -1), To: now, Points: 48},
 		"last hour":           {From: now.Add(-time.Hour), To: now, Points: 30},
 		"all days":            {From: now.AddDate(0, 0, -days), To: now, Points: 48},
@@ -103,7 +103,7 @@ func TestTheReportOfTheLastDayUsesIndexes(t *testing.T) {
 	if _, err := connection.Exec(t.Context(), "VACUUM ANALYZE"); err != nil {
 		t.Fatal(err)
 	}
-	query, args, err := sqlstore.RankStatement(f.Store, t.Context(), offenders.Query{From: now.AddDate(0, 0, -1), To: now})
+	query, args, err := sqlstore.RankStatement(f.Store, t.Context(), offences.Query{From: now.AddDate(0, 0, -1), To: now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // segment is a part of a span that is read from rows of one length.
@@ -15,7 +15,7 @@ type segment struct{ span, from, to int64 }
 // kept, the span is widened to whole hours, or days; it returns the span that
 // is read. Rows are at most as long as longest, so that what is read can be
 // placed in parts of that length; 0 means that it need not.
-func cover(from, to time.Time, longest time.Duration, rollups map[int64]rollup) (offenders.Span, []segment) {
+func cover(from, to time.Time, longest time.Duration, rollups map[int64]rollup) (offences.Span, []segment) {
 	minute := spanMS(minuteSpan)
 	low, high := from.UnixMilli(), to.UnixMilli()
 	low -= low % minute
@@ -29,7 +29,7 @@ func cover(from, to time.Time, longest time.Duration, rollups map[int64]rollup) 
 			high += (longer - high%longer) % longer
 		}
 	}
-	read := offenders.Span{From: time.UnixMilli(low).UTC(), To: time.UnixMilli(high).UTC()}
+	read := offences.Span{From: time.UnixMilli(low).UTC(), To: time.UnixMilli(high).UTC()}
 	span := int64(daySpan)
 	for longest > 0 && span > minuteSpan && spanMS(span) > longest.Milliseconds() && low >= rollups[span-1].gone {
 		span--

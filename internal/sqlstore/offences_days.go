@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // The table offence_days has a column for each hour of the day, {hour} below.
@@ -42,15 +42,15 @@ func hourSum(from, to int64) string {
 }
 
 // addLateToDays adds offences of hours that have been added up already.
-func (t *tx) addLateToDays(hours []offenders.Offence) error {
+func (t *tx) addLateToDays(hours []offences.Offence) error {
 	byHour := map[int64][][]any{}
 	type id struct {
 		start, policy int64
 		key           string
-		kind          offenders.Kind
+		kind          offences.Kind
 	}
-	sums := merged(hours, func(o *offenders.Offence) bool { return o.Key != "" },
-		func(o *offenders.Offence) id { return id{o.Minute, o.Policy, o.Key, o.Kind} }, (*offenders.Offence).Merge)
+	sums := merged(hours, func(o *offences.Offence) bool { return o.Key != "" },
+		func(o *offences.Offence) id { return id{o.Minute, o.Policy, o.Key, o.Kind} }, (*offences.Offence).Merge)
 	for _, o := range sums {
 		byHour[o.Minute] = append(byHour[o.Minute], []any{o.Minute - o.Minute%spanMS(daySpan), o.Key, o.Policy, int64(o.Kind), placeOf(o.Key), o.Count})
 	}

@@ -3,12 +3,12 @@ package sqlstore
 import (
 	"context"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // RankStatement returns the query that Rank sends, for tests of its plan.
-func RankStatement(s *Store, ctx context.Context, query offenders.Query) (text string, args []any, err error) {
-	query.Sort = offenders.ByOffences
+func RankStatement(s *Store, ctx context.Context, query offences.Query) (text string, args []any, err error) {
+	query.Sort = offences.ByOffences
 	more, err := rankConditions(query)
 	if err != nil {
 		return "", nil, err

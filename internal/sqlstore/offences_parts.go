@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // SeenParts implements offenders.Store. The database adds up by whole bytes of
 // where keys begin, which both dialects can cut; what is left of a part's bits
 // is added up here, at most 128 rows for each of the parts.
-func (s *Store) SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) (parts []offenders.SeenPart, err error) {
+func (s *Store) SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) (parts []offences.SeenPart, err error) {
 	wide := 128 - network.Addr().BitLen() // IPv4 stands behind so many bits
-	err = s.read(ctx, from, to, 0, func(t *tx, _ offenders.Span, segments []segment) error {
+	err = s.read(ctx, from, to, 0, func(t *tx, _ offences.Span, segments []segment) error {
 		c := &conditions{}
 		c.selects(keys.NetworkPattern(network))
 		q := &selection{}
@@ -25,14 +25,14 @@ func (s *Store) SeenParts(ctx context.Context, network netip.Prefix, bits int, f
 			q.union("key, place, allowed, refused", "key_traffic", segments, c.text, c.args...) +
 			") AS counted GROUP BY key, place) AS by_key GROUP BY " + begin + " ORDER BY " + begin
 		parts = nil
-		return stream(t, func(r row) (p offenders.SeenPart, err error) {
+		return stream(t, func(r row) (p offences.SeenPart, err error) {
 			var place []byte
 			if err := r.Scan(&place, &p.Keys, &p.Allowed, &p.Refused); err != nil {
 				return p, err
 			}
 			p.Network = partAt(place, network.Addr().Is4(), bits)
 			return p, nil
-		}, text, q.args, func(p offenders.SeenPart) error {
+		}, text, q.args, func(p offences.SeenPart) error {
 			if last := len(parts) - 1; last >= 0 && parts[last].Network == p.Network {
 				parts[last].Keys += p.Keys
 				parts[last].Allowed += p.Allowed

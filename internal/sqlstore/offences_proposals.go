@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 const (
@@ -74,8 +74,8 @@ func networkOf(head []byte, bits int) netip.Prefix {
 	return netip.PrefixFrom(addr, bits)
 }
 
-func scanProposal(r row) (*offenders.Proposal, error) {
-	p := &offenders.Proposal{}
+func scanProposal(r row) (*offences.Proposal, error) {
+	p := &offences.Proposal{}
 	var pattern, evidence string
 	var created, updated, decided int64
 	if err := r.Scan(&p.ID, &pattern, &created, &updated, &evidence, &p.Decision, &decided, &p.DecidedBy, &p.Reason, &p.BlockID); err != nil {
@@ -93,7 +93,7 @@ func scanProposal(r row) (*offenders.Proposal, error) {
 }
 
 // PutProposal implements offenders.ProposalStore.
-func (s *Store) PutProposal(ctx context.Context, p offenders.Proposal, quietSince time.Time) (put *offenders.RefreshedProposal, err error) {
+func (s *Store) PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (put *offences.RefreshedProposal, err error) {
 	evidence, err := json.Marshal(p.Evidence)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (s *Store) PutProposal(ctx context.Context, p offenders.Proposal, quietSinc
 		if _, err := t.one(dismissedLately, []any{p.Pattern.String(), toMS(quietSince)}, &dismissed); err != nil || dismissed > 0 {
 			return err
 		}
-		refreshed := offenders.RefreshedProposal{Proposal: p}
+		refreshed := offences.RefreshedProposal{Proposal: p}
 		var id string
 		var created int64
 		if _, err := t.one(addProposal, []any{p.ID, p.Pattern.String(), toMS(p.Created), toMS(p.Updated), string(evidence)}, &id, &created); err != nil {
@@ -122,7 +122,7 @@ func (s *Store) PutProposal(ctx context.Context, p offenders.Proposal, quietSinc
 }
 
 // FindProposals implements offenders.ProposalStore.
-func (s *Store) FindProposals(ctx context.Context, openOnly bool, limit int) (all []*offenders.Proposal, err error) {
+func (s *Store) FindProposals(ctx context.Context, openOnly bool, limit int) (all []*offences.Proposal, err error) {
 	if limit, err = pageLimit(limit); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (s *Store) FindProposals(ctx context.Context, openOnly bool, limit int) (al
 }
 
 // FindProposalByID implements offenders.ProposalStore.
-func (s *Store) FindProposalByID(ctx context.Context, id string) (p *offenders.Proposal, err error) {
+func (s *Store) FindProposalByID(ctx context.Context, id string) (p *offences.Proposal, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		p, err = t.findProposal(id)
 		return err
@@ -146,7 +146,7 @@ func (s *Store) FindProposalByID(ctx context.Context, id string) (p *offenders.P
 	return p, err
 }
 
-func (t *tx) findProposal(id string) (*offenders.Proposal, error) {
+func (t *tx) findProposal(id string) (*offences.Proposal, error) {
 	none := fault.New(fault.NotFound, "There is no proposal with the id %q.", id)
 	if checkText("id", id) != nil {
 		return nil, none
@@ -162,7 +162,7 @@ func (t *tx) findProposal(id string) (*offenders.Proposal, error) {
 }
 
 // DecideProposal implements offenders.ProposalStore.
-func (s *Store) DecideProposal(ctx context.Context, by audit.Actor, id string, d offenders.Decision, reason, blockID string) (p *offenders.Proposal, err error) {
+func (s *Store) DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (p *offences.Proposal, err error) {
 	if err := checkText("reason", reason); err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (s *Store) DecideProposal(ctx context.Context, by audit.Actor, id string, d
 		if p, err = t.findProposal(id); err != nil {
 			return err
 		}
-		if p.Decision != offenders.Open {
+		if p.Decision != offences.Open {
 			return fault.New(fault.Conflict, "The proposal was %s at %s by %q.", p.Decision, p.Decided.Format(time.RFC3339), p.DecidedBy)
 		}
 		before := proposalView(p)
@@ -178,7 +178,7 @@ func (s *Store) DecideProposal(ctx context.Context, by audit.Actor, id string, d
 		if _, err := t.exec(decideProposal, id, string(d), toMS(t.now), by.Name, reason, blockID); err != nil {
 			return err
 		}
-		action := map[offenders.Decision]string{offenders.Accepted: "accept", offenders.Dismissed: "dismiss"}[d]
+		action := map[offences.Decision]string{offences.Accepted: "accept", offences.Dismissed: "dismiss"}[d]
 		return t.record("proposal."+action, "proposal", id, fmt.Sprintf("The proposal to block %q was %s.", p.Pattern, d), before, proposalView(p))
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *Store) DecideProposal(ctx context.Context, by audit.Actor, id string, d
 }
 
 // proposalView is a proposal as the audit keeps it.
-func proposalView(p *offenders.Proposal) any {
+func proposalView(p *offences.Proposal) any {
 	return struct {
 		ID       string    `json:"id"`
 		Pattern  string    `json:"pattern"`

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/refusal"
 )
 
 var _ offenders.Store = (*Store)(nil)
@@ -21,7 +21,7 @@ var _ offenders.Store = (*Store)(nil)
 // rankCursor is where a page of a ranking ended: its span stays that of the
 // first page, so that pages fit together.
 type rankCursor struct {
-	sort     offenders.Sort
+	sort     offences.Sort
 	from, to int64
 	value    int64
 	key      string
@@ -31,7 +31,7 @@ func (c rankCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s %d %d %d %s", c.sort, c.from, c.to, c.value, c.key))
 }
 
-func parseRankCursor(text string, sort offenders.Sort) (c rankCursor, err error) {
+func parseRankCursor(text string, sort offences.Sort) (c rankCursor, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	parts := strings.SplitN(string(raw), " ", 5)
 	if err != nil || len(parts) != 5 || parts[0] != string(sort) || checkText("cursor", string(raw)) != nil {
@@ -48,21 +48,21 @@ func parseRankCursor(text string, sort offenders.Sort) (c rankCursor, err error)
 
 // rankOrder says by what rows are ranked, and whether that needs more than the
 // narrow index.
-var rankOrders = map[offenders.Sort]struct{ value, order, behind string }{
-	offenders.ByOffences: {"n", "n DESC, key", "(n < ? OR (n = ? AND key > ?))"},
-	offenders.ByLast:     {"l", "l DESC, key", "(l < ? OR (l = ? AND key > ?))"},
-	offenders.ByFirst:    {"f", "f DESC, key", "(f < ? OR (f = ? AND key > ?))"},
-	offenders.ByKey:      {"0", "key", "(0 < ? OR (0 = ? AND key > ?))"},
+var rankOrders = map[offences.Sort]struct{ value, order, behind string }{
+	offences.ByOffences: {"n", "n DESC, key", "(n < ? OR (n = ? AND key > ?))"},
+	offences.ByLast:     {"l", "l DESC, key", "(l < ? OR (l = ? AND key > ?))"},
+	offences.ByFirst:    {"f", "f DESC, key", "(f < ? OR (f = ? AND key > ?))"},
+	offences.ByKey:      {"0", "key", "(0 < ? OR (0 = ? AND key > ?))"},
 }
 
 // Rank implements offenders.Store.
-func (s *Store) Rank(ctx context.Context, query offenders.Query) (ranking offenders.Ranking, err error) {
+func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offences.Ranking, err error) {
 	limit, err := pageLimit(query.Limit)
 	if err != nil {
 		return ranking, err
 	}
 	if query.Sort == "" {
-		query.Sort = offenders.ByOffences
+		query.Sort = offences.ByOffences
 	}
 	if _, known := rankOrders[query.Sort]; !known {
 		return ranking, fault.Field("sort", "must be offences, last, first or key")
@@ -84,12 +84,12 @@ func (s *Store) Rank(ctx context.Context, query offenders.Query) (ranking offend
 			return err
 		}
 		var segments []segment
-		ranking = offenders.Ranking{}
+		ranking = offences.Ranking{}
 		ranking.Span, segments = cover(query.From, query.To, 0, rollups)
 		r := &ranker{query, at, limit, ranking.Span, segments, rollups, more}
 		text, args := r.statement()
 		var values []int64
-		ranking.Rows, err = each(t, func(r row) (k offenders.Ranked, err error) {
+		ranking.Rows, err = each(t, func(r row) (k offences.Ranked, err error) {
 			var value int64
 			err = r.Scan(&k.Key, &k.Offences, &value, &ranking.Keys, &ranking.Offences)
 			values = append(values, value)
@@ -112,10 +112,10 @@ func (s *Store) Rank(ctx context.Context, query offenders.Query) (ranking offend
 
 // ranker is what a ranking is made from.
 type ranker struct {
-	query    offenders.Query
+	query    offences.Query
 	at       rankCursor
 	limit    int
-	span     offenders.Span
+	span     offences.Span
 	segments []segment
 	rollups  map[int64]rollup
 	more     *conditions
@@ -128,7 +128,7 @@ func (r *ranker) statement() (text string, args []any) {
 	q := &selection{}
 	sums, counted := "CAST(sum(n) AS BIGINT) AS n", ""
 	switch {
-	case r.query.Sort == offenders.ByFirst || r.query.Sort == offenders.ByLast:
+	case r.query.Sort == offences.ByFirst || r.query.Sort == offences.ByLast:
 		sums += ", min(first_at) AS f, max(last_at) AS l"
 		counted = q.union("key, offences AS n, first_at, last_at", "offences", r.segments, r.more.text, r.more.args...)
 	case r.query.Source != "" || r.query.Rule != "" || r.query.NotRule != "":
@@ -145,7 +145,7 @@ func (r *ranker) statement() (text string, args []any) {
 	return text + " ORDER BY " + order.order + " LIMIT " + strconv.Itoa(r.limit+1), q.args
 }
 
-func rankConditions(query offenders.Query) (*conditions, error) {
+func rankConditions(query offences.Query) (*conditions, error) {
 	c := &conditions{}
 	for field, text := range map[string]string{"source": query.Source, "search": query.Search, "rule": query.Rule, "not_rule": query.NotRule} {
 		if err := checkText(field, text); err != nil {
@@ -153,9 +153,9 @@ func rankConditions(query offenders.Query) (*conditions, error) {
 		}
 	}
 	if query.Shadow {
-		c.and("kind = ?", int64(offenders.Shadow))
+		c.and("kind = ?", int64(offences.Shadow))
 	} else {
-		c.and("kind < ?", int64(offenders.Shadow))
+		c.and("kind < ?", int64(offences.Shadow))
 	}
 	c.and("key <> ?", "")
 	if query.Policy != 0 {
@@ -179,11 +179,11 @@ func rankConditions(query offenders.Query) (*conditions, error) {
 
 // firstAndLast fills in when the keys of the page offended, and how many more
 // offences each may have.
-func (t *tx) firstAndLast(ranking *offenders.Ranking, segments []segment, more *conditions) error {
+func (t *tx) firstAndLast(ranking *offences.Ranking, segments []segment, more *conditions) error {
 	if len(ranking.Rows) == 0 {
 		return nil
 	}
-	at := map[string]*offenders.Ranked{}
+	at := map[string]*offences.Ranked{}
 	var page []string
 	for i := range ranking.Rows {
 		at[ranking.Rows[i].Key] = &ranking.Rows[i]
@@ -199,20 +199,20 @@ func (t *tx) firstAndLast(ranking *offenders.Ranking, segments []segment, more *
 		if err := r.Scan(&key, &first, &last, &over); err != nil {
 			return key, err
 		}
-		at[key].Over = over
+		at[key].Overcount = over
 		at[key].First, at[key].Last = fromMS(first), fromMS(last)
 		return key, nil
 	}, text, q.args, func(string) error { return nil })
 }
 
 // other fills in what lost its key, and what of the traffic has no row.
-func (t *tx) other(ranking *offenders.Ranking, query offenders.Query, segments []segment) error {
+func (t *tx) other(ranking *offences.Ranking, query offences.Query, segments []segment) error {
 	c := &conditions{}
 	c.and("key = ?", "")
 	if query.Shadow {
-		c.and("kind = ?", int64(offenders.Shadow))
+		c.and("kind = ?", int64(offences.Shadow))
 	} else {
-		c.and("kind < ?", int64(offenders.Shadow))
+		c.and("kind < ?", int64(offences.Shadow))
 	}
 	if query.Policy != 0 {
 		c.and("policy_id = ?", query.Policy)
@@ -220,7 +220,7 @@ func (t *tx) other(ranking *offenders.Ranking, query offenders.Query, segments [
 	q := &selection{}
 	text := "SELECT COALESCE(CAST(sum(offences) AS BIGINT), 0), COALESCE(CAST(sum(over) AS BIGINT), 0) FROM (" +
 		q.union("offences, over", "offences", segments, c.text, c.args...) + ") AS folded"
-	if _, err := t.one(text, q.args, &ranking.Other, &ranking.OtherOver); err != nil {
+	if _, err := t.one(text, q.args, &ranking.Other, &ranking.OtherOvercount); err != nil {
 		return err
 	}
 	q = &selection{}
@@ -231,7 +231,7 @@ func (t *tx) other(ranking *offenders.Ranking, query offenders.Query, segments [
 
 // read runs a query over the rows of a span, none longer than longest unless
 // that is 0.
-func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Duration, do func(t *tx, span offenders.Span, segments []segment) error) error {
+func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Duration, do func(t *tx, span offences.Span, segments []segment) error) error {
 	return s.view(ctx, func(t *tx) error {
 		rollups, err := t.rollups()
 		if err != nil {
@@ -243,7 +243,7 @@ func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Durat
 }
 
 // Details implements offenders.Store.
-func (s *Store) Details(ctx context.Context, query offenders.Query, page []string, span offenders.Span, points int) (all []offenders.Detail, err error) {
+func (s *Store) Details(ctx context.Context, query offences.Query, page []string, span offences.Span, points int) (all []offences.Detail, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -253,15 +253,15 @@ func (s *Store) Details(ctx context.Context, query offenders.Query, page []strin
 	}
 	c.keyIn(page)
 	points = max(1, points)
-	err = s.read(ctx, span.From, span.To, span.To.Sub(span.From)/time.Duration(points), func(t *tx, span offenders.Span, segments []segment) error {
+	err = s.read(ctx, span.From, span.To, span.To.Sub(span.From)/time.Duration(points), func(t *tx, span offences.Span, segments []segment) error {
 		width := max(1, (span.To.UnixMilli()-span.From.UnixMilli()+int64(points)-1)/int64(points))
 		q := &selection{}
 		point := q.fill("(start - ?) / ?", span.From.UnixMilli(), width)
 		text := "SELECT key, policy_id, kind, decider, point, CAST(sum(offences) AS BIGINT) FROM (SELECT key, policy_id, kind, decider, " +
 			point + " AS point, offences FROM (" + q.union("key, policy_id, kind, decider, start, offences", "offences", segments, c.text, c.args...) +
 			") AS counted) AS placed GROUP BY key, policy_id, kind, decider, point ORDER BY key, point, policy_id, kind, decider"
-		all, err = each(t, func(r row) (d offenders.Detail, err error) {
-			return d, r.Scan(&d.Key, &d.Policy, &d.Kind, &d.Decider, &d.Point, &d.Count)
+		all, err = each(t, func(r row) (d offences.Detail, err error) {
+			return d, r.Scan(&d.Key, &d.Policy, &d.Kind, &d.RefusedBy, &d.Point, &d.Count)
 		}, text, q.args...)
 		return err
 	})
@@ -269,11 +269,11 @@ func (s *Store) Details(ctx context.Context, query offenders.Query, page []strin
 }
 
 // KeyTotals implements offenders.Store.
-func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span offenders.Span) (all []offenders.KeyTotal, err error) {
+func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span offences.Span) (all []offences.KeyTotal, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
-	err = s.read(ctx, span.From, span.To, 0, func(t *tx, _ offenders.Span, segments []segment) error {
+	err = s.read(ctx, span.From, span.To, 0, func(t *tx, _ offences.Span, segments []segment) error {
 		c := &conditions{}
 		c.keyIn(page)
 		if policy != 0 {
@@ -282,8 +282,8 @@ func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span
 		q := &selection{}
 		text := "SELECT key, CAST(sum(allowed) AS BIGINT), CAST(sum(refused) AS BIGINT), CAST(sum(over) AS BIGINT) FROM (" +
 			q.union("key, allowed, refused, over", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key"
-		all, err = each(t, func(r row) (k offenders.KeyTotal, err error) {
-			return k, r.Scan(&k.Key, &k.Allowed, &k.Refused, &k.Over)
+		all, err = each(t, func(r row) (k offences.KeyTotal, err error) {
+			return k, r.Scan(&k.Key, &k.Allowed, &k.Refused, &k.Overcount)
 		}, text, q.args...)
 		return err
 	})
@@ -296,12 +296,12 @@ const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT),
 const trafficAmounts = `start, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked`
 
 // Traffic implements offenders.Store.
-func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (points []offenders.TrafficPoint, err error) {
+func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (points []offences.TrafficPoint, err error) {
 	longest := dividing(step)
 	if step <= 0 {
 		longest, step = 0, wholeSpan
 	}
-	err = s.read(ctx, from, to, longest, func(t *tx, span offenders.Span, segments []segment) error {
+	err = s.read(ctx, from, to, longest, func(t *tx, span offences.Span, segments []segment) error {
 		c := &conditions{}
 		if policy != 0 {
 			c.and("policy_id = ?", policy)
@@ -311,7 +311,7 @@ func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, s
 		point := q.fill("(start - ?) / ?", low, width)
 		text := "SELECT point, " + trafficSums + " FROM (SELECT " + point + " AS point, counted.* FROM (" +
 			q.union(trafficAmounts, "traffic", segments, c.text, c.args...) + ") AS counted) AS placed GROUP BY point ORDER BY point"
-		points, err = each(t, func(r row) (p offenders.TrafficPoint, err error) {
+		points, err = each(t, func(r row) (p offences.TrafficPoint, err error) {
 			var n int64
 			err = r.Scan(&n, &p.Allowed, &p.Limited, &p.Blocked, &p.Unavailable, &p.ShadowAllowed, &p.ShadowLimited, &p.CostAllowed, &p.Untracked)
 			p.At = time.UnixMilli(low + n*width).UTC()
@@ -339,7 +339,7 @@ func dividing(step time.Duration) time.Duration {
 }
 
 // distinctOfPoints fills in the estimated number of keys of each point.
-func (t *tx) distinctOfPoints(points []offenders.TrafficPoint, policy, low, width int64, segments []segment) error {
+func (t *tx) distinctOfPoints(points []offences.TrafficPoint, policy, low, width int64, segments []segment) error {
 	sketches := map[int64][][]byte{}
 	err := t.sketches(policy, segments, func(start int64, sketch []byte) {
 		n := (start - low) / width
@@ -350,7 +350,7 @@ func (t *tx) distinctOfPoints(points []offenders.TrafficPoint, policy, low, widt
 	}
 	for i := range points {
 		n := (points[i].At.UnixMilli() - low) / width
-		if points[i].Keys, err = offenders.CountDistinct(sketches[n]); err != nil {
+		if points[i].Keys, err = offences.CountDistinct(sketches[n]); err != nil {
 			return err
 		}
 	}
@@ -373,11 +373,11 @@ func (t *tx) sketches(policy int64, segments []segment, do func(start int64, ske
 
 // DistinctKeys implements offenders.Store.
 func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (n int64, err error) {
-	err = s.read(ctx, from, to, 0, func(t *tx, _ offenders.Span, segments []segment) error {
+	err = s.read(ctx, from, to, 0, func(t *tx, _ offences.Span, segments []segment) error {
 		var all [][]byte
 		err := t.sketches(policy, segments, func(_ int64, sketch []byte) { all = append(all, sketch) })
 		if err == nil {
-			n, err = offenders.CountDistinct(all)
+			n, err = offences.CountDistinct(all)
 		}
 		return err
 	})
@@ -385,8 +385,8 @@ func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Ti
 }
 
 // RuleTotals implements offenders.Store.
-func (s *Store) RuleTotals(ctx context.Context, span offenders.Span) (all []offenders.RuleTotal, err error) {
-	err = s.read(ctx, span.From, span.To, 0, func(t *tx, _ offenders.Span, segments []segment) error {
+func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offences.RuleTotal, err error) {
+	err = s.read(ctx, span.From, span.To, 0, func(t *tx, _ offences.Span, segments []segment) error {
 		q := &selection{}
 		// By key first, so that what is sorted to count keys is sorted once: on
 		// SQLite a third less than count(DISTINCT key) among 120,000 rows, and on
@@ -394,8 +394,8 @@ func (s *Store) RuleTotals(ctx context.Context, span offenders.Span) (all []offe
 		text := "SELECT policy_id, kind, decider, CAST(sum(by_key) AS BIGINT) AS n, count(CASE WHEN key <> '' THEN 1 END) FROM (" +
 			"SELECT policy_id, kind, decider, key, sum(offences) AS by_key FROM (" + q.union("policy_id, kind, decider, offences, key", "offences", segments, "") +
 			") AS counted GROUP BY key, policy_id, kind, decider) AS keyed GROUP BY policy_id, kind, decider ORDER BY n DESC, policy_id, kind, decider"
-		all, err = each(t, func(r row) (o offenders.RuleTotal, err error) {
-			return o, r.Scan(&o.Policy, &o.Kind, &o.Decider, &o.Refused, &o.Keys)
+		all, err = each(t, func(r row) (o offences.RuleTotal, err error) {
+			return o, r.Scan(&o.Policy, &o.Kind, &o.RefusedBy, &o.Refused, &o.Keys)
 		}, text, q.args...)
 		return err
 	})
@@ -403,9 +403,9 @@ func (s *Store) RuleTotals(ctx context.Context, span offenders.Span) (all []offe
 }
 
 // Seen implements offenders.Store.
-func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (seen offenders.Seen, err error) {
-	err = s.read(ctx, from, to, 0, func(t *tx, span offenders.Span, segments []segment) error {
-		seen = offenders.Seen{SpanFrom: span.From, SpanTill: span.To}
+func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (seen offences.Seen, err error) {
+	err = s.read(ctx, from, to, 0, func(t *tx, span offences.Span, segments []segment) error {
+		seen = offences.Seen{SpanFrom: span.From, SpanTill: span.To}
 		c := &conditions{}
 		c.selects(p)
 		q := &selection{}
@@ -414,7 +414,7 @@ func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, li
 			"SELECT key, a, r, (SELECT count(*) FROM seen), (SELECT count(*) FROM seen WHERE r > 0), " +
 			"(SELECT CAST(sum(a) AS BIGINT) FROM seen), (SELECT CAST(sum(r) AS BIGINT) FROM seen) FROM seen " +
 			"ORDER BY a + r DESC, key LIMIT " + strconv.Itoa(max(1, limit))
-		seen.Samples, err = each(t, func(r row) (k offenders.SeenKey, err error) {
+		seen.Samples, err = each(t, func(r row) (k offences.SeenKey, err error) {
 			return k, r.Scan(&k.Key, &k.Allowed, &k.Refused, &seen.Keys, &seen.Offenders, &seen.Allowed, &seen.Refused)
 		}, text, q.args...)
 		if err != nil {
@@ -439,10 +439,10 @@ const (
 	readTrace    = `SELECT start, node, level, points FROM trace WHERE start >= $1 AND start < $2 ORDER BY start, node, id`
 )
 
-func scanOffence(r row) (o offenders.Offence, err error) {
+func scanOffence(r row) (o offences.Offence, err error) {
 	var mac []byte
 	var firstMeta, lastMeta string
-	if err := r.Scan(&o.Policy, &mac, &o.Kind, &o.Decider, &o.Source, &o.Key, &o.Minute, &o.Count, &o.Over,
+	if err := r.Scan(&o.Policy, &mac, &o.Kind, &o.RefusedBy, &o.Source, &o.Key, &o.Minute, &o.Count, &o.Overcount,
 		&o.First.At, &o.First.Boundary, &o.First.RetryAt, &firstMeta,
 		&o.Last.At, &o.Last.Boundary, &o.Last.RetryAt, &lastMeta); err != nil {
 		return o, err
@@ -457,31 +457,31 @@ func scanOffence(r row) (o offenders.Offence, err error) {
 }
 
 // FindOffences implements offenders.Store.
-func (s *Store) FindOffences(ctx context.Context, id refusal.ID) (all []offenders.Offence, err error) {
+func (s *Store) FindOffences(ctx context.Context, id offences.RefusalID) (all []offences.Offence, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err = each(t, scanOffence, findOffences, id.Minute.UnixMilli(), id.MAC[:])
 		return err
 	})
 	type decider struct {
 		policy int64
-		kind   offenders.Kind
+		kind   offences.Kind
 		name   string
 	}
-	all = merged(all, func(*offenders.Offence) bool { return true },
-		func(o *offenders.Offence) decider { return decider{o.Policy, o.Kind, o.Decider} }, (*offenders.Offence).Merge)
-	slices.SortStableFunc(all, func(a, b offenders.Offence) int { return cmp.Compare(b.Count, a.Count) })
+	all = merged(all, func(*offences.Offence) bool { return true },
+		func(o *offences.Offence) decider { return decider{o.Policy, o.Kind, o.RefusedBy} }, (*offences.Offence).Merge)
+	slices.SortStableFunc(all, func(a, b offences.Offence) int { return cmp.Compare(b.Count, a.Count) })
 	return all, err
 }
 
 // Kept implements offenders.Store.
-func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, folded []offenders.Offence, err error) {
+func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, folded []offences.Offence, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		rollups, err := t.rollups()
 		if err != nil {
 			return err
 		}
 		from = fromMS(rollups[minuteSpan].gone)
-		var none [refusal.MACSize]byte
+		var none [offences.MACSize]byte
 		folded, err = each(t, scanOffence, findFolded, minute.UnixMilli(), none[:])
 		return err
 	})
@@ -489,10 +489,10 @@ func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, fol
 }
 
 // Trace implements offenders.Store.
-func (s *Store) Trace(ctx context.Context, from, to time.Time, do func(*offenders.TraceChunk) error) error {
+func (s *Store) TrafficSamples(ctx context.Context, from, to time.Time, do func(*offences.SampleChunk) error) error {
 	return s.view(ctx, func(t *tx) error {
-		return stream(t, func(r row) (*offenders.TraceChunk, error) {
-			c := &offenders.TraceChunk{}
+		return stream(t, func(r row) (*offences.SampleChunk, error) {
+			c := &offences.SampleChunk{}
 			return c, r.Scan(&c.Minute, &c.Node, &c.Level, &c.Points)
 		}, readTrace, []any{from.UnixMilli(), to.UnixMilli()}, do)
 	})

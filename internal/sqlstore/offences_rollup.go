@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 const (
@@ -111,7 +111,7 @@ func (t *tx) rollUp(span, start, end int64) error {
 	}
 	sums := map[int64][]byte{}
 	for _, p := range parts {
-		if sums[p.policy], err = offenders.MergeDistinct(sums[p.policy], p.sketch); err != nil {
+		if sums[p.policy], err = offences.MergeDistinct(sums[p.policy], p.sketch); err != nil {
 			return err
 		}
 	}
@@ -142,7 +142,7 @@ const (
 
 // DeleteOlder deletes what is past its retention, hour by hour, and returns
 // how many rows of offences went. Minutes that have not been added up yet stay.
-func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offenders.Retention) (deleted int64, err error) {
+func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error) {
 	keep = keep.WithDefaults()
 	for span, age := range map[int64]time.Duration{minuteSpan: keep.Minutes, hourSpan: keep.Hours, daySpan: keep.Days} {
 		n, err := s.deleteSpanBefore(ctx, span, now.Add(-age).UnixMilli())
@@ -153,7 +153,7 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offenders.R
 	}
 	err = s.write(ctx, func(t *tx) error {
 		for statement, age := range map[string]time.Duration{
-			deleteTrace: keep.Trace, deleteCount: 25 * time.Hour, deleteBatchesOld: 24 * time.Hour,
+			deleteTrace: keep.Samples, deleteCount: 25 * time.Hour, deleteBatchesOld: 24 * time.Hour,
 			deleteDays: keep.Days, deleteEscalations: 30 * 24 * time.Hour, deleteEvents: keep.Days,
 		} {
 			if _, err := t.exec(statement, now.Add(-age).UnixMilli()); err != nil {
@@ -200,15 +200,15 @@ func (s *Store) deleteSpanBefore(ctx context.Context, span, before int64) (delet
 	return deleted, nil
 }
 
-func (t *tx) deleteSpan(span, until int64) (offences int64, err error) {
+func (t *tx) deleteSpan(span, until int64) (deleted int64, err error) {
 	for _, table := range []string{"offences", "traffic", "key_traffic", "distinct_keys"} {
 		n, err := t.exec("DELETE FROM "+table+" WHERE span = $1 AND start < $2", span, until)
 		if err != nil {
-			return offences, err
+			return deleted, err
 		}
 		if table == "offences" {
-			offences = n
+			deleted = n
 		}
 	}
-	return offences, nil
+	return deleted, nil
 }

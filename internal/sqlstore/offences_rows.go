@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // The spans of time that counts are kept by.
@@ -74,7 +74,7 @@ var (
 	traceColumns      = []string{intColumn, textColumn, textColumn, intColumn, bytesColumn}
 )
 
-func offenceRow(span, start int64, o *offenders.Offence) ([]any, error) {
+func offenceRow(span, start int64, o *offences.Offence) ([]any, error) {
 	firstMeta, err := metaText(o.First.Meta)
 	if err != nil {
 		return nil, err
@@ -83,18 +83,18 @@ func offenceRow(span, start int64, o *offenders.Offence) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []any{span, start, o.Policy, o.MAC[:], int64(o.Kind), o.Decider, o.Source, o.Key, placeOf(o.Key), o.Count, o.Over,
+	return []any{span, start, o.Policy, o.MAC[:], int64(o.Kind), o.RefusedBy, o.Source, o.Key, placeOf(o.Key), o.Count, o.Overcount,
 		o.First.At, o.First.Boundary, o.First.RetryAt, firstMeta,
 		o.Last.At, o.Last.Boundary, o.Last.RetryAt, lastMeta}, nil
 }
 
-func trafficRow(span, start int64, t *offenders.Totals) []any {
+func trafficRow(span, start int64, t *offences.Totals) []any {
 	return []any{span, start, t.Policy, t.Allowed, t.Limited, t.Blocked, t.Unavailable,
 		t.ShadowAllowed, t.ShadowLimited, t.CostAllowed, t.Untracked}
 }
 
-func keyTrafficRow(span, start int64, k *offenders.KeyTraffic) []any {
-	return []any{span, start, k.Policy, k.Key, placeOf(k.Key), k.Allowed, k.Refused, k.Cost, k.Over}
+func keyTrafficRow(span, start int64, k *offences.KeyTraffic) []any {
+	return []any{span, start, k.Policy, k.Key, placeOf(k.Key), k.Allowed, k.Refused, k.Cost, k.Overcount}
 }
 
 // placeOf returns where the network of an "ip:" key begins, as 16 bytes, so

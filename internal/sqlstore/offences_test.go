@@ -14,8 +14,9 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/servers"
@@ -36,32 +37,32 @@ func (v *fixedView) Blocks() *blocks.Set       { return v.set }
 type counting struct {
 	t        testing.TB
 	clock    *clock
-	recorder *offenders.Recorder
-	*offenders.Flusher
+	recorder *recorder.Recorder
+	*recorder.Flusher
 	policy *rules.Policy
 	source string
 	mu     sync.Mutex
-	events []offenders.EscalationEvent
+	events []offences.EscalationEvent
 	exempt map[string]bool
-	guard  offenders.SafetyLimitSettings
+	guard  offences.SafetyLimitSettings
 }
 
 var testEscalation = rules.Escalation{Threshold: 10, Window: 5 * time.Minute, Duration: 10 * time.Minute, Factor: 2, MaxDuration: 30 * time.Minute, DecayAfter: time.Hour}
 
-func newCounting(t testing.TB, store offenders.Sink, c *clock, node string, escalation *rules.Escalation) *counting {
+func newCounting(t testing.TB, store recorder.Sink, c *clock, node string, escalation *rules.Escalation) *counting {
 	stack, err := rules.ParseStack([]string{"1/1s", "20/1m"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &counting{t: t, clock: c, exempt: map[string]bool{}, source: "edge-1", guard: offenders.SafetyLimitSettings{MinKeys: 1000},
+	n := &counting{t: t, clock: c, exempt: map[string]bool{}, source: "edge-1", guard: offences.SafetyLimitSettings{MinKeys: 1000},
 		policy: &rules.Policy{ID: 7, Name: "default", Mode: rules.Enforce, Rules: stack, Escalation: escalation, Match: []keys.Pattern{pattern(t, "*")}}}
-	n.recorder = offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }, Node: node})
-	n.Flusher = offenders.NewFlusher(offenders.FlusherOptions{
+	n.recorder = recorder.NewRecorder(recorder.Options{Secret: func() []byte { return offenceSecret }, Node: node})
+	n.Flusher = recorder.NewFlusher(recorder.FlusherOptions{
 		Recorder: n.recorder, Sink: store, Node: node, Secret: func() []byte { return offenceSecret },
-		Escalations: func() map[int64]offenders.EscalationPolicy { return offenders.EscalationsOf([]*rules.Policy{n.policy}) },
+		Escalations: func() map[int64]offences.EscalationPolicy { return offences.EscalationsOf([]*rules.Policy{n.policy}) },
 		Exempt:      func(key string) bool { return n.exempt[key] },
-		Guard:       func() offenders.SafetyLimitSettings { return n.guard },
-		OnEscalation: func(events []offenders.EscalationEvent) {
+		SafetyLimit: func() offences.SafetyLimitSettings { return n.guard },
+		OnEscalation: func(events []offences.EscalationEvent) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.events = append(n.events, events...)
@@ -112,7 +113,7 @@ func service(f *fixture, policies ...*rules.Policy) *offenders.Service {
 		View: &fixedView{rules.NewSelector(policies), blocks.NewSet()}}
 }
 
-func ranked(t testing.TB, s *sqlstore.Store, q offenders.Query) map[string]int64 {
+func ranked(t testing.TB, s *sqlstore.Store, q offences.Query) map[string]int64 {
 	t.Helper()
 	r, err := s.Rank(t.Context(), q)
 	if err != nil {
@@ -138,7 +139,7 @@ func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
 		one.limited(key, 1)
 		one.flush()
 		s := service(f, one.policy)
-		id := refusal.NewMaker(offenceSecret).ID(7, key, f.clock.Now())
+		id := offences.NewRefusalIDMaker(offenceSecret).ID(7, key, f.clock.Now())
 		e, err := s.Offence(t.Context(), id.String())
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +152,7 @@ func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
 		if o.First.At != f.clock.Now().Add(-10*time.Second).UnixMilli() || o.First.Boundary != o.First.At-60_000 || o.Last.Meta["path"] != "/x" || o.Last.Source != "edge-1" {
 			t.Errorf("got %+v", o)
 		}
-		report, err := s.Report(t.Context(), offenders.Query{From: f.clock.Now().Add(-5 * time.Minute), To: f.clock.Now().Add(time.Minute), Points: 6})
+		report, err := s.Report(t.Context(), offences.Query{From: f.clock.Now().Add(-5 * time.Minute), To: f.clock.Now().Add(time.Minute), Points: 6})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +160,7 @@ func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
 			t.Fatalf("got %+v", report)
 		}
 		row := report.Rows[0]
-		if row.Offences != 8 || row.Allowed != 5 || row.Decider != "20/1m" || row.Policy != 7 || row.Share != 8.0/13 || len(row.Trend) != 6 || !report.AllowedExact ||
+		if row.Offences != 8 || row.Allowed != 5 || row.RefusedBy != "20/1m" || row.Policy != 7 || row.Share != 8.0/13 || len(row.Trend) != 6 || !report.AllowedExact ||
 			!row.First.Equal(time.UnixMilli(o.First.At)) || !row.Last.Equal(f.clock.Now()) {
 			t.Errorf("got %+v", row)
 		}
@@ -174,7 +175,7 @@ func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		n := newCounting(t, f.Store, f.clock, "a", nil)
 		s := service(f)
-		maker := refusal.NewMaker(offenceSecret)
+		maker := offences.NewRefusalIDMaker(offenceSecret)
 		found := func(at time.Time) offenders.Found {
 			t.Helper()
 			e, err := s.Offence(t.Context(), maker.ID(7, "k:lost", at).String())
@@ -183,18 +184,18 @@ func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
 			}
 			return e.Found
 		}
-		if got := found(f.clock.Now()); got != offenders.NotYetHere {
+		if got := found(f.clock.Now()); got != offenders.Pending {
 			t.Errorf("in its minute: %s", got)
 		}
-		folded := &offenders.Batch{ID: "b1", Offences: []offenders.Offence{{Minute: f.clock.Now().UnixMilli(), Policy: 7, Decider: offenders.Other, Count: 5, Over: 2}}}
-		if _, err := f.Flush(t.Context(), folded, offenders.Evaluation{Now: f.clock.Now()}); err != nil {
+		folded := &offences.Batch{ID: "b1", Offences: []offences.Offence{{Minute: f.clock.Now().UnixMilli(), Policy: 7, RefusedBy: offences.Other, Count: 5, Overcount: 2}}}
+		if _, err := f.Flush(t.Context(), folded, offences.Evaluation{Now: f.clock.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if got := found(f.clock.Now()); got != offenders.Folded {
+		if got := found(f.clock.Now()); got != offenders.Aggregated {
 			t.Errorf("where offences were folded: %s", got)
 		}
 		past := f.clock.Now().Add(-2 * time.Hour)
-		if got := found(past); got != offenders.Nothing {
+		if got := found(past); got != offenders.None {
 			t.Errorf("where nothing was refused: %s", got)
 		}
 		n.limited("k:x", 1)
@@ -203,7 +204,7 @@ func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
 		if _, err := f.RollUp(t.Context(), f.clock.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.DeleteOlder(t.Context(), f.clock.Now(), offenders.Retention{Minutes: 24 * time.Hour}); err != nil {
+		if _, err := f.DeleteOlder(t.Context(), f.clock.Now(), offences.Retention{Minutes: 24 * time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		if got := found(past); got != offenders.Expired {
@@ -217,15 +218,15 @@ func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
 
 func TestABatchIsAddedOnceHoweverOftenItIsWritten(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		b := &offenders.Batch{ID: "one", Node: "a",
-			Offences: []offenders.Offence{{Minute: f.clock.Now().UnixMilli(), Policy: 7, Key: "k:x", Decider: "1/1s", Count: 3}},
-			Totals:   []offenders.Totals{{Minute: f.clock.Now().UnixMilli(), Policy: 7, Counts: offenders.Counts{Limited: 3}}}}
+		b := &offences.Batch{ID: "one", Node: "a",
+			Offences: []offences.Offence{{Minute: f.clock.Now().UnixMilli(), Policy: 7, Key: "k:x", RefusedBy: "1/1s", Count: 3}},
+			Totals:   []offences.Totals{{Minute: f.clock.Now().UnixMilli(), Policy: 7, Counts: offences.Counts{Limited: 3}}}}
 		for range 3 {
-			if _, err := f.Flush(t.Context(), b, offenders.Evaluation{Now: f.clock.Now()}); err != nil {
+			if _, err := f.Flush(t.Context(), b, offences.Evaluation{Now: f.clock.Now()}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		q := offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute)}
+		q := offences.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute)}
 		if got := ranked(t, f.Store, q); got["k:x"] != 3 {
 			t.Errorf("got %v", got)
 		}
@@ -240,7 +241,7 @@ func TestAPoisonRowIsDroppedAloneAndSaid(t *testing.T) {
 			n.limited("k:"+strconv.Itoa(i), 1)
 		}
 		n.flush()
-		got := ranked(t, f.Store, offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute)})
+		got := ranked(t, f.Store, offences.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute)})
 		if stats := n.Stats(); len(got) != 49 || got["k:17"] != 0 || stats.Poison != 1 || stats.Waiting != 0 {
 			t.Errorf("%d keys are there, %+v", len(got), stats)
 		}
@@ -249,11 +250,11 @@ func TestAPoisonRowIsDroppedAloneAndSaid(t *testing.T) {
 
 // poisoning gives the row of one key a meta that no database can be given.
 type poisoning struct {
-	offenders.Sink
+	recorder.Sink
 	bad string
 }
 
-func (p *poisoning) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.EscalationEvent, error) {
+func (p *poisoning) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
 	copied := *b
 	copied.Offences = slices.Clone(b.Offences)
 	for i := range copied.Offences {
@@ -297,7 +298,7 @@ func TestReportsAreExactOverMinutesHoursAndDaysTogether(t *testing.T) {
 						}
 					}
 				}
-				got := ranked(t, f.Store, offenders.Query{From: from, To: to, Limit: 1000})
+				got := ranked(t, f.Store, offences.Query{From: from, To: to, Limit: 1000})
 				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("%s, from %s to %s: got %v, want %v", when, from, to, got, want)
 				}
@@ -314,13 +315,13 @@ func TestReportsAreExactOverMinutesHoursAndDaysTogether(t *testing.T) {
 		}
 		check("with all hours and days added up")
 		// A node that was cut off brings old counts.
-		late := &offenders.Batch{ID: "late"}
+		late := &offences.Batch{ID: "late"}
 		for minute := range truth {
-			late.Offences = append(late.Offences, offenders.Offence{Minute: minute, Policy: 7, Key: "k:0", Decider: "20/1m", Count: 2,
-				MAC: refusal.NewMaker(offenceSecret).MAC(7, "k:0")})
+			late.Offences = append(late.Offences, offences.Offence{Minute: minute, Policy: 7, Key: "k:0", RefusedBy: "20/1m", Count: 2,
+				MAC: offences.NewRefusalIDMaker(offenceSecret).MAC(7, "k:0")})
 			truth[minute]["k:0"] += 2
 		}
-		if _, err := f.Flush(t.Context(), late, offenders.Evaluation{Now: f.clock.Now()}); err != nil {
+		if _, err := f.Flush(t.Context(), late, offences.Evaluation{Now: f.clock.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		check("after late counts")
@@ -339,7 +340,7 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 		n.limited(`token:<b>%_\x`, 9)
 		n.limited("ip:2001:db8:1::1", 2)
 		n.flush()
-		q := offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute), Limit: 10}
+		q := offences.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute), Limit: 10}
 		var order []string
 		for {
 			r, err := f.Rank(t.Context(), q)
@@ -361,24 +362,24 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 			t.Errorf("the pages hold %d keys: %v", len(order), order)
 		}
 		for name, c := range map[string]struct {
-			query offenders.Query
+			query offences.Query
 			want  int64
 		}{
-			"by a network":          {offenders.Query{Pattern: pattern(t, "ip:198.51.100.0/28")}, 16},
-			"by an IPv6 network":    {offenders.Query{Pattern: pattern(t, "ip:2001:db8::/32")}, 1},
-			"by a prefix":           {offenders.Query{Pattern: pattern(t, "token:*")}, 1},
-			"by a part of a key":    {offenders.Query{Search: `%_\`}, 1},
-			"by a source":           {offenders.Query{Source: "edge-1"}, 27},
-			"by another source":     {offenders.Query{Source: "edge-2"}, 0},
-			"by a rule":             {offenders.Query{Rule: "20/1m"}, 27},
-			"by any but a rule":     {offenders.Query{NotRule: "20/1m"}, 0},
-			"by policy":             {offenders.Query{Policy: 7}, 27},
-			"by another policy":     {offenders.Query{Policy: 8}, 0},
-			"with at least so many": {offenders.Query{Least: 5}, 6},
-			"sorted by the last":    {offenders.Query{Sort: offenders.ByLast}, 27},
-			"sorted by the first":   {offenders.Query{Sort: offenders.ByFirst}, 27},
-			"sorted by key":         {offenders.Query{Sort: offenders.ByKey}, 27},
-			"of what only a shadow": {offenders.Query{Shadow: true}, 0},
+			"by a network":          {offences.Query{Pattern: pattern(t, "ip:198.51.100.0/28")}, 16},
+			"by an IPv6 network":    {offences.Query{Pattern: pattern(t, "ip:2001:db8::/32")}, 1},
+			"by a prefix":           {offences.Query{Pattern: pattern(t, "token:*")}, 1},
+			"by a part of a key":    {offences.Query{Search: `%_\`}, 1},
+			"by a source":           {offences.Query{Source: "edge-1"}, 27},
+			"by another source":     {offences.Query{Source: "edge-2"}, 0},
+			"by a rule":             {offences.Query{Rule: "20/1m"}, 27},
+			"by any but a rule":     {offences.Query{NotRule: "20/1m"}, 0},
+			"by policy":             {offences.Query{Policy: 7}, 27},
+			"by another policy":     {offences.Query{Policy: 8}, 0},
+			"with at least so many": {offences.Query{Least: 5}, 6},
+			"sorted by the last":    {offences.Query{Sort: offences.ByLast}, 27},
+			"sorted by the first":   {offences.Query{Sort: offences.ByFirst}, 27},
+			"sorted by key":         {offences.Query{Sort: offences.ByKey}, 27},
+			"of what only a shadow": {offences.Query{Shadow: true}, 0},
 		} {
 			c.query.From, c.query.To = f.clock.Now(), f.clock.Now().Add(time.Minute)
 			r, err := f.Rank(t.Context(), c.query)
@@ -386,7 +387,7 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 				t.Errorf("%s: %d rows, want %d, %v", name, len(r.Rows), c.want, err)
 			}
 		}
-		if _, err := f.Rank(t.Context(), offenders.Query{Cursor: "bad"}); err == nil {
+		if _, err := f.Rank(t.Context(), offences.Query{Cursor: "bad"}); err == nil {
 			t.Error("a bad cursor is taken")
 		}
 	})
@@ -411,7 +412,7 @@ func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 		check := func(when string) {
 			t.Helper()
 			for source, want := range map[string]string{"edge-1": "map[k:x:9]", "edge-2": "map[k:x:15]", "edge-3": "map[k:y:12]", "edge-4": "map[]"} {
-				q := offenders.Query{From: begun, To: begun.Add(time.Hour), Source: source, Points: 1}
+				q := offences.Query{From: begun, To: begun.Add(time.Hour), Source: source, Points: 1}
 				if got := fmt.Sprint(ranked(t, f.Store, q)); got != want {
 					t.Errorf("%s, by %s: %s, want %s", when, source, got, want)
 				}
@@ -425,7 +426,7 @@ func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 					}
 				}
 			}
-			if got := fmt.Sprint(ranked(t, f.Store, offenders.Query{From: begun, To: begun.Add(time.Hour)})); got != "map[k:x:24 k:y:12]" {
+			if got := fmt.Sprint(ranked(t, f.Store, offences.Query{From: begun, To: begun.Add(time.Hour)})); got != "map[k:x:24 k:y:12]" {
 				t.Errorf("%s, by anyone: %s", when, got)
 			}
 		}
@@ -434,7 +435,7 @@ func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record, err := service(f).Offence(t.Context(), refusal.NewMaker(offenceSecret).ID(7, k.String(), begun).String())
+		record, err := service(f).Offence(t.Context(), offences.NewRefusalIDMaker(offenceSecret).ID(7, k.String(), begun).String())
 		if err != nil || len(record.Offences) != 1 || record.Offences[0].Count != 8 {
 			t.Errorf("one minute's record is %+v, %v", record, err)
 		}
@@ -469,11 +470,11 @@ func TestADatabaseThatStopsLosesNothingAndCountsNothingTwice(t *testing.T) {
 	server.Restart(false)
 	n.limited("k:after", 1)
 	flushSoon(t, n)
-	got := ranked(t, f.Store, offenders.Query{From: f.clock.Now().Add(-time.Hour), To: f.clock.Now().Add(time.Hour)})
+	got := ranked(t, f.Store, offences.Query{From: f.clock.Now().Add(-time.Hour), To: f.clock.Now().Add(time.Hour)})
 	if got["k:before"] != 1 || got["k:during"] != 10 || got["k:after"] != 1 {
 		t.Errorf("got %v", got)
 	}
-	if stats := n.Stats(); stats.Failing != nil || stats.Waiting != 0 || stats.Folded != 0 {
+	if stats := n.Stats(); stats.Failing != nil || stats.Waiting != 0 || stats.Aggregated != 0 {
 		t.Errorf("the outage goes on: %+v", stats)
 	}
 }
@@ -493,12 +494,12 @@ func flushSoon(t testing.TB, n *counting) {
 
 func TestBeyondItsBoundAnOutageKeepsTotalsAndCountsWhatLostItsKey(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		recorder := offenders.NewRecorder(offenders.Options{Secret: func() []byte { return offenceSecret }})
+		counter := recorder.NewRecorder(recorder.Options{Secret: func() []byte { return offenceSecret }})
 		sink := &failing{Sink: f.Store, err: context.DeadlineExceeded}
-		flusher := offenders.NewFlusher(offenders.FlusherOptions{Recorder: recorder, Sink: sink, Secret: func() []byte { return offenceSecret },
+		flusher := recorder.NewFlusher(recorder.FlusherOptions{Recorder: counter, Sink: sink, Secret: func() []byte { return offenceSecret },
 			MaxRows: 50, Now: f.clock.Now, Log: slog.New(slog.DiscardHandler)})
 		n := newCounting(t, sink, f.clock, "a", nil)
-		n.recorder = recorder
+		n.recorder = counter
 		for i := range 400 {
 			n.limited("k:"+strconv.Itoa(i), 1)
 			if i%20 == 0 {
@@ -511,11 +512,11 @@ func TestBeyondItsBoundAnOutageKeepsTotalsAndCountsWhatLostItsKey(t *testing.T) 
 		if err := flusher.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r, err := f.Rank(t.Context(), offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute), Limit: 1000})
+		r, err := f.Rank(t.Context(), offences.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute), Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Offences+r.Other != 400 || r.Other == 0 || flusher.Stats().Folded != r.Other {
+		if r.Offences+r.Other != 400 || r.Other == 0 || flusher.Stats().Aggregated != r.Other {
 			t.Errorf("%d with a key and %d without are not 400; %+v", r.Offences, r.Other, flusher.Stats())
 		}
 	})
@@ -523,11 +524,11 @@ func TestBeyondItsBoundAnOutageKeepsTotalsAndCountsWhatLostItsKey(t *testing.T) 
 
 // failing fails every flush while err is set.
 type failing struct {
-	offenders.Sink
+	recorder.Sink
 	err error
 }
 
-func (s *failing) Flush(ctx context.Context, b *offenders.Batch, e offenders.Evaluation) ([]offenders.EscalationEvent, error) {
+func (s *failing) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -555,7 +556,7 @@ func TestADatabaseKilledInTheMiddleOfFlushesCountsEachOffenceOnce(t *testing.T) 
 			flushSoon(t, n)
 		}
 	}
-	r, err := f.Rank(t.Context(), offenders.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute), Limit: 1000})
+	r, err := f.Rank(t.Context(), offences.Query{From: f.clock.Now(), To: f.clock.Now().Add(time.Minute), Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -597,14 +598,14 @@ func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
 		if err != nil || len(rows) != 3 {
 			t.Fatalf("got %+v, %v", rows, err)
 		}
-		if rows[0].Decider != "20/1m" || rows[0].Refused != 14 || rows[0].Keys != 2 || rows[0].Share != 14.0/19 ||
-			rows[1].Kind != offenders.Blocked || rows[1].Refused != 5 || rows[2].Decider != "1/1s" || rows[2].Refused != 0 {
+		if rows[0].RefusedBy != "20/1m" || rows[0].Refused != 14 || rows[0].Keys != 2 || rows[0].Share != 14.0/19 ||
+			rows[1].Kind != offences.Blocked || rows[1].Refused != 5 || rows[2].RefusedBy != "1/1s" || rows[2].Refused != 0 {
 			t.Errorf("got %+v", rows)
 		}
 		f.clock.Advance(2 * time.Minute)
 		n.flush() // the minutes are over, and their traces are written
 		seen := map[string]int{}
-		err = f.Trace(t.Context(), start, start.Add(time.Hour), func(c *offenders.TraceChunk) error {
+		err = f.TrafficSamples(t.Context(), start, start.Add(time.Hour), func(c *offences.SampleChunk) error {
 			points, err := c.Decode()
 			for _, p := range points {
 				seen[p.Key] += p.Count

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/reports"
 )
 
@@ -97,18 +97,18 @@ func (s *Store) CountBlockChanges(ctx context.Context, from, to time.Time) (b re
 }
 
 // NewOffenders implements reports.Store.
-func (s *Store) NewOffenders(ctx context.Context, since, from, to time.Time, limit int) (all []offenders.Ranked, n int64, err error) {
-	err = s.read(ctx, from, to, 0, func(t *tx, span offenders.Span, segments []segment) error {
+func (s *Store) NewOffenders(ctx context.Context, since, from, to time.Time, limit int) (all []offences.Ranked, n int64, err error) {
+	err = s.read(ctx, from, to, 0, func(t *tx, span offences.Span, segments []segment) error {
 		n = 0
 		c := &conditions{}
-		c.and("kind < ? AND key <> ?", int64(offenders.Shadow), "")
+		c.and("kind < ? AND key <> ?", int64(offences.Shadow), "")
 		q := &selection{}
 		text := "WITH counted AS (SELECT key, CAST(sum(offences) AS BIGINT) AS n, min(first_at) AS f, max(last_at) AS l FROM (" +
 			q.union("key, offences, first_at, last_at", "offences", segments, c.text, c.args...) + ") AS rows_of_it GROUP BY key), " +
 			"fresh AS (SELECT key, n, f, l FROM counted WHERE NOT EXISTS (SELECT 1 FROM offences AS earlier WHERE earlier.key = counted.key AND " +
-			q.fill("earlier.span IN (1, 2, 3) AND earlier.start >= ? AND earlier.start < ? AND earlier.kind < ?", toMS(since), span.From.UnixMilli(), int64(offenders.Shadow)) +
+			q.fill("earlier.span IN (1, 2, 3) AND earlier.start >= ? AND earlier.start < ? AND earlier.kind < ?", toMS(since), span.From.UnixMilli(), int64(offences.Shadow)) +
 			")) SELECT key, n, f, l, (SELECT count(*) FROM fresh) FROM fresh ORDER BY n DESC, key LIMIT " + strconv.Itoa(max(1, limit))
-		all, err = each(t, func(r row) (k offenders.Ranked, err error) {
+		all, err = each(t, func(r row) (k offences.Ranked, err error) {
 			var first, last int64
 			err = r.Scan(&k.Key, &k.Offences, &first, &last, &n)
 			k.First, k.Last = fromMS(first), fromMS(last)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
@@ -68,7 +69,7 @@ type EscalationStatus struct {
 }
 
 // FromEscalationStatus shows where a key stands, nil for nowhere.
-func FromEscalationStatus(s *offenders.EscalationStatus) *EscalationStatus {
+func FromEscalationStatus(s *offences.EscalationStatus) *EscalationStatus {
 	if s == nil {
 		return nil
 	}
@@ -81,8 +82,8 @@ func FromEscalationStatus(s *offenders.EscalationStatus) *EscalationStatus {
 // FromOffender shows one row; name gives a policy's name.
 func FromOffender(r *offenders.Row, name func(int64) string, now time.Time) Offender {
 	o := Offender{
-		Key: r.Key, Offences: r.Offences, OffencesAtMost: r.Offences + r.Over, Allowed: r.Allowed, ShareRefused: r.Share,
-		Policy: NullString(name(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.Decider,
+		Key: r.Key, Offences: r.Offences, OffencesAtMost: r.Offences + r.Overcount, Allowed: r.Allowed, ShareRefused: r.Share,
+		Policy: NullString(name(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
 		FirstAt: At(r.First), LastAt: At(r.Last), Escalation: FromEscalationStatus(r.Escalation), Trend: r.Trend,
 	}
 	o.Block, o.Exemption = fromStanding(r.Block, name, now), fromLetThrough(r.Exemption, now)
@@ -139,7 +140,7 @@ type EscalationEvent struct {
 }
 
 // FromEscalationEvent shows one event.
-func FromEscalationEvent(e offenders.EscalationEvent) EscalationEvent {
+func FromEscalationEvent(e offences.EscalationEvent) EscalationEvent {
 	return EscalationEvent{
 		ID: e.ID, At: At(e.At), Kind: string(e.Kind), Policy: e.Name, Key: NullString(e.Key), Level: e.Level,
 		Offences: e.Offences, Length: Duration(e.Length), BlockID: NullString(e.BlockID), Detail: e.Detail,
@@ -192,18 +193,18 @@ type Refused struct {
 }
 
 // FromOffences shows counted refusals.
-func FromOffences(all []offenders.Offence) []Offence {
+func FromOffences(all []offences.Offence) []Offence {
 	shown := make([]Offence, 0, len(all))
 	for _, o := range all {
 		shown = append(shown, Offence{
-			Decision: o.Kind.String(), DecidedBy: o.Decider, Count: o.Count, AtMost: o.Count + o.Over,
+			Decision: o.Kind.String(), DecidedBy: o.RefusedBy, Count: o.Count, AtMost: o.Count + o.Overcount,
 			First: fromRefusal(o.First), Last: fromRefusal(o.Last),
 		})
 	}
 	return shown
 }
 
-func fromRefusal(r offenders.Refusal) Refused {
+func fromRefusal(r offences.Refusal) Refused {
 	meta := r.Meta
 	if meta == nil {
 		meta = map[string]string{}
@@ -289,9 +290,9 @@ type SeenKey struct {
 }
 
 // FromProposal shows one proposal.
-func FromProposal(p *offenders.Proposal) Proposal {
+func FromProposal(p *offences.Proposal) Proposal {
 	state := string(p.Decision)
-	if p.Decision == offenders.Open {
+	if p.Decision == offences.Open {
 		state = "open"
 	}
 	e := p.Evidence
@@ -309,7 +310,7 @@ func FromProposal(p *offenders.Proposal) Proposal {
 	}
 }
 
-func fromSeen(all []offenders.SeenKey) []SeenKey {
+func fromSeen(all []offences.SeenKey) []SeenKey {
 	shown := make([]SeenKey, 0, len(all))
 	for _, k := range all {
 		shown = append(shown, SeenKey{Key: k.Key, Allowed: k.Allowed, Refused: k.Refused})

@@ -1,17 +1,13 @@
-// Package offenders counts refused checks and what stands around them, lets a
-// policy's escalation block those who go on, and answers who offended, when and
-// why. Counting happens on the check path in bounded memory (Recorder),
-// reaches the database within two seconds (Flusher), and everything else reads
-// the database (Service).
+// Package offences holds what is known about refused checks: the counts that
+// nodes record, the queries over them, the ids of refusals, and the rules by
+// which offenders are blocked automatically. It reads no clock and no store.
 //
-// An offence is one refused check whatever its cost; totals count checks and
-// say the cost beside them.
-package offenders
+// An offence is one refused check, whatever its cost. Totals count checks and
+// state the cost separately.
+package offences
 
 import (
 	"time"
-
-	"github.com/stint-dev/stint/internal/refusal"
 )
 
 // Kind says how an offence was refused.
@@ -26,6 +22,9 @@ const (
 )
 
 var kindNames = [...]string{Limited: "limited", Blocked: "blocked", Shadow: "shadow"}
+
+// KindCount is the number of kinds.
+const KindCount = len(kindNames)
 
 // String returns the kind as the API spells it.
 func (k Kind) String() string {
@@ -48,24 +47,24 @@ type Refusal struct {
 // refusals of one key under one policy by one rule or block, asked for by one
 // source.
 type Offence struct {
-	Minute  int64  // Unix milliseconds of its beginning
-	Policy  int64  // 0 for none
-	Key     string // "" for those that were folded together as `other`
-	MAC     [refusal.MACSize]byte
-	Kind    Kind
-	Decider string // the rule, such as "20/1m", or the block's id; "other"
-	Source  string // who asked, "" where it was not said or is not kept apart
+	Minute    int64  // Unix milliseconds of its beginning
+	Policy    int64  // 0 for none
+	Key       string // "" for those that were folded together as `other`
+	MAC       [MACSize]byte
+	Kind      Kind
+	RefusedBy string // the rule, such as "20/1m", or the block's id; "other"
+	Source    string // who asked, "" where it was not said or is not kept apart
 	// Count is what is certain, and Over how many more there may have been
 	// that stand in `other`. Over is 0 unless a flood of keys overran the
 	// recorder's memory.
-	Count, Over int64
-	First, Last Refusal
+	Count, Overcount int64
+	First, Last      Refusal
 }
 
 // Merge adds p to o.
 func (o *Offence) Merge(p *Offence) {
 	o.Count += p.Count
-	o.Over += p.Over
+	o.Overcount += p.Overcount
 	if p.First.At < o.First.At {
 		o.First = p.First
 	}
@@ -120,7 +119,7 @@ type KeyTraffic struct {
 	Allowed        int64
 	Refused        int64
 	Cost           int64 // of the allowed checks
-	Over           int64 // at most so many more checks
+	Overcount      int64 // at most so many more checks
 }
 
 // Merge adds more to k.
@@ -128,7 +127,7 @@ func (k *KeyTraffic) Merge(more *KeyTraffic) {
 	k.Allowed += more.Allowed
 	k.Refused += more.Refused
 	k.Cost += more.Cost
-	k.Over += more.Over
+	k.Overcount += more.Overcount
 }
 
 // DistinctKeys is a sketch of the keys that one node saw in a minute under a
@@ -139,17 +138,9 @@ type DistinctKeys struct {
 	Sketch         []byte
 }
 
-// TraceChunk is one node's minute of the trace; see Trace.
-type TraceChunk struct {
-	Minute int64
-	Node   string
-	Level  int
-	Points []byte
-}
-
 // minuteOf returns the beginning of the minute of an instant.
-func minuteOf(ms int64) int64 { return ms - mod(ms, minuteMS) }
+func MinuteOf(ms int64) int64 { return ms - mod(ms, MinuteMillis) }
 
 func mod(a, b int64) int64 { return ((a % b) + b) % b }
 
-const minuteMS = int64(time.Minute / time.Millisecond)
+const MinuteMillis = int64(time.Minute / time.Millisecond)

@@ -1,4 +1,4 @@
-package offenders
+package recorder
 
 import (
 	"context"
@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // hangingSink is a memorySink whose writer hangs, as a database does that waits
 // for a lock or is too slow, until the context ends.
 type hangingSink struct {
 	*memorySink
-	hangs func(*Batch) bool
+	hangs func(*offences.Batch) bool
 	// afterwards says that the batch is written although its answer is lost.
 	afterwards bool
 }
 
-func (s *hangingSink) Flush(ctx context.Context, b *Batch, e Evaluation) ([]EscalationEvent, error) {
+func (s *hangingSink) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
 	if !s.hangs(b) {
 		return s.memorySink.Flush(ctx, b, e)
 	}
@@ -50,7 +51,7 @@ func running(t *testing.T, f *Flusher) (stop func()) {
 
 func TestAPieceThatIsTooLargeToBeWrittenInTimeIsHalvedUntilItIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &hangingSink{memorySink: &memorySink{seen: map[string]bool{}}, hangs: func(b *Batch) bool { return len(b.Offences) > 100 }}
+		s := &hangingSink{memorySink: &memorySink{seen: map[string]bool{}}, hangs: func(b *offences.Batch) bool { return len(b.Offences) > 100 }}
 		r, f := testFlusher(s)
 		stop := running(t, f)
 		for i := range 1500 {
@@ -69,7 +70,7 @@ func TestNoRowsWaitForAPieceThatNeverGetsWritten(t *testing.T) {
 		var stuck atomic.Bool
 		stuck.Store(true)
 		s := &hangingSink{memorySink: &memorySink{seen: map[string]bool{}}}
-		s.hangs = func(b *Batch) bool {
+		s.hangs = func(b *offences.Batch) bool {
 			for _, o := range b.Offences {
 				if o.Key == "k:locked" && stuck.Load() {
 					return true
@@ -110,7 +111,7 @@ func TestNoRowsWaitForAPieceThatNeverGetsWritten(t *testing.T) {
 
 func TestAPieceThatTimedOutAndWasWrittenIsNotAddedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &hangingSink{memorySink: &memorySink{seen: map[string]bool{}}, hangs: func(*Batch) bool { return true }, afterwards: true}
+		s := &hangingSink{memorySink: &memorySink{seen: map[string]bool{}}, hangs: func(*offences.Batch) bool { return true }, afterwards: true}
 		r, f := testFlusher(s)
 		stop := running(t, f)
 		for i := range 100 {

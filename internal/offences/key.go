@@ -1,4 +1,4 @@
-package offenders
+package offences
 
 import (
 	"strconv"

@@ -1,4 +1,4 @@
-package offenders
+package recorder
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -17,13 +18,13 @@ import (
 // the tests of those are with them.
 type memorySink struct {
 	mu    sync.Mutex
-	fail  func(*Batch) error
+	fail  func(*offences.Batch) error
 	seen  map[string]bool
 	count int64
 	last  time.Time
 }
 
-func (s *memorySink) Flush(_ context.Context, b *Batch, _ Evaluation) ([]EscalationEvent, error) {
+func (s *memorySink) Flush(_ context.Context, b *offences.Batch, _ offences.Evaluation) ([]offences.EscalationEvent, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
@@ -104,7 +105,7 @@ type lostAnswers struct {
 	left int
 }
 
-func (l *lostAnswers) Flush(ctx context.Context, b *Batch, e Evaluation) ([]EscalationEvent, error) {
+func (l *lostAnswers) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
 	events, err := l.Sink.Flush(ctx, b, e)
 	if l.left > 0 {
 		l.left--
@@ -115,7 +116,7 @@ func (l *lostAnswers) Flush(ctx context.Context, b *Batch, e Evaluation) ([]Esca
 
 func TestADatabaseThatTakesNothingLosesNoRows(t *testing.T) {
 	broken := errors.New("the table is missing")
-	s := &memorySink{seen: map[string]bool{}, fail: func(*Batch) error { return broken }}
+	s := &memorySink{seen: map[string]bool{}, fail: func(*offences.Batch) error { return broken }}
 	r, f := testFlusher(s)
 	for range 20 {
 		r.Record(limited(key(t, "k:x"), noon, 1))
@@ -130,7 +131,7 @@ func TestADatabaseThatTakesNothingLosesNoRows(t *testing.T) {
 }
 
 func TestAEscalationsBlocksGrowToTheCapWithoutOverflow(t *testing.T) {
-	l := EscalationPolicy{Escalation: *withEscalation()}
+	l := offences.EscalationPolicy{Escalation: *withEscalation()}
 	for step, want := range map[int]time.Duration{0: time.Minute, 1: 100 * time.Minute, 2: 24 * time.Hour, 300: 24 * time.Hour, 1 << 40: 24 * time.Hour} {
 		if got := l.BlockAfter(step); got != want {
 			t.Errorf("after %d blocks: %s, want %s", step, got, want)
@@ -147,7 +148,7 @@ func withEscalation() *rules.Escalation {
 
 func TestARowThatMakesTheWriterPanicIsDroppedAloneAndTheFlusherGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &memorySink{seen: map[string]bool{}, fail: func(b *Batch) error {
+		s := &memorySink{seen: map[string]bool{}, fail: func(b *offences.Batch) error {
 			for _, o := range b.Offences {
 				if o.Key == "k:poison" {
 					panic("a bug of the driver")

@@ -1,4 +1,4 @@
-package offenders
+package recorder
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -20,20 +20,11 @@ type Sink interface {
 	// id does nothing. An Unavailable fault says that the database is out of
 	// reach and nothing, or perhaps all, was written; any other error says
 	// that nothing was, and that the same batch would fail again.
-	Flush(ctx context.Context, b *Batch, e Evaluation) ([]EscalationEvent, error)
+	Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error)
 	// Abandon settles a batch whose Flush said nothing certain: it reports
 	// whether the batch was written and, where it was not, sees to it that it
 	// never will be. An error says that neither is known.
 	Abandon(ctx context.Context, id string) (written bool, err error)
-}
-
-// Evaluation is what a flush evaluates escalations by.
-type Evaluation struct {
-	Escalations map[int64]EscalationPolicy // by policy
-	Guard       SafetyLimitSettings
-	// Exempt reports keys that never escalate, nil for none.
-	Exempt func(key string) bool
-	Now    time.Time
 }
 
 // FlusherOptions make a Flusher.
@@ -44,12 +35,12 @@ type FlusherOptions struct {
 	Secret   func() []byte
 	// Escalations returns the present escalations, and Exempt whether a key is let
 	// through whatever it does.
-	Escalations func() map[int64]EscalationPolicy
+	Escalations func() map[int64]offences.EscalationPolicy
 	Exempt      func(key string) bool
-	Guard       func() SafetyLimitSettings // nil means DefaultSafetyLimit
+	SafetyLimit func() offences.SafetyLimitSettings // nil means DefaultSafetyLimit
 	// OnEscalation hears what escalations of this node's flushes did, all of one batch at
 	// once; nil for nobody. The flusher waits for it.
-	OnEscalation func([]EscalationEvent)
+	OnEscalation func([]offences.EscalationEvent)
 	// MaxRows bounds what is kept while the database is out of reach. Beyond
 	// it offences go to `other` and lose their keys; totals are always kept.
 	// Zero means 100,000: about 150 MB at worst, and once more as much that is
@@ -69,25 +60,25 @@ const closedAfter = 65 * time.Second
 // Flusher writes what a Recorder counted. See Run.
 type Flusher struct {
 	FlusherOptions
-	maker func() *refusal.Maker
+	maker func() *offences.RefusalIDMaker
 
 	mu      sync.Mutex
-	waiting *gathering
-	stats   FlusherStats
+	waiting *pendingBatch
+	stats   Stats
 
 	fresh queue
 	slow  queue // pieces that timed out before, so that no other waits for them
 }
 
 // FlusherStats says how the flusher does.
-type FlusherStats struct {
+type Stats struct {
 	LastSuccess time.Time
 	Failing     error     // of the last attempt, nil when it worked
 	Since       time.Time // of the first failure in a row
 	Waiting     int       // rows that the database has not taken yet
 	Slow        int       // rows of Waiting that timed out before and are tried apart
 	Flushed     int64     // rows
-	Folded      int64     // offences that lost their key because too much waited
+	Aggregated  int64     // offences that lost their key because too much waited
 	Lost        int64     // rows of traffic, sketches and traces left out because of that
 	Poison      int64     // rows that no database would take
 }
@@ -101,12 +92,12 @@ func NewFlusher(o FlusherOptions) *Flusher {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	if o.Guard == nil {
-		o.Guard = func() SafetyLimitSettings { return DefaultSafetyLimit }
+	if o.SafetyLimit == nil {
+		o.SafetyLimit = func() offences.SafetyLimitSettings { return offences.DefaultSafetyLimit }
 	}
 	return &Flusher{
-		FlusherOptions: o, waiting: newGathering(o.MaxRows),
-		maker: sync.OnceValue(func() *refusal.Maker { return refusal.NewMaker(o.Secret()) }),
+		FlusherOptions: o, waiting: newPendingBatch(o.MaxRows),
+		maker: sync.OnceValue(func() *offences.RefusalIDMaker { return offences.NewRefusalIDMaker(o.Secret()) }),
 	}
 }
 
@@ -170,7 +161,7 @@ func (f *Flusher) sendAll(ctx context.Context) error {
 }
 
 // Stats returns how it goes.
-func (f *Flusher) Stats() FlusherStats {
+func (f *Flusher) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.stats
@@ -178,13 +169,13 @@ func (f *Flusher) Stats() FlusherStats {
 	for _, p := range f.slow.pieces {
 		s.Slow += p.Rows()
 	}
-	s.Folded += f.waiting.folded
+	s.Aggregated += f.waiting.aggregated
 	s.Lost += f.waiting.lost
 	return s
 }
 
 func (f *Flusher) gather(everything bool) {
-	closed := minuteOf(f.Now().Add(-closedAfter).UnixMilli()) + minuteMS
+	closed := offences.MinuteOf(f.Now().Add(-closedAfter).UnixMilli()) + offences.MinuteMillis
 	if everything {
 		closed = 1<<63 - 1
 	}
@@ -211,19 +202,3 @@ func (f *Flusher) note(err error, rows int) {
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
-
-// describe names the one row of a batch without quoting what a caller sent.
-func (b *Batch) describe() string {
-	switch {
-	case len(b.Offences) == 1:
-		return "an offence of " + time.UnixMilli(b.Offences[0].Minute).UTC().Format(time.RFC3339)
-	case len(b.Totals) == 1:
-		return "totals of " + time.UnixMilli(b.Totals[0].Minute).UTC().Format(time.RFC3339)
-	case len(b.Keys) == 1:
-		return "a key's traffic of " + time.UnixMilli(b.Keys[0].Minute).UTC().Format(time.RFC3339)
-	case len(b.Distinct) == 1:
-		return "a sketch of " + time.UnixMilli(b.Distinct[0].Minute).UTC().Format(time.RFC3339)
-	default:
-		return "a chunk of the trace"
-	}
-}

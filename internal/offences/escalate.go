@@ -1,4 +1,4 @@
-package offenders
+package offences
 
 import (
 	"fmt"
@@ -64,7 +64,7 @@ func (l EscalationPolicy) CountFrom(s State, otherBlockEnd, newest int64) int64 
 	if otherBlockEnd > 1<<62 { // a block without an end
 		return otherBlockEnd
 	}
-	return minuteOf(otherBlockEnd) + minuteMS
+	return MinuteOf(otherBlockEnd) + MinuteMillis
 }
 
 // Escalate decides what one flush leads to under one policy. It reads no clock
@@ -76,7 +76,7 @@ func Escalate(l EscalationPolicy, candidates []Candidate, limit SafetyLimit, now
 		s := c.State
 		s.Offend(&l, c.First, c.Last)
 		if c.From > l.WindowStart(c.Last) { // a block that has no end may still be ended
-			s.CountsFrom = max(s.CountsFrom, min(c.From, minuteOf(now.UnixMilli())+minuteMS))
+			s.CountsFrom = max(s.CountsFrom, min(c.From, MinuteOf(now.UnixMilli())+MinuteMillis))
 		}
 		r.States[i] = s
 		if c.Offences >= int64(l.Threshold) {
@@ -106,7 +106,7 @@ func (r *Result) pause(l *EscalationPolicy, limit SafetyLimit, wanted int64, now
 func (r *Result) escalate(l *EscalationPolicy, s *State, offences int64, now time.Time) {
 	length := l.BlockAfter(s.Level)
 	until := time.UnixMilli(s.Escalate(l, now.UnixMilli())).UTC()
-	s.CountsFrom = minuteOf(now.UnixMilli())
+	s.CountsFrom = MinuteOf(now.UnixMilli())
 	detail := fmt.Sprintf("%d offences within %s under policy %s: step %d, %s.",
 		offences, rules.FormatWindow(l.Window), l.Name, s.Level, rules.FormatWindow(length))
 	r.Events = append(r.Events, EscalationEvent{At: now, Policy: l.Policy, Name: l.Name, Key: s.Key, Kind: l.EventKind(), Level: s.Level,

@@ -1,4 +1,4 @@
-package refusal
+package offences
 
 import (
 	"errors"
@@ -12,16 +12,16 @@ import (
 var at = time.Date(2026, 11, 20, 14, 3, 14, 600e6, time.UTC)
 
 func TestAnIDIsTheSameOnEveryNodeForOneMinute(t *testing.T) {
-	a, b := NewMaker([]byte("secret")), NewMaker([]byte("secret"))
+	a, b := NewRefusalIDMaker([]byte("secret")), NewRefusalIDMaker([]byte("secret"))
 	first := a.ID(7, "ip:203.0.113.7", at)
 	if again := b.ID(7, "ip:203.0.113.7", at.Add(40*time.Second)); again != first {
 		t.Errorf("%s and %s differ within a minute", first, again)
 	}
-	for name, other := range map[string]ID{
+	for name, other := range map[string]RefusalID{
 		"the next minute": a.ID(7, "ip:203.0.113.7", at.Add(time.Minute)),
 		"another key":     a.ID(7, "ip:203.0.113.8", at),
 		"another policy":  a.ID(8, "ip:203.0.113.7", at),
-		"another secret":  NewMaker([]byte("other")).ID(7, "ip:203.0.113.7", at),
+		"another secret":  NewRefusalIDMaker([]byte("other")).ID(7, "ip:203.0.113.7", at),
 	} {
 		if other == first {
 			t.Errorf("%s has the same id", name)
@@ -32,9 +32,9 @@ func TestAnIDIsTheSameOnEveryNodeForOneMinute(t *testing.T) {
 func TestAnIDReadsBackAsItWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		minute := time.Unix(60*rapid.Int64Range(0, 1<<47/60000).Draw(t, "minute"), 0).UTC()
-		id := ID{Minute: minute, MAC: [MACSize]byte(rapid.SliceOfN(rapid.Byte(), MACSize, MACSize).Draw(t, "mac"))}
+		id := RefusalID{Minute: minute, MAC: [MACSize]byte(rapid.SliceOfN(rapid.Byte(), MACSize, MACSize).Draw(t, "mac"))}
 		for _, text := range []string{id.String(), strings.ToLower(id.String())} {
-			got, err := Parse(text)
+			got, err := ParseRefusalID(text)
 			if err != nil || got != id {
 				t.Fatalf("%s read back as %v, %v", text, got, err)
 			}
@@ -43,7 +43,7 @@ func TestAnIDReadsBackAsItWasWritten(t *testing.T) {
 }
 
 func TestTextThatIsNoIDIsRefused(t *testing.T) {
-	good := NewMaker(nil).ID(1, "k", at).String()
+	good := NewRefusalIDMaker(nil).ID(1, "k", at).String()
 	for name, text := range map[string]string{
 		"empty":                 "",
 		"too short":             good[:25],
@@ -52,22 +52,22 @@ func TestTextThatIsNoIDIsRefused(t *testing.T) {
 		"a letter outside":      good[:25] + "U",
 		"a time within minutes": "00000000010000000000000000",
 	} {
-		if _, err := Parse(text); !errors.Is(err, ErrBadID) {
+		if _, err := ParseRefusalID(text); !errors.Is(err, ErrBadRefusalID) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
 
 func TestLettersThatPeopleMistakeForDigitsAreTaken(t *testing.T) {
-	id := ID{Minute: at.Truncate(time.Minute), MAC: [MACSize]byte{0, 0x42, 0x10, 0x84}}
+	id := RefusalID{Minute: at.Truncate(time.Minute), MAC: [MACSize]byte{0, 0x42, 0x10, 0x84}}
 	mistaken := strings.NewReplacer("0", "O", "1", "l").Replace(id.String())
-	if got, err := Parse(mistaken); err != nil || got != id {
+	if got, err := ParseRefusalID(mistaken); err != nil || got != id {
 		t.Errorf("%s read as %v, %v", mistaken, got, err)
 	}
 }
 
 func BenchmarkID(b *testing.B) {
-	m := NewMaker(make([]byte, 32))
+	m := NewRefusalIDMaker(make([]byte, 32))
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = m.ID(1, "ip:203.0.113.7", at).String()

@@ -1,7 +1,4 @@
-// Package refusal holds the ids that refused answers carry. An id is derived
-// from the minute and a MAC of policy and key, so every node gives the same
-// one, nobody can guess another key's, and it opens the minute's record.
-package refusal
+package offences
 
 import (
 	"crypto/hmac"
@@ -17,17 +14,19 @@ import (
 // MACSize is the number of bytes of the MAC within an id.
 const MACSize = 10
 
-// ID names the refusals of one key under one policy in one minute. It is
+// RefusalID names the refusals of one key under one policy in one minute. It is
 // written as 26 characters of Crockford's base 32, as a ULID: 48 bits of the
-// minute in milliseconds, then the 80 bits of the MAC.
-type ID struct {
+// minute in milliseconds, then the 80 bits of the MAC of policy and key. So
+// every node gives the same id, nobody can guess another key's, and it leads to
+// the minute's record.
+type RefusalID struct {
 	Minute time.Time // UTC, whole minutes
 	MAC    [MACSize]byte
 }
 
-// Maker makes ids under one secret. It is safe for use by many goroutines. The
+// RefusalIDMaker makes ids under one secret. It is safe for use by many goroutines. The
 // zero value is not usable.
-type Maker struct{ digests sync.Pool } // of *digest
+type RefusalIDMaker struct{ digests sync.Pool } // of *digest
 
 // digest is a keyed hash that is used again and again: keying one costs more
 // than what is hashed.
@@ -38,13 +37,13 @@ type digest struct {
 	key []byte
 }
 
-// NewMaker returns the maker of a database's ids.
-func NewMaker(secret []byte) *Maker {
-	return &Maker{sync.Pool{New: func() any { return &digest{Hash: hmac.New(sha256.New, secret)} }}}
+// NewRefusalIDMaker returns the maker of a database's ids.
+func NewRefusalIDMaker(secret []byte) *RefusalIDMaker {
+	return &RefusalIDMaker{sync.Pool{New: func() any { return &digest{Hash: hmac.New(sha256.New, secret)} }}}
 }
 
 // MAC returns the keyed digest of a policy's id (0 for none) and a key.
-func (m *Maker) MAC(policy int64, key string) [MACSize]byte {
+func (m *RefusalIDMaker) MAC(policy int64, key string) [MACSize]byte {
 	d := m.digests.Get().(*digest)
 	defer m.digests.Put(d)
 	d.Reset()
@@ -56,8 +55,8 @@ func (m *Maker) MAC(policy int64, key string) [MACSize]byte {
 }
 
 // ID returns the id of a refusal at an instant.
-func (m *Maker) ID(policy int64, key string, at time.Time) ID {
-	return ID{Minute: at.UTC().Truncate(time.Minute), MAC: m.MAC(policy, key)}
+func (m *RefusalIDMaker) ID(policy int64, key string, at time.Time) RefusalID {
+	return RefusalID{Minute: at.UTC().Truncate(time.Minute), MAC: m.MAC(policy, key)}
 }
 
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -66,7 +65,7 @@ const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 var mistaken = strings.NewReplacer("I", "1", "L", "1", "O", "0")
 
 // String returns the 26 characters.
-func (id ID) String() string {
+func (id RefusalID) String() string {
 	var raw [16]byte
 	binary.BigEndian.PutUint64(raw[:8], uint64(id.Minute.UnixMilli())<<16)
 	copy(raw[6:], id.MAC[:])
@@ -80,21 +79,21 @@ func (id ID) String() string {
 	return string(text[:])
 }
 
-// ErrBadID is returned for text that is no refusal id.
-var ErrBadID = errors.New("a refusal's id has 26 letters and digits, for example 01KAH3E6C0QJ7V5N2RWZB48T9D")
+// ErrBadRefusalID is returned for text that is no refusal id.
+var ErrBadRefusalID = errors.New("a refusal's id has 26 letters and digits, for example 01KAH3E6C0QJ7V5N2RWZB48T9D")
 
-// Parse reads an id as String writes it, in either case, taking I and L for 1
+// ParseRefusalID reads an id as String writes it, in either case, taking I and L for 1
 // and O for 0 as people do.
-func Parse(text string) (ID, error) {
+func ParseRefusalID(text string) (RefusalID, error) {
 	text = mistaken.Replace(strings.ToUpper(text))
 	if len(text) != 26 || text[0] > '7' {
-		return ID{}, ErrBadID
+		return RefusalID{}, ErrBadRefusalID
 	}
 	var high, low uint64
 	for _, c := range []byte(text) {
 		at := strings.IndexByte(alphabet, c)
 		if at < 0 {
-			return ID{}, ErrBadID
+			return RefusalID{}, ErrBadRefusalID
 		}
 		high = high<<5 | low>>59
 		low = low<<5 | uint64(at)
@@ -102,9 +101,9 @@ func Parse(text string) (ID, error) {
 	var raw [16]byte
 	binary.BigEndian.PutUint64(raw[:8], high)
 	binary.BigEndian.PutUint64(raw[8:], low)
-	id := ID{Minute: time.UnixMilli(int64(high >> 16)).UTC(), MAC: [MACSize]byte(raw[6:])}
+	id := RefusalID{Minute: time.UnixMilli(int64(high >> 16)).UTC(), MAC: [MACSize]byte(raw[6:])}
 	if id.Minute.Truncate(time.Minute) != id.Minute {
-		return ID{}, ErrBadID
+		return RefusalID{}, ErrBadRefusalID
 	}
 	return id, nil
 }

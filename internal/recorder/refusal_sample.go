@@ -1,9 +1,11 @@
-package offenders
+package recorder
 
 import (
 	"encoding/binary"
 	"slices"
 	"strings"
+
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // Bounds on what is kept of what callers say about themselves.
@@ -15,23 +17,23 @@ const (
 
 // instant is a Refusal in memory that is used again and again, so that
 // counting a key that is known allocates nothing.
-type instant struct {
+type refusalSample struct {
 	at, boundary, retryAt int64
 	meta                  []byte // names and values, each behind its length
 }
 
-func (i *instant) set(at, boundary, retryAt int64, meta map[string]string) {
+func (i *refusalSample) set(at, boundary, retryAt int64, meta map[string]string) {
 	i.at, i.boundary, i.retryAt = at, boundary, retryAt
 	i.meta = packMeta(i.meta[:0], meta)
 }
 
-func (i *instant) reset() {
-	*i = instant{meta: i.meta[:0]}
+func (i *refusalSample) reset() {
+	*i = refusalSample{meta: i.meta[:0]}
 }
 
 // refusal returns a copy that shares no memory with i.
-func (i *instant) refusal(source string) Refusal {
-	return Refusal{At: i.at, Boundary: i.boundary, RetryAt: i.retryAt, Source: source, Meta: unpackMeta(i.meta)}
+func (i *refusalSample) refusal(source string) offences.Refusal {
+	return offences.Refusal{At: i.at, Boundary: i.boundary, RetryAt: i.retryAt, Source: source, Meta: unpackMeta(i.meta)}
 }
 
 // packMeta appends the pairs, by name, as many as there is room for.

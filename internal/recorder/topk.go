@@ -1,4 +1,4 @@
-package offenders
+package recorder
 
 import "slices"
 
@@ -16,10 +16,10 @@ import "slices"
 // under a secret that nobody outside knows, and because entries leave only
 // many at a time: a table that is then laid out anew needs no marks where
 // something was.
-type tally[K comparable, V any] struct {
-	most    int
-	entries []*entry[K, V]
-	free    []*entry[K, V]
+type topk[K comparable, V any] struct {
+	maxEntries int
+	entries    []*entry[K, V]
+	free       []*entry[K, V]
 	// slots holds each entry in the first slot from its hash on that was empty;
 	// at least half are.
 	slots  []*entry[K, V]
@@ -39,15 +39,15 @@ type entry[K comparable, V any] struct {
 func (e *entry[K, V]) upper() int64 { return e.certain + e.over }
 
 // leastSlots is how many slots the smallest table has, a power of two.
-const leastSlots = 16
+const minSlots = 16
 
-func newTally[K comparable, V any](most int) *tally[K, V] {
-	return &tally[K, V]{most: most, slots: make([]*entry[K, V], leastSlots)}
+func newTopk[K comparable, V any](most int) *topk[K, V] {
+	return &topk[K, V]{maxEntries: most, slots: make([]*entry[K, V], minSlots)}
 }
 
 // find returns the entry of a key, nil if it has none. Equal keys must come
 // with equal hashes.
-func (t *tally[K, V]) find(hash uint64, k *K) *entry[K, V] {
+func (t *topk[K, V]) find(hash uint64, k *K) *entry[K, V] {
 	mask := uint64(len(t.slots) - 1)
 	for at := hash & mask; ; at = (at + 1) & mask {
 		if e := t.slots[at]; e == nil || e.hash == hash && e.key == *k {
@@ -58,8 +58,8 @@ func (t *tally[K, V]) find(hash uint64, k *K) *entry[K, V] {
 
 // make returns a new entry for k, which must have none. Where there is no room
 // it first evicts, through evict.
-func (t *tally[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset func(*V)) *entry[K, V] {
-	if len(t.entries) >= t.most {
+func (t *topk[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset func(*V)) *entry[K, V] {
+	if len(t.entries) >= t.maxEntries {
 		t.trim(evict, reset)
 	}
 	var e *entry[K, V]
@@ -80,14 +80,14 @@ func (t *tally[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset fun
 }
 
 // lay fills the slots anew.
-func (t *tally[K, V]) lay() {
+func (t *topk[K, V]) lay() {
 	clear(t.slots)
 	for _, e := range t.entries {
 		t.put(e)
 	}
 }
 
-func (t *tally[K, V]) put(e *entry[K, V]) {
+func (t *topk[K, V]) put(e *entry[K, V]) {
 	mask := uint64(len(t.slots) - 1)
 	at := e.hash & mask
 	for t.slots[at] != nil {
@@ -98,7 +98,7 @@ func (t *tally[K, V]) put(e *entry[K, V]) {
 
 // drop forgets every entry that gone says, whose memory may be used for other
 // keys.
-func (t *tally[K, V]) drop(gone func(*entry[K, V]) bool, reset func(*V)) {
+func (t *topk[K, V]) drop(gone func(*entry[K, V]) bool, reset func(*V)) {
 	kept := t.entries[:0]
 	for _, e := range t.entries {
 		if !gone(e) {
@@ -107,7 +107,7 @@ func (t *tally[K, V]) drop(gone func(*entry[K, V]) bool, reset func(*V)) {
 		}
 		reset(&e.value)
 		*e = entry[K, V]{value: e.value}
-		if len(t.free) < t.most/2 {
+		if len(t.free) < t.maxEntries/2 {
 			t.free = append(t.free, e)
 		}
 	}
@@ -120,7 +120,7 @@ func (t *tally[K, V]) drop(gone func(*entry[K, V]) bool, reset func(*V)) {
 }
 
 // trim evicts the lighter half.
-func (t *tally[K, V]) trim(evict func(*entry[K, V]), reset func(*V)) {
+func (t *topk[K, V]) trim(evict func(*entry[K, V]), reset func(*V)) {
 	t.uppers = t.uppers[:0]
 	for _, e := range t.entries {
 		t.uppers = append(t.uppers, e.upper())

@@ -1,4 +1,4 @@
-package offenders
+package recorder
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/refusal"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -59,10 +59,10 @@ func allowed(k keys.Key, at time.Time) *gate.Decision {
 }
 
 // drained returns all that r holds as a batch.
-func drained(r *Recorder) *Batch {
-	g := newGathering(1 << 30)
+func drained(r *Recorder) *offences.Batch {
+	g := newPendingBatch(1 << 30)
 	r.drain(g, 1<<62)
-	return g.freeze("id", "a", refusal.NewMaker(secret))
+	return g.freeze("id", "a", offences.NewRefusalIDMaker(secret))
 }
 
 func TestRefusalsAreCountedByMinutePolicyKeyAndRule(t *testing.T) {
@@ -85,10 +85,10 @@ func TestRefusalsAreCountedByMinutePolicyKeyAndRule(t *testing.T) {
 		t.Fatalf("%d rows, want one for each rule of 12:00 and one of 12:01: %+v", len(b.Offences), b.Offences)
 	}
 	for _, o := range b.Offences {
-		if o.Decider != "20/1m" || o.Minute != noon.UnixMilli() {
+		if o.RefusedBy != "20/1m" || o.Minute != noon.UnixMilli() {
 			continue
 		}
-		if o.Count != 3 || o.Over != 0 || o.First.At != first.At.UnixMilli() || o.Last.At != last.At.UnixMilli() {
+		if o.Count != 3 || o.Overcount != 0 || o.First.At != first.At.UnixMilli() || o.Last.At != last.At.UnixMilli() {
 			t.Errorf("got %+v", o)
 		}
 		if o.First.Source != "edge-1" || o.First.Meta["path"] != "/search\uFFFD\uFFFD" || o.First.Meta["agent"] != "x" || o.Last.Meta["path"] != "/last" {
@@ -97,7 +97,7 @@ func TestRefusalsAreCountedByMinutePolicyKeyAndRule(t *testing.T) {
 		if o.First.Boundary != first.Boundary.UnixMilli() || o.Last.RetryAt != last.RetryAt.UnixMilli() {
 			t.Errorf("boundary and retry_at are %+v and %+v", o.First, o.Last)
 		}
-		if want := refusal.NewMaker(secret).MAC(7, "ip:203.0.113.7"); o.MAC != want {
+		if want := offences.NewRefusalIDMaker(secret).MAC(7, "ip:203.0.113.7"); o.MAC != want {
 			t.Errorf("the MAC does not open the refusal's id")
 		}
 	}
@@ -139,11 +139,11 @@ func TestBlockedAndShadowRefusalsHaveTheirOwnRows(t *testing.T) {
 	d.Shadow = &gate.Shadow{Outcome: gate.Limited, Policy: watch, Answer: gate.Answer{At: noon, Rule: 0}}
 	r.Record(d)
 	b := drained(r)
-	got := map[Kind]string{}
+	got := map[offences.Kind]string{}
 	for _, o := range b.Offences {
-		got[o.Kind] = fmt.Sprint(o.Policy, " ", o.Decider, " ", o.Count)
+		got[o.Kind] = fmt.Sprint(o.Policy, " ", o.RefusedBy, " ", o.Count)
 	}
-	if got[Blocked] != "7 b1 1" || got[Shadow] != "8 5/1m 1" || len(got) != 2 {
+	if got[offences.Blocked] != "7 b1 1" || got[offences.Shadow] != "8 5/1m 1" || len(got) != 2 {
 		t.Errorf("got %v", got)
 	}
 	for _, c := range b.Totals {
@@ -157,12 +157,12 @@ func TestBlockedAndShadowRefusalsHaveTheirOwnRows(t *testing.T) {
 }
 
 // sums adds up the offences of a batch: of all, and the largest `other` bound.
-func sums(b *Batch) (all, other, bound int64) {
+func sums(b *offences.Batch) (all, other, bound int64) {
 	for _, o := range b.Offences {
 		all += o.Count
 		if o.Key == "" {
 			other += o.Count
-			bound = max(bound, o.Over)
+			bound = max(bound, o.Overcount)
 		}
 	}
 	return all, other, bound
@@ -177,14 +177,14 @@ func TestCountsAreCertainAndBoundedFromAboveWhateverIsSent(t *testing.T) {
 		n := rapid.IntRange(0, 3000).Draw(t, "refusals")
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		distinct := rapid.IntRange(1, 2000).Draw(t, "distinct keys")
-		collect := func(b *Batch) {
+		collect := func(b *offences.Batch) {
 			for _, o := range b.Offences {
 				all += o.Count
 				if o.Key == "" {
-					bound += o.Over
+					bound += o.Overcount
 				} else {
 					certain[o.Key] += o.Count
-					over[o.Key] += o.Over
+					over[o.Key] += o.Overcount
 				}
 			}
 		}
@@ -198,9 +198,9 @@ func TestCountsAreCertainAndBoundedFromAboveWhateverIsSent(t *testing.T) {
 			truth[name]++
 			total++
 			if random.IntN(500) == 0 {
-				g := newGathering(1 << 30)
+				g := newPendingBatch(1 << 30)
 				r.drain(g, noon.UnixMilli()) // the minute goes on
-				collect(g.freeze("", "", refusal.NewMaker(secret)))
+				collect(g.freeze("", "", offences.NewRefusalIDMaker(secret)))
 			}
 		}
 		collect(drained(r))
@@ -225,7 +225,7 @@ func TestAFloodOfKeysTakesBoundedMemoryAndHidesNoHeavyOne(t *testing.T) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	g := newGathering(50_000)
+	g := newPendingBatch(50_000)
 	for i := range flood {
 		r.Record(limited(key(t, "k:"+strconv.Itoa(i)), noon, 1))
 		if i%100 == 0 {
@@ -241,7 +241,7 @@ func TestAFloodOfKeysTakesBoundedMemoryAndHidesNoHeavyOne(t *testing.T) {
 		t.Errorf("%d keys took %d MB", flood, grown>>20)
 	}
 	r.drain(g, 1<<62)
-	b := g.freeze("", "", refusal.NewMaker(secret))
+	b := g.freeze("", "", offences.NewRefusalIDMaker(secret))
 	want := int64(flood + (flood+99)/100)
 	all, other, bound := sums(b)
 	if all != want || b.Totals[0].Limited != want {
@@ -251,14 +251,14 @@ func TestAFloodOfKeysTakesBoundedMemoryAndHidesNoHeavyOne(t *testing.T) {
 		if o.Key == "ip:192.0.2.1" {
 			truth := int64((flood + 99) / 100)
 			if o.Count != truth {
-				t.Errorf("the heavy key has %d certain of %d (over %d, other %d, bound %d)", o.Count, truth, o.Over, other, bound)
+				t.Errorf("the heavy key has %d certain of %d (over %d, other %d, bound %d)", o.Count, truth, o.Overcount, other, bound)
 			}
 		}
 	}
 	if rows := len(b.Offences); rows > 40_000 {
 		t.Errorf("%d rows for one minute", rows)
 	}
-	estimate, err := CountDistinct([][]byte{b.Distinct[0].Sketch})
+	estimate, err := offences.CountDistinct([][]byte{b.Distinct[0].Sketch})
 	if err != nil || estimate < int64(float64(flood)*0.92) || estimate > int64(float64(flood)*1.08) {
 		t.Errorf("%d distinct keys were estimated as %d, %v", flood, estimate, err)
 	}
@@ -266,7 +266,7 @@ func TestAFloodOfKeysTakesBoundedMemoryAndHidesNoHeavyOne(t *testing.T) {
 
 func TestTotalsAreExactWhileManyRecordAndOneDrains(t *testing.T) {
 	r := testRecorder(Options{MaxKeys: 640})
-	g := newGathering(1 << 30)
+	g := newPendingBatch(1 << 30)
 	var all sync.WaitGroup
 	stop := make(chan struct{})
 	var drainer sync.WaitGroup
@@ -296,7 +296,7 @@ func TestTotalsAreExactWhileManyRecordAndOneDrains(t *testing.T) {
 	close(stop)
 	drainer.Wait()
 	r.drain(g, 1<<62)
-	b := g.freeze("", "", refusal.NewMaker(secret))
+	b := g.freeze("", "", offences.NewRefusalIDMaker(secret))
 	if len(b.Totals) != 1 || b.Totals[0].Allowed != 10_000 || b.Totals[0].Limited != 10_000 || b.Totals[0].CostAllowed != 20_000 {
 		t.Errorf("totals are %+v", b.Totals)
 	}
@@ -329,7 +329,7 @@ func TestAllowedChecksAreAllInRowsOrUntracked(t *testing.T) {
 }
 
 func TestTheTraceHoldsEveryCheckOfTheKeysItSamplesAndNoMoreThanItMay(t *testing.T) {
-	r := testRecorder(Options{TracePoints: 200})
+	r := testRecorder(Options{SamplePoints: 200})
 	sent := map[string]int{}
 	for i := range 20_000 {
 		name := "k:" + strconv.Itoa(i%2000)
@@ -337,10 +337,10 @@ func TestTheTraceHoldsEveryCheckOfTheKeysItSamplesAndNoMoreThanItMay(t *testing.
 		r.Record(allowed(key(t, name), noon.Add(time.Duration(i)*time.Millisecond)))
 	}
 	b := drained(r)
-	if len(b.Traces) != 1 {
-		t.Fatalf("%d chunks", len(b.Traces))
+	if len(b.Samples) != 1 {
+		t.Fatalf("%d chunks", len(b.Samples))
 	}
-	points, err := b.Traces[0].Decode()
+	points, err := b.Samples[0].Decode()
 	if err != nil || len(points) == 0 || len(points) > 200 {
 		t.Fatalf("%d points, %v", len(points), err)
 	}
@@ -356,14 +356,14 @@ func TestTheTraceHoldsEveryCheckOfTheKeysItSamplesAndNoMoreThanItMay(t *testing.
 			t.Errorf("%s has %d of %d checks", name, n, sent[name])
 		}
 	}
-	if share := b.Traces[0].Share(); share >= 1 || float64(len(got)) < 2000*share/4 || float64(len(got)) > 2000*share*4 {
+	if share := b.Samples[0].Ratio(); share >= 1 || float64(len(got)) < 2000*share/4 || float64(len(got)) > 2000*share*4 {
 		t.Errorf("%d of 2000 keys were sampled at a share of %v", len(got), share)
 	}
 }
 
 func TestABrokenTraceIsAnErrorAndNoPanic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := TraceChunk{Points: rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")}
+		c := offences.SampleChunk{Points: rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")}
 		points, err := c.Decode()
 		if err != nil && points != nil {
 			t.Fatal("both points and an error")

@@ -1,4 +1,4 @@
-package offenders
+package offences
 
 import (
 	"fmt"
@@ -47,10 +47,10 @@ func TestCountFromKeepsItsPromises(t *testing.T) {
 		l := escalated
 		l.Window = time.Duration(rapid.IntRange(1, 1440).Draw(t, "window")) * time.Minute
 		newest := rapid.Int64Range(0, 1<<41).Draw(t, "newest")
-		s := State{Ended: rapid.Int64Range(0, 2*newest).Draw(t, "ended"), CountsFrom: minuteOf(rapid.Int64Range(0, 2*newest).Draw(t, "counts from"))}
+		s := State{Ended: rapid.Int64Range(0, 2*newest).Draw(t, "ended"), CountsFrom: MinuteOf(rapid.Int64Range(0, 2*newest).Draw(t, "counts from"))}
 		end := rapid.OneOf(rapid.Int64Range(0, 2*newest), rapid.Just(int64(math.MaxInt64))).Draw(t, "end of another's block")
 		alone, from := l.CountFrom(s, 0, newest), l.CountFrom(s, end, newest)
-		if alone != max(minuteOf(newest)-l.Window.Milliseconds(), s.CountsFrom) {
+		if alone != max(MinuteOf(newest)-l.Window.Milliseconds(), s.CountsFrom) {
 			t.Fatalf("without a block from %d on", alone)
 		}
 		switch {
@@ -64,7 +64,7 @@ func TestCountFromKeepsItsPromises(t *testing.T) {
 			if from != end {
 				t.Fatal("something counts after a block without an end")
 			}
-		case from <= end || from > end+minuteMS || from%minuteMS != 0:
+		case from <= end || from > end+MinuteMillis || from%MinuteMillis != 0:
 			t.Fatalf("a block until %d, counted is from %d on", end, from)
 		}
 		if later := l.CountFrom(s, max(end, rapid.Int64Range(0, 2*newest).Draw(t, "a later end")), newest); later < from {
@@ -171,7 +171,7 @@ func TestEscalateKeepsItsPromisesForAnyFlush(t *testing.T) {
 			quiet := c.State
 			quiet.Offend(&l, c.First, c.Last)
 			if c.From > l.WindowStart(c.Last) {
-				quiet.CountsFrom = min(c.From, minuteOf(at)+minuteMS)
+				quiet.CountsFrom = min(c.From, MinuteOf(at)+MinuteMillis)
 			}
 			if !goes || c.Offences < int64(l.Threshold) {
 				if s != quiet {
@@ -180,7 +180,7 @@ func TestEscalateKeepsItsPromisesForAnyFlush(t *testing.T) {
 				continue
 			}
 			length := time.Duration(s.Ended-at) * time.Millisecond
-			if s.CountsFrom != minuteOf(at) || s.Level != quiet.Level+1 || s.BlockID != "" || length < min(l.Duration, l.MaxDuration).Truncate(time.Millisecond) || length > l.MaxDuration {
+			if s.CountsFrom != MinuteOf(at) || s.Level != quiet.Level+1 || s.BlockID != "" || length < min(l.Duration, l.MaxDuration).Truncate(time.Millisecond) || length > l.MaxDuration {
 				t.Fatalf("%+v became %+v", c, s)
 			}
 		}

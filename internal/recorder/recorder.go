@@ -1,4 +1,7 @@
-package offenders
+// Package recorder counts the decisions of the gate. A Recorder counts them in
+// bounded memory on the path of a check; a Flusher writes what was counted to
+// the database every second.
+package recorder
 
 import (
 	"sync"
@@ -6,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keyhash"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -29,7 +33,7 @@ type Options struct {
 	TrafficKeys int
 	// TracePoints bounds the points that a minute adds to the trace. Zero
 	// means 1,000.
-	TracePoints int
+	SamplePoints int
 }
 
 const shardCount = 32
@@ -38,7 +42,7 @@ func (o Options) withDefaults() Options {
 	defaultTo(&o.MaxKeys, 16_384)
 	defaultTo(&o.MaxRows, 16_384)
 	defaultTo(&o.TrafficKeys, 1_024)
-	defaultTo(&o.TracePoints, 1_000)
+	defaultTo(&o.SamplePoints, 1_000)
 	return o
 }
 
@@ -56,10 +60,10 @@ type Recorder struct {
 	sampling func() keyhash.Hash
 	shards   [shardCount]shard
 	distinct distinctMinutes
-	trace    traceRecorder
+	sampler  trafficSampler
 
 	draining sync.Mutex
-	others   *otherRows
+	overflow *overflow
 }
 
 var _ gate.Recorder = (*Recorder)(nil)
@@ -68,10 +72,10 @@ var _ gate.Recorder = (*Recorder)(nil)
 func NewRecorder(o Options) *Recorder {
 	o = o.withDefaults()
 	r := &Recorder{
-		node: o.Node, others: newOtherRows(),
-		sampling: sync.OnceValue(func() keyhash.Hash { return samplingHash(o.Secret()) }),
+		node: o.Node, overflow: newOverflow(),
+		sampling: sync.OnceValue(func() keyhash.Hash { return offences.SamplingHash(o.Secret()) }),
 		distinct: distinctMinutes{minutes: map[totalsID]*sketch{}},
-		trace:    traceRecorder{most: o.TracePoints, minutes: map[int64]*traceMinute{}},
+		sampler:  trafficSampler{maxPoints: o.SamplePoints, minutes: map[int64]*sampleMinute{}},
 	}
 	limits := shardLimits{
 		keys: max(2, o.MaxKeys/shardCount), rows: max(1, o.MaxRows/shardCount),
@@ -80,8 +84,8 @@ func NewRecorder(o Options) *Recorder {
 	for i := range r.shards {
 		r.shards[i] = shard{
 			limits: limits, minutes: map[int64]*minute{},
-			offences: newTally[offenceKey, offenceValue](limits.keys),
-			traffic:  newTally[trafficKey, trafficValue](limits.keys),
+			offences: newTopk[offenceKey, offenceValue](limits.keys),
+			traffic:  newTopk[trafficKey, trafficValue](limits.keys),
 		}
 	}
 	return r
@@ -100,7 +104,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 
 	s := &r.shards[hash>>59]
 	s.mu.Lock()
-	m := s.minute(minuteOf(at))
+	m := s.minute(offences.MinuteOf(at))
 	fresh, kept := s.countTraffic(m, id, hash, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
 	s.countDecision(m, id, hash, kept, at, d)
 	if d.Shadow != nil {
@@ -109,12 +113,12 @@ func (r *Recorder) Record(d *gate.Decision) {
 	s.mu.Unlock()
 
 	if fresh {
-		r.distinct.add(minuteOf(at), id, hash)
+		r.distinct.add(offences.MinuteOf(at), id, hash)
 	}
 	if d.Shadow != nil {
-		r.distinct.add(minuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
+		r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
 	}
-	r.trace.add(at, hash, key, d.Check.Cost)
+	r.sampler.add(at, hash, key, d.Check.Cost)
 }
 
 func (s *shard) countDecision(m *minute, policy int64, hash uint64, key string, at int64, d *gate.Decision) {
@@ -130,25 +134,25 @@ func (s *shard) countDecision(m *minute, policy int64, hash uint64, key string, 
 		return
 	case gate.Limited:
 		counts.Limited++
-		k.kind = Limited
+		k.kind = offences.Limited
 		k.rule, _ = d.DecidingRule()
 	case gate.Blocked:
 		counts.Blocked++
-		k.kind, k.block = Blocked, d.Block
+		k.kind, k.block = offences.Blocked, d.Block
 	}
 	s.countOffence(m, hash, k, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
 }
 
 func (s *shard) countShadow(hash uint64, key string, d *gate.Decision) {
 	at := d.Shadow.At.UnixMilli()
-	m := s.minute(minuteOf(at))
+	m := s.minute(offences.MinuteOf(at))
 	counts := &m.policy(d.Shadow.Policy.ID).counts
 	if d.Shadow.Outcome != gate.Limited {
 		counts.ShadowAllowed++
 		return
 	}
 	counts.ShadowLimited++
-	k := offenceKey{minute: m.start, policy: d.Shadow.Policy.ID, key: key, source: d.Check.Source, kind: Shadow}
+	k := offenceKey{minute: m.start, policy: d.Shadow.Policy.ID, key: key, source: d.Check.Source, kind: offences.Shadow}
 	k.rule, _ = d.Shadow.DecidingRule()
 	s.countOffence(m, hash, k, at, unixMilli(d.Shadow.Boundary), unixMilli(d.Shadow.RetryAt), d.Check.Meta)
 }
@@ -169,13 +173,13 @@ func policyID(p *rules.Policy) int64 {
 
 // drain adds everything since the last drain to g. Minutes that began before
 // closed are complete and forgotten.
-func (r *Recorder) drain(g *gathering, closed int64) {
+func (r *Recorder) drain(g *pendingBatch, closed int64) {
 	r.draining.Lock()
 	defer r.draining.Unlock()
 	for i := range r.shards {
-		r.shards[i].drain(g, r.others, closed)
+		r.shards[i].drain(g, r.overflow, closed)
 	}
-	r.others.drain(g, closed)
+	r.overflow.drain(g, closed)
 	r.distinct.drain(g, r.node, closed)
-	r.trace.drain(g, r.node, closed)
+	r.sampler.drain(g, r.node, closed)
 }

@@ -1,4 +1,4 @@
-package offenders
+package recorder
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -18,9 +19,9 @@ type shard struct {
 	limits   shardLimits
 	minutes  map[int64]*minute
 	newest   *minute // the one that nearly every check falls into
-	offences *tally[offenceKey, offenceValue]
-	carried  []Offence // evicted with a row in the database, to which they belong
-	traffic  *tally[trafficKey, trafficValue]
+	offences *topk[offenceKey, offenceValue]
+	carried  []offences.Offence // evicted with a row in the database, to which they belong
+	traffic  *topk[trafficKey, trafficValue]
 }
 
 // shardLimits are the recorder's limits divided by the number of shards.
@@ -33,27 +34,27 @@ type shardLimits struct {
 
 // minute is what one minute holds that is not by key.
 type minute struct {
-	start        int64
-	policies     []*policyMinute
-	last         *policyMinute
-	offenceFloor int64 // the largest count of offences that was evicted
-	trafficFloor int64 // the largest count of checks that was evicted
-	foldedFloor  int64 // the largest count of a key that was folded instead of admitted
-	rows         int   // of offences in the database
-	sources      map[string]string
+	start           int64
+	policies        []*policyMinute
+	last            *policyMinute
+	offenceFloor    int64 // the largest count of offences that was evicted
+	trafficFloor    int64 // the largest count of checks that was evicted
+	aggregatedFloor int64 // the largest count of a key that was folded instead of admitted
+	rows            int   // of offences in the database
+	sources         map[string]string
 }
 
 // bound is how many offences any one key may have that its rows do not show.
-func (m *minute) bound() int64 { return max(m.offenceFloor, m.foldedFloor) }
+func (m *minute) bound() int64 { return max(m.offenceFloor, m.aggregatedFloor) }
 
 type policyMinute struct {
 	policy int64
-	counts Counts                 // not drained yet
-	other  [len(kindNames)]folded // not drained yet
+	counts offences.Counts                // not drained yet
+	other  [offences.KindCount]aggregated // not drained yet
 }
 
 // folded are offences that have no row of their own.
-type folded struct {
+type aggregated struct {
 	count       int64
 	first, last int64
 }
@@ -61,7 +62,7 @@ type folded struct {
 type offenceKey struct {
 	minute, policy int64
 	key, source    string
-	kind           Kind
+	kind           offences.Kind
 	rule           rules.Rule    // Limited and Shadow
 	block          *blocks.Block // Blocked
 }
@@ -88,14 +89,14 @@ func mixIn(hash, more uint64) uint64 {
 	return bits.RotateLeft64(hash^more*prime2, 27) * prime1
 }
 
-func (k *offenceKey) decider() string {
+func (k *offenceKey) refusedBy() string {
 	if k.block != nil {
 		return k.block.ID
 	}
 	return k.rule.String()
 }
 
-type offenceValue struct{ first, last instant }
+type offenceValue struct{ first, last refusalSample }
 
 func (v *offenceValue) reset() { v.first.reset(); v.last.reset() }
 
@@ -154,7 +155,7 @@ func (m *minute) policy(id int64) *policyMinute {
 	return p
 }
 
-func (f *folded) add(count, first, last int64) {
+func (f *aggregated) add(count, first, last int64) {
 	if f.count == 0 || first < f.first {
 		f.first = first
 	}
@@ -239,11 +240,11 @@ func (s *shard) evictOffence(e *offenceEntry) {
 	if e.row && e.pending > 0 {
 		s.carried = append(s.carried, take(e))
 	}
-	m.fold(e)
+	m.aggregate(e)
 }
 
 // fold moves what e has not drained to `other`.
-func (m *minute) fold(e *offenceEntry) {
+func (m *minute) aggregate(e *offenceEntry) {
 	if e.pending == 0 {
 		return
 	}
@@ -255,7 +256,7 @@ func (m *minute) fold(e *offenceEntry) {
 
 // drain adds all that was counted since the last drain to g and to others, and
 // forgets the minutes that began before closed.
-func (s *shard) drain(g *gathering, others *otherRows, closed int64) {
+func (s *shard) drain(g *pendingBatch, others *overflow, closed int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drainOffences(g, closed)
@@ -273,23 +274,23 @@ func (s *shard) drain(g *gathering, others *otherRows, closed int64) {
 	}
 }
 
-func (p *policyMinute) drain(g *gathering, others *otherRows, start, bound int64) {
-	if p.counts != (Counts{}) {
-		g.addTotals(Totals{start, p.policy, p.counts})
-		p.counts = Counts{}
+func (p *policyMinute) drain(g *pendingBatch, others *overflow, start, bound int64) {
+	if p.counts != (offences.Counts{}) {
+		g.addTotals(offences.Totals{Minute: start, Policy: p.policy, Counts: p.counts})
+		p.counts = offences.Counts{}
 	}
 	for kind := range p.other {
 		if f := &p.other[kind]; f.count > 0 {
-			others.add(Offence{
-				Minute: start, Policy: p.policy, Kind: Kind(kind), Decider: Other, Count: f.count, Over: bound,
-				First: Refusal{At: f.first}, Last: Refusal{At: f.last},
+			others.add(offences.Offence{
+				Minute: start, Policy: p.policy, Kind: offences.Kind(kind), RefusedBy: offences.Other, Count: f.count, Overcount: bound,
+				First: offences.Refusal{At: f.first}, Last: offences.Refusal{At: f.last},
 			})
-			*f = folded{}
+			*f = aggregated{}
 		}
 	}
 }
 
-func (s *shard) drainOffences(g *gathering, closed int64) {
+func (s *shard) drainOffences(g *pendingBatch, closed int64) {
 	for _, o := range s.carried {
 		g.addOffence(o)
 	}
@@ -311,7 +312,7 @@ func (s *shard) drainOffences(g *gathering, closed int64) {
 // admit gives rows to those that wait for one, as long as the minute has room,
 // the heaviest first; what finds none goes to `other` at once, so that nothing
 // waits longer than the rest.
-func (s *shard) admit(g *gathering, queue []*offenceEntry) {
+func (s *shard) admit(g *pendingBatch, queue []*offenceEntry) {
 	slices.SortFunc(queue, func(a, c *offenceEntry) int { return cmp.Compare(c.upper(), a.upper()) })
 	late := s.limits.late
 	for _, e := range queue {
@@ -321,22 +322,22 @@ func (s *shard) admit(g *gathering, queue []*offenceEntry) {
 		case late > 0:
 			late--
 		default:
-			m.foldedFloor = max(m.foldedFloor, e.upper())
-			m.fold(e)
+			m.aggregatedFloor = max(m.aggregatedFloor, e.upper())
+			m.aggregate(e)
 			continue
 		}
 		m.rows++
 		e.row = true
 		o := take(e)
-		o.Over = e.over
+		o.Overcount = e.over
 		g.addOffence(o)
 	}
 }
 
 // take returns what e has not drained.
-func take(e *offenceEntry) Offence {
+func take(e *offenceEntry) offences.Offence {
 	source := clean(e.key.source)
-	o := Offence{Minute: e.key.minute, Policy: e.key.policy, Key: e.key.key, Kind: e.key.kind, Decider: e.key.decider(), Source: source,
+	o := offences.Offence{Minute: e.key.minute, Policy: e.key.policy, Key: e.key.key, Kind: e.key.kind, RefusedBy: e.key.refusedBy(), Source: source,
 		Count: e.pending, First: e.value.first.refusal(source), Last: e.value.last.refusal(source)}
 	e.pending = 0
 	return o
@@ -344,7 +345,7 @@ func take(e *offenceEntry) Offence {
 
 // drainTraffic drains the keys that offend as they go, so that their share is
 // right at any time, and of the others the heaviest when their minute closes.
-func (s *shard) drainTraffic(g *gathering, closed int64) {
+func (s *shard) drainTraffic(g *pendingBatch, closed int64) {
 	var ending []*trafficEntry
 	for _, e := range s.traffic.entries {
 		switch {
@@ -372,13 +373,13 @@ func (s *shard) drainTraffic(g *gathering, closed int64) {
 	s.traffic.drop(func(e *trafficEntry) bool { return e.key.minute < closed }, (*trafficValue).reset)
 }
 
-func emitTraffic(g *gathering, e *trafficEntry) {
+func emitTraffic(g *pendingBatch, e *trafficEntry) {
 	over := e.over
 	if e.row {
 		over = 0 // it has been said
 	}
-	g.addKeyTraffic(KeyTraffic{Minute: e.key.minute, Policy: e.key.policy, Key: e.key.key,
-		Allowed: e.value.allowed, Refused: e.value.refused, Cost: e.value.cost, Over: over})
+	g.addKeyTraffic(offences.KeyTraffic{Minute: e.key.minute, Policy: e.key.policy, Key: e.key.key,
+		Allowed: e.value.allowed, Refused: e.value.refused, Cost: e.value.cost, Overcount: over})
 	e.row, e.pending = true, 0
 	e.value = trafficValue{offends: e.value.offends}
 }

@@ -1,4 +1,4 @@
-package offenders
+package recorder
 
 import (
 	"os"

@@ -1,33 +1,35 @@
-package offenders
+package recorder
+
+import "github.com/stint-dev/stint/internal/offences"
 
 // otherRows collects the `other` rows of all shards. A key falls to one shard,
 // so the most that one key may have among them is a maximum over the shards;
 // the database adds up what nodes send, so it is sent as a difference.
-type otherRows struct {
-	rows map[offenceID]*Offence
+type overflow struct {
+	rows map[offenceID]*offences.Offence
 	sent map[offenceID]int64 // the Over that the database has
 }
 
-func newOtherRows() *otherRows {
-	return &otherRows{rows: map[offenceID]*Offence{}, sent: map[offenceID]int64{}}
+func newOverflow() *overflow {
+	return &overflow{rows: map[offenceID]*offences.Offence{}, sent: map[offenceID]int64{}}
 }
 
-func (r *otherRows) add(o Offence) {
-	known, found := r.rows[o.id()]
+func (r *overflow) add(o offences.Offence) {
+	known, found := r.rows[idOf(&o)]
 	if !found {
-		r.rows[o.id()] = &o
+		r.rows[idOf(&o)] = &o
 		return
 	}
-	most := max(known.Over, o.Over)
+	most := max(known.Overcount, o.Overcount)
 	known.Merge(&o)
-	known.Over = most
+	known.Overcount = most
 }
 
 // drain hands the rows to g and forgets the minutes that began before closed.
-func (r *otherRows) drain(g *gathering, closed int64) {
+func (r *overflow) drain(g *pendingBatch, closed int64) {
 	for id, o := range r.rows {
-		most := max(o.Over, r.sent[id])
-		o.Over = most - r.sent[id]
+		most := max(o.Overcount, r.sent[id])
+		o.Overcount = most - r.sent[id]
 		r.sent[id] = most
 		g.addOffence(*o)
 	}

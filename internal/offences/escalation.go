@@ -1,4 +1,4 @@
-package offenders
+package offences
 
 import (
 	"math"
@@ -48,7 +48,7 @@ func (l *EscalationPolicy) BlockAfter(step int) time.Duration {
 // WindowStart returns the first minute whose offences count at an instant:
 // whole minutes that cover Within and up to one more.
 func (l *EscalationPolicy) WindowStart(now int64) int64 {
-	return minuteOf(now) - l.Window.Milliseconds()
+	return MinuteOf(now) - l.Window.Milliseconds()
 }
 
 // EscalationState is where one key stands on an escalation. Times are Unix

@@ -1,4 +1,4 @@
-package offenders
+package recorder
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -15,9 +16,9 @@ const (
 	// pieceTimeout bounds the writing of a piece of that many rows, and
 	// leastTimeout that of a smaller one that timed out as part of a larger. A
 	// single row gets longer each time, up to longestTimeout.
-	pieceTimeout   = 10 * time.Second
-	leastTimeout   = 5 * time.Second
-	longestTimeout = 2 * time.Minute
+	pieceTimeout = 10 * time.Second
+	minTimeout   = 5 * time.Second
+	maxTimeout   = 2 * time.Minute
 	// maxFailures is how often the database may fail at a piece in another way
 	// before the piece is treated as one that timed out.
 	maxFailures = 5
@@ -25,7 +26,7 @@ const (
 
 // piece is a batch on its way.
 type piece struct {
-	*Batch
+	*offences.Batch
 	failures int // of the database while it was written, so that it may have been
 	timeouts int // of this piece and those that it was a part of
 }
@@ -35,9 +36,9 @@ func (p *piece) timeout() time.Duration {
 	case p.timeouts == 0:
 		return pieceTimeout
 	case p.Rows() == 1:
-		return min(pieceTimeout<<min(p.timeouts, 10), longestTimeout)
+		return min(pieceTimeout<<min(p.timeouts, 10), maxTimeout)
 	}
-	return max(leastTimeout, pieceTimeout*time.Duration(p.Rows())/pieceRows)
+	return max(minTimeout, pieceTimeout*time.Duration(p.Rows())/pieceRows)
 }
 
 // halves splits a piece that is known not to have been written.
@@ -47,7 +48,7 @@ func (p *piece) halves() []*piece {
 		whole.ID = newID()
 		return []*piece{{Batch: &whole, timeouts: p.timeouts}}
 	}
-	one, other := p.Batch.halves()
+	one, other := halve(p.Batch)
 	one.ID, other.ID = newID(), newID()
 	return []*piece{{Batch: one, timeouts: p.timeouts}, {Batch: other, timeouts: p.timeouts}}
 }
@@ -124,8 +125,8 @@ func (f *Flusher) cutPieces() bool {
 		f.mu.Unlock()
 		return false
 	}
-	f.waiting = newGathering(f.MaxRows)
-	f.stats.Folded += g.folded
+	f.waiting = newPendingBatch(f.MaxRows)
+	f.stats.Aggregated += g.aggregated
 	f.stats.Lost += g.lost
 	f.stats.Waiting += g.rows()
 	f.mu.Unlock()
@@ -195,14 +196,14 @@ func (f *Flusher) split(ctx context.Context, q *queue, p *piece, cause error) er
 // bisect finds the row for which a piece is refused.
 func (f *Flusher) bisect(ctx context.Context, q *queue, p *piece, cause error) error {
 	// If nothing at all can be written, no row is to blame.
-	if _, err := f.write(ctx, &Batch{ID: newID(), Node: f.Node}, pieceTimeout); err != nil {
+	if _, err := f.write(ctx, &offences.Batch{ID: newID(), Node: f.Node}, pieceTimeout); err != nil {
 		return cause
 	}
 	if p.Rows() > 1 {
 		f.replaceFirst(q, p.halves()...)
 		return nil
 	}
-	f.Log.Error("a row of the offence counts cannot be stored and is dropped", "row", p.describe(), "error", cause)
+	f.Log.Error("a row of the offence counts cannot be stored and is dropped", "row", describeRow(p.Batch), "error", cause)
 	f.replaceFirst(q)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,14 +213,14 @@ func (f *Flusher) bisect(ctx context.Context, q *queue, p *piece, cause error) e
 }
 
 // write writes a batch within a time, and reports whether that ended it.
-func (f *Flusher) write(ctx context.Context, b *Batch, timeout time.Duration) (timedOut bool, err error) {
+func (f *Flusher) write(ctx context.Context, b *offences.Batch, timeout time.Duration) (timedOut bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	e := Evaluation{Guard: f.Guard(), Exempt: f.Exempt, Now: f.Now()}
+	e := offences.Evaluation{SafetyLimit: f.SafetyLimit(), Exempt: f.Exempt, Now: f.Now()}
 	if f.Escalations != nil {
 		e.Escalations = f.Escalations()
 	}
-	var events []EscalationEvent
+	var events []offences.EscalationEvent
 	// A batch that makes the writer panic is one that it cannot write: it is
 	// bisected like any other, so that only the row to blame is dropped.
 	err = supervise.Call("flusher", func() (err error) {
@@ -230,7 +231,7 @@ func (f *Flusher) write(ctx context.Context, b *Batch, timeout time.Duration) (t
 		return limited.Err() != nil, err
 	}
 	for _, event := range events {
-		if event.Kind == EscalationPaused {
+		if event.Kind == offences.EscalationPaused {
 			f.Log.Warn(event.Detail, "policy", event.Name)
 		}
 	}

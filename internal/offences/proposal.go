@@ -1,0 +1,98 @@
+package offences
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// ProposalSettings say how many offenders in one range lead to a proposal to
+// block the range. A field that is not positive means the one of
+// DefaultProposalSettings.
+type ProposalSettings struct {
+	MinAddresses int           // offending addresses of one IPv4 /24
+	MinNetworks  int           // offending /64s of one IPv6 /48
+	Window       time.Duration // in which they offended, at least a minute
+}
+
+// DefaultProposalSettings hold where no setting says otherwise.
+var DefaultProposalSettings = ProposalSettings{MinAddresses: 8, MinNetworks: 8, Window: 10 * time.Minute}
+
+// WithDefaults replaces fields that are not set.
+func (s ProposalSettings) WithDefaults() ProposalSettings {
+	if s.MinAddresses <= 0 {
+		s.MinAddresses = DefaultProposalSettings.MinAddresses
+	}
+	if s.MinNetworks <= 0 {
+		s.MinNetworks = DefaultProposalSettings.MinNetworks
+	}
+	if s.Window < time.Minute {
+		s.Window = DefaultProposalSettings.Window
+	}
+	return s
+}
+
+// Decision is what an operator made of a proposal.
+type Decision string
+
+// The decisions. A proposal is open until one is made.
+const (
+	Open      Decision = ""
+	Accepted  Decision = "accepted"
+	Dismissed Decision = "dismissed"
+)
+
+// Proposal asks a person to look at a range. It is never accepted by itself.
+type Proposal struct {
+	ID        string // UUIDv7
+	Pattern   keys.Pattern
+	Created   time.Time
+	Updated   time.Time
+	Evidence  Evidence
+	Decision  Decision
+	Decided   time.Time
+	DecidedBy string
+	Reason    string
+	BlockID   string // of an accepted one
+}
+
+// Evidence is what a proposal rests on. Lists hold the heaviest, at most
+// evidenceKeys; numbers are of all.
+type Evidence struct {
+	From, To time.Time
+	Offended []SeenKey
+	Seen     []SeenKey // seen and did not offend, in the last day
+	Exempt   []string  // patterns that stay open whatever is blocked
+	// OffendedCount and SeenCount are the numbers of keys, Offences of what
+	// the first did, and Allowed of what the second were allowed.
+	OffendedCount, SeenCount int64
+	Offences, Allowed        int64
+	// Size is how many addresses, or /64s, the range has.
+	Size int64
+}
+
+const MaxEvidenceKeys = 256
+
+// String says who offended, in a clause: "8 of its 256 addresses offended
+// within 10m".
+func (e *Evidence) String() string {
+	unit := "addresses"
+	if e.Size == NetworksInRange {
+		unit = "/64s"
+	}
+	return fmt.Sprintf("%d of its %d %s offended within %s", e.OffendedCount, e.Size, unit, rules.FormatDuration(e.To.Sub(e.From)))
+}
+
+// The sizes of ranges: the addresses of an IPv4 /24, the /64s of an IPv6 /48.
+const (
+	AddressesInRange = 256
+	NetworksInRange  = 1 << 16
+)
+
+// RefreshedProposal is what PutProposal did.
+type RefreshedProposal struct {
+	Proposal Proposal
+	New      bool
+}

@@ -1,0 +1,25 @@
+package offences
+
+import (
+	"time"
+)
+
+// Retention says how long counts are kept. Zero fields mean 30 days of
+// minutes, 400 days of hours, 5 years of days and a day of the trace.
+type Retention struct {
+	Minutes, Hours, Days, Samples time.Duration
+}
+
+// WithDefaults fills in what is zero.
+func (r Retention) WithDefaults() Retention {
+	const day = 24 * time.Hour
+	for _, d := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{{&r.Minutes, 30 * day}, {&r.Hours, 400 * day}, {&r.Days, 5 * 365 * day}, {&r.Samples, day}} {
+		if *d.value <= 0 {
+			*d.value = d.standard
+		}
+	}
+	return r
+}

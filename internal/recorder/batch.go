@@ -1,0 +1,138 @@
+package recorder
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+// gathering adds up what has been drained until the database takes it. It is
+// bounded: beyond most rows of keys, new ones are folded into `other`.
+type pendingBatch struct {
+	maxRows    int
+	aggregated int64 // offences that lost their row because of the bound
+	lost       int64 // rows of traffic, sketches and traces left out because of it
+	offences   map[offenceID]*offences.Offence
+	totals     map[totalsID]*offences.Totals
+	keys       map[trafficKey]*offences.KeyTraffic
+	distinct   map[totalsID]offences.DistinctKeys
+	samples    []offences.SampleChunk
+}
+
+type offenceID struct {
+	minute, policy int64
+	key            string
+	kind           offences.Kind
+	refusedBy      string
+	source         string
+}
+
+type totalsID struct{ minute, policy int64 }
+
+func newPendingBatch(most int) *pendingBatch {
+	return &pendingBatch{
+		maxRows: most, offences: map[offenceID]*offences.Offence{}, totals: map[totalsID]*offences.Totals{},
+		keys: map[trafficKey]*offences.KeyTraffic{}, distinct: map[totalsID]offences.DistinctKeys{},
+	}
+}
+
+func (g *pendingBatch) rows() int {
+	return len(g.offences) + len(g.totals) + len(g.keys) + len(g.distinct) + len(g.samples)
+}
+
+func (g *pendingBatch) full() bool { return g.rows() >= g.maxRows }
+
+func idOf(o *offences.Offence) offenceID {
+	return offenceID{o.Minute, o.Policy, o.Key, o.Kind, o.RefusedBy, o.Source}
+}
+
+func (g *pendingBatch) addOffence(o offences.Offence) {
+	known, found := g.offences[idOf(&o)]
+	switch {
+	case found:
+		known.Merge(&o)
+	case o.Key != "" && g.full():
+		g.aggregated += o.Count
+		// Which key it was is forgotten, so any one may have had all of it.
+		g.addOffence(offences.Offence{Minute: o.Minute, Policy: o.Policy, Kind: o.Kind, RefusedBy: offences.Other, Count: o.Count,
+			Overcount: o.Count + o.Overcount, First: offences.Refusal{At: o.First.At}, Last: offences.Refusal{At: o.Last.At}})
+	default:
+		g.offences[idOf(&o)] = &o
+	}
+}
+
+func (g *pendingBatch) addTotals(t offences.Totals) {
+	id := totalsID{t.Minute, t.Policy}
+	if known, found := g.totals[id]; found {
+		known.Add(t.Counts)
+		return
+	}
+	g.totals[id] = &t
+}
+
+func (g *pendingBatch) addKeyTraffic(k offences.KeyTraffic) {
+	id := trafficKey{k.Minute, k.Policy, k.Key}
+	known, found := g.keys[id]
+	switch {
+	case found:
+		known.Merge(&k)
+	case g.full():
+		g.lost++
+		g.addTotals(offences.Totals{Minute: k.Minute, Policy: k.Policy, Counts: offences.Counts{Untracked: k.Allowed}})
+	default:
+		g.keys[id] = &k
+	}
+}
+
+// addDistinct takes over a sketch, which holds all that an earlier one of its
+// minute held.
+func (g *pendingBatch) addDistinct(d offences.DistinctKeys) {
+	id := totalsID{d.Minute, d.Policy}
+	if _, found := g.distinct[id]; !found && g.full() {
+		g.lost++
+		return
+	}
+	g.distinct[id] = d
+}
+
+func (g *pendingBatch) addSample(t offences.SampleChunk) {
+	if g.full() {
+		g.lost++
+		return
+	}
+	g.samples = append(g.samples, t)
+}
+
+// freeze returns the batch of all that was gathered.
+func (g *pendingBatch) freeze(id, node string, maker *offences.RefusalIDMaker) *offences.Batch {
+	b := &offences.Batch{ID: id, Node: node, Samples: g.samples}
+	for _, o := range g.offences {
+		if o.Key != "" {
+			o.MAC = maker.MAC(o.Policy, o.Key)
+		}
+		b.Offences = append(b.Offences, *o)
+	}
+	slices.SortFunc(b.Offences, func(x, y offences.Offence) int {
+		return cmp.Or(cmp.Compare(x.Minute, y.Minute), cmp.Compare(x.Policy, y.Policy),
+			slices.Compare(x.MAC[:], y.MAC[:]), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.RefusedBy, y.RefusedBy), cmp.Compare(x.Source, y.Source))
+	})
+	for _, t := range g.totals {
+		b.Totals = append(b.Totals, *t)
+	}
+	slices.SortFunc(b.Totals, func(x, y offences.Totals) int {
+		return cmp.Or(cmp.Compare(x.Minute, y.Minute), cmp.Compare(x.Policy, y.Policy))
+	})
+	for _, k := range g.keys {
+		b.Keys = append(b.Keys, *k)
+	}
+	slices.SortFunc(b.Keys, func(x, y offences.KeyTraffic) int {
+		return cmp.Or(cmp.Compare(x.Minute, y.Minute), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Key, y.Key))
+	})
+	b.Distinct = slices.Collect(maps.Values(g.distinct))
+	slices.SortFunc(b.Distinct, func(x, y offences.DistinctKeys) int {
+		return cmp.Or(cmp.Compare(x.Minute, y.Minute), cmp.Compare(x.Policy, y.Policy))
+	})
+	return b
+}
