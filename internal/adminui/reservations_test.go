@@ -52,11 +52,12 @@ func (b *browser) shows(parts ...string) {
 func (b *browser) look(name string) {
 	b.t.Helper()
 	for _, width := range []int64{1440, 390} {
-		for _, theme := range []string{"light", "dark"} {
-			b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate(theme)))
-			b.audit(fmt.Sprintf("%s at %d, %s", name, width, theme))
-			b.picture(name, width, theme)
-		}
+		b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate("light")))
+		b.audit(fmt.Sprintf("%s at %d, light", name, width))
+		b.picture(name, width, "light")
+		b.do(chromedp.Func(emulate("dark")))
+		b.auditColours(fmt.Sprintf("%s at %d, dark", name, width))
+		b.picture(name, width, "dark")
 	}
 	b.do(chromedp.EmulateViewport(1440, 900))
 }

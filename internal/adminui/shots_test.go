@@ -25,28 +25,26 @@ func TestScreens(t *testing.T) {
 	b := newBrowser(t, n)
 	b.logIn("maria")
 	for _, width := range []int64{390, 1440, 2560} {
-		for _, theme := range []string{"light", "dark"} {
-			for name, path := range n.pages(t) {
-				b.t = t
-				b.screen(width, theme, name, path)
-			}
+		for name, path := range n.pages(t) {
+			b.screen(name, path, width, "light", "dark")
 		}
 	}
 	b.consoleIsClean()
 }
 
-func (b *browser) screen(width int64, theme, name, path string) {
+// screen loads a page at a width and looks at it in each theme, which it follows
+// without being loaded again.
+func (b *browser) screen(name, path string, width int64, themes ...string) {
 	b.t.Helper()
-	b.do(
-		chromedp.EmulateViewport(width, 900),
-		chromedp.Func(emulate(theme)),
-		chromedp.Navigate(b.node.url+path),
-	)
-	over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth"))
-	if over > 0 {
-		b.t.Errorf("%s at %d: the page is %d pixels too wide", name, width, over)
+	b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate(themes[0])), chromedp.Navigate(b.node.url+path))
+	for _, theme := range themes {
+		b.do(chromedp.Func(emulate(theme)))
+		over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth"))
+		if over > 0 {
+			b.t.Errorf("%s at %d, %s: the page is %d pixels too wide", name, width, theme, over)
+		}
+		b.picture(name, width, theme)
 	}
-	b.picture(name, width, theme)
 }
 
 // picture saves what the page looks like, where pictures are asked for.

@@ -1,7 +1,6 @@
 package adminui_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -21,10 +20,8 @@ func TestWatchScreens(t *testing.T) {
 		widths, themes = []int64{390, 1024, 1440, 2560}, []string{"light", "dark"}
 	}
 	for _, width := range widths {
-		for _, theme := range themes {
-			for name, path := range pages {
-				b.screen(width, theme, name, path)
-			}
+		for name, path := range pages {
+			b.screen(name, path, width, themes...)
 		}
 	}
 	b.consoleIsClean()
@@ -36,15 +33,8 @@ func TestThePagesAboutWhatHappensPassTheRulesOfAccessibility(t *testing.T) {
 	b := newBrowser(t, n)
 	b.logIn("maria")
 	n.fillLive(t)
-	pages := n.watchPages(t)
-	for _, look := range []struct {
-		width int64
-		theme string
-	}{{1440, "light"}, {1440, "dark"}, {390, "light"}} {
-		for name, path := range pages {
-			b.do(chromedp.EmulateViewport(look.width, 900), chromedp.Func(emulate(look.theme)), chromedp.Navigate(n.url+path))
-			b.audit(fmt.Sprintf("%s at %d, %s", name, look.width, look.theme))
-		}
+	for name, path := range n.watchPages(t) {
+		b.auditLooks(name, path)
 	}
 }
 

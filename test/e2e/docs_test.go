@@ -86,10 +86,32 @@ func firstLine(text string) string {
 	return line
 }
 
+// goCommand stands before the real go in the PATH of the documents' commands: it
+// runs what "go run ./cmd/admin" would build and run, as built for these tests,
+// and leaves all else to the real one.
+const goCommand = `#!/bin/sh
+if [ "$1 $2" = "run ./cmd/admin" ]; then
+	shift 2
+	"$BUILT_ADMIN" "$@"
+	code=$?
+	[ $code -eq 0 ] || { echo "exit status $code" >&2; exit 1; }
+else
+	exec "$REAL_GO" "$@"
+fi
+`
+
 // shell runs commands and returns what they print. What a document shows must
 // succeed, but for a check that is refused, which exits with 3.
 func (n *node) shell(t *testing.T, commands string) string {
 	t.Helper()
+	real, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := t.TempDir()
+	if err := os.WriteFile(filepath.Join(programs, "go"), []byte(goCommand), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	var printed strings.Builder
 	for _, line := range strings.Split(strings.TrimSpace(commands), "\n") {
 		if strings.HasPrefix(line, "export ") || line == "" || strings.HasPrefix(line, "#") {
@@ -97,7 +119,8 @@ func (n *node) shell(t *testing.T, commands string) string {
 		}
 		c := exec.Command("bash", "-c", line)
 		c.Dir = "../.."
-		c.Env = append(os.Environ(), "STINT_ADMIN_URL="+n.admin, "STINT_CHECK_URL="+n.check, "STINT_ADMIN_TOKEN="+n.token)
+		c.Env = append(os.Environ(), "PATH="+programs+string(filepath.ListSeparator)+os.Getenv("PATH"), "REAL_GO="+real, "BUILT_ADMIN="+admin.built(t),
+			endQuickly, "STINT_ADMIN_URL="+n.admin, "STINT_CHECK_URL="+n.check, "STINT_ADMIN_TOKEN="+n.token)
 		out, err := c.CombinedOutput()
 		if err != nil && !(strings.Contains(line, "cmd/admin check ") && strings.Contains(string(out), "exit status 3")) {
 			t.Errorf("%s\n%v\n%s", line, err, out)
