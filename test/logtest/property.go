@@ -2,8 +2,10 @@ package logtest
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,9 +24,28 @@ func properties() []contract {
 
 func simulate(newOracle func() oracle) func(*testing.T, Harness) {
 	return func(t *testing.T, h Harness) {
+		fewerChecks()
 		rapid.Check(t, func(rt *rapid.T) { newSimulation(t, rt, h, newOracle()).run() })
 	}
 }
+
+// checksUnderRace is how many runs each property test takes under the race
+// detector, which makes each many times slower and looks for something that a
+// few runs show. Without it they are rapid's own number, 100.
+const checksUnderRace = "20"
+
+// fewerChecks applies checksUnderRace unless a number was asked for.
+var fewerChecks = sync.OnceFunc(func() {
+	const name = "rapid.checks"
+	asked := !raceDetector
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == name })
+	if asked {
+		return
+	}
+	if err := flag.Set(name, checksUnderRace); err != nil {
+		panic(err)
+	}
+})
 
 // simulation takes random actions on a Log and on the model and compares what
 // they answer.
