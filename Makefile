@@ -12,6 +12,14 @@ race := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' \
 	-gcflags='golang.org/x/crypto/argon2=-race=false' -gcflags='golang.org/x/crypto/blake2b=-race=false'
 test: export GORACE ?= atexit_sleep_ms=10
 
+# Packages whose tests take longest, the longest first, so that none runs alone
+# at the end; test-short leaves them out, and the long ones.
+longest := ./test/e2e ./internal/adminui ./internal/timestamplog/redislog ./internal/sqlstore ./internal/api
+long := ./internal/app ./internal/bench ./internal/cli ./internal/algorithms/compare ./client ./client/fibermw
+# Most of them wait for servers half of the time.
+packages = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+space := $(subst ,, )
+
 .PHONY: help
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -26,9 +34,14 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium
 
 .PHONY: test
 test: setup ## Pass all tests, with the race detector, on real servers
-	@echo "The tests take some twenty minutes on two cores."
-	$(GO) vet ./...
-	$(GO) test $(race) -timeout 30m ./...
+	@echo "The tests take some ten minutes on two cores."
+	$(GO) vet $(race) ./...
+	$(GO) test $(race) -vet=off -timeout 30m -p $(packages) $(longest) ./...
+	$(GO) test -vet=off -run Contract ./internal/timestamplog/...
+
+.PHONY: test-short
+test-short: setup ## Pass the tests that start no node, browser or cluster, in a minute, for every change
+	$(GO) test $$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(longest:.%=%$$) $(long:.%=%$$)))')
 
 .PHONY: faults
 faults: setup ## Kill, stop and cut what Stint stands on, and write docs/RELIABILITY.md

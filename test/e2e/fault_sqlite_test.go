@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // registers the driver
 )
 
@@ -61,14 +61,10 @@ func sqliteFaults() []fault {
 			after: writesAgain,
 		}
 	}
-	return []fault{
+	table := []fault{
 		{
 			name: "SQLite locked", done: "another program holds an exclusive lock", promise: goesOn, start: alone, after: writesAgain, during: refuses,
 			inflict: func(w *world) { unlock = lockFile(w, filepath.Join(dataOf(w.nodes[0]), "stint.db")) }, heal: func(*world) { unlock() },
-		},
-		{
-			name: "SQLite's disk is full", done: "no file of the node may grow (RLIMIT_FSIZE)", promise: goesOn, start: alone, after: writesAgain, during: refuses, quick: true,
-			inflict: func(w *world) { limitFiles(w, 1) }, heal: func(w *world) { limitFiles(w, unix.RLIM_INFINITY) },
 		},
 		damaged("SQLite damaged", "its pages are overwritten", "damaged", func(path string) error {
 			b, err := os.ReadFile(path)
@@ -82,16 +78,21 @@ func sqliteFaults() []fault {
 		}),
 		damaged("SQLite empty", "its file is emptied", "empty", func(path string) error { return os.WriteFile(path, bytes.NewBuffer(nil).Bytes(), 0o600) }),
 	}
+	if limitFiles == nil {
+		return table
+	}
+	return append(table, fault{
+		name: "SQLite's disk is full", done: "no file of the node may grow (RLIMIT_FSIZE)", promise: goesOn, start: alone, after: writesAgain, during: refuses, quick: true,
+		inflict: func(w *world) { limitFiles(w, 1) }, heal: func(w *world) { limitFiles(w, noLimit) },
+	})
 }
 
-// limitFiles sets how large the files of the node may become.
-func limitFiles(w *world, most uint64) {
-	w.Helper()
-	limit := unix.Rlimit{Cur: most, Max: unix.RLIM_INFINITY}
-	if err := unix.Prlimit(w.nodes[0].cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
-		w.Fatal(err)
-	}
-}
+// limitFiles sets how large the files of the node may become. It is nil where
+// the system has no limits of another process.
+var limitFiles func(w *world, most uint64)
+
+// noLimit lets files become as large as they like.
+const noLimit = math.MaxUint64
 
 func lockFile(w *world, path string) (unlock func()) {
 	w.Helper()
