@@ -15,7 +15,7 @@ test: export GORACE ?= atexit_sleep_ms=10
 # Packages whose tests take longest, the longest first, so that none runs alone
 # at the end; test-short leaves them out, and the long ones.
 longest := ./test/e2e ./internal/adminui ./internal/timestamplog/redislog ./internal/sqlstore ./internal/api
-long := ./internal/app ./internal/bench ./internal/cli ./internal/algorithms/compare ./client ./client/fibermw
+long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw
 # Most of them wait for servers half of the time.
 packages = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 space := $(subst ,, )
