@@ -3,20 +3,20 @@ GO ?= go
 # The tools are pinned in a module of their own; go builds and caches them.
 TOOL = $(GO) tool -modfile=tools/go.mod
 
-# The race detector watches everything but SQLite's C as translated to Go and the
-# hashing of passwords: under it they take most of the tests' processor time, and
-# no data of ours is shared there. Nor are the pointers of that C checked. By
-# default the detector sleeps a second at the end of each program.
+# The race detector is off for SQLite's translated C and for password hashing:
+# with it they would take most of the tests' processor time, and they share no
+# data of ours. Pointer checks are off for that C too. By default the detector
+# sleeps for a second at the end of each program; GORACE shortens that.
 race := -race -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0' \
 	-gcflags='modernc.org/libc=-d=checkptr=0' -gcflags='modernc.org/memory=-d=checkptr=0' \
 	-gcflags='golang.org/x/crypto/argon2=-race=false' -gcflags='golang.org/x/crypto/blake2b=-race=false'
 test: export GORACE ?= atexit_sleep_ms=10
 
-# Packages whose tests take longest, the longest first, so that none runs alone
-# at the end; test-short leaves them out, and the long ones.
+# The packages whose tests take longest. They are started first, so that none
+# runs alone at the end. test-short omits both lists.
 longest := ./test/e2e ./internal/adminui ./internal/timestamplog/redislog ./internal/sqlstore ./internal/api
 long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw
-# Most of them wait for servers half of the time.
+# One more than the processors, because most tests wait for servers half of the time.
 packages = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 space := $(subst ,, )
 
@@ -25,7 +25,7 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 .PHONY: run
-run: ## Run Stint on this machine alone, data in ./data
+run: ## Run one node with its data in ./data
 	$(GO) run ./cmd/server
 
 .PHONY: setup
@@ -33,23 +33,23 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium
 	bash scripts/setup-tests.sh
 
 .PHONY: test
-test: setup ## Pass all tests, with the race detector, on real servers
-	@echo "The tests take some ten minutes on two cores."
+test: setup ## Run all tests with the race detector, on real servers
+	@echo "The tests take about ten minutes on two cores."
 	$(GO) vet $(race) ./...
 	$(GO) test $(race) -vet=off -timeout 30m -p $(packages) $(longest) ./...
 	$(GO) test -vet=off -run Contract ./internal/timestamplog/...
 
 .PHONY: test-short
-test-short: setup ## Pass the tests that start no node, browser or cluster, in a minute, for every change
+test-short: setup ## Run the packages whose tests start no node, browser or cluster, in about a minute
 	$(GO) test $$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(longest:.%=%$$) $(long:.%=%$$)))')
 
 .PHONY: faults
-faults: setup ## Kill, stop and cut what Stint stands on, and write docs/RELIABILITY.md
+faults: setup ## Inject faults into Redis, Postgres and nodes, and write docs/RELIABILITY.md
 	@echo "The table of faults takes up to ten minutes."
 	$(GO) test ./test/e2e -run TestFaults -count 1 -timeout 30m -faults -reliability ../../docs/RELIABILITY.md
 
 .PHONY: lint
-lint: ## Run the pinned golangci-lint, which also forbids upward imports, and check sizes and words
+lint: ## Run the pinned golangci-lint, including the import rules, and the ratchets for sizes and words
 	bash scripts/shape.sh
 	bash scripts/words.sh
 	$(TOOL) golangci-lint run ./...
@@ -59,7 +59,7 @@ verify: ## Verify the modules, lint, and write the bills of materials to bin/sbo
 	GO="$(GO)" bash scripts/verify.sh
 
 .PHONY: verify-release
-verify-release: ## verify, and fail on known vulnerabilities; needs govulncheck's database
+verify-release: ## Run verify and govulncheck; needs its vulnerability database
 	GO="$(GO)" bash scripts/verify-release.sh
 
 .PHONY: build
@@ -68,5 +68,5 @@ build: ## Build bin/stint-server and bin/stint-admin
 	$(GO) build -trimpath -o bin/stint-admin ./cmd/admin
 
 .PHONY: bench
-bench: setup ## Measure, and write docs/BENCHMARKS.md
+bench: setup ## Run the benchmarks and write docs/BENCHMARKS.md
 	bash scripts/bench.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests start (redis-server, Postgres and, for
-# the pages, Chromium) where that can be done: as root on Debian or Ubuntu.
-# Elsewhere it says in one line what to install. Quick when nothing is missing.
+# the pages, Chromium), as root on Debian or Ubuntu. On other systems it prints
+# what to install and fails. It returns at once if nothing is missing.
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -31,7 +31,7 @@ have_chromium || missing+=(chromium)
 if have apt-get && [ "$(id -u)" -eq 0 ]; then
 	echo "installing ${missing[*]}" >&2
 	export DEBIAN_FRONTEND=noninteractive
-	# The packages must not start servers of their own: the tests start theirs.
+	# The packages must not start servers: the tests start their own.
 	if [ ! -e /usr/sbin/policy-rc.d ]; then
 		printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 		chmod +x /usr/sbin/policy-rc.d

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fails when a type, file, package or template is larger than allowed; see
-# tools/shape. scripts/shape.txt lists the exceptions and only ever shrinks:
-# scripts/shape.sh -write lowers it to what is measured.
+# Fails if a type, file, package or template line is larger than allowed; see
+# tools/shape. scripts/shape.txt lists the exceptions, which only go down:
+# scripts/shape.sh -write lowers them to the measured sizes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The checks of a release: those of verify.sh, and govulncheck. govulncheck
-# needs its database of vulnerabilities; where that cannot be reached the
-# release is not checked, and this fails. GOVULNDB names a mirror.
+# The checks before a release: verify.sh and govulncheck. It fails if the
+# vulnerability database is unreachable, because the release is unchecked then.
+# GOVULNDB names a mirror of the database.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 [ "${1:-}" = --only-vulnerabilities ] || bash scripts/verify.sh
 
 db=${GOVULNDB:-https://vuln.go.dev}
-echo "verify-release: known vulnerabilities, by $db"
+echo "verify-release: known vulnerabilities, from $db"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if "$go" tool -modfile=tools/go.mod govulncheck -db "$db" ./... >"$log" 2>&1; then
@@ -17,11 +17,11 @@ if "$go" tool -modfile=tools/go.mod govulncheck -db "$db" ./... >"$log" 2>&1; th
   exit
 fi
 cat "$log"
-# go tool turns every failure into the exit code 1: govulncheck's words tell which it was.
+# go tool exits with 1 for every failure; govulncheck's output shows which it was.
 if grep -qE '^Your code is affected by [1-9]' "$log"; then
-  echo "verify-release: FAILED, the code calls what is known to be vulnerable; upgrade what is named above" >&2
+  echo "verify-release: FAILED, the code calls vulnerable functions; upgrade the modules named above" >&2
   exit 3
 fi
-echo "verify-release: FAILED, the code was NOT checked for known vulnerabilities: govulncheck could not finish, as it says above." >&2
-echo "verify-release: it needs its database; run this where that can be reached, or set GOVULNDB to a mirror (https:// or file://)." >&2
+echo "verify-release: FAILED, the code was NOT checked for known vulnerabilities: govulncheck did not finish, see its output above." >&2
+echo "verify-release: it needs its database; run this on a machine that can reach it, or set GOVULNDB to a mirror (https:// or file://)." >&2
 exit 1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks that need no network but the module proxy: the modules are those of
-# go.sum, no type, file or package is too large and no retired word is added, the
-# linter finds nothing, and bin/sbom/ holds a CycloneDX bill of
-# materials for each program. The tools are those that tools/go.mod pins.
+# The checks that need no network except the module proxy: the modules match
+# go.sum, the ratchets for sizes and words hold, and the linter finds nothing. It
+# also writes a CycloneDX bill of materials for each program to bin/sbom/. The
+# tools are those that tools/go.mod pins.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
@@ -24,17 +24,17 @@ echo "verify: bills of materials"
 version=$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
 mkdir -p bin/sbom
 for program in server admin; do
-  # Of the program as it is built: what is linked in, and nothing else.
+  # The bill covers the built program: exactly the modules linked into it.
   "$go" build -trimpath -o "bin/stint-$program" "./cmd/$program"
   file=bin/sbom/stint-$program.cdx.json
   tool cyclonedx-gomod bin -json -std -licenses -version "$version" -output "$file" "bin/stint-$program" 2>bin/sbom/log ||
     { cat bin/sbom/log >&2; exit 1; }
-  grep -q '"bomFormat": "CycloneDX"' "$file" || { echo "verify: $file is no CycloneDX document" >&2; exit 1; }
-  # A bill that leaves out what is linked in would be worthless.
+  grep -q '"bomFormat": "CycloneDX"' "$file" || { echo "verify: $file is not a CycloneDX document" >&2; exit 1; }
+  # Every linked module must be in the bill.
   "$go" version -m "bin/stint-$program" | awk '$1 == "dep" { print $2 }' | while read -r module; do
     grep -qF "\"name\": \"$module\"" "$file" || { echo "verify: $file does not name $module" >&2; exit 1; }
   done
   echo "  $file: $(grep -c '"bom-ref"' "$file") components"
 done
 rm -f bin/sbom/log
-echo "verify: all is well"
+echo "verify: passed"

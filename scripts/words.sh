@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fails when the tree holds more retired words than scripts/retired-words.max
-# allows. They are words that a reader has to decode and names that have a common
-# term; CONTRIBUTING.md says how they are replaced. The ceiling only
-# ever goes down. With -v it prints every place.
+# Fails if more lines contain a retired word than scripts/retired-words.max allows.
+# scripts/retired-words.txt has one pattern per line: former names, and phrases that
+# are not plain English; see "Language" in CONTRIBUTING.md. The limit only goes down.
+# With -v it prints every line found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 max=$(cat scripts/retired-words.max)
@@ -10,8 +10,8 @@ found() { git grep -nE -f scripts/retired-words.txt -- '*.go' '*.lua' '*.sql' '*
 [ "${1:-}" = -v ] && found
 count=$(found | wc -l)
 if [ "$count" -gt "$max" ]; then
-	echo "words: $count lines hold retired words, $max are allowed. Those that the last commit and the work tree added:" >&2
+	echo "words: $count lines contain retired words, $max are allowed. Added by the last commit and the work tree:" >&2
 	{ git diff HEAD~1 --unified=0 -- ':!scripts' 2>/dev/null || git diff --unified=0 -- ':!scripts'; } | grep -E '^\+' | grep -nE -f scripts/retired-words.txt | head -20 >&2 || true
 	exit 1
 fi
-[ "$count" -eq "$max" ] || echo "words: $count lines hold retired words; lower scripts/retired-words.max from $max to $count"
+[ "$count" -eq "$max" ] || echo "words: $count lines contain retired words; lower scripts/retired-words.max from $max to $count"

@@ -1,4 +1,4 @@
--- What operators write down about a key.
+-- The notes of operators about a key.
 CREATE TABLE notes (
     id         TEXT COLLATE "C" PRIMARY KEY,
     key        TEXT COLLATE "C" NOT NULL,

@@ -1,4 +1,4 @@
--- What each node last told of itself.
+-- The last heartbeat of each node.
 CREATE TABLE nodes (
     id         TEXT COLLATE "C" PRIMARY KEY,
     name       TEXT COLLATE "C" NOT NULL,

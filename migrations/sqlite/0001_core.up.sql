@@ -1,4 +1,4 @@
--- The one row that every change locks and counts up. seeded_at is 0 in a new
+-- The one row that every change locks and increments. seeded_at is 0 in a new
 -- database.
 CREATE TABLE revision (
     id        INTEGER PRIMARY KEY CHECK (id = 1),
@@ -7,7 +7,7 @@ CREATE TABLE revision (
 ) STRICT;
 INSERT INTO revision (id, value, seeded_at) VALUES (1, 0, 0);
 
--- What all nodes share.
+-- Settings that all nodes share.
 CREATE TABLE settings (
     name     TEXT PRIMARY KEY,
     value    TEXT NOT NULL,
@@ -15,8 +15,8 @@ CREATE TABLE settings (
 ) STRICT;
 INSERT INTO settings (name, value, revision) VALUES ('compatible_from', '1', 0);
 
--- Rows of deleted policies stay, so that no id is used twice and their
--- versions can be brought back.
+-- Rows of deleted policies are kept, so that no id is used twice and their
+-- versions can be restored.
 CREATE TABLE policies (
     id         INTEGER PRIMARY KEY,
     name       TEXT NOT NULL,
@@ -106,5 +106,5 @@ CREATE INDEX audit_object ON audit (object, object_id);
 
 CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit
 BEGIN
-    SELECT RAISE(ABORT, 'entries of the audit are never changed');
+    SELECT RAISE(ABORT, 'audit records cannot be changed');
 END;

@@ -1,12 +1,12 @@
--- In the tables below span is 1 for a minute, 2 for an hour and 3 for a day,
--- and start its beginning. Amounts of hours and days are the sums of their
--- minutes.
+-- In the tables below, span is 1 for a minute, 2 for an hour and 3 for a day,
+-- and start is its start time. The amounts of hours and days are the sums of
+-- their minutes.
 
--- Refusals of one key under one policy by one rule or block, asked for by one
--- source ('' where it was not said). kind is 0 for
--- limited, 1 for blocked and 2 for what a shadow policy would have limited.
--- offences are certain; over is how many more there may have been, which stand
--- in the row with the key ''. place is where the key's network begins.
+-- Refusals of one key under one policy by one rule or block, from one source
+-- ('' if the check had none). kind is 0 for limited, 1 for blocked and 2 for
+-- checks that a shadow policy would have limited. offences is a lower bound, and
+-- offences + over an upper bound; the difference is counted in the row with the
+-- key ''. place is the first address of the key's network.
 CREATE TABLE offences (
     span           INTEGER NOT NULL,
     start          INTEGER NOT NULL,
@@ -30,9 +30,9 @@ CREATE TABLE offences (
     PRIMARY KEY (span, start, policy_id, mac, kind, decider, source)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX offences_key ON offences (key, span, start);
--- One row for each key and day, with the offences of its hours beside each
--- other, so that a ranking of any span reads few rows. Hours are added to it
--- when they are added up.
+-- One row for each key and day, with a column for the offences of each hour, so
+-- that a ranking of any time range reads few rows. An hour is added when its
+-- minutes are aggregated.
 CREATE TABLE offence_days (
     start     INTEGER NOT NULL,
     key       TEXT NOT NULL,
@@ -66,7 +66,7 @@ CREATE TABLE offence_days (
     PRIMARY KEY (start, key, policy_id, kind)
 ) STRICT, WITHOUT ROWID;
 
--- All checks, exact, by policy (0 where none applied).
+-- Exact counts of all checks by policy (0 if no policy applied).
 CREATE TABLE traffic (
     span           INTEGER NOT NULL,
     start          INTEGER NOT NULL,
@@ -82,7 +82,7 @@ CREATE TABLE traffic (
     PRIMARY KEY (span, start, policy_id)
 ) STRICT, WITHOUT ROWID;
 
--- The heaviest keys and those that offended.
+-- The keys with the most checks, and the keys with offences.
 CREATE TABLE key_traffic (
     span      INTEGER NOT NULL,
     start     INTEGER NOT NULL,
@@ -97,8 +97,8 @@ CREATE TABLE key_traffic (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX key_traffic_key ON key_traffic (key, span, start);
 
--- Sketches of the distinct keys: of each node and minute, and merged under the
--- node '' for hours and days.
+-- Sketches of the distinct keys: one for each node and minute, and merged ones
+-- with the node '' for hours and days.
 CREATE TABLE distinct_keys (
     span      INTEGER NOT NULL,
     start     INTEGER NOT NULL,
@@ -108,7 +108,7 @@ CREATE TABLE distinct_keys (
     PRIMARY KEY (span, start, policy_id, node)
 ) STRICT, WITHOUT ROWID;
 
--- A sample of all checks, by key.
+-- The traffic sample: all checks of a sample of the keys.
 CREATE TABLE trace (
     start  INTEGER NOT NULL,
     node   TEXT NOT NULL,
@@ -118,14 +118,14 @@ CREATE TABLE trace (
     PRIMARY KEY (start, node, id)
 ) STRICT, WITHOUT ROWID;
 
--- Batches that have been written, so that none is added twice.
+-- The ids of written batches, so that no batch is added twice.
 CREATE TABLE flushed_batches (
     id TEXT PRIMARY KEY,
     at INTEGER NOT NULL
 ) STRICT;
 
--- Minutes before through have been added up into the rows of span; amounts
--- that come late are added there too. Rows of span before gone are deleted.
+-- Minutes before through are aggregated into the rows of span; amounts that
+-- arrive later are added there too. Rows of span before gone are deleted.
 CREATE TABLE rollups (
     span    INTEGER PRIMARY KEY,
     through INTEGER NOT NULL,
@@ -133,7 +133,7 @@ CREATE TABLE rollups (
 ) STRICT;
 INSERT INTO rollups (span, through, gone) VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0);
 
--- Where a key stands under a policy's escalation.
+-- The state of a key under a policy's escalation.
 CREATE TABLE escalations (
     policy_id    INTEGER NOT NULL,
     key          TEXT NOT NULL,
@@ -147,7 +147,7 @@ CREATE TABLE escalations (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX escalations_key ON escalations (key);
 
--- What counts towards the next step, by minute.
+-- The offences that count towards the next level, by minute.
 CREATE TABLE escalation_counts (
     policy_id INTEGER NOT NULL,
     key       TEXT NOT NULL,
@@ -175,8 +175,8 @@ CREATE INDEX escalation_events_at ON escalation_events (at);
 CREATE INDEX escalation_events_key ON escalation_events (key, at);
 CREATE INDEX escalation_events_policy ON escalation_events (policy_id, kind, at);
 
--- Escalations that have stopped themselves and wait for a person, and from when
--- those that one has resumed are counted again.
+-- Escalations that are paused until an operator resumes them, and the times from
+-- which resumed ones count again.
 CREATE TABLE escalation_pauses (
     policy_id   INTEGER PRIMARY KEY,
     policy      TEXT NOT NULL,
@@ -188,8 +188,8 @@ CREATE TABLE escalation_pauses (
     detail      TEXT NOT NULL
 ) STRICT;
 
--- Wider ranges that somebody should look at. place is '' for the one that is
--- open, and the row's own id once it is decided.
+-- Proposals to block a range. place is '' while the proposal is open, and the
+-- row's own id once it is decided, so that a range has one open proposal.
 CREATE TABLE proposals (
     id         TEXT PRIMARY KEY,
     pattern    TEXT NOT NULL,
@@ -206,7 +206,7 @@ CREATE TABLE proposals (
 CREATE UNIQUE INDEX proposals_pattern ON proposals (pattern, place);
 CREATE INDEX proposals_created ON proposals (created_at);
 
--- Daily and weekly reports as documents.
+-- The daily and weekly reports.
 CREATE TABLE documents (
     id         TEXT PRIMARY KEY,
     kind       TEXT NOT NULL,

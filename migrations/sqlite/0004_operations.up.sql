@@ -1,4 +1,4 @@
--- Work that one node must do is done by whoever holds its lease.
+-- Work that only one node may do is done by the node that holds its lease.
 CREATE TABLE leases (
     name       TEXT PRIMARY KEY,
     holder     TEXT NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE job_runs (
 CREATE INDEX job_runs_job ON job_runs (job, due_at);
 CREATE INDEX job_runs_started ON job_runs (started_at);
 
--- The outbox: what is to be told, and how far it has come on each channel.
+-- The outbox: the notifications, and their deliveries on each channel.
 CREATE TABLE notifications (
     id      INTEGER PRIMARY KEY,
     kind    TEXT NOT NULL,

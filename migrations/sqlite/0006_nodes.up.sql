@@ -1,4 +1,4 @@
--- What each node last told of itself.
+-- The last heartbeat of each node.
 CREATE TABLE nodes (
     id         TEXT PRIMARY KEY,
     name       TEXT NOT NULL,

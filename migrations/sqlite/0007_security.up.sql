@@ -1,13 +1,13 @@
 -- The hash chain over the audit: one row for each record that it covers. It is
--- a table of its own because records are never changed, and because a node of
--- the release before writes records without it; the next change adds those.
+-- a separate table because records never change, and because a node of the
+-- previous release writes records without hashes, which the next change adds.
 CREATE TABLE audit_chain (
     id   INTEGER PRIMARY KEY,
     hash BLOB NOT NULL
 ) STRICT;
 
--- What the chain begins after: the last record that retention removed, and its
--- hash. An empty hash means that older records were written before the chain.
+-- The start of the chain: the last record that retention removed, and its hash.
+-- An empty hash means that the older records were written before the chain.
 CREATE TABLE audit_anchor (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
     entry_id INTEGER NOT NULL,
@@ -15,8 +15,8 @@ CREATE TABLE audit_anchor (
 ) STRICT;
 INSERT INTO audit_anchor (id, entry_id, hash) SELECT 1, coalesce(max(id), 0), x'' FROM audit;
 
--- From where users have logged in lately. An address is the key by which it is
--- counted, so that an IPv6 client stands for its network.
+-- The addresses from which users have logged in recently. An address is stored
+-- as its key, so that an IPv6 client is stored as its network.
 CREATE TABLE known_logins (
     user_id  TEXT NOT NULL,
     address  TEXT NOT NULL,
@@ -26,8 +26,8 @@ CREATE TABLE known_logins (
 ) STRICT;
 CREATE INDEX known_logins_revision ON known_logins (revision);
 
--- The ids of users that were deleted and of ended tokens that retention removed,
--- which no restored backup may bring back.
+-- The ids of deleted users, and of ended tokens that retention removed, which no
+-- restored backup may reactivate.
 CREATE TABLE ended_credentials (
     id       TEXT PRIMARY KEY,
     revision INTEGER NOT NULL
