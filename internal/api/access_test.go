@@ -2,9 +2,7 @@ package api
 
 import (
 	"bufio"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -45,7 +43,7 @@ func untilEnd(t *testing.T, from *bufio.Reader) string {
 func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
 	url := servers.Postgres(t).URL
 	n := startNodeOn(t, url)
-	go n.server.Catalog.Run(t.Context())
+	go n.api.Catalog.Run(t.Context())
 	other, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: n.clock.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -95,42 +93,5 @@ func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
 	n.must(n.ask(`{"key":"token:a"}`), http.StatusOK)
 	if _, e := next(t, kept); e.Kind == "notice" {
 		t.Errorf("another token's stream: %+v", e)
-	}
-}
-
-// A download whose credential ends is cut, so that nobody takes it for whole.
-func TestADownloadEndsWithItsCredential(t *testing.T) {
-	n := startNode(t)
-	secret := n.makeToken(identity.Token{Name: "short", Scopes: []identity.Access{identity.Read}})
-	watch := &accessWatch{
-		server: n.server, need: identity.Read,
-		principal: &Principal{Kind: audit.Token, Proof: identity.HashSecret(secret)},
-	}
-	if watch.ended() {
-		t.Fatal("a good token's access has ended")
-	}
-	conn, far := net.Pipe()
-	defer conn.Close()
-	defer far.Close()
-	reader, writer := io.Pipe()
-	go func() { _, _ = writer.Write([]byte("more")) }()
-	body := &streamBody{head: []byte("a"), rest: reader, conn: conn, cancel: func() {}, access: watch}
-	if _, err := body.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	tokens, err := n.store.Tokens(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, token := range tokens {
-		if token.Name == "short" {
-			if _, err := n.store.RevokeToken(t.Context(), audit.Stint("test"), token.ID); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	watch.looked = time.Time{}
-	if _, err := body.Read(make([]byte, 4)); !errors.Is(err, errAccessEnded) {
-		t.Errorf("the download of a revoked token goes on: %v", err)
 	}
 }

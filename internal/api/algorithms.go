@@ -5,12 +5,13 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // listAlgorithms answers with the ways to count that a policy may name.
-func (s *Server) listAlgorithms(c *Call) error {
-	if err := c.query().err; err != nil {
+func (s *API) listAlgorithms(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(algorithms.All(), v1.FromAlgorithm))
+	return c.SendJSON(http.StatusOK, wholePage(algorithms.All(), v1.FromAlgorithm))
 }

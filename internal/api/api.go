@@ -1,17 +1,14 @@
-// Package api is the REST API: the checks that clients ask on one listener, and
-// all that operators do on the other. It reservations HTTP into calls of the domain
-// and answers back; what is decided, is decided elsewhere.
+// Package api is the REST API: checks by clients on one listener, and the work of
+// operators on the other. Its handlers decode a request, call the domain and encode
+// the answer; they decide nothing themselves.
 package api
 
 import (
 	"context"
 	"io"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/gofiber/fiber/v2"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
@@ -31,7 +28,8 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Deps are what the API stands on. All are needed unless it says otherwise.
+// Deps are the parts that the API uses. All are required unless their comment says
+// otherwise.
 type Deps struct {
 	Gate    *gate.Gate
 	Catalog *catalog.Catalog
@@ -43,7 +41,6 @@ type Deps struct {
 	Identity identity.Store
 	Audit    audit.Store
 	Recorder audit.Recorder
-	Throttle *identity.Throttle
 
 	// Offenders answers who offended, when and why.
 	Offenders *offenders.Service
@@ -68,30 +65,9 @@ type Deps struct {
 	// the two routes then say.
 	Backups BackupStore
 	// Ready says whether this node can answer; nil asks the catalog alone.
-	Ready func(ctx context.Context) v1.Readiness
-	// Sessions finds out who is logged in to the pages; nil for nobody. It is
-	// asked where a request carries no bearer token.
-	Sessions Sessions
-	// Extra are more routes of the admin listener: pages, reports, metrics.
-	// Their paths must not be in the table already.
-	Extra []Route
-
-	// Observe hears of every answer that has a row in the table; nil for nobody.
-	Observe func(l Listener, status int, took time.Duration)
-
-	// CheckAuth asks the clients of checks for a token with the scope check.
-	CheckAuth bool
-	// Streams names the rows of Extra whose handlers read their body as it
-	// arrives, as "POST /path"; all others get it whole.
-	Streams []string
-	// Clients finds out where requests come from.
-	Clients httpserver.ClientAddresses
-	// CheckHosts and AdminHosts are the names that each listener answers to
-	// where no token is sent; nil for any.
-	CheckHosts, AdminHosts *httpserver.AllowedHosts
-	Logger                 *slog.Logger // nil discards
-	Now                    func() time.Time
-	Version                string // of the build, for openapi.json
+	Ready   func(ctx context.Context) v1.Readiness
+	Now     func() time.Time // nil means time.Now
+	Version string           // of the build, for openapi.json
 }
 
 // BackupStore keeps and brings back the embedded data while it is in use.
@@ -104,71 +80,37 @@ type BackupStore interface {
 	Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error)
 }
 
-// Sessions finds out who is logged in to the pages.
-type Sessions interface {
-	// SessionOf returns who a request's session belongs to, nil for nobody. It
-	// must refuse a request that changes something and does not prove that it
-	// comes from the pages.
-	SessionOf(c *fiber.Ctx) (*Principal, error)
-	// SessionHolds reports whether the session that gave a principal still
-	// gives the same access. It does not prolong the session.
-	SessionHolds(ctx context.Context, p *Principal) (bool, error)
-}
-
-// Server holds the two applications. See New.
-type Server struct {
+// API holds the handlers of the REST API. See New.
+type API struct {
 	Deps
-	check  *fiber.App
-	admin  *fiber.App
-	routes []Route
-	calls  sync.Pool
-	tokens *tokenUse
-	quotas quotas
+	routes  []route
+	scratch sync.Pool // of *checkScratch
+	quotas  quotas
 
 	verifying sync.Mutex // the audit, which reads all of it
 }
 
-// New builds both applications; they listen nowhere yet. It panics where two
-// routes claim one method and path.
-func New(d Deps) *Server {
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+// New returns the REST API over d.
+func New(d Deps) *API {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	s := &Server{Deps: d, tokens: newTokenUse()}
-	s.calls.New = func() any { return new(Call) }
-	s.routes = slices.Concat(s.operations(), s.table(), d.Extra)
-	s.check = s.newApp("checks", batchBody, false, false)
-	s.admin = s.newApp("admin", adminBody, true, true)
-	s.register()
+	s := &API{Deps: d}
+	s.scratch.New = func() any { return new(checkScratch) }
+	s.routes = slices.Concat(s.operations(), s.table())
 	return s
 }
 
-// CheckApp answers checks.
-func (s *Server) CheckApp() *fiber.App { return s.check }
-
-// AdminApp answers operators.
-func (s *Server) AdminApp() *fiber.App { return s.admin }
-
-// Routes returns the whole table.
-func (s *Server) Routes() []Route { return s.routes }
-
-// Run notes in the database every minute which tokens were used, until ctx
-// ends, and once more then.
-func (s *Server) Run(ctx context.Context) {
-	tick := time.NewTicker(time.Minute)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			s.flushTokenUse(ctx)
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			s.flushTokenUse(last)
-			cancel()
-			return
-		}
+// Routes returns the table of routes.
+func (s *API) Routes() []httpserver.Route {
+	all := make([]httpserver.Route, len(s.routes))
+	for i, r := range s.routes {
+		all[i] = r.Route
 	}
+	return all
 }
+
+// SecretPaths returns the prefixes of paths whose rest must not be logged: the
+// handle of a reservation holds keys, and anyone who has it can cancel the
+// reservation.
+func SecretPaths() []string { return []string{v1.PathReservations + "/"} }

@@ -8,26 +8,27 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // verifyTimeout bounds a verification, which reads the whole audit.
 const verifyTimeout = 5 * time.Minute
 
 // verifyAudit verifies the chain, one verification at a time on a node.
-func (s *Server) verifyAudit(c *Call) error {
-	q := c.query("head")
-	if q.err != nil {
-		return q.err
+func (s *API) verifyAudit(c *httpserver.Call) error {
+	q := c.ParseQuery("head")
+	if q.Err() != nil {
+		return q.Err()
 	}
 	var kept audit.Link
-	if q.given("head") {
+	if q.Given("head") {
 		var err error
-		if kept, err = audit.ParseHead(q.line("head")); err != nil {
+		if kept, err = audit.ParseHead(q.Line("head")); err != nil {
 			return err
 		}
 	}
-	if q.err != nil {
-		return q.err
+	if q.Err() != nil {
+		return q.Err()
 	}
 	if !s.verifying.TryLock() {
 		return fault.New(fault.Conflict, "This node is verifying the audit already; ask again when it has done so.")
@@ -39,5 +40,5 @@ func (s *Server) verifyAudit(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.FromVerification(v))
+	return c.SendJSON(http.StatusOK, v1.FromVerification(v))
 }

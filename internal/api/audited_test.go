@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
@@ -79,8 +80,8 @@ func TestEveryOperationThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T)
 		d.do(change{operation: "runJob", method: post, path: "/v1/jobs/good/run", action: "job.run"})
 		d.do(change{operation: "writeReport", method: post, path: v1.PathReports, body: `{"kind":"daily"}`, action: "report.write"})
 		d.do(change{operation: "backup", method: get, path: v1.PathBackup, action: "backup.read"})
-		for _, r := range n.server.Routes() {
-			if r.Listener == Admin && r.Method != get && r.Operation != nil &&
+		for _, r := range n.api.routes {
+			if r.Listener == httpserver.Admin && r.Method != get && r.Operation != nil &&
 				!d.seen[r.Operation.ID] && !slices.Contains(notHere, r.Operation.ID) {
 				t.Errorf("whether %s leaves an entry in the audit is not tested", r.Operation.ID)
 			}
@@ -90,7 +91,7 @@ func TestEveryOperationThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T)
 				t.Errorf("the entry of %s holds a secret: %s", e.Action, text)
 			}
 		}
-	}, func(d *Deps) { d.Backups = &memoryBackups{held: []byte("data")} })
+	}, func(d *nodeParts) { d.Backups = &memoryBackups{held: []byte("data")} })
 }
 
 func (d *audited) changePolicies() {

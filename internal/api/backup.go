@@ -16,34 +16,35 @@ const backupType = "application/octet-stream"
 
 var errNoBackups = fault.New(fault.NotFound, "This node keeps its data in Redis and Postgres; back those up with their own tools.")
 
-func (s *Server) handleBackup(c *Call) error {
+func (s *API) handleBackup(c *httpserver.Call) error {
 	if s.Backups == nil {
 		return errNoBackups
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if err := s.Recorder.RecordEntry(ctx, audit.Entry{
 		Actor: c.Actor(), Action: "backup.read", Object: "backup", Summary: "Read a backup of all data.",
 	}); err != nil {
 		return err
 	}
 	name := "stint-" + s.Now().UTC().Format("20060102T150405Z") + ".backup"
-	return stream(c, backupType, name, s.Backups.Backup)
+	return httpserver.Stream(c, backupType, name, s.Backups.Backup)
 }
 
-func (s *Server) handleRestore(c *Call) error {
+func (s *API) handleRestore(c *httpserver.Call) error {
 	if s.Backups == nil {
 		return errNoBackups
 	}
 	if string(c.Request().Header.ContentType()) != backupType {
 		return fault.New(fault.Unsupported, "Send the backup as it is, with the header Content-Type: %s.", backupType)
 	}
-	detail, err := s.Backups.Restore(context.Background(), c.Actor(), c.bodyReader())
+	detail, err := s.Backups.Restore(context.Background(), c.Actor(), bodyReader(c))
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.RestoreAnswer{RestoredAt: v1.At(s.Now()), Detail: detail})
+	return c.SendJSON(http.StatusOK, v1.RestoreAnswer{RestoredAt: v1.At(s.Now()), Detail: detail})
 }
 
 // bodyReader returns the body as it arrives, for the streamed routes.
-func (c *Call) bodyReader() io.Reader { return httpserver.BodyReader(c.Ctx.Context(), readTimeout) }
+func bodyReader(c *httpserver.Call) io.Reader {
+	return httpserver.BodyReader(c.Ctx.Context(), httpserver.ReadTimeout)
+}

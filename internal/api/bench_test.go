@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
@@ -25,8 +26,8 @@ func BenchmarkCheckHandler(b *testing.B) {
 	if err := known.Refresh(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	s := New(Deps{Gate: gate.New(gate.Options{View: known, Log: memlog.New(memlog.Options{})}), Catalog: known})
-	handler := s.CheckApp().Handler()
+	rest := New(Deps{Gate: gate.New(gate.Options{View: known, Log: memlog.New(memlog.Options{})}), Catalog: known})
+	handler := httpserver.New(httpserver.Options{Credentials: known}, rest.Routes()).CheckApp().Handler()
 	for name, body := range map[string]string{
 		"one":          `{"key":"ip:203.0.113.7"}`,
 		"one, no more": `{"key":"ip:203.0.113.8","detail":"none"}`,

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // importTimeout bounds one import, its upload included.
@@ -33,7 +34,7 @@ var blockFormats = []struct {
 }
 
 // sentFormat returns the format that a request's body says it has.
-func sentFormat(c *Call) (blocklist.Format, error) {
+func sentFormat(c *httpserver.Call) (blocklist.Format, error) {
 	if coding := c.Get(fiber.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
 		return "", fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
 	}
@@ -51,30 +52,30 @@ func sentFormat(c *Call) (blocklist.Format, error) {
 	return "", fault.New(fault.Unsupported, "Send the header Content-Type: text/csv, application/json, application/x-ndjson or text/plain; the body must be UTF-8.")
 }
 
-func (s *Server) importBlocks(c *Call) error {
+func (s *API) importBlocks(c *httpserver.Call) error {
 	answer, err := s.runImport(c)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, answer)
+	return c.SendJSON(http.StatusOK, answer)
 }
 
-func (s *Server) runImport(c *Call) (*v1.ImportAnswer, error) {
+func (s *API) runImport(c *httpserver.Call) (*v1.ImportAnswer, error) {
 	format, err := sentFormat(c)
 	if err != nil {
 		return nil, err
 	}
-	q := c.query("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at", "confirm")
+	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at", "confirm")
 	options := blocklist.ImportOptions{
-		On:      blocks.Conflict(q.oneOf("on_conflict", v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace)),
-		SkipBad: q.flag("skip_bad"), DryRun: q.flag("dry_run"), Confirm: q.line("confirm"), Caller: c.Address,
+		On:      blocks.Conflict(q.OneOf("on_conflict", v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace)),
+		SkipBad: q.Flag("skip_bad"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"), Caller: c.Address,
 	}
-	defaults := blocklist.Defaults{Parser: s.Catalog.Parser(), Now: s.Now(), Reason: q.line("reason")}
-	length, at := q.length("expires_in"), q.time("expires_at")
-	if q.err != nil {
-		return nil, q.err
+	defaults := blocklist.Defaults{Parser: s.Catalog.Parser(), Now: s.Now(), Reason: q.Line("reason")}
+	length, at := q.Duration("expires_in"), q.Time("expires_at")
+	if q.Err() != nil {
+		return nil, q.Err()
 	}
-	if err := checkLine("reason", defaults.Reason, maxReason); err != nil {
+	if err := httpserver.CheckLine("reason", defaults.Reason, maxReason); err != nil {
 		return nil, err
 	}
 	if defaults.Expires, err = s.end(v1.Duration(length), v1.At(at)); err != nil {
@@ -83,7 +84,7 @@ func (s *Server) runImport(c *Call) (*v1.ImportAnswer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
 	defer cancel()
 	importer := &blocklist.Importer{Store: s.Blocks, View: s.Catalog, Parser: s.Catalog.Parser, Traffic: s.Traffic, Now: s.Now}
-	did, err := importer.Import(ctx, c.Actor(), blocklist.Read(c.bodyReader(), format, defaults), options)
+	did, err := importer.Import(ctx, c.Actor(), blocklist.Read(bodyReader(c), format, defaults), options)
 	if err != nil {
 		return nil, tellBroad(err)
 	}
@@ -106,15 +107,15 @@ func tellBroad(err error) error {
 // exportParams are the query parameters of an export of blocks.
 var exportParams = []string{"format", "state", "source", "author", "search", "key", "within"}
 
-func (s *Server) exportBlocks(c *Call) error {
+func (s *API) exportBlocks(c *httpserver.Call) error {
 	f, err := s.blockFilter(c, exportParams)
 	if err != nil {
 		return err
 	}
-	q := c.query(exportParams...)
-	wanted := blocklist.Format(q.oneOf("format", string(blocklist.CSV), string(blocklist.JSON), string(blocklist.Plain)))
-	if q.err != nil {
-		return q.err
+	q := c.ParseQuery(exportParams...)
+	wanted := blocklist.Format(q.OneOf("format", string(blocklist.CSV), string(blocklist.JSON), string(blocklist.Plain)))
+	if q.Err() != nil {
+		return q.Err()
 	}
 	if wanted == "" {
 		wanted = blocklist.CSV
@@ -128,7 +129,7 @@ func (s *Server) exportBlocks(c *Call) error {
 	if wanted != blocklist.JSON {
 		media += "; charset=utf-8"
 	}
-	return stream(c, media, "blocks"+extension, func(ctx context.Context, w io.Writer) error {
+	return httpserver.Stream(c, media, "blocks"+extension, func(ctx context.Context, w io.Writer) error {
 		out := blocklist.NewWriter(w, wanted)
 		for b, err := range s.Blocks.EachBlock(ctx, f) {
 			if err != nil {

@@ -7,24 +7,24 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-func (s *Server) surveyor() *blocklist.Surveyor {
+func (s *API) surveyor() *blocklist.Surveyor {
 	return &blocklist.Surveyor{View: s.Catalog, Parser: s.Catalog.Parser, Traffic: s.Traffic, Now: s.Now}
 }
 
-func (s *Server) previewBlock(c *Call) error {
+func (s *API) previewBlock(c *httpserver.Call) error {
 	var request v1.PreviewRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
 	pattern, err := s.pattern("pattern", request.Pattern)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	r, err := s.surveyor().Survey(ctx, pattern, c.Address)
 	if err != nil {
 		return err
@@ -38,12 +38,12 @@ func (s *Server) previewBlock(c *Call) error {
 	if r.Confirm != "" {
 		answer.Confirm = v1.NullString(pattern.String())
 	}
-	return sendJSON(c, http.StatusOK, answer)
+	return c.SendJSON(http.StatusOK, answer)
 }
 
 // confirmEntry refuses to let a broad block, or a broad exemption, stand
 // (longer) until its pattern is sent again as confirmed.
-func (s *Server) confirmEntry(ctx context.Context, isBlock bool, p, confirmed keys.Pattern) error {
+func (s *API) confirmEntry(ctx context.Context, isBlock bool, p, confirmed keys.Pattern) error {
 	switch {
 	case p == confirmed:
 		return nil
@@ -55,7 +55,7 @@ func (s *Server) confirmEntry(ctx context.Context, isBlock bool, p, confirmed ke
 
 // confirmLonger refuses a change that prolongs what is broad until it is
 // confirmed. from is its present end, and revision its present one.
-func (s *Server) confirmLonger(ctx context.Context, isBlock bool, p keys.Pattern, from time.Time, revision int64, change *entryChange) error {
+func (s *API) confirmLonger(ctx context.Context, isBlock bool, p keys.Pattern, from time.Time, revision int64, change *entryChange) error {
 	if change.Expires == nil || p == change.confirmed {
 		return nil
 	}

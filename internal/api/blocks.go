@@ -10,6 +10,7 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -17,12 +18,12 @@ import (
 const maxReason = 1000
 
 // wireBlock shows a block as it stands now.
-func (s *Server) wireBlock(b *blocks.Block) v1.Block {
+func (s *API) wireBlock(b *blocks.Block) v1.Block {
 	return v1.FromBlock(b, s.policyName(b.Policy), s.Now())
 }
 
 // policyName returns the name of a policy, "" where it is gone.
-func (s *Server) policyName(id int64) string {
+func (s *API) policyName(id int64) string {
 	if p, found := s.Catalog.Selector().ByID(id); found {
 		return p.Name
 	}
@@ -36,34 +37,34 @@ var filterParams = []string{"state", "author", "search", "key", "within", "order
 var blockParams = append([]string{"source"}, filterParams...)
 
 // blockFilter reads a filter of blocks or exemptions.
-func (s *Server) blockFilter(c *Call, params []string) (blocks.Filter, error) {
-	q := c.query(params...)
+func (s *API) blockFilter(c *httpserver.Call, params []string) (blocks.Filter, error) {
+	q := c.ParseQuery(params...)
 	f := blocks.Filter{
-		State:  q.oneOf("state", "active", "ended", "all"),
-		Source: blocks.Source(q.oneOf("source", string(blocks.Manual), string(blocks.Automatic), string(blocks.Imported))),
-		Author: q.line("author"),
-		Search: q.line("search"),
-		Order:  blocks.Order(q.oneOf("order", string(blocks.ByCreated), string(blocks.ByExpiry))),
-		Cursor: q.line("cursor"),
-		Limit:  q.limit(),
+		State:  q.OneOf("state", "active", "ended", "all"),
+		Source: blocks.Source(q.OneOf("source", string(blocks.Manual), string(blocks.Automatic), string(blocks.Imported))),
+		Author: q.Line("author"),
+		Search: q.Line("search"),
+		Order:  blocks.Order(q.OneOf("order", string(blocks.ByCreated), string(blocks.ByExpiry))),
+		Cursor: q.Line("cursor"),
+		Limit:  q.Limit(),
 		At:     s.Now(),
 	}
-	if q.err != nil {
-		return f, q.err
+	if q.Err() != nil {
+		return f, q.Err()
 	}
 	var err error
-	if q.given("key") {
-		if f.Key, err = s.key(q.values["key"]); err != nil {
+	if q.Given("key") {
+		if f.Key, err = s.key(q.Raw("key")); err != nil {
 			return f, err
 		}
 	}
-	if q.given("within") {
-		f.Within, err = s.pattern("within", q.values["within"])
+	if q.Given("within") {
+		f.Within, err = s.pattern("within", q.Raw("within"))
 	}
 	return f, err
 }
 
-func (s *Server) key(text string) (keys.Key, error) {
+func (s *API) key(text string) (keys.Key, error) {
 	key, err := s.Catalog.Parser().Key(text)
 	if err != nil {
 		return key, fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
@@ -71,7 +72,7 @@ func (s *Server) key(text string) (keys.Key, error) {
 	return key, nil
 }
 
-func (s *Server) pattern(field, text string) (keys.Pattern, error) {
+func (s *API) pattern(field, text string) (keys.Pattern, error) {
 	pattern, err := s.Catalog.Parser().Pattern(text)
 	if err != nil {
 		return pattern, fault.Field(field, "%s", strings.TrimPrefix(err.Error(), "the pattern "))
@@ -85,32 +86,30 @@ func wirePage[T, W any](page blocks.Page[T], wire func(T) W) v1.Page[W] {
 	return out
 }
 
-func (s *Server) listBlocks(c *Call) error {
+func (s *API) listBlocks(c *httpserver.Call) error {
 	f, err := s.blockFilter(c, blockParams)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	page, err := s.Blocks.FindBlocks(ctx, f)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wirePage(page, s.wireBlock))
+	return c.SendJSON(http.StatusOK, wirePage(page, s.wireBlock))
 }
 
-func (s *Server) getBlock(c *Call) error {
-	id, err := c.param("id")
+func (s *API) getBlock(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	b, err := s.Blocks.FindBlockByID(ctx, id)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireBlock(b))
+	return c.SendJSON(http.StatusOK, s.wireBlock(b))
 }
 
 // added is what a request to add a block or an exemption comes to.
@@ -123,16 +122,16 @@ type added struct {
 	confirmed keys.Pattern
 }
 
-func (s *Server) readAdded(c *Call) (added, error) {
+func (s *API) readAdded(c *httpserver.Call) (added, error) {
 	var request v1.BlockRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return added{}, err
 	}
 	pattern, err := s.pattern("pattern", request.Pattern)
 	if err != nil {
 		return added{}, err
 	}
-	if err := checkLine("reason", request.Reason, maxReason); err != nil {
+	if err := httpserver.CheckLine("reason", request.Reason, maxReason); err != nil {
 		return added{}, err
 	}
 	expires, err := s.end(request.ExpiresIn, request.ExpiresAt)
@@ -153,7 +152,7 @@ func (s *Server) readAdded(c *Call) (added, error) {
 }
 
 // confirmed reads the pattern that confirms a change, zero for none.
-func (s *Server) confirmed(text string) (keys.Pattern, error) {
+func (s *API) confirmed(text string) (keys.Pattern, error) {
 	if text == "" {
 		return keys.Pattern{}, nil
 	}
@@ -161,7 +160,7 @@ func (s *Server) confirmed(text string) (keys.Pattern, error) {
 }
 
 // end returns when something ends: at, or after in, or never.
-func (s *Server) end(in v1.Duration, at v1.Time) (time.Time, error) {
+func (s *API) end(in v1.Duration, at v1.Time) (time.Time, error) {
 	now := s.Now()
 	switch {
 	case in != 0 && !at.IsZero():
@@ -174,14 +173,13 @@ func (s *Server) end(in v1.Duration, at v1.Time) (time.Time, error) {
 	return at.Time, nil
 }
 
-func (s *Server) addBlock(c *Call) error {
+func (s *API) addBlock(c *httpserver.Call) error {
 	a, err := s.readAdded(c)
 	if err != nil {
 		return err
 	}
 	actor := c.Actor()
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if err := s.confirmEntry(ctx, true, a.pattern, a.confirmed); err != nil {
 		return err
 	}
@@ -206,20 +204,20 @@ func (s *Server) addBlock(c *Call) error {
 }
 
 // sendAdded answers 201 where something new was made.
-func sendAdded(c *Call, outcome blocks.Outcome, location string, answer any) error {
+func sendAdded(c *httpserver.Call, outcome blocks.Outcome, location string, answer any) error {
 	status := http.StatusOK
 	if outcome == blocks.Created || outcome == blocks.Replaced {
 		status = http.StatusCreated
 		c.Set(fiber.HeaderLocation, location)
 	}
-	return sendJSON(c, status, answer)
+	return c.SendJSON(status, answer)
 }
 
 // maxNamed is how many things a warning names one by one.
 const maxNamed = 5
 
 // hiding warns of the exemptions that hide a block of p or part of it.
-func (s *Server) hiding(p keys.Pattern) []string {
+func (s *API) hiding(p keys.Pattern) []string {
 	var warnings []string
 	for _, e := range s.Catalog.Blocks().ExemptionsTouching(p, s.Now(), maxNamed) {
 		if e.Pattern.Covers(p) {
@@ -231,13 +229,12 @@ func (s *Server) hiding(p keys.Pattern) []string {
 	return warnings
 }
 
-func (s *Server) changeBlock(c *Call) error {
+func (s *API) changeBlock(c *httpserver.Call) error {
 	id, change, err := s.readChange(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	b, err := s.Blocks.FindBlockByID(ctx, id)
 	if err != nil {
 		return err
@@ -251,7 +248,7 @@ func (s *Server) changeBlock(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireBlock(b))
+	return c.SendJSON(http.StatusOK, s.wireBlock(b))
 }
 
 // entryChange is a change of a block or an exemption.
@@ -261,12 +258,12 @@ type entryChange struct {
 }
 
 // readChange reads a PATCH of a block or an exemption.
-func (s *Server) readChange(c *Call) (id string, change entryChange, err error) {
-	if id, err = c.param("id"); err != nil {
+func (s *API) readChange(c *httpserver.Call) (id string, change entryChange, err error) {
+	if id, err = c.PathParam("id"); err != nil {
 		return "", change, err
 	}
 	var patch v1.EndPatch
-	if err = decodeJSON(c, &patch); err != nil {
+	if err = c.DecodeJSON(&patch); err != nil {
 		return "", change, err
 	}
 	if patch.Revision < 0 {
@@ -274,7 +271,7 @@ func (s *Server) readChange(c *Call) (id string, change entryChange, err error) 
 	}
 	change.Revision = patch.Revision
 	if patch.Reason.Given {
-		if err = checkLine("reason", patch.Reason.Value, maxReason); err != nil {
+		if err = httpserver.CheckLine("reason", patch.Reason.Value, maxReason); err != nil {
 			return "", change, err
 		}
 		change.Reason = &patch.Reason.Value
@@ -290,7 +287,7 @@ func (s *Server) readChange(c *Call) (id string, change entryChange, err error) 
 }
 
 // changedEnd returns the new end of something, nil to leave it.
-func (s *Server) changedEnd(in v1.Change[v1.Duration], at v1.Change[v1.Time]) (*time.Time, error) {
+func (s *API) changedEnd(in v1.Change[v1.Duration], at v1.Change[v1.Time]) (*time.Time, error) {
 	if !in.Given && !at.Given {
 		return nil, nil
 	}
@@ -304,33 +301,32 @@ func (s *Server) changedEnd(in v1.Change[v1.Duration], at v1.Change[v1.Time]) (*
 	return &end, err
 }
 
-func (s *Server) liftBlock(c *Call) error {
+func (s *API) liftBlock(c *httpserver.Call) error {
 	id, reason, err := readEnd(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	b, err := s.Blocks.LiftBlock(ctx, c.Actor(), id, reason)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireBlock(b))
+	return c.SendJSON(http.StatusOK, s.wireBlock(b))
 }
 
 // readEnd reads a DELETE of a block or an exemption: the reason stands in the
 // body or, for clients that cannot send one with DELETE, in the query.
-func readEnd(c *Call) (id, reason string, err error) {
-	if id, err = c.param("id"); err != nil {
+func readEnd(c *httpserver.Call) (id, reason string, err error) {
+	if id, err = c.PathParam("id"); err != nil {
 		return "", "", err
 	}
-	q := c.query("reason")
-	if reason = q.line("reason"); q.err != nil {
-		return "", "", q.err
+	q := c.ParseQuery("reason")
+	if reason = q.Line("reason"); q.Err() != nil {
+		return "", "", q.Err()
 	}
 	request := v1.EndRequest{Reason: reason}
-	if err = decodeOptional(c, &request); err != nil {
+	if err = c.DecodeOptional(&request); err != nil {
 		return "", "", err
 	}
-	return id, request.Reason, checkLine("reason", request.Reason, maxReason)
+	return id, request.Reason, httpserver.CheckLine("reason", request.Reason, maxReason)
 }

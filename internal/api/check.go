@@ -10,6 +10,13 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// Limits of the bodies of checks.
+const (
+	checkBody = 64 << 10
+	batchBody = httpserver.MaxCheckListenerBody
 )
 
 // statusOfOutcome is the one place where a decision becomes HTTP.
@@ -20,11 +27,11 @@ var statusOfOutcome = map[gate.Outcome]int{
 	gate.Unavailable: http.StatusServiceUnavailable,
 }
 
-func (s *Server) handleCheck(c *Call) error {
-	if err := checkContentType(c.Ctx); err != nil {
+func (s *API) handleCheck(c *httpserver.Call) error {
+	if err := c.RequireJSON(); err != nil {
 		return err
 	}
-	body, err := readBody(c.Ctx, checkBody)
+	body, err := c.ReadBody(checkBody)
 	if err != nil {
 		return err
 	}
@@ -39,7 +46,8 @@ func (s *Server) handleCheck(c *Call) error {
 	if err != nil {
 		return err
 	}
-	k := &c.checks
+	k := s.takeScratch()
+	defer s.putScratch(k)
 	k.checks = append(k.checks, check)
 	s.decide(k)
 	if k.errs[0] != nil {
@@ -47,37 +55,38 @@ func (s *Server) handleCheck(c *Call) error {
 	}
 	d := &k.decisions[0]
 	k.buffer = appendDecision(k.buffer, d)
-	setRateLimit(c, d)
-	return c.sendAnswer(statusOfOutcome[d.Outcome])
+	s.setRateLimit(c, k, d)
+	return k.send(c, statusOfOutcome[d.Outcome])
 }
 
 // decide asks the gate about all of k.checks.
-func (s *Server) decide(k *checkScratch) {
+func (s *API) decide(k *checkScratch) {
 	n := len(k.checks)
 	k.decisions = slices.Grow(k.decisions[:0], n)[:n]
 	k.errs = slices.Grow(k.errs[:0], n)[:n]
-	// The gate keeps its own deadline; a caller who has gone is charged all
-	// the same, since its answer may be on the way.
+	// The gate has its own deadline. A caller who has gone is charged all the
+	// same, since the answer may be on its way.
 	s.Gate.Decide(context.Background(), k.checks, k.decisions, k.errs)
 }
 
-// sendAnswer sends the scratch buffer, which is copied.
-func (c *Call) sendAnswer(status int) error {
+// send answers with a copy of the buffer.
+func (k *checkScratch) send(c *httpserver.Call, status int) error {
 	c.Status(status)
-	c.Response().SetBody(c.checks.buffer)
+	c.Response().SetBody(k.buffer)
 	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
 	return nil
 }
 
-func (s *Server) handleBatch(c *Call) error {
-	if err := checkContentType(c.Ctx); err != nil {
+func (s *API) handleBatch(c *httpserver.Call) error {
+	if err := c.RequireJSON(); err != nil {
 		return err
 	}
-	body, err := readBody(c.Ctx, batchBody)
+	body, err := c.ReadBody(batchBody)
 	if err != nil {
 		return err
 	}
-	k := &c.checks
+	k := s.takeScratch()
+	defer s.putScratch(k)
 	k.inputs, k.problems, err = decodeBatch(body, k.inputs, k.problems)
 	if err != nil {
 		return err
@@ -116,12 +125,12 @@ func (s *Server) handleBatch(c *Call) error {
 		}
 	}
 	k.buffer = append(k.buffer, "]}"...)
-	return c.sendAnswer(http.StatusOK)
+	return k.send(c, http.StatusOK)
 }
 
 // appendProblem appends the problem that stands in the place of a decision.
-func (s *Server) appendProblem(b []byte, err error) []byte {
-	text, encodeErr := json.Marshal(problemOf(err))
+func (s *API) appendProblem(b []byte, err error) []byte {
+	text, encodeErr := json.Marshal(httpserver.ProblemOf(err))
 	if encodeErr != nil { // a problem holds nothing that cannot be written
 		return append(b, "null"...)
 	}

@@ -3,18 +3,18 @@ package api
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -76,7 +76,7 @@ func checkSyntax(body []byte) error {
 	if len(bytes.TrimLeft(body, " \t\r\n")) == 0 {
 		return fault.New(fault.Malformed, "The body is empty; send a JSON object.")
 	}
-	if err := checkDepth(body); err != nil {
+	if err := httpserver.CheckDepth(body); err != nil {
 		return err
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(body))
@@ -89,7 +89,7 @@ func checkSyntax(body []byte) error {
 	if err == nil {
 		return fault.New(fault.Malformed, "The body goes on after its JSON object, at byte %d.", d.InputOffset())
 	}
-	return explainJSON(err, nil)
+	return httpserver.ExplainJSON(err, nil)
 }
 
 // object walks the members of an object whose syntax is known to be right.
@@ -117,7 +117,7 @@ func readBatch(body []byte, inputs []checkInput, problems []error) ([]checkInput
 	given := false
 	err := object(body, "The body", func(d *jsontext.Decoder, name string) error {
 		if name != "checks" {
-			return fault.Field(plain(name), "is not a field here; the only field is checks")
+			return fault.Field(escape.Log(name), "is not a field here; the only field is checks")
 		}
 		given = true
 		if kind := d.PeekKind(); kind != '[' {
@@ -181,7 +181,7 @@ func readCheck(text []byte) (checkInput, error) {
 		case "meta":
 			in.Meta, err = readMeta(d)
 		default:
-			err = fault.Field(plain(name), "is not a field here; the fields are %s", checkFields)
+			err = fault.Field(escape.Log(name), "is not a field here; the fields are %s", checkFields)
 		}
 		return err
 	})
@@ -255,7 +255,7 @@ func readMeta(d *jsontext.Decoder) (map[string]string, error) {
 		if len(meta) == v1.MaxMeta {
 			return fault.Field("meta", "holds more than %d entries", v1.MaxMeta)
 		}
-		value, err := readText(d, "meta."+plain(name))
+		value, err := readText(d, "meta."+escape.Log(name))
 		meta[name] = value
 		return err
 	})
@@ -279,17 +279,17 @@ func checkOf(parser keys.Parser, in *checkInput, detail string) (gate.Check, err
 	if detail != v1.DetailRules && detail != v1.DetailNone {
 		return gate.Check{}, fault.Field("detail", "must be %s or %s", v1.DetailRules, v1.DetailNone)
 	}
-	if err := checkLine("source", in.Source, v1.MaxSource); err != nil {
+	if err := httpserver.CheckLine("source", in.Source, v1.MaxSource); err != nil {
 		return gate.Check{}, err
 	}
 	for name, value := range in.Meta {
 		if name == "" {
 			return gate.Check{}, fault.Field("meta", "has an entry without a name")
 		}
-		if err := checkLine("meta", name, v1.MaxMetaName); err != nil {
+		if err := httpserver.CheckLine("meta", name, v1.MaxMetaName); err != nil {
 			return gate.Check{}, err
 		}
-		if err := checkLine("meta."+name, value, v1.MaxMetaValue); err != nil {
+		if err := httpserver.CheckLine("meta."+name, value, v1.MaxMetaValue); err != nil {
 			return gate.Check{}, err
 		}
 	}
@@ -298,17 +298,4 @@ func checkOf(parser keys.Parser, in *checkInput, detail string) (gate.Check, err
 		Detail: detail == v1.DetailRules, Source: in.Source, Meta: in.Meta,
 		MaxWait: in.MaxWait, ID: in.IdempotencyKey,
 	}, nil
-}
-
-// checkLine refuses text that is too long or holds control characters.
-func checkLine(field, text string, most int) error {
-	if len(text) > most {
-		return fault.Field(field, "has %d bytes; at most %d are allowed", len(text), most)
-	}
-	for i, r := range text {
-		if unicode.IsControl(r) {
-			return fault.Field(field, "%s", fmt.Sprintf("holds the control character U+%04X at byte %d; remove it", r, i))
-		}
-	}
-	return nil
 }

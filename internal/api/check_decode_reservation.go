@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 )
 
@@ -86,7 +87,7 @@ func readKey(d *jsontext.Decoder, field string) (in keyInput, err error) {
 	}
 	given := false
 	err = object(text, field, func(d *jsontext.Decoder, name string) (err error) {
-		within := field + "." + plain(name)
+		within := field + "." + escape.Log(name)
 		switch name {
 		case "key":
 			given = true

@@ -10,12 +10,14 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
 // checkKeys answers a check about several keys as one.
-func (s *Server) checkKeys(c *Call, in *checkInput) error {
-	k := &c.checks
+func (s *API) checkKeys(c *httpserver.Call, in *checkInput) error {
+	k := s.takeScratch()
+	defer s.putScratch(k)
 	var err error
 	if k.checks, err = checksOf(s.Catalog.Parser(), in, k.checks); err != nil {
 		return err
@@ -26,14 +28,14 @@ func (s *Server) checkKeys(c *Call, in *checkInput) error {
 	}
 	k.buffer = appendCombined(k.buffer, &j, in)
 	if first := j.Refused(); first != nil {
-		setRateLimit(c, first)
+		s.setRateLimit(c, k, first)
 		if j.Never {
 			c.Response().Header.DelBytes(retryAfterHeader)
 		} else {
-			c.setHeader(retryAfterHeader, strconv.AppendInt(c.header[:0], ceilSeconds(retryAfterMS(&j.Answer)), 10))
+			c.SetHeader(retryAfterHeader, strconv.AppendInt(k.header[:0], httpserver.CeilSeconds(retryAfterMS(&j.Answer)), 10))
 		}
 	}
-	return c.sendAnswer(statusOfOutcome[j.Outcome])
+	return k.send(c, statusOfOutcome[j.Outcome])
 }
 
 // checksOf returns what the gate is asked about each key. What is wrong with one
@@ -90,10 +92,10 @@ func appendCombined(b []byte, j *gate.Combined, in *checkInput) []byte {
 }
 
 // cancelReservation cancels a reservation by its handle.
-func (s *Server) cancelReservation(c *Call) error {
+func (s *API) cancelReservation(c *httpserver.Call) error {
 	freed, err := s.Gate.Cancel(context.Background(), c.Params("handle"))
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.Cancelled{Freed: freed})
+	return c.SendJSON(http.StatusOK, v1.Cancelled{Freed: freed})
 }

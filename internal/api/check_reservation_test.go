@@ -70,8 +70,8 @@ func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
 
 func TestAHandleStandsInNoLog(t *testing.T) {
 	var logged bytes.Buffer
-	n := startNode(t, func(d *Deps) {
-		d.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	n := startNode(t, func(d *nodeParts) {
+		d.Server.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		d.Gate = gate.New(gate.Options{View: catalog.New(nil, d.Now), Log: d.Logs[0], Now: d.Now}) // which has loaded nothing yet
 	})
 	n.wantProblem(n.send(del, n.check+v1.PathReservations+"/a-handle", ""), http.StatusServiceUnavailable, "")

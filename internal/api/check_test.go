@@ -253,7 +253,7 @@ func TestAPeekChargesNothing(t *testing.T) {
 }
 
 func TestWithCheckAuthAChecksTokenIsAskedForAndNeverAnswered403(t *testing.T) {
-	n := startNode(t, func(d *Deps) { d.CheckAuth = true })
+	n := startNode(t, func(d *nodeParts) { d.Server.CheckAuth = true })
 	for _, path := range []string{v1.PathCheck, v1.PathBatch} {
 		body := map[string]string{v1.PathCheck: `{"key":"a","peek":true}`, v1.PathBatch: `{"checks":[{"key":"a"}]}`}[path]
 		n.wantProblem(n.send(http.MethodPost, n.check+path, body), http.StatusUnauthorized, "")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -84,8 +85,8 @@ type docsField struct {
 }
 
 // handleDocs answers with openapi.json as a page that needs nothing else.
-func (s *Server) handleDocs(c *Call) error {
-	if err := c.query().err; err != nil {
+func (s *API) handleDocs(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
 	var page bytes.Buffer
@@ -101,7 +102,7 @@ func (s *Server) handleDocs(c *Call) error {
 
 // docs builds the page from the very table and types that openapi.json is
 // built from.
-func (s *Server) docs() *docsPage {
+func (s *API) docs() *docsPage {
 	document := s.openAPI()
 	schemas := &schemas{named: document["components"].(node)["schemas"].(map[string]node)}
 	info := document["info"].(node)
@@ -129,11 +130,11 @@ func (s *Server) docs() *docsPage {
 	return page
 }
 
-func docsOf(r *Route, schemas *schemas) docsOperation {
+func docsOf(r *route, schemas *schemas) docsOperation {
 	op := r.Operation
 	path, pathParams := openAPIPath(r.Path)
 	out := docsOperation{ID: op.ID, Method: strings.ToLower(r.Method), Path: path, Summary: op.Summary}
-	if r.Listener == Checks {
+	if r.Listener == httpserver.Checks {
 		out.Listener = "Answered on the listener for checks."
 	}
 	if r.Access != identity.Public {

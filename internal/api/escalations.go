@@ -5,46 +5,45 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-func (s *Server) listEscalationEvents(c *Call) error {
-	q := c.query(append([]string{"policy", "key", "limit"}, spanParams...)...)
+func (s *API) listEscalationEvents(c *httpserver.Call) error {
+	q := c.ParseQuery(append([]string{"policy", "key", "limit"}, spanParams...)...)
 	from, to := s.span(q)
-	f := offences.EscalationFilter{From: from, To: to, Policy: s.policyID(q), Limit: q.limit()}
-	if q.err != nil {
-		return q.err
+	f := offences.EscalationFilter{From: from, To: to, Policy: s.policyID(q), Limit: q.Limit()}
+	if q.Err() != nil {
+		return q.Err()
 	}
-	if q.given("key") {
-		key, err := s.key(q.values["key"])
+	if q.Given("key") {
+		key, err := s.key(q.Raw("key"))
 		if err != nil {
 			return err
 		}
 		f.Key = key.String()
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	events, err := s.Offenders.Store.EscalationEvents(ctx, f)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(events, v1.FromEscalationEvent))
+	return c.SendJSON(http.StatusOK, wholePage(events, v1.FromEscalationEvent))
 }
 
-func (s *Server) listEscalationPauses(c *Call) error {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (s *API) listEscalationPauses(c *httpserver.Call) error {
+	ctx := c.Context()
 	stops, err := s.Offenders.Store.EscalationPauses(ctx)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(stops, func(stop offences.EscalationPause) v1.EscalationPause {
+	return c.SendJSON(http.StatusOK, wholePage(stops, func(stop offences.EscalationPause) v1.EscalationPause {
 		return v1.EscalationPause{Policy: stop.Name, At: v1.At(stop.At), Detail: stop.Detail}
 	}))
 }
 
-func (s *Server) resumeEscalation(c *Call) error {
-	name, err := c.param("name")
+func (s *API) resumeEscalation(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
@@ -52,8 +51,7 @@ func (s *Server) resumeEscalation(c *Call) error {
 	if !found {
 		return fault.New(fault.NotFound, "There is no policy of that name.")
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if err := s.Offenders.Store.ResumeEscalation(ctx, c.Actor(), p.ID); err != nil {
 		return err
 	}

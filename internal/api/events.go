@@ -13,13 +13,14 @@ import (
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // eventType is the media type of server-sent events.
 const eventType = "text/event-stream"
 
 // tellEvents answers with events as they happen, until the client goes.
-func (s *Server) tellEvents(c *Call) error {
+func (s *API) tellEvents(c *httpserver.Call) error {
 	if s.Events == nil {
 		return fault.New(fault.NotFound, "This node tells no events.")
 	}
@@ -28,7 +29,7 @@ func (s *Server) tellEvents(c *Call) error {
 		return err
 	}
 	after := c.Get("Last-Event-ID")
-	if checkLine("Last-Event-ID", after, 128) != nil {
+	if httpserver.CheckLine("Last-Event-ID", after, 128) != nil {
 		after = "?" // what no hub has written says that something is missing
 	}
 	c.Status(http.StatusOK)
@@ -38,32 +39,32 @@ func (s *Server) tellEvents(c *Call) error {
 	if c.Method() == http.MethodHead {
 		return nil
 	}
-	access := c.watchAccess()
+	access := c.WatchAccess()
 	listener, missed := s.Events.Listen(filter, after)
-	body := &eventBody{hub: s.Events, listener: listener, conn: c.Ctx.Context().Conn(), heartbeat: time.NewTicker(s.Events.Heartbeat()), access: access, looks: time.NewTicker(accessInterval)}
+	body := &eventBody{hub: s.Events, listener: listener, conn: c.Ctx.Context().Conn(), heartbeat: time.NewTicker(s.Events.Heartbeat()), access: access, looks: time.NewTicker(httpserver.AccessInterval)}
 	body.comment("stint events")
 	for i := range missed {
 		body.write(&missed[i])
 	}
-	c.Ctx.Context().SetBodyStream(guardedBody{body}, -1)
+	c.Ctx.Context().SetBodyStream(httpserver.GuardedBody{Body: body}, -1)
 	return nil
 }
 
-func (s *Server) eventFilter(c *Call) (events.Filter, error) {
+func (s *API) eventFilter(c *httpserver.Call) (events.Filter, error) {
 	var f events.Filter
-	q := c.query("kind", "decision", "policy", "pattern")
-	for _, kind := range q.some("kind", string(events.Decision), string(events.Block), string(events.Change)) {
+	q := c.ParseQuery("kind", "decision", "policy", "pattern")
+	for _, kind := range q.List("kind", string(events.Decision), string(events.Block), string(events.Change)) {
 		f.Kinds = append(f.Kinds, events.Kind(kind))
 	}
-	for _, outcome := range q.some("decision", v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable) {
+	for _, outcome := range q.List("decision", v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable) {
 		f.Outcomes = append(f.Outcomes, gate.Outcome(outcome))
 	}
-	f.Policy = q.line("policy")
-	if q.err != nil || !q.given("pattern") {
-		return f, q.err
+	f.Policy = q.Line("policy")
+	if q.Err() != nil || !q.Given("pattern") {
+		return f, q.Err()
 	}
 	var err error
-	f.Pattern, err = s.pattern("pattern", q.values["pattern"])
+	f.Pattern, err = s.pattern("pattern", q.Raw("pattern"))
 	return f, err
 }
 
@@ -74,7 +75,7 @@ type eventBody struct {
 	listener  *events.Listener
 	conn      net.Conn
 	heartbeat *time.Ticker
-	access    *accessWatch
+	access    *httpserver.AccessWatch
 	looks     *time.Ticker
 	buffer    bytes.Buffer
 	ended     bool
@@ -84,7 +85,7 @@ type eventBody struct {
 // stream is no slow one.
 func (b *eventBody) Read(p []byte) (int, error) {
 	for b.buffer.Len() == 0 && !b.ended {
-		if b.access.ended() {
+		if b.access.Ended() {
 			// What was queued is for those who may still read it.
 			b.ended = true
 			b.write(&events.Event{Kind: events.Notice, At: time.Now(), Text: "This stream was ended: the access of its token or login has ended."})
@@ -105,7 +106,7 @@ func (b *eventBody) Read(p []byte) (int, error) {
 			b.comment("still here")
 		}
 	}
-	if err := b.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	if err := b.conn.SetWriteDeadline(time.Now().Add(httpserver.WriteTimeout)); err != nil {
 		return 0, err
 	}
 	return b.buffer.Read(p) // io.EOF once it is empty, which is the end

@@ -5,47 +5,45 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-func (s *Server) wireExemption(e *blocks.Exemption) v1.Exemption { return v1.FromExemption(e, s.Now()) }
+func (s *API) wireExemption(e *blocks.Exemption) v1.Exemption { return v1.FromExemption(e, s.Now()) }
 
-func (s *Server) listExemptions(c *Call) error {
+func (s *API) listExemptions(c *httpserver.Call) error {
 	f, err := s.blockFilter(c, filterParams)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	page, err := s.Blocks.FindExemptions(ctx, f)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wirePage(page, s.wireExemption))
+	return c.SendJSON(http.StatusOK, wirePage(page, s.wireExemption))
 }
 
-func (s *Server) getExemption(c *Call) error {
-	id, err := c.param("id")
+func (s *API) getExemption(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	e, err := s.Blocks.FindExemptionByID(ctx, id)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireExemption(e))
+	return c.SendJSON(http.StatusOK, s.wireExemption(e))
 }
 
-func (s *Server) addExemption(c *Call) error {
+func (s *API) addExemption(c *httpserver.Call) error {
 	a, err := s.readAdded(c)
 	if err != nil {
 		return err
 	}
 	actor := c.Actor()
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if err := s.confirmEntry(ctx, false, a.pattern, a.confirmed); err != nil {
 		return err
 	}
@@ -67,7 +65,7 @@ func (s *Server) addExemption(c *Call) error {
 }
 
 // hidden warns of the blocks that an exemption of p hides or breaks into.
-func (s *Server) hidden(p keys.Pattern) []string {
+func (s *API) hidden(p keys.Pattern) []string {
 	var warnings []string
 	for _, b := range s.Catalog.Blocks().BlocksTouching(p, s.Now(), maxNamed) {
 		if p.Covers(b.Pattern) {
@@ -79,13 +77,12 @@ func (s *Server) hidden(p keys.Pattern) []string {
 	return warnings
 }
 
-func (s *Server) changeExemption(c *Call) error {
+func (s *API) changeExemption(c *httpserver.Call) error {
 	id, change, err := s.readChange(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	e, err := s.Blocks.FindExemptionByID(ctx, id)
 	if err != nil {
 		return err
@@ -99,19 +96,18 @@ func (s *Server) changeExemption(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireExemption(e))
+	return c.SendJSON(http.StatusOK, s.wireExemption(e))
 }
 
-func (s *Server) removeExemption(c *Call) error {
+func (s *API) removeExemption(c *httpserver.Call) error {
 	id, reason, err := readEnd(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	e, err := s.Blocks.RemoveExemption(ctx, c.Actor(), id, reason)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireExemption(e))
+	return c.SendJSON(http.StatusOK, s.wireExemption(e))
 }

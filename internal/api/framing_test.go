@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // raw sends bytes on one connection and returns every answer until the server
@@ -144,8 +145,8 @@ func TestWhatHTTPItselfRefusesIsAProblemToo(t *testing.T) {
 }
 
 func TestNothingOfAPanicReachesTheCaller(t *testing.T) {
-	n := startNode(t, func(d *Deps) {
-		d.Extra = []Route{{Method: http.MethodGet, Path: "/panic", Access: "public", Handler: func(*Call) error { panic("the secret is 5\nforged line") }}}
+	n := startNode(t, func(d *nodeParts) {
+		d.Extra = []httpserver.Route{{Method: http.MethodGet, Path: "/panic", Access: "public", Handler: func(*httpserver.Call) error { panic("the secret is 5\nforged line") }}}
 	})
 	p := n.wantProblem(n.send(http.MethodGet, n.admin+"/panic", ""), http.StatusInternalServerError, "")
 	if p.Code != "internal" || strings.Contains(p.Detail, "secret") {
@@ -175,7 +176,7 @@ func TestARequestIDIsTakenOverWhereItIsPlain(t *testing.T) {
 
 func TestABodyThatDoesNotComeInTimeIsAProblem(t *testing.T) {
 	n := startNode(t)
-	slow := New(n.server.Deps)
+	slow := httpserver.New(httpserver.Options{Credentials: n.api.Catalog, Now: n.clock.Now}, n.api.Routes())
 	slow.CheckApp().Server().ReadTimeout = 200 * time.Millisecond
 	slow.AdminApp().Server().ReadTimeout = 200 * time.Millisecond
 	for name, test := range map[string]struct{ base, request string }{

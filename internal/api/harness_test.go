@@ -29,6 +29,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -59,7 +60,8 @@ type testNode struct {
 	*testing.T
 	clock  *clock
 	store  *sqlstore.Store
-	server *Server
+	api    *API
+	server *httpserver.Server
 	check  string // the base URL of the check listener
 	admin  string
 	tokens map[identity.Access]string
@@ -69,24 +71,31 @@ type testNode struct {
 	channel testChannel
 }
 
+// nodeParts are what a test may change of a node before it starts.
+type nodeParts struct {
+	Deps
+	Server httpserver.Options
+	Extra  []httpserver.Route
+}
+
 // migrated makes databases with the present schema, yet to be seeded.
 var migrated = servers.Template{Prepare: sqlstore.Migrate}
 
 // startNode serves both listeners on free ports until the test ends, on a
 // database of SQLite. change may alter what the API stands on.
-func startNode(t *testing.T, change ...func(*Deps)) *testNode {
+func startNode(t *testing.T, change ...func(*nodeParts)) *testNode {
 	t.Helper()
 	return startNodeOn(t, migrated.SQLite(t), change...)
 }
 
 // onEachDatabase runs a test on a node on SQLite and on one on Postgres.
-func onEachDatabase(t *testing.T, test func(t *testing.T, n *testNode), change ...func(*Deps)) {
+func onEachDatabase(t *testing.T, test func(t *testing.T, n *testNode), change ...func(*nodeParts)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) { test(t, startNode(t, change...)) })
 	t.Run("Postgres", func(t *testing.T) { test(t, startNodeOn(t, migrated.Postgres(t).URL, change...)) })
 }
 
-func startNodeOn(t *testing.T, location string, change ...func(*Deps)) *testNode {
+func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *testNode {
 	t.Helper()
 	n := &testNode{T: t, clock: &clock{now: start}, tokens: map[identity.Access]string{}, logged: new(bytes.Buffer)}
 	ctx := context.Background()
@@ -111,21 +120,27 @@ func startNodeOn(t *testing.T, location string, change ...func(*Deps)) *testNode
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
 	counted := &offenders.Service{Store: store, Blocks: store, View: known, Now: n.clock.Now}
-	d := Deps{
-		Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
-		Catalog: known, Logs: []timestamplog.Log{log},
-		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store, Notes: store, Nodes: store,
-		Throttle:  identity.NewThrottle(identity.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now})}),
-		Offenders: counted, Reports: &reports.Builder{Store: store, Offences: counted, Now: n.clock.Now},
-		Undo: store, Events: n.events, Jobs: n.newJobs(store),
-		Notifier: notify.New(notify.Options{Store: store, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store,
-		Logger: slog.New(slog.NewTextHandler(&lockedWriter{w: n.logged}, nil)),
-		Now:    n.clock.Now,
+	d := nodeParts{
+		Deps: Deps{
+			Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
+			Catalog: known, Logs: []timestamplog.Log{log},
+			Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store, Notes: store, Nodes: store,
+			Offenders: counted, Reports: &reports.Builder{Store: store, Offences: counted, Now: n.clock.Now},
+			Undo: store, Events: n.events, Jobs: n.newJobs(store),
+			Notifier: notify.New(notify.Options{Store: store, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store,
+			Now: n.clock.Now,
+		},
+		Server: httpserver.Options{
+			Credentials: known, Tokens: store, SecretPaths: SecretPaths(),
+			Throttle: httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now})}),
+			Logger:   slog.New(slog.NewTextHandler(&lockedWriter{w: n.logged}, nil)), Now: n.clock.Now,
+		},
 	}
 	for _, c := range change {
 		c(&d)
 	}
-	n.server = New(d)
+	n.api = New(d.Deps)
+	n.server = httpserver.New(d.Server, n.api.Routes(), d.Extra)
 	n.Cleanup(n.events.Close) // after which no stream keeps a listener open
 	n.check, n.admin = n.serve(n.server.CheckApp()), n.serve(n.server.AdminApp())
 	t.Cleanup(func() { _ = store.Close() })
@@ -154,7 +169,7 @@ func (n *testNode) serve(app *fiber.App) string {
 	}
 	done := make(chan error, 1)
 
-	listener = httpserver.Listener(listener)
+	listener = httpserver.FramingListener(listener)
 	go func() { done <- app.Listener(listener) }()
 	n.Cleanup(func() {
 		if err := app.ShutdownWithTimeout(time.Second); err != nil {
@@ -240,12 +255,12 @@ func read[T any](t testing.TB, a answer) (v T) {
 }
 
 // wantProblem checks that an answer is a problem about a field.
-func (n *testNode) wantProblem(a answer, status int, field string) v1.Problem {
+func (n *testNode) wantProblem(a answer, status int, field string) wire.Problem {
 	n.Helper()
-	if a.status != status || a.header.Get("Content-Type") != v1.ProblemType {
+	if a.status != status || a.header.Get("Content-Type") != wire.ProblemType {
 		n.Fatalf("got %d %s, want a problem with %d: %s", a.status, a.header.Get("Content-Type"), status, a.body)
 	}
-	p := read[v1.Problem](n, a)
+	p := read[wire.Problem](n, a)
 	if p.Status != status || p.Field != field || p.Detail == "" || p.Code == "" || p.RequestID == "" {
 		n.Fatalf("got the problem %s, want status %d and field %q", a.body, status, field)
 	}

@@ -7,25 +7,25 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-func (s *Server) handleLive(c *Call) error {
+func (s *API) handleLive(c *httpserver.Call) error {
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
 	return c.SendString("ok\n")
 }
 
-func (s *Server) handleReady(c *Call) error {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (s *API) handleReady(c *httpserver.Call) error {
+	ctx := c.Context()
 	r := s.readiness(ctx)
 	status := http.StatusOK
 	if !r.Ready {
 		status = http.StatusServiceUnavailable
 	}
-	return sendJSON(c, status, r)
+	return c.SendJSON(status, r)
 }
 
-func (s *Server) readiness(ctx context.Context) v1.Readiness {
+func (s *API) readiness(ctx context.Context) v1.Readiness {
 	if s.Ready != nil {
 		return s.Ready(ctx)
 	}

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/jobs"
 )
 
@@ -15,27 +16,26 @@ const jobTimeout = 15 * time.Minute
 
 var errNoJobs = fault.New(fault.NotFound, "This node runs no jobs.")
 
-func (s *Server) listJobs(c *Call) error {
-	if err := c.query().err; err != nil {
+func (s *API) listJobs(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
 	if s.Jobs == nil {
 		return errNoJobs
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Jobs.List(ctx)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromJob))
+	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromJob))
 }
 
-func (s *Server) listRuns(c *Call) error {
-	q := c.query("job", "limit")
-	job, limit := q.line("job"), q.limit()
-	if q.err != nil {
-		return q.err
+func (s *API) listRuns(c *httpserver.Call) error {
+	q := c.ParseQuery("job", "limit")
+	job, limit := q.Line("job"), q.Limit()
+	if q.Err() != nil {
+		return q.Err()
 	}
 	if s.Jobs == nil {
 		return errNoJobs
@@ -43,21 +43,20 @@ func (s *Server) listRuns(c *Call) error {
 	if limit == 0 {
 		limit = 100
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Jobs.Runs(ctx, job, limit)
 	if err != nil {
 		return err
 	}
 	page := wholePage(all, v1.FromRun)
 	page.Total = nil // there may be older ones
-	return sendJSON(c, http.StatusOK, page)
+	return c.SendJSON(http.StatusOK, page)
 }
 
 // runJob runs a job now and answers once it has ended. A run that failed is an
 // answer like another: it says why.
-func (s *Server) runJob(c *Call) error {
-	name, err := c.param("name")
+func (s *API) runJob(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
@@ -70,11 +69,9 @@ func (s *Server) runJob(c *Call) error {
 	if err != nil {
 		return err
 	}
-	// The job may have used up its own time.
-	store, release := c.StoreContext()
-	defer release()
-	if err := s.Recorder.RecordEntry(store, jobs.AskedFor(c.Actor(), name)); err != nil {
+	// The job has a deadline of its own.
+	if err := s.Recorder.RecordEntry(c.Context(), jobs.AskedFor(c.Actor(), name)); err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.FromRun(run))
+	return c.SendJSON(http.StatusOK, v1.FromRun(run))
 }

@@ -10,35 +10,35 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // readKey reads ?key= and ?policy= of the routes about one key.
-func (s *Server) readKey(c *Call) (keys.Key, string, error) {
-	q := c.query("key", "policy")
-	if q.err == nil && !q.given("key") {
-		q.fail("key", "is missing; send for example ?key=ip:203.0.113.7")
+func (s *API) readKey(c *httpserver.Call) (keys.Key, string, error) {
+	q := c.ParseQuery("key", "policy")
+	if q.Err() == nil && !q.Given("key") {
+		q.Fail("key", "is missing; send for example ?key=ip:203.0.113.7")
 	}
-	policy := q.line("policy")
-	if q.given("policy") && policy == "" {
-		q.fail("policy", "is empty; leave it out instead")
+	policy := q.Line("policy")
+	if q.Given("policy") && policy == "" {
+		q.Fail("policy", "is empty; leave it out instead")
 	}
-	if q.err != nil {
-		return keys.Key{}, "", q.err
+	if q.Err() != nil {
+		return keys.Key{}, "", q.Err()
 	}
-	key, err := s.key(q.values["key"])
+	key, err := s.key(q.Raw("key"))
 	return key, policy, err
 }
 
-func (s *Server) explainKey(c *Call) error {
+func (s *API) explainKey(c *httpserver.Call) error {
 	key, policy, err := s.readKey(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	x, err := s.Gate.Explain(ctx, key, policy)
 	if err != nil {
 		return err
@@ -50,12 +50,12 @@ func (s *Server) explainKey(c *Call) error {
 		out.Warnings = append(out.Warnings, "Where the key stands in the escalation is not known: the database is out of reach.")
 	}
 	out.Escalation, out.ShadowEscalation = v1.FromEscalationStatus(enforcing), v1.FromEscalationStatus(shadow)
-	return sendJSON(c, http.StatusOK, out)
+	return c.SendJSON(http.StatusOK, out)
 }
 
 // resetKey forgets what a key has used, under one policy or all. The audit is
 // written first: nothing is forgotten that nobody answers for.
-func (s *Server) resetKey(c *Call) error {
+func (s *API) resetKey(c *httpserver.Call) error {
 	key, name, err := s.readKey(c)
 	if err != nil {
 		return err
@@ -64,8 +64,7 @@ func (s *Server) resetKey(c *Call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	scope := "all policies"
 	if name != "" {
 		scope = "the policy " + name
@@ -84,10 +83,10 @@ func (s *Server) resetKey(c *Call) error {
 		}
 		answer.Policies = append(answer.Policies, v1.LogReset{Policy: p.Name, Existed: held})
 	}
-	return sendJSON(c, http.StatusOK, answer)
+	return c.SendJSON(http.StatusOK, answer)
 }
 
-func (s *Server) policiesToReset(name string) ([]*rules.Policy, error) {
+func (s *API) policiesToReset(name string) ([]*rules.Policy, error) {
 	selector := s.Catalog.Selector()
 	if name == "" {
 		all := selector.Policies()
@@ -102,7 +101,7 @@ func (s *Server) policiesToReset(name string) ([]*rules.Policy, error) {
 }
 
 // reset forgets one log wherever it is kept.
-func (s *Server) reset(ctx context.Context, ref timestamplog.LogID) (held bool, err error) {
+func (s *API) reset(ctx context.Context, ref timestamplog.LogID) (held bool, err error) {
 	for _, log := range s.Logs {
 		had, err := log.Reset(ctx, ref)
 		if errors.Is(err, timestamplog.ErrUnreachable) {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/nodes"
 )
 
@@ -12,12 +13,11 @@ var opListNodes = &Operation{
 	Answers: ok("The nodes by name.", v1.Page[v1.Node]{}),
 }
 
-func (s *Server) listNodes(c *Call) error {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (s *API) listNodes(c *httpserver.Call) error {
+	ctx := c.Context()
 	all, err := s.Nodes.Nodes(ctx, s.Now().Add(-nodes.Gone))
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromNode))
+	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromNode))
 }

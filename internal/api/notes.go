@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 var (
@@ -22,53 +23,50 @@ var (
 	}
 )
 
-func (s *Server) listNotes(c *Call) error {
-	q := c.query("key", "limit")
-	limit := q.limit()
-	if q.err == nil && !q.given("key") {
-		q.fail("key", "is missing; send for example ?key=ip:203.0.113.7")
+func (s *API) listNotes(c *httpserver.Call) error {
+	q := c.ParseQuery("key", "limit")
+	limit := q.Limit()
+	if q.Err() == nil && !q.Given("key") {
+		q.Fail("key", "is missing; send for example ?key=ip:203.0.113.7")
 	}
-	if q.err != nil {
-		return q.err
+	if q.Err() != nil {
+		return q.Err()
 	}
-	key, err := s.key(q.values["key"])
+	key, err := s.key(q.Raw("key"))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Notes.FindNotes(ctx, key.String(), limit)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromNote))
+	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromNote))
 }
 
-func (s *Server) addNote(c *Call) error {
+func (s *API) addNote(c *httpserver.Call) error {
 	var request v1.NoteRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
 	key, err := s.key(request.Key)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	n, err := s.Notes.AddNote(ctx, c.Actor(), key.String(), request.Text)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusCreated, v1.FromNote(n))
+	return c.SendJSON(http.StatusCreated, v1.FromNote(n))
 }
 
-func (s *Server) deleteNote(c *Call) error {
-	id, err := c.param("id")
+func (s *API) deleteNote(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if _, err := s.Notes.DeleteNote(ctx, c.Actor(), id); err != nil {
 		return err
 	}

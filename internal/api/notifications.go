@@ -5,7 +5,9 @@ import (
 	"net/http"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/notify"
 )
 
@@ -25,11 +27,11 @@ type Notifier interface {
 
 var errNoNotifications = fault.New(fault.NotFound, "This node sends no notifications.")
 
-func (s *Server) listNotifications(c *Call) error {
-	q := c.query("limit")
-	limit := q.limit()
-	if q.err != nil {
-		return q.err
+func (s *API) listNotifications(c *httpserver.Call) error {
+	q := c.ParseQuery("limit")
+	limit := q.Limit()
+	if q.Err() != nil {
+		return q.Err()
 	}
 	if s.Notifier == nil || s.Outbox == nil {
 		return errNoNotifications
@@ -37,8 +39,7 @@ func (s *Server) listNotifications(c *Call) error {
 	if limit == 0 {
 		limit = 100
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Outbox.Deliveries(ctx, limit)
 	if err != nil {
 		return err
@@ -47,20 +48,20 @@ func (s *Server) listNotifications(c *Call) error {
 	for _, d := range all {
 		answer.Items = append(answer.Items, v1.FromDelivery(d))
 	}
-	return sendJSON(c, http.StatusOK, answer)
+	return c.SendJSON(http.StatusOK, answer)
 }
 
 // testNotification sends a message over one channel. One that does not arrive
 // is the answer, not an error: nothing is wrong with the request.
-func (s *Server) testNotification(c *Call) error {
+func (s *API) testNotification(c *httpserver.Call) error {
 	var request v1.TestRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
 	if s.Notifier == nil {
 		return errNoNotifications
 	}
-	if err := checkLine("channel", request.Channel, 128); err != nil {
+	if err := httpserver.CheckLine("channel", request.Channel, 128); err != nil {
 		return err
 	}
 	err := s.Notifier.Test(context.Background(), request.Channel)
@@ -69,7 +70,7 @@ func (s *Server) testNotification(c *Call) error {
 	}
 	answer := v1.TestAnswer{Channel: request.Channel, Sent: err == nil}
 	if err != nil {
-		answer.Error = v1.NullString(plain(err.Error()))
+		answer.Error = v1.NullString(escape.Log(err.Error()))
 	}
-	return sendJSON(c, http.StatusOK, answer)
+	return c.SendJSON(http.StatusOK, answer)
 }

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
@@ -27,41 +28,41 @@ const (
 var spanParams = []string{"last", "from", "to"}
 
 // span reads a span, the last hour where none is named.
-func (s *Server) span(q *query) (from, to time.Time) {
-	from, to = q.time("from"), q.time("to")
+func (s *API) span(q *httpserver.Query) (from, to time.Time) {
+	from, to = q.Time("from"), q.Time("to")
 	now := s.Now()
 	if to.IsZero() {
 		to = now
 	}
 	switch {
-	case q.given("last") && (q.given("from") || q.given("to")):
-		q.fail("last", "stands beside from or to; send the one or the other")
-	case q.given("last"):
-		last, err := rules.ParseDuration(q.values["last"])
+	case q.Given("last") && (q.Given("from") || q.Given("to")):
+		q.Fail("last", "stands beside from or to; send the one or the other")
+	case q.Given("last"):
+		last, err := rules.ParseDuration(q.Raw("last"))
 		if err != nil {
-			q.fail("last", `must be a length of time, for example "15m" or "7d"`)
+			q.Fail("last", `must be a length of time, for example "15m" or "7d"`)
 		}
 		from = to.Add(-last)
 	case from.IsZero():
 		from = to.Add(-defaultSpan)
 	}
-	if q.err == nil && !from.Before(to) {
-		q.fail("to", "must lie after from")
+	if q.Err() == nil && !from.Before(to) {
+		q.Fail("to", "must lie after from")
 	}
-	if q.err == nil && to.Sub(from) > longestSpan {
-		q.fail("from", "lies more than five years before to")
+	if q.Err() == nil && to.Sub(from) > longestSpan {
+		q.Fail("from", "lies more than five years before to")
 	}
 	return from, to
 }
 
 // policyID reads the name of a policy, 0 where it was not sent.
-func (s *Server) policyID(q *query) int64 {
-	if !q.given("policy") {
+func (s *API) policyID(q *httpserver.Query) int64 {
+	if !q.Given("policy") {
 		return 0
 	}
-	p, found := s.Catalog.Selector().ByName(q.values["policy"])
+	p, found := s.Catalog.Selector().ByName(q.Raw("policy"))
 	if !found {
-		q.fail("policy", "names no policy")
+		q.Fail("policy", "names no policy")
 		return 0
 	}
 	return p.ID
@@ -71,44 +72,43 @@ var offenderParams = append([]string{
 	"policy", "pattern", "source", "search", "rule", "not_rule", "least", "shadow", "sort",
 }, spanParams...)
 
-func (s *Server) offenderQuery(q *query) (offences.Query, error) {
+func (s *API) offenderQuery(q *httpserver.Query) (offences.Query, error) {
 	from, to := s.span(q)
 	o := offences.Query{
-		From: from, To: to, Policy: s.policyID(q), Source: q.line("source"), Search: q.line("search"),
-		Rule: q.line("rule"), NotRule: q.line("not_rule"), Least: int64(q.number("least", 1, 1_000_000_000)),
-		Shadow: q.oneOf("shadow", "true", "false") == "true",
-		Sort:   offences.Sort(q.oneOf("sort", string(offences.ByOffences), string(offences.ByLast), string(offences.ByFirst), string(offences.ByKey))),
+		From: from, To: to, Policy: s.policyID(q), Source: q.Line("source"), Search: q.Line("search"),
+		Rule: q.Line("rule"), NotRule: q.Line("not_rule"), Least: int64(q.Number("least", 1, 1_000_000_000)),
+		Shadow: q.OneOf("shadow", "true", "false") == "true",
+		Sort:   offences.Sort(q.OneOf("sort", string(offences.ByOffences), string(offences.ByLast), string(offences.ByFirst), string(offences.ByKey))),
 	}
-	if q.given("pattern") && q.err == nil {
-		pattern, err := s.pattern("pattern", q.values["pattern"])
+	if q.Given("pattern") && q.Err() == nil {
+		pattern, err := s.pattern("pattern", q.Raw("pattern"))
 		if err != nil {
 			return o, err
 		}
 		o.Pattern = pattern
 	}
-	return o, q.err
+	return o, q.Err()
 }
 
-func (s *Server) listOffenders(c *Call) error {
-	q := c.query(append([]string{"cursor", "limit", "points"}, offenderParams...)...)
+func (s *API) listOffenders(c *httpserver.Call) error {
+	q := c.ParseQuery(append([]string{"cursor", "limit", "points"}, offenderParams...)...)
 	o, err := s.offenderQuery(q)
 	if err != nil {
 		return err
 	}
-	o.Cursor, o.Limit, o.Points = q.line("cursor"), q.limit(), q.number("points", 1, 120)
-	if q.err != nil {
-		return q.err
+	o.Cursor, o.Limit, o.Points = q.Line("cursor"), q.Limit(), q.Number("points", 1, 120)
+	if q.Err() != nil {
+		return q.Err()
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	report, err := s.Offenders.Report(ctx, o)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireReport(report))
+	return c.SendJSON(http.StatusOK, s.wireReport(report))
 }
 
-func (s *Server) wireReport(r *offenders.Report) v1.OffenderReport {
+func (s *API) wireReport(r *offenders.Report) v1.OffenderReport {
 	out := v1.OffenderReport{
 		From: v1.At(r.From), To: v1.At(r.To), Keys: r.Keys, Offences: r.Ranking.Offences, Other: r.Other,
 		AllowedExact: r.AllowedExact, Untracked: r.Untracked,
@@ -124,7 +124,7 @@ func (s *Server) wireReport(r *offenders.Report) v1.OffenderReport {
 }
 
 // eachOffender goes through every page of a report.
-func (s *Server) eachOffender(ctx context.Context, o offences.Query, do func(v1.Offender) error) error {
+func (s *API) eachOffender(ctx context.Context, o offences.Query, do func(v1.Offender) error) error {
 	o.Limit = 1000
 	for {
 		report, err := s.Offenders.Report(ctx, o)
@@ -143,19 +143,19 @@ func (s *Server) eachOffender(ctx context.Context, o offences.Query, do func(v1.
 	}
 }
 
-func (s *Server) exportOffenders(c *Call) error {
-	q := c.query(append([]string{"format"}, offenderParams...)...)
-	format := q.oneOf("format", "json", "csv")
+func (s *API) exportOffenders(c *httpserver.Call) error {
+	q := c.ParseQuery(append([]string{"format"}, offenderParams...)...)
+	format := q.OneOf("format", "json", "csv")
 	o, err := s.offenderQuery(q)
 	if err != nil {
 		return err
 	}
 	if format == "csv" {
-		return stream(c, "text/csv; charset=utf-8", "offenders.csv", func(ctx context.Context, w io.Writer) error {
+		return httpserver.Stream(c, "text/csv; charset=utf-8", "offenders.csv", func(ctx context.Context, w io.Writer) error {
 			return s.writeOffendersCSV(ctx, w, o)
 		})
 	}
-	return stream(c, "application/json", "offenders.json", func(ctx context.Context, w io.Writer) error {
+	return httpserver.Stream(c, "application/json", "offenders.json", func(ctx context.Context, w io.Writer) error {
 		separator := "["
 		err := s.eachOffender(ctx, o, func(row v1.Offender) error {
 			if _, err := io.WriteString(w, separator+"\n"); err != nil {
@@ -176,7 +176,7 @@ func (s *Server) exportOffenders(c *Call) error {
 	})
 }
 
-func (s *Server) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Query) error {
+func (s *API) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Query) error {
 	out := csv.NewWriter(w)
 	if err := out.Write([]string{"key", "offences", "offences_at_most", "allowed", "share_refused", "policy", "decision", "decided_by", "first_at", "last_at", "blocked_until", "escalation_level"}); err != nil {
 		return err
@@ -204,22 +204,21 @@ func (s *Server) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.
 	return out.Error()
 }
 
-func (s *Server) keyTimeline(c *Call) error {
-	q := c.query(append([]string{"key", "points"}, spanParams...)...)
+func (s *API) keyTimeline(c *httpserver.Call) error {
+	q := c.ParseQuery(append([]string{"key", "points"}, spanParams...)...)
 	from, to := s.span(q)
-	points := q.number("points", 1, 1440)
-	if q.err != nil {
-		return q.err
+	points := q.Number("points", 1, 1440)
+	if q.Err() != nil {
+		return q.Err()
 	}
 	if points == 0 {
 		points = 60
 	}
-	key, err := s.key(q.values["key"])
+	key, err := s.key(q.Raw("key"))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	t, err := s.Offenders.Timeline(ctx, key, from, to, points)
 	if err != nil {
 		return err
@@ -232,21 +231,20 @@ func (s *Server) keyTimeline(c *Call) error {
 	for _, e := range t.Events {
 		out.Events = append(out.Events, v1.FromEscalationEvent(e))
 	}
-	return sendJSON(c, http.StatusOK, out)
+	return c.SendJSON(http.StatusOK, out)
 }
 
-func (s *Server) getOffence(c *Call) error {
-	id, err := c.param("id")
+func (s *API) getOffence(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	e, err := s.Offenders.Offence(ctx, id)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.OffenceRecord{
+	return c.SendJSON(http.StatusOK, v1.OffenceRecord{
 		ID: e.ID, Minute: v1.At(e.Minute), Found: string(e.Found), Sentence: e.Sentence, Key: v1.NullString(e.Key),
 		Policy: v1.NullString(e.Policy), Offences: v1.FromOffences(e.Offences), Escalation: v1.FromEscalationStatus(e.Escalation), Other: v1.FromOffences(e.Other),
 	})

@@ -9,14 +9,16 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // node is an object of an OpenAPI document.
 type node = map[string]any
 
 // handleOpenAPI answers with the description of this very table of routes.
-func (s *Server) handleOpenAPI(c *Call) error {
+func (s *API) handleOpenAPI(c *httpserver.Call) error {
 	body, err := json.Marshal(s.openAPI(), json.Deterministic(true))
 	if err != nil {
 		return err
@@ -27,7 +29,7 @@ func (s *Server) handleOpenAPI(c *Call) error {
 
 // openAPI builds the OpenAPI 3.1 document from the table of routes and the
 // types of package v1, so that it cannot say anything else than they do.
-func (s *Server) openAPI() node {
+func (s *API) openAPI() node {
 	schemas := newSchemas()
 	schemas.of(v1.Event{}) // what the data of server-sent events is
 	paths := map[string]node{}
@@ -78,7 +80,7 @@ func openAPIPath(path string) (string, []string) {
 	return strings.Join(parts, "/"), params
 }
 
-func describe(r *Route, pathParams []string, schemas *schemas) node {
+func describe(r *route, pathParams []string, schemas *schemas) node {
 	op := r.Operation
 	out := node{"operationId": op.ID, "tags": []string{op.Tag}, "summary": op.Summary}
 	var params []node
@@ -136,7 +138,7 @@ func describeBody(op *Operation, schemas *schemas) node {
 
 func describeAnswers(op *Operation, schemas *schemas) node {
 	answers := node{}
-	problem := node{v1.ProblemType: node{"schema": schemas.of(v1.Problem{})}}
+	problem := node{wire.ProblemType: node{"schema": schemas.of(wire.Problem{})}}
 	for _, a := range op.Answers {
 		content := node{}
 		if a.Body != nil {
@@ -146,7 +148,7 @@ func describeAnswers(op *Operation, schemas *schemas) node {
 			content[media] = node{}
 		}
 		if a.Status >= http.StatusBadRequest { // there may be a problem instead
-			content[v1.ProblemType] = problem[v1.ProblemType]
+			content[wire.ProblemType] = problem[wire.ProblemType]
 		}
 		answer := node{"description": a.Doc}
 		if len(content) > 0 {

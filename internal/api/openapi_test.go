@@ -211,7 +211,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 		describeOperations(d)
-		for _, r := range n.server.Routes() {
+		for _, r := range n.api.routes {
 			if r.Operation != nil && !d.seen[r.Operation.ID] {
 				t.Errorf("no request of the operation %s was held to openapi.json", r.Operation.ID)
 			}
@@ -219,11 +219,11 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 				t.Errorf("%s %s is not described in openapi.json", r.Method, r.Path)
 			}
 		}
-	}, func(d *Deps) { d.Backups = &memoryBackups{held: []byte("data")} })
+	}, func(d *nodeParts) { d.Backups = &memoryBackups{held: []byte("data")} })
 }
 
 func TestAnExportThatFailsInTheMiddleIsCutOff(t *testing.T) {
-	n := startNode(t, func(d *Deps) { d.Backups = failingBackups{} })
+	n := startNode(t, func(d *nodeParts) { d.Backups = failingBackups{} })
 	request, err := http.NewRequest(get, n.admin+"/v1/backup", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -9,31 +9,31 @@ import (
 
 // operations returns the routes of what operators do beyond changing one
 // thing. They stand before the table's: "export" would be an id there.
-func (s *Server) operations() []Route {
+func (s *API) operations() []route {
 	const (
 		get, post = http.MethodGet, http.MethodPost
 		policy    = v1.PathPolicies + "/:name"
 	)
-	return []Route{
-		{Admin, get, "/docs", identity.Public, s.handleDocs, nil, nil},
+	return []route{
+		onAdmin(get, "/docs", identity.Public, s.handleDocs, nil),
 
-		{Admin, post, v1.PathBlockPreview, identity.Read, s.previewBlock, nil, opPreviewBlock},
-		{Admin, post, v1.PathBlockImport, identity.Operate, s.importBlocks, nil, opImportBlocks},
-		{Admin, get, v1.PathBlockExport, identity.Read, s.exportBlocks, nil, opExportBlocks},
+		onAdmin(post, v1.PathBlockPreview, identity.Read, s.previewBlock, opPreviewBlock),
+		streamed(post, v1.PathBlockImport, identity.Operate, s.importBlocks, opImportBlocks),
+		onAdmin(get, v1.PathBlockExport, identity.Read, s.exportBlocks, opExportBlocks),
 
-		{Admin, post, v1.PathAudit + "/:id/undo", identity.Operate, s.undoEntry, nil, opUndo},
+		onAdmin(post, v1.PathAudit+"/:id/undo", identity.Operate, s.undoEntry, opUndo),
 
-		{Admin, get, policy + "/diff", identity.Read, s.diffPolicy, nil, opDiffPolicy},
-		{Admin, get, v1.PathPolicyFile, identity.Read, s.exportPolicies, nil, opExportPolicies},
-		{Admin, post, v1.PathPolicyFile, identity.Admin, s.applyPolicies, nil, opApplyPolicies},
+		onAdmin(get, policy+"/diff", identity.Read, s.diffPolicy, opDiffPolicy),
+		onAdmin(get, v1.PathPolicyFile, identity.Read, s.exportPolicies, opExportPolicies),
+		onAdmin(post, v1.PathPolicyFile, identity.Admin, s.applyPolicies, opApplyPolicies),
 
-		{Admin, get, v1.PathEvents, identity.Read, s.tellEvents, nil, opEvents},
+		onAdmin(get, v1.PathEvents, identity.Read, s.tellEvents, opEvents),
 
-		{Admin, get, v1.PathJobs, identity.Read, s.listJobs, nil, opListJobs},
-		{Admin, get, v1.PathJobs + "/runs", identity.Read, s.listRuns, nil, opListRuns},
-		{Admin, post, v1.PathJobs + "/:name/run", identity.Operate, s.runJob, nil, opRunJob},
-		{Admin, get, v1.PathNotifications, identity.Read, s.listNotifications, nil, opListNotifications},
-		{Admin, post, v1.PathNotifications + "/test", identity.Admin, s.testNotification, nil, opTestNotification},
+		onAdmin(get, v1.PathJobs, identity.Read, s.listJobs, opListJobs),
+		onAdmin(get, v1.PathJobs+"/runs", identity.Read, s.listRuns, opListRuns),
+		onAdmin(post, v1.PathJobs+"/:name/run", identity.Operate, s.runJob, opRunJob),
+		onAdmin(get, v1.PathNotifications, identity.Read, s.listNotifications, opListNotifications),
+		onAdmin(post, v1.PathNotifications+"/test", identity.Admin, s.testNotification, opTestNotification),
 	}
 }
 

@@ -108,7 +108,7 @@ func (h halfOfAll) EstimateTraffic(_ context.Context, from, to time.Time, _ func
 }
 
 func TestABlockAboveAShareOfTheTrafficNeedsAConfirmation(t *testing.T) {
-	n := startNode(t, func(d *Deps) { d.Traffic = halfOfAll{} })
+	n := startNode(t, func(d *nodeParts) { d.Traffic = halfOfAll{} })
 	n.must(n.as(operate, post, v1.PathExemptions, `{"pattern":"ip:203.0.113.7"}`), http.StatusCreated)
 	n.wantProblem(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusConflict, "confirm")
 	n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:203.0.113.9"}`), http.StatusCreated)
@@ -124,7 +124,7 @@ func TestABlockAboveAShareOfTheTrafficNeedsAConfirmation(t *testing.T) {
 }
 
 func TestABlockIsMadeWhereItsShareCannotBeKnown(t *testing.T) {
-	n := startNode(t, func(d *Deps) { d.Traffic = halfOfAll{errors.New("the database is away")} })
+	n := startNode(t, func(d *nodeParts) { d.Traffic = halfOfAll{errors.New("the database is away")} })
 	n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated)
 	n.wantProblem(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:*"}`), http.StatusConflict, "confirm")
 }
@@ -406,7 +406,7 @@ func TestEventsAreToldAsTheyHappenAndAfterABreak(t *testing.T) {
 func TestTheDocsShowEveryOperationAndRunNothing(t *testing.T) {
 	n := startNode(t)
 	a := n.must(n.send(get, n.admin+"/docs", ""), http.StatusOK)
-	for _, r := range n.server.Routes() {
+	for _, r := range n.api.routes {
 		if r.Operation != nil && !strings.Contains(a.body, `id="`+r.Operation.ID+`"`) {
 			t.Errorf("%s is not shown", r.Operation.ID)
 		}

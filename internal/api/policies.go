@@ -11,20 +11,20 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func (s *Server) listPolicies(c *Call) error {
-	if err := c.query().err; err != nil {
+func (s *API) listPolicies(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Policies.Policies(ctx)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromPolicy))
+	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromPolicy))
 }
 
 // wholePage is a list that fits one page.
@@ -37,13 +37,12 @@ func wholePage[T, W any](all []T, wire func(T) W) v1.Page[W] {
 	return page
 }
 
-func (s *Server) getPolicy(c *Call) error {
-	name, err := c.param("name")
+func (s *API) getPolicy(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	p, err := s.Policies.FindPolicyByName(ctx, name)
 	if err != nil {
 		return err
@@ -51,27 +50,26 @@ func (s *Server) getPolicy(c *Call) error {
 	return sendPolicy(c, http.StatusOK, p)
 }
 
-func sendPolicy(c *Call, status int, p *rules.Policy) error {
+func sendPolicy(c *httpserver.Call, status int, p *rules.Policy) error {
 	c.Set(fiber.HeaderETag, `"`+strconv.FormatInt(p.Version, 10)+`"`)
-	return sendJSON(c, status, v1.FromPolicy(p))
+	return c.SendJSON(status, v1.FromPolicy(p))
 }
 
-func (s *Server) listPolicyVersions(c *Call) error {
-	name, err := c.param("name")
+func (s *API) listPolicyVersions(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Policies.PolicyVersions(ctx, name)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromPolicy))
+	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromPolicy))
 }
 
-func (s *Server) putPolicy(c *Call) error {
-	name, err := c.param("name")
+func (s *API) putPolicy(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
@@ -79,13 +77,13 @@ func (s *Server) putPolicy(c *Call) error {
 	if err != nil {
 		return err
 	}
-	q := c.query("confirm")
-	confirm := q.line("confirm")
-	if q.err != nil {
-		return q.err
+	q := c.ParseQuery("confirm")
+	confirm := q.Line("confirm")
+	if q.Err() != nil {
+		return q.Err()
 	}
 	var request v1.PolicyRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
 	wanted, err := request.Policy(s.Catalog.Parser(), name)
@@ -93,8 +91,7 @@ func (s *Server) putPolicy(c *Call) error {
 		return err
 	}
 	_, stood := s.Catalog.Selector().ByName(name) // or another node has just made it
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if confirm != name {
 		if expect, err = s.confirmPolicy(ctx, wanted, expect); err != nil {
 			return err
@@ -114,7 +111,7 @@ func (s *Server) putPolicy(c *Call) error {
 
 // confirmPolicy refuses a policy that is broad and was not confirmed. It returns
 // the version to expect: where any will do, that which it compared.
-func (s *Server) confirmPolicy(ctx context.Context, wanted *rules.Policy, expect int64) (int64, error) {
+func (s *API) confirmPolicy(ctx context.Context, wanted *rules.Policy, expect int64) (int64, error) {
 	if blocklist.BroadPolicy(nil, wanted) == "" {
 		return expect, nil
 	}
@@ -131,8 +128,8 @@ func (s *Server) confirmPolicy(ctx context.Context, wanted *rules.Policy, expect
 	return expect, blocklist.NeedConfirmPolicy(wanted.Name, blocklist.BroadPolicy(before, wanted))
 }
 
-func (s *Server) deletePolicy(c *Call) error {
-	name, err := c.param("name")
+func (s *API) deletePolicy(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
@@ -143,8 +140,7 @@ func (s *Server) deletePolicy(c *Call) error {
 	if !given {
 		return fault.New(fault.NeedVersion, "Deleting a policy needs the header If-Match with the version that you have seen, or * for any.")
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if err := s.Policies.DeletePolicy(ctx, c.Actor(), name, expect); err != nil {
 		return err
 	}
@@ -153,7 +149,7 @@ func (s *Server) deletePolicy(c *Call) error {
 
 // ifMatch returns the version that a change expects: rules.ExpectAny for "*",
 // rules.ExpectNew and false where the header is not there.
-func ifMatch(c *Call) (expect int64, given bool, err error) {
+func ifMatch(c *httpserver.Call) (expect int64, given bool, err error) {
 	text := strings.TrimSpace(c.Get(fiber.HeaderIfMatch))
 	switch text {
 	case "":

@@ -11,20 +11,21 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
 // exportPolicies answers with all policies as one document, YAML or JSON.
-func (s *Server) exportPolicies(c *Call) error {
-	q := c.query("format")
-	format := q.oneOf("format", "json", "yaml")
-	if q.err != nil {
-		return q.err
+func (s *API) exportPolicies(c *httpserver.Call) error {
+	q := c.ParseQuery("format")
+	format := q.OneOf("format", "json", "yaml")
+	if q.Err() != nil {
+		return q.Err()
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Policies.Policies(ctx)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (s *Server) exportPolicies(c *Call) error {
 		file.Policies = append(file.Policies, request)
 	}
 	if format != "yaml" {
-		return sendJSON(c, http.StatusOK, file)
+		return c.SendJSON(http.StatusOK, file)
 	}
 	var text bytes.Buffer
 	if err := policyfile.Write(&text, file.Policies); err != nil {
@@ -51,23 +52,22 @@ func (s *Server) exportPolicies(c *Call) error {
 }
 
 // applyPolicies makes the policies what a document says, all or nothing.
-func (s *Server) applyPolicies(c *Call) error {
-	q := c.query("dry_run", "prune", "confirm")
-	confirm := q.line("confirm")
-	dryRun, prune := q.flag("dry_run"), q.flag("prune")
-	if q.err != nil {
-		return q.err
+func (s *API) applyPolicies(c *httpserver.Call) error {
+	q := c.ParseQuery("dry_run", "prune", "confirm")
+	confirm := q.Line("confirm")
+	dryRun, prune := q.Flag("dry_run"), q.Flag("prune")
+	if q.Err() != nil {
+		return q.Err()
 	}
 	var request v1.PolicyFileRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
 	wanted, err := s.canonical(request.Policies)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	standing, err := s.Policies.Policies(ctx)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *Server) applyPolicies(c *Call) error {
 			return err
 		}
 	}
-	return sendJSON(c, http.StatusOK, plan)
+	return c.SendJSON(http.StatusOK, plan)
 }
 
 // broadChanges returns the names of the policies that must be confirmed, with
@@ -125,7 +125,7 @@ func broadChanges(standing []*rules.Policy, changes []rules.PolicyChange) (names
 
 // canonical returns the policies of a document in canonical form; its errors
 // say which is wrong.
-func (s *Server) canonical(all []v1.PolicyRequest) ([]v1.PolicyRequest, error) {
+func (s *API) canonical(all []v1.PolicyRequest) ([]v1.PolicyRequest, error) {
 	if all == nil {
 		return nil, fault.Field("policies", "is missing; send a list, [] for none")
 	}
@@ -161,7 +161,7 @@ func within(at string, err error) error {
 }
 
 // policyChanges returns what the store has to change for a plan.
-func (s *Server) policyChanges(plan []v1.PolicyChange, expect map[string]int64) ([]rules.PolicyChange, error) {
+func (s *API) policyChanges(plan []v1.PolicyChange, expect map[string]int64) ([]rules.PolicyChange, error) {
 	var changes []rules.PolicyChange
 	for _, p := range plan {
 		if p.Action == v1.PolicyKeep {
@@ -189,18 +189,17 @@ func (s *Server) policyChanges(plan []v1.PolicyChange, expect map[string]int64) 
 }
 
 // diffPolicy compares two versions of a policy.
-func (s *Server) diffPolicy(c *Call) error {
-	name, err := c.param("name")
+func (s *API) diffPolicy(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
-	q := c.query("from", "to")
-	from, to := int64(q.number("from", 0, maxVersion)), int64(q.number("to", 1, maxVersion))
-	if q.err != nil {
-		return q.err
+	q := c.ParseQuery("from", "to")
+	from, to := int64(q.Number("from", 0, maxVersion)), int64(q.Number("to", 1, maxVersion))
+	if q.Err() != nil {
+		return q.Err()
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	versions, err := s.Policies.PolicyVersions(ctx, name)
 	if err != nil {
 		return err
@@ -208,7 +207,7 @@ func (s *Server) diffPolicy(c *Call) error {
 	if to == 0 {
 		to = versions[0].Version
 	}
-	if !q.given("from") {
+	if !q.Given("from") {
 		from = to - 1
 	}
 	before, err := versionOf(versions, from)
@@ -220,8 +219,8 @@ func (s *Server) diffPolicy(c *Call) error {
 		return err
 	}
 	answer := v1.PolicyDiff{Name: name, From: from, To: to, Fields: policyfile.Diff(before, after)}
-	answer.Text = strings.Join(policyfile.Lines(answer.Fields, plain), "\n")
-	return sendJSON(c, http.StatusOK, answer)
+	answer.Text = strings.Join(policyfile.Lines(answer.Fields, escape.Log), "\n")
+	return c.SendJSON(http.StatusOK, answer)
 }
 
 // maxVersion is more versions than a policy will ever have.

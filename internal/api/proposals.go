@@ -4,83 +4,80 @@ import (
 	"net/http"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-func (s *Server) listProposals(c *Call) error {
-	q := c.query("state", "limit")
-	openOnly := q.oneOf("state", "open", "all") != "all"
-	limit := q.limit()
-	if q.err != nil {
-		return q.err
+func (s *API) listProposals(c *httpserver.Call) error {
+	q := c.ParseQuery("state", "limit")
+	openOnly := q.OneOf("state", "open", "all") != "all"
+	limit := q.Limit()
+	if q.Err() != nil {
+		return q.Err()
 	}
 	if limit == 0 {
 		limit = 100
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Offenders.Store.FindProposals(ctx, openOnly, limit)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromProposal))
+	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromProposal))
 }
 
-func (s *Server) getProposal(c *Call) error {
-	id, err := c.param("id")
+func (s *API) getProposal(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	p, err := s.Offenders.Store.FindProposalByID(ctx, id)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.FromProposal(p))
+	return c.SendJSON(http.StatusOK, v1.FromProposal(p))
 }
 
-func (s *Server) acceptProposal(c *Call) error {
-	id, err := c.param("id")
+func (s *API) acceptProposal(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
 	var request v1.AcceptProposalRequest
-	if err := decodeOptional(c, &request); err != nil {
+	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	if err := checkLine("reason", request.Reason, maxReason); err != nil {
+	if err := httpserver.CheckLine("reason", request.Reason, maxReason); err != nil {
 		return err
 	}
 	expires, err := s.end(request.ExpiresIn, request.ExpiresAt)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	p, err := s.Offenders.AcceptProposal(ctx, c.Actor(), id, expires, request.Reason)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.FromProposal(p))
+	return c.SendJSON(http.StatusOK, v1.FromProposal(p))
 }
 
-func (s *Server) dismissProposal(c *Call) error {
-	id, err := c.param("id")
+func (s *API) dismissProposal(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
 	var request v1.EndRequest
-	if err := decodeOptional(c, &request); err != nil {
+	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	if err := checkLine("reason", request.Reason, maxReason); err != nil {
+	if err := httpserver.CheckLine("reason", request.Reason, maxReason); err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	p, err := s.Offenders.DismissProposal(ctx, c.Actor(), id, request.Reason)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.FromProposal(p))
+	return c.SendJSON(http.StatusOK, v1.FromProposal(p))
 }

@@ -5,29 +5,30 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// setRateLimit sets the headers that tell a client about its quota. Only rules
-// of whole seconds can stand there, and what is left only where it is known.
-func setRateLimit(c *Call, d *gate.Decision) {
+// setRateLimit sets the headers of the quota. They can hold only rules of whole
+// seconds, and what remains only where it is known.
+func (s *API) setRateLimit(c *httpserver.Call, k *checkScratch, d *gate.Decision) {
 	if !d.Never && !d.Allowed() {
-		wait := ceilSeconds(retryAfterMS(&d.Answer))
-		c.setHeader(retryAfterHeader, strconv.AppendInt(c.header[:0], wait, 10))
+		wait := httpserver.CeilSeconds(retryAfterMS(&d.Answer))
+		c.SetHeader(retryAfterHeader, strconv.AppendInt(k.header[:0], wait, 10))
 	}
 	p := d.Policy
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return
 	}
-	if list := c.server.quotas.of(p, c.server.Catalog.Selector()); len(list) > 0 {
-		c.setHeader(rateLimitPolicyHeader, list)
+	if list := s.quotas.of(p, s.Catalog.Selector()); len(list) > 0 {
+		c.SetHeader(rateLimitPolicyHeader, list)
 	}
 	if len(d.States) != len(p.Rules) {
 		return
 	}
-	if list := appendRemaining(c.header[:0], p.Rules, d.States); len(list) > 0 {
-		c.setHeader(rateLimitHeader, list)
+	if list := appendRemaining(k.header[:0], p.Rules, d.States); len(list) > 0 {
+		c.SetHeader(rateLimitHeader, list)
 	}
 }
 
@@ -60,7 +61,7 @@ func appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleStat
 		b = strconv.AppendInt(b, int64(states[i].Remaining), 10)
 		if reset := states[i].RetryAfterMS; reset != timestamplog.Never {
 			b = append(b, ";t="...)
-			b = strconv.AppendInt(b, ceilSeconds(reset), 10)
+			b = strconv.AppendInt(b, httpserver.CeilSeconds(reset), 10)
 		}
 	}
 	return b

@@ -8,39 +8,38 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/reports"
 )
 
-func (s *Server) listReports(c *Call) error {
-	q := c.query("kind", "limit")
-	kind, limit := q.oneOf("kind", string(reports.Daily), string(reports.Weekly)), q.limit()
-	if q.err != nil {
-		return q.err
+func (s *API) listReports(c *httpserver.Call) error {
+	q := c.ParseQuery("kind", "limit")
+	kind, limit := q.OneOf("kind", string(reports.Daily), string(reports.Weekly)), q.Limit()
+	if q.Err() != nil {
+		return q.Err()
 	}
 	if limit == 0 {
 		limit = 100
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Reports.Store.FindDocuments(ctx, reports.Kind(kind), limit)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromReport))
+	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromReport))
 }
 
 // writeReport makes the report of the last whole day or week now.
-func (s *Server) writeReport(c *Call) error {
+func (s *API) writeReport(c *httpserver.Call) error {
 	var request v1.ReportRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
 	kind := reports.Kind(request.Kind)
 	if kind != reports.Daily && kind != reports.Weekly {
 		return fault.Field("kind", "must be daily or weekly")
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	d, err := s.Reports.Build(ctx, kind, s.Now())
 	if err != nil {
 		return err
@@ -51,7 +50,7 @@ func (s *Server) writeReport(c *Call) error {
 	}); err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusCreated, v1.FromReport(d))
+	return c.SendJSON(http.StatusCreated, v1.FromReport(d))
 }
 
 // reportFormats are the forms of a document and their media types.
@@ -59,18 +58,17 @@ var reportFormats = map[string]string{
 	"json": "application/json", "csv": "text/csv; charset=utf-8", "html": "text/html; charset=utf-8",
 }
 
-func (s *Server) getReport(c *Call) error {
-	q := c.query("format")
-	format := q.oneOf("format", "json", "csv", "html")
-	if q.err != nil {
-		return q.err
+func (s *API) getReport(c *httpserver.Call) error {
+	q := c.ParseQuery("format")
+	format := q.OneOf("format", "json", "csv", "html")
+	if q.Err() != nil {
+		return q.Err()
 	}
-	id, err := c.param("id")
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	d, err := s.Reports.Store.FindDocumentByID(ctx, id)
 	if err != nil {
 		return err

@@ -12,20 +12,21 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 func TestEveryRouteStandsInTheTable(t *testing.T) {
 	n := startNode(t)
-	inTable := func(listener Listener, method, path string) bool {
+	inTable := func(listener httpserver.Listener, method, path string) bool {
 		if method == http.MethodHead {
 			method = http.MethodGet
 		}
-		return slices.ContainsFunc(n.server.Routes(), func(r Route) bool {
+		return slices.ContainsFunc(n.server.Routes(), func(r httpserver.Route) bool {
 			return r.Listener == listener && r.Method == method && r.Path == path
 		})
 	}
-	for listener, app := range map[Listener]*fiber.App{Checks: n.server.CheckApp(), Admin: n.server.AdminApp()} {
+	for listener, app := range map[httpserver.Listener]*fiber.App{httpserver.Checks: n.server.CheckApp(), httpserver.Admin: n.server.AdminApp()} {
 		routes := app.GetRoutes()
 		if len(routes) == 0 {
 			t.Fatal("no route is registered")
@@ -64,7 +65,7 @@ func credentials(n *testNode) []bearerOf {
 	}
 	everything := []identity.Access{identity.Admin, identity.Check}
 	revoked := n.makeToken(identity.Token{Name: "revoked", Scopes: everything})
-	token, _ := n.server.Catalog.TokenByHash(identity.HashSecret(revoked))
+	token, _ := n.api.Catalog.TokenByHash(identity.HashSecret(revoked))
 	if _, err := n.store.RevokeToken(n.Context(), audit.Stint("test"), token.ID); err != nil {
 		n.Fatal(err)
 	}
@@ -79,13 +80,13 @@ func credentials(n *testNode) []bearerOf {
 
 func TestEveryRouteIsRefusedToWhoeverMayNotUseIt(t *testing.T) {
 	reached := false
-	n := startNode(t, func(d *Deps) {
-		d.CheckAuth = true
-		d.Sessions = roleSessions{}
+	n := startNode(t, func(d *nodeParts) {
+		d.Server.CheckAuth = true
+		d.Server.Sessions = roleSessions{}
 	})
 	// The handlers themselves would change things under the walk.
-	for i := range n.server.routes {
-		n.server.routes[i].Handler = func(c *Call) error { reached = true; return c.SendStatus(http.StatusNoContent) }
+	for i := range n.server.Routes() {
+		n.server.Routes()[i].Handler = func(c *httpserver.Call) error { reached = true; return c.SendStatus(http.StatusNoContent) }
 	}
 	all := credentials(n)
 	for _, role := range []identity.Role{identity.Viewer, identity.Operator, identity.Administrator} {
@@ -93,21 +94,21 @@ func TestEveryRouteIsRefusedToWhoeverMayNotUseIt(t *testing.T) {
 	}
 	for _, r := range n.server.Routes() {
 		base := n.admin
-		if r.Listener == Checks {
+		if r.Listener == httpserver.Checks {
 			base = n.check
 		}
 		path := strings.NewReplacer(":name", "default", ":id", "1").Replace(r.Path)
 		for _, who := range all {
 			n.clock.Add(time.Hour) // so that no guess is counted against the next
-			if strings.HasPrefix(who.name, "a session") && r.Listener == Checks {
+			if strings.HasPrefix(who.name, "a session") && r.Listener == httpserver.Checks {
 				continue
 			}
-			may := r.Access == identity.Public || (&Principal{Access: who.access}).May(r.Access)
+			may := r.Access == identity.Public || (&httpserver.Principal{Access: who.access}).May(r.Access)
 			want := http.StatusForbidden
 			switch {
 			case may:
 				want = http.StatusNoContent
-			case who.access == nil || r.Listener == Checks:
+			case who.access == nil || r.Listener == httpserver.Checks:
 				want = http.StatusUnauthorized
 			}
 			reached = false
@@ -130,16 +131,18 @@ func TestEveryRouteIsRefusedToWhoeverMayNotUseIt(t *testing.T) {
 // user of the pages has one.
 type roleSessions struct{}
 
-func (roleSessions) SessionOf(c *fiber.Ctx) (*Principal, error) {
+func (roleSessions) SessionOf(c *fiber.Ctx) (*httpserver.Principal, error) {
 	name, found := strings.CutPrefix(c.Get(fiber.HeaderAuthorization), "Role ")
 	if !found {
 		return nil, nil
 	}
 	role := identity.Role(name)
-	return &Principal{Kind: audit.User, ID: "u", Name: "someone", Role: role, Access: []identity.Access{role.Access()}}, nil
+	return &httpserver.Principal{Kind: audit.User, ID: "u", Name: "someone", Role: role, Access: []identity.Access{role.Access()}}, nil
 }
 
-func (roleSessions) SessionHolds(context.Context, *Principal) (bool, error) { return true, nil }
+func (roleSessions) SessionHolds(context.Context, *httpserver.Principal) (bool, error) {
+	return true, nil
+}
 
 func TestTwoAuthorizationHeadersAreNone(t *testing.T) {
 	n := startNode(t)
@@ -197,7 +200,7 @@ func swapLast(text string) string {
 func TestTheUseOfATokenIsNotedInTheDatabase(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		n.must(n.as(identity.Read, http.MethodGet, v1.PathWhoami, ""), http.StatusOK)
-		n.server.flushTokenUse(t.Context())
+		n.server.FlushTokenUse(t.Context())
 		page := read[v1.Page[v1.Token]](t, n.must(n.as(identity.Admin, http.MethodGet, v1.PathTokens, ""), http.StatusOK))
 		for _, token := range page.Items {
 			if used := !token.LastUsedAt.IsZero(); used != (token.Name == "test-read") {

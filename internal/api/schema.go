@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // schemas turns the types of package v1 into JSON schemas, each named once.
@@ -65,7 +66,7 @@ func (s *schemas) ofType(t reflect.Type) node {
 	case reflect.TypeFor[v1.KeyPart]():
 		return node{"anyOf": []node{{"type": "string"}, s.ofStruct(t)}}
 	case reflect.TypeFor[v1.BatchItem]():
-		return node{"anyOf": []node{s.ofType(reflect.TypeFor[v1.Decision]()), s.ofType(reflect.TypeFor[v1.Problem]())}}
+		return node{"anyOf": []node{s.ofType(reflect.TypeFor[v1.Decision]()), s.ofType(reflect.TypeFor[wire.Problem]())}}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

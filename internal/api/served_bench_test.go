@@ -51,7 +51,7 @@ func BenchmarkServed(b *testing.B) {
 			c := newAsker(one.prefix)
 			var conn net.Conn = c
 			if one.app == stint {
-				conn = httpserver.Conn(c) // as a node's listener does
+				conn = httpserver.FramingConn(c) // as a node's listener does
 			}
 			_ = one.app.Handler() // fiber gets ready
 			c.left = len(c.requests)
@@ -82,7 +82,7 @@ func processorTime(b *testing.B) time.Duration {
 
 // countingServer is a node's API with the limits and the block that the
 // benchmark asks about.
-func countingServer(b *testing.B) *Server {
+func countingServer(b *testing.B) *httpserver.Server {
 	store, err := sqlstore.Open(b.Context(), filepath.Join(b.TempDir(), "stint.db"), sqlstore.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -110,14 +110,17 @@ func countingServer(b *testing.B) *Server {
 		b.Fatal(err)
 	}
 	counted := metrics.New(buildinfo.Info{}, "bench", metrics.Gauges{})
-	return New(Deps{
+	rest := New(Deps{
 		Catalog: known,
 		Gate: gate.New(gate.Options{View: known, Log: memlog.New(memlog.Options{}), Recorder: gate.Recorders{
 			recorder.NewRecorder(recorder.Options{Secret: func() []byte { return known.Settings().Secret }}),
 			counted, events.New(events.Options{Parser: known.Parser}),
 		}}),
-		Observe: func(_ Listener, status int, took time.Duration) { counted.Request("checks", status, took) },
 	})
+	return httpserver.New(httpserver.Options{
+		Credentials: known,
+		Observe:     func(_ httpserver.Listener, status int, took time.Duration) { counted.Request("checks", status, took) },
+	}, rest.Routes())
 }
 
 func patternOf(b *testing.B, text string) keys.Pattern {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -58,7 +59,7 @@ var bodySizes = []int{
 }
 
 func TestNothingOfABodyIsTakenForARequestWhateverItIsAnswered(t *testing.T) {
-	n := startNode(t, func(d *Deps) { d.CheckAuth = true })
+	n := startNode(t, func(d *nodeParts) { d.Server.CheckAuth = true })
 	admin, reader, checker := n.tokens[identity.Admin], n.tokens[identity.Read], n.tokens[identity.Check]
 	const asJSON = "Content-Type: application/json\r\n"
 	with := func(token string) string { return "Authorization: Bearer " + token + "\r\n" }
@@ -118,8 +119,8 @@ func TestABodyThatIsTooLargeIsRefusedOnBothListeners(t *testing.T) {
 	}{
 		"of a check":         {n.check, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n", checkBody + 1},
 		"of a batch":         {n.check, "POST /v1/check/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n", batchBody + 1},
-		"of an admin change": {n.admin, "POST /v1/blocks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + n.tokens[identity.Operate] + "\r\n", adminBody + 1},
-		"of no body at all":  {n.admin, "GET /v1/blocks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + n.tokens[identity.Operate] + "\r\n", adminBody + 1},
+		"of an admin change": {n.admin, "POST /v1/blocks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + n.tokens[identity.Operate] + "\r\n", httpserver.MaxBody + 1},
+		"of no body at all":  {n.admin, "GET /v1/blocks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + n.tokens[identity.Operate] + "\r\n", httpserver.MaxBody + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := smugglingBody(test.size)

@@ -12,44 +12,43 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 // maxName is the longest name of a token or a user, in bytes.
 const maxName = 64
 
-func (s *Server) wireToken(t *identity.Token) v1.Token { return v1.FromToken(t, s.Now()) }
+func (s *API) wireToken(t *identity.Token) v1.Token { return v1.FromToken(t, s.Now()) }
 
-func (s *Server) listTokens(c *Call) error {
-	if err := c.query().err; err != nil {
+func (s *API) listTokens(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Identity.Tokens(ctx)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(all, s.wireToken))
+	return c.SendJSON(http.StatusOK, wholePage(all, s.wireToken))
 }
 
-func (s *Server) getToken(c *Call) error {
-	id, err := c.param("id")
+func (s *API) getToken(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	t, err := s.Identity.FindTokenByID(ctx, id)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireToken(t))
+	return c.SendJSON(http.StatusOK, s.wireToken(t))
 }
 
-func (s *Server) addToken(c *Call) error {
+func (s *API) addToken(c *httpserver.Call) error {
 	var request v1.TokenRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
 	if err := checkName(request.Name); err != nil {
@@ -63,8 +62,7 @@ func (s *Server) addToken(c *Call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	made, secret, err := s.makeToken(ctx, c, request.Name, scopes, expires)
 	if err != nil {
 		return err
@@ -72,7 +70,7 @@ func (s *Server) addToken(c *Call) error {
 	return sendCreatedToken(c, v1.CreatedToken{Token: s.wireToken(made), Secret: secret})
 }
 
-func (s *Server) makeToken(ctx context.Context, c *Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
+func (s *API) makeToken(ctx context.Context, c *httpserver.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
 	secret := identity.NewSecret(scopes)
 	actor := c.Actor()
 	made, err := s.Identity.AddToken(ctx, actor, identity.Token{
@@ -81,9 +79,9 @@ func (s *Server) makeToken(ctx context.Context, c *Call, name string, scopes []i
 	return made, secret.Text, err
 }
 
-func sendCreatedToken(c *Call, t v1.CreatedToken) error {
+func sendCreatedToken(c *httpserver.Call, t v1.CreatedToken) error {
 	c.Set(fiber.HeaderLocation, v1.PathTokens+"/"+t.ID)
-	return sendJSON(c, http.StatusCreated, t)
+	return c.SendJSON(http.StatusCreated, t)
 }
 
 func checkName(name string) error {
@@ -93,7 +91,7 @@ func checkName(name string) error {
 	if name != strings.TrimSpace(name) {
 		return fault.Field("name", "begins or ends with a space; remove it")
 	}
-	return checkLine("name", name, maxName)
+	return httpserver.CheckLine("name", name, maxName)
 }
 
 func parseScopes(texts []string) ([]identity.Access, error) {
@@ -115,13 +113,13 @@ func parseScopes(texts []string) ([]identity.Access, error) {
 	return scopes, nil
 }
 
-func (s *Server) changeToken(c *Call) error {
-	id, err := c.param("id")
+func (s *API) changeToken(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
 	var patch v1.TokenPatch
-	if err := decodeJSON(c, &patch); err != nil {
+	if err := c.DecodeJSON(&patch); err != nil {
 		return err
 	}
 	var u identity.TokenUpdate
@@ -137,32 +135,30 @@ func (s *Server) changeToken(c *Call) error {
 	if u.Name == nil && u.Expires == nil {
 		return fault.New(fault.Invalid, "Nothing to change: send name, expires_in or expires_at.")
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	t, err := s.Identity.UpdateToken(ctx, c.Actor(), id, u)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireToken(t))
+	return c.SendJSON(http.StatusOK, s.wireToken(t))
 }
 
 // rotateToken makes the successor and ends the token after the overlap, both or
 // neither.
-func (s *Server) rotateToken(c *Call) error {
-	id, err := c.param("id")
+func (s *API) rotateToken(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
 	var request v1.RotateRequest
-	if err := decodeOptional(c, &request); err != nil {
+	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
 	overlap := identity.DefaultOverlap
 	if request.Overlap.Given {
 		overlap = request.Overlap.Value.Std()
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	old, err := s.Identity.FindTokenByID(ctx, id)
 	if err != nil {
 		return err
@@ -176,16 +172,15 @@ func (s *Server) rotateToken(c *Call) error {
 	return sendCreatedToken(c, v1.CreatedToken{Token: s.wireToken(made), Secret: secret.Text, Replaces: &replaced})
 }
 
-func (s *Server) revokeToken(c *Call) error {
-	id, err := c.param("id")
+func (s *API) revokeToken(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	t, err := s.Identity.RevokeToken(ctx, c.Actor(), id)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, s.wireToken(t))
+	return c.SendJSON(http.StatusOK, s.wireToken(t))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
@@ -13,16 +14,15 @@ import (
 // maxPoints bounds the parts that a span is divided into.
 const maxPoints = 2000
 
-func (s *Server) getTraffic(c *Call) error {
-	q := c.query(append([]string{"policy", "step"}, spanParams...)...)
+func (s *API) getTraffic(c *httpserver.Call) error {
+	q := c.ParseQuery(append([]string{"policy", "step"}, spanParams...)...)
 	from, to := s.span(q)
 	policy := s.policyID(q)
 	step := s.step(q, to.Sub(from))
-	if q.err != nil {
-		return q.err
+	if q.Err() != nil {
+		return q.Err()
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	points, err := s.Offenders.Traffic(ctx, policy, from, to, step)
 	if err != nil {
 		return err
@@ -34,39 +34,38 @@ func (s *Server) getTraffic(c *Call) error {
 			ShadowLimited: p.ShadowLimited, KeysEstimate: p.Keys, KeysError: offences.DistinctError,
 		})
 	}
-	return sendJSON(c, http.StatusOK, out)
+	return c.SendJSON(http.StatusOK, out)
 }
 
 // step reads how long each part of a span is: whole minutes, by default so
 // many that there are about a hundred parts.
-func (s *Server) step(q *query, span time.Duration) time.Duration {
+func (s *API) step(q *httpserver.Query, span time.Duration) time.Duration {
 	step := max(time.Minute, (span / 100).Truncate(time.Minute))
-	if q.given("step") {
+	if q.Given("step") {
 		var err error
-		if step, err = rules.ParseDuration(q.values["step"]); err != nil || step < time.Minute || step%time.Minute != 0 {
-			q.fail("step", `must be whole minutes, for example "1m" or "1h"`)
+		if step, err = rules.ParseDuration(q.Raw("step")); err != nil || step < time.Minute || step%time.Minute != 0 {
+			q.Fail("step", `must be whole minutes, for example "1m" or "1h"`)
 			return time.Minute
 		}
 	}
-	if q.err == nil && span/step > maxPoints {
-		q.fail("step", "divides the span into too many parts; make it longer")
+	if q.Err() == nil && span/step > maxPoints {
+		q.Fail("step", "divides the span into too many parts; make it longer")
 	}
 	return step
 }
 
-func (s *Server) getRuleTotals(c *Call) error {
-	q := c.query(spanParams...)
+func (s *API) getRuleTotals(c *httpserver.Call) error {
+	q := c.ParseQuery(spanParams...)
 	from, to := s.span(q)
-	if q.err != nil {
-		return q.err
+	if q.Err() != nil {
+		return q.Err()
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	rows, err := s.Offenders.RulesReport(ctx, from, to)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(rows, func(r offenders.RuleRow) v1.RuleTotal {
+	return c.SendJSON(http.StatusOK, wholePage(rows, func(r offenders.RuleRow) v1.RuleTotal {
 		return v1.RuleTotal{
 			Policy: v1.NullString(s.policyName(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
 			Refused: r.Refused, Keys: r.Keys, Share: r.Share,

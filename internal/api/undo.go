@@ -9,12 +9,13 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 // entryID reads the id of an audit entry from the path.
-func (c *Call) entryID() (int64, error) {
-	text, err := c.param("id")
+func entryID(c *httpserver.Call) (int64, error) {
+	text, err := c.PathParam("id")
 	if err != nil {
 		return 0, err
 	}
@@ -27,23 +28,22 @@ func (c *Call) entryID() (int64, error) {
 
 // undoEntry takes a change back. The route asks for the access that blocks
 // need; policies need more.
-func (s *Server) undoEntry(c *Call) error {
-	id, err := c.entryID()
+func (s *API) undoEntry(c *httpserver.Call) error {
+	id, err := entryID(c)
 	if err != nil {
 		return err
 	}
 	var request v1.UndoRequest
-	if err := decodeOptional(c, &request); err != nil {
+	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	e, err := s.Audit.FindEntryByID(ctx, id)
 	if err != nil {
 		return err
 	}
 	if e.Object != "block" && e.Object != "exemption" && !c.Principal.May(identity.Admin) {
-		return fault.New(fault.Forbidden, "Undoing a change of this kind needs the access %q; the credential gives %s.", identity.Admin, accessList(c.Principal.Access))
+		return fault.New(fault.Forbidden, "Undoing a change of this kind needs the access %q; the credential gives %s.", identity.Admin, httpserver.AccessList(c.Principal.Access))
 	}
 	if err := s.confirmUndo(ctx, e, request.Confirm); err != nil {
 		return err
@@ -52,11 +52,11 @@ func (s *Server) undoEntry(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusCreated, v1.FromEntry(made))
+	return c.SendJSON(http.StatusCreated, v1.FromEntry(made))
 }
 
 // confirmUndo refuses to bring back what is broad until it is confirmed.
-func (s *Server) confirmUndo(ctx context.Context, e *audit.Entry, confirm string) error {
+func (s *API) confirmUndo(ctx context.Context, e *audit.Entry, confirm string) error {
 	if e.Object == "policy" {
 		before, after, err := blocklist.BroughtBackPolicy(e)
 		if err != nil || confirm == e.ObjectID {

@@ -8,41 +8,40 @@ import (
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-func (s *Server) listUsers(c *Call) error {
-	if err := c.query().err; err != nil {
+func (s *API) listUsers(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := s.Identity.Users(ctx)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, wholePage(all, v1.FromUser))
+	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromUser))
 }
 
-func (s *Server) getUser(c *Call) error {
-	id, err := c.param("id")
+func (s *API) getUser(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	u, err := s.Identity.FindUserByID(ctx, id)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.FromUser(u))
+	return c.SendJSON(http.StatusOK, v1.FromUser(u))
 }
 
 var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
 
-func (s *Server) addUser(c *Call) error {
+func (s *API) addUser(c *httpserver.Call) error {
 	var request v1.UserRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
 	if !userName.MatchString(request.Name) {
@@ -56,14 +55,13 @@ func (s *Server) addUser(c *Call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	u, err := s.Identity.AddUser(ctx, c.Actor(), identity.User{Name: request.Name, Role: role, PasswordHash: hash})
 	if err != nil {
 		return err
 	}
 	c.Set(fiber.HeaderLocation, v1.PathUsers+"/"+u.ID)
-	return sendJSON(c, http.StatusCreated, v1.FromUser(u))
+	return c.SendJSON(http.StatusCreated, v1.FromUser(u))
 }
 
 func parseRole(text string) (identity.Role, error) {
@@ -82,13 +80,13 @@ func hashNew(password string) (string, error) {
 }
 
 // changeUser also ends the sessions of the user.
-func (s *Server) changeUser(c *Call) error {
-	id, err := c.param("id")
+func (s *API) changeUser(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
 	var patch v1.UserPatch
-	if err := decodeJSON(c, &patch); err != nil {
+	if err := c.DecodeJSON(&patch); err != nil {
 		return err
 	}
 	var u identity.UserUpdate
@@ -108,13 +106,13 @@ func (s *Server) changeUser(c *Call) error {
 	return s.updateUser(c, id, u)
 }
 
-func (s *Server) setPassword(c *Call) error {
-	id, err := c.param("id")
+func (s *API) setPassword(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
 	var request v1.PasswordRequest
-	if err := decodeJSON(c, &request); err != nil {
+	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
 	hash, err := hashNew(request.Password)
@@ -124,23 +122,21 @@ func (s *Server) setPassword(c *Call) error {
 	return s.updateUser(c, id, identity.UserUpdate{PasswordHash: &hash})
 }
 
-func (s *Server) updateUser(c *Call, id string, u identity.UserUpdate) error {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (s *API) updateUser(c *httpserver.Call, id string, u identity.UserUpdate) error {
+	ctx := c.Context()
 	changed, err := s.Identity.UpdateUser(ctx, c.Actor(), id, u)
 	if err != nil {
 		return err
 	}
-	return sendJSON(c, http.StatusOK, v1.FromUser(changed))
+	return c.SendJSON(http.StatusOK, v1.FromUser(changed))
 }
 
-func (s *Server) deleteUser(c *Call) error {
-	id, err := c.param("id")
+func (s *API) deleteUser(c *httpserver.Call) error {
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if err := s.Identity.DeleteUser(ctx, c.Actor(), id); err != nil {
 		return err
 	}

@@ -4,10 +4,11 @@ import (
 	"net/http"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-func (s *Server) handleWhoami(c *Call) error {
-	if err := c.query().err; err != nil {
+func (s *API) handleWhoami(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
 	p := c.Principal
@@ -19,5 +20,5 @@ func (s *Server) handleWhoami(c *Call) error {
 		role := string(p.Role)
 		who.Role = &role
 	}
-	return sendJSON(c, http.StatusOK, who)
+	return c.SendJSON(http.StatusOK, who)
 }

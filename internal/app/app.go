@@ -16,13 +16,11 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/nodes"
@@ -68,7 +66,7 @@ type App struct {
 	pulse     nodes.Pulse
 	events    *events.Hub
 	follower  *events.Follower
-	failed    identity.FailedLogins
+	failed    httpserver.FailedLogins
 
 	watch          *redisWatch  // nil when embedded
 	redisOutages   atomic.Int64 // that have begun
@@ -76,7 +74,7 @@ type App struct {
 	answeredBefore atomic.Int64 // those before the present outage of the database
 
 	gate   *gate.Gate
-	server *api.Server
+	server *httpserver.Server
 
 	checks, admin net.Listener
 	saving        sync.Mutex  // of the logs' snapshot
@@ -143,14 +141,14 @@ func (a *App) build(ctx context.Context) (err error) {
 		View: a.catalog, Log: a.backends.log, Local: a.backends.local, Deadline: a.settings.CheckDeadline,
 		Recorder: gate.Recorders{a.recorder, a.metrics, a.events},
 	})
-	d := a.deps()
-	pages, err := a.newPages(d.Throttle)
+	o := a.serverOptions()
+	pages, err := a.newPages(o.Throttle)
 	if err != nil {
 		return err
 	}
-	d.Sessions = pages.Sessions()
-	d.Extra = append(d.Extra, pages.Routes()...)
-	a.server = api.New(d)
+	o.Sessions = pages.Sessions()
+	metrics := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
+	a.server = httpserver.New(o, api.New(a.apiDeps()).Routes(), metrics, pages.Routes())
 	return nil
 }
 
@@ -166,7 +164,7 @@ func (a *App) changed(ctx context.Context) error {
 	return a.catalog.Refresh(ctx)
 }
 
-func (a *App) deps() api.Deps {
+func (a *App) apiDeps() api.Deps {
 	store := a.backends.store
 	d := api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
@@ -175,29 +173,35 @@ func (a *App) deps() api.Deps {
 		Undo: store, Nodes: store,
 		Traffic: &offenders.Estimator{Store: store, Secret: a.secret},
 		Events:  a.events, Jobs: a.jobs, Notifier: a.notifier, Outbox: store,
-		Throttle: identity.NewThrottle(identity.ThrottleOptions{
-			Shared: a.backends.log, Local: a.backends.local, Secret: a.secret, Known: a.catalog.KnownLogin,
-		}),
-		Ready:     a.Ready,
-		CheckAuth: a.settings.CheckAuth == "token",
-		Clients:   httpserver.ClientAddresses{Proxies: a.settings.TrustedProxies, Header: a.settings.ClientAddressHeader},
-		Streams:   adminui.StreamedRoutes(),
-		Logger:    a.log, Now: time.Now, Version: Version(),
-		Observe: a.observe,
-		Extra:   []api.Route{api.MetricsRoute(a.metrics.Handler())},
-	}
-	// A browser that was led here by a name refuses the certificate, and what
-	// carries a token is no page.
-	if hosts := &a.settings.AllowedHosts; !a.settings.AdminTLS.Enabled() {
-		d.AdminHosts = hosts
-	}
-	if hosts := &a.settings.AllowedHosts; !a.settings.TLS.Enabled() && !d.CheckAuth {
-		d.CheckHosts = hosts
+		Ready: a.Ready, Now: time.Now, Version: Version(),
 	}
 	if a.backends.dir != nil {
 		d.Backups = &backups{a}
 	}
 	return d
+}
+
+func (a *App) serverOptions() httpserver.Options {
+	o := httpserver.Options{
+		Credentials: a.catalog, Tokens: a.backends.store,
+		Throttle: httpserver.NewThrottle(httpserver.ThrottleOptions{
+			Shared: a.backends.log, Local: a.backends.local, Secret: a.secret, Known: a.catalog.KnownLogin,
+		}),
+		CheckAuth:   a.settings.CheckAuth == "token",
+		Clients:     httpserver.ClientAddresses{Proxies: a.settings.TrustedProxies, Header: a.settings.ClientAddressHeader},
+		SecretPaths: api.SecretPaths(),
+		Logger:      a.log, Now: time.Now,
+		Observe: a.observe,
+	}
+	// A browser that was led to this node by a foreign name refuses the certificate,
+	// and no page can send a token.
+	if hosts := &a.settings.AllowedHosts; !a.settings.AdminTLS.Enabled() {
+		o.AdminHosts = hosts
+	}
+	if hosts := &a.settings.AllowedHosts; !a.settings.TLS.Enabled() && !o.CheckAuth {
+		o.CheckHosts = hosts
+	}
+	return o
 }
 
 // logs are what a reset empties.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 const edgeToken = "edce0adca9f5c1b7d2830694ef1a5c3d"
@@ -84,7 +84,7 @@ func TestNothingOfABodyIsTakenForARequestOnAnyRoute(t *testing.T) {
 			continue // a stream answers until it is closed; it reads no body either
 		}
 		address := a.AdminAddr()
-		if r.Listener == api.Checks {
+		if r.Listener == httpserver.Checks {
 			address = a.CheckAddr()
 		}
 		path := strings.NewReplacer(":name", "none", ":id", "1", ":handle", "1", "*", "1").Replace(r.Path)
@@ -122,7 +122,7 @@ func TestEveryAnswerSaysThatItsTypeIsNotToBeGuessed(t *testing.T) {
 			continue
 		}
 		address := a.AdminAddr()
-		if r.Listener == api.Checks {
+		if r.Listener == httpserver.Checks {
 			address = a.CheckAddr()
 		}
 		path := strings.NewReplacer(":name", "default", ":id", "1", ":handle", "1", "*", "1").Replace(r.Path)

@@ -6,7 +6,6 @@ import (
 	"net"
 
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/patient"
 )
 
 // listen binds an address, with TLS where files are named. Its errors are one
@@ -24,9 +23,9 @@ func listen(name, address string, files TLSFiles) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %s", name, oneLine(err))
 	}
-	listener = patient.Listener(listener)
+	listener = httpserver.LazyDeadlines(listener)
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
-	return httpserver.Listener(listener), nil
+	return httpserver.FramingListener(listener), nil
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/buildinfo"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/metrics"
 )
 
@@ -64,9 +64,9 @@ func one(is bool) float64 {
 	return 0
 }
 
-func (a *App) observe(l api.Listener, status int, took time.Duration) {
+func (a *App) observe(l httpserver.Listener, status int, took time.Duration) {
 	name := "admin"
-	if l == api.Checks {
+	if l == httpserver.Checks {
 		name = "checks"
 		a.pulse.Add(took)
 		a.answered.Add(1)

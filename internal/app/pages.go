@@ -8,12 +8,12 @@ import (
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/backtest"
-	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
-func (a *App) newPages(throttle *identity.Throttle) (*adminui.UI, error) {
+func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.UI, error) {
 	store := a.backends.store
 	d := adminui.Deps{
 		Policies: store, Blocks: store, Identity: store, Audit: store,

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // importFlags are the flags of 'block import'.
@@ -186,7 +187,7 @@ type broadRows struct {
 // broadOf returns what of a file must be confirmed by an answer, nil for any
 // other.
 func broadOf(err error) *broadRows {
-	var problem *v1.Problem
+	var problem *wire.Problem
 	var b broadRows
 	if !errors.As(err, &problem) || problem.Code != "confirmation_required" ||
 		json.Unmarshal(problem.More["confirm"], &b.Confirm) != nil ||

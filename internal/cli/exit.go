@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"strings"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Code is what the process exits with.
@@ -91,7 +91,7 @@ func explain(err error) []string {
 	if errors.Is(err, context.Canceled) {
 		return []string{"interrupted"}
 	}
-	var problem *v1.Problem
+	var problem *wire.Problem
 	if !errors.As(err, &problem) {
 		return []string{output.Escape(err.Error()) + advice(err)}
 	}
@@ -114,7 +114,7 @@ func explain(err error) []string {
 // advice returns what to do about an error with one common cause.
 func advice(err error) string {
 	var unreachable *client.Unreachable
-	var problem *v1.Problem
+	var problem *wire.Problem
 	switch {
 	case errors.As(err, &unreachable):
 		return "; start the server, or set another address with --url or STINT_ADMIN_URL (for check: --check-url or STINT_CHECK_URL)"

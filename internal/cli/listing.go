@@ -14,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // listFlags select blocks or exemptions.
@@ -155,7 +156,7 @@ func confirmPolicy[T any](a *app, yes bool, do func(confirm string) (T, error)) 
 
 func confirmingBy[T any](a *app, flag string, yes bool, showImpact func(pattern string) error, do func(confirm string) (T, error)) (T, error) {
 	done, err := do("")
-	var problem *v1.Problem
+	var problem *wire.Problem
 	if !errors.As(err, &problem) || problem.Code != "confirmation_required" {
 		return done, err
 	}
@@ -189,7 +190,7 @@ func partly(a *app, done, total int, what string, err error) error {
 	if done > 0 {
 		a.notef("%d of %d were %s before the error.", done, total, what)
 	}
-	var problem *v1.Problem
+	var problem *wire.Problem
 	if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
 		return fmt.Errorf("no such id: %w", err)
 	}

@@ -1,4 +1,5 @@
-// Package httpserver holds what every listener needs before a request reaches
-// a handler: framing that cannot be read in two ways, bounded bodies, the
-// client's address behind proxies, and the host names that are answered.
+// Package httpserver is the HTTP layer that all front ends share: listeners with
+// strict framing and cheap deadlines, the client's address behind proxies, allowed
+// host names, bodies with limits, credentials, the table of routes, problems, the
+// access log and streams.
 package httpserver

@@ -11,14 +11,14 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Listener returns a listener whose connections pass only requests whose
+// FramingListener returns a listener whose connections pass only requests whose
 // framing is unambiguous. At the first byte of another kind the server behind
 // it reads an error, answers 400 and closes; FramingErrorOf says what was
 // wrong. With TLS, l must already speak it.
 //
 // A connection that is closed while its client still sends is closed for
 // writing first, so that the client can read the answer.
-func Listener(l net.Listener) net.Listener { return listener{l} }
+func FramingListener(l net.Listener) net.Listener { return listener{l} }
 
 type listener struct{ net.Listener }
 
@@ -28,11 +28,11 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Conn(c), nil
+	return FramingConn(c), nil
 }
 
-// Conn is Listener for one connection.
-func Conn(c net.Conn) net.Conn {
+// FramingConn is FramingListener for one connection.
+func FramingConn(c net.Conn) net.Conn {
 	guarded := &conn{Conn: c, framer: framer{length: -1}}
 	if secured, isTLS := c.(*tls.Conn); isTLS {
 		return &tlsConn{guarded, secured}

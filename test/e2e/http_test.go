@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const (
@@ -173,12 +174,12 @@ func read[T any](t testing.TB, a answer) (v T) {
 }
 
 // problem reads a problem of that status.
-func problem(t testing.TB, a answer, status int) v1.Problem {
+func problem(t testing.TB, a answer, status int) wire.Problem {
 	t.Helper()
-	if a.status != status || a.header.Get("Content-Type") != v1.ProblemType {
+	if a.status != status || a.header.Get("Content-Type") != wire.ProblemType {
 		t.Fatalf("got %d %s, want a problem with %d: %s", a.status, a.header.Get("Content-Type"), status, a.body)
 	}
-	p := read[v1.Problem](t, a)
+	p := read[wire.Problem](t, a)
 	if p.Detail == "" || p.Code == "" || p.Status != status {
 		t.Fatalf("the problem does not explain itself: %s", a.body)
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // The decisions.
@@ -149,7 +151,7 @@ type BatchAnswer struct {
 // exactly one of the two is not nil.
 type BatchItem struct {
 	Decision *Decision
-	Problem  *Problem
+	Problem  *wire.Problem
 }
 
 // MarshalJSON writes the one that is not nil.
@@ -171,6 +173,6 @@ func (i *BatchItem) UnmarshalJSON(text []byte) error {
 		i.Decision = &d
 		return nil
 	}
-	i.Problem = new(Problem)
+	i.Problem = new(wire.Problem)
 	return json.Unmarshal(text, i.Problem)
 }

@@ -101,7 +101,7 @@ type request struct {
 	media  string // of stream
 }
 
-// do sends r and reads the answer into out, which may be nil. The error is *Unreachable or *v1.Problem where it fits.
+// do sends r and reads the answer into out, which may be nil. The error is *Unreachable or *wire.Problem where it fits.
 func (c *Client) do(ctx context.Context, r request, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()

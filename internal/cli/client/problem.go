@@ -7,21 +7,21 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // maxProblem bounds the problem that is read from an answer, in bytes.
 const maxProblem = 1 << 20
 
-// readProblem reads the *v1.Problem of an answer that is no success.
+// readProblem reads the *wire.Problem of an answer that is no success.
 func readProblem(answer *http.Response) error {
-	p := &v1.Problem{}
+	p := &wire.Problem{}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
 	if err == nil {
 		err = json.Unmarshal(text, p)
 	}
 	if err != nil || p.Error() == "" {
-		p = &v1.Problem{Title: fmt.Sprintf("The server answered %s and nothing that Stint would say; is %s a Stint?", answer.Status, answer.Request.URL.Host)}
+		p = &wire.Problem{Title: fmt.Sprintf("The server answered %s and nothing that Stint would say; is %s a Stint?", answer.Status, answer.Request.URL.Host)}
 	}
 	p.Status = answer.StatusCode
 	return p

@@ -1,4 +1,4 @@
-package api
+package httpserver
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// stream answers with what write writes, as it comes. Where write fails in the
+// Stream answers with what write writes, as it comes. Where write fails in the
 // middle, the connection is cut instead of being ended in good order, so that
 // half a file is not taken for a whole one.
-func stream(c *Call, contentType, filename string, write func(ctx context.Context, w io.Writer) error) error {
+func Stream(c *Call, contentType, filename string, write func(ctx context.Context, w io.Writer) error) error {
 	reader, writer := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -39,25 +39,27 @@ func stream(c *Call, contentType, filename string, write func(ctx context.Contex
 	c.Set(fiber.HeaderContentType, contentType)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+filename+`"`)
-	c.Ctx.Context().SetBodyStream(guardedBody{&streamBody{
-		head: first[:n], rest: reader, conn: c.Ctx.Context().Conn(), cancel: cancel, access: c.watchAccess(),
+	c.Ctx.Context().SetBodyStream(GuardedBody{&streamBody{
+		head: first[:n], rest: reader, conn: c.Ctx.Context().Conn(), cancel: cancel, access: c.WatchAccess(),
 	}}, -1)
 	return nil
 }
 
-// guardedBody is a body whose panics end only its own answer: the server reads
+// GuardedBody is a body whose panics end only its own answer: the server reads
 // and closes it after the handler, where nothing else recovers.
-type guardedBody struct{ body io.ReadCloser }
+type GuardedBody struct{ Body io.ReadCloser }
 
-func (g guardedBody) Read(p []byte) (n int, err error) {
+// Read implements io.Reader.
+func (g GuardedBody) Read(p []byte) (n int, err error) {
 	err = supervise.Call("answer stream", func() (err error) {
-		n, err = g.body.Read(p)
+		n, err = g.Body.Read(p)
 		return err
 	})
 	return n, err
 }
 
-func (g guardedBody) Close() error { return supervise.Call("answer stream", g.body.Close) }
+// Close implements io.Closer.
+func (g GuardedBody) Close() error { return supervise.Call("answer stream", g.Body.Close) }
 
 // streamBody is read by the server while it sends.
 type streamBody struct {
@@ -65,16 +67,16 @@ type streamBody struct {
 	rest   *io.PipeReader
 	conn   net.Conn
 	cancel context.CancelFunc
-	access *accessWatch
+	access *AccessWatch
 }
 
 // Read gives the connection its time to write anew with every piece: a long
 // answer is no slow one.
 func (b *streamBody) Read(p []byte) (int, error) {
-	if b.access.ended() {
-		return 0, errAccessEnded
+	if b.access.Ended() {
+		return 0, ErrAccessEnded
 	}
-	if err := b.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	if err := b.conn.SetWriteDeadline(time.Now().Add(WriteTimeout)); err != nil {
 		return 0, err
 	}
 	if len(b.head) > 0 {

@@ -1,4 +1,4 @@
-package api
+package httpserver
 
 import (
 	"context"
@@ -8,14 +8,13 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 // Call is one request on its way through a handler. It must not be kept after.
 type Call struct {
 	*fiber.Ctx
-	// Principal is who asks, nil on a public route.
+	// Principal is the caller, nil on a public route.
 	Principal *Principal
 	// Address is where the request came from, forwarded headers of trusted
 	// proxies considered.
@@ -25,19 +24,10 @@ type Call struct {
 
 	server *Server
 	need   identity.Access // of the route
-	users  int64           // the catalog's UsersRevision before the principal was found
-	checks checkScratch
-	header [256]byte // working memory for one header's value
-}
-
-// checkScratch is the working memory of the check handlers.
-type checkScratch struct {
-	inputs    []checkInput
-	problems  []error
-	checks    []gate.Check
-	decisions []gate.Decision
-	errs      []error
-	buffer    []byte
+	users  int64           // UsersRevision before the principal was found
+	ctx    context.Context // nil until Context is called
+	cancel context.CancelFunc
+	header [64]byte // working memory for the request id
 }
 
 // Principal is who makes a request and what they may do.
@@ -71,12 +61,18 @@ func (c *Call) Actor() audit.Actor {
 	return actor
 }
 
-// storeTimeout bounds what one admin request may ask of the database: a
-// database that hangs is an error before operators or proxies give up.
-const storeTimeout = 10 * time.Second
+// HandlerTimeout bounds what one admin request may ask of the stores: a database
+// that hangs is an error before operators or proxies give up.
+const HandlerTimeout = 10 * time.Second
 
-// StoreContext returns a context for the stores. It is not fasthttp's own, which is
-// used again for the next request while a driver may still watch it.
-func (c *Call) StoreContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), storeTimeout)
+// Context returns the context that the handler passes to stores and services. Its
+// deadline is HandlerTimeout after the first call, so that a slow upload leaves the
+// stores their time; it is cancelled when the handler has returned. It is not the
+// context of fasthttp, which is reused for the next request while a driver may
+// still watch it, and which c.Ctx.Context returns.
+func (c *Call) Context() context.Context {
+	if c.ctx == nil {
+		c.ctx, c.cancel = context.WithTimeout(context.Background(), HandlerTimeout)
+	}
+	return c.ctx
 }

@@ -1,4 +1,4 @@
-package v1
+package wire
 
 import "github.com/go-json-experiment/json/jsontext"
 

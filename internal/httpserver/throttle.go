@@ -1,4 +1,4 @@
-package identity
+package httpserver
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
@@ -59,7 +60,7 @@ type ThrottleOptions struct {
 	// none.
 	Secret func() []byte
 	// Known reports whether a user has logged in from an address lately.
-	Known func(user string, address KnownAddress) bool
+	Known func(user string, address identity.KnownAddress) bool
 }
 
 // Throttle limits the guessing of passwords and tokens with Stint's own
@@ -77,7 +78,7 @@ func NewThrottle(o ThrottleOptions) *Throttle {
 		o.Secret = func() []byte { return nil }
 	}
 	if o.Known == nil {
-		o.Known = func(string, KnownAddress) bool { return false }
+		o.Known = func(string, identity.KnownAddress) bool { return false }
 	}
 	return &Throttle{o}
 }
@@ -111,7 +112,7 @@ func (t *Throttle) bucketed(policy int64, s rules.Stack, texts ...string) limit 
 // limits returns what an attempt to log in has to pass, in the order in which
 // it is counted: one that is refused is not counted further on.
 func (t *Throttle) limits(from netip.Addr, account string) []limit {
-	address := KnownAddressOf(from)
+	address := identity.KnownAddressOf(from)
 	if t.o.Known(account, address) {
 		return []limit{t.known(address, account)}
 	}
@@ -127,14 +128,14 @@ func (t *Throttle) limits(from netip.Addr, account string) []limit {
 
 // known is the limit of a known pair. There are few of them, so that each has
 // a log of its own.
-func (t *Throttle) known(address KnownAddress, account string) limit {
+func (t *Throttle) known(address identity.KnownAddress, account string) limit {
 	return limit{logKnown, string(address) + " " + account, knownStack}
 }
 
 // BadToken counts a token that was wrong and returns how long its sender must
 // wait, 0 while the next guess is let through.
 func (t *Throttle) BadToken(ctx context.Context, from netip.Addr) time.Duration {
-	l := t.bucketed(logTokens, tokenStack, string(KnownAddressOf(from)))
+	l := t.bucketed(logTokens, tokenStack, string(identity.KnownAddressOf(from)))
 	// What this node has counted is a part of what all have: a flood costs the
 	// shared log no more than the limit.
 	if t.o.Local != nil {
@@ -183,7 +184,7 @@ func (t *Throttle) LoginsLeft(ctx context.Context, from netip.Addr, account stri
 func (t *Throttle) LoggedIn(ctx context.Context, from netip.Addr, account string) {
 	ctx, cancel := context.WithTimeout(ctx, throttleTimeout)
 	defer cancel()
-	address := KnownAddressOf(from)
+	address := identity.KnownAddressOf(from)
 	for _, l := range []limit{
 		t.bucketed(logAddresses, addressStack, string(address)),
 		t.bucketed(logPairs, pairStack, string(address), account),

@@ -1,4 +1,4 @@
-package patient
+package httpserver
 
 import (
 	"bytes"
@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// pair returns a connection of a patient listener and its other end.
+// pair returns a connection of a listener with lazy deadlines and its other end.
 func pair(t *testing.T) (here, there net.Conn) {
 	t.Helper()
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Listener(plain)
+	l := LazyDeadlines(plain)
 	defer l.Close()
 	if there, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func BenchmarkDeadlines(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer c.Close()
-	for name, c := range map[string]net.Conn{"plain": c, "patient": &conn{Conn: c}} {
+	for name, c := range map[string]net.Conn{"plain": c, "lazy": &conn{Conn: c}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				now := time.Now()

@@ -1,4 +1,4 @@
-package identity_test
+package httpserver_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -28,7 +29,7 @@ func (r *records) RecordEntry(_ context.Context, e audit.Entry) error {
 }
 
 func TestFailedLoginsAreRecordedTogetherAndBounded(t *testing.T) {
-	var f identity.FailedLogins
+	var f httpserver.FailedLogins
 	r, at := &records{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	ada := &identity.User{ID: "id-of-ada", Name: "ada"}
 	for i := range 3 {

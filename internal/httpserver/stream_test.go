@@ -1,4 +1,4 @@
-package api
+package httpserver
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func (brokenBody) Read([]byte) (int, error) { panic("a bug of the body") }
 func (brokenBody) Close() error             { panic("a bug of the body") }
 
 func TestABodyThatPanicsAfterTheHandlerEndsOnlyItsAnswer(t *testing.T) {
-	body := guardedBody{brokenBody{}}
+	body := GuardedBody{Body: brokenBody{}}
 	var p *supervise.Panic
 	if n, err := body.Read(make([]byte, 8)); n != 0 || !errors.As(err, &p) {
 		t.Errorf("read %d bytes, %v", n, err)

@@ -1,4 +1,4 @@
-package identity
+package httpserver
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/identity"
 )
 
 // failedKinds is how many pairs of user and address are told apart between two
@@ -34,7 +35,7 @@ type FailedLogins struct {
 // the name, and where it was not looked up.
 type failedLogin struct {
 	id, name string
-	address  KnownAddress
+	address  identity.KnownAddress
 }
 
 // failedCount is what the audit keeps of them.
@@ -47,8 +48,8 @@ type failedCount struct {
 
 // Wrong counts a login whose name or password was wrong; user is nil where there
 // is none of that name.
-func (f *FailedLogins) Wrong(user *User, from netip.Addr, at time.Time) {
-	what := failedLogin{address: KnownAddressOf(from)}
+func (f *FailedLogins) Wrong(user *identity.User, from netip.Addr, at time.Time) {
+	what := failedLogin{address: identity.KnownAddressOf(from)}
 	if user != nil {
 		what.id, what.name = user.ID, user.Name
 	}
@@ -57,7 +58,7 @@ func (f *FailedLogins) Wrong(user *User, from netip.Addr, at time.Time) {
 
 // Refused counts a login that had to wait instead.
 func (f *FailedLogins) Refused(from netip.Addr, at time.Time) {
-	f.note(failedLogin{address: KnownAddressOf(from)}, at, func(c *failedCount) { c.Refused++ })
+	f.note(failedLogin{address: identity.KnownAddressOf(from)}, at, func(c *failedCount) { c.Refused++ })
 }
 
 func (f *FailedLogins) note(what failedLogin, at time.Time, add func(*failedCount)) {

@@ -1,4 +1,4 @@
-package api
+package httpserver
 
 import (
 	"net/http"
@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// MetricsRoute is where Prometheus reads, with a token of scope read.
+// MetricsRoute is the route for Prometheus, for a token with the scope read.
 func MetricsRoute(h http.Handler) Route {
 	answer := adaptor.HTTPHandler(h)
 	return Route{Listener: Admin, Method: http.MethodGet, Path: "/metrics", Access: identity.Read,

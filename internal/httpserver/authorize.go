@@ -1,4 +1,4 @@
-package api
+package httpserver
 
 import (
 	"context"
@@ -9,17 +9,18 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// authorize finds out who asks and refuses what they may not do. On the check
+// authorize sets the principal of a call and refuses what it may not do. On the check
 // listener every refusal is 401: 403 there means that a block refuses.
 func (s *Server) authorize(c *Call, r *Route) error {
-	if r.Access == identity.Public || r.Listener == Checks && !s.CheckAuth {
+	if r.Access == identity.Public || r.Listener == Checks && !s.o.CheckAuth {
 		return nil
 	}
-	c.need, c.users = r.Access, s.Catalog.UsersRevision()
+	c.need, c.users = r.Access, s.o.Credentials.UsersRevision()
 	principal, err := s.principal(c)
 	if err != nil {
 		return err
@@ -32,10 +33,11 @@ func (s *Server) authorize(c *Call, r *Route) error {
 	if r.Listener == Checks {
 		code = fault.Unauthorized
 	}
-	return fault.New(code, "This needs the access %q; the credential gives %s.", r.Access, accessList(principal.Access))
+	return fault.New(code, "This needs the access %q; the credential gives %s.", r.Access, AccessList(principal.Access))
 }
 
-func accessList(all []identity.Access) string {
+// AccessList returns accesses as messages list them.
+func AccessList(all []identity.Access) string {
 	if len(all) == 0 {
 		return "none"
 	}
@@ -48,8 +50,8 @@ func accessList(all []identity.Access) string {
 
 func (s *Server) principal(c *Call) (*Principal, error) {
 	secret, given := bearer(c.Ctx)
-	if !given && s.Sessions != nil {
-		principal, err := s.Sessions.SessionOf(c.Ctx)
+	if !given && s.o.Sessions != nil {
+		principal, err := s.o.Sessions.SessionOf(c.Ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -60,12 +62,12 @@ func (s *Server) principal(c *Call) (*Principal, error) {
 	if !given {
 		return nil, fault.New(fault.Unauthorized, `Send a token in the header "Authorization: Bearer ...".`)
 	}
-	if !s.Catalog.Loaded() {
+	if !s.o.Credentials.Loaded() {
 		return nil, fault.New(fault.Unavailable, "This node has not loaded its tokens yet; try again in a moment.")
 	}
-	now := s.Now()
-	token, found := s.Catalog.TokenByHash(identity.HashSecret(secret))
-	if _, unconfirmed := s.Catalog.Unconfirmed(); !found && unconfirmed {
+	now := s.o.Now()
+	token, found := s.o.Credentials.TokenByHash(identity.HashSecret(secret))
+	if _, unconfirmed := s.o.Credentials.Unconfirmed(); !found && unconfirmed {
 		return nil, fault.New(fault.Unavailable, "This node started while its database is unreachable and cannot look this token up; try again when the database is back.")
 	}
 	if !found || !token.ActiveAt(now) {
@@ -78,8 +80,8 @@ func (s *Server) principal(c *Call) (*Principal, error) {
 // badToken counts a guess and says what is wrong. Only the holder of a secret
 // is told that it was revoked or has expired.
 func (s *Server) badToken(c *Call, secret string, found bool, token *identity.Token) error {
-	if wait := s.Throttle.BadToken(context.Background(), c.Address); wait > 0 {
-		return &waitError{fault.New(fault.TooMany, "Too many wrong tokens came from this address; wait before you try another."), wait}
+	if wait := s.o.Throttle.BadToken(context.Background(), c.Address); wait > 0 {
+		return &RetryError{fault.New(fault.TooMany, "Too many wrong tokens came from this address; wait before you try another."), wait}
 	}
 	switch {
 	case found && !token.Revoked.IsZero():
@@ -103,7 +105,7 @@ func bearer(c *fiber.Ctx) (string, bool) {
 	return secret, found && strings.EqualFold(scheme, "Bearer") && secret != ""
 }
 
-// tokenUse gathers when tokens were last used, so that a check costs no write.
+// tokenUse collects when tokens were last used, so that a check costs no write.
 type tokenUse struct {
 	mu   sync.Mutex
 	used map[string]time.Time
@@ -125,13 +127,14 @@ func (t *tokenUse) take() map[string]time.Time {
 	return used
 }
 
-func (s *Server) flushTokenUse(ctx context.Context) {
+// FlushTokenUse records now which tokens were used since the last time.
+func (s *Server) FlushTokenUse(ctx context.Context) {
 	used := s.tokens.take()
 	if len(used) == 0 {
 		return
 	}
-	if err := s.Identity.TouchTokens(ctx, used); err != nil {
-		// Only the display of last use suffers; the next minute's use tells.
-		s.Logger.WarnContext(ctx, "cannot note which tokens were used", "error", plain(err.Error()))
+	if err := s.o.Tokens.TouchTokens(ctx, used); err != nil {
+		// Only the display of the last use is late until the next minute.
+		s.o.Logger.WarnContext(ctx, "cannot note which tokens were used", "error", escape.Log(err.Error()))
 	}
 }

@@ -1,18 +1,17 @@
-package api
+package httpserver
 
 import (
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/escape"
 )
 
-// requestID returns the id that the answer carries already, or else takes one.
+// requestID returns the id that the answer already has, or else takes one.
 func requestID(c *fiber.Ctx) string {
 	if set := c.Response().Header.PeekCanonical(requestIDHeader); len(set) > 0 {
 		return string(set)
@@ -20,8 +19,8 @@ func requestID(c *fiber.Ctx) string {
 	return takeRequestID(c)
 }
 
-// takeRequestID returns the id under which a request stands in the log: the
-// caller's own where it is short and plain, so that a trace runs through.
+// takeRequestID returns the id of a request in the log: the caller's own where it is
+// short and plain, so that it can be followed through several services.
 func takeRequestID(c *fiber.Ctx) string {
 	if given := c.Request().Header.PeekCanonical(requestIDHeader); isPlainID(given) {
 		return string(given)
@@ -59,57 +58,48 @@ func isPlainID(text []byte) bool {
 // logFailure logs what is not the caller's fault, with its cause. Everything
 // that a caller chose is quoted, so that no line can be forged.
 func (s *Server) logFailure(c *fiber.Ctx, id string, err error) {
-	s.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed",
+	s.o.Logger.LogAttrs(c.UserContext(), slog.LevelError, "request failed",
 		slog.String("request_id", id),
-		slog.String("method", plain(c.Method())),
-		slog.String("path", loggedPath(c.Path())),
-		slog.String("error", plain(err.Error())))
+		slog.String("method", escape.Log(c.Method())),
+		slog.String("path", s.loggedPath(c.Path())),
+		slog.String("error", escape.Log(err.Error())))
 }
 
 // logAccess measures a request, since the HTTP server read it whole, and logs it: one of the admin
 // listener, and of the check listener at level debug. Query strings are left out: they hold keys.
 func (s *Server) logAccess(c *Call, r *Route) {
-	took := time.Since(c.Context().Time())
-	if s.Observe != nil {
-		s.Observe(r.Listener, c.Response().StatusCode(), took)
+	took := time.Since(c.Ctx.Context().Time())
+	if s.o.Observe != nil {
+		s.o.Observe(r.Listener, c.Response().StatusCode(), took)
 	}
 	level := slog.LevelDebug
 	if r.Listener == Admin && r.Path != "/livez" && r.Path != "/readyz" {
 		level = slog.LevelInfo
 	}
 	ctx := c.UserContext()
-	if !s.Logger.Enabled(ctx, level) {
+	if !s.o.Logger.Enabled(ctx, level) {
 		return
 	}
 	who := ""
 	if c.Principal != nil {
 		who = string(c.Principal.Kind) + ":" + c.Principal.Name
 	}
-	s.Logger.LogAttrs(ctx, level, "request",
+	s.o.Logger.LogAttrs(ctx, level, "request",
 		slog.String("request_id", c.RequestID),
 		slog.String("method", r.Method),
-		slog.String("path", loggedPath(c.Path())),
+		slog.String("path", s.loggedPath(c.Path())),
 		slog.Int("status", c.Response().StatusCode()),
 		slog.Duration("took", took),
 		slog.String("address", c.Address.String()),
-		slog.String("who", plain(who)))
+		slog.String("who", escape.Log(who)))
 }
 
-// loggedPath is a path as it stands in the log. The handle of a reservation is left
-// out: it holds keys, and whoever has it can cancels the reservation.
-func loggedPath(path string) string {
-	if strings.HasPrefix(path, v1.PathReservations+"/") {
-		return v1.PathReservations + "/..."
+// loggedPath is a path as the log shows it.
+func (s *Server) loggedPath(path string) string {
+	for _, prefix := range s.o.SecretPaths {
+		if strings.HasPrefix(path, prefix) {
+			return prefix + "..."
+		}
 	}
-	return plain(path)
-}
-
-// plain escapes everything but printable ASCII, and clips.
-func plain(text string) string {
-	const most = 300
-	if len(text) > most {
-		text = text[:most] + "..."
-	}
-	quoted := strconv.QuoteToASCII(text)
-	return quoted[1 : len(quoted)-1]
+	return escape.Log(path)
 }

@@ -1,4 +1,4 @@
-package api
+package httpserver
 
 import (
 	"errors"
@@ -11,12 +11,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
-// statusOf is the one place where mistakes become HTTP.
+// StatusOf returns the HTTP status that err is answered with.
+func StatusOf(err error) int { return ProblemOf(err).Status }
+
+// statusOf is the one place where faults become HTTP.
 var statusOf = map[fault.Code]int{
 	fault.Malformed:    http.StatusBadRequest,
 	fault.Unauthorized: http.StatusUnauthorized,
@@ -55,9 +57,9 @@ var httpCode = map[int]string{
 	http.StatusMisdirectedRequest:          "host_not_allowed",
 }
 
-// problemOf translates an error. What is nobody's mistake is a 500 that tells
+// ProblemOf translates an error. What is not a fault is a 500 that reveals
 // nothing of its cause.
-func problemOf(err error) *v1.Problem {
+func ProblemOf(err error) *wire.Problem {
 	var mistake *fault.Error
 	if errors.As(err, &mistake) {
 		return problemOfMistake(mistake)
@@ -77,7 +79,7 @@ func problemOf(err error) *v1.Problem {
 	return newProblem(http.StatusInternalServerError, "internal", "Something broke here, not in the request; the log says what under this request_id.")
 }
 
-func problemOfMistake(mistake *fault.Error) *v1.Problem {
+func problemOfMistake(mistake *fault.Error) *wire.Problem {
 	status, known := statusOf[mistake.Code]
 	if !known {
 		status = http.StatusInternalServerError
@@ -85,8 +87,8 @@ func problemOfMistake(mistake *fault.Error) *v1.Problem {
 	p := newProblem(status, string(mistake.Code), mistake.Error())
 	p.Field = mistake.Field
 	for name, value := range mistake.Detail {
-		if name == errorsDetail {
-			p.Errors, _ = value.([]v1.FieldProblem)
+		if name == FieldErrors {
+			p.Errors, _ = value.([]wire.FieldProblem)
 			continue
 		}
 		text, err := json.Marshal(value)
@@ -101,11 +103,12 @@ func problemOfMistake(mistake *fault.Error) *v1.Problem {
 	return p
 }
 
-// errorsDetail is the fault's detail that lists every wrong field.
-const errorsDetail = "errors"
+// FieldErrors is the name of a fault's detail that lists every wrong field, as
+// []wire.FieldProblem.
+const FieldErrors = "errors"
 
-func newProblem(status int, code, detail string) *v1.Problem {
-	return &v1.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
+func newProblem(status int, code, detail string) *wire.Problem {
+	return &wire.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
 }
 
 func sentence(text string) string {
@@ -124,9 +127,9 @@ func sentence(text string) string {
 // fail answers an error that no handler has answered, fiber's own included.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
 	id := requestID(c)
-	p := problemOf(err)
+	p := ProblemOf(err)
 	if p.Status == http.StatusBadRequest {
-		if framing := httpserver.FramingErrorOf(c.Context()); framing != nil {
+		if framing := FramingErrorOf(c.Context()); framing != nil {
 			p = newProblem(p.Status, string(fault.Malformed), framing.Detail)
 		}
 	}
@@ -140,14 +143,14 @@ func (s *Server) fail(c *fiber.Ctx, err error) error {
 	return nil
 }
 
-func writeProblem(c *fiber.Ctx, p *v1.Problem) {
+func writeProblem(c *fiber.Ctx, p *wire.Problem) {
 	body, err := json.Marshal(p)
 	if err != nil { // a problem holds nothing that cannot be written
 		body = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"internal"}`)
 	}
 	c.Status(p.Status)
 	c.Response().SetBody(body)
-	c.Set(fiber.HeaderContentType, v1.ProblemType)
+	c.Set(fiber.HeaderContentType, wire.ProblemType)
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	switch p.Status {
@@ -160,24 +163,24 @@ func writeProblem(c *fiber.Ctx, p *v1.Problem) {
 	}
 }
 
-// waitError is a mistake that time mends.
-type waitError struct {
-	mistake *fault.Error
-	wait    time.Duration
+// RetryError is a fault that passes with time; the answer has the header Retry-After.
+type RetryError struct {
+	Fault *fault.Error
+	Wait  time.Duration
 }
 
 // Error returns the mistake's own text.
-func (e *waitError) Error() string { return e.mistake.Error() }
+func (e *RetryError) Error() string { return e.Fault.Error() }
 
 // Unwrap returns the mistake.
-func (e *waitError) Unwrap() error { return e.mistake }
+func (e *RetryError) Unwrap() error { return e.Fault }
 
 func setWait(c *fiber.Ctx, err error) {
-	var w *waitError
+	var w *RetryError
 	if errors.As(err, &w) {
-		c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(ceilSeconds(w.wait.Milliseconds()), 10))
+		c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(CeilSeconds(w.Wait.Milliseconds()), 10))
 	}
 }
 
-// ceilSeconds rounds milliseconds up to whole seconds.
-func ceilSeconds(ms int64) int64 { return (ms + 999) / 1000 }
+// CeilSeconds rounds milliseconds up to whole seconds.
+func CeilSeconds(ms int64) int64 { return (ms + 999) / 1000 }

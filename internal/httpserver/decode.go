@@ -1,7 +1,8 @@
-package api
+package httpserver
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -13,17 +14,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // maxDepth is how deep the JSON of a request may nest.
 const maxDepth = 16
 
-// checkContentType refuses what does not say that it is JSON, a form above all:
-// its body would read as the empty key.
-func checkContentType(c *fiber.Ctx) error {
+// RequireJSON refuses a request that does not say that its body is JSON, above all a
+// form: its body would be read as the empty key.
+func (c *Call) RequireJSON() error {
 	if coding := c.Request().Header.ContentEncoding(); len(coding) > 0 && !strings.EqualFold(string(coding), "identity") {
 		return fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
 	}
@@ -39,15 +39,15 @@ func checkContentType(c *fiber.Ctx) error {
 	return nil
 }
 
-// readBody returns the whole body of a request, at most limit bytes of it.
-func readBody(c *fiber.Ctx, limit int) ([]byte, error) {
-	body, err := httpserver.ReadBody(c.Context(), limit)
+// ReadBody returns the whole body of a request, at most limit bytes of it.
+func (c *Call) ReadBody(limit int) ([]byte, error) {
+	body, err := ReadBody(c.Ctx.Context(), limit)
 	switch {
 	case err == nil:
 		return body, nil
-	case errors.Is(err, httpserver.ErrBodyTooLarge):
+	case errors.Is(err, ErrBodyTooLarge):
 		return nil, tooLarge(limit)
-	case errors.Is(err, httpserver.ErrBodyTimeout):
+	case errors.Is(err, ErrBodyTimeout):
 		return nil, fiber.ErrRequestTimeout
 	}
 	return nil, fault.New(fault.Malformed, "The body ended early or could not be read.")
@@ -57,26 +57,26 @@ func tooLarge(limit int) error {
 	return fault.New(fault.TooLarge, "The body has more than %d bytes.", limit)
 }
 
-// decodeJSON reads the body of an admin request into into, a pointer to a
-// struct. Nothing that is unknown, doubled or of another type gets through.
-func decodeJSON(c *Call, into any) error {
-	if err := checkContentType(c.Ctx); err != nil {
+// DecodeJSON reads the body of an admin request into into, a pointer to a struct.
+// Unknown and duplicate members and values of another type are refused.
+func (c *Call) DecodeJSON(into any) error {
+	if err := c.RequireJSON(); err != nil {
 		return err
 	}
-	body, err := readBody(c.Ctx, adminBody)
+	body, err := c.ReadBody(MaxBody)
 	if err != nil {
 		return err
 	}
 	return unmarshalStrict(body, into)
 }
 
-// decodeOptional is decodeJSON where a request may have no body at all.
-func decodeOptional(c *Call, into any) error {
-	body, err := readBody(c.Ctx, adminBody)
+// DecodeOptional is DecodeJSON for a request that may have no body.
+func (c *Call) DecodeOptional(into any) error {
+	body, err := c.ReadBody(MaxBody)
 	if err != nil || len(body) == 0 {
 		return err
 	}
-	if err := checkContentType(c.Ctx); err != nil {
+	if err := c.RequireJSON(); err != nil {
 		return err
 	}
 	return unmarshalStrict(body, into)
@@ -87,19 +87,19 @@ func unmarshalStrict(body []byte, into any) error {
 	if len(trimmed) == 0 {
 		return fault.New(fault.Malformed, "The body is empty; send a JSON object.")
 	}
-	if err := checkDepth(body); err != nil {
+	if err := CheckDepth(body); err != nil {
 		return err
 	}
 	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
 	if err == nil && trimmed[0] != '{' { // null fits every type
-		return fault.New(fault.Invalid, "The body must be a JSON object, not %s.", jsontext.Kind(trimmed[0]))
+		return fault.New(fault.Invalid, "The body must be a JSON object, got %s.", jsontext.Kind(trimmed[0]))
 	}
-	return explainJSON(err, reflect.TypeOf(into).Elem())
+	return ExplainJSON(err, reflect.TypeOf(into).Elem())
 }
 
-// checkDepth refuses JSON that nests beyond maxDepth before anything follows it
-// down. What is no JSON at all is left to the parser.
-func checkDepth(body []byte) error {
+// CheckDepth refuses JSON that nests deeper than maxDepth, so that no parser
+// recurses into it. Text that is not JSON is left to the parser.
+func CheckDepth(body []byte) error {
 	depth, inText := 0, false
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
@@ -119,8 +119,8 @@ func checkDepth(body []byte) error {
 	return nil
 }
 
-// explainJSON says what is wrong with JSON, where, and what would be right.
-func explainJSON(err error, target reflect.Type) error {
+// ExplainJSON says what is wrong with JSON, where, and what would be right.
+func ExplainJSON(err error, target reflect.Type) error {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
 	switch {
@@ -137,7 +137,7 @@ func explainJSON(err error, target reflect.Type) error {
 		known := strings.Join(membersAt(target, semantic.JSONPointer), ", ")
 		return fault.Field(field, "is not a field here; the fields are %s", known)
 	case field == "":
-		return fault.New(fault.Invalid, "The body must be a JSON object, not %s.", semantic.JSONKind)
+		return fault.New(fault.Invalid, "The body must be a JSON object, got %s.", semantic.JSONKind)
 	}
 	return fault.Field(field, "must be %s", wanted(semantic))
 }
@@ -147,18 +147,18 @@ func explainSyntax(err *jsontext.SyntacticError) error {
 	what := "The body is not valid JSON"
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return &fault.Error{Code: fault.Malformed, Field: field, Message: "stands twice; send it once", Err: err}
+		return &fault.Error{Code: fault.Malformed, Field: field, Message: "is sent twice; send it once", Err: err}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		what = "The body ends in the middle of its JSON"
 	case strings.Contains(err.Err.Error(), "UTF-8"):
 		what = "The body is not valid UTF-8"
 	case strings.Contains(err.Err.Error(), "after top-level value"):
-		what = "The body goes on after its JSON object"
+		what = "The body continues after its JSON object"
 	}
 	return &fault.Error{Code: fault.Malformed, Field: field, Message: fmt.Sprintf("%s, at byte %d.", what, err.ByteOffset), Err: err}
 }
 
-// fieldName writes a JSON pointer as people name fields: "escalation.max_duration",
+// fieldName writes a JSON pointer as documentation names fields: "escalation.max_duration",
 // "rules[2]".
 func fieldName(pointer jsontext.Pointer) string {
 	var b strings.Builder
@@ -167,9 +167,9 @@ func fieldName(pointer jsontext.Pointer) string {
 		case token != "" && strings.Trim(token, "0123456789") == "":
 			b.WriteString("[" + token + "]")
 		case b.Len() > 0:
-			b.WriteString("." + plain(token))
+			b.WriteString("." + escape.Log(token))
 		default:
-			b.WriteString(plain(token))
+			b.WriteString(escape.Log(token))
 		}
 	}
 	return b.String()
@@ -177,10 +177,10 @@ func fieldName(pointer jsontext.Pointer) string {
 
 // wanted says what a field of the wrong type should have been.
 func wanted(err *json.SemanticError) string {
-	if err.Err != nil && isOurs(err.GoType) {
+	if err.Err != nil && readsItself(err.GoType) {
 		return strings.TrimPrefix(err.Err.Error(), "must be ")
 	}
-	got := ", not " + err.JSONKind.String()
+	got := ", got " + err.JSONKind.String()
 	if err.JSONKind == 0 {
 		got = ""
 	}
@@ -189,7 +189,7 @@ func wanted(err *json.SemanticError) string {
 	}
 	switch kindOf(err.GoType) {
 	case reflect.String:
-		return "a text" + got
+		return "a string" + got
 	case reflect.Bool:
 		return "true or false" + got
 	case reflect.Int, reflect.Int64:
@@ -203,9 +203,10 @@ func wanted(err *json.SemanticError) string {
 	}
 }
 
-// isOurs reports whether a type reads itself and says what would be right.
-func isOurs(t reflect.Type) bool {
-	return t == reflect.TypeFor[v1.Time]() || t == reflect.TypeFor[v1.Duration]()
+// readsItself reports whether a type reads its own text, whose errors say what
+// would be right.
+func readsItself(t reflect.Type) bool {
+	return t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 func kindOf(t reflect.Type) reflect.Kind {
@@ -256,8 +257,8 @@ func memberType(t reflect.Type, token string) reflect.Type {
 	return nil
 }
 
-// sendJSON answers with a value of package v1.
-func sendJSON(c *Call, status int, v any) error {
+// SendJSON answers with v as JSON.
+func (c *Call) SendJSON(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err

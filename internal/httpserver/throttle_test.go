@@ -1,4 +1,4 @@
-package identity_test
+package httpserver_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 
 // limiter is a Throttle on a clock that the test moves.
 type limiter struct {
-	*identity.Throttle
+	*httpserver.Throttle
 	now   time.Time
 	log   *memlog.Log
 	known map[identity.KnownPair]bool
@@ -29,7 +30,7 @@ type limiter struct {
 func newLimiter() *limiter {
 	l := &limiter{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), known: map[identity.KnownPair]bool{}}
 	l.log = memlog.New(memlog.Options{Now: func() time.Time { return l.now }})
-	l.Throttle = identity.NewThrottle(identity.ThrottleOptions{
+	l.Throttle = httpserver.NewThrottle(httpserver.ThrottleOptions{
 		Shared: l.log,
 		Known: func(user string, a identity.KnownAddress) bool {
 			return l.known[identity.KnownPair{User: user, Address: a}]
@@ -191,21 +192,21 @@ func TestAnyNumberOfNamesAndAddressesCostsBoundedMemory(t *testing.T) {
 func TestAttemptsCountOnEveryNodeAndOverARestart(t *testing.T) {
 	ctx, from := t.Context(), address(0)
 	redis := servers.Redis(t)
-	node := func() *identity.Throttle {
+	node := func() *httpserver.Throttle {
 		shared, err := redislog.Open(redis.URL, redislog.Options{Prefix: redis.Prefix})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { shared.Close() })
-		return identity.NewThrottle(identity.ThrottleOptions{Shared: shared, Local: memlog.New(memlog.Options{})})
+		return httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: shared, Local: memlog.New(memlog.Options{})})
 	}
 	first, second := node(), node()
 	for i := range 5 {
-		if wait := []*identity.Throttle{first, second}[i%2].Login(ctx, from, "ada"); wait != 0 {
+		if wait := []*httpserver.Throttle{first, second}[i%2].Login(ctx, from, "ada"); wait != 0 {
 			t.Fatalf("attempt %d has to wait %v", i, wait)
 		}
 	}
-	for name, n := range map[string]*identity.Throttle{"the first node": first, "the second": second, "one that started since": node()} {
+	for name, n := range map[string]*httpserver.Throttle{"the first node": first, "the second": second, "one that started since": node()} {
 		if n.Login(ctx, from, "ada") == 0 {
 			t.Errorf("%s lets a sixth attempt through", name)
 		}
@@ -238,7 +239,7 @@ func TestAttemptsAreLimitedWhileTheSharedLogIsAway(t *testing.T) {
 	}
 	defer shared.Close()
 	var _ timestamplog.Log = shared
-	throttle := identity.NewThrottle(identity.ThrottleOptions{Shared: shared, Local: memlog.New(memlog.Options{})})
+	throttle := httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: shared, Local: memlog.New(memlog.Options{})})
 	for range 3 {
 		throttle.Login(ctx, from, "ada")
 	}

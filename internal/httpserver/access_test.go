@@ -1,0 +1,51 @@
+package httpserver
+
+import (
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// tokens are the credentials of a node, by hash.
+type tokens map[[32]byte]*identity.Token
+
+func (tokens) Loaded() bool                   { return true }
+func (tokens) Unconfirmed() (time.Time, bool) { return time.Time{}, false }
+func (tokens) UsersRevision() int64           { return 0 }
+func (t tokens) TokenByHash(hash [32]byte) (*identity.Token, bool) {
+	token, found := t[hash]
+	return token, found
+}
+
+// A download whose credential ends is cut, so that nobody takes it for complete.
+func TestADownloadEndsWithItsCredential(t *testing.T) {
+	secret := identity.NewSecret([]identity.Access{identity.Read})
+	known := tokens{secret.Hash: {ID: "1", Scopes: []identity.Access{identity.Read}}}
+	server := New(Options{Credentials: known})
+	watch := &AccessWatch{
+		server: server, need: identity.Read,
+		principal: &Principal{Kind: audit.Token, Proof: secret.Hash},
+	}
+	if watch.Ended() {
+		t.Fatal("a good token's access has ended")
+	}
+	conn, far := net.Pipe()
+	defer conn.Close()
+	defer far.Close()
+	reader, writer := io.Pipe()
+	go func() { _, _ = writer.Write([]byte("more")) }()
+	body := &streamBody{head: []byte("a"), rest: reader, conn: conn, cancel: func() {}, access: watch}
+	if _, err := body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	known[secret.Hash].Revoked = time.Now()
+	watch.looked = time.Time{}
+	if _, err := body.Read(make([]byte, 4)); !errors.Is(err, ErrAccessEnded) {
+		t.Errorf("the download of a revoked token continues: %v", err)
+	}
+}

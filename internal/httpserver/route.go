@@ -1,0 +1,121 @@
+package httpserver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// Listener is where a route is reached.
+type Listener int
+
+// The listeners.
+const (
+	Admin  Listener = iota // what operators use
+	Checks                 // what clients use
+)
+
+// Handler answers one request. An error becomes a problem.
+type Handler func(c *Call) error
+
+// Route is one row of the table of all routes: it alone says who may do what.
+type Route struct {
+	Listener Listener
+	Method   string
+	Path     string // in fiber's form, for example /v1/blocks/:id
+	// Access is the least that a role or scope must give.
+	Access  identity.Access
+	Handler Handler
+	// Failed answers an error in another form than a problem, for pages; nil
+	// otherwise.
+	Failed func(c *Call, err error) error
+	// Streams says that the handler reads the body as it arrives; other handlers
+	// get it complete.
+	Streams bool
+}
+
+// hostsOf returns the host names under which a route is answered, nil for any.
+// Probes are answered under any name: they reveal nothing, and load balancers use
+// names of their own.
+func (s *Server) hostsOf(r *Route) *AllowedHosts {
+	switch {
+	case r.Path == "/livez" || r.Path == "/readyz":
+		return nil
+	case r.Listener == Checks:
+		return s.o.CheckHosts
+	}
+	return s.o.AdminHosts
+}
+
+// handle wraps the handler of a route: it authorizes the request, reads its body
+// unless the route streams, and answers errors and panics.
+func (s *Server) handle(r *Route) fiber.Handler {
+	hosts := s.hostsOf(r)
+	return func(fc *fiber.Ctx) (err error) {
+		c := s.calls.Get().(*Call)
+		defer s.release(c)
+		c.Ctx, c.server = fc, s
+		defer func() { s.logAccess(c, r) }()
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+			}
+			if err != nil {
+				err = s.failed(c, r, err)
+			}
+		}()
+		c.Address = s.o.Clients.Of(fc.Context())
+		c.RequestID = takeRequestID(fc)
+		c.SetHeader(requestIDHeader, append(c.header[:0], c.RequestID...))
+		c.SetHeader(cacheControlHeader, noStore)
+		c.SetHeader(contentTypeOptionsHeader, noSniff)
+		err = s.authorize(c, r)
+		if hosts != nil && !c.hasToken() && !hosts.Allows(fc.Context()) {
+			return errHost(fc)
+		}
+		if err != nil {
+			return err
+		}
+		if !r.Streams && fc.Request().IsBodyStream() {
+			if _, err := c.ReadBody(MaxBody); err != nil {
+				return err
+			}
+		}
+		return r.Handler(c)
+	}
+}
+
+// hasToken reports whether the request carries a valid token. No page of another
+// site can send one, whatever host name it uses for this node.
+func (c *Call) hasToken() bool { return c.Principal != nil && c.Principal.Kind == audit.Token }
+
+func errHost(c *fiber.Ctx) error {
+	return fiber.NewError(http.StatusMisdirectedRequest, "This node does not answer under the host name "+
+		escape.Log(string(c.Request().Host()))+". Use its address, or start it with --allowed-hosts and that name.")
+}
+
+// failed answers an error at once, so that the access log has the answer's status.
+func (s *Server) failed(c *Call, r *Route, err error) error {
+	var raised *fiber.Error // of HTTP itself: there is no page for it
+	if r.Failed != nil && !errors.As(err, &raised) {
+		if err = r.Failed(c, err); err == nil {
+			return nil
+		}
+	}
+	return s.fail(c.Ctx, err)
+}
+
+func (s *Server) release(c *Call) {
+	if c.cancel != nil {
+		c.cancel()
+	}
+	c.Ctx, c.Principal, c.RequestID, c.ctx, c.cancel = nil, nil, "", nil, nil
+	s.calls.Put(c)
+}

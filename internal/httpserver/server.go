@@ -1,0 +1,144 @@
+package httpserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// Credentials is the node's copy of tokens and users.
+type Credentials interface {
+	// Loaded reports whether the copy has been read at all.
+	Loaded() bool
+	// Unconfirmed reports whether the copy comes from a file, because the
+	// database has not answered since this node started.
+	Unconfirmed() (since time.Time, unconfirmed bool)
+	TokenByHash(hash [32]byte) (*identity.Token, bool)
+	// UsersRevision changes whenever users or sessions change.
+	UsersRevision() int64
+}
+
+// Sessions finds out who is logged in to the pages.
+type Sessions interface {
+	// SessionOf returns the principal of the request's session, nil for none. It
+	// must refuse a request that changes something without proof that it comes
+	// from the pages.
+	SessionOf(c *fiber.Ctx) (*Principal, error)
+	// SessionHolds reports whether the session that gave a principal still
+	// gives the same access. It does not prolong the session.
+	SessionHolds(ctx context.Context, p *Principal) (bool, error)
+}
+
+// TokenStore records when tokens were used.
+type TokenStore interface {
+	TouchTokens(ctx context.Context, used map[string]time.Time) error
+}
+
+// Options are the parts of a Server. The zero value of the others is valid.
+type Options struct {
+	Credentials Credentials // required
+	Throttle    *Throttle   // required where bad tokens may come
+	Tokens      TokenStore  // required by Run
+	// Sessions is asked about a request without a bearer token; nil for no
+	// sessions.
+	Sessions Sessions
+	// Observe is called for every answer of a route; nil for none.
+	Observe func(l Listener, status int, took time.Duration)
+	// CheckAuth requires a token with the scope check on the check listener.
+	CheckAuth bool
+	// Clients finds out where requests come from.
+	Clients ClientAddresses
+	// CheckHosts and AdminHosts are the host names that each listener answers
+	// to where no token is sent; nil for any.
+	CheckHosts, AdminHosts *AllowedHosts
+	// SecretPaths are prefixes of paths whose rest is a secret, which logs leave
+	// out.
+	SecretPaths []string
+	Logger      *slog.Logger     // nil discards
+	Now         func() time.Time // nil means time.Now
+}
+
+// Server holds the application of each listener: it finds out who asks, checks
+// their access, and turns errors into answers. See New.
+type Server struct {
+	o      Options
+	check  *fiber.App
+	admin  *fiber.App
+	routes []Route
+	calls  sync.Pool
+	tokens *tokenUse
+}
+
+// New builds both applications over a table of routes; they do not listen yet.
+// It panics where two routes have the same listener, method and path.
+func New(o Options, routes ...[]Route) *Server {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{o: o, tokens: newTokenUse(), routes: slices.Concat(routes...)}
+	s.calls.New = func() any { return new(Call) }
+	s.check = s.newApp("checks", MaxCheckListenerBody, false, false)
+	s.admin = s.newApp("admin", MaxBody, true, true)
+	s.register()
+	return s
+}
+
+// CheckApp answers checks.
+func (s *Server) CheckApp() *fiber.App { return s.check }
+
+// AdminApp answers operators.
+func (s *Server) AdminApp() *fiber.App { return s.admin }
+
+// Routes returns the whole table.
+func (s *Server) Routes() []Route { return s.routes }
+
+// Run records in the database every minute which tokens were used, until ctx
+// ends, and once more then.
+func (s *Server) Run(ctx context.Context) {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.FlushTokenUse(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			s.FlushTokenUse(last)
+			cancel()
+			return
+		}
+	}
+}
+
+// register adds every route of the table to its application.
+func (s *Server) register() {
+	taken := map[string]bool{}
+	for i := range s.routes {
+		r := &s.routes[i]
+		name := fmt.Sprint(r.Listener, r.Method, r.Path)
+		if taken[name] {
+			panic("two routes claim " + r.Method + " " + r.Path)
+		}
+		taken[name] = true
+		app := s.admin
+		if r.Listener == Checks {
+			app = s.check
+		}
+		handler := s.handle(r)
+		app.Add(r.Method, r.Path, handler)
+		if r.Method == http.MethodGet {
+			app.Add(http.MethodHead, r.Path, handler)
+		}
+	}
+}
