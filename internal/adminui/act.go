@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -19,8 +19,8 @@ import (
 
 // What is done from the pages about what happens, where the eye is. Each action
 // goes back to its page, which tells what was done and offers to undo it.
-func (u *UI) actRoutes() []api.Route {
-	return []api.Route{
+func (u *UI) actRoutes() []httpserver.Route {
+	return []httpserver.Route{
 		u.post("/act/block", identity.Operate, u.actBlock),
 		u.post("/act/lift", identity.Operate, u.actLift),
 		u.post("/act/restore", identity.Operate, u.actRestore),
@@ -79,7 +79,7 @@ const maxMany = 200
 
 // actBlock blocks the patterns of a form, or exempts them. A form that does not
 // say for how long is answered with the question.
-func (u *UI) actBlock(c *api.Call) error {
+func (u *UI) actBlock(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -124,8 +124,7 @@ func (u *UI) actBlock(c *api.Call) error {
 	if len(page.Mistakes) > 0 {
 		return u.askMany(c, statusOfForm, page, patterns)
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	actor := c.Actor()
 	var ids []string
 	for i, p := range patterns {
@@ -141,7 +140,7 @@ func (u *UI) actBlock(c *api.Call) error {
 	return u.back(c, page.Back, done, ids)
 }
 
-func (u *UI) askMany(c *api.Call, status int, page *manyPage, patterns []keys.Pattern) error {
+func (u *UI) askMany(c *httpserver.Call, status int, page *manyPage, patterns []keys.Pattern) error {
 	page.Frame = u.frame(c, page.What(), "/offenders")
 	own := u.Catalog.Parser().AddressKey(c.Address)
 	page.Own = !page.Exempt && slices.ContainsFunc(patterns, func(p keys.Pattern) bool { return p.Matches(own) })
@@ -169,9 +168,8 @@ func (u *UI) patternsOf(texts []string) ([]keys.Pattern, error) {
 
 // unconfirmed returns the first of the patterns that must be confirmed, and
 // why; "" where none must.
-func (u *UI) unconfirmed(c *api.Call, s *shelf, patterns []keys.Pattern) (keys.Pattern, string) {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (u *UI) unconfirmed(c *httpserver.Call, s *shelf, patterns []keys.Pattern) (keys.Pattern, string) {
+	ctx := c.Context()
 	for _, p := range patterns {
 		if why := u.whyConfirm(ctx, s, p); why != "" {
 			return p, why
@@ -182,7 +180,7 @@ func (u *UI) unconfirmed(c *api.Call, s *shelf, patterns []keys.Pattern) (keys.P
 
 // askWide asks about a pattern that must be confirmed on the page that shows
 // whom it would hit. Several are too much for it.
-func (u *UI) askWide(c *api.Call, s *shelf, page *manyPage, p keys.Pattern, why string) error {
+func (u *UI) askWide(c *httpserver.Call, s *shelf, page *manyPage, p keys.Pattern, why string) error {
 	if len(page.Keys) > 1 {
 		return fault.New(fault.NeedConfirm, "Nothing was changed: %s is wide: %s. Add it alone on the page of %ss, which shows whom it would hit.", p, why, s.Noun)
 	}
@@ -196,7 +194,7 @@ func (u *UI) askWide(c *api.Call, s *shelf, page *manyPage, p keys.Pattern, why 
 }
 
 // actLift lifts the blocks, or removes the exemptions, that a form names.
-func (u *UI) actLift(c *api.Call) error {
+func (u *UI) actLift(c *httpserver.Call) error {
 	return u.actOnIDs(c, nil, func(s *shelf) string {
 		if s.Blocks {
 			return "lifted"
@@ -212,7 +210,7 @@ func (u *UI) actLift(c *api.Call) error {
 }
 
 // actRestore undoes actLift.
-func (u *UI) actRestore(c *api.Call) error {
+func (u *UI) actRestore(c *httpserver.Call) error {
 	return u.actOnIDs(c, u.askRestore, func(s *shelf) string {
 		if s.Blocks {
 			return "blocked"
@@ -238,11 +236,11 @@ func (u *UI) actRestore(c *api.Call) error {
 }
 
 // asker asks before something is done to entries, and reports whether it did.
-type asker func(ctx context.Context, c *api.Call, s *shelf, ids []string) (bool, error)
+type asker func(ctx context.Context, c *httpserver.Call, s *shelf, ids []string) (bool, error)
 
 // actOnIDs does something to each entry that a form names, unless ask, which may
 // be nil, asks first.
-func (u *UI) actOnIDs(c *api.Call, ask asker, done func(*shelf) string, do func(context.Context, *shelf, string) (string, error)) error {
+func (u *UI) actOnIDs(c *httpserver.Call, ask asker, done func(*shelf) string, do func(context.Context, *shelf, string) (string, error)) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -255,8 +253,7 @@ func (u *UI) actOnIDs(c *api.Call, ask asker, done func(*shelf) string, do func(
 	if len(ids) == 0 || len(ids) > maxMany {
 		return fault.New(fault.Invalid, "Nothing was changed: choose from 1 to %d.", maxMany)
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if ask != nil {
 		if asked, err := ask(ctx, c, s, ids); asked || err != nil {
 			return err
@@ -277,7 +274,7 @@ func (u *UI) actOnIDs(c *api.Call, ask asker, done func(*shelf) string, do func(
 }
 
 // back goes back to a page, which tells what was done.
-func (u *UI) back(c *api.Call, path, done string, ids []string) error {
+func (u *UI) back(c *httpserver.Call, path, done string, ids []string) error {
 	at, err := url.Parse(ownPath(path))
 	if err != nil {
 		return fault.Field("back", "is no address")
@@ -366,13 +363,12 @@ func (u *UI) actToast(ctx context.Context, w *watch) (*Toast, error) {
 
 // actReset forgets what a key has used. The audit is written first: nothing is
 // forgotten that nobody answers for.
-func (u *UI) actReset(c *api.Call) error {
+func (u *UI) actReset(c *httpserver.Call) error {
 	values, key, err := u.formKey(c)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	err = u.Recorder.RecordEntry(ctx, audit.Entry{
 		Actor: c.Actor(), Action: "key.reset", Object: "key", ObjectID: key.String(),
 		Summary: "Reset what " + joinPieces(pieces(key.String())) + " has used under all policies",
@@ -395,7 +391,7 @@ func (u *UI) actReset(c *api.Call) error {
 }
 
 // formKey returns a form and the key that it names.
-func (u *UI) formKey(c *api.Call) (url.Values, keys.Key, error) {
+func (u *UI) formKey(c *httpserver.Call) (url.Values, keys.Key, error) {
 	values, err := form(c)
 	if err != nil {
 		return nil, keys.Key{}, err
@@ -408,7 +404,7 @@ func (u *UI) formKey(c *api.Call) (url.Values, keys.Key, error) {
 }
 
 // actResume lets an escalation go on that its guard has stopped.
-func (u *UI) actResume(c *api.Call) error {
+func (u *UI) actResume(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -417,15 +413,14 @@ func (u *UI) actResume(c *api.Call) error {
 	if !found || u.Offenders == nil {
 		return fault.New(fault.NotFound, "There is no policy of that name.")
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if err := u.Offenders.Store.ResumeEscalation(ctx, c.Actor(), p.ID); err != nil {
 		return err
 	}
 	return u.back(c, values.Get("back"), "resumed", nil)
 }
 
-func (u *UI) actNote(c *api.Call) error {
+func (u *UI) actNote(c *httpserver.Call) error {
 	values, key, err := u.formKey(c)
 	if err != nil {
 		return err
@@ -433,8 +428,7 @@ func (u *UI) actNote(c *api.Call) error {
 	if u.Notes == nil {
 		return errNoNotes
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	text := strings.ReplaceAll(values.Get("text"), "\r\n", "\n")
 	if _, err := u.Notes.AddNote(ctx, c.Actor(), key.String(), text); err != nil {
 		return err
@@ -444,7 +438,7 @@ func (u *UI) actNote(c *api.Call) error {
 
 var errNoNotes = fault.New(fault.NotFound, "This node keeps no notes.")
 
-func (u *UI) actDeleteNote(c *api.Call) error {
+func (u *UI) actDeleteNote(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -452,8 +446,7 @@ func (u *UI) actDeleteNote(c *api.Call) error {
 	if u.Notes == nil {
 		return errNoNotes
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if _, err := u.Notes.DeleteNote(ctx, c.Actor(), values.Get("id")); err != nil {
 		return err
 	}

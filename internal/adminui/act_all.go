@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
@@ -48,10 +48,9 @@ func (p *offendersPageData) MayAll() bool {
 // transaction: all or none. A key that has a block of its own keeps it. The
 // form is answered with the question until it says for how long, and again
 // where more keys match than the question named.
-func (u *UI) blockAll(c *api.Call, page *manyPage, values url.Values) error {
+func (u *UI) blockAll(c *httpserver.Call, page *manyPage, values url.Values) error {
 	page.Filter = values.Get("filter")
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	patterns, err := u.allMatching(ctx, page.Filter)
 	if err != nil {
 		return err

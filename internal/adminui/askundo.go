@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // undoPage asks before a broad block, exemption or policy is brought back.
@@ -22,7 +22,7 @@ type undoPage struct {
 // askUndo asks about an entry that brings back what is broad, and reports
 // whether it did: not where typed is the pattern, or the
 // name of the policy.
-func (u *UI) askUndo(ctx context.Context, c *api.Call, e *audit.Entry, typed string) (bool, error) {
+func (u *UI) askUndo(ctx context.Context, c *httpserver.Call, e *audit.Entry, typed string) (bool, error) {
 	if e.Object == "policy" {
 		before, after, err := blocklist.BroughtBackPolicy(e)
 		if err != nil {
@@ -43,7 +43,7 @@ func (u *UI) askUndo(ctx context.Context, c *api.Call, e *audit.Entry, typed str
 
 // askTyped asks for a text to be typed, since why; where why is "" or it was
 // typed, it asks nothing.
-func (u *UI) askTyped(c *api.Call, e *audit.Entry, text, why, typed string) (bool, error) {
+func (u *UI) askTyped(c *httpserver.Call, e *audit.Entry, text, why, typed string) (bool, error) {
 	if why == "" || strings.TrimSpace(typed) == text {
 		return false, nil
 	}
@@ -59,7 +59,7 @@ func (u *UI) askTyped(c *api.Call, e *audit.Entry, text, why, typed string) (boo
 // reports whether it did. Nobody is asked who takes back within a minute what
 // they ended themselves: that is the undo of the toast, everything was so until
 // they clicked, and a mistaken end is to be mended at once.
-func (u *UI) askRestore(ctx context.Context, c *api.Call, s *shelf, ids []string) (bool, error) {
+func (u *UI) askRestore(ctx context.Context, c *httpserver.Call, s *shelf, ids []string) (bool, error) {
 	for _, id := range ids {
 		ended, err := s.byID(ctx, id)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,9 +12,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/auditfile"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -46,8 +48,8 @@ type auditHandler struct {
 	entries *UI
 }
 
-func (h *auditHandler) routes() []api.Route {
-	return []api.Route{
+func (h *auditHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
 		h.get("/audit", identity.Read, h.showAudit),
 		h.get("/audit/export", identity.Read, h.exportAudit),
 		h.post("/audit/undo", identity.Operate, h.undoEntry),
@@ -70,7 +72,7 @@ func auditFilter(q query) (f audit.Filter, err error) {
 	return f, err
 }
 
-func (h *auditHandler) showAudit(c *api.Call) error {
+func (h *auditHandler) showAudit(c *httpserver.Call) error {
 	q, err := readQuery(c, append([]string{"cursor", "open", "done"}, auditFilters...)...)
 	if err != nil {
 		return err
@@ -80,8 +82,7 @@ func (h *auditHandler) showAudit(c *api.Call) error {
 		return err
 	}
 	f.Cursor, f.Limit = q.Get("cursor"), auditPageSize
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	page := auditPage{Frame: h.frame(c, "Audit", "/audit"), Query: q, Objects: auditObjects}
 	if page.Toast, err = h.undoneToast(ctx, q.Get("done")); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (p auditPage) Export(format string) string {
 	return p.Query.path("/audit/export", "cursor", "", "open", "", "format", format)
 }
 
-func (h *auditHandler) exportAudit(c *api.Call) error {
+func (h *auditHandler) exportAudit(c *httpserver.Call) error {
 	q, err := readQuery(c, append([]string{"format"}, auditFilters...)...)
 	if err != nil {
 		return err
@@ -124,7 +125,10 @@ func (h *auditHandler) exportAudit(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	return api.ExportAudit(c, h.audit, f, q.Get("format"))
+	format := q.Get("format")
+	return httpserver.Stream(c, auditfile.MediaType(format), auditfile.Name(format), func(ctx context.Context, w io.Writer) error {
+		return auditfile.Write(w, format, h.audit.EachEntry(ctx, f))
+	})
 }
 
 // undoneChanges are the kinds of change that can be taken back.
@@ -151,14 +155,14 @@ func undoable(frame Frame, entries []*audit.Entry) map[int64]bool {
 
 // mayUndo reports whether somebody may take back an entry: whoever might make
 // the change.
-func mayUndo(who *api.Principal, e *audit.Entry) bool {
+func mayUndo(who *httpserver.Principal, e *audit.Entry) bool {
 	if e.Object == "block" || e.Object == "exemption" {
 		return who.May(identity.Operate)
 	}
 	return who.May(identity.Admin)
 }
 
-func (h *auditHandler) undoEntry(c *api.Call) error {
+func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -167,8 +171,7 @@ func (h *auditHandler) undoEntry(c *api.Call) error {
 	if err != nil || h.undo == nil {
 		return fault.New(fault.NotFound, "There is no such entry that could be undone.")
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	e, err := h.audit.FindEntryByID(ctx, id)
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@
 //     Things []thing
 //     }
 //
-//     func (u *UI) thingRoutes() []api.Route {
-//     return []api.Route{
+//     func (u *UI) thingRoutes() []httpserver.Route {
+//     return []httpserver.Route{
 //     u.get("/things", identity.Read, u.things),
 //     u.post("/things/:id/end", identity.Operate, u.endThing),
 //     }

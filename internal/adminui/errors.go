@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 type errorPage struct {
@@ -34,11 +34,11 @@ var errorHeads = map[int]string{
 
 // failed answers an error with its page. Whoever is not logged in is sent to
 // the login.
-func (s *site) failed(c *api.Call, err error) error {
+func (s *site) failed(c *httpserver.Call, err error) error {
 	if fault.Is(err, fault.Unauthorized) {
 		return s.askLogin(c)
 	}
-	page := errorPage{Frame: s.frame(c, "Not done", ""), Status: api.StatusOf(err)}
+	page := errorPage{Frame: s.frame(c, "Not done", ""), Status: httpserver.StatusOf(err)}
 	var mistake *fault.Error
 	if errors.As(err, &mistake) {
 		page.Text = mistake.Error()
@@ -63,7 +63,7 @@ func (s *site) failed(c *api.Call, err error) error {
 }
 
 // askLogin sends the browser to the login, and back afterwards.
-func (s *site) askLogin(c *api.Call) error {
+func (s *site) askLogin(c *httpserver.Call) error {
 	setHeaders(c.Ctx)
 	if c.Get("Sec-Fetch-Site") == "cross-site" && c.Get("Sec-Fetch-Mode") == "navigate" && c.Method() == http.MethodGet {
 		// Browsers keep the cookie back when a link on another site, a message

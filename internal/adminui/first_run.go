@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -32,14 +32,14 @@ type firstRunHandler struct {
 	answered           atomic.Bool // a check was answered once
 }
 
-func (h *firstRunHandler) routes() []api.Route {
-	return []api.Route{h.get("/start", identity.Read, h.show)}
+func (h *firstRunHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.get("/start", identity.Read, h.show)}
 }
 
 // exampleKey is the key of the commands that the first run shows.
 const exampleKey = "ip:203.0.113.7"
 
-func (h *firstRunHandler) show(c *api.Call) error {
+func (h *firstRunHandler) show(c *httpserver.Call) error {
 	if isHTMX(c.Ctx) {
 		return h.askFirstRun(c)
 	}
@@ -60,12 +60,11 @@ func (h *firstRunHandler) show(c *api.Call) error {
 
 // neverChecked reports whether no check was ever answered. Once one was, the
 // store is not asked again.
-func (h *firstRunHandler) neverChecked(c *api.Call) bool {
+func (h *firstRunHandler) neverChecked(c *httpserver.Call) bool {
 	if h.checked == nil || h.answered.Load() {
 		return false
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	checked, err := h.checked(ctx)
 	h.answered.Store(checked)
 	return err == nil && !checked
@@ -73,12 +72,11 @@ func (h *firstRunHandler) neverChecked(c *api.Call) bool {
 
 // askFirstRun answers the page that waits for the first check: it goes on to
 // the overview once there was one.
-func (h *firstRunHandler) askFirstRun(c *api.Call) error {
+func (h *firstRunHandler) askFirstRun(c *httpserver.Call) error {
 	if h.checked == nil {
 		return c.SendStatus(http.StatusNoContent)
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	checked, err := h.checked(ctx)
 	if err != nil || !checked {
 		return c.SendStatus(http.StatusNoContent) // it asks again

@@ -5,7 +5,6 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 )
@@ -29,16 +27,6 @@ const (
 
 // uploadPaths are the routes whose forms may bring a file.
 var uploadPaths = []string{importPath, tryNewPath, tryPolicyPath}
-
-// StreamedRoutes names the routes that read their body as it arrives, for
-// api.Deps.
-func StreamedRoutes() []string {
-	var routes []string
-	for _, path := range uploadPaths {
-		routes = append(routes, http.MethodPost+" "+path)
-	}
-	return routes
-}
 
 // upload is a form that brings a file: the fields before the file, and the file
 // as it arrives.
@@ -156,7 +144,7 @@ func (r *uploadReader) Read(p []byte) (int, error) {
 func (r *uploadReader) isOver() bool { return r.limit == 0 }
 
 // form returns the fields of a page's form. Each is valid UTF-8.
-func form(c *api.Call) (url.Values, error) {
+func form(c *httpserver.Call) (url.Values, error) {
 	values, err := readForm(c.Ctx)
 	if err != nil {
 		return nil, err

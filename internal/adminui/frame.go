@@ -7,7 +7,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -31,7 +31,7 @@ type Frame struct {
 	// Toast tells what was just done, nil for nothing.
 	Toast *Toast
 
-	principal *api.Principal
+	principal *httpserver.Principal
 }
 
 // Toast tells what was just done and how to undo it.
@@ -54,7 +54,7 @@ func (f Frame) May(access string) bool {
 
 // frame returns the frame of a page that stands in the section of the side bar
 // with this path.
-func (s *site) frame(c *api.Call, title, section string) Frame {
+func (s *site) frame(c *httpserver.Call, title, section string) Frame {
 	f := Frame{
 		Title: title, Theme: themeOf(c.Ctx), Here: c.OriginalURL(), Address: c.Address.String(),
 		Node: s.node, Version: s.version, Now: s.now().UTC(), principal: c.Principal,
@@ -85,12 +85,11 @@ var partNames = map[string]string{
 	"eviction": "Redis has evicted keys",
 }
 
-func (s *site) degraded(c *api.Call) []string {
+func (s *site) degraded(c *httpserver.Call) []string {
 	if s.ready == nil {
 		return nil
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	var failing []string
 	for _, part := range s.ready(ctx).Parts {
 		if part.OK {
@@ -106,18 +105,18 @@ func (s *site) degraded(c *api.Call) []string {
 }
 
 // render answers with a page.
-func (s *site) render(c *api.Call, status int, name string, page any) error {
+func (s *site) render(c *httpserver.Call, status int, name string, page any) error {
 	return s.execute(c, status, name, "base", page)
 }
 
 // part answers with one template of a page alone, for htmx.
-func (s *site) part(c *api.Call, name, template string, page any) error {
+func (s *site) part(c *httpserver.Call, name, template string, page any) error {
 	return s.execute(c, http.StatusOK, name, template, page)
 }
 
 // execute writes into memory first, so that a mistake in a template is an error
 // and not half a page.
-func (s *site) execute(c *api.Call, status int, name, template string, page any) error {
+func (s *site) execute(c *httpserver.Call, status int, name, template string, page any) error {
 	var buffer bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&buffer, template, page); err != nil {
 		return err

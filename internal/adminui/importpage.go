@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -91,24 +91,24 @@ func (p *importPage) ImpactText(f blocklist.Finding) string {
 	return shareOf(f.Impact.Traffic) + " points of the last day’s traffic"
 }
 
-func (u *UI) importRoutes() []api.Route {
-	return []api.Route{
+func (u *UI) importRoutes() []httpserver.Route {
+	return []httpserver.Route{
 		u.get(importPath, identity.Operate, u.showImport),
 		u.post(importPath, identity.Operate, u.tryImport),
 		u.post(importPath+"/confirm", identity.Operate, u.confirmImport),
 	}
 }
 
-func (u *UI) newImport(c *api.Call) *importPage {
+func (u *UI) newImport(c *httpserver.Call) *importPage {
 	return &importPage{Frame: u.frame(c, "Import blocks", "/blocks"), importForm: importForm{For: "7d", On: blocks.Fail}, Mistakes: mistakes{}}
 }
 
-func (u *UI) showImport(c *api.Call) error {
+func (u *UI) showImport(c *httpserver.Call) error {
 	return u.render(c, http.StatusOK, "import", u.newImport(c))
 }
 
 // tryImport says what an import would do, and imports nothing.
-func (u *UI) tryImport(c *api.Call) error {
+func (u *UI) tryImport(c *httpserver.Call) error {
 	page := u.newImport(c)
 	err := u.readImport(c, page)
 	if err == nil && len(page.Mistakes) == 0 {
@@ -133,7 +133,7 @@ func (p *importPage) tell(err error) error {
 		return nil
 	}
 	var mistake *fault.Error
-	if !errors.As(err, &mistake) || api.StatusOf(err) >= http.StatusInternalServerError {
+	if !errors.As(err, &mistake) || httpserver.StatusOf(err) >= http.StatusInternalServerError {
 		return err
 	}
 	p.Problem = mistake.Message
@@ -141,7 +141,7 @@ func (p *importPage) tell(err error) error {
 }
 
 // readImport reads the form and keeps its file.
-func (u *UI) readImport(c *api.Call, page *importPage) error {
+func (u *UI) readImport(c *httpserver.Call, page *importPage) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (u *UI) readImport(c *api.Call, page *importPage) error {
 		return fault.New(fault.Invalid, "The choice for those that are blocked already must be fail, extend or replace.")
 	}
 	if len(page.Mistakes) > 0 {
-		c.Context().SetConnectionClose() // the file is not read
+		c.Ctx.Context().SetConnectionClose() // the file is not read
 		return nil
 	}
 	page.Held, err = u.keepUpload(c, values, page.importForm)
@@ -171,7 +171,7 @@ func (u *UI) readImport(c *api.Call, page *importPage) error {
 }
 
 // keepUpload keeps the file of a form, or the list that was pasted.
-func (u *UI) keepUpload(c *api.Call, values url.Values, o importForm) (*heldFile, error) {
+func (u *UI) keepUpload(c *httpserver.Call, values url.Values, o importForm) (*heldFile, error) {
 	var from io.Reader = strings.NewReader(values.Get("list"))
 	name := ""
 	if up, _ := c.Locals(uploadLocal).(*upload); up != nil && up.file != nil {
@@ -184,14 +184,14 @@ func (u *UI) keepUpload(c *api.Call, values url.Values, o importForm) (*heldFile
 }
 
 // ownerOf names the session that asks.
-func ownerOf(c *api.Call) string {
+func ownerOf(c *httpserver.Call) string {
 	if l := loginOf(c); l != nil {
 		return string(l.session.Hash)
 	}
 	return ""
 }
 
-func (u *UI) rehearse(c *api.Call, page *importPage) (err error) {
+func (u *UI) rehearse(c *httpserver.Call, page *importPage) (err error) {
 	page.Report, err = u.runImport(c, page.Held, blocklist.ImportOptions{On: page.On, SkipBad: true, DryRun: true})
 	if err != nil {
 		u.imports.forget(page.Held)
@@ -200,7 +200,7 @@ func (u *UI) rehearse(c *api.Call, page *importPage) (err error) {
 	return err
 }
 
-func (u *UI) runImport(c *api.Call, h *heldFile, o blocklist.ImportOptions) (*blocklist.ImportReport, error) {
+func (u *UI) runImport(c *httpserver.Call, h *heldFile, o blocklist.ImportOptions) (*blocklist.ImportReport, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	from, err := h.read()
@@ -221,7 +221,7 @@ func (u *UI) runImport(c *api.Call, h *heldFile, o blocklist.ImportOptions) (*bl
 var errNotHeld = fault.New(fault.Conflict, "Nothing was imported: the file that was tried is no longer kept here. Files wait for 15 minutes, and only on the node that tried them. Choose it again.")
 
 // confirmImport imports the file that was tried, by what was chosen then.
-func (u *UI) confirmImport(c *api.Call) error {
+func (u *UI) confirmImport(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err

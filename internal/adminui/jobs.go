@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -30,23 +30,22 @@ type jobsHandler struct {
 	recorder audit.Recorder
 }
 
-func (h *jobsHandler) routes() []api.Route {
+func (h *jobsHandler) routes() []httpserver.Route {
 	if h.jobs == nil {
 		return nil
 	}
-	return []api.Route{
+	return []httpserver.Route{
 		h.get("/jobs", identity.Read, h.showJobs),
 		h.post("/jobs/:name/run", identity.Operate, h.runJob),
 	}
 }
 
-func (h *jobsHandler) showJobs(c *api.Call) error {
+func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 	q, err := readQuery(c, "job", "done")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	page := jobsPage{Frame: h.frame(c, "Jobs", "/jobs"), Of: q.Get("job")}
 	if page.Jobs, err = h.jobs.List(ctx); err != nil {
 		return err
@@ -69,7 +68,7 @@ const maxJobTime = 20 * time.Second
 
 // runJob runs a job now. What takes longer than a page may wait goes on by
 // itself and is seen in the list.
-func (h *jobsHandler) runJob(c *api.Call) error {
+func (h *jobsHandler) runJob(c *httpserver.Call) error {
 	name, err := param(c, "name")
 	if err != nil {
 		return err

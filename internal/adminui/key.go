@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notes"
@@ -118,11 +118,11 @@ type keyHandler struct {
 	entries   *UI
 }
 
-func (h *keyHandler) routes() []api.Route {
-	return []api.Route{h.get(KeyPath, identity.Read, h.showKey)}
+func (h *keyHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.get(KeyPath, identity.Read, h.showKey)}
 }
 
-func (h *keyHandler) showKey(c *api.Call) error {
+func (h *keyHandler) showKey(c *httpserver.Call) error {
 	w, err := h.watching(c, "Key", "/offenders", "key", "refusal", "rule", "ask", "done", "ids")
 	if err != nil {
 		return err
@@ -138,8 +138,7 @@ func (h *keyHandler) showKey(c *api.Call) error {
 	w.Query["key"] = []string{key.String()}
 	w.Title = clipLine(joinPieces(pieces(key.String())), 60)
 	page := &keyPage{watch: w, Key: key.String(), Ask: w.Query.Get("ask"), Choices: lengthChoices}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
 		return err
 	}

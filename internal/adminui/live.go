@@ -4,11 +4,11 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/stint-dev/stint/internal/api"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -59,11 +59,11 @@ type liveHandler struct {
 	isShared bool        // other nodes decide too
 }
 
-func (h *liveHandler) routes() []api.Route {
-	return []api.Route{h.get("/live", identity.Read, h.showLive)}
+func (h *liveHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.get("/live", identity.Read, h.showLive)}
 }
 
-func (h *liveHandler) showLive(c *api.Call) error {
+func (h *liveHandler) showLive(c *httpserver.Call) error {
 	w, err := h.watching(c, "Live", "/live", "show", "policy", "pattern")
 	if err != nil {
 		return err

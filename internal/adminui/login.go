@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -27,12 +26,12 @@ type loginHandler struct {
 	*site
 	sessions     *sessions
 	identity     identity.Store
-	throttle     *identity.Throttle
-	failedLogins *identity.FailedLogins
+	throttle     *httpserver.Throttle
+	failedLogins *httpserver.FailedLogins
 }
 
-func (h *loginHandler) routes() []api.Route {
-	return []api.Route{
+func (h *loginHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
 		h.get("/login", identity.Public, h.showLogin),
 		h.post("/login", identity.Public, h.logIn),
 		h.post("/logout", identity.Read, h.logOut),
@@ -40,21 +39,21 @@ func (h *loginHandler) routes() []api.Route {
 	}
 }
 
-func (h *loginHandler) showLogin(c *api.Call) error {
+func (h *loginHandler) showLogin(c *httpserver.Call) error {
 	return h.renderLogin(c, http.StatusOK, loginPage{Next: ownPath(c.Query("next", "/"))})
 }
 
-func (h *loginHandler) renderLogin(c *api.Call, status int, page loginPage) error {
+func (h *loginHandler) renderLogin(c *httpserver.Call, status int, page loginPage) error {
 	page.Frame = h.frame(c, "Log in", "")
 	return h.render(c, status, "login", page)
 }
 
 // logIn counts the attempt before it looks at the password.
-func (h *loginHandler) logIn(c *api.Call) error {
+func (h *loginHandler) logIn(c *httpserver.Call) error {
 	if !fromHere(c.Ctx) {
 		return errForged
 	}
-	if _, err := httpserver.ReadBody(c.Context(), maxLogin); err != nil {
+	if _, err := httpserver.ReadBody(c.Ctx.Context(), maxLogin); err != nil {
 		return fault.New(fault.TooLarge, "Nobody was logged in: the form has more than %d bytes.", maxLogin)
 	}
 	values, err := form(c)
@@ -62,8 +61,7 @@ func (h *loginHandler) logIn(c *api.Call) error {
 		return err
 	}
 	page := loginPage{Next: ownPath(values.Get("next")), Name: clipLine(strings.TrimSpace(values.Get("name")), 64)}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if wait := h.throttle.Login(ctx, c.Address, page.Name); wait > 0 {
 		h.failedLogins.Refused(c.Address, h.now())
 		page.Problem, page.Advice = "Too many tries.", "Wait "+duration(roundUp(wait))+", then try again. The right password will not be looked at before."
@@ -109,9 +107,8 @@ func triesLeft(n int) string {
 	return number(int64(n)) + " more tries, then a wait of one minute."
 }
 
-func (h *loginHandler) logOut(c *api.Call) error {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (h *loginHandler) logOut(c *httpserver.Call) error {
+	ctx := c.Context()
 	if err := h.sessions.end(ctx, c); err != nil {
 		return err
 	}

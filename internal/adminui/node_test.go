@@ -61,12 +61,12 @@ type node struct {
 	url     string // of the pages
 	checks  string // of the checks
 	logs    *bytes.Buffer
-	routes  []api.Route // of the pages
+	routes  []httpserver.Route // of the pages
 
 	offenders *offenders.Service
 	flusher   *recorder.Flusher
 	events    *events.Hub
-	failed    *identity.FailedLogins
+	failed    *httpserver.FailedLogins
 }
 
 // flush writes what was counted, as a node does each second.
@@ -126,8 +126,8 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
 	n.offenders = &offenders.Service{Store: n.store, Blocks: n.store, View: n.catalog, Now: n.clock.Now}
 	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}})
-	throttle := identity.NewThrottle(identity.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
-	n.failed = &identity.FailedLogins{}
+	throttle := httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
+	n.failed = &httpserver.FailedLogins{}
 	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	runner, err := jobs.New(jobs.Options{Store: n.store, Node: "a", Now: n.clock.Now, Log: logger}, someJobs()...)
 	must(t, err)
@@ -145,12 +145,15 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	ui, err := adminui.New(deps)
 	must(t, err)
 	n.routes = ui.Routes()
-	server := api.New(api.Deps{
+	rest := api.New(api.Deps{
 		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store, Blocks: n.store, Identity: n.store,
-		Audit: n.store, Recorder: n.store, Throttle: throttle, Sessions: ui.Sessions(), Extra: ui.Routes(), Streams: adminui.StreamedRoutes(), Offenders: n.offenders, Events: n.events, Logger: logger, Now: n.clock.Now,
+		Audit: n.store, Recorder: n.store, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
 	})
-	go server.AdminApp().Listener(httpserver.Listener(adminAt))
-	go server.CheckApp().Listener(httpserver.Listener(checksAt))
+	server := httpserver.New(httpserver.Options{
+		Credentials: n.catalog, Tokens: n.store, Throttle: throttle, Sessions: ui.Sessions(), Logger: logger, Now: n.clock.Now,
+	}, rest.Routes(), ui.Routes())
+	go server.AdminApp().Listener(httpserver.FramingListener(adminAt))
+	go server.CheckApp().Listener(httpserver.FramingListener(checksAt))
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(n.logs.String())

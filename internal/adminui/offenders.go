@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
@@ -176,11 +176,11 @@ type offendersHandler struct {
 	entries   *UI
 }
 
-func (h *offendersHandler) routes() []api.Route {
-	return []api.Route{h.get("/offenders", identity.Read, h.showOffenders)}
+func (h *offendersHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.get("/offenders", identity.Read, h.showOffenders)}
 }
 
-func (h *offendersHandler) showOffenders(c *api.Call) error {
+func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	if h.offenders == nil {
 		return errNotCounted
 	}
@@ -189,7 +189,7 @@ func (h *offendersHandler) showOffenders(c *api.Call) error {
 		return err
 	}
 	page := &offendersPageData{watch: w, First: 1}
-	if chosen := c.Context().QueryArgs().PeekMulti("column"); len(chosen) > 0 {
+	if chosen := c.Ctx.Context().QueryArgs().PeekMulti("column"); len(chosen) > 0 {
 		return h.seeOther(c, page.With("columns", chosenColumns(chosen)))
 	}
 	page.Columns = columnsOf(page.Query.Get("columns"))
@@ -197,8 +197,7 @@ func (h *offendersHandler) showOffenders(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
 		return err
 	}

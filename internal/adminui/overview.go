@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
@@ -54,11 +54,11 @@ type overviewHandler struct {
 	entries   *UI
 }
 
-func (h *overviewHandler) routes() []api.Route {
-	return []api.Route{h.get("/", identity.Read, h.show)}
+func (h *overviewHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.get("/", identity.Read, h.show)}
 }
 
-func (h *overviewHandler) show(c *api.Call) error {
+func (h *overviewHandler) show(c *httpserver.Call) error {
 	if h.offenders == nil {
 		return h.firstRun.show(c)
 	}
@@ -70,8 +70,7 @@ func (h *overviewHandler) show(c *api.Call) error {
 		return err
 	}
 	page := &overviewPage{watch: w}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/backtest"
@@ -15,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/notes"
@@ -32,9 +32,9 @@ type Deps struct {
 	Audit    audit.Store
 	Catalog  *catalog.Catalog
 	Gate     *gate.Gate
-	Throttle *identity.Throttle
+	Throttle *httpserver.Throttle
 	// Failed counts logins that failed, for the audit; nil for none.
-	Failed *identity.FailedLogins
+	Failed *httpserver.FailedLogins
 
 	// Offenders counts what was refused; nil leaves those figures out.
 	Offenders *offenders.Service
@@ -105,7 +105,7 @@ func New(d Deps) (*UI, error) {
 		d.Now = time.Now
 	}
 	if d.Failed == nil {
-		d.Failed = &identity.FailedLogins{}
+		d.Failed = &httpserver.FailedLogins{}
 	}
 	if d.IdleTimeout <= 0 {
 		d.IdleTimeout = 2 * time.Hour
@@ -129,8 +129,8 @@ func New(d Deps) (*UI, error) {
 	}}, nil
 }
 
-// Routes returns every page and action, for api.Deps.Extra.
-func (u *UI) Routes() []api.Route {
+// Routes returns every page and action, for httpserver.New.
+func (u *UI) Routes() []httpserver.Route {
 	s, d := u.site, &u.Deps
 	logins := &loginHandler{site: s, sessions: u.sessions, identity: d.Identity, throttle: d.Throttle, failedLogins: d.Failed}
 	firstRun := &firstRunHandler{
@@ -164,5 +164,5 @@ func (u *UI) Routes() []api.Route {
 	)
 }
 
-// Sessions finds the session of a request, for api.Deps.Sessions.
-func (u *UI) Sessions() api.Sessions { return u.sessions }
+// Sessions finds the session of a request, for httpserver.Options.Sessions.
+func (u *UI) Sessions() httpserver.Sessions { return u.sessions }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
@@ -31,8 +31,8 @@ type policiesHandler struct {
 	isShared  bool               // several nodes share the logs
 }
 
-func (h *policiesHandler) routes() []api.Route {
-	return []api.Route{
+func (h *policiesHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
 		h.get("/policies", identity.Read, h.listPolicies),
 		h.get(newPolicyPath, identity.Admin, h.showNewPolicy),
 		h.post(newPolicyPath, identity.Admin, h.saveNewPolicy),
@@ -62,9 +62,8 @@ type policyRow struct {
 	Current  bool
 }
 
-func (h *policiesHandler) listPolicies(c *api.Call) error {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (h *policiesHandler) listPolicies(c *httpserver.Call) error {
+	ctx := c.Context()
 	page := policiesPage{Frame: h.frame(c, "Policies", "/policies"), Counted: h.offenders != nil}
 	var err error
 	if page.Policies, err = h.policyRows(ctx, ""); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -58,11 +58,11 @@ func (p *policyPage) NoteIDs() string {
 	return ids
 }
 
-func (h *policiesHandler) showNewPolicy(c *api.Call) error {
+func (h *policiesHandler) showNewPolicy(c *httpserver.Call) error {
 	return h.renderPolicy(c, http.StatusOK, nil, newDraft(), nil)
 }
 
-func (h *policiesHandler) showPolicy(c *api.Call) error {
+func (h *policiesHandler) showPolicy(c *httpserver.Call) error {
 	p, err := h.policyOf(c)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (h *policiesHandler) showPolicy(c *api.Call) error {
 }
 
 // policyOf returns the policy that the path names, nil for a new one.
-func (h *policiesHandler) policyOf(c *api.Call) (*rules.Policy, error) {
+func (h *policiesHandler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
 	if c.Params("name") == "" {
 		return nil, nil
 	}
@@ -79,15 +79,13 @@ func (h *policiesHandler) policyOf(c *api.Call) (*rules.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	return h.policies.FindPolicyByName(ctx, name)
 }
 
 // renderPolicy shows the editor over a draft, which it judges.
-func (h *policiesHandler) renderPolicy(c *api.Call, status int, p *rules.Policy, d *draft, try *trial) error {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (h *policiesHandler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, d *draft, try *trial) error {
+	ctx := c.Context()
 	page := &policyPage{
 		Frame: h.frame(c, "New policy", "/policies"), Base: newPolicyPath, Policy: p, Draft: d, Try: try,
 		CanTrace: h.traffic != nil, Nodes: h.isShared,
@@ -144,7 +142,7 @@ func (d *draft) readable() *rules.Policy {
 	return p
 }
 
-func policyToast(c *api.Call, p *rules.Policy) *Toast {
+func policyToast(c *httpserver.Call, p *rules.Policy) *Toast {
 	if p == nil || c.Method() != http.MethodGet {
 		return nil
 	}
@@ -160,7 +158,7 @@ func policyToast(c *api.Call, p *rules.Policy) *Toast {
 // mostVersions is how many versions the editor lists.
 const mostVersions = 20
 
-func (h *policiesHandler) addVersions(ctx context.Context, c *api.Call, page *policyPage) error {
+func (h *policiesHandler) addVersions(ctx context.Context, c *httpserver.Call, page *policyPage) error {
 	all, err := h.policies.PolicyVersions(ctx, page.Policy.Name)
 	if err != nil {
 		return err
@@ -180,7 +178,7 @@ func (h *policiesHandler) addVersions(ctx context.Context, c *api.Call, page *po
 }
 
 // showDraft judges a draft and saves nothing.
-func (h *policiesHandler) showDraft(c *api.Call) error {
+func (h *policiesHandler) showDraft(c *httpserver.Call) error {
 	p, d, err := h.draftFrom(c)
 	if err != nil {
 		return err
@@ -188,7 +186,7 @@ func (h *policiesHandler) showDraft(c *api.Call) error {
 	return h.renderPolicy(c, http.StatusOK, p, d, nil)
 }
 
-func (h *policiesHandler) draftFrom(c *api.Call) (*rules.Policy, *draft, error) {
+func (h *policiesHandler) draftFrom(c *httpserver.Call) (*rules.Policy, *draft, error) {
 	values, err := form(c)
 	if err != nil {
 		return nil, nil, err
@@ -207,7 +205,7 @@ func (h *policiesHandler) draftFrom(c *api.Call) (*rules.Policy, *draft, error) 
 	return p, d, nil
 }
 
-func (h *policiesHandler) saveNewPolicy(c *api.Call) error {
+func (h *policiesHandler) saveNewPolicy(c *httpserver.Call) error {
 	_, d, err := h.draftFrom(c)
 	if err != nil {
 		return err
@@ -216,7 +214,7 @@ func (h *policiesHandler) saveNewPolicy(c *api.Call) error {
 	return h.save(c, nil, d)
 }
 
-func (h *policiesHandler) savePolicy(c *api.Call) error {
+func (h *policiesHandler) savePolicy(c *httpserver.Call) error {
 	p, d, err := h.draftFrom(c)
 	if err != nil {
 		return err

@@ -7,21 +7,20 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
 // save puts a draft in the place of the version that it was made from. What
 // was typed is never lost: mistakes and somebody else's version show it again.
-func (h *policiesHandler) save(c *api.Call, p *rules.Policy, d *draft) error {
+func (h *policiesHandler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 	wanted := d.policy(h.catalog.Parser(), p)
 	if wanted == nil {
 		return h.renderPolicy(c, statusOfForm, p, d, nil)
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -38,7 +37,7 @@ func (h *policiesHandler) save(c *api.Call, p *rules.Policy, d *draft) error {
 		return h.renderPolicy(c, statusOfForm, p, d, nil)
 	case fault.Is(err, fault.Conflict):
 		d.noteTaken(err)
-		return h.renderPolicy(c, api.StatusOf(err), p, d, nil)
+		return h.renderPolicy(c, httpserver.StatusOf(err), p, d, nil)
 	case err != nil:
 		return err
 	}
@@ -95,9 +94,8 @@ type conflictPage struct {
 // Next is the number of the version that saving yours makes.
 func (p conflictPage) Next() int64 { return p.Policy.Version + 1 }
 
-func (h *policiesHandler) renderConflict(c *api.Call, now, wanted *rules.Policy, d *draft) error {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (h *policiesHandler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, d *draft) error {
+	ctx := c.Context()
 	all, err := h.policies.PolicyVersions(ctx, now.Name)
 	if err != nil {
 		return err
@@ -122,7 +120,7 @@ func (h *policiesHandler) renderConflict(c *api.Call, now, wanted *rules.Policy,
 }
 
 // returnToVersion puts an old version in the place of the one that decides.
-func (h *policiesHandler) returnToVersion(c *api.Call) error {
+func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -139,8 +137,7 @@ func (h *policiesHandler) returnToVersion(c *api.Call) error {
 	if err != nil || expect < 1 {
 		return fault.Field("expect", "is not a version that the page had")
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := h.policies.PolicyVersions(ctx, name)
 	if err != nil {
 		return err
@@ -165,7 +162,7 @@ func (h *policiesHandler) returnToVersion(c *api.Call) error {
 	return fault.New(fault.NotFound, "The policy %s has no version %d.", name, wanted)
 }
 
-func (h *policiesHandler) deletePolicy(c *api.Call) error {
+func (h *policiesHandler) deletePolicy(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -181,8 +178,7 @@ func (h *policiesHandler) deletePolicy(c *api.Call) error {
 	if err != nil || expect < 1 {
 		return fault.Field("expect", "is not a version that the page had")
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if err := h.policies.DeletePolicy(ctx, c.Actor(), name, expect); err != nil {
 		return err
 	}

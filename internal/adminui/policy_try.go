@@ -11,9 +11,9 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -64,14 +64,14 @@ var spans = map[string]struct {
 
 // tryDraft replays an access log or recorded traffic on the draft and on what
 // decides now. Nobody is refused by it and nothing is saved.
-func (h *policiesHandler) tryDraft(c *api.Call) error {
+func (h *policiesHandler) tryDraft(c *httpserver.Call) error {
 	p, d, err := h.draftFrom(c)
 	if err != nil {
 		return err
 	}
 	wanted := d.policy(h.catalog.Parser(), p)
 	if wanted == nil {
-		c.Context().SetConnectionClose() // the file is not read
+		c.Ctx.Context().SetConnectionClose() // the file is not read
 		return h.renderPolicy(c, statusOfForm, p, d, &trial{Problem: "Nothing was tried: the draft has a mistake."})
 	}
 	t, err := h.try(c, p, wanted)
@@ -99,13 +99,13 @@ func tryProblem(err error) string {
 	return ""
 }
 
-func (h *policiesHandler) try(c *api.Call, before, wanted *rules.Policy) (*trial, error) {
+func (h *policiesHandler) try(c *httpserver.Call, before, wanted *rules.Policy) (*trial, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tryTime)
 	defer cancel()
 	t := &trial{}
 	source, options, err := h.trySource(ctx, c, t)
 	if err != nil {
-		c.Context().SetConnectionClose() // the rest of a file is not read
+		c.Ctx.Context().SetConnectionClose() // the rest of a file is not read
 		return nil, err
 	}
 	if closer, ok := source.(io.Closer); ok {
@@ -136,7 +136,7 @@ func countedOtherwise(before, wanted *rules.Policy) string {
 
 // trySource returns what is to be replayed: a span of recorded traffic, or the
 // uploaded log.
-func (h *policiesHandler) trySource(ctx context.Context, c *api.Call, t *trial) (backtest.Source, backtest.Options, error) {
+func (h *policiesHandler) trySource(ctx context.Context, c *httpserver.Call, t *trial) (backtest.Source, backtest.Options, error) {
 	values, err := form(c)
 	if err != nil {
 		return nil, backtest.Options{}, err

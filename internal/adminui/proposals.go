@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
@@ -146,8 +146,8 @@ type proposalsHandler struct {
 	entries   *UI
 }
 
-func (h *proposalsHandler) routes() []api.Route {
-	return []api.Route{
+func (h *proposalsHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
 		h.get("/proposals", identity.Read, h.showProposals),
 		h.get("/proposals/:id", identity.Read, h.showProposal),
 		h.post("/proposals/:id/accept", identity.Operate, h.acceptProposal),
@@ -155,7 +155,7 @@ func (h *proposalsHandler) routes() []api.Route {
 	}
 }
 
-func (h *proposalsHandler) showProposals(c *api.Call) error {
+func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if h.offenders == nil {
 		return errNotCounted
 	}
@@ -164,8 +164,7 @@ func (h *proposalsHandler) showProposals(c *api.Call) error {
 		return err
 	}
 	page := &proposalsPage{watch: w}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
 		return err
 	}
@@ -183,7 +182,7 @@ func (h *proposalsHandler) showProposals(c *api.Call) error {
 	return h.render(c, http.StatusOK, "proposals", page)
 }
 
-func (h *proposalsHandler) findProposal(c *api.Call) (*proposalPage, error) {
+func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, error) {
 	if h.offenders == nil {
 		return nil, errNotCounted
 	}
@@ -195,8 +194,7 @@ func (h *proposalsHandler) findProposal(c *api.Call) (*proposalPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	p, err := h.offenders.Store.FindProposalByID(ctx, id)
 	if err != nil {
 		return nil, err
@@ -212,7 +210,7 @@ func (h *proposalsHandler) findProposal(c *api.Call) (*proposalPage, error) {
 	return page, nil
 }
 
-func (h *proposalsHandler) showProposal(c *api.Call) error {
+func (h *proposalsHandler) showProposal(c *httpserver.Call) error {
 	page, err := h.findProposal(c)
 	if err != nil {
 		return err
@@ -220,7 +218,7 @@ func (h *proposalsHandler) showProposal(c *api.Call) error {
 	return h.render(c, http.StatusOK, "proposal", page)
 }
 
-func (h *proposalsHandler) acceptProposal(c *api.Call) error {
+func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 	page, err := h.findProposal(c)
 	if err != nil {
 		return err
@@ -244,8 +242,7 @@ func (h *proposalsHandler) acceptProposal(c *api.Call) error {
 	if len(page.Mistakes) > 0 {
 		return h.render(c, statusOfForm, "proposal", page)
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	accepted, err := h.offenders.AcceptProposal(ctx, c.Actor(), page.Proposal.ID, ends, page.Reason)
 	if err != nil {
 		return err
@@ -253,7 +250,7 @@ func (h *proposalsHandler) acceptProposal(c *api.Call) error {
 	return h.entries.back(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
 }
 
-func (h *proposalsHandler) dismissProposal(c *api.Call) error {
+func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 	if h.offenders == nil {
 		return errNotCounted
 	}
@@ -269,8 +266,7 @@ func (h *proposalsHandler) dismissProposal(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if _, err = h.offenders.DismissProposal(ctx, c.Actor(), id, reason); err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package adminui
 import (
 	"net/http"
 
-	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
@@ -23,12 +23,11 @@ func (p *refusalPage) Total() int64 {
 	return n
 }
 
-func (h *keyHandler) showRefusal(c *api.Call, w watch, id string) error {
+func (h *keyHandler) showRefusal(c *httpserver.Call, w watch, id string) error {
 	if h.offenders == nil {
 		return errNotCounted
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	page := &refusalPage{watch: w}
 	page.Title = "Refusal " + clipLine(id, 30)
 	page.Refresh = 0

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/reports"
@@ -38,8 +38,8 @@ type reportsHandler struct {
 	reports reports.Store // nil where none are made
 }
 
-func (h *reportsHandler) routes() []api.Route {
-	return []api.Route{
+func (h *reportsHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
 		h.get("/reports", identity.Read, h.showReports),
 		h.get("/reports/:id", identity.Read, h.showReport),
 	}
@@ -47,7 +47,7 @@ func (h *reportsHandler) routes() []api.Route {
 
 var errNoReports = fault.New(fault.NotFound, "This node keeps no reports.")
 
-func (h *reportsHandler) showReports(c *api.Call) error {
+func (h *reportsHandler) showReports(c *httpserver.Call) error {
 	if h.reports == nil {
 		return errNoReports
 	}
@@ -60,15 +60,14 @@ func (h *reportsHandler) showReports(c *api.Call) error {
 		return fault.Field("kind", "must be daily or weekly")
 	}
 	page := &reportsPage{watch: w}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if page.Documents, err = h.reports.FindDocuments(ctx, kind, 100); err != nil {
 		return err
 	}
 	return h.render(c, http.StatusOK, "reports", page)
 }
 
-func (h *reportsHandler) showReport(c *api.Call) error {
+func (h *reportsHandler) showReport(c *httpserver.Call) error {
 	if h.reports == nil {
 		return errNoReports
 	}
@@ -80,8 +79,7 @@ func (h *reportsHandler) showReport(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	page := &reportPage{watch: w}
 	if page.Document, err = h.reports.FindDocumentByID(ctx, id); err != nil {
 		return err

@@ -2,28 +2,30 @@ package adminui
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 // get returns the route of a page.
-func (s *site) get(path string, access identity.Access, h api.Handler) api.Route {
+func (s *site) get(path string, access identity.Access, h httpserver.Handler) httpserver.Route {
 	return s.route(http.MethodGet, path, access, h)
 }
 
 // post returns the route of an action.
-func (s *site) post(path string, access identity.Access, h api.Handler) api.Route {
+func (s *site) post(path string, access identity.Access, h httpserver.Handler) httpserver.Route {
 	return s.route(http.MethodPost, path, access, h)
 }
 
-func (s *site) route(method, path string, access identity.Access, h api.Handler) api.Route {
-	return api.Route{
-		Listener: api.Admin, Method: method, Path: path, Access: access, Failed: s.failed,
-		Handler: func(c *api.Call) error {
+func (s *site) route(method, path string, access identity.Access, h httpserver.Handler) httpserver.Route {
+	return httpserver.Route{
+		Listener: httpserver.Admin, Method: method, Path: path, Access: access, Failed: s.failed,
+		Streams: method == http.MethodPost && slices.Contains(uploadPaths, path),
+		Handler: func(c *httpserver.Call) error {
 			setHeaders(c.Ctx)
 			return h(c)
 		},
@@ -46,7 +48,7 @@ func setHeaders(c *fiber.Ctx) {
 }
 
 // seeOther sends the browser on to a page after a change.
-func (s *site) seeOther(c *api.Call, target string) error {
+func (s *site) seeOther(c *httpserver.Call, target string) error {
 	if isHTMX(c.Ctx) {
 		c.Set("HX-Redirect", target)
 		return c.SendStatus(http.StatusNoContent)
@@ -59,7 +61,7 @@ func isHTMX(c *fiber.Ctx) bool { return c.Get("HX-Request") == "true" }
 
 // param returns a part of the path. What cannot be anything's name or id is
 // nothing there, and no database is asked for it.
-func param(c *api.Call, name string) (string, error) {
+func param(c *httpserver.Call, name string) (string, error) {
 	value := c.Params(name)
 	if value == "" || len(value) > 128 || !isPlain(value) {
 		return "", fault.New(fault.NotFound, "There is nothing of that name.")

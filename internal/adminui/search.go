@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
@@ -22,8 +22,8 @@ type searchHandler struct {
 	offenders *offenders.Service // nil where offences are not counted
 }
 
-func (h *searchHandler) routes() []api.Route {
-	return []api.Route{
+func (h *searchHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
 		h.get("/go", identity.Read, h.goTo),
 		h.get("/go/keys", identity.Read, h.suggestKeys),
 	}
@@ -41,12 +41,11 @@ type suggestion struct{ Key, Why string }
 
 // suggestKeys answers the field for keys, while somebody types, with those that
 // offended lately and hold the text, the worst first.
-func (h *searchHandler) suggestKeys(c *api.Call) error {
+func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	text := clipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
 	var found []suggestion
 	if h.offenders != nil && len(text) >= leastText {
-		ctx, cancel := c.StoreContext()
-		defer cancel()
+		ctx := c.Context()
 		now := h.now()
 		ranking, err := h.offenders.Store.Rank(ctx, offences.Query{From: now.Add(-defaultSpan), To: now, Search: text, Limit: suggested})
 		if err != nil {
@@ -64,7 +63,7 @@ func (h *searchHandler) suggestKeys(c *api.Call) error {
 
 // goTo leads from what somebody typed or pasted to its page: a refusal's id, a
 // key, or an address without its kind.
-func (h *searchHandler) goTo(c *api.Call) error {
+func (h *searchHandler) goTo(c *httpserver.Call) error {
 	text := strings.TrimSpace(c.Query("q"))
 	if text == "" {
 		return h.seeOther(c, "/")

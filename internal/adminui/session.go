@@ -12,10 +12,10 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -64,13 +64,13 @@ const (
 
 // loginOf returns the session that a request belongs to, nil for none: a token
 // may ask for a page too.
-func loginOf(c *api.Call) *login {
+func loginOf(c *httpserver.Call) *login {
 	l, _ := c.Locals(loginLocal).(*login)
 	return l
 }
 
-// SessionOf implements api.Sessions.
-func (s *sessions) SessionOf(c *fiber.Ctx) (*api.Principal, error) {
+// SessionOf implements httpserver.Sessions.
+func (s *sessions) SessionOf(c *fiber.Ctx) (*httpserver.Principal, error) {
 	secret := s.cookie(c)
 	if secret == "" {
 		return nil, nil
@@ -88,14 +88,14 @@ func (s *sessions) SessionOf(c *fiber.Ctx) (*api.Principal, error) {
 		}
 	}
 	c.Locals(loginLocal, l)
-	return &api.Principal{
+	return &httpserver.Principal{
 		Kind: audit.User, ID: l.user.ID, Name: l.user.Name,
 		Role: l.user.Role, Access: []identity.Access{l.user.Role.Access()}, Proof: hash,
 	}, nil
 }
 
-// SessionHolds implements api.Sessions.
-func (s *sessions) SessionHolds(ctx context.Context, p *api.Principal) (bool, error) {
+// SessionHolds implements httpserver.Sessions.
+func (s *sessions) SessionHolds(ctx context.Context, p *httpserver.Principal) (bool, error) {
 	session, user, err := s.identity.FindSession(ctx, p.Proof[:])
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
@@ -177,7 +177,7 @@ func (s *sessions) forget(hash [32]byte) {
 
 // begin logs a user in under a new secret and sets the cookie. The user
 // is as the password was verified against.
-func (s *sessions) begin(ctx context.Context, c *api.Call, user *identity.User) error {
+func (s *sessions) begin(ctx context.Context, c *httpserver.Call, user *identity.User) error {
 	now := s.now()
 	secret := rand.Text() + rand.Text()
 	hash := identity.HashSecret(secret)
@@ -194,7 +194,7 @@ func (s *sessions) begin(ctx context.Context, c *api.Call, user *identity.User) 
 }
 
 // end ends the session of a request, if it has one.
-func (s *sessions) end(ctx context.Context, c *api.Call) error {
+func (s *sessions) end(ctx context.Context, c *httpserver.Call) error {
 	secret := s.cookie(c.Ctx)
 	if secret == "" {
 		return nil

@@ -3,7 +3,7 @@ package adminui
 import (
 	"net/http"
 
-	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -19,11 +19,11 @@ type settingsHandler struct {
 	settings []Setting
 }
 
-func (h *settingsHandler) routes() []api.Route {
-	return []api.Route{h.get("/settings", identity.Read, h.showSettings)}
+func (h *settingsHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.get("/settings", identity.Read, h.showSettings)}
 }
 
-func (h *settingsHandler) showSettings(c *api.Call) error {
+func (h *settingsHandler) showSettings(c *httpserver.Call) error {
 	return h.render(c, http.StatusOK, "settings", settingsPage{
 		Frame:    h.frame(c, "Settings", "/settings"),
 		Settings: h.settings, IPv6Bits: h.catalog.Settings().IPv6Bits,

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -174,11 +174,11 @@ func mapSeq[T any](all iter.Seq2[T, error], of func(T) *item) iter.Seq2[*item, e
 }
 
 // shelfRoutes returns the routes of both shelves.
-func (u *UI) shelfRoutes() []api.Route {
-	var all []api.Route
+func (u *UI) shelfRoutes() []httpserver.Route {
+	var all []httpserver.Route
 	for _, s := range []*shelf{u.blockShelf(), u.exemptionShelf()} {
-		on := func(h func(*api.Call, *shelf) error) api.Handler {
-			return func(c *api.Call) error { return h(c, s) }
+		on := func(h func(*httpserver.Call, *shelf) error) httpserver.Handler {
+			return func(c *httpserver.Call) error { return h(c, s) }
 		}
 		all = append(all,
 			u.get(s.Path, identity.Read, on(u.showShelf)),

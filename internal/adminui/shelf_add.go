@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offenders"
 )
@@ -71,7 +71,7 @@ func all(covers string) string {
 	return covers
 }
 
-func (u *UI) showAdd(c *api.Call, s *shelf) error {
+func (u *UI) showAdd(c *httpserver.Call, s *shelf) error {
 	q, err := readQuery(c, "pattern", "reason", "for", "until")
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (u *UI) showAdd(c *api.Call, s *shelf) error {
 }
 
 // renderAdd shows the form, with the preview of its pattern where it has one.
-func (u *UI) renderAdd(c *api.Call, status int, s *shelf, page *addPage) error {
+func (u *UI) renderAdd(c *httpserver.Call, status int, s *shelf, page *addPage) error {
 	page.shelf = s
 	page.Frame = u.frame(c, s.Verb, s.Path)
 	if page.Pattern != "" && page.Preview == nil {
@@ -118,11 +118,10 @@ func capital(text string) string {
 	return text + "."
 }
 
-func (u *UI) preview(c *api.Call, s *shelf, p keys.Pattern) (*preview, error) {
+func (u *UI) preview(c *httpserver.Call, s *shelf, p keys.Pattern) (*preview, error) {
 	now := u.Now()
 	v := &preview{Pattern: p, Covers: covers(p), Widened: p.Widened()}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if s.Blocks {
 		r, err := u.surveyor().Survey(ctx, p, c.Address)
 		if err != nil {
@@ -196,7 +195,7 @@ func networks(n int64) string {
 	return number(n) + " networks of /64"
 }
 
-func (u *UI) readAdd(c *api.Call) (*addPage, url.Values, error) {
+func (u *UI) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {
 	values, err := form(c)
 	if err != nil {
 		return nil, nil, err
@@ -220,7 +219,7 @@ func (u *UI) readAdd(c *api.Call) (*addPage, url.Values, error) {
 }
 
 // previewAdd shows what would come of the form, and adds nothing.
-func (u *UI) previewAdd(c *api.Call, s *shelf) error {
+func (u *UI) previewAdd(c *httpserver.Call, s *shelf) error {
 	page, _, err := u.readAdd(c)
 	if err != nil {
 		return err
@@ -233,7 +232,7 @@ func (u *UI) previewAdd(c *api.Call, s *shelf) error {
 }
 
 // addItem adds what the form says, or shows it again with its mistakes.
-func (u *UI) addItem(c *api.Call, s *shelf) error {
+func (u *UI) addItem(c *httpserver.Call, s *shelf) error {
 	page, values, err := u.readAdd(c)
 	if err != nil {
 		return err
@@ -254,8 +253,7 @@ func (u *UI) addItem(c *api.Call, s *shelf) error {
 		}
 		return u.renderAdd(c, statusOfForm, s, page)
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if page.Confirm != pattern.String() {
 		if why := u.whyConfirm(ctx, s, pattern); why != "" {
 			page.Mistakes["confirm"] = "Nothing was changed: " + why + ". To go on, type " + pattern.String() + "."

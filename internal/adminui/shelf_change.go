@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 const maxReason = 1000
@@ -70,7 +70,7 @@ func (e *edit) EditChoices() []choice {
 }
 
 // updateItem saves an open row.
-func (u *UI) updateItem(c *api.Call, s *shelf) error {
+func (u *UI) updateItem(c *httpserver.Call, s *shelf) error {
 	id, err := param(c, "id")
 	if err != nil {
 		return err
@@ -79,8 +79,7 @@ func (u *UI) updateItem(c *api.Call, s *shelf) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	before, err := s.byID(ctx, id)
 	if err != nil {
 		return err
@@ -101,7 +100,7 @@ func (u *UI) updateItem(c *api.Call, s *shelf) error {
 	after, err := s.update(ctx, c.Actor(), id, change)
 	if fault.Is(err, fault.Outdated) {
 		e.Meanwhile, e.Revision = before, before.Revision
-		return u.renderShelf(c, api.StatusOf(err), s, query{"q": {before.Pattern.String()}}, e)
+		return u.renderShelf(c, httpserver.StatusOf(err), s, query{"q": {before.Pattern.String()}}, e)
 	}
 	if err != nil {
 		return err
@@ -135,7 +134,7 @@ func (u *UI) readEdit(values url.Values, before *item) (*edit, blocks.Update, er
 }
 
 // endItems lifts or removes one or many.
-func (u *UI) endItems(c *api.Call, s *shelf) error {
+func (u *UI) endItems(c *httpserver.Call, s *shelf) error {
 	return u.eachGiven(c, s, nil, "ended", func(ctx context.Context, id string) error {
 		_, err := s.end(ctx, c.Actor(), id)
 		return err
@@ -143,7 +142,7 @@ func (u *UI) endItems(c *api.Call, s *shelf) error {
 }
 
 // restoreItems undoes endItems: the same pattern, reason, author and end again.
-func (u *UI) restoreItems(c *api.Call, s *shelf) error {
+func (u *UI) restoreItems(c *httpserver.Call, s *shelf) error {
 	return u.eachGiven(c, s, u.askRestore, "restored", func(ctx context.Context, id string) error {
 		ended, err := s.byID(ctx, id)
 		if err != nil {
@@ -162,7 +161,7 @@ func (u *UI) restoreItems(c *api.Call, s *shelf) error {
 
 // eachGiven does something to each id that a form names, unless ask, which may
 // be nil, asks first.
-func (u *UI) eachGiven(c *api.Call, s *shelf, ask asker, done string, do func(context.Context, string) error) error {
+func (u *UI) eachGiven(c *httpserver.Call, s *shelf, ask asker, done string, do func(context.Context, string) error) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -177,8 +176,7 @@ func (u *UI) eachGiven(c *api.Call, s *shelf, ask asker, done string, do func(co
 	if len(ids) > shelfPage {
 		return fault.New(fault.Invalid, "Choose at most %d at a time.", shelfPage)
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if ask != nil {
 		if asked, err := ask(ctx, c, s, ids); asked || err != nil {
 			return err
@@ -207,7 +205,7 @@ func partly(err error, done, all int) error {
 }
 
 // done goes back to the list, which tells what was done.
-func (u *UI) done(c *api.Call, s *shelf, back, what string, ids ...string) error {
+func (u *UI) done(c *httpserver.Call, s *shelf, back, what string, ids ...string) error {
 	target := s.Path
 	if path := ownPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
 		target = path

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -100,7 +100,7 @@ func (q query) With(name, value, page string) string {
 func (q query) Without(name, page string) string { return q.With(name, "", page) }
 
 // readQuery returns the named parameters of a request; others are left out.
-func readQuery(c *api.Call, names ...string) (query, error) {
+func readQuery(c *httpserver.Call, names ...string) (query, error) {
 	q := query{}
 	for _, name := range names {
 		value := strings.TrimSpace(c.Query(name))
@@ -117,7 +117,7 @@ func readQuery(c *api.Call, names ...string) (query, error) {
 
 var shelfParams = []string{"q", "source", "state", "author", "order", "within", "cursor", "from", "edit", "done", "ids"}
 
-func (u *UI) showShelf(c *api.Call, s *shelf) error {
+func (u *UI) showShelf(c *httpserver.Call, s *shelf) error {
 	q, err := readQuery(c, shelfParams...)
 	if err != nil {
 		return err
@@ -127,9 +127,8 @@ func (u *UI) showShelf(c *api.Call, s *shelf) error {
 
 // renderShelf shows the list, with the row that open is about open where it is
 // not nil.
-func (u *UI) renderShelf(c *api.Call, status int, s *shelf, q query, open *edit) error {
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+func (u *UI) renderShelf(c *httpserver.Call, status int, s *shelf, q query, open *edit) error {
+	ctx := c.Context()
 	f, err := u.shelfFilter(q)
 	if err != nil {
 		return err
@@ -238,7 +237,7 @@ func (u *UI) refusedByBlocks(ctx context.Context) (map[string]int64, int64, erro
 
 var csvHeader = []string{"id", "pattern", "reason", "author", "source", "created_at", "expires_at", "ended_at", "ended_by"}
 
-func (u *UI) exportShelf(c *api.Call, s *shelf) error {
+func (u *UI) exportShelf(c *httpserver.Call, s *shelf) error {
 	q, err := readQuery(c, shelfParams...)
 	if err != nil {
 		return err
@@ -248,7 +247,7 @@ func (u *UI) exportShelf(c *api.Call, s *shelf) error {
 		return err
 	}
 	f.Cursor = ""
-	return api.Stream(c, "text/csv; charset=utf-8", strings.TrimPrefix(s.Path, "/")+".csv", func(ctx context.Context, w io.Writer) error {
+	return httpserver.Stream(c, "text/csv; charset=utf-8", strings.TrimPrefix(s.Path, "/")+".csv", func(ctx context.Context, w io.Writer) error {
 		out := csv.NewWriter(w)
 		if err := out.Write(csvHeader); err != nil {
 			return err

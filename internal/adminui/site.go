@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
@@ -37,7 +37,7 @@ type site struct {
 
 // show answers with a page that refreshes itself: whole, or only its part
 // "live" where the page's own refresh asks for it.
-func (s *site) show(c *api.Call, name string, page any) error {
+func (s *site) show(c *httpserver.Call, name string, page any) error {
 	if isHTMX(c.Ctx) && c.Get("HX-Target") == "live" {
 		return s.part(c, name, "live", page)
 	}

@@ -4,8 +4,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -36,7 +36,7 @@ var spanLengths = []struct {
 
 // spanOf returns the span that an address names: ?last=24h, or ?since= and
 // perhaps ?until=; the last hour where it names none.
-func spanOf(c *api.Call, now time.Time) (span, error) {
+func spanOf(c *httpserver.Call, now time.Time) (span, error) {
 	now = now.UTC()
 	s := span{From: now.Add(-defaultSpan), To: now, Last: defaultSpan}
 	if since := c.Query("since"); since != "" {
@@ -152,7 +152,7 @@ type watch struct {
 
 // watching returns what a page about what happened begins with. params are
 // those of its address beside the span.
-func (s *site) watching(c *api.Call, title, path string, params ...string) (watch, error) {
+func (s *site) watching(c *httpserver.Call, title, path string, params ...string) (watch, error) {
 	q, err := readQuery(c, params...)
 	if err != nil {
 		return watch{}, err

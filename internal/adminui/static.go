@@ -10,8 +10,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/web"
 )
@@ -66,11 +66,11 @@ func assetPath(name string) string {
 // versioned matches the names of files that never change: they hold a version.
 var versioned = regexp.MustCompile(`-\d+\.\d+\.\d+\.`)
 
-func (s *site) staticRoutes() []api.Route {
-	return []api.Route{s.get("/static/:name", identity.Public, sendAsset)}
+func (s *site) staticRoutes() []httpserver.Route {
+	return []httpserver.Route{s.get("/static/:name", identity.Public, sendAsset)}
 }
 
-func sendAsset(c *api.Call) error {
+func sendAsset(c *httpserver.Call) error {
 	a, found := assets[c.Params("name")]
 	if !found {
 		return fault.New(fault.NotFound, "There is no such file.")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 const (
@@ -27,7 +27,7 @@ func themeOf(c *fiber.Ctx) string {
 
 // setTheme keeps the theme in a cookie of this browser. It changes nothing else
 // and so needs no login.
-func (h *loginHandler) setTheme(c *api.Call) error {
+func (h *loginHandler) setTheme(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -55,8 +55,8 @@ type tokensHandler struct {
 	identity identity.Store
 }
 
-func (h *tokensHandler) routes() []api.Route {
-	return []api.Route{
+func (h *tokensHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
 		h.get("/tokens", identity.Admin, h.showTokens),
 		h.post("/tokens", identity.Admin, h.addToken),
 		h.post("/tokens/:id/revoke", identity.Admin, h.revokeToken),
@@ -64,18 +64,17 @@ func (h *tokensHandler) routes() []api.Route {
 	}
 }
 
-func (h *tokensHandler) showTokens(c *api.Call) error {
+func (h *tokensHandler) showTokens(c *httpserver.Call) error {
 	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: mistakes{}}
 	return h.renderTokens(c, http.StatusOK, page)
 }
 
-func (h *tokensHandler) renderTokens(c *api.Call, status int, page tokensPage) error {
+func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokensPage) error {
 	page.Frame = h.frame(c, "Tokens", "/tokens")
 	if c.Method() == http.MethodGet && c.Query("done") == "revoked" {
 		page.Toast = &Toast{Text: "The token is revoked: it is refused from now on."}
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	all, err := h.identity.Tokens(ctx)
 	if err != nil {
 		return err
@@ -94,7 +93,7 @@ func order(b bool) int {
 	return 0
 }
 
-func (h *tokensHandler) addToken(c *api.Call) error {
+func (h *tokensHandler) addToken(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -131,8 +130,7 @@ func (h *tokensHandler) addToken(c *api.Call) error {
 	if len(page.Mistakes) > 0 {
 		return h.renderTokens(c, statusOfForm, page)
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	page.Made, page.Secret, err = h.makeToken(ctx, c, page.Name, scopes, expires)
 	if fault.Is(err, fault.Conflict) {
 		page.Mistakes["name"] = "There is a token of this name; choose another."
@@ -146,7 +144,7 @@ func (h *tokensHandler) addToken(c *api.Call) error {
 	})
 }
 
-func (h *tokensHandler) makeToken(ctx context.Context, c *api.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
+func (h *tokensHandler) makeToken(ctx context.Context, c *httpserver.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
 	secret := identity.NewSecret(scopes)
 	actor := c.Actor()
 	made, err := h.identity.AddToken(ctx, actor, identity.Token{
@@ -155,13 +153,12 @@ func (h *tokensHandler) makeToken(ctx context.Context, c *api.Call, name string,
 	return made, secret.Text, err
 }
 
-func (h *tokensHandler) revokeToken(c *api.Call) error {
+func (h *tokensHandler) revokeToken(c *httpserver.Call) error {
 	id, err := param(c, "id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if _, err := h.identity.RevokeToken(ctx, c.Actor(), id); err != nil {
 		return err
 	}
@@ -170,13 +167,12 @@ func (h *tokensHandler) revokeToken(c *api.Call) error {
 
 // rotateToken makes a token like another one, which ends a day later, both or
 // neither.
-func (h *tokensHandler) rotateToken(c *api.Call) error {
+func (h *tokensHandler) rotateToken(c *httpserver.Call) error {
 	id, err := param(c, "id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	old, err := h.identity.FindTokenByID(ctx, id)
 	if err != nil {
 		return err

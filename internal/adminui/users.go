@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"regexp"
 
-	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
@@ -37,8 +37,8 @@ type usersHandler struct {
 	identity identity.Store
 }
 
-func (h *usersHandler) routes() []api.Route {
-	return []api.Route{
+func (h *usersHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
 		h.get("/users", identity.Admin, h.showUsers),
 		h.post("/users", identity.Admin, h.addUser),
 		h.post("/users/:id/role", identity.Admin, h.setRole),
@@ -55,18 +55,17 @@ var userToasts = map[string]string{
 	"enabled": "The user can log in again.", "deleted": "The user is deleted.",
 }
 
-func (h *usersHandler) showUsers(c *api.Call) error {
+func (h *usersHandler) showUsers(c *httpserver.Call) error {
 	page := usersPage{NewRole: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Query("edit")}
 	return h.renderUsers(c, http.StatusOK, page)
 }
 
-func (h *usersHandler) renderUsers(c *api.Call, status int, page usersPage) error {
+func (h *usersHandler) renderUsers(c *httpserver.Call, status int, page usersPage) error {
 	page.Frame = h.frame(c, "Users", "/users")
 	if text := userToasts[c.Query("done")]; text != "" && c.Method() == http.MethodGet {
 		page.Toast = &Toast{Text: text}
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	var err error
 	if page.Users, err = h.identity.Users(ctx); err != nil {
 		return err
@@ -76,7 +75,7 @@ func (h *usersHandler) renderUsers(c *api.Call, status int, page usersPage) erro
 
 var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
 
-func (h *usersHandler) addUser(c *api.Call) error {
+func (h *usersHandler) addUser(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -97,8 +96,7 @@ func (h *usersHandler) addUser(c *api.Call) error {
 	if len(page.Mistakes) > 0 {
 		return h.renderUsers(c, statusOfForm, page)
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	_, err = h.identity.AddUser(ctx, c.Actor(), identity.User{Name: page.Name, Role: role, PasswordHash: hash})
 	if fault.Is(err, fault.Conflict) {
 		page.Mistakes["name"] = "There is a user of this name; choose another."
@@ -117,7 +115,7 @@ func hashNew(password string) (string, error) {
 	return identity.HashPassword(password), nil
 }
 
-func (h *usersHandler) setRole(c *api.Call) error {
+func (h *usersHandler) setRole(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -126,7 +124,7 @@ func (h *usersHandler) setRole(c *api.Call) error {
 	return h.updateUser(c, "role", identity.UserUpdate{Role: &role})
 }
 
-func (h *usersHandler) setPassword(c *api.Call) error {
+func (h *usersHandler) setPassword(c *httpserver.Call) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -144,37 +142,36 @@ func (h *usersHandler) setPassword(c *api.Call) error {
 	return h.updateUser(c, "password", identity.UserUpdate{PasswordHash: &hash})
 }
 
-func (h *usersHandler) disable(disabled bool) api.Handler {
+func (h *usersHandler) disable(disabled bool) httpserver.Handler {
 	done := "enabled"
 	if disabled {
 		done = "disabled"
 	}
-	return func(c *api.Call) error {
+	return func(c *httpserver.Call) error {
 		return h.updateUser(c, done, identity.UserUpdate{Disabled: &disabled})
 	}
 }
 
 // updateUser changes a user, which ends their sessions.
-func (h *usersHandler) updateUser(c *api.Call, done string, change identity.UserUpdate) error {
+func (h *usersHandler) updateUser(c *httpserver.Call, done string, change identity.UserUpdate) error {
 	return h.withUser(c, done, func(ctx context.Context, id string) error {
 		_, err := h.identity.UpdateUser(ctx, c.Actor(), id, change)
 		return err
 	})
 }
 
-func (h *usersHandler) deleteUser(c *api.Call) error {
+func (h *usersHandler) deleteUser(c *httpserver.Call) error {
 	return h.withUser(c, "deleted", func(ctx context.Context, id string) error {
 		return h.identity.DeleteUser(ctx, c.Actor(), id)
 	})
 }
 
-func (h *usersHandler) withUser(c *api.Call, done string, do func(context.Context, string) error) error {
+func (h *usersHandler) withUser(c *httpserver.Call, done string, do func(context.Context, string) error) error {
 	id, err := param(c, "id")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.StoreContext()
-	defer cancel()
+	ctx := c.Context()
 	if err := do(ctx, id); err != nil {
 		return err
 	}
