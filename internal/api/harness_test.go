@@ -28,8 +28,8 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
-	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/internal/wire"
+	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
