@@ -83,9 +83,12 @@ type RuleState struct {
 	Limit     int
 	Window    time.Duration
 	Remaining int
-	// Reset is this rule's own wait for the cost that was asked, Never where it
-	// never ends.
+	// RetryAfter is this rule's own wait for the cost that was asked: 0 if the rule
+	// allows it, Never if it never will.
 	RetryAfter time.Duration
+	// ResetAfter is the time until the rule's whole limit is available again if
+	// nobody comes; 0 if nothing counts.
+	ResetAfter time.Duration
 }
 
 // Block refuses a pattern of keys.

@@ -61,7 +61,7 @@ func byHeader(kind string) func(*http.Request) string {
 
 func TestAGuardTellsTheQuotaAndRefusesWith429(t *testing.T) {
 	s, me := site(t, &client.Guard{Client: connect(t), Key: byHeader("site")}), fresh("a")
-	for i, want := range []string{`"3/1d";r=2;t=0`, `"3/1d";r=1;t=0`, `"3/1d";r=0;t=86`} {
+	for i, want := range []string{`"3/1d";r=2;t=86400`, `"3/1d";r=1;t=86400`, `"3/1d";r=0;t=86`} {
 		a := visit(t, s.URL, "X-Client", me)
 		if a.status != 200 || a.body != "allowed" || a.header.Get("RateLimit-Policy") != `"3/1d";q=3;w=86400` || !strings.HasPrefix(a.header.Get("RateLimit"), want) {
 			t.Errorf("visit %d: %+v", i, a)

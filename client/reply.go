@@ -108,8 +108,8 @@ func rateLimits(d *Decision) http.Header {
 		name := `"` + r.Rule + `"`
 		quotas = append(quotas, name+";q="+strconv.Itoa(r.Limit)+";w="+strconv.FormatInt(ceilSeconds(r.Window), 10))
 		state := name + ";r=" + strconv.Itoa(r.Remaining)
-		if r.RetryAfter != Never {
-			state += ";t=" + strconv.FormatInt(ceilSeconds(r.RetryAfter), 10)
+		if t := quotaReset(&r, d.Allowed); t != Never {
+			state += ";t=" + strconv.FormatInt(ceilSeconds(t), 10)
 		}
 		left = append(left, state)
 	}
@@ -118,6 +118,23 @@ func rateLimits(d *Decision) http.Header {
 		h.Set("RateLimit", strings.Join(left, ", "))
 	}
 	return h
+}
+
+// quotaReset returns the t of a rule in RateLimit, Never for none. Stint's own
+// answers choose it in the same way: where the rule leaves nothing or refuses, t
+// is when to try again, as Retry-After; otherwise when the whole limit is
+// available again, or its window if it is now, so that a client that spreads r
+// over t is never misled.
+func quotaReset(r *RuleState, allowed bool) time.Duration {
+	switch {
+	case r.RetryAfter == Never:
+		return Never
+	case r.RetryAfter > 0 && (r.Remaining == 0 || !allowed):
+		return r.RetryAfter
+	case r.ResetAfter > 0:
+		return r.ResetAfter
+	}
+	return r.Window
 }
 
 // isRule reports whether text can be a rule, as "20/1m": nothing else goes into

@@ -119,6 +119,7 @@ type wireRule struct {
 	WindowMS     int64  `json:"window_ms"`
 	Remaining    int    `json:"remaining"`
 	RetryAfterMS *int64 `json:"retry_after_ms"`
+	ResetAfterMS int64  `json:"reset_after_ms"`
 }
 
 type wireBlock struct {
@@ -187,7 +188,8 @@ func states(rules []wireRule) []RuleState {
 	}
 	all := make([]RuleState, len(rules))
 	for i, r := range rules {
-		all[i] = RuleState{Rule: r.Rule, Limit: r.Limit, Window: milliseconds(r.WindowMS), Remaining: r.Remaining, RetryAfter: wait(r.RetryAfterMS)}
+		all[i] = RuleState{Rule: r.Rule, Limit: r.Limit, Window: milliseconds(r.WindowMS), Remaining: r.Remaining, RetryAfter: wait(r.RetryAfterMS),
+			ResetAfter: milliseconds(r.ResetAfterMS)}
 	}
 	return all
 }

@@ -97,6 +97,7 @@ type Result struct {
 type RuleRemaining struct {
 	Amount int64 // as Counter.Left says
 	Wait   int64 // milliseconds from now until this rule alone allows the same cost; Never
+	Reset  int64 // milliseconds from now until nothing counts any more; 0 if nothing does
 }
 
 // Decide answers q and counts it in s where it is allowed and no peek. Where
@@ -175,6 +176,9 @@ func (k *Stack) Remaining(detail []RuleRemaining, s *State, now, cost int64) []R
 		has := RuleRemaining{Wait: Never}
 		if r.Limit > 0 {
 			has.Amount = k.counter.Remaining(r, numbers, base)
+			if ttl := k.counter.TTL(r, numbers, base); ttl > 0 {
+				has.Reset = base - now + ttl
+			}
 		}
 		if cost <= r.largestCost() {
 			has.Wait = base - now + k.counter.Wait(r, numbers, base, cost)

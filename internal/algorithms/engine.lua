@@ -161,18 +161,22 @@ function engine.take(stack, s, now, reservation, cost, id)
   end
 end
 
--- remaining appends to list, for each rule, what it has left and how many
--- milliseconds from now until it alone allows the same cost, or NEVER; at the
--- newest reservation where reservations lie ahead. It brings s to now.
+-- remaining appends to list, for each rule, what it has left, how many
+-- milliseconds from now until it alone allows the same cost, or NEVER, and how
+-- many until nothing counts any more, 0 if nothing does; at the newest
+-- reservation where reservations lie ahead. It brings s to now.
 function engine.remaining(stack, s, now, cost, list)
   local rules, counter = stack.rules, stack.counter
   local base = settle(stack, s, now)
   for i = 1, #rules do
     local rule = rules[i]
-    local left, its = 0, NEVER
-    if rule.limit > 0 then left = counter.left(rule, s, rule.at, base) end
+    local left, its, reset = 0, NEVER, 0
+    if rule.limit > 0 then
+      left, reset = counter.left(rule, s, rule.at, base), counter.lasts(rule, s, rule.at, base)
+      if reset > 0 then reset = base - now + reset end
+    end
     if cost <= rule.largest_cost then its = base - now + counter.wait(rule, s, rule.at, base, cost) end
-    list[#list + 1], list[#list + 2] = left, its
+    list[#list + 1], list[#list + 2], list[#list + 3] = left, its, reset
   end
 end
 

@@ -168,7 +168,7 @@ func (s *sequence) answer(stack *algorithms.Stack, q algorithms.Query) {
 	detail := stack.Remaining(nil, kept, q.Now, q.Cost)
 	s.say(v.AllowedAt, v.RetryAt, int64(v.Rule+1), asNumber(v.Changed && !q.Peek))
 	for _, has := range detail {
-		s.say(has.Amount, has.Wait)
+		s.say(has.Amount, has.Wait, has.Reset)
 	}
 	s.say(stack.TTL(kept, q.Now))
 	s.say(kept.Numbers...)

@@ -140,3 +140,34 @@ func TestStatesLastAsLongAsTheyMatter(t *testing.T) {
 		})
 	})
 }
+
+// When a rule's Reset has passed its whole limit is available again, and the
+// longest Reset is how long the state lasts.
+func TestAfterItsResetARuleIsFullyRestored(t *testing.T) {
+	forEach(t, func(t *testing.T, v variant) {
+		rapid.Check(t, func(t *rapid.T) {
+			rules := drawRules(t, v, 3)
+			for i := range rules {
+				rules[i].Limit = max(1, rules[i].Limit)
+			}
+			stack := algorithms.NewStack(v.Algorithm, rules)
+			state, now := history(t, v, rules)
+			lasts := stack.TTL(&state, now)
+			fresh := stack.Remaining(nil, &algorithms.State{}, now, 1)
+			longest := int64(0)
+			for i, has := range stack.Remaining(nil, &state, now, 1) {
+				longest = max(longest, has.Reset)
+				later := state.Clone()
+				if got := stack.Remaining(nil, &later, now+has.Reset, 1)[i]; has.Reset > 0 && (got.Amount != fresh[i].Amount || got.Reset != 0) {
+					t.Fatalf("rule %d of %+v: %d ms after %+v it has %+v, a fresh one %+v", i, rules, has.Reset, has, got, fresh[i])
+				}
+				if has.Reset == 0 && state.Reservations == nil && has.Amount != fresh[i].Amount {
+					t.Fatalf("rule %d of %+v counts something and its reset is 0: %+v", i, rules, has)
+				}
+			}
+			if longest > lasts || state.Reservations == nil && longest != lasts {
+				t.Fatalf("the longest reset is %d ms, the state lasts %d", longest, lasts)
+			}
+		})
+	})
+}

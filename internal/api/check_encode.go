@@ -129,6 +129,8 @@ func appendStates(b []byte, p *rules.Policy, states []timestamplog.RuleState) []
 		} else {
 			b = strconv.AppendInt(b, state.RetryAfterMS, 10)
 		}
+		b = append(b, `,"reset_after_ms":`...)
+		b = strconv.AppendInt(b, state.ResetAfterMS, 10)
 		b = append(b, '}')
 	}
 	return append(b, ']')

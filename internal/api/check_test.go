@@ -25,7 +25,7 @@ func TestACheckIsAnsweredAsTheDesignShows(t *testing.T) {
 	for i := range 5 {
 		a := n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
 		want := fmt.Sprintf(`{"id":null,"decision":"allowed","allowed":true,"key":"ip:203.0.113.7","policy":"default","mode":"enforce","degraded":false,`+
-			`"retry_after_ms":0,"retry_at":null,"rule":null,"rules":[{"rule":"1/1s","limit":1,"window_ms":1000,"remaining":0,"retry_after_ms":1000},`+
+			`"retry_after_ms":0,"retry_at":null,"rule":null,"rules":[{"rule":"1/1s","limit":1,"window_ms":1000,"remaining":0,"retry_after_ms":1000,"reset_after_ms":1000},`+
 			`{"rule":"5/1m","limit":5,"window_ms":60000,"remaining":%d,"retry_after_ms":`, 4-i)
 		if !strings.HasPrefix(a.body, want) {
 			t.Fatalf("request %d:\ngot  %s\nwant %s", i, a.body, want)
@@ -36,15 +36,15 @@ func TestACheckIsAnsweredAsTheDesignShows(t *testing.T) {
 	a := n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusTooManyRequests)
 	id := read[v1.Decision](t, a).ID
 	want := `{"id":"` + string(id) + `","decision":"limited","allowed":false,"key":"ip:203.0.113.7","policy":"default","mode":"enforce","degraded":false,` +
-		`"retry_after_ms":4000,"retry_at":"2026-01-01T12:35:31.000Z","rule":"5/1m","rules":[{"rule":"1/1s","limit":1,"window_ms":1000,"remaining":1,"retry_after_ms":0},` +
-		`{"rule":"5/1m","limit":5,"window_ms":60000,"remaining":0,"retry_after_ms":4000}],"block":null,"shadow":null}`
+		`"retry_after_ms":4000,"retry_at":"2026-01-01T12:35:31.000Z","rule":"5/1m","rules":[{"rule":"1/1s","limit":1,"window_ms":1000,"remaining":1,"retry_after_ms":0,"reset_after_ms":0},` +
+		`{"rule":"5/1m","limit":5,"window_ms":60000,"remaining":0,"retry_after_ms":4000,"reset_after_ms":8000}],"block":null,"shadow":null}`
 	if a.body != want {
 		t.Fatalf("got  %s\nwant %s", a.body, want)
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "Retry-After": "4",
 		"RateLimit-Policy": `"1/1s";q=1;w=1, "5/1m";q=5;w=60`,
-		"RateLimit":        `"1/1s";r=1;t=0, "5/1m";r=0;t=4`,
+		"RateLimit":        `"1/1s";r=1;t=1, "5/1m";r=0;t=4`,
 	} {
 		if got := a.header.Get(name); got != value {
 			t.Errorf("%s: got %q, want %q", name, got, value)

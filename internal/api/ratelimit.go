@@ -27,7 +27,7 @@ func (s *API) setRateLimit(c *httpserver.Call, k *checkScratch, d *gate.Decision
 	if len(d.States) != len(p.Rules) {
 		return
 	}
-	if list := appendRemaining(k.header[:0], p.Rules, d.States); len(list) > 0 {
+	if list := appendRemaining(k.header[:0], p.Rules, d.States, d.Allowed()); len(list) > 0 {
 		c.SetHeader(rateLimitHeader, list)
 	}
 }
@@ -49,9 +49,9 @@ func appendQuotas(b []byte, stack rules.Stack) []byte {
 	return b
 }
 
-// appendRemaining writes "5/1m";r=0;t=4 for each rule. A rule that refuses for
-// ever has no t.
-func appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleState) []byte {
+// appendRemaining writes "5/1m";r=0;t=4 for each rule. allowed reports whether
+// the check was.
+func appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleState, allowed bool) []byte {
 	for i, r := range stack {
 		if !wholeSeconds(r) {
 			continue
@@ -59,12 +59,30 @@ func appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleStat
 		b = appendName(b, r)
 		b = append(b, ";r="...)
 		b = strconv.AppendInt(b, int64(states[i].Remaining), 10)
-		if reset := states[i].RetryAfterMS; reset != timestamplog.Never {
+		if t := quotaResetMS(r, &states[i], allowed); t != timestamplog.Never {
 			b = append(b, ";t="...)
-			b = strconv.AppendInt(b, httpserver.CeilSeconds(reset), 10)
+			b = strconv.AppendInt(b, httpserver.CeilSeconds(t), 10)
 		}
 	}
 	return b
+}
+
+// quotaResetMS returns t, in milliseconds; Never for a rule that always refuses,
+// which has no t. The draft wants t to reference the same time as Retry-After,
+// and clients pace themselves by spreading r over t. So where the rule leaves
+// nothing, or refuses this cost, t is when to try again; otherwise it is when the
+// whole limit is available again. If it is available now, a window that begins
+// now is meant: t is its length, because r=5;t=0 would ask for a burst.
+func quotaResetMS(r rules.Rule, state *timestamplog.RuleState, allowed bool) int64 {
+	switch {
+	case state.RetryAfterMS == timestamplog.Never:
+		return timestamplog.Never
+	case state.RetryAfterMS > 0 && (state.Remaining == 0 || !allowed):
+		return state.RetryAfterMS
+	case state.ResetAfterMS > 0:
+		return state.ResetAfterMS
+	}
+	return r.WindowMS()
 }
 
 func appendName(b []byte, r rules.Rule) []byte {

@@ -91,6 +91,7 @@ var ruleStateColumns = []output.Column[v1.RuleState]{
 	{Name: "remaining", Head: "Left", Right: true, Cell: func(r v1.RuleState) output.Cell { return output.Number(r.Remaining) }},
 	{Name: "limit", Head: "Of", Right: true, Cell: func(r v1.RuleState) output.Cell { return output.Number(r.Limit) }},
 	{Name: "retry_after_ms", Head: "Would wait", Right: true, Cell: waitCell},
+	{Name: "reset_after_ms", Head: "Restored in", Right: true, Cell: resetCell},
 }
 
 func waitCell(r v1.RuleState) output.Cell {
@@ -102,6 +103,13 @@ func waitCell(r v1.RuleState) output.Cell {
 	default:
 		return output.Milliseconds(*r.RetryAfterMS)
 	}
+}
+
+func resetCell(r v1.RuleState) output.Cell {
+	if r.ResetAfterMS == 0 {
+		return output.Words("now", "0")
+	}
+	return output.Milliseconds(r.ResetAfterMS)
 }
 
 func printDecision(p *output.Printer, d *v1.Decision) error {

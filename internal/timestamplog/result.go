@@ -53,4 +53,9 @@ type RuleState struct {
 	// the same cost would have to wait for this rule alone: 0 if the rule allows
 	// it now, Never if the rule always refuses it.
 	RetryAfterMS int64
+	// ResetAfterMS is how many milliseconds from Result.Now the rule's whole limit
+	// will be available again if nobody comes: when the newest entry leaves its
+	// window; of a counter, when its state expires. 0 if nothing counts, and for a
+	// rule with the limit 0.
+	ResetAfterMS int64
 }

@@ -93,7 +93,7 @@ func (m *counterModel) states(now int64, q timestamplog.Request) []timestamplog.
 	state := m.state(q.LogID, now)
 	var states []timestamplog.RuleState
 	for _, has := range stackOf(q).Remaining(nil, &state, now, int64(q.Cost)) {
-		states = append(states, timestamplog.RuleState{Remaining: int(has.Amount), RetryAfterMS: has.Wait})
+		states = append(states, timestamplog.RuleState{Remaining: int(has.Amount), RetryAfterMS: has.Wait, ResetAfterMS: has.Reset})
 	}
 	return states
 }

@@ -15,6 +15,8 @@ func details() []contract {
 		{"each rule tells its own wait for this cost", waitPerRule},
 		{"beside a rule that never allows, the others tell each cost's own wait", waitPerCost},
 		{"a lowered limit leaves nothing rather than less", loweredLeavesNothing},
+		{"each rule tells when its whole limit is available again", resetPerRule},
+		{"a reservation ahead delays when a whole limit is available again", resetAfterReservation},
 		{"the states of an earlier answer are replaced", statesReplaced},
 		{"an empty stack has no states", emptyStackHasNoStates},
 	}
@@ -30,9 +32,53 @@ func (f *fixture) askDetail() timestamplog.Result {
 
 func (f *fixture) wantStates(got []timestamplog.RuleState, want ...timestamplog.RuleState) {
 	f.t.Helper()
-	if !slices.Equal(got, want) {
+	if !slices.EqualFunc(got, want, sameButForReset) {
 		f.t.Fatalf("at +%d the rules %v have %v left, want %v", f.Clock.NowMS()-f.start, f.policy.Rules, got, want)
 	}
+}
+
+// sameButForReset leaves ResetAfterMS to wantResets and to the property test.
+func sameButForReset(a, b timestamplog.RuleState) bool {
+	return a.Remaining == b.Remaining && a.RetryAfterMS == b.RetryAfterMS
+}
+
+// wantResets fails the test unless the rules are fully restored after so many
+// milliseconds each.
+func (f *fixture) wantResets(states []timestamplog.RuleState, want ...int64) {
+	f.t.Helper()
+	got := make([]int64, len(states))
+	for i, s := range states {
+		got[i] = s.ResetAfterMS
+	}
+	if !slices.Equal(got, want) {
+		f.t.Fatalf("at +%d the rules %v are fully restored after %v ms, want %v", f.Clock.NowMS()-f.start, f.policy.Rules, got, want)
+	}
+}
+
+func resetPerRule(t *testing.T, h Harness) {
+	f := newFixture(t, h, "2/s", "5/m")
+	f.wantResets(f.detail(1), 0, 0)
+	f.wantResets(f.askDetail().States, second, minute)
+	f.wantResets(f.at(300).detail(1), 700, minute-300)
+	f.wantResets(f.askDetail().States, second, minute)
+	r := f.at(400).askDetail() // refused: nothing is added
+	f.wantLimited(r, "2/1s", 1000)
+	f.wantResets(r.States, 900, minute-100)
+	f.wantResets(f.at(1299).detail(2), 1, minute-999)
+	f.wantResets(f.at(1300).detail(2), 0, minute-1000)
+	f.wantResets(f.at(minute+299).detail(2), 0, 1)
+	f.wantResets(f.at(minute+300).detail(2), 0, 0)
+	f.at(2 * minute).allow(1)
+	f.change(f.policy.Retention, "0/s", "3/10s")
+	f.wantResets(f.detail(1), 0, 10*second)
+}
+
+func resetAfterReservation(t *testing.T, h Harness) {
+	f := newFixture(t, h, "1/s", "9/10s")
+	f.allow(1)
+	f.wantReservation(f.at(400).reserve("a", 1, minute), second)
+	f.wantResets(f.detail(1), 1600, 10_600)
+	f.wantResets(f.at(1500).detail(1), 500, 9500)
 }
 
 func leftAfterTheAnswer(t *testing.T, h Harness) {

@@ -264,7 +264,24 @@ func stateOf(times []int64, now int64, rule rules.Rule, cost int) timestamplog.R
 	} else {
 		state.RetryAfterMS = max(end, retry) - now
 	}
+	if rule.Limit > 0 {
+		state.ResetAfterMS = resetOf(times, now, rule.WindowMS()) - now
+	}
 	return state
+}
+
+// resetOf returns the earliest instant from now on at which no time lies in the
+// window that ends there, trying all at which one leaves it.
+func resetOf(times []int64, now, window int64) int64 {
+	if count(times, now, window) == 0 {
+		return now
+	}
+	for _, t := range times { // in order
+		if at := t + window; at > now && count(times, at, window) == 0 {
+			return at
+		}
+	}
+	panic("logtest: a window that never empties")
 }
 
 // present returns the entries of a log as they look at now, moved back where

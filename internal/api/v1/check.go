@@ -104,8 +104,12 @@ type RuleState struct {
 	Limit     int    `json:"limit"`
 	WindowMS  int64  `json:"window_ms"`
 	Remaining int    `json:"remaining"`
-	// RetryAfterMS is this rule's own wait for this cost, null where it never ends.
+	// RetryAfterMS is this rule's own wait for this cost: 0 if the rule allows it,
+	// null if it never will.
 	RetryAfterMS *int64 `json:"retry_after_ms"`
+	// ResetAfterMS is the time until the rule's whole limit is available again if
+	// nobody comes; 0 if nothing counts.
+	ResetAfterMS int64 `json:"reset_after_ms"`
 }
 
 // DecidedBlock is the block that refuses a key.

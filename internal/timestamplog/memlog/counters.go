@@ -139,7 +139,7 @@ func (c *counting) describe(now int64, q *timestamplog.Request, r *timestamplog.
 	var left [rules.MaxRules]algorithms.RuleRemaining
 	r.States = slices.Grow(r.States, len(q.Rules))
 	for _, has := range c.stack.Remaining(left[:0], &c.state, now, int64(q.Cost)) {
-		r.States = append(r.States, timestamplog.RuleState{Remaining: int(has.Amount), RetryAfterMS: has.Wait})
+		r.States = append(r.States, timestamplog.RuleState{Remaining: int(has.Amount), RetryAfterMS: has.Wait, ResetAfterMS: has.Reset})
 	}
 }
 

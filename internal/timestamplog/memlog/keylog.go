@@ -241,6 +241,9 @@ func (v *view) describe(q *timestamplog.Request, r *timestamplog.Result) {
 		default:
 			state.RetryAfterMS = v.end - v.now
 		}
+		if used > 0 && rule.Limit > 0 {
+			state.ResetAfterMS = v.newest + rule.WindowMS() - v.now
+		}
 		r.States = append(r.States, state)
 	}
 }

@@ -321,7 +321,7 @@ end
 -- states writes what each rule has left: for each its remaining and its wait,
 -- 4 bytes each; then, in 4 bytes, how long that holds, but for the waits running
 -- down, while nothing is pushed: until the first entry leaves a window, and no
--- longer than holds. As windows grow from rule to rule, what one rule found out
+-- longer than holds; then, in 8 bytes, the time of the newest entry, 0 for none. As windows grow from rule to rule, what one rule found out
 -- spares the next a search. lift is how far the newest entry lies ahead of now.
 local function states(stack, cost, holds, lift)
   read_whole(WHOLE)
@@ -356,7 +356,7 @@ local function states(stack, cost, holds, lift)
     end
     written[i] = pack('>I4I4', max(0, limit - used), wait)
   end
-  written[#written + 1] = pack('>I4', holds)
+  written[#written + 1] = pack('>I4I8', holds, count > 0 and now + lift - newest_age or 0)
   return concat(written)
 end
 

@@ -161,10 +161,26 @@ func (r *reader) result(now int64, it *item) timestamplog.Result {
 		for i := range result.States {
 			result.States[i].Remaining = int(binary.BigEndian.Uint32(r.next(4)))
 			result.States[i].RetryAfterMS = r.waitOf(it.counted)
+			if it.counted {
+				result.States[i].ResetAfterMS = int64(binary.BigEndian.Uint64(r.next(8)))
+			}
 		}
 		result.StatesValidUntil = after(now, r.wait())
+		if !it.counted {
+			setResets(result.States, it.rules, now, int64(binary.BigEndian.Uint64(r.next(8))))
+		}
 	}
 	return result
+}
+
+// setResets fills in when each rule of a log is fully restored: when the newest
+// entry leaves its window.
+func setResets(states []timestamplog.RuleState, stack rules.Stack, now, newest int64) {
+	for i, rule := range stack {
+		if newest > 0 && rule.Limit > 0 {
+			states[i].ResetAfterMS = max(0, newest+rule.WindowMS()-now)
+		}
+	}
 }
 
 // refusal reads a refusal. Where it is one that waits, it says by itself how long

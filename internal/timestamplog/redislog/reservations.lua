@@ -248,7 +248,8 @@ end
 --         that rule by itself has it wait in 8, 0 where reservations ahead or a counter
 --         do, and how long the refusal lasts in 8, 0 where that is not known; such
 --         a wait of 2^53 never ends. The states of a counter have 8 bytes too for
---         each wait.
+--         each wait, behind it in 8 when nothing counts any more, and no newest
+--         entry.
 local function decide_reservations(keys, args)
   if set_now(args[1]) then return pack('>I8', now) end
   local requests, together, views, answers = args[3], args[2] == 'together', {}, { pack('>I8', now) }

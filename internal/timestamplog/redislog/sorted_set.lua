@@ -97,7 +97,7 @@ function sorted_set.states(v, holds)
     end
     written[i] = pack('>I4I4', max(0, limit - used), wait)
   end
-  written[#written + 1] = pack('>I4', max(0, holds))
+  written[#written + 1] = pack('>I4I8', max(0, holds), v.newest_time and v.newest_time - v.shift or 0)
   return concat(written)
 end
 

@@ -86,6 +86,7 @@ func (a *answer) tell(detail bool, now time.Time, r *timestamplog.Result) bool {
 		if state.RetryAfterMS != 0 && state.RetryAfterMS != timestamplog.Never {
 			state.RetryAfterMS -= passed
 		}
+		state.ResetAfterMS = max(0, state.ResetAfterMS-passed)
 		r.States = append(r.States, state)
 	}
 	return true

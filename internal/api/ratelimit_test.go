@@ -1,0 +1,37 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// A client that spreads r over t must be allowed, and where r is 0, or the check
+// was refused by the rule, t is when to try again, as in Retry-After.
+func TestTheTOfRateLimitDoesNotMisleadAClientThatPacesItself(t *testing.T) {
+	stack, err := rules.ParseStack([]string{"20/m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what    string
+		state   timestamplog.RuleState
+		allowed bool
+		want    string
+	}{
+		{"nothing counts", timestamplog.RuleState{Remaining: 20}, true, `"20/1m";r=20;t=60`},
+		{"the first request", timestamplog.RuleState{Remaining: 19, ResetAfterMS: 60_000}, true, `"20/1m";r=19;t=60`},
+		{"a peek later", timestamplog.RuleState{Remaining: 19, ResetAfterMS: 12_001}, true, `"20/1m";r=19;t=13`},
+		{"the last request", timestamplog.RuleState{RetryAfterMS: 4000, ResetAfterMS: 60_000}, true, `"20/1m";r=0;t=4`},
+		{"refused", timestamplog.RuleState{RetryAfterMS: 4000, ResetAfterMS: 58_000}, false, `"20/1m";r=0;t=4`},
+		{"a large cost allowed", timestamplog.RuleState{Remaining: 2, RetryAfterMS: 30_000, ResetAfterMS: 60_000}, true, `"20/1m";r=2;t=60`},
+		{"a large cost refused", timestamplog.RuleState{Remaining: 2, RetryAfterMS: 30_000, ResetAfterMS: 50_000}, false, `"20/1m";r=2;t=30`},
+		{"refused by another rule", timestamplog.RuleState{Remaining: 5, ResetAfterMS: 50_000}, false, `"20/1m";r=5;t=50`},
+		{"refused for ever", timestamplog.RuleState{RetryAfterMS: timestamplog.Never}, false, `"20/1m";r=0`},
+	} {
+		if got := string(appendRemaining(nil, stack, []timestamplog.RuleState{c.state}, c.allowed)); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.what, got, c.want)
+		}
+	}
+}
