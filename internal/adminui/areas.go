@@ -20,8 +20,8 @@ type areas struct {
 	Rules                     []areaRule
 	Ticks                     []areaTick
 	Squares                   []areaSquare
-	Points                    []areaPoint
-	Begins                    *areaMark  // of what is unusual
+	Points                    []offences.Interval
+	Begins                    *areaMark  // of an attack
 	Brush                     *areaBrush // what is selected
 	From, To                  time.Time
 	Step                      time.Duration
@@ -54,22 +54,6 @@ type areaBrush struct {
 	Address        string
 }
 
-// areaPoint is one part of the span.
-type areaPoint struct {
-	At                        time.Time
-	Allowed, Limited, Blocked int64
-	Seconds                   float64 // that the counts are of
-}
-
-func (p *areaPoint) rate(n int64) float64 {
-	if p.Seconds <= 0 {
-		return 0
-	}
-	return float64(n) / p.Seconds
-}
-
-func (p *areaPoint) refused() int64 { return p.Limited + p.Blocked }
-
 // stepOf returns how long the parts of a chart are: whole minutes, about a
 // hundred of them, and whole hours where minutes would be too many to read.
 func stepOf(length time.Duration) time.Duration {
@@ -86,69 +70,24 @@ func stepOf(length time.Duration) time.Duration {
 	return 24 * time.Hour
 }
 
-// areaPoints fills the parts of a span with what was counted. The part that is
-// under way counts the seconds that it has had.
-func areaPoints(traffic []offences.TrafficPoint, s span, step time.Duration) []areaPoint {
-	from := s.From.Truncate(step)
-	n := int((s.To.Sub(from) + step - 1) / step)
-	points := make([]areaPoint, max(1, n))
-	for i := range points {
-		at := from.Add(time.Duration(i) * step)
-		end := at.Add(step)
-		if end.After(s.To) {
-			end = s.To
-		}
-		points[i] = areaPoint{At: at, Seconds: end.Sub(at).Seconds()}
-	}
-	for _, t := range traffic {
-		if i := int(t.At.Sub(from) / step); i >= 0 && i < len(points) && !t.At.Before(from) {
-			points[i].Allowed += t.Allowed
-			points[i].Limited += t.Limited
-			points[i].Blocked += t.Blocked
-		}
-	}
-	// A part that has only begun says nothing about its rate yet: it is drawn
-	// with the one before.
-	if last := len(points) - 1; last > 0 && points[last].Seconds < min(20, step.Seconds()/3) {
-		points[last-1].add(&points[last])
-		points = points[:last]
-	}
-	return points
-}
-
-func (p *areaPoint) add(more *areaPoint) {
-	p.Allowed += more.Allowed
-	p.Limited += more.Limited
-	p.Blocked += more.Blocked
-	p.Seconds += more.Seconds
-}
-
-func sumPoints(points []areaPoint) areaPoint {
-	var sum areaPoint
-	for i := range points {
-		sum.add(&points[i])
-	}
-	return sum
-}
-
 // drawAreas returns the chart of points over a span.
-func drawAreas(points []areaPoint, s span, step time.Duration) *areas {
+func drawAreas(points []offences.Interval, s span, step time.Duration) *areas {
 	a := &areas{Points: points, From: s.From, To: s.To, Step: step}
 	top := 0.0
 	for i := range points {
 		p := &points[i]
-		top = max(top, p.rate(p.Allowed+p.Limited+p.Blocked))
+		top = max(top, p.Rate(p.Allowed+p.Limited+p.Blocked))
 	}
 	rounded, each := roundTop(top)
 	for value := 0.0; value <= rounded; value += each {
 		a.Rules = append(a.Rules, areaRule{percent(1 - value/rounded), axisLabel(value)})
 	}
 	xs, low, middle, high := make([]float64, 0, len(points)+2), []float64{}, []float64{}, []float64{}
-	put := func(x float64, p *areaPoint) {
+	put := func(x float64, p *offences.Interval) {
 		xs = append(xs, x)
-		low = append(low, p.rate(p.Allowed)/rounded)
-		middle = append(middle, p.rate(p.Allowed+p.Limited)/rounded)
-		high = append(high, p.rate(p.Allowed+p.Limited+p.Blocked)/rounded)
+		low = append(low, p.Rate(p.Allowed)/rounded)
+		middle = append(middle, p.Rate(p.Allowed+p.Limited)/rounded)
+		high = append(high, p.Rate(p.Allowed+p.Limited+p.Blocked)/rounded)
 	}
 	// Each part is drawn at its middle; the first and the last reach the edges.
 	for i := range points {

@@ -123,3 +123,25 @@ func ruleText(text string) string {
 	}
 	return rule(r)
 }
+
+// perSecond writes a rate so that it can be read at a glance.
+func perSecond(f float64) string {
+	switch {
+	case f >= 10 || f == 0:
+		return number(int64(f + 0.5))
+	case f < 0.05:
+		return "<0.1"
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
+}
+
+// wholePercent writes a share, 0 to 1, for a sentence.
+func wholePercent(f float64) string {
+	switch {
+	case f > 0.995:
+		return "All"
+	case f < 0.01:
+		return "Less than 1%"
+	}
+	return number(int64(100*f+0.5)) + "%"
+}

@@ -16,10 +16,11 @@ import (
 // overviewPage says what happens, to whom, since when, and what to press.
 type overviewPage struct {
 	watch
-	Pulse     *pulse
+	Attack    *offences.Attack
+	Checks    int64 // of the span
 	Health    []Part
 	Chart     *areas
-	Sum       areaPoint // of the span
+	Sum       offences.Interval // of the span
 	Offenders []offenderRow
 	Report    *offenders.Report
 	Proposals []*proposalView
@@ -27,6 +28,8 @@ type overviewPage struct {
 	NewBlocks int
 	Rules     []refusingRule
 	Limited   int64 // of the span, by all rules
+	// SourcePolicy is the policy whose rule the source runs into, "" for none.
+	SourcePolicy string
 }
 
 // refusingRule is one rule among those that refuse most.
@@ -101,28 +104,24 @@ func together[P any](ctx context.Context, page P, parts ...func(context.Context,
 	return nil
 }
 
-// addTraffic draws the chart and takes the pulse.
+// addTraffic draws the chart and says whether there is an attack.
 func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) error {
-	now := page.Now
-	recent := span{From: now.Add(-minutesOf), To: now}
-	traffic, err := h.offenders.Traffic(ctx, 0, recent.From, now, time.Minute)
+	var err error
+	if page.Attack, err = h.offenders.Attack(ctx); err != nil {
+		return err
+	}
+	if source := page.Attack.Source; source != nil {
+		page.SourcePolicy = h.policyName(source.Policy)
+	}
+	s, step := page.Span, stepOf(page.Span.Length())
+	traffic, err := h.offenders.Traffic(ctx, 0, s.From, s.To, step)
 	if err != nil {
 		return err
 	}
-	minutes := areaPoints(traffic, recent, time.Minute)
-	s, step := page.Span, stepOf(page.Span.Length())
-	if s.From.Before(recent.From) || s.Last == 0 {
-		if traffic, err = h.offenders.Traffic(ctx, 0, s.From, s.To, step); err != nil {
-			return err
-		}
-	}
-	points := areaPoints(traffic, s, step)
-	page.Chart = drawAreas(points, s, step)
-	page.Sum = sumPoints(points)
-	if page.Pulse, err = h.findPulse(ctx, minutes, now); err != nil {
-		return err
-	}
-	page.Pulse.Checks = page.Sum.Allowed + page.Sum.refused()
+	intervals := offences.Intervals(traffic, s.From, s.To, step)
+	page.Chart = drawAreas(intervals, s, step)
+	page.Sum = offences.Sum(intervals)
+	page.Checks = page.Sum.Allowed + page.Sum.Refused()
 	page.Chart.Sentence = page.chartSentence()
 	events, err := h.offenders.Store.EscalationEvents(ctx, offences.EscalationFilter{From: s.From, To: s.To, Limit: 200})
 	if err != nil {
@@ -133,9 +132,9 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	return nil
 }
 
-// brush selects what is unusual, so that one press zooms into it.
+// brush selects the attack, so that one click zooms into it.
 func (p *overviewPage) brush() {
-	since := p.Pulse.Since
+	since := p.Attack.Since
 	if since.IsZero() || !since.After(p.Span.From.Add(p.Span.Length()/20)) || p.Span.To.Sub(since) < 2*time.Minute || p.Span.Last == 0 {
 		return
 	}
@@ -145,26 +144,26 @@ func (p *overviewPage) brush() {
 
 // selection returns what a part of the chart holds.
 func (p *overviewPage) selection(from, to time.Time) *areaBrush {
-	var sum areaPoint
+	var sum offences.Interval
 	for i := range p.Chart.Points {
 		if at := p.Chart.Points[i].At; !at.Before(from) && at.Before(to) {
-			sum.add(&p.Chart.Points[i])
+			sum.Add(&p.Chart.Points[i])
 		}
 	}
 	x, end := p.Chart.share(from), p.Chart.share(to)
 	return &areaBrush{
 		From: from, To: to, X: percent(x), Width: percent(end - x), EndX: percent(end), Rest: percent(1 - end),
 		Sentence: from.Format("15:04") + " to " + to.Format("15:04") + ", " + duration(to.Sub(from)) + " selected: " +
-			compact(sum.refused()) + " refused, " + share(sum.refused(), sum.Allowed+sum.refused()) + " of checks",
+			compact(sum.Refused()) + " refused, " + share(sum.Refused(), sum.Allowed+sum.Refused()) + " of checks",
 		Address: spanned("/", span{From: from, To: to}),
 	}
 }
 
 func (p *overviewPage) chartSentence() string {
-	text := "In " + p.Span.Name() + ", of " + compact(p.Pulse.Checks) + " checks " + compact(p.Sum.Allowed) + " were allowed, " +
+	text := "In " + p.Span.Name() + ", of " + compact(p.Checks) + " checks " + compact(p.Sum.Allowed) + " were allowed, " +
 		compact(p.Sum.Limited) + " limited by a rule and " + compact(p.Sum.Blocked) + " blocked."
-	if !p.Pulse.Since.IsZero() {
-		text += " Refusals rose beyond what is usual at " + p.Pulse.Since.Format("15:04") + "."
+	if !p.Attack.Since.IsZero() {
+		text += " An attack began at " + p.Attack.Since.Format("15:04") + "."
 	}
 	return text
 }
@@ -226,22 +225,22 @@ func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) erro
 
 // Headline returns the sentence at the head.
 func (p *overviewPage) Headline() string {
-	now, usual := p.Pulse.Now, p.Pulse.Usual
+	now, baseline := p.Attack.Now, p.Attack.Baseline
 	switch {
-	case !p.Pulse.Since.IsZero():
-		text := "Refusing " + requests(now.Refused()) + " a second since " + shortTime(p.Pulse.Since, p.Now)
-		if ago := p.Now.Sub(p.Pulse.Since); ago >= time.Minute {
+	case !p.Attack.Since.IsZero():
+		text := "Refusing " + requests(now.Refused()) + " a second since " + shortTime(p.Attack.Since, p.Now)
+		if ago := p.Now.Sub(p.Attack.Since); ago >= time.Minute {
 			text += ", " + minutesAgo(ago) + " ago"
 		}
-		if p.Pulse.Known {
-			return text + ". The usual is " + perSecond(usual.Refused()) + "."
+		if p.Attack.HasBaseline {
+			return text + ". Normal is " + perSecond(baseline.Refused()) + "."
 		}
 		return text + "."
 	case now.Refused() > 0:
-		return "Nothing unusual. Refusing " + requests(now.Refused()) + " a second."
+		return "No attack. Refusing " + requests(now.Refused()) + " a second."
 	case now.Allowed > 0:
-		return "Nothing is refused now."
-	case p.Pulse.Checks > 0:
+		return "No request is being refused."
+	case p.Checks > 0:
 		return "No checks at the moment."
 	}
 	return "No checks in " + p.Span.Name() + "."
@@ -262,29 +261,29 @@ func minutesAgo(d time.Duration) string {
 	return plural(int64(d/time.Minute), "minute")
 }
 
-// UsualAllowed, UsualLimited and UsualBlocked stand beside the figures.
-func (p *overviewPage) UsualAllowed() string {
-	return p.usual(p.Pulse.Now.Allowed, p.Pulse.Usual.Allowed)
+// BaselineAllowed compares the allowed requests of now with the baseline.
+func (p *overviewPage) BaselineAllowed() string {
+	return p.comparison(p.Attack.Now.Allowed, p.Attack.Baseline.Allowed)
 }
 
-// UsualLimited is of the requests that a rule refuses.
-func (p *overviewPage) UsualLimited() string {
-	return p.usual(p.Pulse.Now.Limited, p.Pulse.Usual.Limited)
+// BaselineLimited compares the limited requests.
+func (p *overviewPage) BaselineLimited() string {
+	return p.comparison(p.Attack.Now.Limited, p.Attack.Baseline.Limited)
 }
 
-// UsualBlocked is of the blocked ones.
-func (p *overviewPage) UsualBlocked() string {
-	return p.usual(p.Pulse.Now.Blocked, p.Pulse.Usual.Blocked)
+// BaselineBlocked compares the blocked requests.
+func (p *overviewPage) BaselineBlocked() string {
+	return p.comparison(p.Attack.Now.Blocked, p.Attack.Baseline.Blocked)
 }
 
-func (p *overviewPage) usual(now, usual float64) string {
+func (p *overviewPage) comparison(now, baseline float64) string {
 	switch {
-	case !p.Pulse.Known:
+	case !p.Attack.HasBaseline:
 		return ""
-	case now <= 1.3*usual+0.05 && now >= 0.7*usual-0.05:
-		return "as usual"
+	case now <= 1.3*baseline+0.05 && now >= 0.7*baseline-0.05:
+		return "normal"
 	}
-	return "usual " + perSecond(usual)
+	return "normally " + perSecond(baseline)
 }
 
 // ShareOf writes the share of what rules refused.
@@ -293,21 +292,24 @@ func (p *overviewPage) ShareOf(n int64) string { return share(n, p.Limited) }
 // Rate writes a rate for the page.
 func (p *overviewPage) Rate(f float64) string { return perSecond(f) }
 
-// CulpritShare writes what share of the refusals the culprit has.
-func (p *overviewPage) CulpritShare() string { return wholePercent(p.Pulse.From.Share) }
+// SourceRatio writes which part of the refusals the source has.
+func (p *overviewPage) SourceRatio() string { return wholePercent(p.Attack.Source.Ratio) }
 
-// CulpritLink leads to what explains the culprit: its key, or the offenders
+// SourceLink leads to what explains the source: its key, or the offenders
 // within its range.
-func (p *overviewPage) CulpritLink() string {
-	from := p.Pulse.From
+func (p *overviewPage) SourceLink() string {
+	from := p.Attack.Source
 	if from.Keys == 0 {
 		return p.KeyLink(keyOfPattern(from.Pattern))
 	}
 	return p.Link("/offenders", "pattern", from.Pattern.String())
 }
 
-// CulpritBlockLink leads to the form that blocks the culprit.
-func (p *overviewPage) CulpritBlockLink() string {
-	reason := wholePercent(p.Pulse.From.Share) + " of what was refused since " + p.Pulse.Since.Format("2 Jan, 15:04")
-	return spanned("/blocks/new", p.Span, "pattern", p.Pulse.From.Pattern.String(), "reason", reason)
+// SourceBlockLink leads to the form that blocks the source.
+func (p *overviewPage) SourceBlockLink() string {
+	reason := wholePercent(p.Attack.Source.Ratio) + " of what was refused since " + p.Attack.Since.Format("2 Jan, 15:04")
+	return spanned("/blocks/new", p.Span, "pattern", p.Attack.Source.Pattern.String(), "reason", reason)
 }
+
+// SourceSize says how many keys the source has room for: "256 addresses".
+func (p *overviewPage) SourceSize() string { return covers(p.Attack.Source.Pattern) }

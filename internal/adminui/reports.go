@@ -114,7 +114,7 @@ func (p *reportPage) draw() {
 	for i, t := range p.Traffic {
 		traffic[i].At, traffic[i].Allowed, traffic[i].Limited, traffic[i].Blocked = t.At, t.Allowed, t.Limited, t.Blocked
 	}
-	p.Chart = drawAreas(areaPoints(traffic, s, step), s, step)
+	p.Chart = drawAreas(offences.Intervals(traffic, s.From, s.To, step), s, step)
 	p.Chart.Sentence = "Of " + compact(p.Totals.Allowed+p.Totals.Refused()) + " checks " + compact(p.Totals.Refused()) + " were refused."
 }
 

@@ -87,18 +87,21 @@ func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
 	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
 	page.holds("61 of its 256 addresses offended within 11 min.").holds("Rules that refuse most")
 	page.holds(`href="/?last=24h"`).holds("Zoom in</a>").holds(`name="id"`)
+	v.get("/v1/attack").is(http.StatusOK).holds(`"active":true`).holds(`"pattern":"ip:203.0.113.0/24"`).holds(`"keys":61`).holds(`"policy":"default"`).
+		holds(`"rule":"`).holds(`"blocked":false`).holds(`"baseline":null`)
 	v.get("/?last=24h").is(http.StatusOK).holds(`href="/offenders?last=24h"`).holds(`href="/blocks?last=24h"`)
-	n.as(t, "vic").get("/").is(http.StatusOK).lacks("Block…").lacks(">Lift<").lacks("Dismiss").lacks(`id="block-culprit"`)
+	n.as(t, "vic").get("/").is(http.StatusOK).lacks("Block…").lacks(">Lift<").lacks("Dismiss").lacks(`id="block-source"`)
 }
 
 func TestWithoutAnyTrafficTheOverviewIsCalm(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
+	v.get("/v1/attack").is(http.StatusOK).holds(`"active":false`).holds(`"since":null`).holds(`"source":null`)
 	v.get("/").is(http.StatusOK).holds("No checks in the last hour.").holds("Nobody was refused in the last hour.")
 	n.send(t, "token:a")
 	n.flush(t)
 	n.clock.advance(40 * time.Second)
-	v.get("/").is(http.StatusOK).holds("Nothing is refused now.").lacks("second since")
+	v.get("/").is(http.StatusOK).holds("No request is being refused.").lacks("second since")
 }
 
 func TestASpanThatIsNoneSaysWhatWouldBeRight(t *testing.T) {

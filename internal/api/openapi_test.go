@@ -181,6 +181,8 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("keyTimeline", get, "/v1/offenders/timeline?key=ip:203.0.113.7", "", 200)
 		d.do("getOffence", get, "/v1/offences/"+string(limited.ID), "", 200)
 		d.do("getTraffic", get, "/v1/traffic?last=1h&step=1m", "", 200)
+		d.do("getAttack", get, "/v1/attack", "", 200)
+		d.do("getAttack", get, "/v1/attack?last=1h", "", 422)
 		d.do("ruleTotals", get, "/v1/traffic/rules", "", 200)
 		d.do("listEscalationEvents", get, "/v1/escalations/events?policy=default", "", 200)
 		d.do("listPausedEscalations", get, "/v1/escalations/paused", "", 200)

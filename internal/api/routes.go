@@ -103,6 +103,7 @@ func (s *API) table() []route {
 		onAdmin(get, v1.PathOffenders+"/timeline", identity.Read, s.keyTimeline, opKeyTimeline),
 		onAdmin(get, v1.PathOffences+"/:id", identity.Read, s.getOffence, opGetOffence),
 		onAdmin(get, v1.PathTraffic, identity.Read, s.getTraffic, opGetTraffic),
+		onAdmin(get, v1.PathAttack, identity.Read, s.getAttack, opGetAttack),
 		onAdmin(get, v1.PathTraffic+"/rules", identity.Read, s.getRuleTotals, opRuleTotals),
 		onAdmin(get, v1.PathEscalations+"/events", identity.Read, s.listEscalationEvents, opEscalationEvents),
 		onAdmin(get, v1.PathEscalations+"/paused", identity.Read, s.listEscalationPauses, opEscalationPauses),

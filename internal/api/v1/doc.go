@@ -29,6 +29,7 @@ const (
 	PathOffenders    = "/v1/offenders"
 	PathOffences     = "/v1/offences"
 	PathTraffic      = "/v1/traffic"
+	PathAttack       = "/v1/attack"
 	PathEscalations  = "/v1/escalations"
 	PathProposals    = "/v1/proposals"
 	PathReports      = "/v1/reports"

@@ -1,0 +1,65 @@
+package offenders
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+const (
+	// detailedKeys is how many keys of a source are read to find its rule.
+	detailedKeys = 20
+	// maxCovering bounds the blocks and exemptions that are looked at for one source.
+	maxCovering = 50
+)
+
+// Attack says whether there is an attack now, compared with the last day, and
+// what its source is.
+func (s *Service) Attack(ctx context.Context) (*offences.Attack, error) {
+	now := s.now().UTC()
+	recent, err := s.Traffic(ctx, 0, now.Add(-offences.AttackSpan), now, time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	hour := now.Truncate(time.Hour)
+	past, err := s.Traffic(ctx, 0, hour.Add(-offences.BaselineSpan), hour, time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	a := offences.DetectAttack(offences.Intervals(recent, now.Add(-offences.AttackSpan), now, time.Minute), offences.Intervals(past, hour.Add(-offences.BaselineSpan), hour, time.Hour))
+	if a.IsActive() {
+		a.Source, err = s.attackSource(ctx, a.Since, now)
+	}
+	return a, err
+}
+
+func (s *Service) attackSource(ctx context.Context, since, now time.Time) (*offences.AttackSource, error) {
+	ranking, err := s.Store.Rank(ctx, offences.Query{From: since, To: now, Limit: offences.SourceKeys})
+	if err != nil {
+		return nil, err
+	}
+	source := offences.FindAttackSource(ranking.Rows, ranking.Offences)
+	if source == nil {
+		return nil, nil
+	}
+	within := make([]string, 0, detailedKeys)
+	for _, row := range ranking.Rows {
+		if k, err := offences.ParseKey(row.Key); err == nil && source.Pattern.Matches(k) && len(within) < detailedKeys {
+			within = append(within, row.Key)
+		}
+	}
+	details, err := s.Store.Details(ctx, offences.Query{}, within, ranking.Span, 1)
+	if err != nil {
+		return nil, err
+	}
+	source.SetRule(details)
+	set := s.View.Blocks()
+	for _, b := range set.BlocksTouching(source.Pattern, now, maxCovering) {
+		source.IsBlocked = source.IsBlocked || b.Pattern.Covers(source.Pattern)
+	}
+	for _, e := range set.ExemptionsTouching(source.Pattern, now, maxCovering) {
+		source.IsExempt = source.IsExempt || e.Pattern.Covers(source.Pattern)
+	}
+	return source, nil
+}
