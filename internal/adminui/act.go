@@ -369,7 +369,7 @@ func (u *UI) actReset(c *httpserver.Call) error {
 		return err
 	}
 	ctx := c.Context()
-	err = u.Recorder.RecordEntry(ctx, audit.Entry{
+	err = u.Recorder.AddRecord(ctx, audit.Record{
 		Actor: c.Actor(), Action: "key.reset", Object: "key", ObjectID: key.String(),
 		Summary: "Reset what " + joinPieces(pieces(key.String())) + " has used under all policies",
 	})

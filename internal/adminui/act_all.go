@@ -157,11 +157,11 @@ func blocksOf(patterns []keys.Pattern, like blocks.Block) iter.Seq2[blocks.Block
 // newestImport returns the id of the entry that an import has just left, "" for
 // none.
 func (u *UI) newestImport(ctx context.Context, by audit.Actor) (string, error) {
-	found, err := u.Audit.FindEntries(ctx, audit.Filter{Action: "block.import", Actor: by.Name, Limit: 1})
-	if err != nil || len(found.Entries) == 0 {
+	found, err := u.Audit.FindRecords(ctx, audit.Filter{Action: "block.import", Actor: by.Name, Limit: 1})
+	if err != nil || len(found.Records) == 0 {
 		return "", err
 	}
-	return strconv.FormatInt(found.Entries[0].ID, 10), nil
+	return strconv.FormatInt(found.Records[0].ID, 10), nil
 }
 
 // allToast tells how many keys an entry of the audit says were blocked, and
@@ -171,7 +171,7 @@ func (u *UI) allToast(ctx context.Context, id string) (*Toast, error) {
 	if err != nil { // no entry of ours was made
 		return nil, nil //nolint:nilerr // a made-up id in the URL is no mistake to tell
 	}
-	e, err := u.Audit.FindEntryByID(ctx, made)
+	e, err := u.Audit.FindRecordByID(ctx, made)
 	if fault.Is(err, fault.NotFound) || err == nil && (e.Action != "block.import" || u.Now().Sub(e.At) > toastTime) {
 		return nil, nil
 	}

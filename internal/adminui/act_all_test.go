@@ -69,12 +69,12 @@ func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
 		t.Errorf("the block is %+v", b)
 	}
 	olu.get(done).is(http.StatusOK).holds("Blocked all that matched.").holds(`action="/audit/undo"`)
-	entries, err := n.store.FindEntries(t.Context(), audit.Filter{Action: "block.import", Actor: "olu"})
+	entries, err := n.store.FindRecords(t.Context(), audit.Filter{Action: "block.import", Actor: "olu"})
 	must(t, err)
-	if len(entries.Entries) != 1 || !strings.Contains(done, "ids="+strconv.FormatInt(entries.Entries[0].ID, 10)) {
-		t.Fatalf("%d entries, and the way back is %s", len(entries.Entries), done)
+	if len(entries.Records) != 1 || !strings.Contains(done, "ids="+strconv.FormatInt(entries.Records[0].ID, 10)) {
+		t.Fatalf("%d entries, and the way back is %s", len(entries.Records), done)
 	}
-	olu.post("/audit/undo", url.Values{"id": {strconv.FormatInt(entries.Entries[0].ID, 10)}}).is(http.StatusSeeOther)
+	olu.post("/audit/undo", url.Values{"id": {strconv.FormatInt(entries.Records[0].ID, 10)}}).is(http.StatusSeeOther)
 	if got := n.countBlocks(t); got != before {
 		t.Errorf("after it was undone %d blocks stand, want %d", got, before)
 	}

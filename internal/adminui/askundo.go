@@ -13,7 +13,7 @@ import (
 // undoPage asks before a broad block, exemption or policy is brought back.
 type undoPage struct {
 	Frame
-	Entry   *audit.Entry
+	Entry   *audit.Record
 	Text    string // is to be typed
 	Why     string
 	Mistake string // "" for none
@@ -22,7 +22,7 @@ type undoPage struct {
 // askUndo asks about an entry that brings back what is broad, and reports
 // whether it did: not where typed is the pattern, or the
 // name of the policy.
-func (u *UI) askUndo(ctx context.Context, c *httpserver.Call, e *audit.Entry, typed string) (bool, error) {
+func (u *UI) askUndo(ctx context.Context, c *httpserver.Call, e *audit.Record, typed string) (bool, error) {
 	if e.Object == "policy" {
 		before, after, err := blocklist.BroughtBackPolicy(e)
 		if err != nil {
@@ -43,7 +43,7 @@ func (u *UI) askUndo(ctx context.Context, c *httpserver.Call, e *audit.Entry, ty
 
 // askTyped asks for a text to be typed, since why; where why is "" or it was
 // typed, it asks nothing.
-func (u *UI) askTyped(c *httpserver.Call, e *audit.Entry, text, why, typed string) (bool, error) {
+func (u *UI) askTyped(c *httpserver.Call, e *audit.Record, text, why, typed string) (bool, error) {
 	if why == "" || strings.TrimSpace(typed) == text {
 		return false, nil
 	}

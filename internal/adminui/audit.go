@@ -24,7 +24,7 @@ const auditPageSize = 50
 type auditPage struct {
 	Frame
 	Query   query
-	Entries []*audit.Entry
+	Entries []*audit.Record
 	Open    int64 // the entry whose changes are shown
 	Changes []jsonChange
 	Next    string
@@ -89,13 +89,13 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 	}
 	delete(q, "done")
 	page.Here = q.path("/audit")
-	found, err := h.audit.FindEntries(ctx, f)
+	found, err := h.audit.FindRecords(ctx, f)
 	if err != nil {
 		return err
 	}
-	page.Entries = found.Entries
+	page.Entries = found.Records
 	if h.undo != nil {
-		page.Undo = undoable(page.Frame, found.Entries)
+		page.Undo = undoable(page.Frame, found.Records)
 	}
 	if found.Next != "" {
 		page.Next = q.path("/audit", "cursor", found.Next, "open", "")
@@ -127,7 +127,7 @@ func (h *auditHandler) exportAudit(c *httpserver.Call) error {
 	}
 	format := q.Get("format")
 	return httpserver.Stream(c, auditfile.MediaType(format), auditfile.Name(format), func(ctx context.Context, w io.Writer) error {
-		return auditfile.Write(w, format, h.audit.EachEntry(ctx, f))
+		return auditfile.Write(w, format, h.audit.EachRecord(ctx, f))
 	})
 }
 
@@ -140,7 +140,7 @@ var undoneChanges = []string{
 
 // undoable returns which of the entries, the newest first, whoever asks may
 // take back: of each thing the latest, since a later change stands on it.
-func undoable(frame Frame, entries []*audit.Entry) map[int64]bool {
+func undoable(frame Frame, entries []*audit.Record) map[int64]bool {
 	type thing struct{ object, id string }
 	seen, may := map[thing]bool{}, map[int64]bool{}
 	for _, e := range entries {
@@ -155,7 +155,7 @@ func undoable(frame Frame, entries []*audit.Entry) map[int64]bool {
 
 // mayUndo reports whether somebody may take back an entry: whoever might make
 // the change.
-func mayUndo(who *httpserver.Principal, e *audit.Entry) bool {
+func mayUndo(who *httpserver.Principal, e *audit.Record) bool {
 	if e.Object == "block" || e.Object == "exemption" {
 		return who.May(identity.Operate)
 	}
@@ -172,7 +172,7 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 		return fault.New(fault.NotFound, "There is no such entry that could be undone.")
 	}
 	ctx := c.Context()
-	e, err := h.audit.FindEntryByID(ctx, id)
+	e, err := h.audit.FindRecordByID(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	if asked, err := h.entries.askUndo(ctx, c, e, values.Get("confirm")); asked || err != nil {
 		return err
 	}
-	made, err := h.undo.UndoEntry(ctx, c.Actor(), id)
+	made, err := h.undo.Undo(ctx, c.Actor(), id)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (h *auditHandler) undoneToast(ctx context.Context, id string) (*Toast, erro
 	if err != nil { // no entry of ours was made
 		return nil, nil //nolint:nilerr // a made-up id in the URL is no mistake to tell
 	}
-	e, err := h.audit.FindEntryByID(ctx, made)
+	e, err := h.audit.FindRecordByID(ctx, made)
 	if fault.Is(err, fault.NotFound) || err == nil && h.now().Sub(e.At) > toastTime {
 		return nil, nil
 	}
@@ -218,7 +218,7 @@ func day(q query, name string) (time.Time, error) {
 }
 
 // OpenPath returns the address that shows an entry's changes, or hides them.
-func (p auditPage) OpenPath(e *audit.Entry) string {
+func (p auditPage) OpenPath(e *audit.Record) string {
 	if p.Open == e.ID {
 		return p.Query.path("/audit", "open", "")
 	}

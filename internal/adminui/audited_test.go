@@ -41,12 +41,12 @@ type walk struct {
 	seen map[string]bool
 }
 
-func (w *walk) newest() *audit.Entry {
+func (w *walk) newest() *audit.Record {
 	w.Helper()
 	return w.node.entries(w, audit.Filter{Limit: 1})[0]
 }
 
-func (w *walk) press(p pressed) *audit.Entry {
+func (w *walk) press(p pressed) *audit.Record {
 	w.Helper()
 	if p.path == "" {
 		p.path = p.route

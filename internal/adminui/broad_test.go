@@ -18,7 +18,7 @@ func TestABroadEntryIsTypedToLastLonger(t *testing.T) {
 	olu := n.as(t, "olu")
 	ctx := context.Background()
 	all := n.block(t, "*", "an attack", "jo", blocks.Manual, time.Hour)
-	exempt, err := n.store.AddExemption(ctx, audit.Stint("test"), blocks.Exemption{Pattern: pattern(t, "ip:*"), Author: "jo", Expires: n.clock.Now().Add(time.Hour)}, blocks.Fail)
+	exempt, err := n.store.AddExemption(ctx, audit.SystemActor("test"), blocks.Exemption{Pattern: pattern(t, "ip:*"), Author: "jo", Expires: n.clock.Now().Add(time.Hour)}, blocks.Fail)
 	must(t, err)
 	for i := range 60 { // a list of more than one page, whose other patterns hold a * too
 		n.block(t, "token:x"+strconv.Itoa(i)+"_*", "", "jo", blocks.Manual, time.Hour)
@@ -88,7 +88,7 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 	}
 	// What somebody else ended is asked about at once, alone or among others.
 	standing := n.standing(t)[0]
-	_, err := n.store.LiftBlock(context.Background(), audit.Stint("test"), standing.ID, "")
+	_, err := n.store.LiftBlock(context.Background(), audit.SystemActor("test"), standing.ID, "")
 	must(t, err)
 	narrow := n.block(t, "token:x", "", "jo", blocks.Manual, time.Hour)
 	olu.post("/blocks/end", url.Values{"id": {narrow.ID}}).is(http.StatusSeeOther)

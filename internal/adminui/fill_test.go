@@ -151,9 +151,9 @@ func (n *node) pages(t testing.TB) map[string]string {
 
 func (n *node) lastEntry(t testing.TB) string {
 	t.Helper()
-	found, err := n.store.FindEntries(context.Background(), audit.Filter{Object: "policy", ObjectID: "default", Limit: 1})
+	found, err := n.store.FindRecords(context.Background(), audit.Filter{Object: "policy", ObjectID: "default", Limit: 1})
 	must(t, err)
-	return strconv.FormatInt(found.Entries[0].ID, 10)
+	return strconv.FormatInt(found.Records[0].ID, 10)
 }
 
 func (n *node) userID(t testing.TB, name string) string {

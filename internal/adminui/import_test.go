@@ -71,7 +71,7 @@ const mixed = "203.0.113.1\n203.0.113.2\n198.51.100.250\ntoken:known\ntoken:bad*
 func mixedNode(t *testing.T) (*node, *visitor) {
 	n := newNode(t)
 	n.block(t, "token:known", "leaked", "jo", blocks.Manual, time.Hour)
-	_, err := n.store.AddExemption(context.Background(), audit.Stint("test"), blocks.Exemption{Pattern: pattern(t, "ip:198.51.100.250")}, blocks.Fail)
+	_, err := n.store.AddExemption(context.Background(), audit.SystemActor("test"), blocks.Exemption{Pattern: pattern(t, "ip:198.51.100.250")}, blocks.Fail)
 	must(t, err)
 	return n, n.as(t, "olu")
 }
@@ -130,7 +130,7 @@ func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
 				t.Fatal("what was confirmed was not imported")
 			}
 			for _, b := range n.standing(t) { // or what it refuses already counts no more
-				_, err := n.store.LiftBlock(context.Background(), audit.Stint("test"), b.ID, "")
+				_, err := n.store.LiftBlock(context.Background(), audit.SystemActor("test"), b.ID, "")
 				must(t, err)
 			}
 		})

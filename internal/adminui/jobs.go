@@ -98,5 +98,5 @@ func (h *jobsHandler) runAndRecord(by audit.Actor, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	return h.recorder.RecordEntry(ctx, jobs.AskedFor(by, name))
+	return h.recorder.AddRecord(ctx, jobs.AskedFor(by, name))
 }

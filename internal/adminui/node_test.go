@@ -165,7 +165,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		n.store.Close()
 	})
 	for name, role := range map[string]identity.Role{"maria": identity.Administrator, "olu": identity.Operator, "vic": identity.Viewer} {
-		_, err := n.store.AddUser(ctx, audit.Stint("test"), identity.User{Name: name, Role: role, PasswordHash: hashed()})
+		_, err := n.store.AddUser(ctx, audit.SystemActor("test"), identity.User{Name: name, Role: role, PasswordHash: hashed()})
 		must(t, err)
 	}
 	return n

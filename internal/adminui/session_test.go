@@ -194,10 +194,10 @@ func TestLoginsAreRecordedInTheAudit(t *testing.T) {
 	stranger.post("/login", url.Values{"name": {"a password typed here"}, "password": {"x"}}).is(http.StatusUnprocessableEntity)
 	v.post("/logout", nil).is(http.StatusSeeOther)
 	must(t, n.failed.Flush(t.Context(), n.store))
-	page, err := n.store.FindEntries(t.Context(), audit.Filter{Action: "session"})
+	page, err := n.store.FindRecords(t.Context(), audit.Filter{Action: "session"})
 	must(t, err)
 	var got []string
-	for _, e := range page.Entries {
+	for _, e := range page.Records {
 		got = append(got, e.Summary)
 		if strings.Contains(e.Summary+string(e.After), "typed here") {
 			t.Errorf("a name that nobody has is recorded: %+v", e)

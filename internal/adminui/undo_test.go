@@ -16,11 +16,11 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-func (n *node) entries(t testing.TB, f audit.Filter) []*audit.Entry {
+func (n *node) entries(t testing.TB, f audit.Filter) []*audit.Record {
 	t.Helper()
-	page, err := n.store.FindEntries(context.Background(), f)
+	page, err := n.store.FindRecords(context.Background(), f)
 	must(t, err)
-	return page.Entries
+	return page.Records
 }
 
 func undoButton(id int64) string { return `aria-label="Undo entry ` + strconv.FormatInt(id, 10) + `"` }
@@ -31,7 +31,7 @@ func TestAChangeIsUndoneFromTheAudit(t *testing.T) {
 	n := newNode(t)
 	olu, vic := n.as(t, "olu"), n.as(t, "vic")
 	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, time.Hour)
-	_, err := n.store.LiftBlock(context.Background(), audit.Stint("test"), b.ID, "")
+	_, err := n.store.LiftBlock(context.Background(), audit.SystemActor("test"), b.ID, "")
 	must(t, err)
 	found := n.entries(t, audit.Filter{Object: "block"})
 	lift, add := found[0], found[1]
@@ -54,7 +54,7 @@ func TestAPolicyIsUndoneByAdministratorsOnly(t *testing.T) {
 	must(t, err)
 	changed := *p
 	changed.Rules = stack(t, "5/s")
-	_, err = n.store.PutPolicy(context.Background(), audit.Stint("test"), &changed, rules.ExpectAny)
+	_, err = n.store.PutPolicy(context.Background(), audit.SystemActor("test"), &changed, rules.ExpectAny)
 	must(t, err)
 	replaced := n.entries(t, audit.Filter{Object: "policy", Limit: 1})[0]
 	olu := n.as(t, "olu")

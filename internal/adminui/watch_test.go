@@ -238,10 +238,10 @@ func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
 	v.post("/act/note/delete", url.Values{"id": {id[1]}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
 	v.get("/key?key=token:used").is(http.StatusOK).lacks("Seen in")
 	v.post("/act/note", url.Values{"key": {"token:used"}, "text": {" "}}).is(http.StatusUnprocessableEntity)
-	entries, err := n.store.FindEntries(context.Background(), audit.Filter{Action: "key.reset"})
+	entries, err := n.store.FindRecords(context.Background(), audit.Filter{Action: "key.reset"})
 	must(t, err)
-	if len(entries.Entries) != 1 || entries.Entries[0].Actor.Name != "olu" {
-		t.Errorf("the audit has %v", entries.Entries)
+	if len(entries.Records) != 1 || entries.Records[0].Actor.Name != "olu" {
+		t.Errorf("the audit has %v", entries.Records)
 	}
 }
 

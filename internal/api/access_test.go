@@ -65,16 +65,16 @@ func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
 	kept := n.listen("")
 	for name, end := range map[string]func(id string) error{
 		"revoked": func(id string) error {
-			_, err := other.RevokeToken(t.Context(), audit.Stint("test"), id)
+			_, err := other.RevokeToken(t.Context(), audit.SystemActor("test"), id)
 			return err
 		},
 		"rotated without an overlap": func(id string) error {
-			_, _, err := other.RotateToken(t.Context(), audit.Stint("test"), id, identity.NewSecret(nil), 0)
+			_, _, err := other.RotateToken(t.Context(), audit.SystemActor("test"), id, identity.NewSecret(nil), 0)
 			return err
 		},
 		"expired": func(id string) error {
 			at := n.clock.Now().Add(time.Hour)
-			_, err := other.UpdateToken(t.Context(), audit.Stint("test"), id, identity.TokenUpdate{Expires: &at})
+			_, err := other.UpdateToken(t.Context(), audit.SystemActor("test"), id, identity.TokenUpdate{Expires: &at})
 			n.clock.Add(2 * time.Hour)
 			return err
 		},

@@ -36,12 +36,12 @@ func (s *API) listAudit(c *httpserver.Call) error {
 		return err
 	}
 	ctx := c.Context()
-	page, err := s.Audit.FindEntries(ctx, f)
+	page, err := s.Audit.FindRecords(ctx, f)
 	if err != nil {
 		return err
 	}
 	out := v1.Page[v1.AuditEntry]{Items: []v1.AuditEntry{}, NextCursor: v1.NullString(page.Next)}
-	for _, e := range page.Entries {
+	for _, e := range page.Records {
 		out.Items = append(out.Items, v1.FromEntry(e))
 	}
 	return c.SendJSON(http.StatusOK, out)
@@ -53,7 +53,7 @@ func (s *API) getAuditEntry(c *httpserver.Call) error {
 		return err
 	}
 	ctx := c.Context()
-	e, err := s.Audit.FindEntryByID(ctx, id)
+	e, err := s.Audit.FindRecordByID(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -68,6 +68,6 @@ func (s *API) exportAudit(c *httpserver.Call) error {
 		return err
 	}
 	return httpserver.Stream(c, auditfile.MediaType(format), auditfile.Name(format), func(ctx context.Context, w io.Writer) error {
-		return auditfile.Write(w, format, s.Audit.EachEntry(ctx, f))
+		return auditfile.Write(w, format, s.Audit.EachRecord(ctx, f))
 	})
 }

@@ -21,7 +21,7 @@ func (s *API) handleBackup(c *httpserver.Call) error {
 		return errNoBackups
 	}
 	ctx := c.Context()
-	if err := s.Recorder.RecordEntry(ctx, audit.Entry{
+	if err := s.Recorder.AddRecord(ctx, audit.Record{
 		Actor: c.Actor(), Action: "backup.read", Object: "backup", Summary: "Read a backup of all data.",
 	}); err != nil {
 		return err

@@ -185,7 +185,7 @@ func (n *testNode) makeToken(token identity.Token) string {
 	n.Helper()
 	secret := identity.NewSecret(token.Scopes)
 	token.Hint, token.Hash = secret.Hint, secret.Hash[:]
-	if _, err := n.store.AddToken(context.Background(), audit.Stint("test"), token); err != nil {
+	if _, err := n.store.AddToken(context.Background(), audit.SystemActor("test"), token); err != nil {
 		n.Fatal(err)
 	}
 	return secret.Text

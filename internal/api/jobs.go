@@ -70,7 +70,7 @@ func (s *API) runJob(c *httpserver.Call) error {
 		return err
 	}
 	// The job has a deadline of its own.
-	if err := s.Recorder.RecordEntry(c.Context(), jobs.AskedFor(c.Actor(), name)); err != nil {
+	if err := s.Recorder.AddRecord(c.Context(), jobs.AskedFor(c.Actor(), name)); err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, v1.FromRun(run))

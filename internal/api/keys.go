@@ -69,7 +69,7 @@ func (s *API) resetKey(c *httpserver.Call) error {
 	if name != "" {
 		scope = "the policy " + name
 	}
-	if err := s.Recorder.RecordEntry(ctx, audit.Entry{
+	if err := s.Recorder.AddRecord(ctx, audit.Record{
 		Actor: c.Actor(), Action: "key.reset", Object: "key", ObjectID: key.String(),
 		Summary: "Reset what " + key.String() + " has used under " + scope,
 	}); err != nil {

@@ -383,7 +383,7 @@ func TestEventsAreToldAsTheyHappenAndAfterABreak(t *testing.T) {
 	if _, e = next(t, blocked); e.Decision != v1.Limited || e.Rule != "1/1s" || e.Refusal == "" || e.RetryAt.IsZero() {
 		t.Fatalf("told %+v", e)
 	}
-	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Entry{ID: 9, Action: "block.add", Object: "block"}})
+	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Record{ID: 9, Action: "block.add", Object: "block"}})
 	back := n.listen("", "Last-Event-ID: "+first)
 	if _, e = next(t, back); e.Decision != v1.Limited {
 		t.Fatalf("after the break it tells %+v", e)

@@ -44,7 +44,7 @@ func (s *API) writeReport(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Recorder.RecordEntry(ctx, audit.Entry{
+	if err := s.Recorder.AddRecord(ctx, audit.Record{
 		Actor: c.Actor(), Action: "report.write", Object: "report", ObjectID: d.ID,
 		Summary: "Wrote the " + request.Kind + " report of " + d.From.Format(time.DateOnly) + ".",
 	}); err != nil {

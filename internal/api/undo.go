@@ -38,7 +38,7 @@ func (s *API) undoEntry(c *httpserver.Call) error {
 		return err
 	}
 	ctx := c.Context()
-	e, err := s.Audit.FindEntryByID(ctx, id)
+	e, err := s.Audit.FindRecordByID(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *API) undoEntry(c *httpserver.Call) error {
 	if err := s.confirmUndo(ctx, e, request.Confirm); err != nil {
 		return err
 	}
-	made, err := s.Undo.UndoEntry(ctx, c.Actor(), id)
+	made, err := s.Undo.Undo(ctx, c.Actor(), id)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *API) undoEntry(c *httpserver.Call) error {
 }
 
 // confirmUndo refuses to bring back what is broad until it is confirmed.
-func (s *API) confirmUndo(ctx context.Context, e *audit.Entry, confirm string) error {
+func (s *API) confirmUndo(ctx context.Context, e *audit.Record, confirm string) error {
 	if e.Object == "policy" {
 		before, after, err := blocklist.BroughtBackPolicy(e)
 		if err != nil || confirm == e.ObjectID {

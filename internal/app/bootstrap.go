@@ -38,7 +38,7 @@ func newCredentials(password string) *credentials {
 // on the first start of a new database those that it does not, printed once.
 // It may be called again after it, or what came after it, failed.
 func (a *App) bootstrap(ctx context.Context, store *sqlstore.Store) error {
-	by := audit.Stint("first start")
+	by := audit.SystemActor("first start")
 	if a.settings.AdminToken != "" {
 		if err := addToken(ctx, store, by, identity.SecretOf(a.settings.AdminToken)); err != nil {
 			return err

@@ -64,7 +64,7 @@ func TestAFirstStartThatBrokeOffTellsCredentialsThatHold(t *testing.T) {
 	a := &App{out: &out, first: newCredentials("")}
 	// The attempt before has made the user, and its answer was lost.
 	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: a.first.passwordHash}
-	if _, err := store.AddUser(t.Context(), audit.Stint("a test"), user); err != nil {
+	if _, err := store.AddUser(t.Context(), audit.SystemActor("a test"), user); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // what comes after the credentials may break off too

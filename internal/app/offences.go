@@ -27,12 +27,12 @@ func (a *App) buildOffenders() {
 			return offences.EscalationsOf(a.catalog.Selector().Policies())
 		},
 		Exempt:       a.exempt,
-		SafetyLimit:  func() offences.SafetyLimitSettings { return a.settings.Guard },
+		SafetyLimit:  func() offences.SafetyLimitSettings { return a.settings.SafetyLimit },
 		OnEscalation: a.tellOfEscalations,
 		Log:          a.log,
 	})
 	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog,
-		ProposalSettings: func() offences.ProposalSettings { return a.settings.Wider }}
+		ProposalSettings: func() offences.ProposalSettings { return a.settings.Proposals }}
 	a.reports = &reports.Builder{Store: a.backends.store, Offences: a.offenders, Now: time.Now}
 }
 

@@ -67,10 +67,10 @@ type Settings struct {
 	Notify    NotifySettings
 	Schedules map[string]string // of jobs, by name; "off" never runs one
 
-	Guard     offences.SafetyLimitSettings
-	Wider     offences.ProposalSettings
-	Counts    offences.Retention
-	KeepAudit time.Duration // and runs, notifications, and blocks that ended
+	SafetyLimit offences.SafetyLimitSettings
+	Proposals   offences.ProposalSettings
+	Counts      offences.Retention
+	KeepAudit   time.Duration // and runs, notifications, and blocks that ended
 }
 
 // NotifySettings name the channels that people are told over; an empty one is
@@ -143,8 +143,8 @@ var options = []option{
 	{name: "notify-allow-private", preset: "false", help: "true lets the webhooks reach private addresses"},
 	{name: "schedules", help: "schedules of jobs in UTC, with semicolons between: daily-report=0 6 * * *; weekly-report=off"},
 	{name: "escalation-safety-limit", preset: "20%", help: "the share of the keys seen within an hour beyond which an escalation stops and waits for a person"},
-	{name: "wider-addresses", preset: "8", help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, that offend make a proposal"},
-	{name: "wider-within", preset: "10m", help: "within how long they must offend"},
+	{name: "proposal-min-addresses", preset: "8", help: "how many addresses of an IPv4 /24, or /64s of an IPv6 /48, must offend before a block of the range is proposed"},
+	{name: "proposal-window", preset: "10m", help: "the time in which they must offend"},
 	{name: "keep-minutes", preset: "30d", help: "how long offences and traffic are kept by the minute"},
 	{name: "keep-hours", preset: "400d", help: "how long by the hour"},
 	{name: "keep-days", preset: "1825d", help: "how long by the day"},
@@ -312,13 +312,13 @@ func (s *Settings) setDetection(v map[string]string) error {
 	if err != nil || !strings.HasSuffix(v["escalation-safety-limit"], "%") || share <= 0 || share > 100 {
 		return fmt.Errorf("--escalation-safety-limit is %q; it must be a share such as 20%%", v["escalation-safety-limit"])
 	}
-	s.Guard.Ratio = share / 100
-	if s.Wider.MinAddresses, err = strconv.Atoi(v["wider-addresses"]); err != nil || s.Wider.MinAddresses < 2 || s.Wider.MinAddresses > 256 {
-		return fmt.Errorf("--wider-addresses is %q; it must be a whole number from 2 to 256", v["wider-addresses"])
+	s.SafetyLimit.Ratio = share / 100
+	if s.Proposals.MinAddresses, err = strconv.Atoi(v["proposal-min-addresses"]); err != nil || s.Proposals.MinAddresses < 2 || s.Proposals.MinAddresses > 256 {
+		return fmt.Errorf("--proposal-min-addresses is %q; it must be a whole number from 2 to 256", v["proposal-min-addresses"])
 	}
-	s.Wider.MinNetworks = s.Wider.MinAddresses
+	s.Proposals.MinNetworks = s.Proposals.MinAddresses
 	for name, to := range map[string]*time.Duration{
-		"wider-within": &s.Wider.Window, "keep-minutes": &s.Counts.Minutes, "keep-hours": &s.Counts.Hours,
+		"proposal-window": &s.Proposals.Window, "keep-minutes": &s.Counts.Minutes, "keep-hours": &s.Counts.Hours,
 		"keep-days": &s.Counts.Days, "keep-audit": &s.KeepAudit,
 	} {
 		if *to, err = rules.ParseDuration(v[name]); err != nil || *to < time.Minute {
@@ -508,10 +508,10 @@ func (s Settings) Shown() []Setting {
 		schedules = append(schedules, name+"="+s.Schedules[name])
 	}
 	values["schedules"] = strings.Join(schedules, "; ")
-	values["escalation-safety-limit"] = strconv.FormatFloat(s.Guard.Ratio*100, 'g', -1, 64) + "%"
-	values["wider-addresses"] = strconv.Itoa(s.Wider.MinAddresses)
+	values["escalation-safety-limit"] = strconv.FormatFloat(s.SafetyLimit.Ratio*100, 'g', -1, 64) + "%"
+	values["proposal-min-addresses"] = strconv.Itoa(s.Proposals.MinAddresses)
 	for name, d := range map[string]time.Duration{
-		"wider-within": s.Wider.Window, "keep-minutes": s.Counts.Minutes, "keep-hours": s.Counts.Hours,
+		"proposal-window": s.Proposals.Window, "keep-minutes": s.Counts.Minutes, "keep-hours": s.Counts.Hours,
 		"keep-days": s.Counts.Days, "keep-audit": s.KeepAudit,
 	} {
 		values[name] = rules.FormatDuration(d)

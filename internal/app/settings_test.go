@@ -59,7 +59,7 @@ func TestAWrongSettingIsRefusedInOneLineThatSaysWhatWouldBeRight(t *testing.T) {
 		{"a retention of nothing", []string{"--keep-minutes", "0d"}, nil, "a minute or more"},
 		{"a schedule without a name", []string{"--schedules", "@daily"}, nil, "name=schedule"},
 		{"a webhook that is no URL", nil, []string{"STINT_NOTIFY_WEBHOOK_URL=hunter2"}, "not a URL"},
-		{"one address as a crowd", []string{"--wider-addresses", "1"}, nil, "from 2 to 256"},
+		{"one address as a crowd", []string{"--proposal-min-addresses", "1"}, nil, "from 2 to 256"},
 		{"an unknown level", nil, []string{"STINT_LOG_LEVEL=loud"}, "debug, info"},
 		{"a short admin token", nil, []string{"STINT_ADMIN_TOKEN=1234"}, "openssl rand -hex 32"},
 		{"an admin token of words", nil, []string{"STINT_ADMIN_TOKEN=hunter2-hunter2-hunter2"}, "must have 128"},

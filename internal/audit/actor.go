@@ -1,5 +1,5 @@
 // Package audit holds who changed what: the actor of every change and the
-// entries that record it, before and after.
+// records that record it, before and after.
 package audit
 
 import "time"
@@ -23,12 +23,12 @@ type Actor struct {
 	Address string // where the request came from, "" for the system
 }
 
-// Stint returns the actor of something that Stint does by itself.
-func Stint(part string) Actor { return Actor{Kind: System, Name: part} }
+// SystemActor returns the actor of something that Stint does by itself.
+func SystemActor(part string) Actor { return Actor{Kind: System, Name: part} }
 
-// Entry is one recorded change. Before and After are the JSON of the thing as
+// Record is one recorded change. Before and After are the JSON of the thing as
 // the API shows it, nil where it did not exist, and never hold a secret.
-type Entry struct {
+type Record struct {
 	ID       int64
 	At       time.Time
 	Actor    Actor

@@ -12,17 +12,17 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Hash is what the chain holds of one entry: the SHA-256 of the hash of the
-// entry before and of the entry's own content. The zero value stands before
-// the first entry.
+// Hash is what the chain holds of one record: the SHA-256 of the hash of the
+// record before and of the record's own content. The zero value stands before
+// the first record.
 type Hash [sha256.Size]byte
 
 // String returns h in hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Hash returns the hash of e after an entry whose hash is previous. Every field
-// counts, each with its length, so that no two entries share their content.
-func (e *Entry) Hash(previous Hash) Hash {
+// Hash returns the hash of e after a record whose hash is previous. Every field
+// counts, each with its length, so that no two records share their content.
+func (e *Record) Hash(previous Hash) Hash {
 	sum := sha256.New()
 	sum.Write([]byte("stint audit 1\x00"))
 	sum.Write(previous[:])
@@ -40,7 +40,7 @@ func (e *Entry) Hash(previous Hash) Hash {
 	return Hash(sum.Sum(nil))
 }
 
-// Link is one entry's place in the chain.
+// Link is one record's place in the chain.
 type Link struct {
 	ID   int64
 	Hash Hash

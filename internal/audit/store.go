@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Filter selects entries. Zero fields select all.
+// Filter selects records. Zero fields select all.
 type Filter struct {
 	From, To time.Time // From inclusive, To exclusive
 	Actor    string    // the actor's name
@@ -18,18 +18,18 @@ type Filter struct {
 	Limit    int // 1 to 1000, 0 means 100
 }
 
-// Page is one page of entries, the newest first.
+// Page is one page of records, the newest first.
 type Page struct {
-	Entries []*Entry
+	Records []*Record
 	Next    string
 }
 
-// Store reads the record of changes. Nothing in Stint changes or removes an
-// entry but retention, and the chain tells where somebody else did; they are written by the stores that make the changes,
-// in the same transaction.
+// Store reads the record of changes. Nothing in Stint changes or removes a
+// record but retention; VerifyAudit finds where anything else did. Records are
+// written by the stores that make the changes, in the same transaction.
 type Store interface {
 	Verifier
-	FindEntries(ctx context.Context, f Filter) (Page, error)
-	FindEntryByID(ctx context.Context, id int64) (*Entry, error)
-	EachEntry(ctx context.Context, f Filter) iter.Seq2[*Entry, error]
+	FindRecords(ctx context.Context, f Filter) (Page, error)
+	FindRecordByID(ctx context.Context, id int64) (*Record, error)
+	EachRecord(ctx context.Context, f Filter) iter.Seq2[*Record, error]
 }

@@ -34,14 +34,14 @@ func Name(format string) string {
 }
 
 // Write writes entries in a format. It stops at the first error of either side.
-func Write(w io.Writer, format string, entries iter.Seq2[*audit.Entry, error]) error {
+func Write(w io.Writer, format string, entries iter.Seq2[*audit.Record, error]) error {
 	if format == CSV {
 		return writeCSV(w, entries)
 	}
 	return writeJSON(w, entries)
 }
 
-func writeJSON(w io.Writer, entries iter.Seq2[*audit.Entry, error]) error {
+func writeJSON(w io.Writer, entries iter.Seq2[*audit.Record, error]) error {
 	separator := "["
 	for e, err := range entries {
 		if err != nil {
@@ -63,7 +63,7 @@ func writeJSON(w io.Writer, entries iter.Seq2[*audit.Entry, error]) error {
 	return err
 }
 
-func writeCSV(w io.Writer, entries iter.Seq2[*audit.Entry, error]) error {
+func writeCSV(w io.Writer, entries iter.Seq2[*audit.Record, error]) error {
 	out := csv.NewWriter(w)
 	err := out.Write([]string{"id", "at", "actor_kind", "actor", "address", "action", "object", "object_id", "summary", "before", "after"})
 	if err != nil {

@@ -46,7 +46,7 @@ func NeedConfirmPolicy(names, why string) error {
 
 // BroughtBackPolicy returns the policy that undoing e brings back, and the one
 // in whose place it comes, as far as BroadPolicy asks about them; nil for none.
-func BroughtBackPolicy(e *audit.Entry) (before, after *rules.Policy, err error) {
+func BroughtBackPolicy(e *audit.Record) (before, after *rules.Policy, err error) {
 	if e.Action != "policy.replace" && e.Action != "policy.delete" {
 		return nil, nil, nil
 	}
@@ -56,7 +56,7 @@ func BroughtBackPolicy(e *audit.Entry) (before, after *rules.Policy, err error) 
 	return before, after, err
 }
 
-func policyOf(e *audit.Entry, document []byte) (*rules.Policy, error) {
+func policyOf(e *audit.Record, document []byte) (*rules.Policy, error) {
 	if len(document) == 0 {
 		return nil, nil
 	}

@@ -14,7 +14,7 @@ import (
 // BroughtBack returns the pattern of the block or exemption that undoing e makes
 // stand again or last longer, zero where it does neither. It needs nothing but
 // the entry: what has changed since is never undone.
-func BroughtBack(e *audit.Entry) (keys.Pattern, error) {
+func BroughtBack(e *audit.Record) (keys.Pattern, error) {
 	object, action, _ := strings.Cut(e.Action, ".")
 	if object != "block" && object != "exemption" {
 		return keys.Pattern{}, nil

@@ -25,7 +25,7 @@ func savedFrom(t testing.TB) *catalog.Saved {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	by := audit.Stint("a test")
+	by := audit.SystemActor("a test")
 	for n, text := range []string{"ip:192.0.2.0/24", "token:a*", `host:\*.example.com`, "*"} {
 		p, err := keys.Parser{}.Pattern(text)
 		if err != nil {

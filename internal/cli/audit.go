@@ -144,7 +144,7 @@ func (a *app) undo(c *cobra.Command, from *client.Client, e *v1.AuditEntry, yes 
 			return nil
 		}
 		return a.tellRadius(c.Context(), from, pattern)
-	}, func(confirm string) (*v1.AuditEntry, error) { return from.UndoEntry(c.Context(), e.ID, confirm) })
+	}, func(confirm string) (*v1.AuditEntry, error) { return from.Undo(c.Context(), e.ID, confirm) })
 }
 
 func auditID(text string) (int64, error) {

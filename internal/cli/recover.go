@@ -50,7 +50,7 @@ on a terminal and elsewhere is the first line of standard input.`,
 }
 
 // recovery is the actor of recover-admin's changes.
-var recovery = audit.Stint("recover-admin")
+var recovery = audit.SystemActor("recover-admin")
 
 func (a *app) recoverToken(ctx context.Context, store *sqlstore.Store) error {
 	scopes := []identity.Access{identity.Admin}

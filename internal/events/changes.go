@@ -69,12 +69,12 @@ func pause(ctx context.Context) bool {
 
 // begin finds the newest entry, after which changes are news.
 func (f *Follower) begin(ctx context.Context) bool {
-	page, err := f.Audit.FindEntries(ctx, audit.Filter{Limit: 1})
+	page, err := f.Audit.FindRecords(ctx, audit.Filter{Limit: 1})
 	if err != nil {
 		return false
 	}
-	if len(page.Entries) > 0 {
-		f.last = page.Entries[0].ID
+	if len(page.Records) > 0 {
+		f.last = page.Records[0].ID
 	}
 	return true
 }
@@ -84,9 +84,9 @@ const mostAtOnce = 1000
 
 // follow publishes the entries behind the last, the oldest first.
 func (f *Follower) follow(ctx context.Context) error {
-	var fresh []*audit.Entry
+	var fresh []*audit.Record
 	whole := true
-	for e, err := range f.Audit.EachEntry(ctx, audit.Filter{}) {
+	for e, err := range f.Audit.EachRecord(ctx, audit.Filter{}) {
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (f *Follower) follow(ctx context.Context) error {
 	return nil
 }
 
-func changeOf(e *audit.Entry) Event {
+func changeOf(e *audit.Record) Event {
 	event := Event{Kind: Change, At: e.At, Entry: e}
 	if e.Object != "block" && e.Object != "exemption" {
 		return event

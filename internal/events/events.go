@@ -45,7 +45,7 @@ type Event struct {
 	ShadowPolicy string
 
 	// Entry records a change.
-	Entry *audit.Entry
+	Entry *audit.Record
 	// Patterns are what the changed block or exemption selects, before and
 	// after.
 	Patterns []keys.Pattern

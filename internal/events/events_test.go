@@ -108,8 +108,8 @@ func TestAListenerHearsWhatItsFilterSelects(t *testing.T) {
 		h.Record(decided(t, "ip:203.0.113.7", gate.Limited))
 		h.Record(decided(t, "ip:2001:db8::7", gate.Blocked))
 		h.Record(shadowed)
-		h.Publish(events.Event{Kind: events.Block, Entry: &audit.Entry{Action: "block.add", Object: "block"}, Patterns: []keys.Pattern{pattern(t, "ip:203.0.0.0/16")}})
-		h.Publish(events.Event{Kind: events.Change, Entry: &audit.Entry{Action: "policy.put", Object: "policy", ObjectID: "trial"}})
+		h.Publish(events.Event{Kind: events.Block, Entry: &audit.Record{Action: "block.add", Object: "block"}, Patterns: []keys.Pattern{pattern(t, "ip:203.0.0.0/16")}})
+		h.Publish(events.Event{Kind: events.Change, Entry: &audit.Record{Action: "policy.put", Object: "policy", ObjectID: "trial"}})
 		for who, want := range map[string]string{
 			"all":       "token:a ip:203.0.113.7 ip:2001:db8::/64 token:shadow block.add policy.put",
 			"decisions": "token:a ip:203.0.113.7 ip:2001:db8::/64 token:shadow",

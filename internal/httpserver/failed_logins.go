@@ -149,9 +149,9 @@ func record(ctx context.Context, to audit.Recorder, what failedLogin, suffix str
 	if what.name != "" {
 		as = fmt.Sprintf(" as %q", what.name)
 	}
-	by := audit.Stint("login")
+	by := audit.SystemActor("login")
 	by.Address = strings.TrimPrefix(string(what.address), "ip:")
-	return to.RecordEntry(ctx, audit.Entry{
+	return to.AddRecord(ctx, audit.Record{
 		Actor: by, Action: "session.login_failed", Object: "user", ObjectID: what.id,
 		Summary: counted(c) + as + suffix + ".", After: after,
 	})

@@ -17,10 +17,10 @@ import (
 // records is an audit that may be away.
 type records struct {
 	away bool
-	all  []audit.Entry
+	all  []audit.Record
 }
 
-func (r *records) RecordEntry(_ context.Context, e audit.Entry) error {
+func (r *records) AddRecord(_ context.Context, e audit.Record) error {
 	if r.away {
 		return errors.New("the database is away")
 	}

@@ -21,7 +21,7 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 		if err != nil {
 			t.Fatal(err)
 		}
-		by := audit.Stint("test")
+		by := audit.SystemActor("test")
 		start := time.Now()
 		if _, err := store.AddBlock(ctx, by, blocks.Block{Pattern: p, Expires: start.Add(time.Hour)}, blocks.Fail); err != nil {
 			t.Fatal(err)
@@ -63,10 +63,10 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 				t.Fatalf("after %v there are %d notifications, %v; want %d", step.after, len(notes), err, step.notes)
 			}
 		}
-		entries, err := store.FindEntries(ctx, audit.Filter{})
+		entries, err := store.FindRecords(ctx, audit.Filter{})
 		// What is left is the record of the retention itself.
-		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Action != "audit.expire" {
-			t.Fatalf("after 800 days %d changes are kept, %v", len(entries.Entries), err)
+		if err != nil || len(entries.Records) != 1 || entries.Records[0].Action != "audit.expire" {
+			t.Fatalf("after 800 days %d changes are kept, %v", len(entries.Records), err)
 		}
 	})
 }

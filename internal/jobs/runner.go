@@ -221,8 +221,8 @@ func (r *Runner) RunNow(ctx context.Context, name string) (*Run, error) {
 }
 
 // AskedFor returns the audit's entry of a run that an operator asked for.
-func AskedFor(by audit.Actor, name string) audit.Entry {
-	return audit.Entry{Actor: by, Action: "job.run", Object: "job", ObjectID: name, Summary: "Ran the job " + name + "."}
+func AskedFor(by audit.Actor, name string) audit.Record {
+	return audit.Record{Actor: by, Action: "job.run", Object: "job", ObjectID: name, Summary: "Ran the job " + name + "."}
 }
 
 // Status is one job as the pages show it.

@@ -73,7 +73,7 @@ func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *repor
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AddBlock(context.Background(), audit.Stint("escalation"), blocks.Block{Pattern: p, Source: blocks.Automatic, Expires: clock.Add(time.Hour)}, blocks.Fail); err != nil {
+	if _, err := s.AddBlock(context.Background(), audit.SystemActor("escalation"), blocks.Block{Pattern: p, Source: blocks.Automatic, Expires: clock.Add(time.Hour)}, blocks.Fail); err != nil {
 		t.Fatal(err)
 	}
 	stack, err := rules.ParseStack([]string{"20/1m", "800/1d"})

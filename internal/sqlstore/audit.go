@@ -41,14 +41,14 @@ func (t *tx) record(action, object, objectID, summary string, before, after any)
 	if t.undoing != 0 {
 		summary += fmt.Sprintf(" This undoes entry %d.", t.undoing)
 	}
-	return t.addEntry(audit.Entry{
+	return t.addEntry(audit.Record{
 		Action: action, Object: object, ObjectID: objectID, Summary: summary, Before: []byte(beforeJSON), After: []byte(afterJSON),
 	})
 }
 
 // addEntry writes e, whose actor, time and revision are the transaction's. The
 // transaction adds it to the chain before it commits.
-func (t *tx) addEntry(e audit.Entry) error {
+func (t *tx) addEntry(e audit.Record) error {
 	stamp(t, &e)
 	t.recorded = true
 	if _, err := t.one(addEntry, []any{toMS(t.now), string(t.by.Kind), t.by.ID, t.by.Name, t.by.Address,
@@ -61,9 +61,9 @@ func (t *tx) addEntry(e audit.Entry) error {
 
 // addEntries is addEntry for many with one statement. No two may share their
 // ObjectID.
-func addEntries(t *tx, all []*audit.Entry) error {
+func addEntries(t *tx, all []*audit.Record) error {
 	rows := make([][]any, len(all))
-	byObject := make(map[string]*audit.Entry, len(all))
+	byObject := make(map[string]*audit.Record, len(all))
 	for i, e := range all {
 		stamp(t, e)
 		byObject[e.ObjectID] = e
@@ -85,7 +85,7 @@ func addEntries(t *tx, all []*audit.Entry) error {
 	return err
 }
 
-func stamp(t *tx, e *audit.Entry) {
+func stamp(t *tx, e *audit.Record) {
 	e.Actor, e.At, e.Revision = t.by, fromMS(toMS(t.now)), t.revision
 }
 
@@ -106,8 +106,8 @@ SELECT id, at, actor_kind, actor_id, actor_name, actor_address, action, object, 
 FROM audit WHERE `
 )
 
-func scanEntry(r row) (*audit.Entry, error) {
-	e := &audit.Entry{}
+func scanEntry(r row) (*audit.Record, error) {
+	e := &audit.Record{}
 	var at int64
 	var before, after string
 	if err := r.Scan(&e.ID, &at, &e.Actor.Kind, &e.Actor.ID, &e.Actor.Name, &e.Actor.Address,
@@ -166,8 +166,8 @@ func entrySelection(f audit.Filter) (*selection, error) {
 	return q, nil
 }
 
-// FindEntries implements audit.Store.
-func (s *Store) FindEntries(ctx context.Context, f audit.Filter) (page audit.Page, err error) {
+// FindRecords implements audit.Store.
+func (s *Store) FindRecords(ctx context.Context, f audit.Filter) (page audit.Page, err error) {
 	limit, err := pageLimit(f.Limit)
 	if err != nil {
 		return page, err
@@ -179,18 +179,18 @@ func (s *Store) FindEntries(ctx context.Context, f audit.Filter) (page audit.Pag
 	err = s.view(ctx, func(t *tx) error {
 		page.Next = ""
 		// One more than the page tells whether there is another.
-		page.Entries, err = each(t, scanEntry, entryColumns+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.args...)
-		if len(page.Entries) > limit {
-			page.Entries = page.Entries[:limit]
-			page.Next = strconv.FormatInt(page.Entries[limit-1].ID, 36)
+		page.Records, err = each(t, scanEntry, entryColumns+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.args...)
+		if len(page.Records) > limit {
+			page.Records = page.Records[:limit]
+			page.Next = strconv.FormatInt(page.Records[limit-1].ID, 36)
 		}
 		return err
 	})
 	return page, err
 }
 
-// FindEntryByID implements audit.Store.
-func (s *Store) FindEntryByID(ctx context.Context, id int64) (e *audit.Entry, err error) {
+// FindRecordByID implements audit.Store.
+func (s *Store) FindRecordByID(ctx context.Context, id int64) (e *audit.Record, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		e, err = t.entry(id)
 		return err
@@ -198,7 +198,7 @@ func (s *Store) FindEntryByID(ctx context.Context, id int64) (e *audit.Entry, er
 	return e, err
 }
 
-func (t *tx) entry(id int64) (*audit.Entry, error) {
+func (t *tx) entry(id int64) (*audit.Record, error) {
 	all, err := each(t, scanEntry, entryColumns+"id = $1", id)
 	if err != nil {
 		return nil, err
@@ -209,18 +209,18 @@ func (t *tx) entry(id int64) (*audit.Entry, error) {
 	return all[0], nil
 }
 
-// EachEntry implements audit.Store. It reads page by page, so that a slow
+// EachRecord implements audit.Store. It reads page by page, so that a slow
 // reader holds no transaction open.
-func (s *Store) EachEntry(ctx context.Context, f audit.Filter) iter.Seq2[*audit.Entry, error] {
-	return func(yield func(*audit.Entry, error) bool) {
+func (s *Store) EachRecord(ctx context.Context, f audit.Filter) iter.Seq2[*audit.Record, error] {
+	return func(yield func(*audit.Record, error) bool) {
 		f.Limit = largestLimit
 		for {
-			page, err := s.FindEntries(ctx, f)
+			page, err := s.FindRecords(ctx, f)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for _, e := range page.Entries {
+			for _, e := range page.Records {
 				if !yield(e, nil) {
 					return
 				}

@@ -87,7 +87,7 @@ func hasOnlyOwnEntries(t *tx, head audit.Link) (bool, error) {
 	if _, err := t.one(countBehindHead, []any{head.ID}, &behind); err != nil {
 		return false, err
 	}
-	slices.SortFunc(t.entries, func(a, b *audit.Entry) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(t.entries, func(a, b *audit.Record) int { return cmp.Compare(a.ID, b.ID) })
 	last := head.ID
 	for _, e := range t.entries {
 		if e.ID <= last {
@@ -99,7 +99,7 @@ func hasOnlyOwnEntries(t *tx, head audit.Link) (bool, error) {
 }
 
 // addLinks adds links for records that follow head, and returns the new head.
-func addLinks(t *tx, head audit.Link, entries []*audit.Entry) (audit.Link, error) {
+func addLinks(t *tx, head audit.Link, entries []*audit.Record) (audit.Link, error) {
 	links := make([][]any, len(entries))
 	for i, e := range entries {
 		head = audit.Link{ID: e.ID, Hash: e.Hash(head.Hash)}
@@ -138,7 +138,7 @@ type expired struct {
 // than before and returns how many records that were. Where a record between
 // younger ones is older, as clocks may have it, it stays until they go.
 func (s *Store) DeleteEntriesBefore(ctx context.Context, before time.Time) (removed int64, err error) {
-	err = s.change(ctx, audit.Stint("retention"), func(t *tx) error {
+	err = s.change(ctx, audit.SystemActor("retention"), func(t *tx) error {
 		if err := t.chainAudit(); err != nil {
 			return err
 		}
@@ -175,12 +175,12 @@ func (s *Store) DeleteEntriesBefore(ctx context.Context, before time.Time) (remo
 
 // chained is a record and the hash that the chain holds of it, nil for none.
 type chained struct {
-	*audit.Entry
+	*audit.Record
 	hash []byte
 }
 
 func scanChained(r row) (c chained, err error) {
-	c.Entry, err = scanEntry(extended{r, &c.hash})
+	c.Record, err = scanEntry(extended{r, &c.hash})
 	return c, err
 }
 

@@ -193,7 +193,7 @@ func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
 		written := int64(1) // by the seed
 		for i, text := range texts {
 			by := audit.Actor{Kind: audit.User, ID: text, Name: text, Address: text}
-			err := f.RecordEntry(t.Context(), audit.Entry{Actor: by, Action: "key.reset", Object: "key", ObjectID: text, Summary: text, Before: []byte(text), After: []byte(text)})
+			err := f.AddRecord(t.Context(), audit.Record{Actor: by, Action: "key.reset", Object: "key", ObjectID: text, Summary: text, Before: []byte(text), After: []byte(text)})
 			if err == nil {
 				written++
 			} else if !f.postgres() || i < 6 || i > 7 {
@@ -240,7 +240,7 @@ VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did
 func TestTheChain_has_one_order_whatever_node_writes(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		stores := []interface {
-			RecordEntry(context.Context, audit.Entry) error
+			AddRecord(context.Context, audit.Record) error
 		}{f.Store}
 		if f.postgres() {
 			stores = append(stores, f.another(t), f.another(t))
@@ -250,7 +250,7 @@ func TestTheChain_has_one_order_whatever_node_writes(t *testing.T) {
 		for i := range writers {
 			all.Go(func() {
 				for n := range each {
-					err := stores[i%len(stores)].RecordEntry(t.Context(), audit.Entry{Actor: operator, Action: "key.reset", Object: "key", ObjectID: strconv.Itoa(n)})
+					err := stores[i%len(stores)].AddRecord(t.Context(), audit.Record{Actor: operator, Action: "key.reset", Object: "key", ObjectID: strconv.Itoa(n)})
 					if err != nil {
 						t.Error(err)
 					}
@@ -277,8 +277,8 @@ func TestTheChain_of_a_restored_backup_fits_and_tells_of_the_one_before(t *testi
 	if v := chainOf(t, f, before); v.Intact || v.Kept != audit.HeadMissing {
 		t.Errorf("the head from before the restore: %+v", v)
 	}
-	page, err := f.FindEntries(t.Context(), audit.Filter{Action: "database.restore"})
-	if err != nil || len(page.Entries) != 1 || !strings.Contains(string(page.Entries[0].Before), before.String()) {
-		t.Errorf("the restore does not tell of the head %v: %+v, %v", before, page.Entries, err)
+	page, err := f.FindRecords(t.Context(), audit.Filter{Action: "database.restore"})
+	if err != nil || len(page.Records) != 1 || !strings.Contains(string(page.Records[0].Before), before.String()) {
+		t.Errorf("the restore does not tell of the head %v: %+v, %v", before, page.Records, err)
 	}
 }

@@ -103,8 +103,8 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	if got := strings.Join(standing, " "); got != "own" {
 		t.Errorf("tokens that work: %s, want only the restorer's own", got)
 	}
-	entries, err := f.FindEntries(ctx, audit.Filter{Action: "database.restore"})
-	if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor.Name != "own" {
+	entries, err := f.FindRecords(ctx, audit.Filter{Action: "database.restore"})
+	if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor.Name != "own" {
 		t.Fatalf("audit %+v, %v", entries, err)
 	}
 	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)

@@ -334,7 +334,7 @@ func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowle
 			t.Fatal(err)
 		}
 		defer node.Close()
-		_, err = node.AddBlock(t.Context(), audit.Stint("test"), blocks.Block{Pattern: pattern(t, "token:bad"), Author: "test", Source: blocks.Manual}, blocks.Fail)
+		_, err = node.AddBlock(t.Context(), audit.SystemActor("test"), blocks.Block{Pattern: pattern(t, "token:bad"), Author: "test", Source: blocks.Manual}, blocks.Fail)
 		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "is kept") {
 			t.Errorf("got %v", err)
 		}

@@ -283,7 +283,7 @@ func (r *escalationRun) escalate() error {
 // becomeChange takes the next revision, since blocks are about to be made. No
 // transaction that holds it waits for a row of escalations.
 func (r *escalationRun) becomeChange() error {
-	r.by = audit.Stint("escalation")
+	r.by = audit.SystemActor("escalation")
 	_, err := r.one(takeRevision, nil, &r.revision)
 	return err
 }

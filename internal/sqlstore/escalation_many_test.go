@@ -90,8 +90,8 @@ func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
 		f.clock.Advance(11 * time.Minute)
 		same("", false)
 		same(" some below the threshold", true)
-		entries, err := f.FindEntries(t.Context(), audit.Filter{Action: "block.add", Limit: 1})
-		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != audit.Stint("escalation") || entries.Entries[0].After == nil {
+		entries, err := f.FindRecords(t.Context(), audit.Filter{Action: "block.add", Limit: 1})
+		if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor != audit.SystemActor("escalation") || entries.Records[0].After == nil {
 			t.Errorf("the audit holds %+v, %v", entries, err)
 		}
 		intact(t, f, audit.Link{})

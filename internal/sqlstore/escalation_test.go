@@ -64,8 +64,8 @@ func TestOffencesOnTwoNodesCrossTheEscalationOnce(t *testing.T) {
 		if heard := len(nodes[0].events) + len(nodes[1].events); heard != 1 {
 			t.Errorf("%d events were heard", heard)
 		}
-		entries, err := f.FindEntries(t.Context(), audit.Filter{Action: "block.add"})
-		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != audit.Stint("escalation") {
+		entries, err := f.FindRecords(t.Context(), audit.Filter{Action: "block.add"})
+		if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor != audit.SystemActor("escalation") {
 			t.Errorf("the audit holds %+v, %v", entries, err)
 		}
 	})
@@ -273,8 +273,8 @@ func TestAEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 		if err := f.ResumeEscalation(t.Context(), operator, 7); !fault.Is(err, fault.NotFound) {
 			t.Errorf("resumed a second time: %v", err)
 		}
-		entries, err := f.FindEntries(t.Context(), audit.Filter{Action: "escalation.resume"})
-		if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Actor != operator {
+		entries, err := f.FindRecords(t.Context(), audit.Filter{Action: "escalation.resume"})
+		if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor != operator {
 			t.Errorf("the audit holds %+v, %v", entries, err)
 		}
 		n.limited("k:new", 1)

@@ -265,7 +265,7 @@ func (t *tx) addItems(s *shelf, all []*item) (made map[*item]bool, err error) {
 	for _, id := range added {
 		made[byID[id]] = true
 	}
-	var entries []*audit.Entry
+	var entries []*audit.Record
 	for _, i := range all {
 		if !made[i] {
 			continue
@@ -274,7 +274,7 @@ func (t *tx) addItems(s *shelf, all []*item) (made map[*item]bool, err error) {
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, &audit.Entry{Action: s.object + ".add", Object: s.object, ObjectID: i.ID,
+		entries = append(entries, &audit.Record{Action: s.object + ".add", Object: s.object, ObjectID: i.ID,
 			Summary: fmt.Sprintf("Added the %s of %q.", s.object, i.Pattern), After: []byte(after)})
 	}
 	return made, addEntries(t, entries)

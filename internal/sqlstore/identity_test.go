@@ -237,23 +237,23 @@ func TestAudit_records_every_change_with_its_maker_and_no_secret(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(t, f, policy(t, "default", "*", "5/s"), 1)
-		page, err := f.FindEntries(ctx, audit.Filter{Limit: 2})
-		if err != nil || len(page.Entries) != 2 || page.Next == "" {
+		page, err := f.FindRecords(ctx, audit.Filter{Limit: 2})
+		if err != nil || len(page.Records) != 2 || page.Next == "" {
 			t.Fatalf("%+v, %v", page, err)
 		}
-		newest := page.Entries[0]
+		newest := page.Records[0]
 		if newest.Action != "policy.replace" || newest.Actor != operator || newest.Object != "policy" || newest.ObjectID != "default" ||
 			!newest.At.Equal(f.clock.Now()) || newest.Revision != 5 ||
 			!strings.Contains(string(newest.Before), `"800/1d"`) || !strings.Contains(string(newest.After), `"rules":["5/1s"]`) {
 			t.Fatalf("entry %+v", newest)
 		}
-		if read, err := f.FindEntryByID(ctx, newest.ID); err != nil || read.Summary != newest.Summary {
+		if read, err := f.FindRecordByID(ctx, newest.ID); err != nil || read.Summary != newest.Summary {
 			t.Fatalf("%+v, %v", read, err)
 		}
-		_, err = f.FindEntryByID(ctx, newest.ID+1)
+		_, err = f.FindRecordByID(ctx, newest.ID+1)
 		wants(t, err, fault.NotFound)
 		var actions []string
-		for e, err := range f.EachEntry(ctx, audit.Filter{}) {
+		for e, err := range f.EachRecord(ctx, audit.Filter{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -289,13 +289,13 @@ func TestFindEntries_filters(t *testing.T) {
 			"by object and id":                {audit.Filter{Object: "user", ObjectID: ann.ID}, 1},
 			"by text without case":            {audit.Filter{Search: "USER \"ann\""}, 1},
 		} {
-			page, err := f.FindEntries(t.Context(), test.filter)
-			if err != nil || len(page.Entries) != test.want {
-				t.Errorf("%s: %d entries, %v; want %d", name, len(page.Entries), err, test.want)
+			page, err := f.FindRecords(t.Context(), test.filter)
+			if err != nil || len(page.Records) != test.want {
+				t.Errorf("%s: %d entries, %v; want %d", name, len(page.Records), err, test.want)
 			}
 		}
 		for _, filter := range []audit.Filter{{Cursor: "-1"}, {Cursor: "!"}, {Limit: 5000}, {Search: "\x00"}} {
-			_, err := f.FindEntries(t.Context(), filter)
+			_, err := f.FindRecords(t.Context(), filter)
 			wants(t, err, fault.Invalid)
 		}
 		removed, err := f.DeleteEntriesBefore(t.Context(), start.Add(time.Minute))

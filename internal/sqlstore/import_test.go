@@ -161,11 +161,11 @@ func TestImportBlocks_that_brings_nothing_new_is_no_change(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		page, err := f.FindEntries(t.Context(), audit.Filter{Action: "block.import"})
-		if err != nil || len(page.Entries) != 1 {
-			t.Fatalf("%d entries, %v", len(page.Entries), err)
+		page, err := f.FindRecords(t.Context(), audit.Filter{Action: "block.import"})
+		if err != nil || len(page.Records) != 1 {
+			t.Fatalf("%d entries, %v", len(page.Records), err)
 		}
-		if got := string(page.Entries[0].After); got != `{"created":3,"extended":0,"replaced":0,"known":0}` {
+		if got := string(page.Records[0].After); got != `{"created":3,"extended":0,"replaced":0,"known":0}` {
 			t.Fatalf("entry %s", got)
 		}
 	})

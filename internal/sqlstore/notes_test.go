@@ -38,11 +38,11 @@ func TestNotesOnAKeyAreKeptNewestFirstAndAudited(t *testing.T) {
 		if _, err := f.DeleteNote(t.Context(), operator, first.ID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("deleting it twice: %v", err)
 		}
-		page, err := f.FindEntries(t.Context(), audit.Filter{Object: "note"})
-		if err != nil || len(page.Entries) != 4 {
-			t.Fatalf("the audit has %d entries, %v", len(page.Entries), err)
+		page, err := f.FindRecords(t.Context(), audit.Filter{Object: "note"})
+		if err != nil || len(page.Records) != 4 {
+			t.Fatalf("the audit has %d entries, %v", len(page.Records), err)
 		}
-		if e := page.Entries[0]; e.Action != "note.delete" || e.Before == nil || e.After != nil || !strings.Contains(e.Summary, `\"><script>`) {
+		if e := page.Records[0]; e.Action != "note.delete" || e.Before == nil || e.After != nil || !strings.Contains(e.Summary, `\"><script>`) {
 			t.Errorf("the newest entry is %+v", e)
 		}
 	})

@@ -8,8 +8,8 @@ import (
 
 var _ audit.Recorder = (*Store)(nil)
 
-// RecordEntry implements audit.Recorder.
-func (s *Store) RecordEntry(ctx context.Context, e audit.Entry) error {
+// AddRecord implements audit.Recorder.
+func (s *Store) AddRecord(ctx context.Context, e audit.Record) error {
 	return s.change(ctx, e.Actor, func(t *tx) error {
 		return t.addEntry(e)
 	})

@@ -39,7 +39,7 @@ func (s *Store) seed(ctx context.Context) error {
 		return err
 	}
 	seeded := false
-	err := s.change(ctx, audit.Stint("seed"), func(t *tx) error {
+	err := s.change(ctx, audit.SystemActor("seed"), func(t *tx) error {
 		seeded = false
 		if _, err := t.one(readSeeded, nil, &done); err != nil {
 			return err

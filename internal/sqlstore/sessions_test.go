@@ -162,10 +162,10 @@ func TestLogins_and_logouts_are_recorded_and_nodes_hear_of_what_ends(t *testing.
 		moved("a logout")
 		_, _, err := f.FindSession(ctx, session)
 		wants(t, err, fault.NotFound)
-		page, err := f.FindEntries(ctx, audit.Filter{Action: "session"})
-		if err != nil || len(page.Entries) != 2 || page.Entries[0].Action != "session.logout" || page.Entries[1].Action != "session.login" ||
-			page.Entries[1].ObjectID != ann.ID || page.Entries[1].Actor != operator {
-			t.Fatalf("recorded %+v, %v", page.Entries, err)
+		page, err := f.FindRecords(ctx, audit.Filter{Action: "session"})
+		if err != nil || len(page.Records) != 2 || page.Records[0].Action != "session.logout" || page.Records[1].Action != "session.login" ||
+			page.Records[1].ObjectID != ann.ID || page.Records[1].Actor != operator {
+			t.Fatalf("recorded %+v, %v", page.Records, err)
 		}
 		if err := f.DeleteUser(ctx, operator, ann.ID); err != nil {
 			t.Fatal(err)

@@ -45,11 +45,11 @@ func TestRotateToken_makes_the_successor_and_ends_the_token_or_neither(t *testin
 			if err != nil {
 				t.Fatal(err)
 			}
-			page, err := f.FindEntries(ctx, audit.Filter{Action: "token"})
+			page, err := f.FindRecords(ctx, audit.Filter{Action: "token"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return len(all), len(page.Entries)
+			return len(all), len(page.Records)
 		}
 		tokens, records := count()
 		_, _, _, err = rotate(made.ID, time.Hour)

@@ -32,9 +32,9 @@ type tx struct {
 	// Only inside change:
 	by       audit.Actor
 	revision int64
-	undoing  int64          // the audit entry that this change undoes, 0 for none
-	recorded bool           // audit records were written that are not in the chain yet
-	entries  []*audit.Entry // those records, as they were written
+	undoing  int64           // the audit entry that this change undoes, 0 for none
+	recorded bool            // audit records were written that are not in the chain yet
+	entries  []*audit.Record // those records, as they were written
 }
 
 // change runs do in a transaction that takes the next revision, with the

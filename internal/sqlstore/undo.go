@@ -26,8 +26,8 @@ UPDATE blocks SET ended_at = $2, ended_by = $3, place = id, revision = $4
 WHERE revision = $1 AND place = '' AND ended_at = 0 AND expires_at > $2`
 )
 
-// UndoEntry implements audit.Undoer.
-func (s *Store) UndoEntry(ctx context.Context, by audit.Actor, id int64) (made *audit.Entry, err error) {
+// Undo implements audit.Undoer.
+func (s *Store) Undo(ctx context.Context, by audit.Actor, id int64) (made *audit.Record, err error) {
 	err = s.change(ctx, by, func(t *tx) error {
 		e, err := t.entry(id)
 		if err != nil {
@@ -53,7 +53,7 @@ func (s *Store) UndoEntry(ctx context.Context, by audit.Actor, id int64) (made *
 	return made, nil
 }
 
-func (t *tx) undo(e *audit.Entry) error {
+func (t *tx) undo(e *audit.Record) error {
 	_, action, _ := strings.Cut(e.Action, ".")
 	switch e.Object {
 	case "block":
@@ -69,16 +69,16 @@ func (t *tx) undo(e *audit.Entry) error {
 	return notUndoable(e)
 }
 
-func notUndoable(e *audit.Entry) error {
+func notUndoable(e *audit.Record) error {
 	return fault.New(fault.Conflict, "Entry %d, %q, is no change that can be undone.", e.ID, e.Action)
 }
 
-func changedSince(e *audit.Entry) error {
+func changedSince(e *audit.Record) error {
 	return fault.New(fault.Conflict, "The %s has changed since entry %d; undo the later change first.", e.Object, e.ID)
 }
 
 // undoItem undoes a change of one block or exemption.
-func (t *tx) undoItem(s *shelf, e *audit.Entry, action string) error {
+func (t *tx) undoItem(s *shelf, e *audit.Record, action string) error {
 	now, err := t.findItem(s, e.ObjectID)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (t *tx) undoItem(s *shelf, e *audit.Entry, action string) error {
 }
 
 // setBack gives an item its former reason and end again.
-func (t *tx) setBack(s *shelf, e *audit.Entry, now *item) error {
+func (t *tx) setBack(s *shelf, e *audit.Record, now *item) error {
 	before, err := itemBefore(e)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (t *tx) setBack(s *shelf, e *audit.Entry, now *item) error {
 }
 
 // standAgain adds what an entry ended anew, until its former end.
-func (t *tx) standAgain(s *shelf, e *audit.Entry) error {
+func (t *tx) standAgain(s *shelf, e *audit.Record) error {
 	before, err := itemBefore(e)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func overMeanwhile(s *shelf, before *item) error {
 		s.object, before.Pattern, before.Expires.Format("2006-01-02T15:04:05Z"))
 }
 
-func itemBefore(e *audit.Entry) (*item, error) {
+func itemBefore(e *audit.Record) (*item, error) {
 	var was itemSnapshot
 	if err := json.Unmarshal(e.Before, &was); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
@@ -160,7 +160,7 @@ type importCounts struct {
 
 // undoImport lifts what an import made. What it extended or replaced is no
 // longer known one by one, so that such an import stands.
-func (t *tx) undoImport(e *audit.Entry) error {
+func (t *tx) undoImport(e *audit.Record) error {
 	var did importCounts
 	if err := json.Unmarshal(e.After, &did); err != nil {
 		return fmt.Errorf("audit entry %d: %w", e.ID, err)
@@ -182,7 +182,7 @@ func (t *tx) undoImport(e *audit.Entry) error {
 	}{lifted})
 }
 
-func (t *tx) undoPolicy(e *audit.Entry, action string) error {
+func (t *tx) undoPolicy(e *audit.Record, action string) error {
 	all, err := t.policies()
 	if err != nil {
 		return err

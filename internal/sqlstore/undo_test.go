@@ -11,20 +11,20 @@ import (
 )
 
 // newest returns the newest entry of the audit.
-func newest(t testing.TB, f *fixture) *audit.Entry {
+func newest(t testing.TB, f *fixture) *audit.Record {
 	t.Helper()
-	page, err := f.FindEntries(t.Context(), audit.Filter{Limit: 1})
-	if err != nil || len(page.Entries) != 1 {
-		t.Fatalf("the newest entry: %v, %v", page.Entries, err)
+	page, err := f.FindRecords(t.Context(), audit.Filter{Limit: 1})
+	if err != nil || len(page.Records) != 1 {
+		t.Fatalf("the newest entry: %v, %v", page.Records, err)
 	}
-	return page.Entries[0]
+	return page.Records[0]
 }
 
 // undo undoes the newest entry and returns the entry that this made.
-func undo(t testing.TB, f *fixture) *audit.Entry {
+func undo(t testing.TB, f *fixture) *audit.Record {
 	t.Helper()
 	id := newest(t, f).ID
-	made, err := f.UndoEntry(t.Context(), operator, id)
+	made, err := f.Undo(t.Context(), operator, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
 		ctx := t.Context()
 		refused := func(id int64, words string) {
 			t.Helper()
-			_, err := f.UndoEntry(ctx, operator, id)
+			_, err := f.Undo(ctx, operator, id)
 			wants(t, err, fault.Conflict)
 			if !strings.Contains(err.Error(), words) {
 				t.Fatalf("got %q, want it to say %q", err, words)
@@ -226,11 +226,11 @@ func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
 		imported := newest(t, f).ID
 		f.clock.Advance(time.Second)
 		refused(imported, "Nothing is left")
-		if err := f.RecordEntry(ctx, audit.Entry{Actor: operator, Action: "key.reset", Object: "key", ObjectID: "token:a", Summary: "Reset"}); err != nil {
+		if err := f.AddRecord(ctx, audit.Record{Actor: operator, Action: "key.reset", Object: "key", ObjectID: "token:a", Summary: "Reset"}); err != nil {
 			t.Fatal(err)
 		}
 		refused(newest(t, f).ID, "no change that can be undone")
-		_, err := f.UndoEntry(ctx, operator, 1<<40)
+		_, err := f.Undo(ctx, operator, 1<<40)
 		wants(t, err, fault.NotFound)
 	})
 }

@@ -33,7 +33,7 @@ func FromUser(u *identity.User) User {
 }
 
 // FromEntry returns an audit entry as the API shows it.
-func FromEntry(e *audit.Entry) AuditEntry {
+func FromEntry(e *audit.Record) AuditEntry {
 	return AuditEntry{
 		ID: e.ID, At: At(e.At), Action: e.Action, Object: e.Object, ObjectID: e.ObjectID, Summary: e.Summary,
 		Actor: Actor{

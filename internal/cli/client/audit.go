@@ -22,9 +22,9 @@ func (c *Client) AuditEntry(ctx context.Context, id int64) (*v1.AuditEntry, erro
 	return e, err
 }
 
-// UndoEntry brings back what stood before a change and returns the change that
+// Undo brings back what stood before a change and returns the change that
 // this made. Where it brings back what is broad, it needs confirm, "" elsewhere.
-func (c *Client) UndoEntry(ctx context.Context, id int64, confirm string) (*v1.AuditEntry, error) {
+func (c *Client) Undo(ctx context.Context, id int64, confirm string) (*v1.AuditEntry, error) {
 	e := &v1.AuditEntry{}
 	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathAudit + "/" + strconv.FormatInt(id, 10) + "/undo", body: v1.UndoRequest{Confirm: confirm}}, e)
 	return e, err
