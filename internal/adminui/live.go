@@ -4,13 +4,13 @@ import (
 	"net/url"
 	"slices"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // livePage is the tail of what happens: the newest first.
@@ -95,10 +95,10 @@ func streamOf(q query, pattern keys.Pattern) string {
 	switch q.Get("show") {
 	case "refused":
 		values.Set("kind", string(events.Decision))
-		values.Set("decision", v1.Limited+","+v1.Blocked+","+v1.Unavailable)
+		values.Set("decision", wire.Limited+","+wire.Blocked+","+wire.Unavailable)
 	case "allowed":
 		values.Set("kind", string(events.Decision))
-		values.Set("decision", v1.Allowed)
+		values.Set("decision", wire.Allowed)
 	case "changes":
 		values.Set("kind", string(events.Block)+","+string(events.Change))
 	}
@@ -109,9 +109,9 @@ func streamOf(q query, pattern keys.Pattern) string {
 		values.Set("pattern", pattern.String())
 	}
 	if len(values) == 0 {
-		return v1.PathEvents
+		return wire.PathEvents
 	}
-	return v1.PathEvents + "?" + values.Encode()
+	return wire.PathEvents + "?" + values.Encode()
 }
 
 func (h *liveHandler) liveFilter(q query) (events.Filter, error) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/blocklist"
@@ -22,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Deps are what the pages stand on. All are needed unless it says otherwise.
@@ -63,7 +63,7 @@ type Deps struct {
 	// Checked reports whether any check was ever answered; nil for never.
 	Checked func(ctx context.Context) (bool, error)
 	// Ready says which part of the node fails; nil for none.
-	Ready func(ctx context.Context) v1.Readiness
+	Ready func(ctx context.Context) wire.Readiness
 
 	Node    string // this node's name
 	Version string // of the build

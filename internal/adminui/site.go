@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // site is what every handler shares: routes, templates, the frame around each
@@ -27,7 +27,7 @@ type site struct {
 		FindProposals(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error)
 	}
 	hasJobs bool
-	ready   func(context.Context) v1.Readiness // nil where nothing is reported
+	ready   func(context.Context) wire.Readiness // nil where nothing is reported
 
 	node, version string
 	logger        *slog.Logger

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItStandsFor(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		a := n.must(n.as(admin, put, "/v1/policies/six", `{"match":["ip:2001:db8::5","ip:2001:db8:1::5/128"],"rules":["10/min"]}`), http.StatusCreated)
-		p := read[v1.Policy](t, a)
+		p := read[wire.Policy](t, a)
 		if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "ip:2001:db8::/64") {
 			t.Errorf("got the patterns %q and warnings %q", p.Match, p.Warnings)
 		}
@@ -30,7 +30,7 @@ func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		path := "/v1/policies/api"
 		a := n.must(n.as(admin, put, path, `{"match":["token:*"],"rules":["10/min","20/s"]}`), http.StatusCreated)
-		p := read[v1.Policy](t, a)
+		p := read[wire.Policy](t, a)
 		if a.header.Get("ETag") != `"1"` || a.header.Get("Location") != path || p.Version != 1 || p.Mode != "enforce" || p.OnFailure != "local" || p.UpdatedBy != "test-admin" {
 			t.Fatalf("got %s with %v", a.body, a.header)
 		}
@@ -42,7 +42,7 @@ func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 		n.wantProblem(n.as(admin, put, path, next, `If-Match: "7"`), http.StatusPreconditionFailed, "")
 		n.wantProblem(n.as(admin, put, path, next, `If-Match: W/"1"`), http.StatusUnprocessableEntity, "If-Match")
 		a = n.must(n.as(admin, put, path, next, `If-Match: "1"`), http.StatusOK)
-		if p := read[v1.Policy](t, a); a.header.Get("ETag") != `"2"` || p.Escalation == nil || p.Escalation.MaxDuration.Std() != 168*time.Hour {
+		if p := read[wire.Policy](t, a); a.header.Get("ETag") != `"2"` || p.Escalation == nil || p.Escalation.MaxDuration.Std() != 168*time.Hour {
 			t.Fatalf("got %s", a.body)
 		}
 		n.must(n.as(admin, put, path, next, "If-Match: *"), http.StatusOK)
@@ -50,7 +50,7 @@ func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 		if a.header.Get("ETag") != `"2"` {
 			t.Fatalf("an equal policy made a version: %v", a.header)
 		}
-		versions := read[v1.Page[v1.Policy]](t, n.must(n.as(reader, get, path+"/versions", ""), http.StatusOK))
+		versions := read[wire.Page[wire.Policy]](t, n.must(n.as(reader, get, path+"/versions", ""), http.StatusOK))
 		if len(versions.Items) != 2 || versions.Items[0].Version != 2 {
 			t.Fatalf("got %+v", versions)
 		}
@@ -59,7 +59,7 @@ func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 		n.wantProblem(n.as(admin, del, path, "", `If-Match: "1"`), http.StatusPreconditionFailed, "")
 		n.must(n.as(admin, del, path, "", `If-Match: "2"`), http.StatusNoContent)
 		n.wantProblem(n.as(reader, get, path, ""), http.StatusNotFound, "")
-		if all := read[v1.Page[v1.Policy]](t, n.must(n.as(reader, get, "/v1/policies", ""), http.StatusOK)); *all.Total != 1 || all.Items[0].Name != "default" {
+		if all := read[wire.Page[wire.Policy]](t, n.must(n.as(reader, get, "/v1/policies", ""), http.StatusOK)); *all.Total != 1 || all.Items[0].Name != "default" {
 			t.Fatalf("got %+v", all)
 		}
 	})
@@ -193,7 +193,7 @@ func TestAnUnknownFieldIsAnsweredWithTheFieldsThatThereAre(t *testing.T) {
 func TestABlockIsAddedChangedAndLifted(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		a := n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","reason":"scraping","expires_in":"24h"}`), http.StatusCreated)
-		b := read[v1.AddedBlock](t, a)
+		b := read[wire.AddedBlock](t, a)
 		if b.Pattern != "ip:2001:db8::/64" || b.Outcome != "created" || len(b.Warnings) != 1 || !strings.Contains(b.Warnings[0], "/128") ||
 			b.Author != "test-operate" || b.Source != "manual" || !b.Active || b.ExpiresAt.String() != "2026-01-02T12:34:31.000Z" || a.header.Get("Location") != "/v1/blocks/"+b.ID {
 			t.Fatalf("got %s", a.body)
@@ -204,24 +204,24 @@ func TestABlockIsAddedChangedAndLifted(t *testing.T) {
 			t.Errorf("the conflict does not name the block: %+v", p)
 		}
 		a = n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"ip:2001:db8::/64","expires_in":"48h","on_conflict":"extend"}`), http.StatusOK)
-		if added := read[v1.AddedBlock](t, a); added.Outcome != "extended" || added.ID != b.ID || added.Before == nil {
+		if added := read[wire.AddedBlock](t, a); added.Outcome != "extended" || added.ID != b.ID || added.Before == nil {
 			t.Fatalf("got %s", a.body)
 		}
-		changed := read[v1.Block](t, n.must(n.as(operate, patch, path, `{"reason":"other","expires_at":null}`), http.StatusOK))
+		changed := read[wire.Block](t, n.must(n.as(operate, patch, path, `{"reason":"other","expires_at":null}`), http.StatusOK))
 		if changed.Reason != "other" || !changed.ExpiresAt.IsZero() {
 			t.Fatalf("got %+v", changed)
 		}
 		n.wantProblem(n.as(operate, patch, path, `{"reason":"late","revision":1}`), http.StatusPreconditionFailed, "")
-		lifted := read[v1.Block](t, n.must(n.as(operate, del, path+"?reason="+url.QueryEscape("a mistake"), ""), http.StatusOK))
+		lifted := read[wire.Block](t, n.must(n.as(operate, del, path+"?reason="+url.QueryEscape("a mistake"), ""), http.StatusOK))
 		if lifted.Active || lifted.LiftedAt.IsZero() || lifted.LiftedBy != "test-operate" {
 			t.Fatalf("got %+v", lifted)
 		}
 		n.wantProblem(n.as(operate, del, path, `{"reason":"again"}`), http.StatusConflict, "")
-		page := read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks", ""), http.StatusOK))
+		page := read[wire.Page[wire.Block]](t, n.must(n.as(reader, get, "/v1/blocks", ""), http.StatusOK))
 		if len(page.Items) != 0 || *page.Total != 0 {
 			t.Fatalf("got %+v", page)
 		}
-		page = read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks?state=ended", ""), http.StatusOK))
+		page = read[wire.Page[wire.Block]](t, n.must(n.as(reader, get, "/v1/blocks?state=ended", ""), http.StatusOK))
 		if len(page.Items) != 1 || page.Items[0].ID != b.ID {
 			t.Fatalf("got %+v", page)
 		}
@@ -237,7 +237,7 @@ func TestBlocksPageByCursorAndFilter(t *testing.T) {
 		var patterns []string
 		cursor := ""
 		for {
-			page := read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks?limit=2"+cursor, ""), http.StatusOK))
+			page := read[wire.Page[wire.Block]](t, n.must(n.as(reader, get, "/v1/blocks?limit=2"+cursor, ""), http.StatusOK))
 			if *page.Total != 5 {
 				t.Fatalf("got the total %d", *page.Total)
 			}
@@ -252,7 +252,7 @@ func TestBlocksPageByCursorAndFilter(t *testing.T) {
 		if got := strings.Join(patterns, " "); got != "token:d ip:203.0.113.0/24 token:c token:b token:a" {
 			t.Fatalf("got %s", got)
 		}
-		page := read[v1.Page[v1.Block]](t, n.must(n.as(reader, get, "/v1/blocks?key=ip:203.0.113.7", ""), http.StatusOK))
+		page := read[wire.Page[wire.Block]](t, n.must(n.as(reader, get, "/v1/blocks?key=ip:203.0.113.7", ""), http.StatusOK))
 		if len(page.Items) != 1 || page.Items[0].Pattern != "ip:203.0.113.0/24" {
 			t.Fatalf("got %+v", page)
 		}
@@ -263,19 +263,19 @@ func TestAnExemptionIsAddedChangedAndRemoved(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"token:bad"}`), http.StatusCreated)
 		a := n.must(n.as(operate, post, "/v1/exemptions", `{"pattern":"token:*","reason":"a test","expires_in":"1h","confirm":"token:*"}`), http.StatusCreated)
-		e := read[v1.AddedExemption](t, a)
+		e := read[wire.AddedExemption](t, a)
 		if len(e.Warnings) != 1 || !strings.Contains(e.Warnings[0], "token:bad") {
 			t.Fatalf("got %s", a.body)
 		}
 		n.must(n.ask(`{"key":"token:bad"}`), http.StatusOK)
-		changed := read[v1.Exemption](t, n.must(n.as(operate, patch, "/v1/exemptions/"+e.ID, `{"expires_in":"2h","confirm":"token:*"}`), http.StatusOK))
+		changed := read[wire.Exemption](t, n.must(n.as(operate, patch, "/v1/exemptions/"+e.ID, `{"expires_in":"2h","confirm":"token:*"}`), http.StatusOK))
 		if changed.ExpiresAt.Sub(start) != 2*time.Hour {
 			t.Fatalf("got %+v", changed)
 		}
 		n.must(n.as(operate, del, "/v1/exemptions/"+e.ID, `{"reason":"over"}`), http.StatusOK)
 		n.must(n.ask(`{"key":"token:bad"}`), http.StatusForbidden)
 		n.must(n.as(reader, get, "/v1/exemptions/"+e.ID, ""), http.StatusOK)
-		if page := read[v1.Page[v1.Exemption]](t, n.must(n.as(reader, get, "/v1/exemptions", ""), http.StatusOK)); len(page.Items) != 0 {
+		if page := read[wire.Page[wire.Exemption]](t, n.must(n.as(reader, get, "/v1/exemptions", ""), http.StatusOK)); len(page.Items) != 0 {
 			t.Fatalf("got %+v", page)
 		}
 	})
@@ -289,18 +289,18 @@ func TestAKeyIsExplainedAndReset(t *testing.T) {
 			n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
 			n.clock.Add(time.Second)
 		}
-		x := read[v1.KeyExplanation](t, n.must(n.as(reader, get, path, ""), http.StatusOK))
-		if x.Decision != v1.Limited || x.Policy.Name != "default" || x.Policy.Pattern != "*" || x.Policy.Rule != "2/1m" || len(x.Policy.Timestamps) != 2 ||
+		x := read[wire.KeyExplanation](t, n.must(n.as(reader, get, path, ""), http.StatusOK))
+		if x.Decision != wire.Limited || x.Policy.Name != "default" || x.Policy.Pattern != "*" || x.Policy.Rule != "2/1m" || len(x.Policy.Timestamps) != 2 ||
 			x.Policy.Rules[0].Used != 2 || x.Policy.Rules[0].Remaining != 0 || x.NextAllowedAt.Sub(start) != time.Minute {
 			t.Fatalf("got %+v", x)
 		}
 		n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusTooManyRequests)
-		reset := read[v1.KeyReset](t, n.must(n.as(operate, del, path, ""), http.StatusOK))
+		reset := read[wire.KeyReset](t, n.must(n.as(operate, del, path, ""), http.StatusOK))
 		if len(reset.Policies) != 1 || reset.Policies[0].Policy != "default" || !reset.Policies[0].Existed {
 			t.Fatalf("got %+v", reset)
 		}
 		n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
-		entries := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=key", ""), http.StatusOK))
+		entries := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=key", ""), http.StatusOK))
 		if len(entries.Items) != 1 || entries.Items[0].ObjectID != "ip:203.0.113.7" || entries.Items[0].Actor.Name != "test-operate" || entries.Items[0].Actor.Address != "127.0.0.1" {
 			t.Fatalf("got %+v", entries)
 		}
@@ -313,11 +313,11 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 			return n.send(get, n.admin+"/v1/whoami", "", "Authorization: Bearer "+secret)
 		}
 		a := n.must(n.as(admin, post, "/v1/tokens", `{"name":"ci","scopes":["read","operate"],"expires_in":"30d"}`), http.StatusCreated)
-		made := read[v1.CreatedToken](t, a)
+		made := read[wire.CreatedToken](t, a)
 		if identity.Mistyped(made.Secret) || !strings.HasPrefix(made.Secret, made.Hint) || made.Author != "test-admin" {
 			t.Fatalf("got %s", a.body)
 		}
-		who := read[v1.Whoami](t, n.must(whoami(made.Secret), http.StatusOK))
+		who := read[wire.Whoami](t, n.must(whoami(made.Secret), http.StatusOK))
 		if who.Name != "ci" || who.Kind != "token" || strings.Join(who.Scopes, " ") != "read operate" || who.Role != nil || who.Address != "127.0.0.1" {
 			t.Fatalf("got %+v", who)
 		}
@@ -326,7 +326,7 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 			t.Fatalf("the list holds secrets: %s", list.body)
 		}
 		path := "/v1/tokens/" + made.ID
-		next := read[v1.CreatedToken](t, n.must(n.as(admin, post, path+"/rotate", `{"overlap":"1h"}`), http.StatusCreated))
+		next := read[wire.CreatedToken](t, n.must(n.as(admin, post, path+"/rotate", `{"overlap":"1h"}`), http.StatusCreated))
 		if next.Name != "ci-2" || next.ExpiresAt.Sub(start) != 30*24*time.Hour || next.Replaces == nil || next.Replaces.ExpiresAt.Sub(start) != time.Hour {
 			t.Fatalf("got %+v", next)
 		}
@@ -334,14 +334,14 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 		n.must(whoami(next.Secret), http.StatusOK)
 		n.clock.Add(time.Hour)
 		n.must(whoami(made.Secret), http.StatusUnauthorized)
-		last := read[v1.CreatedToken](t, n.must(n.as(admin, post, "/v1/tokens/"+next.ID+"/rotate", `{"overlap":"0s"}`), http.StatusCreated))
+		last := read[wire.CreatedToken](t, n.must(n.as(admin, post, "/v1/tokens/"+next.ID+"/rotate", `{"overlap":"0s"}`), http.StatusCreated))
 		n.must(whoami(next.Secret), http.StatusUnauthorized)
 		n.wantProblem(n.as(admin, post, "/v1/tokens/"+next.ID+"/rotate", ""), http.StatusConflict, "")
-		renamed := read[v1.Token](t, n.must(n.as(admin, patch, "/v1/tokens/"+last.ID, `{"name":"deploy","expires_at":null}`), http.StatusOK))
+		renamed := read[wire.Token](t, n.must(n.as(admin, patch, "/v1/tokens/"+last.ID, `{"name":"deploy","expires_at":null}`), http.StatusOK))
 		if renamed.Name != "deploy" || !renamed.ExpiresAt.IsZero() {
 			t.Fatalf("got %+v", renamed)
 		}
-		revoked := read[v1.Token](t, n.must(n.as(admin, del, "/v1/tokens/"+last.ID, ""), http.StatusOK))
+		revoked := read[wire.Token](t, n.must(n.as(admin, del, "/v1/tokens/"+last.ID, ""), http.StatusOK))
 		if revoked.Active || revoked.RevokedAt.IsZero() {
 			t.Fatalf("got %+v", revoked)
 		}
@@ -352,7 +352,7 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 func TestTheLastAdminCannotBeRemoved(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		var own string
-		for _, token := range read[v1.Page[v1.Token]](t, n.as(admin, get, "/v1/tokens", "")).Items {
+		for _, token := range read[wire.Page[wire.Token]](t, n.as(admin, get, "/v1/tokens", "")).Items {
 			if token.Name == "test-admin" {
 				own = token.ID
 			}
@@ -365,13 +365,13 @@ func TestTheLastAdminCannotBeRemoved(t *testing.T) {
 func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		a := n.must(n.as(admin, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusCreated)
-		u := read[v1.User](t, a)
+		u := read[wire.User](t, a)
 		if strings.Contains(a.body, "argon2") || u.Role != "viewer" || u.Disabled {
 			t.Fatalf("got %s", a.body)
 		}
 		path := "/v1/users/" + u.ID
 		n.wantProblem(n.as(admin, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusConflict, "name")
-		if u = read[v1.User](t, n.must(n.as(admin, patch, path, `{"role":"operator","disabled":true}`), http.StatusOK)); u.Role != "operator" || !u.Disabled {
+		if u = read[wire.User](t, n.must(n.as(admin, patch, path, `{"role":"operator","disabled":true}`), http.StatusOK)); u.Role != "operator" || !u.Disabled {
 			t.Fatalf("got %+v", u)
 		}
 		n.must(n.as(admin, put, path+"/password", `{"password":"battery staple"}`), http.StatusOK)
@@ -392,11 +392,11 @@ func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
 func TestTheAuditIsListedShownAndExported(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		n.must(n.as(operate, post, "/v1/blocks", `{"pattern":"token:=cmd()","reason":"=1+1"}`), http.StatusCreated)
-		page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=block&limit=1", ""), http.StatusOK))
+		page := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=block&limit=1", ""), http.StatusOK))
 		if len(page.Items) != 1 || page.Items[0].Actor.Name != "test-operate" || string(page.Items[0].Before) != "null" || !strings.Contains(string(page.Items[0].After), "=cmd") {
 			t.Fatalf("got %+v", page)
 		}
-		all := read[[]v1.AuditEntry](t, n.must(n.as(reader, get, "/v1/audit/export", ""), http.StatusOK))
+		all := read[[]wire.AuditEntry](t, n.must(n.as(reader, get, "/v1/audit/export", ""), http.StatusOK))
 		if len(all) < 5 || all[0].ID != page.Items[0].ID {
 			t.Fatalf("got %d entries", len(all))
 		}

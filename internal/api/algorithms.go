@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
@@ -13,5 +12,5 @@ func (s *API) listAlgorithms(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(algorithms.All(), v1.FromAlgorithm))
+	return c.SendJSON(http.StatusOK, wholePage(algorithms.All(), fromAlgorithm))
 }

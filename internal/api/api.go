@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -26,6 +25,7 @@ import (
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Deps are the parts that the API uses. All are required unless their comment says
@@ -65,7 +65,7 @@ type Deps struct {
 	// the two routes then say.
 	Backups BackupStore
 	// Ready says whether this node can answer; nil asks the catalog alone.
-	Ready   func(ctx context.Context) v1.Readiness
+	Ready   func(ctx context.Context) wire.Readiness
 	Now     func() time.Time // nil means time.Now
 	Version string           // of the build, for openapi.json
 }
@@ -113,4 +113,4 @@ func (s *API) Routes() []httpserver.Route {
 // SecretPaths returns the prefixes of paths whose rest must not be logged: the
 // handle of a reservation holds keys, and anyone who has it can cancel the
 // reservation.
-func SecretPaths() []string { return []string{v1.PathReservations + "/"} }
+func SecretPaths() []string { return []string{wire.PathReservations + "/"} }

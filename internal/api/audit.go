@@ -5,10 +5,10 @@ import (
 	"io"
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/auditfile"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // auditParams are the query parameters that select audit entries.
@@ -40,9 +40,9 @@ func (s *API) listAudit(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	out := v1.Page[v1.AuditEntry]{Items: []v1.AuditEntry{}, NextCursor: v1.NullString(page.Next)}
+	out := wire.Page[wire.AuditEntry]{Items: []wire.AuditEntry{}, NextCursor: wire.NullString(page.Next)}
 	for _, e := range page.Records {
-		out.Items = append(out.Items, v1.FromEntry(e))
+		out.Items = append(out.Items, auditfile.Entry(e))
 	}
 	return c.SendJSON(http.StatusOK, out)
 }
@@ -57,7 +57,7 @@ func (s *API) getAuditEntry(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.FromEntry(e))
+	return c.SendJSON(http.StatusOK, auditfile.Entry(e))
 }
 
 func (s *API) exportAudit(c *httpserver.Call) error {

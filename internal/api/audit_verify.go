@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -40,5 +39,5 @@ func (s *API) verifyAudit(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.FromVerification(v))
+	return c.SendJSON(http.StatusOK, fromVerification(v))
 }

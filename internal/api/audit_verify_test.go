@@ -4,15 +4,15 @@ import (
 	"net/http"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestTheAuditIsVerifiedAgainstAHeadThatWasKept(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
-		verify := func(query string) v1.AuditVerification {
+		verify := func(query string) wire.AuditVerification {
 			t.Helper()
-			return read[v1.AuditVerification](t, n.must(n.as(identity.Read, get, "/v1/audit/verify"+query, ""), http.StatusOK))
+			return read[wire.AuditVerification](t, n.must(n.as(identity.Read, get, "/v1/audit/verify"+query, ""), http.StatusOK))
 		}
 		first := verify("")
 		if !first.Intact || first.Problem != "" || first.Records < 4 || first.Head == "" || first.Kept != "" || first.FirstAt.IsZero() {

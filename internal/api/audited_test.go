@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // change is a request that changes something, and the entry that it must leave.
@@ -35,9 +35,9 @@ type audited struct {
 	seen map[string]bool
 }
 
-func (d *audited) entries() []v1.AuditEntry {
+func (d *audited) entries() []wire.AuditEntry {
 	d.Helper()
-	return read[v1.Page[v1.AuditEntry]](d, d.must(d.as(reader, get, v1.PathAudit, ""), http.StatusOK)).Items
+	return read[wire.Page[wire.AuditEntry]](d, d.must(d.as(reader, get, wire.PathAudit, ""), http.StatusOK)).Items
 }
 
 // holds reports whether there is something in a part of an entry.
@@ -75,11 +75,11 @@ func TestEveryOperationThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T)
 		d.changeIdentities()
 		d.decideProposals()
 		d.do(change{operation: "resetKey", method: del, path: "/v1/keys?key=token:a", action: "key.reset"})
-		note := read[v1.Note](t, d.do(change{operation: "addNote", method: post, path: "/v1/keys/notes", body: `{"key":"token:a","text":"ours"}`, action: "note.add", after: true}))
+		note := read[wire.Note](t, d.do(change{operation: "addNote", method: post, path: "/v1/keys/notes", body: `{"key":"token:a","text":"ours"}`, action: "note.add", after: true}))
 		d.do(change{operation: "deleteNote", method: del, path: "/v1/keys/notes/" + note.ID, action: "note.delete", before: true})
 		d.do(change{operation: "runJob", method: post, path: "/v1/jobs/good/run", action: "job.run"})
-		d.do(change{operation: "writeReport", method: post, path: v1.PathReports, body: `{"kind":"daily"}`, action: "report.write"})
-		d.do(change{operation: "backup", method: get, path: v1.PathBackup, action: "backup.read"})
+		d.do(change{operation: "writeReport", method: post, path: wire.PathReports, body: `{"kind":"daily"}`, action: "report.write"})
+		d.do(change{operation: "backup", method: get, path: wire.PathBackup, action: "backup.read"})
 		for _, r := range n.api.routes {
 			if r.Listener == httpserver.Admin && r.Method != get && r.Operation != nil &&
 				!d.seen[r.Operation.ID] && !slices.Contains(notHere, r.Operation.ID) {
@@ -103,28 +103,28 @@ func (d *audited) changePolicies() {
 	d.do(change{operation: "undoEntry", method: post, path: undo, action: "policy.replace", before: true, after: true})
 	d.do(change{operation: "deletePolicy", method: del, path: path, action: "policy.delete", before: true, headers: []string{`If-Match: "3"`}})
 	file := `{"policies":[{"name":"login","match":["token:*"],"rules":["5/m"]}]}`
-	d.do(change{operation: "applyPolicies", method: post, path: v1.PathPolicyFile, body: file, action: "policy.create", after: true})
+	d.do(change{operation: "applyPolicies", method: post, path: wire.PathPolicyFile, body: file, action: "policy.create", after: true})
 }
 
 func (d *audited) changeBlocks() {
 	d.Helper()
-	b := read[v1.AddedBlock](d, d.do(change{operation: "addBlock", method: post, path: v1.PathBlocks, body: `{"pattern":"token:a"}`, action: "block.add", after: true}))
+	b := read[wire.AddedBlock](d, d.do(change{operation: "addBlock", method: post, path: wire.PathBlocks, body: `{"pattern":"token:a"}`, action: "block.add", after: true}))
 	d.do(change{operation: "changeBlock", method: patch, path: "/v1/blocks/" + b.ID, body: `{"reason":"other"}`, action: "block.update", before: true, after: true})
 	d.do(change{operation: "liftBlock", method: del, path: "/v1/blocks/" + b.ID, action: "block.lift", before: true, after: true})
 	d.do(change{operation: "importBlocks", method: post, path: "/v1/blocks/import", body: "token:b\n", action: "block.import", after: true, headers: []string{plainBody}})
-	e := read[v1.AddedExemption](d, d.do(change{operation: "addExemption", method: post, path: v1.PathExemptions, body: `{"pattern":"token:c"}`, action: "exemption.add", after: true}))
+	e := read[wire.AddedExemption](d, d.do(change{operation: "addExemption", method: post, path: wire.PathExemptions, body: `{"pattern":"token:c"}`, action: "exemption.add", after: true}))
 	d.do(change{operation: "changeExemption", method: patch, path: "/v1/exemptions/" + e.ID, body: `{"reason":"other"}`, action: "exemption.update", before: true, after: true})
 	d.do(change{operation: "removeExemption", method: del, path: "/v1/exemptions/" + e.ID, action: "exemption.remove", before: true, after: true})
 }
 
 func (d *audited) changeIdentities() {
 	d.Helper()
-	token := read[v1.CreatedToken](d, d.do(change{operation: "addToken", method: post, path: v1.PathTokens, body: `{"name":"ci","scopes":["read"]}`, action: "token.add", after: true}))
+	token := read[wire.CreatedToken](d, d.do(change{operation: "addToken", method: post, path: wire.PathTokens, body: `{"name":"ci","scopes":["read"]}`, action: "token.add", after: true}))
 	path := "/v1/tokens/" + token.ID
 	d.do(change{operation: "changeToken", method: patch, path: path, body: `{"name":"ci-prod"}`, action: "token.update", before: true, after: true})
 	d.do(change{operation: "rotateToken", method: post, path: path + "/rotate", body: `{"overlap":"1h"}`, action: "token.update", before: true, after: true})
 	d.do(change{operation: "revokeToken", method: del, path: path, action: "token.revoke", before: true, after: true})
-	user := read[v1.User](d, d.do(change{operation: "addUser", method: post, path: v1.PathUsers, body: `{"name":"ada","role":"viewer","password":"correct horse"}`, action: "user.add", after: true}))
+	user := read[wire.User](d, d.do(change{operation: "addUser", method: post, path: wire.PathUsers, body: `{"name":"ada","role":"viewer","password":"correct horse"}`, action: "user.add", after: true}))
 	path = "/v1/users/" + user.ID
 	d.do(change{operation: "changeUser", method: patch, path: path, body: `{"disabled":true}`, action: "user.update", before: true, after: true})
 	d.do(change{operation: "setPassword", method: put, path: path + "/password", body: `{"password":"battery staple"}`, action: "user.update", before: true, after: true})
@@ -147,7 +147,7 @@ func (d *audited) decideProposals() {
 			d.Fatal(p, err)
 		}
 		c.method, c.before, c.after = post, true, true
-		c.path = v1.PathProposals + "/" + p.Proposal.ID + "/" + c.path
+		c.path = wire.PathProposals + "/" + p.Proposal.ID + "/" + c.path
 		d.do(c)
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"io"
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // backupType is the media type of a backup.
@@ -41,7 +41,7 @@ func (s *API) handleRestore(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.RestoreAnswer{RestoredAt: v1.At(s.Now()), Detail: detail})
+	return c.SendJSON(http.StatusOK, wire.RestoreAnswer{RestoredAt: wire.At(s.Now()), Detail: detail})
 }
 
 // bodyReader returns the body as it arrives, for the streamed routes.

@@ -11,11 +11,11 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // importTimeout bounds one import, its upload included.
@@ -60,14 +60,14 @@ func (s *API) importBlocks(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-func (s *API) runImport(c *httpserver.Call) (*v1.ImportAnswer, error) {
+func (s *API) runImport(c *httpserver.Call) (*wire.ImportAnswer, error) {
 	format, err := sentFormat(c)
 	if err != nil {
 		return nil, err
 	}
 	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at", "confirm")
 	options := blocklist.ImportOptions{
-		On:      blocks.Conflict(q.OneOf("on_conflict", v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace)),
+		On:      blocks.Conflict(q.OneOf("on_conflict", wire.ConflictFail, wire.ConflictExtend, wire.ConflictReplace)),
 		SkipBad: q.Flag("skip_bad"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"), Caller: c.Address,
 	}
 	defaults := blocklist.Defaults{Parser: s.Catalog.Parser(), Now: s.Now(), Reason: q.Line("reason")}
@@ -78,7 +78,7 @@ func (s *API) runImport(c *httpserver.Call) (*v1.ImportAnswer, error) {
 	if err := httpserver.CheckLine("reason", defaults.Reason, maxReason); err != nil {
 		return nil, err
 	}
-	if defaults.Expires, err = s.end(v1.Duration(length), v1.At(at)); err != nil {
+	if defaults.Expires, err = s.end(wire.Duration(length), wire.At(at)); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
@@ -88,7 +88,7 @@ func (s *API) runImport(c *httpserver.Call) (*v1.ImportAnswer, error) {
 	if err != nil {
 		return nil, tellBroad(err)
 	}
-	answer := v1.FromImport(did)
+	answer := fromImport(did)
 	return &answer, nil
 }
 
@@ -100,7 +100,7 @@ func tellBroad(err error) error {
 		return err
 	}
 	told := *mistake
-	told.Detail = map[string]any{"confirm": needs.Digest, "broad_count": needs.Count, "broad": v1.FromFindings(needs.Findings)}
+	told.Detail = map[string]any{"confirm": needs.Digest, "broad_count": needs.Count, "broad": fromFindings(needs.Findings)}
 	return &told
 }
 

@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func (s *API) surveyor() *blocklist.Surveyor {
@@ -16,7 +16,7 @@ func (s *API) surveyor() *blocklist.Surveyor {
 }
 
 func (s *API) previewBlock(c *httpserver.Call) error {
-	var request v1.PreviewRequest
+	var request wire.PreviewRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
@@ -29,14 +29,14 @@ func (s *API) previewBlock(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := v1.BlockPreview{
-		Pattern: pattern.String(), Estimate: v1.FromTraffic(r.Traffic), Hidden: r.Hidden, HitsCaller: r.HitsCaller,
+	answer := wire.BlockPreview{
+		Pattern: pattern.String(), Estimate: fromTraffic(r.Traffic), Hidden: r.Hidden, HitsCaller: r.HitsCaller,
 		Exemptions: wholePage(r.Exemptions, s.wireExemption).Items,
 		Covering:   wholePage(r.Covering, s.wireBlock).Items, Covered: wholePage(r.Covered, s.wireBlock).Items,
-		Why: v1.NullString(r.Confirm), Warnings: append(v1.WidenedWarnings(pattern), s.hiding(pattern)...),
+		Why: wire.NullString(r.Confirm), Warnings: append(widenedWarnings(pattern), s.hiding(pattern)...),
 	}
 	if r.Confirm != "" {
-		answer.Confirm = v1.NullString(pattern.String())
+		answer.Confirm = wire.NullString(pattern.String())
 	}
 	return c.SendJSON(http.StatusOK, answer)
 }

@@ -7,19 +7,19 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // maxReason is the longest reason, in bytes.
 const maxReason = 1000
 
 // wireBlock shows a block as it stands now.
-func (s *API) wireBlock(b *blocks.Block) v1.Block {
-	return v1.FromBlock(b, s.policyName(b.Policy), s.Now())
+func (s *API) wireBlock(b *blocks.Block) wire.Block {
+	return fromBlock(b, s.policyName(b.Policy), s.Now())
 }
 
 // policyName returns the name of a policy, "" where it is gone.
@@ -80,9 +80,9 @@ func (s *API) pattern(field, text string) (keys.Pattern, error) {
 	return pattern, nil
 }
 
-func wirePage[T, W any](page blocks.Page[T], wire func(T) W) v1.Page[W] {
-	out := wholePage(page.Items, wire)
-	out.NextCursor, out.Total = v1.NullString(page.Next), &page.Total
+func wirePage[T, W any](page blocks.Page[T], convert func(T) W) wire.Page[W] {
+	out := wholePage(page.Items, convert)
+	out.NextCursor, out.Total = wire.NullString(page.Next), &page.Total
 	return out
 }
 
@@ -123,7 +123,7 @@ type added struct {
 }
 
 func (s *API) readAdded(c *httpserver.Call) (added, error) {
-	var request v1.BlockRequest
+	var request wire.BlockRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return added{}, err
 	}
@@ -160,7 +160,7 @@ func (s *API) confirmed(text string) (keys.Pattern, error) {
 }
 
 // end returns when something ends: at, or after in, or never.
-func (s *API) end(in v1.Duration, at v1.Time) (time.Time, error) {
+func (s *API) end(in wire.Duration, at wire.Time) (time.Time, error) {
 	now := s.Now()
 	switch {
 	case in != 0 && !at.IsZero():
@@ -168,7 +168,7 @@ func (s *API) end(in v1.Duration, at v1.Time) (time.Time, error) {
 	case in != 0:
 		return now.Add(in.Std()), nil
 	case !at.IsZero() && !at.After(now):
-		return time.Time{}, fault.Field("expires_at", "lies in the past; now it is %s", v1.At(now))
+		return time.Time{}, fault.Field("expires_at", "lies in the past; now it is %s", wire.At(now))
 	}
 	return at.Time, nil
 }
@@ -189,9 +189,9 @@ func (s *API) addBlock(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := v1.AddedBlock{
+	answer := wire.AddedBlock{
 		Block: s.wireBlock(done.Item), Outcome: string(done.Outcome),
-		Warnings: append(v1.WidenedWarnings(a.pattern), s.hiding(a.pattern)...),
+		Warnings: append(widenedWarnings(a.pattern), s.hiding(a.pattern)...),
 	}
 	if s.surveyor().HitsCaller(a.pattern, c.Address) {
 		answer.Warnings = append(answer.Warnings, "This block refuses your own address, "+c.Address.String()+".")
@@ -200,7 +200,7 @@ func (s *API) addBlock(c *httpserver.Call) error {
 		before := s.wireBlock(done.Before)
 		answer.Before = &before
 	}
-	return sendAdded(c, done.Outcome, v1.PathBlocks+"/"+done.Item.ID, answer)
+	return sendAdded(c, done.Outcome, wire.PathBlocks+"/"+done.Item.ID, answer)
 }
 
 // sendAdded answers 201 where something new was made.
@@ -262,7 +262,7 @@ func (s *API) readChange(c *httpserver.Call) (id string, change entryChange, err
 	if id, err = c.PathParam("id"); err != nil {
 		return "", change, err
 	}
-	var patch v1.EndPatch
+	var patch wire.EndPatch
 	if err = c.DecodeJSON(&patch); err != nil {
 		return "", change, err
 	}
@@ -287,7 +287,7 @@ func (s *API) readChange(c *httpserver.Call) (id string, change entryChange, err
 }
 
 // changedEnd returns the new end of something, nil to leave it.
-func (s *API) changedEnd(in v1.Change[v1.Duration], at v1.Change[v1.Time]) (*time.Time, error) {
+func (s *API) changedEnd(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*time.Time, error) {
 	if !in.Given && !at.Given {
 		return nil, nil
 	}
@@ -324,7 +324,7 @@ func readEnd(c *httpserver.Call) (id, reason string, err error) {
 	if reason = q.Line("reason"); q.Err() != nil {
 		return "", "", q.Err()
 	}
-	request := v1.EndRequest{Reason: reason}
+	request := wire.EndRequest{Reason: reason}
 	if err = c.DecodeOptional(&request); err != nil {
 		return "", "", err
 	}

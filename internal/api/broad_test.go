@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // made returns the path of the block or exemption that an answer says was added.
@@ -36,7 +36,7 @@ func (n *testNode) wantUnconfirmed(a answer, confirm string) {
 func TestABroadEntryIsConfirmedToLastLonger(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		const pattern = "ip:10.0.0.0/8"
-		for _, path := range []string{v1.PathBlocks, v1.PathExemptions} {
+		for _, path := range []string{wire.PathBlocks, wire.PathExemptions} {
 			entry := n.made(path, n.as(operate, post, path, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
 			before := n.as(reader, get, entry, "").body
 			for _, longer := range []string{`"expires_in":"2h"`, `"expires_at":null`, `"expires_in":"61m","reason":"later"`} {
@@ -63,7 +63,7 @@ func TestABroadEntryIsConfirmedToLastLonger(t *testing.T) {
 func TestABlockOfMuchOfTheTrafficIsConfirmedToLastLonger(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Traffic = halfOfAll{} })
 	const pattern = "ip:203.0.113.0/24"
-	entry := n.made(v1.PathBlocks, n.as(operate, post, v1.PathBlocks, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
+	entry := n.made(wire.PathBlocks, n.as(operate, post, wire.PathBlocks, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
 	n.wantUnconfirmed(n.as(operate, patch, entry, `{"expires_in":"2h"}`), pattern)
 	n.must(n.as(operate, patch, entry, `{"expires_in":"2h","confirm":"`+pattern+`"}`), http.StatusOK)
 }
@@ -73,10 +73,10 @@ func TestABroadEntryIsConfirmedToBeBroughtBack(t *testing.T) {
 		const pattern = "ip:10.0.0.0/8"
 		const confirmed = `"confirm":"` + pattern + `"`
 		undo := func() string {
-			page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
+			page := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
 			return fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
 		}
-		for _, path := range []string{v1.PathBlocks, v1.PathExemptions} {
+		for _, path := range []string{wire.PathBlocks, wire.PathExemptions} {
 			standing := func() (ids []string) {
 				var page struct {
 					Items []struct {
@@ -124,31 +124,31 @@ func TestABroadEntryIsConfirmedToBeBroughtBack(t *testing.T) {
 func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		const anyVersion = `If-Match: *`
-		policy := v1.PathPolicies + "/shut"
+		policy := wire.PathPolicies + "/shut"
 		for _, match := range []string{"*", "ip:*", "ip:10.0.0.0/8", "token:*"} {
 			if match == "*" {
-				policy = v1.PathPolicies + "/default"
+				policy = wire.PathPolicies + "/default"
 			}
 			document := `{"match":["` + match + `"],"rules":["0/s"]%s}`
-			name := policy[len(v1.PathPolicies)+1:]
+			name := policy[len(wire.PathPolicies)+1:]
 			n.must(n.as(admin, put, policy, fmt.Sprintf(document, `,"mode":"shadow"`), anyVersion), map[bool]int{true: http.StatusOK, false: http.StatusCreated}[match == "*"])
 			before := n.as(reader, get, policy, "").body
 			n.wantUnconfirmed(n.as(admin, put, policy, fmt.Sprintf(document, ""), anyVersion), name)
 			n.wantUnconfirmed(n.as(admin, put, policy+"?confirm=other", fmt.Sprintf(document, ""), anyVersion), name)
 			file := `{"policies":[{"name":"` + name + `",` + fmt.Sprintf(document, "")[1:] + `]}`
-			plan := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?dry_run=true", file), http.StatusOK))
+			plan := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicyFile+"?dry_run=true", file), http.StatusOK))
 			if !slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.HasPrefix(w, "It needs confirm="+name+":") }) {
 				t.Errorf("%s: the dry run warns of %q", match, plan.Warnings)
 			}
-			n.wantUnconfirmed(n.as(admin, post, v1.PathPolicyFile, file), name)
+			n.wantUnconfirmed(n.as(admin, post, wire.PathPolicyFile, file), name)
 			if now := n.as(reader, get, policy, "").body; now != before {
 				t.Fatalf("%s was changed unconfirmed: %s", match, now)
 			}
-			n.must(n.as(admin, post, v1.PathPolicyFile+"?confirm="+name, file), http.StatusOK)
+			n.must(n.as(admin, post, wire.PathPolicyFile+"?confirm="+name, file), http.StatusOK)
 			// It refuses all of it already, so that more rules need no confirmation.
 			n.must(n.as(admin, put, policy, `{"match":["`+match+`"],"rules":["0/s","5/m"]}`, anyVersion), http.StatusOK)
 			n.must(n.as(admin, put, policy, `{"match":["`+match+`"],"rules":["5/m"]}`, anyVersion), http.StatusOK)
-			page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
+			page := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
 			undo := fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
 			n.wantUnconfirmed(n.as(admin, post, undo, ""), name)
 			n.must(n.as(admin, post, undo, `{"confirm":"`+name+`"}`), http.StatusCreated)
@@ -156,6 +156,6 @@ func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
 			n.must(n.as(admin, put, policy+"?confirm="+name, fmt.Sprintf(document, ""), anyVersion), http.StatusOK)
 			n.must(n.as(admin, del, policy, "", anyVersion), http.StatusNoContent)
 		}
-		n.must(n.as(admin, put, v1.PathPolicies+"/narrow", `{"match":["ip:10.0.0.0/16","token:a"],"rules":["0/s"]}`), http.StatusCreated)
+		n.must(n.as(admin, put, wire.PathPolicies+"/narrow", `{"match":["ip:10.0.0.0/16","token:a"],"rules":["0/s"]}`), http.StatusCreated)
 	})
 }

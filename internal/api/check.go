@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Limits of the bodies of checks.
@@ -42,7 +42,7 @@ func (s *API) handleCheck(c *httpserver.Call) error {
 	if in.Keys != nil {
 		return s.checkKeys(c, &in)
 	}
-	check, err := checkOf(s.Catalog.Parser(), &in, v1.DetailRules)
+	check, err := checkOf(s.Catalog.Parser(), &in, wire.DetailRules)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *API) handleBatch(c *httpserver.Call) error {
 		if k.problems[i] != nil {
 			continue
 		}
-		check, err := checkOf(parser, &k.inputs[i], v1.DetailNone)
+		check, err := checkOf(parser, &k.inputs[i], wire.DetailNone)
 		if err != nil {
 			k.problems[i] = err
 			continue

@@ -10,13 +10,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // checkInput is a check as it was sent. Its cost is 1 where none was sent.
@@ -131,8 +131,8 @@ func readBatch(body []byte, inputs []checkInput, problems []error) ([]checkInput
 			if err != nil {
 				return err
 			}
-			if len(inputs) == v1.MaxBatch {
-				return fault.Field("checks", "holds more than %d checks; send them in several batches", v1.MaxBatch)
+			if len(inputs) == wire.MaxBatch {
+				return fault.Field("checks", "holds more than %d checks; send them in several batches", wire.MaxBatch)
 			}
 			in, err := readCheck(text)
 			if err == nil && in.Keys != nil {
@@ -144,7 +144,7 @@ func readBatch(body []byte, inputs []checkInput, problems []error) ([]checkInput
 		return err
 	})
 	if err == nil && (!given || len(inputs) == 0) {
-		err = fault.Field("checks", "holds no check; send 1 to %d", v1.MaxBatch)
+		err = fault.Field("checks", "holds no check; send 1 to %d", wire.MaxBatch)
 	}
 	return inputs, problems, err
 }
@@ -229,15 +229,15 @@ func readBool(d *jsontext.Decoder, field string) (bool, error) {
 func readCost(d *jsontext.Decoder, field string) (int, error) {
 	kind := d.PeekKind()
 	if kind != '0' {
-		return 0, fault.Field(field, "must be a whole number from 1 to %d, not %s", v1.MaxCost, kind)
+		return 0, fault.Field(field, "must be a whole number from 1 to %d, not %s", wire.MaxCost, kind)
 	}
 	text, err := d.ReadValue()
 	if err != nil {
 		return 0, err
 	}
 	cost, err := strconv.Atoi(string(text))
-	if err != nil || cost < 1 || cost > v1.MaxCost {
-		return 0, fault.Field(field, "must be a whole number from 1 to %d, in digits only", v1.MaxCost)
+	if err != nil || cost < 1 || cost > wire.MaxCost {
+		return 0, fault.Field(field, "must be a whole number from 1 to %d, in digits only", wire.MaxCost)
 	}
 	return cost, nil
 }
@@ -252,8 +252,8 @@ func readMeta(d *jsontext.Decoder) (map[string]string, error) {
 	}
 	meta := map[string]string{}
 	err = object(text, "meta", func(d *jsontext.Decoder, name string) error {
-		if len(meta) == v1.MaxMeta {
-			return fault.Field("meta", "holds more than %d entries", v1.MaxMeta)
+		if len(meta) == wire.MaxMeta {
+			return fault.Field("meta", "holds more than %d entries", wire.MaxMeta)
 		}
 		value, err := readText(d, "meta."+escape.Log(name))
 		meta[name] = value
@@ -276,26 +276,26 @@ func checkOf(parser keys.Parser, in *checkInput, detail string) (gate.Check, err
 	if in.Detail != "" {
 		detail = in.Detail
 	}
-	if detail != v1.DetailRules && detail != v1.DetailNone {
-		return gate.Check{}, fault.Field("detail", "must be %s or %s", v1.DetailRules, v1.DetailNone)
+	if detail != wire.DetailRules && detail != wire.DetailNone {
+		return gate.Check{}, fault.Field("detail", "must be %s or %s", wire.DetailRules, wire.DetailNone)
 	}
-	if err := httpserver.CheckLine("source", in.Source, v1.MaxSource); err != nil {
+	if err := httpserver.CheckLine("source", in.Source, wire.MaxSource); err != nil {
 		return gate.Check{}, err
 	}
 	for name, value := range in.Meta {
 		if name == "" {
 			return gate.Check{}, fault.Field("meta", "has an entry without a name")
 		}
-		if err := httpserver.CheckLine("meta", name, v1.MaxMetaName); err != nil {
+		if err := httpserver.CheckLine("meta", name, wire.MaxMetaName); err != nil {
 			return gate.Check{}, err
 		}
-		if err := httpserver.CheckLine("meta."+name, value, v1.MaxMetaValue); err != nil {
+		if err := httpserver.CheckLine("meta."+name, value, wire.MaxMetaValue); err != nil {
 			return gate.Check{}, err
 		}
 	}
 	return gate.Check{
 		Key: key, Policy: in.Policy, Cost: in.Cost, Peek: in.Peek,
-		Detail: detail == v1.DetailRules, Source: in.Source, Meta: in.Meta,
+		Detail: detail == wire.DetailRules, Source: in.Source, Meta: in.Meta,
 		MaxWait: in.MaxWait, ID: in.IdempotencyKey,
 	}, nil
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func readMaxWait(d *jsontext.Decoder) (time.Duration, error) {
@@ -18,14 +18,14 @@ func readMaxWait(d *jsontext.Decoder) (time.Duration, error) {
 	}
 	wait, ok := maxWaitOf(text)
 	if !ok {
-		return 0, fault.Field("max_wait", `must be a length of time from 1ms to %s in whole units, for example "5s" or "500ms"; leave it out to be answered at once`, v1.MaxWait)
+		return 0, fault.Field("max_wait", `must be a length of time from 1ms to %s in whole units, for example "5s" or "500ms"; leave it out to be answered at once`, wire.MaxWait)
 	}
 	return wait, nil
 }
 
 func maxWaitOf(text string) (time.Duration, bool) {
-	wait, err := v1.ParseDuration(text)
-	return wait, err == nil && wait > 0 && wait <= v1.MaxWait.Std()
+	wait, err := wire.ParseDuration(text)
+	return wait, err == nil && wait > 0 && wait <= wire.MaxWait.Std()
 }
 
 func readIdempotencyKey(d *jsontext.Decoder) (string, error) {
@@ -33,8 +33,8 @@ func readIdempotencyKey(d *jsontext.Decoder) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(text) > v1.MaxID {
-		return "", fault.Field("idempotency_key", "has %d characters; at most %d are allowed", len(text), v1.MaxID)
+	if len(text) > wire.MaxID {
+		return "", fault.Field("idempotency_key", "has %d characters; at most %d are allowed", len(text), wire.MaxID)
 	}
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -54,8 +54,8 @@ func readKeys(d *jsontext.Decoder) ([]keyInput, error) {
 	}
 	var all []keyInput
 	for d.PeekKind() != ']' {
-		if len(all) == v1.MaxKeys {
-			return nil, fault.Field("keys", "holds more than %d keys", v1.MaxKeys)
+		if len(all) == wire.MaxKeys {
+			return nil, fault.Field("keys", "holds more than %d keys", wire.MaxKeys)
 		}
 		in, err := readKey(d, fmt.Sprintf("keys[%d]", len(all)))
 		if err != nil {
@@ -64,7 +64,7 @@ func readKeys(d *jsontext.Decoder) ([]keyInput, error) {
 		all = append(all, in)
 	}
 	if len(all) == 0 {
-		return nil, fault.Field("keys", "holds no key; send 1 to %d", v1.MaxKeys)
+		return nil, fault.Field("keys", "holds no key; send 1 to %d", wire.MaxKeys)
 	}
 	_, err := d.ReadToken()
 	return all, err

@@ -6,13 +6,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
-// appendDecision appends the JSON of a v1.Decision. It is written by hand
+// appendDecision appends the JSON of a wire.Decision. It is written by hand
 // because it stands in the way of every check; a test holds it to the type.
 func appendDecision(b []byte, d *gate.Decision) []byte {
 	b = append(b, `{"id":`...)
@@ -75,7 +75,7 @@ func appendRetry(b []byte, a *gate.Answer) []byte {
 		b = strconv.AppendInt(b, retryAfterMS(a), 10)
 	}
 	b = append(b, `,"retry_at":`...)
-	return v1.At(a.RetryAt).AppendJSON(b)
+	return wire.At(a.RetryAt).AppendJSON(b)
 }
 
 // appendWaiting appends what there is to say of a reservation.
@@ -86,7 +86,7 @@ func appendWaiting(b []byte, a *gate.Answer, handle string) []byte {
 		return append(b, `,"reservation":null`...)
 	}
 	b = append(b, `,"reservation":{"at":`...)
-	b = v1.At(a.ReservedAt).AppendJSON(b)
+	b = wire.At(a.ReservedAt).AppendJSON(b)
 	b = append(b, `,"handle":`...)
 	b = appendText(b, handle)
 	return append(b, '}')
@@ -151,7 +151,7 @@ func appendBlock(b []byte, d *gate.Decision) []byte {
 	b = append(b, `,"source":`...)
 	b = appendText(b, string(d.Block.Source))
 	b = append(b, `,"expires_at":`...)
-	b = v1.At(d.Block.Expires).AppendJSON(b)
+	b = wire.At(d.Block.Expires).AppendJSON(b)
 	return append(b, '}')
 }
 
@@ -179,7 +179,7 @@ func appendExemption(b []byte, d *gate.Decision) []byte {
 	b = append(b, `,"reason":`...)
 	b = appendText(b, d.Exemption.Reason)
 	b = append(b, `,"expires_at":`...)
-	b = v1.At(d.Exemption.Expires).AppendJSON(b)
+	b = wire.At(d.Exemption.Expires).AppendJSON(b)
 	b = append(b, '}')
 	if d.Block != nil {
 		b = append(b, `,"warnings":[`...)

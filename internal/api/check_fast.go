@@ -1,6 +1,6 @@
 package api
 
-import v1 "github.com/stint-dev/stint/internal/api/v1"
+import "github.com/stint-dev/stint/internal/wire"
 
 // fastReader reads the checks that clients usually send without building
 // anything but their texts: known fields once each, ASCII without escapes,
@@ -84,7 +84,7 @@ func (f *fastReader) member(in *checkInput, name []byte) (bit int) {
 	case "idempotency_key":
 		bit = sawIdempotencyKey
 		in.IdempotencyKey, ok = f.string()
-		ok = ok && in.IdempotencyKey != "" && len(in.IdempotencyKey) <= v1.MaxID
+		ok = ok && in.IdempotencyKey != "" && len(in.IdempotencyKey) <= wire.MaxID
 	}
 	if !ok {
 		return 0
@@ -101,7 +101,7 @@ func (f *fastReader) batch(inputs []checkInput) ([]checkInput, bool) {
 	if !ok || string(name) != "checks" || !f.take(':') || !f.take('[') {
 		return nil, false
 	}
-	for len(inputs) < v1.MaxBatch {
+	for len(inputs) < wire.MaxBatch {
 		inputs = append(inputs, checkInput{})
 		if !f.check(&inputs[len(inputs)-1]) {
 			return nil, false
@@ -169,10 +169,10 @@ func (f *fastReader) string() (string, bool) {
 func (f *fastReader) detail() (string, bool) {
 	text, ok := f.plain()
 	switch {
-	case ok && string(text) == v1.DetailNone:
-		return v1.DetailNone, true
-	case ok && string(text) == v1.DetailRules:
-		return v1.DetailRules, true
+	case ok && string(text) == wire.DetailNone:
+		return wire.DetailNone, true
+	case ok && string(text) == wire.DetailRules:
+		return wire.DetailRules, true
 	}
 	return "", false
 }
@@ -189,7 +189,7 @@ func (f *fastReader) cost() (int, bool) {
 	}
 	// What follows the digits must be what take finds next, so that 1.5 and
 	// 1e3 are not read as 1.
-	return cost, f.at > start && f.text[start] != '0' && cost <= v1.MaxCost
+	return cost, f.at > start && f.text[start] != '0' && cost <= wire.MaxCost
 }
 
 func (f *fastReader) bool() (value, ok bool) {
@@ -214,7 +214,7 @@ func (f *fastReader) meta() (map[string]string, bool) {
 		return nil, false
 	}
 	meta := make(map[string]string, 2)
-	for len(meta) < v1.MaxMeta {
+	for len(meta) < wire.MaxMeta {
 		name, ok := f.string()
 		if !ok || !f.take(':') {
 			return nil, false

@@ -8,12 +8,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // strictly reads a check the strict way only.
@@ -143,7 +143,7 @@ func TestTheWrittenDecisionIsTheTypeOfPackageV1(t *testing.T) {
 	for name, d := range decisions(t) {
 		t.Run(name, func(t *testing.T) {
 			text := appendDecision(nil, &d)
-			var back v1.Decision
+			var back wire.Decision
 			if err := json.Unmarshal(text, &back, json.RejectUnknownMembers(true)); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
@@ -177,7 +177,7 @@ func TestTheWrittenAnswerAboutSeveralKeysIsTheTypeOfPackageV1(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := checkInput{MaxWait: j.Decisions[0].Check.MaxWait}
 			text := appendCombined(nil, &j, &in)
-			var back v1.KeysDecision
+			var back wire.KeysDecision
 			if err := json.Unmarshal(text, &back, json.RejectUnknownMembers(true)); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"strconv"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // checkKeys answers a check about several keys as one.
@@ -44,7 +44,7 @@ func checksOf(parser keys.Parser, in *checkInput, checks []gate.Check) ([]gate.C
 	for i, key := range in.Keys {
 		one := *in
 		one.Key, one.Policy, one.Cost = key.Key, key.Policy, key.Cost
-		check, err := checkOf(parser, &one, v1.DetailRules)
+		check, err := checkOf(parser, &one, wire.DetailRules)
 		var mistake *fault.Error
 		if errors.As(err, &mistake) && (mistake.Field == "key" || mistake.Field == "policy") {
 			return nil, fault.Field(fmt.Sprintf("keys[%d].%s", i, mistake.Field), "%s", mistake.Message)
@@ -57,7 +57,7 @@ func checksOf(parser keys.Parser, in *checkInput, checks []gate.Check) ([]gate.C
 	return checks, nil
 }
 
-// appendCombined appends the JSON of a v1.KeysDecision. The reservation is the whole's, so
+// appendCombined appends the JSON of a wire.KeysDecision. The reservation is the whole's, so
 // the parts say nothing of it.
 func appendCombined(b []byte, j *gate.Combined, in *checkInput) []byte {
 	b = append(b, `{"id":`...)
@@ -97,5 +97,5 @@ func (s *API) cancelReservation(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.Cancelled{Freed: freed})
+	return c.SendJSON(http.StatusOK, wire.Cancelled{Freed: freed})
 }

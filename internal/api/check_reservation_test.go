@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestATurnIsReservedShownAndGivenBack(t *testing.T) {
@@ -24,11 +24,11 @@ func TestATurnIsReservedShownAndGivenBack(t *testing.T) {
 		t.Errorf("allowed at once: %s", first.body)
 	}
 	a := n.must(n.ask(fmt.Sprintf(ask, `,"idempotency_key":"k"`)), http.StatusOK)
-	d := read[v1.Decision](t, a)
+	d := read[wire.Decision](t, a)
 	if d.DelayMS != 10_000 || d.Reservation == nil || d.Reservation.At.String() != "2026-01-01T12:34:41.000Z" || d.Reservation.Handle == "" || *d.RetryAfterMS != 0 || a.header.Get("Retry-After") != "" {
 		t.Fatalf("the second: %s", a.body)
 	}
-	again := read[v1.Decision](t, n.must(n.ask(fmt.Sprintf(ask, `,"idempotency_key":"k"`)), http.StatusOK))
+	again := read[wire.Decision](t, n.must(n.ask(fmt.Sprintf(ask, `,"idempotency_key":"k"`)), http.StatusOK))
 	if !again.Replayed || *again.Reservation != *d.Reservation {
 		t.Errorf("the second again: %+v", again)
 	}
@@ -37,7 +37,7 @@ func TestATurnIsReservedShownAndGivenBack(t *testing.T) {
 		t.Errorf("a peek: %s", peek.body)
 	}
 	late := n.must(n.ask(`{"key":"host:a","max_wait":"15s"}`), http.StatusTooManyRequests)
-	if l := read[v1.Decision](t, late); *l.RetryAfterMS != 5000 || late.header.Get("Retry-After") != "5" || l.Reservation != nil {
+	if l := read[wire.Decision](t, late); *l.RetryAfterMS != 5000 || late.header.Get("Retry-After") != "5" || l.Reservation != nil {
 		t.Errorf("too far ahead: %s", late.body)
 	}
 	plain := n.must(n.ask(`{"key":"host:a"}`), http.StatusTooManyRequests)
@@ -45,7 +45,7 @@ func TestATurnIsReservedShownAndGivenBack(t *testing.T) {
 		t.Errorf("who does not wait reads of reservations: %s", plain.body)
 	}
 	for _, want := range []string{`{"freed":true}`, `{"freed":false}`} {
-		if a := n.must(n.send(del, n.check+v1.PathReservations+"/"+d.Reservation.Handle, ""), http.StatusOK); a.body != want {
+		if a := n.must(n.send(del, n.check+wire.PathReservations+"/"+d.Reservation.Handle, ""), http.StatusOK); a.body != want {
 			t.Errorf("giving back: %s, want %s", a.body, want)
 		}
 	}
@@ -59,13 +59,13 @@ func TestAHandleThatIsNotOursIsNotFound(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	n.ask(`{"key":"a"}`)
-	handle := read[v1.Decision](t, n.must(n.ask(`{"key":"a","max_wait":"1m"}`), http.StatusOK)).Reservation.Handle
+	handle := read[wire.Decision](t, n.must(n.ask(`{"key":"a","max_wait":"1m"}`), http.StatusOK)).Reservation.Handle
 	for _, bad := range []string{"x", handle[1:], handle + "A", strings.Repeat("A", 12_000), "%00", "%ff", "..%2fcheck"} {
-		n.wantProblem(n.send(del, n.check+v1.PathReservations+"/"+bad, ""), http.StatusNotFound, "")
+		n.wantProblem(n.send(del, n.check+wire.PathReservations+"/"+bad, ""), http.StatusNotFound, "")
 	}
 	other := startNode(t) // with a secret of its own
-	n.wantProblem(other.send(del, other.check+v1.PathReservations+"/"+handle, ""), http.StatusNotFound, "")
-	n.must(n.send(del, n.check+v1.PathReservations+"/"+handle, ""), http.StatusOK)
+	n.wantProblem(other.send(del, other.check+wire.PathReservations+"/"+handle, ""), http.StatusNotFound, "")
+	n.must(n.send(del, n.check+wire.PathReservations+"/"+handle, ""), http.StatusOK)
 }
 
 func TestAHandleStandsInNoLog(t *testing.T) {
@@ -74,8 +74,8 @@ func TestAHandleStandsInNoLog(t *testing.T) {
 		d.Server.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		d.Gate = gate.New(gate.Options{View: catalog.New(nil, d.Now), Log: d.Logs[0], Now: d.Now}) // which has loaded nothing yet
 	})
-	n.wantProblem(n.send(del, n.check+v1.PathReservations+"/a-handle", ""), http.StatusServiceUnavailable, "")
-	for _, want := range []string{`msg="request failed"`, `msg=request `, "path=" + v1.PathReservations + "/... "} {
+	n.wantProblem(n.send(del, n.check+wire.PathReservations+"/a-handle", ""), http.StatusServiceUnavailable, "")
+	for _, want := range []string{`msg="request failed"`, `msg=request `, "path=" + wire.PathReservations + "/... "} {
 		if !strings.Contains(logged.String(), want) {
 			t.Errorf("the log holds no %s: %s", want, logged.String())
 		}
@@ -90,16 +90,16 @@ func TestTheLongestHandleComesThrough(t *testing.T) {
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
 	putPolicy(n, "trial", `{"match":["*"],"rules":["1/10s"],"mode":"shadow"}`)
 	var all []string
-	for i := range v1.MaxKeys {
+	for i := range wire.MaxKeys {
 		all = append(all, fmt.Sprintf(`"%0512d"`, i))
 	}
-	body := `{"keys":[` + strings.Join(all, ",") + `],"max_wait":"1m","idempotency_key":"` + strings.Repeat("i", v1.MaxID) + `"}`
+	body := `{"keys":[` + strings.Join(all, ",") + `],"max_wait":"1m","idempotency_key":"` + strings.Repeat("i", wire.MaxID) + `"}`
 	n.must(n.ask(strings.Replace(body, "iii", "", 1)), http.StatusOK)
-	j := read[v1.KeysDecision](t, n.must(n.ask(body), http.StatusOK))
+	j := read[wire.KeysDecision](t, n.must(n.ask(body), http.StatusOK))
 	if j.Reservation == nil || len(j.Reservation.Handle) < 11_000 {
 		t.Fatalf("got %+v", j.Waiting)
 	}
-	if a := n.must(n.send(del, n.check+v1.PathReservations+"/"+j.Reservation.Handle, ""), http.StatusOK); a.body != `{"freed":true}` {
+	if a := n.must(n.send(del, n.check+wire.PathReservations+"/"+j.Reservation.Handle, ""), http.StatusOK); a.body != `{"freed":true}` {
 		t.Errorf("got %s", a.body)
 	}
 }
@@ -109,21 +109,21 @@ func TestSeveralKeysAreAnsweredAsOne(t *testing.T) {
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/s"]}`, "If-Match: *")
 	putPolicy(n, "tokens", `{"match":["token:*"],"rules":["4/m"]}`)
 	const ask = `{"keys":["ip:203.0.113.7",{"key":"token:a","cost":2}]}`
-	first := read[v1.KeysDecision](t, n.must(n.ask(ask), http.StatusOK))
+	first := read[wire.KeysDecision](t, n.must(n.ask(ask), http.StatusOK))
 	if !first.Allowed || first.ID != "" || first.Waiting != nil || len(first.Decisions) != 2 || first.Decisions[1].Policy != "tokens" || first.Decisions[1].Rules[0].Remaining != 2 {
 		t.Fatalf("got %+v", first)
 	}
 	a := n.must(n.ask(ask), http.StatusTooManyRequests)
-	d := read[v1.KeysDecision](t, a)
-	if d.Decision != v1.Limited || d.ID == "" || d.ID != d.Decisions[0].ID || *d.RetryAfterMS != 1000 || !d.Decisions[1].Allowed || d.Decisions[1].Rules[0].Remaining != 2 {
+	d := read[wire.KeysDecision](t, a)
+	if d.Decision != wire.Limited || d.ID == "" || d.ID != d.Decisions[0].ID || *d.RetryAfterMS != 1000 || !d.Decisions[1].Allowed || d.Decisions[1].Rules[0].Remaining != 2 {
 		t.Errorf("got %s", a.body)
 	}
 	if got := a.header.Get("RateLimit"); a.header.Get("Retry-After") != "1" || got != `"1/1s";r=0;t=1` {
 		t.Errorf("the headers are %v", a.header)
 	}
-	n.must(n.as(identity.Operate, post, v1.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
+	n.must(n.as(identity.Operate, post, wire.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
 	a = n.must(n.ask(ask), http.StatusForbidden)
-	if d := read[v1.KeysDecision](t, a); d.Decision != v1.Blocked || d.RetryAfterMS != nil || d.ID != d.Decisions[1].ID || a.header.Get("Retry-After") != "" {
+	if d := read[wire.KeysDecision](t, a); d.Decision != wire.Blocked || d.RetryAfterMS != nil || d.ID != d.Decisions[1].ID || a.header.Get("Retry-After") != "" {
 		t.Errorf("got %s with %v", a.body, a.header)
 	}
 	n.clock.Add(time.Second)
@@ -134,8 +134,8 @@ func TestSeveralKeysAreAnsweredAsOne(t *testing.T) {
 func TestInABatchAnItemMayWaitAndMayNotHaveSeveralKeys(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "default", `{"match":["*"],"rules":["1/10s"]}`, "If-Match: *")
-	a := n.must(n.send(post, n.check+v1.PathBatch, `{"checks":[{"key":"a"},{"key":"a","max_wait":"1m"},{"keys":["b"]},{"key":"a","idempotency_key":"ä"},{"key":"a","max_wait":"2h"}]}`), http.StatusOK)
-	all := read[v1.BatchAnswer](t, a).Decisions
+	a := n.must(n.send(post, n.check+wire.PathBatch, `{"checks":[{"key":"a"},{"key":"a","max_wait":"1m"},{"keys":["b"]},{"key":"a","idempotency_key":"ä"},{"key":"a","max_wait":"2h"}]}`), http.StatusOK)
+	all := read[wire.BatchAnswer](t, a).Decisions
 	if d := all[1].Decision; d == nil || d.DelayMS != 10_000 || d.Reservation == nil {
 		t.Errorf("got %s", a.body)
 	}
@@ -148,7 +148,7 @@ func TestInABatchAnItemMayWaitAndMayNotHaveSeveralKeys(t *testing.T) {
 
 func TestTheAlgorithmsAreListed(t *testing.T) {
 	n := startNode(t)
-	page := read[v1.Page[v1.Algorithm]](t, n.must(n.as(identity.Read, get, v1.PathAlgorithms, ""), http.StatusOK))
+	page := read[wire.Page[wire.Algorithm]](t, n.must(n.as(identity.Read, get, wire.PathAlgorithms, ""), http.StatusOK))
 	first := page.Items[0]
 	if first.Name != "timestamp_log" || !first.Exact || first.Title == "" || first.Summary == "" || first.Options == nil {
 		t.Errorf("the default is %+v", first)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func putPolicy(n *testNode, name, body string, headers ...string) {
@@ -34,7 +34,7 @@ func TestACheckIsAnsweredAsTheDesignShows(t *testing.T) {
 	}
 	n.clock.Add(51 * time.Second) // 56 s after the first
 	a := n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusTooManyRequests)
-	id := read[v1.Decision](t, a).ID
+	id := read[wire.Decision](t, a).ID
 	want := `{"id":"` + string(id) + `","decision":"limited","allowed":false,"key":"ip:203.0.113.7","policy":"default","mode":"enforce","degraded":false,` +
 		`"retry_after_ms":4000,"retry_at":"2026-01-01T12:35:31.000Z","rule":"5/1m","rules":[{"rule":"1/1s","limit":1,"window_ms":1000,"remaining":1,"retry_after_ms":0,"reset_after_ms":0},` +
 		`{"rule":"5/1m","limit":5,"window_ms":60000,"remaining":0,"retry_after_ms":4000,"reset_after_ms":8000}],"block":null,"shadow":null}`
@@ -71,29 +71,29 @@ func TestWhereNoPolicyMatchesACheckIsAllowed(t *testing.T) {
 
 func TestABlockIsAnswered403AndSaysUntilWhen(t *testing.T) {
 	n := startNode(t)
-	n.must(n.as(identity.Operate, http.MethodPost, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24","reason":"scraping","expires_in":"1500ms"}`), http.StatusCreated)
+	n.must(n.as(identity.Operate, http.MethodPost, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24","reason":"scraping","expires_in":"1500ms"}`), http.StatusCreated)
 	a := n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusForbidden)
-	d := read[v1.Decision](t, a)
-	if d.Decision != v1.Blocked || d.Block == nil || d.Block.Pattern != "ip:203.0.113.0/24" || *d.RetryAfterMS != 1500 || a.header.Get("Retry-After") != "2" {
+	d := read[wire.Decision](t, a)
+	if d.Decision != wire.Blocked || d.Block == nil || d.Block.Pattern != "ip:203.0.113.0/24" || *d.RetryAfterMS != 1500 || a.header.Get("Retry-After") != "2" {
 		t.Fatalf("got %s with %v", a.body, a.header)
 	}
 	n.clock.Add(1500 * time.Millisecond)
 	n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK)
-	n.must(n.as(identity.Operate, http.MethodPost, v1.PathBlocks, `{"pattern":"token:bad"}`), http.StatusCreated)
+	n.must(n.as(identity.Operate, http.MethodPost, wire.PathBlocks, `{"pattern":"token:bad"}`), http.StatusCreated)
 	a = n.must(n.ask(`{"key":"token:bad"}`), http.StatusForbidden)
-	if d := read[v1.Decision](t, a); d.RetryAfterMS != nil || !d.RetryAt.IsZero() || a.header.Get("Retry-After") != "" {
+	if d := read[wire.Decision](t, a); d.RetryAfterMS != nil || !d.RetryAt.IsZero() || a.header.Get("Retry-After") != "" {
 		t.Fatalf("got %s with %v", a.body, a.header)
 	}
 }
 
 func TestAnExemptionLetsThroughAndSaysWhatItHides(t *testing.T) {
 	n := startNode(t)
-	n.must(n.as(identity.Operate, http.MethodPost, v1.PathExemptions, `{"pattern":"ip:203.0.113.7","reason":"monitoring"}`), http.StatusCreated)
-	added := read[v1.AddedBlock](t, n.must(n.as(identity.Operate, http.MethodPost, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated))
+	n.must(n.as(identity.Operate, http.MethodPost, wire.PathExemptions, `{"pattern":"ip:203.0.113.7","reason":"monitoring"}`), http.StatusCreated)
+	added := read[wire.AddedBlock](t, n.must(n.as(identity.Operate, http.MethodPost, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated))
 	if len(added.Warnings) != 1 || !strings.Contains(added.Warnings[0], "ip:203.0.113.7") {
 		t.Fatalf("got the warnings %q", added.Warnings)
 	}
-	d := read[v1.Decision](t, n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK))
+	d := read[wire.Decision](t, n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK))
 	if d.Exemption == nil || d.Block != nil || len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], added.ID) {
 		t.Fatalf("got %+v", d)
 	}
@@ -103,8 +103,8 @@ func TestAnExemptionLetsThroughAndSaysWhatItHides(t *testing.T) {
 func TestAShadowDecidesBesideThePolicy(t *testing.T) {
 	n := startNode(t)
 	putPolicy(n, "trial", `{"match":["*"],"rules":["0/500ms"],"mode":"shadow"}`)
-	d := read[v1.Decision](t, n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK))
-	if d.Policy != "default" || d.Shadow == nil || d.Shadow.Policy != "trial" || d.Shadow.Decision != v1.Limited ||
+	d := read[wire.Decision](t, n.must(n.ask(`{"key":"ip:203.0.113.7"}`), http.StatusOK))
+	if d.Policy != "default" || d.Shadow == nil || d.Shadow.Policy != "trial" || d.Shadow.Decision != wire.Limited ||
 		d.Shadow.RetryAfterMS != nil || d.Shadow.Rule != "0/500ms" || d.Shadow.ID == "" {
 		t.Fatalf("got %+v", d)
 	}
@@ -112,9 +112,9 @@ func TestAShadowDecidesBesideThePolicy(t *testing.T) {
 
 func TestABatchIsAnsweredInOrderWithProblemsInTheirPlaces(t *testing.T) {
 	n := startNode(t)
-	a := n.must(n.send(http.MethodPost, n.check+v1.PathBatch,
+	a := n.must(n.send(http.MethodPost, n.check+wire.PathBatch,
 		`{"checks":[{"key":"a"},{"key":""},{"key":"a","cost":2},{"key":"b","cost":0},5,{"key":"a"},{"key":"c","policy":"nobody"},{"key":"d","detail":"rules"}]}`), http.StatusOK)
-	items := read[v1.BatchAnswer](t, a).Decisions
+	items := read[wire.BatchAnswer](t, a).Decisions
 	want := []string{"allowed", "key", "cost", "cost", "", "limited", "policy", "allowed"}
 	if len(items) != len(want) {
 		t.Fatalf("got %s", a.body)
@@ -143,14 +143,14 @@ func TestABatchHoldsAThousandChecksAndNoMore(t *testing.T) {
 	batch := func(count int) string {
 		return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k"},`, count), ",") + `]}`
 	}
-	a := n.must(n.send(http.MethodPost, n.check+v1.PathBatch, batch(1000)), http.StatusOK)
-	if got := len(read[v1.BatchAnswer](t, a).Decisions); got != 1000 {
+	a := n.must(n.send(http.MethodPost, n.check+wire.PathBatch, batch(1000)), http.StatusOK)
+	if got := len(read[wire.BatchAnswer](t, a).Decisions); got != 1000 {
 		t.Fatalf("got %d decisions", got)
 	}
-	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathBatch, batch(1001)), http.StatusUnprocessableEntity, "checks")
-	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathBatch, batch(0)), http.StatusUnprocessableEntity, "checks")
-	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathBatch, `{}`), http.StatusUnprocessableEntity, "checks")
-	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathBatch, `{"checks":{}}`), http.StatusUnprocessableEntity, "checks")
+	n.wantProblem(n.send(http.MethodPost, n.check+wire.PathBatch, batch(1001)), http.StatusUnprocessableEntity, "checks")
+	n.wantProblem(n.send(http.MethodPost, n.check+wire.PathBatch, batch(0)), http.StatusUnprocessableEntity, "checks")
+	n.wantProblem(n.send(http.MethodPost, n.check+wire.PathBatch, `{}`), http.StatusUnprocessableEntity, "checks")
+	n.wantProblem(n.send(http.MethodPost, n.check+wire.PathBatch, `{"checks":{}}`), http.StatusUnprocessableEntity, "checks")
 }
 
 func TestBadChecksAreProblemsThatNameTheField(t *testing.T) {
@@ -226,11 +226,11 @@ func TestBadChecksAreProblemsThatNameTheField(t *testing.T) {
 func TestOnlyJSONIsTakenForACheck(t *testing.T) {
 	n := startNode(t)
 	for _, media := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "application/jsonx", "multipart/form-data; boundary=x"} {
-		n.wantProblem(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: "+media), http.StatusUnsupportedMediaType, "")
+		n.wantProblem(n.send(http.MethodPost, n.check+wire.PathCheck, `{"key":"a"}`, "Content-Type: "+media), http.StatusUnsupportedMediaType, "")
 	}
-	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: application/json; charset=utf-8", "Content-Encoding: gzip"), http.StatusUnsupportedMediaType, "")
-	n.wantProblem(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: application/json", "Content-Encoding: gzip"), http.StatusUnsupportedMediaType, "")
-	n.must(n.send(http.MethodPost, n.check+v1.PathCheck, `{"key":"a"}`, "Content-Type: application/json; charset=UTF-8"), http.StatusOK)
+	n.wantProblem(n.send(http.MethodPost, n.check+wire.PathCheck, `{"key":"a"}`, "Content-Type: application/json; charset=utf-8", "Content-Encoding: gzip"), http.StatusUnsupportedMediaType, "")
+	n.wantProblem(n.send(http.MethodPost, n.check+wire.PathCheck, `{"key":"a"}`, "Content-Type: application/json", "Content-Encoding: gzip"), http.StatusUnsupportedMediaType, "")
+	n.must(n.send(http.MethodPost, n.check+wire.PathCheck, `{"key":"a"}`, "Content-Type: application/json; charset=UTF-8"), http.StatusOK)
 }
 
 func TestNoTwoBadKeysShareABucket(t *testing.T) {
@@ -254,8 +254,8 @@ func TestAPeekChargesNothing(t *testing.T) {
 
 func TestWithCheckAuthAChecksTokenIsAskedForAndNeverAnswered403(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Server.CheckAuth = true })
-	for _, path := range []string{v1.PathCheck, v1.PathBatch} {
-		body := map[string]string{v1.PathCheck: `{"key":"a","peek":true}`, v1.PathBatch: `{"checks":[{"key":"a"}]}`}[path]
+	for _, path := range []string{wire.PathCheck, wire.PathBatch} {
+		body := map[string]string{wire.PathCheck: `{"key":"a","peek":true}`, wire.PathBatch: `{"checks":[{"key":"a"}]}`}[path]
 		n.wantProblem(n.send(http.MethodPost, n.check+path, body), http.StatusUnauthorized, "")
 		n.wantProblem(n.send(http.MethodPost, n.check+path, body, "Authorization: Bearer nonsense"), http.StatusUnauthorized, "")
 		for _, scope := range []identity.Access{identity.Read, identity.Operate, identity.Admin} {

@@ -3,10 +3,10 @@ package api
 import (
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func (s *API) listEscalationEvents(c *httpserver.Call) error {
@@ -28,7 +28,7 @@ func (s *API) listEscalationEvents(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(events, v1.FromEscalationEvent))
+	return c.SendJSON(http.StatusOK, wholePage(events, fromEscalationEvent))
 }
 
 func (s *API) listEscalationPauses(c *httpserver.Call) error {
@@ -37,8 +37,8 @@ func (s *API) listEscalationPauses(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(stops, func(stop offences.EscalationPause) v1.EscalationPause {
-		return v1.EscalationPause{Policy: stop.Name, At: v1.At(stop.At), Detail: stop.Detail}
+	return c.SendJSON(http.StatusOK, wholePage(stops, func(stop offences.EscalationPause) wire.EscalationPause {
+		return wire.EscalationPause{Policy: stop.Name, At: wire.At(stop.At), Detail: stop.Detail}
 	}))
 }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // eventType is the media type of server-sent events.
@@ -56,7 +56,7 @@ func (s *API) eventFilter(c *httpserver.Call) (events.Filter, error) {
 	for _, kind := range q.List("kind", string(events.Decision), string(events.Block), string(events.Change)) {
 		f.Kinds = append(f.Kinds, events.Kind(kind))
 	}
-	for _, outcome := range q.List("decision", v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable) {
+	for _, outcome := range q.List("decision", wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable) {
 		f.Outcomes = append(f.Outcomes, gate.Outcome(outcome))
 	}
 	f.Policy = q.Line("policy")
@@ -116,7 +116,7 @@ func (b *eventBody) Read(p []byte) (int, error) {
 func (b *eventBody) comment(text string) { b.buffer.WriteString(": " + text + "\n\n") }
 
 func (b *eventBody) write(e *events.Event) {
-	data, err := json.Marshal(v1.FromEvent(e))
+	data, err := json.Marshal(fromEvent(e))
 	if err != nil { // an event holds nothing that cannot be written
 		return
 	}

@@ -3,13 +3,13 @@ package api
 import (
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
-func (s *API) wireExemption(e *blocks.Exemption) v1.Exemption { return v1.FromExemption(e, s.Now()) }
+func (s *API) wireExemption(e *blocks.Exemption) wire.Exemption { return fromExemption(e, s.Now()) }
 
 func (s *API) listExemptions(c *httpserver.Call) error {
 	f, err := s.blockFilter(c, filterParams)
@@ -53,15 +53,15 @@ func (s *API) addExemption(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := v1.AddedExemption{
+	answer := wire.AddedExemption{
 		Exemption: s.wireExemption(done.Item), Outcome: string(done.Outcome),
-		Warnings: append(v1.WidenedWarnings(a.pattern), s.hidden(a.pattern)...),
+		Warnings: append(widenedWarnings(a.pattern), s.hidden(a.pattern)...),
 	}
 	if done.Before != nil {
 		before := s.wireExemption(done.Before)
 		answer.Before = &before
 	}
-	return sendAdded(c, done.Outcome, v1.PathExemptions+"/"+done.Item.ID, answer)
+	return sendAdded(c, done.Outcome, wire.PathExemptions+"/"+done.Item.ID, answer)
 }
 
 // hidden warns of the blocks that an exemption of p hides or breaks into.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // raw sends bytes on one connection and returns every answer until the server
@@ -168,7 +168,7 @@ func TestARequestIDIsTakenOverWhereItIsPlain(t *testing.T) {
 			t.Errorf("%q: got %q", bad, got)
 		}
 	}
-	p := n.wantProblem(n.send(http.MethodGet, n.admin+v1.PathPolicies, "", "X-Request-ID: trace-0123456789"), http.StatusUnauthorized, "")
+	p := n.wantProblem(n.send(http.MethodGet, n.admin+wire.PathPolicies, "", "X-Request-ID: trace-0123456789"), http.StatusUnauthorized, "")
 	if p.RequestID != "trace-0123456789" {
 		t.Errorf("got %q", p.RequestID)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
@@ -227,7 +226,7 @@ func (n *testNode) send(method, url, body string, headers ...string) answer {
 // ask sends one check.
 func (n *testNode) ask(body string) answer {
 	n.Helper()
-	return n.send(http.MethodPost, n.check+v1.PathCheck, body)
+	return n.send(http.MethodPost, n.check+wire.PathCheck, body)
 }
 
 // as sends an admin request with the token of that scope.

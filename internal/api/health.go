@@ -6,8 +6,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func (s *API) handleLive(c *httpserver.Call) error {
@@ -25,16 +25,16 @@ func (s *API) handleReady(c *httpserver.Call) error {
 	return c.SendJSON(status, r)
 }
 
-func (s *API) readiness(ctx context.Context) v1.Readiness {
+func (s *API) readiness(ctx context.Context) wire.Readiness {
 	if s.Ready != nil {
 		return s.Ready(ctx)
 	}
-	part := v1.Part{Name: "catalog", OK: s.Catalog.Loaded()}
+	part := wire.Part{Name: "catalog", OK: s.Catalog.Loaded()}
 	if !part.OK {
 		part.Detail = "The policies and blocks have not been loaded yet."
 	} else if since, err := s.Catalog.Failing(); err != nil {
-		part.OK, part.Since = false, v1.At(since)
+		part.OK, part.Since = false, wire.At(since)
 		part.Detail = "The database is out of reach; checks go on with the last policies and blocks known."
 	}
-	return v1.Readiness{Ready: s.Catalog.Loaded(), Changes: part.OK, Parts: []v1.Part{part}}
+	return wire.Readiness{Ready: s.Catalog.Loaded(), Changes: part.OK, Parts: []wire.Part{part}}
 }

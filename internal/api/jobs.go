@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/jobs"
@@ -28,7 +27,7 @@ func (s *API) listJobs(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromJob))
+	return c.SendJSON(http.StatusOK, wholePage(all, fromJob))
 }
 
 func (s *API) listRuns(c *httpserver.Call) error {
@@ -48,7 +47,7 @@ func (s *API) listRuns(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page := wholePage(all, v1.FromRun)
+	page := wholePage(all, fromRun)
 	page.Total = nil // there may be older ones
 	return c.SendJSON(http.StatusOK, page)
 }
@@ -73,5 +72,5 @@ func (s *API) runJob(c *httpserver.Call) error {
 	if err := s.Recorder.AddRecord(c.Context(), jobs.AskedFor(c.Actor(), name)); err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.FromRun(run))
+	return c.SendJSON(http.StatusOK, fromRun(run))
 }

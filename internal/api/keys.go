@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // readKey reads ?key= and ?policy= of the routes about one key.
@@ -43,13 +43,13 @@ func (s *API) explainKey(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	out := v1.FromExplanation(x, s.policyName)
+	out := fromExplanation(x, s.policyName)
 	enforcing, shadow, err := s.Offenders.EscalationStatus(ctx, key)
 	if err != nil {
 		// The escalation needs the database, the verdict does not.
 		out.Warnings = append(out.Warnings, "Where the key stands in the escalation is not known: the database is out of reach.")
 	}
-	out.Escalation, out.ShadowEscalation = v1.FromEscalationStatus(enforcing), v1.FromEscalationStatus(shadow)
+	out.Escalation, out.ShadowEscalation = fromEscalationStatus(enforcing), fromEscalationStatus(shadow)
 	return c.SendJSON(http.StatusOK, out)
 }
 
@@ -75,13 +75,13 @@ func (s *API) resetKey(c *httpserver.Call) error {
 	}); err != nil {
 		return err
 	}
-	answer := v1.KeyReset{Key: key.String(), Policies: []v1.LogReset{}}
+	answer := wire.KeyReset{Key: key.String(), Policies: []wire.LogReset{}}
 	for _, p := range policies {
 		held, err := s.reset(ctx, timestamplog.LogIDOf(p, key.String()))
 		if err != nil {
 			return err
 		}
-		answer.Policies = append(answer.Policies, v1.LogReset{Policy: p.Name, Existed: held})
+		answer.Policies = append(answer.Policies, wire.LogReset{Policy: p.Name, Existed: held})
 	}
 	return c.SendJSON(http.StatusOK, answer)
 }

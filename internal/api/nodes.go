@@ -3,14 +3,14 @@ package api
 import (
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 var opListNodes = &Operation{
 	ID: "listNodes", Tag: "health", Summary: "The nodes that were heard of lately, and how they do.",
-	Answers: ok("The nodes by name.", v1.Page[v1.Node]{}),
+	Answers: ok("The nodes by name.", wire.Page[wire.Node]{}),
 }
 
 func (s *API) listNodes(c *httpserver.Call) error {
@@ -19,5 +19,5 @@ func (s *API) listNodes(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromNode))
+	return c.SendJSON(http.StatusOK, wholePage(all, fromNode))
 }

@@ -3,19 +3,19 @@ package api
 import (
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 var (
 	opListNotes = &Operation{
 		ID: "listNotes", Tag: "keys", Summary: "What operators wrote about a key.",
 		Query:   []Param{{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true}, limitParam},
-		Answers: ok("The notes, the newest first.", v1.Page[v1.Note]{}),
+		Answers: ok("The notes, the newest first.", wire.Page[wire.Note]{}),
 	}
 	opAddNote = &Operation{
-		ID: "addNote", Tag: "keys", Summary: "Write a note about a key, for others to read.", Body: v1.NoteRequest{},
-		Answers: []Answer{{Status: http.StatusCreated, Doc: "The note.", Body: v1.Note{}}},
+		ID: "addNote", Tag: "keys", Summary: "Write a note about a key, for others to read.", Body: wire.NoteRequest{},
+		Answers: []Answer{{Status: http.StatusCreated, Doc: "The note.", Body: wire.Note{}}},
 	}
 	opDeleteNote = &Operation{
 		ID: "deleteNote", Tag: "keys", Summary: "Delete a note. The audit keeps what it said.",
@@ -41,11 +41,11 @@ func (s *API) listNotes(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromNote))
+	return c.SendJSON(http.StatusOK, wholePage(all, fromNote))
 }
 
 func (s *API) addNote(c *httpserver.Call) error {
-	var request v1.NoteRequest
+	var request wire.NoteRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *API) addNote(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusCreated, v1.FromNote(n))
+	return c.SendJSON(http.StatusCreated, fromNote(n))
 }
 
 func (s *API) deleteNote(c *httpserver.Call) error {

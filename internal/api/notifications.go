@@ -4,11 +4,11 @@ import (
 	"context"
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Outbox shows what is on its way to people.
@@ -44,9 +44,9 @@ func (s *API) listNotifications(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := v1.Notifications{Channels: append([]string{}, s.Notifier.Channels()...), Items: []v1.Delivery{}}
+	answer := wire.Notifications{Channels: append([]string{}, s.Notifier.Channels()...), Items: []wire.Delivery{}}
 	for _, d := range all {
-		answer.Items = append(answer.Items, v1.FromDelivery(d))
+		answer.Items = append(answer.Items, fromDelivery(d))
 	}
 	return c.SendJSON(http.StatusOK, answer)
 }
@@ -54,7 +54,7 @@ func (s *API) listNotifications(c *httpserver.Call) error {
 // testNotification sends a message over one channel. One that does not arrive
 // is the answer, not an error: nothing is wrong with the request.
 func (s *API) testNotification(c *httpserver.Call) error {
-	var request v1.TestRequest
+	var request wire.TestRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
@@ -66,11 +66,11 @@ func (s *API) testNotification(c *httpserver.Call) error {
 	}
 	err := s.Notifier.Test(context.Background(), request.Channel)
 	if fault.Is(err, fault.NotFound) {
-		return fault.Field("channel", "there is no channel %q; the channels are listed by GET %s", request.Channel, v1.PathNotifications)
+		return fault.Field("channel", "there is no channel %q; the channels are listed by GET %s", request.Channel, wire.PathNotifications)
 	}
-	answer := v1.TestAnswer{Channel: request.Channel, Sent: err == nil}
+	answer := wire.TestAnswer{Channel: request.Channel, Sent: err == nil}
 	if err != nil {
-		answer.Error = v1.NullString(escape.Log(err.Error()))
+		answer.Error = wire.NullString(escape.Log(err.Error()))
 	}
 	return c.SendJSON(http.StatusOK, answer)
 }

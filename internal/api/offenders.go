@@ -10,12 +10,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Spans that reports may cover.
@@ -108,23 +108,23 @@ func (s *API) listOffenders(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, s.wireReport(report))
 }
 
-func (s *API) wireReport(r *offenders.Report) v1.OffenderReport {
-	out := v1.OffenderReport{
-		From: v1.At(r.From), To: v1.At(r.To), Keys: r.Keys, Offences: r.Ranking.Offences, Other: r.Other,
+func (s *API) wireReport(r *offenders.Report) wire.OffenderReport {
+	out := wire.OffenderReport{
+		From: wire.At(r.From), To: wire.At(r.To), Keys: r.Keys, Offences: r.Ranking.Offences, Other: r.Other,
 		AllowedExact: r.AllowedExact, Untracked: r.Untracked,
-		Page: v1.Page[v1.Offender]{Items: make([]v1.Offender, 0, len(r.Rows)), NextCursor: v1.NullString(r.Next)},
+		Page: wire.Page[wire.Offender]{Items: make([]wire.Offender, 0, len(r.Rows)), NextCursor: wire.NullString(r.Next)},
 	}
 	total := int(r.Keys)
 	out.Total = &total
 	now := s.Now()
 	for i := range r.Rows {
-		out.Items = append(out.Items, v1.FromOffender(&r.Rows[i], s.policyName, now))
+		out.Items = append(out.Items, fromOffender(&r.Rows[i], s.policyName, now))
 	}
 	return out
 }
 
 // eachOffender goes through every page of a report.
-func (s *API) eachOffender(ctx context.Context, o offences.Query, do func(v1.Offender) error) error {
+func (s *API) eachOffender(ctx context.Context, o offences.Query, do func(wire.Offender) error) error {
 	o.Limit = 1000
 	for {
 		report, err := s.Offenders.Report(ctx, o)
@@ -157,7 +157,7 @@ func (s *API) exportOffenders(c *httpserver.Call) error {
 	}
 	return httpserver.Stream(c, "application/json", "offenders.json", func(ctx context.Context, w io.Writer) error {
 		separator := "["
-		err := s.eachOffender(ctx, o, func(row v1.Offender) error {
+		err := s.eachOffender(ctx, o, func(row wire.Offender) error {
 			if _, err := io.WriteString(w, separator+"\n"); err != nil {
 				return err
 			}
@@ -181,7 +181,7 @@ func (s *API) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Que
 	if err := out.Write([]string{"key", "offences", "offences_at_most", "allowed", "share_refused", "policy", "decision", "decided_by", "first_at", "last_at", "blocked_until", "escalation_level"}); err != nil {
 		return err
 	}
-	err := s.eachOffender(ctx, o, func(row v1.Offender) error {
+	err := s.eachOffender(ctx, o, func(row wire.Offender) error {
 		until, step := "", ""
 		if row.Block != nil {
 			if until = row.Block.ExpiresAt.String(); row.Block.ExpiresAt.IsZero() {
@@ -223,13 +223,13 @@ func (s *API) keyTimeline(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	out := v1.Timeline{Key: t.Key, From: v1.At(from), To: v1.At(to), Allowed: t.Allowed,
-		Points: make([]v1.TimelinePoint, 0, len(t.Points)), Events: make([]v1.EscalationEvent, 0, len(t.Events))}
+	out := wire.Timeline{Key: t.Key, From: wire.At(from), To: wire.At(to), Allowed: t.Allowed,
+		Points: make([]wire.TimelinePoint, 0, len(t.Points)), Events: make([]wire.EscalationEvent, 0, len(t.Events))}
 	for _, p := range t.Points {
-		out.Points = append(out.Points, v1.TimelinePoint{At: v1.At(p.At), Limited: p.Limited, Blocked: p.Blocked, Shadow: p.Shadow})
+		out.Points = append(out.Points, wire.TimelinePoint{At: wire.At(p.At), Limited: p.Limited, Blocked: p.Blocked, Shadow: p.Shadow})
 	}
 	for _, e := range t.Events {
-		out.Events = append(out.Events, v1.FromEscalationEvent(e))
+		out.Events = append(out.Events, fromEscalationEvent(e))
 	}
 	return c.SendJSON(http.StatusOK, out)
 }
@@ -244,8 +244,8 @@ func (s *API) getOffence(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.OffenceRecord{
-		ID: e.ID, Minute: v1.At(e.Minute), Found: string(e.Found), Sentence: e.Sentence, Key: v1.NullString(e.Key),
-		Policy: v1.NullString(e.Policy), Offences: v1.FromOffences(e.Offences), Escalation: v1.FromEscalationStatus(e.Escalation), Other: v1.FromOffences(e.Other),
+	return c.SendJSON(http.StatusOK, wire.OffenceRecord{
+		ID: e.ID, Minute: wire.At(e.Minute), Found: string(e.Found), Sentence: e.Sentence, Key: wire.NullString(e.Key),
+		Policy: wire.NullString(e.Policy), Offences: fromOffences(e.Offences), Escalation: fromEscalationStatus(e.Escalation), Other: fromOffences(e.Other),
 	})
 }

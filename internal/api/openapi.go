@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -27,11 +26,11 @@ func (s *API) handleOpenAPI(c *httpserver.Call) error {
 	return c.Send(body)
 }
 
-// openAPI builds the OpenAPI 3.1 document from the table of routes and the
-// types of package v1, so that it cannot say anything else than they do.
+// openAPI builds the OpenAPI 3.1 document from the table of routes and the types of
+// package wire, so that it cannot differ from them.
 func (s *API) openAPI() node {
 	schemas := newSchemas()
-	schemas.of(v1.Event{}) // what the data of server-sent events is
+	schemas.of(wire.Event{}) // what the data of server-sent events is
 	paths := map[string]node{}
 	for i := range s.routes {
 		r := &s.routes[i]

@@ -12,9 +12,9 @@ import (
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // described sends requests and holds each, and its answer, to openapi.json.
@@ -115,9 +115,9 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("listNodes", get, "/v1/nodes", "", 200)
 
 		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`, 200)
-		limited := read[v1.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429))
+		limited := read[wire.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429))
 		d.do("check", post, "/v1/check", `{"key":""}`, 422)
-		reserved := read[v1.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","max_wait":"1h","idempotency_key":"a-1"}`, 200))
+		reserved := read[wire.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","max_wait":"1h","idempotency_key":"a-1"}`, 200))
 		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","max_wait":"1h","idempotency_key":"a-1"}`, 200)
 		d.do("cancelReservation", del, "/v1/reservations/"+reserved.Reservation.Handle, "", 200)
 		d.do("cancelReservation", del, "/v1/reservations/nothing", "", 404)
@@ -138,11 +138,11 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("listPolicyVersions", get, "/v1/policies/trial/versions", "", 200)
 		d.do("deletePolicy", del, "/v1/policies/trial", "", 204, `If-Match: "2"`)
 
-		block := read[v1.AddedBlock](t, d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","reason":"scraping","expires_in":"24h","on_conflict":"fail"}`, 201))
+		block := read[wire.AddedBlock](t, d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","reason":"scraping","expires_in":"24h","on_conflict":"fail"}`, 201))
 		d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1"}`, 409)
 		d.do("addBlock", post, "/v1/blocks", `{"pattern":"ip:2001:db8::1","expires_at":"2030-01-01T00:00:00Z","on_conflict":"extend"}`, 200)
 		d.do("check", post, "/v1/check", `{"key":"ip:2001:db8::2"}`, 403)
-		exemption := read[v1.AddedExemption](t, d.do("addExemption", post, "/v1/exemptions", `{"pattern":"ip:2001:db8::2/128"}`, 201))
+		exemption := read[wire.AddedExemption](t, d.do("addExemption", post, "/v1/exemptions", `{"pattern":"ip:2001:db8::2/128"}`, 201))
 		d.do("check", post, "/v1/check", `{"key":"ip:2001:db8::2"}`, 200)
 		d.do("explainKey", get, "/v1/keys?key=ip:2001:db8::2", "", 200)
 		d.do("explainKey", get, "/v1/keys?key=ip:203.0.113.7&policy=default", "", 200)
@@ -156,20 +156,20 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("changeExemption", patch, "/v1/exemptions/"+exemption.ID, `{"reason":"other"}`, 200)
 		d.do("removeExemption", del, "/v1/exemptions/"+exemption.ID+"?reason=over", "", 200)
 		d.do("resetKey", del, "/v1/keys?key=ip:203.0.113.7", "", 200)
-		note := read[v1.Note](t, d.do("addNote", post, "/v1/keys/notes", `{"key":"ip:203.0.113.7","text":"Same client as in July."}`, 201))
+		note := read[wire.Note](t, d.do("addNote", post, "/v1/keys/notes", `{"key":"ip:203.0.113.7","text":"Same client as in July."}`, 201))
 		d.do("addNote", post, "/v1/keys/notes", `{"key":"ip:203.0.113.7","text":" "}`, 422)
 		d.do("listNotes", get, "/v1/keys/notes?key=ip:203.0.113.7", "", 200)
 		d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 204)
 		d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 404)
 
-		token := read[v1.CreatedToken](t, d.do("addToken", post, "/v1/tokens", `{"name":"ci","scopes":["check","read"],"expires_in":"30d"}`, 201))
+		token := read[wire.CreatedToken](t, d.do("addToken", post, "/v1/tokens", `{"name":"ci","scopes":["check","read"],"expires_in":"30d"}`, 201))
 		d.do("listTokens", get, "/v1/tokens", "", 200)
 		d.do("getToken", get, "/v1/tokens/"+token.ID, "", 200)
 		d.do("changeToken", patch, "/v1/tokens/"+token.ID, `{"name":"ci-prod"}`, 200)
 		d.do("rotateToken", post, "/v1/tokens/"+token.ID+"/rotate", `{"overlap":"1h"}`, 201)
 		d.do("revokeToken", del, "/v1/tokens/"+token.ID, "", 200)
 
-		user := read[v1.User](t, d.do("addUser", post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`, 201))
+		user := read[wire.User](t, d.do("addUser", post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`, 201))
 		d.do("listUsers", get, "/v1/users", "", 200)
 		d.do("getUser", get, "/v1/users/"+user.ID, "", 200)
 		d.do("changeUser", patch, "/v1/users/"+user.ID, `{"disabled":true}`, 200)
@@ -192,7 +192,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("acceptProposal", post, "/v1/proposals/x/accept", "", 404)
 		d.do("dismissProposal", post, "/v1/proposals/x/dismiss", `{"reason":"ours"}`, 404)
 
-		written := read[v1.Report](t, d.do("writeReport", post, "/v1/reports", `{"kind":"daily"}`, 201))
+		written := read[wire.Report](t, d.do("writeReport", post, "/v1/reports", `{"kind":"daily"}`, 201))
 		d.do("writeReport", post, "/v1/reports", `{"kind":"hourly"}`, 422)
 		d.do("listReports", get, "/v1/reports?kind=daily&limit=10", "", 200)
 		d.do("getReport", get, "/v1/reports/"+written.ID, "", 200)
@@ -209,7 +209,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		}
 		big := strings.Repeat("x", 3<<20) // beyond what an admin request may hold
 		a := d.do("restore", post, "/v1/restore", big, 200, "Content-Type: "+backupType)
-		if got := read[v1.RestoreAnswer](t, a); got.Detail != fmt.Sprintf("%d bytes", len(big)) {
+		if got := read[wire.RestoreAnswer](t, a); got.Detail != fmt.Sprintf("%d bytes", len(big)) {
 			t.Errorf("got %+v", got)
 		}
 		describeOperations(d)

@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Operation describes a route in openapi.json.
@@ -77,7 +77,7 @@ var (
 
 var opCheck = &Operation{
 	ID: "check", Tag: "checks", Summary: "May this key, or may all of these keys, do one more request?",
-	Body: anyOf{v1.CheckRequest{}, v1.KeysRequest{}},
+	Body: anyOf{wire.CheckRequest{}, wire.KeysRequest{}},
 	Answers: []Answer{
 		{Status: http.StatusOK, Doc: "Allowed.", Body: decided},
 		{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Body: decided},
@@ -87,16 +87,16 @@ var opCheck = &Operation{
 }
 
 // decided is what a check is answered: about one key, or about several.
-var decided = anyOf{v1.Decision{}, v1.KeysDecision{}}
+var decided = anyOf{wire.Decision{}, wire.KeysDecision{}}
 
 var (
 	opBatch = &Operation{
 		ID: "checkBatch", Tag: "checks", Summary: "Ask up to 1,000 checks, each on its own.",
-		Body: v1.BatchRequest{}, Answers: ok("The answers in order, a problem in the place of each bad check.", v1.BatchAnswer{}),
+		Body: wire.BatchRequest{}, Answers: ok("The answers in order, a problem in the place of each bad check.", wire.BatchAnswer{}),
 	}
 	opGiveBack = &Operation{
 		ID: "cancelReservation", Tag: "checks", Summary: "Give back a reservation that was reserved, before its time.",
-		Answers: ok("Whether that freed room for others.", v1.Cancelled{}),
+		Answers: ok("Whether that freed room for others.", wire.Cancelled{}),
 	}
 	opLive = &Operation{
 		ID: "live", Tag: "health", Summary: "Is the process alive?",
@@ -104,23 +104,23 @@ var (
 	}
 	opReady = &Operation{
 		ID: "ready", Tag: "health", Summary: "Can this node answer, and which part cannot?",
-		Answers: append(ok("It can.", v1.Readiness{}), Answer{Status: http.StatusServiceUnavailable, Doc: "It cannot.", Body: v1.Readiness{}}),
+		Answers: append(ok("It can.", wire.Readiness{}), Answer{Status: http.StatusServiceUnavailable, Doc: "It cannot.", Body: wire.Readiness{}}),
 	}
 	opWhoami = &Operation{
-		ID: "whoami", Tag: "identities", Summary: "Whose credential is this and what may it do?", Answers: ok("Its holder.", v1.Whoami{}),
+		ID: "whoami", Tag: "identities", Summary: "Whose credential is this and what may it do?", Answers: ok("Its holder.", wire.Whoami{}),
 	}
 )
 
 var (
-	opListAlgorithms = &Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the ways to count that a policy may name.", Answers: ok("All of them, the default first.", v1.Page[v1.Algorithm]{})}
-	opListPolicies   = &Operation{ID: "listPolicies", Tag: "policies", Summary: "List the policies.", Answers: ok("All of them.", v1.Page[v1.Policy]{})}
-	opGetPolicy      = &Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy; its ETag is the version.", Answers: ok("The policy.", v1.Policy{})}
-	opPolicyVersions = &Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("All of them.", v1.Page[v1.Policy]{})}
+	opListAlgorithms = &Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the ways to count that a policy may name.", Answers: ok("All of them, the default first.", wire.Page[wire.Algorithm]{})}
+	opListPolicies   = &Operation{ID: "listPolicies", Tag: "policies", Summary: "List the policies.", Answers: ok("All of them.", wire.Page[wire.Policy]{})}
+	opGetPolicy      = &Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy; its ETag is the version.", Answers: ok("The policy.", wire.Policy{})}
+	opPolicyVersions = &Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("All of them.", wire.Page[wire.Policy]{})}
 	opPutPolicy      = &Operation{
 		ID: "putPolicy", Tag: "policies", Summary: "Create a policy, or replace the version that If-Match names.",
-		IfMatch: true, Body: v1.PolicyRequest{},
+		IfMatch: true, Body: wire.PolicyRequest{},
 		Query:   []Param{{Name: "confirm", Doc: "The policy's name, which one needs that newly refuses every request of a broad pattern."}},
-		Answers: append(ok("Replaced.", v1.Policy{}), Answer{Status: http.StatusCreated, Doc: "Created.", Body: v1.Policy{}}),
+		Answers: append(ok("Replaced.", wire.Policy{}), Answer{Status: http.StatusCreated, Doc: "Created.", Body: wire.Policy{}}),
 	}
 	opDeletePolicy = &Operation{
 		ID: "deletePolicy", Tag: "policies", Summary: "Delete the version of a policy that If-Match names.",
@@ -130,65 +130,65 @@ var (
 
 var (
 	opListBlocks = &Operation{
-		ID: "listBlocks", Tag: "blocks", Summary: "List blocks.", Answers: ok("A page of them.", v1.Page[v1.Block]{}),
+		ID: "listBlocks", Tag: "blocks", Summary: "List blocks.", Answers: ok("A page of them.", wire.Page[wire.Block]{}),
 		Query: append([]Param{{Name: "source", Doc: "Only blocks of this source.", Enum: []string{"manual", "automatic", "imported"}}}, endedParams...),
 	}
 	opAddBlock = &Operation{
-		ID: "addBlock", Tag: "blocks", Summary: "Block a pattern.", Body: v1.BlockRequest{},
-		Answers: append(ok("Extended or unchanged.", v1.AddedBlock{}), Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: v1.AddedBlock{}}),
+		ID: "addBlock", Tag: "blocks", Summary: "Block a pattern.", Body: wire.BlockRequest{},
+		Answers: append(ok("Extended or unchanged.", wire.AddedBlock{}), Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedBlock{}}),
 	}
-	opGetBlock    = &Operation{ID: "getBlock", Tag: "blocks", Summary: "Show a block.", Answers: ok("The block.", v1.Block{})}
-	opChangeBlock = &Operation{ID: "changeBlock", Tag: "blocks", Summary: "Change a block's reason or end.", Body: v1.EndPatch{}, Answers: ok("The block.", v1.Block{})}
-	opLiftBlock   = &Operation{ID: "liftBlock", Tag: "blocks", Summary: "Lift a block.", Query: reasonParam, Body: v1.EndRequest{}, BodyOptional: true, Answers: ok("The block.", v1.Block{})}
+	opGetBlock    = &Operation{ID: "getBlock", Tag: "blocks", Summary: "Show a block.", Answers: ok("The block.", wire.Block{})}
+	opChangeBlock = &Operation{ID: "changeBlock", Tag: "blocks", Summary: "Change a block's reason or end.", Body: wire.EndPatch{}, Answers: ok("The block.", wire.Block{})}
+	opLiftBlock   = &Operation{ID: "liftBlock", Tag: "blocks", Summary: "Lift a block.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The block.", wire.Block{})}
 
 	opListExemptions = &Operation{
-		ID: "listExemptions", Tag: "exemptions", Summary: "List exemptions.", Query: endedParams, Answers: ok("A page of them.", v1.Page[v1.Exemption]{}),
+		ID: "listExemptions", Tag: "exemptions", Summary: "List exemptions.", Query: endedParams, Answers: ok("A page of them.", wire.Page[wire.Exemption]{}),
 	}
 	opAddExemption = &Operation{
-		ID: "addExemption", Tag: "exemptions", Summary: "Exempt a pattern from every rule and block.", Body: v1.ExemptionRequest{},
-		Answers: append(ok("Extended or unchanged.", v1.AddedExemption{}), Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: v1.AddedExemption{}}),
+		ID: "addExemption", Tag: "exemptions", Summary: "Exempt a pattern from every rule and block.", Body: wire.ExemptionRequest{},
+		Answers: append(ok("Extended or unchanged.", wire.AddedExemption{}), Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedExemption{}}),
 	}
-	opGetExemption    = &Operation{ID: "getExemption", Tag: "exemptions", Summary: "Show an exemption.", Answers: ok("The exemption.", v1.Exemption{})}
-	opChangeExemption = &Operation{ID: "changeExemption", Tag: "exemptions", Summary: "Change an exemption's reason or end.", Body: v1.EndPatch{}, Answers: ok("The exemption.", v1.Exemption{})}
-	opRemoveExemption = &Operation{ID: "removeExemption", Tag: "exemptions", Summary: "Remove an exemption.", Query: reasonParam, Body: v1.EndRequest{}, BodyOptional: true, Answers: ok("The exemption.", v1.Exemption{})}
+	opGetExemption    = &Operation{ID: "getExemption", Tag: "exemptions", Summary: "Show an exemption.", Answers: ok("The exemption.", wire.Exemption{})}
+	opChangeExemption = &Operation{ID: "changeExemption", Tag: "exemptions", Summary: "Change an exemption's reason or end.", Body: wire.EndPatch{}, Answers: ok("The exemption.", wire.Exemption{})}
+	opRemoveExemption = &Operation{ID: "removeExemption", Tag: "exemptions", Summary: "Remove an exemption.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Exemption{})}
 )
 
 var (
-	opExplainKey = &Operation{ID: "explainKey", Tag: "keys", Summary: "What applies to a key now, and why?", Query: keyParams, Answers: ok("The explanation.", v1.KeyExplanation{})}
-	opResetKey   = &Operation{ID: "resetKey", Tag: "keys", Summary: "Forget what a key has used, under one policy or all.", Query: keyParams, Answers: ok("What was forgotten.", v1.KeyReset{})}
+	opExplainKey = &Operation{ID: "explainKey", Tag: "keys", Summary: "What applies to a key now, and why?", Query: keyParams, Answers: ok("The explanation.", wire.KeyExplanation{})}
+	opResetKey   = &Operation{ID: "resetKey", Tag: "keys", Summary: "Forget what a key has used, under one policy or all.", Query: keyParams, Answers: ok("What was forgotten.", wire.KeyReset{})}
 )
 
 var (
-	opListTokens  = &Operation{ID: "listTokens", Tag: "identities", Summary: "List the tokens, ended ones included.", Answers: ok("All of them.", v1.Page[v1.Token]{})}
-	opAddToken    = &Operation{ID: "addToken", Tag: "identities", Summary: "Make a token; its secret is shown this once.", Body: v1.TokenRequest{}, Answers: []Answer{{Status: http.StatusCreated, Doc: "Created.", Body: v1.CreatedToken{}}}}
-	opGetToken    = &Operation{ID: "getToken", Tag: "identities", Summary: "Show a token.", Answers: ok("The token.", v1.Token{})}
-	opChangeToken = &Operation{ID: "changeToken", Tag: "identities", Summary: "Change a token's name or end.", Body: v1.TokenPatch{}, Answers: ok("The token.", v1.Token{})}
+	opListTokens  = &Operation{ID: "listTokens", Tag: "identities", Summary: "List the tokens, ended ones included.", Answers: ok("All of them.", wire.Page[wire.Token]{})}
+	opAddToken    = &Operation{ID: "addToken", Tag: "identities", Summary: "Make a token; its secret is shown this once.", Body: wire.TokenRequest{}, Answers: []Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.CreatedToken{}}}}
+	opGetToken    = &Operation{ID: "getToken", Tag: "identities", Summary: "Show a token.", Answers: ok("The token.", wire.Token{})}
+	opChangeToken = &Operation{ID: "changeToken", Tag: "identities", Summary: "Change a token's name or end.", Body: wire.TokenPatch{}, Answers: ok("The token.", wire.Token{})}
 	opRotateToken = &Operation{
 		ID: "rotateToken", Tag: "identities", Summary: "Replace a token by a new one; the old one goes on for the overlap.",
-		Body: v1.RotateRequest{}, BodyOptional: true, Answers: []Answer{{Status: http.StatusCreated, Doc: "Created.", Body: v1.CreatedToken{}}},
+		Body: wire.RotateRequest{}, BodyOptional: true, Answers: []Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.CreatedToken{}}},
 	}
-	opRevokeToken = &Operation{ID: "revokeToken", Tag: "identities", Summary: "Revoke a token on every node.", Answers: ok("The token.", v1.Token{})}
+	opRevokeToken = &Operation{ID: "revokeToken", Tag: "identities", Summary: "Revoke a token on every node.", Answers: ok("The token.", wire.Token{})}
 
-	opListUsers   = &Operation{ID: "listUsers", Tag: "identities", Summary: "List the users.", Answers: ok("All of them.", v1.Page[v1.User]{})}
-	opAddUser     = &Operation{ID: "addUser", Tag: "identities", Summary: "Make a user.", Body: v1.UserRequest{}, Answers: []Answer{{Status: http.StatusCreated, Doc: "Created.", Body: v1.User{}}}}
-	opGetUser     = &Operation{ID: "getUser", Tag: "identities", Summary: "Show a user.", Answers: ok("The user.", v1.User{})}
-	opChangeUser  = &Operation{ID: "changeUser", Tag: "identities", Summary: "Change a user's role, or disable or enable the user.", Body: v1.UserPatch{}, Answers: ok("The user.", v1.User{})}
-	opSetPassword = &Operation{ID: "setPassword", Tag: "identities", Summary: "Set a user's password and end the user's sessions.", Body: v1.PasswordRequest{}, Answers: ok("The user.", v1.User{})}
+	opListUsers   = &Operation{ID: "listUsers", Tag: "identities", Summary: "List the users.", Answers: ok("All of them.", wire.Page[wire.User]{})}
+	opAddUser     = &Operation{ID: "addUser", Tag: "identities", Summary: "Make a user.", Body: wire.UserRequest{}, Answers: []Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.User{}}}}
+	opGetUser     = &Operation{ID: "getUser", Tag: "identities", Summary: "Show a user.", Answers: ok("The user.", wire.User{})}
+	opChangeUser  = &Operation{ID: "changeUser", Tag: "identities", Summary: "Change a user's role, or disable or enable the user.", Body: wire.UserPatch{}, Answers: ok("The user.", wire.User{})}
+	opSetPassword = &Operation{ID: "setPassword", Tag: "identities", Summary: "Set a user's password and end the user's sessions.", Body: wire.PasswordRequest{}, Answers: ok("The user.", wire.User{})}
 	opDeleteUser  = &Operation{ID: "deleteUser", Tag: "identities", Summary: "Delete a user.", Answers: []Answer{{Status: http.StatusNoContent, Doc: "Deleted."}}}
 )
 
 var (
-	opListAudit   = &Operation{ID: "listAudit", Tag: "audit", Summary: "List changes, the newest first.", Query: append([]Param{cursorParam, limitParam}, auditQuery...), Answers: ok("A page of them.", v1.Page[v1.AuditEntry]{})}
-	opGetAudit    = &Operation{ID: "getAuditEntry", Tag: "audit", Summary: "Show a change.", Answers: ok("The change.", v1.AuditEntry{})}
+	opListAudit   = &Operation{ID: "listAudit", Tag: "audit", Summary: "List changes, the newest first.", Query: append([]Param{cursorParam, limitParam}, auditQuery...), Answers: ok("A page of them.", wire.Page[wire.AuditEntry]{})}
+	opGetAudit    = &Operation{ID: "getAuditEntry", Tag: "audit", Summary: "Show a change.", Answers: ok("The change.", wire.AuditEntry{})}
 	opVerifyAudit = &Operation{
 		ID: "verifyAudit", Tag: "audit", Summary: "Verify that no record of the audit was changed, added or removed.",
 		Query:   []Param{{Name: "head", Doc: "A head that a verification returned before and that was kept elsewhere: is it still in the chain?"}},
-		Answers: ok("What the verification found.", v1.AuditVerification{}),
+		Answers: ok("What the verification found.", wire.AuditVerification{}),
 	}
 	opExportAudit = &Operation{
 		ID: "exportAudit", Tag: "audit", Summary: "Export changes as JSON or CSV.",
 		Query:   append([]Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, auditQuery...),
-		Answers: []Answer{{Status: http.StatusOK, Doc: "All of them.", Body: []v1.AuditEntry{}, Types: []string{"text/csv"}}},
+		Answers: []Answer{{Status: http.StatusOK, Doc: "All of them.", Body: []wire.AuditEntry{}, Types: []string{"text/csv"}}},
 	}
 	opBackup = &Operation{
 		ID: "backup", Tag: "backup", Summary: "Read a backup of the embedded data.",
@@ -196,7 +196,7 @@ var (
 	}
 	opRestore = &Operation{
 		ID: "restore", Tag: "backup", Summary: "Replace the embedded data by a backup.",
-		Body: binary{}, Answers: ok("What the backup held.", v1.RestoreAnswer{}),
+		Body: binary{}, Answers: ok("What the backup held.", wire.RestoreAnswer{}),
 	}
 )
 

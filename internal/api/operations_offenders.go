@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 var (
@@ -31,7 +31,7 @@ var (
 		ID: "listOffenders", Tag: "offenders", Summary: "Who offended, how often, and whether it is dealt with.",
 		Query: append([]Param{cursorParam, limitParam,
 			{Name: "points", Doc: "Divide the span into so many parts and give the offences of each, 1 to 120.", Integer: true}}, offenderQuery...),
-		Answers: ok("One page of the report.", v1.OffenderReport{}),
+		Answers: ok("One page of the report.", wire.OffenderReport{}),
 	}
 	opExportOffenders = &Operation{
 		ID: "exportOffenders", Tag: "offenders", Summary: "The whole report as a file.",
@@ -44,29 +44,29 @@ var (
 			{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true},
 			{Name: "points", Doc: "How many parts the span is divided into, 1 to 1440; 60 where it is left out.", Integer: true},
 		}, spanQuery...),
-		Answers: ok("Its offences over time and what its escalation did.", v1.Timeline{}),
+		Answers: ok("Its offences over time and what its escalation did.", wire.Timeline{}),
 	}
 	opGetOffence = &Operation{
 		ID: "getOffence", Tag: "offenders", Summary: "What is known under the id that a refused answer carried.",
-		Answers: ok("The story in one sentence, then in detail.", v1.OffenceRecord{}),
+		Answers: ok("The story in one sentence, then in detail.", wire.OffenceRecord{}),
 	}
 	opGetTraffic = &Operation{
 		ID: "getTraffic", Tag: "offenders", Summary: "Checks over time, allowed and refused.",
 		Query:   append([]Param{policyParam, {Name: "step", Doc: "How long each part is, whole minutes such as 1m or 1h."}}, spanQuery...),
-		Answers: ok("The traffic of each part of the span.", v1.Traffic{}),
+		Answers: ok("The traffic of each part of the span.", wire.Traffic{}),
 	}
 	opRuleTotals = &Operation{
 		ID: "ruleTotals", Tag: "offenders", Summary: "Which rules refused most, and which refused nobody.",
-		Query: spanQuery, Answers: ok("Every rule and block that refused, and the rules that did not.", v1.Page[v1.RuleTotal]{}),
+		Query: spanQuery, Answers: ok("Every rule and block that refused, and the rules that did not.", wire.Page[wire.RuleTotal]{}),
 	}
 	opEscalationEvents = &Operation{
 		ID: "listEscalationEvents", Tag: "offenders", Summary: "What escalations did: automatic blocks, and those that a shadow policy would have made.",
 		Query:   append([]Param{policyParam, {Name: "key", Doc: "Only about this key."}, limitParam}, spanQuery...),
-		Answers: ok("The events, the newest first.", v1.Page[v1.EscalationEvent]{}),
+		Answers: ok("The events, the newest first.", wire.Page[wire.EscalationEvent]{}),
 	}
 	opEscalationPauses = &Operation{
 		ID: "listPausedEscalations", Tag: "offenders", Summary: "Escalations that stopped because they would have blocked too many.",
-		Answers: ok("The paused escalations.", v1.Page[v1.EscalationPause]{}),
+		Answers: ok("The paused escalations.", wire.Page[wire.EscalationPause]{}),
 	}
 	opResumeEscalation = &Operation{
 		ID: "resumeEscalation", Tag: "offenders", Summary: "Let the paused escalation of a policy go on.",
@@ -75,19 +75,19 @@ var (
 	opListProposals = &Operation{
 		ID: "listProposals", Tag: "offenders", Summary: "Ranges in which many offended, waiting for a decision.",
 		Query:   []Param{{Name: "state", Doc: "Which to list; open where it is left out.", Enum: []string{"open", "all"}}, limitParam},
-		Answers: ok("The proposals, the newest first.", v1.Page[v1.Proposal]{}),
+		Answers: ok("The proposals, the newest first.", wire.Page[wire.Proposal]{}),
 	}
 	opGetProposal = &Operation{
 		ID: "getProposal", Tag: "offenders", Summary: "One proposal with its evidence.",
-		Answers: ok("The proposal.", v1.Proposal{}),
+		Answers: ok("The proposal.", wire.Proposal{}),
 	}
 	opAcceptProposal = &Operation{
-		ID: "acceptProposal", Tag: "offenders", Summary: "Block the range of a proposal.", Body: v1.AcceptProposalRequest{}, BodyOptional: true,
-		Answers: ok("The accepted proposal with its block's id.", v1.Proposal{}),
+		ID: "acceptProposal", Tag: "offenders", Summary: "Block the range of a proposal.", Body: wire.AcceptProposalRequest{}, BodyOptional: true,
+		Answers: ok("The accepted proposal with its block's id.", wire.Proposal{}),
 	}
 	opDismissProposal = &Operation{
-		ID: "dismissProposal", Tag: "offenders", Summary: "Close a proposal; its range is left alone for a day.", Body: v1.EndRequest{}, BodyOptional: true,
-		Answers: ok("The dismissed proposal.", v1.Proposal{}),
+		ID: "dismissProposal", Tag: "offenders", Summary: "Close a proposal; its range is left alone for a day.", Body: wire.EndRequest{}, BodyOptional: true,
+		Answers: ok("The dismissed proposal.", wire.Proposal{}),
 	}
 )
 
@@ -95,11 +95,11 @@ var (
 	opListReports = &Operation{
 		ID: "listReports", Tag: "reports", Summary: "The daily and weekly reports.",
 		Query:   []Param{{Name: "kind", Doc: "Only reports of this kind.", Enum: []string{"daily", "weekly"}}, limitParam},
-		Answers: ok("The reports, the newest period first.", v1.Page[v1.Report]{}),
+		Answers: ok("The reports, the newest period first.", wire.Page[wire.Report]{}),
 	}
 	opWriteReport = &Operation{
-		ID: "writeReport", Tag: "reports", Summary: "Write the report of the last whole day or week now.", Body: v1.ReportRequest{},
-		Answers: []Answer{{Status: http.StatusCreated, Doc: "The report that was written.", Body: v1.Report{}}},
+		ID: "writeReport", Tag: "reports", Summary: "Write the report of the last whole day or week now.", Body: wire.ReportRequest{},
+		Answers: []Answer{{Status: http.StatusCreated, Doc: "The report that was written.", Body: wire.Report{}}},
 	}
 	opGetReport = &Operation{
 		ID: "getReport", Tag: "reports", Summary: "One report as JSON, CSV or a page that can be mailed or printed.",

@@ -3,8 +3,8 @@ package api
 import (
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // operations returns the routes of what operators do beyond changing one
@@ -12,28 +12,28 @@ import (
 func (s *API) operations() []route {
 	const (
 		get, post = http.MethodGet, http.MethodPost
-		policy    = v1.PathPolicies + "/:name"
+		policy    = wire.PathPolicies + "/:name"
 	)
 	return []route{
 		onAdmin(get, "/docs", identity.Public, s.handleDocs, nil),
 
-		onAdmin(post, v1.PathBlockPreview, identity.Read, s.previewBlock, opPreviewBlock),
-		streamed(post, v1.PathBlockImport, identity.Operate, s.importBlocks, opImportBlocks),
-		onAdmin(get, v1.PathBlockExport, identity.Read, s.exportBlocks, opExportBlocks),
+		onAdmin(post, wire.PathBlockPreview, identity.Read, s.previewBlock, opPreviewBlock),
+		streamed(post, wire.PathBlockImport, identity.Operate, s.importBlocks, opImportBlocks),
+		onAdmin(get, wire.PathBlockExport, identity.Read, s.exportBlocks, opExportBlocks),
 
-		onAdmin(post, v1.PathAudit+"/:id/undo", identity.Operate, s.undoEntry, opUndo),
+		onAdmin(post, wire.PathAudit+"/:id/undo", identity.Operate, s.undoEntry, opUndo),
 
 		onAdmin(get, policy+"/diff", identity.Read, s.diffPolicy, opDiffPolicy),
-		onAdmin(get, v1.PathPolicyFile, identity.Read, s.exportPolicies, opExportPolicies),
-		onAdmin(post, v1.PathPolicyFile, identity.Admin, s.applyPolicies, opApplyPolicies),
+		onAdmin(get, wire.PathPolicyFile, identity.Read, s.exportPolicies, opExportPolicies),
+		onAdmin(post, wire.PathPolicyFile, identity.Admin, s.applyPolicies, opApplyPolicies),
 
-		onAdmin(get, v1.PathEvents, identity.Read, s.tellEvents, opEvents),
+		onAdmin(get, wire.PathEvents, identity.Read, s.tellEvents, opEvents),
 
-		onAdmin(get, v1.PathJobs, identity.Read, s.listJobs, opListJobs),
-		onAdmin(get, v1.PathJobs+"/runs", identity.Read, s.listRuns, opListRuns),
-		onAdmin(post, v1.PathJobs+"/:name/run", identity.Operate, s.runJob, opRunJob),
-		onAdmin(get, v1.PathNotifications, identity.Read, s.listNotifications, opListNotifications),
-		onAdmin(post, v1.PathNotifications+"/test", identity.Admin, s.testNotification, opTestNotification),
+		onAdmin(get, wire.PathJobs, identity.Read, s.listJobs, opListJobs),
+		onAdmin(get, wire.PathJobs+"/runs", identity.Read, s.listRuns, opListRuns),
+		onAdmin(post, wire.PathJobs+"/:name/run", identity.Operate, s.runJob, opRunJob),
+		onAdmin(get, wire.PathNotifications, identity.Read, s.listNotifications, opListNotifications),
+		onAdmin(post, wire.PathNotifications+"/test", identity.Admin, s.testNotification, opTestNotification),
 	}
 }
 
@@ -45,13 +45,13 @@ var truth = []string{"true", "false"}
 var (
 	opPreviewBlock = &Operation{
 		ID: "previewBlock", Tag: "blocks", Summary: "Whom would a block of this pattern hit, and does it need a confirmation?",
-		Body: v1.PreviewRequest{}, Answers: ok("Its blast radius.", v1.BlockPreview{}),
+		Body: wire.PreviewRequest{}, Answers: ok("Its blast radius.", wire.BlockPreview{}),
 	}
 	opImportBlocks = &Operation{
 		ID: "importBlocks", Tag: "blocks", Summary: "Import up to 1,000,000 blocks from CSV, JSON or a plain list, all or nothing.",
 		Body: files{}, BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain"},
 		Query: []Param{
-			{Name: "on_conflict", Doc: "What to do with a pattern that is blocked already; fail, the default, leaves it as it is.", Enum: []string{v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace}},
+			{Name: "on_conflict", Doc: "What to do with a pattern that is blocked already; fail, the default, leaves it as it is.", Enum: []string{wire.ConflictFail, wire.ConflictExtend, wire.ConflictReplace}},
 			{Name: "skip_bad", Doc: "Leave bad rows out instead of importing nothing.", Enum: truth},
 			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Enum: truth},
 			{Name: "reason", Doc: "For the rows that name none."},
@@ -59,7 +59,7 @@ var (
 			{Name: "expires_at", Doc: "The same as an RFC 3339 time."},
 			{Name: "confirm", Doc: "What a dry run of the same file, or the answer 409 confirmation_required, gave as confirm: its broad rows are meant."},
 		},
-		Answers: ok("What was done.", v1.ImportAnswer{}),
+		Answers: ok("What was done.", wire.ImportAnswer{}),
 	}
 	opExportBlocks = &Operation{
 		ID: "exportBlocks", Tag: "blocks", Summary: "Export blocks as an import reads them.",
@@ -74,8 +74,8 @@ var (
 var (
 	opUndo = &Operation{
 		ID: "undoEntry", Tag: "audit", Summary: "Bring back what stood before a change, as a new change.",
-		Body: v1.UndoRequest{}, BodyOptional: true,
-		Answers: []Answer{{Status: http.StatusCreated, Doc: "The new change.", Body: v1.AuditEntry{}}},
+		Body: wire.UndoRequest{}, BodyOptional: true,
+		Answers: []Answer{{Status: http.StatusCreated, Doc: "The new change.", Body: wire.AuditEntry{}}},
 	}
 	opDiffPolicy = &Operation{
 		ID: "diffPolicy", Tag: "policies", Summary: "Compare two versions of a policy.",
@@ -83,12 +83,12 @@ var (
 			{Name: "from", Doc: "The earlier version, 0 for none; the one before to where it is left out.", Integer: true},
 			{Name: "to", Doc: "The later version; the newest where it is left out.", Integer: true},
 		},
-		Answers: ok("What differs.", v1.PolicyDiff{}),
+		Answers: ok("What differs.", wire.PolicyDiff{}),
 	}
 	opExportPolicies = &Operation{
 		ID: "exportPolicies", Tag: "policies", Summary: "Export all policies as one document.",
 		Query:   []Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "yaml"}}},
-		Answers: []Answer{{Status: http.StatusOK, Doc: "The document.", Body: v1.PolicyFile{}, Types: []string{"application/yaml"}}},
+		Answers: []Answer{{Status: http.StatusOK, Doc: "The document.", Body: wire.PolicyFile{}, Types: []string{"application/yaml"}}},
 	}
 	opApplyPolicies = &Operation{
 		ID: "applyPolicies", Tag: "policies", Summary: "Make the policies what a document says, all or nothing.",
@@ -97,7 +97,7 @@ var (
 			{Name: "confirm", Doc: "The names, with commas between them, of the policies that newly refuse every request of a broad pattern, as the answer 409 confirmation_required gives them."},
 			{Name: "prune", Doc: "Delete the policies that the document does not name.", Enum: truth},
 		},
-		Body: v1.PolicyFileRequest{}, Answers: ok("What was changed.", v1.PolicyPlan{}),
+		Body: wire.PolicyFileRequest{}, Answers: ok("What was changed.", wire.PolicyPlan{}),
 	}
 	opEvents = &Operation{
 		ID: "tellEvents", Tag: "events", Summary: "Hear what happens as server-sent events; send Last-Event-ID to go on after a break.",
@@ -112,18 +112,18 @@ var (
 )
 
 var (
-	opListJobs = &Operation{ID: "listJobs", Tag: "jobs", Summary: "List the periodic work with its newest runs.", Answers: ok("All of it.", v1.Page[v1.Job]{})}
+	opListJobs = &Operation{ID: "listJobs", Tag: "jobs", Summary: "List the periodic work with its newest runs.", Answers: ok("All of it.", wire.Page[wire.Job]{})}
 	opListRuns = &Operation{
 		ID: "listRuns", Tag: "jobs", Summary: "List the newest runs.",
-		Query: []Param{{Name: "job", Doc: "Only runs of this job."}, limitParam}, Answers: ok("The runs.", v1.Page[v1.JobRun]{}),
+		Query: []Param{{Name: "job", Doc: "Only runs of this job."}, limitParam}, Answers: ok("The runs.", wire.Page[wire.JobRun]{}),
 	}
-	opRunJob            = &Operation{ID: "runJob", Tag: "jobs", Summary: "Run a job now; the answer comes when it has ended.", Answers: ok("The run.", v1.JobRun{})}
+	opRunJob            = &Operation{ID: "runJob", Tag: "jobs", Summary: "Run a job now; the answer comes when it has ended.", Answers: ok("The run.", wire.JobRun{})}
 	opListNotifications = &Operation{
 		ID: "listNotifications", Tag: "notifications", Summary: "List what people were told, or are about to be.",
-		Query: []Param{limitParam}, Answers: ok("The newest.", v1.Notifications{}),
+		Query: []Param{limitParam}, Answers: ok("The newest.", wire.Notifications{}),
 	}
 	opTestNotification = &Operation{
 		ID: "testNotification", Tag: "notifications", Summary: "Send a test message over one channel.",
-		Body: v1.TestRequest{}, Answers: ok("What came of it.", v1.TestAnswer{}),
+		Body: wire.TestRequest{}, Answers: ok("What came of it.", wire.TestAnswer{}),
 	}
 )

@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/events"
@@ -22,6 +21,7 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const csvBody, plainBody, lineBody = "Content-Type: text/csv", "Content-Type: text/plain; charset=utf-8", "Content-Type: application/x-ndjson"
@@ -62,7 +62,7 @@ func describeOperations(d *described) {
 	d.do("importBlocks", post, "/v1/blocks/import", "0.0.0.0/1\n128.0.0.0/1\n", 409, plainBody)
 	d.do("exportBlocks", get, "/v1/blocks/export?format=plain&source=imported", "", 200)
 	d.do("exportBlocks", get, "/v1/blocks/export?format=json&state=all", "", 200)
-	page := read[v1.Page[v1.AuditEntry]](d, d.as(admin, get, "/v1/audit?limit=1", ""))
+	page := read[wire.Page[wire.AuditEntry]](d, d.as(admin, get, "/v1/audit?limit=1", ""))
 	d.do("undoEntry", post, fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID), "", 201)
 	d.do("undoEntry", post, fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID), "", 409)
 	d.do("putPolicy", put, "/v1/policies/compared", `{"match":["token:*"],"rules":["1/s"]}`, 201)
@@ -87,7 +87,7 @@ func describeOperations(d *described) {
 
 func TestAWideBlockNeedsItsPatternOnceMore(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
-		for _, path := range []string{v1.PathBlocks, v1.PathExemptions} {
+		for _, path := range []string{wire.PathBlocks, wire.PathExemptions} {
 			p := n.wantProblem(n.as(operate, post, path, `{"pattern":"ip:10.0.0.0/8"}`), http.StatusConflict, "confirm")
 			if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"ip:10.0.0.0/8"` {
 				t.Errorf("%s: got %+v", path, p)
@@ -109,15 +109,15 @@ func (h halfOfAll) EstimateTraffic(_ context.Context, from, to time.Time, _ func
 
 func TestABlockAboveAShareOfTheTrafficNeedsAConfirmation(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Traffic = halfOfAll{} })
-	n.must(n.as(operate, post, v1.PathExemptions, `{"pattern":"ip:203.0.113.7"}`), http.StatusCreated)
-	n.wantProblem(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusConflict, "confirm")
-	n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:203.0.113.9"}`), http.StatusCreated)
-	preview := read[v1.BlockPreview](t, n.must(n.as(reader, post, v1.PathBlockPreview, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusOK))
+	n.must(n.as(operate, post, wire.PathExemptions, `{"pattern":"ip:203.0.113.7"}`), http.StatusCreated)
+	n.wantProblem(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusConflict, "confirm")
+	n.must(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.9"}`), http.StatusCreated)
+	preview := read[wire.BlockPreview](t, n.must(n.as(reader, post, wire.PathBlockPreview, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusOK))
 	if preview.Confirm != "ip:203.0.113.0/24" || preview.Estimate == nil || preview.Estimate.Share != 0.5 || preview.Estimate.ShareError != 0.02 ||
 		len(preview.Exemptions) != 1 || len(preview.Covered) != 1 || preview.HitsCaller || preview.Hidden || len(preview.Warnings) != 1 {
 		t.Errorf("got %+v", preview)
 	}
-	mine := read[v1.BlockPreview](t, n.must(n.as(reader, post, v1.PathBlockPreview, `{"pattern":"ip:127.0.0.1"}`), http.StatusOK))
+	mine := read[wire.BlockPreview](t, n.must(n.as(reader, post, wire.PathBlockPreview, `{"pattern":"ip:127.0.0.1"}`), http.StatusOK))
 	if !mine.HitsCaller || mine.Confirm != "" {
 		t.Errorf("of the caller's own address it says %+v", mine)
 	}
@@ -125,8 +125,8 @@ func TestABlockAboveAShareOfTheTrafficNeedsAConfirmation(t *testing.T) {
 
 func TestABlockIsMadeWhereItsShareCannotBeKnown(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Traffic = halfOfAll{errors.New("the database is away")} })
-	n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated)
-	n.wantProblem(n.as(operate, post, v1.PathBlocks, `{"pattern":"ip:*"}`), http.StatusConflict, "confirm")
+	n.must(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated)
+	n.wantProblem(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:*"}`), http.StatusConflict, "confirm")
 }
 
 func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
@@ -137,7 +137,7 @@ func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
 			{"Content-Type: application/json", `[{"pattern":"ip:203.0.113.3","reason":"=1+1"}]`},
 			{plainBody, "203.0.113.4 # =1+1\n"},
 		} {
-			did := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, c.body, c.header), http.StatusOK))
+			did := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, c.body, c.header), http.StatusOK))
 			if did.Created != 1 || did.Rows != 1 || did.DryRun || did.Estimate != nil {
 				t.Errorf("%s: got %+v", c.header, did)
 			}
@@ -145,7 +145,7 @@ func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
 		}
 		exports := map[string]string{}
 		for _, format := range []string{"csv", "json", "plain"} {
-			a := n.must(n.as(reader, get, v1.PathBlockExport+"?format="+format, ""), http.StatusOK)
+			a := n.must(n.as(reader, get, wire.PathBlockExport+"?format="+format, ""), http.StatusOK)
 			exports[format] = a.body
 			if strings.Count(a.body, "203.0.113.") != 4 {
 				t.Errorf("%s: got %s", format, a.body)
@@ -154,38 +154,38 @@ func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
 		if strings.Count(exports["csv"], ",'=1+1,") != 4 {
 			t.Errorf("a formula is in the export:\n%s", exports["csv"])
 		}
-		known := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, exports["csv"], csvBody), http.StatusOK))
+		known := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, exports["csv"], csvBody), http.StatusOK))
 		if known.Known != 4 || known.Created != 0 {
 			t.Errorf("its own export comes back as %+v", known)
 		}
-		n.wantProblem(n.as(operate, post, v1.PathBlockImport, "x", "Content-Type: application/octet-stream"), http.StatusUnsupportedMediaType, "")
-		n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?skip_bad=yes", "x", plainBody), http.StatusUnprocessableEntity, "skip_bad")
-		n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_in=soon", "x", plainBody), http.StatusUnprocessableEntity, "expires_in")
-		n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?expires_at=2020-01-01T00:00:00Z", "x", plainBody), http.StatusUnprocessableEntity, "expires_at")
-		n.wantProblem(n.as(operate, post, v1.PathBlockImport, "reason\nx\n", csvBody), http.StatusBadRequest, "")
+		n.wantProblem(n.as(operate, post, wire.PathBlockImport, "x", "Content-Type: application/octet-stream"), http.StatusUnsupportedMediaType, "")
+		n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?skip_bad=yes", "x", plainBody), http.StatusUnprocessableEntity, "skip_bad")
+		n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?expires_in=soon", "x", plainBody), http.StatusUnprocessableEntity, "expires_in")
+		n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?expires_at=2020-01-01T00:00:00Z", "x", plainBody), http.StatusUnprocessableEntity, "expires_at")
+		n.wantProblem(n.as(operate, post, wire.PathBlockImport, "reason\nx\n", csvBody), http.StatusBadRequest, "")
 	})
 }
 
 func TestAnImportOfWhatIsBroadIsRefusedUntilItIsConfirmed(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		for _, list := range []string{"0.0.0.0/0\n", "::/0\n", "*\n", "ip:*\n", "0.0.0.0/1\n128.0.0.0/1\n", "127.0.0.1\n"} {
-			told := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport+"?dry_run=true", list, plainBody), http.StatusOK))
+			told := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport+"?dry_run=true", list, plainBody), http.StatusOK))
 			if told.Confirm == "" || told.BroadCount == 0 || len(told.Broad) != told.BroadCount || !told.Broad[0].HitsCaller && !strings.Contains(list, ":") {
 				t.Fatalf("%q: the dry run says %+v", list, told)
 			}
-			p := n.wantProblem(n.as(operate, post, v1.PathBlockImport+"?skip_bad=true&confirm=yes", list, plainBody), http.StatusConflict, "confirm")
+			p := n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?skip_bad=true&confirm=yes", list, plainBody), http.StatusConflict, "confirm")
 			if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"`+string(told.Confirm)+`"` || len(p.More["broad"]) == 0 {
 				t.Fatalf("%q: got %+v", list, p)
 			}
-			if found := read[v1.Page[v1.Block]](t, n.must(n.as(operate, get, v1.PathBlocks, ""), http.StatusOK)); len(found.Items) != 0 {
+			if found := read[wire.Page[wire.Block]](t, n.must(n.as(operate, get, wire.PathBlocks, ""), http.StatusOK)); len(found.Items) != 0 {
 				t.Fatalf("%q: %d blocks stand unconfirmed", list, len(found.Items))
 			}
-			did := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport+"?confirm="+string(told.Confirm), list, plainBody), http.StatusOK))
+			did := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport+"?confirm="+string(told.Confirm), list, plainBody), http.StatusOK))
 			if did.Created == 0 {
 				t.Fatalf("%q: confirmed, it did %+v", list, did)
 			}
-			for _, b := range read[v1.Page[v1.Block]](t, n.must(n.as(operate, get, v1.PathBlocks, ""), http.StatusOK)).Items {
-				n.must(n.as(operate, del, v1.PathBlocks+"/"+b.ID, ""), http.StatusOK)
+			for _, b := range read[wire.Page[wire.Block]](t, n.must(n.as(operate, get, wire.PathBlocks, ""), http.StatusOK)).Items {
+				n.must(n.as(operate, del, wire.PathBlocks+"/"+b.ID, ""), http.StatusOK)
 			}
 		}
 	})
@@ -197,12 +197,12 @@ func TestAnImportBeyondWhatIsHeldInMemoryIsStreamed(t *testing.T) {
 	for i := range 100_000 { // some 2 MB
 		fmt.Fprintf(&body, "10.%d.%d.%d # feed\n", i>>16, i>>8&255, i&255)
 	}
-	did := read[v1.ImportAnswer](t, n.must(n.as(operate, post, v1.PathBlockImport, body.String(), plainBody), http.StatusOK))
+	did := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, body.String(), plainBody), http.StatusOK))
 	if did.Created != 100_000 {
 		t.Fatalf("got %+v", did)
 	}
 	n.must(n.ask(`{"key":"ip:10.1.0.7"}`), http.StatusForbidden)
-	p := n.wantProblem(n.as(operate, post, v1.PathBlockImport, body.String()+"bad*bad\n", plainBody), http.StatusUnprocessableEntity, "")
+	p := n.wantProblem(n.as(operate, post, wire.PathBlockImport, body.String()+"bad*bad\n", plainBody), http.StatusUnprocessableEntity, "")
 	if string(p.More["invalid"]) != "1" || !strings.Contains(string(p.More["bad"]), "100001") {
 		t.Errorf("got %+v", p)
 	}
@@ -210,12 +210,12 @@ func TestAnImportBeyondWhatIsHeldInMemoryIsStreamed(t *testing.T) {
 
 func TestUndoingNeedsTheAccessOfTheChangeItself(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
-		n.must(n.as(operate, post, v1.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
+		n.must(n.as(operate, post, wire.PathBlocks, `{"pattern":"token:a"}`), http.StatusCreated)
 		newest := func() string {
-			page := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
+			page := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
 			return fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
 		}
-		entry := read[v1.AuditEntry](t, n.must(n.as(operate, post, newest(), ""), http.StatusCreated))
+		entry := read[wire.AuditEntry](t, n.must(n.as(operate, post, newest(), ""), http.StatusCreated))
 		if entry.Action != "block.lift" || entry.Actor.Name != "test-operate" {
 			t.Fatalf("got %+v", entry)
 		}
@@ -234,49 +234,49 @@ func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		file := `{"policies":[{"name":"default","match":["*"],"rules":["20/m","1/s"]},{"name":"search","match":["token:*"],"rules":["5/10s"],"mode":"shadow"}]%s}`
 		plain := fmt.Sprintf(file, "")
-		plan := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?dry_run=true", plain), http.StatusOK))
-		if !plan.DryRun || !plan.Changed || len(plan.Changes) != 2 || plan.Changes[0].Action != v1.PolicyReplace || plan.Changes[1].Action != v1.PolicyCreate ||
+		plan := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicyFile+"?dry_run=true", plain), http.StatusOK))
+		if !plan.DryRun || !plan.Changed || len(plan.Changes) != 2 || plan.Changes[0].Action != wire.PolicyReplace || plan.Changes[1].Action != wire.PolicyCreate ||
 			*plan.Changes[0].Version != 1 || len(plan.Changes[0].Fields) != 1 || plan.Changes[0].Fields[0].Field != "rules" {
 			t.Fatalf("got %+v", plan)
 		}
-		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":9}`)), http.StatusPreconditionFailed, "")
-		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
+		n.wantProblem(n.as(admin, post, wire.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":9}`)), http.StatusPreconditionFailed, "")
+		n.wantProblem(n.as(admin, post, wire.PathPolicyFile, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
 		if a := n.as(reader, get, "/v1/policies/search", ""); a.status != http.StatusNotFound {
 			t.Fatalf("half a plan was carried out: %s", a.body)
 		}
-		n.must(n.as(admin, post, v1.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":1}`)), http.StatusOK)
-		again := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", plain), http.StatusOK))
+		n.must(n.as(admin, post, wire.PathPolicyFile, fmt.Sprintf(file, `,"expect":{"default":1}`)), http.StatusOK)
+		again := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicyFile+"?prune=true", plain), http.StatusOK))
 		if again.Changed {
 			t.Fatalf("a second run changes %+v", again)
 		}
-		exported := n.must(n.as(reader, get, v1.PathPolicyFile, ""), http.StatusOK).body
-		same := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", exported), http.StatusOK))
+		exported := n.must(n.as(reader, get, wire.PathPolicyFile, ""), http.StatusOK).body
+		same := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicyFile+"?prune=true", exported), http.StatusOK))
 		if same.Changed {
 			t.Fatalf("what was exported differs: %+v", same)
 		}
-		yaml := n.must(n.as(reader, get, v1.PathPolicyFile+"?format=yaml", ""), http.StatusOK)
+		yaml := n.must(n.as(reader, get, wire.PathPolicyFile+"?format=yaml", ""), http.StatusOK)
 		if !strings.HasPrefix(yaml.body, "policies:\n  - name: default\n") || yaml.header.Get("Content-Type") != "application/yaml" {
 			t.Errorf("got %s", yaml.body)
 		}
-		pruned := read[v1.PolicyPlan](t, n.must(n.as(admin, post, v1.PathPolicyFile+"?prune=true", `{"policies":[{"name":"search","match":["*"],"rules":["5/10s"]}]}`), http.StatusOK))
-		if len(pruned.Changes) != 2 || pruned.Changes[1].Action != v1.PolicyDelete {
+		pruned := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicyFile+"?prune=true", `{"policies":[{"name":"search","match":["*"],"rules":["5/10s"]}]}`), http.StatusOK))
+		if len(pruned.Changes) != 2 || pruned.Changes[1].Action != wire.PolicyDelete {
 			t.Fatalf("got %+v", pruned)
 		}
 		n.must(n.as(reader, get, "/v1/policies/default", ""), http.StatusNotFound)
-		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{}`), http.StatusUnprocessableEntity, "policies")
-		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{"policies":[{"name":"a","match":["*"],"rules":["x"]}]}`), http.StatusUnprocessableEntity, "policies[0].rules[0]")
-		n.wantProblem(n.as(admin, post, v1.PathPolicyFile, `{"policies":[{"name":"a","match":["a:*"],"rules":[]},{"name":"a","match":["*"],"rules":[]}]}`), http.StatusUnprocessableEntity, "policies[1].name")
+		n.wantProblem(n.as(admin, post, wire.PathPolicyFile, `{}`), http.StatusUnprocessableEntity, "policies")
+		n.wantProblem(n.as(admin, post, wire.PathPolicyFile, `{"policies":[{"name":"a","match":["*"],"rules":["x"]}]}`), http.StatusUnprocessableEntity, "policies[0].rules[0]")
+		n.wantProblem(n.as(admin, post, wire.PathPolicyFile, `{"policies":[{"name":"a","match":["a:*"],"rules":[]},{"name":"a","match":["*"],"rules":[]}]}`), http.StatusUnprocessableEntity, "policies[1].name")
 	})
 }
 
 func TestTwoVersionsOfAPolicyAreCompared(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		putPolicy(n, "default", `{"match":["*"],"rules":["1/s","20/m"]}`, "If-Match: *")
-		d := read[v1.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff", ""), http.StatusOK))
+		d := read[wire.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff", ""), http.StatusOK))
 		if d.From != 1 || d.To != 2 || d.Text != "- rules: 200/1h 800/1d" {
 			t.Errorf("got %+v", d)
 		}
-		d = read[v1.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff?from=0&to=1", ""), http.StatusOK))
+		d = read[wire.PolicyDiff](t, n.must(n.as(reader, get, "/v1/policies/default/diff?from=0&to=1", ""), http.StatusOK))
 		if len(d.Fields) != 5 || len(d.Fields[0].Before) != 0 {
 			t.Errorf("got %+v", d)
 		}
@@ -288,24 +288,24 @@ func TestTwoVersionsOfAPolicyAreCompared(t *testing.T) {
 
 func TestAJobRunsNowAndSaysWhatItDid(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
-		run := read[v1.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/good/run", ""), http.StatusOK))
+		run := read[wire.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/good/run", ""), http.StatusOK))
 		if run.Did != "did it" || run.Error != "" || !run.Asked || run.FinishedAt.IsZero() {
 			t.Errorf("got %+v", run)
 		}
-		run = read[v1.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/bad/run", ""), http.StatusOK))
+		run = read[wire.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/bad/run", ""), http.StatusOK))
 		if run.Error != "no luck" {
 			t.Errorf("got %+v", run)
 		}
 		n.wantProblem(n.as(admin, post, "/v1/jobs/nothing/run", ""), http.StatusNotFound, "")
-		all := read[v1.Page[v1.Job]](t, n.must(n.as(reader, get, v1.PathJobs, ""), http.StatusOK))
+		all := read[wire.Page[wire.Job]](t, n.must(n.as(reader, get, wire.PathJobs, ""), http.StatusOK))
 		if len(all.Items) != 2 || all.Items[1].Last == nil || all.Items[1].Last.Error != "no luck" || all.Items[0].NextAt.IsZero() {
 			t.Errorf("got %+v", all)
 		}
-		runs := read[v1.Page[v1.JobRun]](t, n.must(n.as(reader, get, v1.PathJobs+"/runs?job=bad", ""), http.StatusOK))
+		runs := read[wire.Page[wire.JobRun]](t, n.must(n.as(reader, get, wire.PathJobs+"/runs?job=bad", ""), http.StatusOK))
 		if len(runs.Items) != 1 {
 			t.Errorf("got %+v", runs)
 		}
-		entry := read[v1.Page[v1.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=job.run", ""), http.StatusOK))
+		entry := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?action=job.run", ""), http.StatusOK))
 		if len(entry.Items) != 2 {
 			t.Errorf("the audit has %+v", entry)
 		}
@@ -314,12 +314,12 @@ func TestAJobRunsNowAndSaysWhatItDid(t *testing.T) {
 
 func TestAChannelIsTestedAndItsFailureIsTheAnswer(t *testing.T) {
 	n := startNode(t)
-	did := read[v1.TestAnswer](t, n.must(n.as(admin, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
+	did := read[wire.TestAnswer](t, n.must(n.as(admin, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
 	if !did.Sent || len(n.channel.sent) != 1 {
 		t.Errorf("got %+v", did)
 	}
 	n.channel.err = errors.New("nobody\nis there")
-	did = read[v1.TestAnswer](t, n.must(n.as(admin, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
+	did = read[wire.TestAnswer](t, n.must(n.as(admin, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
 	if did.Sent || did.Error != `nobody\nis there` {
 		t.Errorf("got %+v", did)
 	}
@@ -328,7 +328,7 @@ func TestAChannelIsTestedAndItsFailureIsTheAnswer(t *testing.T) {
 // listen reads server-sent events until the test ends.
 func (n *testNode) listen(query string, headers ...string) *bufio.Reader {
 	n.Helper()
-	request, err := http.NewRequestWithContext(n.Context(), get, n.admin+v1.PathEvents+query, nil)
+	request, err := http.NewRequestWithContext(n.Context(), get, n.admin+wire.PathEvents+query, nil)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func (n *testNode) listen(query string, headers ...string) *bufio.Reader {
 }
 
 // next reads one event and its id, comments left out.
-func next(t *testing.T, from *bufio.Reader) (id string, e v1.Event) {
+func next(t *testing.T, from *bufio.Reader) (id string, e wire.Event) {
 	t.Helper()
 	for {
 		line, err := from.ReadString('\n')
@@ -377,15 +377,15 @@ func TestEventsAreToldAsTheyHappenAndAfterABreak(t *testing.T) {
 	n.must(n.ask(`{"key":"token:a","source":"edge-1"}`), http.StatusOK)
 	n.must(n.ask(`{"key":"token:a"}`), http.StatusTooManyRequests)
 	first, e := next(t, all)
-	if e.Kind != "decision" || e.Key != "token:a" || e.Decision != v1.Allowed || e.Policy != "default" || e.Source != "edge-1" || e.At.IsZero() {
+	if e.Kind != "decision" || e.Key != "token:a" || e.Decision != wire.Allowed || e.Policy != "default" || e.Source != "edge-1" || e.At.IsZero() {
 		t.Fatalf("told %+v", e)
 	}
-	if _, e = next(t, blocked); e.Decision != v1.Limited || e.Rule != "1/1s" || e.Refusal == "" || e.RetryAt.IsZero() {
+	if _, e = next(t, blocked); e.Decision != wire.Limited || e.Rule != "1/1s" || e.Refusal == "" || e.RetryAt.IsZero() {
 		t.Fatalf("told %+v", e)
 	}
 	n.events.Publish(events.Event{Kind: events.Block, Entry: &audit.Record{ID: 9, Action: "block.add", Object: "block"}})
 	back := n.listen("", "Last-Event-ID: "+first)
-	if _, e = next(t, back); e.Decision != v1.Limited {
+	if _, e = next(t, back); e.Decision != wire.Limited {
 		t.Fatalf("after the break it tells %+v", e)
 	}
 	if _, e = next(t, back); e.Kind != "block" || e.Change == nil || e.Change.ID != 9 {
@@ -399,8 +399,8 @@ func TestEventsAreToldAsTheyHappenAndAfterABreak(t *testing.T) {
 	if err != nil || len(rest) != 0 {
 		t.Errorf("at the end it tells %q, %v", rest, err)
 	}
-	n.wantProblem(n.as(reader, get, v1.PathEvents+"?decision=all", ""), http.StatusUnprocessableEntity, "decision")
-	n.wantProblem(n.as(reader, get, v1.PathEvents+"?pattern=ip:x", ""), http.StatusUnprocessableEntity, "pattern")
+	n.wantProblem(n.as(reader, get, wire.PathEvents+"?decision=all", ""), http.StatusUnprocessableEntity, "decision")
+	n.wantProblem(n.as(reader, get, wire.PathEvents+"?pattern=ip:x", ""), http.StatusUnprocessableEntity, "pattern")
 }
 
 func TestTheDocsShowEveryOperationAndRunNothing(t *testing.T) {

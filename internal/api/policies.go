@@ -8,11 +8,11 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func (s *API) listPolicies(c *httpserver.Call) error {
@@ -24,15 +24,15 @@ func (s *API) listPolicies(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromPolicy))
+	return c.SendJSON(http.StatusOK, wholePage(all, fromPolicy))
 }
 
 // wholePage is a list that fits one page.
-func wholePage[T, W any](all []T, wire func(T) W) v1.Page[W] {
+func wholePage[T, W any](all []T, convert func(T) W) wire.Page[W] {
 	total := len(all)
-	page := v1.Page[W]{Items: make([]W, 0, total), Total: &total}
+	page := wire.Page[W]{Items: make([]W, 0, total), Total: &total}
 	for _, item := range all {
-		page.Items = append(page.Items, wire(item))
+		page.Items = append(page.Items, convert(item))
 	}
 	return page
 }
@@ -52,7 +52,7 @@ func (s *API) getPolicy(c *httpserver.Call) error {
 
 func sendPolicy(c *httpserver.Call, status int, p *rules.Policy) error {
 	c.Set(fiber.HeaderETag, `"`+strconv.FormatInt(p.Version, 10)+`"`)
-	return c.SendJSON(status, v1.FromPolicy(p))
+	return c.SendJSON(status, fromPolicy(p))
 }
 
 func (s *API) listPolicyVersions(c *httpserver.Call) error {
@@ -65,7 +65,7 @@ func (s *API) listPolicyVersions(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromPolicy))
+	return c.SendJSON(http.StatusOK, wholePage(all, fromPolicy))
 }
 
 func (s *API) putPolicy(c *httpserver.Call) error {
@@ -82,11 +82,11 @@ func (s *API) putPolicy(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	var request v1.PolicyRequest
+	var request wire.PolicyRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	wanted, err := request.Policy(s.Catalog.Parser(), name)
+	wanted, err := policyOf(&request, s.Catalog.Parser(), name)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *API) putPolicy(c *httpserver.Call) error {
 	status := http.StatusOK
 	if !stood && p.Version == 1 {
 		status = http.StatusCreated
-		c.Set(fiber.HeaderLocation, v1.PathPolicies+"/"+name)
+		c.Set(fiber.HeaderLocation, wire.PathPolicies+"/"+name)
 	}
 	return sendPolicy(c, status, p)
 }

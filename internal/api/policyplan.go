@@ -9,13 +9,13 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // exportPolicies answers with all policies as one document, YAML or JSON.
@@ -30,9 +30,9 @@ func (s *API) exportPolicies(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	file := v1.PolicyFile{Policies: []v1.PolicyRequest{}}
+	file := wire.PolicyFile{Policies: []wire.PolicyRequest{}}
 	for _, p := range all {
-		shown := v1.FromPolicy(p)
+		shown := fromPolicy(p)
 		request, err := policyfile.Canonical(shown.Request())
 		if err != nil {
 			return err
@@ -59,7 +59,7 @@ func (s *API) applyPolicies(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	var request v1.PolicyFileRequest
+	var request wire.PolicyFileRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (s *API) applyPolicies(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	plan := v1.PolicyPlan{DryRun: dryRun, Warnings: []string{}}
-	plan.Changes, err = policyfile.Plan(wholePage(standing, v1.FromPolicy).Items, wanted, prune)
+	plan := wire.PolicyPlan{DryRun: dryRun, Warnings: []string{}}
+	plan.Changes, err = policyfile.Plan(wholePage(standing, fromPolicy).Items, wanted, prune)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *API) applyPolicies(c *httpserver.Call) error {
 	}
 	for _, change := range changes {
 		if change.Policy != nil {
-			for _, w := range v1.FromPolicy(change.Policy).Warnings {
+			for _, w := range fromPolicy(change.Policy).Warnings {
 				plan.Warnings = append(plan.Warnings, "Policy "+change.Name+": "+w)
 			}
 		}
@@ -125,11 +125,11 @@ func broadChanges(standing []*rules.Policy, changes []rules.PolicyChange) (names
 
 // canonical returns the policies of a document in canonical form; its errors
 // say which is wrong.
-func (s *API) canonical(all []v1.PolicyRequest) ([]v1.PolicyRequest, error) {
+func (s *API) canonical(all []wire.PolicyRequest) ([]wire.PolicyRequest, error) {
 	if all == nil {
 		return nil, fault.Field("policies", "is missing; send a list, [] for none")
 	}
-	wanted := make([]v1.PolicyRequest, len(all))
+	wanted := make([]wire.PolicyRequest, len(all))
 	seen := map[string]bool{}
 	for i, p := range all {
 		at := "policies[" + strconv.Itoa(i) + "]"
@@ -137,11 +137,11 @@ func (s *API) canonical(all []v1.PolicyRequest) ([]v1.PolicyRequest, error) {
 			return nil, fault.Field(at+".name", "names %q a second time", p.Name)
 		}
 		seen[p.Name] = true
-		parsed, err := p.Policy(s.Catalog.Parser(), p.Name)
+		parsed, err := policyOf(&p, s.Catalog.Parser(), p.Name)
 		if err != nil {
 			return nil, within(at, err)
 		}
-		shown := v1.FromPolicy(parsed)
+		shown := fromPolicy(parsed)
 		if wanted[i], err = policyfile.Canonical(shown.Request()); err != nil {
 			return nil, fault.Field(at, "%s", err.Error())
 		}
@@ -161,10 +161,10 @@ func within(at string, err error) error {
 }
 
 // policyChanges returns what the store has to change for a plan.
-func (s *API) policyChanges(plan []v1.PolicyChange, expect map[string]int64) ([]rules.PolicyChange, error) {
+func (s *API) policyChanges(plan []wire.PolicyChange, expect map[string]int64) ([]rules.PolicyChange, error) {
 	var changes []rules.PolicyChange
 	for _, p := range plan {
-		if p.Action == v1.PolicyKeep {
+		if p.Action == wire.PolicyKeep {
 			continue
 		}
 		change := rules.PolicyChange{Name: p.Name, Expect: rules.ExpectNew}
@@ -179,7 +179,7 @@ func (s *API) policyChanges(plan []v1.PolicyChange, expect map[string]int64) ([]
 		}
 		if p.After != nil {
 			var err error
-			if change.Policy, err = p.After.Policy(s.Catalog.Parser(), p.Name); err != nil {
+			if change.Policy, err = policyOf(p.After, s.Catalog.Parser(), p.Name); err != nil {
 				return nil, err
 			}
 		}
@@ -218,7 +218,7 @@ func (s *API) diffPolicy(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := v1.PolicyDiff{Name: name, From: from, To: to, Fields: policyfile.Diff(before, after)}
+	answer := wire.PolicyDiff{Name: name, From: from, To: to, Fields: policyfile.Diff(before, after)}
 	answer.Text = strings.Join(policyfile.Lines(answer.Fields, escape.Log), "\n")
 	return c.SendJSON(http.StatusOK, answer)
 }
@@ -228,13 +228,13 @@ const maxVersion = 1 << 30
 
 // versionOf returns one version in canonical form, nil for version 0, which is
 // before there was a policy.
-func versionOf(all []*rules.Policy, version int64) (*v1.PolicyRequest, error) {
+func versionOf(all []*rules.Policy, version int64) (*wire.PolicyRequest, error) {
 	if version == 0 {
 		return nil, nil
 	}
 	for _, p := range all {
 		if p.Version == version {
-			shown := v1.FromPolicy(p)
+			shown := fromPolicy(p)
 			request, err := policyfile.Canonical(shown.Request())
 			return &request, err
 		}

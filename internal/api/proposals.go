@@ -3,8 +3,8 @@ package api
 import (
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func (s *API) listProposals(c *httpserver.Call) error {
@@ -22,7 +22,7 @@ func (s *API) listProposals(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromProposal))
+	return c.SendJSON(http.StatusOK, wholePage(all, fromProposal))
 }
 
 func (s *API) getProposal(c *httpserver.Call) error {
@@ -35,7 +35,7 @@ func (s *API) getProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.FromProposal(p))
+	return c.SendJSON(http.StatusOK, fromProposal(p))
 }
 
 func (s *API) acceptProposal(c *httpserver.Call) error {
@@ -43,7 +43,7 @@ func (s *API) acceptProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	var request v1.AcceptProposalRequest
+	var request wire.AcceptProposalRequest
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *API) acceptProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.FromProposal(p))
+	return c.SendJSON(http.StatusOK, fromProposal(p))
 }
 
 func (s *API) dismissProposal(c *httpserver.Call) error {
@@ -67,7 +67,7 @@ func (s *API) dismissProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	var request v1.EndRequest
+	var request wire.EndRequest
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
@@ -79,5 +79,5 @@ func (s *API) dismissProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.FromProposal(p))
+	return c.SendJSON(http.StatusOK, fromProposal(p))
 }

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func (s *API) listReports(c *httpserver.Call) error {
@@ -26,12 +26,12 @@ func (s *API) listReports(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromReport))
+	return c.SendJSON(http.StatusOK, wholePage(all, fromReport))
 }
 
 // writeReport makes the report of the last whole day or week now.
 func (s *API) writeReport(c *httpserver.Call) error {
-	var request v1.ReportRequest
+	var request wire.ReportRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *API) writeReport(c *httpserver.Call) error {
 	}); err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusCreated, v1.FromReport(d))
+	return c.SendJSON(http.StatusCreated, fromReport(d))
 }
 
 // reportFormats are the forms of a document and their media types.

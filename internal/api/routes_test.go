@@ -10,10 +10,10 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestEveryRouteStandsInTheTable(t *testing.T) {
@@ -156,7 +156,7 @@ func TestTwoAuthorizationHeadersAreNone(t *testing.T) {
 func TestGuessingTokensIsLimitedAndAGoodTokenPassesAllTheSame(t *testing.T) {
 	n := startNode(t)
 	guess := func() answer {
-		return n.send(http.MethodGet, n.admin+v1.PathWhoami, "", "Authorization: Bearer guess")
+		return n.send(http.MethodGet, n.admin+wire.PathWhoami, "", "Authorization: Bearer guess")
 	}
 	for range 20 {
 		n.wantProblem(guess(), http.StatusUnauthorized, "")
@@ -166,7 +166,7 @@ func TestGuessingTokensIsLimitedAndAGoodTokenPassesAllTheSame(t *testing.T) {
 	if a.header.Get("Retry-After") != "60" {
 		t.Errorf("got Retry-After %q", a.header.Get("Retry-After"))
 	}
-	n.must(n.as(identity.Read, http.MethodGet, v1.PathWhoami, ""), http.StatusOK)
+	n.must(n.as(identity.Read, http.MethodGet, wire.PathWhoami, ""), http.StatusOK)
 	n.clock.Add(time.Minute)
 	n.wantProblem(guess(), http.StatusUnauthorized, "")
 }
@@ -179,7 +179,7 @@ func TestWhoIsToldWhatIsWrongWithAToken(t *testing.T) {
 		"Bearer " + swapLast(good):           "mistyped",
 		"Bearer ":                            "Send a token",
 	} {
-		p := n.wantProblem(n.send(http.MethodGet, n.admin+v1.PathWhoami, "", "Authorization: "+header), http.StatusUnauthorized, "")
+		p := n.wantProblem(n.send(http.MethodGet, n.admin+wire.PathWhoami, "", "Authorization: "+header), http.StatusUnauthorized, "")
 		if !strings.Contains(p.Detail, want) {
 			t.Errorf("got %q, want it to say %q", p.Detail, want)
 		}
@@ -199,9 +199,9 @@ func swapLast(text string) string {
 
 func TestTheUseOfATokenIsNotedInTheDatabase(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
-		n.must(n.as(identity.Read, http.MethodGet, v1.PathWhoami, ""), http.StatusOK)
+		n.must(n.as(identity.Read, http.MethodGet, wire.PathWhoami, ""), http.StatusOK)
 		n.server.FlushTokenUse(t.Context())
-		page := read[v1.Page[v1.Token]](t, n.must(n.as(identity.Admin, http.MethodGet, v1.PathTokens, ""), http.StatusOK))
+		page := read[wire.Page[wire.Token]](t, n.must(n.as(identity.Admin, http.MethodGet, wire.PathTokens, ""), http.StatusOK))
 		for _, token := range page.Items {
 			if used := !token.LastUsedAt.IsZero(); used != (token.Name == "test-read") {
 				t.Errorf("%s: last used %s", token.Name, token.LastUsedAt)

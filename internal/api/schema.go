@@ -7,25 +7,24 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// schemas turns the types of package v1 into JSON schemas, each named once.
+// schemas turns the types of package wire into JSON schemas, each named once.
 type schemas struct{ named map[string]node }
 
 func newSchemas() *schemas { return &schemas{named: map[string]node{}} }
 
 // enums are the texts that a field may hold, by type and field.
 var enums = map[string][]string{
-	"Decision.decision":       {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
-	"Shadow.decision":         {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
-	"KeyExplanation.decision": {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
-	"CheckRequest.detail":     {v1.DetailRules, v1.DetailNone},
-	"KeysRequest.detail":      {v1.DetailRules, v1.DetailNone},
-	"KeysDecision.decision":   {v1.Allowed, v1.Limited, v1.Blocked, v1.Unavailable},
+	"Decision.decision":       {wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable},
+	"Shadow.decision":         {wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable},
+	"KeyExplanation.decision": {wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable},
+	"CheckRequest.detail":     {wire.DetailRules, wire.DetailNone},
+	"KeysRequest.detail":      {wire.DetailRules, wire.DetailNone},
+	"KeysDecision.decision":   {wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable},
 	"BlockRequest.on_conflict": {
-		v1.ConflictFail, v1.ConflictExtend, v1.ConflictReplace,
+		wire.ConflictFail, wire.ConflictExtend, wire.ConflictReplace,
 	},
 	"PolicyRequest.mode":         {"enforce", "shadow", "off"},
 	"PolicyRequest.on_failure":   {"local", "allow", "deny"},
@@ -53,20 +52,20 @@ func (s *schemas) of(v any) node {
 
 func (s *schemas) ofType(t reflect.Type) node {
 	switch t {
-	case reflect.TypeFor[v1.Time]():
+	case reflect.TypeFor[wire.Time]():
 		return node{"type": []string{"string", "null"}, "format": "date-time"}
-	case reflect.TypeFor[v1.Duration]():
+	case reflect.TypeFor[wire.Duration]():
 		return node{"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w))+$", "examples": []string{"24h", "7d"}}
-	case reflect.TypeFor[v1.NullString]():
+	case reflect.TypeFor[wire.NullString]():
 		return node{"type": []string{"string", "null"}}
-	case reflect.TypeFor[v1.RuleStates]():
-		return orNull(node{"type": "array", "items": s.ofType(reflect.TypeFor[v1.RuleState]())})
+	case reflect.TypeFor[wire.RuleStates]():
+		return orNull(node{"type": "array", "items": s.ofType(reflect.TypeFor[wire.RuleState]())})
 	case reflect.TypeFor[jsontext.Value]():
 		return node{}
-	case reflect.TypeFor[v1.KeyPart]():
+	case reflect.TypeFor[wire.KeyPart]():
 		return node{"anyOf": []node{{"type": "string"}, s.ofStruct(t)}}
-	case reflect.TypeFor[v1.BatchItem]():
-		return node{"anyOf": []node{s.ofType(reflect.TypeFor[v1.Decision]()), s.ofType(reflect.TypeFor[wire.Problem]())}}
+	case reflect.TypeFor[wire.BatchItem]():
+		return node{"anyOf": []node{s.ofType(reflect.TypeFor[wire.Decision]()), s.ofType(reflect.TypeFor[wire.Problem]())}}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -90,7 +89,7 @@ func (s *schemas) ofType(t reflect.Type) node {
 func orNull(schema node) node { return node{"anyOf": []node{schema, {"type": "null"}}} }
 
 func (s *schemas) ofStruct(t reflect.Type) node {
-	if change, is := t.FieldByName("Given"); is && change.Type.Kind() == reflect.Bool { // v1.Change
+	if change, is := t.FieldByName("Given"); is && change.Type.Kind() == reflect.Bool { // wire.Change
 		return orNull(s.ofType(t.Field(1).Type))
 	}
 	name := schemaName(t)

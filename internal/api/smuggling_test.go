@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const (
@@ -133,7 +133,7 @@ func TestABodyThatIsTooLargeIsRefusedOnBothListeners(t *testing.T) {
 func TestTheClientHearsWhyItsUploadIsRefusedWhileItSends(t *testing.T) {
 	n := startNode(t)
 	body := strings.Repeat("x", 6<<20) // more than the system's buffers take
-	answers := raw(t, n.admin, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n%s", v1.PathRestore, len(body), body))
+	answers := raw(t, n.admin, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n%s", wire.PathRestore, len(body), body))
 	if len(answers) != 1 || answers[0].status != http.StatusUnauthorized {
 		t.Fatalf("got %+v", answers)
 	}

@@ -10,16 +10,16 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // maxName is the longest name of a token or a user, in bytes.
 const maxName = 64
 
-func (s *API) wireToken(t *identity.Token) v1.Token { return v1.FromToken(t, s.Now()) }
+func (s *API) wireToken(t *identity.Token) wire.Token { return fromToken(t, s.Now()) }
 
 func (s *API) listTokens(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
@@ -47,7 +47,7 @@ func (s *API) getToken(c *httpserver.Call) error {
 }
 
 func (s *API) addToken(c *httpserver.Call) error {
-	var request v1.TokenRequest
+	var request wire.TokenRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *API) addToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return sendCreatedToken(c, v1.CreatedToken{Token: s.wireToken(made), Secret: secret})
+	return sendCreatedToken(c, wire.CreatedToken{Token: s.wireToken(made), Secret: secret})
 }
 
 func (s *API) makeToken(ctx context.Context, c *httpserver.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
@@ -79,8 +79,8 @@ func (s *API) makeToken(ctx context.Context, c *httpserver.Call, name string, sc
 	return made, secret.Text, err
 }
 
-func sendCreatedToken(c *httpserver.Call, t v1.CreatedToken) error {
-	c.Set(fiber.HeaderLocation, v1.PathTokens+"/"+t.ID)
+func sendCreatedToken(c *httpserver.Call, t wire.CreatedToken) error {
+	c.Set(fiber.HeaderLocation, wire.PathTokens+"/"+t.ID)
 	return c.SendJSON(http.StatusCreated, t)
 }
 
@@ -118,7 +118,7 @@ func (s *API) changeToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	var patch v1.TokenPatch
+	var patch wire.TokenPatch
 	if err := c.DecodeJSON(&patch); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (s *API) rotateToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	var request v1.RotateRequest
+	var request wire.RotateRequest
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *API) rotateToken(c *httpserver.Call) error {
 		return err
 	}
 	replaced := s.wireToken(ended)
-	return sendCreatedToken(c, v1.CreatedToken{Token: s.wireToken(made), Secret: secret.Text, Replaces: &replaced})
+	return sendCreatedToken(c, wire.CreatedToken{Token: s.wireToken(made), Secret: secret.Text, Replaces: &replaced})
 }
 
 func (s *API) revokeToken(c *httpserver.Call) error {

@@ -4,11 +4,11 @@ import (
 	"net/http"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // maxPoints bounds the parts that a span is divided into.
@@ -27,10 +27,10 @@ func (s *API) getTraffic(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	out := v1.Traffic{From: v1.At(from), To: v1.At(to), StepMS: step.Milliseconds(), Points: make([]v1.TrafficPoint, 0, len(points))}
+	out := wire.Traffic{From: wire.At(from), To: wire.At(to), StepMS: step.Milliseconds(), Points: make([]wire.TrafficPoint, 0, len(points))}
 	for _, p := range points {
-		out.Points = append(out.Points, v1.TrafficPoint{
-			At: v1.At(p.At), Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
+		out.Points = append(out.Points, wire.TrafficPoint{
+			At: wire.At(p.At), Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
 			ShadowLimited: p.ShadowLimited, KeysEstimate: p.Keys, KeysError: offences.DistinctError,
 		})
 	}
@@ -65,9 +65,9 @@ func (s *API) getRuleTotals(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(rows, func(r offenders.RuleRow) v1.RuleTotal {
-		return v1.RuleTotal{
-			Policy: v1.NullString(s.policyName(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
+	return c.SendJSON(http.StatusOK, wholePage(rows, func(r offenders.RuleRow) wire.RuleTotal {
+		return wire.RuleTotal{
+			Policy: wire.NullString(s.policyName(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
 			Refused: r.Refused, Keys: r.Keys, Share: r.Share,
 		}
 	}))

@@ -5,12 +5,13 @@ import (
 	"net/http"
 	"strconv"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/auditfile"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // entryID reads the id of an audit entry from the path.
@@ -33,7 +34,7 @@ func (s *API) undoEntry(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	var request v1.UndoRequest
+	var request wire.UndoRequest
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (s *API) undoEntry(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusCreated, v1.FromEntry(made))
+	return c.SendJSON(http.StatusCreated, auditfile.Entry(made))
 }
 
 // confirmUndo refuses to bring back what is broad until it is confirmed.

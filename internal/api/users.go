@@ -6,10 +6,10 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func (s *API) listUsers(c *httpserver.Call) error {
@@ -21,7 +21,7 @@ func (s *API) listUsers(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, v1.FromUser))
+	return c.SendJSON(http.StatusOK, wholePage(all, fromUser))
 }
 
 func (s *API) getUser(c *httpserver.Call) error {
@@ -34,13 +34,13 @@ func (s *API) getUser(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.FromUser(u))
+	return c.SendJSON(http.StatusOK, fromUser(u))
 }
 
 var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
 
 func (s *API) addUser(c *httpserver.Call) error {
-	var request v1.UserRequest
+	var request wire.UserRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func (s *API) addUser(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Set(fiber.HeaderLocation, v1.PathUsers+"/"+u.ID)
-	return c.SendJSON(http.StatusCreated, v1.FromUser(u))
+	c.Set(fiber.HeaderLocation, wire.PathUsers+"/"+u.ID)
+	return c.SendJSON(http.StatusCreated, fromUser(u))
 }
 
 func parseRole(text string) (identity.Role, error) {
@@ -85,7 +85,7 @@ func (s *API) changeUser(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	var patch v1.UserPatch
+	var patch wire.UserPatch
 	if err := c.DecodeJSON(&patch); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *API) setPassword(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	var request v1.PasswordRequest
+	var request wire.PasswordRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *API) updateUser(c *httpserver.Call, id string, u identity.UserUpdate) e
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, v1.FromUser(changed))
+	return c.SendJSON(http.StatusOK, fromUser(changed))
 }
 
 func (s *API) deleteUser(c *httpserver.Call) error {

@@ -3,8 +3,8 @@ package api
 import (
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func (s *API) handleWhoami(c *httpserver.Call) error {
@@ -12,9 +12,9 @@ func (s *API) handleWhoami(c *httpserver.Call) error {
 		return err
 	}
 	p := c.Principal
-	who := v1.Whoami{
-		Kind: string(p.Kind), ID: p.ID, Name: p.Name, Scopes: v1.FromAccess(p.Access),
-		ExpiresAt: v1.At(p.Expires), Address: c.Address.String(),
+	who := wire.Whoami{
+		Kind: string(p.Kind), ID: p.ID, Name: p.Name, Scopes: fromAccess(p.Access),
+		ExpiresAt: wire.At(p.Expires), Address: c.Address.String(),
 	}
 	if p.Role != "" {
 		role := string(p.Role)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -128,17 +128,17 @@ func (n *testNode) measured(t *testing.T) string {
 	return body
 }
 
-func (n *testNode) ready(t *testing.T) (int, v1.Readiness) {
+func (n *testNode) ready(t *testing.T) (int, wire.Readiness) {
 	t.Helper()
 	status, body := n.ask(t, false, "GET", "/readyz", "", "")
-	var r v1.Readiness
+	var r wire.Readiness
 	if err := json.Unmarshal([]byte(body), &r); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
 	return status, r
 }
 
-func detail(r v1.Readiness, part string) string {
+func detail(r wire.Readiness, part string) string {
 	for _, p := range r.Parts {
 		if p.Name == part {
 			return p.Detail

@@ -6,28 +6,28 @@ import (
 	"strings"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Ready says whether this node can answer, and which part cannot. Whoever
 // reaches a listener may read it, so it names no servers.
-func (a *App) Ready(context.Context) v1.Readiness {
+func (a *App) Ready(context.Context) wire.Readiness {
 	since, failing := a.catalog.Failing()
-	database := v1.Part{Name: "database", OK: failing == nil, Since: v1.At(since)}
+	database := wire.Part{Name: "database", OK: failing == nil, Since: wire.At(since)}
 	if failing != nil {
 		database.Detail = "unreachable; checks go on with the last policies and blocks known, changes are refused"
 	}
-	loaded := v1.Part{Name: "policies", OK: a.catalog.Loaded(), Detail: a.howOld()}
+	loaded := wire.Part{Name: "policies", OK: a.catalog.Loaded(), Detail: a.howOld()}
 	if !loaded.OK {
 		loaded.Detail = "not loaded yet"
 	}
-	listening := v1.Part{Name: "listeners", OK: !a.draining.Load()}
+	listening := wire.Part{Name: "listeners", OK: !a.draining.Load()}
 	if !listening.OK {
 		listening.Detail = "draining"
 	}
 	log, given := a.logPart()
-	r := v1.Readiness{Ready: loaded.OK && listening.OK && !given, Parts: []v1.Part{loaded, listening, database, log}}
+	r := wire.Readiness{Ready: loaded.OK && listening.OK && !given, Parts: []wire.Part{loaded, listening, database, log}}
 	r.Changes = loaded.OK && listening.OK && database.OK
 	if a.watch != nil {
 		r.Parts = append(r.Parts, evictionPart(a.watch.state()))
@@ -37,9 +37,9 @@ func (a *App) Ready(context.Context) v1.Readiness {
 
 // logPart says how the log does, and whether it has been unreachable for so long
 // that the operator wants this node to get no more checks.
-func (a *App) logPart() (p v1.Part, givenUp bool) {
+func (a *App) logPart() (p wire.Part, givenUp bool) {
 	outage := a.gate.Outage()
-	p = v1.Part{Name: "log", OK: !outage.Open(), Since: v1.At(outage.Since)}
+	p = wire.Part{Name: "log", OK: !outage.Open(), Since: wire.At(outage.Since)}
 	if a.watch == nil {
 		return p, false
 	}
@@ -48,7 +48,7 @@ func (a *App) logPart() (p v1.Part, givenUp bool) {
 	case outage.Open():
 		p.Detail = "Redis " + redislog.Cause(outage.Reason) + "; each policy does what its on_failure says"
 	case state.Problem != "":
-		p.OK, p.Since = false, v1.At(state.Since)
+		p.OK, p.Since = false, wire.At(state.Since)
 		p.Detail = "Redis is not set up as it must be; the log of this node says what to change"
 	case !state.Passed:
 		p.OK, p.Detail = false, "Redis has not been checked yet"
@@ -62,11 +62,11 @@ func (a *App) logPart() (p v1.Part, givenUp bool) {
 }
 
 // evictionPart says whether Redis has deleted logs, or might unnoticed.
-func evictionPart(s redisState) v1.Part {
-	p := v1.Part{Name: "eviction", OK: !s.Evicting}
+func evictionPart(s redisState) wire.Part {
+	p := wire.Part{Name: "eviction", OK: !s.Evicting}
 	var details []string
 	if s.Evicting {
-		p.Since = v1.At(s.Last)
+		p.Since = wire.At(s.Last)
 		details = append(details, fmt.Sprintf("Redis has evicted %d keys since this node started, so limits may have been lifted", s.Evicted))
 	} else if len(s.MayEvict) > 0 {
 		details = append(details, "Redis may evict keys, and so lift limits, when its memory is full")

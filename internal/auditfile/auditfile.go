@@ -9,9 +9,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // CSV is the format of Write for spreadsheets; every other format is JSON.
@@ -50,7 +50,7 @@ func writeJSON(w io.Writer, entries iter.Seq2[*audit.Record, error]) error {
 		if _, err := io.WriteString(w, separator+"\n"); err != nil {
 			return err
 		}
-		if err := json.MarshalWrite(w, v1.FromEntry(e)); err != nil {
+		if err := json.MarshalWrite(w, Entry(e)); err != nil {
 			return err
 		}
 		separator = ","
@@ -74,7 +74,7 @@ func writeCSV(w io.Writer, entries iter.Seq2[*audit.Record, error]) error {
 			return err
 		}
 		cells := []string{
-			strconv.FormatInt(e.ID, 10), v1.At(e.At).String(), string(e.Actor.Kind), e.Actor.Name, e.Actor.Address,
+			strconv.FormatInt(e.ID, 10), wire.At(e.At).String(), string(e.Actor.Kind), e.Actor.Name, e.Actor.Address,
 			e.Action, e.Object, e.ObjectID, e.Summary, string(e.Before), string(e.After),
 		}
 		for i := range cells {
@@ -86,4 +86,15 @@ func writeCSV(w io.Writer, entries iter.Seq2[*audit.Record, error]) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// Entry returns an audit entry as the API shows it.
+func Entry(e *audit.Record) wire.AuditEntry {
+	return wire.AuditEntry{
+		ID: e.ID, At: wire.At(e.At), Action: e.Action, Object: e.Object, ObjectID: e.ObjectID, Summary: e.Summary,
+		Actor: wire.Actor{
+			Kind: string(e.Actor.Kind), ID: wire.NullString(e.Actor.ID), Name: e.Actor.Name, Address: wire.NullString(e.Actor.Address),
+		},
+		Before: e.Before, After: e.After, Revision: e.Revision,
+	}
 }

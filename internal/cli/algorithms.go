@@ -3,9 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newPolicyAlgorithms(a *app) *cobra.Command {
@@ -24,9 +24,9 @@ func newPolicyAlgorithms(a *app) *cobra.Command {
 	}
 }
 
-var algorithmColumns = []output.Column[v1.Algorithm]{
-	{Name: "name", Head: "Name", Cell: func(x v1.Algorithm) output.Cell { return output.Text(x.Name) }},
-	{Name: "exact", Head: "Exact", Cell: func(x v1.Algorithm) output.Cell { return output.YesNo(x.Exact) }},
-	{Name: "options", Head: "Options", Cell: func(x v1.Algorithm) output.Cell { return output.Texts(x.Options) }},
-	{Name: "summary", Head: "What it does", Cut: true, Cell: func(x v1.Algorithm) output.Cell { return output.Text(x.Summary) }},
+var algorithmColumns = []output.Column[wire.Algorithm]{
+	{Name: "name", Head: "Name", Cell: func(x wire.Algorithm) output.Cell { return output.Text(x.Name) }},
+	{Name: "exact", Head: "Exact", Cell: func(x wire.Algorithm) output.Cell { return output.YesNo(x.Exact) }},
+	{Name: "options", Head: "Options", Cell: func(x wire.Algorithm) output.Cell { return output.Texts(x.Options) }},
+	{Name: "summary", Head: "What it does", Cut: true, Cell: func(x wire.Algorithm) output.Cell { return output.Text(x.Summary) }},
 }

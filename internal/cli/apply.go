@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newApply(a *app) *cobra.Command {
@@ -78,7 +78,7 @@ reads as well.`,
 			if err != nil {
 				return err
 			}
-			requests := make([]v1.PolicyRequest, len(policies))
+			requests := make([]wire.PolicyRequest, len(policies))
 			for i := range policies {
 				if requests[i], err = policyfile.Canonical(policies[i].Request()); err != nil {
 					return err
@@ -89,7 +89,7 @@ reads as well.`,
 				return usagef("policies are exported as YAML or, with -o json, as JSON; for CSV see 'policy list -o csv'")
 			case output.JSON:
 				return p.JSON(struct {
-					Policies []v1.PolicyRequest `json:"policies"`
+					Policies []wire.PolicyRequest `json:"policies"`
 				}{requests})
 			default:
 				return policyfile.Write(p.Out, requests)
@@ -99,7 +99,7 @@ reads as well.`,
 }
 
 // readPolicies reads a policy file, "-" being standard input.
-func (a *app) readPolicies(path string) ([]v1.PolicyRequest, error) {
+func (a *app) readPolicies(path string) ([]wire.PolicyRequest, error) {
 	in, name := io.Reader(a.sys.Stdin), "standard input"
 	if path != "-" {
 		file, err := os.Open(path)
@@ -117,7 +117,7 @@ func (a *app) readPolicies(path string) ([]v1.PolicyRequest, error) {
 }
 
 // apply makes the policies what wanted says, or only shows it.
-func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune, yes bool) error {
+func (a *app) apply(c *cobra.Command, wanted []wire.PolicyRequest, dryRun, prune, yes bool) error {
 	from, err := a.client()
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune, 
 	if err := a.printPlan(plan); err != nil {
 		return err
 	}
-	changes := keep(plan, func(change v1.PolicyChange) bool { return change.Action != v1.PolicyKeep })
+	changes := keep(plan, func(change wire.PolicyChange) bool { return change.Action != wire.PolicyKeep })
 	switch {
 	case len(changes) == 0:
 		a.notef("No changes: %s already as the file says.", amount(len(wanted), "policy is", "policies are"))
@@ -142,11 +142,11 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune, 
 		a.notef("%d to change. Dry run: nothing was changed.", len(changes))
 		return &exitError{code: Different}
 	}
-	request := v1.PolicyFileRequest{Policies: wanted, Expect: map[string]int64{}}
+	request := wire.PolicyFileRequest{Policies: wanted, Expect: map[string]int64{}}
 	for _, p := range current {
 		request.Expect[p.Name] = p.Version
 	}
-	done, err := confirmPolicy(a, yes, func(confirm string) (*v1.PolicyPlan, error) {
+	done, err := confirmPolicy(a, yes, func(confirm string) (*wire.PolicyPlan, error) {
 		return from.ApplyPolicies(c.Context(), request, prune, confirm)
 	})
 	if err != nil {
@@ -157,19 +157,19 @@ func (a *app) apply(c *cobra.Command, wanted []v1.PolicyRequest, dryRun, prune, 
 	return nil
 }
 
-func (a *app) printPlan(plan []v1.PolicyChange) error {
+func (a *app) printPlan(plan []wire.PolicyChange) error {
 	p := a.printer()
 	switch p.Format {
 	case output.JSON:
 		return p.JSON(plan)
 	case output.CSV:
-		return output.List(p, plan, []output.Column[v1.PolicyChange]{
-			{Name: "name", Cell: func(c v1.PolicyChange) output.Cell { return output.Text(c.Name) }},
-			{Name: "action", Cell: func(c v1.PolicyChange) output.Cell { return output.Text(c.Action) }},
+		return output.List(p, plan, []output.Column[wire.PolicyChange]{
+			{Name: "name", Cell: func(c wire.PolicyChange) output.Cell { return output.Text(c.Name) }},
+			{Name: "action", Cell: func(c wire.PolicyChange) output.Cell { return output.Text(c.Action) }},
 		})
 	}
 	for _, c := range plan {
-		if c.Action == v1.PolicyKeep {
+		if c.Action == wire.PolicyKeep {
 			continue
 		}
 		p.Sayf("%s policy %s", c.Action, output.Escape(c.Name))

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newAttack(a *app) *cobra.Command {
@@ -30,24 +30,24 @@ began, or the key with at least a third of them.`,
 	}
 }
 
-var attackColumns = []output.Column[v1.Attack]{
-	{Name: "active", Head: "Attack", Cell: func(t v1.Attack) output.Cell { return output.YesNo(t.Active) }},
-	{Name: "since", Head: "Since", Cell: func(t v1.Attack) output.Cell { return output.TimeOr(t.Since.Time, "") }},
-	{Name: "refused", Head: "Refused per second", Right: true, Cell: func(t v1.Attack) output.Cell { return perSecond(refusedRate(&t.Now)) }},
-	{Name: "baseline", Head: "Baseline", Right: true, Cell: func(t v1.Attack) output.Cell { return perSecond(refusedRate(t.Baseline)) }},
-	{Name: "allowed", Head: "Allowed per second", Right: true, Cell: func(t v1.Attack) output.Cell { return perSecond(&t.Now.Allowed) }},
-	{Name: "source", Head: "Source", Cell: attackSource(func(s *v1.AttackSource) output.Cell { return output.Text(s.Pattern) })},
-	{Name: "ratio", Head: "Of all offences", Right: true, Cell: attackSource(func(s *v1.AttackSource) output.Cell { return output.Share(s.Ratio) })},
-	{Name: "keys", Head: "Keys", Right: true, Cell: attackSource(func(s *v1.AttackSource) output.Cell { return output.Number(max(1, s.Keys)) })},
-	{Name: "policy", Head: "Policy", Cell: attackSource(func(s *v1.AttackSource) output.Cell { return output.Text(string(s.Policy)) })},
-	{Name: "rule", Head: "Rule", Cell: attackSource(func(s *v1.AttackSource) output.Cell { return output.Text(string(s.Rule)) })},
-	{Name: "blocked", Head: "Blocked", Cell: attackSource(func(s *v1.AttackSource) output.Cell { return output.YesNo(s.Blocked) })},
-	{Name: "exempt", Head: "Exempt", Cell: attackSource(func(s *v1.AttackSource) output.Cell { return output.YesNo(s.Exempt) })},
+var attackColumns = []output.Column[wire.Attack]{
+	{Name: "active", Head: "Attack", Cell: func(t wire.Attack) output.Cell { return output.YesNo(t.Active) }},
+	{Name: "since", Head: "Since", Cell: func(t wire.Attack) output.Cell { return output.TimeOr(t.Since.Time, "") }},
+	{Name: "refused", Head: "Refused per second", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(refusedRate(&t.Now)) }},
+	{Name: "baseline", Head: "Baseline", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(refusedRate(t.Baseline)) }},
+	{Name: "allowed", Head: "Allowed per second", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(&t.Now.Allowed) }},
+	{Name: "source", Head: "Source", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(s.Pattern) })},
+	{Name: "ratio", Head: "Of all offences", Right: true, Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Share(s.Ratio) })},
+	{Name: "keys", Head: "Keys", Right: true, Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Number(max(1, s.Keys)) })},
+	{Name: "policy", Head: "Policy", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Policy)) })},
+	{Name: "rule", Head: "Rule", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Rule)) })},
+	{Name: "blocked", Head: "Blocked", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Blocked) })},
+	{Name: "exempt", Head: "Exempt", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.YesNo(s.Exempt) })},
 }
 
 // attackSource returns the cell of a source, an empty one where there is none.
-func attackSource(cell func(*v1.AttackSource) output.Cell) func(v1.Attack) output.Cell {
-	return func(t v1.Attack) output.Cell {
+func attackSource(cell func(*wire.AttackSource) output.Cell) func(wire.Attack) output.Cell {
+	return func(t wire.Attack) output.Cell {
 		if t.Source == nil {
 			return output.Text("")
 		}
@@ -56,7 +56,7 @@ func attackSource(cell func(*v1.AttackSource) output.Cell) func(v1.Attack) outpu
 }
 
 // refusedRate returns the refused checks per second, nil for nil.
-func refusedRate(r *v1.Rates) *float64 {
+func refusedRate(r *wire.Rates) *float64 {
 	if r == nil {
 		return nil
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newAudit(a *app) *cobra.Command {
@@ -42,8 +42,8 @@ func (f *auditFlags) add(c *cobra.Command) {
 func (f *auditFlags) query(now time.Time) url.Values {
 	query := url.Values{}
 	from, to := f.span.instants(now)
-	setIf(query, "from", v1.At(from).String())
-	setIf(query, "to", v1.At(to).String())
+	setIf(query, "from", wire.At(from).String())
+	setIf(query, "to", wire.At(to).String())
 	setIf(query, "actor", f.actor)
 	setIf(query, "action", f.action)
 	setIf(query, "object", f.object)
@@ -138,13 +138,13 @@ confirmation as when it was added.`,
 }
 
 // undo undoes a change, and asks for confirmation if a broad entry becomes active again.
-func (a *app) undo(c *cobra.Command, from *client.Client, e *v1.AuditEntry, yes bool) (*v1.AuditEntry, error) {
+func (a *app) undo(c *cobra.Command, from *client.Client, e *wire.AuditEntry, yes bool) (*wire.AuditEntry, error) {
 	return confirming(a, yes, func(pattern string) error {
 		if e.Object != "block" {
 			return nil
 		}
 		return a.tellRadius(c.Context(), from, pattern)
-	}, func(confirm string) (*v1.AuditEntry, error) { return from.Undo(c.Context(), e.ID, confirm) })
+	}, func(confirm string) (*wire.AuditEntry, error) { return from.Undo(c.Context(), e.ID, confirm) })
 }
 
 func auditID(text string) (int64, error) {
@@ -178,22 +178,22 @@ func newAuditExport(a *app) *cobra.Command {
 	return c
 }
 
-var auditColumns = []output.Column[v1.AuditEntry]{
-	{Name: "id", Head: "Id", Right: true, Cell: func(e v1.AuditEntry) output.Cell {
+var auditColumns = []output.Column[wire.AuditEntry]{
+	{Name: "id", Head: "Id", Right: true, Cell: func(e wire.AuditEntry) output.Cell {
 		return output.Words(strconv.FormatInt(e.ID, 10), strconv.FormatInt(e.ID, 10))
 	}},
-	{Name: "at", Head: "When", Cell: func(e v1.AuditEntry) output.Cell { return output.Time(e.At.Time) }},
-	{Name: "actor", Head: "Who", Cut: true, Cell: func(e v1.AuditEntry) output.Cell { return output.Text(e.Actor.Name) }},
-	{Name: "action", Head: "Action", Drop: 1, Cell: func(e v1.AuditEntry) output.Cell { return output.Text(e.Action) }},
-	{Name: "summary", Head: "What", Cut: true, Cell: func(e v1.AuditEntry) output.Cell { return output.Text(e.Summary) }},
-	{Name: "address", Head: "From", Drop: 2, Cell: func(e v1.AuditEntry) output.Cell { return output.Text(string(e.Actor.Address)) }},
+	{Name: "at", Head: "When", Cell: func(e wire.AuditEntry) output.Cell { return output.Time(e.At.Time) }},
+	{Name: "actor", Head: "Who", Cut: true, Cell: func(e wire.AuditEntry) output.Cell { return output.Text(e.Actor.Name) }},
+	{Name: "action", Head: "Action", Drop: 1, Cell: func(e wire.AuditEntry) output.Cell { return output.Text(e.Action) }},
+	{Name: "summary", Head: "What", Cut: true, Cell: func(e wire.AuditEntry) output.Cell { return output.Text(e.Summary) }},
+	{Name: "address", Head: "From", Drop: 2, Cell: func(e wire.AuditEntry) output.Cell { return output.Text(string(e.Actor.Address)) }},
 }
 
-var auditDetail = append(append([]output.Column[v1.AuditEntry]{}, auditColumns...),
-	output.Column[v1.AuditEntry]{Name: "object", Head: "Object", Cell: func(e v1.AuditEntry) output.Cell { return output.Text(e.Object) }},
-	output.Column[v1.AuditEntry]{Name: "object_id", Head: "Object id", Cell: func(e v1.AuditEntry) output.Cell { return output.Text(e.ObjectID) }},
-	output.Column[v1.AuditEntry]{Name: "before", Head: "Before", Cell: func(e v1.AuditEntry) output.Cell { return jsonCell(e.Before) }},
-	output.Column[v1.AuditEntry]{Name: "after", Head: "After", Cell: func(e v1.AuditEntry) output.Cell { return jsonCell(e.After) }},
+var auditDetail = append(append([]output.Column[wire.AuditEntry]{}, auditColumns...),
+	output.Column[wire.AuditEntry]{Name: "object", Head: "Object", Cell: func(e wire.AuditEntry) output.Cell { return output.Text(e.Object) }},
+	output.Column[wire.AuditEntry]{Name: "object_id", Head: "Object id", Cell: func(e wire.AuditEntry) output.Cell { return output.Text(e.ObjectID) }},
+	output.Column[wire.AuditEntry]{Name: "before", Head: "Before", Cell: func(e wire.AuditEntry) output.Cell { return jsonCell(e.Before) }},
+	output.Column[wire.AuditEntry]{Name: "after", Head: "After", Cell: func(e wire.AuditEntry) output.Cell { return jsonCell(e.After) }},
 )
 
 // jsonCell formats a JSON value, nothing for null.

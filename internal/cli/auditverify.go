@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newAuditVerify(a *app) *cobra.Command {
@@ -49,16 +49,16 @@ exit code is 1 if the chain does not match.`,
 	return c
 }
 
-var verificationColumns = []output.Column[v1.AuditVerification]{
-	{Name: "intact", Head: "Intact", Cell: func(v v1.AuditVerification) output.Cell {
+var verificationColumns = []output.Column[wire.AuditVerification]{
+	{Name: "intact", Head: "Intact", Cell: func(v wire.AuditVerification) output.Cell {
 		words := map[bool]string{true: "yes", false: "NO"}
 		return output.Words(words[v.Intact], strconv.FormatBool(v.Intact))
 	}},
-	{Name: "problem", Head: "Problem", Cell: func(v v1.AuditVerification) output.Cell { return output.Text(string(v.Problem)) }},
-	{Name: "records", Head: "Records", Cell: func(v v1.AuditVerification) output.Cell { return output.Number(v.Records) }},
-	{Name: "uncovered", Head: "Older than the chain", Cell: func(v v1.AuditVerification) output.Cell { return output.Number(v.Uncovered) }},
-	{Name: "pending", Head: "Not in the chain yet", Cell: func(v v1.AuditVerification) output.Cell { return output.Number(v.Pending) }},
-	{Name: "first_at", Head: "First record", Cell: func(v v1.AuditVerification) output.Cell { return output.Time(v.FirstAt.Time) }},
-	{Name: "kept", Head: "Kept head", Cell: func(v v1.AuditVerification) output.Cell { return output.Text(string(v.Kept)) }},
-	{Name: "head", Head: "Head", Cell: func(v v1.AuditVerification) output.Cell { return output.Text(string(v.Head)) }},
+	{Name: "problem", Head: "Problem", Cell: func(v wire.AuditVerification) output.Cell { return output.Text(string(v.Problem)) }},
+	{Name: "records", Head: "Records", Cell: func(v wire.AuditVerification) output.Cell { return output.Number(v.Records) }},
+	{Name: "uncovered", Head: "Older than the chain", Cell: func(v wire.AuditVerification) output.Cell { return output.Number(v.Uncovered) }},
+	{Name: "pending", Head: "Not in the chain yet", Cell: func(v wire.AuditVerification) output.Cell { return output.Number(v.Pending) }},
+	{Name: "first_at", Head: "First record", Cell: func(v wire.AuditVerification) output.Cell { return output.Time(v.FirstAt.Time) }},
+	{Name: "kept", Head: "Kept head", Cell: func(v wire.AuditVerification) output.Cell { return output.Text(string(v.Kept)) }},
+	{Name: "head", Head: "Head", Cell: func(v wire.AuditVerification) output.Cell { return output.Text(string(v.Head)) }},
 }

@@ -14,11 +14,11 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/algorithms"
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // logFlags configure how access logs are read.
@@ -174,9 +174,9 @@ func under(flag string, plan backtest.Plan, name string, texts []string) (backte
 	if algorithm == nil {
 		return plan, usagef("--%s: %q is not an algorithm; use one of %s", flag, name, strings.Join(algorithms.Names(), ", "))
 	}
-	o, err := v1.ParseOptions(texts)
+	o, err := wire.ParseOptions(texts)
 	if err == nil {
-		plan, err = plan.Under(algorithm, o.Options())
+		plan, err = plan.Under(algorithm, algorithms.Options(o))
 	}
 	if err != nil {
 		return plan, usagef("--%s %s: %w", flag, name, err)

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const patternHelp = `A pattern is an exact key (token:abc), a prefix (token:test_*), an address or CIDR
@@ -26,7 +26,7 @@ func newBlock(a *app) *cobra.Command {
 }
 
 func newBlockAdd(a *app) *cobra.Command {
-	var b v1.BlockRequest
+	var b wire.BlockRequest
 	var end endFlags
 	var yes bool
 	c := &cobra.Command{
@@ -45,7 +45,7 @@ admin block add ip:203.0.113.0/24 --reason scraping --for 7d --on-conflict exten
 			if err != nil {
 				return err
 			}
-			added, err := confirming(a, yes, func(pattern string) error { return a.tellRadius(c.Context(), client, pattern) }, func(confirm string) (*v1.AddedBlock, error) {
+			added, err := confirming(a, yes, func(pattern string) error { return a.tellRadius(c.Context(), client, pattern) }, func(confirm string) (*wire.AddedBlock, error) {
 				b.Confirm = confirm
 				return client.AddBlock(c.Context(), b)
 			})
@@ -64,7 +64,7 @@ admin block add ip:203.0.113.0/24 --reason scraping --for 7d --on-conflict exten
 	return c
 }
 
-func (a *app) printAdded(whole any, outcome string, b v1.Block) error {
+func (a *app) printAdded(whole any, outcome string, b wire.Block) error {
 	p := a.printer()
 	if p.Format == output.JSON {
 		return p.JSON(whole)
@@ -141,7 +141,7 @@ func newBlockEdit(a *app) *cobra.Command {
 				return err
 			}
 			patch := change.patch(c, b.Revision)
-			b, err = confirming(a, change.yes, func(pattern string) error { return a.tellRadius(c.Context(), from, pattern) }, func(confirm string) (*v1.Block, error) {
+			b, err = confirming(a, change.yes, func(pattern string) error { return a.tellRadius(c.Context(), from, pattern) }, func(confirm string) (*wire.Block, error) {
 				patch.Confirm = confirm
 				return from.EditBlock(c.Context(), b.ID, patch)
 			})
@@ -168,7 +168,7 @@ func newBlockLift(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var lifted []v1.Block
+			var lifted []wire.Block
 			for _, arg := range args {
 				b, err := findBlock(c, from, arg)
 				if err == nil {
@@ -192,30 +192,30 @@ func newBlockLift(a *app) *cobra.Command {
 	return c
 }
 
-var blockColumns = []output.Column[v1.Block]{
-	{Name: "pattern", Head: "Pattern", Cut: true, Cell: func(b v1.Block) output.Cell { return output.Text(b.Pattern) }},
+var blockColumns = []output.Column[wire.Block]{
+	{Name: "pattern", Head: "Pattern", Cut: true, Cell: func(b wire.Block) output.Cell { return output.Text(b.Pattern) }},
 	{Name: "state", Head: "State", Drop: 3, Cell: blockState},
-	{Name: "expires_at", Head: "Expires", Cell: func(b v1.Block) output.Cell { return output.TimeOr(b.ExpiresAt.Time, "for good") }},
-	{Name: "reason", Head: "Reason", Cut: true, Cell: func(b v1.Block) output.Cell { return output.Text(b.Reason) }},
-	{Name: "author", Head: "By", Cell: func(b v1.Block) output.Cell { return output.Text(b.Author) }},
-	{Name: "source", Head: "Source", Drop: 4, Cell: func(b v1.Block) output.Cell { return output.Text(b.Source) }},
-	{Name: "created_at", Head: "Since", Drop: 2, Cell: func(b v1.Block) output.Cell { return output.Time(b.CreatedAt.Time) }},
-	{Name: "id", Head: "Id", Drop: 1, Cell: func(b v1.Block) output.Cell { return output.Text(b.ID) }},
+	{Name: "expires_at", Head: "Expires", Cell: func(b wire.Block) output.Cell { return output.TimeOr(b.ExpiresAt.Time, "for good") }},
+	{Name: "reason", Head: "Reason", Cut: true, Cell: func(b wire.Block) output.Cell { return output.Text(b.Reason) }},
+	{Name: "author", Head: "By", Cell: func(b wire.Block) output.Cell { return output.Text(b.Author) }},
+	{Name: "source", Head: "Source", Drop: 4, Cell: func(b wire.Block) output.Cell { return output.Text(b.Source) }},
+	{Name: "created_at", Head: "Since", Drop: 2, Cell: func(b wire.Block) output.Cell { return output.Time(b.CreatedAt.Time) }},
+	{Name: "id", Head: "Id", Drop: 1, Cell: func(b wire.Block) output.Cell { return output.Text(b.ID) }},
 }
 
-var blockDetail = append(append([]output.Column[v1.Block]{}, blockColumns...),
-	output.Column[v1.Block]{Name: "policy", Head: "Policy", Cell: func(b v1.Block) output.Cell { return output.Text(string(b.Policy)) }},
-	output.Column[v1.Block]{Name: "step", Head: "Step", Cell: func(b v1.Block) output.Cell {
+var blockDetail = append(append([]output.Column[wire.Block]{}, blockColumns...),
+	output.Column[wire.Block]{Name: "policy", Head: "Policy", Cell: func(b wire.Block) output.Cell { return output.Text(string(b.Policy)) }},
+	output.Column[wire.Block]{Name: "step", Head: "Step", Cell: func(b wire.Block) output.Cell {
 		if b.Level == nil {
 			return output.Cell{}
 		}
 		return output.Number(*b.Level)
 	}},
-	output.Column[v1.Block]{Name: "lifted_at", Head: "Lifted", Cell: func(b v1.Block) output.Cell { return output.Time(b.LiftedAt.Time) }},
-	output.Column[v1.Block]{Name: "lifted_by", Head: "Lifted by", Cell: func(b v1.Block) output.Cell { return output.Text(string(b.LiftedBy)) }},
+	output.Column[wire.Block]{Name: "lifted_at", Head: "Lifted", Cell: func(b wire.Block) output.Cell { return output.Time(b.LiftedAt.Time) }},
+	output.Column[wire.Block]{Name: "lifted_by", Head: "Lifted by", Cell: func(b wire.Block) output.Cell { return output.Text(string(b.LiftedBy)) }},
 )
 
-func blockState(b v1.Block) output.Cell {
+func blockState(b wire.Block) output.Cell {
 	switch {
 	case b.Active:
 		return output.Words("active", "active")
@@ -227,7 +227,7 @@ func blockState(b v1.Block) output.Cell {
 }
 
 // findBlock finds a block by its id, or an active one by its pattern.
-func findBlock(c *cobra.Command, from *client.Client, arg string) (*v1.Block, error) {
+func findBlock(c *cobra.Command, from *client.Client, arg string) (*wire.Block, error) {
 	if isID(arg) {
 		return from.Block(c.Context(), arg)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
@@ -105,7 +104,7 @@ func (f *importFlags) options() url.Values {
 	return options
 }
 
-func (a *app) importBlocks(ctx context.Context, path string, f *importFlags) (*v1.ImportAnswer, error) {
+func (a *app) importBlocks(ctx context.Context, path string, f *importFlags) (*wire.ImportAnswer, error) {
 	media, err := f.media(path)
 	if err != nil {
 		return nil, err
@@ -181,7 +180,7 @@ func about(path string) string {
 type broadRows struct {
 	Confirm    string
 	BroadCount int
-	Broad      []v1.BroadRow
+	Broad      []wire.BroadRow
 }
 
 // broadOf returns what of a file must be confirmed by an answer, nil for any
@@ -199,7 +198,7 @@ func broadOf(err error) *broadRows {
 }
 
 // tellBroad lists the broad rows with whom they would hit.
-func (a *app) tellBroad(all []v1.BroadRow, count int) {
+func (a *app) tellBroad(all []wire.BroadRow, count int) {
 	a.notef("What is broad, and whom it would hit:")
 	for _, b := range all {
 		what := fmt.Sprintf("line %d", b.Line)
@@ -225,7 +224,7 @@ func (a *app) tellBroad(all []v1.BroadRow, count int) {
 	}
 }
 
-func (a *app) sendImport(ctx context.Context, to *client.Client, file *os.File, media string, options url.Values) (*v1.ImportAnswer, error) {
+func (a *app) sendImport(ctx context.Context, to *client.Client, file *os.File, media string, options url.Values) (*wire.ImportAnswer, error) {
 	size := int64(0)
 	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
 		size = info.Size()
@@ -250,7 +249,7 @@ func (r *countedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (a *app) printImport(i *v1.ImportAnswer) error {
+func (a *app) printImport(i *wire.ImportAnswer) error {
 	p := a.printer()
 	if p.Format != output.Table {
 		return output.One(p, i, importColumns)
@@ -274,13 +273,13 @@ func (a *app) printImport(i *v1.ImportAnswer) error {
 	return nil
 }
 
-var importColumns = []output.Column[*v1.ImportAnswer]{
-	{Name: "rows", Head: "Rows", Cell: func(i *v1.ImportAnswer) output.Cell { return output.Number(i.Rows) }},
-	{Name: "created", Head: "New", Cell: func(i *v1.ImportAnswer) output.Cell { return output.Number(i.Created) }},
-	{Name: "extended", Head: "Extended", Cell: func(i *v1.ImportAnswer) output.Cell { return output.Number(i.Extended) }},
-	{Name: "replaced", Head: "Replaced", Cell: func(i *v1.ImportAnswer) output.Cell { return output.Number(i.Replaced) }},
-	{Name: "known", Head: "Known", Cell: func(i *v1.ImportAnswer) output.Cell { return output.Number(i.Known) }},
-	{Name: "invalid", Head: "Invalid", Cell: func(i *v1.ImportAnswer) output.Cell { return output.Number(i.Invalid) }},
-	{Name: "exempt", Head: "Exempt", Cell: func(i *v1.ImportAnswer) output.Cell { return output.Number(i.Exempt) }},
-	{Name: "dry_run", Cell: func(i *v1.ImportAnswer) output.Cell { return output.YesNo(i.DryRun) }},
+var importColumns = []output.Column[*wire.ImportAnswer]{
+	{Name: "rows", Head: "Rows", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Rows) }},
+	{Name: "created", Head: "New", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Created) }},
+	{Name: "extended", Head: "Extended", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Extended) }},
+	{Name: "replaced", Head: "Replaced", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Replaced) }},
+	{Name: "known", Head: "Known", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Known) }},
+	{Name: "invalid", Head: "Invalid", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Invalid) }},
+	{Name: "exempt", Head: "Exempt", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Exempt) }},
+	{Name: "dry_run", Cell: func(i *wire.ImportAnswer) output.Cell { return output.YesNo(i.DryRun) }},
 }

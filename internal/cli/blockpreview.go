@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newBlockPreview(a *app) *cobra.Command {
@@ -42,7 +42,7 @@ refuses your own address.
 	}
 }
 
-func printPreview(a *app, b *v1.BlockPreview) {
+func printPreview(a *app, b *wire.BlockPreview) {
 	p := a.printer()
 	a.warn(b.Warnings)
 	p.Sayf("%s", output.Escape(b.Pattern))
@@ -67,7 +67,7 @@ func (a *app) tellRadius(ctx context.Context, from *client.Client, pattern strin
 }
 
 // radiusLines say whom a block would hit, one thing a line.
-func radiusLines(b *v1.BlockPreview) []string {
+func radiusLines(b *wire.BlockPreview) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if b.Estimate == nil {
@@ -92,27 +92,27 @@ func radiusLines(b *v1.BlockPreview) []string {
 	return lines
 }
 
-var previewColumns = []output.Column[*v1.BlockPreview]{
-	{Name: "pattern", Cell: func(b *v1.BlockPreview) output.Cell { return output.Text(b.Pattern) }},
-	{Name: "keys_estimate", Cell: func(b *v1.BlockPreview) output.Cell {
+var previewColumns = []output.Column[*wire.BlockPreview]{
+	{Name: "pattern", Cell: func(b *wire.BlockPreview) output.Cell { return output.Text(b.Pattern) }},
+	{Name: "keys_estimate", Cell: func(b *wire.BlockPreview) output.Cell {
 		if b.Estimate == nil {
 			return output.Cell{}
 		}
 		return output.Number(b.Estimate.Keys)
 	}},
-	{Name: "share_estimate", Cell: func(b *v1.BlockPreview) output.Cell {
+	{Name: "share_estimate", Cell: func(b *wire.BlockPreview) output.Cell {
 		if b.Estimate == nil {
 			return output.Cell{}
 		}
 		return output.Share(b.Estimate.Share)
 	}},
-	{Name: "hits_caller", Cell: func(b *v1.BlockPreview) output.Cell { return output.YesNo(b.HitsCaller) }},
-	{Name: "hidden", Cell: func(b *v1.BlockPreview) output.Cell { return output.YesNo(b.Hidden) }},
-	{Name: "confirm", Cell: func(b *v1.BlockPreview) output.Cell { return output.Text(string(b.Confirm)) }},
+	{Name: "hits_caller", Cell: func(b *wire.BlockPreview) output.Cell { return output.YesNo(b.HitsCaller) }},
+	{Name: "hidden", Cell: func(b *wire.BlockPreview) output.Cell { return output.YesNo(b.Hidden) }},
+	{Name: "confirm", Cell: func(b *wire.BlockPreview) output.Cell { return output.Text(string(b.Confirm)) }},
 }
 
 // estimateSentence ends a sentence about traffic, and says that it is guessed.
-func estimateSentence(e *v1.TrafficEstimate) string {
+func estimateSentence(e *wire.TrafficEstimate) string {
 	percent := func(part float64) string { return strconv.FormatFloat(part*100, 'f', 1, 64) }
 	return fmt.Sprintf("about %s of %s and %s ± %s %% of the checks from %s to %s (an estimate from a sample).",
 		amount(e.Keys, "key", "keys"), amount(e.AllKeys, "key", "keys"), percent(e.Share), percent(e.ShareError), e.From, e.To)

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newCheck(a *app) *cobra.Command {
-	var check v1.CheckRequest
+	var check wire.CheckRequest
 	var maxWait durationFlag
 	c := &cobra.Command{
 		Use:   "check KEY...",
@@ -33,7 +33,7 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 			if err := withinMaxWait(maxWait); err != nil {
 				return err
 			}
-			check.Detail, check.MaxWait = v1.DetailRules, maxWait.Duration
+			check.Detail, check.MaxWait = wire.DetailRules, maxWait.Duration
 			client, err := a.checkClient()
 			if err != nil {
 				return err
@@ -63,8 +63,8 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 
 // withinMaxWait rejects a --max-wait that is too long before anything is sent.
 func withinMaxWait(f durationFlag) error {
-	if f.Duration > v1.MaxWait {
-		return usagef("--max-wait is %s; it must be at most %s", f.Duration, v1.MaxWait)
+	if f.Duration > wire.MaxWait {
+		return usagef("--max-wait is %s; it must be at most %s", f.Duration, wire.MaxWait)
 	}
 	return nil
 }
@@ -76,25 +76,25 @@ func refusedUnless(allowed bool) error {
 	return &exitError{code: Refused}
 }
 
-var decisionColumns = []output.Column[*v1.Decision]{
-	{Name: "key", Cell: func(d *v1.Decision) output.Cell { return output.Text(d.Key) }},
-	{Name: "decision", Cell: func(d *v1.Decision) output.Cell { return output.Text(d.Decision) }},
-	{Name: "policy", Cell: func(d *v1.Decision) output.Cell { return output.Text(string(d.Policy)) }},
-	{Name: "rule", Cell: func(d *v1.Decision) output.Cell { return output.Text(string(d.Rule)) }},
-	{Name: "retry_at", Cell: func(d *v1.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
-	{Name: "degraded", Cell: func(d *v1.Decision) output.Cell { return output.YesNo(d.Degraded) }},
-	{Name: "id", Cell: func(d *v1.Decision) output.Cell { return output.Text(string(d.ID)) }},
+var decisionColumns = []output.Column[*wire.Decision]{
+	{Name: "key", Cell: func(d *wire.Decision) output.Cell { return output.Text(d.Key) }},
+	{Name: "decision", Cell: func(d *wire.Decision) output.Cell { return output.Text(d.Decision) }},
+	{Name: "policy", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.Policy)) }},
+	{Name: "rule", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.Rule)) }},
+	{Name: "retry_at", Cell: func(d *wire.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
+	{Name: "degraded", Cell: func(d *wire.Decision) output.Cell { return output.YesNo(d.Degraded) }},
+	{Name: "id", Cell: func(d *wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
 }
 
-var ruleStateColumns = []output.Column[v1.RuleState]{
-	{Name: "rule", Head: "Rule", Cell: func(r v1.RuleState) output.Cell { return output.Text(r.Rule) }},
-	{Name: "remaining", Head: "Left", Right: true, Cell: func(r v1.RuleState) output.Cell { return output.Number(r.Remaining) }},
-	{Name: "limit", Head: "Of", Right: true, Cell: func(r v1.RuleState) output.Cell { return output.Number(r.Limit) }},
+var ruleStateColumns = []output.Column[wire.RuleState]{
+	{Name: "rule", Head: "Rule", Cell: func(r wire.RuleState) output.Cell { return output.Text(r.Rule) }},
+	{Name: "remaining", Head: "Left", Right: true, Cell: func(r wire.RuleState) output.Cell { return output.Number(r.Remaining) }},
+	{Name: "limit", Head: "Of", Right: true, Cell: func(r wire.RuleState) output.Cell { return output.Number(r.Limit) }},
 	{Name: "retry_after_ms", Head: "Would wait", Right: true, Cell: waitCell},
 	{Name: "reset_after_ms", Head: "Restored in", Right: true, Cell: resetCell},
 }
 
-func waitCell(r v1.RuleState) output.Cell {
+func waitCell(r wire.RuleState) output.Cell {
 	switch {
 	case r.RetryAfterMS == nil:
 		return output.Words("never", "")
@@ -105,14 +105,14 @@ func waitCell(r v1.RuleState) output.Cell {
 	}
 }
 
-func resetCell(r v1.RuleState) output.Cell {
+func resetCell(r wire.RuleState) output.Cell {
 	if r.ResetAfterMS == 0 {
 		return output.Words("now", "0")
 	}
 	return output.Milliseconds(r.ResetAfterMS)
 }
 
-func printDecision(p *output.Printer, d *v1.Decision) error {
+func printDecision(p *output.Printer, d *wire.Decision) error {
 	if p.Format != output.Table {
 		return output.One(p, d, decisionColumns)
 	}
@@ -135,21 +135,21 @@ func printDecision(p *output.Printer, d *v1.Decision) error {
 }
 
 // decisionSentence describes a decision in a sentence.
-func decisionSentence(d *v1.Decision, now time.Time) string {
+func decisionSentence(d *wire.Decision, now time.Time) string {
 	policy := output.Escape(string(d.Policy))
 	switch d.Decision {
-	case v1.Allowed:
+	case wire.Allowed:
 		return allowedSentence(d)
-	case v1.Limited:
+	case wire.Limited:
 		return fmt.Sprintf("Limited by %s of policy %s. %s", output.Escape(string(d.Rule)), policy, nextRequest(d.RetryAt.Time, now))
-	case v1.Blocked:
+	case wire.Blocked:
 		return blockedSentence(d, now)
 	default:
 		return fmt.Sprintf("Unavailable: the log is unreachable, and policy %s refuses then.", policy)
 	}
 }
 
-func allowedSentence(d *v1.Decision) string {
+func allowedSentence(d *wire.Decision) string {
 	switch {
 	case d.Exemption != nil:
 		return fmt.Sprintf("Allowed: %s is exempt (%s).", output.Escape(d.Exemption.Pattern), output.Escape(d.Exemption.Reason))
@@ -160,7 +160,7 @@ func allowedSentence(d *v1.Decision) string {
 	}
 }
 
-func blockedSentence(d *v1.Decision, now time.Time) string {
+func blockedSentence(d *wire.Decision, now time.Time) string {
 	until := "permanently"
 	if !d.RetryAt.IsZero() {
 		until = "until " + output.When(d.RetryAt.Time, now)
@@ -179,7 +179,7 @@ func nextRequest(at, now time.Time) string {
 	return "The next request is allowed at " + output.When(at, now) + "."
 }
 
-func shadowOutcome(s *v1.Shadow) string {
+func shadowOutcome(s *wire.Shadow) string {
 	if s.Rule == "" {
 		return s.Decision
 	}

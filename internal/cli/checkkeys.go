@@ -4,25 +4,25 @@ import (
 	"context"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // combined returns the check of several keys as one, each under the policy and with
 // the cost of check.
-func combined(check v1.CheckRequest, keys []string) v1.KeysRequest {
-	request := v1.KeysRequest{
+func combined(check wire.CheckRequest, keys []string) wire.KeysRequest {
+	request := wire.KeysRequest{
 		Peek: check.Peek, Detail: check.Detail, Source: check.Source, Meta: check.Meta,
 		MaxWait: check.MaxWait, IdempotencyKey: check.IdempotencyKey,
 	}
 	for _, key := range keys {
-		request.Keys = append(request.Keys, v1.KeyPart{Key: key, Policy: check.Policy, Cost: check.Cost})
+		request.Keys = append(request.Keys, wire.KeyPart{Key: key, Policy: check.Policy, Cost: check.Cost})
 	}
 	return request
 }
 
-func (a *app) checkKeys(ctx context.Context, from *client.Client, request v1.KeysRequest) error {
+func (a *app) checkKeys(ctx context.Context, from *client.Client, request wire.KeysRequest) error {
 	decision, err := from.CheckKeys(ctx, request)
 	if err != nil {
 		return err
@@ -36,16 +36,16 @@ func (a *app) checkKeys(ctx context.Context, from *client.Client, request v1.Key
 	return refusedUnless(decision.Allowed)
 }
 
-var keyDecisionColumns = []output.Column[v1.Decision]{
-	{Name: "key", Head: "Key", Cut: true, Cell: func(d v1.Decision) output.Cell { return output.Text(d.Key) }},
-	{Name: "decision", Head: "Decision", Cell: func(d v1.Decision) output.Cell { return output.Text(d.Decision) }},
-	{Name: "policy", Head: "Policy", Cell: func(d v1.Decision) output.Cell { return output.Text(string(d.Policy)) }},
-	{Name: "rule", Head: "Rule", Cell: func(d v1.Decision) output.Cell { return output.Text(string(d.Rule)) }},
-	{Name: "retry_at", Head: "Ask again", Cell: func(d v1.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
-	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(d v1.Decision) output.Cell { return output.Text(string(d.ID)) }},
+var keyDecisionColumns = []output.Column[wire.Decision]{
+	{Name: "key", Head: "Key", Cut: true, Cell: func(d wire.Decision) output.Cell { return output.Text(d.Key) }},
+	{Name: "decision", Head: "Decision", Cell: func(d wire.Decision) output.Cell { return output.Text(d.Decision) }},
+	{Name: "policy", Head: "Policy", Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.Policy)) }},
+	{Name: "rule", Head: "Rule", Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.Rule)) }},
+	{Name: "retry_at", Head: "Ask again", Cell: func(d wire.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
+	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
 }
 
-func printKeysDecision(p *output.Printer, d *v1.KeysDecision) error {
+func printKeysDecision(p *output.Printer, d *wire.KeysDecision) error {
 	switch p.Format {
 	case output.JSON:
 		return p.JSON(d)
@@ -66,7 +66,7 @@ func printKeysDecision(p *output.Printer, d *v1.KeysDecision) error {
 }
 
 // sayWaiting prints how long to wait and the handle that cancels the reservation.
-func sayWaiting(p *output.Printer, w *v1.Waiting, repeated bool) {
+func sayWaiting(p *output.Printer, w *wire.Waiting, repeated bool) {
 	if repeated {
 		p.Sayf("Replayed: it was charged before, and nothing was charged now.")
 	}

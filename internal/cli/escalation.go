@@ -3,9 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newEscalation(a *app) *cobra.Command {
@@ -89,7 +89,7 @@ func newEscalationResume(a *app) *cobra.Command {
 
 // sayEscalation prints a key's escalation level and its next block, or nothing
 // without one.
-func sayEscalation(p *output.Printer, l *v1.EscalationStatus) {
+func sayEscalation(p *output.Printer, l *wire.EscalationStatus) {
 	if l == nil {
 		return
 	}
@@ -107,25 +107,25 @@ func sayEscalation(p *output.Printer, l *v1.EscalationStatus) {
 	}
 }
 
-var escalationEventColumns = []output.Column[v1.EscalationEvent]{
-	{Name: "at", Head: "When", Cell: func(e v1.EscalationEvent) output.Cell { return output.Time(e.At.Time) }},
-	{Name: "kind", Head: "What", Cell: func(e v1.EscalationEvent) output.Cell { return output.Text(e.Kind) }},
-	{Name: "key", Head: "Key", Cut: true, Cell: func(e v1.EscalationEvent) output.Cell { return output.Text(string(e.Key)) }},
-	{Name: "policy", Head: "Policy", Cell: func(e v1.EscalationEvent) output.Cell { return output.Text(e.Policy) }},
-	{Name: "level", Head: "Level", Right: true, Cell: func(e v1.EscalationEvent) output.Cell { return output.Number(e.Level) }},
-	{Name: "offences", Head: "Refused", Right: true, Drop: 1, Cell: func(e v1.EscalationEvent) output.Cell { return output.Number(e.Offences) }},
-	{Name: "length_ms", Head: "For", Right: true, Cell: func(e v1.EscalationEvent) output.Cell {
+var escalationEventColumns = []output.Column[wire.EscalationEvent]{
+	{Name: "at", Head: "When", Cell: func(e wire.EscalationEvent) output.Cell { return output.Time(e.At.Time) }},
+	{Name: "kind", Head: "What", Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(e.Kind) }},
+	{Name: "key", Head: "Key", Cut: true, Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(string(e.Key)) }},
+	{Name: "policy", Head: "Policy", Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(e.Policy) }},
+	{Name: "level", Head: "Level", Right: true, Cell: func(e wire.EscalationEvent) output.Cell { return output.Number(e.Level) }},
+	{Name: "offences", Head: "Refused", Right: true, Drop: 1, Cell: func(e wire.EscalationEvent) output.Cell { return output.Number(e.Offences) }},
+	{Name: "length_ms", Head: "For", Right: true, Cell: func(e wire.EscalationEvent) output.Cell {
 		if e.Length == 0 {
 			return output.Cell{}
 		}
 		return output.Milliseconds(e.Length.Std().Milliseconds())
 	}},
-	{Name: "detail", Head: "Detail", Cut: true, Drop: 2, Cell: func(e v1.EscalationEvent) output.Cell { return output.Text(e.Detail) }},
-	{Name: "block_id", Cell: func(e v1.EscalationEvent) output.Cell { return output.Text(string(e.BlockID)) }},
+	{Name: "detail", Head: "Detail", Cut: true, Drop: 2, Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(e.Detail) }},
+	{Name: "block_id", Cell: func(e wire.EscalationEvent) output.Cell { return output.Text(string(e.BlockID)) }},
 }
 
-var escalationPauseColumns = []output.Column[v1.EscalationPause]{
-	{Name: "policy", Cell: func(s v1.EscalationPause) output.Cell { return output.Text(s.Policy) }},
-	{Name: "at", Cell: func(s v1.EscalationPause) output.Cell { return output.Time(s.At.Time) }},
-	{Name: "detail", Cell: func(s v1.EscalationPause) output.Cell { return output.Text(s.Detail) }},
+var escalationPauseColumns = []output.Column[wire.EscalationPause]{
+	{Name: "policy", Cell: func(s wire.EscalationPause) output.Cell { return output.Text(s.Policy) }},
+	{Name: "at", Cell: func(s wire.EscalationPause) output.Cell { return output.Time(s.At.Time) }},
+	{Name: "detail", Cell: func(s wire.EscalationPause) output.Cell { return output.Text(s.Detail) }},
 }

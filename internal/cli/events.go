@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // resumeAfter is how long to wait before reconnecting a broken stream.
@@ -94,7 +94,7 @@ func (a *app) followEvents(ctx context.Context, filter url.Values, count int) er
 	}
 }
 
-func (a *app) printEvent(e *v1.Event) error {
+func (a *app) printEvent(e *wire.Event) error {
 	p := a.printer()
 	if p.Format == output.JSON {
 		return p.JSONLine(e)
@@ -117,7 +117,7 @@ func (a *app) printEvent(e *v1.Event) error {
 }
 
 // decisionParts returns the columns of a decision's line.
-func decisionParts(e *v1.Event) []string {
+func decisionParts(e *wire.Event) []string {
 	parts := []string{fmt.Sprintf("%-7s", output.Escape(e.Decision)), output.Escape(e.Key)}
 	switch {
 	case e.Rule != "":

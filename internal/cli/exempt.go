@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newExempt(a *app) *cobra.Command {
@@ -21,7 +21,7 @@ func newExempt(a *app) *cobra.Command {
 }
 
 func newExemptAdd(a *app) *cobra.Command {
-	var e v1.ExemptionRequest
+	var e wire.ExemptionRequest
 	var end endFlags
 	var yes bool
 	c := &cobra.Command{
@@ -38,7 +38,7 @@ func newExemptAdd(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			added, err := confirming(a, yes, func(string) error { return nil }, func(confirm string) (*v1.AddedExemption, error) {
+			added, err := confirming(a, yes, func(string) error { return nil }, func(confirm string) (*wire.AddedExemption, error) {
 				e.Confirm = confirm
 				return client.AddExemption(c.Context(), e)
 			})
@@ -124,7 +124,7 @@ func newExemptEdit(a *app) *cobra.Command {
 				return err
 			}
 			patch := change.patch(c, e.Revision)
-			e, err = confirming(a, change.yes, func(string) error { return nil }, func(confirm string) (*v1.Exemption, error) {
+			e, err = confirming(a, change.yes, func(string) error { return nil }, func(confirm string) (*wire.Exemption, error) {
 				patch.Confirm = confirm
 				return from.EditExemption(c.Context(), e.ID, patch)
 			})
@@ -151,7 +151,7 @@ func newExemptRemove(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var removed []v1.Exemption
+			var removed []wire.Exemption
 			for _, arg := range args {
 				e, err := findExemption(c, from, arg)
 				if err == nil {
@@ -175,22 +175,22 @@ func newExemptRemove(a *app) *cobra.Command {
 	return c
 }
 
-var exemptionColumns = []output.Column[v1.Exemption]{
-	{Name: "pattern", Head: "Pattern", Cut: true, Cell: func(e v1.Exemption) output.Cell { return output.Text(e.Pattern) }},
+var exemptionColumns = []output.Column[wire.Exemption]{
+	{Name: "pattern", Head: "Pattern", Cut: true, Cell: func(e wire.Exemption) output.Cell { return output.Text(e.Pattern) }},
 	{Name: "state", Head: "State", Drop: 3, Cell: exemptionState},
-	{Name: "expires_at", Head: "Expires", Cell: func(e v1.Exemption) output.Cell { return output.TimeOr(e.ExpiresAt.Time, "for good") }},
-	{Name: "reason", Head: "Reason", Cut: true, Cell: func(e v1.Exemption) output.Cell { return output.Text(e.Reason) }},
-	{Name: "author", Head: "By", Cell: func(e v1.Exemption) output.Cell { return output.Text(e.Author) }},
-	{Name: "created_at", Head: "Since", Drop: 2, Cell: func(e v1.Exemption) output.Cell { return output.Time(e.CreatedAt.Time) }},
-	{Name: "id", Head: "Id", Drop: 1, Cell: func(e v1.Exemption) output.Cell { return output.Text(e.ID) }},
+	{Name: "expires_at", Head: "Expires", Cell: func(e wire.Exemption) output.Cell { return output.TimeOr(e.ExpiresAt.Time, "for good") }},
+	{Name: "reason", Head: "Reason", Cut: true, Cell: func(e wire.Exemption) output.Cell { return output.Text(e.Reason) }},
+	{Name: "author", Head: "By", Cell: func(e wire.Exemption) output.Cell { return output.Text(e.Author) }},
+	{Name: "created_at", Head: "Since", Drop: 2, Cell: func(e wire.Exemption) output.Cell { return output.Time(e.CreatedAt.Time) }},
+	{Name: "id", Head: "Id", Drop: 1, Cell: func(e wire.Exemption) output.Cell { return output.Text(e.ID) }},
 }
 
-var exemptionDetail = append(append([]output.Column[v1.Exemption]{}, exemptionColumns...),
-	output.Column[v1.Exemption]{Name: "removed_at", Head: "Removed", Cell: func(e v1.Exemption) output.Cell { return output.Time(e.RemovedAt.Time) }},
-	output.Column[v1.Exemption]{Name: "removed_by", Head: "Removed by", Cell: func(e v1.Exemption) output.Cell { return output.Text(string(e.RemovedBy)) }},
+var exemptionDetail = append(append([]output.Column[wire.Exemption]{}, exemptionColumns...),
+	output.Column[wire.Exemption]{Name: "removed_at", Head: "Removed", Cell: func(e wire.Exemption) output.Cell { return output.Time(e.RemovedAt.Time) }},
+	output.Column[wire.Exemption]{Name: "removed_by", Head: "Removed by", Cell: func(e wire.Exemption) output.Cell { return output.Text(string(e.RemovedBy)) }},
 )
 
-func exemptionState(e v1.Exemption) output.Cell {
+func exemptionState(e wire.Exemption) output.Cell {
 	switch {
 	case e.Active:
 		return output.Words("active", "active")
@@ -202,7 +202,7 @@ func exemptionState(e v1.Exemption) output.Cell {
 }
 
 // findExemption finds an exemption by its id, or an active one by its pattern.
-func findExemption(c *cobra.Command, from *client.Client, arg string) (*v1.Exemption, error) {
+func findExemption(c *cobra.Command, from *client.Client, arg string) (*wire.Exemption, error) {
 	if isID(arg) {
 		return from.Exemption(c.Context(), arg)
 	}

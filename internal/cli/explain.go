@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newExplain(a *app) *cobra.Command {
@@ -29,7 +29,7 @@ within one minute share an id.`,
 	}
 }
 
-func printOffence(p *output.Printer, r *v1.OffenceRecord) error {
+func printOffence(p *output.Printer, r *wire.OffenceRecord) error {
 	if p.Format == output.JSON {
 		return p.JSON(r)
 	}
@@ -37,7 +37,7 @@ func printOffence(p *output.Printer, r *v1.OffenceRecord) error {
 	sayEscalation(p, r.Escalation)
 	for _, of := range []struct {
 		title string
-		all   []v1.Offence
+		all   []wire.Offence
 	}{{"Refused by", r.Offences}, {"Counted in that minute without keys", r.Other}} {
 		if len(of.all) == 0 {
 			continue
@@ -50,17 +50,17 @@ func printOffence(p *output.Printer, r *v1.OffenceRecord) error {
 	return nil
 }
 
-var offenceColumns = []output.Column[v1.Offence]{
-	{Name: "decision", Head: "Decision", Cell: func(o v1.Offence) output.Cell { return output.Text(o.Decision) }},
-	{Name: "decided_by", Head: "By", Cut: true, Cell: func(o v1.Offence) output.Cell { return output.Text(o.DecidedBy) }},
-	{Name: "count", Head: "Times", Right: true, Cell: func(o v1.Offence) output.Cell { return output.Number(o.Count) }},
-	{Name: "at_most", Cell: func(o v1.Offence) output.Cell { return output.Number(o.AtMost) }},
-	{Name: "first_at", Head: "First", Cell: func(o v1.Offence) output.Cell { return output.Time(o.First.At.Time) }},
-	{Name: "first_boundary_at", Head: "Waited for", Drop: 1, Cell: func(o v1.Offence) output.Cell { return output.Time(o.First.BoundaryAt.Time) }},
-	{Name: "first_retry_at", Head: "Retry at", Drop: 2, Cell: func(o v1.Offence) output.Cell { return output.Time(o.First.RetryAt.Time) }},
-	{Name: "last_at", Head: "Last", Drop: 3, Cell: func(o v1.Offence) output.Cell { return output.Time(o.Last.At.Time) }},
-	{Name: "source", Head: "Source", Drop: 4, Cell: func(o v1.Offence) output.Cell { return output.Text(string(o.Last.Source)) }},
-	{Name: "meta", Head: "Metadata", Cut: true, Drop: 5, Cell: func(o v1.Offence) output.Cell { return metaCell(o.Last.Meta) }},
+var offenceColumns = []output.Column[wire.Offence]{
+	{Name: "decision", Head: "Decision", Cell: func(o wire.Offence) output.Cell { return output.Text(o.Decision) }},
+	{Name: "decided_by", Head: "By", Cut: true, Cell: func(o wire.Offence) output.Cell { return output.Text(o.DecidedBy) }},
+	{Name: "count", Head: "Times", Right: true, Cell: func(o wire.Offence) output.Cell { return output.Number(o.Count) }},
+	{Name: "at_most", Cell: func(o wire.Offence) output.Cell { return output.Number(o.AtMost) }},
+	{Name: "first_at", Head: "First", Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.At.Time) }},
+	{Name: "first_boundary_at", Head: "Waited for", Drop: 1, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.BoundaryAt.Time) }},
+	{Name: "first_retry_at", Head: "Retry at", Drop: 2, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.RetryAt.Time) }},
+	{Name: "last_at", Head: "Last", Drop: 3, Cell: func(o wire.Offence) output.Cell { return output.Time(o.Last.At.Time) }},
+	{Name: "source", Head: "Source", Drop: 4, Cell: func(o wire.Offence) output.Cell { return output.Text(string(o.Last.Source)) }},
+	{Name: "meta", Head: "Metadata", Cut: true, Drop: 5, Cell: func(o wire.Offence) output.Cell { return metaCell(o.Last.Meta) }},
 }
 
 // metaCell formats a check's metadata, sorted by name.

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // durationFlag is a duration such as 90s, 24h or 7d. The zero value is unset.
 type durationFlag struct {
-	v1.Duration
+	wire.Duration
 	given bool
 }
 
@@ -44,7 +44,7 @@ func (f *overlapFlag) Set(text string) error {
 }
 
 // pointer returns nil where the flag was not given.
-func (f *overlapFlag) pointer() *v1.Duration {
+func (f *overlapFlag) pointer() *wire.Duration {
 	if !f.given {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (f *overlapFlag) pointer() *v1.Duration {
 }
 
 // timeFlag is a time in RFC 3339. The zero value is unset.
-type timeFlag struct{ v1.Time }
+type timeFlag struct{ wire.Time }
 
 func (f *timeFlag) Set(text string) error { return f.UnmarshalText([]byte(text)) }
 

@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newJob(a *app) *cobra.Command {
@@ -81,22 +81,22 @@ func newJobRun(a *app) *cobra.Command {
 	}
 }
 
-var jobColumns = []output.Column[v1.Job]{
-	{Name: "name", Head: "Job", Cell: func(j v1.Job) output.Cell { return output.Text(j.Name) }},
-	{Name: "schedule", Head: "Schedule", Drop: 2, Cell: func(j v1.Job) output.Cell { return output.Text(j.Schedule) }},
-	{Name: "next_at", Head: "Next", Cell: func(j v1.Job) output.Cell { return output.TimeOr(j.NextAt.Time, "never by itself") }},
-	{Name: "last_at", Head: "Last", Cell: func(j v1.Job) output.Cell {
+var jobColumns = []output.Column[wire.Job]{
+	{Name: "name", Head: "Job", Cell: func(j wire.Job) output.Cell { return output.Text(j.Name) }},
+	{Name: "schedule", Head: "Schedule", Drop: 2, Cell: func(j wire.Job) output.Cell { return output.Text(j.Schedule) }},
+	{Name: "next_at", Head: "Next", Cell: func(j wire.Job) output.Cell { return output.TimeOr(j.NextAt.Time, "never by itself") }},
+	{Name: "last_at", Head: "Last", Cell: func(j wire.Job) output.Cell {
 		if j.Last == nil {
 			return output.Words("never", "")
 		}
 		return output.Time(j.Last.StartedAt.Time)
 	}},
 	{Name: "last_did", Head: "Which", Cut: true, Cell: lastResult},
-	{Name: "help", Head: "What it does", Cut: true, Drop: 1, Cell: func(j v1.Job) output.Cell { return output.Text(j.Help) }},
+	{Name: "help", Head: "What it does", Cut: true, Drop: 1, Cell: func(j wire.Job) output.Cell { return output.Text(j.Help) }},
 }
 
 // lastResult is the result of a job's last run, or its error.
-func lastResult(j v1.Job) output.Cell {
+func lastResult(j wire.Job) output.Cell {
 	switch {
 	case j.Last == nil:
 		return output.Cell{}
@@ -109,17 +109,17 @@ func lastResult(j v1.Job) output.Cell {
 	}
 }
 
-var runColumns = []output.Column[v1.JobRun]{
-	{Name: "job", Head: "Job", Cell: func(r v1.JobRun) output.Cell { return output.Text(r.Job) }},
-	{Name: "started_at", Head: "Started", Cell: func(r v1.JobRun) output.Cell { return output.Time(r.StartedAt.Time) }},
-	{Name: "took_ms", Head: "Took", Right: true, Cell: func(r v1.JobRun) output.Cell {
+var runColumns = []output.Column[wire.JobRun]{
+	{Name: "job", Head: "Job", Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Job) }},
+	{Name: "started_at", Head: "Started", Cell: func(r wire.JobRun) output.Cell { return output.Time(r.StartedAt.Time) }},
+	{Name: "took_ms", Head: "Took", Right: true, Cell: func(r wire.JobRun) output.Cell {
 		if r.FinishedAt.IsZero() {
 			return output.Cell{}
 		}
 		return output.Milliseconds(r.FinishedAt.Sub(r.StartedAt.Time).Milliseconds())
 	}},
-	{Name: "did", Head: "Did", Cut: true, Cell: func(r v1.JobRun) output.Cell { return output.Text(r.Did) }},
-	{Name: "error", Head: "Error", Cut: true, Cell: func(r v1.JobRun) output.Cell { return output.Text(string(r.Error)) }},
-	{Name: "asked", Head: "Asked for", Drop: 1, Cell: func(r v1.JobRun) output.Cell { return output.YesNo(r.Asked) }},
-	{Name: "node", Head: "Node", Drop: 2, Cell: func(r v1.JobRun) output.Cell { return output.Text(r.Node) }},
+	{Name: "did", Head: "Did", Cut: true, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Did) }},
+	{Name: "error", Head: "Error", Cut: true, Cell: func(r wire.JobRun) output.Cell { return output.Text(string(r.Error)) }},
+	{Name: "asked", Head: "Asked for", Drop: 1, Cell: func(r wire.JobRun) output.Cell { return output.YesNo(r.Asked) }},
+	{Name: "node", Head: "Node", Drop: 2, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Node) }},
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newKey(a *app) *cobra.Command {
@@ -68,16 +68,16 @@ afresh. Blocks stay; see 'block lift'.`,
 	return c
 }
 
-var keyRuleColumns = []output.Column[v1.KeyRule]{
-	{Name: "rule", Head: "Rule", Cell: func(r v1.KeyRule) output.Cell { return output.Text(r.Rule) }},
-	{Name: "used", Head: "Used", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Used) }},
-	{Name: "limit", Head: "Of", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Limit) }},
-	{Name: "remaining", Head: "Left", Right: true, Cell: func(r v1.KeyRule) output.Cell { return output.Number(r.Remaining) }},
+var keyRuleColumns = []output.Column[wire.KeyRule]{
+	{Name: "rule", Head: "Rule", Cell: func(r wire.KeyRule) output.Cell { return output.Text(r.Rule) }},
+	{Name: "used", Head: "Used", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Used) }},
+	{Name: "limit", Head: "Of", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Limit) }},
+	{Name: "remaining", Head: "Left", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Remaining) }},
 	{Name: "retry_at", Head: "Next request", Cell: retryCell},
-	{Name: "next_expiry_at", Head: "Oldest ages out", Drop: 1, Cell: func(r v1.KeyRule) output.Cell { return output.Time(r.NextExpiryAt.Time) }},
+	{Name: "next_expiry_at", Head: "Oldest ages out", Drop: 1, Cell: func(r wire.KeyRule) output.Cell { return output.Time(r.NextExpiryAt.Time) }},
 }
 
-func retryCell(r v1.KeyRule) output.Cell {
+func retryCell(r wire.KeyRule) output.Cell {
 	switch {
 	case r.RetryAt.IsZero():
 		return output.Words("never", "")
@@ -88,21 +88,21 @@ func retryCell(r v1.KeyRule) output.Cell {
 	}
 }
 
-var explanationColumns = []output.Column[*v1.KeyExplanation]{
-	{Name: "key", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Text(k.Key) }},
-	{Name: "decision", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Text(k.Decision) }},
-	{Name: "next_allowed_at", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Time(k.NextAllowedAt.Time) }},
-	{Name: "policy", Cell: func(k *v1.KeyExplanation) output.Cell {
+var explanationColumns = []output.Column[*wire.KeyExplanation]{
+	{Name: "key", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Text(k.Key) }},
+	{Name: "decision", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Text(k.Decision) }},
+	{Name: "next_allowed_at", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Time(k.NextAllowedAt.Time) }},
+	{Name: "policy", Cell: func(k *wire.KeyExplanation) output.Cell {
 		if k.Policy == nil {
 			return output.Cell{}
 		}
 		return output.Text(k.Policy.Name)
 	}},
-	{Name: "blocks", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Number(len(k.Blocks)) }},
-	{Name: "exemptions", Cell: func(k *v1.KeyExplanation) output.Cell { return output.Number(len(k.Exemptions)) }},
+	{Name: "blocks", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Blocks)) }},
+	{Name: "exemptions", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Exemptions)) }},
 }
 
-func printExplanation(p *output.Printer, k *v1.KeyExplanation, times bool) error {
+func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) error {
 	if p.Format != output.Table {
 		return output.One(p, k, explanationColumns)
 	}
@@ -122,7 +122,7 @@ func printExplanation(p *output.Printer, k *v1.KeyExplanation, times bool) error
 	}
 	sayEscalation(p, k.Escalation)
 	sayEscalation(p, k.ShadowEscalation)
-	for _, policy := range []*v1.KeyPolicy{k.Policy, k.Shadow} {
+	for _, policy := range []*wire.KeyPolicy{k.Policy, k.Shadow} {
 		if policy == nil {
 			continue
 		}
@@ -133,16 +133,16 @@ func printExplanation(p *output.Printer, k *v1.KeyExplanation, times bool) error
 	return nil
 }
 
-func explanationSentence(k *v1.KeyExplanation, now time.Time) string {
+func explanationSentence(k *wire.KeyExplanation, now time.Time) string {
 	switch k.Decision {
-	case v1.Limited:
+	case wire.Limited:
 		if k.Policy != nil {
 			return fmt.Sprintf("Limited by %s of policy %s. %s", output.Escape(string(k.Policy.Rule)), output.Escape(k.Policy.Name), nextRequest(k.NextAllowedAt.Time, now))
 		}
 		return "Limited. " + nextRequest(k.NextAllowedAt.Time, now)
-	case v1.Blocked:
+	case wire.Blocked:
 		return "Blocked. " + nextRequest(k.NextAllowedAt.Time, now)
-	case v1.Unavailable:
+	case wire.Unavailable:
 		return "Unavailable: the log is unreachable, and the policy refuses then."
 	default:
 		if len(k.Exemptions) > 0 {
@@ -159,7 +159,7 @@ func ends(at, now time.Time) string {
 	return "until " + output.When(at, now)
 }
 
-func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, at time.Time, times bool) error {
+func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bool) error {
 	by := ""
 	if k.Pattern != "" {
 		by = ", chosen by the pattern " + output.Escape(string(k.Pattern))
@@ -191,7 +191,7 @@ func printKeyPolicy(p *output.Printer, k *v1.KeyPolicy, at time.Time, times bool
 
 // reservationsAhead returns how many of the times, newest first, are reservations
 // after at.
-func reservationsAhead(times []v1.Time, at time.Time) int {
+func reservationsAhead(times []wire.Time, at time.Time) int {
 	n := 0
 	for n < len(times) && times[n].After(at) {
 		n++
@@ -199,12 +199,12 @@ func reservationsAhead(times []v1.Time, at time.Time) int {
 	return n
 }
 
-var resetColumns = []output.Column[v1.LogReset]{
-	{Name: "policy", Head: "Policy", Cell: func(r v1.LogReset) output.Cell { return output.Text(r.Policy) }},
-	{Name: "existed", Head: "Had counts", Cell: func(r v1.LogReset) output.Cell { return output.YesNo(r.Existed) }},
+var resetColumns = []output.Column[wire.LogReset]{
+	{Name: "policy", Head: "Policy", Cell: func(r wire.LogReset) output.Cell { return output.Text(r.Policy) }},
+	{Name: "existed", Head: "Had counts", Cell: func(r wire.LogReset) output.Cell { return output.YesNo(r.Existed) }},
 }
 
-func printReset(p *output.Printer, reset *v1.KeyReset) error {
+func printReset(p *output.Printer, reset *wire.KeyReset) error {
 	if p.Format == output.JSON {
 		return p.JSON(reset)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/keys"
@@ -95,19 +94,19 @@ func (f *editFlags) add(c *cobra.Command) {
 
 // patch returns the change; the server refuses it if the revision has changed
 // since.
-func (f *editFlags) patch(c *cobra.Command, revision int64) v1.EndPatch {
-	patch := v1.EndPatch{Revision: revision}
+func (f *editFlags) patch(c *cobra.Command, revision int64) wire.EndPatch {
+	patch := wire.EndPatch{Revision: revision}
 	given := c.Flags().Changed
 	if given("reason") {
-		patch.Reason = v1.To(f.reason)
+		patch.Reason = wire.To(f.reason)
 	}
 	switch {
 	case given("for"):
-		patch.ExpiresIn = v1.To(f.end.in.Duration)
+		patch.ExpiresIn = wire.To(f.end.in.Duration)
 	case given("until"):
-		patch.ExpiresAt = v1.To(f.end.at.Time)
+		patch.ExpiresAt = wire.To(f.end.at.Time)
 	case f.permanent:
-		patch.ExpiresAt = v1.To(v1.Time{})
+		patch.ExpiresAt = wire.To(wire.Time{})
 	}
 	return patch
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newNode(a *app) *cobra.Command {
@@ -33,22 +33,22 @@ func newNode(a *app) *cobra.Command {
 	return c
 }
 
-var nodeColumns = []output.Column[v1.Node]{
-	{Name: "name", Head: "Node", Cell: func(n v1.Node) output.Cell { return output.Text(n.Name) }},
-	{Name: "requests_per_second", Head: "Requests/s", Right: true, Cell: func(n v1.Node) output.Cell {
+var nodeColumns = []output.Column[wire.Node]{
+	{Name: "name", Head: "Node", Cell: func(n wire.Node) output.Cell { return output.Text(n.Name) }},
+	{Name: "requests_per_second", Head: "Requests/s", Right: true, Cell: func(n wire.Node) output.Cell {
 		return output.Text(strconv.FormatFloat(n.RequestsPerSecond, 'f', 1, 64))
 	}},
-	{Name: "slow_ms", Head: "99 % under", Right: true, Cell: func(n v1.Node) output.Cell {
+	{Name: "slow_ms", Head: "99 % under", Right: true, Cell: func(n wire.Node) output.Cell {
 		if n.SlowMS == 0 {
 			return output.Cell{}
 		}
 		return output.Text(time.Duration(n.SlowMS * float64(time.Millisecond)).String())
 	}},
-	{Name: "degraded", Head: "Degraded", Cell: func(n v1.Node) output.Cell { return output.YesNo(n.Degraded) }},
-	{Name: "seen_at", Head: "Last seen", Cell: func(n v1.Node) output.Cell { return output.Time(n.SeenAt.Time) }},
-	{Name: "started_at", Head: "Started", Drop: 1, Cell: func(n v1.Node) output.Cell { return output.Time(n.StartedAt.Time) }},
-	{Name: "revision", Head: "Revision", Right: true, Drop: 2, Cell: func(n v1.Node) output.Cell {
+	{Name: "degraded", Head: "Degraded", Cell: func(n wire.Node) output.Cell { return output.YesNo(n.Degraded) }},
+	{Name: "seen_at", Head: "Last seen", Cell: func(n wire.Node) output.Cell { return output.Time(n.SeenAt.Time) }},
+	{Name: "started_at", Head: "Started", Drop: 1, Cell: func(n wire.Node) output.Cell { return output.Time(n.StartedAt.Time) }},
+	{Name: "revision", Head: "Revision", Right: true, Drop: 2, Cell: func(n wire.Node) output.Cell {
 		return output.Text(strconv.FormatInt(n.Revision, 10))
 	}},
-	{Name: "version", Head: "Version", Drop: 3, Cell: func(n v1.Node) output.Cell { return output.Text(n.Version) }},
+	{Name: "version", Head: "Version", Drop: 3, Cell: func(n wire.Node) output.Cell { return output.Text(n.Version) }},
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newNotify(a *app) *cobra.Command {
@@ -80,17 +80,17 @@ func newNotifyTest(a *app) *cobra.Command {
 	}
 }
 
-var deliveryColumns = []output.Column[v1.Delivery]{
-	{Name: "at", Head: "When", Cell: func(d v1.Delivery) output.Cell { return output.Time(d.At.Time) }},
-	{Name: "channel", Head: "Channel", Cell: func(d v1.Delivery) output.Cell { return output.Text(d.Channel) }},
-	{Name: "kind", Head: "Kind", Drop: 2, Cell: func(d v1.Delivery) output.Cell { return output.Text(d.Kind) }},
-	{Name: "subject", Head: "Subject", Cut: true, Cell: func(d v1.Delivery) output.Cell { return output.Text(d.Subject) }},
+var deliveryColumns = []output.Column[wire.Delivery]{
+	{Name: "at", Head: "When", Cell: func(d wire.Delivery) output.Cell { return output.Time(d.At.Time) }},
+	{Name: "channel", Head: "Channel", Cell: func(d wire.Delivery) output.Cell { return output.Text(d.Channel) }},
+	{Name: "kind", Head: "Kind", Drop: 2, Cell: func(d wire.Delivery) output.Cell { return output.Text(d.Kind) }},
+	{Name: "subject", Head: "Subject", Cut: true, Cell: func(d wire.Delivery) output.Cell { return output.Text(d.Subject) }},
 	{Name: "state", Head: "State", Cell: deliveryState},
-	{Name: "attempts", Head: "Attempts", Right: true, Drop: 3, Cell: func(d v1.Delivery) output.Cell { return output.Number(d.Attempts) }},
-	{Name: "error", Head: "Error", Cut: true, Drop: 1, Cell: func(d v1.Delivery) output.Cell { return output.Text(string(d.Error)) }},
+	{Name: "attempts", Head: "Attempts", Right: true, Drop: 3, Cell: func(d wire.Delivery) output.Cell { return output.Number(d.Attempts) }},
+	{Name: "error", Head: "Error", Cut: true, Drop: 1, Cell: func(d wire.Delivery) output.Cell { return output.Text(string(d.Error)) }},
 }
 
-func deliveryState(d v1.Delivery) output.Cell {
+func deliveryState(d wire.Delivery) output.Cell {
 	switch {
 	case !d.SentAt.IsZero():
 		return output.Words("sent", "sent")

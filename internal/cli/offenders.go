@@ -8,9 +8,9 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newOffenders(a *app) *cobra.Command {
@@ -75,7 +75,7 @@ func (f *spanFlags) query() url.Values {
 	return query
 }
 
-func printOffenders(a *app, r *v1.OffenderReport) error {
+func printOffenders(a *app, r *wire.OffenderReport) error {
 	p := a.printer()
 	if p.Format == output.JSON {
 		return p.JSON(r)
@@ -95,24 +95,24 @@ func printOffenders(a *app, r *v1.OffenderReport) error {
 	return nil
 }
 
-var offenderColumns = []output.Column[v1.Offender]{
-	{Name: "key", Head: "Key", Cut: true, Cell: func(o v1.Offender) output.Cell { return output.Text(o.Key) }},
-	{Name: "offences", Head: "Refused", Right: true, Cell: func(o v1.Offender) output.Cell { return output.Number(o.Offences) }},
-	{Name: "offences_at_most", Cell: func(o v1.Offender) output.Cell { return output.Number(o.OffencesAtMost) }},
-	{Name: "allowed", Head: "Allowed", Right: true, Drop: 4, Cell: func(o v1.Offender) output.Cell { return output.Number(o.Allowed) }},
-	{Name: "share_refused", Head: "Share", Right: true, Drop: 3, Cell: func(o v1.Offender) output.Cell { return output.Share(o.ShareRefused) }},
-	{Name: "decided_by", Head: "Mostly by", Cut: true, Cell: func(o v1.Offender) output.Cell { return output.Text(o.DecidedBy) }},
-	{Name: "policy", Head: "Policy", Drop: 2, Cell: func(o v1.Offender) output.Cell { return output.Text(string(o.Policy)) }},
-	{Name: "first_at", Head: "First", Drop: 6, Cell: func(o v1.Offender) output.Cell { return output.Time(o.FirstAt.Time) }},
-	{Name: "last_at", Head: "Last", Drop: 5, Cell: func(o v1.Offender) output.Cell { return output.Time(o.LastAt.Time) }},
+var offenderColumns = []output.Column[wire.Offender]{
+	{Name: "key", Head: "Key", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.Key) }},
+	{Name: "offences", Head: "Refused", Right: true, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Offences) }},
+	{Name: "offences_at_most", Cell: func(o wire.Offender) output.Cell { return output.Number(o.OffencesAtMost) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Drop: 4, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Allowed) }},
+	{Name: "share_refused", Head: "Share", Right: true, Drop: 3, Cell: func(o wire.Offender) output.Cell { return output.Share(o.ShareRefused) }},
+	{Name: "decided_by", Head: "Mostly by", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.DecidedBy) }},
+	{Name: "policy", Head: "Policy", Drop: 2, Cell: func(o wire.Offender) output.Cell { return output.Text(string(o.Policy)) }},
+	{Name: "first_at", Head: "First", Drop: 6, Cell: func(o wire.Offender) output.Cell { return output.Time(o.FirstAt.Time) }},
+	{Name: "last_at", Head: "Last", Drop: 5, Cell: func(o wire.Offender) output.Cell { return output.Time(o.LastAt.Time) }},
 	{Name: "state", Head: "Now", Cell: offenderState},
-	{Name: "escalation_level", Head: "Level", Right: true, Drop: 1, Cell: func(o v1.Offender) output.Cell {
+	{Name: "escalation_level", Head: "Level", Right: true, Drop: 1, Cell: func(o wire.Offender) output.Cell {
 		if o.Escalation == nil {
 			return output.Cell{}
 		}
 		return output.Number(o.Escalation.Level)
 	}},
-	{Name: "escalation_next_block", Head: "Next block", Right: true, Drop: 7, Cell: func(o v1.Offender) output.Cell {
+	{Name: "escalation_next_block", Head: "Next block", Right: true, Drop: 7, Cell: func(o wire.Offender) output.Cell {
 		if o.Escalation == nil {
 			return output.Cell{}
 		}
@@ -121,7 +121,7 @@ var offenderColumns = []output.Column[v1.Offender]{
 }
 
 // offenderState is a key's state now.
-func offenderState(o v1.Offender) output.Cell {
+func offenderState(o wire.Offender) output.Cell {
 	switch {
 	case o.Exemption != nil:
 		return output.Words("exempt", "exempt")

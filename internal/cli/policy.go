@@ -7,10 +7,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newPolicy(a *app) *cobra.Command {
@@ -63,7 +63,7 @@ func newPolicyShow(a *app) *cobra.Command {
 }
 
 // policyVersion returns one version of a policy, the newest for 0.
-func policyVersion(c *cobra.Command, from *client.Client, name string, version int64) (*v1.Policy, error) {
+func policyVersion(c *cobra.Command, from *client.Client, name string, version int64) (*wire.Policy, error) {
 	if version == 0 {
 		return from.Policy(c.Context(), name)
 	}
@@ -108,31 +108,31 @@ func expected(version int64) int64 {
 	return version
 }
 
-func (a *app) printPolicy(policy *v1.Policy) error {
+func (a *app) printPolicy(policy *wire.Policy) error {
 	a.warn(policy.Warnings)
 	return output.One(a.printer(), *policy, policyDetail)
 }
 
-var policyColumns = []output.Column[v1.Policy]{
-	{Name: "name", Head: "Name", Cell: func(p v1.Policy) output.Cell { return output.Text(p.Name) }},
-	{Name: "match", Head: "Match", Cut: true, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Match) }},
-	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Rules) }},
-	{Name: "mode", Head: "Mode", Cell: func(p v1.Policy) output.Cell { return output.Text(p.Mode) }},
-	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p v1.Policy) output.Cell { return output.Text(p.OnFailure) }},
-	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p v1.Policy) output.Cell { return output.Text(p.Algorithm) }},
-	{Name: "options", Head: "Options", Drop: 6, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Options.Texts()) }},
+var policyColumns = []output.Column[wire.Policy]{
+	{Name: "name", Head: "Name", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Name) }},
+	{Name: "match", Head: "Match", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
+	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
+	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
+	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
+	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Algorithm) }},
+	{Name: "options", Head: "Options", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Options.Texts()) }},
 	{Name: "escalation", Head: "Automatic block", Drop: 1, Cell: escalationCell},
-	{Name: "version", Head: "Version", Right: true, Cell: func(p v1.Policy) output.Cell { return output.Number(p.Version) }},
-	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(p v1.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
-	{Name: "updated_by", Head: "By", Drop: 5, Cell: func(p v1.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
+	{Name: "version", Head: "Version", Right: true, Cell: func(p wire.Policy) output.Cell { return output.Number(p.Version) }},
+	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
+	{Name: "updated_by", Head: "By", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
 }
 
-var policyDetail = append(append([]output.Column[v1.Policy]{}, policyColumns...),
-	output.Column[v1.Policy]{Name: "created_at", Head: "Created", Cell: func(p v1.Policy) output.Cell { return output.Time(p.CreatedAt.Time) }})
+var policyDetail = append(append([]output.Column[wire.Policy]{}, policyColumns...),
+	output.Column[wire.Policy]{Name: "created_at", Head: "Created", Cell: func(p wire.Policy) output.Cell { return output.Time(p.CreatedAt.Time) }})
 
 // escalationCell formats an escalation in one line: "after 100 within 10m: 1h, x2 to
 // 1d, decay after 7d".
-func escalationCell(p v1.Policy) output.Cell {
+func escalationCell(p wire.Policy) output.Cell {
 	e := p.Escalation
 	if e == nil {
 		return output.Words("never", "")
@@ -174,8 +174,8 @@ func (a *app) setPolicy(c *cobra.Command, name string, change *policyChange, yes
 	if err != nil {
 		return err
 	}
-	next := v1.PolicyRequest{Name: name}
-	var before *v1.Policy
+	next := wire.PolicyRequest{Name: name}
+	var before *wire.Policy
 	for i := range policies {
 		if policies[i].Name == name {
 			before = &policies[i]
@@ -195,7 +195,7 @@ func (a *app) setPolicy(c *cobra.Command, name string, change *policyChange, yes
 	if before != nil {
 		version = before.Version
 	}
-	stored, err := confirmPolicy(a, yes, func(confirm string) (*v1.Policy, error) {
+	stored, err := confirmPolicy(a, yes, func(confirm string) (*wire.Policy, error) {
 		return from.PutPolicy(c.Context(), next, version, confirm)
 	})
 	if err != nil {
@@ -240,7 +240,7 @@ func (f *policyChange) add(c *cobra.Command) {
 }
 
 // apply changes p as the flags say.
-func (f *policyChange) apply(c *cobra.Command, p *v1.PolicyRequest) error {
+func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	given := c.Flags().Changed
 	if given("match") {
 		p.Match = f.match
@@ -255,10 +255,10 @@ func (f *policyChange) apply(c *cobra.Command, p *v1.PolicyRequest) error {
 		p.OnFailure = f.onFailure
 	}
 	if given("algorithm") {
-		p.Algorithm, p.Options = f.algorithm, v1.PolicyOptions{}
+		p.Algorithm, p.Options = f.algorithm, wire.PolicyOptions{}
 	}
 	if given("option") {
-		options, err := v1.ParseOptions(f.options)
+		options, err := wire.ParseOptions(f.options)
 		if err != nil {
 			return usagef("--option: %w", err)
 		}

@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // applyEscalation changes the escalation of p as the flags of 'policy set' say.
 // An escalation that is new needs --escalate, --block-for and --decay-after; its
 // cap is its first block's length unless given.
-func (f *policyChange) applyEscalation(c *cobra.Command, p *v1.PolicyRequest) error {
+func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) error {
 	given := c.Flags().Changed
 	if !given("escalate") && !given("block-for") && !given("block-factor") && !given("block-cap") && !given("decay-after") {
 		return nil
@@ -24,7 +24,7 @@ func (f *policyChange) applyEscalation(c *cobra.Command, p *v1.PolicyRequest) er
 	if isNew && (!given("escalate") || !given("block-for") || !given("decay-after")) {
 		return usagef("the policy has no escalation yet; a new one needs --escalate, --block-for and --decay-after")
 	}
-	escalation := v1.Escalation{Factor: f.factor}
+	escalation := wire.Escalation{Factor: f.factor}
 	if !isNew {
 		escalation = *p.Escalation
 	}
@@ -53,7 +53,7 @@ func (f *policyChange) applyEscalation(c *cobra.Command, p *v1.PolicyRequest) er
 }
 
 // parseEscalate reads "100/10m".
-func parseEscalate(text string) (offences int, within v1.Duration, err error) {
+func parseEscalate(text string) (offences int, within wire.Duration, err error) {
 	count, window, found := strings.Cut(text, "/")
 	offences, err = strconv.Atoi(count)
 	if err == nil {

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newPolicyVersions(a *app) *cobra.Command {
@@ -52,8 +52,8 @@ one before it, with one version that one and the newest.`,
 
 // pickTwo finds the versions to compare. before is nil for what came before
 // the first version.
-func pickTwo(versions []v1.Policy, numbers []string) (before, after *v1.Policy, err error) {
-	find := func(number string) (*v1.Policy, error) {
+func pickTwo(versions []wire.Policy, numbers []string) (before, after *wire.Policy, err error) {
+	find := func(number string) (*wire.Policy, error) {
 		n, err := strconv.ParseInt(number, 10, 64)
 		for i := range versions {
 			if err == nil && versions[i].Version == n {
@@ -98,7 +98,7 @@ It becomes a new version, so that nothing is lost.`,
 			if back == nil {
 				return usagef("policy %s has only one version; there is no earlier one", args[0])
 			}
-			stored, err := confirmPolicy(a, yes, func(confirm string) (*v1.Policy, error) {
+			stored, err := confirmPolicy(a, yes, func(confirm string) (*wire.Policy, error) {
 				return client.PutPolicy(c.Context(), back.Request(), newest.Version, confirm)
 			})
 			if err != nil {
@@ -113,12 +113,12 @@ It becomes a new version, so that nothing is lost.`,
 }
 
 // printDiff prints the difference from before, which may be nil, to after.
-func (a *app) printDiff(name string, before, after *v1.Policy) error {
+func (a *app) printDiff(name string, before, after *wire.Policy) error {
 	p := a.printer()
 	if p.Format != output.Table {
-		return output.List(p, keep([]*v1.Policy{before, after}, func(v *v1.Policy) bool { return v != nil }), versionRefColumns)
+		return output.List(p, keep([]*wire.Policy{before, after}, func(v *wire.Policy) bool { return v != nil }), versionRefColumns)
 	}
-	var old *v1.PolicyRequest
+	var old *wire.PolicyRequest
 	title := fmt.Sprintf("policy %s, version %d", output.Escape(name), after.Version)
 	if before != nil {
 		request := before.Request()
@@ -136,18 +136,18 @@ func (a *app) printDiff(name string, before, after *v1.Policy) error {
 	return nil
 }
 
-var versionColumns = []output.Column[v1.Policy]{
-	{Name: "version", Head: "Version", Right: true, Cell: func(p v1.Policy) output.Cell { return output.Number(p.Version) }},
-	{Name: "updated_at", Head: "Created", Cell: func(p v1.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
-	{Name: "updated_by", Head: "By", Cell: func(p v1.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
-	{Name: "mode", Head: "Mode", Cell: func(p v1.Policy) output.Cell { return output.Text(p.Mode) }},
-	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Rules) }},
-	{Name: "match", Head: "Match", Cut: true, Drop: 1, Cell: func(p v1.Policy) output.Cell { return output.Texts(p.Match) }},
+var versionColumns = []output.Column[wire.Policy]{
+	{Name: "version", Head: "Version", Right: true, Cell: func(p wire.Policy) output.Cell { return output.Number(p.Version) }},
+	{Name: "updated_at", Head: "Created", Cell: func(p wire.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
+	{Name: "updated_by", Head: "By", Cell: func(p wire.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
+	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
+	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
+	{Name: "match", Head: "Match", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
 }
 
-var versionRefColumns = []output.Column[*v1.Policy]{
-	{Name: "version", Cell: func(p *v1.Policy) output.Cell { return output.Number(p.Version) }},
-	{Name: "mode", Cell: func(p *v1.Policy) output.Cell { return output.Text(p.Mode) }},
-	{Name: "rules", Cell: func(p *v1.Policy) output.Cell { return output.Texts(p.Rules) }},
-	{Name: "match", Cell: func(p *v1.Policy) output.Cell { return output.Texts(p.Match) }},
+var versionRefColumns = []output.Column[*wire.Policy]{
+	{Name: "version", Cell: func(p *wire.Policy) output.Cell { return output.Number(p.Version) }},
+	{Name: "mode", Cell: func(p *wire.Policy) output.Cell { return output.Text(p.Mode) }},
+	{Name: "rules", Cell: func(p *wire.Policy) output.Cell { return output.Texts(p.Rules) }},
+	{Name: "match", Cell: func(p *wire.Policy) output.Cell { return output.Texts(p.Match) }},
 }

@@ -3,9 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newProposal(a *app) *cobra.Command {
@@ -61,10 +61,10 @@ func newProposalShow(a *app) *cobra.Command {
 	}
 }
 
-func printEvidence(p *output.Printer, e *v1.Evidence) error {
+func printEvidence(p *output.Printer, e *wire.Evidence) error {
 	for _, of := range []struct {
 		title string
-		keys  []v1.SeenKey
+		keys  []wire.SeenKey
 	}{{"Offended", e.Offended}, {"Seen and clean", e.Seen}} {
 		if len(of.keys) == 0 {
 			continue
@@ -80,14 +80,14 @@ func printEvidence(p *output.Printer, e *v1.Evidence) error {
 	return nil
 }
 
-var seenKeyColumns = []output.Column[v1.SeenKey]{
-	{Name: "key", Head: "Key", Cell: func(k v1.SeenKey) output.Cell { return output.Text(k.Key) }},
-	{Name: "refused", Head: "Refused", Right: true, Cell: func(k v1.SeenKey) output.Cell { return output.Number(k.Refused) }},
-	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(k v1.SeenKey) output.Cell { return output.Number(k.Allowed) }},
+var seenKeyColumns = []output.Column[wire.SeenKey]{
+	{Name: "key", Head: "Key", Cell: func(k wire.SeenKey) output.Cell { return output.Text(k.Key) }},
+	{Name: "refused", Head: "Refused", Right: true, Cell: func(k wire.SeenKey) output.Cell { return output.Number(k.Refused) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(k wire.SeenKey) output.Cell { return output.Number(k.Allowed) }},
 }
 
 func newProposalAccept(a *app) *cobra.Command {
-	var r v1.AcceptProposalRequest
+	var r wire.AcceptProposalRequest
 	var end endFlags
 	c := &cobra.Command{
 		Use:     "accept ID",
@@ -127,16 +127,16 @@ func newProposalDismiss(a *app) *cobra.Command {
 	return c
 }
 
-var proposalColumns = []output.Column[v1.Proposal]{
-	{Name: "pattern", Head: "Range", Cell: func(p v1.Proposal) output.Cell { return output.Text(p.Pattern) }},
-	{Name: "state", Head: "State", Drop: 2, Cell: func(p v1.Proposal) output.Cell { return output.Text(p.State) }},
-	{Name: "offended_count", Head: "Offended", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(p.Evidence.OffendedCount) }},
-	{Name: "size", Head: "Of", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(p.Evidence.Size) }},
-	{Name: "offences", Head: "Refused", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(p.Evidence.Offences) }},
-	{Name: "seen_count", Head: "Seen and clean", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(p.Evidence.SeenCount) }},
-	{Name: "exempt", Head: "Exempt", Right: true, Cell: func(p v1.Proposal) output.Cell { return output.Number(len(p.Evidence.Exempt)) }},
-	{Name: "created_at", Head: "Since", Drop: 1, Cell: func(p v1.Proposal) output.Cell { return output.Time(p.CreatedAt.Time) }},
-	{Name: "decided_by", Head: "Decided by", Drop: 3, Cell: func(p v1.Proposal) output.Cell { return output.Text(string(p.DecidedBy)) }},
-	{Name: "reason", Cell: func(p v1.Proposal) output.Cell { return output.Text(string(p.Reason)) }},
-	{Name: "id", Head: "Id", Cell: func(p v1.Proposal) output.Cell { return output.Text(p.ID) }},
+var proposalColumns = []output.Column[wire.Proposal]{
+	{Name: "pattern", Head: "Range", Cell: func(p wire.Proposal) output.Cell { return output.Text(p.Pattern) }},
+	{Name: "state", Head: "State", Drop: 2, Cell: func(p wire.Proposal) output.Cell { return output.Text(p.State) }},
+	{Name: "offended_count", Head: "Offended", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.OffendedCount) }},
+	{Name: "size", Head: "Of", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.Size) }},
+	{Name: "offences", Head: "Refused", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.Offences) }},
+	{Name: "seen_count", Head: "Seen and clean", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.SeenCount) }},
+	{Name: "exempt", Head: "Exempt", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(len(p.Evidence.Exempt)) }},
+	{Name: "created_at", Head: "Since", Drop: 1, Cell: func(p wire.Proposal) output.Cell { return output.Time(p.CreatedAt.Time) }},
+	{Name: "decided_by", Head: "Decided by", Drop: 3, Cell: func(p wire.Proposal) output.Cell { return output.Text(string(p.DecidedBy)) }},
+	{Name: "reason", Cell: func(p wire.Proposal) output.Cell { return output.Text(string(p.Reason)) }},
+	{Name: "id", Head: "Id", Cell: func(p wire.Proposal) output.Cell { return output.Text(p.ID) }},
 }

@@ -6,12 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newRecoverAdmin(a *app) *cobra.Command {
@@ -62,10 +62,10 @@ func (a *app) recoverToken(ctx context.Context, store *sqlstore.Store) error {
 	if err != nil {
 		return err
 	}
-	return a.printSecret(&v1.CreatedToken{
-		Token: v1.Token{
+	return a.printSecret(&wire.CreatedToken{
+		Token: wire.Token{
 			ID: token.ID, Name: token.Name, Hint: token.Hint, Scopes: []string{string(identity.Admin)},
-			Author: token.Author, Active: true, CreatedAt: v1.At(token.Created),
+			Author: token.Author, Active: true, CreatedAt: wire.At(token.Created),
 		},
 		Secret: secret.Text,
 	})

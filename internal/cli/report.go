@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newReport(a *app) *cobra.Command {
@@ -80,13 +80,13 @@ func newReportWrite(a *app) *cobra.Command {
 	}
 }
 
-var reportColumns = []output.Column[v1.Report]{
-	{Name: "kind", Head: "Kind", Cell: func(r v1.Report) output.Cell { return output.Text(r.Kind) }},
-	{Name: "from", Head: "From", Cell: func(r v1.Report) output.Cell { return output.Time(r.From.Time) }},
-	{Name: "to", Head: "To", Drop: 2, Cell: func(r v1.Report) output.Cell { return output.Time(r.To.Time) }},
-	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(r v1.Report) output.Cell { return output.Number(r.Allowed) }},
-	{Name: "refused", Head: "Refused", Right: true, Cell: func(r v1.Report) output.Cell { return output.Number(r.Refused) }},
-	{Name: "offenders", Head: "Offenders", Right: true, Cell: func(r v1.Report) output.Cell { return output.Number(r.Offenders) }},
-	{Name: "attention", Head: "To look at", Right: true, Drop: 1, Cell: func(r v1.Report) output.Cell { return output.Number(len(r.Attention)) }},
-	{Name: "id", Head: "Id", Cell: func(r v1.Report) output.Cell { return output.Text(r.ID) }},
+var reportColumns = []output.Column[wire.Report]{
+	{Name: "kind", Head: "Kind", Cell: func(r wire.Report) output.Cell { return output.Text(r.Kind) }},
+	{Name: "from", Head: "From", Cell: func(r wire.Report) output.Cell { return output.Time(r.From.Time) }},
+	{Name: "to", Head: "To", Drop: 2, Cell: func(r wire.Report) output.Cell { return output.Time(r.To.Time) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(r wire.Report) output.Cell { return output.Number(r.Allowed) }},
+	{Name: "refused", Head: "Refused", Right: true, Cell: func(r wire.Report) output.Cell { return output.Number(r.Refused) }},
+	{Name: "offenders", Head: "Offenders", Right: true, Cell: func(r wire.Report) output.Cell { return output.Number(r.Offenders) }},
+	{Name: "attention", Head: "To look at", Right: true, Drop: 1, Cell: func(r wire.Report) output.Cell { return output.Number(len(r.Attention)) }},
+	{Name: "id", Head: "Id", Cell: func(r wire.Report) output.Cell { return output.Text(r.ID) }},
 }

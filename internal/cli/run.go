@@ -15,21 +15,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // runFlags are the flags of run.
 type runFlags struct {
 	keys    []string
-	check   v1.CheckRequest
+	check   wire.CheckRequest
 	maxWait durationFlag
 	timeout durationFlag
 }
 
 func newRun(a *app) *cobra.Command {
-	f := runFlags{maxWait: durationFlag{Duration: v1.MaxWait, given: true}}
+	f := runFlags{maxWait: durationFlag{Duration: wire.MaxWait, given: true}}
 	c := &cobra.Command{
 		Use:   "run --key KEY... -- COMMAND ARG...",
 		Short: "Wait until a key is allowed, then run a command",
@@ -97,7 +97,7 @@ func (a *app) runWhenAllowed(ctx context.Context, command []string, f *runFlags)
 	if err != nil {
 		return err
 	}
-	f.check.Detail, f.check.Source = v1.DetailNone, "admin run"
+	f.check.Detail, f.check.Source = wire.DetailNone, "admin run"
 	f.check.MaxWait, f.check.IdempotencyKey = f.maxWait.Duration, rand.Text()
 	t := waiter{app: a, client: from, flags: f, began: time.Now()}
 	if err := t.reserve(ctx); err != nil {
@@ -156,7 +156,7 @@ type waiter struct {
 type outcome struct {
 	decision   string
 	retryAfter *int64
-	waiting    *v1.Waiting
+	waiting    *wire.Waiting
 	why        string
 }
 
@@ -171,10 +171,10 @@ func (t *waiter) reserve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if v.decision == v1.Allowed {
+		if v.decision == wire.Allowed {
 			return t.await(ctx, v.waiting)
 		}
-		if v.decision == v1.Blocked || v.retryAfter == nil {
+		if v.decision == wire.Blocked || v.retryAfter == nil {
 			return t.refused(v.why)
 		}
 		pause := max(minPause, time.Duration(*v.retryAfter)*time.Millisecond)
@@ -193,7 +193,7 @@ func (t *waiter) refused(why string) error {
 }
 
 // await waits for the reserved time.
-func (t *waiter) await(ctx context.Context, w *v1.Waiting) error {
+func (t *waiter) await(ctx context.Context, w *wire.Waiting) error {
 	wait, handle := time.Duration(0), ""
 	if w != nil {
 		wait = time.Duration(w.DelayMS) * time.Millisecond

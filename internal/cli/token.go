@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newToken(a *app) *cobra.Command {
@@ -32,7 +32,7 @@ admin does everything except check.`,
 		Example: "admin token create edge-1 --scope check\nadmin token create ci --scope admin --for 90d -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
-			created, err := client.CreateToken(c.Context(), v1.TokenRequest{
+			created, err := client.CreateToken(c.Context(), wire.TokenRequest{
 				Name: args[0], Scopes: scopes, ExpiresIn: end.in.Duration, ExpiresAt: end.at.Time,
 			})
 			if err != nil {
@@ -61,7 +61,7 @@ func newTokenList(a *app) *cobra.Command {
 				return err
 			}
 			if !all {
-				tokens = keep(tokens, func(t v1.Token) bool { return t.Active })
+				tokens = keep(tokens, func(t wire.Token) bool { return t.Active })
 			}
 			return output.List(a.printer(), tokens, tokenColumns)
 		}),
@@ -117,19 +117,19 @@ func newTokenRevoke(a *app) *cobra.Command {
 	}
 }
 
-var tokenColumns = []output.Column[v1.Token]{
-	{Name: "name", Head: "Name", Cut: true, Cell: func(t v1.Token) output.Cell { return output.Text(t.Name) }},
-	{Name: "hint", Head: "Begins", Drop: 2, Cell: func(t v1.Token) output.Cell { return output.Text(t.Hint) }},
-	{Name: "scopes", Head: "May", Cell: func(t v1.Token) output.Cell { return output.Texts(t.Scopes) }},
+var tokenColumns = []output.Column[wire.Token]{
+	{Name: "name", Head: "Name", Cut: true, Cell: func(t wire.Token) output.Cell { return output.Text(t.Name) }},
+	{Name: "hint", Head: "Begins", Drop: 2, Cell: func(t wire.Token) output.Cell { return output.Text(t.Hint) }},
+	{Name: "scopes", Head: "May", Cell: func(t wire.Token) output.Cell { return output.Texts(t.Scopes) }},
 	{Name: "state", Head: "State", Cell: tokenState},
-	{Name: "expires_at", Head: "Expires", Cell: func(t v1.Token) output.Cell { return output.TimeOr(t.ExpiresAt.Time, "never") }},
-	{Name: "last_used_at", Head: "Last used", Drop: 3, Cell: func(t v1.Token) output.Cell { return output.TimeOr(t.LastUsedAt.Time, "never") }},
-	{Name: "author", Head: "By", Drop: 4, Cell: func(t v1.Token) output.Cell { return output.Text(t.Author) }},
-	{Name: "created_at", Head: "Created", Drop: 5, Cell: func(t v1.Token) output.Cell { return output.Time(t.CreatedAt.Time) }},
-	{Name: "id", Head: "Id", Drop: 1, Cell: func(t v1.Token) output.Cell { return output.Text(t.ID) }},
+	{Name: "expires_at", Head: "Expires", Cell: func(t wire.Token) output.Cell { return output.TimeOr(t.ExpiresAt.Time, "never") }},
+	{Name: "last_used_at", Head: "Last used", Drop: 3, Cell: func(t wire.Token) output.Cell { return output.TimeOr(t.LastUsedAt.Time, "never") }},
+	{Name: "author", Head: "By", Drop: 4, Cell: func(t wire.Token) output.Cell { return output.Text(t.Author) }},
+	{Name: "created_at", Head: "Created", Drop: 5, Cell: func(t wire.Token) output.Cell { return output.Time(t.CreatedAt.Time) }},
+	{Name: "id", Head: "Id", Drop: 1, Cell: func(t wire.Token) output.Cell { return output.Text(t.ID) }},
 }
 
-func tokenState(t v1.Token) output.Cell {
+func tokenState(t wire.Token) output.Cell {
 	switch {
 	case t.Active:
 		return output.Words("active", "active")
@@ -142,7 +142,7 @@ func tokenState(t v1.Token) output.Cell {
 
 // printSecret prints a new token: only the secret to standard output, so that it can be
 // redirected to a file, and the rest to standard error.
-func (a *app) printSecret(t *v1.CreatedToken) error {
+func (a *app) printSecret(t *wire.CreatedToken) error {
 	p := a.printer()
 	if p.Format == output.JSON {
 		return p.JSON(t)
@@ -153,24 +153,24 @@ func (a *app) printSecret(t *v1.CreatedToken) error {
 	}
 	a.notef("Save its secret now; it is not shown again:")
 	if p.Format == output.CSV {
-		return output.One(p, t, []output.Column[*v1.CreatedToken]{
-			{Name: "id", Cell: func(t *v1.CreatedToken) output.Cell { return output.Text(t.ID) }},
-			{Name: "name", Cell: func(t *v1.CreatedToken) output.Cell { return output.Text(t.Name) }},
-			{Name: "secret", Cell: func(t *v1.CreatedToken) output.Cell { return output.Text(t.Secret) }},
+		return output.One(p, t, []output.Column[*wire.CreatedToken]{
+			{Name: "id", Cell: func(t *wire.CreatedToken) output.Cell { return output.Text(t.ID) }},
+			{Name: "name", Cell: func(t *wire.CreatedToken) output.Cell { return output.Text(t.Name) }},
+			{Name: "secret", Cell: func(t *wire.CreatedToken) output.Cell { return output.Text(t.Secret) }},
 		})
 	}
 	p.Sayf("%s", output.Escape(t.Secret))
 	return nil
 }
 
-func oldSecret(t *v1.Token, now time.Time) string {
+func oldSecret(t *wire.Token, now time.Time) string {
 	if !t.Active {
 		return "works no more"
 	}
 	return "works until " + output.When(t.ExpiresAt.Time, now)
 }
 
-func never(t v1.Time, p *output.Printer) string {
+func never(t wire.Time, p *output.Printer) string {
 	if t.IsZero() {
 		return "never"
 	}
@@ -178,12 +178,12 @@ func never(t v1.Time, p *output.Printer) string {
 }
 
 // findToken finds a token by its id, or an active one by its name.
-func findToken(c *cobra.Command, from *client.Client, nameOrID string) (*v1.Token, error) {
+func findToken(c *cobra.Command, from *client.Client, nameOrID string) (*wire.Token, error) {
 	tokens, err := from.Tokens(c.Context())
 	if err != nil {
 		return nil, err
 	}
-	var named []v1.Token
+	var named []wire.Token
 	for _, t := range tokens {
 		if t.ID == nameOrID {
 			return &t, nil

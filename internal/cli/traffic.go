@@ -3,9 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newTraffic(a *app) *cobra.Command {
@@ -51,21 +51,21 @@ each rule and block refused, including those that never did.`,
 	return c
 }
 
-var trafficColumns = []output.Column[v1.TrafficPoint]{
-	{Name: "at", Head: "From", Cell: func(t v1.TrafficPoint) output.Cell { return output.Time(t.At.Time) }},
-	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Allowed) }},
-	{Name: "limited", Head: "Limited", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Limited) }},
-	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Blocked) }},
-	{Name: "unavailable", Head: "Unavailable", Right: true, Drop: 1, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.Unavailable) }},
-	{Name: "shadow_limited", Head: "Shadow", Right: true, Drop: 2, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.ShadowLimited) }},
-	{Name: "keys_estimate", Head: "Keys (est.)", Right: true, Cell: func(t v1.TrafficPoint) output.Cell { return output.Number(t.KeysEstimate) }},
+var trafficColumns = []output.Column[wire.TrafficPoint]{
+	{Name: "at", Head: "From", Cell: func(t wire.TrafficPoint) output.Cell { return output.Time(t.At.Time) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.Allowed) }},
+	{Name: "limited", Head: "Limited", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.Limited) }},
+	{Name: "blocked", Head: "Blocked", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.Blocked) }},
+	{Name: "unavailable", Head: "Unavailable", Right: true, Drop: 1, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.Unavailable) }},
+	{Name: "shadow_limited", Head: "Shadow", Right: true, Drop: 2, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.ShadowLimited) }},
+	{Name: "keys_estimate", Head: "Keys (est.)", Right: true, Cell: func(t wire.TrafficPoint) output.Cell { return output.Number(t.KeysEstimate) }},
 }
 
-var ruleTotalColumns = []output.Column[v1.RuleTotal]{
-	{Name: "policy", Head: "Policy", Cell: func(r v1.RuleTotal) output.Cell { return output.Text(string(r.Policy)) }},
-	{Name: "decision", Head: "Decision", Drop: 1, Cell: func(r v1.RuleTotal) output.Cell { return output.Text(r.Decision) }},
-	{Name: "decided_by", Head: "By", Cut: true, Cell: func(r v1.RuleTotal) output.Cell { return output.Text(r.DecidedBy) }},
-	{Name: "refused", Head: "Refused", Right: true, Cell: func(r v1.RuleTotal) output.Cell { return output.Number(r.Refused) }},
-	{Name: "share", Head: "Share", Right: true, Cell: func(r v1.RuleTotal) output.Cell { return output.Share(r.Share) }},
-	{Name: "keys", Head: "Keys", Right: true, Cell: func(r v1.RuleTotal) output.Cell { return output.Number(r.Keys) }},
+var ruleTotalColumns = []output.Column[wire.RuleTotal]{
+	{Name: "policy", Head: "Policy", Cell: func(r wire.RuleTotal) output.Cell { return output.Text(string(r.Policy)) }},
+	{Name: "decision", Head: "Decision", Drop: 1, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.Decision) }},
+	{Name: "decided_by", Head: "By", Cut: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.DecidedBy) }},
+	{Name: "refused", Head: "Refused", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Refused) }},
+	{Name: "share", Head: "Share", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Share(r.Share) }},
+	{Name: "keys", Head: "Keys", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Keys) }},
 }

@@ -3,9 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newUser(a *app) *cobra.Command {
@@ -38,7 +38,7 @@ resets, admin also policies, tokens and users.
 			if err != nil {
 				return err
 			}
-			user, err := client.CreateUser(c.Context(), v1.UserRequest{Name: args[0], Role: role, Password: password})
+			user, err := client.CreateUser(c.Context(), wire.UserRequest{Name: args[0], Role: role, Password: password})
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func newUserSetRole(a *app) *cobra.Command {
 		Example: "admin user set-role maria admin",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.editUser(c, args[0], v1.UserPatch{Role: v1.To(args[1])})
+			return a.editUser(c, args[0], wire.UserPatch{Role: wire.To(args[1])})
 		},
 	}
 }
@@ -86,12 +86,12 @@ func newUserSwitch(a *app, name, short string, disabled bool) *cobra.Command {
 		Example: "admin user " + name + " maria",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.editUser(c, args[0], v1.UserPatch{Disabled: v1.To(disabled)})
+			return a.editUser(c, args[0], wire.UserPatch{Disabled: wire.To(disabled)})
 		},
 	}
 }
 
-func (a *app) editUser(c *cobra.Command, name string, change v1.UserPatch) error {
+func (a *app) editUser(c *cobra.Command, name string, change wire.UserPatch) error {
 	client, err := a.client()
 	if err != nil {
 		return err
@@ -151,16 +151,16 @@ func newUserRemove(a *app) *cobra.Command {
 	}
 }
 
-var userColumns = []output.Column[v1.User]{
-	{Name: "name", Head: "Name", Cut: true, Cell: func(u v1.User) output.Cell { return output.Text(u.Name) }},
-	{Name: "role", Head: "Role", Cell: func(u v1.User) output.Cell { return output.Text(u.Role) }},
-	{Name: "disabled", Head: "Disabled", Cell: func(u v1.User) output.Cell { return output.YesNo(u.Disabled) }},
-	{Name: "last_login_at", Head: "Last login", Cell: func(u v1.User) output.Cell { return output.TimeOr(u.LastLoginAt.Time, "never") }},
-	{Name: "created_at", Head: "Added", Drop: 1, Cell: func(u v1.User) output.Cell { return output.Time(u.CreatedAt.Time) }},
-	{Name: "id", Head: "Id", Drop: 2, Cell: func(u v1.User) output.Cell { return output.Text(u.ID) }},
+var userColumns = []output.Column[wire.User]{
+	{Name: "name", Head: "Name", Cut: true, Cell: func(u wire.User) output.Cell { return output.Text(u.Name) }},
+	{Name: "role", Head: "Role", Cell: func(u wire.User) output.Cell { return output.Text(u.Role) }},
+	{Name: "disabled", Head: "Disabled", Cell: func(u wire.User) output.Cell { return output.YesNo(u.Disabled) }},
+	{Name: "last_login_at", Head: "Last login", Cell: func(u wire.User) output.Cell { return output.TimeOr(u.LastLoginAt.Time, "never") }},
+	{Name: "created_at", Head: "Added", Drop: 1, Cell: func(u wire.User) output.Cell { return output.Time(u.CreatedAt.Time) }},
+	{Name: "id", Head: "Id", Drop: 2, Cell: func(u wire.User) output.Cell { return output.Text(u.ID) }},
 }
 
-func findUser(c *cobra.Command, from *client.Client, name string) (*v1.User, error) {
+func findUser(c *cobra.Command, from *client.Client, name string) (*wire.User, error) {
 	users, err := from.Users(c.Context())
 	if err != nil {
 		return nil, err

@@ -3,9 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newWhoami(a *app) *cobra.Command {
@@ -24,11 +24,11 @@ func newWhoami(a *app) *cobra.Command {
 	}
 }
 
-var whoamiColumns = []output.Column[*v1.Whoami]{
-	{Name: "name", Head: "Name", Cell: func(w *v1.Whoami) output.Cell { return output.Text(w.Name) }},
-	{Name: "kind", Head: "Kind", Cell: func(w *v1.Whoami) output.Cell { return output.Text(w.Kind) }},
-	{Name: "scopes", Head: "May", Cell: func(w *v1.Whoami) output.Cell { return output.Texts(w.Scopes) }},
-	{Name: "expires_at", Head: "Expires", Cell: func(w *v1.Whoami) output.Cell { return output.TimeOr(w.ExpiresAt.Time, "never") }},
-	{Name: "address", Head: "Seen from", Cell: func(w *v1.Whoami) output.Cell { return output.Text(w.Address) }},
-	{Name: "id", Head: "Id", Cell: func(w *v1.Whoami) output.Cell { return output.Text(w.ID) }},
+var whoamiColumns = []output.Column[*wire.Whoami]{
+	{Name: "name", Head: "Name", Cell: func(w *wire.Whoami) output.Cell { return output.Text(w.Name) }},
+	{Name: "kind", Head: "Kind", Cell: func(w *wire.Whoami) output.Cell { return output.Text(w.Kind) }},
+	{Name: "scopes", Head: "May", Cell: func(w *wire.Whoami) output.Cell { return output.Texts(w.Scopes) }},
+	{Name: "expires_at", Head: "Expires", Cell: func(w *wire.Whoami) output.Cell { return output.TimeOr(w.ExpiresAt.Time, "never") }},
+	{Name: "address", Head: "Seen from", Cell: func(w *wire.Whoami) output.Cell { return output.Text(w.Address) }},
+	{Name: "id", Head: "Id", Cell: func(w *wire.Whoami) output.Cell { return output.Text(w.ID) }},
 }

@@ -6,23 +6,23 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/algorithms"
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // request returns what p asks the API for, in canonical form.
-func (p policy) request() (v1.PolicyRequest, error) {
-	request := v1.PolicyRequest{
+func (p policy) request() (wire.PolicyRequest, error) {
+	request := wire.PolicyRequest{
 		Name: p.Name, Match: p.Match, Rules: p.Rules,
-		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: v1.PolicyOptions(p.Options),
+		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: wire.PolicyOptions(p.Options),
 	}
 	if e := p.Escalation; e != nil {
-		request.Escalation = &v1.Escalation{Threshold: e.Threshold, Factor: e.Factor}
+		request.Escalation = &wire.Escalation{Threshold: e.Threshold, Factor: e.Factor}
 		for _, part := range []struct {
 			field string
 			text  string
-			into  *v1.Duration
+			into  *wire.Duration
 		}{
 			{"window", e.Window, &request.Escalation.Window},
 			{"duration", e.Duration, &request.Escalation.Duration},
@@ -40,7 +40,7 @@ func (p policy) request() (v1.PolicyRequest, error) {
 // Canonical returns p with its patterns and rules in canonical spelling and
 // order and its defaults filled in, so that equal policies are deeply equal.
 // The error names the field that is wrong.
-func Canonical(p v1.PolicyRequest) (v1.PolicyRequest, error) {
+func Canonical(p wire.PolicyRequest) (wire.PolicyRequest, error) {
 	policy, err := Policy(p)
 	if err != nil {
 		return p, err
@@ -52,18 +52,18 @@ func Canonical(p v1.PolicyRequest) (v1.PolicyRequest, error) {
 	slices.Sort(p.Match)
 	p.Rules = policy.Rules.Strings()
 	p.Mode, p.OnFailure = string(policy.Mode), string(policy.OnFailure)
-	p.Algorithm, p.Options = policy.Algorithm, v1.FromOptions(policy.Options)
+	p.Algorithm, p.Options = policy.Algorithm, wire.PolicyOptions(policy.Options)
 	return p, nil
 }
 
 // Policy returns what p describes, checked as the server would.
-func Policy(p v1.PolicyRequest) (*rules.Policy, error) {
+func Policy(p wire.PolicyRequest) (*rules.Policy, error) {
 	policy := &rules.Policy{
 		Name:      p.Name,
 		Mode:      rules.Mode(orElse(p.Mode, string(rules.Enforce))),
 		OnFailure: rules.OnFailure(orElse(p.OnFailure, string(rules.FailLocal))),
 		Algorithm: orElse(p.Algorithm, algorithms.TimestampLog),
-		Options:   p.Options.Options(),
+		Options:   algorithms.Options(p.Options),
 	}
 	for i, text := range p.Match {
 		pattern, err := keys.Parser{}.Pattern(text)

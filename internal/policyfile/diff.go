@@ -6,40 +6,40 @@ import (
 	"strconv"
 	"strings"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Plan returns what makes the policies that stand what is wanted, which must be
 // canonical: a change for each policy, by name, the deletions last. Policies
 // that are not wanted stay unless prune says so.
-func Plan(standing []v1.Policy, wanted []v1.PolicyRequest, prune bool) ([]v1.PolicyChange, error) {
-	known := map[string]v1.PolicyChange{}
-	var deletions []v1.PolicyChange
+func Plan(standing []wire.Policy, wanted []wire.PolicyRequest, prune bool) ([]wire.PolicyChange, error) {
+	known := map[string]wire.PolicyChange{}
+	var deletions []wire.PolicyChange
 	for _, p := range standing {
 		before, err := Canonical(p.Request())
 		if err != nil {
 			return nil, err
 		}
-		c := v1.PolicyChange{Name: p.Name, Action: v1.PolicyDelete, Version: &p.Version, Before: &before, Fields: Diff(&before, nil)}
+		c := wire.PolicyChange{Name: p.Name, Action: wire.PolicyDelete, Version: &p.Version, Before: &before, Fields: Diff(&before, nil)}
 		known[p.Name] = c
-		if prune && !slices.ContainsFunc(wanted, func(w v1.PolicyRequest) bool { return w.Name == p.Name }) {
+		if prune && !slices.ContainsFunc(wanted, func(w wire.PolicyRequest) bool { return w.Name == p.Name }) {
 			deletions = append(deletions, c)
 		}
 	}
-	changes := make([]v1.PolicyChange, 0, len(wanted)+len(deletions))
+	changes := make([]wire.PolicyChange, 0, len(wanted)+len(deletions))
 	for i := range wanted {
 		c, stands := known[wanted[i].Name]
-		c.Name, c.After, c.Action = wanted[i].Name, &wanted[i], v1.PolicyReplace
+		c.Name, c.After, c.Action = wanted[i].Name, &wanted[i], wire.PolicyReplace
 		c.Fields = Diff(c.Before, c.After)
 		switch {
 		case !stands:
-			c.Action = v1.PolicyCreate
+			c.Action = wire.PolicyCreate
 		case len(c.Fields) == 0:
-			c.Action = v1.PolicyKeep
+			c.Action = wire.PolicyKeep
 		}
 		changes = append(changes, c)
 	}
-	byName := func(a, b v1.PolicyChange) int { return strings.Compare(a.Name, b.Name) }
+	byName := func(a, b wire.PolicyChange) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(changes, byName)
 	slices.SortFunc(deletions, byName)
 	return append(changes, deletions...), nil
@@ -47,12 +47,12 @@ func Plan(standing []v1.Policy, wanted []v1.PolicyRequest, prune bool) ([]v1.Pol
 
 // Diff returns the fields in which two canonical policies differ, nil standing
 // for no policy.
-func Diff(before, after *v1.PolicyRequest) []v1.FieldChange {
+func Diff(before, after *wire.PolicyRequest) []wire.FieldChange {
 	old, next := fieldsOf(before), fieldsOf(after)
-	changes := []v1.FieldChange{}
+	changes := []wire.FieldChange{}
 	for i := range old {
 		if !slices.Equal(old[i].values, next[i].values) {
-			changes = append(changes, v1.FieldChange{Field: old[i].name, Before: old[i].values, After: next[i].values})
+			changes = append(changes, wire.FieldChange{Field: old[i].name, Before: old[i].values, After: next[i].values})
 		}
 	}
 	return changes
@@ -60,7 +60,7 @@ func Diff(before, after *v1.PolicyRequest) []v1.FieldChange {
 
 // Lines writes what Diff found for people: what goes behind "- ", what comes
 // behind "+ ". escape makes a value harmless where the lines are shown.
-func Lines(changes []v1.FieldChange, escape func(string) string) []string {
+func Lines(changes []wire.FieldChange, escape func(string) string) []string {
 	var lines []string
 	line := func(sign, field string, values, but []string) {
 		left := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return slices.Contains(but, v) })
@@ -82,9 +82,9 @@ type field struct {
 
 // fieldsOf returns everything that can be changed about a policy, always the
 // same fields, without values where p or its escalation is nil.
-func fieldsOf(p *v1.PolicyRequest) []field {
+func fieldsOf(p *wire.PolicyRequest) []field {
 	if p == nil {
-		p = &v1.PolicyRequest{}
+		p = &wire.PolicyRequest{}
 	}
 	one := func(text string) []string {
 		if text == "" {
@@ -102,7 +102,7 @@ func fieldsOf(p *v1.PolicyRequest) []field {
 		name, value, _ := strings.Cut(text, "=")
 		given[name] = value
 	}
-	for _, name := range v1.OptionNames() {
+	for _, name := range wire.OptionNames() {
 		fields = append(fields, field{"options." + name, one(given[name])})
 	}
 	var threshold, window, duration, factor, longest, decay string

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // standingFrom returns policies that stand as a file says.
-func standingFrom(t *testing.T, text string) []v1.Policy {
+func standingFrom(t *testing.T, text string) []wire.Policy {
 	t.Helper()
-	var all []v1.Policy
+	var all []wire.Policy
 	for _, p := range read(t, text) {
-		all = append(all, v1.Policy{Name: p.Name, Match: p.Match, Rules: p.Rules, Mode: p.Mode,
+		all = append(all, wire.Policy{Name: p.Name, Match: p.Match, Rules: p.Rules, Mode: p.Mode,
 			OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation, Version: 7})
 	}
 	return all
@@ -33,7 +33,7 @@ func TestAPlanSaysWhatEachPolicyNeeds(t *testing.T) {
 		var got []string
 		for _, c := range changes {
 			got = append(got, c.Name+" "+c.Action)
-			if (c.Version == nil) != (c.Action == v1.PolicyCreate) || (c.Before == nil) != (c.Action == v1.PolicyCreate) || (c.After == nil) != (c.Action == v1.PolicyDelete) {
+			if (c.Version == nil) != (c.Action == wire.PolicyCreate) || (c.Before == nil) != (c.Action == wire.PolicyCreate) || (c.After == nil) != (c.Action == wire.PolicyDelete) {
 				t.Errorf("%s: %+v", c.Name, c)
 			}
 		}
@@ -52,22 +52,22 @@ func TestEveryFieldOfAPolicyIsCompared(t *testing.T) {
 	if d := Diff(&base, &base); len(d) != 0 {
 		t.Errorf("a policy differs from itself in %+v", d)
 	}
-	for name, change := range map[string]func(p *v1.PolicyRequest, e *v1.Escalation){
-		"match":                   func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Match = []string{"*"} },
-		"rules":                   func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Rules = nil },
-		"mode":                    func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Mode = "off" },
-		"on_failure":              func(p *v1.PolicyRequest, _ *v1.Escalation) { p.OnFailure = "allow" },
-		"algorithm":               func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Algorithm = "other" },
-		"options.burst":           func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.Burst = 50 },
-		"options.count_refused":   func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.CountRefused = false },
-		"options.window_start":    func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.WindowStart = "first_request" },
-		"options.variant":         func(p *v1.PolicyRequest, _ *v1.Escalation) { p.Options.Variant = "queue" },
-		"escalation.threshold":    func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Threshold++ },
-		"escalation.window":       func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Window *= 2 },
-		"escalation.duration":     func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Duration *= 2 },
-		"escalation.factor":       func(_ *v1.PolicyRequest, e *v1.Escalation) { e.Factor++ },
-		"escalation.max_duration": func(_ *v1.PolicyRequest, e *v1.Escalation) { e.MaxDuration *= 2 },
-		"escalation.decay_after":  func(_ *v1.PolicyRequest, e *v1.Escalation) { e.DecayAfter *= 2 },
+	for name, change := range map[string]func(p *wire.PolicyRequest, e *wire.Escalation){
+		"match":                   func(p *wire.PolicyRequest, _ *wire.Escalation) { p.Match = []string{"*"} },
+		"rules":                   func(p *wire.PolicyRequest, _ *wire.Escalation) { p.Rules = nil },
+		"mode":                    func(p *wire.PolicyRequest, _ *wire.Escalation) { p.Mode = "off" },
+		"on_failure":              func(p *wire.PolicyRequest, _ *wire.Escalation) { p.OnFailure = "allow" },
+		"algorithm":               func(p *wire.PolicyRequest, _ *wire.Escalation) { p.Algorithm = "other" },
+		"options.burst":           func(p *wire.PolicyRequest, _ *wire.Escalation) { p.Options.Burst = 50 },
+		"options.count_refused":   func(p *wire.PolicyRequest, _ *wire.Escalation) { p.Options.CountRefused = false },
+		"options.window_start":    func(p *wire.PolicyRequest, _ *wire.Escalation) { p.Options.WindowStart = "first_request" },
+		"options.variant":         func(p *wire.PolicyRequest, _ *wire.Escalation) { p.Options.Variant = "queue" },
+		"escalation.threshold":    func(_ *wire.PolicyRequest, e *wire.Escalation) { e.Threshold++ },
+		"escalation.window":       func(_ *wire.PolicyRequest, e *wire.Escalation) { e.Window *= 2 },
+		"escalation.duration":     func(_ *wire.PolicyRequest, e *wire.Escalation) { e.Duration *= 2 },
+		"escalation.factor":       func(_ *wire.PolicyRequest, e *wire.Escalation) { e.Factor++ },
+		"escalation.max_duration": func(_ *wire.PolicyRequest, e *wire.Escalation) { e.MaxDuration *= 2 },
+		"escalation.decay_after":  func(_ *wire.PolicyRequest, e *wire.Escalation) { e.DecayAfter *= 2 },
 	} {
 		p, e := base, *base.Escalation
 		p.Escalation = &e

@@ -20,7 +20,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // MaxSize bounds a file, in bytes.
@@ -60,7 +60,7 @@ type escalation struct {
 // Read reads the policies of a file: a list under "policies", or one policy by
 // itself. They come back in canonical form with every default filled in. name
 // stands in errors, which say the line where they can.
-func Read(r io.Reader, name string) ([]v1.PolicyRequest, error) {
+func Read(r io.Reader, name string) ([]wire.PolicyRequest, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -73,7 +73,7 @@ func Read(r io.Reader, name string) ([]v1.PolicyRequest, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	seen := map[string]bool{}
-	var all []v1.PolicyRequest
+	var all []wire.PolicyRequest
 	for i, p := range read {
 		request, err := p.request()
 		if err == nil && seen[p.Name] {
@@ -163,7 +163,7 @@ func plainError(err error) error {
 
 // Write writes policies as Read reads them, sorted by name, so that the same
 // policies always make the same file.
-func Write(w io.Writer, policies []v1.PolicyRequest) error {
+func Write(w io.Writer, policies []wire.PolicyRequest) error {
 	var f file
 	for _, p := range policies {
 		f.Policies = append(f.Policies, policyOf(p))
@@ -177,7 +177,7 @@ func Write(w io.Writer, policies []v1.PolicyRequest) error {
 	return encoder.Close()
 }
 
-func policyOf(p v1.PolicyRequest) policy {
+func policyOf(p wire.PolicyRequest) policy {
 	written := policy{
 		Name: p.Name, Match: p.Match, Rules: p.Rules,
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: options(p.Options),

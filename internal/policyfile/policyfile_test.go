@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const canonicalFile = `policies:
@@ -32,7 +32,7 @@ const canonicalFile = `policies:
       decay_after: 6d
 `
 
-func read(t *testing.T, text string) []v1.PolicyRequest {
+func read(t *testing.T, text string) []wire.PolicyRequest {
 	t.Helper()
 	policies, err := Read(strings.NewReader(text), "p.yaml")
 	if err != nil {

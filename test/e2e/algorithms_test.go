@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Each change of the algorithm begins a log anew, so that up to N more may be
@@ -13,7 +13,7 @@ import (
 func TestAnAlgorithmIsChangedWhileChecksRun(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
 		const limit = 20
-		all := read[v1.Page[v1.Algorithm]](t, nodes[0].must(200, get, v1.PathAlgorithms, "")).Items
+		all := read[wire.Page[wire.Algorithm]](t, nodes[0].must(200, get, wire.PathAlgorithms, "")).Items
 		change := func(name string) {
 			nodes[0].put("moving", fmt.Sprintf(`{"match":["moving:*"],"rules":["%d/31d"],"algorithm":"%s"}`, limit, name))
 		}
@@ -33,7 +33,7 @@ func TestAnAlgorithmIsChangedWhileChecksRun(t *testing.T) {
 						return
 					default:
 					}
-					a, err := try(post, nodes[i%2].check+v1.PathCheck, `{"key":"moving:a"}`)
+					a, err := try(post, nodes[i%2].check+wire.PathCheck, `{"key":"moving:a"}`)
 					if err != nil {
 						t.Error(err)
 						return
@@ -72,7 +72,7 @@ func TestAnAlgorithmIsChangedWhileChecksRun(t *testing.T) {
 
 func TestEveryAlgorithmLimitsExplainsAndResets(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {
-		for _, a := range read[v1.Page[v1.Algorithm]](t, nodes[0].must(200, get, v1.PathAlgorithms, "")).Items {
+		for _, a := range read[wire.Page[wire.Algorithm]](t, nodes[0].must(200, get, wire.PathAlgorithms, "")).Items {
 			policy(t, nodes, a.Name, fmt.Sprintf(`{"match":["%s:*"],"rules":["3/31d"],"algorithm":"%s"}`, a.Name, a.Name))
 			key := a.Name + ":a"
 			for i := range 3 {
@@ -87,7 +87,7 @@ func TestEveryAlgorithmLimitsExplainsAndResets(t *testing.T) {
 			if x.Allowed || x.Algorithm != a.Name || x.Rules[0].Used != 3 || x.Rules[0].Remaining != 0 || x.Rules[0].RetryAt.IsZero() {
 				t.Errorf("%s explains itself by %+v", a.Name, x)
 			}
-			nodes[0].must(200, del, v1.PathKeys+"?key="+key, "")
+			nodes[0].must(200, del, wire.PathKeys+"?key="+key, "")
 			if d := nodes[0].about(key); !d.Allowed {
 				t.Errorf("%s, after a reset: %+v", a.Name, d)
 			}

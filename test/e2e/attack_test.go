@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // strict refuses every check of a host but the first, however long a test lasts.
@@ -29,9 +29,9 @@ func (n *node) attack(key string, times int) (refused int64) {
 	n.Helper()
 	for range times {
 		switch d := n.about(key); d.Decision {
-		case v1.Limited, v1.Blocked:
+		case wire.Limited, wire.Blocked:
 			refused++
-		case v1.Allowed:
+		case wire.Allowed:
 		default:
 			n.Fatalf("got %+v", d)
 		}
@@ -56,10 +56,10 @@ func (n *node) knows(t *testing.T, key, policy string) {
 }
 
 // escalated returns a key's block and checks that it stands on the first step.
-func (n *node) escalated(t *testing.T, key string) v1.Block {
+func (n *node) escalated(t *testing.T, key string) wire.Block {
 	t.Helper()
 	x := n.explain(key)
-	if x.Decision != v1.Blocked || len(x.Blocks) != 1 || x.Escalation == nil || x.Escalation.Level != 1 {
+	if x.Decision != wire.Blocked || len(x.Blocks) != 1 || x.Escalation == nil || x.Escalation.Level != 1 {
 		t.Fatalf("%s is %s with %d blocks, escalation %+v", key, x.Decision, len(x.Blocks), x.Escalation)
 	}
 	return x.Blocks[0]
@@ -89,7 +89,7 @@ func TestAKilledNodeLosesAtMostWhatItHadNotFlushed(t *testing.T) {
 			victim, next := start(t)
 			victim.put("strict", strict)
 			victim.put("escalating", escalating)
-			await(t, "an offender is blocked by itself", func() bool { return victim.about("token:repeat").Decision == v1.Blocked })
+			await(t, "an offender is blocked by itself", func() bool { return victim.about("token:repeat").Decision == wire.Blocked })
 			block := victim.escalated(t, "token:repeat")
 
 			flushed := victim.attack("host:attacker", 101)
@@ -123,7 +123,7 @@ func TestAnAttackIsCountedThoughTheDatabaseIsKilledAndEveryNodeRestarted(t *test
 	for _, n := range nodes {
 		n.knows(t, "host:attacker", "strict")
 	}
-	await(t, "an offender is blocked by itself", func() bool { return nodes[1].about("token:repeat").Decision == v1.Blocked })
+	await(t, "an offender is blocked by itself", func() bool { return nodes[1].about("token:repeat").Decision == wire.Blocked })
 	block := nodes[1].escalated(t, "token:repeat")
 
 	want := nodes[0].attack("host:attacker", 51) + nodes[1].attack("host:attacker", 50)
@@ -159,18 +159,18 @@ func TestAEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T
 		for i := range 30 {
 			checks = append(checks, slices.Repeat([]string{fmt.Sprintf(`{"key":"token:crowd-%d"}`, i)}, 7)...)
 		}
-		if a := n.send(post, n.check+v1.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`); a.status != 200 {
+		if a := n.send(post, n.check+wire.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`); a.status != 200 {
 			t.Fatalf("got %d: %s", a.status, a.body)
 		}
-		var stops v1.Page[v1.EscalationPause]
+		var stops wire.Page[wire.EscalationPause]
 		for _, n := range nodes {
 			await(t, "the escalation is paused", func() bool {
-				stops = read[v1.Page[v1.EscalationPause]](n, n.must(200, get, v1.PathEscalations+"/paused", ""))
+				stops = read[wire.Page[wire.EscalationPause]](n, n.must(200, get, wire.PathEscalations+"/paused", ""))
 				return len(stops.Items) == 1
 			})
 		}
 		automatic := func() int {
-			return len(read[v1.Page[v1.Block]](n, n.must(200, get, v1.PathBlocks+"?source=automatic", "")).Items)
+			return len(read[wire.Page[wire.Block]](n, n.must(200, get, wire.PathBlocks+"?source=automatic", "")).Items)
 		}
 		before := automatic()
 		if before > 10 || stops.Items[0].Policy != "escalating" {
@@ -185,7 +185,7 @@ func TestAEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T
 			t.Errorf("the command line says %q", out)
 		}
 		n.succeed("escalation", "resume", "escalating")
-		await(t, "the escalation goes on", func() bool { return n.about("token:later").Decision == v1.Blocked })
+		await(t, "the escalation goes on", func() bool { return n.about("token:later").Decision == wire.Blocked })
 		if _, code := n.run("escalation", "resume", "escalating"); code == 0 {
 			t.Error("an escalation that goes on was resumed")
 		}
@@ -289,20 +289,20 @@ func TestAWiderRangeIsProposedAndBlockedOnlyByAPerson(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
 		n.put("addresses", `{"match":["ip:*"],"rules":["1/h"],"mode":"enforce"}`)
-		n.must(201, post, v1.PathExemptions, `{"pattern":"ip:198.51.100.99","reason":"ours"}`)
+		n.must(201, post, wire.PathExemptions, `{"pattern":"ip:198.51.100.99","reason":"ours"}`)
 		n.about("ip:198.51.100.99")
 		for i := range 8 {
 			n.attack(fmt.Sprintf("ip:198.51.100.%d", i), 2)
 			n.attack(fmt.Sprintf("ip:203.0.113.%d", i), 2)
 		}
-		open := func() map[string]v1.Proposal {
-			all := map[string]v1.Proposal{}
-			for _, p := range read[v1.Page[v1.Proposal]](n, n.must(200, get, v1.PathProposals, "")).Items {
+		open := func() map[string]wire.Proposal {
+			all := map[string]wire.Proposal{}
+			for _, p := range read[wire.Page[wire.Proposal]](n, n.must(200, get, wire.PathProposals, "")).Items {
 				all[p.Pattern] = p
 			}
 			return all
 		}
-		var found map[string]v1.Proposal
+		var found map[string]wire.Proposal
 		await(t, "both ranges are proposed", func() bool { // the job does it by itself too, each minute
 			n.run("job", "run", "propose-ranges") // which may be running already
 			found = open()
@@ -312,7 +312,7 @@ func TestAWiderRangeIsProposedAndBlockedOnlyByAPerson(t *testing.T) {
 		if crowded.Evidence.OffendedCount != 8 || !slices.Equal(crowded.Evidence.Exempt, []string{"ip:198.51.100.99"}) {
 			t.Errorf("the evidence is %+v", crowded.Evidence)
 		}
-		if d := n.about("ip:198.51.100.200"); d.Decision != v1.Allowed {
+		if d := n.about("ip:198.51.100.200"); d.Decision != wire.Allowed {
 			t.Fatalf("the range is %s before anybody accepted", d.Decision)
 		}
 		if out := n.succeed("proposal", "show", crowded.ID); !strings.Contains(out, "ip:198.51.100.7") || !strings.Contains(out, "ip:198.51.100.99 is exempt") {
@@ -321,8 +321,8 @@ func TestAWiderRangeIsProposedAndBlockedOnlyByAPerson(t *testing.T) {
 		n.succeed("proposal", "accept", crowded.ID, "--for", "1h")
 		n.succeed("proposal", "dismiss", found["ip:203.0.113.0/24"].ID, "--reason", "a university")
 		for _, n := range nodes {
-			await(t, "the block governs every node", func() bool { return n.about("ip:198.51.100.201").Decision == v1.Blocked })
-			if d := n.about("ip:198.51.100.99"); d.Decision == v1.Blocked {
+			await(t, "the block governs every node", func() bool { return n.about("ip:198.51.100.201").Decision == wire.Blocked })
+			if d := n.about("ip:198.51.100.99"); d.Decision == wire.Blocked {
 				t.Error("an exempt address is blocked")
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestABatchIsDecidedInItsOrder(t *testing.T) {
@@ -16,7 +16,7 @@ func TestABatchIsDecidedInItsOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := start(t)
 			n.put("default", `{"match":["*"],"rules":["3/h"]}`)
-			n.must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"token:bad"}`)
+			n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"token:bad"}`)
 			items := []struct{ check, want string }{
 				{`{"key":"token:a","cost":2}`, "allowed"},
 				{`{"key":"token:b"}`, "allowed"},
@@ -33,8 +33,8 @@ func TestABatchIsDecidedInItsOrder(t *testing.T) {
 			for _, item := range items {
 				checks, want = append(checks, item.check), append(want, item.want)
 			}
-			a := n.send(post, n.check+v1.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`)
-			for _, d := range read[v1.BatchAnswer](t, a).Decisions {
+			a := n.send(post, n.check+wire.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`)
+			for _, d := range read[wire.BatchAnswer](t, a).Decisions {
 				if d.Problem != nil {
 					got = append(got, d.Problem.Field)
 				} else {

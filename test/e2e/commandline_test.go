@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // command returns the operators' command line against a node, not yet started.
@@ -64,16 +64,16 @@ func TestABackupTakenWhileItRunsBringsEverythingBack(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["1/h"]}`)
 	n.about("token:a")
-	n.must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"token:bad"}`)
+	n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"token:bad"}`)
 	file := filepath.Join(t.TempDir(), "stint.tar")
 	n.succeed("backup", file)
 
 	other := startNode(t)
 	other.succeed("restore", file, "--yes")
-	if d := other.about("token:a"); d.Decision != v1.Limited || d.Rule != "1/1h" {
+	if d := other.about("token:a"); d.Decision != wire.Limited || d.Rule != "1/1h" {
 		t.Errorf("the log is not back: %+v", d)
 	}
-	if d := other.about("token:bad"); d.Decision != v1.Blocked {
+	if d := other.about("token:bad"); d.Decision != wire.Blocked {
 		t.Errorf("the block is not back: %+v", d)
 	}
 	if d := other.about("token:b"); !d.Allowed {

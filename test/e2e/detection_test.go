@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/replay"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // everyBackend runs a test on one embedded node and on two that share servers.
@@ -25,17 +25,17 @@ func everyBackend(t *testing.T, test func(t *testing.T, nodes []*node)) {
 
 // offenders reads the whole report of the last day, again while the database is
 // away: a connection from before it was killed is found dead by its first use.
-func (n *node) offenders(query string) v1.OffenderReport {
+func (n *node) offenders(query string) wire.OffenderReport {
 	n.Helper()
 	var a answer
 	await(n, "the report can be read", func() bool {
-		a = n.as(get, v1.PathOffenders+"?last=1d&limit=1000"+query, "")
+		a = n.as(get, wire.PathOffenders+"?last=1d&limit=1000"+query, "")
 		return a.status != http.StatusServiceUnavailable
 	})
 	if a.status != http.StatusOK {
 		n.Fatalf("the report: got %d: %s", a.status, a.body)
 	}
-	return read[v1.OffenderReport](n, a)
+	return read[wire.OffenderReport](n, a)
 }
 
 // realLog returns the path of the real access log, "" where it is not there.
@@ -85,7 +85,7 @@ func TestTheReportOfRealTrafficNamesTheRightClientsWithTheRightCounts(t *testing
 		nodes[0].put("default", fmt.Sprintf(`{"match":["*"],"rules":["%d/31d"],"mode":"enforce"}`, limit))
 		await(t, "every node has the policy", func() bool {
 			for _, n := range nodes {
-				if read[v1.Policy](n, n.must(200, get, v1.PathPolicies+"/default", "")).Rules[0] != fmt.Sprintf("%d/31d", limit) {
+				if read[wire.Policy](n, n.must(200, get, wire.PathPolicies+"/default", "")).Rules[0] != fmt.Sprintf("%d/31d", limit) {
 					return false
 				}
 				if d := n.ask(`{"key":"ip:192.0.2.1","peek":true}`); d.Rules[0].Limit != limit {
@@ -142,15 +142,15 @@ func TestARefusalsIDOpensItsRecordOnEveryNode(t *testing.T) {
 		const key = "token:\"><script>alert(1)</script>"
 		nodes[0].put("strict", `{"match":["token:*"],"rules":["1/h"],"mode":"enforce"}`)
 		body := fmt.Sprintf(`{"key":%q,"source":"edge-1","meta":{"path":"/search"}}`, key)
-		var refused v1.Decision
+		var refused wire.Decision
 		await(t, "the policy refuses", func() bool {
 			refused = nodes[len(nodes)-1].ask(body)
-			return refused.Decision == v1.Limited && refused.Policy == "strict"
+			return refused.Decision == wire.Limited && refused.Policy == "strict"
 		})
 		for _, n := range nodes {
-			var record v1.OffenceRecord
+			var record wire.OffenceRecord
 			await(t, "the record is there", func() bool {
-				record = read[v1.OffenceRecord](n, n.must(200, get, v1.PathOffences+"/"+string(refused.ID), ""))
+				record = read[wire.OffenceRecord](n, n.must(200, get, wire.PathOffences+"/"+string(refused.ID), ""))
 				return record.Found == "recorded"
 			})
 			if string(record.Key) != key || string(record.Policy) != "strict" || record.Offences[0].DecidedBy != "1/1h" {
@@ -175,14 +175,14 @@ func TestAEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) 
 		const key = "token:repeat"
 		await(t, "the key is blocked by itself", func() bool {
 			for _, n := range nodes { // spread over the nodes: they count together
-				if n.about(key).Decision == v1.Blocked {
+				if n.about(key).Decision == wire.Blocked {
 					return true
 				}
 			}
 			return false
 		})
 		n := nodes[0]
-		page := read[v1.Page[v1.Block]](n, n.must(200, get, v1.PathBlocks+"?state=all&key="+url.QueryEscape(key), ""))
+		page := read[wire.Page[wire.Block]](n, n.must(200, get, wire.PathBlocks+"?state=all&key="+url.QueryEscape(key), ""))
 		if len(page.Items) != 1 {
 			t.Fatalf("%d blocks", len(page.Items))
 		}
@@ -190,19 +190,19 @@ func TestAEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) 
 		if b.Source != "automatic" || string(b.Policy) != "escalating" || b.Level == nil || *b.Level != 1 || b.ExpiresAt.Sub(b.CreatedAt.Time).Round(time.Minute) != time.Hour {
 			t.Errorf("got %+v", b)
 		}
-		var x v1.KeyExplanation
+		var x wire.KeyExplanation
 		await(t, "this node knows the block too, whichever made it", func() bool {
 			x = n.explain(key)
-			return x.Decision == v1.Blocked
+			return x.Decision == wire.Blocked
 		})
 		if x.Escalation == nil || x.Escalation.Level != 1 || x.Escalation.NextBlock.Std() != 2*time.Hour {
 			t.Errorf("explained as %s, escalation %+v", x.Decision, x.Escalation)
 		}
-		n.must(200, del, v1.PathBlocks+"/"+b.ID, `{"reason":"a mistake"}`)
+		n.must(200, del, wire.PathBlocks+"/"+b.ID, `{"reason":"a mistake"}`)
 		for _, n := range nodes {
-			await(t, "the lift governs every node", func() bool { return n.about(key).Decision != v1.Blocked })
+			await(t, "the lift governs every node", func() bool { return n.about(key).Decision != wire.Blocked })
 		}
-		again := read[v1.Page[v1.Block]](n, n.must(200, get, v1.PathBlocks+"?key="+url.QueryEscape(key), ""))
+		again := read[wire.Page[wire.Block]](n, n.must(200, get, wire.PathBlocks+"?key="+url.QueryEscape(key), ""))
 		if len(again.Items) != 0 {
 			t.Errorf("blocked again at once: %+v", again.Items)
 		}
@@ -212,9 +212,9 @@ func TestAEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) 
 func TestAnExemptKeyNeverClimbs(t *testing.T) {
 	n := startNode(t)
 	n.put("escalating", escalating)
-	n.must(201, post, v1.PathExemptions, `{"pattern":"token:friend","reason":"ours"}`)
+	n.must(201, post, wire.PathExemptions, `{"pattern":"token:friend","reason":"ours"}`)
 	for range 50 {
-		if d := n.about("token:friend"); d.Decision != v1.Allowed {
+		if d := n.about("token:friend"); d.Decision != wire.Allowed {
 			t.Fatalf("got %s", d.Decision)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestFiveNodesStartedAtOnceOnAnEmptyDatabaseAllComeUp(t *testing.T) {
@@ -34,7 +34,7 @@ func TestFiveNodesStartedAtOnceOnAnEmptyDatabaseAllComeUp(t *testing.T) {
 		n.token = token
 		await(t, "every node is ready and knows the token", func() bool {
 			_, ready := n.ready()
-			return ready && n.as(get, v1.PathWhoami, "").status == http.StatusOK
+			return ready && n.as(get, wire.PathWhoami, "").status == http.StatusOK
 		})
 	}
 	// They share one log, whoever is asked.
@@ -79,13 +79,13 @@ func TestAChangeGovernsTheNextCheckHereAndSoonEverywhere(t *testing.T) {
 // changes makes one change of each kind, disturbing before each.
 func changes(t *testing.T, nodes []*node, name string, disturb func()) {
 	key := "token:" + name
-	peek := func(n *node) v1.Decision { return n.ask(`{"key":"` + key + `","peek":true}`) }
+	peek := func(n *node) wire.Decision { return n.ask(`{"key":"` + key + `","peek":true}`) }
 	step := func(what string, change func(n *node), holds func(n *node) bool) {
 		t.Helper()
 		disturb()
 		on(t, nodes, what, change, holds)
 	}
-	path := v1.PathPolicies + "/" + name
+	path := wire.PathPolicies + "/" + name
 	step("a new policy", func(n *node) {
 		n.must(http.StatusCreated, put, path, `{"match":["`+key+`"],"rules":["1/h"]}`)
 	}, func(n *node) bool { return string(peek(n).Policy) == name })
@@ -97,34 +97,34 @@ func changes(t *testing.T, nodes []*node, name string, disturb func()) {
 
 	nodes[1].about(key)
 	step("a reset", func(n *node) {
-		n.must(http.StatusOK, del, v1.PathKeys+"?key="+key, "")
+		n.must(http.StatusOK, del, wire.PathKeys+"?key="+key, "")
 	}, func(n *node) bool { return peek(n).Allowed })
 
-	var block v1.AddedBlock
+	var block wire.AddedBlock
 	step("a block", func(n *node) {
-		block = read[v1.AddedBlock](t, n.must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"`+key+`","reason":"scraping"}`))
-	}, func(n *node) bool { return peek(n).Decision == v1.Blocked })
-	var exemption v1.AddedExemption
+		block = read[wire.AddedBlock](t, n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"`+key+`","reason":"scraping"}`))
+	}, func(n *node) bool { return peek(n).Decision == wire.Blocked })
+	var exemption wire.AddedExemption
 	step("an exemption, which hides the block", func(n *node) {
-		exemption = read[v1.AddedExemption](t, n.must(http.StatusCreated, post, v1.PathExemptions, `{"pattern":"`+key+`"}`))
+		exemption = read[wire.AddedExemption](t, n.must(http.StatusCreated, post, wire.PathExemptions, `{"pattern":"`+key+`"}`))
 	}, func(n *node) bool { return peek(n).Allowed })
 	step("an exemption removed", func(n *node) {
-		n.must(http.StatusOK, del, v1.PathExemptions+"/"+exemption.ID, "")
+		n.must(http.StatusOK, del, wire.PathExemptions+"/"+exemption.ID, "")
 	}, func(n *node) bool { return !peek(n).Allowed })
 	step("a block lifted", func(n *node) {
-		n.must(http.StatusOK, del, v1.PathBlocks+"/"+block.ID, "")
+		n.must(http.StatusOK, del, wire.PathBlocks+"/"+block.ID, "")
 	}, func(n *node) bool { return peek(n).Allowed })
 
-	var token v1.CreatedToken
+	var token wire.CreatedToken
 	knows := func(n *node) bool {
-		return n.send(get, n.admin+v1.PathPolicies, "", "Authorization: Bearer "+token.Secret).status == http.StatusOK
+		return n.send(get, n.admin+wire.PathPolicies, "", "Authorization: Bearer "+token.Secret).status == http.StatusOK
 	}
 	token.Secret = "none-yet"
 	step("a token", func(n *node) {
-		token = read[v1.CreatedToken](t, n.must(http.StatusCreated, post, v1.PathTokens, `{"name":"`+name+`","scopes":["read"]}`))
+		token = read[wire.CreatedToken](t, n.must(http.StatusCreated, post, wire.PathTokens, `{"name":"`+name+`","scopes":["read"]}`))
 	}, knows)
 	step("a token revoked", func(n *node) {
-		a := n.as(del, v1.PathTokens+"/"+token.ID, "")
+		a := n.as(del, wire.PathTokens+"/"+token.ID, "")
 		if a.status/100 != 2 {
 			t.Fatalf("got %d: %s", a.status, a.body)
 		}
@@ -142,9 +142,9 @@ func TestANodeWithoutItsDatabaseAnswers503UntilItIsThere(t *testing.T) {
 	if _, ready := n.ready(); ready {
 		t.Error("it is ready before it has ever seen its database")
 	}
-	problem(t, n.send(post, n.check+v1.PathCheck, `{"key":"token:a"}`), http.StatusServiceUnavailable)
-	problem(t, n.send(post, n.check+v1.PathBatch, `{"checks":[{"key":"token:a"}]}`), http.StatusServiceUnavailable)
-	problem(t, n.as(get, v1.PathPolicies, ""), http.StatusServiceUnavailable)
+	problem(t, n.send(post, n.check+wire.PathCheck, `{"key":"token:a"}`), http.StatusServiceUnavailable)
+	problem(t, n.send(post, n.check+wire.PathBatch, `{"checks":[{"key":"token:a"}]}`), http.StatusServiceUnavailable)
+	problem(t, n.as(get, wire.PathPolicies, ""), http.StatusServiceUnavailable)
 	if a := n.send(get, n.check+"/livez", ""); a.status != http.StatusOK {
 		t.Errorf("/livez answers %d", a.status)
 	}
@@ -153,5 +153,5 @@ func TestANodeWithoutItsDatabaseAnswers503UntilItIsThere(t *testing.T) {
 	if d := n.about("token:a"); !d.Allowed || d.Policy != "default" || d.Degraded {
 		t.Errorf("got %+v", d)
 	}
-	await(t, "its token is known", func() bool { return n.as(get, v1.PathPolicies, "").status == http.StatusOK })
+	await(t, "its token is known", func() bool { return n.as(get, wire.PathPolicies, "").status == http.StatusOK })
 }

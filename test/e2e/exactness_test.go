@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // refusal is what a limited answer says of itself: when it was decided, by the
 // log's clock, and by which rule.
 type refusal struct {
 	at, retryAt time.Time
-	rule        v1.NullString
+	rule        wire.NullString
 }
 
 // storm has many clients ask two nodes about one key and returns how often it
@@ -28,12 +28,12 @@ func storm(t *testing.T, nodes []*node, key string, clients, each int) (allowed 
 		group.Go(func() {
 			for i := range each {
 				n := nodes[(c+i)%len(nodes)]
-				a, err := try(post, n.check+v1.PathCheck, `{"key":"`+key+`","detail":"none"}`)
+				a, err := try(post, n.check+wire.PathCheck, `{"key":"`+key+`","detail":"none"}`)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				d := read[v1.Decision](t, a)
+				d := read[wire.Decision](t, a)
 				mu.Lock()
 				switch {
 				case d.Degraded:
@@ -69,7 +69,7 @@ func TestManyClientsOnTwoNodesAreAllowedExactlyTheLimit(t *testing.T) {
 // is the witness, by Redis's clock.
 func TestNoWindowHoldsMoreThanItsLimitAndNoRefusalIsNeedless(t *testing.T) {
 	nodes := shared(t).start(t, 2)
-	limits := map[v1.NullString]struct {
+	limits := map[wire.NullString]struct {
 		most   int
 		window time.Duration
 	}{"10/100ms": {10, 100 * time.Millisecond}, "30/1s": {30, time.Second}, "900/1h": {900, time.Hour}}

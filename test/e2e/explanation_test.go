@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestTheExplanationIsWhatChecksAreAnswered(t *testing.T) {
@@ -19,16 +19,16 @@ func TestTheExplanationIsWhatChecksAreAnswered(t *testing.T) {
 		n.about(key)
 		x, peek := n.explain(key), n.ask(`{"key":"`+key+`","peek":true}`)
 		switch {
-		case x.Decision == v1.Limited && peek.Decision == v1.Limited:
+		case x.Decision == wire.Limited && peek.Decision == wire.Limited:
 			limited++
 			if x.NextAllowedAt != peek.RetryAt || x.Policy.Rule != peek.Rule || x.Policy.RetryAt != peek.RetryAt {
 				t.Fatalf("%s: the explanation says %s by %s, the check %s by %s", key, x.NextAllowedAt, x.Policy.Rule, peek.RetryAt, peek.Rule)
 			}
-		case x.Decision == v1.Limited: // it became free in between
+		case x.Decision == wire.Limited: // it became free in between
 			if time.Now().Before(x.NextAllowedAt.Time) {
 				t.Fatalf("%s is allowed before %s", key, x.NextAllowedAt)
 			}
-		case x.Decision != v1.Allowed || !peek.Allowed:
+		case x.Decision != wire.Allowed || !peek.Allowed:
 			t.Fatalf("%s: explained as %s, answered %s", key, x.Decision, peek.Decision)
 		}
 		for i, rule := range x.Policy.Rules {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 const (
@@ -65,17 +65,17 @@ func startFaultLoad(w *world, row fault) *faultLoad {
 		w.nodes[0].put(name, fmt.Sprintf(`{"match":["%s:*"],"rules":["%d/h"],"on_failure":"%s"}`, name, keyLimit, name))
 	}
 	w.nodes[0].put("slide", fmt.Sprintf(`{"match":["slide:*"],"rules":["%d/1s"],"on_failure":"deny"}`, slideMost))
-	w.nodes[0].must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"local:bad"}`)
+	w.nodes[0].must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"local:bad"}`)
 	for i, n := range w.nodes {
 		l.at[i].Store(&n.check)
 		l.counts, l.last = append(l.counts, map[string]int{}), append(l.last, time.Time{})
 		await(w, "every node knows the policies and the block", func() bool {
 			for _, name := range []string{"local", "allow", "deny", "slide"} {
-				if n.ask(`{"key":"`+name+`:nobody","peek":true}`).Policy != v1.NullString(name) {
+				if n.ask(`{"key":"`+name+`:nobody","peek":true}`).Policy != wire.NullString(name) {
 					return false
 				}
 			}
-			return n.ask(`{"key":"local:bad","peek":true}`).Decision == v1.Blocked
+			return n.ask(`{"key":"local:bad","peek":true}`).Decision == wire.Blocked
 		})
 		l.asking.Go(func() { l.ask(i) })
 		l.asking.Go(func() { l.slide(i) })
@@ -104,7 +104,7 @@ func (l *faultLoad) ask(i int) {
 				l.one(i, name, fmt.Sprintf("%s:%d", name, at))
 			}
 		}
-		if a, d, err := l.answer(i, "local:bad"); err == nil && (a.status != http.StatusForbidden || d.Decision != v1.Blocked || d.Degraded) {
+		if a, d, err := l.answer(i, "local:bad"); err == nil && (a.status != http.StatusForbidden || d.Decision != wire.Blocked || d.Degraded) {
 			l.fail("node %d let a blocked key through: %d %s", i, a.status, a.body)
 		}
 	}
@@ -126,8 +126,8 @@ func (l *faultLoad) slide(i int) {
 
 // answer asks node i about a key. An error says that there was no answer, which
 // only a node that the row makes silent may give.
-func (l *faultLoad) answer(i int, key string) (a answer, d v1.Decision, err error) {
-	a, err = try(post, *l.at[i].Load()+v1.PathCheck, `{"key":"`+key+`","detail":"none"}`)
+func (l *faultLoad) answer(i int, key string) (a answer, d wire.Decision, err error) {
+	a, err = try(post, *l.at[i].Load()+wire.PathCheck, `{"key":"`+key+`","detail":"none"}`)
 	if err == nil {
 		if err = json.Unmarshal(a.body, &d); err == nil && d.Decision == "" {
 			err = errors.New(string(a.body))
@@ -141,7 +141,7 @@ func (l *faultLoad) answer(i int, key string) (a answer, d v1.Decision, err erro
 		time.Sleep(20 * time.Millisecond)
 		return a, d, err
 	}
-	if statuses[d.Decision] != a.status || d.Degraded != (d.DegradedReason != "") || d.Decision == v1.Unavailable && a.header.Get("Retry-After") == "" {
+	if statuses[d.Decision] != a.status || d.Degraded != (d.DegradedReason != "") || d.Decision == wire.Unavailable && a.header.Get("Retry-After") == "" {
 		l.fail("the answer %d does not fit itself: %s", a.status, a.body)
 	}
 	if d.Degraded && !l.row.mayDegrade && !slices.Contains(l.row.degrades, i) {
@@ -178,12 +178,12 @@ func (l *faultLoad) one(i int, name, key string) {
 			k.local[i]++
 		}
 		// local keeps the same limit; allow and deny do as they say.
-		if want := onFailures[name]; d.Decision != want && (name != "local" || d.Decision != v1.Limited) {
+		if want := onFailures[name]; d.Decision != want && (name != "local" || d.Decision != wire.Limited) {
 			l.wrong = append(l.wrong, fmt.Sprintf("%s is answered %s while degraded", key, d.Decision))
 		}
 	case d.Allowed:
 		k.allowed++
-	case d.Decision == v1.Limited:
+	case d.Decision == wire.Limited:
 		k.limited++
 	default:
 		l.wrong = append(l.wrong, fmt.Sprintf("%s is answered %s", key, d.Decision))
@@ -253,7 +253,7 @@ func (l *faultLoad) judge() *outcome {
 		l.w.Error(wrong)
 	}
 	names := slices.Sorted(maps.Keys(l.keys))
-	for some := range slices.Chunk(names, v1.MaxBatch) {
+	for some := range slices.Chunk(names, wire.MaxBatch) {
 		for i, charged := range l.charged(some) {
 			l.judgeKey(o, some[i], l.keys[some[i]], charged)
 		}
@@ -337,8 +337,8 @@ func (l *faultLoad) charged(keys []string) []int {
 	counts := make([]int, len(keys))
 	await(l.w, "the log answers for all keys", func() bool {
 		n := l.w.nodes[0]
-		a := n.send(post, n.check+v1.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`)
-		for i, item := range read[v1.BatchAnswer](l.w, a).Decisions {
+		a := n.send(post, n.check+wire.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`)
+		for i, item := range read[wire.BatchAnswer](l.w, a).Decisions {
 			if item.Decision == nil || item.Decision.Degraded {
 				return false
 			}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -82,48 +81,48 @@ func (n *node) must(status int, method, path, body string, headers ...string) an
 }
 
 // put creates or replaces a policy.
-func (n *node) put(name, policy string) v1.Policy {
+func (n *node) put(name, policy string) wire.Policy {
 	n.Helper()
-	a := n.as(put, v1.PathPolicies+"/"+name, policy, "If-Match: *")
+	a := n.as(put, wire.PathPolicies+"/"+name, policy, "If-Match: *")
 	if a.status/100 != 2 {
 		n.Fatalf("the policy %s: got %d: %s", name, a.status, a.body)
 	}
-	return read[v1.Policy](n, a)
+	return read[wire.Policy](n, a)
 }
 
 // ask sends a check and reads the decision, whose status must fit it.
-func (n *node) ask(body string) v1.Decision {
+func (n *node) ask(body string) wire.Decision {
 	n.Helper()
-	return decided(n, n.send(post, n.check+v1.PathCheck, body))
+	return decided(n, n.send(post, n.check+wire.PathCheck, body))
 }
 
 // about asks whether a key may do one more request.
-func (n *node) about(key string) v1.Decision {
+func (n *node) about(key string) wire.Decision {
 	n.Helper()
 	return n.ask(fmt.Sprintf(`{"key":%q}`, key))
 }
 
 var statuses = map[string]int{
-	v1.Allowed: http.StatusOK, v1.Limited: http.StatusTooManyRequests,
-	v1.Blocked: http.StatusForbidden, v1.Unavailable: http.StatusServiceUnavailable,
+	wire.Allowed: http.StatusOK, wire.Limited: http.StatusTooManyRequests,
+	wire.Blocked: http.StatusForbidden, wire.Unavailable: http.StatusServiceUnavailable,
 }
 
-func decided(t testing.TB, a answer) v1.Decision {
+func decided(t testing.TB, a answer) wire.Decision {
 	t.Helper()
 	if a.header.Get("Content-Type") != "application/json" {
 		t.Fatalf("got %d, want a decision: %s", a.status, a.body)
 	}
-	d := read[v1.Decision](t, a)
-	if statuses[d.Decision] != a.status || d.Allowed != (d.Decision == v1.Allowed) || d.Degraded != (d.DegradedReason != "") {
+	d := read[wire.Decision](t, a)
+	if statuses[d.Decision] != a.status || d.Allowed != (d.Decision == wire.Allowed) || d.Degraded != (d.DegradedReason != "") {
 		t.Fatalf("%d does not fit the decision %s", a.status, a.body)
 	}
 	return d
 }
 
 // explain returns what applies to a key.
-func (n *node) explain(key string) v1.KeyExplanation {
+func (n *node) explain(key string) wire.KeyExplanation {
 	n.Helper()
-	return read[v1.KeyExplanation](n, n.must(http.StatusOK, get, v1.PathKeys+"?key="+url.QueryEscape(key), ""))
+	return read[wire.KeyExplanation](n, n.must(http.StatusOK, get, wire.PathKeys+"?key="+url.QueryEscape(key), ""))
 }
 
 // logged returns the times that count for a key, the newest first.
@@ -141,10 +140,10 @@ func (n *node) logged(key string) []time.Time {
 }
 
 // ready returns what /readyz says and whether its status is 200.
-func (n *node) ready() (v1.Readiness, bool) {
+func (n *node) ready() (wire.Readiness, bool) {
 	n.Helper()
 	a := n.send(get, n.admin+"/readyz", "")
-	r := read[v1.Readiness](n, a)
+	r := read[wire.Readiness](n, a)
 	if r.Ready != (a.status == http.StatusOK) {
 		n.Fatalf("/readyz answers %d with %s", a.status, a.body)
 	}
@@ -152,7 +151,7 @@ func (n *node) ready() (v1.Readiness, bool) {
 }
 
 // part returns one part of the readiness.
-func (n *node) part(name string) v1.Part {
+func (n *node) part(name string) wire.Part {
 	n.Helper()
 	r, _ := n.ready()
 	for _, p := range r.Parts {
@@ -161,7 +160,7 @@ func (n *node) part(name string) v1.Part {
 		}
 	}
 	n.Fatalf("/readyz knows no part %q", name)
-	return v1.Part{}
+	return wire.Part{}
 }
 
 // read decodes an answer strictly.

@@ -12,12 +12,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // onFailures are what a policy may do in an outage, and the decision that a
 // key within its limit is then answered.
-var onFailures = map[string]string{"local": v1.Allowed, "allow": v1.Allowed, "deny": v1.Unavailable}
+var onFailures = map[string]string{"local": wire.Allowed, "allow": wire.Allowed, "deny": wire.Unavailable}
 
 // load asks about keys that nobody asked about before, so that each request
 // must be allowed, until it is stopped. Each key belongs to the policy of an
@@ -29,7 +29,7 @@ type load struct {
 	asking sync.WaitGroup
 
 	mu    sync.Mutex
-	asked map[string]v1.Decision // by key
+	asked map[string]wire.Decision // by key
 	// counts are of the answers by on_failure, degraded and not.
 	degraded, normal map[string]int
 }
@@ -40,8 +40,8 @@ func startLoad(t *testing.T, n *node) *load {
 	for name := range onFailures {
 		n.put(name, `{"match":["`+name+`:*"],"rules":["5/h"],"on_failure":"`+name+`"}`)
 	}
-	n.must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"local:bad"}`)
-	l := &load{t: t, node: n, stop: make(chan struct{}), asked: map[string]v1.Decision{}, degraded: map[string]int{}, normal: map[string]int{}}
+	n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"local:bad"}`)
+	l := &load{t: t, node: n, stop: make(chan struct{}), asked: map[string]wire.Decision{}, degraded: map[string]int{}, normal: map[string]int{}}
 	for caller := range 4 {
 		l.asking.Go(func() { l.ask(caller) })
 	}
@@ -59,7 +59,7 @@ func (l *load) ask(caller int) {
 			default:
 			}
 			l.one(name, fmt.Sprintf("%s:%d-%d", name, caller, i))
-			if a, d := l.answer("local:bad"); a.status != http.StatusForbidden || d.Decision != v1.Blocked || d.Degraded {
+			if a, d := l.answer("local:bad"); a.status != http.StatusForbidden || d.Decision != wire.Blocked || d.Degraded {
 				l.t.Errorf("a blocked key is answered %d: %s", a.status, a.body)
 			}
 		}
@@ -67,8 +67,8 @@ func (l *load) ask(caller int) {
 }
 
 // answer asks about one key; the decision is empty where there was none.
-func (l *load) answer(key string) (a answer, d v1.Decision) {
-	a, err := try(post, l.node.check+v1.PathCheck, `{"key":"`+key+`","detail":"none"}`)
+func (l *load) answer(key string) (a answer, d wire.Decision) {
+	a, err := try(post, l.node.check+wire.PathCheck, `{"key":"`+key+`","detail":"none"}`)
 	if err == nil {
 		err = json.Unmarshal(a.body, &d)
 	}
@@ -80,14 +80,14 @@ func (l *load) answer(key string) (a answer, d v1.Decision) {
 
 func (l *load) one(name, key string) {
 	a, d := l.answer(key)
-	want := v1.Allowed
+	want := wire.Allowed
 	if d.Degraded {
 		want = onFailures[name]
 	}
-	if d.Decision != want || a.status != statuses[want] || d.Degraded != (d.DegradedReason != "") || d.Policy != v1.NullString(name) {
+	if d.Decision != want || a.status != statuses[want] || d.Degraded != (d.DegradedReason != "") || d.Policy != wire.NullString(name) {
 		l.t.Errorf("%s: got %d, want %s: %s", key, a.status, want, a.body)
 	}
-	if want == v1.Unavailable && a.header.Get("Retry-After") == "" {
+	if want == wire.Unavailable && a.header.Get("Retry-After") == "" {
 		l.t.Errorf("%s: a 503 without Retry-After", key)
 	}
 	l.mu.Lock()
@@ -141,7 +141,7 @@ func (l *load) end() {
 // log was.
 func (l *load) wantChargedOnce(lost bool) {
 	l.t.Helper()
-	for keys := range slices.Chunk(slices.Collect(maps.Keys(l.asked)), v1.MaxBatch) {
+	for keys := range slices.Chunk(slices.Collect(maps.Keys(l.asked)), wire.MaxBatch) {
 		for i, charged := range l.charged(keys) {
 			switch d := l.asked[keys[i]]; {
 			case charged > 1:
@@ -163,8 +163,8 @@ func (l *load) charged(keys []string) []int {
 	}
 	counts := make([]int, len(keys))
 	await(l.t, "the log answers for all keys", func() bool {
-		a := l.node.send(post, l.node.check+v1.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`)
-		for i, item := range read[v1.BatchAnswer](l.t, a).Decisions {
+		a := l.node.send(post, l.node.check+wire.PathBatch, `{"checks":[`+strings.Join(checks, ",")+`]}`)
+		for i, item := range read[wire.BatchAnswer](l.t, a).Decisions {
 			if item.Decision == nil || item.Decision.Degraded {
 				return false
 			}

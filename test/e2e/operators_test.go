@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestAnImportGoesOnBesideChecksAndGovernsEveryNode(t *testing.T) {
@@ -28,33 +28,33 @@ func TestAnImportGoesOnBesideChecksAndGovernsEveryNode(t *testing.T) {
 						return
 					default:
 					}
-					if a, err := try(post, n.check+v1.PathCheck, fmt.Sprintf(`{"key":"token:busy%d_%d"}`, name, i)); err != nil || a.status != 200 {
+					if a, err := try(post, n.check+wire.PathCheck, fmt.Sprintf(`{"key":"token:busy%d_%d"}`, name, i)); err != nil || a.status != 200 {
 						t.Errorf("a check beside the import: %d %s %v", a.status, a.body, err)
 						return
 					}
 				}
 			})
 		}
-		a := n.as(post, v1.PathBlocks+"/import?reason=abuse&expires_in=30d", list.String(), "Content-Type: text/plain")
+		a := n.as(post, wire.PathBlocks+"/import?reason=abuse&expires_in=30d", list.String(), "Content-Type: text/plain")
 		close(stop)
 		asking.Wait()
-		if did := read[v1.ImportAnswer](t, a); a.status != 200 || did.Created != rows || did.Invalid != 0 {
+		if did := read[wire.ImportAnswer](t, a); a.status != 200 || did.Created != rows || did.Invalid != 0 {
 			t.Fatalf("got %d: %s", a.status, a.body)
 		}
-		if d := n.about("ip:10.0.19.31"); d.Decision != v1.Blocked {
+		if d := n.about("ip:10.0.19.31"); d.Decision != wire.Blocked {
 			t.Errorf("acknowledged and not in force: %s", d.Decision)
 		}
 		for _, n := range nodes {
-			await(t, "the last row governs every node", func() bool { return n.about("ip:10.0.18.31").Decision == v1.Blocked })
+			await(t, "the last row governs every node", func() bool { return n.about("ip:10.0.18.31").Decision == wire.Blocked })
 		}
-		again := read[v1.ImportAnswer](t, n.as(post, v1.PathBlocks+"/import", list.String(), "Content-Type: text/plain"))
+		again := read[wire.ImportAnswer](t, n.as(post, wire.PathBlocks+"/import", list.String(), "Content-Type: text/plain"))
 		if again.Created != 0 || again.Known != rows {
 			t.Errorf("again: %+v", again)
 		}
-		if a := n.as(post, v1.PathBlocks+"/import", "10.9.0.1\n10.9.0.999\n", "Content-Type: text/plain"); a.status != 422 {
+		if a := n.as(post, wire.PathBlocks+"/import", "10.9.0.1\n10.9.0.999\n", "Content-Type: text/plain"); a.status != 422 {
 			t.Errorf("a bad row: got %d: %s", a.status, a.body)
 		}
-		if d := n.about("ip:10.9.0.1"); d.Decision == v1.Blocked {
+		if d := n.about("ip:10.9.0.1"); d.Decision == wire.Blocked {
 			t.Error("a refused import left a row behind")
 		}
 	})
@@ -63,20 +63,20 @@ func TestAnImportGoesOnBesideChecksAndGovernsEveryNode(t *testing.T) {
 func TestARevokedTokenIsRefusedOnEveryNode(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
-		made := read[v1.CreatedToken](t, n.must(201, post, v1.PathTokens, `{"name":"ci","scopes":["read"]}`))
+		made := read[wire.CreatedToken](t, n.must(201, post, wire.PathTokens, `{"name":"ci","scopes":["read"]}`))
 		with := "Authorization: Bearer " + made.Secret
 		for _, n := range nodes {
-			await(t, "the token opens every node", func() bool { return n.send(get, n.admin+v1.PathWhoami, "", with).status == 200 })
-			if a := n.send(post, n.admin+v1.PathBlocks, `{"pattern":"token:x"}`, with); a.status != 403 {
+			await(t, "the token opens every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 200 })
+			if a := n.send(post, n.admin+wire.PathBlocks, `{"pattern":"token:x"}`, with); a.status != 403 {
 				t.Errorf("a reader who blocks is answered %d", a.status)
 			}
 		}
-		n.must(200, del, v1.PathTokens+"/"+made.ID, "")
-		if a := n.send(get, n.admin+v1.PathWhoami, "", with); a.status != 401 {
+		n.must(200, del, wire.PathTokens+"/"+made.ID, "")
+		if a := n.send(get, n.admin+wire.PathWhoami, "", with); a.status != 401 {
 			t.Errorf("revoked here and answered %d", a.status)
 		}
 		for _, n := range nodes {
-			await(t, "it is refused on every node", func() bool { return n.send(get, n.admin+v1.PathWhoami, "", with).status == 401 })
+			await(t, "it is refused on every node", func() bool { return n.send(get, n.admin+wire.PathWhoami, "", with).status == 401 })
 		}
 	})
 }
@@ -84,18 +84,18 @@ func TestARevokedTokenIsRefusedOnEveryNode(t *testing.T) {
 func TestALiftIsUndoneByItsAuditEntry(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
-		b := read[v1.AddedBlock](t, n.must(201, post, v1.PathBlocks, `{"pattern":"token:bad","reason":"scraping","expires_in":"1h"}`))
-		n.must(200, del, v1.PathBlocks+"/"+b.ID, "")
-		if d := n.about("token:bad"); d.Decision != v1.Allowed {
+		b := read[wire.AddedBlock](t, n.must(201, post, wire.PathBlocks, `{"pattern":"token:bad","reason":"scraping","expires_in":"1h"}`))
+		n.must(200, del, wire.PathBlocks+"/"+b.ID, "")
+		if d := n.about("token:bad"); d.Decision != wire.Allowed {
 			t.Fatalf("lifted and %s", d.Decision)
 		}
-		page := read[v1.Page[v1.AuditEntry]](t, n.must(200, get, v1.PathAudit+"?action=block.lift", ""))
+		page := read[wire.Page[wire.AuditEntry]](t, n.must(200, get, wire.PathAudit+"?action=block.lift", ""))
 		if len(page.Items) != 1 || page.Items[0].ObjectID != b.ID {
 			t.Fatalf("the audit holds %+v", page.Items)
 		}
-		undo := fmt.Sprintf("%s/%d/undo", v1.PathAudit, page.Items[0].ID)
+		undo := fmt.Sprintf("%s/%d/undo", wire.PathAudit, page.Items[0].ID)
 		n.must(201, post, undo, "")
-		if d := n.about("token:bad"); d.Decision != v1.Blocked {
+		if d := n.about("token:bad"); d.Decision != wire.Blocked {
 			t.Errorf("undone and %s", d.Decision)
 		}
 		if a := n.as(post, undo, ""); a.status != 409 {

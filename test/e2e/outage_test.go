@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -69,16 +69,16 @@ func wantOutageShown(t *testing.T, n *node) {
 	if x := n.explain("deny:somebody"); !x.Degraded || x.DegradedReason == "" {
 		t.Errorf("the explanation hides the outage: %+v", x)
 	}
-	problem(t, n.as(del, v1.PathKeys+"?key=deny:somebody", ""), http.StatusServiceUnavailable)
+	problem(t, n.as(del, wire.PathKeys+"?key=deny:somebody", ""), http.StatusServiceUnavailable)
 }
 
 // wantLocalLimit checks that the stack holds in an outage too.
 func wantLocalLimit(t *testing.T, n *node) {
 	t.Helper()
 	for i := range 7 {
-		want := v1.Allowed
+		want := wire.Allowed
 		if i >= 5 {
-			want = v1.Limited
+			want = wire.Limited
 		}
 		if d := n.about("local:limited"); d.Decision != want || !d.Degraded {
 			t.Errorf("request %d under on_failure local: got %s, degraded %v, want %s", i, d.Decision, d.Degraded, want)
@@ -119,7 +119,7 @@ func TestWithPostgresStoppedChecksAndBlocksGoOn(t *testing.T) {
 	l.awaitMore(false, aWhile)
 	s.postgres.Stop()
 	l.awaitMore(false, aWhile)
-	refused := problem(t, n.as(post, v1.PathBlocks, `{"pattern":"local:late","reason":"while it was away"}`), http.StatusServiceUnavailable)
+	refused := problem(t, n.as(post, wire.PathBlocks, `{"pattern":"local:late","reason":"while it was away"}`), http.StatusServiceUnavailable)
 	if refused.Code != "unavailable" {
 		t.Errorf("the problem of a write is %+v", refused)
 	}
@@ -131,9 +131,9 @@ func TestWithPostgresStoppedChecksAndBlocksGoOn(t *testing.T) {
 	s.postgres.Continue()
 	await(t, "the database is back", func() bool { return n.part("database").OK })
 	await(t, "writes are taken again", func() bool {
-		return n.as(post, v1.PathBlocks, `{"pattern":"local:after","on_conflict":"replace"}`).status == http.StatusCreated
+		return n.as(post, wire.PathBlocks, `{"pattern":"local:after","on_conflict":"replace"}`).status == http.StatusCreated
 	})
-	if d := n.about("local:after"); d.Decision != v1.Blocked {
+	if d := n.about("local:after"); d.Decision != wire.Blocked {
 		t.Errorf("the block after the outage does not hold: %+v", d)
 	}
 	l.end()
@@ -150,7 +150,7 @@ func TestPostgresKilledUnderWritesLosesNothingThatWasAcknowledged(t *testing.T) 
 	var killing sync.WaitGroup
 	for i := 0; ; i++ {
 		key := fmt.Sprintf("token:%d", i)
-		a := n.as(post, v1.PathBlocks, `{"pattern":"`+key+`"}`)
+		a := n.as(post, wire.PathBlocks, `{"pattern":"`+key+`"}`)
 		if a.status == http.StatusCreated {
 			kept = append(kept, key)
 		} else if a.status != http.StatusServiceUnavailable {
@@ -168,7 +168,7 @@ func TestPostgresKilledUnderWritesLosesNothingThatWasAcknowledged(t *testing.T) 
 	fresh := s.start(t, 1)[0] // which has only the database to know from
 	for _, key := range kept {
 		for _, n := range []*node{n, fresh} {
-			if d := n.about(key); d.Decision != v1.Blocked {
+			if d := n.about(key); d.Decision != wire.Blocked {
 				t.Errorf("the acknowledged block of %s is lost: %s", key, d.Decision)
 			}
 		}

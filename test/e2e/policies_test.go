@@ -6,12 +6,12 @@ import (
 	"sync"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 func TestTwoOperatorsDoNotOverwriteEachOther(t *testing.T) {
 	nodes := shared(t).start(t, 2)
-	path := v1.PathPolicies + "/default"
+	path := wire.PathPolicies + "/default"
 	seen := nodes[0].must(http.StatusOK, get, path, "").header.Get("ETag")
 	stack := func(rule string) string { return `{"match":["*"],"rules":["` + rule + `"]}` }
 
@@ -40,7 +40,7 @@ func TestTwoOperatorsDoNotOverwriteEachOther(t *testing.T) {
 		}
 	}
 	for _, n := range nodes {
-		p := read[v1.Policy](t, n.must(http.StatusOK, get, path, ""))
+		p := read[wire.Policy](t, n.must(http.StatusOK, get, path, ""))
 		if strings.Join(p.Rules, " ") != won || p.Version != 2 {
 			t.Errorf("the policy is %v in version %d, want %s in version 2", p.Rules, p.Version, won)
 		}
@@ -51,7 +51,7 @@ func TestATrialOnEveryKeyNeverSwitchesTheDefaultOff(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["2/h"]}`)
 	n.put("trial", `{"match":["*"],"rules":["1/h"],"mode":"shadow"}`)
-	want := []struct{ real, shadow string }{{v1.Allowed, v1.Allowed}, {v1.Allowed, v1.Limited}, {v1.Limited, v1.Limited}}
+	want := []struct{ real, shadow string }{{wire.Allowed, wire.Allowed}, {wire.Allowed, wire.Limited}, {wire.Limited, wire.Limited}}
 	for i, w := range want {
 		d := n.about("token:a")
 		if d.Policy != "default" || d.Mode != "enforce" || d.Decision != w.real {
@@ -62,9 +62,9 @@ func TestATrialOnEveryKeyNeverSwitchesTheDefaultOff(t *testing.T) {
 		}
 	}
 	// Once it enforces, two policies would claim every key.
-	problem(t, n.as(put, v1.PathPolicies+"/trial", `{"match":["*"],"rules":["1/h"],"mode":"enforce"}`, "If-Match: *"), http.StatusConflict)
-	n.must(http.StatusNoContent, del, v1.PathPolicies+"/trial", "", "If-Match: *")
-	if d := n.about("token:a"); d.Decision != v1.Limited || d.Shadow != nil {
+	problem(t, n.as(put, wire.PathPolicies+"/trial", `{"match":["*"],"rules":["1/h"],"mode":"enforce"}`, "If-Match: *"), http.StatusConflict)
+	n.must(http.StatusNoContent, del, wire.PathPolicies+"/trial", "", "If-Match: *")
+	if d := n.about("token:a"); d.Decision != wire.Limited || d.Shadow != nil {
 		t.Errorf("after the trial: %+v", d)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // restarted starts another node on the data of one that has ended.
@@ -22,7 +22,7 @@ func restarted(n *node) *node {
 func TestARestartBySIGTERMForgetsNothing(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["5/h"]}`)
-	n.must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"token:bad","reason":"leaked"}`)
+	n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"token:bad","reason":"leaked"}`)
 	for range 5 {
 		if !n.about("token:a").Allowed {
 			t.Fatal("refused below the limit")
@@ -33,13 +33,13 @@ func TestARestartBySIGTERMForgetsNothing(t *testing.T) {
 		t.Fatalf("SIGTERM ends it with %d", code)
 	}
 	n = restarted(n)
-	if d := n.about("token:a"); d.Decision != v1.Limited || d.Rule != "5/1h" {
+	if d := n.about("token:a"); d.Decision != wire.Limited || d.Rule != "5/1h" {
 		t.Errorf("after the restart: %+v", d)
 	}
 	if after := n.logged("token:a"); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the log was %v and is %v", before, after)
 	}
-	if d := n.about("token:bad"); d.Decision != v1.Blocked {
+	if d := n.about("token:bad"); d.Decision != wire.Blocked {
 		t.Errorf("the block is gone: %+v", d)
 	}
 }
@@ -65,17 +65,17 @@ func TestARestartBySIGKILLDecaysAtMostWhatTheLastSnapshotMissed(t *testing.T) {
 		return now != nil && (before == nil || now.ModTime().After(before.ModTime()))
 	})
 	// What an operator was told has happened must not come undone.
-	n.must(http.StatusOK, del, v1.PathKeys+"?key=token:reset", "")
-	n.must(http.StatusCreated, post, v1.PathBlocks, `{"pattern":"token:bad"}`)
+	n.must(http.StatusOK, del, wire.PathKeys+"?key=token:reset", "")
+	n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"token:bad"}`)
 	n.end(syscall.SIGKILL)
 	n = restarted(n)
-	if d := n.about("token:kept"); d.Decision != v1.Limited {
+	if d := n.about("token:kept"); d.Decision != wire.Limited {
 		t.Errorf("what was saved is forgotten: %+v", d)
 	}
 	if d := n.about("token:reset"); !d.Allowed {
 		t.Errorf("the reset came undone: %+v", d)
 	}
-	if d := n.about("token:bad"); d.Decision != v1.Blocked {
+	if d := n.about("token:bad"); d.Decision != wire.Blocked {
 		t.Errorf("the block is gone: %+v", d)
 	}
 }
@@ -89,7 +89,7 @@ func TestSIGTERMUnderLoadCutsNoAnswerAndLosesNoAllowedRequest(t *testing.T) {
 		callers.Go(func() {
 			for {
 				sent.Add(1)
-				a, err := try(post, n.check+v1.PathCheck, `{"key":"token:a","detail":"none"}`)
+				a, err := try(post, n.check+wire.PathCheck, `{"key":"token:a","detail":"none"}`)
 				switch {
 				case err != nil && a.status != 0:
 					t.Errorf("an answer was cut in its middle: %v", err)

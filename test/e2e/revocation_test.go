@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // logIn returns the cookie of a new session.
@@ -34,7 +34,7 @@ func (n *node) logIn(t *testing.T, name, password string) string {
 // stream opens /v1/events and returns a channel that is closed when it ends.
 func (n *node) stream(t *testing.T, header, value string) <-chan struct{} {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), get, n.admin+v1.PathEvents, nil)
+	request, err := http.NewRequestWithContext(t.Context(), get, n.admin+wire.PathEvents, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,18 +64,18 @@ func TestRevokingReachesTheStreamsOfEveryNode(t *testing.T) {
 	}
 	here := nodes[0]
 	const password = "a password of the tests"
-	id := func(a answer) string { return read[v1.User](t, a).ID }
+	id := func(a answer) string { return read[wire.User](t, a).ID }
 	user := func(name string) (string, string) {
-		made := id(here.must(http.StatusCreated, post, v1.PathUsers, fmt.Sprintf(`{"name":%q,"role":"operator","password":%q}`, name, password)))
+		made := id(here.must(http.StatusCreated, post, wire.PathUsers, fmt.Sprintf(`{"name":%q,"role":"operator","password":%q}`, name, password)))
 		return made, here.logIn(t, name, password)
 	}
 	for name, end := range map[string]func(id string){
-		"role":    func(id string) { here.must(http.StatusOK, patch, v1.PathUsers+"/"+id, `{"role":"viewer"}`) },
-		"disable": func(id string) { here.must(http.StatusOK, patch, v1.PathUsers+"/"+id, `{"disabled":true}`) },
+		"role":    func(id string) { here.must(http.StatusOK, patch, wire.PathUsers+"/"+id, `{"role":"viewer"}`) },
+		"disable": func(id string) { here.must(http.StatusOK, patch, wire.PathUsers+"/"+id, `{"disabled":true}`) },
 		"password": func(id string) {
-			here.must(http.StatusOK, put, v1.PathUsers+"/"+id+"/password", `{"password":"another password"}`)
+			here.must(http.StatusOK, put, wire.PathUsers+"/"+id+"/password", `{"password":"another password"}`)
 		},
-		"delete": func(id string) { here.must(http.StatusNoContent, del, v1.PathUsers+"/"+id, "") },
+		"delete": func(id string) { here.must(http.StatusNoContent, del, wire.PathUsers+"/"+id, "") },
 	} {
 		made, cookie := user("user-" + name)
 		var streams []<-chan struct{}
@@ -85,15 +85,15 @@ func TestRevokingReachesTheStreamsOfEveryNode(t *testing.T) {
 		end(made)
 		endAll(t, name, streams)
 	}
-	token := read[v1.CreatedToken](t, here.must(http.StatusCreated, post, v1.PathTokens, `{"name":"stream","scopes":["read"]}`))
+	token := read[wire.CreatedToken](t, here.must(http.StatusCreated, post, wire.PathTokens, `{"name":"stream","scopes":["read"]}`))
 	var streams []<-chan struct{}
 	for _, n := range nodes {
 		await(t, "the node knows the token", func() bool {
-			return n.send(get, n.admin+v1.PathWhoami, "", "Authorization: Bearer "+token.Secret).status == http.StatusOK
+			return n.send(get, n.admin+wire.PathWhoami, "", "Authorization: Bearer "+token.Secret).status == http.StatusOK
 		})
 		streams = append(streams, n.stream(t, "Authorization", "Bearer "+token.Secret))
 	}
-	here.must(http.StatusOK, del, v1.PathTokens+"/"+token.ID, "")
+	here.must(http.StatusOK, del, wire.PathTokens+"/"+token.ID, "")
 	endAll(t, "a revoked token", streams)
 }
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 var printedToken = regexp.MustCompile(`admin token +(\S+)`)
@@ -24,7 +24,7 @@ func TestWithNothingConfiguredItSaysWhereItIsAndPrintsTheTokenOnce(t *testing.T)
 		t.Fatalf("the first start does not print its token and its data: %s", first.out.String())
 	}
 	first.token = printed[1]
-	p := read[v1.Policy](t, first.must(http.StatusOK, get, v1.PathPolicies+"/default", ""))
+	p := read[wire.Policy](t, first.must(http.StatusOK, get, wire.PathPolicies+"/default", ""))
 	if !slices.Equal(p.Match, []string{"*"}) || !slices.Equal(p.Rules, []string{"1/1s", "20/1m", "200/1h", "800/1d"}) || p.Mode != "enforce" {
 		t.Errorf("a new database limits by %+v", p)
 	}
@@ -41,7 +41,7 @@ func TestWithNothingConfiguredItSaysWhereItIsAndPrintsTheTokenOnce(t *testing.T)
 		t.Errorf("the second start prints credentials again: %s", out)
 	}
 	second.token = first.token
-	second.must(http.StatusOK, get, v1.PathWhoami, "")
+	second.must(http.StatusOK, get, wire.PathWhoami, "")
 }
 
 // refused starts a node that must refuse to and returns its one line.

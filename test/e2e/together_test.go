@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -22,12 +22,12 @@ func TestSeveralKeysAreAllChargedOrNoneUnderConcurrency(t *testing.T) {
 			clients.Go(func() {
 				for i := range 30 {
 					group := groups[(c+i)%len(groups)]
-					a, err := try(post, nodes[i%2].check+v1.PathCheck, `{"keys":[`+group+`],"detail":"none"}`)
+					a, err := try(post, nodes[i%2].check+wire.PathCheck, `{"keys":[`+group+`],"detail":"none"}`)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					d := read[v1.KeysDecision](t, a)
+					d := read[wire.KeysDecision](t, a)
 					if d.Degraded || a.status != statuses[d.Decision] || len(d.Decisions) != 2 {
 						t.Errorf("got %d: %s", a.status, a.body)
 					}
@@ -58,8 +58,8 @@ func TestSeveralKeysWaitForOneReservationThatIsGivenBackWhole(t *testing.T) {
 		policy(t, nodes, "slow", `{"match":["slow:*"],"rules":["1/20m"]}`)
 		policy(t, nodes, "fast", `{"match":["fast:*"],"rules":["1/5m"]}`)
 		const both = `{"keys":["slow:a","fast:a"],"max_wait":"1h"}`
-		ask := func(n *node) v1.KeysDecision {
-			return read[v1.KeysDecision](t, n.send(post, n.check+v1.PathCheck, both))
+		ask := func(n *node) wire.KeysDecision {
+			return read[wire.KeysDecision](t, n.send(post, n.check+wire.PathCheck, both))
 		}
 		if d := ask(nodes[0]); !d.Allowed || d.Reservation != nil {
 			t.Fatalf("the first: %+v", d)
@@ -73,7 +73,7 @@ func TestSeveralKeysWaitForOneReservationThatIsGivenBackWhole(t *testing.T) {
 				t.Errorf("%s has its newest entry at %s and not at the reservation %s", key, newest, d.Reservation.At)
 			}
 		}
-		if a := nodes[0].send(del, nodes[0].check+v1.PathReservations+"/"+d.Reservation.Handle, ""); !strings.Contains(string(a.body), `"freed":true`) {
+		if a := nodes[0].send(del, nodes[0].check+wire.PathReservations+"/"+d.Reservation.Handle, ""); !strings.Contains(string(a.body), `"freed":true`) {
 			t.Errorf("got %s", a.body)
 		}
 		for _, key := range []string{"slow:a", "fast:a"} {
@@ -88,14 +88,14 @@ func TestOfSeveralKeysOnlyWhoRefusesOffends(t *testing.T) {
 	n := startNode(t)
 	n.put("default", `{"match":["*"],"rules":["1/h"]}`)
 	n.about("token:bad")
-	a := n.send(post, n.check+v1.PathCheck, `{"keys":["token:good","token:bad"]}`)
-	d := read[v1.KeysDecision](t, a)
+	a := n.send(post, n.check+wire.PathCheck, `{"keys":["token:good","token:bad"]}`)
+	d := read[wire.KeysDecision](t, a)
 	if a.status != http.StatusTooManyRequests || d.ID == "" || d.ID != d.Decisions[1].ID || d.Decisions[0].ID != "" {
 		t.Fatalf("got %s", a.body)
 	}
 	text := ""
 	await(t, "the refusal is in the report", func() bool {
-		text = string(n.must(http.StatusOK, get, v1.PathOffenders+"?last=24h", "").body)
+		text = string(n.must(http.StatusOK, get, wire.PathOffenders+"?last=24h", "").body)
 		return strings.Contains(text, "token:bad")
 	})
 	if strings.Contains(text, "token:good") {
@@ -108,9 +108,9 @@ func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
 	for name := range onFailures {
 		n.put(name, `{"match":["`+name+`:*"],"rules":["2/h"],"on_failure":"`+name+`"}`)
 	}
-	ask := func(keys, more string) v1.KeysDecision {
-		a := n.send(post, n.check+v1.PathCheck, `{"keys":[`+keys+`]`+more+`}`)
-		d := read[v1.KeysDecision](t, a)
+	ask := func(keys, more string) wire.KeysDecision {
+		a := n.send(post, n.check+wire.PathCheck, `{"keys":[`+keys+`]`+more+`}`)
+		d := read[wire.KeysDecision](t, a)
 		if a.status != statuses[d.Decision] || d.Degraded != (d.DegradedReason != "") {
 			t.Errorf("got %d: %s", a.status, a.body)
 		}
@@ -127,15 +127,15 @@ func TestWithRedisGoneSeveralKeysAreDecidedAsTheirPoliciesChose(t *testing.T) {
 	}
 	s.redis.Kill()
 	await(t, "the outage is noticed", func() bool { return n.about("allow:b").Degraded })
-	if d := ask(deny, ""); d.Decision != v1.Unavailable || !d.Degraded || !d.Decisions[0].Allowed {
+	if d := ask(deny, ""); d.Decision != wire.Unavailable || !d.Degraded || !d.Decisions[0].Allowed {
 		t.Errorf("where one denies: %+v", d)
 	}
-	for i, want := range []string{v1.Allowed, v1.Allowed, v1.Limited} { // what was denied charged nothing
+	for i, want := range []string{wire.Allowed, wire.Allowed, wire.Limited} { // what was denied charged nothing
 		if d := ask(open, `,"max_wait":"1s"`); d.Decision != want || !d.Degraded || d.Reservation != nil {
 			t.Errorf("request %d on this node alone: %+v, want %s", i, d, want)
 		}
 	}
-	problem(t, n.send(del, n.check+v1.PathReservations+"/"+reserved.Reservation.Handle, ""), http.StatusServiceUnavailable)
+	problem(t, n.send(del, n.check+wire.PathReservations+"/"+reserved.Reservation.Handle, ""), http.StatusServiceUnavailable)
 	s.redis.Restart(true)
 	await(t, "the outage is over", func() bool { return !n.about("allow:b").Degraded })
 	if d := ask(deny, ""); !d.Allowed || d.Degraded {
@@ -154,13 +154,13 @@ func TestOnAClusterKeysOfDifferentSlotsAreRefusedWithTheReason(t *testing.T) {
 	n := s.start(t, 1)[0]
 	n.awaitReady()
 	n.put("other", `{"match":["other:*"],"rules":["1/h"]}`)
-	p := problem(t, n.send(post, n.check+v1.PathCheck, `{"keys":["token:1","token:2","token:3","token:4"]}`), http.StatusUnprocessableEntity)
+	p := problem(t, n.send(post, n.check+wire.PathCheck, `{"keys":["token:1","token:2","token:3","token:4"]}`), http.StatusUnprocessableEntity)
 	if p.Field != "keys" || !strings.Contains(p.Detail, "slots") || !strings.Contains(p.Detail, "one by one") {
 		t.Errorf("got %+v", p)
 	}
 	const one = `{"keys":["token:1",{"key":"token:1","policy":"other"}]}`
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-		if a := n.send(post, n.check+v1.PathCheck, one); a.status != want {
+		if a := n.send(post, n.check+wire.PathCheck, one); a.status != want {
 			t.Errorf("one key under two policies: got %d, want %d: %s", a.status, want, a.body)
 		}
 	}

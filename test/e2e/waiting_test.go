@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // asked is a check that waits: when it was sent and answered, and its reservation.
@@ -28,13 +28,13 @@ func waitersOn(t *testing.T, nodes [2]*node, key string, clients, each int) (all
 		group.Go(func() {
 			for i := range each {
 				one := asked{sent: time.Now()}
-				a, err := try(post, nodes[(c+i)%2].check+v1.PathCheck, `{"key":"`+key+`","detail":"none","max_wait":"1h"}`)
+				a, err := try(post, nodes[(c+i)%2].check+wire.PathCheck, `{"key":"`+key+`","detail":"none","max_wait":"1h"}`)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				one.answered = time.Now()
-				d := read[v1.Decision](t, a)
+				d := read[wire.Decision](t, a)
 				if d.Degraded || a.status != http.StatusOK || d.Waiting == nil || (d.DelayMS > 0) != (d.Reservation != nil) {
 					t.Errorf("got %d: %s", a.status, a.body)
 					return
@@ -109,8 +109,8 @@ func TestATurnGivenBackLetsNoMoreIntoAWindow(t *testing.T) {
 			t.Fatalf("got the reservations %+v and %+v", first.Reservation, second.Reservation)
 		}
 		for i, want := range []bool{true, false} {
-			a := nodes[1-i].send(del, nodes[1-i].check+v1.PathReservations+"/"+second.Reservation.Handle, "")
-			if got := read[v1.Cancelled](t, a); a.status != http.StatusOK || got.Freed != want {
+			a := nodes[1-i].send(del, nodes[1-i].check+wire.PathReservations+"/"+second.Reservation.Handle, "")
+			if got := read[wire.Cancelled](t, a); a.status != http.StatusOK || got.Freed != want {
 				t.Errorf("cancelled, round %d: %s", i, a.body)
 			}
 		}

@@ -5,13 +5,13 @@ import (
 	"io"
 	"net/http"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Backup opens a backup of the embedded data, which the caller closes. A read
 // that ends in an error means that the backup is not whole.
 func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
-	answer, err := c.open(ctx, request{method: http.MethodGet, path: v1.PathBackup})
+	answer, err := c.open(ctx, request{method: http.MethodGet, path: wire.PathBackup})
 	if err != nil {
 		return nil, err
 	}
@@ -19,12 +19,12 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 }
 
 // Restore replaces the embedded data by a backup.
-func (c *Client) Restore(ctx context.Context, backup io.Reader) (*v1.RestoreAnswer, error) {
-	answer, err := c.open(ctx, request{method: http.MethodPost, path: v1.PathRestore, stream: backup, media: "application/octet-stream"})
+func (c *Client) Restore(ctx context.Context, backup io.Reader) (*wire.RestoreAnswer, error) {
+	answer, err := c.open(ctx, request{method: http.MethodPost, path: wire.PathRestore, stream: backup, media: "application/octet-stream"})
 	if err != nil {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	restored := &v1.RestoreAnswer{}
+	restored := &wire.RestoreAnswer{}
 	return restored, decode(answer, restored)
 }

@@ -6,26 +6,26 @@ import (
 	"net/http"
 	"net/url"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Check asks whether a key may do one more request. A refusal is an answer and
 // no error.
-func (c *Client) Check(ctx context.Context, check v1.CheckRequest) (*v1.Decision, error) {
-	decision := &v1.Decision{}
+func (c *Client) Check(ctx context.Context, check wire.CheckRequest) (*wire.Decision, error) {
+	decision := &wire.Decision{}
 	return decision, c.decide(ctx, check, decision)
 }
 
 // CheckKeys asks whether several keys allow one more request together.
-func (c *Client) CheckKeys(ctx context.Context, check v1.KeysRequest) (*v1.KeysDecision, error) {
-	decision := &v1.KeysDecision{}
+func (c *Client) CheckKeys(ctx context.Context, check wire.KeysRequest) (*wire.KeysDecision, error) {
+	decision := &wire.KeysDecision{}
 	return decision, c.decide(ctx, check, decision)
 }
 
 func (c *Client) decide(ctx context.Context, check, decision any) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
-	answer, err := c.send(ctx, request{method: http.MethodPost, path: v1.PathCheck, body: check})
+	answer, err := c.send(ctx, request{method: http.MethodPost, path: wire.PathCheck, body: check})
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *Client) decide(ctx context.Context, check, decision any) error {
 }
 
 // Cancel cancels a reservation by its handle.
-func (c *Client) Cancel(ctx context.Context, handle string) (*v1.Cancelled, error) {
-	given := &v1.Cancelled{}
-	return given, c.do(ctx, request{method: http.MethodDelete, path: v1.PathReservations + "/" + url.PathEscape(handle)}, given)
+func (c *Client) Cancel(ctx context.Context, handle string) (*wire.Cancelled, error) {
+	given := &wire.Cancelled{}
+	return given, c.do(ctx, request{method: http.MethodDelete, path: wire.PathReservations + "/" + url.PathEscape(handle)}, given)
 }

@@ -1,5 +1,5 @@
 // Package client calls Stint's REST API for the command line: one method per
-// operation, the wire types of internal/api/v1, and problems as errors.
+// operation, the wire types of internal/wire, and problems as errors.
 package client
 
 import (

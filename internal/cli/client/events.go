@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // maxEvent bounds one line of the stream of events, in bytes.
@@ -27,7 +27,7 @@ func (c *Client) Events(ctx context.Context, filter url.Values, after string, op
 		if after != "" {
 			header["Last-Event-ID"] = after
 		}
-		answer, err := c.open(ctx, request{method: http.MethodGet, path: v1.PathEvents, query: filter, header: header})
+		answer, err := c.open(ctx, request{method: http.MethodGet, path: wire.PathEvents, query: filter, header: header})
 		if err != nil {
 			yield(nil, err)
 			return
@@ -69,7 +69,7 @@ func streamEnd(ctx context.Context, err error) error {
 // SentEvent is an event with the id by which a stream is resumed.
 type SentEvent struct {
 	ID string
-	v1.Event
+	wire.Event
 	given bool
 }
 

@@ -5,21 +5,21 @@ import (
 	"net/http"
 	"net/url"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // ExplainKey says what applies to a key now and why; policy names another
 // policy than its own, "" for that.
-func (c *Client) ExplainKey(ctx context.Context, key, policy string) (*v1.KeyExplanation, error) {
-	found := &v1.KeyExplanation{}
-	err := c.do(ctx, request{method: http.MethodGet, path: v1.PathKeys, query: keyQuery(key, policy)}, found)
+func (c *Client) ExplainKey(ctx context.Context, key, policy string) (*wire.KeyExplanation, error) {
+	found := &wire.KeyExplanation{}
+	err := c.do(ctx, request{method: http.MethodGet, path: wire.PathKeys, query: keyQuery(key, policy)}, found)
 	return found, err
 }
 
 // ResetKey forgets the requests of a key, under one policy or all for "".
-func (c *Client) ResetKey(ctx context.Context, key, policy string) (*v1.KeyReset, error) {
-	reset := &v1.KeyReset{}
-	err := c.do(ctx, request{method: http.MethodDelete, path: v1.PathKeys, query: keyQuery(key, policy)}, reset)
+func (c *Client) ResetKey(ctx context.Context, key, policy string) (*wire.KeyReset, error) {
+	reset := &wire.KeyReset{}
+	err := c.do(ctx, request{method: http.MethodDelete, path: wire.PathKeys, query: keyQuery(key, policy)}, reset)
 	return reset, err
 }
 

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // pageSize is how many items are asked for at a time, the most that the API
@@ -25,7 +25,7 @@ type Listing[T any] struct {
 
 // whole reads a list that the server gives in one piece.
 func whole[T any](ctx context.Context, c *Client, path string) ([]T, error) {
-	var page v1.Page[T]
+	var page wire.Page[T]
 	err := c.do(ctx, request{method: http.MethodGet, path: path}, &page)
 	return page.Items, err
 }
@@ -43,7 +43,7 @@ func list[T any](ctx context.Context, c *Client, path string, filter url.Values,
 			ask = min(ask, limit-len(found.Items))
 		}
 		query.Set("limit", strconv.Itoa(ask))
-		var page v1.Page[T]
+		var page wire.Page[T]
 		if err := c.do(ctx, request{method: http.MethodGet, path: path, query: query}, &page); err != nil {
 			return found, err
 		}

@@ -6,33 +6,33 @@ import (
 	"net/url"
 	"strconv"
 
-	v1 "github.com/stint-dev/stint/internal/api/v1"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // AnyVersion matches any version of a policy.
 const AnyVersion int64 = -1
 
 // Policies returns every policy.
-func (c *Client) Policies(ctx context.Context) ([]v1.Policy, error) {
-	return whole[v1.Policy](ctx, c, v1.PathPolicies)
+func (c *Client) Policies(ctx context.Context) ([]wire.Policy, error) {
+	return whole[wire.Policy](ctx, c, wire.PathPolicies)
 }
 
 // Algorithms returns the ways to count that a policy may name.
-func (c *Client) Algorithms(ctx context.Context) ([]v1.Algorithm, error) {
-	return whole[v1.Algorithm](ctx, c, v1.PathAlgorithms)
+func (c *Client) Algorithms(ctx context.Context) ([]wire.Algorithm, error) {
+	return whole[wire.Algorithm](ctx, c, wire.PathAlgorithms)
 }
 
 // Policy returns the current version of a policy.
-func (c *Client) Policy(ctx context.Context, name string) (*v1.Policy, error) {
-	p := &v1.Policy{}
+func (c *Client) Policy(ctx context.Context, name string) (*wire.Policy, error) {
+	p := &wire.Policy{}
 	err := c.do(ctx, request{method: http.MethodGet, path: policyPath(name)}, p)
 	return p, err
 }
 
 // PutPolicy creates a policy, where expect is 0, or replaces its version
 // expect. A broad one needs its name as confirm, "" elsewhere.
-func (c *Client) PutPolicy(ctx context.Context, p v1.PolicyRequest, expect int64, confirm string) (*v1.Policy, error) {
-	stored := &v1.Policy{}
+func (c *Client) PutPolicy(ctx context.Context, p wire.PolicyRequest, expect int64, confirm string) (*wire.Policy, error) {
+	stored := &wire.Policy{}
 	query := url.Values{}
 	if confirm != "" {
 		query.Set("confirm", confirm)
@@ -48,11 +48,11 @@ func (c *Client) DeletePolicy(ctx context.Context, name string, expect int64) er
 }
 
 // PolicyVersions returns the versions of a policy, the newest first.
-func (c *Client) PolicyVersions(ctx context.Context, name string) ([]v1.Policy, error) {
-	return whole[v1.Policy](ctx, c, policyPath(name)+"/versions")
+func (c *Client) PolicyVersions(ctx context.Context, name string) ([]wire.Policy, error) {
+	return whole[wire.Policy](ctx, c, policyPath(name)+"/versions")
 }
 
-func policyPath(name string) string { return v1.PathPolicies + "/" + url.PathEscape(name) }
+func policyPath(name string) string { return wire.PathPolicies + "/" + url.PathEscape(name) }
 
 // ifMatch returns the header that names the version to replace.
 func ifMatch(expect int64) map[string]string {
@@ -68,12 +68,12 @@ func ifMatch(expect int64) map[string]string {
 
 // ApplyPolicies makes the policies what a file says, all or nothing.
 // Broad ones need confirm, "" elsewhere.
-func (c *Client) ApplyPolicies(ctx context.Context, file v1.PolicyFileRequest, prune bool, confirm string) (*v1.PolicyPlan, error) {
-	plan := &v1.PolicyPlan{}
+func (c *Client) ApplyPolicies(ctx context.Context, file wire.PolicyFileRequest, prune bool, confirm string) (*wire.PolicyPlan, error) {
+	plan := &wire.PolicyPlan{}
 	query := url.Values{"prune": {strconv.FormatBool(prune)}}
 	if confirm != "" {
 		query.Set("confirm", confirm)
 	}
-	err := c.do(ctx, request{method: http.MethodPost, path: v1.PathPolicyFile, query: query, body: file}, plan)
+	err := c.do(ctx, request{method: http.MethodPost, path: wire.PathPolicyFile, query: query, body: file}, plan)
 	return plan, err
 }

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// fromEscalationStatus shows where a key stands, nil for nowhere.
+func fromEscalationStatus(s *offences.EscalationStatus) *wire.EscalationStatus {
+	if s == nil {
+		return nil
+	}
+	return &wire.EscalationStatus{
+		Policy: s.Policy, Shadow: s.Shadow, Level: s.Level, Levels: s.Levels, Count: s.Count, Threshold: s.Threshold,
+		Window: wire.Duration(s.Window), NextBlock: wire.Duration(s.Next), DecaysAt: wire.At(s.DecaysAt), Paused: s.Paused,
+	}
+}
+
+// fromOffender shows one row; name gives a policy's name.
+func fromOffender(r *offenders.Row, name func(int64) string, now time.Time) wire.Offender {
+	o := wire.Offender{
+		Key: r.Key, Offences: r.Offences, OffencesAtMost: r.Offences + r.Overcount, Allowed: r.Allowed, ShareRefused: r.Share,
+		Policy: wire.NullString(name(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
+		FirstAt: wire.At(r.First), LastAt: wire.At(r.Last), Escalation: fromEscalationStatus(r.Escalation), Trend: r.Trend,
+	}
+	o.Block, o.Exemption = fromStanding(r.Block, name, now), fromLetThrough(r.Exemption, now)
+	return o
+}
+
+func fromStanding(b *blocks.Block, name func(int64) string, now time.Time) *wire.Block {
+	if b == nil {
+		return nil
+	}
+	shown := fromBlock(b, name(b.Policy), now)
+	return &shown
+}
+
+func fromLetThrough(e *blocks.Exemption, now time.Time) *wire.Exemption {
+	if e == nil {
+		return nil
+	}
+	shown := fromExemption(e, now)
+	return &shown
+}
+
+// fromEscalationEvent shows one event.
+func fromEscalationEvent(e offences.EscalationEvent) wire.EscalationEvent {
+	return wire.EscalationEvent{
+		ID: e.ID, At: wire.At(e.At), Kind: string(e.Kind), Policy: e.Name, Key: wire.NullString(e.Key), Level: e.Level,
+		Offences: e.Offences, Length: wire.Duration(e.Length), BlockID: wire.NullString(e.BlockID), Detail: e.Detail,
+	}
+}
+
+// fromOffences shows counted refusals.
+func fromOffences(all []offences.Offence) []wire.Offence {
+	shown := make([]wire.Offence, 0, len(all))
+	for _, o := range all {
+		shown = append(shown, wire.Offence{
+			Decision: o.Kind.String(), DecidedBy: o.RefusedBy, Count: o.Count, AtMost: o.Count + o.Overcount,
+			First: fromRefusal(o.First), Last: fromRefusal(o.Last),
+		})
+	}
+	return shown
+}
+
+func fromRefusal(r offences.Refusal) wire.Refused {
+	meta := r.Meta
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	return wire.Refused{At: atMS(r.At), BoundaryAt: atMS(r.Boundary), RetryAt: atMS(r.RetryAt), Source: wire.NullString(r.Source), Meta: meta}
+}
+
+func atMS(ms int64) wire.Time {
+	if ms == 0 {
+		return wire.Time{}
+	}
+	return wire.At(time.UnixMilli(ms))
+}
+
+// fromProposal shows one proposal.
+func fromProposal(p *offences.Proposal) wire.Proposal {
+	state := string(p.Decision)
+	if p.Decision == offences.Open {
+		state = "open"
+	}
+	e := p.Evidence
+	exempt := e.Exempt
+	if exempt == nil {
+		exempt = []string{}
+	}
+	return wire.Proposal{
+		ID: p.ID, Pattern: p.Pattern.String(), State: state, CreatedAt: wire.At(p.Created), UpdatedAt: wire.At(p.Updated),
+		DecidedAt: wire.At(p.Decided), DecidedBy: wire.NullString(p.DecidedBy), Reason: wire.NullString(p.Reason), BlockID: wire.NullString(p.BlockID),
+		Evidence: wire.Evidence{
+			From: wire.At(e.From), To: wire.At(e.To), Size: e.Size, OffendedCount: e.OffendedCount, Offences: e.Offences,
+			SeenCount: e.SeenCount, Allowed: e.Allowed, Offended: fromSeen(e.Offended), Seen: fromSeen(e.Seen), Exempt: exempt,
+		},
+	}
+}
+
+func fromSeen(all []offences.SeenKey) []wire.SeenKey {
+	shown := make([]wire.SeenKey, 0, len(all))
+	for _, k := range all {
+		shown = append(shown, wire.SeenKey{Key: k.Key, Allowed: k.Allowed, Refused: k.Refused})
+	}
+	return shown
+}

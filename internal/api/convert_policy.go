@@ -1,0 +1,105 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// fromPolicy returns a policy as the API shows it.
+func fromPolicy(p *rules.Policy) wire.Policy {
+	out := wire.Policy{
+		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(), Mode: string(p.Mode),
+		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Options: fromOptions(p.Options), Version: p.Version,
+		CreatedAt: wire.At(p.Created), UpdatedAt: wire.At(p.Updated), UpdatedBy: p.UpdatedBy, Warnings: widenedWarnings(p.Match...),
+	}
+	for i, m := range p.Match {
+		out.Match[i] = m.String()
+	}
+	if e := p.Escalation; e != nil {
+		out.Escalation = &wire.Escalation{
+			Threshold: e.Threshold, Window: wire.Duration(e.Window), Duration: wire.Duration(e.Duration),
+			Factor: e.Factor, MaxDuration: wire.Duration(e.MaxDuration), DecayAfter: wire.Duration(e.DecayAfter),
+		}
+	}
+	for _, w := range p.Warnings() {
+		out.Warnings = append(out.Warnings, w.Message)
+	}
+	return out
+}
+
+// policyOf returns the policy that r describes under a name. The error is a
+// *fault.Error that names the field.
+func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Policy, error) {
+	if r.Name != "" && r.Name != name {
+		return nil, fault.Field("name", "must be as in the path, %q, or be left out", name)
+	}
+	if r.Match == nil {
+		return nil, fault.Field("match", "is missing; name at least one pattern, * for every key")
+	}
+	if r.Rules == nil {
+		return nil, fault.Field("rules", "is missing; send for example [\"20/1m\"], or [] to allow everything")
+	}
+	p := &rules.Policy{
+		Name: name, Mode: rules.Mode(or(r.Mode, string(rules.Enforce))),
+		OnFailure: rules.OnFailure(or(r.OnFailure, string(rules.FailLocal))), Algorithm: or(r.Algorithm, algorithms.TimestampLog),
+		Options: algorithms.Options(r.Options),
+	}
+	for i, text := range r.Match {
+		pattern, err := parser.Pattern(text)
+		if err != nil {
+			return nil, fault.Field(fmt.Sprintf("match[%d]", i), "%s", strings.TrimPrefix(err.Error(), "the pattern "))
+		}
+		p.Match = append(p.Match, pattern)
+	}
+	stack, err := stackOf(r)
+	if err != nil {
+		return nil, err
+	}
+	p.Rules = stack
+	if e := r.Escalation; e != nil {
+		p.Escalation = &rules.Escalation{
+			Threshold: e.Threshold, Window: e.Window.Std(), Duration: e.Duration.Std(),
+			Factor: e.Factor, MaxDuration: e.MaxDuration.Std(), DecayAfter: e.DecayAfter.Std(),
+		}
+	}
+	err = validate(p)
+	p.Options = p.Options.Canonical()
+	return p, err
+}
+
+// stackOf parses each rule by itself, so that an error names the one.
+func stackOf(r *wire.PolicyRequest) (rules.Stack, error) {
+	for i, text := range r.Rules {
+		if _, err := rules.ParseRule(text); err != nil {
+			return nil, fault.Field(fmt.Sprintf("rules[%d]", i), "%s", err.Error())
+		}
+	}
+	stack, err := rules.ParseStack(r.Rules)
+	if err != nil {
+		return nil, fault.Field("rules", "%s", err.Error())
+	}
+	return stack, nil
+}
+
+func validate(p *rules.Policy) error {
+	err := p.Validate()
+	var field *rules.FieldError
+	if errors.As(err, &field) {
+		return fault.Field(field.Field, "%s", field.Problem)
+	}
+	return err
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

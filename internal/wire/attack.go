@@ -1,0 +1,35 @@
+package wire
+
+// Attack says whether more is refused now than normally.
+type Attack struct {
+	At     Time `json:"at"`
+	Active bool `json:"active"`
+	// Since is when the attack began; null where there is none.
+	Since Time  `json:"since"`
+	Now   Rates `json:"now"`
+	// Baseline is what is normal: the medians of the hours of the last day. It
+	// is null where fewer than two of them had any check.
+	Baseline *Rates `json:"baseline"`
+	// Source is the range or key with most of the offences since then; null
+	// where there is no attack, or no range with half and no key with a third.
+	Source *AttackSource `json:"source"`
+}
+
+// Rates are checks per second.
+type Rates struct {
+	Allowed float64 `json:"allowed"`
+	Limited float64 `json:"limited"`
+	Blocked float64 `json:"blocked"`
+}
+
+// AttackSource is the range or key that has most of the offences of an attack.
+type AttackSource struct {
+	Pattern string  `json:"pattern"`
+	Ratio   float64 `json:"ratio"` // of all offences since the attack began, 0 to 1
+	Keys    int     `json:"keys"`  // that offended in the range; 0 where the source is one key
+	// Policy and Rule limit most of its requests; null where all are blocked.
+	Policy  NullString `json:"policy"`
+	Rule    NullString `json:"rule"`
+	Blocked bool       `json:"blocked"` // a block covers all of it
+	Exempt  bool       `json:"exempt"`  // an exemption covers all of it
+}

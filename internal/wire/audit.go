@@ -1,0 +1,55 @@
+package wire
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// AuditEntry is one recorded change.
+type AuditEntry struct {
+	ID       int64  `json:"id"`
+	At       Time   `json:"at"`
+	Actor    Actor  `json:"actor"`
+	Action   string `json:"action"` // for example block.lift
+	Object   string `json:"object"`
+	ObjectID string `json:"object_id"`
+	Summary  string `json:"summary"`
+	// Before and After are the thing as the API shows it, null where it did
+	// not exist.
+	Before   jsontext.Value `json:"before"`
+	After    jsontext.Value `json:"after"`
+	Revision int64          `json:"revision"`
+}
+
+// Actor is who made a change.
+type Actor struct {
+	Kind    string     `json:"kind"` // user, token or system
+	ID      NullString `json:"id"`
+	Name    string     `json:"name"`
+	Address NullString `json:"address"`
+}
+
+// AuditVerification is what reading the whole chain of the audit has found.
+type AuditVerification struct {
+	// Intact is true where every record fits the one before and the head that
+	// was asked for, if any, is not missing.
+	Intact bool `json:"intact"`
+	// Problem says what does not fit, and ProblemID is the first record
+	// concerned, where it is one.
+	Problem   NullString `json:"problem"`
+	ProblemID *int64     `json:"problem_id"`
+	// Records are in the chain, Uncovered ones are older than it, and Pending
+	// ones, which a node of the release before wrote, enter it with the next
+	// change.
+	Records   int64 `json:"records"`
+	Uncovered int64 `json:"uncovered"`
+	Pending   int64 `json:"pending"`
+	FirstAt   Time  `json:"first_at"` // of the chain, null where it is empty
+	// RemovedThrough is the last record that retention has removed, null where
+	// it has removed none.
+	RemovedThrough *int64 `json:"removed_through"`
+	// Head is the newest link, null where the chain is empty. Keep it elsewhere
+	// and ask for it later: the chain alone cannot tell that its newest records
+	// were removed, or that all of it was written anew.
+	Head NullString `json:"head"`
+	// Kept says what became of the head that was asked for: in_chain, missing,
+	// or expired where retention has removed it; null where none was.
+	Kept NullString `json:"kept"`
+}

@@ -1,0 +1,180 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// The decisions.
+const (
+	Allowed     = "allowed"
+	Limited     = "limited"     // by a rule: 429
+	Blocked     = "blocked"     // by a block: 403
+	Unavailable = "unavailable" // an outage under on_failure deny: 503
+)
+
+// The details that a check may ask for.
+const (
+	DetailRules = "rules" // what each rule has left; the default of one check
+	DetailNone  = "none"  // the verdict only, which is cheaper; the default in a batch
+)
+
+// Bounds of a check.
+const (
+	MaxBatch      = 1000 // checks in one batch
+	MaxCost       = 1000
+	MaxSource     = 64  // bytes
+	MaxMeta       = 8   // entries
+	MaxMetaName   = 32  // bytes
+	MaxMetaValue  = 256 // bytes
+	MaxPolicyName = 64  // bytes
+	MaxKeys       = 16  // keys in one check
+	MaxID         = 64  // characters of an idempotency_key
+
+	MaxWait = Duration(time.Hour)
+)
+
+// CheckRequest asks whether a key may do one more request.
+type CheckRequest struct {
+	Key    string `json:"key"`
+	Policy string `json:"policy,omitzero"` // by name; the best match where it is left out
+	Cost   int    `json:"cost,omitzero"`   // 1 to MaxCost; 1 where it is left out
+	Peek   bool   `json:"peek,omitzero"`   // answer and charge nothing
+	Detail string `json:"detail,omitzero"`
+	Source string `json:"source,omitzero"` // who asks, shown with an offence
+	// Meta is shown with an offence and never trusted.
+	Meta map[string]string `json:"meta,omitzero"`
+	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
+	// that comes within it is reserved. Nothing where it is left out.
+	MaxWait Duration `json:"max_wait,omitzero"`
+	// IdempotencyKey names the request: one that comes again within a minute of
+	// its reservation is answered again and not charged. 1 to MaxID printable ASCII
+	// characters.
+	IdempotencyKey string `json:"idempotency_key,omitzero"`
+}
+
+// Decision answers a check.
+type Decision struct {
+	// ID opens the record of a refusal; null where nothing was refused.
+	ID       NullString `json:"id"`
+	Decision string     `json:"decision"`
+	Allowed  bool       `json:"allowed"`
+	Key      string     `json:"key"` // canonical
+	Policy   NullString `json:"policy"`
+	Mode     NullString `json:"mode"`
+	Degraded bool       `json:"degraded"`
+	// DegradedReason stands only where Degraded is true.
+	DegradedReason string `json:"degraded_reason,omitzero"`
+	// RetryAfterMS and RetryAt say when to ask again: 0 and null where the
+	// request was allowed, both null where waiting never helps.
+	RetryAfterMS *int64 `json:"retry_after_ms"`
+	RetryAt      Time   `json:"retry_at"`
+	// Rule makes the caller wait longest.
+	Rule NullString `json:"rule"`
+	// Rules is null where it was not asked for or is not known.
+	Rules  RuleStates    `json:"rules"`
+	Block  *DecidedBlock `json:"block"`
+	Shadow *Shadow       `json:"shadow"`
+	// Waiting stands only where a max_wait was sent.
+	*Waiting
+	// Repeated says, where it stands, that the idempotency_key was charged before
+	// and nothing was charged now.
+	Replayed bool `json:"replayed,omitzero"`
+	// Exemption let the key through; it stands only where one did.
+	Exemption *DecidedExemption `json:"exemption,omitzero"`
+	// Warnings stands only where there is one, for example a block that an
+	// exemption hides.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// RuleStates is what each rule has left, null on the wire where it is nil.
+type RuleStates []RuleState
+
+// MarshalJSON writes null or the list.
+func (s RuleStates) MarshalJSON() ([]byte, error) {
+	return json.Marshal([]RuleState(s), json.FormatNilSliceAsNull(true))
+}
+
+// RuleState is what one rule has left after the answer.
+type RuleState struct {
+	Rule      string `json:"rule"`
+	Limit     int    `json:"limit"`
+	WindowMS  int64  `json:"window_ms"`
+	Remaining int    `json:"remaining"`
+	// RetryAfterMS is this rule's own wait for this cost: 0 if the rule allows it,
+	// null if it never will.
+	RetryAfterMS *int64 `json:"retry_after_ms"`
+	// ResetAfterMS is the time until the rule's whole limit is available again if
+	// nobody comes; 0 if nothing counts.
+	ResetAfterMS int64 `json:"reset_after_ms"`
+}
+
+// DecidedBlock is the block that refuses a key.
+type DecidedBlock struct {
+	ID        string `json:"id"`
+	Pattern   string `json:"pattern"`
+	Reason    string `json:"reason"`
+	Source    string `json:"source"`
+	ExpiresAt Time   `json:"expires_at"`
+}
+
+// DecidedExemption is the exemption that let a key through.
+type DecidedExemption struct {
+	ID        string `json:"id"`
+	Pattern   string `json:"pattern"`
+	Reason    string `json:"reason"`
+	ExpiresAt Time   `json:"expires_at"`
+}
+
+// Shadow is what a shadow policy would have decided.
+type Shadow struct {
+	ID           NullString `json:"id"`
+	Decision     string     `json:"decision"`
+	Allowed      bool       `json:"allowed"`
+	Policy       string     `json:"policy"`
+	RetryAfterMS *int64     `json:"retry_after_ms"`
+	RetryAt      Time       `json:"retry_at"`
+	Rule         NullString `json:"rule"`
+	Rules        RuleStates `json:"rules"`
+}
+
+// BatchRequest asks up to MaxBatch checks, each on its own.
+type BatchRequest struct {
+	Checks []CheckRequest `json:"checks"`
+}
+
+// BatchAnswer holds the answers in the order of the checks.
+type BatchAnswer struct {
+	Decisions []BatchItem `json:"decisions"`
+}
+
+// BatchItem is a decision, or in its place what was wrong with the check:
+// exactly one of the two is not nil.
+type BatchItem struct {
+	Decision *Decision
+	Problem  *Problem
+}
+
+// MarshalJSON writes the one that is not nil.
+func (i BatchItem) MarshalJSON() ([]byte, error) {
+	if i.Problem != nil {
+		return json.Marshal(i.Problem)
+	}
+	return json.Marshal(i.Decision)
+}
+
+// UnmarshalJSON reads a decision, which says "decision", or else a problem.
+func (i *BatchItem) UnmarshalJSON(text []byte) error {
+	var d Decision
+	if err := json.Unmarshal(text, &d); err != nil {
+		return err
+	}
+	*i = BatchItem{}
+	if d.Decision != "" {
+		i.Decision = &d
+		return nil
+	}
+	i.Problem = new(Problem)
+	return json.Unmarshal(text, i.Problem)
+}

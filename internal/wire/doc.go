@@ -1,0 +1,36 @@
+// Package wire holds the JSON of the REST API: what clients send and what they are
+// answered. It imports no package of ours, so that the server, the command line and
+// the tests share it.
+//
+// Instants are RFC 3339 in UTC with milliseconds, durations are strings such as "24h"
+// or "7d", fields ending in _ms are milliseconds, and what is absent is null. Package
+// api converts the types of the domain into these.
+package wire
+
+// The paths of the API. A name or id in braces is one path segment, percent
+// encoded.
+const (
+	PathCheck        = "/v1/check"
+	PathReservations = "/v1/reservations"
+	PathAlgorithms   = "/v1/algorithms"
+	PathBatch        = "/v1/check/batch"
+	PathPolicies     = "/v1/policies"
+	PathBlocks       = "/v1/blocks"
+	PathExemptions   = "/v1/exemptions"
+	PathNotes        = "/v1/keys/notes"
+	PathKeys         = "/v1/keys"
+	PathTokens       = "/v1/tokens"
+	PathUsers        = "/v1/users"
+	PathAudit        = "/v1/audit"
+	PathWhoami       = "/v1/whoami"
+	PathBackup       = "/v1/backup"
+	PathRestore      = "/v1/restore"
+	PathOffenders    = "/v1/offenders"
+	PathOffences     = "/v1/offences"
+	PathTraffic      = "/v1/traffic"
+	PathAttack       = "/v1/attack"
+	PathEscalations  = "/v1/escalations"
+	PathProposals    = "/v1/proposals"
+	PathReports      = "/v1/reports"
+	PathNodes        = "/v1/nodes"
+)

@@ -1,0 +1,26 @@
+package wire
+
+// Readiness says whether a node can answer, and which part cannot.
+type Readiness struct {
+	// Ready says whether checks are answered; only then the status is 200.
+	Ready bool `json:"ready"`
+	// Changes says whether changes are taken too: the database answers.
+	Changes bool   `json:"changes"`
+	Parts   []Part `json:"parts"`
+}
+
+// Part is one thing that a node needs.
+type Part struct {
+	Name string `json:"name"`
+	// OK is false where the part fails. A part that a node can do without
+	// leaves Ready true.
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitzero"`
+	Since  Time   `json:"since,omitzero"` // it fails since then
+}
+
+// RestoreAnswer says what a restored backup held.
+type RestoreAnswer struct {
+	RestoredAt Time   `json:"restored_at"`
+	Detail     string `json:"detail"`
+}

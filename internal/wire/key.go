@@ -1,0 +1,77 @@
+package wire
+
+// KeyExplanation says what applies to a key now and why.
+type KeyExplanation struct {
+	Key string `json:"key"`
+	At  Time   `json:"at"`
+	// Decision is what a check of cost 1 would be answered now.
+	Decision string `json:"decision"`
+	// NextAllowedAt is when the next request would be allowed if nobody else
+	// came, null where waiting never helps.
+	NextAllowedAt  Time   `json:"next_allowed_at"`
+	Degraded       bool   `json:"degraded"`
+	DegradedReason string `json:"degraded_reason,omitzero"`
+	// Exemptions and Blocks stand and select the key, the most specific first.
+	// Any exemption hides every block.
+	Exemptions []Exemption `json:"exemptions"`
+	Blocks     []Block     `json:"blocks"`
+	// Policy is the enforcing policy and Shadow the one that only watches.
+	Policy *KeyPolicy `json:"policy"`
+	Shadow *KeyPolicy `json:"shadow"`
+	// Escalation is where the key stands on the escalation and
+	// ShadowEscalation on that of the policy that only watches; null without one.
+	Escalation       *EscalationStatus `json:"escalation"`
+	ShadowEscalation *EscalationStatus `json:"shadow_escalation"`
+	Warnings         []string          `json:"warnings"`
+}
+
+// KeyPolicy is one policy's part of an explanation.
+type KeyPolicy struct {
+	Name    string `json:"name"`
+	Version int64  `json:"version"`
+	Mode    string `json:"mode"`
+	// Algorithm is how the policy counts, with its options where they are not
+	// default.
+	Algorithm string        `json:"algorithm"`
+	Options   PolicyOptions `json:"options,omitzero"`
+	// Pattern selected the key, null where the policy was named.
+	Pattern NullString `json:"pattern"`
+	Allowed bool       `json:"allowed"`
+	RetryAt Time       `json:"retry_at"`
+	// Rule makes the key wait longest, null where none does.
+	Rule  NullString `json:"rule"`
+	Rules []KeyRule  `json:"rules"`
+	// Timestamps count for some rule, the newest first, at most 1,000; reservations that
+	// are reserved lie ahead of At. An algorithm that keeps counters has none.
+	Timestamps []Time `json:"timestamps"`
+}
+
+// KeyRule is one rule's part of an explanation.
+type KeyRule struct {
+	Rule     string `json:"rule"`
+	Limit    int    `json:"limit"`
+	WindowMS int64  `json:"window_ms"`
+	// Used is what is gone of the most that may come at once: of the limit, or of
+	// a bucket's burst.
+	Used      int `json:"used"`
+	Remaining int `json:"remaining"`
+	// FreeAt is when this rule alone would allow one more request, null where
+	// it never will.
+	RetryAt Time `json:"retry_at"`
+	// NextFreeAt is when the oldest request that counts ages out, null where
+	// none counts or no times are kept.
+	NextExpiryAt Time `json:"next_expiry_at"`
+}
+
+// KeyReset says which logs of a key were forgotten.
+type KeyReset struct {
+	Key      string     `json:"key"`
+	Policies []LogReset `json:"policies"`
+}
+
+// LogReset is the log of one policy.
+type LogReset struct {
+	Policy string `json:"policy"`
+	// Held says whether there was anything to forget.
+	Existed bool `json:"existed"`
+}

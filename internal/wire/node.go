@@ -1,0 +1,17 @@
+package wire
+
+// Node is one node's last word about itself.
+type Node struct {
+	ID        string `json:"id"` // of this run of it
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	StartedAt Time   `json:"started_at"`
+	SeenAt    Time   `json:"seen_at"`
+	// RequestsPerSecond counts requests for checks over the last seconds;
+	// SlowMS is what 99 in 100 of them were answered faster than, 0 without any.
+	RequestsPerSecond float64 `json:"requests_per_second"`
+	SlowMS            float64 `json:"slow_ms"`
+	// Degraded says that it decides without the shared log.
+	Degraded bool  `json:"degraded"`
+	Revision int64 `json:"revision"` // the newest change that governs it
+}

@@ -1,0 +1,16 @@
+package wire
+
+// Note is what an operator wrote about a key.
+type Note struct {
+	ID        string `json:"id"`
+	Key       string `json:"key"`
+	Text      string `json:"text"`
+	Author    string `json:"author"`
+	CreatedAt Time   `json:"created_at"`
+}
+
+// NoteRequest writes a note about a key, of at most 2,000 bytes.
+type NoteRequest struct {
+	Key  string `json:"key"`
+	Text string `json:"text"`
+}

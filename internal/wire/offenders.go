@@ -1,0 +1,217 @@
+package wire
+
+// Offender is one row of the report of who offended.
+type Offender struct {
+	Key      string `json:"key"`
+	Offences int64  `json:"offences"`
+	// OffencesAtMost is larger than Offences where a flood of keys overran the
+	// memory of a node; what is beyond Offences is not certain.
+	OffencesAtMost int64 `json:"offences_at_most"`
+	// Allowed is at least how many checks were allowed.
+	Allowed int64 `json:"allowed"`
+	// ShareRefused is Offences by all checks of the key, 0 to 1.
+	ShareRefused float64 `json:"share_refused"`
+	// Policy, Decision and DecidedBy say what refused most: a rule such as
+	// 20/1m, or a block's id.
+	Policy    NullString `json:"policy"`
+	Decision  string     `json:"decision"` // limited, blocked or shadow
+	DecidedBy string     `json:"decided_by"`
+	FirstAt   Time       `json:"first_at"`
+	LastAt    Time       `json:"last_at"`
+	// Block stands now; an Exemption hides it.
+	Block      *Block            `json:"block"`
+	Exemption  *Exemption        `json:"exemption"`
+	Escalation *EscalationStatus `json:"escalation"`
+	// Trend has the offences of each part of the span where points were asked.
+	Trend []int64 `json:"trend,omitzero"`
+}
+
+// OffenderReport is one page of who offended.
+type OffenderReport struct {
+	// From and To are the span as it was read: whole minutes, or hours or days
+	// where minutes are no longer kept.
+	From Time `json:"from"`
+	To   Time `json:"to"`
+	Page[Offender]
+	// Keys and Offences are of all that the query selects.
+	Keys     int64 `json:"keys"`
+	Offences int64 `json:"offences"`
+	// Other are offences that were counted together without their keys.
+	Other int64 `json:"other"`
+	// AllowedExact says that every Allowed is exact; otherwise at most
+	// Untracked allowed checks of the span are missing from them.
+	AllowedExact bool  `json:"allowed_exact"`
+	Untracked    int64 `json:"untracked"`
+}
+
+// EscalationStatus is where a key stands under its policy's escalation, and what comes next.
+type EscalationStatus struct {
+	Policy string `json:"policy"`
+	Shadow bool   `json:"shadow"` // it only says whom it would block
+	Level  int    `json:"level"`  // blocks earned and not forgotten
+	Levels int    `json:"levels"` // until the longest block
+	// Count of Threshold offences within Window are there for the next step.
+	Count     int64    `json:"count"`
+	Threshold int64    `json:"threshold"`
+	Window    Duration `json:"window"`
+	// NextBlock is how long the next block is.
+	NextBlock Duration `json:"next_block"`
+	DecaysAt  Time     `json:"decays_at"` // one level, if it stays quiet
+	Paused    bool     `json:"paused"`    // by the safety limit; it waits for a person
+}
+
+// Timeline is what one key did over a span.
+type Timeline struct {
+	Key     string            `json:"key"`
+	From    Time              `json:"from"`
+	To      Time              `json:"to"`
+	Allowed int64             `json:"allowed"` // at least
+	Points  []TimelinePoint   `json:"points"`
+	Events  []EscalationEvent `json:"events"` // the newest first
+}
+
+// TimelinePoint holds the offences of one part of the span.
+type TimelinePoint struct {
+	At      Time  `json:"at"`
+	Limited int64 `json:"limited"`
+	Blocked int64 `json:"blocked"`
+	Shadow  int64 `json:"shadow"`
+}
+
+// EscalationEvent is one thing that an escalation did.
+type EscalationEvent struct {
+	ID       string     `json:"id"`
+	At       Time       `json:"at"`
+	Kind     string     `json:"kind"` // blocked, would_block, stopped or resumed
+	Policy   string     `json:"policy"`
+	Key      NullString `json:"key"`
+	Level    int        `json:"level"`
+	Offences int64      `json:"offences"`
+	// Length is that of the block, left out where there is none.
+	Length  Duration   `json:"length,omitzero"`
+	BlockID NullString `json:"block_id"`
+	Detail  string     `json:"detail"`
+}
+
+// EscalationPause is an escalation that the guard stopped and that waits for a person.
+type EscalationPause struct {
+	Policy string `json:"policy"`
+	At     Time   `json:"at"`
+	Detail string `json:"detail"`
+}
+
+// OffenceRecord is what is known under a refusal's id.
+type OffenceRecord struct {
+	ID     string `json:"id"`
+	Minute Time   `json:"minute"`
+	// Found is recorded, folded (counted in other, without its key), nothing,
+	// expired or too_soon.
+	Found string `json:"found"`
+	// Sentence tells the whole story.
+	Sentence string     `json:"sentence"`
+	Key      NullString `json:"key"`
+	Policy   NullString `json:"policy"`
+	Offences []Offence  `json:"offences"`
+	// Escalation is where the key stands now, null where its policy has none.
+	Escalation *EscalationStatus `json:"escalation"`
+	// Other are the offences of the minute that were counted without a key.
+	Other []Offence `json:"other"`
+}
+
+// Offence counts the refusals of a minute by one rule or block.
+type Offence struct {
+	Decision  string  `json:"decision"` // limited, blocked or shadow
+	DecidedBy string  `json:"decided_by"`
+	Count     int64   `json:"count"`
+	AtMost    int64   `json:"at_most"`
+	First     Refused `json:"first"`
+	Last      Refused `json:"last"`
+}
+
+// Refused is one refused check.
+type Refused struct {
+	At Time `json:"at"`
+	// BoundaryAt is the logged request that the rule waited for to age out.
+	BoundaryAt Time              `json:"boundary_at"`
+	RetryAt    Time              `json:"retry_at"`
+	Source     NullString        `json:"source"`
+	Meta       map[string]string `json:"meta"`
+}
+
+// Traffic is what was asked over a span, exact for all checks.
+type Traffic struct {
+	From   Time           `json:"from"`
+	To     Time           `json:"to"`
+	StepMS int64          `json:"step_ms"`
+	Points []TrafficPoint `json:"points"`
+}
+
+// TrafficPoint is the traffic of one part of the span.
+type TrafficPoint struct {
+	At          Time  `json:"at"`
+	Allowed     int64 `json:"allowed"`
+	Limited     int64 `json:"limited"`
+	Blocked     int64 `json:"blocked"`
+	Unavailable int64 `json:"unavailable"`
+	// ShadowLimited is what shadow policies would have refused.
+	ShadowLimited int64 `json:"shadow_limited"`
+	// KeysEstimate is the number of distinct keys, an estimate whose standard
+	// error is KeysError of it.
+	KeysEstimate int64   `json:"keys_estimate"`
+	KeysError    float64 `json:"keys_error"`
+}
+
+// RuleTotal is what one rule or block refused over a span.
+type RuleTotal struct {
+	Policy    NullString `json:"policy"`
+	Decision  string     `json:"decision"`
+	DecidedBy string     `json:"decided_by"`
+	Refused   int64      `json:"refused"` // 0 for a rule that refused nobody
+	Keys      int64      `json:"keys"`
+	Share     float64    `json:"share"` // of all that was refused, 0 to 1
+}
+
+// Proposal asks a person to look at a range in which many offended.
+type Proposal struct {
+	ID        string     `json:"id"`
+	Pattern   string     `json:"pattern"`
+	State     string     `json:"state"` // open, accepted or dismissed
+	CreatedAt Time       `json:"created_at"`
+	UpdatedAt Time       `json:"updated_at"`
+	DecidedAt Time       `json:"decided_at"`
+	DecidedBy NullString `json:"decided_by"`
+	Reason    NullString `json:"reason"`
+	BlockID   NullString `json:"block_id"` // of an accepted one
+	Evidence  Evidence   `json:"evidence"`
+}
+
+// Evidence is what a proposal rests on. Lists hold the heaviest keys; counts
+// are of all.
+type Evidence struct {
+	From Time `json:"from"`
+	To   Time `json:"to"`
+	// Size is how many addresses, or IPv6 /64s, the range has.
+	Size          int64     `json:"size"`
+	OffendedCount int64     `json:"offended_count"`
+	Offences      int64     `json:"offences"`
+	SeenCount     int64     `json:"seen_count"` // seen in the last day and clean
+	Allowed       int64     `json:"allowed"`    // of the clean ones
+	Offended      []SeenKey `json:"offended"`
+	Seen          []SeenKey `json:"seen"`
+	Exempt        []string  `json:"exempt"` // stay open whatever is blocked
+}
+
+// SeenKey is one key and what it did.
+type SeenKey struct {
+	Key     string `json:"key"`
+	Allowed int64  `json:"allowed"`
+	Refused int64  `json:"refused"`
+}
+
+// AcceptProposalRequest blocks the range of a proposal. With neither ExpiresIn
+// nor ExpiresAt it stands for good.
+type AcceptProposalRequest struct {
+	Reason    string   `json:"reason,omitzero"`
+	ExpiresIn Duration `json:"expires_in,omitzero"`
+	ExpiresAt Time     `json:"expires_at,omitzero"`
+}

@@ -1,0 +1,192 @@
+package wire
+
+// The paths of what operators do beyond changing one thing.
+const (
+	PathPolicyFile    = "/v1/policyfile"
+	PathBlockPreview  = "/v1/blocks/preview"
+	PathBlockImport   = "/v1/blocks/import"
+	PathBlockExport   = "/v1/blocks/export"
+	PathEvents        = "/v1/events"
+	PathJobs          = "/v1/jobs"
+	PathNotifications = "/v1/notifications"
+)
+
+// TrafficEstimate is how much of the traffic of a span some keys make up. It
+// is an estimate from a sample of all keys, never a count.
+type TrafficEstimate struct {
+	From      Time  `json:"from"`
+	To        Time  `json:"to"`
+	Keys      int64 `json:"keys"`
+	AllKeys   int64 `json:"all_keys"`
+	Checks    int64 `json:"checks"`
+	AllChecks int64 `json:"all_checks"`
+	// Share is the part of all checks, 0 to 1, and ShareError what to add and
+	// subtract for 19 in 20 such estimates to hold the truth.
+	Share      float64 `json:"share"`
+	ShareError float64 `json:"share_error"`
+}
+
+// PreviewRequest asks what a block would hit.
+type PreviewRequest struct {
+	Pattern string `json:"pattern"`
+}
+
+// BlockPreview is whom a block would hit.
+type BlockPreview struct {
+	Pattern string `json:"pattern"` // canonical
+	// Estimate is its part of the last day's traffic, null where none is
+	// recorded.
+	Estimate *TrafficEstimate `json:"estimate"`
+	// Hidden says that an exemption hides all of it; Exemptions are those that
+	// hide it or a part.
+	Hidden     bool        `json:"hidden"`
+	Exemptions []Exemption `json:"exemptions"`
+	// Covering are the blocks that refuse all of it already, Covered those
+	// that it makes superfluous.
+	Covering []Block `json:"covering"`
+	Covered  []Block `json:"covered"`
+	// HitsCaller says that it refuses the address that asked.
+	HitsCaller bool `json:"hits_caller"`
+	// Confirm is what adding it needs as confirm, null where it needs nothing,
+	// and Why says why.
+	Confirm  NullString `json:"confirm"`
+	Why      NullString `json:"why"`
+	Warnings []string   `json:"warnings"`
+}
+
+// ImportAnswer is what an import did, or a dry run would do.
+type ImportAnswer struct {
+	DryRun   bool `json:"dry_run"`
+	Rows     int  `json:"rows"` // good and bad
+	Created  int  `json:"created"`
+	Extended int  `json:"extended"`
+	Replaced int  `json:"replaced"`
+	Known    int  `json:"known"` // blocked already and left as they were
+	Invalid  int  `json:"invalid"`
+	// Exempt counts the good rows that an exemption hides whole.
+	Exempt int `json:"exempt"`
+	// Bad tells the first of the bad rows.
+	Bad []BadRow `json:"bad"`
+	// Confirm is what importing the file needs as the parameter confirm, null
+	// where it needs nothing. Broad says why, by the first BroadRows of
+	// BroadCount; all three only in a dry run.
+	Confirm    NullString `json:"confirm"`
+	BroadCount int        `json:"broad_count"`
+	Broad      []BroadRow `json:"broad"`
+	// Estimate is what the new blocks of a dry run would have refused in the
+	// last day, null where that is not known.
+	Estimate *TrafficEstimate `json:"estimate"`
+}
+
+// BroadRow is a row, or several that are broad together, of a file that needs a
+// confirmation.
+type BroadRow struct {
+	Line int `json:"line"` // of the first row
+	Rows int `json:"rows"`
+	// Pattern is the row's, or the network that the rows make together; null
+	// where they make no one network.
+	Pattern NullString `json:"pattern"`
+	Why     string     `json:"why"`
+	// What a block of Pattern would hit, as the preview of a block says it;
+	// null without a pattern, or where no traffic is recorded.
+	Estimate *TrafficEstimate `json:"estimate"`
+	// Hidden says that an exemption hides all of it, and HitsCaller that it
+	// refuses the address that asked.
+	Hidden     bool `json:"hidden"`
+	HitsCaller bool `json:"hits_caller"`
+	// Exemptions are the patterns of exemptions that hide it or a part.
+	Exemptions []string `json:"exemptions"`
+}
+
+// BadRow is a row of a file that cannot be imported.
+type BadRow struct {
+	Line    int    `json:"line"`
+	Problem string `json:"problem"`
+}
+
+// Event is one thing that happened, as GET /v1/events tells it: the data of a
+// server-sent event. Only what belongs to its kind stands in it.
+type Event struct {
+	Kind string `json:"kind"` // decision, block, change or notice
+	At   Time   `json:"at"`
+
+	Key          string     `json:"key,omitzero"`
+	Decision     string     `json:"decision,omitzero"`
+	Policy       NullString `json:"policy,omitzero"`
+	Rule         string     `json:"rule,omitzero"`
+	Block        string     `json:"block,omitzero"`   // its id
+	Refusal      string     `json:"refusal,omitzero"` // opens the refusal's record
+	RetryAt      Time       `json:"retry_at,omitzero"`
+	Source       string     `json:"source,omitzero"`
+	Degraded     string     `json:"degraded,omitzero"` // why
+	Shadow       string     `json:"shadow,omitzero"`   // what a shadow policy would have decided
+	ShadowPolicy string     `json:"shadow_policy,omitzero"`
+
+	// Change is the audit's entry of a block or change.
+	Change *AuditEntry `json:"change,omitzero"`
+
+	// Notice says what the stream left out, and Skipped how many events that
+	// were, where it is known.
+	Notice  string `json:"notice,omitzero"`
+	Skipped int64  `json:"skipped,omitzero"`
+}
+
+// Job is one piece of periodic work.
+type Job struct {
+	Name     string `json:"name"`
+	Help     string `json:"help"`
+	Schedule string `json:"schedule"` // cron, in UTC; off: never by itself
+	NextAt   Time   `json:"next_at"`  // null: never by itself
+	// Last is its newest run, null where there is none.
+	Last *JobRun `json:"last"`
+}
+
+// JobRun is one run of a job.
+type JobRun struct {
+	ID        int64  `json:"id"`
+	Job       string `json:"job"`
+	Node      string `json:"node"`
+	DueAt     Time   `json:"due_at"`
+	StartedAt Time   `json:"started_at"`
+	// FinishedAt is null while it runs, and for ever where its node died.
+	FinishedAt Time       `json:"finished_at"`
+	Did        string     `json:"did"`
+	Error      NullString `json:"error"`
+	// Asked says that an operator asked for it, not the schedule.
+	Asked bool `json:"asked"`
+}
+
+// Notifications are the newest deliveries, and the channels that there are.
+type Notifications struct {
+	Channels []string   `json:"channels"`
+	Items    []Delivery `json:"items"`
+}
+
+// Delivery is one notification on its way over one channel.
+type Delivery struct {
+	ID       int64  `json:"id"`
+	Kind     string `json:"kind"`
+	At       Time   `json:"at"`
+	Subject  string `json:"subject"`
+	Text     string `json:"text"`
+	Channel  string `json:"channel"`
+	Attempts int    `json:"attempts"`
+	// NextAt is when it is tried next, null once it was sent or given up.
+	NextAt   Time       `json:"next_at"`
+	SentAt   Time       `json:"sent_at"`
+	FailedAt Time       `json:"failed_at"` // given up
+	Error    NullString `json:"error"`     // of the last attempt
+}
+
+// TestRequest asks for a test message over one channel.
+type TestRequest struct {
+	Channel string `json:"channel"`
+}
+
+// TestAnswer says what came of a test message.
+type TestAnswer struct {
+	Channel string `json:"channel"`
+	Sent    bool   `json:"sent"`
+	// Error is why it was not sent.
+	Error NullString `json:"error"`
+}

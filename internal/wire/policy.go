@@ -1,0 +1,54 @@
+package wire
+
+// PolicyRequest is what PUT /v1/policies/{name} takes. Creating needs no
+// If-Match; replacing needs the version that it replaces, or *.
+type PolicyRequest struct {
+	Name  string   `json:"name,omitzero"` // as in the path, or left out
+	Match []string `json:"match"`
+	Rules []string `json:"rules"`
+	Mode  string   `json:"mode,omitzero"` // enforce where it is left out
+	// OnFailure is local where it is left out.
+	OnFailure string `json:"on_failure,omitzero"`
+	// Algorithm is timestamp_log where it is left out.
+	Algorithm string `json:"algorithm,omitzero"`
+	// Options are what the algorithm is told; left out where all are default.
+	Options    PolicyOptions `json:"options,omitzero"`
+	Escalation *Escalation   `json:"escalation,omitzero"`
+}
+
+// Escalation is a policy's escalation.
+type Escalation struct {
+	Threshold   int      `json:"threshold"`
+	Window      Duration `json:"window"`
+	Duration    Duration `json:"duration"`
+	Factor      float64  `json:"factor"`
+	MaxDuration Duration `json:"max_duration"`
+	DecayAfter  Duration `json:"decay_after"`
+}
+
+// Policy is one version of a policy. Its ETag is the version.
+type Policy struct {
+	Name      string   `json:"name"`
+	Match     []string `json:"match"`
+	Rules     []string `json:"rules"`
+	Mode      string   `json:"mode"`
+	OnFailure string   `json:"on_failure"`
+	Algorithm string   `json:"algorithm"`
+	// Options is left out where all are default.
+	Options    PolicyOptions `json:"options,omitzero"`
+	Escalation *Escalation   `json:"escalation"`
+	Version    int64         `json:"version"`
+	CreatedAt  Time          `json:"created_at"`
+	UpdatedAt  Time          `json:"updated_at"`
+	UpdatedBy  string        `json:"updated_by"`
+	// Warnings points out what is allowed and probably not meant.
+	Warnings []string `json:"warnings"`
+}
+
+// Request returns what puts p back as it stands.
+func (p *Policy) Request() PolicyRequest {
+	return PolicyRequest{
+		Name: p.Name, Match: p.Match, Rules: p.Rules, Mode: p.Mode,
+		OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation,
+	}
+}

@@ -1,0 +1,64 @@
+package wire
+
+// The actions of a PolicyChange.
+const (
+	PolicyCreate  = "create"
+	PolicyReplace = "replace"
+	PolicyDelete  = "delete"
+	PolicyKeep    = "none" // it stands as wanted already
+)
+
+// PolicyFile is all policies as one document.
+type PolicyFile struct {
+	Policies []PolicyRequest `json:"policies"`
+}
+
+// PolicyFileRequest makes the policies what a file says, all or nothing.
+type PolicyFileRequest struct {
+	Policies []PolicyRequest `json:"policies"`
+	// Expect names the version at which each policy that is replaced or deleted
+	// must stand, as a dry run showed it; one that is not named must not stand
+	// yet. Where it is left out, whatever stands is replaced.
+	Expect map[string]int64 `json:"expect,omitzero"`
+}
+
+// PolicyPlan is what makes the policies what a file says.
+type PolicyPlan struct {
+	// DryRun says that nothing was changed.
+	DryRun  bool           `json:"dry_run"`
+	Changed bool           `json:"changed"` // something had, or has, to be changed
+	Changes []PolicyChange `json:"changes"`
+	// Warnings points out what is allowed and probably not meant.
+	Warnings []string `json:"warnings"`
+}
+
+// PolicyChange is what a plan does to one policy.
+type PolicyChange struct {
+	Name   string `json:"name"`
+	Action string `json:"action"`
+	// Version is the one that stands before, null for a new policy.
+	Version *int64 `json:"version"`
+	// Before is null for a policy that is created, After for one that is
+	// deleted.
+	Before *PolicyRequest `json:"before"`
+	After  *PolicyRequest `json:"after"`
+	Fields []FieldChange  `json:"fields"`
+}
+
+// FieldChange is one field that differs. Match and rules have several values,
+// whose order means nothing; what is not there has none.
+type FieldChange struct {
+	Field  string   `json:"field"`
+	Before []string `json:"before"`
+	After  []string `json:"after"`
+}
+
+// PolicyDiff compares two versions of a policy.
+type PolicyDiff struct {
+	Name   string        `json:"name"`
+	From   int64         `json:"from"` // 0: before there was a policy
+	To     int64         `json:"to"`
+	Fields []FieldChange `json:"fields"`
+	// Text is the same for people: lines that begin with "- " or "+ ".
+	Text string `json:"text"`
+}

@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Waiting is what an answer says of the caller's reservation.
+type Waiting struct {
+	// WaitMS is how long to wait before the request is done; 0 where it may be
+	// done at once, and where it was refused. A peek says what it would be.
+	DelayMS int64 `json:"delay_ms"`
+	// Reservation is null where nothing was reserved: the request was allowed at once,
+	// refused, a peek, or answered under an outage.
+	Reservation *Reservation `json:"reservation"`
+}
+
+// Reservation is an instant that was reserved.
+type Reservation struct {
+	At Time `json:"at"`
+	// Handle cancels it by DELETE /v1/reservations/{handle}. It has at most 12,483
+	// characters, for one key of usual length about 120.
+	Handle string `json:"handle"`
+}
+
+// Cancelled answers who cancels a reservation.
+type Cancelled struct {
+	// Freed says that others may come earlier for it: false where its time
+	// has come, it was cancelled before, or others were reserved behind it in
+	// a way that its algorithm cannot undo.
+	Freed bool `json:"freed"`
+}
+
+// KeysRequest asks whether one request may be done that several keys must all
+// allow. It is sent where a CheckRequest is.
+type KeysRequest struct {
+	// Keys are 1 to MaxKeys, no two of them the same under the same policy.
+	Keys   []KeyPart `json:"keys"`
+	Peek   bool      `json:"peek,omitzero"`
+	Detail string    `json:"detail,omitzero"`
+	Source string    `json:"source,omitzero"`
+	// Meta is as in a CheckRequest, and so are the others.
+	Meta           map[string]string `json:"meta,omitzero"`
+	MaxWait        Duration          `json:"max_wait,omitzero"`
+	IdempotencyKey string            `json:"idempotency_key,omitzero"`
+}
+
+// KeyPart is one key of several. On the wire it may be the key alone.
+type KeyPart struct {
+	Key    string `json:"key"`
+	Policy string `json:"policy,omitzero"` // by name; the best match where it is left out
+	Cost   int    `json:"cost,omitzero"`   // 1 to MaxCost; 1 where it is left out
+}
+
+// MarshalJSON writes the key alone where nothing else is said.
+func (p KeyPart) MarshalJSON() ([]byte, error) {
+	if p.Policy == "" && p.Cost == 0 {
+		return json.Marshal(p.Key)
+	}
+	type plain KeyPart
+	return json.Marshal(plain(p))
+}
+
+// UnmarshalJSON reads a key or an object.
+func (p *KeyPart) UnmarshalJSON(text []byte) error {
+	*p = KeyPart{}
+	if jsontext.Value(text).Kind() == '"' {
+		return json.Unmarshal(text, &p.Key)
+	}
+	type plain KeyPart
+	return json.Unmarshal(text, (*plain)(p), json.RejectUnknownMembers(true))
+}
+
+// KeysDecision answers a KeysRequest. Where it is not allowed nothing was charged
+// to any key.
+type KeysDecision struct {
+	// ID opens the record of the first part that refuses; null where none does.
+	ID NullString `json:"id"`
+	// Decision is the gravest of the parts': blocked, unavailable, limited, and
+	// allowed only where all are.
+	Decision string `json:"decision"`
+	Allowed  bool   `json:"allowed"`
+	Degraded bool   `json:"degraded"`
+	// DegradedReason stands only where Degraded is true.
+	DegradedReason string `json:"degraded_reason,omitzero"`
+	// RetryAfterMS and RetryAt are the latest of the parts that refuse.
+	RetryAfterMS *int64 `json:"retry_after_ms"`
+	RetryAt      Time   `json:"retry_at"`
+	// Waiting stands only where a max_wait was sent.
+	*Waiting
+	Replayed bool `json:"replayed,omitzero"`
+	// Parts are the decisions about each key, in the order of the keys. The reservation
+	// is the whole's.
+	Decisions []Decision `json:"decisions"`
+}
