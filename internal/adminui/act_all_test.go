@@ -40,7 +40,7 @@ func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
 	n.attack(t)
 	olu := n.as(t, "olu")
 	before := n.countBlocks(t)
-	filter := filterOf(t, olu.get("/offenders?pattern=ip:203.0.113.0/24").is(http.StatusOK).holds("All 61 that match"))
+	filter := filterOf(t, olu.get("/offenders?pattern=ip:203.0.113.0/24").is(http.StatusOK).holds("All 61 matching keys"))
 	ask := url.Values{"all": {"yes"}, "filter": {filter}, "back": {"/offenders?least=1"}}
 	olu.post("/act/block", ask).is(http.StatusOK).holds("Block 61 keys").holds(`name="count" value="61"`).lacks(`name="key"`)
 	if got := n.countBlocks(t); got != before {

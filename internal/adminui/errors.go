@@ -19,17 +19,17 @@ type errorPage struct {
 
 // errorHeads say what did not happen.
 var errorHeads = map[int]string{
-	http.StatusForbidden:             "You may not do this",
-	http.StatusNotFound:              "There is nothing here",
-	http.StatusConflict:              "Something stands in the way",
-	http.StatusPreconditionFailed:    "Somebody changed it meanwhile",
-	http.StatusPreconditionRequired:  "It is there already",
-	http.StatusRequestEntityTooLarge: "That is too much",
-	http.StatusUnprocessableEntity:   "Something is not right",
-	http.StatusBadRequest:            "Something is not right",
-	http.StatusUnsupportedMediaType:  "Something is not right",
-	http.StatusTooManyRequests:       "Too many tries",
-	http.StatusServiceUnavailable:    "A part is out of reach",
+	http.StatusForbidden:             "You do not have access to this",
+	http.StatusNotFound:              "Not found",
+	http.StatusConflict:              "The change conflicts with another",
+	http.StatusPreconditionFailed:    "Changed by someone else",
+	http.StatusPreconditionRequired:  "It exists already",
+	http.StatusRequestEntityTooLarge: "Too large",
+	http.StatusUnprocessableEntity:   "Invalid input",
+	http.StatusBadRequest:            "Invalid input",
+	http.StatusUnsupportedMediaType:  "Invalid input",
+	http.StatusTooManyRequests:       "Too many attempts",
+	http.StatusServiceUnavailable:    "A service is unreachable",
 }
 
 // failed answers an error with its page. Whoever is not logged in is sent to
@@ -44,14 +44,14 @@ func (s *site) failed(c *httpserver.Call, err error) error {
 		page.Text = mistake.Error()
 	} else {
 		page.Status = http.StatusInternalServerError
-		page.Text = "Something broke here, not in what you did. Nothing was changed."
+		page.Text = "An internal error occurred. Nothing was changed."
 	}
 	if page.Status >= http.StatusInternalServerError {
 		page.RequestID = c.RequestID
 		s.logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", clipLine(c.Path(), 200), "error", clipLine(err.Error(), 500))
 	}
 	if page.Head = errorHeads[page.Status]; page.Head == "" {
-		page.Head = "It did not work"
+		page.Head = "Failed"
 	}
 	page.Title = page.Head
 	if isHTMX(c.Ctx) {

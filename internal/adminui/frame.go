@@ -80,7 +80,7 @@ func (s *site) frame(c *httpserver.Call, title, section string) Frame {
 
 // partNames are the node's parts in the words of the pages.
 var partNames = map[string]string{
-	"database": "The database is out of reach", "log": "The timestamp log is out of reach",
+	"database": "The database is unreachable", "log": "The timestamp log is unreachable",
 	"policies": "Policies are not loaded yet", "listeners": "This node is shutting down",
 	"eviction": "Redis has evicted keys",
 }

@@ -5,7 +5,7 @@ import "context"
 // Part is one thing that a node stands on, as the overview's strip shows it.
 type Part struct {
 	Name string // "Node a", "Redis", "Postgres", "Jobs"
-	// Trouble says in a word or two what is wrong: "slow", "out of reach"; ""
+	// Trouble says in a word or two what is wrong: "slow", "unreachable"; ""
 	// for nothing.
 	Trouble string
 	// Text says how it does, and where there is trouble what still works:

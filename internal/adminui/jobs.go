@@ -57,7 +57,7 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 		last := page.Runs[0]
 		page.Toast = &Toast{Text: "The job " + last.Job + " has run: " + last.Did + "."}
 		if last.Err != "" {
-			page.Toast.Text = "The job " + last.Job + " has failed; its line says why."
+			page.Toast.Text = "The job " + last.Job + " failed; its row shows the error."
 		}
 	}
 	return h.render(c, http.StatusOK, "jobs", page)

@@ -64,7 +64,7 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 	ctx := c.Context()
 	if wait := h.throttle.Login(ctx, c.Address, page.Name); wait > 0 {
 		h.failedLogins.Refused(c.Address, h.now())
-		page.Problem, page.Advice = "Too many tries.", "Wait "+duration(roundUp(wait))+", then try again. The right password will not be looked at before."
+		page.Problem, page.Advice = "Too many attempts.", "Wait "+duration(roundUp(wait))+", then try again. The right password will not be looked at before."
 		c.Set("Retry-After", seconds(wait))
 		return h.renderLogin(c, http.StatusTooManyRequests, page)
 	}

@@ -24,18 +24,18 @@ type navItem struct {
 
 // sections is the side bar.
 var sections = []navGroup{
-	{Name: "Watch", Items: []navItem{
+	{Name: "Monitor", Items: []navItem{
 		{Path: "/", Name: "Overview", Access: identity.Read},
 		{Path: "/live", Name: "Live", Access: identity.Read},
 		{Path: "/offenders", Name: "Offenders", Access: identity.Read},
 		{Path: "/reports", Name: "Reports", Access: identity.Read},
 	}},
-	{Name: "Act", Items: []navItem{
+	{Name: "Enforce", Items: []navItem{
 		{Path: "/blocks", Name: "Blocks", Access: identity.Read},
 		{Path: "/exemptions", Name: "Exemptions", Access: identity.Read},
 		{Path: "/policies", Name: "Policies", Access: identity.Read},
 	}},
-	{Name: "Look after", Items: []navItem{
+	{Name: "Administration", Items: []navItem{
 		{Path: "/jobs", Name: "Jobs", Access: identity.Read},
 		{Path: "/audit", Name: "Audit", Access: identity.Read},
 		{Path: "/tokens", Name: "Tokens", Access: identity.Admin},

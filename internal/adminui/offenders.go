@@ -119,7 +119,7 @@ func stateOf(r *offenders.Row, now time.Time) stateView {
 	case r.Exemption != nil:
 		return stateView{Kind: "exempt", Text: "since " + shortTime(r.Exemption.Created.UTC(), now.UTC())}
 	case r.Block != nil:
-		v := stateView{Kind: "blocked", Text: "for good"}
+		v := stateView{Kind: "blocked", Text: "permanent"}
 		if !r.Block.Expires.IsZero() {
 			v.Text = timeLeft(r.Block.Expires.Sub(now)) + " left"
 		}
@@ -132,11 +132,11 @@ func stateOf(r *offenders.Row, now time.Time) stateView {
 	case r.Kind == offences.Shadow:
 		return stateView{Kind: "shadow", Text: "let through"}
 	case l == nil:
-		return stateView{Text: "Never automatic"}
+		return stateView{Text: "No automatic blocks"}
 	case l.Paused:
-		return stateView{Text: "Automatic blocks stopped"}
+		return stateView{Text: "Automatic blocks paused"}
 	default:
-		return stateView{Text: "Next " + duration(l.Next) + ", step " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)}
+		return stateView{Text: "Next " + duration(l.Next) + ", level " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)}
 	}
 }
 
@@ -267,7 +267,7 @@ func (h *offendersHandler) filterChips(w *watch) []filterChip {
 	}{
 		{"search", "Key holds", nil}, {"least", "Offences", func(v string) string { return v + " or more" }},
 		{"pattern", "Key is", nil}, {"rule", "Rule is", ruleText}, {"not_rule", "Rule is not", ruleText},
-		{"policy", "Policy is", nil}, {"source", "Asked by", nil}, {"shadow", "Policies that only watch", func(string) string { return "would refuse" }},
+		{"policy", "Policy is", nil}, {"source", "Client", nil}, {"shadow", "Shadow policies", func(string) string { return "included" }},
 	} {
 		value := w.Query.Get(f.param)
 		if value == "" {

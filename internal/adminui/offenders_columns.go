@@ -16,7 +16,7 @@ type reportColumn struct {
 // address names none.
 var reportColumns = []reportColumn{
 	{"allowed", "Allowed", true}, {"refused", "Refused", true}, {"rule", "By rule", true}, {"policy", "Policy", false},
-	{"first", "First", true}, {"last", "Last", true}, {"trend", "Trend", true}, {"state", "Block, or the next one", true},
+	{"first", "First", true}, {"last", "Last", true}, {"trend", "Trend", true}, {"state", "Status", true},
 }
 
 // noColumns stands in an address for none of them.

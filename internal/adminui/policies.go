@@ -73,7 +73,7 @@ func (h *policiesHandler) listPolicies(c *httpserver.Call) error {
 		return err
 	}
 	if c.Query("done") == "deleted" {
-		page.Toast = &Toast{Text: "The policy is deleted. The audit keeps what it said."}
+		page.Toast = &Toast{Text: "The policy is deleted. Its versions stay in the audit."}
 	}
 	return h.render(c, http.StatusOK, "policies", page)
 }

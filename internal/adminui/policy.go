@@ -148,9 +148,9 @@ func policyToast(c *httpserver.Call, p *rules.Policy) *Toast {
 	}
 	switch c.Query("done") {
 	case "saved":
-		return &Toast{Text: "Version " + number(p.Version) + " of " + p.Name + " decides now, on every node."}
+		return &Toast{Text: "Version " + number(p.Version) + " of " + p.Name + " is active on every node."}
 	case "same":
-		return &Toast{Text: "Nothing differs from version " + number(p.Version) + ", so no version was made."}
+		return &Toast{Text: "Nothing differs from version " + number(p.Version) + ", so no new version was saved."}
 	}
 	return nil
 }

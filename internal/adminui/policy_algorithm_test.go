@@ -74,12 +74,12 @@ func TestEveryAlgorithmIsChosenInTheEditorWithoutJavaScript(t *testing.T) {
 	} {
 		name := a.sent.Get("algorithm")
 		v.post("/policies/default/draft", editorForm(fmt.Sprint(i+1), a.sent)).is(http.StatusOK).
-			holds("starts the keys anew").holds("starts its keys anew").holds("Counts by").holds("has used is forgotten")
+			holds("resets the counts").holds("resets its counts").holds("Counts by").holds("has used is forgotten")
 		v.post("/policies/default", editorForm(fmt.Sprint(i+1), a.sent)).is(http.StatusSeeOther)
 		if p := n.policy(t); p.Algorithm != name || p.Options != a.want {
 			t.Fatalf("%s was saved as %s with %+v, want %+v", a.sent, p.Algorithm, p.Options, a.want)
 		}
-		saved := v.get("/policies/default").is(http.StatusOK).lacks("starts its keys anew")
+		saved := v.get("/policies/default").is(http.StatusOK).lacks("resets its counts")
 		if text := strings.NewReplacer("<b>", "", "</b>", "").Replace(saved.body); !strings.Contains(text, a.says) {
 			t.Errorf("%q is not said of %s: %s", a.says, name, saved.shown())
 		}
@@ -106,13 +106,13 @@ func TestAWindowUnderACounterStartsTheKeysAnewAndALimitDoesNot(t *testing.T) {
 	n.count(t, algorithms.GCRA, algorithms.Options{Burst: 7}, "20/m", "800/d")
 	v := n.as(t, "maria")
 	gcra := url.Values{"algorithm": {"gcra"}, "burst": {"7"}}
-	v.post("/policies/default/draft", editorForm("2", url.Values{"algorithm": {"gcra"}, "burst": {"7"}, "limit": {"30", "900"}})).is(http.StatusOK).lacks("starts the keys anew")
+	v.post("/policies/default/draft", editorForm("2", url.Values{"algorithm": {"gcra"}, "burst": {"7"}, "limit": {"30", "900"}})).is(http.StatusOK).lacks("resets the counts")
 	v.post("/policies/default/draft", editorForm("2", url.Values{"algorithm": {"gcra"}, "burst": {"7"}, "window": {"1h", "1d"}})).is(http.StatusOK).holds("Another window under a counter")
 	v.post("/policies/default", editorForm("2", gcra)).is(http.StatusSeeOther)
 	if p := n.policy(t); p.Version != 2 {
 		t.Errorf("an unchanged policy was saved as version %d", p.Version)
 	}
-	v.get("/policies/default?compare=1").is(http.StatusOK).holds("generic cell rate algorithm, burst 7").holds("Returning to it starts the keys anew")
+	v.get("/policies/default?compare=1").is(http.StatusOK).holds("generic cell rate algorithm, burst 7").holds("Restoring it resets the counts")
 	v.get("/policies").is(http.StatusOK).holds("generic cell rate algorithm, burst 7")
 	old := editorForm("2", url.Values{"limit": {"30", "900"}})
 	for _, field := range []string{"algorithm", "burst", "variant", "window_start"} {
@@ -130,7 +130,7 @@ func TestWhoWasOvertakenKeepsTheAlgorithmOfTheirDraft(t *testing.T) {
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "30/m") // version 2, while version 1 is edited
 	mine := url.Values{"algorithm": {"leaky_bucket"}, "variant": {"queue"}, "burst": {"6"}}
 	page := v.post("/policies/default", editorForm("1", mine)).is(http.StatusPreconditionFailed)
-	page.holds("leaky bucket, burst 6, as a queue").holds("Saving yours starts the keys anew")
+	page.holds("leaky bucket, burst 6, as a queue").holds("Saving yours resets the counts")
 	for name := range mine {
 		page.holds(`name="` + name + `" value="` + mine.Get(name) + `"`)
 	}
@@ -188,7 +188,7 @@ func TestADraftIsTriedByItsAlgorithm(t *testing.T) {
 		{"try-log", []chromedp.Action[chromedp.Void]{chromedp.SetUploadFiles(chromedp.CSS("#log"), []string{file})}, "On access.log"},
 	} {
 		b.do(chromedp.Navigate(n.url+"/policies/default"), chromedp.Click(chromedp.CSS(".algorithms summary")), chromedp.Click(chromedp.CSS(`[value="fixed_window"]`)))
-		b.waitFor(`document.querySelector("#changes").innerText.includes("starts the keys anew")`)
+		b.waitFor(`document.querySelector("#changes").innerText.includes("resets the counts")`)
 		b.do(source.ready...)
 		b.do(chromedp.Click(chromedp.CSS(`button[value="` + source.button + `"]`)))
 		b.waitFor(`document.querySelector("#try .lead")`)
@@ -224,7 +224,7 @@ func TestTheEditorShowsTheOptionsOfTheChosenAlgorithmOnly(t *testing.T) {
 	b.waitFor(`document.querySelector("#burst-note").innerText.includes("whole number from 1")`)
 	b.write("#burst", "5")
 	b.waitFor(`document.querySelector("#meaning").innerText.includes("At most 5 at once")`)
-	b.waitFor(`document.querySelector("#save-note").innerText.includes("starts its keys anew")`)
+	b.waitFor(`document.querySelector("#save-note").innerText.includes("resets its counts")`)
 	b.look("editor-gcra")
 	b.press(`button[value="save"]`, "[data-toast]")
 	if p := n.policy(t); p.Algorithm != algorithms.GCRA || p.Options.Burst != 5 {

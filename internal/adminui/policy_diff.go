@@ -45,7 +45,7 @@ func linesOf(p *rules.Policy) []difference {
 		{Field: "Counts by", Was: countsBy(p)},
 		{Field: "Applies to", Was: strings.Join(patterns, "  ")},
 		{Field: "Mode", Was: modeWords[p.Mode]},
-		{Field: "If the log is out of reach", Was: failureWords[p.OnFailure]},
+		{Field: "If the log is unreachable", Was: failureWords[p.OnFailure]},
 		{Field: "Automatic blocks", Was: escalationWords(p.Escalation)},
 	}
 }

@@ -100,7 +100,7 @@ func (h *policiesHandler) renderConflict(c *httpserver.Call, now, wanted *rules.
 	if err != nil {
 		return err
 	}
-	page := conflictPage{Frame: h.frame(c, "Changed meanwhile", "/policies"), Base: policyPath(now.Name), Policy: now, From: d.Expect}
+	page := conflictPage{Frame: h.frame(c, "Changed by someone else", "/policies"), Base: policyPath(now.Name), Policy: now, From: d.Expect}
 	at := slices.IndexFunc(all, func(v *rules.Policy) bool { return v.Version == d.Expect })
 	if at < 0 {
 		return fault.Field("expect", "is not a version of this policy")

@@ -94,7 +94,7 @@ func tryProblem(err error) string {
 	case errors.As(err, &mistake):
 		return mistake.Message
 	case errors.Is(err, context.DeadlineExceeded):
-		return "That is too much for this page: it took longer than " + duration(tryTime) + ". The command line takes logs of any size: admin backtest."
+		return "Too large for this page: it took longer than " + duration(tryTime) + ". The command line takes logs of any size: admin backtest."
 	}
 	return ""
 }

@@ -107,7 +107,7 @@ func placeIn(network netip.Prefix, text string, size int64) (string, bool) {
 // Sentence says what the drawing shows.
 func (v *proposalView) Sentence() string {
 	e := v.Evidence
-	return number(e.OffendedCount) + " of its " + number(e.Size) + " " + v.Unit + " offended within " + duration(e.To.Sub(e.From)) + "."
+	return number(e.OffendedCount) + " of its " + number(e.Size) + " " + v.Unit + " offended in " + duration(e.To.Sub(e.From)) + "."
 }
 
 // SeenText says whom it would hit that did nothing.

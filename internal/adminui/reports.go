@@ -123,7 +123,7 @@ func (p *reportPage) count() {
 		return []int64{t.Allowed, t.Limited, t.Blocked, t.Unavailable, t.Offenders, t.Keys}
 	}
 	now := figures(&p.Totals)
-	for i, name := range []string{"Allowed", "Limited by a rule", "Blocked", "Not answered", "Keys with offences", "Keys seen, estimated"} {
+	for i, name := range []string{"Allowed", "Limited by a rule", "Blocked", "Errors", "Keys with offences", "Keys seen, estimated"} {
 		f := reportFigure{Name: name, Value: now[i]}
 		if p.Before != nil {
 			f.Before = &figures(p.Before)[i]

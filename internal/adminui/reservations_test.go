@@ -118,7 +118,7 @@ func TestTheKeyPageUnderACounterSaysWhatIsLeftAndThatNoTimesAreKept(t *testing.T
 		n.ask(t, turned)
 	}
 	b.do(chromedp.Navigate(n.url + "/key?key=" + turned))
-	b.shows("1 more at once would be allowed", "counted by generic cell rate algorithm, burst 3", "2 of 3 1 Free now",
+	b.shows("1 request allowed now", "counted by generic cell rate algorithm, burst 3", "2 of 3 1 Free now",
 		"The policy default keeps counts and not the times of requests, so there is no time line of them.")
 	for range 3 {
 		n.ask(t, turned)
@@ -141,7 +141,7 @@ func TestTheKeyPageUnderAQueueSaysThatOneGoesAfterTheOther(t *testing.T) {
 	n := newNode(t)
 	n.count(t, algorithms.LeakyBucket, algorithms.Options{Variant: algorithms.VariantQueue}, "20/m")
 	v := n.as(t, "maria")
-	v.get("/key?key=" + turned).is(http.StatusOK).holds("The next one may go at once, and others after it.").holds("one after the other, one every 3 s").lacks("more at once")
+	v.get("/key?key=" + turned).is(http.StatusOK).holds("The next request is allowed now, and the others follow one by one.").holds("one after the other, one every 3 s").lacks("more at once")
 	n.ask(t, turned)
 	v.get("/key?key=" + turned).is(http.StatusOK).holds("<b>Limited</b>").holds("In 3 s")
 }

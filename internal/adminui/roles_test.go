@@ -240,7 +240,7 @@ type outage struct {
 
 func (o *outage) FindSession(ctx context.Context, hash []byte) (*identity.Session, *identity.User, error) {
 	if o.gone.Load() {
-		return nil, nil, fault.New(fault.Unavailable, "The database is out of reach.")
+		return nil, nil, fault.New(fault.Unavailable, "The database is unreachable.")
 	}
 	return o.Store.FindSession(ctx, hash)
 }

@@ -64,7 +64,7 @@ func isHTMX(c *fiber.Ctx) bool { return c.Get("HX-Request") == "true" }
 func param(c *httpserver.Call, name string) (string, error) {
 	value := c.Params(name)
 	if value == "" || len(value) > 128 || !isPlain(value) {
-		return "", fault.New(fault.NotFound, "There is nothing of that name.")
+		return "", fault.New(fault.NotFound, "There is nothing with that name.")
 	}
 	return value, nil
 }

@@ -114,7 +114,7 @@ func (s *sessions) cookie(c *fiber.Ctx) string {
 }
 
 // findLogin returns a session that stands, nil for none. While the database is
-// out of reach it goes by what it said last: nothing can be changed then.
+// unreachable it goes by what it said last: nothing can be changed then.
 func (s *sessions) findLogin(ctx context.Context, hash [32]byte) (*login, error) {
 	users := s.catalog.UsersRevision()
 	session, user, err := s.identity.FindSession(ctx, hash[:])

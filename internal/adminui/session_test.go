@@ -50,7 +50,7 @@ func TestABadLoginSaysHowManyTriesAreLeftAndThenMakesWait(t *testing.T) {
 	for range 4 {
 		v.post("/login", wrong).is(http.StatusUnprocessableEntity)
 	}
-	got := v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusTooManyRequests).holds("Too many tries")
+	got := v.post("/login", url.Values{"name": {"maria"}, "password": {password}}).is(http.StatusTooManyRequests).holds("Too many attempts")
 	if got.header.Get("Retry-After") != "60" {
 		t.Errorf("Retry-After is %q", got.header.Get("Retry-After"))
 	}

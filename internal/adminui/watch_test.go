@@ -85,19 +85,19 @@ func TestTheOverviewSaysWhatHappensToWhomSinceWhenAndWhatToPress(t *testing.T) {
 	page.holds("Refusing ").holds(" requests a second since ").holds(start.Add((quietMinutes+1)*time.Minute).Format("15:04") + ", 21 minutes ago.") // before midnight with its day
 	page.holds(`come from <a class="plain" href="/offenders?pattern=ip%3A203.0.113.0%2F24">`).holds("61 of 256 addresses")
 	page.holds("of policy <a href=\"/policies/default\">").holds(`href="/blocks/new?pattern=ip%3A203.0.113.0%2F24&amp;reason=`)
-	page.holds("61 of its 256 addresses offended within 11 min.").holds("Rules that refuse most")
+	page.holds("61 of its 256 addresses offended in 11 min.").holds("Rules that refuse most")
 	page.holds(`href="/?last=24h"`).holds("Zoom in</a>").holds(`name="id"`)
 	v.get("/v1/attack").is(http.StatusOK).holds(`"active":true`).holds(`"pattern":"ip:203.0.113.0/24"`).holds(`"keys":61`).holds(`"policy":"default"`).
 		holds(`"rule":"`).holds(`"blocked":false`).holds(`"baseline":null`)
 	v.get("/?last=24h").is(http.StatusOK).holds(`href="/offenders?last=24h"`).holds(`href="/blocks?last=24h"`)
-	n.as(t, "vic").get("/").is(http.StatusOK).lacks("Block…").lacks(">Lift<").lacks("Dismiss").lacks(`id="block-source"`)
+	n.as(t, "vic").get("/").is(http.StatusOK).lacks("Block…").lacks(">Unblock<").lacks("Dismiss").lacks(`id="block-source"`)
 }
 
 func TestWithoutAnyTrafficTheOverviewIsCalm(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	v.get("/v1/attack").is(http.StatusOK).holds(`"active":false`).holds(`"since":null`).holds(`"source":null`)
-	v.get("/").is(http.StatusOK).holds("No checks in the last hour.").holds("Nobody was refused in the last hour.")
+	v.get("/").is(http.StatusOK).holds("No checks in the last hour.").holds("No key was refused in the last hour.")
 	n.send(t, "token:a")
 	n.flush(t)
 	n.clock.advance(40 * time.Second)
@@ -197,14 +197,14 @@ func TestOnlyOperatorsActOnWhatTheySee(t *testing.T) {
 func TestAKeysPageSaysWhenItIsAllowedAgainAndWhy(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "olu")
-	v.get("/key?key=token:new").is(http.StatusOK).holds("<b>Allowed</b>").holds("more at once would be allowed")
+	v.get("/key?key=token:new").is(http.StatusOK).holds("<b>Allowed</b>").holds("<b>1</b> request allowed now.")
 	for range 3 {
 		n.send(t, "token:busy")
 		n.clock.advance(300 * time.Millisecond)
 	}
 	n.flush(t)
 	page := v.get("/key?key=token:busy").is(http.StatusOK)
-	page.holds("<b>Limited</b></span> by <b>1/s</b>").holds("in <b>0.1 s</b>, at <b>" + clockAt(time.Second) + "</b> UTC").holds("decides now")
+	page.holds("<b>Limited</b></span> by <b>1/s</b>").holds("in <b>0.1 s</b>, at <b>" + clockAt(time.Second) + "</b> UTC").holds("limiting now")
 	page.holds("Oldest, " + clockAt(0)).holds("Next allowed, " + clockAt(time.Second)).holds("Latest refusals")
 	v.get("/key?key=token:busy&rule=default+20/1m").is(http.StatusOK).holds("The last minute: 1 of 20")
 	n.clock.advance(time.Second)
@@ -227,7 +227,7 @@ func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
 	if got := n.decisionOn(t, "token:used"); got != "limited" {
 		t.Fatalf("the second request in a second is %s", got)
 	}
-	v.get("/key?key=token:used&ask=reset").is(http.StatusOK).holds("Every rule starts afresh")
+	v.get("/key?key=token:used&ask=reset").is(http.StatusOK).holds("All limits start from zero")
 	v.post("/act/reset", url.Values{"key": {"token:used"}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, "token:used"); got != "allowed" {
 		t.Errorf("after it was forgotten it is %s", got)

@@ -96,7 +96,7 @@ func (a *App) logHealth(ctx context.Context) adminui.Part {
 const lateCounts = 5 * time.Second
 
 func (a *App) databaseHealth() adminui.Part {
-	p := adminui.Part{Name: "Postgres", Text: "Counts arrive as they are made."}
+	p := adminui.Part{Name: "Postgres", Text: "Up to date"}
 	if a.backends.dir != nil {
 		p.Name = "Database"
 	}
@@ -104,7 +104,7 @@ func (a *App) databaseHealth() adminui.Part {
 	stats := a.flusher.Stats()
 	switch {
 	case failing != nil:
-		p.Trouble = "out of reach"
+		p.Trouble = "unreachable"
 		p.Text = fmt.Sprintf("Since %s UTC. Checks go on with the last policies and blocks known.", since.UTC().Format("15:04"))
 		if old := a.howOld(); old != "" {
 			p.Text = "Since this node started. Checks go on with " + old + "; changes are refused."
@@ -119,7 +119,7 @@ func (a *App) jobsHealth(ctx context.Context) adminui.Part {
 	all, err := a.jobs.List(ctx)
 	p := adminui.Part{Name: "Jobs"}
 	if err != nil {
-		p.Text = "Not known while the database is out of reach."
+		p.Text = "Not known while the database is unreachable."
 		return p
 	}
 	well := 0
@@ -128,7 +128,7 @@ func (a *App) jobsHealth(ctx context.Context) adminui.Part {
 			well++
 		}
 	}
-	p.Text = fmt.Sprintf("%d of %d well", well, len(all))
+	p.Text = fmt.Sprintf("%d of %d OK", well, len(all))
 	if well < len(all) {
 		p.Trouble = "failing"
 	}
