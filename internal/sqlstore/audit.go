@@ -167,7 +167,7 @@ func entrySelection(f audit.Filter) (*selection, error) {
 }
 
 // FindRecords implements audit.Store.
-func (s *Store) FindRecords(ctx context.Context, f audit.Filter) (page audit.Page, err error) {
+func (s *auditStore) FindRecords(ctx context.Context, f audit.Filter) (page audit.Page, err error) {
 	limit, err := pageLimit(f.Limit)
 	if err != nil {
 		return page, err
@@ -190,7 +190,7 @@ func (s *Store) FindRecords(ctx context.Context, f audit.Filter) (page audit.Pag
 }
 
 // FindRecordByID implements audit.Store.
-func (s *Store) FindRecordByID(ctx context.Context, id int64) (e *audit.Record, err error) {
+func (s *auditStore) FindRecordByID(ctx context.Context, id int64) (e *audit.Record, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		e, err = t.entry(id)
 		return err
@@ -211,7 +211,7 @@ func (t *tx) entry(id int64) (*audit.Record, error) {
 
 // EachRecord implements audit.Store. It reads page by page, so that a slow
 // reader holds no transaction open.
-func (s *Store) EachRecord(ctx context.Context, f audit.Filter) iter.Seq2[*audit.Record, error] {
+func (s *auditStore) EachRecord(ctx context.Context, f audit.Filter) iter.Seq2[*audit.Record, error] {
 	return func(yield func(*audit.Record, error) bool) {
 		f.Limit = largestLimit
 		for {
@@ -230,4 +230,13 @@ func (s *Store) EachRecord(ctx context.Context, f audit.Filter) iter.Seq2[*audit
 			}
 		}
 	}
+}
+
+var _ audit.Recorder = (*Store)(nil)
+
+// AddRecord implements audit.Recorder.
+func (s *auditStore) AddRecord(ctx context.Context, e audit.Record) error {
+	return s.change(ctx, e.Actor, func(t *tx) error {
+		return t.addEntry(e)
+	})
 }

@@ -137,7 +137,7 @@ type expired struct {
 // DeleteEntriesBefore is the retention of the audit: it removes what is older
 // than before and returns how many records that were. Where a record between
 // younger ones is older, as clocks may have it, it stays until they go.
-func (s *Store) DeleteEntriesBefore(ctx context.Context, before time.Time) (removed int64, err error) {
+func (s *auditStore) DeleteEntriesBefore(ctx context.Context, before time.Time) (removed int64, err error) {
 	err = s.change(ctx, audit.SystemActor("retention"), func(t *tx) error {
 		if err := t.chainAudit(); err != nil {
 			return err
@@ -194,7 +194,7 @@ func (e extended) Scan(into ...any) error { return e.row.Scan(append(into, e.mor
 
 // VerifyAudit implements audit.Verifier. It reads one state of the database, in
 // short statements.
-func (s *Store) VerifyAudit(ctx context.Context, kept audit.Link) (v audit.Verification, err error) {
+func (s *auditStore) VerifyAudit(ctx context.Context, kept audit.Link) (v audit.Verification, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		c := verification{kept: kept}
 		if err := c.read(t); err != nil {

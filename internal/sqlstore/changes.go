@@ -26,7 +26,7 @@ type touched struct{ settings, policies, tokens, users, knownLogins, blocks, exe
 
 // EachChange implements catalog.Source. One transaction reads everything, so
 // that what apply gets is the database as it was at Changes.Revision.
-func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.Changes) error) error {
+func (s *backend) EachChange(ctx context.Context, since int64, apply func(catalog.Changes) error) error {
 	return s.view(ctx, func(t *tx) error {
 		if since == 0 {
 			if err := t.allowLong(); err != nil {
@@ -43,20 +43,20 @@ func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.
 			}
 		}
 		if ch.PoliciesChanged = what.policies > 0; ch.PoliciesChanged {
-			all, err := t.policies()
+			all, err := policiesIn(t).policies()
 			if err != nil {
 				return err
 			}
 			ch.Policies = plainPolicies(all)
 		}
 		if what.tokens > 0 {
-			if ch.Tokens, err = t.tokensSince(since); err != nil {
+			if ch.Tokens, err = identitiesIn(t).tokensSince(since); err != nil {
 				return err
 			}
 		}
 		ch.UsersChanged = what.users > 0
 		if ch.KnownLoginsChanged = what.knownLogins > 0; ch.KnownLoginsChanged {
-			if ch.KnownLogins, err = t.knownLogins(); err != nil {
+			if ch.KnownLogins, err = identitiesIn(t).knownLogins(); err != nil {
 				return err
 			}
 		}

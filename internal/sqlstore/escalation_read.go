@@ -21,7 +21,7 @@ const (
 )
 
 // EscalationStates implements offenders.Store.
-func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offences.State, err error) {
+func (s *offenceStore) EscalationStates(ctx context.Context, page []string) (all []offences.State, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -36,7 +36,7 @@ func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offe
 }
 
 // EscalationCounts implements offenders.Store.
-func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64) (all []offences.EscalationCount, err error) {
+func (s *offenceStore) EscalationCounts(ctx context.Context, page []string, from int64) (all []offences.EscalationCount, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -53,7 +53,7 @@ func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64)
 }
 
 // EscalationEvents implements offenders.Store.
-func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (all []offences.EscalationEvent, err error) {
+func (s *offenceStore) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (all []offences.EscalationEvent, err error) {
 	limit, err := pageLimit(f.Limit)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilte
 }
 
 // EscalationPauses implements offenders.Store.
-func (s *Store) EscalationPauses(ctx context.Context) (all []offences.EscalationPause, err error) {
+func (s *offenceStore) EscalationPauses(ctx context.Context) (all []offences.EscalationPause, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err = each(t, func(r row) (l offences.EscalationPause, err error) {
 			var at int64
@@ -98,7 +98,7 @@ func (s *Store) EscalationPauses(ctx context.Context) (all []offences.Escalation
 }
 
 // ResumeEscalation implements offenders.Store.
-func (s *Store) ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error {
+func (s *offenceStore) ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error {
 	return s.change(ctx, by, func(t *tx) error {
 		var name string
 		stopped, err := t.one(resumeStop, []any{policy, toMS(t.now)}, &name)
@@ -116,6 +116,6 @@ func (s *Store) ResumeEscalation(ctx context.Context, by audit.Actor, policy int
 		if err != nil {
 			return err
 		}
-		return t.insertEvents(offences.EscalationEvent{ID: id, At: t.now, Policy: policy, Name: name, Kind: offences.EscalationResumed, Detail: detail})
+		return offencesIn(t).insertEvents(offences.EscalationEvent{ID: id, At: t.now, Policy: policy, Name: name, Kind: offences.EscalationResumed, Detail: detail})
 	})
 }

@@ -81,13 +81,13 @@ func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy) (limit offen
 	if _, err = w.one(countEscalated, []any{l.Policy, string(l.EventKind()), max(since, resumedAt)}, &limit.Blocked); err != nil {
 		return limit, err
 	}
-	limit.Seen, err = w.keysSeen(l.Policy, since)
+	limit.Seen, err = offencesIn(w.tx).keysSeen(l.Policy, since)
 	limit.Allowed = w.evaluation.SafetyLimit.Allows(limit.Seen)
 	return limit, err
 }
 
-func (t *tx) keysSeen(policy, since int64) (int64, error) {
-	sketches, err := each(t, func(r row) (s []byte, err error) { return s, r.Scan(&s) }, sketchesSince, since, policy)
+func (t offenceTx) keysSeen(policy, since int64) (int64, error) {
+	sketches, err := each(t.tx, func(r row) (s []byte, err error) { return s, r.Scan(&s) }, sketchesSince, since, policy)
 	if err != nil {
 		return 0, err
 	}
@@ -197,7 +197,7 @@ func (w *escalationWriter) saveEvents() error {
 			used = append(used, []any{e.Policy, e.Key})
 		}
 	}
-	if err := w.insertEvents(w.events...); err != nil {
+	if err := offencesIn(w.tx).insertEvents(w.events...); err != nil {
 		return err
 	}
 	w.escalationRun.events = w.events
@@ -206,7 +206,7 @@ func (w *escalationWriter) saveEvents() error {
 
 func minuteOf(ms int64) int64 { return ms - ms%spanMS(minuteSpan) }
 
-func (t *tx) insertEvents(all ...offences.EscalationEvent) error {
+func (t offenceTx) insertEvents(all ...offences.EscalationEvent) error {
 	rows := make([][]any, len(all))
 	for i, e := range all {
 		rows[i] = []any{e.ID, toMS(e.At), e.Policy, e.Name, e.Key, string(e.Kind), e.Level, e.Offences, e.Length.Milliseconds(), e.BlockID, e.Detail}

@@ -113,7 +113,7 @@ func TestSQLiteWithoutSpaceSaysSoAndKeepsWhatItAcknowledged(t *testing.T) {
 		}
 		kept = append(kept, b.Pattern.String())
 	}
-	saysOnce(t, err, "no disk space left; make room; nothing was changed")
+	saysOnce(t, err, "no disk space left; free room; nothing was changed")
 	f.LimitPages(t, 1<<30)
 	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)
 	page, err := f.FindBlocks(t.Context(), blocks.Filter{})

@@ -23,7 +23,7 @@ const (
 // on every new connection since some may have been missed before it. It goes on
 // until ctx ends, through any outage. On SQLite, where there is one node, it
 // returns at once. Nothing depends on it but speed: nodes poll all the same.
-func (s *Store) Listen(ctx context.Context, wake func()) {
+func (s *backend) Listen(ctx context.Context, wake func()) {
 	if s.place.dialect.notify == "" {
 		return
 	}
@@ -37,7 +37,7 @@ func (s *Store) Listen(ctx context.Context, wake func()) {
 	}
 }
 
-func (s *Store) listenOnce(ctx context.Context, wake func()) error {
+func (s *backend) listenOnce(ctx context.Context, wake func()) error {
 	config, err := postgresConfig(s.place.target)
 	if err != nil {
 		return errors.New("the database URL is not one of Postgres")

@@ -183,7 +183,7 @@ func (l location) latest() (MigrationState, error) {
 
 // unreachable explains an error that came before there was a store.
 func (l location) unreachable(ctx context.Context, err error) error {
-	return (&Store{place: l}).explain(ctx, err)
+	return (&backend{place: l}).explain(ctx, err)
 }
 
 // checkCompatible refuses a database that a newer release has changed in a way

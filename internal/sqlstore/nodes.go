@@ -23,7 +23,7 @@ FROM nodes WHERE seen_at >= $1 ORDER BY name, id`
 var _ nodes.Store = (*Store)(nil)
 
 // PutNode takes down what a node tells of itself.
-func (s *Store) PutNode(ctx context.Context, n nodes.Node) error {
+func (s *operationStore) PutNode(ctx context.Context, n nodes.Node) error {
 	return s.write(ctx, func(t *tx) error {
 		degraded := 0
 		if n.Degraded {
@@ -35,7 +35,7 @@ func (s *Store) PutNode(ctx context.Context, n nodes.Node) error {
 }
 
 // Nodes returns the nodes heard of since an instant, by name and id.
-func (s *Store) Nodes(ctx context.Context, since time.Time) (all []nodes.Node, err error) {
+func (s *operationStore) Nodes(ctx context.Context, since time.Time) (all []nodes.Node, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err = each(t, scanNode, selectNodes, toMS(since))
 		return err
@@ -55,7 +55,7 @@ func scanNode(r row) (nodes.Node, error) {
 }
 
 // DeleteNode forgets a node that says goodbye.
-func (s *Store) DeleteNode(ctx context.Context, id string) error {
+func (s *operationStore) DeleteNode(ctx context.Context, id string) error {
 	return s.write(ctx, func(t *tx) error {
 		_, err := t.exec(deleteNode, id)
 		return err
@@ -63,6 +63,6 @@ func (s *Store) DeleteNode(ctx context.Context, id string) error {
 }
 
 // DeleteNodes forgets the nodes not heard of since an instant.
-func (s *Store) DeleteNodes(ctx context.Context, before time.Time) (int, error) {
+func (s *operationStore) DeleteNodes(ctx context.Context, before time.Time) (int, error) {
 	return s.deleteBefore(ctx, deleteNodes, before)
 }

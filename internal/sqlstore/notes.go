@@ -40,7 +40,7 @@ type noteSnapshot struct {
 }
 
 // AddNote implements notes.Store.
-func (s *Store) AddNote(ctx context.Context, by audit.Actor, key, text string) (*notes.Note, error) {
+func (s *auditStore) AddNote(ctx context.Context, by audit.Actor, key, text string) (*notes.Note, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
@@ -72,7 +72,7 @@ func (s *Store) AddNote(ctx context.Context, by audit.Actor, key, text string) (
 }
 
 // FindNotes implements notes.Store.
-func (s *Store) FindNotes(ctx context.Context, key string, limit int) (all []*notes.Note, err error) {
+func (s *auditStore) FindNotes(ctx context.Context, key string, limit int) (all []*notes.Note, err error) {
 	if limit, err = pageLimit(limit); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *Store) FindNotes(ctx context.Context, key string, limit int) (all []*no
 }
 
 // DeleteNote implements notes.Store.
-func (s *Store) DeleteNote(ctx context.Context, by audit.Actor, id string) (n *notes.Note, err error) {
+func (s *auditStore) DeleteNote(ctx context.Context, by audit.Actor, id string) (n *notes.Note, err error) {
 	none := fault.New(fault.NotFound, "There is no note with the id %q.", id)
 	if checkText("id", id) != nil {
 		return nil, none

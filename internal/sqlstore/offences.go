@@ -21,7 +21,7 @@ const (
 )
 
 // Flush implements offenders.Sink.
-func (s *Store) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
+func (s *offenceStore) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
 	var events []offences.EscalationEvent
 	changed := false
 	err := s.write(ctx, func(t *tx) error {
@@ -31,7 +31,7 @@ func (s *Store) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluat
 		if err != nil || added == 0 {
 			return err
 		}
-		if err := t.addCounts(b); err != nil {
+		if err := offencesIn(t).addCounts(b); err != nil {
 			return err
 		}
 		escalations := escalationRun{tx: t, evaluation: e}
@@ -57,7 +57,7 @@ const abandoned = ":abandoned"
 
 // Abandon implements offenders.Sink. It takes the batch's id, so that a
 // transaction that still hangs between the nodes and the disk adds nothing.
-func (s *Store) Abandon(ctx context.Context, id string) (written bool, err error) {
+func (s *offenceStore) Abandon(ctx context.Context, id string) (written bool, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		taken, err := t.exec(addFlushedBatch, id, toMS(t.now))
 		if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) Abandon(ctx context.Context, id string) (written bool, err error
 
 // addCounts adds the rows of a batch to their minutes and, where those have
 // been added up already, to their hours and days too.
-func (t *tx) addCounts(b *offences.Batch) error {
+func (t offenceTx) addCounts(b *offences.Batch) error {
 	if err := t.addCountsTo(b, minuteSpan, 1, -1); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func spanMS(span int64) int64 {
 
 // addCountsTo adds what lies before an instant, everything where it is -1, to
 // rows of a span of so many milliseconds.
-func (t *tx) addCountsTo(b *offences.Batch, span, length, before int64) error {
+func (t offenceTx) addCountsTo(b *offences.Batch, span, length, before int64) error {
 	wanted := func(minute int64) bool { return before < 0 || minute < before }
 	start := func(minute int64) int64 { return minute - minute%length }
 	var counted, traffic, keyTraffic, distinct [][]any
@@ -236,7 +236,7 @@ func mergedKeys(all []offences.KeyTraffic, wanted func(int64) bool, start func(i
 const findDistinct = `SELECT sketch FROM distinct_keys WHERE span = $1 AND start = $2 AND policy_id = $3 AND node = ''`
 
 // mergeDistinctInto merges late sketches into those of a longer span.
-func (t *tx) mergeDistinctInto(all []offences.DistinctKeys, span int64, wanted func(int64) bool, start func(int64) int64) error {
+func (t offenceTx) mergeDistinctInto(all []offences.DistinctKeys, span int64, wanted func(int64) bool, start func(int64) int64) error {
 	for _, d := range all {
 		if !wanted(d.Minute) {
 			continue
@@ -259,8 +259,8 @@ func (t *tx) mergeDistinctInto(all []offences.DistinctKeys, span int64, wanted f
 // rollup is how far one span has come.
 type rollup struct{ span, through, gone int64 }
 
-func (t *tx) rollups() (map[int64]rollup, error) {
-	all, err := each(t, func(r row) (rollup, error) {
+func (t offenceTx) rollups() (map[int64]rollup, error) {
+	all, err := each(t.tx, func(r row) (rollup, error) {
 		var u rollup
 		return u, r.Scan(&u.span, &u.through, &u.gone)
 	}, readRollups)

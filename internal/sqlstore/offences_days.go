@@ -42,7 +42,7 @@ func hourSum(from, to int64) string {
 }
 
 // addLateToDays adds offences of hours that have been added up already.
-func (t *tx) addLateToDays(hours []offences.Offence) error {
+func (t offenceTx) addLateToDays(hours []offences.Offence) error {
 	byHour := map[int64][][]any{}
 	type id struct {
 		start, policy int64

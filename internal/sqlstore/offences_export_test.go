@@ -14,7 +14,7 @@ func RankStatement(s *Store, ctx context.Context, query offences.Query) (text st
 		return "", nil, err
 	}
 	err = s.view(ctx, func(t *tx) error {
-		rollups, err := t.rollups()
+		rollups, err := offencesIn(t).rollups()
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 // SeenParts implements offenders.Store. The database adds up by whole bytes of
 // where keys begin, which both dialects can cut; what is left of a part's bits
 // is added up here, at most 128 rows for each of the parts.
-func (s *Store) SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) (parts []offences.SeenPart, err error) {
+func (s *offenceStore) SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) (parts []offences.SeenPart, err error) {
 	wide := 128 - network.Addr().BitLen() // IPv4 stands behind so many bits
 	err = s.read(ctx, from, to, 0, func(t *tx, _ offences.Span, segments []segment) error {
 		c := &conditions{}

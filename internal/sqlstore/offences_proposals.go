@@ -35,7 +35,7 @@ ON CONFLICT (pattern, place) DO UPDATE SET updated_at = excluded.updated_at, evi
 )
 
 // CrowdedRanges implements offenders.ProposalStore.
-func (s *Store) CrowdedRanges(ctx context.Context, from, to time.Time, addresses, networks int) (all []netip.Prefix, err error) {
+func (s *proposalStore) CrowdedRanges(ctx context.Context, from, to time.Time, addresses, networks int) (all []netip.Prefix, err error) {
 	minute := spanMS(minuteSpan)
 	low := from.UnixMilli() - from.UnixMilli()%minute
 	err = s.view(ctx, func(t *tx) error {
@@ -93,7 +93,7 @@ func scanProposal(r row) (*offences.Proposal, error) {
 }
 
 // PutProposal implements offenders.ProposalStore.
-func (s *Store) PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (put *offences.RefreshedProposal, err error) {
+func (s *proposalStore) PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (put *offences.RefreshedProposal, err error) {
 	evidence, err := json.Marshal(p.Evidence)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s *Store) PutProposal(ctx context.Context, p offences.Proposal, quietSince
 }
 
 // FindProposals implements offenders.ProposalStore.
-func (s *Store) FindProposals(ctx context.Context, openOnly bool, limit int) (all []*offences.Proposal, err error) {
+func (s *proposalStore) FindProposals(ctx context.Context, openOnly bool, limit int) (all []*offences.Proposal, err error) {
 	if limit, err = pageLimit(limit); err != nil {
 		return nil, err
 	}
@@ -138,20 +138,20 @@ func (s *Store) FindProposals(ctx context.Context, openOnly bool, limit int) (al
 }
 
 // FindProposalByID implements offenders.ProposalStore.
-func (s *Store) FindProposalByID(ctx context.Context, id string) (p *offences.Proposal, err error) {
+func (s *proposalStore) FindProposalByID(ctx context.Context, id string) (p *offences.Proposal, err error) {
 	err = s.view(ctx, func(t *tx) error {
-		p, err = t.findProposal(id)
+		p, err = offencesIn(t).findProposal(id)
 		return err
 	})
 	return p, err
 }
 
-func (t *tx) findProposal(id string) (*offences.Proposal, error) {
+func (t offenceTx) findProposal(id string) (*offences.Proposal, error) {
 	none := fault.New(fault.NotFound, "There is no proposal with the id %q.", id)
 	if checkText("id", id) != nil {
 		return nil, none
 	}
-	all, err := each(t, scanProposal, findProposal, id)
+	all, err := each(t.tx, scanProposal, findProposal, id)
 	if err != nil {
 		return nil, err
 	}
@@ -162,12 +162,12 @@ func (t *tx) findProposal(id string) (*offences.Proposal, error) {
 }
 
 // DecideProposal implements offenders.ProposalStore.
-func (s *Store) DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (p *offences.Proposal, err error) {
+func (s *proposalStore) DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (p *offences.Proposal, err error) {
 	if err := checkText("reason", reason); err != nil {
 		return nil, err
 	}
 	err = s.change(ctx, by, func(t *tx) error {
-		if p, err = t.findProposal(id); err != nil {
+		if p, err = offencesIn(t).findProposal(id); err != nil {
 			return err
 		}
 		if p.Decision != offences.Open {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 )
@@ -56,7 +55,7 @@ var rankOrders = map[offences.Sort]struct{ value, order, behind string }{
 }
 
 // Rank implements offenders.Store.
-func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offences.Ranking, err error) {
+func (s *offenceStore) Rank(ctx context.Context, query offences.Query) (ranking offences.Ranking, err error) {
 	limit, err := pageLimit(query.Limit)
 	if err != nil {
 		return ranking, err
@@ -79,7 +78,7 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 		return ranking, err
 	}
 	err = s.view(ctx, func(t *tx) error {
-		rollups, err := t.rollups()
+		rollups, err := offencesIn(t).rollups()
 		if err != nil {
 			return err
 		}
@@ -102,10 +101,10 @@ func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offence
 			ranking.Rows = ranking.Rows[:limit]
 			ranking.Next = rankCursor{query.Sort, ranking.From.UnixMilli(), ranking.To.UnixMilli(), values[limit-1], ranking.Rows[limit-1].Key}.String()
 		}
-		if err := t.firstAndLast(&ranking, segments, more); err != nil {
+		if err := offencesIn(t).firstAndLast(&ranking, segments, more); err != nil {
 			return err
 		}
-		return t.other(&ranking, query, segments)
+		return offencesIn(t).other(&ranking, query, segments)
 	})
 	return ranking, err
 }
@@ -179,7 +178,7 @@ func rankConditions(query offences.Query) (*conditions, error) {
 
 // firstAndLast fills in when the keys of the page offended, and how many more
 // offences each may have.
-func (t *tx) firstAndLast(ranking *offences.Ranking, segments []segment, more *conditions) error {
+func (t offenceTx) firstAndLast(ranking *offences.Ranking, segments []segment, more *conditions) error {
 	if len(ranking.Rows) == 0 {
 		return nil
 	}
@@ -194,7 +193,7 @@ func (t *tx) firstAndLast(ranking *offences.Ranking, segments []segment, more *c
 	q := &selection{}
 	text := "SELECT key, min(first_at), max(last_at), CAST(sum(over) AS BIGINT) FROM (" +
 		q.union("key, first_at, last_at, over", "offences", segments, narrow.text, narrow.args...) + ") AS counted GROUP BY key"
-	return stream(t, func(r row) (key string, err error) {
+	return stream(t.tx, func(r row) (key string, err error) {
 		var first, last, over int64
 		if err := r.Scan(&key, &first, &last, &over); err != nil {
 			return key, err
@@ -206,7 +205,7 @@ func (t *tx) firstAndLast(ranking *offences.Ranking, segments []segment, more *c
 }
 
 // other fills in what lost its key, and what of the traffic has no row.
-func (t *tx) other(ranking *offences.Ranking, query offences.Query, segments []segment) error {
+func (t offenceTx) other(ranking *offences.Ranking, query offences.Query, segments []segment) error {
 	c := &conditions{}
 	c.and("key = ?", "")
 	if query.Shadow {
@@ -231,9 +230,9 @@ func (t *tx) other(ranking *offences.Ranking, query offences.Query, segments []s
 
 // read runs a query over the rows of a span, none longer than longest unless
 // that is 0.
-func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Duration, do func(t *tx, span offences.Span, segments []segment) error) error {
+func (s *offenceStore) read(ctx context.Context, from, to time.Time, longest time.Duration, do func(t *tx, span offences.Span, segments []segment) error) error {
 	return s.view(ctx, func(t *tx) error {
-		rollups, err := t.rollups()
+		rollups, err := offencesIn(t).rollups()
 		if err != nil {
 			return err
 		}
@@ -243,7 +242,7 @@ func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Durat
 }
 
 // Details implements offenders.Store.
-func (s *Store) Details(ctx context.Context, query offences.Query, page []string, span offences.Span, points int) (all []offences.Detail, err error) {
+func (s *offenceStore) Details(ctx context.Context, query offences.Query, page []string, span offences.Span, points int) (all []offences.Detail, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -269,7 +268,7 @@ func (s *Store) Details(ctx context.Context, query offences.Query, page []string
 }
 
 // KeyTotals implements offenders.Store.
-func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span offences.Span) (all []offences.KeyTotal, err error) {
+func (s *offenceStore) KeyTotals(ctx context.Context, policy int64, page []string, span offences.Span) (all []offences.KeyTotal, err error) {
 	if len(page) == 0 {
 		return nil, nil
 	}
@@ -290,102 +289,8 @@ func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span
 	return all, err
 }
 
-const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT), CAST(sum(blocked) AS BIGINT), CAST(sum(unavailable) AS BIGINT),
-    CAST(sum(shadow_allowed) AS BIGINT), CAST(sum(shadow_limited) AS BIGINT), CAST(sum(cost_allowed) AS BIGINT), CAST(sum(untracked) AS BIGINT)`
-
-const trafficAmounts = `start, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked`
-
-// Traffic implements offenders.Store.
-func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (points []offences.TrafficPoint, err error) {
-	longest := dividing(step)
-	if step <= 0 {
-		longest, step = 0, wholeSpan
-	}
-	err = s.read(ctx, from, to, longest, func(t *tx, span offences.Span, segments []segment) error {
-		c := &conditions{}
-		if policy != 0 {
-			c.and("policy_id = ?", policy)
-		}
-		low, width := span.From.UnixMilli(), max(1, step.Milliseconds())
-		q := &selection{}
-		point := q.fill("(start - ?) / ?", low, width)
-		text := "SELECT point, " + trafficSums + " FROM (SELECT " + point + " AS point, counted.* FROM (" +
-			q.union(trafficAmounts, "traffic", segments, c.text, c.args...) + ") AS counted) AS placed GROUP BY point ORDER BY point"
-		points, err = each(t, func(r row) (p offences.TrafficPoint, err error) {
-			var n int64
-			err = r.Scan(&n, &p.Allowed, &p.Limited, &p.Blocked, &p.Unavailable, &p.ShadowAllowed, &p.ShadowLimited, &p.CostAllowed, &p.Untracked)
-			p.At = time.UnixMilli(low + n*width).UTC()
-			return p, err
-		}, text, q.args...)
-		if err != nil {
-			return err
-		}
-		return t.distinctOfPoints(points, policy, low, width, segments)
-	})
-	return points, err
-}
-
-// wholeSpan is longer than any span.
-const wholeSpan = 100 * 365 * 24 * time.Hour
-
-// dividing returns the longest rows of which a step is a multiple.
-func dividing(step time.Duration) time.Duration {
-	for _, length := range []time.Duration{24 * time.Hour, time.Hour} {
-		if step%length == 0 {
-			return length
-		}
-	}
-	return time.Minute
-}
-
-// distinctOfPoints fills in the estimated number of keys of each point.
-func (t *tx) distinctOfPoints(points []offences.TrafficPoint, policy, low, width int64, segments []segment) error {
-	sketches := map[int64][][]byte{}
-	err := t.sketches(policy, segments, func(start int64, sketch []byte) {
-		n := (start - low) / width
-		sketches[n] = append(sketches[n], sketch)
-	})
-	if err != nil {
-		return err
-	}
-	for i := range points {
-		n := (points[i].At.UnixMilli() - low) / width
-		if points[i].Keys, err = offences.CountDistinct(sketches[n]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *tx) sketches(policy int64, segments []segment, do func(start int64, sketch []byte)) error {
-	c := &conditions{}
-	if policy != 0 {
-		c.and("policy_id = ?", policy)
-	}
-	q := &selection{}
-	return stream(t, func(r row) (start int64, err error) {
-		var sketch []byte
-		err = r.Scan(&start, &sketch)
-		do(start, sketch)
-		return start, err
-	}, q.union("start, sketch", "distinct_keys", segments, c.text, c.args...), q.args, func(int64) error { return nil })
-}
-
-// DistinctKeys implements offenders.Store.
-func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (n int64, err error) {
-	err = s.read(ctx, from, to, 0, func(t *tx, _ offences.Span, segments []segment) error {
-		var all [][]byte
-		err := t.sketches(policy, segments, func(_ int64, sketch []byte) { all = append(all, sketch) })
-		if err == nil {
-			n, err = offences.CountDistinct(all)
-		}
-		return err
-	})
-	return n, err
-}
-
 // RuleTotals implements offenders.Store.
-func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offences.RuleTotal, err error) {
+func (s *offenceStore) RuleTotals(ctx context.Context, span offences.Span) (all []offences.RuleTotal, err error) {
 	err = s.read(ctx, span.From, span.To, 0, func(t *tx, _ offences.Span, segments []segment) error {
 		q := &selection{}
 		// By key first, so that what is sorted to count keys is sorted once: on
@@ -400,34 +305,6 @@ func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offen
 		return err
 	})
 	return all, err
-}
-
-// Seen implements offenders.Store.
-func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (seen offences.Seen, err error) {
-	err = s.read(ctx, from, to, 0, func(t *tx, span offences.Span, segments []segment) error {
-		seen = offences.Seen{SpanFrom: span.From, SpanTill: span.To}
-		c := &conditions{}
-		c.selects(p)
-		q := &selection{}
-		text := "WITH seen AS (SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
-			q.union("key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key) " +
-			"SELECT key, a, r, (SELECT count(*) FROM seen), (SELECT count(*) FROM seen WHERE r > 0), " +
-			"(SELECT CAST(sum(a) AS BIGINT) FROM seen), (SELECT CAST(sum(r) AS BIGINT) FROM seen) FROM seen " +
-			"ORDER BY a + r DESC, key LIMIT " + strconv.Itoa(max(1, limit))
-		seen.Samples, err = each(t, func(r row) (k offences.SeenKey, err error) {
-			return k, r.Scan(&k.Key, &k.Allowed, &k.Refused, &seen.Keys, &seen.Offenders, &seen.Allowed, &seen.Refused)
-		}, text, q.args...)
-		if err != nil {
-			return err
-		}
-		q = &selection{}
-		text = "SELECT COALESCE(CAST(sum(allowed) AS BIGINT), 0), COALESCE(CAST(sum(limited + blocked) AS BIGINT), 0), " +
-			"COALESCE(CAST(sum(untracked) AS BIGINT), 0) FROM (" +
-			q.union("allowed, limited, blocked, untracked", "traffic", segments, "") + ") AS counted"
-		_, err = t.one(text, q.args, &seen.AllAllowed, &seen.AllRefused, &seen.Untracked)
-		return err
-	})
-	return seen, err
 }
 
 const offenceFields = `policy_id, mac, kind, decider, source, key, start, offences, over, first_at, first_boundary, first_retry_at, first_meta,
@@ -457,7 +334,7 @@ func scanOffence(r row) (o offences.Offence, err error) {
 }
 
 // FindOffences implements offenders.Store.
-func (s *Store) FindOffences(ctx context.Context, id offences.RefusalID) (all []offences.Offence, err error) {
+func (s *offenceStore) FindOffences(ctx context.Context, id offences.RefusalID) (all []offences.Offence, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err = each(t, scanOffence, findOffences, id.Minute.UnixMilli(), id.MAC[:])
 		return err
@@ -474,9 +351,9 @@ func (s *Store) FindOffences(ctx context.Context, id offences.RefusalID) (all []
 }
 
 // Kept implements offenders.Store.
-func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, folded []offences.Offence, err error) {
+func (s *offenceStore) Kept(ctx context.Context, minute time.Time) (from time.Time, folded []offences.Offence, err error) {
 	err = s.view(ctx, func(t *tx) error {
-		rollups, err := t.rollups()
+		rollups, err := offencesIn(t).rollups()
 		if err != nil {
 			return err
 		}
@@ -489,7 +366,7 @@ func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, fol
 }
 
 // Trace implements offenders.Store.
-func (s *Store) TrafficSamples(ctx context.Context, from, to time.Time, do func(*offences.SampleChunk) error) error {
+func (s *offenceStore) TrafficSamples(ctx context.Context, from, to time.Time, do func(*offences.SampleChunk) error) error {
 	return s.view(ctx, func(t *tx) error {
 		return stream(t, func(r row) (*offences.SampleChunk, error) {
 			c := &offences.SampleChunk{}

@@ -41,7 +41,7 @@ FROM key_traffic WHERE span = $3 AND start >= CAST($2 AS BIGINT) AND start < $4 
 // RollUp adds up every hour that ended long enough before now for its counts
 // to be in, and every day whose hours are, one transaction each, and returns
 // how many. It may be stopped and run again at any time.
-func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error) {
+func (s *offenceStore) RollUp(ctx context.Context, now time.Time) (done int, err error) {
 	ripe := now.Add(-rollUpGrace).UnixMilli()
 	for _, span := range []int64{hourSpan, daySpan} {
 		for {
@@ -60,14 +60,14 @@ func (s *Store) RollUp(ctx context.Context, now time.Time) (done int, err error)
 
 // rollUpNext adds up the next hour or day that ended before ripe and reports
 // whether there was one.
-func (s *Store) rollUpNext(ctx context.Context, span, ripe int64) (more bool, err error) {
+func (s *offenceStore) rollUpNext(ctx context.Context, span, ripe int64) (more bool, err error) {
 	length := spanMS(span)
 	err = s.write(ctx, func(t *tx) error {
 		more = false
 		if _, err := t.exec(lockRollups); err != nil {
 			return err
 		}
-		all, err := t.rollups()
+		all, err := offencesIn(t).rollups()
 		if err != nil {
 			return err
 		}
@@ -85,12 +85,12 @@ func (s *Store) rollUpNext(ctx context.Context, span, ripe int64) (more bool, er
 			return nil
 		}
 		more = true
-		return t.rollUp(span, start, start+length)
+		return offencesIn(t).rollUp(span, start, start+length)
 	})
 	return more, err
 }
 
-func (t *tx) rollUp(span, start, end int64) error {
+func (t offenceTx) rollUp(span, start, end int64) error {
 	for _, statement := range []string{rollUpOffences, rollUpTraffic, rollUpKeyTraffic} {
 		if _, err := t.exec(statement, span, start, span-1, end); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (t *tx) rollUp(span, start, end int64) error {
 			return err
 		}
 	}
-	parts, err := each(t, func(r row) (p part, err error) { return p, r.Scan(&p.policy, &p.sketch) }, distinctWithin, span-1, start, end)
+	parts, err := each(t.tx, func(r row) (p part, err error) { return p, r.Scan(&p.policy, &p.sketch) }, distinctWithin, span-1, start, end)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ const (
 
 // DeleteOlder deletes what is past its retention, hour by hour, and returns
 // how many rows of offences went. Minutes that have not been added up yet stay.
-func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error) {
+func (s *offenceStore) DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error) {
 	keep = keep.WithDefaults()
 	for span, age := range map[int64]time.Duration{minuteSpan: keep.Minutes, hourSpan: keep.Hours, daySpan: keep.Days} {
 		n, err := s.deleteSpanBefore(ctx, span, now.Add(-age).UnixMilli())
@@ -165,11 +165,11 @@ func (s *Store) DeleteOlder(ctx context.Context, now time.Time, keep offences.Re
 	return deleted, err
 }
 
-func (s *Store) deleteSpanBefore(ctx context.Context, span, before int64) (deleted int64, err error) {
+func (s *offenceStore) deleteSpanBefore(ctx context.Context, span, before int64) (deleted int64, err error) {
 	for more := true; more; {
 		err := s.write(ctx, func(t *tx) error {
 			more = false
-			all, err := t.rollups()
+			all, err := offencesIn(t).rollups()
 			if err != nil {
 				return err
 			}
@@ -186,7 +186,7 @@ func (s *Store) deleteSpanBefore(ctx context.Context, span, before int64) (delet
 				until = min(before, oldest+max(deleteSlice.Milliseconds(), spanMS(span)))
 			}
 			more = until < before
-			n, err := t.deleteSpan(span, until)
+			n, err := offencesIn(t).deleteSpan(span, until)
 			deleted += n
 			if err == nil && !more {
 				_, err = t.exec(moveGone, span, before)
@@ -200,7 +200,7 @@ func (s *Store) deleteSpanBefore(ctx context.Context, span, before int64) (delet
 	return deleted, nil
 }
 
-func (t *tx) deleteSpan(span, until int64) (deleted int64, err error) {
+func (t offenceTx) deleteSpan(span, until int64) (deleted int64, err error) {
 	for _, table := range []string{"offences", "traffic", "key_traffic", "distinct_keys"} {
 		n, err := t.exec("DELETE FROM "+table+" WHERE span = $1 AND start < $2", span, until)
 		if err != nil {

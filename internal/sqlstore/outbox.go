@@ -47,7 +47,7 @@ SELECT ` + notificationColumns + ` FROM notifications n WHERE n.id IN (SELECT id
 var _ notify.Store = (*Store)(nil)
 
 // AddNotifications implements notify.Store.
-func (s *Store) AddNotifications(ctx context.Context, all []notify.Notification, channels []string) error {
+func (s *outboxStore) AddNotifications(ctx context.Context, all []notify.Notification, channels []string) error {
 	rows := make([][]any, len(all))
 	for i, n := range all {
 		facts, err := json.Marshal(n.Facts, json.Deterministic(true))
@@ -77,7 +77,7 @@ func (s *Store) AddNotifications(ctx context.Context, all []notify.Notification,
 }
 
 // Due implements notify.Store.
-func (s *Store) Due(ctx context.Context, channel string, now time.Time) (all []notify.Due, err error) {
+func (s *outboxStore) Due(ctx context.Context, channel string, now time.Time) (all []notify.Due, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err = each(t, func(r row) (d notify.Due, err error) {
 			var at int64
@@ -91,7 +91,7 @@ func (s *Store) Due(ctx context.Context, channel string, now time.Time) (all []n
 }
 
 // NotificationsOf implements notify.Store.
-func (s *Store) NotificationsOf(ctx context.Context, ids []int64) (all []notify.Notification, err error) {
+func (s *outboxStore) NotificationsOf(ctx context.Context, ids []int64) (all []notify.Notification, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err = eachOf(t, func(r row) (notify.Notification, error) {
 			return scanNotification(r)
@@ -121,11 +121,11 @@ func scanNotification(r row, more ...any) (n notify.Notification, err error) {
 }
 
 // Deliveries returns the newest deliveries.
-func (s *Store) Deliveries(ctx context.Context, limit int) ([]notify.Delivery, error) {
+func (s *outboxStore) Deliveries(ctx context.Context, limit int) ([]notify.Delivery, error) {
 	return s.deliveries(ctx, selectDeliveries, limit)
 }
 
-func (s *Store) deliveries(ctx context.Context, query string, args ...any) (all []notify.Delivery, err error) {
+func (s *outboxStore) deliveries(ctx context.Context, query string, args ...any) (all []notify.Delivery, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err = each(t, scanDelivery, query, args...)
 		return err
@@ -142,7 +142,7 @@ func scanDelivery(r row) (d notify.Delivery, err error) {
 
 // LastSent returns when a channel last sent something of a kind, zero for
 // never.
-func (s *Store) LastSent(ctx context.Context, channel string, kind notify.Kind) (at time.Time, err error) {
+func (s *outboxStore) LastSent(ctx context.Context, channel string, kind notify.Kind) (at time.Time, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		var ms int64
 		_, err := t.one(selectLastSent, []any{channel, string(kind)}, &ms)
@@ -153,27 +153,27 @@ func (s *Store) LastSent(ctx context.Context, channel string, kind notify.Kind) 
 }
 
 // MarkSent notes that deliveries have arrived.
-func (s *Store) MarkSent(ctx context.Context, channel string, ids []int64, at time.Time) error {
+func (s *outboxStore) MarkSent(ctx context.Context, channel string, ids []int64, at time.Time) error {
 	return s.mark(ctx, markSent, channel, ids, toMS(at))
 }
 
 // MarkTried notes an attempt that failed and when the next is due.
-func (s *Store) MarkTried(ctx context.Context, channel string, ids []int64, next time.Time, problem string) error {
+func (s *outboxStore) MarkTried(ctx context.Context, channel string, ids []int64, next time.Time, problem string) error {
 	return s.mark(ctx, markTried, channel, ids, toMS(next), problem)
 }
 
 // MarkFailed notes deliveries that are given up.
-func (s *Store) MarkFailed(ctx context.Context, channel string, ids []int64, at time.Time, problem string) error {
+func (s *outboxStore) MarkFailed(ctx context.Context, channel string, ids []int64, at time.Time, problem string) error {
 	return s.mark(ctx, markFailed, channel, ids, toMS(at), problem)
 }
 
-func (s *Store) mark(ctx context.Context, statement, channel string, ids []int64, args ...any) error {
+func (s *outboxStore) mark(ctx context.Context, statement, channel string, ids []int64, args ...any) error {
 	return s.write(ctx, func(t *tx) error {
 		return t.execOf(statement, idRows(ids), append([]any{channel}, args...)...)
 	})
 }
 
 // DeleteNotifications forgets what happened before an instant, sent or not.
-func (s *Store) DeleteNotifications(ctx context.Context, before time.Time) (int, error) {
+func (s *outboxStore) DeleteNotifications(ctx context.Context, before time.Time) (int, error) {
 	return s.deleteBefore(ctx, deleteNotifications, before)
 }

@@ -66,12 +66,12 @@ func (p *storedPolicy) retain(old *storedPolicy, now time.Time) {
 }
 
 // policies returns those that exist, by name, with their retention.
-func (t *tx) policies() ([]*storedPolicy, error) {
-	all, err := each(t, scanPolicy, readPolicies)
+func (t policyTx) policies() ([]*storedPolicy, error) {
+	all, err := each(t.tx, scanPolicy, readPolicies)
 	if err != nil {
 		return nil, err
 	}
-	replaced, err := each(t, scanPolicy, readReplaced, toMS(t.now.Add(-rules.MaxWindow)))
+	replaced, err := each(t.tx, scanPolicy, readReplaced, toMS(t.now.Add(-rules.MaxWindow)))
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +96,9 @@ func plainPolicies(all []*storedPolicy) []*rules.Policy {
 }
 
 // Policies implements rules.Store.
-func (s *Store) Policies(ctx context.Context) (all []*rules.Policy, err error) {
+func (s *policyStore) Policies(ctx context.Context) (all []*rules.Policy, err error) {
 	err = s.view(ctx, func(t *tx) error {
-		stored, err := t.policies()
+		stored, err := policiesIn(t).policies()
 		all = plainPolicies(stored)
 		return err
 	})
@@ -106,7 +106,7 @@ func (s *Store) Policies(ctx context.Context) (all []*rules.Policy, err error) {
 }
 
 // FindPolicyByName implements rules.Store.
-func (s *Store) FindPolicyByName(ctx context.Context, name string) (*rules.Policy, error) {
+func (s *policyStore) FindPolicyByName(ctx context.Context, name string) (*rules.Policy, error) {
 	all, err := s.Policies(ctx)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func noPolicy(name string) error {
 
 // PolicyVersions implements rules.Store. The versions of a deleted policy stay
 // readable until its name is used again.
-func (s *Store) PolicyVersions(ctx context.Context, name string) (versions []*rules.Policy, err error) {
+func (s *policyStore) PolicyVersions(ctx context.Context, name string) (versions []*rules.Policy, err error) {
 	if checkText("name", name) != nil {
 		return nil, noPolicy(name)
 	}
@@ -141,12 +141,12 @@ func (s *Store) PolicyVersions(ctx context.Context, name string) (versions []*ru
 }
 
 // PutPolicy implements rules.Store.
-func (s *Store) PutPolicy(ctx context.Context, by audit.Actor, p *rules.Policy, expect int64) (put *rules.Policy, err error) {
+func (s *policyStore) PutPolicy(ctx context.Context, by audit.Actor, p *rules.Policy, expect int64) (put *rules.Policy, err error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	err = s.change(ctx, by, func(t *tx) error {
-		all, err := t.policies()
+		all, err := policiesIn(t).policies()
 		if err != nil {
 			return err
 		}
@@ -163,10 +163,10 @@ func (s *Store) PutPolicy(ctx context.Context, by audit.Actor, p *rules.Policy, 
 			return err
 		}
 		if current == nil {
-			put, err = t.createPolicy(p)
+			put, err = policiesIn(t).createPolicy(p)
 			return err
 		}
-		put, err = t.replacePolicy(current, p)
+		put, err = policiesIn(t).replacePolicy(current, p)
 		return err
 	})
 	if err != nil {
@@ -216,7 +216,7 @@ func checkPatterns(p *rules.Policy, all []*storedPolicy) error {
 	return nil
 }
 
-func (t *tx) createPolicy(p *rules.Policy) (*rules.Policy, error) {
+func (t policyTx) createPolicy(p *rules.Policy) (*rules.Policy, error) {
 	made := *p
 	made.Version, made.Generation = 1, 1
 	made.Created, made.Updated, made.UpdatedBy, made.Revision = t.now, t.now, t.by.Name, t.revision
@@ -232,7 +232,7 @@ func (t *tx) createPolicy(p *rules.Policy) (*rules.Policy, error) {
 
 // replacePolicy makes the next version, or returns the current one with
 // errUnchanged where both say the same.
-func (t *tx) replacePolicy(current *storedPolicy, p *rules.Policy) (*rules.Policy, error) {
+func (t policyTx) replacePolicy(current *storedPolicy, p *rules.Policy) (*rules.Policy, error) {
 	text, err := documentOf(p).text()
 	if err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func (t *tx) replacePolicy(current *storedPolicy, p *rules.Policy) (*rules.Polic
 	return &made, t.record("policy.replace", "policy", p.Name, summary, documentOf(current.Policy), documentOf(&made))
 }
 
-func (t *tx) addVersion(p *rules.Policy) error {
+func (t policyTx) addVersion(p *rules.Policy) error {
 	text, err := documentOf(p).text()
 	if err != nil {
 		return err
@@ -270,7 +270,7 @@ func (t *tx) addVersion(p *rules.Policy) error {
 }
 
 // DeletePolicy implements rules.Store.
-func (s *Store) DeletePolicy(ctx context.Context, by audit.Actor, name string, expect int64) error {
+func (s *policyStore) DeletePolicy(ctx context.Context, by audit.Actor, name string, expect int64) error {
 	if checkText("name", name) != nil {
 		return noPolicy(name)
 	}
@@ -286,11 +286,11 @@ func (s *Store) DeletePolicy(ctx context.Context, by audit.Actor, name string, e
 		if err := checkExpected(name, p, expect); err != nil {
 			return err
 		}
-		return t.deletePolicy(p)
+		return policiesIn(t).deletePolicy(p)
 	})
 }
 
-func (t *tx) deletePolicy(p *storedPolicy) error {
+func (t policyTx) deletePolicy(p *storedPolicy) error {
 	if _, err := t.exec(deletePolicy, p.ID, toMS(t.now), t.revision); err != nil {
 		return err
 	}

@@ -11,12 +11,12 @@ import (
 )
 
 // ApplyPolicies implements rules.Store.
-func (s *Store) ApplyPolicies(ctx context.Context, by audit.Actor, changes []rules.PolicyChange) (after []*rules.Policy, err error) {
+func (s *policyStore) ApplyPolicies(ctx context.Context, by audit.Actor, changes []rules.PolicyChange) (after []*rules.Policy, err error) {
 	if err := checkChanges(changes); err != nil {
 		return nil, err
 	}
 	err = s.change(ctx, by, func(t *tx) error {
-		after, err = t.applyPolicies(changes)
+		after, err = policiesIn(t).applyPolicies(changes)
 		return err
 	})
 	if err != nil {
@@ -47,7 +47,7 @@ func checkChanges(changes []rules.PolicyChange) error {
 
 // applyPolicies makes the changes, or returns errUnchanged where all is as
 // wanted already.
-func (t *tx) applyPolicies(changes []rules.PolicyChange) ([]*rules.Policy, error) {
+func (t policyTx) applyPolicies(changes []rules.PolicyChange) ([]*rules.Policy, error) {
 	all, err := t.policies()
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (t *tx) applyPolicies(changes []rules.PolicyChange) ([]*rules.Policy, error
 	return after, nil
 }
 
-func (t *tx) applyPolicy(current *storedPolicy, c rules.PolicyChange) (*rules.Policy, error) {
+func (t policyTx) applyPolicy(current *storedPolicy, c rules.PolicyChange) (*rules.Policy, error) {
 	switch {
 	case c.Policy == nil:
 		return nil, t.deletePolicy(current)

@@ -28,7 +28,7 @@ FROM blocks WHERE created_at < $2 AND expires_at >= $1`
 )
 
 // PutDocument implements reports.Store. It gives d its id.
-func (s *Store) PutDocument(ctx context.Context, d *reports.Document) (err error) {
+func (s *operationStore) PutDocument(ctx context.Context, d *reports.Document) (err error) {
 	if d.ID, err = newID(); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func scanDocument(r row) (*reports.Document, error) {
 }
 
 // FindDocuments implements reports.Store.
-func (s *Store) FindDocuments(ctx context.Context, kind reports.Kind, limit int) (all []*reports.Document, err error) {
+func (s *operationStore) FindDocuments(ctx context.Context, kind reports.Kind, limit int) (all []*reports.Document, err error) {
 	if limit, err = pageLimit(limit); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s *Store) FindDocuments(ctx context.Context, kind reports.Kind, limit int)
 }
 
 // FindDocumentByID implements reports.Store.
-func (s *Store) FindDocumentByID(ctx context.Context, id string) (*reports.Document, error) {
+func (s *operationStore) FindDocumentByID(ctx context.Context, id string) (*reports.Document, error) {
 	none := fault.New(fault.NotFound, "There is no report with the id %q.", id)
 	if checkText("id", id) != nil {
 		return nil, none
@@ -88,7 +88,7 @@ func (s *Store) FindDocumentByID(ctx context.Context, id string) (*reports.Docum
 }
 
 // CountBlockChanges implements reports.Store.
-func (s *Store) CountBlockChanges(ctx context.Context, from, to time.Time) (b reports.Blocks, err error) {
+func (s *operationStore) CountBlockChanges(ctx context.Context, from, to time.Time) (b reports.Blocks, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		_, err := t.one(countBlockChanges, []any{toMS(from), toMS(to)}, &b.Made, &b.Automatic, &b.Lifted, &b.Expired)
 		return err
@@ -97,7 +97,7 @@ func (s *Store) CountBlockChanges(ctx context.Context, from, to time.Time) (b re
 }
 
 // NewOffenders implements reports.Store.
-func (s *Store) NewOffenders(ctx context.Context, since, from, to time.Time, limit int) (all []offences.Ranked, n int64, err error) {
+func (s *offenceStore) NewOffenders(ctx context.Context, since, from, to time.Time, limit int) (all []offences.Ranked, n int64, err error) {
 	err = s.read(ctx, from, to, 0, func(t *tx, span offences.Span, segments []segment) error {
 		n = 0
 		c := &conditions{}

@@ -19,7 +19,7 @@ ON CONFLICT (id) DO NOTHING`
 
 // EndExpired marks the blocks and exemptions that have expired at an instant as
 // ended and returns how many those were. Nothing that decides depends on it.
-func (s *Store) EndExpired(ctx context.Context, at time.Time) (ended int, err error) {
+func (s *operationStore) EndExpired(ctx context.Context, at time.Time) (ended int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		ended = 0
 		for _, from := range []*shelf{blockShelf, exemptionShelf} {
@@ -36,7 +36,7 @@ func (s *Store) EndExpired(ctx context.Context, at time.Time) (ended int, err er
 
 // DeleteEndedBefore forgets the blocks and exemptions that ended before an
 // instant.
-func (s *Store) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
+func (s *operationStore) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
 	for _, table := range []string{"blocks", "exemptions"} {
 		n, err := s.deleteBefore(ctx, strings.ReplaceAll(deleteEnded, "{table}", table), before)
 		deleted += n
@@ -49,7 +49,7 @@ func (s *Store) DeleteEndedBefore(ctx context.Context, before time.Time) (delete
 
 // DeleteTokensBefore forgets the tokens that expired or were revoked before an
 // instant, all but that their ids have ended.
-func (s *Store) DeleteTokensBefore(ctx context.Context, before time.Time) (deleted int, err error) {
+func (s *operationStore) DeleteTokensBefore(ctx context.Context, before time.Time) (deleted int, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		if _, err := t.exec(keepEndedTokens, toMS(before)); err != nil {
 			return err

@@ -57,7 +57,7 @@ func (s *Store) seed(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = t.createPolicy(policy)
+		_, err = policiesIn(t).createPolicy(policy)
 		seeded = err == nil
 		return err
 	})

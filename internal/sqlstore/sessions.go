@@ -42,7 +42,7 @@ func errRaced() error {
 // BeginSession implements identity.Store. A change of the user holds the
 // revision row too: it either comes first, and its hash is not the verified
 // one, or comes after, and ends this session.
-func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identity.Session, verified string, address identity.KnownAddress) error {
+func (s *identityStore) BeginSession(ctx context.Context, by audit.Actor, session identity.Session, verified string, address identity.KnownAddress) error {
 	for field, text := range map[string]string{
 		"csrf": session.CSRF, "address": session.Address, "agent": session.Agent, "known": string(address),
 	} {
@@ -51,7 +51,7 @@ func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identi
 		}
 	}
 	return s.commit(ctx, s.writer, by, func(t *tx) error {
-		u, err := t.user(readUserByID, "id", session.UserID)
+		u, err := identitiesIn(t).user(readUserByID, "id", session.UserID)
 		if fault.Is(err, fault.NotFound) {
 			return errRaced()
 		}
@@ -68,7 +68,7 @@ func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identi
 		if _, err := t.exec(noteLogin, u.ID, toMS(session.Created)); err != nil {
 			return err
 		}
-		if err := t.knowAddress(u.ID, address); err != nil {
+		if err := identitiesIn(t).knowAddress(u.ID, address); err != nil {
 			return err
 		}
 		return t.record("session.login", "user", u.ID, fmt.Sprintf("%q logged in.", u.Name), nil, nil)
@@ -76,7 +76,7 @@ func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identi
 }
 
 // knowAddress keeps an address known for a user, and few enough of them.
-func (t *tx) knowAddress(user string, address identity.KnownAddress) error {
+func (t identityTx) knowAddress(user string, address identity.KnownAddress) error {
 	if address == "" {
 		return nil
 	}
@@ -88,8 +88,8 @@ func (t *tx) knowAddress(user string, address identity.KnownAddress) error {
 }
 
 // knownLogins reads every address that is known for a user.
-func (t *tx) knownLogins() ([]identity.KnownLogin, error) {
-	return each(t, func(r row) (l identity.KnownLogin, err error) {
+func (t identityTx) knownLogins() ([]identity.KnownLogin, error) {
+	return each(t.tx, func(r row) (l identity.KnownLogin, err error) {
 		var last int64
 		err = r.Scan(&l.User, &l.Address, &last)
 		l.Last = fromMS(last)
@@ -99,7 +99,7 @@ func (t *tx) knownLogins() ([]identity.KnownLogin, error) {
 
 // EndSession implements identity.Store. The user's revision moves, so that every
 // node hears of it.
-func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) error {
+func (s *identityStore) EndSession(ctx context.Context, by audit.Actor, hash []byte) error {
 	err := s.commit(ctx, s.writer, by, func(t *tx) error {
 		all, err := each(t, scanSession, readSession, hash, toMS(t.now))
 		if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) err
 		if len(all) == 0 {
 			return errUnchanged
 		}
-		u, err := t.user(readUserByID, "id", all[0].UserID)
+		u, err := identitiesIn(t).user(readUserByID, "id", all[0].UserID)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) err
 }
 
 // FindSession implements identity.Store. An expired session is NotFound.
-func (s *Store) FindSession(ctx context.Context, hash []byte) (session *identity.Session, u *identity.User, err error) {
+func (s *identityStore) FindSession(ctx context.Context, hash []byte) (session *identity.Session, u *identity.User, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err := each(t, scanSession, readSession, hash, toMS(t.now))
 		if err != nil {
@@ -137,7 +137,7 @@ func (s *Store) FindSession(ctx context.Context, hash []byte) (session *identity
 			return fault.New(fault.NotFound, "There is no such session; log in again.")
 		}
 		session = all[0]
-		u, err = t.user(readUserByID, "id", session.UserID)
+		u, err = identitiesIn(t).user(readUserByID, "id", session.UserID)
 		return err
 	})
 	if err != nil {
@@ -157,23 +157,23 @@ func scanSession(r row) (*identity.Session, error) {
 }
 
 // TouchSession implements identity.Store.
-func (s *Store) TouchSession(ctx context.Context, hash []byte, at time.Time) error {
+func (s *identityStore) TouchSession(ctx context.Context, hash []byte, at time.Time) error {
 	return s.run(ctx, touchSession, hash, toMS(at))
 }
 
 // DeleteSession implements identity.Store.
-func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
+func (s *identityStore) DeleteSession(ctx context.Context, hash []byte) error {
 	return s.run(ctx, deleteSession, hash)
 }
 
 // DeleteExpiredSessions gives back the room of the sessions that ended before
 // at. Nothing depends on it.
-func (s *Store) DeleteExpiredSessions(ctx context.Context, at time.Time) error {
+func (s *identityStore) DeleteExpiredSessions(ctx context.Context, at time.Time) error {
 	return s.run(ctx, deleteExpired, toMS(at))
 }
 
 // run runs one statement that is no change of the catalog.
-func (s *Store) run(ctx context.Context, statement string, args ...any) error {
+func (s *identityStore) run(ctx context.Context, statement string, args ...any) error {
 	return s.write(ctx, func(t *tx) error {
 		_, err := t.exec(statement, args...)
 		return err

@@ -10,7 +10,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"log/slog"
 	"time"
@@ -31,18 +30,39 @@ type Options struct {
 }
 
 // Store is safe for use by many goroutines and, on Postgres, by many nodes.
-// See Open.
+// See Open. Each part of it holds the rows of one subject; all parts share the
+// connections, transactions and revision of the database.
 type Store struct {
+	*backend
+	*policyStore
+	*identityStore
+	*offenceStore
+	*proposalStore
+	*auditStore
+	*outboxStore
+	*operationStore
+
 	// Seeded reports whether Prepare found a new database and filled it: the
 	// caller is then the one node that makes the first credentials.
 	Seeded bool
+}
 
-	place  location
-	clock  func() time.Time
-	log    *slog.Logger
-	after  func(context.Context) error
-	writer *sql.DB // on SQLite its one connection that writes
-	reader *sql.DB // the same as writer on Postgres
+// The parts of a Store.
+type (
+	policyStore    struct{ *backend } // policies and their versions
+	identityStore  struct{ *backend } // tokens, users and sessions
+	offenceStore   struct{ *backend } // offences, traffic and escalations
+	proposalStore  struct{ *backend } // range proposals
+	auditStore     struct{ *backend } // audit records and notes
+	outboxStore    struct{ *backend } // notifications that are not sent yet
+	operationStore struct{ *backend } // job runs, leases, nodes, reports and retention
+)
+
+func newStore(db *backend) *Store {
+	return &Store{
+		backend: db, policyStore: &policyStore{db}, identityStore: &identityStore{db}, offenceStore: &offenceStore{db},
+		proposalStore: &proposalStore{db}, auditStore: &auditStore{db}, outboxStore: &outboxStore{db}, operationStore: &operationStore{db},
+	}
 }
 
 // Open returns a store that is ready for use: it brings the schema up to date
@@ -68,20 +88,20 @@ func New(url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{place: place, clock: opts.Now, log: opts.Logger, after: opts.AfterChange}
-	if s.clock == nil {
-		s.clock = time.Now
+	db := &backend{place: place, clock: opts.Now, log: opts.Logger, after: opts.AfterChange}
+	if db.clock == nil {
+		db.clock = time.Now
 	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+	if db.log == nil {
+		db.log = slog.New(slog.DiscardHandler)
 	}
-	if s.after == nil {
-		s.after = func(context.Context) error { return nil }
+	if db.after == nil {
+		db.after = func(context.Context) error { return nil }
 	}
-	if s.writer, s.reader, err = place.open(); err != nil {
+	if db.writer, db.reader, err = place.open(); err != nil {
 		return nil, fmt.Errorf("open the %s database: %w", place.dialect.name, err)
 	}
-	return s, nil
+	return newStore(db), nil
 }
 
 // Prepare brings the schema up to date and seeds a new database; see Seeded. It
@@ -95,58 +115,3 @@ func (s *Store) Prepare(ctx context.Context) error {
 	}
 	return s.seed(ctx)
 }
-
-// Close ends all connections.
-func (s *Store) Close() error {
-	err := s.writer.Close()
-	if s.reader != s.writer {
-		if readerErr := s.reader.Close(); err == nil {
-			err = readerErr
-		}
-	}
-	return err
-}
-
-// Ping asks the database for a sign of life.
-func (s *Store) Ping(ctx context.Context) error {
-	var one int
-	return s.explain(ctx, s.reader.QueryRowContext(ctx, "SELECT 1").Scan(&one))
-}
-
-// Now returns the database's clock: that of its server, on SQLite this
-// machine's.
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	var now int64
-	if err := s.reader.QueryRowContext(ctx, s.place.dialect.clock).Scan(&now); err != nil {
-		return time.Time{}, s.explain(ctx, err)
-	}
-	return time.UnixMilli(now).UTC(), nil
-}
-
-// Health is what a status page says of the database.
-type Health struct {
-	Backend   string // "postgres" or "sqlite"
-	Migration uint   // the number of the schema
-	Revision  int64  // of the newest change
-	Clock     time.Time
-}
-
-// Health reads the state of the database.
-func (s *Store) Health(ctx context.Context) (Health, error) {
-	h := Health{Backend: s.place.dialect.name}
-	err := s.view(ctx, func(t *tx) error {
-		if _, err := t.one("SELECT version FROM schema_migrations", nil, &h.Migration); err != nil {
-			return err
-		}
-		_, err := t.one(readRevision, nil, &h.Revision)
-		return err
-	})
-	if err != nil {
-		return Health{}, err
-	}
-	h.Clock, err = s.Now(ctx)
-	return h, err
-}
-
-// now returns this node's clock as rows keep it: whole milliseconds, UTC.
-func (s *Store) now() time.Time { return s.clock().UTC().Truncate(time.Millisecond) }

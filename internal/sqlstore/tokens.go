@@ -60,15 +60,15 @@ func scopesText(scopes []identity.Access) string {
 }
 
 // tokensSince returns what changed, or all that can be used for since 0.
-func (t *tx) tokensSince(since int64) ([]*identity.Token, error) {
+func (t identityTx) tokensSince(since int64) ([]*identity.Token, error) {
 	if since == 0 {
-		return each(t, scanToken, readActiveTokens, toMS(t.now))
+		return each(t.tx, scanToken, readActiveTokens, toMS(t.now))
 	}
-	return each(t, scanToken, readTokensSince, since)
+	return each(t.tx, scanToken, readTokensSince, since)
 }
 
 // Tokens implements identity.Store.
-func (s *Store) Tokens(ctx context.Context) (all []*identity.Token, err error) {
+func (s *identityStore) Tokens(ctx context.Context) (all []*identity.Token, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err = each(t, scanToken, readTokens)
 		return err
@@ -76,12 +76,12 @@ func (s *Store) Tokens(ctx context.Context) (all []*identity.Token, err error) {
 	return all, err
 }
 
-func (t *tx) token(id string) (*identity.Token, error) {
+func (t identityTx) token(id string) (*identity.Token, error) {
 	none := fault.New(fault.NotFound, "There is no token with the id %q.", id)
 	if checkText("id", id) != nil {
 		return nil, none
 	}
-	all, err := each(t, scanToken, readTokenByID, id)
+	all, err := each(t.tx, scanToken, readTokenByID, id)
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +92,16 @@ func (t *tx) token(id string) (*identity.Token, error) {
 }
 
 // FindTokenByID implements identity.Store.
-func (s *Store) FindTokenByID(ctx context.Context, id string) (found *identity.Token, err error) {
+func (s *identityStore) FindTokenByID(ctx context.Context, id string) (found *identity.Token, err error) {
 	err = s.view(ctx, func(t *tx) error {
-		found, err = t.token(id)
+		found, err = identitiesIn(t).token(id)
 		return err
 	})
 	return found, err
 }
 
 // changeToken runs a change that leaves one token behind.
-func (s *Store) changeToken(ctx context.Context, by audit.Actor, do func(t *tx) (*identity.Token, error)) (left *identity.Token, err error) {
+func (s *identityStore) changeToken(ctx context.Context, by audit.Actor, do func(t *tx) (*identity.Token, error)) (left *identity.Token, err error) {
 	err = s.change(ctx, by, func(t *tx) error {
 		left, err = do(t)
 		return err
@@ -115,7 +115,7 @@ func (s *Store) changeToken(ctx context.Context, by audit.Actor, do func(t *tx) 
 // AddToken implements identity.Store. It fills in the id, when it was created
 // and, where there is none, the author. A name is free again once its token can
 // no longer be used.
-func (s *Store) AddToken(ctx context.Context, by audit.Actor, token identity.Token) (*identity.Token, error) {
+func (s *identityStore) AddToken(ctx context.Context, by audit.Actor, token identity.Token) (*identity.Token, error) {
 	if len(token.Hash) != sha256.Size {
 		return nil, errors.New("a token's hash is not a SHA-256")
 	}
@@ -129,27 +129,27 @@ func (s *Store) AddToken(ctx context.Context, by audit.Actor, token identity.Tok
 		if made.Author == "" {
 			made.Author = t.by.Name
 		}
-		if err := t.checkToken(&made); err != nil {
+		if err := identitiesIn(t).checkToken(&made); err != nil {
 			return nil, err
 		}
 		if !made.ActiveAt(t.now) {
 			return nil, fault.Field("expires_at", "must lie in the future")
 		}
-		if err := t.insertToken(&made); err != nil {
+		if err := identitiesIn(t).insertToken(&made); err != nil {
 			return nil, err
 		}
-		return &made, t.recordToken("add", fmt.Sprintf("Added the token %q.", made.Name), nil, &made)
+		return &made, identitiesIn(t).recordToken("add", fmt.Sprintf("Added the token %q.", made.Name), nil, &made)
 	})
 }
 
-func (t *tx) insertToken(made *identity.Token) error {
+func (t identityTx) insertToken(made *identity.Token) error {
 	_, err := t.exec(addToken, made.ID, made.Name, made.Hint, made.Hash, scopesText(made.Scopes), made.Author,
 		toMS(made.Created), expiryToMS(made.Expires), made.Revision)
 	return err
 }
 
 // checkToken refuses a name that cannot be stored or that another token has.
-func (t *tx) checkToken(token *identity.Token) error {
+func (t identityTx) checkToken(token *identity.Token) error {
 	if token.Name == "" {
 		return fault.Field("name", "is empty; give the token a name")
 	}
@@ -171,9 +171,9 @@ func (t *tx) checkToken(token *identity.Token) error {
 }
 
 // UpdateToken implements identity.Store.
-func (s *Store) UpdateToken(ctx context.Context, by audit.Actor, id string, u identity.TokenUpdate) (*identity.Token, error) {
+func (s *identityStore) UpdateToken(ctx context.Context, by audit.Actor, id string, u identity.TokenUpdate) (*identity.Token, error) {
 	return s.changeToken(ctx, by, func(t *tx) (*identity.Token, error) {
-		before, err := t.token(id)
+		before, err := identitiesIn(t).token(id)
 		if err != nil {
 			return nil, err
 		}
@@ -191,24 +191,24 @@ func (s *Store) UpdateToken(ctx context.Context, by audit.Actor, id string, u id
 			return before, errUnchanged
 		}
 		after.Revision = t.revision
-		if err := t.checkToken(&after); err != nil {
+		if err := identitiesIn(t).checkToken(&after); err != nil {
 			return nil, err
 		}
 		if _, err := t.exec(updateToken, id, after.Name, expiryToMS(after.Expires), after.Revision); err != nil {
 			return nil, err
 		}
-		if err := t.recordToken("update", fmt.Sprintf("Changed the token %q.", after.Name), before, &after); err != nil {
+		if err := identitiesIn(t).recordToken("update", fmt.Sprintf("Changed the token %q.", after.Name), before, &after); err != nil {
 			return nil, err
 		}
-		return &after, t.keepAdmin(before.Grants(identity.Admin))
+		return &after, identitiesIn(t).keepAdmin(before.Grants(identity.Admin))
 	})
 }
 
 // RevokeToken implements identity.Store. Revoking a revoked token changes
 // nothing.
-func (s *Store) RevokeToken(ctx context.Context, by audit.Actor, id string) (*identity.Token, error) {
+func (s *identityStore) RevokeToken(ctx context.Context, by audit.Actor, id string) (*identity.Token, error) {
 	return s.changeToken(ctx, by, func(t *tx) (*identity.Token, error) {
-		before, err := t.token(id)
+		before, err := identitiesIn(t).token(id)
 		if err != nil {
 			return nil, err
 		}
@@ -220,17 +220,17 @@ func (s *Store) RevokeToken(ctx context.Context, by audit.Actor, id string) (*id
 		if _, err := t.exec(revokeToken, id, toMS(after.Revoked), after.Revision); err != nil {
 			return nil, err
 		}
-		if err := t.recordToken("revoke", fmt.Sprintf("Revoked the token %q.", after.Name), before, &after); err != nil {
+		if err := identitiesIn(t).recordToken("revoke", fmt.Sprintf("Revoked the token %q.", after.Name), before, &after); err != nil {
 			return nil, err
 		}
-		return &after, t.keepAdmin(before.Grants(identity.Admin) && before.ActiveAt(t.now))
+		return &after, identitiesIn(t).keepAdmin(before.Grants(identity.Admin) && before.ActiveAt(t.now))
 	})
 }
 
 // keepAdmin refuses a change, made already in this transaction, that has left
 // nobody who can administer Stint. A change that took no admin away passes:
 // where there is none, it is not to blame.
-func (t *tx) keepAdmin(tookAdmin bool) error {
+func (t identityTx) keepAdmin(tookAdmin bool) error {
 	if !tookAdmin {
 		return nil
 	}
@@ -245,7 +245,7 @@ func (t *tx) keepAdmin(tookAdmin bool) error {
 }
 
 // TouchTokens implements identity.Store.
-func (s *Store) TouchTokens(ctx context.Context, used map[string]time.Time) error {
+func (s *identityStore) TouchTokens(ctx context.Context, used map[string]time.Time) error {
 	if len(used) == 0 {
 		return nil
 	}
@@ -259,7 +259,7 @@ func (s *Store) TouchTokens(ctx context.Context, used map[string]time.Time) erro
 	})
 }
 
-func (t *tx) recordToken(action, summary string, before, after *identity.Token) error {
+func (t identityTx) recordToken(action, summary string, before, after *identity.Token) error {
 	type view struct {
 		ID      string            `json:"id"`
 		Name    string            `json:"name"`

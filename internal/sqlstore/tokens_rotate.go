@@ -21,22 +21,22 @@ const (
 )
 
 // RotateToken implements identity.Store.
-func (s *Store) RotateToken(ctx context.Context, by audit.Actor, id string, successor identity.Secret, overlap time.Duration) (made, replaced *identity.Token, err error) {
+func (s *identityStore) RotateToken(ctx context.Context, by audit.Actor, id string, successor identity.Secret, overlap time.Duration) (made, replaced *identity.Token, err error) {
 	if overlap < 0 {
 		return nil, nil, fault.Field("overlap", "must not be negative")
 	}
 	err = s.change(ctx, by, func(t *tx) error {
-		old, err := t.token(id)
+		old, err := identitiesIn(t).token(id)
 		if err != nil {
 			return err
 		}
 		if !old.ActiveAt(t.now) {
 			return fault.New(fault.Conflict, "This token has ended; make a new one instead.")
 		}
-		if made, err = t.addSuccessor(old, successor); err != nil {
+		if made, err = identitiesIn(t).addSuccessor(old, successor); err != nil {
 			return err
 		}
-		replaced, err = t.endAfter(old, overlap)
+		replaced, err = identitiesIn(t).endAfter(old, overlap)
 		return err
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Store) RotateToken(ctx context.Context, by audit.Actor, id string, succ
 }
 
 // addSuccessor adds the token after old.
-func (t *tx) addSuccessor(old *identity.Token, secret identity.Secret) (*identity.Token, error) {
+func (t identityTx) addSuccessor(old *identity.Token, secret identity.Secret) (*identity.Token, error) {
 	made := &identity.Token{
 		Name: old.Name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: old.Scopes,
 		Author: t.by.Name, Created: t.now, Revision: t.revision,
@@ -78,7 +78,7 @@ func (t *tx) addSuccessor(old *identity.Token, secret identity.Secret) (*identit
 }
 
 // endAfter ends a token after the overlap.
-func (t *tx) endAfter(old *identity.Token, overlap time.Duration) (*identity.Token, error) {
+func (t identityTx) endAfter(old *identity.Token, overlap time.Duration) (*identity.Token, error) {
 	after := *old
 	after.Revision = t.revision
 	if overlap == 0 {

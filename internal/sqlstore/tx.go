@@ -26,7 +26,7 @@ const (
 type tx struct {
 	ctx   context.Context
 	sql   *sql.Tx
-	store *Store
+	store *backend
 	now   time.Time // one instant for the whole transaction
 
 	// Only inside change:
@@ -42,7 +42,7 @@ type tx struct {
 // stamps what it writes with t.revision, calls t.record, and may be called
 // again when two transactions met. errUnchanged from do undoes all and is no
 // error.
-func (s *Store) change(ctx context.Context, by audit.Actor, do func(t *tx) error) error {
+func (s *backend) change(ctx context.Context, by audit.Actor, do func(t *tx) error) error {
 	return s.changeOn(ctx, s.writer, by, do)
 }
 
@@ -51,7 +51,7 @@ type beginner interface {
 	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 }
 
-func (s *Store) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(t *tx) error) error {
+func (s *backend) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(t *tx) error) error {
 	err := s.commit(ctx, db, by, do)
 	unchanged := errors.Is(err, errUnchanged)
 	if err != nil && !unchanged {
@@ -67,7 +67,7 @@ func (s *Store) changeOn(ctx context.Context, db beginner, by audit.Actor, do fu
 
 // commit is change without waiting until the change governs this node, for
 // what governs no check.
-func (s *Store) commit(ctx context.Context, db beginner, by audit.Actor, do func(t *tx) error) error {
+func (s *backend) commit(ctx context.Context, db beginner, by audit.Actor, do func(t *tx) error) error {
 	return s.transact(ctx, db, nil, func(t *tx) error {
 		t.by = by
 		if _, err := t.one(takeRevision, nil, &t.revision); err != nil {
@@ -88,20 +88,20 @@ func (s *Store) commit(ctx context.Context, db beginner, by audit.Actor, do func
 
 // write runs do in a transaction that is no change of the catalog: statistics,
 // sessions, leases. do may be called again when two transactions met.
-func (s *Store) write(ctx context.Context, do func(t *tx) error) error {
+func (s *backend) write(ctx context.Context, do func(t *tx) error) error {
 	return s.transact(ctx, s.writer, nil, do)
 }
 
 // view runs do in a transaction that only reads and sees one state of the
 // database throughout.
-func (s *Store) view(ctx context.Context, do func(t *tx) error) error {
+func (s *backend) view(ctx context.Context, do func(t *tx) error) error {
 	return s.transact(ctx, s.reader, readOnly, do)
 }
 
 // maxAttempts bounds how often a transaction is tried that met another.
 const maxAttempts = 6
 
-func (s *Store) transact(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *tx) error) error {
+func (s *backend) transact(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := s.attempt(ctx, db, opts, do)
 		if err == nil || errors.Is(err, errUnchanged) {
@@ -116,7 +116,7 @@ func (s *Store) transact(ctx context.Context, db beginner, opts *sql.TxOptions, 
 	}
 }
 
-func (s *Store) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *tx) error) error {
+func (s *backend) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *tx) error) error {
 	begun, err := db.BeginTx(ctx, opts)
 	if err != nil {
 		return err
@@ -261,3 +261,14 @@ func expiryFromMS(ms int64) time.Time {
 	}
 	return time.UnixMilli(ms).UTC()
 }
+
+// The statements of one subject within a transaction.
+type (
+	policyTx   struct{ *tx }
+	identityTx struct{ *tx }
+	offenceTx  struct{ *tx }
+)
+
+func policiesIn(t *tx) policyTx     { return policyTx{t} }
+func identitiesIn(t *tx) identityTx { return identityTx{t} }
+func offencesIn(t *tx) offenceTx    { return offenceTx{t} }

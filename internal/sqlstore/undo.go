@@ -183,7 +183,7 @@ func (t *tx) undoImport(e *audit.Record) error {
 }
 
 func (t *tx) undoPolicy(e *audit.Record, action string) error {
-	all, err := t.policies()
+	all, err := policiesIn(t).policies()
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (t *tx) undoPolicy(e *audit.Record, action string) error {
 		return changedSince(e)
 	}
 	if action == "create" {
-		return t.deletePolicy(current)
+		return policiesIn(t).deletePolicy(current)
 	}
 	if action != "replace" && action != "delete" {
 		return notUndoable(e)
@@ -213,6 +213,6 @@ func (t *tx) undoPolicy(e *audit.Record, action string) error {
 	if err := checkPatterns(before.Policy, all); err != nil {
 		return err
 	}
-	_, err = t.applyPolicy(current, rules.PolicyChange{Name: before.Name, Policy: before.Policy})
+	_, err = policiesIn(t).applyPolicy(current, rules.PolicyChange{Name: before.Name, Policy: before.Policy})
 	return err
 }

@@ -38,12 +38,12 @@ func scanUser(r row) (*identity.User, error) {
 }
 
 // user reads the one that query finds by the text of what, or NotFound.
-func (t *tx) user(query, what, text string) (*identity.User, error) {
+func (t identityTx) user(query, what, text string) (*identity.User, error) {
 	none := fault.New(fault.NotFound, "There is no user with the %s %q.", what, text)
 	if checkText(what, text) != nil {
 		return nil, none
 	}
-	all, err := each(t, scanUser, query, text)
+	all, err := each(t.tx, scanUser, query, text)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (t *tx) user(query, what, text string) (*identity.User, error) {
 }
 
 // Users implements identity.Store.
-func (s *Store) Users(ctx context.Context) (all []*identity.User, err error) {
+func (s *identityStore) Users(ctx context.Context) (all []*identity.User, err error) {
 	err = s.view(ctx, func(t *tx) error {
 		all, err = each(t, scanUser, readUsers)
 		return err
@@ -63,18 +63,18 @@ func (s *Store) Users(ctx context.Context) (all []*identity.User, err error) {
 }
 
 // FindUserByName implements identity.Store.
-func (s *Store) FindUserByName(ctx context.Context, name string) (u *identity.User, err error) {
+func (s *identityStore) FindUserByName(ctx context.Context, name string) (u *identity.User, err error) {
 	err = s.view(ctx, func(t *tx) error {
-		u, err = t.user(readUserByName, "name", name)
+		u, err = identitiesIn(t).user(readUserByName, "name", name)
 		return err
 	})
 	return u, err
 }
 
 // FindUserByID implements identity.Store.
-func (s *Store) FindUserByID(ctx context.Context, id string) (u *identity.User, err error) {
+func (s *identityStore) FindUserByID(ctx context.Context, id string) (u *identity.User, err error) {
 	err = s.view(ctx, func(t *tx) error {
-		u, err = t.user(readUserByID, "id", id)
+		u, err = identitiesIn(t).user(readUserByID, "id", id)
 		return err
 	})
 	return u, err
@@ -82,7 +82,7 @@ func (s *Store) FindUserByID(ctx context.Context, id string) (u *identity.User, 
 
 // AddUser implements identity.Store. It fills in the id and when it was
 // created.
-func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (made *identity.User, err error) {
+func (s *identityStore) AddUser(ctx context.Context, by audit.Actor, u identity.User) (made *identity.User, err error) {
 	if u.Name == "" {
 		return nil, fault.Field("name", "is empty; give the user a name")
 	}
@@ -106,7 +106,7 @@ func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (m
 			e.Field = "name"
 			return e
 		}
-		return t.recordUser("add", fmt.Sprintf("Added the user %q.", made.Name), nil, made)
+		return identitiesIn(t).recordUser("add", fmt.Sprintf("Added the user %q.", made.Name), nil, made)
 	})
 	if err != nil {
 		return nil, err
@@ -115,17 +115,17 @@ func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (m
 }
 
 // UpdateUser implements identity.Store.
-func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (after *identity.User, err error) {
+func (s *identityStore) UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (after *identity.User, err error) {
 	if u.Role != nil && u.Role.Access() == "" {
 		return nil, fault.Field("role", "must be viewer, operator or admin")
 	}
 	err = s.change(ctx, by, func(t *tx) error {
-		before, err := t.user(readUserByID, "id", id)
+		before, err := identitiesIn(t).user(readUserByID, "id", id)
 		if err != nil {
 			return err
 		}
 		var changed []string
-		after, changed = t.updated(before, u)
+		after, changed = identitiesIn(t).updated(before, u)
 		if len(changed) == 0 {
 			return errUnchanged
 		}
@@ -136,10 +136,10 @@ func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u ide
 			return err
 		}
 		summary := fmt.Sprintf("Changed the user %q: %s.", after.Name, strings.Join(changed, ", "))
-		if err := t.recordUser("update", summary, before, after); err != nil {
+		if err := identitiesIn(t).recordUser("update", summary, before, after); err != nil {
 			return err
 		}
-		return t.keepAdmin(isAdmin(before) && !isAdmin(after))
+		return identitiesIn(t).keepAdmin(isAdmin(before) && !isAdmin(after))
 	})
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func isAdmin(u *identity.User) bool {
 }
 
 // updated returns the user that u makes of before, and what it changes.
-func (t *tx) updated(before *identity.User, u identity.UserUpdate) (*identity.User, []string) {
+func (t identityTx) updated(before *identity.User, u identity.UserUpdate) (*identity.User, []string) {
 	after, changed := *before, []string(nil)
 	if u.Role != nil && *u.Role != before.Role {
 		after.Role = *u.Role
@@ -178,9 +178,9 @@ func (t *tx) updated(before *identity.User, u identity.UserUpdate) (*identity.Us
 }
 
 // DeleteUser implements identity.Store. No restored backup brings them back.
-func (s *Store) DeleteUser(ctx context.Context, by audit.Actor, id string) error {
+func (s *identityStore) DeleteUser(ctx context.Context, by audit.Actor, id string) error {
 	return s.change(ctx, by, func(t *tx) error {
-		before, err := t.user(readUserByID, "id", id)
+		before, err := identitiesIn(t).user(readUserByID, "id", id)
 		if err != nil {
 			return err
 		}
@@ -192,14 +192,14 @@ func (s *Store) DeleteUser(ctx context.Context, by audit.Actor, id string) error
 		if _, err := t.exec(endCredential, id, t.revision); err != nil {
 			return err
 		}
-		if err := t.recordUser("delete", fmt.Sprintf("Deleted the user %q.", before.Name), before, nil); err != nil {
+		if err := identitiesIn(t).recordUser("delete", fmt.Sprintf("Deleted the user %q.", before.Name), before, nil); err != nil {
 			return err
 		}
-		return t.keepAdmin(isAdmin(before))
+		return identitiesIn(t).keepAdmin(isAdmin(before))
 	})
 }
 
-func (t *tx) recordUser(action, summary string, before, after *identity.User) error {
+func (t identityTx) recordUser(action, summary string, before, after *identity.User) error {
 	type view struct {
 		ID       string        `json:"id"`
 		Name     string        `json:"name"`
