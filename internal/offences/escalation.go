@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// Escalation is the escalation of one policy as it is evaluated.
+// EscalationPolicy is the escalation of one policy as it is evaluated.
 type EscalationPolicy struct {
 	Policy int64
 	Name   string // of the policy
@@ -36,7 +36,7 @@ func (l *EscalationPolicy) Counts(k Kind) bool {
 	return k == Limited
 }
 
-// BlockAfter returns how long the block is that follows step blocks.
+// BlockAfter returns the duration of the block that follows so many blocks.
 func (l *EscalationPolicy) BlockAfter(step int) time.Duration {
 	length := float64(l.Duration) * math.Pow(l.Factor, float64(step))
 	if length >= float64(l.MaxDuration) { // infinity included
@@ -51,12 +51,12 @@ func (l *EscalationPolicy) WindowStart(now int64) int64 {
 	return MinuteOf(now) - l.Window.Milliseconds()
 }
 
-// EscalationState is where one key stands on an escalation. Times are Unix
-// milliseconds. The zero value stands on the ground.
+// State is the level of one key under one escalation. Times are Unix
+// milliseconds. The zero value is level 0.
 type State struct {
 	Policy int64
 	Key    string
-	Level  int // blocks earned and not forgotten
+	Level  int // automatic blocks that have not decayed
 	// BlockID is of the newest block, "" for none and under a shadow policy.
 	BlockID string
 	// Ended is when the newest block ends or was lifted: only offences from
@@ -80,7 +80,8 @@ type EscalationCount struct {
 // QuietSince returns since when the key has neither offended nor been blocked.
 func (s *State) QuietSince() int64 { return max(s.Ended, s.Last, s.DecayedTo) }
 
-// Forget takes one step back for each quiet spell until now.
+// Decay lowers the level by one for each DecayAfter that passed without an
+// offence or a block until now.
 func (s *State) Decay(l *EscalationPolicy, now int64) {
 	spell := l.DecayAfter.Milliseconds()
 	spells := (now - s.QuietSince()) / spell
@@ -97,8 +98,8 @@ func (s *State) Offend(l *EscalationPolicy, first, last int64) {
 	s.Last = max(s.Last, last)
 }
 
-// Escalate takes the next step at now and returns the end of the block that goes
-// with it.
+// Escalate raises the level at now and returns the end of the block of that
+// level.
 func (s *State) Escalate(l *EscalationPolicy, now int64) (until int64) {
 	s.Ended = now + l.BlockAfter(s.Level).Milliseconds()
 	s.Level++
@@ -106,8 +107,8 @@ func (s *State) Escalate(l *EscalationPolicy, now int64) (until int64) {
 	return s.Ended
 }
 
-// DecaysAt returns when the next step will be forgotten if it stays quiet, 0
-// on the ground.
+// DecaysAt returns when the level falls by one if there is no offence until
+// then, 0 at level 0.
 func (s *State) DecaysAt(l *EscalationPolicy) int64 {
 	if s.Level == 0 {
 		return 0
@@ -115,7 +116,7 @@ func (s *State) DecaysAt(l *EscalationPolicy) int64 {
 	return s.QuietSince() + l.DecayAfter.Milliseconds()
 }
 
-// Guard bounds what escalations do unasked: within an hour, one escalation may block
+// SafetyLimitSettings bound automatic blocks: within an hour, one escalation may block
 // Share of the keys that its policy saw in that hour, and always at least
 // AtLeast keys, so that small installations work. One that would block more
 // stops until a person resumes it. Zero fields mean DefaultSafetyLimit's.
@@ -124,7 +125,7 @@ type SafetyLimitSettings struct {
 	MinKeys int
 }
 
-// DefaultSafetyLimit is the guard where no setting says otherwise.
+// DefaultSafetyLimit is the safety limit where no setting says otherwise.
 var DefaultSafetyLimit = SafetyLimitSettings{Ratio: 0.2, MinKeys: 10}
 
 // Allows returns how many keys may be blocked within an hour in which about
@@ -139,7 +140,7 @@ func (g SafetyLimitSettings) Allows(seen int64) int64 {
 	return max(int64(g.MinKeys), int64(g.Ratio*float64(seen)*(1-3*DistinctError)))
 }
 
-// SafetyLimitWindow is the time that a Guard looks back on.
+// SafetyLimitWindow is the time over which the safety limit counts blocked keys.
 const SafetyLimitWindow = time.Hour
 
 // EscalationEventKind says what an escalation did.

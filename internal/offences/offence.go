@@ -49,7 +49,7 @@ type Refusal struct {
 type Offence struct {
 	Minute    int64  // Unix milliseconds of its beginning
 	Policy    int64  // 0 for none
-	Key       string // "" for those that were folded together as `other`
+	Key       string // "" for offences that are aggregated as `other`
 	MAC       [MACSize]byte
 	Kind      Kind
 	RefusedBy string // the rule, such as "20/1m", or the block's id; "other"

@@ -5,7 +5,7 @@ import (
 )
 
 // Retention says how long counts are kept. Zero fields mean 30 days of
-// minutes, 400 days of hours, 5 years of days and a day of the trace.
+// minutes, 400 days of hours, 5 years of days and a day of the traffic sample.
 type Retention struct {
 	Minutes, Hours, Days, Samples time.Duration
 }

@@ -12,10 +12,10 @@ import (
 
 var _ blocklist.TrafficEstimator = (*Estimator)(nil)
 
-// Estimator estimates from the trace how much of the traffic some keys make up.
+// Estimator estimates from the traffic sample how much of the traffic some keys make up.
 type Estimator struct {
 	Store  Store
-	Secret func() []byte // that the trace is recorded under
+	Secret func() []byte // that the traffic sample is recorded under
 }
 
 // EstimateTraffic implements blocklist.TrafficEstimator.

@@ -33,7 +33,7 @@ type Explanation struct {
 	Offences []offences.Offence
 	// Escalation is where the key stands now, nil where its policy has none.
 	Escalation *offences.EscalationStatus
-	// Other is what was folded in that minute, whoever did it.
+	// Other is what was aggregated in that minute, of any key.
 	Other []offences.Offence
 }
 

@@ -15,7 +15,7 @@ import (
 // they fit.
 const maxSample = 300_000
 
-// Sample is the trace of a span with the same share of the keys throughout:
+// Sample is the traffic sample of a span with the same share of the keys throughout:
 // every recorded check of each key that is in it.
 type TrafficSample struct {
 	Points []offences.SamplePoint // by time
@@ -23,10 +23,10 @@ type TrafficSample struct {
 	Ratio float64
 }
 
-// ReadSample reads the trace of a span. Minutes and nodes sampled more or less
+// ReadSample reads the traffic sample of a span. Minutes and nodes sampled more or less
 // of the keys; keys that some of them left out are left out of all, so that
 // what a rule would have done to the others is told from all their checks.
-// secret is the one that the trace was recorded under.
+// secret is the one that the traffic sample was recorded under.
 func ReadTrafficSample(ctx context.Context, store Store, secret []byte, from, to time.Time) (*TrafficSample, error) {
 	s := sampler{hash: offences.SamplingHash(secret)}
 	if err := store.TrafficSamples(ctx, from, to, s.add); err != nil {

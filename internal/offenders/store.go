@@ -35,7 +35,7 @@ type Store interface {
 	DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (int64, error)
 	FindOffences(ctx context.Context, id offences.RefusalID) ([]offences.Offence, error)
 	// Kept returns from when on minutes are kept, and the minute's row of
-	// offences that were folded, by policy.
+	// offences that were aggregated, by policy.
 	Kept(ctx context.Context, minute time.Time) (from time.Time, folded []offences.Offence, err error)
 	// Trace calls do with every chunk of a span.
 	TrafficSamples(ctx context.Context, from, to time.Time, do func(*offences.SampleChunk) error) error

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// gathering adds up what has been drained until the database takes it. It is
-// bounded: beyond most rows of keys, new ones are folded into `other`.
+// pendingBatch adds up what has been drained until the database takes it. It is
+// bounded: beyond maxRows rows, offences of new keys are aggregated as `other`.
 type pendingBatch struct {
 	maxRows    int
 	aggregated int64 // offences that lost their row because of the bound

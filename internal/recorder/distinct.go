@@ -16,7 +16,7 @@ type distinctMinutes struct {
 }
 
 // A sketch whose minute goes on is handed over when it has grown by a
-// sketchGrowth-th since the last time, so that the guard of an escalation knows the
+// sketchGrowth-th since the last time, so that the safety limit of an escalation knows the
 // keys of an attack as soon as the attack, and else at every sketchEvery-th
 // drain: it is large, and nothing else needs it to the second.
 const (

@@ -41,7 +41,7 @@ type FlusherOptions struct {
 	// OnEscalation hears what escalations of this node's flushes did, all of one batch at
 	// once; nil for nobody. The flusher waits for it.
 	OnEscalation func([]offences.EscalationEvent)
-	// MaxRows bounds what is kept while the database is out of reach. Beyond
+	// MaxRows bounds what is kept while the database is unreachable. Beyond
 	// it offences go to `other` and lose their keys; totals are always kept.
 	// Zero means 100,000: about 150 MB at worst, and once more as much that is
 	// on its way.

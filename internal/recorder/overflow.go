@@ -2,7 +2,7 @@ package recorder
 
 import "github.com/stint-dev/stint/internal/offences"
 
-// otherRows collects the `other` rows of all shards. A key falls to one shard,
+// overflow collects the `other` rows of all shards. A key falls to one shard,
 // so the most that one key may have among them is a maximum over the shards;
 // the database adds up what nodes send, so it is sent as a difference.
 type overflow struct {

@@ -14,8 +14,8 @@ const (
 	// pieceRows keeps a transaction short, also after a long outage.
 	pieceRows = 8_000
 	// pieceTimeout bounds the writing of a piece of that many rows, and
-	// leastTimeout that of a smaller one that timed out as part of a larger. A
-	// single row gets longer each time, up to longestTimeout.
+	// minTimeout that of a smaller one that timed out as part of a larger. A
+	// single row gets longer each time, up to maxTimeout.
 	pieceTimeout = 10 * time.Second
 	minTimeout   = 5 * time.Second
 	maxTimeout   = 2 * time.Minute
@@ -91,7 +91,7 @@ func (f *Flusher) postpone(q *queue, with []*piece) {
 }
 
 // send writes all fresh pieces and then what is waiting, until the database is
-// out of reach.
+// unreachable.
 func (f *Flusher) send(ctx context.Context) error {
 	for {
 		if f.waitingIn(&f.fresh) == 0 && !f.cutPieces() {
@@ -150,7 +150,7 @@ func (f *Flusher) cutPieces() bool {
 // sendFirst writes the first piece of q. Where the database refuses it for what
 // it holds, it becomes two, down to the one row that is dropped. Where it times
 // out, it becomes two as well, which are tried apart from all others. An error
-// says that the database is out of reach.
+// says that the database is unreachable.
 func (f *Flusher) sendFirst(ctx context.Context, q *queue) error {
 	p := f.first(q)
 	timedOut, err := f.write(ctx, p.Batch, p.timeout())
@@ -174,7 +174,7 @@ func (f *Flusher) sendFirst(ctx context.Context, q *queue) error {
 
 // split settles whether a piece was written after all, and makes a slow one of
 // it where it was not. It returns the piece's own error where the database does
-// not even do that: then it is out of reach, and no piece is to blame.
+// not even do that: then it is unreachable, and no piece is to blame.
 func (f *Flusher) split(ctx context.Context, q *queue, p *piece, cause error) error {
 	limited, cancel := context.WithTimeout(ctx, pieceTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ const (
 	maxMetaBytes = 512 // of all names and values of one check
 )
 
-// instant is a Refusal in memory that is used again and again, so that
+// refusalSample is a Refusal in memory that is used again and again, so that
 // counting a key that is known allocates nothing.
 type refusalSample struct {
 	at, boundary, retryAt int64

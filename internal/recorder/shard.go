@@ -39,7 +39,7 @@ type minute struct {
 	last            *policyMinute
 	offenceFloor    int64 // the largest count of offences that was evicted
 	trafficFloor    int64 // the largest count of checks that was evicted
-	aggregatedFloor int64 // the largest count of a key that was folded instead of admitted
+	aggregatedFloor int64 // the largest count of a key that was aggregated instead of admitted
 	rows            int   // of offences in the database
 	sources         map[string]string
 }
@@ -53,7 +53,7 @@ type policyMinute struct {
 	other  [offences.KindCount]aggregated // not drained yet
 }
 
-// folded are offences that have no row of their own.
+// aggregated are offences that have no row of their own.
 type aggregated struct {
 	count       int64
 	first, last int64

@@ -2,7 +2,7 @@ package recorder
 
 import "slices"
 
-// tally counts keys in bounded memory, after Space-Saving (Metwally and
+// topk counts keys in bounded memory, after Space-Saving (Metwally and
 // others, 2005), evicting the lighter half at once instead of one key at a
 // time: a key that is counted again costs one look-up, and a flood of new
 // ones a sort now and then. What was evicted may come back, so the caller
@@ -38,7 +38,7 @@ type entry[K comparable, V any] struct {
 
 func (e *entry[K, V]) upper() int64 { return e.certain + e.over }
 
-// leastSlots is how many slots the smallest table has, a power of two.
+// minSlots is how many slots the smallest table has, a power of two.
 const minSlots = 16
 
 func newTopk[K comparable, V any](most int) *topk[K, V] {
