@@ -15,15 +15,15 @@
 -- queue (a leaky bucket as a queue). engine.stack adds the rest.
 --
 -- The half of each algorithm is a chunk that returns a table of functions, as the
--- Counter of algorithms.go says them: size(rule), settle(rule, s, at, now),
--- wait(rule, s, at, now, cost), take(rule, s, at, now, cost), left(rule, s, at, now),
--- lasts(rule, s, at, now) and, where needed, longest(rule) and prepare(rule).
+-- Counter of algorithms.go says them: size(rule), advance(rule, s, at, now),
+-- wait(rule, s, at, now, cost), add(rule, s, at, now, cost), remaining(rule, s, at, now),
+-- ttl(rule, s, at, now) and, where needed, max_delay(rule) and prepare(rule).
 --
 -- Nothing is called while this is loaded, when Redis knows no libraries, but what
 -- is written here.
 
 local NEVER = -1                   -- the wait and the reservation of what is never allowed
-local FURTHEST_TURN = 3600000      -- furthestTurn
+local MAX_AHEAD = 3600000      -- maxAhead
 local FURTHEST = 9007199254740992  -- further than any reservation
 
 local function larger(a, b) if a > b then return a end return b end
@@ -44,8 +44,8 @@ end
 local function clock_window(now, window) return now - now % window end
 local function clock_window_ahead(now, window) return now - now % window + window end
 
--- give_back and bucket are those of token_bucket.go.
-local function give_back(rule, s, at, now)
+-- refill and bucket are those of token_bucket.go.
+local function refill(rule, s, at, now)
   local elapsed = now - s[at + 1]
   if elapsed >= rounded_up(s[at + 2], rule.limit) then
     s[at + 1], s[at + 2] = 0, 0
@@ -58,9 +58,9 @@ local bucket = {}
 
 function bucket.size() return 2 end
 
-function bucket.settle(rule, s, at, now)
+function bucket.advance(rule, s, at, now)
   local moved = lower(s, at + 1, now)
-  give_back(rule, s, at, now)
+  refill(rule, s, at, now)
   return lower(s, at + 2, rule.capacity * rule.window) or moved
 end
 
@@ -68,26 +68,26 @@ function bucket.wait(rule, s, at, now, cost)
   return rounded_up(larger(0, s[at + 2] + (cost - rule.capacity) * rule.window), rule.limit)
 end
 
-function bucket.take(rule, s, at, now, cost)
+function bucket.add(rule, s, at, now, cost)
   s[at + 1], s[at + 2] = now, s[at + 2] + cost * rule.window
 end
 
-function bucket.left(rule, s, at) return quotient(rule.capacity * rule.window - s[at + 2], rule.window) end
+function bucket.remaining(rule, s, at) return quotient(rule.capacity * rule.window - s[at + 2], rule.window) end
 
-function bucket.lasts(rule, s, at) return rounded_up(s[at + 2], rule.limit) end
+function bucket.ttl(rule, s, at) return rounded_up(s[at + 2], rule.limit) end
 
 local counters, engine = {}, {}
 
 -- stack returns how rules count under the algorithm of that name.
 function engine.stack(name, rules)
   local counter = counters[name]
-  local stack = { counter = counter, rules = rules, size = 0, longest = FURTHEST_TURN }
+  local stack = { counter = counter, rules = rules, size = 0, max_delay = MAX_AHEAD }
   for i = 1, #rules do
     local rule = rules[i]
     rule.capacity = rule.burst > 0 and rule.burst or rule.limit
     rule.largest_cost = smaller(rule.limit, rule.capacity)
     if counter.prepare then counter.prepare(rule) end
-    if counter.longest then stack.longest = smaller(stack.longest, counter.longest(rule)) end
+    if counter.max_delay then stack.max_delay = smaller(stack.max_delay, counter.max_delay(rule)) end
     rule.at, rule.size = stack.size, counter.size(rule)
     stack.size = stack.size + rule.size
   end
@@ -98,9 +98,9 @@ local function drop_reservations(stack, s)
   for i = #s, stack.size + 1, -1 do s[i] = nil end
 end
 
--- settle brings a state to now or, where reservations lie ahead, to the newest. It
+-- advance brings a state to now or, where reservations lie ahead, to the newest. It
 -- returns which, and whether something lay too far ahead and was moved back.
-local function settle(stack, s, now)
+local function advance(stack, s, now)
   local rules, base, moved = stack.rules, now, false
   if #s < stack.size then
     for i = 1, stack.size do s[i] = 0 end
@@ -109,7 +109,7 @@ local function settle(stack, s, now)
   if newest then
     if newest <= now then
       drop_reservations(stack, s)
-    elseif newest - now > FURTHEST_TURN then
+    elseif newest - now > MAX_AHEAD then
       drop_reservations(stack, s)
       moved = true
     else
@@ -118,7 +118,7 @@ local function settle(stack, s, now)
   end
   for i = 1, #rules do
     local rule = rules[i]
-    if rule.limit > 0 and stack.counter.settle(rule, s, rule.at, base) then moved = true end
+    if rule.limit > 0 and stack.counter.advance(rule, s, rule.at, base) then moved = true end
   end
   return base, moved
 end
@@ -132,7 +132,7 @@ end
 --            even where the request is refused
 function engine.ask(stack, s, now, cost, max_wait)
   local rules, wait = stack.rules, stack.counter.wait
-  local base, moved = settle(stack, s, now)
+  local base, moved = advance(stack, s, now)
   local reservation, by = base, 0
   for i = 1, #rules do
     local rule = rules[i]
@@ -140,14 +140,14 @@ function engine.ask(stack, s, now, cost, max_wait)
     local its = base + wait(rule, s, rule.at, base, cost)
     if its > reservation then reservation, by = its, i end
   end
-  local patience = smaller(max_wait, stack.longest)
-  if reservation - now <= patience then return reservation, 0, 0, moved end
-  return reservation, reservation - patience, by > 0 and by or #rules, moved
+  local longest_wait = smaller(max_wait, stack.max_delay)
+  if reservation - now <= longest_wait then return reservation, 0, 0, moved end
+  return reservation, reservation - longest_wait, by > 0 and by or #rules, moved
 end
 
--- take counts a request that ask has just allowed, at reservation, which is what ask
+-- add counts a request that ask has just allowed, at reservation, which is what ask
 -- returned or later.
-function engine.take(stack, s, now, reservation, cost, id)
+function engine.add(stack, s, now, reservation, cost, id)
   local size, rules, counter = stack.size, stack.rules, stack.counter
   if reservation > now then
     s[size + 3] = s[size + 1] or 0
@@ -156,8 +156,8 @@ function engine.take(stack, s, now, reservation, cost, id)
   end
   for i = 1, #rules do
     local rule = rules[i]
-    counter.settle(rule, s, rule.at, reservation)
-    counter.take(rule, s, rule.at, reservation, cost)
+    counter.advance(rule, s, rule.at, reservation)
+    counter.add(rule, s, rule.at, reservation, cost)
   end
 end
 
@@ -167,12 +167,12 @@ end
 -- reservation where reservations lie ahead. It brings s to now.
 function engine.remaining(stack, s, now, cost, list)
   local rules, counter = stack.rules, stack.counter
-  local base = settle(stack, s, now)
+  local base = advance(stack, s, now)
   for i = 1, #rules do
     local rule = rules[i]
     local left, its, reset = 0, NEVER, 0
     if rule.limit > 0 then
-      left, reset = counter.left(rule, s, rule.at, base), counter.lasts(rule, s, rule.at, base)
+      left, reset = counter.remaining(rule, s, rule.at, base), counter.ttl(rule, s, rule.at, base)
       if reset > 0 then reset = base - now + reset end
     end
     if cost <= rule.largest_cost then its = base - now + counter.wait(rule, s, rule.at, base, cost) end
@@ -180,17 +180,17 @@ function engine.remaining(stack, s, now, cost, list)
   end
 end
 
--- lasts returns for how many milliseconds from now s is to be kept if nobody
+-- ttl returns for how many milliseconds from now s is to be kept if nobody
 -- comes, 0 where it is as good as none. It brings s to now.
-function engine.lasts(stack, s, now)
+function engine.ttl(stack, s, now)
   local rules, counter = stack.rules, stack.counter
-  local base = settle(stack, s, now)
+  local base = advance(stack, s, now)
   local longest = base - now
   for i = 1, #rules do
     local rule = rules[i]
     local its = 0
     if rule.limit > 0 then
-      its = counter.lasts(rule, s, rule.at, base)
+      its = counter.ttl(rule, s, rule.at, base)
     else -- a limit that comes back finds it
       for j = rule.at + 1, rule.at + rule.size do
         if s[j] > 0 then its = rule.window end
@@ -201,10 +201,10 @@ function engine.lasts(stack, s, now)
   return longest
 end
 
--- give_back undoes the newest reservation of s, a state whose numbers are size
+-- cancel undoes the newest reservation of s, a state whose numbers are size
 -- many, if it is that of id at the reservation at, no other was made after it, and its
 -- time has not come. It returns whether it did.
-function engine.give_back(size, s, now, at, id)
+function engine.cancel(size, s, now, at, id)
   if id == '' or s[size + 2] ~= id or s[size + 1] ~= at or at <= now then return false end
   local before = s[size + 3]
   for i = 1, size do s[i] = s[size + 3 + i] end

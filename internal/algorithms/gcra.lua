@@ -12,7 +12,7 @@ end
 
 function counter.size() return 1 end
 
-function counter.settle(rule, s, at, now)
+function counter.advance(rule, s, at, now)
   local present = now * rule.fraction
   if s[at + 1] <= present then
     s[at + 1] = 0
@@ -28,14 +28,14 @@ function counter.wait(rule, s, at, now, cost)
   return rounded_up(larger(0, ahead(rule, s, at, now) + (cost - rule.capacity) * rule.interval), rule.fraction)
 end
 
-function counter.take(rule, s, at, now, cost)
+function counter.add(rule, s, at, now, cost)
   s[at + 1] = larger(s[at + 1], now * rule.fraction) + cost * rule.interval
 end
 
-function counter.left(rule, s, at, now)
+function counter.remaining(rule, s, at, now)
   return quotient(rule.capacity * rule.interval - ahead(rule, s, at, now), rule.interval)
 end
 
-function counter.lasts(rule, s, at, now) return rounded_up(ahead(rule, s, at, now), rule.fraction) end
+function counter.ttl(rule, s, at, now) return rounded_up(ahead(rule, s, at, now), rule.fraction) end
 
 return counter

@@ -35,7 +35,7 @@ func (leakyBucketCounter) Advance(r Rule, state []int64, now int64) bool {
 		return bucket{}.Advance(r, state, now)
 	}
 	moved := lower(&state[0], now)
-	cancelReservation(r, state, now)
+	refill(r, state, now)
 	// The most that one request under this limit can have left behind.
 	return lower(&state[1], r.Limit*(r.Window+1)) || moved
 }

@@ -1,11 +1,11 @@
 -- leaky_bucket: 1 the instant at which it was last looked at, 2 how full it was
 -- then, in 1/window of a request.
-local counter = { size = bucket.size, take = bucket.take, lasts = bucket.lasts }
+local counter = { size = bucket.size, add = bucket.add, ttl = bucket.ttl }
 
-function counter.settle(rule, s, at, now)
-  if not rule.queue then return bucket.settle(rule, s, at, now) end
+function counter.advance(rule, s, at, now)
+  if not rule.queue then return bucket.advance(rule, s, at, now) end
   local moved = lower(s, at + 1, now)
-  give_back(rule, s, at, now)
+  refill(rule, s, at, now)
   return lower(s, at + 2, rule.limit * (rule.window + 1)) or moved
 end
 
@@ -14,13 +14,13 @@ function counter.wait(rule, s, at, now, cost)
   return quotient(s[at + 2], rule.limit)
 end
 
-function counter.left(rule, s, at, now)
-  if not rule.queue then return bucket.left(rule, s, at, now) end
+function counter.remaining(rule, s, at, now)
+  if not rule.queue then return bucket.remaining(rule, s, at, now) end
   if s[at + 2] >= rule.limit then return 0 end
   return smaller(rule.limit, rule.capacity)
 end
 
-function counter.longest(rule)
+function counter.max_delay(rule)
   if not rule.queue or rule.limit == 0 then return FURTHEST end
   return quotient(rule.capacity * rule.window, rule.limit)
 end

@@ -39,16 +39,16 @@ while at < #ARGV do
   local stack = engine.stack(ARGV[1], rules)
   local now, cost, max_wait = number(), number(), number()
   local new_id, peek, undo = arg(), number() == 1, number() == 1
-  if undo then say{ engine.give_back(stack.size, state, now, reservation, id) and 1 or 0 } end
+  if undo then say{ engine.cancel(stack.size, state, now, reservation, id) and 1 or 0 } end
   local s = state
   if peek then s = cmsgpack.unpack(cmsgpack.pack(state)) end
   local retry, rule, changed
   id = new_id
   reservation, retry, rule, changed = engine.ask(stack, s, now, cost, max_wait)
-  if retry == 0 and not peek then engine.take(stack, s, now, reservation, cost, id) changed = true end
+  if retry == 0 and not peek then engine.add(stack, s, now, reservation, cost, id) changed = true end
   local list = { reservation, retry, rule, changed and not peek and 1 or 0 }
   engine.remaining(stack, s, now, cost, list)
-  list[#list + 1] = engine.lasts(stack, s, now)
+  list[#list + 1] = engine.ttl(stack, s, now)
   say(list)
   local numbers = {}
   for i = 1, #s do if type(s[i]) == 'number' then numbers[#numbers + 1] = s[i] end end
@@ -85,7 +85,7 @@ func TestLuaCountsAsGoDoes(t *testing.T) {
 // 7.0, finds no libraries while it is loaded.
 func TestLuaIsFitForAFunctionLibrary(t *testing.T) {
 	client := connect(t)
-	const register = "redis.register_function('longest', function() return engine.stack('leaky_bucket', {{ limit = 2, window = 10, burst = 5, queue = true }}).longest end)"
+	const register = "redis.register_function('longest', function() return engine.stack('leaky_bucket', {{ limit = 2, window = 10, burst = 5, queue = true }}).max_delay end)"
 	if err := client.FunctionLoad(t.Context(), "#!lua name=counting\n"+algorithms.Lua()+register).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,9 @@
 -- sliding_buckets: 1 the number of the newest sub-window, counted from 1970, 2 and
 -- on the cost allowed in it and in those before it, the newest first.
-local MOST_BUCKETS = 60
+local MAX_BUCKETS = 60
 local counter = {}
 
-local function buckets_of(rule) return smaller(MOST_BUCKETS, rule.window) end
+local function buckets_of(rule) return smaller(MAX_BUCKETS, rule.window) end
 
 function counter.size(rule) return 1 + buckets_of(rule) end
 
@@ -13,7 +13,7 @@ local function sum(rule, s, at)
   return total
 end
 
-function counter.settle(rule, s, at, now)
+function counter.advance(rule, s, at, now)
   local n = buckets_of(rule)
   local present = quotient(now * n, rule.window)
   local passed = present - s[at + 1]
@@ -44,14 +44,14 @@ function counter.wait(rule, s, at, now, cost)
   return leaves(rule, s[at + 1] - age) - now
 end
 
-function counter.take(rule, s, at, now, cost)
+function counter.add(rule, s, at, now, cost)
   if s[at + 1] == 0 then s[at + 1] = quotient(now * buckets_of(rule), rule.window) end
   s[at + 2] = s[at + 2] + cost
 end
 
-function counter.left(rule, s, at) return larger(0, rule.limit - sum(rule, s, at)) end
+function counter.remaining(rule, s, at) return larger(0, rule.limit - sum(rule, s, at)) end
 
-function counter.lasts(rule, s, at, now)
+function counter.ttl(rule, s, at, now)
   for age = 0, buckets_of(rule) - 1 do
     if s[at + 2 + age] > 0 then return leaves(rule, s[at + 1] - age) - now end
   end

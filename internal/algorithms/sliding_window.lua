@@ -4,7 +4,7 @@ local counter = {}
 
 function counter.size() return 3 end
 
-function counter.settle(rule, s, at, now)
+function counter.advance(rule, s, at, now)
   local window = rule.window
   local behind = now - s[at + 1]
   if behind >= 2 * window then
@@ -31,16 +31,16 @@ function counter.wait(rule, s, at, now, cost)
   return begins + window - quotient((limit - counted - cost) * window, fading) - now
 end
 
-function counter.take(rule, s, at, now, cost)
+function counter.add(rule, s, at, now, cost)
   if s[at + 1] == 0 then s[at + 1] = clock_window(now, rule.window) end
   s[at + 2] = s[at + 2] + cost
 end
 
-function counter.left(rule, s, at, now)
+function counter.remaining(rule, s, at, now)
   return quotient(larger(0, rule.limit * rule.window - weighs(rule, s, at, now)), rule.window)
 end
 
-function counter.lasts(rule, s, at, now)
+function counter.ttl(rule, s, at, now)
   if s[at + 2] > 0 then return s[at + 1] + 2 * rule.window - now end
   if s[at + 3] > 0 then return s[at + 1] + rule.window - now end
   return 0

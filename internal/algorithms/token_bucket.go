@@ -29,12 +29,12 @@ func (bucket) Size(Rule) int { return 2 }
 
 func (bucket) Advance(r Rule, state []int64, now int64) bool {
 	moved := lower(&state[0], now)
-	cancelReservation(r, state, now)
+	refill(r, state, now)
 	return lower(&state[1], r.Capacity()*r.Window) || moved
 }
 
-// cancelReservation gives back what the time since has earned.
-func cancelReservation(r Rule, state []int64, now int64) {
+// refill adds what the elapsed time has earned.
+func refill(r Rule, state []int64, now int64) {
 	elapsed := now - state[0]
 	if elapsed >= roundedUp(state[1], r.Limit) { // asked first: the product could be too large
 		state[0], state[1] = 0, 0

@@ -24,7 +24,7 @@ func (g *Gate) Cancel(ctx context.Context, handle string) (bool, error) {
 	for _, t := range reservations {
 		made, err := g.log.Cancel(limited, t.Reservation)
 		if err != nil {
-			return false, &fault.Error{Code: fault.Unavailable, Message: outOfReach + " The reservation may still be held; repeat this.", Err: err}
+			return false, &fault.Error{Code: fault.Unavailable, Message: unreachable + " The reservation may still be held; repeat this.", Err: err}
 		}
 		freed = freed || made && !t.shadow
 	}

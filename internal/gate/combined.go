@@ -161,7 +161,7 @@ func (g *Gate) decideAll(ctx context.Context, s *scratch) error {
 	if g.local == nil {
 		return g.log.DecideAll(ctx, s.requests, s.results)
 	}
-	limited := lazyDeadline{Context: ctx, until: time.Now().Add(g.deadline), alarms: &g.alarms}
+	limited := lazyDeadline{Context: ctx, until: time.Now().Add(g.deadline), timers: &g.timers}
 	defer limited.release()
 	return g.log.DecideAll(&limited, s.requests, s.results)
 }
@@ -171,7 +171,7 @@ func (g *Gate) decideAll(ctx context.Context, s *scratch) error {
 func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error) {
 	var left scratch
 	for i, a := range s.asked {
-		if g.withoutLog(a, err) {
+		if g.decideWithoutLog(a, err) {
 			refused = refused || a.decision.Outcome != Allowed
 			continue
 		}

@@ -82,10 +82,10 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	}
 	byMatch, shadowByMatch := selector.Matched(k)
 	if x.Enforcing, err = g.explainPolicy(ctx, k, enforcing, byMatch); err != nil {
-		x.Degraded = outOfReach
+		x.Degraded = unreachable
 	}
 	if x.Shadow, err = g.explainPolicy(ctx, k, shadow, shadowByMatch); err != nil {
-		x.Degraded = outOfReach
+		x.Degraded = unreachable
 	}
 	x.conclude()
 	return x, nil

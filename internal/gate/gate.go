@@ -49,7 +49,7 @@ type Gate struct {
 	now      func() time.Time
 	scratch  sync.Pool
 	ids      signers
-	alarms   timerPool
+	timers   timerPool
 }
 
 // New returns a gate.

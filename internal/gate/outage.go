@@ -31,7 +31,7 @@ func (g *Gate) Outage() Outage {
 
 // decideRemotely asks the log within the deadline.
 func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
-	limited := lazyDeadline{Context: ctx, until: time.Now().Add(g.deadline), alarms: &g.alarms}
+	limited := lazyDeadline{Context: ctx, until: time.Now().Add(g.deadline), timers: &g.timers}
 	defer limited.release()
 	g.log.Decide(&limited, s.requests, s.results)
 }
@@ -39,7 +39,7 @@ func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
 // fail does for request i what its policy says about an outage.
 func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
 	a := s.asked[i]
-	if g.withoutLog(a, s.results[i].Err) {
+	if g.decideWithoutLog(a, s.results[i].Err) {
 		return
 	}
 	g.local.Decide(ctx, s.requests[i:i+1], s.results[i:i+1])
@@ -48,8 +48,8 @@ func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
 
 // withoutLog gives the answer of a policy that needs no log where the log failed
 // with err, and reports false where the local log is to be asked.
-func (g *Gate) withoutLog(a asked, err error) bool {
-	a.decision.Degraded = outOfReach
+func (g *Gate) decideWithoutLog(a asked, err error) bool {
+	a.decision.Degraded = unreachable
 	if errors.Is(err, timestamplog.ErrSlotUnavailable) {
 		a.decision.Degraded = slotUnavailable
 	}
@@ -67,6 +67,6 @@ func (g *Gate) withoutLog(a asked, err error) bool {
 
 // What people are told of an outage, and of a log whose server is there.
 const (
-	outOfReach      = "The timestamp log is out of reach."
+	unreachable     = "The timestamp log is out of reach."
 	slotUnavailable = "The Redis Cluster is moving the slot of this key's log, or has no server for it."
 )

@@ -20,7 +20,7 @@ func concurrency() []contract {
 const callers = 16
 
 // together runs ask once in each of the callers, at the same time.
-func together(ask func(caller int)) {
+func concurrently(ask func(caller int)) {
 	var group sync.WaitGroup
 	for caller := range callers {
 		group.Go(func() { ask(caller) })
@@ -34,7 +34,7 @@ func oneKeyManyCallers(t *testing.T, h Harness) {
 		f.at(int64(phase) * second)
 		var mu sync.Mutex
 		allowed := 0
-		together(func(int) {
+		concurrently(func(int) {
 			for range 10 {
 				r := f.one(f.request(1))
 				mu.Lock()
@@ -61,7 +61,7 @@ func (f *fixture) one(q timestamplog.Request) timestamplog.Result {
 }
 
 // asked is one request of a phase and its answer.
-type asked struct {
+type answeredCost struct {
 	cost int
 	timestamplog.Result
 }
@@ -71,15 +71,15 @@ type asked struct {
 func manyCallersOverTime(t *testing.T, h Harness) {
 	f := newFixture(t, h, "7/20ms", "15/100ms", "40/s")
 	random := rand.New(rand.NewPCG(1, 2))
-	var all []asked
+	var all []answeredCost
 	for range 60 {
 		costs := make([]int, callers)
 		for i := range costs {
 			costs[i] = 1 + random.IntN(5)
 		}
-		phase := make([]asked, callers)
-		together(func(caller int) {
-			phase[caller] = asked{costs[caller], f.one(f.request(costs[caller]))}
+		phase := make([]answeredCost, callers)
+		concurrently(func(caller int) {
+			phase[caller] = answeredCost{costs[caller], f.one(f.request(costs[caller]))}
 		})
 		all = append(all, phase...)
 		f.checkPhase(all, phase)
@@ -89,7 +89,7 @@ func manyCallersOverTime(t *testing.T, h Harness) {
 
 // checkPhase checks the answers of the present instant against the costs that
 // were allowed up to now.
-func (f *fixture) checkPhase(all, phase []asked) {
+func (f *fixture) checkPhase(all, phase []answeredCost) {
 	f.t.Helper()
 	now := f.Clock.NowMS()
 	smallestRefused := 0
@@ -124,7 +124,7 @@ func manyKeysManyCallers(t *testing.T, h Harness) {
 	const keyCount = 50
 	var mu sync.Mutex
 	allowed := make([]int, keyCount)
-	together(func(caller int) {
+	concurrently(func(caller int) {
 		requests := make([]timestamplog.Request, keyCount)
 		results := make([]timestamplog.Result, keyCount)
 		for i := range requests {

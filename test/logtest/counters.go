@@ -81,8 +81,8 @@ func counterContracts() []contract {
 		{"a counter and a log of one ref stay apart", counterBesideLog},
 		{"who would wait has a reservation, in order, at which an immediate request would have been allowed", counterReservations},
 		{"a request that comes again is counted once", counterAgain},
-		{"the newest reservation cancelled leaves the counter as it was, and an earlier one lapses", counterGivenBack},
-		{"several requests are counted at one common reservation, or not at all", counterTogether},
+		{"the newest reservation cancelled leaves the counter as it was, and an earlier one lapses", counterCancelled},
+		{"several requests are counted at one common reservation, or not at all", counterCombined},
 		{"a raised limit frees sooner, and what was counted still counts", counterLimits},
 		{"a refusal is said to last no longer than what is kept", counterRefusedUntil},
 		{"a clock that steps back an hour does not open the limit, and makes no key wait an hour", counterBack},
@@ -240,34 +240,34 @@ func counterAgain(t *testing.T, h Harness) {
 	f.wantAgain(f.reserve("b", 1, minute), first.ReservedAt-f.start)
 }
 
-func counterGivenBack(t *testing.T, h Harness) {
+func counterCancelled(t *testing.T, h Harness) {
 	f := newFixture(t, h, "3/s")
 	f.fill(1)
 	before := f.detail(1)
 	a := f.reserve("a", 1, minute).ReservedAt - f.start
-	f.wantGivenBack(false, "a", a, 2)
-	f.wantGivenBack(true, "a", a, 1)
+	f.wantCancelled(false, "a", a, 2)
+	f.wantCancelled(true, "a", a, 1)
 	f.wantStates(f.detail(1), before...)
 	f.wantReservation(f.reserve("a", 1, minute), a)
 	left := f.detail(1)
 	b := f.reserve("b", 1, minute).ReservedAt - f.start
-	f.wantGivenBack(false, "a", a, 1)
-	f.wantGivenBack(true, "b", b, 1)
-	f.wantGivenBack(false, "b", b, 1)
+	f.wantCancelled(false, "a", a, 1)
+	f.wantCancelled(true, "b", b, 1)
+	f.wantCancelled(false, "b", b, 1)
 	f.wantStates(f.detail(1), left...)
-	f.at(a).wantGivenBack(false, "a", a, 1)
+	f.at(a).wantCancelled(false, "a", a, 1)
 }
 
-func counterTogether(t *testing.T, h Harness) {
+func counterCombined(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "3/s"), "3/10s")
 	b.fill(1)
 	fresh := a.detail(1)
-	results := a.decideTogether(a.request(1), b.request(1))
+	results := a.decideCombined(a.request(1), b.request(1))
 	if !results[0].Allowed || results[1].Allowed {
 		t.Fatalf("got %+v, want the second refused alone", results)
 	}
 	a.wantStates(a.detail(1), fresh...)
-	results = a.decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
+	results = a.decideCombined(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
 	if reservation := results[0].ReservedAt; !results[0].Allowed || reservation <= a.start || results[1].ReservedAt != reservation {
 		t.Fatalf("got %+v, want one reservation ahead", results)
 	}
@@ -349,7 +349,7 @@ func counterManyCallers(t *testing.T, h Harness) {
 	f := newFixture(t, h, "70/s", "100/m")
 	_, want := f.forKey("alone").fill(1)
 	allowed := make([]int, callers)
-	together(func(caller int) {
+	concurrently(func(caller int) {
 		for range 10 {
 			if f.one(f.request(1)).Allowed {
 				allowed[caller]++

@@ -24,7 +24,7 @@ type Harness struct {
 	Options   algorithms.Options
 	// Apart says that the logs of different keys may lie where no one call
 	// reaches them together, as in a Cluster.
-	Apart bool
+	CrossSlot bool
 	// Steps is how many actions each run of the property test takes, 200
 	// where it is 0. Logs behind a network take fewer.
 	Steps int

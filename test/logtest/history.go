@@ -87,7 +87,7 @@ func (h *history) before(at int64) int {
 
 // MostAllowed returns the largest cost that any window of that length allowed.
 // It is for logs that were lost between, where a limit may be passed.
-func MostAllowed(all []Answered, window int64) int {
+func MaxAllowed(all []Answered, window int64) int {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Answered) int { return cmp.Compare(a.Now, b.Now) })
 	h, most := newHistory(all), 0

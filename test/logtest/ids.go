@@ -118,7 +118,7 @@ func idManyCallers(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/10s")
 	f.allow(1)
 	results := make([]timestamplog.Result, callers)
-	together(func(caller int) { results[caller] = f.one(f.waiting("a", 1, minute)) })
+	concurrently(func(caller int) { results[caller] = f.one(f.waiting("a", 1, minute)) })
 	charged := 0
 	for _, r := range results {
 		f.wantReservation(r, 10_000)

@@ -115,14 +115,14 @@ func (m *model) judgeAfter(now int64, q timestamplog.Request) answer {
 }
 
 // asks is what can be decided alone or together.
-type asks interface {
+type judge interface {
 	judge(now int64, q timestamplog.Request) answer
 	charge(now, reservation int64, q timestamplog.Request)
 	states(now int64, q timestamplog.Request) []timestamplog.RuleState
 }
 
 // decideTogether answers requests about different logs at now as one.
-func decideTogether(m asks, now int64, requests []timestamplog.Request) []answer {
+func decideAll(m judge, now int64, requests []timestamplog.Request) []answer {
 	requests = slices.Clone(requests)
 	peek, maxWait := false, timestamplog.MaxWait
 	for _, q := range requests {
@@ -155,7 +155,7 @@ func (m *model) judge(now int64, q timestamplog.Request) answer {
 		return a
 	}
 	if !q.Peek {
-		m.moveBack(q.LogID, now, q.Retention)
+		m.shiftTimes(q.LogID, now, q.Retention)
 		if reservation, known := m.again(now, q); known {
 			a.ReservedAt, a.Replayed = reservation, true
 			return a
@@ -291,7 +291,7 @@ func (m *model) present(ref timestamplog.LogID, now int64) []modelEntry {
 	if log == nil || m.expired(ref, now) {
 		return nil
 	}
-	by := log.tooFarAhead(now)
+	by := log.clockSkew(now)
 	entries := slices.Clone(log.entries)
 	for i := range entries {
 		entries[i].at -= by
@@ -302,7 +302,7 @@ func (m *model) present(ref timestamplog.LogID, now int64) []modelEntry {
 func (l *modelLog) newest() int64 { return l.entries[len(l.entries)-1].at }
 
 // tooFarAhead returns by how much the log must be moved back.
-func (l *modelLog) tooFarAhead(now int64) int64 {
+func (l *modelLog) clockSkew(now int64) int64 {
 	by := int64(0)
 	for _, e := range l.entries {
 		if e.isReservation {
@@ -320,12 +320,12 @@ func (m *model) expired(ref timestamplog.LogID, now int64) bool {
 }
 
 // moveBack moves a log back where it lies too far ahead.
-func (m *model) moveBack(ref timestamplog.LogID, now int64, keep rules.Retention) {
+func (m *model) shiftTimes(ref timestamplog.LogID, now int64, keep rules.Retention) {
 	log := m.logs[ref]
 	if log == nil {
 		return
 	}
-	by := log.tooFarAhead(now)
+	by := log.clockSkew(now)
 	if by == 0 {
 		return
 	}
@@ -397,7 +397,7 @@ func (m *model) push(now, reservation int64, q timestamplog.Request) {
 // cancelReservation cancels a reservation at now and reports whether that freed room.
 func (m *model) cancelReservation(now int64, reservation timestamplog.Reservation) bool {
 	log := m.logs[reservation.LogID]
-	if !m.knows(reservation) || reservation.At <= now || log == nil || log.tooFarAhead(now) > 0 {
+	if !m.knows(reservation) || reservation.At <= now || log == nil || log.clockSkew(now) > 0 {
 		return false
 	}
 	dropped := 0

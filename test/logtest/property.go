@@ -65,7 +65,7 @@ type simulation struct {
 
 // oracle answers as a Log should.
 type oracle interface {
-	asks
+	judge
 	decide(now int64, q timestamplog.Request) answer
 	cancelReservation(now int64, reservation timestamplog.Reservation) bool
 	times(ref timestamplog.LogID, now int64, limit int) []int64
@@ -306,13 +306,13 @@ func (s *simulation) decideAll() {
 	}
 	results := make([]timestamplog.Result, len(requests))
 	err := s.Log.DecideAll(s.t.Context(), requests, results)
-	if s.Apart && errors.Is(err, timestamplog.ErrCrossSlot) {
+	if s.CrossSlot && errors.Is(err, timestamplog.ErrCrossSlot) {
 		return
 	}
 	if err != nil {
 		s.rt.Fatalf("DecideAll: %v", err)
 	}
-	answers := decideTogether(s.model, s.Clock.NowMS(), requests)
+	answers := decideAll(s.model, s.Clock.NowMS(), requests)
 	charged := !slices.ContainsFunc(requests, func(q timestamplog.Request) bool { return q.Peek }) &&
 		!slices.ContainsFunc(answers, func(a answer) bool { return !a.Allowed })
 	for i, q := range requests {

@@ -27,13 +27,13 @@ func reservations() []contract {
 		{"a reset forgets the reservations", reservationResets},
 		{"a clock that steps back a millisecond leaves reservations as far ahead as they were", reservationBackABit},
 		{"a clock that steps back further than anyone may wait brings reservations within that", reservationBackFar},
-		{"a reservation cancelled frees room for the next", givenBack},
-		{"a reservation cancelled from the middle leaves those after it", givenBackMiddle},
-		{"a reservation cancelled never lets more than the limit into a window", givenBackTrimmed},
-		{"a reservation cancelled twice frees room once", givenBackTwice},
-		{"a reservation whose time has come frees no room", givenBackLate},
-		{"a reservation that nobody reserved frees no room", givenBackUnknown},
-		{"an ID that was cancelled may be charged anew, and its old handle is held to its cost", givenBackAnew},
+		{"a reservation cancelled frees room for the next", cancelled},
+		{"a reservation cancelled from the middle leaves those after it", cancelledMiddle},
+		{"a reservation cancelled never lets more than the limit into a window", cancelledTrimmed},
+		{"a reservation cancelled twice frees room once", cancelledTwice},
+		{"a reservation whose time has come frees no room", cancelledLate},
+		{"a reservation that nobody reserved frees no room", cancelledUnknown},
+		{"an ID that was cancelled may be charged anew, and its old handle is held to its cost", cancelledThenReserved},
 		{"many callers have reservations of their own, and no window more than its limit", reservationsManyCallers},
 	}
 }
@@ -61,7 +61,7 @@ func (f *fixture) cancelReservation(id string, at int64, cost int) bool {
 	return made
 }
 
-func (f *fixture) wantGivenBack(want bool, id string, at int64, cost int) {
+func (f *fixture) wantCancelled(want bool, id string, at int64, cost int) {
 	f.t.Helper()
 	if f.cancelReservation(id, at, cost) != want {
 		f.t.Fatalf("at +%d the reservation of %q at +%d freed room: %v, want %v", f.Clock.NowMS()-f.start, id, at, !want, want)
@@ -130,9 +130,9 @@ func reservationAheadNamed(t *testing.T, h Harness) {
 	f.allow(3)
 	f.wantReservation(f.reserve("a", 2, 1000), 1000)
 	f.wantReservation(f.reserve("b", 1, 1000), 1000)
-	f.wantGivenBack(true, "b", 1000, 1)
+	f.wantCancelled(true, "b", 1000, 1)
 	f.wantReservation(f.at(500).reserve("c", 1, 1000), 1000)
-	f.wantGivenBack(true, "c", 1000, 1)
+	f.wantCancelled(true, "c", 1000, 1)
 	f.change(f.policy.Retention, "30/s", "90/2s")
 	f.wantBehindReservations(f.ask(1), 1000)
 	f.at(1000).allow(1)
@@ -243,7 +243,7 @@ func reservationResets(t *testing.T, h Harness) {
 		t.Error("the reset says that there was nothing")
 	}
 	f.allow(1)
-	f.wantGivenBack(false, "a", 10_000, 1)
+	f.wantCancelled(false, "a", 10_000, 1)
 	f.wantReservation(f.reserve("a", 1, minute), 10_000)
 }
 
@@ -258,8 +258,8 @@ func reservationBackABit(t *testing.T, h Harness) {
 	if f.wantReservation(again, hour+20_000-1); !again.Replayed {
 		t.Errorf("b asks again and gets %+v", again)
 	}
-	f.wantGivenBack(false, "b", hour+20_000, 1)
-	f.wantGivenBack(true, "b", hour+20_000-1, 1)
+	f.wantCancelled(false, "b", hour+20_000, 1)
+	f.wantCancelled(true, "b", hour+20_000-1, 1)
 }
 
 func reservationBackFar(t *testing.T, h Harness) {
@@ -271,85 +271,85 @@ func reservationBackFar(t *testing.T, h Harness) {
 	f.wantTimes(20_000, 10_000, 0)
 }
 
-func givenBack(t *testing.T, h Harness) {
+func cancelled(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/10s")
 	f.allow(1)
 	f.wantReservation(f.at(1000).reserve("a", 1, minute), 10_000)
 	f.wantReservation(f.at(1000).reserve("b", 1, minute), 20_000)
-	f.wantGivenBack(true, "b", 20_000, 1)
+	f.wantCancelled(true, "b", 20_000, 1)
 	f.wantTimes(10_000, 0)
 	f.wantReservation(f.at(1500).reserve("c", 1, minute), 20_000)
-	f.wantGivenBack(true, "c", 20_000, 1)
-	f.wantGivenBack(true, "a", 10_000, 1)
+	f.wantCancelled(true, "c", 20_000, 1)
+	f.wantCancelled(true, "a", 10_000, 1)
 	f.at(9999).limit(1, "1/10s", 10_000)
 	f.at(10_000).allow(1)
 }
 
-func givenBackMiddle(t *testing.T, h Harness) {
+func cancelledMiddle(t *testing.T, h Harness) {
 	f := newFixture(t, h, "2/10s")
 	f.allow(2)
 	f.wantReservation(f.reserve("a", 2, minute), 10_000)
 	f.wantReservation(f.reserve("b", 2, minute), 20_000)
-	f.wantGivenBack(true, "a", 10_000, 2)
+	f.wantCancelled(true, "a", 10_000, 2)
 	f.wantTimes(20_000, 20_000, 0, 0)
 	f.wantReservation(f.reserve("c", 1, minute), 30_000)
 }
 
 // With 1/10s, a request at 0 and reservations at 10 and 20: were entries trimmed by
 // those ahead, giving one back would bring back the room of the one at 0.
-func givenBackTrimmed(t *testing.T, h Harness) {
+func cancelledTrimmed(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/10s")
 	f.allow(1)
 	f.wantReservation(f.reserve("a", 1, minute), 10_000)
 	f.wantReservation(f.reserve("b", 1, minute), 20_000)
-	f.wantGivenBack(true, "b", 20_000, 1)
+	f.wantCancelled(true, "b", 20_000, 1)
 	f.at(2000).limit(1, "1/10s", 20_000)
-	f.wantGivenBack(true, "a", 10_000, 1)
+	f.wantCancelled(true, "a", 10_000, 1)
 	f.limit(1, "1/10s", 10_000)
 }
 
-func givenBackTwice(t *testing.T, h Harness) {
+func cancelledTwice(t *testing.T, h Harness) {
 	f := newFixture(t, h, "2/10s")
 	f.allow(2)
 	f.wantReservation(f.reserve("a", 1, minute), 10_000)
 	f.wantReservation(f.reserve("b", 1, minute), 10_000)
-	f.wantGivenBack(true, "a", 10_000, 1)
-	f.wantGivenBack(false, "a", 10_000, 1)
+	f.wantCancelled(true, "a", 10_000, 1)
+	f.wantCancelled(false, "a", 10_000, 1)
 	f.wantTimes(10_000, 0, 0)
 }
 
-func givenBackLate(t *testing.T, h Harness) {
+func cancelledLate(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/10s")
 	f.wantReservation(f.reserve("now", 1, minute), 0)
-	f.wantGivenBack(false, "now", 0, 1)
+	f.wantCancelled(false, "now", 0, 1)
 	f.wantReservation(f.reserve("a", 1, minute), 10_000)
-	f.at(10_000).wantGivenBack(false, "a", 10_000, 1)
+	f.at(10_000).wantCancelled(false, "a", 10_000, 1)
 	f.limit(1, "1/10s", 20_000)
 }
 
-func givenBackUnknown(t *testing.T, h Harness) {
+func cancelledUnknown(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/10s")
-	f.wantGivenBack(false, "a", 10_000, 1)
+	f.wantCancelled(false, "a", 10_000, 1)
 	f.allow(1)
 	f.wantReservation(f.reserve("a", 1, minute), 10_000)
-	f.wantGivenBack(false, "b", 10_000, 1)
-	f.wantGivenBack(false, "a", 10_001, 1)
-	f.wantGivenBack(false, "a", 10_000, 2)
+	f.wantCancelled(false, "b", 10_000, 1)
+	f.wantCancelled(false, "a", 10_001, 1)
+	f.wantCancelled(false, "a", 10_000, 2)
 	other := f.forKey("ip:203.0.113.8")
-	other.wantGivenBack(false, "a", 10_000, 1)
+	other.wantCancelled(false, "a", 10_000, 1)
 	f.wantTimes(10_000, 0)
 }
 
-func givenBackAnew(t *testing.T, h Harness) {
+func cancelledThenReserved(t *testing.T, h Harness) {
 	f := newFixture(t, h, "3/10s")
 	f.allow(3)
 	f.wantReservation(f.reserve("a", 2, minute), 10_000)
-	f.wantGivenBack(true, "a", 10_000, 2)
+	f.wantCancelled(true, "a", 10_000, 2)
 	f.wantReservation(f.reserve("a", 1, minute), 10_000)
 	f.wantReservation(f.reserve("b", 1, minute), 10_000)
-	f.wantGivenBack(false, "a", 10_000, 2)
+	f.wantCancelled(false, "a", 10_000, 2)
 	f.wantTimes(10_000, 10_000, 0, 0, 0)
-	f.wantGivenBack(true, "a", 10_000, 1)
+	f.wantCancelled(true, "a", 10_000, 1)
 }
 
 // Of requests that come at one instant each has the reservation of its place.
@@ -357,7 +357,7 @@ func reservationsManyCallers(t *testing.T, h Harness) {
 	f := newFixture(t, h, "2/10ms", "5/100ms")
 	const each = 6
 	results := make([]timestamplog.Result, callers*each)
-	together(func(caller int) {
+	concurrently(func(caller int) {
 		for i := range each {
 			n := caller*each + i
 			results[n] = f.one(f.waiting(fmt.Sprint("id ", n), 1, timestamplog.MaxWait))

@@ -30,7 +30,7 @@ func refusedCount() []contract {
 		{"where refused requests count, the wait that is told counts the refused one too", refusedWait},
 		{"where refused requests count, a log keeps no more of them than its largest limit", refusedBounded},
 		{"where refused requests count, a peek does not", refusedPeek},
-		{"where refused requests count, those about several keys do not", refusedTogether},
+		{"where refused requests count, those about several keys do not", refusedCombined},
 	}
 }
 
@@ -70,11 +70,11 @@ func refusedPeek(t *testing.T, h Harness) {
 	f.wantTimes(0, 0)
 }
 
-func refusedTogether(t *testing.T, h Harness) {
+func refusedCombined(t *testing.T, h Harness) {
 	f := newFixture(t, h, "2/s")
 	other := f.with("2/s")
 	f.allow(2)
-	results := f.at(500).decideTogether(f.request(1), other.request(1))
+	results := f.at(500).decideCombined(f.request(1), other.request(1))
 	f.wantLimited(results[0], "2/1s", 1000)
 	other.wantAllowed(results[1])
 	f.wantTimes(0, 0)
@@ -82,7 +82,7 @@ func refusedTogether(t *testing.T, h Harness) {
 }
 
 // decideTogether asks for all requests as one.
-func (f *fixture) decideTogether(requests ...timestamplog.Request) []timestamplog.Result {
+func (f *fixture) decideCombined(requests ...timestamplog.Request) []timestamplog.Result {
 	f.t.Helper()
 	results := make([]timestamplog.Result, len(requests))
 	if err := f.Log.DecideAll(f.t.Context(), requests, results); err != nil {

@@ -55,7 +55,7 @@ func (s *shard) count(hash uint64, now int64, q *timestamplog.Request, r *timest
 	c := counting{state: algorithms.State{Numbers: s.scratch[:0]}}
 	s.judgeCounter(&c, hash, now, q, r)
 	if r.Allowed && !q.Peek && !r.Replayed && len(q.Rules) > 0 {
-		s.take(&c, hash, now, r.ReservedAt, q)
+		s.addCounted(&c, hash, now, r.ReservedAt, q)
 	}
 	if q.Detail {
 		c.describe(now, q, r)
@@ -94,7 +94,7 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 		r.RefusalValidUntil = verdict.RetryAt
 		// A lowered limit may find a state that goes before it would let pass.
 		if c.log != nil && verdict.RetryAt != timestamplog.Never {
-			r.RefusalValidUntil = min(verdict.RetryAt, c.log.due())
+			r.RefusalValidUntil = min(verdict.RetryAt, c.log.expiresAt())
 		}
 	}
 }
@@ -104,7 +104,7 @@ func question(now int64, q *timestamplog.Request) algorithms.Query {
 }
 
 // take counts q for a reservation.
-func (s *shard) take(c *counting, hash uint64, now, reservation int64, q *timestamplog.Request) {
+func (s *shard) addCounted(c *counting, hash uint64, now, reservation int64, q *timestamplog.Request) {
 	c.stack.Add(&c.state, question(now, q), reservation)
 	s.keep(c, hash, now, q)
 	if q.ID != "" {
@@ -126,7 +126,7 @@ func (s *shard) keep(c *counting, hash uint64, now int64, q *timestamplog.Reques
 		kept.Numbers, kept.Reservations = append(kept.Numbers[:0], c.state.Numbers...), c.state.Reservations
 	case c.log != nil:
 		s.remove(counterHash(hash), c.log)
-		c.log.forget()
+		c.log.clear()
 		c.log = nil
 	}
 }
@@ -160,7 +160,7 @@ type countedStack struct {
 }
 
 // mostStacks bounds what is remembered; those in use are soon known again.
-const mostStacks = 4096
+const maxStacks = 4096
 
 // of returns how q is counted.
 func (s *stacks) of(q *timestamplog.Request) *algorithms.Stack {
@@ -172,7 +172,7 @@ func (s *stacks) of(q *timestamplog.Request) *algorithms.Stack {
 	}
 	k := &countedStack{rules: slices.Clone(q.Rules), algorithm: q.Algorithm, options: q.Options}
 	k.stack = algorithms.NewStack(q.Algorithm, k.rules.Counted(q.Options))
-	if s.count.Add(1) > mostStacks {
+	if s.count.Add(1) > maxStacks {
 		s.known.Clear()
 		s.count.Store(1)
 	}

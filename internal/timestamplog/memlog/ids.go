@@ -12,10 +12,10 @@ type ids struct {
 	logs map[timestamplog.LogID]*logIDs
 	// queue has each of logs once, in the order in which they are looked at
 	// to be dropped.
-	queue []dueIDs
+	queue []expiringIDs
 }
 
-type dueIDs struct {
+type expiringIDs struct {
 	*logIDs
 	at int64 // Unix milliseconds
 }
@@ -28,7 +28,7 @@ type logIDs struct {
 	order []named
 	// moved is by how much the log was moved back since the first of these
 	// came; reservations are kept as if it had not been.
-	moved int64
+	shifted int64
 }
 
 // charged is what is known of an ID.
@@ -49,7 +49,7 @@ func (s *ids) reservationOf(ref timestamplog.LogID, id string, now int64) (reser
 		return 0, false
 	}
 	c, known := l.reservations[id]
-	reservation = c.reservation - l.moved
+	reservation = c.reservation - l.shifted
 	return reservation, known && now < reservation+timestamplog.IDLifetime
 }
 
@@ -65,10 +65,10 @@ func (s *ids) add(ref timestamplog.LogID, id string, reservation int64, cost int
 			s.logs = map[timestamplog.LogID]*logIDs{}
 		}
 		s.logs[ref] = l
-		s.queue = append(s.queue, dueIDs{l, now + timestamplog.IDLifetime})
+		s.queue = append(s.queue, expiringIDs{l, now + timestamplog.IDLifetime})
 	}
 	l.dropOld(now)
-	kept := named{strings.Clone(id), charged{reservation + l.moved, int32(cost)}}
+	kept := named{strings.Clone(id), charged{reservation + l.shifted, int32(cost)}}
 	l.reservations[kept.id] = kept.charged
 	l.order = append(l.order, kept)
 }
@@ -77,7 +77,7 @@ func (s *ids) add(ref timestamplog.LogID, id string, reservation int64, cost int
 func (l *logIDs) dropOld(now int64) {
 	for len(l.order) > 0 {
 		oldest := l.order[0]
-		if now < oldest.reservation-l.moved+timestamplog.IDLifetime {
+		if now < oldest.reservation-l.shifted+timestamplog.IDLifetime {
 			return
 		}
 		if l.reservations[oldest.id] == oldest.charged {
@@ -91,7 +91,7 @@ func (l *logIDs) dropOld(now int64) {
 // knows reports whether a reservation's ID is known with its time and cost.
 func (s *ids) knows(reservation timestamplog.Reservation) bool {
 	l := s.logs[reservation.LogID]
-	return l != nil && l.reservations[reservation.ID] == charged{reservation.At + l.moved, int32(reservation.Cost)}
+	return l != nil && l.reservations[reservation.ID] == charged{reservation.At + l.shifted, int32(reservation.Cost)}
 }
 
 // drop forgets the ID of a reservation that is known.
@@ -100,9 +100,9 @@ func (s *ids) drop(reservation timestamplog.Reservation) {
 }
 
 // moveBack moves the reservations of a log back.
-func (s *ids) moveBack(ref timestamplog.LogID, by int64) {
+func (s *ids) shiftTimes(ref timestamplog.LogID, by int64) {
 	if l := s.logs[ref]; l != nil {
-		l.moved += by
+		l.shifted += by
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *ids) sweep(now int64, budget int) (more bool) {
 		if wait := due.at - now; wait > 0 && wait <= timestamplog.IDLifetime {
 			return false
 		}
-		s.queue[0] = dueIDs{}
+		s.queue[0] = expiringIDs{}
 		s.queue = s.queue[1:]
 		if s.logs[due.ref] != due.logIDs {
 			continue // forgotten meanwhile
@@ -131,7 +131,7 @@ func (s *ids) sweep(now int64, budget int) (more bool) {
 			delete(s.logs, due.ref)
 			continue
 		}
-		s.queue = append(s.queue, dueIDs{due.logIDs, now + timestamplog.IDLifetime})
+		s.queue = append(s.queue, expiringIDs{due.logIDs, now + timestamplog.IDLifetime})
 	}
 	return true
 }

@@ -21,15 +21,15 @@ import (
 //
 // Its fields fill the 96 bytes that the allocator hands out for it.
 type keyLog struct {
-	ref      timestamplog.LogID
-	sameHash *keyLog
-	nextDue  *keyLog // in the wheel
-	ring     []uint32
-	oldest   uint32 // index of the oldest entry in ring
-	count    uint32
-	newest   int64  // time of the newest entry, Unix milliseconds
-	window   uint32 // milliseconds after which the log expires
-	reserved uint32 // how many of the newest entries were made for reservations
+	ref        timestamplog.LogID
+	sameHash   *keyLog
+	nextInSlot *keyLog // in the wheel
+	ring       []uint32
+	oldest     uint32 // index of the oldest entry in ring
+	count      uint32
+	newest     int64  // time of the newest entry, Unix milliseconds
+	window     uint32 // milliseconds after which the log expires
+	reserved   uint32 // how many of the newest entries were made for reservations
 }
 
 // maxWindow is the longest distance that stamps can tell apart.
@@ -43,9 +43,9 @@ func newKeyLog(ref timestamplog.LogID) *keyLog {
 }
 
 // due is when the log expires.
-func (k *keyLog) due() int64 { return k.newest + int64(k.window) }
+func (k *keyLog) expiresAt() int64 { return k.newest + int64(k.window) }
 
-func (k *keyLog) expired(now int64) bool { return now >= k.due() }
+func (k *keyLog) expired(now int64) bool { return now >= k.expiresAt() }
 
 // stamp returns the i-th newest stamp; 0 is the newest.
 func (k *keyLog) stamp(i int) uint32 { return k.ring[k.place(i)] }
@@ -64,7 +64,7 @@ func (k *keyLog) place(i int) int {
 func (k *keyLog) behind(i int) int64 { return int64(k.stamp(0) - k.stamp(i)) }
 
 // moveBack moves the whole log back by milliseconds.
-func (k *keyLog) moveBack(by int64, keep rules.Retention) {
+func (k *keyLog) shiftTimes(by int64, keep rules.Retention) {
 	k.newest -= by
 	k.window = windowOf(keep)
 }
@@ -145,7 +145,7 @@ func (k *keyLog) resize(size int) {
 }
 
 // forget drops every entry.
-func (k *keyLog) forget() { k.ring, k.oldest, k.count = nil, 0, 0 }
+func (k *keyLog) clear() { k.ring, k.oldest, k.count = nil, 0, 0 }
 
 // times returns the times of the entries younger than the log's window, the
 // newest first, at most limit.
@@ -178,7 +178,7 @@ func (k *keyLog) viewAt(now int64) view {
 	}
 	v := view{log: k, count: int(k.count), stamp: k.stamp(0), now: now, newest: k.newest, end: now}
 	if k.newest > now {
-		v.behind = k.tooFarAhead(now)
+		v.behind = k.clockSkew(now)
 		v.newest -= v.behind
 		v.end = v.newest
 	}

@@ -107,7 +107,7 @@ func (l *Log) Reset(_ context.Context, ref timestamplog.LogID) (bool, error) {
 		if k := s.find(hash, ref); k != nil {
 			held = held || !k.expired(now)
 			s.remove(hash, k)
-			k.forget()
+			k.clear()
 		}
 	}
 	return held, nil

@@ -16,7 +16,7 @@ const (
 
 const (
 	// mostSavedIDs bounds the record of one log's IDs.
-	mostSavedIDs = 100_000
+	maxSavedIDs = 100_000
 )
 
 func appendRef(b []byte, kind uint64, ref timestamplog.LogID) []byte {
@@ -51,7 +51,7 @@ func appendLog(b []byte, k *keyLog) []byte {
 
 func appendCounter(b []byte, k *keyLog, state *algorithms.State) []byte {
 	b = appendRef(b, counterKind, k.ref)
-	b = binary.AppendVarint(b, k.due())
+	b = binary.AppendVarint(b, k.expiresAt())
 	b = appendNumbers(b, state.Numbers)
 	reservations := state.Reservations
 	if reservations == nil {
@@ -66,7 +66,7 @@ func appendCounter(b []byte, k *keyLog, state *algorithms.State) []byte {
 
 func appendIDs(b []byte, l *logIDs) []byte {
 	var known []named
-	for _, n := range l.order[max(0, len(l.order)-mostSavedIDs):] {
+	for _, n := range l.order[max(0, len(l.order)-maxSavedIDs):] {
 		if l.reservations[n.id] == n.charged {
 			known = append(known, n)
 		}
@@ -75,7 +75,7 @@ func appendIDs(b []byte, l *logIDs) []byte {
 	b = binary.AppendUvarint(b, uint64(len(known)))
 	for _, n := range known {
 		b = appendText(b, n.id)
-		b = binary.AppendVarint(b, n.reservation-l.moved)
+		b = binary.AppendVarint(b, n.reservation-l.shifted)
 		b = binary.AppendUvarint(b, uint64(n.cost))
 	}
 	return b

@@ -30,7 +30,7 @@ func (k *keyLog) ahead(now int64) int {
 // tooFarAhead returns by how many milliseconds the log must be moved back since
 // the clock has stepped back, 0 where it has not: no entry lies ahead of now
 // but those made for reservations, and these not more than the longest wait.
-func (k *keyLog) tooFarAhead(now int64) int64 {
+func (k *keyLog) clockSkew(now int64) int64 {
 	by := k.newest - now - timestamplog.MaxWait
 	if k.reserved < k.count {
 		by = max(by, k.newest-k.behind(int(k.reserved))-now)

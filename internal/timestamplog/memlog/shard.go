@@ -127,8 +127,8 @@ func (s *shard) judge(hash uint64, now int64, q *timestamplog.Request, r *timest
 	k := s.find(hash, q.LogID)
 	v := k.viewAt(now)
 	if v.behind > 0 && !q.Peek {
-		k.moveBack(v.behind, q.Retention)
-		s.ids.moveBack(q.LogID, v.behind)
+		k.shiftTimes(v.behind, q.Retention)
+		s.ids.shiftTimes(q.LogID, v.behind)
 		v.behind = 0
 	}
 	if q.ID != "" && !q.Peek {
@@ -176,7 +176,7 @@ func (s *shard) sweep(now int64, budget int) (more bool) {
 		case k.count == 0: // reset meanwhile
 		case k.expired(now):
 			s.remove(k.hash(s.seed), k)
-			k.forget()
+			k.clear()
 		default:
 			k.shrink()
 			s.wheel.add(k, now)

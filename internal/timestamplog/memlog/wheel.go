@@ -12,7 +12,7 @@ package memlog
 // that steps back makes calls come early. Neither loses a log.
 type wheel struct {
 	levels [wheelLevels]wheelLevel
-	called *keyLog // taken out of their slot and not yet asked for
+	popped *keyLog // taken out of their slot and not yet asked for
 	upTo   int64   // the finest tick up to which every level is called up
 }
 
@@ -36,33 +36,33 @@ func tickOf(ms int64, level int) int64 { return ms >> (finestBits + levelBits*le
 func (w *wheel) add(k *keyLog, now int64) {
 	// The last slot of a reservation stays free: a tick begun shares it.
 	level := 0
-	for level < wheelLevels-1 && tickOf(k.due()-now, level) >= wheelSlots-1 {
+	for level < wheelLevels-1 && tickOf(k.expiresAt()-now, level) >= wheelSlots-1 {
 		level++
 	}
-	tick := max(tickOf(k.due(), level), tickOf(now, level)+1)
+	tick := max(tickOf(k.expiresAt(), level), tickOf(now, level)+1)
 	slot := &w.levels[level].slots[tick&(wheelSlots-1)]
-	k.nextDue, *slot = *slot, k
+	k.nextInSlot, *slot = *slot, k
 }
 
 // idle reports, at less cost than next, that there is nothing to call up.
-func (w *wheel) idle(now int64) bool { return w.called == nil && w.upTo == tickOf(now, 0) }
+func (w *wheel) idle(now int64) bool { return w.popped == nil && w.upTo == tickOf(now, 0) }
 
 // next removes and returns a log whose time may have come, nil when there is
 // none.
 func (w *wheel) next(now int64) *keyLog {
-	for w.called == nil {
-		if !w.callUp(now) {
+	for w.popped == nil {
+		if !w.popExpired(now) {
 			return nil
 		}
 	}
-	k := w.called
-	w.called, k.nextDue = k.nextDue, nil
+	k := w.popped
+	w.popped, k.nextInSlot = k.nextInSlot, nil
 	return k
 }
 
 // callUp empties the next slot whose time has come, and reports whether there
 // was one.
-func (w *wheel) callUp(now int64) bool {
+func (w *wheel) popExpired(now int64) bool {
 	for i := range w.levels {
 		level := &w.levels[i]
 		tick := tickOf(now, i)
@@ -70,7 +70,7 @@ func (w *wheel) callUp(now int64) bool {
 		if level.done < tick {
 			level.done++
 			slot := &level.slots[level.done&(wheelSlots-1)]
-			w.called, *slot = *slot, nil
+			w.popped, *slot = *slot, nil
 			return true
 		}
 	}

@@ -57,7 +57,8 @@ func filled(b *testing.B) (*servers.RedisServer, *redislog.Log, map[string]*rule
 }
 
 // BenchmarkDecide measures one check at a time from one caller and from 64,
-// beside an empty function from as many, each with a call of its own.
+// beside an empty function, and the plain version of the batcher, from as many,
+// each with a call of its own.
 func BenchmarkDecide(b *testing.B) {
 	server, log, policies := filled(b)
 	client := connect(b, server)
@@ -65,6 +66,14 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(fmt.Sprintf("empty/callers=%d", callers), func(b *testing.B) {
 			empty := emptyFunction(b, client)
 			run(b, callers, func(*rand.Rand) error { return client.FCall(b.Context(), empty, []string{"k"}).Err() })
+		})
+		b.Run(fmt.Sprintf("plain/allow/callers=%d", callers), func(b *testing.B) {
+			run(b, callers, func(random *rand.Rand) error {
+				q := timestamplog.RequestOf(policies["allow"], benchKey(random.IntN(benchKeys)), 1)
+				var results [1]timestamplog.Result
+				log.DecidePlain(b.Context(), []timestamplog.Request{q}, results[:])
+				return results[0].Err
+			})
 		})
 		for _, verdict := range []string{"allow", "refuse"} {
 			for _, detail := range []bool{false, true} {

@@ -160,7 +160,7 @@ func (s *subject) check(t *testing.T, stack rules.Stack) {
 	slices.SortFunc(answers, func(a, b logtest.Answered) int { return cmp.Compare(a.Now, b.Now) })
 	judged := 0
 	for _, rule := range stack {
-		if most := logtest.MostAllowed(answers, rule.WindowMS()); most > rule.Limit {
+		if most := logtest.MaxAllowed(answers, rule.WindowMS()); most > rule.Limit {
 			t.Errorf("%s: %s let %d into one window", s.key, rule, most)
 		}
 	}
@@ -330,7 +330,7 @@ func TestAPrimaryThatIsReplacedIsAnOutageNoLonger(t *testing.T) {
 		answers := slices.Clone(s.answers)
 		s.mu.Unlock()
 		for _, rule := range p.Rules {
-			if most := logtest.MostAllowed(answers, rule.WindowMS()); most > 2*rule.Limit {
+			if most := logtest.MaxAllowed(answers, rule.WindowMS()); most > 2*rule.Limit {
 				t.Errorf("%s: %s let %d into one window", s.key, rule, most)
 			}
 		}

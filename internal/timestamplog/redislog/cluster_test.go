@@ -33,7 +33,7 @@ func TestContractOnACluster(t *testing.T) {
 	server := clusterOfOne(t)
 	runContracts(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)
-		h.Steps, h.Apart = 20, true
+		h.Steps, h.CrossSlot = 20, true
 		return h
 	})
 }

@@ -16,9 +16,9 @@ function counting.look(v)
 end
 
 local function store(v)
-  local lasts = engine.lasts(v.stack.counting, v.state, now)
-  if lasts > 0 then
-    call('SET', v.name, cmsgpack.pack(v.state), 'PXAT', number(now + lasts))
+  local ttl = engine.ttl(v.stack.counting, v.state, now)
+  if ttl > 0 then
+    call('SET', v.name, cmsgpack.pack(v.state), 'PXAT', number(now + ttl))
   else
     call('UNLINK', v.name)
   end
@@ -38,13 +38,13 @@ function counting.judge(v, max_wait)
 end
 
 function counting.charge(v, at)
-  engine.take(v.stack.counting, v.state, now, at, v.cost, v.id or '')
+  engine.add(v.stack.counting, v.state, now, at, v.cost, v.id or '')
   store(v)
 end
 
 -- A stack with higher limits may have left a state that goes before the wait is
 -- over.
-function counting.lasts(v)
+function counting.ttl(v)
   if v.retry == FOREVER then return FOREVER end
   local drops = call('PEXPIRETIME', v.name)
   return drops >= 0 and drops - now or FOREVER
@@ -59,18 +59,18 @@ function counting.states(v)
 end
 
 -- A reservation of a counter has its cost in the numbers.
-function counting.give_back(v, at, _, id)
+function counting.cancel(v, at, _, id)
   local state = v.state
-  if #state == 0 or not engine.give_back((#state - 3) / 2, state, now, at, id) then return false end
+  if #state == 0 or not engine.cancel((#state - 3) / 2, state, now, at, id) then return false end
   call('SET', v.name, cmsgpack.pack(state), 'KEEPTTL')
   return true
 end
 
 engines[#engines + 1] = counting
 
--- count_otherwise reads "algorithm,burst,first,queue,refused", the last three 1
+-- use_algorithm reads "algorithm,burst,first,queue,refused", the last three 1
 -- or 0; see algorithms.Options.
-count_otherwise = function(stack, written)
+use_algorithm = function(stack, written)
   local name, burst, first, queue, refused = written:match('^([%a_]+),(%d+),(%d),(%d),(%d)$')
   if name == 'sorted_set_log' then
     stack.engine, stack.count_refused = sorted_set, refused == '1'

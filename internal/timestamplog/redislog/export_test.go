@@ -1,6 +1,11 @@
 package redislog
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
 
 // What the tests outside this package need of its inside.
 var (
@@ -32,5 +37,24 @@ func (l *Log) ForgetTime(behind time.Duration) {
 	for shard := range Shards {
 		c := &l.primaryOf(shard).clock
 		c.ahead.Store(processStart.Add(-behind).UnixMilli())
+	}
+}
+
+// DecidePlain is the plain version of the batcher: each request in a call of its
+// own, sent by its caller.
+func (l *Log) DecidePlain(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	form := &decideCall
+	if needsReserve(requests) {
+		form = &reserveCall
+	}
+	for i := range requests {
+		it := new(item)
+		p := l.primaryOf(l.fill(it, &requests[i]))
+		until := time.Now().Add(l.timeout)
+		if err := l.send(ctx, p, &call{form, []*item{it}, until}); err != nil {
+			results[i] = timestamplog.Result{Err: unreachable(err)}
+			continue
+		}
+		results[i] = it.result
 	}
 }

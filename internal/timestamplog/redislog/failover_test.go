@@ -106,7 +106,7 @@ func checkAtMost(t *testing.T, said map[string][]logtest.Answered, stack rules.S
 	t.Helper()
 	for key, all := range said {
 		for _, rule := range stack {
-			if most := logtest.MostAllowed(all, rule.WindowMS()); most > factor*rule.Limit {
+			if most := logtest.MaxAllowed(all, rule.WindowMS()); most > factor*rule.Limit {
 				t.Errorf("%s let %d of %s into one window, want at most %d times its limit", rule, most, key, factor)
 			}
 		}

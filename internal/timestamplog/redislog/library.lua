@@ -75,14 +75,14 @@ end
 -- Stacks that were read before, by their text. A stack in use is soon read
 -- again, so forgetting all of them now and then bounds the memory.
 local stacks, stack_count = {}, 0
-local MOST_STACKS = 4096
+local MAX_STACKS = 4096
 
--- count_otherwise has a stack count by another algorithm; see reservations.lua.
-local count_otherwise
+-- use_algorithm has a stack count by another algorithm; see reservations.lua.
+local use_algorithm
 
 -- read_stack reads "keep window limit window limit window ...": what a log
 -- keeps, in entries and milliseconds, and the rules in their order. Before them
--- stands what count_otherwise reads where it is no timestamp log.
+-- stands what use_algorithm reads where it is no timestamp log.
 local function read_stack(written)
   local stack = stacks[written]
   if stack then return stack end
@@ -102,8 +102,8 @@ local function read_stack(written)
     if a.limit ~= b.limit then return a.limit < b.limit end
     return a.index < b.index
   end)
-  if algorithm then count_otherwise(stack, algorithm) end
-  if stack_count >= MOST_STACKS then stacks, stack_count = {}, 0 end
+  if algorithm then use_algorithm(stack, algorithm) end
+  if stack_count >= MAX_STACKS then stacks, stack_count = {}, 0 end
   stacks[written], stack_count = stack, stack_count + 1
   return stack
 end
@@ -192,7 +192,7 @@ local function head()
 end
 
 -- last notes that the newest entry is at that instant, now or a reservation ahead, and
--- the log expires as stack says. It returns whether Redis must be told when to
+-- the log expires as stack says. It returns whether Redis must be expires when to
 -- drop it.
 local function last(stack, at)
   local drops = count > 0 and newest + window + slack or 0
@@ -207,8 +207,8 @@ end
 
 local function drops_at() return format('%.0f', newest + window + slack) end
 
--- move_back moves the log at hand so that its newest entry is at that instant.
-local function move_back(stack, at)
+-- shift_log moves the log at hand so that its newest entry is at that instant.
+local function shift_log(stack, at)
   local tell = last(stack, at)
   call('SETRANGE', key, '0', head())
   if tell then call('PEXPIREAT', key, drops_at()) end
@@ -379,34 +379,34 @@ local function longest_wait(stack, cost, least, entry_count, age_at, view)
   return longest, by
 end
 
--- decide_carefully answers what is rare; see reservations.lua.
-local decide_carefully
+-- decide_rare answers what is rare; see reservations.lua.
+local decide_rare
 
--- known_reservation and learn look up ids and remember them; see ids.lua.
-local known_reservation, learn
+-- known_reservation and add_id look up ids and remember them; see ids.lua.
+local known_reservation, add_id
 
 -- decide answers one request; see decide_many for what it returns, and
--- decide_reservations for one with an id, whose set of ids then has that name.
+-- reserve_many for one with an id, whose set of ids then has that name.
 local function decide(name, stack, cost, flags, id, ids)
   if #stack.rules == 0 then return ALLOWED end
-  if stack.engine or not open(name) or not ordinary then return decide_carefully(name, stack, cost, flags, id, ids) end
+  if stack.engine or not open(name) or not ordinary then return decide_rare(name, stack, cost, flags, id, ids) end
   local peek, detail = flags % 2 == PEEK, flags >= DETAIL
-  local known, told, _
-  if id and not peek then known, _, told = known_reservation(ids, id) end
+  local known, expires, _
+  if id and not peek then known, _, expires = known_reservation(ids, id) end
   local longest, by = longest_wait(stack, cost, 0, count, age)
-  local answer, lasts = ALLOWED, NEVER
+  local answer, ttl = ALLOWED, NEVER
   if known then
     answer = REPEATED .. pack('>I8', known)
   elseif by then
     -- A stack with a shorter window may have left a log that goes before.
-    if not peek and count > 0 then lasts = newest + window - now end
-    answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and 0 or min(longest, lasts))
+    if not peek and count > 0 then ttl = newest + window - now end
+    answer = REFUSED .. pack('>BI4I4', by.index, longest, peek and 0 or min(longest, ttl))
   elseif not peek then
     push(stack, cost)
-    if id then learn(ids, id, now, cost, told) end
+    if id then add_id(ids, id, now, cost, expires) end
   end
   if not detail then return answer end
-  return answer .. states(stack, cost, lasts, 0)
+  return answer .. states(stack, cost, ttl, 0)
 end
 
 -- stint_decide answers requests, each in its reservation as if it came alone.
@@ -418,7 +418,7 @@ end
 -- ARGV 3+ the stacks, as read_stack reads them
 -- return  one string: the time of all decisions in 8 bytes, then for each
 --         request 0 for allowed, or 1 for refused, the index of the rule in 1
---         byte, its wait in 4 and how long the refusal lasts if nothing is
+--         byte, its wait in 4 and how long the refusal ttl if nothing is
 --         pushed in 4 (0 for a peek), or 2 where the key holds something else,
 --         or 5 as stint_reserve says; then, where detail was asked and the log could
 --         be read, the states. Numbers are big-endian; a wait of 2^32 - 1 in 4

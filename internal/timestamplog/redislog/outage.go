@@ -96,7 +96,7 @@ func (l *Log) succeeded(p *primary) {
 // note keeps e to be told by report.
 func (l *Log) note(e timestamplog.OutageEvent) {
 	if l.onOutage != nil {
-		l.untold = append(l.untold, e)
+		l.unreported = append(l.unreported, e)
 	}
 }
 
@@ -106,12 +106,12 @@ func (l *Log) report() {
 	if l.onOutage == nil {
 		return
 	}
-	l.telling.Lock()
-	defer l.telling.Unlock()
+	l.reporting.Lock()
+	defer l.reporting.Unlock()
 	for {
 		l.outages.Lock()
-		events := l.untold
-		l.untold = nil
+		events := l.unreported
+		l.unreported = nil
 		l.outages.Unlock()
 		if len(events) == 0 {
 			return

@@ -253,7 +253,7 @@ func (s *stackText) is(q *timestamplog.Request) bool {
 }
 
 // mostStacks bounds what is remembered; those in use are soon known again.
-const mostStacks = 4096
+const maxStacks = 4096
 
 // text returns how q's stack is written: what is kept, in entries and
 // milliseconds, and each rule's limit and window.
@@ -269,7 +269,7 @@ func (s *stackTexts) text(q *timestamplog.Request) string {
 		rules: slices.Clone(q.Rules), retention: q.Retention, algorithm: q.Algorithm, options: q.Options,
 		text: writeAlgorithm(q.Algorithm, q.Options) + writeStack(q.Rules, q.Retention),
 	}
-	if s.count.Add(1) > mostStacks {
+	if s.count.Add(1) > maxStacks {
 		s.known.Clear()
 		s.count.Store(1)
 	}

@@ -73,14 +73,14 @@ func TestAStackIsWrittenOnceForEachVersionAndRetention(t *testing.T) {
 func TestStacksAreRememberedInBoundedMemory(t *testing.T) {
 	var texts stackTexts
 	q := timestamplog.Request{Rules: testStack}
-	for id := range int64(3 * mostStacks) {
+	for id := range int64(3 * maxStacks) {
 		q.Policy = id
 		texts.text(&q)
 	}
 	n := 0
 	texts.known.Range(func(_, _ any) bool { n++; return true })
-	if n > mostStacks {
-		t.Errorf("%d stacks are remembered, want at most %d", n, mostStacks)
+	if n > maxStacks {
+		t.Errorf("%d stacks are remembered, want at most %d", n, maxStacks)
 	}
 }
 

@@ -10,7 +10,7 @@ local function times(keys, args)
   local found, most, v = { number(now) }, tonumber(args[2]), { name = keys[1] }
   timestamps.look(v)
   if v.foreign then
-    times_in_set(v.name, most, found)
+    set_times(v.name, most, found)
     return found
   end
   most = min(count, most)

@@ -56,14 +56,14 @@ type Log struct {
 	groups   groups
 	stacks   stackTexts
 
-	onOutage func(timestamplog.OutageEvent)
-	outages  sync.Mutex
-	away     []*primary // with an outage, the longest first
-	untold   []timestamplog.OutageEvent
-	telling  sync.Mutex
-	probes   sync.WaitGroup
-	closing  context.Context // ends with Close
-	close    context.CancelFunc
+	onOutage   func(timestamplog.OutageEvent)
+	outages    sync.Mutex
+	away       []*primary // with an outage, the longest first
+	unreported []timestamplog.OutageEvent
+	reporting  sync.Mutex
+	probes     sync.WaitGroup
+	closing    context.Context // ends with Close
+	close      context.CancelFunc
 }
 
 var _ timestamplog.Log = (*Log)(nil)

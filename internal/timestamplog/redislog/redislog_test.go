@@ -58,7 +58,7 @@ func TestContractBehindAMemoryOfRefusals(t *testing.T) {
 	server := servers.Redis(t)
 	runContracts(t, func(t *testing.T) logtest.Harness {
 		h := newExpiring(t, server)
-		h.Log = refusalcache.New(h.Log, refusalcache.Options{Now: logtest.Steady(h.Clock, refusalcache.Longest)})
+		h.Log = refusalcache.New(h.Log, refusalcache.Options{Now: logtest.Steady(h.Clock, refusalcache.MaxAge)})
 		return h
 	})
 }

@@ -26,7 +26,7 @@ func (l *Log) decideAlone(ctx context.Context, items []*item) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	for i := range items {
-		if err := l.sendWhole(ctx, l.primaryOf(items[i].shard), items[i:i+1], false); err != nil {
+		if err := l.sendAtomic(ctx, l.primaryOf(items[i].shard), items[i:i+1], false); err != nil {
 			fail(items[i:i+1], unanswerable(err))
 		}
 	}
@@ -34,7 +34,7 @@ func (l *Log) decideAlone(ctx context.Context, items []*item) {
 
 // sendWhole asks about items, of a shard of p, in one call and fills in their
 // results.
-func (l *Log) sendWhole(ctx context.Context, p *primary, items []*item, together bool) error {
+func (l *Log) sendAtomic(ctx context.Context, p *primary, items []*item, together bool) error {
 	if err := l.meet(ctx, p); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	if p.breaker.refuses(len(items)) {
 		return errOutage
 	}
-	err := l.sendWhole(ctx, p, items, true)
+	err := l.sendAtomic(ctx, p, items, true)
 	if err != nil {
 		err = unreachable(err)
 	}
@@ -140,6 +140,6 @@ func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) 
 	if made == 0 {
 		return false, nil
 	}
-	l.tellReset(ctx, reservation.LogID)
+	l.publishReset(ctx, reservation.LogID)
 	return true, nil
 }

@@ -10,7 +10,7 @@
 --   shift    how far the log must be moved back, the clock having stepped back
 --   lift     how far the newest reservation lies ahead of now, once it was moved
 --   known    the reservation of a request of that id that was charged before
---   told     as known_reservation returned it
+--   expires     as known_reservation returned it
 --   wait     how long from now until the reservation of the request; FOREVER
 --   retry    0 where it is allowed, and else how long until it will be; FOREVER
 --   by       the rule that makes it wait longest, nil for reservations ahead alone
@@ -21,9 +21,9 @@
 --   move(v)             moves the log back by shift
 --   judge(v, max_wait)  fills in wait, retry, by and own; a counter is moved by it
 --   charge(v, at)       enters the request at an instant that is its reservation or later
---   lasts(v)            returns how long the log lasts from now
+--   ttl(v)            returns how long the log ttl from now
 --   states(v, holds)    returns the states, as library.lua's states
---   give_back(v, at, cost, id)  drops a reservation ahead of now from a log just looked
+--   cancel(v, at, cost, id)  drops a reservation ahead of now from a log just looked
 --                       at; returns whether it was there
 
 -- FOREVER is a wait without end here, where a counter may have a request wait for
@@ -53,10 +53,10 @@ end
 -- now for a reservation of that cost to have room.
 local function fullness(cost) return MAX_RESERVED - cost + 1 end
 
--- how_far_back returns by how much a log must be moved back whose newest entry
+-- clock_skew returns by how much a log must be moved back whose newest entry
 -- lies ahead of now. reservations says whether that was made for a reservation, and ordinary
 -- how far the newest entry that was not lies ahead, nil where there is none.
-local function how_far_back(ahead, reservations, ordinary)
+local function clock_skew(ahead, reservations, ordinary)
   return max(0, reservations and ahead - MAX_WAIT or 0, ordinary or 0)
 end
 
@@ -67,18 +67,18 @@ function timestamps.look(v)
   v.foreign = not open(v.name)
   local ahead = not v.foreign and count > 0 and newest - now or 0
   if ahead <= 0 then return end
-  v.shift = how_far_back(ahead, reserved > 0, reserved < count and ahead - age(reserved + 1))
+  v.shift = clock_skew(ahead, reserved > 0, reserved < count and ahead - age(reserved + 1))
   v.lift = ahead - v.shift
 end
 
--- take_up makes the log of a view the one at hand.
-local function take_up(v)
+-- select_log makes the log of a view the one at hand.
+local function select_log(v)
   if key ~= v.name then open(v.name) end
 end
 
 function timestamps.move(v)
-  move_back(v.stack, newest - v.shift)
-  move_ids(v.name, v.shift)
+  shift_log(v.stack, newest - v.shift)
+  shift_ids(v.name, v.shift)
   v.shift = 0
 end
 
@@ -105,22 +105,22 @@ local function reserve(stack, cost, at, lift)
 end
 
 function timestamps.charge(v, at)
-  take_up(v)
+  select_log(v)
   if at > now then reserve(v.stack, v.cost, at, v.lift) else push(v.stack, v.cost) end
   v.lift = at - now
 end
 
-function timestamps.lasts(v)
-  take_up(v)
+function timestamps.ttl(v)
+  select_log(v)
   return count > 0 and newest + window - now or FOREVER
 end
 
 function timestamps.states(v, holds)
-  take_up(v)
+  select_log(v)
   return states(v.stack, v.cost, holds, v.lift)
 end
 
-function timestamps.give_back(v, at, cost)
+function timestamps.cancel(v, at, cost)
   if reserved == 0 or newest < at then return false end
   local most, behind, from = min(reserved, count), newest - at, 0  -- from entries are newer
   local oldest_age = age(most)
@@ -140,8 +140,8 @@ function timestamps.give_back(v, at, cost)
   return true
 end
 
--- consult moves the log of a view where it must be, and fills in what it says.
-local function consult(v, max_wait)
+-- load_and_judge moves the log of a view where it must be, and fills in what it says.
+local function load_and_judge(v, max_wait)
   if #v.stack.rules == 0 then
     v.wait, v.retry = 0, 0
     return
@@ -151,8 +151,8 @@ local function consult(v, max_wait)
   if v.shift > 0 and not v.peek then v.engine.move(v) end
   v.engine.judge(v, max_wait)
   if v.id and not v.peek then
-    local reservation, _, told = known_reservation(v.ids, v.id)
-    v.known, v.told = reservation, told
+    local reservation, _, expires = known_reservation(v.ids, v.id)
+    v.known, v.expires = reservation, expires
   end
   if v.known then v.wait, v.retry = 0, 0 end
 end
@@ -160,32 +160,32 @@ end
 local function charge(v, at)
   if #v.stack.rules == 0 then return end
   v.engine.charge(v, at)
-  if v.id then learn(v.ids, v.id, at, v.cost, v.told) end
+  if v.id then add_id(v.ids, v.id, at, v.cost, v.expires) end
 end
 
-local TURN, WAITS = '\4', '\5'
+local RESERVED_FOR, WAITS = '\4', '\5'
 
 -- reply writes the answer to a view whose reservation, where it is allowed, is at. held
 -- says that a refusal stands until it may be tried again.
 local function reply(v, at, held)
   if v.foreign then return FOREIGN end
-  local answer, lasts = ALLOWED, FOREVER
+  local answer, ttl = ALLOWED, FOREVER
   if v.known then
     answer = REPEATED .. pack('>I8', v.known)
   elseif v.retry > 0 then
     local by = v.by or v.stack.rules[#v.stack.rules]
-    lasts = held and not v.peek and max(0, v.engine.lasts(v)) or 0
-    answer = WAITS .. pack('>BI8I8I8', by.index, v.retry, v.own, min(v.retry, lasts))
+    ttl = held and not v.peek and max(0, v.engine.ttl(v)) or 0
+    answer = WAITS .. pack('>BI8I8I8', by.index, v.retry, v.own, min(v.retry, ttl))
   elseif at > now then
-    answer = TURN .. pack('>I8', at)
+    answer = RESERVED_FOR .. pack('>I8', at)
   end
   if not v.detail or #v.stack.rules == 0 then return answer end
-  return answer .. v.engine.states(v, v.lift > 0 and 0 or min(lasts, NEVER))
+  return answer .. v.engine.states(v, v.lift > 0 and 0 or min(ttl, NEVER))
 end
 
 -- decide_alone answers the request of a view.
 local function decide_alone(v, max_wait)
-  consult(v, max_wait)
+  load_and_judge(v, max_wait)
   if v.foreign or v.known then return reply(v) end
   local at, counts = now + v.wait, v.stack.count_refused
   if v.peek then
@@ -206,19 +206,19 @@ local function view_of(name, stack, cost, flags, id, ids)
   }
 end
 
-decide_carefully = function(name, stack, cost, flags, id, ids)
+decide_rare = function(name, stack, cost, flags, id, ids)
   return decide_alone(view_of(name, stack, cost, flags, id, ids), 0)
 end
 
--- decide_together answers the requests of views as one.
-local function decide_together(views, answers)
+-- decide_all answers the requests of views as one.
+local function decide_all(views, answers)
   local max_wait, peek = MAX_WAIT, false
   for i = 1, #views do max_wait, peek = min(max_wait, views[i].max_wait), peek or views[i].peek end
   local at, allowed = now, true
   for i = 1, #views do
     local v = views[i]
     v.peek = peek
-    consult(v, max_wait)
+    load_and_judge(v, max_wait)
     if v.foreign then
       for j = 1, #views do answers[j + 1] = FOREIGN end
       return
@@ -246,11 +246,11 @@ end
 --         bytes; for what was charged before 3 and its reservation; and for what is
 --         refused also 5, the index of the rule in 1 byte, the wait in 8, how long
 --         that rule by itself has it wait in 8, 0 where reservations ahead or a counter
---         do, and how long the refusal lasts in 8, 0 where that is not known; such
+--         do, and how long the refusal ttl in 8, 0 where that is not known; such
 --         a wait of 2^53 never ends. The states of a counter have 8 bytes too for
 --         each wait, behind it in 8 when nothing counts any more, and no newest
 --         entry.
-local function decide_reservations(keys, args)
+local function reserve_many(keys, args)
   if set_now(args[1]) then return pack('>I8', now) end
   local requests, together, views, answers = args[3], args[2] == 'together', {}, { pack('>I8', now) }
   local next_key, at = 1, 1
@@ -269,7 +269,7 @@ local function decide_reservations(keys, args)
       answers[#answers + 1] = decide_alone(view_of(name, stack, cost, flags, id, ids), max_wait)
     end
   end
-  if together then decide_together(views, answers) end
+  if together then decide_all(views, answers) end
   return concat(answers)
 end
 
@@ -283,7 +283,7 @@ local engines = { timestamps }  -- all that there are
 -- ARGV 3  its cost
 -- ARGV 4  the id of the request that reserved it
 -- return  1 where that freed room, else 0
-local function give_back(keys, args)
+local function cancel(keys, args)
   set_now(args[1])
   local at, cost, id = tonumber(args[2]), tonumber(args[3]), args[4]
   local known, its_cost = known_reservation(keys[2], id)
@@ -293,7 +293,7 @@ local function give_back(keys, args)
     engines[i].look(v)
     if not v.foreign then
       -- The reservations of a log that is to be moved are no longer where they were.
-      if v.shift > 0 or not engines[i].give_back(v, at, cost, id) then return 0 end
+      if v.shift > 0 or not engines[i].cancel(v, at, cost, id) then return 0 end
       call('ZREM', keys[2], id)
       return 1
     end
@@ -301,5 +301,5 @@ local function give_back(keys, args)
   return 0
 end
 
-redis.register_function('stint_reserve_' .. suffix, decide_reservations)
-redis.register_function('stint_cancel_' .. suffix, give_back)
+redis.register_function('stint_reserve_' .. suffix, reserve_many)
+redis.register_function('stint_cancel_' .. suffix, cancel)

@@ -78,7 +78,7 @@ func TestConnectionsCutUnderLoadChargeARequestWithAnIDOnce(t *testing.T) {
 	if got := entries(t, nodes[0], p, address); got != callers*each {
 		t.Errorf("%d requests made %d entries", callers*each, got)
 	}
-	if most := logtest.MostAllowed(all, 1000); most > 7 {
+	if most := logtest.MaxAllowed(all, 1000); most > 7 {
 		t.Errorf("%d reservations lie in one second, want at most 7", most)
 	}
 }

@@ -30,12 +30,12 @@ func (l *Log) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
 	if err != nil {
 		return false, unreachable(err)
 	}
-	l.tellReset(ctx, ref)
+	l.publishReset(ctx, ref)
 	return held == int64(1), nil
 }
 
 // tellReset tells every WatchResets, as well as it can.
-func (l *Log) tellReset(ctx context.Context, ref timestamplog.LogID) {
+func (l *Log) publishReset(ctx context.Context, ref timestamplog.LogID) {
 	_ = l.client.Publish(ctx, resetsChannel(l.prefix), resetMessage(ref)).Err() // see Reset
 }
 

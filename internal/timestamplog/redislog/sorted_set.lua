@@ -31,7 +31,7 @@ function sorted_set.look(v)
   local ahead = v.newest_time - now
   if ahead <= 0 then return end
   local its_ordinary = ordinary_of(v.name, v.newest_time, v.member)
-  v.shift = how_far_back(ahead, its_ordinary ~= v.newest_time, its_ordinary and its_ordinary - now)
+  v.shift = clock_skew(ahead, its_ordinary ~= v.newest_time, its_ordinary and its_ordinary - now)
   v.lift, v.base = ahead - v.shift, v.newest_time
 end
 
@@ -49,7 +49,7 @@ function sorted_set.move(v)
   for from = 1, #moved, CHUNK do call('ZADD', v.name, unpack(moved, from, min(from + CHUNK - 1, #moved))) end
   v.newest_time, v.member, v.base = v.newest_time - v.shift, moved[#moved], v.base - v.shift
   call('PEXPIREAT', v.name, number(v.newest_time + v.stack.window))
-  move_ids(v.name, v.shift)
+  shift_ids(v.name, v.shift)
   v.shift = 0
 end
 
@@ -79,7 +79,7 @@ function sorted_set.charge(v, at)
   v.length = call('ZCARD', v.name)
 end
 
-function sorted_set.lasts(v)
+function sorted_set.ttl(v)
   return v.length > 0 and call('PEXPIRETIME', v.name) - now or FOREVER
 end
 
@@ -101,7 +101,7 @@ function sorted_set.states(v, holds)
   return concat(written)
 end
 
-function sorted_set.give_back(v, at, cost)
+function sorted_set.cancel(v, at, cost)
   local name, reserved_then, entries_then = v.name, {}, call('ZRANGEBYSCORE', v.name, number(at), number(at))
   for i = 1, #entries_then do
     if #reserved_then < cost and entries_then[i]:find('+', 1, true) then reserved_then[#reserved_then + 1] = entries_then[i] end
@@ -114,8 +114,8 @@ function sorted_set.give_back(v, at, cost)
   return true
 end
 
--- times_in_set appends the newest times of a sorted set to found, as times does.
-local function times_in_set(name, most, found)
+-- set_times appends the newest times of a sorted set to found, as times does.
+local function set_times(name, most, found)
   local v = { name = name }
   sorted_set.look(v)
   if not v.newest_time or most < 1 then return end

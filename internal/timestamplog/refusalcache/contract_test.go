@@ -10,7 +10,7 @@ import (
 
 func newHarness(*testing.T) logtest.Harness {
 	clock := logtest.NewClock()
-	log := refusalcache.New(memlog.New(memlog.Options{Now: clock.Now}), refusalcache.Options{Now: logtest.Steady(clock, refusalcache.Longest)})
+	log := refusalcache.New(memlog.New(memlog.Options{Now: clock.Now}), refusalcache.Options{Now: logtest.Steady(clock, refusalcache.MaxAge)})
 	return logtest.Harness{Log: log, Clock: clock, ClockExpires: true}
 }
 

@@ -50,7 +50,7 @@ import (
 
 const (
 	// Longest bounds how long a refusal is served without asking again.
-	Longest = 2 * time.Second
+	MaxAge = 2 * time.Second
 	// margin is what a refusal ends early: Redis rounds its clock down to the
 	// millisecond, and the other is what two clocks may drift in Longest.
 	margin = 2 * time.Millisecond
@@ -94,7 +94,7 @@ func New(log timestamplog.Log, o Options) *Log {
 		o.Size = DefaultSize
 	}
 	for i := range l.shards {
-		l.shards[i].most = max(1, o.Size/shardCount)
+		l.shards[i].max = max(1, o.Size/shardCount)
 	}
 	l.calls.New = func() any { return new(call) }
 	return l
@@ -107,7 +107,7 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	sent := l.now()
 	reserves := false // something before may make a reservation
 	for i := range requests {
-		known, epoch := l.recall(&requests[i], sent, &results[i], reserves)
+		known, epoch := l.lookup(&requests[i], sent, &results[i], reserves)
 		if known {
 			continue
 		}
@@ -130,14 +130,14 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	}
 	came := l.now()
 	for n, i := range c.places {
-		l.remember(&c.requests[n], &results[i], c.epochs[n], sent, came)
+		l.store(&c.requests[n], &results[i], c.epochs[n], sent, came)
 	}
-	l.forgetReserved(c.requests, c.places, results)
+	l.forgetReservedLogs(c.requests, c.places, results)
 }
 
 // forgetReserved forgets the logs in which a reservation was reserved, or may have
 // been.
-func (l *Log) forgetReserved(requests []timestamplog.Request, places []int, results []timestamplog.Result) {
+func (l *Log) forgetReservedLogs(requests []timestamplog.Request, places []int, results []timestamplog.Result) {
 	for n, i := range places {
 		if q := &requests[n]; q.MaxWait > 0 && !q.Peek && (results[i].ReservedAt > results[i].Now || results[i].Err != nil) {
 			l.Forget(q.LogID)
@@ -223,30 +223,30 @@ func (l *Log) shard(ref timestamplog.LogID) (hash uint64, s *shard) {
 
 // isPlain reports whether the log does nothing for q where it refuses it but to
 // say so, the same to all who ask.
-func isPlain(q *timestamplog.Request) bool {
+func isCacheable(q *timestamplog.Request) bool {
 	return !q.Peek && q.MaxWait == 0 && q.ID == "" && !q.Options.CountRefused
 }
 
 // recall fills in the answer to q where it is known, unless the log is to be asked
 // in any case. Where it is not known, it returns the epoch of q's shard.
-func (l *Log) recall(q *timestamplog.Request, now time.Time, r *timestamplog.Result, ask bool) (known bool, epoch uint64) {
-	if !isPlain(q) {
+func (l *Log) lookup(q *timestamplog.Request, now time.Time, r *timestamplog.Result, ask bool) (known bool, epoch uint64) {
+	if !isCacheable(q) {
 		return false, 0 // and its answer is not remembered
 	}
 	hash, s := l.shard(q.LogID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.find(hash)
-	if ask || f == nil || f.ref != q.LogID || f.version != q.Version || !f.full.standsAt(now) {
+	if ask || f == nil || f.ref != q.LogID || f.version != q.Version || !f.full.isValidAt(now) {
 		return false, s.epoch
 	}
 	a := f.answerTo(q.Cost, q.Detail)
-	return a != nil && a.tell(q.Detail, now, r), s.epoch
+	return a != nil && a.fill(q.Detail, now, r), s.epoch
 }
 
 // remember keeps the answer to q where it is a refusal that can be told again.
-func (l *Log) remember(q *timestamplog.Request, r *timestamplog.Result, epoch uint64, sent, came time.Time) {
-	if r.Err != nil || r.Allowed || !isPlain(q) {
+func (l *Log) store(q *timestamplog.Request, r *timestamplog.Result, epoch uint64, sent, came time.Time) {
+	if r.Err != nil || r.Allowed || !isCacheable(q) {
 		return
 	}
 	hash, s := l.shard(q.LogID)
@@ -257,10 +257,10 @@ func (l *Log) remember(q *timestamplog.Request, r *timestamplog.Result, epoch ui
 	}
 	a := answer{cost: q.Cost, sent: sent, came: came, result: *r}
 	f := s.find(hash)
-	standing := f != nil && f.ref == q.LogID && f.version == q.Version && f.full.standsAt(came)
+	standing := f != nil && f.ref == q.LogID && f.version == q.Version && f.full.isValidAt(came)
 	switch {
 	case q.Cost == 1:
-		next := &refused{ref: q.LogID, version: q.Version, full: a}
+		next := &entry{ref: q.LogID, version: q.Version, full: a}
 		if standing { // the log has not changed since, so the others hold too
 			next.others = f.others
 		}

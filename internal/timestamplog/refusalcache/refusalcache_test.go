@@ -105,7 +105,7 @@ func TestARefusalIsRememberedForTwoSecondsAtMost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := request(t, 1, stack)
 			n := full(t, q)
-			n.clock.Advance(Longest - time.Millisecond)
+			n.clock.Advance(MaxAge - time.Millisecond)
 			n.fromMemory(true, q)
 			n.clock.Advance(time.Millisecond)
 			n.fromMemory(false, q)

@@ -10,9 +10,9 @@ import (
 // is dropped. So memory is bounded and nothing is ever looked for to be dropped.
 type shard struct {
 	mu         sync.Mutex
-	young, old map[uint64]*refused // by the hash of the log's ref
-	began      time.Time           // of young
-	most       int
+	young, old map[uint64]*entry // by the hash of the log's ref
+	began      time.Time         // of young
+	max        int
 	// epoch counts what was forgotten: an answer to a request that was sent
 	// before is not remembered.
 	epoch uint64
@@ -20,7 +20,7 @@ type shard struct {
 }
 
 // find returns what is known under a hash, which may be about another log.
-func (s *shard) find(hash uint64) *refused {
+func (s *shard) find(hash uint64) *entry {
 	if f := s.young[hash]; f != nil {
 		return f
 	}
@@ -28,9 +28,9 @@ func (s *shard) find(hash uint64) *refused {
 }
 
 // keep keeps f, in the place of what was there under its hash.
-func (s *shard) keep(hash uint64, f *refused, now time.Time) {
-	if s.young == nil || len(s.young) >= s.most || now.Sub(s.began) >= Longest {
-		s.old, s.young, s.began = s.young, map[uint64]*refused{}, now
+func (s *shard) keep(hash uint64, f *entry, now time.Time) {
+	if s.young == nil || len(s.young) >= s.max || now.Sub(s.began) >= MaxAge {
+		s.old, s.young, s.began = s.young, map[uint64]*entry{}, now
 	}
 	s.young[hash] = f
 }

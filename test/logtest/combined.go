@@ -11,39 +11,39 @@ import (
 
 func severalKeys() []contract {
 	return []contract{
-		{"several requests are all charged where all are allowed", togetherAll},
-		{"several requests charge nothing where one is refused, and each says what its rules do", togetherNone},
-		{"several requests have one common reservation, the latest of theirs", togetherReservation},
-		{"the smallest wait counts for all", togetherSmallestWait},
-		{"a peek among several makes peeks of all", togetherPeek},
-		{"several requests that come again are answered as they were", togetherAgain},
-		{"a request that comes for the first time beside one that comes again has its reservation no earlier", togetherPartlyAgain},
-		{"several requests mix policies, costs and empty stacks", togetherMixed},
-		{"a reservation that several have is cancelled one by one", togetherGivenBack},
-		{"a context that has ended leaves several requests uncharged or charged once", togetherEnded},
-		{"many callers of several keys in any order charge all of them or none", togetherManyCallers},
+		{"several requests are all charged where all are allowed", combinedAll},
+		{"several requests charge nothing where one is refused, and each says what its rules do", combinedNone},
+		{"several requests have one common reservation, the latest of theirs", combinedReservation},
+		{"the smallest wait counts for all", combinedSmallestWait},
+		{"a peek among several makes peeks of all", combinedPeek},
+		{"several requests that come again are answered as they were", combinedReplayed},
+		{"a request that comes for the first time beside one that comes again has its reservation no earlier", combinedPartlyReplayed},
+		{"several requests mix policies, costs and empty stacks", combinedMixed},
+		{"a reservation that several have is cancelled one by one", combinedCancelled},
+		{"a context that has ended leaves several requests uncharged or charged once", combinedEnded},
+		{"many callers of several keys in any order charge all of them or none", combinedManyCallers},
 	}
 }
 
 // pair is one key under two policies, whose logs any Log can decide together.
 func pair(f *fixture, stack ...string) (a, b *fixture) { return f, f.with(stack...) }
 
-func togetherAll(t *testing.T, h Harness) {
+func combinedAll(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "2/s"), "3/s")
-	for _, r := range a.decideTogether(a.request(2), b.request(1)) {
+	for _, r := range a.decideCombined(a.request(2), b.request(1)) {
 		a.wantAllowed(r)
 	}
 	a.wantTimes(0, 0)
 	b.wantTimes(0)
 }
 
-func togetherNone(t *testing.T, h Harness) {
+func combinedNone(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "2/s"), "5/s")
 	a.allow(2)
 	q := b.request(3)
 	q.Detail = true
 	for range 5 {
-		results := a.at(400).decideTogether(a.request(1), q)
+		results := a.at(400).decideCombined(a.request(1), q)
 		a.wantLimited(results[0], "2/1s", 1000)
 		b.wantAllowed(results[1])
 		b.wantStates(results[1].States, state(5, 0))
@@ -51,13 +51,13 @@ func togetherNone(t *testing.T, h Harness) {
 	b.wantTimes()
 }
 
-func togetherReservation(t *testing.T, h Harness) {
+func combinedReservation(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
 	a.allow(1)
 	b.allow(1)
 	qa, qb := a.waiting("x", 1, minute), b.waiting("x", 1, minute)
 	qa.Detail, qb.Detail = true, true
-	results := a.at(500).decideTogether(qa, qb)
+	results := a.at(500).decideCombined(qa, qb)
 	a.wantReservation(results[0], 10_000)
 	b.wantReservation(results[1], 10_000)
 	a.wantStates(results[0].States, state(0, 10_500))
@@ -67,39 +67,39 @@ func togetherReservation(t *testing.T, h Harness) {
 	a.wantLimited(a.ask(1), "1/1s", 11_000)
 }
 
-func togetherSmallestWait(t *testing.T, h Harness) {
+func combinedSmallestWait(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
 	a.allow(1)
 	b.allow(1)
-	results := a.at(500).decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, 5000))
+	results := a.at(500).decideCombined(a.waiting("x", 1, minute), b.waiting("x", 1, 5000))
 	a.wantReservation(results[0], 1000)
 	if r := results[1]; r.Allowed || r.RetryAt != b.start+5000 {
 		t.Errorf("got %+v, want it refused until its reservation is 5 s ahead", r)
 	}
-	results = a.decideTogether(a.waiting("x", 1, minute), b.request(1))
+	results = a.decideCombined(a.waiting("x", 1, minute), b.request(1))
 	a.wantLimited(results[0], "1/1s", 1000)
 	b.wantLimited(results[1], "1/10s", 10_000)
 	a.wantTimes(0)
 	b.wantTimes(0)
 }
 
-func togetherPeek(t *testing.T, h Harness) {
+func combinedPeek(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
 	b.allow(1)
 	qa, qb := a.waiting("", 1, minute), b.waiting("", 1, minute)
 	qb.Peek = true
-	results := a.at(100).decideTogether(qa, qb)
+	results := a.at(100).decideCombined(qa, qb)
 	a.wantReservation(results[0], 10_000)
 	b.wantReservation(results[1], 10_000)
 	a.wantTimes()
 	b.wantTimes(0)
 }
 
-func togetherAgain(t *testing.T, h Harness) {
+func combinedReplayed(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
 	b.allow(1)
 	for i := range int64(3) {
-		results := a.at(i*100).decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
+		results := a.at(i*100).decideCombined(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
 		a.wantReservation(results[0], 10_000)
 		b.wantReservation(results[1], 10_000)
 		if again := i > 0; results[0].Replayed != again || results[1].Replayed != again {
@@ -110,11 +110,11 @@ func togetherAgain(t *testing.T, h Harness) {
 	b.wantTimes(10_000, 0)
 }
 
-func togetherPartlyAgain(t *testing.T, h Harness) {
+func combinedPartlyReplayed(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
 	b.allow(1)
 	b.wantReservation(b.decide(b.waiting("x", 1, minute)), 10_000)
-	results := a.at(100).decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
+	results := a.at(100).decideCombined(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
 	a.wantReservation(results[0], 10_000)
 	b.wantReservation(results[1], 10_000)
 	if results[0].Replayed || !results[1].Replayed {
@@ -124,7 +124,7 @@ func togetherPartlyAgain(t *testing.T, h Harness) {
 	b.wantTimes(10_000, 0)
 }
 
-func togetherMixed(t *testing.T, h Harness) {
+func combinedMixed(t *testing.T, h Harness) {
 	f := newFixture(t, h, "9/s")
 	var requests []timestamplog.Request
 	asked := make([]*fixture, timestamplog.MaxCombined)
@@ -135,7 +135,7 @@ func togetherMixed(t *testing.T, h Harness) {
 		}
 		requests = append(requests, asked[i].request(1+i%3))
 	}
-	for i, r := range f.decideTogether(requests...) {
+	for i, r := range f.decideCombined(requests...) {
 		asked[i].wantAllowed(r)
 		want := 1 + i%3
 		if i%5 == 4 {
@@ -147,18 +147,18 @@ func togetherMixed(t *testing.T, h Harness) {
 	}
 }
 
-func togetherGivenBack(t *testing.T, h Harness) {
+func combinedCancelled(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "1/s"), "1/10s")
 	b.allow(1)
-	a.decideTogether(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
-	a.wantGivenBack(true, "x", 10_000, 1)
-	a.wantGivenBack(false, "x", 10_000, 1)
+	a.decideCombined(a.waiting("x", 1, minute), b.waiting("x", 1, minute))
+	a.wantCancelled(true, "x", 10_000, 1)
+	a.wantCancelled(false, "x", 10_000, 1)
 	a.wantTimes()
 	b.wantTimes(10_000, 0)
-	b.wantGivenBack(true, "x", 10_000, 1)
+	b.wantCancelled(true, "x", 10_000, 1)
 }
 
-func togetherEnded(t *testing.T, h Harness) {
+func combinedEnded(t *testing.T, h Harness) {
 	a, b := pair(newFixture(t, h, "9/s"), "9/s")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -171,14 +171,14 @@ func togetherEnded(t *testing.T, h Harness) {
 	}
 }
 
-func togetherManyCallers(t *testing.T, h Harness) {
+func combinedManyCallers(t *testing.T, h Harness) {
 	f := newFixture(t, h, "30/m")
 	logs := make([]*fixture, 6)
 	for i := range logs {
 		logs[i] = f.with("30/m")
 	}
 	allowed := make([]int, callers)
-	together(func(caller int) {
+	concurrently(func(caller int) {
 		for i := range 10 {
 			requests := make([]timestamplog.Request, len(logs))
 			for n := range requests {

@@ -8,7 +8,7 @@ import (
 )
 
 // refused is what is known of one log under one version of its policy.
-type refused struct {
+type entry struct {
 	ref     timestamplog.LogID
 	version int64
 	full    answer // to a cost of 1: the log stands still while it stands
@@ -16,12 +16,12 @@ type refused struct {
 }
 
 // mostOthers bounds the costs above 1 whose answers are kept for one key.
-const mostOthers = 4
+const maxOthers = 4
 
 // answerTo returns the answer to a cost, nil where it is not known. What is never
 // allowed is refused at every cost alike, but for the waits of the other rules
 // in its states.
-func (f *refused) answerTo(cost int, detail bool) *answer {
+func (f *entry) answerTo(cost int, detail bool) *answer {
 	if cost == f.full.cost || f.full.result.RetryAt == timestamplog.Never && !detail {
 		return &f.full
 	}
@@ -34,14 +34,14 @@ func (f *refused) answerTo(cost int, detail bool) *answer {
 }
 
 // keep keeps the answer to a cost above 1.
-func (f *refused) keep(a answer) {
+func (f *entry) keep(a answer) {
 	for i := range f.others {
 		if f.others[i].cost == a.cost {
 			f.others[i] = a
 			return
 		}
 	}
-	if len(f.others) < mostOthers {
+	if len(f.others) < maxOthers {
 		f.others = append(f.others, a)
 	}
 }
@@ -58,18 +58,18 @@ type answer struct {
 // still holds.
 func (a *answer) holds(until int64, now time.Time) bool {
 	passed := now.Sub(a.sent) // or less
-	if passed < 0 || passed >= Longest {
+	if passed < 0 || passed >= MaxAge {
 		return false
 	}
 	return until == timestamplog.Never || passed+margin <= time.Duration(until-a.result.Now)*time.Millisecond
 }
 
 // standsAt reports whether the cost is still refused.
-func (a *answer) standsAt(now time.Time) bool { return a.holds(a.result.RefusalValidUntil, now) }
+func (a *answer) isValidAt(now time.Time) bool { return a.holds(a.result.RefusalValidUntil, now) }
 
 // tell fills in r as the log would answer now, and reports whether it could.
-func (a *answer) tell(detail bool, now time.Time, r *timestamplog.Result) bool {
-	if !a.standsAt(now) || detail && !a.holds(a.result.StatesValidUntil, now) {
+func (a *answer) fill(detail bool, now time.Time, r *timestamplog.Result) bool {
+	if !a.isValidAt(now) || detail && !a.holds(a.result.StatesValidUntil, now) {
 		return false
 	}
 	passed := max(0, now.Sub(a.came)).Milliseconds() // or more

@@ -15,8 +15,8 @@ import (
 type lazyDeadline struct {
 	context.Context
 	until  time.Time
-	alarms *timerPool
-	alarm  *pooledTimer // started, where the parent never ends
+	timers *timerPool
+	timer  *pooledTimer // started, where the parent never ends
 
 	timed  context.Context // started, where the parent may end
 	cancel context.CancelFunc
@@ -34,10 +34,10 @@ func (w *lazyDeadline) Done() <-chan struct{} {
 	case w.Context.Done() != nil:
 		w.timed, w.cancel = context.WithDeadline(w.Context, w.until)
 		return w.timed.Done()
-	case w.alarm == nil:
-		w.alarm = w.alarms.set(time.Until(w.until))
+	case w.timer == nil:
+		w.timer = w.timers.set(time.Until(w.until))
 	}
-	return w.alarm.rang
+	return w.timer.fired
 }
 
 // Err returns why the context has ended, nil while it has not: DeadlineExceeded
@@ -60,8 +60,8 @@ func (w *lazyDeadline) release() {
 	if w.cancel != nil {
 		w.cancel()
 	}
-	if w.alarm != nil && w.alarm.timer.Stop() {
-		w.alarms.pool.Put(w.alarm)
+	if w.timer != nil && w.timer.timer.Stop() {
+		w.timers.pool.Put(w.timer)
 	}
 }
 
@@ -71,7 +71,7 @@ type timerPool struct{ pool sync.Pool }
 // alarm closes rang when its time has come.
 type pooledTimer struct {
 	timer *time.Timer
-	rang  chan struct{}
+	fired chan struct{}
 }
 
 func (as *timerPool) set(in time.Duration) *pooledTimer {
@@ -79,7 +79,7 @@ func (as *timerPool) set(in time.Duration) *pooledTimer {
 		a.timer.Reset(in)
 		return a
 	}
-	a := &pooledTimer{rang: make(chan struct{})}
-	a.timer = time.AfterFunc(in, func() { supervise.Do("check deadline", func() { close(a.rang) }) })
+	a := &pooledTimer{fired: make(chan struct{})}
+	a.timer = time.AfterFunc(in, func() { supervise.Do("check deadline", func() { close(a.fired) }) })
 	return a
 }

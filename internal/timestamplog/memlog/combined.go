@@ -13,12 +13,12 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	asked := make([]together, len(requests))
+	asked := make([]combined, len(requests))
 	shards := make([]int, 0, len(requests))
 	peek, maxWait := false, timestamplog.MaxWait
 	for i := range requests {
 		hash := hashOf(l.seed, requests[i].LogID)
-		asked[i] = together{q: requests[i], r: &results[i], shard: l.shard(hash), hash: hash}
+		asked[i] = combined{q: requests[i], r: &results[i], shard: l.shard(hash), hash: hash}
 		if isCounter(&requests[i]) {
 			asked[i].counting = new(counting)
 		}
@@ -36,12 +36,12 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	for _, i := range shards {
 		l.shards[i].sweep(now, sweepPerCheck*len(requests))
 	}
-	decideTogether(asked, now, peek, maxWait)
+	decideAll(asked, now, peek, maxWait)
 	return nil
 }
 
 // together is one of several requests that are decided as one.
-type together struct {
+type combined struct {
 	q         timestamplog.Request
 	r         *timestamplog.Result
 	shard     *shard
@@ -51,7 +51,7 @@ type together struct {
 	*counting // under a counter, in place of log and view; else nil
 }
 
-func (t *together) judge(now int64) {
+func (t *combined) judge(now int64) {
 	if t.counting != nil {
 		t.shard.judgeCounter(t.counting, t.hash, now, &t.q, t.r)
 		return
@@ -59,17 +59,17 @@ func (t *together) judge(now int64) {
 	t.log, t.view = t.shard.judge(t.hash, now, &t.q, t.r)
 }
 
-func (t *together) charge(now, reservation int64) {
+func (t *combined) charge(now, reservation int64) {
 	switch {
 	case len(t.q.Rules) == 0:
 	case t.counting != nil:
-		t.shard.take(t.counting, t.hash, now, reservation, &t.q)
+		t.shard.addCounted(t.counting, t.hash, now, reservation, &t.q)
 	default:
 		t.view = t.shard.log(t.hash, t.log, now, reservation, &t.q).viewAt(now)
 	}
 }
 
-func (t *together) describe(now int64) {
+func (t *combined) describe(now int64) {
 	if t.counting != nil {
 		t.counting.describe(now, &t.q, t.r)
 		return
@@ -78,7 +78,7 @@ func (t *together) describe(now int64) {
 }
 
 // decideTogether decides requests whose shards are locked.
-func decideTogether(asked []together, now int64, peek bool, maxWait int64) {
+func decideAll(asked []combined, now int64, peek bool, maxWait int64) {
 	allowed, reservation := true, now
 	for i := range asked {
 		t := &asked[i]
@@ -114,7 +114,7 @@ func (s *shard) cancelReservation(hash uint64, now int64, reservation timestampl
 	if reservation.At <= now || !s.ids.knows(reservation) {
 		return false
 	}
-	made := s.giveBackEntries(hash, now, reservation)
+	made := s.cancelEntries(hash, now, reservation)
 	if k := s.find(counterHash(hash), reservation.LogID); k != nil && !made {
 		made = s.counters[k].Cancel(now, reservation.At, reservation.ID)
 	}
@@ -124,14 +124,14 @@ func (s *shard) cancelReservation(hash uint64, now int64, reservation timestampl
 	return made
 }
 
-func (s *shard) giveBackEntries(hash uint64, now int64, reservation timestamplog.Reservation) bool {
+func (s *shard) cancelEntries(hash uint64, now int64, reservation timestamplog.Reservation) bool {
 	k := s.find(hash, reservation.LogID)
-	if k == nil || k.tooFarAhead(now) > 0 || !k.cancelReservation(reservation.At, reservation.Cost) {
+	if k == nil || k.clockSkew(now) > 0 || !k.cancelReservation(reservation.At, reservation.Cost) {
 		return false
 	}
 	if k.count == 0 {
 		s.remove(hash, k)
-		k.forget()
+		k.clear()
 	}
 	return true
 }

@@ -21,7 +21,7 @@ func TestADeadlineEndsAsAContextsOwn(t *testing.T) {
 				var timers timerPool
 				for range 3 { // with a new timer, and with one that is used again
 					next := func() *lazyDeadline {
-						return &lazyDeadline{Context: parent, until: time.Now().Add(time.Second), alarms: &timers}
+						return &lazyDeadline{Context: parent, until: time.Now().Add(time.Second), timers: &timers}
 					}
 					ends := next()
 					if at, ok := ends.Deadline(); !ok || !at.Equal(ends.until) || ends.Err() != nil {
@@ -64,7 +64,7 @@ func TestACallerWhoGoesAwayIsToldFromADeadline(t *testing.T) {
 	for name, parent := range map[string]context.Context{"cancelled": gone, "out of its own time": late} {
 		t.Run(name, func(t *testing.T) {
 			until := time.Now().Add(time.Hour)
-			w := &lazyDeadline{Context: parent, until: until, alarms: new(timerPool)}
+			w := &lazyDeadline{Context: parent, until: until, timers: new(timerPool)}
 			defer w.release()
 			if at, ok := w.Deadline(); !ok || !at.Equal(until) {
 				t.Errorf("its deadline is %v, %v, want that of the log", at, ok)

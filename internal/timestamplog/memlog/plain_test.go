@@ -1,0 +1,214 @@
+package memlog
+
+import (
+	"container/heap"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// expiry is a log and when it expired when it was added.
+type expiry struct {
+	at  int64
+	log *keyLog
+}
+
+// expiryHeap is the plain version of wheel: container/heap. Like the wheel it is
+// not told of pushes: a log that is popped and lives on is added again.
+type expiryHeap []expiry
+
+func (h expiryHeap) Len() int           { return len(h) }
+func (h expiryHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h expiryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *expiryHeap) Push(x any)        { *h = append(*h, x.(expiry)) }
+func (h *expiryHeap) Pop() any {
+	old := *h
+	last := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return last
+}
+
+func (h *expiryHeap) add(k *keyLog) { heap.Push(h, expiry{k.expiresAt(), k}) }
+
+// next removes and returns a log whose time may have come, nil for none.
+func (h *expiryHeap) next(now int64) *keyLog {
+	if len(*h) == 0 || (*h)[0].at > now {
+		return nil
+	}
+	return heap.Pop(h).(expiry).log
+}
+
+// sweep removes up to budget expired logs and returns them.
+func (h *expiryHeap) sweep(now int64, budget int) (expired []*keyLog) {
+	for range budget {
+		k := h.next(now)
+		if k == nil {
+			break
+		}
+		if k.expired(now) {
+			expired = append(expired, k)
+			continue
+		}
+		h.add(k)
+	}
+	return expired
+}
+
+// newLogs returns logs with windows between a second and a day, and one entry each.
+func newLogs(n int, now int64) []*keyLog {
+	random := rand.New(rand.NewPCG(1, 2))
+	logs := make([]*keyLog, n)
+	for i := range logs {
+		logs[i] = newKeyLog(timestamplog.LogID{Policy: 1, Key: fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255)})
+		logs[i].ring, logs[i].count, logs[i].newest = make([]uint32, 1), 1, now
+		logs[i].window = uint32(time.Second.Milliseconds() << random.IntN(17))
+	}
+	return logs
+}
+
+// The wheel may drop a log a slot later than the heap, 1,024 ms, and never earlier.
+func TestTheWheelExpiresTheLogsThatAHeapDoes(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	now := int64(1_790_000_000_000)
+	logs := newLogs(3000, now)
+	var h expiryHeap
+	var w wheel
+	for _, k := range logs {
+		h.add(k)
+		w.add(k, now)
+	}
+	byHeap, byWheel := map[*keyLog]bool{}, map[*keyLog]bool{}
+	for step := range 4000 {
+		switch random.IntN(100) {
+		case 0:
+			now += random.Int64N(time.Hour.Milliseconds())
+		default:
+			now += random.Int64N(2000)
+		}
+		for range 20 { // as pushes do
+			if k := logs[random.IntN(len(logs))]; !k.expired(now) {
+				k.newest = now
+			}
+		}
+		for _, k := range h.sweep(now, len(logs)) {
+			byHeap[k] = true
+		}
+		for range 2 * len(logs) {
+			k := w.next(now)
+			if k == nil {
+				break
+			}
+			if k.expired(now) {
+				byWheel[k] = true
+				continue
+			}
+			w.add(k, now)
+		}
+		for _, k := range logs {
+			if byWheel[k] && !byHeap[k] {
+				t.Fatalf("step %d: the wheel dropped a log that expires in %d ms", step, k.expiresAt()-now)
+			}
+			if byHeap[k] && !byWheel[k] && now-k.expiresAt() >= 1<<finestBits {
+				t.Fatalf("step %d: the wheel still holds a log that expired %d ms ago", step, now-k.expiresAt())
+			}
+		}
+	}
+	if len(byWheel) < len(logs)/4 {
+		t.Errorf("only %d of %d logs expired", len(byWheel), len(logs))
+	}
+}
+
+// BenchmarkExpiry compares the wheel with the heap: each operation is what a
+// check does, a push that moves a log's expiry and a sweep of two.
+func BenchmarkExpiry(b *testing.B) {
+	const logs = 100_000
+	b.Run("wheel", func(b *testing.B) {
+		now := int64(1_790_000_000_000)
+		all := newLogs(logs, now)
+		var w wheel
+		for _, k := range all {
+			w.add(k, now)
+		}
+		random := rand.New(rand.NewPCG(5, 6))
+		for b.Loop() {
+			now++
+			all[random.IntN(logs)].newest = now
+			if w.idle(now) {
+				continue
+			}
+			for range sweepPerCheck {
+				k := w.next(now)
+				if k == nil {
+					break
+				}
+				if k.expired(now) {
+					k.newest = now // another takes its place
+				}
+				w.add(k, now)
+			}
+		}
+	})
+	b.Run("heap", func(b *testing.B) {
+		now := int64(1_790_000_000_000)
+		all := newLogs(logs, now)
+		var h expiryHeap
+		for _, k := range all {
+			h.add(k)
+		}
+		random := rand.New(rand.NewPCG(5, 6))
+		for b.Loop() {
+			now++
+			all[random.IntN(logs)].newest = now
+			for range sweepPerCheck {
+				k := h.next(now)
+				if k == nil {
+					break
+				}
+				if k.expired(now) {
+					k.newest = now
+				}
+				h.add(k)
+			}
+		}
+	})
+}
+
+// BenchmarkIndex compares the map by hash, as shard.find reads it, with a map by
+// the LogID itself.
+func BenchmarkIndex(b *testing.B) {
+	const logs = 100_000
+	all := newLogs(logs, 0)
+	order := rand.New(rand.NewPCG(7, 8)).Perm(logs)
+	b.Run("hash", func(b *testing.B) {
+		s := shard{seed: maphash.MakeSeed()}
+		s.clear()
+		for _, k := range all {
+			s.logs[hashOf(s.seed, k.ref)] = k
+		}
+		i := 0
+		for b.Loop() {
+			ref := all[order[i%logs]].ref
+			if s.find(hashOf(s.seed, ref), ref) == nil {
+				b.Fatal("not found")
+			}
+			i++
+		}
+	})
+	b.Run("map", func(b *testing.B) {
+		byID := map[timestamplog.LogID]*keyLog{}
+		for _, k := range all {
+			byID[k.ref] = k
+		}
+		i := 0
+		for b.Loop() {
+			if byID[all[order[i%logs]].ref] == nil {
+				b.Fatal("not found")
+			}
+			i++
+		}
+	})
+}
