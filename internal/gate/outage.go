@@ -36,7 +36,7 @@ func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
 	g.log.Decide(&limited, s.requests, s.results)
 }
 
-// fail does for request i what its policy says about an outage.
+// fail answers request i as its policy's on_failure says.
 func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
 	a := s.asked[i]
 	if g.decideWithoutLog(a, s.results[i].Err) {
@@ -46,8 +46,8 @@ func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
 	a.take(&s.results[i])
 }
 
-// withoutLog gives the answer of a policy that needs no log where the log failed
-// with err, and reports false where the local log is to be asked.
+// decideWithoutLog gives the answer of a policy that needs no log, after the log
+// failed with err. It reports false if the local log must be asked.
 func (g *Gate) decideWithoutLog(a asked, err error) bool {
 	a.decision.Degraded = unreachable
 	if errors.Is(err, timestamplog.ErrSlotUnavailable) {
@@ -57,7 +57,7 @@ func (g *Gate) decideWithoutLog(a asked, err error) bool {
 	switch {
 	case a.policy.OnFailure == rules.FailDeny:
 		*outcome, *answer = Unavailable, Answer{At: a.decision.At, Rule: -1, RetryAt: a.decision.At.Add(time.Second)}
-	case a.policy.OnFailure == rules.FailAllow, g.local == nil: // a log in memory fails nobody
+	case a.policy.OnFailure == rules.FailAllow, g.local == nil: // a log in memory is always reachable
 		*outcome, *answer = Allowed, Answer{At: a.decision.At, Rule: -1}
 	default:
 		return false
@@ -65,8 +65,8 @@ func (g *Gate) decideWithoutLog(a asked, err error) bool {
 	return true
 }
 
-// What people are told of an outage, and of a log whose server is there.
+// The messages of an outage, and of a log whose server is reachable.
 const (
-	unreachable     = "The timestamp log is out of reach."
+	unreachable     = "The timestamp log is unreachable."
 	slotUnavailable = "The Redis Cluster is moving the slot of this key's log, or has no server for it."
 )

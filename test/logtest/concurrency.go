@@ -19,7 +19,7 @@ func concurrency() []contract {
 
 const callers = 16
 
-// together runs ask once in each of the callers, at the same time.
+// concurrently runs ask once in each of the callers, at the same time.
 func concurrently(ask func(caller int)) {
 	var group sync.WaitGroup
 	for caller := range callers {

@@ -22,7 +22,7 @@ type Harness struct {
 	// is told; empty means the timestamp log.
 	Algorithm string
 	Options   algorithms.Options
-	// Apart says that the logs of different keys may lie where no one call
+	// CrossSlot says that the logs of different keys may lie where no one call
 	// reaches them together, as in a Cluster.
 	CrossSlot bool
 	// Steps is how many actions each run of the property test takes, 200

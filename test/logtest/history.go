@@ -85,7 +85,7 @@ func (h *history) before(at int64) int {
 	return n
 }
 
-// MostAllowed returns the largest cost that any window of that length allowed.
+// MaxAllowed returns the largest cost that any window of that length allowed.
 // It is for logs that were lost between, where a limit may be passed.
 func MaxAllowed(all []Answered, window int64) int {
 	all = slices.Clone(all)

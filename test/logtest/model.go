@@ -121,7 +121,7 @@ type judge interface {
 	states(now int64, q timestamplog.Request) []timestamplog.RuleState
 }
 
-// decideTogether answers requests about different logs at now as one.
+// decideCombined answers requests about different logs at now as one.
 func decideAll(m judge, now int64, requests []timestamplog.Request) []answer {
 	requests = slices.Clone(requests)
 	peek, maxWait := false, timestamplog.MaxWait
@@ -301,7 +301,7 @@ func (m *model) present(ref timestamplog.LogID, now int64) []modelEntry {
 
 func (l *modelLog) newest() int64 { return l.entries[len(l.entries)-1].at }
 
-// tooFarAhead returns by how much the log must be moved back.
+// clockSkew returns by how much the log must be moved back.
 func (l *modelLog) clockSkew(now int64) int64 {
 	by := int64(0)
 	for _, e := range l.entries {
@@ -319,7 +319,7 @@ func (m *model) expired(ref timestamplog.LogID, now int64) bool {
 	return log != nil && now-log.newest() >= log.window
 }
 
-// moveBack moves a log back where it lies too far ahead.
+// shiftTimes moves a log back where it lies too far ahead.
 func (m *model) shiftTimes(ref timestamplog.LogID, now int64, keep rules.Retention) {
 	log := m.logs[ref]
 	if log == nil {

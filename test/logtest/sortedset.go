@@ -81,7 +81,7 @@ func refusedCombined(t *testing.T, h Harness) {
 	other.wantTimes()
 }
 
-// decideTogether asks for all requests as one.
+// decideCombined asks for all requests as one.
 func (f *fixture) decideCombined(requests ...timestamplog.Request) []timestamplog.Result {
 	f.t.Helper()
 	results := make([]timestamplog.Result, len(requests))

@@ -40,7 +40,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	return nil
 }
 
-// together is one of several requests that are decided as one.
+// combined is one of several requests that are decided as one.
 type combined struct {
 	q         timestamplog.Request
 	r         *timestamplog.Result
@@ -77,7 +77,7 @@ func (t *combined) describe(now int64) {
 	t.view.describe(&t.q, t.r)
 }
 
-// decideTogether decides requests whose shards are locked.
+// decideAll decides requests whose shards are locked.
 func decideAll(asked []combined, now int64, peek bool, maxWait int64) {
 	allowed, reservation := true, now
 	for i := range asked {

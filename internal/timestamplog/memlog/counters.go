@@ -159,7 +159,7 @@ type countedStack struct {
 	stack     *algorithms.Stack
 }
 
-// mostStacks bounds what is remembered; those in use are soon known again.
+// maxStacks bounds what is remembered; those in use are soon known again.
 const maxStacks = 4096
 
 // of returns how q is counted.

@@ -99,7 +99,7 @@ func (s *ids) drop(reservation timestamplog.Reservation) {
 	delete(s.logs[reservation.LogID].reservations, reservation.ID)
 }
 
-// moveBack moves the reservations of a log back.
+// shiftTimes moves the reservations of a log back.
 func (s *ids) shiftTimes(ref timestamplog.LogID, by int64) {
 	if l := s.logs[ref]; l != nil {
 		l.shifted += by

@@ -42,7 +42,7 @@ func newKeyLog(ref timestamplog.LogID) *keyLog {
 	return &keyLog{ref: ref}
 }
 
-// due is when the log expires.
+// expiresAt is when the log expires.
 func (k *keyLog) expiresAt() int64 { return k.newest + int64(k.window) }
 
 func (k *keyLog) expired(now int64) bool { return now >= k.expiresAt() }
@@ -63,7 +63,7 @@ func (k *keyLog) place(i int) int {
 // the newest.
 func (k *keyLog) behind(i int) int64 { return int64(k.stamp(0) - k.stamp(i)) }
 
-// moveBack moves the whole log back by milliseconds.
+// shiftTimes moves the whole log back by milliseconds.
 func (k *keyLog) shiftTimes(by int64, keep rules.Retention) {
 	k.newest -= by
 	k.window = windowOf(keep)
@@ -144,7 +144,7 @@ func (k *keyLog) resize(size int) {
 	k.ring, k.oldest = ring, 0
 }
 
-// forget drops every entry.
+// clear drops every entry.
 func (k *keyLog) clear() { k.ring, k.oldest, k.count = nil, 0, 0 }
 
 // times returns the times of the entries younger than the log's window, the

@@ -1,7 +1,7 @@
-// Package memlog keeps the timestamp logs in memory: a sharded map of ring
-// buffers, and beside them the few numbers of each counter. It is the log of the embedded default and what a node falls back on
-// while Redis is out of reach. Its memory is bounded by what is live: a log
-// goes when its longest window ends.
+// Package memlog keeps the timestamp logs in memory: a sharded index of ring
+// buffers, and the numbers of each counter. It is the log of an embedded node, and
+// the fallback of a distributed node while Redis is unreachable. Its memory is
+// bounded by live logs: a log is dropped when its longest window ends.
 package memlog
 
 import (
@@ -12,19 +12,19 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// shardCount divides the logs so that checks of different keys seldom meet at
+// shardCount divides the logs so that checks of different keys rarely contend for
 // one lock. It must be a power of two.
 const shardCount = 256
 
-// Options are the settings of a Log. The zero value is ready for use.
+// Options are the settings of a Log. The zero value is valid.
 type Options struct {
-	// Now is the log's one clock, time.Now where it is nil. It is read while a
-	// shard is locked, so it must be fast and must not call the Log.
+	// Now is the log's one clock; nil means time.Now. It is called while a shard is
+	// locked, so it must be fast and must not call the Log.
 	Now func() time.Time
 }
 
-// Log is a timestamplog.Log in memory. It runs no goroutine: checks sweep a
-// little as they go, and Sweep does the rest.
+// Log is a timestamplog.Log in memory. It starts no goroutine: each check sweeps a
+// few logs, and Sweep the rest.
 type Log struct {
 	now    func() time.Time
 	seed   maphash.Seed
@@ -47,12 +47,12 @@ func New(options Options) *Log {
 	return l
 }
 
-// sweepPerCheck is how many logs whose time may have come are looked at on the
-// way of one check: more than the one that a check can add.
+// sweepPerCheck is how many possibly expired logs one check examines: more than the
+// one that it can add.
 const sweepPerCheck = 2
 
-// Decide answers each request in order. It cannot fail but for a context that
-// has ended, which leaves what is not yet answered unanswered and uncharged.
+// Decide answers each request in order. It fails only if ctx has ended; the
+// remaining requests are then neither answered nor charged.
 func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
 	for i := range requests {
 		if err := ctx.Err(); err != nil {
@@ -68,8 +68,8 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The clock is read under the lock: a time read before it could be older
-	// than an entry that another check has pushed meanwhile.
+	// The clock is read under the lock: an earlier reading could be older than an
+	// entry that another check has pushed concurrently.
 	now := l.now().UnixMilli()
 	s.sweep(now, sweepPerCheck)
 	if isCounter(q) {
@@ -81,7 +81,7 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 
 func (l *Log) shard(hash uint64) *shard { return &l.shards[hash&(shardCount-1)] }
 
-// Times returns what the log of ref holds, the newest first. It never fails.
+// Timestamps returns the times in the log of ref, newest first. It never fails.
 func (l *Log) Timestamps(_ context.Context, ref timestamplog.LogID, limit int) ([]int64, int64, error) {
 	hash := hashOf(l.seed, ref)
 	s := l.shard(hash)
@@ -95,22 +95,22 @@ func (l *Log) Timestamps(_ context.Context, ref timestamplog.LogID, limit int) (
 	return k.times(now, limit), now, nil
 }
 
-// Reset forgets the log of ref. It never fails.
+// Reset deletes the log of ref. It never fails.
 func (l *Log) Reset(_ context.Context, ref timestamplog.LogID) (bool, error) {
 	hash := hashOf(l.seed, ref)
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ids.forget(ref)
-	now, held := l.now().UnixMilli(), false
+	now, existed := l.now().UnixMilli(), false
 	for _, hash := range []uint64{hash, counterHash(hash)} {
 		if k := s.find(hash, ref); k != nil {
-			held = held || !k.expired(now)
+			existed = existed || !k.expired(now)
 			s.remove(hash, k)
 			k.clear()
 		}
 	}
-	return held, nil
+	return existed, nil
 }
 
 // Now returns the time of the log's clock. It never fails.
@@ -119,8 +119,8 @@ func (l *Log) Now(context.Context) (time.Time, error) { return l.now(), nil }
 // Outages returns none: memory is always reachable.
 func (l *Log) Outages() []timestamplog.Outage { return nil }
 
-// Len returns how many logs are held, those included whose time has come and
-// that no check or Sweep has met since.
+// Len returns the number of logs, including expired ones that no check or Sweep has
+// dropped yet.
 func (l *Log) Len() int {
 	n := 0
 	for i := range l.shards {
@@ -132,13 +132,12 @@ func (l *Log) Len() int {
 	return n
 }
 
-// sweepBatch is how many logs Sweep looks at before it lets checks of the same
-// shard pass.
+// sweepBatch is how many logs Sweep examines before it unlocks the shard for checks.
 const sweepBatch = 256
 
-// Sweep drops every log whose longest window ended a second or more ago. Checks
-// do it too, a little each, so Sweep matters where checks have become rare;
-// calling it every few seconds is enough.
+// Sweep drops every log whose longest window ended a second or more ago. Checks do
+// so too, a few logs each, so Sweep matters when checks are rare; calling it every
+// few seconds is enough.
 func (l *Log) Sweep() {
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -152,7 +151,7 @@ func (l *Log) Sweep() {
 	}
 }
 
-// Close forgets every log. It never fails; the Log is empty afterwards.
+// Close deletes every log. It never fails; the Log is empty afterwards.
 func (l *Log) Close() error {
 	for i := range l.shards {
 		s := &l.shards[i]

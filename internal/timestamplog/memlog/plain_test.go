@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,37 +180,52 @@ func BenchmarkExpiry(b *testing.B) {
 }
 
 // BenchmarkIndex compares the map by hash, as shard.find reads it, with a map by
-// the LogID itself.
+// the LogID itself: the time to find a log and read it, and the memory of the
+// index.
 func BenchmarkIndex(b *testing.B) {
 	const logs = 100_000
 	all := newLogs(logs, 0)
-	order := rand.New(rand.NewPCG(7, 8)).Perm(logs)
-	b.Run("hash", func(b *testing.B) {
-		s := shard{seed: maphash.MakeSeed()}
+	refs := make([]timestamplog.LogID, logs) // in random order
+	for i, n := range rand.New(rand.NewPCG(7, 8)).Perm(logs) {
+		refs[i] = all[n].ref
+		refs[i].Key = strings.Clone(refs[i].Key)
+	}
+	measure := func(build func() (find func(timestamplog.LogID) *keyLog)) func(*testing.B) {
+		return func(b *testing.B) {
+			before := heapBytes()
+			find := build()
+			size := heapBytes() - before
+			i := 0
+			for b.Loop() {
+				if find(refs[i%logs]).count == 0 {
+					b.Fatal("not found")
+				}
+				i++
+			}
+			b.ReportMetric(float64(size)/logs, "B/key")
+		}
+	}
+	b.Run("hash", measure(func() func(timestamplog.LogID) *keyLog {
+		s := &shard{seed: maphash.MakeSeed()}
 		s.clear()
 		for _, k := range all {
 			s.logs[hashOf(s.seed, k.ref)] = k
 		}
-		i := 0
-		for b.Loop() {
-			ref := all[order[i%logs]].ref
-			if s.find(hashOf(s.seed, ref), ref) == nil {
-				b.Fatal("not found")
-			}
-			i++
-		}
-	})
-	b.Run("map", func(b *testing.B) {
+		return func(ref timestamplog.LogID) *keyLog { return s.find(hashOf(s.seed, ref), ref) }
+	}))
+	b.Run("map", measure(func() func(timestamplog.LogID) *keyLog {
 		byID := map[timestamplog.LogID]*keyLog{}
 		for _, k := range all {
 			byID[k.ref] = k
 		}
-		i := 0
-		for b.Loop() {
-			if byID[all[order[i%logs]].ref] == nil {
-				b.Fatal("not found")
-			}
-			i++
-		}
-	})
+		return func(ref timestamplog.LogID) *keyLog { return byID[ref] }
+	}))
+}
+
+func heapBytes() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }

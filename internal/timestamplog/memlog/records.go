@@ -15,7 +15,7 @@ const (
 )
 
 const (
-	// mostSavedIDs bounds the record of one log's IDs.
+	// maxSavedIDs bounds the record of one log's IDs.
 	maxSavedIDs = 100_000
 )
 

@@ -27,7 +27,7 @@ func (k *keyLog) ahead(now int64) int {
 	return sort.Search(int(k.count), func(i int) bool { return k.newest-k.behind(i) <= now })
 }
 
-// tooFarAhead returns by how many milliseconds the log must be moved back since
+// clockSkew returns by how many milliseconds the log must be moved back since
 // the clock has stepped back, 0 where it has not: no entry lies ahead of now
 // but those made for reservations, and these not more than the longest wait.
 func (k *keyLog) clockSkew(now int64) int64 {

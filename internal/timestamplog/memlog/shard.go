@@ -12,9 +12,7 @@ import (
 type shard struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	// logs finds a log by the hash of its ref, which costs half of what a map
-	// by the ref itself would. Logs of one hash hang together by sameHash. A
-	// log that is held has at least one entry.
+	// logs is the index of index.go. A log in it has at least one entry.
 	logs  map[uint64]*keyLog
 	extra int // logs that are not the first of their hash
 	wheel wheel
@@ -26,62 +24,12 @@ type shard struct {
 	_        [64]byte // keeps the locks of neighbours off one cache line
 }
 
-// hashOf returns a hash that nobody outside can steer: of the key by a secret
-// seed, and of the policy's numbers, which callers do not choose, by a cheaper
-// mix.
-func hashOf(seed maphash.Seed, ref timestamplog.LogID) uint64 {
-	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
-	return maphash.String(seed, ref.Key) ^ (uint64(ref.Policy)*odd1 + uint64(ref.Generation)*odd2)
-}
-
 func (s *shard) clear() {
 	s.logs = make(map[uint64]*keyLog)
 	s.extra = 0
 	s.wheel = wheel{}
 	s.ids = ids{}
 	s.counters = make(map[*keyLog]*algorithms.State)
-}
-
-func (s *shard) len() int { return len(s.logs) + s.extra }
-
-func (s *shard) find(hash uint64, ref timestamplog.LogID) *keyLog {
-	k := s.logs[hash]
-	for k != nil && k.ref != ref {
-		k = k.sameHash
-	}
-	return k
-}
-
-func (s *shard) add(hash uint64, k *keyLog, now int64) {
-	if first := s.logs[hash]; first != nil {
-		k.sameHash = first
-		s.extra++
-	}
-	s.logs[hash] = k
-	s.wheel.add(k, now)
-}
-
-// remove takes k out of the map. It stays in the wheel, which drops it when it
-// comes by.
-func (s *shard) remove(hash uint64, k *keyLog) {
-	first := s.logs[hash]
-	switch {
-	case first != k:
-		for first.sameHash != k {
-			first = first.sameHash
-		}
-		first.sameHash = k.sameHash
-		s.extra--
-	case k.sameHash != nil:
-		s.logs[hash] = k.sameHash
-		s.extra--
-	default:
-		delete(s.logs, hash)
-	}
-	k.sameHash = nil
-	if k.isCounter() {
-		delete(s.counters, k)
-	}
 }
 
 // decide answers q, and logs it where it is allowed and no peek.

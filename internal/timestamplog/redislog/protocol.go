@@ -252,7 +252,7 @@ func (s *stackText) is(q *timestamplog.Request) bool {
 	return s.retention == q.Retention && s.algorithm == q.Algorithm && s.options == q.Options && s.rules.Equal(q.Rules)
 }
 
-// mostStacks bounds what is remembered; those in use are soon known again.
+// maxStacks bounds what is remembered; those in use are soon known again.
 const maxStacks = 4096
 
 // text returns how q's stack is written: what is kept, in entries and

@@ -32,7 +32,7 @@ func (l *Log) decideAlone(ctx context.Context, items []*item) {
 	}
 }
 
-// sendWhole asks about items, of a shard of p, in one call and fills in their
+// sendAtomic asks about items, of a shard of p, in one call and fills in their
 // results.
 func (l *Log) sendAtomic(ctx context.Context, p *primary, items []*item, together bool) error {
 	if err := l.meet(ctx, p); err != nil {

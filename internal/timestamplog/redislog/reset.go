@@ -34,7 +34,7 @@ func (l *Log) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
 	return held == int64(1), nil
 }
 
-// tellReset tells every WatchResets, as well as it can.
+// publishReset tells every WatchResets, as well as it can.
 func (l *Log) publishReset(ctx context.Context, ref timestamplog.LogID) {
 	_ = l.client.Publish(ctx, resetsChannel(l.prefix), resetMessage(ref)).Err() // see Reset
 }

@@ -7,20 +7,21 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// refused is what is known of one log under one version of its policy.
+// entry holds the refusals of one log under one version of its policy.
 type entry struct {
 	ref     timestamplog.LogID
 	version int64
-	full    answer // to a cost of 1: the log stands still while it stands
+	full    answer // to a cost of 1: the log does not change while it is valid
 	others  []answer
 }
 
-// mostOthers bounds the costs above 1 whose answers are kept for one key.
+// maxOthers is the maximum number of costs above 1 whose answers are kept for one
+// key.
 const maxOthers = 4
 
-// answerTo returns the answer to a cost, nil where it is not known. What is never
-// allowed is refused at every cost alike, but for the waits of the other rules
-// in its states.
+// answerTo returns the answer to a cost, nil if it is not known. A request that is
+// never allowed is refused with the same answer at every cost, except for the
+// waits of the other rules in its states.
 func (f *entry) answerTo(cost int, detail bool) *answer {
 	if cost == f.full.cost || f.full.result.RetryAt == timestamplog.Never && !detail {
 		return &f.full
@@ -33,7 +34,7 @@ func (f *entry) answerTo(cost int, detail bool) *answer {
 	return nil
 }
 
-// keep keeps the answer to a cost above 1.
+// keep stores the answer to a cost above 1.
 func (f *entry) keep(a answer) {
 	for i := range f.others {
 		if f.others[i].cost == a.cost {
@@ -46,16 +47,16 @@ func (f *entry) keep(a answer) {
 	}
 }
 
-// answer is one refusal and when it was asked for and came, by the node's
-// clock.
+// answer is one refusal, and when its request was sent and its answer came, by the
+// node's clock.
 type answer struct {
 	cost       int
 	sent, came time.Time
 	result     timestamplog.Result
 }
 
-// holds reports whether what the log said held until that instant of its clock
-// still holds.
+// holds reports whether an answer that is valid until a time of the log's clock
+// still is.
 func (a *answer) holds(until int64, now time.Time) bool {
 	passed := now.Sub(a.sent) // or less
 	if passed < 0 || passed >= MaxAge {
@@ -64,10 +65,10 @@ func (a *answer) holds(until int64, now time.Time) bool {
 	return until == timestamplog.Never || passed+margin <= time.Duration(until-a.result.Now)*time.Millisecond
 }
 
-// standsAt reports whether the cost is still refused.
+// isValidAt reports whether the cost is still refused.
 func (a *answer) isValidAt(now time.Time) bool { return a.holds(a.result.RefusalValidUntil, now) }
 
-// tell fills in r as the log would answer now, and reports whether it could.
+// fill fills in r as the log would answer now. It reports false if it cannot.
 func (a *answer) fill(detail bool, now time.Time, r *timestamplog.Result) bool {
 	if !a.isValidAt(now) || detail && !a.holds(a.result.StatesValidUntil, now) {
 		return false

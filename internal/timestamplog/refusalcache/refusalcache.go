@@ -1,41 +1,39 @@
-// Package refusalcache remembers on a node what a log that lies elsewhere has
-// refused, so that a key which goes on asking is answered without it.
+// Package refusalcache is a Log in front of a remote one. It caches refusals on
+// this node, so that a key that keeps asking is answered without the remote log.
 //
-// Why the answer stays exact. While a log refuses a cost of 1 it refuses every
-// cost, and only allowed requests change a log; so from such a refusal until its
-// RetryAt the log stands still, whoever asks and on whatever node, and every
-// answer in between is known but for the time that has passed. Four things
-// else can change what holds:
+// Why cached answers are exact. While a log refuses a cost of 1, it refuses every
+// cost, and only allowed requests change a log. So from such a refusal until its
+// RetryAt the log does not change, whoever asks on whatever node, and each answer
+// in between is known except for the time that has passed. Five other things can
+// change the answer:
 //
-//   - A policy that changes has a new version, and another version's refusal is
+//   - A policy change makes a new version, and a refusal of another version is
 //     not served.
-//   - A reset is forgotten at once where it was ordered, before it is
-//     acknowledged. To other nodes the log tells it by Forget; where that is
-//     lost, Longest bounds how long they do not know.
-//   - A block, laid or lifted, is not the log's business: it is decided before
-//     the log is asked.
-//   - A log that was lost, or whose clock stepped back, would answer
-//     otherwise, for Longest at most. It refuses what could have been allowed
-//     then and never the other way round.
-//   - A reservation that is reserved, or cancelled, while a key without one is
-//     refused, makes it wait longer, or less long. What was remembered is
-//     forgotten at once where that was asked for; on other nodes the key is told
-//     its wait of before, for Longest at most, and still refused.
+//   - A reset removes the entry at once on the node that ordered it, before it is
+//     acknowledged. Other nodes are notified by Forget; if that message is lost,
+//     MaxAge bounds how long they serve the old refusal.
+//   - A block, added or ended, is decided before the log is asked.
+//   - A log that was lost, or whose clock stepped back, would answer differently,
+//     for MaxAge at most. The cache then refuses what could have been allowed,
+//     never the other way round.
+//   - A reservation that is made or cancelled changes the wait of a key without
+//     one. The entry is removed at once on the node that was asked; other nodes
+//     report the earlier wait, for MaxAge at most, and still refuse.
 //
-// A request that would wait, that names itself or that counts though it is
-// refused is never answered from memory, nor is one about several keys.
+// A request that would wait, that has an ID, or that counts although it is
+// entry is never answered from the cache, nor is one about several keys.
 //
-// A refusal of a cost above 1 says nothing about cheaper requests, which may be
-// allowed and make it wait longer. It is served only while a refusal of a cost
-// of 1 stands, and only to the same cost: a larger one is refused too, but how
-// long it must wait depends on entries that the node does not know. A rule that
-// never allows anything is the exception.
+// A refusal of a cost above 1 says nothing about smaller costs, which may be
+// allowed and then make it wait longer. It is served only while a refusal of a
+// cost of 1 is valid, and only for the same cost: a larger one is refused too,
+// but how long it must wait depends on entries that the node does not know. A
+// rule that never allows anything is the exception.
 //
-// The node measures how long ago it was by its own steady clock, so that no two
+// The node measures the age of an entry by its own steady clock, so that no two
 // clocks are compared: a refusal is served until RetryAt, or until the log
-// expires where that is earlier, counted from the instant its request was sent,
-// and the waits that are told are counted from the instant its answer came.
-// Both err on the side of the log.
+// expires if that is earlier, counted from when its request was sent, and the
+// waits in it are counted from when its answer came. Both err on the side of
+// refusing.
 package refusalcache
 
 import (
@@ -49,31 +47,30 @@ import (
 )
 
 const (
-	// Longest bounds how long a refusal is served without asking again.
+	// MaxAge bounds how long a refusal is served without asking the log again.
 	MaxAge = 2 * time.Second
 	// margin is what a refusal ends early: Redis rounds its clock down to the
 	// millisecond, and the other is what two clocks may drift in Longest.
 	margin = 2 * time.Millisecond
 )
 
-// DefaultSize is how many keys are remembered where Options do not say: at some
-// 250 bytes each and twice in the worst case, 32 MB.
+// DefaultSize is how many keys are cached if Options.Size is 0: at about 250 bytes
+// each, and twice as many in the worst case, 32 MB.
 const DefaultSize = 1 << 16
 
 // Options are the settings of a Log. The zero value is ready for use.
 type Options struct {
-	// Size bounds how many keys are remembered; up to twice as many are held
-	// for a moment. 0 means DefaultSize.
+	// Size is the maximum number of keys; up to twice as many are held
+	// temporarily. 0 means DefaultSize.
 	Size int
-	// Now is the node's own clock, which must be steady; time.Now where it is
-	// nil.
+	// Now is the node's own clock, which must be steady; nil means time.Now.
 	Now func() time.Time
 }
 
 const shardCount = 64
 
-// Log is a timestamplog.Log that answers from memory what it can and asks
-// another for the rest.
+// Log is a timestamplog.Log that answers from its cache where it can and from
+// another Log otherwise.
 type Log struct {
 	timestamplog.Log
 	now    func() time.Time
@@ -100,12 +97,12 @@ func New(log timestamplog.Log, o Options) *Log {
 	return l
 }
 
-// Decide answers each request from memory or from the log.
+// Decide answers each request from the cache or from the log.
 func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
 	c := l.calls.Get().(*call)
 	defer l.release(c)
 	sent := l.now()
-	reserves := false // something before may make a reservation
+	reserves := false // an earlier request may make a reservation
 	for i := range requests {
 		known, epoch := l.lookup(&requests[i], sent, &results[i], reserves)
 		if known {
@@ -135,8 +132,8 @@ func (l *Log) Decide(ctx context.Context, requests []timestamplog.Request, resul
 	l.forgetReservedLogs(c.requests, c.places, results)
 }
 
-// forgetReserved forgets the logs in which a reservation was reserved, or may have
-// been.
+// forgetReservedLogs removes the entries of logs in which a reservation was made,
+// or may have been.
 func (l *Log) forgetReservedLogs(requests []timestamplog.Request, places []int, results []timestamplog.Result) {
 	for n, i := range places {
 		if q := &requests[n]; q.MaxWait > 0 && !q.Peek && (results[i].ReservedAt > results[i].Now || results[i].Err != nil) {
@@ -145,13 +142,13 @@ func (l *Log) forgetReservedLogs(requests []timestamplog.Request, places []int, 
 	}
 }
 
-// call is the working memory of one Decide: what memory did not know, and where
-// it stood.
+// call is the working memory of one Decide: the requests that the cache does not
+// answer, and their places among all.
 type call struct {
 	requests []timestamplog.Request
 	results  []timestamplog.Result
 	places   []int
-	epochs   []uint64 // of their shards, when they were looked for
+	epochs   []uint64 // of their shards, at the lookup
 }
 
 func (l *Log) release(c *call) {
@@ -161,15 +158,15 @@ func (l *Log) release(c *call) {
 	l.calls.Put(c)
 }
 
-// Reset forgets a log, and here that it refused.
+// Reset deletes a log and its entry here.
 func (l *Log) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
 	held, err := l.Log.Reset(ctx, ref)
 	l.Forget(ref) // after it: what is asked from now on finds it empty
 	return held, err
 }
 
-// DecideAll asks the log, and forgets what is remembered of the logs that were
-// charged, or may have been.
+// DecideAll asks the log, and removes the entries of logs that were charged, or may
+// have been.
 func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
 	err := l.Log.DecideAll(ctx, requests, results)
 	if errors.Is(err, timestamplog.ErrCrossSlot) {
@@ -186,7 +183,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	return err
 }
 
-// Cancel cancels a reservation, and forgets what is remembered of its log.
+// Cancel cancels a reservation, and removes the entry of its log.
 func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
 	made, err := l.Log.Cancel(ctx, reservation)
 	if made || err != nil {
@@ -195,7 +192,7 @@ func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) 
 	return made, err
 }
 
-// Forget has the next request for ref ask the log, which has just been reset.
+// Forget removes the entry of ref, so that the next request asks the log.
 func (l *Log) Forget(ref timestamplog.LogID) {
 	hash, s := l.shard(ref)
 	s.mu.Lock()
@@ -205,7 +202,7 @@ func (l *Log) Forget(ref timestamplog.LogID) {
 	delete(s.old, hash)
 }
 
-// ForgetAll has every next request ask the log: resets may have been missed.
+// ForgetAll removes all entries, because resets may have been missed.
 func (l *Log) ForgetAll() {
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -221,17 +218,17 @@ func (l *Log) shard(ref timestamplog.LogID) (hash uint64, s *shard) {
 	return hash, &l.shards[hash%shardCount]
 }
 
-// isPlain reports whether the log does nothing for q where it refuses it but to
-// say so, the same to all who ask.
+// isCacheable reports whether a refusal of q writes nothing and is the same for
+// every caller.
 func isCacheable(q *timestamplog.Request) bool {
 	return !q.Peek && q.MaxWait == 0 && q.ID == "" && !q.Options.CountRefused
 }
 
-// recall fills in the answer to q where it is known, unless the log is to be asked
-// in any case. Where it is not known, it returns the epoch of q's shard.
+// lookup fills in the cached answer to q, if there is one and ask is false.
+// Otherwise it returns the epoch of q's shard, for store.
 func (l *Log) lookup(q *timestamplog.Request, now time.Time, r *timestamplog.Result, ask bool) (known bool, epoch uint64) {
 	if !isCacheable(q) {
-		return false, 0 // and its answer is not remembered
+		return false, 0 // and its answer is not stored
 	}
 	hash, s := l.shard(q.LogID)
 	s.mu.Lock()
@@ -244,7 +241,7 @@ func (l *Log) lookup(q *timestamplog.Request, now time.Time, r *timestamplog.Res
 	return a != nil && a.fill(q.Detail, now, r), s.epoch
 }
 
-// remember keeps the answer to q where it is a refusal that can be told again.
+// store caches the answer to q if it is a refusal that may be served again.
 func (l *Log) store(q *timestamplog.Request, r *timestamplog.Result, epoch uint64, sent, came time.Time) {
 	if r.Err != nil || r.Allowed || !isCacheable(q) {
 		return
@@ -257,15 +254,15 @@ func (l *Log) store(q *timestamplog.Request, r *timestamplog.Result, epoch uint6
 	}
 	a := answer{cost: q.Cost, sent: sent, came: came, result: *r}
 	f := s.find(hash)
-	standing := f != nil && f.ref == q.LogID && f.version == q.Version && f.full.isValidAt(came)
+	isValid := f != nil && f.ref == q.LogID && f.version == q.Version && f.full.isValidAt(came)
 	switch {
 	case q.Cost == 1:
 		next := &entry{ref: q.LogID, version: q.Version, full: a}
-		if standing { // the log has not changed since, so the others hold too
+		if isValid { // the log has not changed since, so the others hold too
 			next.others = f.others
 		}
 		s.keep(hash, next, came)
-	case standing && !sent.Before(f.full.came):
+	case isValid && !sent.Before(f.full.came):
 		f.keep(a)
 	}
 }

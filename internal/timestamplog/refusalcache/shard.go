@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// shard is one part of the memory under one lock. What is kept goes to young;
-// when that is full, or as old as a refusal may get, it becomes old and the old
-// is dropped. So memory is bounded and nothing is ever looked for to be dropped.
+// shard is one part of the cache under one lock. Entries are stored in young. When
+// young is full, or older than MaxAge, it becomes old and the previous old is
+// dropped. So memory is bounded without searching for expired entries.
 type shard struct {
 	mu         sync.Mutex
 	young, old map[uint64]*entry // by the hash of the log's ref
 	began      time.Time         // of young
 	max        int
-	// epoch counts what was forgotten: an answer to a request that was sent
-	// before is not remembered.
+	// epoch counts removals: the answer to a request that was sent before one is
+	// not stored.
 	epoch uint64
-	_     [64]byte // keeps the locks of neighbours off one cache line
+	_     [64]byte // so that neighbouring locks do not share a cache line
 }
 
-// find returns what is known under a hash, which may be about another log.
+// find returns the entry of a hash, which may be of another log.
 func (s *shard) find(hash uint64) *entry {
 	if f := s.young[hash]; f != nil {
 		return f
@@ -27,7 +27,7 @@ func (s *shard) find(hash uint64) *entry {
 	return s.old[hash]
 }
 
-// keep keeps f, in the place of what was there under its hash.
+// keep stores f in place of the previous entry of its hash.
 func (s *shard) keep(hash uint64, f *entry, now time.Time) {
 	if s.young == nil || len(s.young) >= s.max || now.Sub(s.began) >= MaxAge {
 		s.old, s.young, s.began = s.young, map[uint64]*entry{}, now

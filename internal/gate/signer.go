@@ -9,8 +9,8 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// makers keeps the maker of refusal ids and handles while the secret, which a
-// restored backup may bring, stays the same.
+// signers caches the signer of the current secret. A restored backup may change
+// the secret.
 type signers struct{ last atomic.Pointer[signer] }
 
 type signer struct {
@@ -19,8 +19,7 @@ type signer struct {
 	handleKey []byte
 }
 
-// handleLabel tells the key of handles from whatever else is derived of the
-// secret.
+// handleLabel separates the key of handles from other keys derived from the secret.
 const handleLabel = "stint: handles of reservations"
 
 func (m *signers) under(secret []byte) *signer {

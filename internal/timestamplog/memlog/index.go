@@ -1,0 +1,63 @@
+package memlog
+
+import (
+	"hash/maphash"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// Fast path. Plain version: map[timestamplog.LogID]*keyLog, in plain_test.go.
+// Benchmark: BenchmarkIndex, 2.7 times less memory for a key (24 bytes instead of
+// 63) and about 1.2 times faster, November 2026.
+//
+// The index finds a log by the hash of its LogID. Logs with the same hash form a
+// list by sameHash.
+
+// hashOf returns a hash that nobody outside can choose: of the key under a secret
+// seed, and of the policy's numbers, which callers do not choose, by a cheaper
+// mix.
+func hashOf(seed maphash.Seed, ref timestamplog.LogID) uint64 {
+	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
+	return maphash.String(seed, ref.Key) ^ (uint64(ref.Policy)*odd1 + uint64(ref.Generation)*odd2)
+}
+
+func (s *shard) len() int { return len(s.logs) + s.extra }
+
+func (s *shard) find(hash uint64, ref timestamplog.LogID) *keyLog {
+	k := s.logs[hash]
+	for k != nil && k.ref != ref {
+		k = k.sameHash
+	}
+	return k
+}
+
+func (s *shard) add(hash uint64, k *keyLog, now int64) {
+	if first := s.logs[hash]; first != nil {
+		k.sameHash = first
+		s.extra++
+	}
+	s.logs[hash] = k
+	s.wheel.add(k, now)
+}
+
+// remove takes k out of the index. It stays in the wheel until the wheel pops it.
+func (s *shard) remove(hash uint64, k *keyLog) {
+	first := s.logs[hash]
+	switch {
+	case first != k:
+		for first.sameHash != k {
+			first = first.sameHash
+		}
+		first.sameHash = k.sameHash
+		s.extra--
+	case k.sameHash != nil:
+		s.logs[hash] = k.sameHash
+		s.extra--
+	default:
+		delete(s.logs, hash)
+	}
+	k.sameHash = nil
+	if k.isCounter() {
+		delete(s.counters, k)
+	}
+}
