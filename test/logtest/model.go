@@ -121,7 +121,7 @@ type judge interface {
 	states(now int64, q timestamplog.Request) []timestamplog.RuleState
 }
 
-// decideCombined answers requests about different logs at now as one.
+// decideAll answers requests about different logs at now as one.
 func decideAll(m judge, now int64, requests []timestamplog.Request) []answer {
 	requests = slices.Clone(requests)
 	peek, maxWait := false, timestamplog.MaxWait
