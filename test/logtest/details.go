@@ -44,7 +44,7 @@ func sameButForReset(a, b timestamplog.RuleState) bool {
 
 // wantResets fails the test unless the rules are fully restored after so many
 // milliseconds each.
-func (f *fixture) wantResets(states []timestamplog.RuleState, want ...int64) {
+func wantResets(f *fixture, states []timestamplog.RuleState, want ...int64) {
 	f.t.Helper()
 	got := make([]int64, len(states))
 	for i, s := range states {
@@ -57,28 +57,28 @@ func (f *fixture) wantResets(states []timestamplog.RuleState, want ...int64) {
 
 func resetPerRule(t *testing.T, h Harness) {
 	f := newFixture(t, h, "2/s", "5/m")
-	f.wantResets(f.detail(1), 0, 0)
-	f.wantResets(f.askDetail().States, second, minute)
-	f.wantResets(f.at(300).detail(1), 700, minute-300)
-	f.wantResets(f.askDetail().States, second, minute)
+	wantResets(f, f.detail(1), 0, 0)
+	wantResets(f, f.askDetail().States, second, minute)
+	wantResets(f, f.at(300).detail(1), 700, minute-300)
+	wantResets(f, f.askDetail().States, second, minute)
 	r := f.at(400).askDetail() // refused: nothing is added
 	f.wantLimited(r, "2/1s", 1000)
-	f.wantResets(r.States, 900, minute-100)
-	f.wantResets(f.at(1299).detail(2), 1, minute-999)
-	f.wantResets(f.at(1300).detail(2), 0, minute-1000)
-	f.wantResets(f.at(minute+299).detail(2), 0, 1)
-	f.wantResets(f.at(minute+300).detail(2), 0, 0)
+	wantResets(f, r.States, 900, minute-100)
+	wantResets(f, f.at(1299).detail(2), 1, minute-999)
+	wantResets(f, f.at(1300).detail(2), 0, minute-1000)
+	wantResets(f, f.at(minute+299).detail(2), 0, 1)
+	wantResets(f, f.at(minute+300).detail(2), 0, 0)
 	f.at(2 * minute).allow(1)
 	f.change(f.policy.Retention, "0/s", "3/10s")
-	f.wantResets(f.detail(1), 0, 10*second)
+	wantResets(f, f.detail(1), 0, 10*second)
 }
 
 func resetAfterReservation(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/s", "9/10s")
 	f.allow(1)
 	f.wantReservation(f.at(400).reserve("a", 1, minute), second)
-	f.wantResets(f.detail(1), 1600, 10_600)
-	f.wantResets(f.at(1500).detail(1), 500, 9500)
+	wantResets(f, f.detail(1), 1600, 10_600)
+	wantResets(f, f.at(1500).detail(1), 500, 9500)
 }
 
 func leftAfterTheAnswer(t *testing.T, h Harness) {
