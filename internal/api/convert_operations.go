@@ -5,7 +5,10 @@ import (
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -94,4 +97,29 @@ func fromDelivery(d notify.Delivery) wire.Delivery {
 		out.NextAt = wire.At(d.Next)
 	}
 	return out
+}
+
+// fromNode shows one node.
+func fromNode(n nodes.Node) wire.Node {
+	return wire.Node{
+		ID: n.ID, Name: n.Name, Version: n.Version, StartedAt: wire.At(n.Started), SeenAt: wire.At(n.Seen),
+		RequestsPerSecond: n.PerSecond, SlowMS: float64(n.Slow.Microseconds()) / 1000, Degraded: n.Degraded, Revision: n.Revision,
+	}
+}
+
+// fromNote shows one note.
+func fromNote(n *notes.Note) wire.Note {
+	return wire.Note{ID: n.ID, Key: n.Key, Text: n.Text, Author: n.Author, CreatedAt: wire.At(n.Created)}
+}
+
+// fromReport shows what a report is about.
+func fromReport(d *reports.Document) wire.Report {
+	attention := d.Attention
+	if attention == nil {
+		attention = []string{}
+	}
+	return wire.Report{
+		ID: d.ID, Kind: string(d.Kind), From: wire.At(d.From), To: wire.At(d.To), CreatedAt: wire.At(d.Created),
+		Allowed: d.Totals.Allowed, Refused: d.Totals.Refused(), Offenders: d.Totals.Offenders, Attention: attention,
+	}
 }

@@ -148,7 +148,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	o.Sessions = pages.Sessions()
 	metrics := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
-	a.server = httpserver.New(o, api.New(a.apiDeps()).Routes(), metrics, pages.Routes())
+	a.server = httpserver.New(o, api.New(apiDeps(a)).Routes(), metrics, pages.Routes())
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (a *App) changed(ctx context.Context) error {
 	return a.catalog.Refresh(ctx)
 }
 
-func (a *App) apiDeps() api.Deps {
+func apiDeps(a *App) api.Deps {
 	store := a.backends.store
 	d := api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
