@@ -104,9 +104,9 @@ func (u *UI) actBlock(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	s, done := u.blockShelf(), "blocked"
+	s, done := blockTexts, "blocked"
 	if page.Exempt {
-		s, done = u.exemptionShelf(), "exempted"
+		s, done = exemptionTexts, "exempted"
 	}
 	if p, why := u.unconfirmed(c, s, patterns); why != "" {
 		return u.askWide(c, s, page, p, why)
@@ -128,14 +128,14 @@ func (u *UI) actBlock(c *httpserver.Call) error {
 	actor := c.Actor()
 	var ids []string
 	for i, p := range patterns {
-		added, err := s.add(ctx, actor, item{Pattern: p, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends}, blocks.Replace)
+		added, err := u.Entries.Add(ctx, actor, blocks.Replace, blocks.Entry{Kind: s.Kind, Pattern: p, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends})
 		if err != nil {
 			if i > 0 {
 				return partly(err, i, len(patterns))
 			}
 			return err
 		}
-		ids = append(ids, added.ID)
+		ids = append(ids, added[0].Entry.ID)
 	}
 	return u.back(c, page.Back, done, ids)
 }
@@ -168,7 +168,7 @@ func (u *UI) patternsOf(texts []string) ([]keys.Pattern, error) {
 
 // unconfirmed returns the first of the patterns that must be confirmed, and
 // why; "" where none must.
-func (u *UI) unconfirmed(c *httpserver.Call, s *shelf, patterns []keys.Pattern) (keys.Pattern, string) {
+func (u *UI) unconfirmed(c *httpserver.Call, s *kindTexts, patterns []keys.Pattern) (keys.Pattern, string) {
 	ctx := c.Context()
 	for _, p := range patterns {
 		if why := u.whyConfirm(ctx, s, p); why != "" {
@@ -180,7 +180,7 @@ func (u *UI) unconfirmed(c *httpserver.Call, s *shelf, patterns []keys.Pattern) 
 
 // askWide asks about a pattern that must be confirmed on the page that shows
 // whom it would hit. Several are too much for it.
-func (u *UI) askWide(c *httpserver.Call, s *shelf, page *manyPage, p keys.Pattern, why string) error {
+func (u *UI) askWide(c *httpserver.Call, s *kindTexts, page *manyPage, p keys.Pattern, why string) error {
 	if len(page.Keys) > 1 {
 		return fault.New(fault.NeedConfirm, "Nothing was changed: %s is wide: %s. Add it alone on the page of %ss, which shows whom it would hit.", p, why, s.Noun)
 	}
@@ -195,13 +195,13 @@ func (u *UI) askWide(c *httpserver.Call, s *shelf, page *manyPage, p keys.Patter
 
 // actLift lifts the blocks, or removes the exemptions, that a form names.
 func (u *UI) actLift(c *httpserver.Call) error {
-	return u.actOnIDs(c, nil, func(s *shelf) string {
+	return u.actOnIDs(c, nil, func(s *kindTexts) string {
 		if s.Blocks {
 			return "lifted"
 		}
 		return "removed"
-	}, func(ctx context.Context, s *shelf, id string) (string, error) {
-		_, err := s.end(ctx, c.Actor(), id)
+	}, func(ctx context.Context, s *kindTexts, id string) (string, error) {
+		_, err := u.Entries.End(ctx, c.Actor(), s.Kind, "", id)
 		if fault.Is(err, fault.Conflict) { // it has ended meanwhile, which is what was wanted
 			err = nil
 		}
@@ -211,43 +211,30 @@ func (u *UI) actLift(c *httpserver.Call) error {
 
 // actRestore undoes actLift.
 func (u *UI) actRestore(c *httpserver.Call) error {
-	return u.actOnIDs(c, u.askRestore, func(s *shelf) string {
+	return u.actOnIDs(c, u.askRestore, func(s *kindTexts) string {
 		if s.Blocks {
 			return "blocked"
 		}
 		return "exempted"
-	}, func(ctx context.Context, s *shelf, id string) (string, error) {
-		ended, err := s.byID(ctx, id)
-		if err != nil {
-			return "", err
-		}
-		if ended.EndedAt.IsZero() {
-			return id, nil
-		}
-		if !ended.Expires.IsZero() && !u.Now().Before(ended.Expires) {
-			return "", fault.New(fault.Conflict, "The %s of %s would have ended by itself meanwhile; there is nothing to restore.", s.Noun, ended.Pattern)
-		}
-		added, err := s.add(ctx, c.Actor(), *ended, blocks.Extend)
-		if err != nil {
-			return "", err
-		}
-		return added.ID, nil
+	}, func(ctx context.Context, s *kindTexts, id string) (string, error) {
+		_, err := u.Entries.Restore(ctx, c.Actor(), s.Kind, id)
+		return id, err
 	})
 }
 
 // asker asks before something is done to entries, and reports whether it did.
-type asker func(ctx context.Context, c *httpserver.Call, s *shelf, ids []string) (bool, error)
+type asker func(ctx context.Context, c *httpserver.Call, s *kindTexts, ids []string) (bool, error)
 
 // actOnIDs does something to each entry that a form names, unless ask, which may
 // be nil, asks first.
-func (u *UI) actOnIDs(c *httpserver.Call, ask asker, done func(*shelf) string, do func(context.Context, *shelf, string) (string, error)) error {
+func (u *UI) actOnIDs(c *httpserver.Call, ask asker, done func(*kindTexts) string, do func(context.Context, *kindTexts, string) (string, error)) error {
 	values, err := form(c)
 	if err != nil {
 		return err
 	}
-	s := u.blockShelf()
+	s := blockTexts
 	if values.Get("what") == "exempt" {
-		s = u.exemptionShelf()
+		s = exemptionTexts
 	}
 	ids := values["id"]
 	if len(ids) == 0 || len(ids) > maxMany {
@@ -284,7 +271,7 @@ func (u *UI) back(c *httpserver.Call, path, done string, ids []string) error {
 	q.Set("done", done)
 	q.Del("ids")
 	// An address has no room for very many; the toast then counts without undo.
-	if len(ids) > 0 && len(ids) <= shelfPage {
+	if len(ids) > 0 && len(ids) <= entriesPerPage {
 		q.Set("ids", strings.Join(ids, ","))
 	}
 	at.RawQuery = q.Encode()
@@ -300,8 +287,8 @@ var deeds = map[string]struct {
 }{
 	"blocked":   {"Blocked", "Blocked", "/act/lift", false},
 	"exempted":  {"Exempted", "Exempted", "/act/lift", true},
-	"lifted":    {"Lifted the block of", "Lifted the blocks of", "/act/restore", false},
-	"removed":   {"Removed the exemption of", "Removed the exemptions of", "/act/restore", true},
+	"lifted":    {"Ended the block of", "Ended the blocks of", "/act/restore", false},
+	"removed":   {"Ended the exemption of", "Ended the exemptions of", "/act/restore", true},
 	"reset":     {"Its requests are forgotten; every rule starts afresh.", "", "", false},
 	"noted":     {"The note is saved.", "", "", false},
 	"unnoted":   {"The note is deleted.", "", "", false},
@@ -322,7 +309,7 @@ func (u *UI) actToast(ctx context.Context, w *watch) (*Toast, error) {
 		w.Here = w.With()
 		return u.allToast(ctx, ids[0])
 	}
-	if !known || len(ids) > shelfPage {
+	if !known || len(ids) > entriesPerPage {
 		return nil, nil
 	}
 	w.Here = w.With()
@@ -332,12 +319,12 @@ func (u *UI) actToast(ctx context.Context, w *watch) (*Toast, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	s := u.blockShelf()
+	s := blockTexts
 	what := "block"
 	if deed.exempt {
-		s, what = u.exemptionShelf(), "exempt"
+		s, what = exemptionTexts, "exempt"
 	}
-	first, err := s.byID(ctx, ids[0])
+	first, err := u.Entries.ByID(ctx, s.Kind, ids[0])
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
@@ -345,8 +332,8 @@ func (u *UI) actToast(ctx context.Context, w *watch) (*Toast, error) {
 		return nil, err
 	}
 	changed := first.Created
-	if !first.EndedAt.IsZero() {
-		changed = first.EndedAt
+	if !first.Ended.IsZero() {
+		changed = first.Ended
 	}
 	if u.Now().Sub(changed) > toastTime {
 		return nil, nil

@@ -77,7 +77,7 @@ func (u *UI) blockAll(c *httpserver.Call, page *manyPage, values url.Values) err
 		return u.askMany(c, statusOfForm, page, patterns)
 	}
 	actor := c.Actor()
-	made, err := u.Blocks.ImportBlocks(ctx, actor, blocksOf(patterns, blocks.Block{
+	made, err := u.Entries.Import(ctx, actor, blocksOf(patterns, blocks.Entry{Kind: blocks.Block,
 		Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends,
 	}), blocks.Fail, nil)
 	if err != nil {
@@ -143,8 +143,8 @@ func (u *UI) filterQuery(filter string) (offences.Query, error) {
 }
 
 // blocksOf makes blocks that differ in nothing but what they select.
-func blocksOf(patterns []keys.Pattern, like blocks.Block) iter.Seq2[blocks.Block, error] {
-	return func(yield func(blocks.Block, error) bool) {
+func blocksOf(patterns []keys.Pattern, like blocks.Entry) iter.Seq2[blocks.Entry, error] {
+	return func(yield func(blocks.Entry, error) bool) {
 		for _, p := range patterns {
 			like.Pattern = p
 			if !yield(like, nil) {

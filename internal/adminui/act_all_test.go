@@ -30,7 +30,7 @@ func filterOf(t testing.TB, a *answer) string {
 
 func (n *node) countBlocks(t testing.TB) int {
 	t.Helper()
-	page, err := n.store.FindBlocks(t.Context(), blocks.Filter{At: n.clock.Now(), Limit: 1})
+	page, err := n.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Limit: 1})
 	must(t, err)
 	return page.Total
 }
@@ -63,7 +63,7 @@ func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
 	if got := n.decisionOn(t, "ip:203.0.113.3"); got == "blocked" {
 		t.Error("a key that does not match is blocked")
 	}
-	found, err := n.store.FindBlocks(t.Context(), blocks.Filter{At: n.clock.Now(), Search: "203.0.113.150"})
+	found, err := n.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "203.0.113.150"})
 	must(t, err)
 	if b := found.Items[0]; b.Source != blocks.Manual || b.Author != "olu" || b.Reason != hostile[0] || !b.Expires.Equal(n.clock.Now().Add(4*time.Hour)) {
 		t.Errorf("the block is %+v", b)

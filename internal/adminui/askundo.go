@@ -34,9 +34,9 @@ func (u *UI) askUndo(ctx context.Context, c *httpserver.Call, e *audit.Record, t
 	if err != nil || p.IsZero() {
 		return false, err
 	}
-	s := u.blockShelf()
+	s := blockTexts
 	if e.Object == "exemption" {
-		s = u.exemptionShelf()
+		s = exemptionTexts
 	}
 	return u.askTyped(c, e, p.String(), u.whyConfirm(ctx, s, p), typed)
 }
@@ -59,16 +59,16 @@ func (u *UI) askTyped(c *httpserver.Call, e *audit.Record, text, why, typed stri
 // reports whether it did. Nobody is asked who takes back within a minute what
 // they ended themselves: that is the undo of the toast, everything was so until
 // they clicked, and a mistaken end is to be mended at once.
-func (u *UI) askRestore(ctx context.Context, c *httpserver.Call, s *shelf, ids []string) (bool, error) {
+func (u *UI) askRestore(ctx context.Context, c *httpserver.Call, s *kindTexts, ids []string) (bool, error) {
 	for _, id := range ids {
-		ended, err := s.byID(ctx, id)
+		ended, err := u.Entries.ByID(ctx, s.Kind, id)
 		if err != nil {
 			return false, err
 		}
 		now := u.Now()
-		own := ended.EndedBy == c.Actor().Name && now.Sub(ended.EndedAt) <= toastTime
+		own := ended.EndedBy == c.Actor().Name && now.Sub(ended.Ended) <= toastTime
 		over := !ended.Expires.IsZero() && !now.Before(ended.Expires) // it is not restored
-		if own || over || ended.EndedAt.IsZero() {
+		if own || over || ended.Ended.IsZero() {
 			continue
 		}
 		if why := u.whyConfirm(ctx, s, ended.Pattern); why != "" {

@@ -133,8 +133,8 @@ func (h *auditHandler) exportAudit(c *httpserver.Call) error {
 
 // undoneChanges are the kinds of change that can be taken back.
 var undoneChanges = []string{
-	"block.add", "block.extend", "block.update", "block.replace", "block.lift", "block.import",
-	"exemption.add", "exemption.extend", "exemption.update", "exemption.replace", "exemption.remove",
+	"block.add", "block.extend", "block.update", "block.replace", "block.end", "block.restore", "block.import",
+	"exemption.add", "exemption.extend", "exemption.update", "exemption.replace", "exemption.end", "exemption.restore",
 	"policy.create", "policy.replace", "policy.delete",
 }
 

@@ -97,28 +97,26 @@ func TestEveryButtonThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T) {
 func (w *walk) shelves() {
 	w.Helper()
 	for path, object := range map[string]string{"/blocks": "block", "/exemptions": "exemption"} {
-		end := map[string]string{"block": ".lift", "exemption": ".remove"}[object]
 		added := w.press(pressed{route: path, form: url.Values{"pattern": {"token:a"}, "for": {"1h"}}, action: object + ".add", after: true})
 		id := added.ObjectID
 		form := url.Values{"reason": {"other"}, "for": {"1h"}, "revision": {strconv.FormatInt(added.Revision, 10)}}
 		w.press(pressed{route: path + "/:id", path: path + "/" + id, form: form, action: object + ".update", before: true, after: true})
-		w.press(pressed{route: path + "/end", form: url.Values{"id": {id}}, action: object + end, before: true, after: true})
-		w.press(pressed{route: path + "/restore", form: url.Values{"id": {id}}, action: object + ".add", after: true})
+		w.press(pressed{route: path + "/end", form: url.Values{"id": {id}}, action: object + ".end", before: true, after: true})
+		w.press(pressed{route: path + "/restore", form: url.Values{"id": {id}}, action: object + ".restore", before: true, after: true})
 	}
 	held := w.who.upload("/blocks/import", "list.txt", "203.0.113.1\n203.0.113.2\n", importFields).held()
 	imported := w.press(pressed{route: "/blocks/import/confirm", form: url.Values{"file": {held}}, action: "block.import", after: true})
-	w.press(pressed{route: "/audit/undo", form: undo(imported.ID), action: "block.lift_import", before: true, after: true})
+	w.press(pressed{route: "/audit/undo", form: undo(imported.ID), action: "block.end_import", before: true, after: true})
 }
 
 func (w *walk) acts() {
 	w.Helper()
 	for what, object := range map[string]string{"": "block", "exempt": "exemption"} {
-		end := map[string]string{"block": ".lift", "exemption": ".remove"}[object]
 		form := url.Values{"key": {"token:b"}, "for": {"1h"}, "what": {what}}
 		id := w.press(pressed{route: "/act/block", form: form, action: object + ".add", after: true}).ObjectID
 		form = url.Values{"id": {id}, "what": {what}}
-		w.press(pressed{route: "/act/lift", form: form, action: object + end, before: true, after: true})
-		w.press(pressed{route: "/act/restore", form: form, action: object + ".add", after: true})
+		w.press(pressed{route: "/act/lift", form: form, action: object + ".end", before: true, after: true})
+		w.press(pressed{route: "/act/restore", form: form, action: object + ".restore", before: true, after: true})
 	}
 	w.press(pressed{route: "/act/reset", form: url.Values{"key": {"token:b"}}, action: "key.reset"})
 	note := w.press(pressed{route: "/act/note", form: url.Values{"key": {"token:b"}, "text": {"ours"}}, action: "note.add", after: true})

@@ -16,7 +16,7 @@ import (
 // BenchmarkBlocks shows lists among 100,000 blocks, over HTTP.
 func BenchmarkBlocks(b *testing.B) {
 	n := newNode(b)
-	_, err := n.store.ImportBlocks(context.Background(), audit.SystemActor("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Fail, nil)
+	_, err := n.store.Entries().Import(context.Background(), audit.SystemActor("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Fail, nil)
 	must(b, err)
 	v := n.as(b, "vic")
 	for name, path := range map[string]string{
@@ -31,12 +31,12 @@ func BenchmarkBlocks(b *testing.B) {
 	}
 }
 
-func manyBlocks(t testing.TB, count int, end time.Time) iter.Seq2[blocks.Block, error] {
-	return func(yield func(blocks.Block, error) bool) {
+func manyBlocks(t testing.TB, count int, end time.Time) iter.Seq2[blocks.Entry, error] {
+	return func(yield func(blocks.Entry, error) bool) {
 		for i := range count {
 			p, err := keys.Parser{}.Pattern(fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255))
 			must(t, err)
-			if !yield(blocks.Block{Pattern: p, Reason: "abuse list", Author: "import", Source: blocks.Imported, Expires: end}, nil) {
+			if !yield(blocks.Entry{Kind: blocks.Block, Pattern: p, Reason: "abuse list", Author: "import", Source: blocks.Imported, Expires: end}, nil) {
 				return
 			}
 		}

@@ -42,18 +42,18 @@ func stack(t testing.TB, texts ...string) rules.Stack {
 	return s
 }
 
-func (n *node) block(t testing.TB, text, reason, author string, source blocks.Source, after time.Duration) *blocks.Block {
+func (n *node) block(t testing.TB, text, reason, author string, source blocks.Source, after time.Duration) *blocks.Entry {
 	t.Helper()
-	b := blocks.Block{Pattern: pattern(t, text), Reason: reason, Author: author, Source: source}
+	b := blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, text), Reason: reason, Author: author, Source: source}
 	if after > 0 {
 		b.Expires = n.clock.Now().Add(after)
 	}
 	if source == blocks.Automatic {
-		b.Policy, b.Level = 1, 3
+		b.PolicyID, b.Level = 1, 3
 	}
-	added, err := n.store.AddBlock(context.Background(), audit.Actor{Kind: audit.User, Name: author}, b, blocks.Fail)
+	added, err := n.store.Entries().Add(context.Background(), audit.Actor{Kind: audit.User, Name: author}, blocks.Fail, b)
 	must(t, err)
-	return added.Item
+	return added[0].Entry
 }
 
 // fill puts something on every page, hostile texts among it.
@@ -82,11 +82,11 @@ func (n *node) fill(t testing.TB) {
 	n.clock.advance(time.Minute)
 	n.block(t, "ip:203.0.113.94", "Refused 25,000 times in 10 min by 20/1m", "escalation", blocks.Automatic, 3*time.Hour+52*time.Minute)
 	n.block(t, "ip:203.0.113.12", "Refused 25,000 times in 10 min by 20/1m", "escalation", blocks.Automatic, 3*time.Hour+49*time.Minute)
-	for _, e := range []blocks.Exemption{
-		{Pattern: pattern(t, "ip:198.51.100.250"), Reason: "Our own monitoring", Author: "jo"},
-		{Pattern: pattern(t, "token:"+hostile[0]), Reason: hostile[1], Author: hostile[4], Expires: n.clock.Now().Add(time.Hour)},
+	for _, e := range []blocks.Entry{
+		{Kind: blocks.Exemption, Pattern: pattern(t, "ip:198.51.100.250"), Reason: "Our own monitoring", Author: "jo"},
+		{Kind: blocks.Exemption, Pattern: pattern(t, "token:"+hostile[0]), Reason: hostile[1], Author: hostile[4], Expires: n.clock.Now().Add(time.Hour)},
 	} {
-		_, err := n.store.AddExemption(ctx, maria, e, blocks.Fail)
+		_, err := n.store.Entries().Add(ctx, maria, blocks.Fail, e)
 		must(t, err)
 	}
 	for name, p := range map[string]rules.Policy{
@@ -139,7 +139,7 @@ func (n *node) crowd(t testing.TB) {
 // pages are all there is to look at, by a name for a file.
 func (n *node) pages(t testing.TB) map[string]string {
 	t.Helper()
-	found, err := n.store.FindBlocks(context.Background(), blocks.Filter{At: n.clock.Now(), Search: "Hosting"})
+	found, err := n.store.Entries().Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "Hosting"})
 	must(t, err)
 	return map[string]string{
 		"login": "/login", "start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",

@@ -77,7 +77,7 @@ func TestAWideRangeMustBeTypedBeforeItIsBlocked(t *testing.T) {
 	b.write("#confirm", "ip:127.0.0.0/8")
 	b.waitFor(`document.querySelector("#add-button").getAttribute("aria-disabled") === "false"`)
 	b.press("#add-button", "[data-toast]")
-	if page, err := n.store.FindBlocks(t.Context(), blocks.Filter{At: n.clock.Now()}); err != nil || page.Total != 1 {
+	if page, err := n.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now()}); err != nil || page.Total != 1 {
 		t.Errorf("got %d blocks, %v", page.Total, err)
 	}
 }

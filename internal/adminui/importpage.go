@@ -214,7 +214,7 @@ func (u *UI) runImport(c *httpserver.Call, h *heldFile, o blocklist.ImportOption
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTime)
 	defer cancel()
-	importer := &blocklist.Importer{Store: u.Blocks, View: u.Catalog, Parser: u.Catalog.Parser, Traffic: u.Traffic, Now: u.Now}
+	importer := &blocklist.Importer{Store: u.Entries, View: u.Catalog, Parser: u.Catalog.Parser, Traffic: u.Traffic, Now: u.Now}
 	return importer.Import(ctx, c.Actor(), blocklist.Read(from, h.format, defaults), o)
 }
 

@@ -26,9 +26,9 @@ type keyPage struct {
 	Policies  []keyPolicy // the enforcing one, then the shadow
 	// Drawn is the rule whose window the time line draws, nil for none.
 	Drawn       *timeLine
-	Block       *blocks.Block     // that refuses it, nil for none
-	OwnBlock    *blocks.Block     // of this very key
-	Exemption   *blocks.Exemption // the most specific one
+	Block       *blocks.Entry // that refuses it, nil for none
+	OwnBlock    *blocks.Entry // of this very key
+	Exemption   *blocks.Entry // the most specific one
 	Ranges      []keyRange
 	Choices     []choice
 	Own         bool  // it counts whoever asks
@@ -36,7 +36,7 @@ type keyPage struct {
 	Offences    *bars
 	Refusals    []keyRefusal
 	Escalations []*escalationView
-	Earlier     []*blocks.Block
+	Earlier     []*blocks.Entry
 	Notes       []*notes.Note
 	HasNotes    bool   // notes are kept
 	Ask         string // the question that is open: "reset", or ""

@@ -81,7 +81,7 @@ func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Ke
 	if err != nil {
 		return err
 	}
-	found, err := h.blocks.FindBlocks(ctx, blocks.Filter{Key: key, State: "all", Limit: 20, At: h.now()})
+	found, err := h.blocks.Find(ctx, blocks.Filter{Kind: blocks.Block, Key: key, State: "all", Limit: 20, At: h.now()})
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func viewEscalation(s *offences.EscalationStatus, p *rules.Policy) *escalationVi
 }
 
 func (h *keyHandler) addEarlier(ctx context.Context, page *keyPage, key keys.Key) error {
-	found, err := h.blocks.FindBlocks(ctx, blocks.Filter{Key: key, State: "ended", Limit: 5, At: h.now()})
+	found, err := h.blocks.Find(ctx, blocks.Filter{Kind: blocks.Block, Key: key, State: "ended", Limit: 5, At: h.now()})
 	page.Earlier = found.Items
 	return err
 }
@@ -205,10 +205,10 @@ func (h *keyHandler) addNotes(ctx context.Context, page *keyPage, key keys.Key) 
 }
 
 // Lasted returns how long an ended block stood.
-func (p *keyPage) Lasted(b *blocks.Block) string {
+func (p *keyPage) Lasted(b *blocks.Entry) string {
 	end := b.Expires
-	if !b.Lifted.IsZero() {
-		end = b.Lifted
+	if !b.Ended.IsZero() {
+		end = b.Ended
 	}
 	return duration(end.Sub(b.Created).Round(time.Second))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -68,8 +69,8 @@ func (s *site) nav(p *httpserver.Principal, current string, kept span) []navGrou
 // navCounts returns what stands beside the names: out of memory, and the
 // proposals that wait, while the database answers.
 func (s *site) navCounts() (counts, waiting map[string]int) {
-	blocks, exemptions := s.catalog.Blocks().Sizes()
-	counts = map[string]int{"/blocks": blocks, "/exemptions": exemptions, "/policies": len(s.catalog.Selector().Policies())}
+	set := s.catalog.Blocks()
+	counts = map[string]int{"/blocks": set.Size(blocks.Block), "/exemptions": set.Size(blocks.Exemption), "/policies": len(s.catalog.Selector().Policies())}
 	waiting = map[string]int{}
 	if _, failing := s.catalog.Failing(); failing != nil || s.proposals == nil {
 		return counts, waiting

@@ -124,7 +124,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		},
 	})
 	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
-	n.offenders = &offenders.Service{Store: n.store, Blocks: n.store, View: n.catalog, Now: n.clock.Now}
+	n.offenders = &offenders.Service{Store: n.store, Entries: n.store.Entries(), View: n.catalog, Now: n.clock.Now}
 	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}})
 	throttle := httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
 	n.failed = &httpserver.FailedLogins{}
@@ -134,7 +134,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	adminAt, checksAt := listener(t), listener(t)
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
 	deps := adminui.Deps{
-		Policies: n.store, Blocks: n.store, Identity: n.store, Audit: n.store, Catalog: n.catalog, Gate: g, Throttle: throttle, Failed: n.failed,
+		Policies: n.store, Entries: n.store.Entries(), Identity: n.store, Audit: n.store, Catalog: n.catalog, Gate: g, Throttle: throttle, Failed: n.failed,
 		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store, Undo: n.store, Notes: n.store, Reports: n.store, Events: n.events,
 		Jobs: runner, Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
@@ -146,7 +146,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
-		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store, Blocks: n.store, Identity: n.store,
+		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store, Entries: n.store.Entries(), Identity: n.store,
 		Audit: n.store, Recorder: n.store, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{

@@ -24,7 +24,7 @@ type overviewPage struct {
 	Offenders []offenderRow
 	Report    *offenders.Report
 	Proposals []*proposalView
-	Blocks    []*blocks.Block // new automatic ones
+	Blocks    []*blocks.Entry // new automatic ones
 	NewBlocks int
 	Rules     []refusingRule
 	Limited   int64 // of the span, by all rules
@@ -188,7 +188,7 @@ func (h *overviewHandler) addProposals(ctx context.Context, page *overviewPage) 
 }
 
 func (h *overviewHandler) addNewBlocks(ctx context.Context, page *overviewPage) error {
-	found, err := h.blocks.FindBlocks(ctx, blocks.Filter{Source: blocks.Automatic, Limit: overviewBlocks, At: page.Now})
+	found, err := h.blocks.Find(ctx, blocks.Filter{Kind: blocks.Block, Source: blocks.Automatic, Limit: overviewBlocks, At: page.Now})
 	if err != nil {
 		return err
 	}

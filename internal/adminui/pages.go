@@ -27,7 +27,7 @@ import (
 // Deps are what the pages stand on. All are needed unless it says otherwise.
 type Deps struct {
 	Policies rules.Store
-	Blocks   blocks.Store
+	Entries  blocks.Store
 	Identity identity.Store
 	Audit    audit.Store
 	Catalog  *catalog.Catalog
@@ -137,9 +137,9 @@ func (u *UI) Routes() []httpserver.Route {
 		site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
 	}
 	overview := &overviewHandler{
-		site: s, offenders: d.Offenders, blocks: d.Blocks, parts: d.Health, firstRun: firstRun, entries: u,
+		site: s, offenders: d.Offenders, blocks: d.Entries, parts: d.Health, firstRun: firstRun, entries: u,
 	}
-	keys := &keyHandler{site: s, gate: d.Gate, offenders: d.Offenders, blocks: d.Blocks, notes: d.Notes, entries: u}
+	keys := &keyHandler{site: s, gate: d.Gate, offenders: d.Offenders, blocks: d.Entries, notes: d.Notes, entries: u}
 	policies := &policiesHandler{site: s, policies: d.Policies, offenders: d.Offenders, traffic: d.Trace, isShared: d.DataDir == ""}
 	return slices.Concat(
 		s.staticRoutes(),
@@ -155,7 +155,7 @@ func (u *UI) Routes() []httpserver.Route {
 		u.actRoutes(),
 		policies.routes(),
 		u.importRoutes(), // before /blocks/:id
-		u.shelfRoutes(),
+		u.entryRoutes(),
 		(&jobsHandler{site: s, jobs: d.Jobs, recorder: d.Recorder}).routes(),
 		(&auditHandler{site: s, audit: d.Audit, undo: d.Undo, entries: u}).routes(),
 		(&tokensHandler{site: s, identity: d.Identity}).routes(),

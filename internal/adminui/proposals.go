@@ -205,7 +205,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 		if err != nil {
 			return nil, err
 		}
-		page.Own, page.Warn = r.HitsCaller, r.Confirm
+		page.Own, page.Warn = r.BlocksCaller, r.Confirm
 	}
 	return page, nil
 }

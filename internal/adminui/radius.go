@@ -17,7 +17,7 @@ func (u *UI) surveyor() *blocklist.Surveyor {
 
 // whyConfirm says why a pattern must be confirmed before it is added to a
 // shelf or lasts longer there, "" where it need not be.
-func (u *UI) whyConfirm(ctx context.Context, s *shelf, p keys.Pattern) string {
+func (u *UI) whyConfirm(ctx context.Context, s *kindTexts, p keys.Pattern) string {
 	if !s.Blocks {
 		return blocklist.Broad(p)
 	}

@@ -69,13 +69,13 @@ func TestManyBlocksAreLiftedAtOnceAndRestored(t *testing.T) {
 		ids = append(ids, n.block(t, text, "scraping", "jo", blocks.Manual, time.Hour).ID)
 	}
 	got := olu.post("/blocks/end", url.Values{"id": ids[:2], "back": {"/blocks?q=203"}}).is(http.StatusSeeOther)
-	page := olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Lifted 2 blocks.").holds(`action="/blocks/restore"`)
+	page := olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Unblocked 2 blocks.").holds(`action="/blocks/restore"`)
 	if !strings.HasPrefix(got.header.Get("Location"), "/blocks?") || !strings.Contains(got.header.Get("Location"), "q=203") {
 		t.Errorf("sent to %s", got.header.Get("Location"))
 	}
 	page.holds("203.0.113.3").lacks(`value="` + ids[0] + `" aria-label`)
 	olu.post("/blocks/restore", url.Values{"id": ids[:2]}).is(http.StatusSeeOther)
-	found, err := n.store.FindBlocks(context.Background(), blocks.Filter{At: n.clock.Now()})
+	found, err := n.store.Entries().Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now()})
 	must(t, err)
 	if found.Total != 3 || found.Items[0].Author != "jo" || !found.Items[0].Expires.Equal(n.clock.Now().Add(time.Hour)) {
 		t.Errorf("restored %d: %+v", found.Total, found.Items[0])
@@ -90,7 +90,7 @@ func TestARowIsEditedInPlaceAndTellsOfAnotherEdit(t *testing.T) {
 	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, time.Hour)
 	edited := url.Values{"reason": {"scraping prices"}, "for": {"24h"}, "revision": {strconv.FormatInt(b.Revision, 10)}}
 	olu.post("/blocks/"+b.ID, edited).is(http.StatusSeeOther)
-	after, err := n.store.FindBlockByID(context.Background(), b.ID)
+	after, err := n.store.Entries().ByID(context.Background(), blocks.Block, b.ID)
 	must(t, err)
 	if after.Reason != "scraping prices" || !after.Expires.Equal(b.Expires.Add(24*time.Hour)) {
 		t.Errorf("got %+v", after)

@@ -213,7 +213,7 @@ type barBlock struct{ X, W, Label, LabelX, Anchor string }
 
 const barCount = 96
 
-func drawBars(t *offenders.Timeline, s span, stood []*blocks.Block, now time.Time) *bars {
+func drawBars(t *offenders.Timeline, s span, stood []*blocks.Entry, now time.Time) *bars {
 	b := &bars{Span: s, Width: s.Length() / barCount, Ticks: ticksOf(s)}
 	var most int64
 	for _, p := range t.Points {
@@ -252,13 +252,13 @@ func drawBars(t *offenders.Timeline, s span, stood []*blocks.Block, now time.Tim
 	return b
 }
 
-func (b *bars) addBlock(block *blocks.Block, now time.Time) {
+func (b *bars) addBlock(block *blocks.Entry, now time.Time) {
 	end := now
 	if !block.Expires.IsZero() && block.Expires.Before(end) {
 		end = block.Expires
 	}
-	if !block.Lifted.IsZero() && block.Lifted.Before(end) {
-		end = block.Lifted
+	if !block.Ended.IsZero() && block.Ended.Before(end) {
+		end = block.Ended
 	}
 	if !end.After(b.Span.From) || block.Created.After(b.Span.To) {
 		return

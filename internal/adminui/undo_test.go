@@ -31,7 +31,7 @@ func TestAChangeIsUndoneFromTheAudit(t *testing.T) {
 	n := newNode(t)
 	olu, vic := n.as(t, "olu"), n.as(t, "vic")
 	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, time.Hour)
-	_, err := n.store.LiftBlock(context.Background(), audit.SystemActor("test"), b.ID, "")
+	_, err := n.store.Entries().End(context.Background(), audit.SystemActor("test"), blocks.Block, "", b.ID)
 	must(t, err)
 	found := n.entries(t, audit.Filter{Object: "block"})
 	lift, add := found[0], found[1]

@@ -62,7 +62,7 @@ func TestAnAttackIsSeenBlockedLiftedAndUndoneInABrowser(t *testing.T) {
 	}
 	b.waitFor(`document.querySelector('tr[data-key="` + key + `"]').innerText.includes("left")`)
 	b.press(`[data-toast] button`, "[data-toast] button")
-	b.waitFor(`document.querySelector("[data-toast]").innerText.includes("Lifted")`)
+	b.waitFor(`document.querySelector("[data-toast]").innerText.includes("Ended the block")`)
 	if got := n.decisionOn(t, key); got == "blocked" {
 		t.Fatal("it is blocked after the block was undone")
 	}

@@ -165,7 +165,7 @@ func TestBlockingFromTheOffendersRefusesTheNextCheckAndCanBeUndone(t *testing.T)
 	if got := n.decisionOn(t, keys[0]); got == "blocked" {
 		t.Fatal("it is blocked after the block was undone")
 	}
-	v.get(lifted.header.Get("Location")).is(http.StatusOK).holds("Lifted the blocks of").holds("Undo")
+	v.get(lifted.header.Get("Location")).is(http.StatusOK).holds("Ended the blocks of").holds("Undo")
 	v.post("/act/restore", undo).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, keys[0]); got != "blocked" {
 		t.Fatalf("after the lift was undone it is %s", got)

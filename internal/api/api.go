@@ -37,7 +37,7 @@ type Deps struct {
 	// stands in for it where there is one.
 	Logs     []timestamplog.Log
 	Policies rules.Store
-	Blocks   blocks.Store
+	Entries  blocks.Store
 	Identity identity.Store
 	Audit    audit.Store
 	Recorder audit.Recorder

@@ -108,13 +108,15 @@ func (d *audited) changePolicies() {
 
 func (d *audited) changeBlocks() {
 	d.Helper()
-	b := read[wire.AddedBlock](d, d.do(change{operation: "addBlock", method: post, path: wire.PathBlocks, body: `{"pattern":"token:a"}`, action: "block.add", after: true}))
+	b := read[wire.AddedEntry](d, d.do(change{operation: "addBlock", method: post, path: wire.PathBlocks, body: `{"pattern":"token:a"}`, action: "block.add", after: true}))
 	d.do(change{operation: "changeBlock", method: patch, path: "/v1/blocks/" + b.ID, body: `{"reason":"other"}`, action: "block.update", before: true, after: true})
-	d.do(change{operation: "liftBlock", method: del, path: "/v1/blocks/" + b.ID, action: "block.lift", before: true, after: true})
+	d.do(change{operation: "endBlock", method: del, path: "/v1/blocks/" + b.ID, action: "block.end", before: true, after: true})
+	d.do(change{operation: "restoreBlock", method: post, path: "/v1/blocks/" + b.ID + "/restore", action: "block.restore", before: true, after: true})
 	d.do(change{operation: "importBlocks", method: post, path: "/v1/blocks/import", body: "token:b\n", action: "block.import", after: true, headers: []string{plainBody}})
-	e := read[wire.AddedExemption](d, d.do(change{operation: "addExemption", method: post, path: wire.PathExemptions, body: `{"pattern":"token:c"}`, action: "exemption.add", after: true}))
+	e := read[wire.AddedEntry](d, d.do(change{operation: "addExemption", method: post, path: wire.PathExemptions, body: `{"pattern":"token:c"}`, action: "exemption.add", after: true}))
 	d.do(change{operation: "changeExemption", method: patch, path: "/v1/exemptions/" + e.ID, body: `{"reason":"other"}`, action: "exemption.update", before: true, after: true})
-	d.do(change{operation: "removeExemption", method: del, path: "/v1/exemptions/" + e.ID, action: "exemption.remove", before: true, after: true})
+	d.do(change{operation: "endExemption", method: del, path: "/v1/exemptions/" + e.ID, action: "exemption.end", before: true, after: true})
+	d.do(change{operation: "restoreExemption", method: post, path: "/v1/exemptions/" + e.ID + "/restore", action: "exemption.restore", before: true, after: true})
 }
 
 func (d *audited) changeIdentities() {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"io"
 	"mime"
 	"net/http"
@@ -14,7 +15,6 @@ import (
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -83,7 +83,7 @@ func (s *API) runImport(c *httpserver.Call) (*wire.ImportAnswer, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
 	defer cancel()
-	importer := &blocklist.Importer{Store: s.Blocks, View: s.Catalog, Parser: s.Catalog.Parser, Traffic: s.Traffic, Now: s.Now}
+	importer := &blocklist.Importer{Store: s.Entries, View: s.Catalog, Parser: s.Catalog.Parser, Traffic: s.Traffic, Now: s.Now}
 	did, err := importer.Import(ctx, c.Actor(), blocklist.Read(bodyReader(c), format, defaults), options)
 	if err != nil {
 		return nil, tellBroad(err)
@@ -108,7 +108,7 @@ func tellBroad(err error) error {
 var exportParams = []string{"format", "state", "source", "author", "search", "key", "within"}
 
 func (s *API) exportBlocks(c *httpserver.Call) error {
-	f, err := s.blockFilter(c, exportParams)
+	f, err := s.entryFilter(c, blocks.Block, exportParams)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *API) exportBlocks(c *httpserver.Call) error {
 	}
 	return httpserver.Stream(c, media, "blocks"+extension, func(ctx context.Context, w io.Writer) error {
 		out := blocklist.NewWriter(w, wanted)
-		for b, err := range s.Blocks.EachBlock(ctx, f) {
+		for b, err := range s.Entries.Each(ctx, f) {
 			if err != nil {
 				return err
 			}

@@ -2,11 +2,11 @@ package api
 
 import (
 	"context"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"net/http"
-	"time"
 
 	"github.com/stint-dev/stint/internal/blocklist"
-	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -29,11 +29,11 @@ func (s *API) previewBlock(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := wire.BlockPreview{
-		Pattern: pattern.String(), Estimate: fromTraffic(r.Traffic), Hidden: r.Hidden, HitsCaller: r.HitsCaller,
-		Exemptions: wholePage(r.Exemptions, s.wireExemption).Items,
-		Covering:   wholePage(r.Covering, s.wireBlock).Items, Covered: wholePage(r.Covered, s.wireBlock).Items,
-		Why: wire.NullString(r.Confirm), Warnings: append(widenedWarnings(pattern), s.hiding(pattern)...),
+	answer := wire.Impact{
+		Pattern: pattern.String(), Estimate: fromTraffic(r.Traffic), Hidden: r.Hidden, BlocksCaller: r.BlocksCaller,
+		Exemptions: wholePage(r.Exemptions, s.wireEntry).Items,
+		CoveredBy:  wholePage(r.CoveredBy, s.wireEntry).Items, Covers: wholePage(r.Covers, s.wireEntry).Items,
+		ConfirmReason: wire.NullString(r.Confirm), Warnings: append(widenedWarnings(pattern), s.overlapWarnings(blocks.Block, pattern)...),
 	}
 	if r.Confirm != "" {
 		answer.Confirm = wire.NullString(pattern.String())
@@ -41,29 +41,29 @@ func (s *API) previewBlock(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-// confirmEntry refuses to let a broad block, or a broad exemption, stand
-// (longer) until its pattern is sent again as confirmed.
-func (s *API) confirmEntry(ctx context.Context, isBlock bool, p, confirmed keys.Pattern) error {
+// confirmEntry refuses a broad entry until its pattern is sent again as
+// confirmed.
+func (s *API) confirmEntry(ctx context.Context, kind blocks.Kind, p, confirmed keys.Pattern) error {
 	switch {
 	case p == confirmed:
 		return nil
-	case isBlock:
+	case kind == blocks.Block:
 		return blocklist.NeedConfirm(p, s.surveyor().WhyConfirm(ctx, p))
 	}
 	return blocklist.NeedConfirm(p, blocklist.Broad(p))
 }
 
-// confirmLonger refuses a change that prolongs what is broad until it is
-// confirmed. from is its present end, and revision its present one.
-func (s *API) confirmLonger(ctx context.Context, isBlock bool, p keys.Pattern, from time.Time, revision int64, change *entryChange) error {
-	if change.Expires == nil || p == change.confirmed {
+// confirmLonger refuses a change that prolongs a broad entry until it is
+// confirmed.
+func (s *API) confirmLonger(ctx context.Context, e *blocks.Entry, change *entryChange) error {
+	if change.Expires == nil || e.Pattern == change.confirmed {
 		return nil
 	}
-	if change.Revision == 0 && blocklist.Broad(p) != "" {
-		change.Revision = revision // whoever shortens it meanwhile makes this a longer one
+	if change.Revision == 0 && blocklist.Broad(e.Pattern) != "" {
+		change.Revision = e.Revision // a concurrent change that shortens it makes this one a prolongation
 	}
-	if !blocklist.Prolongs(from, *change.Expires) {
+	if !blocklist.Prolongs(e.Expires, *change.Expires) {
 		return nil
 	}
-	return s.confirmEntry(ctx, isBlock, p, change.confirmed)
+	return s.confirmEntry(ctx, e.Kind, e.Pattern, change.confirmed)
 }

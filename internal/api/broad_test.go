@@ -28,7 +28,7 @@ func (n *testNode) made(path string, a answer) string {
 func (n *testNode) wantUnconfirmed(a answer, confirm string) {
 	n.Helper()
 	p := n.wantProblem(a, http.StatusConflict, "confirm")
-	if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"`+confirm+`"` || len(p.More["why"]) < 3 {
+	if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"`+confirm+`"` || len(p.More["confirm_reason"]) < 3 {
 		n.Fatalf("got %+v", p)
 	}
 }

@@ -113,8 +113,8 @@ func decisions(t testing.TB) map[string]gate.Decision {
 	now := start
 	policy := &rules.Policy{Name: "default", Mode: rules.Enforce, Rules: stack}
 	trial := &rules.Policy{Name: "trial", Mode: rules.Shadow, Rules: stack[1:]}
-	block := &blocks.Block{ID: "b1", Pattern: pattern("ip:203.0.113.0/24"), Reason: "a \"quoted\" reason\\ with ünïcode <&>\u2028", Source: blocks.Manual, Expires: now.Add(time.Hour)}
-	exemption := &blocks.Exemption{ID: "e1", Pattern: pattern("ip:203.0.113.7"), Reason: "why"}
+	block := &blocks.Entry{Kind: blocks.Block, ID: "b1", Pattern: pattern("ip:203.0.113.0/24"), Reason: "a \"quoted\" reason\\ with ünïcode <&>\u2028", Source: blocks.Manual, Expires: now.Add(time.Hour)}
+	exemption := &blocks.Entry{Kind: blocks.Exemption, ID: "e1", Pattern: pattern("ip:203.0.113.7"), Reason: "why"}
 	states := []timestamplog.RuleState{{RetryAfterMS: timestamplog.Never}, {Remaining: 1}, {Remaining: 0, RetryAfterMS: 4000, ResetAfterMS: 58_000}}
 	quiet := gate.Answer{At: now, Rule: -1}
 	check := gate.Check{Key: parse("ip:203.0.113.7"), Cost: 1}

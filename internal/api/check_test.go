@@ -89,7 +89,7 @@ func TestABlockIsAnswered403AndSaysUntilWhen(t *testing.T) {
 func TestAnExemptionLetsThroughAndSaysWhatItHides(t *testing.T) {
 	n := startNode(t)
 	n.must(n.as(identity.Operate, http.MethodPost, wire.PathExemptions, `{"pattern":"ip:203.0.113.7","reason":"monitoring"}`), http.StatusCreated)
-	added := read[wire.AddedBlock](t, n.must(n.as(identity.Operate, http.MethodPost, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated))
+	added := read[wire.AddedEntry](t, n.must(n.as(identity.Operate, http.MethodPost, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated))
 	if len(added.Warnings) != 1 || !strings.Contains(added.Warnings[0], "ip:203.0.113.7") {
 		t.Fatalf("got the warnings %q", added.Warnings)
 	}

@@ -13,14 +13,14 @@ func fromExplanation(x *gate.Explanation, policyName func(id int64) string) wire
 	out := wire.KeyExplanation{
 		Key: x.Key.String(), At: wire.At(x.At), Decision: string(x.Outcome), NextAllowedAt: wire.At(x.NextAllowed),
 		Degraded: x.Degraded != "", DegradedReason: x.Degraded,
-		Exemptions: []wire.Exemption{}, Blocks: []wire.Block{}, Warnings: []string{},
+		Exemptions: []wire.Entry{}, Blocks: []wire.Entry{}, Warnings: []string{},
 		Policy: fromKeyPolicy(x.Enforcing), Shadow: fromKeyPolicy(x.Shadow),
 	}
 	for _, e := range x.Exemptions {
-		out.Exemptions = append(out.Exemptions, fromExemption(e, x.At))
+		out.Exemptions = append(out.Exemptions, fromEntry(e, policyName(e.PolicyID), x.At))
 	}
 	for _, b := range x.Blocks {
-		out.Blocks = append(out.Blocks, fromBlock(b, policyName(b.Policy), x.At))
+		out.Blocks = append(out.Blocks, fromEntry(b, policyName(b.PolicyID), x.At))
 		if len(x.Exemptions) > 0 {
 			out.Warnings = append(out.Warnings, "The block "+b.ID+" of "+b.Pattern.String()+
 				" would refuse this key, but the exemption "+x.Exemptions[0].ID+" of "+x.Exemptions[0].Pattern.String()+" hides it.")

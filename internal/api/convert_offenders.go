@@ -27,23 +27,15 @@ func fromOffender(r *offenders.Row, name func(int64) string, now time.Time) wire
 		Policy: wire.NullString(name(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
 		FirstAt: wire.At(r.First), LastAt: wire.At(r.Last), Escalation: fromEscalationStatus(r.Escalation), Trend: r.Trend,
 	}
-	o.Block, o.Exemption = fromStanding(r.Block, name, now), fromLetThrough(r.Exemption, now)
+	o.Block, o.Exemption = activeEntry(r.Block, name, now), activeEntry(r.Exemption, name, now)
 	return o
 }
 
-func fromStanding(b *blocks.Block, name func(int64) string, now time.Time) *wire.Block {
-	if b == nil {
-		return nil
-	}
-	shown := fromBlock(b, name(b.Policy), now)
-	return &shown
-}
-
-func fromLetThrough(e *blocks.Exemption, now time.Time) *wire.Exemption {
+func activeEntry(e *blocks.Entry, name func(int64) string, now time.Time) *wire.Entry {
 	if e == nil {
 		return nil
 	}
-	shown := fromExemption(e, now)
+	shown := fromEntry(e, name(e.PolicyID), now)
 	return &shown
 }
 

@@ -26,11 +26,11 @@ func fromTraffic(t *blocklist.Traffic) *wire.TrafficEstimate {
 // fromImport returns what an import did as the API shows it.
 func fromImport(r *blocklist.ImportReport) wire.ImportAnswer {
 	out := wire.ImportAnswer{
-		DryRun: r.DryRun, Rows: r.Rows, Created: r.Created, Extended: r.Extended, Replaced: r.Replaced, Known: r.Known,
-		Invalid: r.Invalid, Exempt: r.Exempt, Bad: []wire.BadRow{}, Estimate: fromTraffic(r.Traffic),
+		DryRun: r.DryRun, Rows: r.Rows, Created: r.Created, Extended: r.Extended, Replaced: r.Replaced, Unchanged: r.Unchanged,
+		Invalid: r.Invalid, Exempt: r.Exempt, InvalidRows: []wire.BadRow{}, Estimate: fromTraffic(r.Traffic),
 	}
 	for _, bad := range r.Bad {
-		out.Bad = append(out.Bad, wire.BadRow(bad))
+		out.InvalidRows = append(out.InvalidRows, wire.BadRow(bad))
 	}
 	out.Broad = []wire.BroadRow{}
 	if c := r.Confirmation; c != nil {
@@ -43,11 +43,11 @@ func fromImport(r *blocklist.ImportReport) wire.ImportAnswer {
 func fromFindings(all []blocklist.Finding) []wire.BroadRow {
 	rows := make([]wire.BroadRow, len(all))
 	for i, f := range all {
-		rows[i] = wire.BroadRow{Line: f.Line, Rows: f.Rows, Pattern: wire.NullString(f.Pattern.String()), Why: f.Why, Exemptions: []string{}}
+		rows[i] = wire.BroadRow{Line: f.Line, Rows: f.Rows, Pattern: wire.NullString(f.Pattern.String()), ConfirmReason: f.Why, Exemptions: []string{}}
 		if f.Impact == nil {
 			continue
 		}
-		rows[i].Estimate, rows[i].Hidden, rows[i].HitsCaller = fromTraffic(f.Impact.Traffic), f.Impact.Hidden, f.Impact.HitsCaller
+		rows[i].Estimate, rows[i].Hidden, rows[i].BlocksCaller = fromTraffic(f.Impact.Traffic), f.Impact.Hidden, f.Impact.BlocksCaller
 		for _, e := range f.Impact.Exemptions {
 			rows[i].Exemptions = append(rows[i].Exemptions, e.Pattern.String())
 		}

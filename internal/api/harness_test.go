@@ -118,12 +118,12 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 		t.Fatal(err)
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
-	counted := &offenders.Service{Store: store, Blocks: store, View: known, Now: n.clock.Now}
+	counted := &offenders.Service{Store: store, Entries: store.Entries(), View: known, Now: n.clock.Now}
 	d := nodeParts{
 		Deps: Deps{
 			Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
 			Catalog: known, Logs: []timestamplog.Log{log},
-			Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store, Notes: store, Nodes: store,
+			Policies: store, Entries: store.Entries(), Identity: store, Audit: store, Recorder: store, Notes: store, Nodes: store,
 			Offenders: counted, Reports: &reports.Builder{Store: store, Offences: counted, Now: n.clock.Now},
 			Undo: store, Events: n.events, Jobs: n.newJobs(store),
 			Notifier: notify.New(notify.Options{Store: store, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store,

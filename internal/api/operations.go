@@ -63,7 +63,7 @@ var (
 		{Name: "from", Doc: "RFC 3339; entries from this instant on."},
 		{Name: "to", Doc: "RFC 3339; entries before this instant."},
 		{Name: "actor", Doc: "Only changes by whoever has this name."},
-		{Name: "action", Doc: "An action such as block.lift, or the part before the dot."},
+		{Name: "action", Doc: "An action such as block.end, or the part before the dot."},
 		{Name: "object", Doc: "Only changes of this kind of thing."},
 		{Name: "object_id", Doc: "Only changes of the thing with this id."},
 		{Name: "search", Doc: "Only entries whose summary or object id holds this text, without case."},
@@ -130,27 +130,35 @@ var (
 
 var (
 	opListBlocks = &Operation{
-		ID: "listBlocks", Tag: "blocks", Summary: "List blocks.", Answers: ok("A page of them.", wire.Page[wire.Block]{}),
-		Query: append([]Param{{Name: "source", Doc: "Only blocks of this source.", Enum: []string{"manual", "automatic", "imported"}}}, endedParams...),
+		ID: "listBlocks", Tag: "blocks", Summary: "List blocks.", Answers: ok("A page of them.", wire.Page[wire.Entry]{}),
+		Query: endedParams,
 	}
 	opAddBlock = &Operation{
-		ID: "addBlock", Tag: "blocks", Summary: "Block a pattern.", Body: wire.BlockRequest{},
-		Answers: append(ok("Extended or unchanged.", wire.AddedBlock{}), Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedBlock{}}),
+		ID: "addBlock", Tag: "blocks", Summary: "Block a pattern.", Body: wire.AddEntry{},
+		Answers: append(ok("Extended or unchanged.", wire.AddedEntry{}), Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedEntry{}}),
 	}
-	opGetBlock    = &Operation{ID: "getBlock", Tag: "blocks", Summary: "Show a block.", Answers: ok("The block.", wire.Block{})}
-	opChangeBlock = &Operation{ID: "changeBlock", Tag: "blocks", Summary: "Change a block's reason or end.", Body: wire.EndPatch{}, Answers: ok("The block.", wire.Block{})}
-	opLiftBlock   = &Operation{ID: "liftBlock", Tag: "blocks", Summary: "Lift a block.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The block.", wire.Block{})}
+	opGetBlock    = &Operation{ID: "getBlock", Tag: "blocks", Summary: "Show a block.", Answers: ok("The block.", wire.Entry{})}
+	opChangeBlock = &Operation{ID: "changeBlock", Tag: "blocks", Summary: "Change a block's reason or end.", Body: wire.EntryPatch{}, Answers: ok("The block.", wire.Entry{})}
+	opEndBlock    = &Operation{ID: "endBlock", Tag: "blocks", Summary: "End a block.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The block.", wire.Entry{})}
 
+	opRestoreBlock = &Operation{
+		ID: "restoreBlock", Tag: "blocks", Summary: "Make an ended block active again, until its former expiry.",
+		Body: wire.RestoreRequest{}, BodyOptional: true, Answers: ok("The block.", wire.Entry{}),
+	}
+	opRestoreExemption = &Operation{
+		ID: "restoreExemption", Tag: "exemptions", Summary: "Make an ended exemption active again, until its former expiry.",
+		Body: wire.RestoreRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Entry{}),
+	}
 	opListExemptions = &Operation{
-		ID: "listExemptions", Tag: "exemptions", Summary: "List exemptions.", Query: endedParams, Answers: ok("A page of them.", wire.Page[wire.Exemption]{}),
+		ID: "listExemptions", Tag: "exemptions", Summary: "List exemptions.", Query: endedParams, Answers: ok("A page of them.", wire.Page[wire.Entry]{}),
 	}
 	opAddExemption = &Operation{
-		ID: "addExemption", Tag: "exemptions", Summary: "Exempt a pattern from every rule and block.", Body: wire.ExemptionRequest{},
-		Answers: append(ok("Extended or unchanged.", wire.AddedExemption{}), Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedExemption{}}),
+		ID: "addExemption", Tag: "exemptions", Summary: "Exempt a pattern from every rule and block.", Body: wire.AddEntry{},
+		Answers: append(ok("Extended or unchanged.", wire.AddedEntry{}), Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedEntry{}}),
 	}
-	opGetExemption    = &Operation{ID: "getExemption", Tag: "exemptions", Summary: "Show an exemption.", Answers: ok("The exemption.", wire.Exemption{})}
-	opChangeExemption = &Operation{ID: "changeExemption", Tag: "exemptions", Summary: "Change an exemption's reason or end.", Body: wire.EndPatch{}, Answers: ok("The exemption.", wire.Exemption{})}
-	opRemoveExemption = &Operation{ID: "removeExemption", Tag: "exemptions", Summary: "Remove an exemption.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Exemption{})}
+	opGetExemption    = &Operation{ID: "getExemption", Tag: "exemptions", Summary: "Show an exemption.", Answers: ok("The exemption.", wire.Entry{})}
+	opChangeExemption = &Operation{ID: "changeExemption", Tag: "exemptions", Summary: "Change an exemption's reason or end.", Body: wire.EntryPatch{}, Answers: ok("The exemption.", wire.Entry{})}
+	opEndExemption    = &Operation{ID: "endExemption", Tag: "exemptions", Summary: "End an exemption.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Entry{})}
 )
 
 var (

@@ -45,7 +45,7 @@ var truth = []string{"true", "false"}
 var (
 	opPreviewBlock = &Operation{
 		ID: "previewBlock", Tag: "blocks", Summary: "Whom would a block of this pattern hit, and does it need a confirmation?",
-		Body: wire.PreviewRequest{}, Answers: ok("Its blast radius.", wire.BlockPreview{}),
+		Body: wire.PreviewRequest{}, Answers: ok("Its blast radius.", wire.Impact{}),
 	}
 	opImportBlocks = &Operation{
 		ID: "importBlocks", Tag: "blocks", Summary: "Import up to 1,000,000 blocks from CSV, JSON or a plain list, all or nothing.",

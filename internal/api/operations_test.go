@@ -112,13 +112,13 @@ func TestABlockAboveAShareOfTheTrafficNeedsAConfirmation(t *testing.T) {
 	n.must(n.as(operate, post, wire.PathExemptions, `{"pattern":"ip:203.0.113.7"}`), http.StatusCreated)
 	n.wantProblem(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusConflict, "confirm")
 	n.must(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.9"}`), http.StatusCreated)
-	preview := read[wire.BlockPreview](t, n.must(n.as(reader, post, wire.PathBlockPreview, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusOK))
+	preview := read[wire.Impact](t, n.must(n.as(reader, post, wire.PathBlockPreview, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusOK))
 	if preview.Confirm != "ip:203.0.113.0/24" || preview.Estimate == nil || preview.Estimate.Share != 0.5 || preview.Estimate.ShareError != 0.02 ||
-		len(preview.Exemptions) != 1 || len(preview.Covered) != 1 || preview.HitsCaller || preview.Hidden || len(preview.Warnings) != 1 {
+		len(preview.Exemptions) != 1 || len(preview.Covers) != 1 || preview.BlocksCaller || preview.Hidden || len(preview.Warnings) != 1 {
 		t.Errorf("got %+v", preview)
 	}
-	mine := read[wire.BlockPreview](t, n.must(n.as(reader, post, wire.PathBlockPreview, `{"pattern":"ip:127.0.0.1"}`), http.StatusOK))
-	if !mine.HitsCaller || mine.Confirm != "" {
+	mine := read[wire.Impact](t, n.must(n.as(reader, post, wire.PathBlockPreview, `{"pattern":"ip:127.0.0.1"}`), http.StatusOK))
+	if !mine.BlocksCaller || mine.Confirm != "" {
 		t.Errorf("of the caller's own address it says %+v", mine)
 	}
 }
@@ -155,7 +155,7 @@ func TestBlocksAreImportedAndExportedInEveryFormat(t *testing.T) {
 			t.Errorf("a formula is in the export:\n%s", exports["csv"])
 		}
 		known := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport, exports["csv"], csvBody), http.StatusOK))
-		if known.Known != 4 || known.Created != 0 {
+		if known.Unchanged != 4 || known.Created != 0 {
 			t.Errorf("its own export comes back as %+v", known)
 		}
 		n.wantProblem(n.as(operate, post, wire.PathBlockImport, "x", "Content-Type: application/octet-stream"), http.StatusUnsupportedMediaType, "")
@@ -170,21 +170,21 @@ func TestAnImportOfWhatIsBroadIsRefusedUntilItIsConfirmed(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		for _, list := range []string{"0.0.0.0/0\n", "::/0\n", "*\n", "ip:*\n", "0.0.0.0/1\n128.0.0.0/1\n", "127.0.0.1\n"} {
 			told := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport+"?dry_run=true", list, plainBody), http.StatusOK))
-			if told.Confirm == "" || told.BroadCount == 0 || len(told.Broad) != told.BroadCount || !told.Broad[0].HitsCaller && !strings.Contains(list, ":") {
+			if told.Confirm == "" || told.BroadCount == 0 || len(told.Broad) != told.BroadCount || !told.Broad[0].BlocksCaller && !strings.Contains(list, ":") {
 				t.Fatalf("%q: the dry run says %+v", list, told)
 			}
 			p := n.wantProblem(n.as(operate, post, wire.PathBlockImport+"?skip_bad=true&confirm=yes", list, plainBody), http.StatusConflict, "confirm")
 			if p.Code != "confirmation_required" || string(p.More["confirm"]) != `"`+string(told.Confirm)+`"` || len(p.More["broad"]) == 0 {
 				t.Fatalf("%q: got %+v", list, p)
 			}
-			if found := read[wire.Page[wire.Block]](t, n.must(n.as(operate, get, wire.PathBlocks, ""), http.StatusOK)); len(found.Items) != 0 {
+			if found := read[wire.Page[wire.Entry]](t, n.must(n.as(operate, get, wire.PathBlocks, ""), http.StatusOK)); len(found.Items) != 0 {
 				t.Fatalf("%q: %d blocks stand unconfirmed", list, len(found.Items))
 			}
 			did := read[wire.ImportAnswer](t, n.must(n.as(operate, post, wire.PathBlockImport+"?confirm="+string(told.Confirm), list, plainBody), http.StatusOK))
 			if did.Created == 0 {
 				t.Fatalf("%q: confirmed, it did %+v", list, did)
 			}
-			for _, b := range read[wire.Page[wire.Block]](t, n.must(n.as(operate, get, wire.PathBlocks, ""), http.StatusOK)).Items {
+			for _, b := range read[wire.Page[wire.Entry]](t, n.must(n.as(operate, get, wire.PathBlocks, ""), http.StatusOK)).Items {
 				n.must(n.as(operate, del, wire.PathBlocks+"/"+b.ID, ""), http.StatusOK)
 			}
 		}
@@ -203,7 +203,7 @@ func TestAnImportBeyondWhatIsHeldInMemoryIsStreamed(t *testing.T) {
 	}
 	n.must(n.ask(`{"key":"ip:10.1.0.7"}`), http.StatusForbidden)
 	p := n.wantProblem(n.as(operate, post, wire.PathBlockImport, body.String()+"bad*bad\n", plainBody), http.StatusUnprocessableEntity, "")
-	if string(p.More["invalid"]) != "1" || !strings.Contains(string(p.More["bad"]), "100001") {
+	if string(p.More["invalid"]) != "1" || !strings.Contains(string(p.More["invalid_rows"]), "100001") {
 		t.Errorf("got %+v", p)
 	}
 }
@@ -216,7 +216,7 @@ func TestUndoingNeedsTheAccessOfTheChangeItself(t *testing.T) {
 			return fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
 		}
 		entry := read[wire.AuditEntry](t, n.must(n.as(operate, post, newest(), ""), http.StatusCreated))
-		if entry.Action != "block.lift" || entry.Actor.Name != "test-operate" {
+		if entry.Action != "block.end" || entry.Actor.Name != "test-operate" {
 			t.Fatalf("got %+v", entry)
 		}
 		n.must(n.ask(`{"key":"token:a"}`), http.StatusOK)

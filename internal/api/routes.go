@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/stint-dev/stint/internal/blocks"
 	"net/http"
 
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -61,17 +62,19 @@ func (s *API) table() []route {
 		onAdmin(put, policy, identity.Admin, s.putPolicy, opPutPolicy),
 		onAdmin(del, policy, identity.Admin, s.deletePolicy, opDeletePolicy),
 
-		onAdmin(get, wire.PathBlocks, identity.Read, s.listBlocks, opListBlocks),
-		onAdmin(post, wire.PathBlocks, identity.Operate, s.addBlock, opAddBlock),
-		onAdmin(get, block, identity.Read, s.getBlock, opGetBlock),
-		onAdmin(patch, block, identity.Operate, s.changeBlock, opChangeBlock),
-		onAdmin(del, block, identity.Operate, s.liftBlock, opLiftBlock),
+		onAdmin(get, wire.PathBlocks, identity.Read, ofKind(blocks.Block, s.listEntries), opListBlocks),
+		onAdmin(post, wire.PathBlocks, identity.Operate, ofKind(blocks.Block, s.addEntry), opAddBlock),
+		onAdmin(get, block, identity.Read, ofKind(blocks.Block, s.getEntry), opGetBlock),
+		onAdmin(patch, block, identity.Operate, ofKind(blocks.Block, s.changeEntry), opChangeBlock),
+		onAdmin(del, block, identity.Operate, ofKind(blocks.Block, s.endEntry), opEndBlock),
+		onAdmin(post, block+"/restore", identity.Operate, ofKind(blocks.Block, s.restoreEntry), opRestoreBlock),
 
-		onAdmin(get, wire.PathExemptions, identity.Read, s.listExemptions, opListExemptions),
-		onAdmin(post, wire.PathExemptions, identity.Operate, s.addExemption, opAddExemption),
-		onAdmin(get, exemption, identity.Read, s.getExemption, opGetExemption),
-		onAdmin(patch, exemption, identity.Operate, s.changeExemption, opChangeExemption),
-		onAdmin(del, exemption, identity.Operate, s.removeExemption, opRemoveExemption),
+		onAdmin(get, wire.PathExemptions, identity.Read, ofKind(blocks.Exemption, s.listEntries), opListExemptions),
+		onAdmin(post, wire.PathExemptions, identity.Operate, ofKind(blocks.Exemption, s.addEntry), opAddExemption),
+		onAdmin(get, exemption, identity.Read, ofKind(blocks.Exemption, s.getEntry), opGetExemption),
+		onAdmin(patch, exemption, identity.Operate, ofKind(blocks.Exemption, s.changeEntry), opChangeExemption),
+		onAdmin(del, exemption, identity.Operate, ofKind(blocks.Exemption, s.endEntry), opEndExemption),
+		onAdmin(post, exemption+"/restore", identity.Operate, ofKind(blocks.Exemption, s.restoreEntry), opRestoreExemption),
 
 		onAdmin(get, wire.PathKeys, identity.Read, s.explainKey, opExplainKey),
 		onAdmin(del, wire.PathKeys, identity.Operate, s.resetKey, opResetKey),

@@ -101,8 +101,8 @@ func countingServer(b *testing.B) *httpserver.Server {
 			b.Fatal(err)
 		}
 	}
-	block := blocks.Block{Pattern: patternOf(b, "blocked:*"), Reason: "bench"}
-	if _, err := store.AddBlock(b.Context(), by, block, blocks.Fail); err != nil {
+	block := blocks.Entry{Kind: blocks.Block, Pattern: patternOf(b, "blocked:*"), Reason: "bench"}
+	if _, err := store.Entries().Add(b.Context(), by, blocks.Fail, block); err != nil {
 		b.Fatal(err)
 	}
 	known := catalog.New(store, time.Now)

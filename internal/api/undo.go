@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/auditfile"
 	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -73,5 +74,5 @@ func (s *API) confirmUndo(ctx context.Context, e *audit.Record, confirm string) 
 	if err != nil || pattern.IsZero() {
 		return err
 	}
-	return s.confirmEntry(ctx, e.Object == "block", pattern, confirmed)
+	return s.confirmEntry(ctx, blocks.Kind(e.Object), pattern, confirmed)
 }

@@ -168,7 +168,7 @@ func apiDeps(a *App) api.Deps {
 	store := a.backends.store
 	d := api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
-		Policies: store, Blocks: store, Identity: store, Audit: store, Recorder: store, Notes: store,
+		Policies: store, Entries: store.Entries(), Identity: store, Audit: store, Recorder: store, Notes: store,
 		Offenders: a.offenders, Reports: a.reports,
 		Undo: store, Nodes: store,
 		Traffic: &offenders.Estimator{Store: store, Secret: a.secret},

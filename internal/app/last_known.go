@@ -190,7 +190,7 @@ func (a *App) adoptLastKnown(err error) {
 		a.startedFromSaved.Store(true)
 		a.log.Warn("the database is unreachable; this node answers checks by the policies and blocks kept in the data directory and takes no changes",
 			"as_of", asOf.UTC().Format(time.RFC3339), "age", time.Since(asOf).Round(time.Second).String(), "revision", saved.Revision,
-			"policies", len(saved.Policies), "blocks", len(saved.Blocks), "error", oneLine(err))
+			"policies", len(saved.Policies), "entries", len(saved.Entries), "error", oneLine(err))
 	}
 }
 

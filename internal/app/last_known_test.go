@@ -351,7 +351,7 @@ func TestTwoNodesShareAFolderAndAFileIsAlwaysWhole(t *testing.T) {
 	}
 	until(t, "the file holds the last change", func() bool {
 		saved, _, err := a.lastKnown.load()
-		return err == nil && len(saved.Blocks) == 8
+		return err == nil && len(saved.Entries) == 8
 	})
 	a.stop()
 	b.stop()

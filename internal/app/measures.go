@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/buildinfo"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/metrics"
@@ -19,12 +20,10 @@ func (a *App) newMetrics() *metrics.Metrics {
 		},
 		Revision: a.catalog.Revision,
 		Blocks: func() int {
-			blocks, _ := a.catalog.Blocks().Sizes()
-			return blocks
+			return a.catalog.Blocks().Size(blocks.Block)
 		},
 		Exemptions: func() int {
-			_, exemptions := a.catalog.Blocks().Sizes()
-			return exemptions
+			return a.catalog.Blocks().Size(blocks.Exemption)
 		},
 		LocalKeys: a.backends.memory.Len,
 	})

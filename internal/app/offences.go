@@ -31,7 +31,7 @@ func (a *App) buildOffenders() {
 		OnEscalation: a.tellOfEscalations,
 		Log:          a.log,
 	})
-	a.offenders = &offenders.Service{Store: a.backends.store, Blocks: a.backends.store, View: a.catalog,
+	a.offenders = &offenders.Service{Store: a.backends.store, Entries: a.backends.store.Entries(), View: a.catalog,
 		ProposalSettings: func() offences.ProposalSettings { return a.settings.Proposals }}
 	a.reports = &reports.Builder{Store: a.backends.store, Offences: a.offenders, Now: time.Now}
 }

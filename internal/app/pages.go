@@ -16,7 +16,7 @@ import (
 func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.UI, error) {
 	store := a.backends.store
 	d := adminui.Deps{
-		Policies: store, Blocks: store, Identity: store, Audit: store,
+		Policies: store, Entries: store.Entries(), Identity: store, Audit: store,
 		Catalog: a.catalog, Gate: a.gate, Throttle: throttle, Failed: &a.failed, Jobs: a.jobs,
 		Offenders: a.offenders, Logs: a.logs(), Recorder: store, Notes: store, Reports: store, Events: a.events, Health: a.health,
 		Traffic: &offenders.Estimator{Store: store, Secret: a.secret}, Undo: store,

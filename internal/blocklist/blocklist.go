@@ -31,8 +31,8 @@ type Row struct {
 }
 
 // Block returns the row as an imported block.
-func (r Row) Block() blocks.Block {
-	return blocks.Block{Pattern: r.Pattern, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
+func (r Row) Block() blocks.Entry {
+	return blocks.Entry{Kind: blocks.Block, Pattern: r.Pattern, Reason: r.Reason, Source: blocks.Imported, Expires: r.Expires}
 }
 
 // RowError says what is wrong with one row; the rows after it can still be

@@ -83,6 +83,6 @@ func NeedConfirm(p keys.Pattern, why string) error {
 	}
 	e := fault.New(fault.NeedConfirm, "The pattern %q is broad: %s. Where that is meant, send it again with \"confirm\" set to the pattern.", p, why)
 	e.Field = "confirm"
-	e.Detail = map[string]any{"confirm": p.String(), "why": why}
+	e.Detail = map[string]any{"confirm": p.String(), "confirm_reason": why}
 	return e
 }

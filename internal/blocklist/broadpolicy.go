@@ -40,7 +40,7 @@ func NeedConfirmPolicy(names, why string) error {
 	}
 	e := fault.New(fault.NeedConfirm, "Nothing was changed. The policy %s is broad: %s. Where that is meant, send it again with confirm=%s.", names, why, names)
 	e.Field = "confirm"
-	e.Detail = map[string]any{"confirm": names, "why": why}
+	e.Detail = map[string]any{"confirm": names, "confirm_reason": why}
 	return e
 }
 

@@ -20,7 +20,7 @@ func BroughtBack(e *audit.Record) (keys.Pattern, error) {
 		return keys.Pattern{}, nil
 	}
 	switch action {
-	case "lift", "remove", "replace", "extend", "update":
+	case "end", "replace", "extend", "update":
 	default:
 		return keys.Pattern{}, nil
 	}

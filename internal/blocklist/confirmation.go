@@ -103,7 +103,7 @@ func (j *judge) add(row Row) {
 		if len(j.broad) < maxShown {
 			j.broad = append(j.broad, Finding{Line: row.Line, Rows: 1, Pattern: p, Why: why})
 		}
-	} else if j.surveyor.HitsCaller(p, j.caller) {
+	} else if j.surveyor.BlocksCaller(p, j.caller) {
 		if j.own.Rows == 0 {
 			j.own = Finding{Line: row.Line, Pattern: p, Why: "it refuses your own address, " + j.caller.String()}
 		}

@@ -74,13 +74,13 @@ type ImportReport struct {
 func (m *Importer) Import(ctx context.Context, by audit.Actor, rows iter.Seq2[Row, error], o ImportOptions) (*ImportReport, error) {
 	run := &importRun{Importer: m, options: o, now: m.Now(), exempt: newCover(),
 		judge: newJudge(&Surveyor{View: m.View, Parser: m.Parser, Traffic: m.Traffic, Now: m.Now}, o.Caller), report: &ImportReport{DryRun: o.DryRun}}
-	for e := range m.View.Blocks().AllExemptions(run.now) {
+	for e := range m.View.Blocks().All(blocks.Exemption, run.now) {
 		run.exempt.add(e.Pattern)
 	}
 	if o.DryRun {
 		return run.rehearse(ctx, rows)
 	}
-	result, err := m.Store.ImportBlocks(ctx, by, run.blocks(ctx, rows), o.On, nil)
+	result, err := m.Store.Import(ctx, by, run.blocks(ctx, rows), o.On, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +100,12 @@ type importRun struct {
 // blocks yields the good rows. The first bad row without SkipBad ends them
 // once the rest of the file has been read, so that all of them are told. What
 // must be confirmed and is not ends them too, before the store changes anything.
-func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[Row, error]) iter.Seq2[blocks.Block, error] {
-	return func(yield func(blocks.Block, error) bool) {
+func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[Row, error]) iter.Seq2[blocks.Entry, error] {
+	return func(yield func(blocks.Entry, error) bool) {
 		for row, err := range rows {
 			good, err := r.count(row, err)
 			if err != nil {
-				yield(blocks.Block{}, err)
+				yield(blocks.Entry{Kind: blocks.Block}, err)
 				return
 			}
 			if good && (r.report.Invalid == 0 || r.options.SkipBad) && !yield(row.Block(), nil) {
@@ -113,11 +113,11 @@ func (r *importRun) blocks(ctx context.Context, rows iter.Seq2[Row, error]) iter
 			}
 		}
 		if err := r.refusal(); err != nil {
-			yield(blocks.Block{}, err)
+			yield(blocks.Entry{Kind: blocks.Block}, err)
 			return
 		}
 		if err := r.confirmed(ctx); err != nil {
-			yield(blocks.Block{}, err)
+			yield(blocks.Entry{Kind: blocks.Block}, err)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (r *importRun) refusal() error {
 	}
 	e := fault.New(fault.Invalid, "%d of the %d rows are bad, the first in %s. Nothing was imported; mend them, or have them left out (skip_bad, --skip-bad on the command line).",
 		r.report.Invalid, r.report.Rows, r.report.Bad[0].Error())
-	e.Detail = map[string]any{"rows": r.report.Rows, "invalid": r.report.Invalid, "bad": Told(r.report.Bad)}
+	e.Detail = map[string]any{"rows": r.report.Rows, "invalid": r.report.Invalid, "invalid_rows": Told(r.report.Bad)}
 	return e
 }
 
@@ -201,7 +201,7 @@ func (r *importRun) rehearse(ctx context.Context, rows iter.Seq2[Row, error]) (*
 		}
 		end, twice := index.Get(row.Pattern)
 		if !twice {
-			if b := standing.BlockWith(row.Pattern, r.now); b != nil {
+			if b := standing.Of(blocks.Block, row.Pattern, r.now); b != nil {
 				twice, end = true, b.Expires
 			}
 		}
@@ -236,7 +236,7 @@ func (r *importRun) foresee(known bool, end, next time.Time) {
 	case r.options.On == blocks.Extend && later(next, end):
 		r.report.Extended++
 	default:
-		r.report.Known++
+		r.report.Unchanged++
 	}
 }
 

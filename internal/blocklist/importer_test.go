@@ -55,7 +55,7 @@ func newFixture(t *testing.T, url string) *fixture {
 	if err := known.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{&blocklist.Importer{Store: store, View: known, Parser: known.Parser, Now: now}, store, known}
+	return &fixture{&blocklist.Importer{Store: store.Entries(), View: known, Parser: known.Parser, Now: now}, store, known}
 }
 
 func (f *fixture) run(t *testing.T, list string, o blocklist.ImportOptions) (*blocklist.ImportReport, error) {
@@ -64,18 +64,18 @@ func (f *fixture) run(t *testing.T, list string, o blocklist.ImportOptions) (*bl
 	return f.Import(t.Context(), operator, rows, o)
 }
 
-func (f *fixture) block(t *testing.T, text string, expires time.Time) *blocks.Block {
+func (f *fixture) block(t *testing.T, text string, expires time.Time) *blocks.Entry {
 	t.Helper()
-	added, err := f.store.AddBlock(t.Context(), operator, blocks.Block{Pattern: pattern(t, text), Expires: expires}, blocks.Fail)
+	added, err := f.store.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, text), Expires: expires})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return added.Item
+	return added[0].Entry
 }
 
 func (f *fixture) exempt(t *testing.T, text string) {
 	t.Helper()
-	if _, err := f.store.AddExemption(t.Context(), operator, blocks.Exemption{Pattern: pattern(t, text)}, blocks.Fail); err != nil {
+	if _, err := f.store.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, text)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -139,11 +139,11 @@ func TestABadRowImportsNothingAndAllAreTold(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != fault.Invalid || e.Detail["invalid"] != 2 || e.Detail["rows"] != 11 {
 			t.Fatalf("got %+v", err)
 		}
-		told := e.Detail["bad"].([]blocklist.ToldRow)
+		told := e.Detail["invalid_rows"].([]blocklist.ToldRow)
 		if len(told) != 2 || told[0].Line != 7 || told[1].Line != 10 {
 			t.Fatalf("told %+v", told)
 		}
-		page, err := f.store.FindBlocks(t.Context(), blocks.Filter{At: noon})
+		page, err := f.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: noon})
 		if err != nil || page.Total != 0 {
 			t.Fatalf("%d blocks stand, %v", page.Total, err)
 		}
@@ -157,7 +157,7 @@ func TestAFileThatBreaksOffImportsNothing(t *testing.T) {
 		if !fault.Is(err, fault.Malformed) {
 			t.Fatalf("got %v", err)
 		}
-		page, err := f.store.FindBlocks(t.Context(), blocks.Filter{At: noon})
+		page, err := f.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: noon})
 		if err != nil || page.Total != 0 {
 			t.Fatalf("%d blocks stand, %v", page.Total, err)
 		}
@@ -212,14 +212,14 @@ func TestTheRadiusOfABlockNamesWhatItTouches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !r.HitsCaller || r.Hidden || len(r.Exemptions) != 1 || len(r.Covering) != 1 || len(r.Covered) != 1 || r.Covered[0].ID != inner.ID || r.Traffic.Share != 0.03 {
+		if !r.BlocksCaller || r.Hidden || len(r.Exemptions) != 1 || len(r.CoveredBy) != 1 || len(r.Covers) != 1 || r.Covers[0].ID != inner.ID || r.Traffic.Share != 0.03 {
 			t.Fatalf("got %+v", r)
 		}
 		if !strings.Contains(r.Confirm, "3.0 %") {
 			t.Errorf("a block of 3 %% of the traffic says %q", r.Confirm)
 		}
 		r, err = s.Survey(t.Context(), pattern(t, "ip:203.0.113.7"), netip.MustParseAddr("203.0.113.7"))
-		if err != nil || r.HitsCaller || !r.Hidden || r.Confirm != "" {
+		if err != nil || r.BlocksCaller || !r.Hidden || r.Confirm != "" {
 			t.Fatalf("the radius of what is exempt is %+v, %v", r, err)
 		}
 	})

@@ -18,12 +18,12 @@ type Radius struct {
 	// Hidden says that an exemption hides all of it; Exemptions are those that
 	// hide it or a part.
 	Hidden     bool
-	Exemptions []*blocks.Exemption
-	// Covering are the blocks that refuse all of it already, Covered those
+	Exemptions []*blocks.Entry
+	// CoveredBy are the blocks that refuse all of it already, Covers those
 	// that it makes superfluous.
-	Covering, Covered []*blocks.Block
-	// HitsCaller says that it refuses whoever asks.
-	HitsCaller bool
+	CoveredBy, Covers []*blocks.Entry
+	// BlocksCaller says that it refuses whoever asks.
+	BlocksCaller bool
 	// Confirm says why it needs a confirmation, "" where it needs none.
 	Confirm string
 }
@@ -44,18 +44,18 @@ const MaxNeighbours = 20
 func (s *Surveyor) Survey(ctx context.Context, p keys.Pattern, caller netip.Addr) (*Radius, error) {
 	now := s.Now()
 	set := s.View.Blocks()
-	r := &Radius{Pattern: p, Exemptions: set.ExemptionsTouching(p, now, MaxNeighbours)}
+	r := &Radius{Pattern: p, Exemptions: set.Overlapping(blocks.Exemption, p, now, MaxNeighbours)}
 	for _, e := range r.Exemptions {
 		r.Hidden = r.Hidden || e.Pattern.Covers(p)
 	}
-	for _, b := range set.BlocksTouching(p, now, MaxNeighbours) {
+	for _, b := range set.Overlapping(blocks.Block, p, now, MaxNeighbours) {
 		if b.Pattern.Covers(p) {
-			r.Covering = append(r.Covering, b)
+			r.CoveredBy = append(r.CoveredBy, b)
 		} else {
-			r.Covered = append(r.Covered, b)
+			r.Covers = append(r.Covers, b)
 		}
 	}
-	r.HitsCaller = s.HitsCaller(p, caller)
+	r.BlocksCaller = s.BlocksCaller(p, caller)
 	var err error
 	if s.Traffic != nil {
 		r.Traffic, err = s.Traffic.EstimateTraffic(ctx, now.Add(-day), now, p.Matches)
@@ -79,9 +79,9 @@ func (s *Surveyor) WhyConfirm(ctx context.Context, p keys.Pattern) string {
 	return s.confirm(r)
 }
 
-// HitsCaller reports whether a block of p refuses whoever asks for it, an
+// BlocksCaller reports whether a block of p refuses whoever asks for it, an
 // invalid caller for nobody.
-func (s *Surveyor) HitsCaller(p keys.Pattern, caller netip.Addr) bool {
+func (s *Surveyor) BlocksCaller(p keys.Pattern, caller netip.Addr) bool {
 	if !caller.IsValid() {
 		return false
 	}

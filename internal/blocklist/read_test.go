@@ -140,7 +140,7 @@ func TestWhatIsWrittenIsReadBackWhateverItHolds(t *testing.T) {
 	for _, format := range []blocklist.Format{blocklist.CSV, blocklist.JSON, blocklist.Plain} {
 		t.Run(string(format), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				var want []blocks.Block
+				var want []blocks.Entry
 				for range rapid.IntRange(0, 5).Draw(t, "blocks") {
 					text := "token:" + strings.TrimSpace(strings.NewReplacer(`\`, `\\`).Replace(hostileText.Draw(t, "key"))) + "x"
 					if rapid.Bool().Draw(t, "whole") {
@@ -150,7 +150,7 @@ func TestWhatIsWrittenIsReadBackWhateverItHolds(t *testing.T) {
 					if err != nil {
 						continue
 					}
-					b := blocks.Block{Pattern: p, Reason: strings.TrimSpace(hostileText.Draw(t, "reason")) + ".", Author: "=ann"}
+					b := blocks.Entry{Kind: blocks.Block, Pattern: p, Reason: strings.TrimSpace(hostileText.Draw(t, "reason")) + ".", Author: "=ann"}
 					if rapid.Bool().Draw(t, "ends") {
 						b.Expires = noon.Add(time.Hour)
 					}

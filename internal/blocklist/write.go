@@ -42,7 +42,7 @@ type exportedBlock struct {
 }
 
 // Write adds a block.
-func (w *Writer) Write(b *blocks.Block) error {
+func (w *Writer) Write(b *blocks.Entry) error {
 	row := exportedBlock{b.Pattern.String(), b.Reason, instant(b.Expires), string(b.Source), b.Author, instant(b.Created)}
 	first := !w.any
 	w.any = true

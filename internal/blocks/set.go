@@ -1,99 +1,181 @@
 package blocks
 
 import (
+	"container/heap"
+	"sync"
 	"time"
 
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// Set is a node's copy of the live blocks and exemptions, matched in memory.
-// It is safe for use by many goroutines.
+// Set is a node's copy of the active entries, matched in memory. It is safe for
+// use by many goroutines.
 type Set struct {
-	blocks     *collection[*Block]
-	exemptions *collection[*Exemption]
+	index *keys.Index[slot]
+
+	mu     sync.Mutex // held while index changes, never by a look-up
+	blocks int        // in index
+	// exemptions are those in index, to range over them without looking at all
+	// blocks.
+	exemptions map[keys.Pattern]*Entry
+	// expiring holds what will expire, and what has been replaced since.
+	expiring expiryHeap
+	// ended remembers entries that were ended or swept lately, so that an older
+	// state of one that arrives late does not bring it back.
+	ended map[string]ending
 }
+
+// slot holds the active entries of one pattern, nil where there is none.
+type slot struct{ block, exemption *Entry }
+
+func (s slot) of(kind Kind) *Entry {
+	if kind == Exemption {
+		return s.exemption
+	}
+	return s.block
+}
+
+func (s slot) with(kind Kind, e *Entry) slot {
+	if kind == Exemption {
+		s.exemption = e
+	} else {
+		s.block = e
+	}
+	return s
+}
+
+type ending struct {
+	revision int64
+	at       time.Time
+}
+
+// maxDelay is how long an older state may take to reach this node.
+const maxDelay = time.Minute
 
 // NewSet returns an empty set.
 func NewSet() *Set {
-	return &Set{blocks: newCollection[*Block](), exemptions: newCollection[*Exemption]()}
+	return &Set{index: keys.NewIndex[slot](), exemptions: map[keys.Pattern]*Entry{}, ended: map[string]ending{}}
 }
 
-// ApplyBlock takes over the newest state of a block: it is kept while it is
-// neither lifted nor expired at now, and forgotten otherwise. b must not be
-// changed afterwards. States that arrive out of order, at most a minute late,
-// are sorted out by their revision.
-func (s *Set) ApplyBlock(b *Block, now time.Time) { s.blocks.apply(b, now) }
-
-// ApplyExemption does for an exemption what ApplyBlock does for a block.
-func (s *Set) ApplyExemption(e *Exemption, now time.Time) { s.exemptions.apply(e, now) }
-
-// Verdict is what blocks and exemptions say about one key.
-type Match struct {
-	Exemption *Exemption // the most specific that stands, nil if none
-	// Block is the block that stands longest, nil if none. An exemption beats
-	// it; it is filled in all the same, so that the answer can say so.
-	Block *Block
+// Apply takes over the newest state of an entry: it is kept while it is active
+// at now, and dropped otherwise. e must not be changed afterwards. States that
+// arrive out of order, at most a minute late, are ordered by their revision.
+func (s *Set) Apply(e *Entry, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, _ := s.index.Get(e.Pattern)
+	known := at.of(e.Kind)
+	if !e.ActiveAt(now) {
+		s.noteEnd(e, now)
+		if known != nil && known.ID == e.ID && known.Revision <= e.Revision {
+			s.put(at, e, nil)
+		}
+		return
+	}
+	if end, gone := s.ended[e.ID]; gone && end.revision >= e.Revision {
+		return
+	}
+	if known != nil && known.Revision > e.Revision && (known.ID == e.ID || known.ActiveAt(now)) {
+		return
+	}
+	s.put(at, e, e)
+	if !e.Expires.IsZero() {
+		s.noteExpiry(e)
+	}
 }
 
-// Refuses reports whether the key is refused.
-func (v Match) Refuses() bool { return v.Block != nil && v.Exemption == nil }
-
-// roomForMatches is more blocks than anybody lays around one key; more of them
-// only cost an allocation.
-const roomForMatches = 24
-
-// Match looks a key up. It allocates nothing.
-func (s *Set) Match(k keys.Key, now time.Time) Match {
-	return Match{Exemption: s.exemptionOf(k, now), Block: s.blockOf(k, now)}
+// put keeps next, which may be nil, in the place of e's pattern and kind, which
+// hold at now.
+func (s *Set) put(at slot, e, next *Entry) {
+	switch {
+	case e.Kind == Exemption && next == nil:
+		delete(s.exemptions, e.Pattern)
+	case e.Kind == Exemption:
+		s.exemptions[e.Pattern] = next
+	case next == nil:
+		s.blocks--
+	case at.block == nil:
+		s.blocks++
+	}
+	if at = at.with(e.Kind, next); at == (slot{}) {
+		s.index.Delete(e.Pattern)
+	} else {
+		s.index.Set(e.Pattern, at)
+	}
 }
 
-func (s *Set) exemptionOf(k keys.Key, now time.Time) *Exemption {
-	var room [roomForMatches]*Exemption
-	for _, e := range s.exemptions.index.AppendMatching(room[:0], k) {
-		if e.ActiveAt(now) {
-			return e
+func (s *Set) noteEnd(e *Entry, now time.Time) {
+	if e.Revision >= s.ended[e.ID].revision {
+		s.ended[e.ID] = ending{e.Revision, now}
+	}
+}
+
+// noteExpiry notes when e expires. When most of the notes are about replaced or
+// ended entries, they are rebuilt, so that they stay in proportion to the active
+// ones.
+func (s *Set) noteExpiry(e *Entry) {
+	heap.Push(&s.expiring, e)
+	const slack = 1024
+	if len(s.expiring) <= 2*(s.blocks+len(s.exemptions))+slack {
+		return
+	}
+	s.expiring = s.expiring[:0]
+	for _, at := range s.index.All() {
+		for _, active := range []*Entry{at.block, at.exemption} {
+			if active != nil && !active.Expires.IsZero() {
+				s.expiring = append(s.expiring, active)
+			}
 		}
 	}
-	return nil
+	heap.Init(&s.expiring)
 }
 
-func (s *Set) blockOf(k keys.Key, now time.Time) (longest *Block) {
-	var room [roomForMatches]*Block
-	for _, b := range s.blocks.index.AppendMatching(room[:0], k) {
-		if b.ActiveAt(now) && (longest == nil || outlasts(b, longest)) {
-			longest = b
-		}
-	}
-	return longest
-}
-
-func outlasts(a, b *Block) bool {
-	if b.Expires.IsZero() {
-		return false
-	}
-	return a.Expires.IsZero() || a.Expires.After(b.Expires)
-}
-
-// Blocks returns every block that stands at now and selects k, the most
-// specific first.
-func (s *Set) Blocks(k keys.Key, now time.Time) []*Block { return s.blocks.standing(k, now) }
-
-// Exemptions returns every exemption that stands at now and selects k, the
-// most specific first.
-func (s *Set) Exemptions(k keys.Key, now time.Time) []*Exemption {
-	return s.exemptions.standing(k, now)
-}
-
-// Sweep forgets what has expired at now, to give its memory back, at a cost
-// that grows only with what has expired. Nothing depends on it: an expired
-// block refuses nobody.
+// Sweep drops the entries that have expired at now, to give their memory back, at
+// a cost that grows only with their number. Nothing depends on it: an expired
+// block refuses no request.
 func (s *Set) Sweep(now time.Time) {
-	s.blocks.sweep(now)
-	s.exemptions.sweep(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.expiring) > 0 && !s.expiring[0].Expires.After(now) {
+		e := heap.Pop(&s.expiring).(*Entry)
+		if at, _ := s.index.Get(e.Pattern); at.of(e.Kind) == e {
+			s.put(at, e, nil)
+			s.noteEnd(e, now)
+		}
+	}
+	for id, end := range s.ended {
+		if now.Sub(end.at) > maxDelay {
+			delete(s.ended, id)
+		}
+	}
 }
 
-// Sizes returns the number of blocks and exemptions kept, expired ones that
+// Size returns the number of entries of a kind that are kept, expired ones that
 // have not been swept included.
-func (s *Set) Sizes() (blocks, exemptions int) {
-	return s.blocks.index.Len(), s.exemptions.index.Len()
+func (s *Set) Size(kind Kind) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kind == Exemption {
+		return len(s.exemptions)
+	}
+	return s.blocks
+}
+
+// expiryHeap is a heap of entries, the soonest expiry first.
+type expiryHeap []*Entry
+
+func (h expiryHeap) Len() int           { return len(h) }
+func (h expiryHeap) Less(i, j int) bool { return h[i].Expires.Before(h[j].Expires) }
+func (h expiryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push is for package heap.
+func (h *expiryHeap) Push(x any) { *h = append(*h, x.(*Entry)) }
+
+// Pop is for package heap.
+func (h *expiryHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return e
 }

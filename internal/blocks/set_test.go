@@ -34,23 +34,23 @@ func key(t testing.TB, text string) keys.Key {
 }
 
 // block returns a block that ends so long after noon, 0 for good.
-func block(t testing.TB, id, text string, revision int64, lasts time.Duration) *blocks.Block {
-	b := &blocks.Block{ID: id, Pattern: pattern(t, text), Revision: revision, Created: noon}
+func block(t testing.TB, id, text string, revision int64, lasts time.Duration) *blocks.Entry {
+	b := &blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Revision: revision, Created: noon}
 	if lasts != 0 {
 		b.Expires = noon.Add(lasts)
 	}
 	return b
 }
 
-func lifted(b *blocks.Block, revision int64) *blocks.Block {
+func lifted(b *blocks.Entry, revision int64) *blocks.Entry {
 	later := *b
-	later.Lifted, later.Revision = noon, revision
+	later.Ended, later.Revision = noon, revision
 	return &later
 }
 
 func TestABlockEndsAtTheVeryInstantOfItsExpiry(t *testing.T) {
 	s := blocks.NewSet()
-	s.ApplyBlock(block(t, "a", "ip:10.0.0.0/8", 1, time.Hour), noon)
+	s.Apply(block(t, "a", "ip:10.0.0.0/8", 1, time.Hour), noon)
 	k := key(t, "ip:10.1.2.3")
 	for at, want := range map[time.Duration]bool{0: true, time.Hour - 1: true, time.Hour: false, 2 * time.Hour: false} {
 		if got := s.Match(k, noon.Add(at)).Refuses(); got != want {
@@ -64,19 +64,19 @@ func TestABlockEndsAtTheVeryInstantOfItsExpiry(t *testing.T) {
 
 func TestTheBlockThatStandsLongestIsTheAnswer(t *testing.T) {
 	s := blocks.NewSet()
-	s.ApplyBlock(block(t, "wide", "ip:*", 1, 2*time.Hour), noon)
-	s.ApplyBlock(block(t, "network", "ip:10.0.0.0/8", 2, 3*time.Hour), noon)
-	s.ApplyBlock(block(t, "address", "ip:10.0.0.1", 3, time.Hour), noon)
+	s.Apply(block(t, "wide", "ip:*", 1, 2*time.Hour), noon)
+	s.Apply(block(t, "network", "ip:10.0.0.0/8", 2, 3*time.Hour), noon)
+	s.Apply(block(t, "address", "ip:10.0.0.1", 3, time.Hour), noon)
 	k := key(t, "ip:10.0.0.1")
 	if got := s.Match(k, noon).Block.ID; got != "network" {
 		t.Errorf("the block is %s, want network", got)
 	}
-	s.ApplyBlock(block(t, "all", "*", 4, 0), noon)
+	s.Apply(block(t, "all", "*", 4, 0), noon)
 	if got := s.Match(k, noon).Block.ID; got != "all" {
 		t.Errorf("the block is %s, want all: it is for good", got)
 	}
 	var ids []string
-	for _, b := range s.Blocks(k, noon.Add(90*time.Minute)) {
+	for _, b := range s.Selecting(blocks.Block, k, noon.Add(90*time.Minute)) {
 		ids = append(ids, b.ID)
 	}
 	if want := []string{"network", "wide", "all"}; !slices.Equal(ids, want) {
@@ -86,20 +86,20 @@ func TestTheBlockThatStandsLongestIsTheAnswer(t *testing.T) {
 
 func TestAnExemptionBeatsEveryBlockAndHidesNone(t *testing.T) {
 	s := blocks.NewSet()
-	s.ApplyBlock(block(t, "a", "ip:10.0.0.1", 1, 0), noon)
-	s.ApplyExemption(&blocks.Exemption{ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 2, Expires: noon.Add(time.Hour)}, noon)
+	s.Apply(block(t, "a", "ip:10.0.0.1", 1, 0), noon)
+	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 2, Expires: noon.Add(time.Hour)}, noon)
 	k := key(t, "ip:10.0.0.1")
 	v := s.Match(k, noon)
 	if v.Refuses() || v.Block == nil || v.Exemption == nil {
 		t.Errorf("the verdict is %+v, want an exemption beside the block", v)
 	}
-	if got := s.Exemptions(k, noon); len(got) != 1 || got[0].ID != "e" {
+	if got := s.Selecting(blocks.Exemption, k, noon); len(got) != 1 || got[0].ID != "e" {
 		t.Errorf("the exemptions are %v", got)
 	}
 	if !s.Match(k, noon.Add(time.Hour)).Refuses() {
 		t.Error("an exemption that has ended still lets through")
 	}
-	s.ApplyExemption(&blocks.Exemption{ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 3, Removed: noon}, noon)
+	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e", Pattern: pattern(t, "ip:10.0.0.0/8"), Revision: 3, Ended: noon}, noon)
 	if !s.Match(k, noon).Refuses() {
 		t.Error("a removed exemption still lets through")
 	}
@@ -113,27 +113,27 @@ func TestStatesThatArriveLateAreSortedOut(t *testing.T) {
 	undone := block(t, "old", "ip:10.0.0.1", 4, time.Hour)
 	ended := block(t, "old", "ip:10.0.0.1", 2, -time.Hour)
 	for name, c := range map[string]struct {
-		arrive []*blocks.Block
-		want   *blocks.Block
+		arrive []*blocks.Entry
+		want   *blocks.Entry
 	}{
-		"in order":                             {[]*blocks.Block{old, extended}, extended},
-		"the older state last":                 {[]*blocks.Block{extended, old}, extended},
-		"the same state twice":                 {[]*blocks.Block{extended, extended}, extended},
-		"lifted":                               {[]*blocks.Block{old, oldLifted}, nil},
-		"the lift first":                       {[]*blocks.Block{oldLifted, old, extended}, nil},
-		"the lift between":                     {[]*blocks.Block{extended, oldLifted, old}, nil},
-		"replaced in one transaction":          {[]*blocks.Block{old, oldLifted, replacing}, replacing},
-		"the replacing one before the lift":    {[]*blocks.Block{old, replacing, oldLifted}, replacing},
-		"the replacing one before everything":  {[]*blocks.Block{replacing, oldLifted, old}, replacing},
-		"the lift undone":                      {[]*blocks.Block{old, oldLifted, undone}, undone},
-		"the lift undone, which arrives first": {[]*blocks.Block{undone, oldLifted, old}, undone},
-		"cut short into the past":              {[]*blocks.Block{old, ended}, nil},
-		"cut short, and the older state last":  {[]*blocks.Block{ended, old}, nil},
+		"in order":                             {[]*blocks.Entry{old, extended}, extended},
+		"the older state last":                 {[]*blocks.Entry{extended, old}, extended},
+		"the same state twice":                 {[]*blocks.Entry{extended, extended}, extended},
+		"lifted":                               {[]*blocks.Entry{old, oldLifted}, nil},
+		"the lift first":                       {[]*blocks.Entry{oldLifted, old, extended}, nil},
+		"the lift between":                     {[]*blocks.Entry{extended, oldLifted, old}, nil},
+		"replaced in one transaction":          {[]*blocks.Entry{old, oldLifted, replacing}, replacing},
+		"the replacing one before the lift":    {[]*blocks.Entry{old, replacing, oldLifted}, replacing},
+		"the replacing one before everything":  {[]*blocks.Entry{replacing, oldLifted, old}, replacing},
+		"the lift undone":                      {[]*blocks.Entry{old, oldLifted, undone}, undone},
+		"the lift undone, which arrives first": {[]*blocks.Entry{undone, oldLifted, old}, undone},
+		"cut short into the past":              {[]*blocks.Entry{old, ended}, nil},
+		"cut short, and the older state last":  {[]*blocks.Entry{ended, old}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := blocks.NewSet()
 			for _, b := range c.arrive {
-				s.ApplyBlock(b, noon)
+				s.Apply(b, noon)
 			}
 			if got := s.Match(key(t, "ip:10.0.0.1"), noon).Block; got != c.want {
 				t.Errorf("what stands is %+v, want %+v", got, c.want)
@@ -145,12 +145,12 @@ func TestStatesThatArriveLateAreSortedOut(t *testing.T) {
 func TestABlockThatWasCutShortStaysEndedWhenItsOlderStateArrivesLate(t *testing.T) {
 	for name, sweep := range map[string]bool{"before a sweep": false, "after a sweep": true} {
 		s := blocks.NewSet()
-		s.ApplyBlock(block(t, "a", "ip:10.0.0.1", 2, time.Hour), noon)
+		s.Apply(block(t, "a", "ip:10.0.0.1", 2, time.Hour), noon)
 		now := noon.Add(time.Hour)
 		if sweep {
 			s.Sweep(now)
 		}
-		s.ApplyBlock(block(t, "a", "ip:10.0.0.1", 1, 3*time.Hour), now)
+		s.Apply(block(t, "a", "ip:10.0.0.1", 1, 3*time.Hour), now)
 		if s.Match(key(t, "ip:10.0.0.1"), now).Refuses() {
 			t.Errorf("%s it stands again", name)
 		}
@@ -160,7 +160,7 @@ func TestABlockThatWasCutShortStaysEndedWhenItsOlderStateArrivesLate(t *testing.
 func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := blocks.NewSet()
-		standing := map[int]*blocks.Block{}
+		standing := map[int]*blocks.Entry{}
 		now := noon
 		for step := range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
@@ -170,11 +170,11 @@ func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
 				s.Sweep(now)
 			default:
 				host := rapid.IntRange(0, 8).Draw(t, "host")
-				b := &blocks.Block{
+				b := &blocks.Entry{Kind: blocks.Block,
 					ID: fmt.Sprint(step), Revision: int64(step), Expires: now.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "lasts")) * time.Minute),
 				}
 				b.Pattern, _ = keys.Parser{}.Pattern(fmt.Sprintf("ip:10.0.0.%d", host))
-				s.ApplyBlock(b, now)
+				s.Apply(b, now)
 				standing[host] = b
 			}
 		}
@@ -192,7 +192,7 @@ func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
 				t.Fatalf("host %d: %+v still stands", host, got)
 			}
 		}
-		if n, _ := s.Sizes(); n != count {
+		if n := s.Size(blocks.Block); n != count {
 			t.Fatalf("%d blocks are kept, want %d", n, count)
 		}
 	})
@@ -201,24 +201,24 @@ func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
 func TestABlockExtendedManyTimesIsStillSweptOnce(t *testing.T) {
 	s := blocks.NewSet()
 	for i := range 5000 {
-		s.ApplyBlock(block(t, "a", "ip:10.0.0.1", int64(i), time.Duration(i+1)*time.Second), noon)
+		s.Apply(block(t, "a", "ip:10.0.0.1", int64(i), time.Duration(i+1)*time.Second), noon)
 	}
 	s.Sweep(noon.Add(4999 * time.Second))
-	if n, _ := s.Sizes(); n != 1 {
+	if n := s.Size(blocks.Block); n != 1 {
 		t.Fatalf("before its end %d blocks are kept, want 1", n)
 	}
 	s.Sweep(noon.Add(5000 * time.Second))
-	if n, _ := s.Sizes(); n != 0 {
+	if n := s.Size(blocks.Block); n != 0 {
 		t.Fatalf("after its end %d blocks are kept, want 0", n)
 	}
 }
 
 func TestSweepingForgetsExemptionsToo(t *testing.T) {
 	s := blocks.NewSet()
-	s.ApplyExemption(&blocks.Exemption{ID: "a", Pattern: pattern(t, "*"), Expires: noon.Add(time.Hour)}, noon)
-	s.ApplyExemption(&blocks.Exemption{ID: "b", Pattern: pattern(t, "ip:*")}, noon)
+	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "a", Pattern: pattern(t, "*"), Expires: noon.Add(time.Hour)}, noon)
+	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "b", Pattern: pattern(t, "ip:*")}, noon)
 	s.Sweep(noon.Add(time.Hour))
-	if _, n := s.Sizes(); n != 1 {
+	if n := s.Size(blocks.Exemption); n != 1 {
 		t.Errorf("%d exemptions are kept, want 1: the one for good", n)
 	}
 }
@@ -226,7 +226,7 @@ func TestSweepingForgetsExemptionsToo(t *testing.T) {
 func TestASetIsUsedByManyAtOnce(t *testing.T) {
 	s := blocks.NewSet()
 	forGood := block(t, "good", "ip:10.0.0.0/8", 1, 0)
-	s.ApplyBlock(forGood, noon)
+	s.Apply(forGood, noon)
 	texts := []string{"ip:10.0.0.1", "ip:10.0.0.0/24", "ip:*", "*", "ip:2001:db8::/32", "token:a*", "token:abc"}
 	asked := []keys.Key{key(t, "ip:10.0.0.1"), key(t, "ip:2001:db8::1"), key(t, "token:abc")}
 	var patterns []keys.Pattern
@@ -238,13 +238,13 @@ func TestASetIsUsedByManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for i := range 500 {
 				now := noon.Add(time.Duration(i) * time.Second)
-				b := &blocks.Block{
+				b := &blocks.Entry{Kind: blocks.Block,
 					ID: fmt.Sprint(worker, i), Pattern: patterns[(worker+i)%len(patterns)], Revision: int64(i), Expires: now.Add(time.Second),
 				}
-				s.ApplyBlock(b, now)
-				s.ApplyExemption(&blocks.Exemption{ID: b.ID, Pattern: pattern(t, "user:x"), Revision: int64(i), Expires: now.Add(time.Second)}, now)
+				s.Apply(b, now)
+				s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: b.ID, Pattern: pattern(t, "user:x"), Revision: int64(i), Expires: now.Add(time.Second)}, now)
 				if i%3 == 0 {
-					s.ApplyBlock(lifted(b, int64(i)+1), now)
+					s.Apply(lifted(b, int64(i)+1), now)
 				}
 			}
 		})
@@ -263,7 +263,7 @@ func TestASetIsUsedByManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	s.Sweep(noon.Add(time.Hour))
-	if n, e := s.Sizes(); n != 1 || e != 0 {
+	if n, e := s.Size(blocks.Block), s.Size(blocks.Exemption); n != 1 || e != 0 {
 		t.Errorf("%d blocks and %d exemptions are left, want only the block for good", n, e)
 	}
 }
@@ -271,8 +271,8 @@ func TestASetIsUsedByManyAtOnce(t *testing.T) {
 func TestMatchingAllocatesNothing(t *testing.T) {
 	s := blocks.NewSet()
 	for i, text := range []string{"*", "ip:*", "ip:10.0.0.0/8", "ip:10.0.0.1", "ip:2001:db8::/48", "token:a*", "token:abc"} {
-		s.ApplyBlock(block(t, fmt.Sprint(i), text, int64(i), time.Hour), noon)
-		s.ApplyExemption(&blocks.Exemption{ID: fmt.Sprint(i), Pattern: pattern(t, text)}, noon)
+		s.Apply(block(t, fmt.Sprint(i), text, int64(i), time.Hour), noon)
+		s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: fmt.Sprint(i), Pattern: pattern(t, text)}, noon)
 	}
 	for _, text := range []string{"ip:10.0.0.1", "ip:2001:db8::1", "token:abc", "user:x"} {
 		k := key(t, text)
@@ -285,8 +285,8 @@ func TestMatchingAllocatesNothing(t *testing.T) {
 func BenchmarkSweepOfAMillionBlocksOfWhichNoneHasExpired(b *testing.B) {
 	s := blocks.NewSet()
 	for i := range 1_000_000 {
-		x := &blocks.Block{ID: fmt.Sprint(i), Pattern: pattern(b, fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255)), Expires: noon.Add(time.Hour)}
-		s.ApplyBlock(x, noon)
+		x := &blocks.Entry{Kind: blocks.Block, ID: fmt.Sprint(i), Pattern: pattern(b, fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255)), Expires: noon.Add(time.Hour)}
+		s.Apply(x, noon)
 	}
 	for b.Loop() {
 		s.Sweep(noon)

@@ -36,9 +36,10 @@ type Changes struct {
 	// PoliciesChanged, since a selector is built whole.
 	PoliciesChanged bool
 	Policies        []*rules.Policy
-	Blocks          iter.Seq2[*blocks.Block, error]
-	Exemptions      iter.Seq2[*blocks.Exemption, error]
-	Tokens          []*identity.Token
+	// Entries are the active blocks and exemptions, and of changes beyond a
+	// revision the ended ones too, in any order.
+	Entries iter.Seq2[*blocks.Entry, error]
+	Tokens  []*identity.Token
 	// UsersChanged says that a user was changed or deleted, or a session ended.
 	UsersChanged bool
 	// KnownLogins holds all of them where KnownLoginsChanged is set.
@@ -266,24 +267,10 @@ func (c *Catalog) apply(ch Changes, v view) (*Changed, error) {
 	if ch.Settings != nil {
 		c.takeSettings(*ch.Settings)
 	}
-	// Checks go on meanwhile. Exemptions first: a pattern exempted and blocked by
-	// one change must not be refused in between. What has ended last: a pattern
-	// whose block is replaced must not get through in between.
-	endedExemptions, exemptions, err := takeOver(ch.Exemptions, now, v.blocks.ApplyExemption)
-	if err != nil {
+	var err error
+	if what.Blocks, err = applyEntries(v.blocks, ch.Entries, now); err != nil {
 		return nil, err
 	}
-	endedBlocks, blocked, err := takeOver(ch.Blocks, now, v.blocks.ApplyBlock)
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range endedBlocks {
-		v.blocks.ApplyBlock(b, now)
-	}
-	for _, e := range endedExemptions {
-		v.blocks.ApplyExemption(e, now)
-	}
-	what.Blocks = exemptions + blocked
 	if ch.PoliciesChanged {
 		c.selector.Store(rules.NewSelector(ch.Policies))
 	}
@@ -306,24 +293,36 @@ func (c *Catalog) takeSettings(s Settings) {
 	c.parser.Store(&keys.Parser{IPv6Bits: s.IPv6Bits})
 }
 
-// takeOver applies what stands at now and returns what does not, and how many
-// there were of both. all may be nil.
-func takeOver[T interface{ ActiveAt(t time.Time) bool }](all iter.Seq2[T, error], now time.Time, apply func(T, time.Time)) (ended []T, count int, err error) {
+// applyEntries applies all to set and returns how many there were. all may be
+// nil. Checks use set concurrently. Exemptions come first: a pattern exempted and
+// blocked by one change must not be refused in between. Ended entries come last: a
+// pattern whose block is replaced must not get through in between.
+func applyEntries(set *blocks.Set, all iter.Seq2[*blocks.Entry, error], now time.Time) (count int, err error) {
 	if all == nil {
-		return nil, 0, nil
+		return 0, nil
 	}
-	for item, err := range all {
+	var active, ended []*blocks.Entry // to be applied after the exemptions
+	for e, err := range all {
 		if err != nil {
-			return nil, count, err
+			return count, err
 		}
 		count++
-		if item.ActiveAt(now) {
-			apply(item, now)
-		} else {
-			ended = append(ended, item)
+		switch {
+		case !e.ActiveAt(now):
+			ended = append(ended, e)
+		case e.Kind == blocks.Exemption:
+			set.Apply(e, now)
+		default:
+			active = append(active, e)
 		}
 	}
-	return ended, count, nil
+	for _, e := range active {
+		set.Apply(e, now)
+	}
+	for _, e := range ended {
+		set.Apply(e, now)
+	}
+	return count, nil
 }
 
 // with returns the tokens by hash after a change.

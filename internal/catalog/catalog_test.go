@@ -20,7 +20,7 @@ type script struct {
 // step is one answer: blocks, and where breaks is set the error after them.
 type step struct {
 	revision int64
-	blocks   []*blocks.Block
+	blocks   []*blocks.Entry
 	breaks   error
 	between  func() // called after each block was taken over
 }
@@ -31,11 +31,11 @@ func (s *script) EachChange(_ context.Context, since int64, apply func(Changes) 
 	if now.revision == since {
 		return now.breaks
 	}
-	return apply(Changes{Revision: now.revision, Blocks: now.each()})
+	return apply(Changes{Revision: now.revision, Entries: now.each()})
 }
 
-func (s step) each() iter.Seq2[*blocks.Block, error] {
-	return func(yield func(*blocks.Block, error) bool) {
+func (s step) each() iter.Seq2[*blocks.Entry, error] {
+	return func(yield func(*blocks.Entry, error) bool) {
 		for _, b := range s.blocks {
 			if !yield(b, nil) {
 				return
@@ -52,13 +52,13 @@ func (s step) each() iter.Seq2[*blocks.Block, error] {
 
 var errBroken = errors.New("the connection broke")
 
-func blockOf(t *testing.T, text string) *blocks.Block {
+func blockOf(t *testing.T, text string) *blocks.Entry {
 	t.Helper()
 	p, err := keys.Parser{}.Pattern(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &blocks.Block{ID: text, Pattern: p}
+	return &blocks.Entry{Kind: blocks.Block, ID: text, Pattern: p}
 }
 
 func refuses(t *testing.T, c *Catalog, text string) bool {
@@ -72,8 +72,8 @@ func refuses(t *testing.T, c *Catalog, text string) bool {
 
 func TestAFirstLoadThatBrokeOffLeavesNothingThatHasEndedSince(t *testing.T) {
 	source := &script{steps: []step{
-		{revision: 5, blocks: []*blocks.Block{blockOf(t, "token:lifted"), blockOf(t, "token:stands")}, breaks: errBroken},
-		{revision: 6, blocks: []*blocks.Block{blockOf(t, "token:stands")}},
+		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:lifted"), blockOf(t, "token:stands")}, breaks: errBroken},
+		{revision: 6, blocks: []*blocks.Entry{blockOf(t, "token:stands")}},
 	}}
 	c := New(source, time.Now)
 	if err := c.Refresh(t.Context()); !errors.Is(err, errBroken) || c.Loaded() {
@@ -90,9 +90,9 @@ func TestAFirstLoadThatBrokeOffLeavesNothingThatHasEndedSince(t *testing.T) {
 func TestARefreshThatBrokeOffIsReadAgainFromWhereItBegan(t *testing.T) {
 	added := blockOf(t, "token:late")
 	source := &script{steps: []step{
-		{revision: 5, blocks: []*blocks.Block{blockOf(t, "token:old")}},
+		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:old")}},
 		{revision: 7, breaks: errBroken},
-		{revision: 7, blocks: []*blocks.Block{added}},
+		{revision: 7, blocks: []*blocks.Entry{added}},
 	}}
 	c := New(source, time.Now)
 	for range source.steps {
@@ -108,9 +108,9 @@ func TestARefreshThatBrokeOffIsReadAgainFromWhereItBegan(t *testing.T) {
 
 func TestAReloadThatFailedIsMadeUpForByTheNextRefresh(t *testing.T) {
 	source := &script{steps: []step{
-		{revision: 5, blocks: []*blocks.Block{blockOf(t, "token:gone")}},
+		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:gone")}},
 		{revision: 9, breaks: errBroken},
-		{revision: 9, blocks: []*blocks.Block{blockOf(t, "token:restored")}},
+		{revision: 9, blocks: []*blocks.Entry{blockOf(t, "token:restored")}},
 	}}
 	c := New(source, time.Now)
 	if err := c.Refresh(t.Context()); err != nil {
@@ -137,11 +137,11 @@ func TestABlockThatIsReplacedGoesOnRefusingMeanwhile(t *testing.T) {
 	before := blockOf(t, "token:abc")
 	before.ID, before.Revision = "before", 5
 	lifted, after := *before, *before
-	lifted.Revision, lifted.Lifted = 6, time.Now()
+	lifted.Revision, lifted.Ended = 6, time.Now()
 	after.ID, after.Revision = "after", 6
-	for name, order := range map[string][]*blocks.Block{"the old first": {&lifted, &after}, "the new first": {&after, &lifted}} {
+	for name, order := range map[string][]*blocks.Entry{"the old first": {&lifted, &after}, "the new first": {&after, &lifted}} {
 		t.Run(name, func(t *testing.T) {
-			source := &script{steps: []step{{revision: 5, blocks: []*blocks.Block{before}}, {revision: 6, blocks: order}}}
+			source := &script{steps: []step{{revision: 5, blocks: []*blocks.Entry{before}}, {revision: 6, blocks: order}}}
 			c := New(source, time.Now)
 			source.steps[1].between = func() {
 				if !refuses(t, c, "token:abc") {

@@ -13,12 +13,11 @@ import (
 // unreachable. Of the tokens it holds those that checks may need; those of
 // operators are of no use then.
 type Saved struct {
-	Revision   int64
-	Settings   Settings
-	Policies   []*rules.Policy
-	Tokens     []*identity.Token
-	Blocks     []*blocks.Block
-	Exemptions []*blocks.Exemption
+	Revision int64
+	Settings Settings
+	Policies []*rules.Policy
+	Tokens   []*identity.Token
+	Entries  []*blocks.Entry // exemptions first
 }
 
 // Snapshot returns what is known, nil where nothing has been read from the
@@ -33,7 +32,7 @@ func (c *Catalog) Snapshot() *Saved {
 	set := c.blocks.Load()
 	s := &Saved{
 		Revision: c.revision.Load(), Settings: *c.settings.Load(), Policies: c.selector.Load().Policies(),
-		Blocks: slices.Collect(set.AllBlocks(now)), Exemptions: slices.Collect(set.AllExemptions(now)),
+		Entries: slices.AppendSeq(slices.Collect(set.All(blocks.Exemption, now)), set.All(blocks.Block, now)),
 	}
 	for _, token := range *c.tokens.Load() {
 		if token.ActiveAt(now) && token.Grants(identity.Check) {
@@ -57,11 +56,8 @@ func (c *Catalog) Adopt(s *Saved, asOf time.Time, err error) {
 	}
 	now := c.now()
 	set := blocks.NewSet()
-	for _, e := range s.Exemptions {
-		set.ApplyExemption(e, now)
-	}
-	for _, b := range s.Blocks {
-		set.ApplyBlock(b, now)
+	for _, e := range s.Entries {
+		set.Apply(e, now)
 	}
 	tokens := make(map[[32]byte]*identity.Token, len(s.Tokens))
 	for _, t := range s.Tokens {

@@ -31,14 +31,14 @@ func savedFrom(t testing.TB) *catalog.Saved {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := blocks.Block{Pattern: p, Reason: "\x1b[31m\n reason", Source: blocks.Manual}
+		b := blocks.Entry{Kind: blocks.Block, Pattern: p, Reason: "\x1b[31m\n reason", Source: blocks.Manual}
 		if n%2 == 0 {
 			b.Expires = time.Now().Add(time.Hour)
 		}
-		if _, err := store.AddBlock(t.Context(), by, b, blocks.Fail); err != nil {
+		if _, err := store.Entries().Add(t.Context(), by, blocks.Fail, b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.AddExemption(t.Context(), by, blocks.Exemption{Pattern: p, Reason: "why"}, blocks.Fail); err != nil {
+		if _, err := store.Entries().Add(t.Context(), by, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: p, Reason: "why"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func savedFrom(t testing.TB) *catalog.Saved {
 
 func TestWhatIsSavedIsReadBackWhole(t *testing.T) {
 	saved := savedFrom(t)
-	if len(saved.Blocks) != 4 || len(saved.Exemptions) != 4 || len(saved.Policies) != 1 || len(saved.Settings.Secret) != 32 {
+	if len(saved.Entries) != 8 || len(saved.Policies) != 1 || len(saved.Settings.Secret) != 32 {
 		t.Fatalf("saved %+v", saved)
 	}
 	if len(saved.Tokens) != 1 || saved.Tokens[0].Name != "edge" {
@@ -78,7 +78,7 @@ func TestWhatIsSavedIsReadBackWhole(t *testing.T) {
 	if len(read.Policies) != 1 || !reflect.DeepEqual(*read.Policies[0], *saved.Policies[0]) {
 		t.Errorf("policy %+v, want %+v", read.Policies[0], saved.Policies[0])
 	}
-	if !reflect.DeepEqual(read.Blocks, saved.Blocks) || !reflect.DeepEqual(read.Exemptions, saved.Exemptions) {
+	if !reflect.DeepEqual(read.Entries, saved.Entries) {
 		t.Errorf("read %+v, want %+v", read, saved)
 	}
 	if read.Revision != saved.Revision || !reflect.DeepEqual(read.Settings, saved.Settings) || read.Tokens[0].Name != "edge" ||
@@ -108,13 +108,13 @@ func TestASavedFileWithAnyByteChangedOrMissingIsRefused(t *testing.T) {
 }
 
 func BenchmarkSavingAMillionBlocks(b *testing.B) {
-	saved := &catalog.Saved{Blocks: make([]*blocks.Block, 1_000_000)}
-	for i := range saved.Blocks {
+	saved := &catalog.Saved{Entries: make([]*blocks.Entry, 1_000_000)}
+	for i := range saved.Entries {
 		p, err := keys.Parser{}.Pattern(fmt.Sprintf("ip:10.%d.%d.%d", i>>16, i>>8&255, i&255))
 		if err != nil {
 			b.Fatal(err)
 		}
-		saved.Blocks[i] = &blocks.Block{ID: fmt.Sprintf("0198f000-0000-7000-8000-%012d", i), Pattern: p, Reason: "list", Author: "admin", Created: time.UnixMilli(1)}
+		saved.Entries[i] = &blocks.Entry{Kind: blocks.Block, ID: fmt.Sprintf("0198f000-0000-7000-8000-%012d", i), Pattern: p, Reason: "list", Author: "admin", Created: time.UnixMilli(1)}
 	}
 	for b.Loop() {
 		var file bytes.Buffer

@@ -26,7 +26,7 @@ import (
 // bytes, little-endian, and then nothing.
 const (
 	savedMagic   = "stint last known policies and blocks\n"
-	savedVersion = 1
+	savedVersion = 2
 
 	maxSavedText = 1 << 20
 	maxSavedList = 1 << 28
@@ -73,13 +73,9 @@ func (s *Saved) Write(w io.Writer, source string) error {
 	for _, t := range s.Tokens {
 		e.token(t)
 	}
-	e.number(int64(len(s.Blocks)))
-	for _, b := range s.Blocks {
-		e.block(b)
-	}
-	e.number(int64(len(s.Exemptions)))
-	for _, x := range s.Exemptions {
-		e.exemption(x)
+	e.number(int64(len(s.Entries)))
+	for _, entry := range s.Entries {
+		e.entry(entry)
 	}
 	e.flush()
 	if e.err != nil {
@@ -158,24 +154,15 @@ func (e *savedWriter) token(t *identity.Token) {
 	e.number(t.Revision)
 }
 
-func (e *savedWriter) block(b *blocks.Block) {
-	e.text(b.ID)
-	e.text(b.Pattern.String())
-	e.text(b.Reason)
-	e.text(b.Author)
-	e.text(string(b.Source))
-	e.number(b.Policy)
-	e.number(int64(b.Level))
-	e.time(b.Created)
-	e.time(b.Expires)
-	e.number(b.Revision)
-}
-
-func (e *savedWriter) exemption(x *blocks.Exemption) {
+func (e *savedWriter) entry(x *blocks.Entry) {
 	e.text(x.ID)
+	e.text(string(x.Kind))
 	e.text(x.Pattern.String())
 	e.text(x.Reason)
 	e.text(x.Author)
+	e.text(string(x.Source))
+	e.number(x.PolicyID)
+	e.number(int64(x.Level))
 	e.time(x.Created)
 	e.time(x.Expires)
 	e.number(x.Revision)
@@ -198,8 +185,7 @@ func ReadSaved(r io.Reader, source string) (*Saved, error) {
 	s.Settings = Settings{IPv6Bits: int(d.number()), Secret: []byte(d.text())}
 	s.Policies = readList(d, d.policy)
 	s.Tokens = readList(d, d.token)
-	s.Blocks = readList(d, d.block)
-	s.Exemptions = readList(d, d.exemption)
+	s.Entries = readList(d, d.entry)
 	want := d.sum.Sum32()
 	if got := d.bytes(4); d.err == nil && binary.LittleEndian.Uint32(got) != want {
 		return nil, badSaved("it is damaged: its checksum differs")
@@ -215,10 +201,10 @@ func ReadSaved(r io.Reader, source string) (*Saved, error) {
 
 // savedReader keeps the first error and reads nothing after it.
 type savedReader struct {
-	in                     *bufio.Reader
-	sum                    hash.Hash32
-	err                    error
-	reason, author, origin string // of the item before: many share them
+	in                           *bufio.Reader
+	sum                          hash.Hash32
+	err                          error
+	kind, reason, author, origin string // of the entry before: many share them
 }
 
 func (d *savedReader) fail(format string, args ...any) {
@@ -347,21 +333,18 @@ func (d *savedReader) token() *identity.Token {
 	return t
 }
 
-func (d *savedReader) block() *blocks.Block {
-	b := &blocks.Block{ID: d.text(), Pattern: d.pattern()}
+func (d *savedReader) entry() *blocks.Entry {
+	e := &blocks.Entry{ID: d.text()}
+	d.kind = same(d.text(), d.kind)
+	e.Kind, e.Pattern = blocks.Kind(d.kind), d.pattern()
 	d.reason, d.author, d.origin = same(d.text(), d.reason), same(d.text(), d.author), same(d.text(), d.origin)
-	b.Reason, b.Author, b.Source = d.reason, d.author, blocks.Source(d.origin)
-	b.Policy, b.Level = d.number(), int(d.number())
-	b.Created, b.Expires, b.Revision = d.time(), d.time(), d.number()
-	return b
-}
-
-func (d *savedReader) exemption() *blocks.Exemption {
-	x := &blocks.Exemption{ID: d.text(), Pattern: d.pattern()}
-	d.reason, d.author = same(d.text(), d.reason), same(d.text(), d.author)
-	x.Reason, x.Author = d.reason, d.author
-	x.Created, x.Expires, x.Revision = d.time(), d.time(), d.number()
-	return x
+	e.Reason, e.Author, e.Source = d.reason, d.author, blocks.Source(d.origin)
+	e.PolicyID, e.Level = d.number(), int(d.number())
+	e.Created, e.Expires, e.Revision = d.time(), d.time(), d.number()
+	if e.Kind != blocks.Block && e.Kind != blocks.Exemption {
+		d.fail("it is damaged: an entry of an unknown kind")
+	}
+	return e
 }
 
 // same returns the copy of a text that is held already, so that a million

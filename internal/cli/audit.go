@@ -58,7 +58,7 @@ func newAuditList(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
 		Short:   "List changes, newest first",
-		Example: "admin audit list --last 24h\nadmin audit list --action block.lift --actor maria\nadmin audit list --object policy --object-id default -o json",
+		Example: "admin audit list --last 24h\nadmin audit list --action block.end --actor maria\nadmin audit list --object policy --object-id default -o json",
 		Args:    cobra.NoArgs,
 		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
 			found, err := client.Audit(c.Context(), f.query(a.sys.Now()), limit)
@@ -143,7 +143,7 @@ func (a *app) undo(c *cobra.Command, from *client.Client, e *wire.AuditEntry, ye
 		if e.Object != "block" {
 			return nil
 		}
-		return a.tellRadius(c.Context(), from, pattern)
+		return a.showImpact(c.Context(), from, pattern)
 	}, func(confirm string) (*wire.AuditEntry, error) { return from.Undo(c.Context(), e.ID, confirm) })
 }
 

@@ -208,11 +208,11 @@ func (a *app) tellBroad(all []wire.BroadRow, count int) {
 		if b.Pattern != "" {
 			what += ", " + output.Escape(string(b.Pattern))
 		}
-		a.notef("  %s: %s.", what, output.Escape(b.Why))
+		a.notef("  %s: %s.", what, output.Escape(b.ConfirmReason))
 		if b.Estimate != nil {
 			a.notef("    It would have refused %s", estimateSentence(b.Estimate))
 		}
-		if b.HitsCaller {
+		if b.BlocksCaller {
 			a.notef("    It refuses your own address.")
 		}
 		for _, e := range b.Exemptions {
@@ -260,7 +260,7 @@ func (a *app) printImport(i *wire.ImportAnswer) error {
 	if err := output.One(p, i, importColumns); err != nil {
 		return err
 	}
-	for _, bad := range i.Bad {
+	for _, bad := range i.InvalidRows {
 		p.Sayf("  line %d: %s", bad.Line, output.Escape(bad.Problem))
 	}
 	if i.Estimate != nil {
@@ -278,7 +278,7 @@ var importColumns = []output.Column[*wire.ImportAnswer]{
 	{Name: "created", Head: "New", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Created) }},
 	{Name: "extended", Head: "Extended", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Extended) }},
 	{Name: "replaced", Head: "Replaced", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Replaced) }},
-	{Name: "known", Head: "Known", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Known) }},
+	{Name: "unchanged", Head: "Unchanged", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Unchanged) }},
 	{Name: "invalid", Head: "Invalid", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Invalid) }},
 	{Name: "exempt", Head: "Exempt", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Exempt) }},
 	{Name: "dry_run", Cell: func(i *wire.ImportAnswer) output.Cell { return output.YesNo(i.DryRun) }},

@@ -42,32 +42,32 @@ refuses your own address.
 	}
 }
 
-func printPreview(a *app, b *wire.BlockPreview) {
+func printPreview(a *app, b *wire.Impact) {
 	p := a.printer()
 	a.warn(b.Warnings)
 	p.Sayf("%s", output.Escape(b.Pattern))
-	for _, line := range radiusLines(b) {
+	for _, line := range impactLines(b) {
 		p.Sayf("%s", line)
 	}
-	if b.Why != "" {
-		p.Sayf("It needs a confirmation: %s.", output.Escape(string(b.Why)))
+	if b.ConfirmReason != "" {
+		p.Sayf("It needs a confirmation: %s.", output.Escape(string(b.ConfirmReason)))
 	}
 }
 
-// tellRadius says whom a block would hit, before it is confirmed.
-func (a *app) tellRadius(ctx context.Context, from *client.Client, pattern string) error {
+// showImpact shows what a block would do, before it is confirmed.
+func (a *app) showImpact(ctx context.Context, from *client.Client, pattern string) error {
 	b, err := from.PreviewBlock(ctx, pattern)
 	if err != nil {
 		return err
 	}
-	for _, line := range radiusLines(b) {
+	for _, line := range impactLines(b) {
 		a.notef("%s", line)
 	}
 	return nil
 }
 
-// radiusLines say whom a block would hit, one thing a line.
-func radiusLines(b *wire.BlockPreview) []string {
+// impactLines say what a block would do, one fact a line.
+func impactLines(b *wire.Impact) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if b.Estimate == nil {
@@ -75,16 +75,16 @@ func radiusLines(b *wire.BlockPreview) []string {
 	} else {
 		say("It would have refused %s", estimateSentence(b.Estimate))
 	}
-	if b.HitsCaller {
+	if b.BlocksCaller {
 		say("It refuses your own address.")
 	}
 	for _, e := range b.Exemptions {
 		say("Stays open by the exemption of %s: %s", output.Escape(e.Pattern), output.Escape(e.Reason))
 	}
-	for _, other := range b.Covering {
+	for _, other := range b.CoveredBy {
 		say("Refused already by the block of %s: %s", output.Escape(other.Pattern), output.Escape(other.Reason))
 	}
-	if n := len(b.Covered); n >= blocklist.MaxNeighbours {
+	if n := len(b.Covers); n >= blocklist.MaxNeighbours {
 		say("It makes %d or more blocks superfluous.", n)
 	} else if n > 0 {
 		say("It makes %s superfluous.", amount(n, "block", "blocks"))
@@ -92,23 +92,23 @@ func radiusLines(b *wire.BlockPreview) []string {
 	return lines
 }
 
-var previewColumns = []output.Column[*wire.BlockPreview]{
-	{Name: "pattern", Cell: func(b *wire.BlockPreview) output.Cell { return output.Text(b.Pattern) }},
-	{Name: "keys_estimate", Cell: func(b *wire.BlockPreview) output.Cell {
+var previewColumns = []output.Column[*wire.Impact]{
+	{Name: "pattern", Cell: func(b *wire.Impact) output.Cell { return output.Text(b.Pattern) }},
+	{Name: "keys_estimate", Cell: func(b *wire.Impact) output.Cell {
 		if b.Estimate == nil {
 			return output.Cell{}
 		}
 		return output.Number(b.Estimate.Keys)
 	}},
-	{Name: "share_estimate", Cell: func(b *wire.BlockPreview) output.Cell {
+	{Name: "share_estimate", Cell: func(b *wire.Impact) output.Cell {
 		if b.Estimate == nil {
 			return output.Cell{}
 		}
 		return output.Share(b.Estimate.Share)
 	}},
-	{Name: "hits_caller", Cell: func(b *wire.BlockPreview) output.Cell { return output.YesNo(b.HitsCaller) }},
-	{Name: "hidden", Cell: func(b *wire.BlockPreview) output.Cell { return output.YesNo(b.Hidden) }},
-	{Name: "confirm", Cell: func(b *wire.BlockPreview) output.Cell { return output.Text(string(b.Confirm)) }},
+	{Name: "blocks_caller", Cell: func(b *wire.Impact) output.Cell { return output.YesNo(b.BlocksCaller) }},
+	{Name: "hidden", Cell: func(b *wire.Impact) output.Cell { return output.YesNo(b.Hidden) }},
+	{Name: "confirm", Cell: func(b *wire.Impact) output.Cell { return output.Text(string(b.Confirm)) }},
 }
 
 // estimateSentence ends a sentence about traffic, and says that it is guessed.

@@ -53,7 +53,7 @@ func newKeyReset(a *app) *cobra.Command {
 		Use:   "reset KEY",
 		Short: "Reset the counts of a key",
 		Long: `Reset the counts of a key, under all policies or one, so that it starts
-afresh. Blocks stay; see 'block lift'.`,
+afresh. Blocks stay; see 'block end'.`,
 		Example: "admin key reset ip:203.0.113.7\nadmin key reset token:abc --policy search",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {

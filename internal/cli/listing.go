@@ -18,8 +18,8 @@ import (
 
 // listFlags select blocks or exemptions.
 type listFlags struct {
-	state, author, search, key, within, order string
-	limit                                     int
+	state, source, author, search, key, within, order string
+	limit                                             int
 }
 
 func (f *listFlags) add(c *cobra.Command) {
@@ -32,6 +32,7 @@ func (f *listFlags) add(c *cobra.Command) {
 func (f *listFlags) addFilter(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.state, "state", "", "active, ended or all (default active)")
+	flags.StringVar(&f.source, "source", "", "only entries of this source: manual, automatic or imported")
 	flags.StringVar(&f.author, "author", "", "only entries by this operator")
 	flags.StringVar(&f.search, "search", "", "only entries whose pattern or reason contains this text")
 	flags.StringVar(&f.key, "key", "", "only entries that match this key")
@@ -41,6 +42,7 @@ func (f *listFlags) addFilter(c *cobra.Command) {
 func (f *listFlags) query() url.Values {
 	query := url.Values{}
 	setIf(query, "state", f.state)
+	setIf(query, "source", f.source)
 	setIf(query, "author", f.author)
 	setIf(query, "search", f.search)
 	setIf(query, "key", f.key)
@@ -94,8 +96,8 @@ func (f *editFlags) add(c *cobra.Command) {
 
 // patch returns the change; the server refuses it if the revision has changed
 // since.
-func (f *editFlags) patch(c *cobra.Command, revision int64) wire.EndPatch {
-	patch := wire.EndPatch{Revision: revision}
+func (f *editFlags) patch(c *cobra.Command, revision int64) wire.EntryPatch {
+	patch := wire.EntryPatch{Revision: revision}
 	given := c.Flags().Changed
 	if given("reason") {
 		patch.Reason = wire.To(f.reason)
@@ -160,7 +162,7 @@ func confirmingBy[T any](a *app, flag string, yes bool, showImpact func(pattern 
 		return done, err
 	}
 	var confirm, why string
-	if json.Unmarshal(problem.More["confirm"], &confirm) != nil || json.Unmarshal(problem.More["why"], &why) != nil {
+	if json.Unmarshal(problem.More["confirm"], &confirm) != nil || json.Unmarshal(problem.More["confirm_reason"], &why) != nil {
 		return done, err
 	}
 	if !yes {

@@ -136,7 +136,7 @@ var groups = []struct {
 	commands  []func(*app) *cobra.Command
 }{
 	{"monitor", "Monitor:", []func(*app) *cobra.Command{newCheck, newRun, newKey, newExplain, newOffenders, newTraffic, newAttack, newReport, newEvents}},
-	{"enforce", "Enforce:", []func(*app) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExempt, newProposal, newEscalation}},
+	{"enforce", "Enforce:", []func(*app) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExemption, newProposal, newEscalation}},
 	{"try", "Test rules on recorded traffic:", []func(*app) *cobra.Command{newBacktest, newReplay}},
 	{"administration", "Administration:", []func(*app) *cobra.Command{newAudit, newNode, newJob, newNotify, newToken, newUser, newWhoami, newBackup, newRestore, newMigrate, newRecoverAdmin}},
 	{"more", "More:", nil},

@@ -272,8 +272,8 @@ func TestChangesOfAnyNodeAreToldAsTheAuditHasThem(t *testing.T) {
 			// one is made again and again until it is heard.
 			running.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
-					b := blocks.Block{Pattern: pattern(t, fmt.Sprintf("token:%d", i))}
-					if _, err := store.AddBlock(ctx, by, b, blocks.Fail); err != nil && ctx.Err() == nil {
+					b := blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, fmt.Sprintf("token:%d", i))}
+					if _, err := store.Entries().Add(ctx, by, blocks.Fail, b); err != nil && ctx.Err() == nil {
 						t.Error(err)
 						return
 					}

@@ -151,7 +151,7 @@ func TestSeveralKeysThatComeAgainAreChargedOnce(t *testing.T) {
 
 func TestKeysThatNothingLimitsAllow(t *testing.T) {
 	n := newNode(t, policy(t, 1, "tokens", "token:*", "0/s"), policy(t, 2, "free", "free:*", ""), policy(t, 3, "off", "off:*", "0/s", mode(rules.Off)))
-	n.set.ApplyExemption(&blocks.Exemption{ID: "e", Pattern: pattern(t, "token:good")}, n.clock())
+	n.set.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e", Pattern: pattern(t, "token:good")}, n.clock())
 	if j := n.together(t, []string{"token:good", "free:1", "off:1", "nobody"}); j.Outcome != Allowed || j.At.IsZero() {
 		t.Errorf("got %s at %s: %+v", j.Outcome, j.At, j.Decisions)
 	}

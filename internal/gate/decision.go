@@ -61,9 +61,9 @@ type Decision struct {
 	Policy *rules.Policy
 	Answer
 	// Exemption let the key through, nil if none.
-	Exemption *blocks.Exemption
+	Exemption *blocks.Entry
 	// Block refuses the key or, beside an Exemption, is hidden by it.
-	Block *blocks.Block
+	Block *blocks.Entry
 	// Shadow is what the policy that only watches would have decided, nil
 	// where none watches.
 	Shadow *Shadow

@@ -18,8 +18,8 @@ const MaxTimestamps = 1000
 type Explanation struct {
 	Key        keys.Key
 	At         time.Time
-	Exemptions []*blocks.Exemption // that stand and select the key
-	Blocks     []*blocks.Block     // that stand and select the key, hidden or not
+	Exemptions []*blocks.Entry // that stand and select the key
+	Blocks     []*blocks.Entry // that stand and select the key, hidden or not
 	// Enforcing and Shadow are the policies that a check would ask; nil where
 	// none applies.
 	Enforcing *PolicyExplanation
@@ -78,7 +78,7 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	}
 	x := &Explanation{
 		Key: k, At: now, Outcome: Allowed, NextAllowed: now,
-		Exemptions: set.Exemptions(k, now), Blocks: set.Blocks(k, now),
+		Exemptions: set.Selecting(blocks.Exemption, k, now), Blocks: set.Selecting(blocks.Block, k, now),
 	}
 	byMatch, shadowByMatch := selector.Matched(k)
 	if x.Enforcing, err = g.explainPolicy(ctx, k, enforcing, byMatch); err != nil {

@@ -110,7 +110,7 @@ func (n *node) check(t *testing.T, text string, change ...func(*Check)) Decision
 
 func (n *node) block(t *testing.T, id, text string, expires time.Time) {
 	t.Helper()
-	n.set.ApplyBlock(&blocks.Block{ID: id, Pattern: pattern(t, text), Expires: expires}, n.clock())
+	n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Expires: expires}, n.clock())
 }
 
 func TestARuleLimitsAndTheWaitItTellsIsExact(t *testing.T) {
@@ -145,7 +145,7 @@ func TestTheOrderIsExemptionThenBlockThenPolicy(t *testing.T) {
 	if d.Outcome != Blocked || d.Block.ID != "b1" || d.RetryAfter() != time.Minute || d.Policy.Name != "default" {
 		t.Fatalf("blocked: %+v", d)
 	}
-	n.set.ApplyExemption(&blocks.Exemption{ID: "e1", Pattern: pattern(t, "ip:203.0.113.7")}, n.clock())
+	n.set.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "e1", Pattern: pattern(t, "ip:203.0.113.7")}, n.clock())
 	d = n.check(t, "ip:203.0.113.7")
 	if d.Outcome != Allowed || d.Exemption.ID != "e1" || d.Block == nil {
 		t.Errorf("exempt: %+v", d)

@@ -23,7 +23,7 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 		}
 		by := audit.SystemActor("test")
 		start := time.Now()
-		if _, err := store.AddBlock(ctx, by, blocks.Block{Pattern: p, Expires: start.Add(time.Hour)}, blocks.Fail); err != nil {
+		if _, err := store.Entries().Add(ctx, by, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: p, Expires: start.Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := store.AddNotifications(ctx, []notify.Notification{{Kind: notify.Test, At: start}}, []string{"mail"}); err != nil {
@@ -54,7 +54,7 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 			if err != nil || !strings.Contains(did, step.did) {
 				t.Fatalf("after %v %s says %q, %v; want %q", step.after, step.job.Name, did, err, step.did)
 			}
-			page, err := store.FindBlocks(ctx, blocks.Filter{State: "all", At: now})
+			page, err := store.Entries().Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all", At: now})
 			if err != nil || len(page.Items) != step.left {
 				t.Fatalf("after %v there are %d blocks, %v; want %d", step.after, len(page.Items), err, step.left)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
@@ -55,10 +56,10 @@ func (s *Service) attackSource(ctx context.Context, since, now time.Time) (*offe
 	}
 	source.SetRule(details)
 	set := s.View.Blocks()
-	for _, b := range set.BlocksTouching(source.Pattern, now, maxCovering) {
+	for _, b := range set.Overlapping(blocks.Block, source.Pattern, now, maxCovering) {
 		source.IsBlocked = source.IsBlocked || b.Pattern.Covers(source.Pattern)
 	}
-	for _, e := range set.ExemptionsTouching(source.Pattern, now, maxCovering) {
+	for _, e := range set.Overlapping(blocks.Exemption, source.Pattern, now, maxCovering) {
 		source.IsExempt = source.IsExempt || e.Pattern.Covers(source.Pattern)
 	}
 	return source, nil

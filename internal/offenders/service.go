@@ -22,7 +22,7 @@ type View interface {
 // goroutines.
 type Service struct {
 	Store            Store
-	Blocks           blocks.Store
+	Entries          blocks.Store
 	View             View
 	ProposalSettings func() offences.ProposalSettings // nil means DefaultWider
 	Now              func() time.Time                 // nil means time.Now
@@ -49,8 +49,8 @@ type Row struct {
 	Kind      offences.Kind
 	RefusedBy string
 	// Block stands now, or is hidden by Exemption; nil if none.
-	Block     *blocks.Block
-	Exemption *blocks.Exemption
+	Block     *blocks.Entry
+	Exemption *blocks.Entry
 	// Escalation is where the key stands, nil where its policy has none.
 	Escalation *offences.EscalationStatus
 	// Trend is the offences in equal parts of the span.

@@ -55,7 +55,7 @@ func share(part, whole int64) float64 {
 }
 
 func (s *Service) exemptWithin(ctx context.Context, p keys.Pattern) ([]string, error) {
-	page, err := s.Blocks.FindExemptions(ctx, blocks.Filter{Within: p, Limit: offences.MaxEvidenceKeys, At: s.now()})
+	page, err := s.Entries.Find(ctx, blocks.Filter{Kind: blocks.Exemption, Within: p, Limit: offences.MaxEvidenceKeys, At: s.now()})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Service) Propose(ctx context.Context) ([]offences.Proposal, error) {
 // blockedWhole reports whether a block stands that covers the whole range.
 func (s *Service) blockedWhole(p keys.Pattern, network netip.Prefix, now time.Time) bool {
 	k := (keys.Parser{IPv6Bits: 128}).AddressKey(network.Addr())
-	for _, b := range s.View.Blocks().Blocks(k, now) {
+	for _, b := range s.View.Blocks().Selecting(blocks.Block, k, now) {
 		if b.Pattern.Covers(p) {
 			return true
 		}
@@ -151,11 +151,11 @@ func (s *Service) AcceptProposal(ctx context.Context, by audit.Actor, id string,
 	if reason == "" {
 		reason = p.Evidence.String()
 	}
-	added, err := s.Blocks.AddBlock(ctx, by, blocks.Block{Pattern: p.Pattern, Reason: reason, Author: by.Name, Source: blocks.Manual, Expires: expires}, blocks.Extend)
+	added, err := s.Entries.Add(ctx, by, blocks.Extend, blocks.Entry{Kind: blocks.Block, Pattern: p.Pattern, Reason: reason, Author: by.Name, Source: blocks.Manual, Expires: expires})
 	if err != nil {
 		return nil, err
 	}
-	return s.Store.DecideProposal(ctx, by, id, offences.Accepted, reason, added.Item.ID)
+	return s.Store.DecideProposal(ctx, by, id, offences.Accepted, reason, added[0].Entry.ID)
 }
 
 // DismissProposal closes an open proposal. Its range is left alone for a day.

@@ -134,7 +134,7 @@ func TestBlockedAndShadowRefusalsHaveTheirOwnRows(t *testing.T) {
 	r := testRecorder(Options{})
 	k := key(t, "token:abc")
 	r.Record(&gate.Decision{Check: gate.Check{Key: k, Cost: 1}, Outcome: gate.Blocked, Policy: policy,
-		Block: &blocks.Block{ID: "b1"}, Answer: gate.Answer{At: noon, Rule: -1}})
+		Block: &blocks.Entry{Kind: blocks.Block, ID: "b1"}, Answer: gate.Answer{At: noon, Rule: -1}})
 	d := allowed(k, noon)
 	d.Shadow = &gate.Shadow{Outcome: gate.Limited, Policy: watch, Answer: gate.Answer{At: noon, Rule: 0}}
 	r.Record(d)
@@ -376,7 +376,7 @@ func BenchmarkRecord(b *testing.B) {
 	for i := range all {
 		all[i] = key(b, "ip:10.0."+strconv.Itoa(i/250)+"."+strconv.Itoa(i%250))
 	}
-	block := &blocks.Block{ID: "b1"}
+	block := &blocks.Entry{Kind: blocks.Block, ID: "b1"}
 	for _, kind := range []struct {
 		name string
 		make func(keys.Key) *gate.Decision

@@ -64,7 +64,7 @@ type offenceKey struct {
 	key, source    string
 	kind           offences.Kind
 	rule           rules.Rule    // Limited and Shadow
-	block          *blocks.Block // Blocked
+	block          *blocks.Entry // Blocked
 }
 
 // sourceSeed keeps who names the sources from choosing names that hash alike.

@@ -73,7 +73,7 @@ func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *repor
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.AddBlock(context.Background(), audit.SystemActor("escalation"), blocks.Block{Pattern: p, Source: blocks.Automatic, Expires: clock.Add(time.Hour)}, blocks.Fail); err != nil {
+	if _, err := s.Entries().Add(context.Background(), audit.SystemActor("escalation"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: p, Source: blocks.Automatic, Expires: clock.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	stack, err := rules.ParseStack([]string{"20/1m", "800/1d"})
@@ -82,7 +82,7 @@ func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *repor
 	}
 	policy := &rules.Policy{ID: 1, Name: "default", Mode: rules.Enforce, Rules: stack}
 	builder := &reports.Builder{Store: s, Now: func() time.Time { return now },
-		Offences: &offenders.Service{Store: s, Blocks: s, View: view{rules.NewSelector([]*rules.Policy{policy})}, Now: func() time.Time { return now }}}
+		Offences: &offenders.Service{Store: s, Entries: s.Entries(), View: view{rules.NewSelector([]*rules.Policy{policy})}, Now: func() time.Time { return now }}}
 	d, err := builder.Build(t.Context(), kind, now)
 	if err != nil {
 		t.Fatal(err)

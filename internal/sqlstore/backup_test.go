@@ -39,7 +39,7 @@ func TestBackup_is_a_whole_database_that_only_its_owner_reads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer copied.Close()
-	page, err := copied.FindBlocks(t.Context(), blocks.Filter{})
+	page, err := copied.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || spellings(page.Items) != "token:a" || copied.Seeded {
 		t.Fatalf("%s, seeded %v, %v", spellings(page.Items), copied.Seeded, err)
 	}
@@ -70,7 +70,7 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	if err := f.Restore(ctx, audit.Actor{Kind: audit.Token, ID: own.ID, Name: "own"}, path); err != nil {
 		t.Fatal(err)
 	}
-	page, err := f.FindBlocks(ctx, blocks.Filter{State: "all"})
+	page, err := f.Entries().Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all"})
 	if err != nil || spellings(page.Items) != "token:kept" {
 		t.Fatalf("blocks %s, %v", spellings(page.Items), err)
 	}
@@ -221,7 +221,7 @@ func TestRestore_refuses_what_is_no_whole_backup_and_changes_nothing(t *testing.
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	page, err := f.FindBlocks(t.Context(), blocks.Filter{})
+	page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || page.Total != 1 {
 		t.Fatalf("%d blocks, %v", page.Total, err)
 	}

@@ -21,7 +21,7 @@ func onBothOnce(b *testing.B, bench func(b *testing.B, f *fixture)) {
 func BenchmarkImportBlocks(b *testing.B) {
 	onBothOnce(b, func(b *testing.B, f *fixture) {
 		b.ResetTimer()
-		if _, err := f.ImportBlocks(b.Context(), operator, addresses(b, b.N), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries().Import(b.Context(), operator, addresses(b, b.N), blocks.Fail, nil); err != nil {
 			b.Fatal(err)
 		}
 	})
@@ -31,7 +31,7 @@ func BenchmarkImportBlocks(b *testing.B) {
 // -benchtime=1000000x.
 func BenchmarkCatalogLoad(b *testing.B) {
 	onBothOnce(b, func(b *testing.B, f *fixture) {
-		if _, err := f.ImportBlocks(b.Context(), operator, addresses(b, b.N), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries().Import(b.Context(), operator, addresses(b, b.N), blocks.Fail, nil); err != nil {
 			b.Fatal(err)
 		}
 		c := catalog.New(f, time.Now)
@@ -43,7 +43,7 @@ func BenchmarkCatalogLoad(b *testing.B) {
 		b.StopTimer()
 		// Other work on the machine disturbs this less than the time.
 		b.ReportMetric(float64(processorTime(b)-spent)/float64(b.N), "cpu-ns/op")
-		if n, _ := c.Blocks().Sizes(); n != b.N {
+		if n := c.Blocks().Size(blocks.Block); n != b.N {
 			b.Fatalf("loaded %d blocks of %d", n, b.N)
 		}
 	})
@@ -64,7 +64,7 @@ func BenchmarkAddBlock(b *testing.B) {
 	onBothOnce(b, func(b *testing.B, f *fixture) {
 		b.ResetTimer()
 		for row := range addresses(b, b.N) {
-			if _, err := f.AddBlock(b.Context(), operator, row, blocks.Fail); err != nil {
+			if _, err := f.Entries().Add(b.Context(), operator, blocks.Fail, row); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -10,39 +10,40 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-func block(t testing.TB, text string, expires time.Time) blocks.Block {
+func block(t testing.TB, text string, expires time.Time) blocks.Entry {
 	t.Helper()
-	return blocks.Block{Pattern: pattern(t, text), Reason: "scraping", Expires: expires}
+	return blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, text), Reason: "scraping", Expires: expires}
 }
 
-func add(t testing.TB, f *fixture, b blocks.Block, on blocks.Conflict) blocks.Added[*blocks.Block] {
+func add(t testing.TB, f *fixture, b blocks.Entry, on blocks.Conflict) blocks.Added {
 	t.Helper()
-	added, err := f.AddBlock(t.Context(), operator, b, on)
+	added, err := f.Entries().Add(t.Context(), operator, on, b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return added
+	return added[0]
 }
 
 func TestAddBlock_keeps_every_field(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		until := f.clock.Now().Add(time.Hour)
 		b := block(t, "ip:203.0.113.0/24", until)
-		b.Source, b.Policy, b.Level, b.Author = blocks.Automatic, 7, 3, "escalation"
+		b.Source, b.PolicyID, b.Level, b.Author = blocks.Automatic, 7, 3, "escalation"
 		added := add(t, f, b, blocks.Fail)
-		read, err := f.FindBlockByID(t.Context(), added.Item.ID)
+		read, err := f.Entries().ByID(t.Context(), blocks.Block, added.Entry.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, got := range []*blocks.Block{added.Item, read} {
+		for _, got := range []*blocks.Entry{added.Entry, read} {
 			if got.Pattern.String() != "ip:203.0.113.0/24" || got.Reason != "scraping" || got.Author != "escalation" || got.Source != blocks.Automatic ||
-				got.Policy != 7 || got.Level != 3 || !got.Created.Equal(f.clock.Now()) || !got.Expires.Equal(until) || !got.Lifted.IsZero() || got.Revision != 2 {
+				got.PolicyID != 7 || got.Level != 3 || !got.Created.Equal(f.clock.Now()) || !got.Expires.Equal(until) || !got.Ended.IsZero() || got.Revision != 2 {
 				t.Errorf("got %+v", got)
 			}
 		}
-		_, err = f.FindBlockByID(t.Context(), "nothing\x00")
+		_, err = f.Entries().ByID(t.Context(), blocks.Block, "nothing\x00")
 		wants(t, err, fault.NotFound)
 	})
 }
@@ -50,9 +51,9 @@ func TestAddBlock_keeps_every_field(t *testing.T) {
 func TestAddBlock_does_what_on_conflict_says(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		now := f.clock.Now()
-		first := add(t, f, block(t, "token:a", now.Add(time.Hour)), blocks.Fail).Item
+		first := add(t, f, block(t, "token:a", now.Add(time.Hour)), blocks.Fail).Entry
 
-		_, err := f.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail)
+		_, err := f.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", time.Time{}))
 		wants(t, err, fault.Conflict)
 		var e *fault.Error
 		if errors.As(err, &e); e.Detail["id"] != first.ID {
@@ -60,22 +61,22 @@ func TestAddBlock_does_what_on_conflict_says(t *testing.T) {
 		}
 
 		sooner := add(t, f, block(t, "token:a", now.Add(time.Minute)), blocks.Extend)
-		if sooner.Outcome != blocks.Unchanged || !sooner.Item.Expires.Equal(first.Expires) || sooner.Item.Revision != first.Revision {
+		if sooner.Outcome != blocks.Unchanged || !sooner.Entry.Expires.Equal(first.Expires) || sooner.Entry.Revision != first.Revision {
 			t.Fatalf("extending to sooner gave %+v", sooner)
 		}
 		longer := add(t, f, block(t, "token:a", time.Time{}), blocks.Extend)
-		if longer.Outcome != blocks.Extended || longer.Item.ID != first.ID || !longer.Item.Expires.IsZero() || !longer.Before.Expires.Equal(first.Expires) {
+		if longer.Outcome != blocks.Extended || longer.Entry.ID != first.ID || !longer.Entry.Expires.IsZero() || !longer.Before.Expires.Equal(first.Expires) {
 			t.Fatalf("extending gave %+v", longer)
 		}
 		other := add(t, f, block(t, "token:a", now.Add(time.Second)), blocks.Replace)
-		if other.Outcome != blocks.Replaced || other.Item.ID == first.ID || other.Before.ID != first.ID {
+		if other.Outcome != blocks.Replaced || other.Entry.ID == first.ID || other.Before.ID != first.ID {
 			t.Fatalf("replacing gave %+v", other)
 		}
-		old, err := f.FindBlockByID(t.Context(), first.ID)
-		if err != nil || old.LiftedBy != "ann" || old.Lifted.IsZero() {
+		old, err := f.Entries().ByID(t.Context(), blocks.Block, first.ID)
+		if err != nil || old.EndedBy != "ann" || old.Ended.IsZero() {
 			t.Fatalf("the replaced block is %+v, %v", old, err)
 		}
-		_, err = f.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), "perhaps")
+		_, err = f.Entries().Add(t.Context(), operator, "perhaps", block(t, "token:a", time.Time{}))
 		wants(t, err, fault.Invalid)
 	})
 }
@@ -89,7 +90,7 @@ func TestAddBlock_an_expired_block_never_stands_in_the_way(t *testing.T) {
 			}
 			f.clock.Advance(time.Second)
 		}
-		page, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all"})
+		page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"})
 		if err != nil || page.Total != 3 {
 			t.Fatalf("%d blocks, %v", page.Total, err)
 		}
@@ -98,15 +99,15 @@ func TestAddBlock_an_expired_block_never_stands_in_the_way(t *testing.T) {
 
 func TestAddBlock_refuses_what_cannot_stand(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		_, err := f.AddBlock(t.Context(), operator, block(t, "token:a", f.clock.Now()), blocks.Fail)
+		_, err := f.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", f.clock.Now()))
 		wants(t, err, fault.Invalid)
 		b := block(t, "token:a", time.Time{})
 		for _, reason := range []string{"a\x00b", "a\xffb"} {
 			b.Reason = reason
-			_, err = f.AddBlock(t.Context(), operator, b, blocks.Fail)
+			_, err = f.Entries().Add(t.Context(), operator, blocks.Fail, b)
 			wants(t, err, fault.Invalid)
 		}
-		_, err = f.AddBlock(t.Context(), operator, blocks.Block{}, blocks.Fail)
+		_, err = f.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Block})
 		wants(t, err, fault.Invalid)
 	})
 }
@@ -119,12 +120,12 @@ func TestAddBlock_takes_hostile_text_as_it_is(t *testing.T) {
 		} {
 			b := block(t, text, time.Time{})
 			b.Reason = text
-			id := add(t, f, b, blocks.Fail).Item.ID
-			read, err := f.FindBlockByID(t.Context(), id)
+			id := add(t, f, b, blocks.Fail).Entry.ID
+			read, err := f.Entries().ByID(t.Context(), blocks.Block, id)
 			if err != nil || read.Pattern.String() != text || read.Reason != text {
 				t.Errorf("%q came back as %+v, %v", text, read, err)
 			}
-			page, err := f.FindBlocks(t.Context(), blocks.Filter{Search: text})
+			page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, Search: text})
 			if err != nil || len(page.Items) != 1 {
 				t.Errorf("searching %q found %d, %v", text, len(page.Items), err)
 			}
@@ -142,9 +143,9 @@ func TestAddBlock_of_two_nodes_at_once_makes_one(t *testing.T) {
 		var writers sync.WaitGroup
 		for n := range 30 {
 			b := block(t, "ip:203.0.113.7", time.Time{})
-			store := []blocks.Store{f.Store, second}[n%2]
+			store := []*sqlstore.Store{f.Store, second}[n%2]
 			writers.Go(func() {
-				_, err := store.AddBlock(t.Context(), operator, b, blocks.Fail)
+				_, err := store.Entries().Add(t.Context(), operator, blocks.Fail, b)
 				outcomes <- err
 			})
 		}
@@ -158,7 +159,7 @@ func TestAddBlock_of_two_nodes_at_once_makes_one(t *testing.T) {
 			}
 			wants(t, err, fault.Conflict)
 		}
-		page, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all"})
+		page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"})
 		if made != 1 || err != nil || page.Total != 1 {
 			t.Fatalf("%d made, %d stand, %v", made, page.Total, err)
 		}
@@ -168,34 +169,34 @@ func TestAddBlock_of_two_nodes_at_once_makes_one(t *testing.T) {
 func TestUpdateBlock_and_LiftBlock(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		ctx, now := t.Context(), f.clock.Now()
-		b := add(t, f, block(t, "token:a", now.Add(time.Hour)), blocks.Fail).Item
+		b := add(t, f, block(t, "token:a", now.Add(time.Hour)), blocks.Fail).Entry
 		reason, forGood, past := "worse", time.Time{}, now
-		_, err := f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Reason: &reason, Revision: b.Revision + 1})
+		_, err := f.Entries().Update(ctx, operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Revision: b.Revision + 1})
 		wants(t, err, fault.Outdated)
-		_, err = f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Expires: &past})
+		_, err = f.Entries().Update(ctx, operator, blocks.Block, b.ID, blocks.Update{Expires: &past})
 		wants(t, err, fault.Invalid)
-		changed, err := f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Reason: &reason, Expires: &forGood, Revision: b.Revision})
+		changed, err := f.Entries().Update(ctx, operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &forGood, Revision: b.Revision})
 		if err != nil || changed.Reason != "worse" || !changed.Expires.IsZero() || changed.Revision <= b.Revision {
 			t.Fatalf("changed to %+v, %v", changed, err)
 		}
-		same, err := f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Reason: &reason})
+		same, err := f.Entries().Update(ctx, operator, blocks.Block, b.ID, blocks.Update{Reason: &reason})
 		if err != nil || same.Revision != changed.Revision {
 			t.Fatalf("an equal update gave %+v, %v", same, err)
 		}
-		lifted, err := f.LiftBlock(ctx, operator, b.ID, "by mistake")
-		if err != nil || !lifted.Lifted.Equal(now) || lifted.LiftedBy != "ann" {
+		lifted, err := f.Entries().End(ctx, operator, blocks.Block, "by mistake", b.ID)
+		if err != nil || !lifted[0].Ended.Equal(now) || lifted[0].EndedBy != "ann" {
 			t.Fatalf("lifted %+v, %v", lifted, err)
 		}
-		_, err = f.LiftBlock(ctx, operator, b.ID, "")
+		_, err = f.Entries().End(ctx, operator, blocks.Block, "", b.ID)
 		wants(t, err, fault.Conflict)
-		_, err = f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Reason: &reason})
+		_, err = f.Entries().Update(ctx, operator, blocks.Block, b.ID, blocks.Update{Reason: &reason})
 		wants(t, err, fault.Conflict)
-		_, err = f.LiftBlock(ctx, operator, "none", "")
+		_, err = f.Entries().End(ctx, operator, blocks.Block, "", "none")
 		wants(t, err, fault.NotFound)
 
-		expiring := add(t, f, block(t, "token:b", now.Add(time.Second)), blocks.Fail).Item
+		expiring := add(t, f, block(t, "token:b", now.Add(time.Second)), blocks.Fail).Entry
 		f.clock.Advance(time.Second)
-		_, err = f.LiftBlock(ctx, operator, expiring.ID, "")
+		_, err = f.Entries().End(ctx, operator, blocks.Block, "", expiring.ID)
 		wants(t, err, fault.Conflict)
 	})
 }
@@ -211,9 +212,9 @@ func TestFindBlocks_filters(t *testing.T) {
 			b.Reason = "because of " + text
 			add(t, f, b, blocks.Fail)
 		}
-		gone := add(t, f, block(t, "token:gone", now.Add(time.Second)), blocks.Fail).Item
-		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail).Item
-		if _, err := f.LiftBlock(t.Context(), operator, lifted.ID, ""); err != nil {
+		gone := add(t, f, block(t, "token:gone", now.Add(time.Second)), blocks.Fail).Entry
+		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "", lifted.ID); err != nil {
 			t.Fatal(err)
 		}
 		automatic := block(t, "token:auto", time.Time{})
@@ -247,7 +248,7 @@ func TestFindBlocks_filters(t *testing.T) {
 			"filters hold together and not each":     {blocks.Filter{Source: blocks.Automatic, Search: "host"}, ""},
 		} {
 			t.Run(name, func(t *testing.T) {
-				page, err := f.FindBlocks(t.Context(), test.filter)
+				page, err := f.Entries().Find(t.Context(), test.filter)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -263,7 +264,7 @@ func TestFindBlocks_filters(t *testing.T) {
 }
 
 // spellings returns the patterns of blocks, sorted bytewise.
-func spellings(all []*blocks.Block) string {
+func spellings(all []*blocks.Entry) string {
 	var texts []string
 	for _, b := range all {
 		texts = append(texts, b.Pattern.String())
@@ -283,10 +284,10 @@ func TestFindBlocks_pages_through_every_block_once(t *testing.T) {
 			add(t, f, block(t, "token:"+string(rune('a'+n)), expires), blocks.Fail)
 		}
 		for _, order := range []blocks.Order{blocks.ByCreated, blocks.ByExpiry} {
-			var all []*blocks.Block
+			var all []*blocks.Entry
 			filter := blocks.Filter{Order: order, Limit: 4}
 			for {
-				page, err := f.FindBlocks(t.Context(), filter)
+				page, err := f.Entries().Find(t.Context(), filter)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -301,7 +302,7 @@ func TestFindBlocks_pages_through_every_block_once(t *testing.T) {
 			if len(all) != 23 || len(strings.Fields(spellings(all))) != 23 {
 				t.Fatalf("%s: %d blocks: %s", order, len(all), spellings(all))
 			}
-			if !slices.IsSortedFunc(all, func(a, b *blocks.Block) int {
+			if !slices.IsSortedFunc(all, func(a, b *blocks.Entry) int {
 				if order == blocks.ByCreated {
 					return strings.Compare(b.ID, a.ID)
 				}
@@ -310,7 +311,7 @@ func TestFindBlocks_pages_through_every_block_once(t *testing.T) {
 				t.Errorf("%s: not in order", order)
 			}
 			streamed := 0
-			for b, err := range f.EachBlock(t.Context(), blocks.Filter{Order: order}) {
+			for b, err := range f.Entries().Each(t.Context(), blocks.Filter{Kind: blocks.Block, Order: order}) {
 				if err != nil || b.ID != all[streamed].ID {
 					t.Fatalf("%s: streamed %v, %v", order, b, err)
 				}
@@ -339,7 +340,7 @@ func TestFindBlocks_refuses_bad_filters(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
 		add(t, f, block(t, "token:b", time.Time{}), blocks.Fail)
-		page, err := f.FindBlocks(t.Context(), blocks.Filter{Limit: 1})
+		page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, Limit: 1})
 		if err != nil || page.Next == "" {
 			t.Fatal(err)
 		}
@@ -347,7 +348,7 @@ func TestFindBlocks_refuses_bad_filters(t *testing.T) {
 			{State: "dead"}, {Order: "random"}, {Limit: 1001}, {Limit: -1}, {Search: "\x00"}, {Cursor: "x"}, {Cursor: "Y3JlYXRlZA"},
 			{Cursor: page.Next, Order: blocks.ByExpiry},
 		} {
-			_, err := f.FindBlocks(t.Context(), filter)
+			_, err := f.Entries().Find(t.Context(), filter)
 			wants(t, err, fault.Invalid)
 		}
 	})
@@ -356,31 +357,31 @@ func TestFindBlocks_refuses_bad_filters(t *testing.T) {
 func TestExemptions_live_as_blocks_do(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		ctx := t.Context()
-		e := blocks.Exemption{Pattern: pattern(t, "ip:203.0.113.7"), Reason: "office", Expires: f.clock.Now().Add(time.Hour)}
-		added, err := f.AddExemption(ctx, operator, e, blocks.Fail)
-		if err != nil || added.Outcome != blocks.Created || added.Item.Author != "ann" {
+		e := blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "ip:203.0.113.7"), Reason: "office", Expires: f.clock.Now().Add(time.Hour)}
+		added, err := f.Entries().Add(ctx, operator, blocks.Fail, e)
+		if err != nil || added[0].Outcome != blocks.Created || added[0].Entry.Author != "ann" {
 			t.Fatalf("%+v, %v", added, err)
 		}
-		_, err = f.AddExemption(ctx, operator, e, blocks.Fail)
+		_, err = f.Entries().Add(ctx, operator, blocks.Fail, e)
 		wants(t, err, fault.Conflict)
 		reason := "new office"
-		if changed, err := f.UpdateExemption(ctx, operator, added.Item.ID, blocks.Update{Reason: &reason}); err != nil || changed.Reason != reason {
+		if changed, err := f.Entries().Update(ctx, operator, blocks.Exemption, added[0].Entry.ID, blocks.Update{Reason: &reason}); err != nil || changed.Reason != reason {
 			t.Fatalf("%+v, %v", changed, err)
 		}
-		page, err := f.FindExemptions(ctx, blocks.Filter{Key: key(t, "ip:203.0.113.7")})
+		page, err := f.Entries().Find(ctx, blocks.Filter{Kind: blocks.Exemption, Key: key(t, "ip:203.0.113.7")})
 		if err != nil || page.Total != 1 || page.Items[0].Reason != reason {
 			t.Fatalf("%+v, %v", page, err)
 		}
-		removed, err := f.RemoveExemption(ctx, operator, added.Item.ID, "moved")
-		if err != nil || removed.RemovedBy != "ann" {
+		removed, err := f.Entries().End(ctx, operator, blocks.Exemption, "moved", added[0].Entry.ID)
+		if err != nil || removed[0].EndedBy != "ann" {
 			t.Fatalf("%+v, %v", removed, err)
 		}
-		_, err = f.RemoveExemption(ctx, operator, added.Item.ID, "")
+		_, err = f.Entries().End(ctx, operator, blocks.Exemption, "", added[0].Entry.ID)
 		wants(t, err, fault.Conflict)
-		for range f.EachExemption(ctx, blocks.Filter{}) {
+		for range f.Entries().Each(ctx, blocks.Filter{Kind: blocks.Exemption}) {
 			t.Fatal("a removed exemption is still active")
 		}
-		if read, err := f.FindExemptionByID(ctx, added.Item.ID); err != nil || read.Removed.IsZero() {
+		if read, err := f.Entries().ByID(ctx, blocks.Exemption, added[0].Entry.ID); err != nil || read.Ended.IsZero() {
 			t.Fatalf("%+v, %v", read, err)
 		}
 	})

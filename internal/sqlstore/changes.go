@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 )
 
@@ -17,12 +18,11 @@ const whatChanged = `SELECT value,
 	(SELECT count(*) FROM tokens WHERE revision > $1),
 	(SELECT count(*) FROM users WHERE revision > $1) + (SELECT count(*) FROM ended_credentials WHERE revision > $1),
 	(SELECT count(*) FROM known_logins WHERE revision > $1),
-	(SELECT count(*) FROM blocks WHERE revision > $1),
-	(SELECT count(*) FROM exemptions WHERE revision > $1)
+	(SELECT count(*) FROM entries WHERE revision > $1)
 FROM revision WHERE id = 1`
 
 // touched says how many rows of each kind have changed.
-type touched struct{ settings, policies, tokens, users, knownLogins, blocks, exemptions int64 }
+type touched struct{ settings, policies, tokens, users, knownLogins, entries int64 }
 
 // EachChange implements catalog.Source. One transaction reads everything, so
 // that what apply gets is the database as it was at Changes.Revision.
@@ -60,8 +60,7 @@ func (s *backend) EachChange(ctx context.Context, since int64, apply func(catalo
 				return err
 			}
 		}
-		ch.Blocks = mapSeq(t.itemChanges(blockShelf, since, what.blocks), blockOf)
-		ch.Exemptions = mapSeq(t.itemChanges(exemptionShelf, since, what.exemptions), exemptionOf)
+		ch.Entries = t.entryChanges(since, what.entries)
 		return apply(ch)
 	})
 }
@@ -71,23 +70,23 @@ func (s *backend) EachChange(ctx context.Context, since int64, apply func(catalo
 func (t *tx) whatChanged(since int64) (ch catalog.Changes, what touched, err error) {
 	if since == 0 {
 		_, err = t.one(readRevision, nil, &ch.Revision)
-		return ch, touched{1, 1, 1, 1, 1, 1, 1}, err
+		return ch, touched{1, 1, 1, 1, 1, 1}, err
 	}
-	_, err = t.one(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.blocks, &what.exemptions)
+	_, err = t.one(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.entries)
 	return ch, what, err
 }
 
-// itemChanges ranges over all that is active for since 0, and else over all
-// that changed, what ended included. It asks nothing where count says that
-// nothing did.
-func (t *tx) itemChanges(s *shelf, since, count int64) iter.Seq2[*item, error] {
-	return func(yield func(*item, error) bool) {
+// entryChanges ranges over all active entries for since 0, and else over all
+// that changed, ended ones included. It runs no query where count says that
+// none did.
+func (t *tx) entryChanges(since, count int64) iter.Seq2[*blocks.Entry, error] {
+	return func(yield func(*blocks.Entry, error) bool) {
 		switch {
 		case count == 0:
 		case since > 0:
-			gather(t.ctx, []part{{t, s.loadSince, []any{since}, false}}, yield)
+			gather(t.ctx, []part{{t, loadSince, []any{since}, false}}, yield)
 		default:
-			t.load(s, yield)
+			t.loadActive(yield)
 		}
 	}
 }

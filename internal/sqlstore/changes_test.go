@@ -23,8 +23,8 @@ import (
 // changes is what EachChange gave, read out.
 type changes struct {
 	catalog.Changes
-	blocks     []*blocks.Block
-	exemptions []*blocks.Exemption
+	blocks     []*blocks.Entry
+	exemptions []*blocks.Entry
 	called     bool
 }
 
@@ -33,10 +33,14 @@ func changesSince(t testing.TB, s catalog.Source, since int64) changes {
 	var got changes
 	err := s.EachChange(t.Context(), since, func(ch catalog.Changes) (err error) {
 		got.Changes, got.called = ch, true
-		if got.exemptions, err = readAll(ch.Exemptions); err != nil {
-			return err
+		all, err := readAll(ch.Entries)
+		for _, e := range all {
+			if e.Kind == blocks.Exemption {
+				got.exemptions = append(got.exemptions, e)
+			} else {
+				got.blocks = append(got.blocks, e)
+			}
 		}
-		got.blocks, err = readAll(ch.Blocks)
 		return err
 	})
 	if err != nil {
@@ -58,12 +62,12 @@ func readAll[T any](all iter.Seq2[T, error]) (read []T, err error) {
 func TestEachChange_from_the_beginning_gives_all_that_is_active(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		add(t, f, block(t, "token:expiring", f.clock.Now().Add(time.Second)), blocks.Fail)
-		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail).Item
-		if _, err := f.LiftBlock(t.Context(), operator, lifted.ID, ""); err != nil {
+		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "", lifted.ID); err != nil {
 			t.Fatal(err)
 		}
 		add(t, f, block(t, "token:standing", time.Time{}), blocks.Fail)
-		if _, err := f.AddExemption(t.Context(), operator, blocks.Exemption{Pattern: pattern(t, "token:x")}, blocks.Fail); err != nil {
+		if _, err := f.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "token:x")}); err != nil {
 			t.Fatal(err)
 		}
 		f.clock.Advance(time.Second)
@@ -83,17 +87,17 @@ func TestEachChange_from_the_beginning_gives_all_that_is_active(t *testing.T) {
 func TestEachChange_gives_what_changed_and_nothing_else(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		ctx := t.Context()
-		standing := add(t, f, block(t, "token:standing", time.Time{}), blocks.Fail).Item
+		standing := add(t, f, block(t, "token:standing", time.Time{}), blocks.Fail).Entry
 		since := standing.Revision
-		added := add(t, f, block(t, "token:new", time.Time{}), blocks.Fail).Item
+		added := add(t, f, block(t, "token:new", time.Time{}), blocks.Fail).Entry
 		got := changesSince(t, f, since)
 		if got.PoliciesChanged || got.Policies != nil || got.Settings != nil || len(got.Tokens) != 0 || spellings(got.blocks) != "token:new" {
 			t.Fatalf("got %+v", got)
 		}
-		if _, err := f.LiftBlock(ctx, operator, added.ID, ""); err != nil {
+		if _, err := f.Entries().End(ctx, operator, blocks.Block, "", added.ID); err != nil {
 			t.Fatal(err)
 		}
-		if got := changesSince(t, f, got.Revision); len(got.blocks) != 1 || got.blocks[0].Lifted.IsZero() {
+		if got := changesSince(t, f, got.Revision); len(got.blocks) != 1 || got.blocks[0].Ended.IsZero() {
 			t.Fatalf("a lifted block came as %+v", got.blocks)
 		}
 		since = changesSince(t, f, since).Revision
@@ -125,7 +129,7 @@ func TestEachChange_misses_no_late_commit(t *testing.T) {
 			writing.Go(func() {
 				for n := range each {
 					b := block(t, fmt.Sprintf("token:%d-%d", w, n), time.Time{})
-					if _, err := stores[w%2].AddBlock(t.Context(), operator, b, blocks.Fail); err != nil {
+					if _, err := stores[w%2].Entries().Add(t.Context(), operator, blocks.Fail, b); err != nil {
 						t.Error(err)
 					}
 				}
@@ -177,13 +181,13 @@ func TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit(t *testi
 	if err := slow.QueryRowContext(t.Context(), "UPDATE revision SET value = value + 1 RETURNING value").Scan(&early); err != nil {
 		t.Fatal(err)
 	}
-	late := make(chan blocks.Added[*blocks.Block], 1)
+	late := make(chan blocks.Added, 1)
 	go func() {
-		added, err := f.AddBlock(t.Context(), operator, block(t, "token:late", time.Time{}), blocks.Fail)
+		added, err := f.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:late", time.Time{}))
 		if err != nil {
 			t.Error(err)
 		}
-		late <- added
+		late <- added[0]
 	}()
 	awaitLockWaiter(t, db)
 	if got := changesSince(t, f, early-1); got.called {
@@ -192,8 +196,8 @@ func TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit(t *testi
 	if err := slow.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if added := <-late; added.Item.Revision != early+1 {
-		t.Fatalf("the later change has revision %d, want %d", added.Item.Revision, early+1)
+	if added := <-late; added.Entry.Revision != early+1 {
+		t.Fatalf("the later change has revision %d, want %d", added.Entry.Revision, early+1)
 	}
 	if got := changesSince(t, f, early); len(got.blocks) != 1 {
 		t.Fatalf("the later change came as %+v", got)
@@ -261,14 +265,14 @@ func TestCatalog_loads_and_follows(t *testing.T) {
 		if err := c.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		b := add(t, f, block(t, "ip:203.0.113.0/24", time.Time{}), blocks.Fail).Item
+		b := add(t, f, block(t, "ip:203.0.113.0/24", time.Time{}), blocks.Fail).Entry
 		if err := c.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if v := c.Blocks().Match(key(t, "ip:203.0.113.7"), f.clock.Now()); !v.Refuses() {
 			t.Fatal("an acknowledged block does not refuse")
 		}
-		if _, err := f.LiftBlock(t.Context(), operator, b.ID, ""); err != nil {
+		if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "", b.ID); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Refresh(t.Context()); err != nil {
@@ -296,9 +300,9 @@ func TestAfterChange_what_another_node_made_so_governs_here_once_acknowledged_he
 		}
 		wanted := block(t, "ip:203.0.113.0/24", time.Time{})
 		add(t, f, wanted, blocks.Fail)
-		again, err := node.AddBlock(t.Context(), operator, wanted, blocks.Extend)
-		if err != nil || again.Outcome != blocks.Unchanged {
-			t.Fatalf("got %s, %v", again.Outcome, err)
+		again, err := node.Entries().Add(t.Context(), operator, blocks.Extend, wanted)
+		if err != nil || again[0].Outcome != blocks.Unchanged {
+			t.Fatalf("got %+v, %v", again, err)
 		}
 		if v := here.Blocks().Match(key(t, "ip:203.0.113.7"), f.clock.Now()); !v.Refuses() {
 			t.Error("a block that was acknowledged on this node does not refuse on it")
@@ -334,11 +338,11 @@ func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowle
 			t.Fatal(err)
 		}
 		defer node.Close()
-		_, err = node.AddBlock(t.Context(), audit.SystemActor("test"), blocks.Block{Pattern: pattern(t, "token:bad"), Author: "test", Source: blocks.Manual}, blocks.Fail)
+		_, err = node.Entries().Add(t.Context(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, "token:bad"), Author: "test", Source: blocks.Manual})
 		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "is kept") {
 			t.Errorf("got %v", err)
 		}
-		page, err := f.FindBlocks(t.Context(), blocks.Filter{At: f.clock.Now()})
+		page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: f.clock.Now()})
 		if err != nil || page.Total != 1 {
 			t.Errorf("%d blocks, %v", page.Total, err)
 		}

@@ -31,7 +31,7 @@ ON CONFLICT (policy_id, key) DO UPDATE SET step = excluded.step, block_id = excl
     ended_at = excluded.ended_at, last_at = excluded.last_at, forgotten_at = excluded.forgotten_at, counts_from = excluded.counts_from`
 	findBlockEnds = asked([]string{textColumn}, "id") + `
 SELECT b.id, CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END
-FROM asked CROSS JOIN blocks b WHERE b.id = asked.id`
+FROM asked CROSS JOIN entries b WHERE b.id = asked.id`
 
 	countTypes            = []string{intColumn, textColumn, intColumn, intColumn}
 	addEscalationCounts   = `INSERT INTO escalation_counts (policy_id, key, start, offences) `

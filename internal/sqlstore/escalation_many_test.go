@@ -101,11 +101,11 @@ func TestABatchTakesAsManyStatementsForManyKeysAsForFew(t *testing.T) {
 func TestKeysThatOthersBlockedAMomentAgoStayWhereTheyWere(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
-		if _, err := f.AddBlock(t.Context(), operator, blocks.Block{Pattern: pattern(t, "k:taken")}, blocks.Fail); err != nil {
+		if _, err := f.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, "k:taken")}); err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range []string{"ip:10.0.0.0/8", "token:test_*"} {
-			if _, err := f.AddBlock(t.Context(), operator, blocks.Block{Pattern: pattern(t, p)}, blocks.Fail); err != nil {
+			if _, err := f.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, p)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -149,7 +149,7 @@ func TestManyKeysCrossAtOnceOverADistance(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if got, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all", Source: blocks.Automatic, Limit: 1}); err != nil || got.Total != attackers {
+	if got, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all", Source: blocks.Automatic, Limit: 1}); err != nil || got.Total != attackers {
 		t.Errorf("%d of %d were blocked, %v", got.Total, attackers, err)
 	}
 	if r, err := f.Rank(t.Context(), offences.Query{From: f.clock.Now().Add(-time.Hour), To: f.clock.Now().Add(time.Hour)}); err != nil || r.Keys != attackers+innocents || r.Offences != 10*attackers+innocents {
@@ -223,7 +223,7 @@ func BenchmarkManyKeysCrossAtOnce(b *testing.B) {
 				}
 				b.StopTimer()
 				b.ReportMetric(float64(server.statements.Load()-before), "statements")
-				if got, err := f.FindBlocks(b.Context(), blocks.Filter{State: "all", Source: blocks.Automatic, Limit: 1}); err != nil || got.Total != c.keys {
+				if got, err := f.Entries().Find(b.Context(), blocks.Filter{Kind: blocks.Block, State: "all", Source: blocks.Automatic, Limit: 1}); err != nil || got.Total != c.keys {
 					b.Fatalf("%d of %d were blocked, %v; %+v", got.Total, c.keys, err, n.Stats())
 				}
 				b.StartTimer()

@@ -20,9 +20,9 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-func automatic(t testing.TB, s *sqlstore.Store) []*blocks.Block {
+func automatic(t testing.TB, s *sqlstore.Store) []*blocks.Entry {
 	t.Helper()
-	page, err := s.FindBlocks(t.Context(), blocks.Filter{State: "all", Source: blocks.Automatic})
+	page, err := s.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all", Source: blocks.Automatic})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestOffencesOnTwoNodesCrossTheEscalationOnce(t *testing.T) {
 			t.Fatalf("%d blocks were made", len(made))
 		}
 		b := made[0]
-		if b.Pattern.String() != "ip:203.0.113.7" || b.Policy != 7 || b.Level != 1 || b.Author != "escalation" || !b.Expires.Equal(f.clock.Now().Add(10*time.Minute)) {
+		if b.Pattern.String() != "ip:203.0.113.7" || b.PolicyID != 7 || b.Level != 1 || b.Author != "escalation" || !b.Expires.Equal(f.clock.Now().Add(10*time.Minute)) {
 			t.Errorf("got %+v", b)
 		}
 		if heard := len(nodes[0].events) + len(nodes[1].events); heard != 1 {
@@ -137,7 +137,7 @@ func TestOnlyWhatCameAfterABlockCounts(t *testing.T) {
 			t.Fatalf("the tenth made %d blocks", len(got))
 		}
 		// Lifted at once: what came before does not count again.
-		if _, err := f.LiftBlock(t.Context(), operator, automatic(t, f.Store)[0].ID, "a partner"); err != nil {
+		if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "a partner", automatic(t, f.Store)[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		f.clock.Advance(time.Second)
@@ -159,7 +159,7 @@ func TestOffencesFromBeforeAnOperatorsBlockDoNotCountAfterIt(t *testing.T) {
 		n := newCounting(t, f.Store, f.clock, "a", withEscalation())
 		n.limited("ip:203.0.113.7", 9)
 		n.flush()
-		if _, err := f.AddBlock(t.Context(), operator, blocks.Block{Pattern: pattern(t, "ip:203.0.113.0/24"), Expires: f.clock.Now().Add(time.Minute)}, blocks.Fail); err != nil {
+		if _, err := f.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, "ip:203.0.113.0/24"), Expires: f.clock.Now().Add(time.Minute)}); err != nil {
 			t.Fatal(err)
 		}
 		f.clock.Advance(2 * time.Minute)
@@ -338,13 +338,13 @@ func climbAtRandom(t *testing.T, f *fixture, seed uint64) {
 		now := f.clock.Now()
 		if now.Before(m.ends) {
 			if random.IntN(4) == 0 {
-				if _, err := f.LiftBlock(t.Context(), operator, m.block, ""); err != nil {
+				if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "", m.block); err != nil {
 					t.Fatal(err)
 				}
 				m.ends = now
 				f.clock.Advance(time.Millisecond)
 			} else {
-				n.record(gate.Blocked, key, 3, &blocks.Block{ID: m.block})
+				n.record(gate.Blocked, key, 3, &blocks.Entry{Kind: blocks.Block, ID: m.block})
 				n.flush()
 				m.forget(now)
 				m.last = now
@@ -375,7 +375,7 @@ func climbAtRandom(t *testing.T, f *fixture, seed uint64) {
 	}
 }
 
-func ofKey(all []*blocks.Block, key string) (found []*blocks.Block) {
+func ofKey(all []*blocks.Entry, key string) (found []*blocks.Entry) {
 	for _, b := range all {
 		if b.Pattern.String() == key {
 			found = append(found, b)
@@ -444,7 +444,7 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		n.allowed("ip:203.0.113.200", 4)
 		f.clock.Advance(2 * time.Minute)
 		n.flush()
-		if _, err := f.AddExemption(t.Context(), operator, blocks.Exemption{Pattern: pattern(t, "ip:203.0.113.250")}, blocks.Fail); err != nil {
+		if _, err := f.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "ip:203.0.113.250")}); err != nil {
 			t.Fatal(err)
 		}
 		made, err := s.Propose(t.Context())
@@ -466,14 +466,14 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		if again, err := s.Propose(t.Context()); err != nil || len(again) != 0 {
 			t.Errorf("proposed again: %+v, %v", again, err)
 		}
-		if page, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all"}); err != nil || page.Total != 0 {
+		if page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"}); err != nil || page.Total != 0 {
 			t.Errorf("%d blocks were made by themselves, %v", page.Total, err)
 		}
 		accepted, err := s.AcceptProposal(t.Context(), operator, made[0].ID, f.clock.Now().Add(24*time.Hour), "")
 		if err != nil || accepted.Decision != offences.Accepted {
 			t.Fatalf("%+v, %v", accepted, err)
 		}
-		if b, err := f.FindBlockByID(t.Context(), accepted.BlockID); err != nil || b.Pattern.String() != "ip:203.0.113.0/24" || b.Author != "ann" {
+		if b, err := f.Entries().ByID(t.Context(), blocks.Block, accepted.BlockID); err != nil || b.Pattern.String() != "ip:203.0.113.0/24" || b.Author != "ann" {
 			t.Errorf("%+v, %v", b, err)
 		}
 		if _, err := s.AcceptProposal(t.Context(), operator, made[0].ID, time.Time{}, ""); !fault.Is(err, fault.Conflict) {

@@ -1,9 +1,6 @@
 package sqlstore
 
 import (
-	"fmt"
-
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
@@ -27,8 +24,8 @@ var eventTypes = []string{textColumn, intColumn, intColumn, textColumn, textColu
 type escalationWriter struct {
 	*escalationRun
 	states  []offences.State // after the batch, in the order of the candidates
-	blocks  []*item
-	blockOf map[escalationID]*item
+	blocks  []*blocks.Entry
+	blockOf map[escalationID]*blocks.Entry
 	stops   []*offences.EscalationPause
 	events  []offences.EscalationEvent
 }
@@ -56,12 +53,12 @@ func (w *escalationWriter) decide(group []*candidate) error {
 		w.stops = append(w.stops, result.Paused)
 	}
 	if w.blockOf == nil {
-		w.blockOf = map[escalationID]*item{}
+		w.blockOf = map[escalationID]*blocks.Entry{}
 	}
 	for _, b := range result.Blocks {
 		id := escalationID{l.Policy, b.Key}
-		i := &item{Pattern: keys.PatternOf(w.byID[id].parsed), Reason: b.Reason, Source: string(blocks.Automatic),
-			Policy: l.Policy, Step: b.Level, Expires: b.Until}
+		i := &blocks.Entry{Kind: blocks.Block, Pattern: keys.PatternOf(w.byID[id].parsed), Reason: b.Reason, Source: blocks.Automatic,
+			PolicyID: l.Policy, Level: b.Level, Expires: b.Until}
 		w.blocks = append(w.blocks, i)
 		w.blockOf[id] = i
 	}
@@ -132,7 +129,7 @@ func (w *escalationWriter) saveStops() error {
 // saveBlocks makes the blocks. A key that somebody blocked a moment ago stays
 // where it was on its escalation.
 func (w *escalationWriter) saveBlocks() error {
-	made, err := w.addItems(blockShelf, w.blocks)
+	made, err := w.addBlocks(w.blocks)
 	if err != nil {
 		return err
 	}
@@ -228,54 +225,4 @@ func (w *escalationWriter) wakeNodes() error {
 	}
 	_, err := w.exec(w.store.place.dialect.notify, w.revision)
 	return err
-}
-
-// itemTypes are those of shelfInto's columns.
-var itemTypes = []string{textColumn, textColumn, bytesColumn, bytesColumn, textColumn, parameter(2, textColumn), textColumn, intColumn, intColumn,
-	parameter(3, intColumn), intColumn, parameter(4, intColumn)}
-
-// addItems adds all to a shelf with their audit entries, and returns those that
-// were added: a pattern that is taken keeps what it has. It fills in ID,
-// Created, Revision and Author.
-func (t *tx) addItems(s *shelf, all []*item) (made map[*item]bool, err error) {
-	rows, patterns := make([][]any, len(all)), make([][]any, len(all))
-	byID := make(map[string]*item, len(all))
-	for n, i := range all {
-		if i.ID, err = newID(); err != nil {
-			return nil, err
-		}
-		i.Created, i.Revision, i.Author = t.now, t.revision, t.by.Name
-		if err := s.check(i, t.now); err != nil {
-			return nil, err
-		}
-		pattern := i.Pattern.String()
-		low, high := bounds(i.Pattern)
-		rows[n] = []any{i.ID, pattern, low, high, i.Reason, i.Source, i.Policy, i.Step, expiryToMS(i.Expires)}
-		patterns[n] = []any{pattern}
-		byID[i.ID] = i
-	}
-	if err := t.execOf(s.giveUpOf, patterns, toMS(t.now)); err != nil {
-		return nil, err
-	}
-	added, err := eachOf(t, scanText, s.addAll, rows, t.by.Name, toMS(t.now), t.revision)
-	if err != nil {
-		return nil, err
-	}
-	made = make(map[*item]bool, len(added))
-	for _, id := range added {
-		made[byID[id]] = true
-	}
-	var entries []*audit.Record
-	for _, i := range all {
-		if !made[i] {
-			continue
-		}
-		after, err := snapshot(snapshotOf(i))
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, &audit.Record{Action: s.object + ".add", Object: s.object, ObjectID: i.ID,
-			Summary: fmt.Sprintf("Added the %s of %q.", s.object, i.Pattern), After: []byte(after)})
-	}
-	return made, addEntries(t, entries)
 }

@@ -70,12 +70,12 @@ func TestAStatementThatHangsInPostgresEndsByItself(t *testing.T) {
 	if _, err := holder.ExecContext(t.Context(), "UPDATE revision SET value = value"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = hasty.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	_, err = hasty.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", time.Time{}))
 	saysOnce(t, err, "locked")
 	if err := holder.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hasty.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail); err != nil {
+	if _, err := hasty.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", time.Time{})); err != nil {
 		t.Fatalf("after the lock: %v", err)
 	}
 }
@@ -89,9 +89,9 @@ func TestSQLiteLockedByAnotherProgramIsSaidAndGoesOnAfterwards(t *testing.T) {
 	if _, err := holder.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	_, err = f.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", time.Time{}))
 	saysOnce(t, err, "locked by another program; nothing was changed")
-	if _, err := f.FindBlocks(t.Context(), blocks.Filter{}); err != nil {
+	if _, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block}); err != nil {
 		t.Errorf("reading: %v", err)
 	}
 	if _, err := holder.ExecContext(t.Context(), "ROLLBACK"); err != nil {
@@ -108,7 +108,7 @@ func TestSQLiteWithoutSpaceSaysSoAndKeepsWhatItAcknowledged(t *testing.T) {
 	for n := range 2000 {
 		b := block(t, fmt.Sprintf("token:%04d", n), time.Time{})
 		b.Reason = strings.Repeat("x", 1000)
-		if _, err = f.AddBlock(t.Context(), operator, b, blocks.Fail); err != nil {
+		if _, err = f.Entries().Add(t.Context(), operator, blocks.Fail, b); err != nil {
 			break
 		}
 		kept = append(kept, b.Pattern.String())
@@ -116,7 +116,7 @@ func TestSQLiteWithoutSpaceSaysSoAndKeepsWhatItAcknowledged(t *testing.T) {
 	saysOnce(t, err, "no disk space left; free room; nothing was changed")
 	f.LimitPages(t, 1<<30)
 	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)
-	page, err := f.FindBlocks(t.Context(), blocks.Filter{})
+	page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || page.Total != len(kept)+1 {
 		t.Fatalf("%d blocks are there, %d were acknowledged, %v", page.Total, len(kept)+1, err)
 	}
@@ -138,7 +138,7 @@ func TestSQLiteOnADiskThatFailsKeepsWhatItAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	page, err := s.FindBlocks(t.Context(), blocks.Filter{})
+	page, err := s.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || page.Total != acknowledged {
 		t.Fatalf("%d blocks are there, %d were acknowledged, %v", page.Total, acknowledged, err)
 	}
@@ -157,7 +157,7 @@ func fillUp(t *testing.T, path string) {
 	for n := 0; refused < 5; n++ {
 		b := block(t, fmt.Sprintf("token:%05d", n), time.Time{})
 		b.Reason = strings.Repeat("x", 1000)
-		_, err := s.AddBlock(t.Context(), operator, b, blocks.Fail)
+		_, err := s.Entries().Add(t.Context(), operator, blocks.Fail, b)
 		switch {
 		case err == nil:
 			fmt.Println("acknowledged")
@@ -169,7 +169,7 @@ func fillUp(t *testing.T, path string) {
 	}
 	fmt.Println("refused")
 	grow()
-	if _, err := s.AddBlock(t.Context(), operator, block(t, "token:last", time.Time{}), blocks.Fail); err != nil {
+	if _, err := s.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:last", time.Time{})); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("acknowledged again")
@@ -216,7 +216,7 @@ func TestAReadOnlyDatabaseIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer standby.Close()
-	_, err = standby.AddBlock(t.Context(), operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	_, err = standby.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", time.Time{}))
 	saysOnce(t, err, "can only be read")
 }
 

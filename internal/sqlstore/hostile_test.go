@@ -41,7 +41,7 @@ func tampered(t *testing.T, f *fixture, statements ...string) string {
 // it, and that a node can load it.
 func unharmed(t *testing.T, f *fixture) {
 	t.Helper()
-	page, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all"})
+	page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"})
 	if err != nil || len(page.Items) != 1 {
 		t.Fatalf("blocks %s, %v", spellings(page.Items), err)
 	}
@@ -66,7 +66,7 @@ func TestRestore_refuses_every_hostile_file_and_changes_nothing(t *testing.T) {
 		return fmt.Sprintf(`ALTER TABLE %s RENAME COLUMN %s TO "%s"`, table, column, strings.ReplaceAll(to, `"`, `""`))
 	}
 	blockRow := func(pattern, revision string) string {
-		return fmt.Sprintf(`INSERT INTO blocks (id, pattern, reason, author, source, created_at, expires_at, revision) VALUES ('x', %s, '', '', 'manual', 0, 9223372036854775807, %s)`, pattern, revision)
+		return fmt.Sprintf(`INSERT INTO entries (id, kind, pattern, reason, author, source, created_at, expires_at, revision) VALUES ('x', 'block', %s, '', '', 'manual', 0, 9223372036854775807, %s)`, pattern, revision)
 	}
 	for name, statements := range map[string][]string{
 		"a column name that ends the statement": {renamed("notes", "text", "text) SELECT 1,2,3,4,5; COMMIT; "+attach+"; --")},
@@ -82,11 +82,11 @@ func TestRestore_refuses_every_hostile_file_and_changes_nothing(t *testing.T) {
 		"a table missing":                       {`DROP TABLE notes`},
 		"a table that is a view":                {`DROP TABLE notes`, `CREATE VIEW notes AS SELECT '1' AS id, 'k' AS key, 't' AS text, 'a' AS author, 1 AS created_at`},
 		"a view more":                           {`CREATE VIEW v AS SELECT * FROM blocks`},
-		"a trigger on a table":                  {`CREATE TRIGGER t AFTER INSERT ON blocks BEGIN DELETE FROM audit; END`},
+		"a trigger on a table":                  {`CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM audit; END`},
 		"a trigger of the name that we use":     {`DROP TRIGGER audit_append_only`, `CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit BEGIN DELETE FROM blocks; END`},
 		"a trigger missing":                     {`DROP TRIGGER audit_append_only`},
 		"an index over an expression":           {`CREATE INDEX i ON notes (abs(created_at))`},
-		"an index missing":                      {`DROP INDEX blocks_pattern`},
+		"an index missing":                      {`DROP INDEX entries_pattern`},
 		"a virtual table":                       {`CREATE VIRTUAL TABLE v USING fts5(x)`},
 		"a table without STRICT":                {`DROP TABLE notes`, `CREATE TABLE notes (id TEXT PRIMARY KEY, key TEXT NOT NULL, text TEXT NOT NULL, author TEXT NOT NULL, created_at INTEGER NOT NULL)`, `CREATE INDEX notes_key ON notes (key, id)`},
 		"migrations that are a view":            {`DROP TABLE schema_migrations`, `CREATE VIEW schema_migrations AS SELECT 6 AS version, 0 AS dirty`},

@@ -14,8 +14,8 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 )
 
-func rowsOf(all ...blocks.Block) iter.Seq2[blocks.Block, error] {
-	return func(yield func(blocks.Block, error) bool) {
+func rowsOf(all ...blocks.Entry) iter.Seq2[blocks.Entry, error] {
+	return func(yield func(blocks.Entry, error) bool) {
 		for _, b := range all {
 			if !yield(b, nil) {
 				return
@@ -25,8 +25,8 @@ func rowsOf(all ...blocks.Block) iter.Seq2[blocks.Block, error] {
 }
 
 // addresses yields n blocks of different addresses.
-func addresses(t testing.TB, n int) iter.Seq2[blocks.Block, error] {
-	return func(yield func(blocks.Block, error) bool) {
+func addresses(t testing.TB, n int) iter.Seq2[blocks.Entry, error] {
+	return func(yield func(blocks.Entry, error) bool) {
 		for i := range n {
 			b := block(t, fmt.Sprintf("ip:10.%d.%d.%d", i>>16&255, i>>8&255, i&255), time.Time{})
 			if !yield(b, nil) {
@@ -43,8 +43,8 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 		standD  time.Duration
 		reasonA string
 	}{
-		blocks.Fail:    {blocks.ImportResult{Created: 3, Known: 3}, time.Hour, time.Hour, "scraping"},
-		blocks.Extend:  {blocks.ImportResult{Created: 3, Extended: 2, Known: 1}, 2 * time.Hour, 3 * time.Hour, "scraping"},
+		blocks.Fail:    {blocks.ImportResult{Created: 3, Unchanged: 3}, time.Hour, time.Hour, "scraping"},
+		blocks.Extend:  {blocks.ImportResult{Created: 3, Extended: 2, Unchanged: 1}, 2 * time.Hour, 3 * time.Hour, "scraping"},
 		blocks.Replace: {blocks.ImportResult{Created: 3, Replaced: 3}, 2 * time.Hour, 3 * time.Hour, "imported"},
 	} {
 		t.Run(string(on), func(t *testing.T) {
@@ -56,13 +56,13 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 				add(t, f, block(t, "token:b", time.Time{}), blocks.Fail)
 				revision := changesSince(t, f, 0).Revision
 
-				row := func(text string, d time.Duration) blocks.Block {
+				row := func(text string, d time.Duration) blocks.Entry {
 					b := block(t, text, now.Add(d))
 					b.Reason = "imported"
 					return b
 				}
 				var heard int
-				result, err := f.ImportBlocks(t.Context(), operator, rowsOf(
+				result, err := f.Entries().Import(t.Context(), operator, rowsOf(
 					row("token:a", 2*time.Hour), row("token:b", time.Hour), row("token:c", time.Hour),
 					row("token:expired", time.Hour), row("token:d", time.Hour), row("token:d", 3*time.Hour),
 				), on, func(done int) { heard = done })
@@ -73,7 +73,7 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 				if got.Revision != revision+1 {
 					t.Errorf("took revision %d, want the one after %d", got.Revision, revision)
 				}
-				page, err := f.FindBlocks(t.Context(), blocks.Filter{})
+				page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 				if err != nil || spellings(page.Items) != "token:a token:b token:c token:d token:expired" {
 					t.Fatalf("standing: %s, %v", spellings(page.Items), err)
 				}
@@ -97,25 +97,25 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 func TestImportBlocks_is_all_or_nothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		broken := errors.New("line 4 is broken")
-		_, err := f.ImportBlocks(t.Context(), operator, func(yield func(blocks.Block, error) bool) {
+		_, err := f.Entries().Import(t.Context(), operator, func(yield func(blocks.Entry, error) bool) {
 			for b := range addresses(t, 1200) {
 				if !yield(b, nil) {
 					return
 				}
 			}
-			yield(blocks.Block{}, broken)
+			yield(blocks.Entry{Kind: blocks.Block}, broken)
 		}, blocks.Fail, nil)
 		if !errors.Is(err, broken) {
 			t.Fatalf("got %v", err)
 		}
-		_, err = f.ImportBlocks(t.Context(), operator, rowsOf(block(t, "token:a", time.Time{}), block(t, "token:b", f.clock.Now())), blocks.Fail, nil)
+		_, err = f.Entries().Import(t.Context(), operator, rowsOf(block(t, "token:a", time.Time{}), block(t, "token:b", f.clock.Now())), blocks.Fail, nil)
 		var e *fault.Error
 		if !errors.As(err, &e) || e.Field != "rows[1].expires_at" {
 			t.Fatalf("got %v, want a fault of the second row", err)
 		}
-		_, err = f.ImportBlocks(t.Context(), operator, addresses(t, 1), "perhaps", nil)
+		_, err = f.Entries().Import(t.Context(), operator, addresses(t, 1), "perhaps", nil)
 		wants(t, err, fault.Invalid)
-		if page, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all"}); err != nil || page.Total != 0 {
+		if page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"}); err != nil || page.Total != 0 {
 			t.Fatalf("%d blocks are left, %v", page.Total, err)
 		}
 	})
@@ -124,11 +124,11 @@ func TestImportBlocks_is_all_or_nothing(t *testing.T) {
 func TestImportBlocks_ends_with_its_context(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := f.ImportBlocks(ctx, operator, addresses(t, 3000), blocks.Fail, func(int) { cancel() })
+		_, err := f.Entries().Import(ctx, operator, addresses(t, 3000), blocks.Fail, func(int) { cancel() })
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v", err)
 		}
-		if page, err := f.FindBlocks(t.Context(), blocks.Filter{State: "all"}); err != nil || page.Total != 0 {
+		if page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"}); err != nil || page.Total != 0 {
 			t.Fatalf("%d blocks are left, %v", page.Total, err)
 		}
 	})
@@ -138,7 +138,7 @@ func TestImportBlocks_lets_readers_go_on(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		before := changesSince(t, f, 0).Revision
 		var read atomic.Int32
-		result, err := f.ImportBlocks(t.Context(), operator, addresses(t, 2000), blocks.Fail, func(int) {
+		result, err := f.Entries().Import(t.Context(), operator, addresses(t, 2000), blocks.Fail, func(int) {
 			// Inside the transaction of the import, which nobody sees yet.
 			if got := changesSince(t, f, 0); got.Revision != before || len(got.blocks) != 0 {
 				t.Errorf("a reader sees revision %d with %d blocks", got.Revision, len(got.blocks))
@@ -157,7 +157,7 @@ func TestImportBlocks_lets_readers_go_on(t *testing.T) {
 func TestImportBlocks_that_brings_nothing_new_is_no_change(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		for range 2 {
-			if _, err := f.ImportBlocks(t.Context(), operator, addresses(t, 3), blocks.Fail, nil); err != nil {
+			if _, err := f.Entries().Import(t.Context(), operator, addresses(t, 3), blocks.Fail, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -165,7 +165,7 @@ func TestImportBlocks_that_brings_nothing_new_is_no_change(t *testing.T) {
 		if err != nil || len(page.Records) != 1 {
 			t.Fatalf("%d entries, %v", len(page.Records), err)
 		}
-		if got := string(page.Records[0].After); got != `{"created":3,"extended":0,"replaced":0,"known":0}` {
+		if got := string(page.Records[0].After); got != `{"created":3,"extended":0,"replaced":0,"unchanged":0}` {
 			t.Fatalf("entry %s", got)
 		}
 	})

@@ -17,7 +17,7 @@ func loaded(t *testing.T, f *fixture) map[string]int {
 	t.Helper()
 	all := map[string]int{}
 	err := f.EachChange(t.Context(), 0, func(ch catalog.Changes) error {
-		for b, err := range ch.Blocks {
+		for b, err := range ch.Entries {
 			if err != nil {
 				return err
 			}
@@ -36,12 +36,12 @@ const many = 3000
 
 func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		if _, err := f.ImportBlocks(t.Context(), operator, addresses(t, many), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries().Import(t.Context(), operator, addresses(t, many), blocks.Fail, nil); err != nil {
 			t.Fatal(err)
 		}
 		add(t, f, block(t, "token:expires", f.clock.Now().Add(time.Second)), blocks.Fail)
 		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail)
-		if _, err := f.LiftBlock(t.Context(), operator, lifted.Item.ID, ""); err != nil {
+		if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "", lifted.Entry.ID); err != nil {
 			t.Fatal(err)
 		}
 		add(t, f, block(t, "token:stands", time.Time{}), blocks.Fail)
@@ -60,7 +60,7 @@ func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
 
 func TestALoadInHalvesSeesOneStateOfTheDatabaseWhileItChanges(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		if _, err := f.ImportBlocks(t.Context(), operator, addresses(t, many), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries().Import(t.Context(), operator, addresses(t, many), blocks.Fail, nil); err != nil {
 			t.Fatal(err)
 		}
 		// Each replacement ends a row of the lower half and makes one of the
@@ -70,7 +70,7 @@ func TestALoadInHalvesSeesOneStateOfTheDatabaseWhileItChanges(t *testing.T) {
 		changing.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				b := block(t, fmt.Sprintf("ip:10.0.0.%d", i%100), time.Time{})
-				if _, err := f.AddBlock(ctx, operator, b, blocks.Replace); err != nil && ctx.Err() == nil {
+				if _, err := f.Entries().Add(ctx, operator, blocks.Replace, b); err != nil && ctx.Err() == nil {
 					t.Error(err)
 					return
 				}

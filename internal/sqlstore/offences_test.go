@@ -67,7 +67,7 @@ func newCounting(t testing.TB, store recorder.Sink, c *clock, node string, escal
 	return n
 }
 
-func (n *counting) record(outcome gate.Outcome, key string, times int, block *blocks.Block) {
+func (n *counting) record(outcome gate.Outcome, key string, times int, block *blocks.Entry) {
 	n.t.Helper()
 	k, err := keys.Parser{}.Key(key)
 	if err != nil {
@@ -104,7 +104,7 @@ func (n *counting) flush() {
 }
 
 func service(f *fixture, policies ...*rules.Policy) *offenders.Service {
-	return &offenders.Service{Store: f.Store, Blocks: f.Store, Now: f.clock.Now,
+	return &offenders.Service{Store: f.Store, Entries: f.Store.Entries(), Now: f.clock.Now,
 		View: &fixedView{rules.NewSelector(policies), blocks.NewSet()}}
 }
 

@@ -17,17 +17,17 @@ func TestStore_says_so_when_Postgres_is_gone_and_goes_on_when_it_is_back(t *test
 	f := newFixture(t, server.URL)
 	add(t, f, block(t, "token:before", time.Time{}), blocks.Fail)
 	server.Kill()
-	_, err := f.AddBlock(t.Context(), operator, block(t, "token:during", time.Time{}), blocks.Fail)
+	_, err := f.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:during", time.Time{}))
 	wants(t, err, fault.Unavailable)
 	wants(t, f.Ping(t.Context()), fault.Unavailable)
-	_, err = f.FindBlocks(t.Context(), blocks.Filter{})
+	_, err = f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	wants(t, err, fault.Unavailable)
 	err = f.EachChange(t.Context(), 0, func(catalog.Changes) error { return nil })
 	wants(t, err, fault.Unavailable)
 
 	server.Restart(false)
 	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)
-	page, err := f.FindBlocks(t.Context(), blocks.Filter{})
+	page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || spellings(page.Items) != "token:after token:before" {
 		t.Fatalf("%s, %v", spellings(page.Items), err)
 	}
@@ -39,11 +39,11 @@ func TestStore_waits_no_longer_than_its_context_for_a_Postgres_that_hangs(t *tes
 	server.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := f.AddBlock(ctx, operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	_, err := f.Entries().Add(ctx, operator, blocks.Fail, block(t, "token:a", time.Time{}))
 	wants(t, err, fault.Unavailable)
 	given, give := context.WithCancel(t.Context())
 	give()
-	if _, err := f.AddBlock(given, operator, block(t, "token:a", time.Time{}), blocks.Fail); !errors.Is(err, context.Canceled) {
+	if _, err := f.Entries().Add(given, operator, blocks.Fail, block(t, "token:a", time.Time{})); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a caller who gave up got %v", err)
 	}
 	server.Continue()
@@ -80,13 +80,13 @@ func TestStore_is_not_held_up_by_a_node_that_died_inside_a_change(t *testing.T) 
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err = f.AddBlock(ctx, operator, block(t, "token:a", time.Time{}), blocks.Fail)
+	_, err = f.Entries().Add(ctx, operator, blocks.Fail, block(t, "token:a", time.Time{}))
 	wants(t, err, fault.Unavailable)
 	_ = conn.Close()
 	_ = db.Close() // as the server sees a process that died
 	added := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
-	if added.Item.Revision != 2 {
-		t.Fatalf("the revision of the failed change was not reused: %d", added.Item.Revision)
+	if added.Entry.Revision != 2 {
+		t.Fatalf("the revision of the failed change was not reused: %d", added.Entry.Revision)
 	}
 }
 

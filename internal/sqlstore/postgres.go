@@ -22,7 +22,7 @@ var postgres = dialect{
 	clock:           "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 	notify:          "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
 	countTables:     "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
-	importBatch:     500, // of 65,535 parameters at most, 12 a row
+	importBatch:     500, // of 65,535 parameters at most, 13 a row
 	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)",
 	longStatements:  "SELECT set_config('statement_timeout', '15min', true)",
 	open:            openPostgres,

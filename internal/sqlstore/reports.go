@@ -24,7 +24,7 @@ SELECT COALESCE(sum(CASE WHEN created_at >= $1 AND created_at < $2 THEN 1 ELSE 0
     COALESCE(sum(CASE WHEN created_at >= $1 AND created_at < $2 AND source = 'automatic' THEN 1 ELSE 0 END), 0),
     COALESCE(sum(CASE WHEN ended_at >= $1 AND ended_at < $2 THEN 1 ELSE 0 END), 0),
     COALESCE(sum(CASE WHEN ended_at = 0 AND expires_at >= $1 AND expires_at < $2 THEN 1 ELSE 0 END), 0)
-FROM blocks WHERE created_at < $2 AND expires_at >= $1`
+FROM entries WHERE kind = 'block' AND created_at < $2 AND expires_at >= $1`
 )
 
 // PutDocument implements reports.Store. It gives d its id.

@@ -2,14 +2,13 @@ package sqlstore
 
 import (
 	"context"
-	"strings"
 	"time"
 )
 
 const (
 	// deleteEnded forgets what ended before an instant. Rows that hold their
 	// pattern are left alone; EndExpired takes it from them first.
-	deleteEnded     = `DELETE FROM {table} WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	deleteEnded     = `DELETE FROM entries WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
 	keepEndedTokens = `
 INSERT INTO ended_credentials (id, revision)
 SELECT id, 0 FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1
@@ -21,15 +20,9 @@ ON CONFLICT (id) DO NOTHING`
 // ended and returns how many those were. Nothing that decides depends on it.
 func (s *operationStore) EndExpired(ctx context.Context, at time.Time) (ended int, err error) {
 	err = s.write(ctx, func(t *tx) error {
-		ended = 0
-		for _, from := range []*shelf{blockShelf, exemptionShelf} {
-			n, err := t.exec(from.giveUpAll, toMS(at))
-			if err != nil {
-				return err
-			}
-			ended += int(n)
-		}
-		return nil
+		n, err := t.exec(giveUpAll, toMS(at))
+		ended = int(n)
+		return err
 	})
 	return ended, err
 }
@@ -37,14 +30,7 @@ func (s *operationStore) EndExpired(ctx context.Context, at time.Time) (ended in
 // DeleteEndedBefore forgets the blocks and exemptions that ended before an
 // instant.
 func (s *operationStore) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
-	for _, table := range []string{"blocks", "exemptions"} {
-		n, err := s.deleteBefore(ctx, strings.ReplaceAll(deleteEnded, "{table}", table), before)
-		deleted += n
-		if err != nil {
-			return deleted, err
-		}
-	}
-	return deleted, nil
+	return s.deleteBefore(ctx, deleteEnded, before)
 }
 
 // DeleteTokensBefore forgets the tokens that expired or were revoked before an

@@ -13,13 +13,13 @@ func TestRetention_forgets_what_ended_long_ago_and_nothing_else(t *testing.T) {
 		ctx := t.Context()
 		add(t, f, block(t, "token:good", time.Time{}), blocks.Fail)
 		add(t, f, block(t, "token:expires", f.clock.Now().Add(time.Hour)), blocks.Fail)
-		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail).Item
-		if _, err := f.LiftBlock(ctx, operator, lifted.ID, ""); err != nil {
+		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries().End(ctx, operator, blocks.Block, "", lifted.ID); err != nil {
 			t.Fatal(err)
 		}
 		f.clock.Advance(2 * time.Hour)
-		late := add(t, f, block(t, "token:late", time.Time{}), blocks.Fail).Item
-		if _, err := f.LiftBlock(ctx, operator, late.ID, ""); err != nil {
+		late := add(t, f, block(t, "token:late", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries().End(ctx, operator, blocks.Block, "", late.ID); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []int{1, 0} { // a second run finds nothing
@@ -34,7 +34,7 @@ func TestRetention_forgets_what_ended_long_ago_and_nothing_else(t *testing.T) {
 				t.Fatalf("%d were deleted, %v; want %d", deleted, err, want)
 			}
 		}
-		page, err := f.FindBlocks(ctx, blocks.Filter{State: "all", At: f.clock.Now()})
+		page, err := f.Entries().Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all", At: f.clock.Now()})
 		if err != nil || spellings(page.Items) != "token:good token:late" {
 			t.Fatalf("left are %q, %v", spellings(page.Items), err)
 		}

@@ -20,10 +20,10 @@ var _ audit.Undoer = (*Store)(nil)
 
 const (
 	readNewestEntry = `SELECT max(id) FROM audit WHERE revision = $1`
-	// liftImported ends what one import made and nobody has changed since.
-	liftImported = `
-UPDATE blocks SET ended_at = $2, ended_by = $3, place = id, revision = $4
-WHERE revision = $1 AND place = '' AND ended_at = 0 AND expires_at > $2`
+	// endImported ends what one import made and nobody has changed since.
+	endImported = `
+UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4
+WHERE revision = $1 AND kind = 'block' AND place = '' AND ended_at = 0 AND expires_at > $2`
 )
 
 // Undo implements audit.Undoer.
@@ -60,9 +60,9 @@ func (t *tx) undo(e *audit.Record) error {
 		if action == "import" {
 			return t.undoImport(e)
 		}
-		return t.undoItem(blockShelf, e, action)
+		return entryTx{t}.undo(blocks.Block, e, action)
 	case "exemption":
-		return t.undoItem(exemptionShelf, e, action)
+		return entryTx{t}.undo(blocks.Exemption, e, action)
 	case "policy":
 		return t.undoPolicy(e, action)
 	}
@@ -77,9 +77,9 @@ func changedSince(e *audit.Record) error {
 	return fault.New(fault.Conflict, "The %s has changed since entry %d; undo the later change first.", e.Object, e.ID)
 }
 
-// undoItem undoes a change of one block or exemption.
-func (t *tx) undoItem(s *shelf, e *audit.Record, action string) error {
-	now, err := t.findItem(s, e.ObjectID)
+// undo undoes a change of one block or exemption.
+func (t entryTx) undo(kind blocks.Kind, e *audit.Record, action string) error {
+	now, err := t.find(kind, e.ObjectID)
 	if err != nil {
 		return err
 	}
@@ -87,56 +87,47 @@ func (t *tx) undoItem(s *shelf, e *audit.Record, action string) error {
 		return changedSince(e)
 	}
 	switch action {
-	case "add":
-		_, err = t.endItem(s, now.ID, "")
+	case "add", "restore":
+		_, err = t.end(kind, now.ID, "")
 	case "extend", "update":
-		err = t.setBack(s, e, now)
+		err = t.undoUpdate(e, now)
 	case "replace":
-		if _, err = t.endItem(s, now.ID, ""); err == nil {
-			err = t.standAgain(s, e)
+		if _, err = t.end(kind, now.ID, ""); err == nil {
+			err = t.restoreFormer(e)
 		}
-	case s.end:
-		err = t.standAgain(s, e)
+	case "end":
+		_, err = t.restore(kind, now.ID)
 	default:
 		err = notUndoable(e)
 	}
 	return err
 }
 
-// setBack gives an item its former reason and end again.
-func (t *tx) setBack(s *shelf, e *audit.Record, now *item) error {
-	before, err := itemBefore(e)
+// undoUpdate gives an entry its former reason and expiry again.
+func (t entryTx) undoUpdate(e *audit.Record, now *blocks.Entry) error {
+	former, err := formerEntry(e)
 	if err != nil {
 		return err
 	}
-	if !before.Expires.IsZero() && !t.now.Before(before.Expires) {
-		return overMeanwhile(s, before)
+	if former.ExpiredAt(t.now) {
+		return expiredSince(former)
 	}
-	_, err = t.updateItem(s, now.ID, blocks.Update{Reason: &before.Reason, Expires: &before.Expires})
+	_, err = t.update(now.Kind, now.ID, blocks.Update{Reason: &former.Reason, Expires: &former.Expires})
 	return err
 }
 
-// standAgain adds what an entry ended anew, until its former end.
-func (t *tx) standAgain(s *shelf, e *audit.Record) error {
-	before, err := itemBefore(e)
+// restoreFormer restores what an audit record says was replaced.
+func (t entryTx) restoreFormer(e *audit.Record) error {
+	former, err := formerEntry(e)
 	if err != nil {
 		return err
 	}
-	if !before.Expires.IsZero() && !t.now.Before(before.Expires) {
-		return overMeanwhile(s, before)
-	}
-	before.Author = "" // whoever undoes answers for it
-	_, err = t.addItem(s, *before, blocks.Fail)
+	_, err = t.restore(former.Kind, former.ID)
 	return err
 }
 
-func overMeanwhile(s *shelf, before *item) error {
-	return fault.New(fault.Conflict, "The former %s of %q would have ended at %s; add a new one instead.",
-		s.object, before.Pattern, before.Expires.Format("2006-01-02T15:04:05Z"))
-}
-
-func itemBefore(e *audit.Record) (*item, error) {
-	var was itemSnapshot
+func formerEntry(e *audit.Record) (*blocks.Entry, error) {
+	var was entrySnapshot
 	if err := json.Unmarshal(e.Before, &was); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
@@ -144,22 +135,22 @@ func itemBefore(e *audit.Record) (*item, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
-	return &item{
-		Pattern: pattern, Reason: was.Reason, Author: was.Author, Source: was.Source, Policy: was.Policy,
-		Step: was.Step, Created: was.Created, Expires: was.Expires.UTC(), Ended: was.Ended, EndedBy: was.EndedBy,
+	return &blocks.Entry{
+		ID: was.ID, Kind: blocks.Kind(was.Kind), Pattern: pattern, Reason: was.Reason, Author: was.Author, Source: blocks.Source(was.Source),
+		PolicyID: was.PolicyID, Level: was.Level, Created: was.Created, Expires: was.Expires.UTC(), Ended: was.Ended, EndedBy: was.EndedBy,
 	}, nil
 }
 
 // importCounts is what the audit keeps of an import.
 type importCounts struct {
-	Created  int `json:"created"`
-	Extended int `json:"extended"`
-	Replaced int `json:"replaced"`
-	Known    int `json:"known"`
+	Created   int `json:"created"`
+	Extended  int `json:"extended"`
+	Replaced  int `json:"replaced"`
+	Unchanged int `json:"unchanged"`
 }
 
-// undoImport lifts what an import made. What it extended or replaced is no
-// longer known one by one, so that such an import stands.
+// undoImport ends the blocks that an import made. An import that extended or
+// replaced blocks cannot be undone: their former ends are not kept.
 func (t *tx) undoImport(e *audit.Record) error {
 	var did importCounts
 	if err := json.Unmarshal(e.After, &did); err != nil {
@@ -169,17 +160,17 @@ func (t *tx) undoImport(e *audit.Record) error {
 		return fault.New(fault.Conflict, "The import of entry %d extended or replaced %d blocks, whose former ends are not kept; it cannot be undone.",
 			e.ID, did.Extended+did.Replaced)
 	}
-	lifted, err := t.exec(liftImported, e.Revision, toMS(t.now), t.by.Name, t.revision)
+	ended, err := t.exec(endImported, e.Revision, toMS(t.now), t.by.Name, t.revision)
 	if err != nil {
 		return err
 	}
-	if lifted == 0 {
+	if ended == 0 {
 		return errUnchanged
 	}
-	summary := fmt.Sprintf("Lifted %d of the %d blocks of an import.", lifted, did.Created)
-	return t.record("block.lift_import", "block", strconv.FormatInt(t.revision, 10), summary, did, struct {
-		Lifted int64 `json:"lifted"`
-	}{lifted})
+	summary := fmt.Sprintf("Ended %d of the %d blocks of an import.", ended, did.Created)
+	return t.record("block.end_import", "block", strconv.FormatInt(t.revision, 10), summary, did, struct {
+		Ended int64 `json:"ended"`
+	}{ended})
 }
 
 func (t *tx) undoPolicy(e *audit.Record, action string) error {

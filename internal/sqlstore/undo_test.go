@@ -38,7 +38,7 @@ func undo(t testing.TB, f *fixture) *audit.Record {
 func standing(t testing.TB, f *fixture) string {
 	t.Helper()
 	var all []string
-	for b, err := range f.EachBlock(t.Context(), blocks.Filter{At: f.clock.Now()}) {
+	for b, err := range f.Entries().Each(t.Context(), blocks.Filter{Kind: blocks.Block, At: f.clock.Now()}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,45 +54,45 @@ func standing(t testing.TB, f *fixture) string {
 func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 	reason := "else"
 	for name, c := range map[string]struct {
-		change       func(t *testing.T, f *fixture, b *blocks.Block)
+		change       func(t *testing.T, f *fixture, b *blocks.Entry)
 		before, want string
 	}{
 		"a lift, until the old end": {
-			func(t *testing.T, f *fixture, b *blocks.Block) {
-				if _, err := f.LiftBlock(t.Context(), operator, b.ID, "by mistake"); err != nil {
+			func(t *testing.T, f *fixture, b *blocks.Entry) {
+				if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "by mistake", b.ID); err != nil {
 					t.Fatal(err)
 				}
 				f.clock.Advance(10 * time.Minute)
 			}, "", "token:a scraping 50m0s",
 		},
 		"an addition": {
-			func(t *testing.T, f *fixture, b *blocks.Block) {
+			func(t *testing.T, f *fixture, b *blocks.Entry) {
 				add(t, f, block(t, "token:b", time.Time{}), blocks.Fail)
 			},
 			"token:b scraping for good, token:a scraping 1h0m0s", "token:a scraping 1h0m0s",
 		},
 		"an extension": {
-			func(t *testing.T, f *fixture, b *blocks.Block) {
+			func(t *testing.T, f *fixture, b *blocks.Entry) {
 				add(t, f, block(t, "token:a", f.clock.Now().Add(9*time.Hour)), blocks.Extend)
 			},
 			"token:a scraping 9h0m0s", "token:a scraping 1h0m0s",
 		},
 		"an edit": {
-			func(t *testing.T, f *fixture, b *blocks.Block) {
-				if _, err := f.UpdateBlock(t.Context(), operator, b.ID, blocks.Update{Reason: &reason, Expires: &time.Time{}}); err != nil {
+			func(t *testing.T, f *fixture, b *blocks.Entry) {
+				if _, err := f.Entries().Update(t.Context(), operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &time.Time{}}); err != nil {
 					t.Fatal(err)
 				}
 			}, "token:a else for good", "token:a scraping 1h0m0s",
 		},
 		"a replacement": {
-			func(t *testing.T, f *fixture, b *blocks.Block) {
+			func(t *testing.T, f *fixture, b *blocks.Entry) {
 				add(t, f, block(t, "token:a", time.Time{}), blocks.Replace)
 			},
 			"token:a scraping for good", "token:a scraping 1h0m0s",
 		},
 		"an import": {
-			func(t *testing.T, f *fixture, b *blocks.Block) {
-				if _, err := f.ImportBlocks(t.Context(), operator, addresses(t, 3), blocks.Fail, nil); err != nil {
+			func(t *testing.T, f *fixture, b *blocks.Entry) {
+				if _, err := f.Entries().Import(t.Context(), operator, addresses(t, 3), blocks.Fail, nil); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -102,7 +102,7 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, f *fixture) {
-				b := add(t, f, block(t, "token:a", f.clock.Now().Add(time.Hour)), blocks.Fail).Item
+				b := add(t, f, block(t, "token:a", f.clock.Now().Add(time.Hour)), blocks.Fail).Entry
 				c.change(t, f, b)
 				if got := standing(t, f); got != c.before {
 					t.Fatalf("before, %q stood, want %q", got, c.before)
@@ -118,8 +118,8 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 
 func TestUndoEntry_can_itself_be_undone(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		b := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail).Item
-		if _, err := f.LiftBlock(t.Context(), operator, b.ID, ""); err != nil {
+		b := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "", b.ID); err != nil {
 			t.Fatal(err)
 		}
 		undo(t, f)
@@ -136,16 +136,16 @@ func TestUndoEntry_can_itself_be_undone(t *testing.T) {
 
 func TestUndoEntry_brings_an_exemption_back(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
-		added, err := f.AddExemption(t.Context(), operator, blocks.Exemption{Pattern: pattern(t, "token:a"), Reason: "monitoring"}, blocks.Fail)
+		added, err := f.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "token:a"), Reason: "monitoring"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.RemoveExemption(t.Context(), operator, added.Item.ID, ""); err != nil {
+		if _, err := f.Entries().End(t.Context(), operator, blocks.Exemption, "", added[0].Entry.ID); err != nil {
 			t.Fatal(err)
 		}
 		undo(t, f)
-		page, err := f.FindExemptions(t.Context(), blocks.Filter{At: f.clock.Now()})
-		if err != nil || len(page.Items) != 1 || page.Items[0].Reason != "monitoring" || page.Items[0].ID == added.Item.ID {
+		page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Exemption, At: f.clock.Now()})
+		if err != nil || len(page.Items) != 1 || page.Items[0].Reason != "monitoring" || page.Items[0].ID != added[0].Entry.ID {
 			t.Fatalf("the exemptions are %+v, %v", page.Items, err)
 		}
 	})
@@ -188,20 +188,20 @@ func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
 				t.Fatalf("got %q, want it to say %q", err, words)
 			}
 		}
-		b := add(t, f, block(t, "token:a", f.clock.Now().Add(time.Hour)), blocks.Fail).Item
+		b := add(t, f, block(t, "token:a", f.clock.Now().Add(time.Hour)), blocks.Fail).Entry
 		added := newest(t, f).ID
 		reason := "else"
-		if _, err := f.UpdateBlock(ctx, operator, b.ID, blocks.Update{Reason: &reason}); err != nil {
+		if _, err := f.Entries().Update(ctx, operator, blocks.Block, b.ID, blocks.Update{Reason: &reason}); err != nil {
 			t.Fatal(err)
 		}
 		refused(added, "has changed since")
-		if _, err := f.LiftBlock(ctx, operator, b.ID, ""); err != nil {
+		if _, err := f.Entries().End(ctx, operator, blocks.Block, "", b.ID); err != nil {
 			t.Fatal(err)
 		}
 		lifted := newest(t, f).ID
-		other := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail).Item
+		other := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail).Entry
 		refused(lifted, "has the active block "+other.ID)
-		if _, err := f.LiftBlock(ctx, operator, other.ID, ""); err != nil {
+		if _, err := f.Entries().End(ctx, operator, blocks.Block, "", other.ID); err != nil {
 			t.Fatal(err)
 		}
 		f.clock.Advance(time.Hour)
@@ -220,7 +220,7 @@ func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
 		put(t, f, policy(t, "search", "ip:*", "5/10s"), 0)
 		refused(deleted, "has changed since")
 
-		if _, err := f.ImportBlocks(ctx, operator, rowsOf(block(t, "token:new", f.clock.Now().Add(time.Second))), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries().Import(ctx, operator, rowsOf(block(t, "token:new", f.clock.Now().Add(time.Second))), blocks.Fail, nil); err != nil {
 			t.Fatal(err)
 		}
 		imported := newest(t, f).ID

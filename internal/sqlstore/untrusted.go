@@ -12,6 +12,7 @@ import (
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
@@ -208,10 +209,7 @@ func (s *Store) readAll(ctx context.Context) error {
 		return err
 	}
 	return s.view(ctx, func(t *tx) error {
-		if err := stream(t, new(itemScanner).scan, `SELECT `+shelfColumns+` FROM blocks`, nil, func(*item) error { return nil }); err != nil {
-			return err
-		}
-		if err := stream(t, new(itemScanner).scan, `SELECT `+shelfColumns+` FROM exemptions`, nil, func(*item) error { return nil }); err != nil {
+		if err := stream(t, new(entryScanner).scan, `SELECT `+entryFields+` FROM entries`, nil, func(*blocks.Entry) error { return nil }); err != nil {
 			return err
 		}
 		if err := stream(t, scanToken, readTokens, nil, checkToken); err != nil {

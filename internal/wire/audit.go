@@ -7,7 +7,7 @@ type AuditEntry struct {
 	ID       int64  `json:"id"`
 	At       Time   `json:"at"`
 	Actor    Actor  `json:"actor"`
-	Action   string `json:"action"` // for example block.lift
+	Action   string `json:"action"` // for example block.end
 	Object   string `json:"object"`
 	ObjectID string `json:"object_id"`
 	Summary  string `json:"summary"`

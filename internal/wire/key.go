@@ -13,8 +13,8 @@ type KeyExplanation struct {
 	DegradedReason string `json:"degraded_reason,omitzero"`
 	// Exemptions and Blocks stand and select the key, the most specific first.
 	// Any exemption hides every block.
-	Exemptions []Exemption `json:"exemptions"`
-	Blocks     []Block     `json:"blocks"`
+	Exemptions []Entry `json:"exemptions"`
+	Blocks     []Entry `json:"blocks"`
 	// Policy is the enforcing policy and Shadow the one that only watches.
 	Policy *KeyPolicy `json:"policy"`
 	Shadow *KeyPolicy `json:"shadow"`

@@ -19,8 +19,8 @@ type Offender struct {
 	FirstAt   Time       `json:"first_at"`
 	LastAt    Time       `json:"last_at"`
 	// Block stands now; an Exemption hides it.
-	Block      *Block            `json:"block"`
-	Exemption  *Exemption        `json:"exemption"`
+	Block      *Entry            `json:"block"`
+	Exemption  *Entry            `json:"exemption"`
 	Escalation *EscalationStatus `json:"escalation"`
 	// Trend has the offences of each part of the span where points were asked.
 	Trend []int64 `json:"trend,omitzero"`

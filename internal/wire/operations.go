@@ -31,42 +31,42 @@ type PreviewRequest struct {
 	Pattern string `json:"pattern"`
 }
 
-// BlockPreview is whom a block would hit.
-type BlockPreview struct {
+// Impact is whom a block would hit.
+type Impact struct {
 	Pattern string `json:"pattern"` // canonical
 	// Estimate is its part of the last day's traffic, null where none is
 	// recorded.
 	Estimate *TrafficEstimate `json:"estimate"`
 	// Hidden says that an exemption hides all of it; Exemptions are those that
 	// hide it or a part.
-	Hidden     bool        `json:"hidden"`
-	Exemptions []Exemption `json:"exemptions"`
-	// Covering are the blocks that refuse all of it already, Covered those
+	Hidden     bool    `json:"hidden"`
+	Exemptions []Entry `json:"exemptions"`
+	// CoveredBy are the blocks that refuse all of it already, Covers those
 	// that it makes superfluous.
-	Covering []Block `json:"covering"`
-	Covered  []Block `json:"covered"`
-	// HitsCaller says that it refuses the address that asked.
-	HitsCaller bool `json:"hits_caller"`
+	CoveredBy []Entry `json:"covered_by"`
+	Covers    []Entry `json:"covers"`
+	// BlocksCaller says that it refuses the address that asked.
+	BlocksCaller bool `json:"blocks_caller"`
 	// Confirm is what adding it needs as confirm, null where it needs nothing,
-	// and Why says why.
-	Confirm  NullString `json:"confirm"`
-	Why      NullString `json:"why"`
-	Warnings []string   `json:"warnings"`
+	// and ConfirmReason why.
+	Confirm       NullString `json:"confirm"`
+	ConfirmReason NullString `json:"confirm_reason"`
+	Warnings      []string   `json:"warnings"`
 }
 
 // ImportAnswer is what an import did, or a dry run would do.
 type ImportAnswer struct {
-	DryRun   bool `json:"dry_run"`
-	Rows     int  `json:"rows"` // good and bad
-	Created  int  `json:"created"`
-	Extended int  `json:"extended"`
-	Replaced int  `json:"replaced"`
-	Known    int  `json:"known"` // blocked already and left as they were
-	Invalid  int  `json:"invalid"`
+	DryRun    bool `json:"dry_run"`
+	Rows      int  `json:"rows"` // good and bad
+	Created   int  `json:"created"`
+	Extended  int  `json:"extended"`
+	Replaced  int  `json:"replaced"`
+	Unchanged int  `json:"unchanged"` // patterns with an active block, left as they were
+	Invalid   int  `json:"invalid"`
 	// Exempt counts the good rows that an exemption hides whole.
 	Exempt int `json:"exempt"`
-	// Bad tells the first of the bad rows.
-	Bad []BadRow `json:"bad"`
+	// InvalidRows are the first of the invalid rows.
+	InvalidRows []BadRow `json:"invalid_rows"`
 	// Confirm is what importing the file needs as the parameter confirm, null
 	// where it needs nothing. Broad says why, by the first BroadRows of
 	// BroadCount; all three only in a dry run.
@@ -85,15 +85,15 @@ type BroadRow struct {
 	Rows int `json:"rows"`
 	// Pattern is the row's, or the network that the rows make together; null
 	// where they make no one network.
-	Pattern NullString `json:"pattern"`
-	Why     string     `json:"why"`
+	Pattern       NullString `json:"pattern"`
+	ConfirmReason string     `json:"confirm_reason"`
 	// What a block of Pattern would hit, as the preview of a block says it;
 	// null without a pattern, or where no traffic is recorded.
 	Estimate *TrafficEstimate `json:"estimate"`
-	// Hidden says that an exemption hides all of it, and HitsCaller that it
+	// Hidden says that an exemption hides all of it, and BlocksCaller that it
 	// refuses the address that asked.
-	Hidden     bool `json:"hidden"`
-	HitsCaller bool `json:"hits_caller"`
+	Hidden       bool `json:"hidden"`
+	BlocksCaller bool `json:"blocks_caller"`
 	// Exemptions are the patterns of exemptions that hide it or a part.
 	Exemptions []string `json:"exemptions"`
 }

@@ -57,14 +57,14 @@ func TestDurationsAreReadAsPeopleWriteThem(t *testing.T) {
 }
 
 func TestAChangeTellsNotSentFromCleared(t *testing.T) {
-	var p EndPatch
+	var p EntryPatch
 	if err := json.Unmarshal([]byte(`{"expires_at":null}`), &p); err != nil {
 		t.Fatal(err)
 	}
 	if !p.ExpiresAt.Given || !p.ExpiresAt.Value.IsZero() || p.Reason.Given || p.ExpiresIn.Given {
 		t.Fatalf("got %+v", p)
 	}
-	if got := encode(t, EndPatch{Reason: To("why")}); got != `{"reason":"why"}` {
+	if got := encode(t, EntryPatch{Reason: To("why")}); got != `{"reason":"why"}` {
 		t.Fatalf("got %s", got)
 	}
 }
@@ -94,7 +94,7 @@ func TestWhatIsAbsentIsNull(t *testing.T) {
 	if got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
-	if got := encode(t, Page[Block]{}); got != `{"items":[],"next_cursor":null,"total":null}` {
+	if got := encode(t, Page[Entry]{}); got != `{"items":[],"next_cursor":null,"total":null}` {
 		t.Fatalf("got %s", got)
 	}
 }

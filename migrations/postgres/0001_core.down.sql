@@ -1,7 +1,6 @@
 DROP TABLE audit;
 DROP FUNCTION audit_is_append_only;
-DROP TABLE exemptions;
-DROP TABLE blocks;
+DROP TABLE entries;
 DROP TABLE policy_versions;
 DROP TABLE policies;
 DROP TABLE settings;

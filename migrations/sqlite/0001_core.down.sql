@@ -1,6 +1,5 @@
 DROP TABLE audit;
-DROP TABLE exemptions;
-DROP TABLE blocks;
+DROP TABLE entries;
 DROP TABLE policy_versions;
 DROP TABLE policies;
 DROP TABLE settings;

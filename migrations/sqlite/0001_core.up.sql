@@ -40,10 +40,11 @@ CREATE TABLE policy_versions (
 ) STRICT;
 CREATE INDEX policy_versions_replaced ON policy_versions (replaced_at);
 
--- place is '' for the one row that holds its pattern, and the row's own id
--- once it has ended and given the pattern up.
-CREATE TABLE blocks (
+-- Blocks and exemptions. place is '' for the one row of a kind that holds its
+-- pattern, and the row's own id once it has ended and given the pattern up.
+CREATE TABLE entries (
     id         TEXT PRIMARY KEY,
+    kind       TEXT NOT NULL CHECK (kind IN ('block', 'exemption')),
     pattern    TEXT NOT NULL,
     place      TEXT NOT NULL DEFAULT '',
     low        BLOB,
@@ -52,39 +53,19 @@ CREATE TABLE blocks (
     author     TEXT NOT NULL,
     source     TEXT NOT NULL,
     policy_id  INTEGER NOT NULL DEFAULT 0,
-    step       INTEGER NOT NULL DEFAULT 0,
+    level      INTEGER NOT NULL DEFAULT 0,
     created_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     ended_at   INTEGER NOT NULL DEFAULT 0,
     ended_by   TEXT NOT NULL DEFAULT '',
     revision   INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX blocks_pattern ON blocks (pattern, place);
-CREATE INDEX blocks_revision ON blocks (revision);
-CREATE INDEX blocks_expiry ON blocks (expires_at, id);
-CREATE INDEX blocks_low ON blocks (low) WHERE low IS NOT NULL;
-
-CREATE TABLE exemptions (
-    id         TEXT PRIMARY KEY,
-    pattern    TEXT NOT NULL,
-    place      TEXT NOT NULL DEFAULT '',
-    low        BLOB,
-    high       BLOB,
-    reason     TEXT NOT NULL,
-    author     TEXT NOT NULL,
-    source     TEXT NOT NULL DEFAULT '',
-    policy_id  INTEGER NOT NULL DEFAULT 0,
-    step       INTEGER NOT NULL DEFAULT 0,
-    created_at INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL,
-    ended_at   INTEGER NOT NULL DEFAULT 0,
-    ended_by   TEXT NOT NULL DEFAULT '',
-    revision   INTEGER NOT NULL
-) STRICT;
-CREATE UNIQUE INDEX exemptions_pattern ON exemptions (pattern, place);
-CREATE INDEX exemptions_revision ON exemptions (revision);
-CREATE INDEX exemptions_expiry ON exemptions (expires_at, id);
-CREATE INDEX exemptions_low ON exemptions (low) WHERE low IS NOT NULL;
+CREATE UNIQUE INDEX entries_pattern ON entries (pattern, kind, place);
+CREATE INDEX entries_revision ON entries (revision);
+CREATE INDEX entries_expiry ON entries (kind, expires_at, id);
+CREATE INDEX entries_low ON entries (low) WHERE low IS NOT NULL;
+-- Exemptions are few among many blocks.
+CREATE INDEX entries_exemptions ON entries (id) WHERE kind = 'exemption';
 
 CREATE TABLE audit (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -63,7 +63,7 @@ func checkCost(b *testing.B, number, policies, blocked int) float64 {
 	v.selector = rules.NewSelector(all)
 	now := time.Now()
 	for i := range blocked {
-		v.set.ApplyBlock(&blocks.Block{ID: fmt.Sprint(i), Revision: int64(i), Pattern: pattern(b, fmt.Sprintf("ip:100.%d.%d.%d", i>>16, i>>8&255, i&255))}, now)
+		v.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: fmt.Sprint(i), Revision: int64(i), Pattern: pattern(b, fmt.Sprintf("ip:100.%d.%d.%d", i>>16, i>>8&255, i&255))}, now)
 	}
 	log := memlog.New(memlog.Options{})
 	defer log.Close()

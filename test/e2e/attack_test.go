@@ -56,7 +56,7 @@ func (n *node) knows(t *testing.T, key, policy string) {
 }
 
 // escalated returns a key's block and checks that it stands on the first step.
-func (n *node) escalated(t *testing.T, key string) wire.Block {
+func (n *node) escalated(t *testing.T, key string) wire.Entry {
 	t.Helper()
 	x := n.explain(key)
 	if x.Decision != wire.Blocked || len(x.Blocks) != 1 || x.Escalation == nil || x.Escalation.Level != 1 {
@@ -170,7 +170,7 @@ func TestAEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T
 			})
 		}
 		automatic := func() int {
-			return len(read[wire.Page[wire.Block]](n, n.must(200, get, wire.PathBlocks+"?source=automatic", "")).Items)
+			return len(read[wire.Page[wire.Entry]](n, n.must(200, get, wire.PathBlocks+"?source=automatic", "")).Items)
 		}
 		before := automatic()
 		if before > 10 || stops.Items[0].Policy != "escalating" {

@@ -160,7 +160,7 @@ func TestBadInputIsAProblemThatNamesTheField(t *testing.T) {
 			n.try(t, n.check, "a check with ", wrongChecks)
 			n.try(t, n.admin, "a policy with ", wrongPolicies)
 			n.try(t, n.admin, "a request with ", wrongBlocks)
-			if page := read[wire.Page[wire.Block]](t, n.must(http.StatusOK, get, wire.PathBlocks, "")); len(page.Items) > 0 {
+			if page := read[wire.Page[wire.Entry]](t, n.must(http.StatusOK, get, wire.PathBlocks, "")); len(page.Items) > 0 {
 				t.Errorf("bad input made %d blocks", len(page.Items))
 			}
 			if strings.Contains(n.log.String(), "level=ERROR") {

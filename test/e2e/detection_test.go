@@ -182,7 +182,7 @@ func TestAEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) 
 			return false
 		})
 		n := nodes[0]
-		page := read[wire.Page[wire.Block]](n, n.must(200, get, wire.PathBlocks+"?state=all&key="+url.QueryEscape(key), ""))
+		page := read[wire.Page[wire.Entry]](n, n.must(200, get, wire.PathBlocks+"?state=all&key="+url.QueryEscape(key), ""))
 		if len(page.Items) != 1 {
 			t.Fatalf("%d blocks", len(page.Items))
 		}
@@ -202,7 +202,7 @@ func TestAEscalationBlocksARepeatOffenderOnceAndSaysWhatComesNext(t *testing.T) 
 		for _, n := range nodes {
 			await(t, "the lift governs every node", func() bool { return n.about(key).Decision != wire.Blocked })
 		}
-		again := read[wire.Page[wire.Block]](n, n.must(200, get, wire.PathBlocks+"?key="+url.QueryEscape(key), ""))
+		again := read[wire.Page[wire.Entry]](n, n.must(200, get, wire.PathBlocks+"?key="+url.QueryEscape(key), ""))
 		if len(again.Items) != 0 {
 			t.Errorf("blocked again at once: %+v", again.Items)
 		}

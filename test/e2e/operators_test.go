@@ -48,7 +48,7 @@ func TestAnImportGoesOnBesideChecksAndGovernsEveryNode(t *testing.T) {
 			await(t, "the last row governs every node", func() bool { return n.about("ip:10.0.18.31").Decision == wire.Blocked })
 		}
 		again := read[wire.ImportAnswer](t, n.as(post, wire.PathBlocks+"/import", list.String(), "Content-Type: text/plain"))
-		if again.Created != 0 || again.Known != rows {
+		if again.Created != 0 || again.Unchanged != rows {
 			t.Errorf("again: %+v", again)
 		}
 		if a := n.as(post, wire.PathBlocks+"/import", "10.9.0.1\n10.9.0.999\n", "Content-Type: text/plain"); a.status != 422 {
@@ -84,7 +84,7 @@ func TestARevokedTokenIsRefusedOnEveryNode(t *testing.T) {
 func TestALiftIsUndoneByItsAuditEntry(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
-		b := read[wire.AddedBlock](t, n.must(201, post, wire.PathBlocks, `{"pattern":"token:bad","reason":"scraping","expires_in":"1h"}`))
+		b := read[wire.AddedEntry](t, n.must(201, post, wire.PathBlocks, `{"pattern":"token:bad","reason":"scraping","expires_in":"1h"}`))
 		n.must(200, del, wire.PathBlocks+"/"+b.ID, "")
 		if d := n.about("token:bad"); d.Decision != wire.Allowed {
 			t.Fatalf("lifted and %s", d.Decision)

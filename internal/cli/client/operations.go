@@ -11,8 +11,8 @@ import (
 )
 
 // PreviewBlock says whom a block of a pattern would hit.
-func (c *Client) PreviewBlock(ctx context.Context, pattern string) (*wire.BlockPreview, error) {
-	p := &wire.BlockPreview{}
+func (c *Client) PreviewBlock(ctx context.Context, pattern string) (*wire.Impact, error) {
+	p := &wire.Impact{}
 	err := c.do(ctx, request{method: http.MethodPost, path: wire.PathBlockPreview, body: wire.PreviewRequest{Pattern: pattern}}, p)
 	return p, err
 }

@@ -70,9 +70,19 @@ func holding(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(lower) + "%"
 }
 
-// itemSelection returns what f selects, without its cursor.
-func itemSelection(f blocks.Filter) (*selection, error) {
+// filterSelection returns what f selects, without its cursor.
+func filterSelection(f blocks.Filter) (*selection, error) {
 	q := &selection{}
+	// Kinds are literals, so that the planner can use indexes that depend on them.
+	switch f.Kind {
+	case "":
+	case blocks.Block:
+		q.and("kind = 'block'")
+	case blocks.Exemption:
+		q.and("kind = 'exemption'")
+	default:
+		return nil, fault.Field("kind", "must be block or exemption")
+	}
 	at := toMS(f.At)
 	switch f.State {
 	case "", "active":
@@ -152,7 +162,7 @@ type position struct {
 	id      string
 }
 
-const badCursor = "is not one that this list gave; leave it out to begin at the first page"
+const badCursor = "is not a cursor of this list; leave it out to begin at the first page"
 
 func (p position) cursor(order blocks.Order) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(string(order) + " " + strconv.FormatInt(p.expires, 10) + " " + p.id))
@@ -171,13 +181,12 @@ func parseCursor(text string, order blocks.Order) (position, error) {
 	return position{expires, parts[2]}, nil
 }
 
-// items reads one page.
-func (t *tx) items(s *shelf, f blocks.Filter, limit int, counted bool) (blocks.Page[*item], error) {
-	var page blocks.Page[*item]
+// page reads one page of entries.
+func (t entryTx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, err error) {
 	if f.At.IsZero() {
 		f.At = t.now
 	}
-	q, err := itemSelection(f)
+	q, err := filterSelection(f)
 	if err != nil {
 		return page, err
 	}
@@ -190,7 +199,7 @@ func (t *tx) items(s *shelf, f blocks.Filter, limit int, counted bool) (blocks.P
 		return page, err
 	}
 	// One more than the page tells whether there is another.
-	page.Items, err = each(t, new(itemScanner).scan, s.list+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.args...)
+	page.Items, err = each(t.tx, new(entryScanner).scan, `SELECT `+entryFields+` FROM entries WHERE `+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.args...)
 	if err == nil && len(page.Items) > limit {
 		page.Items = page.Items[:limit]
 		last := page.Items[limit-1]
@@ -203,7 +212,7 @@ func (t *tx) items(s *shelf, f blocks.Filter, limit int, counted bool) (blocks.P
 		// every row a second time.
 		page.Total = len(page.Items)
 	default:
-		_, err = t.one(s.count+selected, selectedBy, &page.Total)
+		_, err = t.tx.one(`SELECT count(*) FROM entries WHERE `+selected, selectedBy, &page.Total)
 	}
 	return page, err
 }
@@ -231,36 +240,38 @@ func (q *selection) startAt(f blocks.Filter) (order string, err error) {
 	return "", fault.Field("order", "must be created or expiry")
 }
 
-func (s *Store) findItems(ctx context.Context, from *shelf, f blocks.Filter) (page blocks.Page[*item], err error) {
+// Find implements blocks.Store.
+func (s EntryStore) Find(ctx context.Context, f blocks.Filter) (page blocks.Page, err error) {
 	limit, err := pageLimit(f.Limit)
 	if err != nil {
 		return page, err
 	}
 	err = s.view(ctx, func(t *tx) error {
-		page, err = t.items(from, f, limit, true)
+		page, err = entryTx{t}.page(f, limit, true)
 		return err
 	})
 	return page, err
 }
 
-// eachItem reads page by page, so that a slow reader holds no transaction open.
-func (s *Store) eachItem(ctx context.Context, from *shelf, f blocks.Filter) iter.Seq2[*item, error] {
-	return func(yield func(*item, error) bool) {
+// Each implements blocks.Store. It reads page by page, so that a slow reader
+// holds no transaction open.
+func (s EntryStore) Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error] {
+	return func(yield func(*blocks.Entry, error) bool) {
 		if f.At.IsZero() {
 			f.At = s.now()
 		}
 		for {
-			var page blocks.Page[*item]
+			var page blocks.Page
 			err := s.view(ctx, func(t *tx) (err error) {
-				page, err = t.items(from, f, largestLimit, false)
+				page, err = entryTx{t}.page(f, largestLimit, false)
 				return err
 			})
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for _, i := range page.Items {
-				if !yield(i, nil) {
+			for _, e := range page.Items {
+				if !yield(e, nil) {
 					return
 				}
 			}

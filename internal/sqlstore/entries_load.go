@@ -5,83 +5,92 @@ import (
 	"database/sql"
 	"sync"
 
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
-// splitFrom is from how many rows on a table is loaded in two halves at once: a
+// splitFrom is the number of rows from which entries are loaded in two halves at once: a
 // node that starts is not ready before it has read them all, and most of the
 // time goes into making Go's values of the database's.
 const splitFrom = 1000
 
-// load yields every row of a shelf that is active.
-func (t *tx) load(s *shelf, yield func(*item, error) bool) {
-	whole := part{t, s.load, []any{toMS(t.now)}, true}
-	beside, middle, err := t.halves(s)
+const (
+	// The plus keeps the index of expiries out: nearly every row is wanted, and
+	// in the order of ids they lie together.
+	loadActive     = `SELECT ` + activeFields + ` FROM entries WHERE place = '' AND +expires_at > $1`
+	loadSince      = `SELECT ` + entryFields + ` FROM entries WHERE revision > $1`
+	countEntries   = `SELECT count(*) FROM entries`
+	findMiddleOfID = `SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET $1`
+)
+
+// loadActive yields every active entry.
+func (t *tx) loadActive(yield func(*blocks.Entry, error) bool) {
+	whole := part{t, loadActive, []any{toMS(t.now)}, true}
+	second, middle, err := t.halves()
 	if err != nil {
 		yield(nil, err)
 		return
 	}
-	if beside == nil {
+	if second == nil {
 		gather(t.ctx, []part{whole}, yield)
 		return
 	}
-	defer func() { _ = beside.sql.Rollback() }() // it has only read
+	defer func() { _ = second.sql.Rollback() }() // it has only read
 	gather(t.ctx, []part{
-		{t, s.load + ` AND id < $2`, []any{toMS(t.now), middle}, true},
-		{beside, s.load + ` AND id >= $2`, []any{toMS(t.now), middle}, true},
+		{t, loadActive + ` AND id < $2`, []any{toMS(t.now), middle}, true},
+		{second, loadActive + ` AND id >= $2`, []any{toMS(t.now), middle}, true},
 	}, yield)
 }
 
 // halves returns a second transaction that sees the database as t does, and the
-// id in the middle of a shelf; nil where it is not worth it, or where a change
-// came in between.
-func (t *tx) halves(s *shelf) (beside *tx, middle string, err error) {
+// id in the middle; nil where it is not worth it, or where a change came in
+// between.
+func (t *tx) halves() (second *tx, middle string, err error) {
 	var rows int64
-	if _, err := t.one(s.size, nil, &rows); err != nil || rows < splitFrom {
+	if _, err := t.one(countEntries, nil, &rows); err != nil || rows < splitFrom {
 		return nil, "", err
 	}
-	if _, err := t.one(s.middle, []any{rows / 2}, &middle); err != nil {
+	if _, err := t.one(findMiddleOfID, []any{rows / 2}, &middle); err != nil {
 		return nil, "", err
 	}
 	begun, err := t.store.reader.BeginTx(t.ctx, readOnly)
 	if err != nil {
 		return nil, "", err
 	}
-	beside = &tx{ctx: t.ctx, sql: begun, store: t.store, now: t.now}
+	second = &tx{ctx: t.ctx, sql: begun, store: t.store, now: t.now}
 	var here, there int64
-	if err = beside.allowLong(); err == nil {
+	if err = second.allowLong(); err == nil {
 		_, err = t.one(readRevision, nil, &here)
 	}
 	if err == nil {
-		_, err = beside.one(readRevision, nil, &there)
+		_, err = second.one(readRevision, nil, &there)
 	}
 	if err != nil || here != there {
 		_ = begun.Rollback() // it has only read
 		return nil, "", err
 	}
-	return beside, middle, nil
+	return second, middle, nil
 }
 
 // readOnly are the options of a transaction that sees one state of the database
 // throughout.
 var readOnly = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 
-// part is a query for rows of a shelf, standing where it selects only columns
-// of what has not ended.
+// part is a query for entries; active where it selects only the columns of
+// entries that have not ended.
 type part struct {
 	*tx
-	query    string
-	args     []any
-	standing bool
+	query  string
+	args   []any
+	active bool
 }
 
-// gather reads all parts at once and yields their rows, each for the time of
-// its yield.
-func gather(ctx context.Context, parts []part, yield func(*item, error) bool) {
+// gather reads all parts at once and yields their entries.
+func gather(ctx context.Context, parts []part, yield func(*blocks.Entry, error) bool) {
 	ctx, stop := context.WithCancel(ctx)
 	var (
-		batches = make(chan []item, 4)
-		used    = make(chan []item, 4) // to be filled again
+		batches = make(chan []blocks.Entry, 4)
+		used    = make(chan []blocks.Entry, 4) // to be filled again
 		readers sync.WaitGroup
 		once    sync.Once
 		failed  error
@@ -106,7 +115,8 @@ func gather(ctx context.Context, parts []part, yield func(*item, error) bool) {
 	}()
 	for batch := range batches {
 		for n := range batch {
-			if !yield(&batch[n], nil) {
+			e := batch[n] // batches are filled again
+			if !yield(&e, nil) {
 				return
 			}
 		}
@@ -124,14 +134,14 @@ func gather(ctx context.Context, parts []part, yield func(*item, error) bool) {
 const loadBatch = 256
 
 // read reads rows while those before are taken over elsewhere.
-func (p part) read(ctx context.Context, into chan<- []item, used <-chan []item) error {
+func (p part) read(ctx context.Context, into chan<- []blocks.Entry, used <-chan []blocks.Entry) error {
 	rows, err := p.sql.QueryContext(ctx, p.query, p.args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	scanner := itemScanner{standing: p.standing}
-	batch := make([]item, 0, loadBatch)
+	scanner := entryScanner{active: p.active}
+	batch := make([]blocks.Entry, 0, loadBatch)
 	hand := func() error {
 		select {
 		case into <- batch:
@@ -142,12 +152,12 @@ func (p part) read(ctx context.Context, into chan<- []item, used <-chan []item) 
 		case batch = <-used:
 			batch = batch[:0]
 		default:
-			batch = make([]item, 0, loadBatch)
+			batch = make([]blocks.Entry, 0, loadBatch)
 		}
 		return nil
 	}
 	for rows.Next() {
-		batch = append(batch, item{})
+		batch = append(batch, blocks.Entry{})
 		if err := scanner.into(&batch[len(batch)-1], rows); err != nil {
 			return err
 		}

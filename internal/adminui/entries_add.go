@@ -22,15 +22,15 @@ import (
 // would come of it.
 type addPage struct {
 	Frame
-	*shelf
+	*kindTexts
 	Pattern  string
 	Reason   string
 	For      string
 	Until    string
 	Confirm  string
 	Mistakes mistakes
-	Preview  *preview // nil until there is a pattern
-	Stands   *item    // what stands for this very pattern and was in the way
+	Preview  *preview      // nil until there is a pattern
+	Stands   *blocks.Entry // the active entry of this pattern that was in the way
 }
 
 // Choices returns the lengths that the form offers.
@@ -46,13 +46,13 @@ type preview struct {
 	Widened  bool   // a bare IPv6 address was read as its network
 	Own      bool   // it would hit the address that asks
 	Ends     time.Time
-	Hiding   []*blocks.Exemption // a block: those that hide all of it
-	Within   []*blocks.Exemption // a block: those that stay open
-	Touched  []*blocks.Block     // an exemption: those that it breaks into
-	Blast    *offenders.Blast    // nil where traffic is not counted
-	Traffic  *blocklist.Traffic  // nil where nothing is recorded
-	Narrower *narrower           // a block: what to use in its place, nil for nothing
-	Grid     *rangeGrid          // its parts drawn, nil where it has too few
+	Hiding   []*blocks.Entry    // a block: those that hide all of it
+	Within   []*blocks.Entry    // a block: those that stay open
+	Touched  []*blocks.Entry    // an exemption: those that it breaks into
+	Blast    *offenders.Blast   // nil where traffic is not counted
+	Traffic  *blocklist.Traffic // nil where nothing is recorded
+	Narrower *narrower          // a block: what to use in its place, nil for nothing
+	Grid     *rangeGrid         // its parts drawn, nil where it has too few
 }
 
 // Clean returns how many keys it would hit that never offended.
@@ -71,7 +71,7 @@ func all(covers string) string {
 	return covers
 }
 
-func (u *UI) showAdd(c *httpserver.Call, s *shelf) error {
+func (u *UI) showAdd(c *httpserver.Call, s *kindTexts) error {
 	q, err := readQuery(c, "pattern", "reason", "for", "until")
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func (u *UI) showAdd(c *httpserver.Call, s *shelf) error {
 }
 
 // renderAdd shows the form, with the preview of its pattern where it has one.
-func (u *UI) renderAdd(c *httpserver.Call, status int, s *shelf, page *addPage) error {
-	page.shelf = s
+func (u *UI) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPage) error {
+	page.kindTexts = s
 	page.Frame = u.frame(c, s.Verb, s.Path)
 	if page.Pattern != "" && page.Preview == nil {
 		pattern, err := u.patternOf(page.Pattern)
@@ -103,7 +103,7 @@ func (u *UI) renderAdd(c *httpserver.Call, status int, s *shelf, page *addPage) 
 			page.Preview.Ends = ends
 		}
 	}
-	return u.render(c, status, "shelf-add", page)
+	return u.render(c, status, "entries-add", page)
 }
 
 // capital makes a clause into a sentence.
@@ -118,7 +118,7 @@ func capital(text string) string {
 	return text + "."
 }
 
-func (u *UI) preview(c *httpserver.Call, s *shelf, p keys.Pattern) (*preview, error) {
+func (u *UI) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview, error) {
 	now := u.Now()
 	v := &preview{Pattern: p, Covers: covers(p), Widened: p.Widened()}
 	ctx := c.Context()
@@ -127,7 +127,7 @@ func (u *UI) preview(c *httpserver.Call, s *shelf, p keys.Pattern) (*preview, er
 		if err != nil {
 			return nil, err
 		}
-		v.Confirm, v.Own, v.Traffic = r.Confirm, r.HitsCaller, r.Traffic
+		v.Confirm, v.Own, v.Traffic = r.Confirm, r.BlocksCaller, r.Traffic
 		for _, e := range r.Exemptions {
 			if e.Pattern.Covers(p) {
 				v.Hiding = append(v.Hiding, e)
@@ -137,7 +137,7 @@ func (u *UI) preview(c *httpserver.Call, s *shelf, p keys.Pattern) (*preview, er
 		}
 	} else {
 		v.Confirm = blocklist.Broad(p)
-		v.Touched = u.Catalog.Blocks().BlocksTouching(p, now, maxTouching)
+		v.Touched = u.Catalog.Blocks().Overlapping(blocks.Block, p, now, maxTouching)
 	}
 	if u.Offenders == nil {
 		return v, nil
@@ -219,7 +219,7 @@ func (u *UI) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {
 }
 
 // previewAdd shows what would come of the form, and adds nothing.
-func (u *UI) previewAdd(c *httpserver.Call, s *shelf) error {
+func (u *UI) previewAdd(c *httpserver.Call, s *kindTexts) error {
 	page, _, err := u.readAdd(c)
 	if err != nil {
 		return err
@@ -231,8 +231,8 @@ func (u *UI) previewAdd(c *httpserver.Call, s *shelf) error {
 	return u.renderAdd(c, status, s, page)
 }
 
-// addItem adds what the form says, or shows it again with its mistakes.
-func (u *UI) addItem(c *httpserver.Call, s *shelf) error {
+// addEntry adds what the form says, or shows it again with its mistakes.
+func (u *UI) addEntry(c *httpserver.Call, s *kindTexts) error {
 	page, values, err := u.readAdd(c)
 	if err != nil {
 		return err
@@ -265,14 +265,14 @@ func (u *UI) addItem(c *httpserver.Call, s *shelf) error {
 		on = blocks.Replace
 	}
 	actor := c.Actor()
-	added, err := s.add(ctx, actor, item{
-		Pattern: pattern, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends,
-	}, on)
+	added, err := u.Entries.Add(ctx, actor, on, blocks.Entry{
+		Kind: s.Kind, Pattern: pattern, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends,
+	})
 	if fault.Is(err, fault.Conflict) {
 		var mistake *fault.Error
 		if errors.As(err, &mistake) {
 			if id, named := mistake.Detail["id"].(string); named {
-				if page.Stands, err = s.byID(ctx, id); err != nil {
+				if page.Stands, err = u.Entries.ByID(ctx, s.Kind, id); err != nil {
 					return err
 				}
 			}
@@ -282,5 +282,5 @@ func (u *UI) addItem(c *httpserver.Call, s *shelf) error {
 	if err != nil {
 		return err
 	}
-	return u.done(c, s, "", "added", added.ID)
+	return u.done(c, s, "", "added", added[0].Entry.ID)
 }

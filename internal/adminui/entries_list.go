@@ -18,13 +18,13 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-const shelfPage = 50
+const entriesPerPage = 50
 
-type shelfListPage struct {
+type entriesPage struct {
 	Frame
-	*shelf
+	*kindTexts
 	Query   query
-	Items   []*item
+	Items   []*entryRow
 	Sources []sourceCount // blocks only
 	First   int           // the number of the first item shown, from 1
 	Total   int
@@ -35,10 +35,10 @@ type shelfListPage struct {
 }
 
 // Last returns the number of the last item shown.
-func (p *shelfListPage) Last() int { return p.First + len(p.Items) - 1 }
+func (p *entriesPage) Last() int { return p.First + len(p.Items) - 1 }
 
 // Columns returns how many columns the table has.
-func (p *shelfListPage) Columns() int {
+func (p *entriesPage) Columns() int {
 	n := 6
 	for _, shown := range []bool{p.May("operate"), p.Blocks, p.Counted} {
 		if shown {
@@ -49,7 +49,7 @@ func (p *shelfListPage) Columns() int {
 }
 
 // Export returns the address of the CSV of what is listed.
-func (p *shelfListPage) Export() string {
+func (p *entriesPage) Export() string {
 	return p.Query.path(p.Path+"/export", "cursor", "", "from", "", "edit", "")
 }
 
@@ -115,49 +115,50 @@ func readQuery(c *httpserver.Call, names ...string) (query, error) {
 	return q, nil
 }
 
-var shelfParams = []string{"q", "source", "state", "author", "order", "within", "cursor", "from", "edit", "done", "ids"}
+var entryParams = []string{"q", "source", "state", "author", "order", "within", "cursor", "from", "edit", "done", "ids"}
 
-func (u *UI) showShelf(c *httpserver.Call, s *shelf) error {
-	q, err := readQuery(c, shelfParams...)
+func (u *UI) showEntries(c *httpserver.Call, s *kindTexts) error {
+	q, err := readQuery(c, entryParams...)
 	if err != nil {
 		return err
 	}
-	return u.renderShelf(c, http.StatusOK, s, q, nil)
+	return u.renderEntries(c, http.StatusOK, s, q, nil)
 }
 
-// renderShelf shows the list, with the row that open is about open where it is
+// renderEntries shows the list, with the row that open is about open where it is
 // not nil.
-func (u *UI) renderShelf(c *httpserver.Call, status int, s *shelf, q query, open *edit) error {
+func (u *UI) renderEntries(c *httpserver.Call, status int, s *kindTexts, q query, open *edit) error {
 	ctx := c.Context()
-	f, err := u.shelfFilter(q)
+	f, err := u.entryFilter(s.Kind, q)
 	if err != nil {
 		return err
 	}
-	page := &shelfListPage{Frame: u.frame(c, s.Head, s.Path), shelf: s, First: 1}
-	if page.Toast, err = u.shelfToast(ctx, s, q); err != nil {
+	page := &entriesPage{Frame: u.frame(c, s.Head, s.Path), kindTexts: s, First: 1}
+	if page.Toast, err = u.entriesToast(ctx, s, q); err != nil {
 		return err
 	}
 	delete(q, "done")
 	delete(q, "ids")
 	page.Query = q
-	found, err := s.find(ctx, f)
+	found, err := u.Entries.Find(ctx, f)
 	if err != nil {
 		return err
 	}
-	page.Items, page.Total = found.Items, found.Total
-	if open != nil && !slices.ContainsFunc(page.Items, func(i *item) bool { return i.ID == open.ID }) {
+	items := found.Items
+	page.Total = found.Total
+	if open != nil && !slices.ContainsFunc(items, func(i *blocks.Entry) bool { return i.ID == open.ID }) {
 		// The open row must be seen, on whatever page of the list it is.
-		i, err := s.byID(ctx, open.ID)
+		i, err := u.Entries.ByID(ctx, s.Kind, open.ID)
 		if err != nil {
 			return err
 		}
-		page.Items = append([]*item{i}, page.Items...)
+		items = append([]*blocks.Entry{i}, items...)
 	}
 	if from, err := strconv.Atoi(q.Get("from")); err == nil && from > 0 && f.Cursor != "" {
 		page.First = from
 	}
 	if found.Next != "" {
-		page.Next = q.path(s.Path, "cursor", found.Next, "from", strconv.Itoa(page.First+len(page.Items)), "edit", "")
+		page.Next = q.path(s.Path, "cursor", found.Next, "from", strconv.Itoa(page.First+len(items)), "edit", "")
 	}
 	page.Filters = f.Search != "" || f.Author != "" || f.Source != "" || !f.Within.IsZero() || f.State != ""
 	var refused map[string]int64
@@ -168,22 +169,23 @@ func (u *UI) renderShelf(c *httpserver.Call, status int, s *shelf, q query, open
 		page.Counted = u.Offenders != nil
 		page.Sources = u.sources(s, f, q)
 	}
-	for _, i := range page.Items {
-		u.decorate(i, refused)
+	for _, e := range items {
+		i := u.rowOf(e, refused)
+		page.Items = append(page.Items, i)
 		switch {
 		case open != nil && open.ID == i.ID:
 			i.Edit = open
 		case open == nil && q.Get("edit") == i.ID && i.Active && page.May("operate"):
-			i.Edit = editOf(i)
+			i.Edit = editOf(e)
 		}
 	}
-	return u.render(c, status, "shelf", page)
+	return u.render(c, status, "entries", page)
 }
 
-func (u *UI) shelfFilter(q query) (blocks.Filter, error) {
+func (u *UI) entryFilter(kind blocks.Kind, q query) (blocks.Filter, error) {
 	f := blocks.Filter{
-		State: q.Get("state"), Source: blocks.Source(q.Get("source")), Author: q.Get("author"), Search: q.Get("q"),
-		Order: blocks.Order(q.Get("order")), Cursor: q.Get("cursor"), Limit: shelfPage, At: u.Now(),
+		Kind: kind, State: q.Get("state"), Source: blocks.Source(q.Get("source")), Author: q.Get("author"), Search: q.Get("q"),
+		Order: blocks.Order(q.Get("order")), Cursor: q.Get("cursor"), Limit: entriesPerPage, At: u.Now(),
 	}
 	if q.Get("within") == "" {
 		return f, nil
@@ -198,12 +200,12 @@ func (u *UI) shelfFilter(q query) (blocks.Filter, error) {
 // sources returns the ways in which blocks come to be, with how many stand of
 // each where the filter narrows nothing else: counting those that it selects
 // would take longer than the list itself.
-func (u *UI) sources(s *shelf, f blocks.Filter, q query) []sourceCount {
+func (u *UI) sources(s *kindTexts, f blocks.Filter, q query) []sourceCount {
 	all := []sourceCount{{Name: "All"}, {Name: "By hand"}, {Name: "Automatic"}, {Name: "Imported"}}
 	counted := f.State == "" && f.Search == "" && f.Author == "" && f.Within.IsZero()
 	counts := map[blocks.Source]int{}
 	if counted {
-		for source, n := range u.Catalog.Blocks().CountBlocks(u.Now()) {
+		for source, n := range u.Catalog.Blocks().CountBySource(blocks.Block, u.Now()) {
 			counts[source] = n
 			counts[""] += n
 		}
@@ -237,12 +239,12 @@ func (u *UI) refusedByBlocks(ctx context.Context) (map[string]int64, int64, erro
 
 var csvHeader = []string{"id", "pattern", "reason", "author", "source", "created_at", "expires_at", "ended_at", "ended_by"}
 
-func (u *UI) exportShelf(c *httpserver.Call, s *shelf) error {
-	q, err := readQuery(c, shelfParams...)
+func (u *UI) exportEntries(c *httpserver.Call, s *kindTexts) error {
+	q, err := readQuery(c, entryParams...)
 	if err != nil {
 		return err
 	}
-	f, err := u.shelfFilter(q)
+	f, err := u.entryFilter(s.Kind, q)
 	if err != nil {
 		return err
 	}
@@ -252,11 +254,11 @@ func (u *UI) exportShelf(c *httpserver.Call, s *shelf) error {
 		if err := out.Write(csvHeader); err != nil {
 			return err
 		}
-		for i, err := range s.each(ctx, f) {
+		for i, err := range u.Entries.Each(ctx, f) {
 			if err != nil {
 				return err
 			}
-			if err := out.Write(i.cells()); err != nil {
+			if err := out.Write(cellsOf(i)); err != nil {
 				return err
 			}
 		}
@@ -265,14 +267,14 @@ func (u *UI) exportShelf(c *httpserver.Call, s *shelf) error {
 	})
 }
 
-func (i *item) cells() []string {
+func cellsOf(i *blocks.Entry) []string {
 	stamp := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
 		}
 		return t.UTC().Format(time.RFC3339)
 	}
-	cells := []string{i.ID, i.Pattern.String(), i.Reason, i.Author, string(i.Source), stamp(i.Created), stamp(i.Expires), stamp(i.EndedAt), i.EndedBy}
+	cells := []string{i.ID, i.Pattern.String(), i.Reason, i.Author, string(i.Source), stamp(i.Created), stamp(i.Expires), stamp(i.Ended), i.EndedBy}
 	for n := range cells {
 		cells[n] = escape.CSV(cells[n])
 	}

@@ -28,7 +28,7 @@ type edit struct {
 	Ask string
 	// Meanwhile is what somebody else made of it while it was edited, nil for
 	// nothing.
-	Meanwhile *item
+	Meanwhile *blocks.Entry
 }
 
 // mistakes are what is wrong with a form, by field.
@@ -53,7 +53,7 @@ func dateOf(t time.Time) string {
 	return t.UTC().Format(dateField)
 }
 
-func editOf(i *item) *edit {
+func editOf(i *blocks.Entry) *edit {
 	e := &edit{ID: i.ID, Reason: i.Reason, Until: dateOf(i.Expires), Revision: i.Revision, For: "until", Mistakes: mistakes{}}
 	if i.Expires.IsZero() {
 		e.For = "good"
@@ -69,8 +69,8 @@ func (e *edit) EditChoices() []choice {
 	return []choice{{"1h", "+ 1 h"}, {"24h", "+ 24 h"}, {"7d", "+ 7 days"}, {"good", "For good"}, {"until", "Until"}}
 }
 
-// updateItem saves an open row.
-func (u *UI) updateItem(c *httpserver.Call, s *shelf) error {
+// updateEntry saves an open row.
+func (u *UI) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	id, err := param(c, "id")
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (u *UI) updateItem(c *httpserver.Call, s *shelf) error {
 		return err
 	}
 	ctx := c.Context()
-	before, err := s.byID(ctx, id)
+	before, err := u.Entries.ByID(ctx, s.Kind, id)
 	if err != nil {
 		return err
 	}
@@ -89,18 +89,18 @@ func (u *UI) updateItem(c *httpserver.Call, s *shelf) error {
 		return err
 	}
 	if len(e.Mistakes) > 0 {
-		return u.renderShelf(c, statusOfForm, s, query{}, e)
+		return u.renderEntries(c, statusOfForm, s, query{}, e)
 	}
 	if ask := before.Pattern.String(); blocklist.Prolongs(before.Expires, *change.Expires) && strings.TrimSpace(values.Get("confirm")) != ask {
 		if why := u.whyConfirm(ctx, s, before.Pattern); why != "" {
 			e.Ask, e.Mistakes["confirm"] = ask, "Nothing was changed: "+why+". To make it last longer, type "+ask+"."
-			return u.renderShelf(c, statusOfForm, s, query{}, e)
+			return u.renderEntries(c, statusOfForm, s, query{}, e)
 		}
 	}
-	after, err := s.update(ctx, c.Actor(), id, change)
+	after, err := u.Entries.Update(ctx, c.Actor(), s.Kind, id, change)
 	if fault.Is(err, fault.Outdated) {
 		e.Meanwhile, e.Revision = before, before.Revision
-		return u.renderShelf(c, httpserver.StatusOf(err), s, query{"q": {before.Pattern.String()}}, e)
+		return u.renderEntries(c, httpserver.StatusOf(err), s, query{"q": {before.Pattern.String()}}, e)
 	}
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (u *UI) updateItem(c *httpserver.Call, s *shelf) error {
 	return u.done(c, s, values.Get("back"), "changed", after.ID)
 }
 
-func (u *UI) readEdit(values url.Values, before *item) (*edit, blocks.Update, error) {
+func (u *UI) readEdit(values url.Values, before *blocks.Entry) (*edit, blocks.Update, error) {
 	e := &edit{ID: before.ID, For: values.Get("for"), Until: values.Get("until"), Mistakes: mistakes{}}
 	var err error
 	if e.Reason, err = line(values, "reason", maxReason); err != nil {
@@ -133,35 +133,25 @@ func (u *UI) readEdit(values url.Values, before *item) (*edit, blocks.Update, er
 	return e, blocks.Update{Reason: &e.Reason, Expires: &end, Revision: e.Revision}, nil
 }
 
-// endItems lifts or removes one or many.
-func (u *UI) endItems(c *httpserver.Call, s *shelf) error {
+// endEntries ends one or many.
+func (u *UI) endEntries(c *httpserver.Call, s *kindTexts) error {
 	return u.eachGiven(c, s, nil, "ended", func(ctx context.Context, id string) error {
-		_, err := s.end(ctx, c.Actor(), id)
+		_, err := u.Entries.End(ctx, c.Actor(), s.Kind, "", id)
 		return err
 	})
 }
 
-// restoreItems undoes endItems: the same pattern, reason, author and end again.
-func (u *UI) restoreItems(c *httpserver.Call, s *shelf) error {
+// restoreEntries undoes endEntries.
+func (u *UI) restoreEntries(c *httpserver.Call, s *kindTexts) error {
 	return u.eachGiven(c, s, u.askRestore, "restored", func(ctx context.Context, id string) error {
-		ended, err := s.byID(ctx, id)
-		if err != nil {
-			return err
-		}
-		if ended.EndedAt.IsZero() { // somebody was quicker, or it was never ended
-			return nil
-		}
-		if !ended.Expires.IsZero() && !u.Now().Before(ended.Expires) {
-			return fault.New(fault.Conflict, "The %s of %s would have ended by itself meanwhile; there is nothing to restore.", s.Noun, ended.Pattern)
-		}
-		_, err = s.add(ctx, c.Actor(), *ended, blocks.Fail)
+		_, err := u.Entries.Restore(ctx, c.Actor(), s.Kind, id)
 		return err
 	})
 }
 
 // eachGiven does something to each id that a form names, unless ask, which may
 // be nil, asks first.
-func (u *UI) eachGiven(c *httpserver.Call, s *shelf, ask asker, done string, do func(context.Context, string) error) error {
+func (u *UI) eachGiven(c *httpserver.Call, s *kindTexts, ask asker, done string, do func(context.Context, string) error) error {
 	values, err := form(c)
 	if err != nil {
 		return err
@@ -173,8 +163,8 @@ func (u *UI) eachGiven(c *httpserver.Call, s *shelf, ask asker, done string, do 
 	if len(ids) == 0 {
 		return fault.New(fault.Invalid, "Choose at least one %s.", s.Noun)
 	}
-	if len(ids) > shelfPage {
-		return fault.New(fault.Invalid, "Choose at most %d at a time.", shelfPage)
+	if len(ids) > entriesPerPage {
+		return fault.New(fault.Invalid, "Choose at most %d at a time.", entriesPerPage)
 	}
 	ctx := c.Context()
 	if ask != nil {
@@ -205,7 +195,7 @@ func partly(err error, done, all int) error {
 }
 
 // done goes back to the list, which tells what was done.
-func (u *UI) done(c *httpserver.Call, s *shelf, back, what string, ids ...string) error {
+func (u *UI) done(c *httpserver.Call, s *kindTexts, back, what string, ids ...string) error {
 	target := s.Path
 	if path := ownPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
 		target = path
@@ -226,13 +216,13 @@ func (u *UI) done(c *httpserver.Call, s *shelf, back, what string, ids ...string
 // tells nothing later.
 const toastTime = time.Minute
 
-// shelfToast tells what the address says was done, if it was, just now.
-func (u *UI) shelfToast(ctx context.Context, s *shelf, q query) (*Toast, error) {
+// entriesToast tells what the address says was done, if it was, just now.
+func (u *UI) entriesToast(ctx context.Context, s *kindTexts, q query) (*Toast, error) {
 	ids := strings.Split(q.Get("ids"), ",")
-	if q.Get("done") == "" || len(ids) > shelfPage {
+	if q.Get("done") == "" || len(ids) > entriesPerPage {
 		return nil, nil
 	}
-	first, err := s.byID(ctx, ids[0])
+	first, err := u.Entries.ByID(ctx, s.Kind, ids[0])
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
@@ -249,7 +239,7 @@ func (u *UI) shelfToast(ctx context.Context, s *shelf, q query) (*Toast, error) 
 	case "restored":
 		t.Text = "Restored the " + s.Noun + " of"
 	case "ended":
-		if u.Now().Sub(first.EndedAt) > toastTime {
+		if u.Now().Sub(first.Ended) > toastTime {
 			return nil, nil
 		}
 		t.Text, t.Undo = s.Ended+" the "+s.Noun+" of", s.Path+"/restore"

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/stint-dev/stint/internal/httpserver"
 	"net/http"
 	"strings"
 	"time"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -17,9 +17,9 @@ import (
 // maxReason is the longest reason, in bytes.
 const maxReason = 1000
 
-// wireBlock shows a block as it stands now.
-func (s *API) wireBlock(b *blocks.Block) wire.Block {
-	return fromBlock(b, s.policyName(b.Policy), s.Now())
+// wireEntry returns a block or exemption as it is now.
+func (s *API) wireEntry(e *blocks.Entry) wire.Entry {
+	return fromEntry(e, s.policyName(e.PolicyID), s.Now())
 }
 
 // policyName returns the name of a policy, "" where it is gone.
@@ -30,16 +30,14 @@ func (s *API) policyName(id int64) string {
 	return ""
 }
 
-// filterParams are the query parameters of the lists of blocks and exemptions.
-var filterParams = []string{"state", "author", "search", "key", "within", "order", "cursor", "limit"}
+// filterParams are the query parameters of the lists of entries.
+var filterParams = []string{"state", "source", "author", "search", "key", "within", "order", "cursor", "limit"}
 
-// blockParams are those of blocks alone.
-var blockParams = append([]string{"source"}, filterParams...)
-
-// blockFilter reads a filter of blocks or exemptions.
-func (s *API) blockFilter(c *httpserver.Call, params []string) (blocks.Filter, error) {
+// entryFilter reads a filter of the entries of a kind.
+func (s *API) entryFilter(c *httpserver.Call, kind blocks.Kind, params []string) (blocks.Filter, error) {
 	q := c.ParseQuery(params...)
 	f := blocks.Filter{
+		Kind:   kind,
 		State:  q.OneOf("state", "active", "ended", "all"),
 		Source: blocks.Source(q.OneOf("source", string(blocks.Manual), string(blocks.Automatic), string(blocks.Imported))),
 		Author: q.Line("author"),
@@ -80,36 +78,45 @@ func (s *API) pattern(field, text string) (keys.Pattern, error) {
 	return pattern, nil
 }
 
-func wirePage[T, W any](page blocks.Page[T], convert func(T) W) wire.Page[W] {
-	out := wholePage(page.Items, convert)
-	out.NextCursor, out.Total = wire.NullString(page.Next), &page.Total
-	return out
+// ofKind returns a handler of the entries of one kind.
+func ofKind(kind blocks.Kind, h func(*httpserver.Call, blocks.Kind) error) httpserver.Handler {
+	return func(c *httpserver.Call) error { return h(c, kind) }
 }
 
-func (s *API) listBlocks(c *httpserver.Call) error {
-	f, err := s.blockFilter(c, blockParams)
+// entryPath returns the path of the entries of a kind.
+func entryPath(kind blocks.Kind) string {
+	if kind == blocks.Exemption {
+		return wire.PathExemptions
+	}
+	return wire.PathBlocks
+}
+
+func (s *API) listEntries(c *httpserver.Call, kind blocks.Kind) error {
+	f, err := s.entryFilter(c, kind, filterParams)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	page, err := s.Blocks.FindBlocks(ctx, f)
+	page, err := s.Entries.Find(ctx, f)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wirePage(page, s.wireBlock))
+	out := wholePage(page.Items, s.wireEntry)
+	out.NextCursor, out.Total = wire.NullString(page.Next), &page.Total
+	return c.SendJSON(http.StatusOK, out)
 }
 
-func (s *API) getBlock(c *httpserver.Call) error {
+func (s *API) getEntry(c *httpserver.Call, kind blocks.Kind) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	b, err := s.Blocks.FindBlockByID(ctx, id)
+	e, err := s.Entries.ByID(ctx, kind, id)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireBlock(b))
+	return c.SendJSON(http.StatusOK, s.wireEntry(e))
 }
 
 // added is what a request to add a block or an exemption comes to.
@@ -123,7 +130,7 @@ type added struct {
 }
 
 func (s *API) readAdded(c *httpserver.Call) (added, error) {
-	var request wire.BlockRequest
+	var request wire.AddEntry
 	if err := c.DecodeJSON(&request); err != nil {
 		return added{}, err
 	}
@@ -173,34 +180,35 @@ func (s *API) end(in wire.Duration, at wire.Time) (time.Time, error) {
 	return at.Time, nil
 }
 
-func (s *API) addBlock(c *httpserver.Call) error {
+func (s *API) addEntry(c *httpserver.Call, kind blocks.Kind) error {
 	a, err := s.readAdded(c)
 	if err != nil {
 		return err
 	}
 	actor := c.Actor()
 	ctx := c.Context()
-	if err := s.confirmEntry(ctx, true, a.pattern, a.confirmed); err != nil {
+	if err := s.confirmEntry(ctx, kind, a.pattern, a.confirmed); err != nil {
 		return err
 	}
-	done, err := s.Blocks.AddBlock(ctx, actor, blocks.Block{
-		Pattern: a.pattern, Reason: a.reason, Author: actor.Name, Source: blocks.Manual, Expires: a.expires,
-	}, a.conflict)
+	all, err := s.Entries.Add(ctx, actor, a.conflict, blocks.Entry{
+		Kind: kind, Pattern: a.pattern, Reason: a.reason, Author: actor.Name, Source: blocks.Manual, Expires: a.expires,
+	})
 	if err != nil {
 		return err
 	}
-	answer := wire.AddedBlock{
-		Block: s.wireBlock(done.Item), Outcome: string(done.Outcome),
-		Warnings: append(widenedWarnings(a.pattern), s.hiding(a.pattern)...),
+	done := all[0]
+	answer := wire.AddedEntry{
+		Entry: s.wireEntry(done.Entry), Outcome: string(done.Outcome),
+		Warnings: append(widenedWarnings(a.pattern), s.overlapWarnings(kind, a.pattern)...),
 	}
-	if s.surveyor().HitsCaller(a.pattern, c.Address) {
+	if kind == blocks.Block && s.surveyor().BlocksCaller(a.pattern, c.Address) {
 		answer.Warnings = append(answer.Warnings, "This block refuses your own address, "+c.Address.String()+".")
 	}
 	if done.Before != nil {
-		before := s.wireBlock(done.Before)
+		before := s.wireEntry(done.Before)
 		answer.Before = &before
 	}
-	return sendAdded(c, done.Outcome, wire.PathBlocks+"/"+done.Item.ID, answer)
+	return sendAdded(c, done.Outcome, entryPath(kind)+"/"+done.Entry.ID, answer)
 }
 
 // sendAdded answers 201 where something new was made.
@@ -216,39 +224,50 @@ func sendAdded(c *httpserver.Call, outcome blocks.Outcome, location string, answ
 // maxNamed is how many things a warning names one by one.
 const maxNamed = 5
 
-// hiding warns of the exemptions that hide a block of p or part of it.
-func (s *API) hiding(p keys.Pattern) []string {
-	var warnings []string
-	for _, e := range s.Catalog.Blocks().ExemptionsTouching(p, s.Now(), maxNamed) {
-		if e.Pattern.Covers(p) {
-			warnings = append(warnings, "The exemption "+e.ID+" of "+e.Pattern.String()+" hides this block: it refuses nobody while that stands.")
+// overlapWarnings names the exemptions that a block of p overlaps with, or the
+// blocks that an exemption of p does.
+func (s *API) overlapWarnings(kind blocks.Kind, p keys.Pattern) (warnings []string) {
+	set, now := s.Catalog.Blocks(), s.Now()
+	if kind == blocks.Block {
+		for _, e := range set.Overlapping(blocks.Exemption, p, now, maxNamed) {
+			if e.Pattern.Covers(p) {
+				warnings = append(warnings, "The exemption "+e.ID+" of "+e.Pattern.String()+" covers this block: it refuses no request while that is active.")
+			} else {
+				warnings = append(warnings, "The exemption "+e.ID+" allows "+e.Pattern.String()+" in spite of this block.")
+			}
+		}
+		return warnings
+	}
+	for _, b := range set.Overlapping(blocks.Block, p, now, maxNamed) {
+		if p.Covers(b.Pattern) {
+			warnings = append(warnings, "This exemption covers the block "+b.ID+" of "+b.Pattern.String()+", which now refuses no request.")
 		} else {
-			warnings = append(warnings, "The exemption "+e.ID+" lets "+e.Pattern.String()+" through in spite of this block.")
+			warnings = append(warnings, "This exemption allows "+p.String()+" in spite of the block "+b.ID+" of "+b.Pattern.String()+".")
 		}
 	}
 	return warnings
 }
 
-func (s *API) changeBlock(c *httpserver.Call) error {
+func (s *API) changeEntry(c *httpserver.Call, kind blocks.Kind) error {
 	id, change, err := s.readChange(c)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	b, err := s.Blocks.FindBlockByID(ctx, id)
+	e, err := s.Entries.ByID(ctx, kind, id)
 	if err != nil {
 		return err
 	}
-	if b.ActiveAt(s.Now()) { // the store refuses to change another
-		if err := s.confirmLonger(ctx, true, b.Pattern, b.Expires, b.Revision, &change); err != nil {
+	if e.ActiveAt(s.Now()) { // the store refuses to change another
+		if err := s.confirmLonger(ctx, e, &change); err != nil {
 			return err
 		}
 	}
-	b, err = s.Blocks.UpdateBlock(ctx, c.Actor(), id, change.Update)
+	e, err = s.Entries.Update(ctx, c.Actor(), kind, id, change.Update)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireBlock(b))
+	return c.SendJSON(http.StatusOK, s.wireEntry(e))
 }
 
 // entryChange is a change of a block or an exemption.
@@ -262,7 +281,7 @@ func (s *API) readChange(c *httpserver.Call) (id string, change entryChange, err
 	if id, err = c.PathParam("id"); err != nil {
 		return "", change, err
 	}
-	var patch wire.EndPatch
+	var patch wire.EntryPatch
 	if err = c.DecodeJSON(&patch); err != nil {
 		return "", change, err
 	}
@@ -301,17 +320,47 @@ func (s *API) changedEnd(in wire.Change[wire.Duration], at wire.Change[wire.Time
 	return &end, err
 }
 
-func (s *API) liftBlock(c *httpserver.Call) error {
+func (s *API) endEntry(c *httpserver.Call, kind blocks.Kind) error {
 	id, reason, err := readEnd(c)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	b, err := s.Blocks.LiftBlock(ctx, c.Actor(), id, reason)
+	ended, err := s.Entries.End(ctx, c.Actor(), kind, reason, id)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireBlock(b))
+	return c.SendJSON(http.StatusOK, s.wireEntry(ended[0]))
+}
+
+// restoreEntry makes an ended entry active again. A broad one is confirmed as
+// when it is added.
+func (s *API) restoreEntry(c *httpserver.Call, kind blocks.Kind) error {
+	id, err := c.PathParam("id")
+	if err != nil {
+		return err
+	}
+	var request wire.RestoreRequest
+	if err := c.DecodeOptional(&request); err != nil {
+		return err
+	}
+	confirmed, err := s.confirmed(request.Confirm)
+	if err != nil {
+		return err
+	}
+	ctx := c.Context()
+	e, err := s.Entries.ByID(ctx, kind, id)
+	if err != nil {
+		return err
+	}
+	if err := s.confirmEntry(ctx, kind, e.Pattern, confirmed); err != nil {
+		return err
+	}
+	all, err := s.Entries.Restore(ctx, c.Actor(), kind, id)
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, s.wireEntry(all[0]))
 }
 
 // readEnd reads a DELETE of a block or an exemption: the reason stands in the

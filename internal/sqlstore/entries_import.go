@@ -20,23 +20,26 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// progressStep is after how many rows an import tells how far it is.
+// progressStep is the number of rows after which an import reports its progress.
 const progressStep = 1000
 
-// shelfInserted is the number of columns that shelfInsert fills.
-const shelfInserted = 12
+const (
+	importSkip    = ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`
+	importExtend  = ` ON CONFLICT (pattern, kind, place) DO UPDATE SET expires_at = excluded.expires_at, revision = excluded.revision WHERE entries.expires_at < excluded.expires_at RETURNING id`
+	importReplace = `UPDATE entries SET ended_at = $1, ended_by = $2, place = id, revision = $3 WHERE kind = 'block' AND place = '' AND pattern IN `
+)
 
-// ImportBlocks implements blocks.Store. The rows are written to a temporary
+// Import implements blocks.Store. The rows are written to a temporary
 // file first: their reader may be slow, and no other change can be made while
 // the transaction is open.
-func (s *Store) ImportBlocks(ctx context.Context, by audit.Actor, all iter.Seq2[blocks.Block, error], on blocks.Conflict, progress func(done int)) (blocks.ImportResult, error) {
+func (s EntryStore) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks.Entry, error], on blocks.Conflict, progress func(done int)) (blocks.ImportResult, error) {
 	if on == "" {
 		on = blocks.Fail
 	}
 	if on != blocks.Fail && on != blocks.Extend && on != blocks.Replace {
 		return blocks.ImportResult{}, fault.Field("on_conflict", "must be fail, extend or replace")
 	}
-	spooled, err := s.spool(ctx, all)
+	spooled, err := spool(ctx, all, s.now())
 	if err != nil {
 		return blocks.ImportResult{}, err
 	}
@@ -47,7 +50,7 @@ func (s *Store) ImportBlocks(ctx context.Context, by audit.Actor, all iter.Seq2[
 		if err != nil {
 			return err
 		}
-		run := newImportRun(t, blockShelf, on, progress)
+		run := newImportRun(t, on, progress)
 		if err := run.all(rows); err != nil {
 			return err
 		}
@@ -64,34 +67,33 @@ func (s *Store) ImportBlocks(ctx context.Context, by audit.Actor, all iter.Seq2[
 }
 
 func (t *tx) recordImport(r blocks.ImportResult) error {
-	summary := fmt.Sprintf("Imported blocks: %d created, %d extended, %d replaced, %d known.", r.Created, r.Extended, r.Replaced, r.Known)
+	summary := fmt.Sprintf("Imported blocks: %d created, %d extended, %d replaced, %d unchanged.", r.Created, r.Extended, r.Replaced, r.Unchanged)
 	return t.record("block.import", "block", strconv.FormatInt(t.revision, 10), summary, nil,
-		importCounts{r.Created, r.Extended, r.Replaced, r.Known})
+		importCounts{r.Created, r.Extended, r.Replaced, r.Unchanged})
 }
 
 // importRun is one attempt at an import inside its transaction.
 type importRun struct {
 	*tx
-	shelf    *shelf
 	on       blocks.Conflict
 	progress func(done int)
 
-	result blocks.ImportResult
-	done   int
-	told   int // of done, by progress
-	size   int // of a full batch
-	batch  []*item
-	places map[string]int // where in batch a pattern stands
-	full   *sql.Stmt      // inserts a full batch; nil until there is one
+	result   blocks.ImportResult
+	done     int
+	reported int // of done, by progress
+	size     int // of a full batch
+	batch    []*blocks.Entry
+	places   map[string]int // index in batch by pattern
+	full     *sql.Stmt      // inserts a full batch; nil until there is one
 }
 
-func newImportRun(t *tx, s *shelf, on blocks.Conflict, progress func(done int)) *importRun {
+func newImportRun(t *tx, on blocks.Conflict, progress func(done int)) *importRun {
 	size := t.store.place.dialect.importBatch
-	return &importRun{tx: t, shelf: s, on: on, progress: progress, size: size, places: make(map[string]int, size)}
+	return &importRun{tx: t, on: on, progress: progress, size: size, places: make(map[string]int, size)}
 }
 
-func (r *importRun) all(rows iter.Seq2[*spooledRow, error]) error {
-	if _, err := r.exec(r.shelf.giveUpAll, toMS(r.now)); err != nil {
+func (r *importRun) all(rows iter.Seq2[*spoolRow, error]) error {
+	if _, err := r.exec(giveUpAll, toMS(r.now)); err != nil {
 		return err
 	}
 	for row, err := range rows {
@@ -110,43 +112,43 @@ func (r *importRun) all(rows iter.Seq2[*spooledRow, error]) error {
 	if err := r.flush(); err != nil {
 		return err
 	}
-	if r.progress != nil && r.told < r.done {
+	if r.progress != nil && r.reported < r.done {
 		r.progress(r.done)
 	}
 	return nil
 }
 
-// take puts a row into the batch. A pattern that stands there already is
-// settled here: one statement cannot touch one row twice.
-func (r *importRun) take(row *spooledRow) error {
+// take puts a row into the batch. A pattern that is in it already is settled
+// here: one statement cannot touch one row twice.
+func (r *importRun) take(row *spoolRow) error {
 	r.done++
-	i, err := row.item()
+	e, err := row.entry()
 	if err != nil {
 		return err
 	}
-	if i.ID, err = newID(); err != nil {
+	if e.ID, err = newID(); err != nil {
 		return err
 	}
-	i.Created, i.Revision = r.now, r.revision
-	if i.Author == "" {
-		i.Author = r.by.Name
+	e.Created, e.Revision = r.now, r.revision
+	if e.Author == "" {
+		e.Author = r.by.Name
 	}
-	if err := r.shelf.check(i, r.now); err != nil {
+	if err := checkEntry(e, r.now); err != nil {
 		return rowFault(r.done, err)
 	}
 	at, twice := r.places[row.Pattern]
 	switch {
 	case !twice:
 		r.places[row.Pattern] = len(r.batch)
-		r.batch = append(r.batch, i)
+		r.batch = append(r.batch, e)
 	case r.on == blocks.Replace:
-		r.batch[at] = i
+		r.batch[at] = e
 		r.result.Replaced++
-	case r.on == blocks.Extend && expiryToMS(i.Expires) > expiryToMS(r.batch[at].Expires):
-		r.batch[at].Expires = i.Expires
+	case r.on == blocks.Extend && expiryToMS(e.Expires) > expiryToMS(r.batch[at].Expires):
+		r.batch[at].Expires = e.Expires
 		r.result.Extended++
 	default:
-		r.result.Known++
+		r.result.Unchanged++
 	}
 	return nil
 }
@@ -167,7 +169,7 @@ func (r *importRun) flush() error {
 		return nil
 	}
 	if r.on == blocks.Replace {
-		replaced, err := r.exec(r.shelf.importReplace+placeholders(4, len(r.batch)), r.replaceArgs()...)
+		replaced, err := r.exec(importReplace+placeholders(4, len(r.batch)), r.replaceArgs()...)
 		if err != nil {
 			return err
 		}
@@ -179,8 +181,8 @@ func (r *importRun) flush() error {
 	}
 	r.batch = r.batch[:0]
 	clear(r.places)
-	if r.progress != nil && r.done-r.told >= progressStep {
-		r.told = r.done
+	if r.progress != nil && r.done-r.reported >= progressStep {
+		r.reported = r.done
 		r.progress(r.done)
 	}
 	return nil
@@ -188,20 +190,20 @@ func (r *importRun) flush() error {
 
 func (r *importRun) replaceArgs() []any {
 	args := []any{toMS(r.now), r.by.Name, r.revision}
-	for _, i := range r.batch {
-		args = append(args, i.Pattern.String())
+	for _, e := range r.batch {
+		args = append(args, e.Pattern.String())
 	}
 	return args
 }
 
-// insert writes the batch and tells new rows from those that stood by the ids
-// that come back.
+// insert writes the batch and distinguishes new rows from those that were active
+// by the ids that come back.
 func (r *importRun) insert() error {
-	args := make([]any, 0, len(r.batch)*shelfInserted)
+	args := make([]any, 0, len(r.batch)*entryInserts)
 	made := make(map[string]bool, len(r.batch))
-	for _, i := range r.batch {
-		args = append(args, i.columns()...)
-		made[i.ID] = true
+	for _, e := range r.batch {
+		args = append(args, insertColumns(e)...)
+		made[e.ID] = true
 	}
 	rows, err := r.inserting(args)
 	if err != nil {
@@ -218,7 +220,7 @@ func (r *importRun) insert() error {
 			r.result.Extended++
 		}
 	}
-	r.result.Known += len(r.batch) - len(touched)
+	r.result.Unchanged += len(r.batch) - len(touched)
 	return nil
 }
 
@@ -240,17 +242,17 @@ func (r *importRun) inserting(args []any) (rows *sql.Rows, err error) {
 // insertion returns the statement for a batch of this length.
 func (r *importRun) insertion() string {
 	var text strings.Builder
-	text.WriteString(r.shelf.importHead)
+	text.WriteString(intoEntries + "VALUES ")
 	for n := range r.batch {
 		if n > 0 {
 			text.WriteByte(',')
 		}
-		text.WriteString(placeholders(n*shelfInserted+1, shelfInserted))
+		text.WriteString(placeholders(n*entryInserts+1, entryInserts))
 	}
 	if r.on == blocks.Extend {
-		text.WriteString(r.shelf.importExtend)
+		text.WriteString(importExtend)
 	} else {
-		text.WriteString(r.shelf.importSkip)
+		text.WriteString(importSkip)
 	}
 	return text.String()
 }
@@ -274,44 +276,44 @@ func placeholders(first, n int) string {
 	return string(append(text, ')'))
 }
 
-// spooledRow is a row of an import in the temporary file.
-type spooledRow struct {
+// spoolRow is a row of an import in the temporary file.
+type spoolRow struct {
 	Pattern, Reason, Author string
 	Source                  blocks.Source
-	Policy                  int64
-	Step                    int
+	PolicyID                int64
+	Level                   int
 	ExpiresMS               int64 // as toMS
 }
 
-func (r *spooledRow) item() (*item, error) {
+func (r *spoolRow) entry() (*blocks.Entry, error) {
 	// It was a pattern when it was written, so it reads alike now.
 	p, err := keys.Parser{}.Pattern(r.Pattern)
 	if err != nil {
 		return nil, err
 	}
-	return &item{
-		Pattern: p, Reason: r.Reason, Author: r.Author, Source: string(r.Source),
-		Policy: r.Policy, Step: r.Step, Expires: fromMS(r.ExpiresMS),
+	return &blocks.Entry{
+		Kind: blocks.Block, Pattern: p, Reason: r.Reason, Author: r.Author, Source: r.Source,
+		PolicyID: r.PolicyID, Level: r.Level, Expires: fromMS(r.ExpiresMS),
 	}, nil
 }
 
-// spool is the temporary file of an import.
-type spool struct{ file *os.File }
+// spoolFile is the temporary file of an import.
+type spoolFile struct{ file *os.File }
 
-func (s *Store) spool(ctx context.Context, all iter.Seq2[blocks.Block, error]) (*spool, error) {
+func spool(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) (*spoolFile, error) {
 	file, err := os.CreateTemp("", "stint-import-*")
 	if err != nil {
 		return nil, fmt.Errorf("make room for the import: %w", err)
 	}
-	spooled := &spool{file}
-	if err := spooled.fill(ctx, all, s.now()); err != nil {
+	spooled := &spoolFile{file}
+	if err := spooled.fill(ctx, all, now); err != nil {
 		spooled.remove()
 		return nil, err
 	}
 	return spooled, nil
 }
 
-func (s *spool) fill(ctx context.Context, all iter.Seq2[blocks.Block, error], now time.Time) error {
+func (s *spoolFile) fill(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) error {
 	buffer := bufio.NewWriterSize(s.file, 1<<20)
 	rows := gob.NewEncoder(buffer)
 	number := 0
@@ -324,14 +326,14 @@ func (s *spool) fill(ctx context.Context, all iter.Seq2[blocks.Block, error], no
 		}
 		number++
 		// Before anything is written: a bad row at the end would undo all.
-		i := itemOfBlock(b)
-		if err := blockShelf.check(&i, now); err != nil {
+		b.Kind, b.Expires = blocks.Block, fromMS(toMS(b.Expires))
+		if err := checkEntry(&b, now); err != nil {
 			return rowFault(number, err)
 		}
 		if b.Source == "" {
 			b.Source = blocks.Imported
 		}
-		err = rows.Encode(spooledRow{b.Pattern.String(), b.Reason, b.Author, b.Source, b.Policy, b.Level, toMS(b.Expires)})
+		err = rows.Encode(spoolRow{b.Pattern.String(), b.Reason, b.Author, b.Source, b.PolicyID, b.Level, toMS(b.Expires)})
 		if err != nil {
 			return fmt.Errorf("write the import's temporary file: %w", err)
 		}
@@ -340,14 +342,14 @@ func (s *spool) fill(ctx context.Context, all iter.Seq2[blocks.Block, error], no
 }
 
 // rows reads the file from its beginning.
-func (s *spool) rows() (iter.Seq2[*spooledRow, error], error) {
+func (s *spoolFile) rows() (iter.Seq2[*spoolRow, error], error) {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
 	rows := gob.NewDecoder(bufio.NewReaderSize(s.file, 1<<20))
-	return func(yield func(*spooledRow, error) bool) {
+	return func(yield func(*spoolRow, error) bool) {
 		for {
-			row := &spooledRow{}
+			row := &spoolRow{}
 			err := rows.Decode(row)
 			if errors.Is(err, io.EOF) {
 				return
@@ -359,7 +361,7 @@ func (s *spool) rows() (iter.Seq2[*spooledRow, error], error) {
 	}, nil
 }
 
-func (s *spool) remove() {
+func (s *spoolFile) remove() {
 	_ = s.file.Close()
-	_ = os.Remove(s.file.Name()) // a leftover in the temporary folder harms nobody
+	_ = os.Remove(s.file.Name()) // a leftover in the temporary folder does no harm
 }

@@ -1,0 +1,106 @@
+package adminui
+
+import (
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// kindTexts is what the pages of blocks and of exemptions differ in.
+type kindTexts struct {
+	Kind  blocks.Kind
+	Path  string // "/blocks"
+	Head  string // "Blocks"
+	Noun  string // "block", in a sentence
+	Verb  string // "Block", on the button that adds one
+	Past  string // "Blocked"
+	End   string // "Unblock", on the button that ends one
+	Ended string // "Unblocked"
+	About string // one sentence for the empty list
+	// Blocks says that these refuse: with a source, and a warning before one
+	// refuses its author's address.
+	Blocks bool
+}
+
+var blockTexts = &kindTexts{
+	Kind: blocks.Block, Path: "/blocks", Head: "Blocks", Noun: "block", Verb: "Block", Past: "Blocked", End: "Unblock", Ended: "Unblocked", Blocks: true,
+	About: "A block refuses every key of a pattern until it ends, whatever the rules say.",
+}
+
+var exemptionTexts = &kindTexts{
+	Kind: blocks.Exemption, Path: "/exemptions", Head: "Exemptions", Noun: "exemption", Verb: "Exempt", Past: "Exempted", End: "End", Ended: "Ended",
+	About: "An exemption allows every key of a pattern: no rule and no block applies to it until it ends.",
+}
+
+// textsOf returns the texts of a kind.
+func textsOf(kind blocks.Kind) *kindTexts {
+	if kind == blocks.Exemption {
+		return exemptionTexts
+	}
+	return blockTexts
+}
+
+// entryRow is one block or exemption as its page shows it.
+type entryRow struct {
+	*blocks.Entry
+	Active     bool
+	PolicyName string
+	Exempt     bool  // an exemption covers the whole of this block
+	Refused    int64 // requests in the last hour
+	Edit       *edit // its row is open, nil otherwise
+}
+
+// SourceWord says how a block was made.
+func (i *entryRow) SourceWord() string {
+	if i.Source == blocks.Manual {
+		return "by hand"
+	}
+	return string(i.Source)
+}
+
+// entryRoutes returns the routes of both kinds.
+func (u *UI) entryRoutes() []httpserver.Route {
+	var all []httpserver.Route
+	for _, s := range []*kindTexts{blockTexts, exemptionTexts} {
+		on := func(h func(*httpserver.Call, *kindTexts) error) httpserver.Handler {
+			return func(c *httpserver.Call) error { return h(c, s) }
+		}
+		all = append(all,
+			u.get(s.Path, identity.Read, on(u.showEntries)),
+			u.get(s.Path+"/export", identity.Read, on(u.exportEntries)),
+			u.get(s.Path+"/new", identity.Operate, on(u.showAdd)),
+			u.post(s.Path+"/new", identity.Operate, on(u.previewAdd)),
+			u.post(s.Path, identity.Operate, on(u.addEntry)),
+			u.post(s.Path+"/end", identity.Operate, on(u.endEntries)),
+			u.post(s.Path+"/restore", identity.Operate, on(u.restoreEntries)),
+			u.post(s.Path+"/:id", identity.Operate, on(u.updateEntry)),
+		)
+	}
+	return all
+}
+
+// rowOf adds to an entry what its page shows beside it.
+func (u *UI) rowOf(e *blocks.Entry, refused map[string]int64) *entryRow {
+	now := u.Now()
+	row := &entryRow{Entry: e, Active: e.ActiveAt(now), Refused: refused[e.ID]}
+	if p, found := u.Catalog.Selector().ByID(e.PolicyID); found {
+		row.PolicyName = p.Name
+	}
+	if e.Kind != blocks.Block || !row.Active {
+		return row
+	}
+	for _, x := range u.Catalog.Blocks().Overlapping(blocks.Exemption, e.Pattern, now, maxTouching) {
+		if x.Pattern.Covers(e.Pattern) {
+			row.Exempt = true
+		}
+	}
+	return row
+}
+
+// maxTouching bounds how many exemptions or blocks are looked at for one line.
+const maxTouching = 50
+
+// statusOfForm is answered where a form is shown again with its mistakes.
+const statusOfForm = http.StatusUnprocessableEntity

@@ -1,0 +1,36 @@
+package blocks_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/blocks"
+)
+
+// BenchmarkMatch looks up a key among the networks of 60,000 blocks: one that a block selects
+// and one that nothing selects.
+func BenchmarkMatch(b *testing.B) {
+	s := blocks.NewSet()
+	for i, n := range networks(60000) {
+		s.Apply(block(b, n, n, int64(i+1), 0), noon)
+	}
+	s.Apply(&blocks.Entry{ID: "e", Kind: blocks.Exemption, Pattern: pattern(b, "ip:198.51.100.0/24"), Revision: 9}, noon)
+	for name, text := range map[string]string{"blocked": "ip:10.1.2.3", "free": "ip:192.0.2.1"} {
+		k := key(b, text)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if s.Match(k, noon).Refuses() != (name == "blocked") {
+					b.Fatal("the match is wrong")
+				}
+			}
+		})
+	}
+}
+
+func networks(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("ip:10.%d.%d.0/24", i/256%256, i%256))
+	}
+	return all
+}

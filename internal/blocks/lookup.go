@@ -1,0 +1,89 @@
+package blocks
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Selecting returns every entry of a kind that is active at now and selects k,
+// the most specific first.
+func (s *Set) Selecting(kind Kind, k keys.Key, now time.Time) []*Entry {
+	var found []*Entry
+	for _, at := range s.index.Matching(k) {
+		if e := at.of(kind); e != nil && e.ActiveAt(now) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// Of returns the entry of a kind and of exactly this pattern that is active at
+// now, nil if there is none.
+func (s *Set) Of(kind Kind, p keys.Pattern, now time.Time) *Entry {
+	at, _ := s.index.Get(p)
+	if e := at.of(kind); e != nil && e.ActiveAt(now) {
+		return e
+	}
+	return nil
+}
+
+// All ranges over every entry of a kind that is active at now. The set may
+// be changed inside the loop; see keys.Index.All.
+func (s *Set) All(kind Kind, now time.Time) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		if kind == Exemption {
+			s.eachExemption(now, yield)
+			return
+		}
+		for _, at := range s.index.All() {
+			if b := at.block; b != nil && b.ActiveAt(now) && !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Set) eachExemption(now time.Time, yield func(*Entry) bool) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.exemptions))
+	s.mu.Unlock()
+	for _, e := range all {
+		if e.ActiveAt(now) && !yield(e) {
+			return
+		}
+	}
+}
+
+// Overlapping returns up to limit entries of a kind that are active at now and
+// select a key that p selects too. It looks at every entry, so it is for
+// operators and not for checks.
+func (s *Set) Overlapping(kind Kind, p keys.Pattern, now time.Time, limit int) []*Entry {
+	var found []*Entry
+	for e := range s.All(kind, now) {
+		if len(found) == limit {
+			break
+		}
+		if overlap(p, e.Pattern) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// overlap reports whether two patterns share a key. Patterns are nested or
+// disjoint: none overlaps another in part.
+func overlap(p, q keys.Pattern) bool { return p.Covers(q) || q.Covers(p) }
+
+// CountBySource returns how many entries of a kind are active at now, by their
+// source. It looks at every entry, so it is for operators and not for checks.
+func (s *Set) CountBySource(kind Kind, now time.Time) map[Source]int {
+	counts := map[Source]int{}
+	for e := range s.All(kind, now) {
+		counts[e.Source]++
+	}
+	return counts
+}

@@ -1,0 +1,43 @@
+package blocks
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Match is what the active entries say about one key.
+type Match struct {
+	Exemption *Entry // the most specific one, nil if none
+	// Block is the one that stays active longest, nil if none. An exemption wins
+	// over it; it is filled in all the same, so that the answer can say so.
+	Block *Entry
+}
+
+// Refuses reports whether the key is refused.
+func (m Match) Refuses() bool { return m.Block != nil && m.Exemption == nil }
+
+// roomForMatches is more patterns than are normally active for one key; a larger
+// number only costs an allocation.
+const roomForMatches = 24
+
+// Match looks a key up. It allocates nothing.
+func (s *Set) Match(k keys.Key, now time.Time) (m Match) {
+	var room [roomForMatches]slot
+	for _, at := range s.index.AppendMatching(room[:0], k) {
+		if m.Exemption == nil && at.exemption != nil && at.exemption.ActiveAt(now) {
+			m.Exemption = at.exemption
+		}
+		if b := at.block; b != nil && b.ActiveAt(now) && (m.Block == nil || outlasts(b, m.Block)) {
+			m.Block = b
+		}
+	}
+	return m
+}
+
+func outlasts(a, b *Entry) bool {
+	if b.Expires.IsZero() {
+		return false
+	}
+	return a.Expires.IsZero() || a.Expires.After(b.Expires)
+}

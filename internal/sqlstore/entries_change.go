@@ -1,0 +1,163 @@
+package sqlstore
+
+import (
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// add adds e, whose ID, Created and Revision it fills in, and does what on says
+// where its pattern has an active entry of its kind.
+func (t entryTx) add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err error) {
+	if e.ID, err = newID(); err != nil {
+		return added, err
+	}
+	e.Created, e.Revision, e.Expires = t.now, t.revision, fromMS(toMS(e.Expires))
+	if e.Author == "" {
+		e.Author = t.by.Name
+	}
+	if e.Source == "" {
+		e.Source = blocks.Manual
+	}
+	if err := checkEntry(&e, t.now); err != nil {
+		return added, err
+	}
+	before, err := t.holder(e.Kind, e.Pattern)
+	switch {
+	case err != nil:
+		return added, err
+	case before == nil:
+		added = blocks.Added{Entry: &e, Outcome: blocks.Created}
+		if err = t.insert(&e); err == nil {
+			err = t.note("add", "Added", "", nil, &e)
+		}
+		return added, err
+	case on == blocks.Extend:
+		return t.extend(before, e)
+	case on == blocks.Replace:
+		return t.replace(before, &e)
+	case on == blocks.Fail || on == "":
+		return added, taken(before)
+	}
+	return added, fault.Field("on_conflict", "must be fail, extend or replace")
+}
+
+// taken says that a pattern has an active entry.
+func taken(e *blocks.Entry) error {
+	conflict := fault.New(fault.Conflict, "The pattern %q has the active %s %s.", e.Pattern, e.Kind, e.ID)
+	conflict.Detail = map[string]any{"id": e.ID}
+	return conflict
+}
+
+func (t entryTx) extend(before *blocks.Entry, e blocks.Entry) (blocks.Added, error) {
+	if expiryToMS(e.Expires) <= expiryToMS(before.Expires) {
+		return blocks.Added{Entry: before, Outcome: blocks.Unchanged, Before: before}, nil
+	}
+	after := *before
+	after.Expires, after.Revision = e.Expires, t.revision
+	added := blocks.Added{Entry: &after, Outcome: blocks.Extended, Before: before}
+	if err := t.move(&after); err != nil {
+		return added, err
+	}
+	return added, t.note("extend", "Extended", "", before, &after)
+}
+
+func (t entryTx) move(e *blocks.Entry) error {
+	_, err := t.exec(moveEntry, e.ID, e.Reason, expiryToMS(e.Expires), e.Revision)
+	return err
+}
+
+func (t entryTx) replace(before, e *blocks.Entry) (blocks.Added, error) {
+	added := blocks.Added{Entry: e, Outcome: blocks.Replaced, Before: before}
+	if _, err := t.exec(endEntry, before.ID, toMS(t.now), t.by.Name, t.revision); err != nil {
+		return added, err
+	}
+	if err := t.insert(e); err != nil {
+		return added, err
+	}
+	return added, t.note("replace", "Replaced", "", before, e)
+}
+
+// update changes an active entry in place.
+func (t entryTx) update(kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error) {
+	before, err := t.find(kind, id)
+	if err != nil {
+		return nil, err
+	}
+	if !before.ActiveAt(t.now) {
+		return nil, notActive(before)
+	}
+	if u.Revision != 0 && u.Revision != before.Revision {
+		e := fault.New(fault.Outdated, "The %s is at revision %d, not %d: it was changed since you read it; read it again.", kind, before.Revision, u.Revision)
+		e.Detail = map[string]any{"revision": before.Revision}
+		return nil, e
+	}
+	after := *before
+	if u.Reason != nil {
+		after.Reason = *u.Reason
+	}
+	if u.Expires != nil {
+		after.Expires = fromMS(toMS(*u.Expires))
+	}
+	if err := checkEntry(&after, t.now); err != nil {
+		return nil, err
+	}
+	if after == *before {
+		return before, errUnchanged
+	}
+	after.Revision = t.revision
+	if err := t.move(&after); err != nil {
+		return nil, err
+	}
+	return &after, t.note("update", "Changed", "", before, &after)
+}
+
+// end ends an active entry.
+func (t entryTx) end(kind blocks.Kind, id, reason string) (*blocks.Entry, error) {
+	if err := checkText("reason", reason); err != nil {
+		return nil, err
+	}
+	before, err := t.find(kind, id)
+	if err != nil {
+		return nil, err
+	}
+	if !before.ActiveAt(t.now) {
+		return nil, notActive(before)
+	}
+	after := *before
+	after.Ended, after.EndedBy, after.Revision = t.now, t.by.Name, t.revision
+	if _, err := t.exec(endEntry, id, toMS(after.Ended), after.EndedBy, after.Revision); err != nil {
+		return nil, err
+	}
+	return &after, t.note("end", "Ended", reason, before, &after)
+}
+
+// restore makes an ended entry active again until its former expiry. It leaves
+// an entry that has not ended as it is.
+func (t entryTx) restore(kind blocks.Kind, id string) (*blocks.Entry, error) {
+	before, err := t.find(kind, id)
+	if err != nil || before.Ended.IsZero() && before.ActiveAt(t.now) {
+		return before, err
+	}
+	if before.ExpiredAt(t.now) {
+		return nil, expiredSince(before)
+	}
+	active, err := t.holder(kind, before.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	if active != nil {
+		return nil, taken(active)
+	}
+	after := *before
+	after.Ended, after.EndedBy, after.Revision = fromMS(0), "", t.revision
+	if _, err := t.exec(restoreEntry, id, after.Revision); err != nil {
+		return nil, err
+	}
+	return &after, t.note("restore", "Restored", "", before, &after)
+}
+
+// expiredSince says that an entry cannot be brought back.
+func expiredSince(e *blocks.Entry) error {
+	return fault.New(fault.Conflict, "The %s of %q would have ended at %s; add a new one instead.",
+		e.Kind, e.Pattern, e.Expires.UTC().Format("2006-01-02T15:04:05Z"))
+}

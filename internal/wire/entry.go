@@ -1,0 +1,83 @@
+package wire
+
+// The answers to a pattern that has an active entry of the same kind.
+const (
+	ConflictFail    = "fail"    // 409, the default
+	ConflictExtend  = "extend"  // move the expiry of the active entry, never earlier
+	ConflictReplace = "replace" // end the active entry and add the new one
+)
+
+// Entry is one block or exemption.
+type Entry struct {
+	ID      string `json:"id"`
+	Kind    string `json:"kind"` // block or exemption
+	Pattern string `json:"pattern"`
+	Reason  string `json:"reason"`
+	Author  string `json:"author"`
+	Source  string `json:"source"` // manual, automatic or imported
+	// Policy and Level name the policy whose escalation made an automatic block and
+	// the level; null otherwise.
+	Policy    NullString `json:"policy"`
+	Level     *int       `json:"level"`
+	Active    bool       `json:"active"`
+	CreatedAt Time       `json:"created_at"`
+	ExpiresAt Time       `json:"expires_at"` // null: permanent
+	EndedAt   Time       `json:"ended_at"`
+	EndedBy   NullString `json:"ended_by"`
+	Revision  int64      `json:"revision"`
+}
+
+// AddEntry adds a block or an exemption. With neither ExpiresIn nor ExpiresAt it
+// is permanent.
+type AddEntry struct {
+	Pattern    string   `json:"pattern"`
+	Reason     string   `json:"reason,omitzero"`
+	ExpiresIn  Duration `json:"expires_in,omitzero"`
+	ExpiresAt  Time     `json:"expires_at,omitzero"`
+	OnConflict string   `json:"on_conflict,omitzero"`
+	// Confirm is the pattern once more, which a broad one needs.
+	Confirm string `json:"confirm,omitzero"`
+}
+
+// AddedEntry is what adding an entry did.
+type AddedEntry struct {
+	Entry
+	Outcome string `json:"outcome"` // created, extended, replaced or unchanged
+	// Before is what was extended or replaced.
+	Before *Entry `json:"before"`
+	// Warnings says for example that a bare IPv6 address was read as its
+	// network, or which exemptions and blocks overlap with the entry.
+	Warnings []string `json:"warnings"`
+}
+
+// EntryPatch changes a block or an exemption.
+type EntryPatch struct {
+	Reason Change[string] `json:"reason,omitzero"`
+	// ExpiresIn counts from now. Only one of the two may be sent.
+	ExpiresIn Change[Duration] `json:"expires_in,omitzero"`
+	// ExpiresAt null makes it permanent.
+	ExpiresAt Change[Time] `json:"expires_at,omitzero"`
+	// Revision is the revision that the change expects; any where left out.
+	Revision int64 `json:"revision,omitzero"`
+	// Confirm is the pattern, which a broad one needs to last longer.
+	Confirm string `json:"confirm,omitzero"`
+}
+
+// EndRequest ends a block or an exemption; the body may be left out.
+type EndRequest struct {
+	Reason string `json:"reason,omitzero"`
+}
+
+// RestoreRequest makes an ended block or exemption active again; the body may be
+// left out.
+type RestoreRequest struct {
+	// Confirm is the pattern, which a broad one needs.
+	Confirm string `json:"confirm,omitzero"`
+}
+
+// UndoRequest undoes a change; the body may be left out.
+type UndoRequest struct {
+	// Confirm is the pattern of the block or exemption, or the name of the
+	// policy, which one that is broad needs to be brought back.
+	Confirm string `json:"confirm,omitzero"`
+}
