@@ -1,0 +1,49 @@
+// Package docs tests that the documents of the repository agree with it.
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var quoted = regexp.MustCompile("`((?:internal|cmd|client|migrations|web|test|scripts)(?:/[A-Za-z0-9_.-]+)*)`")
+
+// TestEveryPathOfTheArchitectureExists looks up every path that ARCHITECTURE.md
+// quotes.
+func TestEveryPathOfTheArchitectureExists(t *testing.T) {
+	root := filepath.Join("..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := quoted.FindAllStringSubmatch(string(text), -1)
+	if len(paths) < 50 {
+		t.Fatalf("found %d paths, want the tables' and the steps' many", len(paths))
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(filepath.Join(root, path[1])); err != nil {
+			t.Errorf("ARCHITECTURE.md names %s, which does not exist", path[1])
+		}
+	}
+}
+
+// TestEveryPackageIsInTheArchitecture looks for every package of internal.
+func TestEveryPackageIsInTheArchitecture(t *testing.T) {
+	root := filepath.Join("..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := os.ReadDir(filepath.Join(root, "internal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages {
+		if p.IsDir() && !strings.Contains(string(text), "`internal/"+p.Name()+"`") {
+			t.Errorf("ARCHITECTURE.md does not name internal/%s", p.Name())
+		}
+	}
+}
