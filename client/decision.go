@@ -23,7 +23,7 @@ type Answer struct {
 	ID      string
 	Outcome Outcome
 	Allowed bool
-	// Degraded says that the log was out of reach: it may have been decided
+	// Degraded says that the log was unreachable: it may have been decided
 	// otherwise than by what all nodes know. DegradedReason stands only where it
 	// is true.
 	Degraded       bool

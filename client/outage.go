@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// OnOutage is what happens where Stint cannot be had: it is out of reach, does not
+// OnOutage is what happens where Stint cannot be had: it is unreachable, does not
 // answer in time, answers with a 5xx or something unreadable, or refuses the
 // token. A question that is wrong, and a context that has ended, are errors
 // whatever was chosen.

@@ -367,7 +367,7 @@ func (u *UI) actReset(c *httpserver.Call) error {
 		for _, log := range u.Logs {
 			_, err := log.Reset(ctx, timestamplog.LogIDOf(p, key.String()))
 			if errors.Is(err, timestamplog.ErrUnreachable) {
-				return &fault.Error{Code: fault.Unavailable, Message: "The timestamp log is out of reach; the key may not be reset everywhere, so repeat it.", Err: err}
+				return &fault.Error{Code: fault.Unavailable, Message: "The timestamp log is unreachable; the key may not be reset everywhere, so repeat it.", Err: err}
 			}
 			if err != nil {
 				return err

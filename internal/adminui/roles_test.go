@@ -54,11 +54,11 @@ func TestWhatARoleMayNotDoIsNotOffered(t *testing.T) {
 	n := newNode(t)
 	n.fill(t)
 	vic := n.as(t, "vic")
-	vic.get("/blocks").lacks("Add a block").lacks(">Edit<").lacks(">Lift<")
+	vic.get("/blocks").lacks("Add a block").lacks(">Edit<").lacks(">Unblock<")
 	vic.get("/policies/default").lacks("Save as version").lacks("Return to it").lacks("Delete the policy").holds("<fieldset disabled")
 	vic.get("/jobs").lacks("Run now")
 	vic.get("/settings").lacks(`href="/tokens"`).lacks(`href="/users"`)
-	n.as(t, "olu").get("/blocks").holds("Add a block").holds(">Lift<")
+	n.as(t, "olu").get("/blocks").holds("Add a block").holds(">Unblock<")
 }
 
 func TestManyBlocksAreLiftedAtOnceAndRestored(t *testing.T) {

@@ -126,7 +126,7 @@ func decisions(t testing.TB) map[string]gate.Decision {
 		"limited":                   {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, RetryAt: now.Add(4 * time.Second), Rule: 2, States: states}},
 		"limited for ever":          {Check: check, Outcome: gate.Limited, ID: "01", Policy: policy, Answer: gate.Answer{At: now, Never: true, Rule: 0}},
 		"blocked":                   {Check: check, Outcome: gate.Blocked, ID: "01", Policy: policy, Block: block, Answer: gate.Answer{At: now.Add(time.Nanosecond), RetryAt: block.Expires, Rule: -1}},
-		"unavailable":               {Check: check, Outcome: gate.Unavailable, Policy: policy, Degraded: "The log is out of reach.", Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: -1}},
+		"unavailable":               {Check: check, Outcome: gate.Unavailable, Policy: policy, Degraded: "The log is unreachable.", Answer: gate.Answer{At: now, RetryAt: now.Add(time.Second), Rule: -1}},
 		"exempt":                    {Check: check, Outcome: gate.Allowed, Policy: policy, Exemption: exemption, Answer: quiet},
 		"exempt with a block":       {Check: check, Outcome: gate.Allowed, Exemption: exemption, Block: block, Answer: quiet},
 		"allowed for a reservation": {Check: waiting, Outcome: gate.Allowed, Policy: policy, Handle: "AQ-_", Answer: gate.Answer{At: now, Rule: -1, States: states, Delay: 4 * time.Second, ReservedAt: now.Add(4 * time.Second)}},
@@ -170,7 +170,7 @@ func TestTheWrittenAnswerAboutSeveralKeysIsTheTypeOfPackageV1(t *testing.T) {
 	for name, j := range map[string]gate.Combined{
 		"allowed":                   {Outcome: gate.Allowed, Answer: quiet, Decisions: []gate.Decision{all["allowed with rules"], all["with a shadow"]}},
 		"blocked":                   {Outcome: gate.Blocked, ID: "01", Answer: gate.Answer{At: start, Never: true, Rule: -1}, Decisions: []gate.Decision{all["blocked"], all["limited for ever"]}},
-		"unavailable":               {Outcome: gate.Unavailable, Degraded: "The log is out of reach.", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["unavailable"]}},
+		"unavailable":               {Outcome: gate.Unavailable, Degraded: "The log is unreachable.", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["unavailable"]}},
 		"allowed for a reservation": {Outcome: gate.Allowed, Handle: "AQ", Answer: gate.Answer{At: start, Rule: -1, Delay: time.Second, ReservedAt: start.Add(time.Second), Replayed: true}, Decisions: []gate.Decision{all["allowed for a reservation"]}},
 		"limited, and waited":       {Outcome: gate.Limited, ID: "01", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["limited though it waits"]}},
 	} {

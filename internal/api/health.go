@@ -34,7 +34,7 @@ func (s *API) readiness(ctx context.Context) wire.Readiness {
 		part.Detail = "The policies and blocks have not been loaded yet."
 	} else if since, err := s.Catalog.Failing(); err != nil {
 		part.OK, part.Since = false, wire.At(since)
-		part.Detail = "The database is out of reach; checks go on with the last policies and blocks known."
+		part.Detail = "The database is unreachable; checks go on with the last policies and blocks known."
 	}
 	return wire.Readiness{Ready: s.Catalog.Loaded(), Changes: part.OK, Parts: []wire.Part{part}}
 }

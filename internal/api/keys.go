@@ -47,7 +47,7 @@ func (s *API) explainKey(c *httpserver.Call) error {
 	enforcing, shadow, err := s.Offenders.EscalationStatus(ctx, key)
 	if err != nil {
 		// The escalation needs the database, the verdict does not.
-		out.Warnings = append(out.Warnings, "Where the key stands in the escalation is not known: the database is out of reach.")
+		out.Warnings = append(out.Warnings, "Where the key stands in the escalation is not known: the database is unreachable.")
 	}
 	out.Escalation, out.ShadowEscalation = fromEscalationStatus(enforcing), fromEscalationStatus(shadow)
 	return c.SendJSON(http.StatusOK, out)
@@ -105,7 +105,7 @@ func (s *API) reset(ctx context.Context, ref timestamplog.LogID) (held bool, err
 	for _, log := range s.Logs {
 		had, err := log.Reset(ctx, ref)
 		if errors.Is(err, timestamplog.ErrUnreachable) {
-			return held, &fault.Error{Code: fault.Unavailable, Message: "The timestamp log is out of reach; the key may not be reset everywhere, so repeat it.", Err: err}
+			return held, &fault.Error{Code: fault.Unavailable, Message: "The timestamp log is unreachable; the key may not be reset everywhere, so repeat it.", Err: err}
 		}
 		if err != nil {
 			return held, err

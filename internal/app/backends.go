@@ -97,7 +97,7 @@ func closeAll(parts ...io.Closer) func() {
 	}
 }
 
-// isOutage reports whether a database is out of reach, and not misconfigured.
+// isOutage reports whether a database is unreachable, and not misconfigured.
 func isOutage(err error) bool {
 	return fault.Is(err, fault.Unavailable) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -18,7 +18,7 @@ func aheadBy(name string, d time.Duration) clock {
 func TestClocksThatDisagreeByMoreThanASecondAreNamed(t *testing.T) {
 	// A minute stands far beyond what a busy machine adds to a reading.
 	const far = time.Minute
-	silent := clock{"Redis", func(context.Context) (time.Time, error) { return time.Time{}, errors.New("out of reach") }}
+	silent := clock{"Redis", func(context.Context) (time.Time, error) { return time.Time{}, errors.New("unreachable") }}
 	for name, test := range map[string]struct {
 		clocks []clock
 		want   []string // who disagrees with whom

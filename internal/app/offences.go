@@ -136,16 +136,16 @@ const (
 	outagePatience = 10 * time.Second
 )
 
-// backend is a server that people are told of when it is out of reach.
+// backend is a server that people are told of when it is unreachable.
 type backend struct {
 	name string
-	// since returns when it went out of reach, zero while it is there.
+	// since returns when it became unreachable, zero while it is there.
 	since                 func() time.Time
 	meanwhile, afterwards string
 	told                  bool
 }
 
-// watchOutages tells people when Redis or the database goes out of reach, and
+// watchOutages tells people when Redis or the database becomes unreachable, and
 // when it is back.
 func (a *App) watchOutages() func(context.Context) {
 	all := []*backend{
@@ -173,7 +173,7 @@ func (a *App) tellOfOutage(ctx context.Context, b *backend) {
 	switch {
 	case !since.IsZero() && !b.told && time.Since(since) >= outagePatience:
 		b.told = true
-		a.tell(ctx, notify.Notification{Kind: notify.Outage, Subject: b.name + " is out of reach of node " + node,
+		a.tell(ctx, notify.Notification{Kind: notify.Outage, Subject: b.name + " is unreachable from node " + node,
 			Text: b.meanwhile, Facts: map[string]string{"node": node, "since": since.UTC().Format(time.RFC3339)}})
 	case since.IsZero() && b.told:
 		b.told = false

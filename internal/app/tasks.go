@@ -83,7 +83,7 @@ func every(interval time.Duration, do func(context.Context)) func(context.Contex
 }
 
 // keepPreparing goes on with what the start could not do because the database
-// was out of reach.
+// was unreachable.
 func (a *App) keepPreparing(ctx context.Context) {
 	for !a.prepared.Load() {
 		select {

@@ -25,7 +25,7 @@ const (
 	NeedConfirm  Code = "confirmation_required" // it is wide; repeat it confirmed
 	TooMany      Code = "too_many"              // tried too often
 	TooLarge     Code = "too_large"
-	Unavailable  Code = "unavailable" // a part is out of reach; nothing was changed
+	Unavailable  Code = "unavailable" // a part is unreachable; nothing was changed
 )
 
 // Error is a mistake that its maker can mend.

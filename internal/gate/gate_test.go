@@ -304,7 +304,7 @@ func TestABatchIsAnsweredInOrderEachOnItsOwn(t *testing.T) {
 	}
 }
 
-// brokenLog is a log behind a switch: out of reach, or hung until the deadline.
+// brokenLog is a log behind a switch: unreachable, or hung until the deadline.
 type brokenLog struct {
 	timestamplog.Log
 	down, hung atomic.Bool

@@ -42,8 +42,8 @@ type counters struct {
 
 // Gauges are read when Prometheus asks.
 type Gauges struct {
-	Outage     func() bool // the log is out of reach
-	Failing    func() bool // the database is out of reach
+	Outage     func() bool // the log is unreachable
+	Failing    func() bool // the database is unreachable
 	Revision   func() int64
 	Blocks     func() int
 	Exemptions func() int
@@ -79,8 +79,8 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.degraded, m.requests, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
-	m.gauge("stint_log_outage", "1 while the timestamp log is out of reach.", boolean(g.Outage))
-	m.gauge("stint_database_outage", "1 while the database is out of reach.", boolean(g.Failing))
+	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))
+	m.gauge("stint_database_outage", "1 while the database is unreachable.", boolean(g.Failing))
 	m.gauge("stint_catalog_revision", "The newest change that governs this node.", func() float64 { return float64(g.Revision()) })
 	m.gauge("stint_blocks", "Blocks held by this node.", func() float64 { return float64(g.Blocks()) })
 	m.gauge("stint_exemptions", "Exemptions held by this node.", func() float64 { return float64(g.Exemptions()) })

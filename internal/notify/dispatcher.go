@@ -92,7 +92,7 @@ func (d *Dispatcher) dated(all []Notification) []Notification {
 }
 
 // SendNow sends all, which are of one kind, as one message over every channel
-// now, once and past the outbox: for when the outbox is out of reach.
+// now, once and past the outbox: for when the outbox is unreachable.
 func (d *Dispatcher) SendNow(ctx context.Context, all ...Notification) error {
 	if len(all) == 0 {
 		return nil

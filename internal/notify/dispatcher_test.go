@@ -126,7 +126,7 @@ func TestAnAttackBecomesOneMessageAndNotAFlood(t *testing.T) {
 
 func TestAMessageThatFailsIsTriedAgainLaterAndSentOnce(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
-		f.notify(notify.Outage, "Redis is out of reach")
+		f.notify(notify.Outage, "Redis is unreachable")
 		f.advance(notify.GroupWait)
 		f.channel.fail = errors.New("connection refused")
 		f.flush()
@@ -150,7 +150,7 @@ func TestAMessageThatFailsIsTriedAgainLaterAndSentOnce(t *testing.T) {
 
 func TestWhatIsNotWorthAnotherTryIsGivenUpAndSaid(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
-		f.notify(notify.Outage, "Redis is out of reach")
+		f.notify(notify.Outage, "Redis is unreachable")
 		f.advance(notify.GroupWait)
 		f.channel.fail = notify.Permanent(errors.New("the receiver answered 404"))
 		f.flush()
@@ -178,7 +178,7 @@ func TestTheOutboxOutlivesTheNodeThatFilledIt(t *testing.T) {
 
 func TestTwoNodesOfOneNameSendEachMessageOnce(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
-		f.notify(notify.Outage, "Redis is out of reach")
+		f.notify(notify.Outage, "Redis is unreachable")
 		f.notify(notify.EscalationPaused, "The escalation of default has stopped")
 		f.advance(notify.GroupWait)
 		other := f.dispatcher("a")
@@ -213,7 +213,7 @@ func TestATestGoesOutAtOnceAndAnUnknownChannelIsNamed(t *testing.T) {
 func TestSendNowGoesPastTheOutboxAndSaysWhatFailed(t *testing.T) {
 	channel := &recorder{}
 	d := notify.New(notify.Options{Channels: []notify.Channel{channel}, Node: "a"}) // no outbox at all
-	n := notify.Notification{Kind: notify.Outage, Subject: "The database is out of reach"}
+	n := notify.Notification{Kind: notify.Outage, Subject: "The database is unreachable"}
 	if err := d.SendNow(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestAChannelThatPanicsIsTriedAgainLikeOneThatFails(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		d := notify.New(notify.Options{Store: f.store, Channels: []notify.Channel{panicking{}, f.channel}, Node: "a",
 			Now: f.now, Log: slog.New(slog.DiscardHandler)})
-		if err := d.Notify(f.t.Context(), notify.Notification{Kind: notify.Outage, Subject: "Redis is out of reach"}); err != nil {
+		if err := d.Notify(f.t.Context(), notify.Notification{Kind: notify.Outage, Subject: "Redis is unreachable"}); err != nil {
 			f.t.Fatal(err)
 		}
 		f.advance(notify.GroupWait)

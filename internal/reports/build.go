@@ -145,7 +145,7 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 		d.Attention = append(d.Attention, fmt.Sprintf("%d proposals to block a wider range wait for a decision.", n))
 	}
 	if n := d.Totals.Unavailable; n > 0 {
-		d.Attention = append(d.Attention, fmt.Sprintf("%d checks could not be answered because the timestamp log was out of reach.", n))
+		d.Attention = append(d.Attention, fmt.Sprintf("%d checks could not be answered because the timestamp log was unreachable.", n))
 	}
 	if d.Before != nil && d.Before.Refused() > 0 && d.Totals.Refused() >= 2*d.Before.Refused() {
 		d.Attention = append(d.Attention, fmt.Sprintf("%d checks were refused, %.1f times as many as in the period before.",

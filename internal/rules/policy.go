@@ -19,7 +19,7 @@ const (
 	Off     Mode = "off"     // it decides nothing and allows what it selects
 )
 
-// OnFailure says what a policy does while the log is out of reach.
+// OnFailure says what a policy does while the log is unreachable.
 type OnFailure string
 
 // The answers to an outage of the log.
@@ -50,7 +50,7 @@ type Policy struct {
 	Match   []keys.Pattern
 	Rules   Stack
 	Mode    Mode
-	// OnFailure is what it does while the log is out of reach.
+	// OnFailure is what it does while the log is unreachable.
 	OnFailure OnFailure
 	// Algorithm is the name of one of package algorithms, and Options what it
 	// is told.

@@ -332,7 +332,7 @@ func TestStore_orders_text_bytewise(t *testing.T) {
 func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowledged(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture) {
 		node, err := sqlstore.Open(t.Context(), f.url, sqlstore.Options{Now: f.clock.Now, AfterChange: func(context.Context) error {
-			return errors.New("out of reach")
+			return errors.New("unreachable")
 		}})
 		if err != nil {
 			t.Fatal(err)

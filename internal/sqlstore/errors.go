@@ -50,7 +50,7 @@ func (e commitError) Unwrap() error { return e.error }
 
 // explain turns a driver's error into what callers are promised: a *fault.Error
 // as it is, the context's own error where the caller gave up, and Unavailable
-// where the database is out of reach or did not answer in time.
+// where the database is unreachable or did not answer in time.
 func (s *backend) explain(ctx context.Context, err error) error {
 	var known *fault.Error
 	switch {

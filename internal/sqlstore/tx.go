@@ -60,7 +60,7 @@ func (s *backend) changeOn(ctx context.Context, db beginner, by audit.Actor, do 
 	// What is as wanted already may have become so on another node a moment
 	// ago, and what is acknowledged here must govern here.
 	if err := s.after(ctx); err != nil {
-		return &fault.Error{Code: fault.Unavailable, Err: err, Message: "The change is kept, and does not govern this node yet: the database went out of reach behind it. It will as soon as the database is back; do not repeat it."}
+		return &fault.Error{Code: fault.Unavailable, Err: err, Message: "The change is kept, and does not govern this node yet: the database became unreachable behind it. It will as soon as the database is back; do not repeat it."}
 	}
 	return nil
 }

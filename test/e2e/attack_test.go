@@ -274,7 +274,7 @@ func TestAnOutageAndItsEndAreTold(t *testing.T) {
 			of.stop(s)
 			await(t, "the outage is told", func() bool {
 				n.about("token:a") // by which a node finds out
-				return strings.Contains(told.String(), `"subject":"`+of.want+` out of reach of node edge"`)
+				return strings.Contains(told.String(), `"subject":"`+of.want+` unreachable from node edge"`)
 			})
 			of.goOn(s)
 			await(t, "its end is told", func() bool {

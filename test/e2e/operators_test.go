@@ -81,15 +81,15 @@ func TestARevokedTokenIsRefusedOnEveryNode(t *testing.T) {
 	})
 }
 
-func TestALiftIsUndoneByItsAuditEntry(t *testing.T) {
+func TestAnEndedBlockIsActiveAgainAfterUndoByItsAuditEntry(t *testing.T) {
 	everyBackend(t, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
 		b := read[wire.AddedEntry](t, n.must(201, post, wire.PathBlocks, `{"pattern":"token:bad","reason":"scraping","expires_in":"1h"}`))
 		n.must(200, del, wire.PathBlocks+"/"+b.ID, "")
 		if d := n.about("token:bad"); d.Decision != wire.Allowed {
-			t.Fatalf("lifted and %s", d.Decision)
+			t.Fatalf("ended and %s", d.Decision)
 		}
-		page := read[wire.Page[wire.AuditEntry]](t, n.must(200, get, wire.PathAudit+"?action=block.lift", ""))
+		page := read[wire.Page[wire.AuditEntry]](t, n.must(200, get, wire.PathAudit+"?action=block.end", ""))
 		if len(page.Items) != 1 || page.Items[0].ObjectID != b.ID {
 			t.Fatalf("the audit holds %+v", page.Items)
 		}

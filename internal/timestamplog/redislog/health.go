@@ -196,7 +196,7 @@ func (n *NodeHealth) warnings() []string {
 		warn("is version %s; Stint needs 7 or newer.", n.Version)
 	}
 	if n.Role == "slave" {
-		warn("is a replica, which takes no writes: every check will find the log out of reach.")
+		warn("is a replica, which takes no writes: every check will find the log unreachable.")
 	}
 	switch {
 	case n.NoInfo != "":
@@ -207,7 +207,7 @@ func (n *NodeHealth) warnings() []string {
 		warn("does not tell its maxmemory-policy; make sure that it is noeviction, or it may delete logs and so lift limits.")
 	}
 	if n.MaxMemory > 0 && n.UsedMemory > n.MaxMemory/10*9 {
-		warn("uses %d of its %d bytes of memory; when it is full, every check will find the log out of reach.", n.UsedMemory, n.MaxMemory)
+		warn("uses %d of its %d bytes of memory; when it is full, every check will find the log unreachable.", n.UsedMemory, n.MaxMemory)
 	}
 	if !n.AppendOnly && n.NoInfo == "" {
 		warn("does not keep an append-only file, so a restart forgets requests since its last snapshot, if it writes any; set appendonly to yes.")
