@@ -248,8 +248,12 @@ func (c *Catalog) follow(ctx context.Context) error {
 		return fmt.Errorf("refresh from the database: %w", err)
 	}
 	ended := c.failing.Swap(nil)
-	c.unconfirmed.Store(nil)
-	c.loaded.Store(true)
+	// A database at revision 0 has its tables and is not seeded yet: without its
+	// policies nothing may be allowed.
+	if c.known || changed != nil {
+		c.unconfirmed.Store(nil)
+		c.loaded.Store(true)
+	}
 	if ended != nil && c.onOutage != nil {
 		c.onOutage(ended.since, c.now(), ended.err)
 	}

@@ -1,0 +1,24 @@
+package catalog_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/catalog"
+)
+
+// unseeded is a database that has its tables and nothing in them.
+type unseeded struct{}
+
+func (unseeded) EachChange(context.Context, int64, func(catalog.Changes) error) error { return nil }
+
+func TestADatabaseThatIsNotSeededYetIsNotLoaded(t *testing.T) {
+	c := catalog.New(unseeded{}, time.Now)
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.Loaded() {
+		t.Error("a node without policies would answer checks")
+	}
+}
