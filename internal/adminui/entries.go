@@ -34,14 +34,6 @@ var exemptionTexts = &kindTexts{
 	About: "An exemption allows every key of a pattern: no rule and no block applies to it until it ends.",
 }
 
-// textsOf returns the texts of a kind.
-func textsOf(kind blocks.Kind) *kindTexts {
-	if kind == blocks.Exemption {
-		return exemptionTexts
-	}
-	return blockTexts
-}
-
 // entryRow is one block or exemption as its page shows it.
 type entryRow struct {
 	*blocks.Entry
