@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/api/checkjson"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
@@ -35,14 +36,14 @@ func (s *API) handleCheck(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	in, err := decodeCheck(body)
+	in, err := checkjson.Decode(body)
 	if err != nil {
 		return err
 	}
 	if in.Keys != nil {
 		return s.checkKeys(c, &in)
 	}
-	check, err := checkOf(s.Catalog.Parser(), &in, wire.DetailRules)
+	check, err := in.GateCheck(s.Catalog.Parser(), wire.DetailRules)
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (s *API) handleCheck(c *httpserver.Call) error {
 		return k.errs[0]
 	}
 	d := &k.decisions[0]
-	k.buffer = appendDecision(k.buffer, d)
+	k.buffer = checkjson.AppendDecision(k.buffer, d)
 	s.setRateLimit(c, k, d)
 	return k.send(c, statusOfOutcome[d.Outcome])
 }
@@ -87,7 +88,7 @@ func (s *API) handleBatch(c *httpserver.Call) error {
 	}
 	k := s.takeScratch()
 	defer s.putScratch(k)
-	k.inputs, k.problems, err = decodeBatch(body, k.inputs, k.problems)
+	k.inputs, k.problems, err = checkjson.DecodeBatch(body, k.inputs, k.problems)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (s *API) handleBatch(c *httpserver.Call) error {
 		if k.problems[i] != nil {
 			continue
 		}
-		check, err := checkOf(parser, &k.inputs[i], wire.DetailNone)
+		check, err := k.inputs[i].GateCheck(parser, wire.DetailNone)
 		if err != nil {
 			k.problems[i] = err
 			continue
@@ -116,7 +117,7 @@ func (s *API) handleBatch(c *httpserver.Call) error {
 		if problem == nil {
 			problem = k.errs[asked]
 			if problem == nil {
-				k.buffer = appendDecision(k.buffer, &k.decisions[asked])
+				k.buffer = checkjson.AppendDecision(k.buffer, &k.decisions[asked])
 			}
 			asked++
 		}

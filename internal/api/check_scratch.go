@@ -1,13 +1,14 @@
 package api
 
 import (
+	"github.com/stint-dev/stint/internal/api/checkjson"
 	"github.com/stint-dev/stint/internal/gate"
 )
 
 // checkScratch is the working memory of the handler of a check, which is used
 // again for later checks.
 type checkScratch struct {
-	inputs    []checkInput
+	inputs    []checkjson.Check
 	problems  []error
 	checks    []gate.Check
 	decisions []gate.Decision

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/internal/api/checkjson"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
@@ -14,7 +15,7 @@ import (
 // seconds, and what remains only where it is known.
 func (s *API) setRateLimit(c *httpserver.Call, k *checkScratch, d *gate.Decision) {
 	if !d.Never && !d.Allowed() {
-		wait := httpserver.CeilSeconds(retryAfterMS(&d.Answer))
+		wait := httpserver.CeilSeconds(checkjson.RetryAfterMS(&d.Answer))
 		c.SetHeader(retryAfterHeader, strconv.AppendInt(k.header[:0], wait, 10))
 	}
 	p := d.Policy
@@ -89,5 +90,5 @@ func appendName(b []byte, r rules.Rule) []byte {
 	if len(b) > 0 {
 		b = append(b, ", "...)
 	}
-	return appendRule(b, r)
+	return checkjson.AppendRule(b, r)
 }

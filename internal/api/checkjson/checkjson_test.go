@@ -1,6 +1,7 @@
-package api
+package checkjson
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,13 +17,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// strictly reads a check the strict way only.
-func strictly(body []byte) (checkInput, error) {
-	if err := checkSyntax(body); err != nil {
-		return checkInput{}, err
-	}
-	return readCheck(body)
-}
+// start is when every decision of these tests is made.
+var start = time.Date(2026, 1, 1, 12, 34, 31, 0, time.UTC)
 
 func FuzzDecodeCheck(f *testing.F) {
 	for _, seed := range []string{
@@ -38,13 +34,13 @@ func FuzzDecodeCheck(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		want, wantErr := strictly(body)
-		got, err := decodeCheck(body)
+		want, wantErr := decodeStrict(body)
+		got, err := Decode(body)
 		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("%q: the fast way says %v, the strict way %v", body, err, wantErr)
+			t.Fatalf("%q: the fast path says %v, the strict path %v", body, err, wantErr)
 		}
 		if err == nil && !reflect.DeepEqual(got, want) {
-			t.Fatalf("%q: the fast way read %+v, the strict way %+v", body, got, want)
+			t.Fatalf("%q: the fast path read %+v, the strict path %+v", body, got, want)
 		}
 	})
 }
@@ -58,33 +54,28 @@ func FuzzDecodeBatch(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var want []checkInput
-		var wantProblems []error
-		wantErr := checkSyntax(body)
-		if wantErr == nil {
-			want, wantProblems, wantErr = readBatch(body, nil, nil)
-		}
-		got, problems, err := decodeBatch(body, nil, nil)
+		want, wantProblems, wantErr := decodeBatchStrict(body, nil, nil)
+		got, problems, err := DecodeBatch(body, nil, nil)
 		if (err == nil) != (wantErr == nil) || err == nil && len(got) != len(want) {
-			t.Fatalf("%q: the fast way says %v, the strict way %v", body, err, wantErr)
+			t.Fatalf("%q: the fast path says %v, the strict path %v", body, err, wantErr)
 		}
 		for i := range got {
 			if err == nil && (!reflect.DeepEqual(got[i], want[i]) || (problems[i] == nil) != (wantProblems[i] == nil)) {
-				t.Fatalf("%q, item %d: the fast way read %+v, %v; the strict way %+v, %v", body, i, got[i], problems[i], want[i], wantProblems[i])
+				t.Fatalf("%q, item %d: the fast path read %+v, %v; the strict path %+v, %v", body, i, got[i], problems[i], want[i], wantProblems[i])
 			}
 		}
 	})
 }
 
-func TestTheFastWayReadsWhatClientsUsuallySend(t *testing.T) {
+func TestFastReaderReadsUsualChecks(t *testing.T) {
 	for _, body := range []string{
 		`{"key":"ip:203.0.113.7"}`, ` {"key": "token:abc", "cost": 5, "peek": true}` + "\n",
 		`{"key":"a","max_wait":"5s","idempotency_key":"0d4c-7 x"}`,
 		`{"key":"a","policy":"default","cost":1000,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search","ua":"x"}}`,
 	} {
 		fast := fastReader{text: []byte(body)}
-		if in := new(checkInput); !fast.check(in) || !fast.end() {
-			t.Errorf("the fast way gave up at %s", body)
+		if in := new(Check); !fast.check(in) || !fast.end() {
+			t.Errorf("the fast path gave up at %s", body)
 		}
 	}
 }
@@ -139,10 +130,10 @@ func decisions(t testing.TB) map[string]gate.Decision {
 	}
 }
 
-func TestTheWrittenDecisionIsTheTypeOfPackageV1(t *testing.T) {
+func TestAppendDecisionWritesWireDecision(t *testing.T) {
 	for name, d := range decisions(t) {
 		t.Run(name, func(t *testing.T) {
-			text := appendDecision(nil, &d)
+			text := AppendDecision(nil, &d)
 			var back wire.Decision
 			if err := json.Unmarshal(text, &back, json.RejectUnknownMembers(true)); err != nil {
 				t.Fatalf("%v\n%s", err, text)
@@ -154,6 +145,13 @@ func TestTheWrittenDecisionIsTheTypeOfPackageV1(t *testing.T) {
 			if string(again) != string(text) {
 				t.Fatalf("got  %s\nwant %s", text, again)
 			}
+			plain, err := json.Marshal(wireDecision(&d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(plain) != string(text) {
+				t.Fatalf("got   %s\nplain %s", text, plain)
+			}
 			if back.Key != d.Check.Key.String() || back.Decision != string(d.Outcome) || back.Allowed != d.Allowed() {
 				t.Fatalf("got %s", text)
 			}
@@ -164,7 +162,7 @@ func TestTheWrittenDecisionIsTheTypeOfPackageV1(t *testing.T) {
 	}
 }
 
-func TestTheWrittenAnswerAboutSeveralKeysIsTheTypeOfPackageV1(t *testing.T) {
+func TestAppendCombinedWritesWireKeysDecision(t *testing.T) {
 	all := decisions(t)
 	quiet := gate.Answer{At: start, Rule: -1}
 	for name, j := range map[string]gate.Combined{
@@ -175,8 +173,8 @@ func TestTheWrittenAnswerAboutSeveralKeysIsTheTypeOfPackageV1(t *testing.T) {
 		"limited, and waited":       {Outcome: gate.Limited, ID: "01", Answer: gate.Answer{At: start, RetryAt: start.Add(time.Second), Rule: -1}, Decisions: []gate.Decision{all["limited though it waits"]}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := checkInput{MaxWait: j.Decisions[0].Check.MaxWait}
-			text := appendCombined(nil, &j, &in)
+			canWait := j.Decisions[0].Check.MaxWait > 0
+			text := AppendCombined(nil, &j, canWait)
 			var back wire.KeysDecision
 			if err := json.Unmarshal(text, &back, json.RejectUnknownMembers(true)); err != nil {
 				t.Fatalf("%v\n%s", err, text)
@@ -188,46 +186,55 @@ func TestTheWrittenAnswerAboutSeveralKeysIsTheTypeOfPackageV1(t *testing.T) {
 			if string(again) != string(text) {
 				t.Fatalf("got  %s\nwant %s", text, again)
 			}
-			if (back.Waiting != nil) != (in.MaxWait > 0) || strings.Contains(string(again[strings.Index(string(again), "decisions"):]), "delay_ms") {
-				t.Fatalf("the reservation is not the whole's alone: %s", text)
+			if (back.Waiting != nil) != canWait || strings.Contains(string(again[strings.Index(string(again), "decisions"):]), "delay_ms") {
+				t.Fatalf("a single decision shows the reservation: %s", text)
 			}
 		})
 	}
 }
 
-func TestAWaitIsRoundedUpToTheNextMillisecond(t *testing.T) {
+func TestRetryAfterIsRoundedUpToTheNextMillisecond(t *testing.T) {
 	d := decisions(t)["blocked"]
-	if got := retryAfterMS(&d.Answer); got != time.Hour.Milliseconds() {
+	if got := RetryAfterMS(&d.Answer); got != time.Hour.Milliseconds() {
 		t.Errorf("got %d ms", got)
 	}
 }
 
 func BenchmarkDecodeCheck(b *testing.B) {
 	for name, body := range map[string]string{
-		"key":    `{"key":"ip:203.0.113.7"}`,
-		"full":   `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`,
-		"strict": `{"key":"token:ä"}`,
+		"key":  `{"key":"ip:203.0.113.7"}`,
+		"full": `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`,
 	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			text := []byte(body)
-			for b.Loop() {
-				if _, err := decodeCheck(text); err != nil {
-					b.Fatal(err)
+		for way, decode := range map[string]func([]byte) (Check, error){"fast": Decode, "plain": decodeStrict} {
+			b.Run(name+"/"+way, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := decode([]byte(body)); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
 func BenchmarkEncodeDecision(b *testing.B) {
 	d := decisions(b)["limited"]
-	buffer := make([]byte, 0, 4096)
-	b.ReportAllocs()
-	for b.Loop() {
-		buffer = appendDecision(buffer[:0], &d)
-	}
-	if !strings.HasPrefix(string(buffer), `{"id":"01"`) {
-		b.Fatal(string(buffer))
-	}
+	b.Run("fast", func(b *testing.B) {
+		buffer := make([]byte, 0, 4096)
+		b.ReportAllocs()
+		for b.Loop() {
+			buffer = AppendDecision(buffer[:0], &d)
+		}
+	})
+	b.Run("plain", func(b *testing.B) {
+		var buffer bytes.Buffer
+		b.ReportAllocs()
+		for b.Loop() {
+			buffer.Reset()
+			if err := json.MarshalWrite(&buffer, wireDecision(&d)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

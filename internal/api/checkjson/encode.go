@@ -1,4 +1,4 @@
-package api
+package checkjson
 
 import (
 	"strconv"
@@ -12,37 +12,39 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// appendDecision appends the JSON of a wire.Decision. It is written by hand
-// because it stands in the way of every check; a test holds it to the type.
-func appendDecision(b []byte, d *gate.Decision) []byte {
+// Fast path. Plain version: json.Marshal of a wire.Decision, in plain_test.go.
+// Benchmark: BenchmarkEncodeDecision, 15 times faster, November 2026.
+
+// AppendDecision appends a decision as the JSON of a wire.Decision.
+func AppendDecision(b []byte, d *gate.Decision) []byte {
 	b = append(b, `{"id":`...)
-	b = appendNullText(b, d.ID)
+	b = appendNullString(b, d.ID)
 	b = append(b, `,"decision":"`...)
 	b = append(b, d.Outcome...)
 	b = append(b, `","allowed":`...)
 	b = strconv.AppendBool(b, d.Allowed())
 	b = append(b, `,"key":`...)
-	b = appendText(b, d.Check.Key.String())
+	b = appendString(b, d.Check.Key.String())
 	if d.Policy == nil {
 		b = append(b, `,"policy":null,"mode":null`...)
 	} else {
 		b = append(b, `,"policy":`...)
-		b = appendText(b, d.Policy.Name)
+		b = appendString(b, d.Policy.Name)
 		b = append(b, `,"mode":`...)
-		b = appendText(b, string(d.Policy.Mode))
+		b = appendString(b, string(d.Policy.Mode))
 	}
 	b = append(b, `,"degraded":`...)
 	b = strconv.AppendBool(b, d.Degraded != "")
 	if d.Degraded != "" {
 		b = append(b, `,"degraded_reason":`...)
-		b = appendText(b, d.Degraded)
+		b = appendString(b, d.Degraded)
 	}
 	b = appendAnswer(b, d.Policy, &d.Answer)
 	b = appendBlock(b, d)
 	b = append(b, `,"shadow":`...)
 	b = appendShadow(b, d.Shadow)
 	if d.Check.MaxWait > 0 || d.Delay > 0 {
-		b = appendWaiting(b, &d.Answer, d.Handle)
+		b = appendReservation(b, &d.Answer, d.Handle)
 	}
 	if d.Replayed {
 		b = append(b, `,"replayed":true`...)
@@ -53,12 +55,12 @@ func appendDecision(b []byte, d *gate.Decision) []byte {
 	return append(b, '}')
 }
 
-// appendAnswer appends what a decision and a shadow have in common.
+// appendAnswer appends the members that a decision and a shadow share.
 func appendAnswer(b []byte, p *rules.Policy, a *gate.Answer) []byte {
 	b = appendRetry(b, a)
 	b = append(b, `,"rule":`...)
 	if p != nil && a.Rule >= 0 && a.Rule < len(p.Rules) {
-		b = appendRule(b, p.Rules[a.Rule])
+		b = AppendRule(b, p.Rules[a.Rule])
 	} else {
 		b = append(b, "null"...)
 	}
@@ -66,20 +68,20 @@ func appendAnswer(b []byte, p *rules.Policy, a *gate.Answer) []byte {
 	return appendStates(b, p, a.States)
 }
 
-// appendRetry appends when to ask again.
+// appendRetry appends the wait of a refusal.
 func appendRetry(b []byte, a *gate.Answer) []byte {
 	b = append(b, `,"retry_after_ms":`...)
 	if a.Never {
 		b = append(b, "null"...)
 	} else {
-		b = strconv.AppendInt(b, retryAfterMS(a), 10)
+		b = strconv.AppendInt(b, RetryAfterMS(a), 10)
 	}
 	b = append(b, `,"retry_at":`...)
 	return wire.At(a.RetryAt).AppendJSON(b)
 }
 
-// appendWaiting appends what there is to say of a reservation.
-func appendWaiting(b []byte, a *gate.Answer, handle string) []byte {
+// appendReservation appends the members of a wire.Waiting.
+func appendReservation(b []byte, a *gate.Answer, handle string) []byte {
 	b = append(b, `,"delay_ms":`...)
 	b = strconv.AppendInt(b, a.Delay.Milliseconds(), 10)
 	if a.ReservedAt.IsZero() {
@@ -88,16 +90,17 @@ func appendWaiting(b []byte, a *gate.Answer, handle string) []byte {
 	b = append(b, `,"reservation":{"at":`...)
 	b = wire.At(a.ReservedAt).AppendJSON(b)
 	b = append(b, `,"handle":`...)
-	b = appendText(b, handle)
+	b = appendString(b, handle)
 	return append(b, '}')
 }
 
-// retryAfterMS rounds up, so that waiting as told is never a millisecond short.
-func retryAfterMS(a *gate.Answer) int64 {
+// RetryAfterMS returns the wait, rounded up so that it is never too short.
+func RetryAfterMS(a *gate.Answer) int64 {
 	return int64((a.RetryAfter() + time.Millisecond - 1) / time.Millisecond)
 }
 
-func appendRule(b []byte, r rules.Rule) []byte {
+// AppendRule appends a rule as a JSON string, "5/1m".
+func AppendRule(b []byte, r rules.Rule) []byte {
 	b = append(b, '"')
 	b = strconv.AppendInt(b, int64(r.Limit), 10)
 	b = append(b, '/')
@@ -116,7 +119,7 @@ func appendStates(b []byte, p *rules.Policy, states []timestamplog.RuleState) []
 		}
 		rule := p.Rules[i]
 		b = append(b, `{"rule":`...)
-		b = appendRule(b, rule)
+		b = AppendRule(b, rule)
 		b = append(b, `,"limit":`...)
 		b = strconv.AppendInt(b, int64(rule.Limit), 10)
 		b = append(b, `,"window_ms":`...)
@@ -136,20 +139,20 @@ func appendStates(b []byte, p *rules.Policy, states []timestamplog.RuleState) []
 	return append(b, ']')
 }
 
-// appendBlock appends the block that refuses. One that an exemption hides is
-// named in the warnings instead.
+// appendBlock appends the block that refuses. The warnings name a block that an
+// exemption hides instead.
 func appendBlock(b []byte, d *gate.Decision) []byte {
 	if d.Block == nil || d.Exemption != nil {
 		return append(b, `,"block":null`...)
 	}
 	b = append(b, `,"block":{"id":`...)
-	b = appendText(b, d.Block.ID)
+	b = appendString(b, d.Block.ID)
 	b = append(b, `,"pattern":`...)
-	b = appendText(b, d.Block.Pattern.String())
+	b = appendString(b, d.Block.Pattern.String())
 	b = append(b, `,"reason":`...)
-	b = appendText(b, d.Block.Reason)
+	b = appendString(b, d.Block.Reason)
 	b = append(b, `,"source":`...)
-	b = appendText(b, string(d.Block.Source))
+	b = appendString(b, string(d.Block.Source))
 	b = append(b, `,"expires_at":`...)
 	b = wire.At(d.Block.Expires).AppendJSON(b)
 	return append(b, '}')
@@ -160,48 +163,48 @@ func appendShadow(b []byte, s *gate.Shadow) []byte {
 		return append(b, "null"...)
 	}
 	b = append(b, `{"id":`...)
-	b = appendNullText(b, s.ID)
+	b = appendNullString(b, s.ID)
 	b = append(b, `,"decision":"`...)
 	b = append(b, s.Outcome...)
 	b = append(b, `","allowed":`...)
 	b = strconv.AppendBool(b, s.Outcome == gate.Allowed)
 	b = append(b, `,"policy":`...)
-	b = appendText(b, s.Policy.Name)
+	b = appendString(b, s.Policy.Name)
 	b = appendAnswer(b, s.Policy, &s.Answer)
 	return append(b, '}')
 }
 
 func appendExemption(b []byte, d *gate.Decision) []byte {
 	b = append(b, `,"exemption":{"id":`...)
-	b = appendText(b, d.Exemption.ID)
+	b = appendString(b, d.Exemption.ID)
 	b = append(b, `,"pattern":`...)
-	b = appendText(b, d.Exemption.Pattern.String())
+	b = appendString(b, d.Exemption.Pattern.String())
 	b = append(b, `,"reason":`...)
-	b = appendText(b, d.Exemption.Reason)
+	b = appendString(b, d.Exemption.Reason)
 	b = append(b, `,"expires_at":`...)
 	b = wire.At(d.Exemption.Expires).AppendJSON(b)
 	b = append(b, '}')
 	if d.Block != nil {
 		b = append(b, `,"warnings":[`...)
-		b = appendText(b, "The block "+d.Block.ID+" of "+d.Block.Pattern.String()+" would refuse this key, but the exemption "+
+		b = appendString(b, "The block "+d.Block.ID+" of "+d.Block.Pattern.String()+" would refuse this key, but the exemption "+
 			d.Exemption.ID+" of "+d.Exemption.Pattern.String()+" hides it.")
 		b = append(b, ']')
 	}
 	return b
 }
 
-func appendNullText(b []byte, text string) []byte {
+func appendNullString(b []byte, text string) []byte {
 	if text == "" {
 		return append(b, "null"...)
 	}
-	return appendText(b, text)
+	return appendString(b, text)
 }
 
-// appendText appends a JSON string. Most texts need no escape.
-func appendText(b []byte, text string) []byte {
+// appendString appends a JSON string. Most strings need no escape.
+func appendString(b []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			// Bytes that are not UTF-8 become U+FFFD; the door lets none in.
+			// Bytes that are not UTF-8 become U+FFFD; the decoder rejects them.
 			quoted, _ := jsontext.AppendQuote(b, text)
 			return quoted
 		}
@@ -209,4 +212,39 @@ func appendText(b []byte, text string) []byte {
 	b = append(b, '"')
 	b = append(b, text...)
 	return append(b, '"')
+}
+
+// AppendCombined appends the decision about several keys as the JSON of a
+// wire.KeysDecision. The reservation belongs to the whole, so the decisions about
+// single keys do not show it. canWait reports whether the check had a max_wait.
+func AppendCombined(b []byte, all *gate.Combined, canWait bool) []byte {
+	b = append(b, `{"id":`...)
+	b = appendNullString(b, all.ID)
+	b = append(b, `,"decision":"`...)
+	b = append(b, all.Outcome...)
+	b = append(b, `","allowed":`...)
+	b = strconv.AppendBool(b, all.Allowed())
+	b = append(b, `,"degraded":`...)
+	b = strconv.AppendBool(b, all.Degraded != "")
+	if all.Degraded != "" {
+		b = append(b, `,"degraded_reason":`...)
+		b = appendString(b, all.Degraded)
+	}
+	b = appendRetry(b, &all.Answer)
+	if canWait || all.Delay > 0 {
+		b = appendReservation(b, &all.Answer, all.Handle)
+	}
+	if all.Replayed {
+		b = append(b, `,"replayed":true`...)
+	}
+	b = append(b, `,"decisions":[`...)
+	for i := range all.Decisions {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		single := all.Decisions[i]
+		single.Check.MaxWait, single.Delay = 0, 0
+		b = AppendDecision(b, &single)
+	}
+	return append(b, "]}"...)
 }

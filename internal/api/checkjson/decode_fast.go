@@ -1,34 +1,38 @@
-package api
+package checkjson
 
 import "github.com/stint-dev/stint/internal/wire"
 
-// fastReader reads the checks that clients usually send without building
-// anything but their texts: known fields once each, ASCII without escapes,
-// costs in digits. It gives up at anything else, right or wrong, and the
-// strict reader then decides; FuzzDecodeCheck holds that where it does not
-// give up, both agree.
+// Fast path. Plain version: decodeStrict over jsontext. Benchmark:
+// BenchmarkDecodeCheck, 6 to 9 times faster, November 2026.
+
+// fastReader reads the usual checks and allocates only their strings: known fields
+// once each, ASCII without escapes, costs in digits. It reports false at anything
+// else, valid or not; decodeStrict then decides. FuzzDecodeCheck tests that both
+// agree.
 type fastReader struct {
 	text []byte
 	at   int
 }
 
-// The fields of a check, as bits of what has been seen.
+// fields is a set of the fields of a check.
+type fields uint16
+
 const (
-	sawKey = 1 << iota
-	sawPolicy
-	sawCost
-	sawPeek
-	sawDetail
-	sawSource
-	sawMeta
-	sawMaxWait
-	sawIdempotencyKey
+	hasKey fields = 1 << iota
+	hasPolicy
+	hasCost
+	hasPeek
+	hasDetail
+	hasSource
+	hasMeta
+	hasMaxWait
+	hasIdempotencyKey
 )
 
 // check reads one check and reports whether it could.
-func (f *fastReader) check(in *checkInput) bool {
-	*in = checkInput{Cost: 1}
-	seen := 0
+func (f *fastReader) check(in *Check) bool {
+	*in = Check{Cost: 1}
+	seen := fields(0)
 	if !f.take('{') {
 		return false
 	}
@@ -45,44 +49,44 @@ func (f *fastReader) check(in *checkInput) bool {
 		if f.take(',') {
 			continue
 		}
-		return f.take('}') && seen&sawKey != 0
+		return f.take('}') && seen&hasKey != 0
 	}
 }
 
-// member reads one value and returns its field's bit, 0 to give up.
-func (f *fastReader) member(in *checkInput, name []byte) (bit int) {
+// member reads one value and returns its field, 0 if it could not.
+func (f *fastReader) member(in *Check, name []byte) (bit fields) {
 	ok := false
 	switch string(name) {
 	case "key":
-		bit = sawKey
+		bit = hasKey
 		in.Key, ok = f.string()
 	case "policy":
-		bit = sawPolicy
+		bit = hasPolicy
 		in.Policy, ok = f.string()
 		ok = ok && in.Policy != ""
 	case "cost":
-		bit = sawCost
+		bit = hasCost
 		in.Cost, ok = f.cost()
 	case "peek":
-		bit = sawPeek
+		bit = hasPeek
 		in.Peek, ok = f.bool()
 	case "detail":
-		bit = sawDetail
+		bit = hasDetail
 		in.Detail, ok = f.detail()
 	case "source":
-		bit = sawSource
+		bit = hasSource
 		in.Source, ok = f.string()
 	case "meta":
-		bit = sawMeta
+		bit = hasMeta
 		in.Meta, ok = f.meta()
 	case "max_wait":
-		bit = sawMaxWait
+		bit = hasMaxWait
 		var text []byte
 		if text, ok = f.plain(); ok {
 			in.MaxWait, ok = maxWaitOf(string(text))
 		}
 	case "idempotency_key":
-		bit = sawIdempotencyKey
+		bit = hasIdempotencyKey
 		in.IdempotencyKey, ok = f.string()
 		ok = ok && in.IdempotencyKey != "" && len(in.IdempotencyKey) <= wire.MaxID
 	}
@@ -93,7 +97,7 @@ func (f *fastReader) member(in *checkInput, name []byte) (bit int) {
 }
 
 // batch reads a whole batch and appends its checks.
-func (f *fastReader) batch(inputs []checkInput) ([]checkInput, bool) {
+func (f *fastReader) batch(checks []Check) ([]Check, bool) {
 	name, ok := []byte(nil), f.take('{')
 	if ok {
 		name, ok = f.plain()
@@ -101,19 +105,19 @@ func (f *fastReader) batch(inputs []checkInput) ([]checkInput, bool) {
 	if !ok || string(name) != "checks" || !f.take(':') || !f.take('[') {
 		return nil, false
 	}
-	for len(inputs) < wire.MaxBatch {
-		inputs = append(inputs, checkInput{})
-		if !f.check(&inputs[len(inputs)-1]) {
+	for len(checks) < wire.MaxBatch {
+		checks = append(checks, Check{})
+		if !f.check(&checks[len(checks)-1]) {
 			return nil, false
 		}
 		if !f.take(',') {
-			return inputs, f.take(']') && f.take('}') && f.end()
+			return checks, f.take(']') && f.take('}') && f.end()
 		}
 	}
 	return nil, false
 }
 
-// space skips what JSON allows between tokens.
+// space skips white space.
 func (f *fastReader) space() {
 	for f.at < len(f.text) {
 		switch f.text[f.at] {
@@ -135,13 +139,13 @@ func (f *fastReader) take(c byte) bool {
 	return true
 }
 
-// end reports whether nothing but space is left.
+// end reports whether only white space is left.
 func (f *fastReader) end() bool {
 	f.space()
 	return f.at == len(f.text)
 }
 
-// plain reads a text of printable ASCII without escapes, which it does not copy.
+// plain reads a string of printable ASCII without escapes and does not copy it.
 func (f *fastReader) plain() ([]byte, bool) {
 	if !f.take('"') {
 		return nil, false
@@ -159,13 +163,13 @@ func (f *fastReader) plain() ([]byte, bool) {
 	return nil, false
 }
 
-// string reads a text and copies it: the body is overwritten by the next request.
+// string is plain with a copy, because the next request overwrites the body.
 func (f *fastReader) string() (string, bool) {
 	text, ok := f.plain()
 	return string(text), ok
 }
 
-// detail reads one of the two texts that it may be, without a copy.
+// detail reads a known detail without a copy.
 func (f *fastReader) detail() (string, bool) {
 	text, ok := f.plain()
 	switch {
@@ -187,8 +191,7 @@ func (f *fastReader) cost() (int, bool) {
 		}
 		cost = 10*cost + int(c-'0')
 	}
-	// What follows the digits must be what take finds next, so that 1.5 and
-	// 1e3 are not read as 1.
+	// The caller then expects a comma or brace, so 1.5 and 1e3 are not read as 1.
 	return cost, f.at > start && f.text[start] != '0' && cost <= wire.MaxCost
 }
 
@@ -200,7 +203,7 @@ func (f *fastReader) bool() (value, ok bool) {
 	return false, f.word("false")
 }
 
-// word skips the text word, or reports false.
+// word skips word, or reports false.
 func (f *fastReader) word(word string) bool {
 	if len(f.text)-f.at < len(word) || string(f.text[f.at:f.at+len(word)]) != word {
 		return false

@@ -1,0 +1,73 @@
+package checkjson
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// GateCheck validates the values of a check of one key. detail is the default of
+// c.Detail. An error is a *fault.Error.
+func (c *Check) GateCheck(parser keys.Parser, detail string) (gate.Check, error) {
+	key, err := parser.Key(c.Key)
+	if err != nil {
+		return gate.Check{}, fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
+	}
+	if c.Policy != "" {
+		if err := rules.CheckName(c.Policy); err != nil {
+			return gate.Check{}, fault.Field("policy", "%s", strings.TrimPrefix(err.Error(), "name "))
+		}
+	}
+	if c.Detail != "" {
+		detail = c.Detail
+	}
+	if detail != wire.DetailRules && detail != wire.DetailNone {
+		return gate.Check{}, fault.Field("detail", "must be %s or %s", wire.DetailRules, wire.DetailNone)
+	}
+	if err := httpserver.CheckLine("source", c.Source, wire.MaxSource); err != nil {
+		return gate.Check{}, err
+	}
+	for name, value := range c.Meta {
+		if name == "" {
+			return gate.Check{}, fault.Field("meta", "has an entry without a name")
+		}
+		if err := httpserver.CheckLine("meta", name, wire.MaxMetaName); err != nil {
+			return gate.Check{}, err
+		}
+		if err := httpserver.CheckLine("meta."+name, value, wire.MaxMetaValue); err != nil {
+			return gate.Check{}, err
+		}
+	}
+	return gate.Check{
+		Key: key, Policy: c.Policy, Cost: c.Cost, Peek: c.Peek,
+		Detail: detail == wire.DetailRules, Source: c.Source, Meta: c.Meta,
+		MaxWait: c.MaxWait, ID: c.IdempotencyKey,
+	}, nil
+}
+
+// AppendGateChecks validates the values of a check of several keys and appends one
+// check for each key. An error is a *fault.Error; its field names the key by index
+// if the value belongs to one key.
+func (c *Check) AppendGateChecks(checks []gate.Check, parser keys.Parser) ([]gate.Check, error) {
+	for i, key := range c.Keys {
+		single := *c
+		single.Key, single.Policy, single.Cost = key.Key, key.Policy, key.Cost
+		check, err := single.GateCheck(parser, wire.DetailRules)
+		var mistake *fault.Error
+		if errors.As(err, &mistake) && (mistake.Field == "key" || mistake.Field == "policy") {
+			return nil, fault.Field(fmt.Sprintf("keys[%d].%s", i, mistake.Field), "%s", mistake.Message)
+		}
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, check)
+	}
+	return checks, nil
+}
