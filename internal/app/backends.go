@@ -2,13 +2,10 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"time"
 
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
@@ -16,27 +13,24 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/refusalcache"
 )
 
-// prepareTimeout bounds how long a start waits for the database.
-const prepareTimeout = 30 * time.Second
-
-// backends are where a node keeps things: memory and SQLite, or Redis and
-// Postgres.
+// backends store the data of a node: memory and SQLite when it is embedded, Redis
+// and Postgres when it is distributed.
 type backends struct {
 	store *sqlstore.Store
 	log   timestamplog.Log
 	// memory is the log in memory: log itself when embedded, else local.
 	memory *memlog.Log
-	// local stands in for log in an outage, nil when embedded.
+	// local replaces log during an outage; nil when embedded.
 	local timestamplog.Log
 	redis *redislog.Log // nil when embedded
-	// refusals is log when distributed: what Redis refused and this node knows.
+	// refusals is log when distributed, nil when embedded.
 	refusals *refusalcache.Log
 	dir      *dataDir // nil when distributed
 	close    func()
 }
 
-func openBackends(s Settings, log *slog.Logger, changed func(context.Context) error, secret func() []byte, onOutage func(timestamplog.OutageEvent)) (*backends, error) {
-	options := sqlstore.Options{Logger: log, AfterChange: changed}
+func openBackends(s Settings, log *slog.Logger, refresh func(context.Context) error, secret func() []byte, onOutage func(timestamplog.OutageEvent)) (*backends, error) {
+	options := sqlstore.Options{Logger: log, AfterChange: refresh}
 	if s.Embedded() {
 		return openEmbedded(s, log, options)
 	}
@@ -63,9 +57,9 @@ func openEmbedded(s Settings, log *slog.Logger, options sqlstore.Options) (*back
 	b := &backends{store: store, log: memory, memory: memory, dir: dir}
 	b.close = closeAll(memory, store, dir.lock)
 	if err := memory.LoadFile(dir.snapshot()); err != nil {
-		// A log that cannot be read back is lost, which may admit up to N more;
-		// refusing to start would refuse everybody.
-		log.Warn("the snapshot of the logs cannot be read and is left aside; every key starts afresh", "file", dir.snapshot(), "error", err)
+		// Without its log a key may do up to its whole limit once more; a node that does
+		// not start would refuse every request.
+		log.Warn("the snapshot of the logs cannot be read and is ignored; all counts start from zero", "file", dir.snapshot(), "error", err)
 	}
 	return b, nil
 }
@@ -83,8 +77,8 @@ func openDistributed(s Settings, options sqlstore.Options, secret func() []byte,
 		return nil, fmt.Errorf("--redis-url: %s", oneLine(err))
 	}
 	memory := memlog.New(memlog.Options{})
-	known := refusalcache.New(redis, refusalcache.Options{})
-	b := &backends{store: store, log: known, memory: memory, local: memory, redis: redis, refusals: known}
+	cache := refusalcache.New(redis, refusalcache.Options{})
+	b := &backends{store: store, log: cache, memory: memory, local: memory, redis: redis, refusals: cache}
 	b.close = closeAll(redis, memory, store)
 	return b, nil
 }
@@ -95,9 +89,4 @@ func closeAll(parts ...io.Closer) func() {
 			part.Close()
 		}
 	}
-}
-
-// isOutage reports whether a database is unreachable, and not misconfigured.
-func isOutage(err error) bool {
-	return fault.Is(err, fault.Unavailable) || errors.Is(err, context.DeadlineExceeded)
 }

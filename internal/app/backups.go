@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
@@ -24,21 +26,26 @@ const (
 // maxBackup bounds what a restore unpacks.
 const maxBackup = 16 << 30
 
-// backups keeps the embedded data while it is in use, for the API.
-type backups struct{ app *App }
+// backups saves and restores the data of an embedded node while it runs.
+type backups struct {
+	folder  string // for temporary files
+	store   *sqlstore.Store
+	memory  *memlog.Log
+	catalog *catalog.Catalog
+}
 
 // Backup writes the database and the logs, each consistent in itself, to w.
 func (b *backups) Backup(ctx context.Context, w io.Writer) error {
-	folder, err := os.MkdirTemp(b.app.backends.dir.path, "backup-")
+	folder, err := os.MkdirTemp(b.folder, "backup-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
 	database, logs := filepath.Join(folder, backupDatabase), filepath.Join(folder, backupLogs)
-	if err := b.app.backends.store.Backup(ctx, database); err != nil {
+	if err := b.store.Backup(ctx, database); err != nil {
 		return err
 	}
-	if err := b.app.backends.memory.SaveFile(logs); err != nil {
+	if err := b.memory.SaveFile(logs); err != nil {
 		return err
 	}
 	archive := tar.NewWriter(w)
@@ -68,10 +75,10 @@ func addFile(archive *tar.Writer, path string) error {
 	return err
 }
 
-// Restore replaces everything by the backup in r. Nothing is touched before
-// the whole of it has been read and found sound.
+// Restore replaces everything by the backup in r. It changes nothing before it has
+// read and verified all of it.
 func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error) {
-	folder, err := os.MkdirTemp(b.app.backends.dir.path, "restore-")
+	folder, err := os.MkdirTemp(b.folder, "restore-")
 	if err != nil {
 		return "", err
 	}
@@ -83,42 +90,42 @@ func (b *backups) Restore(ctx context.Context, by audit.Actor, r io.Reader) (str
 	if err := memlog.New(memlog.Options{}).LoadFile(logs); err != nil {
 		return "", notABackup()
 	}
-	if err := b.app.backends.store.Restore(ctx, by, filepath.Join(folder, backupDatabase)); err != nil {
+	if err := b.store.Restore(ctx, by, filepath.Join(folder, backupDatabase)); err != nil {
 		return "", err
 	}
-	// First what decides: whatever fails after it, the restored policies and
-	// blocks govern.
-	if err := b.app.catalog.Reload(ctx); err != nil {
+	// The catalog first: whatever fails afterwards, the restored policies and blocks
+	// apply.
+	if err := b.catalog.Reload(ctx); err != nil {
 		return "", err
 	}
-	// What this node has logged since the backup stays: forgetting it would
-	// allow more than the rules do.
-	if err := b.app.backends.memory.LoadFile(logs); err != nil {
+	// Entries since the backup are kept: without them the node would allow more than
+	// its rules do.
+	if err := b.memory.LoadFile(logs); err != nil {
 		return "", fmt.Errorf("the database is restored and the logs are not: %w", err)
 	}
 	return "The database is that of the backup, and its logs are added to those of this node.", nil
 }
 
-// unpack writes the two files of a backup into folder, and refuses an archive
-// that holds anything else or misses one.
+// unpack writes the two files of a backup into folder. It fails if the archive
+// contains another file or lacks one.
 func unpack(archive *tar.Reader, folder string) error {
-	left := map[string]bool{backupDatabase: true, backupLogs: true}
-	room := int64(maxBackup)
+	missing := map[string]bool{backupDatabase: true, backupLogs: true}
+	remaining := int64(maxBackup)
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil || !left[header.Name] || header.Typeflag != tar.TypeReg || header.Size > room {
+		if err != nil || !missing[header.Name] || header.Typeflag != tar.TypeReg || header.Size > remaining {
 			return notABackup()
 		}
-		delete(left, header.Name)
-		room -= header.Size
+		delete(missing, header.Name)
+		remaining -= header.Size
 		if err := writePart(filepath.Join(folder, header.Name), archive, header.Size); err != nil {
 			return err
 		}
 	}
-	if len(left) > 0 {
+	if len(missing) > 0 {
 		return notABackup()
 	}
 	return nil

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// MaxClockSkew is how far this node's clock, Redis's and the database's may
-// disagree before it is said.
-const MaxClockSkew = time.Second
+// maxClockSkew is how far the clocks of this node, of Redis and of the database may
+// differ without a warning.
+const maxClockSkew = time.Second
 
-// clock is one of the clocks that a node lives by.
+// clock is a clock that the node depends on.
 type clock struct {
 	name string
 	now  func(context.Context) (time.Time, error)
 }
 
-// skew is how far a clock is ahead of this node's; the way there and back
-// makes it wrong by at most Error.
+// skew is how far a clock is ahead of this node's, within Error: the time that
+// reading it took.
 type skew struct {
 	Name         string
 	Ahead, Error time.Duration
 }
 
-// readSkew reads one clock and allows for the way there and back.
+// readSkew reads one clock.
 func readSkew(ctx context.Context, c clock) (skew, error) {
 	before := time.Now()
 	theirs, err := c.now(ctx)
@@ -34,7 +34,7 @@ func readSkew(ctx context.Context, c clock) (skew, error) {
 	return skew{c.name, theirs.Sub(before.Add(half)), half}, nil
 }
 
-// warnOfSkew compares the clocks and says which disagree.
+// warnOfSkew compares the clocks and logs which disagree. It returns them.
 func warnOfSkew(ctx context.Context, log *slog.Logger, clocks ...clock) []skew {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -47,8 +47,8 @@ func warnOfSkew(ctx context.Context, log *slog.Logger, clocks ...clock) []skew {
 	var wrong []skew
 	for i, a := range all {
 		for _, b := range all[i+1:] {
-			if apart := (a.Ahead - b.Ahead).Abs(); apart-a.Error-b.Error > MaxClockSkew {
-				log.Warn("clocks disagree by more than a second; set them by NTP, or waits and expiries are told wrongly",
+			if apart := (a.Ahead - b.Ahead).Abs(); apart-a.Error-b.Error > maxClockSkew {
+				log.Warn("clocks disagree by more than a second; set them by NTP, or waits and expiries in answers are wrong",
 					"one", a.Name, "other", b.Name, "apart", apart.Round(time.Millisecond))
 				wrong = append(wrong, b)
 			}

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// aheadBy is a clock that differs from this node's.
+// aheadBy returns a clock that differs from this node's.
 func aheadBy(name string, d time.Duration) clock {
 	return clock{name, func(context.Context) (time.Time, error) { return time.Now().Add(d), nil }}
 }
 
 func TestClocksThatDisagreeByMoreThanASecondAreNamed(t *testing.T) {
-	// A minute stands far beyond what a busy machine adds to a reading.
+	// A minute is far beyond what a busy machine adds to a reading.
 	const far = time.Minute
 	silent := clock{"Redis", func(context.Context) (time.Time, error) { return time.Time{}, errors.New("unreachable") }}
 	for name, test := range map[string]struct {

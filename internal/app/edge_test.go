@@ -54,7 +54,7 @@ func exchange(t *testing.T, address net.Addr, text string) []*http.Response {
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	// The node may hang up before all is written, which the answers then tell.
+	// The node may close the connection before all is written; the answers show it.
 	_, _ = io.WriteString(conn, text)
 	_ = conn.(*net.TCPConn).CloseWrite()
 	var answers []*http.Response

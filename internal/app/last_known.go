@@ -94,25 +94,13 @@ func (k *lastKnown) keep(ctx context.Context, c *catalog.Catalog) {
 			continue
 		case <-k.dirty:
 		}
-		if pauseFor(ctx, saveDelay) {
+		if pause(ctx, saveDelay) {
 			began := time.Now()
 			k.save(c)
-			pauseFor(ctx, saveShare*time.Since(began))
+			pause(ctx, saveShare*time.Since(began))
 		} else {
 			k.changed() // the last writing
 		}
-	}
-}
-
-// pauseFor waits and reports whether ctx still stands.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
@@ -172,34 +160,4 @@ func (k *lastKnown) confirm(c *catalog.Catalog) {
 	if err := os.Chtimes(k.path, now, now); errors.Is(err, fs.ErrNotExist) {
 		k.changed() // somebody has removed it
 	}
-}
-
-// adoptLastKnown starts from what an earlier run has kept, because the database
-// is unreachable with err.
-func (a *App) adoptLastKnown(err error) {
-	saved, asOf, problem := a.lastKnown.load()
-	switch {
-	case errors.Is(problem, fs.ErrNotExist):
-		a.log.Warn("the database is unreachable and no policies and blocks are kept in the data directory; this node answers 503 until it is there",
-			"file", a.lastKnown.path, "error", oneLine(err))
-	case problem != nil:
-		a.log.Warn("the database is unreachable and the policies and blocks kept in the data directory are ignored; this node answers 503 until it is there",
-			"file", a.lastKnown.path, "reason", oneLine(problem), "error", oneLine(err))
-	default:
-		a.catalog.Adopt(saved, asOf, err)
-		a.startedFromSaved.Store(true)
-		a.log.Warn("the database is unreachable; this node answers checks by the policies and blocks kept in the data directory and takes no changes",
-			"as_of", asOf.UTC().Format(time.RFC3339), "age", time.Since(asOf).Round(time.Second).String(), "revision", saved.Revision,
-			"policies", len(saved.Policies), "entries", len(saved.Entries), "error", oneLine(err))
-	}
-}
-
-// howOld says in a clause how old what a node decides by is, "" where the
-// database was read since the start.
-func (a *App) howOld() string {
-	asOf, is := a.catalog.Unconfirmed()
-	if !is {
-		return ""
-	}
-	return fmt.Sprintf("those of %s (%s ago), kept in the data directory", asOf.UTC().Format(time.RFC3339), time.Since(asOf).Round(time.Second))
 }

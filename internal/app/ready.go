@@ -10,40 +10,40 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Ready says whether this node can answer, and which part cannot. Whoever
-// reaches a listener may read it, so it names no servers.
-func (a *App) Ready(context.Context) wire.Readiness {
-	since, failing := a.catalog.Failing()
+// ready returns whether this node can answer, and which parts cannot. It names no
+// servers, because anyone who reaches a listener may read it.
+func (s *status) ready(context.Context) wire.Readiness {
+	since, failing := s.catalog.Failing()
 	database := wire.Part{Name: "database", OK: failing == nil, Since: wire.At(since)}
 	if failing != nil {
 		database.Detail = "unreachable; checks go on with the last policies and blocks known, changes are refused"
 	}
-	loaded := wire.Part{Name: "policies", OK: a.catalog.Loaded(), Detail: a.howOld()}
+	loaded := wire.Part{Name: "policies", OK: s.catalog.Loaded(), Detail: s.lastKnownAge()}
 	if !loaded.OK {
 		loaded.Detail = "not loaded yet"
 	}
-	listening := wire.Part{Name: "listeners", OK: !a.draining.Load()}
+	listening := wire.Part{Name: "listeners", OK: !s.draining.Load()}
 	if !listening.OK {
 		listening.Detail = "draining"
 	}
-	log, given := a.logPart()
-	r := wire.Readiness{Ready: loaded.OK && listening.OK && !given, Parts: []wire.Part{loaded, listening, database, log}}
+	log, timedOut := s.logPart()
+	r := wire.Readiness{Ready: loaded.OK && listening.OK && !timedOut, Parts: []wire.Part{loaded, listening, database, log}}
 	r.Changes = loaded.OK && listening.OK && database.OK
-	if a.watch != nil {
-		r.Parts = append(r.Parts, evictionPart(a.watch.state()))
+	if s.watch != nil {
+		r.Parts = append(r.Parts, evictionPart(s.watch.state()))
 	}
 	return r
 }
 
-// logPart says how the log does, and whether it has been unreachable for so long
-// that the operator wants this node to get no more checks.
-func (a *App) logPart() (p wire.Part, givenUp bool) {
-	outage := a.gate.Outage()
+// logPart describes the log. timedOut reports whether Redis has been unreachable
+// for so long that this node must get no more checks.
+func (s *status) logPart() (p wire.Part, timedOut bool) {
+	outage := s.gate.Outage()
 	p = wire.Part{Name: "log", OK: !outage.Open(), Since: wire.At(outage.Since)}
-	if a.watch == nil {
+	if s.watch == nil {
 		return p, false
 	}
-	state := a.watch.state()
+	state := s.watch.state()
 	switch {
 	case outage.Open():
 		p.Detail = "Redis " + redislog.Cause(outage.Reason) + "; each policy does what its on_failure says"
@@ -53,15 +53,14 @@ func (a *App) logPart() (p wire.Part, givenUp bool) {
 	case !state.Passed:
 		p.OK, p.Detail = false, "Redis has not been checked yet"
 	}
-	patience := a.settings.ReadyRedisTimeout
-	if away := a.backends.redis.Unreachable(); patience > 0 && !away.IsZero() && time.Since(away) >= patience {
-		p.Detail += fmt.Sprintf("; it has been so for longer than %s, so this node is not ready", patience)
+	if since := s.backends.redis.Unreachable(); s.redisTimeout > 0 && !since.IsZero() && time.Since(since) >= s.redisTimeout {
+		p.Detail += fmt.Sprintf("; it has been so for longer than %s, so this node is not ready", s.redisTimeout)
 		return p, true
 	}
 	return p, false
 }
 
-// evictionPart says whether Redis has deleted logs, or might unnoticed.
+// evictionPart describes whether Redis has deleted logs, or could without notice.
 func evictionPart(s redisState) wire.Part {
 	p := wire.Part{Name: "eviction", OK: !s.Evicting}
 	var details []string

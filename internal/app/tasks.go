@@ -2,40 +2,49 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
-// How often a node looks after itself.
+// The intervals of the periodic tasks.
 const (
 	snapshotInterval = 5 * time.Second
 	sweepInterval    = 30 * time.Second
 	clockInterval    = 10 * time.Minute
-	retryInterval    = time.Second
-	// failedLoginInterval is how soon the audit tells of logins that failed. It
-	// bounds how many records they make.
+	// failedLoginInterval is how often failed logins are written to the audit. It
+	// bounds the number of records.
 	failedLoginInterval = time.Minute
 )
 
-// task is what a node does beside answering, until the context of run ends. It
-// is begun again after a panic.
+// task runs besides the server until the context of run ends. It is restarted
+// after a panic.
 type task struct {
 	name string // a label of a metric
 	run  func(context.Context)
 }
 
-// tasks returns all of them.
+// tasks returns all tasks of the node.
 func (a *App) tasks() []task {
 	tasks := []task{
-		{"preparing", a.keepPreparing},
+		{"preparing", a.preparer.run},
 		{"catalog", a.catalog.Run},
 		{"server", a.server.Run},
-		{"notifications", a.notifier.Run},
+		{"notifications", a.notifier.dispatcher.Run},
 		{"flusher", a.flusher.Run},
-		{"jobs", a.runJobs},
+		{"jobs", func(ctx context.Context) {
+			a.preparer.wait(ctx)
+			a.jobs.Run(ctx)
+		}},
 		{"follower of changes", a.follower.Run},
-		{"heartbeat", a.beat},
-		{"outage watcher", a.watchOutages()},
+		{"heartbeat", (&heartbeat{
+			store: a.backends.store, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: Version()},
+			latency: &a.latency, prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
+		}).run},
+		{"outage watcher", a.outageAlerts()},
 		{"first clock check", a.checkClocks},
 		{"sweeper", every(sweepInterval, func(context.Context) {
 			a.backends.memory.Sweep()
@@ -48,25 +57,60 @@ func (a *App) tasks() []task {
 		})},
 		{"clock checks", every(clockInterval, a.checkClocks)},
 		{"forgotten nodes", every(clockInterval, func(ctx context.Context) {
-			_, _ = a.backends.store.DeleteNodes(ctx, time.Now().Add(-time.Hour)) // they are shown no more anyway
+			_, _ = a.backends.store.DeleteNodes(ctx, time.Now().Add(-time.Hour)) // they are no longer shown anyway
 		})},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
 	}
 	if a.watch != nil {
 		tasks = append(tasks, task{"redis watcher", a.watch.run})
 	}
-	if known := a.backends.refusals; known != nil {
-		tasks = append(tasks, task{"refusal memory", func(ctx context.Context) { a.backends.redis.WatchResets(ctx, known.Forget, known.ForgetAll) }})
+	if cache := a.backends.refusals; cache != nil {
+		tasks = append(tasks, task{"refusal cache", func(ctx context.Context) { a.backends.redis.WatchResets(ctx, cache.Forget, cache.ForgetAll) }})
 	}
 	if a.lastKnown != nil {
 		tasks = append(tasks, task{"last known", func(ctx context.Context) { a.lastKnown.keep(ctx, a.catalog) }})
 	}
-	if a.backends.dir != nil {
-		tasks = append(tasks, task{"snapshots", every(snapshotInterval, func(context.Context) { a.saveSnapshot() })})
+	if a.snapshots != nil {
+		tasks = append(tasks, task{"snapshots", every(snapshotInterval, func(context.Context) { a.snapshots.save() })})
 	}
 	return tasks
 }
 
+// newJobs returns every job, in the order that the pages show.
+func (a *App) newJobs() (*jobs.Runner, error) {
+	store := a.backends.store
+	list := []jobs.Job{
+		jobs.RollUp(store, time.Now),
+		jobs.Propose(a.offenders, a.notifier.proposal),
+		jobs.CheckCounters(a.flusher.Stats, time.Now),
+		jobs.WriteReport(reports.Daily, "5 0 * * *", a.reports, a.notifier.report),
+		jobs.WriteReport(reports.Weekly, "10 0 * * 1", a.reports, a.notifier.report),
+		jobs.EndExpired(store, time.Now),
+		jobs.ExpireSessions(store, time.Now),
+		jobs.DeletePast(store, jobs.Retention{
+			Audit: a.settings.KeepAudit, Blocks: a.settings.KeepAudit, Tokens: a.settings.KeepAudit,
+			Runs: a.settings.KeepAudit, Notifications: a.settings.KeepAudit,
+		}, time.Now),
+		jobs.DeleteCounts(store, a.settings.Counts, time.Now),
+	}
+	for i := range list {
+		run := list[i].Run
+		list[i].Run = func(ctx context.Context, due time.Time) (string, error) { return run(sqlstore.AllowLong(ctx), due) }
+	}
+	return jobs.New(jobs.Options{
+		Store: store, Node: a.id, Log: a.log, Schedules: a.settings.Schedules, OnFailure: a.notifier.failedJob,
+	}, list...)
+}
+
+// checkClocks warns if the clocks of a distributed node disagree.
+func (a *App) checkClocks(ctx context.Context) {
+	if a.backends.dir != nil { // one machine has one clock
+		return
+	}
+	warnOfSkew(ctx, a.log, clock{"the database", a.backends.store.Now}, clock{"Redis", a.backends.log.Now})
+}
+
+// every returns a function that calls do at an interval until its context ends.
 func every(interval time.Duration, do func(context.Context)) func(context.Context) {
 	return func(ctx context.Context) {
 		tick := time.NewTicker(interval)
@@ -82,69 +126,14 @@ func every(interval time.Duration, do func(context.Context)) func(context.Contex
 	}
 }
 
-// keepPreparing goes on with what the start could not do because the database
-// was unreachable.
-func (a *App) keepPreparing(ctx context.Context) {
-	for !a.prepared.Load() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(retryInterval):
-		}
-		attempt, cancel := context.WithTimeout(ctx, prepareTimeout)
-		err := a.tryPrepare(attempt)
-		cancel()
-		if err == nil {
-			a.log.Info("the database is there; this node is ready")
-		} else if !isOutage(err) && ctx.Err() == nil {
-			a.log.Error("the database is there and cannot be used", "error", err)
-		}
-	}
-}
-
-// runJobs waits until the database has its tables.
-func (a *App) runJobs(ctx context.Context) {
-	for !a.prepared.Load() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(retryInterval):
-		}
-	}
-	a.jobs.Run(ctx)
-}
-
-func (a *App) checkClocks(ctx context.Context) {
-	if a.backends.dir != nil { // one machine has one clock
-		return
-	}
-	warnOfSkew(ctx, a.log, clock{"the database", a.backends.store.Now}, clock{"Redis", a.backends.log.Now})
-}
-
-func (a *App) saveSnapshot() {
-	if a.backends.dir == nil {
-		return
-	}
-	a.saving.Lock()
-	defer a.saving.Unlock()
-	if err := a.backends.memory.SaveFile(a.backends.dir.snapshot()); err != nil {
-		a.log.Error("the logs could not be saved; a restart now would forget them", "error", err)
-	}
-}
-
-// announce tells people where everything is.
-func (a *App) announce() {
-	scheme := func(t TLSFiles) string {
-		if t.Enabled() {
-			return "https"
-		}
-		return "http"
-	}
-	fmt.Fprintf(a.out, "Stint %s is running.\n  checks  %s://%s  POST /v1/check\n  admin   %s://%s  pages and API\n",
-		Version(), scheme(a.settings.TLS), a.CheckAddr(), scheme(a.settings.AdminTLS), a.AdminAddr())
-	if a.backends.dir != nil {
-		fmt.Fprintf(a.out, "  data    %s\n", a.backends.dir.path)
-	} else {
-		fmt.Fprintf(a.out, "  data    %s and %s\n", redact(a.settings.RedisURL), redact(a.settings.DatabaseURL))
+// pause waits for d. It returns false at once if ctx has ended or ends.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }

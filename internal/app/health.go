@@ -11,38 +11,19 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
 )
 
-// beat tells the other nodes, every few seconds, how this one does.
-func (a *App) beat(ctx context.Context) {
-	started, last := time.Now(), time.Now()
-	every(nodes.Beat, func(ctx context.Context) {
-		if !a.prepared.Load() {
-			return
-		}
-		answers, slow := a.pulse.Take()
-		now := time.Now()
-		// An outage of the database is told by others than this.
-		_ = a.backends.store.PutNode(ctx, nodes.Node{
-			ID: a.node, Name: a.settings.NodeName, Version: Version(), Started: started, Seen: now,
-			PerSecond: float64(answers) / now.Sub(last).Seconds(), Slow: slow,
-			Degraded: a.gate.Outage().Open() || a.watch != nil && a.watch.state().Problem != "", Revision: a.catalog.Revision(),
-		})
-		last = now
-	})(ctx)
-}
-
-// health says how the parts of this installation do, for the overview.
-func (a *App) health(ctx context.Context) []adminui.Part {
+// health describes the parts of the installation for the overview page.
+func (s *status) health(ctx context.Context) []adminui.Part {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	parts := a.nodesHealth(ctx)
-	parts = append(parts, a.logHealth(ctx), a.databaseHealth())
-	return append(parts, a.jobsHealth(ctx))
+	parts := s.nodesHealth(ctx)
+	parts = append(parts, s.logHealth(ctx), s.databaseHealth())
+	return append(parts, s.jobsHealth(ctx))
 }
 
-func (a *App) nodesHealth(ctx context.Context) []adminui.Part {
-	all, err := a.backends.store.Nodes(ctx, time.Now().Add(-nodes.Gone))
+func (s *status) nodesHealth(ctx context.Context) []adminui.Part {
+	all, err := s.backends.store.Nodes(ctx, time.Now().Add(-nodes.Gone))
 	if err != nil || len(all) == 0 {
-		return []adminui.Part{{Name: "Node " + a.settings.NodeName, Text: "Answers checks."}}
+		return []adminui.Part{{Name: "Node " + s.node, Text: "Answers checks."}}
 	}
 	var parts []adminui.Part
 	for _, n := range all {
@@ -52,7 +33,7 @@ func (a *App) nodesHealth(ctx context.Context) []adminui.Part {
 		}
 		switch {
 		case time.Since(n.Seen) > 3*nodes.Beat:
-			p.Trouble, p.Text = "silent", fmt.Sprintf("Not heard of for %.0f s.", time.Since(n.Seen).Seconds())
+			p.Trouble, p.Text = "silent", fmt.Sprintf("No heartbeat for %.0f s.", time.Since(n.Seen).Seconds())
 		case n.Degraded:
 			p.Trouble = "degraded"
 		}
@@ -61,26 +42,26 @@ func (a *App) nodesHealth(ctx context.Context) []adminui.Part {
 	return parts
 }
 
-func (a *App) logHealth(ctx context.Context) adminui.Part {
-	if a.backends.redis == nil {
-		return adminui.Part{Name: "Log", Text: fmt.Sprintf("%d keys in memory", a.backends.memory.Len())}
+func (s *status) logHealth(ctx context.Context) adminui.Part {
+	if s.backends.redis == nil {
+		return adminui.Part{Name: "Log", Text: fmt.Sprintf("%d keys in memory", s.backends.memory.Len())}
 	}
 	p := adminui.Part{Name: "Redis"}
-	if outage := a.gate.Outage(); outage.Open() {
+	if outage := s.gate.Outage(); outage.Open() {
 		var servers []string
-		for _, s := range outage.Servers {
-			servers = append(servers, fmt.Sprintf("%s since %s UTC", s.Server, s.Since.UTC().Format("15:04:05")))
+		for _, o := range outage.Servers {
+			servers = append(servers, fmt.Sprintf("%s since %s UTC", o.Server, o.Since.UTC().Format("15:04:05")))
 		}
 		p.Trouble, p.Text = "unreachable", redislog.Cause(outage.Reason)+": "+strings.Join(servers, ", ")+". Each policy does what it says for an outage. Blocks go on refusing."
 		return p
 	}
-	state := a.watch.state()
+	state := s.watch.state()
 	if state.Problem != "" {
 		p.Trouble, p.Text = "set up wrongly", state.Problem
 		return p
 	}
 	began := time.Now()
-	if _, err := a.backends.log.Now(ctx); err != nil {
+	if _, err := s.backends.log.Now(ctx); err != nil {
 		p.Trouble, p.Text = "slow", "It does not answer in time."
 		return p
 	}
@@ -92,31 +73,31 @@ func (a *App) logHealth(ctx context.Context) adminui.Part {
 	return p
 }
 
-// lateCounts is how old what waits may be before it is said.
-const lateCounts = 5 * time.Second
+// maxCountDelay is how late counts may be before health reports it.
+const maxCountDelay = 5 * time.Second
 
-func (a *App) databaseHealth() adminui.Part {
+func (s *status) databaseHealth() adminui.Part {
 	p := adminui.Part{Name: "Postgres", Text: "Up to date"}
-	if a.backends.dir != nil {
+	if s.backends.dir != nil {
 		p.Name = "Database"
 	}
-	since, failing := a.catalog.Failing()
-	stats := a.flusher.Stats()
+	since, failing := s.catalog.Failing()
+	stats := s.flusher.Stats()
 	switch {
 	case failing != nil:
 		p.Trouble = "unreachable"
 		p.Text = fmt.Sprintf("Since %s UTC. Checks go on with the last policies and blocks known.", since.UTC().Format("15:04"))
-		if old := a.howOld(); old != "" {
+		if old := s.lastKnownAge(); old != "" {
 			p.Text = "Since this node started. Checks go on with " + old + "; changes are refused."
 		}
-	case stats.Failing != nil && time.Since(stats.Since) > lateCounts:
+	case stats.Failing != nil && time.Since(stats.Since) > maxCountDelay:
 		p.Trouble, p.Text = "slow", fmt.Sprintf("Counts arrive %.0f s late. Checks go on as usual.", time.Since(stats.Since).Seconds())
 	}
 	return p
 }
 
-func (a *App) jobsHealth(ctx context.Context) adminui.Part {
-	all, err := a.jobs.List(ctx)
+func (s *status) jobsHealth(ctx context.Context) adminui.Part {
+	all, err := s.jobs.List(ctx)
 	p := adminui.Part{Name: "Jobs"}
 	if err != nil {
 		p.Text = "Not known while the database is unreachable."

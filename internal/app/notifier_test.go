@@ -57,7 +57,7 @@ func TestPeopleAreNotifiedOfWhatABatchOfEscalationsDid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, log := embeddedNode(t)
-			a.tellOfEscalations(test.events)
+			a.escalated(test.events)
 			if n := log.count("an escalation is paused"); n != test.logged {
 				t.Errorf("the log names %d pauses: %s", n, log)
 			}
@@ -74,11 +74,11 @@ func TestPeopleAreNotifiedOfWhatABatchOfEscalationsDid(t *testing.T) {
 				}
 			}
 			if name == "a burst" && happenings != len(test.events) {
-				t.Errorf("%d blocks are told as %d", len(test.events), happenings)
+				t.Errorf("%d blocks are reported as %d", len(test.events), happenings)
 			}
 			if name == "one block" {
 				got := all[0]
-				want := map[string]string{"key": "k:x", "policy": "login", "step": "2", "offences": "12", "length": "20m", "block": "block of k:x"}
+				want := map[string]string{"key": "k:x", "policy": "login", "level": "2", "offences": "12", "length": "20m", "block": "block of k:x"}
 				if got.Kind != notify.AutomaticBlock || got.Text != one.Detail || fmt.Sprint(got.Facts) != fmt.Sprint(want) {
 					t.Errorf("%+v, want the facts %v", got, want)
 				}

@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// watchInterval is how often Redis is looked at beside the checks.
+	// watchInterval is how often Redis is examined, besides by checks.
 	watchInterval = 5 * time.Second
 	// startCheckTimeout bounds how long a start waits for Redis.
 	startCheckTimeout = 15 * time.Second
-	// evictionAlertInterval is how long evictions go on before they are told of
-	// again, and evictionShown how long after the last one health shows them.
+	// evictionAlertInterval is the least time between two notifications of evictions,
+	// and evictionShown how long after the last one health shows them.
 	evictionAlertInterval = 10 * time.Minute
 	evictionShown         = 24 * time.Hour
 )
 
-// redisWatch learns of Redis what checks do not: whether it can hold logs at
-// all, whether it evicts them, and outages while nobody asks.
+// redisWatch observes what checks do not notice: whether Redis can hold logs at all,
+// whether it evicts them, and outages without checks.
 type redisWatch struct {
 	redis   *redislog.Log
 	options redislog.CheckOptions
 	log     *slog.Logger
 	node    string
-	tell    func(context.Context, ...notify.Notification)
+	notify  func(context.Context, ...notify.Notification)
 	now     func() time.Time
 
 	mu      sync.Mutex
-	started bool   // the node runs
-	passed  bool   // a check of the servers succeeded since the start
+	started bool   // start has returned
+	passed  bool   // a check of the servers has succeeded
 	problem string // what an operator must change, "" for nothing
 	since   time.Time
 
@@ -44,26 +44,26 @@ type redisWatch struct {
 	observed time.Time        // when servers were last seen
 	evicted  int64            // since this node's start
 	last     time.Time        // when evictions were last seen
-	untold   int64            // evicted since told
-	told     time.Time
-	unread   []string // servers whose INFO cannot be read
-	mayEvict []string // servers that may evict
+	notified time.Time        // when people were last notified of evictions
+	pending  int64            // evicted since then
+	unread   []string         // servers whose INFO cannot be read
+	mayEvict []string         // servers that may evict
 }
 
-// redisState is what a redisWatch knows.
+// redisState is what a redisWatch has observed.
 type redisState struct {
 	Passed   bool
 	Problem  string
 	Since    time.Time // of the problem
 	Evicted  int64     // keys, since this node's start
-	Evicting bool      // some of them lately
+	Evicting bool      // some of them within evictionShown
 	Last     time.Time // when evictions were last seen
 	MayEvict []string  // servers that may evict
-	Unread   []string  // servers that do not tell whether they evict
+	Unread   []string  // servers whose INFO cannot be read
 }
 
-// start checks Redis before the node listens. An error says what an operator
-// must change; a Redis that merely is unreachable is left to run.
+// start checks Redis before the node listens. Its error says what an operator must
+// change. An unreachable Redis is no error: run checks it again.
 func (w *redisWatch) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startCheckTimeout)
 	defer cancel()
@@ -77,30 +77,30 @@ func (w *redisWatch) start(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	w.redis.Probe(ctx) // which tells of the outage
+	w.redis.Probe(ctx) // logs the outage
 	if w.redis.Unreachable().IsZero() {
-		w.log.Warn("Redis cannot be checked yet, which is tried again", "error", redislog.Describe(err))
+		w.log.Warn("Redis cannot be checked yet; this node tries again", "error", redislog.Describe(err))
 	}
 	return nil
 }
 
-// run looks at Redis until ctx ends.
+// run examines Redis until ctx ends.
 func (w *redisWatch) run(ctx context.Context) {
 	every(watchInterval, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, startCheckTimeout)
 		defer cancel()
 		w.redis.Probe(ctx)
 		if len(w.redis.Outages()) > 0 && w.state().Passed {
-			// The outage says why; the servers that answer are still looked at.
+			// The reason is in the outage; the other servers are still examined.
 			health, _ := w.redis.Health(ctx)
 			w.observe(ctx, health)
 			return
 		}
-		_ = w.check(ctx) // kept in the state
+		_ = w.check(ctx) // recorded in the state
 	})(ctx)
 }
 
-// check tries whether Redis can hold logs and keeps what it learns.
+// check tests whether Redis can hold logs, and records the result.
 func (w *redisWatch) check(ctx context.Context) error {
 	health, err := w.redis.Check(ctx, w.options)
 	w.observe(ctx, health)
@@ -123,7 +123,7 @@ func (w *redisWatch) check(ctx context.Context) error {
 		if w.problem == "" {
 			w.since = w.now()
 		}
-		if problem != w.problem && w.started { // a start that is refused says it by itself
+		if problem != w.problem && w.started { // start returns it as its error
 			w.log.Error("Redis is not set up as it must be", "problem", problem)
 		}
 		w.problem = problem
@@ -131,19 +131,19 @@ func (w *redisWatch) check(ctx context.Context) error {
 	return err
 }
 
-// observe counts what the servers have evicted, and tells of it.
+// observe counts what the servers have evicted, and notifies people of it.
 func (w *redisWatch) observe(ctx context.Context, h redislog.Health) {
-	if n, told := w.count(h); told {
+	if n := w.count(h); n > 0 {
 		text := fmt.Sprintf("%d keys were deleted since the memory was full. Logs may be among them: who had them may do up to the whole limit once more. Give Redis more memory and set maxmemory-policy to noeviction.", n)
 		w.log.Error("Redis has evicted keys; limits may have been lifted", "keys", n)
-		w.tell(ctx, notify.Notification{Kind: notify.RedisEviction, At: w.now(), Subject: "Redis has evicted keys, so limits may have been lifted",
+		w.notify(ctx, notify.Notification{Kind: notify.RedisEviction, At: w.now(), Subject: "Redis has evicted keys, so limits may have been lifted",
 			Text: text, Facts: map[string]string{"node": w.node, "keys": fmt.Sprint(n)}})
 	}
 }
 
-// count adds up what the servers have evicted and returns how much people have
-// not been told of, and whether they are to be told now.
-func (w *redisWatch) count(h redislog.Health) (keys int64, tell bool) {
+// count adds up what the servers have evicted. It returns the number of keys to
+// notify people of now, 0 for none.
+func (w *redisWatch) count(h redislog.Health) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
@@ -161,18 +161,19 @@ func (w *redisWatch) count(h redislog.Health) (keys int64, tell bool) {
 		}
 		if evicted := w.evictedBy(n, now); evicted > 0 {
 			w.evicted += evicted
-			w.untold += evicted
+			w.pending += evicted
 			w.last = now
 		}
 	}
 	if len(h.Nodes) > 0 {
 		w.observed = now
 	}
-	if w.untold == 0 || !w.told.IsZero() && now.Sub(w.told) < evictionAlertInterval {
-		return 0, false
+	if w.pending == 0 || !w.notified.IsZero() && now.Sub(w.notified) < evictionAlertInterval {
+		return 0
 	}
-	keys, w.untold, w.told = w.untold, 0, now
-	return keys, true
+	keys := w.pending
+	w.pending, w.notified = 0, now
+	return keys
 }
 
 // evictedBy returns how many keys a server has evicted since it was last seen.
@@ -194,12 +195,12 @@ func (w *redisWatch) evictedBy(n *redislog.NodeHealth, now time.Time) int64 {
 	case !w.observed.IsZero() && now.Add(-n.Uptime).After(w.observed): // it was started since
 		return n.EvictedKeys
 	case n.EvictedKeys > 0:
-		w.log.Warn("Redis had evicted keys before this node looked at it; limits may have been lifted", "server", n.Addr, "keys", n.EvictedKeys)
+		w.log.Warn("Redis had evicted keys before this node observed it; limits may have been lifted", "server", n.Addr, "keys", n.EvictedKeys)
 	}
 	return 0
 }
 
-// state returns what is known.
+// state returns what has been observed.
 func (w *redisWatch) state() redisState {
 	w.mu.Lock()
 	defer w.mu.Unlock()

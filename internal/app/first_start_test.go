@@ -35,16 +35,16 @@ func opens(t *testing.T, store *sqlstore.Store, text string) bool {
 	return found && token.ActiveAt(time.Now()) && token.Grants(identity.Admin)
 }
 
-func TestATokenOfTheEnvironmentOpensBesideTheOneMadeAtTheFirstStart(t *testing.T) {
+func TestAChosenTokenIsAddedToTheGeneratedOne(t *testing.T) {
 	store := openStore(t)
 	var out strings.Builder
-	if err := (&App{out: &out}).bootstrap(t.Context(), store); err != nil {
+	if err := (&firstStart{out: &out}).run(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
 	for _, chosen := range []string{"chosen-by-the-operator", "chosen-another-time"} {
 		for range 2 { // a second start finds it there
-			a := &App{out: &out, settings: Settings{AdminToken: chosen}, first: &credentials{told: true}}
-			if err := a.bootstrap(t.Context(), store); err != nil {
+			f := &firstStart{out: &out, token: chosen, printed: true}
+			if err := f.run(t.Context(), store); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -58,36 +58,36 @@ func TestATokenOfTheEnvironmentOpensBesideTheOneMadeAtTheFirstStart(t *testing.T
 	}
 }
 
-func TestAFirstStartThatBrokeOffTellsCredentialsThatHold(t *testing.T) {
+func TestARepeatedFirstStartPrintsValidCredentials(t *testing.T) {
 	store := openStore(t)
 	var out strings.Builder
-	a := &App{out: &out, first: newCredentials("")}
+	f := &firstStart{out: &out, generated: newCredentials("")}
 	// The attempt before has made the user, and its answer was lost.
-	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: a.first.passwordHash}
+	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: f.generated.passwordHash}
 	if _, err := store.AddUser(t.Context(), audit.SystemActor("a test"), user); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // what comes after the credentials may break off too
-		if err := a.bootstrap(t.Context(), store); err != nil {
+		if err := f.run(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
 	}
-	told := out.String()
-	if strings.Count(told, a.first.password) != 1 || !strings.Contains(told, a.first.token.Text) {
-		t.Errorf("the password must be told once, and the token:\n%s", told)
+	printed := out.String()
+	if strings.Count(printed, f.generated.password) != 1 || !strings.Contains(printed, f.generated.token.Text) {
+		t.Errorf("the password must be printed once, and the token:\n%s", printed)
 	}
-	if !opens(t, store, a.first.token.Text) {
-		t.Error("the token that was told does not open")
+	if !opens(t, store, f.generated.token.Text) {
+		t.Error("the token that was printed does not open")
 	}
 }
 
-func TestAPasswordOfTheEnvironmentOpensFromTheFirstStartAndIsNotPrinted(t *testing.T) {
+func TestAChosenPasswordIsSetAtTheFirstStartAndNotPrinted(t *testing.T) {
 	store := openStore(t)
 	var out strings.Builder
 	const chosen = "chosen by the operator"
 	for _, password := range []string{chosen, "another one afterwards"} {
-		a := &App{out: &out, settings: Settings{AdminPassword: password}}
-		if err := a.bootstrap(t.Context(), store); err != nil {
+		f := &firstStart{out: &out, password: password}
+		if err := f.run(t.Context(), store); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,21 +98,21 @@ func TestAPasswordOfTheEnvironmentOpensFromTheFirstStartAndIsNotPrinted(t *testi
 	if !identity.VerifyPassword(user.PasswordHash, chosen) {
 		t.Error("the password that was chosen for the first start does not open")
 	}
-	if told := out.String(); strings.Contains(told, chosen) || strings.Contains(told, "password") || !strings.Contains(told, "stint_admin_") {
-		t.Errorf("only the token was made and is to be told:\n%s", told)
+	if printed := out.String(); strings.Contains(printed, chosen) || strings.Contains(printed, "password") || !strings.Contains(printed, "stint_admin_") {
+		t.Errorf("only the token was generated and must be printed:\n%s", printed)
 	}
 }
 
-func TestAChangeGovernsThoughTheRequestHasNoTimeLeft(t *testing.T) {
+func TestAChangeAppliesThoughTheRequestHasNoTimeLeft(t *testing.T) {
 	store := openStore(t)
-	a := &App{catalog: catalog.New(store, time.Now), log: slog.New(slog.DiscardHandler)}
-	a.prepared.Store(true)
+	p := &preparer{catalog: catalog.New(store, time.Now), log: slog.New(slog.DiscardHandler)}
+	p.done.Store(true)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := a.changed(ended); err != nil {
+	if err := p.refresh(ended); err != nil {
 		t.Fatal(err)
 	}
-	if _, found := a.catalog.Selector().ByName("default"); !found {
-		t.Error("a change that was committed does not govern the node that took it")
+	if _, found := p.catalog.Selector().ByName("default"); !found {
+		t.Error("a committed change does not apply on the node that committed it")
 	}
 }

@@ -1,16 +1,14 @@
 package app
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/buildinfo"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/metrics"
 )
 
+// newMetrics builds the metrics, with gauges that read the parts of the node.
 func (a *App) newMetrics() *metrics.Metrics {
 	m := metrics.New(buildinfo.Read(), a.settings.NodeName, metrics.Gauges{
 		Outage: func() bool { return a.gate.Outage().Open() },
@@ -18,14 +16,10 @@ func (a *App) newMetrics() *metrics.Metrics {
 			_, err := a.catalog.Failing()
 			return err != nil
 		},
-		Revision: a.catalog.Revision,
-		Blocks: func() int {
-			return a.catalog.Blocks().Size(blocks.Block)
-		},
-		Exemptions: func() int {
-			return a.catalog.Blocks().Size(blocks.Exemption)
-		},
-		LocalKeys: a.backends.memory.Len,
+		Revision:   a.catalog.Revision,
+		Blocks:     func() int { return a.catalog.Blocks().Size(blocks.Block) },
+		Exemptions: func() int { return a.catalog.Blocks().Size(blocks.Exemption) },
+		LocalKeys:  a.backends.memory.Len,
 	})
 	if a.watch != nil {
 		m.Registry().MustRegister(a.redisMetrics()...)
@@ -33,12 +27,12 @@ func (a *App) newMetrics() *metrics.Metrics {
 	if a.lastKnown != nil {
 		m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_started_from_saved_state",
 			Help: "1 if the database was unreachable when this node started, so that it began with the policies and blocks saved in its data directory."},
-			func() float64 { return one(a.startedFromSaved.Load()) }))
+			func() float64 { return one(a.preparer.fromLastKnown.Load()) }))
 	}
 	return m
 }
 
-// redisMetrics are those of a node on Redis.
+// redisMetrics returns the metrics of a distributed node.
 func (a *App) redisMetrics() []prometheus.Collector {
 	gauge := func(name, help string, read func(redisState) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(a.watch.state()) })
@@ -47,28 +41,19 @@ func (a *App) redisMetrics() []prometheus.Collector {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_redis_evicted_keys_total", Help: "Keys that Redis was seen to evict since this node started; each may have been a log."},
 			func() float64 { return float64(a.watch.state().Evicted) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_redis_outages_total", Help: "Outages of Redis servers that have begun."},
-			func() float64 { return float64(a.redisOutages.Load()) }),
+			func() float64 { return float64(a.outages.redisOutages.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_redis_servers_unreachable", Help: "Redis servers that do not decide at present."},
 			func() float64 { return float64(len(a.backends.redis.Outages())) }),
 		gauge("stint_redis_misconfigured", "1 while Redis cannot hold logs as it is set up.", func(s redisState) float64 { return one(s.Problem != "") }),
 		gauge("stint_redis_may_evict", "Redis servers whose maxmemory-policy lets them evict logs.", func(s redisState) float64 { return float64(len(s.MayEvict)) }),
-		gauge("stint_redis_info_unreadable", "Redis servers that do not tell whether they evict.", func(s redisState) float64 { return float64(len(s.Unread)) }),
+		gauge("stint_redis_info_unreadable", "Redis servers whose evictions cannot be read from INFO.", func(s redisState) float64 { return float64(len(s.Unread)) }),
 	}
 }
 
+// one returns 1 for true.
 func one(is bool) float64 {
 	if is {
 		return 1
 	}
 	return 0
-}
-
-func (a *App) observe(l httpserver.Listener, status int, took time.Duration) {
-	name := "admin"
-	if l == httpserver.Checks {
-		name = "checks"
-		a.pulse.Add(took)
-		a.answered.Add(1)
-	}
-	a.metrics.Request(name, status, took)
 }

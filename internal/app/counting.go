@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/recorder"
+	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+// buildCounting builds the parts that count decisions and query the counts.
+func (a *App) buildCounting() {
+	a.recorder = recorder.NewRecorder(recorder.Options{Secret: a.secret, Node: a.id})
+	a.flusher = recorder.NewFlusher(recorder.FlusherOptions{
+		Recorder: a.recorder, Sink: a.backends.store, Node: a.id, Secret: a.secret,
+		Escalations: func() map[int64]offences.EscalationPolicy {
+			return offences.EscalationsOf(a.catalog.Selector().Policies())
+		},
+		Exempt:       a.isExempt,
+		SafetyLimit:  func() offences.SafetyLimitSettings { return a.settings.SafetyLimit },
+		OnEscalation: a.escalated,
+		Log:          a.log,
+	})
+	a.offenders = &offenders.Service{Store: a.backends.store, Entries: a.backends.store.Entries(), View: a.catalog,
+		ProposalSettings: func() offences.ProposalSettings { return a.settings.Proposals }}
+	a.reports = &reports.Builder{Store: a.backends.store, Offences: a.offenders, Now: time.Now}
+}
+
+// secret returns the secret that all nodes of one database share.
+func (a *App) secret() []byte { return a.catalog.Settings().Secret }
+
+// isExempt reports whether an exemption matches a key.
+func (a *App) isExempt(text string) bool {
+	k, err := offences.ParseKey(text)
+	return err == nil && a.catalog.Blocks().Match(k, time.Now()).Exemption != nil
+}
+
+// escalated applies the blocks that escalations added, and notifies people.
+func (a *App) escalated(all []offences.EscalationEvent) {
+	if slices.ContainsFunc(all, func(e offences.EscalationEvent) bool { return e.Kind == offences.EscalationBlocked }) {
+		a.catalog.Wake()
+	}
+	a.notifier.escalations(all)
+}
+
+// traffic is the recorded traffic, as the pages need it.
+type traffic struct {
+	store     *sqlstore.Store
+	offenders *offenders.Service
+	catalog   *catalog.Catalog
+}
+
+// sample returns the recorded checks of a time range as input of a backtest, and
+// whether they are only a sample.
+func (t *traffic) sample(ctx context.Context, from, to time.Time) (backtest.Source, bool, error) {
+	sample, err := offenders.ReadTrafficSample(ctx, t.store, t.catalog.Settings().Secret, from, to)
+	if err != nil {
+		return nil, false, err
+	}
+	records := make([]accesslog.Record, 0, len(sample.Points))
+	for _, p := range sample.Points {
+		k, err := offences.ParseKey(p.Key)
+		if err != nil {
+			continue // recorded under settings that have changed since
+		}
+		for range p.Count {
+			records = append(records, accesslog.Record{Time: p.At, Key: k, Cost: p.Cost})
+		}
+	}
+	return accesslog.Slice(records), sample.Ratio < 1, nil
+}
+
+// hasChecks reports whether any check was ever answered.
+func (t *traffic) hasChecks(ctx context.Context) (bool, error) {
+	total, err := t.offenders.TrafficTotal(ctx, 0, time.Now().AddDate(-5, 0, 0), time.Now().Add(time.Minute))
+	return total.Checks() > 0, err
+}

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+// adminName is the name of the first user and of the first token.
+const adminName = "admin"
+
+// firstStart creates the first credentials of a database and prints them once.
+type firstStart struct {
+	token, password string // chosen by the operator; "" to generate one
+	out             io.Writer
+	// generated is kept between attempts, so that a start that failed halfway and is
+	// repeated prints credentials that are valid. It is nil before the first attempt.
+	generated *credentials
+	printed   bool
+}
+
+// credentials are those of the first user and the first token.
+type credentials struct {
+	password, passwordHash string
+	token                  identity.Secret
+}
+
+// newCredentials generates credentials; password is "" to generate that too.
+func newCredentials(password string) *credentials {
+	if password == "" {
+		password = rand.Text()
+	}
+	return &credentials{
+		password: password, passwordHash: identity.HashPassword(password),
+		token: identity.NewSecret([]identity.Access{identity.Admin}),
+	}
+}
+
+// run adds the credentials that the operator chose and, to a new database, those
+// that it generates. It is idempotent.
+func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
+	by := audit.SystemActor("first start")
+	if f.token != "" {
+		if err := addToken(ctx, store, by, identity.SecretOf(f.token)); err != nil {
+			return err
+		}
+	}
+	if !store.Seeded || f.printed {
+		return nil
+	}
+	if f.generated == nil {
+		f.generated = newCredentials(f.password)
+	}
+	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: f.generated.passwordHash}
+	// A conflict is with the attempt before, whose answer was lost.
+	if _, err := store.AddUser(ctx, by, user); err != nil && !fault.Is(err, fault.Conflict) {
+		return err
+	}
+	if f.token == "" {
+		if err := addToken(ctx, store, by, f.generated.token); err != nil {
+			return err
+		}
+	}
+	f.print()
+	return nil
+}
+
+// print prints what was generated, never what the operator chose.
+func (f *firstStart) print() {
+	f.printed = true
+	if f.password == "" || f.token == "" {
+		fmt.Fprintln(f.out, "First start. What follows is shown once and not stored; keep it safe.")
+	}
+	if f.password == "" {
+		fmt.Fprintf(f.out, "  log in to the pages as  %s  with the password  %s\n", adminName, f.generated.password)
+	}
+	if f.token == "" {
+		secret := f.generated.token.Text
+		fmt.Fprintf(f.out, "  admin token  %s\n  export STINT_ADMIN_TOKEN=%s\n", secret, secret)
+	}
+}
+
+// addToken adds the bootstrap token unless the database has it already, also as a
+// revoked one: that stays revoked. If another token has its name, for example
+// because the operator chose a new one, it gets a name of its own.
+func addToken(ctx context.Context, store *sqlstore.Store, by audit.Actor, secret identity.Secret) error {
+	for _, name := range []string{adminName, fmt.Sprintf("%s-%x", adminName, secret.Hash[:4])} {
+		exists, err := hasToken(ctx, store, secret)
+		if err != nil || exists {
+			return err
+		}
+		_, err = store.AddToken(ctx, by, identity.Token{
+			Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{identity.Admin}, Author: by.Name,
+		})
+		// A conflict is with an older token, or with another node that was first.
+		if err == nil || !fault.Is(err, fault.Conflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+func hasToken(ctx context.Context, store *sqlstore.Store, secret identity.Secret) (bool, error) {
+	tokens, err := store.Tokens(ctx)
+	return slices.ContainsFunc(tokens, func(t *identity.Token) bool { return [32]byte(t.Hash) == secret.Hash }), err
+}

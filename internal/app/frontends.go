@@ -1,0 +1,112 @@
+package app
+
+import (
+	"net"
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// newServer builds the REST API, the pages and the server that answers for them.
+func (a *App) newServer() (*httpserver.Server, error) {
+	options := a.serverOptions()
+	pages, err := a.newPages(options.Throttle)
+	if err != nil {
+		return nil, err
+	}
+	options.Sessions = pages.Sessions()
+	metrics := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
+	return httpserver.New(options, api.New(a.apiDeps()).Routes(), metrics, pages.Routes()), nil
+}
+
+func (a *App) serverOptions() httpserver.Options {
+	o := httpserver.Options{
+		Credentials: a.catalog, Tokens: a.backends.store,
+		Throttle: httpserver.NewThrottle(httpserver.ThrottleOptions{
+			Shared: a.backends.log, Local: a.backends.local, Secret: a.secret, Known: a.catalog.KnownLogin,
+		}),
+		CheckAuth:   a.settings.CheckAuth == "token",
+		Clients:     httpserver.ClientAddresses{Proxies: a.settings.TrustedProxies, Header: a.settings.ClientAddressHeader},
+		SecretPaths: api.SecretPaths(),
+		Logger:      a.log, Now: time.Now,
+		Observe: a.observe,
+	}
+	// The host is not checked where DNS rebinding cannot work: with TLS, because the
+	// browser rejects the certificate, and with tokens, because no page can send one.
+	if hosts := &a.settings.AllowedHosts; !a.settings.AdminTLS.Enabled() {
+		o.AdminHosts = hosts
+	}
+	if hosts := &a.settings.AllowedHosts; !a.settings.TLS.Enabled() && !o.CheckAuth {
+		o.CheckHosts = hosts
+	}
+	return o
+}
+
+// observe counts one answer.
+func (a *App) observe(l httpserver.Listener, status int, took time.Duration) {
+	name := "admin"
+	if l == httpserver.Checks {
+		name = "checks"
+		a.latency.Add(took)
+		a.outages.answered.Add(1)
+	}
+	a.metrics.Request(name, status, took)
+}
+
+func (a *App) apiDeps() api.Deps {
+	store := a.backends.store
+	d := api.Deps{
+		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
+		Policies: store, Entries: store.Entries(), Identity: store, Audit: store, Recorder: store, Notes: store,
+		Offenders: a.offenders, Reports: a.reports,
+		Undo: store, Nodes: store,
+		Traffic: &offenders.Estimator{Store: store, Secret: a.secret},
+		Events:  a.events, Jobs: a.jobs, Notifier: a.notifier.dispatcher, Outbox: store,
+		Ready: a.status.ready, Now: time.Now, Version: Version(),
+	}
+	if dir := a.backends.dir; dir != nil {
+		d.Backups = &backups{folder: dir.path, store: store, memory: a.backends.memory, catalog: a.catalog}
+	}
+	return d
+}
+
+func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.UI, error) {
+	store := a.backends.store
+	recorded := &traffic{store, a.offenders, a.catalog}
+	d := adminui.Deps{
+		Policies: store, Entries: store.Entries(), Identity: store, Audit: store,
+		Catalog: a.catalog, Gate: a.gate, Throttle: throttle, Failed: &a.failed, Jobs: a.jobs,
+		Offenders: a.offenders, Logs: a.logs(), Recorder: store, Notes: store, Reports: store, Events: a.events, Health: a.status.health,
+		Traffic: &offenders.Estimator{Store: store, Secret: a.secret}, Undo: store,
+		Trace: recorded.sample, Checked: recorded.hasChecks, Ready: a.status.ready,
+		Node: a.settings.NodeName, Version: Version(),
+		CheckURL: address(a.settings.TLS, a.checks), AdminURL: address(a.settings.AdminTLS, a.admin),
+		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,
+	}
+	for _, s := range a.settings.Shown() {
+		d.Settings = append(d.Settings, adminui.Setting(s))
+	}
+	if a.backends.dir != nil {
+		d.DataDir = a.backends.dir.path
+	}
+	return adminui.New(d)
+}
+
+// logs are those that a reset deletes from.
+func (a *App) logs() []timestamplog.Log {
+	if a.backends.local == nil {
+		return []timestamplog.Log{savedLog{a.backends.log, a.snapshots}}
+	}
+	return []timestamplog.Log{a.backends.log, a.backends.local}
+}
+
+func address(files TLSFiles, l net.Listener) string {
+	if files.Enabled() {
+		return "https://" + l.Addr().String()
+	}
+	return "http://" + l.Addr().String()
+}

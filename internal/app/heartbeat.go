@@ -1,0 +1,37 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/nodes"
+)
+
+// heartbeat writes this node's state to the database every few seconds, for the
+// other nodes to show.
+type heartbeat struct {
+	store    nodes.Store
+	node     nodes.Node // its constant fields
+	latency  *nodes.Pulse
+	prepared func() bool // the database has its tables
+	degraded func() bool
+	revision func() int64
+	last     time.Time
+}
+
+func (h *heartbeat) run(ctx context.Context) {
+	h.node.Started, h.last = time.Now(), time.Now()
+	every(nodes.Beat, h.beat)(ctx)
+}
+
+func (h *heartbeat) beat(ctx context.Context) {
+	if !h.prepared() {
+		return
+	}
+	answers, slow := h.latency.Take()
+	n, now := h.node, time.Now()
+	n.Seen, n.PerSecond, n.Slow = now, float64(answers)/now.Sub(h.last).Seconds(), slow
+	n.Degraded, n.Revision = h.degraded(), h.revision()
+	_ = h.store.PutNode(ctx, n) // the catalog reports an outage of the database
+	h.last = now
+}

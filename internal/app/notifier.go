@@ -1,0 +1,122 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// outboxTimeout bounds writing notifications to the outbox.
+const outboxTimeout = 10 * time.Second
+
+// notifier notifies people of what the parts of a node report.
+type notifier struct {
+	dispatcher *notify.Dispatcher
+	log        *slog.Logger
+}
+
+func newNotifier(s Settings, store notify.Store, log *slog.Logger) (*notifier, error) {
+	all, err := channels(s.Notify)
+	if err != nil {
+		return nil, err
+	}
+	return &notifier{log: log, dispatcher: notify.New(notify.Options{
+		Store: store, Channels: all, Node: s.NodeName, Pages: s.Notify.Pages, Log: log,
+	})}, nil
+}
+
+// notify puts notifications of one kind into the outbox. If the outbox is
+// unreachable, it sends them at once; if that fails too, it logs the loss.
+func (n *notifier) notify(ctx context.Context, all ...notify.Notification) {
+	if len(all) == 0 {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, outboxTimeout)
+	defer cancel()
+	err := n.dispatcher.Notify(limited, all...)
+	if err == nil {
+		return
+	}
+	if late := n.dispatcher.SendNow(ctx, all...); late != nil {
+		n.log.Warn("a notification is lost", "kind", all[0].Kind, "subject", all[0].Subject, "error", errors.Join(err, late))
+	}
+}
+
+// escalations notifies of what escalations did with one batch: one notification
+// for each of the first blocks, and one for the number of the others. Events of
+// shadow policies are only for the report.
+func (n *notifier) escalations(all []offences.EscalationEvent) {
+	var blocked, paused []notify.Notification
+	more := 0
+	for _, e := range all {
+		switch e.Kind {
+		case offences.EscalationPaused:
+			n.log.Error("an escalation is paused and waits for a person", "policy", e.Name, "why", e.Detail)
+			paused = append(paused, ofEscalation(notify.EscalationPaused, "The automatic blocks of policy "+e.Name+" have stopped", &e))
+		case offences.EscalationBlocked:
+			if len(blocked) == notify.MaxItems {
+				more++
+				continue
+			}
+			blocked = append(blocked, ofEscalation(notify.AutomaticBlock, fmt.Sprintf("%s is blocked for %s", e.Key, rules.FormatDuration(e.Length)), &e))
+		}
+	}
+	if more > 0 {
+		blocked = append(blocked, notify.Notification{Kind: notify.AutomaticBlock, At: all[0].At, Happenings: more,
+			Subject: fmt.Sprintf("%d more keys are blocked automatically", more),
+			Text:    "They were blocked within the same second. The list of blocks shows them all.",
+			Facts:   map[string]string{"more": fmt.Sprint(more)}})
+	}
+	n.notify(context.Background(), paused...) // the urgent ones first
+	n.notify(context.Background(), blocked...)
+}
+
+func ofEscalation(kind notify.Kind, subject string, e *offences.EscalationEvent) notify.Notification {
+	return notify.Notification{Kind: kind, At: e.At, Subject: subject, Text: e.Detail, Facts: map[string]string{
+		"key": e.Key, "policy": e.Name, "level": fmt.Sprint(e.Level), "offences": fmt.Sprint(e.Offences),
+		"length": rules.FormatDuration(e.Length), "block": e.BlockID,
+	}}
+}
+
+func (n *notifier) proposal(ctx context.Context, p offences.Proposal) {
+	e := p.Evidence
+	n.notify(ctx, notify.Notification{
+		Kind: notify.Proposal, At: p.Created, Subject: "Block " + p.Pattern.String() + "?",
+		Text:  fmt.Sprintf("%s; %d were seen and did not. It waits for a decision.", e.String(), e.SeenCount),
+		Facts: map[string]string{"proposal": p.ID, "pattern": p.Pattern.String(), "offended": fmt.Sprint(e.OffendedCount)},
+	})
+}
+
+// report sends a report as a page.
+func (n *notifier) report(ctx context.Context, d *reports.Document) {
+	var page bytes.Buffer
+	if err := reports.WriteHTML(&page, d); err != nil {
+		n.log.Error("the report could not be made into a page", "report", d.ID, "error", err)
+		return
+	}
+	text := strings.Join(d.Attention, "\n")
+	if text == "" {
+		text = "Nothing needs attention."
+	}
+	n.notify(ctx, notify.Notification{
+		Kind: notify.Report, At: d.Created, Subject: fmt.Sprintf("The %s report of %s", d.Kind, d.From.Format(time.DateOnly)),
+		Text: text, Page: page.Bytes(), Facts: map[string]string{
+			"report": d.ID, "allowed": fmt.Sprint(d.Totals.Allowed), "refused": fmt.Sprint(d.Totals.Refused()), "offenders": fmt.Sprint(d.Totals.Offenders),
+		},
+	})
+}
+
+func (n *notifier) failedJob(ctx context.Context, r jobs.Run) {
+	n.notify(ctx, notify.Notification{Kind: notify.JobFailed, At: r.Finished, Subject: "The job " + r.Job + " failed",
+		Text: r.Err, Facts: map[string]string{"job": r.Job, "node": r.Node}})
+}

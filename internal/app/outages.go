@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/redislog"
+)
+
+// outageLog logs the beginning and the end of each outage of Redis and of the
+// database, and counts what it affected.
+type outageLog struct {
+	log            *slog.Logger
+	redisOutages   atomic.Int64 // outages that have begun
+	answered       atomic.Int64 // requests on the check listener
+	answeredBefore atomic.Int64 // requests before the current outage of the database
+}
+
+// redis is called when an outage of one server begins and when it ends.
+func (o *outageLog) redis(e timestamplog.OutageEvent) {
+	if e.Ended.IsZero() {
+		o.redisOutages.Add(1)
+		o.log.Error("Redis "+redislog.Cause(e.Reason)+"; each policy does what its on_failure says", "server", e.Server, "error", e.Reason)
+		return
+	}
+	o.log.Info("Redis decides again", "server", e.Server, "outage", e.Ended.Sub(e.Since).Round(time.Millisecond), "degraded", e.Requests, "error", e.Reason)
+}
+
+// database is called when an outage of the database begins and when it ends.
+func (o *outageLog) database(since, ended time.Time, err error) {
+	if ended.IsZero() {
+		o.answeredBefore.Store(o.answered.Load())
+		o.log.Error("the database is unreachable; checks go on with the last policies and blocks known, and nothing can be changed", "error", oneLine(err))
+		return
+	}
+	o.log.Info("the database answers again", "outage", ended.Sub(since).Round(time.Millisecond), "degraded", o.answered.Load()-o.answeredBefore.Load())
+}
+
+const (
+	// outageInterval is how often a node looks for outages to notify of.
+	outageInterval = 5 * time.Second
+	// minOutage is how long an outage must last before people are notified.
+	minOutage = 10 * time.Second
+)
+
+// outageAlert notifies people when one server becomes unreachable, and when it is
+// reachable again.
+type outageAlert struct {
+	server, node string
+	since        func() time.Time // when the outage began, zero without one
+	during       string           // what still works
+	after        string           // what works again
+	notify       func(context.Context, ...notify.Notification)
+	notified     bool // of the current outage
+}
+
+func (o *outageAlert) check(ctx context.Context) {
+	since := o.since()
+	switch {
+	case !since.IsZero() && !o.notified && time.Since(since) >= minOutage:
+		o.notified = true
+		o.notify(ctx, notify.Notification{Kind: notify.Outage, Subject: o.server + " is unreachable from node " + o.node,
+			Text: o.during, Facts: map[string]string{"node": o.node, "since": since.UTC().Format(time.RFC3339)}})
+	case since.IsZero() && o.notified:
+		o.notified = false
+		o.notify(ctx, notify.Notification{Kind: notify.Recovery, Subject: o.server + " is back for node " + o.node,
+			Text: o.after, Facts: map[string]string{"node": o.node}})
+	}
+}
+
+// outageAlerts watches Redis and the database.
+func (a *App) outageAlerts() func(context.Context) {
+	redis := &outageAlert{
+		server: "Redis", node: a.settings.NodeName, notify: a.notifier.notify,
+		since: func() time.Time {
+			if outage := a.gate.Outage(); outage.Open() {
+				return outage.Since
+			}
+			return time.Time{}
+		},
+		during: "Each policy does what its on_failure says until it is back. Blocks go on refusing.",
+		after:  "Limits are exact again.",
+	}
+	database := &outageAlert{
+		server: "The database", node: a.settings.NodeName, notify: a.notifier.notify,
+		since: func() time.Time {
+			since, _ := a.catalog.Failing()
+			return since
+		},
+		during: "Checks go on with the last policies and blocks known; nothing can be changed until it is back.",
+		after:  "What was counted during the outage is written now.",
+	}
+	return every(outageInterval, func(ctx context.Context) {
+		redis.check(ctx)
+		database.check(ctx)
+	})
+}

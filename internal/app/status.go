@@ -1,0 +1,43 @@
+package app
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/recorder"
+)
+
+// status describes the state of a node's parts: to probes as readiness, to
+// operators as health.
+type status struct {
+	node     string
+	backends *backends
+	watch    *redisWatch // nil when embedded
+	catalog  *catalog.Catalog
+	gate     *gate.Gate
+	flusher  *recorder.Flusher
+	jobs     *jobs.Runner
+	// redisTimeout is after how long without Redis the node is not ready, 0 for
+	// never.
+	redisTimeout time.Duration
+	draining     *atomic.Bool
+}
+
+// degraded reports whether this node decides without the shared log.
+func (s *status) degraded() bool {
+	return s.gate.Outage().Open() || s.watch != nil && s.watch.state().Problem != ""
+}
+
+// lastKnownAge returns a clause on the age of the policies and blocks that the
+// node decides by, "" if it has read the database since its start.
+func (s *status) lastKnownAge() string {
+	asOf, unconfirmed := s.catalog.Unconfirmed()
+	if !unconfirmed {
+		return ""
+	}
+	return fmt.Sprintf("those of %s (%s ago), kept in the data directory", asOf.UTC().Format(time.RFC3339), time.Since(asOf).Round(time.Second))
+}
