@@ -69,6 +69,7 @@ type Conflict string
 // The answers to a pattern that has an active entry.
 const (
 	Fail    Conflict = "fail"    // refuse, naming the active entry
+	Keep    Conflict = "keep"    // leave it as it is and add nothing
 	Extend  Conflict = "extend"  // keep it and move its expiry, never earlier
 	Replace Conflict = "replace" // end it and add the new one
 )

@@ -31,6 +31,8 @@ func (t entryTx) add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, er
 			err = t.note("add", "Added", "", nil, &e)
 		}
 		return added, err
+	case on == blocks.Keep:
+		return blocks.Added{Entry: before, Outcome: blocks.Unchanged, Before: before}, nil
 	case on == blocks.Extend:
 		return t.extend(before, e)
 	case on == blocks.Replace:
@@ -38,7 +40,7 @@ func (t entryTx) add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, er
 	case on == blocks.Fail || on == "":
 		return added, taken(before)
 	}
-	return added, fault.Field("on_conflict", "must be fail, extend or replace")
+	return added, fault.Field("on_conflict", "must be fail, keep, extend or replace")
 }
 
 // taken says that a pattern has an active entry.

@@ -33,11 +33,11 @@ const (
 // file first: their reader may be slow, and no other change can be made while
 // the transaction is open.
 func (s EntryStore) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks.Entry, error], on blocks.Conflict, progress func(done int)) (blocks.ImportResult, error) {
-	if on == "" {
-		on = blocks.Fail
+	if on == "" || on == blocks.Fail {
+		on = blocks.Keep
 	}
-	if on != blocks.Fail && on != blocks.Extend && on != blocks.Replace {
-		return blocks.ImportResult{}, fault.Field("on_conflict", "must be fail, extend or replace")
+	if on != blocks.Keep && on != blocks.Extend && on != blocks.Replace {
+		return blocks.ImportResult{}, fault.Field("on_conflict", "must be keep, extend or replace")
 	}
 	spooled, err := spool(ctx, all, s.now())
 	if err != nil {

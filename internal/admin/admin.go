@@ -1,0 +1,42 @@
+// Package admin holds the use cases of operators: each checks its input, asks for
+// a confirmation where one is needed, and makes the change. The REST API, the
+// pages and the imports call it; they decode and encode and decide nothing.
+//
+// The stores write the audit record of a change in the same transaction, and the
+// node's own copy is refreshed before a method returns. Mistakes that a caller can
+// fix are *fault.Error, whose fields have the same names for every front end.
+package admin
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Caller is the operator who asks for something.
+type Caller struct {
+	Actor   audit.Actor
+	Address netip.Addr // where the request came from, invalid for none
+}
+
+// View is the node's copy of the entries and of the settings that keys are read by.
+type View interface {
+	Blocks() *blocks.Set
+	Parser() keys.Parser
+}
+
+// day is how far back the impact of an entry looks.
+const day = 24 * time.Hour
+
+func parsePattern(view View, field, text string) (keys.Pattern, error) {
+	p, err := view.Parser().Pattern(text)
+	if err != nil {
+		return p, fault.Field(field, "%s", strings.TrimPrefix(err.Error(), "the pattern "))
+	}
+	return p, nil
+}

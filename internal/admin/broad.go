@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// What needs no confirmation. Everything that decides whether a change is broad,
+// from one manual block to a file of a million rows, decides by these.
+const (
+	// confirmRatio is the ratio of the last day's checks above which a block of
+	// more than one client needs a confirmation.
+	confirmRatio = 0.01
+	// A network of fewer bits is broad.
+	broadBits4, broadBits6 = 16, 32
+	// The networks of one change that are not broad one by one are broad
+	// together when they contain more addresses than one network of this many
+	// bits.
+	broadSum4, broadSum6 = 8, 24
+)
+
+// isSingle reports whether a pattern selects one client: one key, one IPv4
+// address, or at most a /64 of IPv6.
+func isSingle(p keys.Pattern) bool {
+	network, is := p.Network()
+	if !is {
+		return p.Kind() == keys.Exact
+	}
+	return network.Addr().Is4() && network.Bits() == 32 || network.Addr().Is6() && network.Bits() >= 64
+}
+
+// BroadReason says why a pattern selects so many keys that blocking or exempting
+// it needs a confirmation, "" where it needs none.
+func BroadReason(p keys.Pattern) string {
+	switch p.Kind() {
+	case keys.Any:
+		return "it selects every key"
+	case keys.Prefix:
+		if kind, rest, _ := strings.Cut(p.Literal(), ":"); rest == "" {
+			return fmt.Sprintf("it selects every key of the kind %q", kind)
+		}
+	case keys.Network:
+		network, _ := p.Network()
+		switch {
+		case network.Bits() == 0 && network.Addr().Is4():
+			return "it selects every IPv4 address"
+		case network.Bits() == 0:
+			return "it selects every IPv6 address"
+		case network.Addr().Is4() && network.Bits() < broadBits4:
+			return fmt.Sprintf("it is wider than a /%d", broadBits4)
+		case network.Addr().Is6() && network.Bits() < broadBits6:
+			return fmt.Sprintf("it is wider than a /%d", broadBits6)
+		}
+	}
+	return ""
+}
+
+// isLater reports whether an expiry is later than another, the zero time meaning
+// permanent. A broad entry needs a confirmation to last longer, as to be added.
+func isLater(expires, than time.Time) bool {
+	return !than.IsZero() && (expires.IsZero() || expires.After(than))
+}
+
+// trafficReason says how much of the last day's checks would have been refused,
+// "" where that needs no confirmation or is not known.
+func trafficReason(t *TrafficEstimate) string {
+	if t == nil || t.Share <= confirmRatio {
+		return ""
+	}
+	return fmt.Sprintf("would have refused about %.1f %% of the last day's checks", t.Share*100)
+}
+
+// needConfirm is the error of a pattern that must be confirmed by repeating it,
+// nil where reason is "".
+func needConfirm(p keys.Pattern, reason string) error {
+	if reason == "" {
+		return nil
+	}
+	e := fault.New(fault.NeedConfirm, "Nothing was changed: the pattern %q is broad: %s. To go on, confirm it by repeating the pattern.", p, reason)
+	e.Field = "confirm"
+	e.Detail = map[string]any{"confirm": p.String(), "confirm_reason": reason}
+	return e
+}

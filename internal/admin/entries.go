@@ -1,0 +1,276 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Entries are the use cases of blocks and exemptions.
+//
+// A pattern that has an active entry of the same kind is a conflict. What happens
+// then is the same for every front end: adding fails and names the active entry,
+// unless the request says keep, extend or replace; an import and a block of many
+// keys keep the active entry, unless the request says extend or replace.
+//
+// A broad entry needs a confirmation to be added, to last longer and to be
+// restored: the request repeats its pattern. Restoring needs none by the operator
+// who ended the entry, within a minute.
+type Entries struct {
+	Store EntryStore
+	View  View
+	// Traffic estimates what a block would have refused; nil where no traffic is
+	// recorded.
+	Traffic TrafficEstimator
+	// Offences reads what was counted; nil where nothing is.
+	Offences OffenceReader
+	Now      func() time.Time
+}
+
+// EntryStore keeps entries. For one pattern at most one entry of each kind is
+// active at any time. Methods that take a kind and an id find the entry only where
+// it is of that kind. Changes of several entries are made in one transaction: all
+// or nothing. Errors that a caller can fix are *fault.Error: NotFound; Conflict for
+// adding under Fail where one is active (Detail["id"] names it) and for changing
+// one that has ended; Outdated for another revision than expected.
+type EntryStore interface {
+	// Add adds entries, whose ID, Created and Revision the store fills in.
+	Add(ctx context.Context, by audit.Actor, on blocks.Conflict, entries ...blocks.Entry) ([]blocks.Added, error)
+	ByID(ctx context.Context, kind blocks.Kind, id string) (*blocks.Entry, error)
+	Find(ctx context.Context, f blocks.Filter) (blocks.Page, error)
+	// Each ranges over what Find would page through, for exports.
+	Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error]
+	Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error)
+	// End ends active entries; reason, which may be empty, is for the audit.
+	End(ctx context.Context, by audit.Actor, kind blocks.Kind, reason string, ids ...string) ([]*blocks.Entry, error)
+	// Restore makes ended entries active again, with their ids and until their
+	// former expiry. An entry that has not ended stays as it is.
+	Restore(ctx context.Context, by audit.Actor, kind blocks.Kind, ids ...string) ([]*blocks.Entry, error)
+	// Import adds many blocks in one transaction, in batches: all or nothing. A
+	// pattern with an active block keeps it, counted as unchanged, or is handled
+	// as on says. progress, which may be nil, is called with the number of rows
+	// that are done.
+	Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks.Entry, error], on blocks.Conflict, progress func(done int)) (blocks.ImportResult, error)
+}
+
+// AddEntries asks for one entry, or for several that differ in their patterns only.
+type AddEntries struct {
+	Kind       blocks.Kind
+	Patterns   []string
+	Reason     string
+	Expiry     blocks.Expiry
+	OnConflict blocks.Conflict // "" is Fail
+	// Confirm repeats the pattern that needs a confirmation. Several broad
+	// patterns are added one by one.
+	Confirm string
+}
+
+// Added is what adding an entry did, and warnings about what may not be meant.
+type Added struct {
+	blocks.Added
+	Warnings []string
+}
+
+// maxAdded is how many patterns one request may name.
+const maxAdded = 200
+
+// Find returns one page of entries.
+func (e *Entries) Find(ctx context.Context, f blocks.Filter) (blocks.Page, error) {
+	return e.Store.Find(ctx, e.at(f))
+}
+
+// Each ranges over what Find would page through.
+func (e *Entries) Each(ctx context.Context, f blocks.Filter) iter.Seq2[*blocks.Entry, error] {
+	return e.Store.Each(ctx, e.at(f))
+}
+
+func (e *Entries) at(f blocks.Filter) blocks.Filter {
+	if f.At.IsZero() {
+		f.At = e.Now()
+	}
+	return f
+}
+
+// ByID returns the entry of a kind with an id, or NotFound.
+func (e *Entries) ByID(ctx context.Context, kind blocks.Kind, id string) (*blocks.Entry, error) {
+	return e.Store.ByID(ctx, kind, id)
+}
+
+// Add adds entries, all or none.
+func (e *Entries) Add(ctx context.Context, c Caller, a AddEntries) ([]Added, error) {
+	if len(a.Patterns) == 0 || len(a.Patterns) > maxAdded {
+		return nil, fault.Field("pattern", "must be 1 to %d patterns", maxAdded)
+	}
+	patterns := make([]keys.Pattern, len(a.Patterns))
+	var err error
+	for n, text := range a.Patterns {
+		if patterns[n], err = parsePattern(e.View, "pattern", text); err != nil {
+			return nil, err
+		}
+	}
+	if err := fault.CheckLine("reason", a.Reason, blocks.MaxReason); err != nil {
+		return nil, err
+	}
+	expires, err := a.Expiry.At(e.Now())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkConflict(a.OnConflict, blocks.Fail, blocks.Keep, blocks.Extend, blocks.Replace); err != nil {
+		return nil, err
+	}
+	if err := e.confirm(ctx, a.Kind, a.Confirm, patterns...); err != nil {
+		return nil, err
+	}
+	entries := make([]blocks.Entry, len(patterns))
+	for n, p := range patterns {
+		entries[n] = blocks.Entry{Kind: a.Kind, Pattern: p, Reason: a.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
+	}
+	added, err := e.Store.Add(ctx, c.Actor, a.OnConflict, entries...)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Added, len(added))
+	for n, one := range added {
+		all[n] = Added{one, e.warnings(c, a.Kind, patterns[n])}
+	}
+	return all, nil
+}
+
+// checkConflict checks that on is "" or one of allowed.
+func checkConflict(on blocks.Conflict, allowed ...blocks.Conflict) error {
+	names := make([]string, len(allowed))
+	for n, one := range allowed {
+		if names[n] = string(one); on == "" || on == one {
+			return nil
+		}
+	}
+	last := len(names) - 1
+	return fault.Field("on_conflict", "must be %s or %s", strings.Join(names[:last], ", "), names[last])
+}
+
+// confirm returns the error of the first of the patterns that needs a confirmation
+// and is not confirmed, nil where there is none.
+func (e *Entries) confirm(ctx context.Context, kind blocks.Kind, confirm string, patterns ...keys.Pattern) error {
+	var confirmed keys.Pattern
+	if confirm != "" {
+		var err error
+		if confirmed, err = parsePattern(e.View, "confirm", strings.TrimSpace(confirm)); err != nil {
+			return err
+		}
+	}
+	for _, p := range patterns {
+		if p == confirmed {
+			continue
+		}
+		if err := needConfirm(p, e.confirmReason(ctx, kind, p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UpdateEntry changes an active entry in place; nil leaves a field as it is.
+type UpdateEntry struct {
+	Reason *string
+	Expiry *blocks.Expiry // the zero Expiry makes it permanent
+	// Revision is the revision that the change expects, 0 for any.
+	Revision int64
+	// Confirm repeats the pattern, which a broad entry needs to last longer.
+	Confirm string
+}
+
+// Update changes an entry.
+func (e *Entries) Update(ctx context.Context, c Caller, kind blocks.Kind, id string, u UpdateEntry) (*blocks.Entry, error) {
+	if u.Reason == nil && u.Expiry == nil {
+		return nil, fault.New(fault.Invalid, "Nothing to change: send reason, expires_in or expires_at.")
+	}
+	if u.Revision < 0 {
+		return nil, fault.Field("revision", "must be the revision that you have read, or be left out")
+	}
+	if u.Reason != nil {
+		if err := fault.CheckLine("reason", *u.Reason, blocks.MaxReason); err != nil {
+			return nil, err
+		}
+	}
+	change := blocks.Update{Reason: u.Reason, Revision: u.Revision}
+	if u.Expiry != nil {
+		expires, err := u.Expiry.At(e.Now())
+		if err != nil {
+			return nil, err
+		}
+		change.Expires = &expires
+	}
+	before, err := e.Store.ByID(ctx, kind, id)
+	if err != nil {
+		return nil, err
+	}
+	if before.ActiveAt(e.Now()) && change.Expires != nil { // the store refuses to change one that has ended
+		if change.Revision == 0 && BroadReason(before.Pattern) != "" {
+			// A concurrent change that shortens it would make this one a prolongation.
+			change.Revision = before.Revision
+		}
+		if isLater(*change.Expires, before.Expires) {
+			err = e.confirm(ctx, kind, u.Confirm, before.Pattern)
+		} else {
+			err = e.confirm(ctx, kind, u.Confirm) // it must be a pattern
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return e.Store.Update(ctx, c.Actor, kind, id, change)
+}
+
+// End ends active entries, all or none. reason, which may be "", is for the audit.
+func (e *Entries) End(ctx context.Context, c Caller, kind blocks.Kind, reason string, ids ...string) ([]*blocks.Entry, error) {
+	if err := checkIDs(ids); err != nil {
+		return nil, err
+	}
+	if err := fault.CheckLine("reason", reason, blocks.MaxReason); err != nil {
+		return nil, err
+	}
+	return e.Store.End(ctx, c.Actor, kind, reason, ids...)
+}
+
+// undoTime is how long after ending an entry the same operator restores it
+// without a confirmation: until then a mistake is undone at once, and all of it
+// was active a minute ago.
+const undoTime = time.Minute
+
+// Restore makes ended entries active again until their former expiry, all or none.
+// Those that have not ended stay as they are. confirm repeats the pattern of the
+// one that needs a confirmation.
+func (e *Entries) Restore(ctx context.Context, c Caller, kind blocks.Kind, confirm string, ids ...string) ([]*blocks.Entry, error) {
+	if err := checkIDs(ids); err != nil {
+		return nil, err
+	}
+	var patterns []keys.Pattern
+	now := e.Now()
+	for _, id := range ids {
+		ended, err := e.Store.ByID(ctx, kind, id)
+		if err != nil {
+			return nil, err
+		}
+		isOwn := ended.EndedBy == c.Actor.Name && now.Sub(ended.Ended) <= undoTime
+		if !isOwn && !ended.Ended.IsZero() && !ended.ExpiredAt(now) {
+			patterns = append(patterns, ended.Pattern)
+		}
+	}
+	if err := e.confirm(ctx, kind, confirm, patterns...); err != nil {
+		return nil, err
+	}
+	return e.Store.Restore(ctx, c.Actor, kind, ids...)
+}
+
+func checkIDs(ids []string) error {
+	if len(ids) == 0 || len(ids) > maxAdded {
+		return fault.Field("id", "must be 1 to %d ids", maxAdded)
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+func isField(err error, field string) bool {
+	var e *fault.Error
+	return errors.As(err, &e) && e.Field == field
+}
+
+func TestWhatIsWrongWithAnEntryIsNamedByItsField(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	long := strings.Repeat("x", 1001)
+	for name, c := range map[string]struct {
+		add   admin.AddEntries
+		field string
+	}{
+		"no pattern":       {admin.AddEntries{}, "pattern"},
+		"a bad pattern":    {admin.AddEntries{Patterns: []string{"token:a", "ip:nothing"}}, "pattern"},
+		"too many":         {admin.AddEntries{Patterns: slices.Repeat([]string{"a"}, 201)}, "pattern"},
+		"a long reason":    {admin.AddEntries{Patterns: []string{"a"}, Reason: long}, "reason"},
+		"two lines":        {admin.AddEntries{Patterns: []string{"a"}, Reason: "a\nb"}, "reason"},
+		"no UTF-8":         {admin.AddEntries{Patterns: []string{"a"}, Reason: "\xff"}, "reason"},
+		"two ends":         {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{For: 1, Until: noon.Add(1)}}, "expires_in"},
+		"an end before":    {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{For: -1}}, "expires_in"},
+		"an end now":       {admin.AddEntries{Patterns: []string{"a"}, Expiry: blocks.Expiry{Until: noon}}, "expires_at"},
+		"another conflict": {admin.AddEntries{Patterns: []string{"a"}, OnConflict: "merge"}, "on_conflict"},
+		"no confirmation":  {admin.AddEntries{Patterns: []string{"a"}, Confirm: "ip:nothing"}, "confirm"},
+	} {
+		for _, kind := range blocks.Kinds {
+			c.add.Kind = kind
+			if _, err := f.Add(t.Context(), ann, c.add); !isField(err, c.field) {
+				t.Errorf("%s: got %v, want the field %s", name, err, c.field)
+			}
+		}
+	}
+	e := f.add(t, blocks.Block, "token:a", blocks.Expiry{})
+	for field, u := range map[string]admin.UpdateEntry{
+		"": {}, "revision": {Reason: new(string), Revision: -1}, "reason": {Reason: &long}, "expires_at": {Expiry: &blocks.Expiry{Until: noon}},
+		"confirm": {Expiry: &blocks.Expiry{For: time.Hour}, Confirm: "ip:nothing"},
+	} {
+		if _, err := f.Update(t.Context(), ann, blocks.Block, e.ID, u); !isField(err, field) {
+			t.Errorf("got %v, want the field %q", err, field)
+		}
+	}
+	if _, err := f.End(t.Context(), ann, blocks.Block, long, e.ID); !isField(err, "reason") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := f.End(t.Context(), ann, blocks.Block, ""); !isField(err, "id") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := f.Restore(t.Context(), ann, blocks.Block, ""); !isField(err, "id") {
+		t.Errorf("got %v", err)
+	}
+	if records := f.records(t); len(records) != 1 {
+		t.Errorf("%d changes were made, want 1", len(records))
+	}
+}
+
+func TestAConflictFailsUnlessTheRequestSaysOtherwise(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		for _, kind := range blocks.Kinds {
+			active := f.add(t, kind, "token:a", blocks.Expiry{For: time.Hour})
+			add := admin.AddEntries{Kind: kind, Patterns: []string{"token:b", "token:a"}, Reason: "again", Expiry: blocks.Expiry{For: 2 * time.Hour}}
+			for _, on := range []blocks.Conflict{"", blocks.Fail} {
+				add.OnConflict = on
+				_, err := f.Add(t.Context(), ann, add)
+				var e *fault.Error
+				if !errors.As(err, &e) || e.Code != fault.Conflict || e.Detail["id"] != active.ID {
+					t.Fatalf("got %+v", err)
+				}
+			}
+			if got := f.active(t, kind); !slices.Equal(got, []string{"token:a"}) {
+				t.Fatalf("a conflict has added something: %q", got)
+			}
+			for _, c := range []struct {
+				on      blocks.Conflict
+				outcome blocks.Outcome
+				expires time.Duration
+				isSame  bool
+			}{{blocks.Keep, blocks.Unchanged, time.Hour, true}, {blocks.Extend, blocks.Extended, 2 * time.Hour, true}, {blocks.Replace, blocks.Replaced, 2 * time.Hour, false}} {
+				add.OnConflict = c.on
+				added, err := f.Add(t.Context(), ann, add)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := added[1].Entry
+				if added[1].Outcome != c.outcome || (e.ID == active.ID) != c.isSame || !e.Expires.Equal(noon.Add(c.expires)) || added[1].Before.ID != active.ID {
+					t.Errorf("%s: got %+v of %+v", c.on, e, added[1])
+				}
+			}
+		}
+	})
+}
+
+func TestABroadEntryIsConfirmedToBeAddedToLastLongerAndToBeRestored(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		const broad, other = "ip:10.0.0.0/8", "ip:11.0.0.0/8"
+		for _, kind := range blocks.Kinds {
+			needs := func(what string, try func(confirm string) error) {
+				t.Helper()
+				for _, confirm := range []string{"", other} {
+					err := try(confirm)
+					var e *fault.Error
+					if !errors.As(err, &e) || e.Code != fault.NeedConfirm || e.Field != "confirm" || e.Detail["confirm"] != broad || e.Detail["confirm_reason"] == "" {
+						t.Fatalf("%s %s: got %+v", what, kind, err)
+					}
+				}
+				if err := try(" " + broad + " "); err != nil {
+					t.Fatalf("%s %s: %v", what, kind, err)
+				}
+			}
+			var e *blocks.Entry
+			needs("add", func(confirm string) error {
+				added, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: kind, Patterns: []string{"token:x", broad}, Expiry: blocks.Expiry{For: time.Hour}, Confirm: confirm})
+				if err == nil {
+					e = added[1].Entry
+				}
+				return err
+			})
+			update := func(length time.Duration) func(string) error {
+				return func(confirm string) error {
+					_, err := f.Update(t.Context(), ann, kind, e.ID, admin.UpdateEntry{Expiry: &blocks.Expiry{For: length}, Confirm: confirm})
+					return err
+				}
+			}
+			needs("prolong", update(2*time.Hour))
+			if err := update(time.Hour)(""); err != nil {
+				t.Fatalf("shorten: %v", err)
+			}
+			end := func(by admin.Caller) {
+				t.Helper()
+				if _, err := f.End(t.Context(), by, kind, "", e.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			restore := func(confirm string) error {
+				_, err := f.Restore(t.Context(), ann, kind, confirm, e.ID)
+				return err
+			}
+			end(ann)
+			f.now = f.now.Add(time.Minute)
+			if err := restore(""); err != nil {
+				t.Fatalf("undone within a minute: %v", err)
+			}
+			if err := restore(""); err != nil {
+				t.Fatalf("what is active stays so: %v", err)
+			}
+			end(ann)
+			f.now = f.now.Add(time.Minute + time.Second)
+			needs("restore later", restore)
+			end(admin.Caller{Actor: audit.Actor{Kind: audit.User, Name: "ben"}})
+			needs("restore what another ended", restore)
+			end(ann)
+			ended := f.records(t)[0]
+			needs("undo the end", func(confirm string) error {
+				_, err := f.undo.Undo(t.Context(), ann, ended.ID, confirm)
+				return err
+			})
+			if got := f.active(t, kind); !slices.Contains(got, broad) {
+				t.Errorf("active: %q", got)
+			}
+			f.now = noon
+		}
+	})
+}
+
+func TestAConcurrentShorteningMakesAnUnconfirmedProlongationFail(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		e := f.add(t, blocks.Block, "*", blocks.Expiry{For: 3 * time.Hour})
+		shorten := func(length time.Duration) error {
+			_, err := f.Update(t.Context(), ann, blocks.Block, e.ID, admin.UpdateEntry{Expiry: &blocks.Expiry{For: length}})
+			return err
+		}
+		// Between reading the entry and changing it, another shortens it more.
+		f.Store = &shortened{f.Store, func() {
+			f.Store = f.store.Entries()
+			if err := shorten(time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}}
+		if err := shorten(2 * time.Hour); !fault.Is(err, fault.Outdated) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestEndingAndRestoringSeveralIsAllOrNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		a, b := f.add(t, blocks.Block, "token:a", blocks.Expiry{}), f.add(t, blocks.Block, "token:b", blocks.Expiry{})
+		exempt := f.add(t, blocks.Exemption, "token:c", blocks.Expiry{})
+		if _, err := f.End(t.Context(), ann, blocks.Block, "", a.ID, exempt.ID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("an exemption was ended as a block: %v", err)
+		}
+		if got := f.active(t, blocks.Block); len(got) != 2 {
+			t.Fatalf("active: %q", got)
+		}
+		ended, err := f.End(t.Context(), ann, blocks.Block, "a mistake", a.ID, b.ID)
+		if err != nil || len(ended) != 2 || ended[0].EndedBy != "ann" || !strings.Contains(f.records(t)[0].Summary, "a mistake") {
+			t.Fatalf("%+v, %v", ended, err)
+		}
+		f.add(t, blocks.Block, "token:b", blocks.Expiry{})
+		if _, err := f.Restore(t.Context(), ann, blocks.Block, "", a.ID, b.ID); !fault.Is(err, fault.Conflict) {
+			t.Errorf("got %v", err)
+		}
+		if got := f.active(t, blocks.Block); !slices.Equal(got, []string{"token:b"}) {
+			t.Errorf("active: %q", got)
+		}
+	})
+}
+
+func TestKeysThatMatchAreBlockedAtOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.count(t, map[string][2]int64{"ip:198.51.100.7": {1, 5}, "token:a": {1, 9}, "token:b": {0, 2}, "token:c": {3, 0}})
+		known := f.add(t, blocks.Block, "token:a", blocks.Expiry{For: time.Hour})
+		b := admin.BlockMatching{Query: offences.Query{From: noon.Add(-time.Hour), To: noon, Pattern: pattern(t, "token:*")}, Count: 1, Reason: "scraping", Expiry: blocks.Expiry{For: 2 * time.Hour}}
+		if _, err := f.BlockMatching(t.Context(), ann, b); !isField(err, "count") {
+			t.Fatalf("got %v", err)
+		}
+		b.Count = 2
+		made, err := f.BlockMatching(t.Context(), ann, b)
+		if err != nil || made.Created != 1 || made.Unchanged != 1 {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		if e, err := f.ByID(t.Context(), blocks.Block, known.ID); err != nil || !e.Expires.Equal(noon.Add(time.Hour)) {
+			t.Errorf("the active block is %+v, %v", e, err)
+		}
+		b.OnConflict = blocks.Extend
+		if made, err = f.BlockMatching(t.Context(), ann, b); err != nil || made.Extended != 1 || made.Unchanged != 1 {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		if e := f.catalog.Blocks().Of(blocks.Block, pattern(t, "token:b"), noon); e == nil || e.Source != blocks.Manual || e.Author != "ann" || e.Reason != "scraping" {
+			t.Errorf("got %+v", e)
+		}
+		for field, wrong := range map[string]func(*admin.BlockMatching){
+			"reason":      func(b *admin.BlockMatching) { b.Reason = "\n" },
+			"expires_at":  func(b *admin.BlockMatching) { b.Expiry = blocks.Expiry{Until: noon} },
+			"on_conflict": func(b *admin.BlockMatching) { b.OnConflict = blocks.Fail },
+			"":            func(b *admin.BlockMatching) { b.Query.Search = "nobody" },
+		} {
+			bad := b
+			wrong(&bad)
+			if _, err := f.BlockMatching(t.Context(), ann, bad); !isField(err, field) {
+				t.Errorf("got %v, want the field %q", err, field)
+			}
+		}
+	})
+}
+
+// shortened is a store on which another operator acts after an entry was read.
+type shortened struct {
+	admin.EntryStore
+	act func()
+}
+
+func (s *shortened) Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error) {
+	s.act()
+	return s.EntryStore.Update(ctx, by, kind, id, u)
+}

@@ -1,0 +1,141 @@
+package admin_test
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+var ann = admin.Caller{Actor: audit.Actor{Kind: audit.User, Name: "ann"}, Address: netip.MustParseAddr("203.0.113.9")}
+
+// fixture is a database and this node's copy of it. Its clock shows noon until a
+// test moves it.
+type fixture struct {
+	*admin.Entries
+	undo    *admin.Undo
+	store   *sqlstore.Store
+	catalog *catalog.Catalog
+	now     time.Time
+	caller  admin.Caller // of imports
+}
+
+// migrated makes databases with the present schema, yet to be seeded.
+var migrated = servers.Template{Prepare: sqlstore.Migrate}
+
+func onBoth(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, newFixture(t, migrated.SQLite(t))) })
+	t.Run("postgres", func(t *testing.T) { test(t, newFixture(t, migrated.Postgres(t).URL)) })
+}
+
+func newFixture(t *testing.T, url string) *fixture {
+	t.Helper()
+	f := &fixture{now: noon, caller: ann}
+	now := func() time.Time { return f.now }
+	store, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: now, AfterChange: func(ctx context.Context) error {
+		if f.catalog == nil { // the seed comes before it
+			return nil
+		}
+		return f.catalog.Refresh(ctx)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	f.store, f.catalog = store, catalog.New(store, now)
+	if err := f.catalog.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.Entries = &admin.Entries{Store: store.Entries(), View: f.catalog, Offences: store, Now: now}
+	f.undo = &admin.Undo{Records: store, Store: store, Entries: f.Entries}
+	return f
+}
+
+// add adds one confirmed entry.
+func (f *fixture) add(t *testing.T, kind blocks.Kind, pattern string, expiry blocks.Expiry) *blocks.Entry {
+	t.Helper()
+	added, err := f.Add(t.Context(), ann, admin.AddEntries{Kind: kind, Patterns: []string{pattern}, Expiry: expiry, Confirm: pattern})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return added[0].Entry
+}
+
+// run imports a plain list.
+func (f *fixture) run(t *testing.T, list string, o admin.ImportOptions) (*admin.ImportResult, error) {
+	t.Helper()
+	o.Format = blocklist.Plain
+	return f.Import(t.Context(), f.caller, strings.NewReader(list), o)
+}
+
+// active returns the patterns of the active entries of a kind.
+func (f *fixture) active(t *testing.T, kind blocks.Kind) (patterns []string) {
+	t.Helper()
+	for e, err := range f.Each(t.Context(), blocks.Filter{Kind: kind}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		patterns = append(patterns, e.Pattern.String())
+	}
+	return patterns
+}
+
+// records returns the audit records, the newest first.
+func (f *fixture) records(t *testing.T) []*audit.Record {
+	t.Helper()
+	page, err := f.store.FindRecords(t.Context(), audit.Filter{Actor: ann.Actor.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Records
+}
+
+func pattern(t *testing.T, text string) keys.Pattern {
+	t.Helper()
+	p, err := keys.Parser{}.Pattern(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// recorded is an estimator over a known sample: keys and how often each was checked.
+type recorded map[string]int64
+
+func (r recorded) EstimateTraffic(_ context.Context, from, to time.Time, selects func(keys.Key) bool) (*admin.TrafficEstimate, error) {
+	t := &admin.TrafficEstimate{From: from, To: to, AllKeys: int64(len(r))}
+	for text, checks := range r {
+		k, err := keys.Parser{}.Key(text)
+		if err != nil {
+			return nil, err
+		}
+		t.AllChecks += checks
+		if selects(k) {
+			t.Keys++
+			t.Checks += checks
+		}
+	}
+	t.Share = float64(t.Checks) / float64(t.AllChecks)
+	return t, nil
+}
+
+// unreachable is an estimator whose database fails.
+type unreachable struct{}
+
+func (unreachable) EstimateTraffic(context.Context, time.Time, time.Time, func(keys.Key) bool) (*admin.TrafficEstimate, error) {
+	return nil, context.DeadlineExceeded
+}

@@ -1,0 +1,218 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"net/netip"
+
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Confirmation is what of a file must be confirmed before it is imported.
+type Confirmation struct {
+	// Digest identifies these rows and findings: an import that sends it is
+	// confirmed.
+	Digest string
+	// Count is the number of findings; Findings are the first of them.
+	Count    int
+	Findings []Finding
+}
+
+// Finding is one reason why a file needs a confirmation.
+type Finding struct {
+	Line int // of the first row concerned
+	Rows int // number of rows concerned
+	// Pattern is that of a row, or the network that several rows add up to; zero
+	// where they add up to no one network.
+	Pattern keys.Pattern
+	Reason  string // a clause
+	// Impact is what a block of Pattern would do, nil without one.
+	Impact *Impact
+}
+
+// NeedsConfirmation is the error of a file that is not confirmed. It unwraps to
+// a *fault.Error of the code NeedConfirm.
+type NeedsConfirmation struct {
+	*Confirmation
+	fault *fault.Error
+}
+
+func (e *NeedsConfirmation) Error() string { return e.fault.Error() }
+
+// Unwrap returns the *fault.Error that front ends translate.
+func (e *NeedsConfirmation) Unwrap() error { return e.fault }
+
+func needsConfirmation(c *Confirmation) *NeedsConfirmation {
+	first := c.Findings[0]
+	about := fmt.Sprintf("line %d", first.Line)
+	if !first.Pattern.IsZero() {
+		about = fmt.Sprintf("%q in line %d", first.Pattern, first.Line)
+	}
+	if first.Rows > 1 {
+		about = fmt.Sprintf("%d rows from line %d on", first.Rows, first.Line)
+		if !first.Pattern.IsZero() {
+			about += fmt.Sprintf(", together %q", first.Pattern)
+		}
+	}
+	e := fault.New(fault.NeedConfirm, "Nothing was imported: the file is broad in %d ways, the first being %s: %s. Where that is meant, import it again confirmed (confirm, --confirm-broad on the command line).",
+		c.Count, about, first.Reason)
+	e.Field = "confirm"
+	e.Detail = map[string]any{"confirm": c.Digest}
+	return &NeedsConfirmation{c, e}
+}
+
+// judge finds what of a file must be confirmed, by its rows one by one and by
+// what they select together.
+type judge struct {
+	entries *Entries
+	address netip.Addr // of the caller
+	rows    hash.Hash  // of all patterns
+
+	broad      []Finding // the first rows that are broad by themselves
+	broadCount int
+	own        Finding // the rows that refuse the caller
+	v4, v6     union
+	// several are the patterns of more than one client that are not broad by
+	// themselves, nil where their traffic is not known.
+	several     *keys.Index[struct{}]
+	severalLine int
+	severalRows int
+}
+
+func newJudge(e *Entries, address netip.Addr) *judge {
+	j := &judge{entries: e, address: address, rows: sha256.New()}
+	if e.Traffic != nil {
+		j.several = keys.NewIndex[struct{}]()
+	}
+	return j
+}
+
+func (j *judge) add(row blocklist.Row) {
+	p := row.Pattern
+	_, _ = io.WriteString(j.rows, p.String()) // a hash never fails
+	_, _ = j.rows.Write([]byte{'\n'})         // which no pattern contains
+	reason := BroadReason(p)
+	if reason != "" {
+		j.broadCount++
+		if len(j.broad) < maxShown {
+			j.broad = append(j.broad, Finding{Line: row.Line, Rows: 1, Pattern: p, Reason: reason})
+		}
+	} else if j.entries.blocksCaller(j.address, p) {
+		if j.own.Rows == 0 {
+			j.own = Finding{Line: row.Line, Pattern: p, Reason: "it refuses your own address, " + j.address.String()}
+		}
+		j.own.Rows++
+	}
+	if network, is := p.Network(); is {
+		if network.Addr().Is4() {
+			j.v4.add(network, row.Line)
+		} else {
+			j.v6.add(network, row.Line)
+		}
+	}
+	if reason == "" && j.several != nil && !isSingle(p) {
+		j.several.Set(p, struct{}{})
+		if j.severalRows++; j.severalRows == 1 {
+			j.severalLine = row.Line
+		}
+	}
+}
+
+// confirmation returns what must be confirmed, nil for nothing.
+func (j *judge) confirmation(ctx context.Context) (*Confirmation, error) {
+	var all []Finding
+	all = append(all, j.together(&j.v4, "IPv4", broadSum4)...)
+	all = append(all, j.together(&j.v6, "IPv6", broadSum6)...)
+	all = append(all, j.traffic(ctx)...)
+	if j.own.Rows > 0 {
+		all = append(all, j.own)
+	}
+	c := &Confirmation{Count: len(all) + j.broadCount}
+	if c.Count == 0 {
+		return nil, nil
+	}
+	all = append(all, j.broad...)
+	for _, f := range all {
+		// Reason is left out: estimates differ from one moment to the next.
+		fmt.Fprintf(j.rows, "%d %d %s\n", f.Line, f.Rows, f.Pattern)
+	}
+	c.Digest = hex.EncodeToString(j.rows.Sum(nil)[:16])
+	c.Findings = all[:min(len(all), maxShown)]
+	for n := range c.Findings {
+		f := &c.Findings[n]
+		if f.Pattern.IsZero() {
+			continue
+		}
+		var err error
+		if f.Impact, err = j.entries.impact(ctx, Caller{Address: j.address}, blocks.Block, f.Pattern); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// together finds the broad networks that several rows add up to, and whether the
+// others select too much as a whole.
+func (j *judge) together(u *union, family string, sum int) []Finding {
+	u.merge()
+	var found []Finding
+	rest := Finding{}
+	total := 0.0
+	for _, part := range u.parts {
+		p := keys.NetworkPattern(part.network)
+		reason := BroadReason(p)
+		switch {
+		case reason == "":
+			total += addressRatio(part.network)
+			if rest.Rows += part.rows; rest.Line == 0 || part.line < rest.Line {
+				rest.Line = part.line
+			}
+		case part.joined:
+			found = append(found, Finding{Line: part.line, Rows: part.rows, Pattern: p, Reason: "together " + reason})
+		}
+	}
+	if total > math.Ldexp(1, -sum) {
+		rest.Reason = fmt.Sprintf("together they select %.1f %% of all %s addresses, more than a /%d", max(total*100, 0.1), family, sum)
+		found = append(found, rest)
+	}
+	return found
+}
+
+// traffic finds whether the patterns of more than one client would have refused
+// much of the traffic that is allowed now.
+func (j *judge) traffic(ctx context.Context) []Finding {
+	if j.severalRows == 0 {
+		return nil
+	}
+	now, active := j.entries.Now(), j.entries.View.Blocks()
+	t, err := j.entries.Traffic.EstimateTraffic(ctx, now.Add(-day), now, func(k keys.Key) bool {
+		_, _, found := j.several.Best(k)
+		m := active.Match(k, now)
+		return found && m.Block == nil && m.Exemption == nil
+	})
+	if err != nil {
+		// An unknown ratio must keep nobody from blocking an attacker while the
+		// database fails.
+		return nil
+	}
+	reason := trafficReason(t)
+	if reason == "" {
+		return nil
+	}
+	f := Finding{Line: j.severalLine, Rows: j.severalRows, Reason: "together they " + reason}
+	if f.Rows == 1 {
+		f.Reason = "it " + reason
+		for p := range j.several.All() {
+			f.Pattern = p
+		}
+	}
+	return []Finding{f}
+}

@@ -1,0 +1,123 @@
+package admin_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// scattered returns every other /16, so that none add up to a wider network.
+func scattered(n int) string {
+	var list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&list, "%d.%d.0.0/16\n", 1+i*2/256, i*2%256)
+	}
+	return list.String()
+}
+
+func TestAnImportOfWhatIsBroadMustBeConfirmed(t *testing.T) {
+	for name, c := range map[string]struct {
+		list string
+		why  []string // of the findings, "" for none
+	}{
+		"every IPv4 address":         {"203.0.113.1\n0.0.0.0/0\n", []string{"every IPv4 address"}},
+		"every IPv6 address":         {"::/0\n", []string{"every IPv6 address"}},
+		"every key":                  {"*\n", []string{"every key"}},
+		"every address":              {"ip:*\n", []string{"every key of the kind"}},
+		"every token":                {"token:*\n", []string{"every key of the kind"}},
+		"a wide network":             {"10.0.0.0/15\n2001:db8::/31\n", []string{"wider than a /16", "wider than a /32"}},
+		"two halves":                 {"128.0.0.0/1\n0.0.0.0/1\n", []string{"together it selects every IPv4 address", "wider than a /16", "wider than a /16"}},
+		"quarters of IPv6":           {"::/2\n4000::/2\n8000::/2\nc000::/2\n", []string{"together it selects every IPv6", "wider", "wider", "wider", "wider"}},
+		"neighbours":                 {"10.0.0.0/16\n192.0.2.1\n10.1.0.0/16\n", []string{"together it is wider than a /16"}},
+		"neighbours of neighbours":   {"10.0.0.0/17\n10.1.0.0/16\n10.0.128.0/18\n10.0.192.0/18\n", []string{"together it is wider than a /16"}},
+		"many that are no neighbour": {scattered(257), []string{"0.4 % of all IPv4 addresses"}},
+		"the caller's own address":   {"203.0.113.9\n", []string{"your own address, 203.0.113.9"}},
+		"the caller's own network":   {"203.0.113.0/24\n203.0.113.9\n", []string{"your own address, 203.0.113.9"}},
+		"what is not broad":          {"10.0.0.0/16\n10.2.0.0/16\n2001:db8::/32\ntoken:test_*\n203.0.113.1\n", nil},
+		"the same network twice":     {"10.0.0.0/16\n10.0.0.0/16\n10.0.7.0/24\n", nil},
+		"fewer that are scattered":   {scattered(256), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, t.TempDir()+"/stint.db")
+			o := admin.ImportOptions{}
+			predicted, err := f.run(t, c.list, admin.ImportOptions{DryRun: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (predicted.Confirmation == nil) != (c.why == nil) {
+				t.Fatalf("the dry run says %+v", predicted.Confirmation)
+			}
+			_, err = f.run(t, c.list, o)
+			if c.why == nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			var needs *admin.NeedsConfirmation
+			if !errors.As(err, &needs) || !fault.Is(err, fault.NeedConfirm) {
+				t.Fatalf("got %v", err)
+			}
+			if needs.Count != len(c.why) || len(needs.Findings) != len(c.why) || needs.Digest != predicted.Confirmation.Digest {
+				t.Fatalf("got %+v, the dry run %+v", needs.Confirmation, predicted.Confirmation)
+			}
+			for i, want := range c.why {
+				found := needs.Findings[i]
+				if !strings.Contains(found.Reason, want) || (found.Impact == nil) != found.Pattern.IsZero() || found.Line == 0 || found.Rows == 0 {
+					t.Errorf("finding %d is %+v, want %q", i, found, want)
+				}
+			}
+			if active := f.active(t, blocks.Block); active != nil {
+				t.Fatalf("active: %q", active)
+			}
+			o.Confirm = needs.Digest
+			if _, err := f.run(t, c.list+"192.0.2.200\n", o); !fault.Is(err, fault.NeedConfirm) {
+				t.Errorf("another file is confirmed: %v", err)
+			}
+			did, err := f.run(t, c.list, o)
+			if err != nil || did.Created == 0 {
+				t.Errorf("confirmed: %+v, %v", did, err)
+			}
+		})
+	}
+}
+
+func TestRowsThatRefuseMuchOfTheTrafficMustBeConfirmed(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		f.caller.Address = netip.Addr{}
+		f.Traffic = recorded{"ip:203.0.113.1": 1, "ip:198.51.100.1": 1, "ip:192.0.2.1": 98}
+		_, err := f.run(t, "203.0.113.0/24\n198.51.100.0/24\n", admin.ImportOptions{})
+		var needs *admin.NeedsConfirmation
+		if !errors.As(err, &needs) || needs.Count != 1 || needs.Findings[0].Rows != 2 || !strings.Contains(needs.Findings[0].Reason, "2.0 %") {
+			t.Fatalf("got %v", err)
+		}
+		// One client at a time is what blocks are for.
+		if _, err := f.run(t, "192.0.2.1\n", admin.ImportOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		// What is refused already or exempt is not refused by this file.
+		f.add(t, blocks.Exemption, "ip:198.51.100.1", blocks.Expiry{})
+		if _, err := f.run(t, "192.0.2.0/24\n198.51.100.0/24\n203.0.113.0/24\n", admin.ImportOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestBroadRowsAreCountedBeyondThoseThatAreShown(t *testing.T) {
+	f := newFixture(t, t.TempDir()+"/stint.db")
+	var list strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&list, "kind%d:*\n", i)
+	}
+	_, err := f.run(t, list.String(), admin.ImportOptions{})
+	var needs *admin.NeedsConfirmation
+	if !errors.As(err, &needs) || needs.Count != 100 || len(needs.Findings) != 20 {
+		t.Fatalf("got %v", err)
+	}
+}

@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"context"
+	"iter"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+// MaxMatching is how many keys may be blocked at once because they match a query.
+const MaxMatching = 5000
+
+// BlockMatching asks to block every key that a query of offences selects.
+type BlockMatching struct {
+	Query offences.Query // its order, cursor and limit do not matter
+	// Count is how many keys the operator has seen to match: another number is a
+	// fault of the field count.
+	Count      int
+	Reason     string
+	Expiry     blocks.Expiry
+	OnConflict blocks.Conflict // Keep (where ""), Extend or Replace
+}
+
+// Matching returns the patterns of the keys that a query selects. More than
+// MaxMatching, or none, is a fault.
+func (e *Entries) Matching(ctx context.Context, q offences.Query) ([]keys.Pattern, error) {
+	if e.Offences == nil {
+		return nil, fault.New(fault.NotFound, "This node counts no offences.")
+	}
+	q.Sort, q.Limit, q.Cursor = offences.ByKey, 1000, ""
+	var all []keys.Pattern
+	for {
+		ranking, err := e.Offences.Rank(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if ranking.Keys > MaxMatching {
+			return nil, fault.New(fault.Invalid, "Nothing was changed: %d keys match, and at most %d are blocked at once. Narrow the filters.", ranking.Keys, MaxMatching)
+		}
+		for _, row := range ranking.Rows {
+			k, err := offences.ParseKey(row.Key)
+			if err != nil {
+				continue // a key of settings that have changed since
+			}
+			if p := keys.PatternOf(k); BroadReason(p) == "" {
+				all = append(all, p)
+			}
+		}
+		if q.Cursor = ranking.Next; q.Cursor == "" {
+			break
+		}
+	}
+	if len(all) == 0 {
+		return nil, fault.New(fault.Invalid, "Nothing was changed: no key matches these filters.")
+	}
+	return all, nil
+}
+
+// BlockMatching blocks the keys that match, all or none. It is recorded as one
+// change.
+func (e *Entries) BlockMatching(ctx context.Context, c Caller, b BlockMatching) (blocks.ImportResult, error) {
+	patterns, err := e.Matching(ctx, b.Query)
+	if err != nil {
+		return blocks.ImportResult{}, err
+	}
+	if len(patterns) != b.Count {
+		return blocks.ImportResult{}, fault.Field("count", "Nothing was changed: %d keys match now. Look at them again.", len(patterns))
+	}
+	if err := fault.CheckLine("reason", b.Reason, blocks.MaxReason); err != nil {
+		return blocks.ImportResult{}, err
+	}
+	if err := checkConflict(b.OnConflict, blocks.Keep, blocks.Extend, blocks.Replace); err != nil {
+		return blocks.ImportResult{}, err
+	}
+	expires, err := b.Expiry.At(e.Now())
+	if err != nil {
+		return blocks.ImportResult{}, err
+	}
+	like := blocks.Entry{Kind: blocks.Block, Reason: b.Reason, Author: c.Actor.Name, Source: blocks.Manual, Expires: expires}
+	return e.Store.Import(ctx, c.Actor, entriesOf(patterns, like), b.OnConflict, nil)
+}
+
+// entriesOf makes entries that differ in their patterns only.
+func entriesOf(patterns []keys.Pattern, like blocks.Entry) iter.Seq2[blocks.Entry, error] {
+	return func(yield func(blocks.Entry, error) bool) {
+		for _, p := range patterns {
+			like.Pattern = p
+			if !yield(like, nil) {
+				return
+			}
+		}
+	}
+}

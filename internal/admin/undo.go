@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// Undo is the use case of undoing recorded changes.
+type Undo struct {
+	Records RecordReader
+	Store   audit.Undoer
+	Entries *Entries
+}
+
+// RecordReader reads audit records.
+type RecordReader interface {
+	FindRecordByID(ctx context.Context, id int64) (*audit.Record, error)
+}
+
+// Undo undoes a recorded change, and returns the record of doing so. Where it
+// makes a broad entry active again or last longer, or puts a broad policy in
+// force, confirm repeats the entry's pattern or the policy's name.
+func (u *Undo) Undo(ctx context.Context, c Caller, id int64, confirm string) (*audit.Record, error) {
+	r, err := u.Records.FindRecordByID(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.confirm(ctx, r, strings.TrimSpace(confirm)); err != nil {
+		return nil, err
+	}
+	return u.Store.Undo(ctx, c.Actor, id)
+}
+
+func (u *Undo) confirm(ctx context.Context, r *audit.Record, confirm string) error {
+	if r.Object == "policy" {
+		before, after, err := blocklist.BroughtBackPolicy(r)
+		if err != nil || confirm == r.ObjectID {
+			return err
+		}
+		return blocklist.NeedConfirmPolicy(r.ObjectID, blocklist.BroadPolicy(before, after))
+	}
+	var restored []keys.Pattern
+	if p, err := restoredPattern(r); err != nil {
+		return err
+	} else if !p.IsZero() {
+		restored = append(restored, p)
+	}
+	return u.Entries.confirm(ctx, blocks.Kind(r.Object), confirm, restored...)
+}
+
+// restoredPattern returns the pattern of the entry that undoing a change makes
+// active again or last longer, zero where it does neither. The record is enough:
+// an entry that has changed since is never undone.
+func restoredPattern(r *audit.Record) (keys.Pattern, error) {
+	object, action, _ := strings.Cut(r.Action, ".")
+	if object != string(blocks.Block) && object != string(blocks.Exemption) {
+		return keys.Pattern{}, nil
+	}
+	switch action {
+	case "end", "replace", "extend", "update":
+	default:
+		return keys.Pattern{}, nil
+	}
+	var before, after struct {
+		Pattern string    `json:"pattern"`
+		Expires time.Time `json:"expires_at"` // zero: permanent
+	}
+	if err := json.Unmarshal(r.Before, &before); err != nil {
+		return keys.Pattern{}, fmt.Errorf("audit record %d: %w", r.ID, err)
+	}
+	if action == "extend" || action == "update" {
+		if err := json.Unmarshal(r.After, &after); err != nil {
+			return keys.Pattern{}, fmt.Errorf("audit record %d: %w", r.ID, err)
+		}
+		if !isLater(before.Expires, after.Expires) {
+			return keys.Pattern{}, nil
+		}
+	}
+	p, err := keys.Parser{}.Pattern(before.Pattern)
+	if err != nil {
+		return keys.Pattern{}, fmt.Errorf("audit record %d: %w", r.ID, err)
+	}
+	return p, nil
+}

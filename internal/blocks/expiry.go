@@ -1,0 +1,33 @@
+package blocks
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// MaxReason is the longest reason of an entry, in bytes.
+const MaxReason = 1000
+
+// Expiry is when an entry is to expire: after For, or at Until, or never where
+// both are zero.
+type Expiry struct {
+	For   time.Duration
+	Until time.Time
+}
+
+// At returns when an entry expires that is added or changed at now; zero:
+// permanent. Errors are *fault.Error of the fields expires_in and expires_at.
+func (e Expiry) At(now time.Time) (time.Time, error) {
+	switch {
+	case e.For != 0 && !e.Until.IsZero():
+		return time.Time{}, fault.Field("expires_in", "cannot be combined with expires_at; send one of them, or neither for a permanent entry")
+	case e.For < 0:
+		return time.Time{}, fault.Field("expires_in", "must be longer than 0")
+	case e.For > 0:
+		return now.Add(e.For), nil
+	case !e.Until.IsZero() && !e.Until.After(now):
+		return time.Time{}, fault.Field("expires_at", "must be in the future; it is %s now", now.UTC().Format("2006-01-02T15:04:05Z"))
+	}
+	return e.Until, nil
+}
