@@ -200,7 +200,7 @@ func (a *App) Run(ctx context.Context) error {
 // announce prints the addresses of the node and where it keeps its data.
 func (a *App) announce() {
 	fmt.Fprintf(a.out, "Stint %s is running.\n  checks  %s  POST /v1/check\n  admin   %s  pages and API\n",
-		Version(), address(a.settings.TLS, a.checks), address(a.settings.AdminTLS, a.admin))
+		Version(), urlOf(a.settings.TLS, a.checks), urlOf(a.settings.AdminTLS, a.admin))
 	if a.backends.dir != nil {
 		fmt.Fprintf(a.out, "  data    %s\n", a.backends.dir.path)
 	} else {

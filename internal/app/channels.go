@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/notify/webhook"
 )
 
-// channels returns the notification channels that the settings name.
+// channels returns the notification channels of the settings.
 func channels(s NotifySettings) ([]notify.Channel, error) {
 	var all []notify.Channel
 	client := egress.New(egress.Options{AllowPrivate: s.AllowPrivate})
@@ -29,12 +29,4 @@ func channels(s NotifySettings) ([]notify.Channel, error) {
 		all = append(all, mail)
 	}
 	return all, nil
-}
-
-func (a *App) newNotifier() (*notify.Dispatcher, error) {
-	all, err := channels(a.settings.Notify)
-	if err != nil {
-		return nil, err
-	}
-	return notify.New(notify.Options{Store: a.backends.store, Channels: all, Node: a.settings.NodeName, Pages: a.settings.Notify.Pages, Log: a.log}), nil
 }

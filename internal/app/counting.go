@@ -23,7 +23,10 @@ func (a *App) buildCounting() {
 		Escalations: func() map[int64]offences.EscalationPolicy {
 			return offences.EscalationsOf(a.catalog.Selector().Policies())
 		},
-		Exempt:       a.isExempt,
+		Exempt: func(key string) bool {
+			k, err := offences.ParseKey(key)
+			return err == nil && a.catalog.Blocks().Match(k, time.Now()).Exemption != nil
+		},
 		SafetyLimit:  func() offences.SafetyLimitSettings { return a.settings.SafetyLimit },
 		OnEscalation: a.escalated,
 		Log:          a.log,
@@ -35,12 +38,6 @@ func (a *App) buildCounting() {
 
 // secret returns the secret that all nodes of one database share.
 func (a *App) secret() []byte { return a.catalog.Settings().Secret }
-
-// isExempt reports whether an exemption matches a key.
-func (a *App) isExempt(text string) bool {
-	k, err := offences.ParseKey(text)
-	return err == nil && a.catalog.Blocks().Match(k, time.Now()).Exemption != nil
-}
 
 // escalated applies the blocks that escalations added, and notifies people.
 func (a *App) escalated(all []offences.EscalationEvent) {

@@ -84,7 +84,7 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.UI, error) {
 		Traffic: &offenders.Estimator{Store: store, Secret: a.secret}, Undo: store,
 		Trace: recorded.sample, Checked: recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Version: Version(),
-		CheckURL: address(a.settings.TLS, a.checks), AdminURL: address(a.settings.AdminTLS, a.admin),
+		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
 		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,
 	}
 	for _, s := range a.settings.Shown() {
@@ -104,7 +104,8 @@ func (a *App) logs() []timestamplog.Log {
 	return []timestamplog.Log{a.backends.log, a.backends.local}
 }
 
-func address(files TLSFiles, l net.Listener) string {
+// urlOf returns the URL of a listener.
+func urlOf(files TLSFiles, l net.Listener) string {
 	if files.Enabled() {
 		return "https://" + l.Addr().String()
 	}

@@ -17,25 +17,25 @@ import (
 
 // How often the last known policies and blocks are written.
 const (
-	// saveDelay gathers the changes that come together.
+	// saveDelay collects changes that happen together into one write.
 	saveDelay = 300 * time.Millisecond
-	// saveShare bounds the cost: after a writing that took some time a node
-	// waits for so many times as long.
-	saveShare = 20
+	// savePause bounds the cost: after each write a node pauses for this many times
+	// as long as the write took.
+	savePause = 20
 	// confirmInterval is how often the file is marked as still current.
 	confirmInterval = 15 * time.Second
 )
 
-// lastKnown keeps the last policies, blocks and exemptions that a node of a
-// shared database knew in a file of the data directory, so that it can start
-// while the database is unreachable. Nodes on one machine may share the
-// directory: a file belongs to one database, and each writing replaces it whole.
+// lastKnown saves the last policies, blocks and exemptions that a distributed node
+// read to a file in the data directory, so that it can start while the database is
+// unreachable. Nodes on one machine may share the directory: a file belongs to one
+// database, and each write replaces all of it.
 type lastKnown struct {
 	path   string
 	source string
 	log    *slog.Logger
-	dirty  chan struct{} // holds one where something has changed
-	broken bool          // writing has failed and that was said
+	dirty  chan struct{} // holds one if something has changed
+	broken bool          // the last write failed, which was logged
 }
 
 func newLastKnown(folder, source string, log *slog.Logger) *lastKnown {
@@ -47,7 +47,7 @@ func newLastKnown(folder, source string, log *slog.Logger) *lastKnown {
 	return &lastKnown{path: path, source: source, log: log, dirty: make(chan struct{}, 1)}
 }
 
-// changed asks for a writing. It never blocks.
+// changed requests a write. It never blocks.
 func (k *lastKnown) changed() {
 	select {
 	case k.dirty <- struct{}{}:
@@ -55,8 +55,8 @@ func (k *lastKnown) changed() {
 	}
 }
 
-// load reads the file. The error is fs.ErrNotExist where there is none, and
-// otherwise one line.
+// load reads the file. Its error is fs.ErrNotExist if there is none, and otherwise
+// one line.
 func (k *lastKnown) load() (*catalog.Saved, time.Time, error) {
 	file, err := os.OpenFile(k.path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -75,8 +75,8 @@ func (k *lastKnown) load() (*catalog.Saved, time.Time, error) {
 	return saved, info.ModTime(), err
 }
 
-// keep writes what is known after each change, until ctx ends, and then once
-// more what has changed since.
+// keep writes the file after each change until ctx ends, and then once more if
+// something has changed since.
 func (k *lastKnown) keep(ctx context.Context, c *catalog.Catalog) {
 	confirm := time.NewTicker(confirmInterval)
 	defer confirm.Stop()
@@ -97,15 +97,15 @@ func (k *lastKnown) keep(ctx context.Context, c *catalog.Catalog) {
 		if pause(ctx, saveDelay) {
 			began := time.Now()
 			k.save(c)
-			pause(ctx, saveShare*time.Since(began))
+			pause(ctx, savePause*time.Since(began))
 		} else {
-			k.changed() // the last writing
+			k.changed() // for the last write
 		}
 	}
 }
 
-// save writes the file. What fails is said once, until it works again: a node
-// goes on without.
+// save writes the file. The node continues without it: a failure is logged once, and
+// so is the next success.
 func (k *lastKnown) save(c *catalog.Catalog) {
 	saved := c.Snapshot()
 	if saved == nil {
@@ -149,8 +149,8 @@ func (k *lastKnown) write(saved *catalog.Saved) (err error) {
 	return errors.Join(opened.Sync(), opened.Close())
 }
 
-// confirm marks the file as current: its age is that of the last moment at
-// which the database said so.
+// confirm marks the file as current if the database answers: its modification time is
+// the last time at which its content was known to be current.
 func (k *lastKnown) confirm(c *catalog.Catalog) {
 	_, unconfirmed := c.Unconfirmed()
 	if _, failing := c.Failing(); failing != nil || unconfirmed || !c.Loaded() || len(k.dirty) > 0 || k.broken {
@@ -158,6 +158,6 @@ func (k *lastKnown) confirm(c *catalog.Catalog) {
 	}
 	now := time.Now()
 	if err := os.Chtimes(k.path, now, now); errors.Is(err, fs.ErrNotExist) {
-		k.changed() // somebody has removed it
+		k.changed() // it was deleted
 	}
 }

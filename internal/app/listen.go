@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// listen binds an address, with TLS where files are named. Its errors are one
+// listen binds an address, with TLS if files has a certificate. Its errors are one
 // line each and name the setting.
 func listen(name, address string, files TLSFiles) (net.Listener, error) {
 	var config *tls.Config

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// newLogger returns the logger that the settings ask for. Both forms escape
-// control characters, whatever an attacker put into a key.
+// newLogger returns the logger of the settings. Both formats escape control
+// characters, which an attacker may put into a key.
 func newLogger(s Settings, out io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {

@@ -22,7 +22,7 @@ func (a *App) newMetrics() *metrics.Metrics {
 		LocalKeys:  a.backends.memory.Len,
 	})
 	if a.watch != nil {
-		m.Registry().MustRegister(a.redisMetrics()...)
+		m.Registry().MustRegister(redisMetrics(a.watch, &a.outages)...)
 	}
 	if a.lastKnown != nil {
 		m.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_started_from_saved_state",
@@ -33,17 +33,17 @@ func (a *App) newMetrics() *metrics.Metrics {
 }
 
 // redisMetrics returns the metrics of a distributed node.
-func (a *App) redisMetrics() []prometheus.Collector {
+func redisMetrics(w *redisWatch, o *outageLog) []prometheus.Collector {
 	gauge := func(name, help string, read func(redisState) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(a.watch.state()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(w.state()) })
 	}
 	return []prometheus.Collector{
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_redis_evicted_keys_total", Help: "Keys that Redis was seen to evict since this node started; each may have been a log."},
-			func() float64 { return float64(a.watch.state().Evicted) }),
+			func() float64 { return float64(w.state().Evicted) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stint_redis_outages_total", Help: "Outages of Redis servers that have begun."},
-			func() float64 { return float64(a.outages.redisOutages.Load()) }),
+			func() float64 { return float64(o.redisOutages.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stint_redis_servers_unreachable", Help: "Redis servers that do not decide at present."},
-			func() float64 { return float64(len(a.backends.redis.Outages())) }),
+			func() float64 { return float64(len(w.redis.Outages())) }),
 		gauge("stint_redis_misconfigured", "1 while Redis cannot hold logs as it is set up.", func(s redisState) float64 { return one(s.Problem != "") }),
 		gauge("stint_redis_may_evict", "Redis servers whose maxmemory-policy lets them evict logs.", func(s redisState) float64 { return float64(len(s.MayEvict)) }),
 		gauge("stint_redis_info_unreadable", "Redis servers whose evictions cannot be read from INFO.", func(s redisState) float64 { return float64(len(s.Unread)) }),

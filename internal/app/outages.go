@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/redislog"
@@ -72,12 +74,12 @@ func (o *outageAlert) check(ctx context.Context) {
 	}
 }
 
-// outageAlerts watches Redis and the database.
-func (a *App) outageAlerts() func(context.Context) {
+// watchOutages watches Redis and the database.
+func watchOutages(node string, g *gate.Gate, c *catalog.Catalog, n *notifier) func(context.Context) {
 	redis := &outageAlert{
-		server: "Redis", node: a.settings.NodeName, notify: a.notifier.notify,
+		server: "Redis", node: node, notify: n.notify,
 		since: func() time.Time {
-			if outage := a.gate.Outage(); outage.Open() {
+			if outage := g.Outage(); outage.Open() {
 				return outage.Since
 			}
 			return time.Time{}
@@ -86,9 +88,9 @@ func (a *App) outageAlerts() func(context.Context) {
 		after:  "Limits are exact again.",
 	}
 	database := &outageAlert{
-		server: "The database", node: a.settings.NodeName, notify: a.notifier.notify,
+		server: "The database", node: node, notify: n.notify,
 		since: func() time.Time {
-			since, _ := a.catalog.Failing()
+			since, _ := c.Failing()
 			return since
 		},
 		during: "Checks go on with the last policies and blocks known; nothing can be changed until it is back.",

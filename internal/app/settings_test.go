@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,7 +104,7 @@ func TestAnAdminListenerForAllNeedsTLSOrAWordOfTheOperator(t *testing.T) {
 	}
 }
 
-func TestWhoeverAsksForTheVersionStartsNothing(t *testing.T) {
+func TestTheVersionFlagStartsNothing(t *testing.T) {
 	if _, err := Load([]string{"--version"}, nil); !errors.Is(err, ErrHelp) {
 		t.Errorf("got %v", err)
 	}
@@ -127,6 +128,31 @@ func TestShownSettingsHideSecrets(t *testing.T) {
 		if strings.Contains(setting.Value, "hunter2") {
 			t.Errorf("%s shows its secret: %s", setting.Name, setting.Value)
 		}
+	}
+}
+
+// What is shown of a setting, but for secrets, can be set again and gives the same.
+func TestASettingReadsWhatItShows(t *testing.T) {
+	s, err := Load([]string{
+		"--trusted-proxies", "10.0.0.0/8,192.0.2.1", "--allowed-hosts", "*.example.com,stint.example.com", "--check-deadline", "250ms",
+		"--notify-email-to", "a@example.com,b@example.com", "--schedules", "weekly-report=off;daily-report=0 6 * * *",
+		"--escalation-safety-limit", "12.5%", "--proposal-min-addresses", "9", "--keep-days", "2d", "--allow-redis-eviction", "true",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Settings
+	options := again.options()
+	for i, shown := range s.Shown() {
+		if options[i].secret {
+			continue
+		}
+		if err := options[i].value.set(shown.Value); err != nil {
+			t.Errorf("%s %q: %v", shown.Name, shown.Value, err)
+		}
+	}
+	if got, want := fmt.Sprint(again.Shown()), fmt.Sprint(s.Shown()); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

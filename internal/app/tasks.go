@@ -44,7 +44,7 @@ func (a *App) tasks() []task {
 			store: a.backends.store, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: Version()},
 			latency: &a.latency, prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
 		}).run},
-		{"outage watcher", a.outageAlerts()},
+		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.notifier)},
 		{"first clock check", a.checkClocks},
 		{"sweeper", every(sweepInterval, func(context.Context) {
 			a.backends.memory.Sweep()

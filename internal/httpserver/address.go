@@ -29,6 +29,9 @@ const (
 	Forwarded     AddressHeader = "Forwarded"
 )
 
+// String returns the header's name.
+func (h AddressHeader) String() string { return string(h) }
+
 // ParseAddressHeader reads the name of a header.
 func ParseAddressHeader(text string) (AddressHeader, error) {
 	for _, known := range []AddressHeader{XForwardedFor, Forwarded} {

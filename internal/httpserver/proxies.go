@@ -36,6 +36,15 @@ func ParseTrustedProxies(text string) (TrustedProxies, error) {
 	return proxies, nil
 }
 
+// String writes the networks as ParseTrustedProxies reads them.
+func (t TrustedProxies) String() string {
+	all := make([]string, len(t))
+	for i, network := range t {
+		all[i] = network.String()
+	}
+	return strings.Join(all, ", ")
+}
+
 func parseProxy(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		addr = addr.Unmap().WithZone("")

@@ -16,8 +16,8 @@ type dataDir struct {
 	lock *os.File
 }
 
-// openDataDir creates and locks the folder, which only its owner may enter: it
-// holds hashes, sessions and keys. Its errors are one line each.
+// openDataDir creates and locks the folder. Only its owner can read it, because it
+// contains hashes, sessions and keys. Its errors are one line each.
 func openDataDir(path string) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -26,14 +26,14 @@ func openDataDir(path string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
-	if err := closeFolder(path); err != nil {
+	if err := restrictFolder(path); err != nil {
 		return nil, err
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
-	// The lock goes with the process, however it ends.
+	// The lock ends with the process, however that ends.
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -49,9 +49,9 @@ func openDataDir(path string) (*dataDir, error) {
 	return d, nil
 }
 
-// closeFolder takes a folder's access from everybody but its owner. It changes
-// only a folder that is empty or Stint's own: others may need that access.
-func closeFolder(path string) error {
+// restrictFolder removes the access of all but the owner. It changes only a folder
+// that is empty or Stint's own: in another, other users may need their access.
+func restrictFolder(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
@@ -76,8 +76,8 @@ func closeFolder(path string) error {
 	return nil
 }
 
-// protect takes the access to Stint's files from everybody but their owner:
-// SQLite makes them as the umask says, and older versions left them so.
+// protect removes the access of all but the owner to Stint's files: SQLite creates
+// them with the umask of the process.
 func (d *dataDir) protect() error {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *dataDir) protect() error {
 		own := name == "lock" || strings.HasPrefix(name, databaseFile) || strings.HasPrefix(name, snapshotFile) || strings.HasPrefix(name, ".stint-")
 		info, err := entry.Info()
 		if !own || err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
-			continue // one that has gone since is none to protect
+			continue // also if it has been deleted since
 		}
 		if err := os.Chmod(filepath.Join(d.path, name), 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("--data-dir: %s can be read by other users (mode %04o) and that cannot be changed: %s", name, info.Mode().Perm(), oneLine(err))

@@ -1,0 +1,105 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// validate checks the settings that depend on each other. Its errors are one line
+// each.
+func (s Settings) validate() error {
+	for _, check := range []func(Settings) error{validateListeners, validateBackends, validateTLS, validateCredentials} {
+		if err := check(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateListeners(s Settings) error {
+	for name, address := range map[string]string{"listen": s.Listen, "admin-listen": s.AdminListen} {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("--%s: got %q; write host:port, for example 127.0.0.1:8080", name, address)
+		}
+	}
+	if s.Listen == s.AdminListen && !strings.HasSuffix(s.Listen, ":0") {
+		return fmt.Errorf("--listen and --admin-listen are both %s; checks and the admin API must not share a listener; give each its own port", s.Listen)
+	}
+	if !s.AdminTLS.Enabled() && !s.AdminInsecure && !isLoopback(s.AdminListen) {
+		return fmt.Errorf("--admin-listen %s is reached from other machines, and without TLS they send passwords and tokens in the clear: give --admin-tls-cert and --admin-tls-key, or --admin-insecure true where a private network or a TLS proxy in front protects it", s.AdminListen)
+	}
+	switch s.CheckAuth {
+	case "off", "token":
+	case "":
+		if !isLoopback(s.Listen) {
+			return fmt.Errorf("--listen %s is reached from other machines, so --check-auth must say whether checks need a token: off or token", s.Listen)
+		}
+	default:
+		return fmt.Errorf("--check-auth: %w", mustBe("off or token", s.CheckAuth))
+	}
+	return nil
+}
+
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func validateBackends(s Settings) error {
+	switch {
+	case s.RedisURL != "" && s.DatabaseURL == "":
+		return errors.New("--redis-url is given without --database-url: nodes that share logs must also share policies and blocks; give both, or neither to run on this machine alone")
+	case s.RedisURL == "" && s.DatabaseURL != "":
+		return errors.New("--database-url is given without --redis-url: nodes that share policies must also share the logs, or each would allow the whole limit; give both, or neither to run on this machine alone")
+	case s.RedisURL == "":
+		return nil
+	}
+	if u, err := url.Parse(s.DatabaseURL); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+		return errors.New("--database-url: must be a URL of Postgres; write postgres://user@host:5432/stint")
+	}
+	u, err := url.Parse(s.RedisURL)
+	if err != nil || !slices.Contains([]string{"redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}, u.Scheme) {
+		return errors.New("--redis-url: must be a URL of Redis; write redis://host:6379/0, or rediss:// for TLS")
+	}
+	if s.RedisPrefix == "" || strings.ContainsAny(s.RedisPrefix, "{}: \t\n") {
+		return fmt.Errorf("--redis-prefix: %w", mustBe("a word without braces, colons and spaces", s.RedisPrefix))
+	}
+	return nil
+}
+
+func validateTLS(s Settings) error {
+	for prefix, files := range map[string]TLSFiles{"--tls": s.TLS, "--admin-tls": s.AdminTLS} {
+		if (files.Cert == "") != (files.Key == "") {
+			return fmt.Errorf("%s-cert and %s-key belong together: give both or neither", prefix, prefix)
+		}
+	}
+	return nil
+}
+
+func validateCredentials(s Settings) error {
+	if s.AdminToken != "" {
+		if err := identity.CheckChosenToken(s.AdminToken); err != nil {
+			return fmt.Errorf("STINT_ADMIN_TOKEN cannot be used: %w", err)
+		}
+	}
+	if s.AdminPassword != "" {
+		if err := identity.CheckPassword(s.AdminPassword); err != nil {
+			return fmt.Errorf("STINT_ADMIN_PASSWORD cannot be used: %w", err)
+		}
+	}
+	return nil
+}

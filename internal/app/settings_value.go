@@ -1,0 +1,206 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// value is a field of Settings as text.
+type value struct {
+	set  func(text string) error // the error is what is allowed, in one line
+	show func() string
+}
+
+// mustBe is the error of a text that is not allowed.
+func mustBe(allowed, got string) error { return fmt.Errorf("must be %s, got %q", allowed, got) }
+
+func text(field *string) value {
+	return value{
+		set:  func(s string) error { *field = s; return nil },
+		show: func() string { return *field },
+	}
+}
+
+// address is a URL of a server. It is shown without its password.
+func address(field *string) value {
+	v := text(field)
+	v.show = func() string { return redact(*field) }
+	return v
+}
+
+// hook is an HTTP URL, or "". Its error does not contain the URL, which is a secret.
+func hook(field *string) value {
+	v := text(field)
+	v.set = func(s string) error {
+		if u, err := url.Parse(s); s != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http")) {
+			return errors.New("not a URL that can be called; write for example https://example.com/hook")
+		}
+		*field = s
+		return nil
+	}
+	return v
+}
+
+func oneOf(field *string, allowed ...string) value {
+	v := text(field)
+	v.set = func(s string) error {
+		if !slices.Contains(allowed, s) {
+			last := len(allowed) - 1
+			return mustBe(strings.Join(allowed[:last], ", ")+" or "+allowed[last], s)
+		}
+		*field = s
+		return nil
+	}
+	return v
+}
+
+func flag(field *bool) value {
+	return value{
+		set: func(s string) error {
+			if s != "true" && s != "false" {
+				return mustBe("true or false", s)
+			}
+			*field = s == "true"
+			return nil
+		},
+		show: func() string { return strconv.FormatBool(*field) },
+	}
+}
+
+func number(field *int, from, to int) value {
+	return value{
+		set: func(s string) error {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < from || n > to {
+				return mustBe(fmt.Sprintf("a whole number from %d to %d", from, to), s)
+			}
+			*field = n
+			return nil
+		},
+		show: func() string { return strconv.Itoa(*field) },
+	}
+}
+
+// percentage is a ratio above 0 as a percentage.
+func percentage(field *float64) value {
+	return value{
+		set: func(s string) error {
+			digits, isPercentage := strings.CutSuffix(s, "%")
+			n, err := strconv.ParseFloat(digits, 64)
+			if err != nil || !isPercentage || !(n > 0 && n <= 100) {
+				return mustBe("a share such as 20%", s)
+			}
+			*field = n / 100
+			return nil
+		},
+		show: func() string { return strconv.FormatFloat(*field*100, 'g', -1, 64) + "%" },
+	}
+}
+
+// duration is a duration as Go writes it.
+func duration(field *time.Duration, from, to time.Duration) value {
+	return value{
+		set: func(s string) error {
+			d, err := time.ParseDuration(s)
+			if err != nil || d < from || d > to {
+				return mustBe(fmt.Sprintf("a duration from %s to %s, for example 100ms", from, to), s)
+			}
+			*field = d
+			return nil
+		},
+		show: func() string { return field.String() },
+	}
+}
+
+// age is a duration as policies write it, which may be days.
+func age(field *time.Duration) value {
+	return value{
+		set: func(s string) error {
+			d, err := rules.ParseDuration(s)
+			if err != nil || d < time.Minute {
+				return mustBe("a duration of a minute or more, for example 30d", s)
+			}
+			*field = d
+			return nil
+		},
+		show: func() string { return rules.FormatDuration(*field) },
+	}
+}
+
+// parsed is a field whose type has a parser. The error is the parser's.
+func parsed[T fmt.Stringer](field *T, parse func(string) (T, error)) value {
+	return value{
+		set:  func(s string) (err error) { *field, err = parse(s); return err },
+		show: func() string { return (*field).String() },
+	}
+}
+
+// list is a list of texts with commas between.
+func list(field *[]string) value {
+	return value{
+		set: func(s string) error {
+			*field = nil
+			for part := range strings.SplitSeq(s, ",") {
+				if part = strings.TrimSpace(part); part != "" {
+					*field = append(*field, part)
+				}
+			}
+			return nil
+		},
+		show: func() string { return strings.Join(*field, ", ") },
+	}
+}
+
+// schedules are the schedules of jobs by name.
+func schedules(field *map[string]string) value {
+	return value{
+		set: func(s string) error {
+			*field = map[string]string{}
+			for part := range strings.SplitSeq(s, ";") {
+				if part = strings.TrimSpace(part); part == "" {
+					continue
+				}
+				name, schedule, found := strings.Cut(part, "=")
+				if !found {
+					return mustBe("name=schedule, for example daily-report=0 6 * * *", part)
+				}
+				(*field)[strings.TrimSpace(name)] = strings.TrimSpace(schedule)
+			}
+			return nil
+		},
+		show: func() string {
+			var parts []string
+			for _, name := range slices.Sorted(maps.Keys(*field)) {
+				parts = append(parts, name+"="+(*field)[name])
+			}
+			return strings.Join(parts, "; ")
+		},
+	}
+}
+
+// hidden is shown instead of a secret.
+const hidden = "set, not shown"
+
+// redact hides the password of a URL, also one in the query.
+func redact(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return hidden
+	}
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "pass") {
+			query.Set(name, "xxxxx")
+		}
+	}
+	u.RawQuery = query.Encode()
+	return u.Redacted()
+}
