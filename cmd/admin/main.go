@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/stint-dev/stint/internal/cli"
+	"github.com/stint-dev/stint/internal/cli/console"
 )
 
-func main() { os.Exit(int(cli.Main(os.Args[1:], cli.Process()))) }
+func main() { os.Exit(int(cli.Main(os.Args[1:], console.Process()))) }

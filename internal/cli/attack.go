@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func newAttack(a *app) *cobra.Command {
+func newAttack(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "attack",
 		Short: "Show whether there is an attack now, and its source",
@@ -20,12 +21,12 @@ more, is an attack. The source is the range with at least half of the offences s
 began, or the key with at least a third of them.`,
 		Example: "admin attack\nadmin attack -o json",
 		Args:    cobra.NoArgs,
-		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
-			attack, err := from.Attack(c.Context())
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			attack, err := server.Attack(c.Context())
 			if err != nil {
 				return err
 			}
-			return output.One(a.printer(), *attack, attackColumns)
+			return output.One(con.Printer(), *attack, attackColumns)
 		}),
 	}
 }
@@ -37,7 +38,7 @@ var attackColumns = []output.Column[wire.Attack]{
 	{Name: "baseline", Head: "Baseline", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(refusedRate(t.Baseline)) }},
 	{Name: "allowed", Head: "Allowed per second", Right: true, Cell: func(t wire.Attack) output.Cell { return perSecond(&t.Now.Allowed) }},
 	{Name: "source", Head: "Source", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(s.Pattern) })},
-	{Name: "ratio", Head: "Of all offences", Right: true, Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Share(s.Ratio) })},
+	{Name: "ratio", Head: "Of all offences", Right: true, Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Ratio(s.Ratio) })},
 	{Name: "keys", Head: "Keys", Right: true, Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Number(max(1, s.Keys)) })},
 	{Name: "policy", Head: "Policy", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Policy)) })},
 	{Name: "rule", Head: "Rule", Cell: attackSource(func(s *wire.AttackSource) output.Cell { return output.Text(string(s.Rule)) })},

@@ -10,17 +10,18 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func newAudit(a *app) *cobra.Command {
+func newAudit(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "audit",
 		Short:   "Show who changed what, when and from where",
 		Example: "admin audit list --last 24h\nadmin audit show 812",
 	}
-	c.AddCommand(newAuditList(a), newAuditShow(a), newAuditExport(a), newAuditUndo(a), newAuditVerify(a))
+	c.AddCommand(newAuditList(con), newAuditShow(con), newAuditExport(con), newAuditUndo(con), newAuditVerify(con))
 	return c
 }
 
@@ -53,7 +54,7 @@ func (f *auditFlags) query(now time.Time) url.Values {
 	return query
 }
 
-func newAuditList(a *app) *cobra.Command {
+func newAuditList(con *console.Console) *cobra.Command {
 	var f auditFlags
 	var limit int
 	c := &cobra.Command{
@@ -61,12 +62,12 @@ func newAuditList(a *app) *cobra.Command {
 		Short:   "List changes, newest first",
 		Example: "admin audit list --last 24h\nadmin audit list --action block.end --actor maria\nadmin audit list --object policy --object-id default -o json",
 		Args:    cobra.NoArgs,
-		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
-			found, err := client.Audit(c.Context(), f.query(a.sys.Now()), limit)
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			found, err := server.Audit.List(c.Context(), f.query(con.Now()), limit)
 			if err != nil {
 				return err
 			}
-			return printListing(a, found, auditColumns)
+			return printListing(con, found, auditColumns)
 		}),
 	}
 	f.add(c)
@@ -74,31 +75,27 @@ func newAuditList(a *app) *cobra.Command {
 	return c
 }
 
-func newAuditShow(a *app) *cobra.Command {
+func newAuditShow(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ID",
 		Short:   "Show one change with the values before and after",
 		Example: "admin audit show 812",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			id, err := auditID(args[0])
 			if err != nil {
 				return err
 			}
-			client, err := a.client()
+			entry, err := server.Audit.Get(c.Context(), id)
 			if err != nil {
 				return err
 			}
-			entry, err := client.AuditEntry(c.Context(), id)
-			if err != nil {
-				return err
-			}
-			return output.One(a.printer(), *entry, auditDetail)
-		},
+			return output.One(con.Printer(), *entry, auditDetail)
+		}),
 	}
 }
 
-func newAuditUndo(a *app) *cobra.Command {
+func newAuditUndo(con *console.Console) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "undo ID",
@@ -110,65 +107,61 @@ can be undone too. A broad block or exemption that becomes active again needs th
 confirmation as when it was added.`,
 		Example: "admin audit undo 812",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			id, err := auditID(args[0])
 			if err != nil {
 				return err
 			}
-			client, err := a.client()
+			entry, err := server.Audit.Get(c.Context(), id)
 			if err != nil {
 				return err
 			}
-			entry, err := client.AuditEntry(c.Context(), id)
-			if err != nil {
+			if entry, err = undo(c, con, server, entry, yes); err != nil {
 				return err
 			}
-			if entry, err = a.undo(c, client, entry, yes); err != nil {
-				return err
-			}
-			p := a.printer()
+			p := con.Printer()
 			if p.Format != output.Table {
 				return output.One(p, *entry, auditDetail)
 			}
 			p.Sayf("%s", output.Escape(entry.Summary))
 			return nil
-		},
+		}),
 	}
 	yesFlag(c, &yes)
 	return c
 }
 
 // undo undoes a change, and asks for confirmation if a broad entry becomes active again.
-func (a *app) undo(c *cobra.Command, from *client.Client, e *wire.AuditEntry, yes bool) (*wire.AuditEntry, error) {
-	return confirming(a, yes, func(pattern string) error {
+func undo(c *cobra.Command, con *console.Console, server *client.Client, e *wire.AuditEntry, yes bool) (*wire.AuditEntry, error) {
+	return confirmEntry(con, yes, func(pattern string) error {
 		if e.Object != "block" {
 			return nil
 		}
-		return a.showImpact(c.Context(), from, pattern)
-	}, func(confirm string) (*wire.AuditEntry, error) { return from.Undo(c.Context(), e.ID, confirm) })
+		return showImpact(c.Context(), con, server, pattern)
+	}, func(confirm string) (*wire.AuditEntry, error) { return server.Audit.Undo(c.Context(), e.ID, confirm) })
 }
 
 func auditID(text string) (int64, error) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
-		return 0, usagef("%q is no id of a change; 'audit list' shows them", text)
+		return 0, console.Usagef("%q is no id of a change; 'audit list' shows them", text)
 	}
 	return id, nil
 }
 
-func newAuditExport(a *app) *cobra.Command {
+func newAuditExport(con *console.Console) *cobra.Command {
 	var f auditFlags
 	c := &cobra.Command{
 		Use:     "export",
 		Short:   "Export changes as CSV or JSON, with the values before and after",
 		Example: "admin audit export --last 30d > audit.csv\nadmin audit export -o json > audit.json",
 		Args:    cobra.NoArgs,
-		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
-			found, err := client.Audit(c.Context(), f.query(a.sys.Now()), 0)
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			found, err := server.Audit.List(c.Context(), f.query(con.Now()), 0)
 			if err != nil {
 				return err
 			}
-			p := a.printer()
+			p := con.Printer()
 			if !c.Flags().Changed("output") {
 				p.Format = output.CSV
 			}
@@ -205,7 +198,7 @@ func jsonCell(text jsontext.Value) output.Cell {
 	return output.Text(string(text))
 }
 
-func newAuditVerify(a *app) *cobra.Command {
+func newAuditVerify(con *console.Console) *cobra.Command {
 	var head string
 	c := &cobra.Command{
 		Use:   "verify",
@@ -217,28 +210,24 @@ elsewhere shows it. Keep the head that this command prints, and pass it with --h
 exit code is 1 if the chain does not match.`,
 		Example: "admin audit verify\nadmin audit verify --head 812:9f2c...",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 			if c.Flags().Changed("head") {
 				if _, err := audit.ParseHead(head); err != nil {
-					return usagef("--%w", err)
+					return console.Usagef("--%w", err)
 				}
 			}
-			client, err := a.client()
+			v, err := server.Audit.Verify(c.Context(), head)
 			if err != nil {
 				return err
 			}
-			v, err := client.VerifyAudit(c.Context(), head)
-			if err != nil {
-				return err
-			}
-			if err := output.One(a.printer(), *v, verificationColumns); err != nil {
+			if err := output.One(con.Printer(), *v, verificationColumns); err != nil {
 				return err
 			}
 			if !v.Intact {
-				return &exitError{code: Failed}
+				return &console.ExitError{Code: console.Failed}
 			}
 			return nil
-		},
+		}),
 	}
 	c.Flags().StringVar(&head, "head", "", "a head that was kept: is it still in the chain?")
 	return c

@@ -11,10 +11,12 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 )
 
-func newBackup(a *app) *cobra.Command {
+func newBackup(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up the embedded data while it is in use",
@@ -23,23 +25,20 @@ logs in memory) to a file, while the server runs. The file appears only once it 
 With Redis and Postgres, back those up with their own tools.`,
 		Example: "admin backup stint-2026-11-20.backup",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			size, err := a.backup(c.Context(), args[0])
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			size, err := backUp(c.Context(), server, args[0])
 			if err != nil {
 				return err
 			}
-			a.notef("Wrote %s, %s.", output.Escape(args[0]), humanize.Bytes(uint64(size)))
+			con.Notef("Wrote %s, %s.", output.Escape(args[0]), humanize.Bytes(uint64(size)))
 			return nil
-		},
+		}),
 	}
 }
 
-func (a *app) backup(ctx context.Context, path string) (size int64, err error) {
-	client, err := a.client()
-	if err != nil {
-		return 0, err
-	}
-	stream, err := client.Backup(ctx)
+// backUp writes a backup to a file, which appears when it is complete.
+func backUp(ctx context.Context, server *client.Client, path string) (size int64, err error) {
+	stream, err := server.Backups.Create(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -63,7 +62,7 @@ func (a *app) backup(ctx context.Context, path string) (size int64, err error) {
 	return size, os.Rename(file.Name(), path)
 }
 
-func newRestore(a *app) *cobra.Command {
+func newRestore(con *console.Console) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "restore FILE",
@@ -72,32 +71,28 @@ func newRestore(a *app) *cobra.Command {
 What was changed since the backup was made is lost, tokens and users included.`,
 		Example: "admin restore stint-2026-11-20.backup --yes",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			file, err := os.Open(args[0])
 			if err != nil {
 				return err
 			}
 			defer file.Close()
 			if !yes {
-				if err := a.confirm("This replaces everything that the server keeps by "+output.Escape(args[0])+".", "--yes"); err != nil {
+				if err := con.Confirm("This replaces everything that the server keeps by "+output.Escape(args[0])+".", "--yes"); err != nil {
 					return err
 				}
 			}
-			client, err := a.client()
+			answer, err := server.Backups.Restore(c.Context(), file)
 			if err != nil {
 				return err
 			}
-			answer, err := client.Restore(c.Context(), file)
-			if err != nil {
-				return err
-			}
-			p := a.printer()
+			p := con.Printer()
 			if p.Format == output.JSON {
 				return p.JSON(answer)
 			}
 			p.Sayf("%s", output.Escape(answer.Detail))
 			return nil
-		},
+		}),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return c

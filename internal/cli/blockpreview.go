@@ -9,42 +9,39 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func newBlockPreview(a *app) *cobra.Command {
+func newBlockPreview(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "preview PATTERN",
-		Short: "Say whom a block would hit, before it is made",
-		Long: `Say whom a block would hit: how many of the keys seen in the last day and how much of the
-traffic, by an estimate, which exemptions hide it, which blocks it overlaps, and whether it
-refuses your own address.
+		Short: "Show the impact of a block before it is added",
+		Long: `Show the impact of a block before it is added: an estimate of how many keys and how much of
+the traffic of the last day it would have refused, which exemptions stay allowed, which
+blocks it overlaps, and whether it refuses your own address.
 
 ` + patternHelp,
 		Example: "admin block preview ip:203.0.113.0/24\nadmin block preview 'token:test_*' -o json",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			from, err := a.client()
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			preview, err := server.Blocks.Preview(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			preview, err := from.PreviewBlock(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			printPreview(a, preview)
-			if p := a.printer(); p.Format != output.Table {
+			printPreview(con, preview)
+			if p := con.Printer(); p.Format != output.Table {
 				return output.One(p, preview, previewColumns)
 			}
 			return nil
-		},
+		}),
 	}
 }
 
-func printPreview(a *app, b *wire.Impact) {
-	p := a.printer()
-	a.warn(b.Warnings)
+func printPreview(con *console.Console, b *wire.Impact) {
+	p := con.Printer()
+	con.Warn(b.Warnings)
 	p.Sayf("%s", output.Escape(b.Pattern))
 	for _, line := range impactLines(b) {
 		p.Sayf("%s", line)
@@ -55,23 +52,23 @@ func printPreview(a *app, b *wire.Impact) {
 }
 
 // showImpact shows what a block would do, before it is confirmed.
-func (a *app) showImpact(ctx context.Context, from *client.Client, pattern string) error {
-	b, err := from.PreviewBlock(ctx, pattern)
+func showImpact(ctx context.Context, con *console.Console, server *client.Client, pattern string) error {
+	b, err := server.Blocks.Preview(ctx, pattern)
 	if err != nil {
 		return err
 	}
 	for _, line := range impactLines(b) {
-		a.notef("%s", line)
+		con.Notef("%s", line)
 	}
 	return nil
 }
 
-// impactLines say what a block would do, one fact a line.
+// impactLines returns the impact of a block, one fact per line.
 func impactLines(b *wire.Impact) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if b.Estimate == nil {
-		say("No traffic of the last day is recorded, so what it would refuse is not known.")
+		say("No traffic of the last day is recorded, so its impact is unknown.")
 	} else {
 		say("It would have refused %s", estimateSentence(b.Estimate))
 	}
@@ -79,15 +76,15 @@ func impactLines(b *wire.Impact) []string {
 		say("It refuses your own address.")
 	}
 	for _, e := range b.Exemptions {
-		say("Stays open by the exemption of %s: %s", output.Escape(e.Pattern), output.Escape(e.Reason))
+		say("Stays allowed by the exemption of %s: %s", output.Escape(e.Pattern), output.Escape(e.Reason))
 	}
 	for _, other := range b.CoveredBy {
-		say("Refused already by the block of %s: %s", output.Escape(other.Pattern), output.Escape(other.Reason))
+		say("Already refused by the block of %s: %s", output.Escape(other.Pattern), output.Escape(other.Reason))
 	}
 	if n := len(b.Covers); n >= blocklist.MaxNeighbours {
 		say("It makes %d or more blocks superfluous.", n)
 	} else if n > 0 {
-		say("It makes %s superfluous.", amount(n, "block", "blocks"))
+		say("It makes %s superfluous.", output.Amount(n, "block", "blocks"))
 	}
 	return lines
 }
@@ -104,16 +101,16 @@ var previewColumns = []output.Column[*wire.Impact]{
 		if b.Estimate == nil {
 			return output.Cell{}
 		}
-		return output.Share(b.Estimate.Share)
+		return output.Ratio(b.Estimate.Share)
 	}},
 	{Name: "blocks_caller", Cell: func(b *wire.Impact) output.Cell { return output.YesNo(b.BlocksCaller) }},
 	{Name: "hidden", Cell: func(b *wire.Impact) output.Cell { return output.YesNo(b.Hidden) }},
 	{Name: "confirm", Cell: func(b *wire.Impact) output.Cell { return output.Text(string(b.Confirm)) }},
 }
 
-// estimateSentence ends a sentence about traffic, and says that it is guessed.
+// estimateSentence returns the end of a sentence about an estimate of traffic.
 func estimateSentence(e *wire.TrafficEstimate) string {
 	percent := func(part float64) string { return strconv.FormatFloat(part*100, 'f', 1, 64) }
 	return fmt.Sprintf("about %s of %s and %s ± %s %% of the checks from %s to %s (an estimate from a sample).",
-		amount(e.Keys, "key", "keys"), amount(e.AllKeys, "key", "keys"), percent(e.Share), percent(e.ShareError), e.From, e.To)
+		output.Amount(e.Keys, "key", "keys"), output.Amount(e.AllKeys, "key", "keys"), percent(e.Share), percent(e.ShareError), e.From, e.To)
 }

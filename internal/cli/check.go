@@ -1,16 +1,19 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func newCheck(a *app) *cobra.Command {
+func newCheck(con *console.Console) *cobra.Command {
 	var check wire.CheckRequest
 	var maxWait durationFlag
 	c := &cobra.Command{
@@ -25,33 +28,29 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 token:abc\n" +
 			"admin check host:api.example.com --max-wait 30s\nadmin check ip:203.0.113.7 --policy search -o json",
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			// A cost of 0 would be left out of the request and count as 1.
 			if check.Cost < 1 {
-				return usagef("--cost is %d; it must be a whole number from 1 to 1000", check.Cost)
+				return console.Usagef("--cost is %d; it must be a whole number from 1 to 1000", check.Cost)
 			}
 			if err := withinMaxWait(maxWait); err != nil {
 				return err
 			}
 			check.Detail, check.MaxWait = wire.DetailRules, maxWait.Duration
-			client, err := a.checkClient()
-			if err != nil {
-				return err
-			}
 			if len(args) > 1 {
-				return a.checkKeys(c.Context(), client, combined(check, args))
+				return checkKeys(c.Context(), con, server, combined(check, args))
 			}
 			check.Key = args[0]
-			decision, err := client.Check(c.Context(), check)
+			decision, err := server.Checks.Check(c.Context(), check)
 			if err != nil {
 				return err
 			}
-			if err := printDecision(a.printer(), decision); err != nil {
+			if err := printDecision(con.Printer(), decision); err != nil {
 				return err
 			}
-			a.warn(decision.Warnings)
+			con.Warn(decision.Warnings)
 			return refusedUnless(decision.Allowed)
-		},
+		}),
 	}
 	c.Flags().Var(&maxWait, "max-wait", "reserve a time at most this far ahead, for example 30s, at most 1h")
 	c.Flags().StringVar(&check.IdempotencyKey, "idempotency-key", "", "a name for the request: a repeat within a minute is charged once")
@@ -64,7 +63,7 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 // withinMaxWait rejects a --max-wait that is too long before anything is sent.
 func withinMaxWait(f durationFlag) error {
 	if f.Duration > wire.MaxWait {
-		return usagef("--max-wait is %s; it must be at most %s", f.Duration, wire.MaxWait)
+		return console.Usagef("--max-wait is %s; it must be at most %s", f.Duration, wire.MaxWait)
 	}
 	return nil
 }
@@ -73,7 +72,7 @@ func refusedUnless(allowed bool) error {
 	if allowed {
 		return nil
 	}
-	return &exitError{code: Refused}
+	return &console.ExitError{Code: console.Refused}
 }
 
 var decisionColumns = []output.Column[*wire.Decision]{
@@ -184,4 +183,77 @@ func shadowOutcome(s *wire.Shadow) string {
 		return s.Decision
 	}
 	return s.Decision + " by " + output.Escape(string(s.Rule))
+}
+
+// combined returns the check of several keys as one, each under the policy and with
+// the cost of check.
+func combined(check wire.CheckRequest, keys []string) wire.KeysRequest {
+	request := wire.KeysRequest{
+		Peek: check.Peek, Detail: check.Detail, Source: check.Source, Meta: check.Meta,
+		MaxWait: check.MaxWait, IdempotencyKey: check.IdempotencyKey,
+	}
+	for _, key := range keys {
+		request.Keys = append(request.Keys, wire.KeyPart{Key: key, Policy: check.Policy, Cost: check.Cost})
+	}
+	return request
+}
+
+func checkKeys(ctx context.Context, con *console.Console, server *client.Client, request wire.KeysRequest) error {
+	decision, err := server.Checks.CheckKeys(ctx, request)
+	if err != nil {
+		return err
+	}
+	if err := printKeysDecision(con.Printer(), decision); err != nil {
+		return err
+	}
+	for i := range decision.Decisions {
+		con.Warn(decision.Decisions[i].Warnings)
+	}
+	return refusedUnless(decision.Allowed)
+}
+
+var keyDecisionColumns = []output.Column[wire.Decision]{
+	{Name: "key", Head: "Key", Cut: true, Cell: func(d wire.Decision) output.Cell { return output.Text(d.Key) }},
+	{Name: "decision", Head: "Decision", Cell: func(d wire.Decision) output.Cell { return output.Text(d.Decision) }},
+	{Name: "policy", Head: "Policy", Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.Policy)) }},
+	{Name: "rule", Head: "Rule", Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.Rule)) }},
+	{Name: "retry_at", Head: "Ask again", Cell: func(d wire.Decision) output.Cell { return output.Time(d.RetryAt.Time) }},
+	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
+}
+
+func printKeysDecision(p *output.Printer, d *wire.KeysDecision) error {
+	switch p.Format {
+	case output.JSON:
+		return p.JSON(d)
+	case output.CSV:
+		return output.List(p, d.Decisions, keyDecisionColumns)
+	}
+	if d.Allowed {
+		p.Sayf("Allowed by all keys.")
+	} else {
+		p.Sayf("Refused (%s). Nothing was charged to any key. %s", output.Escape(d.Decision), nextRequest(d.RetryAt.Time, p.Now))
+	}
+	if d.Degraded {
+		p.Sayf("Degraded: %s", output.Escape(d.DegradedReason))
+	}
+	sayWaiting(p, d.Waiting, d.Replayed)
+	p.Sayf("")
+	return output.List(p, d.Decisions, keyDecisionColumns)
+}
+
+// sayWaiting prints how long to wait and the handle that cancels the reservation.
+func sayWaiting(p *output.Printer, w *wire.Waiting, repeated bool) {
+	if repeated {
+		p.Sayf("Replayed: it was charged before, and nothing was charged now.")
+	}
+	if w == nil || w.DelayMS == 0 {
+		return
+	}
+	wait := output.Duration(time.Duration(w.DelayMS) * time.Millisecond)
+	if w.Reservation == nil {
+		p.Sayf("It would have to wait %s.", wait)
+		return
+	}
+	p.Sayf("Wait %s: reserved for %s.", wait, output.When(w.Reservation.At.Time, p.Now))
+	p.Sayf("Handle %s", output.Escape(w.Reservation.Handle))
 }

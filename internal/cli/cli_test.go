@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -19,7 +20,7 @@ const envNow = "TEST_NOW"
 
 func TestMain(m *testing.M) {
 	testscript.Main(quickly{m}, map[string]func(){"admin": func() {
-		sys := Process()
+		sys := console.Process()
 		if text := os.Getenv(envNow); text != "" {
 			now, err := time.Parse(time.RFC3339, text)
 			if err != nil {
@@ -91,7 +92,7 @@ func commands(c *cobra.Command) []*cobra.Command {
 }
 
 func testRoot() *cobra.Command {
-	return newRoot(&app{sys: System{
+	return newRoot(&console.Console{System: console.System{
 		Name: "admin", Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: func(string) string { return "" }, Now: time.Now,
 	}})

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -18,7 +19,7 @@ import (
 // resumeAfter is how long to wait before reconnecting a broken stream.
 const resumeAfter = time.Second
 
-func newEvents(a *app) *cobra.Command {
+func newEvents(con *console.Console) *cobra.Command {
 	var kind, decision []string
 	var policy, pattern string
 	var count int
@@ -30,17 +31,17 @@ sends a sample of the decisions and says so. A broken stream is resumed where it
 With -o json each event is one line of JSON.`,
 		Example: "admin events\nadmin events --kind decision --decision limited,blocked --pattern ip:203.0.113.0/24\nadmin events --kind block,change -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if a.output == string(output.CSV) {
-				return usagef("events prints a table or, with -o json, a line of JSON for each event")
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			if con.Format == string(output.CSV) {
+				return console.Usagef("events prints a table or, with -o json, a line of JSON for each event")
 			}
 			filter := url.Values{}
 			setIf(filter, "kind", strings.Join(kind, ","))
 			setIf(filter, "decision", strings.Join(decision, ","))
 			setIf(filter, "policy", policy)
 			setIf(filter, "pattern", pattern)
-			return a.followEvents(c.Context(), filter, count)
-		},
+			return followEvents(c.Context(), con, server, filter, count)
+		}),
 	}
 	c.Flags().StringSliceVar(&kind, "kind", nil, "only decision, block or change; may be repeated")
 	c.Flags().StringSliceVar(&decision, "decision", nil, "only allowed, limited, blocked or unavailable; may be repeated")
@@ -52,26 +53,22 @@ With -o json each event is one line of JSON.`,
 
 // followEvents prints events until count of them arrived or the user interrupts,
 // which is not an error. A failure before the first event is one.
-func (a *app) followEvents(ctx context.Context, filter url.Values, count int) error {
-	from, err := a.client()
-	if err != nil {
-		return err
-	}
+func followEvents(ctx context.Context, con *console.Console, server *client.Client, filter url.Values, count int) error {
 	last, seen, open := "", 0, false
 	watching := func() {
 		if !open {
-			a.notef("Watching; Ctrl-C ends it.")
+			con.Notef("Watching; Ctrl-C ends it.")
 		}
 		open = true
 	}
 	for {
-		for event, err := range from.Events(ctx, filter, last, watching) {
+		for event, err := range server.Events(ctx, filter, last, watching) {
 			var broken *client.Unreachable
 			switch {
 			case ctx.Err() != nil:
 				return nil
 			case errors.As(err, &broken) && open:
-				a.notef("%s; reconnecting.", output.Escape(broken.Error()))
+				con.Notef("%s; reconnecting.", output.Escape(broken.Error()))
 				continue
 			case err != nil:
 				return err
@@ -79,7 +76,7 @@ func (a *app) followEvents(ctx context.Context, filter url.Values, count int) er
 			if event.ID != "" {
 				last = event.ID
 			}
-			if err := a.printEvent(&event.Event); err != nil {
+			if err := printEvent(con, &event.Event); err != nil {
 				return err
 			}
 			if seen++; seen == count {
@@ -94,8 +91,8 @@ func (a *app) followEvents(ctx context.Context, filter url.Values, count int) er
 	}
 }
 
-func (a *app) printEvent(e *wire.Event) error {
-	p := a.printer()
+func printEvent(con *console.Console, e *wire.Event) error {
+	p := con.Printer()
 	if p.Format == output.JSON {
 		return p.JSONLine(e)
 	}

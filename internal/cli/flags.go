@@ -106,3 +106,10 @@ func (f *spanFlags) instants(now time.Time) (from, to time.Time) {
 func limitFlag(c *cobra.Command, limit *int) {
 	c.Flags().IntVar(limit, "limit", 100, "the most rows to show, 0 for all")
 }
+
+// requireFlag marks a required flag. It panics if there is no such flag.
+func requireFlag(c *cobra.Command, flag string) {
+	if err := c.MarkFlagRequired(flag); err != nil {
+		panic(err)
+	}
+}

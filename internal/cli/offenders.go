@@ -3,17 +3,20 @@ package cli
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func newOffenders(a *app) *cobra.Command {
+func newOffenders(con *console.Console) *cobra.Command {
 	var span spanFlags
 	var policy, pattern, source, search, rule, order string
 	var shadow bool
@@ -28,7 +31,7 @@ the policy's escalation.`,
 admin offenders --last 24h --pattern ip:203.0.113.0/24
 admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 		Args: cobra.NoArgs,
-		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 			filter := span.query()
 			setIf(filter, "policy", policy)
 			setIf(filter, "pattern", pattern)
@@ -42,11 +45,11 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 			if least > 0 {
 				filter.Set("least", strconv.Itoa(least))
 			}
-			report, err := from.Offenders(c.Context(), filter, limit)
+			report, err := server.Offenders.List(c.Context(), filter, limit)
 			if err != nil {
 				return err
 			}
-			return printOffenders(a, report)
+			return printOffenders(con, report)
 		}),
 	}
 	span.add(c)
@@ -75,22 +78,22 @@ func (f *spanFlags) query() url.Values {
 	return query
 }
 
-func printOffenders(a *app, r *wire.OffenderReport) error {
-	p := a.printer()
+func printOffenders(con *console.Console, r *wire.OffenderReport) error {
+	p := con.Printer()
 	if p.Format == output.JSON {
 		return p.JSON(r)
 	}
 	if p.Format == output.Table && len(r.Items) == 0 {
-		a.notef("Nobody was refused from %s to %s.", r.From, r.To)
+		con.Notef("Nobody was refused from %s to %s.", r.From, r.To)
 		return nil
 	}
 	if err := output.List(p, r.Items, offenderColumns); err != nil {
 		return err
 	}
-	a.notef("%s of %s from %s to %s; %s shown.", amount(r.Offences, "refusal", "refusals"), amount(r.Keys, "key", "keys"),
-		r.From, r.To, amount(len(r.Items), "is", "are"))
+	con.Notef("%s of %s from %s to %s; %s shown.", output.Amount(r.Offences, "refusal", "refusals"), output.Amount(r.Keys, "key", "keys"),
+		r.From, r.To, output.Amount(len(r.Items), "is", "are"))
 	if r.Other > 0 {
-		a.notef("%s more were counted without their keys, because there were too many.", humanize.Comma(r.Other))
+		con.Notef("%s more were counted without their keys, because there were too many.", humanize.Comma(r.Other))
 	}
 	return nil
 }
@@ -100,7 +103,7 @@ var offenderColumns = []output.Column[wire.Offender]{
 	{Name: "offences", Head: "Refused", Right: true, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Offences) }},
 	{Name: "offences_at_most", Cell: func(o wire.Offender) output.Cell { return output.Number(o.OffencesAtMost) }},
 	{Name: "allowed", Head: "Allowed", Right: true, Drop: 4, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Allowed) }},
-	{Name: "share_refused", Head: "Share", Right: true, Drop: 3, Cell: func(o wire.Offender) output.Cell { return output.Share(o.ShareRefused) }},
+	{Name: "share_refused", Head: "Share", Right: true, Drop: 3, Cell: func(o wire.Offender) output.Cell { return output.Ratio(o.ShareRefused) }},
 	{Name: "decided_by", Head: "Mostly by", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.DecidedBy) }},
 	{Name: "policy", Head: "Policy", Drop: 2, Cell: func(o wire.Offender) output.Cell { return output.Text(string(o.Policy)) }},
 	{Name: "first_at", Head: "First", Drop: 6, Cell: func(o wire.Offender) output.Cell { return output.Time(o.FirstAt.Time) }},
@@ -130,4 +133,66 @@ func offenderState(o wire.Offender) output.Cell {
 	default:
 		return output.Words("not blocked", "none")
 	}
+}
+
+func newExplain(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain ID",
+		Short: "Explain a refusal by its id",
+		Long: `Explain a refusal by its id. Refusals of one key under one policy
+within one minute share an id.`,
+		Example: "admin explain 01KAH3E6C0QJ7V5N2RWZB48T9D",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			record, err := server.Offenders.Offence(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printOffence(con.Printer(), record)
+		}),
+	}
+}
+
+func printOffence(p *output.Printer, r *wire.OffenceRecord) error {
+	if p.Format == output.JSON {
+		return p.JSON(r)
+	}
+	p.Sayf("%s", output.Escape(r.Sentence))
+	sayEscalation(p, r.Escalation)
+	for _, of := range []struct {
+		title string
+		all   []wire.Offence
+	}{{"Refused by", r.Offences}, {"Counted in that minute without keys", r.Other}} {
+		if len(of.all) == 0 {
+			continue
+		}
+		p.Sayf("\n%s", of.title)
+		if err := output.List(p, of.all, offenceColumns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var offenceColumns = []output.Column[wire.Offence]{
+	{Name: "decision", Head: "Decision", Cell: func(o wire.Offence) output.Cell { return output.Text(o.Decision) }},
+	{Name: "decided_by", Head: "By", Cut: true, Cell: func(o wire.Offence) output.Cell { return output.Text(o.DecidedBy) }},
+	{Name: "count", Head: "Times", Right: true, Cell: func(o wire.Offence) output.Cell { return output.Number(o.Count) }},
+	{Name: "at_most", Cell: func(o wire.Offence) output.Cell { return output.Number(o.AtMost) }},
+	{Name: "first_at", Head: "First", Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.At.Time) }},
+	{Name: "first_boundary_at", Head: "Waited for", Drop: 1, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.BoundaryAt.Time) }},
+	{Name: "first_retry_at", Head: "Retry at", Drop: 2, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.RetryAt.Time) }},
+	{Name: "last_at", Head: "Last", Drop: 3, Cell: func(o wire.Offence) output.Cell { return output.Time(o.Last.At.Time) }},
+	{Name: "source", Head: "Source", Drop: 4, Cell: func(o wire.Offence) output.Cell { return output.Text(string(o.Last.Source)) }},
+	{Name: "meta", Head: "Metadata", Cut: true, Drop: 5, Cell: func(o wire.Offence) output.Cell { return metaCell(o.Last.Meta) }},
+}
+
+// metaCell formats a check's metadata, sorted by name.
+func metaCell(meta map[string]string) output.Cell {
+	var all []string
+	for name, value := range meta {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all)
+	return output.Text(strings.Join(all, " "))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	server "github.com/stint-dev/stint/internal/app"
+	"github.com/stint-dev/stint/internal/cli/console"
 )
 
 // adminToken is the bootstrap token of the servers that scripts talk to.
@@ -41,9 +42,9 @@ func startStint(ts *testscript.TestScript, _ bool, args []string) {
 		stop()
 		ts.Check(<-ended)
 	})
-	ts.Setenv(envURL, "http://"+node.AdminAddr().String())
-	ts.Setenv(envCheckURL, "http://"+node.CheckAddr().String())
-	ts.Setenv(envToken, adminToken)
+	ts.Setenv(console.EnvURL, "http://"+node.AdminAddr().String())
+	ts.Setenv(console.EnvCheckURL, "http://"+node.CheckAddr().String())
+	ts.Setenv(console.EnvToken, adminToken)
 }
 
 // waitfor repeats a command until it succeeds: waitfor COMMAND ARG...

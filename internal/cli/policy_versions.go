@@ -7,28 +7,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func newPolicyVersions(a *app) *cobra.Command {
+func newPolicyVersions(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "versions NAME",
 		Short:   "List the versions of a policy, the newest first",
 		Example: "admin policy versions default",
 		Args:    cobra.ExactArgs(1),
-		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
-			versions, err := client.PolicyVersions(c.Context(), args[0])
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			versions, err := server.Policies.Versions(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return output.List(a.printer(), versions, versionColumns)
+			return output.List(con.Printer(), versions, versionColumns)
 		}),
 	}
 }
 
-func newPolicyDiff(a *app) *cobra.Command {
+func newPolicyDiff(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff NAME [FROM [TO]]",
 		Short: "Show what changed between two versions of a policy",
@@ -36,8 +37,8 @@ func newPolicyDiff(a *app) *cobra.Command {
 one before it, with one version that one and the newest.`,
 		Example: "admin policy diff default\nadmin policy diff default 3 5",
 		Args:    cobra.RangeArgs(1, 3),
-		RunE: a.online(func(c *cobra.Command, from *client.Client, args []string) error {
-			versions, err := from.PolicyVersions(c.Context(), args[0])
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			versions, err := server.Policies.Versions(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -45,7 +46,7 @@ one before it, with one version that one and the newest.`,
 			if err != nil {
 				return err
 			}
-			return a.printDiff(args[0], before, after)
+			return printDiff(con, args[0], before, after)
 		}),
 	}
 }
@@ -60,7 +61,7 @@ func pickTwo(versions []wire.Policy, numbers []string) (before, after *wire.Poli
 				return &versions[i], nil
 			}
 		}
-		return nil, usagef("there is no version %q; see 'policy versions'", number)
+		return nil, console.Usagef("there is no version %q; see 'policy versions'", number)
 	}
 	after = &versions[0]
 	if len(versions) > 1 {
@@ -77,7 +78,7 @@ func pickTwo(versions []wire.Policy, numbers []string) (before, after *wire.Poli
 	return before, after, err
 }
 
-func newPolicyRollback(a *app) *cobra.Command {
+func newPolicyRollback(con *console.Console) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "rollback NAME [VERSION]",
@@ -86,8 +87,8 @@ func newPolicyRollback(a *app) *cobra.Command {
 It becomes a new version, so that nothing is lost.`,
 		Example: "admin policy rollback default\nadmin policy rollback default 3",
 		Args:    cobra.RangeArgs(1, 2),
-		RunE: a.online(func(c *cobra.Command, client *client.Client, args []string) error {
-			versions, err := client.PolicyVersions(c.Context(), args[0])
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			versions, err := server.Policies.Versions(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -96,16 +97,16 @@ It becomes a new version, so that nothing is lost.`,
 				return err
 			}
 			if back == nil {
-				return usagef("policy %s has only one version; there is no earlier one", args[0])
+				return console.Usagef("policy %s has only one version; there is no earlier one", args[0])
 			}
-			stored, err := confirmPolicy(a, yes, func(confirm string) (*wire.Policy, error) {
-				return client.PutPolicy(c.Context(), back.Request(), newest.Version, confirm)
+			stored, err := confirmPolicy(con, yes, func(confirm string) (*wire.Policy, error) {
+				return server.Policies.Put(c.Context(), back.Request(), newest.Version, confirm)
 			})
 			if err != nil {
 				return err
 			}
-			a.warn(stored.Warnings)
-			return a.printDiff(args[0], newest, stored)
+			con.Warn(stored.Warnings)
+			return printDiff(con, args[0], newest, stored)
 		}),
 	}
 	broadFlag(c, &yes)
@@ -113,10 +114,14 @@ It becomes a new version, so that nothing is lost.`,
 }
 
 // printDiff prints the difference from before, which may be nil, to after.
-func (a *app) printDiff(name string, before, after *wire.Policy) error {
-	p := a.printer()
+func printDiff(con *console.Console, name string, before, after *wire.Policy) error {
+	p := con.Printer()
 	if p.Format != output.Table {
-		return output.List(p, keep([]*wire.Policy{before, after}, func(v *wire.Policy) bool { return v != nil }), versionRefColumns)
+		versions := []*wire.Policy{before, after}
+		if before == nil {
+			versions = versions[1:]
+		}
+		return output.List(p, versions, versionRefColumns)
 	}
 	var old *wire.PolicyRequest
 	title := fmt.Sprintf("policy %s, version %d", output.Escape(name), after.Version)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -28,7 +29,7 @@ type runFlags struct {
 	timeout durationFlag
 }
 
-func newRun(a *app) *cobra.Command {
+func newRun(con *console.Console) *cobra.Command {
 	f := runFlags{maxWait: durationFlag{Duration: wire.MaxWait, given: true}}
 	c := &cobra.Command{
 		Use:   "run --key KEY... -- COMMAND ARG...",
@@ -51,23 +52,23 @@ the command is not executable, 127 if it does not exist, and 130 if waiting was 
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.runWhenAllowed(c.Context(), args, &f)
-		},
+		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			return runWhenAllowed(c.Context(), con, server, args, &f)
+		}),
 	}
 	c.Flags().StringArrayVar(&f.keys, "key", nil, "the key to reserve for, as host:api.example.com; may be repeated, up to 16 times")
 	c.Flags().StringVar(&f.check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
 	c.Flags().IntVar(&f.check.Cost, "cost", 1, "the cost of the command, 1 to 1000")
 	c.Flags().Var(&f.maxWait, "max-wait", "how far ahead a reservation may be, at most 1h")
 	c.Flags().Var(&f.timeout, "timeout", "how long to wait in all; unlimited if omitted")
-	mustHave(c, "key")
+	requireFlag(c, "key")
 	return c
 }
 
 // Exit codes of shells for a command that cannot be run.
 const (
-	notExecutable Code = 126
-	notRun        Code = 127
+	notExecutable console.Code = 126
+	notRun        console.Code = 127
 )
 
 // find returns the path of a command.
@@ -75,16 +76,16 @@ func find(command string) (string, error) {
 	path, err := exec.LookPath(command)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return "", &exitError{notExecutable, fmt.Errorf("%q is not executable", command)}
+		return "", &console.ExitError{Code: notExecutable, Err: fmt.Errorf("%q is not executable", command)}
 	case err != nil:
-		return "", &exitError{notRun, fmt.Errorf("command %q not found", command)}
+		return "", &console.ExitError{Code: notRun, Err: fmt.Errorf("command %q not found", command)}
 	}
 	return path, nil
 }
 
-func (a *app) runWhenAllowed(ctx context.Context, command []string, f *runFlags) error {
+func runWhenAllowed(ctx context.Context, con *console.Console, server *client.Client, command []string, f *runFlags) error {
 	if f.check.Cost < 1 {
-		return usagef("--cost is %d; it must be a whole number from 1 to 1000", f.check.Cost)
+		return console.Usagef("--cost is %d; it must be a whole number from 1 to 1000", f.check.Cost)
 	}
 	if err := withinMaxWait(f.maxWait); err != nil {
 		return err
@@ -93,36 +94,32 @@ func (a *app) runWhenAllowed(ctx context.Context, command []string, f *runFlags)
 	if err != nil {
 		return err
 	}
-	from, err := a.checkClient()
-	if err != nil {
-		return err
-	}
 	f.check.Detail, f.check.Source = wire.DetailNone, "admin run"
 	f.check.MaxWait, f.check.IdempotencyKey = f.maxWait.Duration, rand.Text()
-	t := waiter{app: a, client: from, flags: f, began: time.Now()}
+	t := waiter{con: con, server: server, flags: f, began: time.Now()}
 	if err := t.reserve(ctx); err != nil {
 		return err
 	}
-	return a.run(path, command)
+	return runCommand(con, path, command)
 }
 
-// run runs a command to its end and returns its exit code as an error where it
+// runCommand runs a command to its end and returns its exit code as an error where it
 // is not 0. An interrupt from the terminal reaches the command by itself; a
 // request to end is passed on.
-func (a *app) run(path string, command []string) error {
-	cmd := &exec.Cmd{Path: path, Args: command, Stdin: a.sys.Stdin, Stdout: a.sys.Stdout, Stderr: a.sys.Stderr}
+func runCommand(con *console.Console, path string, command []string) error {
+	cmd := &exec.Cmd{Path: path, Args: command, Stdin: con.Stdin, Stdout: con.Stdout, Stderr: con.Stderr}
 	ends := make(chan os.Signal, 1)
 	signal.Notify(ends, syscall.SIGTERM)
 	defer signal.Stop(ends)
 	if err := cmd.Start(); err != nil {
-		return &exitError{notRun, fmt.Errorf("the command cannot be run: %w", err)}
+		return &console.ExitError{Code: notRun, Err: fmt.Errorf("the command cannot be run: %w", err)}
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for {
 		select {
 		case s := <-ends:
-			_ = cmd.Process.Signal(s) // it fails where the command has ended
+			_ = cmd.Process.Signal(s) // it fails if the command has ended
 		case err := <-ended:
 			return codeOfCommand(cmd.ProcessState, err)
 		}
@@ -136,18 +133,18 @@ func codeOfCommand(state *os.ProcessState, err error) error {
 		return err // its output could not be passed on
 	}
 	if status, is := state.Sys().(syscall.WaitStatus); is && status.Signaled() {
-		return &exitError{code: Code(128 + int(status.Signal()))}
+		return &console.ExitError{Code: console.Code(128 + int(status.Signal()))}
 	}
 	if code := state.ExitCode(); code != 0 {
-		return &exitError{code: Code(code)}
+		return &console.ExitError{Code: console.Code(code)}
 	}
 	return nil
 }
 
 // waiter makes a reservation and waits for it.
 type waiter struct {
-	app    *app
-	client *client.Client
+	con    *console.Console
+	server *client.Client
 	flags  *runFlags
 	began  time.Time
 }
@@ -181,7 +178,7 @@ func (t *waiter) reserve(ctx context.Context) error {
 		if t.flags.timeout.given && time.Since(t.began)+pause > t.flags.timeout.Std() {
 			return t.refused(v.why)
 		}
-		t.app.notef("No reservation within %s yet; retrying in %s.", t.flags.maxWait.Duration, output.Duration(pause))
+		t.con.Notef("No reservation within %s yet; retrying in %s.", t.flags.maxWait.Duration, output.Duration(pause))
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
@@ -189,7 +186,7 @@ func (t *waiter) reserve(ctx context.Context) error {
 }
 
 func (t *waiter) refused(why string) error {
-	return &exitError{Refused, errors.New("the command was not run: " + why)}
+	return &console.ExitError{Code: console.Refused, Err: errors.New("the command was not run: " + why)}
 }
 
 // await waits for the reserved time.
@@ -206,7 +203,7 @@ func (t *waiter) await(ctx context.Context, w *wire.Waiting) error {
 		return t.refused("the reserved time is in " + output.Duration(wait) + ", after --timeout")
 	}
 	if wait >= minPause {
-		t.app.notef("Waiting %s for %s.", output.Duration(wait), output.Escape(strings.Join(t.flags.keys, ", ")))
+		t.con.Notef("Waiting %s for %s.", output.Duration(wait), output.Escape(strings.Join(t.flags.keys, ", ")))
 	}
 	err := sleep(ctx, wait)
 	if err != nil {
@@ -222,8 +219,8 @@ func (t *waiter) cancelReservation(ctx context.Context, handle string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := t.client.Cancel(ctx, handle); err != nil {
-		t.app.notef("The reservation could not be cancelled; its time passes unused: %s", output.Escape(err.Error()))
+	if _, err := t.server.Checks.Cancel(ctx, handle); err != nil {
+		t.con.Notef("The reservation could not be cancelled; its time passes unused: %s", output.Escape(err.Error()))
 	}
 }
 
@@ -252,14 +249,14 @@ func (t *waiter) askOnce(ctx context.Context) (outcome, error) {
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(answerGrace, cancel) })
 	defer stop()
 	if len(t.flags.keys) > 1 {
-		d, err := t.client.CheckKeys(asking, combined(t.flags.check, t.flags.keys))
+		d, err := t.server.Checks.CheckKeys(asking, combined(t.flags.check, t.flags.keys))
 		if err != nil {
 			return outcome{}, err
 		}
 		why := "it is " + d.Decision
 		for i := range d.Decisions {
 			if part := &d.Decisions[i]; part.Decision == d.Decision && !d.Allowed {
-				why = decisionSentence(part, t.app.sys.Now())
+				why = decisionSentence(part, t.con.Now())
 				break
 			}
 		}
@@ -267,11 +264,11 @@ func (t *waiter) askOnce(ctx context.Context) (outcome, error) {
 	}
 	check := t.flags.check
 	check.Key = t.flags.keys[0]
-	d, err := t.client.Check(asking, check)
+	d, err := t.server.Checks.Check(asking, check)
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{d.Decision, d.RetryAfterMS, d.Waiting, decisionSentence(d, t.app.sys.Now())}, nil
+	return outcome{d.Decision, d.RetryAfterMS, d.Waiting, decisionSentence(d, t.con.Now())}, nil
 }
 
 // sleep waits for d, or until ctx ends and then returns its error.

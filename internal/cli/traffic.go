@@ -4,11 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func newTraffic(a *app) *cobra.Command {
+func newTraffic(con *console.Console) *cobra.Command {
 	var span spanFlags
 	var policy string
 	var step durationFlag
@@ -21,25 +22,25 @@ func newTraffic(a *app) *cobra.Command {
 each rule and block refused, including those that never did.`,
 		Example: "admin traffic --last 24h --step 1h\nadmin traffic --policy default -o csv\nadmin traffic --rules --last 7d",
 		Args:    cobra.NoArgs,
-		RunE: a.online(func(c *cobra.Command, from *client.Client, _ []string) error {
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
 			filter := span.query()
 			if rules {
-				totals, err := from.RuleTotals(c.Context(), filter)
+				totals, err := server.RuleTotals(c.Context(), filter)
 				if err != nil {
 					return err
 				}
-				return output.List(a.printer(), totals, ruleTotalColumns)
+				return output.List(con.Printer(), totals, ruleTotalColumns)
 			}
 			setIf(filter, "policy", policy)
 			setIf(filter, "step", step.String())
-			traffic, err := from.Traffic(c.Context(), filter)
+			traffic, err := server.Traffic(c.Context(), filter)
 			if err != nil {
 				return err
 			}
-			if p := a.printer(); p.Format == output.JSON {
+			if p := con.Printer(); p.Format == output.JSON {
 				return p.JSON(traffic)
 			}
-			return output.List(a.printer(), traffic.Points, trafficColumns)
+			return output.List(con.Printer(), traffic.Points, trafficColumns)
 		}),
 	}
 	span.add(c)
@@ -66,6 +67,6 @@ var ruleTotalColumns = []output.Column[wire.RuleTotal]{
 	{Name: "decision", Head: "Decision", Drop: 1, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.Decision) }},
 	{Name: "decided_by", Head: "By", Cut: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.DecidedBy) }},
 	{Name: "refused", Head: "Refused", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Refused) }},
-	{Name: "share", Head: "Share", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Share(r.Share) }},
+	{Name: "share", Head: "Share", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Ratio(r.Share) }},
 	{Name: "keys", Head: "Keys", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Keys) }},
 }

@@ -4,22 +4,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func newWhoami(a *app) *cobra.Command {
+func newWhoami(con *console.Console) *cobra.Command {
 	return &cobra.Command{
 		Use:     "whoami",
 		Short:   "Show whose token is used and what it may do",
 		Example: "admin whoami\nadmin whoami --url https://stint.example.com:8081 --token-file ~/.stint-token",
 		Args:    cobra.NoArgs,
-		RunE: a.online(func(c *cobra.Command, client *client.Client, _ []string) error {
-			who, err := client.Whoami(c.Context())
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			who, err := server.Whoami(c.Context())
 			if err != nil {
 				return err
 			}
-			return output.One(a.printer(), who, whoamiColumns)
+			return output.One(con.Printer(), who, whoamiColumns)
 		}),
 	}
 }

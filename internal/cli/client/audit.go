@@ -2,42 +2,36 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Audit returns the recorded changes that filter, in the API's query
-// parameters, selects, the newest first: at most limit, all for 0.
-func (c *Client) Audit(ctx context.Context, filter url.Values, limit int) (Listing[wire.AuditEntry], error) {
-	return list[wire.AuditEntry](ctx, c, wire.PathAudit, filter, limit)
+// Audit reads the audit log and undoes changes.
+type Audit struct{ conn *conn }
+
+// List returns the changes that filter selects, newest first: at most limit, all for 0.
+// filter holds the API's query parameters.
+func (a Audit) List(ctx context.Context, filter url.Values, limit int) (Listing[wire.AuditEntry], error) {
+	return list[wire.AuditEntry](ctx, a.conn, wire.PathAudit, filter, limit)
 }
 
-// AuditEntry returns one recorded change.
-func (c *Client) AuditEntry(ctx context.Context, id int64) (*wire.AuditEntry, error) {
-	e := &wire.AuditEntry{}
-	err := c.do(ctx, request{method: http.MethodGet, path: wire.PathAudit + "/" + strconv.FormatInt(id, 10)}, e)
-	return e, err
+// Get returns one change.
+func (a Audit) Get(ctx context.Context, id int64) (*wire.AuditEntry, error) {
+	return call[wire.AuditEntry](ctx, a.conn, get(auditPath(id)))
 }
 
-// Undo brings back what stood before a change and returns the change that
-// this made. Where it brings back what is broad, it needs confirm, "" elsewhere.
-func (c *Client) Undo(ctx context.Context, id int64, confirm string) (*wire.AuditEntry, error) {
-	e := &wire.AuditEntry{}
-	err := c.do(ctx, request{method: http.MethodPost, path: wire.PathAudit + "/" + strconv.FormatInt(id, 10) + "/undo", body: wire.UndoRequest{Confirm: confirm}}, e)
-	return e, err
+// Undo undoes a change and returns the new change. If it makes a broad entry active
+// again, it needs confirm.
+func (a Audit) Undo(ctx context.Context, id int64, confirm string) (*wire.AuditEntry, error) {
+	return call[wire.AuditEntry](ctx, a.conn, post(auditPath(id)+"/undo", wire.UndoRequest{Confirm: confirm}))
 }
 
-// VerifyAudit verifies the chain of the audit; head is one that was kept, "" for
-// none.
-func (c *Client) VerifyAudit(ctx context.Context, head string) (*wire.AuditVerification, error) {
-	v := &wire.AuditVerification{}
-	query := url.Values{}
-	if head != "" {
-		query.Set("head", head)
-	}
-	err := c.do(ctx, request{method: http.MethodGet, path: wire.PathAudit + "/verify", query: query}, v)
-	return v, err
+// Verify verifies the hash chain of the audit log, and that it contains head unless that
+// is empty.
+func (a Audit) Verify(ctx context.Context, head string) (*wire.AuditVerification, error) {
+	return call[wire.AuditVerification](ctx, a.conn, get(wire.PathAudit+"/verify").with(param("head", head)))
 }
+
+func auditPath(id int64) string { return wire.PathAudit + "/" + strconv.FormatInt(id, 10) }

@@ -9,23 +9,26 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Check asks whether a key may do one more request. A refusal is an answer and
-// no error.
-func (c *Client) Check(ctx context.Context, check wire.CheckRequest) (*wire.Decision, error) {
+// Checks makes checks and cancels reservations.
+type Checks struct{ conn *conn }
+
+// Check checks whether a key may make one more request. A refusal is not an error.
+func (c Checks) Check(ctx context.Context, check wire.CheckRequest) (*wire.Decision, error) {
 	decision := &wire.Decision{}
 	return decision, c.decide(ctx, check, decision)
 }
 
-// CheckKeys asks whether several keys allow one more request together.
-func (c *Client) CheckKeys(ctx context.Context, check wire.KeysRequest) (*wire.KeysDecision, error) {
+// CheckKeys checks whether several keys combined may make one more request. A refusal is
+// not an error.
+func (c Checks) CheckKeys(ctx context.Context, check wire.KeysRequest) (*wire.KeysDecision, error) {
 	decision := &wire.KeysDecision{}
 	return decision, c.decide(ctx, check, decision)
 }
 
-func (c *Client) decide(ctx context.Context, check, decision any) error {
+func (c Checks) decide(ctx context.Context, check, decision any) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
-	answer, err := c.send(ctx, request{method: http.MethodPost, path: wire.PathCheck, body: check})
+	answer, err := c.conn.send(ctx, request{method: http.MethodPost, path: wire.PathCheck, body: check})
 	if err != nil {
 		return err
 	}
@@ -37,7 +40,6 @@ func (c *Client) decide(ctx context.Context, check, decision any) error {
 }
 
 // Cancel cancels a reservation by its handle.
-func (c *Client) Cancel(ctx context.Context, handle string) (*wire.Cancelled, error) {
-	given := &wire.Cancelled{}
-	return given, c.do(ctx, request{method: http.MethodDelete, path: wire.PathReservations + "/" + url.PathEscape(handle)}, given)
+func (c Checks) Cancel(ctx context.Context, handle string) (*wire.Cancelled, error) {
+	return call[wire.Cancelled](ctx, c.conn, remove(wire.PathReservations+"/"+url.PathEscape(handle), nil))
 }

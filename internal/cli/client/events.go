@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -14,20 +15,20 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// maxEvent bounds one line of the stream of events, in bytes.
+// maxEvent is the maximum size of one line of the stream, in bytes.
 const maxEvent = 1 << 20
 
-// Events ranges over what happens, as server-sent events, until the connection
-// or ctx ends; the last error says why. after is the id of the last event that
-// was seen, "" for none; each event comes with its own. opened is called once
-// the stream is there: nothing that happens afterwards is missed.
+// Events ranges over the server-sent events that filter selects, until the connection or
+// ctx ends; the last error says why. The stream resumes after the event with the id
+// after, if that is not empty. opened is called when the stream is open: no event after
+// that is missed.
 func (c *Client) Events(ctx context.Context, filter url.Values, after string, opened func()) iter.Seq2[*SentEvent, error] {
 	return func(yield func(*SentEvent, error) bool) {
 		header := map[string]string{"Accept": "text/event-stream"}
 		if after != "" {
 			header["Last-Event-ID"] = after
 		}
-		answer, err := c.open(ctx, request{method: http.MethodGet, path: wire.PathEvents, query: filter, header: header})
+		answer, err := c.conn.open(ctx, request{method: http.MethodGet, path: wire.PathEvents, query: filter, header: header})
 		if err != nil {
 			yield(nil, err)
 			return
@@ -38,7 +39,7 @@ func (c *Client) Events(ctx context.Context, filter url.Values, after string, op
 		lines.Buffer(nil, maxEvent)
 		event := &SentEvent{}
 		for lines.Scan() {
-			whole, err := event.take(lines.Text())
+			whole, err := event.parseLine(lines.Text())
 			if err != nil {
 				yield(nil, err)
 				return
@@ -50,7 +51,7 @@ func (c *Client) Events(ctx context.Context, filter url.Values, after string, op
 				event = &SentEvent{}
 			}
 		}
-		yield(nil, &Unreachable{URL: c.base.Scheme + "://" + c.base.Host, Err: streamEnd(ctx, lines.Err())})
+		yield(nil, &Unreachable{URL: c.conn.base.Scheme + "://" + c.conn.base.Host, Err: streamEnd(ctx, lines.Err())})
 	}
 }
 
@@ -62,21 +63,21 @@ func streamEnd(ctx context.Context, err error) error {
 	case err != nil:
 		return err
 	default:
-		return fmt.Errorf("it ended the stream")
+		return errors.New("it ended the stream")
 	}
 }
 
-// SentEvent is an event with the id by which a stream is resumed.
+// SentEvent is an event with the id that resumes the stream after it.
 type SentEvent struct {
 	ID string
 	wire.Event
-	given bool
+	hasData bool
 }
 
-// take reads one line and reports whether it ended an event.
-func (e *SentEvent) take(line string) (whole bool, err error) {
+// parseLine reads one line and reports whether it ended an event.
+func (e *SentEvent) parseLine(line string) (whole bool, err error) {
 	if line == "" {
-		return e.given, nil
+		return e.hasData, nil
 	}
 	name, value, _ := strings.Cut(line, ":")
 	value = strings.TrimPrefix(value, " ")
@@ -84,7 +85,7 @@ func (e *SentEvent) take(line string) (whole bool, err error) {
 	case "id":
 		e.ID = value
 	case "data":
-		e.given = true
+		e.hasData = true
 		if err := json.Unmarshal([]byte(value), &e.Event); err != nil {
 			return false, fmt.Errorf("the stream of events cannot be read: %w", err)
 		}

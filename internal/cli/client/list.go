@@ -2,49 +2,44 @@ package client
 
 import (
 	"context"
-	"net/http"
+	"maps"
 	"net/url"
 	"strconv"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// pageSize is how many items are asked for at a time, the most that the API
-// gives.
+// pageSize is the number of items to request at a time, the API's maximum.
 const pageSize = 1000
 
 // Listing is the beginning of a list, or all of it.
 type Listing[T any] struct {
 	Items []T
-	// Total counts everything that the filter selects, -1 where the server
-	// does not say.
+	// Total counts everything that the filter selects, -1 if the server does not say.
 	Total int
-	// More says that there is more than Items.
+	// More reports whether there are more items than Items.
 	More bool
 }
 
-// whole reads a list that the server gives in one piece.
-func whole[T any](ctx context.Context, c *Client, path string) ([]T, error) {
-	var page wire.Page[T]
-	err := c.do(ctx, request{method: http.MethodGet, path: path}, &page)
+// items returns the items of a list that is sent as one page.
+func items[T any](ctx context.Context, c *conn, r request) ([]T, error) {
+	page, err := call[wire.Page[T]](ctx, c, r)
 	return page.Items, err
 }
 
-// list reads the pages of a list until limit items are had, all for 0.
-func list[T any](ctx context.Context, c *Client, path string, filter url.Values, limit int) (Listing[T], error) {
+// list reads the pages of a list up to limit items, all for 0.
+func list[T any](ctx context.Context, c *conn, path string, filter url.Values, limit int) (Listing[T], error) {
 	query := url.Values{}
-	for name, values := range filter {
-		query[name] = values
-	}
+	maps.Copy(query, filter)
 	found := Listing[T]{Total: -1}
 	for {
-		ask := pageSize
+		size := pageSize
 		if limit > 0 {
-			ask = min(ask, limit-len(found.Items))
+			size = min(size, limit-len(found.Items))
 		}
-		query.Set("limit", strconv.Itoa(ask))
-		var page wire.Page[T]
-		if err := c.do(ctx, request{method: http.MethodGet, path: path, query: query}, &page); err != nil {
+		query.Set("limit", strconv.Itoa(size))
+		page, err := call[wire.Page[T]](ctx, c, get(path).with(query))
+		if err != nil {
 			return found, err
 		}
 		found.Items = append(found.Items, page.Items...)

@@ -10,10 +10,10 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// maxProblem bounds the problem that is read from an answer, in bytes.
+// maxProblem is the maximum size of a problem, in bytes.
 const maxProblem = 1 << 20
 
-// readProblem reads the *wire.Problem of an answer that is no success.
+// readProblem returns the *wire.Problem of an unsuccessful answer.
 func readProblem(answer *http.Response) error {
 	p := &wire.Problem{}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
@@ -21,7 +21,7 @@ func readProblem(answer *http.Response) error {
 		err = json.Unmarshal(text, p)
 	}
 	if err != nil || p.Error() == "" {
-		p = &wire.Problem{Title: fmt.Sprintf("The server answered %s and nothing that Stint would say; is %s a Stint?", answer.Status, answer.Request.URL.Host)}
+		p = &wire.Problem{Title: fmt.Sprintf("The server answered %s without a problem document; is %s a Stint server?", answer.Status, answer.Request.URL.Host)}
 	}
 	p.Status = answer.StatusCode
 	return p

@@ -10,19 +10,19 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 )
 
-// Cell is one value of a listing, which a table shows to people and CSV gives
-// to programs. The zero value is empty in both.
+// Cell is one value, formatted for people in a table and for programs in CSV. The zero
+// value is empty in both.
 type Cell struct {
-	show string // "" for an instant, which is shown relative to the Printer's now
+	show string // empty for a time, which is formatted relative to the Printer's Now
 	data string
 	at   time.Time
-	text bool // data is free text, which a spreadsheet might run
+	text bool // data is free text, which a spreadsheet could run as a formula
 }
 
-// Text is a value made of free text, however hostile.
+// Text is a value of free text, which may come from an attacker.
 func Text(s string) Cell { return Cell{show: Escape(s), data: s, text: true} }
 
-// Texts is several values in one cell.
+// Texts is several values separated by spaces.
 func Texts[S ~string](all []S) Cell {
 	texts := make([]string, len(all))
 	for i, s := range all {
@@ -36,16 +36,15 @@ func Number[N ~int | ~int64](n N) Cell {
 	return Cell{show: humanize.Comma(int64(n)), data: strconv.FormatInt(int64(n), 10)}
 }
 
-// Share is a part of a whole, 0 to 1: a percentage with one decimal for
-// people, the fraction for programs.
-func Share(part float64) Cell {
+// Ratio is a number from 0 to 1: a percentage with one decimal for people.
+func Ratio(ratio float64) Cell {
 	return Cell{
-		show: strconv.FormatFloat(part*100, 'f', 1, 64) + " %",
-		data: strconv.FormatFloat(part, 'f', -1, 64),
+		show: strconv.FormatFloat(ratio*100, 'f', 1, 64) + " %",
+		data: strconv.FormatFloat(ratio, 'f', -1, 64),
 	}
 }
 
-// Time is an instant; the zero time is empty.
+// Time is a time; the zero time is empty.
 func Time(t time.Time) Cell {
 	if t.IsZero() {
 		return Cell{}
@@ -53,8 +52,7 @@ func Time(t time.Time) Cell {
 	return Cell{at: t, data: t.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
 }
 
-// TimeOr is an instant, or words for people where it is the zero time: "for
-// good", "never".
+// TimeOr is a time, or words for people if it is the zero time: "permanent", "never".
 func TimeOr(t time.Time, words string) Cell {
 	if t.IsZero() {
 		return Cell{show: words}
@@ -62,17 +60,16 @@ func TimeOr(t time.Time, words string) Cell {
 	return Time(t)
 }
 
-// Milliseconds is a length of time, written out for people and as a number of
-// milliseconds for programs.
+// Milliseconds is a duration, with units for people and a number for programs.
 func Milliseconds(ms int64) Cell {
 	return Cell{show: Duration(time.Duration(ms) * time.Millisecond), data: strconv.FormatInt(ms, 10)}
 }
 
-// Words is a value that reads otherwise for people than for programs. Neither
-// may hold free text.
+// Words is a value with one text for people and one for programs. Neither may contain free
+// text.
 func Words(show, data string) Cell { return Cell{show: show, data: data} }
 
-// YesNo is a truth.
+// YesNo is a boolean.
 func YesNo(b bool) Cell {
 	if b {
 		return Words("yes", "true")
@@ -87,10 +84,10 @@ func (c Cell) shown(now time.Time) string {
 	return c.show
 }
 
-// brief is shorter than shown where that is possible.
+// brief is a shorter form of shown, if there is one.
 func (c Cell) brief(now time.Time) string {
 	if !c.at.IsZero() {
-		return Apart(c.at, now)
+		return Relative(c.at, now)
 	}
 	return c.show
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 )
 
-// Escape returns s with everything written as an escape that would move a
-// terminal's cursor, change the direction of text, or not be seen at all:
-// keys, reasons and user agents come from attackers. What is left is one line.
+// Escape returns s as one line with escapes in place of the characters that move a
+// terminal's cursor, change the direction of text or are invisible. Keys, reasons and user
+// agents come from attackers.
 func Escape(s string) string {
 	if !strings.ContainsFunc(s, escape.IsHidden) && utf8.ValidString(s) {
 		return s
@@ -35,8 +35,8 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// escapeJSON escapes within JSON text, where what escape.IsHidden can only stand
-// inside a string, so that the value stays the same. Line feeds are kept.
+// escapeJSON escapes the same characters in JSON text, where they occur only in strings, so
+// that the value stays the same. Line feeds are kept.
 func escapeJSON(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {

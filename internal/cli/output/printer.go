@@ -1,6 +1,5 @@
-// Package output prints what the command line has to say: tables that fit the
-// terminal for people, JSON and CSV for programs, with text that attackers
-// chose made harmless in each.
+// Package output prints answers: tables that fit the terminal for people, JSON and CSV for
+// programs. Text chosen by attackers is escaped in all of them.
 package output
 
 import (
@@ -40,7 +39,7 @@ type Printer struct {
 	Format Format
 	// Width is the number of columns that tables must fit into; 0 means any.
 	Width int
-	// Terminal says that Out is a terminal, where even CSV may hold nothing
+	// Terminal reports whether Out is a terminal, where CSV too must not contain anything
 	// that moves the cursor.
 	Terminal bool
 	Now      time.Time
@@ -48,17 +47,17 @@ type Printer struct {
 
 // Column is one property of a T.
 type Column[T any] struct {
-	// Name heads the column in CSV, as the API spells it.
+	// Name is the column's name in CSV, as the API spells it.
 	Name string
-	// Head heads it in a table; "" leaves it out there.
+	// Head is its name in a table, which omits the column if it is empty.
 	Head  string
 	Cell  func(T) Cell
-	Right bool // figures stand right
+	Right bool // aligned right, for numbers
 	Cut   bool // may be cut in the middle to fit the terminal
-	Drop  int  // left out when the terminal is narrow, larger first; 0 never
+	Drop  int  // omitted if the terminal is narrow, largest first; 0 never
 }
 
-// List prints many: a row each, or an array in JSON.
+// List prints items: one row each, or an array in JSON.
 func List[T any](p *Printer, items []T, columns []Column[T]) error {
 	switch p.Format {
 	case JSON:
@@ -73,8 +72,8 @@ func List[T any](p *Printer, items []T, columns []Column[T]) error {
 	}
 }
 
-// One prints a single thing: a line for each property that is not empty, an
-// object in JSON, or a row in CSV.
+// One prints one item: a line for each property that is not empty, an object in JSON, or
+// a row in CSV.
 func One[T any](p *Printer, item T, columns []Column[T]) error {
 	switch p.Format {
 	case JSON:
@@ -98,8 +97,8 @@ func One[T any](p *Printer, item T, columns []Column[T]) error {
 	return nil
 }
 
-// Sayf prints a line for people, and nothing in the other formats. What it is
-// given must be escaped already.
+// Sayf prints a line for people, and nothing in the other formats. Its arguments must be
+// escaped already.
 func (p *Printer) Sayf(format string, args ...any) {
 	if p.Format == Table {
 		fmt.Fprintf(p.Out, format+"\n", args...)
@@ -116,7 +115,7 @@ func (p *Printer) JSON(v any) error {
 	return err
 }
 
-// JSONLine prints v as JSON on a line of its own, for streams.
+// JSONLine prints v as one line of JSON, for streams.
 func (p *Printer) JSONLine(v any) error {
 	text, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {

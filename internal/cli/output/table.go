@@ -6,22 +6,23 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// The widths that columns are cut to when a table is wider than the terminal:
-// first the comfortable one, then, when dropping columns did not help, the
-// narrowest.
+// The widths to which columns are cut if a table is wider than the terminal: first
+// comfortable and then, if omitting columns did not help, narrowest.
 const (
 	comfortable = 28
 	narrowest   = 12
 )
 
-// gap is the number of blanks between columns.
+// gap is the number of spaces between columns.
 const gap = 2
 
-// grid is a table of cells as people see them.
+// grid is a table of formatted cells. text/tabwriter, go-pretty and lipgloss/table cut or
+// wrap columns but neither omit them nor shorten cells in the middle, so the fitting below
+// would stay and only the few lines of render would go.
 type grid struct {
 	columns []gridColumn
 	rows    [][]string
-	// brief holds the rows in a shorter wording, for a narrow terminal.
+	// brief holds the rows in shorter words, for a narrow terminal.
 	brief [][]string
 }
 
@@ -29,12 +30,11 @@ type gridColumn struct {
 	head  string
 	right bool
 	cut   bool // may be cut in the middle
-	drop  int  // larger goes first, 0 never
+	drop  int  // omitted in descending order, 0 never
 	width int
 }
 
-// render returns the lines of the table, within width columns of a terminal
-// where width is not 0.
+// render returns the lines of the table. A width other than 0 is the terminal's.
 func (g *grid) render(width int) []string {
 	g.measure()
 	if width > 0 {
@@ -68,12 +68,11 @@ func (g *grid) total() int {
 	return sum
 }
 
-// fit makes the table as narrow as width, as far as it can: cutting long
-// cells to a comfortable width, dropping the columns that matter least, wording
-// shorter, and then cutting further.
+// fit makes the table as narrow as width, as far as possible: it cuts long cells to the
+// comfortable width, omits columns, uses the brief cells, and then cuts further.
 func (g *grid) fit(width int) {
 	for g.cutTo(width, comfortable); g.total() > width && g.dropOne(); g.cutTo(width, comfortable) {
-		g.measure() // what was cut may fit now
+		g.measure() // cut cells may fit now
 	}
 	if g.total() > width {
 		g.rows = g.brief
@@ -82,12 +81,12 @@ func (g *grid) fit(width int) {
 	g.cutTo(width, narrowest)
 }
 
-// cutTo narrows the widest columns that may be cut, none below least.
-func (g *grid) cutTo(width, least int) {
+// cutTo narrows the widest columns that may be cut, none below lowest.
+func (g *grid) cutTo(width, lowest int) {
 	for over := g.total() - width; over > 0; over = g.total() - width {
 		widest := -1
 		for i, c := range g.columns {
-			if c.cut && c.width > least && (widest < 0 || c.width > g.columns[widest].width) {
+			if c.cut && c.width > lowest && (widest < 0 || c.width > g.columns[widest].width) {
 				widest = i
 			}
 		}
@@ -99,18 +98,18 @@ func (g *grid) cutTo(width, least int) {
 }
 
 func (g *grid) dropOne() bool {
-	least := -1
+	next := -1
 	for i, c := range g.columns {
-		if c.drop > 0 && (least < 0 || c.drop > g.columns[least].drop) {
-			least = i
+		if c.drop > 0 && (next < 0 || c.drop > g.columns[next].drop) {
+			next = i
 		}
 	}
-	if least < 0 {
+	if next < 0 {
 		return false
 	}
-	g.columns = without(g.columns, least)
+	g.columns = without(g.columns, next)
 	for i := range g.rows {
-		g.rows[i], g.brief[i] = without(g.rows[i], least), without(g.brief[i], least)
+		g.rows[i], g.brief[i] = without(g.rows[i], next), without(g.brief[i], next)
 	}
 	return true
 }
@@ -136,8 +135,8 @@ func (g *grid) line(cells []string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// CutMiddle shortens s to width columns of a terminal, keeping three fifths of
-// them for its head and the rest for its tail, since keys differ at both ends.
+// CutMiddle shortens s to width columns of a terminal, three fifths of them for its
+// beginning and the rest for its end, since keys differ at both.
 func CutMiddle(s string, width int) string {
 	if runewidth.StringWidth(s) <= width {
 		return s

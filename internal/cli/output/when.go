@@ -5,10 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
-// Duration writes a length of time as people say it, rounded to two units: "350
-// ms", "12.4 s", "3 min 20 s", "3 h 52 min", "2 d 4 h".
+// Duration formats a duration, rounded to two units: "350 ms", "12.4 s", "3 min 20 s",
+// "3 h 52 min", "2 d 4 h".
 func Duration(d time.Duration) string {
 	d = d.Abs()
 	const day = 24 * time.Hour
@@ -34,9 +36,8 @@ func two(d, large time.Duration, largeName string, small time.Duration, smallNam
 	return text
 }
 
-// When writes an instant exactly and relative to now: "17:55 UTC, in 3 h 52
-// min". What lies within a minute has its seconds and tenths, what lies on
-// another day its date.
+// When formats a time exactly and relative to now: "17:55 UTC, in 3 h 52 min". A time
+// within a minute has tenths of seconds, one on another day the date.
 func When(t, now time.Time) string {
 	t, now = t.UTC(), now.UTC()
 	apart := t.Sub(now)
@@ -51,11 +52,11 @@ func When(t, now time.Time) string {
 	default:
 		layout = "2 Jan 2006 15:04 UTC"
 	}
-	return t.Format(layout) + ", " + Apart(t, now)
+	return t.Format(layout) + ", " + Relative(t, now)
 }
 
-// Apart writes an instant relative to now: "in 3 h 52 min", "2 d ago".
-func Apart(t, now time.Time) string {
+// Relative formats a time relative to now: "in 3 h 52 min", "2 d ago".
+func Relative(t, now time.Time) string {
 	switch apart := t.Sub(now); {
 	case apart > 0:
 		return "in " + Duration(apart)
@@ -64,4 +65,12 @@ func Apart(t, now time.Time) string {
 	default:
 		return Duration(apart) + " ago"
 	}
+}
+
+// Amount formats a count with its noun: "1 key", "1,284 keys".
+func Amount[N ~int | ~int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return humanize.Comma(int64(n)) + " " + many
 }

@@ -1,0 +1,312 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// importFlags are the flags of 'block import'.
+type importFlags struct {
+	format, onConflict, reason string
+	end                        endFlags
+	skipBad, dryRun            bool
+	confirmBroad               bool
+}
+
+func newBlockImport(con *console.Console) *cobra.Command {
+	var f importFlags
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Add blocks from a file, up to a million at once",
+		Long: `Add blocks from a file, - for standard input: all or nothing, or with --skip-bad only the
+valid rows. A file is CSV with named columns (pattern, optionally reason and expires_at),
+JSON, or a plain list: one address, CIDR or pattern per line, # before comments. --reason,
+--for and --until apply to rows that do not set them.
+
+--dry-run changes nothing and prints how many rows are new, unchanged, invalid and exempt,
+and an estimate of how much of the last day's traffic they would have refused.
+
+Broad blocks need a confirmation: every key (*, 0.0.0.0/0, ip:*), all keys of a kind,
+networks larger than a /16 or an IPv6 /32, also if several rows add up to one, rows that
+together refuse more than 1 % of the last day's checks or select as much as a /8 or an IPv6
+/24, and your own address. They are listed with their impact and the exit code is 6;
+--confirm-broad imports them.`,
+		Example: `admin block import scrapers.csv --dry-run
+admin block import addresses.txt --reason "public list" --for 7d --skip-bad
+admin block import bogons.txt --reason "not routed" --confirm-broad
+admin block export | admin block import - --format csv --on-conflict extend`,
+		Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			answer, err := importBlocks(c.Context(), con, server, args[0], &f)
+			if err != nil {
+				return err
+			}
+			return printImport(con, answer)
+		}),
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.format, "format", "", "csv, json or plain; by the file's extension if omitted")
+	flags.StringVar(&f.onConflict, "on-conflict", "", "if a pattern is already blocked: fail (keep it), extend or replace")
+	flags.StringVar(&f.reason, "reason", "", "the reason of rows without one")
+	flags.BoolVar(&f.skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change without changing it")
+	flags.BoolVar(&f.confirmBroad, "confirm-broad", false, "import broad blocks too; they are still listed")
+	f.end.add(c, "rows without an expiry are active")
+	return c
+}
+
+// importMedia are the media types by the name of a format or a file's extension.
+var importMedia = map[string]string{
+	"csv": "text/csv", "json": "application/json", "plain": "text/plain",
+	".csv": "text/csv", ".json": "application/json", ".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
+	".txt": "text/plain", ".list": "text/plain", ".netset": "text/plain", ".ipset": "text/plain",
+}
+
+func (f *importFlags) media(path string) (string, error) {
+	name := f.format
+	if name == "" {
+		name = strings.ToLower(filepath.Ext(path))
+	}
+	media, known := importMedia[name]
+	if !known {
+		return "", console.Usagef("the format of %q is unknown; set --format to csv, json or plain", path)
+	}
+	return media, nil
+}
+
+func (f *importFlags) options() url.Values {
+	options := url.Values{}
+	setIf(options, "on_conflict", f.onConflict)
+	setIf(options, "reason", f.reason)
+	setIf(options, "expires_in", f.end.in.String())
+	setIf(options, "expires_at", f.end.at.Time.String())
+	if f.skipBad {
+		options.Set("skip_bad", "true")
+	}
+	if f.dryRun {
+		options.Set("dry_run", "true")
+	}
+	return options
+}
+
+func importBlocks(ctx context.Context, con *console.Console, server *client.Client, path string, f *importFlags) (*wire.ImportAnswer, error) {
+	media, err := f.media(path)
+	if err != nil {
+		return nil, err
+	}
+	var file *os.File
+	switch {
+	case path != "-":
+		file, err = os.Open(path)
+	case f.confirmBroad: // it may have to be sent twice
+		file, err = tempCopy(con.Stdin)
+	default:
+		file = con.Stdin
+	}
+	if err != nil {
+		return nil, err
+	}
+	if file != con.Stdin {
+		defer file.Close()
+	}
+	answer, err := sendImport(ctx, con, server, file, media, f.options())
+	broad := broadOf(err)
+	if broad == nil {
+		return answer, err
+	}
+	printBroad(con, broad.Broad, broad.BroadCount)
+	if !f.confirmBroad {
+		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%s is broad and nothing was imported. To import it all the same, repeat the command with --confirm-broad", inputName(path))}
+	}
+	options := f.options()
+	options.Set("confirm", broad.Confirm)
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if answer, err = sendImport(ctx, con, server, file, media, options); broadOf(err) != nil {
+		return nil, &console.ExitError{Code: console.Unconfirmed, Err: fmt.Errorf("%w Blocks or traffic changed since the first answer; repeat the command", err)}
+	}
+	return answer, err
+}
+
+// tempCopy copies an input that cannot be read twice to an unnamed temporary file.
+func tempCopy(from io.Reader) (*os.File, error) {
+	file, err := os.CreateTemp("", "stint-import-*")
+	if err != nil {
+		return nil, err
+	}
+	err = os.Remove(file.Name())
+	if err == nil {
+		_, err = io.Copy(file, from)
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+func inputName(path string) string {
+	if path == "-" {
+		return "standard input"
+	}
+	return strconv.Quote(path)
+}
+
+// broadRows is the part of a problem that lists the rows to confirm.
+type broadRows struct {
+	Confirm    string
+	BroadCount int
+	Broad      []wire.BroadRow
+}
+
+// broadOf returns the rows to confirm, or nil if err does not ask for a confirmation.
+func broadOf(err error) *broadRows {
+	var problem *wire.Problem
+	var b broadRows
+	if !errors.As(err, &problem) || problem.Code != "confirmation_required" ||
+		json.Unmarshal(problem.More["confirm"], &b.Confirm) != nil ||
+		json.Unmarshal(problem.More["broad_count"], &b.BroadCount) != nil ||
+		json.Unmarshal(problem.More["broad"], &b.Broad) != nil {
+		return nil
+	}
+	return &b
+}
+
+// printBroad lists the broad rows and their impact.
+func printBroad(con *console.Console, all []wire.BroadRow, count int) {
+	con.Notef("These rows are broad:")
+	for _, b := range all {
+		what := fmt.Sprintf("line %d", b.Line)
+		if b.Rows > 1 {
+			what = fmt.Sprintf("%d rows from line %d on", b.Rows, b.Line)
+		}
+		if b.Pattern != "" {
+			what += ", " + output.Escape(string(b.Pattern))
+		}
+		con.Notef("  %s: %s.", what, output.Escape(b.ConfirmReason))
+		if b.Estimate != nil {
+			con.Notef("    It would have refused %s", estimateSentence(b.Estimate))
+		}
+		if b.BlocksCaller {
+			con.Notef("    It refuses your own address.")
+		}
+		for _, e := range b.Exemptions {
+			con.Notef("    Stays allowed by the exemption of %s.", output.Escape(e))
+		}
+	}
+	if more := count - len(all); more > 0 {
+		con.Notef("  And %d more.", more)
+	}
+}
+
+func sendImport(ctx context.Context, con *console.Console, server *client.Client, file *os.File, media string, options url.Values) (*wire.ImportAnswer, error) {
+	size := int64(0)
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		size = info.Size()
+	}
+	bar := con.Progress()
+	defer bar.End()
+	sent := &countingReader{from: file, report: func(done int64) { bar.Show("sending", done, size, true) }}
+	return server.Blocks.Import(ctx, sent, media, options)
+}
+
+// countingReader reports how many bytes were read.
+type countingReader struct {
+	from   io.Reader
+	done   int64
+	report func(done int64)
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.done += int64(n)
+	r.report(r.done)
+	return n, err
+}
+
+func printImport(con *console.Console, i *wire.ImportAnswer) error {
+	p := con.Printer()
+	if p.Format != output.Table {
+		return output.One(p, i, importColumns)
+	}
+	if i.DryRun {
+		p.Sayf("This is a dry run: nothing was changed.")
+	}
+	if err := output.One(p, i, importColumns); err != nil {
+		return err
+	}
+	for _, bad := range i.InvalidRows {
+		p.Sayf("  line %d: %s", bad.Line, output.Escape(bad.Problem))
+	}
+	if i.Estimate != nil {
+		p.Sayf("They would have refused %s", estimateSentence(i.Estimate))
+	}
+	if i.Confirm != "" {
+		printBroad(con, i.Broad, i.BroadCount)
+		con.Notef("The import needs --confirm-broad.")
+	}
+	return nil
+}
+
+var importColumns = []output.Column[*wire.ImportAnswer]{
+	{Name: "rows", Head: "Rows", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Rows) }},
+	{Name: "created", Head: "New", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Created) }},
+	{Name: "extended", Head: "Extended", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Extended) }},
+	{Name: "replaced", Head: "Replaced", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Replaced) }},
+	{Name: "unchanged", Head: "Unchanged", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Unchanged) }},
+	{Name: "invalid", Head: "Invalid", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Invalid) }},
+	{Name: "exempt", Head: "Exempt", Cell: func(i *wire.ImportAnswer) output.Cell { return output.Number(i.Exempt) }},
+	{Name: "dry_run", Cell: func(i *wire.ImportAnswer) output.Cell { return output.YesNo(i.DryRun) }},
+}
+
+func newBlockExport(con *console.Console) *cobra.Command {
+	var f listFlags
+	var plain bool
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write blocks as a file that import reads",
+		Long: `Write the active blocks, or those that the flags select, as a file that 'block import'
+reads: CSV, JSON with -o json, or with --plain one pattern per line.`,
+		Example: "admin block export > blocks.csv\nadmin block export -o json > blocks.json\nadmin block export --plain --within 'ip:*' > addresses.txt",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			filter := f.query()
+			filter.Set("format", "csv")
+			switch {
+			case plain:
+				filter.Set("format", "plain")
+			case con.Format == string(output.JSON):
+				filter.Set("format", "json")
+			}
+			file, err := server.Blocks.Export(c.Context(), filter)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			_, err = io.Copy(con.Stdout, file)
+			return err
+		}),
+	}
+	f.addFilter(c)
+	c.Flags().BoolVar(&plain, "plain", false, "one pattern per line")
+	return c
+}

@@ -1,0 +1,32 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// Blocks manages blocks, previews them and transfers them as files.
+type Blocks struct{ Entries }
+
+// Preview returns the impact that a block of a pattern would have.
+func (b Blocks) Preview(ctx context.Context, pattern string) (*wire.Impact, error) {
+	return call[wire.Impact](ctx, b.conn, post(wire.PathBlockPreview, wire.PreviewRequest{Pattern: pattern}))
+}
+
+// Import adds the blocks of a file of a media type. options holds the API's query
+// parameters.
+func (b Blocks) Import(ctx context.Context, file io.Reader, media string, options url.Values) (*wire.ImportAnswer, error) {
+	return call[wire.ImportAnswer](ctx, b.conn, request{
+		method: http.MethodPost, path: wire.PathBlockImport, query: options, stream: file, media: media, slow: true,
+	})
+}
+
+// Export opens the blocks that filter selects as a file. The caller closes it. A read
+// error means that the file is incomplete.
+func (b Blocks) Export(ctx context.Context, filter url.Values) (io.ReadCloser, error) {
+	return b.conn.openBody(ctx, get(wire.PathBlockExport).with(filter))
+}

@@ -1,0 +1,197 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// DefaultTimeout is the maximum duration of a request whose answer is not a stream.
+const DefaultTimeout = 30 * time.Second
+
+// maxAnswer is the maximum size of an answer that is kept in memory, in bytes.
+const maxAnswer = 64 << 20
+
+// conn sends requests to one listener.
+type conn struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+}
+
+// Unreachable is the error for a server that did not answer.
+type Unreachable struct {
+	URL string // scheme and host
+	Err error
+}
+
+// Error names the server and the reason in one line.
+func (e *Unreachable) Error() string { return e.URL + " is unreachable: " + e.reason() }
+
+// Unwrap returns the cause.
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+func (e *Unreachable) reason() string {
+	var dns *net.DNSError
+	var timeout net.Error
+	switch {
+	case errors.Is(e.Err, syscall.ECONNREFUSED):
+		return "nothing listens there"
+	case errors.As(e.Err, &dns):
+		return "its name is not known"
+	case errors.Is(e.Err, os.ErrDeadlineExceeded), errors.Is(e.Err, context.DeadlineExceeded):
+		return "it did not answer in time"
+	case errors.As(e.Err, &timeout) && timeout.Timeout():
+		return "it did not answer in time"
+	}
+	var wrapped *url.Error
+	if errors.As(e.Err, &wrapped) {
+		return wrapped.Err.Error()
+	}
+	return e.Err.Error()
+}
+
+// request is one call of the API.
+type request struct {
+	method string
+	path   string // escaped, beginning with a slash
+	query  url.Values
+	header map[string]string
+	body   any       // sent as JSON unless it is nil
+	stream io.Reader // sent as it is, instead of body
+	media  string    // media type of stream
+	slow   bool      // may take longer than DefaultTimeout
+}
+
+func get(path string) request { return request{method: http.MethodGet, path: path} }
+
+func post(path string, body any) request {
+	return request{method: http.MethodPost, path: path, body: body}
+}
+
+func remove(path string, body any) request {
+	return request{method: http.MethodDelete, path: path, body: body}
+}
+
+// with returns r with query parameters.
+func (r request) with(query url.Values) request {
+	r.query = query
+	return r
+}
+
+// param returns a query with one parameter, or an empty query if the value is empty.
+func param(name, value string) url.Values {
+	if value == "" {
+		return nil
+	}
+	return url.Values{name: {value}}
+}
+
+// call sends r and returns its answer.
+func call[T any](ctx context.Context, c *conn, r request) (*T, error) {
+	answer := new(T)
+	return answer, c.do(ctx, r, answer)
+}
+
+// do sends r and decodes the answer into out unless that is nil. The error is
+// *Unreachable if the server did not answer, and *wire.Problem if it refused.
+func (c *conn) do(ctx context.Context, r request, out any) error {
+	if !r.slow {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
+		defer cancel()
+	}
+	answer, err := c.open(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	return decode(answer, out)
+}
+
+// open sends r and returns a successful answer. The caller closes its body.
+func (c *conn) open(ctx context.Context, r request) (*http.Response, error) {
+	answer, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode >= 300 {
+		defer answer.Body.Close()
+		return nil, readProblem(answer)
+	}
+	return answer, nil
+}
+
+// openBody sends r and returns the body of a successful answer. The caller closes it. A
+// read error means that the body is incomplete.
+func (c *conn) openBody(ctx context.Context, r request) (io.ReadCloser, error) {
+	answer, err := c.open(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
+// send sends r and returns the answer, successful or not.
+func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
+	body, media := r.stream, r.media
+	if r.body != nil {
+		text, err := json.Marshal(r.body)
+		if err != nil {
+			return nil, fmt.Errorf("writing the request: %w", err)
+		}
+		body, media = bytes.NewReader(text), "application/json"
+	}
+	target := *c.base
+	target.Path, target.RawPath = joinPath(c.base.Path, r.path)
+	target.RawQuery = r.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, r.method, target.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", media)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for name, value := range r.header {
+		req.Header.Set(name, value)
+	}
+	answer, err := c.http.Do(req)
+	if err != nil {
+		if parent := context.Cause(ctx); errors.Is(parent, context.Canceled) {
+			return nil, parent
+		}
+		return nil, &Unreachable{URL: c.base.Scheme + "://" + c.base.Host, Err: err}
+	}
+	return answer, nil
+}
+
+func joinPath(base, escaped string) (path, rawPath string) {
+	plain, err := url.PathUnescape(escaped)
+	if err != nil {
+		return base + escaped, ""
+	}
+	return base + plain, base + escaped
+}
+
+func decode(answer *http.Response, out any) error {
+	if out == nil {
+		return nil
+	}
+	if err := json.UnmarshalRead(io.LimitReader(answer.Body, maxAnswer), out); err != nil {
+		return fmt.Errorf("the server's answer cannot be read; is %s a Stint server? %w", answer.Request.URL.Host, err)
+	}
+	return nil
+}

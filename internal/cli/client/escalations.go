@@ -1,0 +1,27 @@
+package client
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// Escalations reads the events of escalation and resumes paused escalation.
+type Escalations struct{ conn *conn }
+
+// Events returns the events that filter selects, newest first. filter holds the API's
+// query parameters.
+func (e Escalations) Events(ctx context.Context, filter url.Values) ([]wire.EscalationEvent, error) {
+	return items[wire.EscalationEvent](ctx, e.conn, get(wire.PathEscalations+"/events").with(filter))
+}
+
+// Paused returns the policies whose escalation is paused.
+func (e Escalations) Paused(ctx context.Context) ([]wire.EscalationPause, error) {
+	return items[wire.EscalationPause](ctx, e.conn, get(wire.PathEscalations+"/paused"))
+}
+
+// Resume resumes a policy's paused escalation.
+func (e Escalations) Resume(ctx context.Context, policy string) error {
+	return e.conn.do(ctx, post(wire.PathEscalations+"/"+url.PathEscape(policy)+"/resume", nil), nil)
+}

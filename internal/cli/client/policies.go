@@ -1,0 +1,73 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// AnyVersion matches any version of a policy.
+const AnyVersion int64 = -1
+
+// Policies manages policies and their versions.
+type Policies struct{ conn *conn }
+
+// Algorithms returns the algorithms that a policy may name.
+func (p Policies) Algorithms(ctx context.Context) ([]wire.Algorithm, error) {
+	return items[wire.Algorithm](ctx, p.conn, get(wire.PathAlgorithms))
+}
+
+// List returns all policies.
+func (p Policies) List(ctx context.Context) ([]wire.Policy, error) {
+	return items[wire.Policy](ctx, p.conn, get(wire.PathPolicies))
+}
+
+// Get returns the current version of a policy.
+func (p Policies) Get(ctx context.Context, name string) (*wire.Policy, error) {
+	return call[wire.Policy](ctx, p.conn, get(policyPath(name)))
+}
+
+// Put creates a policy if expect is 0, or replaces version expect of it. A policy that
+// newly refuses every request of a broad pattern needs its name as confirm.
+func (p Policies) Put(ctx context.Context, policy wire.PolicyRequest, expect int64, confirm string) (*wire.Policy, error) {
+	return call[wire.Policy](ctx, p.conn, request{
+		method: http.MethodPut, path: policyPath(policy.Name), query: param("confirm", confirm), header: ifMatch(expect), body: policy,
+	})
+}
+
+// Delete deletes a policy if its version is expect.
+func (p Policies) Delete(ctx context.Context, name string, expect int64) error {
+	return p.conn.do(ctx, request{method: http.MethodDelete, path: policyPath(name), header: ifMatch(expect)}, nil)
+}
+
+// Versions returns the versions of a policy, newest first.
+func (p Policies) Versions(ctx context.Context, name string) ([]wire.Policy, error) {
+	return items[wire.Policy](ctx, p.conn, get(policyPath(name)+"/versions"))
+}
+
+// Apply makes the policies equal to a file, all or nothing. Policies that newly refuse
+// every request of a broad pattern need confirm.
+func (p Policies) Apply(ctx context.Context, file wire.PolicyFileRequest, prune bool, confirm string) (*wire.PolicyPlan, error) {
+	query := url.Values{"prune": {strconv.FormatBool(prune)}}
+	if confirm != "" {
+		query.Set("confirm", confirm)
+	}
+	return call[wire.PolicyPlan](ctx, p.conn, post(wire.PathPolicyFile, file).with(query))
+}
+
+func policyPath(name string) string { return wire.PathPolicies + "/" + url.PathEscape(name) }
+
+// ifMatch returns the header that names the version to replace.
+func ifMatch(expect int64) map[string]string {
+	switch expect {
+	case 0:
+		return nil
+	case AnyVersion:
+		return map[string]string{"If-Match": "*"}
+	default:
+		return map[string]string{"If-Match": strconv.Quote(strconv.FormatInt(expect, 10))}
+	}
+}

@@ -1,0 +1,41 @@
+package client
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// Tokens manages API tokens.
+type Tokens struct{ conn *conn }
+
+// List returns all tokens, including revoked and expired ones.
+func (t Tokens) List(ctx context.Context) ([]wire.Token, error) {
+	return items[wire.Token](ctx, t.conn, get(wire.PathTokens))
+}
+
+// Create creates a token. Only this answer contains its secret.
+func (t Tokens) Create(ctx context.Context, token wire.TokenRequest) (*wire.CreatedToken, error) {
+	return call[wire.CreatedToken](ctx, t.conn, post(wire.PathTokens, token))
+}
+
+// Rotate replaces a token. The old one works for overlap: the server's default for nil,
+// not at all for 0.
+func (t Tokens) Rotate(ctx context.Context, id string, overlap *wire.Duration) (*wire.CreatedToken, error) {
+	body := map[string]any{}
+	switch {
+	case overlap != nil && *overlap == 0:
+		body["overlap"] = nil
+	case overlap != nil:
+		body["overlap"] = *overlap
+	}
+	return call[wire.CreatedToken](ctx, t.conn, post(tokenPath(id)+"/rotate", body))
+}
+
+// Revoke ends a token now.
+func (t Tokens) Revoke(ctx context.Context, id string) error {
+	return t.conn.do(ctx, remove(tokenPath(id), nil), nil)
+}
+
+func tokenPath(id string) string { return wire.PathTokens + "/" + url.PathEscape(id) }

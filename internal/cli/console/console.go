@@ -1,0 +1,149 @@
+// Package console is what all commands share: the process, the global flags, the
+// terminal and the exit codes.
+package console
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/output"
+)
+
+// The environment variables that set what flags leave out.
+const (
+	EnvURL        = "STINT_ADMIN_URL"
+	EnvCheckURL   = "STINT_CHECK_URL"
+	EnvToken      = "STINT_ADMIN_TOKEN"
+	EnvCheckToken = "STINT_CHECK_TOKEN"
+)
+
+// System is the process that commands run in.
+type System struct {
+	Name   string // of the program, as it was called
+	Stdin  *os.File
+	Stdout *os.File
+	Stderr *os.File
+	Getenv func(string) string
+	Now    func() time.Time
+}
+
+// Process returns this process as a System.
+func Process() System {
+	return System{
+		Name: programName(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Now: time.Now,
+	}
+}
+
+func programName() string {
+	if len(os.Args) == 0 {
+		return "admin"
+	}
+	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+}
+
+// Console is the process with its global flags.
+type Console struct {
+	System
+
+	url            string
+	checkURL       string
+	tokenFile      string
+	checkTokenFile string
+	Format         string // of answers: an output.Format
+}
+
+// AddFlags adds the global flags to the root command.
+func (c *Console) AddFlags(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.StringVar(&c.url, "url", "", "address of the admin listener (STINT_ADMIN_URL; http://127.0.0.1:8081)")
+	flags.StringVar(&c.checkURL, "check-url", "", "address of the check listener (STINT_CHECK_URL; http://127.0.0.1:8080)")
+	flags.StringVar(&c.tokenFile, "token-file", "", "file that contains the admin token (STINT_ADMIN_TOKEN)")
+	flags.StringVar(&c.checkTokenFile, "check-token-file", "", "file that contains the token of the check listener (STINT_CHECK_TOKEN)")
+	flags.StringVarP(&c.Format, "output", "o", string(output.Table), "how to print answers: table, json or csv")
+	CompleteFlag(root, "output", string(output.Table), string(output.JSON), string(output.CSV))
+}
+
+// AdminListener returns the address of the admin listener and its token, which is empty
+// if none is set.
+func (c *Console) AdminListener() (base, token string, err error) {
+	token, err = c.token("--token-file", c.tokenFile, EnvToken)
+	return FirstOf(c.url, c.Getenv(EnvURL), "http://127.0.0.1:8081"), token, err
+}
+
+// CheckListener returns the address of the check listener and its token, which is empty
+// if none is set.
+func (c *Console) CheckListener() (base, token string, err error) {
+	token, err = c.token("--check-token-file", c.checkTokenFile, EnvCheckToken)
+	return FirstOf(c.checkURL, c.Getenv(EnvCheckURL), "http://127.0.0.1:8080"), token, err
+}
+
+// token reads a token from the file of a flag, if set, or from the environment.
+func (c *Console) token(flag, file, env string) (string, error) {
+	if file == "" {
+		return strings.TrimSpace(c.Getenv(env)), nil
+	}
+	text, err := readSecretFile(file)
+	if err != nil {
+		return "", Usagef("%s: %w", flag, err)
+	}
+	return strings.TrimSpace(text), nil
+}
+
+// maxSecretFile is the maximum size of a file that contains a token, in bytes.
+const maxSecretFile = 4 << 10
+
+func readSecretFile(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(text) > maxSecretFile:
+		return "", fmt.Errorf("%s is too large to contain a token", path)
+	case strings.TrimSpace(string(text)) == "":
+		return "", errors.New(path + " is empty")
+	}
+	return string(text), nil
+}
+
+// Open opens a file for reading, or standard input for "-". The name is for messages.
+// The caller closes the file.
+func (c *Console) Open(path string) (file io.ReadCloser, name string, err error) {
+	if path == "-" {
+		return io.NopCloser(c.Stdin), "standard input", nil
+	}
+	file, err = os.Open(path)
+	if err != nil {
+		return nil, "", Usagef("%w", err)
+	}
+	return file, filepath.Base(path), nil
+}
+
+// FirstOf returns the first of the texts that is not empty.
+func FirstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// CompleteFlag completes a flag with its values. It panics if there is no such flag.
+func CompleteFlag(c *cobra.Command, flag string, values ...string) {
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+const patternHelp = `A pattern is an exact key (token:abc), a prefix (token:test_*), an address or CIDR
+(ip:203.0.113.0/24), ip:* or *. A bare IPv6 address means the network that its client is
+counted by; write /128 for the one address.`
+
+// entryCommand creates the commands of one kind of entries: blocks or exemptions.
+type entryCommand struct {
+	*console.Console
+	noun, head  string // "block", "Block"
+	article     string // "a block"
+	arg         string // "BLOCK"
+	entries     func(*client.Client) client.Entries
+	add         string // what adding one does, in a sentence
+	none        string // says that a pattern has no entry
+	example     string // a pattern
+	readers     string // of the reason
+	reason      string // in examples
+	showsImpact bool   // before a broad one is confirmed
+}
+
+func newBlock(con *console.Console) *cobra.Command {
+	e := &entryCommand{Console: con, noun: "block", head: "Block", article: "a block", arg: "BLOCK",
+		entries: func(server *client.Client) client.Entries { return server.Blocks.Entries },
+		add:     "Block every key that a pattern selects, for a while or permanently.", none: "is not blocked",
+		example: "ip:203.0.113.7", reason: "scraping", readers: "for the other operators and the client that is refused", showsImpact: true}
+	c := e.command("Refuse keys until a block expires or is ended")
+	c.AddCommand(newBlockPreview(con), newBlockImport(con), newBlockExport(con))
+	return c
+}
+
+func newExemption(con *console.Console) *cobra.Command {
+	e := &entryCommand{Console: con, noun: "exemption", head: "Exemption", article: "an exemption", arg: "EXEMPTION",
+		entries: func(server *client.Client) client.Entries { return server.Exemptions },
+		add:     "Exempt every key that a pattern selects: no rule and no block applies to it.", none: "is not exempt",
+		example: "ip:198.51.100.7", reason: "\"our monitoring\"", readers: "for the other operators"}
+	return e.command("Allow keys whatever rules and blocks say")
+}
+
+func (e *entryCommand) command(short string) *cobra.Command {
+	c := &cobra.Command{
+		Use:     e.noun,
+		Short:   short,
+		Example: "admin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h\nadmin " + e.noun + " list",
+	}
+	c.AddCommand(e.newAdd(), e.newList(), e.newShow(), e.newEdit(), e.newEnd(), e.newRestore())
+	return c
+}
+
+// impact returns the function that shows an entry's impact before it is confirmed.
+func (e *entryCommand) impact(ctx context.Context, server *client.Client) func(pattern string) error {
+	return func(pattern string) error {
+		if !e.showsImpact {
+			return nil
+		}
+		return showImpact(ctx, e.Console, server, pattern)
+	}
+}
+
+func (e *entryCommand) newAdd() *cobra.Command {
+	var entry wire.AddEntry
+	var end endFlags
+	var yes bool
+	c := &cobra.Command{
+		Use:   "add PATTERN",
+		Short: "Add " + e.article,
+		Long:  e.add + "\n\n" + patternHelp,
+		Example: "admin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 24h\n" +
+			"admin " + e.noun + " add 'token:test_*' --reason " + e.reason + " --until 2026-12-31T18:00:00Z\n" +
+			"admin " + e.noun + " add " + e.example + " --reason " + e.reason + " --for 7d --on-conflict extend",
+		Args: cobra.ExactArgs(1),
+		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
+			entry.Pattern, entry.ExpiresIn, entry.ExpiresAt = args[0], end.in.Duration, end.at.Time
+			added, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server), func(confirm string) (*wire.AddedEntry, error) {
+				entry.Confirm = confirm
+				return e.entries(server).Add(c.Context(), entry)
+			})
+			if err != nil {
+				return err
+			}
+			e.Warn(added.Warnings)
+			p := e.Printer()
+			if p.Format == output.JSON {
+				return p.JSON(added)
+			}
+			p.Sayf("%s %s.", e.head, output.Escape(added.Outcome))
+			return output.One(p, added.Entry, entryDetail)
+		}),
+	}
+	c.Flags().StringVar(&entry.Reason, "reason", "", "why, "+e.readers)
+	c.Flags().StringVar(&entry.OnConflict, "on-conflict", "", "where the pattern has "+e.article+" already: fail, extend or replace (default fail)")
+	yesFlag(c, &yes)
+	end.add(c, "it is active")
+	requireFlag(c, "reason")
+	return c
+}
+
+func (e *entryCommand) newList() *cobra.Command {
+	var f listFlags
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List " + e.noun + "s",
+		Example: "admin " + e.noun + " list\nadmin " + e.noun + " list --key " + e.example + " --state all\nadmin " +
+			e.noun + " list --source manual --limit 0 -o csv > " + e.noun + "s.csv",
+		Args: cobra.NoArgs,
+		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, _ []string) error {
+			found, err := e.entries(server).List(c.Context(), f.query(), f.limit)
+			if err != nil {
+				return err
+			}
+			return printListing(e.Console, found, entryColumns)
+		}),
+	}
+	f.add(c)
+	return c
+}
+
+func (e *entryCommand) newShow() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show " + e.arg,
+		Short:   "Show one " + e.noun,
+		Long:    "Show one " + e.noun + ". " + e.arg + " is its id, or its pattern while it is active.",
+		Example: "admin " + e.noun + " show " + e.example,
+		Args:    cobra.ExactArgs(1),
+		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
+			entry, err := e.find(c, server, args[0])
+			if err != nil {
+				return err
+			}
+			return output.One(e.Printer(), *entry, entryDetail)
+		}),
+	}
+}
+
+func (e *entryCommand) newEdit() *cobra.Command {
+	var change editFlags
+	c := &cobra.Command{
+		Use:     "edit " + e.arg,
+		Short:   "Change the reason or the expiry of " + e.article,
+		Long:    "Change the reason or the expiry of " + e.article + ".\n" + e.arg + " is its id, or its pattern while it is active.",
+		Example: "admin " + e.noun + " edit " + e.example + " --for 7d\nadmin " + e.noun + " edit " + e.example + " --reason \"it came back\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
+			entry, err := e.find(c, server, args[0])
+			if err != nil {
+				return err
+			}
+			patch := change.patch(c, entry.Revision)
+			entry, err = confirmEntry(e.Console, change.yes, e.impact(c.Context(), server), func(confirm string) (*wire.Entry, error) {
+				patch.Confirm = confirm
+				return e.entries(server).Edit(c.Context(), entry.ID, patch)
+			})
+			if err != nil {
+				return err
+			}
+			return output.One(e.Printer(), *entry, entryDetail)
+		}),
+	}
+	change.add(c)
+	return c
+}
+
+func (e *entryCommand) newEnd() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "end " + e.arg + "...",
+		Short: "End " + e.noun + "s now",
+		Long: "End " + e.noun + "s now. " + e.arg + " is an id, or a pattern that has an active " + e.noun + ".\n" +
+			"'" + e.noun + " restore' makes one active again.",
+		Example: "admin " + e.noun + " end " + e.example + " --reason \"wrong customer\"",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
+			var ended []wire.Entry
+			for _, arg := range args {
+				entry, err := e.find(c, server, arg)
+				if err == nil {
+					entry, err = e.entries(server).End(c.Context(), entry.ID, reason)
+				}
+				if err != nil {
+					return partly(e.Console, len(ended), len(args), "ended", err)
+				}
+				ended = append(ended, *entry)
+			}
+			if p := e.Printer(); p.Format != output.Table {
+				return output.List(p, ended, entryColumns)
+			}
+			for _, entry := range ended {
+				e.Printer().Sayf("Ended the %s of %s.", e.noun, output.Escape(entry.Pattern))
+			}
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the audit")
+	return c
+}
+
+func (e *entryCommand) newRestore() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:   "restore " + e.arg,
+		Short: "Make an ended " + e.noun + " active again, until its former expiry",
+		Long: "Make an ended " + e.noun + " active again, until its former expiry.\n" + e.arg + " is its id, or its pattern for the one that was ended last.\n" +
+			"A broad one is confirmed as when it is added.",
+		Example: "admin " + e.noun + " restore " + e.example,
+		Args:    cobra.ExactArgs(1),
+		RunE: online(e.Console, func(c *cobra.Command, server *client.Client, args []string) error {
+			id, err := e.findEnded(c, server, args[0])
+			if err != nil {
+				return err
+			}
+			entry, err := confirmEntry(e.Console, yes, e.impact(c.Context(), server), func(confirm string) (*wire.Entry, error) {
+				return e.entries(server).Restore(c.Context(), id, confirm)
+			})
+			if err != nil {
+				return err
+			}
+			return output.One(e.Printer(), *entry, entryDetail)
+		}),
+	}
+	yesFlag(c, &yes)
+	return c
+}
+
+var entryColumns = []output.Column[wire.Entry]{
+	{Name: "pattern", Head: "Pattern", Cut: true, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Pattern) }},
+	{Name: "state", Head: "State", Drop: 3, Cell: entryState},
+	{Name: "expires_at", Head: "Expires", Cell: func(e wire.Entry) output.Cell { return output.TimeOr(e.ExpiresAt.Time, "permanent") }},
+	{Name: "reason", Head: "Reason", Cut: true, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Reason) }},
+	{Name: "author", Head: "By", Cell: func(e wire.Entry) output.Cell { return output.Text(e.Author) }},
+	{Name: "source", Head: "Source", Drop: 4, Cell: func(e wire.Entry) output.Cell { return output.Text(e.Source) }},
+	{Name: "created_at", Head: "Since", Drop: 2, Cell: func(e wire.Entry) output.Cell { return output.Time(e.CreatedAt.Time) }},
+	{Name: "id", Head: "Id", Drop: 1, Cell: func(e wire.Entry) output.Cell { return output.Text(e.ID) }},
+}
+
+var entryDetail = append(append([]output.Column[wire.Entry]{}, entryColumns...),
+	output.Column[wire.Entry]{Name: "kind", Head: "Kind", Cell: func(e wire.Entry) output.Cell { return output.Text(e.Kind) }},
+	output.Column[wire.Entry]{Name: "policy", Head: "Policy", Cell: func(e wire.Entry) output.Cell { return output.Text(string(e.Policy)) }},
+	output.Column[wire.Entry]{Name: "level", Head: "Level", Cell: func(e wire.Entry) output.Cell {
+		if e.Level == nil {
+			return output.Cell{}
+		}
+		return output.Number(*e.Level)
+	}},
+	output.Column[wire.Entry]{Name: "ended_at", Head: "Ended", Cell: func(e wire.Entry) output.Cell { return output.Time(e.EndedAt.Time) }},
+	output.Column[wire.Entry]{Name: "ended_by", Head: "Ended by", Cell: func(e wire.Entry) output.Cell { return output.Text(string(e.EndedBy)) }},
+)
+
+func entryState(e wire.Entry) output.Cell {
+	switch {
+	case e.Active:
+		return output.Words("active", "active")
+	case !e.EndedAt.IsZero():
+		return output.Words("ended", "ended")
+	default:
+		return output.Words("expired", "expired")
+	}
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// listFlags select blocks or exemptions.
+type listFlags struct {
+	state, source, author, search, key, within, order string
+	limit                                             int
+}
+
+func (f *listFlags) add(c *cobra.Command) {
+	f.addFilter(c)
+	c.Flags().StringVar(&f.order, "order", "", "created (newest first) or expiry (ends soonest first)")
+	limitFlag(c, &f.limit)
+}
+
+// addFilter adds the flags that filter, without those that order and limit.
+func (f *listFlags) addFilter(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.state, "state", "", "active, ended or all (default active)")
+	flags.StringVar(&f.source, "source", "", "only entries of this source: manual, automatic or imported")
+	flags.StringVar(&f.author, "author", "", "only entries by this operator")
+	flags.StringVar(&f.search, "search", "", "only entries whose pattern or reason contains this text")
+	flags.StringVar(&f.key, "key", "", "only entries that match this key")
+	flags.StringVar(&f.within, "within", "", "only entries that this pattern covers, as ip:203.0.113.0/24")
+}
+
+func (f *listFlags) query() url.Values {
+	query := url.Values{}
+	setIf(query, "state", f.state)
+	setIf(query, "source", f.source)
+	setIf(query, "author", f.author)
+	setIf(query, "search", f.search)
+	setIf(query, "key", f.key)
+	setIf(query, "within", f.within)
+	setIf(query, "order", f.order)
+	return query
+}
+
+// editFlags change the reason or the end of a block or an exemption.
+type editFlags struct {
+	reason    string
+	end       endFlags
+	permanent bool
+	yes       bool
+}
+
+func (f *editFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.reason, "reason", "", "the new reason")
+	c.Flags().Var(&f.end.in, "for", "expires after this time from now, for example 24h or 7d")
+	c.Flags().Var(&f.end.at, "until", "expires at this time, for example 2026-12-31T18:00:00Z")
+	c.Flags().BoolVar(&f.permanent, "permanent", false, "never expires")
+	yesFlag(c, &f.yes)
+	c.MarkFlagsMutuallyExclusive("for", "until", "permanent")
+	c.MarkFlagsOneRequired("reason", "for", "until", "permanent")
+}
+
+// patch returns the change; the server refuses it if the revision has changed
+// since.
+func (f *editFlags) patch(c *cobra.Command, revision int64) wire.EntryPatch {
+	patch := wire.EntryPatch{Revision: revision}
+	given := c.Flags().Changed
+	if given("reason") {
+		patch.Reason = wire.To(f.reason)
+	}
+	switch {
+	case given("for"):
+		patch.ExpiresIn = wire.To(f.end.in.Duration)
+	case given("until"):
+		patch.ExpiresAt = wire.To(f.end.at.Time)
+	case f.permanent:
+		patch.ExpiresAt = wire.To(wire.Time{})
+	}
+	return patch
+}
+
+// isID reports whether an argument is an id rather than a pattern.
+func isID(arg string) bool { return uuid.Validate(arg) == nil && len(arg) == 36 }
+
+// canonicalPattern parses a pattern as the server does.
+func canonicalPattern(text string) (keys.Pattern, error) {
+	pattern, err := keys.Parser{}.Pattern(text)
+	if err != nil {
+		return pattern, console.Usagef("%w", err)
+	}
+	return pattern, nil
+}
+
+// samePattern reports whether the server's spelling of a pattern is the requested
+// one. A bare IPv6 address means a network whose length only the server knows, so
+// any network that contains it counts as the same.
+func samePattern(spelled string, asked keys.Pattern) bool {
+	if spelled == asked.String() {
+		return true
+	}
+	network, isNetwork := asked.Network()
+	if !asked.Widened() || !isNetwork {
+		return false
+	}
+	other, err := keys.Parser{}.Pattern(spelled)
+	if err != nil {
+		return false
+	}
+	found, ok := other.Network()
+	return ok && found.Contains(network.Addr())
+}
+
+// find finds an entry by its id, or an active one by its pattern.
+func (e *entryCommand) find(c *cobra.Command, server *client.Client, arg string) (*wire.Entry, error) {
+	entries := e.entries(server)
+	if isID(arg) {
+		return entries.Get(c.Context(), arg)
+	}
+	pattern, err := canonicalPattern(arg)
+	if err != nil {
+		return nil, err
+	}
+	found, err := entries.List(c.Context(), url.Values{"within": {arg}}, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found.Items {
+		if samePattern(found.Items[i].Pattern, pattern) {
+			return &found.Items[i], nil
+		}
+	}
+	return nil, console.Usagef("%q %s; see '%s list'", arg, e.none, e.noun)
+}
+
+// findEnded finds the id of an ended entry, of a pattern the one that ended last.
+func (e *entryCommand) findEnded(c *cobra.Command, server *client.Client, arg string) (string, error) {
+	if isID(arg) {
+		return arg, nil
+	}
+	pattern, err := canonicalPattern(arg)
+	if err != nil {
+		return "", err
+	}
+	found, err := e.entries(server).List(c.Context(), url.Values{"within": {arg}, "state": {"ended"}}, 0)
+	if err != nil {
+		return "", err
+	}
+	var last *wire.Entry
+	for i := range found.Items {
+		entry := &found.Items[i]
+		if !entry.EndedAt.IsZero() && samePattern(entry.Pattern, pattern) && (last == nil || entry.EndedAt.After(last.EndedAt.Time)) {
+			last = entry
+		}
+	}
+	if last == nil {
+		return "", console.Usagef("no %s of %q was ended; see '%s list --state ended'", e.noun, arg, e.noun)
+	}
+	return last.ID, nil
+}
+
+// partly prints how many items were changed before err, and returns err.
+func partly(con *console.Console, done, total int, what string, err error) error {
+	if done > 0 {
+		con.Notef("%d of %d were %s before the error.", done, total, what)
+	}
+	var problem *wire.Problem
+	if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
+		return fmt.Errorf("no such id: %w", err)
+	}
+	return err
+}

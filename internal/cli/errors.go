@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// exitHelp is the part of the root command's help that explains the codes.
+const exitHelp = `Exit codes:
+  0  success, or the check was allowed
+  1  failure; nothing was changed unless the message says so
+  2  the command, a flag, an argument or a file is wrong; nothing was sent
+  3  check, run: the request was refused
+  4  the server is unreachable
+  5  apply --dry-run: there are changes to apply
+  6  a confirmation (--yes, --confirm-broad) is required; nothing was changed
+
+run exits with its command's own code, and with one of these where the command was not run.`
+
+// codeOf returns the exit code for an error.
+func codeOf(err error) console.Code {
+	var exit *console.ExitError
+	var unreachable *client.Unreachable
+	switch {
+	case err == nil:
+		return console.OK
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.As(err, &unreachable):
+		return console.Unreachable
+	case errors.Is(err, context.Canceled):
+		return console.Interrupted
+	case errors.Is(err, fs.ErrNotExist):
+		return console.Usage
+	default:
+		return console.Failed
+	}
+}
+
+// explain formats an error for printing: one line, and one more for each further
+// field of a problem. The lines are safe on a terminal.
+func explain(err error) []string {
+	var exit *console.ExitError
+	if errors.As(err, &exit) && exit.Err == nil {
+		return nil
+	}
+	if errors.Is(err, context.Canceled) {
+		return []string{"interrupted"}
+	}
+	var problem *wire.Problem
+	if !errors.As(err, &problem) {
+		return []string{output.Escape(err.Error()) + advice(err)}
+	}
+	text := problem.Error()
+	if problem.Field != "" && !strings.HasPrefix(text, problem.Field) {
+		text = problem.Field + ": " + text
+	}
+	if about, wrapped := strings.CutSuffix(err.Error(), problem.Error()); wrapped {
+		text = about + text
+	}
+	lines := []string{output.Escape(text) + advice(err)}
+	for _, field := range problem.Errors {
+		if field.Field != problem.Field {
+			lines = append(lines, "  "+output.Escape(field.Field+": "+field.Detail))
+		}
+	}
+	return lines
+}
+
+// advice returns what to do about an error with one common cause.
+func advice(err error) string {
+	var unreachable *client.Unreachable
+	var problem *wire.Problem
+	switch {
+	case errors.As(err, &unreachable):
+		return "; start the server, or set another address with --url or STINT_ADMIN_URL (for check: --check-url or STINT_CHECK_URL)"
+	case errors.As(err, &problem) && problem.Status == 401:
+		return " (the token is read from STINT_ADMIN_TOKEN or --token-file)"
+	case errors.As(err, &problem) && problem.Status == 412:
+		return " (read it again, then repeat the change)"
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newJob(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "job",
+		Short:   "Show the periodic jobs, or run one now",
+		Example: "admin job list\nadmin job run roll-up",
+	}
+	c.AddCommand(newJobList(con), newJobRuns(con), newJobRun(con))
+	return c
+}
+
+func newJobList(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the jobs, the next run and the last result of each",
+		Example: "admin job list",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			all, err := server.Jobs.List(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), all, jobColumns)
+		}),
+	}
+}
+
+func newJobRuns(con *console.Console) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use:     "runs [JOB]",
+		Short:   "List the newest runs of one job or all",
+		Example: "admin job runs\nadmin job runs roll-up --limit 5",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			job := ""
+			if len(args) > 0 {
+				job = args[0]
+			}
+			runs, err := server.Jobs.Runs(c.Context(), job, limit)
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), runs, runColumns)
+		}),
+	}
+	c.Flags().IntVar(&limit, "limit", 20, "how many to show at most, 1 to 1000")
+	return c
+}
+
+func newJobRun(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "run JOB",
+		Short:   "Run a job now and print its result",
+		Example: "admin job run roll-up",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			run, err := server.Jobs.Run(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := output.One(con.Printer(), *run, runColumns); err != nil {
+				return err
+			}
+			if run.Error != "" {
+				return fmt.Errorf("the job %s failed: %s", run.Job, run.Error)
+			}
+			return nil
+		}),
+	}
+}
+
+var jobColumns = []output.Column[wire.Job]{
+	{Name: "name", Head: "Job", Cell: func(j wire.Job) output.Cell { return output.Text(j.Name) }},
+	{Name: "schedule", Head: "Schedule", Drop: 2, Cell: func(j wire.Job) output.Cell { return output.Text(j.Schedule) }},
+	{Name: "next_at", Head: "Next", Cell: func(j wire.Job) output.Cell { return output.TimeOr(j.NextAt.Time, "never by itself") }},
+	{Name: "last_at", Head: "Last", Cell: func(j wire.Job) output.Cell {
+		if j.Last == nil {
+			return output.Words("never", "")
+		}
+		return output.Time(j.Last.StartedAt.Time)
+	}},
+	{Name: "last_did", Head: "Which", Cut: true, Cell: lastResult},
+	{Name: "help", Head: "What it does", Cut: true, Drop: 1, Cell: func(j wire.Job) output.Cell { return output.Text(j.Help) }},
+}
+
+// lastResult is the result of a job's last run, or its error.
+func lastResult(j wire.Job) output.Cell {
+	switch {
+	case j.Last == nil:
+		return output.Cell{}
+	case j.Last.Error != "":
+		return output.Text("failed: " + string(j.Last.Error))
+	case j.Last.FinishedAt.IsZero():
+		return output.Text("has not ended")
+	default:
+		return output.Text(j.Last.Did)
+	}
+}
+
+var runColumns = []output.Column[wire.JobRun]{
+	{Name: "job", Head: "Job", Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Job) }},
+	{Name: "started_at", Head: "Started", Cell: func(r wire.JobRun) output.Cell { return output.Time(r.StartedAt.Time) }},
+	{Name: "took_ms", Head: "Took", Right: true, Cell: func(r wire.JobRun) output.Cell {
+		if r.FinishedAt.IsZero() {
+			return output.Cell{}
+		}
+		return output.Milliseconds(r.FinishedAt.Sub(r.StartedAt.Time).Milliseconds())
+	}},
+	{Name: "did", Head: "Did", Cut: true, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Did) }},
+	{Name: "error", Head: "Error", Cut: true, Cell: func(r wire.JobRun) output.Cell { return output.Text(string(r.Error)) }},
+	{Name: "asked", Head: "Asked for", Drop: 1, Cell: func(r wire.JobRun) output.Cell { return output.YesNo(r.Asked) }},
+	{Name: "node", Head: "Node", Drop: 2, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Node) }},
+}

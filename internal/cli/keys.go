@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newKey(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "key",
+		Short:   "Explain a key, or reset its counts",
+		Example: "admin key show ip:203.0.113.7\nadmin key reset token:abc",
+	}
+	c.AddCommand(newKeyShow(con), newKeyReset(con))
+	return c
+}
+
+func newKeyShow(con *console.Console) *cobra.Command {
+	var policy string
+	var times bool
+	c := &cobra.Command{
+		Use:   "show KEY",
+		Short: "Explain what applies to a key now and why",
+		Long: `Explain what applies to a key now and why: the exemptions and blocks that select it, the
+policy and the pattern that chose it, what each rule has used and left, and when the next
+request would be allowed. Nothing is counted.`,
+		Example: "admin key show ip:203.0.113.7\nadmin key show ip:2001:db8::7 --times\nadmin key show token:abc --policy search -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			found, err := server.Keys.Explain(c.Context(), args[0], policy)
+			if err != nil {
+				return err
+			}
+			return printExplanation(con.Printer(), found, times)
+		}),
+	}
+	c.Flags().StringVar(&policy, "policy", "", "explain under this policy; the most specific match if omitted")
+	c.Flags().BoolVar(&times, "times", false, "list the time of every counted request")
+	return c
+}
+
+func newKeyReset(con *console.Console) *cobra.Command {
+	var policy string
+	c := &cobra.Command{
+		Use:   "reset KEY",
+		Short: "Reset the counts of a key",
+		Long: `Reset the counts of a key, under all policies or one: all limits start from
+zero. Blocks stay active; see 'block end'.`,
+		Example: "admin key reset ip:203.0.113.7\nadmin key reset token:abc --policy search",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			reset, err := server.Keys.Reset(c.Context(), args[0], policy)
+			if err != nil {
+				return err
+			}
+			return printReset(con.Printer(), reset)
+		}),
+	}
+	c.Flags().StringVar(&policy, "policy", "", "only under this policy")
+	return c
+}
+
+var keyRuleColumns = []output.Column[wire.KeyRule]{
+	{Name: "rule", Head: "Rule", Cell: func(r wire.KeyRule) output.Cell { return output.Text(r.Rule) }},
+	{Name: "used", Head: "Used", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Used) }},
+	{Name: "limit", Head: "Of", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Limit) }},
+	{Name: "remaining", Head: "Left", Right: true, Cell: func(r wire.KeyRule) output.Cell { return output.Number(r.Remaining) }},
+	{Name: "retry_at", Head: "Next request", Cell: retryCell},
+	{Name: "next_expiry_at", Head: "Oldest ages out", Drop: 1, Cell: func(r wire.KeyRule) output.Cell { return output.Time(r.NextExpiryAt.Time) }},
+}
+
+func retryCell(r wire.KeyRule) output.Cell {
+	switch {
+	case r.RetryAt.IsZero():
+		return output.Words("never", "")
+	case r.Remaining > 0:
+		return output.Words("now", r.RetryAt.String())
+	default:
+		return output.Time(r.RetryAt.Time)
+	}
+}
+
+var explanationColumns = []output.Column[*wire.KeyExplanation]{
+	{Name: "key", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Text(k.Key) }},
+	{Name: "decision", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Text(k.Decision) }},
+	{Name: "next_allowed_at", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Time(k.NextAllowedAt.Time) }},
+	{Name: "policy", Cell: func(k *wire.KeyExplanation) output.Cell {
+		if k.Policy == nil {
+			return output.Cell{}
+		}
+		return output.Text(k.Policy.Name)
+	}},
+	{Name: "blocks", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Blocks)) }},
+	{Name: "exemptions", Cell: func(k *wire.KeyExplanation) output.Cell { return output.Number(len(k.Exemptions)) }},
+}
+
+func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) error {
+	if p.Format != output.Table {
+		return output.One(p, k, explanationColumns)
+	}
+	p.Sayf("%s", output.Escape(k.Key))
+	p.Sayf("%s", explanationSentence(k, p.Now))
+	if k.Degraded {
+		p.Sayf("Degraded: %s", output.Escape(k.DegradedReason))
+	}
+	for _, w := range k.Warnings {
+		p.Sayf("Note: %s", output.Escape(w))
+	}
+	for _, e := range k.Exemptions {
+		p.Sayf("Exempt by %s, %s: %s (%s)", output.Escape(e.Pattern), ends(e.ExpiresAt.Time, p.Now), output.Escape(e.Reason), output.Escape(e.Author))
+	}
+	for _, b := range k.Blocks {
+		p.Sayf("Blocked by %s, %s: %s (%s, block %s)", output.Escape(b.Pattern), ends(b.ExpiresAt.Time, p.Now), output.Escape(b.Reason), output.Escape(b.Author), output.Escape(b.ID))
+	}
+	sayEscalation(p, k.Escalation)
+	sayEscalation(p, k.ShadowEscalation)
+	for _, policy := range []*wire.KeyPolicy{k.Policy, k.Shadow} {
+		if policy == nil {
+			continue
+		}
+		if err := printKeyPolicy(p, policy, k.At.Time, times); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func explanationSentence(k *wire.KeyExplanation, now time.Time) string {
+	switch k.Decision {
+	case wire.Limited:
+		if k.Policy != nil {
+			return fmt.Sprintf("Limited by %s of policy %s. %s", output.Escape(string(k.Policy.Rule)), output.Escape(k.Policy.Name), nextRequest(k.NextAllowedAt.Time, now))
+		}
+		return "Limited. " + nextRequest(k.NextAllowedAt.Time, now)
+	case wire.Blocked:
+		return "Blocked. " + nextRequest(k.NextAllowedAt.Time, now)
+	case wire.Unavailable:
+		return "Unavailable: the log is unreachable, and the policy refuses then."
+	default:
+		if len(k.Exemptions) > 0 {
+			return "Allowed: the key is exempt."
+		}
+		return "Allowed: the next request is allowed now."
+	}
+}
+
+func ends(at, now time.Time) string {
+	if at.IsZero() {
+		return "permanently"
+	}
+	return "until " + output.When(at, now)
+}
+
+func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bool) error {
+	by := ""
+	if k.Pattern != "" {
+		by = ", chosen by the pattern " + output.Escape(string(k.Pattern))
+	}
+	how := ""
+	if k.Algorithm != algorithms.TimestampLog {
+		how = ", by " + output.Escape(strings.Join(append([]string{k.Algorithm}, k.Options.Texts()...), " "))
+	}
+	p.Sayf("\nPolicy %s, version %d, mode %s%s%s", output.Escape(k.Name), k.Version, output.Escape(k.Mode), how, by)
+	if len(k.Rules) > 0 {
+		if err := output.List(p, k.Rules, keyRuleColumns); err != nil {
+			return err
+		}
+	}
+	ahead := reservationsAhead(k.Timestamps, at)
+	if done := k.Timestamps[ahead:]; len(done) > 0 {
+		p.Sayf("%s, the newest of %s", output.Amount(len(done), "request counts", "requests count"), output.When(done[0].Time, p.Now))
+	}
+	if ahead > 0 {
+		p.Sayf("%s ahead, the last at %s", output.Amount(ahead, "reservation", "reservations"), output.When(k.Timestamps[0].Time, p.Now))
+	}
+	if times {
+		for _, t := range k.Timestamps {
+			p.Sayf("  %s", t)
+		}
+	}
+	return nil
+}
+
+// reservationsAhead returns how many of the times, newest first, are reservations
+// after at.
+func reservationsAhead(times []wire.Time, at time.Time) int {
+	n := 0
+	for n < len(times) && times[n].After(at) {
+		n++
+	}
+	return n
+}
+
+var resetColumns = []output.Column[wire.LogReset]{
+	{Name: "policy", Head: "Policy", Cell: func(r wire.LogReset) output.Cell { return output.Text(r.Policy) }},
+	{Name: "existed", Head: "Had counts", Cell: func(r wire.LogReset) output.Cell { return output.YesNo(r.Existed) }},
+}
+
+func printReset(p *output.Printer, reset *wire.KeyReset) error {
+	if p.Format == output.JSON {
+		return p.JSON(reset)
+	}
+	p.Sayf("Reset the counts of %s. All limits start from zero.", output.Escape(reset.Key))
+	return output.List(p, reset.Policies, resetColumns)
+}

@@ -1,0 +1,283 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// logFlags configure how access logs are read.
+type logFlags struct {
+	format     string
+	keyColumn  string
+	timeColumn string
+	costColumn string
+	kind       string
+}
+
+func (f *logFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.format, "format", "auto", "format of the logs: auto, common, combined, json or csv")
+	c.Flags().StringVar(&f.keyColumn, "key-column", "", "the column or field with the key; the client's address if omitted")
+	c.Flags().StringVar(&f.timeColumn, "time-column", "", "the column or field with the time")
+	c.Flags().StringVar(&f.costColumn, "cost-column", "", "the column or field with the cost; 1 per request if omitted")
+	c.Flags().StringVar(&f.kind, "kind", "", "the kind of the column's keys, as token for token:...")
+}
+
+func (f *logFlags) options() (accesslog.Options, error) {
+	format, err := accesslog.ParseFormat(f.format)
+	if err != nil {
+		return accesslog.Options{}, console.Usagef("--format: %w", err)
+	}
+	return accesslog.Options{Format: format, Key: f.keyColumn, Time: f.timeColumn, Cost: f.costColumn, Kind: f.kind}, nil
+}
+
+const logHelp = `Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names;
+plain or gzip. Lines out of order are sorted; lines without a request are counted and
+shown.`
+
+// backtestFlags are the flags of backtest.
+type backtestFlags struct {
+	logFlags
+	rules, againstRules     []string
+	policies, against       string
+	algorithm               string
+	options, againstOptions []string
+	out                     string
+	limit                   int
+}
+
+func NewBacktest(con *console.Console) *cobra.Command {
+	var f backtestFlags
+	c := &cobra.Command{
+		Use:   "backtest FILE...",
+		Short: "Try rules on access logs, offline",
+		Long: `Replay access logs through the service's own policy code, on the logs' own clock, and
+report who would have been refused and by which rule. No server is needed and nothing is
+changed. With --against a second stack is tried beside the first, and the report says who
+would be newly refused and newly allowed. --against also takes the name of an algorithm: the
+same rules are then tried under both, so that the report shows which keys they treat
+differently.
+
+` + logHelp + `
+
+--out writes the whole report to a file as well: JSON, or for a file that ends in .csv a
+row for each key that was refused by either stack.`,
+		Example: `admin backtest access.log.gz --rule 1/s --rule 20/m --rule 200/h --rule 800/d
+admin backtest access.log.gz --policy policies.yaml --against-rule 20/m
+admin backtest access.log.gz --rule 20/m --algorithm sorted_set_log --option count_refused --against timestamp_log
+admin backtest api.csv --key-column token --rule 100/h --out report.json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runBacktest(c.Context(), con, args, &f)
+		},
+	}
+	flags := c.Flags()
+	flags.StringSliceVar(&f.rules, "rule", nil, "a rule to test, as 20/1m; may be repeated")
+	flags.StringVar(&f.policies, "policy", "", "test the policies of this file instead, as written by 'export'")
+	flags.StringSliceVar(&f.againstRules, "against-rule", nil, "a rule of the stack to compare with; may be repeated")
+	flags.StringVar(&f.against, "against", "", "compare with the policies of this file, or with the same rules under this algorithm")
+	flags.StringVar(&f.algorithm, "algorithm", "", "test the rules under this algorithm instead of timestamp_log or the file's")
+	flags.StringSliceVar(&f.options, "option", nil, "an option of --algorithm, as burst=50; may be repeated")
+	flags.StringSliceVar(&f.againstOptions, "against-option", nil, "an option of the algorithm named by --against; may be repeated")
+	flags.StringVar(&f.out, "out", "", "also write the full report to this file, JSON or CSV by its extension")
+	flags.IntVar(&f.limit, "limit", 20, "the most keys in a table, 0 for all")
+	c.MarkFlagsMutuallyExclusive("rule", "policy")
+	c.MarkFlagsMutuallyExclusive("against", "against-rule")
+	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
+	f.logFlags.add(c)
+	return c
+}
+
+func runBacktest(ctx context.Context, con *console.Console, paths []string, f *backtestFlags) error {
+	options, err := backtestOptions(con, f)
+	if err != nil {
+		return err
+	}
+	for _, text := range options.Warnings() {
+		con.Notef("Warning: %s", text)
+	}
+	read, err := f.logFlags.options()
+	if err != nil {
+		return err
+	}
+	bar := con.Progress()
+	report, err := backtest.RunFiles(ctx, paths, backtest.FileOptions{Read: read, Progress: func(stage backtest.Stage, done, total int64) {
+		bar.Show(string(stage), done, total, stage == backtest.Reading)
+	}}, options)
+	bar.End()
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := writeReport(f.out, report); err != nil {
+			return err
+		}
+	}
+	return printReport(con.Printer(), report, func(w io.Writer) error {
+		return report.WriteText(w, backtest.TextOptions{Width: con.Width(), Top: allForZero(f.limit)})
+	})
+}
+
+func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, error) {
+	plan, err := readPlan(con, "rule", f.rules, f.policies)
+	if err != nil {
+		return backtest.Options{}, err
+	}
+	options := backtest.Options{Plan: plan}
+	other := algorithms.ByName(f.against)
+	switch {
+	case f.algorithm != "":
+		if options.Plan, err = under("algorithm", plan, f.algorithm, f.options); err != nil {
+			return backtest.Options{}, err
+		}
+	case len(f.options) > 0:
+		return backtest.Options{}, console.Usagef("--option requires --algorithm")
+	case other != nil && f.policies == "":
+		options.Plan = titled(plan, algorithms.TimestampLog, nil)
+	}
+	var against backtest.Plan
+	switch {
+	case other != nil:
+		against, err = under("against", plan, f.against, f.againstOptions)
+	case len(f.againstOptions) > 0:
+		err = console.Usagef("--against-option requires an algorithm in --against")
+	case len(f.againstRules) > 0 || f.against != "":
+		against, err = readPlan(con, "against-rule", f.againstRules, f.against)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = console.Usagef("--against: %q is neither a file nor an algorithm; the algorithms are %s", f.against, strings.Join(algorithms.Names(), ", "))
+		}
+	default:
+		return options, nil
+	}
+	options.Against = &against
+	return options, err
+}
+
+// under returns a plan under the algorithm of that name, with a title that names it.
+func under(flag string, plan backtest.Plan, name string, texts []string) (backtest.Plan, error) {
+	algorithm := algorithms.ByName(name)
+	if algorithm == nil {
+		return plan, console.Usagef("--%s: %q is not an algorithm; use one of %s", flag, name, strings.Join(algorithms.Names(), ", "))
+	}
+	o, err := wire.ParseOptions(texts)
+	if err == nil {
+		plan, err = plan.Under(algorithm, algorithms.Options(o))
+	}
+	if err != nil {
+		return plan, console.Usagef("--%s %s: %w", flag, name, err)
+	}
+	return titled(plan, name, texts), nil
+}
+
+func titled(plan backtest.Plan, algorithm string, options []string) backtest.Plan {
+	return plan.Titled(plan.String() + " by " + strings.Join(append([]string{algorithm}, options...), " "))
+}
+
+// readPlan reads what to test: rules, or the policies of a file.
+func readPlan(con *console.Console, flag string, texts []string, path string) (backtest.Plan, error) {
+	switch {
+	case path == "" && len(texts) == 0:
+		return backtest.Plan{}, console.Usagef("nothing to test; give a rule, as in --rule 20/m, or a policy file with --policy")
+	case path == "":
+		stack, err := rules.ParseStack(texts)
+		if err != nil {
+			return backtest.Plan{}, console.Usagef("--%s: %w", flag, err)
+		}
+		return backtest.StackPlan(stack), nil
+	}
+	requests, err := ReadPolicies(con, path)
+	if err != nil {
+		return backtest.Plan{}, err
+	}
+	policies := make([]*rules.Policy, len(requests))
+	for i, request := range requests {
+		if policies[i], err = policyfile.Policy(request); err != nil {
+			return backtest.Plan{}, console.Usagef("%s: policy %q: %w", path, request.Name, err)
+		}
+	}
+	return backtest.PoliciesPlan(policies), nil
+}
+
+// ReadPolicies reads a policy file, or standard input for "-".
+func ReadPolicies(con *console.Console, path string) ([]wire.PolicyRequest, error) {
+	file, name, err := con.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	policies, err := policyfile.Read(file, name)
+	if err != nil {
+		return nil, console.Usagef("%w", err)
+	}
+	return policies, nil
+}
+
+// report is the result of backtest and replay.
+type report interface {
+	WriteJSON(w io.Writer) error
+	WriteCSV(w io.Writer) error
+}
+
+// printReport prints a report in the requested format; text writes the table.
+func printReport(p *output.Printer, r report, text func(io.Writer) error) error {
+	switch p.Format {
+	case output.JSON:
+		return r.WriteJSON(p.Out)
+	case output.CSV:
+		return r.WriteCSV(p.Out)
+	default:
+		return text(p.Out)
+	}
+}
+
+// allForZero returns how many keys a report shows for a --limit.
+func allForZero(limit int) int {
+	if limit == 0 {
+		return -1
+	}
+	return limit
+}
+
+// writeReport writes the report completely or not at all.
+func writeReport(path string, report *backtest.Report) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), ".report-*")
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+			os.Remove(file.Name())
+		}
+	}()
+	write := report.WriteJSON
+	if strings.EqualFold(filepath.Ext(path), ".csv") {
+		write = report.WriteCSV
+	}
+	if err := write(file); err != nil {
+		return err
+	}
+	if err := file.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,96 @@
+package local
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/sqlstore"
+)
+
+func NewMigrate(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "migrate",
+		Short: "Migrate a database's schema without a server",
+		Long: `Show or migrate the schema of a database directly. A server does this itself when it
+starts; here it can be done beforehand and watched.`,
+		Example: "admin migrate status\nadmin migrate up",
+	}
+	c.AddCommand(newMigrateStatus(con), newMigrateUp(con))
+	return c
+}
+
+func newMigrateStatus(con *console.Console) *cobra.Command {
+	var db databaseFlags
+	c := &cobra.Command{
+		Use:     "status",
+		Short:   "Show the applied and pending migrations",
+		Example: "admin migrate status --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate status",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			location, err := db.location(con)
+			if err != nil {
+				return err
+			}
+			state, err := sqlstore.MigrationStatus(c.Context(), location)
+			if err != nil {
+				return err
+			}
+			return printMigration(con, state)
+		},
+	}
+	db.add(c)
+	return c
+}
+
+func newMigrateUp(con *console.Console) *cobra.Command {
+	var db databaseFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run the pending migrations",
+		Long: `Run the pending migrations, each completely or not at all. Other nodes that do the
+same wait for each other. Servers of the version before go on working.`,
+		Example: "admin migrate up --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate up",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			location, err := db.location(con)
+			if err != nil {
+				return err
+			}
+			if err := sqlstore.Migrate(c.Context(), location); err != nil {
+				return err
+			}
+			state, err := sqlstore.MigrationStatus(c.Context(), location)
+			if err != nil {
+				return err
+			}
+			return printMigration(con, state)
+		},
+	}
+	db.add(c)
+	return c
+}
+
+// migrationStatus is what the migrate commands print.
+type migrationStatus struct {
+	Version uint   `json:"version"`
+	Latest  uint   `json:"latest"`
+	State   string `json:"state"`
+}
+
+func printMigration(con *console.Console, state sqlstore.MigrationState) error {
+	status := migrationStatus{Version: state.Version, Latest: state.Latest, State: "up to date"}
+	switch {
+	case state.Dirty:
+		status.State = "a migration failed; find the cause first"
+	case state.Version < state.Latest:
+		status.State = "behind; run 'migrate up'"
+	case state.Version > state.Latest:
+		status.State = "newer than this program"
+	}
+	return output.One(con.Printer(), status, []output.Column[migrationStatus]{
+		{Name: "version", Head: "Version", Cell: func(s migrationStatus) output.Cell { return output.Number(int64(s.Version)) }},
+		{Name: "latest", Head: "Latest", Cell: func(s migrationStatus) output.Cell { return output.Number(int64(s.Latest)) }},
+		{Name: "state", Head: "State", Cell: func(s migrationStatus) output.Cell { return output.Text(s.State) }},
+	})
+}

@@ -1,0 +1,104 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/replay"
+)
+
+// replayFlags are the flags of replay.
+type replayFlags struct {
+	logFlags
+	policy  string
+	speed   float64
+	callers int
+}
+
+func NewReplay(con *console.Console) *cobra.Command {
+	var f replayFlags
+	c := &cobra.Command{
+		Use:   "replay FILE...",
+		Short: "Replay access logs against a running server",
+		Long: `Send the requests of access logs to the check listener of a running server, at the pace at
+which they came or a multiple of it, and report what it answered. They count there like
+any others. The listener is named by --check-url or STINT_CHECK_URL.
+
+` + logHelp,
+		Example: `admin replay access.log.gz --speed 60
+admin replay access.log.gz --check-url http://127.0.0.1:8080 --speed 0 -o json`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runReplay(c.Context(), con, args, &f)
+		},
+	}
+	c.Flags().Float64Var(&f.speed, "speed", 1, "how many times faster than they came; 0 for no pauses")
+	c.Flags().StringVar(&f.policy, "policy", "", "the policy to check; the most specific match if omitted")
+	c.Flags().IntVar(&f.callers, "callers", 0, "how many requests may be on their way at once (default 64)")
+	f.logFlags.add(c)
+	return c
+}
+
+func runReplay(ctx context.Context, con *console.Console, paths []string, f *replayFlags) (err error) {
+	read, err := f.logFlags.options()
+	if err != nil {
+		return err
+	}
+	base, token, err := con.CheckListener()
+	if err != nil {
+		return err
+	}
+	files, err := accesslog.OpenFiles(paths, read)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, files.Close()) }()
+	sorted, err := accesslog.Sort(ctx, files, accesslog.SortOptions{Keys: read.Keys})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sorted.Close()) }()
+	if t := files.Tally(); t.Bad > 0 {
+		con.Notef("%d of %d lines contain no request and were skipped; backtest shows them.", t.Bad, t.Lines)
+	}
+	bar := con.Progress()
+	report, runErr := replay.Run(ctx, sorted, replay.Options{
+		URL: base, Token: token, Policy: f.policy, Speed: f.speed, Callers: f.callers,
+		Progress: func(answered int64) { bar.Show("replaying", answered, sorted.Len(), false) },
+	})
+	bar.End()
+	if report.Requests == 0 && runErr != nil {
+		return runErr
+	}
+	return errors.Join(runErr, printReplay(con.Printer(), report))
+}
+
+func printReplay(p *output.Printer, r *replay.Report) error {
+	return printReport(p, replayReport{r}, r.WriteText)
+}
+
+// replayReport adds CSV to a replay's report.
+type replayReport struct{ *replay.Report }
+
+// WriteCSV writes the totals as one row.
+func (r replayReport) WriteCSV(w io.Writer) error {
+	count := func(name string, of func(*replay.Report) int64) output.Column[*replay.Report] {
+		return output.Column[*replay.Report]{Name: name, Cell: func(r *replay.Report) output.Cell { return output.Number(of(r)) }}
+	}
+	return output.One(&output.Printer{Out: w, Format: output.CSV}, r.Report, []output.Column[*replay.Report]{
+		count("requests", func(r *replay.Report) int64 { return r.Requests }),
+		count("allowed", func(r *replay.Report) int64 { return r.Allowed }),
+		count("limited", func(r *replay.Report) int64 { return r.Limited }),
+		count("blocked", func(r *replay.Report) int64 { return r.Blocked }),
+		count("unavailable", func(r *replay.Report) int64 { return r.Unavailable }),
+		count("failed", func(r *replay.Report) int64 { return r.Failed }),
+		count("degraded", func(r *replay.Report) int64 { return r.Degraded }),
+		count("elapsed_ms", func(r *replay.Report) int64 { return r.ElapsedMS }),
+	})
+}

@@ -1,0 +1,348 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newPolicy(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "policy",
+		Short: "Show and change policies and their versions",
+		Long: `Show and change policies. A policy is a stack of rules that must all hold, written
+count/window as in 20/1m, and the patterns of the keys that it applies to. To keep all
+policies in a file under version control, see 'apply' and 'export'.`,
+		Example: "admin policy list\nadmin policy set default --rule 1/s --rule 20/m",
+	}
+	c.AddCommand(newPolicyList(con), newPolicyShow(con), newPolicySet(con), newPolicyDelete(con),
+		newPolicyVersions(con), newPolicyDiff(con), newPolicyRollback(con), newPolicyAlgorithms(con))
+	return c
+}
+
+func newPolicyList(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the policies",
+		Example: "admin policy list\nadmin policy list -o json",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			policies, err := server.Policies.List(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), policies, policyColumns)
+		}),
+	}
+}
+
+func newPolicyShow(con *console.Console) *cobra.Command {
+	var version int64
+	c := &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Show a policy, or one of its versions",
+		Example: "admin policy show default\nadmin policy show default --version 3 -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			policy, err := policyVersion(c, server, args[0], version)
+			if err != nil {
+				return err
+			}
+			return printPolicy(con, policy)
+		}),
+	}
+	c.Flags().Int64Var(&version, "version", 0, "the version to show; the newest if omitted")
+	return c
+}
+
+// policyVersion returns one version of a policy, the newest for 0.
+func policyVersion(c *cobra.Command, server *client.Client, name string, version int64) (*wire.Policy, error) {
+	if version == 0 {
+		return server.Policies.Get(c.Context(), name)
+	}
+	versions, err := server.Policies.Versions(c.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	for i := range versions {
+		if versions[i].Version == version {
+			return &versions[i], nil
+		}
+	}
+	return nil, console.Usagef("policy %s has no version %d; see 'policy versions %s'", name, version, name)
+}
+
+func newPolicyDelete(con *console.Console) *cobra.Command {
+	var version int64
+	c := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a policy; its keys then fall under the next broader pattern",
+		Long: `Delete a policy. Its keys then fall under the policy with the next broader pattern;
+without one they are allowed. 'audit undo' brings it back.`,
+		Example: "admin policy delete search\nadmin policy delete search --version 7",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if err := server.Policies.Delete(c.Context(), args[0], expected(version)); err != nil {
+				return err
+			}
+			con.Notef("Deleted the policy %s.", output.Escape(args[0]))
+			return nil
+		}),
+	}
+	c.Flags().Int64Var(&version, "version", 0, "only if this is still its version")
+	return c
+}
+
+// expected returns the version to expect where one was given.
+func expected(version int64) int64 {
+	if version == 0 {
+		return client.AnyVersion
+	}
+	return version
+}
+
+func printPolicy(con *console.Console, policy *wire.Policy) error {
+	con.Warn(policy.Warnings)
+	return output.One(con.Printer(), *policy, policyDetail)
+}
+
+var policyColumns = []output.Column[wire.Policy]{
+	{Name: "name", Head: "Name", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Name) }},
+	{Name: "match", Head: "Match", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
+	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
+	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
+	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
+	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Algorithm) }},
+	{Name: "options", Head: "Options", Drop: 6, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Options.Texts()) }},
+	{Name: "escalation", Head: "Automatic block", Drop: 1, Cell: escalationCell},
+	{Name: "version", Head: "Version", Right: true, Cell: func(p wire.Policy) output.Cell { return output.Number(p.Version) }},
+	{Name: "updated_at", Head: "Changed", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Time(p.UpdatedAt.Time) }},
+	{Name: "updated_by", Head: "By", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
+}
+
+var policyDetail = append(append([]output.Column[wire.Policy]{}, policyColumns...),
+	output.Column[wire.Policy]{Name: "created_at", Head: "Created", Cell: func(p wire.Policy) output.Cell { return output.Time(p.CreatedAt.Time) }})
+
+// escalationCell formats an escalation in one line: "after 100 within 10m: 1h, x2 to
+// 1d, decay after 7d".
+func escalationCell(p wire.Policy) output.Cell {
+	e := p.Escalation
+	if e == nil {
+		return output.Words("never", "")
+	}
+	text := fmt.Sprintf("after %d within %s: %s, x%s to %s, decay after %s", e.Threshold, e.Window, e.Duration,
+		strconv.FormatFloat(e.Factor, 'f', -1, 64), e.MaxDuration, e.DecayAfter)
+	return output.Words(text, text)
+}
+
+func newPolicySet(con *console.Console) *cobra.Command {
+	var change policyChange
+	var yes bool
+	c := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Create a policy, or change the fields that the flags name",
+		Long: `Create a policy, or change the fields that the flags name. The rules and patterns given
+replace all earlier ones. The difference is printed. A concurrent change by somebody else
+is never overwritten.`,
+		Example: `admin policy set default --rule 1/s --rule 20/m --rule 200/h --rule 800/d
+admin policy set search --match 'token:*' --rule 5/10s --mode shadow
+admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm sorted_set_log --option count_refused
+admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --decay-after 7d`,
+		Args: cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			return setPolicy(c, con, server, args[0], &change, yes)
+		}),
+	}
+	change.add(c)
+	broadFlag(c, &yes)
+	return c
+}
+
+func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, name string, change *policyChange, yes bool) error {
+	policies, err := server.Policies.List(c.Context())
+	if err != nil {
+		return err
+	}
+	next := wire.PolicyRequest{Name: name}
+	var before *wire.Policy
+	for i := range policies {
+		if policies[i].Name == name {
+			before = &policies[i]
+			next = before.Request()
+		}
+	}
+	if before == nil && len(change.match) == 0 {
+		return console.Usagef("there is no policy %q; to create it, give its patterns, for example --match 'ip:*'", name)
+	}
+	if err := change.apply(c, &next); err != nil {
+		return err
+	}
+	if next, err = policyfile.Canonical(next); err != nil {
+		return console.Usagef("%w", err)
+	}
+	var version int64
+	if before != nil {
+		version = before.Version
+	}
+	stored, err := confirmPolicy(con, yes, func(confirm string) (*wire.Policy, error) {
+		return server.Policies.Put(c.Context(), next, version, confirm)
+	})
+	if err != nil {
+		return err
+	}
+	con.Warn(stored.Warnings)
+	if p := con.Printer(); p.Format != output.Table {
+		return output.One(p, *stored, policyDetail)
+	}
+	return printDiff(con, name, before, stored)
+}
+
+// policyChange holds the flags of 'policy set'.
+type policyChange struct {
+	match, rules       []string
+	mode, onFailure    string
+	algorithm          string
+	options            []string
+	escalate           string
+	blockFor, blockCap durationFlag
+	decayAfter         durationFlag
+	factor             float64
+	noEscalation       bool
+}
+
+func (f *policyChange) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringSliceVar(&f.match, "match", nil, "a pattern of keys, as 'ip:*' or token:test_*; may be repeated")
+	flags.StringSliceVar(&f.rules, "rule", nil, "a rule, as 20/1m; may be repeated")
+	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
+	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
+	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log; options not given by --option get their defaults")
+	flags.StringSliceVar(&f.options, "option", nil, "an option of the algorithm, as burst=50; may be repeated and replaces earlier ones")
+	flags.StringVar(&f.escalate, "escalate", "", "block a key automatically after this many offences within this time, as 100/10m")
+	flags.Var(&f.blockFor, "block-for", "the first automatic block's duration")
+	flags.Float64Var(&f.factor, "block-factor", 2, "the factor by which each further block is longer")
+	flags.Var(&f.blockCap, "block-cap", "the longest automatic block")
+	flags.Var(&f.decayAfter, "decay-after", "the time without offences after which the level falls by one")
+	flags.BoolVar(&f.noEscalation, "no-escalation", false, "no automatic blocks")
+	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
+	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
+}
+
+// applyPolicies changes p as the flags say.
+func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
+	given := c.Flags().Changed
+	if given("match") {
+		p.Match = f.match
+	}
+	if given("rule") {
+		p.Rules = f.rules
+	}
+	if given("mode") {
+		p.Mode = f.mode
+	}
+	if given("on-failure") {
+		p.OnFailure = f.onFailure
+	}
+	if given("algorithm") {
+		p.Algorithm, p.Options = f.algorithm, wire.PolicyOptions{}
+	}
+	if given("option") {
+		options, err := wire.ParseOptions(f.options)
+		if err != nil {
+			return console.Usagef("--option: %w", err)
+		}
+		p.Options = options
+	}
+	if f.noEscalation {
+		p.Escalation = nil
+	}
+	return f.applyEscalation(c, p)
+}
+
+// applyEscalation changes the escalation of p as the flags of 'policy set' say.
+// An escalation that is new needs --escalate, --block-for and --decay-after; its
+// cap is its first block's length unless given.
+func (f *policyChange) applyEscalation(c *cobra.Command, p *wire.PolicyRequest) error {
+	given := c.Flags().Changed
+	if !given("escalate") && !given("block-for") && !given("block-factor") && !given("block-cap") && !given("decay-after") {
+		return nil
+	}
+	if f.noEscalation {
+		return console.Usagef("--no-escalation takes the escalation away; leave out the flags that describe one")
+	}
+	isNew := p.Escalation == nil
+	if isNew && (!given("escalate") || !given("block-for") || !given("decay-after")) {
+		return console.Usagef("the policy has no escalation yet; a new one needs --escalate, --block-for and --decay-after")
+	}
+	escalation := wire.Escalation{Factor: f.factor}
+	if !isNew {
+		escalation = *p.Escalation
+	}
+	if given("escalate") {
+		offences, within, err := parseEscalate(f.escalate)
+		if err != nil {
+			return err
+		}
+		escalation.Threshold, escalation.Window = offences, within
+	}
+	if given("block-for") {
+		escalation.Duration = f.blockFor.Duration
+	}
+	if given("block-factor") {
+		escalation.Factor = f.factor
+	}
+	if given("block-cap") {
+		escalation.MaxDuration = f.blockCap.Duration
+	}
+	escalation.MaxDuration = max(escalation.MaxDuration, escalation.Duration)
+	if given("decay-after") {
+		escalation.DecayAfter = f.decayAfter.Duration
+	}
+	p.Escalation = &escalation
+	return nil
+}
+
+// parseEscalate reads "100/10m".
+func parseEscalate(text string) (offences int, within wire.Duration, err error) {
+	count, window, found := strings.Cut(text, "/")
+	offences, err = strconv.Atoi(count)
+	if err == nil {
+		err = within.UnmarshalText([]byte(window))
+	}
+	if err != nil || !found {
+		return 0, 0, console.Usagef("--escalate %q is not refusals/time; write for example 100/10m", text)
+	}
+	return offences, within, nil
+}
+
+func newPolicyAlgorithms(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "algorithms",
+		Short:   "List the algorithms and their options",
+		Example: "admin policy algorithms\nadmin policy algorithms -o json",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			algorithms, err := server.Policies.Algorithms(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), algorithms, algorithmColumns)
+		}),
+	}
+}
+
+var algorithmColumns = []output.Column[wire.Algorithm]{
+	{Name: "name", Head: "Name", Cell: func(x wire.Algorithm) output.Cell { return output.Text(x.Name) }},
+	{Name: "exact", Head: "Exact", Cell: func(x wire.Algorithm) output.Cell { return output.YesNo(x.Exact) }},
+	{Name: "options", Head: "Options", Cell: func(x wire.Algorithm) output.Cell { return output.Texts(x.Options) }},
+	{Name: "summary", Head: "What it does", Cut: true, Cell: func(x wire.Algorithm) output.Cell { return output.Text(x.Summary) }},
+}

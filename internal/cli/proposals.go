@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newProposal(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "proposal",
+		Short:   "Decide on range blocks that Stint proposes",
+		Example: "admin proposal list\nadmin proposal show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933\nadmin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h",
+	}
+	c.AddCommand(newProposalList(con), newProposalShow(con), newProposalAccept(con), newProposalDismiss(con))
+	return c
+}
+
+func newProposalList(con *console.Console) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List ranges in which many addresses offended",
+		Example: "admin proposal list\nadmin proposal list --all -o json",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			found, err := server.Proposals.List(c.Context(), all)
+			if err != nil {
+				return err
+			}
+			return printItems(con, found, proposalColumns)
+		}),
+	}
+	c.Flags().BoolVar(&all, "all", false, "include accepted and dismissed proposals")
+	return c
+}
+
+func newProposalShow(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show a proposal's evidence: who offended, who did not, who is exempt",
+		Example: "admin proposal show 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			proposal, err := server.Proposals.Get(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			p := con.Printer()
+			if err := output.One(p, *proposal, proposalColumns); err != nil || p.Format != output.Table {
+				return err
+			}
+			return printEvidence(p, &proposal.Evidence)
+		}),
+	}
+}
+
+func printEvidence(p *output.Printer, e *wire.Evidence) error {
+	for _, of := range []struct {
+		title string
+		keys  []wire.SeenKey
+	}{{"Offended", e.Offended}, {"Seen and clean", e.Seen}} {
+		if len(of.keys) == 0 {
+			continue
+		}
+		p.Sayf("\n%s", of.title)
+		if err := output.List(p, of.keys, seenKeyColumns); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range e.Exempt {
+		p.Sayf("\n%s is exempt and stays allowed.", output.Escape(pattern))
+	}
+	return nil
+}
+
+var seenKeyColumns = []output.Column[wire.SeenKey]{
+	{Name: "key", Head: "Key", Cell: func(k wire.SeenKey) output.Cell { return output.Text(k.Key) }},
+	{Name: "refused", Head: "Refused", Right: true, Cell: func(k wire.SeenKey) output.Cell { return output.Number(k.Refused) }},
+	{Name: "allowed", Head: "Allowed", Right: true, Cell: func(k wire.SeenKey) output.Cell { return output.Number(k.Allowed) }},
+}
+
+func newProposalAccept(con *console.Console) *cobra.Command {
+	var r wire.AcceptProposalRequest
+	var end endFlags
+	c := &cobra.Command{
+		Use:     "accept ID",
+		Short:   "Block the proposed range",
+		Example: "admin proposal accept 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --for 24h --reason \"a botnet\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			r.ExpiresIn, r.ExpiresAt = end.in.Duration, end.at.Time
+			p, err := server.Proposals.Accept(c.Context(), args[0], r)
+			if err != nil {
+				return err
+			}
+			return output.One(con.Printer(), *p, proposalColumns)
+		}),
+	}
+	c.Flags().StringVar(&r.Reason, "reason", "", "the block's reason; the evidence if omitted")
+	end.add(c, "the block is active")
+	return c
+}
+
+func newProposalDismiss(con *console.Console) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:     "dismiss ID",
+		Short:   "Dismiss a proposal without a block",
+		Example: "admin proposal dismiss 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --reason \"a university\"",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			p, err := server.Proposals.Dismiss(c.Context(), args[0], reason)
+			if err != nil {
+				return err
+			}
+			return output.One(con.Printer(), *p, proposalColumns)
+		}),
+	}
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit log")
+	return c
+}
+
+var proposalColumns = []output.Column[wire.Proposal]{
+	{Name: "pattern", Head: "Range", Cell: func(p wire.Proposal) output.Cell { return output.Text(p.Pattern) }},
+	{Name: "state", Head: "State", Drop: 2, Cell: func(p wire.Proposal) output.Cell { return output.Text(p.State) }},
+	{Name: "offended_count", Head: "Offended", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.OffendedCount) }},
+	{Name: "size", Head: "Of", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.Size) }},
+	{Name: "offences", Head: "Refused", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.Offences) }},
+	{Name: "seen_count", Head: "Seen and clean", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(p.Evidence.SeenCount) }},
+	{Name: "exempt", Head: "Exempt", Right: true, Cell: func(p wire.Proposal) output.Cell { return output.Number(len(p.Evidence.Exempt)) }},
+	{Name: "created_at", Head: "Since", Drop: 1, Cell: func(p wire.Proposal) output.Cell { return output.Time(p.CreatedAt.Time) }},
+	{Name: "decided_by", Head: "Decided by", Drop: 3, Cell: func(p wire.Proposal) output.Cell { return output.Text(string(p.DecidedBy)) }},
+	{Name: "reason", Cell: func(p wire.Proposal) output.Cell { return output.Text(string(p.Reason)) }},
+	{Name: "id", Head: "Id", Cell: func(p wire.Proposal) output.Cell { return output.Text(p.ID) }},
+}

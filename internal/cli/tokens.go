@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newToken(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "token",
+		Short:   "Manage API tokens",
+		Example: "admin token create edge-1 --scope check --for 90d\nadmin token list",
+	}
+	c.AddCommand(newTokenCreate(con), newTokenList(con), newTokenRotate(con), newTokenRevoke(con))
+	return c
+}
+
+func newTokenCreate(con *console.Console) *cobra.Command {
+	var scopes []string
+	var end endFlags
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a token; its secret is shown once",
+		Long: `Create a token. Its secret is printed once; only its hash is stored.
+Scopes: check makes checks, read reads, operate also manages blocks, exemptions and resets,
+admin does everything except check.`,
+		Example: "admin token create edge-1 --scope check\nadmin token create ci --scope admin --for 90d -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			created, err := server.Tokens.Create(c.Context(), wire.TokenRequest{
+				Name: args[0], Scopes: scopes, ExpiresIn: end.in.Duration, ExpiresAt: end.at.Time,
+			})
+			if err != nil {
+				return err
+			}
+			return con.PrintToken(created)
+		}),
+	}
+	c.Flags().StringSliceVar(&scopes, "scope", nil, "check, read, operate or admin; may be repeated")
+	end.add(c, "the token works")
+	requireFlag(c, "scope")
+	console.CompleteFlag(c, "scope", "check", "read", "operate", "admin")
+	return c
+}
+
+func newTokenList(con *console.Console) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the tokens",
+		Example: "admin token list\nadmin token list --all -o csv",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			tokens, err := server.Tokens.List(c.Context())
+			if err != nil {
+				return err
+			}
+			if !all {
+				tokens = slices.DeleteFunc(tokens, func(t wire.Token) bool { return !t.Active })
+			}
+			return output.List(con.Printer(), tokens, tokenColumns)
+		}),
+	}
+	c.Flags().BoolVar(&all, "all", false, "include revoked and expired tokens")
+	return c
+}
+
+func newTokenRotate(con *console.Console) *cobra.Command {
+	var overlap overlapFlag
+	c := &cobra.Command{
+		Use:   "rotate TOKEN",
+		Short: "Replace a token's secret; the old one works for an overlap",
+		Long: `Create a new token with the same name, scopes and lifetime. The old secret keeps working
+for the overlap, so that nothing stops while it is replaced.
+TOKEN is a token's id or, if only one active token has it, its name.`,
+		Example: "admin token rotate edge-1 --overlap 2h",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			token, err := findToken(c, server, args[0])
+			if err != nil {
+				return err
+			}
+			created, err := server.Tokens.Rotate(c.Context(), token.ID, overlap.pointer())
+			if err != nil {
+				return err
+			}
+			return con.PrintToken(created)
+		}),
+	}
+	c.Flags().Var(&overlap, "overlap", "how long the old secret keeps working; 24h if omitted, 0s to end it now")
+	return c
+}
+
+func newTokenRevoke(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke TOKEN",
+		Short:   "Revoke a token now, on all nodes within seconds",
+		Long:    "Revoke a token now. TOKEN is its id or, if only one active token has it, its name.",
+		Example: "admin token revoke edge-1",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			token, err := findToken(c, server, args[0])
+			if err != nil {
+				return err
+			}
+			if err := server.Tokens.Revoke(c.Context(), token.ID); err != nil {
+				return err
+			}
+			con.Notef("Revoked the token %s (%s…).", output.Escape(token.Name), output.Escape(token.Hint))
+			return nil
+		}),
+	}
+}
+
+var tokenColumns = []output.Column[wire.Token]{
+	{Name: "name", Head: "Name", Cut: true, Cell: func(t wire.Token) output.Cell { return output.Text(t.Name) }},
+	{Name: "hint", Head: "Begins", Drop: 2, Cell: func(t wire.Token) output.Cell { return output.Text(t.Hint) }},
+	{Name: "scopes", Head: "May", Cell: func(t wire.Token) output.Cell { return output.Texts(t.Scopes) }},
+	{Name: "state", Head: "State", Cell: tokenState},
+	{Name: "expires_at", Head: "Expires", Cell: func(t wire.Token) output.Cell { return output.TimeOr(t.ExpiresAt.Time, "never") }},
+	{Name: "last_used_at", Head: "Last used", Drop: 3, Cell: func(t wire.Token) output.Cell { return output.TimeOr(t.LastUsedAt.Time, "never") }},
+	{Name: "author", Head: "By", Drop: 4, Cell: func(t wire.Token) output.Cell { return output.Text(t.Author) }},
+	{Name: "created_at", Head: "Created", Drop: 5, Cell: func(t wire.Token) output.Cell { return output.Time(t.CreatedAt.Time) }},
+	{Name: "id", Head: "Id", Drop: 1, Cell: func(t wire.Token) output.Cell { return output.Text(t.ID) }},
+}
+
+func tokenState(t wire.Token) output.Cell {
+	switch {
+	case t.Active:
+		return output.Words("active", "active")
+	case !t.RevokedAt.IsZero():
+		return output.Words("revoked", "revoked")
+	default:
+		return output.Words("expired", "expired")
+	}
+}
+
+// findToken finds a token by its id, or an active one by its name.
+func findToken(c *cobra.Command, server *client.Client, nameOrID string) (*wire.Token, error) {
+	tokens, err := server.Tokens.List(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	var named []wire.Token
+	for _, t := range tokens {
+		if t.ID == nameOrID {
+			return &t, nil
+		}
+		if t.Name == nameOrID && t.Active {
+			named = append(named, t)
+		}
+	}
+	switch len(named) {
+	case 0:
+		return nil, console.Usagef("there is no active token %q; see 'token list'", nameOrID)
+	case 1:
+		return &named[0], nil
+	default:
+		return nil, console.Usagef("%d active tokens are called %q; give the id of one, see 'token list'", len(named), nameOrID)
+	}
+}

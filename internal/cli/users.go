@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newUser(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "user",
+		Short:   "Manage the users of the admin pages",
+		Example: "admin user add maria --role operator\nadmin user list",
+	}
+	c.AddCommand(newUserAdd(con), newUserList(con), newUserSetRole(con), newUserSetPassword(con),
+		newUserSwitch(con, "disable", "Keep a user from logging in, and end the user's sessions", true),
+		newUserSwitch(con, "enable", "Let a disabled user log in again", false),
+		newUserRemove(con))
+	return c
+}
+
+const passwordHelp = `The password is asked for on a terminal; elsewhere it is the first line of standard input.`
+
+func newUserAdd(con *console.Console) *cobra.Command {
+	var role string
+	c := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Add a user",
+		Long: `Add a user with a role: viewer reads, operator also manages blocks, exemptions and
+resets, admin also policies, tokens and users.
+` + passwordHelp,
+		Example: "admin user add maria --role operator\nadmin user add jo --role viewer < password.txt",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			password, err := con.NewPassword()
+			if err != nil {
+				return err
+			}
+			user, err := server.Users.Create(c.Context(), wire.UserRequest{Name: args[0], Role: role, Password: password})
+			if err != nil {
+				return err
+			}
+			return output.One(con.Printer(), *user, userColumns)
+		}),
+	}
+	c.Flags().StringVar(&role, "role", "", "viewer, operator or admin")
+	requireFlag(c, "role")
+	console.CompleteFlag(c, "role", "viewer", "operator", "admin")
+	return c
+}
+
+func newUserList(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the users",
+		Example: "admin user list\nadmin user list -o json",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			users, err := server.Users.List(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), users, userColumns)
+		}),
+	}
+}
+
+func newUserSetRole(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "set-role NAME ROLE",
+		Short:   "Change what a user may do: viewer, operator or admin",
+		Example: "admin user set-role maria admin",
+		Args:    cobra.ExactArgs(2),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			return editUser(c, con, server, args[0], wire.UserPatch{Role: wire.To(args[1])})
+		}),
+	}
+}
+
+func newUserSwitch(con *console.Console, name, short string, disabled bool) *cobra.Command {
+	return &cobra.Command{
+		Use:     name + " NAME",
+		Short:   short,
+		Example: "admin user " + name + " maria",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			return editUser(c, con, server, args[0], wire.UserPatch{Disabled: wire.To(disabled)})
+		}),
+	}
+}
+
+func editUser(c *cobra.Command, con *console.Console, server *client.Client, name string, change wire.UserPatch) error {
+	user, err := findUser(c, server, name)
+	if err != nil {
+		return err
+	}
+	if user, err = server.Users.Edit(c.Context(), user.ID, change); err != nil {
+		return err
+	}
+	return output.One(con.Printer(), *user, userColumns)
+}
+
+func newUserSetPassword(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "set-password NAME",
+		Short:   "Set a user's password and end the user's sessions",
+		Long:    "Set a user's password and end the user's sessions.\n" + passwordHelp,
+		Example: "admin user set-password maria\nadmin user set-password maria < password.txt",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			user, err := findUser(c, server, args[0])
+			if err != nil {
+				return err
+			}
+			password, err := con.NewPassword()
+			if err != nil {
+				return err
+			}
+			if err := server.Users.SetPassword(c.Context(), user.ID, password); err != nil {
+				return err
+			}
+			con.Notef("Set the password of %s and ended all sessions.", output.Escape(user.Name))
+			return nil
+		}),
+	}
+}
+
+func newUserRemove(con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove NAME",
+		Short:   "Delete a user permanently; the audit log keeps what the user did",
+		Example: "admin user remove maria",
+		Args:    cobra.ExactArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			user, err := findUser(c, server, args[0])
+			if err != nil {
+				return err
+			}
+			if err := server.Users.Delete(c.Context(), user.ID); err != nil {
+				return err
+			}
+			con.Notef("Deleted user %s.", output.Escape(user.Name))
+			return nil
+		}),
+	}
+}
+
+var userColumns = []output.Column[wire.User]{
+	{Name: "name", Head: "Name", Cut: true, Cell: func(u wire.User) output.Cell { return output.Text(u.Name) }},
+	{Name: "role", Head: "Role", Cell: func(u wire.User) output.Cell { return output.Text(u.Role) }},
+	{Name: "disabled", Head: "Disabled", Cell: func(u wire.User) output.Cell { return output.YesNo(u.Disabled) }},
+	{Name: "last_login_at", Head: "Last login", Cell: func(u wire.User) output.Cell { return output.TimeOr(u.LastLoginAt.Time, "never") }},
+	{Name: "created_at", Head: "Added", Drop: 1, Cell: func(u wire.User) output.Cell { return output.Time(u.CreatedAt.Time) }},
+	{Name: "id", Head: "Id", Drop: 2, Cell: func(u wire.User) output.Cell { return output.Text(u.ID) }},
+}
+
+func findUser(c *cobra.Command, server *client.Client, name string) (*wire.User, error) {
+	users, err := server.Users.List(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range users {
+		if u.Name == name || u.ID == name {
+			return &u, nil
+		}
+	}
+	return nil, console.Usagef("there is no user %q; see 'user list'", name)
+}
