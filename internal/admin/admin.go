@@ -9,12 +9,14 @@ package admin
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -22,6 +24,12 @@ import (
 type Caller struct {
 	Actor   audit.Actor
 	Address netip.Addr // where the request came from, invalid for none
+	Access  []identity.Access
+}
+
+// May reports whether the caller may do what needs an access.
+func (c Caller) May(need identity.Access) bool {
+	return slices.ContainsFunc(c.Access, func(a identity.Access) bool { return a.Grants(need) })
 }
 
 // View is the node's copy of the entries and of the settings that keys are read by.

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/test/servers"
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-var ann = admin.Caller{Actor: audit.Actor{Kind: audit.User, Name: "ann"}, Address: netip.MustParseAddr("203.0.113.9")}
+var ann = admin.Caller{Actor: audit.Actor{Kind: audit.User, Name: "ann"}, Address: netip.MustParseAddr("203.0.113.9"), Access: []identity.Access{identity.Operate}}
 
 // fixture is a database and this node's copy of it. Its clock shows noon until a
 // test moves it.

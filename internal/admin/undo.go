@@ -11,6 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -26,6 +28,17 @@ type RecordReader interface {
 	FindRecordByID(ctx context.Context, id int64) (*audit.Record, error)
 }
 
+// MayUndo reports whether a caller may undo a recorded change: blocks and
+// exemptions are for operators, everything else for administrators.
+func (c Caller) MayUndo(r *audit.Record) bool { return c.May(accessToUndo(r)) }
+
+func accessToUndo(r *audit.Record) identity.Access {
+	if r.Object == string(blocks.Block) || r.Object == string(blocks.Exemption) {
+		return identity.Operate
+	}
+	return identity.Admin
+}
+
 // Undo undoes a recorded change, and returns the record of doing so. Where it
 // makes a broad entry active again or last longer, or puts a broad policy in
 // force, confirm repeats the entry's pattern or the policy's name.
@@ -33,6 +46,9 @@ func (u *Undo) Undo(ctx context.Context, c Caller, id int64, confirm string) (*a
 	r, err := u.Records.FindRecordByID(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if !c.MayUndo(r) {
+		return nil, fault.New(fault.Forbidden, "Nothing was changed: undoing a change of a %s needs the access %q.", r.Object, accessToUndo(r))
 	}
 	if err := u.confirm(ctx, r, strings.TrimSpace(confirm)); err != nil {
 		return nil, err

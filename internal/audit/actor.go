@@ -1,5 +1,5 @@
-// Package audit holds who changed what: the actor of every change and the
-// records that record it, before and after.
+// Package audit has the records of changes: the actor, the object before and
+// after, and the hash chain that shows that no record was altered.
 package audit
 
 import "time"

@@ -13,15 +13,15 @@ import (
 )
 
 // Hash is what the chain holds of one record: the SHA-256 of the hash of the
-// record before and of the record's own content. The zero value stands before
+// record before and of the record's own content. The zero value precedes
 // the first record.
 type Hash [sha256.Size]byte
 
 // String returns h in hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Hash returns the hash of e after a record whose hash is previous. Every field
-// counts, each with its length, so that no two records share their content.
+// Hash returns the hash of e after a record whose hash is previous. It covers
+// every field with its length, so that no two different records look alike.
 func (e *Record) Hash(previous Hash) Hash {
 	sum := sha256.New()
 	sum.Write([]byte("stint audit 1\x00"))
@@ -103,8 +103,8 @@ type Verification struct {
 	// Anchor is the last record that retention has removed. Its hash is zero
 	// where the chain begins with its first record.
 	Anchor Link
-	// Head is the newest link. Keep it elsewhere: the chain alone cannot tell
-	// that its newest records were removed, or that all of it was written anew.
+	// Head is the newest link. Keep it elsewhere: the chain alone cannot show that
+	// its newest records were removed, or that all of it was rewritten.
 	Head Link
 	Kept HeadState
 }

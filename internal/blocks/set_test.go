@@ -33,7 +33,7 @@ func key(t testing.TB, text string) keys.Key {
 	return k
 }
 
-// block returns a block that ends so long after noon, 0 for good.
+// block returns a block that ends so long after noon, 0 for a permanent one.
 func block(t testing.TB, id, text string, revision int64, lasts time.Duration) *blocks.Entry {
 	b := &blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Revision: revision, Created: noon}
 	if lasts != 0 {
@@ -42,7 +42,7 @@ func block(t testing.TB, id, text string, revision int64, lasts time.Duration) *
 	return b
 }
 
-func lifted(b *blocks.Entry, revision int64) *blocks.Entry {
+func ended(b *blocks.Entry, revision int64) *blocks.Entry {
 	later := *b
 	later.Ended, later.Revision = noon, revision
 	return &later
@@ -73,7 +73,7 @@ func TestTheBlockThatStandsLongestIsTheAnswer(t *testing.T) {
 	}
 	s.Apply(block(t, "all", "*", 4, 0), noon)
 	if got := s.Match(k, noon).Block.ID; got != "all" {
-		t.Errorf("the block is %s, want all: it is for good", got)
+		t.Errorf("the block is %s, want all: it is permanent", got)
 	}
 	var ids []string
 	for _, b := range s.Selecting(blocks.Block, k, noon.Add(90*time.Minute)) {
@@ -105,30 +105,30 @@ func TestAnExemptionBeatsEveryBlockAndHidesNone(t *testing.T) {
 	}
 }
 
-func TestStatesThatArriveLateAreSortedOut(t *testing.T) {
+func TestStatesThatArriveLateAreOrderedByRevision(t *testing.T) {
 	old := block(t, "old", "ip:10.0.0.1", 1, time.Hour)
 	extended := block(t, "old", "ip:10.0.0.1", 2, 3*time.Hour)
-	oldLifted := lifted(old, 3)
+	oldEnded := ended(old, 3)
 	replacing := block(t, "new", "ip:10.0.0.1", 3, time.Hour)
 	undone := block(t, "old", "ip:10.0.0.1", 4, time.Hour)
-	ended := block(t, "old", "ip:10.0.0.1", 2, -time.Hour)
+	expired := block(t, "old", "ip:10.0.0.1", 2, -time.Hour)
 	for name, c := range map[string]struct {
 		arrive []*blocks.Entry
 		want   *blocks.Entry
 	}{
-		"in order":                             {[]*blocks.Entry{old, extended}, extended},
-		"the older state last":                 {[]*blocks.Entry{extended, old}, extended},
-		"the same state twice":                 {[]*blocks.Entry{extended, extended}, extended},
-		"lifted":                               {[]*blocks.Entry{old, oldLifted}, nil},
-		"the lift first":                       {[]*blocks.Entry{oldLifted, old, extended}, nil},
-		"the lift between":                     {[]*blocks.Entry{extended, oldLifted, old}, nil},
-		"replaced in one transaction":          {[]*blocks.Entry{old, oldLifted, replacing}, replacing},
-		"the replacing one before the lift":    {[]*blocks.Entry{old, replacing, oldLifted}, replacing},
-		"the replacing one before everything":  {[]*blocks.Entry{replacing, oldLifted, old}, replacing},
-		"the lift undone":                      {[]*blocks.Entry{old, oldLifted, undone}, undone},
-		"the lift undone, which arrives first": {[]*blocks.Entry{undone, oldLifted, old}, undone},
-		"cut short into the past":              {[]*blocks.Entry{old, ended}, nil},
-		"cut short, and the older state last":  {[]*blocks.Entry{ended, old}, nil},
+		"in order":                            {[]*blocks.Entry{old, extended}, extended},
+		"the older state last":                {[]*blocks.Entry{extended, old}, extended},
+		"the same state twice":                {[]*blocks.Entry{extended, extended}, extended},
+		"ended":                               {[]*blocks.Entry{old, oldEnded}, nil},
+		"the end first":                       {[]*blocks.Entry{oldEnded, old, extended}, nil},
+		"the end between":                     {[]*blocks.Entry{extended, oldEnded, old}, nil},
+		"replaced in one transaction":         {[]*blocks.Entry{old, oldEnded, replacing}, replacing},
+		"the replacing one before the end":    {[]*blocks.Entry{old, replacing, oldEnded}, replacing},
+		"the replacing one before everything": {[]*blocks.Entry{replacing, oldEnded, old}, replacing},
+		"the end undone":                      {[]*blocks.Entry{old, oldEnded, undone}, undone},
+		"the end undone, which arrives first": {[]*blocks.Entry{undone, oldEnded, old}, undone},
+		"cut short into the past":             {[]*blocks.Entry{old, expired}, nil},
+		"cut short, and the older state last": {[]*blocks.Entry{expired, old}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := blocks.NewSet()
@@ -136,7 +136,7 @@ func TestStatesThatArriveLateAreSortedOut(t *testing.T) {
 				s.Apply(b, noon)
 			}
 			if got := s.Match(key(t, "ip:10.0.0.1"), noon).Block; got != c.want {
-				t.Errorf("what stands is %+v, want %+v", got, c.want)
+				t.Errorf("active is %+v, want %+v", got, c.want)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestABlockThatWasCutShortStaysEndedWhenItsOlderStateArrivesLate(t *testing.
 		}
 		s.Apply(block(t, "a", "ip:10.0.0.1", 1, 3*time.Hour), now)
 		if s.Match(key(t, "ip:10.0.0.1"), now).Refuses() {
-			t.Errorf("%s it stands again", name)
+			t.Errorf("%s it is active again", name)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestABlockThatWasCutShortStaysEndedWhenItsOlderStateArrivesLate(t *testing.
 func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := blocks.NewSet()
-		standing := map[int]*blocks.Entry{}
+		active := map[int]*blocks.Entry{}
 		now := noon
 		for step := range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
@@ -175,21 +175,21 @@ func TestSweepingForgetsOnlyWhatHasExpired(t *testing.T) {
 				}
 				b.Pattern, _ = keys.Parser{}.Pattern(fmt.Sprintf("ip:10.0.0.%d", host))
 				s.Apply(b, now)
-				standing[host] = b
+				active[host] = b
 			}
 		}
 		s.Sweep(now)
 		count := 0
-		for host, b := range standing {
+		for host, b := range active {
 			k, _ := keys.Parser{}.Key(fmt.Sprintf("ip:10.0.0.%d", host))
 			got := s.Match(k, now).Block
 			if b.ActiveAt(now) {
 				count++
 				if got != b {
-					t.Fatalf("host %d: what stands is %+v, want %+v", host, got, b)
+					t.Fatalf("host %d: active is %+v, want %+v", host, got, b)
 				}
 			} else if got != nil {
-				t.Fatalf("host %d: %+v still stands", host, got)
+				t.Fatalf("host %d: %+v is still active", host, got)
 			}
 		}
 		if n := s.Size(blocks.Block); n != count {
@@ -219,14 +219,14 @@ func TestSweepingForgetsExemptionsToo(t *testing.T) {
 	s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: "b", Pattern: pattern(t, "ip:*")}, noon)
 	s.Sweep(noon.Add(time.Hour))
 	if n := s.Size(blocks.Exemption); n != 1 {
-		t.Errorf("%d exemptions are kept, want 1: the one for good", n)
+		t.Errorf("%d exemptions are kept, want 1: the permanent one", n)
 	}
 }
 
 func TestASetIsUsedByManyAtOnce(t *testing.T) {
 	s := blocks.NewSet()
-	forGood := block(t, "good", "ip:10.0.0.0/8", 1, 0)
-	s.Apply(forGood, noon)
+	permanent := block(t, "good", "ip:10.0.0.0/8", 1, 0)
+	s.Apply(permanent, noon)
 	texts := []string{"ip:10.0.0.1", "ip:10.0.0.0/24", "ip:*", "*", "ip:2001:db8::/32", "token:a*", "token:abc"}
 	asked := []keys.Key{key(t, "ip:10.0.0.1"), key(t, "ip:2001:db8::1"), key(t, "token:abc")}
 	var patterns []keys.Pattern
@@ -244,7 +244,7 @@ func TestASetIsUsedByManyAtOnce(t *testing.T) {
 				s.Apply(b, now)
 				s.Apply(&blocks.Entry{Kind: blocks.Exemption, ID: b.ID, Pattern: pattern(t, "user:x"), Revision: int64(i), Expires: now.Add(time.Second)}, now)
 				if i%3 == 0 {
-					s.Apply(lifted(b, int64(i)+1), now)
+					s.Apply(ended(b, int64(i)+1), now)
 				}
 			}
 		})
@@ -252,7 +252,7 @@ func TestASetIsUsedByManyAtOnce(t *testing.T) {
 			for i := range 500 {
 				now := noon.Add(time.Duration(i) * time.Second)
 				if !s.Match(asked[0], now).Refuses() {
-					t.Error("the block for good is not found")
+					t.Error("the permanent block is not found")
 				}
 				s.Match(asked[i%len(asked)], now)
 				if i%50 == 0 {
@@ -264,7 +264,7 @@ func TestASetIsUsedByManyAtOnce(t *testing.T) {
 	all.Wait()
 	s.Sweep(noon.Add(time.Hour))
 	if n, e := s.Size(blocks.Block), s.Size(blocks.Exemption); n != 1 || e != 0 {
-		t.Errorf("%d blocks and %d exemptions are left, want only the block for good", n, e)
+		t.Errorf("%d blocks and %d exemptions are left, want only the permanent block", n, e)
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package fault holds the one error type that says what an operator or caller
-// did wrong, so that every front end can translate it through one table. Any
-// other error means breakage.
+// Package fault has the error type of mistakes that a caller can fix, so that
+// every front end translates them by one table. Any other error is a failure of
+// Stint.
 package fault
 
 import (
@@ -11,34 +11,34 @@ import (
 // Code says what kind of mistake it was.
 type Code string
 
-// The codes, each with the one place where front ends translate it.
+// The codes.
 const (
 	Invalid      Code = "invalid"   // a field is wrong
-	Malformed    Code = "malformed" // it cannot even be read
+	Malformed    Code = "malformed" // it cannot be read
 	Unsupported  Code = "unsupported_media_type"
 	NotFound     Code = "not_found"             // nothing of that name
-	Conflict     Code = "conflict"              // something stands in the way
+	Conflict     Code = "conflict"              // it contradicts what exists
 	Unauthorized Code = "unauthorized"          // no or a bad credential
-	Forbidden    Code = "forbidden"             // a credential that may not do this
-	NeedVersion  Code = "precondition_required" // replacing needs the version replaced
-	Outdated     Code = "precondition_failed"   // somebody changed it meanwhile
-	NeedConfirm  Code = "confirmation_required" // it is wide; repeat it confirmed
+	Forbidden    Code = "forbidden"             // a credential without the access
+	NeedVersion  Code = "precondition_required" // replacing needs the version that is replaced
+	Outdated     Code = "precondition_failed"   // it was changed since it was read
+	NeedConfirm  Code = "confirmation_required" // it is broad; repeat it confirmed
 	TooMany      Code = "too_many"              // tried too often
 	TooLarge     Code = "too_large"
 	Unavailable  Code = "unavailable" // a part is unreachable; nothing was changed
 )
 
-// Error is a mistake that its maker can mend.
+// Error is a mistake that the caller can fix.
 type Error struct {
 	Code Code
-	// Field names what was wrong as the API spells it, "" when it is the whole.
+	// Field names what is wrong as the API spells it, "" for the whole request.
 	Field string
-	// Message is one sentence, safe to print, that says what was wrong and
-	// what would be right.
+	// Message is one sentence, safe to print, that says what is wrong and what
+	// is allowed.
 	Message string
 	// Detail is added to the answer's members, nil for none.
 	Detail map[string]any
-	// Err is what lies beneath, for the logs only.
+	// Err is the cause, for logs only.
 	Err error
 }
 
@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 	return e.Field + ": " + e.Message
 }
 
-// Unwrap returns what lies beneath.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // New returns an error of a code.
@@ -63,7 +63,7 @@ func Field(field, format string, args ...any) *Error {
 	return &Error{Code: Invalid, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// Is reports whether err holds an *Error of that code.
+// Is reports whether err wraps an *Error of that code.
 func Is(err error, code Code) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == code
