@@ -49,7 +49,7 @@ type App struct {
 	watch     *redisWatch // nil when embedded
 	outages   outageLog
 	metrics   *metrics.Metrics
-	latency   nodes.Pulse
+	latency   *nodes.LatencyMeter
 	notifier  *notifier
 
 	recorder  *recorder.Recorder
@@ -73,7 +73,7 @@ type App struct {
 // prints to out what the operator must know, and logs to logs. Its error is one
 // line on a mistake in the settings or on this machine.
 func New(ctx context.Context, s Settings, out, logs io.Writer) (*App, error) {
-	a := &App{settings: s, id: s.NodeName + "-" + rand.Text()[:8], log: newLogger(s, logs), out: out}
+	a := &App{settings: s, id: s.NodeName + "-" + rand.Text()[:8], log: newLogger(s, logs), out: out, latency: nodes.NewLatencyMeter()}
 	redislog.LogTo(a.log)
 	supervise.LogTo(a.log)
 	if err := a.build(ctx); err != nil {

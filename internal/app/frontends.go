@@ -51,7 +51,7 @@ func (a *App) observe(l httpserver.Listener, status int, took time.Duration) {
 	name := "admin"
 	if l == httpserver.Checks {
 		name = "checks"
-		a.latency.Add(took)
+		a.latency.Record(took)
 		a.outages.answered.Add(1)
 	}
 	a.metrics.Request(name, status, took)

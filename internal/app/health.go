@@ -28,8 +28,8 @@ func (s *status) nodesHealth(ctx context.Context) []adminui.Part {
 	var parts []adminui.Part
 	for _, n := range all {
 		p := adminui.Part{Name: "Node " + n.Name, Text: fmt.Sprintf("%.0f checks/s", n.PerSecond)}
-		if n.Slow > 0 {
-			p.Text += fmt.Sprintf(", 99%% under %.1f ms", float64(n.Slow.Microseconds())/1000)
+		if n.P99 > 0 {
+			p.Text += fmt.Sprintf(", 99%% under %.1f ms", float64(n.P99.Microseconds())/1000)
 		}
 		switch {
 		case time.Since(n.Seen) > 3*nodes.Beat:

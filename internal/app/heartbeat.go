@@ -12,7 +12,7 @@ import (
 type heartbeat struct {
 	store    nodes.Store
 	node     nodes.Node // its constant fields
-	latency  *nodes.Pulse
+	latency  *nodes.LatencyMeter
 	prepared func() bool // the database has its tables
 	degraded func() bool
 	revision func() int64
@@ -28,9 +28,9 @@ func (h *heartbeat) beat(ctx context.Context) {
 	if !h.prepared() {
 		return
 	}
-	answers, slow := h.latency.Take()
+	answers, p99 := h.latency.Reset()
 	n, now := h.node, time.Now()
-	n.Seen, n.PerSecond, n.Slow = now, float64(answers)/now.Sub(h.last).Seconds(), slow
+	n.Seen, n.PerSecond, n.P99 = now, float64(answers)/now.Sub(h.last).Seconds(), p99
 	n.Degraded, n.Revision = h.degraded(), h.revision()
 	_ = h.store.PutNode(ctx, n) // the catalog reports an outage of the database
 	h.last = now

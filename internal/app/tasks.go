@@ -42,7 +42,7 @@ func (a *App) tasks() []task {
 		{"follower of changes", a.follower.Run},
 		{"heartbeat", (&heartbeat{
 			store: a.backends.store, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: Version()},
-			latency: &a.latency, prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
+			latency: a.latency, prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
 		}).run},
 		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.notifier)},
 		{"first clock check", a.checkClocks},

@@ -1,5 +1,5 @@
-// Package nodes holds what the nodes of one installation tell of themselves,
-// so that each can show all.
+// Package nodes holds the state that the nodes of one installation report, so that each
+// node can show all.
 package nodes
 
 import (
@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// Beat is how often a node tells how it does, and Gone after how long without
-// a word it is no longer shown.
+// Beat is the time between two heartbeats of a node. A node without one for Gone is no
+// longer shown.
 const (
 	Beat = 5 * time.Second
 	Gone = 30 * time.Second
 )
 
-// Node is one node's last word.
+// Node is the state of a node at its last heartbeat.
 type Node struct {
-	ID        string // of this run of it
+	ID        string // of the process, new at every start
 	Name      string
 	Version   string
 	Started   time.Time
 	Seen      time.Time
-	PerSecond float64       // requests for checks, over the last beat
-	Slow      time.Duration // 99 in 100 were answered faster; 0 without any
-	// Degraded says that it decides without the shared log.
+	PerSecond float64       // requests for checks since the heartbeat before
+	P99       time.Duration // the 99th percentile of their durations; 0 without any
+	// Degraded reports whether it decides without the shared log.
 	Degraded bool
-	Revision int64 // the newest change that governs it
+	Revision int64 // of the newest change that it applies
 }
 
-// Store keeps the nodes' words.
+// Store keeps the nodes' state.
 type Store interface {
 	PutNode(ctx context.Context, n Node) error
-	// Nodes returns the nodes heard of since an instant, by name and id.
+	// Nodes returns the nodes with a heartbeat since a time, by name and id.
 	Nodes(ctx context.Context, since time.Time) ([]Node, error)
-	// DeleteNode forgets a node that says goodbye.
+	// DeleteNode deletes a node that stops.
 	DeleteNode(ctx context.Context, id string) error
-	// DeleteNodes forgets those not heard of since an instant.
+	// DeleteNodes deletes the nodes without a heartbeat since a time.
 	DeleteNodes(ctx context.Context, before time.Time) (int, error)
 }

@@ -1,65 +1,39 @@
 package replay
 
 import (
-	"math"
-	"math/bits"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// histogram counts durations in buckets that are each about 3 % wide, so its
-// memory does not grow with the number of requests. Below 64 µs a bucket is one
-// microsecond; above, each power of two has 32.
+// maxLatency is the longest duration that a histogram distinguishes; a longer one counts
+// as this one.
+const maxLatency = time.Hour
+
+// histogram counts durations, in microseconds and within 1 %.
 type histogram struct {
-	counts [64 + 32*36]int64
-	total  int64
-	max    time.Duration
+	durations *hdrhistogram.Histogram
+	max       time.Duration // exact
+}
+
+func newHistogram() histogram {
+	return histogram{durations: hdrhistogram.New(1, maxLatency.Microseconds(), 2)}
 }
 
 func (h *histogram) add(d time.Duration) {
-	h.counts[bucketOf(d)]++
-	h.total++
+	// A duration within the bounds is always recorded.
+	_ = h.durations.RecordValue(min(max(d, 0), maxLatency).Microseconds())
 	h.max = max(h.max, d)
 }
 
 func (h *histogram) merge(other *histogram) {
-	for i, n := range other.counts {
-		h.counts[i] += n
-	}
-	h.total += other.total
+	h.durations.Merge(other.durations)
 	h.max = max(h.max, other.max)
 }
 
-// bucketOf returns the bucket of d; those of more than about 49 days share the
-// last one.
-func bucketOf(d time.Duration) int {
-	us := uint64(max(d.Microseconds(), 0))
-	if us < 64 {
-		return int(us)
-	}
-	shift := bits.Len64(us) - 6
-	bucket := 64 + 32*(shift-1) + int(us>>shift) - 32
-	return min(bucket, len(histogram{}.counts)-1)
-}
-
-// upperEdge returns the shortest duration that belongs to the next bucket.
-func upperEdge(bucket int) time.Duration {
-	if bucket < 64 {
-		return time.Duration(bucket+1) * time.Microsecond
-	}
-	shift := (bucket-64)/32 + 1
-	return time.Duration(uint64((bucket-64)%32+32+1)<<shift) * time.Microsecond
-}
-
-// quantile returns a duration that at least the share q of all took at most.
+// quantile returns the duration at the nearest rank of the quantile q, from 0 to 1.
 func (h *histogram) quantile(q float64) time.Duration {
-	need := int64(math.Ceil(q * float64(h.total)))
-	seen := int64(0)
-	for bucket, n := range h.counts {
-		if seen += n; n > 0 && seen >= need {
-			return min(upperEdge(bucket), h.max)
-		}
-	}
-	return h.max
+	return min(time.Duration(h.durations.ValueAtQuantile(100*q))*time.Microsecond, h.max)
 }
 
 func (h *histogram) summary() Latency {

@@ -1,6 +1,5 @@
-// Package replay sends the requests of an access log to a running Stint, at
-// the pace at which they came or a multiple of it, and reports what it
-// answered.
+// Package replay sends the requests of an access log to a running server, at their
+// original pace or a multiple of it, and reports the answers.
 package replay
 
 import (
@@ -19,29 +18,28 @@ import (
 	"github.com/stint-dev/stint/internal/accesslog"
 )
 
-// Doer sends a request over HTTP; *http.Client is one. It is used by many
-// goroutines at once.
+// Doer sends a request over HTTP, as *http.Client does. It must be safe for concurrent use.
 type Doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Options say where and how fast to send. Only URL is needed.
+// Options configure Run. Only URL is required.
 type Options struct {
-	// URL is that of the check listener: "http://127.0.0.1:8080".
+	// URL is the address of the check listener: "http://127.0.0.1:8080".
 	URL string
-	// Token is the bearer token of the check listener, "" for none.
+	// Token is the bearer token of the check listener. Empty sends none.
 	Token string
-	// Policy is asked for by name in every check, "" lets the key select it.
+	// Policy is the policy of every check. Empty selects it by the key.
 	Policy string
-	// Speed is how many times faster than they came the requests are sent. 0
-	// sends each as soon as there is a caller for it.
+	// Speed is the multiple of the original pace. 0 sends each request as soon as a
+	// caller is free.
 	Speed float64
-	// Callers is how many requests may be on their way at once. 0 means 64.
+	// Callers is the maximum number of concurrent requests. 0 means 64.
 	Callers int
-	// Client sends the requests. nil means one that waits 10 s for an answer.
+	// Client sends the requests. nil means an http.Client with a timeout of 10 s.
 	Client Doer
-	// Progress, if not nil, is told now and then how many were answered. It is
-	// called by the goroutine that called Run.
+	// Progress, if not nil, is called from time to time with the number of answers, by
+	// the goroutine that called Run.
 	Progress func(answered int64)
 }
 
@@ -49,19 +47,18 @@ const (
 	defaultCallers = 64
 	maxCallers     = 10_000
 	answerTimeout  = 10 * time.Second
-	// queueLength is how many requests may wait for one caller. It keeps a
-	// burst of one key from holding up all the others at once.
+	// queueLength is the number of requests that may wait for one caller, so that a
+	// burst of one key does not delay all other keys at once.
 	queueLength = 64
-	// progressEvery is after how many requests the progress is told.
+	// progressEvery is the number of requests between two calls of Progress.
 	progressEvery = 100
 )
 
-// Run sends the requests of source, which must be in the order of time, and
-// returns what was answered. Requests of one key are sent one after another;
-// those of different keys at once. A request without an answer is counted and
-// not repeated. The report holds what was done even when there is an error: of
-// the context, of the source, of the options, or because Stint refuses the
-// token or has never answered at all.
+// Run sends the requests of source, which must be ordered by time, and reports the
+// answers. Requests of one key are sent one after another, those of different keys
+// concurrently. A request without an answer is counted and not repeated. The report is
+// valid even with an error: of the context, the source or the options, or because the
+// server refuses the token or never answered.
 func Run(ctx context.Context, source accesslog.Source, o Options) (*Report, error) {
 	s, err := newSender(o)
 	if err != nil {
@@ -75,7 +72,7 @@ func Run(ctx context.Context, source accesslog.Source, o Options) (*Report, erro
 	err = s.dispatch(ctx, source, start)
 	s.finish()
 	if cause := context.Cause(ctx); cause != nil {
-		err = cause // the reason for whatever dispatch ended with
+		err = cause // why dispatch ended
 	}
 	return s.report(time.Since(start)), err
 }
@@ -94,19 +91,19 @@ type sender struct {
 // caller sends the requests of its share of the keys, one after another.
 type caller struct {
 	*sender
-	queue chan accesslog.Record
-	tally tally
+	queue  chan accesslog.Record
+	counts counts
 }
 
 func newSender(o Options) (*sender, error) {
 	base, err := url.Parse(o.URL)
 	switch {
 	case err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "":
-		return nil, fmt.Errorf("the URL %q is bad; write that of the check listener, for example http://127.0.0.1:8080", o.URL)
+		return nil, fmt.Errorf("the URL %q is invalid; use the address of the check listener, for example http://127.0.0.1:8080", o.URL)
 	case math.IsNaN(o.Speed) || math.IsInf(o.Speed, 0) || o.Speed < 0:
-		return nil, fmt.Errorf("the speed %v is bad; write how many times faster than real time, for example 60, or 0 for no pauses", o.Speed)
+		return nil, fmt.Errorf("the speed %v is invalid; use a multiple of the original pace, for example 60, or 0 for no pauses", o.Speed)
 	case o.Callers < 0 || o.Callers > maxCallers:
-		return nil, fmt.Errorf("%d callers are out of bounds; write 1 to %d", o.Callers, maxCallers)
+		return nil, fmt.Errorf("the number of callers is %d; it must be from 1 to %d", o.Callers, maxCallers)
 	}
 	if o.Callers == 0 {
 		o.Callers = defaultCallers
@@ -127,7 +124,7 @@ func newClient(callers int) *http.Client {
 
 func (s *sender) startCallers(ctx context.Context) {
 	for range s.options.Callers {
-		c := &caller{sender: s, queue: make(chan accesslog.Record, queueLength), tally: newTally()}
+		c := &caller{sender: s, queue: make(chan accesslog.Record, queueLength), counts: newCounts()}
 		s.callers = append(s.callers, c)
 		s.running.Go(func() { c.run(ctx) })
 	}
@@ -163,8 +160,8 @@ func (s *sender) dispatch(ctx context.Context, source accesslog.Source, start ti
 	}
 }
 
-// after returns how long after the first request one is sent that came ms
-// milliseconds after it.
+// after returns the delay from the first request to one that is ms milliseconds later in
+// the log.
 func (s *sender) after(ms int64) time.Duration {
 	if s.options.Speed == 0 {
 		return 0
@@ -173,7 +170,7 @@ func (s *sender) after(ms int64) time.Duration {
 	return time.Duration(min(max(wait, 0), math.MaxInt64/2))
 }
 
-// await waits until due and remembers how late it is when that has passed.
+// await waits until due, or records the lag if that has passed.
 func (s *sender) await(ctx context.Context, due time.Time) error {
 	wait := time.Until(due)
 	if wait <= 0 {
@@ -213,25 +210,25 @@ func (c *caller) run(ctx context.Context) {
 	}
 }
 
-// errToken ends a replay at once: every further answer would be the same.
-var errToken = errors.New("the token is refused by the check listener; give one that it knows")
+// errToken ends a replay at once, because every further answer would be the same.
+var errToken = errors.New("the check listener refuses the token; use a valid one")
 
 func (c *caller) send(ctx context.Context, record accesslog.Record) {
 	sent := time.Now()
 	answer, err := c.check(ctx, record)
 	took := time.Since(sent)
 	switch {
-	case ctx.Err() != nil: // cut off, not failed
+	case ctx.Err() != nil: // cancelled, not failed
 		return
 	case errors.Is(err, errToken):
 		c.stop(err)
 		return
 	case err != nil && c.answered.Load() == 0:
-		c.stop(fmt.Errorf("no answer from Stint: %w", err))
+		c.stop(fmt.Errorf("no answer from the server: %w", err))
 		return
 	}
 	if err == nil {
 		c.answered.Add(1)
 	}
-	c.tally.count(answer, err, took)
+	c.counts.add(answer, err, took)
 }

@@ -104,11 +104,11 @@ func TestEachAnswerIsCounted(t *testing.T) {
 	for i, text := range []string{"user:a", "user:limited", "user:limited", "user:blocked", "user:unavailable", "user:costly", "user:costly", "user:proxy", "user:dropped", "ip:2001:db8::1"} {
 		records = append(records, record(t, int64(i), text, i+1))
 	}
-	var told []int64
+	var progress []int64
 	// One caller, so that the first request is answered before one fails.
 	report, err := replay.Run(context.Background(), accesslog.Slice(records), replay.Options{
 		URL: server.URL + "/base/", Token: "secret", Policy: "trial", Callers: 1,
-		Progress: func(n int64) { told = append(told, n) },
+		Progress: func(n int64) { progress = append(progress, n) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -125,8 +125,8 @@ func TestEachAnswerIsCounted(t *testing.T) {
 	if report.Latency.MaxMS <= 0 || report.Latency.P50MS > report.Latency.P99MS || report.Latency.P999MS > report.Latency.MaxMS {
 		t.Errorf("the latencies are %+v", report.Latency)
 	}
-	if len(told) == 0 || told[len(told)-1] != 9 {
-		t.Errorf("progress was told %v, want 9 at the end", told)
+	if len(progress) == 0 || progress[len(progress)-1] != 9 {
+		t.Errorf("the progress was %v, want 9 at the end", progress)
 	}
 	if want := (check{Key: "user:a", Policy: "trial", Detail: "none", Source: "replay", Cost: 1}); server.checks[0] != want {
 		t.Errorf("the first check is %+v, want %+v", server.checks[0], want)
@@ -168,7 +168,7 @@ func TestARefusedTokenEndsTheReplay(t *testing.T) {
 		records = append(records, record(t, int64(i), "user:stranger", 1))
 	}
 	report, err := replay.Run(context.Background(), accesslog.Slice(records), replay.Options{URL: server.URL + "/base"})
-	if err == nil || !strings.Contains(err.Error(), "token is refused") {
+	if err == nil || !strings.Contains(err.Error(), "refuses the token") {
 		t.Errorf("the error is %v, want one about the token", err)
 	}
 	if len(server.checks) != 1 || report.Requests != 0 {
@@ -180,7 +180,7 @@ func TestATokenThatIsRevokedMeanwhileEndsTheReplay(t *testing.T) {
 	server := newCheckServer(t)
 	records := []accesslog.Record{record(t, 0, "user:a", 1), record(t, 1, "user:stranger", 1), record(t, 2, "user:a", 1)}
 	report, err := replay.Run(context.Background(), accesslog.Slice(records), replay.Options{URL: server.URL + "/base", Callers: 1})
-	if err == nil || !strings.Contains(err.Error(), "token is refused") || report.Allowed != 1 || report.Requests != 1 {
+	if err == nil || !strings.Contains(err.Error(), "refuses the token") || report.Allowed != 1 || report.Requests != 1 {
 		t.Errorf("the error is %v, the report %+v; want one allowed", err, report)
 	}
 }
@@ -189,7 +189,7 @@ func TestAServerThatNeverAnswersEndsTheReplay(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	report, err := replay.Run(context.Background(), accesslog.Slice([]accesslog.Record{record(t, 0, "a", 1)}), replay.Options{URL: server.URL})
-	if err == nil || !strings.Contains(err.Error(), "no answer from Stint") || report.Requests != 0 {
+	if err == nil || !strings.Contains(err.Error(), "no answer from the server") || report.Requests != 0 {
 		t.Errorf("the error is %v, the report %+v", err, report)
 	}
 }
@@ -288,11 +288,11 @@ func TestBadOptionsAreErrorsThatSayWhatWouldBeRight(t *testing.T) {
 		options replay.Options
 		want    string
 	}{
-		{replay.Options{}, "write that of the check listener"},
-		{replay.Options{URL: "localhost:8080"}, "write that of the check listener"},
-		{replay.Options{URL: "ftp://localhost"}, "write that of the check listener"},
-		{replay.Options{URL: "http://localhost", Speed: -1}, "how many times faster"},
-		{replay.Options{URL: "http://localhost", Callers: -1}, "write 1 to 10000"},
+		{replay.Options{}, "use the address of the check listener"},
+		{replay.Options{URL: "localhost:8080"}, "use the address of the check listener"},
+		{replay.Options{URL: "ftp://localhost"}, "use the address of the check listener"},
+		{replay.Options{URL: "http://localhost", Speed: -1}, "use a multiple of the original pace"},
+		{replay.Options{URL: "http://localhost", Callers: -1}, "it must be from 1 to 10000"},
 	} {
 		report, err := replay.Run(context.Background(), accesslog.Slice(nil), test.options)
 		if err == nil || !strings.Contains(err.Error(), test.want) || report == nil {

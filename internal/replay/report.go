@@ -14,33 +14,33 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Report is what Stint answered to a replay.
+// Report counts the answers to a replay.
 type Report struct {
 	Requests    int64 `json:"requests"` // sent: the sum of the four decisions and Failed
 	Allowed     int64 `json:"allowed"`
 	Limited     int64 `json:"limited"`
 	Blocked     int64 `json:"blocked"`
 	Unavailable int64 `json:"unavailable"`
-	// Degraded are those of the decisions that Stint made without its log.
+	// Degraded counts the decisions that were made without the log.
 	Degraded int64     `json:"degraded"`
 	Failed   int64     `json:"failed"` // without a decision
 	Failures []Failure `json:"failures"`
-	// ElapsedMS is how long the replay took and MaxLagMS how far it fell
-	// behind the pace that was asked for, at most.
+	// ElapsedMS is the duration of the replay, and MaxLagMS its maximum delay behind the
+	// requested pace.
 	ElapsedMS int64   `json:"elapsed_ms"`
 	MaxLagMS  int64   `json:"max_lag_ms"`
 	Latency   Latency `json:"latency"`
 }
 
-// Failure is one way in which requests went without a decision.
+// Failure is one reason why requests got no decision.
 type Failure struct {
 	What    string `json:"what"` // "no answer" or the status, "HTTP 422"
 	Count   int64  `json:"count"`
-	Example string `json:"example"` // what the first one said, quoted and escaped
+	Example string `json:"example"` // the text of the first one, quoted and escaped
 }
 
-// Latency says how long the answers took: half of them at most P50MS, and so
-// on, in milliseconds and within 4 %. Requests without an answer do not count.
+// Latency holds quantiles of the durations of the answers, in milliseconds and within
+// 1 %. Requests without an answer do not count.
 type Latency struct {
 	P50MS  float64 `json:"p50_ms"`
 	P90MS  float64 `json:"p90_ms"`
@@ -49,19 +49,19 @@ type Latency struct {
 	MaxMS  float64 `json:"max_ms"`
 }
 
-// tally is what one caller counted.
-type tally struct {
+// counts is what one caller counted.
+type counts struct {
 	decisions map[string]int64
 	degraded  int64
 	failures  map[string]*Failure
 	latencies histogram
 }
 
-func newTally() tally {
-	return tally{decisions: map[string]int64{}, failures: map[string]*Failure{}}
+func newCounts() counts {
+	return counts{decisions: map[string]int64{}, failures: map[string]*Failure{}, latencies: newHistogram()}
 }
 
-func (t *tally) count(a answer, err error, took time.Duration) {
+func (t *counts) add(a answer, err error, took time.Duration) {
 	if err == nil {
 		t.latencies.add(took)
 	}
@@ -82,12 +82,12 @@ func (t *tally) count(a answer, err error, took time.Duration) {
 	failure.Count++
 }
 
-// report sums up what the callers counted; they must have ended.
+// report adds up what the callers counted. They must have ended.
 func (s *sender) report(elapsed time.Duration) *Report {
 	r := &Report{ElapsedMS: elapsed.Milliseconds(), MaxLagMS: s.maxLag.Milliseconds()}
-	sum := newTally()
+	sum := newCounts()
 	for _, c := range s.callers {
-		sum.merge(&c.tally)
+		sum.merge(&c.counts)
 	}
 	r.Allowed, r.Limited = sum.decisions["allowed"], sum.decisions["limited"]
 	r.Blocked, r.Unavailable = sum.decisions["blocked"], sum.decisions["unavailable"]
@@ -103,7 +103,7 @@ func (s *sender) report(elapsed time.Duration) *Report {
 	return r
 }
 
-func (t *tally) merge(other *tally) {
+func (t *counts) merge(other *counts) {
 	for decision, n := range other.decisions {
 		t.decisions[decision] += n
 	}
@@ -123,11 +123,11 @@ func (t *tally) merge(other *tally) {
 func (r *Report) WriteText(w io.Writer) error {
 	out := bufio.NewWriter(w) // it keeps the first error for Flush
 	row := func(name string, n int64) {
-		share := ""
+		ratio := ""
 		if r.Requests > 0 {
-			share = fmt.Sprintf("%6.2f %%", 100*float64(n)/float64(r.Requests))
+			ratio = fmt.Sprintf("%6.2f %%", 100*float64(n)/float64(r.Requests))
 		}
-		line := fmt.Sprintf("%-12s %12s  %s", name, humanize.Comma(n), share)
+		line := fmt.Sprintf("%-12s %12s  %s", name, humanize.Comma(n), ratio)
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 	row("Sent", r.Requests)

@@ -29,7 +29,7 @@ func (s *operationStore) PutNode(ctx context.Context, n nodes.Node) error {
 		if n.Degraded {
 			degraded = 1
 		}
-		_, err := t.exec(putNode, n.ID, n.Name, n.Version, toMS(n.Started), toMS(n.Seen), n.PerSecond, n.Slow.Microseconds(), degraded, n.Revision)
+		_, err := t.exec(putNode, n.ID, n.Name, n.Version, toMS(n.Started), toMS(n.Seen), n.PerSecond, n.P99.Microseconds(), degraded, n.Revision)
 		return err
 	})
 }
@@ -50,7 +50,7 @@ func scanNode(r row) (nodes.Node, error) {
 		degraded            int
 	)
 	err := r.Scan(&n.ID, &n.Name, &n.Version, &started, &seen, &n.PerSecond, &slow, &degraded, &n.Revision)
-	n.Started, n.Seen, n.Slow, n.Degraded = fromMS(started), fromMS(seen), time.Duration(slow)*time.Microsecond, degraded != 0
+	n.Started, n.Seen, n.P99, n.Degraded = fromMS(started), fromMS(seen), time.Duration(slow)*time.Microsecond, degraded != 0
 	return n, err
 }
 
