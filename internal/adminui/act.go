@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -40,7 +42,7 @@ type manyPage struct {
 	Until    string
 	Reason   string
 	Back     string
-	Mistakes mistakes
+	Mistakes form.FieldErrors
 	// Own says that one of them counts whoever asks.
 	Own bool
 	// Filter selects them, and All is how many they are, where all that match
@@ -61,7 +63,7 @@ func (p *manyPage) Count() int {
 func (p *manyPage) Unlisted() int { return p.Count() - len(p.Keys) }
 
 // Choices returns the lengths that the form offers.
-func (p *manyPage) Choices() []choice { return lengthChoices }
+func (p *manyPage) Choices() []form.Choice { return lengthChoices }
 
 // What names what is done.
 func (p *manyPage) What() string {
@@ -69,10 +71,10 @@ func (p *manyPage) What() string {
 	if p.Exempt {
 		verb = "Exempt"
 	}
-	return verb + " " + plural(p.Count(), "key")
+	return verb + " " + format.Plural(p.Count(), "key")
 }
 
-var lengthChoices = []choice{{"1h", "1 h"}, {"4h", "4 h"}, {"24h", "24 h"}, {"7d", "7 days"}, {"30d", "30 days"}, {"good", "For good"}, {"until", "Until"}}
+var lengthChoices = []form.Choice{{"1h", "1 h"}, {"4h", "4 h"}, {"24h", "24 h"}, {"7d", "7 days"}, {"30d", "30 days"}, {"good", "For good"}, {"until", "Until"}}
 
 // maxMany is how many keys one form may name.
 const maxMany = 200
@@ -80,16 +82,16 @@ const maxMany = 200
 // actBlock blocks the patterns of a form, or exempts them. A form that does not
 // say for how long is answered with the question.
 func (u *UI) actBlock(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
 	page := &manyPage{
 		Exempt: values.Get("what") == "exempt", For: values.Get("for"), Until: values.Get("until"),
-		Back: ownPath(values.Get("back")), Mistakes: mistakes{},
+		Back: ownPath(values.Get("back")), Mistakes: form.FieldErrors{},
 	}
-	if page.Reason, err = line(values, "reason", maxReason); err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
@@ -117,7 +119,7 @@ func (u *UI) actBlock(c *httpserver.Call) error {
 	}
 	ends, err := u.endOf(page.For, page.Until, u.Now())
 	if err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
@@ -159,7 +161,7 @@ func (u *UI) patternsOf(texts []string) ([]keys.Pattern, error) {
 	for i, text := range texts {
 		p, err := u.Catalog.Parser().Pattern(text)
 		if err != nil {
-			return nil, fault.Field("key", "%s", capital(err.Error()))
+			return nil, fault.Field("key", "%s", format.Capital(err.Error()))
 		}
 		patterns[i] = p
 	}
@@ -228,7 +230,7 @@ type asker func(ctx context.Context, c *httpserver.Call, s *kindTexts, ids []str
 // actOnIDs does something to each entry that a form names, unless ask, which may
 // be nil, asks first.
 func (u *UI) actOnIDs(c *httpserver.Call, ask asker, done func(*kindTexts) string, do func(context.Context, *kindTexts, string) (string, error)) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
@@ -343,7 +345,7 @@ func (u *UI) actToast(ctx context.Context, w *watch) (*Toast, error) {
 		t.Fields = append(t.Fields, Field{"id", id})
 	}
 	if len(ids) > 1 {
-		t.Text, t.Key = deed.plural+" "+plural(len(ids), "key")+".", ""
+		t.Text, t.Key = deed.plural+" "+format.Plural(len(ids), "key")+".", ""
 	}
 	return t, nil
 }
@@ -358,7 +360,7 @@ func (u *UI) actReset(c *httpserver.Call) error {
 	ctx := c.Context()
 	err = u.Recorder.AddRecord(ctx, audit.Record{
 		Actor: c.Actor(), Action: "key.reset", Object: "key", ObjectID: key.String(),
-		Summary: "Reset what " + joinPieces(pieces(key.String())) + " has used under all policies",
+		Summary: "Reset what " + format.VisibleText(key.String()) + " has used under all policies",
 	})
 	if err != nil {
 		return err
@@ -379,20 +381,20 @@ func (u *UI) actReset(c *httpserver.Call) error {
 
 // formKey returns a form and the key that it names.
 func (u *UI) formKey(c *httpserver.Call) (url.Values, keys.Key, error) {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return nil, keys.Key{}, err
 	}
 	key, err := u.Catalog.Parser().Key(values.Get("key"))
 	if err != nil {
-		return nil, key, fault.Field("key", "%s", capital(err.Error()))
+		return nil, key, fault.Field("key", "%s", format.Capital(err.Error()))
 	}
 	return values, key, nil
 }
 
 // actResume lets an escalation go on that its guard has stopped.
 func (u *UI) actResume(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
@@ -426,7 +428,7 @@ func (u *UI) actNote(c *httpserver.Call) error {
 var errNoNotes = fault.New(fault.NotFound, "This node keeps no notes.")
 
 func (u *UI) actDeleteNote(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -64,12 +65,12 @@ func (u *UI) blockAll(c *httpserver.Call, page *manyPage, values url.Values) err
 		return u.askMany(c, http.StatusOK, page, patterns)
 	}
 	if asked := values.Get("count"); asked != strconv.Itoa(page.All) {
-		page.Mistakes["count"] = "Nothing was changed: " + plural(page.All, "key") + " match by now. Look at them once more."
+		page.Mistakes["count"] = "Nothing was changed: " + format.Plural(page.All, "key") + " match by now. Look at them once more."
 		return u.askMany(c, statusOfForm, page, patterns)
 	}
 	ends, err := u.endOf(page.For, page.Until, u.Now())
 	if err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
@@ -107,7 +108,7 @@ func (u *UI) allMatching(ctx context.Context, filter string) ([]keys.Pattern, er
 			return nil, err
 		}
 		if ranking.Keys > mostAll {
-			return nil, fault.New(fault.Invalid, "Nothing was changed: %s keys match, and at most %s are blocked at once. Narrow the filters.", number(ranking.Keys), number(mostAll))
+			return nil, fault.New(fault.Invalid, "Nothing was changed: %s keys match, and at most %s are blocked at once. Narrow the filters.", format.Number(ranking.Keys), format.Number(mostAll))
 		}
 		for _, row := range ranking.Rows {
 			p, err := u.Catalog.Parser().Pattern(patternText(row.Key))
@@ -135,7 +136,7 @@ func (u *UI) filterQuery(filter string) (offences.Query, error) {
 	if err != nil {
 		return offences.Query{}, fault.Field("filter", "cannot be read")
 	}
-	s, err := fixedSpan(values.Get("since"), values.Get("until"), u.Now().UTC())
+	s, err := format.FixedTimeRange(values.Get("since"), values.Get("until"), u.Now().UTC())
 	if err != nil {
 		return offences.Query{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -74,7 +75,7 @@ func (u *UI) askRestore(ctx context.Context, c *httpserver.Call, s *kindTexts, i
 		if why := u.whyConfirm(ctx, s, ended.Pattern); why != "" {
 			page := &manyPage{Keys: ids, Reason: ended.Reason, For: "good"}
 			if !ended.Expires.IsZero() {
-				page.For, page.Until = "until", dateOf(ended.Expires)
+				page.For, page.Until = "until", format.DateOf(ended.Expires)
 			}
 			return true, u.askWide(c, s, page, ended.Pattern, why)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/auditfile"
 	"github.com/stint-dev/stint/internal/fault"
@@ -163,7 +164,7 @@ func mayUndo(who *httpserver.Principal, e *audit.Record) bool {
 }
 
 func (h *auditHandler) undoEntry(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}

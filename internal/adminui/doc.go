@@ -30,7 +30,7 @@
 //
 // Every form is a plain POST that holds {{template "csrf" .}} and is answered by
 // u.seeOther; htmx only enhances it. Handlers return errors: UI.failed shows a
-// *fault.Error as its page. A form that is to be shown again with its mistakes
+// *fault.Error as its page. A form that is to be shown again with its fieldErrors
 // uses Mistakes.
 //
 // A page about what happened embeds watch instead of Frame and gets one from

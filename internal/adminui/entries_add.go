@@ -1,6 +1,7 @@
 package adminui
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/big"
@@ -10,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -28,14 +32,14 @@ type addPage struct {
 	For      string
 	Until    string
 	Confirm  string
-	Mistakes mistakes
+	Mistakes form.FieldErrors
 	Preview  *preview      // nil until there is a pattern
 	Stands   *blocks.Entry // the active entry of this pattern that was in the way
 }
 
 // Choices returns the lengths that the form offers.
-func (p *addPage) Choices() []choice {
-	return []choice{{"1h", "1 h"}, {"4h", "4 h"}, {"24h", "24 h"}, {"7d", "7 days"}, {"30d", "30 days"}, {"good", "For good"}, {"until", "Until"}}
+func (p *addPage) Choices() []form.Choice {
+	return []form.Choice{{"1h", "1 h"}, {"4h", "4 h"}, {"24h", "24 h"}, {"7d", "7 days"}, {"30d", "30 days"}, {"good", "For good"}, {"until", "Until"}}
 }
 
 // preview says what a pattern would hit.
@@ -52,7 +56,7 @@ type preview struct {
 	Blast    *offenders.Blast   // nil where traffic is not counted
 	Traffic  *blocklist.Traffic // nil where nothing is recorded
 	Narrower *narrower          // a block: what to use in its place, nil for nothing
-	Grid     *rangeGrid         // its parts drawn, nil where it has too few
+	Grid     *chart.Grid        // its parts drawn, nil where it has too few
 }
 
 // Clean returns how many keys it would hit that never offended.
@@ -76,7 +80,7 @@ func (u *UI) showAdd(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Mistakes: mistakes{}}
+	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Mistakes: form.FieldErrors{}}
 	if page.For == "" {
 		page.For = "24h"
 	}
@@ -93,7 +97,7 @@ func (u *UI) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPa
 			page.Preview, err = u.preview(c, s, pattern)
 		}
 		if err != nil {
-			if err = page.Mistakes.note(err); err != nil {
+			if err = page.Mistakes.Add(err); err != nil {
 				return err
 			}
 		}
@@ -104,18 +108,6 @@ func (u *UI) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPa
 		}
 	}
 	return u.render(c, status, "entries-add", page)
-}
-
-// capital makes a clause into a sentence.
-func capital(text string) string {
-	if text == "" {
-		return ""
-	}
-	text = strings.ToUpper(text[:1]) + text[1:]
-	if strings.HasSuffix(text, ".") {
-		return text
-	}
-	return text + "."
 }
 
 func (u *UI) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview, error) {
@@ -149,7 +141,11 @@ func (u *UI) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview
 	if err != nil {
 		return v, err
 	}
-	v.Grid, err = u.gridOf(ctx, p, v.Narrower)
+	marked := keys.Pattern{}
+	if v.Narrower != nil {
+		marked = v.Narrower.Pattern
+	}
+	v.Grid, err = u.gridOf(ctx, p, marked)
 	return v, err
 }
 
@@ -177,7 +173,7 @@ func covers(p keys.Pattern) string {
 	case network.IsSingleIP():
 		return "1 address"
 	case network.Addr().Is4():
-		return number(int64(1)<<(32-network.Bits())) + " addresses"
+		return format.Number(int64(1)<<(32-network.Bits())) + " addresses"
 	case network.Bits() <= 64:
 		n := new(big.Int).Lsh(big.NewInt(1), uint(64-network.Bits()))
 		if n.IsInt64() && n.Int64() < 1e15 {
@@ -192,11 +188,11 @@ func networks(n int64) string {
 	if n == 1 {
 		return "1 network of /64"
 	}
-	return number(n) + " networks of /64"
+	return format.Number(n) + " networks of /64"
 }
 
 func (u *UI) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -205,10 +201,10 @@ func (u *UI) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {
 	}
 	page := &addPage{
 		Pattern: strings.TrimSpace(values.Get("pattern")), For: values.Get("for"), Until: values.Get("until"),
-		Confirm: strings.TrimSpace(values.Get("confirm")), Mistakes: mistakes{},
+		Confirm: strings.TrimSpace(values.Get("confirm")), Mistakes: form.FieldErrors{},
 	}
-	if page.Reason, err = line(values, "reason", maxReason); err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -239,7 +235,7 @@ func (u *UI) addEntry(c *httpserver.Call, s *kindTexts) error {
 	}
 	ends, err := u.endOf(page.For, page.Until, u.Now())
 	if err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
@@ -248,7 +244,7 @@ func (u *UI) addEntry(c *httpserver.Call, s *kindTexts) error {
 	}
 	pattern, err := u.patternOf(page.Pattern)
 	if err != nil {
-		if err := page.Mistakes.note(err); err != nil {
+		if err := page.Mistakes.Add(err); err != nil {
 			return err
 		}
 		return u.renderAdd(c, statusOfForm, s, page)
@@ -283,4 +279,23 @@ func (u *UI) addEntry(c *httpserver.Call, s *kindTexts) error {
 		return err
 	}
 	return u.done(c, s, "", "added", added[0].Entry.ID)
+}
+
+// gridOf draws what the parts of a pattern did in the last day, nil where it is
+// no network of many parts. A frame marks the part that is, or contains, marked.
+func (u *UI) gridOf(ctx context.Context, p, marked keys.Pattern) (*chart.Grid, error) {
+	network, is := p.Network()
+	if !is {
+		return nil, nil
+	}
+	bits, many := chart.PartBits(network)
+	if !many {
+		return nil, nil
+	}
+	now := u.Now()
+	parts, err := u.Offenders.Store.SeenParts(ctx, network, bits, now.Add(-24*time.Hour), now)
+	if err != nil {
+		return nil, err
+	}
+	return chart.DrawGrid(network, bits, parts, marked), nil
 }

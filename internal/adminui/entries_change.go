@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -23,7 +25,7 @@ type edit struct {
 	For      string // one of editChoices
 	Until    string // as fields of dates write it, UTC
 	Revision int64
-	Mistakes mistakes
+	Mistakes form.FieldErrors
 	// Ask is the pattern that is to be typed for the change, "" for none.
 	Ask string
 	// Meanwhile is what somebody else made of it while it was edited, nil for
@@ -31,42 +33,17 @@ type edit struct {
 	Meanwhile *blocks.Entry
 }
 
-// mistakes are what is wrong with a form, by field.
-type mistakes map[string]string
-
-// note takes an error about a field and returns any other one.
-func (m mistakes) note(err error) error {
-	var mistake *fault.Error
-	if !errors.As(err, &mistake) || mistake.Field == "" {
-		return err
-	}
-	m[mistake.Field] = mistake.Message
-	return nil
-}
-
-const dateField = "2006-01-02 15:04"
-
-func dateOf(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(dateField)
-}
-
 func editOf(i *blocks.Entry) *edit {
-	e := &edit{ID: i.ID, Reason: i.Reason, Until: dateOf(i.Expires), Revision: i.Revision, For: "until", Mistakes: mistakes{}}
+	e := &edit{ID: i.ID, Reason: i.Reason, Until: format.DateOf(i.Expires), Revision: i.Revision, For: "until", Mistakes: form.FieldErrors{}}
 	if i.Expires.IsZero() {
 		e.For = "good"
 	}
 	return e
 }
 
-// choice is one of the ends that a form offers.
-type choice struct{ Value, Word string }
-
 // EditChoices returns the ends that an open row offers.
-func (e *edit) EditChoices() []choice {
-	return []choice{{"1h", "+ 1 h"}, {"24h", "+ 24 h"}, {"7d", "+ 7 days"}, {"good", "For good"}, {"until", "Until"}}
+func (e *edit) EditChoices() []form.Choice {
+	return []form.Choice{{"1h", "+ 1 h"}, {"24h", "+ 24 h"}, {"7d", "+ 7 days"}, {"good", "For good"}, {"until", "Until"}}
 }
 
 // updateEntry saves an open row.
@@ -75,7 +52,7 @@ func (u *UI) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
@@ -109,10 +86,10 @@ func (u *UI) updateEntry(c *httpserver.Call, s *kindTexts) error {
 }
 
 func (u *UI) readEdit(values url.Values, before *blocks.Entry) (*edit, blocks.Update, error) {
-	e := &edit{ID: before.ID, For: values.Get("for"), Until: values.Get("until"), Mistakes: mistakes{}}
+	e := &edit{ID: before.ID, For: values.Get("for"), Until: values.Get("until"), Mistakes: form.FieldErrors{}}
 	var err error
-	if e.Reason, err = line(values, "reason", maxReason); err != nil {
-		if err = e.Mistakes.note(err); err != nil {
+	if e.Reason, err = form.Line(values, "reason", maxReason); err != nil {
+		if err = e.Mistakes.Add(err); err != nil {
 			return nil, blocks.Update{}, err
 		}
 	}
@@ -126,7 +103,7 @@ func (u *UI) readEdit(values url.Values, before *blocks.Entry) (*edit, blocks.Up
 	}
 	end, err := u.endOf(e.For, e.Until, from)
 	if err != nil {
-		if err = e.Mistakes.note(err); err != nil {
+		if err = e.Mistakes.Add(err); err != nil {
 			return nil, blocks.Update{}, err
 		}
 	}
@@ -152,7 +129,7 @@ func (u *UI) restoreEntries(c *httpserver.Call, s *kindTexts) error {
 // eachGiven does something to each id that a form names, unless ask, which may
 // be nil, asks first.
 func (u *UI) eachGiven(c *httpserver.Call, s *kindTexts, ask asker, done string, do func(context.Context, string) error) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
@@ -250,7 +227,7 @@ func (u *UI) entriesToast(ctx context.Context, s *kindTexts, q query) (*Toast, e
 		return nil, nil
 	}
 	if several {
-		t.Text, t.Key = strings.Fields(t.Text)[0]+" "+plural(len(ids), s.Noun)+".", ""
+		t.Text, t.Key = strings.Fields(t.Text)[0]+" "+format.Plural(len(ids), s.Noun)+".", ""
 	}
 	return t, nil
 }

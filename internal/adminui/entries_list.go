@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
@@ -107,7 +108,7 @@ func readQuery(c *httpserver.Call, names ...string) (query, error) {
 		if value == "" {
 			continue
 		}
-		if len(value) > 1200 || clipLine(value, len(value)) != value {
+		if len(value) > 1200 || format.ClipLine(value, len(value)) != value {
 			return nil, fault.Field(name, "is too long or holds what is no text")
 		}
 		q[name] = []string{value}

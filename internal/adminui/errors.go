@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 )
@@ -48,7 +49,7 @@ func (s *site) failed(c *httpserver.Call, err error) error {
 	}
 	if page.Status >= http.StatusInternalServerError {
 		page.RequestID = c.RequestID
-		s.logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", clipLine(c.Path(), 200), "error", clipLine(err.Error(), 500))
+		s.logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", format.ClipLine(c.Path(), 200), "error", format.ClipLine(err.Error(), 500))
 	}
 	if page.Head = errorHeads[page.Status]; page.Head == "" {
 		page.Head = "Failed"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -63,7 +64,7 @@ func (s *site) frame(c *httpserver.Call, title, section string) Frame {
 		return f
 	}
 	f.User, f.Role = c.Principal.Name, string(c.Principal.Role)
-	carried := span{Last: defaultSpan}
+	carried := format.TimeRange{Last: format.DefaultTimeRange}
 	if s, err := spanOf(c, f.Now); err == nil {
 		carried = s
 	}

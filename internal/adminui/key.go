@@ -3,9 +3,11 @@ package adminui
 import (
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -25,15 +27,15 @@ type keyPage struct {
 	Explained *gate.Explanation
 	Policies  []keyPolicy // the enforcing one, then the shadow
 	// Drawn is the rule whose window the time line draws, nil for none.
-	Drawn       *timeLine
+	Drawn       *chart.Timeline
 	Block       *blocks.Entry // that refuses it, nil for none
 	OwnBlock    *blocks.Entry // of this very key
 	Exemption   *blocks.Entry // the most specific one
 	Ranges      []keyRange
-	Choices     []choice
+	Choices     []form.Choice
 	Own         bool  // it counts whoever asks
 	Allowed     int64 // in the last hour
-	Offences    *bars
+	Offences    *chart.Bars
 	Refusals    []keyRefusal
 	Escalations []*escalationView
 	Earlier     []*blocks.Entry
@@ -52,7 +54,7 @@ type keyPolicy struct {
 	// known; Queue, that they let one request through after the other.
 	Counter      bool
 	Queue        bool
-	Reservations *reservationsAhead // nil where none are known to lie ahead
+	Reservations *chart.Reservations // nil where none are known to lie ahead
 }
 
 // keyRule is one rule as its row shows it.
@@ -133,10 +135,10 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	}
 	key, err := h.catalog.Parser().Key(w.Query.Get("key"))
 	if err != nil {
-		return fault.Field("key", "%s", capital(err.Error()))
+		return fault.Field("key", "%s", format.Capital(err.Error()))
 	}
 	w.Query["key"] = []string{key.String()}
-	w.Title = clipLine(joinPieces(pieces(key.String())), 60)
+	w.Title = format.ClipLine(format.VisibleText(key.String()), 60)
 	page := &keyPage{watch: w, Key: key.String(), Ask: w.Query.Get("ask"), Choices: lengthChoices}
 	ctx := c.Context()
 	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
@@ -188,7 +190,7 @@ func (p *keyPage) explain() {
 }
 
 func newKeyPolicy(px *gate.PolicyExplanation, shadow bool) keyPolicy {
-	policy := keyPolicy{PolicyExplanation: px, Shadow: shadow, Reservations: reservationsAheadOf(px), Queue: px.Policy.Options.Variant == algorithms.VariantQueue}
+	policy := keyPolicy{PolicyExplanation: px, Shadow: shadow, Reservations: chart.ReservationsAhead(px), Queue: px.Policy.Options.Variant == algorithms.VariantQueue}
 	if a := algorithms.ByName(px.Policy.Algorithm); a != nil {
 		policy.Counter = !a.IsLog()
 	}
@@ -203,50 +205,37 @@ func (p *keyPage) ruleOf(px *gate.PolicyExplanation, i int, r gate.RuleExplanati
 	if r.Rule.Limit > 0 {
 		most = int(px.Policy.Rules.Counted(px.Policy.Options)[i].Capacity())
 	}
-	row := keyRule{RuleExplanation: r, Text: rule(r.Rule), Most: most, Used: min(r.Used, most)}
-	row.Decides = px.Answer.Rule == i && !px.Allowed && !onlyReservations(px)
+	row := keyRule{RuleExplanation: r, Text: format.Rule(r.Rule), Most: most, Used: min(r.Used, most)}
+	row.Decides = px.Answer.Rule == i && !px.Allowed && !chart.OnlyReservations(px)
 	row.Address = p.With("rule", px.Policy.Name+" "+r.Rule.String()) + "#requests"
 	if most > 0 && most <= maxCells {
 		for k := range most {
-			row.Cells = append(row.Cells, keyCell{X: percent(float64(k) / float64(most)), Width: percent(1 / float64(most)), Used: k < row.Used})
+			row.Cells = append(row.Cells, keyCell{X: chart.Percent(float64(k) / float64(most)), Width: chart.Percent(1 / float64(most)), Used: k < row.Used})
 		}
 	}
-	row.Width = percent(float64(row.Used) / float64(max(1, most)))
+	row.Width = chart.Percent(float64(row.Used) / float64(max(1, most)))
 	at := p.Explained.At
 	switch {
 	case r.Never:
 		row.Free = "Never"
 	case r.RetryAt.After(at):
-		row.Free, row.More = "In "+duration(r.RetryAt.Sub(at)), ", "+instant(r.RetryAt, at)
+		row.Free, row.More = "In "+format.Duration(r.RetryAt.Sub(at)), ", "+format.Instant(r.RetryAt, at)
 	default:
 		row.Free = "Free now"
 		if !r.NextExpiry.IsZero() {
-			row.More = ", 1 more at " + instant(r.NextExpiry, at)
+			row.More = ", 1 more at " + format.Instant(r.NextExpiry, at)
 		} else if len(px.Timestamps) > 0 && r.Used == 0 && !px.Timestamps[0].After(at) {
-			row.More = ", last request " + duration(at.Sub(px.Timestamps[0])) + " ago"
+			row.More = ", last request " + format.Duration(at.Sub(px.Timestamps[0])) + " ago"
 		}
 	}
 	return row
 }
 
-// instant writes a time to a tenth of a second where it is near, and with its
-// day where that is another.
-func instant(t, now time.Time) string {
-	t, now = t.UTC(), now.UTC()
-	switch away := t.Sub(now).Abs(); {
-	case away < 10*time.Minute:
-		return t.Format("15:04:05") + "." + strconv.Itoa(t.Nanosecond()/100_000_000)
-	case dayOf(t) == dayOf(now):
-		return t.Format("15:04:05")
-	}
-	return shortTime(t, now)
-}
-
 // Instant writes a time of this page.
-func (p *keyPage) Instant(t time.Time) string { return instant(t, p.Explained.At) }
+func (p *keyPage) Instant(t time.Time) string { return format.Instant(t, p.Explained.At) }
 
 // Until writes how long it is to a time.
-func (p *keyPage) Until(t time.Time) string { return duration(t.Sub(p.Explained.At)) }
+func (p *keyPage) Until(t time.Time) string { return format.Duration(t.Sub(p.Explained.At)) }
 
 // Outcome is the decision's kind now.
 func (p *keyPage) Outcome() string {
@@ -269,7 +258,7 @@ func (p *keyPage) DecidingRule() string {
 }
 
 // Reservations are those that lie ahead under the enforcing policy, nil for none.
-func (p *keyPage) Reservations() *reservationsAhead {
+func (p *keyPage) Reservations() *chart.Reservations {
 	for _, policy := range p.Policies {
 		if !policy.Shadow {
 			return policy.Reservations
@@ -340,7 +329,7 @@ func (p *keyPage) draw() {
 		return
 	}
 	chosen.Drawn = true
-	p.Drawn = drawTimeLine(of.PolicyExplanation, chosen, p.Explained.At, p.refusedTimes())
+	p.Drawn = chart.DrawTimeline(of.PolicyExplanation, chosen.Rule, chosen.Used, chosen.Decides, p.Explained.At, p.refusedTimes())
 }
 
 func (p *keyPage) isWanted(r *keyRule, of *keyPolicy) bool {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
@@ -29,7 +31,7 @@ func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key)
 			if i == 0 {
 				page.Allowed = seen.Allowed
 			} else {
-				r.Text = plural(seen.Keys, "key") + " seen, " + number(seen.Offenders) + " " + offend(seen.Offenders)
+				r.Text = format.Plural(seen.Keys, "key") + " seen, " + format.Number(seen.Offenders) + " " + offend(seen.Offenders)
 			}
 		}
 		page.Ranges = append(page.Ranges, r)
@@ -75,9 +77,9 @@ func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Ke
 	}
 	s := page.Span
 	if s.Last != 0 && s.Length() < leastOffencesSpan {
-		s = span{From: s.To.Add(-leastOffencesSpan), To: s.To, Last: leastOffencesSpan}
+		s = format.TimeRange{From: s.To.Add(-leastOffencesSpan), To: s.To, Last: leastOffencesSpan}
 	}
-	t, err := h.offenders.Timeline(ctx, key, s.From, s.To, barCount)
+	t, err := h.offenders.Timeline(ctx, key, s.From, s.To, chart.BarCount)
 	if err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Ke
 	if err != nil {
 		return err
 	}
-	page.Offences = drawBars(t, s, found.Items, h.now())
+	page.Offences = chart.DrawBars(t, s, found.Items, h.now())
 	return nil
 }
 
@@ -139,7 +141,7 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 }
 
 func refusalRow(id string, o offences.Offence) keyRefusal {
-	r := keyRefusal{Offence: o, ID: id, At: time.UnixMilli(o.Last.At).UTC(), Rule: "by " + ruleText(o.RefusedBy)}
+	r := keyRefusal{Offence: o, ID: id, At: time.UnixMilli(o.Last.At).UTC(), Rule: "by " + format.RuleText(o.RefusedBy)}
 	if o.Kind == offences.Blocked {
 		r.Rule = ""
 	}
@@ -177,7 +179,7 @@ func viewEscalation(s *offences.EscalationStatus, p *rules.Policy) *escalationVi
 	v := &escalationView{EscalationStatus: s}
 	l := offences.EscalationsOf([]*rules.Policy{p})[p.ID]
 	for step := range min(s.Levels, maxLevels) {
-		one := level{Length: duration(l.BlockAfter(step)), State: "later"}
+		one := level{Length: format.Duration(l.BlockAfter(step)), State: "later"}
 		switch {
 		case step < s.Level && (step < s.Levels-1 || s.Level > s.Levels):
 			one.State = "done"
@@ -210,5 +212,5 @@ func (p *keyPage) Lasted(b *blocks.Entry) string {
 	if !b.Ended.IsZero() {
 		end = b.Ended
 	}
-	return duration(end.Sub(b.Created).Round(time.Second))
+	return format.Duration(end.Sub(b.Created).Round(time.Second))
 }

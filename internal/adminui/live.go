@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
@@ -145,7 +146,7 @@ func viewEvent(e events.Event) liveEvent {
 	v.Kind = string(e.Outcome)
 	switch e.Outcome {
 	case gate.Limited:
-		v.More = "by " + ruleText(e.Rule)
+		v.More = "by " + format.RuleText(e.Rule)
 	case gate.Allowed:
 		if e.Shadow == gate.Limited {
 			v.More = "; " + e.ShadowPolicy + " would refuse"

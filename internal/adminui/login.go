@@ -8,6 +8,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -59,16 +61,16 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 	if _, err := httpserver.ReadBody(c.Ctx.Context(), maxLogin); err != nil {
 		return fault.New(fault.TooLarge, "Nobody was logged in: the form has more than %d bytes.", maxLogin)
 	}
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
-	page := loginPage{Next: ownPath(values.Get("next")), Name: clipLine(strings.TrimSpace(values.Get("name")), 64)}
+	page := loginPage{Next: ownPath(values.Get("next")), Name: format.ClipLine(strings.TrimSpace(values.Get("name")), 64)}
 	ctx := c.Context()
 	if wait := h.throttle.Login(ctx, c.Address, page.Name); wait > 0 {
 		h.failedLogins.Refused(c.Address, h.now())
-		page.Problem, page.Advice = "Too many attempts.", "Wait "+duration(roundUp(wait))+", then try again. The right password will not be looked at before."
-		c.Set("Retry-After", seconds(wait))
+		page.Problem, page.Advice = "Too many attempts.", "Wait "+format.Duration(format.RoundUp(wait))+", then try again. The right password will not be looked at before."
+		c.Set("Retry-After", format.Seconds(wait))
 		return h.renderLogin(c, http.StatusTooManyRequests, page)
 	}
 	user, err := h.identity.FindUserByName(ctx, page.Name)
@@ -107,7 +109,7 @@ func triesLeft(n int) string {
 	case 1:
 		return "1 more try, then a wait of one minute."
 	}
-	return number(int64(n)) + " more tries, then a wait of one minute."
+	return format.Number(int64(n)) + " more tries, then a wait of one minute."
 }
 
 func (h *loginHandler) logOut(c *httpserver.Call) error {
@@ -117,9 +119,6 @@ func (h *loginHandler) logOut(c *httpserver.Call) error {
 	}
 	return h.seeOther(c, "/login")
 }
-
-// roundUp makes a wait into whole seconds that suffice.
-func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
 const (
 	themeCookie   = "stint_theme"
@@ -138,7 +137,7 @@ func themeOf(c *fiber.Ctx) string {
 // setTheme keeps the theme in a cookie of this browser. It changes nothing else
 // and so needs no login.
 func (h *loginHandler) setTheme(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -46,7 +47,7 @@ var sections = []navGroup{
 }
 
 // nav returns the side bar as p sees it; its links keep the span.
-func (s *site) nav(p *httpserver.Principal, current string, kept span) []navGroup {
+func (s *site) nav(p *httpserver.Principal, current string, kept format.TimeRange) []navGroup {
 	counts, waiting := s.navCounts()
 	var groups []navGroup
 	for _, group := range sections {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -67,7 +69,7 @@ type filterChip struct {
 // offenderRow is one offender as its row shows it.
 type offenderRow struct {
 	offenders.Row
-	Spark *spark
+	Spark *chart.Sparkline
 	State stateView
 	// Rule is what refused most, for people; RuleParam is its value as a
 	// filter, "" where it is no rule.
@@ -77,7 +79,7 @@ type offenderRow struct {
 }
 
 // ShareText writes the refused share.
-func (r offenderRow) ShareText() string { return share(r.Offences, r.Offences+r.Allowed) }
+func (r offenderRow) ShareText() string { return format.Ratio(r.Offences, r.Offences+r.Allowed) }
 
 // Max is the most offences that the key may have where some lost their key.
 func (r offenderRow) Max() int64 { return r.Offences + r.Overcount }
@@ -92,7 +94,7 @@ type stateView struct {
 }
 
 // offenderRows makes the rows of a report.
-func (s *site) offenderRows(r *offenders.Report, span span) []offenderRow {
+func (s *site) offenderRows(r *offenders.Report, span format.TimeRange) []offenderRow {
 	rows := make([]offenderRow, len(r.Rows))
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -100,14 +102,14 @@ func (s *site) offenderRows(r *offenders.Report, span span) []offenderRow {
 		if row.Block != nil && row.Exemption == nil {
 			blocked = row.Block.Created
 		}
-		rows[i] = offenderRow{Row: *row, Spark: drawSpark(row.Trend, span, blocked), State: stateOf(row, s.now()), PolicyName: s.policyName(row.Policy)}
-		rows[i].Rule = ruleText(row.RefusedBy)
+		rows[i] = offenderRow{Row: *row, Spark: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.now()), PolicyName: s.policyName(row.Policy)}
+		rows[i].Rule = format.RuleText(row.RefusedBy)
 		if row.Kind == offences.Blocked {
 			rows[i].Rule = "Blocked"
 		} else {
 			rows[i].RuleParam = row.RefusedBy
 		}
-		if kind := kindPattern.FindString(row.Key); kind != "" {
+		if kind := format.KindPattern.FindString(row.Key); kind != "" {
 			rows[i].KindParam = kind + "*"
 		}
 	}
@@ -117,7 +119,7 @@ func (s *site) offenderRows(r *offenders.Report, span span) []offenderRow {
 func stateOf(r *offenders.Row, now time.Time) stateView {
 	switch l := r.Escalation; {
 	case r.Exemption != nil:
-		return stateView{Kind: "exempt", Text: "since " + shortTime(r.Exemption.Created.UTC(), now.UTC())}
+		return stateView{Kind: "exempt", Text: "since " + format.ShortTime(r.Exemption.Created.UTC(), now.UTC())}
 	case r.Block != nil:
 		v := stateView{Kind: "blocked", Text: "permanent"}
 		if !r.Block.Expires.IsZero() {
@@ -136,7 +138,7 @@ func stateOf(r *offenders.Row, now time.Time) stateView {
 	case l.Paused:
 		return stateView{Text: "Automatic blocks paused"}
 	default:
-		return stateView{Text: "Next " + duration(l.Next) + ", level " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)}
+		return stateView{Text: "Next " + format.Duration(l.Next) + ", level " + strconv.Itoa(min(l.Level+1, l.Levels)) + " of " + strconv.Itoa(l.Levels)}
 	}
 }
 
@@ -145,7 +147,7 @@ func timeLeft(d time.Duration) string {
 	if d > 10*time.Minute {
 		d = d.Truncate(time.Minute)
 	}
-	return duration(d)
+	return format.Duration(d)
 }
 
 // patternText returns the pattern that selects exactly one key, as counted.
@@ -266,7 +268,7 @@ func (h *offendersHandler) filterChips(w *watch) []filterChip {
 		show        func(string) string
 	}{
 		{"search", "Key holds", nil}, {"least", "Offences", func(v string) string { return v + " or more" }},
-		{"pattern", "Key is", nil}, {"rule", "Rule is", ruleText}, {"not_rule", "Rule is not", ruleText},
+		{"pattern", "Key is", nil}, {"rule", "Rule is", format.RuleText}, {"not_rule", "Rule is not", format.RuleText},
 		{"policy", "Policy is", nil}, {"source", "Client", nil}, {"shadow", "Shadow policies", func(string) string { return "included" }},
 	} {
 		value := w.Query.Get(f.param)

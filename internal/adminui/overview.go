@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -19,7 +21,7 @@ type overviewPage struct {
 	Attack    *offences.Attack
 	Checks    int64 // of the span
 	Health    []Part
-	Chart     *areas
+	Chart     *chart.Area
 	Sum       offences.Interval // of the span
 	Offenders []offenderRow
 	Report    *offenders.Report
@@ -113,13 +115,13 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	if source := page.Attack.Source; source != nil {
 		page.SourcePolicy = h.policyName(source.Policy)
 	}
-	s, step := page.Span, stepOf(page.Span.Length())
+	s, step := page.Span, chart.Step(page.Span.Length())
 	traffic, err := h.offenders.Traffic(ctx, 0, s.From, s.To, step)
 	if err != nil {
 		return err
 	}
 	intervals := offences.Intervals(traffic, s.From, s.To, step)
-	page.Chart = drawAreas(intervals, s, step)
+	page.Chart = chart.DrawArea(intervals, s, step)
 	page.Sum = offences.Sum(intervals)
 	page.Checks = page.Sum.Allowed + page.Sum.Refused()
 	page.Chart.Sentence = page.chartSentence()
@@ -127,7 +129,7 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	if err != nil {
 		return err
 	}
-	page.Chart.addSquares(events)
+	page.Chart.AddSquares(events)
 	page.brush()
 	return nil
 }
@@ -138,30 +140,13 @@ func (p *overviewPage) brush() {
 	if since.IsZero() || !since.After(p.Span.From.Add(p.Span.Length()/20)) || p.Span.To.Sub(since) < 2*time.Minute || p.Span.Last == 0 {
 		return
 	}
-	p.Chart.mark(since, "Begins "+since.Format("15:04"))
-	p.Chart.Brush = p.selection(since, p.Span.To)
-}
-
-// selection returns what a part of the chart holds.
-func (p *overviewPage) selection(from, to time.Time) *areaBrush {
-	var sum offences.Interval
-	for i := range p.Chart.Points {
-		if at := p.Chart.Points[i].At; !at.Before(from) && at.Before(to) {
-			sum.Add(&p.Chart.Points[i])
-		}
-	}
-	x, end := p.Chart.share(from), p.Chart.share(to)
-	return &areaBrush{
-		From: from, To: to, X: percent(x), Width: percent(end - x), EndX: percent(end), Rest: percent(1 - end),
-		Sentence: from.Format("15:04") + " to " + to.Format("15:04") + ", " + duration(to.Sub(from)) + " selected: " +
-			compact(sum.Refused()) + " refused, " + share(sum.Refused(), sum.Allowed+sum.Refused()) + " of checks",
-		Address: spanned("/", span{From: from, To: to}),
-	}
+	p.Chart.Mark(since, "Begins "+since.Format("15:04"))
+	p.Chart.SelectTime(since, p.Span.To, spanned("/", format.TimeRange{From: since, To: p.Span.To}))
 }
 
 func (p *overviewPage) chartSentence() string {
-	text := "In " + p.Span.Name() + ", of " + compact(p.Checks) + " checks " + compact(p.Sum.Allowed) + " were allowed, " +
-		compact(p.Sum.Limited) + " limited by a rule and " + compact(p.Sum.Blocked) + " blocked."
+	text := "In " + p.Span.Name() + ", of " + format.Compact(p.Checks) + " checks " + format.Compact(p.Sum.Allowed) + " were allowed, " +
+		format.Compact(p.Sum.Limited) + " limited by a rule and " + format.Compact(p.Sum.Blocked) + " blocked."
 	if !p.Attack.Since.IsZero() {
 		text += " An attack began at " + p.Attack.Since.Format("15:04") + "."
 	}
@@ -218,7 +203,7 @@ func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) erro
 		}
 	}
 	for i := range page.Rules {
-		page.Rules[i].Width = percent(float64(page.Rules[i].Refused) / float64(max(1, most)))
+		page.Rules[i].Width = chart.Percent(float64(page.Rules[i].Refused) / float64(max(1, most)))
 	}
 	return nil
 }
@@ -228,12 +213,12 @@ func (p *overviewPage) Headline() string {
 	now, baseline := p.Attack.Now, p.Attack.Baseline
 	switch {
 	case !p.Attack.Since.IsZero():
-		text := "Refusing " + requests(now.Refused()) + " a second since " + shortTime(p.Attack.Since, p.Now)
+		text := "Refusing " + requests(now.Refused()) + " a second since " + format.ShortTime(p.Attack.Since, p.Now)
 		if ago := p.Now.Sub(p.Attack.Since); ago >= time.Minute {
 			text += ", " + minutesAgo(ago) + " ago"
 		}
 		if p.Attack.HasBaseline {
-			return text + ". Normal is " + perSecond(baseline.Refused()) + "."
+			return text + ". Normal is " + format.PerSecond(baseline.Refused()) + "."
 		}
 		return text + "."
 	case now.Refused() > 0:
@@ -247,7 +232,7 @@ func (p *overviewPage) Headline() string {
 }
 
 func requests(perSec float64) string {
-	text := perSecond(perSec)
+	text := format.PerSecond(perSec)
 	if text == "1" {
 		return "1 request"
 	}
@@ -256,9 +241,9 @@ func requests(perSec float64) string {
 
 func minutesAgo(d time.Duration) string {
 	if d >= time.Hour {
-		return duration(d.Truncate(time.Minute))
+		return format.Duration(d.Truncate(time.Minute))
 	}
-	return plural(int64(d/time.Minute), "minute")
+	return format.Plural(int64(d/time.Minute), "minute")
 }
 
 // BaselineAllowed compares the allowed requests of now with the baseline.
@@ -283,17 +268,17 @@ func (p *overviewPage) comparison(now, baseline float64) string {
 	case now <= 1.3*baseline+0.05 && now >= 0.7*baseline-0.05:
 		return "normal"
 	}
-	return "normally " + perSecond(baseline)
+	return "normally " + format.PerSecond(baseline)
 }
 
 // ShareOf writes the share of what rules refused.
-func (p *overviewPage) ShareOf(n int64) string { return share(n, p.Limited) }
+func (p *overviewPage) ShareOf(n int64) string { return format.Ratio(n, p.Limited) }
 
 // Rate writes a rate for the page.
-func (p *overviewPage) Rate(f float64) string { return perSecond(f) }
+func (p *overviewPage) Rate(f float64) string { return format.PerSecond(f) }
 
 // SourceRatio writes which part of the refusals the source has.
-func (p *overviewPage) SourceRatio() string { return wholePercent(p.Attack.Source.Ratio) }
+func (p *overviewPage) SourceRatio() string { return format.WholePercent(p.Attack.Source.Ratio) }
 
 // SourceLink leads to what explains the source: its key, or the offenders
 // within its range.
@@ -307,7 +292,7 @@ func (p *overviewPage) SourceLink() string {
 
 // SourceBlockLink leads to the form that blocks the source.
 func (p *overviewPage) SourceBlockLink() string {
-	reason := wholePercent(p.Attack.Source.Ratio) + " of what was refused since " + p.Attack.Since.Format("2 Jan, 15:04")
+	reason := format.WholePercent(p.Attack.Source.Ratio) + " of what was refused since " + p.Attack.Since.Format("2 Jan, 15:04")
 	return spanned("/blocks/new", p.Span, "pattern", p.Attack.Source.Pattern.String(), "reason", reason)
 }
 

@@ -93,7 +93,6 @@ type UI struct {
 	Deps
 	*site
 	sessions *sessions
-	imports  heldFiles
 }
 
 // New returns the pages over d, or the first mistake in a template.
@@ -154,7 +153,7 @@ func (u *UI) Routes() []httpserver.Route {
 		(&reportsHandler{site: s, reports: d.Reports}).routes(),
 		u.actRoutes(),
 		policies.routes(),
-		u.importRoutes(), // before /blocks/:id
+		(&importHandler{site: s, entries: d.Entries, traffic: d.Traffic}).routes(), // before /blocks/:id
 		u.entryRoutes(),
 		(&jobsHandler{site: s, jobs: d.Jobs, recorder: d.Recorder}).routes(),
 		(&auditHandler{site: s, audit: d.Audit, undo: d.Undo, entries: u}).routes(),

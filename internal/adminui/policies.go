@@ -6,6 +6,9 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -16,8 +19,6 @@ import (
 
 const (
 	newPolicyPath = "/new-policy"
-	tryNewPath    = newPolicyPath + "/try"
-	tryPolicyPath = "/policies/:name/try"
 )
 
 func policyPath(name string) string { return "/policies/" + url.PathEscape(name) }
@@ -37,11 +38,11 @@ func (h *policiesHandler) routes() []httpserver.Route {
 		h.get(newPolicyPath, identity.Admin, h.showNewPolicy),
 		h.post(newPolicyPath, identity.Admin, h.saveNewPolicy),
 		h.post(newPolicyPath+"/draft", identity.Admin, h.showDraft),
-		h.post(tryNewPath, identity.Admin, h.tryDraft),
+		h.post(form.TryNewPath, identity.Admin, h.tryDraft),
 		h.get("/policies/:name", identity.Read, h.showPolicy),
 		h.post("/policies/:name", identity.Admin, h.savePolicy),
 		h.post("/policies/:name/draft", identity.Admin, h.showDraft),
-		h.post(tryPolicyPath, identity.Admin, h.tryDraft),
+		h.post(form.TryPolicyPath, identity.Admin, h.tryDraft),
 		h.post("/policies/:name/return", identity.Admin, h.returnToVersion),
 		h.post("/policies/:name/delete", identity.Admin, h.deletePolicy),
 	}
@@ -55,8 +56,8 @@ type policiesPage struct {
 
 type policyRow struct {
 	*rules.Policy
-	Refused  int64  // in the last hour; by a shadow policy: what it would have
-	Spark    *spark // of them, nil where they are not counted or not asked for
+	Refused  int64            // in the last hour; by a shadow policy: what it would have
+	Spark    *chart.Sparkline // of them, nil where they are not counted or not asked for
 	Warnings int
 	Counts   string // how it counts, "" by default
 	Current  bool
@@ -99,7 +100,7 @@ func (h *policiesHandler) addSparks(ctx context.Context, rows []policyRow) error
 				trend[at] += p.ShadowLimited
 			}
 		}
-		rows[i].Spark = drawSpark(trend, span{From: from, To: from.Add(time.Duration(len(trend)) * step)}, time.Time{})
+		rows[i].Spark = chart.DrawSparkline(trend, format.TimeRange{From: from, To: from.Add(time.Duration(len(trend)) * step)}, time.Time{})
 	}
 	return nil
 }

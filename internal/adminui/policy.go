@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
@@ -148,9 +150,9 @@ func policyToast(c *httpserver.Call, p *rules.Policy) *Toast {
 	}
 	switch c.Query("done") {
 	case "saved":
-		return &Toast{Text: "Version " + number(p.Version) + " of " + p.Name + " is active on every node."}
+		return &Toast{Text: "Version " + format.Number(p.Version) + " of " + p.Name + " is active on every node."}
 	case "same":
-		return &Toast{Text: "Nothing differs from version " + number(p.Version) + ", so no new version was saved."}
+		return &Toast{Text: "Nothing differs from version " + format.Number(p.Version) + ", so no new version was saved."}
 	}
 	return nil
 }
@@ -187,7 +189,7 @@ func (h *policiesHandler) showDraft(c *httpserver.Call) error {
 }
 
 func (h *policiesHandler) draftFrom(c *httpserver.Call) (*rules.Policy, *draft, error) {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -70,7 +71,7 @@ func (d *draft) readAlgorithm(p *rules.Policy) bool {
 	if a.Takes(algorithms.OptionBurst) && f.Burst != "" {
 		var err error
 		if o.Burst, err = strconv.Atoi(strings.ReplaceAll(f.Burst, ",", "")); err != nil || o.Burst == 0 {
-			d.Mistakes["options.burst"] = "Write a whole number from 1 to " + number(algorithms.MaxBurst) + ", or nothing for each rule's own limit."
+			d.Mistakes["options.burst"] = "Write a whole number from 1 to " + format.Number(algorithms.MaxBurst) + ", or nothing for each rule's own limit."
 			return false
 		}
 	}
@@ -141,7 +142,7 @@ func countsBy(p *rules.Policy) string {
 		text = a.Title
 	}
 	if p.Options.Burst != 0 {
-		text += ", burst " + number(int64(p.Options.Burst))
+		text += ", burst " + format.Number(int64(p.Options.Burst))
 	}
 	if p.Options.CountRefused {
 		text += ", refused requests count too"
@@ -163,7 +164,7 @@ const manyTimes = 5000
 func adviceOf(p *rules.Policy) string {
 	a := algorithms.ByName(p.Algorithm)
 	if most := p.Rules.LargestLimit(); a != nil && a.IsLog() && most > manyTimes {
-		return "This keeps up to " + number(int64(most)) + " times for each key. Beyond some thousands a counter costs far less: " +
+		return "This keeps up to " + format.Number(int64(most)) + " times for each key. Beyond some thousands a counter costs far less: " +
 			"sliding buckets keep at most 61 numbers for each rule, whatever the limit."
 	}
 	return ""

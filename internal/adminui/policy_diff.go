@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -34,7 +35,7 @@ var failureWords = map[rules.OnFailure]string{
 func linesOf(p *rules.Policy) []difference {
 	stack := make([]string, len(p.Rules))
 	for i, r := range p.Rules {
-		stack[i] = rule(r)
+		stack[i] = format.Rule(r)
 	}
 	patterns := make([]string, len(p.Match))
 	for i, m := range p.Match {
@@ -54,7 +55,7 @@ func escalationWords(e *rules.Escalation) string {
 	if e == nil {
 		return "none"
 	}
-	return "after " + number(int64(e.Threshold)) + " offences within " + duration(e.Window) + " block for " + duration(e.Duration) +
-		", each time " + strconv.FormatFloat(e.Factor, 'g', -1, 64) + " times longer, at most " + duration(e.MaxDuration) +
-		"; forget one step after " + duration(e.DecayAfter) + " without an offence"
+	return "after " + format.Number(int64(e.Threshold)) + " offences within " + format.Duration(e.Window) + " block for " + format.Duration(e.Duration) +
+		", each time " + strconv.FormatFloat(e.Factor, 'g', -1, 64) + " times longer, at most " + format.Duration(e.MaxDuration) +
+		"; forget one step after " + format.Duration(e.DecayAfter) + " without an offence"
 }

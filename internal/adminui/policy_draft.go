@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
@@ -26,13 +28,13 @@ type draft struct {
 	Algorithm  algorithmFields
 	OnFailure  string
 	Escalation escalationFields
-	Ask        string   // the name that is to be typed for it, "" for none
-	Mistakes   mistakes // by field, of what no row holds
+	Ask        string           // the name that is to be typed for it, "" for none
+	Mistakes   form.FieldErrors // by field, of what no row holds
 }
 
 type ruleRow struct {
 	Limit, Window string
-	Windows       []choice
+	Windows       []form.Choice
 	Mistake       string
 	Warning       string // it is allowed and probably not meant
 	Pace          string
@@ -52,33 +54,22 @@ var commonWindows = []time.Duration{
 	time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour,
 }
 
-func windowChoices(own string) []choice {
+func windowChoices(own string) []form.Choice {
 	all := slices.Clone(commonWindows)
 	if r, err := rules.ParseRule("1/" + own); err == nil && !slices.Contains(all, r.Window) {
 		all = append(all, r.Window)
 		slices.Sort(all)
 	}
-	choices := make([]choice, len(all))
+	choices := make([]form.Choice, len(all))
 	for i, w := range all {
-		choices[i] = choice{rules.FormatWindow(w), windowWords(w)}
+		choices[i] = form.Choice{rules.FormatWindow(w), format.WindowWords(w)}
 	}
 	return choices
 }
 
-var unitWords = map[string]string{"d": "day", "h": "hour", "min": "minute", "s": "second"}
-
-func windowWords(w time.Duration) string {
-	for _, u := range durationUnits {
-		if w%u.length == 0 {
-			return plural(int64(w/u.length), unitWords[u.name])
-		}
-	}
-	return number(w.Milliseconds()) + " ms"
-}
-
 // newDraft returns what a new policy's form begins with.
 func newDraft() *draft {
-	d := &draft{Mode: string(rules.Shadow), OnFailure: string(rules.FailLocal), Match: []matchRow{{}}, Mistakes: mistakes{}}
+	d := &draft{Mode: string(rules.Shadow), OnFailure: string(rules.FailLocal), Match: []matchRow{{}}, Mistakes: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(&rules.Policy{Algorithm: algorithms.TimestampLog})
 	for _, text := range []string{"20/1m", "800/1d"} {
 		r, err := rules.ParseRule(text)
@@ -99,7 +90,7 @@ func (d *draft) addRule(r rules.Rule) {
 
 // draftOf returns the form of a policy as it stands.
 func draftOf(p *rules.Policy) *draft {
-	d := &draft{Name: p.Name, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, Mistakes: mistakes{}}
+	d := &draft{Name: p.Name, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, Mistakes: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(p)
 	for _, r := range p.Rules {
 		d.addRule(r)
@@ -126,7 +117,7 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	d := &draft{
 		Algorithm: algorithmFieldsFrom(values, before),
 		Name:      strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"),
-		Paste: strings.TrimSpace(values.Get("stack")), Mistakes: mistakes{},
+		Paste: strings.TrimSpace(values.Get("stack")), Mistakes: form.FieldErrors{},
 	}
 	var err error
 	if d.Expect, err = strconv.ParseInt(values.Get("expect"), 10, 64); err != nil || d.Expect < 0 {
@@ -134,7 +125,7 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	}
 	limits, windows, match := values["limit"], values["window"], values["match"]
 	if len(limits) != len(windows) || len(limits) > maxRows || len(match) > maxRows {
-		return nil, errMalformed
+		return nil, form.ErrMalformed
 	}
 	for i := range limits {
 		d.Rows = append(d.Rows, ruleRow{Limit: strings.TrimSpace(limits[i]), Window: windows[i]})
@@ -170,7 +161,7 @@ func (d *draft) act(do string) {
 	}
 }
 
-// policy returns what the draft says, or nil with the mistakes noted in it.
+// policy returns what the draft says, or nil with the fieldErrors noted in it.
 // before is the version that was edited, nil for a new policy.
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	p := &rules.Policy{Name: d.Name, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
@@ -183,7 +174,7 @@ func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	}
 	var field *rules.FieldError
 	if err := p.Validate(); errors.As(err, &field) {
-		d.Mistakes[field.Field] = capital(field.Problem)
+		d.Mistakes[field.Field] = format.Capital(field.Problem)
 		return nil
 	}
 	return p
@@ -196,7 +187,7 @@ func (d *draft) takePaste() bool {
 	}
 	stack, err := rules.ParseStack(strings.FieldsFunc(d.Paste, func(r rune) bool { return r == ' ' || r == ',' || r == ';' }))
 	if err != nil {
-		d.Mistakes["stack"] = capital(err.Error())
+		d.Mistakes["stack"] = format.Capital(err.Error())
 		return false
 	}
 	d.Rows, d.Paste = nil, ""
@@ -215,7 +206,7 @@ func (d *draft) readMatch(parser keys.Parser, p *rules.Policy) bool {
 		}
 		pattern, err := parser.Pattern(row.Text)
 		if err != nil {
-			row.Mistake, good = capital(err.Error()), false
+			row.Mistake, good = format.Capital(err.Error()), false
 			continue
 		}
 		row.Means = covers(pattern)
@@ -238,22 +229,22 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 		}
 		r, err := rules.ParseRule(strings.ReplaceAll(row.Limit, ",", "") + "/" + row.Window)
 		if err != nil {
-			row.Mistake, good = capital(ruleProblem(err)), false
+			row.Mistake, good = format.Capital(ruleProblem(err)), false
 			continue
 		}
-		row.Pace, row.Change = pace(r), changeOf(r, before)
+		row.Pace, row.Change = format.Pace(r), changeOf(r, before)
 		read, of[r] = append(read, r), row
 	}
 	stack, err := rules.NewStack(read...)
 	if err != nil {
-		d.Mistakes["rules"] = capital(err.Error())
+		d.Mistakes["rules"] = format.Capital(err.Error())
 		return false
 	}
 	p.Rules = stack
 	for _, w := range p.Warnings() {
 		if row := of[w.Rule]; row != nil {
 			_, why, _ := strings.Cut(w.Message, "can never refuse anyone: ")
-			row.Warning = capital(why)
+			row.Warning = format.Capital(why)
 		}
 	}
 	return good
@@ -276,7 +267,7 @@ func changeOf(r rules.Rule, before *rules.Policy) string {
 	}
 	for _, old := range before.Rules {
 		if old.Window == r.Window {
-			return "was " + number(int64(old.Limit))
+			return "was " + format.Number(int64(old.Limit))
 		}
 	}
 	return "new"
@@ -305,7 +296,7 @@ func (d *draft) readEscalation(p *rules.Policy) bool {
 		into       *time.Duration
 	}{{"window", l.Window, &e.Window}, {"duration", l.Duration, &e.Duration}, {"max_duration", l.MaxDuration, &e.MaxDuration}, {"decay_after", l.DecayAfter, &e.DecayAfter}} {
 		if *f.into, err = rules.ParseDuration(f.text); err != nil {
-			wrong(f.name, capital(err.Error()))
+			wrong(f.name, format.Capital(err.Error()))
 		}
 	}
 	p.Escalation = e

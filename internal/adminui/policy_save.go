@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -14,14 +15,14 @@ import (
 )
 
 // save puts a draft in the place of the version that it was made from. What
-// was typed is never lost: mistakes and somebody else's version show it again.
+// was typed is never lost: fieldErrors and somebody else's version show it again.
 func (h *policiesHandler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 	wanted := d.policy(h.catalog.Parser(), p)
 	if wanted == nil {
 		return h.renderPolicy(c, statusOfForm, p, d, nil)
 	}
 	ctx := c.Context()
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (h *policiesHandler) renderConflict(c *httpserver.Call, now, wanted *rules.
 	}
 	page.Theirs, page.Yours = differences(all[at], now), differences(all[at], wanted)
 	page.Anew = startsAnew(now, wanted)
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (h *policiesHandler) renderConflict(c *httpserver.Call, now, wanted *rules.
 
 // returnToVersion puts an old version in the place of the one that decides.
 func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
 }
 
 func (h *policiesHandler) deletePolicy(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}

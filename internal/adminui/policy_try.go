@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/fault"
@@ -51,9 +53,9 @@ type triedRule struct {
 // Change returns what the draft adds to a rule's refusals.
 func (t triedRule) Change() string {
 	if d := t.Now - t.Was; d > 0 {
-		return "+" + number(d)
+		return "+" + format.Number(d)
 	}
-	return number(t.Now - t.Was)
+	return format.Number(t.Now - t.Was)
 }
 
 // spans are the lengths of recorded traffic that a draft can be tried on.
@@ -94,7 +96,7 @@ func tryProblem(err error) string {
 	case errors.As(err, &mistake):
 		return mistake.Message
 	case errors.Is(err, context.DeadlineExceeded):
-		return "Too large for this page: it took longer than " + duration(tryTime) + ". The command line takes logs of any size: admin backtest."
+		return "Too large for this page: it took longer than " + format.Duration(tryTime) + ". The command line takes logs of any size: admin backtest."
 	}
 	return ""
 }
@@ -137,7 +139,7 @@ func countedOtherwise(before, wanted *rules.Policy) string {
 // trySource returns what is to be replayed: a span of recorded traffic, or the
 // uploaded log.
 func (h *policiesHandler) trySource(ctx context.Context, c *httpserver.Call, t *trial) (backtest.Source, backtest.Options, error) {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return nil, backtest.Options{}, err
 	}
@@ -149,15 +151,15 @@ func (h *policiesHandler) trySource(ctx context.Context, c *httpserver.Call, t *
 		source, estimate, err := h.traffic(ctx, h.now().Add(-span.length), h.now())
 		return source, backtest.Options{Estimate: estimate}, err
 	}
-	up, _ := c.Locals(uploadLocal).(*upload)
-	if up == nil || up.file == nil {
+	up := form.UploadOf(c)
+	if up == nil {
 		return nil, backtest.Options{}, fault.New(fault.Invalid, "Nothing was tried: choose an access log first.")
 	}
-	t.Source = clipLine(up.file.FileName(), 80)
+	t.Source = up.Name
 	parser := h.catalog.Parser()
-	reader, err := accesslog.NewReader(&bounded{from: up.file, left: maxUpload}, t.Source, accesslog.Options{Keys: parser})
+	reader, err := accesslog.NewReader(&bounded{from: up, left: maxUpload}, t.Source, accesslog.Options{Keys: parser})
 	if err != nil {
-		return nil, backtest.Options{}, fault.New(fault.Invalid, "Nothing was tried: %s.", clipLine(strings.TrimSuffix(err.Error(), "."), 500))
+		return nil, backtest.Options{}, fault.New(fault.Invalid, "Nothing was tried: %s.", format.ClipLine(strings.TrimSuffix(err.Error(), "."), 500))
 	}
 	sorted, err := accesslog.Sort(ctx, &counted{from: reader}, accesslog.SortOptions{Memory: sortMemory, Keys: parser})
 	if err != nil {
@@ -197,7 +199,7 @@ func (t *trial) fill(name string) {
 			return &t.Rules[i]
 		}
 		at[text] = len(t.Rules)
-		t.Rules = append(t.Rules, triedRule{Rule: ruleText(text), In: true, Out: true})
+		t.Rules = append(t.Rules, triedRule{Rule: format.RuleText(text), In: true, Out: true})
 		return &t.Rules[len(t.Rules)-1]
 	}
 	for _, r := range report.Rules {
@@ -248,7 +250,7 @@ type counted struct {
 // Next returns the next request.
 func (c *counted) Next() (accesslog.Record, error) {
 	if c.read++; c.read > maxRecords {
-		return accesslog.Record{}, fault.New(fault.TooLarge, "Nothing was tried: the log has more than %s requests. The command line takes logs of any size: admin backtest.", number(maxRecords))
+		return accesslog.Record{}, fault.New(fault.TooLarge, "Nothing was tried: the log has more than %s requests. The command line takes logs of any size: admin backtest.", format.Number(maxRecords))
 	}
 	return c.from.Next()
 }

@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
@@ -26,13 +29,13 @@ type proposalPage struct {
 	For      string
 	Until    string
 	Reason   string
-	Mistakes mistakes
+	Mistakes form.FieldErrors
 	Own      bool   // the range holds whoever asks
 	Warn     string // what else to know before it is blocked, "" for nothing
 }
 
 // Choices returns the lengths that the form offers.
-func (p *proposalPage) Choices() []choice { return lengthChoices }
+func (p *proposalPage) Choices() []form.Choice { return lengthChoices }
 
 // proposalView is a proposal with its range drawn.
 type proposalView struct {
@@ -101,34 +104,34 @@ func placeIn(network netip.Prefix, text string, size int64) (string, bool) {
 	if network.Addr().Is6() {
 		at = int64(raw[6])<<8 | int64(raw[7])
 	}
-	return percent((float64(at) + 0.5) / float64(max(1, size))), true
+	return chart.Percent((float64(at) + 0.5) / float64(max(1, size))), true
 }
 
 // Sentence says what the drawing shows.
 func (v *proposalView) Sentence() string {
 	e := v.Evidence
-	return number(e.OffendedCount) + " of its " + number(e.Size) + " " + v.Unit + " offended in " + duration(e.To.Sub(e.From)) + "."
+	return format.Number(e.OffendedCount) + " of its " + format.Number(e.Size) + " " + v.Unit + " offended in " + format.Duration(e.To.Sub(e.From)) + "."
 }
 
 // SeenText says whom it would hit that did nothing.
 func (v *proposalView) SeenText() string {
-	return v.count(v.Evidence.SeenCount) + ", " + plural(v.Evidence.Allowed, "request") + " allowed"
+	return v.count(v.Evidence.SeenCount) + ", " + format.Plural(v.Evidence.Allowed, "request") + " allowed"
 }
 
 // OffendedText says what the others did.
 func (v *proposalView) OffendedText() string {
-	return v.count(v.Evidence.OffendedCount) + ", " + compact(v.Evidence.Offences) + " offences"
+	return v.count(v.Evidence.OffendedCount) + ", " + format.Compact(v.Evidence.Offences) + " offences"
 }
 
 // count writes a number of addresses, or of /64s.
 func (v *proposalView) count(n int64) string {
 	switch {
 	case v.Unit != "addresses":
-		return plural(n, "/64")
+		return format.Plural(n, "/64")
 	case n == 1:
 		return "1 address"
 	}
-	return number(n) + " addresses"
+	return format.Number(n) + " addresses"
 }
 
 // DecisionWord says what became of it.
@@ -199,7 +202,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	if err != nil {
 		return nil, err
 	}
-	page := &proposalPage{watch: w, Proposal: viewProposal(p), For: "24h", Mistakes: mistakes{}}
+	page := &proposalPage{watch: w, Proposal: viewProposal(p), For: "24h", Mistakes: form.FieldErrors{}}
 	if p.Decision == offences.Open {
 		r, err := h.entries.surveyor().Survey(ctx, p.Pattern, c.Address)
 		if err != nil {
@@ -223,19 +226,19 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
 	page.For, page.Until = values.Get("for"), values.Get("until")
-	if page.Reason, err = line(values, "reason", maxReason); err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
 	ends, err := h.endOf(page.For, page.Until, h.now())
 	if err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
@@ -258,11 +261,11 @@ func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
-	reason, err := line(values, "reason", maxReason)
+	reason, err := form.Line(values, "reason", maxReason)
 	if err != nil {
 		return err
 	}

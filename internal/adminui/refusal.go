@@ -3,6 +3,7 @@ package adminui
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offenders"
 )
@@ -29,7 +30,7 @@ func (h *keyHandler) showRefusal(c *httpserver.Call, w watch, id string) error {
 	}
 	ctx := c.Context()
 	page := &refusalPage{watch: w}
-	page.Title = "Refusal " + clipLine(id, 30)
+	page.Title = "Refusal " + format.ClipLine(id, 30)
 	page.Refresh = 0
 	var err error
 	if page.Story, err = h.offenders.Offence(ctx, id); err != nil {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -21,7 +23,7 @@ type reportsPage struct {
 type reportPage struct {
 	watch
 	*reports.Document
-	Chart *areas
+	Chart *chart.Area
 	Rows  []reportFigure
 }
 
@@ -109,13 +111,13 @@ func (p *reportPage) draw() {
 		return
 	}
 	step := p.Traffic[1].At.Sub(p.Traffic[0].At)
-	s := span{From: p.From.UTC(), To: p.To.UTC()}
+	s := format.TimeRange{From: p.From.UTC(), To: p.To.UTC()}
 	traffic := make([]offences.TrafficPoint, len(p.Traffic))
 	for i, t := range p.Traffic {
 		traffic[i].At, traffic[i].Allowed, traffic[i].Limited, traffic[i].Blocked = t.At, t.Allowed, t.Limited, t.Blocked
 	}
-	p.Chart = drawAreas(offences.Intervals(traffic, s.From, s.To, step), s, step)
-	p.Chart.Sentence = "Of " + compact(p.Totals.Allowed+p.Totals.Refused()) + " checks " + compact(p.Totals.Refused()) + " were refused."
+	p.Chart = chart.DrawArea(offences.Intervals(traffic, s.From, s.To, step), s, step)
+	p.Chart.Sentence = "Of " + format.Compact(p.Totals.Allowed+p.Totals.Refused()) + " checks " + format.Compact(p.Totals.Refused()) + " were refused."
 }
 
 func (p *reportPage) count() {
@@ -143,11 +145,11 @@ func (f reportFigure) Change() string {
 	case before == 0:
 		return "none before"
 	default:
-		return number(before) + " before"
+		return format.Number(before) + " before"
 	}
 }
 
 // SpanLink leads to the offenders of the report's period.
 func (p *reportPage) SpanLink() string {
-	return spanned("/offenders", span{From: p.From.UTC(), To: p.To.UTC().Truncate(time.Minute)})
+	return spanned("/offenders", format.TimeRange{From: p.From.UTC(), To: p.To.UTC().Truncate(time.Minute)})
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -42,20 +43,20 @@ type suggestion struct{ Key, Why string }
 // suggestKeys answers the field for keys, while somebody types, with those that
 // offended lately and hold the text, the worst first.
 func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
-	text := clipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
+	text := format.ClipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
 	var found []suggestion
 	if h.offenders != nil && len(text) >= leastText {
 		ctx := c.Context()
 		now := h.now()
-		ranking, err := h.offenders.Store.Rank(ctx, offences.Query{From: now.Add(-defaultSpan), To: now, Search: text, Limit: suggested})
+		ranking, err := h.offenders.Store.Rank(ctx, offences.Query{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})
 		if err != nil {
 			return err
 		}
 		for _, row := range ranking.Rows {
-			if joinPieces(pieces(row.Key)) != row.Key {
+			if format.VisibleText(row.Key) != row.Key {
 				continue // browsers draw suggestions themselves: what hides in a text would act there
 			}
-			found = append(found, suggestion{row.Key, plural(row.Offences, "offence") + " in the last hour"})
+			found = append(found, suggestion{row.Key, format.Plural(row.Offences, "offence") + " in the last hour"})
 		}
 	}
 	return h.part(c, "go-keys", "keys", found)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
@@ -57,9 +59,7 @@ type login struct {
 type localsKey string
 
 const (
-	loginLocal  localsKey = "login"
-	formLocal   localsKey = "form"
-	uploadLocal localsKey = "upload"
+	loginLocal localsKey = "login"
 )
 
 // loginOf returns the session that a request belongs to, nil for none: a token
@@ -184,7 +184,7 @@ func (s *sessions) begin(ctx context.Context, c *httpserver.Call, user *identity
 	by := audit.Actor{Kind: audit.User, ID: user.ID, Name: user.Name, Address: c.Address.String()}
 	err := s.identity.BeginSession(ctx, by, identity.Session{
 		Hash: hash[:], UserID: user.ID, CSRF: rand.Text(), Created: now, LastSeen: now,
-		Expires: now.Add(s.lifetime), Address: c.Address.String(), Agent: clipLine(c.Get(fiber.HeaderUserAgent), 200),
+		Expires: now.Add(s.lifetime), Address: c.Address.String(), Agent: format.ClipLine(c.Get(fiber.HeaderUserAgent), 200),
 	}, user.PasswordHash, identity.KnownAddressOf(c.Address))
 	if err != nil {
 		return err
@@ -251,11 +251,11 @@ func (s *sessions) prove(c *fiber.Ctx, session *identity.Session) error {
 	}
 	token := c.Get("X-CSRF-Token")
 	if token == "" {
-		form, err := readForm(c)
+		values, err := form.Fields(c)
 		if err != nil {
 			return err
 		}
-		token = form.Get("csrf")
+		token = values.Get("csrf")
 	}
 	if subtle.ConstantTimeCompare([]byte(token), []byte(session.CSRF)) != 1 {
 		return errForged

@@ -6,12 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -66,7 +67,7 @@ func (s *site) patternOf(text string) (keys.Pattern, error) {
 	}
 	pattern, err := s.catalog.Parser().Pattern(text)
 	if err != nil {
-		return pattern, fault.Field("pattern", "%s", capital(err.Error()))
+		return pattern, fault.Field("pattern", "%s", format.Capital(err.Error()))
 	}
 	return pattern, nil
 }
@@ -77,7 +78,7 @@ func (s *site) endOf(length, until string, from time.Time) (time.Time, error) {
 	case "good":
 		return time.Time{}, nil
 	case "until":
-		end, err := time.Parse(dateField, strings.Replace(strings.TrimSpace(until), "T", " ", 1))
+		end, err := time.Parse(format.DateField, strings.Replace(strings.TrimSpace(until), "T", " ", 1))
 		if err != nil {
 			return end, fault.Field("until", "Give a day and a time, UTC, such as 2026-12-31 23:59.")
 		}
@@ -106,7 +107,7 @@ func (s *site) post(path string, access identity.Access, h httpserver.Handler) h
 func (s *site) route(method, path string, access identity.Access, h httpserver.Handler) httpserver.Route {
 	return httpserver.Route{
 		Listener: httpserver.Admin, Method: method, Path: path, Access: access, Failed: s.failed,
-		Streams: method == http.MethodPost && slices.Contains(uploadPaths, path),
+		Streams: method == http.MethodPost && form.HasUpload(path),
 		Handler: func(c *httpserver.Call) error {
 			setHeaders(c.Ctx)
 			return h(c)
@@ -145,18 +146,8 @@ func isHTMX(c *fiber.Ctx) bool { return c.Get("HX-Request") == "true" }
 // nothing there, and no database is asked for it.
 func param(c *httpserver.Call, name string) (string, error) {
 	value := c.Params(name)
-	if value == "" || len(value) > 128 || !isPlain(value) {
+	if value == "" || len(value) > 128 || !format.IsPlain(value) {
 		return "", fault.New(fault.NotFound, "There is nothing with that name.")
 	}
 	return value, nil
-}
-
-// isPlain reports whether text is printable ASCII.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
 }

@@ -5,10 +5,10 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/web"
 )
@@ -43,21 +43,21 @@ func (s *site) parseTemplates() (map[string]*template.Template, error) {
 func (s *site) funcs() template.FuncMap {
 	return template.FuncMap{
 		"asset": assetPath,
-		"key":   keyOf, "wholekey": wholeKey, "text": pieces,
+		"key":   format.Key, "wholekey": format.WholeKey, "text": format.Pieces,
 		"num": func(n any) (string, error) {
 			whole, err := toInt64(n)
-			return number(whole), err
+			return format.Number(whole), err
 		},
-		"compact": compact, "share": share, "plural": plural[int],
-		"dur": duration, "rule": rule, "ruletext": ruleText, "window": window,
-		"when":      func(t time.Time) timeView { return when(t, s.now()) },
-		"ago":       func(t time.Time) string { return when(t, s.now()).Relative },
+		"compact": format.Compact, "share": format.Ratio, "plural": format.Plural[int],
+		"dur": format.Duration, "rule": format.Rule, "ruletext": format.RuleText, "window": format.Window,
+		"when":      func(t time.Time) format.TimeView { return format.When(t, s.now()) },
+		"ago":       func(t time.Time) string { return format.When(t, s.now()).Relative },
 		"fulltime":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05.000") },
 		"clocktime": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 		"clockof":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 Jan, 15:04:05.000") },
-		"shortid":   shortID, "decider": deciderText, "barekey": bareKey, "plural64": plural[int64], "patternof": patternText,
+		"shortid":   format.ShortID, "decider": deciderText, "barekey": format.BareKey, "plural64": format.Plural[int64], "patternof": patternText,
 		"decision": decisionOf,
-		"pace":     pace,
+		"pace":     format.Pace,
 		"list":     func(all ...any) []any { return all },
 		"args":     args,
 	}
@@ -110,50 +110,10 @@ func decisionOf(kind, more string) (decisionView, error) {
 	return decisionView{kind, word, more}, nil
 }
 
-// pace says what a rule comes to on average: "one every 5 s".
-func pace(r rules.Rule) string {
-	every := r.Pace()
-	switch {
-	case r.Limit == 0:
-		return "refuses everything"
-	case every < 10*time.Millisecond:
-		return "one every " + strconv.FormatFloat(1000*every.Seconds(), 'g', 2, 64) + " ms"
-	case every < time.Second:
-		return fmt.Sprintf("one every %d ms", every.Milliseconds())
-	}
-	return "one every " + paceText(every)
-}
-
-// paceText writes a pace so that two can be compared: in seconds up to ten
-// minutes.
-func paceText(d time.Duration) string {
-	if d < 10*time.Minute {
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
-	}
-	return duration(d)
-}
-
 // deciderText writes what decided: a rule, or that it was a block.
 func deciderText(text string) string {
 	if _, err := rules.ParseRule(text); err != nil {
 		return "a block"
 	}
-	return ruleText(text)
-}
-
-// bareKey returns the view of a pattern without its kind where that is plain.
-func bareKey(text string) keyView {
-	v := keyOf(text)
-	if v.Kind == "ip:" {
-		v.Kind = ""
-	}
-	return v
-}
-
-// shortID cuts an id in its middle: "01KAH3…8Q4T".
-func shortID(id string) string {
-	if len(id) < 14 {
-		return id
-	}
-	return id[:6] + "…" + id[len(id)-4:]
+	return format.RuleText(text)
 }

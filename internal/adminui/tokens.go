@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -20,7 +21,7 @@ type tokensPage struct {
 	Scopes   map[string]bool // chosen in the form
 	For      string
 	Until    string
-	Mistakes mistakes
+	Mistakes form.FieldErrors
 	Secret   string // of the token that was just made, shown once
 	Made     *identity.Token
 	Replaces *identity.Token // by the one just made, nil for none
@@ -45,8 +46,8 @@ func (p tokensPage) ScopeChoices() []scopeChoice {
 }
 
 // Choices returns the lengths of life that the form offers.
-func (p tokensPage) Choices() []choice {
-	return []choice{{"30d", "30 days"}, {"90d", "90 days"}, {"365d", "1 year"}, {"good", "For good"}, {"until", "Until"}}
+func (p tokensPage) Choices() []form.Choice {
+	return []form.Choice{{"30d", "30 days"}, {"90d", "90 days"}, {"365d", "1 year"}, {"good", "For good"}, {"until", "Until"}}
 }
 
 // tokensHandler lists, creates, rotates and revokes tokens.
@@ -65,7 +66,7 @@ func (h *tokensHandler) routes() []httpserver.Route {
 }
 
 func (h *tokensHandler) showTokens(c *httpserver.Call) error {
-	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: mistakes{}}
+	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: form.FieldErrors{}}
 	return h.renderTokens(c, http.StatusOK, page)
 }
 
@@ -94,13 +95,13 @@ func order(b bool) int {
 }
 
 func (h *tokensHandler) addToken(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
-	page := tokensPage{For: values.Get("for"), Until: values.Get("until"), Scopes: map[string]bool{}, Mistakes: mistakes{}}
-	if page.Name, err = line(values, "name", maxName); err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+	page := tokensPage{For: values.Get("for"), Until: values.Get("until"), Scopes: map[string]bool{}, Mistakes: form.FieldErrors{}}
+	if page.Name, err = form.Line(values, "name", maxName); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
@@ -123,7 +124,7 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 	}
 	expires, err := h.endOf(page.For, page.Until, h.now())
 	if err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
@@ -140,7 +141,7 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 		return err
 	}
 	return h.renderTokens(c, http.StatusOK, tokensPage{
-		Made: page.Made, Secret: page.Secret, For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: mistakes{},
+		Made: page.Made, Secret: page.Secret, For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: form.FieldErrors{},
 	})
 }
 
@@ -178,7 +179,7 @@ func (h *tokensHandler) rotateToken(c *httpserver.Call) error {
 		return err
 	}
 	secret := identity.NewSecret(old.Scopes)
-	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: mistakes{}, Secret: secret.Text}
+	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: form.FieldErrors{}, Secret: secret.Text}
 	if page.Made, page.Replaces, err = h.identity.RotateToken(ctx, c.Actor(), id, secret, identity.DefaultOverlap); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 
+	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -15,7 +16,7 @@ type usersPage struct {
 	Users    []*identity.User
 	Name     string
 	NewRole  string
-	Mistakes mistakes
+	Mistakes form.FieldErrors
 	Edit     string // the id of the user whose row is open
 }
 
@@ -56,7 +57,7 @@ var userToasts = map[string]string{
 }
 
 func (h *usersHandler) showUsers(c *httpserver.Call) error {
-	page := usersPage{NewRole: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Query("edit")}
+	page := usersPage{NewRole: string(identity.Operator), Mistakes: form.FieldErrors{}, Edit: c.Query("edit")}
 	return h.renderUsers(c, http.StatusOK, page)
 }
 
@@ -76,12 +77,12 @@ func (h *usersHandler) renderUsers(c *httpserver.Call, status int, page usersPag
 var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
 
 func (h *usersHandler) addUser(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
-	page := usersPage{NewRole: values.Get("role"), Mistakes: mistakes{}}
-	if page.Name, err = line(values, "name", maxName); err != nil || !userName.MatchString(page.Name) {
+	page := usersPage{NewRole: values.Get("role"), Mistakes: form.FieldErrors{}}
+	if page.Name, err = form.Line(values, "name", maxName); err != nil || !userName.MatchString(page.Name) {
 		page.Mistakes["name"] = "Write 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit."
 	}
 	role, hash := identity.Role(page.NewRole), ""
@@ -89,7 +90,7 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 		page.Mistakes["role"] = "Choose a role."
 	}
 	if hash, err = hashNew(values.Get("password")); err != nil {
-		if err = page.Mistakes.note(err); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
@@ -116,7 +117,7 @@ func hashNew(password string) (string, error) {
 }
 
 func (h *usersHandler) setRole(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
@@ -125,14 +126,14 @@ func (h *usersHandler) setRole(c *httpserver.Call) error {
 }
 
 func (h *usersHandler) setPassword(c *httpserver.Call) error {
-	values, err := form(c)
+	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
 	hash, err := hashNew(values.Get("password"))
 	if err != nil {
-		page := usersPage{NewRole: string(identity.Operator), Mistakes: mistakes{}, Edit: c.Params("id")}
-		if err = page.Mistakes.note(err); err != nil {
+		page := usersPage{NewRole: string(identity.Operator), Mistakes: form.FieldErrors{}, Edit: c.Params("id")}
+		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 		page.Mistakes["new-password"] = page.Mistakes["password"]

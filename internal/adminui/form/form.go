@@ -1,4 +1,4 @@
-package adminui
+package form
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 )
@@ -25,44 +25,73 @@ const (
 	pieceTime = 10 * time.Second
 )
 
-// uploadPaths are the routes whose forms may bring a file.
-var uploadPaths = []string{importPath, tryNewPath, tryPolicyPath}
+// The routes whose forms may contain a file.
+const (
+	ImportPath    = "/blocks/import"
+	TryNewPath    = "/new-policy/try"
+	TryPolicyPath = "/policies/:name/try"
+)
 
-// upload is a form that brings a file: the fields before the file, and the file
-// as it arrives.
-type upload struct {
-	fields url.Values
+type requestKey string
+
+const (
+	fieldsLocal requestKey = "form fields"
+	uploadLocal requestKey = "form upload"
+)
+
+// Upload is a form with a file.
+type Upload struct {
+	// Name is what the file is called, at most 80 bytes of one line.
+	Name   string
 	file   *multipart.Part // nil for none
+	fields url.Values      // before the file
 }
 
-// readForm returns the fields of a request's form, those before the file where
-// it brings one. It reads the body once, however often it is called.
-func readForm(c *fiber.Ctx) (url.Values, error) {
-	if form, read := c.Locals(formLocal).(url.Values); read {
-		return form, nil
+// Read reads the file.
+func (u *Upload) Read(p []byte) (int, error) { return u.file.Read(p) }
+
+// UploadOf returns the file of a form that was read, nil where it has none.
+func UploadOf(c *httpserver.Call) *Upload {
+	u, _ := c.Locals(uploadLocal).(*Upload)
+	if u == nil || u.file == nil {
+		return nil
+	}
+	return u
+}
+
+// Fields returns the fields of a request's form; of a form with a file, the
+// fields before the file. The body is read once, by the first call.
+func Fields(c *fiber.Ctx) (url.Values, error) {
+	if values, read := c.Locals(fieldsLocal).(url.Values); read {
+		return values, nil
 	}
 	media, params, err := mime.ParseMediaType(string(c.Request().Header.ContentType()))
-	var form url.Values
+	var values url.Values
 	switch {
 	case err == nil && media == fiber.MIMEApplicationForm:
-		form, err = readFields(c)
-	case err == nil && media == fiber.MIMEMultipartForm && slices.Contains(uploadPaths, c.Route().Path):
-		var up *upload
+		values, err = readFields(c)
+	case err == nil && media == fiber.MIMEMultipartForm && HasUpload(c.Route().Path):
+		var up *Upload
 		if up, err = readUpload(c, params["boundary"]); err == nil {
 			c.Locals(uploadLocal, up)
-			form = up.fields
+			values = up.fields
 		}
 	default:
-		return nil, fault.New(fault.Unsupported, "Nothing was changed: a page sends its form as application/x-www-form-urlencoded.")
+		return nil, fault.New(fault.Unsupported, "Nothing was changed: the form must be sent as application/x-www-form-urlencoded.")
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.Locals(formLocal, form)
-	return form, nil
+	c.Locals(fieldsLocal, values)
+	return values, nil
 }
 
-var errMalformed = fault.New(fault.Malformed, "Nothing was changed: the form ended early or cannot be read.")
+// HasUpload reports whether the form of a route may contain a file.
+func HasUpload(path string) bool {
+	return path == ImportPath || path == TryNewPath || path == TryPolicyPath
+}
+
+var ErrMalformed = fault.New(fault.Malformed, "Nothing was changed: the form ended early or cannot be read.")
 
 func readFields(c *fiber.Ctx) (url.Values, error) {
 	body, err := httpserver.ReadBody(c.Context(), maxForm)
@@ -70,22 +99,22 @@ func readFields(c *fiber.Ctx) (url.Values, error) {
 		return nil, fault.New(fault.TooLarge, "Nothing was changed: the form has more than %d bytes.", maxForm)
 	}
 	if err != nil {
-		return nil, errMalformed
+		return nil, ErrMalformed
 	}
-	form, err := url.ParseQuery(string(body))
+	values, err := url.ParseQuery(string(body))
 	if err != nil {
-		return nil, errMalformed
+		return nil, ErrMalformed
 	}
-	return form, nil
+	return values, nil
 }
 
 // readUpload reads a form up to its file, at most maxForm bytes. The file must
-// stand last. It is called before it is known whether the form comes from a
-// page, so the fields have no more time than any request.
-func readUpload(c *fiber.Ctx, boundary string) (*upload, error) {
+// be the last field. readUpload runs before the CSRF token is checked, so the
+// fields get no more time than any request.
+func readUpload(c *fiber.Ctx, boundary string) (*Upload, error) {
 	body := &uploadReader{limit: maxForm, from: requestBody(c)}
 	reader := multipart.NewReader(body, boundary)
-	up := &upload{fields: url.Values{}}
+	up := &Upload{fields: url.Values{}}
 	for {
 		part, err := reader.NextPart()
 		if errors.Is(err, io.EOF) && !body.isOver() {
@@ -94,7 +123,7 @@ func readUpload(c *fiber.Ctx, boundary string) (*upload, error) {
 		var value []byte
 		if err == nil {
 			if part.FileName() != "" {
-				up.file = part
+				up.file, up.Name = part, format.ClipLine(part.FileName(), 80)
 				body.limit = -1
 				if c.Request().IsBodyStream() {
 					body.from = httpserver.BodyReader(c.Context(), pieceTime)
@@ -107,7 +136,7 @@ func readUpload(c *fiber.Ctx, boundary string) (*upload, error) {
 		case body.isOver() || len(value) > maxField:
 			return nil, fault.New(fault.TooLarge, "Nothing was changed: a field of the form is too long.")
 		case err != nil:
-			return nil, errMalformed
+			return nil, ErrMalformed
 		}
 		up.fields.Add(part.FormName(), string(value))
 	}
@@ -143,44 +172,33 @@ func (r *uploadReader) Read(p []byte) (int, error) {
 // isOver reports whether the limit was reached.
 func (r *uploadReader) isOver() bool { return r.limit == 0 }
 
-// form returns the fields of a page's form. Each is valid UTF-8.
-func form(c *httpserver.Call) (url.Values, error) {
-	values, err := readForm(c.Ctx)
+// Read returns the fields of a page's form. Each is valid UTF-8.
+func Read(c *httpserver.Call) (url.Values, error) {
+	values, err := Fields(c.Ctx)
 	if err != nil {
 		return nil, err
 	}
 	for name, all := range values {
 		for _, value := range all {
 			if !utf8.ValidString(value) {
-				return nil, fault.Field(clipLine(name, 40), "is not valid UTF-8")
+				return nil, fault.Field(format.ClipLine(name, 40), "is not valid UTF-8")
 			}
 		}
 	}
 	return values, nil
 }
 
-// line returns a field of one line, without spaces around it.
-func line(values url.Values, name string, most int) (string, error) {
+// Line returns a field of one line, without spaces around it.
+func Line(values url.Values, name string, maxBytes int) (string, error) {
 	value := strings.TrimSpace(values.Get(name))
 	switch {
-	case len(value) > most:
-		return value, fault.Field(name, "has %d bytes; at most %d are allowed", len(value), most)
+	case len(value) > maxBytes:
+		return value, fault.Field(name, "has %d bytes; at most %d are allowed", len(value), maxBytes)
 	case strings.ContainsFunc(value, unicode.IsControl):
 		return value, fault.Field(name, "holds a control character, such as a line break; remove it")
 	}
 	return value, nil
 }
 
-// clipLine makes a line of at most so many bytes out of anything.
-func clipLine(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "")
-	}
-	return text
-}
+// Choice is one option of a field.
+type Choice struct{ Value, Word string }

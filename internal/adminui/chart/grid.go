@@ -1,20 +1,19 @@
-package adminui
+package chart
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/netip"
 	"strconv"
-	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// rangeGrid draws a network as up to 256 equal parts, so that it is seen who
+// Grid draws a network as up to 256 equal parts, so that it is seen who
 // else is hit beside those who offend.
-type rangeGrid struct {
+type Grid struct {
 	Head         string // "Its 256 ranges of 256 addresses"
 	Width        int    // of the drawing, in its own units
 	Height       int
@@ -37,46 +36,27 @@ type gridCell struct {
 }
 
 const (
-	gridBits  = 8 // 256 parts
-	leastBits = 4 // fewer than 16 parts are no drawing
-	cellSize  = 18
-	cellStep  = 20
+	gridBits = 8 // 256 parts
+	minBits  = 4 // fewer than 16 parts are no drawing
+	cellSize = 18
+	cellStep = 20
 )
 
-// partBits returns how many bits the parts of a network have that its grid
+// PartBits returns how many bits the parts of a network have that its grid
 // shows; false where it has too few.
-func partBits(network netip.Prefix) (int, bool) {
+func PartBits(network netip.Prefix) (int, bool) {
 	end := 32
 	if network.Addr().Is6() {
 		end = 64 // which stands for one client
 	}
 	bits := min(network.Bits()+gridBits, end)
-	return bits, bits-network.Bits() >= leastBits
+	return bits, bits-network.Bits() >= minBits
 }
 
-// gridOf draws what the parts of a pattern did in the last day, nil where it is
-// no network of many parts. narrow is marked where it is not nil.
-func (u *UI) gridOf(ctx context.Context, p keys.Pattern, narrow *narrower) (*rangeGrid, error) {
-	network, is := p.Network()
-	if !is {
-		return nil, nil
-	}
-	bits, many := partBits(network)
-	if !many {
-		return nil, nil
-	}
-	now := u.Now()
-	parts, err := u.Offenders.Store.SeenParts(ctx, network, bits, now.Add(-24*time.Hour), now)
-	if err != nil {
-		return nil, err
-	}
-	return drawGrid(network, bits, parts, narrow), nil
-}
-
-func drawGrid(network netip.Prefix, bits int, parts []offences.SeenPart, narrow *narrower) *rangeGrid {
+func DrawGrid(network netip.Prefix, bits int, parts []offences.SeenPart, marked keys.Pattern) *Grid {
 	count := 1 << (bits - network.Bits())
 	columns := 1 << ((bits - network.Bits() + 1) / 2)
-	g := &rangeGrid{
+	g := &Grid{
 		Head: gridHead(count, bits, network.Addr().Is4()), Cells: make([]gridCell, count), Parts: parts,
 		Width: columns*cellStep - (cellStep - cellSize), Height: count/columns*cellStep - (cellStep - cellSize),
 	}
@@ -92,7 +72,7 @@ func drawGrid(network netip.Prefix, bits int, parts []offences.SeenPart, narrow 
 	}
 	for _, part := range parts {
 		cell := &g.Cells[partIndex(part.Network.Addr(), network.Bits(), bits)]
-		cell.Title = fmt.Sprintf("%s: %s, %s allowed", partName(part.Network), plural(part.Refused, "offence"), number(part.Allowed))
+		cell.Title = fmt.Sprintf("%s: %s, %s allowed", partName(part.Network), format.Plural(part.Refused, "offence"), format.Number(part.Allowed))
 		if part.Refused > 0 {
 			cell.Kind = "offends"
 			g.Offend++
@@ -103,16 +83,13 @@ func drawGrid(network netip.Prefix, bits int, parts []offences.SeenPart, narrow 
 		g.Only++
 	}
 	g.Unseen = count - g.Offend - g.Only
-	g.mark(network, bits, narrow)
+	g.mark(network, bits, marked)
 	return g
 }
 
 // mark draws a frame around the part that is, or holds, a narrower pattern.
-func (g *rangeGrid) mark(network netip.Prefix, bits int, narrow *narrower) {
-	if narrow == nil {
-		return
-	}
-	within, is := narrow.Pattern.Network()
+func (g *Grid) mark(network netip.Prefix, bits int, pattern keys.Pattern) {
+	within, is := pattern.Network()
 	if !is || within.Bits() < bits || !network.Contains(within.Addr()) {
 		return
 	}
@@ -149,7 +126,7 @@ func gridHead(count, bits int, is4 bool) string {
 	case is4 && bits == 32:
 		return "Its " + strconv.Itoa(count) + " addresses"
 	case is4:
-		return "Its " + strconv.Itoa(count) + " ranges of " + number(int64(1)<<(32-bits)) + " addresses"
+		return "Its " + strconv.Itoa(count) + " ranges of " + format.Number(int64(1)<<(32-bits)) + " addresses"
 	case bits == 64:
 		return "Its " + strconv.Itoa(count) + " networks of /64"
 	}
@@ -157,6 +134,6 @@ func gridHead(count, bits int, is4 bool) string {
 }
 
 // Sentence says what the drawing shows.
-func (g *rangeGrid) Sentence() string {
+func (g *Grid) Sentence() string {
 	return fmt.Sprintf("%s: %d offend, %d were only allowed, %d were not seen in the last day.", g.Head, g.Offend, g.Only, g.Unseen)
 }

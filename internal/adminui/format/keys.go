@@ -1,4 +1,4 @@
-package adminui
+package format
 
 import (
 	"fmt"
@@ -23,35 +23,35 @@ type keyView struct {
 }
 
 const (
-	mostShown = 24 // characters of a key's value in a table
+	maxShown  = 24 // characters of a key's value in a table
 	headShown = 14 // of a longer one: 60% from its head
 	tailShown = 9  // and 40% from its tail
-	mostMarks = 2  // accents on one letter; more would cover the lines around
+	maxMarks  = 2  // accents on one letter; more would cover the lines around
 )
 
-var kindPattern = regexp.MustCompile(`^[a-z][a-z0-9_-]*:`)
+var KindPattern = regexp.MustCompile(`^[a-z][a-z0-9_-]*:`)
 
-// keyOf returns the view of a key or pattern that is cut in its middle where it
+// Key returns the view of a key or pattern that is cut in its middle where it
 // is long.
-func keyOf(text string) keyView { return viewKey(text, mostShown) }
+func Key(text string) keyView { return viewKey(text, maxShown) }
 
-// wholeKey returns the view of a key or pattern, never cut.
-func wholeKey(text string) keyView { return viewKey(text, len(text)) }
+// WholeKey returns the view of a key or pattern, never cut.
+func WholeKey(text string) keyView { return viewKey(text, len(text)) }
 
 func viewKey(text string, most int) keyView {
-	v := keyView{Kind: kindPattern.FindString(text), Plain: text, Whole: joinPieces(pieces(text))}
+	v := keyView{Kind: KindPattern.FindString(text), Plain: text, Whole: VisibleText(text)}
 	value := []rune(text[len(v.Kind):])
 	if len(value) <= most {
-		v.Head = pieces(string(value))
+		v.Head = Pieces(string(value))
 		return v
 	}
-	v.Head = pieces(string(value[:headShown]))
-	v.Tail = pieces(string(value[len(value)-tailShown:]))
+	v.Head = Pieces(string(value[:headShown]))
+	v.Tail = Pieces(string(value[len(value)-tailShown:]))
 	return v
 }
 
-// pieces splits text that somebody chose so that all of it can be seen.
-func pieces(text string) []piece {
+// Pieces splits text that somebody chose so that all of it can be seen.
+func Pieces(text string) []piece {
 	var all []piece
 	var run strings.Builder
 	marks := 0
@@ -67,7 +67,7 @@ func pieces(text string) []piece {
 		} else {
 			marks = 0
 		}
-		if visible(r) && marks <= mostMarks {
+		if isVisible(r) && marks <= maxMarks {
 			run.WriteRune(r)
 			continue
 		}
@@ -78,9 +78,9 @@ func pieces(text string) []piece {
 	return all
 }
 
-// visible reports whether a character takes room of its own and leaves the
+// isVisible reports whether a character takes room of its own and leaves the
 // others where they are.
-func visible(r rune) bool {
+func isVisible(r rune) bool {
 	return unicode.IsGraphic(r) && (r == ' ' || !unicode.IsSpace(r)) && !blank[r]
 }
 
@@ -90,9 +90,11 @@ var blank = map[rune]bool{
 	'\u034F': true, '\u17B4': true, '\u17B5': true,
 }
 
-func joinPieces(all []piece) string {
+// VisibleText writes text that somebody chose as one string in which every
+// character can be seen: a hidden one is shown by its number, as <U+200B>.
+func VisibleText(text string) string {
 	var b strings.Builder
-	for _, p := range all {
+	for _, p := range Pieces(text) {
 		if p.Tag {
 			b.WriteString("<" + p.Text + ">")
 		} else {
@@ -100,4 +102,21 @@ func joinPieces(all []piece) string {
 		}
 	}
 	return b.String()
+}
+
+// BareKey returns the view of a pattern without its kind where that is plain.
+func BareKey(text string) keyView {
+	v := Key(text)
+	if v.Kind == "ip:" {
+		v.Kind = ""
+	}
+	return v
+}
+
+// ShortID cuts an id in its middle: "01KAH3…8Q4T".
+func ShortID(id string) string {
+	if len(id) < 14 {
+		return id
+	}
+	return id[:6] + "…" + id[len(id)-4:]
 }

@@ -1,0 +1,163 @@
+package chart
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/offences"
+)
+
+// Area is the chart of checks a second, stacked from below: allowed, limited,
+// blocked. Outlines are in shares of the drawing's width and height, so that it
+// fits any room without a script; everything that must not be stretched is
+// placed in percent.
+type Area struct {
+	Allowed, Limited, Blocked string // outlines, 0 to 1
+	LimitedEdge, BlockedEdge  string // lower edges of those two, 0 to 1000
+	Rules                     []gridLine
+	Ticks                     []timeTick
+	Squares                   []square
+	Points                    []offences.Interval
+	Begins                    *mark      // of an attack
+	Brush                     *selection // what is selected
+	From, To                  time.Time
+	Step                      time.Duration
+	Sentence                  string
+}
+
+// square stands for an automatic block.
+type square struct{ X, Title string }
+
+type mark struct{ X, Label, Anchor string }
+
+// selection is a part of the chart that is selected.
+type selection struct {
+	From, To       time.Time
+	X, Width, EndX string
+	Rest           string // what follows it
+	Sentence       string
+	Address        string
+}
+
+// DrawArea returns the chart of points over a span.
+func DrawArea(points []offences.Interval, s format.TimeRange, step time.Duration) *Area {
+	a := &Area{Points: points, From: s.From, To: s.To, Step: step}
+	top := 0.0
+	for i := range points {
+		p := &points[i]
+		top = max(top, p.Rate(p.Allowed+p.Limited+p.Blocked))
+	}
+	rounded, each := roundTop(top)
+	for value := 0.0; value <= rounded; value += each {
+		a.Rules = append(a.Rules, gridLine{Percent(1 - value/rounded), axisLabel(value)})
+	}
+	xs, low, middle, high := make([]float64, 0, len(points)+2), []float64{}, []float64{}, []float64{}
+	put := func(x float64, p *offences.Interval) {
+		xs = append(xs, x)
+		low = append(low, p.Rate(p.Allowed)/rounded)
+		middle = append(middle, p.Rate(p.Allowed+p.Limited)/rounded)
+		high = append(high, p.Rate(p.Allowed+p.Limited+p.Blocked)/rounded)
+	}
+	// Each part is drawn at its middle; the first and the last reach the edges.
+	for i := range points {
+		p := &points[i]
+		x := a.placeOf(p.At.Add(time.Duration(p.Seconds / 2 * float64(time.Second))))
+		if i == 0 {
+			put(0, p)
+		}
+		put(x, p)
+		if i == len(points)-1 {
+			put(1, p)
+		}
+	}
+	floor := make([]float64, len(xs))
+	a.Allowed = outline(xs, floor, low)
+	a.Limited = outline(xs, low, middle)
+	a.Blocked = outline(xs, middle, high)
+	a.LimitedEdge, a.BlockedEdge = edge(xs, low, middle), edge(xs, middle, high)
+	a.Ticks = ticksOf(s)
+	return a
+}
+
+// Data returns the points for the script that sums up what is selected.
+func (a *Area) Data() string {
+	var b strings.Builder
+	for i, p := range a.Points {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%d,%d,%d,%d", p.At.UnixMilli(), p.Allowed, p.Limited, p.Blocked)
+	}
+	return b.String()
+}
+
+// placeOf returns where an instant lies between the edges, 0 to 1.
+func (a *Area) placeOf(t time.Time) float64 {
+	return min(1, max(0, float64(t.Sub(a.From))/float64(a.To.Sub(a.From))))
+}
+
+// AddSquares puts a square on the rail for each automatic block.
+func (a *Area) AddSquares(events []offences.EscalationEvent) {
+	for _, e := range events {
+		if e.Kind == offences.EscalationBlocked && !e.At.Before(a.From) && e.At.Before(a.To) {
+			a.Squares = append(a.Squares, square{Percent(a.placeOf(e.At)), e.At.UTC().Format("15:04:05")})
+		}
+	}
+}
+
+// Mark draws a line at an instant.
+func (a *Area) Mark(at time.Time, label string) {
+	x := a.placeOf(at)
+	m := &mark{X: Percent(x), Label: label, Anchor: "end"}
+	if x < 0.35 {
+		m.Anchor = "start"
+	}
+	a.Begins = m
+}
+
+// outline returns the path around what lies between two heights.
+func outline(xs, low, high []float64) string {
+	var b strings.Builder
+	for i := range xs {
+		b.WriteString(verb(i) + coordinate(xs[i]) + " " + coordinate(1-high[i]))
+	}
+	for i := len(xs) - 1; i >= 0; i-- {
+		b.WriteString("L" + coordinate(xs[i]) + " " + coordinate(1-low[i]))
+	}
+	b.WriteString("Z")
+	return b.String()
+}
+
+// edge returns the line under an area where it has any height.
+func edge(xs, low, high []float64) string {
+	var b strings.Builder
+	drawn := 0
+	for i := range xs {
+		if high[i] <= low[i] && (i == 0 || high[i-1] <= low[i-1]) {
+			drawn = 0
+			continue
+		}
+		b.WriteString(verb(drawn) + coordinate(1000*xs[i]) + " " + coordinate(1000*(1-low[i])))
+		drawn++
+	}
+	return b.String()
+}
+
+// SelectTime selects a part of the chart; address shows that part alone.
+func (a *Area) SelectTime(from, to time.Time, address string) {
+	var sum offences.Interval
+	for i := range a.Points {
+		if at := a.Points[i].At; !at.Before(from) && at.Before(to) {
+			sum.Add(&a.Points[i])
+		}
+	}
+	x, end := a.placeOf(from), a.placeOf(to)
+	a.Brush = &selection{
+		From: from, To: to, X: Percent(x), Width: Percent(end - x), EndX: Percent(end), Rest: Percent(1 - end),
+		Sentence: from.Format("15:04") + " to " + to.Format("15:04") + ", " + format.Duration(to.Sub(from)) + " selected: " +
+			format.Compact(sum.Refused()) + " refused, " + format.Ratio(sum.Refused(), sum.Allowed+sum.Refused()) + " of checks",
+		Address: address,
+	}
+}

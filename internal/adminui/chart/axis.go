@@ -1,0 +1,103 @@
+package chart
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui/format"
+)
+
+func verb(i int) string {
+	if i == 0 {
+		return "M"
+	}
+	return "L"
+}
+
+func coordinate(f float64) string { return strconv.FormatFloat(f, 'f', 4, 64) }
+
+func Percent(f float64) string { return strconv.FormatFloat(100*f, 'f', 3, 64) + "%" }
+
+// roundTop returns the round figure at the top of an axis and the distance of
+// its rules, of which there are three or four.
+func roundTop(most float64) (top, each float64) {
+	if most <= 0 {
+		return 3, 1
+	}
+	for unit := 0.001; ; unit *= 10 {
+		for _, each := range []float64{unit, 2 * unit, 3 * unit, 5 * unit, 6 * unit} {
+			if 3*each >= most {
+				return 3 * each, each
+			}
+		}
+	}
+}
+
+func axisLabel(value float64) string {
+	if value >= 1 || value == 0 {
+		return format.Number(int64(value + 0.5))
+	}
+	return strings.TrimRight(strconv.FormatFloat(value, 'f', 3, 64), "0")
+}
+
+// tickSteps are the distances that the labels under a chart may have.
+var tickSteps = []time.Duration{
+	time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour,
+	4 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 2 * 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour, 56 * 24 * time.Hour,
+}
+
+// ticksOf labels about six instants of a span.
+func ticksOf(s format.TimeRange) []timeTick {
+	length := s.Length()
+	each := tickSteps[len(tickSteps)-1]
+	if i := slices.IndexFunc(tickSteps, func(d time.Duration) bool { return length/d <= 8 }); i >= 0 {
+		each = tickSteps[i]
+	}
+	format := "15:04"
+	if each >= 24*time.Hour {
+		format = "2 Jan"
+	}
+	var all []timeTick
+	for at := s.From.Truncate(each).Add(each); !at.After(s.To); at = at.Add(each) {
+		x := float64(at.Sub(s.From)) / float64(length)
+		if x < 0.03 || x > 0.97 {
+			continue
+		}
+		label := at.Format(format)
+		if each < 24*time.Hour && length > 26*time.Hour {
+			label = at.Format("Mon 15:04")
+		}
+		all = append(all, timeTick{X: Percent(x), Label: label, Minor: len(all)%2 == 1})
+	}
+	return all
+}
+
+type gridLine struct {
+	Y     string // percent
+	Label string
+}
+
+type timeTick struct {
+	X     string // percent
+	Label string
+	Minor bool // left out where there is little room
+	End   string
+}
+
+// Step returns how long the parts of a chart are: whole minutes, about a
+// hundred of them, and whole hours where minutes would be too many to read.
+func Step(length time.Duration) time.Duration {
+	switch {
+	case length <= 3*time.Hour:
+		return time.Minute
+	case length <= 26*time.Hour:
+		return 15 * time.Minute
+	case length <= 10*24*time.Hour:
+		return time.Hour
+	case length <= 60*24*time.Hour:
+		return 6 * time.Hour
+	}
+	return 24 * time.Hour
+}

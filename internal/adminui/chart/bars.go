@@ -1,0 +1,99 @@
+package chart
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/offenders"
+)
+
+// Bars are one key's offences over time, and the blocks that stood.
+type Bars struct {
+	Bars   []bar
+	Blocks []barBlock
+	Rules  []gridLine
+	Ticks  []timeTick
+	Total  int64
+	LastHour,
+	Shadow int64
+	Span     format.TimeRange
+	Width    time.Duration // of one bar
+	Newest   time.Time     // of the newest bar with an offence, zero for none
+	Sentence string
+}
+
+type bar struct {
+	At               time.Time
+	X, W             string // percent
+	Limited, Blocked string // heights, percent
+	LimitedY         string
+	BlockedY         string
+	Shadow           string
+	ShadowY          string
+	Counts           offenders.TimelinePoint
+}
+
+// barBlock is the time for which a block stood.
+type barBlock struct{ X, W, Label, LabelX, Anchor string }
+
+const BarCount = 96
+
+func DrawBars(t *offenders.Timeline, s format.TimeRange, stood []*blocks.Entry, now time.Time) *Bars {
+	b := &Bars{Span: s, Width: s.Length() / BarCount, Ticks: ticksOf(s)}
+	var most int64
+	for _, p := range t.Points {
+		n := p.Limited + p.Blocked
+		most = max(most, n+p.Shadow)
+		b.Total += n
+		b.Shadow += p.Shadow
+		if n > 0 || p.Shadow > 0 {
+			b.Newest = p.At
+		}
+		if p.At.After(s.To.Add(-time.Hour)) {
+			b.LastHour += n
+		}
+	}
+	minutes := b.Width.Minutes()
+	top, each := roundTop(float64(most) / minutes)
+	for value := each; value < top; value += each {
+		b.Rules = append(b.Rules, gridLine{Percent(1 - value/top), axisLabel(value) + " a minute"})
+	}
+	height := func(n int64) float64 { return float64(n) / minutes / top }
+	for i, p := range t.Points {
+		if p.Limited+p.Blocked+p.Shadow == 0 {
+			continue
+		}
+		low, mid, high := height(p.Limited), height(p.Limited+p.Blocked), height(p.Limited+p.Blocked+p.Shadow)
+		b.Bars = append(b.Bars, bar{
+			At: p.At, X: Percent(float64(i) / BarCount), W: Percent(0.86 / BarCount), Counts: p,
+			Limited: Percent(low), LimitedY: Percent(1 - low), Blocked: Percent(mid - low), BlockedY: Percent(1 - mid),
+			Shadow: Percent(high - mid), ShadowY: Percent(1 - high),
+		})
+	}
+	for _, block := range stood {
+		b.addBlock(block, now)
+	}
+	b.Sentence = format.Number(b.Total) + " offences in " + s.Name() + ", " + format.Number(b.LastHour) + " of them in its last hour."
+	return b
+}
+
+func (b *Bars) addBlock(block *blocks.Entry, now time.Time) {
+	end := now
+	if !block.Expires.IsZero() && block.Expires.Before(end) {
+		end = block.Expires
+	}
+	if !block.Ended.IsZero() && block.Ended.Before(end) {
+		end = block.Ended
+	}
+	if !end.After(b.Span.From) || block.Created.After(b.Span.To) {
+		return
+	}
+	place := func(t time.Time) float64 { return min(1, max(0, float64(t.Sub(b.Span.From))/float64(b.Span.Length()))) }
+	from, to := place(block.Created), place(end)
+	mark := barBlock{X: Percent(from), W: Percent(max(0.006, to-from)), Label: "blocked " + format.Duration(end.Sub(block.Created)), LabelX: Percent(to), Anchor: "start"}
+	if to > 0.8 {
+		mark.LabelX, mark.Anchor = Percent(from), "end"
+	}
+	b.Blocks = append(b.Blocks, mark)
+}

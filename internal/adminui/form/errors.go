@@ -1,0 +1,20 @@
+package form
+
+import (
+	"errors"
+
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// FieldErrors are the errors of a form's fields, by name.
+type FieldErrors map[string]string
+
+// Add records err where it is about a field, and returns any other error.
+func (e FieldErrors) Add(err error) error {
+	var invalid *fault.Error
+	if !errors.As(err, &invalid) || invalid.Field == "" {
+		return err
+	}
+	e[invalid.Field] = invalid.Message
+	return nil
+}

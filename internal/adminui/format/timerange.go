@@ -1,0 +1,132 @@
+package format
+
+import (
+	"net/url"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// TimeRange is the time range that a monitoring page shows: the last so long, or a
+// fixed one. It is part of the page's address, and links between these pages
+// keep it.
+type TimeRange struct {
+	From, To time.Time
+	Last     time.Duration // 0: From and To are fixed
+}
+
+// InstantField is how an address and a date field write an instant, UTC.
+const InstantField = "2006-01-02T15:04"
+
+const (
+	DefaultTimeRange = time.Hour
+	MaxTimeRange     = 400 * 24 * time.Hour
+)
+
+// TimeRanges are those that the picker offers.
+var TimeRanges = []struct {
+	Length     time.Duration
+	Text, Name string
+}{
+	{5 * time.Minute, "5m", "5 min"}, {15 * time.Minute, "15m", "15 min"}, {time.Hour, "1h", "1 h"},
+	{24 * time.Hour, "24h", "24 h"}, {7 * 24 * time.Hour, "7d", "7 d"},
+}
+
+// ParseTimeRange returns the time range that the parameters of an address name: last,
+// or since and perhaps until; the last hour where all are "".
+func ParseTimeRange(last, since, until string, now time.Time) (TimeRange, error) {
+	now = now.UTC()
+	s := TimeRange{From: now.Add(-DefaultTimeRange), To: now, Last: DefaultTimeRange}
+	if since != "" {
+		return FixedTimeRange(since, until, now)
+	}
+	if last != "" {
+		length, err := rules.ParseDuration(last)
+		if err != nil || length < time.Minute || length > MaxTimeRange {
+			return s, fault.Field("last", "must be a length of time from 1m to 400d, for example 24h")
+		}
+		s.Last, s.From = length, now.Add(-length)
+	}
+	return s, nil
+}
+
+func FixedTimeRange(since, until string, now time.Time) (TimeRange, error) {
+	s := TimeRange{To: now}
+	var err error
+	if s.From, err = parseInstant(since); err != nil {
+		return s, fault.Field("since", "must be a day and a time, UTC, such as 2026-11-20T13:41")
+	}
+	if until != "" {
+		if s.To, err = parseInstant(until); err != nil {
+			return s, fault.Field("until", "must be a day and a time, UTC, such as 2026-11-20T14:03")
+		}
+	}
+	switch {
+	case !s.From.Before(s.To):
+		return s, fault.Field("until", "must lie after since")
+	case s.To.Sub(s.From) > MaxTimeRange:
+		return s, fault.Field("since", "lies more than 400 days before until")
+	}
+	return s, nil
+}
+
+func parseInstant(text string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t.UTC(), nil
+	}
+	return time.Parse(InstantField, text)
+}
+
+// Params returns the parameters that name s in an address, none for the span
+// that pages have by themselves.
+func (s TimeRange) Params() url.Values {
+	switch {
+	case s.Last == 0:
+		return url.Values{"since": {s.From.Format(InstantField)}, "until": {s.To.Format(InstantField)}}
+	case s.Last == DefaultTimeRange:
+		return nil
+	}
+	return url.Values{"last": {s.text()}}
+}
+
+func (s TimeRange) text() string {
+	for _, l := range TimeRanges {
+		if l.Length == s.Last {
+			return l.Text
+		}
+	}
+	return rules.FormatDuration(s.Last)
+}
+
+// Name returns s as a part of a sentence: "the last hour", "13:41 to 14:03".
+func (s TimeRange) Name() string {
+	switch s.Last {
+	case 0:
+		return s.Between()
+	case time.Hour:
+		return "the last hour"
+	case 24 * time.Hour:
+		return "the last day"
+	}
+	return "the last " + Duration(s.Last)
+}
+
+// Head returns s as the head of a column that draws it.
+func (s TimeRange) Head() string {
+	switch s.Last {
+	case 0:
+		return "Trend"
+	case time.Hour:
+		return "Last hour"
+	case 24 * time.Hour:
+		return "Last day"
+	}
+	return "Last " + Duration(s.Last)
+}
+
+// Between returns the two ends: "13:03 and 14:03", with days where they differ.
+func (s TimeRange) Between() string { return ShortTime(s.From, s.To) + " to " + ShortTime(s.To, s.To) }
+
+// Length returns how long s is.
+func (s TimeRange) Length() time.Duration { return s.To.Sub(s.From) }

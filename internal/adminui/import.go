@@ -1,0 +1,286 @@
+package adminui
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// importTime bounds a dry run and an import, without their upload.
+const importTime = 5 * time.Minute
+
+// importForm is what the form says beside the file.
+type importForm struct {
+	Reason  string
+	For     string
+	Until   string
+	On      blocks.Conflict
+	SkipBad bool
+}
+
+// heldImport is what is remembered with a file that waits for its import.
+type heldImport struct {
+	importForm
+	report *blocklist.ImportReport // of the dry run, nil before it
+}
+
+// importPage imports blocks in two steps: a dry run, and the import.
+type importPage struct {
+	Frame
+	importForm
+	Mistakes form.FieldErrors
+	Problem  string // why there is no report, "" where there is one or none was asked for
+	Held     *form.HeldFile[heldImport]
+	Report   *blocklist.ImportReport // nil before the first step
+	Done     bool                    // it was imported
+}
+
+// Choices returns the lengths that the form offers.
+func (p *importPage) Choices() []form.Choice { return lengthChoices }
+
+// Conflicts returns what may become of patterns that are blocked already.
+func (p *importPage) Conflicts() []form.Choice {
+	return []form.Choice{{string(blocks.Fail), "Stay as they are"}, {string(blocks.Extend), "Last longer"}, {string(blocks.Replace), "Are replaced"}}
+}
+
+// FormatWord names what the file was read as.
+func (p *importPage) FormatWord() string {
+	return map[blocklist.Format]string{blocklist.CSV: "CSV", blocklist.JSON: "JSON", blocklist.Plain: "a plain list"}[formatOf(p.Held.Name(), p.Held.Head())]
+}
+
+// Changes is how many blocks the import makes or changes.
+func (p *importPage) Changes() int {
+	return p.Report.Created + p.Report.Extended + p.Report.Replaced
+}
+
+// Share writes how much of the last day's traffic the new blocks would have
+// refused, with its error.
+func (p *importPage) Share() string { return shareOf(p.Report.Traffic) }
+
+// MoreBad is how many bad rows are not shown one by one.
+func (p *importPage) MoreBad() int { return p.Report.Invalid - len(p.Report.Bad) }
+
+// MoreBroad is how many reasons for a confirmation are not shown one by one.
+func (p *importPage) MoreBroad() int {
+	return p.Report.Confirmation.Count - len(p.Report.Confirmation.Findings)
+}
+
+// ConfirmText is what is to be typed to import what is broad: its pattern where
+// there is only one.
+func (p *importPage) ConfirmText() string {
+	c := p.Report.Confirmation
+	if c.Count == 1 && !c.Findings[0].Pattern.IsZero() {
+		return c.Findings[0].Pattern.String()
+	}
+	return "confirm " + strconv.Itoa(c.Count)
+}
+
+// ImpactText says how much of the last day's traffic a block of what was found
+// would have refused, "" where that is not known.
+func (p *importPage) ImpactText(f blocklist.Finding) string {
+	if f.Impact == nil || f.Impact.Traffic == nil {
+		return ""
+	}
+	return shareOf(f.Impact.Traffic) + " points of the last day’s traffic"
+}
+
+// importHandler imports blocks.
+type importHandler struct {
+	*site
+	entries blocks.Store
+	traffic blocklist.TrafficEstimator // nil where no traffic is sampled
+	held    form.HeldFiles[heldImport]
+}
+
+func (h *importHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
+		h.get(form.ImportPath, identity.Operate, h.showImport),
+		h.post(form.ImportPath, identity.Operate, h.tryImport),
+		h.post(form.ImportPath+"/confirm", identity.Operate, h.confirmImport),
+	}
+}
+
+func (h *importHandler) newPage(c *httpserver.Call) *importPage {
+	return &importPage{Frame: h.frame(c, "Import blocks", "/blocks"), importForm: importForm{For: "7d", On: blocks.Fail}, Mistakes: form.FieldErrors{}}
+}
+
+func (h *importHandler) showImport(c *httpserver.Call) error {
+	return h.render(c, http.StatusOK, "import", h.newPage(c))
+}
+
+// tryImport says what an import would do, and imports nothing.
+func (h *importHandler) tryImport(c *httpserver.Call) error {
+	page := h.newPage(c)
+	err := h.readImport(c, page)
+	if err == nil && len(page.Mistakes) == 0 {
+		err = h.dryRun(c, page)
+	}
+	if err != nil {
+		if err = page.addError(err); err != nil {
+			return err
+		}
+	}
+	status := http.StatusOK
+	if page.Report == nil {
+		status = statusOfForm
+	}
+	return h.render(c, status, "import", page)
+}
+
+// addError shows an error that the caller can fix on the page; other errors are
+// returned.
+func (p *importPage) addError(err error) error {
+	if err = p.Mistakes.Add(err); err == nil {
+		return nil
+	}
+	var mistake *fault.Error
+	if !errors.As(err, &mistake) || httpserver.StatusOf(err) >= http.StatusInternalServerError {
+		return err
+	}
+	p.Problem = mistake.Message
+	return nil
+}
+
+// readImport reads the form and keeps its file.
+func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	page.For, page.Until, page.SkipBad = values.Get("for"), values.Get("until"), values.Get("skip_bad") == "yes"
+	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
+			return err
+		}
+	}
+	if _, err = h.endOf(page.For, page.Until, h.now()); err != nil {
+		if err = page.Mistakes.Add(err); err != nil {
+			return err
+		}
+	}
+	switch page.On = blocks.Conflict(values.Get("on_conflict")); page.On {
+	case blocks.Fail, blocks.Extend, blocks.Replace:
+	default:
+		return fault.New(fault.Invalid, "The choice for those that are blocked already must be fail, extend or replace.")
+	}
+	if len(page.Mistakes) > 0 {
+		c.Ctx.Context().SetConnectionClose() // the file is not read
+		return nil
+	}
+	page.Held, err = h.holdUpload(c, values, page.importForm)
+	return err
+}
+
+// holdUpload holds the file of a form, or the pasted list.
+func (h *importHandler) holdUpload(c *httpserver.Call, values url.Values, options importForm) (*form.HeldFile[heldImport], error) {
+	var from io.Reader = strings.NewReader(values.Get("list"))
+	name := ""
+	if up := form.UploadOf(c); up != nil {
+		if strings.TrimSpace(values.Get("list")) != "" {
+			return nil, fault.Field("file", "Choose a file or paste a list, not both.")
+		}
+		from, name = up, up.Name
+	}
+	return h.held.Hold(ownerOf(c), name, from, heldImport{importForm: options}, h.now())
+}
+
+// ownerOf identifies the session of a request, "" for none.
+func ownerOf(c *httpserver.Call) string {
+	if l := loginOf(c); l != nil {
+		return string(l.session.Hash)
+	}
+	return ""
+}
+
+// dryRun reports what the import would do.
+func (h *importHandler) dryRun(c *httpserver.Call, page *importPage) (err error) {
+	page.Report, err = h.run(c, page.Held, blocklist.ImportOptions{On: page.On, SkipBad: true, DryRun: true})
+	if err != nil {
+		h.held.Drop(page.Held)
+	}
+	page.Held.SetNote(heldImport{page.importForm, page.Report})
+	return err
+}
+
+func (h *importHandler) run(c *httpserver.Call, file *form.HeldFile[heldImport], o blocklist.ImportOptions) (report *blocklist.ImportReport, err error) {
+	o.Caller = c.Address
+	options := file.Note().importForm
+	defaults := blocklist.Defaults{Parser: h.catalog.Parser(), Now: h.now(), Reason: options.Reason}
+	if defaults.Expires, err = h.endOf(options.For, options.Until, h.now()); err != nil {
+		return nil, err
+	}
+	importer := &blocklist.Importer{Store: h.entries, View: h.catalog, Parser: h.catalog.Parser, Traffic: h.traffic, Now: h.now}
+	err = file.Read(func(from io.Reader) error {
+		ctx, cancel := context.WithTimeout(context.Background(), importTime)
+		defer cancel()
+		rows := blocklist.Read(from, formatOf(file.Name(), file.Head()), defaults)
+		report, err = importer.Import(ctx, c.Actor(), rows, o)
+		return err
+	})
+	return report, err
+}
+
+// confirmImport imports the file of the dry run with the options of the dry run.
+func (h *importHandler) confirmImport(c *httpserver.Call) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	page := h.newPage(c)
+	if page.Held = h.held.Find(ownerOf(c), values.Get("file"), h.now()); page.Held == nil {
+		return form.ErrNotHeld
+	}
+	tried := page.Held.Note()
+	page.importForm, page.Report = tried.importForm, tried.report
+	o := blocklist.ImportOptions{On: page.On, SkipBad: page.SkipBad || values.Get("skip_bad") == "yes"}
+	if page.Report != nil && page.Report.Confirmation != nil {
+		if strings.TrimSpace(values.Get("confirm")) != page.ConfirmText() {
+			page.Mistakes["confirm"] = "Nothing was imported. To import also what is broad, type " + page.ConfirmText() + "."
+			return h.render(c, statusOfForm, "import", page)
+		}
+		o.Confirm = page.Report.Confirmation.Digest
+	}
+	if page.Report, err = h.run(c, page.Held, o); err != nil {
+		return err
+	}
+	h.held.Drop(page.Held)
+	page.Done = true
+	return h.render(c, http.StatusOK, "import", page)
+}
+
+// formatOf returns a file's format by its name, or by its first bytes where the
+// name does not say.
+func formatOf(name string, head []byte) blocklist.Format {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".csv":
+		return blocklist.CSV
+	case ".json", ".jsonl", ".ndjson":
+		return blocklist.JSON
+	}
+	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
+		return blocklist.JSON
+	}
+	first, _, _ := bytes.Cut(head, []byte("\n"))
+	cells, err := csv.NewReader(bytes.NewReader(first)).Read()
+	if err == nil && slices.ContainsFunc(cells, func(cell string) bool { return strings.EqualFold(strings.TrimSpace(cell), "pattern") }) {
+		return blocklist.CSV
+	}
+	return blocklist.Plain
+}
