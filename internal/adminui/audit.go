@@ -44,9 +44,9 @@ var auditObjects = []string{"policy", "block", "exemption", "token", "user"}
 // auditHandler shows the audit and undoes changes.
 type auditHandler struct {
 	*site
-	audit   audit.Store
-	undo    audit.Undoer // nil where nothing can be undone
-	entries *UI
+	audit     audit.Store
+	undo      audit.Undoer // nil where nothing can be undone
+	confirmer *confirmer
 }
 
 func (h *auditHandler) routes() []httpserver.Route {
@@ -180,7 +180,7 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	if !mayUndo(c.Principal, e) {
 		return fault.New(fault.Forbidden, "Nothing was changed: undoing a change of a %s takes an administrator.", e.Object)
 	}
-	if asked, err := h.entries.askUndo(ctx, c, e, values.Get("confirm")); asked || err != nil {
+	if asked, err := h.confirmer.askUndo(ctx, c, e, values.Get("confirm")); asked || err != nil {
 		return err
 	}
 	made, err := h.undo.Undo(ctx, c.Actor(), id)

@@ -22,7 +22,7 @@ import (
 var leavesNothing = []string{
 	"/login", "/logout", "/theme", "/blocks/new", "/exemptions/new", "/blocks/import",
 	"/new-policy/draft", "/new-policy/try", "/policies/:name/draft", "/policies/:name/try",
-	"/act/resume",
+	"/escalations/resume",
 }
 
 // pressed is one button and the entry that it must leave.
@@ -113,21 +113,21 @@ func (w *walk) acts() {
 	w.Helper()
 	for what, object := range map[string]string{"": "block", "exempt": "exemption"} {
 		form := url.Values{"key": {"token:b"}, "for": {"1h"}, "what": {what}}
-		id := w.press(pressed{route: "/act/block", form: form, action: object + ".add", after: true}).ObjectID
+		id := w.press(pressed{route: "/bulk/add", form: form, action: object + ".add", after: true}).ObjectID
 		form = url.Values{"id": {id}, "what": {what}}
-		w.press(pressed{route: "/act/lift", form: form, action: object + ".end", before: true, after: true})
-		w.press(pressed{route: "/act/restore", form: form, action: object + ".restore", before: true, after: true})
+		w.press(pressed{route: "/bulk/end", form: form, action: object + ".end", before: true, after: true})
+		w.press(pressed{route: "/bulk/restore", form: form, action: object + ".restore", before: true, after: true})
 	}
-	w.press(pressed{route: "/act/reset", form: url.Values{"key": {"token:b"}}, action: "key.reset"})
-	note := w.press(pressed{route: "/act/note", form: url.Values{"key": {"token:b"}, "text": {"ours"}}, action: "note.add", after: true})
-	w.press(pressed{route: "/act/note/delete", form: url.Values{"id": {note.ObjectID}}, action: "note.delete", before: true})
+	w.press(pressed{route: "/key/reset", form: url.Values{"key": {"token:b"}}, action: "key.reset"})
+	note := w.press(pressed{route: "/key/note", form: url.Values{"key": {"token:b"}, "text": {"ours"}}, action: "note.add", after: true})
+	w.press(pressed{route: "/key/note/delete", form: url.Values{"id": {note.ObjectID}}, action: "note.delete", before: true})
 	for range 3 {
 		w.node.ask(w, "token:noisy")
 	}
 	w.node.flush(w)
 	now := w.node.clock.Now()
 	filter := url.Values{"since": {now.Add(-time.Hour).Format(time.RFC3339)}, "until": {now.Format(time.RFC3339)}}.Encode()
-	w.press(pressed{route: "/act/block", form: url.Values{"all": {"yes"}, "filter": {filter}, "count": {"1"}, "for": {"1h"}}, action: "block.import", after: true})
+	w.press(pressed{route: "/bulk/add", form: url.Values{"all": {"yes"}, "filter": {filter}, "count": {"1"}, "for": {"1h"}}, action: "block.import", after: true})
 }
 
 func (w *walk) decisions() {

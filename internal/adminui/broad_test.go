@@ -62,7 +62,7 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 		olu.post(path, id).is(http.StatusSeeOther)
 		return id
 	}
-	for ended, restored := range map[string]string{"/blocks/end": "/blocks/restore", "/act/lift": "/act/restore"} {
+	for ended, restored := range map[string]string{"/blocks/end": "/blocks/restore", "/bulk/end": "/bulk/restore"} {
 		// Who ended it just now takes that back with one click.
 		olu.post(restored, end(ended)).is(http.StatusSeeOther)
 		if len(n.standing(t)) != 1 {
@@ -92,7 +92,7 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 	must(t, err)
 	narrow := n.block(t, "token:x", "", "jo", blocks.Manual, time.Hour)
 	olu.post("/blocks/end", url.Values{"id": {narrow.ID}}).is(http.StatusSeeOther)
-	for _, restored := range []string{"/blocks/restore", "/act/restore"} {
+	for _, restored := range []string{"/blocks/restore", "/bulk/restore"} {
 		if at := olu.post(restored, url.Values{"id": {standing.ID}}).is(http.StatusSeeOther).header.Get("Location"); !strings.HasPrefix(at, "/blocks/new?") {
 			t.Errorf("%s leads to %s", restored, at)
 		}

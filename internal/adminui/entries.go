@@ -6,6 +6,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // kindTexts is what the pages of blocks and of exemptions differ in.
@@ -52,38 +53,46 @@ func (i *entryRow) SourceWord() string {
 	return string(i.Source)
 }
 
-// entryRoutes returns the routes of both kinds.
-func (u *UI) entryRoutes() []httpserver.Route {
+// entriesHandler lists, adds, changes and ends blocks and exemptions.
+type entriesHandler struct {
+	*site
+	*confirmer
+	entries   blocks.Store
+	offenders *offenders.Service // nil where offences are not counted
+}
+
+// routes returns the routes of both kinds.
+func (h *entriesHandler) routes() []httpserver.Route {
 	var all []httpserver.Route
 	for _, s := range []*kindTexts{blockTexts, exemptionTexts} {
 		on := func(h func(*httpserver.Call, *kindTexts) error) httpserver.Handler {
 			return func(c *httpserver.Call) error { return h(c, s) }
 		}
 		all = append(all,
-			u.get(s.Path, identity.Read, on(u.showEntries)),
-			u.get(s.Path+"/export", identity.Read, on(u.exportEntries)),
-			u.get(s.Path+"/new", identity.Operate, on(u.showAdd)),
-			u.post(s.Path+"/new", identity.Operate, on(u.previewAdd)),
-			u.post(s.Path, identity.Operate, on(u.addEntry)),
-			u.post(s.Path+"/end", identity.Operate, on(u.endEntries)),
-			u.post(s.Path+"/restore", identity.Operate, on(u.restoreEntries)),
-			u.post(s.Path+"/:id", identity.Operate, on(u.updateEntry)),
+			h.get(s.Path, identity.Read, on(h.showEntries)),
+			h.get(s.Path+"/export", identity.Read, on(h.exportEntries)),
+			h.get(s.Path+"/new", identity.Operate, on(h.showAdd)),
+			h.post(s.Path+"/new", identity.Operate, on(h.previewAdd)),
+			h.post(s.Path, identity.Operate, on(h.addEntry)),
+			h.post(s.Path+"/end", identity.Operate, on(h.endEntries)),
+			h.post(s.Path+"/restore", identity.Operate, on(h.restoreEntries)),
+			h.post(s.Path+"/:id", identity.Operate, on(h.updateEntry)),
 		)
 	}
 	return all
 }
 
 // rowOf adds to an entry what its page shows beside it.
-func (u *UI) rowOf(e *blocks.Entry, refused map[string]int64) *entryRow {
-	now := u.Now()
+func (h *entriesHandler) rowOf(e *blocks.Entry, refused map[string]int64) *entryRow {
+	now := h.now()
 	row := &entryRow{Entry: e, Active: e.ActiveAt(now), Refused: refused[e.ID]}
-	if p, found := u.Catalog.Selector().ByID(e.PolicyID); found {
+	if p, found := h.catalog.Selector().ByID(e.PolicyID); found {
 		row.PolicyName = p.Name
 	}
 	if e.Kind != blocks.Block || !row.Active {
 		return row
 	}
-	for _, x := range u.Catalog.Blocks().Overlapping(blocks.Exemption, e.Pattern, now, maxTouching) {
+	for _, x := range h.catalog.Blocks().Overlapping(blocks.Exemption, e.Pattern, now, maxTouching) {
 		if x.Pattern.Covers(e.Pattern) {
 			row.Exempt = true
 		}

@@ -1,7 +1,6 @@
 package adminui
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/big"
@@ -39,7 +38,7 @@ type addPage struct {
 
 // Choices returns the lengths that the form offers.
 func (p *addPage) Choices() []form.Choice {
-	return []form.Choice{{"1h", "1 h"}, {"4h", "4 h"}, {"24h", "24 h"}, {"7d", "7 days"}, {"30d", "30 days"}, {"good", "For good"}, {"until", "Until"}}
+	return form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "For good", "until", "Until")
 }
 
 // preview says what a pattern would hit.
@@ -75,7 +74,7 @@ func all(covers string) string {
 	return covers
 }
 
-func (u *UI) showAdd(c *httpserver.Call, s *kindTexts) error {
+func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
 	q, err := readQuery(c, "pattern", "reason", "for", "until")
 	if err != nil {
 		return err
@@ -84,17 +83,17 @@ func (u *UI) showAdd(c *httpserver.Call, s *kindTexts) error {
 	if page.For == "" {
 		page.For = "24h"
 	}
-	return u.renderAdd(c, http.StatusOK, s, page)
+	return h.renderAdd(c, http.StatusOK, s, page)
 }
 
 // renderAdd shows the form, with the preview of its pattern where it has one.
-func (u *UI) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPage) error {
+func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPage) error {
 	page.kindTexts = s
-	page.Frame = u.frame(c, s.Verb, s.Path)
+	page.Frame = h.frame(c, s.Verb, s.Path)
 	if page.Pattern != "" && page.Preview == nil {
-		pattern, err := u.patternOf(page.Pattern)
+		pattern, err := h.patternOf(page.Pattern)
 		if err == nil {
-			page.Preview, err = u.preview(c, s, pattern)
+			page.Preview, err = h.preview(c, s, pattern)
 		}
 		if err != nil {
 			if err = page.Mistakes.Add(err); err != nil {
@@ -103,19 +102,19 @@ func (u *UI) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPa
 		}
 	}
 	if page.Preview != nil {
-		if ends, err := u.endOf(page.For, page.Until, u.Now()); err == nil {
+		if ends, err := h.endOf(page.For, page.Until, h.now()); err == nil {
 			page.Preview.Ends = ends
 		}
 	}
-	return u.render(c, status, "entries-add", page)
+	return h.render(c, status, "entries-add", page)
 }
 
-func (u *UI) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview, error) {
-	now := u.Now()
+func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview, error) {
+	now := h.now()
 	v := &preview{Pattern: p, Covers: covers(p), Widened: p.Widened()}
 	ctx := c.Context()
 	if s.Blocks {
-		r, err := u.surveyor().Survey(ctx, p, c.Address)
+		r, err := h.surveyor().Survey(ctx, p, c.Address)
 		if err != nil {
 			return nil, err
 		}
@@ -129,14 +128,14 @@ func (u *UI) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview
 		}
 	} else {
 		v.Confirm = blocklist.Broad(p)
-		v.Touched = u.Catalog.Blocks().Overlapping(blocks.Block, p, now, maxTouching)
+		v.Touched = h.catalog.Blocks().Overlapping(blocks.Block, p, now, maxTouching)
 	}
-	if u.Offenders == nil {
+	if h.offenders == nil {
 		return v, nil
 	}
 	var err error
-	if v.Blast, err = u.Offenders.BlastRadius(ctx, p, now.Add(-24*time.Hour), now); err == nil && s.Blocks {
-		v.Narrower, err = u.narrowerOf(ctx, p, v.Blast.Seen)
+	if v.Blast, err = h.offenders.BlastRadius(ctx, p, now.Add(-24*time.Hour), now); err == nil && s.Blocks {
+		v.Narrower, err = h.narrowerOf(ctx, p, v.Blast.Seen)
 	}
 	if err != nil {
 		return v, err
@@ -145,7 +144,7 @@ func (u *UI) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview
 	if v.Narrower != nil {
 		marked = v.Narrower.Pattern
 	}
-	v.Grid, err = u.gridOf(ctx, p, marked)
+	v.Grid, err = h.gridOf(ctx, p, marked)
 	return v, err
 }
 
@@ -191,7 +190,7 @@ func networks(n int64) string {
 	return format.Number(n) + " networks of /64"
 }
 
-func (u *UI) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {
+func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {
 	values, err := form.Read(c)
 	if err != nil {
 		return nil, nil, err
@@ -215,8 +214,8 @@ func (u *UI) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {
 }
 
 // previewAdd shows what would come of the form, and adds nothing.
-func (u *UI) previewAdd(c *httpserver.Call, s *kindTexts) error {
-	page, _, err := u.readAdd(c)
+func (h *entriesHandler) previewAdd(c *httpserver.Call, s *kindTexts) error {
+	page, _, err := h.readAdd(c)
 	if err != nil {
 		return err
 	}
@@ -224,36 +223,36 @@ func (u *UI) previewAdd(c *httpserver.Call, s *kindTexts) error {
 	if len(page.Mistakes) > 0 && !isHTMX(c.Ctx) {
 		status = statusOfForm
 	}
-	return u.renderAdd(c, status, s, page)
+	return h.renderAdd(c, status, s, page)
 }
 
 // addEntry adds what the form says, or shows it again with its mistakes.
-func (u *UI) addEntry(c *httpserver.Call, s *kindTexts) error {
-	page, values, err := u.readAdd(c)
+func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
+	page, values, err := h.readAdd(c)
 	if err != nil {
 		return err
 	}
-	ends, err := u.endOf(page.For, page.Until, u.Now())
+	ends, err := h.endOf(page.For, page.Until, h.now())
 	if err != nil {
 		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return u.renderAdd(c, statusOfForm, s, page)
+		return h.renderAdd(c, statusOfForm, s, page)
 	}
-	pattern, err := u.patternOf(page.Pattern)
+	pattern, err := h.patternOf(page.Pattern)
 	if err != nil {
 		if err := page.Mistakes.Add(err); err != nil {
 			return err
 		}
-		return u.renderAdd(c, statusOfForm, s, page)
+		return h.renderAdd(c, statusOfForm, s, page)
 	}
 	ctx := c.Context()
 	if page.Confirm != pattern.String() {
-		if why := u.whyConfirm(ctx, s, pattern); why != "" {
+		if why := h.whyConfirm(ctx, s, pattern); why != "" {
 			page.Mistakes["confirm"] = "Nothing was changed: " + why + ". To go on, type " + pattern.String() + "."
-			return u.renderAdd(c, statusOfForm, s, page)
+			return h.renderAdd(c, statusOfForm, s, page)
 		}
 	}
 	on := blocks.Fail
@@ -261,41 +260,22 @@ func (u *UI) addEntry(c *httpserver.Call, s *kindTexts) error {
 		on = blocks.Replace
 	}
 	actor := c.Actor()
-	added, err := u.Entries.Add(ctx, actor, on, blocks.Entry{
+	added, err := h.entries.Add(ctx, actor, on, blocks.Entry{
 		Kind: s.Kind, Pattern: pattern, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends,
 	})
 	if fault.Is(err, fault.Conflict) {
 		var mistake *fault.Error
 		if errors.As(err, &mistake) {
 			if id, named := mistake.Detail["id"].(string); named {
-				if page.Stands, err = u.Entries.ByID(ctx, s.Kind, id); err != nil {
+				if page.Stands, err = h.entries.ByID(ctx, s.Kind, id); err != nil {
 					return err
 				}
 			}
 		}
-		return u.renderAdd(c, http.StatusConflict, s, page)
+		return h.renderAdd(c, http.StatusConflict, s, page)
 	}
 	if err != nil {
 		return err
 	}
-	return u.done(c, s, "", "added", added[0].Entry.ID)
-}
-
-// gridOf draws what the parts of a pattern did in the last day, nil where it is
-// no network of many parts. A frame marks the part that is, or contains, marked.
-func (u *UI) gridOf(ctx context.Context, p, marked keys.Pattern) (*chart.Grid, error) {
-	network, is := p.Network()
-	if !is {
-		return nil, nil
-	}
-	bits, many := chart.PartBits(network)
-	if !many {
-		return nil, nil
-	}
-	now := u.Now()
-	parts, err := u.Offenders.Store.SeenParts(ctx, network, bits, now.Add(-24*time.Hour), now)
-	if err != nil {
-		return nil, err
-	}
-	return chart.DrawGrid(network, bits, parts, marked), nil
+	return h.done(c, s, "", "added", added[0].Entry.ID)
 }

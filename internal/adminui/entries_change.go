@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -43,11 +42,11 @@ func editOf(i *blocks.Entry) *edit {
 
 // EditChoices returns the ends that an open row offers.
 func (e *edit) EditChoices() []form.Choice {
-	return []form.Choice{{"1h", "+ 1 h"}, {"24h", "+ 24 h"}, {"7d", "+ 7 days"}, {"good", "For good"}, {"until", "Until"}}
+	return form.Choices("1h", "+ 1 h", "24h", "+ 24 h", "7d", "+ 7 days", "good", "For good", "until", "Until")
 }
 
 // updateEntry saves an open row.
-func (u *UI) updateEntry(c *httpserver.Call, s *kindTexts) error {
+func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	id, err := param(c, "id")
 	if err != nil {
 		return err
@@ -57,35 +56,35 @@ func (u *UI) updateEntry(c *httpserver.Call, s *kindTexts) error {
 		return err
 	}
 	ctx := c.Context()
-	before, err := u.Entries.ByID(ctx, s.Kind, id)
+	before, err := h.entries.ByID(ctx, s.Kind, id)
 	if err != nil {
 		return err
 	}
-	e, change, err := u.readEdit(values, before)
+	e, change, err := h.readEdit(values, before)
 	if err != nil {
 		return err
 	}
 	if len(e.Mistakes) > 0 {
-		return u.renderEntries(c, statusOfForm, s, query{}, e)
+		return h.renderEntries(c, statusOfForm, s, query{}, e)
 	}
 	if ask := before.Pattern.String(); blocklist.Prolongs(before.Expires, *change.Expires) && strings.TrimSpace(values.Get("confirm")) != ask {
-		if why := u.whyConfirm(ctx, s, before.Pattern); why != "" {
+		if why := h.whyConfirm(ctx, s, before.Pattern); why != "" {
 			e.Ask, e.Mistakes["confirm"] = ask, "Nothing was changed: "+why+". To make it last longer, type "+ask+"."
-			return u.renderEntries(c, statusOfForm, s, query{}, e)
+			return h.renderEntries(c, statusOfForm, s, query{}, e)
 		}
 	}
-	after, err := u.Entries.Update(ctx, c.Actor(), s.Kind, id, change)
+	after, err := h.entries.Update(ctx, c.Actor(), s.Kind, id, change)
 	if fault.Is(err, fault.Outdated) {
 		e.Meanwhile, e.Revision = before, before.Revision
-		return u.renderEntries(c, httpserver.StatusOf(err), s, query{"q": {before.Pattern.String()}}, e)
+		return h.renderEntries(c, httpserver.StatusOf(err), s, query{"q": {before.Pattern.String()}}, e)
 	}
 	if err != nil {
 		return err
 	}
-	return u.done(c, s, values.Get("back"), "changed", after.ID)
+	return h.done(c, s, values.Get("back"), "changed", after.ID)
 }
 
-func (u *UI) readEdit(values url.Values, before *blocks.Entry) (*edit, blocks.Update, error) {
+func (h *entriesHandler) readEdit(values url.Values, before *blocks.Entry) (*edit, blocks.Update, error) {
 	e := &edit{ID: before.ID, For: values.Get("for"), Until: values.Get("until"), Mistakes: form.FieldErrors{}}
 	var err error
 	if e.Reason, err = form.Line(values, "reason", maxReason); err != nil {
@@ -99,9 +98,9 @@ func (u *UI) readEdit(values url.Values, before *blocks.Entry) (*edit, blocks.Up
 	}
 	from := before.Expires
 	if from.IsZero() {
-		from = u.Now()
+		from = h.now()
 	}
-	end, err := u.endOf(e.For, e.Until, from)
+	end, err := h.endOf(e.For, e.Until, from)
 	if err != nil {
 		if err = e.Mistakes.Add(err); err != nil {
 			return nil, blocks.Update{}, err
@@ -111,24 +110,24 @@ func (u *UI) readEdit(values url.Values, before *blocks.Entry) (*edit, blocks.Up
 }
 
 // endEntries ends one or many.
-func (u *UI) endEntries(c *httpserver.Call, s *kindTexts) error {
-	return u.eachGiven(c, s, nil, "ended", func(ctx context.Context, id string) error {
-		_, err := u.Entries.End(ctx, c.Actor(), s.Kind, "", id)
+func (h *entriesHandler) endEntries(c *httpserver.Call, s *kindTexts) error {
+	return h.eachGiven(c, s, nil, "ended", func(ctx context.Context, id string) error {
+		_, err := h.entries.End(ctx, c.Actor(), s.Kind, "", id)
 		return err
 	})
 }
 
 // restoreEntries undoes endEntries.
-func (u *UI) restoreEntries(c *httpserver.Call, s *kindTexts) error {
-	return u.eachGiven(c, s, u.askRestore, "restored", func(ctx context.Context, id string) error {
-		_, err := u.Entries.Restore(ctx, c.Actor(), s.Kind, id)
+func (h *entriesHandler) restoreEntries(c *httpserver.Call, s *kindTexts) error {
+	return h.eachGiven(c, s, h.askRestore, "restored", func(ctx context.Context, id string) error {
+		_, err := h.entries.Restore(ctx, c.Actor(), s.Kind, id)
 		return err
 	})
 }
 
 // eachGiven does something to each id that a form names, unless ask, which may
 // be nil, asks first.
-func (u *UI) eachGiven(c *httpserver.Call, s *kindTexts, ask asker, done string, do func(context.Context, string) error) error {
+func (h *entriesHandler) eachGiven(c *httpserver.Call, s *kindTexts, ask asker, done string, do func(context.Context, string) error) error {
 	values, err := form.Read(c)
 	if err != nil {
 		return err
@@ -157,7 +156,7 @@ func (u *UI) eachGiven(c *httpserver.Call, s *kindTexts, ask asker, done string,
 			return err
 		}
 	}
-	return u.done(c, s, values.Get("back"), done, ids...)
+	return h.done(c, s, values.Get("back"), done, ids...)
 }
 
 // partly says that something stopped in the middle.
@@ -172,7 +171,7 @@ func partly(err error, done, all int) error {
 }
 
 // done goes back to the list, which tells what was done.
-func (u *UI) done(c *httpserver.Call, s *kindTexts, back, what string, ids ...string) error {
+func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what string, ids ...string) error {
 	target := s.Path
 	if path := ownPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
 		target = path
@@ -186,20 +185,16 @@ func (u *UI) done(c *httpserver.Call, s *kindTexts, back, what string, ids ...st
 	q.Set("done", what)
 	q.Set("ids", strings.Join(ids, ","))
 	at.RawQuery = q.Encode()
-	return u.seeOther(c, at.String())
+	return h.seeOther(c, at.String())
 }
 
-// toastTime is how long after a change its toast is shown: a copied address
-// tells nothing later.
-const toastTime = time.Minute
-
 // entriesToast tells what the address says was done, if it was, just now.
-func (u *UI) entriesToast(ctx context.Context, s *kindTexts, q query) (*Toast, error) {
+func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q query) (*Toast, error) {
 	ids := strings.Split(q.Get("ids"), ",")
 	if q.Get("done") == "" || len(ids) > entriesPerPage {
 		return nil, nil
 	}
-	first, err := u.Entries.ByID(ctx, s.Kind, ids[0])
+	first, err := h.entries.ByID(ctx, s.Kind, ids[0])
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
@@ -216,13 +211,11 @@ func (u *UI) entriesToast(ctx context.Context, s *kindTexts, q query) (*Toast, e
 	case "restored":
 		t.Text = "Restored the " + s.Noun + " of"
 	case "ended":
-		if u.Now().Sub(first.Ended) > toastTime {
+		if h.now().Sub(first.Ended) > toastTime {
 			return nil, nil
 		}
 		t.Text, t.Undo = s.Ended+" the "+s.Noun+" of", s.Path+"/restore"
-		for _, id := range ids {
-			t.Fields = append(t.Fields, Field{"id", id})
-		}
+		t.Fields = hiddenIDs(ids)
 	default:
 		return nil, nil
 	}

@@ -118,30 +118,30 @@ func readQuery(c *httpserver.Call, names ...string) (query, error) {
 
 var entryParams = []string{"q", "source", "state", "author", "order", "within", "cursor", "from", "edit", "done", "ids"}
 
-func (u *UI) showEntries(c *httpserver.Call, s *kindTexts) error {
+func (h *entriesHandler) showEntries(c *httpserver.Call, s *kindTexts) error {
 	q, err := readQuery(c, entryParams...)
 	if err != nil {
 		return err
 	}
-	return u.renderEntries(c, http.StatusOK, s, q, nil)
+	return h.renderEntries(c, http.StatusOK, s, q, nil)
 }
 
 // renderEntries shows the list, with the row that open is about open where it is
 // not nil.
-func (u *UI) renderEntries(c *httpserver.Call, status int, s *kindTexts, q query, open *edit) error {
+func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTexts, q query, open *edit) error {
 	ctx := c.Context()
-	f, err := u.entryFilter(s.Kind, q)
+	f, err := h.entryFilter(s.Kind, q)
 	if err != nil {
 		return err
 	}
-	page := &entriesPage{Frame: u.frame(c, s.Head, s.Path), kindTexts: s, First: 1}
-	if page.Toast, err = u.entriesToast(ctx, s, q); err != nil {
+	page := &entriesPage{Frame: h.frame(c, s.Head, s.Path), kindTexts: s, First: 1}
+	if page.Toast, err = h.entriesToast(ctx, s, q); err != nil {
 		return err
 	}
 	delete(q, "done")
 	delete(q, "ids")
 	page.Query = q
-	found, err := u.Entries.Find(ctx, f)
+	found, err := h.entries.Find(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (u *UI) renderEntries(c *httpserver.Call, status int, s *kindTexts, q query
 	page.Total = found.Total
 	if open != nil && !slices.ContainsFunc(items, func(i *blocks.Entry) bool { return i.ID == open.ID }) {
 		// The open row must be seen, on whatever page of the list it is.
-		i, err := u.Entries.ByID(ctx, s.Kind, open.ID)
+		i, err := h.entries.ByID(ctx, s.Kind, open.ID)
 		if err != nil {
 			return err
 		}
@@ -164,14 +164,14 @@ func (u *UI) renderEntries(c *httpserver.Call, status int, s *kindTexts, q query
 	page.Filters = f.Search != "" || f.Author != "" || f.Source != "" || !f.Within.IsZero() || f.State != ""
 	var refused map[string]int64
 	if s.Blocks {
-		if refused, page.Refused, err = u.refusedByBlocks(ctx); err != nil {
+		if refused, page.Refused, err = h.refusedByBlocks(ctx); err != nil {
 			return err
 		}
-		page.Counted = u.Offenders != nil
-		page.Sources = u.sources(s, f, q)
+		page.Counted = h.offenders != nil
+		page.Sources = h.sources(s, f, q)
 	}
 	for _, e := range items {
-		i := u.rowOf(e, refused)
+		i := h.rowOf(e, refused)
 		page.Items = append(page.Items, i)
 		switch {
 		case open != nil && open.ID == i.ID:
@@ -180,19 +180,19 @@ func (u *UI) renderEntries(c *httpserver.Call, status int, s *kindTexts, q query
 			i.Edit = editOf(e)
 		}
 	}
-	return u.render(c, status, "entries", page)
+	return h.render(c, status, "entries", page)
 }
 
-func (u *UI) entryFilter(kind blocks.Kind, q query) (blocks.Filter, error) {
+func (h *entriesHandler) entryFilter(kind blocks.Kind, q query) (blocks.Filter, error) {
 	f := blocks.Filter{
 		Kind: kind, State: q.Get("state"), Source: blocks.Source(q.Get("source")), Author: q.Get("author"), Search: q.Get("q"),
-		Order: blocks.Order(q.Get("order")), Cursor: q.Get("cursor"), Limit: entriesPerPage, At: u.Now(),
+		Order: blocks.Order(q.Get("order")), Cursor: q.Get("cursor"), Limit: entriesPerPage, At: h.now(),
 	}
 	if q.Get("within") == "" {
 		return f, nil
 	}
 	var err error
-	if f.Within, err = u.Catalog.Parser().Pattern(q.Get("within")); err != nil {
+	if f.Within, err = h.catalog.Parser().Pattern(q.Get("within")); err != nil {
 		return f, fault.Field("within", "%s", err.Error())
 	}
 	return f, nil
@@ -201,12 +201,12 @@ func (u *UI) entryFilter(kind blocks.Kind, q query) (blocks.Filter, error) {
 // sources returns the ways in which blocks come to be, with how many stand of
 // each where the filter narrows nothing else: counting those that it selects
 // would take longer than the list itself.
-func (u *UI) sources(s *kindTexts, f blocks.Filter, q query) []sourceCount {
+func (h *entriesHandler) sources(s *kindTexts, f blocks.Filter, q query) []sourceCount {
 	all := []sourceCount{{Name: "All"}, {Name: "By hand"}, {Name: "Automatic"}, {Name: "Imported"}}
 	counted := f.State == "" && f.Search == "" && f.Author == "" && f.Within.IsZero()
 	counts := map[blocks.Source]int{}
 	if counted {
-		for source, n := range u.Catalog.Blocks().CountBySource(blocks.Block, u.Now()) {
+		for source, n := range h.catalog.Blocks().CountBySource(blocks.Block, h.now()) {
 			counts[source] = n
 			counts[""] += n
 		}
@@ -220,11 +220,11 @@ func (u *UI) sources(s *kindTexts, f blocks.Filter, q query) []sourceCount {
 
 // refusedByBlocks returns how many requests each block refused in the last
 // hour, by its id, and all of them together.
-func (u *UI) refusedByBlocks(ctx context.Context) (map[string]int64, int64, error) {
-	if u.Offenders == nil {
+func (h *entriesHandler) refusedByBlocks(ctx context.Context) (map[string]int64, int64, error) {
+	if h.offenders == nil {
 		return nil, 0, nil
 	}
-	rows, err := u.Offenders.RulesReport(ctx, u.Now().Add(-time.Hour), u.Now())
+	rows, err := h.offenders.RulesReport(ctx, h.now().Add(-time.Hour), h.now())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -240,12 +240,12 @@ func (u *UI) refusedByBlocks(ctx context.Context) (map[string]int64, int64, erro
 
 var csvHeader = []string{"id", "pattern", "reason", "author", "source", "created_at", "expires_at", "ended_at", "ended_by"}
 
-func (u *UI) exportEntries(c *httpserver.Call, s *kindTexts) error {
+func (h *entriesHandler) exportEntries(c *httpserver.Call, s *kindTexts) error {
 	q, err := readQuery(c, entryParams...)
 	if err != nil {
 		return err
 	}
-	f, err := u.entryFilter(s.Kind, q)
+	f, err := h.entryFilter(s.Kind, q)
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (u *UI) exportEntries(c *httpserver.Call, s *kindTexts) error {
 		if err := out.Write(csvHeader); err != nil {
 			return err
 		}
-		for i, err := range u.Entries.Each(ctx, f) {
+		for i, err := range h.entries.Each(ctx, f) {
 			if err != nil {
 				return err
 			}

@@ -56,7 +56,7 @@ func (p *importPage) Choices() []form.Choice { return lengthChoices }
 
 // Conflicts returns what may become of patterns that are blocked already.
 func (p *importPage) Conflicts() []form.Choice {
-	return []form.Choice{{string(blocks.Fail), "Stay as they are"}, {string(blocks.Extend), "Last longer"}, {string(blocks.Replace), "Are replaced"}}
+	return form.Choices(string(blocks.Fail), "Stay as they are", string(blocks.Extend), "Last longer", string(blocks.Replace), "Are replaced")
 }
 
 // FormatWord names what the file was read as.

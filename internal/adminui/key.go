@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
@@ -18,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // keyPage explains one key.
@@ -117,11 +119,19 @@ type keyHandler struct {
 	offenders *offenders.Service // nil where offences are not counted
 	blocks    blocks.Store
 	notes     notes.Store // nil where none are kept
-	entries   *UI
+	toasts    *toasts
+	// logs are emptied by a reset, which recorder records first.
+	logs     []timestamplog.Log
+	recorder audit.Recorder
 }
 
 func (h *keyHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.get(KeyPath, identity.Read, h.showKey)}
+	return []httpserver.Route{
+		h.get(KeyPath, identity.Read, h.showKey),
+		h.post(KeyPath+"/reset", identity.Operate, h.resetKey),
+		h.post(KeyPath+"/note", identity.Operate, h.addNote),
+		h.post(KeyPath+"/note/delete", identity.Operate, h.deleteNote),
+	}
 }
 
 func (h *keyHandler) showKey(c *httpserver.Call) error {
@@ -141,7 +151,7 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	w.Title = format.ClipLine(format.VisibleText(key.String()), 60)
 	page := &keyPage{watch: w, Key: key.String(), Ask: w.Query.Get("ask"), Choices: lengthChoices}
 	ctx := c.Context()
-	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.toasts.find(ctx, &page.watch); err != nil {
 		return err
 	}
 	if page.Explained, err = h.gate.Explain(ctx, key, ""); err != nil {

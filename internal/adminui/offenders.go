@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/chart"
+	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -94,7 +95,7 @@ type stateView struct {
 }
 
 // offenderRows makes the rows of a report.
-func (s *site) offenderRows(r *offenders.Report, span format.TimeRange) []offenderRow {
+func offenderRows(s *site, r *offenders.Report, span format.TimeRange) []offenderRow {
 	rows := make([]offenderRow, len(r.Rows))
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -175,11 +176,14 @@ var offenderParams = []string{
 type offendersHandler struct {
 	*site
 	offenders *offenders.Service // nil where offences are not counted
-	entries   *UI
+	toasts    *toasts
 }
 
 func (h *offendersHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.get("/offenders", identity.Read, h.showOffenders)}
+	return []httpserver.Route{
+		h.get("/offenders", identity.Read, h.showOffenders),
+		h.post("/escalations/resume", identity.Operate, h.resumeEscalation),
+	}
 }
 
 func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
@@ -195,18 +199,18 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 		return h.seeOther(c, page.With("columns", chosenColumns(chosen)))
 	}
 	page.Columns = columnsOf(page.Query.Get("columns"))
-	q, err := h.offenderQuery(&page.watch)
+	q, err := offenderQuery(h.site, &page.watch)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.toasts.find(ctx, &page.watch); err != nil {
 		return err
 	}
 	if page.Report, err = h.offenders.Report(ctx, q); err != nil {
 		return err
 	}
-	page.Rows = h.offenderRows(page.Report, page.Span)
+	page.Rows = offenderRows(h.site, page.Report, page.Span)
 	if at, err := strconv.Atoi(page.Query.Get("at")); err == nil && at > 0 && q.Cursor != "" {
 		page.First, page.Refresh = at, 0
 	}
@@ -233,7 +237,7 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 
 var errNotCounted = fault.New(fault.NotFound, "This node does not count offences.")
 
-func (s *site) offenderQuery(w *watch) (offences.Query, error) {
+func offenderQuery(s *site, w *watch) (offences.Query, error) {
 	q := w.Query
 	o := offences.Query{
 		From: w.Span.From, To: w.Span.To, Search: q.Get("search"), Rule: canonicalRule(q.Get("rule")), NotRule: canonicalRule(q.Get("not_rule")),
@@ -356,4 +360,21 @@ func chosenColumns(chosen [][]byte) string {
 // Shows reports whether a column is shown.
 func (p *offendersPageData) Shows(name string) bool {
 	return slices.ContainsFunc(p.Columns, func(c reportColumn) bool { return c.Name == name && c.Shown })
+}
+
+// resumeEscalation resumes an escalation that its safety limit has paused.
+func (h *offendersHandler) resumeEscalation(c *httpserver.Call) error {
+	values, err := form.Read(c)
+	if err != nil {
+		return err
+	}
+	p, found := h.catalog.Selector().ByName(values.Get("policy"))
+	if !found || h.offenders == nil {
+		return fault.New(fault.NotFound, "There is no policy of that name.")
+	}
+	ctx := c.Context()
+	if err := h.offenders.Store.ResumeEscalation(ctx, c.Actor(), p.ID); err != nil {
+		return err
+	}
+	return h.returnTo(c, values.Get("back"), "resumed", nil)
 }

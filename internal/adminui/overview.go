@@ -56,7 +56,7 @@ type overviewHandler struct {
 	blocks    blocks.Store
 	parts     func(context.Context) []Part // nil shows what readiness says
 	firstRun  *firstRunHandler
-	entries   *UI
+	toasts    *toasts
 }
 
 func (h *overviewHandler) routes() []httpserver.Route {
@@ -76,7 +76,7 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 	}
 	page := &overviewPage{watch: w}
 	ctx := c.Context()
-	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.toasts.find(ctx, &page.watch); err != nil {
 		return err
 	}
 	page.Health = h.health(ctx)
@@ -160,7 +160,7 @@ func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPag
 	if err != nil {
 		return err
 	}
-	page.Offenders = h.offenderRows(page.Report, page.Span)
+	page.Offenders = offenderRows(h.site, page.Report, page.Span)
 	return nil
 }
 

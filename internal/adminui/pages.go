@@ -3,7 +3,6 @@ package adminui
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/audit"
@@ -88,15 +87,14 @@ type TrafficSource func(ctx context.Context, from, to time.Time) (source backtes
 // Setting is one setting as the page of settings shows it.
 type Setting struct{ Name, Variable, Value, Help string }
 
-// UI is the pages. See New.
-type UI struct {
-	Deps
-	*site
+// Pages are the admin pages: one handler for each page, see New.
+type Pages struct {
 	sessions *sessions
+	routes   []httpserver.Route
 }
 
 // New returns the pages over d, or the first mistake in a template.
-func New(d Deps) (*UI, error) {
+func New(d Deps) (*Pages, error) {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -122,46 +120,54 @@ func New(d Deps) (*UI, error) {
 	if s.pages, err = s.parseTemplates(); err != nil {
 		return nil, err
 	}
-	return &UI{Deps: d, site: s, sessions: &sessions{
+	p := &Pages{sessions: &sessions{
 		identity: d.Identity, catalog: d.Catalog, secure: d.Secure, idleTimeout: d.IdleTimeout, lifetime: d.Lifetime,
 		now: d.Now, known: map[[32]byte]login{},
-	}}, nil
+	}}
+	p.routes = routesOf(s, &d, p.sessions)
+	return p, nil
 }
 
-// Routes returns every page and action, for httpserver.New.
-func (u *UI) Routes() []httpserver.Route {
-	s, d := u.site, &u.Deps
-	logins := &loginHandler{site: s, sessions: u.sessions, identity: d.Identity, throttle: d.Throttle, failedLogins: d.Failed}
+// routesOf composes the handlers, each with the stores that it needs.
+func routesOf(s *site, d *Deps, sessions *sessions) []httpserver.Route {
+	isShared := d.DataDir == ""
+	confirmer := &confirmer{site: s, entries: d.Entries, traffic: d.Traffic}
+	toasts := &toasts{entries: d.Entries, audit: d.Audit, canUndo: d.Undo != nil, now: d.Now}
 	firstRun := &firstRunHandler{
 		site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
 	}
-	overview := &overviewHandler{
-		site: s, offenders: d.Offenders, blocks: d.Entries, parts: d.Health, firstRun: firstRun, entries: u,
+	handlers := []interface{ routes() []httpserver.Route }{
+		&staticHandler{site: s},
+		&loginHandler{site: s, sessions: sessions, identity: d.Identity, throttle: d.Throttle, failedLogins: d.Failed},
+		&searchHandler{site: s, offenders: d.Offenders},
+		firstRun,
+		&overviewHandler{site: s, offenders: d.Offenders, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
+		&offendersHandler{site: s, offenders: d.Offenders, toasts: toasts},
+		&keyHandler{
+			site: s, gate: d.Gate, offenders: d.Offenders, blocks: d.Entries, notes: d.Notes, toasts: toasts, logs: d.Logs, recorder: d.Recorder,
+		},
+		&proposalsHandler{site: s, offenders: d.Offenders, toasts: toasts, confirmer: confirmer},
+		&liveHandler{site: s, events: d.Events, isShared: isShared},
+		&reportsHandler{site: s, reports: d.Reports},
+		&bulkHandler{site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders, audit: d.Audit},
+		&policiesHandler{site: s, policies: d.Policies, offenders: d.Offenders, traffic: d.Trace, isShared: isShared},
+		&importHandler{site: s, entries: d.Entries, traffic: d.Traffic}, // before /blocks/:id of the next
+		&entriesHandler{site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders},
+		&jobsHandler{site: s, jobs: d.Jobs, recorder: d.Recorder},
+		&auditHandler{site: s, audit: d.Audit, undo: d.Undo, confirmer: confirmer},
+		&tokensHandler{site: s, identity: d.Identity},
+		&usersHandler{site: s, identity: d.Identity},
+		&settingsHandler{site: s, settings: d.Settings},
 	}
-	keys := &keyHandler{site: s, gate: d.Gate, offenders: d.Offenders, blocks: d.Entries, notes: d.Notes, entries: u}
-	policies := &policiesHandler{site: s, policies: d.Policies, offenders: d.Offenders, traffic: d.Trace, isShared: d.DataDir == ""}
-	return slices.Concat(
-		s.staticRoutes(),
-		logins.routes(),
-		(&searchHandler{site: s, offenders: d.Offenders}).routes(),
-		firstRun.routes(),
-		overview.routes(),
-		(&offendersHandler{site: s, offenders: d.Offenders, entries: u}).routes(),
-		keys.routes(),
-		(&proposalsHandler{site: s, offenders: d.Offenders, entries: u}).routes(),
-		(&liveHandler{site: s, events: d.Events, isShared: d.DataDir == ""}).routes(),
-		(&reportsHandler{site: s, reports: d.Reports}).routes(),
-		u.actRoutes(),
-		policies.routes(),
-		(&importHandler{site: s, entries: d.Entries, traffic: d.Traffic}).routes(), // before /blocks/:id
-		u.entryRoutes(),
-		(&jobsHandler{site: s, jobs: d.Jobs, recorder: d.Recorder}).routes(),
-		(&auditHandler{site: s, audit: d.Audit, undo: d.Undo, entries: u}).routes(),
-		(&tokensHandler{site: s, identity: d.Identity}).routes(),
-		(&usersHandler{site: s, identity: d.Identity}).routes(),
-		(&settingsHandler{site: s, settings: d.Settings}).routes(),
-	)
+	var all []httpserver.Route
+	for _, h := range handlers {
+		all = append(all, h.routes()...)
+	}
+	return all
 }
 
+// Routes returns every page and action, for httpserver.New.
+func (p *Pages) Routes() []httpserver.Route { return p.routes }
+
 // Sessions finds the session of a request, for httpserver.Options.Sessions.
-func (u *UI) Sessions() httpserver.Sessions { return u.sessions }
+func (p *Pages) Sessions() httpserver.Sessions { return p.sessions }

@@ -62,7 +62,7 @@ func windowChoices(own string) []form.Choice {
 	}
 	choices := make([]form.Choice, len(all))
 	for i, w := range all {
-		choices[i] = form.Choice{rules.FormatWindow(w), format.WindowWords(w)}
+		choices[i] = form.Choice{Value: rules.FormatWindow(w), Word: format.WindowWords(w)}
 	}
 	return choices
 }

@@ -146,7 +146,8 @@ func (v *proposalView) DecisionWord() string {
 type proposalsHandler struct {
 	*site
 	offenders *offenders.Service // nil where offences are not counted
-	entries   *UI
+	toasts    *toasts
+	confirmer *confirmer
 }
 
 func (h *proposalsHandler) routes() []httpserver.Route {
@@ -168,7 +169,7 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	}
 	page := &proposalsPage{watch: w}
 	ctx := c.Context()
-	if page.Toast, err = h.entries.actToast(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.toasts.find(ctx, &page.watch); err != nil {
 		return err
 	}
 	all, err := h.offenders.Store.FindProposals(ctx, false, 100)
@@ -204,7 +205,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	}
 	page := &proposalPage{watch: w, Proposal: viewProposal(p), For: "24h", Mistakes: form.FieldErrors{}}
 	if p.Decision == offences.Open {
-		r, err := h.entries.surveyor().Survey(ctx, p.Pattern, c.Address)
+		r, err := h.confirmer.surveyor().Survey(ctx, p.Pattern, c.Address)
 		if err != nil {
 			return nil, err
 		}
@@ -250,7 +251,7 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return h.entries.back(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
+	return h.returnTo(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
 }
 
 func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
@@ -273,7 +274,7 @@ func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 	if _, err = h.offenders.DismissProposal(ctx, c.Actor(), id, reason); err != nil {
 		return err
 	}
-	return h.entries.back(c, backOf(values.Get("back")), "dismissed", nil)
+	return h.returnTo(c, backOf(values.Get("back")), "dismissed", nil)
 }
 
 // backOf is where a decision leads: where it was made, or to the others.

@@ -66,8 +66,11 @@ func assetPath(name string) string {
 // versioned matches the names of files that never change: they hold a version.
 var versioned = regexp.MustCompile(`-\d+\.\d+\.\d+\.`)
 
-func (s *site) staticRoutes() []httpserver.Route {
-	return []httpserver.Route{s.get("/static/:name", identity.Public, sendAsset)}
+// staticHandler serves the files of web/static.
+type staticHandler struct{ *site }
+
+func (h *staticHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.get("/static/:name", identity.Public, sendAsset)}
 }
 
 func sendAsset(c *httpserver.Call) error {

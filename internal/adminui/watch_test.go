@@ -147,12 +147,12 @@ func TestBlockingFromTheOffendersRefusesTheNextCheckAndCanBeUndone(t *testing.T)
 	if got := n.decisionOn(t, keys[0]); got != "allowed" {
 		t.Fatalf("before the block it is %s", got)
 	}
-	v.post("/act/block", url.Values{"key": keys, "back": {back}}).is(http.StatusOK).holds("Block 2 keys").holds("client1")
+	v.post("/bulk/add", url.Values{"key": keys, "back": {back}}).is(http.StatusOK).holds("Block 2 keys").holds("client1")
 	if got := n.decisionOn(t, keys[0]); got == "blocked" {
 		t.Fatal("the question alone has blocked")
 	}
-	v.post("/act/block", url.Values{"key": keys, "back": {back}, "for": {"until"}, "until": {"soon"}}).is(http.StatusUnprocessableEntity).holds("Give a day and a time")
-	done := v.post("/act/block", url.Values{"key": keys, "back": {back}, "for": {"24h"}, "reason": {"test"}}).is(http.StatusSeeOther)
+	v.post("/bulk/add", url.Values{"key": keys, "back": {back}, "for": {"until"}, "until": {"soon"}}).is(http.StatusUnprocessableEntity).holds("Give a day and a time")
+	done := v.post("/bulk/add", url.Values{"key": keys, "back": {back}, "for": {"24h"}, "reason": {"test"}}).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, keys[0]); got != "blocked" {
 		t.Fatalf("after the block it is %s", got)
 	}
@@ -161,12 +161,12 @@ func TestBlockingFromTheOffendersRefusesTheNextCheckAndCanBeUndone(t *testing.T)
 	for _, id := range regexp.MustCompile(`name="id" value="([0-9a-f-]{36})"`).FindAllStringSubmatch(toast.body, -1) {
 		undo.Add("id", id[1])
 	}
-	lifted := v.post("/act/lift", undo).is(http.StatusSeeOther)
+	lifted := v.post("/bulk/end", undo).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, keys[0]); got == "blocked" {
 		t.Fatal("it is blocked after the block was undone")
 	}
 	v.get(lifted.header.Get("Location")).is(http.StatusOK).holds("Ended the blocks of").holds("Undo")
-	v.post("/act/restore", undo).is(http.StatusSeeOther)
+	v.post("/bulk/restore", undo).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, keys[0]); got != "blocked" {
 		t.Fatalf("after the lift was undone it is %s", got)
 	}
@@ -176,8 +176,8 @@ func TestOnlyOperatorsActOnWhatTheySee(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "vic")
 	for path, form := range map[string]url.Values{
-		"/act/block": {"key": {"token:a"}, "for": {"1h"}}, "/act/lift": {"id": {"x"}}, "/act/restore": {"id": {"x"}}, "/act/reset": {"key": {"token:a"}},
-		"/act/resume": {"policy": {"default"}}, "/act/note": {"key": {"token:a"}, "text": {"x"}}, "/act/note/delete": {"id": {"x"}},
+		"/bulk/add": {"key": {"token:a"}, "for": {"1h"}}, "/bulk/end": {"id": {"x"}}, "/bulk/restore": {"id": {"x"}}, "/key/reset": {"key": {"token:a"}},
+		"/escalations/resume": {"policy": {"default"}}, "/key/note": {"key": {"token:a"}, "text": {"x"}}, "/key/note/delete": {"id": {"x"}},
 		"/proposals/x/accept": {}, "/proposals/x/dismiss": {},
 	} {
 		v.post(path, form).is(http.StatusForbidden)
@@ -186,12 +186,12 @@ func TestOnlyOperatorsActOnWhatTheySee(t *testing.T) {
 		t.Errorf("a viewer's forms led to %s", got)
 	}
 	olu := n.as(t, "olu")
-	wide := olu.post("/act/block", url.Values{"key": {"ip:10.0.0.0/8"}, "for": {"1h"}}).is(http.StatusSeeOther)
+	wide := olu.post("/bulk/add", url.Values{"key": {"ip:10.0.0.0/8"}, "for": {"1h"}}).is(http.StatusSeeOther)
 	olu.get(wide.header.Get("Location")).is(http.StatusOK).holds("To select all 16,777,216 addresses, type ip:10.0.0.0/8")
 	if got := n.decisionOn(t, "ip:10.0.0.1"); got != "allowed" {
 		t.Errorf("a wide range that nobody confirmed is %s", got)
 	}
-	olu.post("/act/block", url.Values{"for": {"1h"}}).is(http.StatusUnprocessableEntity).holds("at least one key")
+	olu.post("/bulk/add", url.Values{"for": {"1h"}}).is(http.StatusUnprocessableEntity).holds("at least one key")
 }
 
 func TestAKeysPageSaysWhenItIsAllowedAgainAndWhy(t *testing.T) {
@@ -218,7 +218,7 @@ func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
 	v := n.as(t, "olu")
 	const here = "/key?key=ip:203.0.113.7"
 	v.get(here).is(http.StatusOK).holds("203.0.113.0/28").holds("203.0.113.0/24")
-	done := v.post("/act/block", url.Values{"key": {"ip:203.0.113.0/28"}, "for": {"4h"}, "reason": {"scraping"}, "back": {here}}).is(http.StatusSeeOther)
+	done := v.post("/bulk/add", url.Values{"key": {"ip:203.0.113.0/28"}, "for": {"4h"}, "reason": {"scraping"}, "back": {here}}).is(http.StatusSeeOther)
 	v.get(done.header.Get("Location")).is(http.StatusOK).holds("<b>Blocked</b>").holds("with <b>").holds(start.Add(4 * time.Hour).Format("15:04"))
 	if got := n.decisionOn(t, "ip:203.0.113.9"); got != "blocked" {
 		t.Errorf("its neighbour is %s", got)
@@ -228,16 +228,16 @@ func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
 		t.Fatalf("the second request in a second is %s", got)
 	}
 	v.get("/key?key=token:used&ask=reset").is(http.StatusOK).holds("All limits start from zero")
-	v.post("/act/reset", url.Values{"key": {"token:used"}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
+	v.post("/key/reset", url.Values{"key": {"token:used"}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
 	if got := n.decisionOn(t, "token:used"); got != "allowed" {
 		t.Errorf("after it was forgotten it is %s", got)
 	}
-	v.post("/act/note", url.Values{"key": {"token:used"}, "text": {"Seen in\r\nJuly"}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
+	v.post("/key/note", url.Values{"key": {"token:used"}, "text": {"Seen in\r\nJuly"}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
 	page := v.get("/key?key=token:used").is(http.StatusOK).holds("Seen in")
 	id := regexp.MustCompile(`name="id" value="([0-9a-f-]{36})">Delete`).FindStringSubmatch(page.body)
-	v.post("/act/note/delete", url.Values{"id": {id[1]}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
+	v.post("/key/note/delete", url.Values{"id": {id[1]}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
 	v.get("/key?key=token:used").is(http.StatusOK).lacks("Seen in")
-	v.post("/act/note", url.Values{"key": {"token:used"}, "text": {" "}}).is(http.StatusUnprocessableEntity)
+	v.post("/key/note", url.Values{"key": {"token:used"}, "text": {" "}}).is(http.StatusUnprocessableEntity)
 	entries, err := n.store.FindRecords(context.Background(), audit.Filter{Action: "key.reset"})
 	must(t, err)
 	if len(entries.Records) != 1 || entries.Records[0].Actor.Name != "olu" {

@@ -74,7 +74,7 @@ func (a *App) apiDeps() api.Deps {
 	return d
 }
 
-func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.UI, error) {
+func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	store := a.backends.store
 	recorded := &traffic{store, a.offenders, a.catalog}
 	d := adminui.Deps{

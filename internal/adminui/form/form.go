@@ -202,3 +202,12 @@ func Line(values url.Values, name string, maxBytes int) (string, error) {
 
 // Choice is one option of a field.
 type Choice struct{ Value, Word string }
+
+// Choices returns options from pairs of a value and its word.
+func Choices(pairs ...string) []Choice {
+	all := make([]Choice, 0, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		all = append(all, Choice{Value: pairs[i], Word: pairs[i+1]})
+	}
+	return all
+}

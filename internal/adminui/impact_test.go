@@ -34,13 +34,13 @@ func TestThePagesAskForTheConfirmationsThatTheAPIAsksFor(t *testing.T) {
 		}
 		got.is(http.StatusUnprocessableEntity).holds(html.EscapeString(r.Confirm))
 		// Whoever blocks it from a list is led to the same question.
-		act := olu.post("/act/block", url.Values{"key": {text}, "for": {"1h"}, "reason": {"scraping"}}).is(http.StatusSeeOther)
+		act := olu.post("/bulk/add", url.Values{"key": {text}, "for": {"1h"}, "reason": {"scraping"}}).is(http.StatusSeeOther)
 		at := act.header.Get("Location")
 		if !strings.HasPrefix(at, "/blocks/new?") {
 			t.Fatalf("%s leads to %s", text, at)
 		}
 		olu.get(at).is(http.StatusOK).holds(`value="scraping"`).holds(`id="confirm"`).holds(`value="1h" checked`)
-		olu.post("/act/block", url.Values{"key": {text, "token:other"}, "for": {"1h"}}).is(http.StatusConflict).holds("Nothing was changed")
+		olu.post("/bulk/add", url.Values{"key": {text, "token:other"}, "for": {"1h"}}).is(http.StatusConflict).holds("Nothing was changed")
 		form.Set("confirm", text)
 		olu.post("/blocks", form).is(http.StatusSeeOther)
 	}

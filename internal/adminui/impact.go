@@ -5,24 +5,11 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
-
-// surveyor finds blast radiuses by the same rules as the REST API.
-func (u *UI) surveyor() *blocklist.Surveyor {
-	return &blocklist.Surveyor{View: u.Catalog, Parser: u.Catalog.Parser, Traffic: u.Traffic, Now: u.Now}
-}
-
-// whyConfirm says why a pattern must be confirmed before it is added to a
-// shelf or lasts longer there, "" where it need not be.
-func (u *UI) whyConfirm(ctx context.Context, s *kindTexts, p keys.Pattern) string {
-	if !s.Blocks {
-		return blocklist.Broad(p)
-	}
-	return u.surveyor().WhyConfirm(ctx, p)
-}
 
 // narrower is a part of a pattern that alone stops most of its offences.
 type narrower struct {
@@ -39,7 +26,7 @@ const enoughOffences = 0.8
 
 // narrowerOf returns the narrowest key or range that makes most of the trouble
 // within p, nil for none.
-func (u *UI) narrowerOf(ctx context.Context, p keys.Pattern, seen offences.Seen) (*narrower, error) {
+func (h *entriesHandler) narrowerOf(ctx context.Context, p keys.Pattern, seen offences.Seen) (*narrower, error) {
 	if blocklist.Single(p) || seen.Refused == 0 {
 		return nil, nil
 	}
@@ -47,8 +34,8 @@ func (u *UI) narrowerOf(ctx context.Context, p keys.Pattern, seen offences.Seen)
 	if !found {
 		return nil, nil
 	}
-	now := u.Now()
-	within, err := u.Offenders.Store.Seen(ctx, best, now.Add(-24*time.Hour), now, 1)
+	now := h.now()
+	within, err := h.offenders.Store.Seen(ctx, best, now.Add(-24*time.Hour), now, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -85,4 +72,23 @@ func heaviestPart(p keys.Pattern, seen offences.Seen) (keys.Pattern, bool) {
 		}
 	}
 	return keys.Pattern{}, false
+}
+
+// gridOf draws what the parts of a pattern did in the last day, nil where it is
+// no network of many parts. A frame marks the part that is, or contains, marked.
+func (h *entriesHandler) gridOf(ctx context.Context, p, marked keys.Pattern) (*chart.Grid, error) {
+	network, is := p.Network()
+	if !is {
+		return nil, nil
+	}
+	bits, many := chart.PartBits(network)
+	if !many {
+		return nil, nil
+	}
+	now := h.now()
+	parts, err := h.offenders.Store.SeenParts(ctx, network, bits, now.Add(-24*time.Hour), now)
+	if err != nil {
+		return nil, err
+	}
+	return chart.DrawGrid(network, bits, parts, marked), nil
 }

@@ -42,16 +42,16 @@ func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
 	before := n.countBlocks(t)
 	filter := filterOf(t, olu.get("/offenders?pattern=ip:203.0.113.0/24").is(http.StatusOK).holds("All 61 matching keys"))
 	ask := url.Values{"all": {"yes"}, "filter": {filter}, "back": {"/offenders?least=1"}}
-	olu.post("/act/block", ask).is(http.StatusOK).holds("Block 61 keys").holds(`name="count" value="61"`).lacks(`name="key"`)
+	olu.post("/bulk/add", ask).is(http.StatusOK).holds("Block 61 keys").holds(`name="count" value="61"`).lacks(`name="key"`)
 	if got := n.countBlocks(t); got != before {
 		t.Fatalf("the question made %d blocks", got-before)
 	}
 	ask.Set("for", "4h")
 	ask.Set("reason", hostile[0])
 	ask.Set("count", "60")
-	olu.post("/act/block", ask).is(http.StatusUnprocessableEntity).holds("Nothing was changed: 61 keys match by now.")
+	olu.post("/bulk/add", ask).is(http.StatusUnprocessableEntity).holds("Nothing was changed: 61 keys match by now.")
 	ask.Set("count", "61")
-	done := olu.post("/act/block", ask).is(http.StatusSeeOther).header.Get("Location")
+	done := olu.post("/bulk/add", ask).is(http.StatusSeeOther).header.Get("Location")
 	if got := n.countBlocks(t); got != before+60 { // the escalation had blocked one of them
 		t.Fatalf("%d blocks were made, want 60", got-before)
 	}
@@ -98,7 +98,7 @@ func TestAllThatMatchIsRefusedWhereItCannotBeMeant(t *testing.T) {
 	} {
 		tc.form.Set("all", "yes")
 		before := n.countBlocks(t)
-		if got := olu.post("/act/block", tc.form); got.status != tc.status || n.countBlocks(t) != before {
+		if got := olu.post("/bulk/add", tc.form); got.status != tc.status || n.countBlocks(t) != before {
 			t.Errorf("%s: got %d and %d blocks: %s", name, got.status, n.countBlocks(t)-before, got.shown())
 		}
 	}

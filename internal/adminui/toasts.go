@@ -1,0 +1,151 @@
+package adminui
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// toastTexts are what a monitoring page says after a change, by the parameter
+// done of its address.
+var toastTexts = map[string]struct {
+	text, plural string // plural is "" where no entries are named
+	undo         string // the action that undoes it, "" for none
+	exempt       bool
+}{
+	"blocked":     {"Blocked", "Blocked", "/bulk/end", false},
+	"exempted":    {"Exempted", "Exempted", "/bulk/end", true},
+	"unblocked":   {"Ended the block of", "Ended the blocks of", "/bulk/restore", false},
+	"unexempted":  {"Ended the exemption of", "Ended the exemptions of", "/bulk/restore", true},
+	"reset":       {"Counts reset. All limits start from zero.", "", "", false},
+	"noted":       {"The note is saved.", "", "", false},
+	"notedeleted": {"The note is deleted.", "", "", false},
+	"resumed":     {"Automatic blocks are resumed.", "", "", false},
+	"unchanged":   {"Nothing was changed: each of them has a block of its own.", "", "", false},
+	"dismissed":   {"Dismissed. The range is not proposed again for a day.", "", "", false},
+}
+
+// toastTime is how long after a change its toast is shown, so that a copied
+// address shows none later.
+const toastTime = time.Minute
+
+// returnTo redirects to a page of ours, which shows the toast of done about the
+// entries with the given ids.
+func (s *site) returnTo(c *httpserver.Call, path, done string, ids []string) error {
+	target, err := url.Parse(ownPath(path))
+	if err != nil {
+		return fault.Field("back", "is not an address")
+	}
+	q := target.Query()
+	q.Del("ask")
+	q.Set("done", done)
+	q.Del("ids")
+	// Too many ids do not fit into an address; the toast then has no undo.
+	if len(ids) > 0 && len(ids) <= entriesPerPage {
+		q.Set("ids", strings.Join(ids, ","))
+	}
+	target.RawQuery = q.Encode()
+	target.Fragment = ""
+	return s.seeOther(c, target.String())
+}
+
+// toasts finds the toast of a monitoring page.
+type toasts struct {
+	entries blocks.Store
+	audit   audit.Store
+	canUndo bool // changes can be undone
+	now     func() time.Time
+}
+
+// find returns the toast that the page's address asks for, nil for none, and
+// removes its parameters from the address.
+func (t *toasts) find(ctx context.Context, w *watch) (*Toast, error) {
+	done := w.Query.Get("done")
+	text, known := toastTexts[done]
+	ids := strings.FieldsFunc(w.Query.Get("ids"), func(r rune) bool { return r == ',' })
+	delete(w.Query, "done")
+	delete(w.Query, "ids")
+	if done == "allblocked" && len(ids) == 1 {
+		w.Here = w.With()
+		return t.ofImport(ctx, ids[0])
+	}
+	if !known || len(ids) > entriesPerPage {
+		return nil, nil
+	}
+	w.Here = w.With()
+	if text.plural == "" {
+		return &Toast{Text: text.text}, nil
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	s, what := blockTexts, "block"
+	if text.exempt {
+		s, what = exemptionTexts, "exempt"
+	}
+	first, err := t.entries.ByID(ctx, s.Kind, ids[0])
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	changed := first.Created
+	if !first.Ended.IsZero() {
+		changed = first.Ended
+	}
+	if t.now().Sub(changed) > toastTime {
+		return nil, nil
+	}
+	toast := &Toast{Text: text.text, Key: first.Pattern.String(), Undo: text.undo}
+	toast.Fields = append(hidden("back", w.Here, "what", what), hiddenIDs(ids)...)
+	if len(ids) > 1 {
+		toast.Text, toast.Key = text.plural+" "+format.Plural(len(ids), "key")+".", ""
+	}
+	return toast, nil
+}
+
+// ofImport returns the toast of an audit record of an import.
+func (t *toasts) ofImport(ctx context.Context, id string) (*Toast, error) {
+	recordID, err := strconv.ParseInt(id, 10, 64)
+	if err != nil { // somebody edited the address
+		return nil, nil //nolint:nilerr // there is no such record
+	}
+	record, err := t.audit.FindRecordByID(ctx, recordID)
+	if fault.Is(err, fault.NotFound) || err == nil && (record.Action != "block.import" || t.now().Sub(record.At) > toastTime) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	toast := &Toast{Text: "Blocked all that matched. " + record.Summary}
+	if t.canUndo {
+		toast.Undo, toast.Fields = "/audit/undo", hidden("id", id)
+	}
+	return toast, nil
+}
+
+// hidden returns hidden fields from pairs of a name and its value.
+func hidden(pairs ...string) []Field {
+	var all []Field
+	for i := 0; i+1 < len(pairs); i += 2 {
+		all = append(all, Field{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return all
+}
+
+func hiddenIDs(ids []string) []Field {
+	var all []Field
+	for _, id := range ids {
+		all = append(all, Field{Name: "id", Value: id})
+	}
+	return all
+}
