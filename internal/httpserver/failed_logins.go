@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -94,7 +95,9 @@ func (f *FailedLogins) Flush(ctx context.Context, to audit.Recorder) error {
 	for what := range counts {
 		kinds = append(kinds, what)
 	}
-	slices.SortFunc(kinds, func(a, b failedLogin) int { return counts[a].First.Compare(counts[b].First) })
+	slices.SortFunc(kinds, func(a, b failedLogin) int {
+		return cmp.Or(counts[a].First.Compare(counts[b].First), cmp.Compare(b.name, a.name))
+	})
 	for i, what := range kinds {
 		if err := record(ctx, to, what, "", counts[what]); err != nil {
 			f.keep(kinds[i:], counts, others)
@@ -111,7 +114,7 @@ func (f *FailedLogins) Flush(ctx context.Context, to audit.Recorder) error {
 	return nil
 }
 
-// keep adds what could not be recorded to what has been counted meanwhile.
+// keep adds what could not be recorded to what was counted since.
 func (f *FailedLogins) keep(kinds []failedLogin, counts map[failedLogin]*failedCount, others *failedCount) {
 	for _, what := range kinds {
 		f.add(what, counts[what])
