@@ -43,7 +43,7 @@ func untilEnd(t *testing.T, from *bufio.Reader) string {
 func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
 	url := servers.Postgres(t).URL
 	n := startNodeOn(t, url)
-	go n.api.Catalog.Run(t.Context())
+	go n.known.Run(t.Context())
 	other, err := sqlstore.Open(t.Context(), url, sqlstore.Options{Now: n.clock.Now})
 	if err != nil {
 		t.Fatal(err)

@@ -11,10 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-const (
-	get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
-	operate, admin, reader     = identity.Operate, identity.Admin, identity.Read
-)
+const operate, admin, reader = identity.Operate, identity.Admin, identity.Read
 
 func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItStandsFor(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {

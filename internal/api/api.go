@@ -1,15 +1,15 @@
 // Package api is the REST API: checks by clients on one listener, and the work of
-// operators on the other. Its handlers decode a request, call the domain and encode
-// the answer; they decide nothing themselves.
+// operators on the other. There is one handler type for each resource. Handlers
+// decode a request, call the domain and encode the answer; they decide nothing
+// themselves.
 package api
 
 import (
 	"context"
-	"io"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -33,8 +33,8 @@ import (
 type Deps struct {
 	Gate    *gate.Gate
 	Catalog *catalog.Catalog
-	// Logs are what a reset empties: the log that decides, then the one that
-	// stands in for it where there is one.
+	// Logs are emptied by a reset: the log that decides, then its fallback if there
+	// is one.
 	Logs     []timestamplog.Log
 	Policies rules.Store
 	Entries  blocks.Store
@@ -42,69 +42,64 @@ type Deps struct {
 	Audit    audit.Store
 	Recorder audit.Recorder
 
-	// Offenders answers who offended, when and why.
 	Offenders *offenders.Service
 	Reports   *reports.Builder
-
-	// Nodes are those of this installation.
-	Nodes nodes.Store
-	// Notes are what operators write about keys.
-	Notes notes.Store
-	// Undo takes recorded changes back.
-	Undo audit.Undoer
-	// Traffic estimates whom a block would hit; nil where nothing is recorded.
+	Nodes     nodes.Store
+	Notes     notes.Store
+	Undo      audit.Undoer
+	// Traffic estimates the impact of a block; nil if nothing is recorded.
 	Traffic blocklist.TrafficEstimator
-	// Events tells what happens as it happens, Jobs is the periodic work,
-	// Notifier and Outbox what people are told; nil where a node has none.
+	// Events, Jobs, Notifier and Outbox are nil on a node without them.
 	Events   *events.Hub
 	Jobs     *jobs.Runner
 	Notifier Notifier
 	Outbox   Outbox
 
-	// Backups keeps the embedded data; nil where there is none to keep, which
-	// the two routes then say.
+	// Backups is nil on a node without embedded data.
 	Backups BackupStore
-	// Ready says whether this node can answer; nil asks the catalog alone.
+	// Ready reports whether this node can answer; nil checks the catalog only.
 	Ready   func(ctx context.Context) wire.Readiness
 	Now     func() time.Time // nil means time.Now
-	Version string           // of the build, for openapi.json
+	Version string           // of the build, for the OpenAPI document
 }
 
-// BackupStore keeps and brings back the embedded data while it is in use.
-type BackupStore interface {
-	// Backup writes everything, consistent in itself, to w.
-	Backup(ctx context.Context, w io.Writer) error
-	// Restore replaces everything by what r holds, all or nothing, and says in
-	// one sentence what it was. It records itself, in the audit that it brought
-	// back.
-	Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error)
-}
-
-// API holds the handlers of the REST API. See New.
-type API struct {
-	Deps
-	routes  []route
-	scratch sync.Pool // of *checkScratch
-	quotas  quotas
-
-	verifying sync.Mutex // the audit, which reads all of it
-}
+// API is the REST API. See New.
+type API struct{ routes []route }
 
 // New returns the REST API over d.
 func New(d Deps) *API {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	s := &API{Deps: d}
-	s.scratch.New = func() any { return new(checkScratch) }
-	s.routes = slices.Concat(s.operations(), s.table())
-	return s
+	c := common{catalog: d.Catalog, now: d.Now}
+	entries := &entryHandler{common: c, entries: d.Entries, traffic: d.Traffic}
+	routes := slices.Concat(
+		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
+		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes}).routes(),
+		(&policyHandler{common: c, policies: d.Policies}).routes(),
+		entries.routes(),
+		(&keyHandler{common: c, gate: d.Gate, logs: d.Logs, offenders: d.Offenders, recorder: d.Recorder}).routes(),
+		(&noteHandler{common: c, notes: d.Notes}).routes(),
+		(&tokenHandler{common: c, tokens: d.Identity}).routes(),
+		(&userHandler{users: d.Identity}).routes(),
+		(&auditHandler{audit: d.Audit, undo: d.Undo, entries: entries}).routes(),
+		(&offenderHandler{common: c, offenders: d.Offenders}).routes(),
+		(&trafficHandler{common: c, offenders: d.Offenders}).routes(),
+		(&escalationHandler{common: c, offenders: d.Offenders}).routes(),
+		(&proposalHandler{common: c, offenders: d.Offenders}).routes(),
+		(&reportHandler{common: c, reports: d.Reports, recorder: d.Recorder}).routes(),
+		(&eventHandler{common: c, events: d.Events}).routes(),
+		(&jobHandler{jobs: d.Jobs, recorder: d.Recorder}).routes(),
+		(&notificationHandler{notifier: d.Notifier, outbox: d.Outbox}).routes(),
+		(&backupHandler{backups: d.Backups, recorder: d.Recorder, now: d.Now}).routes(),
+	)
+	return &API{routes: slices.Concat(routes, openapi.Routes(d.Version, routes))}
 }
 
 // Routes returns the table of routes.
-func (s *API) Routes() []httpserver.Route {
-	all := make([]httpserver.Route, len(s.routes))
-	for i, r := range s.routes {
+func (a *API) Routes() []httpserver.Route {
+	all := make([]httpserver.Route, len(a.routes))
+	for i, r := range a.routes {
 		all[i] = r.Route
 	}
 	return all

@@ -4,11 +4,67 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
+	"sync"
+	"time"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/auditfile"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
+)
+
+// auditHandler serves the audit log and undoes recorded changes.
+type auditHandler struct {
+	audit   audit.Store
+	undo    audit.Undoer
+	entries *entryHandler // confirms what an undo brings back
+
+	verifying sync.Mutex // held by a verification, which reads the whole audit log
+}
+
+func (h *auditHandler) routes() []route {
+	return []route{
+		onAdmin(get, wire.PathAudit, identity.Read, h.listAudit, opListAudit),
+		onAdmin(get, wire.PathAudit+"/export", identity.Read, h.exportAudit, opExportAudit),
+		onAdmin(get, wire.PathAudit+"/verify", identity.Read, h.verifyAudit, opVerifyAudit),
+		onAdmin(get, wire.PathAudit+"/:id", identity.Read, h.getAuditEntry, opGetAudit),
+		onAdmin(post, wire.PathAudit+"/:id/undo", identity.Operate, h.undoEntry, opUndo),
+	}
+}
+
+var (
+	auditQuery = []openapi.Param{
+		{Name: "from", Doc: "RFC 3339; entries from this instant on."},
+		{Name: "to", Doc: "RFC 3339; entries before this instant."},
+		{Name: "actor", Doc: "Only changes by whoever has this name."},
+		{Name: "action", Doc: "An action such as block.end, or the part before the dot."},
+		{Name: "object", Doc: "Only changes of this kind of thing."},
+		{Name: "object_id", Doc: "Only changes of the thing with this id."},
+		{Name: "search", Doc: "Only entries whose summary or object id holds this text, without case."},
+	}
+	opListAudit   = &openapi.Operation{ID: "listAudit", Tag: "audit", Summary: "List changes, the newest first.", Query: append([]openapi.Param{cursorParam, limitParam}, auditQuery...), Answers: ok("A page of them.", wire.Page[wire.AuditEntry]{})}
+	opGetAudit    = &openapi.Operation{ID: "getAuditEntry", Tag: "audit", Summary: "Show a change.", Answers: ok("The change.", wire.AuditEntry{})}
+	opVerifyAudit = &openapi.Operation{
+		ID: "verifyAudit", Tag: "audit", Summary: "Verify that no record of the audit was changed, added or removed.",
+		Query:   []openapi.Param{{Name: "head", Doc: "A head that a verification returned before and that was kept elsewhere: is it still in the chain?"}},
+		Answers: ok("What the verification found.", wire.AuditVerification{}),
+	}
+	opExportAudit = &openapi.Operation{
+		ID: "exportAudit", Tag: "audit", Summary: "Export changes as JSON or CSV.",
+		Query:   append([]openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, auditQuery...),
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "All of them.", Body: []wire.AuditEntry{}, Types: []string{"text/csv"}}},
+	}
+	opUndo = &openapi.Operation{
+		ID: "undoEntry", Tag: "audit", Summary: "Bring back what stood before a change, as a new change.",
+		Body: wire.UndoRequest{}, BodyOptional: true,
+		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The new change.", Body: wire.AuditEntry{}}},
+	}
 )
 
 // auditParams are the query parameters that select audit entries.
@@ -20,12 +76,12 @@ func auditFilter(q *httpserver.Query) (audit.Filter, error) {
 		Object: q.Line("object"), ObjectID: q.Line("object_id"), Search: q.Line("search"),
 	}
 	if q.Err() == nil && !f.From.IsZero() && !f.To.IsZero() && !f.From.Before(f.To) {
-		q.Fail("to", "must lie after from")
+		q.Fail("to", "must be after from")
 	}
 	return f, q.Err()
 }
 
-func (s *API) listAudit(c *httpserver.Call) error {
+func (h *auditHandler) listAudit(c *httpserver.Call) error {
 	q := c.ParseQuery(append([]string{"cursor", "limit"}, auditParams...)...)
 	f, err := auditFilter(q)
 	f.Cursor, f.Limit = q.Line("cursor"), q.Limit()
@@ -35,8 +91,7 @@ func (s *API) listAudit(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	page, err := s.Audit.FindRecords(ctx, f)
+	page, err := h.audit.FindRecords(c.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -47,20 +102,19 @@ func (s *API) listAudit(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, out)
 }
 
-func (s *API) getAuditEntry(c *httpserver.Call) error {
+func (h *auditHandler) getAuditEntry(c *httpserver.Call) error {
 	id, err := entryID(c)
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	e, err := s.Audit.FindRecordByID(ctx, id)
+	e, err := h.audit.FindRecordByID(c.Context(), id)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, auditfile.Entry(e))
 }
 
-func (s *API) exportAudit(c *httpserver.Call) error {
+func (h *auditHandler) exportAudit(c *httpserver.Call) error {
 	q := c.ParseQuery(append([]string{"format"}, auditParams...)...)
 	format := q.OneOf("format", "json", "csv")
 	f, err := auditFilter(q)
@@ -68,6 +122,118 @@ func (s *API) exportAudit(c *httpserver.Call) error {
 		return err
 	}
 	return httpserver.Stream(c, auditfile.MediaType(format), auditfile.Name(format), func(ctx context.Context, w io.Writer) error {
-		return auditfile.Write(w, format, s.Audit.EachRecord(ctx, f))
+		return auditfile.Write(w, format, h.audit.EachRecord(ctx, f))
 	})
+}
+
+// verifyTimeout bounds a verification, which reads the whole audit.
+const verifyTimeout = 5 * time.Minute
+
+// verifyAudit verifies the chain, one verification at a time on a node.
+func (h *auditHandler) verifyAudit(c *httpserver.Call) error {
+	q := c.ParseQuery("head")
+	if q.Err() != nil {
+		return q.Err()
+	}
+	var kept audit.Link
+	if q.Given("head") {
+		var err error
+		if kept, err = audit.ParseHead(q.Line("head")); err != nil {
+			return err
+		}
+	}
+	if q.Err() != nil {
+		return q.Err()
+	}
+	if !h.verifying.TryLock() {
+		return fault.New(fault.Conflict, "This node is verifying the audit already; ask again when it has done so.")
+	}
+	defer h.verifying.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), verifyTimeout)
+	defer cancel()
+	v, err := h.audit.VerifyAudit(ctx, kept)
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, fromVerification(v))
+}
+
+// fromVerification returns v as the API shows it.
+func fromVerification(v audit.Verification) wire.AuditVerification {
+	out := wire.AuditVerification{
+		Intact: v.Intact, Problem: wire.NullString(v.Problem), Records: v.Records, Uncovered: v.Uncovered, Pending: v.Pending,
+		FirstAt: wire.At(v.First), Kept: wire.NullString(v.Kept),
+	}
+	if v.ProblemID != 0 {
+		out.ProblemID = &v.ProblemID
+	}
+	if v.Anchor.Hash != (audit.Hash{}) {
+		out.RemovedThrough = &v.Anchor.ID
+	}
+	if v.Head.Hash != (audit.Hash{}) {
+		out.Head = wire.NullString(v.Head.String())
+	}
+	return out
+}
+
+// entryID reads the id of an audit entry from the path.
+func entryID(c *httpserver.Call) (int64, error) {
+	text, err := c.PathParam("id")
+	if err != nil {
+		return 0, err
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return 0, fault.New(fault.NotFound, "There is no audit entry of that id; ids are whole numbers.")
+	}
+	return id, nil
+}
+
+// undoEntry takes a change back. The route asks for the access that blocks
+// need; policies need more.
+func (h *auditHandler) undoEntry(c *httpserver.Call) error {
+	id, err := entryID(c)
+	if err != nil {
+		return err
+	}
+	var request wire.UndoRequest
+	if err := c.DecodeOptional(&request); err != nil {
+		return err
+	}
+	ctx := c.Context()
+	e, err := h.audit.FindRecordByID(ctx, id)
+	if err != nil {
+		return err
+	}
+	if e.Object != "block" && e.Object != "exemption" && !c.Principal.May(identity.Admin) {
+		return fault.New(fault.Forbidden, "Undoing a change of this kind needs the access %q; the credential gives %s.", identity.Admin, httpserver.AccessList(c.Principal.Access))
+	}
+	if err := h.confirmUndo(ctx, e, request.Confirm); err != nil {
+		return err
+	}
+	made, err := h.undo.Undo(ctx, c.Actor(), id)
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusCreated, auditfile.Entry(made))
+}
+
+// confirmUndo refuses to bring back what is broad until it is confirmed.
+func (h *auditHandler) confirmUndo(ctx context.Context, e *audit.Record, confirm string) error {
+	if e.Object == "policy" {
+		before, after, err := blocklist.BroughtBackPolicy(e)
+		if err != nil || confirm == e.ObjectID {
+			return err
+		}
+		return blocklist.NeedConfirmPolicy(e.ObjectID, blocklist.BroadPolicy(before, after))
+	}
+	confirmed, err := h.entries.confirmation(confirm)
+	if err != nil {
+		return err
+	}
+	pattern, err := blocklist.BroughtBack(e)
+	if err != nil || pattern.IsZero() {
+		return err
+	}
+	return h.entries.confirmEntry(ctx, blocks.Kind(e.Object), pattern, confirmed)
 }

@@ -4,15 +4,60 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/api/checkjson"
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
+
+// checkHandler answers checks and cancels reservations.
+type checkHandler struct {
+	gate    *gate.Gate
+	catalog *catalog.Catalog
+	scratch sync.Pool // of *checkScratch
+	quotas  quotas
+}
+
+func (h *checkHandler) routes() []route {
+	return []route{
+		onChecks(post, wire.PathCheck, identity.Check, h.handleCheck, opCheck),
+		onChecks(post, wire.PathBatch, identity.Check, h.handleBatch, opBatch),
+		onChecks(del, wire.PathReservations+"/:handle", identity.Check, h.cancelReservation, opCancelReservation),
+	}
+}
+
+var (
+	opCheck = &openapi.Operation{
+		ID: "check", Tag: "checks", Summary: "May this key, or may all of these keys, do one more request?",
+		Body: openapi.AnyOf{wire.CheckRequest{}, wire.KeysRequest{}},
+		Answers: []openapi.Answer{
+			{Status: http.StatusOK, Doc: "Allowed.", Body: decided},
+			{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Body: decided},
+			{Status: http.StatusForbidden, Doc: "Blocked by a block.", Body: decided},
+			{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Body: decided},
+		},
+	}
+	opBatch = &openapi.Operation{
+		ID: "checkBatch", Tag: "checks", Summary: "Ask up to 1,000 checks, each on its own.",
+		Body: wire.BatchRequest{}, Answers: ok("The answers in order, a problem in the place of each bad check.", wire.BatchAnswer{}),
+	}
+	opCancelReservation = &openapi.Operation{
+		ID: "cancelReservation", Tag: "checks", Summary: "Give back a reservation that was reserved, before its time.",
+		Answers: ok("Whether that freed room for others.", wire.Cancelled{}),
+	}
+)
+
+// decided is what a check is answered: about one key, or about several.
+var decided = openapi.AnyOf{wire.Decision{}, wire.KeysDecision{}}
 
 // Limits of the bodies of checks.
 const (
@@ -28,7 +73,7 @@ var statusOfOutcome = map[gate.Outcome]int{
 	gate.Unavailable: http.StatusServiceUnavailable,
 }
 
-func (s *API) handleCheck(c *httpserver.Call) error {
+func (h *checkHandler) handleCheck(c *httpserver.Call) error {
 	if err := c.RequireJSON(); err != nil {
 		return err
 	}
@@ -41,44 +86,60 @@ func (s *API) handleCheck(c *httpserver.Call) error {
 		return err
 	}
 	if in.Keys != nil {
-		return s.checkKeys(c, &in)
+		return h.checkKeys(c, &in)
 	}
-	check, err := in.GateCheck(s.Catalog.Parser(), wire.DetailRules)
+	check, err := in.GateCheck(h.catalog.Parser(), wire.DetailRules)
 	if err != nil {
 		return err
 	}
-	k := s.takeScratch()
-	defer s.putScratch(k)
+	k := h.takeScratch()
+	defer h.putScratch(k)
 	k.checks = append(k.checks, check)
-	s.decide(k)
+	h.decide(k)
 	if k.errs[0] != nil {
 		return k.errs[0]
 	}
 	d := &k.decisions[0]
 	k.buffer = checkjson.AppendDecision(k.buffer, d)
-	s.setRateLimit(c, k, d)
+	h.setRateLimit(c, k, d)
 	return k.send(c, statusOfOutcome[d.Outcome])
 }
 
+// checkKeys answers a check about several keys as one.
+func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error {
+	k := h.takeScratch()
+	defer h.putScratch(k)
+	var err error
+	if k.checks, err = in.AppendGateChecks(k.checks, h.catalog.Parser()); err != nil {
+		return err
+	}
+	j, err := h.gate.DecideAll(context.Background(), k.checks) // as decide
+	if err != nil {
+		return err
+	}
+	k.buffer = checkjson.AppendCombined(k.buffer, &j, in.MaxWait > 0)
+	if first := j.Refused(); first != nil {
+		h.setRateLimit(c, k, first)
+		if j.Never {
+			c.Response().Header.DelBytes(retryAfterHeader)
+		} else {
+			c.SetHeader(retryAfterHeader, strconv.AppendInt(k.header[:0], httpserver.CeilSeconds(checkjson.RetryAfterMS(&j.Answer)), 10))
+		}
+	}
+	return k.send(c, statusOfOutcome[j.Outcome])
+}
+
 // decide asks the gate about all of k.checks.
-func (s *API) decide(k *checkScratch) {
+func (h *checkHandler) decide(k *checkScratch) {
 	n := len(k.checks)
 	k.decisions = slices.Grow(k.decisions[:0], n)[:n]
 	k.errs = slices.Grow(k.errs[:0], n)[:n]
 	// The gate has its own deadline. A caller who has gone is charged all the
 	// same, since the answer may be on its way.
-	s.Gate.Decide(context.Background(), k.checks, k.decisions, k.errs)
+	h.gate.Decide(context.Background(), k.checks, k.decisions, k.errs)
 }
 
-// send answers with a copy of the buffer.
-func (k *checkScratch) send(c *httpserver.Call, status int) error {
-	c.Status(status)
-	c.Response().SetBody(k.buffer)
-	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
-	return nil
-}
-
-func (s *API) handleBatch(c *httpserver.Call) error {
+func (h *checkHandler) handleBatch(c *httpserver.Call) error {
 	if err := c.RequireJSON(); err != nil {
 		return err
 	}
@@ -86,13 +147,13 @@ func (s *API) handleBatch(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	k := s.takeScratch()
-	defer s.putScratch(k)
+	k := h.takeScratch()
+	defer h.putScratch(k)
 	k.inputs, k.problems, err = checkjson.DecodeBatch(body, k.inputs, k.problems)
 	if err != nil {
 		return err
 	}
-	parser := s.Catalog.Parser()
+	parser := h.catalog.Parser()
 	for i := range k.inputs {
 		if k.problems[i] != nil {
 			continue
@@ -104,8 +165,8 @@ func (s *API) handleBatch(c *httpserver.Call) error {
 		}
 		k.checks = append(k.checks, check)
 	}
-	s.decide(k)
-	if !s.Catalog.Loaded() && len(k.errs) > 0 {
+	h.decide(k)
+	if !h.catalog.Loaded() && len(k.errs) > 0 {
 		return k.errs[0]
 	}
 	k.buffer = append(k.buffer, `{"decisions":[`...)
@@ -122,7 +183,7 @@ func (s *API) handleBatch(c *httpserver.Call) error {
 			asked++
 		}
 		if problem != nil {
-			k.buffer = s.appendProblem(k.buffer, problem)
+			k.buffer = h.appendProblem(k.buffer, problem)
 		}
 	}
 	k.buffer = append(k.buffer, "]}"...)
@@ -130,10 +191,64 @@ func (s *API) handleBatch(c *httpserver.Call) error {
 }
 
 // appendProblem appends the problem that stands in the place of a decision.
-func (s *API) appendProblem(b []byte, err error) []byte {
+func (h *checkHandler) appendProblem(b []byte, err error) []byte {
 	text, encodeErr := json.Marshal(httpserver.ProblemOf(err))
 	if encodeErr != nil { // a problem holds nothing that cannot be written
 		return append(b, "null"...)
 	}
 	return append(b, text...)
+}
+
+// cancelReservation cancels a reservation by its handle.
+func (h *checkHandler) cancelReservation(c *httpserver.Call) error {
+	freed, err := h.gate.Cancel(context.Background(), c.Params("handle"))
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, wire.Cancelled{Freed: freed})
+}
+
+// checkScratch is the working memory of the handler of a check, which is used
+// again for later checks.
+type checkScratch struct {
+	inputs    []checkjson.Check
+	problems  []error
+	checks    []gate.Check
+	decisions []gate.Decision
+	errs      []error
+	buffer    []byte
+	header    [256]byte // for the value of one header
+}
+
+// maxBuffer is the largest answer whose buffer is kept for later checks.
+const maxBuffer = 1 << 20
+
+func (h *checkHandler) takeScratch() *checkScratch {
+	if k, ok := h.scratch.Get().(*checkScratch); ok {
+		return k
+	}
+	return new(checkScratch)
+}
+
+// putScratch clears k and keeps its memory, unless it is large.
+func (h *checkHandler) putScratch(k *checkScratch) {
+	if cap(k.buffer) > maxBuffer {
+		k.buffer = nil
+	}
+	clear(k.inputs)
+	clear(k.problems)
+	clear(k.checks)
+	clear(k.decisions)
+	clear(k.errs)
+	k.inputs, k.problems, k.checks = k.inputs[:0], k.problems[:0], k.checks[:0]
+	k.decisions, k.errs, k.buffer = k.decisions[:0], k.errs[:0], k.buffer[:0]
+	h.scratch.Put(k)
+}
+
+// send answers with a copy of the buffer.
+func (k *checkScratch) send(c *httpserver.Call, status int) error {
+	c.Status(status)
+	c.Response().SetBody(k.buffer)
+	c.Response().Header.SetContentType(fiber.MIMEApplicationJSON)
+	return nil
 }

@@ -1,122 +1,77 @@
 package api
 
 import (
-	"github.com/stint-dev/stint/internal/httpserver"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// maxReason is the longest reason, in bytes.
-const maxReason = 1000
-
-// wireEntry returns a block or exemption as it is now.
-func (s *API) wireEntry(e *blocks.Entry) wire.Entry {
-	return fromEntry(e, s.policyName(e.PolicyID), s.Now())
+// entryHandler serves the blocks and the exemptions.
+type entryHandler struct {
+	common
+	entries blocks.Store
+	traffic blocklist.TrafficEstimator // nil if nothing is recorded
 }
 
-// policyName returns the name of a policy, "" where it is gone.
-func (s *API) policyName(id int64) string {
-	if p, found := s.Catalog.Selector().ByID(id); found {
-		return p.Name
+func (h *entryHandler) routes() []route {
+	const (
+		block     = wire.PathBlocks + "/:id"
+		exemption = wire.PathExemptions + "/:id"
+	)
+	return []route{
+		onAdmin(post, wire.PathBlockPreview, identity.Read, h.previewBlock, opPreviewBlock),
+		streamed(post, wire.PathBlockImport, identity.Operate, h.importBlocks, opImportBlocks),
+		onAdmin(get, wire.PathBlockExport, identity.Read, h.exportBlocks, opExportBlocks),
+
+		onAdmin(get, wire.PathBlocks, identity.Read, ofKind(blocks.Block, h.listEntries), opListBlocks),
+		onAdmin(post, wire.PathBlocks, identity.Operate, ofKind(blocks.Block, h.addEntry), opAddBlock),
+		onAdmin(get, block, identity.Read, ofKind(blocks.Block, h.getEntry), opGetBlock),
+		onAdmin(patch, block, identity.Operate, ofKind(blocks.Block, h.changeEntry), opChangeBlock),
+		onAdmin(del, block, identity.Operate, ofKind(blocks.Block, h.endEntry), opEndBlock),
+		onAdmin(post, block+"/restore", identity.Operate, ofKind(blocks.Block, h.restoreEntry), opRestoreBlock),
+
+		onAdmin(get, wire.PathExemptions, identity.Read, ofKind(blocks.Exemption, h.listEntries), opListExemptions),
+		onAdmin(post, wire.PathExemptions, identity.Operate, ofKind(blocks.Exemption, h.addEntry), opAddExemption),
+		onAdmin(get, exemption, identity.Read, ofKind(blocks.Exemption, h.getEntry), opGetExemption),
+		onAdmin(patch, exemption, identity.Operate, ofKind(blocks.Exemption, h.changeEntry), opChangeExemption),
+		onAdmin(del, exemption, identity.Operate, ofKind(blocks.Exemption, h.endEntry), opEndExemption),
+		onAdmin(post, exemption+"/restore", identity.Operate, ofKind(blocks.Exemption, h.restoreEntry), opRestoreExemption),
 	}
-	return ""
 }
 
-// filterParams are the query parameters of the lists of entries.
-var filterParams = []string{"state", "source", "author", "search", "key", "within", "order", "cursor", "limit"}
-
-// entryFilter reads a filter of the entries of a kind.
-func (s *API) entryFilter(c *httpserver.Call, kind blocks.Kind, params []string) (blocks.Filter, error) {
-	q := c.ParseQuery(params...)
-	f := blocks.Filter{
-		Kind:   kind,
-		State:  q.OneOf("state", "active", "ended", "all"),
-		Source: blocks.Source(q.OneOf("source", string(blocks.Manual), string(blocks.Automatic), string(blocks.Imported))),
-		Author: q.Line("author"),
-		Search: q.Line("search"),
-		Order:  blocks.Order(q.OneOf("order", string(blocks.ByCreated), string(blocks.ByExpiry))),
-		Cursor: q.Line("cursor"),
-		Limit:  q.Limit(),
-		At:     s.Now(),
-	}
-	if q.Err() != nil {
-		return f, q.Err()
-	}
-	var err error
-	if q.Given("key") {
-		if f.Key, err = s.key(q.Raw("key")); err != nil {
-			return f, err
-		}
-	}
-	if q.Given("within") {
-		f.Within, err = s.pattern("within", q.Raw("within"))
-	}
-	return f, err
-}
-
-func (s *API) key(text string) (keys.Key, error) {
-	key, err := s.Catalog.Parser().Key(text)
-	if err != nil {
-		return key, fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
-	}
-	return key, nil
-}
-
-func (s *API) pattern(field, text string) (keys.Pattern, error) {
-	pattern, err := s.Catalog.Parser().Pattern(text)
-	if err != nil {
-		return pattern, fault.Field(field, "%s", strings.TrimPrefix(err.Error(), "the pattern "))
-	}
-	return pattern, nil
-}
-
-// ofKind returns a handler of the entries of one kind.
-func ofKind(kind blocks.Kind, h func(*httpserver.Call, blocks.Kind) error) httpserver.Handler {
-	return func(c *httpserver.Call) error { return h(c, kind) }
-}
-
-// entryPath returns the path of the entries of a kind.
-func entryPath(kind blocks.Kind) string {
-	if kind == blocks.Exemption {
-		return wire.PathExemptions
-	}
-	return wire.PathBlocks
-}
-
-func (s *API) listEntries(c *httpserver.Call, kind blocks.Kind) error {
-	f, err := s.entryFilter(c, kind, filterParams)
+func (h *entryHandler) listEntries(c *httpserver.Call, kind blocks.Kind) error {
+	f, err := h.entryFilter(c, kind, filterParams)
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	page, err := s.Entries.Find(ctx, f)
+	page, err := h.entries.Find(c.Context(), f)
 	if err != nil {
 		return err
 	}
-	out := wholePage(page.Items, s.wireEntry)
+	out := singlePage(page.Items, h.wireEntry)
 	out.NextCursor, out.Total = wire.NullString(page.Next), &page.Total
 	return c.SendJSON(http.StatusOK, out)
 }
 
-func (s *API) getEntry(c *httpserver.Call, kind blocks.Kind) error {
+func (h *entryHandler) getEntry(c *httpserver.Call, kind blocks.Kind) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	e, err := s.Entries.ByID(ctx, kind, id)
+	e, err := h.entries.ByID(c.Context(), kind, id)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireEntry(e))
+	return c.SendJSON(http.StatusOK, h.wireEntry(e))
 }
 
 // added is what a request to add a block or an exemption comes to.
@@ -129,19 +84,19 @@ type added struct {
 	confirmed keys.Pattern
 }
 
-func (s *API) readAdded(c *httpserver.Call) (added, error) {
+func (h *entryHandler) readAdded(c *httpserver.Call) (added, error) {
 	var request wire.AddEntry
 	if err := c.DecodeJSON(&request); err != nil {
 		return added{}, err
 	}
-	pattern, err := s.pattern("pattern", request.Pattern)
+	pattern, err := h.pattern("pattern", request.Pattern)
 	if err != nil {
 		return added{}, err
 	}
 	if err := httpserver.CheckLine("reason", request.Reason, maxReason); err != nil {
 		return added{}, err
 	}
-	expires, err := s.end(request.ExpiresIn, request.ExpiresAt)
+	expires, err := h.expiry(request.ExpiresIn, request.ExpiresAt)
 	if err != nil {
 		return added{}, err
 	}
@@ -154,43 +109,21 @@ func (s *API) readAdded(c *httpserver.Call) (added, error) {
 		return added{}, fault.Field("on_conflict", "must be fail, extend or replace")
 	}
 	a := added{pattern: pattern, reason: request.Reason, expires: expires, conflict: conflict}
-	a.confirmed, err = s.confirmed(request.Confirm)
+	a.confirmed, err = h.confirmation(request.Confirm)
 	return a, err
 }
 
-// confirmed reads the pattern that confirms a change, zero for none.
-func (s *API) confirmed(text string) (keys.Pattern, error) {
-	if text == "" {
-		return keys.Pattern{}, nil
-	}
-	return s.pattern("confirm", text)
-}
-
-// end returns when something ends: at, or after in, or never.
-func (s *API) end(in wire.Duration, at wire.Time) (time.Time, error) {
-	now := s.Now()
-	switch {
-	case in != 0 && !at.IsZero():
-		return time.Time{}, fault.Field("expires_in", "stands beside expires_at; send one of them, or neither for good")
-	case in != 0:
-		return now.Add(in.Std()), nil
-	case !at.IsZero() && !at.After(now):
-		return time.Time{}, fault.Field("expires_at", "lies in the past; now it is %s", wire.At(now))
-	}
-	return at.Time, nil
-}
-
-func (s *API) addEntry(c *httpserver.Call, kind blocks.Kind) error {
-	a, err := s.readAdded(c)
+func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
+	a, err := h.readAdded(c)
 	if err != nil {
 		return err
 	}
 	actor := c.Actor()
 	ctx := c.Context()
-	if err := s.confirmEntry(ctx, kind, a.pattern, a.confirmed); err != nil {
+	if err := h.confirmEntry(ctx, kind, a.pattern, a.confirmed); err != nil {
 		return err
 	}
-	all, err := s.Entries.Add(ctx, actor, a.conflict, blocks.Entry{
+	all, err := h.entries.Add(ctx, actor, a.conflict, blocks.Entry{
 		Kind: kind, Pattern: a.pattern, Reason: a.reason, Author: actor.Name, Source: blocks.Manual, Expires: a.expires,
 	})
 	if err != nil {
@@ -198,14 +131,14 @@ func (s *API) addEntry(c *httpserver.Call, kind blocks.Kind) error {
 	}
 	done := all[0]
 	answer := wire.AddedEntry{
-		Entry: s.wireEntry(done.Entry), Outcome: string(done.Outcome),
-		Warnings: append(widenedWarnings(a.pattern), s.overlapWarnings(kind, a.pattern)...),
+		Entry: h.wireEntry(done.Entry), Outcome: string(done.Outcome),
+		Warnings: append(widenedWarnings(a.pattern), h.overlapWarnings(kind, a.pattern)...),
 	}
-	if kind == blocks.Block && s.surveyor().BlocksCaller(a.pattern, c.Address) {
+	if kind == blocks.Block && h.surveyor().BlocksCaller(a.pattern, c.Address) {
 		answer.Warnings = append(answer.Warnings, "This block refuses your own address, "+c.Address.String()+".")
 	}
 	if done.Before != nil {
-		before := s.wireEntry(done.Before)
+		before := h.wireEntry(done.Before)
 		answer.Before = &before
 	}
 	return sendAdded(c, done.Outcome, entryPath(kind)+"/"+done.Entry.ID, answer)
@@ -221,53 +154,26 @@ func sendAdded(c *httpserver.Call, outcome blocks.Outcome, location string, answ
 	return c.SendJSON(status, answer)
 }
 
-// maxNamed is how many things a warning names one by one.
-const maxNamed = 5
-
-// overlapWarnings names the exemptions that a block of p overlaps with, or the
-// blocks that an exemption of p does.
-func (s *API) overlapWarnings(kind blocks.Kind, p keys.Pattern) (warnings []string) {
-	set, now := s.Catalog.Blocks(), s.Now()
-	if kind == blocks.Block {
-		for _, e := range set.Overlapping(blocks.Exemption, p, now, maxNamed) {
-			if e.Pattern.Covers(p) {
-				warnings = append(warnings, "The exemption "+e.ID+" of "+e.Pattern.String()+" covers this block: it refuses no request while that is active.")
-			} else {
-				warnings = append(warnings, "The exemption "+e.ID+" allows "+e.Pattern.String()+" in spite of this block.")
-			}
-		}
-		return warnings
-	}
-	for _, b := range set.Overlapping(blocks.Block, p, now, maxNamed) {
-		if p.Covers(b.Pattern) {
-			warnings = append(warnings, "This exemption covers the block "+b.ID+" of "+b.Pattern.String()+", which now refuses no request.")
-		} else {
-			warnings = append(warnings, "This exemption allows "+p.String()+" in spite of the block "+b.ID+" of "+b.Pattern.String()+".")
-		}
-	}
-	return warnings
-}
-
-func (s *API) changeEntry(c *httpserver.Call, kind blocks.Kind) error {
-	id, change, err := s.readChange(c)
+func (h *entryHandler) changeEntry(c *httpserver.Call, kind blocks.Kind) error {
+	id, change, err := h.readChange(c)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	e, err := s.Entries.ByID(ctx, kind, id)
+	e, err := h.entries.ByID(ctx, kind, id)
 	if err != nil {
 		return err
 	}
-	if e.ActiveAt(s.Now()) { // the store refuses to change another
-		if err := s.confirmLonger(ctx, e, &change); err != nil {
+	if e.ActiveAt(h.now()) { // the store refuses to change another
+		if err := h.confirmLonger(ctx, e, &change); err != nil {
 			return err
 		}
 	}
-	e, err = s.Entries.Update(ctx, c.Actor(), kind, id, change.Update)
+	e, err = h.entries.Update(ctx, c.Actor(), kind, id, change.Update)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireEntry(e))
+	return c.SendJSON(http.StatusOK, h.wireEntry(e))
 }
 
 // entryChange is a change of a block or an exemption.
@@ -277,7 +183,7 @@ type entryChange struct {
 }
 
 // readChange reads a PATCH of a block or an exemption.
-func (s *API) readChange(c *httpserver.Call) (id string, change entryChange, err error) {
+func (h *entryHandler) readChange(c *httpserver.Call) (id string, change entryChange, err error) {
 	if id, err = c.PathParam("id"); err != nil {
 		return "", change, err
 	}
@@ -295,47 +201,31 @@ func (s *API) readChange(c *httpserver.Call) (id string, change entryChange, err
 		}
 		change.Reason = &patch.Reason.Value
 	}
-	if change.confirmed, err = s.confirmed(patch.Confirm); err != nil {
+	if change.confirmed, err = h.confirmation(patch.Confirm); err != nil {
 		return "", change, err
 	}
-	change.Expires, err = s.changedEnd(patch.ExpiresIn, patch.ExpiresAt)
+	change.Expires, err = h.expiryChange(patch.ExpiresIn, patch.ExpiresAt)
 	if err == nil && change.Reason == nil && change.Expires == nil {
 		err = fault.New(fault.Invalid, "Nothing to change: send reason, expires_in or expires_at.")
 	}
 	return id, change, err
 }
 
-// changedEnd returns the new end of something, nil to leave it.
-func (s *API) changedEnd(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*time.Time, error) {
-	if !in.Given && !at.Given {
-		return nil, nil
-	}
-	if in.Given && at.Given {
-		return nil, fault.Field("expires_in", "stands beside expires_at; send one of them")
-	}
-	if in.Given && in.Value == 0 {
-		return nil, fault.Field("expires_in", "must be longer than nothing; send expires_at null for good")
-	}
-	end, err := s.end(in.Value, at.Value)
-	return &end, err
-}
-
-func (s *API) endEntry(c *httpserver.Call, kind blocks.Kind) error {
+func (h *entryHandler) endEntry(c *httpserver.Call, kind blocks.Kind) error {
 	id, reason, err := readEnd(c)
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	ended, err := s.Entries.End(ctx, c.Actor(), kind, reason, id)
+	ended, err := h.entries.End(c.Context(), c.Actor(), kind, reason, id)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireEntry(ended[0]))
+	return c.SendJSON(http.StatusOK, h.wireEntry(ended[0]))
 }
 
 // restoreEntry makes an ended entry active again. A broad one is confirmed as
 // when it is added.
-func (s *API) restoreEntry(c *httpserver.Call, kind blocks.Kind) error {
+func (h *entryHandler) restoreEntry(c *httpserver.Call, kind blocks.Kind) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
@@ -344,23 +234,23 @@ func (s *API) restoreEntry(c *httpserver.Call, kind blocks.Kind) error {
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	confirmed, err := s.confirmed(request.Confirm)
+	confirmed, err := h.confirmation(request.Confirm)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	e, err := s.Entries.ByID(ctx, kind, id)
+	e, err := h.entries.ByID(ctx, kind, id)
 	if err != nil {
 		return err
 	}
-	if err := s.confirmEntry(ctx, kind, e.Pattern, confirmed); err != nil {
+	if err := h.confirmEntry(ctx, kind, e.Pattern, confirmed); err != nil {
 		return err
 	}
-	all, err := s.Entries.Restore(ctx, c.Actor(), kind, id)
+	all, err := h.entries.Restore(ctx, c.Actor(), kind, id)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireEntry(all[0]))
+	return c.SendJSON(http.StatusOK, h.wireEntry(all[0]))
 }
 
 // readEnd reads a DELETE of a block or an exemption: the reason stands in the
@@ -378,4 +268,63 @@ func readEnd(c *httpserver.Call) (id, reason string, err error) {
 		return "", "", err
 	}
 	return id, request.Reason, httpserver.CheckLine("reason", request.Reason, maxReason)
+}
+
+// filterParams are the query parameters of the lists of entries.
+var filterParams = []string{"state", "source", "author", "search", "key", "within", "order", "cursor", "limit"}
+
+// entryFilter reads a filter of the entries of a kind.
+func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params []string) (blocks.Filter, error) {
+	q := c.ParseQuery(params...)
+	f := blocks.Filter{
+		Kind:   kind,
+		State:  q.OneOf("state", "active", "ended", "all"),
+		Source: blocks.Source(q.OneOf("source", string(blocks.Manual), string(blocks.Automatic), string(blocks.Imported))),
+		Author: q.Line("author"),
+		Search: q.Line("search"),
+		Order:  blocks.Order(q.OneOf("order", string(blocks.ByCreated), string(blocks.ByExpiry))),
+		Cursor: q.Line("cursor"),
+		Limit:  q.Limit(),
+		At:     h.now(),
+	}
+	if q.Err() != nil {
+		return f, q.Err()
+	}
+	var err error
+	if q.Given("key") {
+		if f.Key, err = h.key(q.Raw("key")); err != nil {
+			return f, err
+		}
+	}
+	if q.Given("within") {
+		f.Within, err = h.pattern("within", q.Raw("within"))
+	}
+	return f, err
+}
+
+// ofKind returns a handler of the entries of one kind.
+func ofKind(kind blocks.Kind, h func(*httpserver.Call, blocks.Kind) error) httpserver.Handler {
+	return func(c *httpserver.Call) error { return h(c, kind) }
+}
+
+// entryPath returns the path of the entries of a kind.
+func entryPath(kind blocks.Kind) string {
+	if kind == blocks.Exemption {
+		return wire.PathExemptions
+	}
+	return wire.PathBlocks
+}
+
+// fromEntry returns a block or exemption as the API shows it at an instant.
+// policy names the policy of an automatic block, "" for another.
+func fromEntry(e *blocks.Entry, policy string, now time.Time) wire.Entry {
+	out := wire.Entry{
+		ID: e.ID, Kind: string(e.Kind), Pattern: e.Pattern.String(), Reason: e.Reason, Author: e.Author, Source: string(e.Source),
+		Policy: wire.NullString(policy), Active: e.ActiveAt(now), CreatedAt: wire.At(e.Created), ExpiresAt: wire.At(e.Expires),
+		EndedAt: wire.At(e.Ended), EndedBy: wire.NullString(e.EndedBy), Revision: e.Revision,
+	}
+	if e.Level > 0 {
+		out.Level = &e.Level
+	}
+	return out
 }

@@ -3,56 +3,86 @@ package api
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func (s *API) listEscalationEvents(c *httpserver.Call) error {
-	q := c.ParseQuery(append([]string{"policy", "key", "limit"}, spanParams...)...)
-	from, to := s.span(q)
-	f := offences.EscalationFilter{From: from, To: to, Policy: s.policyID(q), Limit: q.Limit()}
+// escalationHandler serves what escalations did, and resumes paused ones.
+type escalationHandler struct {
+	common
+	offenders *offenders.Service
+}
+
+func (h *escalationHandler) routes() []route {
+	return []route{
+		onAdmin(get, wire.PathEscalations+"/events", identity.Read, h.listEscalationEvents, opEscalationEvents),
+		onAdmin(get, wire.PathEscalations+"/paused", identity.Read, h.listEscalationPauses, opEscalationPauses),
+		onAdmin(post, wire.PathEscalations+"/:name/resume", identity.Operate, h.resumeEscalation, opResumeEscalation),
+	}
+}
+
+var (
+	opEscalationEvents = &openapi.Operation{
+		ID: "listEscalationEvents", Tag: "offenders", Summary: "What escalations did: automatic blocks, and those that a shadow policy would have made.",
+		Query:   append([]openapi.Param{policyParam, {Name: "key", Doc: "Only about this key."}, limitParam}, timeRangeQuery...),
+		Answers: ok("The events, the newest first.", wire.Page[wire.EscalationEvent]{}),
+	}
+	opEscalationPauses = &openapi.Operation{
+		ID: "listPausedEscalations", Tag: "offenders", Summary: "Escalations that stopped because they would have blocked too many.",
+		Answers: ok("The paused escalations.", wire.Page[wire.EscalationPause]{}),
+	}
+	opResumeEscalation = &openapi.Operation{
+		ID: "resumeEscalation", Tag: "offenders", Summary: "Let the paused escalation of a policy go on.",
+		Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It goes on."}},
+	}
+)
+
+func (h *escalationHandler) listEscalationEvents(c *httpserver.Call) error {
+	q := c.ParseQuery(append([]string{"policy", "key", "limit"}, timeRangeParams...)...)
+	from, to := h.timeRange(q)
+	f := offences.EscalationFilter{From: from, To: to, Policy: h.policyID(q), Limit: q.Limit()}
 	if q.Err() != nil {
 		return q.Err()
 	}
 	if q.Given("key") {
-		key, err := s.key(q.Raw("key"))
+		key, err := h.key(q.Raw("key"))
 		if err != nil {
 			return err
 		}
 		f.Key = key.String()
 	}
-	ctx := c.Context()
-	events, err := s.Offenders.Store.EscalationEvents(ctx, f)
+	events, err := h.offenders.Store.EscalationEvents(c.Context(), f)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(events, fromEscalationEvent))
+	return c.SendJSON(http.StatusOK, singlePage(events, fromEscalationEvent))
 }
 
-func (s *API) listEscalationPauses(c *httpserver.Call) error {
-	ctx := c.Context()
-	stops, err := s.Offenders.Store.EscalationPauses(ctx)
+func (h *escalationHandler) listEscalationPauses(c *httpserver.Call) error {
+	stops, err := h.offenders.Store.EscalationPauses(c.Context())
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(stops, func(stop offences.EscalationPause) wire.EscalationPause {
+	return c.SendJSON(http.StatusOK, singlePage(stops, func(stop offences.EscalationPause) wire.EscalationPause {
 		return wire.EscalationPause{Policy: stop.Name, At: wire.At(stop.At), Detail: stop.Detail}
 	}))
 }
 
-func (s *API) resumeEscalation(c *httpserver.Call) error {
+func (h *escalationHandler) resumeEscalation(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
-	p, found := s.Catalog.Selector().ByName(name)
+	p, found := h.catalog.Selector().ByName(name)
 	if !found {
 		return fault.New(fault.NotFound, "There is no policy of that name.")
 	}
-	ctx := c.Context()
-	if err := s.Offenders.Store.ResumeEscalation(ctx, c.Actor(), p.ID); err != nil {
+	if err := h.offenders.Store.ResumeEscalation(c.Context(), c.Actor(), p.ID); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)

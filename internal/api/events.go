@@ -9,22 +9,48 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/auditfile"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
+)
+
+// eventHandler streams live events.
+type eventHandler struct {
+	common
+	events *events.Hub // nil if live events are disabled
+}
+
+func (h *eventHandler) routes() []route {
+	return []route{onAdmin(get, wire.PathEvents, identity.Read, h.streamEvents, opEvents)}
+}
+
+var (
+	opEvents = &openapi.Operation{
+		ID: "streamEvents", Tag: "events", Summary: "Hear what happens as server-sent events; send Last-Event-ID to go on after a break.",
+		Query: []openapi.Param{
+			{Name: "kind", Doc: "Only these kinds: decision, block and change, with commas between."},
+			{Name: "decision", Doc: "Only these decisions: allowed, limited, blocked and unavailable, with commas between."},
+			{Name: "policy", Doc: "Only decisions by this policy, and its changes."},
+			{Name: "pattern", Doc: "Only decisions on keys that it selects, and changes of blocks and exemptions that share a key with it."},
+		},
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Events whose data is an Event.", Types: []string{eventType}}},
+	}
 )
 
 // eventType is the media type of server-sent events.
 const eventType = "text/event-stream"
 
-// tellEvents answers with events as they happen, until the client goes.
-func (s *API) tellEvents(c *httpserver.Call) error {
-	if s.Events == nil {
+// streamEvents answers with events as they happen, until the client goes.
+func (h *eventHandler) streamEvents(c *httpserver.Call) error {
+	if h.events == nil {
 		return fault.New(fault.NotFound, "This node tells no events.")
 	}
-	filter, err := s.eventFilter(c)
+	filter, err := h.eventFilter(c)
 	if err != nil {
 		return err
 	}
@@ -40,8 +66,8 @@ func (s *API) tellEvents(c *httpserver.Call) error {
 		return nil
 	}
 	access := c.WatchAccess()
-	listener, missed := s.Events.Listen(filter, after)
-	body := &eventBody{hub: s.Events, listener: listener, conn: c.Ctx.Context().Conn(), heartbeat: time.NewTicker(s.Events.Heartbeat()), access: access, looks: time.NewTicker(httpserver.AccessInterval)}
+	listener, missed := h.events.Listen(filter, after)
+	body := &eventBody{hub: h.events, listener: listener, conn: c.Ctx.Context().Conn(), heartbeat: time.NewTicker(h.events.Heartbeat()), access: access, looks: time.NewTicker(httpserver.AccessInterval)}
 	body.comment("stint events")
 	for i := range missed {
 		body.write(&missed[i])
@@ -50,7 +76,7 @@ func (s *API) tellEvents(c *httpserver.Call) error {
 	return nil
 }
 
-func (s *API) eventFilter(c *httpserver.Call) (events.Filter, error) {
+func (h *eventHandler) eventFilter(c *httpserver.Call) (events.Filter, error) {
 	var f events.Filter
 	q := c.ParseQuery("kind", "decision", "policy", "pattern")
 	for _, kind := range q.List("kind", string(events.Decision), string(events.Block), string(events.Change)) {
@@ -64,7 +90,7 @@ func (s *API) eventFilter(c *httpserver.Call) (events.Filter, error) {
 		return f, q.Err()
 	}
 	var err error
-	f.Pattern, err = s.pattern("pattern", q.Raw("pattern"))
+	f.Pattern, err = h.pattern("pattern", q.Raw("pattern"))
 	return f, err
 }
 
@@ -134,4 +160,18 @@ func (b *eventBody) Close() error {
 	b.looks.Stop()
 	b.listener.Stop()
 	return nil
+}
+
+// fromEvent returns an event as the API tells it.
+func fromEvent(e *events.Event) wire.Event {
+	out := wire.Event{
+		Kind: string(e.Kind), At: wire.At(e.At), Key: e.Key.String(), Decision: string(e.Outcome), Policy: wire.NullString(e.Policy),
+		Rule: e.Rule, Block: e.BlockID, Refusal: e.Refusal, RetryAt: wire.At(e.RetryAt), Source: e.Source, Degraded: e.Degraded,
+		Shadow: string(e.Shadow), ShadowPolicy: e.ShadowPolicy, Notice: e.Text, Skipped: e.Skipped,
+	}
+	if e.Entry != nil {
+		entry := auditfile.Entry(e.Entry)
+		out.Change = &entry
+	}
+	return out
 }

@@ -176,7 +176,7 @@ func TestARequestIDIsTakenOverWhereItIsPlain(t *testing.T) {
 
 func TestABodyThatDoesNotComeInTimeIsAProblem(t *testing.T) {
 	n := startNode(t)
-	slow := httpserver.New(httpserver.Options{Credentials: n.api.Catalog, Now: n.clock.Now}, n.api.Routes())
+	slow := httpserver.New(httpserver.Options{Credentials: n.known, Now: n.clock.Now}, n.api.Routes())
 	slow.CheckApp().Server().ReadTimeout = 200 * time.Millisecond
 	slow.AdminApp().Server().ReadTimeout = 200 * time.Millisecond
 	for name, test := range map[string]struct{ base, request string }{

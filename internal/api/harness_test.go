@@ -60,6 +60,7 @@ type testNode struct {
 	clock  *clock
 	store  *sqlstore.Store
 	api    *API
+	known  *catalog.Catalog
 	server *httpserver.Server
 	check  string // the base URL of the check listener
 	admin  string
@@ -138,7 +139,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	for _, c := range change {
 		c(&d)
 	}
-	n.api = New(d.Deps)
+	n.api, n.known = New(d.Deps), known
 	n.server = httpserver.New(d.Server, n.api.Routes(), d.Extra)
 	n.Cleanup(n.events.Close) // after which no stream keeps a listener open
 	n.check, n.admin = n.serve(n.server.CheckApp()), n.serve(n.server.AdminApp())

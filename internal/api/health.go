@@ -6,18 +6,52 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func (s *API) handleLive(c *httpserver.Call) error {
+// healthHandler says whether this node lives and can answer, and which nodes there are.
+type healthHandler struct {
+	common
+	ready func(ctx context.Context) wire.Readiness // nil checks the catalog only
+	nodes nodes.Store
+}
+
+func (h *healthHandler) routes() []route {
+	return []route{
+		onChecks(get, "/livez", identity.Public, h.handleLive, nil),
+		onChecks(get, "/readyz", identity.Public, h.handleReady, nil),
+		onAdmin(get, "/livez", identity.Public, h.handleLive, opLive),
+		onAdmin(get, "/readyz", identity.Public, h.handleReady, opReady),
+		onAdmin(get, wire.PathNodes, identity.Read, h.listNodes, opListNodes),
+	}
+}
+
+var (
+	opLive = &openapi.Operation{
+		ID: "live", Tag: "health", Summary: "Is the process alive?",
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "It is.", Types: []string{"text/plain"}}},
+	}
+	opReady = &openapi.Operation{
+		ID: "ready", Tag: "health", Summary: "Can this node answer, and which part cannot?",
+		Answers: append(ok("It can.", wire.Readiness{}), openapi.Answer{Status: http.StatusServiceUnavailable, Doc: "It cannot.", Body: wire.Readiness{}}),
+	}
+	opListNodes = &openapi.Operation{
+		ID: "listNodes", Tag: "health", Summary: "The nodes that were heard of lately, and how they do.",
+		Answers: ok("The nodes by name.", wire.Page[wire.Node]{}),
+	}
+)
+
+func (h *healthHandler) handleLive(c *httpserver.Call) error {
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
 	return c.SendString("ok\n")
 }
 
-func (s *API) handleReady(c *httpserver.Call) error {
-	ctx := c.Context()
-	r := s.readiness(ctx)
+func (h *healthHandler) handleReady(c *httpserver.Call) error {
+	r := h.readiness(c.Context())
 	status := http.StatusOK
 	if !r.Ready {
 		status = http.StatusServiceUnavailable
@@ -25,16 +59,32 @@ func (s *API) handleReady(c *httpserver.Call) error {
 	return c.SendJSON(status, r)
 }
 
-func (s *API) readiness(ctx context.Context) wire.Readiness {
-	if s.Ready != nil {
-		return s.Ready(ctx)
+func (h *healthHandler) readiness(ctx context.Context) wire.Readiness {
+	if h.ready != nil {
+		return h.ready(ctx)
 	}
-	part := wire.Part{Name: "catalog", OK: s.Catalog.Loaded()}
+	part := wire.Part{Name: "catalog", OK: h.catalog.Loaded()}
 	if !part.OK {
 		part.Detail = "The policies and blocks have not been loaded yet."
-	} else if since, err := s.Catalog.Failing(); err != nil {
+	} else if since, err := h.catalog.Failing(); err != nil {
 		part.OK, part.Since = false, wire.At(since)
 		part.Detail = "The database is unreachable; checks go on with the last policies and blocks known."
 	}
-	return wire.Readiness{Ready: s.Catalog.Loaded(), Changes: part.OK, Parts: []wire.Part{part}}
+	return wire.Readiness{Ready: h.catalog.Loaded(), Changes: part.OK, Parts: []wire.Part{part}}
+}
+
+func (h *healthHandler) listNodes(c *httpserver.Call) error {
+	all, err := h.nodes.Nodes(c.Context(), h.now().Add(-nodes.Gone))
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, singlePage(all, fromNode))
+}
+
+// fromNode shows one node.
+func fromNode(n nodes.Node) wire.Node {
+	return wire.Node{
+		ID: n.ID, Name: n.Name, Version: n.Version, StartedAt: wire.At(n.Started), SeenAt: wire.At(n.Seen),
+		RequestsPerSecond: n.PerSecond, SlowMS: float64(n.P99.Microseconds()) / 1000, Degraded: n.Degraded, Revision: n.Revision,
+	}
 }

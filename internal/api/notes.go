@@ -3,27 +3,44 @@ package api
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+// noteHandler serves the notes on keys.
+type noteHandler struct {
+	common
+	notes notes.Store
+}
+
+func (h *noteHandler) routes() []route {
+	return []route{
+		onAdmin(get, wire.PathNotes, identity.Read, h.listNotes, opListNotes),
+		onAdmin(post, wire.PathNotes, identity.Operate, h.addNote, opAddNote),
+		onAdmin(del, wire.PathNotes+"/:id", identity.Operate, h.deleteNote, opDeleteNote),
+	}
+}
+
 var (
-	opListNotes = &Operation{
+	opListNotes = &openapi.Operation{
 		ID: "listNotes", Tag: "keys", Summary: "What operators wrote about a key.",
-		Query:   []Param{{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true}, limitParam},
+		Query:   []openapi.Param{{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true}, limitParam},
 		Answers: ok("The notes, the newest first.", wire.Page[wire.Note]{}),
 	}
-	opAddNote = &Operation{
+	opAddNote = &openapi.Operation{
 		ID: "addNote", Tag: "keys", Summary: "Write a note about a key, for others to read.", Body: wire.NoteRequest{},
-		Answers: []Answer{{Status: http.StatusCreated, Doc: "The note.", Body: wire.Note{}}},
+		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The note.", Body: wire.Note{}}},
 	}
-	opDeleteNote = &Operation{
+	opDeleteNote = &openapi.Operation{
 		ID: "deleteNote", Tag: "keys", Summary: "Delete a note. The audit keeps what it said.",
-		Answers: []Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}},
+		Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "It is deleted."}},
 	}
 )
 
-func (s *API) listNotes(c *httpserver.Call) error {
+func (h *noteHandler) listNotes(c *httpserver.Call) error {
 	q := c.ParseQuery("key", "limit")
 	limit := q.Limit()
 	if q.Err() == nil && !q.Given("key") {
@@ -32,43 +49,45 @@ func (s *API) listNotes(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	key, err := s.key(q.Raw("key"))
+	key, err := h.key(q.Raw("key"))
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	all, err := s.Notes.FindNotes(ctx, key.String(), limit)
+	all, err := h.notes.FindNotes(c.Context(), key.String(), limit)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, fromNote))
+	return c.SendJSON(http.StatusOK, singlePage(all, fromNote))
 }
 
-func (s *API) addNote(c *httpserver.Call) error {
+func (h *noteHandler) addNote(c *httpserver.Call) error {
 	var request wire.NoteRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	key, err := s.key(request.Key)
+	key, err := h.key(request.Key)
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	n, err := s.Notes.AddNote(ctx, c.Actor(), key.String(), request.Text)
+	n, err := h.notes.AddNote(c.Context(), c.Actor(), key.String(), request.Text)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusCreated, fromNote(n))
 }
 
-func (s *API) deleteNote(c *httpserver.Call) error {
+func (h *noteHandler) deleteNote(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	if _, err := s.Notes.DeleteNote(ctx, c.Actor(), id); err != nil {
+	if _, err := h.notes.DeleteNote(c.Context(), c.Actor(), id); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)
+}
+
+// fromNote shows one note.
+func fromNote(n *notes.Note) wire.Note {
+	return wire.Note{ID: n.ID, Key: n.Key, Text: n.Text, Author: n.Author, CreatedAt: wire.At(n.Created)}
 }

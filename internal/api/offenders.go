@@ -6,82 +6,89 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Spans that reports may cover.
-const (
-	defaultSpan = time.Hour
-	longestSpan = 5 * 366 * 24 * time.Hour
+// offenderHandler serves the offenders, single refusals, and the attack that goes on now.
+type offenderHandler struct {
+	common
+	offenders *offenders.Service
+}
+
+func (h *offenderHandler) routes() []route {
+	return []route{
+		onAdmin(get, wire.PathOffenders, identity.Read, h.listOffenders, opListOffenders),
+		onAdmin(get, wire.PathOffenders+"/export", identity.Read, h.exportOffenders, opExportOffenders),
+		onAdmin(get, wire.PathOffenders+"/timeline", identity.Read, h.keyTimeline, opKeyTimeline),
+		onAdmin(get, wire.PathOffences+"/:id", identity.Read, h.getOffence, opGetOffence),
+		onAdmin(get, wire.PathAttack, identity.Read, h.getAttack, opGetAttack),
+	}
+}
+
+var (
+	offenderQuery = append([]openapi.Param{
+		policyParam,
+		{Name: "pattern", Doc: "Only keys that this pattern selects."},
+		{Name: "source", Doc: "Only keys refused for this source."},
+		{Name: "search", Doc: "Only keys that hold this text, without case."},
+		{Name: "rule", Doc: "Only offences by this rule or block."},
+		{Name: "not_rule", Doc: "No offences by this rule or block."},
+		{Name: "least", Doc: "Only keys with at least so many offences.", Integer: true},
+		{Name: "shadow", Doc: "true asks for what shadow policies would have refused.", Enum: []string{"true", "false"}},
+		{Name: "sort", Doc: "The order; most offences first where it is left out.", Enum: []string{"offences", "last", "first", "key"}},
+	}, timeRangeQuery...)
+	opListOffenders = &openapi.Operation{
+		ID: "listOffenders", Tag: "offenders", Summary: "Who offended, how often, and whether it is dealt with.",
+		Query: append([]openapi.Param{cursorParam, limitParam,
+			{Name: "points", Doc: "Divide the span into so many parts and give the offences of each, 1 to 120.", Integer: true}}, offenderQuery...),
+		Answers: ok("One page of the report.", wire.OffenderReport{}),
+	}
+	opExportOffenders = &openapi.Operation{
+		ID: "exportOffenders", Tag: "offenders", Summary: "The whole report as a file.",
+		Query:   append([]openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, offenderQuery...),
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Every row.", Types: []string{"application/json", "text/csv"}}},
+	}
+	opKeyTimeline = &openapi.Operation{
+		ID: "keyTimeline", Tag: "offenders", Summary: "What one key did over a span.",
+		Query: append([]openapi.Param{
+			{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true},
+			{Name: "points", Doc: "How many parts the span is divided into, 1 to 1440; 60 where it is left out.", Integer: true},
+		}, timeRangeQuery...),
+		Answers: ok("Its offences over time and what its escalation did.", wire.Timeline{}),
+	}
+	opGetOffence = &openapi.Operation{
+		ID: "getOffence", Tag: "offenders", Summary: "What is known under the id that a refused answer carried.",
+		Answers: ok("The story in one sentence, then in detail.", wire.OffenceRecord{}),
+	}
+	opGetAttack = &openapi.Operation{
+		ID: "getAttack", Tag: "offenders", Summary: "Whether there is an attack now, since when, and from where.",
+		Answers: ok("The rates of now and of the baseline, and the source of an attack.", wire.Attack{}),
+	}
 )
-
-// spanParams name the span of a report: the last so long, or from and to.
-var spanParams = []string{"last", "from", "to"}
-
-// span reads a span, the last hour where none is named.
-func (s *API) span(q *httpserver.Query) (from, to time.Time) {
-	from, to = q.Time("from"), q.Time("to")
-	now := s.Now()
-	if to.IsZero() {
-		to = now
-	}
-	switch {
-	case q.Given("last") && (q.Given("from") || q.Given("to")):
-		q.Fail("last", "stands beside from or to; send the one or the other")
-	case q.Given("last"):
-		last, err := rules.ParseDuration(q.Raw("last"))
-		if err != nil {
-			q.Fail("last", `must be a length of time, for example "15m" or "7d"`)
-		}
-		from = to.Add(-last)
-	case from.IsZero():
-		from = to.Add(-defaultSpan)
-	}
-	if q.Err() == nil && !from.Before(to) {
-		q.Fail("to", "must lie after from")
-	}
-	if q.Err() == nil && to.Sub(from) > longestSpan {
-		q.Fail("from", "lies more than five years before to")
-	}
-	return from, to
-}
-
-// policyID reads the name of a policy, 0 where it was not sent.
-func (s *API) policyID(q *httpserver.Query) int64 {
-	if !q.Given("policy") {
-		return 0
-	}
-	p, found := s.Catalog.Selector().ByName(q.Raw("policy"))
-	if !found {
-		q.Fail("policy", "names no policy")
-		return 0
-	}
-	return p.ID
-}
 
 var offenderParams = append([]string{
 	"policy", "pattern", "source", "search", "rule", "not_rule", "least", "shadow", "sort",
-}, spanParams...)
+}, timeRangeParams...)
 
-func (s *API) offenderQuery(q *httpserver.Query) (offences.Query, error) {
-	from, to := s.span(q)
+func (h *offenderHandler) offenderQuery(q *httpserver.Query) (offences.Query, error) {
+	from, to := h.timeRange(q)
 	o := offences.Query{
-		From: from, To: to, Policy: s.policyID(q), Source: q.Line("source"), Search: q.Line("search"),
+		From: from, To: to, Policy: h.policyID(q), Source: q.Line("source"), Search: q.Line("search"),
 		Rule: q.Line("rule"), NotRule: q.Line("not_rule"), Least: int64(q.Number("least", 1, 1_000_000_000)),
 		Shadow: q.OneOf("shadow", "true", "false") == "true",
 		Sort:   offences.Sort(q.OneOf("sort", string(offences.ByOffences), string(offences.ByLast), string(offences.ByFirst), string(offences.ByKey))),
 	}
 	if q.Given("pattern") && q.Err() == nil {
-		pattern, err := s.pattern("pattern", q.Raw("pattern"))
+		pattern, err := h.pattern("pattern", q.Raw("pattern"))
 		if err != nil {
 			return o, err
 		}
@@ -90,9 +97,9 @@ func (s *API) offenderQuery(q *httpserver.Query) (offences.Query, error) {
 	return o, q.Err()
 }
 
-func (s *API) listOffenders(c *httpserver.Call) error {
+func (h *offenderHandler) listOffenders(c *httpserver.Call) error {
 	q := c.ParseQuery(append([]string{"cursor", "limit", "points"}, offenderParams...)...)
-	o, err := s.offenderQuery(q)
+	o, err := h.offenderQuery(q)
 	if err != nil {
 		return err
 	}
@@ -100,15 +107,14 @@ func (s *API) listOffenders(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	ctx := c.Context()
-	report, err := s.Offenders.Report(ctx, o)
+	report, err := h.offenders.Report(c.Context(), o)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireReport(report))
+	return c.SendJSON(http.StatusOK, h.wireReport(report))
 }
 
-func (s *API) wireReport(r *offenders.Report) wire.OffenderReport {
+func (h *offenderHandler) wireReport(r *offenders.Report) wire.OffenderReport {
 	out := wire.OffenderReport{
 		From: wire.At(r.From), To: wire.At(r.To), Keys: r.Keys, Offences: r.Ranking.Offences, Other: r.Other,
 		AllowedExact: r.AllowedExact, Untracked: r.Untracked,
@@ -116,22 +122,22 @@ func (s *API) wireReport(r *offenders.Report) wire.OffenderReport {
 	}
 	total := int(r.Keys)
 	out.Total = &total
-	now := s.Now()
+	now := h.now()
 	for i := range r.Rows {
-		out.Items = append(out.Items, fromOffender(&r.Rows[i], s.policyName, now))
+		out.Items = append(out.Items, fromOffender(&r.Rows[i], h.policyName, now))
 	}
 	return out
 }
 
 // eachOffender goes through every page of a report.
-func (s *API) eachOffender(ctx context.Context, o offences.Query, do func(wire.Offender) error) error {
+func (h *offenderHandler) eachOffender(ctx context.Context, o offences.Query, do func(wire.Offender) error) error {
 	o.Limit = 1000
 	for {
-		report, err := s.Offenders.Report(ctx, o)
+		report, err := h.offenders.Report(ctx, o)
 		if err != nil {
 			return err
 		}
-		for _, row := range s.wireReport(report).Items {
+		for _, row := range h.wireReport(report).Items {
 			if err := do(row); err != nil {
 				return err
 			}
@@ -143,21 +149,21 @@ func (s *API) eachOffender(ctx context.Context, o offences.Query, do func(wire.O
 	}
 }
 
-func (s *API) exportOffenders(c *httpserver.Call) error {
+func (h *offenderHandler) exportOffenders(c *httpserver.Call) error {
 	q := c.ParseQuery(append([]string{"format"}, offenderParams...)...)
 	format := q.OneOf("format", "json", "csv")
-	o, err := s.offenderQuery(q)
+	o, err := h.offenderQuery(q)
 	if err != nil {
 		return err
 	}
 	if format == "csv" {
 		return httpserver.Stream(c, "text/csv; charset=utf-8", "offenders.csv", func(ctx context.Context, w io.Writer) error {
-			return s.writeOffendersCSV(ctx, w, o)
+			return h.writeOffendersCSV(ctx, w, o)
 		})
 	}
 	return httpserver.Stream(c, "application/json", "offenders.json", func(ctx context.Context, w io.Writer) error {
 		separator := "["
-		err := s.eachOffender(ctx, o, func(row wire.Offender) error {
+		err := h.eachOffender(ctx, o, func(row wire.Offender) error {
 			if _, err := io.WriteString(w, separator+"\n"); err != nil {
 				return err
 			}
@@ -176,12 +182,12 @@ func (s *API) exportOffenders(c *httpserver.Call) error {
 	})
 }
 
-func (s *API) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Query) error {
+func (h *offenderHandler) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Query) error {
 	out := csv.NewWriter(w)
 	if err := out.Write([]string{"key", "offences", "offences_at_most", "allowed", "share_refused", "policy", "decision", "decided_by", "first_at", "last_at", "blocked_until", "escalation_level"}); err != nil {
 		return err
 	}
-	err := s.eachOffender(ctx, o, func(row wire.Offender) error {
+	err := h.eachOffender(ctx, o, func(row wire.Offender) error {
 		until, step := "", ""
 		if row.Block != nil {
 			if until = row.Block.ExpiresAt.String(); row.Block.ExpiresAt.IsZero() {
@@ -204,9 +210,9 @@ func (s *API) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Que
 	return out.Error()
 }
 
-func (s *API) keyTimeline(c *httpserver.Call) error {
-	q := c.ParseQuery(append([]string{"key", "points"}, spanParams...)...)
-	from, to := s.span(q)
+func (h *offenderHandler) keyTimeline(c *httpserver.Call) error {
+	q := c.ParseQuery(append([]string{"key", "points"}, timeRangeParams...)...)
+	from, to := h.timeRange(q)
 	points := q.Number("points", 1, 1440)
 	if q.Err() != nil {
 		return q.Err()
@@ -214,12 +220,11 @@ func (s *API) keyTimeline(c *httpserver.Call) error {
 	if points == 0 {
 		points = 60
 	}
-	key, err := s.key(q.Raw("key"))
+	key, err := h.key(q.Raw("key"))
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	t, err := s.Offenders.Timeline(ctx, key, from, to, points)
+	t, err := h.offenders.Timeline(c.Context(), key, from, to, points)
 	if err != nil {
 		return err
 	}
@@ -234,13 +239,12 @@ func (s *API) keyTimeline(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, out)
 }
 
-func (s *API) getOffence(c *httpserver.Call) error {
+func (h *offenderHandler) getOffence(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	e, err := s.Offenders.Offence(ctx, id)
+	e, err := h.offenders.Offence(c.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -248,4 +252,33 @@ func (s *API) getOffence(c *httpserver.Call) error {
 		ID: e.ID, Minute: wire.At(e.Minute), Found: string(e.Found), Sentence: e.Sentence, Key: wire.NullString(e.Key),
 		Policy: wire.NullString(e.Policy), Offences: fromOffences(e.Offences), Escalation: fromEscalationStatus(e.Escalation), Other: fromOffences(e.Other),
 	})
+}
+
+func (h *offenderHandler) getAttack(c *httpserver.Call) error {
+	if q := c.ParseQuery(); q.Err() != nil {
+		return q.Err()
+	}
+	a, err := h.offenders.Attack(c.Context())
+	if err != nil {
+		return err
+	}
+	out := wire.Attack{At: wire.At(h.now()), Active: a.IsActive(), Now: rates(a.Now)}
+	if a.IsActive() {
+		out.Since = wire.At(a.Since)
+	}
+	if a.HasBaseline {
+		baseline := rates(a.Baseline)
+		out.Baseline = &baseline
+	}
+	if source := a.Source; source != nil {
+		out.Source = &wire.AttackSource{
+			Pattern: source.Pattern.String(), Ratio: source.Ratio, Keys: source.Keys, Policy: wire.NullString(h.policyName(source.Policy)),
+			Rule: wire.NullString(source.Rule), Blocked: source.IsBlocked, Exempt: source.IsExempt,
+		}
+	}
+	return c.SendJSON(http.StatusOK, out)
+}
+
+func rates(r offences.Rates) wire.Rates {
+	return wire.Rates{Allowed: r.Allowed, Limited: r.Limited, Blocked: r.Blocked}
 }

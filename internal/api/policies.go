@@ -8,42 +8,89 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func (s *API) listPolicies(c *httpserver.Call) error {
+// policyHandler serves the policies and the algorithms that they may name.
+type policyHandler struct {
+	common
+	policies rules.Store
+}
+
+func (h *policyHandler) routes() []route {
+	const policy = wire.PathPolicies + "/:name"
+	return []route{
+		onAdmin(get, wire.PathAlgorithms, identity.Read, h.listAlgorithms, opListAlgorithms),
+		onAdmin(get, wire.PathPolicies, identity.Read, h.listPolicies, opListPolicies),
+		onAdmin(get, policy, identity.Read, h.getPolicy, opGetPolicy),
+		onAdmin(get, policy+"/versions", identity.Read, h.listPolicyVersions, opPolicyVersions),
+		onAdmin(get, policy+"/diff", identity.Read, h.diffPolicy, opDiffPolicy),
+		onAdmin(put, policy, identity.Admin, h.putPolicy, opPutPolicy),
+		onAdmin(del, policy, identity.Admin, h.deletePolicy, opDeletePolicy),
+		onAdmin(get, wire.PathPolicyFile, identity.Read, h.exportPolicies, opExportPolicies),
+		onAdmin(post, wire.PathPolicyFile, identity.Admin, h.applyPolicies, opApplyPolicies),
+	}
+}
+
+var (
+	opListAlgorithms = &openapi.Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the ways to count that a policy may name.", Answers: ok("All of them, the default first.", wire.Page[wire.Algorithm]{})}
+	opListPolicies   = &openapi.Operation{ID: "listPolicies", Tag: "policies", Summary: "List the policies.", Answers: ok("All of them.", wire.Page[wire.Policy]{})}
+	opGetPolicy      = &openapi.Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy; its ETag is the version.", Answers: ok("The policy.", wire.Policy{})}
+	opPolicyVersions = &openapi.Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("All of them.", wire.Page[wire.Policy]{})}
+	opDiffPolicy     = &openapi.Operation{
+		ID: "diffPolicy", Tag: "policies", Summary: "Compare two versions of a policy.",
+		Query: []openapi.Param{
+			{Name: "from", Doc: "The earlier version, 0 for none; the one before to where it is left out.", Integer: true},
+			{Name: "to", Doc: "The later version; the newest where it is left out.", Integer: true},
+		},
+		Answers: ok("What differs.", wire.PolicyDiff{}),
+	}
+	opPutPolicy = &openapi.Operation{
+		ID: "putPolicy", Tag: "policies", Summary: "Create a policy, or replace the version that If-Match names.",
+		IfMatch: true, Body: wire.PolicyRequest{},
+		Query:   []openapi.Param{{Name: "confirm", Doc: "The policy's name, which one needs that newly refuses every request of a broad pattern."}},
+		Answers: append(ok("Replaced.", wire.Policy{}), openapi.Answer{Status: http.StatusCreated, Doc: "Created.", Body: wire.Policy{}}),
+	}
+	opDeletePolicy = &openapi.Operation{
+		ID: "deletePolicy", Tag: "policies", Summary: "Delete the version of a policy that If-Match names.",
+		IfMatch: true, Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "Deleted."}},
+	}
+)
+
+// listAlgorithms answers with the ways to count that a policy may name.
+func (h *policyHandler) listAlgorithms(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	ctx := c.Context()
-	all, err := s.Policies.Policies(ctx)
+	return c.SendJSON(http.StatusOK, singlePage(algorithms.All(), fromAlgorithm))
+}
+
+func (h *policyHandler) listPolicies(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
+		return err
+	}
+	all, err := h.policies.Policies(c.Context())
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, fromPolicy))
+	return c.SendJSON(http.StatusOK, singlePage(all, fromPolicy))
 }
 
-// wholePage is a list that fits one page.
-func wholePage[T, W any](all []T, convert func(T) W) wire.Page[W] {
-	total := len(all)
-	page := wire.Page[W]{Items: make([]W, 0, total), Total: &total}
-	for _, item := range all {
-		page.Items = append(page.Items, convert(item))
-	}
-	return page
-}
-
-func (s *API) getPolicy(c *httpserver.Call) error {
+func (h *policyHandler) getPolicy(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	p, err := s.Policies.FindPolicyByName(ctx, name)
+	p, err := h.policies.FindPolicyByName(c.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -55,20 +102,19 @@ func sendPolicy(c *httpserver.Call, status int, p *rules.Policy) error {
 	return c.SendJSON(status, fromPolicy(p))
 }
 
-func (s *API) listPolicyVersions(c *httpserver.Call) error {
+func (h *policyHandler) listPolicyVersions(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	all, err := s.Policies.PolicyVersions(ctx, name)
+	all, err := h.policies.PolicyVersions(c.Context(), name)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, fromPolicy))
+	return c.SendJSON(http.StatusOK, singlePage(all, fromPolicy))
 }
 
-func (s *API) putPolicy(c *httpserver.Call) error {
+func (h *policyHandler) putPolicy(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
 	if err != nil {
 		return err
@@ -86,18 +132,18 @@ func (s *API) putPolicy(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	wanted, err := policyOf(&request, s.Catalog.Parser(), name)
+	wanted, err := policyOf(&request, h.catalog.Parser(), name)
 	if err != nil {
 		return err
 	}
-	_, stood := s.Catalog.Selector().ByName(name) // or another node has just made it
+	_, stood := h.catalog.Selector().ByName(name) // or another node has just made it
 	ctx := c.Context()
 	if confirm != name {
-		if expect, err = s.confirmPolicy(ctx, wanted, expect); err != nil {
+		if expect, err = h.confirmPolicy(ctx, wanted, expect); err != nil {
 			return err
 		}
 	}
-	p, err := s.Policies.PutPolicy(ctx, c.Actor(), wanted, expect)
+	p, err := h.policies.PutPolicy(ctx, c.Actor(), wanted, expect)
 	if err != nil {
 		return err
 	}
@@ -111,11 +157,11 @@ func (s *API) putPolicy(c *httpserver.Call) error {
 
 // confirmPolicy refuses a policy that is broad and was not confirmed. It returns
 // the version to expect: where any will do, that which it compared.
-func (s *API) confirmPolicy(ctx context.Context, wanted *rules.Policy, expect int64) (int64, error) {
+func (h *policyHandler) confirmPolicy(ctx context.Context, wanted *rules.Policy, expect int64) (int64, error) {
 	if blocklist.BroadPolicy(nil, wanted) == "" {
 		return expect, nil
 	}
-	before, err := s.Policies.FindPolicyByName(ctx, wanted.Name)
+	before, err := h.policies.FindPolicyByName(ctx, wanted.Name)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return expect, err
 	}
@@ -128,7 +174,7 @@ func (s *API) confirmPolicy(ctx context.Context, wanted *rules.Policy, expect in
 	return expect, blocklist.NeedConfirmPolicy(wanted.Name, blocklist.BroadPolicy(before, wanted))
 }
 
-func (s *API) deletePolicy(c *httpserver.Call) error {
+func (h *policyHandler) deletePolicy(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
 	if err != nil {
 		return err
@@ -140,8 +186,7 @@ func (s *API) deletePolicy(c *httpserver.Call) error {
 	if !given {
 		return fault.New(fault.NeedVersion, "Deleting a policy needs the header If-Match with the version that you have seen, or * for any.")
 	}
-	ctx := c.Context()
-	if err := s.Policies.DeletePolicy(ctx, c.Actor(), name, expect); err != nil {
+	if err := h.policies.DeletePolicy(c.Context(), c.Actor(), name, expect); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)
@@ -162,4 +207,57 @@ func ifMatch(c *httpserver.Call) (expect int64, given bool, err error) {
 		return 0, true, fault.Field(fiber.HeaderIfMatch, `must be one version in quotes, for example "3", or *`)
 	}
 	return version, true, nil
+}
+
+// diffPolicy compares two versions of a policy.
+func (h *policyHandler) diffPolicy(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
+	if err != nil {
+		return err
+	}
+	q := c.ParseQuery("from", "to")
+	from, to := int64(q.Number("from", 0, maxVersion)), int64(q.Number("to", 1, maxVersion))
+	if q.Err() != nil {
+		return q.Err()
+	}
+	versions, err := h.policies.PolicyVersions(c.Context(), name)
+	if err != nil {
+		return err
+	}
+	if to == 0 {
+		to = versions[0].Version
+	}
+	if !q.Given("from") {
+		from = to - 1
+	}
+	before, err := versionOf(versions, from)
+	if err != nil {
+		return err
+	}
+	after, err := versionOf(versions, to)
+	if err != nil {
+		return err
+	}
+	answer := wire.PolicyDiff{Name: name, From: from, To: to, Fields: policyfile.Diff(before, after)}
+	answer.Text = strings.Join(policyfile.Lines(answer.Fields, escape.Log), "\n")
+	return c.SendJSON(http.StatusOK, answer)
+}
+
+// maxVersion is more versions than a policy will ever have.
+const maxVersion = 1 << 30
+
+// versionOf returns one version in canonical form, nil for version 0, which is
+// before there was a policy.
+func versionOf(all []*rules.Policy, version int64) (*wire.PolicyRequest, error) {
+	if version == 0 {
+		return nil, nil
+	}
+	for _, p := range all {
+		if p.Version == version {
+			shown := fromPolicy(p)
+			request, err := policyfile.Canonical(shown.Request())
+			return &request, err
+		}
+	}
+	return nil, fault.New(fault.NotFound, "The policy %q has no version %d; it has 1 to %d.", all[0].Name, version, all[0].Version)
 }

@@ -3,11 +3,50 @@ package api
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func (s *API) listProposals(c *httpserver.Call) error {
+// proposalHandler serves the proposed blocks of ranges.
+type proposalHandler struct {
+	common
+	offenders *offenders.Service
+}
+
+func (h *proposalHandler) routes() []route {
+	const proposal = wire.PathProposals + "/:id"
+	return []route{
+		onAdmin(get, wire.PathProposals, identity.Read, h.listProposals, opListProposals),
+		onAdmin(get, proposal, identity.Read, h.getProposal, opGetProposal),
+		onAdmin(post, proposal+"/accept", identity.Operate, h.acceptProposal, opAcceptProposal),
+		onAdmin(post, proposal+"/dismiss", identity.Operate, h.dismissProposal, opDismissProposal),
+	}
+}
+
+var (
+	opListProposals = &openapi.Operation{
+		ID: "listProposals", Tag: "offenders", Summary: "Ranges in which many offended, waiting for a decision.",
+		Query:   []openapi.Param{{Name: "state", Doc: "Which to list; open where it is left out.", Enum: []string{"open", "all"}}, limitParam},
+		Answers: ok("The proposals, the newest first.", wire.Page[wire.Proposal]{}),
+	}
+	opGetProposal = &openapi.Operation{
+		ID: "getProposal", Tag: "offenders", Summary: "One proposal with its evidence.",
+		Answers: ok("The proposal.", wire.Proposal{}),
+	}
+	opAcceptProposal = &openapi.Operation{
+		ID: "acceptProposal", Tag: "offenders", Summary: "Block the range of a proposal.", Body: wire.AcceptProposalRequest{}, BodyOptional: true,
+		Answers: ok("The accepted proposal with its block's id.", wire.Proposal{}),
+	}
+	opDismissProposal = &openapi.Operation{
+		ID: "dismissProposal", Tag: "offenders", Summary: "Close a proposal; its range is left alone for a day.", Body: wire.EndRequest{}, BodyOptional: true,
+		Answers: ok("The dismissed proposal.", wire.Proposal{}),
+	}
+)
+
+func (h *proposalHandler) listProposals(c *httpserver.Call) error {
 	q := c.ParseQuery("state", "limit")
 	openOnly := q.OneOf("state", "open", "all") != "all"
 	limit := q.Limit()
@@ -17,28 +56,26 @@ func (s *API) listProposals(c *httpserver.Call) error {
 	if limit == 0 {
 		limit = 100
 	}
-	ctx := c.Context()
-	all, err := s.Offenders.Store.FindProposals(ctx, openOnly, limit)
+	all, err := h.offenders.Store.FindProposals(c.Context(), openOnly, limit)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, fromProposal))
+	return c.SendJSON(http.StatusOK, singlePage(all, fromProposal))
 }
 
-func (s *API) getProposal(c *httpserver.Call) error {
+func (h *proposalHandler) getProposal(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	p, err := s.Offenders.Store.FindProposalByID(ctx, id)
+	p, err := h.offenders.Store.FindProposalByID(c.Context(), id)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, fromProposal(p))
 }
 
-func (s *API) acceptProposal(c *httpserver.Call) error {
+func (h *proposalHandler) acceptProposal(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
@@ -50,19 +87,18 @@ func (s *API) acceptProposal(c *httpserver.Call) error {
 	if err := httpserver.CheckLine("reason", request.Reason, maxReason); err != nil {
 		return err
 	}
-	expires, err := s.end(request.ExpiresIn, request.ExpiresAt)
+	expires, err := h.expiry(request.ExpiresIn, request.ExpiresAt)
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	p, err := s.Offenders.AcceptProposal(ctx, c.Actor(), id, expires, request.Reason)
+	p, err := h.offenders.AcceptProposal(c.Context(), c.Actor(), id, expires, request.Reason)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, fromProposal(p))
 }
 
-func (s *API) dismissProposal(c *httpserver.Call) error {
+func (h *proposalHandler) dismissProposal(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
@@ -74,8 +110,7 @@ func (s *API) dismissProposal(c *httpserver.Call) error {
 	if err := httpserver.CheckLine("reason", request.Reason, maxReason); err != nil {
 		return err
 	}
-	ctx := c.Context()
-	p, err := s.Offenders.DismissProposal(ctx, c.Actor(), id, request.Reason)
+	p, err := h.offenders.DismissProposal(c.Context(), c.Actor(), id, request.Reason)
 	if err != nil {
 		return err
 	}

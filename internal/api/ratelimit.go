@@ -2,6 +2,8 @@ package api
 
 import (
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/internal/api/checkjson"
@@ -11,9 +13,18 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
+// Headers that an answer to a check may have, in the form that fasthttp sends
+// without conversion; the two of draft-ietf-httpapi-ratelimit-headers-10 are spelled
+// as in the draft.
+var (
+	retryAfterHeader      = []byte("Retry-After")
+	rateLimitHeader       = []byte("RateLimit")
+	rateLimitPolicyHeader = []byte("RateLimit-Policy")
+)
+
 // setRateLimit sets the headers of the quota. They can hold only rules of whole
 // seconds, and what remains only where it is known.
-func (s *API) setRateLimit(c *httpserver.Call, k *checkScratch, d *gate.Decision) {
+func (h *checkHandler) setRateLimit(c *httpserver.Call, k *checkScratch, d *gate.Decision) {
 	if !d.Never && !d.Allowed() {
 		wait := httpserver.CeilSeconds(checkjson.RetryAfterMS(&d.Answer))
 		c.SetHeader(retryAfterHeader, strconv.AppendInt(k.header[:0], wait, 10))
@@ -22,7 +33,7 @@ func (s *API) setRateLimit(c *httpserver.Call, k *checkScratch, d *gate.Decision
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return
 	}
-	if list := s.quotas.of(p, s.Catalog.Selector()); len(list) > 0 {
+	if list := h.quotas.of(p, h.catalog.Selector()); len(list) > 0 {
 		c.SetHeader(rateLimitPolicyHeader, list)
 	}
 	if len(d.States) != len(p.Rules) {
@@ -91,4 +102,31 @@ func appendName(b []byte, r rules.Rule) []byte {
 		b = append(b, ", "...)
 	}
 	return checkjson.AppendRule(b, r)
+}
+
+// quotas keep the header RateLimit-Policy of each policy, which is written out
+// once for each version. They are forgotten with the selector that holds the
+// policies, so that they are never more than its policies and those of checks
+// that are under way. The zero value is ready for use.
+type quotas struct{ last atomic.Pointer[quotasUnder] }
+
+type quotasUnder struct {
+	selector *rules.Selector
+	byPolicy sync.Map // of []byte, by *rules.Policy
+}
+
+// of returns the header of p, empty where there is nothing to say. It must not
+// be changed.
+func (q *quotas) of(p *rules.Policy, selector *rules.Selector) []byte {
+	last := q.last.Load()
+	if last == nil || last.selector != selector {
+		last = &quotasUnder{selector: selector}
+		q.last.Store(last)
+	}
+	if known, found := last.byPolicy.Load(p); found {
+		return known.([]byte)
+	}
+	list := appendQuotas(nil, p.Rules)
+	last.byPolicy.Store(p, list)
+	return list
 }

@@ -5,14 +5,48 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func (s *API) listReports(c *httpserver.Call) error {
+// reportHandler serves the daily and weekly reports.
+type reportHandler struct {
+	common
+	reports  *reports.Builder
+	recorder audit.Recorder
+}
+
+func (h *reportHandler) routes() []route {
+	return []route{
+		onAdmin(get, wire.PathReports, identity.Read, h.listReports, opListReports),
+		onAdmin(post, wire.PathReports, identity.Operate, h.writeReport, opWriteReport),
+		onAdmin(get, wire.PathReports+"/:id", identity.Read, h.getReport, opGetReport),
+	}
+}
+
+var (
+	opListReports = &openapi.Operation{
+		ID: "listReports", Tag: "reports", Summary: "The daily and weekly reports.",
+		Query:   []openapi.Param{{Name: "kind", Doc: "Only reports of this kind.", Enum: []string{"daily", "weekly"}}, limitParam},
+		Answers: ok("The reports, the newest period first.", wire.Page[wire.Report]{}),
+	}
+	opWriteReport = &openapi.Operation{
+		ID: "writeReport", Tag: "reports", Summary: "Write the report of the last whole day or week now.", Body: wire.ReportRequest{},
+		Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "The report that was written.", Body: wire.Report{}}},
+	}
+	opGetReport = &openapi.Operation{
+		ID: "getReport", Tag: "reports", Summary: "One report as JSON, CSV or a page that can be mailed or printed.",
+		Query:   []openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv", "html"}}},
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The report.", Types: []string{"application/json", "text/csv", "text/html"}}},
+	}
+)
+
+func (h *reportHandler) listReports(c *httpserver.Call) error {
 	q := c.ParseQuery("kind", "limit")
 	kind, limit := q.OneOf("kind", string(reports.Daily), string(reports.Weekly)), q.Limit()
 	if q.Err() != nil {
@@ -21,16 +55,15 @@ func (s *API) listReports(c *httpserver.Call) error {
 	if limit == 0 {
 		limit = 100
 	}
-	ctx := c.Context()
-	all, err := s.Reports.Store.FindDocuments(ctx, reports.Kind(kind), limit)
+	all, err := h.reports.Store.FindDocuments(c.Context(), reports.Kind(kind), limit)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, fromReport))
+	return c.SendJSON(http.StatusOK, singlePage(all, fromReport))
 }
 
 // writeReport makes the report of the last whole day or week now.
-func (s *API) writeReport(c *httpserver.Call) error {
+func (h *reportHandler) writeReport(c *httpserver.Call) error {
 	var request wire.ReportRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
@@ -40,11 +73,11 @@ func (s *API) writeReport(c *httpserver.Call) error {
 		return fault.Field("kind", "must be daily or weekly")
 	}
 	ctx := c.Context()
-	d, err := s.Reports.Build(ctx, kind, s.Now())
+	d, err := h.reports.Build(ctx, kind, h.now())
 	if err != nil {
 		return err
 	}
-	if err := s.Recorder.AddRecord(ctx, audit.Record{
+	if err := h.recorder.AddRecord(ctx, audit.Record{
 		Actor: c.Actor(), Action: "report.write", Object: "report", ObjectID: d.ID,
 		Summary: "Wrote the " + request.Kind + " report of " + d.From.Format(time.DateOnly) + ".",
 	}); err != nil {
@@ -58,7 +91,7 @@ var reportFormats = map[string]string{
 	"json": "application/json", "csv": "text/csv; charset=utf-8", "html": "text/html; charset=utf-8",
 }
 
-func (s *API) getReport(c *httpserver.Call) error {
+func (h *reportHandler) getReport(c *httpserver.Call) error {
 	q := c.ParseQuery("format")
 	format := q.OneOf("format", "json", "csv", "html")
 	if q.Err() != nil {
@@ -68,8 +101,7 @@ func (s *API) getReport(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	d, err := s.Reports.Store.FindDocumentByID(ctx, id)
+	d, err := h.reports.Store.FindDocumentByID(c.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -92,4 +124,16 @@ func (s *API) getReport(c *httpserver.Call) error {
 	}
 	c.Set("Content-Type", reportFormats[format])
 	return c.Send(out.Bytes())
+}
+
+// fromReport shows what a report is about.
+func fromReport(d *reports.Document) wire.Report {
+	attention := d.Attention
+	if attention == nil {
+		attention = []string{}
+	}
+	return wire.Report{
+		ID: d.ID, Kind: string(d.Kind), From: wire.At(d.From), To: wire.At(d.To), CreatedAt: wire.At(d.Created),
+		Allowed: d.Totals.Allowed, Refused: d.Totals.Refused(), Offenders: d.Totals.Offenders, Attention: attention,
+	}
 }

@@ -65,7 +65,7 @@ func credentials(n *testNode) []bearerOf {
 	}
 	everything := []identity.Access{identity.Admin, identity.Check}
 	revoked := n.makeToken(identity.Token{Name: "revoked", Scopes: everything})
-	token, _ := n.api.Catalog.TokenByHash(identity.HashSecret(revoked))
+	token, _ := n.known.TokenByHash(identity.HashSecret(revoked))
 	if _, err := n.store.RevokeToken(n.Context(), audit.SystemActor("test"), token.ID); err != nil {
 		n.Fatal(err)
 	}

@@ -10,43 +10,70 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+// tokenHandler serves the API tokens.
+type tokenHandler struct {
+	common
+	tokens identity.Store
+}
+
+func (h *tokenHandler) routes() []route {
+	const token = wire.PathTokens + "/:id"
+	return []route{
+		onAdmin(get, wire.PathTokens, identity.Admin, h.listTokens, opListTokens),
+		onAdmin(post, wire.PathTokens, identity.Admin, h.addToken, opAddToken),
+		onAdmin(get, token, identity.Admin, h.getToken, opGetToken),
+		onAdmin(patch, token, identity.Admin, h.changeToken, opChangeToken),
+		onAdmin(post, token+"/rotate", identity.Admin, h.rotateToken, opRotateToken),
+		onAdmin(del, token, identity.Admin, h.revokeToken, opRevokeToken),
+	}
+}
+
+var (
+	opListTokens  = &openapi.Operation{ID: "listTokens", Tag: "identities", Summary: "List the tokens, ended ones included.", Answers: ok("All of them.", wire.Page[wire.Token]{})}
+	opAddToken    = &openapi.Operation{ID: "addToken", Tag: "identities", Summary: "Make a token; its secret is shown this once.", Body: wire.TokenRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.CreatedToken{}}}}
+	opGetToken    = &openapi.Operation{ID: "getToken", Tag: "identities", Summary: "Show a token.", Answers: ok("The token.", wire.Token{})}
+	opChangeToken = &openapi.Operation{ID: "changeToken", Tag: "identities", Summary: "Change a token's name or end.", Body: wire.TokenPatch{}, Answers: ok("The token.", wire.Token{})}
+	opRotateToken = &openapi.Operation{
+		ID: "rotateToken", Tag: "identities", Summary: "Replace a token by a new one; the old one goes on for the overlap.",
+		Body: wire.RotateRequest{}, BodyOptional: true, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.CreatedToken{}}},
+	}
+	opRevokeToken = &openapi.Operation{ID: "revokeToken", Tag: "identities", Summary: "Revoke a token on every node.", Answers: ok("The token.", wire.Token{})}
+)
+
 // maxName is the longest name of a token or a user, in bytes.
 const maxName = 64
 
-func (s *API) wireToken(t *identity.Token) wire.Token { return fromToken(t, s.Now()) }
-
-func (s *API) listTokens(c *httpserver.Call) error {
+func (h *tokenHandler) listTokens(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	ctx := c.Context()
-	all, err := s.Identity.Tokens(ctx)
+	all, err := h.tokens.Tokens(c.Context())
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, s.wireToken))
+	return c.SendJSON(http.StatusOK, singlePage(all, h.wireToken))
 }
 
-func (s *API) getToken(c *httpserver.Call) error {
+func (h *tokenHandler) getToken(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	t, err := s.Identity.FindTokenByID(ctx, id)
+	t, err := h.tokens.FindTokenByID(c.Context(), id)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireToken(t))
+	return c.SendJSON(http.StatusOK, h.wireToken(t))
 }
 
-func (s *API) addToken(c *httpserver.Call) error {
+func (h *tokenHandler) addToken(c *httpserver.Call) error {
 	var request wire.TokenRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
@@ -58,22 +85,21 @@ func (s *API) addToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	expires, err := s.end(request.ExpiresIn, request.ExpiresAt)
+	expires, err := h.expiry(request.ExpiresIn, request.ExpiresAt)
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	made, secret, err := s.makeToken(ctx, c, request.Name, scopes, expires)
+	made, secret, err := h.makeToken(c.Context(), c, request.Name, scopes, expires)
 	if err != nil {
 		return err
 	}
-	return sendCreatedToken(c, wire.CreatedToken{Token: s.wireToken(made), Secret: secret})
+	return sendCreatedToken(c, wire.CreatedToken{Token: h.wireToken(made), Secret: secret})
 }
 
-func (s *API) makeToken(ctx context.Context, c *httpserver.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
+func (h *tokenHandler) makeToken(ctx context.Context, c *httpserver.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
 	secret := identity.NewSecret(scopes)
 	actor := c.Actor()
-	made, err := s.Identity.AddToken(ctx, actor, identity.Token{
+	made, err := h.tokens.AddToken(ctx, actor, identity.Token{
 		Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: actor.Name, Expires: expires,
 	})
 	return made, secret.Text, err
@@ -113,7 +139,7 @@ func parseScopes(texts []string) ([]identity.Access, error) {
 	return scopes, nil
 }
 
-func (s *API) changeToken(c *httpserver.Call) error {
+func (h *tokenHandler) changeToken(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
@@ -129,23 +155,22 @@ func (s *API) changeToken(c *httpserver.Call) error {
 		}
 		u.Name = &patch.Name.Value
 	}
-	if u.Expires, err = s.changedEnd(patch.ExpiresIn, patch.ExpiresAt); err != nil {
+	if u.Expires, err = h.expiryChange(patch.ExpiresIn, patch.ExpiresAt); err != nil {
 		return err
 	}
 	if u.Name == nil && u.Expires == nil {
 		return fault.New(fault.Invalid, "Nothing to change: send name, expires_in or expires_at.")
 	}
-	ctx := c.Context()
-	t, err := s.Identity.UpdateToken(ctx, c.Actor(), id, u)
+	t, err := h.tokens.UpdateToken(c.Context(), c.Actor(), id, u)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireToken(t))
+	return c.SendJSON(http.StatusOK, h.wireToken(t))
 }
 
 // rotateToken makes the successor and ends the token after the overlap, both or
 // neither.
-func (s *API) rotateToken(c *httpserver.Call) error {
+func (h *tokenHandler) rotateToken(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
@@ -159,28 +184,46 @@ func (s *API) rotateToken(c *httpserver.Call) error {
 		overlap = request.Overlap.Value.Std()
 	}
 	ctx := c.Context()
-	old, err := s.Identity.FindTokenByID(ctx, id)
+	old, err := h.tokens.FindTokenByID(ctx, id)
 	if err != nil {
 		return err
 	}
 	secret := identity.NewSecret(old.Scopes)
-	made, ended, err := s.Identity.RotateToken(ctx, c.Actor(), id, secret, overlap)
+	made, ended, err := h.tokens.RotateToken(ctx, c.Actor(), id, secret, overlap)
 	if err != nil {
 		return err
 	}
-	replaced := s.wireToken(ended)
-	return sendCreatedToken(c, wire.CreatedToken{Token: s.wireToken(made), Secret: secret.Text, Replaces: &replaced})
+	replaced := h.wireToken(ended)
+	return sendCreatedToken(c, wire.CreatedToken{Token: h.wireToken(made), Secret: secret.Text, Replaces: &replaced})
 }
 
-func (s *API) revokeToken(c *httpserver.Call) error {
+func (h *tokenHandler) revokeToken(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	t, err := s.Identity.RevokeToken(ctx, c.Actor(), id)
+	t, err := h.tokens.RevokeToken(c.Context(), c.Actor(), id)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, s.wireToken(t))
+	return c.SendJSON(http.StatusOK, h.wireToken(t))
+}
+
+func (h *tokenHandler) wireToken(t *identity.Token) wire.Token { return fromToken(t, h.now()) }
+
+// fromToken returns a token as the API shows it at an instant.
+func fromToken(t *identity.Token, now time.Time) wire.Token {
+	return wire.Token{
+		ID: t.ID, Name: t.Name, Hint: t.Hint, Scopes: fromAccess(t.Scopes), Author: t.Author, Active: t.ActiveAt(now),
+		CreatedAt: wire.At(t.Created), ExpiresAt: wire.At(t.Expires), LastUsedAt: wire.At(t.LastUsed), RevokedAt: wire.At(t.Revoked),
+	}
+}
+
+// fromAccess returns accesses as the API spells them.
+func fromAccess(all []identity.Access) []string {
+	texts := make([]string, len(all))
+	for i, a := range all {
+		texts[i] = string(a)
+	}
+	return texts
 }

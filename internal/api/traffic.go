@@ -4,26 +4,52 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+// trafficHandler serves the numbers of checks over time and by rule.
+type trafficHandler struct {
+	common
+	offenders *offenders.Service
+}
+
+func (h *trafficHandler) routes() []route {
+	return []route{
+		onAdmin(get, wire.PathTraffic, identity.Read, h.getTraffic, opGetTraffic),
+		onAdmin(get, wire.PathTraffic+"/rules", identity.Read, h.getRuleTotals, opRuleTotals),
+	}
+}
+
+var (
+	opGetTraffic = &openapi.Operation{
+		ID: "getTraffic", Tag: "offenders", Summary: "Checks over time, allowed and refused.",
+		Query:   append([]openapi.Param{policyParam, {Name: "step", Doc: "How long each part is, whole minutes such as 1m or 1h."}}, timeRangeQuery...),
+		Answers: ok("The traffic of each part of the span.", wire.Traffic{}),
+	}
+	opRuleTotals = &openapi.Operation{
+		ID: "ruleTotals", Tag: "offenders", Summary: "Which rules refused most, and which refused nobody.",
+		Query: timeRangeQuery, Answers: ok("Every rule and block that refused, and the rules that did not.", wire.Page[wire.RuleTotal]{}),
+	}
+)
+
 // maxPoints bounds the parts that a span is divided into.
 const maxPoints = 2000
 
-func (s *API) getTraffic(c *httpserver.Call) error {
-	q := c.ParseQuery(append([]string{"policy", "step"}, spanParams...)...)
-	from, to := s.span(q)
-	policy := s.policyID(q)
-	step := s.step(q, to.Sub(from))
+func (h *trafficHandler) getTraffic(c *httpserver.Call) error {
+	q := c.ParseQuery(append([]string{"policy", "step"}, timeRangeParams...)...)
+	from, to := h.timeRange(q)
+	policy := h.policyID(q)
+	step := h.step(q, to.Sub(from))
 	if q.Err() != nil {
 		return q.Err()
 	}
-	ctx := c.Context()
-	points, err := s.Offenders.Traffic(ctx, policy, from, to, step)
+	points, err := h.offenders.Traffic(c.Context(), policy, from, to, step)
 	if err != nil {
 		return err
 	}
@@ -39,7 +65,7 @@ func (s *API) getTraffic(c *httpserver.Call) error {
 
 // step reads how long each part of a span is: whole minutes, by default so
 // many that there are about a hundred parts.
-func (s *API) step(q *httpserver.Query, span time.Duration) time.Duration {
+func (h *trafficHandler) step(q *httpserver.Query, span time.Duration) time.Duration {
 	step := max(time.Minute, (span / 100).Truncate(time.Minute))
 	if q.Given("step") {
 		var err error
@@ -54,20 +80,19 @@ func (s *API) step(q *httpserver.Query, span time.Duration) time.Duration {
 	return step
 }
 
-func (s *API) getRuleTotals(c *httpserver.Call) error {
-	q := c.ParseQuery(spanParams...)
-	from, to := s.span(q)
+func (h *trafficHandler) getRuleTotals(c *httpserver.Call) error {
+	q := c.ParseQuery(timeRangeParams...)
+	from, to := h.timeRange(q)
 	if q.Err() != nil {
 		return q.Err()
 	}
-	ctx := c.Context()
-	rows, err := s.Offenders.RulesReport(ctx, from, to)
+	rows, err := h.offenders.RulesReport(c.Context(), from, to)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(rows, func(r offenders.RuleRow) wire.RuleTotal {
+	return c.SendJSON(http.StatusOK, singlePage(rows, func(r offenders.RuleRow) wire.RuleTotal {
 		return wire.RuleTotal{
-			Policy: wire.NullString(s.policyName(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
+			Policy: wire.NullString(h.policyName(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
 			Refused: r.Refused, Keys: r.Keys, Share: r.Share,
 		}
 	}))

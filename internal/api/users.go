@@ -6,31 +6,60 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-func (s *API) listUsers(c *httpserver.Call) error {
+// userHandler serves the users.
+type userHandler struct {
+	users identity.Store
+}
+
+func (h *userHandler) routes() []route {
+	const user = wire.PathUsers + "/:id"
+	return []route{
+		onAdmin(get, wire.PathUsers, identity.Admin, h.listUsers, opListUsers),
+		onAdmin(post, wire.PathUsers, identity.Admin, h.addUser, opAddUser),
+		onAdmin(get, user, identity.Admin, h.getUser, opGetUser),
+		onAdmin(patch, user, identity.Admin, h.changeUser, opChangeUser),
+		onAdmin(put, user+"/password", identity.Admin, h.setPassword, opSetPassword),
+		onAdmin(del, user, identity.Admin, h.deleteUser, opDeleteUser),
+		onAdmin(get, wire.PathWhoami, identity.Read, handleWhoami, opWhoami),
+	}
+}
+
+var (
+	opListUsers   = &openapi.Operation{ID: "listUsers", Tag: "identities", Summary: "List the users.", Answers: ok("All of them.", wire.Page[wire.User]{})}
+	opAddUser     = &openapi.Operation{ID: "addUser", Tag: "identities", Summary: "Make a user.", Body: wire.UserRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.User{}}}}
+	opGetUser     = &openapi.Operation{ID: "getUser", Tag: "identities", Summary: "Show a user.", Answers: ok("The user.", wire.User{})}
+	opChangeUser  = &openapi.Operation{ID: "changeUser", Tag: "identities", Summary: "Change a user's role, or disable or enable the user.", Body: wire.UserPatch{}, Answers: ok("The user.", wire.User{})}
+	opSetPassword = &openapi.Operation{ID: "setPassword", Tag: "identities", Summary: "Set a user's password and end the user's sessions.", Body: wire.PasswordRequest{}, Answers: ok("The user.", wire.User{})}
+	opDeleteUser  = &openapi.Operation{ID: "deleteUser", Tag: "identities", Summary: "Delete a user.", Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "Deleted."}}}
+	opWhoami      = &openapi.Operation{
+		ID: "whoami", Tag: "identities", Summary: "Whose credential is this and what may it do?", Answers: ok("Its holder.", wire.Whoami{}),
+	}
+)
+
+func (h *userHandler) listUsers(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	ctx := c.Context()
-	all, err := s.Identity.Users(ctx)
+	all, err := h.users.Users(c.Context())
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wholePage(all, fromUser))
+	return c.SendJSON(http.StatusOK, singlePage(all, fromUser))
 }
 
-func (s *API) getUser(c *httpserver.Call) error {
+func (h *userHandler) getUser(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	u, err := s.Identity.FindUserByID(ctx, id)
+	u, err := h.users.FindUserByID(c.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -39,7 +68,7 @@ func (s *API) getUser(c *httpserver.Call) error {
 
 var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
 
-func (s *API) addUser(c *httpserver.Call) error {
+func (h *userHandler) addUser(c *httpserver.Call) error {
 	var request wire.UserRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
@@ -55,8 +84,7 @@ func (s *API) addUser(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	u, err := s.Identity.AddUser(ctx, c.Actor(), identity.User{Name: request.Name, Role: role, PasswordHash: hash})
+	u, err := h.users.AddUser(c.Context(), c.Actor(), identity.User{Name: request.Name, Role: role, PasswordHash: hash})
 	if err != nil {
 		return err
 	}
@@ -80,7 +108,7 @@ func hashNew(password string) (string, error) {
 }
 
 // changeUser also ends the sessions of the user.
-func (s *API) changeUser(c *httpserver.Call) error {
+func (h *userHandler) changeUser(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
@@ -103,10 +131,10 @@ func (s *API) changeUser(c *httpserver.Call) error {
 	if u.Role == nil && u.Disabled == nil {
 		return fault.New(fault.Invalid, "Nothing to change: send role or disabled.")
 	}
-	return s.updateUser(c, id, u)
+	return h.updateUser(c, id, u)
 }
 
-func (s *API) setPassword(c *httpserver.Call) error {
+func (h *userHandler) setPassword(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
@@ -119,26 +147,48 @@ func (s *API) setPassword(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.updateUser(c, id, identity.UserUpdate{PasswordHash: &hash})
+	return h.updateUser(c, id, identity.UserUpdate{PasswordHash: &hash})
 }
 
-func (s *API) updateUser(c *httpserver.Call, id string, u identity.UserUpdate) error {
-	ctx := c.Context()
-	changed, err := s.Identity.UpdateUser(ctx, c.Actor(), id, u)
+func (h *userHandler) updateUser(c *httpserver.Call, id string, u identity.UserUpdate) error {
+	changed, err := h.users.UpdateUser(c.Context(), c.Actor(), id, u)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, fromUser(changed))
 }
 
-func (s *API) deleteUser(c *httpserver.Call) error {
+func (h *userHandler) deleteUser(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	if err := s.Identity.DeleteUser(ctx, c.Actor(), id); err != nil {
+	if err := h.users.DeleteUser(c.Context(), c.Actor(), id); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)
+}
+
+// fromUser returns a user as the API shows it.
+func fromUser(u *identity.User) wire.User {
+	return wire.User{
+		ID: u.ID, Name: u.Name, Role: string(u.Role), Disabled: !u.Disabled.IsZero(),
+		CreatedAt: wire.At(u.Created), LastLoginAt: wire.At(u.LastLogin), DisabledAt: wire.At(u.Disabled),
+	}
+}
+
+func handleWhoami(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
+		return err
+	}
+	p := c.Principal
+	who := wire.Whoami{
+		Kind: string(p.Kind), ID: p.ID, Name: p.Name, Scopes: fromAccess(p.Access),
+		ExpiresAt: wire.At(p.Expires), Address: c.Address.String(),
+	}
+	if p.Role != "" {
+		role := string(p.Role)
+		who.Role = &role
+	}
+	return c.SendJSON(http.StatusOK, who)
 }

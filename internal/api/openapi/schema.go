@@ -1,4 +1,4 @@
-package api
+package openapi
 
 import (
 	"reflect"
@@ -34,12 +34,9 @@ var enums = map[string][]string{
 	"UserRequest.role":           {"viewer", "operator", "admin"},
 }
 
-// anyOf is a body of one of several types, each given by a value.
-type anyOf []any
-
 // of returns the schema of a value's type.
 func (s *schemas) of(v any) node {
-	several, is := v.(anyOf)
+	several, is := v.(AnyOf)
 	if !is {
 		return s.ofType(reflect.TypeOf(v))
 	}

@@ -1,7 +1,6 @@
-package api
+package openapi
 
 import (
-	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -11,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -84,32 +81,14 @@ type docsField struct {
 	Type     typeText
 }
 
-// handleDocs answers with openapi.json as a page that needs nothing else.
-func (s *API) handleDocs(c *httpserver.Call) error {
-	if err := c.ParseQuery().Err(); err != nil {
-		return err
-	}
-	var page bytes.Buffer
-	if err := docsTemplate.Execute(&page, s.docs()); err != nil {
-		return err
-	}
-	c.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
-	c.Set(fiber.HeaderContentSecurityPolicy, docsPolicy)
-	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
-	return c.Send(page.Bytes())
-}
-
-// docs builds the page from the very table and types that openapi.json is
-// built from.
-func (s *API) docs() *docsPage {
-	document := s.openAPI()
+// newPage returns the page of a document and the routes that it was built from.
+func newPage(document node, routes []Route) *docsPage {
 	schemas := &schemas{named: document["components"].(node)["schemas"].(map[string]node)}
 	info := document["info"].(node)
 	page := &docsPage{Style: template.CSS(docsCSS), Version: info["version"].(string), Description: info["description"].(string)}
 	groups := map[string]*docsGroup{}
-	for i := range s.routes {
-		r := &s.routes[i]
+	for i := range routes {
+		r := &routes[i]
 		if r.Operation == nil {
 			continue
 		}
@@ -130,7 +109,7 @@ func (s *API) docs() *docsPage {
 	return page
 }
 
-func docsOf(r *route, schemas *schemas) docsOperation {
+func docsOf(r *Route, schemas *schemas) docsOperation {
 	op := r.Operation
 	path, pathParams := openAPIPath(r.Path)
 	out := docsOperation{ID: op.ID, Method: strings.ToLower(r.Method), Path: path, Summary: op.Summary}
@@ -149,7 +128,7 @@ func docsOf(r *route, schemas *schemas) docsOperation {
 	if op.IfMatch {
 		out.Params = append(out.Params, docsParam{Name: "If-Match", In: "header", Doc: "The version that is expected, in quotes, or * for any."})
 	}
-	if op.Body != nil {
+	if op.hasBody() {
 		out.Body = docsContents(describeBody(op, schemas)["content"].(node))
 	}
 	answers := describeAnswers(op, schemas)

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"io"
 	"mime"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -52,15 +52,15 @@ func sentFormat(c *httpserver.Call) (blocklist.Format, error) {
 	return "", fault.New(fault.Unsupported, "Send the header Content-Type: text/csv, application/json, application/x-ndjson or text/plain; the body must be UTF-8.")
 }
 
-func (s *API) importBlocks(c *httpserver.Call) error {
-	answer, err := s.runImport(c)
+func (h *entryHandler) importBlocks(c *httpserver.Call) error {
+	answer, err := h.runImport(c)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-func (s *API) runImport(c *httpserver.Call) (*wire.ImportAnswer, error) {
+func (h *entryHandler) runImport(c *httpserver.Call) (*wire.ImportAnswer, error) {
 	format, err := sentFormat(c)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *API) runImport(c *httpserver.Call) (*wire.ImportAnswer, error) {
 		On:      blocks.Conflict(q.OneOf("on_conflict", wire.ConflictFail, wire.ConflictExtend, wire.ConflictReplace)),
 		SkipBad: q.Flag("skip_bad"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"), Caller: c.Address,
 	}
-	defaults := blocklist.Defaults{Parser: s.Catalog.Parser(), Now: s.Now(), Reason: q.Line("reason")}
+	defaults := blocklist.Defaults{Parser: h.catalog.Parser(), Now: h.now(), Reason: q.Line("reason")}
 	length, at := q.Duration("expires_in"), q.Time("expires_at")
 	if q.Err() != nil {
 		return nil, q.Err()
@@ -78,12 +78,12 @@ func (s *API) runImport(c *httpserver.Call) (*wire.ImportAnswer, error) {
 	if err := httpserver.CheckLine("reason", defaults.Reason, maxReason); err != nil {
 		return nil, err
 	}
-	if defaults.Expires, err = s.end(wire.Duration(length), wire.At(at)); err != nil {
+	if defaults.Expires, err = h.expiry(wire.Duration(length), wire.At(at)); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
 	defer cancel()
-	importer := &blocklist.Importer{Store: s.Entries, View: s.Catalog, Parser: s.Catalog.Parser, Traffic: s.Traffic, Now: s.Now}
+	importer := &blocklist.Importer{Store: h.entries, View: h.catalog, Parser: h.catalog.Parser, Traffic: h.traffic, Now: h.now}
 	did, err := importer.Import(ctx, c.Actor(), blocklist.Read(bodyReader(c), format, defaults), options)
 	if err != nil {
 		return nil, tellBroad(err)
@@ -107,8 +107,8 @@ func tellBroad(err error) error {
 // exportParams are the query parameters of an export of blocks.
 var exportParams = []string{"format", "state", "source", "author", "search", "key", "within"}
 
-func (s *API) exportBlocks(c *httpserver.Call) error {
-	f, err := s.entryFilter(c, blocks.Block, exportParams)
+func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
+	f, err := h.entryFilter(c, blocks.Block, exportParams)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *API) exportBlocks(c *httpserver.Call) error {
 	}
 	return httpserver.Stream(c, media, "blocks"+extension, func(ctx context.Context, w io.Writer) error {
 		out := blocklist.NewWriter(w, wanted)
-		for b, err := range s.Entries.Each(ctx, f) {
+		for b, err := range h.entries.Each(ctx, f) {
 			if err != nil {
 				return err
 			}
@@ -141,4 +141,36 @@ func (s *API) exportBlocks(c *httpserver.Call) error {
 		}
 		return out.Close()
 	})
+}
+
+// fromImport returns what an import did as the API shows it.
+func fromImport(r *blocklist.ImportReport) wire.ImportAnswer {
+	out := wire.ImportAnswer{
+		DryRun: r.DryRun, Rows: r.Rows, Created: r.Created, Extended: r.Extended, Replaced: r.Replaced, Unchanged: r.Unchanged,
+		Invalid: r.Invalid, Exempt: r.Exempt, InvalidRows: []wire.BadRow{}, Estimate: fromTraffic(r.Traffic),
+	}
+	for _, bad := range r.Bad {
+		out.InvalidRows = append(out.InvalidRows, wire.BadRow(bad))
+	}
+	out.Broad = []wire.BroadRow{}
+	if c := r.Confirmation; c != nil {
+		out.Confirm, out.BroadCount, out.Broad = wire.NullString(c.Digest), c.Count, fromFindings(c.Findings)
+	}
+	return out
+}
+
+// fromFindings returns why a file needs a confirmation as the API shows it.
+func fromFindings(all []blocklist.Finding) []wire.BroadRow {
+	rows := make([]wire.BroadRow, len(all))
+	for i, f := range all {
+		rows[i] = wire.BroadRow{Line: f.Line, Rows: f.Rows, Pattern: wire.NullString(f.Pattern.String()), ConfirmReason: f.Why, Exemptions: []string{}}
+		if f.Impact == nil {
+			continue
+		}
+		rows[i].Estimate, rows[i].Hidden, rows[i].BlocksCaller = fromTraffic(f.Impact.Traffic), f.Impact.Hidden, f.Impact.BlocksCaller
+		for _, e := range f.Impact.Exemptions {
+			rows[i].Exemptions = append(rows[i].Exemptions, e.Pattern.String())
+		}
+	}
+	return rows
 }

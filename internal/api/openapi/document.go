@@ -1,14 +1,12 @@
-package api
+package openapi
 
 import (
 	"net/http"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -16,24 +14,14 @@ import (
 // node is an object of an OpenAPI document.
 type node = map[string]any
 
-// handleOpenAPI answers with the description of this very table of routes.
-func (s *API) handleOpenAPI(c *httpserver.Call) error {
-	body, err := json.Marshal(s.openAPI(), json.Deterministic(true))
-	if err != nil {
-		return err
-	}
-	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-	return c.Send(body)
-}
-
-// openAPI builds the OpenAPI 3.1 document from the table of routes and the types of
+// newDocument builds the OpenAPI 3.1 document from the table of routes and the types of
 // package wire, so that it cannot differ from them.
-func (s *API) openAPI() node {
+func newDocument(version string, routes []Route) node {
 	schemas := newSchemas()
 	schemas.of(wire.Event{}) // what the data of server-sent events is
 	paths := map[string]node{}
-	for i := range s.routes {
-		r := &s.routes[i]
+	for i := range routes {
+		r := &routes[i]
 		if r.Operation == nil {
 			continue
 		}
@@ -43,7 +31,6 @@ func (s *API) openAPI() node {
 		}
 		paths[path][strings.ToLower(r.Method)] = describe(r, params, schemas)
 	}
-	version := s.Version
 	if version == "" {
 		version = "dev"
 	}
@@ -66,7 +53,7 @@ func (s *API) openAPI() node {
 	}
 }
 
-// openAPIPath reservations "/v1/blocks/:id" into "/v1/blocks/{id}".
+// openAPIPath turns "/v1/blocks/:id" into "/v1/blocks/{id}".
 func openAPIPath(path string) (string, []string) {
 	parts := strings.Split(path, "/")
 	var params []string
@@ -79,7 +66,7 @@ func openAPIPath(path string) (string, []string) {
 	return strings.Join(parts, "/"), params
 }
 
-func describe(r *route, pathParams []string, schemas *schemas) node {
+func describe(r *Route, pathParams []string, schemas *schemas) node {
 	op := r.Operation
 	out := node{"operationId": op.ID, "tags": []string{op.Tag}, "summary": op.Summary}
 	var params []node
@@ -98,7 +85,7 @@ func describe(r *route, pathParams []string, schemas *schemas) node {
 	if params != nil {
 		out["parameters"] = params
 	}
-	if op.Body != nil {
+	if op.hasBody() {
 		out["requestBody"] = describeBody(op, schemas)
 	}
 	if r.Access != identity.Public {
@@ -122,11 +109,7 @@ func describeParam(p Param) node {
 
 func describeBody(op *Operation, schemas *schemas) node {
 	content := node{}
-	switch op.Body.(type) {
-	case binary:
-		content[backupType] = node{}
-	case files: // any of the media types
-	default:
+	if op.Body != nil {
 		content[fiber.MIMEApplicationJSON] = node{"schema": schemas.of(op.Body)}
 	}
 	for _, media := range op.BodyTypes {

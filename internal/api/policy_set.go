@@ -9,8 +9,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/blocklist"
-	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/policyfile"
@@ -18,15 +18,31 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
+var (
+	opExportPolicies = &openapi.Operation{
+		ID: "exportPolicies", Tag: "policies", Summary: "Export all policies as one document.",
+		Query:   []openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "yaml"}}},
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The document.", Body: wire.PolicyFile{}, Types: []string{"application/yaml"}}},
+	}
+	opApplyPolicies = &openapi.Operation{
+		ID: "applyPolicies", Tag: "policies", Summary: "Make the policies what a document says, all or nothing.",
+		Query: []openapi.Param{
+			{Name: "dry_run", Doc: "Change nothing and show the difference.", Enum: truth},
+			{Name: "confirm", Doc: "The names, with commas between them, of the policies that newly refuse every request of a broad pattern, as the answer 409 confirmation_required gives them."},
+			{Name: "prune", Doc: "Delete the policies that the document does not name.", Enum: truth},
+		},
+		Body: wire.PolicyFileRequest{}, Answers: ok("What was changed.", wire.PolicyPlan{}),
+	}
+)
+
 // exportPolicies answers with all policies as one document, YAML or JSON.
-func (s *API) exportPolicies(c *httpserver.Call) error {
+func (h *policyHandler) exportPolicies(c *httpserver.Call) error {
 	q := c.ParseQuery("format")
 	format := q.OneOf("format", "json", "yaml")
 	if q.Err() != nil {
 		return q.Err()
 	}
-	ctx := c.Context()
-	all, err := s.Policies.Policies(ctx)
+	all, err := h.policies.Policies(c.Context())
 	if err != nil {
 		return err
 	}
@@ -52,7 +68,7 @@ func (s *API) exportPolicies(c *httpserver.Call) error {
 }
 
 // applyPolicies makes the policies what a document says, all or nothing.
-func (s *API) applyPolicies(c *httpserver.Call) error {
+func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
 	q := c.ParseQuery("dry_run", "prune", "confirm")
 	confirm := q.Line("confirm")
 	dryRun, prune := q.Flag("dry_run"), q.Flag("prune")
@@ -63,21 +79,21 @@ func (s *API) applyPolicies(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	wanted, err := s.canonical(request.Policies)
+	wanted, err := h.canonical(request.Policies)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	standing, err := s.Policies.Policies(ctx)
+	standing, err := h.policies.Policies(ctx)
 	if err != nil {
 		return err
 	}
 	plan := wire.PolicyPlan{DryRun: dryRun, Warnings: []string{}}
-	plan.Changes, err = policyfile.Plan(wholePage(standing, fromPolicy).Items, wanted, prune)
+	plan.Changes, err = policyfile.Plan(singlePage(standing, fromPolicy).Items, wanted, prune)
 	if err != nil {
 		return err
 	}
-	changes, err := s.policyChanges(plan.Changes, request.Expect)
+	changes, err := h.policyChanges(plan.Changes, request.Expect)
 	if err != nil {
 		return err
 	}
@@ -98,7 +114,7 @@ func (s *API) applyPolicies(c *httpserver.Call) error {
 		}
 	}
 	if plan.Changed && !dryRun {
-		if _, err := s.Policies.ApplyPolicies(ctx, c.Actor(), changes); err != nil {
+		if _, err := h.policies.ApplyPolicies(ctx, c.Actor(), changes); err != nil {
 			return err
 		}
 	}
@@ -125,7 +141,7 @@ func broadChanges(standing []*rules.Policy, changes []rules.PolicyChange) (names
 
 // canonical returns the policies of a document in canonical form; its errors
 // say which is wrong.
-func (s *API) canonical(all []wire.PolicyRequest) ([]wire.PolicyRequest, error) {
+func (h *policyHandler) canonical(all []wire.PolicyRequest) ([]wire.PolicyRequest, error) {
 	if all == nil {
 		return nil, fault.Field("policies", "is missing; send a list, [] for none")
 	}
@@ -137,7 +153,7 @@ func (s *API) canonical(all []wire.PolicyRequest) ([]wire.PolicyRequest, error) 
 			return nil, fault.Field(at+".name", "names %q a second time", p.Name)
 		}
 		seen[p.Name] = true
-		parsed, err := policyOf(&p, s.Catalog.Parser(), p.Name)
+		parsed, err := policyOf(&p, h.catalog.Parser(), p.Name)
 		if err != nil {
 			return nil, within(at, err)
 		}
@@ -161,7 +177,7 @@ func within(at string, err error) error {
 }
 
 // policyChanges returns what the store has to change for a plan.
-func (s *API) policyChanges(plan []wire.PolicyChange, expect map[string]int64) ([]rules.PolicyChange, error) {
+func (h *policyHandler) policyChanges(plan []wire.PolicyChange, expect map[string]int64) ([]rules.PolicyChange, error) {
 	var changes []rules.PolicyChange
 	for _, p := range plan {
 		if p.Action == wire.PolicyKeep {
@@ -179,65 +195,11 @@ func (s *API) policyChanges(plan []wire.PolicyChange, expect map[string]int64) (
 		}
 		if p.After != nil {
 			var err error
-			if change.Policy, err = policyOf(p.After, s.Catalog.Parser(), p.Name); err != nil {
+			if change.Policy, err = policyOf(p.After, h.catalog.Parser(), p.Name); err != nil {
 				return nil, err
 			}
 		}
 		changes = append(changes, change)
 	}
 	return changes, nil
-}
-
-// diffPolicy compares two versions of a policy.
-func (s *API) diffPolicy(c *httpserver.Call) error {
-	name, err := c.PathParam("name")
-	if err != nil {
-		return err
-	}
-	q := c.ParseQuery("from", "to")
-	from, to := int64(q.Number("from", 0, maxVersion)), int64(q.Number("to", 1, maxVersion))
-	if q.Err() != nil {
-		return q.Err()
-	}
-	ctx := c.Context()
-	versions, err := s.Policies.PolicyVersions(ctx, name)
-	if err != nil {
-		return err
-	}
-	if to == 0 {
-		to = versions[0].Version
-	}
-	if !q.Given("from") {
-		from = to - 1
-	}
-	before, err := versionOf(versions, from)
-	if err != nil {
-		return err
-	}
-	after, err := versionOf(versions, to)
-	if err != nil {
-		return err
-	}
-	answer := wire.PolicyDiff{Name: name, From: from, To: to, Fields: policyfile.Diff(before, after)}
-	answer.Text = strings.Join(policyfile.Lines(answer.Fields, escape.Log), "\n")
-	return c.SendJSON(http.StatusOK, answer)
-}
-
-// maxVersion is more versions than a policy will ever have.
-const maxVersion = 1 << 30
-
-// versionOf returns one version in canonical form, nil for version 0, which is
-// before there was a policy.
-func versionOf(all []*rules.Policy, version int64) (*wire.PolicyRequest, error) {
-	if version == 0 {
-		return nil, nil
-	}
-	for _, p := range all {
-		if p.Version == version {
-			shown := fromPolicy(p)
-			request, err := policyfile.Canonical(shown.Request())
-			return &request, err
-		}
-	}
-	return nil, fault.New(fault.NotFound, "The policy %q has no version %d; it has 1 to %d.", all[0].Name, version, all[0].Version)
 }

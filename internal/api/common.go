@@ -1,0 +1,152 @@
+package api
+
+import (
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// common is embedded by the handlers that use the catalog and the clock.
+type common struct {
+	catalog *catalog.Catalog
+	now     func() time.Time
+}
+
+// key parses a key. The error is a *fault.Error.
+func (h *common) key(text string) (keys.Key, error) {
+	key, err := h.catalog.Parser().Key(text)
+	if err != nil {
+		return key, fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
+	}
+	return key, nil
+}
+
+// pattern parses the pattern of a field. The error is a *fault.Error.
+func (h *common) pattern(field, text string) (keys.Pattern, error) {
+	pattern, err := h.catalog.Parser().Pattern(text)
+	if err != nil {
+		return pattern, fault.Field(field, "%s", strings.TrimPrefix(err.Error(), "the pattern "))
+	}
+	return pattern, nil
+}
+
+// confirmation parses the pattern that confirms a change; "" is the zero pattern.
+func (h *common) confirmation(text string) (keys.Pattern, error) {
+	if text == "" {
+		return keys.Pattern{}, nil
+	}
+	return h.pattern("confirm", text)
+}
+
+// policyName returns the name of a policy, "" if it does not exist.
+func (h *common) policyName(id int64) string {
+	if p, found := h.catalog.Selector().ByID(id); found {
+		return p.Name
+	}
+	return ""
+}
+
+// wireEntry returns an entry as the API shows it now.
+func (h *common) wireEntry(e *blocks.Entry) wire.Entry {
+	return fromEntry(e, h.policyName(e.PolicyID), h.now())
+}
+
+// maxReason is the longest reason, in bytes.
+const maxReason = 1000
+
+// expiry returns the expiry that a request names by one of two fields; zero if by
+// none.
+func (h *common) expiry(in wire.Duration, at wire.Time) (time.Time, error) {
+	now := h.now()
+	switch {
+	case in != 0 && !at.IsZero():
+		return time.Time{}, fault.Field("expires_in", "cannot be combined with expires_at; leave both out for permanent")
+	case in != 0:
+		return now.Add(in.Std()), nil
+	case !at.IsZero() && !at.After(now):
+		return time.Time{}, fault.Field("expires_at", "must be in the future; the time of the server is %s", wire.At(now))
+	}
+	return at.Time, nil
+}
+
+// expiryChange returns the new expiry of a patch, nil for no change.
+func (h *common) expiryChange(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*time.Time, error) {
+	if !in.Given && !at.Given {
+		return nil, nil
+	}
+	if in.Given && at.Given {
+		return nil, fault.Field("expires_in", "cannot be combined with expires_at")
+	}
+	if in.Given && in.Value == 0 {
+		return nil, fault.Field("expires_in", "must be above zero; send \"expires_at\": null for permanent")
+	}
+	end, err := h.expiry(in.Value, at.Value)
+	return &end, err
+}
+
+// The time ranges of reports.
+const (
+	defaultTimeRange = time.Hour
+	maxTimeRange     = 5 * 366 * 24 * time.Hour
+)
+
+// timeRangeParams are the query parameters of a time range: last, or from and to.
+var timeRangeParams = []string{"last", "from", "to"}
+
+// timeRange reads the time range of a query, by default the last hour.
+func (h *common) timeRange(q *httpserver.Query) (from, to time.Time) {
+	from, to = q.Time("from"), q.Time("to")
+	now := h.now()
+	if to.IsZero() {
+		to = now
+	}
+	switch {
+	case q.Given("last") && (q.Given("from") || q.Given("to")):
+		q.Fail("last", "cannot be combined with from or to")
+	case q.Given("last"):
+		last, err := rules.ParseDuration(q.Raw("last"))
+		if err != nil {
+			q.Fail("last", `must be a duration, for example "15m" or "7d"`)
+		}
+		from = to.Add(-last)
+	case from.IsZero():
+		from = to.Add(-defaultTimeRange)
+	}
+	if q.Err() == nil && !from.Before(to) {
+		q.Fail("to", "must be after from")
+	}
+	if q.Err() == nil && to.Sub(from) > maxTimeRange {
+		q.Fail("from", "must be at most five years before to")
+	}
+	return from, to
+}
+
+// policyID returns the id of the policy that a query names, 0 if it names none.
+func (h *common) policyID(q *httpserver.Query) int64 {
+	if !q.Given("policy") {
+		return 0
+	}
+	p, found := h.catalog.Selector().ByName(q.Raw("policy"))
+	if !found {
+		q.Fail("policy", "must be the name of a policy")
+		return 0
+	}
+	return p.ID
+}
+
+// singlePage returns a page that holds all items.
+func singlePage[T, W any](all []T, convert func(T) W) wire.Page[W] {
+	total := len(all)
+	page := wire.Page[W]{Items: make([]W, 0, total), Total: &total}
+	for _, item := range all {
+		page.Items = append(page.Items, convert(item))
+	}
+	return page
+}

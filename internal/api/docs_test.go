@@ -1,0 +1,37 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestTheDocsShowEveryOperationAndRunNothing(t *testing.T) {
+	n := startNode(t)
+	a := n.must(n.send(get, n.admin+"/docs", ""), http.StatusOK)
+	for _, r := range n.api.routes {
+		if r.Operation != nil && !strings.Contains(a.body, `id="`+r.Operation.ID+`"`) {
+			t.Errorf("%s is not shown", r.Operation.ID)
+		}
+	}
+	for _, link := range strings.Split(a.body, `href="#`)[1:] {
+		target, _, _ := strings.Cut(link, `"`)
+		if strings.Count(a.body, `id="`+target+`"`) != 1 {
+			t.Errorf("the link #%s leads nowhere, or to more than one place", target)
+		}
+	}
+	if strings.Contains(a.body, "<script") || strings.Contains(a.body, "http://") || strings.Contains(a.body, "https://") || strings.Contains(a.body, "ZgotmplZ") {
+		t.Error("the page needs something beyond itself")
+	}
+	policy := a.header.Get("Content-Security-Policy")
+	if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "style-src 'sha256-") {
+		t.Errorf("its policy is %q", policy)
+	}
+	style, _, _ := strings.Cut(strings.SplitN(a.body, "<style>", 2)[1], "</style>")
+	hash := sha256.Sum256([]byte(style))
+	if !strings.Contains(policy, "'sha256-"+base64.StdEncoding.EncodeToString(hash[:])+"'") {
+		t.Error("the style is not the one whose hash the policy names")
+	}
+}

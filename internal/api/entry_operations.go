@@ -1,0 +1,75 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+var (
+	endedParams = []openapi.Param{
+		{Name: "state", Doc: "Which to list; active where it is left out.", Enum: []string{"active", "ended", "all"}},
+		{Name: "author", Doc: "Only what this author made."},
+		{Name: "search", Doc: "Only patterns or reasons that hold this text, without case."},
+		{Name: "key", Doc: "Only what selects this key."},
+		{Name: "within", Doc: "Only patterns that this pattern covers."},
+		{Name: "order", Doc: "The newest first, or what ends soonest first.", Enum: []string{"created", "expiry"}},
+		cursorParam, limitParam,
+	}
+	// selectionParams are endedParams without what pages and orders.
+	selectionParams = endedParams[:5]
+	opListBlocks    = &openapi.Operation{
+		ID: "listBlocks", Tag: "blocks", Summary: "List blocks.", Answers: ok("A page of them.", wire.Page[wire.Entry]{}),
+		Query: endedParams,
+	}
+	opAddBlock = &openapi.Operation{
+		ID: "addBlock", Tag: "blocks", Summary: "Block a pattern.", Body: wire.AddEntry{},
+		Answers: append(ok("Extended or unchanged.", wire.AddedEntry{}), openapi.Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedEntry{}}),
+	}
+	opGetBlock     = &openapi.Operation{ID: "getBlock", Tag: "blocks", Summary: "Show a block.", Answers: ok("The block.", wire.Entry{})}
+	opChangeBlock  = &openapi.Operation{ID: "changeBlock", Tag: "blocks", Summary: "Change a block's reason or end.", Body: wire.EntryPatch{}, Answers: ok("The block.", wire.Entry{})}
+	opEndBlock     = &openapi.Operation{ID: "endBlock", Tag: "blocks", Summary: "End a block.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The block.", wire.Entry{})}
+	opRestoreBlock = &openapi.Operation{
+		ID: "restoreBlock", Tag: "blocks", Summary: "Make an ended block active again, until its former expiry.",
+		Body: wire.RestoreRequest{}, BodyOptional: true, Answers: ok("The block.", wire.Entry{}),
+	}
+	opListExemptions = &openapi.Operation{
+		ID: "listExemptions", Tag: "exemptions", Summary: "List exemptions.", Query: endedParams, Answers: ok("A page of them.", wire.Page[wire.Entry]{}),
+	}
+	opAddExemption = &openapi.Operation{
+		ID: "addExemption", Tag: "exemptions", Summary: "Exempt a pattern from every rule and block.", Body: wire.AddEntry{},
+		Answers: append(ok("Extended or unchanged.", wire.AddedEntry{}), openapi.Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedEntry{}}),
+	}
+	opGetExemption     = &openapi.Operation{ID: "getExemption", Tag: "exemptions", Summary: "Show an exemption.", Answers: ok("The exemption.", wire.Entry{})}
+	opChangeExemption  = &openapi.Operation{ID: "changeExemption", Tag: "exemptions", Summary: "Change an exemption's reason or end.", Body: wire.EntryPatch{}, Answers: ok("The exemption.", wire.Entry{})}
+	opEndExemption     = &openapi.Operation{ID: "endExemption", Tag: "exemptions", Summary: "End an exemption.", Query: reasonParam, Body: wire.EndRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Entry{})}
+	opRestoreExemption = &openapi.Operation{
+		ID: "restoreExemption", Tag: "exemptions", Summary: "Make an ended exemption active again, until its former expiry.",
+		Body: wire.RestoreRequest{}, BodyOptional: true, Answers: ok("The exemption.", wire.Entry{}),
+	}
+	opPreviewBlock = &openapi.Operation{
+		ID: "previewBlock", Tag: "blocks", Summary: "Whom would a block of this pattern hit, and does it need a confirmation?",
+		Body: wire.PreviewRequest{}, Answers: ok("Its blast radius.", wire.Impact{}),
+	}
+	opImportBlocks = &openapi.Operation{
+		ID: "importBlocks", Tag: "blocks", Summary: "Import up to 1,000,000 blocks from CSV, JSON or a plain list, all or nothing.",
+		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain"},
+		Query: []openapi.Param{
+			{Name: "on_conflict", Doc: "What to do with a pattern that is blocked already; fail, the default, leaves it as it is.", Enum: []string{wire.ConflictFail, wire.ConflictExtend, wire.ConflictReplace}},
+			{Name: "skip_bad", Doc: "Leave bad rows out instead of importing nothing.", Enum: truth},
+			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Enum: truth},
+			{Name: "reason", Doc: "For the rows that name none."},
+			{Name: "expires_in", Doc: "For the rows that name no end, for example 7d."},
+			{Name: "expires_at", Doc: "The same as an RFC 3339 time."},
+			{Name: "confirm", Doc: "What a dry run of the same file, or the answer 409 confirmation_required, gave as confirm: its broad rows are meant."},
+		},
+		Answers: ok("What was done.", wire.ImportAnswer{}),
+	}
+	opExportBlocks = &openapi.Operation{
+		ID: "exportBlocks", Tag: "blocks", Summary: "Export blocks as an import reads them.",
+		Query: append([]openapi.Param{{Name: "format", Doc: "csv where it is left out.", Enum: []string{"csv", "json", "plain"}},
+			{Name: "source", Doc: "Only blocks of this source.", Enum: []string{"manual", "automatic", "imported"}}}, selectionParams...),
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/json", "text/plain"}}},
+	}
+)
