@@ -33,8 +33,8 @@ func benchmarkReader(b *testing.B, log []byte) {
 		for err == nil {
 			_, err = reader.Next()
 		}
-		if !errors.Is(err, io.EOF) || reader.Tally().Records != benchLines {
-			b.Fatalf("%v, %+v", err, reader.Tally())
+		if !errors.Is(err, io.EOF) || reader.Counts().Records != benchLines {
+			b.Fatalf("%v, %+v", err, reader.Counts())
 		}
 	}
 	b.ReportMetric(float64(b.N)*benchLines/b.Elapsed().Seconds(), "lines/s")

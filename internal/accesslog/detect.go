@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// linesLookedAt is how many lines decide on the format.
+// linesLookedAt is the number of lines in which detect looks for a format.
 const linesLookedAt = 20
 
 var errFormat = errors.New("the first lines are neither Common or Combined Log Format, nor JSON objects, nor CSV below a line of column names with a time and a client; name the format and the columns if they are")
 
-// detect tells the format by the first lines. The first line that fits one
-// decides, so that a torn line at the top does not.
+// detect returns the format of the first line that has one, so that a truncated line at
+// the top does not matter.
 func detect(head [][]byte, o Options) (Format, error) {
 	seen := 0
 	for _, line := range head {

@@ -18,7 +18,7 @@ type Files struct {
 	read    atomic.Int64
 	open    *os.File
 	reader  *Reader
-	tally   Tally // of the files that are finished
+	counts  Counts // of the files that are finished
 }
 
 // OpenFiles returns the requests of the logs at paths, "-" being the standard
@@ -102,24 +102,24 @@ func (f *Files) openNext() error {
 }
 
 func (f *Files) finish() error {
-	f.tally = f.Tally()
+	f.counts = f.Counts()
 	f.reader = nil
 	err := f.open.Close()
 	f.open = nil
 	return err
 }
 
-// Tally returns what was read of all files so far.
-func (f *Files) Tally() Tally {
+// Counts returns the counts of all files so far.
+func (f *Files) Counts() Counts {
 	if f.reader == nil {
-		return f.tally
+		return f.counts
 	}
-	sum, part := f.tally, f.reader.Tally()
+	sum, part := f.counts, f.reader.Counts()
 	sum.Lines += part.Lines
 	sum.Records += part.Records
 	sum.Bad += part.Bad
-	most := max(f.reader.maxBad-len(sum.First), 0)
-	sum.First = append(sum.First[:len(sum.First):len(sum.First)], part.First[:min(most, len(part.First))]...)
+	rest := max(f.reader.maxBad-len(sum.First), 0)
+	sum.First = append(sum.First[:len(sum.First):len(sum.First)], part.First[:min(rest, len(part.First))]...)
 	return sum
 }
 

@@ -36,11 +36,11 @@ func fuzz(f *testing.F, format accesslog.Format, seeds ...string) {
 				t.Fatalf("%q gives %+v", log, record)
 			}
 		}
-		tally := reader.Tally()
-		if tally.Lines != tally.Records+tally.Bad {
-			t.Fatalf("the tally does not add up: %+v", tally)
+		counts := reader.Counts()
+		if counts.Lines != counts.Records+counts.Bad {
+			t.Fatalf("the counts do not add up: %+v", counts)
 		}
-		for _, bad := range tally.First {
+		for _, bad := range counts.First {
 			if text := bad.Why + bad.Text; strings.ContainsFunc(text, func(c rune) bool { return !strconv.IsPrint(c) }) {
 				t.Fatalf("a bad line is shown with something unprintable: %+v", bad)
 			}
@@ -93,9 +93,9 @@ func TestEveryDayOfFourCenturiesIsReadAsTheLibraryReadsIt(t *testing.T) {
 	for day := range days {
 		log.WriteString("192.0.2.1 - - [" + first.AddDate(0, 0, day).Format("02/Jan/2006:15:04:05 -0700") + "] \"GET /\" 200\n")
 	}
-	records, tally := read(t, log.String(), accesslog.Options{})
+	records, counts := read(t, log.String(), accesslog.Options{})
 	if len(records) != days {
-		t.Fatalf("read %d days, want %d; bad: %+v", len(records), days, tally.First)
+		t.Fatalf("read %d days, want %d; bad: %+v", len(records), days, counts.First)
 	}
 	for day, record := range records {
 		if want := first.AddDate(0, 0, day).UnixMilli(); record.Time != want {

@@ -17,7 +17,7 @@ var (
 	errNoTime    = errors.New("the object has no field for the time")
 	errNoClient  = errors.New("the object has no field for the key")
 	errKeyType   = errors.New("the field that makes the key is not a string of valid UTF-8")
-	errTwice     = errors.New("a field that is needed stands there twice")
+	errTwice     = errors.New("a required field occurs twice")
 )
 
 // lenient lets servers write what they like into the fields that nobody needs;
@@ -182,7 +182,7 @@ func (p *jsonParser) record() (Record, error) {
 	return Record{Time: ms, Key: parsed, Cost: units}, nil
 }
 
-// textOf returns the text of a string, or of a number as it stands.
+// textOf returns the text of a string, or a number as it is written.
 func textOf(value []byte) (string, error) {
 	if value[0] != '"' {
 		return string(value), nil

@@ -12,8 +12,8 @@ var errNoKey = errors.New("the field that makes the key is empty")
 // keyCacheSize is how many spellings of keys a keyCache remembers.
 const keyCacheSize = 1 << 16
 
-// keyCache turns the text of a log into keys, remembering the latest. It is
-// emptied when full, so that its memory does not grow with the log.
+// keyCache parses the text of a log into keys and caches them. It is emptied when full, so
+// that its memory does not grow with the log.
 type keyCache struct {
 	parser keys.Parser
 	kind   string // wholeKey: the text is a key already

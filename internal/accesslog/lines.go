@@ -68,7 +68,7 @@ func (l *lines) next() (line []byte, long bool, err error) {
 	case errors.Is(err, io.EOF) && len(line) > 0:
 		return trimEnd(line), false, nil
 	case errors.Is(err, bufio.ErrBufferFull):
-		beginning := bytes.Clone(line[:mostShown])
+		beginning := bytes.Clone(line[:maxShown])
 		return beginning, true, l.skipLine()
 	default:
 		l.read--

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// appendRecord writes a record as it stands in a spill: the time, the cost, the
+// appendRecord appends the encoding of a record in a spill: the time, the cost, the
 // length of the key and the key, all numbers as varints.
 func appendRecord(b []byte, r Record) []byte {
 	key := FullKey(r.Key)
@@ -71,8 +71,8 @@ type mergeRun struct {
 
 // Bounds of the buffer through which one run is read, in bytes.
 const (
-	leastBuffer = 4 << 10
-	mostBuffer  = 256 << 10
+	minBuffer = 4 << 10
+	maxBuffer = 256 << 10
 )
 
 // merge takes about as much memory for its buffers as sorting a run took, but
@@ -80,7 +80,7 @@ const (
 func (s *spill) merge(o SortOptions) (*merge, error) {
 	m := &merge{}
 	cache := newKeyCache(o.Keys, wholeKey)
-	size := int(min(max(o.memory()/int64(len(s.ends)), leastBuffer), mostBuffer))
+	size := int(min(max(o.memory()/int64(len(s.ends)), minBuffer), maxBuffer))
 	start := int64(0)
 	for i, end := range s.ends {
 		section := io.NewSectionReader(s.file, start, end-start)

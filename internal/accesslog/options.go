@@ -21,9 +21,9 @@ type Options struct {
 	Time, Key, Cost string
 
 	// Kind is put before what Key names to make the key: "token" makes
-	// "token:abc". "" means ip for the well-known names of addresses, a whole
-	// key as it stands for a column called "key", and otherwise the name of
-	// the column.
+	// "token:abc". Empty means ip for the well-known names of addresses, no
+	// kind (the text is the whole key) for a column called "key", and otherwise the
+	// name of the column.
 	Kind string
 
 	// Keys must be the parser of the policies that the records are tried on.

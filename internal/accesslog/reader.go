@@ -7,19 +7,19 @@ import (
 )
 
 // Reader reads the requests of one log in the order of its lines. It is not
-// safe for use by several goroutines.
+// safe for concurrent use.
 type Reader struct {
 	lines  *lines
 	name   string
 	format Format
 	maxBad int
 	parse  func(line []byte) (Record, error)
-	tally  Tally
+	counts Counts
 }
 
-// NewReader returns a reader of the log r, whose name stands in its bad lines
-// and errors. It reads the beginning to tell gzip from plain text and, unless
-// o names it, the format. The error says what a log must look like.
+// NewReader returns a reader of the log r. Its bad lines and errors contain name. It reads
+// the beginning to detect gzip and, unless o names it, the format. The error says what a
+// log must look like.
 func NewReader(r io.Reader, name string, o Options) (*Reader, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Reader) parser(o Options) (func([]byte) (Record, error), error) {
 	return nil, fmt.Errorf("the log format %q is not known; write auto, common, combined, json or csv", clip(string(r.format)))
 }
 
-// header reads the names above a CSV, which a blank line may precede.
+// header reads the column names of a CSV, which blank lines may precede.
 func (r *Reader) header() ([]byte, error) {
 	for {
 		line, long, err := r.lines.next()
@@ -89,9 +89,8 @@ func (r *Reader) header() ([]byte, error) {
 	}
 }
 
-// Next returns the next request. Lines that hold none are counted and passed
-// over. The error is io.EOF after the last line; any other one says where the
-// log could not be read further.
+// Next returns the next request. Lines without one are counted and skipped. The error is
+// io.EOF after the last line; any other says where reading failed.
 func (r *Reader) Next() (Record, error) {
 	for {
 		line, long, err := r.lines.next()
@@ -104,7 +103,7 @@ func (r *Reader) Next() (Record, error) {
 		if len(line) == 0 {
 			continue
 		}
-		r.tally.Lines++
+		r.counts.Lines++
 		if long {
 			r.bad(line, fmt.Errorf("the line is longer than %d bytes", r.lines.in.Size()))
 			continue
@@ -114,13 +113,13 @@ func (r *Reader) Next() (Record, error) {
 			r.bad(line, err)
 			continue
 		}
-		r.tally.Records++
+		r.counts.Records++
 		return record, nil
 	}
 }
 
 func (r *Reader) bad(line []byte, why error) {
-	r.tally.bad(r.maxBad, BadLine{File: r.name, Line: r.lines.read, Why: why.Error(), Text: shown(line)})
+	r.counts.addBad(r.maxBad, BadLine{File: r.name, Line: r.lines.read, Why: why.Error(), Text: shown(line)})
 }
 
 func (r *Reader) wrap(err error) error {
@@ -133,5 +132,5 @@ func (r *Reader) wrap(err error) error {
 // Format returns the format that is read.
 func (r *Reader) Format() Format { return r.format }
 
-// Tally returns what was read so far.
-func (r *Reader) Tally() Tally { return r.tally }
+// Counts returns the counts so far.
+func (r *Reader) Counts() Counts { return r.counts }

@@ -16,13 +16,13 @@ import (
 )
 
 // read reads a log to its end.
-func read(t testing.TB, log string, o accesslog.Options) ([]accesslog.Record, accesslog.Tally) {
+func read(t testing.TB, log string, o accesslog.Options) ([]accesslog.Record, accesslog.Counts) {
 	t.Helper()
 	reader, err := accesslog.NewReader(strings.NewReader(log), "", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return drain(t, reader), reader.Tally()
+	return drain(t, reader), reader.Counts()
 }
 
 func drain(t testing.TB, source accesslog.Source) []accesslog.Record {
@@ -93,9 +93,9 @@ func TestALineOfEachFormatIsRead(t *testing.T) {
 		{"CSV with an empty cost", "time,ip,cost\n1769897103,192.0.2.1,", accesslog.Options{}, instant, "ip:192.0.2.1", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			records, tally := read(t, test.log, test.options)
-			if len(records) != 1 || tally.Bad != 0 {
-				t.Fatalf("read %d records, bad lines: %+v", len(records), tally.First)
+			records, counts := read(t, test.log, test.options)
+			if len(records) != 1 || counts.Bad != 0 {
+				t.Fatalf("read %d records, bad lines: %+v", len(records), counts.First)
 			}
 			if r := records[0]; r.Time != test.time || r.Key.String() != test.key || r.Cost != test.cost {
 				t.Errorf("read %d %s %d, want %d %s %d", r.Time, r.Key, r.Cost, test.time, test.key, test.cost)
@@ -149,11 +149,11 @@ func TestABadLineIsCountedWithTheReason(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			last := test.good[strings.LastIndexByte(test.good, '\n')+1:]
-			records, tally := read(t, test.good+"\n\n"+test.bad+"\n"+last, accesslog.Options{})
-			if len(records) != 2 || tally.Records != 2 || tally.Bad != 1 || len(tally.First) != 1 || tally.Lines != 3 {
-				t.Fatalf("read %d records, the tally is %+v", len(records), tally)
+			records, counts := read(t, test.good+"\n\n"+test.bad+"\n"+last, accesslog.Options{})
+			if len(records) != 2 || counts.Records != 2 || counts.Bad != 1 || len(counts.First) != 1 || counts.Lines != 3 {
+				t.Fatalf("read %d records, the counts are %+v", len(records), counts)
 			}
-			bad := tally.First[0]
+			bad := counts.First[0]
 			if want := int64(strings.Count(test.good, "\n") + 3); bad.Line != want {
 				t.Errorf("the bad line is number %d, want %d", bad.Line, want)
 			}
@@ -166,11 +166,11 @@ func TestABadLineIsCountedWithTheReason(t *testing.T) {
 
 func TestOnlyTheFirstBadLinesAreKeptAndTheyAreEscaped(t *testing.T) {
 	log := common + "\n" + strings.Repeat("\x1b[31m\u202e"+strings.Repeat("x", 500)+"\n", 25)
-	_, tally := read(t, log, accesslog.Options{MaxBad: 3})
-	if tally.Bad != 25 || len(tally.First) != 3 {
-		t.Fatalf("counted %d and kept %d bad lines, want 25 and 3", tally.Bad, len(tally.First))
+	_, counts := read(t, log, accesslog.Options{MaxBad: 3})
+	if counts.Bad != 25 || len(counts.First) != 3 {
+		t.Fatalf("counted %d and kept %d bad lines, want 25 and 3", counts.Bad, len(counts.First))
 	}
-	text := tally.First[0].Text
+	text := counts.First[0].Text
 	if !strings.HasPrefix(text, `"\x1b[31m\u202exxx`) || len(text) > 200 {
 		t.Errorf("the line is shown as %s", text)
 	}
@@ -306,9 +306,9 @@ func TestFilesAreReadOneAfterAnotherEachInItsFormat(t *testing.T) {
 	if records := drain(t, files); len(records) != 2 || records[1].Key.String() != "ip:192.0.2.2" {
 		t.Errorf("read %v", records)
 	}
-	tally := files.Tally()
-	if tally.Lines != 4 || tally.Bad != 2 || len(tally.First) != 1 || tally.First[0].File != paths[0] {
-		t.Errorf("the tally is %+v", tally)
+	counts := files.Counts()
+	if counts.Lines != 4 || counts.Bad != 2 || len(counts.First) != 1 || counts.First[0].File != paths[0] {
+		t.Errorf("the counts are %+v", counts)
 	}
 	if read, total := files.Progress(); read != total || total == 0 {
 		t.Errorf("read %d of %d bytes", read, total)

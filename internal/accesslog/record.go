@@ -1,7 +1,7 @@
-// Package accesslog reads requests out of access logs: Common and Combined Log
-// Format, JSON lines and CSV with named columns, plain or gzip. It streams,
-// counts the lines that it cannot read, and sorts what stands out of order,
-// spilling to a temporary file when the log is larger than its memory.
+// Package accesslog reads requests from access logs: Common and Combined Log Format, JSON
+// lines and CSV with named columns, plain or gzip. It streams, counts the lines that it
+// cannot read, and sorts requests by time, in a temporary file if the log is larger than
+// its memory.
 package accesslog
 
 import (
@@ -25,9 +25,8 @@ type Source interface {
 	Next() (Record, error)
 }
 
-// FullKey returns the text that a keys.Parser reads back into exactly k: for
-// an IPv6 client its whole address, where k.String() is only the network that
-// it is counted by.
+// FullKey returns the text that a keys.Parser parses into exactly k: for an IPv6 client its
+// whole address, whereas k.String() is the network that it is counted by.
 func FullKey(k keys.Key) string {
 	network, ok := k.Network()
 	if !ok || network.Addr().Is4() || !network.IsSingleIP() {
@@ -36,7 +35,7 @@ func FullKey(k keys.Key) string {
 	return "ip:" + network.Addr().String()
 }
 
-// Slice returns a Source of records that are held already.
+// Slice returns a Source of the records.
 func Slice(records []Record) Source { return &slice{rest: records} }
 
 type slice struct{ rest []Record }

@@ -86,8 +86,8 @@ type sorter struct {
 	spill      spill
 }
 
-// place says where in its run a record of some time stands. As no two are
-// equal, any sort of places is stable for the records.
+// place is the position of a record in its run, with its time. No two are equal, so any
+// sort of places is stable for the records.
 type place struct {
 	time int64
 	at   int

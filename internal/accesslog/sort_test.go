@@ -16,7 +16,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// shuffled returns records whose costs tell equal ones apart.
+// shuffled returns records whose costs distinguish equal ones.
 func shuffled(t testing.TB, n, span int) []accesslog.Record {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))

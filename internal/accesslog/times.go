@@ -153,8 +153,8 @@ func parseTime(text string) (int64, error) {
 	return 0, errTime
 }
 
-// unixTime tells seconds, milliseconds, microseconds and nanoseconds apart by
-// size: as seconds each of the larger ones would lie past the year 5000.
+// unixTime distinguishes seconds, milliseconds, microseconds and nanoseconds by size: read
+// as seconds, each of the larger units would be after the year 5000.
 func unixTime(text string, number float64) (int64, error) {
 	switch {
 	case math.IsNaN(number) || number < 0:

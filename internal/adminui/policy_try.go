@@ -166,7 +166,7 @@ func (h *policiesHandler) trySource(ctx context.Context, c *httpserver.Call, t *
 		return nil, backtest.Options{}, err
 	}
 	if sorted.Len() == 0 {
-		return nil, backtest.Options{}, fault.New(fault.Invalid, "Nothing was tried: none of the %d lines holds a request that can be read.", reader.Tally().Lines)
+		return nil, backtest.Options{}, fault.New(fault.Invalid, "Nothing was tried: none of the %d lines holds a request that can be read.", reader.Counts().Lines)
 	}
 	return sorted, backtest.Options{}, nil
 }

@@ -25,7 +25,7 @@ func TestTwoAlgorithmsAreComparedOnOneLog(t *testing.T) {
 	for half := range 8 { // twice a second, and once a second
 		records = append(records, at(t, float64(half)/2, "hasty"))
 		if half%2 == 0 {
-			records = append(records, at(t, float64(half)/2, "patient"))
+			records = append(records, at(t, float64(half)/2, "slow"))
 		}
 	}
 	report := run(t, backtest.Options{Plan: counting, Against: &plan}, records...)

@@ -16,18 +16,18 @@ const (
 	Replaying Stage = "replaying" // counted in requests
 )
 
-// FileOptions say how log files are read. The zero value is usable.
+// FileOptions configure how log files are read. The zero value is valid.
 type FileOptions struct {
 	Read accesslog.Options
 	Sort accesslog.SortOptions // its Keys are taken from Read
-	// Progress, if not nil, is told now and then how far a stage is. total is
-	// 0 while it is not known.
+	// Progress, if not nil, is called from time to time with the progress of a stage.
+	// total is 0 while it is unknown.
 	Progress func(stage Stage, done, total int64)
 }
 
 // RunFiles reads the logs at paths, sorts their requests by time and replays
-// them as Run does. The report's Input says what was read. Files that hold
-// only bad lines make a report without requests, not an error.
+// them as Run does. The report's Input counts what was read. Files with only
+// bad lines make a report without requests, not an error.
 func RunFiles(ctx context.Context, paths []string, f FileOptions, o Options) (report *Report, err error) {
 	files, err := accesslog.OpenFiles(paths, f.Read)
 	if err != nil {
@@ -46,11 +46,11 @@ func RunFiles(ctx context.Context, paths []string, f FileOptions, o Options) (re
 	if report, err = Run(ctx, sorted, o); err != nil {
 		return nil, err
 	}
-	report.Input = &Input{Tally: files.Tally(), OutOfOrder: sorted.OutOfOrder()}
+	report.Input = &Input{Counts: files.Counts(), OutOfOrder: sorted.OutOfOrder()}
 	return report, nil
 }
 
-// watched tells the progress of reading.
+// watched reports the progress of reading.
 type watched struct {
 	files    *accesslog.Files
 	progress func(Stage, int64, int64)

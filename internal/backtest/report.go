@@ -82,10 +82,10 @@ type Change struct {
 	First          time.Time `json:"first"`           // of the changed requests
 }
 
-// Input is what was read out of log files.
+// Input counts what was read from log files.
 type Input struct {
-	accesslog.Tally `json:",inline"`
-	OutOfOrder      int64 `json:"out_of_order"` // older than the one before them
+	accesslog.Counts `json:",inline"`
+	OutOfOrder       int64 `json:"out_of_order"` // older than the one before them
 }
 
 func (r *run) report() *Report {

@@ -23,15 +23,15 @@ type Options struct {
 	Against *Plan
 	// Estimate marks a source that holds only some of the requests.
 	Estimate bool
-	// Progress, if not nil, is told now and then how many records are done.
+	// Progress, if not nil, is called from time to time with the number of records done.
 	Progress func(records int64)
 }
 
 // ErrUnsorted is matched by the error of Run when the records' times go back.
 var ErrUnsorted = errors.New("the records are not in the order of time")
 
-// reportEvery is after how many records the progress is told and a cancelled
-// context noticed.
+// reportEvery is the number of records between two calls of Progress and two checks of
+// the context.
 const reportEvery = 1 << 13
 
 // Run replays source and returns the report, which is the same for the same
@@ -137,7 +137,7 @@ func (r *run) take(ctx context.Context, record accesslog.Record) error {
 }
 
 // historyOf returns the history of k with the lanes that limit it now. Only an
-// IPv6 client is looked up anew each time: one key counts a whole network, but
+// IPv6 client is looked up each time: one key counts a whole network, but
 // policies match the address.
 func (r *run) historyOf(k keys.Key) *history {
 	h, known := r.keys[k.String()]

@@ -213,11 +213,11 @@ func TestProgressEndsWithEveryRecord(t *testing.T) {
 	for i := range records {
 		records[i] = at(t, float64(i), "a")
 	}
-	var told []int64
-	o := backtest.Options{Progress: func(n int64) { told = append(told, n) }}
+	var progress []int64
+	o := backtest.Options{Progress: func(n int64) { progress = append(progress, n) }}
 	run(t, o, records...)
-	if len(told) < 2 || told[len(told)-1] != 20_000 {
-		t.Errorf("progress was told %v", told)
+	if len(progress) < 2 || progress[len(progress)-1] != 20_000 {
+		t.Errorf("the progress was %v", progress)
 	}
 }
 

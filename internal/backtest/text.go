@@ -188,8 +188,8 @@ func percent(part, whole int64) string {
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-// printable returns text as it stands where every character of it can be
-// printed, and else quoted with escapes.
+// printable returns text unchanged if every character is printable, and otherwise quoted
+// with escapes.
 func printable(text string) string {
 	for _, c := range text {
 		if c == utf8.RuneError || !strconv.IsPrint(c) {

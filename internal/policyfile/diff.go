@@ -9,13 +9,13 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Plan returns what makes the policies that stand what is wanted, which must be
-// canonical: a change for each policy, by name, the deletions last. Policies
-// that are not wanted stay unless prune says so.
-func Plan(standing []wire.Policy, wanted []wire.PolicyRequest, prune bool) ([]wire.PolicyChange, error) {
+// Plan returns the changes that make the current policies equal to wanted, which must be
+// canonical: one for each policy, sorted by name, the deletions last. Policies that are
+// not wanted stay unless prune is set.
+func Plan(current []wire.Policy, wanted []wire.PolicyRequest, prune bool) ([]wire.PolicyChange, error) {
 	known := map[string]wire.PolicyChange{}
 	var deletions []wire.PolicyChange
-	for _, p := range standing {
+	for _, p := range current {
 		before, err := Canonical(p.Request())
 		if err != nil {
 			return nil, err
@@ -28,11 +28,11 @@ func Plan(standing []wire.Policy, wanted []wire.PolicyRequest, prune bool) ([]wi
 	}
 	changes := make([]wire.PolicyChange, 0, len(wanted)+len(deletions))
 	for i := range wanted {
-		c, stands := known[wanted[i].Name]
+		c, exists := known[wanted[i].Name]
 		c.Name, c.After, c.Action = wanted[i].Name, &wanted[i], wire.PolicyReplace
 		c.Fields = Diff(c.Before, c.After)
 		switch {
-		case !stands:
+		case !exists:
 			c.Action = wire.PolicyCreate
 		case len(c.Fields) == 0:
 			c.Action = wire.PolicyKeep
@@ -45,8 +45,8 @@ func Plan(standing []wire.Policy, wanted []wire.PolicyRequest, prune bool) ([]wi
 	return append(changes, deletions...), nil
 }
 
-// Diff returns the fields in which two canonical policies differ, nil standing
-// for no policy.
+// Diff returns the fields in which two canonical policies differ. nil is no
+// policy.
 func Diff(before, after *wire.PolicyRequest) []wire.FieldChange {
 	old, next := fieldsOf(before), fieldsOf(after)
 	changes := []wire.FieldChange{}

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// standingFrom returns policies that stand as a file says.
-func standingFrom(t *testing.T, text string) []wire.Policy {
+// policiesFrom returns policies that stand as a file says.
+func policiesFrom(t *testing.T, text string) []wire.Policy {
 	t.Helper()
 	var all []wire.Policy
 	for _, p := range read(t, text) {
@@ -21,12 +21,12 @@ func standingFrom(t *testing.T, text string) []wire.Policy {
 }
 
 func TestAPlanSaysWhatEachPolicyNeeds(t *testing.T) {
-	standing := standingFrom(t, `policies: [{name: a, match: ["token:b*", "token:a*"], rules: [1/s]}, {name: gone, match: ["x:*"], rules: []}, {name: same, match: ["*"], rules: [20/m]}]`)
+	current := policiesFrom(t, `policies: [{name: a, match: ["token:b*", "token:a*"], rules: [1/s]}, {name: gone, match: ["x:*"], rules: []}, {name: same, match: ["*"], rules: [20/m]}]`)
 	wanted := read(t, `policies: [{name: same, match: ["*"], rules: [20/60s]}, {name: new, match: ["y:*"], rules: [5/s]}, {name: a, match: ["token:a*", "token:c*"], rules: [1/s], mode: shadow}]`)
 	for prune, want := range map[bool]string{
 		false: "a replace, new create, same none", true: "a replace, new create, same none, gone delete",
 	} {
-		changes, err := Plan(standing, wanted, prune)
+		changes, err := Plan(current, wanted, prune)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,8 +58,8 @@ type escalation struct {
 }
 
 // Read reads the policies of a file: a list under "policies", or one policy by
-// itself. They come back in canonical form with every default filled in. name
-// stands in errors, which say the line where they can.
+// itself. They are returned in canonical form with every default filled in. Errors
+// contain name, and the line if it is known.
 func Read(r io.Reader, name string) ([]wire.PolicyRequest, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	if err != nil {
@@ -77,7 +77,7 @@ func Read(r io.Reader, name string) ([]wire.PolicyRequest, error) {
 	for i, p := range read {
 		request, err := p.request()
 		if err == nil && seen[p.Name] {
-			err = errors.New("name stands a second time in the file")
+			err = errors.New("name occurs a second time in the file")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: policy %q: %w", name, lines[i], p.Name, err)

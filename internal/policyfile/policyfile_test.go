@@ -56,7 +56,7 @@ func TestEverySpellingOfAPolicyIsEqual(t *testing.T) {
 	for name, text := range map[string]string{
 		"one policy by itself":     "name: default\nmatch: ['*']\nrules: [20/min, 1/s]\n",
 		"JSON":                     `{"name":"default","match":["*"],"rules":["1/s","20/m"],"mode":"enforce"}`,
-		"a rule that stands twice": "policies: [{name: default, match: ['*'], rules: [1/s, 20/60s, 20/m]}]",
+		"a rule that occurs twice": "policies: [{name: default, match: ['*'], rules: [1/s, 20/60s, 20/m]}]",
 	} {
 		if got := read(t, text); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 			t.Errorf("%s reads as %+v, want %+v", name, got, want)
@@ -79,7 +79,7 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 		"a bad mode":          {"name: a\nmatch: ['*']\nmode: on\n", "mode must be enforce, shadow or off"},
 		"a bad name":          {"name: A b\nmatch: ['*']\n", "name must be"},
 		"a bad duration":      {"name: a\nmatch: ['*']\nescalation: {threshold: 1, window: soon}\n", "escalation.window must be a length of time"},
-		"a name given twice":  {"policies:\n  - {name: a, match: ['*']}\n  - {name: a, match: ['*']}\n", `p.yaml:3: policy "a": name stands a second time`},
+		"a name given twice":  {"policies:\n  - {name: a, match: ['*']}\n  - {name: a, match: ['*']}\n", `p.yaml:3: policy "a": name occurs a second time`},
 		"no such algorithm":   {"name: a\nmatch: ['*']\nalgorithm: guess\n", "algorithm must be one of timestamp_log, "},
 		"no such option":      {"name: a\nmatch: ['*']\noptions: {brust: 5}\n", "p.yaml: line 3: field brust is no option of an algorithm"},
 		"another's option":    {"name: a\nmatch: ['*']\noptions: {burst: 5}\n", "options.burst is no option of timestamp_log, which takes none"},

@@ -64,7 +64,7 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 		return err
 	}
 	defer func() { err = errors.Join(err, sorted.Close()) }()
-	if t := files.Tally(); t.Bad > 0 {
+	if t := files.Counts(); t.Bad > 0 {
 		con.Notef("%d of %d lines contain no request and were skipped; backtest shows them.", t.Bad, t.Lines)
 	}
 	bar := con.Progress()
