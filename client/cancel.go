@@ -14,7 +14,7 @@ func (c *Client) Cancel(ctx context.Context, handle string) (bool, error) {
 	var given wireCancelled
 	_, err := c.ask(ctx, call{method: http.MethodDelete, path: pathReservations + url.PathEscape(handle)}, &given)
 	if err == nil && given.Freed {
-		c.memory.forgetAll() // whoever was refused for this reservation may be allowed now
+		c.memory.forgetAll() // what was refused because of this reservation may be allowed now
 	}
 	return given.Freed, err
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-dev/stint/client"
 )
 
-// A refusal that stands because of a reservation must not outlive the reservation.
+// A refusal caused by a reservation must not outlive the reservation.
 func TestARefusalIsForgottenWhereATurnIsGivenBack(t *testing.T) {
 	w, key := lossy(t, first(0, none)), fresh("far")
 	c := connectTo(t, w.URL)

@@ -8,7 +8,7 @@ import (
 // MaxWait is the longest wait that one check may offer.
 const MaxWait = time.Hour
 
-// Detail is how much an answer tells.
+// Detail is how much an answer contains.
 type Detail string
 
 // The details.

@@ -14,9 +14,9 @@ import (
 
 func TestMain(m *testing.M) { testnode.Main(m) }
 
-// patience bounds every wait for something that must happen; nothing is said
+// waitLimit bounds every wait for something that must happen; nothing is said
 // about how soon it does.
-const patience = time.Minute
+const waitLimit = time.Minute
 
 // connect returns a client of the shared node.
 func connect(t testing.TB, options ...client.Option) *client.Client {
@@ -24,10 +24,10 @@ func connect(t testing.TB, options ...client.Option) *client.Client {
 	return connectTo(t, os.Getenv(testnode.CheckURL), options...)
 }
 
-// connectTo returns a client that is as patient as the tests are.
+// connectTo returns a client that is with the waitLimit as its timeout.
 func connectTo(t testing.TB, url string, options ...client.Option) *client.Client {
 	t.Helper()
-	c, err := client.New(url, append([]client.Option{client.WithTimeout(patience)}, options...)...)
+	c, err := client.New(url, append([]client.Option{client.WithTimeout(waitLimit)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +53,14 @@ func charged(t testing.TB, key string) int {
 	t.Helper()
 	d := ask(t, connect(t, client.WithMemory(0)), client.Check{Key: key, Peek: true})
 	if len(d.Rules) != 1 {
-		t.Fatalf("the peek tells no rule: %+v", d)
+		t.Fatalf("the peek names no rule: %+v", d)
 	}
 	return 3 - d.Rules[0].Remaining
 }
 
 func await(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("in vain: %s", what)
 		}

@@ -23,9 +23,9 @@ type Answer struct {
 	ID      string
 	Outcome Outcome
 	Allowed bool
-	// Degraded says that the log was unreachable: it may have been decided
-	// otherwise than by what all nodes know. DegradedReason stands only where it
-	// is true.
+	// Degraded says that the log was unreachable: the decision may
+	// differ from that of all nodes together. DegradedReason is empty unless it is
+	// true.
 	Degraded       bool
 	DegradedReason string
 	// RetryAfter and RetryAt say when to ask again: 0 and zero where it was

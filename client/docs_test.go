@@ -19,7 +19,7 @@ var (
 	output   = regexp.MustCompile(`(?s)\t// Output:.*`)
 )
 
-// bodies returns what stands between the braces of each function whose name
+// bodies returns the text between the braces of each function whose name
 // begins with prefix, without the output that an example promises.
 func bodies(t *testing.T, name string, text []byte, prefix string) map[string]string {
 	t.Helper()

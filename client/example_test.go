@@ -20,7 +20,7 @@ func ExampleClient_Check() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	key := "user:" + rand.Text() // whoever asks you
+	key := "user:" + rand.Text() // the user who sent the request
 	for range 4 {
 		d, err := stint.Check(context.Background(), client.Check{Key: key})
 		switch {
@@ -174,7 +174,7 @@ func ExampleClient_Wait() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer stint.Close() // gives back what nobody waits for any more
+	defer stint.Close() // cancels reservations that nobody waits for any more
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	key := "far:" + rand.Text() // one an hour

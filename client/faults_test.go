@@ -21,7 +21,7 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// wire is a proxy before a node that loses what it is told to.
+// wire is a proxy before a node that drops what the test wants dropped.
 type wire struct {
 	*httptest.Server
 	calls atomic.Int64

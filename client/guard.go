@@ -9,15 +9,15 @@ import (
 // Stint allows it. Only Client must be set. It is safe for use by many
 // goroutines as long as its fields do not change.
 //
-// It answers a refused request itself, as ReplyTo says, and tells every client its
-// quota in the headers RateLimit and RateLimit-Policy. Where Stint cannot be
-// had, WithOutage of the Client decides.
+// It answers a refused request itself, as ReplyTo describes, and sends every client its
+// quota in the headers RateLimit and RateLimit-Policy. During an outage, WithOutage of the
+// Client decides.
 type Guard struct {
 	Client *Client
-	// Key returns who is counted; nil means AddressKey. "" lets the request
-	// through without asking, for health checks and the like. Danger: whoever
-	// can have it return "" has no limit, so that a key made of a header needs
-	// an answer for requests without it.
+	// Key returns the key of a request; nil means AddressKey. A request with an empty
+	// key is allowed without a check, for health checks and the like. Danger: a client
+	// that can make it empty has no limit, so a key from a header needs a value for
+	// requests without it.
 	Key func(*http.Request) string
 	// Policy is asked by its name; the key's own where it is "".
 	Policy string
@@ -29,9 +29,8 @@ type Guard struct {
 	// which spares Stint a flood. Such refusals are not counted as offences, so
 	// that escalations see less of them.
 	Remember bool
-	// OnError is told of each request about which there was no decision of
-	// Stint, an outage that FailOpen or FailClosed decided included; nil means
-	// that nobody is.
+	// OnError, if not nil, is called for each request without a decision of the server,
+	// also during an outage that FailOpen or FailClosed decides.
 	OnError func(*http.Request, error)
 }
 
@@ -54,7 +53,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			return
 		}
 		w.WriteHeader(reply.Status)
-		_, _ = w.Write(reply.Body) // whoever asked may have gone
+		_, _ = w.Write(reply.Body) // the client may have closed the connection
 	})
 }
 

@@ -99,18 +99,18 @@ func TestAGuardRefusesTheBlockedWith403AndTellsThemNothing(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 	if strings.Contains(a.body, "secret") || strings.Contains(a.body, me) {
-		t.Errorf("it tells too much: %s", a.body)
+		t.Errorf("it discloses too much: %s", a.body)
 	}
 }
 
 func TestAKeyThatCannotBeCountedIsTheVisitorsFaultAndAnOutageIsNot(t *testing.T) {
-	var told error
-	tell := func(_ *http.Request, err error) { told = err }
-	s := site(t, &client.Guard{Client: connect(t), Key: byHeader("site"), OnError: tell})
-	if a := visit(t, s.URL, "X-Client", strings.Repeat("a", 600)); a.status != 400 || told == nil || strings.Contains(a.body, "aaa") {
-		t.Errorf("a key of 600 bytes: %+v, %v", a, told)
+	var reported error
+	report := func(_ *http.Request, err error) { reported = err }
+	s := site(t, &client.Guard{Client: connect(t), Key: byHeader("site"), OnError: report})
+	if a := visit(t, s.URL, "X-Client", strings.Repeat("a", 600)); a.status != 400 || reported == nil || strings.Contains(a.body, "aaa") {
+		t.Errorf("a key of 600 bytes: %+v, %v", a, reported)
 	}
-	wrong := site(t, &client.Guard{Client: connect(t), Policy: "nobody", OnError: tell})
+	wrong := site(t, &client.Guard{Client: connect(t), Policy: "nobody", OnError: report})
 	if a := visit(t, wrong.URL); a.status != 503 {
 		t.Errorf("an unknown policy: %+v", a)
 	}
@@ -118,13 +118,13 @@ func TestAKeyThatCannotBeCountedIsTheVisitorsFaultAndAnOutageIsNot(t *testing.T)
 		outage client.OnOutage
 		status int
 	}{"an error": {client.ReturnError, 503}, "open": {client.FailOpen, 200}, "closed": {client.FailClosed, 503}} {
-		told = nil
+		reported = nil
 		w := lossy(t, first(1000, garbage))
-		s := site(t, &client.Guard{Client: connectTo(t, w.URL, client.WithOutage(test.outage)), OnError: tell})
+		s := site(t, &client.Guard{Client: connectTo(t, w.URL, client.WithOutage(test.outage)), OnError: report})
 		a := visit(t, s.URL)
 		var outage *client.OutageError
-		if a.status != test.status || !errors.As(told, &outage) || (test.status == 503) != (a.header.Get("Retry-After") == "1") {
-			t.Errorf("%s: %+v, told %v", name, a, told)
+		if a.status != test.status || !errors.As(reported, &outage) || (test.status == 503) != (a.header.Get("Retry-After") == "1") {
+			t.Errorf("%s: %+v, reported %v", name, a, reported)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestAGuardLetsThroughWhatItIsNotToAskAbout(t *testing.T) {
 	}
 }
 
-// Each refusal counts as an offence unless the guard is told to remember.
+// Each refusal counts as an offence unless the guard remembers refusals.
 func TestAGuardAsksAboutEveryRequestUnlessItRemembers(t *testing.T) {
 	for name, remember := range map[string]bool{"it asks": false, "it remembers": true} {
 		w, me := lossy(t, first(0, none)), fresh("a")

@@ -21,9 +21,8 @@ const (
 // Until its RetryAt a refused request is refused whatever else comes, unless an
 // operator changes something or a reservation is cancelled. How long ago the answer
 // came is measured by this machine's steady clock: a refusal is served until its
-// end as counted from the instant its question was sent, and the wait that is
-// told is counted from when its answer came. So no refusal is needless, and
-// no wait too short.
+// end, counted from when its check was sent, and its wait is counted from when its answer
+// came. So no request is refused too long, and no wait is too short.
 type memory struct {
 	mu sync.Mutex
 	// young is filled until it holds half of what may be remembered, and then
@@ -82,7 +81,7 @@ func (m *memory) lookUp(q *Check) (seen uint64, known *Decision) {
 	return m.epoch, r.at(now)
 }
 
-// at returns the refusal as it is told now.
+// at returns the refusal as a decision at now.
 func (r refusal) at(now time.Time) *Decision {
 	d := *r.decision
 	d.FromCache, d.Rules, d.Shadow = true, nil, nil

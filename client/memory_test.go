@@ -11,8 +11,8 @@ func limitedFor(d time.Duration) *Decision {
 	return &Decision{Answer: Answer{ID: "id", Outcome: Limited, RetryAfter: d}, Rule: "5/1m", Rules: []RuleState{{Rule: "5/1m"}}}
 }
 
-// tell has m remember what q was answered now.
-func tell(m *memory, q *Check, d *Decision) {
+// remember stores in m that q was answered with d now.
+func remember(m *memory, q *Check, d *Decision) {
 	seen, _ := m.lookUp(q)
 	m.remember(q, d, time.Now(), seen)
 }
@@ -24,7 +24,7 @@ func known(m *memory, q Check) *Decision {
 
 func TestARefusalIsServedUntilItEndsAndNeverBeyondTwoSeconds(t *testing.T) {
 	for name, test := range map[string]struct {
-		told, served time.Duration
+		retryAfter, served time.Duration
 	}{
 		"short":      {500 * time.Millisecond, 498 * time.Millisecond},
 		"long":       {time.Hour, 2 * time.Second},
@@ -37,10 +37,10 @@ func TestARefusalIsServedUntilItEndsAndNeverBeyondTwoSeconds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, q := newMemory(10), Check{Key: "a"}
 				began := time.Now()
-				tell(m, &q, limitedFor(test.told))
+				remember(m, &q, limitedFor(test.retryAfter))
 				for ; known(m, q) != nil; time.Sleep(time.Millisecond) {
 					d := known(m, q)
-					if want := test.told - time.Since(began); test.told > 0 && d.RetryAfter != want || test.told < 0 && d.RetryAfter != Never {
+					if want := test.retryAfter - time.Since(began); test.retryAfter > 0 && d.RetryAfter != want || test.retryAfter < 0 && d.RetryAfter != Never {
 						t.Fatalf("after %v it says %v", time.Since(began), d.RetryAfter)
 					}
 					if !d.FromCache || d.Rules != nil || d.Rule != "5/1m" || d.ID != "id" {
@@ -55,7 +55,7 @@ func TestARefusalIsServedUntilItEndsAndNeverBeyondTwoSeconds(t *testing.T) {
 	}
 }
 
-// The answer took a second: the wait that is told counts from its arrival, and
+// The answer took a second: the wait counts from its arrival, and
 // what is served from when the question was sent.
 func TestAnAnswerThatWasLongOnItsWayIsServedForLessAndTellsNoShorterWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAnAnswerThatWasLongOnItsWayIsServedForLessAndTellsNoShorterWait(t *test
 func TestOnlyTheSameQuestionIsAnsweredFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(10)
-		tell(m, &Check{Key: "a", Policy: "p"}, limitedFor(time.Second))
+		remember(m, &Check{Key: "a", Policy: "p"}, limitedFor(time.Second))
 		if known(m, Check{Key: "a", Policy: "p", Cost: 1}) == nil {
 			t.Error("the same is not served")
 		}
@@ -98,12 +98,12 @@ func TestWhatIsNoRefusalIsNotRemembered(t *testing.T) {
 		degraded, unavailable, allowed := limitedFor(time.Second), limitedFor(time.Second), limitedFor(0)
 		degraded.Degraded, unavailable.Outcome, allowed.Allowed = true, Unavailable, true
 		for name, d := range map[string]*Decision{"degraded": degraded, "unavailable": unavailable, "allowed": allowed} {
-			if tell(m, &Check{Key: name}, d); known(m, Check{Key: name}) != nil {
+			if remember(m, &Check{Key: name}, d); known(m, Check{Key: name}) != nil {
 				t.Errorf("%s was remembered", name)
 			}
 		}
 		q := Check{Key: "peeked", Peek: true}
-		if tell(m, &q, limitedFor(time.Second)); known(m, Check{Key: "peeked"}) != nil {
+		if remember(m, &q, limitedFor(time.Second)); known(m, Check{Key: "peeked"}) != nil {
 			t.Error("a peek was remembered")
 		}
 	})
@@ -113,7 +113,7 @@ func TestTheMemoryIsBoundedAndKeepsTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(100)
 		for i := range 10_000 {
-			tell(m, &Check{Key: strconv.Itoa(i)}, limitedFor(time.Second))
+			remember(m, &Check{Key: strconv.Itoa(i)}, limitedFor(time.Second))
 			if held := len(m.young) + len(m.old); held > 100 {
 				t.Fatalf("%d are held", held)
 			}
@@ -134,7 +134,7 @@ func TestAnAnswerThatWasOnItsWayWhenAllWasForgottenIsNotRemembered(t *testing.T)
 		if m.remember(&q, limitedFor(time.Second), time.Now(), seen); known(m, q) != nil {
 			t.Error("it was remembered")
 		}
-		if tell(m, &q, limitedFor(time.Second)); known(m, q) == nil {
+		if remember(m, &q, limitedFor(time.Second)); known(m, q) == nil {
 			t.Error("nothing is remembered any more")
 		}
 	})
@@ -142,7 +142,7 @@ func TestAnAnswerThatWasOnItsWayWhenAllWasForgottenIsNotRemembered(t *testing.T)
 
 func TestNoMemoryRemembersNothing(t *testing.T) {
 	m, q := newMemory(0), Check{Key: "a"}
-	tell(m, &q, limitedFor(time.Second))
+	remember(m, &q, limitedFor(time.Second))
 	m.forgetAll()
 	if known(m, q) != nil {
 		t.Error("it was remembered")

@@ -90,8 +90,7 @@ func WithMemory(refusals int) Option {
 	}
 }
 
-// WithOutage chooses what happens where Stint cannot be had; ReturnError where
-// it is left out.
+// WithOutage sets what happens during an outage; the default is ReturnError.
 func WithOutage(do OnOutage) Option {
 	return func(c *Client) error {
 		if do < ReturnError || do > FailClosed {
@@ -102,8 +101,8 @@ func WithOutage(do OnOutage) Option {
 	}
 }
 
-// WithSource says who asks, shown with an offence: at most 64 bytes. It stands
-// in for an empty Source of a check.
+// WithSource sets the Source of checks that have none, at most 64 bytes. It is shown with
+// offences.
 func WithSource(source string) Option {
 	return func(c *Client) error { c.source = source; return nil }
 }

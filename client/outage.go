@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// OnOutage is what happens where Stint cannot be had: it is unreachable, does not
-// answer in time, answers with a 5xx or something unreadable, or refuses the
-// token. A question that is wrong, and a context that has ended, are errors
-// whatever was chosen.
+// OnOutage is what happens during an outage: the server is unreachable, does not answer in
+// time, answers with a 5xx or something unreadable, or refuses the token. An invalid check
+// and an ended context are errors in any case.
 type OnOutage int
 
 const (
 	// ReturnError returns an *OutageError. It is the default.
 	ReturnError OnOutage = iota
-	// FailOpen allows the request. Danger: whoever can keep Stint from
-	// answering has no limit.
+	// FailOpen allows the request. Danger: a client that can keep the server
+	// from answering has no limit.
 	FailOpen
 	// FailClosed refuses the request as Unavailable.
 	FailClosed
 )
 
-// outageRetry is what a refusal under FailClosed tells its caller to wait.
+// outageRetry is the wait in a refusal under FailClosed.
 const outageRetry = time.Second
 
-// OutageError says that no decision could be had. The check may have been
-// charged, once at most.
+// OutageError is the error of a check without a decision. The check may have been charged,
+// at most once.
 type OutageError struct {
 	Attempts int   // how often it was sent
 	Err      error // of the last attempt: a *Problem, or what the network says
@@ -43,8 +42,8 @@ func (e *OutageError) Error() string {
 // Unwrap returns the error of the last attempt.
 func (e *OutageError) Unwrap() error { return e.Err }
 
-// insteadOf returns the answer that stands in for an outage, or the error where
-// there is none or none was chosen.
+// insteadOf returns the decision during an outage, or err if it is another error or
+// ReturnError was chosen.
 func (c *Client) insteadOf(err error) (Answer, error) {
 	var outage *OutageError
 	if c.outage == ReturnError || !errors.As(err, &outage) {

@@ -9,7 +9,7 @@ import (
 func TestAKeyKnownToBeRefusedIsRefusedWithoutAsking(t *testing.T) {
 	w, key := lossy(t, first(0, none)), fresh("never")
 	c := connectTo(t, w.URL)
-	told := ask(t, c, client.Check{Key: key})
+	first := ask(t, c, client.Check{Key: key})
 	d := ask(t, c, client.Check{Key: key})
 	// A loaded machine may let the memory's two seconds pass.
 	for range 100 {
@@ -18,7 +18,7 @@ func TestAKeyKnownToBeRefusedIsRefusedWithoutAsking(t *testing.T) {
 		}
 		d = ask(t, c, client.Check{Key: key})
 	}
-	if !d.FromCache || d.Outcome != client.Limited || d.RetryAfter != client.Never || d.ID == "" || d.Rule != told.Rule {
+	if !d.FromCache || d.Outcome != client.Limited || d.RetryAfter != client.Never || d.ID == "" || d.Rule != first.Rule {
 		t.Errorf("got %+v", d)
 	}
 	before := w.calls.Load()

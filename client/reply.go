@@ -96,8 +96,8 @@ func (r Reply) refuse(p replyProblem, retryAfter time.Duration) Reply {
 	return r
 }
 
-// rateLimits returns the fields that tell a client about its quota. Only rules
-// of whole seconds can stand there.
+// rateLimits returns the headers with a client's quota. They can contain only rules of
+// whole seconds.
 func rateLimits(d *Decision) http.Header {
 	h := http.Header{}
 	var quotas, left []string

@@ -57,7 +57,7 @@ func TestATransportWaitsForItsReservation(t *testing.T) {
 	}
 }
 
-// closable tells whether it was closed.
+// closable records whether it was closed.
 type closable struct {
 	io.Reader
 	closed atomic.Bool

@@ -118,8 +118,8 @@ func lastReservation(ctx context.Context, limit time.Duration) (time.Time, bool)
 }
 
 // worthAsking reports whether a refused request may have its reservation in time. Its
-// RetryAfter alone does not tell: it says when the reservation would be as near as was
-// offered, or as a queue holds.
+// RetryAfter alone does not decide it: it is the time after which a reservation would be
+// within max_wait, or within what a queue holds.
 func worthAsking(d answered, deadline time.Time, bounded bool) bool {
 	a := d.common()
 	if a.Outage != nil || a.RetryAfter <= 0 {

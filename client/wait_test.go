@@ -161,7 +161,7 @@ func TestATurnIsGivenBackWhereTheContextEndsBeforeItsAnswer(t *testing.T) {
 	}
 	c.Close()
 	if w.calls.Load() != 2 {
-		t.Errorf("%d calls, want one that reserves and one that gives back", w.calls.Load())
+		t.Errorf("%d calls, want one that reserves and one that cancels", w.calls.Load())
 	}
 	wantRoom(t, c, key)
 }
@@ -203,7 +203,7 @@ func TestATurnFurtherAheadThanOneCheckMayReserveIsAskedForAgain(t *testing.T) {
 	t.Error("it never asked a second time")
 }
 
-// The queue holds two: whoever finds it full asks again until there is room.
+// The queue holds two: a client that finds it full asks again until there is room.
 func TestMoreThanAQueueHoldsWaitForIt(t *testing.T) {
 	c, key := connect(t), fresh("queue")
 	var group sync.WaitGroup

@@ -14,10 +14,10 @@ import (
 // Config says what is asked about a request. Only Client must be set.
 type Config struct {
 	Client *client.Client
-	// Key returns who is counted; nil means AddressKey. "" lets the request
-	// through without asking, for health checks and the like. Danger: whoever
-	// can have it return "" has no limit. Danger: fiber's own c.IP() behind a
-	// proxy is what the client claims; see AddressKeyBehind.
+	// Key returns the key of a request; nil means AddressKey. A request with an empty
+	// key is allowed without a check, for health checks and the like. Danger: a client
+	// that can make it empty has no limit. Danger: fiber's own c.IP() behind a proxy is
+	// what the client claims; see AddressKeyBehind.
 	Key func(*fiber.Ctx) string
 	// Policy is asked by its name; the key's own where it is "".
 	Policy string
@@ -29,9 +29,8 @@ type Config struct {
 	// which spares Stint a flood. Such refusals are not counted as offences, so
 	// that escalations see less of them.
 	Remember bool
-	// OnError is told of each request about which there was no decision of
-	// Stint, an outage that FailOpen or FailClosed decided included; nil means
-	// that nobody is.
+	// OnError, if not nil, is called for each request without a decision of the server,
+	// also during an outage that FailOpen or FailClosed decides.
 	OnError func(*fiber.Ctx, error)
 }
 

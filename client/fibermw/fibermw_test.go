@@ -81,8 +81,8 @@ func TestFiberTellsTheQuotaAndRefusesWith429And403(t *testing.T) {
 	}
 }
 
-// What fiber hands out is overwritten by the next request; whoever is
-// remembered must stay who it was.
+// fiber overwrites a key by the next request; a key that is
+// remembered must stay the same.
 func TestKeysOutliveTheirRequest(t *testing.T) {
 	app := site(fibermw.Config{Client: shared(t), Key: byHeader, Remember: true})
 	refused, others := rand.Text(), []string{rand.Text(), rand.Text(), rand.Text()}
@@ -117,13 +117,13 @@ func TestFiberAsksAsItWasTold(t *testing.T) {
 
 func TestAnOutageBeforeFiberIsDecidedAsChosen(t *testing.T) {
 	for outage, want := range map[client.OnOutage]int{client.ReturnError: 503, client.FailOpen: 200, client.FailClosed: 503} {
-		var told error
+		var reported error
 		away := connect(t, "http://127.0.0.1:1", client.WithOutage(outage))
-		app := site(fibermw.Config{Client: away, OnError: func(_ *fiber.Ctx, err error) { told = err }})
+		app := site(fibermw.Config{Client: away, OnError: func(_ *fiber.Ctx, err error) { reported = err }})
 		r, _ := visit(t, app, "")
 		var failed *client.OutageError
-		if r.StatusCode != want || !errors.As(told, &failed) {
-			t.Errorf("got %d, want %d; told %v", r.StatusCode, want, told)
+		if r.StatusCode != want || !errors.As(reported, &failed) {
+			t.Errorf("got %d, want %d; reported %v", r.StatusCode, want, reported)
 		}
 	}
 }

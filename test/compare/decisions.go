@@ -59,7 +59,7 @@ func (c candidate) worstBursts() (whole, short int) {
 		for pause := int64(1); pause <= window; pause += sub {
 			for _, opening := range []int{1, 2 * limit} {
 				let := c.greedy(opening, first, first+pause)
-				whole, short = max(whole, mostIn(window, let)), max(short, mostIn(sub, let))
+				whole, short = max(whole, maxIn(window, let)), max(short, maxIn(sub, let))
 			}
 		}
 	}
@@ -83,8 +83,8 @@ func (c candidate) greedy(opening int, first, again int64) []int {
 	return let
 }
 
-// mostIn returns the most in any stretch of that length.
-func mostIn(stretch int, let []int) (most int) {
+// maxIn returns the maximum sum of stretch consecutive numbers.
+func maxIn(stretch int, let []int) (most int) {
 	within := 0
 	for i, n := range let {
 		within += n

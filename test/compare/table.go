@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// table is a table of a Markdown document, which stands there between two
-// comments that name it.
+// table is a table of a Markdown document, between two comments that name it.
 type table struct {
 	name string
 	rows [][]string // the head first

@@ -26,9 +26,9 @@ func keyOf(addr netip.Addr) string { return "ip:" + addr.String() }
 // believes nobody.
 type Proxies []netip.Prefix
 
-// Key returns the key of whoever sent a request through the proxies: of remote,
-// or where that is a proxy, of the nearest hop that is none. A hop that is no
-// address ends the walk at whoever reported it.
+// Key returns the key of the client that sent a request through the proxies: of remote or,
+// if that is a proxy, of the nearest hop that is not one. A hop that is not an address ends
+// the search at the hop that reported it.
 func (p Proxies) Key(remote string, forwarded []string) string {
 	client, valid := parse(remote)
 	if !valid {
