@@ -186,7 +186,7 @@ func TestAConcurrentShorteningMakesAnUnconfirmedProlongationFail(t *testing.T) {
 		}
 		// Between reading the entry and changing it, another shortens it more.
 		f.Store = &shortened{f.Store, func() {
-			f.Store = f.store.Entries()
+			f.Store = f.store.Entries
 			if err := shorten(time.Hour); err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -36,7 +37,7 @@ type fixture struct {
 }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: db.Migrate}
 
 func onBoth(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, newFixture(t, migrated.SQLite(t))) })
@@ -61,8 +62,8 @@ func newFixture(t *testing.T, url string) *fixture {
 	if err := f.catalog.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.Entries = &admin.Entries{Store: store.Entries(), View: f.catalog, Offences: store, Now: now}
-	f.undo = &admin.Undo{Records: store, Store: store, Entries: f.Entries}
+	f.Entries = &admin.Entries{Store: store.Entries, View: f.catalog, Offences: store.Offences, Now: now}
+	f.undo = &admin.Undo{Records: store.Audit, Store: store, Entries: f.Entries}
 	return f
 }
 
@@ -98,7 +99,7 @@ func (f *fixture) active(t *testing.T, kind blocks.Kind) (patterns []string) {
 // records returns the audit records, the newest first.
 func (f *fixture) records(t *testing.T) []*audit.Record {
 	t.Helper()
-	page, err := f.store.FindRecords(t.Context(), audit.Filter{Actor: ann.Actor.Name})
+	page, err := f.store.Audit.FindRecords(t.Context(), audit.Filter{Actor: ann.Actor.Name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (f *fixture) count(t *testing.T, all map[string][2]int64) {
 		}
 	}
 	b.Totals = []offences.Totals{totals}
-	if _, err := f.store.Flush(t.Context(), b, offences.Evaluation{Now: f.now}); err != nil {
+	if _, err := f.store.Offences.Flush(t.Context(), b, offences.Evaluation{Now: f.now}); err != nil {
 		t.Fatal(err)
 	}
 }

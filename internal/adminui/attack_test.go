@@ -74,11 +74,11 @@ const (
 // clients really send; the escalation of the policy blocks the heaviest.
 func (n *node) attack(t testing.TB) {
 	t.Helper()
-	before, err := n.store.FindPolicyByName(context.Background(), "default")
+	before, err := n.store.Policies.FindPolicyByName(context.Background(), "default")
 	must(t, err)
 	changed := *before
 	changed.Escalation = &rules.Escalation{Threshold: 250, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 32 * time.Hour, DecayAfter: 48 * time.Hour}
-	_, err = n.store.PutPolicy(context.Background(), audit.SystemActor("test"), &changed, rules.ExpectAny)
+	_, err = n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &changed, rules.ExpectAny)
 	must(t, err)
 	for minute := range quietMinutes + attackMinutes {
 		n.clock.advance(time.Minute)

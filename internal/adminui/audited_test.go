@@ -134,7 +134,7 @@ func (w *walk) decisions() {
 	w.Helper()
 	for _, does := range []string{"accept", "dismiss"} { // a dismissed one is not proposed again for a while
 		now := w.node.clock.Now()
-		p, err := w.node.store.PutProposal(w.Context(), offences.Proposal{Pattern: pattern(w, "ip:198.51.100.0/24"), Created: now, Updated: now}, now.Add(-time.Hour))
+		p, err := w.node.store.Proposals.PutProposal(w.Context(), offences.Proposal{Pattern: pattern(w, "ip:198.51.100.0/24"), Created: now, Updated: now}, now.Add(-time.Hour))
 		must(w, err)
 		w.press(pressed{
 			route: "/proposals/:id/" + does, path: "/proposals/" + p.Proposal.ID + "/" + does, form: url.Values{"for": {"1h"}, "reason": {"scrapers"}},

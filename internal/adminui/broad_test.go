@@ -18,7 +18,7 @@ func TestABroadEntryIsTypedToLastLonger(t *testing.T) {
 	olu := n.as(t, "olu")
 	ctx := context.Background()
 	all := n.block(t, "*", "an attack", "jo", blocks.Manual, time.Hour)
-	exempt, err := n.store.Entries().Add(ctx, audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "ip:*"), Author: "jo", Expires: n.clock.Now().Add(time.Hour)})
+	exempt, err := n.store.Entries.Add(ctx, audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "ip:*"), Author: "jo", Expires: n.clock.Now().Add(time.Hour)})
 	must(t, err)
 	for i := range 60 { // a list of more than one page, whose other patterns hold a * too
 		n.block(t, "token:x"+strconv.Itoa(i)+"_*", "", "jo", blocks.Manual, time.Hour)
@@ -39,11 +39,11 @@ func TestABroadEntryIsTypedToLastLonger(t *testing.T) {
 		shorter := url.Values{"reason": {"shorter"}, "for": {"until"}, "until": {n.clock.Now().Add(30 * time.Minute).UTC().Format("2006-01-02 15:04")}, "revision": {strconv.FormatInt(e.revision, 10)}}
 		olu.post(path+"/"+e.id, shorter).is(http.StatusSeeOther)
 	}
-	block, err := n.store.Entries().ByID(ctx, blocks.Block, all.ID)
+	block, err := n.store.Entries.ByID(ctx, blocks.Block, all.ID)
 	must(t, err)
 	longer := url.Values{"reason": {"meant"}, "for": {"good"}, "confirm": {"*"}, "revision": {strconv.FormatInt(block.Revision, 10)}}
 	olu.post("/blocks/"+all.ID, longer).is(http.StatusSeeOther)
-	if block, err = n.store.Entries().ByID(ctx, blocks.Block, all.ID); err != nil || block.Reason != "meant" || !block.Expires.IsZero() {
+	if block, err = n.store.Entries.ByID(ctx, blocks.Block, all.ID); err != nil || block.Reason != "meant" || !block.Expires.IsZero() {
 		t.Errorf("got %+v, %v", block, err)
 	}
 }
@@ -88,7 +88,7 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 	}
 	// What somebody else ended is asked about at once, alone or among others.
 	standing := n.standing(t)[0]
-	_, err := n.store.Entries().End(context.Background(), audit.SystemActor("test"), blocks.Block, "", standing.ID)
+	_, err := n.store.Entries.End(context.Background(), audit.SystemActor("test"), blocks.Block, "", standing.ID)
 	must(t, err)
 	narrow := n.block(t, "token:x", "", "jo", blocks.Manual, time.Hour)
 	olu.post("/blocks/end", url.Values{"id": {narrow.ID}}).is(http.StatusSeeOther)
@@ -118,7 +118,7 @@ func TestABroadPolicyIsTypedToBeSaved(t *testing.T) {
 	}
 	version := func(want int64) {
 		t.Helper()
-		if p, err := n.store.FindPolicyByName(context.Background(), "default"); err != nil || p.Version != want {
+		if p, err := n.store.Policies.FindPolicyByName(context.Background(), "default"); err != nil || p.Version != want {
 			t.Fatalf("version %d decides, want %d: %v", p.Version, want, err)
 		}
 	}

@@ -30,7 +30,7 @@ func filterOf(t testing.TB, a *answer) string {
 
 func (n *node) countBlocks(t testing.TB) int {
 	t.Helper()
-	page, err := n.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Limit: 1})
+	page, err := n.store.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Limit: 1})
 	must(t, err)
 	return page.Total
 }
@@ -63,13 +63,13 @@ func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
 	if got := n.decisionOn(t, "ip:203.0.113.3"); got == "blocked" {
 		t.Error("a key that does not match is blocked")
 	}
-	found, err := n.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "203.0.113.150"})
+	found, err := n.store.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "203.0.113.150"})
 	must(t, err)
 	if b := found.Items[0]; b.Source != blocks.Manual || b.Author != "olu" || b.Reason != hostile[0] || !b.Expires.Equal(n.clock.Now().Add(4*time.Hour)) {
 		t.Errorf("the block is %+v", b)
 	}
 	olu.get(done).is(http.StatusOK).holds("Blocked all that matched.").holds(`action="/audit/undo"`)
-	entries, err := n.store.FindRecords(t.Context(), audit.Filter{Action: "block.import", Actor: "olu"})
+	entries, err := n.store.Audit.FindRecords(t.Context(), audit.Filter{Action: "block.import", Actor: "olu"})
 	must(t, err)
 	if len(entries.Records) != 1 || !strings.Contains(done, "ids="+strconv.FormatInt(entries.Records[0].ID, 10)) {
 		t.Fatalf("%d entries, and the way back is %s", len(entries.Records), done)

@@ -51,7 +51,7 @@ func (n *node) block(t testing.TB, text, reason, author string, source blocks.So
 	if source == blocks.Automatic {
 		b.PolicyID, b.Level = 1, 3
 	}
-	added, err := n.store.Entries().Add(context.Background(), audit.Actor{Kind: audit.User, Name: author}, blocks.Fail, b)
+	added, err := n.store.Entries.Add(context.Background(), audit.Actor{Kind: audit.User, Name: author}, blocks.Fail, b)
 	must(t, err)
 	return added[0].Entry
 }
@@ -61,13 +61,13 @@ func (n *node) fill(t testing.TB) {
 	t.Helper()
 	ctx := context.Background()
 	maria := audit.Actor{Kind: audit.User, Name: "maria", Address: "192.0.2.44"}
-	before, err := n.store.FindPolicyByName(ctx, "default")
+	before, err := n.store.Policies.FindPolicyByName(ctx, "default")
 	must(t, err)
 	for _, texts := range [][]string{{"2/s", "20/m", "200/h", "800/d"}, {"1/s", "20/m", "200/h", "800/d", "6000/7d"}} {
 		changed := *before
 		changed.Rules = stack(t, texts...)
 		changed.Escalation = &rules.Escalation{Threshold: 25000, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2, MaxDuration: 72 * time.Hour, DecayAfter: 48 * time.Hour}
-		_, err = n.store.PutPolicy(ctx, maria, &changed, rules.ExpectAny)
+		_, err = n.store.Policies.PutPolicy(ctx, maria, &changed, rules.ExpectAny)
 		must(t, err)
 		n.clock.advance(26 * time.Hour)
 	}
@@ -86,7 +86,7 @@ func (n *node) fill(t testing.TB) {
 		{Kind: blocks.Exemption, Pattern: pattern(t, "ip:198.51.100.250"), Reason: "Our own monitoring", Author: "jo"},
 		{Kind: blocks.Exemption, Pattern: pattern(t, "token:"+hostile[0]), Reason: hostile[1], Author: hostile[4], Expires: n.clock.Now().Add(time.Hour)},
 	} {
-		_, err := n.store.Entries().Add(ctx, maria, blocks.Fail, e)
+		_, err := n.store.Entries.Add(ctx, maria, blocks.Fail, e)
 		must(t, err)
 	}
 	for name, p := range map[string]rules.Policy{
@@ -97,15 +97,15 @@ func (n *node) fill(t testing.TB) {
 		if p.Algorithm == "" {
 			p.Algorithm = algorithms.TimestampLog
 		}
-		_, err = n.store.PutPolicy(ctx, maria, &p, rules.ExpectNew)
+		_, err = n.store.Policies.PutPolicy(ctx, maria, &p, rules.ExpectNew)
 		must(t, err)
 	}
 	for name, scopes := range map[string][]identity.Access{"edge": {identity.Check}, hostile[0]: {identity.Read, identity.Operate}} {
 		secret := identity.NewSecret(scopes)
-		_, err = n.store.AddToken(ctx, maria, identity.Token{Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: hostile[1], Expires: n.clock.Now().Add(time.Hour)})
+		_, err = n.store.Identities.AddToken(ctx, maria, identity.Token{Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: hostile[1], Expires: n.clock.Now().Add(time.Hour)})
 		must(t, err)
 	}
-	_, err = n.store.AddUser(ctx, maria, identity.User{Name: hostile[1], Role: identity.Viewer, PasswordHash: hashed()})
+	_, err = n.store.Identities.AddUser(ctx, maria, identity.User{Name: hostile[1], Role: identity.Viewer, PasswordHash: hashed()})
 	must(t, err)
 	n.block(t, "ip:203.0.113.201", "Scraping the product pages", "maria", blocks.Manual, 24*time.Hour)
 	n.crowd(t)
@@ -139,7 +139,7 @@ func (n *node) crowd(t testing.TB) {
 // pages are all there is to look at, by a name for a file.
 func (n *node) pages(t testing.TB) map[string]string {
 	t.Helper()
-	found, err := n.store.Entries().Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "Hosting"})
+	found, err := n.store.Entries.Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Search: "Hosting"})
 	must(t, err)
 	return map[string]string{
 		"login": "/login", "start": "/start", "blocks": "/blocks", "blocks-edit": "/blocks?edit=" + found.Items[0].ID, "blocks-empty": "/blocks?q=nothing+like+it",
@@ -151,14 +151,14 @@ func (n *node) pages(t testing.TB) map[string]string {
 
 func (n *node) lastEntry(t testing.TB) string {
 	t.Helper()
-	found, err := n.store.FindRecords(context.Background(), audit.Filter{Object: "policy", ObjectID: "default", Limit: 1})
+	found, err := n.store.Audit.FindRecords(context.Background(), audit.Filter{Object: "policy", ObjectID: "default", Limit: 1})
 	must(t, err)
 	return strconv.FormatInt(found.Records[0].ID, 10)
 }
 
 func (n *node) userID(t testing.TB, name string) string {
 	t.Helper()
-	u, err := n.store.FindUserByName(context.Background(), name)
+	u, err := n.store.Identities.FindUserByName(context.Background(), name)
 	must(t, err)
 	return u.ID
 }

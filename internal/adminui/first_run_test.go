@@ -41,7 +41,7 @@ func shell(t testing.TB, command string, env ...string) string {
 func TestTheCommandsOfTheFirstRunWorkAsTheyAreCopied(t *testing.T) {
 	n := newNode(t)
 	secret := identity.NewSecret([]identity.Access{identity.Operate})
-	_, err := n.store.AddToken(context.Background(), audit.SystemActor("test"), identity.Token{Name: "bootstrap", Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{identity.Operate}})
+	_, err := n.store.Identities.AddToken(context.Background(), audit.SystemActor("test"), identity.Token{Name: "bootstrap", Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{identity.Operate}})
 	must(t, err)
 	page := n.as(t, "maria").get("/start").is(http.StatusOK).holds("Prints 429").lacks("STINT_CHECK_TOKEN")
 	commands := page.commands()

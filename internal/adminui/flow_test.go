@@ -77,7 +77,7 @@ func TestAWideRangeMustBeTypedBeforeItIsBlocked(t *testing.T) {
 	b.write("#confirm", "ip:127.0.0.0/8")
 	b.waitFor(`document.querySelector("#add-button").getAttribute("aria-disabled") === "false"`)
 	b.press("#add-button", "[data-toast]")
-	if page, err := n.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now()}); err != nil || page.Total != 1 {
+	if page, err := n.store.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now()}); err != nil || page.Total != 1 {
 		t.Errorf("got %d blocks, %v", page.Total, err)
 	}
 }
@@ -93,21 +93,21 @@ func TestAPolicyIsEditedWithAMistakeAndThenRight(t *testing.T) {
 	b.waitFor(`document.querySelector("#rule-note-0").innerText.includes("digits only")`)
 	b.do(chromedp.Click(chromedp.CSS(save)))
 	b.waitFor(`document.querySelector('input[name="limit"]').getAttribute("aria-invalid") === "true"`)
-	if p, err := n.store.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 1 {
+	if p, err := n.store.Policies.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 1 {
 		t.Fatalf("a mistake was saved as version %d, %v", p.Version, err)
 	}
 	b.write(limit, "2")
 	b.waitFor(`document.querySelector("#meaning").innerText.includes("At most 2 in any second")`)
 	b.waitFor(`document.querySelector("#rule-note-0").innerText.includes("was 1")`)
 	b.press(save, "[data-toast]")
-	p, err := n.store.FindPolicyByName(t.Context(), "default")
+	p, err := n.store.Policies.FindPolicyByName(t.Context(), "default")
 	must(t, err)
 	if p.Version != 2 || p.Rules.String() != "2/1s 20/1m 200/1h 800/1d" {
 		t.Errorf("got version %d: %s", p.Version, p.Rules)
 	}
 	b.waitFor(`!document.querySelector("[data-toast]").remove()`)
 	b.press(`button[name="version"][value="1"]`, "[data-toast]")
-	if p, err = n.store.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 3 || p.Rules.String() != "1/1s 20/1m 200/1h 800/1d" {
+	if p, err = n.store.Policies.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 3 || p.Rules.String() != "1/1s 20/1m 200/1h 800/1d" {
 		t.Errorf("the return made version %d: %s, %v", p.Version, p.Rules, err)
 	}
 	for _, m := range b.console() {
@@ -139,7 +139,7 @@ func TestTwoWhoEditOnePolicyBothSeeWhatTheOtherDid(t *testing.T) {
 	}
 	second.audit("conflict")
 	second.press(save, "[data-toast]")
-	p, err := n.store.FindPolicyByName(t.Context(), "default")
+	p, err := n.store.Policies.FindPolicyByName(t.Context(), "default")
 	must(t, err)
 	if p.Version != 3 || p.Rules[0].Limit != 3 {
 		t.Errorf("got version %d: %s", p.Version, p.Rules)
@@ -174,7 +174,7 @@ func TestADraftIsTriedOnAnAccessLog(t *testing.T) {
 			t.Errorf("%q is not in %s", part, text)
 		}
 	}
-	if p, err := n.store.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 1 {
+	if p, err := n.store.Policies.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 1 {
 		t.Errorf("trying made version %d, %v", p.Version, err)
 	}
 	b.audit("tried")

@@ -97,7 +97,7 @@ func TestANarrowerRangeThatStopsMostIsOfferedInstead(t *testing.T) {
 	}
 	n.flush(t)
 	n.clock.advance(time.Minute)
-	seen, err := n.store.Seen(context.Background(), pattern(t, "ip:198.51.0.0/16"), start.Add(-time.Hour), n.clock.Now(), 10)
+	seen, err := n.store.Offences.Seen(context.Background(), pattern(t, "ip:198.51.0.0/16"), start.Add(-time.Hour), n.clock.Now(), 10)
 	must(t, err)
 	if seen.Refused == 0 {
 		t.Fatal("nobody was refused")

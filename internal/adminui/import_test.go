@@ -59,7 +59,7 @@ func (a *answer) held() string {
 
 func (n *node) standing(t testing.TB) []*blocks.Entry {
 	t.Helper()
-	page, err := n.store.Entries().Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Limit: 1000})
+	page, err := n.store.Entries.Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Limit: 1000})
 	must(t, err)
 	return page.Items
 }
@@ -71,7 +71,7 @@ const mixed = "203.0.113.1\n203.0.113.2\n198.51.100.250\ntoken:known\ntoken:bad*
 func mixedNode(t *testing.T) (*node, *visitor) {
 	n := newNode(t)
 	n.block(t, "token:known", "leaked", "jo", blocks.Manual, time.Hour)
-	_, err := n.store.Entries().Add(context.Background(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "ip:198.51.100.250")})
+	_, err := n.store.Entries.Add(context.Background(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "ip:198.51.100.250")})
 	must(t, err)
 	return n, n.as(t, "olu")
 }
@@ -130,7 +130,7 @@ func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
 				t.Fatal("what was confirmed was not imported")
 			}
 			for _, b := range n.standing(t) { // or what it refuses already counts no more
-				_, err := n.store.Entries().End(context.Background(), audit.SystemActor("test"), blocks.Block, "", b.ID)
+				_, err := n.store.Entries.End(context.Background(), audit.SystemActor("test"), blocks.Block, "", b.ID)
 				must(t, err)
 			}
 		})

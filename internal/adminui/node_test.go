@@ -29,6 +29,7 @@ import (
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/test/servers"
@@ -95,7 +96,7 @@ var start = func() time.Time {
 func clockAt(d time.Duration) string { return start.Add(d).Format("15:04:05.0") }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: db.Migrate}
 
 func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	t.Helper()
@@ -118,24 +119,24 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	secret := func() []byte { return n.catalog.Settings().Secret }
 	counter := recorder.NewRecorder(recorder.Options{Secret: secret, Node: "a"})
 	n.flusher = recorder.NewFlusher(recorder.FlusherOptions{
-		Recorder: counter, Sink: n.store, Node: "a", Secret: secret, Now: n.clock.Now,
+		Recorder: counter, Sink: n.store.Offences, Node: "a", Secret: secret, Now: n.clock.Now,
 		Escalations: func() map[int64]offences.EscalationPolicy {
 			return offences.EscalationsOf(n.catalog.Selector().Policies())
 		},
 	})
 	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
-	n.offenders = &offenders.Service{Store: n.store, Entries: n.store.Entries(), View: n.catalog, Now: n.clock.Now}
+	n.offenders = &offenders.Service{Store: n.store.Offences, Proposals: n.store.Proposals, Entries: n.store.Entries, View: n.catalog, Now: n.clock.Now}
 	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}})
 	throttle := httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
 	n.failed = &httpserver.FailedLogins{}
 	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	runner, err := jobs.New(jobs.Options{Store: n.store, Node: "a", Now: n.clock.Now, Log: logger}, someJobs()...)
+	runner, err := jobs.New(jobs.Options{Store: n.store.Jobs, Node: "a", Now: n.clock.Now, Log: logger}, someJobs()...)
 	must(t, err)
 	adminAt, checksAt := listener(t), listener(t)
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
 	deps := adminui.Deps{
-		Policies: n.store, Entries: n.store.Entries(), Identity: n.store, Audit: n.store, Catalog: n.catalog, Gate: g, Throttle: throttle, Failed: n.failed,
-		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store, Undo: n.store, Notes: n.store, Reports: n.store, Events: n.events,
+		Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Gate: g, Throttle: throttle, Failed: n.failed,
+		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store.Audit, Undo: n.store, Notes: n.store.Notes, Reports: n.store.Reports, Events: n.events,
 		Jobs: runner, Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}
@@ -146,11 +147,11 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
-		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store, Entries: n.store.Entries(), Identity: n.store,
-		Audit: n.store, Recorder: n.store, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
+		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities,
+		Audit: n.store.Audit, Recorder: n.store.Audit, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{
-		Credentials: n.catalog, Tokens: n.store, Throttle: throttle, Sessions: ui.Sessions(), Logger: logger, Now: n.clock.Now,
+		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), Logger: logger, Now: n.clock.Now,
 	}, rest.Routes(), ui.Routes())
 	go server.AdminApp().Listener(httpserver.FramingListener(adminAt))
 	go server.CheckApp().Listener(httpserver.FramingListener(checksAt))
@@ -165,7 +166,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		n.store.Close()
 	})
 	for name, role := range map[string]identity.Role{"maria": identity.Administrator, "olu": identity.Operator, "vic": identity.Viewer} {
-		_, err := n.store.AddUser(ctx, audit.SystemActor("test"), identity.User{Name: name, Role: role, PasswordHash: hashed()})
+		_, err := n.store.Identities.AddUser(ctx, audit.SystemActor("test"), identity.User{Name: name, Role: role, PasswordHash: hashed()})
 		must(t, err)
 	}
 	return n

@@ -165,7 +165,7 @@ func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPag
 }
 
 func (h *overviewHandler) addProposals(ctx context.Context, page *overviewPage) error {
-	open, err := h.offenders.Store.FindProposals(ctx, true, 20)
+	open, err := h.offenders.Proposals.FindProposals(ctx, true, 20)
 	for _, p := range open {
 		page.Proposals = append(page.Proposals, viewProposal(p))
 	}

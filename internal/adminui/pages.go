@@ -114,7 +114,7 @@ func New(d Deps) (*Pages, error) {
 		catalog: d.Catalog, ready: d.Ready, node: d.Node, version: d.Version, logger: d.Logger, now: d.Now, hasJobs: d.Jobs != nil,
 	}
 	if d.Offenders != nil {
-		s.proposals = d.Offenders.Store
+		s.proposals = d.Offenders.Proposals
 	}
 	var err error
 	if s.pages, err = s.parseTemplates(); err != nil {

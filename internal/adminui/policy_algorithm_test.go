@@ -37,7 +37,7 @@ func editorForm(expect string, change url.Values) url.Values {
 
 func (n *node) policy(t testing.TB) *rules.Policy {
 	t.Helper()
-	p, err := n.store.FindPolicyByName(context.Background(), "default")
+	p, err := n.store.Policies.FindPolicyByName(context.Background(), "default")
 	must(t, err)
 	return p
 }
@@ -47,7 +47,7 @@ func (n *node) count(t testing.TB, algorithm string, o algorithms.Options, texts
 	t.Helper()
 	p := *n.policy(t)
 	p.Algorithm, p.Options, p.Rules = algorithm, o, stack(t, texts...)
-	_, err := n.store.PutPolicy(context.Background(), audit.Actor{Kind: audit.User, Name: "maria"}, &p, rules.ExpectAny)
+	_, err := n.store.Policies.PutPolicy(context.Background(), audit.Actor{Kind: audit.User, Name: "maria"}, &p, rules.ExpectAny)
 	must(t, err)
 }
 

@@ -172,7 +172,7 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if page.Toast, err = h.toasts.find(ctx, &page.watch); err != nil {
 		return err
 	}
-	all, err := h.offenders.Store.FindProposals(ctx, false, 100)
+	all, err := h.offenders.Proposals.FindProposals(ctx, false, 100)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 		return nil, err
 	}
 	ctx := c.Context()
-	p, err := h.offenders.Store.FindProposalByID(ctx, id)
+	p, err := h.offenders.Proposals.FindProposalByID(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func TestManyBlocksAreLiftedAtOnceAndRestored(t *testing.T) {
 	}
 	page.holds("203.0.113.3").lacks(`value="` + ids[0] + `" aria-label`)
 	olu.post("/blocks/restore", url.Values{"id": ids[:2]}).is(http.StatusSeeOther)
-	found, err := n.store.Entries().Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now()})
+	found, err := n.store.Entries.Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now()})
 	must(t, err)
 	if found.Total != 3 || found.Items[0].Author != "jo" || !found.Items[0].Expires.Equal(n.clock.Now().Add(time.Hour)) {
 		t.Errorf("restored %d: %+v", found.Total, found.Items[0])
@@ -90,7 +90,7 @@ func TestARowIsEditedInPlaceAndTellsOfAnotherEdit(t *testing.T) {
 	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, time.Hour)
 	edited := url.Values{"reason": {"scraping prices"}, "for": {"24h"}, "revision": {strconv.FormatInt(b.Revision, 10)}}
 	olu.post("/blocks/"+b.ID, edited).is(http.StatusSeeOther)
-	after, err := n.store.Entries().ByID(context.Background(), blocks.Block, b.ID)
+	after, err := n.store.Entries.ByID(context.Background(), blocks.Block, b.ID)
 	must(t, err)
 	if after.Reason != "scraping prices" || !after.Expires.Equal(b.Expires.Add(24*time.Hour)) {
 		t.Errorf("got %+v", after)
@@ -147,7 +147,7 @@ func TestATokensSecretIsShownOnceAndWorks(t *testing.T) {
 	bearer := http.Header{"Authorization": {"Bearer " + secret}}
 	program.do(http.MethodGet, "/v1/policies", nil, bearer).is(http.StatusOK)
 	maria.get("/tokens").lacks(secret)
-	tokens, err := n.store.Tokens(context.Background())
+	tokens, err := n.store.Identities.Tokens(context.Background())
 	must(t, err)
 	got = maria.post("/tokens/"+tokens[0].ID+"/rotate", nil).is(http.StatusOK).holds("ci-2")
 	next := regexp.MustCompile(identity.SecretPattern).FindString(got.body)
@@ -212,7 +212,7 @@ func TestPoliciesArePagesWithoutJavaScriptToo(t *testing.T) {
 	draft.Set("offence_window", "10m")
 	maria.post("/new-policy", draft).is(http.StatusSeeOther)
 	maria.post("/new-policy", draft).is(http.StatusUnprocessableEntity).holds("There is a policy of this name")
-	p, err := n.store.FindPolicyByName(context.Background(), "login")
+	p, err := n.store.Policies.FindPolicyByName(context.Background(), "login")
 	must(t, err)
 	if p.Rules.String() != "10/1m 6000/1h" || p.Escalation == nil || p.Escalation.Duration != time.Hour {
 		t.Errorf("got %+v", p)

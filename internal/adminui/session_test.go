@@ -193,8 +193,8 @@ func TestLoginsAreRecordedInTheAudit(t *testing.T) {
 	stranger.post("/login", url.Values{"name": {"maria"}, "password": {"wrong password"}}).is(http.StatusUnprocessableEntity)
 	stranger.post("/login", url.Values{"name": {"a password typed here"}, "password": {"x"}}).is(http.StatusUnprocessableEntity)
 	v.post("/logout", nil).is(http.StatusSeeOther)
-	must(t, n.failed.Flush(t.Context(), n.store))
-	page, err := n.store.FindRecords(t.Context(), audit.Filter{Action: "session"})
+	must(t, n.failed.Flush(t.Context(), n.store.Audit))
+	page, err := n.store.Audit.FindRecords(t.Context(), audit.Filter{Action: "session"})
 	must(t, err)
 	var got []string
 	for _, e := range page.Records {

@@ -18,7 +18,7 @@ import (
 
 func (n *node) entries(t testing.TB, f audit.Filter) []*audit.Record {
 	t.Helper()
-	page, err := n.store.FindRecords(context.Background(), f)
+	page, err := n.store.Audit.FindRecords(context.Background(), f)
 	must(t, err)
 	return page.Records
 }
@@ -31,7 +31,7 @@ func TestAChangeIsUndoneFromTheAudit(t *testing.T) {
 	n := newNode(t)
 	olu, vic := n.as(t, "olu"), n.as(t, "vic")
 	b := n.block(t, "ip:203.0.113.1", "scraping", "jo", blocks.Manual, time.Hour)
-	_, err := n.store.Entries().End(context.Background(), audit.SystemActor("test"), blocks.Block, "", b.ID)
+	_, err := n.store.Entries.End(context.Background(), audit.SystemActor("test"), blocks.Block, "", b.ID)
 	must(t, err)
 	found := n.entries(t, audit.Filter{Object: "block"})
 	lift, add := found[0], found[1]
@@ -50,11 +50,11 @@ func TestAChangeIsUndoneFromTheAudit(t *testing.T) {
 
 func TestAPolicyIsUndoneByAdministratorsOnly(t *testing.T) {
 	n := newNode(t)
-	p, err := n.store.FindPolicyByName(context.Background(), "default")
+	p, err := n.store.Policies.FindPolicyByName(context.Background(), "default")
 	must(t, err)
 	changed := *p
 	changed.Rules = stack(t, "5/s")
-	_, err = n.store.PutPolicy(context.Background(), audit.SystemActor("test"), &changed, rules.ExpectAny)
+	_, err = n.store.Policies.PutPolicy(context.Background(), audit.SystemActor("test"), &changed, rules.ExpectAny)
 	must(t, err)
 	replaced := n.entries(t, audit.Filter{Object: "policy", Limit: 1})[0]
 	olu := n.as(t, "olu")
@@ -63,7 +63,7 @@ func TestAPolicyIsUndoneByAdministratorsOnly(t *testing.T) {
 	maria := n.as(t, "maria")
 	maria.get("/audit").holds(undoButton(replaced.ID))
 	maria.post("/audit/undo", undo(replaced.ID)).is(http.StatusSeeOther)
-	if now, err := n.store.FindPolicyByName(context.Background(), "default"); err != nil || now.Rules.String() != p.Rules.String() {
+	if now, err := n.store.Policies.FindPolicyByName(context.Background(), "default"); err != nil || now.Rules.String() != p.Rules.String() {
 		t.Errorf("got %v, %v", now, err)
 	}
 }

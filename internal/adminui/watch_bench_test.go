@@ -22,7 +22,7 @@ import (
 func BenchmarkWatch(b *testing.B) {
 	n := newNode(b)
 	ctx := context.Background()
-	_, err := n.store.Entries().Import(ctx, audit.SystemActor("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Fail, nil)
+	_, err := n.store.Entries.Import(ctx, audit.SystemActor("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Fail, nil)
 	must(b, err)
 	n.manyOffences(b, 24*time.Hour, 200_000, 20_000)
 	v := n.as(b, "olu")
@@ -73,10 +73,10 @@ func (n *node) manyOffences(t testing.TB, span time.Duration, rows, keys int) {
 		}
 		b.Totals = []offences.Totals{totals}
 		b.Distinct = []offences.DistinctKeys{{Minute: at, Policy: 1, Node: "a", Sketch: sketchOf(t, seen)}}
-		_, err := n.store.Flush(context.Background(), b, offences.Evaluation{Now: time.UnixMilli(at)})
+		_, err := n.store.Offences.Flush(context.Background(), b, offences.Evaluation{Now: time.UnixMilli(at)})
 		must(t, err)
 	}
-	_, err := n.store.RollUp(context.Background(), n.clock.Now())
+	_, err := n.store.Offences.RollUp(context.Background(), n.clock.Now())
 	must(t, err)
 }
 

@@ -19,12 +19,12 @@ import (
 func (n *node) watchPages(t testing.TB) map[string]string {
 	t.Helper()
 	ctx := context.Background()
-	open, err := n.store.FindProposals(ctx, true, 10)
+	open, err := n.store.Proposals.FindProposals(ctx, true, 10)
 	must(t, err)
 	if len(open) == 0 {
 		t.Fatal("the attack led to no proposal")
 	}
-	documents, err := n.store.FindDocuments(ctx, "", 10)
+	documents, err := n.store.Reports.FindDocuments(ctx, "", 10)
 	must(t, err)
 	return map[string]string{
 		"overview": "/", "overview-5m": "/?last=5m", "overview-24h": "/?last=24h", "overview-7d": "/?last=7d",
@@ -56,10 +56,10 @@ func (n *node) fillWatch(t testing.TB) {
 	n.send(t, "ip:203.0.113.150", "ip:203.0.113.150", "ip:203.0.113.150")
 	n.flush(t)
 	for _, text := range hostile {
-		_, err := n.store.AddNote(ctx, audit.Actor{Kind: audit.User, Name: hostile[1]}, "ip:203.0.113.6", text)
+		_, err := n.store.Notes.AddNote(ctx, audit.Actor{Kind: audit.User, Name: hostile[1]}, "ip:203.0.113.6", text)
 		must(t, err)
 	}
-	builder := reports.Builder{Store: n.store, Offences: n.offenders, Now: n.clock.Now}
+	builder := reports.Builder{Store: n.store.Reports, Counts: n.store.Offences, Offences: n.offenders, Now: n.clock.Now}
 	_, err := builder.Build(ctx, reports.Daily, reportedDay().Add(24*time.Hour))
 	must(t, err)
 }
@@ -238,7 +238,7 @@ func TestAKeyIsBlockedWithItsRangeForgottenAndNotedFromItsPage(t *testing.T) {
 	v.post("/key/note/delete", url.Values{"id": {id[1]}, "back": {"/key?key=token:used"}}).is(http.StatusSeeOther)
 	v.get("/key?key=token:used").is(http.StatusOK).lacks("Seen in")
 	v.post("/key/note", url.Values{"key": {"token:used"}, "text": {" "}}).is(http.StatusUnprocessableEntity)
-	entries, err := n.store.FindRecords(context.Background(), audit.Filter{Action: "key.reset"})
+	entries, err := n.store.Audit.FindRecords(context.Background(), audit.Filter{Action: "key.reset"})
 	must(t, err)
 	if len(entries.Records) != 1 || entries.Records[0].Actor.Name != "olu" {
 		t.Errorf("the audit has %v", entries.Records)
@@ -263,7 +263,7 @@ func TestARefusalsIdOpensItsStory(t *testing.T) {
 func TestAProposalIsAcceptedOrDismissed(t *testing.T) {
 	n := newNode(t)
 	n.attack(t)
-	open, err := n.store.FindProposals(context.Background(), true, 10)
+	open, err := n.store.Proposals.FindProposals(context.Background(), true, 10)
 	must(t, err)
 	if len(open) != 1 {
 		t.Fatalf("%d proposals are open", len(open))

@@ -51,7 +51,7 @@ func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
 	defer other.Close()
 	tokenOf := func(name string) (id, secret string) {
 		secret = n.makeToken(identity.Token{Name: name, Scopes: []identity.Access{identity.Read}})
-		all, err := n.store.Tokens(t.Context())
+		all, err := n.store.Identities.Tokens(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,16 +65,16 @@ func TestAStreamEndsWhenItsTokenIsRevokedOrExpires(t *testing.T) {
 	kept := n.listen("")
 	for name, end := range map[string]func(id string) error{
 		"revoked": func(id string) error {
-			_, err := other.RevokeToken(t.Context(), audit.SystemActor("test"), id)
+			_, err := other.Identities.RevokeToken(t.Context(), audit.SystemActor("test"), id)
 			return err
 		},
 		"rotated without an overlap": func(id string) error {
-			_, _, err := other.RotateToken(t.Context(), audit.SystemActor("test"), id, identity.NewSecret(nil), 0)
+			_, _, err := other.Identities.RotateToken(t.Context(), audit.SystemActor("test"), id, identity.NewSecret(nil), 0)
 			return err
 		},
 		"expired": func(id string) error {
 			at := n.clock.Now().Add(time.Hour)
-			_, err := other.UpdateToken(t.Context(), audit.SystemActor("test"), id, identity.TokenUpdate{Expires: &at})
+			_, err := other.Identities.UpdateToken(t.Context(), audit.SystemActor("test"), id, identity.TokenUpdate{Expires: &at})
 			n.clock.Add(2 * time.Hour)
 			return err
 		},

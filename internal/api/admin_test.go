@@ -372,7 +372,7 @@ func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
 			t.Fatalf("got %+v", u)
 		}
 		n.must(n.as(admin, put, path+"/password", `{"password":"battery staple"}`), http.StatusOK)
-		stored, err := n.store.FindUserByID(t.Context(), u.ID)
+		stored, err := n.store.Identities.FindUserByID(t.Context(), u.ID)
 		if err != nil || !identity.VerifyPassword(stored.PasswordHash, "battery staple") {
 			t.Fatalf("the password was not changed: %v", err)
 		}

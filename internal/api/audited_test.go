@@ -144,7 +144,7 @@ func (d *audited) decideProposals() {
 		if err != nil {
 			d.Fatal(err)
 		}
-		p, err := d.store.PutProposal(d.Context(), offences.Proposal{Pattern: pattern, Created: start, Updated: start}, start.Add(-time.Hour))
+		p, err := d.store.Proposals.PutProposal(d.Context(), offences.Proposal{Pattern: pattern, Created: start, Updated: start}, start.Add(-time.Hour))
 		if err != nil || p == nil {
 			d.Fatal(p, err)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 	"github.com/stint-dev/stint/internal/wire"
@@ -79,7 +80,7 @@ type nodeParts struct {
 }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: db.Migrate}
 
 // startNode serves both listeners on free ports until the test ends, on a
 // database of SQLite. change may alter what the API stands on.
@@ -119,19 +120,19 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 		t.Fatal(err)
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
-	counted := &offenders.Service{Store: store, Entries: store.Entries(), View: known, Now: n.clock.Now}
+	counted := &offenders.Service{Store: store.Offences, Proposals: store.Proposals, Entries: store.Entries, View: known, Now: n.clock.Now}
 	d := nodeParts{
 		Deps: Deps{
 			Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
 			Catalog: known, Logs: []timestamplog.Log{log},
-			Policies: store, Entries: store.Entries(), Identity: store, Audit: store, Recorder: store, Notes: store, Nodes: store,
-			Offenders: counted, Reports: &reports.Builder{Store: store, Offences: counted, Now: n.clock.Now},
-			Undo: store, Events: n.events, Jobs: n.newJobs(store),
-			Notifier: notify.New(notify.Options{Store: store, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store,
+			Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit, Recorder: store.Audit, Notes: store.Notes, Nodes: store.Nodes,
+			Offenders: counted, Reports: &reports.Builder{Store: store.Reports, Counts: store.Offences, Offences: counted, Now: n.clock.Now},
+			Undo: store, Events: n.events, Jobs: n.newJobs(store.Jobs),
+			Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store.Outbox,
 			Now: n.clock.Now,
 		},
 		Server: httpserver.Options{
-			Credentials: known, Tokens: store, SecretPaths: SecretPaths(),
+			Credentials: known, Tokens: store.Identities, SecretPaths: SecretPaths(),
 			Throttle: httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now})}),
 			Logger:   slog.New(slog.NewTextHandler(&lockedWriter{w: n.logged}, nil)), Now: n.clock.Now,
 		},
@@ -185,7 +186,7 @@ func (n *testNode) makeToken(token identity.Token) string {
 	n.Helper()
 	secret := identity.NewSecret(token.Scopes)
 	token.Hint, token.Hash = secret.Hint, secret.Hash[:]
-	if _, err := n.store.AddToken(context.Background(), audit.SystemActor("test"), token); err != nil {
+	if _, err := n.store.Identities.AddToken(context.Background(), audit.SystemActor("test"), token); err != nil {
 		n.Fatal(err)
 	}
 	return secret.Text

@@ -109,7 +109,7 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("live", get, "/livez", "", 200)
 		d.do("ready", get, "/readyz", "", 200)
 		d.do("whoami", get, "/v1/whoami", "", 200)
-		if err := n.store.PutNode(t.Context(), nodes.Node{ID: "a-1", Name: "a", Version: "dev", Started: start, Seen: start, PerSecond: 7.5}); err != nil {
+		if err := n.store.Nodes.PutNode(t.Context(), nodes.Node{ID: "a-1", Name: "a", Version: "dev", Started: start, Seen: start, PerSecond: 7.5}); err != nil {
 			t.Fatal(err)
 		}
 		d.do("listNodes", get, "/v1/nodes", "", 200)

@@ -76,7 +76,7 @@ func describeOperations(d *described) {
 	d.do("runJob", post, "/v1/jobs/good/run", "", 200)
 	d.do("runJob", post, "/v1/jobs/nothing/run", "", 404)
 	d.do("listRuns", get, "/v1/jobs/runs?job=good&limit=5", "", 200)
-	if err := d.store.AddNotifications(d.Context(), []notify.Notification{{Kind: notify.Outage, At: start, Subject: "Redis is away"}}, []string{"desk"}); err != nil {
+	if err := d.store.Outbox.AddNotifications(d.Context(), []notify.Notification{{Kind: notify.Outage, At: start, Subject: "Redis is away"}}, []string{"desk"}); err != nil {
 		d.Fatal(err)
 	}
 	d.do("listNotifications", get, "/v1/notifications", "", 200)

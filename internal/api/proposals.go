@@ -56,7 +56,7 @@ func (h *proposalHandler) listProposals(c *httpserver.Call) error {
 	if limit == 0 {
 		limit = 100
 	}
-	all, err := h.offenders.Store.FindProposals(c.Context(), openOnly, limit)
+	all, err := h.offenders.Proposals.FindProposals(c.Context(), openOnly, limit)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (h *proposalHandler) getProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	p, err := h.offenders.Store.FindProposalByID(c.Context(), id)
+	p, err := h.offenders.Proposals.FindProposalByID(c.Context(), id)
 	if err != nil {
 		return err
 	}

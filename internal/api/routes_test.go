@@ -66,7 +66,7 @@ func credentials(n *testNode) []bearerOf {
 	everything := []identity.Access{identity.Admin, identity.Check}
 	revoked := n.makeToken(identity.Token{Name: "revoked", Scopes: everything})
 	token, _ := n.known.TokenByHash(identity.HashSecret(revoked))
-	if _, err := n.store.RevokeToken(n.Context(), audit.SystemActor("test"), token.ID); err != nil {
+	if _, err := n.store.Identities.RevokeToken(n.Context(), audit.SystemActor("test"), token.ID); err != nil {
 		n.Fatal(err)
 	}
 	expired := n.makeToken(identity.Token{Name: "expired", Scopes: everything, Expires: n.clock.Now().Add(time.Second)})

@@ -97,12 +97,12 @@ func countingServer(b *testing.B) *httpserver.Server {
 			b.Fatal(err)
 		}
 		p := &rules.Policy{Name: name, Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog, Match: []keys.Pattern{patternOf(b, name+":*")}, Rules: parsed}
-		if _, err := store.PutPolicy(b.Context(), by, p, 0); err != nil {
+		if _, err := store.Policies.PutPolicy(b.Context(), by, p, 0); err != nil {
 			b.Fatal(err)
 		}
 	}
 	block := blocks.Entry{Kind: blocks.Block, Pattern: patternOf(b, "blocked:*"), Reason: "bench"}
-	if _, err := store.Entries().Add(b.Context(), by, blocks.Fail, block); err != nil {
+	if _, err := store.Entries.Add(b.Context(), by, blocks.Fail, block); err != nil {
 		b.Fatal(err)
 	}
 	known := catalog.New(store, time.Now)

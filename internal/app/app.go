@@ -91,7 +91,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.catalog = catalog.New(a.backends.store, time.Now)
 	a.catalog.OnOutage(a.outages.database)
-	if a.notifier, err = newNotifier(a.settings, a.backends.store, a.log); err != nil {
+	if a.notifier, err = newNotifier(a.settings, a.backends.store.Outbox, a.log); err != nil {
 		return err
 	}
 	if err := a.buildWatch(ctx); err != nil {
@@ -111,7 +111,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.metrics = a.newMetrics()
 	a.buildCounting()
 	a.events = events.New(events.Options{Parser: a.catalog.Parser})
-	a.follower = events.NewFollower(a.events, a.backends.store)
+	a.follower = events.NewFollower(a.events, a.backends.store.Audit)
 	a.catalog.OnChange(a.follower.Changed)
 	if a.jobs, err = a.newJobs(); err != nil {
 		return err
@@ -245,10 +245,10 @@ func (a *App) flush() {
 	if err := a.flusher.Close(ctx); err != nil {
 		a.log.Error("the last offences could not be written and are lost", "error", err)
 	}
-	if err := a.failed.Flush(ctx, a.backends.store); err != nil {
+	if err := a.failed.Flush(ctx, a.backends.store.Audit); err != nil {
 		a.log.Error("the last failed logins could not be recorded in the audit", "error", err)
 	}
-	_ = a.backends.store.DeleteNode(ctx, a.id) // otherwise it disappears when its heartbeat stops
+	_ = a.backends.store.Nodes.DeleteNode(ctx, a.id) // otherwise it disappears when its heartbeat stops
 	if a.snapshots != nil {
 		a.snapshots.save()
 	}

@@ -19,7 +19,7 @@ import (
 func (a *App) buildCounting() {
 	a.recorder = recorder.NewRecorder(recorder.Options{Secret: a.secret, Node: a.id})
 	a.flusher = recorder.NewFlusher(recorder.FlusherOptions{
-		Recorder: a.recorder, Sink: a.backends.store, Node: a.id, Secret: a.secret,
+		Recorder: a.recorder, Sink: a.backends.store.Offences, Node: a.id, Secret: a.secret,
 		Escalations: func() map[int64]offences.EscalationPolicy {
 			return offences.EscalationsOf(a.catalog.Selector().Policies())
 		},
@@ -31,9 +31,9 @@ func (a *App) buildCounting() {
 		OnEscalation: a.escalated,
 		Log:          a.log,
 	})
-	a.offenders = &offenders.Service{Store: a.backends.store, Entries: a.backends.store.Entries(), View: a.catalog,
+	a.offenders = &offenders.Service{Store: a.backends.store.Offences, Proposals: a.backends.store.Proposals, Entries: a.backends.store.Entries, View: a.catalog,
 		ProposalSettings: func() offences.ProposalSettings { return a.settings.Proposals }}
-	a.reports = &reports.Builder{Store: a.backends.store, Offences: a.offenders, Now: time.Now}
+	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Offences: a.offenders, Now: time.Now}
 }
 
 // secret returns the secret that all nodes of one database share.
@@ -57,7 +57,7 @@ type traffic struct {
 // sample returns the recorded checks of a time range as input of a backtest, and
 // whether they are only a sample.
 func (t *traffic) sample(ctx context.Context, from, to time.Time) (backtest.Source, bool, error) {
-	sample, err := offenders.ReadTrafficSample(ctx, t.store, t.catalog.Settings().Secret, from, to)
+	sample, err := offenders.ReadTrafficSample(ctx, t.store.Offences, t.catalog.Settings().Secret, from, to)
 	if err != nil {
 		return nil, false, err
 	}

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
 // inUseMark is written to the lock file when a database has been created in the
@@ -33,7 +33,7 @@ func (d *dataDir) inUse() bool {
 // in use: a new one would silently allow what was blocked. Its errors are one line
 // each.
 func (d *dataDir) checkDatabase(ctx context.Context) error {
-	empty, err := sqlstore.CheckFile(ctx, d.database())
+	empty, err := db.CheckFile(ctx, d.database())
 	var unusable *fault.Error
 	switch {
 	case errors.As(err, &unusable) && unusable.Err != nil:

@@ -60,7 +60,7 @@ func (f *firstStart) run(ctx context.Context, store *sqlstore.Store) error {
 	}
 	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: f.generated.passwordHash}
 	// A conflict is with the attempt before, whose answer was lost.
-	if _, err := store.AddUser(ctx, by, user); err != nil && !fault.Is(err, fault.Conflict) {
+	if _, err := store.Identities.AddUser(ctx, by, user); err != nil && !fault.Is(err, fault.Conflict) {
 		return err
 	}
 	if f.token == "" {
@@ -96,7 +96,7 @@ func addToken(ctx context.Context, store *sqlstore.Store, by audit.Actor, secret
 		if err != nil || exists {
 			return err
 		}
-		_, err = store.AddToken(ctx, by, identity.Token{
+		_, err = store.Identities.AddToken(ctx, by, identity.Token{
 			Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{identity.Admin}, Author: by.Name,
 		})
 		// A conflict is with an older token, or with another node that was first.
@@ -108,6 +108,6 @@ func addToken(ctx context.Context, store *sqlstore.Store, by audit.Actor, secret
 }
 
 func hasToken(ctx context.Context, store *sqlstore.Store, secret identity.Secret) (bool, error) {
-	tokens, err := store.Tokens(ctx)
+	tokens, err := store.Identities.Tokens(ctx)
 	return slices.ContainsFunc(tokens, func(t *identity.Token) bool { return [32]byte(t.Hash) == secret.Hash }), err
 }

@@ -52,7 +52,7 @@ func TestAChosenTokenIsAddedToTheGeneratedOne(t *testing.T) {
 			t.Errorf("STINT_ADMIN_TOKEN=%s does not open", chosen)
 		}
 	}
-	tokens, err := store.Tokens(t.Context())
+	tokens, err := store.Identities.Tokens(t.Context())
 	if err != nil || len(tokens) != 3 {
 		t.Errorf("%d tokens, error %v; want the first and the two that were chosen", len(tokens), err)
 	}
@@ -64,7 +64,7 @@ func TestARepeatedFirstStartPrintsValidCredentials(t *testing.T) {
 	f := &firstStart{out: &out, generated: newCredentials("")}
 	// The attempt before has made the user, and its answer was lost.
 	user := identity.User{Name: adminName, Role: identity.Administrator, PasswordHash: f.generated.passwordHash}
-	if _, err := store.AddUser(t.Context(), audit.SystemActor("a test"), user); err != nil {
+	if _, err := store.Identities.AddUser(t.Context(), audit.SystemActor("a test"), user); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // what comes after the credentials may break off too
@@ -91,7 +91,7 @@ func TestAChosenPasswordIsSetAtTheFirstStartAndNotPrinted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	user, err := store.FindUserByName(t.Context(), adminName)
+	user, err := store.Identities.FindUserByName(t.Context(), adminName)
 	if err != nil {
 		t.Fatal(err)
 	}

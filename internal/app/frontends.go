@@ -25,7 +25,7 @@ func (a *App) newServer() (*httpserver.Server, error) {
 
 func (a *App) serverOptions() httpserver.Options {
 	o := httpserver.Options{
-		Credentials: a.catalog, Tokens: a.backends.store,
+		Credentials: a.catalog, Tokens: a.backends.store.Identities,
 		Throttle: httpserver.NewThrottle(httpserver.ThrottleOptions{
 			Shared: a.backends.log, Local: a.backends.local, Secret: a.secret, Known: a.catalog.KnownLogin,
 		}),
@@ -61,11 +61,11 @@ func (a *App) apiDeps() api.Deps {
 	store := a.backends.store
 	d := api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
-		Policies: store, Entries: store.Entries(), Identity: store, Audit: store, Recorder: store, Notes: store,
+		Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit, Recorder: store.Audit, Notes: store.Notes,
 		Offenders: a.offenders, Reports: a.reports,
-		Undo: store, Nodes: store,
-		Traffic: &offenders.Estimator{Store: store, Secret: a.secret},
-		Events:  a.events, Jobs: a.jobs, Notifier: a.notifier.dispatcher, Outbox: store,
+		Undo: store, Nodes: store.Nodes,
+		Traffic: &offenders.Estimator{Store: store.Offences, Secret: a.secret},
+		Events:  a.events, Jobs: a.jobs, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
 		Ready: a.status.ready, Now: time.Now, Version: Version(),
 	}
 	if dir := a.backends.dir; dir != nil {
@@ -78,10 +78,10 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	store := a.backends.store
 	recorded := &traffic{store, a.offenders, a.catalog}
 	d := adminui.Deps{
-		Policies: store, Entries: store.Entries(), Identity: store, Audit: store,
+		Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit,
 		Catalog: a.catalog, Gate: a.gate, Throttle: throttle, Failed: &a.failed, Jobs: a.jobs,
-		Offenders: a.offenders, Logs: a.logs(), Recorder: store, Notes: store, Reports: store, Events: a.events, Health: a.status.health,
-		Traffic: &offenders.Estimator{Store: store, Secret: a.secret}, Undo: store,
+		Offenders: a.offenders, Logs: a.logs(), Recorder: store.Audit, Notes: store.Notes, Reports: store.Reports, Events: a.events, Health: a.status.health,
+		Traffic: &offenders.Estimator{Store: store.Offences, Secret: a.secret}, Undo: store,
 		Trace: recorded.sample, Checked: recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Version: Version(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),

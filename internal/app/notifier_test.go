@@ -61,7 +61,7 @@ func TestPeopleAreNotifiedOfWhatABatchOfEscalationsDid(t *testing.T) {
 			if n := log.count("an escalation is paused"); n != test.logged {
 				t.Errorf("the log names %d pauses: %s", n, log)
 			}
-			all, err := a.backends.store.Deliveries(t.Context(), 100)
+			all, err := a.backends.store.Outbox.Deliveries(t.Context(), 100)
 			if err != nil || len(all) != len(test.subjects) {
 				t.Fatalf("%d notifications, want %d, %v", len(all), len(test.subjects), err)
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/reports"
-	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
 // The intervals of the periodic tasks.
@@ -41,7 +41,7 @@ func (a *App) tasks() []task {
 		}},
 		{"follower of changes", a.follower.Run},
 		{"heartbeat", (&heartbeat{
-			store: a.backends.store, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: Version()},
+			store: a.backends.store.Nodes, node: nodes.Node{ID: a.id, Name: a.settings.NodeName, Version: Version()},
 			latency: a.latency, prepared: a.preparer.done.Load, degraded: a.status.degraded, revision: a.catalog.Revision,
 		}).run},
 		{"outage watcher", watchOutages(a.settings.NodeName, a.gate, a.catalog, a.notifier)},
@@ -51,13 +51,13 @@ func (a *App) tasks() []task {
 			a.catalog.Blocks().Sweep(time.Now())
 		})},
 		{"failed logins", every(failedLoginInterval, func(ctx context.Context) {
-			if err := a.failed.Flush(ctx, a.backends.store); err != nil {
+			if err := a.failed.Flush(ctx, a.backends.store.Audit); err != nil {
 				a.log.Warn("failed logins could not be recorded in the audit yet", "error", err)
 			}
 		})},
 		{"clock checks", every(clockInterval, a.checkClocks)},
 		{"forgotten nodes", every(clockInterval, func(ctx context.Context) {
-			_, _ = a.backends.store.DeleteNodes(ctx, time.Now().Add(-time.Hour)) // they are no longer shown anyway
+			_, _ = a.backends.store.Nodes.DeleteNodes(ctx, time.Now().Add(-time.Hour)) // they are no longer shown anyway
 		})},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
 	}
@@ -80,25 +80,25 @@ func (a *App) tasks() []task {
 func (a *App) newJobs() (*jobs.Runner, error) {
 	store := a.backends.store
 	list := []jobs.Job{
-		jobs.RollUp(store, time.Now),
+		jobs.RollUp(store.Offences, time.Now),
 		jobs.Propose(a.offenders, a.notifier.proposal),
 		jobs.CheckCounters(a.flusher.Stats, time.Now),
 		jobs.WriteReport(reports.Daily, "5 0 * * *", a.reports, a.notifier.report),
 		jobs.WriteReport(reports.Weekly, "10 0 * * 1", a.reports, a.notifier.report),
-		jobs.EndExpired(store, time.Now),
-		jobs.ExpireSessions(store, time.Now),
-		jobs.DeletePast(store, jobs.Retention{
+		jobs.EndExpired(store.Entries, time.Now),
+		jobs.ExpireSessions(store.Identities, time.Now),
+		jobs.DeletePast(store.Retention, jobs.Retention{
 			Audit: a.settings.KeepAudit, Blocks: a.settings.KeepAudit, Tokens: a.settings.KeepAudit,
 			Runs: a.settings.KeepAudit, Notifications: a.settings.KeepAudit,
 		}, time.Now),
-		jobs.DeleteCounts(store, a.settings.Counts, time.Now),
+		jobs.DeleteCounts(store.Offences, a.settings.Counts, time.Now),
 	}
 	for i := range list {
 		run := list[i].Run
-		list[i].Run = func(ctx context.Context, due time.Time) (string, error) { return run(sqlstore.AllowLong(ctx), due) }
+		list[i].Run = func(ctx context.Context, due time.Time) (string, error) { return run(db.AllowLong(ctx), due) }
 	}
 	return jobs.New(jobs.Options{
-		Store: store, Node: a.id, Log: a.log, Schedules: a.settings.Schedules, OnFailure: a.notifier.failedJob,
+		Store: store.Jobs, Node: a.id, Log: a.log, Schedules: a.settings.Schedules, OnFailure: a.notifier.failedJob,
 	}, list...)
 }
 

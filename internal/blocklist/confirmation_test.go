@@ -76,7 +76,7 @@ func TestAnImportOfWhatIsBroadMustBeConfirmed(t *testing.T) {
 					t.Errorf("finding %d is %+v, want %q", i, found, want)
 				}
 			}
-			if page, err := f.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: noon}); err != nil || page.Total != 0 {
+			if page, err := f.store.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: noon}); err != nil || page.Total != 0 {
 				t.Fatalf("%d blocks stand, %v", page.Total, err)
 			}
 			o.Confirm = needs.Digest

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -30,7 +31,7 @@ type fixture struct {
 }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: db.Migrate}
 
 func onBoth(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, newFixture(t, migrated.SQLite(t))) })
@@ -55,7 +56,7 @@ func newFixture(t *testing.T, url string) *fixture {
 	if err := known.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{&blocklist.Importer{Store: store.Entries(), View: known, Parser: known.Parser, Now: now}, store, known}
+	return &fixture{&blocklist.Importer{Store: store.Entries, View: known, Parser: known.Parser, Now: now}, store, known}
 }
 
 func (f *fixture) run(t *testing.T, list string, o blocklist.ImportOptions) (*blocklist.ImportReport, error) {
@@ -66,7 +67,7 @@ func (f *fixture) run(t *testing.T, list string, o blocklist.ImportOptions) (*bl
 
 func (f *fixture) block(t *testing.T, text string, expires time.Time) *blocks.Entry {
 	t.Helper()
-	added, err := f.store.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, text), Expires: expires})
+	added, err := f.store.Entries.Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, text), Expires: expires})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func (f *fixture) block(t *testing.T, text string, expires time.Time) *blocks.En
 
 func (f *fixture) exempt(t *testing.T, text string) {
 	t.Helper()
-	if _, err := f.store.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, text)}); err != nil {
+	if _, err := f.store.Entries.Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, text)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -143,7 +144,7 @@ func TestABadRowImportsNothingAndAllAreTold(t *testing.T) {
 		if len(told) != 2 || told[0].Line != 7 || told[1].Line != 10 {
 			t.Fatalf("told %+v", told)
 		}
-		page, err := f.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: noon})
+		page, err := f.store.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: noon})
 		if err != nil || page.Total != 0 {
 			t.Fatalf("%d blocks stand, %v", page.Total, err)
 		}
@@ -157,7 +158,7 @@ func TestAFileThatBreaksOffImportsNothing(t *testing.T) {
 		if !fault.Is(err, fault.Malformed) {
 			t.Fatalf("got %v", err)
 		}
-		page, err := f.store.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: noon})
+		page, err := f.store.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: noon})
 		if err != nil || page.Total != 0 {
 			t.Fatalf("%d blocks stand, %v", page.Total, err)
 		}

@@ -35,16 +35,16 @@ func savedFrom(t testing.TB) *catalog.Saved {
 		if n%2 == 0 {
 			b.Expires = time.Now().Add(time.Hour)
 		}
-		if _, err := store.Entries().Add(t.Context(), by, blocks.Fail, b); err != nil {
+		if _, err := store.Entries.Add(t.Context(), by, blocks.Fail, b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Entries().Add(t.Context(), by, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: p, Reason: "why"}); err != nil {
+		if _, err := store.Entries.Add(t.Context(), by, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: p, Reason: "why"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, scope := range map[string]identity.Access{"edge": identity.Check, "boss": identity.Admin} {
 		secret := identity.NewSecret([]identity.Access{scope})
-		if _, err := store.AddToken(t.Context(), by, identity.Token{Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{scope}}); err != nil {
+		if _, err := store.Identities.AddToken(t.Context(), by, identity.Token{Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: []identity.Access{scope}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -261,7 +261,7 @@ func TestChangesOfAnyNodeAreToldAsTheAuditHasThem(t *testing.T) {
 			defer store.Close()
 			by := audit.Actor{Kind: audit.User, Name: "ann"}
 			h := events.New(events.Options{})
-			f := events.NewFollower(h, store)
+			f := events.NewFollower(h, store.Audit)
 			l, _ := h.Listen(events.Filter{}, "")
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
@@ -273,7 +273,7 @@ func TestChangesOfAnyNodeAreToldAsTheAuditHasThem(t *testing.T) {
 			running.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
 					b := blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, fmt.Sprintf("token:%d", i))}
-					if _, err := store.Entries().Add(ctx, by, blocks.Fail, b); err != nil && ctx.Err() == nil {
+					if _, err := store.Entries.Add(ctx, by, blocks.Fail, b); err != nil && ctx.Err() == nil {
 						t.Error(err)
 						return
 					}

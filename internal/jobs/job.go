@@ -52,7 +52,6 @@ type Store interface {
 	LastRun(ctx context.Context, job string) (*Run, error)
 	// Runs returns the newest runs of a job, of all jobs where it is "".
 	Runs(ctx context.Context, job string, limit int) ([]*Run, error)
-	DeleteRuns(ctx context.Context, before time.Time) (int, error)
 }
 
 // ParseSchedule reads five cron fields or a descriptor, in UTC. The error says

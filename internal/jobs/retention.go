@@ -32,7 +32,7 @@ func (r Retention) WithDefaults() Retention {
 
 // PastDeleter forgets what was over before an instant.
 type PastDeleter interface {
-	DeleteEntriesBefore(ctx context.Context, before time.Time) (int64, error)
+	DeleteRecordsBefore(ctx context.Context, before time.Time) (int64, error)
 	DeleteEndedBefore(ctx context.Context, before time.Time) (int, error)
 	DeleteTokensBefore(ctx context.Context, before time.Time) (int, error)
 	DeleteRuns(ctx context.Context, before time.Time) (int, error)
@@ -47,7 +47,7 @@ func DeletePast(store PastDeleter, keep Retention, now func() time.Time) Job {
 		Schedule: "40 3 * * *", MakeUp: true,
 		Run: func(ctx context.Context, _ time.Time) (string, error) {
 			at := now()
-			entries, err := store.DeleteEntriesBefore(ctx, at.Add(-keep.Audit))
+			entries, err := store.DeleteRecordsBefore(ctx, at.Add(-keep.Audit))
 			if err != nil {
 				return "", err
 			}

@@ -23,18 +23,18 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 		}
 		by := audit.SystemActor("test")
 		start := time.Now()
-		if _, err := store.Entries().Add(ctx, by, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: p, Expires: start.Add(time.Hour)}); err != nil {
+		if _, err := store.Entries.Add(ctx, by, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: p, Expires: start.Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := store.AddNotifications(ctx, []notify.Notification{{Kind: notify.Test, At: start}}, []string{"mail"}); err != nil {
+		if err := store.Outbox.AddNotifications(ctx, []notify.Notification{{Kind: notify.Test, At: start}}, []string{"mail"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.BeginRun(ctx, jobs.Run{Job: "x", Due: start, Started: start}); err != nil {
+		if _, err := store.Jobs.BeginRun(ctx, jobs.Run{Job: "x", Due: start, Started: start}); err != nil {
 			t.Fatal(err)
 		}
 		now := start
 		clock := func() time.Time { return now }
-		expire, forget := jobs.EndExpired(store, clock), jobs.DeletePast(store, jobs.Retention{}, clock)
+		expire, forget := jobs.EndExpired(store.Entries, clock), jobs.DeletePast(store.Retention, jobs.Retention{}, clock)
 		for _, step := range []struct {
 			after       time.Duration
 			job         jobs.Job
@@ -54,16 +54,16 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 			if err != nil || !strings.Contains(did, step.did) {
 				t.Fatalf("after %v %s says %q, %v; want %q", step.after, step.job.Name, did, err, step.did)
 			}
-			page, err := store.Entries().Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all", At: now})
+			page, err := store.Entries.Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all", At: now})
 			if err != nil || len(page.Items) != step.left {
 				t.Fatalf("after %v there are %d blocks, %v; want %d", step.after, len(page.Items), err, step.left)
 			}
-			notes, err := store.Deliveries(ctx, 10)
+			notes, err := store.Outbox.Deliveries(ctx, 10)
 			if err != nil || len(notes) != step.notes {
 				t.Fatalf("after %v there are %d notifications, %v; want %d", step.after, len(notes), err, step.notes)
 			}
 		}
-		entries, err := store.FindRecords(ctx, audit.Filter{})
+		entries, err := store.Audit.FindRecords(ctx, audit.Filter{})
 		// What is left is the record of the retention itself.
 		if err != nil || len(entries.Records) != 1 || entries.Records[0].Action != "audit.expire" {
 			t.Fatalf("after 800 days %d changes are kept, %v", len(entries.Records), err)
@@ -73,7 +73,7 @@ func TestExpiredBlocksAreArchivedAndForgottenOnlyPastTheirRetention(t *testing.T
 
 func TestEveryJobHasAScheduleAndSaysWhatItFailedAt(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
-		for _, j := range []jobs.Job{jobs.EndExpired(store, time.Now), jobs.DeletePast(store, jobs.Retention{}, time.Now), jobs.ExpireSessions(store, time.Now)} {
+		for _, j := range []jobs.Job{jobs.EndExpired(store.Entries, time.Now), jobs.DeletePast(store.Retention, jobs.Retention{}, time.Now), jobs.ExpireSessions(store.Identities, time.Now)} {
 			if _, err := jobs.ParseSchedule(j.Schedule); err != nil || j.Help == "" {
 				t.Errorf("%s: %v, %q", j.Name, err, j.Help)
 			}

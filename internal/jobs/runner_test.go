@@ -14,13 +14,14 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: db.Migrate}
 
 // bothDatabases runs a test on SQLite and on Postgres.
 func bothDatabases(t *testing.T, test func(t *testing.T, store *sqlstore.Store)) {
@@ -71,7 +72,7 @@ func TestARunIsRecordedWithWhatItDidOrWhyItFailed(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T14:00:00Z")
 		fails := false
-		r := newRunner(t, store, "a", c, jobs.Job{Name: "tidy", Help: "tidies", Schedule: "@hourly",
+		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "tidy", Help: "tidies", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) {
 				c.ms.Add(1500)
 				if fails {
@@ -104,7 +105,7 @@ func TestARunIsRecordedWithWhatItDidOrWhyItFailed(t *testing.T) {
 
 func TestAPanicInAJobIsItsFailureAndNotTheNodes(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
-		r := newRunner(t, store, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "bad", Schedule: "@hourly",
+		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "bad", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { panic("oh") }})
 		run, err := r.RunNow(t.Context(), "bad")
 		if err != nil || run.Err != "panic: oh" {
@@ -122,7 +123,7 @@ func TestTwoNodesNeverRunOneJobAtOnce(t *testing.T) {
 			<-leave
 			return "done", nil
 		}}
-		a, b := newRunner(t, store, "a", c, job), newRunner(t, store, "b", c, job)
+		a, b := newRunner(t, store.Jobs, "a", c, job), newRunner(t, store.Jobs, "b", c, job)
 		var first sync.WaitGroup
 		first.Go(func() {
 			if run, err := a.RunNow(t.Context(), "slow"); err != nil || run.Did != "done" {
@@ -145,10 +146,10 @@ func TestTwoNodesNeverRunOneJobAtOnce(t *testing.T) {
 func TestALeaseOfADeadNodeRunsOut(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		c := newClock("2026-11-20T14:00:00Z")
-		if held, err := store.AcquireLease(t.Context(), "job:tidy", "dead", c.now(), c.now().Add(jobs.LeaseTime)); err != nil || !held {
+		if held, err := store.Jobs.AcquireLease(t.Context(), "job:tidy", "dead", c.now(), c.now().Add(jobs.LeaseTime)); err != nil || !held {
 			t.Fatal(held, err)
 		}
-		r := newRunner(t, store, "b", c, jobs.Job{Name: "tidy", Schedule: "@hourly",
+		r := newRunner(t, store.Jobs, "b", c, jobs.Job{Name: "tidy", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { return "done", nil }})
 		if _, err := r.RunNow(t.Context(), "tidy"); !fault.Is(err, fault.Conflict) {
 			t.Errorf("while the lease stands: %v", err)
@@ -171,17 +172,17 @@ func TestRunsMissedInDowntimeAreMadeUpForOnceByOneNode(t *testing.T) {
 			return "", nil
 		}}
 		// The last run was three days ago; since then nobody was up.
-		id, err := store.BeginRun(t.Context(), jobs.Run{Job: "daily", Node: "a", Due: c.now().Add(-72 * time.Hour), Started: c.now()})
+		id, err := store.Jobs.BeginRun(t.Context(), jobs.Run{Job: "daily", Node: "a", Due: c.now().Add(-72 * time.Hour), Started: c.now()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := store.EndRun(t.Context(), id, c.now(), "", ""); err != nil {
+		if err := store.Jobs.EndRun(t.Context(), id, c.now(), "", ""); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var nodes sync.WaitGroup
 		for _, name := range []string{"a", "b"} {
-			nodes.Go(func() { newRunner(t, store, name, c, job).Run(ctx) })
+			nodes.Go(func() { newRunner(t, store.Jobs, name, c, job).Run(ctx) })
 		}
 		if due := <-ran; due.Format(time.RFC3339) != "2026-11-19T01:00:00Z" {
 			t.Errorf("made up for %s", due)
@@ -218,7 +219,7 @@ func TestOneNodeNeverRunsOneJobTwiceAtOnce(t *testing.T) {
 		c := newClock("2026-11-20T14:00:00Z")
 		entered, leave := make(chan struct{}), make(chan struct{})
 		var running, most atomic.Int64
-		r := newRunner(t, store, "a", c, jobs.Job{Name: "slow", Schedule: "@hourly", Run: func(context.Context, time.Time) (string, error) {
+		r := newRunner(t, store.Jobs, "a", c, jobs.Job{Name: "slow", Schedule: "@hourly", Run: func(context.Context, time.Time) (string, error) {
 			most.Store(max(most.Load(), running.Add(1)))
 			defer running.Add(-1)
 			entered <- struct{}{}
@@ -281,7 +282,7 @@ func TestARunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	leases := &unreachableLeases{Store: store}
+	leases := &unreachableLeases{Store: store.Jobs}
 	runner, err := jobs.New(jobs.Options{Store: leases, Node: "a", Log: slog.New(slog.DiscardHandler), LeaseTime: 200 * time.Millisecond},
 		jobs.Job{Name: "slow", Schedule: "@hourly", Run: func(ctx context.Context, _ time.Time) (string, error) {
 			<-ctx.Done() // the test's time-out says that it never was

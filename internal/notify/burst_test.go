@@ -77,7 +77,7 @@ func (r *receiver) of(kind notify.Kind) (all []received) {
 
 func (f *fixture) webhook(r *receiver, node string) (*notify.Dispatcher, notify.Channel) {
 	c := webhook.New(r.url, "", egress.New(egress.Options{AllowPrivate: true}), f.now)
-	return notify.New(notify.Options{Store: f.store, Channels: []notify.Channel{c}, Node: node, Pages: "https://stint.example",
+	return notify.New(notify.Options{Store: f.store.Outbox, Channels: []notify.Channel{c}, Node: node, Pages: "https://stint.example",
 		Now: f.now, Log: slog.New(slog.DiscardHandler)}), c
 }
 
@@ -130,7 +130,7 @@ func TestABurstOfBlocksIsOneMessageAndDelaysNoOutage(t *testing.T) {
 		if got := r.of(notify.AutomaticBlock); len(got) != 2 || got[1].Total != 600 {
 			f.t.Errorf("the second burst became %+v", got)
 		}
-		if all, err := f.store.Due(f.t.Context(), "webhook", f.now().Add(notify.GiveUpAfter)); err != nil || len(all) != 0 {
+		if all, err := f.store.Outbox.Due(f.t.Context(), "webhook", f.now().Add(notify.GiveUpAfter)); err != nil || len(all) != 0 {
 			f.t.Errorf("%d are left, %v", len(all), err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/notify"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -50,7 +51,7 @@ func (f *fixture) now() time.Time          { return time.UnixMilli(f.ms.Load()).
 func (f *fixture) advance(d time.Duration) { f.ms.Add(d.Milliseconds()) }
 
 func (f *fixture) dispatcher(node string) *notify.Dispatcher {
-	return notify.New(notify.Options{Store: f.store, Channels: []notify.Channel{f.channel}, Node: node,
+	return notify.New(notify.Options{Store: f.store.Outbox, Channels: []notify.Channel{f.channel}, Node: node,
 		Now: f.now, Log: slog.New(slog.DiscardHandler)})
 }
 
@@ -69,7 +70,7 @@ func (f *fixture) flush() {
 }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: db.Migrate}
 
 func bothDatabases(t *testing.T, test func(f *fixture)) {
 	for name, url := range map[string]func(t *testing.T) string{
@@ -141,7 +142,7 @@ func TestAMessageThatFailsIsTriedAgainLaterAndSentOnce(t *testing.T) {
 		if len(f.channel.sent) != 1 {
 			f.t.Errorf("sent %d times", len(f.channel.sent))
 		}
-		all, err := f.store.Deliveries(f.t.Context(), 10)
+		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
 		if err != nil || len(all) != 1 || all[0].Attempts != 2 || !all[0].Sent.Equal(f.now()) || all[0].Err != "" {
 			f.t.Errorf("recorded %+v, %v", all, err)
 		}
@@ -157,7 +158,7 @@ func TestWhatIsNotWorthAnotherTryIsGivenUpAndSaid(t *testing.T) {
 		f.channel.fail = nil
 		f.advance(notify.GiveUpAfter)
 		f.flush()
-		all, err := f.store.Deliveries(f.t.Context(), 10)
+		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
 		if err != nil || len(f.channel.sent) != 0 || all[0].Failed.IsZero() || !strings.Contains(all[0].Err, "404") {
 			f.t.Errorf("sent %d, recorded %+v, %v", len(f.channel.sent), all, err)
 		}
@@ -234,7 +235,7 @@ func (panicking) Send(context.Context, notify.Message) error { panic("a bug of t
 
 func TestAChannelThatPanicsIsTriedAgainLikeOneThatFails(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
-		d := notify.New(notify.Options{Store: f.store, Channels: []notify.Channel{panicking{}, f.channel}, Node: "a",
+		d := notify.New(notify.Options{Store: f.store.Outbox, Channels: []notify.Channel{panicking{}, f.channel}, Node: "a",
 			Now: f.now, Log: slog.New(slog.DiscardHandler)})
 		if err := d.Notify(f.t.Context(), notify.Notification{Kind: notify.Outage, Subject: "Redis is unreachable"}); err != nil {
 			f.t.Fatal(err)
@@ -245,7 +246,7 @@ func TestAChannelThatPanicsIsTriedAgainLikeOneThatFails(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		}
-		all, err := f.store.Deliveries(f.t.Context(), 10)
+		all, err := f.store.Outbox.Deliveries(f.t.Context(), 10)
 		if err != nil || len(all) != 2 || len(f.channel.sent) != 1 {
 			f.t.Fatalf("%+v, %v; %d were sent", all, err, len(f.channel.sent))
 		}

@@ -122,6 +122,5 @@ type Store interface {
 	MarkFailed(ctx context.Context, channel string, ids []int64, at time.Time, problem string) error
 	// Deliveries returns the newest deliveries.
 	Deliveries(ctx context.Context, limit int) ([]Delivery, error)
-	DeleteNotifications(ctx context.Context, before time.Time) (int, error)
 	AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error)
 }

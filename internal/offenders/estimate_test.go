@@ -28,7 +28,7 @@ func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) 
 	secret := func() []byte { return []byte("secret") }
 	r := recorder.NewRecorder(recorder.Options{Secret: secret, Node: "a", SamplePoints: tracePoints})
 	f := recorder.NewFlusher(recorder.FlusherOptions{
-		Recorder: r, Sink: store, Node: "a", Secret: secret, Log: slog.New(slog.DiscardHandler),
+		Recorder: r, Sink: store.Offences, Node: "a", Secret: secret, Log: slog.New(slog.DiscardHandler),
 		Escalations: func() map[int64]offences.EscalationPolicy { return nil }, Now: func() time.Time { return at.Add(time.Hour) },
 	})
 	for text, times := range checks {
@@ -46,7 +46,7 @@ func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) 
 	if err := f.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &offenders.Estimator{Store: store, Secret: secret}
+	return &offenders.Estimator{Store: store.Offences, Secret: secret}
 }
 
 var began = time.Date(2026, 11, 20, 14, 3, 0, 0, time.UTC)

@@ -22,6 +22,7 @@ type View interface {
 // goroutines.
 type Service struct {
 	Store            Store
+	Proposals        ProposalStore
 	Entries          blocks.Store
 	View             View
 	ProposalSettings func() offences.ProposalSettings // nil means DefaultWider

@@ -48,8 +48,6 @@ type Store interface {
 	// ResumeEscalation lets a paused escalation go on; NotFound where it has not
 	// stopped.
 	ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error
-
-	ProposalStore
 }
 
 // ProposalStore keeps proposals.

@@ -75,7 +75,7 @@ func (s *Service) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	}
 	now := s.now().UTC()
 	from := now.Add(-w.Window)
-	ranges, err := s.Store.CrowdedRanges(ctx, from, now, w.MinAddresses, w.MinNetworks)
+	ranges, err := s.Proposals.CrowdedRanges(ctx, from, now, w.MinAddresses, w.MinNetworks)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *Service) Propose(ctx context.Context) ([]offences.Proposal, error) {
 		if err != nil {
 			return fresh, err
 		}
-		put, err := s.Store.PutProposal(ctx, offences.Proposal{Pattern: p, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
+		put, err := s.Proposals.PutProposal(ctx, offences.Proposal{Pattern: p, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
 		if err != nil {
 			return fresh, err
 		}
@@ -141,12 +141,12 @@ func (s *Service) evidence(ctx context.Context, p keys.Pattern, network netip.Pr
 // AcceptProposal blocks the range of an open proposal until an instant, zero
 // for good. A block that stands there is extended.
 func (s *Service) AcceptProposal(ctx context.Context, by audit.Actor, id string, expires time.Time, reason string) (*offences.Proposal, error) {
-	p, err := s.Store.FindProposalByID(ctx, id)
+	p, err := s.Proposals.FindProposalByID(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if p.Decision != offences.Open {
-		return s.Store.DecideProposal(ctx, by, id, offences.Accepted, reason, "") // says that it is closed
+		return s.Proposals.DecideProposal(ctx, by, id, offences.Accepted, reason, "") // says that it is closed
 	}
 	if reason == "" {
 		reason = p.Evidence.String()
@@ -155,10 +155,10 @@ func (s *Service) AcceptProposal(ctx context.Context, by audit.Actor, id string,
 	if err != nil {
 		return nil, err
 	}
-	return s.Store.DecideProposal(ctx, by, id, offences.Accepted, reason, added[0].Entry.ID)
+	return s.Proposals.DecideProposal(ctx, by, id, offences.Accepted, reason, added[0].Entry.ID)
 }
 
 // DismissProposal closes an open proposal. Its range is left alone for a day.
 func (s *Service) DismissProposal(ctx context.Context, by audit.Actor, id, reason string) (*offences.Proposal, error) {
-	return s.Store.DecideProposal(ctx, by, id, offences.Dismissed, reason, "")
+	return s.Proposals.DecideProposal(ctx, by, id, offences.Dismissed, reason, "")
 }

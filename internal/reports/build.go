@@ -19,6 +19,7 @@ const newAfter = 30 * 24 * time.Hour
 // Builder makes documents.
 type Builder struct {
 	Store    Store
+	Counts   Counts
 	Offences *offenders.Service
 	Now      func() time.Time
 }
@@ -95,7 +96,7 @@ func (b *Builder) offenders(ctx context.Context, d *Document) error {
 }
 
 func (b *Builder) newcomers(ctx context.Context, d *Document) error {
-	fresh, n, err := b.Store.NewOffenders(ctx, d.From.Add(-newAfter), d.From, d.To, topKeys)
+	fresh, n, err := b.Counts.NewOffenders(ctx, d.From.Add(-newAfter), d.From, d.To, topKeys)
 	d.NewKeys = n
 	for _, r := range fresh {
 		d.New = append(d.New, Offender{Key: r.Key, Offences: r.Offences, First: r.First, Last: r.Last})
@@ -134,7 +135,7 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 	for _, s := range stops {
 		d.Attention = append(d.Attention, s.Detail)
 	}
-	open, err := b.Offences.Store.FindProposals(ctx, true, 0)
+	open, err := b.Offences.Proposals.FindProposals(ctx, true, 0)
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,10 @@ type Store interface {
 	FindDocuments(ctx context.Context, kind Kind, limit int) ([]*Document, error)
 	FindDocumentByID(ctx context.Context, id string) (*Document, error)
 	CountBlockChanges(ctx context.Context, from, to time.Time) (Blocks, error)
+}
+
+// Counts reads what was counted.
+type Counts interface {
 	// NewOffenders returns the heaviest keys that offended in a period and not
 	// in the time since before it, and how many there are.
 	NewOffenders(ctx context.Context, since, from, to time.Time, limit int) ([]Ranked, int64, error)

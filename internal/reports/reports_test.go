@@ -19,6 +19,7 @@ import (
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/test/servers"
 )
 
@@ -32,7 +33,7 @@ func (v view) Selector() *rules.Selector { return v.selector }
 func (v view) Blocks() *blocks.Set       { return blocks.NewSet() }
 
 // migrated makes databases with the present schema, yet to be seeded.
-var migrated = servers.Template{Prepare: sqlstore.Migrate}
+var migrated = servers.Template{Prepare: db.Migrate}
 
 func onBoth(t *testing.T, test func(t *testing.T, url string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, migrated.SQLite(t)) })
@@ -54,7 +55,7 @@ func fill(t *testing.T, s *sqlstore.Store, now time.Time) {
 		b.Totals = append(b.Totals, offences.Totals{Minute: o.Minute, Policy: 1, Counts: offences.Counts{Limited: o.Count, Allowed: 100}})
 		b.Keys = append(b.Keys, offences.KeyTraffic{Minute: o.Minute, Policy: 1, Key: o.Key, Allowed: 3, Refused: o.Count})
 	}
-	if _, err := s.Flush(t.Context(), b, offences.Evaluation{Now: now}); err != nil {
+	if _, err := s.Offences.Flush(t.Context(), b, offences.Evaluation{Now: now}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -73,7 +74,7 @@ func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *repor
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Entries().Add(context.Background(), audit.SystemActor("escalation"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: p, Source: blocks.Automatic, Expires: clock.Add(time.Hour)}); err != nil {
+	if _, err := s.Entries.Add(context.Background(), audit.SystemActor("escalation"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: p, Source: blocks.Automatic, Expires: clock.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	stack, err := rules.ParseStack([]string{"20/1m", "800/1d"})
@@ -81,8 +82,8 @@ func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *repor
 		t.Fatal(err)
 	}
 	policy := &rules.Policy{ID: 1, Name: "default", Mode: rules.Enforce, Rules: stack}
-	builder := &reports.Builder{Store: s, Now: func() time.Time { return now },
-		Offences: &offenders.Service{Store: s, Entries: s.Entries(), View: view{rules.NewSelector([]*rules.Policy{policy})}, Now: func() time.Time { return now }}}
+	builder := &reports.Builder{Store: s.Reports, Counts: s.Offences, Now: func() time.Time { return now },
+		Offences: &offenders.Service{Store: s.Offences, Proposals: s.Proposals, Entries: s.Entries, View: view{rules.NewSelector([]*rules.Policy{policy})}, Now: func() time.Time { return now }}}
 	d, err := builder.Build(t.Context(), kind, now)
 	if err != nil {
 		t.Fatal(err)
@@ -117,11 +118,11 @@ func TestADailyReportHoldsTheDayAndTheOneBefore(t *testing.T) {
 		if len(d.Attention) != 1 || !strings.Contains(d.Attention[0], "4.2 times") {
 			t.Errorf("attention is %q", d.Attention)
 		}
-		kept, err := s.FindDocuments(t.Context(), reports.Daily, 0)
+		kept, err := s.Reports.FindDocuments(t.Context(), reports.Daily, 0)
 		if err != nil || len(kept) != 1 || kept[0].ID != d.ID {
 			t.Fatalf("kept %+v, %v", kept, err)
 		}
-		again, err := s.FindDocumentByID(t.Context(), d.ID)
+		again, err := s.Reports.FindDocumentByID(t.Context(), d.ID)
 		if err != nil || again.Totals != d.Totals || again.Top[0] != d.Top[0] {
 			t.Errorf("it reads back as %+v, %v", again, err)
 		}

@@ -14,54 +14,46 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
-func backup(t testing.TB, f *fixture) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "backup.db")
-	if err := f.Backup(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestBackup_is_a_whole_database_that_only_its_owner_reads(t *testing.T) {
-	f := newSQLiteFixture(t)
-	add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
-	path := backup(t, f)
+	f := storetest.OpenSQLite(t)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
+	path := storetest.Backup(t, f)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info.Mode(), err)
 	}
-	wants(t, f.Backup(t.Context(), path), fault.Invalid)
-	copied, err := sqlstore.Open(t.Context(), path, sqlstore.Options{Now: f.clock.Now})
+	storetest.WantFault(t, f.Backup(t.Context(), path), fault.Invalid)
+	copied, err := sqlstore.Open(t.Context(), path, sqlstore.Options{Now: f.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer copied.Close()
-	page, err := copied.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
-	if err != nil || spellings(page.Items) != "token:a" || copied.Seeded {
-		t.Fatalf("%s, seeded %v, %v", spellings(page.Items), copied.Seeded, err)
+	page, err := copied.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
+	if err != nil || storetest.Patterns(page.Items) != "token:a" || copied.Seeded {
+		t.Fatalf("%s, seeded %v, %v", storetest.Patterns(page.Items), copied.Seeded, err)
 	}
 }
 
 func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
-	f := newSQLiteFixture(t)
+	f := storetest.OpenSQLite(t)
 	ctx := t.Context()
-	add(t, f, block(t, "token:kept", time.Time{}), blocks.Fail)
-	leaked := addToken(t, f, "leaked", identity.Admin)
-	addUser(t, f, "ann", identity.Administrator)
-	path := backup(t, f)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:kept", time.Time{}), blocks.Fail)
+	leaked := storetest.AddToken(t, f, "leaked", identity.Admin)
+	storetest.AddUser(t, f, "ann", identity.Administrator)
+	path := storetest.Backup(t, f)
 
-	add(t, f, block(t, "token:later", time.Time{}), blocks.Fail)
-	later := put(t, f, policy(t, "later", "token:*", "1/s"), rules.ExpectNew)
-	put(t, f, policy(t, "default", "*", "5/s"), 1)
-	if _, err := f.RevokeToken(ctx, operator, leaked.ID); err != nil {
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:later", time.Time{}), blocks.Fail)
+	later := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "later", "token:*", "1/s"), rules.ExpectNew)
+	storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "default", "*", "5/s"), 1)
+	if _, err := f.Identities.RevokeToken(ctx, storetest.Operator, leaked.ID); err != nil {
 		t.Fatal(err)
 	}
-	own := addToken(t, f, "own", identity.Admin)
-	addToken(t, f, "gone", identity.Admin)
-	c := catalog.New(f, f.clock.Now)
+	own := storetest.AddToken(t, f, "own", identity.Admin)
+	storetest.AddToken(t, f, "gone", identity.Admin)
+	c := catalog.New(f, f.Clock.Now)
 	if err := c.Refresh(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +62,9 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	if err := f.Restore(ctx, audit.Actor{Kind: audit.Token, ID: own.ID, Name: "own"}, path); err != nil {
 		t.Fatal(err)
 	}
-	page, err := f.Entries().Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all"})
-	if err != nil || spellings(page.Items) != "token:kept" {
-		t.Fatalf("blocks %s, %v", spellings(page.Items), err)
+	page, err := f.Entries.Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all"})
+	if err != nil || storetest.Patterns(page.Items) != "token:kept" {
+		t.Fatalf("blocks %s, %v", storetest.Patterns(page.Items), err)
 	}
 	if err := c.Reload(ctx); err != nil {
 		t.Fatal(err)
@@ -80,70 +72,70 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	if c.Revision() <= before {
 		t.Fatalf("the revision went from %d to %d", before, c.Revision())
 	}
-	if v := c.Blocks().Match(key(t, "token:later"), f.clock.Now()); v.Refuses() {
+	if v := c.Blocks().Match(storetest.Key(t, "token:later"), f.Clock.Now()); v.Refuses() {
 		t.Error("a block made after the backup still refuses")
 	}
-	policies, err := f.Policies(ctx)
+	policies, err := f.Policies.Policies(ctx)
 	if err != nil || len(policies) != 1 || policies[0].Version != 1 || policies[0].Rules.LargestLimit() != 800 {
 		t.Fatalf("policies %+v, %v", policies, err)
 	}
-	if again := put(t, f, policy(t, "later", "token:*", "1/s"), rules.ExpectNew); again.ID <= later.ID {
+	if again := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "later", "token:*", "1/s"), rules.ExpectNew); again.ID <= later.ID {
 		t.Errorf("the id %d of a policy made after the backup was used again as %d", later.ID, again.ID)
 	}
-	tokens, err := f.Tokens(ctx)
+	tokens, err := f.Identities.Tokens(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var standing []string
 	for _, token := range tokens {
-		if token.ActiveAt(f.clock.Now()) {
+		if token.ActiveAt(f.Clock.Now()) {
 			standing = append(standing, token.Name)
 		}
 	}
 	if got := strings.Join(standing, " "); got != "own" {
 		t.Errorf("tokens that work: %s, want only the restorer's own", got)
 	}
-	entries, err := f.FindRecords(ctx, audit.Filter{Action: "database.restore"})
+	entries, err := f.Audit.FindRecords(ctx, audit.Filter{Action: "database.restore"})
 	if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor.Name != "own" {
 		t.Fatalf("audit %+v, %v", entries, err)
 	}
-	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)
-	if left, err := filepath.Glob(filepath.Join(filepath.Dir(f.url), ".stint-*")); err != nil || len(left) != 0 {
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:after", time.Time{}), blocks.Fail)
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(f.URL), ".stint-*")); err != nil || len(left) != 0 {
 		t.Errorf("temporary files are left: %q, %v", left, err)
 	}
 }
 
 func TestRestore_revives_no_credential_that_was_taken_away_since(t *testing.T) {
-	f := newSQLiteFixture(t)
+	f := storetest.OpenSQLite(t)
 	ctx := t.Context()
-	own := addToken(t, f, "own", identity.Admin)
-	rotated, shortened, past := addToken(t, f, "rotated", identity.Check), addToken(t, f, "shortened", identity.Check), addToken(t, f, "past", identity.Check)
-	kept := addToken(t, f, "kept", identity.Check)
-	changed, disabled, deleted := addUser(t, f, "changed", identity.Viewer), addUser(t, f, "disabled", identity.Viewer), addUser(t, f, "deleted", identity.Viewer)
-	path := backup(t, f)
+	own := storetest.AddToken(t, f, "own", identity.Admin)
+	rotated, shortened, past := storetest.AddToken(t, f, "rotated", identity.Check), storetest.AddToken(t, f, "shortened", identity.Check), storetest.AddToken(t, f, "past", identity.Check)
+	kept := storetest.AddToken(t, f, "kept", identity.Check)
+	changed, disabled, deleted := storetest.AddUser(t, f, "changed", identity.Viewer), storetest.AddUser(t, f, "disabled", identity.Viewer), storetest.AddUser(t, f, "deleted", identity.Viewer)
+	path := storetest.Backup(t, f)
 
-	if _, _, err := f.RotateToken(ctx, operator, rotated.ID, identity.NewSecret(rotated.Scopes), time.Hour); err != nil {
+	if _, _, err := f.Identities.RotateToken(ctx, storetest.Operator, rotated.ID, identity.NewSecret(rotated.Scopes), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	end := f.clock.Now().Add(2 * time.Hour)
-	if _, err := f.UpdateToken(ctx, operator, shortened.ID, identity.TokenUpdate{Expires: &end}); err != nil {
+	end := f.Clock.Now().Add(2 * time.Hour)
+	if _, err := f.Identities.UpdateToken(ctx, storetest.Operator, shortened.ID, identity.TokenUpdate{Expires: &end}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.RevokeToken(ctx, operator, past.ID); err != nil {
+	if _, err := f.Identities.RevokeToken(ctx, storetest.Operator, past.ID); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.Advance(time.Second)
-	if n, err := f.DeleteTokensBefore(ctx, f.clock.Now()); err != nil || n != 1 {
+	f.Clock.Advance(time.Second)
+	if n, err := f.Retention.DeleteTokensBefore(ctx, f.Clock.Now()); err != nil || n != 1 {
 		t.Fatalf("retention removed %d tokens, %v", n, err)
 	}
 	password, yes := "$argon2id$new", true
-	if _, err := f.UpdateUser(ctx, operator, changed.ID, identity.UserUpdate{PasswordHash: &password}); err != nil {
+	if _, err := f.Identities.UpdateUser(ctx, storetest.Operator, changed.ID, identity.UserUpdate{PasswordHash: &password}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.UpdateUser(ctx, operator, disabled.ID, identity.UserUpdate{Disabled: &yes}); err != nil {
+	if _, err := f.Identities.UpdateUser(ctx, storetest.Operator, disabled.ID, identity.UserUpdate{Disabled: &yes}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.DeleteUser(ctx, operator, deleted.ID); err != nil {
+	if err := f.Identities.DeleteUser(ctx, storetest.Operator, deleted.ID); err != nil {
 		t.Fatal(err)
 	}
 
@@ -152,7 +144,7 @@ func TestRestore_revives_no_credential_that_was_taken_away_since(t *testing.T) {
 		if err := f.Restore(ctx, by, path); err != nil {
 			t.Fatal(err)
 		}
-		tokens, err := f.Tokens(ctx)
+		tokens, err := f.Identities.Tokens(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +152,7 @@ func TestRestore_revives_no_credential_that_was_taken_away_since(t *testing.T) {
 		for _, token := range tokens {
 			ends[token.ID] = token.Expires
 		}
-		if got := ends[rotated.ID]; !got.Equal(f.clock.Now().Add(time.Hour - time.Second)) {
+		if got := ends[rotated.ID]; !got.Equal(f.Clock.Now().Add(time.Hour - time.Second)) {
 			t.Errorf("the rotated token ends at %v", got)
 		}
 		if got := ends[shortened.ID]; !got.Equal(end) {
@@ -172,21 +164,21 @@ func TestRestore_revives_no_credential_that_was_taken_away_since(t *testing.T) {
 		if got, there := ends[kept.ID]; !there || !got.IsZero() {
 			t.Errorf("the untouched token: %v, there %t", got, there)
 		}
-		if u, err := f.FindUserByID(ctx, changed.ID); err != nil || u.PasswordHash != password {
+		if u, err := f.Identities.FindUserByID(ctx, changed.ID); err != nil || u.PasswordHash != password {
 			t.Errorf("the changed password: %+v, %v", u, err)
 		}
-		if u, err := f.FindUserByID(ctx, disabled.ID); err != nil || u.Disabled.IsZero() {
+		if u, err := f.Identities.FindUserByID(ctx, disabled.ID); err != nil || u.Disabled.IsZero() {
 			t.Errorf("the disabled user: %+v, %v", u, err)
 		}
-		_, err = f.FindUserByID(ctx, deleted.ID)
-		wants(t, err, fault.NotFound)
+		_, err = f.Identities.FindUserByID(ctx, deleted.ID)
+		storetest.WantFault(t, err, fault.NotFound)
 	}
 }
 
 func TestRestore_refuses_what_is_no_whole_backup_and_changes_nothing(t *testing.T) {
-	f := newSQLiteFixture(t)
-	add(t, f, block(t, "token:kept", time.Time{}), blocks.Fail)
-	good, err := os.ReadFile(backup(t, f))
+	f := storetest.OpenSQLite(t)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:kept", time.Time{}), blocks.Fail)
+	good, err := os.ReadFile(storetest.Backup(t, f))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,36 +193,36 @@ func TestRestore_refuses_what_is_no_whole_backup_and_changes_nothing(t *testing.
 	for n := 4096; n < len(damaged); n += 7 {
 		damaged[n] ^= 0xff
 	}
-	foreign := newSQLiteFixture(t)
-	foreign.exec(t, "DROP TABLE schema_migrations")
-	newer := newSQLiteFixture(t)
-	newer.exec(t, "UPDATE schema_migrations SET version = 900")
-	dirty := newSQLiteFixture(t)
-	dirty.exec(t, "UPDATE schema_migrations SET dirty = TRUE")
+	foreign := storetest.OpenSQLite(t)
+	foreign.Exec(t, "DROP TABLE schema_migrations")
+	newer := storetest.OpenSQLite(t)
+	newer.Exec(t, "UPDATE schema_migrations SET version = 900")
+	dirty := storetest.OpenSQLite(t)
+	dirty.Exec(t, "UPDATE schema_migrations SET dirty = TRUE")
 	for name, path := range map[string]string{
 		"no file":                   filepath.Join(t.TempDir(), "none"),
 		"an empty file":             write("empty", nil),
 		"some text":                 write("text", []byte("-- a dump in SQL, which is something else\n")),
 		"a damaged one":             write("damaged", damaged),
 		"a cut one":                 write("cut", good[:len(good)/2]),
-		"a foreign one":             backup(t, foreign),
-		"a newer one":               backup(t, newer),
-		"one of a failed migration": backup(t, dirty),
+		"a foreign one":             storetest.Backup(t, foreign),
+		"a newer one":               storetest.Backup(t, newer),
+		"one of a failed migration": storetest.Backup(t, dirty),
 	} {
-		if err := f.Restore(t.Context(), operator, path); !fault.Is(err, fault.Invalid) {
+		if err := f.Restore(t.Context(), storetest.Operator, path); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
+	page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || page.Total != 1 {
 		t.Fatalf("%d blocks, %v", page.Total, err)
 	}
 }
 
 func TestBackup_and_Restore_send_users_of_Postgres_to_its_tools(t *testing.T) {
-	f := newPostgresFixture(t)
-	for _, err := range []error{f.Backup(t.Context(), "x"), f.Restore(t.Context(), operator, "x")} {
-		wants(t, err, fault.Conflict)
+	f := storetest.OpenPostgres(t)
+	for _, err := range []error{f.Backup(t.Context(), "x"), f.Restore(t.Context(), storetest.Operator, "x")} {
+		storetest.WantFault(t, err, fault.Conflict)
 		if !strings.Contains(err.Error(), "pg_dump") {
 			t.Errorf("it names no tool: %v", err)
 		}

@@ -9,19 +9,20 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // onBothOnce runs a benchmark on a database of each kind.
-func onBothOnce(b *testing.B, bench func(b *testing.B, f *fixture)) {
-	b.Run("sqlite", func(b *testing.B) { bench(b, newFixture(b, filepath.Join(b.TempDir(), "stint.db"))) })
-	b.Run("postgres", func(b *testing.B) { bench(b, newFixture(b, servers.Postgres(b).URL)) })
+func onBothOnce(b *testing.B, bench func(b *testing.B, f *storetest.Fixture)) {
+	b.Run("sqlite", func(b *testing.B) { bench(b, storetest.Open(b, filepath.Join(b.TempDir(), "stint.db"))) })
+	b.Run("postgres", func(b *testing.B) { bench(b, storetest.Open(b, servers.Postgres(b).URL)) })
 }
 
 // BenchmarkImportBlocks imports b.N rows; run it with -benchtime=100000x.
 func BenchmarkImportBlocks(b *testing.B) {
-	onBothOnce(b, func(b *testing.B, f *fixture) {
+	onBothOnce(b, func(b *testing.B, f *storetest.Fixture) {
 		b.ResetTimer()
-		if _, err := f.Entries().Import(b.Context(), operator, addresses(b, b.N), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries.Import(b.Context(), storetest.Operator, storetest.Blocks(b, b.N), blocks.Fail, nil); err != nil {
 			b.Fatal(err)
 		}
 	})
@@ -30,8 +31,8 @@ func BenchmarkImportBlocks(b *testing.B) {
 // BenchmarkCatalogLoad loads b.N blocks into a catalog; run it with
 // -benchtime=1000000x.
 func BenchmarkCatalogLoad(b *testing.B) {
-	onBothOnce(b, func(b *testing.B, f *fixture) {
-		if _, err := f.Entries().Import(b.Context(), operator, addresses(b, b.N), blocks.Fail, nil); err != nil {
+	onBothOnce(b, func(b *testing.B, f *storetest.Fixture) {
+		if _, err := f.Entries.Import(b.Context(), storetest.Operator, storetest.Blocks(b, b.N), blocks.Fail, nil); err != nil {
 			b.Fatal(err)
 		}
 		c := catalog.New(f, time.Now)
@@ -61,10 +62,10 @@ func processorTime(b *testing.B) time.Duration {
 
 // BenchmarkAddBlock is one change of one caller.
 func BenchmarkAddBlock(b *testing.B) {
-	onBothOnce(b, func(b *testing.B, f *fixture) {
+	onBothOnce(b, func(b *testing.B, f *storetest.Fixture) {
 		b.ResetTimer()
-		for row := range addresses(b, b.N) {
-			if _, err := f.Entries().Add(b.Context(), operator, blocks.Fail, row); err != nil {
+		for row := range storetest.Blocks(b, b.N) {
+			if _, err := f.Entries.Add(b.Context(), storetest.Operator, blocks.Fail, row); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -2,10 +2,12 @@ package sqlstore
 
 import (
 	"context"
-	"iter"
 
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/entries"
+	"github.com/stint-dev/stint/internal/sqlstore/identities"
+	"github.com/stint-dev/stint/internal/sqlstore/policies"
 )
 
 var _ catalog.Source = (*Store)(nil)
@@ -26,67 +28,52 @@ type touched struct{ settings, policies, tokens, users, knownLogins, entries int
 
 // EachChange implements catalog.Source. One transaction reads everything, so
 // that what apply gets is the database as it was at Changes.Revision.
-func (s *backend) EachChange(ctx context.Context, since int64, apply func(catalog.Changes) error) error {
-	return s.view(ctx, func(t *tx) error {
+func (s *Store) EachChange(ctx context.Context, since int64, apply func(catalog.Changes) error) error {
+	return s.View(ctx, func(t *db.Tx) error {
 		if since == 0 {
-			if err := t.allowLong(); err != nil {
+			if err := t.AllowLong(); err != nil {
 				return err
 			}
 		}
-		ch, what, err := t.whatChanged(since)
+		ch, what, err := readTouched(t, since)
 		if err != nil || ch.Revision == since {
 			return err
 		}
 		if what.settings > 0 {
-			if ch.Settings, err = t.settings(); err != nil {
+			if ch.Settings, err = settings(t); err != nil {
 				return err
 			}
 		}
 		if ch.PoliciesChanged = what.policies > 0; ch.PoliciesChanged {
-			all, err := policiesIn(t).policies()
+			all, err := policies.In(t).Policies()
 			if err != nil {
 				return err
 			}
-			ch.Policies = plainPolicies(all)
+			ch.Policies = policies.PlainPolicies(all)
 		}
 		if what.tokens > 0 {
-			if ch.Tokens, err = identitiesIn(t).tokensSince(since); err != nil {
+			if ch.Tokens, err = identities.In(t).TokensSince(since); err != nil {
 				return err
 			}
 		}
 		ch.UsersChanged = what.users > 0
 		if ch.KnownLoginsChanged = what.knownLogins > 0; ch.KnownLoginsChanged {
-			if ch.KnownLogins, err = identitiesIn(t).knownLogins(); err != nil {
+			if ch.KnownLogins, err = identities.In(t).KnownLogins(); err != nil {
 				return err
 			}
 		}
-		ch.Entries = t.entryChanges(since, what.entries)
+		ch.Entries = entries.In(t).Changes(since, what.entries)
 		return apply(ch)
 	})
 }
 
-// whatChanged reads the revision and what has changed since; since 0 is
+// readTouched reads the revision and what has changed since; since 0 is
 // everything.
-func (t *tx) whatChanged(since int64) (ch catalog.Changes, what touched, err error) {
+func readTouched(t *db.Tx, since int64) (ch catalog.Changes, what touched, err error) {
 	if since == 0 {
-		_, err = t.one(readRevision, nil, &ch.Revision)
+		_, err = t.One(db.ReadRevision, nil, &ch.Revision)
 		return ch, touched{1, 1, 1, 1, 1, 1}, err
 	}
-	_, err = t.one(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.entries)
+	_, err = t.One(whatChanged, []any{since}, &ch.Revision, &what.settings, &what.policies, &what.tokens, &what.users, &what.knownLogins, &what.entries)
 	return ch, what, err
-}
-
-// entryChanges ranges over all active entries for since 0, and else over all
-// that changed, ended ones included. It runs no query where count says that
-// none did.
-func (t *tx) entryChanges(since, count int64) iter.Seq2[*blocks.Entry, error] {
-	return func(yield func(*blocks.Entry, error) bool) {
-		switch {
-		case count == 0:
-		case since > 0:
-			gather(t.ctx, []part{{t, loadSince, []any{since}, false}}, yield)
-		default:
-			t.loadActive(yield)
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -18,98 +17,60 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
-// changes is what EachChange gave, read out.
-type changes struct {
-	catalog.Changes
-	blocks     []*blocks.Entry
-	exemptions []*blocks.Entry
-	called     bool
-}
-
-func changesSince(t testing.TB, s catalog.Source, since int64) changes {
-	t.Helper()
-	var got changes
-	err := s.EachChange(t.Context(), since, func(ch catalog.Changes) (err error) {
-		got.Changes, got.called = ch, true
-		all, err := readAll(ch.Entries)
-		for _, e := range all {
-			if e.Kind == blocks.Exemption {
-				got.exemptions = append(got.exemptions, e)
-			} else {
-				got.blocks = append(got.blocks, e)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
-
-func readAll[T any](all iter.Seq2[T, error]) (read []T, err error) {
-	for item, err := range all {
-		if err != nil {
-			return nil, err
-		}
-		read = append(read, item)
-	}
-	return read, nil
-}
-
 func TestEachChange_from_the_beginning_gives_all_that_is_active(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
-		add(t, f, block(t, "token:expiring", f.clock.Now().Add(time.Second)), blocks.Fail)
-		lifted := add(t, f, block(t, "token:lifted", time.Time{}), blocks.Fail).Entry
-		if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "", lifted.ID); err != nil {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:expiring", f.Clock.Now().Add(time.Second)), blocks.Fail)
+		lifted := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:lifted", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", lifted.ID); err != nil {
 			t.Fatal(err)
 		}
-		add(t, f, block(t, "token:standing", time.Time{}), blocks.Fail)
-		if _, err := f.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "token:x")}); err != nil {
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:standing", time.Time{}), blocks.Fail)
+		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: storetest.Pattern(t, "token:x")}); err != nil {
 			t.Fatal(err)
 		}
-		f.clock.Advance(time.Second)
-		got := changesSince(t, f, 0)
-		if got.Revision != 6 || !got.PoliciesChanged || len(got.Policies) != 1 || len(got.exemptions) != 1 || spellings(got.blocks) != "token:standing" {
+		f.Clock.Advance(time.Second)
+		got := storetest.ChangesSince(t, f, 0)
+		if got.Revision != 6 || !got.PoliciesChanged || len(got.Policies) != 1 || len(got.Exemptions) != 1 || storetest.Patterns(got.Blocks) != "token:standing" {
 			t.Fatalf("got %+v", got)
 		}
 		if got.Settings == nil || got.Settings.IPv6Bits != 64 || len(got.Settings.Secret) != 32 {
 			t.Fatalf("settings %+v", got.Settings)
 		}
-		if again := changesSince(t, f, got.Revision); again.called {
+		if again := storetest.ChangesSince(t, f, got.Revision); again.Called {
 			t.Fatal("nothing has changed, and apply was called")
 		}
 	})
 }
 
 func TestEachChange_gives_what_changed_and_nothing_else(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		standing := add(t, f, block(t, "token:standing", time.Time{}), blocks.Fail).Entry
+		standing := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:standing", time.Time{}), blocks.Fail).Entry
 		since := standing.Revision
-		added := add(t, f, block(t, "token:new", time.Time{}), blocks.Fail).Entry
-		got := changesSince(t, f, since)
-		if got.PoliciesChanged || got.Policies != nil || got.Settings != nil || len(got.Tokens) != 0 || spellings(got.blocks) != "token:new" {
+		added := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:new", time.Time{}), blocks.Fail).Entry
+		got := storetest.ChangesSince(t, f, since)
+		if got.PoliciesChanged || got.Policies != nil || got.Settings != nil || len(got.Tokens) != 0 || storetest.Patterns(got.Blocks) != "token:new" {
 			t.Fatalf("got %+v", got)
 		}
-		if _, err := f.Entries().End(ctx, operator, blocks.Block, "", added.ID); err != nil {
+		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", added.ID); err != nil {
 			t.Fatal(err)
 		}
-		if got := changesSince(t, f, got.Revision); len(got.blocks) != 1 || got.blocks[0].Ended.IsZero() {
-			t.Fatalf("a lifted block came as %+v", got.blocks)
+		if got := storetest.ChangesSince(t, f, got.Revision); len(got.Blocks) != 1 || got.Blocks[0].Ended.IsZero() {
+			t.Fatalf("a lifted block came as %+v", got.Blocks)
 		}
-		since = changesSince(t, f, since).Revision
-		if err := f.DeletePolicy(ctx, operator, "default", rules.ExpectAny); err != nil {
+		since = storetest.ChangesSince(t, f, since).Revision
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "default", rules.ExpectAny); err != nil {
 			t.Fatal(err)
 		}
-		if got := changesSince(t, f, since); !got.PoliciesChanged || len(got.Policies) != 0 {
+		if got := storetest.ChangesSince(t, f, since); !got.PoliciesChanged || len(got.Policies) != 0 {
 			t.Fatalf("a deleted policy came as %+v", got)
 		}
 		since++
-		token := addToken(t, f, "ci", identity.Check)
-		if got := changesSince(t, f, since); len(got.Tokens) != 1 || got.Tokens[0].ID != token.ID {
+		token := storetest.AddToken(t, f, "ci", identity.Check)
+		if got := storetest.ChangesSince(t, f, since); len(got.Tokens) != 1 || got.Tokens[0].ID != token.ID {
 			t.Fatalf("a new token came as %+v", got.Tokens)
 		}
 	})
@@ -118,18 +79,18 @@ func TestEachChange_gives_what_changed_and_nothing_else(t *testing.T) {
 // TestEachChange_misses_no_late_commit has a reader follow while many writers
 // on two nodes commit as they please.
 func TestEachChange_misses_no_late_commit(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		stores := []*sqlstore.Store{f.Store, f.Store}
-		if f.postgres() {
-			stores[1] = f.another(t)
+		if f.Postgres() {
+			stores[1] = f.Another(t)
 		}
 		const writers, each = 6, 15
 		var writing sync.WaitGroup
 		for w := range writers {
 			writing.Go(func() {
 				for n := range each {
-					b := block(t, fmt.Sprintf("token:%d-%d", w, n), time.Time{})
-					if _, err := stores[w%2].Entries().Add(t.Context(), operator, blocks.Fail, b); err != nil {
+					b := storetest.NewBlock(t, fmt.Sprintf("token:%d-%d", w, n), time.Time{})
+					if _, err := stores[w%2].Entries.Add(t.Context(), storetest.Operator, blocks.Fail, b); err != nil {
 						t.Error(err)
 					}
 				}
@@ -139,14 +100,14 @@ func TestEachChange_misses_no_late_commit(t *testing.T) {
 		go func() { writing.Wait(); close(done) }()
 		seen, since := map[string]bool{}, int64(0)
 		follow := func() {
-			got := changesSince(t, f, since)
-			for _, b := range got.blocks {
+			got := storetest.ChangesSince(t, f, since)
+			for _, b := range got.Blocks {
 				seen[b.Pattern.String()] = true
 				if b.Revision > got.Revision {
 					t.Errorf("revision %d in a view of %d", b.Revision, got.Revision)
 				}
 			}
-			if got.called {
+			if got.Called {
 				since = got.Revision
 			}
 		}
@@ -167,8 +128,8 @@ func TestEachChange_misses_no_late_commit(t *testing.T) {
 // TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit holds the
 // revision row as a slow change does, and proves that none can overtake it.
 func TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit(t *testing.T) {
-	f := newPostgresFixture(t)
-	db, err := sql.Open("pgx", f.url)
+	f := storetest.OpenPostgres(t)
+	db, err := sql.Open("pgx", f.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,14 +144,14 @@ func TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit(t *testi
 	}
 	late := make(chan blocks.Added, 1)
 	go func() {
-		added, err := f.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:late", time.Time{}))
+		added, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:late", time.Time{}))
 		if err != nil {
 			t.Error(err)
 		}
 		late <- added[0]
 	}()
 	awaitLockWaiter(t, db)
-	if got := changesSince(t, f, early-1); got.called {
+	if got := storetest.ChangesSince(t, f, early-1); got.Called {
 		t.Fatalf("saw revision %d while %d is not committed", got.Revision, early)
 	}
 	if err := slow.Commit(); err != nil {
@@ -199,7 +160,7 @@ func TestEachChange_a_later_revision_waits_for_an_earlier_one_to_commit(t *testi
 	if added := <-late; added.Entry.Revision != early+1 {
 		t.Fatalf("the later change has revision %d, want %d", added.Entry.Revision, early+1)
 	}
-	if got := changesSince(t, f, early); len(got.blocks) != 1 {
+	if got := storetest.ChangesSince(t, f, early); len(got.Blocks) != 1 {
 		t.Fatalf("the later change came as %+v", got)
 	}
 }
@@ -220,24 +181,24 @@ func awaitLockWaiter(t *testing.T, db *sql.DB) {
 }
 
 func TestListen_wakes_other_nodes(t *testing.T) {
-	f := newPostgresFixture(t)
+	f := storetest.OpenPostgres(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	woken := make(chan struct{}, 100)
 	ended := make(chan struct{})
 	go func() {
-		f.another(t).Listen(ctx, func() { woken <- struct{}{} })
+		f.Another(t).Listen(ctx, func() { woken <- struct{}{} })
 		close(ended)
 	}()
 	<-woken // connected
-	add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
 	<-woken
 	cancel()
 	<-ended
 }
 
 func TestListen_connects_again_after_an_outage(t *testing.T) {
-	server := dedicatedPostgres(t)
-	f := newFixture(t, server.URL)
+	server := storetest.DedicatedPostgres(t)
+	f := storetest.Open(t, server.URL)
 	woken := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -248,74 +209,74 @@ func TestListen_connects_again_after_an_outage(t *testing.T) {
 	<-woken
 	server.Restart(false)
 	<-woken // a new connection
-	add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
 	<-woken
 	cancel()
 	<-ended
 }
 
 func TestListen_returns_at_once_on_SQLite(t *testing.T) {
-	f := newSQLiteFixture(t)
+	f := storetest.OpenSQLite(t)
 	f.Listen(t.Context(), func() { t.Error("woken") })
 }
 
 func TestCatalog_loads_and_follows(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
-		c := catalog.New(f, f.clock.Now)
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		c := catalog.New(f, f.Clock.Now)
 		if err := c.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		b := add(t, f, block(t, "ip:203.0.113.0/24", time.Time{}), blocks.Fail).Entry
+		b := storetest.AddEntry(t, f, storetest.NewBlock(t, "ip:203.0.113.0/24", time.Time{}), blocks.Fail).Entry
 		if err := c.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if v := c.Blocks().Match(key(t, "ip:203.0.113.7"), f.clock.Now()); !v.Refuses() {
+		if v := c.Blocks().Match(storetest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); !v.Refuses() {
 			t.Fatal("an acknowledged block does not refuse")
 		}
-		if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "", b.ID); err != nil {
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", b.ID); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if v := c.Blocks().Match(key(t, "ip:203.0.113.7"), f.clock.Now()); v.Refuses() {
+		if v := c.Blocks().Match(storetest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); v.Refuses() {
 			t.Fatal("a lifted block refuses")
 		}
 	})
 }
 
 func TestAfterChange_what_another_node_made_so_governs_here_once_acknowledged_here(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		var here *catalog.Catalog
-		node, err := sqlstore.Open(t.Context(), f.url, sqlstore.Options{Now: f.clock.Now, AfterChange: func(ctx context.Context) error {
+		node, err := sqlstore.Open(t.Context(), f.URL, sqlstore.Options{Now: f.Clock.Now, AfterChange: func(ctx context.Context) error {
 			return here.Refresh(ctx)
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer node.Close()
-		here = catalog.New(node, f.clock.Now)
+		here = catalog.New(node, f.Clock.Now)
 		if err := here.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wanted := block(t, "ip:203.0.113.0/24", time.Time{})
-		add(t, f, wanted, blocks.Fail)
-		again, err := node.Entries().Add(t.Context(), operator, blocks.Extend, wanted)
+		wanted := storetest.NewBlock(t, "ip:203.0.113.0/24", time.Time{})
+		storetest.AddEntry(t, f, wanted, blocks.Fail)
+		again, err := node.Entries.Add(t.Context(), storetest.Operator, blocks.Extend, wanted)
 		if err != nil || again[0].Outcome != blocks.Unchanged {
 			t.Fatalf("got %+v, %v", again, err)
 		}
-		if v := here.Blocks().Match(key(t, "ip:203.0.113.7"), f.clock.Now()); !v.Refuses() {
+		if v := here.Blocks().Match(storetest.Key(t, "ip:203.0.113.7"), f.Clock.Now()); !v.Refuses() {
 			t.Error("a block that was acknowledged on this node does not refuse on it")
 		}
 	})
 }
 
 func TestStore_orders_text_bytewise(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for _, name := range []string{"b", "a_b", "a-b", "a.b", "ab", "a0"} {
-			put(t, f, policy(t, name, "token:"+name, "1/s"), rules.ExpectNew)
+			storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, name, "token:"+name, "1/s"), rules.ExpectNew)
 		}
-		all, err := f.Policies(t.Context())
+		all, err := f.Policies.Policies(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,19 +291,19 @@ func TestStore_orders_text_bytewise(t *testing.T) {
 }
 
 func TestAfterChange_a_change_that_does_not_govern_here_is_kept_and_not_acknowledged(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
-		node, err := sqlstore.Open(t.Context(), f.url, sqlstore.Options{Now: f.clock.Now, AfterChange: func(context.Context) error {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		node, err := sqlstore.Open(t.Context(), f.URL, sqlstore.Options{Now: f.Clock.Now, AfterChange: func(context.Context) error {
 			return errors.New("unreachable")
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer node.Close()
-		_, err = node.Entries().Add(t.Context(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: pattern(t, "token:bad"), Author: "test", Source: blocks.Manual})
+		_, err = node.Entries.Add(t.Context(), audit.SystemActor("test"), blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: storetest.Pattern(t, "token:bad"), Author: "test", Source: blocks.Manual})
 		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "is kept") {
 			t.Errorf("got %v", err)
 		}
-		page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: f.clock.Now()})
+		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, At: f.Clock.Now()})
 		if err != nil || page.Total != 1 {
 			t.Errorf("%d blocks, %v", page.Total, err)
 		}

@@ -9,10 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"os/exec"
+	"os/signal"
+	"syscall"
+
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/test/storetest"
 )
+
+// faultDatabase names the database for a test that runs itself in another process.
+const faultDatabase = "STINT_TEST_FAULT_DATABASE"
 
 // saysOnce checks that an error is Unavailable and one line that holds text.
 func saysOnce(t *testing.T, err error, text string) {
@@ -31,19 +40,19 @@ func withSettings(url, settings string) string {
 }
 
 func TestEveryConnectionOfPostgresLimitsItsStatements(t *testing.T) {
-	f := newPostgresFixture(t)
+	f := storetest.OpenPostgres(t)
 	for name, want := range map[string]string{"statement_timeout": "1min", "lock_timeout": "10s", "idle_in_transaction_session_timeout": "1min"} {
 		if got := f.Setting(t, t.Context(), name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
-	if got := f.Setting(t, sqlstore.AllowLong(t.Context()), "statement_timeout"); got != "15min" {
+	if got := f.Setting(t, db.AllowLong(t.Context()), "statement_timeout"); got != "15min" {
 		t.Errorf("long work has %s", got)
 	}
 	if got := f.Setting(t, t.Context(), "statement_timeout"); got != "1min" {
 		t.Errorf("after long work the connection has %s", got)
 	}
-	chosen, err := sqlstore.Open(t.Context(), withSettings(f.url, "statement_timeout=7s&lock_timeout=3s"), sqlstore.Options{})
+	chosen, err := sqlstore.Open(t.Context(), withSettings(f.URL, "statement_timeout=7s&lock_timeout=3s"), sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +63,15 @@ func TestEveryConnectionOfPostgresLimitsItsStatements(t *testing.T) {
 }
 
 func TestAStatementThatHangsInPostgresEndsByItself(t *testing.T) {
-	f := newPostgresFixture(t)
-	hasty, err := sqlstore.Open(t.Context(), withSettings(f.url, "statement_timeout=200ms&lock_timeout=100ms"), sqlstore.Options{Now: f.clock.Now})
+	f := storetest.OpenPostgres(t)
+	hasty, err := sqlstore.Open(t.Context(), withSettings(f.URL, "statement_timeout=200ms&lock_timeout=100ms"), sqlstore.Options{Now: f.Clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer hasty.Close()
 	saysOnce(t, hasty.Sleep(t.Context(), "60"), "did not answer in time")
 
-	holder, err := f.raw(t).BeginTx(t.Context(), nil)
+	holder, err := f.Raw(t).BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,65 +79,65 @@ func TestAStatementThatHangsInPostgresEndsByItself(t *testing.T) {
 	if _, err := holder.ExecContext(t.Context(), "UPDATE revision SET value = value"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = hasty.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", time.Time{}))
+	_, err = hasty.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
 	saysOnce(t, err, "locked")
 	if err := holder.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hasty.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", time.Time{})); err != nil {
+	if _, err := hasty.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{})); err != nil {
 		t.Fatalf("after the lock: %v", err)
 	}
 }
 
 func TestSQLiteLockedByAnotherProgramIsSaidAndGoesOnAfterwards(t *testing.T) {
-	f := newSQLiteFixture(t)
-	holder, err := f.raw(t).Conn(t.Context())
+	f := storetest.OpenSQLite(t)
+	holder, err := f.Raw(t).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := holder.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", time.Time{}))
+	_, err = f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
 	saysOnce(t, err, "locked by another program; nothing was changed")
-	if _, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block}); err != nil {
+	if _, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block}); err != nil {
 		t.Errorf("reading: %v", err)
 	}
 	if _, err := holder.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
 }
 
 func TestSQLiteWithoutSpaceSaysSoAndKeepsWhatItAcknowledged(t *testing.T) {
-	f := newSQLiteFixture(t)
+	f := storetest.OpenSQLite(t)
 	f.LimitPages(t, 1) // as many as there are
 	var kept []string
 	var err error
 	for n := range 2000 {
-		b := block(t, fmt.Sprintf("token:%04d", n), time.Time{})
+		b := storetest.NewBlock(t, fmt.Sprintf("token:%04d", n), time.Time{})
 		b.Reason = strings.Repeat("x", 1000)
-		if _, err = f.Entries().Add(t.Context(), operator, blocks.Fail, b); err != nil {
+		if _, err = f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, b); err != nil {
 			break
 		}
 		kept = append(kept, b.Pattern.String())
 	}
 	saysOnce(t, err, "no disk space left; free room; nothing was changed")
 	f.LimitPages(t, 1<<30)
-	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)
-	page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:after", time.Time{}), blocks.Fail)
+	page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || page.Total != len(kept)+1 {
 		t.Fatalf("%d blocks are there, %d were acknowledged, %v", page.Total, len(kept)+1, err)
 	}
 }
 
 func TestSQLiteOnADiskThatFailsKeepsWhatItAcknowledged(t *testing.T) {
-	if path := os.Getenv(dieDatabase); path != "" {
+	if path := os.Getenv(faultDatabase); path != "" {
 		fillUp(t, path)
 		return
 	}
 	path := filepath.Join(t.TempDir(), "stint.db")
-	out := runChild(t, dieDatabase+"="+path)
+	out := runChild(t, faultDatabase+"="+path)
 	acknowledged := strings.Count(out, "acknowledged")
 	if acknowledged == 0 || !strings.Contains(out, "refused") || !strings.Contains(out, "again") {
 		t.Fatalf("the child said %q", out)
@@ -138,7 +147,7 @@ func TestSQLiteOnADiskThatFailsKeepsWhatItAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	page, err := s.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
+	page, err := s.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 	if err != nil || page.Total != acknowledged {
 		t.Fatalf("%d blocks are there, %d were acknowledged, %v", page.Total, acknowledged, err)
 	}
@@ -155,9 +164,9 @@ func fillUp(t *testing.T, path string) {
 	grow := limitFiles(t, 1<<20)
 	refused := 0
 	for n := 0; refused < 5; n++ {
-		b := block(t, fmt.Sprintf("token:%05d", n), time.Time{})
+		b := storetest.NewBlock(t, fmt.Sprintf("token:%05d", n), time.Time{})
 		b.Reason = strings.Repeat("x", 1000)
-		_, err := s.Entries().Add(t.Context(), operator, blocks.Fail, b)
+		_, err := s.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, b)
 		switch {
 		case err == nil:
 			fmt.Println("acknowledged")
@@ -169,18 +178,18 @@ func fillUp(t *testing.T, path string) {
 	}
 	fmt.Println("refused")
 	grow()
-	if _, err := s.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:last", time.Time{})); err != nil {
+	if _, err := s.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:last", time.Time{})); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("acknowledged again")
 }
 
 func TestSQLiteThatIsDamagedIsRefusedInOneLine(t *testing.T) {
-	f := newSQLiteFixture(t)
+	f := storetest.OpenSQLite(t)
 	for n := range 300 {
-		add(t, f, block(t, fmt.Sprintf("token:%d", n), time.Time{}), blocks.Fail)
+		storetest.AddEntry(t, f, storetest.NewBlock(t, fmt.Sprintf("token:%d", n), time.Time{}), blocks.Fail)
 	}
-	good, err := os.ReadFile(backup(t, f))
+	good, err := os.ReadFile(storetest.Backup(t, f))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,24 +208,24 @@ func TestSQLiteThatIsDamagedIsRefusedInOneLine(t *testing.T) {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := sqlstore.CheckFile(t.Context(), path)
+		_, err := db.CheckFile(t.Context(), path)
 		if err == nil || !strings.Contains(err.Error(), "damaged") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if empty, err := sqlstore.CheckFile(t.Context(), f.url); err != nil || empty {
+	if empty, err := db.CheckFile(t.Context(), f.URL); err != nil || empty {
 		t.Errorf("a sound one: empty %v, %v", empty, err)
 	}
 }
 
 func TestAReadOnlyDatabaseIsSaid(t *testing.T) {
-	f := newPostgresFixture(t)
-	standby, err := sqlstore.Open(t.Context(), withSettings(f.url, "default_transaction_read_only=on"), sqlstore.Options{})
+	f := storetest.OpenPostgres(t)
+	standby, err := sqlstore.Open(t.Context(), withSettings(f.URL, "default_transaction_read_only=on"), sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer standby.Close()
-	_, err = standby.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:a", time.Time{}))
+	_, err = standby.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
 	saysOnce(t, err, "can only be read")
 }
 
@@ -226,22 +235,53 @@ func TestAFileWithoutTablesIsToldFromOneThatIsInUse(t *testing.T) {
 	if err := os.WriteFile(nothing, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", bare+"?_pragma=journal_mode(WAL)")
+	raw, err := sql.Open("sqlite", bare+"?_pragma=journal_mode(WAL)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.ExecContext(t.Context(), "PRAGMA user_version = 1"); err != nil {
+	if _, err := raw.ExecContext(t.Context(), "PRAGMA user_version = 1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
+	if err := raw.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{missing, nothing, bare} {
-		if empty, err := sqlstore.CheckFile(t.Context(), path); err != nil || !empty {
+		if empty, err := db.CheckFile(t.Context(), path); err != nil || !empty {
 			t.Errorf("%s: empty %v, %v", path, empty, err)
 		}
 	}
 	if _, err := os.Lstat(missing); err == nil {
 		t.Error("looking made a file")
 	}
+}
+
+// runChild runs the test of the same name in a process of its own and returns
+// what it said.
+func runChild(t *testing.T, environment ...string) string {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), environment...)
+	out, err := child.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// limitFiles keeps the files of this process from growing beyond a size, as a
+// disk that fails does, until grow is called.
+func limitFiles(t *testing.T, size uint64) (grow func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	set := func(limit syscall.Rlimit) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(syscall.Rlimit{Cur: size, Max: before.Max})
+	return func() { set(before) }
 }

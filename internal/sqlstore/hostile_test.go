@@ -14,13 +14,14 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 // tampered returns a backup of f that statements have been run on, as whoever
 // hands an operator a bad file may do.
-func tampered(t *testing.T, f *fixture, statements ...string) string {
+func tampered(t *testing.T, f *storetest.Fixture, statements ...string) string {
 	t.Helper()
-	path := backup(t, f)
+	path := storetest.Backup(t, f)
 	db, err := sql.Open("sqlite", path+"?_pragma=journal_mode(DELETE)")
 	if err != nil {
 		t.Fatal(err)
@@ -39,13 +40,13 @@ func tampered(t *testing.T, f *fixture, statements ...string) string {
 
 // unharmed checks that a store has its one block, that nothing is left beside
 // it, and that a node can load it.
-func unharmed(t *testing.T, f *fixture) {
+func unharmed(t *testing.T, f *storetest.Fixture) {
 	t.Helper()
-	page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"})
+	page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"})
 	if err != nil || len(page.Items) != 1 {
-		t.Fatalf("blocks %s, %v", spellings(page.Items), err)
+		t.Fatalf("blocks %s, %v", storetest.Patterns(page.Items), err)
 	}
-	names, err := os.ReadDir(filepath.Dir(f.url))
+	names, err := os.ReadDir(filepath.Dir(f.URL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func unharmed(t *testing.T, f *fixture) {
 			t.Errorf("%s lies beside the database", name.Name())
 		}
 	}
-	if err := catalog.New(f, f.clock.Now).Refresh(t.Context()); err != nil {
+	if err := catalog.New(f, f.Clock.Now).Refresh(t.Context()); err != nil {
 		t.Errorf("a node could not load it: %v", err)
 	}
 }
@@ -119,11 +120,11 @@ func TestRestore_refuses_every_hostile_file_and_changes_nothing(t *testing.T) {
 		"a network length of nonsense":          {`UPDATE settings SET value = '-1' WHERE name = 'ipv6_bits'`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newSQLiteFixture(t)
+			f := storetest.OpenSQLite(t)
 			path := tampered(t, f, statements...)
-			add(t, f, block(t, "token:kept", time.Time{}), blocks.Fail)
-			err := f.Restore(t.Context(), operator, path)
-			wants(t, err, fault.Invalid)
+			storetest.AddEntry(t, f, storetest.NewBlock(t, "token:kept", time.Time{}), blocks.Fail)
+			err := f.Restore(t.Context(), storetest.Operator, path)
+			storetest.WantFault(t, err, fault.Invalid)
 			if text := err.Error(); strings.Contains(text, "\n") || len(text) > 400 {
 				t.Errorf("the error is not one short line: %q", text)
 			}
@@ -131,36 +132,36 @@ func TestRestore_refuses_every_hostile_file_and_changes_nothing(t *testing.T) {
 			if _, err := os.Lstat(outside); err == nil {
 				t.Fatal("a file was written outside the data folder")
 			}
-			add(t, f, block(t, "token:later", time.Time{}), blocks.Fail)
+			storetest.AddEntry(t, f, storetest.NewBlock(t, "token:later", time.Time{}), blocks.Fail)
 		})
 	}
 }
 
 func TestRestore_takes_a_database_that_was_analysed(t *testing.T) {
-	f := newSQLiteFixture(t)
+	f := storetest.OpenSQLite(t)
 	path := tampered(t, f, `ANALYZE`)
-	if err := f.Restore(t.Context(), operator, path); err != nil {
+	if err := f.Restore(t.Context(), storetest.Operator, path); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestRestore_keeps_what_nodes_agree_on_at_this_moment(t *testing.T) {
-	f := newSQLiteFixture(t)
+	f := storetest.OpenSQLite(t)
 	path := tampered(t, f, `INSERT INTO leases VALUES ('job:tidy', 'nobody', 9223372036854775807)`)
-	if err := f.Restore(t.Context(), operator, path); err != nil {
+	if err := f.Restore(t.Context(), storetest.Operator, path); err != nil {
 		t.Fatal(err)
 	}
-	now := f.clock.Now()
-	if held, err := f.AcquireLease(t.Context(), "job:tidy", "a", now, now.Add(time.Minute)); err != nil || !held {
+	now := f.Clock.Now()
+	if held, err := f.Jobs.AcquireLease(t.Context(), "job:tidy", "a", now, now.Add(time.Minute)); err != nil || !held {
 		t.Fatalf("a lease of the backup keeps a job from running: %v, %v", held, err)
 	}
 }
 
 // A file is either refused or restored whole, whatever its bytes are.
 func TestRestore_of_damaged_pages_changes_nothing_or_all(t *testing.T) {
-	f := newSQLiteFixture(t)
-	add(t, f, block(t, "token:old", time.Time{}), blocks.Fail)
-	good, err := os.ReadFile(backup(t, f))
+	f := storetest.OpenSQLite(t)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:old", time.Time{}), blocks.Fail)
+	good, err := os.ReadFile(storetest.Backup(t, f))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestRestore_of_damaged_pages_changes_nothing_or_all(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := f.Restore(t.Context(), operator, path)
+		err := f.Restore(t.Context(), storetest.Operator, path)
 		switch {
 		case fault.Is(err, fault.Invalid):
 			refused++

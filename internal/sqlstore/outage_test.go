@@ -10,55 +10,56 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
 func TestStore_says_so_when_Postgres_is_gone_and_goes_on_when_it_is_back(t *testing.T) {
-	server := dedicatedPostgres(t)
-	f := newFixture(t, server.URL)
-	add(t, f, block(t, "token:before", time.Time{}), blocks.Fail)
+	server := storetest.DedicatedPostgres(t)
+	f := storetest.Open(t, server.URL)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:before", time.Time{}), blocks.Fail)
 	server.Kill()
-	_, err := f.Entries().Add(t.Context(), operator, blocks.Fail, block(t, "token:during", time.Time{}))
-	wants(t, err, fault.Unavailable)
-	wants(t, f.Ping(t.Context()), fault.Unavailable)
-	_, err = f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
-	wants(t, err, fault.Unavailable)
+	_, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:during", time.Time{}))
+	storetest.WantFault(t, err, fault.Unavailable)
+	storetest.WantFault(t, f.Ping(t.Context()), fault.Unavailable)
+	_, err = f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
+	storetest.WantFault(t, err, fault.Unavailable)
 	err = f.EachChange(t.Context(), 0, func(catalog.Changes) error { return nil })
-	wants(t, err, fault.Unavailable)
+	storetest.WantFault(t, err, fault.Unavailable)
 
 	server.Restart(false)
-	add(t, f, block(t, "token:after", time.Time{}), blocks.Fail)
-	page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Block})
-	if err != nil || spellings(page.Items) != "token:after token:before" {
-		t.Fatalf("%s, %v", spellings(page.Items), err)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:after", time.Time{}), blocks.Fail)
+	page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
+	if err != nil || storetest.Patterns(page.Items) != "token:after token:before" {
+		t.Fatalf("%s, %v", storetest.Patterns(page.Items), err)
 	}
 }
 
 func TestStore_waits_no_longer_than_its_context_for_a_Postgres_that_hangs(t *testing.T) {
-	server := dedicatedPostgres(t)
-	f := newFixture(t, server.URL)
+	server := storetest.DedicatedPostgres(t)
+	f := storetest.Open(t, server.URL)
 	server.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := f.Entries().Add(ctx, operator, blocks.Fail, block(t, "token:a", time.Time{}))
-	wants(t, err, fault.Unavailable)
+	_, err := f.Entries.Add(ctx, storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
+	storetest.WantFault(t, err, fault.Unavailable)
 	given, give := context.WithCancel(t.Context())
 	give()
-	if _, err := f.Entries().Add(given, operator, blocks.Fail, block(t, "token:a", time.Time{})); !errors.Is(err, context.Canceled) {
+	if _, err := f.Entries.Add(given, storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{})); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a caller who gave up got %v", err)
 	}
 	server.Continue()
-	add(t, f, block(t, "token:b", time.Time{}), blocks.Fail)
+	storetest.AddEntry(t, f, storetest.NewBlock(t, "token:b", time.Time{}), blocks.Fail)
 }
 
 func TestNew_starts_while_Postgres_is_away(t *testing.T) {
-	server := dedicatedPostgres(t)
+	server := storetest.DedicatedPostgres(t)
 	server.Kill()
 	s, err := sqlstore.New(server.URL, sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	wants(t, s.Prepare(t.Context()), fault.Unavailable)
+	storetest.WantFault(t, s.Prepare(t.Context()), fault.Unavailable)
 	server.Restart(false)
 	if err := s.Prepare(t.Context()); err != nil || !s.Seeded {
 		t.Fatalf("seeded %v, %v", s.Seeded, err)
@@ -69,8 +70,8 @@ func TestNew_starts_while_Postgres_is_away(t *testing.T) {
 }
 
 func TestStore_is_not_held_up_by_a_node_that_died_inside_a_change(t *testing.T) {
-	f := newPostgresFixture(t)
-	db := f.raw(t)
+	f := storetest.OpenPostgres(t)
+	db := f.Raw(t)
 	conn, err := db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -80,18 +81,18 @@ func TestStore_is_not_held_up_by_a_node_that_died_inside_a_change(t *testing.T) 
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err = f.Entries().Add(ctx, operator, blocks.Fail, block(t, "token:a", time.Time{}))
-	wants(t, err, fault.Unavailable)
+	_, err = f.Entries.Add(ctx, storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
+	storetest.WantFault(t, err, fault.Unavailable)
 	_ = conn.Close()
 	_ = db.Close() // as the server sees a process that died
-	added := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail)
+	added := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
 	if added.Entry.Revision != 2 {
 		t.Fatalf("the revision of the failed change was not reused: %d", added.Entry.Revision)
 	}
 }
 
 func TestStore_clock_and_health(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		first, err := f.Now(t.Context())
 		if err != nil {
 			t.Fatal(err)

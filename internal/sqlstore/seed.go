@@ -12,6 +12,8 @@ import (
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/policies"
 )
 
 const (
@@ -32,32 +34,32 @@ const (
 // seeder, and the others wait for it and see its mark.
 func (s *Store) seed(ctx context.Context) error {
 	var done int64
-	if err := s.view(ctx, func(t *tx) error {
-		_, err := t.one(readSeeded, nil, &done)
+	if err := s.View(ctx, func(t *db.Tx) error {
+		_, err := t.One(readSeeded, nil, &done)
 		return err
 	}); err != nil || done != 0 {
 		return err
 	}
 	seeded := false
-	err := s.change(ctx, audit.SystemActor("seed"), func(t *tx) error {
+	err := s.Change(ctx, audit.SystemActor("seed"), func(t *db.Tx) error {
 		seeded = false
-		if _, err := t.one(readSeeded, nil, &done); err != nil {
+		if _, err := t.One(readSeeded, nil, &done); err != nil {
 			return err
 		}
 		if done != 0 {
-			return errUnchanged
+			return db.ErrUnchanged
 		}
-		if _, err := t.exec(markSeeded, toMS(t.now)); err != nil {
+		if _, err := t.Exec(markSeeded, db.ToMS(t.Now)); err != nil {
 			return err
 		}
-		if err := t.seedSettings(); err != nil {
+		if err := seedSettings(t); err != nil {
 			return err
 		}
 		policy, err := seedPolicy()
 		if err != nil {
 			return err
 		}
-		_, err = policiesIn(t).createPolicy(policy)
+		_, err = policies.In(t).CreatePolicy(policy)
 		seeded = err == nil
 		return err
 	})
@@ -65,7 +67,7 @@ func (s *Store) seed(ctx context.Context) error {
 	return err
 }
 
-func (t *tx) seedSettings() error {
+func seedSettings(t *db.Tx) error {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return fmt.Errorf("make the secret: %w", err)
@@ -74,7 +76,7 @@ func (t *tx) seedSettings() error {
 		ipv6BitsSetting: strconv.Itoa(keys.DefaultIPv6Bits),
 		secretSetting:   hex.EncodeToString(secret),
 	} {
-		if _, err := t.exec(addSetting, name, value, t.revision); err != nil {
+		if _, err := t.Exec(addSetting, name, value, t.Revision); err != nil {
 			return err
 		}
 	}
@@ -98,9 +100,9 @@ func seedPolicy() (*rules.Policy, error) {
 }
 
 // settings reads the shared settings.
-func (t *tx) settings() (*catalog.Settings, error) {
+func settings(t *db.Tx) (*catalog.Settings, error) {
 	type setting struct{ name, value string }
-	all, err := each(t, func(r row) (s setting, err error) {
+	all, err := db.Each(t, func(r db.Row) (s setting, err error) {
 		err = r.Scan(&s.name, &s.value)
 		return s, err
 	}, readSettings)

@@ -8,43 +8,34 @@ import (
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/test/storetest"
 )
 
-// newest returns the newest entry of the audit.
-func newest(t testing.TB, f *fixture) *audit.Record {
-	t.Helper()
-	page, err := f.FindRecords(t.Context(), audit.Filter{Limit: 1})
-	if err != nil || len(page.Records) != 1 {
-		t.Fatalf("the newest entry: %v, %v", page.Records, err)
-	}
-	return page.Records[0]
-}
-
 // undo undoes the newest entry and returns the entry that this made.
-func undo(t testing.TB, f *fixture) *audit.Record {
+func undo(t testing.TB, f *storetest.Fixture) *audit.Record {
 	t.Helper()
-	id := newest(t, f).ID
-	made, err := f.Undo(t.Context(), operator, id)
+	id := storetest.NewestRecord(t, f).ID
+	made, err := f.Undo(t.Context(), storetest.Operator, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made.ID == id || made.Actor != operator || !strings.Contains(made.Summary, "This undoes entry") {
+	if made.ID == id || made.Actor != storetest.Operator || !strings.Contains(made.Summary, "This undoes entry") {
 		t.Fatalf("undoing made the entry %+v", made)
 	}
 	return made
 }
 
 // standing returns the active blocks as "pattern reason seconds-to-its-end".
-func standing(t testing.TB, f *fixture) string {
+func standing(t testing.TB, f *storetest.Fixture) string {
 	t.Helper()
 	var all []string
-	for b, err := range f.Entries().Each(t.Context(), blocks.Filter{Kind: blocks.Block, At: f.clock.Now()}) {
+	for b, err := range f.Entries.Each(t.Context(), blocks.Filter{Kind: blocks.Block, At: f.Clock.Now()}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		left := "for good"
 		if !b.Expires.IsZero() {
-			left = b.Expires.Sub(f.clock.Now()).String()
+			left = b.Expires.Sub(f.Clock.Now()).String()
 		}
 		all = append(all, b.Pattern.String()+" "+b.Reason+" "+left)
 	}
@@ -54,45 +45,45 @@ func standing(t testing.TB, f *fixture) string {
 func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 	reason := "else"
 	for name, c := range map[string]struct {
-		change       func(t *testing.T, f *fixture, b *blocks.Entry)
+		change       func(t *testing.T, f *storetest.Fixture, b *blocks.Entry)
 		before, want string
 	}{
 		"a lift, until the old end": {
-			func(t *testing.T, f *fixture, b *blocks.Entry) {
-				if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "by mistake", b.ID); err != nil {
+			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
+				if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "by mistake", b.ID); err != nil {
 					t.Fatal(err)
 				}
-				f.clock.Advance(10 * time.Minute)
+				f.Clock.Advance(10 * time.Minute)
 			}, "", "token:a scraping 50m0s",
 		},
 		"an addition": {
-			func(t *testing.T, f *fixture, b *blocks.Entry) {
-				add(t, f, block(t, "token:b", time.Time{}), blocks.Fail)
+			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
+				storetest.AddEntry(t, f, storetest.NewBlock(t, "token:b", time.Time{}), blocks.Fail)
 			},
 			"token:b scraping for good, token:a scraping 1h0m0s", "token:a scraping 1h0m0s",
 		},
 		"an extension": {
-			func(t *testing.T, f *fixture, b *blocks.Entry) {
-				add(t, f, block(t, "token:a", f.clock.Now().Add(9*time.Hour)), blocks.Extend)
+			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
+				storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(9*time.Hour)), blocks.Extend)
 			},
 			"token:a scraping 9h0m0s", "token:a scraping 1h0m0s",
 		},
 		"an edit": {
-			func(t *testing.T, f *fixture, b *blocks.Entry) {
-				if _, err := f.Entries().Update(t.Context(), operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &time.Time{}}); err != nil {
+			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
+				if _, err := f.Entries.Update(t.Context(), storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &time.Time{}}); err != nil {
 					t.Fatal(err)
 				}
 			}, "token:a else for good", "token:a scraping 1h0m0s",
 		},
 		"a replacement": {
-			func(t *testing.T, f *fixture, b *blocks.Entry) {
-				add(t, f, block(t, "token:a", time.Time{}), blocks.Replace)
+			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
+				storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Replace)
 			},
 			"token:a scraping for good", "token:a scraping 1h0m0s",
 		},
 		"an import": {
-			func(t *testing.T, f *fixture, b *blocks.Entry) {
-				if _, err := f.Entries().Import(t.Context(), operator, addresses(t, 3), blocks.Fail, nil); err != nil {
+			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
+				if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 3), blocks.Fail, nil); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -101,8 +92,8 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, f *fixture) {
-				b := add(t, f, block(t, "token:a", f.clock.Now().Add(time.Hour)), blocks.Fail).Entry
+			storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+				b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(time.Hour)), blocks.Fail).Entry
 				c.change(t, f, b)
 				if got := standing(t, f); got != c.before {
 					t.Fatalf("before, %q stood, want %q", got, c.before)
@@ -117,9 +108,9 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 }
 
 func TestUndoEntry_can_itself_be_undone(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
-		b := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail).Entry
-		if _, err := f.Entries().End(t.Context(), operator, blocks.Block, "", b.ID); err != nil {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", b.ID); err != nil {
 			t.Fatal(err)
 		}
 		undo(t, f)
@@ -135,16 +126,16 @@ func TestUndoEntry_can_itself_be_undone(t *testing.T) {
 }
 
 func TestUndoEntry_brings_an_exemption_back(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
-		added, err := f.Entries().Add(t.Context(), operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: pattern(t, "token:a"), Reason: "monitoring"})
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		added, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: storetest.Pattern(t, "token:a"), Reason: "monitoring"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Entries().End(t.Context(), operator, blocks.Exemption, "", added[0].Entry.ID); err != nil {
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Exemption, "", added[0].Entry.ID); err != nil {
 			t.Fatal(err)
 		}
 		undo(t, f)
-		page, err := f.Entries().Find(t.Context(), blocks.Filter{Kind: blocks.Exemption, At: f.clock.Now()})
+		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Exemption, At: f.Clock.Now()})
 		if err != nil || len(page.Items) != 1 || page.Items[0].Reason != "monitoring" || page.Items[0].ID != added[0].Entry.ID {
 			t.Fatalf("the exemptions are %+v, %v", page.Items, err)
 		}
@@ -152,25 +143,25 @@ func TestUndoEntry_brings_an_exemption_back(t *testing.T) {
 }
 
 func TestUndoEntry_of_policies(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		put(t, f, policy(t, "search", "token:*", "5/10s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), 0)
 		undo(t, f)
-		if _, err := f.FindPolicyByName(ctx, "search"); !fault.Is(err, fault.NotFound) {
+		if _, err := f.Policies.FindPolicyByName(ctx, "search"); !fault.Is(err, fault.NotFound) {
 			t.Fatalf("a created policy still stands: %v", err)
 		}
-		first := put(t, f, policy(t, "search", "token:*", "5/10s"), 0)
-		put(t, f, policy(t, "search", "token:*", "9/10s"), 1)
+		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "9/10s"), 1)
 		undo(t, f)
-		p, err := f.FindPolicyByName(ctx, "search")
+		p, err := f.Policies.FindPolicyByName(ctx, "search")
 		if err != nil || p.Version != 3 || p.Rules.String() != "5/10s" || p.ID != first.ID {
 			t.Fatalf("got %+v, %v", p, err)
 		}
-		if err := f.DeletePolicy(ctx, operator, "search", 3); err != nil {
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "search", 3); err != nil {
 			t.Fatal(err)
 		}
 		undo(t, f)
-		p, err = f.FindPolicyByName(ctx, "search")
+		p, err = f.Policies.FindPolicyByName(ctx, "search")
 		if err != nil || p.Version != 1 || p.Rules.String() != "5/10s" || p.ID == first.ID {
 			t.Fatalf("got %+v, %v", p, err)
 		}
@@ -178,59 +169,59 @@ func TestUndoEntry_of_policies(t *testing.T) {
 }
 
 func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
-	onBoth(t, func(t *testing.T, f *fixture) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
 		refused := func(id int64, words string) {
 			t.Helper()
-			_, err := f.Undo(ctx, operator, id)
-			wants(t, err, fault.Conflict)
+			_, err := f.Undo(ctx, storetest.Operator, id)
+			storetest.WantFault(t, err, fault.Conflict)
 			if !strings.Contains(err.Error(), words) {
 				t.Fatalf("got %q, want it to say %q", err, words)
 			}
 		}
-		b := add(t, f, block(t, "token:a", f.clock.Now().Add(time.Hour)), blocks.Fail).Entry
-		added := newest(t, f).ID
+		b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(time.Hour)), blocks.Fail).Entry
+		added := storetest.NewestRecord(t, f).ID
 		reason := "else"
-		if _, err := f.Entries().Update(ctx, operator, blocks.Block, b.ID, blocks.Update{Reason: &reason}); err != nil {
+		if _, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason}); err != nil {
 			t.Fatal(err)
 		}
 		refused(added, "has changed since")
-		if _, err := f.Entries().End(ctx, operator, blocks.Block, "", b.ID); err != nil {
+		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", b.ID); err != nil {
 			t.Fatal(err)
 		}
-		lifted := newest(t, f).ID
-		other := add(t, f, block(t, "token:a", time.Time{}), blocks.Fail).Entry
+		lifted := storetest.NewestRecord(t, f).ID
+		other := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail).Entry
 		refused(lifted, "has the active block "+other.ID)
-		if _, err := f.Entries().End(ctx, operator, blocks.Block, "", other.ID); err != nil {
+		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", other.ID); err != nil {
 			t.Fatal(err)
 		}
-		f.clock.Advance(time.Hour)
+		f.Clock.Advance(time.Hour)
 		refused(lifted, "would have ended")
 
-		put(t, f, policy(t, "search", "token:*", "5/10s"), 0)
-		created := newest(t, f).ID
-		put(t, f, policy(t, "search", "token:*", "9/10s"), 1)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), 0)
+		created := storetest.NewestRecord(t, f).ID
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "9/10s"), 1)
 		refused(created, "has changed since")
-		if err := f.DeletePolicy(ctx, operator, "search", 2); err != nil {
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "search", 2); err != nil {
 			t.Fatal(err)
 		}
-		deleted := newest(t, f).ID
-		put(t, f, policy(t, "other", "token:*", "5/10s"), 0)
+		deleted := storetest.NewestRecord(t, f).ID
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "other", "token:*", "5/10s"), 0)
 		refused(deleted, "belongs to the policy")
-		put(t, f, policy(t, "search", "ip:*", "5/10s"), 0)
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "ip:*", "5/10s"), 0)
 		refused(deleted, "has changed since")
 
-		if _, err := f.Entries().Import(ctx, operator, rowsOf(block(t, "token:new", f.clock.Now().Add(time.Second))), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries.Import(ctx, storetest.Operator, storetest.Sequence(storetest.NewBlock(t, "token:new", f.Clock.Now().Add(time.Second))), blocks.Fail, nil); err != nil {
 			t.Fatal(err)
 		}
-		imported := newest(t, f).ID
-		f.clock.Advance(time.Second)
+		imported := storetest.NewestRecord(t, f).ID
+		f.Clock.Advance(time.Second)
 		refused(imported, "Nothing is left")
-		if err := f.AddRecord(ctx, audit.Record{Actor: operator, Action: "key.reset", Object: "key", ObjectID: "token:a", Summary: "Reset"}); err != nil {
+		if err := f.Audit.AddRecord(ctx, audit.Record{Actor: storetest.Operator, Action: "key.reset", Object: "key", ObjectID: "token:a", Summary: "Reset"}); err != nil {
 			t.Fatal(err)
 		}
-		refused(newest(t, f).ID, "no change that can be undone")
-		_, err := f.Undo(ctx, operator, 1<<40)
-		wants(t, err, fault.NotFound)
+		refused(storetest.NewestRecord(t, f).ID, "no change that can be undone")
+		_, err := f.Undo(ctx, storetest.Operator, 1<<40)
+		storetest.WantFault(t, err, fault.NotFound)
 	})
 }

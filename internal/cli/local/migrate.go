@@ -5,7 +5,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
-	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
 func NewMigrate(con *console.Console) *cobra.Command {
@@ -21,30 +21,30 @@ starts; here it can be done beforehand and watched.`,
 }
 
 func newMigrateStatus(con *console.Console) *cobra.Command {
-	var db databaseFlags
+	var database databaseFlags
 	c := &cobra.Command{
 		Use:     "status",
 		Short:   "Show the applied and pending migrations",
 		Example: "admin migrate status --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate status",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			location, err := db.location(con)
+			location, err := database.location(con)
 			if err != nil {
 				return err
 			}
-			state, err := sqlstore.MigrationStatus(c.Context(), location)
+			state, err := db.MigrationStatus(c.Context(), location)
 			if err != nil {
 				return err
 			}
 			return printMigration(con, state)
 		},
 	}
-	db.add(c)
+	database.add(c)
 	return c
 }
 
 func newMigrateUp(con *console.Console) *cobra.Command {
-	var db databaseFlags
+	var database databaseFlags
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run the pending migrations",
@@ -53,21 +53,21 @@ same wait for each other. Servers of the version before go on working.`,
 		Example: "admin migrate up --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin migrate up",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			location, err := db.location(con)
+			location, err := database.location(con)
 			if err != nil {
 				return err
 			}
-			if err := sqlstore.Migrate(c.Context(), location); err != nil {
+			if err := db.Migrate(c.Context(), location); err != nil {
 				return err
 			}
-			state, err := sqlstore.MigrationStatus(c.Context(), location)
+			state, err := db.MigrationStatus(c.Context(), location)
 			if err != nil {
 				return err
 			}
 			return printMigration(con, state)
 		},
 	}
-	db.add(c)
+	database.add(c)
 	return c
 }
 
@@ -78,7 +78,7 @@ type migrationStatus struct {
 	State   string `json:"state"`
 }
 
-func printMigration(con *console.Console, state sqlstore.MigrationState) error {
+func printMigration(con *console.Console, state db.MigrationState) error {
 	status := migrationStatus{Version: state.Version, Latest: state.Latest, State: "up to date"}
 	switch {
 	case state.Dirty:

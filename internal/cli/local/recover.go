@@ -16,7 +16,7 @@ import (
 )
 
 func NewRecoverAdmin(con *console.Console) *cobra.Command {
-	var db databaseFlags
+	var database databaseFlags
 	var user string
 	c := &cobra.Command{
 		Use:   "recover-admin",
@@ -30,7 +30,7 @@ on a terminal and elsewhere is the first line of standard input.`,
 		Example: "admin recover-admin --data-dir ./data\nSTINT_DATABASE_URL=postgres://stint@db/stint admin recover-admin\nadmin recover-admin --user maria",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			location, err := db.location(con)
+			location, err := database.location(con)
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ on a terminal and elsewhere is the first line of standard input.`,
 			return recoverToken(c.Context(), con, store)
 		},
 	}
-	db.add(c)
+	database.add(c)
 	c.Flags().StringVar(&user, "user", "", "make this user an admin with a new password, instead of creating a token")
 	return c
 }
@@ -56,7 +56,7 @@ var recovery = audit.SystemActor("recover-admin")
 func recoverToken(ctx context.Context, con *console.Console, store *sqlstore.Store) error {
 	scopes := []identity.Access{identity.Admin}
 	secret := identity.NewSecret(scopes)
-	token, err := store.AddToken(ctx, recovery, identity.Token{
+	token, err := store.Identities.AddToken(ctx, recovery, identity.Token{
 		Name: "recovered " + con.Now().UTC().Format("2006-01-02 15:04:05"),
 		Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: recovery.Name,
 	})
@@ -81,13 +81,13 @@ func recoverUser(ctx context.Context, con *console.Console, store *sqlstore.Stor
 		return console.Usagef("%w", err)
 	}
 	hash := identity.HashPassword(password)
-	user, err := store.FindUserByName(ctx, name)
+	user, err := store.Identities.FindUserByName(ctx, name)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		_, err = store.AddUser(ctx, recovery, identity.User{Name: name, Role: identity.Administrator, PasswordHash: hash})
+		_, err = store.Identities.AddUser(ctx, recovery, identity.User{Name: name, Role: identity.Administrator, PasswordHash: hash})
 	case err == nil:
 		role, disabled := identity.Administrator, false
-		_, err = store.UpdateUser(ctx, recovery, user.ID, identity.UserUpdate{Role: &role, PasswordHash: &hash, Disabled: &disabled})
+		_, err = store.Identities.UpdateUser(ctx, recovery, user.ID, identity.UserUpdate{Role: &role, PasswordHash: &hash, Disabled: &disabled})
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,101 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/entries"
+	"github.com/stint-dev/stint/internal/sqlstore/identities"
+	"github.com/stint-dev/stint/internal/sqlstore/policies"
+)
+
+// Restore replaces everything in the embedded database with a backup that a
+// node can load; see db.DB.Restore.
+func (s *Store) Restore(ctx context.Context, by audit.Actor, path string) error {
+	return s.DB.Restore(ctx, by, path, s.checkContents)
+}
+
+// checkContents reads what a node reads of a database, so that one that no node
+// could load is refused while the old one is still there. The file has the
+// schema of this program by now.
+func (s *Store) checkContents(ctx context.Context, path string) error {
+	restored, err := New(path, Options{Now: s.LocalNow})
+	if err != nil {
+		return err
+	}
+	defer restored.Close()
+	if err := restored.CheckCompatible(ctx); err != nil {
+		return db.NotABackup(err, "%s", db.Clip(err.Error()))
+	}
+	if err := restored.readAll(ctx); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return db.NotABackup(err, "%s", db.Clip(err.Error()))
+	}
+	return nil
+}
+
+// readAll reads everything that a catalog reads, and every version of a policy.
+func (s *Store) readAll(ctx context.Context) error {
+	if err := s.View(ctx, checkVersions); err != nil {
+		return err
+	}
+	if err := s.EachChange(ctx, 0, checkSettings); err != nil {
+		return err
+	}
+	return s.View(ctx, func(t *db.Tx) error {
+		if err := db.Stream(t, new(entries.EntryScanner).Scan, `SELECT `+entries.EntryFields+` FROM entries`, nil, func(*blocks.Entry) error { return nil }); err != nil {
+			return err
+		}
+		if err := db.Stream(t, identities.ScanToken, identities.ReadTokens, nil, checkToken); err != nil {
+			return err
+		}
+		return db.Stream(t, policies.Scan, policies.PolicyColumns, nil, func(p *policies.Stored) error { return checkPolicy(p.Policy) })
+	})
+}
+
+// checkVersions makes sure that every policy has the version that it names.
+func checkVersions(t *db.Tx) error {
+	var lost int64
+	if _, err := t.One(countLostVersions, nil, &lost); err != nil {
+		return err
+	}
+	if lost > 0 {
+		return fmt.Errorf("%d policies lack their current version", lost)
+	}
+	return nil
+}
+
+const countLostVersions = `
+SELECT count(*) FROM policies p
+WHERE NOT EXISTS (SELECT 1 FROM policy_versions v WHERE v.policy_id = p.id AND v.version = p.version)`
+
+func checkSettings(ch catalog.Changes) error {
+	if ch.Settings == nil || len(ch.Settings.Secret) < 16 || ch.Settings.IPv6Bits < 1 || ch.Settings.IPv6Bits > 128 {
+		return errors.New("the settings that all nodes share are missing or wrong")
+	}
+	return nil
+}
+
+func checkPolicy(p *rules.Policy) error {
+	if err := p.Validate(); err != nil {
+		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
+	}
+	return nil
+}
+
+func checkToken(t *identity.Token) error {
+	if len(t.Hash) != sha256.Size {
+		return fmt.Errorf("the hash of the token %s is not a SHA-256", db.Quote(t.ID))
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// errPostgresBackup sends an operator to the tools of their database.
+func errPostgresBackup() error {
+	return fault.New(fault.Conflict, "This is Postgres: back it up with pg_dump and restore with pg_restore; Stint does so only for its embedded database.")
+}
+
+// Backup writes a copy of the embedded database to path while it is in use,
+// readable by its owner only. path must not exist. On Postgres it is a Conflict
+// that names pg_dump.
+func (s *DB) Backup(ctx context.Context, path string) error {
+	if s.place.dialect != &sqlite {
+		return errPostgresBackup()
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return fault.Field("path", "names a file that exists; choose another")
+	}
+	// SQLite fills an empty file and would make one that others may read.
+	partial, err := os.CreateTemp(filepath.Dir(path), ".stint-backup-*")
+	if err != nil {
+		return fmt.Errorf("make the backup's file: %w", err)
+	}
+	defer os.Remove(partial.Name()) // it is gone by then unless something failed
+	defer partial.Close()
+	if err := s.vacuumInto(ctx, partial.Name()); err != nil {
+		return err
+	}
+	if err := partial.Sync(); err != nil {
+		return fmt.Errorf("write the backup: %w", err)
+	}
+	if err := os.Rename(partial.Name(), path); err != nil {
+		return fmt.Errorf("put the backup in its place: %w", err)
+	}
+	return nil
+}
+
+// vacuumInto copies the database over a connection of its own: the writer must
+// not wait for it, and readers may not write, not even elsewhere.
+func (s *DB) vacuumInto(ctx context.Context, path string) error {
+	db, err := sql.Open("sqlite", sqliteDSN(s.place.target))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(ctx, "VACUUM INTO $1", path); err != nil {
+		return s.explain(ctx, fmt.Errorf("write the backup: %w", err))
+	}
+	return nil
+}
+
+// CheckContents returns an error for a database file that has the schema of this
+// program and that a node could not load.
+type CheckContents func(ctx context.Context, path string) error
+
+// Restore replaces everything in the embedded database with what the backup at
+// path holds, in one transaction, while it is in use. A backup of an older
+// release is migrated on the way; a damaged, foreign or newer file is Invalid
+// and changes nothing. Three things outlive the old state: ids of policies stay
+// taken, a token revoked since stays revoked, and the token that asks for the
+// restoring goes on working. No credential comes back that was taken away since:
+// a token ends when it would have ended, or earlier, and a user keeps the present
+// password and stays disabled or deleted. Sessions end. A node's catalog must be
+// reloaded whole afterwards. On Postgres it is a Conflict that names pg_restore.
+func (s *DB) Restore(ctx context.Context, by audit.Actor, path string, check CheckContents) error {
+	if s.place.dialect != &sqlite {
+		return errPostgresBackup()
+	}
+	checked, columns, err := s.checkedCopy(ctx, path, check)
+	if err != nil {
+		return err
+	}
+	defer removeDatabase(checked)
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return s.explain(ctx, err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "ATTACH DATABASE $1 AS restored", checked); err != nil {
+		return s.explain(ctx, fmt.Errorf("open the backup: %w", err))
+	}
+	// Whatever ctx says by then: the connection goes back to the pool.
+	defer func() { _, _ = conn.ExecContext(context.WithoutCancel(ctx), "DETACH DATABASE restored") }()
+	return s.changeOn(ctx, conn, by, func(t *Tx) error { return t.restore(path, columns) })
+}
+
+// checkedCopy copies a backup beside the database, checks the copy and brings
+// it up to date. It returns the tables and columns that the copy has then.
+func (s *DB) checkedCopy(ctx context.Context, path string, check CheckContents) (checked string, columns map[string][]string, err error) {
+	folder := filepath.Dir(s.place.target)
+	copied, err := copyDatabase(path, folder)
+	if err != nil {
+		return "", nil, err
+	}
+	if columns, err = s.bringUpToDate(ctx, copied, folder, check); err != nil {
+		removeDatabase(copied)
+		return "", nil, err
+	}
+	return copied, columns, nil
+}
+
+// bringUpToDate checks and migrates a private copy of a backup.
+func (s *DB) bringUpToDate(ctx context.Context, copied, folder string, check CheckContents) (columns map[string][]string, err error) {
+	if err := (untrusted{path: copied, folder: folder}).check(ctx); err != nil {
+		return nil, err
+	}
+	if err := (location{dialect: &sqlite, target: copied}).migrate(ctx); err != nil {
+		return nil, err
+	}
+	if err := check(ctx, copied); err != nil {
+		return nil, err
+	}
+	latest, err := s.place.latest()
+	if err != nil {
+		return nil, err
+	}
+	current, err := referenceAt(ctx, folder, latest.Latest)
+	return current.columns, err
+}
+
+const sqliteHeader = "SQLite format 3\x00"
+
+func copyDatabase(path, folder string) (copied string, err error) {
+	from, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fault.Field("path", "names no file")
+	}
+	if err != nil {
+		return "", fmt.Errorf("open the backup: %w", err)
+	}
+	defer from.Close()
+	header := make([]byte, len(sqliteHeader))
+	if _, err := io.ReadFull(from, header); err != nil || !bytes.Equal(header, []byte(sqliteHeader)) {
+		return "", NotABackup(err, "it is no SQLite database")
+	}
+	to, err := os.CreateTemp(folder, ".stint-restore-*")
+	if err != nil {
+		return "", fmt.Errorf("copy the backup: %w", err)
+	}
+	_, err = io.Copy(to, io.MultiReader(bytes.NewReader(header), from))
+	if err = errors.Join(err, to.Close()); err != nil {
+		removeDatabase(to.Name())
+		return "", fmt.Errorf("copy the backup: %w", err)
+	}
+	return to.Name(), nil
+}
+
+// removeDatabase removes a temporary database and what SQLite keeps beside it.
+func removeDatabase(path string) {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		_ = os.Remove(path + suffix) // a leftover is only room
+	}
+}
+
+const (
+	// nextRevision goes beyond what either database has given out.
+	nextRevision = `
+UPDATE main.revision SET value = max(value, (SELECT value FROM restored.revision) + 1) WHERE id = 1 RETURNING value`
+
+	keepPolicies = `
+CREATE TEMP TABLE kept_policies AS SELECT * FROM main.policies WHERE id NOT IN (SELECT id FROM restored.policies)`
+	keepVersions = `
+CREATE TEMP TABLE kept_versions AS SELECT * FROM main.policy_versions WHERE policy_id IN (SELECT id FROM temp.kept_policies)`
+	keepTokens = `
+CREATE TEMP TABLE kept_tokens AS SELECT * FROM main.tokens WHERE id = $1 OR revoked_at > 0`
+	// What ends or was changed of the credentials that both hold.
+	keepExpiries  = `CREATE TEMP TABLE kept_expiries AS SELECT id, expires_at FROM main.tokens`
+	keepUsers     = `CREATE TEMP TABLE kept_users AS SELECT id, password_hash, disabled_at FROM main.users`
+	keepEnded     = `CREATE TEMP TABLE kept_ended AS SELECT id FROM main.ended_credentials`
+	returnEnded   = `INSERT OR IGNORE INTO main.ended_credentials (id, revision) SELECT id, 0 FROM temp.kept_ended`
+	endTokens     = `DELETE FROM main.tokens WHERE id IN (SELECT id FROM main.ended_credentials)`
+	endUsers      = `DELETE FROM main.users WHERE id IN (SELECT id FROM main.ended_credentials)`
+	limitExpiries = `
+UPDATE main.tokens SET expires_at = min(expires_at, coalesce((SELECT k.expires_at FROM temp.kept_expiries k WHERE k.id = tokens.id), expires_at))`
+	returnUsers = `
+UPDATE main.users SET
+	password_hash = (SELECT k.password_hash FROM temp.kept_users k WHERE k.id = users.id),
+	disabled_at = max(disabled_at, (SELECT k.disabled_at FROM temp.kept_users k WHERE k.id = users.id))
+WHERE id IN (SELECT id FROM temp.kept_users)`
+	deleteKept     = `UPDATE temp.kept_policies SET deleted_at = $1 WHERE deleted_at = 0`
+	returnPolicies = `INSERT INTO main.policies SELECT * FROM temp.kept_policies`
+	returnVersions = `INSERT INTO main.policy_versions SELECT * FROM temp.kept_versions`
+	returnTokens   = `INSERT OR REPLACE INTO main.tokens SELECT * FROM temp.kept_tokens`
+)
+
+// restore runs with the backup attached as "restored", which has these columns.
+func (t *Tx) restore(path string, columns map[string][]string) error {
+	head, err := t.chainHead()
+	if err != nil {
+		return err
+	}
+	// Rows refer to each other and are replaced table by table.
+	if _, err := t.Exec("PRAGMA defer_foreign_keys = ON"); err != nil {
+		return err
+	}
+	if err := t.execAll(
+		statement{keepPolicies, nil}, statement{keepVersions, nil}, statement{keepTokens, []any{t.By.ID}},
+		statement{deleteKept, []any{ToMS(t.Now)}},
+		statement{keepExpiries, nil}, statement{keepUsers, nil}, statement{keepEnded, nil},
+	); err != nil {
+		return err
+	}
+	for _, table := range slices.Sorted(maps.Keys(columns)) {
+		if err := t.replaceTable(table, columns[table]); err != nil {
+			return fmt.Errorf("restore %s: %w", table, err)
+		}
+	}
+	if _, err := t.One(nextRevision, nil, &t.Revision); err != nil {
+		return err
+	}
+	if err := t.execAll(
+		statement{returnPolicies, nil}, statement{returnVersions, nil}, statement{returnTokens, nil},
+		statement{"DROP TABLE temp.kept_policies", nil}, statement{"DROP TABLE temp.kept_versions", nil}, statement{"DROP TABLE temp.kept_tokens", nil},
+		statement{returnEnded, nil}, statement{limitExpiries, nil}, statement{returnUsers, nil},
+		statement{endTokens, nil}, statement{endUsers, nil},
+		statement{"DROP TABLE temp.kept_expiries", nil}, statement{"DROP TABLE temp.kept_users", nil}, statement{"DROP TABLE temp.kept_ended", nil},
+	); err != nil {
+		return err
+	}
+	summary := fmt.Sprintf("Restored the database from %q.", filepath.Base(path))
+	// The audit is that of the backup now: this tells what was the newest record
+	// of the one before.
+	return t.Record("database.restore", "database", "", summary, struct {
+		Head string `json:"audit_head"`
+	}{head.String()}, nil)
+}
+
+// statement is one statement and its arguments.
+type statement struct {
+	text string
+	args []any
+}
+
+func (t *Tx) execAll(statements ...statement) error {
+	for _, s := range statements {
+		if _, err := t.Exec(s.text, s.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notRestored are the tables that a restore leaves as they are: those that say
+// how the database stands, and those that nodes use to agree at this moment.
+var notRestored = []string{"schema_migrations", "revision", "leases", "nodes"}
+
+// replaceTable takes the rows of one table over from the backup. Sessions end.
+func (t *Tx) replaceTable(table string, columns []string) error {
+	if slices.Contains(notRestored, table) {
+		return nil
+	}
+	if _, err := t.Exec("DELETE FROM main." + quoted(table)); err != nil || table == "sessions" {
+		return err
+	}
+	list := quotedList(columns)
+	_, err := t.Exec("INSERT INTO main." + quoted(table) + " (" + list + ") SELECT " + list + " FROM restored." + quoted(table))
+	return err
+}

@@ -1,0 +1,151 @@
+package db
+
+import (
+	"bytes"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A statement about many rows gets them as its first parameter, a JSON array of
+// arrays, so that its text and the number of statements do not depend on the
+// number of rows.
+
+// maxBulkRows bounds the rows of one statement.
+const maxBulkRows = 8000
+
+// The types of a bulk row's columns.
+const (
+	IntColumn   = "BIGINT"
+	TextColumn  = "TEXT"
+	BytesColumn = "BYTES" // written in JSON as hexadecimal digits
+)
+
+// Same returns the type of a column that has one value in all rows, so that the
+// rows leave it out: an expression without them, a constant for example.
+func Same(expression string) string { return sameMark + expression }
+
+// Parameter is same for the statement's parameter of a number, from 2 on.
+func Parameter(number int, kind string) string {
+	return Same("CAST($" + strconv.Itoa(number) + " AS " + kind + ")")
+}
+
+const sameMark = "="
+
+// BulkSelect returns a query for the rows that a statement is given, with
+// columns of these types and, where given, names.
+func BulkSelect(types []string, names ...string) string {
+	var b strings.Builder
+	b.WriteString("SELECT ")
+	place := 0
+	for i, name := range types {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		value, isSame := strings.CutPrefix(name, sameMark)
+		if !isSame {
+			value = "value ->> " + strconv.Itoa(place)
+			place++
+		}
+		switch name {
+		case IntColumn:
+			value = "CAST(" + value + " AS BIGINT)"
+		case BytesColumn:
+			value = "unhex(" + value + ")"
+		}
+		b.WriteString(value)
+		if i < len(names) {
+			b.WriteString(" AS " + names[i])
+		}
+	}
+	// WHERE keeps SQLite from reading ON CONFLICT as part of a join.
+	return b.String() + " FROM json_each(CAST($1 AS TEXT)) WHERE TRUE"
+}
+
+// Asked begins a query that joins the rows it is given under the name asked.
+func Asked(types []string, names ...string) string {
+	return "WITH asked AS (" + BulkSelect(types, names...) + ")\n"
+}
+
+// BulkJSON writes rows as the one parameter of a statement.
+func BulkJSON(rows [][]any) (string, error) {
+	text := []byte{'['}
+	var err error
+	for _, row := range rows {
+		text = append(text, '[')
+		for _, value := range row {
+			if text, err = appendValue(text, value); err != nil {
+				return "", err
+			}
+			text = append(text, ',')
+		}
+		text = append(bytes.TrimSuffix(text, comma), ']', ',')
+	}
+	return string(append(bytes.TrimSuffix(text, comma), ']')), nil
+}
+
+var comma = []byte{','}
+
+func appendValue(text []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case string:
+		return jsontext.AppendQuote(text, v)
+	case int64:
+		return strconv.AppendInt(text, v, 10), nil
+	case int:
+		return strconv.AppendInt(text, int64(v), 10), nil
+	case []byte:
+		if v == nil {
+			return append(text, "null"...), nil
+		}
+		return append(hex.AppendEncode(append(text, '"'), v), '"'), nil
+	default:
+		written, err := json.Marshal(v)
+		return append(text, written...), err
+	}
+}
+
+// inBulk hands rows to do as the parameter of one statement, in several only
+// beyond maxBulkRows.
+func inBulk(rows [][]any, do func(rows string) error) error {
+	for len(rows) > 0 {
+		n := min(len(rows), maxBulkRows)
+		text, err := BulkJSON(rows[:n])
+		if err != nil {
+			return err
+		}
+		if err := do(text); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// Upsert writes rows: head names the table and columns, tail says what becomes
+// of rows that are there; more are the statement's parameters from $2 on.
+func (t *Tx) Upsert(head, tail string, types []string, rows [][]any, more ...any) error {
+	return t.ExecOf(head+BulkSelect(types)+tail, rows, more...)
+}
+
+// EachOf reads every row of a query about rows with scan; more are the query's
+// parameters from $2 on.
+func EachOf[T any](t *Tx, scan func(Row) (T, error), query string, rows [][]any, more ...any) (all []T, err error) {
+	err = inBulk(rows, func(text string) error {
+		found, err := Each(t, scan, query, append([]any{text}, more...)...)
+		all = append(all, found...)
+		return err
+	})
+	return all, err
+}
+
+// ExecOf runs a statement about rows; more are its parameters from $2 on.
+func (t *Tx) ExecOf(statement string, rows [][]any, more ...any) error {
+	return inBulk(rows, func(text string) error {
+		_, err := t.Exec(statement, append([]any{text}, more...)...)
+		return err
+	})
+}

@@ -1,0 +1,122 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Options are what a store needs beside its place. The zero value is usable.
+type Options struct {
+	// Now is this node's clock, nil for time.Now. Rows are stamped with it.
+	Now func() time.Time
+	// Logger hears of connections lost and found again, nil for none.
+	Logger *slog.Logger
+	// AfterChange is called after each committed change and before its method
+	// returns, so that what is acknowledged governs this node already; nil for
+	// nothing. It is called too where all was as wanted already: another node
+	// may have made it so. Its
+	// error makes the change Unavailable, not undone: it is not acknowledged.
+	AfterChange func(context.Context) error
+	// WrapConnector, if set, returns what opens the connection that writes to an
+	// SQLite file, in place of the connector that it gets. Tests count
+	// statements by it.
+	WrapConnector func(driver.Connector) driver.Connector
+}
+
+// Open returns the connections of a database that it has not spoken to
+// yet. Its errors name no password.
+func Open(url string, opts Options) (*DB, error) {
+	place, err := locate(url)
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{place: place, clock: opts.Now, log: opts.Logger, after: opts.AfterChange}
+	if d.clock == nil {
+		d.clock = time.Now
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.after == nil {
+		d.after = func(context.Context) error { return nil }
+	}
+	if d.writer, d.reader, err = place.open(); err != nil {
+		return nil, fmt.Errorf("open the %s database: %w", place.dialect.name, err)
+	}
+	if opts.WrapConnector != nil && place.dialect == &sqlite {
+		wrapped := opts.WrapConnector(sqliteConnector{d.writer.Driver(), sqliteDSN(place.target)})
+		_ = d.writer.Close() // it has no connection yet
+		d.writer = sql.OpenDB(wrapped)
+		d.writer.SetMaxOpenConns(1)
+	}
+	return d, nil
+}
+
+// DB holds the connections of a Store and runs its transactions.
+type DB struct {
+	place  location
+	clock  func() time.Time
+	log    *slog.Logger
+	after  func(context.Context) error
+	writer *sql.DB // on SQLite its one connection that writes
+	reader *sql.DB // the same as writer on Postgres
+}
+
+// Close ends all connections.
+func (s *DB) Close() error {
+	err := s.writer.Close()
+	if s.reader != s.writer {
+		if readerErr := s.reader.Close(); err == nil {
+			err = readerErr
+		}
+	}
+	return err
+}
+
+// Ping asks the database for a sign of life.
+func (s *DB) Ping(ctx context.Context) error {
+	var one int
+	return s.explain(ctx, s.reader.QueryRowContext(ctx, "SELECT 1").Scan(&one))
+}
+
+// Now returns the database's clock: that of its server, on SQLite this
+// machine's.
+func (s *DB) Now(ctx context.Context) (time.Time, error) {
+	var now int64
+	if err := s.reader.QueryRowContext(ctx, s.place.dialect.clock).Scan(&now); err != nil {
+		return time.Time{}, s.explain(ctx, err)
+	}
+	return time.UnixMilli(now).UTC(), nil
+}
+
+// Health is what a status page says of the database.
+type Health struct {
+	Backend   string // "postgres" or "sqlite"
+	Migration uint   // the number of the schema
+	Revision  int64  // of the newest change
+	Clock     time.Time
+}
+
+// Health reads the state of the database.
+func (s *DB) Health(ctx context.Context) (Health, error) {
+	h := Health{Backend: s.place.dialect.name}
+	err := s.View(ctx, func(t *Tx) error {
+		if _, err := t.One("SELECT version FROM schema_migrations", nil, &h.Migration); err != nil {
+			return err
+		}
+		_, err := t.One(ReadRevision, nil, &h.Revision)
+		return err
+	})
+	if err != nil {
+		return Health{}, err
+	}
+	h.Clock, err = s.Now(ctx)
+	return h, err
+}
+
+// LocalNow returns this node's clock as rows keep it: whole milliseconds, UTC.
+func (s *DB) LocalNow() time.Time { return s.clock().UTC().Truncate(time.Millisecond) }

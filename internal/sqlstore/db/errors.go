@@ -1,0 +1,112 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// trouble is what kind of error a database gave.
+type trouble int
+
+const (
+	breakage         trouble = iota // a bug or a broken database
+	again                           // two transactions met; the same one may well succeed now
+	away                            // the database is unreachable
+	locked                          // another program holds a lock for too long
+	slow                            // a statement took longer than it may
+	full                            // the disk
+	damaged                         // what it holds cannot be read
+	unreadable                      // its disk fails
+	readOnlyDatabase                // it takes no changes
+)
+
+// said is what callers are told of a trouble.
+var said = map[trouble]string{
+	again:            "is busy",
+	away:             "cannot be reached",
+	locked:           "is locked by another program",
+	slow:             "did not answer in time",
+	full:             "has no disk space left; free room",
+	damaged:          "is damaged; restore a backup",
+	unreadable:       "cannot be read or written: the disk or its file system fails",
+	readOnlyDatabase: "can only be read: its file, folder or server allows no changes",
+}
+
+// errUnchanged, returned inside change, undoes the transaction and gives its
+// revision back: there was nothing to change.
+var ErrUnchanged = errors.New("nothing to change")
+
+// commitError marks an error that came while a transaction was being saved.
+type commitError struct{ error }
+
+func (e commitError) Unwrap() error { return e.error }
+
+// explain turns a driver's error into what callers are promised: a *fault.Error
+// as it is, the context's own error where the caller gave up, and Unavailable
+// where the database is unreachable or did not answer in time.
+func (s *DB) explain(ctx context.Context, err error) error {
+	var known *fault.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return err
+	case errors.Is(ctx.Err(), context.Canceled):
+		return context.Canceled
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return unavailable(err, "did not answer in time")
+	}
+	kind := s.place.dialect.classify(err)
+	if kind == again && s.place.dialect == &sqlite {
+		kind = locked // this node's own transactions queue for their reservation
+	}
+	if what, known := said[kind]; known {
+		return unavailable(err, what)
+	}
+	return fmt.Errorf("%s database: %w", s.place.dialect.name, err)
+}
+
+func unavailable(err error, what string) error {
+	outcome := "nothing was changed"
+	var saving commitError
+	if errors.As(err, &saving) {
+		outcome = "whether the change was saved is not known; look before you repeat it"
+	}
+	return &fault.Error{Code: fault.Unavailable, Message: "The database " + what + "; " + outcome + ".", Err: err}
+}
+
+// pause waits, or returns the context's error.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// found splits "no such row" from real errors.
+func found(err error) (bool, error) {
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// CheckText refuses what Postgres cannot store, so that both databases refuse
+// alike.
+func CheckText(field, text string) error {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return fault.Field(field, "must be valid UTF-8 without NUL")
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// changesChannel is where a change on Postgres tells its revision.
+const changesChannel = "stint_changes"
+
+const (
+	// listenCheck is how long a silent connection is trusted to be alive.
+	listenCheck = 20 * time.Second
+	// listenRetry is the pause before a lost connection is made anew.
+	listenRetry = time.Second
+)
+
+// Listen calls wake whenever a change may have been made by any node, and once
+// on every new connection since some may have been missed before it. It goes on
+// until ctx ends, through any outage. On SQLite, where there is one node, it
+// returns at once. Nothing depends on it but speed: nodes poll all the same.
+func (s *DB) Listen(ctx context.Context, wake func()) {
+	if s.place.dialect.notify == "" {
+		return
+	}
+	for ctx.Err() == nil {
+		err := s.listenOnce(ctx, wake)
+		if ctx.Err() != nil {
+			return
+		}
+		s.log.WarnContext(ctx, "no notifications of changes, polling goes on", slog.Any("error", err))
+		_ = pause(ctx, listenRetry) // the loop's condition looks at ctx
+	}
+}
+
+func (s *DB) listenOnce(ctx context.Context, wake func()) error {
+	config, err := postgresConfig(s.place.target)
+	if err != nil {
+		return errors.New("the database URL is not one of Postgres")
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+changesChannel); err != nil {
+		return err
+	}
+	wake()
+	for {
+		if err := awaitNotification(ctx, conn); err != nil {
+			return err
+		}
+		wake()
+	}
+}
+
+// awaitNotification waits for one, asking a silent connection for a sign of
+// life now and then: a server that vanished says nothing either.
+func awaitNotification(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		waiting, cancel := context.WithTimeout(ctx, listenCheck)
+		_, err := conn.WaitForNotification(waiting)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		checking, cancel := context.WithTimeout(ctx, listenCheck/4)
+		err = conn.Ping(checking)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package db
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// location is where a database is and how it is spoken to.
+type location struct {
+	dialect *dialect
+	// target is the URL of a Postgres, which may hold a password and is never
+	// printed, or the path of an SQLite file.
+	target string
+	files  fs.FS // the migrations, nil for those of this program
+}
+
+// dialect is all that differs between the two databases beside their
+// migrations.
+type dialect struct {
+	name   string // also the folder of its migrations
+	clock  string // the query for its clock in Unix milliseconds
+	notify string // the statement that wakes the other nodes, "" for none
+	// countTables counts the tables of a name that unqualified queries see.
+	countTables string
+	open        func(target string) (writer, reader *sql.DB, err error)
+	classify    func(error) trouble
+	// importBatch is the number of rows that one statement inserts.
+	importBatch int
+	// beforeMigration begins the transaction of a migration, "" for nothing.
+	beforeMigration string
+	// longStatements lets the statements of a transaction take longer than
+	// others, "" where none is limited.
+	longStatements string
+	migrator       func(target string) (*migrator, error)
+}
+
+func (l location) open() (writer, reader *sql.DB, err error) { return l.dialect.open(l.target) }
+
+// locate reads a database URL. Its errors do not repeat the URL, which may hold
+// a password in a place where no parser finds it.
+func locate(text string) (location, error) {
+	scheme, rest, found := strings.Cut(text, ":")
+	switch {
+	case text == "":
+		return location{}, errors.New("the database URL is empty; write postgres://user:password@host:5432/name or the path of an SQLite file")
+	case found && (scheme == "postgres" || scheme == "postgresql"):
+		if _, err := postgresConfig(text); err != nil {
+			return location{}, errors.New("the database URL is not one of Postgres; write postgres://user:password@host:5432/name, with special characters of the password percent-encoded")
+		}
+		return location{dialect: &postgres, target: text}, nil
+	case found && scheme == "sqlite":
+		path, err := url.PathUnescape(strings.TrimPrefix(rest, "//"))
+		if err != nil || path == "" {
+			return location{}, errors.New("the database URL names no SQLite file; write sqlite:///path/to/stint.db")
+		}
+		return sqliteFile(path)
+	case strings.Contains(text, "://"):
+		return location{}, errors.New("the database URL has an unknown scheme; write postgres://..., sqlite:///path or the path of an SQLite file")
+	}
+	return sqliteFile(text)
+}
+
+func sqliteFile(path string) (location, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return location{}, err
+	}
+	return location{dialect: &sqlite, target: full}, nil
+}
+
+// Place names the database without any credential, the same for every node
+// that uses it by the same URL.
+func (s *DB) Place() string {
+	if s.place.dialect != &postgres {
+		return "sqlite:" + s.place.target
+	}
+	config, err := postgresConfig(s.place.target)
+	if err != nil {
+		return "postgres:" // New has read the same URL
+	}
+	hosts := []string{fmt.Sprintf("%s:%d", config.Host, config.Port)}
+	for _, other := range config.Fallbacks {
+		hosts = append(hosts, fmt.Sprintf("%s:%d", other.Host, other.Port))
+	}
+	slices.Sort(hosts)
+	return "postgres:" + strings.Join(slices.Compact(hosts), ",") + "/" + config.Database + "?" + config.RuntimeParams["search_path"]
+}

@@ -1,0 +1,154 @@
+package db_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	_ "github.com/golang-migrate/migrate/v4/database/pgx/v5"
+	_ "github.com/golang-migrate/migrate/v4/database/sqlite"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/migrations"
+	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestMigrationStatus_says_where_a_database_stands(t *testing.T) {
+	for name, url := range map[string]string{
+		"sqlite": filepath.Join(t.TempDir(), "new.db"), "postgres": servers.Postgres(t).URL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			state, err := db.MigrationStatus(t.Context(), url)
+			if err != nil || state.Version != 0 || state.Latest < 2 || state.Dirty {
+				t.Fatalf("a new database: %+v, %v", state, err)
+			}
+			for range 2 {
+				if err := db.Migrate(t.Context(), url); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if state, err = db.MigrationStatus(t.Context(), url); err != nil || state.Version != state.Latest {
+				t.Fatalf("after migrating: %+v, %v", state, err)
+			}
+		})
+	}
+}
+
+func TestOpen_stops_at_a_dirty_database(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Exec(t, "UPDATE schema_migrations SET version = 2, dirty = TRUE")
+		_, err := sqlstore.Open(t.Context(), f.URL, db.Options{})
+		if err == nil || !strings.Contains(err.Error(), "migration 2 failed") || !strings.Contains(err.Error(), "dirty") {
+			t.Fatalf("got %v", err)
+		}
+		state, err := db.MigrationStatus(t.Context(), f.URL)
+		if err != nil || state.Version != 2 || !state.Dirty {
+			t.Fatalf("it was forced: %+v, %v", state, err)
+		}
+	})
+}
+
+func TestOpen_works_beside_a_newer_release_until_that_says_otherwise(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Exec(t, "UPDATE schema_migrations SET version = 900")
+		f.Another(t)
+		f.Exec(t, "UPDATE settings SET value = '900' WHERE name = 'compatible_from'")
+		_, err := sqlstore.Open(t.Context(), f.URL, db.Options{})
+		if err == nil || !strings.Contains(err.Error(), "upgrade this node") {
+			t.Fatalf("got %v", err)
+		}
+	})
+}
+
+func TestMigrations_go_down_to_nothing_and_up_again(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		kind, url := "sqlite", "sqlite://"+f.URL
+		if f.Postgres() {
+			kind, url = "postgres", strings.Replace(f.URL, "postgres://", "pgx5://", 1)
+		}
+		files, err := iofs.New(migrations.Files, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := migrate.NewWithSourceInstance("iofs", files, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if err := m.Down(); err != nil {
+			t.Fatalf("down: %v", err)
+		}
+		if err := m.Up(); err != nil {
+			t.Fatalf("up again: %v", err)
+		}
+	})
+}
+
+func TestOpen_gives_up_waiting_for_another_migration_with_its_context(t *testing.T) {
+	url := servers.Postgres(t).URL
+	holder, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	conn, err := holder.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "SELECT pg_advisory_lock($1)", db.MigrationLock); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = sqlstore.Open(ctx, url, db.Options{})
+	storetest.WantFault(t, err, fault.Unavailable)
+}
+
+func TestOpen_refuses_bad_places_and_never_prints_a_password(t *testing.T) {
+	for _, url := range []string{
+		"", "mysql://root:hunter2@db/x", "postgres://u:hunter2@[bad/x", "postgres://u:hun/ter2@db:x/x", "postgres://u:hunter2@db:99999999/x",
+		"postgres://u:hunter2@db/x?sslmode=perhaps", "sqlite://", "postgresql://u:hunter2%zz@db/x", "postgres://u:hunter2@127.0.0.1:1/x",
+	} {
+		_, err := sqlstore.Open(t.Context(), url, db.Options{})
+		if err == nil {
+			t.Errorf("%q was opened", url)
+			continue
+		}
+		for _, secret := range []string{"hunter2", "ter2", "hun"} {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the error shows the password: %v", err)
+			}
+		}
+	}
+	_, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "no", "such", "folder.db"), db.Options{})
+	storetest.WantFault(t, err, fault.Unavailable)
+}
+
+func TestOpen_reads_every_spelling_of_an_SQLite_file(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	for _, url := range []string{"plain.db", filepath.Join(folder, "a b%3f?#.db"), "sqlite://" + folder + "/slashes.db", "sqlite:relative.db"} {
+		s, err := sqlstore.Open(t.Context(), url, db.Options{})
+		if err != nil {
+			t.Fatalf("%q: %v", url, err)
+		}
+		if !s.Seeded {
+			t.Errorf("%q is not a file of its own", url)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if names, err := filepath.Glob(filepath.Join(folder, "*.db")); err != nil || len(names) != 4 {
+		t.Fatalf("files %q, %v", names, err)
+	}
+}

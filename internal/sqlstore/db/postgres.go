@@ -1,0 +1,165 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4/database"
+	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+var postgres = dialect{
+	name:            "postgres",
+	clock:           "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+	notify:          "SELECT pg_notify('" + changesChannel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
+	countTables:     "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = $1",
+	importBatch:     500, // of 65,535 parameters at most, 13 a row
+	beforeMigration: "SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '30s', true)",
+	longStatements:  "SELECT set_config('statement_timeout', '15min', true)",
+	open:            openPostgres,
+	classify:        classifyPostgres,
+	migrator:        postgresMigrator,
+}
+
+// postgresConnections bounds what one node takes of the server's connections.
+const postgresConnections = 16
+
+// postgresConfig reads a URL. Its error may repeat a password: do not print it.
+func postgresConfig(target string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(target)
+	if err != nil {
+		return nil, err
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = 5 * time.Second
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "stint"
+	}
+	return config, nil
+}
+
+// sessionSettings are set on each new connection, unless the URL sets them.
+var sessionSettings = []struct{ name, value string }{
+	// A node that hangs inside a change must not hold the revision row for the
+	// others, and one statement must not hold a connection for ever. Work that
+	// may take longer says so; see longStatements and beforeMigration.
+	{"statement_timeout", "60s"},
+	{"lock_timeout", "10s"},
+	{"idle_in_transaction_session_timeout", "60s"},
+}
+
+// limitStatements sets sessionSettings. It does so by a statement: as start-up
+// parameters they are refused by pgbouncer.
+func limitStatements(ctx context.Context, conn *pgx.Conn) error {
+	given := conn.Config().RuntimeParams
+	var settings []string
+	for _, s := range sessionSettings {
+		if given[s.name] == "" {
+			settings = append(settings, "set_config('"+s.name+"', '"+s.value+"', false)")
+		}
+	}
+	if len(settings) == 0 {
+		return nil
+	}
+	_, err := conn.Exec(ctx, "SELECT "+strings.Join(settings, ", "), pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+func openPostgres(target string) (writer, reader *sql.DB, err error) {
+	config, err := postgresConfig(target)
+	if err != nil {
+		return nil, nil, errors.New("the database URL is not one of Postgres")
+	}
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(limitStatements))
+	db.SetMaxOpenConns(postgresConnections)
+	db.SetMaxIdleConns(postgresConnections / 2)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return db, db, nil
+}
+
+func classifyPostgres(err error) trouble {
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		switch {
+		case server.Code == "40001", server.Code == "40P01": // serialization failure, deadlock
+			return again
+		case server.Code == "55P03": // lock_timeout
+			return locked
+		case server.Code == "57014": // statement_timeout, or an administrator
+			return slow
+		case server.Code == "53100":
+			return full
+		case server.Code == "XX001", server.Code == "XX002": // damaged data, damaged index
+			return damaged
+		case server.Code == "25006": // a standby
+			return readOnlyDatabase
+		case strings.HasPrefix(server.Code, "08"), // connection exceptions
+			strings.HasPrefix(server.Code, "57P"), // shut down, crashed, starting up
+			strings.HasPrefix(server.Code, "53"),  // out of connections, disk or memory
+			server.Code == "25P03":                // idle in a transaction for too long
+			return away
+		}
+		return breakage
+	}
+	var connecting *pgconn.ConnectError
+	var network net.Error
+	if errors.As(err, &connecting) || errors.As(err, &network) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) ||
+		pgconn.SafeToRetry(err) || strings.Contains(err.Error(), "conn closed") {
+		return away
+	}
+	return breakage
+}
+
+// migrationLock is the advisory lock under which nodes migrate, "stint" in
+// ASCII. It is not the one that golang-migrate takes inside.
+const migrationLock = 0x7374696e74
+
+func postgresMigrator(target string) (*migrator, error) {
+	db, _, err := openPostgres(target)
+	if err != nil {
+		return nil, err
+	}
+	return &migrator{
+		db: db,
+		driver: func() (database.Driver, error) {
+			return migratepgx.WithInstance(db, &migratepgx.Config{})
+		},
+		lock: func(ctx context.Context) (func(), error) { return advisoryLock(ctx, db) },
+	}, nil
+}
+
+// advisoryLock waits for the migration lock until ctx ends. It tries again and
+// again, because the waiting form neither ends with the context nor says that
+// it waits.
+func advisoryLock(ctx context.Context, db *sql.DB) (unlock func(), err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		var got bool
+		err := conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", migrationLock).Scan(&got)
+		if err == nil && got {
+			// The lock is the session's: closing the connection frees it.
+			return func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }); _ = conn.Close() }, nil
+		}
+		if err == nil {
+			err = pause(ctx, 50*time.Millisecond)
+		}
+		if err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package db
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// Selection builds the WHERE of a listing.
+type Selection struct {
+	clauses []string
+	Args    []any
+}
+
+// And adds a clause, in which each ? stands for the next of args.
+func (q *Selection) And(clause string, args ...any) {
+	var b strings.Builder
+	for _, c := range clause {
+		if c != '?' {
+			b.WriteRune(c)
+			continue
+		}
+		q.Args = append(q.Args, args[0])
+		args = args[1:]
+		b.WriteString("$" + strconv.Itoa(len(q.Args)))
+	}
+	q.clauses = append(q.clauses, b.String())
+}
+
+func (q *Selection) String() string {
+	if len(q.clauses) == 0 {
+		return "1 = 1"
+	}
+	return strings.Join(q.clauses, " AND ")
+}
+
+const (
+	defaultLimit = 100
+	MaxLimit     = 1000
+)
+
+func PageLimit(limit int) (int, error) {
+	switch {
+	case limit == 0:
+		return defaultLimit, nil
+	case limit < 0 || limit > MaxLimit:
+		return 0, fault.Field("limit", "must be 1 to %d", MaxLimit)
+	}
+	return limit, nil
+}
+
+// LikeContaining returns the LIKE pattern for text inside a text, without the case of
+// ASCII letters, which is all that both databases fold alike.
+func LikeContaining(text string) string {
+	lower := strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(lower) + "%"
+}
+
+// Fill numbers each ? of a clause and takes its argument over.
+func (q *Selection) Fill(clause string, args ...any) string {
+	kept := q.clauses
+	q.clauses = nil
+	q.And(clause, args...)
+	clause = q.clauses[0]
+	q.clauses = kept
+	return clause
+}
+
+// AfterPrefix returns the first text, bytewise, behind all that begin with prefix.
+func AfterPrefix(prefix string) string {
+	for prefix != "" {
+		last, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		switch {
+		case last == utf8.MaxRune:
+			continue // nothing is behind it: move the rune before
+		case last == 0xD7FF: // surrogates are no text
+			last = 0xDFFF
+		}
+		return prefix + string(last+1)
+	}
+	return string(utf8.MaxRune)
+}
+
+// BadCursor is the fault of a cursor that the list did not return.
+const BadCursor = "is not a cursor of this list; leave it out to begin at the first page"

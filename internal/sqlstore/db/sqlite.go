@@ -1,0 +1,121 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"net/url"
+
+	"github.com/golang-migrate/migrate/v4/database"
+	migratesqlite "github.com/golang-migrate/migrate/v4/database/sqlite"
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+)
+
+var sqlite = dialect{
+	name:        "sqlite",
+	clock:       "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+	countTables: "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1",
+	// SQLite finds a numbered parameter by walking over all before it, so that
+	// a long statement costs by the square.
+	importBatch: 16,
+	open:        openSQLite,
+	classify:    classifySQLite,
+	migrator:    sqliteMigrator,
+}
+
+// sqliteReaders is how many queries run beside the one writer.
+const sqliteReaders = 8
+
+// openSQLite opens a file twice: SQLite takes one writer at a time, and queueing
+// for the one connection is fair and ends with the context, where the file's
+// own lock is neither.
+func openSQLite(path string) (writer, reader *sql.DB, err error) {
+	if writer, err = sql.Open("sqlite", sqliteDSN(path)); err != nil {
+		return nil, nil, err
+	}
+	writer.SetMaxOpenConns(1)
+	if reader, err = sql.Open("sqlite", sqliteDSN(path)+"&_pragma=query_only(1)"); err != nil {
+		return nil, nil, err
+	}
+	reader.SetMaxOpenConns(sqliteReaders)
+	reader.SetMaxIdleConns(sqliteReaders)
+	return writer, reader, nil
+}
+
+// sqliteDSN names the pragmas in the DSN, since a PRAGMA through a pool reaches
+// one connection only. synchronous is FULL: a change that was acknowledged
+// survives a power cut. Nothing that stands in the file itself is trusted: the
+// schema may not call functions with effects, nor be changed behind SQLite.
+func sqliteDSN(path string) string {
+	return fileDSN(path, url.Values{
+		"_pragma":    {"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-32768)", "trusted_schema(0)"},
+		"_txlock":    {"immediate"},
+		"_defensive": {"1"},
+		"_dqs":       {"0"},
+	})
+}
+
+// untrustedDSN opens a file that somebody else may have made, to be looked at
+// only. frozen says that nobody writes to it and that no log lies beside it.
+func untrustedDSN(path string, frozen bool) string {
+	settings := url.Values{
+		"_pragma":    {"trusted_schema(0)", "query_only(1)", "cell_size_check(1)", "mmap_size(0)"},
+		"_defensive": {"1"},
+		"_dqs":       {"0"},
+		"mode":       {"ro"},
+	}
+	if frozen {
+		settings.Set("immutable", "1")
+	}
+	return fileDSN(path, settings)
+}
+
+func fileDSN(path string, settings url.Values) string {
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: settings.Encode()}).String()
+}
+
+func classifySQLite(err error) trouble {
+	var e *driver.Error
+	if !errors.As(err, &e) {
+		return breakage
+	}
+	switch e.Code() & 0xff { // without the extended part
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
+		return again
+	case codes.SQLITE_FULL:
+		return full
+	case codes.SQLITE_CORRUPT, codes.SQLITE_NOTADB:
+		return damaged
+	case codes.SQLITE_READONLY:
+		return readOnlyDatabase
+	case codes.SQLITE_IOERR:
+		return unreadable
+	case codes.SQLITE_CANTOPEN:
+		return away
+	}
+	return breakage
+}
+
+// sqliteConnector opens connections to one SQLite file.
+type sqliteConnector struct {
+	driver sqldriver.Driver
+	dsn    string
+}
+
+func (c sqliteConnector) Driver() sqldriver.Driver { return c.driver }
+
+func (c sqliteConnector) Connect(context.Context) (sqldriver.Conn, error) {
+	return c.driver.Open(c.dsn)
+}
+
+func sqliteMigrator(path string) (*migrator, error) {
+	db, _, err := openSQLite(path)
+	if err != nil {
+		return nil, err
+	}
+	return &migrator{db: db, driver: func() (database.Driver, error) {
+		return migratesqlite.WithInstance(db, &migratesqlite.Config{})
+	}}, nil
+}

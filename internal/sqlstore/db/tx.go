@@ -1,0 +1,337 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+const (
+	// takeRevision locks the one row until the transaction ends, which makes
+	// every change wait for the one before and commits revisions in order.
+	takeRevision = `UPDATE revision SET value = value + 1 WHERE id = 1 RETURNING value`
+	ReadRevision = `SELECT value FROM revision WHERE id = 1`
+)
+
+// Tx is one transaction as the store's methods see it.
+type Tx struct {
+	ctx   context.Context
+	sql   *sql.Tx
+	store *DB
+	Now   time.Time // one instant for the whole transaction
+
+	// Only inside change:
+	By       audit.Actor
+	Revision int64
+	Undoing  int64           // the audit entry that this change undoes, 0 for none
+	recorded bool            // audit records were written that are not in the chain yet
+	records  []*audit.Record // those records, as they were written
+}
+
+// Change runs do in a transaction that takes the next revision, with the
+// revision row locked, so that no other change runs beside it on any node. do
+// stamps what it writes with t.revision, calls t.record, and may be called
+// again when two transactions met. errUnchanged from do undoes all and is no
+// error.
+func (s *DB) Change(ctx context.Context, by audit.Actor, do func(t *Tx) error) error {
+	return s.changeOn(ctx, s.writer, by, do)
+}
+
+// beginner is a pool, or one connection of it.
+type beginner interface {
+	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
+}
+
+func (s *DB) changeOn(ctx context.Context, db beginner, by audit.Actor, do func(t *Tx) error) error {
+	err := s.commit(ctx, db, by, do)
+	unchanged := errors.Is(err, ErrUnchanged)
+	if err != nil && !unchanged {
+		return err
+	}
+	// What is as wanted already may have become so on another node a moment
+	// ago, and what is acknowledged here must govern here.
+	if err := s.Refresh(ctx); err != nil {
+		return &fault.Error{Code: fault.Unavailable, Err: err, Message: "The change is kept, and does not govern this node yet: the database became unreachable behind it. It will as soon as the database is back; do not repeat it."}
+	}
+	return nil
+}
+
+// Refresh calls Options.AfterChange.
+func (s *DB) Refresh(ctx context.Context) error { return s.after(ctx) }
+
+// ChangeWithoutRefresh is change without waiting until the change governs this node, for
+// what governs no check.
+func (s *DB) ChangeWithoutRefresh(ctx context.Context, by audit.Actor, do func(t *Tx) error) error {
+	return s.commit(ctx, s.writer, by, do)
+}
+
+func (s *DB) commit(ctx context.Context, db beginner, by audit.Actor, do func(t *Tx) error) error {
+	return s.transact(ctx, db, nil, func(t *Tx) error {
+		t.By = by
+		if _, err := t.One(takeRevision, nil, &t.Revision); err != nil {
+			return err
+		}
+		// The wait for the lock may have been long.
+		t.Now = s.LocalNow()
+		if err := do(t); err != nil {
+			return err
+		}
+		return t.WakeNodes()
+	})
+}
+
+// WakeNodes has Postgres wake the other nodes once the transaction is committed.
+func (t *Tx) WakeNodes() error {
+	if t.store.place.dialect.notify == "" {
+		return nil
+	}
+	_, err := t.Exec(t.store.place.dialect.notify, t.Revision)
+	return err
+}
+
+// SetNow replaces the instant of the transaction.
+func (t *Tx) SetNow(now time.Time) { t.Now = now.UTC().Truncate(time.Millisecond) }
+
+// BecomeChange takes the next revision in a transaction that began as a write.
+func (t *Tx) BecomeChange(by audit.Actor) error {
+	t.By = by
+	_, err := t.One(takeRevision, nil, &t.Revision)
+	return err
+}
+
+// ImportBatch returns how many rows one statement of an import should insert.
+func (t *Tx) ImportBatch() int { return t.store.place.dialect.importBatch }
+
+// Twin returns a second transaction that reads the database as t does, over
+// another connection; nil where a change was committed between their beginnings.
+// Call rollback when it has read.
+func (t *Tx) Twin() (second *Tx, err error) {
+	begun, err := t.store.reader.BeginTx(t.ctx, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	second = &Tx{ctx: t.ctx, sql: begun, store: t.store, Now: t.Now}
+	var here, there int64
+	if err = second.AllowLong(); err == nil {
+		_, err = t.One(ReadRevision, nil, &here)
+	}
+	if err == nil {
+		_, err = second.One(ReadRevision, nil, &there)
+	}
+	if err != nil || here != there {
+		second.Rollback()
+		return nil, err
+	}
+	return second, nil
+}
+
+// Rollback ends a transaction of twin.
+func (t *Tx) Rollback() { _ = t.sql.Rollback() } // it has only read
+
+// Context returns the context that the transaction runs under.
+func (t *Tx) Context() context.Context { return t.ctx }
+
+// Query runs a query for a caller that reads its rows itself, under a context of its own.
+func (t *Tx) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return t.sql.QueryContext(ctx, query, args...)
+}
+
+// Prepare returns a statement that ends with the transaction.
+func (t *Tx) Prepare(statement string) (*sql.Stmt, error) {
+	return t.sql.PrepareContext(t.ctx, statement)
+}
+
+// Write runs do in a transaction that is no change of the catalog: statistics,
+// sessions, leases. do may be called again when two transactions met.
+func (s *DB) Write(ctx context.Context, do func(t *Tx) error) error {
+	return s.transact(ctx, s.writer, nil, do)
+}
+
+// View runs do in a transaction that only reads and sees one state of the
+// database throughout.
+func (s *DB) View(ctx context.Context, do func(t *Tx) error) error {
+	return s.transact(ctx, s.reader, readOnly, do)
+}
+
+// maxAttempts bounds how often a transaction is tried that met another.
+const maxAttempts = 6
+
+func (s *DB) transact(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *Tx) error) error {
+	for attempt := 1; ; attempt++ {
+		err := s.attempt(ctx, db, opts, do)
+		if err == nil || errors.Is(err, ErrUnchanged) {
+			return err
+		}
+		if s.place.dialect.classify(err) != again || attempt == maxAttempts || ctx.Err() != nil {
+			return s.explain(ctx, err)
+		}
+		if err := pause(ctx, time.Duration(attempt)*10*time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
+			return s.explain(ctx, err)
+		}
+	}
+}
+
+func (s *DB) attempt(ctx context.Context, db beginner, opts *sql.TxOptions, do func(t *Tx) error) error {
+	begun, err := db.BeginTx(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = begun.Rollback() }() // does nothing after Commit
+	t := &Tx{ctx: ctx, sql: begun, store: s, Now: s.LocalNow()}
+	if ctx.Value(longKey{}) != nil {
+		if err := t.AllowLong(); err != nil {
+			return err
+		}
+	}
+	if err := do(t); err != nil {
+		return err
+	}
+	if t.recorded {
+		if err := t.ChainAudit(); err != nil {
+			return err
+		}
+	}
+	if err := begun.Commit(); err != nil {
+		return commitError{err}
+	}
+	return nil
+}
+
+type longKey struct{}
+
+// AllowLong lets the statements that run under the context it returns take
+// minutes: for jobs, which nobody waits for.
+func AllowLong(ctx context.Context) context.Context { return context.WithValue(ctx, longKey{}, true) }
+
+// AllowLong lets the statements of this transaction take minutes, for work that
+// nobody waits for or that reads everything.
+func (t *Tx) AllowLong() error {
+	if t.store.place.dialect.longStatements == "" {
+		return nil
+	}
+	_, err := t.Exec(t.store.place.dialect.longStatements)
+	return err
+}
+
+// Exec runs a statement and returns the number of rows it touched.
+func (t *Tx) Exec(statement string, args ...any) (int64, error) {
+	result, err := t.sql.ExecContext(t.ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// One reads the first row of a query and reports whether there was one.
+func (t *Tx) One(query string, args []any, into ...any) (bool, error) {
+	return found(t.sql.QueryRowContext(t.ctx, query, args...).Scan(into...))
+}
+
+// Row is what a scan function reads from.
+type Row interface{ Scan(into ...any) error }
+
+// Each reads every row of a query with scan.
+func Each[T any](t *Tx, scan func(Row) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := t.sql.QueryContext(t.ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return Collect(rows, scan)
+}
+
+// Collect reads rows to their end and closes them.
+func Collect[T any](rows *sql.Rows, scan func(Row) (T, error)) ([]T, error) {
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		item, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, item)
+	}
+	return all, rows.Err()
+}
+
+// Stream hands every row of a query to do, one at a time.
+func Stream[T any](t *Tx, scan func(Row) (T, error), query string, args []any, do func(T) error) error {
+	rows, err := t.sql.QueryContext(t.ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		item, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		if err := do(item); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// NewID returns a UUIDv7, which sorts by the time it was made.
+func NewID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
+	return id.String(), nil
+}
+
+// forever is the expiry of what never expires, so that an expiry compares and
+// sorts without a special case.
+const forever int64 = math.MaxInt64
+
+// ToMS returns an instant as rows keep it, 0 for the zero time.
+func ToMS(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// FromMS undoes toMS.
+func FromMS(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// ExpiryToMS returns an expiry as rows keep it; the zero time never comes.
+func ExpiryToMS(t time.Time) int64 {
+	if t.IsZero() {
+		return forever
+	}
+	return t.UnixMilli()
+}
+
+// ExpiryFromMS undoes expiryToMS.
+func ExpiryFromMS(ms int64) time.Time {
+	if ms == forever {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// readOnly are the options of a transaction that sees one state of the database
+// throughout.
+var readOnly = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+
+// ScanText reads a row of one text.
+func ScanText(r Row) (text string, err error) {
+	err = r.Scan(&text)
+	return text, err
+}

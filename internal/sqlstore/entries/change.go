@@ -1,0 +1,166 @@
+package entries
+
+import (
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// add adds e, whose ID, Created and Revision it fills in, and does what on says
+// where its pattern has an active entry of its kind.
+func (t Tx) add(e blocks.Entry, on blocks.Conflict) (added blocks.Added, err error) {
+	if e.ID, err = db.NewID(); err != nil {
+		return added, err
+	}
+	e.Created, e.Revision, e.Expires = t.Now, t.Revision, db.FromMS(db.ToMS(e.Expires))
+	if e.Author == "" {
+		e.Author = t.By.Name
+	}
+	if e.Source == "" {
+		e.Source = blocks.Manual
+	}
+	if err := checkEntry(&e, t.Now); err != nil {
+		return added, err
+	}
+	before, err := t.holder(e.Kind, e.Pattern)
+	switch {
+	case err != nil:
+		return added, err
+	case before == nil:
+		added = blocks.Added{Entry: &e, Outcome: blocks.Created}
+		if err = t.insert(&e); err == nil {
+			err = t.note("add", "Added", "", nil, &e)
+		}
+		return added, err
+	case on == blocks.Keep:
+		return blocks.Added{Entry: before, Outcome: blocks.Unchanged, Before: before}, nil
+	case on == blocks.Extend:
+		return t.extend(before, e)
+	case on == blocks.Replace:
+		return t.replace(before, &e)
+	case on == blocks.Fail || on == "":
+		return added, taken(before)
+	}
+	return added, fault.Field("on_conflict", "must be fail, keep, extend or replace")
+}
+
+// taken says that a pattern has an active entry.
+func taken(e *blocks.Entry) error {
+	conflict := fault.New(fault.Conflict, "The pattern %q has the active %s %s.", e.Pattern, e.Kind, e.ID)
+	conflict.Detail = map[string]any{"id": e.ID}
+	return conflict
+}
+
+func (t Tx) extend(before *blocks.Entry, e blocks.Entry) (blocks.Added, error) {
+	if db.ExpiryToMS(e.Expires) <= db.ExpiryToMS(before.Expires) {
+		return blocks.Added{Entry: before, Outcome: blocks.Unchanged, Before: before}, nil
+	}
+	after := *before
+	after.Expires, after.Revision = e.Expires, t.Revision
+	added := blocks.Added{Entry: &after, Outcome: blocks.Extended, Before: before}
+	if err := t.move(&after); err != nil {
+		return added, err
+	}
+	return added, t.note("extend", "Extended", "", before, &after)
+}
+
+func (t Tx) move(e *blocks.Entry) error {
+	_, err := t.Exec(moveEntry, e.ID, e.Reason, db.ExpiryToMS(e.Expires), e.Revision)
+	return err
+}
+
+func (t Tx) replace(before, e *blocks.Entry) (blocks.Added, error) {
+	added := blocks.Added{Entry: e, Outcome: blocks.Replaced, Before: before}
+	if _, err := t.Exec(endEntry, before.ID, db.ToMS(t.Now), t.By.Name, t.Revision); err != nil {
+		return added, err
+	}
+	if err := t.insert(e); err != nil {
+		return added, err
+	}
+	return added, t.note("replace", "Replaced", "", before, e)
+}
+
+// update changes an active entry in place.
+func (t Tx) update(kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error) {
+	before, err := t.find(kind, id)
+	if err != nil {
+		return nil, err
+	}
+	if !before.ActiveAt(t.Now) {
+		return nil, notActive(before)
+	}
+	if u.Revision != 0 && u.Revision != before.Revision {
+		e := fault.New(fault.Outdated, "The %s is at revision %d, not %d: it was changed since you read it; read it again.", kind, before.Revision, u.Revision)
+		e.Detail = map[string]any{"revision": before.Revision}
+		return nil, e
+	}
+	after := *before
+	if u.Reason != nil {
+		after.Reason = *u.Reason
+	}
+	if u.Expires != nil {
+		after.Expires = db.FromMS(db.ToMS(*u.Expires))
+	}
+	if err := checkEntry(&after, t.Now); err != nil {
+		return nil, err
+	}
+	if after == *before {
+		return before, db.ErrUnchanged
+	}
+	after.Revision = t.Revision
+	if err := t.move(&after); err != nil {
+		return nil, err
+	}
+	return &after, t.note("update", "Changed", "", before, &after)
+}
+
+// end ends an active entry.
+func (t Tx) end(kind blocks.Kind, id, reason string) (*blocks.Entry, error) {
+	if err := db.CheckText("reason", reason); err != nil {
+		return nil, err
+	}
+	before, err := t.find(kind, id)
+	if err != nil {
+		return nil, err
+	}
+	if !before.ActiveAt(t.Now) {
+		return nil, notActive(before)
+	}
+	after := *before
+	after.Ended, after.EndedBy, after.Revision = t.Now, t.By.Name, t.Revision
+	if _, err := t.Exec(endEntry, id, db.ToMS(after.Ended), after.EndedBy, after.Revision); err != nil {
+		return nil, err
+	}
+	return &after, t.note("end", "Ended", reason, before, &after)
+}
+
+// restore makes an ended entry active again until its former expiry. It leaves
+// an entry that has not ended as it is.
+func (t Tx) restore(kind blocks.Kind, id string) (*blocks.Entry, error) {
+	before, err := t.find(kind, id)
+	if err != nil || before.Ended.IsZero() && before.ActiveAt(t.Now) {
+		return before, err
+	}
+	if before.ExpiredAt(t.Now) {
+		return nil, expiredSince(before)
+	}
+	active, err := t.holder(kind, before.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	if active != nil {
+		return nil, taken(active)
+	}
+	after := *before
+	after.Ended, after.EndedBy, after.Revision = db.FromMS(0), "", t.Revision
+	if _, err := t.Exec(restoreEntry, id, after.Revision); err != nil {
+		return nil, err
+	}
+	return &after, t.note("restore", "Restored", "", before, &after)
+}
+
+// expiredSince says that an entry cannot be brought back.
+func expiredSince(e *blocks.Entry) error {
+	return fault.New(fault.Conflict, "The %s of %q would have ended at %s; add a new one instead.",
+		e.Kind, e.Pattern, e.Expires.UTC().Format("2006-01-02T15:04:05Z"))
+}

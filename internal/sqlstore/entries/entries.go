@@ -1,0 +1,217 @@
+package entries
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	// activeFields are those of entries that have not ended.
+	activeFields = `id, kind, pattern, reason, author, source, policy_id, level, created_at, expires_at, revision`
+	EntryFields  = activeFields + `, ended_at, ended_by`
+
+	intoEntries = `INSERT INTO entries (id, kind, pattern, low, high, reason, author, source, policy_id, level, created_at, expires_at, revision) `
+	// entryInserts is the number of columns that intoEntries fills.
+	entryInserts = 13
+
+	findEntry   = `SELECT ` + EntryFields + ` FROM entries WHERE id = $1`
+	findHolder  = `SELECT ` + EntryFields + ` FROM entries WHERE kind = $1 AND pattern = $2 AND place = ''`
+	insertEntry = intoEntries + `VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
+	// An expired row gives its pattern up without being changed in any way that
+	// a node has to know.
+	giveUp    = `UPDATE entries SET place = id WHERE kind = $1 AND pattern = $2 AND place = '' AND expires_at <= $3`
+	giveUpAll = `UPDATE entries SET place = id WHERE kind IN ('block', 'exemption') AND place = '' AND expires_at <= $1`
+
+	moveEntry    = `UPDATE entries SET reason = $2, expires_at = $3, revision = $4 WHERE id = $1`
+	endEntry     = `UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4 WHERE id = $1`
+	restoreEntry = `UPDATE entries SET ended_at = 0, ended_by = '', place = '', revision = $2 WHERE id = $1`
+)
+
+var (
+	giveUpOf = db.Asked([]string{db.TextColumn}, "pattern") + `
+UPDATE entries SET place = id WHERE kind = 'block' AND place = '' AND expires_at <= $2 AND pattern IN (SELECT pattern FROM asked)`
+	insertBlocks = intoEntries + db.BulkSelect(blockTypes) + ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`
+)
+
+// EntryScanner reads rows of entries. It keeps one copy of a text that many
+// rows in a row share, as the reasons and authors of an import do.
+type EntryScanner struct {
+	active         bool // the rows have activeFields only
+	reason, author string
+
+	// What Scan fills in before it is turned into an entry: fields, since
+	// variables would be allocated for each row.
+	kind, source, pattern   string
+	created, expires, ended int64
+}
+
+func (s *EntryScanner) Scan(r db.Row) (*blocks.Entry, error) {
+	e := &blocks.Entry{}
+	return e, s.into(e, r)
+}
+
+func (s *EntryScanner) into(e *blocks.Entry, r db.Row) error {
+	columns := [...]any{&e.ID, &s.kind, &s.pattern, &e.Reason, &e.Author, &s.source, &e.PolicyID, &e.Level,
+		&s.created, &s.expires, &e.Revision, &s.ended, &e.EndedBy}
+	wanted := columns[:]
+	if s.active {
+		wanted = columns[:len(columns)-2]
+	}
+	err := r.Scan(wanted...)
+	if err != nil {
+		return err
+	}
+	if e.Kind, err = kindOf(s.kind); err != nil {
+		return fmt.Errorf("row %s: %w", e.ID, err)
+	}
+	// A stored pattern is canonical: it reads alike under every setting.
+	if e.Pattern, err = (keys.Parser{}).Pattern(s.pattern); err != nil {
+		return fmt.Errorf("row %s: %w", e.ID, err)
+	}
+	e.Created, e.Expires, e.Ended = db.FromMS(s.created), db.ExpiryFromMS(s.expires), db.FromMS(s.ended)
+	s.reason, s.author = share(e.Reason, s.reason), share(e.Author, s.author)
+	e.Reason, e.Author, e.Source = s.reason, s.author, sourceOf(s.source)
+	return nil
+}
+
+func kindOf(text string) (blocks.Kind, error) {
+	for _, kind := range blocks.Kinds {
+		if text == string(kind) {
+			return kind, nil
+		}
+	}
+	return "", fmt.Errorf("%q is no kind of entry", db.Clip(text))
+}
+
+// sourceOf returns the constant of a source, to keep no copy for each row.
+func sourceOf(text string) blocks.Source {
+	for _, source := range [...]blocks.Source{blocks.Manual, blocks.Automatic, blocks.Imported} {
+		if text == string(source) {
+			return source
+		}
+	}
+	return blocks.Source(text)
+}
+
+func share(text, known string) string {
+	if text == known {
+		return known
+	}
+	return text
+}
+
+// Tx is a transaction that reads and changes entries.
+type Tx struct{ *db.Tx }
+
+func In(t *db.Tx) Tx { return Tx{t} }
+
+func (t Tx) findOne(query string, args ...any) (*blocks.Entry, error) {
+	all, err := db.Each(t.Tx, new(EntryScanner).Scan, query, args...)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// find returns the entry of a kind with an id, or NotFound.
+func (t Tx) find(kind blocks.Kind, id string) (*blocks.Entry, error) {
+	none := fault.New(fault.NotFound, "There is no %s with the id %q.", kind, id)
+	if db.CheckText("id", id) != nil {
+		return nil, none
+	}
+	e, err := t.findOne(findEntry, id)
+	if err != nil {
+		return nil, err
+	}
+	if e == nil || e.Kind != kind {
+		return nil, none
+	}
+	return e, nil
+}
+
+// holder returns the active entry of a kind and pattern, nil if there is none.
+func (t Tx) holder(kind blocks.Kind, p keys.Pattern) (*blocks.Entry, error) {
+	e, err := t.findOne(findHolder, string(kind), p.String())
+	if err != nil || e == nil || e.ActiveAt(t.Now) {
+		return e, err
+	}
+	_, err = t.Exec(giveUp, string(kind), p.String(), db.ToMS(t.Now))
+	return nil, err
+}
+
+// checkEntry returns what is wrong with an entry that is about to be active.
+func checkEntry(e *blocks.Entry, now time.Time) error {
+	if e.Kind != blocks.Block && e.Kind != blocks.Exemption {
+		return fault.Field("kind", "must be block or exemption")
+	}
+	if e.Pattern.IsZero() {
+		return fault.Field("pattern", "is missing")
+	}
+	if e.ExpiredAt(now) {
+		return fault.Field("expires_at", "must be in the future")
+	}
+	if err := db.CheckText("reason", e.Reason); err != nil {
+		return err
+	}
+	return db.CheckText("author", e.Author)
+}
+
+func (t Tx) insert(e *blocks.Entry) error {
+	_, err := t.Exec(insertEntry, insertColumns(e)...)
+	return err
+}
+
+// insertColumns returns what intoEntries inserts, in its order.
+func insertColumns(e *blocks.Entry) []any {
+	low, high := db.NetworkBounds(e.Pattern)
+	return []any{e.ID, string(e.Kind), e.Pattern.String(), low, high, e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
+		db.ToMS(e.Created), db.ExpiryToMS(e.Expires), e.Revision}
+}
+
+// notActive says that an entry has ended or expired.
+func notActive(e *blocks.Entry) error {
+	if e.Ended.IsZero() {
+		return fault.New(fault.Conflict, "The %s expired at %s.", e.Kind, e.Expires.Format(time.RFC3339))
+	}
+	return fault.New(fault.Conflict, "The %s was ended at %s by %q.", e.Kind, e.Ended.Format(time.RFC3339), e.EndedBy)
+}
+
+// entrySnapshot is what the audit keeps of an entry.
+type entrySnapshot struct {
+	ID       string    `json:"id"`
+	Kind     string    `json:"kind"`
+	Pattern  string    `json:"pattern"`
+	Reason   string    `json:"reason"`
+	Author   string    `json:"author"`
+	Source   string    `json:"source"`
+	PolicyID int64     `json:"policy_id,omitzero"`
+	Level    int       `json:"level,omitzero"`
+	Created  time.Time `json:"created_at"`
+	Expires  time.Time `json:"expires_at,omitzero"` // left out: permanent
+	Ended    time.Time `json:"ended_at,omitzero"`
+	EndedBy  string    `json:"ended_by,omitzero"`
+}
+
+// snapshotOf returns what the audit keeps of e, nil for none.
+func snapshotOf(e *blocks.Entry) any {
+	if e == nil {
+		return nil
+	}
+	return entrySnapshot{e.ID, string(e.Kind), e.Pattern.String(), e.Reason, e.Author, string(e.Source), e.PolicyID, e.Level,
+		e.Created, e.Expires, e.Ended, e.EndedBy}
+}
+
+// note records a change of an entry; past is its verb as a sentence begins.
+func (t Tx) note(action, past, reason string, before, after *blocks.Entry) error {
+	kind := string(after.Kind)
+	summary := fmt.Sprintf("%s the %s of %q", past, kind, after.Pattern)
+	if reason != "" {
+		summary += fmt.Sprintf(": %q", reason)
+	}
+	return t.Record(kind+"."+action, kind, after.ID, summary+".", snapshotOf(before), snapshotOf(after))
+}

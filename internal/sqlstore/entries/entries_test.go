@@ -1,0 +1,365 @@
+package entries_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestAddBlock_keeps_every_field(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		until := f.Clock.Now().Add(time.Hour)
+		b := storetest.NewBlock(t, "ip:203.0.113.0/24", until)
+		b.Source, b.PolicyID, b.Level, b.Author = blocks.Automatic, 7, 3, "escalation"
+		added := storetest.AddEntry(t, f, b, blocks.Fail)
+		read, err := f.Entries.ByID(t.Context(), blocks.Block, added.Entry.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range []*blocks.Entry{added.Entry, read} {
+			if got.Pattern.String() != "ip:203.0.113.0/24" || got.Reason != "scraping" || got.Author != "escalation" || got.Source != blocks.Automatic ||
+				got.PolicyID != 7 || got.Level != 3 || !got.Created.Equal(f.Clock.Now()) || !got.Expires.Equal(until) || !got.Ended.IsZero() || got.Revision != 2 {
+				t.Errorf("got %+v", got)
+			}
+		}
+		_, err = f.Entries.ByID(t.Context(), blocks.Block, "nothing\x00")
+		storetest.WantFault(t, err, fault.NotFound)
+	})
+}
+
+func TestAddBlock_does_what_on_conflict_says(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		now := f.Clock.Now()
+		first := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Hour)), blocks.Fail).Entry
+
+		_, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", time.Time{}))
+		storetest.WantFault(t, err, fault.Conflict)
+		var e *fault.Error
+		if errors.As(err, &e); e.Detail["id"] != first.ID {
+			t.Fatalf("the fault %+v does not name the block", e)
+		}
+
+		sooner := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Minute)), blocks.Extend)
+		if sooner.Outcome != blocks.Unchanged || !sooner.Entry.Expires.Equal(first.Expires) || sooner.Entry.Revision != first.Revision {
+			t.Fatalf("extending to sooner gave %+v", sooner)
+		}
+		longer := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Extend)
+		if longer.Outcome != blocks.Extended || longer.Entry.ID != first.ID || !longer.Entry.Expires.IsZero() || !longer.Before.Expires.Equal(first.Expires) {
+			t.Fatalf("extending gave %+v", longer)
+		}
+		other := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Second)), blocks.Replace)
+		if other.Outcome != blocks.Replaced || other.Entry.ID == first.ID || other.Before.ID != first.ID {
+			t.Fatalf("replacing gave %+v", other)
+		}
+		old, err := f.Entries.ByID(t.Context(), blocks.Block, first.ID)
+		if err != nil || old.EndedBy != "ann" || old.Ended.IsZero() {
+			t.Fatalf("the replaced block is %+v, %v", old, err)
+		}
+		_, err = f.Entries.Add(t.Context(), storetest.Operator, "perhaps", storetest.NewBlock(t, "token:a", time.Time{}))
+		storetest.WantFault(t, err, fault.Invalid)
+	})
+}
+
+func TestAddBlock_an_expired_block_never_stands_in_the_way(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		for range 3 {
+			added := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(time.Second)), blocks.Fail)
+			if added.Outcome != blocks.Created {
+				t.Fatalf("outcome %s", added.Outcome)
+			}
+			f.Clock.Advance(time.Second)
+		}
+		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"})
+		if err != nil || page.Total != 3 {
+			t.Fatalf("%d blocks, %v", page.Total, err)
+		}
+	})
+}
+
+func TestAddBlock_refuses_what_cannot_stand(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		_, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, storetest.NewBlock(t, "token:a", f.Clock.Now()))
+		storetest.WantFault(t, err, fault.Invalid)
+		b := storetest.NewBlock(t, "token:a", time.Time{})
+		for _, reason := range []string{"a\x00b", "a\xffb"} {
+			b.Reason = reason
+			_, err = f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, b)
+			storetest.WantFault(t, err, fault.Invalid)
+		}
+		_, err = f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block})
+		storetest.WantFault(t, err, fault.Invalid)
+	})
+}
+
+func TestAddBlock_takes_hostile_text_as_it_is(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		for _, text := range []string{
+			"token:'; DROP TABLE blocks; --", `token:"quoted"`, "token:ünïcødé", "token:\u202egnp", "token:😀", `token:a\*b*`, `token:\\`,
+			"token:" + strings.Repeat("é", 253), "token:$1", "token:%_", "token:{table}",
+		} {
+			b := storetest.NewBlock(t, text, time.Time{})
+			b.Reason = text
+			id := storetest.AddEntry(t, f, b, blocks.Fail).Entry.ID
+			read, err := f.Entries.ByID(t.Context(), blocks.Block, id)
+			if err != nil || read.Pattern.String() != text || read.Reason != text {
+				t.Errorf("%q came back as %+v, %v", text, read, err)
+			}
+			page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, Search: text})
+			if err != nil || len(page.Items) != 1 {
+				t.Errorf("searching %q found %d, %v", text, len(page.Items), err)
+			}
+		}
+	})
+}
+
+func TestAddBlock_of_two_nodes_at_once_makes_one(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		second := f.Store
+		if f.Postgres() {
+			second = f.Another(t)
+		}
+		outcomes := make(chan error, 30)
+		var writers sync.WaitGroup
+		for n := range 30 {
+			b := storetest.NewBlock(t, "ip:203.0.113.7", time.Time{})
+			store := []*sqlstore.Store{f.Store, second}[n%2]
+			writers.Go(func() {
+				_, err := store.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, b)
+				outcomes <- err
+			})
+		}
+		writers.Wait()
+		close(outcomes)
+		made := 0
+		for err := range outcomes {
+			if err == nil {
+				made++
+				continue
+			}
+			storetest.WantFault(t, err, fault.Conflict)
+		}
+		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"})
+		if made != 1 || err != nil || page.Total != 1 {
+			t.Fatalf("%d made, %d stand, %v", made, page.Total, err)
+		}
+	})
+}
+
+func TestUpdateBlock_and_LiftBlock(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx, now := t.Context(), f.Clock.Now()
+		b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Hour)), blocks.Fail).Entry
+		reason, forGood, past := "worse", time.Time{}, now
+		_, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Revision: b.Revision + 1})
+		storetest.WantFault(t, err, fault.Outdated)
+		_, err = f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Expires: &past})
+		storetest.WantFault(t, err, fault.Invalid)
+		changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &forGood, Revision: b.Revision})
+		if err != nil || changed.Reason != "worse" || !changed.Expires.IsZero() || changed.Revision <= b.Revision {
+			t.Fatalf("changed to %+v, %v", changed, err)
+		}
+		same, err := f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason})
+		if err != nil || same.Revision != changed.Revision {
+			t.Fatalf("an equal update gave %+v, %v", same, err)
+		}
+		lifted, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "by mistake", b.ID)
+		if err != nil || !lifted[0].Ended.Equal(now) || lifted[0].EndedBy != "ann" {
+			t.Fatalf("lifted %+v, %v", lifted, err)
+		}
+		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Block, "", b.ID)
+		storetest.WantFault(t, err, fault.Conflict)
+		_, err = f.Entries.Update(ctx, storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason})
+		storetest.WantFault(t, err, fault.Conflict)
+		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Block, "", "none")
+		storetest.WantFault(t, err, fault.NotFound)
+
+		expiring := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:b", now.Add(time.Second)), blocks.Fail).Entry
+		f.Clock.Advance(time.Second)
+		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Block, "", expiring.ID)
+		storetest.WantFault(t, err, fault.Conflict)
+	})
+}
+
+func TestFindBlocks_filters(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		now := f.Clock.Now()
+		for _, text := range []string{
+			"ip:203.0.113.7", "ip:203.0.113.0/24", "ip:203.0.0.0/16", "ip:198.51.100.1", "ip:2001:db8::/64", "ip:2001:db8::1/128", "ip:*",
+			"token:Alpha", "token:al*", `token:al\*`, "token:b", "host:x",
+		} {
+			b := storetest.NewBlock(t, text, time.Time{})
+			b.Reason = "because of " + text
+			storetest.AddEntry(t, f, b, blocks.Fail)
+		}
+		gone := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:gone", now.Add(time.Second)), blocks.Fail).Entry
+		lifted := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:lifted", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", lifted.ID); err != nil {
+			t.Fatal(err)
+		}
+		automatic := storetest.NewBlock(t, "token:auto", time.Time{})
+		automatic.Source, automatic.Author, automatic.Reason = blocks.Automatic, "escalation", "ÉCLAT"
+		storetest.AddEntry(t, f, automatic, blocks.Fail)
+		f.Clock.Advance(time.Second)
+
+		for name, test := range map[string]struct {
+			filter blocks.Filter
+			want   string
+		}{
+			"ended holds expired and lifted ones":    {blocks.Filter{State: "ended"}, "token:gone token:lifted"},
+			"as it was before one expired":           {blocks.Filter{Search: "gone", At: gone.Created}, "token:gone"},
+			"of a source":                            {blocks.Filter{Source: blocks.Automatic}, "token:auto"},
+			"of an author":                           {blocks.Filter{Author: "escalation"}, "token:auto"},
+			"search ignores the case of letters":     {blocks.Filter{Search: "ALPHA"}, "token:Alpha"},
+			"search finds other letters as they are": {blocks.Filter{Search: "Éclat"}, "token:auto"},
+			"search takes wildcards as they are":     {blocks.Filter{Search: "a_"}, ""},
+			"search looks into reasons":              {blocks.Filter{Search: "of host"}, "host:x"},
+			"that select an address":                 {blocks.Filter{Key: storetest.Key(t, "ip:203.0.113.7")}, "ip:* ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
+			"that select an IPv6 address":            {blocks.Filter{Key: storetest.Key(t, "ip:2001:db8::1")}, "ip:* ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"that select all of an IPv6 network":     {blocks.Filter{Key: storetest.Key(t, "ip:2001:db8::/64")}, "ip:* ip:2001:db8::/64"},
+			"that select a token":                    {blocks.Filter{Key: storetest.Key(t, "token:al*")}, `token:al* token:al\*`},
+			"within a network":                       {blocks.Filter{Within: storetest.Pattern(t, "ip:203.0.113.0/24")}, "ip:203.0.113.0/24 ip:203.0.113.7"},
+			"within all of IPv4":                     {blocks.Filter{Within: storetest.Pattern(t, "ip:0.0.0.0/0")}, "ip:198.51.100.1 ip:203.0.0.0/16 ip:203.0.113.0/24 ip:203.0.113.7"},
+			"within all of IPv6 there is no IPv4":    {blocks.Filter{Within: storetest.Pattern(t, "ip:::/0")}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"within a prefix":                        {blocks.Filter{Within: storetest.Pattern(t, "token:al*")}, `token:al* token:al\*`},
+			"within one key":                         {blocks.Filter{Within: storetest.Pattern(t, "token:b")}, "token:b"},
+			"within every address":                   {blocks.Filter{Within: storetest.Pattern(t, "ip:*"), Search: "2001"}, "ip:2001:db8::/64 ip:2001:db8::1/128"},
+			"within everything":                      {blocks.Filter{Within: storetest.Pattern(t, "*"), Search: "host"}, "host:x"},
+			"filters hold together and not each":     {blocks.Filter{Source: blocks.Automatic, Search: "host"}, ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				page, err := f.Entries.Find(t.Context(), test.filter)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := storetest.Patterns(page.Items); got != test.want {
+					t.Errorf("found %s, want %s", got, test.want)
+				}
+				if page.Total != len(page.Items) {
+					t.Errorf("total %d of %d", page.Total, len(page.Items))
+				}
+			})
+		}
+	})
+}
+
+func TestFindBlocks_pages_through_every_block_once(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		now := f.Clock.Now()
+		for n := range 23 {
+			expires := now.Add(time.Duration(1+n%3) * time.Hour) // many alike
+			if n%5 == 0 {
+				expires = time.Time{}
+			}
+			storetest.AddEntry(t, f, storetest.NewBlock(t, "token:"+string(rune('a'+n)), expires), blocks.Fail)
+		}
+		for _, order := range []blocks.Order{blocks.ByCreated, blocks.ByExpiry} {
+			var all []*blocks.Entry
+			filter := blocks.Filter{Order: order, Limit: 4}
+			for {
+				page, err := f.Entries.Find(t.Context(), filter)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if page.Total != 23 {
+					t.Fatalf("total %d", page.Total)
+				}
+				all = append(all, page.Items...)
+				if filter.Cursor = page.Next; filter.Cursor == "" {
+					break
+				}
+			}
+			if len(all) != 23 || len(strings.Fields(storetest.Patterns(all))) != 23 {
+				t.Fatalf("%s: %d blocks: %s", order, len(all), storetest.Patterns(all))
+			}
+			if !slices.IsSortedFunc(all, func(a, b *blocks.Entry) int {
+				if order == blocks.ByCreated {
+					return strings.Compare(b.ID, a.ID)
+				}
+				return compareExpiry(a.Expires, b.Expires)
+			}) {
+				t.Errorf("%s: not in order", order)
+			}
+			streamed := 0
+			for b, err := range f.Entries.Each(t.Context(), blocks.Filter{Kind: blocks.Block, Order: order}) {
+				if err != nil || b.ID != all[streamed].ID {
+					t.Fatalf("%s: streamed %v, %v", order, b, err)
+				}
+				streamed++
+			}
+			if streamed != 23 {
+				t.Errorf("%s: streamed %d", order, streamed)
+			}
+		}
+	})
+}
+
+func compareExpiry(a, b time.Time) int {
+	switch {
+	case a.IsZero() && b.IsZero():
+		return 0
+	case a.IsZero():
+		return 1
+	case b.IsZero():
+		return -1
+	}
+	return a.Compare(b)
+}
+
+func TestFindBlocks_refuses_bad_filters(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Fail)
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:b", time.Time{}), blocks.Fail)
+		page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, Limit: 1})
+		if err != nil || page.Next == "" {
+			t.Fatal(err)
+		}
+		for _, filter := range []blocks.Filter{
+			{State: "dead"}, {Order: "random"}, {Limit: 1001}, {Limit: -1}, {Search: "\x00"}, {Cursor: "x"}, {Cursor: "Y3JlYXRlZA"},
+			{Cursor: page.Next, Order: blocks.ByExpiry},
+		} {
+			_, err := f.Entries.Find(t.Context(), filter)
+			storetest.WantFault(t, err, fault.Invalid)
+		}
+	})
+}
+
+func TestExemptions_live_as_blocks_do(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		e := blocks.Entry{Kind: blocks.Exemption, Pattern: storetest.Pattern(t, "ip:203.0.113.7"), Reason: "office", Expires: f.Clock.Now().Add(time.Hour)}
+		added, err := f.Entries.Add(ctx, storetest.Operator, blocks.Fail, e)
+		if err != nil || added[0].Outcome != blocks.Created || added[0].Entry.Author != "ann" {
+			t.Fatalf("%+v, %v", added, err)
+		}
+		_, err = f.Entries.Add(ctx, storetest.Operator, blocks.Fail, e)
+		storetest.WantFault(t, err, fault.Conflict)
+		reason := "new office"
+		if changed, err := f.Entries.Update(ctx, storetest.Operator, blocks.Exemption, added[0].Entry.ID, blocks.Update{Reason: &reason}); err != nil || changed.Reason != reason {
+			t.Fatalf("%+v, %v", changed, err)
+		}
+		page, err := f.Entries.Find(ctx, blocks.Filter{Kind: blocks.Exemption, Key: storetest.Key(t, "ip:203.0.113.7")})
+		if err != nil || page.Total != 1 || page.Items[0].Reason != reason {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		removed, err := f.Entries.End(ctx, storetest.Operator, blocks.Exemption, "moved", added[0].Entry.ID)
+		if err != nil || removed[0].EndedBy != "ann" {
+			t.Fatalf("%+v, %v", removed, err)
+		}
+		_, err = f.Entries.End(ctx, storetest.Operator, blocks.Exemption, "", added[0].Entry.ID)
+		storetest.WantFault(t, err, fault.Conflict)
+		for range f.Entries.Each(ctx, blocks.Filter{Kind: blocks.Exemption}) {
+			t.Fatal("a removed exemption is still active")
+		}
+		if read, err := f.Entries.ByID(ctx, blocks.Exemption, added[0].Entry.ID); err != nil || read.Ended.IsZero() {
+			t.Fatalf("%+v, %v", read, err)
+		}
+	})
+}

@@ -1,0 +1,363 @@
+package entries
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// progressStep is the number of rows after which an import reports its progress.
+const progressStep = 1000
+
+const (
+	importSkip    = ` ON CONFLICT (pattern, kind, place) DO NOTHING RETURNING id`
+	importExtend  = ` ON CONFLICT (pattern, kind, place) DO UPDATE SET expires_at = excluded.expires_at, revision = excluded.revision WHERE entries.expires_at < excluded.expires_at RETURNING id`
+	importReplace = `UPDATE entries SET ended_at = $1, ended_by = $2, place = id, revision = $3 WHERE kind = 'block' AND place = '' AND pattern IN `
+)
+
+// Import implements blocks.Store. The rows are written to a temporary
+// file first: their reader may be slow, and no other change can be made while
+// the transaction is open.
+func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks.Entry, error], on blocks.Conflict, progress func(done int)) (blocks.ImportResult, error) {
+	if on == "" || on == blocks.Fail {
+		on = blocks.Keep
+	}
+	if on != blocks.Keep && on != blocks.Extend && on != blocks.Replace {
+		return blocks.ImportResult{}, fault.Field("on_conflict", "must be keep, extend or replace")
+	}
+	spooled, err := spool(ctx, all, s.db.LocalNow())
+	if err != nil {
+		return blocks.ImportResult{}, err
+	}
+	defer spooled.remove()
+	var result blocks.ImportResult
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		rows, err := spooled.rows()
+		if err != nil {
+			return err
+		}
+		run := newImportRun(t, on, progress)
+		if err := run.all(rows); err != nil {
+			return err
+		}
+		result = run.result
+		if result.Created+result.Extended+result.Replaced == 0 {
+			return db.ErrUnchanged
+		}
+		return recordImport(t, result)
+	})
+	if err != nil {
+		return blocks.ImportResult{}, err
+	}
+	return result, nil
+}
+
+func recordImport(t *db.Tx, r blocks.ImportResult) error {
+	summary := fmt.Sprintf("Imported blocks: %d created, %d extended, %d replaced, %d unchanged.", r.Created, r.Extended, r.Replaced, r.Unchanged)
+	return t.Record("block.import", "block", strconv.FormatInt(t.Revision, 10), summary, nil,
+		importCounts{r.Created, r.Extended, r.Replaced, r.Unchanged})
+}
+
+// importRun is one attempt at an import inside its transaction.
+type importRun struct {
+	*db.Tx
+	on       blocks.Conflict
+	progress func(done int)
+
+	result   blocks.ImportResult
+	done     int
+	reported int // of done, by progress
+	size     int // of a full batch
+	batch    []*blocks.Entry
+	places   map[string]int // index in batch by pattern
+	full     *sql.Stmt      // inserts a full batch; nil until there is one
+}
+
+func newImportRun(t *db.Tx, on blocks.Conflict, progress func(done int)) *importRun {
+	size := t.ImportBatch()
+	return &importRun{Tx: t, on: on, progress: progress, size: size, places: make(map[string]int, size)}
+}
+
+func (r *importRun) all(rows iter.Seq2[*spoolRow, error]) error {
+	if _, err := r.Exec(giveUpAll, db.ToMS(r.Now)); err != nil {
+		return err
+	}
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
+		if err := r.take(row); err != nil {
+			return err
+		}
+		if len(r.batch) == r.size {
+			if err := r.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.flush(); err != nil {
+		return err
+	}
+	if r.progress != nil && r.reported < r.done {
+		r.progress(r.done)
+	}
+	return nil
+}
+
+// take puts a row into the batch. A pattern that is in it already is settled
+// here: one statement cannot touch one row twice.
+func (r *importRun) take(row *spoolRow) error {
+	r.done++
+	e, err := row.entry()
+	if err != nil {
+		return err
+	}
+	if e.ID, err = db.NewID(); err != nil {
+		return err
+	}
+	e.Created, e.Revision = r.Now, r.Revision
+	if e.Author == "" {
+		e.Author = r.By.Name
+	}
+	if err := checkEntry(e, r.Now); err != nil {
+		return rowFault(r.done, err)
+	}
+	at, twice := r.places[row.Pattern]
+	switch {
+	case !twice:
+		r.places[row.Pattern] = len(r.batch)
+		r.batch = append(r.batch, e)
+	case r.on == blocks.Replace:
+		r.batch[at] = e
+		r.result.Replaced++
+	case r.on == blocks.Extend && db.ExpiryToMS(e.Expires) > db.ExpiryToMS(r.batch[at].Expires):
+		r.batch[at].Expires = e.Expires
+		r.result.Extended++
+	default:
+		r.result.Unchanged++
+	}
+	return nil
+}
+
+// rowFault says which row of an import was wrong.
+func rowFault(number int, err error) error {
+	var e *fault.Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("row %d: %w", number, err)
+	}
+	at := *e
+	at.Field = "rows[" + strconv.Itoa(number-1) + "]." + e.Field
+	return &at
+}
+
+func (r *importRun) flush() error {
+	if len(r.batch) == 0 {
+		return nil
+	}
+	if r.on == blocks.Replace {
+		replaced, err := r.Exec(importReplace+placeholders(4, len(r.batch)), r.replaceArgs()...)
+		if err != nil {
+			return err
+		}
+		r.result.Replaced += int(replaced)
+		r.result.Created -= int(replaced)
+	}
+	if err := r.insert(); err != nil {
+		return err
+	}
+	r.batch = r.batch[:0]
+	clear(r.places)
+	if r.progress != nil && r.done-r.reported >= progressStep {
+		r.reported = r.done
+		r.progress(r.done)
+	}
+	return nil
+}
+
+func (r *importRun) replaceArgs() []any {
+	args := []any{db.ToMS(r.Now), r.By.Name, r.Revision}
+	for _, e := range r.batch {
+		args = append(args, e.Pattern.String())
+	}
+	return args
+}
+
+// insert writes the batch and distinguishes new rows from those that were active
+// by the ids that come back.
+func (r *importRun) insert() error {
+	args := make([]any, 0, len(r.batch)*entryInserts)
+	made := make(map[string]bool, len(r.batch))
+	for _, e := range r.batch {
+		args = append(args, insertColumns(e)...)
+		made[e.ID] = true
+	}
+	rows, err := r.inserting(args)
+	if err != nil {
+		return err
+	}
+	touched, err := db.Collect(rows, db.ScanText)
+	if err != nil {
+		return err
+	}
+	for _, id := range touched {
+		if made[id] {
+			r.result.Created++
+		} else {
+			r.result.Extended++
+		}
+	}
+	r.result.Unchanged += len(r.batch) - len(touched)
+	return nil
+}
+
+// inserting runs the insertion of the batch. Full batches, nearly all, share
+// one prepared statement.
+func (r *importRun) inserting(args []any) (rows *sql.Rows, err error) {
+	if len(r.batch) < r.size {
+		return r.Tx.Query(r.Context(), r.insertion(), args...)
+	}
+	if r.full == nil {
+		// It ends with the transaction.
+		if r.full, err = r.Prepare(r.insertion()); err != nil {
+			return nil, err
+		}
+	}
+	return r.full.QueryContext(r.Context(), args...)
+}
+
+// insertion returns the statement for a batch of this length.
+func (r *importRun) insertion() string {
+	var text strings.Builder
+	text.WriteString(intoEntries + "VALUES ")
+	for n := range r.batch {
+		if n > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(placeholders(n*entryInserts+1, entryInserts))
+	}
+	if r.on == blocks.Extend {
+		text.WriteString(importExtend)
+	} else {
+		text.WriteString(importSkip)
+	}
+	return text.String()
+}
+
+// placeholders returns "($first,...)" for n arguments.
+func placeholders(first, n int) string {
+	text := make([]byte, 0, n*6+2)
+	text = append(text, '(')
+	for i := range n {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, '$')
+		text = strconv.AppendInt(text, int64(first+i), 10)
+	}
+	return string(append(text, ')'))
+}
+
+// spoolRow is a row of an import in the temporary file.
+type spoolRow struct {
+	Pattern, Reason, Author string
+	Source                  blocks.Source
+	PolicyID                int64
+	Level                   int
+	ExpiresMS               int64 // as toMS
+}
+
+func (r *spoolRow) entry() (*blocks.Entry, error) {
+	// It was a pattern when it was written, so it reads alike now.
+	p, err := keys.Parser{}.Pattern(r.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	return &blocks.Entry{
+		Kind: blocks.Block, Pattern: p, Reason: r.Reason, Author: r.Author, Source: r.Source,
+		PolicyID: r.PolicyID, Level: r.Level, Expires: db.FromMS(r.ExpiresMS),
+	}, nil
+}
+
+// spoolFile is the temporary file of an import.
+type spoolFile struct{ file *os.File }
+
+func spool(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) (*spoolFile, error) {
+	file, err := os.CreateTemp("", "stint-import-*")
+	if err != nil {
+		return nil, fmt.Errorf("make room for the import: %w", err)
+	}
+	spooled := &spoolFile{file}
+	if err := spooled.fill(ctx, all, now); err != nil {
+		spooled.remove()
+		return nil, err
+	}
+	return spooled, nil
+}
+
+func (s *spoolFile) fill(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) error {
+	buffer := bufio.NewWriterSize(s.file, 1<<20)
+	rows := gob.NewEncoder(buffer)
+	number := 0
+	for b, err := range all {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		number++
+		// Before anything is written: a bad row at the end would undo all.
+		b.Kind, b.Expires = blocks.Block, db.FromMS(db.ToMS(b.Expires))
+		if err := checkEntry(&b, now); err != nil {
+			return rowFault(number, err)
+		}
+		if b.Source == "" {
+			b.Source = blocks.Imported
+		}
+		err = rows.Encode(spoolRow{b.Pattern.String(), b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)})
+		if err != nil {
+			return fmt.Errorf("write the import's temporary file: %w", err)
+		}
+	}
+	return buffer.Flush()
+}
+
+// rows reads the file from its beginning.
+func (s *spoolFile) rows() (iter.Seq2[*spoolRow, error], error) {
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	rows := gob.NewDecoder(bufio.NewReaderSize(s.file, 1<<20))
+	return func(yield func(*spoolRow, error) bool) {
+		for {
+			row := &spoolRow{}
+			err := rows.Decode(row)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}, nil
+}
+
+func (s *spoolFile) remove() {
+	_ = s.file.Close()
+	_ = os.Remove(s.file.Name()) // a leftover in the temporary folder does no harm
+}

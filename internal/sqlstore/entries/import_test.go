@@ -1,0 +1,149 @@
+package entries_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
+	for on, want := range map[blocks.Conflict]struct {
+		result  blocks.ImportResult
+		standA  time.Duration // 0: for good
+		standD  time.Duration
+		reasonA string
+	}{
+		blocks.Fail:    {blocks.ImportResult{Created: 3, Unchanged: 3}, time.Hour, time.Hour, "scraping"},
+		blocks.Extend:  {blocks.ImportResult{Created: 3, Extended: 2, Unchanged: 1}, 2 * time.Hour, 3 * time.Hour, "scraping"},
+		blocks.Replace: {blocks.ImportResult{Created: 3, Replaced: 3}, 2 * time.Hour, 3 * time.Hour, "imported"},
+	} {
+		t.Run(string(on), func(t *testing.T) {
+			storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+				now := f.Clock.Now()
+				storetest.AddEntry(t, f, storetest.NewBlock(t, "token:expired", now.Add(time.Second)), blocks.Fail)
+				f.Clock.Advance(time.Second)
+				storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", now.Add(time.Hour)), blocks.Fail)
+				storetest.AddEntry(t, f, storetest.NewBlock(t, "token:b", time.Time{}), blocks.Fail)
+				revision := storetest.ChangesSince(t, f, 0).Revision
+
+				row := func(text string, d time.Duration) blocks.Entry {
+					b := storetest.NewBlock(t, text, now.Add(d))
+					b.Reason = "imported"
+					return b
+				}
+				var heard int
+				result, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Sequence(
+					row("token:a", 2*time.Hour), row("token:b", time.Hour), row("token:c", time.Hour),
+					row("token:expired", time.Hour), row("token:d", time.Hour), row("token:d", 3*time.Hour),
+				), on, func(done int) { heard = done })
+				if err != nil || result != want.result || heard != 6 {
+					t.Fatalf("%+v after hearing %d, %v; want %+v", result, heard, err, want.result)
+				}
+				got := storetest.ChangesSince(t, f, revision)
+				if got.Revision != revision+1 {
+					t.Errorf("took revision %d, want the one after %d", got.Revision, revision)
+				}
+				page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
+				if err != nil || storetest.Patterns(page.Items) != "token:a token:b token:c token:d token:expired" {
+					t.Fatalf("standing: %s, %v", storetest.Patterns(page.Items), err)
+				}
+				for _, b := range page.Items {
+					switch b.Pattern.String() {
+					case "token:a":
+						if !b.Expires.Equal(now.Add(want.standA)) || b.Reason != want.reasonA {
+							t.Errorf("token:a stands as %+v", b)
+						}
+					case "token:d":
+						if !b.Expires.Equal(now.Add(want.standD)) || b.Source != blocks.Imported || b.Author != "ann" {
+							t.Errorf("token:d stands as %+v", b)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestImportBlocks_is_all_or_nothing(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		broken := errors.New("line 4 is broken")
+		_, err := f.Entries.Import(t.Context(), storetest.Operator, func(yield func(blocks.Entry, error) bool) {
+			for b := range storetest.Blocks(t, 1200) {
+				if !yield(b, nil) {
+					return
+				}
+			}
+			yield(blocks.Entry{Kind: blocks.Block}, broken)
+		}, blocks.Fail, nil)
+		if !errors.Is(err, broken) {
+			t.Fatalf("got %v", err)
+		}
+		_, err = f.Entries.Import(t.Context(), storetest.Operator, storetest.Sequence(storetest.NewBlock(t, "token:a", time.Time{}), storetest.NewBlock(t, "token:b", f.Clock.Now())), blocks.Fail, nil)
+		var e *fault.Error
+		if !errors.As(err, &e) || e.Field != "rows[1].expires_at" {
+			t.Fatalf("got %v, want a fault of the second row", err)
+		}
+		_, err = f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 1), "perhaps", nil)
+		storetest.WantFault(t, err, fault.Invalid)
+		if page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"}); err != nil || page.Total != 0 {
+			t.Fatalf("%d blocks are left, %v", page.Total, err)
+		}
+	})
+}
+
+func TestImportBlocks_ends_with_its_context(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := f.Entries.Import(ctx, storetest.Operator, storetest.Blocks(t, 3000), blocks.Fail, func(int) { cancel() })
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+		if page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"}); err != nil || page.Total != 0 {
+			t.Fatalf("%d blocks are left, %v", page.Total, err)
+		}
+	})
+}
+
+func TestImportBlocks_lets_readers_go_on(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		before := storetest.ChangesSince(t, f, 0).Revision
+		var read atomic.Int32
+		result, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 2000), blocks.Fail, func(int) {
+			// Inside the transaction of the import, which nobody sees yet.
+			if got := storetest.ChangesSince(t, f, 0); got.Revision != before || len(got.Blocks) != 0 {
+				t.Errorf("a reader sees revision %d with %d blocks", got.Revision, len(got.Blocks))
+			}
+			read.Add(1)
+		})
+		if err != nil || result.Created != 2000 || read.Load() == 0 {
+			t.Fatalf("%+v with %d readers, %v", result, read.Load(), err)
+		}
+		if got := storetest.ChangesSince(t, f, before); len(got.Blocks) != 2000 {
+			t.Fatalf("%d blocks came", len(got.Blocks))
+		}
+	})
+}
+
+func TestImportBlocks_that_brings_nothing_new_is_no_change(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		for range 2 {
+			if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 3), blocks.Fail, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		page, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "block.import"})
+		if err != nil || len(page.Records) != 1 {
+			t.Fatalf("%d entries, %v", len(page.Records), err)
+		}
+		if got := string(page.Records[0].After); got != `{"created":3,"extended":0,"replaced":0,"unchanged":0}` {
+			t.Fatalf("entry %s", got)
+		}
+	})
+}

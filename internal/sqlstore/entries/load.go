@@ -1,0 +1,171 @@
+package entries
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/supervise"
+)
+
+// splitFrom is the number of rows from which entries are loaded in two halves at once: a
+// node that starts is not ready before it has read them all, and most of the
+// time goes into making Go's values of the database's.
+const splitFrom = 1000
+
+const (
+	// The plus keeps the index of expiries out: nearly every row is wanted, and
+	// in the order of ids they lie together.
+	loadActive     = `SELECT ` + activeFields + ` FROM entries WHERE place = '' AND +expires_at > $1`
+	loadSince      = `SELECT ` + EntryFields + ` FROM entries WHERE revision > $1`
+	countEntries   = `SELECT count(*) FROM entries`
+	findMiddleOfID = `SELECT id FROM entries ORDER BY id LIMIT 1 OFFSET $1`
+)
+
+// Changes ranges over all active entries for since 0, and else over all
+// that changed, ended ones included. It runs no query where count says that
+// none did.
+func (t Tx) Changes(since, count int64) iter.Seq2[*blocks.Entry, error] {
+	return func(yield func(*blocks.Entry, error) bool) {
+		switch {
+		case count == 0:
+		case since > 0:
+			gather(t.Context(), []part{{t.Tx, loadSince, []any{since}, false}}, yield)
+		default:
+			t.loadActive(yield)
+		}
+	}
+}
+
+// loadActive yields every active entry.
+func (t Tx) loadActive(yield func(*blocks.Entry, error) bool) {
+	whole := part{t.Tx, loadActive, []any{db.ToMS(t.Now)}, true}
+	second, middle, err := t.halves()
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	if second == nil {
+		gather(t.Context(), []part{whole}, yield)
+		return
+	}
+	defer second.Rollback()
+	gather(t.Context(), []part{
+		{t.Tx, loadActive + ` AND id < $2`, []any{db.ToMS(t.Now), middle}, true},
+		{second, loadActive + ` AND id >= $2`, []any{db.ToMS(t.Now), middle}, true},
+	}, yield)
+}
+
+// halves returns a second transaction that sees the database as t does, and the
+// id in the middle; nil where it is not worth it, or where a change came in
+// between.
+func (t Tx) halves() (second *db.Tx, middle string, err error) {
+	var rows int64
+	if _, err := t.One(countEntries, nil, &rows); err != nil || rows < splitFrom {
+		return nil, "", err
+	}
+	if _, err := t.One(findMiddleOfID, []any{rows / 2}, &middle); err != nil {
+		return nil, "", err
+	}
+	second, err = t.Twin()
+	return second, middle, err
+}
+
+// part is a query for entries; active where it selects only the columns of
+// entries that have not ended.
+type part struct {
+	*db.Tx
+	text   string
+	args   []any
+	active bool
+}
+
+// gather reads all parts at once and yields their entries.
+func gather(ctx context.Context, parts []part, yield func(*blocks.Entry, error) bool) {
+	ctx, stop := context.WithCancel(ctx)
+	var (
+		batches = make(chan []blocks.Entry, 4)
+		used    = make(chan []blocks.Entry, 4) // to be filled again
+		readers sync.WaitGroup
+		once    sync.Once
+		failed  error
+	)
+	for _, p := range parts {
+		readers.Go(func() {
+			if err := supervise.Call("catalog reader", func() error { return p.read(ctx, batches, used) }); err != nil {
+				once.Do(func() { failed = err })
+				stop() // the others' rows are of no use then
+			}
+		})
+	}
+	go func() {
+		defer close(batches)
+		supervise.Do("catalog reader", readers.Wait)
+	}()
+	// The readers have left their connections when the channel is closed.
+	defer func() {
+		stop()
+		for range batches {
+		}
+	}()
+	for batch := range batches {
+		for n := range batch {
+			e := batch[n] // batches are filled again
+			if !yield(&e, nil) {
+				return
+			}
+		}
+		select {
+		case used <- batch:
+		default:
+		}
+	}
+	if failed != nil {
+		yield(nil, failed)
+	}
+}
+
+// loadBatch is how many rows are handed over at once.
+const loadBatch = 256
+
+// read reads rows while those before are taken over elsewhere.
+func (p part) read(ctx context.Context, into chan<- []blocks.Entry, used <-chan []blocks.Entry) error {
+	rows, err := p.Tx.Query(ctx, p.text, p.args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	scanner := EntryScanner{active: p.active}
+	batch := make([]blocks.Entry, 0, loadBatch)
+	hand := func() error {
+		select {
+		case into <- batch:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case batch = <-used:
+			batch = batch[:0]
+		default:
+			batch = make([]blocks.Entry, 0, loadBatch)
+		}
+		return nil
+	}
+	for rows.Next() {
+		batch = append(batch, blocks.Entry{})
+		if err := scanner.into(&batch[len(batch)-1], rows); err != nil {
+			return err
+		}
+		if len(batch) == loadBatch {
+			if err := hand(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return hand()
+}

@@ -1,0 +1,94 @@
+package entries_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+// loaded returns how often each pattern stands in what a node loads that knows
+// nothing yet.
+func loaded(t *testing.T, f *storetest.Fixture) map[string]int {
+	t.Helper()
+	all := map[string]int{}
+	err := f.EachChange(t.Context(), 0, func(ch catalog.Changes) error {
+		for b, err := range ch.Entries {
+			if err != nil {
+				return err
+			}
+			all[b.Pattern.String()]++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// many is enough for a table to be read in halves.
+const many = 3000
+
+func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Fail, nil); err != nil {
+			t.Fatal(err)
+		}
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:expires", f.Clock.Now().Add(time.Second)), blocks.Fail)
+		lifted := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:lifted", time.Time{}), blocks.Fail)
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", lifted.Entry.ID); err != nil {
+			t.Fatal(err)
+		}
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:stands", time.Time{}), blocks.Fail)
+		f.Clock.Advance(time.Minute)
+		all := loaded(t, f)
+		for b := range storetest.Blocks(t, many) {
+			if n := all[b.Pattern.String()]; n != 1 {
+				t.Fatalf("%s came %d times", b.Pattern, n)
+			}
+		}
+		if len(all) != many+1 || all["token:stands"] != 1 {
+			t.Errorf("%d patterns came, want %d and token:stands, which came %d times", len(all), many+1, all["token:stands"])
+		}
+	})
+}
+
+func TestALoadInHalvesSeesOneStateOfTheDatabaseWhileItChanges(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Fail, nil); err != nil {
+			t.Fatal(err)
+		}
+		// Each replacement ends a row of the lower half and makes one of the
+		// upper: halves of two states would show a pattern twice or never.
+		ctx, stop := context.WithCancel(t.Context())
+		var changing sync.WaitGroup
+		changing.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				b := storetest.NewBlock(t, fmt.Sprintf("ip:10.0.0.%d", i%100), time.Time{})
+				if _, err := f.Entries.Add(ctx, storetest.Operator, blocks.Replace, b); err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+		for range 20 {
+			all := loaded(t, f)
+			for pattern, n := range all {
+				if n != 1 {
+					t.Errorf("%s came %d times", pattern, n)
+				}
+			}
+			if len(all) != many {
+				t.Errorf("%d patterns came, want %d", len(all), many)
+			}
+		}
+		stop()
+		changing.Wait()
+	})
+}

@@ -1,0 +1,104 @@
+package entries
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+var _ blocks.Store = (*Store)(nil)
+
+// Store implements blocks.Store.
+type Store struct{ db *db.DB }
+
+// New returns the store of the blocks and exemptions in a database.
+func New(d *db.DB) *Store { return &Store{d} }
+
+// changeEntries runs a change of entries and returns what it made of them; an
+// error leaves none.
+func changeEntries[T any](ctx context.Context, s *Store, by audit.Actor, do func(t Tx) (T, error)) (made T, err error) {
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		made, err = do(In(t))
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return made, nil
+}
+
+// Add implements blocks.Store.
+func (s *Store) Add(ctx context.Context, by audit.Actor, on blocks.Conflict, entries ...blocks.Entry) ([]blocks.Added, error) {
+	return changeEntries(ctx, s, by, func(t Tx) (all []blocks.Added, err error) {
+		for _, e := range entries {
+			added, err := t.add(e, on)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, added)
+		}
+		return all, t.unchangedUnlessRecorded()
+	})
+}
+
+// unchangedUnlessRecorded returns errUnchanged where the transaction has changed
+// nothing.
+func (t Tx) unchangedUnlessRecorded() error {
+	if t.HasRecorded() {
+		return nil
+	}
+	return db.ErrUnchanged
+}
+
+// ByID implements blocks.Store.
+func (s *Store) ByID(ctx context.Context, kind blocks.Kind, id string) (e *blocks.Entry, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		e, err = In(t).find(kind, id)
+		return err
+	})
+	return e, err
+}
+
+// Update implements blocks.Store.
+func (s *Store) Update(ctx context.Context, by audit.Actor, kind blocks.Kind, id string, u blocks.Update) (*blocks.Entry, error) {
+	return changeEntries(ctx, s, by, func(t Tx) (*blocks.Entry, error) { return t.update(kind, id, u) })
+}
+
+// End implements blocks.Store.
+func (s *Store) End(ctx context.Context, by audit.Actor, kind blocks.Kind, reason string, ids ...string) ([]*blocks.Entry, error) {
+	return s.changeEach(ctx, by, ids, func(t Tx, id string) (*blocks.Entry, error) { return t.end(kind, id, reason) })
+}
+
+// Restore implements blocks.Store.
+func (s *Store) Restore(ctx context.Context, by audit.Actor, kind blocks.Kind, ids ...string) ([]*blocks.Entry, error) {
+	return s.changeEach(ctx, by, ids, func(t Tx, id string) (*blocks.Entry, error) { return t.restore(kind, id) })
+}
+
+// changeEach makes the same change of several entries, all or none.
+func (s *Store) changeEach(ctx context.Context, by audit.Actor, ids []string, do func(t Tx, id string) (*blocks.Entry, error)) ([]*blocks.Entry, error) {
+	return changeEntries(ctx, s, by, func(t Tx) (all []*blocks.Entry, err error) {
+		for _, id := range ids {
+			e, err := do(t, id)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+		}
+		return all, t.unchangedUnlessRecorded()
+	})
+}
+
+// EndExpired marks the blocks and exemptions that have expired at an instant as
+// ended and returns how many those were. Nothing that decides depends on it.
+func (s *Store) EndExpired(ctx context.Context, at time.Time) (ended int, err error) {
+	err = s.db.Write(ctx, func(t *db.Tx) error {
+		n, err := t.Exec(giveUpAll, db.ToMS(at))
+		ended = int(n)
+		return err
+	})
+	return ended, err
+}

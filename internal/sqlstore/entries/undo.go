@@ -1,0 +1,119 @@
+package entries
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// endImported ends what one import made and nobody has changed since.
+const endImported = `
+UPDATE entries SET ended_at = $2, ended_by = $3, place = id, revision = $4
+WHERE revision = $1 AND kind = 'block' AND place = '' AND ended_at = 0 AND expires_at > $2`
+
+// Undo undoes a change of a block or exemption, or an import of blocks.
+func (t Tx) Undo(e *audit.Record, action string) error {
+	if action == "import" {
+		return t.undoImport(e)
+	}
+	kind := blocks.Kind(e.Object)
+	now, err := t.find(kind, e.ObjectID)
+	if err != nil {
+		return err
+	}
+	if now.Revision != e.Revision {
+		return db.ChangedSince(e)
+	}
+	switch action {
+	case "add", "restore":
+		_, err = t.end(kind, now.ID, "")
+	case "extend", "update":
+		err = t.undoUpdate(e, now)
+	case "replace":
+		if _, err = t.end(kind, now.ID, ""); err == nil {
+			err = t.restoreFormer(e)
+		}
+	case "end":
+		_, err = t.restore(kind, now.ID)
+	default:
+		err = db.NotUndoable(e)
+	}
+	return err
+}
+
+// undoUpdate gives an entry its former reason and expiry again.
+func (t Tx) undoUpdate(e *audit.Record, now *blocks.Entry) error {
+	former, err := formerEntry(e)
+	if err != nil {
+		return err
+	}
+	if former.ExpiredAt(t.Now) {
+		return expiredSince(former)
+	}
+	_, err = t.update(now.Kind, now.ID, blocks.Update{Reason: &former.Reason, Expires: &former.Expires})
+	return err
+}
+
+// restoreFormer restores what an audit record says was replaced.
+func (t Tx) restoreFormer(e *audit.Record) error {
+	former, err := formerEntry(e)
+	if err != nil {
+		return err
+	}
+	_, err = t.restore(former.Kind, former.ID)
+	return err
+}
+
+func formerEntry(e *audit.Record) (*blocks.Entry, error) {
+	var was entrySnapshot
+	if err := json.Unmarshal(e.Before, &was); err != nil {
+		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
+	}
+	pattern, err := keys.Parser{}.Pattern(was.Pattern)
+	if err != nil {
+		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
+	}
+	return &blocks.Entry{
+		ID: was.ID, Kind: blocks.Kind(was.Kind), Pattern: pattern, Reason: was.Reason, Author: was.Author, Source: blocks.Source(was.Source),
+		PolicyID: was.PolicyID, Level: was.Level, Created: was.Created, Expires: was.Expires.UTC(), Ended: was.Ended, EndedBy: was.EndedBy,
+	}, nil
+}
+
+// importCounts is what the audit keeps of an import.
+type importCounts struct {
+	Created   int `json:"created"`
+	Extended  int `json:"extended"`
+	Replaced  int `json:"replaced"`
+	Unchanged int `json:"unchanged"`
+}
+
+// undoImport ends the blocks that an import made. An import that extended or
+// replaced blocks cannot be undone: their former ends are not kept.
+func (t Tx) undoImport(e *audit.Record) error {
+	var did importCounts
+	if err := json.Unmarshal(e.After, &did); err != nil {
+		return fmt.Errorf("audit entry %d: %w", e.ID, err)
+	}
+	if did.Extended+did.Replaced > 0 {
+		return fault.New(fault.Conflict, "The import of entry %d extended or replaced %d blocks, whose former ends are not kept; it cannot be undone.",
+			e.ID, did.Extended+did.Replaced)
+	}
+	ended, err := t.Exec(endImported, e.Revision, db.ToMS(t.Now), t.By.Name, t.Revision)
+	if err != nil {
+		return err
+	}
+	if ended == 0 {
+		return db.ErrUnchanged
+	}
+	summary := fmt.Sprintf("Ended %d of the %d blocks of an import.", ended, did.Created)
+	return t.Record("block.end_import", "block", strconv.FormatInt(t.Revision, 10), summary, did, struct {
+		Ended int64 `json:"ended"`
+	}{ended})
+}

@@ -1,0 +1,182 @@
+package identities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	addSession = `
+INSERT INTO sessions (hash, user_id, csrf, created_at, last_seen_at, expires_at, address, agent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+	readSession = `
+SELECT hash, user_id, csrf, created_at, last_seen_at, expires_at, address, agent
+FROM sessions WHERE hash = $1 AND expires_at > $2`
+	touchSession     = `UPDATE sessions SET last_seen_at = $2 WHERE hash = $1 AND last_seen_at < $2`
+	deleteSession    = `DELETE FROM sessions WHERE hash = $1`
+	deleteSessionsOf = `DELETE FROM sessions WHERE user_id = $1`
+	stampUser        = `UPDATE users SET revision = $2 WHERE id = $1`
+	deleteExpired    = `DELETE FROM sessions WHERE expires_at <= $1`
+
+	addKnownLogin = `
+INSERT INTO known_logins (user_id, address, last_at, revision) VALUES ($1, $2, $3, $4)
+ON CONFLICT (user_id, address) DO UPDATE SET last_at = excluded.last_at, revision = excluded.revision`
+	trimKnownLogins = `
+DELETE FROM known_logins WHERE user_id = $1 AND (last_at < $2 OR address NOT IN
+	(SELECT address FROM known_logins WHERE user_id = $1 ORDER BY last_at DESC, revision DESC LIMIT $3))`
+	deleteKnownLogins = `DELETE FROM known_logins WHERE user_id = $1`
+	readKnownLogins   = `SELECT u.name, k.address, k.last_at FROM known_logins k JOIN users u ON u.id = k.user_id`
+)
+
+// errRaced refuses a login whose password was right a moment ago.
+func errRaced() error {
+	return fault.New(fault.Conflict, "This account was changed while you logged in; log in again.")
+}
+
+// BeginSession implements identity.Store. A change of the user holds the
+// revision row too: it either comes first, and its hash is not the verified
+// one, or comes after, and ends this session.
+func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identity.Session, verified string, address identity.KnownAddress) error {
+	for field, text := range map[string]string{
+		"csrf": session.CSRF, "address": session.Address, "agent": session.Agent, "known": string(address),
+	} {
+		if err := db.CheckText(field, text); err != nil {
+			return err
+		}
+	}
+	return s.db.ChangeWithoutRefresh(ctx, by, func(t *db.Tx) error {
+		u, err := In(t).user(readUserByID, "id", session.UserID)
+		if fault.Is(err, fault.NotFound) {
+			return errRaced()
+		}
+		if err != nil {
+			return err
+		}
+		if u.PasswordHash != verified || !u.Disabled.IsZero() {
+			return errRaced()
+		}
+		if _, err := t.Exec(addSession, session.Hash, u.ID, session.CSRF, db.ToMS(session.Created),
+			db.ToMS(session.LastSeen), db.ExpiryToMS(session.Expires), session.Address, session.Agent); err != nil {
+			return err
+		}
+		if _, err := t.Exec(noteLogin, u.ID, db.ToMS(session.Created)); err != nil {
+			return err
+		}
+		if err := In(t).knowAddress(u.ID, address); err != nil {
+			return err
+		}
+		return t.Record("session.login", "user", u.ID, fmt.Sprintf("%q logged in.", u.Name), nil, nil)
+	})
+}
+
+// knowAddress keeps an address known for a user, and few enough of them.
+func (t Tx) knowAddress(user string, address identity.KnownAddress) error {
+	if address == "" {
+		return nil
+	}
+	if _, err := t.Exec(addKnownLogin, user, string(address), db.ToMS(t.Now), t.Revision); err != nil {
+		return err
+	}
+	_, err := t.Exec(trimKnownLogins, user, db.ToMS(t.Now.Add(-identity.KnownAddressFor)), identity.MaxKnownAddresses)
+	return err
+}
+
+// KnownLogins reads every address that is known for a user.
+func (t Tx) KnownLogins() ([]identity.KnownLogin, error) {
+	return db.Each(t.Tx, func(r db.Row) (l identity.KnownLogin, err error) {
+		var last int64
+		err = r.Scan(&l.User, &l.Address, &last)
+		l.Last = db.FromMS(last)
+		return l, err
+	}, readKnownLogins)
+}
+
+// EndSession implements identity.Store. The user's revision moves, so that every
+// node hears of it.
+func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) error {
+	err := s.db.ChangeWithoutRefresh(ctx, by, func(t *db.Tx) error {
+		all, err := db.Each(t, scanSession, readSession, hash, db.ToMS(t.Now))
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return db.ErrUnchanged
+		}
+		u, err := In(t).user(readUserByID, "id", all[0].UserID)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Exec(deleteSession, hash); err != nil {
+			return err
+		}
+		if _, err := t.Exec(stampUser, u.ID, t.Revision); err != nil {
+			return err
+		}
+		return t.Record("session.logout", "user", u.ID, fmt.Sprintf("%q logged out.", u.Name), nil, nil)
+	})
+	if errors.Is(err, db.ErrUnchanged) {
+		return nil
+	}
+	return err
+}
+
+// FindSession implements identity.Store. An expired session is NotFound.
+func (s *Store) FindSession(ctx context.Context, hash []byte) (session *identity.Session, u *identity.User, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err := db.Each(t, scanSession, readSession, hash, db.ToMS(t.Now))
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return fault.New(fault.NotFound, "There is no such session; log in again.")
+		}
+		session = all[0]
+		u, err = In(t).user(readUserByID, "id", session.UserID)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return session, u, nil
+}
+
+func scanSession(r db.Row) (*identity.Session, error) {
+	s := &identity.Session{}
+	var created, seen, expires int64
+	if err := r.Scan(&s.Hash, &s.UserID, &s.CSRF, &created, &seen, &expires, &s.Address, &s.Agent); err != nil {
+		return nil, err
+	}
+	s.Created, s.LastSeen, s.Expires = db.FromMS(created), db.FromMS(seen), db.ExpiryFromMS(expires)
+	return s, nil
+}
+
+// TouchSession implements identity.Store.
+func (s *Store) TouchSession(ctx context.Context, hash []byte, at time.Time) error {
+	return s.run(ctx, touchSession, hash, db.ToMS(at))
+}
+
+// DeleteSession implements identity.Store.
+func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
+	return s.run(ctx, deleteSession, hash)
+}
+
+// DeleteExpiredSessions gives back the room of the sessions that ended before
+// at. Nothing depends on it.
+func (s *Store) DeleteExpiredSessions(ctx context.Context, at time.Time) error {
+	return s.run(ctx, deleteExpired, db.ToMS(at))
+}
+
+// run runs one statement that is no change of the catalog.
+func (s *Store) run(ctx context.Context, statement string, args ...any) error {
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		_, err := t.Exec(statement, args...)
+		return err
+	})
+}

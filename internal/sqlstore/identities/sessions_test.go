@@ -1,0 +1,208 @@
+package identities_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestEvery_change_of_a_user_ends_their_sessions_and_nobody_elses(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		storetest.AddToken(t, f, "root", identity.Admin)
+		other := storetest.AddUser(t, f, "other", identity.Viewer)
+		kept := storetest.BeginSession(t, f, other, "other's")
+		role, password, disabled := identity.Viewer, "$argon2id$new", true
+		for name, change := range map[string]func(id string) error{
+			"role": func(id string) error {
+				_, err := f.Identities.UpdateUser(ctx, storetest.Operator, id, identity.UserUpdate{Role: &role})
+				return err
+			},
+			"password": func(id string) error {
+				_, err := f.Identities.UpdateUser(ctx, storetest.Operator, id, identity.UserUpdate{PasswordHash: &password})
+				return err
+			},
+			"disable": func(id string) error {
+				_, err := f.Identities.UpdateUser(ctx, storetest.Operator, id, identity.UserUpdate{Disabled: &disabled})
+				return err
+			},
+			"delete": func(id string) error { return f.Identities.DeleteUser(ctx, storetest.Operator, id) },
+		} {
+			u := storetest.AddUser(t, f, "user-"+name, identity.Operator)
+			session := storetest.BeginSession(t, f, u, name)
+			if err := change(u.ID); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if _, _, err := f.Identities.FindSession(ctx, session); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: the session is still there: %v", name, err)
+			}
+		}
+		if _, _, err := f.Identities.FindSession(ctx, kept); err != nil {
+			t.Errorf("another user's session: %v", err)
+		}
+	})
+}
+
+// A reset whose node cannot follow the database any more is answered with an
+// error, and must have ended the sessions all the same.
+func TestA_reset_that_cannot_refresh_the_node_has_ended_the_sessions(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		storetest.AddToken(t, f, "root", identity.Admin)
+		ann := storetest.AddUser(t, f, "ann", identity.Administrator)
+		session := storetest.BeginSession(t, f, ann, "ann's")
+		unable, err := sqlstore.Open(ctx, f.URL, sqlstore.Options{
+			Now:         f.Clock.Now,
+			AfterChange: func(context.Context) error { return fmt.Errorf("the database went away") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unable.Close()
+		password := "$argon2id$new"
+		if _, err := unable.Identities.UpdateUser(ctx, storetest.Operator, ann.ID, identity.UserUpdate{PasswordHash: &password}); !fault.Is(err, fault.Unavailable) {
+			t.Fatalf("the reset returned %v", err)
+		}
+		_, _, err = f.Identities.FindSession(ctx, session)
+		storetest.WantFault(t, err, fault.NotFound)
+	})
+}
+
+// Logins verify the password first and are then overtaken by its change, from
+// several nodes where the database serves several.
+func TestA_login_that_raced_a_change_of_the_password_keeps_no_session(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		storetest.AddToken(t, f, "root", identity.Admin)
+		stores := []*sqlstore.Store{f.Store}
+		if f.Postgres() {
+			stores = append(stores, f.Another(t), f.Another(t))
+		}
+		const rounds, logins = 4, 24
+		for round := range rounds {
+			old, err := f.Identities.AddUser(ctx, storetest.Operator, identity.User{
+				Name: "user" + strconv.Itoa(round), Role: identity.Administrator, PasswordHash: "$argon2id$old",
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all sync.WaitGroup
+			begin := make(chan struct{})
+			hashes := make([][sha256.Size]byte, logins)
+			for i := range logins {
+				hashes[i] = sha256.Sum256(fmt.Appendf(nil, "%d %d", round, i))
+				all.Go(func() {
+					<-begin
+					now := f.Clock.Now()
+					err := stores[i%len(stores)].Identities.BeginSession(ctx, storetest.Operator, identity.Session{
+						Hash: hashes[i][:], UserID: old.ID, Created: now, LastSeen: now, Expires: now.Add(time.Hour),
+					}, old.PasswordHash, "")
+					if err != nil && !fault.Is(err, fault.Conflict) {
+						t.Errorf("a login failed: %v", err)
+					}
+				})
+			}
+			all.Go(func() {
+				<-begin
+				password := "$argon2id$new"
+				if _, err := stores[len(stores)-1].Identities.UpdateUser(ctx, storetest.Operator, old.ID, identity.UserUpdate{PasswordHash: &password}); err != nil {
+					t.Error(err)
+				}
+			})
+			close(begin)
+			all.Wait()
+			for i := range hashes {
+				if _, _, err := f.Identities.FindSession(ctx, hashes[i][:]); !fault.Is(err, fault.NotFound) {
+					t.Errorf("round %d: login %d kept a session: %v", round, i, err)
+				}
+			}
+		}
+	})
+}
+
+func TestLogins_and_logouts_are_recorded_and_nodes_hear_of_what_ends(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		storetest.AddToken(t, f, "root", identity.Admin)
+		ann := storetest.AddUser(t, f, "ann", identity.Administrator)
+		c := catalog.New(f, f.Clock.Now)
+		moved := func(what string) {
+			t.Helper()
+			before := c.UsersRevision()
+			if err := c.Refresh(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if c.UsersRevision() <= before {
+				t.Errorf("%s: the node did not hear that users changed", what)
+			}
+		}
+		moved("the first load")
+		session := storetest.BeginSession(t, f, ann, "ann's")
+		if err := c.Refresh(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if !c.KnownLogin("ann", "ip:192.0.2.1") || c.KnownLogin("ann", "ip:192.0.2.2") || c.KnownLogin("bob", "ip:192.0.2.1") {
+			t.Error("the node does not know from where ann has logged in")
+		}
+		for range 2 { // the second finds nothing to end
+			if err := f.Identities.EndSession(ctx, storetest.Operator, session); err != nil {
+				t.Fatal(err)
+			}
+		}
+		moved("a logout")
+		_, _, err := f.Identities.FindSession(ctx, session)
+		storetest.WantFault(t, err, fault.NotFound)
+		page, err := f.Audit.FindRecords(ctx, audit.Filter{Action: "session"})
+		if err != nil || len(page.Records) != 2 || page.Records[0].Action != "session.logout" || page.Records[1].Action != "session.login" ||
+			page.Records[1].ObjectID != ann.ID || page.Records[1].Actor != storetest.Operator {
+			t.Fatalf("recorded %+v, %v", page.Records, err)
+		}
+		if err := f.Identities.DeleteUser(ctx, storetest.Operator, ann.ID); err != nil {
+			t.Fatal(err)
+		}
+		moved("a deleted user")
+		f.Clock.Advance(identity.KnownAddressFor)
+		if c.KnownLogin("ann", "ip:192.0.2.1") {
+			t.Error("an address is known for ever")
+		}
+	})
+}
+
+func TestKnown_addresses_are_bounded_for_each_user(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		ann := storetest.AddUser(t, f, "ann", identity.Administrator)
+		c := catalog.New(f, f.Clock.Now)
+		const more = 5
+		address := func(i int) identity.KnownAddress { return identity.KnownAddress("ip:192.0.2." + strconv.Itoa(i)) }
+		for i := range identity.MaxKnownAddresses + more {
+			hash := sha256.Sum256([]byte{byte(i)})
+			now := f.Clock.Now()
+			if err := f.Identities.BeginSession(ctx, storetest.Operator, identity.Session{
+				Hash: hash[:], UserID: ann.ID, Created: now, LastSeen: now, Expires: now.Add(time.Hour),
+			}, ann.PasswordHash, address(i)); err != nil {
+				t.Fatal(err)
+			}
+			f.Clock.Advance(time.Second)
+		}
+		if err := c.Refresh(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for i := range identity.MaxKnownAddresses + more {
+			if known := c.KnownLogin("ann", address(i)); known != (i >= more) {
+				t.Errorf("address %d is known: %t", i, known)
+			}
+		}
+	})
+}

@@ -1,0 +1,221 @@
+package identities
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	userColumns    = `SELECT id, name, role, password_hash, created_at, last_login_at, disabled_at, revision FROM users `
+	readUsers      = userColumns + `ORDER BY name`
+	readUserByID   = userColumns + `WHERE id = $1`
+	readUserByName = userColumns + `WHERE name = $1`
+
+	addUser = `
+INSERT INTO users (id, name, role, password_hash, created_at, revision) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (name) DO NOTHING`
+	updateUser = `UPDATE users SET role = $2, password_hash = $3, disabled_at = $4, revision = $5 WHERE id = $1`
+	deleteUser = `DELETE FROM users WHERE id = $1`
+	noteLogin  = `UPDATE users SET last_login_at = $2 WHERE id = $1 AND last_login_at < $2`
+
+	endCredential = `INSERT INTO ended_credentials (id, revision) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
+)
+
+func scanUser(r db.Row) (*identity.User, error) {
+	u := &identity.User{}
+	var created, login, disabled int64
+	if err := r.Scan(&u.ID, &u.Name, &u.Role, &u.PasswordHash, &created, &login, &disabled, &u.Revision); err != nil {
+		return nil, err
+	}
+	u.Created, u.LastLogin, u.Disabled = db.FromMS(created), db.FromMS(login), db.FromMS(disabled)
+	return u, nil
+}
+
+// user reads the one that query finds by the text of what, or NotFound.
+func (t Tx) user(query, what, text string) (*identity.User, error) {
+	none := fault.New(fault.NotFound, "There is no user with the %s %q.", what, text)
+	if db.CheckText(what, text) != nil {
+		return nil, none
+	}
+	all, err := db.Each(t.Tx, scanUser, query, text)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, none
+	}
+	return all[0], nil
+}
+
+// Users implements identity.Store.
+func (s *Store) Users(ctx context.Context) (all []*identity.User, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, scanUser, readUsers)
+		return err
+	})
+	return all, err
+}
+
+// FindUserByName implements identity.Store.
+func (s *Store) FindUserByName(ctx context.Context, name string) (u *identity.User, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		u, err = In(t).user(readUserByName, "name", name)
+		return err
+	})
+	return u, err
+}
+
+// FindUserByID implements identity.Store.
+func (s *Store) FindUserByID(ctx context.Context, id string) (u *identity.User, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		u, err = In(t).user(readUserByID, "id", id)
+		return err
+	})
+	return u, err
+}
+
+// AddUser implements identity.Store. It fills in the id and when it was
+// created.
+func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (made *identity.User, err error) {
+	if u.Name == "" {
+		return nil, fault.Field("name", "is empty; give the user a name")
+	}
+	if err := db.CheckText("name", u.Name); err != nil {
+		return nil, err
+	}
+	if u.Role.Access() == "" {
+		return nil, fault.Field("role", "must be viewer, operator or admin")
+	}
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		made = &identity.User{Name: u.Name, Role: u.Role, PasswordHash: u.PasswordHash, Created: t.Now, Revision: t.Revision}
+		if made.ID, err = db.NewID(); err != nil {
+			return err
+		}
+		added, err := t.Exec(addUser, made.ID, made.Name, made.Role, made.PasswordHash, db.ToMS(made.Created), made.Revision)
+		if err != nil {
+			return err
+		}
+		if added == 0 {
+			e := fault.New(fault.Conflict, "There is another user named %q.", u.Name)
+			e.Field = "name"
+			return e
+		}
+		return In(t).recordUser("add", fmt.Sprintf("Added the user %q.", made.Name), nil, made)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// UpdateUser implements identity.Store.
+func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (after *identity.User, err error) {
+	if u.Role != nil && u.Role.Access() == "" {
+		return nil, fault.Field("role", "must be viewer, operator or admin")
+	}
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		before, err := In(t).user(readUserByID, "id", id)
+		if err != nil {
+			return err
+		}
+		var changed []string
+		after, changed = In(t).updated(before, u)
+		if len(changed) == 0 {
+			return db.ErrUnchanged
+		}
+		if _, err := t.Exec(updateUser, id, after.Role, after.PasswordHash, db.ToMS(after.Disabled), after.Revision); err != nil {
+			return err
+		}
+		if _, err := t.Exec(deleteSessionsOf, id); err != nil {
+			return err
+		}
+		summary := fmt.Sprintf("Changed the user %q: %s.", after.Name, strings.Join(changed, ", "))
+		if err := In(t).recordUser("update", summary, before, after); err != nil {
+			return err
+		}
+		return In(t).keepAdmin(isAdmin(before) && !isAdmin(after))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return after, nil
+}
+
+func isAdmin(u *identity.User) bool {
+	return u.Role == identity.Administrator && u.Disabled.IsZero()
+}
+
+// updated returns the user that u makes of before, and what it changes.
+func (t Tx) updated(before *identity.User, u identity.UserUpdate) (*identity.User, []string) {
+	after, changed := *before, []string(nil)
+	if u.Role != nil && *u.Role != before.Role {
+		after.Role = *u.Role
+		changed = append(changed, "role "+string(after.Role))
+	}
+	if u.PasswordHash != nil && *u.PasswordHash != before.PasswordHash {
+		after.PasswordHash = *u.PasswordHash
+		changed = append(changed, "new password")
+	}
+	switch {
+	case u.Disabled == nil || *u.Disabled == !before.Disabled.IsZero():
+	case *u.Disabled:
+		after.Disabled = t.Now
+		changed = append(changed, "disabled")
+	default:
+		after.Disabled = time.Time{}
+		changed = append(changed, "enabled")
+	}
+	if len(changed) > 0 {
+		after.Revision = t.Revision
+	}
+	return &after, changed
+}
+
+// DeleteUser implements identity.Store. No restored backup brings them back.
+func (s *Store) DeleteUser(ctx context.Context, by audit.Actor, id string) error {
+	return s.db.Change(ctx, by, func(t *db.Tx) error {
+		before, err := In(t).user(readUserByID, "id", id)
+		if err != nil {
+			return err
+		}
+		for _, statement := range []string{deleteSessionsOf, deleteKnownLogins, deleteUser} {
+			if _, err := t.Exec(statement, id); err != nil {
+				return err
+			}
+		}
+		if _, err := t.Exec(endCredential, id, t.Revision); err != nil {
+			return err
+		}
+		if err := In(t).recordUser("delete", fmt.Sprintf("Deleted the user %q.", before.Name), before, nil); err != nil {
+			return err
+		}
+		return In(t).keepAdmin(isAdmin(before))
+	})
+}
+
+func (t Tx) recordUser(action, summary string, before, after *identity.User) error {
+	type view struct {
+		ID       string        `json:"id"`
+		Name     string        `json:"name"`
+		Role     identity.Role `json:"role"`
+		Created  time.Time     `json:"created_at"`
+		Disabled time.Time     `json:"disabled_at,omitzero"`
+	}
+	id := ""
+	viewOf := func(u *identity.User) any {
+		if u == nil {
+			return nil
+		}
+		id = u.ID
+		return view{u.ID, u.Name, u.Role, u.Created, u.Disabled}
+	}
+	beforeView, afterView := viewOf(before), viewOf(after)
+	return t.Record("user."+action, "user", id, summary, beforeView, afterView)
+}

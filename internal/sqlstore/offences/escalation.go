@@ -1,0 +1,281 @@
+package offences
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const escalationColumns = `policy_id, key, step, block_id, ended_at, last_at, forgotten_at, counts_from`
+
+// The statements about many keys get them as their first parameter; see bulk.go.
+// CROSS JOIN keeps the order in which the tables are read on SQLite.
+var (
+	escalationKeyTypes = []string{db.IntColumn, db.TextColumn}
+	knownEscalations   = db.Asked(escalationKeyTypes, "policy_id", "key") + `
+SELECT l.policy_id, l.key FROM asked CROSS JOIN escalations l WHERE l.policy_id = asked.policy_id AND l.key = asked.key`
+
+	newEscalationTypes = []string{db.IntColumn, db.TextColumn, db.Same("0"), db.Same("''"), db.Same("0"), db.Same("0"), db.Same("0"), db.Same("0"), db.Parameter(2, db.IntColumn)}
+	escalationTypes    = []string{db.IntColumn, db.TextColumn, db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.Parameter(2, db.IntColumn)}
+	addEscalations     = `
+INSERT INTO escalations (` + escalationColumns + `, touched) `
+	// lockEscalations holds the rows until the transaction ends, so that of two
+	// nodes that count for one key the second sees what the first counted.
+	lockEscalations = addEscalations + db.BulkSelect(newEscalationTypes) + `
+ON CONFLICT (policy_id, key) DO UPDATE SET touched = excluded.touched RETURNING ` + escalationColumns
+	saveEscalations = `
+ON CONFLICT (policy_id, key) DO UPDATE SET step = excluded.step, block_id = excluded.block_id,
+    ended_at = excluded.ended_at, last_at = excluded.last_at, forgotten_at = excluded.forgotten_at, counts_from = excluded.counts_from`
+	findBlockEnds = db.Asked([]string{db.TextColumn}, "id") + `
+SELECT b.id, CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END
+FROM asked CROSS JOIN entries b WHERE b.id = asked.id`
+
+	countTypes            = []string{db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn}
+	addEscalationCounts   = `INSERT INTO escalation_counts (policy_id, key, start, offences) `
+	mergeEscalationCounts = ` ON CONFLICT (policy_id, key, start) DO UPDATE SET offences = escalation_counts.offences + excluded.offences`
+	// deleteUsedCounts forgets what has led to a block. What was counted before
+	// that minute no longer counts by the state of its key.
+	deleteUsedCounts = db.Asked(escalationKeyTypes, "policy_id", "key") + `
+DELETE FROM escalation_counts WHERE start >= $2 AND (policy_id, key) IN (SELECT policy_id, key FROM asked)`
+
+	minuteTypes = []string{db.IntColumn, db.TextColumn, db.IntColumn}
+	// sumOffences adds up what counts for each key from a minute on.
+	sumOffences = db.Asked(minuteTypes, "policy_id", "key", "start") + `
+SELECT asked.policy_id, asked.key, CAST(sum(c.offences) AS BIGINT) FROM asked CROSS JOIN escalation_counts c
+WHERE c.policy_id = asked.policy_id AND c.key = asked.key AND c.start >= asked.start
+GROUP BY asked.policy_id, asked.key`
+)
+
+// escalationID is one key on one policy's escalation.
+type escalationID struct {
+	policy int64
+	key    string
+}
+
+// candidate is a key on an escalation with what a batch says of it.
+type candidate struct {
+	escalationID
+	escalation offences.EscalationPolicy
+	parsed     keys.Key
+	offences.Candidate
+	counts  []*offences.Offence // those that escalate
+	minutes map[int64]int64     // of those, what counts since the last block's end
+}
+
+// since returns what the batch brings from a minute on.
+func (c *candidate) since(from int64) (count int64) {
+	for minute, n := range c.minutes {
+		if minute >= from {
+			count += n
+		}
+	}
+	return count
+}
+
+// row returns the candidate's identity and more columns as a bulk row.
+func (c *candidate) row(more ...any) []any { return append([]any{c.policy, c.key}, more...) }
+
+// escalationRun evaluates the escalations for one batch in its transaction, with a
+// number of statements that does not depend on how many keys there are.
+type escalationRun struct {
+	*db.Tx
+	evaluation offences.Evaluation
+	// candidates are in the order in which every node locks them.
+	candidates []*candidate
+	byID       map[escalationID]*candidate
+	events     []offences.EscalationEvent
+}
+
+func (r *escalationRun) evaluate(counted []offences.Offence) error {
+	r.collect(counted)
+	for _, step := range []func() error{r.leaveStrangers, r.lock, r.readBlockEnds, r.count, r.sum, r.escalate} {
+		if len(r.candidates) == 0 {
+			return nil
+		}
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *escalationRun) collect(counted []offences.Offence) {
+	r.byID = map[escalationID]*candidate{}
+	for i := range counted {
+		o := &counted[i]
+		escalation, has := r.evaluation.Escalations[o.Policy]
+		counts := escalation.Counts(o.Kind)
+		if !has || o.Key == "" || (!counts && o.Kind != offences.Blocked) {
+			continue
+		}
+		id := escalationID{o.Policy, o.Key}
+		c, known := r.byID[id]
+		if !known {
+			k, err := offences.ParseKey(o.Key)
+			if err != nil || (r.evaluation.Exempt != nil && r.evaluation.Exempt(o.Key)) {
+				continue // what is no key cannot be blocked
+			}
+			c = &candidate{escalationID: id, escalation: escalation, parsed: k}
+			c.First, c.Last = o.First.At, o.Last.At
+			r.byID[id] = c
+			r.candidates = append(r.candidates, c)
+		}
+		c.First, c.Last = min(c.First, o.First.At), max(c.Last, o.Last.At)
+		if counts {
+			c.counts = append(c.counts, o)
+		}
+	}
+	slices.SortFunc(r.candidates, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(a.policy, b.policy), cmp.Compare(a.key, b.key))
+	})
+}
+
+// rows returns a bulk row of each candidate for which it is not nil.
+func (r *escalationRun) rows(of func(*candidate) []any) (rows [][]any) {
+	for _, c := range r.candidates {
+		if row := of(c); row != nil {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// leaveStrangers forgets the keys that were only blocked and stand on no
+// escalation: their offences end no quiet spell.
+func (r *escalationRun) leaveStrangers() error {
+	rows := r.rows(func(c *candidate) []any {
+		if len(c.counts) > 0 {
+			return nil
+		}
+		return c.row()
+	})
+	known, err := db.EachOf(r.Tx, func(row db.Row) (id escalationID, err error) {
+		return id, row.Scan(&id.policy, &id.key)
+	}, knownEscalations, rows)
+	if err != nil {
+		return err
+	}
+	stands := map[escalationID]bool{}
+	for _, id := range known {
+		stands[id] = true
+	}
+	r.candidates = slices.DeleteFunc(r.candidates, func(c *candidate) bool { return len(c.counts) == 0 && !stands[c.escalationID] })
+	return nil
+}
+
+// lock reads the states, and holds them.
+func (r *escalationRun) lock() error {
+	states, err := db.EachOf(r.Tx, scanEscalation, lockEscalations, r.rows(func(c *candidate) []any { return c.row() }), db.ToMS(r.Now))
+	for _, s := range states {
+		r.byID[escalationID{s.Policy, s.Key}].State = s
+	}
+	return err
+}
+
+func scanEscalation(r db.Row) (s offences.State, err error) {
+	return s, r.Scan(&s.Policy, &s.Key, &s.Level, &s.BlockID, &s.Ended, &s.Last, &s.DecayedTo, &s.CountsFrom)
+}
+
+// readBlockEnds takes over what operators did to the blocks that escalations made:
+// lifted them, or moved their end.
+func (r *escalationRun) readBlockEnds() error {
+	byBlock := map[string]*candidate{}
+	rows := r.rows(func(c *candidate) []any {
+		if c.State.BlockID == "" {
+			return nil
+		}
+		byBlock[c.State.BlockID] = c
+		return []any{c.State.BlockID}
+	})
+	_, err := db.EachOf(r.Tx, func(row db.Row) (none struct{}, err error) {
+		var id string
+		var end int64
+		if err := row.Scan(&id, &end); err != nil {
+			return none, err
+		}
+		byBlock[id].State.Ended = end
+		return none, nil
+	}, findBlockEnds, rows)
+	return err
+}
+
+// count notes what counts: the offences that all came after the last block.
+func (r *escalationRun) count() error {
+	for _, c := range r.candidates {
+		for _, o := range c.counts {
+			if o.First.At >= c.State.Ended && o.Count > 0 {
+				if c.minutes == nil {
+					c.minutes = map[int64]int64{}
+				}
+				c.minutes[o.Minute] += o.Count
+			}
+		}
+	}
+	return nil
+}
+
+// sum adds up the offences that count for each key. Only a key that has enough
+// without a look at the blocks of others can have enough with one.
+func (r *escalationRun) sum() error {
+	var counted []*candidate
+	for _, c := range r.candidates {
+		if len(c.minutes) > 0 {
+			c.From = c.escalation.CountFrom(c.State, 0, c.Last)
+			counted = append(counted, c)
+		}
+	}
+	if err := r.sumFrom(counted); err != nil {
+		return err
+	}
+	reached := slices.DeleteFunc(counted, func(c *candidate) bool { return c.Offences < int64(c.escalation.Threshold) })
+	ends, err := r.otherBlockEnds(reached)
+	if err != nil {
+		return err
+	}
+	var later []*candidate
+	for _, c := range reached {
+		if from := c.escalation.CountFrom(c.State, ends[c], c.Last); from > c.From {
+			c.From = from
+			later = append(later, c)
+		}
+	}
+	return r.sumFrom(later)
+}
+
+func (r *escalationRun) sumFrom(candidates []*candidate) error {
+	rows := make([][]any, len(candidates))
+	for i, c := range candidates {
+		rows[i] = c.row(c.From)
+		c.Offences = c.since(c.From)
+	}
+	_, err := db.EachOf(r.Tx, func(row db.Row) (none struct{}, err error) {
+		var id escalationID
+		var count int64
+		if err := row.Scan(&id.policy, &id.key, &count); err != nil {
+			return none, err
+		}
+		r.byID[id].Offences += count
+		return none, nil
+	}, sumOffences, rows)
+	return err
+}
+
+// escalate has each policy's escalation decide about its keys, and saves what it
+// decided.
+func (r *escalationRun) escalate() error {
+	w := escalationWriter{escalationRun: r}
+	for all := r.candidates; len(all) > 0; {
+		n := 1
+		for n < len(all) && all[n].policy == all[0].policy {
+			n++
+		}
+		if err := w.decide(all[:n]); err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return w.save()
+}

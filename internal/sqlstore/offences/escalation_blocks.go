@@ -1,0 +1,66 @@
+package offences
+
+import (
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// maxSpellings and maxSpellingBytes bound how many spellings one statement
+// looks up: a key is selected by as many patterns as it has bytes.
+const (
+	maxSpellings     = 100_000
+	maxSpellingBytes = 8 << 20
+)
+
+// newestEnds finds when the last block of each pattern ends or ended.
+var newestEnds = db.Asked([]string{db.TextColumn}, "pattern") + `
+SELECT b.pattern, max(CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END) FROM asked
+CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.created_at <= $2
+AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern`
+
+// otherBlockEnds returns when the newest block that selects each key ends or
+// ended, whoever made it, where that is in the window that counts.
+func (r *escalationRun) otherBlockEnds(candidates []*candidate) (map[*candidate]int64, error) {
+	ends := map[*candidate]int64{}
+	for len(candidates) > 0 {
+		// Keys share most of the networks and prefixes that select them.
+		spellings := map[string][]*candidate{}
+		size, n := 0, 0
+		since := candidates[0].From
+		for n < len(candidates) && len(spellings) < maxSpellings && size < maxSpellingBytes {
+			c := candidates[n]
+			for _, s := range keys.Selecting(c.parsed) {
+				if len(spellings[s]) == 0 {
+					size += len(s)
+				}
+				spellings[s] = append(spellings[s], c)
+			}
+			since = min(since, c.From)
+			n++
+		}
+		rows := make([][]any, 0, len(spellings))
+		for s := range spellings {
+			rows = append(rows, []any{s})
+		}
+		text, err := db.BulkJSON(rows)
+		if err != nil {
+			return nil, err
+		}
+		_, err = db.Each(r.Tx, func(row db.Row) (none struct{}, err error) {
+			var pattern string
+			var end int64
+			if err := row.Scan(&pattern, &end); err != nil {
+				return none, err
+			}
+			for _, c := range spellings[pattern] {
+				ends[c] = max(ends[c], end)
+			}
+			return none, nil
+		}, newestEnds, text, db.ToMS(r.Now), since)
+		if err != nil {
+			return nil, err
+		}
+		candidates = candidates[n:]
+	}
+	return ends, nil
+}

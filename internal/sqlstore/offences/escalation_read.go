@@ -1,0 +1,122 @@
+package offences
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	findEscalations      = `SELECT ` + escalationColumns + ` FROM escalations WHERE `
+	findEscalationCounts = `SELECT policy_id, key, start, offences FROM escalation_counts WHERE `
+	findEvents           = `SELECT id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail FROM escalation_events WHERE `
+	findStops            = `SELECT policy_id, policy, stopped_at, would_block, allowed, seen, detail FROM escalation_pauses WHERE stopped_at > resumed_at`
+	resumeStop           = `UPDATE escalation_pauses SET resumed_at = $2 WHERE policy_id = $1 AND stopped_at > resumed_at RETURNING policy`
+	orderedByNewID       = ` ORDER BY id DESC LIMIT `
+)
+
+// EscalationStates implements offenders.Store.
+func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offences.State, err error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		c := &conditions{}
+		c.keyIn(page)
+		q := &db.Selection{}
+		all, err = db.Each(t, scanEscalation, findEscalations+q.Fill("1 = 1"+c.text, c.args...), q.Args...)
+		return err
+	})
+	return all, err
+}
+
+// EscalationCounts implements offenders.Store.
+func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64) (all []offences.EscalationCount, err error) {
+	if len(page) == 0 {
+		return nil, nil
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		c := &conditions{}
+		c.keyIn(page)
+		q := &db.Selection{}
+		all, err = db.Each(t, func(r db.Row) (c offences.EscalationCount, err error) {
+			return c, r.Scan(&c.Policy, &c.Key, &c.Minute, &c.Offences)
+		}, findEscalationCounts+q.Fill("start >= ?"+c.text, append([]any{from}, c.args...)...), q.Args...)
+		return err
+	})
+	return all, err
+}
+
+// EscalationEvents implements offenders.Store.
+func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (all []offences.EscalationEvent, err error) {
+	limit, err := db.PageLimit(f.Limit)
+	if err != nil {
+		return nil, err
+	}
+	q := &db.Selection{}
+	if !f.From.IsZero() {
+		q.And("at >= ?", db.ToMS(f.From))
+	}
+	if !f.To.IsZero() {
+		q.And("at < ?", db.ToMS(f.To))
+	}
+	if f.Policy != 0 {
+		q.And("policy_id = ?", f.Policy)
+	}
+	if f.Key != "" {
+		q.And("key = ?", f.Key)
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, func(r db.Row) (e offences.EscalationEvent, err error) {
+			var at, length int64
+			err = r.Scan(&e.ID, &at, &e.Policy, &e.Name, &e.Key, &e.Kind, &e.Level, &e.Offences, &length, &e.BlockID, &e.Detail)
+			e.At, e.Length = db.FromMS(at), time.Duration(length)*time.Millisecond
+			return e, err
+		}, findEvents+q.String()+orderedByNewID+strconv.Itoa(limit), q.Args...)
+		return err
+	})
+	return all, err
+}
+
+// EscalationPauses implements offenders.Store.
+func (s *Store) EscalationPauses(ctx context.Context) (all []offences.EscalationPause, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, func(r db.Row) (l offences.EscalationPause, err error) {
+			var at int64
+			err = r.Scan(&l.Policy, &l.Name, &at, &l.WouldBlock, &l.Allowed, &l.Seen, &l.Detail)
+			l.At = db.FromMS(at)
+			return l, err
+		}, findStops)
+		return err
+	})
+	return all, err
+}
+
+// ResumeEscalation implements offenders.Store.
+func (s *Store) ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error {
+	return s.db.Change(ctx, by, func(t *db.Tx) error {
+		var name string
+		stopped, err := t.One(resumeStop, []any{policy, db.ToMS(t.Now)}, &name)
+		if err != nil {
+			return err
+		}
+		if !stopped {
+			return fault.New(fault.NotFound, "The escalation of this policy has not stopped.")
+		}
+		detail := fmt.Sprintf("Resumed the escalation of policy %s.", name)
+		if err := t.Record("escalation.resume", "policy", name, detail, nil, nil); err != nil {
+			return err
+		}
+		id, err := db.NewID()
+		if err != nil {
+			return err
+		}
+		return in(t).insertEvents(offences.EscalationEvent{ID: id, At: t.Now, Policy: policy, Name: name, Kind: offences.EscalationResumed, Detail: detail})
+	})
+}

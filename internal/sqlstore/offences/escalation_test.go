@@ -1,0 +1,310 @@
+package offences_test
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func automatic(t testing.TB, s *sqlstore.Store) []*blocks.Entry {
+	t.Helper()
+	page, err := s.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all", Source: blocks.Automatic})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Items
+}
+
+func TestOffencesOnTwoNodesCrossTheEscalationOnce(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		second := f.Store
+		if f.URL[0] == 'p' { // an SQLite file belongs to one node
+			second = f.Another(t)
+		}
+		nodes := []*counting{newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation()), newCounting(t, second.Offences, f.Clock, "b", storetest.Escalation())}
+		for range 6 { // 12 in all, 10 are enough, and no node sees more than 6
+			var both sync.WaitGroup
+			for _, n := range nodes {
+				n.limited("ip:203.0.113.7", 1)
+				both.Go(func() {
+					if err := n.Flush(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			both.Wait()
+		}
+		made := automatic(t, f.Store)
+		if len(made) != 1 {
+			t.Fatalf("%d blocks were made", len(made))
+		}
+		b := made[0]
+		if b.Pattern.String() != "ip:203.0.113.7" || b.PolicyID != 7 || b.Level != 1 || b.Author != "escalation" || !b.Expires.Equal(f.Clock.Now().Add(10*time.Minute)) {
+			t.Errorf("got %+v", b)
+		}
+		if heard := len(nodes[0].events) + len(nodes[1].events); heard != 1 {
+			t.Errorf("%d events were heard", heard)
+		}
+		entries, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "block.add"})
+		if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor != audit.SystemActor("escalation") {
+			t.Errorf("the audit holds %+v, %v", entries, err)
+		}
+	})
+}
+
+func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		s := service(f, n.policy)
+		offend := func() time.Duration {
+			t.Helper()
+			n.limited("k:x", 10)
+			n.flush()
+			b := automatic(t, f.Store)[0]
+			if !b.Created.Equal(f.Clock.Now()) {
+				t.Fatalf("no block was made; the newest is of %s", b.Created)
+			}
+			return b.Expires.Sub(b.Created)
+		}
+		for i, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 30 * time.Minute} {
+			if got := offend(); got != want {
+				t.Errorf("block %d is %s long, want %s", i+1, got, want)
+			}
+			f.Clock.Advance(want)
+		}
+		standing := func() *offences.EscalationStatus {
+			t.Helper()
+			k, _ := keys.Parser{}.Key("k:x")
+			at, _, err := s.EscalationStatus(t.Context(), k)
+			if err != nil || at == nil {
+				t.Fatalf("%v, %v", at, err)
+			}
+			return at
+		}
+		at := standing()
+		if at.Level != 4 || at.Levels != 3 || at.Next != 30*time.Minute || at.Count != 0 || !at.DecaysAt.Equal(f.Clock.Now().Add(time.Hour)) {
+			t.Errorf("stands at %+v", at)
+		}
+		f.Clock.Advance(2*time.Hour + time.Minute)
+		if at := standing(); at.Level != 2 || at.Next != 30*time.Minute {
+			t.Errorf("after two quiet spells it stands at %+v", at)
+		}
+		f.Clock.Advance(time.Hour)
+		if got := offend(); got != 20*time.Minute {
+			t.Errorf("after three quiet spells the block is %s long", got)
+		}
+	})
+}
+
+func TestOnlyWhatCameAfterABlockCounts(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.limited("k:x", 10)
+		n.flush()
+		n.limited("k:x", 50) // another node had not heard of the block yet
+		n.flush()
+		b := automatic(t, f.Store)[0]
+		n.record(gate.Blocked, "k:x", 100, b)
+		n.flush()
+		f.Clock.Advance(10 * time.Minute)
+		n.limited("k:x", 9)
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 1 {
+			t.Fatalf("nine offences after the block made %d blocks", got)
+		}
+		n.limited("k:x", 1)
+		n.flush()
+		if got := automatic(t, f.Store); len(got) != 2 || got[0].Level != 2 {
+			t.Fatalf("the tenth made %d blocks", len(got))
+		}
+		// Lifted at once: what came before does not count again.
+		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "a partner", automatic(t, f.Store)[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Advance(time.Second)
+		n.limited("k:x", 9)
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 2 {
+			t.Fatalf("nine offences after the lift made %d blocks", got)
+		}
+		n.limited("k:x", 1)
+		n.flush()
+		if got := automatic(t, f.Store); len(got) != 3 || got[0].Level != 3 {
+			t.Errorf("the tenth made %d blocks", len(got))
+		}
+	})
+}
+
+func TestOffencesFromBeforeAnOperatorsBlockDoNotCountAfterIt(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.limited("ip:203.0.113.7", 9)
+		n.flush()
+		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Block, Pattern: storetest.Pattern(t, "ip:203.0.113.0/24"), Expires: f.Clock.Now().Add(time.Minute)}); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Advance(2 * time.Minute)
+		n.limited("ip:203.0.113.7", 9)
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 0 {
+			t.Errorf("%d blocks for offences from before the operator's block", got)
+		}
+		n.limited("ip:203.0.113.7", 1)
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 1 {
+			t.Errorf("%d blocks after ten offences since", got)
+		}
+	})
+}
+
+func TestTheWindowIsWholeMinutesAndAtMostOneMore(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.limited("k:within", 5)
+		n.limited("k:beyond", 5)
+		n.flush()
+		f.Clock.Advance(5 * time.Minute)
+		n.limited("k:within", 5)
+		n.flush()
+		f.Clock.Advance(time.Minute)
+		n.limited("k:beyond", 5)
+		n.flush()
+		if got := automatic(t, f.Store); len(got) != 1 || got[0].Pattern.String() != "k:within" {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestOnlyWhatIsCertainAndNotExemptClimbs(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.exempt["k:exempt"] = true
+		n.limited("k:exempt", 50)
+		n.flush()
+		guess := &offences.Batch{ID: "guess", Offences: []offences.Offence{
+			{Minute: f.Clock.Now().UnixMilli(), Policy: 7, Key: "k:guess", RefusedBy: "1/1s", Count: 9, Overcount: 1000, First: offences.Refusal{At: f.Clock.Now().UnixMilli()}},
+			{Minute: f.Clock.Now().UnixMilli(), Policy: 7, RefusedBy: offences.Other, Count: 5000},
+		}}
+		e := offences.Evaluation{Escalations: offences.EscalationsOf([]*rules.Policy{n.policy}), SafetyLimit: n.guard, Now: f.Clock.Now()}
+		if _, err := f.Offences.Flush(t.Context(), guess, e); err != nil {
+			t.Fatal(err)
+		}
+		if got := automatic(t, f.Store); len(got) != 0 {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestAShadowPolicySaysWhomItWouldHaveBlocked(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.policy.Mode = rules.Shadow
+		n.limited("k:x", 25)
+		n.flush()
+		n.limited("k:x", 25) // within the block that it would have been
+		n.flush()
+		if got := automatic(t, f.Store); len(got) != 0 {
+			t.Errorf("a shadow policy blocked: %v", got)
+		}
+		events, err := f.Offences.EscalationEvents(t.Context(), offences.EscalationFilter{Key: "k:x"})
+		if err != nil || len(events) != 1 || events[0].Kind != offences.EscalationWouldBlock || events[0].Length != 10*time.Minute || events[0].Offences != 25 {
+			t.Errorf("got %+v, %v", events, err)
+		}
+	})
+}
+
+func TestAEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.guard = offences.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
+		for i := range 60 {
+			n.allowed("k:good"+strconv.Itoa(i), 1)
+		}
+		n.flush() // seen: 60 and what follows, so about 6 may be blocked
+		for i := range 4 {
+			n.limited("k:bad"+strconv.Itoa(i), 10)
+		}
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 4 {
+			t.Fatalf("%d of 4 were blocked", got)
+		}
+		for i := range 30 {
+			n.limited("k:worse"+strconv.Itoa(i), 10)
+		}
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 4 {
+			t.Fatalf("the escalation blocked %d in spite of its guard", got)
+		}
+		stops, err := f.Offences.EscalationPauses(t.Context())
+		if err != nil || len(stops) != 1 || stops[0].WouldBlock != 34 || stops[0].Name != "default" {
+			t.Fatalf("stops are %+v, %v", stops, err)
+		}
+		if last := n.events[len(n.events)-1]; last.Kind != offences.EscalationPaused || len(n.events) != 5 {
+			t.Errorf("events are %+v", n.events)
+		}
+		f.Clock.Advance(2 * time.Hour)
+		n.limited("k:new", 10)
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 4 {
+			t.Errorf("it went on by itself")
+		}
+		if err := f.Offences.ResumeEscalation(t.Context(), storetest.Operator, 7); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Offences.ResumeEscalation(t.Context(), storetest.Operator, 7); !fault.Is(err, fault.NotFound) {
+			t.Errorf("resumed a second time: %v", err)
+		}
+		entries, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "escalation.resume"})
+		if err != nil || len(entries.Records) != 1 || entries.Records[0].Actor != storetest.Operator {
+			t.Errorf("the audit holds %+v, %v", entries, err)
+		}
+		n.limited("k:new", 1)
+		n.flush()
+		if got := automatic(t, f.Store); len(got) != 5 || got[0].Pattern.String() != "k:new" {
+			t.Errorf("after it was resumed there are %d blocks", len(got))
+		}
+	})
+}
+
+func TestTheGuardKnowsTheKeysOfTheRunningMinute(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", storetest.Escalation())
+		n.guard = offences.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
+		n.allowed("k:first", 1)
+		n.flush() // a node that has just begun, and has handed over a sketch
+		for i := range 60 {
+			n.allowed("k:good"+strconv.Itoa(i), 1)
+		}
+		for i := range 4 {
+			n.limited("k:bad"+strconv.Itoa(i), 10)
+		}
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 4 {
+			stops, err := f.Offences.EscalationPauses(t.Context())
+			t.Errorf("%d of 4 were blocked; %+v, %v", got, stops, err)
+		}
+		points, err := f.Offences.Traffic(t.Context(), 7, f.Clock.Now().Truncate(time.Minute), f.Clock.Now().Add(time.Minute), time.Minute)
+		if err != nil || len(points) != 1 || points[0].Keys < 60 || points[0].Keys > 70 {
+			t.Errorf("the running minute is %+v, %v", points, err)
+		}
+		m := newCounting(t, f.Offences, f.Clock, "b", nil) // the same node started again within the minute
+		for i := range 40 {
+			m.allowed("k:later"+strconv.Itoa(i), 1)
+		}
+		m.flush()
+		if points, err = f.Offences.Traffic(t.Context(), 7, f.Clock.Now().Truncate(time.Minute), f.Clock.Now().Add(time.Minute), time.Minute); err != nil || points[0].Keys < 100 || points[0].Keys > 110 {
+			t.Errorf("after another start it is %+v, %v", points, err)
+		}
+	})
+}

@@ -1,0 +1,225 @@
+package offences
+
+import (
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+	"github.com/stint-dev/stint/internal/sqlstore/entries"
+)
+
+const (
+	readEscalationPause  = `SELECT stopped_at, resumed_at FROM escalation_pauses WHERE policy_id = $1`
+	countEscalated       = `SELECT count(DISTINCT key) FROM escalation_events WHERE policy_id = $1 AND kind = $2 AND at >= $3`
+	writeEscalationPause = `
+INSERT INTO escalation_pauses (policy_id, policy, stopped_at, would_block, allowed, seen, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (policy_id) DO UPDATE SET policy = excluded.policy, stopped_at = excluded.stopped_at,
+    would_block = excluded.would_block, allowed = excluded.allowed, seen = excluded.seen, detail = excluded.detail`
+	addEscalationEvents = `
+INSERT INTO escalation_events (id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail) `
+	sketchesSince = `SELECT sketch FROM distinct_keys WHERE span = 1 AND start >= $1 AND policy_id = $2`
+)
+
+var eventTypes = []string{db.TextColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn}
+
+// escalationWriter gathers what the escalations of all policies decided, and saves it.
+type escalationWriter struct {
+	*escalationRun
+	states  []offences.State // after the batch, in the order of the candidates
+	blocks  []*blocks.Entry
+	blockOf map[escalationID]*blocks.Entry
+	stops   []*offences.EscalationPause
+	events  []offences.EscalationEvent
+}
+
+// decide asks one policy's escalation about its keys.
+func (w *escalationWriter) decide(group []*candidate) error {
+	l := group[0].escalation
+	candidates := make([]offences.Candidate, len(group))
+	reached := false
+	for i, c := range group {
+		candidates[i] = c.Candidate
+		reached = reached || c.Offences >= int64(l.Threshold)
+	}
+	var limit offences.SafetyLimit
+	if reached {
+		var err error
+		if limit, err = w.safetyLimit(l); err != nil {
+			return err
+		}
+	}
+	result := offences.Escalate(l, candidates, limit, w.Now)
+	w.states = append(w.states, result.States...)
+	w.events = append(w.events, result.Events...)
+	if result.Paused != nil {
+		w.stops = append(w.stops, result.Paused)
+	}
+	if w.blockOf == nil {
+		w.blockOf = map[escalationID]*blocks.Entry{}
+	}
+	for _, b := range result.Blocks {
+		id := escalationID{l.Policy, b.Key}
+		i := &blocks.Entry{Kind: blocks.Block, Pattern: keys.PatternOf(w.byID[id].parsed), Reason: b.Reason, Source: blocks.Automatic,
+			PolicyID: l.Policy, Level: b.Level, Expires: b.Until}
+		w.blocks = append(w.blocks, i)
+		w.blockOf[id] = i
+	}
+	return nil
+}
+
+// safetyLimit reads what a policy's escalation may do and has done.
+func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy) (limit offences.SafetyLimit, err error) {
+	var stoppedAt, resumedAt int64
+	if _, err = w.One(readEscalationPause, []any{l.Policy}, &stoppedAt, &resumedAt); err != nil {
+		return limit, err
+	}
+	if limit.Paused = stoppedAt > resumedAt; limit.Paused {
+		return limit, nil
+	}
+	since := db.ToMS(w.Now.Add(-offences.SafetyLimitWindow))
+	if _, err = w.One(countEscalated, []any{l.Policy, string(l.EventKind()), max(since, resumedAt)}, &limit.Blocked); err != nil {
+		return limit, err
+	}
+	limit.Seen, err = in(w.Tx).keysSeen(l.Policy, since)
+	limit.Allowed = w.evaluation.SafetyLimit.Allows(limit.Seen)
+	return limit, err
+}
+
+func (t tx) keysSeen(policy, since int64) (int64, error) {
+	sketches, err := db.Each(t.Tx, func(r db.Row) (s []byte, err error) { return s, r.Scan(&s) }, sketchesSince, since, policy)
+	if err != nil {
+		return 0, err
+	}
+	return offences.CountDistinct(sketches)
+}
+
+// save writes what was decided, what needs the revision last.
+func (w *escalationWriter) save() error {
+	acted := map[escalationID]bool{}
+	for _, e := range w.events {
+		acted[escalationID{e.Policy, e.Key}] = true
+	}
+	if err := w.saveCounts(func(id escalationID) bool { return !acted[id] }); err != nil {
+		return err
+	}
+	if len(w.events) == 0 {
+		return w.saveStates()
+	}
+	// Blocks are about to be made. No transaction that holds the revision waits
+	// for a row of escalations.
+	if err := w.BecomeChange(audit.SystemActor("escalation")); err != nil {
+		return err
+	}
+	for _, step := range []func() error{w.saveStops, w.saveBlocks, w.saveEvents, w.saveStates, w.WakeNodes} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *escalationWriter) saveStops() error {
+	for _, s := range w.stops {
+		if _, err := w.Exec(writeEscalationPause, s.Policy, s.Name, db.ToMS(w.Now), s.WouldBlock, s.Allowed, s.Seen, s.Detail); err != nil {
+			return err
+		}
+		if err := w.Record("escalation.pause", "policy", s.Name, s.Detail, nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveBlocks makes the blocks. A key that somebody blocked a moment ago stays
+// where it was on its escalation.
+func (w *escalationWriter) saveBlocks() error {
+	made, err := entries.In(w.Tx).AddBlocks(w.blocks)
+	if err != nil {
+		return err
+	}
+	for i := range w.states {
+		s := &w.states[i]
+		id := escalationID{s.Policy, s.Key}
+		b, earned := w.blockOf[id]
+		switch {
+		case !earned:
+		case made[b]:
+			s.BlockID = b.ID
+		default:
+			c := w.byID[id].Candidate
+			*s = c.State
+			s.Offend(&w.byID[id].escalation, c.First, c.Last)
+		}
+	}
+	kept := w.events[:0]
+	refused := map[escalationID]bool{}
+	for _, e := range w.events {
+		id := escalationID{e.Policy, e.Key}
+		b, earned := w.blockOf[id]
+		if earned && !made[b] {
+			refused[id] = true
+			continue
+		}
+		if earned {
+			e.BlockID = b.ID
+		}
+		kept = append(kept, e)
+	}
+	w.events = kept
+	return w.saveCounts(func(id escalationID) bool { return refused[id] })
+}
+
+// saveCounts adds what the batch brings for the keys that are wanted.
+func (w *escalationWriter) saveCounts(wanted func(escalationID) bool) error {
+	var rows [][]any
+	for _, c := range w.candidates {
+		if !wanted(c.escalationID) {
+			continue
+		}
+		for minute, n := range c.minutes {
+			rows = append(rows, c.row(minute, n))
+		}
+	}
+	return w.Upsert(addEscalationCounts, mergeEscalationCounts, countTypes, rows)
+}
+
+// saveEvents notes what happened. The offences of a key that an escalation has dealt
+// with are used up: those of earlier minutes by its state, those of this minute
+// and, where clocks differ, of later ones by their counts.
+func (w *escalationWriter) saveEvents() error {
+	var used [][]any
+	for i := range w.events {
+		e := &w.events[i]
+		var err error
+		if e.ID, err = db.NewID(); err != nil {
+			return err
+		}
+		if e.Key != "" {
+			used = append(used, []any{e.Policy, e.Key})
+		}
+	}
+	if err := in(w.Tx).insertEvents(w.events...); err != nil {
+		return err
+	}
+	w.escalationRun.events = w.events
+	return w.ExecOf(deleteUsedCounts, used, minuteOf(db.ToMS(w.Now)))
+}
+
+func minuteOf(ms int64) int64 { return ms - ms%spanMS(minuteSpan) }
+
+func (t tx) insertEvents(all ...offences.EscalationEvent) error {
+	rows := make([][]any, len(all))
+	for i, e := range all {
+		rows[i] = []any{e.ID, db.ToMS(e.At), e.Policy, e.Name, e.Key, string(e.Kind), e.Level, e.Offences, e.Length.Milliseconds(), e.BlockID, e.Detail}
+	}
+	return t.Upsert(addEscalationEvents, "", eventTypes, rows)
+}
+
+func (w *escalationWriter) saveStates() error {
+	rows := make([][]any, len(w.states))
+	for i, s := range w.states {
+		rows[i] = []any{s.Policy, s.Key, s.Level, s.BlockID, s.Ended, s.Last, s.DecayedTo, s.CountsFrom}
+	}
+	return w.Upsert(addEscalations, saveEscalations, escalationTypes, rows, db.ToMS(w.Now))
+}

@@ -1,0 +1,284 @@
+package offences
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/recorder"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+var _ recorder.Sink = (*Store)(nil)
+
+// Store keeps offences, traffic and escalations.
+type Store struct{ db *db.DB }
+
+// New returns the store of what is counted in a database.
+func New(d *db.DB) *Store { return &Store{d} }
+
+// tx is a transaction on offences, traffic and escalations.
+type tx struct{ *db.Tx }
+
+func in(t *db.Tx) tx { return tx{t} }
+
+// lateAfter is how old counts may be that are written without a look at
+// whether their hour has been added up already. rollUpGrace is how long after
+// its end an hour is added up. Between both lies more than a transaction and
+// the difference of two nodes' clocks may take.
+const (
+	lateAfter   = 10 * time.Minute
+	rollUpGrace = 20 * time.Minute
+)
+
+// Flush implements offenders.Sink.
+func (s *Store) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
+	var events []offences.EscalationEvent
+	changed := false
+	err := s.db.Write(ctx, func(t *db.Tx) error {
+		events, changed = nil, false
+		t.SetNow(e.Now)
+		added, err := t.Exec(addFlushedBatch, b.ID, db.ToMS(t.Now))
+		if err != nil || added == 0 {
+			return err
+		}
+		if err := in(t).addCounts(b); err != nil {
+			return err
+		}
+		escalations := escalationRun{Tx: t, evaluation: e}
+		if err := escalations.evaluate(b.Offences); err != nil {
+			return err
+		}
+		events, changed = escalations.events, t.Revision != 0
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if changed {
+		// A block that does not govern this node yet is brought by the poll:
+		// nobody has been told of it.
+		_ = s.db.Refresh(ctx)
+	}
+	return events, nil
+}
+
+// abandoned marks the id of a batch that was abandoned and not written.
+const abandoned = ":abandoned"
+
+// Abandon implements offenders.Sink. It takes the batch's id, so that a
+// transaction that still hangs between the nodes and the disk adds nothing.
+func (s *Store) Abandon(ctx context.Context, id string) (written bool, err error) {
+	err = s.db.Write(ctx, func(t *db.Tx) error {
+		taken, err := t.Exec(addFlushedBatch, id, db.ToMS(t.Now))
+		if err != nil {
+			return err
+		}
+		if taken == 0 {
+			// By the batch itself, or by an Abandon whose answer was lost.
+			before, err := t.One(findFlushedBatch, []any{id + abandoned}, new(int64))
+			written = !before
+			return err
+		}
+		written = false
+		_, err = t.Exec(addFlushedBatch, id+abandoned, db.ToMS(t.Now))
+		return err
+	})
+	return written, err
+}
+
+// addCounts adds the rows of a batch to their minutes and, where those have
+// been added up already, to their hours and days too.
+func (t tx) addCounts(b *offences.Batch) error {
+	if err := t.addCountsTo(b, minuteSpan, 1, -1); err != nil {
+		return err
+	}
+	traces := make([][]any, len(b.Samples))
+	for i, c := range b.Samples {
+		traces[i] = []any{c.Minute, c.Node, b.ID + ":" + strconv.Itoa(i), c.Level, c.Points}
+	}
+	if err := t.Upsert(addTraceChunk, "", traceColumns, traces); err != nil {
+		return err
+	}
+	if !late(b, db.ToMS(t.Now.Add(-lateAfter))) {
+		return nil
+	}
+	if _, err := t.Exec(lockRollups); err != nil {
+		return err
+	}
+	through, err := t.rollups()
+	if err != nil {
+		return err
+	}
+	for _, span := range []int64{hourSpan, daySpan} {
+		if err := t.addCountsTo(b, span, spanMS(span), through[span].through); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// late reports whether anything in b is of before.
+func late(b *offences.Batch, before int64) bool {
+	for _, t := range b.Totals {
+		if t.Minute < before {
+			return true
+		}
+	}
+	for _, o := range b.Offences {
+		if o.Minute < before {
+			return true
+		}
+	}
+	for _, k := range b.Keys {
+		if k.Minute < before {
+			return true
+		}
+	}
+	for _, d := range b.Distinct {
+		if d.Minute < before {
+			return true
+		}
+	}
+	return false
+}
+
+func spanMS(span int64) int64 {
+	switch span {
+	case hourSpan:
+		return time.Hour.Milliseconds()
+	case daySpan:
+		return 24 * time.Hour.Milliseconds()
+	}
+	return time.Minute.Milliseconds()
+}
+
+// addCountsTo adds what lies before an instant, everything where it is -1, to
+// rows of a span of so many milliseconds.
+func (t tx) addCountsTo(b *offences.Batch, span, length, before int64) error {
+	wanted := func(minute int64) bool { return before < 0 || minute < before }
+	start := func(minute int64) int64 { return minute - minute%length }
+	var counted, traffic, keyTraffic, distinct [][]any
+	for _, o := range mergedOffences(b.Offences, wanted, start) {
+		row, err := offenceRow(span, o.Minute, &o)
+		if err != nil {
+			return err
+		}
+		counted = append(counted, row)
+	}
+	for _, c := range mergedTotals(b.Totals, wanted, start) {
+		traffic = append(traffic, trafficRow(span, c.Minute, &c))
+	}
+	for _, k := range mergedKeys(b.Keys, wanted, start) {
+		keyTraffic = append(keyTraffic, keyTrafficRow(span, k.Minute, &k))
+	}
+	if err := t.Upsert(addOffences, mergeOffences, offenceColumns, counted); err != nil {
+		return err
+	}
+	if err := t.Upsert(addTraffic, mergeTraffic, trafficColumns, traffic); err != nil {
+		return err
+	}
+	if err := t.Upsert(addKeyTraffic, mergeKeyTraffic, keyTrafficColumns, keyTraffic); err != nil {
+		return err
+	}
+	if span == hourSpan {
+		if err := t.addLateToDays(mergedOffences(b.Offences, wanted, start)); err != nil {
+			return err
+		}
+	}
+	if span != minuteSpan {
+		return t.mergeDistinctInto(b.Distinct, span, wanted, start)
+	}
+	for _, d := range b.Distinct {
+		distinct = append(distinct, []any{span, d.Minute, d.Policy, d.Node, d.Sketch})
+	}
+	return t.Upsert(addDistinct, mergeDistinct, distinctColumns, distinct)
+}
+
+// merged adds up the rows that fall into one row of a longer span: one
+// statement cannot touch a row twice. The order of the first ones stays.
+func merged[T any, K comparable](all []T, wanted func(*T) bool, id func(*T) K, add func(to, more *T)) []T {
+	var sums []T
+	at := map[K]int{}
+	for _, item := range all {
+		if !wanted(&item) {
+			continue
+		}
+		k := id(&item)
+		if i, known := at[k]; known {
+			add(&sums[i], &item)
+			continue
+		}
+		at[k] = len(sums)
+		sums = append(sums, item)
+	}
+	return sums
+}
+
+type countID struct {
+	start, policy int64
+	key           string
+	kind          offences.Kind
+	decider       string
+	source        string
+}
+
+func mergedOffences(all []offences.Offence, wanted func(int64) bool, start func(int64) int64) []offences.Offence {
+	return merged(all, func(o *offences.Offence) bool { return wanted(o.Minute) }, func(o *offences.Offence) countID {
+		o.Minute = start(o.Minute)
+		return countID{o.Minute, o.Policy, o.Key, o.Kind, o.RefusedBy, o.Source}
+	}, (*offences.Offence).Merge)
+}
+
+func mergedTotals(all []offences.Totals, wanted func(int64) bool, start func(int64) int64) []offences.Totals {
+	return merged(all, func(c *offences.Totals) bool { return wanted(c.Minute) }, func(c *offences.Totals) countID {
+		c.Minute = start(c.Minute)
+		return countID{start: c.Minute, policy: c.Policy}
+	}, func(to, more *offences.Totals) { to.Add(more.Counts) })
+}
+
+func mergedKeys(all []offences.KeyTraffic, wanted func(int64) bool, start func(int64) int64) []offences.KeyTraffic {
+	return merged(all, func(k *offences.KeyTraffic) bool { return wanted(k.Minute) }, func(k *offences.KeyTraffic) countID {
+		k.Minute = start(k.Minute)
+		return countID{start: k.Minute, policy: k.Policy, key: k.Key}
+	}, (*offences.KeyTraffic).Merge)
+}
+
+const findDistinct = `SELECT sketch FROM distinct_keys WHERE span = $1 AND start = $2 AND policy_id = $3 AND node = ''`
+
+// mergeDistinctInto merges late sketches into those of a longer span.
+func (t tx) mergeDistinctInto(all []offences.DistinctKeys, span int64, wanted func(int64) bool, start func(int64) int64) error {
+	for _, d := range all {
+		if !wanted(d.Minute) {
+			continue
+		}
+		var known []byte
+		if _, err := t.One(findDistinct, []any{span, start(d.Minute), d.Policy}, &known); err != nil {
+			return err
+		}
+		sum, err := offences.MergeDistinct(known, d.Sketch)
+		if err != nil {
+			return err
+		}
+		if err := t.Upsert(addDistinct, mergeDistinct, distinctColumns, [][]any{{span, start(d.Minute), d.Policy, "", sum}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollup is how far one span has come.
+type rollup struct{ span, through, gone int64 }
+
+func (t tx) rollups() (map[int64]rollup, error) {
+	all, err := db.Each(t.Tx, func(r db.Row) (rollup, error) {
+		var u rollup
+		return u, r.Scan(&u.span, &u.through, &u.gone)
+	}, readRollups)
+	bySpan := map[int64]rollup{}
+	for _, u := range all {
+		bySpan[u.span] = u
+	}
+	return bySpan, err
+}

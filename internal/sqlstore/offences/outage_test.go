@@ -1,0 +1,166 @@
+package offences_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/recorder"
+	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestAPoisonRowIsDroppedAloneAndSaid(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		sink := &poisoning{Sink: f.Offences, bad: "k:17"}
+		n := newCounting(t, sink, f.Clock, "a", nil)
+		for i := range 50 {
+			n.limited("k:"+strconv.Itoa(i), 1)
+		}
+		n.flush()
+		got := ranked(t, f.Store, offences.Query{From: f.Clock.Now(), To: f.Clock.Now().Add(time.Minute)})
+		if stats := n.Stats(); len(got) != 49 || got["k:17"] != 0 || stats.Poison != 1 || stats.Waiting != 0 {
+			t.Errorf("%d keys are there, %+v", len(got), stats)
+		}
+	})
+}
+
+// poisoning gives the row of one key a meta that no database can be given.
+type poisoning struct {
+	recorder.Sink
+	bad string
+}
+
+func (p *poisoning) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
+	copied := *b
+	copied.Offences = slices.Clone(b.Offences)
+	for i := range copied.Offences {
+		if copied.Offences[i].Key == p.bad {
+			copied.Offences[i].Last.Meta = map[string]string{"\xff": "not UTF-8"}
+		}
+	}
+	return p.Sink.Flush(ctx, &copied, e)
+}
+
+func TestADatabaseThatStopsLosesNothingAndCountsNothingTwice(t *testing.T) {
+	server := servers.DedicatedPostgres(t)
+	f := storetest.Open(t, server.URL)
+	n := newCounting(t, f.Offences, f.Clock, "a", nil)
+	n.limited("k:before", 1)
+	n.flush()
+	server.Stop()
+	for range 5 {
+		n.limited("k:during", 2)
+		short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if err := n.Flush(short); err == nil {
+			t.Error("a stopped database took a batch")
+		}
+		cancel()
+		f.Clock.Advance(time.Second)
+	}
+	if stats := n.Stats(); stats.Failing == nil || stats.Waiting == 0 {
+		t.Errorf("the outage does not show: %+v", stats)
+	}
+	server.Continue()
+	server.Restart(false)
+	n.limited("k:after", 1)
+	flushSoon(t, n)
+	got := ranked(t, f.Store, offences.Query{From: f.Clock.Now().Add(-time.Hour), To: f.Clock.Now().Add(time.Hour)})
+	if got["k:before"] != 1 || got["k:during"] != 10 || got["k:after"] != 1 {
+		t.Errorf("got %v", got)
+	}
+	if stats := n.Stats(); stats.Failing != nil || stats.Waiting != 0 || stats.Aggregated != 0 {
+		t.Errorf("the outage goes on: %+v", stats)
+	}
+}
+
+// flushSoon flushes until the pool has dropped its dead connections.
+func flushSoon(t testing.TB, n *counting) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if err = n.Flush(t.Context()); err == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal(err)
+}
+
+func TestBeyondItsBoundAnOutageKeepsTotalsAndCountsWhatLostItsKey(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		counter := recorder.NewRecorder(recorder.Options{Secret: func() []byte { return offenceSecret }})
+		sink := &failing{Sink: f.Offences, err: context.DeadlineExceeded}
+		flusher := recorder.NewFlusher(recorder.FlusherOptions{Recorder: counter, Sink: sink, Secret: func() []byte { return offenceSecret },
+			MaxRows: 50, Now: f.Clock.Now, Log: slog.New(slog.DiscardHandler)})
+		n := newCounting(t, sink, f.Clock, "a", nil)
+		n.recorder = counter
+		for i := range 400 {
+			n.limited("k:"+strconv.Itoa(i), 1)
+			if i%20 == 0 {
+				if flusher.Flush(t.Context()) == nil {
+					t.Fatal("the sink did not fail")
+				}
+			}
+		}
+		sink.err = nil
+		if err := flusher.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r, err := f.Offences.Rank(t.Context(), offences.Query{From: f.Clock.Now(), To: f.Clock.Now().Add(time.Minute), Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Offences+r.Other != 400 || r.Other == 0 || flusher.Stats().Aggregated != r.Other {
+			t.Errorf("%d with a key and %d without are not 400; %+v", r.Offences, r.Other, flusher.Stats())
+		}
+	})
+}
+
+// failing fails every flush while err is set.
+type failing struct {
+	recorder.Sink
+	err error
+}
+
+func (s *failing) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.Sink.Flush(ctx, b, e)
+}
+
+func TestADatabaseKilledInTheMiddleOfFlushesCountsEachOffenceOnce(t *testing.T) {
+	server := servers.DedicatedPostgres(t)
+	f := storetest.Open(t, server.URL)
+	nodes := []*counting{newCounting(t, f.Offences, f.Clock, "a", nil), newCounting(t, f.Another(t).Offences, f.Clock, "b", nil)}
+	sent := 0
+	for range 3 {
+		var flushing sync.WaitGroup
+		for _, n := range nodes {
+			for i := range 500 {
+				n.limited("k:"+strconv.Itoa(i), 1)
+				sent++
+			}
+			flushing.Go(func() { _ = n.Flush(t.Context()) }) // may meet the kill anywhere
+		}
+		server.Kill()
+		flushing.Wait()
+		server.Restart(false)
+		for _, n := range nodes {
+			flushSoon(t, n)
+		}
+	}
+	r, err := f.Offences.Rank(t.Context(), offences.Query{From: f.Clock.Now(), To: f.Clock.Now().Add(time.Minute), Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Offences != int64(sent) || r.Keys != 500 {
+		t.Errorf("%d offences of %d keys, sent were %d of 500", r.Offences, r.Keys, sent)
+	}
+}

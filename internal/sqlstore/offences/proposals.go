@@ -1,0 +1,209 @@
+package offences
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	crowdedIPv4 = `
+SELECT substr(place, 1, 15) AS network FROM offences
+WHERE span = 1 AND start >= $1 AND start < $2 AND kind < 2 AND place >= $3 AND place <= $4
+GROUP BY network HAVING count(DISTINCT place) >= $5 ORDER BY network`
+	crowdedIPv6 = `
+SELECT substr(place, 1, 6) AS network FROM offences
+WHERE span = 1 AND start >= $1 AND start < $2 AND kind < 2 AND NOT (place >= $3 AND place <= $4)
+GROUP BY network HAVING count(DISTINCT substr(place, 1, 8)) >= $5 ORDER BY network`
+
+	proposalColumns = `id, pattern, created_at, updated_at, evidence, decision, decided_at, decided_by, reason, block_id`
+	dismissedLately = `SELECT count(*) FROM proposals WHERE pattern = $1 AND decision = 'dismissed' AND decided_at > $2`
+	addProposal     = `INSERT INTO proposals (id, pattern, created_at, updated_at, evidence) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (pattern, place) DO UPDATE SET updated_at = excluded.updated_at, evidence = excluded.evidence RETURNING id, created_at`
+	findProposal   = `SELECT ` + proposalColumns + ` FROM proposals WHERE id = $1`
+	findProposals  = `SELECT ` + proposalColumns + ` FROM proposals WHERE `
+	decideProposal = `UPDATE proposals SET decision = $2, decided_at = $3, decided_by = $4, reason = $5, block_id = $6, place = id WHERE id = $1`
+)
+
+// Proposals implements offenders.ProposalStore.
+type Proposals struct{ db *db.DB }
+
+// NewProposals returns the store of the range proposals in a database.
+func NewProposals(d *db.DB) *Proposals { return &Proposals{d} }
+
+// CrowdedRanges implements offenders.ProposalStore.
+func (s *Proposals) CrowdedRanges(ctx context.Context, from, to time.Time, addresses, networks int) (all []netip.Prefix, err error) {
+	minute := spanMS(minuteSpan)
+	low := from.UnixMilli() - from.UnixMilli()%minute
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all = nil
+		for _, kind := range []struct {
+			query string
+			least int
+			bits  int
+		}{{crowdedIPv4, addresses, 120}, {crowdedIPv6, networks, 48}} {
+			found, err := db.Each(t, func(r db.Row) (netip.Prefix, error) {
+				var head []byte
+				if err := r.Scan(&head); err != nil {
+					return netip.Prefix{}, err
+				}
+				return networkOf(head, kind.bits), nil
+			}, kind.query, low, to.UnixMilli(), db.MappedLow, db.MappedHigh, kind.least)
+			if err != nil {
+				return err
+			}
+			all = append(all, found...)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// networkOf returns the network whose first bytes are head, of so many of the
+// 128 bits; a mapped one is IPv4.
+func networkOf(head []byte, bits int) netip.Prefix {
+	var full [16]byte
+	copy(full[:], head)
+	addr := netip.AddrFrom16(full)
+	if addr.Is4In6() {
+		return netip.PrefixFrom(addr.Unmap(), bits-96)
+	}
+	return netip.PrefixFrom(addr, bits)
+}
+
+func scanProposal(r db.Row) (*offences.Proposal, error) {
+	p := &offences.Proposal{}
+	var pattern, evidence string
+	var created, updated, decided int64
+	if err := r.Scan(&p.ID, &pattern, &created, &updated, &evidence, &p.Decision, &decided, &p.DecidedBy, &p.Reason, &p.BlockID); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.Pattern, err = (keys.Parser{}).Pattern(pattern); err != nil {
+		return nil, fmt.Errorf("proposal %s: %w", p.ID, err)
+	}
+	p.Created, p.Updated, p.Decided = db.FromMS(created), db.FromMS(updated), db.FromMS(decided)
+	if err := json.Unmarshal([]byte(evidence), &p.Evidence); err != nil {
+		return nil, fmt.Errorf("proposal %s: %w", p.ID, err)
+	}
+	return p, nil
+}
+
+// PutProposal implements offenders.ProposalStore.
+func (s *Proposals) PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (put *offences.RefreshedProposal, err error) {
+	evidence, err := json.Marshal(p.Evidence)
+	if err != nil {
+		return nil, err
+	}
+	if p.ID, err = db.NewID(); err != nil {
+		return nil, err
+	}
+	err = s.db.Write(ctx, func(t *db.Tx) error {
+		put = nil
+		var dismissed int
+		if _, err := t.One(dismissedLately, []any{p.Pattern.String(), db.ToMS(quietSince)}, &dismissed); err != nil || dismissed > 0 {
+			return err
+		}
+		refreshed := offences.RefreshedProposal{Proposal: p}
+		var id string
+		var created int64
+		if _, err := t.One(addProposal, []any{p.ID, p.Pattern.String(), db.ToMS(p.Created), db.ToMS(p.Updated), string(evidence)}, &id, &created); err != nil {
+			return err
+		}
+		refreshed.New = id == p.ID
+		refreshed.Proposal.ID, refreshed.Proposal.Created = id, db.FromMS(created)
+		put = &refreshed
+		return nil
+	})
+	return put, err
+}
+
+// FindProposals implements offenders.ProposalStore.
+func (s *Proposals) FindProposals(ctx context.Context, openOnly bool, limit int) (all []*offences.Proposal, err error) {
+	if limit, err = db.PageLimit(limit); err != nil {
+		return nil, err
+	}
+	q := &db.Selection{}
+	if openOnly {
+		q.And("place = ''")
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, scanProposal, findProposals+q.String()+orderedByNewID+strconv.Itoa(limit), q.Args...)
+		return err
+	})
+	return all, err
+}
+
+// FindProposalByID implements offenders.ProposalStore.
+func (s *Proposals) FindProposalByID(ctx context.Context, id string) (p *offences.Proposal, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		p, err = in(t).findProposal(id)
+		return err
+	})
+	return p, err
+}
+
+func (t tx) findProposal(id string) (*offences.Proposal, error) {
+	none := fault.New(fault.NotFound, "There is no proposal with the id %q.", id)
+	if db.CheckText("id", id) != nil {
+		return nil, none
+	}
+	all, err := db.Each(t.Tx, scanProposal, findProposal, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, none
+	}
+	return all[0], nil
+}
+
+// DecideProposal implements offenders.ProposalStore.
+func (s *Proposals) DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (p *offences.Proposal, err error) {
+	if err := db.CheckText("reason", reason); err != nil {
+		return nil, err
+	}
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		if p, err = in(t).findProposal(id); err != nil {
+			return err
+		}
+		if p.Decision != offences.Open {
+			return fault.New(fault.Conflict, "The proposal was %s at %s by %q.", p.Decision, p.Decided.Format(time.RFC3339), p.DecidedBy)
+		}
+		before := proposalView(p)
+		p.Decision, p.Decided, p.DecidedBy, p.Reason, p.BlockID = d, t.Now, by.Name, reason, blockID
+		if _, err := t.Exec(decideProposal, id, string(d), db.ToMS(t.Now), by.Name, reason, blockID); err != nil {
+			return err
+		}
+		action := map[offences.Decision]string{offences.Accepted: "accept", offences.Dismissed: "dismiss"}[d]
+		return t.Record("proposal."+action, "proposal", id, fmt.Sprintf("The proposal to block %q was %s.", p.Pattern, d), before, proposalView(p))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// proposalView is a proposal as the audit keeps it.
+func proposalView(p *offences.Proposal) any {
+	return struct {
+		ID       string    `json:"id"`
+		Pattern  string    `json:"pattern"`
+		Created  time.Time `json:"created_at"`
+		Decision string    `json:"decision,omitzero"`
+		Decided  time.Time `json:"decided_at,omitzero"`
+		By       string    `json:"decided_by,omitzero"`
+		Reason   string    `json:"reason,omitzero"`
+		BlockID  string    `json:"block_id,omitzero"`
+	}{p.ID, p.Pattern.String(), p.Created, string(p.Decision), p.Decided, p.DecidedBy, p.Reason, p.BlockID}
+}

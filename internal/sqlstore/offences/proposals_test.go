@@ -1,0 +1,74 @@
+package offences_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		n := newCounting(t, f.Offences, f.Clock, "a", nil)
+		s := service(f, n.policy)
+		for i := range 9 {
+			n.limited(fmt.Sprintf("ip:203.0.113.%d", i), 2+i)
+			n.limited(fmt.Sprintf("ip:2001:db8:7:%x::1", i), 1)
+		}
+		for i := range 7 { // too few
+			n.limited(fmt.Sprintf("ip:198.51.100.%d", i), 50)
+		}
+		n.allowed("ip:203.0.113.200", 4)
+		f.Clock.Advance(2 * time.Minute)
+		n.flush()
+		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: storetest.Pattern(t, "ip:203.0.113.250")}); err != nil {
+			t.Fatal(err)
+		}
+		made, err := s.Propose(t.Context())
+		if err != nil || len(made) != 2 {
+			t.Fatalf("proposed %+v, %v", made, err)
+		}
+		p, err := f.Proposals.FindProposalByID(t.Context(), made[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := p.Evidence
+		if p.Pattern.String() != "ip:203.0.113.0/24" || e.OffendedCount != 9 || e.Offences != 54 || e.SeenCount != 1 || e.Allowed != 4 ||
+			len(e.Exempt) != 1 || e.Exempt[0] != "ip:203.0.113.250" || e.Offended[0].Key != "ip:203.0.113.8" || e.Size != 256 {
+			t.Errorf("got %+v", p)
+		}
+		if made[1].Pattern.String() != "ip:2001:db8:7::/48" {
+			t.Errorf("got %s", made[1].Pattern)
+		}
+		if again, err := s.Propose(t.Context()); err != nil || len(again) != 0 {
+			t.Errorf("proposed again: %+v, %v", again, err)
+		}
+		if page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"}); err != nil || page.Total != 0 {
+			t.Errorf("%d blocks were made by themselves, %v", page.Total, err)
+		}
+		accepted, err := s.AcceptProposal(t.Context(), storetest.Operator, made[0].ID, f.Clock.Now().Add(24*time.Hour), "")
+		if err != nil || accepted.Decision != offences.Accepted {
+			t.Fatalf("%+v, %v", accepted, err)
+		}
+		if b, err := f.Entries.ByID(t.Context(), blocks.Block, accepted.BlockID); err != nil || b.Pattern.String() != "ip:203.0.113.0/24" || b.Author != "ann" {
+			t.Errorf("%+v, %v", b, err)
+		}
+		if _, err := s.AcceptProposal(t.Context(), storetest.Operator, made[0].ID, time.Time{}, ""); !fault.Is(err, fault.Conflict) {
+			t.Errorf("accepted twice: %v", err)
+		}
+		if _, err := s.DismissProposal(t.Context(), storetest.Operator, made[1].ID, "a university"); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := s.Propose(t.Context()); err != nil || len(again) != 1 || again[0].Pattern.String() != "ip:203.0.113.0/24" {
+			t.Errorf("after one was dismissed and one accepted: %+v, %v", again, err)
+		}
+		blast, err := s.BlastRadius(t.Context(), storetest.Pattern(t, "ip:203.0.113.0/24"), f.Clock.Now().Add(-time.Hour), f.Clock.Now())
+		if err != nil || blast.Keys != 10 || blast.Offenders != 9 || blast.Allowed != 4 || blast.AllowedShare != 1 || blast.AllKeys != 26 || len(blast.Exempt) != 1 || !blast.Exact {
+			t.Errorf("blast radius is %+v, %v", blast, err)
+		}
+	})
+}

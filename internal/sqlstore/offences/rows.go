@@ -1,0 +1,130 @@
+package offences
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// The spans of time that counts are kept by.
+const (
+	minuteSpan = 1
+	hourSpan   = 2
+	daySpan    = 3
+)
+
+const (
+	addOffences = `
+INSERT INTO offences (span, start, policy_id, mac, kind, decider, source, key, place, offences, over,
+    first_at, first_boundary, first_retry_at, first_meta,
+    last_at, last_boundary, last_retry_at, last_meta) `
+	mergeOffences = `
+ON CONFLICT (span, start, policy_id, mac, kind, decider, source) DO UPDATE SET
+    offences = offences.offences + excluded.offences,
+    over = offences.over + excluded.over,
+    first_boundary = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_boundary ELSE offences.first_boundary END,
+    first_retry_at = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_retry_at ELSE offences.first_retry_at END,
+    first_meta = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_meta ELSE offences.first_meta END,
+    first_at = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_at ELSE offences.first_at END,
+    last_boundary = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_boundary ELSE offences.last_boundary END,
+    last_retry_at = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_retry_at ELSE offences.last_retry_at END,
+    last_meta = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_meta ELSE offences.last_meta END,
+    last_at = CASE WHEN excluded.last_at >= offences.last_at THEN excluded.last_at ELSE offences.last_at END`
+
+	addTraffic = `
+INSERT INTO traffic (span, start, policy_id, allowed, limited, blocked, unavailable,
+    shadow_allowed, shadow_limited, cost_allowed, untracked) `
+	mergeTraffic = `
+ON CONFLICT (span, start, policy_id) DO UPDATE SET
+    allowed = traffic.allowed + excluded.allowed, limited = traffic.limited + excluded.limited,
+    blocked = traffic.blocked + excluded.blocked, unavailable = traffic.unavailable + excluded.unavailable,
+    shadow_allowed = traffic.shadow_allowed + excluded.shadow_allowed,
+    shadow_limited = traffic.shadow_limited + excluded.shadow_limited,
+    cost_allowed = traffic.cost_allowed + excluded.cost_allowed, untracked = traffic.untracked + excluded.untracked`
+
+	addKeyTraffic = `
+INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, over) `
+	mergeKeyTraffic = `
+ON CONFLICT (span, start, policy_id, key) DO UPDATE SET
+    allowed = key_traffic.allowed + excluded.allowed, refused = key_traffic.refused + excluded.refused,
+    cost = key_traffic.cost + excluded.cost, over = key_traffic.over + excluded.over`
+
+	addDistinct      = `INSERT INTO distinct_keys (span, start, policy_id, node, sketch) `
+	mergeDistinct    = ` ON CONFLICT (span, start, policy_id, node) DO UPDATE SET sketch = excluded.sketch`
+	addTraceChunk    = `INSERT INTO trace (start, node, id, level, points) `
+	addFlushedBatch  = `INSERT INTO flushed_batches (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING`
+	findFlushedBatch = `SELECT at FROM flushed_batches WHERE id = $1`
+	readRollups      = `SELECT span, through, gone FROM rollups ORDER BY span`
+	lockRollups      = `UPDATE rollups SET gone = gone WHERE span = 2`
+	deleteBatchesOld = `DELETE FROM flushed_batches WHERE at < $1`
+)
+
+// The types of the rows' columns, in the order of the statements'.
+var (
+	offenceColumns = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.BytesColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.BytesColumn, db.IntColumn, db.IntColumn,
+		db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn}
+	trafficColumns    = slices.Repeat([]string{db.IntColumn}, 11)
+	keyTrafficColumns = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.IntColumn}
+	distinctColumns   = []string{db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.BytesColumn}
+	traceColumns      = []string{db.IntColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.BytesColumn}
+)
+
+func offenceRow(span, start int64, o *offences.Offence) ([]any, error) {
+	firstMeta, err := metaText(o.First.Meta)
+	if err != nil {
+		return nil, err
+	}
+	lastMeta, err := metaText(o.Last.Meta)
+	if err != nil {
+		return nil, err
+	}
+	return []any{span, start, o.Policy, o.MAC[:], int64(o.Kind), o.RefusedBy, o.Source, o.Key, placeOf(o.Key), o.Count, o.Overcount,
+		o.First.At, o.First.Boundary, o.First.RetryAt, firstMeta,
+		o.Last.At, o.Last.Boundary, o.Last.RetryAt, lastMeta}, nil
+}
+
+func trafficRow(span, start int64, t *offences.Totals) []any {
+	return []any{span, start, t.Policy, t.Allowed, t.Limited, t.Blocked, t.Unavailable,
+		t.ShadowAllowed, t.ShadowLimited, t.CostAllowed, t.Untracked}
+}
+
+func keyTrafficRow(span, start int64, k *offences.KeyTraffic) []any {
+	return []any{span, start, k.Policy, k.Key, placeOf(k.Key), k.Allowed, k.Refused, k.Cost, k.Overcount}
+}
+
+// placeOf returns where the network of an "ip:" key begins, as 16 bytes, so
+// that a CIDR is a range; nil for other keys.
+func placeOf(key string) []byte {
+	text, is := strings.CutPrefix(key, "ip:")
+	if !is {
+		return nil
+	}
+	text, _, _ = strings.Cut(text, "/")
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return nil
+	}
+	first := addr.As16()
+	return first[:]
+}
+
+func metaText(meta map[string]string) (string, error) {
+	if len(meta) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(meta, json.Deterministic(true), jsontext.AllowInvalidUTF8(false))
+	return string(text), err
+}
+
+func parseMeta(text string) (meta map[string]string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	return meta, json.Unmarshal([]byte(text), &meta)
+}

@@ -1,0 +1,133 @@
+package offences
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT), CAST(sum(blocked) AS BIGINT), CAST(sum(unavailable) AS BIGINT),
+    CAST(sum(shadow_allowed) AS BIGINT), CAST(sum(shadow_limited) AS BIGINT), CAST(sum(cost_allowed) AS BIGINT), CAST(sum(untracked) AS BIGINT)`
+
+const trafficAmounts = `start, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked`
+
+// Traffic implements offenders.Store.
+func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (points []offences.TrafficPoint, err error) {
+	longest := dividing(step)
+	if step <= 0 {
+		longest, step = 0, wholeSpan
+	}
+	err = s.read(ctx, from, to, longest, func(t *db.Tx, span offences.Span, segments []segment) error {
+		c := &conditions{}
+		if policy != 0 {
+			c.and("policy_id = ?", policy)
+		}
+		low, width := span.From.UnixMilli(), max(1, step.Milliseconds())
+		q := &db.Selection{}
+		point := q.Fill("(start - ?) / ?", low, width)
+		text := "SELECT point, " + trafficSums + " FROM (SELECT " + point + " AS point, counted.* FROM (" +
+			union(q, trafficAmounts, "traffic", segments, c.text, c.args...) + ") AS counted) AS placed GROUP BY point ORDER BY point"
+		points, err = db.Each(t, func(r db.Row) (p offences.TrafficPoint, err error) {
+			var n int64
+			err = r.Scan(&n, &p.Allowed, &p.Limited, &p.Blocked, &p.Unavailable, &p.ShadowAllowed, &p.ShadowLimited, &p.CostAllowed, &p.Untracked)
+			p.At = time.UnixMilli(low + n*width).UTC()
+			return p, err
+		}, text, q.Args...)
+		if err != nil {
+			return err
+		}
+		return in(t).distinctOfPoints(points, policy, low, width, segments)
+	})
+	return points, err
+}
+
+// wholeSpan is longer than any span.
+const wholeSpan = 100 * 365 * 24 * time.Hour
+
+// dividing returns the longest rows of which a step is a multiple.
+func dividing(step time.Duration) time.Duration {
+	for _, length := range []time.Duration{24 * time.Hour, time.Hour} {
+		if step%length == 0 {
+			return length
+		}
+	}
+	return time.Minute
+}
+
+// distinctOfPoints fills in the estimated number of keys of each point.
+func (t tx) distinctOfPoints(points []offences.TrafficPoint, policy, low, width int64, segments []segment) error {
+	sketches := map[int64][][]byte{}
+	err := t.sketches(policy, segments, func(start int64, sketch []byte) {
+		n := (start - low) / width
+		sketches[n] = append(sketches[n], sketch)
+	})
+	if err != nil {
+		return err
+	}
+	for i := range points {
+		n := (points[i].At.UnixMilli() - low) / width
+		if points[i].Keys, err = offences.CountDistinct(sketches[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t tx) sketches(policy int64, segments []segment, do func(start int64, sketch []byte)) error {
+	c := &conditions{}
+	if policy != 0 {
+		c.and("policy_id = ?", policy)
+	}
+	q := &db.Selection{}
+	return db.Stream(t.Tx, func(r db.Row) (start int64, err error) {
+		var sketch []byte
+		err = r.Scan(&start, &sketch)
+		do(start, sketch)
+		return start, err
+	}, union(q, "start, sketch", "distinct_keys", segments, c.text, c.args...), q.Args, func(int64) error { return nil })
+}
+
+// DistinctKeys implements offenders.Store.
+func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (n int64, err error) {
+	err = s.read(ctx, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
+		var all [][]byte
+		err := in(t).sketches(policy, segments, func(_ int64, sketch []byte) { all = append(all, sketch) })
+		if err == nil {
+			n, err = offences.CountDistinct(all)
+		}
+		return err
+	})
+	return n, err
+}
+
+// Seen implements offenders.Store.
+func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (seen offences.Seen, err error) {
+	err = s.read(ctx, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
+		seen = offences.Seen{SpanFrom: span.From, SpanTill: span.To}
+		c := &conditions{}
+		c.selects(p)
+		q := &db.Selection{}
+		text := "WITH seen AS (SELECT key, CAST(sum(allowed) AS BIGINT) AS a, CAST(sum(refused) AS BIGINT) AS r FROM (" +
+			union(q, "key, allowed, refused", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key) " +
+			"SELECT key, a, r, (SELECT count(*) FROM seen), (SELECT count(*) FROM seen WHERE r > 0), " +
+			"(SELECT CAST(sum(a) AS BIGINT) FROM seen), (SELECT CAST(sum(r) AS BIGINT) FROM seen) FROM seen " +
+			"ORDER BY a + r DESC, key LIMIT " + strconv.Itoa(max(1, limit))
+		seen.Samples, err = db.Each(t, func(r db.Row) (k offences.SeenKey, err error) {
+			return k, r.Scan(&k.Key, &k.Allowed, &k.Refused, &seen.Keys, &seen.Offenders, &seen.Allowed, &seen.Refused)
+		}, text, q.Args...)
+		if err != nil {
+			return err
+		}
+		q = &db.Selection{}
+		text = "SELECT COALESCE(CAST(sum(allowed) AS BIGINT), 0), COALESCE(CAST(sum(limited + blocked) AS BIGINT), 0), " +
+			"COALESCE(CAST(sum(untracked) AS BIGINT), 0) FROM (" +
+			union(q, "allowed, limited, blocked, untracked", "traffic", segments, "") + ") AS counted"
+		_, err = t.One(text, q.Args, &seen.AllAllowed, &seen.AllRefused, &seen.Untracked)
+		return err
+	})
+	return seen, err
+}

@@ -1,0 +1,127 @@
+package operations
+
+import (
+	"context"
+	"iter"
+	"strconv"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+var (
+	_ audit.Store    = (*Audit)(nil)
+	_ audit.Recorder = (*Audit)(nil)
+	_ audit.Verifier = (*Audit)(nil)
+)
+
+// Audit implements audit.Store, audit.Recorder and audit.Verifier.
+type Audit struct{ db *db.DB }
+
+// NewAudit returns the store of the audit records in a database.
+func NewAudit(d *db.DB) *Audit { return &Audit{d} }
+
+// recordSelection returns what f selects, its cursor included.
+func recordSelection(f audit.Filter) (*db.Selection, error) {
+	for field, text := range map[string]string{
+		"actor": f.Actor, "action": f.Action, "object": f.Object, "object_id": f.ObjectID, "search": f.Search,
+	} {
+		if err := db.CheckText(field, text); err != nil {
+			return nil, err
+		}
+	}
+	q := &db.Selection{}
+	if !f.From.IsZero() {
+		q.And("at >= ?", db.ToMS(f.From))
+	}
+	if !f.To.IsZero() {
+		q.And("at < ?", db.ToMS(f.To))
+	}
+	if f.Actor != "" {
+		q.And("actor_name = ?", f.Actor)
+	}
+	if f.Action != "" {
+		q.And("(action = ? OR (action >= ? AND action < ?))", f.Action, f.Action+".", db.AfterPrefix(f.Action+"."))
+	}
+	if f.Object != "" {
+		q.And("object = ?", f.Object)
+	}
+	if f.ObjectID != "" {
+		q.And("object_id = ?", f.ObjectID)
+	}
+	if f.Search != "" {
+		like := db.LikeContaining(f.Search)
+		q.And(`(lower(summary) LIKE ? ESCAPE '\' OR lower(object_id) LIKE ? ESCAPE '\')`, like, like)
+	}
+	if f.Cursor != "" {
+		id, err := strconv.ParseInt(f.Cursor, 36, 64)
+		if err != nil || id < 1 {
+			return nil, fault.Field("cursor", db.BadCursor)
+		}
+		q.And("id < ?", id)
+	}
+	return q, nil
+}
+
+// FindRecords implements audit.Store.
+func (s *Audit) FindRecords(ctx context.Context, f audit.Filter) (page audit.Page, err error) {
+	limit, err := db.PageLimit(f.Limit)
+	if err != nil {
+		return page, err
+	}
+	q, err := recordSelection(f)
+	if err != nil {
+		return page, err
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		page.Next = ""
+		// One more than the page tells whether there is another.
+		page.Records, err = db.Each(t, db.ScanRecord, db.RecordColumns+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
+		if len(page.Records) > limit {
+			page.Records = page.Records[:limit]
+			page.Next = strconv.FormatInt(page.Records[limit-1].ID, 36)
+		}
+		return err
+	})
+	return page, err
+}
+
+// FindRecordByID implements audit.Store.
+func (s *Audit) FindRecordByID(ctx context.Context, id int64) (e *audit.Record, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		e, err = t.FindRecord(id)
+		return err
+	})
+	return e, err
+}
+
+// EachRecord implements audit.Store. It reads page by page, so that a slow
+// reader holds no transaction open.
+func (s *Audit) EachRecord(ctx context.Context, f audit.Filter) iter.Seq2[*audit.Record, error] {
+	return func(yield func(*audit.Record, error) bool) {
+		f.Limit = db.MaxLimit
+		for {
+			page, err := s.FindRecords(ctx, f)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range page.Records {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if f.Cursor = page.Next; f.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// AddRecord implements audit.Recorder.
+func (s *Audit) AddRecord(ctx context.Context, e audit.Record) error {
+	return s.db.Change(ctx, e.Actor, func(t *db.Tx) error {
+		return t.AddRecord(e)
+	})
+}

@@ -1,0 +1,80 @@
+package operations
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	insertRun = `
+INSERT INTO job_runs (job, node, due_at, started_at, asked) VALUES ($1, $2, $3, $4, $5) RETURNING id`
+	finishRun  = `UPDATE job_runs SET finished_at = $2, did = $3, problem = $4 WHERE id = $1`
+	runColumns = `SELECT id, job, node, due_at, started_at, finished_at, did, problem, asked FROM job_runs `
+	selectLast = runColumns + `WHERE job = $1 ORDER BY due_at DESC, id DESC LIMIT 1`
+	selectRuns = runColumns + `WHERE $1 = '' OR job = $1 ORDER BY started_at DESC, id DESC LIMIT $2`
+)
+
+var _ jobs.Store = (*Jobs)(nil)
+
+// Jobs implements jobs.Store.
+type Jobs struct{ db *db.DB }
+
+// NewJobs returns the store of job runs and leases in a database.
+func NewJobs(d *db.DB) *Jobs { return &Jobs{d} }
+
+// BeginRun records that a run has started and returns its id.
+func (s *Jobs) BeginRun(ctx context.Context, r jobs.Run) (id int64, err error) {
+	err = s.db.Write(ctx, func(t *db.Tx) error {
+		asked := 0
+		if r.Asked {
+			asked = 1
+		}
+		_, err := t.One(insertRun, []any{r.Job, r.Node, db.ToMS(r.Due), db.ToMS(r.Started), asked}, &id)
+		return err
+	})
+	return id, err
+}
+
+// EndRun records how a run ended; problem is "" when it worked.
+func (s *Jobs) EndRun(ctx context.Context, id int64, finished time.Time, did, problem string) error {
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		_, err := t.Exec(finishRun, id, db.ToMS(finished), did, problem)
+		return err
+	})
+}
+
+// LastRun returns the newest run of a job by its due time, nil if none.
+func (s *Jobs) LastRun(ctx context.Context, job string) (*jobs.Run, error) {
+	all, err := s.runs(ctx, selectLast, job)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// Runs returns the newest runs of a job, of all jobs where it is "".
+func (s *Jobs) Runs(ctx context.Context, job string, limit int) ([]*jobs.Run, error) {
+	return s.runs(ctx, selectRuns, job, limit)
+}
+
+func (s *Jobs) runs(ctx context.Context, query string, args ...any) (all []*jobs.Run, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, scanRun, query, args...)
+		return err
+	})
+	return all, err
+}
+
+func scanRun(r db.Row) (*jobs.Run, error) {
+	var (
+		run                    jobs.Run
+		due, started, finished int64
+		asked                  int
+	)
+	err := r.Scan(&run.ID, &run.Job, &run.Node, &due, &started, &finished, &run.Did, &run.Err, &asked)
+	run.Due, run.Started, run.Finished, run.Asked = db.FromMS(due), db.FromMS(started), db.FromMS(finished), asked != 0
+	return &run, err
+}

@@ -1,0 +1,46 @@
+package operations
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	insertLease = `
+INSERT INTO leases (name, holder, expires_at) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at
+WHERE leases.holder = excluded.holder OR leases.expires_at <= $4
+RETURNING holder`
+	deleteLease = `DELETE FROM leases WHERE name = $1 AND holder = $2`
+)
+
+// takeLease gives the lease of name to holder until an instant, or renews
+// it, and reports false while another holder has it at now.
+func takeLease(ctx context.Context, d *db.DB, name, holder string, now, until time.Time) (held bool, err error) {
+	err = d.Write(ctx, func(t *db.Tx) error {
+		var who string
+		held, err = t.One(insertLease, []any{name, holder, db.ToMS(until), db.ToMS(now)}, &who)
+		return err
+	})
+	return held, err
+}
+
+// AcquireLease implements jobs.Store.
+func (s *Jobs) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
+	return takeLease(ctx, s.db, name, holder, now, until)
+}
+
+// AcquireLease implements notify.Store.
+func (s *Outbox) AcquireLease(ctx context.Context, name, holder string, now, until time.Time) (bool, error) {
+	return takeLease(ctx, s.db, name, holder, now, until)
+}
+
+// ReleaseLease implements jobs.Store.
+func (s *Jobs) ReleaseLease(ctx context.Context, name, holder string) error {
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		_, err := t.Exec(deleteLease, name, holder)
+		return err
+	})
+}

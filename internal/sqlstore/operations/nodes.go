@@ -1,0 +1,75 @@
+package operations
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	putNode = `
+INSERT INTO nodes (id, name, version, started_at, seen_at, per_second, slow_us, degraded, revision)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, per_second = excluded.per_second,
+    slow_us = excluded.slow_us, degraded = excluded.degraded, revision = excluded.revision`
+	selectNodes = `
+SELECT id, name, version, started_at, seen_at, per_second, slow_us, degraded, revision
+FROM nodes WHERE seen_at >= $1 ORDER BY name, id`
+	deleteNode  = `DELETE FROM nodes WHERE id = $1`
+	deleteNodes = `DELETE FROM nodes WHERE seen_at < $1`
+)
+
+var _ nodes.Store = (*Nodes)(nil)
+
+// Nodes implements nodes.Store.
+type Nodes struct{ db *db.DB }
+
+// NewNodes returns the store of the nodes on a database.
+func NewNodes(d *db.DB) *Nodes { return &Nodes{d} }
+
+// PutNode takes down what a node tells of itself.
+func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		degraded := 0
+		if n.Degraded {
+			degraded = 1
+		}
+		_, err := t.Exec(putNode, n.ID, n.Name, n.Version, db.ToMS(n.Started), db.ToMS(n.Seen), n.PerSecond, n.P99.Microseconds(), degraded, n.Revision)
+		return err
+	})
+}
+
+// Nodes returns the nodes heard of since an instant, by name and id.
+func (s *Nodes) Nodes(ctx context.Context, since time.Time) (all []nodes.Node, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, scanNode, selectNodes, db.ToMS(since))
+		return err
+	})
+	return all, err
+}
+
+func scanNode(r db.Row) (nodes.Node, error) {
+	var (
+		n                   nodes.Node
+		started, seen, slow int64
+		degraded            int
+	)
+	err := r.Scan(&n.ID, &n.Name, &n.Version, &started, &seen, &n.PerSecond, &slow, &degraded, &n.Revision)
+	n.Started, n.Seen, n.P99, n.Degraded = db.FromMS(started), db.FromMS(seen), time.Duration(slow)*time.Microsecond, degraded != 0
+	return n, err
+}
+
+// DeleteNode forgets a node that says goodbye.
+func (s *Nodes) DeleteNode(ctx context.Context, id string) error {
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		_, err := t.Exec(deleteNode, id)
+		return err
+	})
+}
+
+// DeleteNodes forgets the nodes not heard of since an instant.
+func (s *Nodes) DeleteNodes(ctx context.Context, before time.Time) (int, error) {
+	return deleteBefore(ctx, s.db, deleteNodes, before)
+}

@@ -1,0 +1,39 @@
+package operations_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestNodes_are_shown_while_they_are_heard_of(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		now := f.Clock.Now().UTC().Truncate(time.Millisecond)
+		a := nodes.Node{ID: "a-1", Name: "a", Version: "v1", Started: now, Seen: now, PerSecond: 760.5, P99: 1100 * time.Microsecond, Revision: 3}
+		b := nodes.Node{ID: "b-1", Name: "b", Version: "v1", Started: now, Seen: now.Add(-time.Hour), Degraded: true}
+		for _, n := range []nodes.Node{b, a} {
+			if err := f.Nodes.PutNode(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Seen, a.PerSecond, a.Degraded = now.Add(time.Second), 800, true
+		if err := f.Nodes.PutNode(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		all, err := f.Nodes.Nodes(t.Context(), now)
+		if err != nil || len(all) != 1 || all[0] != a {
+			t.Errorf("got %+v, %v; want %+v", all, err, a)
+		}
+		if n, err := f.Nodes.DeleteNodes(t.Context(), now); n != 1 || err != nil {
+			t.Errorf("forgot %d, %v", n, err)
+		}
+		if err := f.Nodes.DeleteNode(t.Context(), "a-1"); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := f.Nodes.Nodes(t.Context(), time.Time{}); err != nil || len(all) != 0 {
+			t.Errorf("left %+v, %v", all, err)
+		}
+	})
+}

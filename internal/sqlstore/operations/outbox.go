@@ -1,0 +1,180 @@
+package operations
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/notify"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	insertNotification = `
+INSERT INTO notifications (kind, at, subject, body, facts, page, happenings) `
+	notificationColumns = `n.id, n.kind, n.at, n.subject, n.body, n.facts, n.page, n.happenings`
+	deliveryColumns     = `
+SELECT ` + notificationColumns + `,
+       d.channel, d.attempts, d.next_at, d.sent_at, d.failed_at, d.problem
+FROM deliveries d JOIN notifications n ON n.id = d.notification_id `
+	// selectDue bounds each kind by itself, so that none hides another.
+	selectDue = `
+SELECT id, kind, at, attempts, happenings FROM (
+    SELECT n.id, n.kind, n.at, d.attempts, n.happenings, row_number() OVER (PARTITION BY n.kind ORDER BY n.id) AS place
+    FROM deliveries d JOIN notifications n ON n.id = d.notification_id
+    WHERE d.channel = $1 AND d.next_at <= $2 AND d.sent_at = 0 AND d.failed_at = 0) AS due
+WHERE place <= $3 ORDER BY id`
+	selectDeliveries = deliveryColumns + `ORDER BY n.id DESC, d.channel LIMIT $1`
+	selectLastSent   = `SELECT COALESCE(MAX(sent_at), 0) FROM deliveries WHERE channel = $1 AND kind = $2`
+	markedOnes       = ` WHERE channel = $2 AND notification_id IN (SELECT id FROM asked)`
+)
+
+var (
+	notificationTypes = []string{db.TextColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.BytesColumn, db.IntColumn}
+	askedIDs          = db.Asked([]string{db.IntColumn}, "id")
+
+	// insertDeliveries makes one for each notification that has come into being.
+	insertDeliveries = `INSERT INTO deliveries (notification_id, channel, kind, next_at) ` +
+		db.BulkSelect([]string{db.IntColumn, db.TextColumn, db.TextColumn, db.IntColumn})
+	selectNotifications = askedIDs + `
+SELECT ` + notificationColumns + ` FROM notifications n WHERE n.id IN (SELECT id FROM asked) ORDER BY n.id`
+	markSent   = askedIDs + `UPDATE deliveries SET sent_at = $3, attempts = attempts + 1, problem = ''` + markedOnes
+	markTried  = askedIDs + `UPDATE deliveries SET next_at = $3, attempts = attempts + 1, problem = $4` + markedOnes
+	markFailed = askedIDs + `UPDATE deliveries SET failed_at = $3, attempts = attempts + 1, problem = $4` + markedOnes
+)
+
+var _ notify.Store = (*Outbox)(nil)
+
+// Outbox implements notify.Store.
+type Outbox struct{ db *db.DB }
+
+// NewOutbox returns the store of the notifications in a database.
+func NewOutbox(d *db.DB) *Outbox { return &Outbox{d} }
+
+// AddNotifications implements notify.Store.
+func (s *Outbox) AddNotifications(ctx context.Context, all []notify.Notification, channels []string) error {
+	rows := make([][]any, len(all))
+	for i, n := range all {
+		facts, err := json.Marshal(n.Facts, json.Deterministic(true))
+		if err != nil {
+			return err
+		}
+		rows[i] = []any{string(n.Kind), db.ToMS(n.At), n.Subject, n.Text, string(facts), n.Page, max(n.Happenings, 1)}
+	}
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		added, err := db.EachOf(t, func(r db.Row) (d notify.Delivery, err error) {
+			var at int64
+			err = r.Scan(&d.ID, &d.Kind, &at)
+			d.At = db.FromMS(at)
+			return d, err
+		}, insertNotification+db.BulkSelect(notificationTypes)+` RETURNING id, kind, at`, rows)
+		if err != nil {
+			return err
+		}
+		var deliveries [][]any
+		for _, channel := range channels {
+			for _, d := range added {
+				deliveries = append(deliveries, []any{d.ID, channel, string(d.Kind), db.ToMS(d.At)})
+			}
+		}
+		return t.ExecOf(insertDeliveries, deliveries)
+	})
+}
+
+// Due implements notify.Store.
+func (s *Outbox) Due(ctx context.Context, channel string, now time.Time) (all []notify.Due, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, func(r db.Row) (d notify.Due, err error) {
+			var at int64
+			err = r.Scan(&d.ID, &d.Kind, &at, &d.Attempts, &d.Happenings)
+			d.At = db.FromMS(at)
+			return d, err
+		}, selectDue, channel, db.ToMS(now), notify.MaxDue)
+		return err
+	})
+	return all, err
+}
+
+// NotificationsOf implements notify.Store.
+func (s *Outbox) NotificationsOf(ctx context.Context, ids []int64) (all []notify.Notification, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.EachOf(t, func(r db.Row) (notify.Notification, error) {
+			return scanNotification(r)
+		}, selectNotifications, idRows(ids))
+		return err
+	})
+	return all, err
+}
+
+func idRows(ids []int64) [][]any {
+	rows := make([][]any, len(ids))
+	for i, id := range ids {
+		rows[i] = []any{id}
+	}
+	return rows
+}
+
+// scanNotification reads notificationColumns, and what follows them into more.
+func scanNotification(r db.Row, more ...any) (n notify.Notification, err error) {
+	var at int64
+	var facts []byte
+	if err := r.Scan(append([]any{&n.ID, &n.Kind, &at, &n.Subject, &n.Text, &facts, &n.Page, &n.Happenings}, more...)...); err != nil {
+		return n, err
+	}
+	n.At = db.FromMS(at)
+	return n, json.Unmarshal(facts, &n.Facts)
+}
+
+// Deliveries returns the newest deliveries.
+func (s *Outbox) Deliveries(ctx context.Context, limit int) ([]notify.Delivery, error) {
+	return s.deliveries(ctx, selectDeliveries, limit)
+}
+
+func (s *Outbox) deliveries(ctx context.Context, query string, args ...any) (all []notify.Delivery, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, scanDelivery, query, args...)
+		return err
+	})
+	return all, err
+}
+
+func scanDelivery(r db.Row) (d notify.Delivery, err error) {
+	var next, sent, failed int64
+	d.Notification, err = scanNotification(r, &d.Channel, &d.Attempts, &next, &sent, &failed, &d.Err)
+	d.Next, d.Sent, d.Failed = db.FromMS(next), db.FromMS(sent), db.FromMS(failed)
+	return d, err
+}
+
+// LastSent returns when a channel last sent something of a kind, zero for
+// never.
+func (s *Outbox) LastSent(ctx context.Context, channel string, kind notify.Kind) (at time.Time, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		var ms int64
+		_, err := t.One(selectLastSent, []any{channel, string(kind)}, &ms)
+		at = db.FromMS(ms)
+		return err
+	})
+	return at, err
+}
+
+// MarkSent notes that deliveries have arrived.
+func (s *Outbox) MarkSent(ctx context.Context, channel string, ids []int64, at time.Time) error {
+	return s.mark(ctx, markSent, channel, ids, db.ToMS(at))
+}
+
+// MarkTried notes an attempt that failed and when the next is due.
+func (s *Outbox) MarkTried(ctx context.Context, channel string, ids []int64, next time.Time, problem string) error {
+	return s.mark(ctx, markTried, channel, ids, db.ToMS(next), problem)
+}
+
+// MarkFailed notes deliveries that are given up.
+func (s *Outbox) MarkFailed(ctx context.Context, channel string, ids []int64, at time.Time, problem string) error {
+	return s.mark(ctx, markFailed, channel, ids, db.ToMS(at), problem)
+}
+
+func (s *Outbox) mark(ctx context.Context, statement, channel string, ids []int64, args ...any) error {
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		return t.ExecOf(statement, idRows(ids), append([]any{channel}, args...)...)
+	})
+}

@@ -1,0 +1,103 @@
+package operations
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/reports"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+var _ reports.Store = (*Reports)(nil)
+
+// Reports implements reports.Store.
+type Reports struct{ db *db.DB }
+
+// NewReports returns the store of the reports in a database.
+func NewReports(d *db.DB) *Reports { return &Reports{d} }
+
+const (
+	putDocument = `
+INSERT INTO documents (id, kind, start, ends, created_at, body) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (kind, start) DO UPDATE SET id = excluded.id, ends = excluded.ends, created_at = excluded.created_at, body = excluded.body`
+	findDocuments     = `SELECT body FROM documents WHERE `
+	countBlockChanges = `
+SELECT COALESCE(sum(CASE WHEN created_at >= $1 AND created_at < $2 THEN 1 ELSE 0 END), 0),
+    COALESCE(sum(CASE WHEN created_at >= $1 AND created_at < $2 AND source = 'automatic' THEN 1 ELSE 0 END), 0),
+    COALESCE(sum(CASE WHEN ended_at >= $1 AND ended_at < $2 THEN 1 ELSE 0 END), 0),
+    COALESCE(sum(CASE WHEN ended_at = 0 AND expires_at >= $1 AND expires_at < $2 THEN 1 ELSE 0 END), 0)
+FROM entries WHERE kind = 'block' AND created_at < $2 AND expires_at >= $1`
+)
+
+// PutDocument implements reports.Store. It gives d its id.
+func (s *Reports) PutDocument(ctx context.Context, d *reports.Document) (err error) {
+	if d.ID, err = db.NewID(); err != nil {
+		return err
+	}
+	body, err := json.Marshal(d, json.FormatNilSliceAsNull(false))
+	if err != nil {
+		return err
+	}
+	return s.db.Write(ctx, func(t *db.Tx) error {
+		_, err := t.Exec(putDocument, d.ID, string(d.Kind), db.ToMS(d.From), db.ToMS(d.To), db.ToMS(d.Created), string(body))
+		return err
+	})
+}
+
+func scanDocument(r db.Row) (*reports.Document, error) {
+	var body string
+	if err := r.Scan(&body); err != nil {
+		return nil, err
+	}
+	d := &reports.Document{}
+	return d, json.Unmarshal([]byte(body), d)
+}
+
+// FindDocuments implements reports.Store.
+func (s *Reports) FindDocuments(ctx context.Context, kind reports.Kind, limit int) (all []*reports.Document, err error) {
+	if limit, err = db.PageLimit(limit); err != nil {
+		return nil, err
+	}
+	q := &db.Selection{}
+	if kind != "" {
+		q.And("kind = ?", string(kind))
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		all, err = db.Each(t, scanDocument, findDocuments+q.String()+" ORDER BY start DESC, kind LIMIT "+strconv.Itoa(limit), q.Args...)
+		return err
+	})
+	return all, err
+}
+
+// FindDocumentByID implements reports.Store.
+func (s *Reports) FindDocumentByID(ctx context.Context, id string) (*reports.Document, error) {
+	none := fault.New(fault.NotFound, "There is no report with the id %q.", id)
+	if db.CheckText("id", id) != nil {
+		return nil, none
+	}
+	var all []*reports.Document
+	err := s.db.View(ctx, func(t *db.Tx) (err error) {
+		all, err = db.Each(t, scanDocument, findDocuments+"id = $1", id)
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		err = none
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// CountBlockChanges implements reports.Store.
+func (s *Reports) CountBlockChanges(ctx context.Context, from, to time.Time) (b reports.Blocks, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		_, err := t.One(countBlockChanges, []any{db.ToMS(from), db.ToMS(to)}, &b.Made, &b.Automatic, &b.Lifted, &b.Expired)
+		return err
+	})
+	return b, err
+}

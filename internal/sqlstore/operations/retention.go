@@ -1,0 +1,67 @@
+package operations
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	// deleteEnded forgets what ended before an instant. Rows that hold their
+	// pattern are left alone; EndExpired takes it from them first.
+	deleteEnded     = `DELETE FROM entries WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	keepEndedTokens = `
+INSERT INTO ended_credentials (id, revision)
+SELECT id, 0 FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1
+ON CONFLICT (id) DO NOTHING`
+	deleteRuns          = `DELETE FROM job_runs WHERE started_at < $1`
+	deleteNotifications = `DELETE FROM notifications WHERE at < $1`
+	deleteEndedTokens   = `DELETE FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1`
+)
+
+// Retention ends and deletes what is past its time.
+type Retention struct{ db *db.DB }
+
+// NewRetention returns the store that deletes old rows of a database.
+func NewRetention(d *db.DB) *Retention { return &Retention{d} }
+
+// DeleteEndedBefore forgets the blocks and exemptions that ended before an
+// instant.
+func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
+	return deleteBefore(ctx, s.db, deleteEnded, before)
+}
+
+// DeleteTokensBefore forgets the tokens that expired or were revoked before an
+// instant, all but that their ids have ended.
+func (s *Retention) DeleteTokensBefore(ctx context.Context, before time.Time) (deleted int, err error) {
+	err = s.db.Write(ctx, func(t *db.Tx) error {
+		if _, err := t.Exec(keepEndedTokens, db.ToMS(before)); err != nil {
+			return err
+		}
+		n, err := t.Exec(deleteEndedTokens, db.ToMS(before))
+		deleted = int(n)
+		return err
+	})
+	return deleted, err
+}
+
+// DeleteRuns forgets the runs that started before an instant.
+func (s *Retention) DeleteRuns(ctx context.Context, before time.Time) (int, error) {
+	return deleteBefore(ctx, s.db, deleteRuns, before)
+}
+
+// DeleteNotifications forgets what happened before an instant, sent or not.
+func (s *Retention) DeleteNotifications(ctx context.Context, before time.Time) (int, error) {
+	return deleteBefore(ctx, s.db, deleteNotifications, before)
+}
+
+// deleteBefore runs a statement that deletes what is older than an instant.
+func deleteBefore(ctx context.Context, d *db.DB, statement string, before time.Time) (deleted int, err error) {
+	err = d.Write(ctx, func(t *db.Tx) error {
+		n, err := t.Exec(statement, db.ToMS(before))
+		deleted = int(n)
+		return err
+	})
+	return deleted, err
+}

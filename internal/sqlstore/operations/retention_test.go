@@ -1,0 +1,78 @@
+package operations_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestRetention_forgets_what_ended_long_ago_and_nothing_else(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:good", time.Time{}), blocks.Fail)
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:expires", f.Clock.Now().Add(time.Hour)), blocks.Fail)
+		lifted := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:lifted", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", lifted.ID); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Advance(2 * time.Hour)
+		late := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:late", time.Time{}), blocks.Fail).Entry
+		if _, err := f.Entries.End(ctx, storetest.Operator, blocks.Block, "", late.ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{1, 0} { // a second run finds nothing
+			ended, err := f.Entries.EndExpired(ctx, f.Clock.Now())
+			if err != nil || ended != want {
+				t.Fatalf("%d were ended, %v; want %d", ended, err, want)
+			}
+		}
+		for _, want := range []int{2, 0} {
+			deleted, err := f.Retention.DeleteEndedBefore(ctx, f.Clock.Now().Add(-30*time.Minute))
+			if err != nil || deleted != want {
+				t.Fatalf("%d were deleted, %v; want %d", deleted, err, want)
+			}
+		}
+		page, err := f.Entries.Find(ctx, blocks.Filter{Kind: blocks.Block, State: "all", At: f.Clock.Now()})
+		if err != nil || storetest.Patterns(page.Items) != "token:good token:late" {
+			t.Fatalf("left are %q, %v", storetest.Patterns(page.Items), err)
+		}
+	})
+}
+
+func TestRetention_forgets_tokens_that_ended_long_ago(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		mint := func(name string, expires time.Time) string {
+			secret := identity.NewSecret([]identity.Access{identity.Read})
+			made, err := f.Identities.AddToken(ctx, storetest.Operator, identity.Token{
+				Name: name, Scopes: []identity.Access{identity.Read}, Expires: expires, Hash: secret.Hash[:], Hint: secret.Hint,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return made.ID
+		}
+		mint("stays", time.Time{})
+		mint("expired", f.Clock.Now().Add(time.Minute))
+		revoked := mint("revoked", time.Time{})
+		if _, err := f.Identities.RevokeToken(ctx, storetest.Operator, revoked); err != nil {
+			t.Fatal(err)
+		}
+		f.Clock.Advance(time.Hour)
+		late := mint("late", time.Time{})
+		if _, err := f.Identities.RevokeToken(ctx, storetest.Operator, late); err != nil {
+			t.Fatal(err)
+		}
+		deleted, err := f.Retention.DeleteTokensBefore(ctx, f.Clock.Now().Add(-time.Minute))
+		if err != nil || deleted != 2 {
+			t.Fatalf("%d were deleted, %v; want 2", deleted, err)
+		}
+		left, err := f.Identities.Tokens(ctx)
+		if err != nil || len(left) != 2 {
+			t.Fatalf("left are %v, %v", left, err)
+		}
+	})
+}

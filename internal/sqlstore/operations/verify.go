@@ -1,0 +1,211 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	readChainBefore = `SELECT id, hash FROM audit_chain WHERE id <= $1 ORDER BY id DESC LIMIT 1`
+	setAnchor       = `UPDATE audit_anchor SET entry_id = $1, hash = $2 WHERE id = 1`
+	deleteChain     = `DELETE FROM audit_chain WHERE id <= $1`
+
+	// readExpired finds the newest record of those before the first that is
+	// young enough: the chain loses its beginning, never a record in between.
+	readExpired = `
+SELECT coalesce((SELECT min(id) FROM audit WHERE at >= $1) - 1, (SELECT max(id) FROM audit), 0)`
+	deleteEntries = `DELETE FROM audit WHERE id <= $1`
+
+	readChained = `
+SELECT a.id, a.at, a.actor_kind, a.actor_id, a.actor_name, a.actor_address, a.action, a.object, a.object_id,
+       a.summary, a.before, a.after, a.revision, c.hash
+FROM audit a LEFT JOIN audit_chain c ON c.id = a.id WHERE a.id > $1 ORDER BY a.id LIMIT $2`
+)
+
+// expireAction is the action of the record that retention leaves of what it
+// removed: it holds the anchor, so that the chain itself tells of it.
+const expireAction = "audit.expire"
+
+// expired is what the record of a retention holds.
+type expired struct {
+	Records int64  `json:"records"`
+	Through int64  `json:"through"`
+	Hash    string `json:"hash,omitzero"`
+}
+
+// DeleteRecordsBefore is the retention of the audit: it removes what is older
+// than before and returns how many records that were. Where a record between
+// younger ones is older, as clocks may have it, it stays until they go.
+func (s *Retention) DeleteRecordsBefore(ctx context.Context, before time.Time) (removed int64, err error) {
+	err = s.db.Change(ctx, audit.SystemActor("retention"), func(t *db.Tx) error {
+		if err := t.ChainAudit(); err != nil {
+			return err
+		}
+		left := expired{}
+		if _, err := t.One(readExpired, []any{db.ToMS(before)}, &left.Through); err != nil {
+			return err
+		}
+		removed, err = t.Exec(deleteEntries, left.Through)
+		if err != nil {
+			return err
+		}
+		if removed == 0 {
+			return db.ErrUnchanged
+		}
+		anchor, moved, err := t.Link(readChainBefore, left.Through)
+		if err != nil {
+			return err
+		}
+		if moved {
+			left.Through, left.Hash = anchor.ID, anchor.Hash.String()
+			if _, err := t.Exec(setAnchor, anchor.ID, anchor.Hash[:]); err != nil {
+				return err
+			}
+			if _, err := t.Exec(deleteChain, anchor.ID); err != nil {
+				return err
+			}
+		}
+		left.Records = removed
+		summary := fmt.Sprintf("Retention removed %d audit records from before %s.", removed, before.UTC().Format(time.RFC3339))
+		return t.Record(expireAction, "audit", strconv.FormatInt(left.Through, 10), summary, nil, left)
+	})
+	return removed, err
+}
+
+// chained is a record and the hash that the chain holds of it, nil for none.
+type chained struct {
+	*audit.Record
+	hash []byte
+}
+
+func scanChained(r db.Row) (c chained, err error) {
+	c.Record, err = db.ScanRecord(extended{r, &c.hash})
+	return c, err
+}
+
+// extended scans more columns behind those that its user asks for.
+type extended struct {
+	db.Row
+	more any
+}
+
+func (e extended) Scan(into ...any) error { return e.Row.Scan(append(into, e.more)...) }
+
+// VerifyAudit implements audit.Verifier. It reads one state of the database, in
+// short statements.
+func (s *Audit) VerifyAudit(ctx context.Context, kept audit.Link) (v audit.Verification, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		c := verification{kept: kept}
+		if err := c.read(t); err != nil {
+			return err
+		}
+		v = c.result()
+		return nil
+	})
+	return v, err
+}
+
+// verification goes through the chain once.
+type verification struct {
+	audit.Verification
+	kept     audit.Link
+	attested bool // a record in the chain tells of the anchor
+	found    bool // the kept head stands in the chain
+}
+
+func (c *verification) read(t *db.Tx) error {
+	var err error
+	if c.Anchor, _, err = t.Link(db.ReadAnchor); err != nil {
+		return err
+	}
+	c.Head = c.Anchor
+	c.attested = c.Anchor.Hash == audit.Hash{}
+	c.compare()
+	for last := int64(0); ; {
+		page, err := db.Each(t, scanChained, readChained, last, db.ChainBatch)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			c.take(e)
+		}
+		if len(page) < db.ChainBatch {
+			break
+		}
+		last = page[len(page)-1].ID
+	}
+	newest, found, err := t.Link(db.ReadChainHead)
+	if err == nil && found && newest.ID > c.Head.ID {
+		c.fail(newest.ID, "Record %d was removed.", newest.ID)
+	}
+	return err
+}
+
+func (c *verification) take(e chained) {
+	switch {
+	case e.ID <= c.Anchor.ID:
+		if c.Anchor.Hash != (audit.Hash{}) {
+			c.fail(e.ID, "Record %d stands before what retention has removed.", e.ID)
+		}
+		c.Uncovered++
+		return
+	case e.hash == nil:
+		c.Pending++
+		return
+	case c.Pending > 0:
+		c.fail(e.ID, "A record before %d is not in the chain.", e.ID)
+	}
+	want := e.Hash(c.Head.Hash)
+	if string(e.hash) != string(want[:]) {
+		c.fail(e.ID, "Record %d does not fit: it, or one before it, was changed, removed or added.", e.ID)
+	}
+	if c.Records == 0 {
+		c.First = e.At
+	}
+	c.Records++
+	c.Head = audit.Link{ID: e.ID, Hash: want}
+	if e.Action == expireAction && e.ObjectID == strconv.FormatInt(c.Anchor.ID, 10) &&
+		strings.Contains(string(e.After), `"`+c.Anchor.Hash.String()+`"`) {
+		c.attested = true
+	}
+	c.compare()
+}
+
+// compare looks whether the link that the chain has come to is the kept head.
+func (c *verification) compare() {
+	if c.kept.Hash == c.Head.Hash && c.Head.Hash != (audit.Hash{}) && (c.kept.ID == 0 || c.kept.ID == c.Head.ID) {
+		c.found = true
+	}
+}
+
+// fail keeps the first problem only: those behind it follow from it.
+func (c *verification) fail(id int64, format string, args ...any) {
+	if c.Problem == "" {
+		c.ProblemID, c.Problem = id, fmt.Sprintf(format, args...)
+	}
+}
+
+func (c *verification) result() audit.Verification {
+	if !c.attested {
+		c.fail(0, "The chain begins after record %d, and no record tells that retention removed it.", c.Anchor.ID)
+	}
+	switch {
+	case c.kept == audit.Link{}:
+		c.Kept = audit.HeadNotGiven
+	case c.found:
+		c.Kept = audit.HeadInChain
+	case c.kept.ID > 0 && c.kept.ID < c.Anchor.ID && c.Anchor.Hash != (audit.Hash{}):
+		c.Kept = audit.HeadExpired
+	default:
+		c.Kept = audit.HeadMissing
+		c.fail(c.kept.ID, "The head that was kept is not in the chain: records up to it were changed or removed since.")
+	}
+	c.Intact = c.Problem == ""
+	return c.Verification
+}

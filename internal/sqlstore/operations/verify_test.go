@@ -1,0 +1,265 @@
+package operations_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+// tamper changes the database behind Stint's back, the trigger that forbids it
+// put aside.
+func tamper(t *testing.T, f *storetest.Fixture, statements ...string) {
+	t.Helper()
+	drop := "DROP TRIGGER IF EXISTS audit_append_only"
+	if f.Postgres() {
+		drop += " ON audit"
+	}
+	for _, s := range append([]string{drop}, statements...) {
+		f.Exec(t, s)
+	}
+}
+
+func TestTheChain_covers_every_record_and_finds_what_was_tampered_with(t *testing.T) {
+	for name, test := range map[string]struct {
+		statements []string // {id} is a record in the middle, {last} the newest
+		onlyHead   bool     // only the head that was kept elsewhere tells
+	}{
+		"a summary":             {statements: []string{"UPDATE audit SET summary = 'nothing' WHERE id = {id}"}},
+		"an actor":              {statements: []string{"UPDATE audit SET actor_name = 'eve' WHERE id = {id}"}},
+		"a time":                {statements: []string{"UPDATE audit SET at = at + 1 WHERE id = {id}"}},
+		"a snapshot":            {statements: []string{"UPDATE audit SET after = '' WHERE id = {id}"}},
+		"a removed record":      {statements: []string{"DELETE FROM audit WHERE id = {id}"}},
+		"a removed link":        {statements: []string{"DELETE FROM audit_chain WHERE id = {id}"}},
+		"a removed pair":        {statements: []string{"DELETE FROM audit WHERE id = {id}", "DELETE FROM audit_chain WHERE id = {id}"}},
+		"the newest record":     {statements: []string{"DELETE FROM audit WHERE id = {last}"}},
+		"a moved anchor":        {statements: []string{"UPDATE audit_anchor SET entry_id = {id}, hash = (SELECT hash FROM audit_chain WHERE id = {id})", "DELETE FROM audit WHERE id <= {id}", "DELETE FROM audit_chain WHERE id <= {id}"}},
+		"the newest whole":      {statements: []string{"DELETE FROM audit WHERE id = {last}", "DELETE FROM audit_chain WHERE id = {last}"}, onlyHead: true},
+		"the whole chain":       {statements: []string{"DELETE FROM audit_chain"}},
+		"a beginning laid anew": {statements: []string{"UPDATE audit_anchor SET entry_id = {last}", "DELETE FROM audit_chain"}, onlyHead: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+				for i := range 4 {
+					storetest.AddToken(t, f, "token"+strconv.Itoa(i), identity.Check)
+				}
+				before := storetest.WantIntactChain(t, f, audit.Link{})
+				if before.Records != 5 || before.Uncovered != 0 || before.Pending != 0 || before.Head.ID == 0 {
+					t.Fatalf("%+v", before)
+				}
+				if v := storetest.WantIntactChain(t, f, before.Head); v.Kept != audit.HeadInChain {
+					t.Fatalf("its own head is %q", v.Kept)
+				}
+				ids := strings.NewReplacer("{id}", strconv.FormatInt(before.Head.ID-2, 10), "{last}", strconv.FormatInt(before.Head.ID, 10))
+				for i := range test.statements {
+					test.statements[i] = ids.Replace(test.statements[i])
+				}
+				tamper(t, f, test.statements...)
+				if v := storetest.VerifyChain(t, f, audit.Link{}); v.Intact != test.onlyHead && name != "the whole chain" {
+					t.Errorf("without the kept head: %+v", v)
+				}
+				storetest.AddToken(t, f, "later", identity.Check) // what is written since hides nothing
+				v := storetest.VerifyChain(t, f, before.Head)
+				if name == "the whole chain" {
+					// Written anew over the same records, it is the same chain.
+					if !v.Intact || v.Kept != audit.HeadInChain {
+						t.Errorf("%+v", v)
+					}
+					return
+				}
+				if v.Intact || v.Problem == "" {
+					t.Errorf("with the kept head: %+v", v)
+				}
+			})
+		})
+	}
+}
+
+func TestTheChain_outlives_retention(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		for i := range 6 {
+			storetest.AddToken(t, f, "token"+strconv.Itoa(i), identity.Check)
+			f.Clock.Advance(time.Hour)
+		}
+		early := storetest.WantIntactChain(t, f, audit.Link{}).Head
+		f.Clock.Advance(24 * time.Hour)
+		storetest.AddToken(t, f, "young", identity.Check)
+		late := storetest.WantIntactChain(t, f, early).Head
+		for range 2 { // the second removes the record that the first left
+			before := f.Clock.Now().Add(-time.Hour)
+			removed, err := f.Retention.DeleteRecordsBefore(ctx, before)
+			if err != nil || removed == 0 {
+				t.Fatalf("removed %d, %v", removed, err)
+			}
+			v := storetest.WantIntactChain(t, f, audit.Link{})
+			if v.Anchor.ID == 0 || v.Records == 0 {
+				t.Fatalf("%+v", v)
+			}
+			if v := storetest.VerifyChain(t, f, late); v.Kept == audit.HeadMissing {
+				t.Errorf("the kept head %v of a young record: %+v", late, v)
+			}
+			f.Clock.Advance(2 * time.Hour)
+			storetest.AddToken(t, f, "after"+strconv.FormatInt(v.Head.ID, 10), identity.Check)
+		}
+		if v := storetest.WantIntactChain(t, f, early); v.Kept != audit.HeadExpired {
+			t.Errorf("the head of a removed record is %q", v.Kept)
+		}
+		if removed, err := f.Retention.DeleteRecordsBefore(ctx, time.Unix(1, 0)); err != nil || removed != 0 {
+			t.Errorf("removed %d, %v", removed, err)
+		}
+	})
+}
+
+// Records of a release that knows no chain are taken in by the next change.
+func TestTheChain_takes_in_what_an_older_node_wrote(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		storetest.AddToken(t, f, "first", identity.Check)
+		f.Exec(t, `INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, revision)
+VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did.', 1)`)
+		if v := storetest.WantIntactChain(t, f, audit.Link{}); v.Pending != 1 {
+			t.Fatalf("%+v", v)
+		}
+		storetest.AddToken(t, f, "second", identity.Check)
+		if v := storetest.WantIntactChain(t, f, audit.Link{}); v.Pending != 0 || v.Records != 4 {
+			t.Fatalf("%+v", v)
+		}
+	})
+}
+
+// The chain is computed from what is written, and verified from what the
+// database returns: both must agree for every text that a database takes.
+// The retention of a release that knows no chain leaves the links of what it
+// removes. That looks like a deletion until a retention of this release has
+// removed something too; see docs/OPERATORS.md.
+func TestTheChain_fits_again_after_an_older_nodes_retention(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		for i := range 6 {
+			storetest.AddToken(t, f, "token"+strconv.Itoa(i), identity.Check)
+			f.Clock.Advance(time.Hour)
+		}
+		head := storetest.WantIntactChain(t, f, audit.Link{}).Head
+		retain := func(before time.Duration, want int64) {
+			t.Helper()
+			if removed, err := f.Retention.DeleteRecordsBefore(t.Context(), f.Clock.Now().Add(-before)); err != nil || removed != want {
+				t.Fatalf("removed %d, want %d, %v", removed, want, err)
+			}
+		}
+		// The record of the seed and four of the tokens'.
+		f.Exec(t, "DELETE FROM audit WHERE at < "+strconv.FormatInt(f.Clock.Now().Add(-150*time.Minute).UnixMilli(), 10))
+		if v := storetest.VerifyChain(t, f, head); v.Intact || v.ProblemID == 0 {
+			t.Fatalf("the removed records pass unnoticed: %+v", v)
+		}
+		retain(150*time.Minute, 0) // nothing of its own: the deletion stays in sight
+		if v := storetest.VerifyChain(t, f, head); v.Intact {
+			t.Fatalf("a retention that removed nothing hid the deletion: %+v", v)
+		}
+		retain(90*time.Minute, 1)
+		if v := storetest.WantIntactChain(t, f, head); v.Kept != audit.HeadInChain || v.Records != 2 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+func TestTheChain_fits_whatever_the_records_hold(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		texts := []string{"", " ", "é\u0301 ä 😀 \u2028\ufeff\ufffd", "\x01\x1b[31m\r\n\t\x7f", `{"a": 1.0, "b":"\\u0041"}`, "'; DROP TABLE audit; --", "\x00", "a\xffb", strings.Repeat("ß", 100_000)}
+		written := int64(1) // by the seed
+		for i, text := range texts {
+			by := audit.Actor{Kind: audit.User, ID: text, Name: text, Address: text}
+			err := f.Audit.AddRecord(t.Context(), audit.Record{Actor: by, Action: "key.reset", Object: "key", ObjectID: text, Summary: text, Before: []byte(text), After: []byte(text)})
+			if err == nil {
+				written++
+			} else if !f.Postgres() || i < 6 || i > 7 {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+		// Many at once, with what a key and a policy's name may hold.
+		keys := []string{"k:\u00e9\u0301", `k:"quoted"\n`, "k:'; --", "k:<script>", "k:😀", "k:" + strings.Repeat("x", 500), "ip:10.1.2.3", "ip:2001:db8::/64"}
+		b := storetest.CrossingBatch("texts", 0, f.Clock.Now())
+		at := f.Clock.Now()
+		for i, key := range keys {
+			o := offences.Offence{Minute: at.Truncate(time.Minute).UnixMilli(), Policy: 7, Key: key, RefusedBy: "1/1s", Count: 10,
+				First: offences.Refusal{At: at.UnixMilli()}, Last: offences.Refusal{At: at.UnixMilli()}}
+			o.MAC[0] = byte(i)
+			b.Offences = append(b.Offences, o)
+		}
+		events, err := f.Offences.Flush(t.Context(), b, storetest.EvaluationAt(f))
+		if err != nil || len(events) != len(keys) {
+			t.Fatalf("%d of %d keys were blocked, %v", len(events), len(keys), err)
+		}
+		written += int64(len(keys))
+		if v := storetest.WantIntactChain(t, f, audit.Link{}); v.Records != written || v.Pending != 0 {
+			t.Errorf("%d records were written: %+v", written, v)
+		}
+	})
+}
+
+// A record of an older node that lies behind those of a change in the same
+// moment is read back, and so are they.
+func TestTheChain_takes_in_older_records_and_its_own_together(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Exec(t, `INSERT INTO audit (at, actor_kind, actor_id, actor_name, actor_address, action, object, object_id, summary, revision)
+VALUES (1, 'user', 'u', 'old', '', 'block.add', 'block', 'b', 'An older node did.', 1)`)
+		events, err := f.Offences.Flush(t.Context(), storetest.CrossingBatch("both", 30, f.Clock.Now()), storetest.EvaluationAt(f))
+		if err != nil || len(events) != 30 {
+			t.Fatalf("%d keys were blocked, %v", len(events), err)
+		}
+		if v := storetest.WantIntactChain(t, f, audit.Link{}); v.Pending != 0 || v.Records != 32 {
+			t.Fatalf("%+v", v)
+		}
+	})
+}
+
+func TestTheChain_has_one_order_whatever_node_writes(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		stores := []interface {
+			AddRecord(context.Context, audit.Record) error
+		}{f.Audit}
+		if f.Postgres() {
+			stores = append(stores, f.Another(t).Audit, f.Another(t).Audit)
+		}
+		const writers, each = 6, 10
+		var all sync.WaitGroup
+		for i := range writers {
+			all.Go(func() {
+				for n := range each {
+					err := stores[i%len(stores)].AddRecord(t.Context(), audit.Record{Actor: storetest.Operator, Action: "key.reset", Object: "key", ObjectID: strconv.Itoa(n)})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if v := storetest.WantIntactChain(t, f, audit.Link{}); v.Records != writers*each+1 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+func TestTheChain_of_a_restored_backup_fits_and_tells_of_the_one_before(t *testing.T) {
+	f := storetest.OpenSQLite(t)
+	storetest.AddToken(t, f, "kept", identity.Admin)
+	path := storetest.Backup(t, f)
+	storetest.AddToken(t, f, "later", identity.Admin)
+	before := storetest.WantIntactChain(t, f, audit.Link{}).Head
+	if err := f.Restore(t.Context(), storetest.Operator, path); err != nil {
+		t.Fatal(err)
+	}
+	storetest.WantIntactChain(t, f, audit.Link{})
+	if v := storetest.VerifyChain(t, f, before); v.Intact || v.Kept != audit.HeadMissing {
+		t.Errorf("the head from before the restore: %+v", v)
+	}
+	page, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "database.restore"})
+	if err != nil || len(page.Records) != 1 || !strings.Contains(string(page.Records[0].Before), before.String()) {
+		t.Errorf("the restore does not tell of the head %v: %+v, %v", before, page.Records, err)
+	}
+}

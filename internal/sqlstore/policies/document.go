@@ -1,0 +1,98 @@
+package policies
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// policyDocument is what one version of a policy says, as its row and the audit
+// keep it.
+type policyDocument struct {
+	Name       string              `json:"name"`
+	Match      []string            `json:"match"`
+	Rules      []string            `json:"rules"`
+	Mode       rules.Mode          `json:"mode"`
+	OnFailure  rules.OnFailure     `json:"on_failure"`
+	Algorithm  string              `json:"algorithm"`
+	Options    optionsDocument     `json:"options,omitzero"`
+	Escalation *escalationDocument `json:"escalation"`
+}
+
+// optionsDocument leaves out what is at its default, so that a policy without
+// options reads as it did before there were any.
+type optionsDocument struct {
+	Burst        int    `json:"burst,omitzero"`
+	CountRefused bool   `json:"count_refused,omitzero"`
+	WindowStart  string `json:"window_start,omitzero"`
+	Variant      string `json:"variant,omitzero"`
+}
+
+type escalationDocument struct {
+	Threshold     int     `json:"threshold"`
+	WindowMS      int64   `json:"window_ms"`
+	DurationMS    int64   `json:"duration_ms"`
+	Factor        float64 `json:"factor"`
+	MaxDurationMS int64   `json:"max_duration_ms"`
+	DecayAfterMS  int64   `json:"decay_after_ms"`
+}
+
+func documentOf(p *rules.Policy) policyDocument {
+	d := policyDocument{
+		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(),
+		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: optionsDocument(p.Options),
+	}
+	for i, m := range p.Match {
+		d.Match[i] = m.String()
+	}
+	if e := p.Escalation; e != nil {
+		d.Escalation = &escalationDocument{
+			Threshold: e.Threshold, WindowMS: e.Window.Milliseconds(), DurationMS: e.Duration.Milliseconds(),
+			Factor: e.Factor, MaxDurationMS: e.MaxDuration.Milliseconds(), DecayAfterMS: e.DecayAfter.Milliseconds(),
+		}
+	}
+	return d
+}
+
+// text returns the one spelling of a document, so that equal policies have
+// equal texts.
+func (d policyDocument) text() (string, error) {
+	text, err := json.Marshal(d, json.Deterministic(true))
+	return string(text), err
+}
+
+// policyFrom reads what a version's row says into p.
+func (p *Stored) parse(text string) error {
+	var d policyDocument
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
+	}
+	p.Name, p.Mode, p.OnFailure, p.Algorithm = d.Name, d.Mode, d.OnFailure, d.Algorithm
+	p.Options = algorithms.Options(d.Options)
+	for _, text := range d.Match {
+		// A stored pattern is canonical: it reads alike under every setting.
+		m, err := keys.Parser{}.Pattern(text)
+		if err != nil {
+			return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
+		}
+		p.Match = append(p.Match, m)
+	}
+	var err error
+	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
+		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
+	}
+	if e := d.Escalation; e != nil {
+		p.Escalation = &rules.Escalation{
+			Threshold: e.Threshold, Window: milliseconds(e.WindowMS), Duration: milliseconds(e.DurationMS),
+			Factor: e.Factor, MaxDuration: milliseconds(e.MaxDurationMS), DecayAfter: milliseconds(e.DecayAfterMS),
+		}
+	}
+	return nil
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

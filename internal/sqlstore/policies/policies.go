@@ -1,0 +1,310 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+var _ rules.Store = (*Store)(nil)
+
+// Store implements rules.Store.
+type Store struct{ db *db.DB }
+
+// New returns the store of the policies in a database.
+func New(d *db.DB) *Store { return &Store{d} }
+
+// Tx is a transaction that reads and changes policies.
+type Tx struct{ *db.Tx }
+
+func In(t *db.Tx) Tx { return Tx{t} }
+
+const (
+	PolicyColumns = `
+SELECT p.id, v.version, v.generation, v.document, v.author, p.created_at, v.created_at, v.replaced_at, v.revision
+FROM policies p JOIN policy_versions v ON v.policy_id = p.id `
+
+	readPolicies     = PolicyColumns + `WHERE p.deleted_at = 0 AND v.version = p.version ORDER BY p.name`
+	readPolicyByName = PolicyColumns + `WHERE p.deleted_at = 0 AND v.version = p.version AND p.name = $1`
+	// readReplaced reads the versions that may still bind a log.
+	readReplaced = PolicyColumns + `WHERE p.deleted_at = 0 AND v.replaced_at > $1`
+	// readVersions reads the newest policy of a name, deleted or not.
+	readVersions = PolicyColumns + `
+WHERE p.id = (SELECT max(id) FROM policies WHERE name = $1) ORDER BY v.version DESC`
+
+	addPolicy  = `INSERT INTO policies (name, version, created_at, revision) VALUES ($1, 1, $2, $3) RETURNING id`
+	addVersion = `
+INSERT INTO policy_versions (policy_id, version, generation, document, author, created_at, revision)
+VALUES ($1, $2, $3, $4, $5, $6, $7)`
+	movePolicy     = `UPDATE policies SET version = $2, revision = $3 WHERE id = $1`
+	deletePolicy   = `UPDATE policies SET deleted_at = $2, revision = $3 WHERE id = $1`
+	replaceVersion = `UPDATE policy_versions SET replaced_at = $3 WHERE policy_id = $1 AND version = $2`
+)
+
+// Stored is one version of a policy as its row holds it.
+type Stored struct {
+	*rules.Policy
+	document string
+	replaced time.Time // zero: not replaced
+}
+
+func Scan(r db.Row) (*Stored, error) {
+	p := &Stored{Policy: &rules.Policy{}}
+	var created, updated, replaced int64
+	err := r.Scan(&p.ID, &p.Version, &p.Generation, &p.document, &p.UpdatedBy, &created, &updated, &replaced, &p.Revision)
+	if err != nil {
+		return nil, err
+	}
+	p.Created, p.Updated, p.replaced = db.FromMS(created), db.FromMS(updated), db.FromMS(replaced)
+	if err := p.parse(p.document); err != nil {
+		return nil, err
+	}
+	p.Retention = rules.Retention{}.Cover(p.Rules)
+	return p, nil
+}
+
+// retain widens the retention of a policy by a version replaced so lately that
+// the log of then could still refuse.
+func (p *Stored) retain(old *Stored, now time.Time) {
+	if old.ID == p.ID && now.Sub(old.replaced) < old.Rules.LongestWindow() {
+		p.Retention = p.Retention.Cover(old.Rules)
+	}
+}
+
+// Policies returns those that exist, by name, with their retention.
+func (t Tx) Policies() ([]*Stored, error) {
+	all, err := db.Each(t.Tx, Scan, readPolicies)
+	if err != nil {
+		return nil, err
+	}
+	replaced, err := db.Each(t.Tx, Scan, readReplaced, db.ToMS(t.Now.Add(-rules.MaxWindow)))
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[int64]*Stored, len(all))
+	for _, p := range all {
+		byID[p.ID] = p
+	}
+	for _, old := range replaced {
+		if p := byID[old.ID]; p != nil {
+			p.retain(old, t.Now)
+		}
+	}
+	return all, nil
+}
+
+func PlainPolicies(all []*Stored) []*rules.Policy {
+	plain := make([]*rules.Policy, len(all))
+	for i, p := range all {
+		plain[i] = p.Policy
+	}
+	return plain
+}
+
+// Policies implements rules.Store.
+func (s *Store) Policies(ctx context.Context) (all []*rules.Policy, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		stored, err := In(t).Policies()
+		all = PlainPolicies(stored)
+		return err
+	})
+	return all, err
+}
+
+// FindPolicyByName implements rules.Store.
+func (s *Store) FindPolicyByName(ctx context.Context, name string) (*rules.Policy, error) {
+	all, err := s.Policies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return nil, noPolicy(name)
+}
+
+func noPolicy(name string) error {
+	return fault.New(fault.NotFound, "There is no policy named %q.", name)
+}
+
+// PolicyVersions implements rules.Store. The versions of a deleted policy stay
+// readable until its name is used again.
+func (s *Store) PolicyVersions(ctx context.Context, name string) (versions []*rules.Policy, err error) {
+	if db.CheckText("name", name) != nil {
+		return nil, noPolicy(name)
+	}
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		stored, err := db.Each(t, Scan, readVersions, name)
+		versions = PlainPolicies(stored)
+		return err
+	})
+	if err == nil && len(versions) == 0 {
+		err = noPolicy(name)
+	}
+	return versions, err
+}
+
+// PutPolicy implements rules.Store.
+func (s *Store) PutPolicy(ctx context.Context, by audit.Actor, p *rules.Policy, expect int64) (put *rules.Policy, err error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	err = s.db.Change(ctx, by, func(t *db.Tx) error {
+		all, err := In(t).Policies()
+		if err != nil {
+			return err
+		}
+		var current *Stored
+		for _, other := range all {
+			if other.Name == p.Name {
+				current = other
+			}
+		}
+		if err := checkExpected(p.Name, current, expect); err != nil {
+			return err
+		}
+		if err := checkPatterns(p, all); err != nil {
+			return err
+		}
+		if current == nil {
+			put, err = In(t).CreatePolicy(p)
+			return err
+		}
+		put, err = In(t).replacePolicy(current, p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return put, nil
+}
+
+func checkExpected(name string, current *Stored, expect int64) error {
+	switch {
+	case expect == rules.ExpectAny:
+		return nil
+	case current == nil && expect == rules.ExpectNew:
+		return nil
+	case current == nil:
+		return noPolicy(name)
+	case expect == rules.ExpectNew:
+		return fault.New(fault.NeedVersion, "There is a policy named %q; replacing it needs the version that it replaces, which is %d.", name, current.Version)
+	case expect != current.Version:
+		e := fault.New(fault.Outdated, "The policy %q is at version %d, not %d: somebody changed it meanwhile; read it again.", name, current.Version, expect)
+		e.Detail = map[string]any{"version": current.Version}
+		return e
+	}
+	return nil
+}
+
+// checkPatterns refuses a pattern that belongs to another policy of the same
+// role: those that watch are one role, those that decide or are off the other.
+func checkPatterns(p *rules.Policy, all []*Stored) error {
+	owners := map[string]string{}
+	for _, other := range all {
+		if other.Name == p.Name || (other.Mode == rules.Shadow) != (p.Mode == rules.Shadow) {
+			continue
+		}
+		for _, m := range other.Match {
+			owners[m.String()] = other.Name
+		}
+	}
+	for i, m := range p.Match {
+		if owner, taken := owners[m.String()]; taken {
+			e := fault.New(fault.Conflict, "The pattern %q belongs to the policy %q; one pattern belongs to one policy.", m, owner)
+			e.Field = "match[" + strconv.Itoa(i) + "]"
+			e.Detail = map[string]any{"policy": owner}
+			return e
+		}
+	}
+	return nil
+}
+
+func (t Tx) CreatePolicy(p *rules.Policy) (*rules.Policy, error) {
+	made := *p
+	made.Version, made.Generation = 1, 1
+	made.Created, made.Updated, made.UpdatedBy, made.Revision = t.Now, t.Now, t.By.Name, t.Revision
+	made.Retention = rules.Retention{}.Cover(made.Rules)
+	if _, err := t.One(addPolicy, []any{p.Name, db.ToMS(t.Now), t.Revision}, &made.ID); err != nil {
+		return nil, err
+	}
+	if err := t.addVersion(&made); err != nil {
+		return nil, err
+	}
+	return &made, t.Record("policy.create", "policy", p.Name, fmt.Sprintf("Created the policy %q.", p.Name), nil, documentOf(&made))
+}
+
+// replacePolicy makes the next version, or returns the current one with
+// errUnchanged where both say the same.
+func (t Tx) replacePolicy(current *Stored, p *rules.Policy) (*rules.Policy, error) {
+	text, err := documentOf(p).text()
+	if err != nil {
+		return nil, err
+	}
+	if text == current.document {
+		return current.Policy, db.ErrUnchanged
+	}
+	made := *p
+	made.ID, made.Version, made.Generation = current.ID, current.Version+1, current.Generation
+	if current.MovesGeneration(p) {
+		made.Generation++
+	}
+	made.Created, made.Updated, made.UpdatedBy, made.Revision = current.Created, t.Now, t.By.Name, t.Revision
+	made.Retention = current.Retention.Cover(made.Rules)
+	if _, err := t.Exec(replaceVersion, current.ID, current.Version, db.ToMS(t.Now)); err != nil {
+		return nil, err
+	}
+	if err := t.addVersion(&made); err != nil {
+		return nil, err
+	}
+	if _, err := t.Exec(movePolicy, made.ID, made.Version, t.Revision); err != nil {
+		return nil, err
+	}
+	summary := fmt.Sprintf("Replaced version %d of the policy %q.", current.Version, p.Name)
+	return &made, t.Record("policy.replace", "policy", p.Name, summary, documentOf(current.Policy), documentOf(&made))
+}
+
+func (t Tx) addVersion(p *rules.Policy) error {
+	text, err := documentOf(p).text()
+	if err != nil {
+		return err
+	}
+	_, err = t.Exec(addVersion, p.ID, p.Version, p.Generation, text, p.UpdatedBy, db.ToMS(p.Updated), p.Revision)
+	return err
+}
+
+// DeletePolicy implements rules.Store.
+func (s *Store) DeletePolicy(ctx context.Context, by audit.Actor, name string, expect int64) error {
+	if db.CheckText("name", name) != nil {
+		return noPolicy(name)
+	}
+	return s.db.Change(ctx, by, func(t *db.Tx) error {
+		stored, err := db.Each(t, Scan, readPolicyByName, name)
+		if err != nil {
+			return err
+		}
+		if len(stored) == 0 {
+			return noPolicy(name)
+		}
+		p := stored[0]
+		if err := checkExpected(name, p, expect); err != nil {
+			return err
+		}
+		return In(t).deletePolicy(p)
+	})
+}
+
+func (t Tx) deletePolicy(p *Stored) error {
+	if _, err := t.Exec(deletePolicy, p.ID, db.ToMS(t.Now), t.Revision); err != nil {
+		return err
+	}
+	return t.Record("policy.delete", "policy", p.Name, fmt.Sprintf("Deleted the policy %q.", p.Name), documentOf(p.Policy), nil)
+}

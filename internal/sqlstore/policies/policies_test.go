@@ -1,0 +1,167 @@
+package policies_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/test/storetest"
+)
+
+func TestPutPolicy_keeps_every_field(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		p := storetest.NewPolicy(t, "api", "token:*", "5/10s", "0/1ms")
+		p.Match = append(p.Match, storetest.Pattern(t, "ip:2001:db8::1/128"), storetest.Pattern(t, `host:a\*b`))
+		p.OnFailure = rules.FailDeny
+		p.Mode = rules.Shadow
+		p.Escalation = &rules.Escalation{
+			Threshold: 50, Window: 10 * time.Minute, Duration: time.Hour, Factor: 2.5, MaxDuration: 366 * 24 * time.Hour, DecayAfter: 36 * time.Hour,
+		}
+		made := storetest.PutPolicy(t, f.Policies, p, rules.ExpectNew)
+		read, err := f.Policies.FindPolicyByName(t.Context(), "api")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range []*rules.Policy{made, read} {
+			if got.ID == 0 || got.Version != 1 || got.Generation != 1 || got.UpdatedBy != "ann" || got.Revision != 2 ||
+				!got.Created.Equal(f.Clock.Now()) || !got.Updated.Equal(f.Clock.Now()) {
+				t.Errorf("got %+v", got)
+			}
+			if !got.Rules.Equal(p.Rules) || got.OnFailure != p.OnFailure || got.Mode != p.Mode || *got.Escalation != *p.Escalation {
+				t.Errorf("got %+v", got)
+			}
+			for i, m := range p.Match {
+				if got.Match[i].String() != m.String() {
+					t.Errorf("match %d is %q, want %q", i, got.Match[i], m)
+				}
+			}
+		}
+	})
+}
+
+func TestPutPolicy_versions(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		_, err := f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "1/s"), 1)
+		storetest.WantFault(t, err, fault.NotFound)
+		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), rules.ExpectNew)
+		_, err = f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "2/s"), rules.ExpectNew)
+		storetest.WantFault(t, err, fault.NeedVersion)
+		_, err = f.Policies.PutPolicy(ctx, storetest.Operator, storetest.NewPolicy(t, "api", "token:*", "2/s"), 7)
+		storetest.WantFault(t, err, fault.Outdated)
+		same := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), 1)
+		if same.Version != 1 || same.Revision != first.Revision {
+			t.Fatalf("an equal policy made %+v", same)
+		}
+		second := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "2/s"), 1)
+		third := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "3/s"), rules.ExpectAny)
+		if second.Version != 2 || third.Version != 3 || third.ID != first.ID || third.Generation != 1 {
+			t.Fatalf("made %+v then %+v", second, third)
+		}
+		versions, err := f.Policies.PolicyVersions(ctx, "api")
+		if err != nil || len(versions) != 3 || versions[0].Version != 3 || versions[2].Rules.String() != "1/1s" {
+			t.Fatalf("versions %v, %v", versions, err)
+		}
+	})
+}
+
+func TestPutPolicy_one_pattern_belongs_to_one_policy_of_a_role(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), rules.ExpectNew)
+		for _, mode := range []rules.Mode{rules.Enforce, rules.Off} {
+			p := storetest.NewPolicy(t, "second", "token:*", "1/s")
+			p.Mode = mode
+			_, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, p, rules.ExpectNew)
+			storetest.WantFault(t, err, fault.Conflict)
+			var e *fault.Error
+			if errors.As(err, &e); e.Detail["policy"] != "api" {
+				t.Fatalf("the fault %+v does not name the other policy", e)
+			}
+		}
+		watching := storetest.NewPolicy(t, "second", "token:*", "1/s")
+		watching.Mode = rules.Shadow
+		storetest.PutPolicy(t, f.Policies, watching, rules.ExpectNew)
+		watching.Name = "third"
+		_, err := f.Policies.PutPolicy(t.Context(), storetest.Operator, watching, rules.ExpectNew)
+		storetest.WantFault(t, err, fault.Conflict)
+	})
+}
+
+func TestPutPolicy_retains_what_a_version_replaced_lately_could_still_refuse(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		day := rules.Retention{Entries: 800, Window: 24 * time.Hour}
+		minute := rules.Retention{Entries: 20, Window: time.Minute}
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "800/d"), rules.ExpectNew)
+		if p := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "20/m"), 1); p.Retention != day {
+			t.Fatalf("just replaced: %+v", p.Retention)
+		}
+		f.Clock.Advance(24*time.Hour - time.Millisecond)
+		if p, err := f.Policies.FindPolicyByName(t.Context(), "api"); err != nil || p.Retention != day {
+			t.Fatalf("a millisecond before the window ends: %+v, %v", p, err)
+		}
+		f.Clock.Advance(time.Millisecond)
+		if p, err := f.Policies.FindPolicyByName(t.Context(), "api"); err != nil || p.Retention != minute {
+			t.Fatalf("at the window's end: %+v, %v", p, err)
+		}
+	})
+}
+
+func TestDeletePolicy_keeps_its_versions_and_never_reuses_its_id(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx := t.Context()
+		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), rules.ExpectNew)
+		storetest.WantFault(t, f.Policies.DeletePolicy(ctx, storetest.Operator, "api", 2), fault.Outdated)
+		if err := f.Policies.DeletePolicy(ctx, storetest.Operator, "api", 1); err != nil {
+			t.Fatal(err)
+		}
+		storetest.WantFault(t, f.Policies.DeletePolicy(ctx, storetest.Operator, "api", rules.ExpectAny), fault.NotFound)
+		_, err := f.Policies.FindPolicyByName(ctx, "api")
+		storetest.WantFault(t, err, fault.NotFound)
+		versions, err := f.Policies.PolicyVersions(ctx, "api")
+		if err != nil || len(versions) != 1 || versions[0].ID != first.ID {
+			t.Fatalf("versions after deleting: %v, %v", versions, err)
+		}
+		again := storetest.PutPolicy(t, f.Policies, versions[0], rules.ExpectNew)
+		if again.ID == first.ID || again.Version != 1 {
+			t.Fatalf("made again as %+v", again)
+		}
+	})
+}
+
+func TestPutPolicy_of_two_nodes_at_once_lets_one_win(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "api", "token:*", "1/s"), rules.ExpectNew)
+		var stores []rules.Store
+		if f.Postgres() {
+			stores = []rules.Store{f.Policies, f.Another(t).Policies}
+		} else {
+			stores = []rules.Store{f.Policies, f.Policies}
+		}
+		results := make(chan error, 20)
+		var writers sync.WaitGroup
+		for n := range 20 {
+			p := storetest.NewPolicy(t, "api", "token:*", "5/s")
+			p.Rules[0].Limit = n + 10
+			writers.Go(func() {
+				_, err := stores[n%2].PutPolicy(t.Context(), storetest.Operator, p, 1)
+				results <- err
+			})
+		}
+		writers.Wait()
+		close(results)
+		won := 0
+		for err := range results {
+			if err == nil {
+				won++
+				continue
+			}
+			storetest.WantFault(t, err, fault.Outdated)
+		}
+		if won != 1 {
+			t.Fatalf("%d writers replaced version 1, want one", won)
+		}
+	})
+}

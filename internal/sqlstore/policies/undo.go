@@ -1,0 +1,45 @@
+package policies
+
+import (
+	"fmt"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+// Undo undoes a change of a policy.
+func (t Tx) Undo(e *audit.Record, action string) error {
+	all, err := t.Policies()
+	if err != nil {
+		return err
+	}
+	var current *Stored
+	for _, p := range all {
+		if p.Name == e.ObjectID {
+			current = p
+		}
+	}
+	if action == "delete" {
+		if current != nil {
+			return db.ChangedSince(e)
+		}
+	} else if current == nil || current.Revision != e.Revision {
+		return db.ChangedSince(e)
+	}
+	if action == "create" {
+		return t.deletePolicy(current)
+	}
+	if action != "replace" && action != "delete" {
+		return db.NotUndoable(e)
+	}
+	before := &Stored{Policy: &rules.Policy{}}
+	if err := before.parse(string(e.Before)); err != nil {
+		return fmt.Errorf("audit entry %d: %w", e.ID, err)
+	}
+	if err := checkPatterns(before.Policy, all); err != nil {
+		return err
+	}
+	_, err = t.applyPolicy(current, rules.PolicyChange{Name: before.Name, Policy: before.Policy})
+	return err
+}
