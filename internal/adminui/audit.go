@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/auditfile"
 	"github.com/stint-dev/stint/internal/fault"
@@ -23,8 +24,8 @@ import (
 const auditPageSize = 50
 
 type auditPage struct {
-	Frame
-	Query   query
+	site.Frame
+	Query   site.Query
 	Entries []*audit.Record
 	Open    int64 // the entry whose changes are shown
 	Changes []jsonChange
@@ -43,7 +44,7 @@ var auditObjects = []string{"policy", "block", "exemption", "token", "user"}
 
 // auditHandler shows the audit and undoes changes.
 type auditHandler struct {
-	*site
+	*site.Site
 	audit     audit.Store
 	undo      audit.Undoer // nil where nothing can be undone
 	confirmer *confirmer
@@ -51,16 +52,16 @@ type auditHandler struct {
 
 func (h *auditHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get("/audit", identity.Read, h.showAudit),
-		h.get("/audit/export", identity.Read, h.exportAudit),
-		h.post("/audit/undo", identity.Operate, h.undoEntry),
+		h.Get("/audit", identity.Read, h.showAudit),
+		h.Get("/audit/export", identity.Read, h.exportAudit),
+		h.Post("/audit/undo", identity.Operate, h.undoEntry),
 	}
 }
 
 // auditFilters are the parameters that select entries.
 var auditFilters = []string{"q", "actor", "object", "object_id", "action", "from", "to"}
 
-func auditFilter(q query) (f audit.Filter, err error) {
+func auditFilter(q site.Query) (f audit.Filter, err error) {
 	f = audit.Filter{
 		Actor: q.Get("actor"), Action: q.Get("action"), Object: q.Get("object"), ObjectID: q.Get("object_id"), Search: q.Get("q"),
 	}
@@ -74,7 +75,7 @@ func auditFilter(q query) (f audit.Filter, err error) {
 }
 
 func (h *auditHandler) showAudit(c *httpserver.Call) error {
-	q, err := readQuery(c, append([]string{"cursor", "open", "done"}, auditFilters...)...)
+	q, err := site.ReadQuery(c, append([]string{"cursor", "open", "done"}, auditFilters...)...)
 	if err != nil {
 		return err
 	}
@@ -84,12 +85,12 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 	}
 	f.Cursor, f.Limit = q.Get("cursor"), auditPageSize
 	ctx := c.Context()
-	page := auditPage{Frame: h.frame(c, "Audit", "/audit"), Query: q, Objects: auditObjects}
+	page := auditPage{Frame: h.NewFrame(c, "Audit", "/audit"), Query: q, Objects: auditObjects}
 	if page.Toast, err = h.undoneToast(ctx, q.Get("done")); err != nil {
 		return err
 	}
 	delete(q, "done")
-	page.Here = q.path("/audit")
+	page.Here = q.Path("/audit")
 	found, err := h.audit.FindRecords(ctx, f)
 	if err != nil {
 		return err
@@ -99,7 +100,7 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 		page.Undo = undoable(page.Frame, found.Records)
 	}
 	if found.Next != "" {
-		page.Next = q.path("/audit", "cursor", found.Next, "open", "")
+		page.Next = q.Path("/audit", "cursor", found.Next, "open", "")
 	}
 	page.Filters = slices.ContainsFunc(auditFilters, func(name string) bool { return q.Get(name) != "" })
 	if page.Open, _ = strconv.ParseInt(q.Get("open"), 10, 64); page.Open > 0 {
@@ -109,16 +110,16 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 			}
 		}
 	}
-	return h.render(c, http.StatusOK, "audit", page)
+	return h.Render(c, http.StatusOK, "audit", page)
 }
 
 // Export returns the address of what the filters select as a file.
 func (p auditPage) Export(format string) string {
-	return p.Query.path("/audit/export", "cursor", "", "open", "", "format", format)
+	return p.Query.Path("/audit/export", "cursor", "", "open", "", "format", format)
 }
 
 func (h *auditHandler) exportAudit(c *httpserver.Call) error {
-	q, err := readQuery(c, append([]string{"format"}, auditFilters...)...)
+	q, err := site.ReadQuery(c, append([]string{"format"}, auditFilters...)...)
 	if err != nil {
 		return err
 	}
@@ -141,12 +142,12 @@ var undoneChanges = []string{
 
 // undoable returns which of the entries, the newest first, whoever asks may
 // take back: of each thing the latest, since a later change stands on it.
-func undoable(frame Frame, entries []*audit.Record) map[int64]bool {
+func undoable(frame site.Frame, entries []*audit.Record) map[int64]bool {
 	type thing struct{ object, id string }
 	seen, may := map[thing]bool{}, map[int64]bool{}
 	for _, e := range entries {
 		about := thing{e.Object, e.ObjectID}
-		if !seen[about] && slices.Contains(undoneChanges, e.Action) && mayUndo(frame.principal, e) {
+		if !seen[about] && slices.Contains(undoneChanges, e.Action) && mayUndo(frame.Principal, e) {
 			may[e.ID] = true
 		}
 		seen[about] = true
@@ -187,26 +188,26 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return h.seeOther(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
+	return h.Redirect(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
 }
 
 // undoneToast tells what an entry that was made just now took back.
-func (h *auditHandler) undoneToast(ctx context.Context, id string) (*Toast, error) {
+func (h *auditHandler) undoneToast(ctx context.Context, id string) (*site.Toast, error) {
 	made, err := strconv.ParseInt(id, 10, 64)
 	if err != nil { // no entry of ours was made
 		return nil, nil //nolint:nilerr // a made-up id in the URL is no mistake to tell
 	}
 	e, err := h.audit.FindRecordByID(ctx, made)
-	if fault.Is(err, fault.NotFound) || err == nil && h.now().Sub(e.At) > toastTime {
+	if fault.Is(err, fault.NotFound) || err == nil && h.Now().Sub(e.At) > toastTime {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Toast{Text: "Undone. " + e.Summary}, nil
+	return &site.Toast{Text: "Undone. " + e.Summary}, nil
 }
 
-func day(q query, name string) (time.Time, error) {
+func day(q site.Query, name string) (time.Time, error) {
 	text := q.Get(name)
 	if text == "" {
 		return time.Time{}, nil
@@ -221,9 +222,9 @@ func day(q query, name string) (time.Time, error) {
 // OpenPath returns the address that shows an entry's changes, or hides them.
 func (p auditPage) OpenPath(e *audit.Record) string {
 	if p.Open == e.ID {
-		return p.Query.path("/audit", "open", "")
+		return p.Query.Path("/audit", "open", "")
 	}
-	return p.Query.path("/audit", "open", strconv.FormatInt(e.ID, 10)) + "#entry-" + strconv.FormatInt(e.ID, 10)
+	return p.Query.Path("/audit", "open", strconv.FormatInt(e.ID, 10)) + "#entry-" + strconv.FormatInt(e.ID, 10)
 }
 
 // jsonChanges returns the members in which two JSON documents differ, in the

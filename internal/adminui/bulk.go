@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -20,7 +21,7 @@ import (
 // lists. Each action goes back to its page, which shows what changed and offers
 // to undo it.
 type bulkHandler struct {
-	*site
+	*site.Site
 	*confirmer
 	entries   blocks.Store
 	offenders *offenders.Service // nil where offences are not counted
@@ -29,16 +30,16 @@ type bulkHandler struct {
 
 func (h *bulkHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.post("/bulk/add", identity.Operate, h.addBulk),
-		h.post("/bulk/end", identity.Operate, h.endBulk),
-		h.post("/bulk/restore", identity.Operate, h.restoreBulk),
+		h.Post("/bulk/add", identity.Operate, h.addBulk),
+		h.Post("/bulk/end", identity.Operate, h.endBulk),
+		h.Post("/bulk/restore", identity.Operate, h.restoreBulk),
 	}
 }
 
 // bulkPage asks for the duration and the reason before keys are blocked or
 // exempted.
 type bulkPage struct {
-	Frame
+	site.Frame
 	Keys     []string
 	Exempt   bool
 	For      string
@@ -91,7 +92,7 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	}
 	page := &bulkPage{
 		Exempt: values.Get("what") == "exempt", For: values.Get("for"), Until: values.Get("until"),
-		Back: ownPath(values.Get("back")), Mistakes: form.FieldErrors{},
+		Back: site.OwnPath(values.Get("back")), Mistakes: form.FieldErrors{},
 	}
 	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
 		if err = page.Mistakes.Add(err); err != nil {
@@ -120,14 +121,14 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 		page.For = "24h"
 		return h.askBulk(c, http.StatusOK, page, patterns)
 	}
-	ends, err := h.endOf(page.For, page.Until, h.now())
+	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
 		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return h.askBulk(c, statusOfForm, page, patterns)
+		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
 	ctx := c.Context()
 	actor := c.Actor()
@@ -142,14 +143,14 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 		}
 		ids = append(ids, added[0].Entry.ID)
 	}
-	return h.returnTo(c, page.Back, done, ids)
+	return h.ReturnTo(c, page.Back, done, ids)
 }
 
 func (h *bulkHandler) askBulk(c *httpserver.Call, status int, page *bulkPage, patterns []keys.Pattern) error {
-	page.Frame = h.frame(c, page.What(), "/offenders")
-	own := h.catalog.Parser().AddressKey(c.Address)
+	page.Frame = h.NewFrame(c, page.What(), "/offenders")
+	own := h.Catalog.Parser().AddressKey(c.Address)
 	page.Own = !page.Exempt && slices.ContainsFunc(patterns, func(p keys.Pattern) bool { return p.Matches(own) })
-	return h.render(c, status, "bulk", page)
+	return h.Render(c, status, "bulk", page)
 }
 
 // patternsOf reads the keys or patterns of a form.
@@ -162,7 +163,7 @@ func (h *bulkHandler) patternsOf(texts []string) ([]keys.Pattern, error) {
 	}
 	patterns := make([]keys.Pattern, len(texts))
 	for i, text := range texts {
-		p, err := h.catalog.Parser().Pattern(text)
+		p, err := h.Catalog.Parser().Pattern(text)
 		if err != nil {
 			return nil, fault.Field("key", "%s", format.Capital(err.Error()))
 		}
@@ -232,5 +233,5 @@ func (h *bulkHandler) eachID(c *httpserver.Call, ask asker, done func(*kindTexts
 		}
 		after = append(after, made)
 	}
-	return h.returnTo(c, values.Get("back"), done(s), after)
+	return h.ReturnTo(c, values.Get("back"), done(s), after)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -34,8 +35,8 @@ func (p *offendersPageData) Filter() string {
 	for _, own := range []string{"cursor", "at", "done", "ids", "sort", "columns"} {
 		values.Del(own)
 	}
-	values.Set("since", p.Span.From.Format(time.RFC3339))
-	values.Set("until", p.Span.To.Format(time.RFC3339))
+	values.Set("since", p.Range.From.Format(time.RFC3339))
+	values.Set("until", p.Range.To.Format(time.RFC3339))
 	return values.Encode()
 }
 
@@ -66,16 +67,16 @@ func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values u
 	}
 	if asked := values.Get("count"); asked != strconv.Itoa(page.All) {
 		page.Mistakes["count"] = "Nothing was changed: " + format.Plural(page.All, "key") + " match by now. Look at them once more."
-		return h.askBulk(c, statusOfForm, page, patterns)
+		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
-	ends, err := h.endOf(page.For, page.Until, h.now())
+	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
 		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return h.askBulk(c, statusOfForm, page, patterns)
+		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
 	actor := c.Actor()
 	made, err := h.entries.Import(ctx, actor, blocksOf(patterns, blocks.Entry{Kind: blocks.Block,
@@ -85,13 +86,13 @@ func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values u
 		return err
 	}
 	if made.Created == 0 {
-		return h.returnTo(c, page.Back, "unchanged", nil)
+		return h.ReturnTo(c, page.Back, "unchanged", nil)
 	}
 	record, err := h.newestImport(ctx, actor)
 	if err != nil {
 		return err
 	}
-	return h.returnTo(c, page.Back, "allblocked", []string{record})
+	return h.ReturnTo(c, page.Back, "allblocked", []string{record})
 }
 
 // allMatching returns the pattern of each key that matches a filter.
@@ -111,7 +112,7 @@ func (h *bulkHandler) allMatching(ctx context.Context, filter string) ([]keys.Pa
 			return nil, fault.New(fault.Invalid, "Nothing was changed: %s keys match, and at most %s are blocked at once. Narrow the filters.", format.Number(ranking.Keys), format.Number(maxMatching))
 		}
 		for _, row := range ranking.Rows {
-			p, err := h.catalog.Parser().Pattern(patternText(row.Key))
+			p, err := h.Catalog.Parser().Pattern(site.PatternText(row.Key))
 			if err != nil || blocklist.Broad(p) != "" {
 				continue // the key was recorded under other settings
 			}
@@ -136,11 +137,11 @@ func (h *bulkHandler) filterQuery(filter string) (offences.Query, error) {
 	if err != nil {
 		return offences.Query{}, fault.Field("filter", "cannot be read")
 	}
-	s, err := format.FixedTimeRange(values.Get("since"), values.Get("until"), h.now().UTC())
+	s, err := format.FixedTimeRange(values.Get("since"), values.Get("until"), h.Now().UTC())
 	if err != nil {
 		return offences.Query{}, err
 	}
-	return offenderQuery(h.site, &watch{Span: s, Query: query(values)})
+	return offenderQuery(h.Site, &site.MonitorPage{Range: s, Query: site.Query(values)})
 }
 
 // blocksOf returns copies of like, one for each pattern.

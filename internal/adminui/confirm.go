@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -17,14 +18,14 @@ import (
 
 // confirmer asks for the confirmation of changes that are broad.
 type confirmer struct {
-	*site
+	*site.Site
 	entries blocks.Store
 	traffic blocklist.TrafficEstimator // nil where no traffic is sampled
 }
 
 // surveyor finds the impact of blocks by the same rules as the REST API.
 func (h *confirmer) surveyor() *blocklist.Surveyor {
-	return &blocklist.Surveyor{View: h.catalog, Parser: h.catalog.Parser, Traffic: h.traffic, Now: h.now}
+	return &blocklist.Surveyor{View: h.Catalog, Parser: h.Catalog.Parser, Traffic: h.traffic, Now: h.Now}
 }
 
 // whyConfirm says why an entry with a pattern must be confirmed before it is
@@ -60,7 +61,7 @@ func (h *confirmer) askBroad(c *httpserver.Call, s *kindTexts, page *bulkPage, p
 			ask.Set(name, value)
 		}
 	}
-	return h.seeOther(c, s.Path+"/new?"+ask.Encode())
+	return h.Redirect(c, s.Path+"/new?"+ask.Encode())
 }
 
 // asker answers with a question before entries are changed, and reports whether
@@ -76,7 +77,7 @@ func (h *confirmer) askRestore(ctx context.Context, c *httpserver.Call, s *kindT
 		if err != nil {
 			return false, err
 		}
-		now := h.now()
+		now := h.Now()
 		own := ended.EndedBy == c.Actor().Name && now.Sub(ended.Ended) <= toastTime
 		expired := !ended.Expires.IsZero() && !now.Before(ended.Expires) // it is not restored
 		if own || expired || ended.Ended.IsZero() {
@@ -95,7 +96,7 @@ func (h *confirmer) askRestore(ctx context.Context, c *httpserver.Call, s *kindT
 
 // undoPage asks before an undo restores a broad block, exemption or policy.
 type undoPage struct {
-	Frame
+	site.Frame
 	Record *audit.Record
 	Text   string // that must be typed
 	Why    string
@@ -130,10 +131,10 @@ func (h *confirmer) askTyped(c *httpserver.Call, e *audit.Record, text, why, typ
 	if why == "" || strings.TrimSpace(typed) == text {
 		return false, nil
 	}
-	page := undoPage{Frame: h.frame(c, "Undo", "/audit"), Record: e, Text: text, Why: why}
+	page := undoPage{Frame: h.NewFrame(c, "Undo", "/audit"), Record: e, Text: text, Why: why}
 	status := http.StatusOK
 	if typed != "" {
-		page.Error, status = "Nothing was changed. To undo it, type "+page.Text+".", statusOfForm
+		page.Error, status = "Nothing was changed. To undo it, type "+page.Text+".", site.StatusInvalidForm
 	}
-	return true, h.render(c, status, "undo", page)
+	return true, h.Render(c, status, "undo", page)
 }

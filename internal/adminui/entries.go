@@ -1,8 +1,7 @@
 package adminui
 
 import (
-	"net/http"
-
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -55,7 +54,7 @@ func (i *entryRow) SourceWord() string {
 
 // entriesHandler lists, adds, changes and ends blocks and exemptions.
 type entriesHandler struct {
-	*site
+	*site.Site
 	*confirmer
 	entries   blocks.Store
 	offenders *offenders.Service // nil where offences are not counted
@@ -69,14 +68,14 @@ func (h *entriesHandler) routes() []httpserver.Route {
 			return func(c *httpserver.Call) error { return h(c, s) }
 		}
 		all = append(all,
-			h.get(s.Path, identity.Read, on(h.showEntries)),
-			h.get(s.Path+"/export", identity.Read, on(h.exportEntries)),
-			h.get(s.Path+"/new", identity.Operate, on(h.showAdd)),
-			h.post(s.Path+"/new", identity.Operate, on(h.previewAdd)),
-			h.post(s.Path, identity.Operate, on(h.addEntry)),
-			h.post(s.Path+"/end", identity.Operate, on(h.endEntries)),
-			h.post(s.Path+"/restore", identity.Operate, on(h.restoreEntries)),
-			h.post(s.Path+"/:id", identity.Operate, on(h.updateEntry)),
+			h.Get(s.Path, identity.Read, on(h.showEntries)),
+			h.Get(s.Path+"/export", identity.Read, on(h.exportEntries)),
+			h.Get(s.Path+"/new", identity.Operate, on(h.showAdd)),
+			h.Post(s.Path+"/new", identity.Operate, on(h.previewAdd)),
+			h.Post(s.Path, identity.Operate, on(h.addEntry)),
+			h.Post(s.Path+"/end", identity.Operate, on(h.endEntries)),
+			h.Post(s.Path+"/restore", identity.Operate, on(h.restoreEntries)),
+			h.Post(s.Path+"/:id", identity.Operate, on(h.updateEntry)),
 		)
 	}
 	return all
@@ -84,15 +83,15 @@ func (h *entriesHandler) routes() []httpserver.Route {
 
 // rowOf adds to an entry what its page shows beside it.
 func (h *entriesHandler) rowOf(e *blocks.Entry, refused map[string]int64) *entryRow {
-	now := h.now()
+	now := h.Now()
 	row := &entryRow{Entry: e, Active: e.ActiveAt(now), Refused: refused[e.ID]}
-	if p, found := h.catalog.Selector().ByID(e.PolicyID); found {
+	if p, found := h.Catalog.Selector().ByID(e.PolicyID); found {
 		row.PolicyName = p.Name
 	}
 	if e.Kind != blocks.Block || !row.Active {
 		return row
 	}
-	for _, x := range h.catalog.Blocks().Overlapping(blocks.Exemption, e.Pattern, now, maxTouching) {
+	for _, x := range h.Catalog.Blocks().Overlapping(blocks.Exemption, e.Pattern, now, maxTouching) {
 		if x.Pattern.Covers(e.Pattern) {
 			row.Exempt = true
 		}
@@ -102,6 +101,3 @@ func (h *entriesHandler) rowOf(e *blocks.Entry, refused map[string]int64) *entry
 
 // maxTouching bounds how many exemptions or blocks are looked at for one line.
 const maxTouching = 50
-
-// statusOfForm is answered where a form is shown again with its mistakes.
-const statusOfForm = http.StatusUnprocessableEntity

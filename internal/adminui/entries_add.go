@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -24,7 +25,7 @@ import (
 // addPage is the form that adds a block or an exemption, and beside it what
 // would come of it.
 type addPage struct {
-	Frame
+	site.Frame
 	*kindTexts
 	Pattern  string
 	Reason   string
@@ -75,7 +76,7 @@ func all(covers string) string {
 }
 
 func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
-	q, err := readQuery(c, "pattern", "reason", "for", "until")
+	q, err := site.ReadQuery(c, "pattern", "reason", "for", "until")
 	if err != nil {
 		return err
 	}
@@ -89,9 +90,9 @@ func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
 // renderAdd shows the form, with the preview of its pattern where it has one.
 func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPage) error {
 	page.kindTexts = s
-	page.Frame = h.frame(c, s.Verb, s.Path)
+	page.Frame = h.NewFrame(c, s.Verb, s.Path)
 	if page.Pattern != "" && page.Preview == nil {
-		pattern, err := h.patternOf(page.Pattern)
+		pattern, err := h.ParsePattern(page.Pattern)
 		if err == nil {
 			page.Preview, err = h.preview(c, s, pattern)
 		}
@@ -102,15 +103,15 @@ func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts,
 		}
 	}
 	if page.Preview != nil {
-		if ends, err := h.endOf(page.For, page.Until, h.now()); err == nil {
+		if ends, err := h.ParseExpiry(page.For, page.Until, h.Now()); err == nil {
 			page.Preview.Ends = ends
 		}
 	}
-	return h.render(c, status, "entries-add", page)
+	return h.Render(c, status, "entries-add", page)
 }
 
 func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview, error) {
-	now := h.now()
+	now := h.Now()
 	v := &preview{Pattern: p, Covers: covers(p), Widened: p.Widened()}
 	ctx := c.Context()
 	if s.Blocks {
@@ -128,7 +129,7 @@ func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, p keys.Patter
 		}
 	} else {
 		v.Confirm = blocklist.Broad(p)
-		v.Touched = h.catalog.Blocks().Overlapping(blocks.Block, p, now, maxTouching)
+		v.Touched = h.Catalog.Blocks().Overlapping(blocks.Block, p, now, maxTouching)
 	}
 	if h.offenders == nil {
 		return v, nil
@@ -220,8 +221,8 @@ func (h *entriesHandler) previewAdd(c *httpserver.Call, s *kindTexts) error {
 		return err
 	}
 	status := http.StatusOK
-	if len(page.Mistakes) > 0 && !isHTMX(c.Ctx) {
-		status = statusOfForm
+	if len(page.Mistakes) > 0 && !site.IsHTMX(c.Ctx) {
+		status = site.StatusInvalidForm
 	}
 	return h.renderAdd(c, status, s, page)
 }
@@ -232,27 +233,27 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	ends, err := h.endOf(page.For, page.Until, h.now())
+	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
 		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return h.renderAdd(c, statusOfForm, s, page)
+		return h.renderAdd(c, site.StatusInvalidForm, s, page)
 	}
-	pattern, err := h.patternOf(page.Pattern)
+	pattern, err := h.ParsePattern(page.Pattern)
 	if err != nil {
 		if err := page.Mistakes.Add(err); err != nil {
 			return err
 		}
-		return h.renderAdd(c, statusOfForm, s, page)
+		return h.renderAdd(c, site.StatusInvalidForm, s, page)
 	}
 	ctx := c.Context()
 	if page.Confirm != pattern.String() {
 		if why := h.whyConfirm(ctx, s, pattern); why != "" {
 			page.Mistakes["confirm"] = "Nothing was changed: " + why + ". To go on, type " + pattern.String() + "."
-			return h.renderAdd(c, statusOfForm, s, page)
+			return h.renderAdd(c, site.StatusInvalidForm, s, page)
 		}
 	}
 	on := blocks.Fail

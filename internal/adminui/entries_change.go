@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -47,7 +48,7 @@ func (e *edit) EditChoices() []form.Choice {
 
 // updateEntry saves an open row.
 func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
-	id, err := param(c, "id")
+	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
 	}
@@ -65,18 +66,18 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 		return err
 	}
 	if len(e.Mistakes) > 0 {
-		return h.renderEntries(c, statusOfForm, s, query{}, e)
+		return h.renderEntries(c, site.StatusInvalidForm, s, site.Query{}, e)
 	}
 	if ask := before.Pattern.String(); blocklist.Prolongs(before.Expires, *change.Expires) && strings.TrimSpace(values.Get("confirm")) != ask {
 		if why := h.whyConfirm(ctx, s, before.Pattern); why != "" {
 			e.Ask, e.Mistakes["confirm"] = ask, "Nothing was changed: "+why+". To make it last longer, type "+ask+"."
-			return h.renderEntries(c, statusOfForm, s, query{}, e)
+			return h.renderEntries(c, site.StatusInvalidForm, s, site.Query{}, e)
 		}
 	}
 	after, err := h.entries.Update(ctx, c.Actor(), s.Kind, id, change)
 	if fault.Is(err, fault.Outdated) {
 		e.Meanwhile, e.Revision = before, before.Revision
-		return h.renderEntries(c, httpserver.StatusOf(err), s, query{"q": {before.Pattern.String()}}, e)
+		return h.renderEntries(c, httpserver.StatusOf(err), s, site.Query{"q": {before.Pattern.String()}}, e)
 	}
 	if err != nil {
 		return err
@@ -98,9 +99,9 @@ func (h *entriesHandler) readEdit(values url.Values, before *blocks.Entry) (*edi
 	}
 	from := before.Expires
 	if from.IsZero() {
-		from = h.now()
+		from = h.Now()
 	}
-	end, err := h.endOf(e.For, e.Until, from)
+	end, err := h.ParseExpiry(e.For, e.Until, from)
 	if err != nil {
 		if err = e.Mistakes.Add(err); err != nil {
 			return nil, blocks.Update{}, err
@@ -139,8 +140,8 @@ func (h *entriesHandler) eachGiven(c *httpserver.Call, s *kindTexts, ask asker, 
 	if len(ids) == 0 {
 		return fault.New(fault.Invalid, "Choose at least one %s.", s.Noun)
 	}
-	if len(ids) > entriesPerPage {
-		return fault.New(fault.Invalid, "Choose at most %d at a time.", entriesPerPage)
+	if len(ids) > site.RowsPerPage {
+		return fault.New(fault.Invalid, "Choose at most %d at a time.", site.RowsPerPage)
 	}
 	ctx := c.Context()
 	if ask != nil {
@@ -173,7 +174,7 @@ func partly(err error, done, all int) error {
 // done goes back to the list, which tells what was done.
 func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what string, ids ...string) error {
 	target := s.Path
-	if path := ownPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
+	if path := site.OwnPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
 		target = path
 	}
 	at, err := url.Parse(target)
@@ -185,13 +186,13 @@ func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what strin
 	q.Set("done", what)
 	q.Set("ids", strings.Join(ids, ","))
 	at.RawQuery = q.Encode()
-	return h.seeOther(c, at.String())
+	return h.Redirect(c, at.String())
 }
 
 // entriesToast tells what the address says was done, if it was, just now.
-func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q query) (*Toast, error) {
+func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.Query) (*site.Toast, error) {
 	ids := strings.Split(q.Get("ids"), ",")
-	if q.Get("done") == "" || len(ids) > entriesPerPage {
+	if q.Get("done") == "" || len(ids) > site.RowsPerPage {
 		return nil, nil
 	}
 	first, err := h.entries.ByID(ctx, s.Kind, ids[0])
@@ -201,7 +202,7 @@ func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q query
 	if err != nil {
 		return nil, err
 	}
-	t := &Toast{Key: first.Pattern.String()}
+	t := &site.Toast{Key: first.Pattern.String()}
 	several := len(ids) > 1
 	switch q.Get("done") {
 	case "added":
@@ -211,11 +212,11 @@ func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q query
 	case "restored":
 		t.Text = "Restored the " + s.Noun + " of"
 	case "ended":
-		if h.now().Sub(first.Ended) > toastTime {
+		if h.Now().Sub(first.Ended) > toastTime {
 			return nil, nil
 		}
 		t.Text, t.Undo = s.Ended+" the "+s.Noun+" of", s.Path+"/restore"
-		t.Fields = hiddenIDs(ids)
+		t.Fields = site.HiddenIDs(ids)
 	default:
 		return nil, nil
 	}

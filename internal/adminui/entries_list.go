@@ -5,13 +5,12 @@ import (
 	"encoding/csv"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
@@ -19,12 +18,10 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-const entriesPerPage = 50
-
 type entriesPage struct {
-	Frame
+	site.Frame
 	*kindTexts
-	Query   query
+	Query   site.Query
 	Items   []*entryRow
 	Sources []sourceCount // blocks only
 	First   int           // the number of the first item shown, from 1
@@ -51,7 +48,7 @@ func (p *entriesPage) Columns() int {
 
 // Export returns the address of the CSV of what is listed.
 func (p *entriesPage) Export() string {
-	return p.Query.path(p.Path+"/export", "cursor", "", "from", "", "edit", "")
+	return p.Query.Path(p.Path+"/export", "cursor", "", "from", "", "edit", "")
 }
 
 type sourceCount struct {
@@ -62,64 +59,10 @@ type sourceCount struct {
 	Current bool
 }
 
-// query is the parameters of a page's address, of which other addresses of the
-// same page are made.
-type query url.Values
-
-// Get returns a parameter.
-func (q query) Get(name string) string { return url.Values(q).Get(name) }
-
-// path returns the address of a page with the same parameters but those given,
-// in pairs; an empty value leaves one out.
-func (q query) path(page string, changes ...string) string {
-	values := url.Values{}
-	for name, all := range q {
-		values[name] = all
-	}
-	for i := 0; i < len(changes); i += 2 {
-		values.Del(changes[i])
-		if changes[i+1] != "" {
-			values.Set(changes[i], changes[i+1])
-		}
-	}
-	if len(values) == 0 {
-		return page
-	}
-	return page + "?" + values.Encode()
-}
-
-// With returns the address of a page with one parameter changed, from its first
-// page on.
-func (q query) With(name, value, page string) string {
-	if name == "edit" {
-		return q.path(page, name, value)
-	}
-	return q.path(page, "cursor", "", "from", "", "edit", "", name, value)
-}
-
-// Without returns the address of a page without one parameter.
-func (q query) Without(name, page string) string { return q.With(name, "", page) }
-
-// readQuery returns the named parameters of a request; others are left out.
-func readQuery(c *httpserver.Call, names ...string) (query, error) {
-	q := query{}
-	for _, name := range names {
-		value := strings.TrimSpace(c.Query(name))
-		if value == "" {
-			continue
-		}
-		if len(value) > 1200 || format.ClipLine(value, len(value)) != value {
-			return nil, fault.Field(name, "is too long or holds what is no text")
-		}
-		q[name] = []string{value}
-	}
-	return q, nil
-}
-
 var entryParams = []string{"q", "source", "state", "author", "order", "within", "cursor", "from", "edit", "done", "ids"}
 
 func (h *entriesHandler) showEntries(c *httpserver.Call, s *kindTexts) error {
-	q, err := readQuery(c, entryParams...)
+	q, err := site.ReadQuery(c, entryParams...)
 	if err != nil {
 		return err
 	}
@@ -128,13 +71,13 @@ func (h *entriesHandler) showEntries(c *httpserver.Call, s *kindTexts) error {
 
 // renderEntries shows the list, with the row that open is about open where it is
 // not nil.
-func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTexts, q query, open *edit) error {
+func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTexts, q site.Query, open *edit) error {
 	ctx := c.Context()
 	f, err := h.entryFilter(s.Kind, q)
 	if err != nil {
 		return err
 	}
-	page := &entriesPage{Frame: h.frame(c, s.Head, s.Path), kindTexts: s, First: 1}
+	page := &entriesPage{Frame: h.NewFrame(c, s.Head, s.Path), kindTexts: s, First: 1}
 	if page.Toast, err = h.entriesToast(ctx, s, q); err != nil {
 		return err
 	}
@@ -159,7 +102,7 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 		page.First = from
 	}
 	if found.Next != "" {
-		page.Next = q.path(s.Path, "cursor", found.Next, "from", strconv.Itoa(page.First+len(items)), "edit", "")
+		page.Next = q.Path(s.Path, "cursor", found.Next, "from", strconv.Itoa(page.First+len(items)), "edit", "")
 	}
 	page.Filters = f.Search != "" || f.Author != "" || f.Source != "" || !f.Within.IsZero() || f.State != ""
 	var refused map[string]int64
@@ -180,19 +123,19 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 			i.Edit = editOf(e)
 		}
 	}
-	return h.render(c, status, "entries", page)
+	return h.Render(c, status, "entries", page)
 }
 
-func (h *entriesHandler) entryFilter(kind blocks.Kind, q query) (blocks.Filter, error) {
+func (h *entriesHandler) entryFilter(kind blocks.Kind, q site.Query) (blocks.Filter, error) {
 	f := blocks.Filter{
 		Kind: kind, State: q.Get("state"), Source: blocks.Source(q.Get("source")), Author: q.Get("author"), Search: q.Get("q"),
-		Order: blocks.Order(q.Get("order")), Cursor: q.Get("cursor"), Limit: entriesPerPage, At: h.now(),
+		Order: blocks.Order(q.Get("order")), Cursor: q.Get("cursor"), Limit: site.RowsPerPage, At: h.Now(),
 	}
 	if q.Get("within") == "" {
 		return f, nil
 	}
 	var err error
-	if f.Within, err = h.catalog.Parser().Pattern(q.Get("within")); err != nil {
+	if f.Within, err = h.Catalog.Parser().Pattern(q.Get("within")); err != nil {
 		return f, fault.Field("within", "%s", err.Error())
 	}
 	return f, nil
@@ -201,19 +144,19 @@ func (h *entriesHandler) entryFilter(kind blocks.Kind, q query) (blocks.Filter, 
 // sources returns the ways in which blocks come to be, with how many stand of
 // each where the filter narrows nothing else: counting those that it selects
 // would take longer than the list itself.
-func (h *entriesHandler) sources(s *kindTexts, f blocks.Filter, q query) []sourceCount {
+func (h *entriesHandler) sources(s *kindTexts, f blocks.Filter, q site.Query) []sourceCount {
 	all := []sourceCount{{Name: "All"}, {Name: "By hand"}, {Name: "Automatic"}, {Name: "Imported"}}
 	counted := f.State == "" && f.Search == "" && f.Author == "" && f.Within.IsZero()
 	counts := map[blocks.Source]int{}
 	if counted {
-		for source, n := range h.catalog.Blocks().CountBySource(blocks.Block, h.now()) {
+		for source, n := range h.Catalog.Blocks().CountBySource(blocks.Block, h.Now()) {
 			counts[source] = n
 			counts[""] += n
 		}
 	}
 	for i, source := range []blocks.Source{"", blocks.Manual, blocks.Automatic, blocks.Imported} {
 		all[i].Count, all[i].Counted, all[i].Current = counts[source], counted, f.Source == source
-		all[i].Address = q.path(s.Path, "source", string(source), "cursor", "", "from", "", "edit", "")
+		all[i].Address = q.Path(s.Path, "source", string(source), "cursor", "", "from", "", "edit", "")
 	}
 	return all
 }
@@ -224,7 +167,7 @@ func (h *entriesHandler) refusedByBlocks(ctx context.Context) (map[string]int64,
 	if h.offenders == nil {
 		return nil, 0, nil
 	}
-	rows, err := h.offenders.RulesReport(ctx, h.now().Add(-time.Hour), h.now())
+	rows, err := h.offenders.RulesReport(ctx, h.Now().Add(-time.Hour), h.Now())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -241,7 +184,7 @@ func (h *entriesHandler) refusedByBlocks(ctx context.Context) (map[string]int64,
 var csvHeader = []string{"id", "pattern", "reason", "author", "source", "created_at", "expires_at", "ended_at", "ended_by"}
 
 func (h *entriesHandler) exportEntries(c *httpserver.Call, s *kindTexts) error {
-	q, err := readQuery(c, entryParams...)
+	q, err := site.ReadQuery(c, entryParams...)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/rules"
@@ -13,7 +14,7 @@ import (
 
 // firstRunPage is what an empty Stint shows instead of the overview.
 type firstRunPage struct {
-	Frame
+	site.Frame
 	CheckURL, AdminURL string
 	DataDir            string
 	Policy             *rules.Policy // that the example's key falls under, nil for none
@@ -24,7 +25,7 @@ type firstRunPage struct {
 
 // firstRunHandler answers the first steps.
 type firstRunHandler struct {
-	*site
+	*site.Site
 	checked            func(context.Context) (bool, error) // nil for never
 	settings           []Setting
 	checkURL, adminURL string
@@ -33,29 +34,29 @@ type firstRunHandler struct {
 }
 
 func (h *firstRunHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.get("/start", identity.Read, h.show)}
+	return []httpserver.Route{h.Get("/start", identity.Read, h.show)}
 }
 
 // exampleKey is the key of the commands that the first run shows.
 const exampleKey = "ip:203.0.113.7"
 
 func (h *firstRunHandler) show(c *httpserver.Call) error {
-	if isHTMX(c.Ctx) {
+	if site.IsHTMX(c.Ctx) {
 		return h.askFirstRun(c)
 	}
 	page := firstRunPage{
-		Frame: h.frame(c, "First steps", "/"), CheckURL: h.checkURL, AdminURL: h.adminURL, DataDir: h.dataDir,
+		Frame: h.NewFrame(c, "First steps", "/"), CheckURL: h.checkURL, AdminURL: h.adminURL, DataDir: h.dataDir,
 	}
-	key, err := h.catalog.Parser().Key(exampleKey)
+	key, err := h.Catalog.Parser().Key(exampleKey)
 	if err != nil {
 		return err
 	}
 	page.NeedsToken = slices.ContainsFunc(h.settings, func(s Setting) bool { return s.Name == "check-auth" && s.Value == "token" })
-	if page.Policy, _ = h.catalog.Selector().Select(key); page.Policy != nil {
+	if page.Policy, _ = h.Catalog.Selector().Select(key); page.Policy != nil {
 		page.Meaning = page.Policy.Describe()
 		page.Refused = len(page.Policy.Rules) > 0 && page.Policy.Rules[0].Limit < 3
 	}
-	return h.render(c, http.StatusOK, "start", page)
+	return h.Render(c, http.StatusOK, "start", page)
 }
 
 // neverChecked reports whether no check was ever answered. Once one was, the
@@ -81,7 +82,7 @@ func (h *firstRunHandler) askFirstRun(c *httpserver.Call) error {
 	if err != nil || !checked {
 		return c.SendStatus(http.StatusNoContent) // it asks again
 	}
-	return h.seeOther(c, "/")
+	return h.Redirect(c, "/")
 }
 
 // authorization returns the line of a command that shows a token, "" where

@@ -34,7 +34,7 @@ func (h *entriesHandler) narrowerOf(ctx context.Context, p keys.Pattern, seen of
 	if !found {
 		return nil, nil
 	}
-	now := h.now()
+	now := h.Now()
 	within, err := h.offenders.Store.Seen(ctx, best, now.Add(-24*time.Hour), now, 1)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (h *entriesHandler) gridOf(ctx context.Context, p, marked keys.Pattern) (*c
 	if !many {
 		return nil, nil
 	}
-	now := h.now()
+	now := h.Now()
 	parts, err := h.offenders.Store.SeenParts(ctx, network, bits, now.Add(-24*time.Hour), now)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -42,7 +43,7 @@ type heldImport struct {
 
 // importPage imports blocks in two steps: a dry run, and the import.
 type importPage struct {
-	Frame
+	site.Frame
 	importForm
 	Mistakes form.FieldErrors
 	Problem  string // why there is no report, "" where there is one or none was asked for
@@ -102,7 +103,7 @@ func (p *importPage) ImpactText(f blocklist.Finding) string {
 
 // importHandler imports blocks.
 type importHandler struct {
-	*site
+	*site.Site
 	entries blocks.Store
 	traffic blocklist.TrafficEstimator // nil where no traffic is sampled
 	held    form.HeldFiles[heldImport]
@@ -110,18 +111,18 @@ type importHandler struct {
 
 func (h *importHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get(form.ImportPath, identity.Operate, h.showImport),
-		h.post(form.ImportPath, identity.Operate, h.tryImport),
-		h.post(form.ImportPath+"/confirm", identity.Operate, h.confirmImport),
+		h.Get(form.ImportPath, identity.Operate, h.showImport),
+		h.Post(form.ImportPath, identity.Operate, h.tryImport),
+		h.Post(form.ImportPath+"/confirm", identity.Operate, h.confirmImport),
 	}
 }
 
 func (h *importHandler) newPage(c *httpserver.Call) *importPage {
-	return &importPage{Frame: h.frame(c, "Import blocks", "/blocks"), importForm: importForm{For: "7d", On: blocks.Fail}, Mistakes: form.FieldErrors{}}
+	return &importPage{Frame: h.NewFrame(c, "Import blocks", "/blocks"), importForm: importForm{For: "7d", On: blocks.Fail}, Mistakes: form.FieldErrors{}}
 }
 
 func (h *importHandler) showImport(c *httpserver.Call) error {
-	return h.render(c, http.StatusOK, "import", h.newPage(c))
+	return h.Render(c, http.StatusOK, "import", h.newPage(c))
 }
 
 // tryImport says what an import would do, and imports nothing.
@@ -138,9 +139,9 @@ func (h *importHandler) tryImport(c *httpserver.Call) error {
 	}
 	status := http.StatusOK
 	if page.Report == nil {
-		status = statusOfForm
+		status = site.StatusInvalidForm
 	}
-	return h.render(c, status, "import", page)
+	return h.Render(c, status, "import", page)
 }
 
 // addError shows an error that the caller can fix on the page; other errors are
@@ -169,7 +170,7 @@ func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
 			return err
 		}
 	}
-	if _, err = h.endOf(page.For, page.Until, h.now()); err != nil {
+	if _, err = h.ParseExpiry(page.For, page.Until, h.Now()); err != nil {
 		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
@@ -197,7 +198,7 @@ func (h *importHandler) holdUpload(c *httpserver.Call, values url.Values, option
 		}
 		from, name = up, up.Name
 	}
-	return h.held.Hold(ownerOf(c), name, from, heldImport{importForm: options}, h.now())
+	return h.held.Hold(ownerOf(c), name, from, heldImport{importForm: options}, h.Now())
 }
 
 // ownerOf identifies the session of a request, "" for none.
@@ -221,11 +222,11 @@ func (h *importHandler) dryRun(c *httpserver.Call, page *importPage) (err error)
 func (h *importHandler) run(c *httpserver.Call, file *form.HeldFile[heldImport], o blocklist.ImportOptions) (report *blocklist.ImportReport, err error) {
 	o.Caller = c.Address
 	options := file.Note().importForm
-	defaults := blocklist.Defaults{Parser: h.catalog.Parser(), Now: h.now(), Reason: options.Reason}
-	if defaults.Expires, err = h.endOf(options.For, options.Until, h.now()); err != nil {
+	defaults := blocklist.Defaults{Parser: h.Catalog.Parser(), Now: h.Now(), Reason: options.Reason}
+	if defaults.Expires, err = h.ParseExpiry(options.For, options.Until, h.Now()); err != nil {
 		return nil, err
 	}
-	importer := &blocklist.Importer{Store: h.entries, View: h.catalog, Parser: h.catalog.Parser, Traffic: h.traffic, Now: h.now}
+	importer := &blocklist.Importer{Store: h.entries, View: h.Catalog, Parser: h.Catalog.Parser, Traffic: h.traffic, Now: h.Now}
 	err = file.Read(func(from io.Reader) error {
 		ctx, cancel := context.WithTimeout(context.Background(), importTime)
 		defer cancel()
@@ -243,7 +244,7 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 		return err
 	}
 	page := h.newPage(c)
-	if page.Held = h.held.Find(ownerOf(c), values.Get("file"), h.now()); page.Held == nil {
+	if page.Held = h.held.Find(ownerOf(c), values.Get("file"), h.Now()); page.Held == nil {
 		return form.ErrNotHeld
 	}
 	tried := page.Held.Note()
@@ -252,7 +253,7 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	if page.Report != nil && page.Report.Confirmation != nil {
 		if strings.TrimSpace(values.Get("confirm")) != page.ConfirmText() {
 			page.Mistakes["confirm"] = "Nothing was imported. To import also what is broad, type " + page.ConfirmText() + "."
-			return h.render(c, statusOfForm, "import", page)
+			return h.Render(c, site.StatusInvalidForm, "import", page)
 		}
 		o.Confirm = page.Report.Confirmation.Digest
 	}
@@ -261,7 +262,7 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	}
 	h.held.Drop(page.Held)
 	page.Done = true
-	return h.render(c, http.StatusOK, "import", page)
+	return h.Render(c, http.StatusOK, "import", page)
 }
 
 // formatOf returns a file's format by its name, or by its first bytes where the

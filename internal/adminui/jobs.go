@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -17,7 +18,7 @@ import (
 const jobRuns = 50
 
 type jobsPage struct {
-	Frame
+	site.Frame
 	Jobs []jobs.Status
 	Runs []*jobs.Run
 	Of   string // the job whose runs are shown, "" for all
@@ -25,7 +26,7 @@ type jobsPage struct {
 
 // jobsHandler lists and runs jobs.
 type jobsHandler struct {
-	*site
+	*site.Site
 	jobs     *jobs.Runner // nil where there are none
 	recorder audit.Recorder
 }
@@ -35,18 +36,18 @@ func (h *jobsHandler) routes() []httpserver.Route {
 		return nil
 	}
 	return []httpserver.Route{
-		h.get("/jobs", identity.Read, h.showJobs),
-		h.post("/jobs/:name/run", identity.Operate, h.runJob),
+		h.Get("/jobs", identity.Read, h.showJobs),
+		h.Post("/jobs/:name/run", identity.Operate, h.runJob),
 	}
 }
 
 func (h *jobsHandler) showJobs(c *httpserver.Call) error {
-	q, err := readQuery(c, "job", "done")
+	q, err := site.ReadQuery(c, "job", "done")
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	page := jobsPage{Frame: h.frame(c, "Jobs", "/jobs"), Of: q.Get("job")}
+	page := jobsPage{Frame: h.NewFrame(c, "Jobs", "/jobs"), Of: q.Get("job")}
 	if page.Jobs, err = h.jobs.List(ctx); err != nil {
 		return err
 	}
@@ -55,12 +56,12 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 	}
 	if q.Get("done") != "" && len(page.Runs) > 0 && page.Runs[0].Asked {
 		last := page.Runs[0]
-		page.Toast = &Toast{Text: "The job " + last.Job + " has run: " + last.Did + "."}
+		page.Toast = &site.Toast{Text: "The job " + last.Job + " has run: " + last.Did + "."}
 		if last.Err != "" {
 			page.Toast.Text = "The job " + last.Job + " failed; its row shows the error."
 		}
 	}
-	return h.render(c, http.StatusOK, "jobs", page)
+	return h.Render(c, http.StatusOK, "jobs", page)
 }
 
 // maxJobTime bounds how long a page waits for a job; the job goes on.
@@ -69,7 +70,7 @@ const maxJobTime = 20 * time.Second
 // runJob runs a job now. What takes longer than a page may wait goes on by
 // itself and is seen in the list.
 func (h *jobsHandler) runJob(c *httpserver.Call) error {
-	name, err := param(c, "name")
+	name, err := site.PathParam(c, "name")
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (h *jobsHandler) runJob(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return h.seeOther(c, "/jobs?done=run&job="+name)
+	return h.Redirect(c, "/jobs?done=run&job="+name)
 }
 
 func (h *jobsHandler) runAndRecord(by audit.Actor, name string) error {

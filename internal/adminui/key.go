@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -24,7 +25,7 @@ import (
 
 // keyPage explains one key.
 type keyPage struct {
-	watch
+	site.MonitorPage
 	Key       string
 	Explained *gate.Explanation
 	Policies  []keyPolicy // the enforcing one, then the shadow
@@ -114,7 +115,7 @@ type level struct {
 
 // keyHandler answers the page of one key or one refusal.
 type keyHandler struct {
-	*site
+	*site.Site
 	gate      *gate.Gate
 	offenders *offenders.Service // nil where offences are not counted
 	blocks    blocks.Store
@@ -127,37 +128,37 @@ type keyHandler struct {
 
 func (h *keyHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get(KeyPath, identity.Read, h.showKey),
-		h.post(KeyPath+"/reset", identity.Operate, h.resetKey),
-		h.post(KeyPath+"/note", identity.Operate, h.addNote),
-		h.post(KeyPath+"/note/delete", identity.Operate, h.deleteNote),
+		h.Get(site.KeyPath, identity.Read, h.showKey),
+		h.Post(site.KeyPath+"/reset", identity.Operate, h.resetKey),
+		h.Post(site.KeyPath+"/note", identity.Operate, h.addNote),
+		h.Post(site.KeyPath+"/note/delete", identity.Operate, h.deleteNote),
 	}
 }
 
 func (h *keyHandler) showKey(c *httpserver.Call) error {
-	w, err := h.watching(c, "Key", "/offenders", "key", "refusal", "rule", "ask", "done", "ids")
+	w, err := h.NewMonitorPage(c, "Key", "/offenders", "key", "refusal", "rule", "ask", "done", "ids")
 	if err != nil {
 		return err
 	}
-	w.Path = KeyPath
+	w.Path = site.KeyPath
 	if id := w.Query.Get("refusal"); id != "" {
 		return h.showRefusal(c, w, id)
 	}
-	key, err := h.catalog.Parser().Key(w.Query.Get("key"))
+	key, err := h.Catalog.Parser().Key(w.Query.Get("key"))
 	if err != nil {
 		return fault.Field("key", "%s", format.Capital(err.Error()))
 	}
 	w.Query["key"] = []string{key.String()}
 	w.Title = format.ClipLine(format.VisibleText(key.String()), 60)
-	page := &keyPage{watch: w, Key: key.String(), Ask: w.Query.Get("ask"), Choices: lengthChoices}
+	page := &keyPage{MonitorPage: w, Key: key.String(), Ask: w.Query.Get("ask"), Choices: lengthChoices}
 	ctx := c.Context()
-	if page.Toast, err = h.toasts.find(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
 	if page.Explained, err = h.gate.Explain(ctx, key, ""); err != nil {
 		return err
 	}
-	page.Own = h.catalog.Parser().AddressKey(c.Address) == key
+	page.Own = h.Catalog.Parser().AddressKey(c.Address) == key
 	page.explain()
 	about := func(part func(context.Context, *keyPage, keys.Key) error) func(context.Context, *keyPage) error {
 		return func(ctx context.Context, page *keyPage) error { return part(ctx, page, key) }
@@ -170,7 +171,7 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 		return err
 	}
 	page.draw()
-	return h.show(c, "keypage", page)
+	return h.RenderLive(c, "keypage", page)
 }
 
 // explain makes the rows of the rules out of the explanation.
@@ -180,7 +181,7 @@ func (p *keyPage) explain() {
 		if p.Block == nil || b.Expires.IsZero() || !p.Block.Expires.IsZero() && b.Expires.After(p.Block.Expires) {
 			p.Block = b
 		}
-		if b.Pattern.String() == patternText(p.Key) {
+		if b.Pattern.String() == site.PatternText(p.Key) {
 			p.OwnBlock = b
 		}
 	}

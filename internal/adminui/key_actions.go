@@ -29,7 +29,7 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range h.catalog.Selector().Policies() {
+	for _, p := range h.Catalog.Selector().Policies() {
 		for _, log := range h.logs {
 			_, err := log.Reset(ctx, timestamplog.LogIDOf(p, key.String()))
 			if errors.Is(err, timestamplog.ErrUnreachable) {
@@ -40,7 +40,7 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 			}
 		}
 	}
-	return h.returnTo(c, values.Get("back"), "reset", nil)
+	return h.ReturnTo(c, values.Get("back"), "reset", nil)
 }
 
 // formKey returns a form and the key that it names.
@@ -49,7 +49,7 @@ func (h *keyHandler) formKey(c *httpserver.Call) (url.Values, keys.Key, error) {
 	if err != nil {
 		return nil, keys.Key{}, err
 	}
-	key, err := h.catalog.Parser().Key(values.Get("key"))
+	key, err := h.Catalog.Parser().Key(values.Get("key"))
 	if err != nil {
 		return nil, key, fault.Field("key", "%s", format.Capital(err.Error()))
 	}
@@ -69,7 +69,7 @@ func (h *keyHandler) addNote(c *httpserver.Call) error {
 	if _, err := h.notes.AddNote(ctx, c.Actor(), key.String(), text); err != nil {
 		return err
 	}
-	return h.returnTo(c, values.Get("back"), "noted", nil)
+	return h.ReturnTo(c, values.Get("back"), "noted", nil)
 }
 
 func (h *keyHandler) deleteNote(c *httpserver.Call) error {
@@ -84,7 +84,7 @@ func (h *keyHandler) deleteNote(c *httpserver.Call) error {
 	if _, err := h.notes.DeleteNote(ctx, c.Actor(), values.Get("id")); err != nil {
 		return err
 	}
-	return h.returnTo(c, values.Get("back"), "notedeleted", nil)
+	return h.ReturnTo(c, values.Get("back"), "notedeleted", nil)
 }
 
 var errNoNotes = fault.New(fault.NotFound, "This node keeps no notes.")

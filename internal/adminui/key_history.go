@@ -19,7 +19,7 @@ const rangeSpan = time.Hour
 // addRanges offers wider ranges and says whom they would hit, by what was seen
 // in the last hour.
 func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key) error {
-	now := h.now()
+	now := h.Now()
 	patterns := rangesOf(key)
 	for i, p := range patterns {
 		r := keyRange{Pattern: p.String(), Text: "1 key", First: i == 0}
@@ -75,7 +75,7 @@ func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Ke
 	if h.offenders == nil {
 		return nil
 	}
-	s := page.Span
+	s := page.Range
 	if s.Last != 0 && s.Length() < leastOffencesSpan {
 		s = format.TimeRange{From: s.To.Add(-leastOffencesSpan), To: s.To, Last: leastOffencesSpan}
 	}
@@ -83,11 +83,11 @@ func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Ke
 	if err != nil {
 		return err
 	}
-	found, err := h.blocks.Find(ctx, blocks.Filter{Kind: blocks.Block, Key: key, State: "all", Limit: 20, At: h.now()})
+	found, err := h.blocks.Find(ctx, blocks.Filter{Kind: blocks.Block, Key: key, State: "all", Limit: 20, At: h.Now()})
 	if err != nil {
 		return err
 	}
-	page.Offences = chart.DrawBars(t, s, found.Items, h.now())
+	page.Offences = chart.DrawBars(t, s, found.Items, h.Now())
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 	if h.offenders == nil {
 		return nil
 	}
-	to := h.now().UTC().Truncate(time.Minute).Add(time.Minute)
+	to := h.Now().UTC().Truncate(time.Minute).Add(time.Minute)
 	s := offences.Span{From: to.Add(-time.Hour), To: to}
 	if page.Offences != nil && !page.Offences.Newest.IsZero() && page.Offences.Newest.Before(s.From) {
 		s.From = page.Offences.Newest.Truncate(time.Minute)
@@ -125,7 +125,7 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 		}
 	}
 	slices.SortFunc(minutes, func(a, b at) int { return b.minute.Compare(a.minute) })
-	maker := offences.NewRefusalIDMaker(h.catalog.Settings().Secret)
+	maker := offences.NewRefusalIDMaker(h.Catalog.Settings().Secret)
 	for _, m := range minutes[:min(len(minutes), recentRefusals)] {
 		id := maker.ID(m.policy, key.String(), m.minute)
 		found, err := h.offenders.Store.FindOffences(ctx, id)
@@ -166,7 +166,7 @@ func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys
 		if s == nil {
 			continue
 		}
-		p, found := h.catalog.Selector().ByName(s.Policy)
+		p, found := h.Catalog.Selector().ByName(s.Policy)
 		if !found {
 			continue
 		}
@@ -192,7 +192,7 @@ func viewEscalation(s *offences.EscalationStatus, p *rules.Policy) *escalationVi
 }
 
 func (h *keyHandler) addEarlier(ctx context.Context, page *keyPage, key keys.Key) error {
-	found, err := h.blocks.Find(ctx, blocks.Filter{Kind: blocks.Block, Key: key, State: "ended", Limit: 5, At: h.now()})
+	found, err := h.blocks.Find(ctx, blocks.Filter{Kind: blocks.Block, Key: key, State: "ended", Limit: 5, At: h.Now()})
 	page.Earlier = found.Items
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
@@ -16,7 +17,7 @@ import (
 
 // livePage is the tail of what happens: the newest first.
 type livePage struct {
-	watch
+	site.MonitorPage
 	Events   []liveEvent
 	Policies []string
 	// Stream is where the same events are told as they happen: the script asks
@@ -55,23 +56,23 @@ const (
 
 // liveHandler answers the page of live events.
 type liveHandler struct {
-	*site
+	*site.Site
 	events   *events.Hub // nil where none are collected
 	isShared bool        // other nodes decide too
 }
 
 func (h *liveHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.get("/live", identity.Read, h.showLive)}
+	return []httpserver.Route{h.Get("/live", identity.Read, h.showLive)}
 }
 
 func (h *liveHandler) showLive(c *httpserver.Call) error {
-	w, err := h.watching(c, "Live", "/live", "show", "policy", "pattern")
+	w, err := h.NewMonitorPage(c, "Live", "/live", "show", "policy", "pattern")
 	if err != nil {
 		return err
 	}
 	w.Refresh = liveRefresh
-	page := &livePage{watch: w, Others: h.isShared}
-	for _, p := range h.catalog.Selector().Policies() {
+	page := &livePage{MonitorPage: w, Others: h.isShared}
+	for _, p := range h.Catalog.Selector().Policies() {
 		page.Policies = append(page.Policies, p.Name)
 	}
 	slices.Sort(page.Policies)
@@ -86,12 +87,12 @@ func (h *liveHandler) showLive(c *httpserver.Call) error {
 	for _, e := range h.events.Newest(f, liveShown) {
 		page.Events = append(page.Events, viewEvent(e))
 	}
-	return h.show(c, "live", page)
+	return h.RenderLive(c, "live", page)
 }
 
 // streamOf returns the address of the events that a page with these parameters
 // shows.
-func streamOf(q query, pattern keys.Pattern) string {
+func streamOf(q site.Query, pattern keys.Pattern) string {
 	values := url.Values{}
 	switch q.Get("show") {
 	case "refused":
@@ -115,7 +116,7 @@ func streamOf(q query, pattern keys.Pattern) string {
 	return wire.PathEvents + "?" + values.Encode()
 }
 
-func (h *liveHandler) liveFilter(q query) (events.Filter, error) {
+func (h *liveHandler) liveFilter(q site.Query) (events.Filter, error) {
 	f := events.Filter{Policy: q.Get("policy")}
 	switch q.Get("show") {
 	case "":
@@ -131,7 +132,7 @@ func (h *liveHandler) liveFilter(q query) (events.Filter, error) {
 	}
 	if text := q.Get("pattern"); text != "" {
 		var err error
-		if f.Pattern, err = h.patternOf(text); err != nil {
+		if f.Pattern, err = h.ParsePattern(text); err != nil {
 			return f, err
 		}
 	}

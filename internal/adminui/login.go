@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -19,7 +20,7 @@ import (
 const maxLogin = 16 << 10
 
 type loginPage struct {
-	Frame
+	site.Frame
 	Next    string
 	Name    string
 	Problem string // what did not work, "" on the first visit
@@ -28,7 +29,7 @@ type loginPage struct {
 
 // loginHandler logs users in and out, and keeps their theme.
 type loginHandler struct {
-	*site
+	*site.Site
 	sessions     *sessions
 	identity     identity.Store
 	throttle     *httpserver.Throttle
@@ -37,20 +38,20 @@ type loginHandler struct {
 
 func (h *loginHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get("/login", identity.Public, h.showLogin),
-		h.post("/login", identity.Public, h.logIn),
-		h.post("/logout", identity.Read, h.logOut),
-		h.post("/theme", identity.Public, h.setTheme),
+		h.Get("/login", identity.Public, h.showLogin),
+		h.Post("/login", identity.Public, h.logIn),
+		h.Post("/logout", identity.Read, h.logOut),
+		h.Post("/theme", identity.Public, h.setTheme),
 	}
 }
 
 func (h *loginHandler) showLogin(c *httpserver.Call) error {
-	return h.renderLogin(c, http.StatusOK, loginPage{Next: ownPath(c.Query("next", "/"))})
+	return h.renderLogin(c, http.StatusOK, loginPage{Next: site.OwnPath(c.Query("next", "/"))})
 }
 
 func (h *loginHandler) renderLogin(c *httpserver.Call, status int, page loginPage) error {
-	page.Frame = h.frame(c, "Log in", "")
-	return h.render(c, status, "login", page)
+	page.Frame = h.NewFrame(c, "Log in", "")
+	return h.Render(c, status, "login", page)
 }
 
 // logIn counts the attempt before it looks at the password.
@@ -65,10 +66,10 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page := loginPage{Next: ownPath(values.Get("next")), Name: format.ClipLine(strings.TrimSpace(values.Get("name")), 64)}
+	page := loginPage{Next: site.OwnPath(values.Get("next")), Name: format.ClipLine(strings.TrimSpace(values.Get("name")), 64)}
 	ctx := c.Context()
 	if wait := h.throttle.Login(ctx, c.Address, page.Name); wait > 0 {
-		h.failedLogins.Refused(c.Address, h.now())
+		h.failedLogins.Refused(c.Address, h.Now())
 		page.Problem, page.Advice = "Too many attempts.", "Wait "+format.Duration(format.RoundUp(wait))+", then try again. The right password will not be looked at before."
 		c.Set("Retry-After", format.Seconds(wait))
 		return h.renderLogin(c, http.StatusTooManyRequests, page)
@@ -82,7 +83,7 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 		phc = user.PasswordHash
 	}
 	if !identity.VerifyPassword(phc, values.Get("password")) || !user.Disabled.IsZero() {
-		h.failedLogins.Wrong(user, c.Address, h.now())
+		h.failedLogins.Wrong(user, c.Address, h.Now())
 		page.Problem = "Name and password do not match."
 		page.Advice = triesLeft(h.throttle.LoginsLeft(ctx, c.Address, page.Name))
 		return h.renderLogin(c, http.StatusUnprocessableEntity, page)
@@ -99,7 +100,7 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 		return err
 	}
 	h.throttle.LoggedIn(ctx, c.Address, page.Name)
-	return h.seeOther(c, page.Next)
+	return h.Redirect(c, page.Next)
 }
 
 func triesLeft(n int) string {
@@ -117,22 +118,10 @@ func (h *loginHandler) logOut(c *httpserver.Call) error {
 	if err := h.sessions.end(ctx, c); err != nil {
 		return err
 	}
-	return h.seeOther(c, "/login")
+	return h.Redirect(c, "/login")
 }
 
-const (
-	themeCookie   = "stint_theme"
-	themeLifetime = 400 * 24 * time.Hour // browsers keep no cookie longer
-)
-
-var themes = []string{"system", "light", "dark"}
-
-func themeOf(c *fiber.Ctx) string {
-	if theme := c.Cookies(themeCookie); slices.Contains(themes, theme) {
-		return theme
-	}
-	return themes[0]
-}
+const themeLifetime = 400 * 24 * time.Hour // browsers keep no cookie longer
 
 // setTheme keeps the theme in a cookie of this browser. It changes nothing else
 // and so needs no login.
@@ -142,21 +131,12 @@ func (h *loginHandler) setTheme(c *httpserver.Call) error {
 		return err
 	}
 	theme := values.Get("theme")
-	if !slices.Contains(themes, theme) {
-		return fault.Field("theme", "must be one of %s", strings.Join(themes, ", "))
+	if !slices.Contains(site.Themes, theme) {
+		return fault.Field("theme", "must be one of %s", strings.Join(site.Themes, ", "))
 	}
 	c.Cookie(&fiber.Cookie{
-		Name: themeCookie, Value: theme, Path: "/", MaxAge: int(themeLifetime / time.Second),
+		Name: site.ThemeCookie, Value: theme, Path: "/", MaxAge: int(themeLifetime / time.Second),
 		SameSite: fiber.CookieSameSiteLaxMode, Secure: h.sessions.overTLS(c.Ctx),
 	})
-	return h.seeOther(c, ownPath(values.Get("back")))
-}
-
-// ownPath returns path where it is an address within these pages, and the
-// first page otherwise: no form and no link may lead to another site.
-func ownPath(path string) string {
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
-		return "/"
-	}
-	return path
+	return h.Redirect(c, site.OwnPath(values.Get("back")))
 }

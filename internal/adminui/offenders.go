@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -23,7 +24,7 @@ const offendersPage = 50
 
 // offendersPageData is the report: who was refused, and what is done about it.
 type offendersPageData struct {
-	watch
+	site.MonitorPage
 	Report  *offenders.Report
 	Rows    []offenderRow
 	First   int // the number of the first row shown, from 1
@@ -47,8 +48,8 @@ func (p *offendersPageData) Export() string {
 	for _, own := range []string{"cursor", "at", "done", "ids", "columns"} {
 		values.Del(own)
 	}
-	values.Set("from", p.Span.From.Format(time.RFC3339))
-	values.Set("to", p.Span.To.Format(time.RFC3339))
+	values.Set("from", p.Range.From.Format(time.RFC3339))
+	values.Set("to", p.Range.To.Format(time.RFC3339))
 	return "/v1/offenders/export?" + values.Encode()
 }
 
@@ -95,7 +96,7 @@ type stateView struct {
 }
 
 // offenderRows makes the rows of a report.
-func offenderRows(s *site, r *offenders.Report, span format.TimeRange) []offenderRow {
+func offenderRows(s *site.Site, r *offenders.Report, span format.TimeRange) []offenderRow {
 	rows := make([]offenderRow, len(r.Rows))
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -103,7 +104,7 @@ func offenderRows(s *site, r *offenders.Report, span format.TimeRange) []offende
 		if row.Block != nil && row.Exemption == nil {
 			blocked = row.Block.Created
 		}
-		rows[i] = offenderRow{Row: *row, Spark: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.now()), PolicyName: s.policyName(row.Policy)}
+		rows[i] = offenderRow{Row: *row, Spark: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.Now()), PolicyName: s.PolicyName(row.Policy)}
 		rows[i].Rule = format.RuleText(row.RefusedBy)
 		if row.Kind == offences.Blocked {
 			rows[i].Rule = "Blocked"
@@ -126,7 +127,7 @@ func stateOf(r *offenders.Row, now time.Time) stateView {
 		if !r.Block.Expires.IsZero() {
 			v.Text = timeLeft(r.Block.Expires.Sub(now)) + " left"
 		}
-		if r.Block.Pattern.String() == patternText(r.Key) {
+		if r.Block.Pattern.String() == site.PatternText(r.Key) {
 			v.BlockID = r.Block.ID
 		} else {
 			v.Text += ", by " + r.Block.Pattern.String()
@@ -151,15 +152,6 @@ func timeLeft(d time.Duration) string {
 	return format.Duration(d)
 }
 
-// patternText returns the pattern that selects exactly one key, as counted.
-func patternText(key string) string {
-	k, err := offences.ParseKey(key)
-	if err != nil {
-		return ""
-	}
-	return keys.PatternOf(k).String()
-}
-
 // keyOfPattern returns the key that a pattern of one key selects.
 func keyOfPattern(p keys.Pattern) string {
 	if p.Kind() == keys.Exact {
@@ -174,15 +166,15 @@ var offenderParams = []string{
 
 // offendersHandler answers the report of offenders.
 type offendersHandler struct {
-	*site
+	*site.Site
 	offenders *offenders.Service // nil where offences are not counted
 	toasts    *toasts
 }
 
 func (h *offendersHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get("/offenders", identity.Read, h.showOffenders),
-		h.post("/escalations/resume", identity.Operate, h.resumeEscalation),
+		h.Get("/offenders", identity.Read, h.showOffenders),
+		h.Post("/escalations/resume", identity.Operate, h.resumeEscalation),
 	}
 }
 
@@ -190,57 +182,57 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	if h.offenders == nil {
 		return errNotCounted
 	}
-	w, err := h.watching(c, "Offenders", "/offenders", offenderParams...)
+	w, err := h.NewMonitorPage(c, "Offenders", "/offenders", offenderParams...)
 	if err != nil {
 		return err
 	}
-	page := &offendersPageData{watch: w, First: 1}
+	page := &offendersPageData{MonitorPage: w, First: 1}
 	if chosen := c.Ctx.Context().QueryArgs().PeekMulti("column"); len(chosen) > 0 {
-		return h.seeOther(c, page.With("columns", chosenColumns(chosen)))
+		return h.Redirect(c, page.With("columns", chosenColumns(chosen)))
 	}
 	page.Columns = columnsOf(page.Query.Get("columns"))
-	q, err := offenderQuery(h.site, &page.watch)
+	q, err := offenderQuery(h.Site, &page.MonitorPage)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	if page.Toast, err = h.toasts.find(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
 	if page.Report, err = h.offenders.Report(ctx, q); err != nil {
 		return err
 	}
-	page.Rows = offenderRows(h.site, page.Report, page.Span)
+	page.Rows = offenderRows(h.Site, page.Report, page.Range)
 	if at, err := strconv.Atoi(page.Query.Get("at")); err == nil && at > 0 && q.Cursor != "" {
 		page.First, page.Refresh = at, 0
 	}
 	if page.Report.Next != "" {
 		page.Next = page.With("cursor", page.Report.Next, "at", strconv.Itoa(page.First+len(page.Rows)))
 	}
-	page.Filters = h.filterChips(&page.watch)
+	page.Filters = h.filterChips(&page.MonitorPage)
 	if page.Of = page.Report.Keys; len(page.Filters) > 0 && len(page.Rows) == 0 {
-		all, err := h.offenders.Store.Rank(ctx, offences.Query{From: page.Span.From, To: page.Span.To, Limit: 1})
+		all, err := h.offenders.Store.Rank(ctx, offences.Query{From: page.Range.From, To: page.Range.To, Limit: 1})
 		if err != nil {
 			return err
 		}
 		page.Of = all.Keys
 	}
-	for _, p := range h.catalog.Selector().Policies() {
+	for _, p := range h.Catalog.Selector().Policies() {
 		page.Policy = append(page.Policy, p.Name)
 		page.Rules = append(page.Rules, p.Rules.Strings()...)
 	}
 	slices.Sort(page.Policy)
 	slices.Sort(page.Rules)
 	page.Rules = slices.Compact(page.Rules)
-	return h.show(c, "offenders", page)
+	return h.RenderLive(c, "offenders", page)
 }
 
 var errNotCounted = fault.New(fault.NotFound, "This node does not count offences.")
 
-func offenderQuery(s *site, w *watch) (offences.Query, error) {
+func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
 	q := w.Query
 	o := offences.Query{
-		From: w.Span.From, To: w.Span.To, Search: q.Get("search"), Rule: canonicalRule(q.Get("rule")), NotRule: canonicalRule(q.Get("not_rule")),
+		From: w.Range.From, To: w.Range.To, Search: q.Get("search"), Rule: canonicalRule(q.Get("rule")), NotRule: canonicalRule(q.Get("not_rule")),
 		Source: q.Get("source"), Shadow: q.Get("shadow") == "true", Sort: offences.Sort(q.Get("sort")), Cursor: q.Get("cursor"),
 		Limit: offendersPage, Points: sparkPoints,
 	}
@@ -251,12 +243,12 @@ func offenderQuery(s *site, w *watch) (offences.Query, error) {
 		}
 	}
 	if text := q.Get("pattern"); text != "" {
-		if o.Pattern, err = s.patternOf(text); err != nil {
+		if o.Pattern, err = s.ParsePattern(text); err != nil {
 			return o, err
 		}
 	}
 	if name := q.Get("policy"); name != "" {
-		p, found := s.catalog.Selector().ByName(name)
+		p, found := s.Catalog.Selector().ByName(name)
 		if !found {
 			return o, fault.Field("policy", "names no policy")
 		}
@@ -265,7 +257,7 @@ func offenderQuery(s *site, w *watch) (offences.Query, error) {
 	return o, nil
 }
 
-func (h *offendersHandler) filterChips(w *watch) []filterChip {
+func (h *offendersHandler) filterChips(w *site.MonitorPage) []filterChip {
 	var all []filterChip
 	for _, f := range []struct {
 		param, name string
@@ -294,15 +286,6 @@ func canonicalRule(text string) string {
 		return r.String()
 	}
 	return text
-}
-
-func sortedNames(values url.Values) []string {
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, strings.Compare)
-	return names
 }
 
 // reportColumn is one of the columns of the report that may be left out. The
@@ -368,7 +351,7 @@ func (h *offendersHandler) resumeEscalation(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	p, found := h.catalog.Selector().ByName(values.Get("policy"))
+	p, found := h.Catalog.Selector().ByName(values.Get("policy"))
 	if !found || h.offenders == nil {
 		return fault.New(fault.NotFound, "There is no policy of that name.")
 	}
@@ -376,5 +359,5 @@ func (h *offendersHandler) resumeEscalation(c *httpserver.Call) error {
 	if err := h.offenders.Store.ResumeEscalation(ctx, c.Actor(), p.ID); err != nil {
 		return err
 	}
-	return h.returnTo(c, values.Get("back"), "resumed", nil)
+	return h.ReturnTo(c, values.Get("back"), "resumed", nil)
 }

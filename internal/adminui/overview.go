@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -17,7 +18,7 @@ import (
 
 // overviewPage says what happens, to whom, since when, and what to press.
 type overviewPage struct {
-	watch
+	site.MonitorPage
 	Attack    *offences.Attack
 	Checks    int64 // of the span
 	Health    []Part
@@ -51,7 +52,7 @@ const (
 
 // overviewHandler answers the page of the overview.
 type overviewHandler struct {
-	*site
+	*site.Site
 	offenders *offenders.Service // nil where offences are not counted
 	blocks    blocks.Store
 	parts     func(context.Context) []Part // nil shows what readiness says
@@ -60,7 +61,7 @@ type overviewHandler struct {
 }
 
 func (h *overviewHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.get("/", identity.Read, h.show)}
+	return []httpserver.Route{h.Get("/", identity.Read, h.show)}
 }
 
 func (h *overviewHandler) show(c *httpserver.Call) error {
@@ -70,13 +71,13 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 	if h.firstRun.neverChecked(c) {
 		return h.firstRun.show(c)
 	}
-	w, err := h.watching(c, "Overview", "/", "done", "ids")
+	w, err := h.NewMonitorPage(c, "Overview", "/", "done", "ids")
 	if err != nil {
 		return err
 	}
-	page := &overviewPage{watch: w}
+	page := &overviewPage{MonitorPage: w}
 	ctx := c.Context()
-	if page.Toast, err = h.toasts.find(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
 	page.Health = h.health(ctx)
@@ -84,7 +85,7 @@ func (h *overviewHandler) show(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return h.site.show(c, "overview", page)
+	return h.Site.RenderLive(c, "overview", page)
 }
 
 // together fills in the parts of a page side by side, each its own fields, and
@@ -113,9 +114,9 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 		return err
 	}
 	if source := page.Attack.Source; source != nil {
-		page.SourcePolicy = h.policyName(source.Policy)
+		page.SourcePolicy = h.PolicyName(source.Policy)
 	}
-	s, step := page.Span, chart.Step(page.Span.Length())
+	s, step := page.Range, chart.Step(page.Range.Length())
 	traffic, err := h.offenders.Traffic(ctx, 0, s.From, s.To, step)
 	if err != nil {
 		return err
@@ -137,15 +138,15 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 // brush selects the attack, so that one click zooms into it.
 func (p *overviewPage) brush() {
 	since := p.Attack.Since
-	if since.IsZero() || !since.After(p.Span.From.Add(p.Span.Length()/20)) || p.Span.To.Sub(since) < 2*time.Minute || p.Span.Last == 0 {
+	if since.IsZero() || !since.After(p.Range.From.Add(p.Range.Length()/20)) || p.Range.To.Sub(since) < 2*time.Minute || p.Range.Last == 0 {
 		return
 	}
 	p.Chart.Mark(since, "Begins "+since.Format("15:04"))
-	p.Chart.SelectTime(since, p.Span.To, spanned("/", format.TimeRange{From: since, To: p.Span.To}))
+	p.Chart.SelectTime(since, p.Range.To, site.WithRange("/", format.TimeRange{From: since, To: p.Range.To}))
 }
 
 func (p *overviewPage) chartSentence() string {
-	text := "In " + p.Span.Name() + ", of " + format.Compact(p.Checks) + " checks " + format.Compact(p.Sum.Allowed) + " were allowed, " +
+	text := "In " + p.Range.Name() + ", of " + format.Compact(p.Checks) + " checks " + format.Compact(p.Sum.Allowed) + " were allowed, " +
 		format.Compact(p.Sum.Limited) + " limited by a rule and " + format.Compact(p.Sum.Blocked) + " blocked."
 	if !p.Attack.Since.IsZero() {
 		text += " An attack began at " + p.Attack.Since.Format("15:04") + "."
@@ -155,12 +156,12 @@ func (p *overviewPage) chartSentence() string {
 
 func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPage) (err error) {
 	page.Report, err = h.offenders.Report(ctx, offences.Query{
-		From: page.Span.From, To: page.Span.To, Limit: overviewOffenders, Points: sparkPoints,
+		From: page.Range.From, To: page.Range.To, Limit: overviewOffenders, Points: sparkPoints,
 	})
 	if err != nil {
 		return err
 	}
-	page.Offenders = offenderRows(h.site, page.Report, page.Span)
+	page.Offenders = offenderRows(h.Site, page.Report, page.Range)
 	return nil
 }
 
@@ -178,7 +179,7 @@ func (h *overviewHandler) addNewBlocks(ctx context.Context, page *overviewPage) 
 		return err
 	}
 	for _, b := range found.Items {
-		if page.Now.Sub(b.Created) < max(recentBlocks, page.Span.Length()) {
+		if page.Now.Sub(b.Created) < max(recentBlocks, page.Range.Length()) {
 			page.Blocks = append(page.Blocks, b)
 		}
 	}
@@ -187,7 +188,7 @@ func (h *overviewHandler) addNewBlocks(ctx context.Context, page *overviewPage) 
 }
 
 func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) error {
-	rows, err := h.offenders.RulesReport(ctx, page.Span.From, page.Span.To)
+	rows, err := h.offenders.RulesReport(ctx, page.Range.From, page.Range.To)
 	if err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) erro
 		page.Limited += r.Refused
 		most = max(most, r.Refused)
 		if len(page.Rules) < overviewRules {
-			page.Rules = append(page.Rules, refusingRule{RuleRow: r, PolicyName: h.policyName(r.Policy)})
+			page.Rules = append(page.Rules, refusingRule{RuleRow: r, PolicyName: h.PolicyName(r.Policy)})
 		}
 	}
 	for i := range page.Rules {
@@ -228,7 +229,7 @@ func (p *overviewPage) Headline() string {
 	case p.Checks > 0:
 		return "No checks at the moment."
 	}
-	return "No checks in " + p.Span.Name() + "."
+	return "No checks in " + p.Range.Name() + "."
 }
 
 func requests(perSec float64) string {
@@ -293,7 +294,7 @@ func (p *overviewPage) SourceLink() string {
 // SourceBlockLink leads to the form that blocks the source.
 func (p *overviewPage) SourceBlockLink() string {
 	reason := format.WholePercent(p.Attack.Source.Ratio) + " of what was refused since " + p.Attack.Since.Format("2 Jan, 15:04")
-	return spanned("/blocks/new", p.Span, "pattern", p.Attack.Source.Pattern.String(), "reason", reason)
+	return site.WithRange("/blocks/new", p.Range, "pattern", p.Attack.Source.Pattern.String(), "reason", reason)
 }
 
 // SourceSize says how many keys the source has room for: "256 addresses".
@@ -315,11 +316,11 @@ func (h *overviewHandler) health(ctx context.Context) []Part {
 	if h.parts != nil {
 		return h.parts(ctx)
 	}
-	parts := []Part{{Name: "Node " + h.node, Text: "answers checks"}}
-	if h.ready == nil {
+	parts := []Part{{Name: "Node " + h.Node, Text: "answers checks"}}
+	if h.Ready == nil {
 		return parts
 	}
-	for _, p := range h.ready(ctx).Parts {
+	for _, p := range h.Ready(ctx).Parts {
 		part := Part{Name: capitalName(p.Name), Text: p.Detail}
 		if !p.OK {
 			part.Trouble = "fails"

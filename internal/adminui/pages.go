@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/blocklist"
@@ -110,14 +111,14 @@ func New(d Deps) (*Pages, error) {
 	if d.Lifetime <= 0 {
 		d.Lifetime = 24 * time.Hour
 	}
-	s := &site{
-		catalog: d.Catalog, ready: d.Ready, node: d.Node, version: d.Version, logger: d.Logger, now: d.Now, hasJobs: d.Jobs != nil,
+	o := site.Options{
+		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs != nil,
 	}
 	if d.Offenders != nil {
-		s.proposals = d.Offenders.Proposals
+		o.Proposals = d.Offenders.Proposals
 	}
-	var err error
-	if s.pages, err = s.parseTemplates(); err != nil {
+	s, err := site.New(o)
+	if err != nil {
 		return nil, err
 	}
 	p := &Pages{sessions: &sessions{
@@ -129,37 +130,36 @@ func New(d Deps) (*Pages, error) {
 }
 
 // routesOf composes the handlers, each with the stores that it needs.
-func routesOf(s *site, d *Deps, sessions *sessions) []httpserver.Route {
+func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	isShared := d.DataDir == ""
-	confirmer := &confirmer{site: s, entries: d.Entries, traffic: d.Traffic}
+	confirmer := &confirmer{Site: s, entries: d.Entries, traffic: d.Traffic}
 	toasts := &toasts{entries: d.Entries, audit: d.Audit, canUndo: d.Undo != nil, now: d.Now}
 	firstRun := &firstRunHandler{
-		site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
+		Site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
 	}
 	handlers := []interface{ routes() []httpserver.Route }{
-		&staticHandler{site: s},
-		&loginHandler{site: s, sessions: sessions, identity: d.Identity, throttle: d.Throttle, failedLogins: d.Failed},
-		&searchHandler{site: s, offenders: d.Offenders},
+		&loginHandler{Site: s, sessions: sessions, identity: d.Identity, throttle: d.Throttle, failedLogins: d.Failed},
+		&searchHandler{Site: s, offenders: d.Offenders},
 		firstRun,
-		&overviewHandler{site: s, offenders: d.Offenders, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
-		&offendersHandler{site: s, offenders: d.Offenders, toasts: toasts},
+		&overviewHandler{Site: s, offenders: d.Offenders, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
+		&offendersHandler{Site: s, offenders: d.Offenders, toasts: toasts},
 		&keyHandler{
-			site: s, gate: d.Gate, offenders: d.Offenders, blocks: d.Entries, notes: d.Notes, toasts: toasts, logs: d.Logs, recorder: d.Recorder,
+			Site: s, gate: d.Gate, offenders: d.Offenders, blocks: d.Entries, notes: d.Notes, toasts: toasts, logs: d.Logs, recorder: d.Recorder,
 		},
-		&proposalsHandler{site: s, offenders: d.Offenders, toasts: toasts, confirmer: confirmer},
-		&liveHandler{site: s, events: d.Events, isShared: isShared},
-		&reportsHandler{site: s, reports: d.Reports},
-		&bulkHandler{site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders, audit: d.Audit},
-		&policiesHandler{site: s, policies: d.Policies, offenders: d.Offenders, traffic: d.Trace, isShared: isShared},
-		&importHandler{site: s, entries: d.Entries, traffic: d.Traffic}, // before /blocks/:id of the next
-		&entriesHandler{site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders},
-		&jobsHandler{site: s, jobs: d.Jobs, recorder: d.Recorder},
-		&auditHandler{site: s, audit: d.Audit, undo: d.Undo, confirmer: confirmer},
-		&tokensHandler{site: s, identity: d.Identity},
-		&usersHandler{site: s, identity: d.Identity},
-		&settingsHandler{site: s, settings: d.Settings},
+		&proposalsHandler{Site: s, offenders: d.Offenders, toasts: toasts, confirmer: confirmer},
+		&liveHandler{Site: s, events: d.Events, isShared: isShared},
+		&reportsHandler{Site: s, reports: d.Reports},
+		&bulkHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders, audit: d.Audit},
+		&policiesHandler{Site: s, policies: d.Policies, offenders: d.Offenders, traffic: d.Trace, isShared: isShared},
+		&importHandler{Site: s, entries: d.Entries, traffic: d.Traffic}, // before /blocks/:id of the next
+		&entriesHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders},
+		&jobsHandler{Site: s, jobs: d.Jobs, recorder: d.Recorder},
+		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo, confirmer: confirmer},
+		&tokensHandler{Site: s, identity: d.Identity},
+		&usersHandler{Site: s, identity: d.Identity},
+		&settingsHandler{Site: s, settings: d.Settings},
 	}
-	var all []httpserver.Route
+	all := s.StaticRoutes()
 	for _, h := range handlers {
 		all = append(all, h.routes()...)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -25,7 +26,7 @@ func policyPath(name string) string { return "/policies/" + url.PathEscape(name)
 
 // policiesHandler lists, edits and tries policies.
 type policiesHandler struct {
-	*site
+	*site.Site
 	policies  rules.Store
 	offenders *offenders.Service // nil where offences are not counted
 	traffic   TrafficSource      // nil where none is recorded
@@ -34,22 +35,22 @@ type policiesHandler struct {
 
 func (h *policiesHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get("/policies", identity.Read, h.listPolicies),
-		h.get(newPolicyPath, identity.Admin, h.showNewPolicy),
-		h.post(newPolicyPath, identity.Admin, h.saveNewPolicy),
-		h.post(newPolicyPath+"/draft", identity.Admin, h.showDraft),
-		h.post(form.TryNewPath, identity.Admin, h.tryDraft),
-		h.get("/policies/:name", identity.Read, h.showPolicy),
-		h.post("/policies/:name", identity.Admin, h.savePolicy),
-		h.post("/policies/:name/draft", identity.Admin, h.showDraft),
-		h.post(form.TryPolicyPath, identity.Admin, h.tryDraft),
-		h.post("/policies/:name/return", identity.Admin, h.returnToVersion),
-		h.post("/policies/:name/delete", identity.Admin, h.deletePolicy),
+		h.Get("/policies", identity.Read, h.listPolicies),
+		h.Get(newPolicyPath, identity.Admin, h.showNewPolicy),
+		h.Post(newPolicyPath, identity.Admin, h.saveNewPolicy),
+		h.Post(newPolicyPath+"/draft", identity.Admin, h.showDraft),
+		h.Post(form.TryNewPath, identity.Admin, h.tryDraft),
+		h.Get("/policies/:name", identity.Read, h.showPolicy),
+		h.Post("/policies/:name", identity.Admin, h.savePolicy),
+		h.Post("/policies/:name/draft", identity.Admin, h.showDraft),
+		h.Post(form.TryPolicyPath, identity.Admin, h.tryDraft),
+		h.Post("/policies/:name/return", identity.Admin, h.returnToVersion),
+		h.Post("/policies/:name/delete", identity.Admin, h.deletePolicy),
 	}
 }
 
 type policiesPage struct {
-	Frame
+	site.Frame
 	Policies []policyRow
 	Counted  bool
 }
@@ -65,7 +66,7 @@ type policyRow struct {
 
 func (h *policiesHandler) listPolicies(c *httpserver.Call) error {
 	ctx := c.Context()
-	page := policiesPage{Frame: h.frame(c, "Policies", "/policies"), Counted: h.offenders != nil}
+	page := policiesPage{Frame: h.NewFrame(c, "Policies", "/policies"), Counted: h.offenders != nil}
 	var err error
 	if page.Policies, err = h.policyRows(ctx, ""); err != nil {
 		return err
@@ -74,9 +75,9 @@ func (h *policiesHandler) listPolicies(c *httpserver.Call) error {
 		return err
 	}
 	if c.Query("done") == "deleted" {
-		page.Toast = &Toast{Text: "The policy is deleted. Its versions stay in the audit."}
+		page.Toast = &site.Toast{Text: "The policy is deleted. Its versions stay in the audit."}
 	}
-	return h.render(c, http.StatusOK, "policies", page)
+	return h.Render(c, http.StatusOK, "policies", page)
 }
 
 // addSparks draws what each policy refused in the last hour.
@@ -85,7 +86,7 @@ func (h *policiesHandler) addSparks(ctx context.Context, rows []policyRow) error
 		return nil
 	}
 	const step = time.Hour / sparkPoints
-	to := h.now().UTC()
+	to := h.Now().UTC()
 	from := to.Add(-time.Hour).Truncate(step)
 	for i := range rows {
 		points, err := h.offenders.Traffic(ctx, rows[i].ID, from, to, step)
@@ -112,7 +113,7 @@ func (h *policiesHandler) policyRows(ctx context.Context, current string) ([]pol
 	}
 	refused := map[int64]int64{}
 	if h.offenders != nil {
-		report, err := h.offenders.RulesReport(ctx, h.now().Add(-time.Hour), h.now())
+		report, err := h.offenders.RulesReport(ctx, h.Now().Add(-time.Hour), h.Now())
 		if err != nil {
 			return nil, err
 		}

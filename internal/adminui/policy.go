@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
@@ -15,7 +16,7 @@ import (
 
 // policyPage is the editor.
 type policyPage struct {
-	Frame
+	site.Frame
 	Base     string        // where its form goes
 	Policies []policyRow   // beside it
 	Policy   *rules.Policy // that decides now, nil for a new one
@@ -77,7 +78,7 @@ func (h *policiesHandler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
 	if c.Params("name") == "" {
 		return nil, nil
 	}
-	name, err := param(c, "name")
+	name, err := site.PathParam(c, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -89,13 +90,13 @@ func (h *policiesHandler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
 func (h *policiesHandler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, d *draft, try *trial) error {
 	ctx := c.Context()
 	page := &policyPage{
-		Frame: h.frame(c, "New policy", "/policies"), Base: newPolicyPath, Policy: p, Draft: d, Try: try,
+		Frame: h.NewFrame(c, "New policy", "/policies"), Base: newPolicyPath, Policy: p, Draft: d, Try: try,
 		CanTrace: h.traffic != nil, Nodes: h.isShared,
 	}
 	if p != nil {
 		page.Title, page.Base = p.Name, policyPath(p.Name)
 	}
-	wanted := d.policy(h.catalog.Parser(), p)
+	wanted := d.policy(h.Catalog.Parser(), p)
 	if c.Method() == http.MethodGet { // a name that nobody has typed yet is no mistake
 		delete(d.Mistakes, "name")
 	}
@@ -117,7 +118,7 @@ func (h *policiesHandler) renderPolicy(c *httpserver.Call, status int, p *rules.
 		return err
 	}
 	page.Toast = policyToast(c, p)
-	return h.render(c, status, "policy", page)
+	return h.Render(c, status, "policy", page)
 }
 
 // readable returns the rules of a draft that was judged, and how it counts them,
@@ -144,15 +145,15 @@ func (d *draft) readable() *rules.Policy {
 	return p
 }
 
-func policyToast(c *httpserver.Call, p *rules.Policy) *Toast {
+func policyToast(c *httpserver.Call, p *rules.Policy) *site.Toast {
 	if p == nil || c.Method() != http.MethodGet {
 		return nil
 	}
 	switch c.Query("done") {
 	case "saved":
-		return &Toast{Text: "Version " + format.Number(p.Version) + " of " + p.Name + " is active on every node."}
+		return &site.Toast{Text: "Version " + format.Number(p.Version) + " of " + p.Name + " is active on every node."}
 	case "same":
-		return &Toast{Text: "Nothing differs from version " + format.Number(p.Version) + ", so no new version was saved."}
+		return &site.Toast{Text: "Nothing differs from version " + format.Number(p.Version) + ", so no new version was saved."}
 	}
 	return nil
 }

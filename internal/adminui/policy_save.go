@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -17,9 +18,9 @@ import (
 // save puts a draft in the place of the version that it was made from. What
 // was typed is never lost: fieldErrors and somebody else's version show it again.
 func (h *policiesHandler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
-	wanted := d.policy(h.catalog.Parser(), p)
+	wanted := d.policy(h.Catalog.Parser(), p)
 	if wanted == nil {
-		return h.renderPolicy(c, statusOfForm, p, d, nil)
+		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
 	}
 	ctx := c.Context()
 	values, err := form.Read(c)
@@ -27,7 +28,7 @@ func (h *policiesHandler) save(c *httpserver.Call, p *rules.Policy, d *draft) er
 		return err
 	}
 	if strings.TrimSpace(values.Get("confirm")) != wanted.Name && d.askBroad(p, wanted) {
-		return h.renderPolicy(c, statusOfForm, p, d, nil)
+		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
 	}
 	saved, err := h.policies.PutPolicy(ctx, c.Actor(), wanted, d.Expect)
 	switch {
@@ -35,7 +36,7 @@ func (h *policiesHandler) save(c *httpserver.Call, p *rules.Policy, d *draft) er
 		return h.renderConflict(c, p, wanted, d)
 	case fault.Is(err, fault.NeedVersion):
 		d.Mistakes["name"] = "There is a policy of this name; choose another, or edit that one."
-		return h.renderPolicy(c, statusOfForm, p, d, nil)
+		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
 	case fault.Is(err, fault.Conflict):
 		d.noteTaken(err)
 		return h.renderPolicy(c, httpserver.StatusOf(err), p, d, nil)
@@ -46,7 +47,7 @@ func (h *policiesHandler) save(c *httpserver.Call, p *rules.Policy, d *draft) er
 	if p != nil && saved.Version == p.Version {
 		done = "same"
 	}
-	return h.seeOther(c, policyPath(saved.Name)+"?done="+done)
+	return h.Redirect(c, policyPath(saved.Name)+"?done="+done)
 }
 
 // askBroad makes a draft ask for its name where it is broad, and reports whether
@@ -82,14 +83,14 @@ func (d *draft) noteTaken(err error) {
 
 // conflictPage shows two edits of one version side by side.
 type conflictPage struct {
-	Frame
+	site.Frame
 	Base   string
 	Policy *rules.Policy // what decides now: theirs
 	From   int64         // the version that both were made from
 	Theirs []difference
 	Yours  []difference
-	Anew   string  // as in policyPage, where yours takes the place of theirs
-	Fields []Field // of yours, whole
+	Anew   string       // as in policyPage, where yours takes the place of theirs
+	Fields []site.Field // of yours, whole
 }
 
 // Next is the number of the version that saving yours makes.
@@ -101,7 +102,7 @@ func (h *policiesHandler) renderConflict(c *httpserver.Call, now, wanted *rules.
 	if err != nil {
 		return err
 	}
-	page := conflictPage{Frame: h.frame(c, "Changed by someone else", "/policies"), Base: policyPath(now.Name), Policy: now, From: d.Expect}
+	page := conflictPage{Frame: h.NewFrame(c, "Changed by someone else", "/policies"), Base: policyPath(now.Name), Policy: now, From: d.Expect}
 	at := slices.IndexFunc(all, func(v *rules.Policy) bool { return v.Version == d.Expect })
 	if at < 0 {
 		return fault.Field("expect", "is not a version of this policy")
@@ -114,10 +115,10 @@ func (h *policiesHandler) renderConflict(c *httpserver.Call, now, wanted *rules.
 	}
 	for _, name := range []string{"mode", "limit", "window", "match", "algorithm", "burst", "count_refused", "window_start", "variant", "on_failure", "escalation", "threshold", "offence_window", "duration", "factor", "max_duration", "decay_after"} {
 		for _, value := range values[name] {
-			page.Fields = append(page.Fields, Field{name, value})
+			page.Fields = append(page.Fields, site.Field{Name: name, Value: value})
 		}
 	}
-	return h.render(c, http.StatusPreconditionFailed, "policy-conflict", page)
+	return h.Render(c, http.StatusPreconditionFailed, "policy-conflict", page)
 }
 
 // returnToVersion puts an old version in the place of the one that decides.
@@ -126,7 +127,7 @@ func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	name, err := param(c, "name")
+	name, err := site.PathParam(c, "name")
 	if err != nil {
 		return err
 	}
@@ -153,12 +154,12 @@ func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
 		}
 		if d := draftOf(v); d.askBroad(now, v) {
 			d.Expect = expect
-			return h.renderPolicy(c, statusOfForm, now, d, nil)
+			return h.renderPolicy(c, site.StatusInvalidForm, now, d, nil)
 		}
 		if _, err := h.policies.PutPolicy(ctx, c.Actor(), v, expect); err != nil {
 			return err
 		}
-		return h.seeOther(c, policyPath(name)+"?done=saved")
+		return h.Redirect(c, policyPath(name)+"?done=saved")
 	}
 	return fault.New(fault.NotFound, "The policy %s has no version %d.", name, wanted)
 }
@@ -168,7 +169,7 @@ func (h *policiesHandler) deletePolicy(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	name, err := param(c, "name")
+	name, err := site.PathParam(c, "name")
 	if err != nil {
 		return err
 	}
@@ -183,5 +184,5 @@ func (h *policiesHandler) deletePolicy(c *httpserver.Call) error {
 	if err := h.policies.DeletePolicy(ctx, c.Actor(), name, expect); err != nil {
 		return err
 	}
-	return h.seeOther(c, "/policies?done=deleted")
+	return h.Redirect(c, "/policies?done=deleted")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/fault"
@@ -71,10 +72,10 @@ func (h *policiesHandler) tryDraft(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	wanted := d.policy(h.catalog.Parser(), p)
+	wanted := d.policy(h.Catalog.Parser(), p)
 	if wanted == nil {
 		c.Ctx.Context().SetConnectionClose() // the file is not read
-		return h.renderPolicy(c, statusOfForm, p, d, &trial{Problem: "Nothing was tried: the draft has a mistake."})
+		return h.renderPolicy(c, site.StatusInvalidForm, p, d, &trial{Problem: "Nothing was tried: the draft has a mistake."})
 	}
 	t, err := h.try(c, p, wanted)
 	if err != nil {
@@ -85,7 +86,7 @@ func (h *policiesHandler) tryDraft(c *httpserver.Call) error {
 	}
 	status := http.StatusOK
 	if t.Problem != "" {
-		status = statusOfForm
+		status = site.StatusInvalidForm
 	}
 	return h.renderPolicy(c, status, p, d, t)
 }
@@ -148,7 +149,7 @@ func (h *policiesHandler) trySource(ctx context.Context, c *httpserver.Call, t *
 			return nil, backtest.Options{}, fault.New(fault.NotFound, "No traffic is recorded here; choose an access log.")
 		}
 		t.Source = span.words
-		source, estimate, err := h.traffic(ctx, h.now().Add(-span.length), h.now())
+		source, estimate, err := h.traffic(ctx, h.Now().Add(-span.length), h.Now())
 		return source, backtest.Options{Estimate: estimate}, err
 	}
 	up := form.UploadOf(c)
@@ -156,7 +157,7 @@ func (h *policiesHandler) trySource(ctx context.Context, c *httpserver.Call, t *
 		return nil, backtest.Options{}, fault.New(fault.Invalid, "Nothing was tried: choose an access log first.")
 	}
 	t.Source = up.Name
-	parser := h.catalog.Parser()
+	parser := h.Catalog.Parser()
 	reader, err := accesslog.NewReader(&bounded{from: up, left: maxUpload}, t.Source, accesslog.Options{Keys: parser})
 	if err != nil {
 		return nil, backtest.Options{}, fault.New(fault.Invalid, "Nothing was tried: %s.", format.ClipLine(strings.TrimSuffix(err.Error(), "."), 500))
@@ -174,7 +175,7 @@ func (h *policiesHandler) trySource(ctx context.Context, c *httpserver.Call, t *
 // plans returns all policies with the draft among them, and as they decide now.
 // The draft is tried as if it were enforced.
 func (h *policiesHandler) plans(wanted *rules.Policy) (plan, against backtest.Plan) {
-	now := h.catalog.Selector().Policies()
+	now := h.Catalog.Selector().Policies()
 	slices.SortFunc(now, func(a, b *rules.Policy) int { return strings.Compare(a.Name, b.Name) })
 	tried := *wanted
 	if tried.Mode == rules.Shadow {

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
@@ -18,13 +19,13 @@ import (
 
 // proposalsPage lists what waits for a decision, and what was decided.
 type proposalsPage struct {
-	watch
+	site.MonitorPage
 	Open, Closed []*proposalView
 }
 
 // proposalPage asks about one of them.
 type proposalPage struct {
-	watch
+	site.MonitorPage
 	Proposal *proposalView
 	For      string
 	Until    string
@@ -144,7 +145,7 @@ func (v *proposalView) DecisionWord() string {
 
 // proposalsHandler lists proposals and decides about them.
 type proposalsHandler struct {
-	*site
+	*site.Site
 	offenders *offenders.Service // nil where offences are not counted
 	toasts    *toasts
 	confirmer *confirmer
@@ -152,10 +153,10 @@ type proposalsHandler struct {
 
 func (h *proposalsHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get("/proposals", identity.Read, h.showProposals),
-		h.get("/proposals/:id", identity.Read, h.showProposal),
-		h.post("/proposals/:id/accept", identity.Operate, h.acceptProposal),
-		h.post("/proposals/:id/dismiss", identity.Operate, h.dismissProposal),
+		h.Get("/proposals", identity.Read, h.showProposals),
+		h.Get("/proposals/:id", identity.Read, h.showProposal),
+		h.Post("/proposals/:id/accept", identity.Operate, h.acceptProposal),
+		h.Post("/proposals/:id/dismiss", identity.Operate, h.dismissProposal),
 	}
 }
 
@@ -163,13 +164,13 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if h.offenders == nil {
 		return errNotCounted
 	}
-	w, err := h.watching(c, "Proposals", "/proposals", "done", "ids")
+	w, err := h.NewMonitorPage(c, "Proposals", "/proposals", "done", "ids")
 	if err != nil {
 		return err
 	}
-	page := &proposalsPage{watch: w}
+	page := &proposalsPage{MonitorPage: w}
 	ctx := c.Context()
-	if page.Toast, err = h.toasts.find(ctx, &page.watch); err != nil {
+	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
 	all, err := h.offenders.Proposals.FindProposals(ctx, false, 100)
@@ -183,18 +184,18 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 			page.Closed = append(page.Closed, viewProposal(p))
 		}
 	}
-	return h.render(c, http.StatusOK, "proposals", page)
+	return h.Render(c, http.StatusOK, "proposals", page)
 }
 
 func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, error) {
 	if h.offenders == nil {
 		return nil, errNotCounted
 	}
-	id, err := param(c, "id")
+	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return nil, err
 	}
-	w, err := h.watching(c, "Proposal", "/proposals")
+	w, err := h.NewMonitorPage(c, "Proposal", "/proposals")
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +204,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	if err != nil {
 		return nil, err
 	}
-	page := &proposalPage{watch: w, Proposal: viewProposal(p), For: "24h", Mistakes: form.FieldErrors{}}
+	page := &proposalPage{MonitorPage: w, Proposal: viewProposal(p), For: "24h", Mistakes: form.FieldErrors{}}
 	if p.Decision == offences.Open {
 		r, err := h.confirmer.surveyor().Survey(ctx, p.Pattern, c.Address)
 		if err != nil {
@@ -219,7 +220,7 @@ func (h *proposalsHandler) showProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return h.render(c, http.StatusOK, "proposal", page)
+	return h.Render(c, http.StatusOK, "proposal", page)
 }
 
 func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
@@ -237,28 +238,28 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 			return err
 		}
 	}
-	ends, err := h.endOf(page.For, page.Until, h.now())
+	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
 		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return h.render(c, statusOfForm, "proposal", page)
+		return h.Render(c, site.StatusInvalidForm, "proposal", page)
 	}
 	ctx := c.Context()
 	accepted, err := h.offenders.AcceptProposal(ctx, c.Actor(), page.Proposal.ID, ends, page.Reason)
 	if err != nil {
 		return err
 	}
-	return h.returnTo(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
+	return h.ReturnTo(c, backOf(values.Get("back")), "blocked", []string{accepted.BlockID})
 }
 
 func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 	if h.offenders == nil {
 		return errNotCounted
 	}
-	id, err := param(c, "id")
+	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
 	}
@@ -274,7 +275,7 @@ func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 	if _, err = h.offenders.DismissProposal(ctx, c.Actor(), id, reason); err != nil {
 		return err
 	}
-	return h.returnTo(c, backOf(values.Get("back")), "dismissed", nil)
+	return h.ReturnTo(c, backOf(values.Get("back")), "dismissed", nil)
 }
 
 // backOf is where a decision leads: where it was made, or to the others.

@@ -4,13 +4,14 @@ import (
 	"net/http"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // refusalPage tells the story of one refusal's id.
 type refusalPage struct {
-	watch
+	site.MonitorPage
 	Story *offenders.Explanation
 	Rows  []keyRefusal
 }
@@ -24,12 +25,12 @@ func (p *refusalPage) Total() int64 {
 	return n
 }
 
-func (h *keyHandler) showRefusal(c *httpserver.Call, w watch, id string) error {
+func (h *keyHandler) showRefusal(c *httpserver.Call, w site.MonitorPage, id string) error {
 	if h.offenders == nil {
 		return errNotCounted
 	}
 	ctx := c.Context()
-	page := &refusalPage{watch: w}
+	page := &refusalPage{MonitorPage: w}
 	page.Title = "Refusal " + format.ClipLine(id, 30)
 	page.Refresh = 0
 	var err error
@@ -39,5 +40,5 @@ func (h *keyHandler) showRefusal(c *httpserver.Call, w watch, id string) error {
 	for _, o := range page.Story.Offences {
 		page.Rows = append(page.Rows, refusalRow(page.Story.ID, o))
 	}
-	return h.render(c, http.StatusOK, "refusal", page)
+	return h.Render(c, http.StatusOK, "refusal", page)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -15,13 +16,13 @@ import (
 
 // reportsPage lists the daily and weekly reports.
 type reportsPage struct {
-	watch
+	site.MonitorPage
 	Documents []*reports.Document
 }
 
 // reportPage shows one.
 type reportPage struct {
-	watch
+	site.MonitorPage
 	*reports.Document
 	Chart *chart.Area
 	Rows  []reportFigure
@@ -36,14 +37,14 @@ type reportFigure struct {
 
 // reportsHandler lists and shows reports.
 type reportsHandler struct {
-	*site
+	*site.Site
 	reports reports.Store // nil where none are made
 }
 
 func (h *reportsHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get("/reports", identity.Read, h.showReports),
-		h.get("/reports/:id", identity.Read, h.showReport),
+		h.Get("/reports", identity.Read, h.showReports),
+		h.Get("/reports/:id", identity.Read, h.showReport),
 	}
 }
 
@@ -53,7 +54,7 @@ func (h *reportsHandler) showReports(c *httpserver.Call) error {
 	if h.reports == nil {
 		return errNoReports
 	}
-	w, err := h.watching(c, "Reports", "/reports", "kind")
+	w, err := h.NewMonitorPage(c, "Reports", "/reports", "kind")
 	if err != nil {
 		return err
 	}
@@ -61,35 +62,35 @@ func (h *reportsHandler) showReports(c *httpserver.Call) error {
 	if kind != "" && kind != reports.Daily && kind != reports.Weekly {
 		return fault.Field("kind", "must be daily or weekly")
 	}
-	page := &reportsPage{watch: w}
+	page := &reportsPage{MonitorPage: w}
 	ctx := c.Context()
 	if page.Documents, err = h.reports.FindDocuments(ctx, kind, 100); err != nil {
 		return err
 	}
-	return h.render(c, http.StatusOK, "reports", page)
+	return h.Render(c, http.StatusOK, "reports", page)
 }
 
 func (h *reportsHandler) showReport(c *httpserver.Call) error {
 	if h.reports == nil {
 		return errNoReports
 	}
-	id, err := param(c, "id")
+	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
 	}
-	w, err := h.watching(c, "Report", "/reports")
+	w, err := h.NewMonitorPage(c, "Report", "/reports")
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	page := &reportPage{watch: w}
+	page := &reportPage{MonitorPage: w}
 	if page.Document, err = h.reports.FindDocumentByID(ctx, id); err != nil {
 		return err
 	}
 	page.Title = page.Name()
 	page.draw()
 	page.count()
-	return h.render(c, http.StatusOK, "report", page)
+	return h.Render(c, http.StatusOK, "report", page)
 }
 
 // reportName returns what a report is called.
@@ -151,5 +152,5 @@ func (f reportFigure) Change() string {
 
 // SpanLink leads to the offenders of the report's period.
 func (p *reportPage) SpanLink() string {
-	return spanned("/offenders", format.TimeRange{From: p.From.UTC(), To: p.To.UTC().Truncate(time.Minute)})
+	return site.WithRange("/offenders", format.TimeRange{From: p.From.UTC(), To: p.To.UTC().Truncate(time.Minute)})
 }

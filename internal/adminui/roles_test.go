@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
@@ -128,7 +129,7 @@ func TestAKeyIsReachedFromWhatIsTypedOrPasted(t *testing.T) {
 		to, err := url.Parse(got.header.Get("Location"))
 		must(t, err)
 		name, value, _ := strings.Cut(want, "=")
-		if to.Path != adminui.KeyPath || to.Query().Get(name) != value {
+		if to.Path != site.KeyPath || to.Query().Get(name) != value {
 			t.Errorf("%s leads to %s", typed, to)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -13,20 +14,16 @@ import (
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
-// KeyPath is the page that explains a key, given as ?key=, or a refusal, given
-// as ?refusal=.
-const KeyPath = "/key"
-
 // searchHandler leads from a typed key or id to its page.
 type searchHandler struct {
-	*site
+	*site.Site
 	offenders *offenders.Service // nil where offences are not counted
 }
 
 func (h *searchHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get("/go", identity.Read, h.goTo),
-		h.get("/go/keys", identity.Read, h.suggestKeys),
+		h.Get("/go", identity.Read, h.goTo),
+		h.Get("/go/keys", identity.Read, h.suggestKeys),
 	}
 }
 
@@ -47,7 +44,7 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	var found []suggestion
 	if h.offenders != nil && len(text) >= leastText {
 		ctx := c.Context()
-		now := h.now()
+		now := h.Now()
 		ranking, err := h.offenders.Store.Rank(ctx, offences.Query{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})
 		if err != nil {
 			return err
@@ -59,7 +56,7 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 			found = append(found, suggestion{row.Key, format.Plural(row.Offences, "offence") + " in the last hour"})
 		}
 	}
-	return h.part(c, "go-keys", "keys", found)
+	return h.RenderPart(c, "go-keys", "keys", found)
 }
 
 // goTo leads from what somebody typed or pasted to its page: a refusal's id, a
@@ -67,21 +64,21 @@ func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 func (h *searchHandler) goTo(c *httpserver.Call) error {
 	text := strings.TrimSpace(c.Query("q"))
 	if text == "" {
-		return h.seeOther(c, "/")
+		return h.Redirect(c, "/")
 	}
-	kept, err := spanOf(c, h.now())
+	kept, err := site.RangeOf(c, h.Now())
 	if err != nil {
 		return err
 	}
 	if id, err := offences.ParseRefusalID(text); err == nil {
-		return h.seeOther(c, spanned(KeyPath, kept, "refusal", id.String()))
+		return h.Redirect(c, site.WithRange(site.KeyPath, kept, "refusal", id.String()))
 	}
 	if _, err := netip.ParseAddr(text); err == nil {
 		text = "ip:" + text
 	}
-	key, err := h.catalog.Parser().Key(text)
+	key, err := h.Catalog.Parser().Key(text)
 	if err != nil {
 		return fault.Field("q", "%s", err.Error())
 	}
-	return h.seeOther(c, spanned(KeyPath, kept, "key", key.String()))
+	return h.Redirect(c, site.WithRange(site.KeyPath, kept, "key", key.String()))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
@@ -56,11 +57,11 @@ type login struct {
 	users int64
 }
 
-type localsKey string
-
 const (
-	loginLocal localsKey = "login"
+	loginLocal localKey = "login"
 )
+
+type localKey string
 
 // loginOf returns the session that a request belongs to, nil for none: a token
 // may ask for a page too.
@@ -88,6 +89,7 @@ func (s *sessions) SessionOf(c *fiber.Ctx) (*httpserver.Principal, error) {
 		}
 	}
 	c.Locals(loginLocal, l)
+	c.Locals(site.CSRFLocal, l.session.CSRF)
 	return &httpserver.Principal{
 		Kind: audit.User, ID: l.user.ID, Name: l.user.Name,
 		Role: l.user.Role, Access: []identity.Access{l.user.Role.Access()}, Proof: hash,

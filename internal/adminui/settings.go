@@ -3,29 +3,30 @@ package adminui
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 type settingsPage struct {
-	Frame
+	site.Frame
 	Settings []Setting
 	IPv6Bits int
 }
 
 // settingsHandler shows the settings.
 type settingsHandler struct {
-	*site
+	*site.Site
 	settings []Setting
 }
 
 func (h *settingsHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.get("/settings", identity.Read, h.showSettings)}
+	return []httpserver.Route{h.Get("/settings", identity.Read, h.showSettings)}
 }
 
 func (h *settingsHandler) showSettings(c *httpserver.Call) error {
-	return h.render(c, http.StatusOK, "settings", settingsPage{
-		Frame:    h.frame(c, "Settings", "/settings"),
-		Settings: h.settings, IPv6Bits: h.catalog.Settings().IPv6Bits,
+	return h.Render(c, http.StatusOK, "settings", settingsPage{
+		Frame:    h.NewFrame(c, "Settings", "/settings"),
+		Settings: h.settings, IPv6Bits: h.Catalog.Settings().IPv6Bits,
 	})
 }

@@ -2,16 +2,15 @@ package adminui
 
 import (
 	"context"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/httpserver"
 )
 
 // toastTexts are what a monitoring page says after a change, by the parameter
@@ -37,26 +36,6 @@ var toastTexts = map[string]struct {
 // address shows none later.
 const toastTime = time.Minute
 
-// returnTo redirects to a page of ours, which shows the toast of done about the
-// entries with the given ids.
-func (s *site) returnTo(c *httpserver.Call, path, done string, ids []string) error {
-	target, err := url.Parse(ownPath(path))
-	if err != nil {
-		return fault.Field("back", "is not an address")
-	}
-	q := target.Query()
-	q.Del("ask")
-	q.Set("done", done)
-	q.Del("ids")
-	// Too many ids do not fit into an address; the toast then has no undo.
-	if len(ids) > 0 && len(ids) <= entriesPerPage {
-		q.Set("ids", strings.Join(ids, ","))
-	}
-	target.RawQuery = q.Encode()
-	target.Fragment = ""
-	return s.seeOther(c, target.String())
-}
-
 // toasts finds the toast of a monitoring page.
 type toasts struct {
 	entries blocks.Store
@@ -67,7 +46,7 @@ type toasts struct {
 
 // find returns the toast that the page's address asks for, nil for none, and
 // removes its parameters from the address.
-func (t *toasts) find(ctx context.Context, w *watch) (*Toast, error) {
+func (t *toasts) find(ctx context.Context, w *site.MonitorPage) (*site.Toast, error) {
 	done := w.Query.Get("done")
 	text, known := toastTexts[done]
 	ids := strings.FieldsFunc(w.Query.Get("ids"), func(r rune) bool { return r == ',' })
@@ -77,12 +56,12 @@ func (t *toasts) find(ctx context.Context, w *watch) (*Toast, error) {
 		w.Here = w.With()
 		return t.ofImport(ctx, ids[0])
 	}
-	if !known || len(ids) > entriesPerPage {
+	if !known || len(ids) > site.RowsPerPage {
 		return nil, nil
 	}
 	w.Here = w.With()
 	if text.plural == "" {
-		return &Toast{Text: text.text}, nil
+		return &site.Toast{Text: text.text}, nil
 	}
 	if len(ids) == 0 {
 		return nil, nil
@@ -105,8 +84,8 @@ func (t *toasts) find(ctx context.Context, w *watch) (*Toast, error) {
 	if t.now().Sub(changed) > toastTime {
 		return nil, nil
 	}
-	toast := &Toast{Text: text.text, Key: first.Pattern.String(), Undo: text.undo}
-	toast.Fields = append(hidden("back", w.Here, "what", what), hiddenIDs(ids)...)
+	toast := &site.Toast{Text: text.text, Key: first.Pattern.String(), Undo: text.undo}
+	toast.Fields = append(site.HiddenFields("back", w.Here, "what", what), site.HiddenIDs(ids)...)
 	if len(ids) > 1 {
 		toast.Text, toast.Key = text.plural+" "+format.Plural(len(ids), "key")+".", ""
 	}
@@ -114,7 +93,7 @@ func (t *toasts) find(ctx context.Context, w *watch) (*Toast, error) {
 }
 
 // ofImport returns the toast of an audit record of an import.
-func (t *toasts) ofImport(ctx context.Context, id string) (*Toast, error) {
+func (t *toasts) ofImport(ctx context.Context, id string) (*site.Toast, error) {
 	recordID, err := strconv.ParseInt(id, 10, 64)
 	if err != nil { // somebody edited the address
 		return nil, nil //nolint:nilerr // there is no such record
@@ -126,26 +105,9 @@ func (t *toasts) ofImport(ctx context.Context, id string) (*Toast, error) {
 	if err != nil {
 		return nil, err
 	}
-	toast := &Toast{Text: "Blocked all that matched. " + record.Summary}
+	toast := &site.Toast{Text: "Blocked all that matched. " + record.Summary}
 	if t.canUndo {
-		toast.Undo, toast.Fields = "/audit/undo", hidden("id", id)
+		toast.Undo, toast.Fields = "/audit/undo", site.HiddenFields("id", id)
 	}
 	return toast, nil
-}
-
-// hidden returns hidden fields from pairs of a name and its value.
-func hidden(pairs ...string) []Field {
-	var all []Field
-	for i := 0; i+1 < len(pairs); i += 2 {
-		all = append(all, Field{Name: pairs[i], Value: pairs[i+1]})
-	}
-	return all
-}
-
-func hiddenIDs(ids []string) []Field {
-	var all []Field
-	for _, id := range ids {
-		all = append(all, Field{Name: "id", Value: id})
-	}
-	return all
 }

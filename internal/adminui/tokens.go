@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -15,7 +16,7 @@ import (
 const maxName = 64
 
 type tokensPage struct {
-	Frame
+	site.Frame
 	Tokens   []tokenRow
 	Name     string
 	Scopes   map[string]bool // chosen in the form
@@ -52,16 +53,16 @@ func (p tokensPage) Choices() []form.Choice {
 
 // tokensHandler lists, creates, rotates and revokes tokens.
 type tokensHandler struct {
-	*site
+	*site.Site
 	identity identity.Store
 }
 
 func (h *tokensHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get("/tokens", identity.Admin, h.showTokens),
-		h.post("/tokens", identity.Admin, h.addToken),
-		h.post("/tokens/:id/revoke", identity.Admin, h.revokeToken),
-		h.post("/tokens/:id/rotate", identity.Admin, h.rotateToken),
+		h.Get("/tokens", identity.Admin, h.showTokens),
+		h.Post("/tokens", identity.Admin, h.addToken),
+		h.Post("/tokens/:id/revoke", identity.Admin, h.revokeToken),
+		h.Post("/tokens/:id/rotate", identity.Admin, h.rotateToken),
 	}
 }
 
@@ -71,9 +72,9 @@ func (h *tokensHandler) showTokens(c *httpserver.Call) error {
 }
 
 func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokensPage) error {
-	page.Frame = h.frame(c, "Tokens", "/tokens")
+	page.Frame = h.NewFrame(c, "Tokens", "/tokens")
 	if c.Method() == http.MethodGet && c.Query("done") == "revoked" {
-		page.Toast = &Toast{Text: "The token is revoked: it is refused from now on."}
+		page.Toast = &site.Toast{Text: "The token is revoked: it is refused from now on."}
 	}
 	ctx := c.Context()
 	all, err := h.identity.Tokens(ctx)
@@ -81,10 +82,10 @@ func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokens
 		return err
 	}
 	for _, t := range all {
-		page.Tokens = append(page.Tokens, tokenRow{t, t.ActiveAt(h.now())})
+		page.Tokens = append(page.Tokens, tokenRow{t, t.ActiveAt(h.Now())})
 	}
 	slices.SortStableFunc(page.Tokens, func(a, b tokenRow) int { return order(b.Active) - order(a.Active) })
-	return h.render(c, status, "tokens", page)
+	return h.Render(c, status, "tokens", page)
 }
 
 func order(b bool) int {
@@ -122,14 +123,14 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 	if len(scopes) == 0 {
 		page.Mistakes["scope"] = "Choose at least one."
 	}
-	expires, err := h.endOf(page.For, page.Until, h.now())
+	expires, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
 		if err = page.Mistakes.Add(err); err != nil {
 			return err
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return h.renderTokens(c, statusOfForm, page)
+		return h.renderTokens(c, site.StatusInvalidForm, page)
 	}
 	ctx := c.Context()
 	page.Made, page.Secret, err = h.makeToken(ctx, c, page.Name, scopes, expires)
@@ -155,7 +156,7 @@ func (h *tokensHandler) makeToken(ctx context.Context, c *httpserver.Call, name 
 }
 
 func (h *tokensHandler) revokeToken(c *httpserver.Call) error {
-	id, err := param(c, "id")
+	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
 	}
@@ -163,13 +164,13 @@ func (h *tokensHandler) revokeToken(c *httpserver.Call) error {
 	if _, err := h.identity.RevokeToken(ctx, c.Actor(), id); err != nil {
 		return err
 	}
-	return h.seeOther(c, "/tokens?done=revoked")
+	return h.Redirect(c, "/tokens?done=revoked")
 }
 
 // rotateToken makes a token like another one, which ends a day later, both or
 // neither.
 func (h *tokensHandler) rotateToken(c *httpserver.Call) error {
-	id, err := param(c, "id")
+	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
 	}

@@ -6,13 +6,14 @@ import (
 	"regexp"
 
 	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
 
 type usersPage struct {
-	Frame
+	site.Frame
 	Users    []*identity.User
 	Name     string
 	NewRole  string
@@ -34,19 +35,19 @@ func (p usersPage) RoleChoices() []roleChoice {
 
 // usersHandler lists and changes users.
 type usersHandler struct {
-	*site
+	*site.Site
 	identity identity.Store
 }
 
 func (h *usersHandler) routes() []httpserver.Route {
 	return []httpserver.Route{
-		h.get("/users", identity.Admin, h.showUsers),
-		h.post("/users", identity.Admin, h.addUser),
-		h.post("/users/:id/role", identity.Admin, h.setRole),
-		h.post("/users/:id/password", identity.Admin, h.setPassword),
-		h.post("/users/:id/disable", identity.Admin, h.disable(true)),
-		h.post("/users/:id/enable", identity.Admin, h.disable(false)),
-		h.post("/users/:id/delete", identity.Admin, h.deleteUser),
+		h.Get("/users", identity.Admin, h.showUsers),
+		h.Post("/users", identity.Admin, h.addUser),
+		h.Post("/users/:id/role", identity.Admin, h.setRole),
+		h.Post("/users/:id/password", identity.Admin, h.setPassword),
+		h.Post("/users/:id/disable", identity.Admin, h.disable(true)),
+		h.Post("/users/:id/enable", identity.Admin, h.disable(false)),
+		h.Post("/users/:id/delete", identity.Admin, h.deleteUser),
 	}
 }
 
@@ -62,16 +63,16 @@ func (h *usersHandler) showUsers(c *httpserver.Call) error {
 }
 
 func (h *usersHandler) renderUsers(c *httpserver.Call, status int, page usersPage) error {
-	page.Frame = h.frame(c, "Users", "/users")
+	page.Frame = h.NewFrame(c, "Users", "/users")
 	if text := userToasts[c.Query("done")]; text != "" && c.Method() == http.MethodGet {
-		page.Toast = &Toast{Text: text}
+		page.Toast = &site.Toast{Text: text}
 	}
 	ctx := c.Context()
 	var err error
 	if page.Users, err = h.identity.Users(ctx); err != nil {
 		return err
 	}
-	return h.render(c, status, "users", page)
+	return h.Render(c, status, "users", page)
 }
 
 var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
@@ -95,7 +96,7 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 		}
 	}
 	if len(page.Mistakes) > 0 {
-		return h.renderUsers(c, statusOfForm, page)
+		return h.renderUsers(c, site.StatusInvalidForm, page)
 	}
 	ctx := c.Context()
 	_, err = h.identity.AddUser(ctx, c.Actor(), identity.User{Name: page.Name, Role: role, PasswordHash: hash})
@@ -106,7 +107,7 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	return h.seeOther(c, "/users?done=added")
+	return h.Redirect(c, "/users?done=added")
 }
 
 func hashNew(password string) (string, error) {
@@ -138,7 +139,7 @@ func (h *usersHandler) setPassword(c *httpserver.Call) error {
 		}
 		page.Mistakes["new-password"] = page.Mistakes["password"]
 		delete(page.Mistakes, "password")
-		return h.renderUsers(c, statusOfForm, page)
+		return h.renderUsers(c, site.StatusInvalidForm, page)
 	}
 	return h.updateUser(c, "password", identity.UserUpdate{PasswordHash: &hash})
 }
@@ -168,7 +169,7 @@ func (h *usersHandler) deleteUser(c *httpserver.Call) error {
 }
 
 func (h *usersHandler) withUser(c *httpserver.Call, done string, do func(context.Context, string) error) error {
-	id, err := param(c, "id")
+	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
 	}
@@ -176,5 +177,5 @@ func (h *usersHandler) withUser(c *httpserver.Call, done string, do func(context
 	if err := do(ctx, id); err != nil {
 		return err
 	}
-	return h.seeOther(c, "/users?done="+done)
+	return h.Redirect(c, "/users?done="+done)
 }

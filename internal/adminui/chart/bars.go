@@ -17,7 +17,7 @@ type Bars struct {
 	Total  int64
 	LastHour,
 	Shadow int64
-	Span     format.TimeRange
+	Range    format.TimeRange
 	Width    time.Duration // of one bar
 	Newest   time.Time     // of the newest bar with an offence, zero for none
 	Sentence string
@@ -40,7 +40,7 @@ type barBlock struct{ X, W, Label, LabelX, Anchor string }
 const BarCount = 96
 
 func DrawBars(t *offenders.Timeline, s format.TimeRange, stood []*blocks.Entry, now time.Time) *Bars {
-	b := &Bars{Span: s, Width: s.Length() / BarCount, Ticks: ticksOf(s)}
+	b := &Bars{Range: s, Width: s.Length() / BarCount, Ticks: ticksOf(s)}
 	var most int64
 	for _, p := range t.Points {
 		n := p.Limited + p.Blocked
@@ -86,10 +86,12 @@ func (b *Bars) addBlock(block *blocks.Entry, now time.Time) {
 	if !block.Ended.IsZero() && block.Ended.Before(end) {
 		end = block.Ended
 	}
-	if !end.After(b.Span.From) || block.Created.After(b.Span.To) {
+	if !end.After(b.Range.From) || block.Created.After(b.Range.To) {
 		return
 	}
-	place := func(t time.Time) float64 { return min(1, max(0, float64(t.Sub(b.Span.From))/float64(b.Span.Length()))) }
+	place := func(t time.Time) float64 {
+		return min(1, max(0, float64(t.Sub(b.Range.From))/float64(b.Range.Length())))
+	}
 	from, to := place(block.Created), place(end)
 	mark := barBlock{X: Percent(from), W: Percent(max(0.006, to-from)), Label: "blocked " + format.Duration(end.Sub(block.Created)), LabelX: Percent(to), Anchor: "start"}
 	if to > 0.8 {

@@ -1,4 +1,4 @@
-package adminui
+package site
 
 import (
 	"net/url"
@@ -8,36 +8,36 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// spanChoice is one of the spans that the picker offers.
-type spanChoice struct {
+// rangeChoice is one of the spans that the picker offers.
+type rangeChoice struct {
 	Name, Address string
 	Current       bool
 	Wide          bool // left out where there is little room
 }
 
-// watch is what the pages about what happened have in common.
-type watch struct {
+// MonitorPage is what the pages about what happened have in common.
+type MonitorPage struct {
 	Frame
-	Span  format.TimeRange
+	Range format.TimeRange
 	Path  string // of this page
-	Query query  // of this page's address, without the span
+	Query Query  // of this page's address, without the span
 	// Refresh is how often the page brings itself up to date, in milliseconds;
 	// 0 for never: a span that is over stays as it is.
 	Refresh int
 }
 
-// watching returns what a page about what happened begins with. params are
+// NewMonitorPage returns what a page about what happened begins with. params are
 // those of its address beside the span.
-func (s *site) watching(c *httpserver.Call, title, path string, params ...string) (watch, error) {
-	q, err := readQuery(c, params...)
+func (s *Site) NewMonitorPage(c *httpserver.Call, title, path string, params ...string) (MonitorPage, error) {
+	q, err := ReadQuery(c, params...)
 	if err != nil {
-		return watch{}, err
+		return MonitorPage{}, err
 	}
-	shown, err := spanOf(c, s.now())
+	shown, err := RangeOf(c, s.Now())
 	if err != nil {
-		return watch{}, err
+		return MonitorPage{}, err
 	}
-	w := watch{Frame: s.frame(c, title, path), Span: shown, Path: path, Query: q}
+	w := MonitorPage{Frame: s.NewFrame(c, title, path), Range: shown, Path: path, Query: q}
 	if shown.Last != 0 {
 		w.Refresh = 5000
 	}
@@ -46,9 +46,11 @@ func (s *site) watching(c *httpserver.Call, title, path string, params ...string
 
 // Link returns the address of a page with the parameters given, in pairs, and
 // with the span.
-func (w *watch) Link(path string, pairs ...string) string { return spanned(path, w.Span, pairs...) }
+func (w *MonitorPage) Link(path string, pairs ...string) string {
+	return WithRange(path, w.Range, pairs...)
+}
 
-func spanned(path string, s format.TimeRange, pairs ...string) string {
+func WithRange(path string, s format.TimeRange, pairs ...string) string {
 	values := url.Values{}
 	for name, all := range s.Params() {
 		values[name] = all
@@ -65,13 +67,13 @@ func spanned(path string, s format.TimeRange, pairs ...string) string {
 }
 
 // KeyLink returns the address of a key's page.
-func (w *watch) KeyLink(key string) string { return w.Link(KeyPath, "key", key) }
+func (w *MonitorPage) KeyLink(key string) string { return w.Link(KeyPath, "key", key) }
 
 // With returns this page's address with some parameters changed, from its first
 // page on; an empty value leaves one out.
-func (w *watch) With(pairs ...string) string { return w.with(w.Span, pairs...) }
+func (w *MonitorPage) With(pairs ...string) string { return w.with(w.Range, pairs...) }
 
-func (w *watch) with(s format.TimeRange, pairs ...string) string {
+func (w *MonitorPage) with(s format.TimeRange, pairs ...string) string {
 	values := url.Values{}
 	for name, all := range w.Query {
 		values[name] = all
@@ -96,13 +98,13 @@ func (w *watch) with(s format.TimeRange, pairs ...string) string {
 
 // Fields returns this page's parameters, and its span's, as hidden fields but
 // those named: for forms that send a page's address.
-func (w *watch) Fields(without ...string) []Field {
+func (w *MonitorPage) Fields(without ...string) []Field {
 	var all []Field
 	values := url.Values{}
 	for name, v := range w.Query {
 		values[name] = v
 	}
-	for name, v := range w.Span.Params() {
+	for name, v := range w.Range.Params() {
 		values[name] = v
 	}
 	for _, name := range append(without, "cursor", "at", "done", "ids") {
@@ -114,22 +116,22 @@ func (w *watch) Fields(without ...string) []Field {
 	return all
 }
 
-// SpanChoices returns what the span's picker offers.
-func (w *watch) SpanChoices() []spanChoice {
-	var all []spanChoice
+// RangeChoices returns what the span's picker offers.
+func (w *MonitorPage) RangeChoices() []rangeChoice {
+	var all []rangeChoice
 	for _, l := range format.TimeRanges {
 		s := format.TimeRange{Last: l.Length}
-		all = append(all, spanChoice{
-			Name: l.Name, Address: w.with(s), Current: w.Span.Last == l.Length, Wide: l.Length < 15*time.Minute,
+		all = append(all, rangeChoice{
+			Name: l.Name, Address: w.with(s), Current: w.Range.Last == l.Length, Wide: l.Length < 15*time.Minute,
 		})
 	}
 	return all
 }
 
 // Custom reports whether the span is none of those that the picker names.
-func (w *watch) Custom() bool {
+func (w *MonitorPage) Custom() bool {
 	for _, l := range format.TimeRanges {
-		if w.Span.Last == l.Length {
+		if w.Range.Last == l.Length {
 			return false
 		}
 	}
@@ -137,11 +139,11 @@ func (w *watch) Custom() bool {
 }
 
 // SinceField and UntilField are the ends as fields of dates write them.
-func (w *watch) SinceField() string { return w.Span.From.Format(format.InstantField) }
+func (w *MonitorPage) SinceField() string { return w.Range.From.Format(format.InstantField) }
 
 // UntilField is the end of the span.
-func (w *watch) UntilField() string { return w.Span.To.Format(format.InstantField) }
+func (w *MonitorPage) UntilField() string { return w.Range.To.Format(format.InstantField) }
 
-func spanOf(c *httpserver.Call, now time.Time) (format.TimeRange, error) {
+func RangeOf(c *httpserver.Call, now time.Time) (format.TimeRange, error) {
 	return format.ParseTimeRange(c.Query("last"), c.Query("since"), c.Query("until"), now)
 }

@@ -1,4 +1,4 @@
-package adminui
+package site
 
 import (
 	"errors"
@@ -35,11 +35,11 @@ var errorHeads = map[int]string{
 
 // failed answers an error with its page. Whoever is not logged in is sent to
 // the login.
-func (s *site) failed(c *httpserver.Call, err error) error {
+func (s *Site) failed(c *httpserver.Call, err error) error {
 	if fault.Is(err, fault.Unauthorized) {
 		return s.askLogin(c)
 	}
-	page := errorPage{Frame: s.frame(c, "Not done", ""), Status: httpserver.StatusOf(err)}
+	page := errorPage{Frame: s.NewFrame(c, "Not done", ""), Status: httpserver.StatusOf(err)}
 	var mistake *fault.Error
 	if errors.As(err, &mistake) {
 		page.Text = mistake.Error()
@@ -49,31 +49,31 @@ func (s *site) failed(c *httpserver.Call, err error) error {
 	}
 	if page.Status >= http.StatusInternalServerError {
 		page.RequestID = c.RequestID
-		s.logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", format.ClipLine(c.Path(), 200), "error", format.ClipLine(err.Error(), 500))
+		s.Logger.Error("page failed", "request_id", c.RequestID, "method", c.Method(), "path", format.ClipLine(c.Path(), 200), "error", format.ClipLine(err.Error(), 500))
 	}
 	if page.Head = errorHeads[page.Status]; page.Head == "" {
 		page.Head = "Failed"
 	}
 	page.Title = page.Head
-	if isHTMX(c.Ctx) {
+	if IsHTMX(c.Ctx) {
 		// The page is shown whole, in the place of what could not be done.
 		c.Set("HX-Retarget", "body")
 		c.Set("HX-Reswap", "innerHTML")
 	}
-	return s.render(c, page.Status, "error", page)
+	return s.Render(c, page.Status, "error", page)
 }
 
 // askLogin sends the browser to the login, and back afterwards.
-func (s *site) askLogin(c *httpserver.Call) error {
+func (s *Site) askLogin(c *httpserver.Call) error {
 	setHeaders(c.Ctx)
 	if c.Get("Sec-Fetch-Site") == "cross-site" && c.Get("Sec-Fetch-Mode") == "navigate" && c.Method() == http.MethodGet {
 		// Browsers keep the cookie back when a link on another site, a message
 		// of ours in a chat, leads here. Loading it again from here brings it.
-		return s.render(c, http.StatusOK, "bounce", s.frame(c, "Stint", ""))
+		return s.Render(c, http.StatusOK, "bounce", s.NewFrame(c, "Stint", ""))
 	}
 	target := "/login"
-	if c.Method() == http.MethodGet && !isHTMX(c.Ctx) && c.OriginalURL() != "/" {
+	if c.Method() == http.MethodGet && !IsHTMX(c.Ctx) && c.OriginalURL() != "/" {
 		target += "?next=" + url.QueryEscape(c.OriginalURL())
 	}
-	return s.seeOther(c, target)
+	return s.Redirect(c, target)
 }

@@ -1,4 +1,4 @@
-package adminui
+package site
 
 import (
 	"context"
@@ -47,15 +47,15 @@ var sections = []navGroup{
 }
 
 // nav returns the side bar as p sees it; its links keep the span.
-func (s *site) nav(p *httpserver.Principal, current string, kept format.TimeRange) []navGroup {
+func (s *Site) nav(p *httpserver.Principal, current string, kept format.TimeRange) []navGroup {
 	counts, waiting := s.navCounts()
 	var groups []navGroup
 	for _, group := range sections {
 		shown := navGroup{Name: group.Name}
 		for _, item := range group.Items {
-			if p.May(item.Access) && (item.Path != "/jobs" || s.hasJobs) {
+			if p.May(item.Access) && (item.Path != "/jobs" || s.HasJobs) {
 				item.Current = item.Path == current
-				item.Address = spanned(item.Path, kept)
+				item.Address = WithRange(item.Path, kept)
 				item.Count, item.Waiting = counts[item.Path], waiting[item.Path]
 				shown.Items = append(shown.Items, item)
 			}
@@ -69,16 +69,16 @@ func (s *site) nav(p *httpserver.Principal, current string, kept format.TimeRang
 
 // navCounts returns what stands beside the names: out of memory, and the
 // proposals that wait, while the database answers.
-func (s *site) navCounts() (counts, waiting map[string]int) {
-	set := s.catalog.Blocks()
-	counts = map[string]int{"/blocks": set.Size(blocks.Block), "/exemptions": set.Size(blocks.Exemption), "/policies": len(s.catalog.Selector().Policies())}
+func (s *Site) navCounts() (counts, waiting map[string]int) {
+	set := s.Catalog.Blocks()
+	counts = map[string]int{"/blocks": set.Size(blocks.Block), "/exemptions": set.Size(blocks.Exemption), "/policies": len(s.Catalog.Selector().Policies())}
 	waiting = map[string]int{}
-	if _, failing := s.catalog.Failing(); failing != nil || s.proposals == nil {
+	if _, failing := s.Catalog.Failing(); failing != nil || s.Proposals == nil {
 		return counts, waiting
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), navTimeout)
 	defer cancel()
-	if open, err := s.proposals.FindProposals(ctx, true, 20); err == nil {
+	if open, err := s.Proposals.FindProposals(ctx, true, 20); err == nil {
 		waiting["/"] = len(open)
 	}
 	return counts, waiting

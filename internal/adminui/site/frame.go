@@ -1,8 +1,9 @@
-package adminui
+package site
 
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -32,7 +33,7 @@ type Frame struct {
 	// Toast tells what was just done, nil for nothing.
 	Toast *Toast
 
-	principal *httpserver.Principal
+	Principal *httpserver.Principal
 }
 
 // Toast tells what was just done and how to undo it.
@@ -50,22 +51,27 @@ type Field struct{ Name, Value string }
 // May reports whether whoever asks may do what needs an access: "read",
 // "operate" or "admin". Buttons that they may not press are not shown.
 func (f Frame) May(access string) bool {
-	return f.principal != nil && f.principal.May(identity.Access(access))
+	return f.Principal != nil && f.Principal.May(identity.Access(access))
 }
 
-// frame returns the frame of a page that stands in the section of the side bar
+// CSRFLocal names the local of a request that holds its session's CSRF token.
+const CSRFLocal localsKey = "csrf"
+
+type localsKey string
+
+// NewFrame returns the frame of a page that stands in the section of the side bar
 // with this path.
-func (s *site) frame(c *httpserver.Call, title, section string) Frame {
+func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	f := Frame{
 		Title: title, Theme: themeOf(c.Ctx), Here: c.OriginalURL(), Address: c.Address.String(),
-		Node: s.node, Version: s.version, Now: s.now().UTC(), principal: c.Principal,
+		Node: s.Node, Version: s.Version, Now: s.Now().UTC(), Principal: c.Principal,
 	}
 	if c.Principal == nil {
 		return f
 	}
 	f.User, f.Role = c.Principal.Name, string(c.Principal.Role)
 	carried := format.TimeRange{Last: format.DefaultTimeRange}
-	if s, err := spanOf(c, f.Now); err == nil {
+	if s, err := RangeOf(c, f.Now); err == nil {
 		carried = s
 	}
 	for _, name := range sortedNames(carried.Params()) {
@@ -73,9 +79,7 @@ func (s *site) frame(c *httpserver.Call, title, section string) Frame {
 	}
 	f.Nav = s.nav(c.Principal, section, carried)
 	f.Degraded = s.degraded(c)
-	if l := loginOf(c); l != nil {
-		f.CSRF = l.session.CSRF
-	}
+	f.CSRF, _ = c.Locals(CSRFLocal).(string)
 	return f
 }
 
@@ -86,13 +90,13 @@ var partNames = map[string]string{
 	"eviction": "Redis has evicted keys",
 }
 
-func (s *site) degraded(c *httpserver.Call) []string {
-	if s.ready == nil {
+func (s *Site) degraded(c *httpserver.Call) []string {
+	if s.Ready == nil {
 		return nil
 	}
 	ctx := c.Context()
 	var failing []string
-	for _, part := range s.ready(ctx).Parts {
+	for _, part := range s.Ready(ctx).Parts {
 		if part.OK {
 			continue
 		}
@@ -105,19 +109,19 @@ func (s *site) degraded(c *httpserver.Call) []string {
 	return failing
 }
 
-// render answers with a page.
-func (s *site) render(c *httpserver.Call, status int, name string, page any) error {
+// Render answers with a page.
+func (s *Site) Render(c *httpserver.Call, status int, name string, page any) error {
 	return s.execute(c, status, name, "base", page)
 }
 
-// part answers with one template of a page alone, for htmx.
-func (s *site) part(c *httpserver.Call, name, template string, page any) error {
+// RenderPart answers with one template of a page alone, for htmx.
+func (s *Site) RenderPart(c *httpserver.Call, name, template string, page any) error {
 	return s.execute(c, http.StatusOK, name, template, page)
 }
 
 // execute writes into memory first, so that a mistake in a template is an error
 // and not half a page.
-func (s *site) execute(c *httpserver.Call, status int, name, template string, page any) error {
+func (s *Site) execute(c *httpserver.Call, status int, name, template string, page any) error {
 	var buffer bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&buffer, template, page); err != nil {
 		return err
@@ -127,3 +131,14 @@ func (s *site) execute(c *httpserver.Call, status int, name, template string, pa
 	c.Set(fiber.HeaderVary, "Cookie, HX-Request")
 	return c.Status(status).Send(buffer.Bytes())
 }
+
+func themeOf(c *fiber.Ctx) string {
+	if theme := c.Cookies(ThemeCookie); slices.Contains(Themes, theme) {
+		return theme
+	}
+	return Themes[0]
+}
+
+var Themes = []string{"system", "light", "dark"}
+
+const ThemeCookie = "stint_theme"

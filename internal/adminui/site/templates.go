@@ -1,4 +1,4 @@
-package adminui
+package site
 
 import (
 	"fmt"
@@ -14,10 +14,10 @@ import (
 )
 
 // shared are the templates that every page may use.
-var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html", "templates/watch.html"}
+var shared = []string{"templates/base.html", "templates/parts.html", "templates/icons.html", "templates/monitor.html"}
 
 // parseTemplates returns every page's templates by the name of its file.
-func (s *site) parseTemplates() (map[string]*template.Template, error) {
+func (s *Site) parseTemplates() (map[string]*template.Template, error) {
 	common, err := template.New("").Funcs(s.funcs()).ParseFS(web.Templates, shared...)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *site) parseTemplates() (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-func (s *site) funcs() template.FuncMap {
+func (s *Site) funcs() template.FuncMap {
 	return template.FuncMap{
 		"asset": assetPath,
 		"key":   format.Key, "wholekey": format.WholeKey, "text": format.Pieces,
@@ -50,12 +50,12 @@ func (s *site) funcs() template.FuncMap {
 		},
 		"compact": format.Compact, "share": format.Ratio, "plural": format.Plural[int],
 		"dur": format.Duration, "rule": format.Rule, "ruletext": format.RuleText, "window": format.Window,
-		"when":      func(t time.Time) format.TimeView { return format.When(t, s.now()) },
-		"ago":       func(t time.Time) string { return format.When(t, s.now()).Relative },
+		"when":      func(t time.Time) format.TimeView { return format.When(t, s.Now()) },
+		"ago":       func(t time.Time) string { return format.When(t, s.Now()).Relative },
 		"fulltime":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05.000") },
 		"clocktime": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 		"clockof":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 Jan, 15:04:05.000") },
-		"shortid":   format.ShortID, "decider": deciderText, "barekey": format.BareKey, "plural64": format.Plural[int64], "patternof": patternText,
+		"shortid":   format.ShortID, "decider": deciderText, "barekey": format.BareKey, "plural64": format.Plural[int64], "patternof": PatternText,
 		"decision": decisionOf,
 		"pace":     format.Pace,
 		"list":     func(all ...any) []any { return all },

@@ -1,4 +1,4 @@
-package adminui
+package site
 
 import (
 	"crypto/sha256"
@@ -66,11 +66,9 @@ func assetPath(name string) string {
 // versioned matches the names of files that never change: they hold a version.
 var versioned = regexp.MustCompile(`-\d+\.\d+\.\d+\.`)
 
-// staticHandler serves the files of web/static.
-type staticHandler struct{ *site }
-
-func (h *staticHandler) routes() []httpserver.Route {
-	return []httpserver.Route{h.get("/static/:name", identity.Public, sendAsset)}
+// StaticRoutes returns the route of the files of web/static.
+func (s *Site) StaticRoutes() []httpserver.Route {
+	return []httpserver.Route{s.Get("/static/:name", identity.Public, sendAsset)}
 }
 
 func sendAsset(c *httpserver.Call) error {

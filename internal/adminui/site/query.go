@@ -1,0 +1,74 @@
+package site
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// Query is the parameters of a page's address, of which other addresses of the
+// same page are made.
+type Query url.Values
+
+// Get returns a parameter.
+func (q Query) Get(name string) string { return url.Values(q).Get(name) }
+
+// Path returns the address of a page with the same parameters but those given,
+// in pairs; an empty value leaves one out.
+func (q Query) Path(page string, changes ...string) string {
+	values := url.Values{}
+	for name, all := range q {
+		values[name] = all
+	}
+	for i := 0; i < len(changes); i += 2 {
+		values.Del(changes[i])
+		if changes[i+1] != "" {
+			values.Set(changes[i], changes[i+1])
+		}
+	}
+	if len(values) == 0 {
+		return page
+	}
+	return page + "?" + values.Encode()
+}
+
+// With returns the address of a page with one parameter changed, from its first
+// page on.
+func (q Query) With(name, value, page string) string {
+	if name == "edit" {
+		return q.Path(page, name, value)
+	}
+	return q.Path(page, "cursor", "", "from", "", "edit", "", name, value)
+}
+
+// Without returns the address of a page without one parameter.
+func (q Query) Without(name, page string) string { return q.With(name, "", page) }
+
+// ReadQuery returns the named parameters of a request; others are left out.
+func ReadQuery(c *httpserver.Call, names ...string) (Query, error) {
+	q := Query{}
+	for _, name := range names {
+		value := strings.TrimSpace(c.Query(name))
+		if value == "" {
+			continue
+		}
+		if len(value) > 1200 || format.ClipLine(value, len(value)) != value {
+			return nil, fault.Field(name, "is too long or holds what is no text")
+		}
+		q[name] = []string{value}
+	}
+	return q, nil
+}
+
+func sortedNames(values url.Values) []string {
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}

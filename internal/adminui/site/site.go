@@ -1,0 +1,231 @@
+package site
+
+import (
+	"context"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// Site is what all pages share: routes, templates, the frame around each page and
+// the error pages. See newSite.
+type Site struct {
+	Options
+	pages map[string]*template.Template
+}
+
+// Options are the parts of a Site.
+type Options struct {
+	Catalog *catalog.Catalog
+	// Proposals are counted in the side bar; nil where none are made.
+	Proposals interface {
+		FindProposals(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error)
+	}
+	HasJobs bool
+	Ready   func(context.Context) wire.Readiness // nil where nothing is reported
+
+	Node, Version string
+	Logger        *slog.Logger
+	Now           func() time.Time
+}
+
+// New returns a site, or the first error in a template.
+func New(o Options) (*Site, error) {
+	s := &Site{Options: o}
+	var err error
+	s.pages, err = s.parseTemplates()
+	return s, err
+}
+
+// RenderLive answers with a page that refreshes itself: whole, or only its part
+// "live" where the page's own refresh asks for it.
+func (s *Site) RenderLive(c *httpserver.Call, name string, page any) error {
+	if IsHTMX(c.Ctx) && c.Get("HX-Target") == "live" {
+		return s.RenderPart(c, name, "live", page)
+	}
+	return s.Render(c, http.StatusOK, name, page)
+}
+
+// PolicyName returns the name of a policy, "" where there is none of that id.
+func (s *Site) PolicyName(id int64) string {
+	if p, found := s.Catalog.Selector().ByID(id); found {
+		return p.Name
+	}
+	return ""
+}
+
+// ParsePattern reads a pattern as people type one: an address or network may
+// stand without its kind.
+func (s *Site) ParsePattern(text string) (keys.Pattern, error) {
+	if _, err := netip.ParseAddr(text); err == nil {
+		text = "ip:" + text
+	} else if _, err := netip.ParsePrefix(text); err == nil {
+		text = "ip:" + text
+	}
+	pattern, err := s.Catalog.Parser().Pattern(text)
+	if err != nil {
+		return pattern, fault.Field("pattern", "%s", format.Capital(err.Error()))
+	}
+	return pattern, nil
+}
+
+// ParseExpiry returns when something ends: a length after from, at a date, or never.
+func (s *Site) ParseExpiry(length, until string, from time.Time) (time.Time, error) {
+	switch length {
+	case "good":
+		return time.Time{}, nil
+	case "until":
+		end, err := time.Parse(format.DateField, strings.Replace(strings.TrimSpace(until), "T", " ", 1))
+		if err != nil {
+			return end, fault.Field("until", "Give a day and a time, UTC, such as 2026-12-31 23:59.")
+		}
+		if !end.After(s.Now()) {
+			return end, fault.Field("until", "That is over already. Now it is %s UTC.", s.Now().UTC().Format("2 Jan 2006, 15:04"))
+		}
+		return end, nil
+	}
+	d, err := rules.ParseDuration(length)
+	if err != nil {
+		return time.Time{}, fault.Field("until", "Choose how long.")
+	}
+	return from.Add(d), nil
+}
+
+// Get returns the route of a page.
+func (s *Site) Get(path string, access identity.Access, h httpserver.Handler) httpserver.Route {
+	return s.route(http.MethodGet, path, access, h)
+}
+
+// Post returns the route of an action.
+func (s *Site) Post(path string, access identity.Access, h httpserver.Handler) httpserver.Route {
+	return s.route(http.MethodPost, path, access, h)
+}
+
+func (s *Site) route(method, path string, access identity.Access, h httpserver.Handler) httpserver.Route {
+	return httpserver.Route{
+		Listener: httpserver.Admin, Method: method, Path: path, Access: access, Failed: s.failed,
+		Streams: method == http.MethodPost && form.HasUpload(path),
+		Handler: func(c *httpserver.Call) error {
+			setHeaders(c.Ctx)
+			return h(c)
+		},
+	}
+}
+
+// contentPolicy lets a page run and load nothing but the files of Stint.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func setHeaders(c *fiber.Ctx) {
+	c.Set(fiber.HeaderContentSecurityPolicy, contentPolicy)
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Set(fiber.HeaderXFrameOptions, "DENY")
+	// Addresses of pages hold keys; no other site is to learn them.
+	c.Set(fiber.HeaderReferrerPolicy, "same-origin")
+	c.Set("Cross-Origin-Opener-Policy", "same-origin")
+	c.Set("Cross-Origin-Resource-Policy", "same-origin")
+	c.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+}
+
+// Redirect sends the browser on to a page after a change.
+func (s *Site) Redirect(c *httpserver.Call, target string) error {
+	if IsHTMX(c.Ctx) {
+		c.Set("HX-Redirect", target)
+		return c.SendStatus(http.StatusNoContent)
+	}
+	return c.Redirect(target, http.StatusSeeOther)
+}
+
+// IsHTMX reports whether htmx asks, and wants a part of a page.
+func IsHTMX(c *fiber.Ctx) bool { return c.Get("HX-Request") == "true" }
+
+// PathParam returns a part of the path. What cannot be anything's name or id is
+// nothing there, and no database is asked for it.
+func PathParam(c *httpserver.Call, name string) (string, error) {
+	value := c.Params(name)
+	if value == "" || len(value) > 128 || !format.IsPlain(value) {
+		return "", fault.New(fault.NotFound, "There is nothing with that name.")
+	}
+	return value, nil
+}
+
+// OwnPath returns path where it is an address within these pages, and the
+// first page otherwise: no form and no link may lead to another site.
+func OwnPath(path string) string {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+		return "/"
+	}
+	return path
+}
+
+// KeyPath is the page that explains a key, given as ?key=, or a refusal, given
+// as ?refusal=.
+const KeyPath = "/key"
+
+// ReturnTo redirects to a page of ours, which shows the toast of done about the
+// entries with the given ids.
+func (s *Site) ReturnTo(c *httpserver.Call, path, done string, ids []string) error {
+	target, err := url.Parse(OwnPath(path))
+	if err != nil {
+		return fault.Field("back", "is not an address")
+	}
+	q := target.Query()
+	q.Del("ask")
+	q.Set("done", done)
+	q.Del("ids")
+	// Too many ids do not fit into an address; the toast then has no undo.
+	if len(ids) > 0 && len(ids) <= RowsPerPage {
+		q.Set("ids", strings.Join(ids, ","))
+	}
+	target.RawQuery = q.Encode()
+	target.Fragment = ""
+	return s.Redirect(c, target.String())
+}
+
+// HiddenFields returns hidden fields from pairs of a name and its value.
+func HiddenFields(pairs ...string) []Field {
+	var all []Field
+	for i := 0; i+1 < len(pairs); i += 2 {
+		all = append(all, Field{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return all
+}
+
+func HiddenIDs(ids []string) []Field {
+	var all []Field
+	for _, id := range ids {
+		all = append(all, Field{Name: "id", Value: id})
+	}
+	return all
+}
+
+// StatusInvalidForm is answered where a form is shown again with its mistakes.
+const StatusInvalidForm = http.StatusUnprocessableEntity
+
+const RowsPerPage = 50
+
+// PatternText returns the pattern that selects exactly one key, as counted.
+func PatternText(key string) string {
+	k, err := offences.ParseKey(key)
+	if err != nil {
+		return ""
+	}
+	return keys.PatternOf(k).String()
+}
