@@ -140,8 +140,8 @@ var undoneChanges = []string{
 	"policy.create", "policy.replace", "policy.delete",
 }
 
-// undoable returns which of the entries, the newest first, whoever asks may
-// take back: of each thing the latest, since a later change stands on it.
+// undoable returns which of the records, the newest first, the caller may undo: of
+// each object the newest, since a later change depends on it.
 func undoable(frame site.Frame, entries []*audit.Record) map[int64]bool {
 	type thing struct{ object, id string }
 	seen, may := map[thing]bool{}, map[int64]bool{}
@@ -155,8 +155,8 @@ func undoable(frame site.Frame, entries []*audit.Record) map[int64]bool {
 	return may
 }
 
-// mayUndo reports whether somebody may take back an entry: whoever might make
-// the change.
+// mayUndo reports whether somebody may undo a record: anybody who may make the
+// change.
 func mayUndo(who *httpserver.Principal, e *audit.Record) bool {
 	if e.Object == "block" || e.Object == "exemption" {
 		return who.May(identity.Operate)
@@ -191,11 +191,11 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	return h.Redirect(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
 }
 
-// undoneToast tells what an entry that was made just now took back.
+// undoneToast returns the toast of an undo, nil where it is not recent.
 func (h *auditHandler) undoneToast(ctx context.Context, id string) (*site.Toast, error) {
 	made, err := strconv.ParseInt(id, 10, 64)
 	if err != nil { // no entry of ours was made
-		return nil, nil //nolint:nilerr // a made-up id in the URL is no mistake to tell
+		return nil, nil //nolint:nilerr // a there is no such record
 	}
 	e, err := h.audit.FindRecordByID(ctx, made)
 	if fault.Is(err, fault.NotFound) || err == nil && h.Now().Sub(e.At) > toastTime {

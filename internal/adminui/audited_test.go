@@ -76,7 +76,7 @@ func (w *walk) press(p pressed) *audit.Record {
 func TestEveryButtonThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T) {
 	n := newNode(t)
 	w := &walk{T: t, node: n, who: n.as(t, "maria"), seen: map[string]bool{}}
-	w.shelves()
+	w.entries()
 	w.acts()
 	w.decisions()
 	w.policies()
@@ -94,7 +94,7 @@ func TestEveryButtonThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T) {
 	}
 }
 
-func (w *walk) shelves() {
+func (w *walk) entries() {
 	w.Helper()
 	for path, object := range map[string]string{"/blocks": "block", "/exemptions": "exemption"} {
 		added := w.press(pressed{route: path, form: url.Values{"pattern": {"token:a"}, "for": {"1h"}}, action: object + ".add", after: true})

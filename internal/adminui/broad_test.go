@@ -54,52 +54,52 @@ func TestABroadEntryIsTypedToBeBroughtBack(t *testing.T) {
 	b := n.block(t, "*", "an attack", "jo", blocks.Manual, 24*time.Hour)
 	end := func(path string) url.Values {
 		t.Helper()
-		standing := n.standing(t)
-		if len(standing) != 1 {
-			t.Fatalf("%d blocks stand", len(standing))
+		active := n.activeBlocks(t)
+		if len(active) != 1 {
+			t.Fatalf("%d blocks are active", len(active))
 		}
-		id := url.Values{"id": {standing[0].ID}}
+		id := url.Values{"id": {active[0].ID}}
 		olu.post(path, id).is(http.StatusSeeOther)
 		return id
 	}
 	for ended, restored := range map[string]string{"/blocks/end": "/blocks/restore", "/bulk/end": "/bulk/restore"} {
 		// Who ended it just now takes that back with one click.
 		olu.post(restored, end(ended)).is(http.StatusSeeOther)
-		if len(n.standing(t)) != 1 {
+		if len(n.activeBlocks(t)) != 1 {
 			t.Fatalf("%s did not restore it", restored)
 		}
 		// Later it is asked about, as adding it is.
 		id := end(ended)
 		n.clock.advance(2 * time.Minute)
 		at := olu.post(restored, id).is(http.StatusSeeOther).header.Get("Location")
-		if !strings.HasPrefix(at, "/blocks/new?") || len(n.standing(t)) != 0 {
-			t.Fatalf("%s leads to %s, and %d stand", restored, at, len(n.standing(t)))
+		if !strings.HasPrefix(at, "/blocks/new?") || len(n.activeBlocks(t)) != 0 {
+			t.Fatalf("%s leads to %s, and %d are active", restored, at, len(n.activeBlocks(t)))
 		}
 		olu.get(at).is(http.StatusOK).holds(`id="confirm"`).holds(`value="an attack"`)
 		undoEnd := undo(n.entries(t, audit.Filter{Object: "block", Limit: 1})[0].ID)
 		olu.post("/audit/undo", undoEnd).is(http.StatusOK).holds("To undo it, type").holds("it selects every key")
 		undoEnd.Set("confirm", "yes")
 		olu.post("/audit/undo", undoEnd).is(http.StatusUnprocessableEntity).holds("Nothing was changed")
-		if len(n.standing(t)) != 0 {
+		if len(n.activeBlocks(t)) != 0 {
 			t.Fatal("it was brought back unconfirmed")
 		}
 		undoEnd.Set("confirm", "*")
 		olu.post("/audit/undo", undoEnd).is(http.StatusSeeOther)
 	}
 	// What somebody else ended is asked about at once, alone or among others.
-	standing := n.standing(t)[0]
-	_, err := n.store.Entries.End(context.Background(), audit.SystemActor("test"), blocks.Block, "", standing.ID)
+	active := n.activeBlocks(t)[0]
+	_, err := n.store.Entries.End(context.Background(), audit.SystemActor("test"), blocks.Block, "", active.ID)
 	must(t, err)
 	narrow := n.block(t, "token:x", "", "jo", blocks.Manual, time.Hour)
 	olu.post("/blocks/end", url.Values{"id": {narrow.ID}}).is(http.StatusSeeOther)
 	for _, restored := range []string{"/blocks/restore", "/bulk/restore"} {
-		if at := olu.post(restored, url.Values{"id": {standing.ID}}).is(http.StatusSeeOther).header.Get("Location"); !strings.HasPrefix(at, "/blocks/new?") {
+		if at := olu.post(restored, url.Values{"id": {active.ID}}).is(http.StatusSeeOther).header.Get("Location"); !strings.HasPrefix(at, "/blocks/new?") {
 			t.Errorf("%s leads to %s", restored, at)
 		}
-		olu.post(restored, url.Values{"id": {narrow.ID, standing.ID}}).is(http.StatusConflict).holds("Nothing was changed")
+		olu.post(restored, url.Values{"id": {narrow.ID, active.ID}}).is(http.StatusConflict).holds("Nothing was changed")
 	}
-	if all := n.standing(t); len(all) != 0 {
-		t.Errorf("%d blocks stand, the first %s of %s", len(all), all[0].Pattern, b.Pattern)
+	if all := n.activeBlocks(t); len(all) != 0 {
+		t.Errorf("%d blocks are active, the first %s of %s", len(all), all[0].Pattern, b.Pattern)
 	}
 }
 

@@ -26,7 +26,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		return nil, err
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience),
+		chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(stepTimeout),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
@@ -101,13 +101,13 @@ func (b *browser) consoleIsClean() {
 	}
 }
 
-// patience bounds one step of a test, so that a button that is not there ends
+// stepTimeout bounds one step of a test, so that a missing button ends
 // the test and not the day.
-const patience = time.Minute
+const stepTimeout = time.Minute
 
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		b.t.Fatalf("%v; the page is %s", err, b.text())
@@ -116,7 +116,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 
 func run[T any](b *browser, a chromedp.Action[T]) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	got, err := chromedp.Run(ctx, a)
 	if err != nil {
@@ -127,7 +127,7 @@ func run[T any](b *browser, a chromedp.Action[T]) T {
 
 // text returns what the page shows.
 func (b *browser) text() string {
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	got, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.title + ': ' + document.body.innerText"))
 	if err != nil {
@@ -148,7 +148,7 @@ func (b *browser) logIn(name string) {
 // by then.
 func (b *browser) waitFor(expression string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	for {
 		// While one page frees room for the next there is nothing to ask.

@@ -40,13 +40,13 @@ func (h *bulkHandler) routes() []httpserver.Route {
 // exempted.
 type bulkPage struct {
 	site.Frame
-	Keys     []string
-	Exempt   bool
-	For      string
-	Until    string
-	Reason   string
-	Back     string
-	Mistakes form.FieldErrors
+	Keys        []string
+	Exempt      bool
+	For         string
+	Until       string
+	Reason      string
+	Back        string
+	FieldErrors form.FieldErrors
 	// Own reports whether one of them matches the caller's address.
 	Own bool
 	// Filter selects all keys that match; All counts them, and Keys are the
@@ -92,10 +92,10 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	}
 	page := &bulkPage{
 		Exempt: values.Get("what") == "exempt", For: values.Get("for"), Until: values.Get("until"),
-		Back: site.OwnPath(values.Get("back")), Mistakes: form.FieldErrors{},
+		Back: site.OwnPath(values.Get("back")), FieldErrors: form.FieldErrors{},
 	}
 	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
@@ -123,11 +123,11 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	}
 	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
-	if len(page.Mistakes) > 0 {
+	if len(page.FieldErrors) > 0 {
 		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
 	ctx := c.Context()

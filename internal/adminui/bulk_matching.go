@@ -66,16 +66,16 @@ func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values u
 		return h.askBulk(c, http.StatusOK, page, patterns)
 	}
 	if asked := values.Get("count"); asked != strconv.Itoa(page.All) {
-		page.Mistakes["count"] = "Nothing was changed: " + format.Plural(page.All, "key") + " match by now. Look at them once more."
+		page.FieldErrors["count"] = "Nothing was changed: " + format.Plural(page.All, "key") + " match by now. Look at them once more."
 		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
 	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
-	if len(page.Mistakes) > 0 {
+	if len(page.FieldErrors) > 0 {
 		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
 	actor := c.Actor()

@@ -76,7 +76,7 @@ func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
 	}
 	olu.post("/audit/undo", url.Values{"id": {strconv.FormatInt(entries.Records[0].ID, 10)}}).is(http.StatusSeeOther)
 	if got := n.countBlocks(t); got != before {
-		t.Errorf("after it was undone %d blocks stand, want %d", got, before)
+		t.Errorf("after it was undone %d blocks are active, want %d", got, before)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestTheColumnsOfTheReportAreChosenInItsAddress(t *testing.T) {
 	if at != "/offenders?columns=policy%2Cstate&least=2" {
 		t.Errorf("the choice leads to %s", at)
 	}
-	vic.get(at).is(http.StatusOK).lacks(rule).holds(policy).lacks(`<th class="c-spark">`).holds(`value="policy" checked`).
+	vic.get(at).is(http.StatusOK).lacks(rule).holds(policy).lacks(`<th class="c-sparkline">`).holds(`value="policy" checked`).
 		holds("columns=policy%2Cstate&amp;least=2&amp;sort=last") // links keep the choice
 	at = vic.get("/offenders?column=").is(http.StatusSeeOther).header.Get("Location")
 	vic.get(at).is(http.StatusOK).lacks(rule).lacks(policy).lacks(`<th class="c-state">`).holds(">Offences</th>")

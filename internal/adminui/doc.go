@@ -1,50 +1,55 @@
-// Package adminui is the admin pages: server-rendered, working without
-// JavaScript, on the admin listener beside the REST API. A page asks the domain
-// (rules.Store, blocks.Store, ...) directly, never HTTP.
+// Package adminui is the admin pages: rendered by the server, working without
+// JavaScript, on the admin listener beside the REST API. A page calls the domain
+// packages, never HTTP.
+//
+// Pages composes one handler type per page, each with only the stores that it
+// needs. All embed *site.Site: routes, the frame, rendering, error pages. Beside
+// it, adminui/form reads forms and files, adminui/chart draws, adminui/format
+// writes numbers, times and keys, and adminui/policies is the policy editor.
 //
 // # To add a page
 //
-//  1. One file here: a struct that embeds Frame and has a field for everything
-//     the template shows, a method that lists the page's routes, and a handler
-//     for each:
+//  1. One file here: a struct for what the template shows, and a handler.
 //
 //     type thingsPage struct {
-//     Frame
+//     site.Frame
 //     Things []thing
 //     }
 //
-//     func (u *UI) thingRoutes() []httpserver.Route {
+//     type thingsHandler struct {
+//     *site.Site
+//     things thingStore
+//     }
+//
+//     func (h *thingsHandler) routes() []httpserver.Route {
 //     return []httpserver.Route{
-//     u.get("/things", identity.Read, u.things),
-//     u.post("/things/:id/end", identity.Operate, u.endThing),
+//     h.Get("/things", identity.Read, h.showThings),
+//     h.Post("/things/:id/end", identity.Operate, h.endThing),
 //     }
 //     }
 //
-//  2. One template, web/templates/things.html, that defines "content" (and, if
-//     the page has some, "topbar" for what stands at the right of the top bar).
-//     The handler ends with u.render(c, http.StatusOK, "things", page).
-//     u.part(c, "things", "rows", page) answers one of its templates alone, for
-//     htmx.
+//  2. One template, web/templates/things.html, that defines "content" and, for
+//     the right end of the top bar, "topbar". The handler ends with
+//     h.Render(c, http.StatusOK, "things", page). h.RenderPart answers with one
+//     template alone, for htmx.
 //
-//  3. One line in UI.Routes, and one in nav.go if it stands in the side bar.
+//  3. One line in routesOf (pages.go), and one in site/nav.go for the side bar.
 //
-// Every form is a plain POST that holds {{template "csrf" .}} and is answered by
-// u.seeOther; htmx only enhances it. Handlers return errors: UI.failed shows a
-// *fault.Error as its page. A form that is to be shown again with its fieldErrors
-// uses Mistakes.
+// Every form is a plain POST with {{template "csrf" .}}, answered by h.Redirect;
+// htmx only enhances it. Handlers return errors: Site shows a *fault.Error as a
+// page. A form that is shown again with its errors uses form.FieldErrors.
 //
-// A page about what happened embeds watch instead of Frame and gets one from
-// UI.watching: it knows the span of its address (span.go), makes links that keep
-// it (Link, KeyLink, With), and brings itself up to date where its template
-// "live" is an element with the id "live" and data-refresh; answer with u.show.
-// Charts are areas, spark, bars and timeLine, drawn in shares of their width.
-// Actions from such a page are in act.go and go back to it with a toast.
+// A page with a time range embeds site.MonitorPage instead of Frame, from
+// h.NewMonitorPage: it parses the range of its address and makes links that keep
+// it (Link, KeyLink, With). It refreshes itself where its template "live" is an
+// element with the id "live" and data-refresh; such a handler ends with
+// h.RenderLive. A change made from such a page ends with h.ReturnTo, which shows
+// a toast (toasts.go).
 //
-// What is there to use in templates (web/templates/parts.html and funcs.go):
-// {{template "key" (key .Text)}}, {{template "when" (when .Time)}},
-// {{template "decision" (decision "limited" "20/min")}}, {{icon}}s by
-// {{template "icon-search"}}, num, compact, dur, rule, share, ago. The classes
-// are in web/static/app.css, grouped as in its head. There are no inline styles
-// and scripts: the content security policy forbids them. Geometry is drawn with
-// SVG attributes; behaviour hangs on data-* attributes in app.js.
+// Templates have {{template "key" (key .Text)}}, {{template "when" (when .Time)}},
+// {{template "decision" (decision "limited" "20/min")}}, icons such as
+// {{template "icon-search"}}, and the functions of site/templates.go. The classes
+// are in web/static/app.css, grouped as in its head. The content security policy
+// forbids inline styles and scripts: geometry is in SVG attributes, behaviour in
+// data-* attributes that app.js reads.
 package adminui

@@ -2,8 +2,6 @@ package adminui
 
 import (
 	"errors"
-	"fmt"
-	"math/big"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -27,14 +25,14 @@ import (
 type addPage struct {
 	site.Frame
 	*kindTexts
-	Pattern  string
-	Reason   string
-	For      string
-	Until    string
-	Confirm  string
-	Mistakes form.FieldErrors
-	Preview  *preview      // nil until there is a pattern
-	Stands   *blocks.Entry // the active entry of this pattern that was in the way
+	Pattern     string
+	Reason      string
+	For         string
+	Until       string
+	Confirm     string
+	FieldErrors form.FieldErrors
+	Preview     *preview      // nil until there is a pattern
+	Stands      *blocks.Entry // the active entry of this pattern that was in the way
 }
 
 // Choices returns the lengths that the form offers.
@@ -80,7 +78,7 @@ func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), Mistakes: form.FieldErrors{}}
+	page := &addPage{Pattern: q.Get("pattern"), Reason: q.Get("reason"), For: q.Get("for"), Until: q.Get("until"), FieldErrors: form.FieldErrors{}}
 	if page.For == "" {
 		page.For = "24h"
 	}
@@ -97,7 +95,7 @@ func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts,
 			page.Preview, err = h.preview(c, s, pattern)
 		}
 		if err != nil {
-			if err = page.Mistakes.Add(err); err != nil {
+			if err = page.FieldErrors.Add(err); err != nil {
 				return err
 			}
 		}
@@ -112,7 +110,7 @@ func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts,
 
 func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview, error) {
 	now := h.Now()
-	v := &preview{Pattern: p, Covers: covers(p), Widened: p.Widened()}
+	v := &preview{Pattern: p, Covers: format.PatternSize(p), Widened: p.Widened()}
 	ctx := c.Context()
 	if s.Blocks {
 		r, err := h.surveyor().Survey(ctx, p, c.Address)
@@ -158,39 +156,6 @@ func shareOf(t *blocklist.Traffic) string {
 	return percent(t.Share) + "% ± " + percent(t.Error)
 }
 
-// covers says how many keys a pattern selects.
-func covers(p keys.Pattern) string {
-	network, ok := p.Network()
-	switch {
-	case p.Kind() == keys.Any:
-		return "every key"
-	case p.String() == "ip:*":
-		return "every address"
-	case p.Kind() == keys.Prefix:
-		return "every key that begins so"
-	case !ok:
-		return "1 key"
-	case network.IsSingleIP():
-		return "1 address"
-	case network.Addr().Is4():
-		return format.Number(int64(1)<<(32-network.Bits())) + " addresses"
-	case network.Bits() <= 64:
-		n := new(big.Int).Lsh(big.NewInt(1), uint(64-network.Bits()))
-		if n.IsInt64() && n.Int64() < 1e15 {
-			return networks(n.Int64())
-		}
-		return fmt.Sprintf("2 to the power of %d networks of /64", 64-network.Bits())
-	}
-	return "a part of one /64"
-}
-
-func networks(n int64) string {
-	if n == 1 {
-		return "1 network of /64"
-	}
-	return format.Number(n) + " networks of /64"
-}
-
 func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {
 	values, err := form.Read(c)
 	if err != nil {
@@ -201,15 +166,15 @@ func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, erro
 	}
 	page := &addPage{
 		Pattern: strings.TrimSpace(values.Get("pattern")), For: values.Get("for"), Until: values.Get("until"),
-		Confirm: strings.TrimSpace(values.Get("confirm")), Mistakes: form.FieldErrors{},
+		Confirm: strings.TrimSpace(values.Get("confirm")), FieldErrors: form.FieldErrors{},
 	}
 	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return nil, nil, err
 		}
 	}
 	if page.Pattern == "" {
-		page.Mistakes["pattern"] = "Write what to select: an address, a network such as 203.0.113.0/24, or a key such as token:abc."
+		page.FieldErrors["pattern"] = "Write what to select: an address, a network such as 203.0.113.0/24, or a key such as token:abc."
 	}
 	return page, values, nil
 }
@@ -221,13 +186,13 @@ func (h *entriesHandler) previewAdd(c *httpserver.Call, s *kindTexts) error {
 		return err
 	}
 	status := http.StatusOK
-	if len(page.Mistakes) > 0 && !site.IsHTMX(c.Ctx) {
+	if len(page.FieldErrors) > 0 && !site.IsHTMX(c.Ctx) {
 		status = site.StatusInvalidForm
 	}
 	return h.renderAdd(c, status, s, page)
 }
 
-// addEntry adds what the form says, or shows it again with its mistakes.
+// addEntry adds what the form says, or shows it again with its errors.
 func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	page, values, err := h.readAdd(c)
 	if err != nil {
@@ -235,16 +200,16 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	}
 	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
-	if len(page.Mistakes) > 0 {
+	if len(page.FieldErrors) > 0 {
 		return h.renderAdd(c, site.StatusInvalidForm, s, page)
 	}
 	pattern, err := h.ParsePattern(page.Pattern)
 	if err != nil {
-		if err := page.Mistakes.Add(err); err != nil {
+		if err := page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 		return h.renderAdd(c, site.StatusInvalidForm, s, page)
@@ -252,7 +217,7 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	ctx := c.Context()
 	if page.Confirm != pattern.String() {
 		if why := h.whyConfirm(ctx, s, pattern); why != "" {
-			page.Mistakes["confirm"] = "Nothing was changed: " + why + ". To go on, type " + pattern.String() + "."
+			page.FieldErrors["confirm"] = "Nothing was changed: " + why + ". To go on, type " + pattern.String() + "."
 			return h.renderAdd(c, site.StatusInvalidForm, s, page)
 		}
 	}
@@ -265,9 +230,9 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 		Kind: s.Kind, Pattern: pattern, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends,
 	})
 	if fault.Is(err, fault.Conflict) {
-		var mistake *fault.Error
-		if errors.As(err, &mistake) {
-			if id, named := mistake.Detail["id"].(string); named {
+		var invalid *fault.Error
+		if errors.As(err, &invalid) {
+			if id, named := invalid.Detail["id"].(string); named {
 				if page.Stands, err = h.entries.ByID(ctx, s.Kind, id); err != nil {
 					return err
 				}

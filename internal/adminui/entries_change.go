@@ -20,12 +20,12 @@ const maxReason = 1000
 
 // edit is an open row: what its fields hold.
 type edit struct {
-	ID       string
-	Reason   string
-	For      string // one of editChoices
-	Until    string // as fields of dates write it, UTC
-	Revision int64
-	Mistakes form.FieldErrors
+	ID          string
+	Reason      string
+	For         string // one of editChoices
+	Until       string // as fields of dates write it, UTC
+	Revision    int64
+	FieldErrors form.FieldErrors
 	// Ask is the pattern that is to be typed for the change, "" for none.
 	Ask string
 	// Meanwhile is what somebody else made of it while it was edited, nil for
@@ -34,7 +34,7 @@ type edit struct {
 }
 
 func editOf(i *blocks.Entry) *edit {
-	e := &edit{ID: i.ID, Reason: i.Reason, Until: format.DateOf(i.Expires), Revision: i.Revision, For: "until", Mistakes: form.FieldErrors{}}
+	e := &edit{ID: i.ID, Reason: i.Reason, Until: format.DateOf(i.Expires), Revision: i.Revision, For: "until", FieldErrors: form.FieldErrors{}}
 	if i.Expires.IsZero() {
 		e.For = "good"
 	}
@@ -65,12 +65,12 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	if len(e.Mistakes) > 0 {
+	if len(e.FieldErrors) > 0 {
 		return h.renderEntries(c, site.StatusInvalidForm, s, site.Query{}, e)
 	}
 	if ask := before.Pattern.String(); blocklist.Prolongs(before.Expires, *change.Expires) && strings.TrimSpace(values.Get("confirm")) != ask {
 		if why := h.whyConfirm(ctx, s, before.Pattern); why != "" {
-			e.Ask, e.Mistakes["confirm"] = ask, "Nothing was changed: "+why+". To make it last longer, type "+ask+"."
+			e.Ask, e.FieldErrors["confirm"] = ask, "Nothing was changed: "+why+". To make it last longer, type "+ask+"."
 			return h.renderEntries(c, site.StatusInvalidForm, s, site.Query{}, e)
 		}
 	}
@@ -86,10 +86,10 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 }
 
 func (h *entriesHandler) readEdit(values url.Values, before *blocks.Entry) (*edit, blocks.Update, error) {
-	e := &edit{ID: before.ID, For: values.Get("for"), Until: values.Get("until"), Mistakes: form.FieldErrors{}}
+	e := &edit{ID: before.ID, For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
 	var err error
 	if e.Reason, err = form.Line(values, "reason", maxReason); err != nil {
-		if err = e.Mistakes.Add(err); err != nil {
+		if err = e.FieldErrors.Add(err); err != nil {
 			return nil, blocks.Update{}, err
 		}
 	}
@@ -103,7 +103,7 @@ func (h *entriesHandler) readEdit(values url.Values, before *blocks.Entry) (*edi
 	}
 	end, err := h.ParseExpiry(e.For, e.Until, from)
 	if err != nil {
-		if err = e.Mistakes.Add(err); err != nil {
+		if err = e.FieldErrors.Add(err); err != nil {
 			return nil, blocks.Update{}, err
 		}
 	}
@@ -162,16 +162,16 @@ func (h *entriesHandler) eachGiven(c *httpserver.Call, s *kindTexts, ask asker, 
 
 // partly says that something stopped in the middle.
 func partly(err error, done, all int) error {
-	var mistake *fault.Error
-	if !errors.As(err, &mistake) {
+	var invalid *fault.Error
+	if !errors.As(err, &invalid) {
 		return err
 	}
-	told := *mistake
-	told.Message = strconv.Itoa(done) + " of " + strconv.Itoa(all) + " are done, then: " + mistake.Message
-	return &told
+	partial := *invalid
+	partial.Message = strconv.Itoa(done) + " of " + strconv.Itoa(all) + " are done, then: " + invalid.Message
+	return &partial
 }
 
-// done goes back to the list, which tells what was done.
+// done redirects to the list, which shows what changed.
 func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what string, ids ...string) error {
 	target := s.Path
 	if path := site.OwnPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
@@ -189,7 +189,7 @@ func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what strin
 	return h.Redirect(c, at.String())
 }
 
-// entriesToast tells what the address says was done, if it was, just now.
+// entriesToast returns the toast that the address asks for, nil for none.
 func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.Query) (*site.Toast, error) {
 	ids := strings.Split(q.Get("ids"), ",")
 	if q.Get("done") == "" || len(ids) > site.RowsPerPage {

@@ -75,7 +75,7 @@ func (n *node) fill(t testing.TB) {
 	n.block(t, "ip:198.51.100.250", "Price scraper", "maria", blocks.Manual, 90*time.Hour)
 	n.block(t, "ip:2001:db8:51::/48", "9 of its /64s offended, accepted by maria", "maria", blocks.Manual, 3*time.Hour+37*time.Minute)
 	n.block(t, "ip:198.51.100.128/26", "Hosting range, price scraper since July", "maria", blocks.Manual, 7*24*time.Hour)
-	n.block(t, "token:partner_7d1b9e0aa83c1f4a6b0d55e1", "Leaked in a public repository, owner told", "jo", blocks.Manual, 0)
+	n.block(t, "token:partner_7d1b9e0aa83c1f4a6b0d55e1", "Leaked in a public repository, owner informed", "jo", blocks.Manual, 0)
 	for i, text := range hostile {
 		n.block(t, "token:"+strings.ReplaceAll(text, "*", ""), text, hostile[(i+1)%len(hostile)], blocks.Manual, time.Duration(i+1)*time.Hour)
 	}

@@ -94,7 +94,7 @@ func TestAPolicyIsEditedWithAMistakeAndThenRight(t *testing.T) {
 	b.do(chromedp.Click(chromedp.CSS(save)))
 	b.waitFor(`document.querySelector('input[name="limit"]').getAttribute("aria-invalid") === "true"`)
 	if p, err := n.store.Policies.FindPolicyByName(t.Context(), "default"); err != nil || p.Version != 1 {
-		t.Fatalf("a mistake was saved as version %d, %v", p.Version, err)
+		t.Fatalf("an invalid policy was saved as version %d, %v", p.Version, err)
 	}
 	b.write(limit, "2")
 	b.waitFor(`document.querySelector("#meaning").innerText.includes("At most 2 in any second")`)
@@ -111,7 +111,7 @@ func TestAPolicyIsEditedWithAMistakeAndThenRight(t *testing.T) {
 		t.Errorf("the return made version %d: %s, %v", p.Version, p.Rules, err)
 	}
 	for _, m := range b.console() {
-		if !strings.Contains(m, "422") { // the answer to the mistake
+		if !strings.Contains(m, "422") { // the answer to the invalid form
 			t.Errorf("the console says: %s", m)
 		}
 	}

@@ -102,7 +102,7 @@ func TestANarrowerRangeThatStopsMostIsOfferedInstead(t *testing.T) {
 	if seen.Refused == 0 {
 		t.Fatal("nobody was refused")
 	}
-	olu.get("/policies").is(http.StatusOK).holds(`class="spark"`).holds("At most " + strconv.FormatInt(seen.Refused, 10) + " in 2 min.")
+	olu.get("/policies").is(http.StatusOK).holds(`class="sparkline"`).holds("At most " + strconv.FormatInt(seen.Refused, 10) + " in 2 min.")
 	form := url.Values{"pattern": {"ip:198.51.0.0/16"}, "reason": {"scraping"}, "for": {"4h"}}
 	olu.post("/blocks/new", form).is(http.StatusOK).holds(`name="narrow" value="ip:198.51.100.0/24"`)
 	form.Set("narrow", "ip:198.51.100.0/24")

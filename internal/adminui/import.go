@@ -45,11 +45,11 @@ type heldImport struct {
 type importPage struct {
 	site.Frame
 	importForm
-	Mistakes form.FieldErrors
-	Problem  string // why there is no report, "" where there is one or none was asked for
-	Held     *form.HeldFile[heldImport]
-	Report   *blocklist.ImportReport // nil before the first step
-	Done     bool                    // it was imported
+	FieldErrors form.FieldErrors
+	Problem     string // why there is no report, "" where there is one or none was asked for
+	Held        *form.HeldFile[heldImport]
+	Report      *blocklist.ImportReport // nil before the first step
+	Done        bool                    // it was imported
 }
 
 // Choices returns the lengths that the form offers.
@@ -118,7 +118,7 @@ func (h *importHandler) routes() []httpserver.Route {
 }
 
 func (h *importHandler) newPage(c *httpserver.Call) *importPage {
-	return &importPage{Frame: h.NewFrame(c, "Import blocks", "/blocks"), importForm: importForm{For: "7d", On: blocks.Fail}, Mistakes: form.FieldErrors{}}
+	return &importPage{Frame: h.NewFrame(c, "Import blocks", "/blocks"), importForm: importForm{For: "7d", On: blocks.Fail}, FieldErrors: form.FieldErrors{}}
 }
 
 func (h *importHandler) showImport(c *httpserver.Call) error {
@@ -129,7 +129,7 @@ func (h *importHandler) showImport(c *httpserver.Call) error {
 func (h *importHandler) tryImport(c *httpserver.Call) error {
 	page := h.newPage(c)
 	err := h.readImport(c, page)
-	if err == nil && len(page.Mistakes) == 0 {
+	if err == nil && len(page.FieldErrors) == 0 {
 		err = h.dryRun(c, page)
 	}
 	if err != nil {
@@ -147,14 +147,14 @@ func (h *importHandler) tryImport(c *httpserver.Call) error {
 // addError shows an error that the caller can fix on the page; other errors are
 // returned.
 func (p *importPage) addError(err error) error {
-	if err = p.Mistakes.Add(err); err == nil {
+	if err = p.FieldErrors.Add(err); err == nil {
 		return nil
 	}
-	var mistake *fault.Error
-	if !errors.As(err, &mistake) || httpserver.StatusOf(err) >= http.StatusInternalServerError {
+	var invalid *fault.Error
+	if !errors.As(err, &invalid) || httpserver.StatusOf(err) >= http.StatusInternalServerError {
 		return err
 	}
-	p.Problem = mistake.Message
+	p.Problem = invalid.Message
 	return nil
 }
 
@@ -166,12 +166,12 @@ func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
 	}
 	page.For, page.Until, page.SkipBad = values.Get("for"), values.Get("until"), values.Get("skip_bad") == "yes"
 	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
 	if _, err = h.ParseExpiry(page.For, page.Until, h.Now()); err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
 	default:
 		return fault.New(fault.Invalid, "The choice for those that are blocked already must be fail, extend or replace.")
 	}
-	if len(page.Mistakes) > 0 {
+	if len(page.FieldErrors) > 0 {
 		c.Ctx.Context().SetConnectionClose() // the file is not read
 		return nil
 	}
@@ -252,7 +252,7 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	o := blocklist.ImportOptions{On: page.On, SkipBad: page.SkipBad || values.Get("skip_bad") == "yes"}
 	if page.Report != nil && page.Report.Confirmation != nil {
 		if strings.TrimSpace(values.Get("confirm")) != page.ConfirmText() {
-			page.Mistakes["confirm"] = "Nothing was imported. To import also what is broad, type " + page.ConfirmText() + "."
+			page.FieldErrors["confirm"] = "Nothing was imported. To import also what is broad, type " + page.ConfirmText() + "."
 			return h.Render(c, site.StatusInvalidForm, "import", page)
 		}
 		o.Confirm = page.Report.Confirmation.Digest

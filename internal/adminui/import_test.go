@@ -57,7 +57,7 @@ func (a *answer) held() string {
 	return m[1]
 }
 
-func (n *node) standing(t testing.TB) []*blocks.Entry {
+func (n *node) activeBlocks(t testing.TB) []*blocks.Entry {
 	t.Helper()
 	page, err := n.store.Entries.Find(context.Background(), blocks.Filter{Kind: blocks.Block, At: n.clock.Now(), Limit: 1000})
 	must(t, err)
@@ -83,16 +83,16 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 		holds("5 rows of <bdi>list.txt</bdi>, as a plain list").holds("<dt>New</dt><dd><b>3</b>").
 		holds("Known, stay as they are</dt><dd>1<").holds("Exempt, refuse nobody</dt><dd>1<").
 		holds(`<td class="num fit">5</td>`).holds("Leave 1 bad row out and block 3 patterns").lacks("traffic they would have refused</dt>")
-	if got := len(n.standing(t)); got != 1 {
+	if got := len(n.activeBlocks(t)); got != 1 {
 		t.Fatalf("the dry run left %d blocks", got)
 	}
 	form := url.Values{"file": {tried.held()}}
 	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("1 of the 5 rows are bad")
 	form.Set("skip_bad", "yes")
 	olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("3 blocks imported")
-	all := n.standing(t)
+	all := n.activeBlocks(t)
 	if len(all) != 4 {
-		t.Fatalf("%d blocks stand", len(all))
+		t.Fatalf("%d blocks are active", len(all))
 	}
 	for _, b := range all {
 		if b.Source == blocks.Imported && (b.Reason != "abuse list" || !b.Expires.Equal(n.clock.Now().Add(24*time.Hour))) {
@@ -114,22 +114,22 @@ func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			olu.t = t
-			before := len(n.standing(t))
+			before := len(n.activeBlocks(t))
 			tried := olu.upload("/blocks/import", "list.txt", c.list, importFields).is(http.StatusOK).
 				holds(c.shows).holds(c.says).holds(`data-confirm="` + c.typed + `"`)
 			form := url.Values{"file": {tried.held()}, "skip_bad": {"yes"}}
 			olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("Nothing was imported").holds(c.shows)
 			form.Set("confirm", "yes")
 			olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity)
-			if got := len(n.standing(t)); got != before {
-				t.Fatalf("%d blocks stand unconfirmed", got-before)
+			if got := len(n.activeBlocks(t)); got != before {
+				t.Fatalf("%d blocks are active unconfirmed", got-before)
 			}
 			form.Set("confirm", c.typed)
 			olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("imported")
-			if got := len(n.standing(t)); got == before {
+			if got := len(n.activeBlocks(t)); got == before {
 				t.Fatal("what was confirmed was not imported")
 			}
-			for _, b := range n.standing(t) { // or what it refuses already counts no more
+			for _, b := range n.activeBlocks(t) { // or what it refuses already counts no more
 				_, err := n.store.Entries.End(context.Background(), audit.SystemActor("test"), blocks.Block, "", b.ID)
 				must(t, err)
 			}
@@ -145,8 +145,8 @@ func TestAFileThatWaitsIsItsOwnersAndExpires(t *testing.T) {
 	olu.post("/blocks/import/confirm", url.Values{"file": {first}}).is(http.StatusConflict)
 	n.clock.advance(15 * time.Minute)
 	olu.post("/blocks/import/confirm", url.Values{"file": {second}}).is(http.StatusConflict)
-	if got := len(n.standing(t)); got != 1 {
-		t.Errorf("%d blocks stand", got)
+	if got := len(n.activeBlocks(t)); got != 1 {
+		t.Errorf("%d blocks are active", got)
 	}
 }
 
@@ -163,8 +163,8 @@ func TestAnImportReadsEveryFormatByItsContent(t *testing.T) {
 			olu := n.as(t, "olu")
 			tried := olu.upload("/blocks/import", c.file, c.content, importFields).is(http.StatusOK).holds(c.as).holds("Block 2 patterns")
 			olu.post("/blocks/import/confirm", url.Values{"file": {tried.held()}}).is(http.StatusOK)
-			if got := len(n.standing(t)); got != 2 {
-				t.Errorf("%d blocks stand", got)
+			if got := len(n.activeBlocks(t)); got != 2 {
+				t.Errorf("%d blocks are active", got)
 			}
 		})
 	}
@@ -225,7 +225,7 @@ func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {
 	for _, text := range hostile {
 		quoted := `"` + strings.ReplaceAll(escape.CSV(text), `"`, `""`) + `"`
 		list.WriteString(`"token:` + quoted[1:] + "," + quoted + "\n")
-		list.WriteString(`"ip:10.1*` + quoted[1:] + ",x\n") // bad, and told with its text
+		list.WriteString(`"ip:10.1*` + quoted[1:] + ",x\n") // invalid, and reported with its text
 	}
 	file := filepath.Join(t.TempDir(), `list"><img src=x>.csv`)
 	must(t, os.WriteFile(file, []byte(list.String()), 0o600))
@@ -247,8 +247,8 @@ func TestHostileRowsAreShownAndImportedAsTextInABrowser(t *testing.T) {
 	b.press("#confirm", `a[href="/blocks?source=imported"]`)
 	b.audit("imported")
 	reasons := map[string]bool{}
-	for _, stands := range n.standing(t) {
-		reasons[stands.Reason] = true
+	for _, b := range n.activeBlocks(t) {
+		reasons[b.Reason] = true
 	}
 	for _, text := range hostile {
 		if !reasons[text] {

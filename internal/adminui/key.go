@@ -8,6 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
@@ -36,7 +37,7 @@ type keyPage struct {
 	Exemption   *blocks.Entry // the most specific one
 	Ranges      []keyRange
 	Choices     []form.Choice
-	Own         bool  // it counts whoever asks
+	Own         bool  // it counts the caller's address
 	Allowed     int64 // in the last hour
 	Offences    *chart.Bars
 	Refusals    []keyRefusal
@@ -95,14 +96,14 @@ type keyRefusal struct {
 	offences.Offence
 	ID   string
 	At   time.Time
-	Wait time.Duration // that the last answer told
+	Wait time.Duration // of the last answer
 	Rule string
 }
 
 // KindName returns the decision's kind.
 func (r keyRefusal) KindName() string { return r.Offence.Kind.String() }
 
-// escalationView is where the key stands on an escalation, with its steps.
+// escalationView is the state of the key in an escalation, with the levels.
 type escalationView struct {
 	*offences.EscalationStatus
 	Levels []level
@@ -206,7 +207,7 @@ func newKeyPolicy(px *gate.PolicyExplanation, shadow bool) keyPolicy {
 		policy.Counter = !a.IsLog()
 	}
 	if px.Policy.Algorithm != algorithms.TimestampLog {
-		policy.Counts = countsBy(px.Policy)
+		policy.Counts = policies.CountsBy(px.Policy)
 	}
 	return policy
 }

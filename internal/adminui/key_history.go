@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-const rangeSpan = time.Hour
+const seenRange = time.Hour
 
 // addRanges offers wider ranges and says whom they would hit, by what was seen
 // in the last hour.
@@ -24,7 +24,7 @@ func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key)
 	for i, p := range patterns {
 		r := keyRange{Pattern: p.String(), Text: "1 key", First: i == 0}
 		if h.offenders != nil {
-			seen, err := h.offenders.Store.Seen(ctx, p, now.Add(-rangeSpan), now, 1)
+			seen, err := h.offenders.Store.Seen(ctx, p, now.Add(-seenRange), now, 1)
 			if err != nil {
 				return err
 			}
@@ -66,9 +66,9 @@ func rangesOf(key keys.Key) []keys.Pattern {
 	return all
 }
 
-// leastOffencesSpan is drawn where the page's span is shorter: who comes back
-// comes back within a day.
-const leastOffencesSpan = 24 * time.Hour
+// minOffencesRange is drawn where the page's time range is shorter, so that a
+// return within a day shows.
+const minOffencesRange = 24 * time.Hour
 
 // addOffences draws the offences over time, and the blocks under them.
 func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Key) error {
@@ -76,8 +76,8 @@ func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Ke
 		return nil
 	}
 	s := page.Range
-	if s.Last != 0 && s.Length() < leastOffencesSpan {
-		s = format.TimeRange{From: s.To.Add(-leastOffencesSpan), To: s.To, Last: leastOffencesSpan}
+	if s.Last != 0 && s.Length() < minOffencesRange {
+		s = format.TimeRange{From: s.To.Add(-minOffencesRange), To: s.To, Last: minOffencesRange}
 	}
 	t, err := h.offenders.Timeline(ctx, key, s.From, s.To, chart.BarCount)
 	if err != nil {

@@ -20,7 +20,7 @@ type livePage struct {
 	site.MonitorPage
 	Events   []liveEvent
 	Policies []string
-	// Stream is where the same events are told as they happen: the script asks
+	// Stream is the address that sends the same events as they happen: the script asks
 	// for the page's part again when it hears one.
 	Stream string
 	// Others says that other nodes decide too, which this page does not show.

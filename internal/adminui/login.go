@@ -88,7 +88,7 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 		page.Advice = triesLeft(h.throttle.LoginsLeft(ctx, c.Address, page.Name))
 		return h.renderLogin(c, http.StatusUnprocessableEntity, page)
 	}
-	if err := h.sessions.end(ctx, c); err != nil { // of whoever was logged in before
+	if err := h.sessions.end(ctx, c); err != nil { // the session that this browser had before
 		return err
 	}
 	err = h.sessions.begin(ctx, c, user)

@@ -71,8 +71,8 @@ type filterChip struct {
 // offenderRow is one offender as its row shows it.
 type offenderRow struct {
 	offenders.Row
-	Spark *chart.Sparkline
-	State stateView
+	Sparkline *chart.Sparkline
+	State     stateView
 	// Rule is what refused most, for people; RuleParam is its value as a
 	// filter, "" where it is no rule.
 	Rule, RuleParam string
@@ -104,7 +104,7 @@ func offenderRows(s *site.Site, r *offenders.Report, span format.TimeRange) []of
 		if row.Block != nil && row.Exemption == nil {
 			blocked = row.Block.Created
 		}
-		rows[i] = offenderRow{Row: *row, Spark: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.Now()), PolicyName: s.PolicyName(row.Policy)}
+		rows[i] = offenderRow{Row: *row, Sparkline: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.Now()), PolicyName: s.PolicyName(row.Policy)}
 		rows[i].Rule = format.RuleText(row.RefusedBy)
 		if row.Kind == offences.Blocked {
 			rows[i].Rule = "Blocked"
@@ -234,7 +234,7 @@ func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
 	o := offences.Query{
 		From: w.Range.From, To: w.Range.To, Search: q.Get("search"), Rule: canonicalRule(q.Get("rule")), NotRule: canonicalRule(q.Get("not_rule")),
 		Source: q.Get("source"), Shadow: q.Get("shadow") == "true", Sort: offences.Sort(q.Get("sort")), Cursor: q.Get("cursor"),
-		Limit: offendersPage, Points: sparkPoints,
+		Limit: offendersPage, Points: chart.SparklinePoints,
 	}
 	var err error
 	if least := q.Get("least"); least != "" {
@@ -302,7 +302,7 @@ var reportColumns = []reportColumn{
 	{"first", "First", true}, {"last", "Last", true}, {"trend", "Trend", true}, {"state", "Status", true},
 }
 
-// noColumns stands in an address for none of them.
+// noColumns is the parameter for no columns.
 const noColumns = "none"
 
 // columnsOf returns the columns with those shown that an address names, as

@@ -46,7 +46,6 @@ const (
 	overviewOffenders = 13
 	overviewBlocks    = 6
 	overviewRules     = 8
-	sparkPoints       = 30
 	recentBlocks      = 24 * time.Hour
 )
 
@@ -156,7 +155,7 @@ func (p *overviewPage) chartSentence() string {
 
 func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPage) (err error) {
 	page.Report, err = h.offenders.Report(ctx, offences.Query{
-		From: page.Range.From, To: page.Range.To, Limit: overviewOffenders, Points: sparkPoints,
+		From: page.Range.From, To: page.Range.To, Limit: overviewOffenders, Points: chart.SparklinePoints,
 	})
 	if err != nil {
 		return err
@@ -298,9 +297,9 @@ func (p *overviewPage) SourceBlockLink() string {
 }
 
 // SourceSize says how many keys the source has room for: "256 addresses".
-func (p *overviewPage) SourceSize() string { return covers(p.Attack.Source.Pattern) }
+func (p *overviewPage) SourceSize() string { return format.PatternSize(p.Attack.Source.Pattern) }
 
-// Part is one thing that a node stands on, as the overview's strip shows it.
+// Part is a part of a node or of its environment, as the overview shows it.
 type Part struct {
 	Name string // "Node a", "Redis", "Postgres", "Jobs"
 	// Trouble says in a word or two what is wrong: "slow", "unreachable"; ""

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
@@ -59,7 +59,7 @@ type Deps struct {
 	// Undo takes changes back from the page of the audit; nil for never.
 	Undo audit.Undoer
 	// Trace returns recorded checks; nil where none are recorded.
-	Trace TrafficSource
+	Trace policies.TrafficSource
 	// Checked reports whether any check was ever answered; nil for never.
 	Checked func(ctx context.Context) (bool, error)
 	// Ready says which part of the node fails; nil for none.
@@ -81,10 +81,6 @@ type Deps struct {
 	Now    func() time.Time // nil means time.Now
 }
 
-// TrafficSource returns the recorded checks of a span, for trying a policy on
-// them, and whether they are only a sample of all.
-type TrafficSource func(ctx context.Context, from, to time.Time) (source backtest.Source, estimate bool, err error)
-
 // Setting is one setting as the page of settings shows it.
 type Setting struct{ Name, Variable, Value, Help string }
 
@@ -94,7 +90,7 @@ type Pages struct {
 	routes   []httpserver.Route
 }
 
-// New returns the pages over d, or the first mistake in a template.
+// New returns the pages over d, or the first error in a template.
 func New(d Deps) (*Pages, error) {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -150,7 +146,6 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
 		&reportsHandler{Site: s, reports: d.Reports},
 		&bulkHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders, audit: d.Audit},
-		&policiesHandler{Site: s, policies: d.Policies, offenders: d.Offenders, traffic: d.Trace, isShared: isShared},
 		&importHandler{Site: s, entries: d.Entries, traffic: d.Traffic}, // before /blocks/:id of the next
 		&entriesHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders},
 		&jobsHandler{Site: s, jobs: d.Jobs, recorder: d.Recorder},
@@ -159,7 +154,8 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&usersHandler{Site: s, identity: d.Identity},
 		&settingsHandler{Site: s, settings: d.Settings},
 	}
-	all := s.StaticRoutes()
+	policies := &policies.Handler{Site: s, Policies: d.Policies, Offenders: d.Offenders, Traffic: d.Trace, IsShared: isShared}
+	all := append(s.StaticRoutes(), policies.Routes()...)
 	for _, h := range handlers {
 		all = append(all, h.routes()...)
 	}

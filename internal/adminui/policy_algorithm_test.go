@@ -97,7 +97,7 @@ func TestAWrongOptionIsSaidBesideItsField(t *testing.T) {
 	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {"fixed_window"}, "window_start": {"noon"}})).is(http.StatusUnprocessableEntity).holds("Must be clock or first_request.")
 	v.post("/policies/default", editorForm("1", url.Values{"algorithm": {hostile[0]}})).is(http.StatusUnprocessableEntity).holds("Must be one of timestamp_log").lacks(hostile[0])
 	if p := n.policy(t); p.Version != 1 {
-		t.Errorf("a mistake was saved as version %d", p.Version)
+		t.Errorf("an invalid policy was saved as version %d", p.Version)
 	}
 }
 

@@ -26,13 +26,13 @@ type proposalsPage struct {
 // proposalPage asks about one of them.
 type proposalPage struct {
 	site.MonitorPage
-	Proposal *proposalView
-	For      string
-	Until    string
-	Reason   string
-	Mistakes form.FieldErrors
-	Own      bool   // the range holds whoever asks
-	Warn     string // what else to know before it is blocked, "" for nothing
+	Proposal    *proposalView
+	For         string
+	Until       string
+	Reason      string
+	FieldErrors form.FieldErrors
+	Own         bool   // the range contains the caller's address
+	Warn        string // what else to know before it is blocked, "" for nothing
 }
 
 // Choices returns the lengths that the form offers.
@@ -90,7 +90,7 @@ func viewProposal(p *offences.Proposal) *proposalView {
 	return v
 }
 
-// placeIn returns where a key stands within a range.
+// placeIn returns the place of a key within a range.
 func placeIn(network netip.Prefix, text string, size int64) (string, bool) {
 	pattern, err := (keys.Parser{IPv6Bits: 128}).Pattern(text)
 	if err != nil {
@@ -204,7 +204,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	if err != nil {
 		return nil, err
 	}
-	page := &proposalPage{MonitorPage: w, Proposal: viewProposal(p), For: "24h", Mistakes: form.FieldErrors{}}
+	page := &proposalPage{MonitorPage: w, Proposal: viewProposal(p), For: "24h", FieldErrors: form.FieldErrors{}}
 	if p.Decision == offences.Open {
 		r, err := h.confirmer.surveyor().Survey(ctx, p.Pattern, c.Address)
 		if err != nil {
@@ -234,17 +234,17 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 	}
 	page.For, page.Until = values.Get("for"), values.Get("until")
 	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
 	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
-	if len(page.Mistakes) > 0 {
+	if len(page.FieldErrors) > 0 {
 		return h.Render(c, site.StatusInvalidForm, "proposal", page)
 	}
 	ctx := c.Context()

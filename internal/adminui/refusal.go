@@ -9,17 +9,17 @@ import (
 	"github.com/stint-dev/stint/internal/offenders"
 )
 
-// refusalPage tells the story of one refusal's id.
+// refusalPage explains one refusal id.
 type refusalPage struct {
 	site.MonitorPage
-	Story *offenders.Explanation
-	Rows  []keyRefusal
+	Explanation *offenders.Explanation
+	Rows        []keyRefusal
 }
 
 // Total counts the refusals of the minute.
 func (p *refusalPage) Total() int64 {
 	var n int64
-	for _, o := range p.Story.Offences {
+	for _, o := range p.Explanation.Offences {
 		n += o.Count
 	}
 	return n
@@ -34,11 +34,11 @@ func (h *keyHandler) showRefusal(c *httpserver.Call, w site.MonitorPage, id stri
 	page.Title = "Refusal " + format.ClipLine(id, 30)
 	page.Refresh = 0
 	var err error
-	if page.Story, err = h.offenders.Offence(ctx, id); err != nil {
+	if page.Explanation, err = h.offenders.Offence(ctx, id); err != nil {
 		return err
 	}
-	for _, o := range page.Story.Offences {
-		page.Rows = append(page.Rows, refusalRow(page.Story.ID, o))
+	for _, o := range page.Explanation.Offences {
+		page.Rows = append(page.Rows, refusalRow(page.Explanation.ID, o))
 	}
 	return h.Render(c, http.StatusOK, "refusal", page)
 }

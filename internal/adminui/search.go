@@ -31,7 +31,7 @@ func (h *searchHandler) routes() []httpserver.Route {
 // on.
 const (
 	suggested = 8
-	leastText = 2
+	minText   = 2
 )
 
 // suggestion is a key that may be meant, and why it is offered.
@@ -42,7 +42,7 @@ type suggestion struct{ Key, Why string }
 func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	text := format.ClipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
 	var found []suggestion
-	if h.offenders != nil && len(text) >= leastText {
+	if h.offenders != nil && len(text) >= minText {
 		ctx := c.Context()
 		now := h.Now()
 		ranking, err := h.offenders.Store.Rank(ctx, offences.Query{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})

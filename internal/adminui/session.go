@@ -105,7 +105,7 @@ func (s *sessions) SessionHolds(ctx context.Context, p *httpserver.Principal) (b
 	if err != nil {
 		return false, err
 	}
-	return user.Role == p.Role && s.stands(&login{session: *session, user: *user}), nil
+	return user.Role == p.Role && s.isActive(&login{session: *session, user: *user}), nil
 }
 
 func (s *sessions) cookie(c *fiber.Ctx) string {
@@ -115,7 +115,7 @@ func (s *sessions) cookie(c *fiber.Ctx) string {
 	return c.Cookies(plainCookie)
 }
 
-// findLogin returns a session that stands, nil for none. While the database is
+// findLogin returns an active session, nil for none. While the database is
 // unreachable it goes by what it said last: nothing can be changed then.
 func (s *sessions) findLogin(ctx context.Context, hash [32]byte) (*login, error) {
 	users := s.catalog.UsersRevision()
@@ -126,13 +126,13 @@ func (s *sessions) findLogin(ctx context.Context, hash [32]byte) (*login, error)
 		return nil, nil
 	case err != nil:
 		l, known := s.recall(hash)
-		if !known || l.users != users || !s.stands(&l) {
+		if !known || l.users != users || !s.isActive(&l) {
 			return nil, err
 		}
 		return &l, nil
 	}
 	l := login{*session, *user, users}
-	if !s.stands(&l) {
+	if !s.isActive(&l) {
 		s.forget(hash)
 		return nil, s.identity.DeleteSession(ctx, hash[:])
 	}
@@ -146,7 +146,7 @@ func (s *sessions) findLogin(ctx context.Context, hash [32]byte) (*login, error)
 	return &l, nil
 }
 
-func (s *sessions) stands(l *login) bool {
+func (s *sessions) isActive(l *login) bool {
 	now := s.now()
 	return now.Before(l.session.Expires) && now.Sub(l.session.LastSeen) < s.idleTimeout &&
 		l.user.Disabled.IsZero() && l.user.Role.Access() != ""
@@ -234,7 +234,7 @@ func (s *sessions) setCookie(c *fiber.Ctx, value string, lifetime time.Duration)
 }
 
 // overTLS reports whether the browser came by TLS: this listener's own, or that
-// of a proxy before it, which the page's origin tells.
+// of a proxy before it, as the page's origin says.
 func (s *sessions) overTLS(c *fiber.Ctx) bool {
 	return s.secure || strings.HasPrefix(c.Get(fiber.HeaderOrigin), "https://")
 }

@@ -17,15 +17,15 @@ const maxName = 64
 
 type tokensPage struct {
 	site.Frame
-	Tokens   []tokenRow
-	Name     string
-	Scopes   map[string]bool // chosen in the form
-	For      string
-	Until    string
-	Mistakes form.FieldErrors
-	Secret   string // of the token that was just made, shown once
-	Made     *identity.Token
-	Replaces *identity.Token // by the one just made, nil for none
+	Tokens      []tokenRow
+	Name        string
+	Scopes      map[string]bool // chosen in the form
+	For         string
+	Until       string
+	FieldErrors form.FieldErrors
+	Secret      string // of the token that was just made, shown once
+	Made        *identity.Token
+	Replaces    *identity.Token // by the one just made, nil for none
 }
 
 type tokenRow struct {
@@ -67,7 +67,7 @@ func (h *tokensHandler) routes() []httpserver.Route {
 }
 
 func (h *tokensHandler) showTokens(c *httpserver.Call) error {
-	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: form.FieldErrors{}}
+	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{}}
 	return h.renderTokens(c, http.StatusOK, page)
 }
 
@@ -100,14 +100,14 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page := tokensPage{For: values.Get("for"), Until: values.Get("until"), Scopes: map[string]bool{}, Mistakes: form.FieldErrors{}}
+	page := tokensPage{For: values.Get("for"), Until: values.Get("until"), Scopes: map[string]bool{}, FieldErrors: form.FieldErrors{}}
 	if page.Name, err = form.Line(values, "name", maxName); err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
 	if page.Name == "" {
-		page.Mistakes["name"] = "Give it a name that people recognise it by."
+		page.FieldErrors["name"] = "Give it a name that people recognise it by."
 	}
 	var scopes []identity.Access
 	for _, text := range values["scope"] {
@@ -121,28 +121,28 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 		page.Scopes[text] = true
 	}
 	if len(scopes) == 0 {
-		page.Mistakes["scope"] = "Choose at least one."
+		page.FieldErrors["scope"] = "Choose at least one."
 	}
 	expires, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
-	if len(page.Mistakes) > 0 {
+	if len(page.FieldErrors) > 0 {
 		return h.renderTokens(c, site.StatusInvalidForm, page)
 	}
 	ctx := c.Context()
 	page.Made, page.Secret, err = h.makeToken(ctx, c, page.Name, scopes, expires)
 	if fault.Is(err, fault.Conflict) {
-		page.Mistakes["name"] = "There is a token of this name; choose another."
+		page.FieldErrors["name"] = "There is a token of this name; choose another."
 		return h.renderTokens(c, http.StatusConflict, page)
 	}
 	if err != nil {
 		return err
 	}
 	return h.renderTokens(c, http.StatusOK, tokensPage{
-		Made: page.Made, Secret: page.Secret, For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: form.FieldErrors{},
+		Made: page.Made, Secret: page.Secret, For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{},
 	})
 }
 
@@ -180,7 +180,7 @@ func (h *tokensHandler) rotateToken(c *httpserver.Call) error {
 		return err
 	}
 	secret := identity.NewSecret(old.Scopes)
-	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, Mistakes: form.FieldErrors{}, Secret: secret.Text}
+	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{}, Secret: secret.Text}
 	if page.Made, page.Replaces, err = h.identity.RotateToken(ctx, c.Actor(), id, secret, identity.DefaultOverlap); err != nil {
 		return err
 	}

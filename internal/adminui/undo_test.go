@@ -41,7 +41,7 @@ func TestAChangeIsUndoneFromTheAudit(t *testing.T) {
 	vic.post("/audit/undo", undo(lift.ID)).is(http.StatusForbidden)
 	got := olu.post("/audit/undo", undo(lift.ID)).is(http.StatusSeeOther)
 	olu.get(got.header.Get("Location")).is(http.StatusOK).holds("Undone. ").holds("data-toast")
-	if all := n.standing(t); len(all) != 1 || all[0].Pattern != b.Pattern || !all[0].Expires.Equal(b.Expires) {
+	if all := n.activeBlocks(t); len(all) != 1 || all[0].Pattern != b.Pattern || !all[0].Expires.Equal(b.Expires) {
 		t.Errorf("got %+v", all)
 	}
 	olu.post("/audit/undo", undo(add.ID)).is(http.StatusConflict)
@@ -76,8 +76,8 @@ func TestAnImportIsUndoneFromTheAudit(t *testing.T) {
 	entry := n.entries(t, audit.Filter{Action: "block.import"})[0]
 	olu.get("/audit?object=block&action=block.import").holds(undoButton(entry.ID))
 	olu.post("/audit/undo", undo(entry.ID)).is(http.StatusSeeOther)
-	if all := n.standing(t); len(all) != 0 {
-		t.Errorf("%d blocks stand", len(all))
+	if all := n.activeBlocks(t); len(all) != 0 {
+		t.Errorf("%d blocks are active", len(all))
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 
 type usersPage struct {
 	site.Frame
-	Users    []*identity.User
-	Name     string
-	NewRole  string
-	Mistakes form.FieldErrors
-	Edit     string // the id of the user whose row is open
+	Users       []*identity.User
+	Name        string
+	NewRole     string
+	FieldErrors form.FieldErrors
+	Edit        string // the id of the user whose row is open
 }
 
 // roleChoice is one role as forms offer it.
@@ -58,7 +58,7 @@ var userToasts = map[string]string{
 }
 
 func (h *usersHandler) showUsers(c *httpserver.Call) error {
-	page := usersPage{NewRole: string(identity.Operator), Mistakes: form.FieldErrors{}, Edit: c.Query("edit")}
+	page := usersPage{NewRole: string(identity.Operator), FieldErrors: form.FieldErrors{}, Edit: c.Query("edit")}
 	return h.renderUsers(c, http.StatusOK, page)
 }
 
@@ -82,26 +82,26 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	page := usersPage{NewRole: values.Get("role"), Mistakes: form.FieldErrors{}}
+	page := usersPage{NewRole: values.Get("role"), FieldErrors: form.FieldErrors{}}
 	if page.Name, err = form.Line(values, "name", maxName); err != nil || !userName.MatchString(page.Name) {
-		page.Mistakes["name"] = "Write 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit."
+		page.FieldErrors["name"] = "Write 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit."
 	}
 	role, hash := identity.Role(page.NewRole), ""
 	if role.Access() == "" {
-		page.Mistakes["role"] = "Choose a role."
+		page.FieldErrors["role"] = "Choose a role."
 	}
 	if hash, err = hashNew(values.Get("password")); err != nil {
-		if err = page.Mistakes.Add(err); err != nil {
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 	}
-	if len(page.Mistakes) > 0 {
+	if len(page.FieldErrors) > 0 {
 		return h.renderUsers(c, site.StatusInvalidForm, page)
 	}
 	ctx := c.Context()
 	_, err = h.identity.AddUser(ctx, c.Actor(), identity.User{Name: page.Name, Role: role, PasswordHash: hash})
 	if fault.Is(err, fault.Conflict) {
-		page.Mistakes["name"] = "There is a user of this name; choose another."
+		page.FieldErrors["name"] = "There is a user of this name; choose another."
 		return h.renderUsers(c, http.StatusConflict, page)
 	}
 	if err != nil {
@@ -133,12 +133,12 @@ func (h *usersHandler) setPassword(c *httpserver.Call) error {
 	}
 	hash, err := hashNew(values.Get("password"))
 	if err != nil {
-		page := usersPage{NewRole: string(identity.Operator), Mistakes: form.FieldErrors{}, Edit: c.Params("id")}
-		if err = page.Mistakes.Add(err); err != nil {
+		page := usersPage{NewRole: string(identity.Operator), FieldErrors: form.FieldErrors{}, Edit: c.Params("id")}
+		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-		page.Mistakes["new-password"] = page.Mistakes["password"]
-		delete(page.Mistakes, "password")
+		page.FieldErrors["new-password"] = page.FieldErrors["password"]
+		delete(page.FieldErrors, "password")
 		return h.renderUsers(c, site.StatusInvalidForm, page)
 	}
 	return h.updateUser(c, "password", identity.UserUpdate{PasswordHash: &hash})

@@ -49,7 +49,7 @@
     if (close) { event.preventDefault(); close.closest("dialog").close(); }
   });
 
-  // A box that stands for all the boxes of its form.
+  // A box that selects all boxes of its form.
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-all]")) {
       for (const box of event.target.form.querySelectorAll("input.row-box")) box.checked = event.target.checked;
@@ -82,7 +82,7 @@
   // ---- A page that brings itself up to date ----
   // htmx asks for the part again; what differs is taken over in place, so that
   // focus, what was typed or chosen, and open menus stay.
-  const age = { loaded: Date.now(), asked: Date.now(), paused: false, told: false };
+  const age = { loaded: Date.now(), asked: Date.now(), paused: false, notified: false };
   const staleAfter = 30;
 
   function setPaused(paused) {
@@ -111,15 +111,15 @@
     if (!part) return;
     showAge();
     if (age.paused || document.hidden || part.querySelector(".menu[open], [data-dragging]")) return;
-    const due = streaming() ? age.told : Date.now() - age.asked >= Number(part.dataset.refresh);
+    const due = streaming() ? age.notified : Date.now() - age.asked >= Number(part.dataset.refresh);
     if (due) {
       age.asked = Date.now();
-      age.told = false;
+      age.notified = false;
       htmx.trigger(part, "refresh");
     }
   }, 500);
 
-  // Where a page says which stream tells its events, one that is told asks for
+  // Where a page names the stream of its events, an event makes it ask for
   // the part again; while nothing happens nothing is asked. Without the stream
   // the page asks as others do.
   let stream = null;
@@ -131,8 +131,8 @@
     if (!wanted && stream) { stream.close(); stream = null; }
     if (!wanted || stream) return;
     stream = new EventSource(part.dataset.stream);
-    const told = () => { age.told = true; };
-    for (const kind of ["open", "decision", "block", "change", "notice"]) stream.addEventListener(kind, told);
+    const notified = () => { age.notified = true; };
+    for (const kind of ["open", "decision", "block", "change", "notice"]) stream.addEventListener(kind, notified);
   }
   document.addEventListener("visibilitychange", followStream);
 

@@ -27,7 +27,7 @@ type Area struct {
 	Sentence                  string
 }
 
-// square stands for an automatic block.
+// square marks an automatic block.
 type square struct{ X, Title string }
 
 type mark struct{ X, Label, Anchor string }

@@ -47,7 +47,7 @@ const (
 func PartBits(network netip.Prefix) (int, bool) {
 	end := 32
 	if network.Addr().Is6() {
-		end = 64 // which stands for one client
+		end = 64 // one client
 	}
 	bits := min(network.Bits()+gridBits, end)
 	return bits, bits-network.Bits() >= minBits
@@ -102,7 +102,7 @@ func dotRadius(allowed, most int64) string {
 	return strconv.FormatFloat(3+4*math.Log1p(float64(allowed))/math.Log1p(float64(max(1, most))), 'f', 1, 64)
 }
 
-// partIndex returns where an address stands among the parts of its network:
+// partIndex returns the index of an address among the parts of its network:
 // its bits from those of the network to those of a part.
 func partIndex(addr netip.Addr, from, to int) int {
 	raw := addr.AsSlice()
@@ -113,7 +113,7 @@ func partIndex(addr netip.Addr, from, to int) int {
 	return index
 }
 
-// partName writes a part: an address stands without its length.
+// partName writes a part, an address without its length.
 func partName(part netip.Prefix) string {
 	if part.IsSingleIP() {
 		return part.Addr().String()

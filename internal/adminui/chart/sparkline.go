@@ -18,6 +18,9 @@ type Sparkline struct {
 	Sentence        string
 }
 
+// SparklinePoints is how many points a sparkline has.
+const SparklinePoints = 30
+
 const (
 	sparkWidth  = 88
 	sparkHeight = 22

@@ -16,7 +16,7 @@ type Speed struct {
 	DotX   int
 	DotY   int
 	Label  string // beside the dot
-	Left   bool   // the label stands left of it
+	Left   bool   // the label is left of the dot
 	Top    string // the count at the upper edge
 	Ticks  []tick
 	Text   string // the same for those who do not see it
@@ -31,7 +31,7 @@ type tick struct {
 const (
 	chartWidth  = 320
 	chartHeight = 96
-	mostPoints  = 160
+	maxPoints   = 160
 )
 
 // DrawSpeed returns nil where there is nothing to draw: no rule, a rule that
@@ -72,7 +72,7 @@ func DrawSpeed(s rules.Stack) *Speed {
 func walkSteps(s rules.Stack, limit int, x func(time.Duration) int, y func(int) int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "0,%d", y(0))
-	every := max(1, limit/mostPoints)
+	every := max(1, limit/maxPoints)
 	n, lastX := 0, 0
 	for at := range s.FullSpeed() {
 		if n++; n > limit {

@@ -15,7 +15,7 @@ type errorPage struct {
 	Status    int
 	Head      string
 	Text      string
-	RequestID string // where the log tells more, else ""
+	RequestID string // of the log entry with details, "" for none
 }
 
 // errorHeads say what did not happen.
@@ -40,9 +40,9 @@ func (s *Site) failed(c *httpserver.Call, err error) error {
 		return s.askLogin(c)
 	}
 	page := errorPage{Frame: s.NewFrame(c, "Not done", ""), Status: httpserver.StatusOf(err)}
-	var mistake *fault.Error
-	if errors.As(err, &mistake) {
-		page.Text = mistake.Error()
+	var invalid *fault.Error
+	if errors.As(err, &invalid) {
+		page.Text = invalid.Error()
 	} else {
 		page.Status = http.StatusInternalServerError
 		page.Text = "An internal error occurred. Nothing was changed."

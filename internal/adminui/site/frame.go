@@ -13,7 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 )
 
-// Frame is what stands around every page. A page's struct embeds it; get one
+// Frame is what every page has around it. A page's struct embeds it; get one
 // from UI.frame.
 type Frame struct {
 	Title   string // of the browser's tab, and the page's head where it has no other
@@ -30,15 +30,15 @@ type Frame struct {
 	Now     time.Time
 	// Degraded names the parts that fail, for the side bar's foot.
 	Degraded []string
-	// Toast tells what was just done, nil for nothing.
+	// Toast says what was just changed, nil for nothing.
 	Toast *Toast
 
 	Principal *httpserver.Principal
 }
 
-// Toast tells what was just done and how to undo it.
+// Toast says what was just changed and how to undo it.
 type Toast struct {
-	Text string // "Lifted the block of"
+	Text string // "Ended the block of"
 	Key  string // what it was done to, shown as a key; "" for nothing
 	// Undo is the action that undoes it, "" for none, with its fields.
 	Undo   string
@@ -48,7 +48,7 @@ type Toast struct {
 // Field is a hidden field of a form.
 type Field struct{ Name, Value string }
 
-// May reports whether whoever asks may do what needs an access: "read",
+// May reports whether the caller has an access: "read",
 // "operate" or "admin". Buttons that they may not press are not shown.
 func (f Frame) May(access string) bool {
 	return f.Principal != nil && f.Principal.May(identity.Access(access))
@@ -59,7 +59,7 @@ const CSRFLocal localsKey = "csrf"
 
 type localsKey string
 
-// NewFrame returns the frame of a page that stands in the section of the side bar
+// NewFrame returns the frame of a page in the section of the side bar
 // with this path.
 func (s *Site) NewFrame(c *httpserver.Call, title, section string) Frame {
 	f := Frame{
@@ -119,7 +119,7 @@ func (s *Site) RenderPart(c *httpserver.Call, name, template string, page any) e
 	return s.execute(c, http.StatusOK, name, template, page)
 }
 
-// execute writes into memory first, so that a mistake in a template is an error
+// execute writes into memory first, so that a failing template is an error page
 // and not half a page.
 func (s *Site) execute(c *httpserver.Call, status int, name, template string, page any) error {
 	var buffer bytes.Buffer

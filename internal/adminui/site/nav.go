@@ -67,8 +67,8 @@ func (s *Site) nav(p *httpserver.Principal, current string, kept format.TimeRang
 	return groups
 }
 
-// navCounts returns what stands beside the names: out of memory, and the
-// proposals that wait, while the database answers.
+// navCounts returns the counts beside the names: those of the catalog, and of the
+// open proposals while the database answers.
 func (s *Site) navCounts() (counts, waiting map[string]int) {
 	set := s.Catalog.Blocks()
 	counts = map[string]int{"/blocks": set.Size(blocks.Block), "/exemptions": set.Size(blocks.Exemption), "/policies": len(s.Catalog.Selector().Policies())}

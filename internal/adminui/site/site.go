@@ -216,7 +216,7 @@ func HiddenIDs(ids []string) []Field {
 	return all
 }
 
-// StatusInvalidForm is answered where a form is shown again with its mistakes.
+// StatusInvalidForm is answered where a form is shown again with its errors.
 const StatusInvalidForm = http.StatusUnprocessableEntity
 
 const RowsPerPage = 50

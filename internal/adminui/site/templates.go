@@ -55,7 +55,7 @@ func (s *Site) funcs() template.FuncMap {
 		"fulltime":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05.000") },
 		"clocktime": func(t time.Time) string { return t.UTC().Format("15:04:05.000") },
 		"clockof":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 Jan, 15:04:05.000") },
-		"shortid":   format.ShortID, "decider": deciderText, "barekey": format.BareKey, "plural64": format.Plural[int64], "patternof": PatternText,
+		"shortid":   format.ShortID, "refusedby": refusedByText, "barekey": format.BareKey, "plural64": format.Plural[int64], "patternof": PatternText,
 		"decision": decisionOf,
 		"pace":     format.Pace,
 		"list":     func(all ...any) []any { return all },
@@ -77,13 +77,13 @@ func toInt64(n any) (int64, error) {
 // "Name" .Name "Label" "Name")}}.
 func args(pairs ...any) (map[string]any, error) {
 	if len(pairs)%2 != 0 {
-		return nil, fmt.Errorf("args takes names and values in turn, not %d", len(pairs))
+		return nil, fmt.Errorf("args takes pairs of a name and a value, not %d arguments", len(pairs))
 	}
 	all := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
 		name, ok := pairs[i].(string)
 		if !ok {
-			return nil, fmt.Errorf("args: %v is no name", pairs[i])
+			return nil, fmt.Errorf("args: %v is not a name", pairs[i])
 		}
 		all[name] = pairs[i+1]
 	}
@@ -110,8 +110,8 @@ func decisionOf(kind, more string) (decisionView, error) {
 	return decisionView{kind, word, more}, nil
 }
 
-// deciderText writes what decided: a rule, or that it was a block.
-func deciderText(text string) string {
+// refusedByText names what refused: a rule, or a block.
+func refusedByText(text string) string {
 	if _, err := rules.ParseRule(text); err != nil {
 		return "a block"
 	}

@@ -1,4 +1,4 @@
-package adminui
+package policies
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 
 // save puts a draft in the place of the version that it was made from. What
 // was typed is never lost: fieldErrors and somebody else's version show it again.
-func (h *policiesHandler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
+func (h *Handler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 	wanted := d.policy(h.Catalog.Parser(), p)
 	if wanted == nil {
 		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
@@ -30,12 +30,12 @@ func (h *policiesHandler) save(c *httpserver.Call, p *rules.Policy, d *draft) er
 	if strings.TrimSpace(values.Get("confirm")) != wanted.Name && d.askBroad(p, wanted) {
 		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
 	}
-	saved, err := h.policies.PutPolicy(ctx, c.Actor(), wanted, d.Expect)
+	saved, err := h.Policies.PutPolicy(ctx, c.Actor(), wanted, d.Expect)
 	switch {
 	case fault.Is(err, fault.Outdated):
 		return h.renderConflict(c, p, wanted, d)
 	case fault.Is(err, fault.NeedVersion):
-		d.Mistakes["name"] = "There is a policy of this name; choose another, or edit that one."
+		d.FieldErrors["name"] = "There is a policy of this name; choose another, or edit that one."
 		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
 	case fault.Is(err, fault.Conflict):
 		d.noteTaken(err)
@@ -57,14 +57,14 @@ func (d *draft) askBroad(before, wanted *rules.Policy) bool {
 	if why == "" {
 		return false
 	}
-	d.Ask, d.Mistakes["confirm"] = wanted.Name, "Nothing was changed: "+why+". To go on, type "+wanted.Name+"."
+	d.Ask, d.FieldErrors["confirm"] = wanted.Name, "Nothing was changed: "+why+". To go on, type "+wanted.Name+"."
 	return true
 }
 
 // noteTaken puts a pattern that belongs to another policy beside its field.
 func (d *draft) noteTaken(err error) {
-	var mistake *fault.Error
-	if !errors.As(err, &mistake) {
+	var invalid *fault.Error
+	if !errors.As(err, &invalid) {
 		return
 	}
 	n := 0
@@ -72,33 +72,33 @@ func (d *draft) noteTaken(err error) {
 		if d.Match[i].Text == "" {
 			continue
 		}
-		if mistake.Field == "match["+strconv.Itoa(n)+"]" {
-			d.Match[i].Mistake = mistake.Message
+		if invalid.Field == "match["+strconv.Itoa(n)+"]" {
+			d.Match[i].Error = invalid.Message
 			return
 		}
 		n++
 	}
-	d.Mistakes["match"] = mistake.Message
+	d.FieldErrors["match"] = invalid.Message
 }
 
 // conflictPage shows two edits of one version side by side.
 type conflictPage struct {
 	site.Frame
-	Base   string
-	Policy *rules.Policy // what decides now: theirs
-	From   int64         // the version that both were made from
-	Theirs []difference
-	Yours  []difference
-	Anew   string       // as in policyPage, where yours takes the place of theirs
-	Fields []site.Field // of yours, whole
+	Base         string
+	Policy       *rules.Policy // what decides now: theirs
+	From         int64         // the version that both were made from
+	Theirs       []difference
+	Yours        []difference
+	ResetsCounts string       // as in policyPage, where yours takes the place of theirs
+	Fields       []site.Field // of yours, whole
 }
 
 // Next is the number of the version that saving yours makes.
 func (p conflictPage) Next() int64 { return p.Policy.Version + 1 }
 
-func (h *policiesHandler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, d *draft) error {
+func (h *Handler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, d *draft) error {
 	ctx := c.Context()
-	all, err := h.policies.PolicyVersions(ctx, now.Name)
+	all, err := h.Policies.PolicyVersions(ctx, now.Name)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (h *policiesHandler) renderConflict(c *httpserver.Call, now, wanted *rules.
 		return fault.Field("expect", "is not a version of this policy")
 	}
 	page.Theirs, page.Yours = differences(all[at], now), differences(all[at], wanted)
-	page.Anew = startsAnew(now, wanted)
+	page.ResetsCounts = resetsCounts(now, wanted)
 	values, err := form.Read(c)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (h *policiesHandler) renderConflict(c *httpserver.Call, now, wanted *rules.
 }
 
 // returnToVersion puts an old version in the place of the one that decides.
-func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
+func (h *Handler) returnToVersion(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
 		return fault.Field("expect", "is not a version that the page had")
 	}
 	ctx := c.Context()
-	all, err := h.policies.PolicyVersions(ctx, name)
+	all, err := h.Policies.PolicyVersions(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
 		if v.Version != wanted {
 			continue
 		}
-		now, err := h.policies.FindPolicyByName(ctx, name)
+		now, err := h.Policies.FindPolicyByName(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
 			d.Expect = expect
 			return h.renderPolicy(c, site.StatusInvalidForm, now, d, nil)
 		}
-		if _, err := h.policies.PutPolicy(ctx, c.Actor(), v, expect); err != nil {
+		if _, err := h.Policies.PutPolicy(ctx, c.Actor(), v, expect); err != nil {
 			return err
 		}
 		return h.Redirect(c, policyPath(name)+"?done=saved")
@@ -164,7 +164,7 @@ func (h *policiesHandler) returnToVersion(c *httpserver.Call) error {
 	return fault.New(fault.NotFound, "The policy %s has no version %d.", name, wanted)
 }
 
-func (h *policiesHandler) deletePolicy(c *httpserver.Call) error {
+func (h *Handler) deletePolicy(c *httpserver.Call) error {
 	values, err := form.Read(c)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (h *policiesHandler) deletePolicy(c *httpserver.Call) error {
 		return fault.Field("expect", "is not a version that the page had")
 	}
 	ctx := c.Context()
-	if err := h.policies.DeletePolicy(ctx, c.Actor(), name, expect); err != nil {
+	if err := h.Policies.DeletePolicy(ctx, c.Actor(), name, expect); err != nil {
 		return err
 	}
 	return h.Redirect(c, "/policies?done=deleted")

@@ -1,4 +1,4 @@
-package adminui
+package policies
 
 import (
 	"context"
@@ -17,25 +17,25 @@ import (
 // policyPage is the editor.
 type policyPage struct {
 	site.Frame
-	Base     string        // where its form goes
-	Policies []policyRow   // beside it
-	Policy   *rules.Policy // that decides now, nil for a new one
-	Draft    *draft
-	Meaning  *meaning // nil where the draft's rules cannot be read
-	Changes  []difference
-	Anew     string // what becomes of what the keys have used, "" where they keep it
-	Versions []versionRow
-	Compared *versionRow // whose differences to the version that decides are shown
-	Try      *trial
-	CanTrace bool
-	Nodes    bool // several nodes share the logs
+	Base         string        // where its form goes
+	Policies     []policyRow   // beside it
+	Policy       *rules.Policy // that decides now, nil for a new one
+	Draft        *draft
+	Meaning      *meaning // nil where the draft's rules cannot be read
+	Changes      []difference
+	ResetsCounts string // what becomes of what the keys have used, "" where they keep it
+	Versions     []versionRow
+	Compared     *versionRow // whose differences to the version that decides are shown
+	Try          *trial
+	CanTrace     bool
+	Nodes        bool // several nodes share the logs
 }
 
 type versionRow struct {
 	*rules.Policy
-	Decides bool
-	Changes []difference // from it to the version that decides
-	Anew    string       // as in policyPage, where it is returned to
+	Decides      bool
+	Changes      []difference // from it to the version that decides
+	ResetsCounts string       // as in policyPage, where it is returned to
 }
 
 // Next is the number of the version that saving makes.
@@ -61,11 +61,11 @@ func (p *policyPage) NoteIDs() string {
 	return ids
 }
 
-func (h *policiesHandler) showNewPolicy(c *httpserver.Call) error {
+func (h *Handler) showNewPolicy(c *httpserver.Call) error {
 	return h.renderPolicy(c, http.StatusOK, nil, newDraft(), nil)
 }
 
-func (h *policiesHandler) showPolicy(c *httpserver.Call) error {
+func (h *Handler) showPolicy(c *httpserver.Call) error {
 	p, err := h.policyOf(c)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (h *policiesHandler) showPolicy(c *httpserver.Call) error {
 }
 
 // policyOf returns the policy that the path names, nil for a new one.
-func (h *policiesHandler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
+func (h *Handler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
 	if c.Params("name") == "" {
 		return nil, nil
 	}
@@ -83,28 +83,28 @@ func (h *policiesHandler) policyOf(c *httpserver.Call) (*rules.Policy, error) {
 		return nil, err
 	}
 	ctx := c.Context()
-	return h.policies.FindPolicyByName(ctx, name)
+	return h.Policies.FindPolicyByName(ctx, name)
 }
 
 // renderPolicy shows the editor over a draft, which it judges.
-func (h *policiesHandler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, d *draft, try *trial) error {
+func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, d *draft, try *trial) error {
 	ctx := c.Context()
 	page := &policyPage{
 		Frame: h.NewFrame(c, "New policy", "/policies"), Base: newPolicyPath, Policy: p, Draft: d, Try: try,
-		CanTrace: h.traffic != nil, Nodes: h.isShared,
+		CanTrace: h.Traffic != nil, Nodes: h.IsShared,
 	}
 	if p != nil {
 		page.Title, page.Base = p.Name, policyPath(p.Name)
 	}
 	wanted := d.policy(h.Catalog.Parser(), p)
-	if c.Method() == http.MethodGet { // a name that nobody has typed yet is no mistake
-		delete(d.Mistakes, "name")
+	if c.Method() == http.MethodGet { // a name that nobody has typed yet is not an error
+		delete(d.FieldErrors, "name")
 	}
 	if readable := d.readable(); readable != nil {
 		page.Meaning = meaningOf(readable)
 	}
 	if p != nil && wanted != nil {
-		page.Changes, page.Anew = differences(p, wanted), startsAnew(p, wanted)
+		page.Changes, page.ResetsCounts = differences(p, wanted), resetsCounts(p, wanted)
 	}
 	var err error
 	name := ""
@@ -126,7 +126,7 @@ func (h *policiesHandler) renderPolicy(c *httpserver.Call, status int, p *rules.
 func (d *draft) readable() *rules.Policy {
 	var texts []string
 	for _, row := range d.Rows {
-		if row.Mistake != "" {
+		if row.Error != "" {
 			return nil
 		}
 		if row.Limit != "" {
@@ -161,8 +161,8 @@ func policyToast(c *httpserver.Call, p *rules.Policy) *site.Toast {
 // mostVersions is how many versions the editor lists.
 const mostVersions = 20
 
-func (h *policiesHandler) addVersions(ctx context.Context, c *httpserver.Call, page *policyPage) error {
-	all, err := h.policies.PolicyVersions(ctx, page.Policy.Name)
+func (h *Handler) addVersions(ctx context.Context, c *httpserver.Call, page *policyPage) error {
+	all, err := h.Policies.PolicyVersions(ctx, page.Policy.Name)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (h *policiesHandler) addVersions(ctx context.Context, c *httpserver.Call, p
 	for i, v := range all {
 		row := versionRow{Policy: v, Decides: v.Version == page.Policy.Version}
 		if v.Version == compare && !row.Decides {
-			row.Changes, row.Anew = differences(v, page.Policy), startsAnew(page.Policy, v)
+			row.Changes, row.ResetsCounts = differences(v, page.Policy), resetsCounts(page.Policy, v)
 			page.Compared = &row
 		}
 		if i < mostVersions {
@@ -181,7 +181,7 @@ func (h *policiesHandler) addVersions(ctx context.Context, c *httpserver.Call, p
 }
 
 // showDraft judges a draft and saves nothing.
-func (h *policiesHandler) showDraft(c *httpserver.Call) error {
+func (h *Handler) showDraft(c *httpserver.Call) error {
 	p, d, err := h.draftFrom(c)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (h *policiesHandler) showDraft(c *httpserver.Call) error {
 	return h.renderPolicy(c, http.StatusOK, p, d, nil)
 }
 
-func (h *policiesHandler) draftFrom(c *httpserver.Call) (*rules.Policy, *draft, error) {
+func (h *Handler) draftFrom(c *httpserver.Call) (*rules.Policy, *draft, error) {
 	values, err := form.Read(c)
 	if err != nil {
 		return nil, nil, err
@@ -208,7 +208,7 @@ func (h *policiesHandler) draftFrom(c *httpserver.Call) (*rules.Policy, *draft, 
 	return p, d, nil
 }
 
-func (h *policiesHandler) saveNewPolicy(c *httpserver.Call) error {
+func (h *Handler) saveNewPolicy(c *httpserver.Call) error {
 	_, d, err := h.draftFrom(c)
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (h *policiesHandler) saveNewPolicy(c *httpserver.Call) error {
 	return h.save(c, nil, d)
 }
 
-func (h *policiesHandler) savePolicy(c *httpserver.Call) error {
+func (h *Handler) savePolicy(c *httpserver.Call) error {
 	p, d, err := h.draftFrom(c)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package adminui
+package policies
 
 import (
 	"errors"
@@ -19,29 +19,29 @@ import (
 // draft is a policy as its form holds it: texts that may be wrong, with what is
 // wrong beside each.
 type draft struct {
-	Name       string
-	Expect     int64 // the version that was edited, rules.ExpectNew for a new policy
-	Mode       string
-	Rows       []ruleRow
-	Paste      string // a stack written in one line, taken instead of Rows
-	Match      []matchRow
-	Algorithm  algorithmFields
-	OnFailure  string
-	Escalation escalationFields
-	Ask        string           // the name that is to be typed for it, "" for none
-	Mistakes   form.FieldErrors // by field, of what no row holds
+	Name        string
+	Expect      int64 // the version that was edited, rules.ExpectNew for a new policy
+	Mode        string
+	Rows        []ruleRow
+	Paste       string // a stack written in one line, taken instead of Rows
+	Match       []matchRow
+	Algorithm   algorithmFields
+	OnFailure   string
+	Escalation  escalationFields
+	Ask         string           // the name that is to be typed for it, "" for none
+	FieldErrors form.FieldErrors // by field, of what no row holds
 }
 
 type ruleRow struct {
 	Limit, Window string
 	Windows       []form.Choice
-	Mistake       string
+	Error         string
 	Warning       string // it is allowed and probably not meant
 	Pace          string
 	Change        string // "was 20", "new", "" for unchanged
 }
 
-type matchRow struct{ Text, Means, Mistake string }
+type matchRow struct{ Text, Means, Error string }
 
 type escalationFields struct {
 	On                                                           bool
@@ -69,7 +69,7 @@ func windowChoices(own string) []form.Choice {
 
 // newDraft returns what a new policy's form begins with.
 func newDraft() *draft {
-	d := &draft{Mode: string(rules.Shadow), OnFailure: string(rules.FailLocal), Match: []matchRow{{}}, Mistakes: form.FieldErrors{}}
+	d := &draft{Mode: string(rules.Shadow), OnFailure: string(rules.FailLocal), Match: []matchRow{{}}, FieldErrors: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(&rules.Policy{Algorithm: algorithms.TimestampLog})
 	for _, text := range []string{"20/1m", "800/1d"} {
 		r, err := rules.ParseRule(text)
@@ -90,7 +90,7 @@ func (d *draft) addRule(r rules.Rule) {
 
 // draftOf returns the form of a policy as it stands.
 func draftOf(p *rules.Policy) *draft {
-	d := &draft{Name: p.Name, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, Mistakes: form.FieldErrors{}}
+	d := &draft{Name: p.Name, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(p)
 	for _, r := range p.Rules {
 		d.addRule(r)
@@ -117,7 +117,7 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	d := &draft{
 		Algorithm: algorithmFieldsFrom(values, before),
 		Name:      strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"),
-		Paste: strings.TrimSpace(values.Get("stack")), Mistakes: form.FieldErrors{},
+		Paste: strings.TrimSpace(values.Get("stack")), FieldErrors: form.FieldErrors{},
 	}
 	var err error
 	if d.Expect, err = strconv.ParseInt(values.Get("expect"), 10, 64); err != nil || d.Expect < 0 {
@@ -174,7 +174,7 @@ func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	}
 	var field *rules.FieldError
 	if err := p.Validate(); errors.As(err, &field) {
-		d.Mistakes[field.Field] = format.Capital(field.Problem)
+		d.FieldErrors[field.Field] = format.Capital(field.Problem)
 		return nil
 	}
 	return p
@@ -187,7 +187,7 @@ func (d *draft) takePaste() bool {
 	}
 	stack, err := rules.ParseStack(strings.FieldsFunc(d.Paste, func(r rune) bool { return r == ' ' || r == ',' || r == ';' }))
 	if err != nil {
-		d.Mistakes["stack"] = format.Capital(err.Error())
+		d.FieldErrors["stack"] = format.Capital(err.Error())
 		return false
 	}
 	d.Rows, d.Paste = nil, ""
@@ -206,10 +206,10 @@ func (d *draft) readMatch(parser keys.Parser, p *rules.Policy) bool {
 		}
 		pattern, err := parser.Pattern(row.Text)
 		if err != nil {
-			row.Mistake, good = format.Capital(err.Error()), false
+			row.Error, good = format.Capital(err.Error()), false
 			continue
 		}
-		row.Means = covers(pattern)
+		row.Means = format.PatternSize(pattern)
 		p.Match = append(p.Match, pattern)
 	}
 	return good
@@ -229,7 +229,7 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 		}
 		r, err := rules.ParseRule(strings.ReplaceAll(row.Limit, ",", "") + "/" + row.Window)
 		if err != nil {
-			row.Mistake, good = format.Capital(ruleProblem(err)), false
+			row.Error, good = format.Capital(ruleProblem(err)), false
 			continue
 		}
 		row.Pace, row.Change = format.Pace(r), changeOf(r, before)
@@ -237,7 +237,7 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 	}
 	stack, err := rules.NewStack(read...)
 	if err != nil {
-		d.Mistakes["rules"] = format.Capital(err.Error())
+		d.FieldErrors["rules"] = format.Capital(err.Error())
 		return false
 	}
 	p.Rules = stack
@@ -281,7 +281,7 @@ func (d *draft) readEscalation(p *rules.Policy) bool {
 	e := &rules.Escalation{}
 	good := true
 	wrong := func(field, problem string) {
-		d.Mistakes["escalation."+field] = problem
+		d.FieldErrors["escalation."+field] = problem
 		good = false
 	}
 	var err error
@@ -303,12 +303,12 @@ func (d *draft) readEscalation(p *rules.Policy) bool {
 	return good
 }
 
-// EscalationMistakes returns what is wrong with the escalation, in the order of its
+// EscalationErrors returns what is wrong with the escalation, in the order of its
 // sentence.
-func (d *draft) EscalationMistakes() []string {
+func (d *draft) EscalationErrors() []string {
 	var all []string
 	for _, field := range []string{"threshold", "window", "duration", "factor", "max_duration", "decay_after"} {
-		if m := d.Mistakes["escalation."+field]; m != "" {
+		if m := d.FieldErrors["escalation."+field]; m != "" {
 			all = append(all, m)
 		}
 	}

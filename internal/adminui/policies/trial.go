@@ -1,4 +1,4 @@
-package adminui
+package policies
 
 import (
 	"context"
@@ -67,7 +67,7 @@ var spans = map[string]struct {
 
 // tryDraft replays an access log or recorded traffic on the draft and on what
 // decides now. Nobody is refused by it and nothing is saved.
-func (h *policiesHandler) tryDraft(c *httpserver.Call) error {
+func (h *Handler) tryDraft(c *httpserver.Call) error {
 	p, d, err := h.draftFrom(c)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (h *policiesHandler) tryDraft(c *httpserver.Call) error {
 	wanted := d.policy(h.Catalog.Parser(), p)
 	if wanted == nil {
 		c.Ctx.Context().SetConnectionClose() // the file is not read
-		return h.renderPolicy(c, site.StatusInvalidForm, p, d, &trial{Problem: "Nothing was tried: the draft has a mistake."})
+		return h.renderPolicy(c, site.StatusInvalidForm, p, d, &trial{Problem: "Nothing was tried: the draft has a invalid."})
 	}
 	t, err := h.try(c, p, wanted)
 	if err != nil {
@@ -92,17 +92,17 @@ func (h *policiesHandler) tryDraft(c *httpserver.Call) error {
 }
 
 func tryProblem(err error) string {
-	var mistake *fault.Error
+	var invalid *fault.Error
 	switch {
-	case errors.As(err, &mistake):
-		return mistake.Message
+	case errors.As(err, &invalid):
+		return invalid.Message
 	case errors.Is(err, context.DeadlineExceeded):
 		return "Too large for this page: it took longer than " + format.Duration(tryTime) + ". The command line takes logs of any size: admin backtest."
 	}
 	return ""
 }
 
-func (h *policiesHandler) try(c *httpserver.Call, before, wanted *rules.Policy) (*trial, error) {
+func (h *Handler) try(c *httpserver.Call, before, wanted *rules.Policy) (*trial, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tryTime)
 	defer cancel()
 	t := &trial{}
@@ -127,29 +127,29 @@ func (h *policiesHandler) try(c *httpserver.Call, before, wanted *rules.Policy) 
 // countedOtherwise says how a draft counts where the version that decides counts
 // otherwise, or where there is none and it is not the default.
 func countedOtherwise(before, wanted *rules.Policy) string {
-	how := countsBy(wanted)
+	how := CountsBy(wanted)
 	switch {
 	case before == nil && wanted.Algorithm != algorithms.TimestampLog:
 		return ", counted by " + how + ","
-	case before != nil && countsBy(before) != how:
-		return ", counted by " + how + " instead of " + countsBy(before) + ","
+	case before != nil && CountsBy(before) != how:
+		return ", counted by " + how + " instead of " + CountsBy(before) + ","
 	}
 	return ""
 }
 
 // trySource returns what is to be replayed: a span of recorded traffic, or the
 // uploaded log.
-func (h *policiesHandler) trySource(ctx context.Context, c *httpserver.Call, t *trial) (backtest.Source, backtest.Options, error) {
+func (h *Handler) trySource(ctx context.Context, c *httpserver.Call, t *trial) (backtest.Source, backtest.Options, error) {
 	values, err := form.Read(c)
 	if err != nil {
 		return nil, backtest.Options{}, err
 	}
 	if span, named := spans[strings.TrimPrefix(values.Get("do"), "try-")]; named {
-		if h.traffic == nil {
+		if h.Traffic == nil {
 			return nil, backtest.Options{}, fault.New(fault.NotFound, "No traffic is recorded here; choose an access log.")
 		}
 		t.Source = span.words
-		source, estimate, err := h.traffic(ctx, h.Now().Add(-span.length), h.Now())
+		source, estimate, err := h.Traffic(ctx, h.Now().Add(-span.length), h.Now())
 		return source, backtest.Options{Estimate: estimate}, err
 	}
 	up := form.UploadOf(c)
@@ -174,7 +174,7 @@ func (h *policiesHandler) trySource(ctx context.Context, c *httpserver.Call, t *
 
 // plans returns all policies with the draft among them, and as they decide now.
 // The draft is tried as if it were enforced.
-func (h *policiesHandler) plans(wanted *rules.Policy) (plan, against backtest.Plan) {
+func (h *Handler) plans(wanted *rules.Policy) (plan, against backtest.Plan) {
 	now := h.Catalog.Selector().Policies()
 	slices.SortFunc(now, func(a, b *rules.Policy) int { return strings.Compare(a.Name, b.Name) })
 	tried := *wanted

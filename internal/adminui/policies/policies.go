@@ -1,4 +1,4 @@
-package adminui
+package policies
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
@@ -24,16 +25,16 @@ const (
 
 func policyPath(name string) string { return "/policies/" + url.PathEscape(name) }
 
-// policiesHandler lists, edits and tries policies.
-type policiesHandler struct {
+// Handler lists, edits and tries policies.
+type Handler struct {
 	*site.Site
-	policies  rules.Store
-	offenders *offenders.Service // nil where offences are not counted
-	traffic   TrafficSource      // nil where none is recorded
-	isShared  bool               // several nodes share the logs
+	Policies  rules.Store
+	Offenders *offenders.Service // nil where offences are not counted
+	Traffic   TrafficSource      // nil where none is recorded
+	IsShared  bool               // several nodes share the logs
 }
 
-func (h *policiesHandler) routes() []httpserver.Route {
+func (h *Handler) Routes() []httpserver.Route {
 	return []httpserver.Route{
 		h.Get("/policies", identity.Read, h.listPolicies),
 		h.Get(newPolicyPath, identity.Admin, h.showNewPolicy),
@@ -57,21 +58,21 @@ type policiesPage struct {
 
 type policyRow struct {
 	*rules.Policy
-	Refused  int64            // in the last hour; by a shadow policy: what it would have
-	Spark    *chart.Sparkline // of them, nil where they are not counted or not asked for
-	Warnings int
-	Counts   string // how it counts, "" by default
-	Current  bool
+	Refused   int64            // in the last hour; by a shadow policy: what it would have
+	Sparkline *chart.Sparkline // of them, nil where they are not counted or not asked for
+	Warnings  int
+	Counts    string // how it counts, "" by default
+	Current   bool
 }
 
-func (h *policiesHandler) listPolicies(c *httpserver.Call) error {
+func (h *Handler) listPolicies(c *httpserver.Call) error {
 	ctx := c.Context()
-	page := policiesPage{Frame: h.NewFrame(c, "Policies", "/policies"), Counted: h.offenders != nil}
+	page := policiesPage{Frame: h.NewFrame(c, "Policies", "/policies"), Counted: h.Offenders != nil}
 	var err error
 	if page.Policies, err = h.policyRows(ctx, ""); err != nil {
 		return err
 	}
-	if err = h.addSparks(ctx, page.Policies); err != nil {
+	if err = h.addSparklines(ctx, page.Policies); err != nil {
 		return err
 	}
 	if c.Query("done") == "deleted" {
@@ -80,40 +81,40 @@ func (h *policiesHandler) listPolicies(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "policies", page)
 }
 
-// addSparks draws what each policy refused in the last hour.
-func (h *policiesHandler) addSparks(ctx context.Context, rows []policyRow) error {
-	if h.offenders == nil {
+// addSparklines draws what each policy refused in the last hour.
+func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
+	if h.Offenders == nil {
 		return nil
 	}
-	const step = time.Hour / sparkPoints
+	const step = time.Hour / chart.SparklinePoints
 	to := h.Now().UTC()
 	from := to.Add(-time.Hour).Truncate(step)
 	for i := range rows {
-		points, err := h.offenders.Traffic(ctx, rows[i].ID, from, to, step)
+		points, err := h.Offenders.Traffic(ctx, rows[i].ID, from, to, step)
 		if err != nil {
 			return err
 		}
-		trend := make([]int64, sparkPoints+1) // the first and the last minutes are cut
+		trend := make([]int64, chart.SparklinePoints+1) // the first and the last minutes are cut
 		for _, p := range points {
-			at := min(max(0, int(p.At.Sub(from)/step)), sparkPoints)
+			at := min(max(0, int(p.At.Sub(from)/step)), chart.SparklinePoints)
 			trend[at] += p.Limited
 			if rows[i].Mode == rules.Shadow {
 				trend[at] += p.ShadowLimited
 			}
 		}
-		rows[i].Spark = chart.DrawSparkline(trend, format.TimeRange{From: from, To: from.Add(time.Duration(len(trend)) * step)}, time.Time{})
+		rows[i].Sparkline = chart.DrawSparkline(trend, format.TimeRange{From: from, To: from.Add(time.Duration(len(trend)) * step)}, time.Time{})
 	}
 	return nil
 }
 
-func (h *policiesHandler) policyRows(ctx context.Context, current string) ([]policyRow, error) {
-	all, err := h.policies.Policies(ctx)
+func (h *Handler) policyRows(ctx context.Context, current string) ([]policyRow, error) {
+	all, err := h.Policies.Policies(ctx)
 	if err != nil {
 		return nil, err
 	}
 	refused := map[int64]int64{}
-	if h.offenders != nil {
-		report, err := h.offenders.RulesReport(ctx, h.Now().Add(-time.Hour), h.Now())
+	if h.Offenders != nil {
+		report, err := h.Offenders.RulesReport(ctx, h.Now().Add(-time.Hour), h.Now())
 		if err != nil {
 			return nil, err
 		}
@@ -127,8 +128,12 @@ func (h *policiesHandler) policyRows(ctx context.Context, current string) ([]pol
 	for i, p := range all {
 		rows[i] = policyRow{Policy: p, Refused: refused[p.ID], Warnings: len(p.Warnings()), Current: p.Name == current}
 		if p.Algorithm != algorithms.TimestampLog {
-			rows[i].Counts = countsBy(p)
+			rows[i].Counts = CountsBy(p)
 		}
 	}
 	return rows, nil
 }
+
+// TrafficSource returns the recorded checks of a span, for trying a policy on
+// them, and whether they are only a sample of all.
+type TrafficSource func(ctx context.Context, from, to time.Time) (source backtest.Source, estimate bool, err error)

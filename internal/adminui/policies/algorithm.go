@@ -1,4 +1,4 @@
-package adminui
+package policies
 
 import (
 	"net/url"
@@ -58,7 +58,7 @@ func algorithmFieldsFrom(values url.Values, before *rules.Policy) algorithmField
 	return f
 }
 
-// readAlgorithm puts what the fields say into a policy; false with the mistake noted
+// readAlgorithm puts what the fields say into a policy; false with the errors recorded
 // where a field cannot be read. Whether the values are right is for Validate.
 func (d *draft) readAlgorithm(p *rules.Policy) bool {
 	f := d.Algorithm
@@ -71,7 +71,7 @@ func (d *draft) readAlgorithm(p *rules.Policy) bool {
 	if a.Takes(algorithms.OptionBurst) && f.Burst != "" {
 		var err error
 		if o.Burst, err = strconv.Atoi(strings.ReplaceAll(f.Burst, ",", "")); err != nil || o.Burst == 0 {
-			d.Mistakes["options.burst"] = "Write a whole number from 1 to " + format.Number(algorithms.MaxBurst) + ", or nothing for each rule's own limit."
+			d.FieldErrors["options.burst"] = "Write a whole number from 1 to " + format.Number(algorithms.MaxBurst) + ", or nothing for each rule's own limit."
 			return false
 		}
 	}
@@ -127,7 +127,7 @@ func (d *draft) ChosenAlgorithm() *algorithmChoice {
 // ChoosesAlgorithm reports whether the choice stands open: where it is not the
 // default, or something is wrong about it.
 func (d *draft) ChoosesAlgorithm() bool {
-	for field := range d.Mistakes {
+	for field := range d.FieldErrors {
 		if field == "algorithm" || strings.HasPrefix(field, "options.") {
 			return true
 		}
@@ -135,8 +135,8 @@ func (d *draft) ChoosesAlgorithm() bool {
 	return d.Algorithm.Name != algorithms.TimestampLog
 }
 
-// countsBy says how a policy counts: "token bucket, burst 50".
-func countsBy(p *rules.Policy) string {
+// CountsBy says how a policy counts: "token bucket, burst 50".
+func CountsBy(p *rules.Policy) string {
 	text := p.Algorithm
 	if a := algorithms.ByName(p.Algorithm); a != nil {
 		text = a.Title
@@ -170,9 +170,9 @@ func adviceOf(p *rules.Policy) string {
 	return ""
 }
 
-// startsAnew says what becomes of what the keys of a policy have used when next
+// resetsCounts says what becomes of what the keys of a policy have used when next
 // takes the place of was; "" where they keep it.
-func startsAnew(was, next *rules.Policy) string {
+func resetsCounts(was, next *rules.Policy) string {
 	if was == nil || !was.MovesGeneration(next) {
 		return ""
 	}

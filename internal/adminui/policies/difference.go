@@ -1,4 +1,4 @@
-package adminui
+package policies
 
 import (
 	"strconv"
@@ -43,7 +43,7 @@ func linesOf(p *rules.Policy) []difference {
 	}
 	return []difference{
 		{Field: "Rules", Was: strings.Join(stack, "  ")},
-		{Field: "Counts by", Was: countsBy(p)},
+		{Field: "Counts by", Was: CountsBy(p)},
 		{Field: "Applies to", Was: strings.Join(patterns, "  ")},
 		{Field: "Mode", Was: modeWords[p.Mode]},
 		{Field: "If the log is unreachable", Was: failureWords[p.OnFailure]},
