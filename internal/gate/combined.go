@@ -10,83 +10,80 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Combined is the answer to several checks as one. Its own RetryAt is the latest of
-// the parts that refuse, its Reservation the latest of theirs, and no rule is its own.
+// Combined is the answer to several checks as one. Its RetryAt is the latest of the
+// decisions that refuse, its ReservedAt the latest of all, and it has no Rule.
 type Combined struct {
-	// Outcome is the gravest of the parts: blocked, unavailable, limited, and
-	// allowed only where all are.
+	// Outcome is the gravest of the decisions: blocked, unavailable, limited; allowed only
+	// if all are.
 	Outcome Outcome
-	// ID opens the record of the first part with that outcome where it is a
-	// refusal; "" otherwise.
+	// ID is that of the first decision with this outcome if it is a refusal, otherwise "".
 	ID string
 	Answer
-	// Handle cancels all reservation; "" where none was reserved.
+	// Handle cancels all reservations; "" if there is none.
 	Handle string
-	// Degraded says, where it is not "", which outage it was made under.
+	// Degraded names the outage during which it was decided, "" for none.
 	Degraded string
-	// Parts say, in order, what each key's own policy does. Where Outcome is
-	// not Allowed nothing was charged, whatever a part says, and shadows were
-	// not asked.
+	// Decisions are those of each key's own policy, in the order of the checks. If Outcome
+	// is not Allowed, nothing was charged, whatever they say, and shadow policies were not
+	// asked.
 	Decisions []Decision
 }
 
-// Allowed reports whether the request may be done.
-func (j *Combined) Allowed() bool { return j.Outcome == Allowed }
+// Allowed reports whether all checks are allowed.
+func (c *Combined) Allowed() bool { return c.Outcome == Allowed }
 
-// Refused returns the first part with the outcome of the whole, nil where that
-// is allowed.
-func (j *Combined) Refused() *Decision {
-	for i := range j.Decisions {
-		if j.Outcome != Allowed && j.Decisions[i].Outcome == j.Outcome {
-			return &j.Decisions[i]
+// Refused returns the first decision with the combined outcome, nil if that is Allowed.
+func (c *Combined) Refused() *Decision {
+	for i := range c.Decisions {
+		if c.Outcome != Allowed && c.Decisions[i].Outcome == c.Outcome {
+			return &c.Decisions[i]
 		}
 	}
 	return nil
 }
 
-// DecideAll answers 1 to timestamplog.MaxTogether checks as one: each is charged
-// if and only if all are allowed. Their MaxWait, ID and Peek must be equal. Only
-// the parts that refuse are told to the recorder, or all where all are allowed.
-// The error is a *fault.Error, of those of Decide and for logs that cannot be
-// asked together; its field names the part as "keys[2]".
+// DecideAll answers 1 to timestamplog.MaxCombined checks as one: each is charged if and
+// only if all are allowed. Their MaxWait, ID and Peek must be equal. The decisions that
+// refuse are recorded, or all if all are allowed. The error is a *fault.Error, as of
+// Decide or for logs that cannot be decided as one; its field names the check as
+// "keys[2]".
 func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) {
 	if !g.view.Loaded() {
 		return Combined{}, fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
 	}
 	s := g.scratch.Get().(*scratch)
 	defer g.release(s)
-	j := Combined{Decisions: make([]Decision, len(checks))}
-	if err := g.beforeAll(s, checks, j.Decisions); err != nil {
+	c := Combined{Decisions: make([]Decision, len(checks))}
+	if err := g.beforeAll(s, checks, c.Decisions); err != nil {
 		return Combined{}, err
 	}
-	if err := g.askAll(ctx, s, j.gravest() != Allowed); err != nil {
+	if err := g.askAll(ctx, s, c.gravest() != Allowed); err != nil {
 		return Combined{}, err
 	}
-	if j.Outcome = j.gravest(); j.Outcome == Allowed {
-		g.askShadows(ctx, s, j.Decisions)
+	if c.Outcome = c.gravest(); c.Outcome == Allowed {
+		g.askShadows(ctx, s, c.Decisions)
 	}
-	j.conclude(g.now())
-	maker := g.ids.under(g.view.Settings().Secret)
+	c.conclude(g.now())
+	signer := g.ids.under(g.view.Settings().Secret)
 	var reservations []reserved
-	for i := range j.Decisions {
-		d := &j.Decisions[i]
-		if j.Outcome == Allowed || d.Outcome != Allowed {
-			g.after(d, maker)
+	for i := range c.Decisions {
+		d := &c.Decisions[i]
+		if c.Outcome == Allowed || d.Outcome != Allowed {
+			g.finish(d, signer)
 		}
 		reservations = append(reservations, reservationsOf(d)...)
 	}
-	if first := j.Refused(); first != nil {
-		j.ID = first.ID
+	if first := c.Refused(); first != nil {
+		c.ID = first.ID
 	}
 	if len(reservations) > 0 {
-		j.Handle = maker.handle(reservations[0].ID, reservations)
+		c.Handle = signer.handle(reservations[0].ID, reservations)
 	}
-	return j, nil
+	return c, nil
 }
 
-// beforeAll decides what needs no log and queues what does. No two checks may
-// be about one log.
-func (g *Gate) beforeAll(s *scratch, checks []Check, parts []Decision) error {
+// beforeAll calls before for each check. No two checks may be about one log.
+func (g *Gate) beforeAll(s *scratch, checks []Check, decisions []Decision) error {
 	type log struct {
 		policy int64
 		key    string
@@ -95,7 +92,7 @@ func (g *Gate) beforeAll(s *scratch, checks []Check, parts []Decision) error {
 	first := make(map[log]int, len(checks))
 	id := ""
 	for i := range checks {
-		d := &parts[i]
+		d := &decisions[i]
 		d.begin(&checks[i], now)
 		if i == 0 {
 			d.Check.ensureID()
@@ -103,7 +100,7 @@ func (g *Gate) beforeAll(s *scratch, checks []Check, parts []Decision) error {
 		}
 		d.Check.ID = id
 		if err := g.before(s, d, selector, set); err != nil {
-			return inPart(i, err)
+			return inCheck(i, err)
 		}
 		about := log{policyID(d.Policy), d.Check.Key.String()}
 		if other, twice := first[about]; twice {
@@ -114,20 +111,20 @@ func (g *Gate) beforeAll(s *scratch, checks []Check, parts []Decision) error {
 	return nil
 }
 
-// inPart says in which part a field is wrong, but for those that all have in
-// common.
-func inPart(i int, err error) error {
-	var mistake *fault.Error
-	if !errors.As(err, &mistake) || mistake.Field == "" || mistake.Field == "max_wait" {
+// inCheck adds the check's index to the field of err, unless all checks share the
+// field.
+func inCheck(i int, err error) error {
+	var invalid *fault.Error
+	if !errors.As(err, &invalid) || invalid.Field == "" || invalid.Field == "max_wait" {
 		return err
 	}
-	in := *mistake
-	in.Field = fmt.Sprintf("keys[%d].%s", i, mistake.Field)
+	in := *invalid
+	in.Field = fmt.Sprintf("keys[%d].%s", i, invalid.Field)
 	return &in
 }
 
-// askAll fills in what the log says of all parts, or what each policy does
-// without it. refused says that a part refuses already, so that nothing may be
+// askAll fills in the log's results for all checks, or what each policy does without
+// the log. refused reports whether a check is refused already, so that nothing may be
 // charged.
 func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 	if len(s.requests) == 0 {
@@ -139,7 +136,7 @@ func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 	switch {
 	case err == nil:
 		for i := range s.results {
-			s.asked[i].take(&s.results[i])
+			s.asked[i].fill(&s.results[i])
 		}
 	case errors.Is(err, timestamplog.ErrCrossSlot):
 		return fault.Field("keys", "lie in different slots of the Redis Cluster, so they cannot be decided as one; "+
@@ -156,7 +153,7 @@ func (s *scratch) peekAll(peek bool) {
 	}
 }
 
-// decideAll asks the log within the deadline.
+// decideAll calls the log with the deadline.
 func (g *Gate) decideAll(ctx context.Context, s *scratch) error {
 	if g.local == nil {
 		return g.log.DecideAll(ctx, s.requests, s.results)
@@ -166,35 +163,35 @@ func (g *Gate) decideAll(ctx context.Context, s *scratch) error {
 	return g.log.DecideAll(&limited, s.requests, s.results)
 }
 
-// failAll does what each policy says where the log failed with err, and has the
-// local log decide the others as one.
+// failAll answers by each policy's on_failure after the log failed with err. The local
+// log decides the remaining requests as one.
 func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error) {
-	var left scratch
+	var local scratch
 	for i, a := range s.asked {
 		if g.decideWithoutLog(a, err) {
 			refused = refused || a.decision.Outcome != Allowed
 			continue
 		}
-		left.requests, left.asked = append(left.requests, s.requests[i]), append(left.asked, a)
+		local.requests, local.asked = append(local.requests, s.requests[i]), append(local.asked, a)
 	}
-	if len(left.requests) == 0 {
+	if len(local.requests) == 0 {
 		return
 	}
-	left.peekAll(refused)
-	left.results = make([]timestamplog.Result, len(left.requests))
-	if err := g.local.DecideAll(ctx, left.requests, left.results); err != nil {
-		return // the caller has gone; a log in memory fails nobody
+	local.peekAll(refused)
+	local.results = make([]timestamplog.Result, len(local.requests))
+	if err := g.local.DecideAll(ctx, local.requests, local.results); err != nil {
+		return // the caller has gone away; a log in memory has no other error
 	}
-	for i, a := range left.asked {
-		a.take(&left.results[i])
+	for i, a := range local.asked {
+		a.fill(&local.results[i])
 	}
 }
 
-// askShadows asks the policies that only watch, each on its own.
-func (g *Gate) askShadows(ctx context.Context, s *scratch, parts []Decision) {
+// askShadows asks the shadow policies, each on its own.
+func (g *Gate) askShadows(ctx context.Context, s *scratch, decisions []Decision) {
 	s.requests, s.asked = s.requests[:0], s.asked[:0]
-	for i := range parts {
-		if d := &parts[i]; d.Shadow != nil {
+	for i := range decisions {
+		if d := &decisions[i]; d.Shadow != nil {
 			s.ask(d, d.Shadow.Policy, true)
 		}
 	}
@@ -204,39 +201,39 @@ func (g *Gate) askShadows(ctx context.Context, s *scratch, parts []Decision) {
 // gravity orders the outcomes.
 var gravity = map[Outcome]int{Allowed: 0, Limited: 1, Unavailable: 2, Blocked: 3}
 
-func (j *Combined) gravest() Outcome {
+func (c *Combined) gravest() Outcome {
 	worst := Allowed
-	for i := range j.Decisions {
-		if o := j.Decisions[i].Outcome; gravity[o] > gravity[worst] {
+	for i := range c.Decisions {
+		if o := c.Decisions[i].Outcome; gravity[o] > gravity[worst] {
 			worst = o
 		}
 	}
 	return worst
 }
 
-// conclude works out the whole from its parts. now stands where no part was
-// asked.
-func (j *Combined) conclude(now time.Time) {
-	j.Answer = Answer{At: now, Rule: -1}
-	for i := range j.Decisions {
-		d := &j.Decisions[i]
-		if j.Degraded == "" {
-			j.Degraded = d.Degraded
+// conclude sets the Answer from those of the decisions. now is its time if there are
+// none.
+func (c *Combined) conclude(now time.Time) {
+	c.Answer = Answer{At: now, Rule: -1}
+	for i := range c.Decisions {
+		d := &c.Decisions[i]
+		if c.Degraded == "" {
+			c.Degraded = d.Degraded
 		}
-		if i == 0 || d.At.After(j.At) {
-			j.At = d.At
+		if i == 0 || d.At.After(c.At) {
+			c.At = d.At
 		}
-		if j.Outcome != Allowed { // whatever it would have been, it is not
+		if c.Outcome != Allowed { // nothing was charged
 			d.Delay, d.ReservedAt, d.Shadow = 0, time.Time{}, nil
 		}
-		j.Delay, j.ReservedAt = max(j.Delay, d.Delay), latest(j.ReservedAt, d.ReservedAt)
-		j.Replayed = j.Replayed || d.Replayed
+		c.Delay, c.ReservedAt = max(c.Delay, d.Delay), latest(c.ReservedAt, d.ReservedAt)
+		c.Replayed = c.Replayed || d.Replayed
 		if d.Outcome != Allowed {
-			j.RetryAt, j.Never = latest(j.RetryAt, d.RetryAt), j.Never || d.Never
+			c.RetryAt, c.Never = latest(c.RetryAt, d.RetryAt), c.Never || d.Never
 		}
 	}
-	if j.Never {
-		j.RetryAt = time.Time{}
+	if c.Never {
+		c.RetryAt = time.Time{}
 	}
 }
 

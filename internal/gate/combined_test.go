@@ -64,8 +64,8 @@ func TestSeveralKeysAreAllChargedOrNone(t *testing.T) {
 	if used := n.used(t, "ip:203.0.113.7"); used != 1 {
 		t.Errorf("the key that would have allowed it has used %d", used)
 	}
-	if want := []Outcome{Allowed, Allowed, Limited}; !slices.Equal(n.heard.outcomes, want) {
-		t.Errorf("the recorder heard %v, want %v: only who refused offends", n.heard.outcomes, want)
+	if want := []Outcome{Allowed, Allowed, Limited}; !slices.Equal(n.recorded.outcomes, want) {
+		t.Errorf("the recorder heard %v, want %v: only who refused offends", n.recorded.outcomes, want)
 	}
 }
 
@@ -207,8 +207,8 @@ func TestWhatIsWrongWithOneKeyIsToldWithItsPlace(t *testing.T) {
 			t.Errorf("%s: got %v, want an error about %s", name, err, test.field)
 		}
 	}
-	if len(n.heard.outcomes) > 0 {
-		t.Errorf("the recorder heard %v", n.heard.outcomes)
+	if len(n.recorded.outcomes) > 0 {
+		t.Errorf("the recorder heard %v", n.recorded.outcomes)
 	}
 	other := []Check{{Key: key(t, "c:1"), Cost: 1}, {Key: key(t, "c:1"), Cost: 1, Policy: "default"}}
 	if j, err := n.DecideAll(t.Context(), other); err != nil || j.Outcome != Allowed {

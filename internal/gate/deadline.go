@@ -26,8 +26,8 @@ type lazyDeadline struct {
 	cancel context.CancelFunc
 }
 
-// Deadline returns until, even if the parent may end earlier: a caller that waits
-// learns of that from Done, and the log is not to blame for it.
+// Deadline returns until, even if the parent may end earlier: Done is closed then, and
+// that is no failure of the log.
 func (w *lazyDeadline) Deadline() (time.Time, bool) { return w.until, true }
 
 // Done returns the channel that is closed at the deadline.
@@ -45,8 +45,8 @@ func (w *lazyDeadline) Done() <-chan struct{} {
 }
 
 // Err returns why the context has ended, nil while it has not: DeadlineExceeded
-// after its own deadline, and Canceled if its parent ended before, for any
-// reason, because the caller has then gone away.
+// after its own deadline, and Canceled once its parent has ended, for any reason,
+// because the caller has then gone away.
 func (w *lazyDeadline) Err() error {
 	switch {
 	case w.timed != nil && w.timed.Err() == nil:

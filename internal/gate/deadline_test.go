@@ -3,65 +3,100 @@ package gate
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestADeadlineEndsAsAContextsOwn(t *testing.T) {
-	for name, mayEnd := range map[string]bool{"of a parent that never ends": false, "of one that may": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				parent := context.Background()
-				if mayEnd {
-					may, cancel := context.WithCancel(parent)
-					defer cancel()
-					parent = may
+// Whatever is called at whatever instant, a lazyDeadline answers as its plain version,
+// context.WithDeadline, does. The timers are reused between the runs.
+func TestALazyDeadlineAnswersAsWithDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var timers timerPool
+		ended, released := 0, 0
+		for seed := range uint64(500) {
+			random := rand.New(rand.NewPCG(1, seed))
+			parent, leave := context.Background(), func() {}
+			if random.IntN(2) == 0 {
+				parent, leave = context.WithCancel(parent)
+			}
+			until := time.Now().Add(time.Second)
+			plain, cancel := context.WithDeadline(parent, until)
+			lazy := &lazyDeadline{Context: parent, until: until, timers: &timers}
+			for range 1 + random.IntN(8) {
+				switch random.IntN(8) {
+				case 0:
+					if time.Now().Before(until) { // afterwards the two differ, see Err
+						leave()
+					}
+				case 1:
+					time.Sleep(time.Until(until)) // exactly to the deadline, if it is ahead
+				default:
+					time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
 				}
-				var timers timerPool
-				for range 3 { // with a new timer, and with one that is used again
-					next := func() *lazyDeadline {
-						return &lazyDeadline{Context: parent, until: time.Now().Add(time.Second), timers: &timers}
-					}
-					ends := next()
-					if at, ok := ends.Deadline(); !ok || !at.Equal(ends.until) || ends.Err() != nil {
-						t.Errorf("it ends at %v, %v, with %v", at, ok, ends.Err())
-					}
-					<-ends.Done()
-					if !time.Now().Equal(ends.until) || !errors.Is(ends.Err(), context.DeadlineExceeded) {
-						t.Errorf("at its end: %v", ends.Err())
-					}
-					ends.release()
-
-					released := next()
-					done := released.Done()
-					released.release()
-					select {
-					case <-done:
-						if !mayEnd {
-							t.Error("it ended when it was released early")
-						}
-					case <-time.After(2 * time.Second):
-					}
-
-					unasked := next()
-					time.Sleep(2 * time.Second)
-					if !errors.Is(unasked.Err(), context.DeadlineExceeded) {
-						t.Errorf("where nobody waited for its end: %v", unasked.Err())
-					}
-					unasked.release()
+				synctest.Wait()
+				if want, got := plain.Err(), lazy.Err(); !errors.Is(got, want) {
+					t.Fatalf("seed %d: Err returns %v, want %v", seed, got, want)
 				}
-			})
-		})
+				wantAt, _ := plain.Deadline()
+				if at, ok := lazy.Deadline(); !ok || !at.Equal(wantAt) {
+					t.Fatalf("seed %d: Deadline returns %v, %v, want %v", seed, at, ok, wantAt)
+				}
+				if random.IntN(2) == 0 {
+					done := lazy.Done()
+					synctest.Wait()
+					if want, got := isClosed(plain.Done()), isClosed(done); got != want {
+						t.Fatalf("seed %d: Done is closed: %v, want %v", seed, got, want)
+					}
+				}
+			}
+			if lazy.Err() != nil {
+				ended++
+			} else {
+				released++
+			}
+			lazy.release()
+			cancel()
+			leave()
+		}
+		if ended < 50 || released < 50 {
+			t.Errorf("%d deadlines ended and %d were released before", ended, released)
+		}
+	})
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
 	}
 }
 
-func TestACallerWhoGoesAwayIsToldFromADeadline(t *testing.T) {
+// A timer that was released must not fire for the next deadline that uses it.
+func TestAReleasedLazyDeadlineDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &lazyDeadline{Context: context.Background(), until: time.Now().Add(time.Second), timers: new(timerPool)}
+		done := w.Done()
+		w.release()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if isClosed(done) {
+			t.Error("it ended after it was released")
+		}
+	})
+}
+
+// Unlike WithDeadline, a lazyDeadline keeps its own deadline and returns Canceled when
+// its parent ends before it: the caller has gone, which is no failure of the log.
+func TestALazyDeadlineReturnsCanceledWhenItsParentEnds(t *testing.T) {
 	gone, leave := context.WithCancel(context.Background())
 	late, cancel := context.WithDeadline(context.Background(), time.Now())
 	defer cancel()
 	leave()
-	for name, parent := range map[string]context.Context{"cancelled": gone, "out of its own time": late} {
+	for name, parent := range map[string]context.Context{"cancelled": gone, "after its own deadline": late} {
 		t.Run(name, func(t *testing.T) {
 			until := time.Now().Add(time.Hour)
 			w := &lazyDeadline{Context: parent, until: until, timers: new(timerPool)}

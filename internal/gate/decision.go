@@ -140,16 +140,16 @@ type Recorder interface {
 	Record(d *Decision)
 }
 
-// Discard is a Recorder that forgets.
+// Discard is a Recorder that does nothing.
 type Discard struct{}
 
 // Record does nothing.
 func (Discard) Record(*Decision) {}
 
-// Recorders tell several of every decision.
+// Recorders are several Recorders as one.
 type Recorders []Recorder
 
-// Record tells each in order.
+// Record calls each in order.
 func (r Recorders) Record(d *Decision) {
 	for _, one := range r {
 		one.Record(d)

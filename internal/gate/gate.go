@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// View is the node's copy of what decides.
+// View is the node's copy of policies, entries and settings.
 type View interface {
 	Loaded() bool
 	Selector() *rules.Selector
@@ -25,11 +25,11 @@ type Options struct {
 	View View
 	// Log decides against the rules.
 	Log timestamplog.Log
-	// Local is the log in memory that stands in for Log in an outage. nil
-	// says that Log is in memory itself and has no outages.
+	// Local is the log in memory that replaces Log during an outage. nil means that Log
+	// is in memory itself and has no outages.
 	Local timestamplog.Log
-	// Deadline bounds how long a check waits for Log. Zero means
-	// DefaultDeadline. It is not used where Local is nil.
+	// Deadline bounds how long a check waits for Log. Zero means DefaultDeadline. It is
+	// not used if Local is nil.
 	Deadline time.Duration
 	Recorder Recorder         // nil means Discard
 	Now      func() time.Time // nil means time.Now
@@ -39,7 +39,7 @@ type Options struct {
 // on_failure answers.
 const DefaultDeadline = 100 * time.Millisecond
 
-// Gate answers checks. It is safe for use by many goroutines.
+// Gate answers checks. It is safe for concurrent use.
 type Gate struct {
 	view     View
 	log      timestamplog.Log
@@ -75,7 +75,7 @@ type scratch struct {
 	asked    []asked
 }
 
-// asked says whose answer a request to the log is.
+// asked is what a request to the log was sent for.
 type asked struct {
 	decision *Decision
 	policy   *rules.Policy
@@ -83,9 +83,9 @@ type asked struct {
 }
 
 // Decide answers checks in order, each on its own; decisions and errs have the
-// length of checks. An error is a *fault.Error: a check that cannot be decided
-// because it is wrong (an unknown policy, a cost that no window could ever
-// hold) or because the node has not loaded anything yet.
+// length of checks. An error is a *fault.Error: the check is invalid (an unknown
+// policy, a cost above the smallest limit), or the node has not loaded its policies
+// yet.
 func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision, errs []error) {
 	if !g.view.Loaded() {
 		for i := range checks {
@@ -105,19 +105,19 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 		}
 	}
 	g.askLog(ctx, s)
-	maker := g.ids.under(g.view.Settings().Secret)
+	signer := g.ids.under(g.view.Settings().Secret)
 	for i := range checks {
 		if errs[i] == nil {
-			g.after(&decisions[i], maker)
+			g.finish(&decisions[i], signer)
 		}
 		if d := &decisions[i]; errs[i] == nil && !d.ReservedAt.IsZero() {
-			d.Handle = maker.handle(d.Check.ID, reservationsOf(d))
+			d.Handle = signer.handle(d.Check.ID, reservationsOf(d))
 		}
 	}
 }
 
-// begin makes d the answer to c where nothing refuses it. Its parts are set one
-// by one, since a Decision is large and would be copied.
+// begin makes d the answer to c if nothing refuses it. It sets the fields one by one
+// because a Decision is large and would be copied.
 func (d *Decision) begin(c *Check, now time.Time) {
 	*d = Decision{}
 	d.Check, d.Outcome = *c, Allowed
@@ -134,26 +134,27 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 	return decision[0], err[0]
 }
 
-// before decides what needs no log, and queues what does, but for the shadow.
+// before decides without the log if possible, and otherwise queues a request to it.
+// It does not queue the shadow policy's request.
 func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	enforcing, shadow, err := policiesOf(d.Check, selector)
 	if err != nil {
 		return err
 	}
 	d.Policy = enforcing
-	verdict := set.Match(d.Check.Key, d.At)
-	d.Exemption, d.Block = verdict.Exemption, verdict.Block
+	match := set.Match(d.Check.Key, d.At)
+	d.Exemption, d.Block = match.Exemption, match.Block
 	switch {
-	case verdict.Exemption != nil:
+	case match.Exemption != nil:
 		return nil
-	case verdict.Block != nil:
+	case match.Block != nil:
 		d.Outcome = Blocked
-		d.RetryAt, d.Never = verdict.Block.Expires, verdict.Block.Expires.IsZero()
+		d.RetryAt, d.Never = match.Block.Expires, match.Block.Expires.IsZero()
 		return nil
 	}
 	if limits(enforcing) {
-		if most := enforcing.LargestCost(); d.Check.Cost > most {
-			return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, enforcing.Name, most)
+		if largest := enforcing.LargestCost(); d.Check.Cost > largest {
+			return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, enforcing.Name, largest)
 		}
 		if d.Check.MaxWait > 0 && enforcing.Options.CountRefused {
 			return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no reservation can be kept", enforcing.Name)
@@ -166,8 +167,8 @@ func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *bl
 	return nil
 }
 
-// policiesOf returns the policies that a check selects: the one that it names
-// in its role, the best match in the other.
+// policiesOf returns the policies that a check selects: the one that it names, as
+// enforcing or as shadow policy by its mode, and the best match for the other.
 func policiesOf(c Check, selector *rules.Selector) (enforcing, shadow *rules.Policy, err error) {
 	enforcing, shadow = selector.Select(c.Key)
 	if c.Policy == "" {
@@ -176,7 +177,7 @@ func policiesOf(c Check, selector *rules.Selector) (enforcing, shadow *rules.Pol
 	named, found := selector.ByName(c.Policy)
 	switch {
 	case !found:
-		return nil, nil, fault.Field("policy", "there is no policy of that name; leave it out to have the key's own policy asked")
+		return nil, nil, fault.Field("policy", "there is no policy of that name; omit it to use the key's own policy")
 	case named.Mode == rules.Shadow:
 		return enforcing, named, nil
 	default:
@@ -192,13 +193,13 @@ func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	s.requests = append(s.requests, timestamplog.RequestOf(p, d.Check.Key.String(), d.Check.Cost))
 	r := &s.requests[len(s.requests)-1]
 	r.Peek, r.Detail, r.ID = d.Check.Peek, d.Check.Detail, d.Check.ID
-	if !p.Options.CountRefused { // where no reservation can be kept; a shadow then decides at once
+	if !p.Options.CountRefused { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}
 	s.asked = append(s.asked, asked{d, p, shadow})
 }
 
-// askLog fills in what the log says, or what each policy does without it.
+// askLog fills in the log's results, or what each policy does without the log.
 func (g *Gate) askLog(ctx context.Context, s *scratch) {
 	if len(s.requests) == 0 {
 		return
@@ -214,12 +215,12 @@ func (g *Gate) askLog(ctx context.Context, s *scratch) {
 			g.fail(ctx, s, i)
 			continue
 		}
-		s.asked[i].take(&s.results[i])
+		s.asked[i].fill(&s.results[i])
 	}
 }
 
-// take fills in what the log said.
-func (a asked) take(r *timestamplog.Result) {
+// fill sets the outcome and the answer from the log's result.
+func (a asked) fill(r *timestamplog.Result) {
 	outcome, answer := a.answer()
 	if *outcome = Allowed; !r.Allowed {
 		*outcome = Limited
@@ -230,7 +231,7 @@ func (a asked) take(r *timestamplog.Result) {
 	}
 }
 
-// fill makes a what the log said.
+// fill sets a from the log's result.
 func (a *Answer) fill(r *timestamplog.Result) {
 	*a = Answer{At: time.UnixMilli(r.Now), Rule: r.Rule, States: r.States, Replayed: r.Replayed}
 	if r.Allowed {
@@ -245,7 +246,7 @@ func (a *Answer) fill(r *timestamplog.Result) {
 	}
 }
 
-// answer returns what is to be filled in.
+// answer returns the fields that the request is for.
 func (a asked) answer() (*Outcome, *Answer) {
 	if a.shadow {
 		return &a.decision.Shadow.Outcome, &a.decision.Shadow.Answer
@@ -253,14 +254,14 @@ func (a asked) answer() (*Outcome, *Answer) {
 	return &a.decision.Outcome, &a.decision.Answer
 }
 
-// after names a refusal and tells the recorder.
-func (g *Gate) after(d *Decision, maker *signer) {
+// finish gives a refusal its ID and records the decision.
+func (g *Gate) finish(d *Decision, signer *signer) {
 	key := d.Check.Key.String()
 	if d.Outcome == Limited || d.Outcome == Blocked {
-		d.ID = maker.ID(policyID(d.Policy), key, d.At).String()
+		d.ID = signer.ID(policyID(d.Policy), key, d.At).String()
 	}
 	if d.Shadow != nil && d.Shadow.Outcome == Limited {
-		d.Shadow.ID = maker.ID(d.Shadow.Policy.ID, key, d.Shadow.At).String()
+		d.Shadow.ID = signer.ID(d.Shadow.Policy.ID, key, d.Shadow.At).String()
 	}
 	if !d.Check.Peek {
 		g.recorder.Record(d)

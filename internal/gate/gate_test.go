@@ -1,119 +1,18 @@
 package gate
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/timestamplog"
-	"github.com/stint-dev/stint/internal/timestamplog/memlog"
 )
 
-// node is a gate over policies and blocks that the test sets.
-type node struct {
-	*Gate
-	selector *rules.Selector
-	set      *blocks.Set
-	loaded   bool
-	now      atomic.Int64
-	heard    heard
-}
-
-func (n *node) Loaded() bool               { return n.loaded }
-func (n *node) Selector() *rules.Selector  { return n.selector }
-func (n *node) Blocks() *blocks.Set        { return n.set }
-func (n *node) Settings() catalog.Settings { return catalog.Settings{Secret: []byte("secret")} }
-func (n *node) clock() time.Time           { return time.UnixMilli(n.now.Load()) }
-func (n *node) advance(d time.Duration)    { n.now.Add(d.Milliseconds()) }
-
-type heard struct {
-	sync.Mutex
-	outcomes []Outcome
-}
-
-func (h *heard) Record(d *Decision) {
-	h.Lock()
-	defer h.Unlock()
-	h.outcomes = append(h.outcomes, d.Outcome)
-}
-
-func newNode(t *testing.T, policies ...*rules.Policy) *node {
-	t.Helper()
-	n := &node{selector: rules.NewSelector(policies), set: blocks.NewSet(), loaded: true}
-	n.now.Store(1_790_000_000_000)
-	log := memlog.New(memlog.Options{Now: n.clock})
-	t.Cleanup(func() { log.Close() })
-	n.Gate = New(Options{View: n, Log: log, Recorder: &n.heard, Now: n.clock})
-	return n
-}
-
-func policy(t *testing.T, id int64, name, match, stack string, change ...func(*rules.Policy)) *rules.Policy {
-	t.Helper()
-	rs, err := rules.ParseStack(strings.Fields(stack))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &rules.Policy{ID: id, Name: name, Version: 1, Match: []keys.Pattern{pattern(t, match)}, Rules: rs,
-		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
-	for _, c := range change {
-		c(p)
-	}
-	return p
-}
-
-func mode(m rules.Mode) func(*rules.Policy) { return func(p *rules.Policy) { p.Mode = m } }
-func onFailure(f rules.OnFailure) func(*rules.Policy) {
-	return func(p *rules.Policy) { p.OnFailure = f }
-}
-
-func pattern(t *testing.T, text string) keys.Pattern {
-	t.Helper()
-	p, err := keys.Parser{}.Pattern(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func key(t *testing.T, text string) keys.Key {
-	t.Helper()
-	k, err := keys.Parser{}.Key(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func (n *node) check(t *testing.T, text string, change ...func(*Check)) Decision {
-	t.Helper()
-	c := Check{Key: key(t, text), Cost: 1}
-	for _, f := range change {
-		f(&c)
-	}
-	d, err := n.Check(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-func (n *node) block(t *testing.T, id, text string, expires time.Time) {
-	t.Helper()
-	n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Expires: expires}, n.clock())
-}
-
-func TestARuleLimitsAndTheWaitItTellsIsExact(t *testing.T) {
+func TestARuleLimitsAndItsWaitIsExact(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "2/10s"))
 	n.check(t, "ip:203.0.113.7")
 	n.advance(time.Second)
@@ -131,7 +30,7 @@ func TestARuleLimitsAndTheWaitItTellsIsExact(t *testing.T) {
 	}
 	n.advance(time.Millisecond)
 	if d := n.check(t, "ip:203.0.113.7"); d.Outcome != Allowed || d.ID != "" {
-		t.Errorf("at the told instant: %s, id %q", d.Outcome, d.ID)
+		t.Errorf("at RetryAt: %s, id %q", d.Outcome, d.ID)
 	}
 }
 
@@ -152,7 +51,7 @@ func TestTheOrderIsExemptionThenBlockThenPolicy(t *testing.T) {
 	}
 }
 
-func TestTheLatestExpiryOfAllMatchingBlocksIsTold(t *testing.T) {
+func TestABlockedDecisionHasTheLatestExpiryOfAllMatchingBlocks(t *testing.T) {
 	n := newNode(t)
 	n.block(t, "short", "ip:203.0.113.7", n.clock().Add(time.Minute))
 	n.block(t, "long", "ip:203.0.113.0/24", n.clock().Add(time.Hour))
@@ -259,12 +158,12 @@ func TestAPeekChargesNothingAndIsNotCounted(t *testing.T) {
 	n.check(t, "token:x")
 	n.check(t, "token:x", peek)
 	n.check(t, "token:x")
-	if got := fmt.Sprint(n.heard.outcomes); got != "[allowed limited]" {
+	if got := fmt.Sprint(n.recorded.outcomes); got != "[allowed limited]" {
 		t.Errorf("counted %s", got)
 	}
 }
 
-func TestACostThatNoWindowCanHoldIsAMistakeAndNotAVerdict(t *testing.T) {
+func TestACostThatNoWindowCanHoldIsAFault(t *testing.T) {
 	n := newNode(t, policy(t, 1, "default", "*", "5/m 3/s"))
 	_, err := n.Check(t.Context(), Check{Key: key(t, "token:x"), Cost: 4})
 	var mistake *fault.Error
@@ -301,125 +200,5 @@ func TestABatchIsAnsweredInOrderEachOnItsOwn(t *testing.T) {
 		if errs[i] != nil || decisions[i].Outcome != w {
 			t.Errorf("check %d: %s, %v; want %s", i, decisions[i].Outcome, errs[i], w)
 		}
-	}
-}
-
-// brokenLog is a log behind a switch: unreachable, or hung until the deadline.
-type brokenLog struct {
-	timestamplog.Log
-	down, hung atomic.Bool
-	asked      atomic.Int64
-}
-
-func (b *brokenLog) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
-	b.asked.Add(1)
-	if b.hung.Load() {
-		<-ctx.Done()
-	}
-	if b.down.Load() || b.hung.Load() {
-		for i := range results {
-			results[i].Err = timestamplog.ErrUnreachable
-		}
-		return
-	}
-	b.Log.Decide(ctx, requests, results)
-}
-
-func (b *brokenLog) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
-	b.asked.Add(1)
-	if b.hung.Load() {
-		<-ctx.Done()
-	}
-	if b.down.Load() || b.hung.Load() {
-		return timestamplog.ErrUnreachable
-	}
-	return b.Log.DecideAll(ctx, requests, results)
-}
-
-func (b *brokenLog) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
-	if b.down.Load() || b.hung.Load() {
-		return false, timestamplog.ErrUnreachable
-	}
-	return b.Log.Cancel(ctx, reservation)
-}
-
-func (b *brokenLog) Now(ctx context.Context) (time.Time, error) {
-	if b.down.Load() || b.hung.Load() {
-		return time.Time{}, timestamplog.ErrUnreachable
-	}
-	return b.Log.Now(ctx)
-}
-
-func newRemoteNode(t *testing.T, policies ...*rules.Policy) (*node, *brokenLog) {
-	t.Helper()
-	n := newNode(t, policies...)
-	remote := &brokenLog{Log: n.log}
-	local := memlog.New(memlog.Options{Now: n.clock})
-	t.Cleanup(func() { local.Close() })
-	n.Gate = New(Options{View: n, Log: remote, Local: local, Deadline: 10 * time.Millisecond, Recorder: &n.heard, Now: n.clock})
-	return n, remote
-}
-
-func TestInAnOutageEachPolicyDoesWhatItsOperatorChose(t *testing.T) {
-	n, log := newRemoteNode(t,
-		policy(t, 1, "local", "token:local", "1/m"),
-		policy(t, 2, "allow", "token:allow", "1/m", onFailure(rules.FailAllow)),
-		policy(t, 3, "deny", "token:deny", "1/m", onFailure(rules.FailDeny)))
-	n.block(t, "b", "token:blocked", time.Time{})
-	for _, breakage := range []*atomic.Bool{&log.down, &log.hung} {
-		n.advance(2 * time.Minute)
-		breakage.Store(true)
-		for round, want := range []map[string]Outcome{
-			{"token:local": Allowed, "token:allow": Allowed, "token:deny": Unavailable, "token:blocked": Blocked},
-			{"token:local": Limited, "token:allow": Allowed, "token:deny": Unavailable, "token:blocked": Blocked},
-		} {
-			for text, outcome := range want {
-				d := n.check(t, text)
-				if d.Outcome != outcome {
-					t.Errorf("round %d: %s is %s, want %s", round, text, d.Outcome, outcome)
-				}
-				if degraded := text != "token:blocked"; degraded != (d.Degraded != "") {
-					t.Errorf("round %d: %s says degraded %q", round, text, d.Degraded)
-				}
-			}
-		}
-		breakage.Store(false)
-		awaitRecovery(t, n)
-	}
-}
-
-// awaitRecovery waits until the gate goes back to the log by itself.
-func awaitRecovery(t *testing.T, n *node) {
-	t.Helper()
-	for n.Outage().Open() {
-		if t.Context().Err() != nil {
-			t.Fatal("the gate never went back to the log")
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if d := n.check(t, "token:allow"); d.Degraded != "" {
-		t.Errorf("the first check after the outage is degraded: %s", d.Degraded)
-	}
-}
-
-// awayLog is a log of whose servers two are away.
-type awayLog struct {
-	timestamplog.Log
-	since time.Time
-}
-
-func (l awayLog) Outages() []timestamplog.Outage {
-	return []timestamplog.Outage{{Server: "a", Since: l.since, Reason: "hangs"}, {Server: "b", Since: l.since.Add(time.Second), Reason: "full"}}
-}
-
-func TestTheOutageIsThatOfTheServerThatIsAwayForLongest(t *testing.T) {
-	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
-	if n.Outage().Open() {
-		t.Errorf("a log in memory has the outage %+v", n.Outage())
-	}
-	since := n.clock()
-	n.Gate = New(Options{View: n, Log: awayLog{n.log, since}, Local: n.local, Now: n.clock})
-	if o := n.Outage(); !o.Open() || !o.Since.Equal(since) || o.Reason != "hangs" || len(o.Servers) != 2 {
-		t.Errorf("the outage is %+v", o)
 	}
 }

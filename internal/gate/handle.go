@@ -10,13 +10,12 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// A handle cancels a reservation. It holds all that the log needs to be told, so
-// nothing is kept about it: base64url without padding of a version, the
-// request's ID, one entry for each log that the reservation was reserved in, and the
-// HMAC-SHA256 of all before it. An entry is the policy's id, the generation, the
-// instant in Unix milliseconds and the cost as uvarints, then the key behind
-// its length; the reservation of a shadow policy has no key and follows that of its
-// own check.
+// A handle cancels a reservation. It contains all that Log.Cancel needs, so nothing is
+// stored for it: base64url without padding of a version, the request's ID, one entry
+// for each log that has the reservation, and the HMAC-SHA256 of all before it. An entry
+// is the policy's id, the generation, the instant in Unix milliseconds and the cost as
+// uvarints, then the key, preceded by its length; the entry of a shadow policy has no
+// key and follows that of its own check.
 const (
 	handleVersion = 1
 	maxEntry      = 3*binary.MaxVarintLen64 + 2 + 2 + keys.MaxLength

@@ -9,10 +9,10 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Outage is the state of the log: which of the servers that hold logs do not
-// decide. Keys whose logs lie on others are decided as always.
+// Outage lists the servers of the log that are unreachable. Keys whose logs are on other
+// servers are decided as usual.
 type Outage struct {
-	Since   time.Time // when the first of them went away; zero where all decide
+	Since   time.Time // when the first became unreachable; zero if none is
 	Reason  string    // of the first
 	Servers []timestamplog.Outage
 }
@@ -43,7 +43,7 @@ func (g *Gate) fail(ctx context.Context, s *scratch, i int) {
 		return
 	}
 	g.local.Decide(ctx, s.requests[i:i+1], s.results[i:i+1])
-	a.take(&s.results[i])
+	a.fill(&s.results[i])
 }
 
 // decideWithoutLog gives the answer of a policy that needs no log, after the log

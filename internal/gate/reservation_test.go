@@ -33,7 +33,7 @@ func TestWhoWaitsIsGivenTheNextReservationAndAHandleToGiveItBack(t *testing.T) {
 		t.Fatalf("the second: %s, wait %s, reservation %s, handle %q", second.Outcome, second.Delay, second.ReservedAt, second.Handle)
 	}
 	if d := n.check(t, "token:a", waits(15*time.Second)); d.Outcome != Limited || d.RetryAfter() != 5*time.Second {
-		t.Errorf("whose reservation is too far ahead is %s, told to ask again in %s", d.Outcome, d.RetryAfter())
+		t.Errorf("whose reservation is too far ahead is %s, with a retry after %s", d.Outcome, d.RetryAfter())
 	}
 	if d := n.check(t, "token:a"); d.Outcome != Limited {
 		t.Errorf("who does not wait comes before a reservation: %s", d.Outcome)

@@ -28,8 +28,8 @@
 //     "many callers of one key are allowed exactly the limit".
 //  3. Exact wait. The same request succeeds at RetryAt if nobody else came, and
 //     is refused a millisecond earlier.
-//     Tests: "waiting as told always succeeds under the default stack",
-//     "each rule tells its own wait for this cost".
+//     Tests: "waiting until RetryAt always succeeds under the default stack",
+//     "each rule reports its own wait for this cost".
 //  4. Charged once. No request is charged twice. One whose Err is set was charged
 //     at most once. One that is sent again under a known ID is not charged again.
 //     Tests: "a request that many callers send at once is charged once",
@@ -43,8 +43,8 @@
 //     Tests: "a log forgets what its window and its largest limit do not need",
 //     "a log expires when its newest entry leaves the longest window",
 //     "a log without entries does not exist".
-//  7. A clock that steps back does not open a limit, and a client who waited as
-//     told is refused at most once more.
+//  7. A clock that steps back does not open a limit, and a client who waited until
+//     RetryAt is refused at most once more.
 //     Tests: "a clock that steps back does not open the limit",
 //     "a clock that steps back an hour refuses a client who waited at most once more".
 //  8. Logs are separate. Keys, policies and generations never share entries,
@@ -63,8 +63,8 @@
 //
 // # Clock correction
 //
-// A clock that steps back leaves entries in the future. They would neither age
-// out as promised nor be told from an open limit. Before a Log decides a request
+// A clock that steps back leaves entries in the future. They would stay
+// longer than promised, and limits would be closed for as long. Before a Log decides a request
 // with rules it therefore checks two distances: no entry that was made for the
 // present may be ahead of now, and no entry that was made for a reservation may
 // be further ahead than MaxWait. Where one is, the whole log is shifted back by

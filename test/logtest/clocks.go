@@ -12,7 +12,7 @@ func clocks() []contract {
 		{"a peek after a step back answers as if the log had moved and moves nothing", backPeek},
 		{"a refusal after a step back keeps the log moved", backRefusalMoves},
 		{"an allowed request after a step back is the newest", backAllowed},
-		{"a clock that stands still allows what the stack allows at one instant", standsStill},
+		{"a clock that does not advance allows what the stack allows at one instant", stopped},
 		{"a clock that jumps ahead frees what has aged out", jumpsAhead},
 	}
 }
@@ -21,7 +21,7 @@ func backAnHour(t *testing.T, h Harness) {
 	f := newFixture(t, h, "1/m")
 	f.at(hour).allow(1)
 	f.at(hour+second).limit(1, "1/1m", hour+minute)
-	// The client waits 59 s as told; the clock steps back an hour meanwhile.
+	// The client waits 59 s until RetryAt; the clock steps back an hour in between.
 	f.at(minute).limit(1, "1/1m", 2*minute)
 	f.at(2*minute-1).limit(1, "1/1m", 2*minute)
 	f.at(2 * minute).allow(1)
@@ -104,7 +104,7 @@ func backAllowed(t *testing.T, h Harness) {
 	f.limit(1, "3/1m", minute)
 }
 
-func standsStill(t *testing.T, h Harness) {
+func stopped(t *testing.T, h Harness) {
 	f := newFixture(t, h, "5/1ms", "12/s")
 	f.allow(5)
 	for range 50 {

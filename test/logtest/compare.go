@@ -66,14 +66,14 @@ func (s *simulation) compareTimes() {
 }
 
 func (s *simulation) compareTimesOf(key string) {
-	ref := s.ref(key)
+	id := s.id(key)
 	limit := rapid.SampledFrom([]int{0, 1, 5, 1000}).Draw(s.rt, "at most")
-	got, now, err := s.Log.Timestamps(s.t.Context(), ref, limit)
+	got, now, err := s.Log.Timestamps(s.t.Context(), id, limit)
 	if err != nil || now != s.Clock.NowMS() {
 		s.rt.Fatalf("Times: the log's time is %d, the clock's %d, error %v", now, s.Clock.NowMS(), err)
 	}
-	want := s.model.times(ref, now, limit)
-	if !s.ClockExpires && s.model.expired(ref, now) {
+	want := s.model.times(id, now, limit)
+	if !s.ClockExpires && s.model.expired(id, now) {
 		return
 	}
 	if !slices.Equal(got, want) {

@@ -29,9 +29,9 @@ func questionOf(now int64, q timestamplog.Request) algorithms.Query {
 	return algorithms.Query{Now: now, Cost: int64(q.Cost), MaxWait: q.MaxWait, Peek: q.Peek, ID: q.ID}
 }
 
-// state returns a copy of what is kept of a ref.
-func (m *counterModel) state(ref timestamplog.LogID, now int64) algorithms.State {
-	if kept := m.kept[ref]; kept != nil && now < kept.expires {
+// state returns a copy of what is kept of a log.
+func (m *counterModel) state(id timestamplog.LogID, now int64) algorithms.State {
+	if kept := m.kept[id]; kept != nil && now < kept.expires {
 		return kept.Clone()
 	}
 	return algorithms.State{}
@@ -110,22 +110,22 @@ func (m *counterModel) cancelReservation(now int64, reservation timestamplog.Res
 // times returns none: a counter keeps no times.
 func (m *counterModel) times(timestamplog.LogID, int64, int) []int64 { return nil }
 
-func (m *counterModel) reset(ref timestamplog.LogID, now int64) bool {
-	held := m.kept[ref] != nil && now < m.kept[ref].expires
-	delete(m.kept, ref)
-	delete(m.modelIDs, ref)
+func (m *counterModel) reset(id timestamplog.LogID, now int64) bool {
+	held := m.kept[id] != nil && now < m.kept[id].expires
+	delete(m.kept, id)
+	delete(m.modelIDs, id)
 	return held
 }
 
-func (m *counterModel) expired(ref timestamplog.LogID, now int64) bool {
-	return m.kept[ref] != nil && now >= m.kept[ref].expires
+func (m *counterModel) expired(id timestamplog.LogID, now int64) bool {
+	return m.kept[id] != nil && now >= m.kept[id].expires
 }
 
-func (m *counterModel) lapsed(ref timestamplog.LogID, now int64) bool {
-	return m.kept[ref] == nil && len(m.modelIDs[ref]) > 0 || m.expired(ref, now)
+func (m *counterModel) lapsed(id timestamplog.LogID, now int64) bool {
+	return m.kept[id] == nil && len(m.modelIDs[id]) > 0 || m.expired(id, now)
 }
 
 // forgetUnnoticed does nothing: what a counter lets pass is its own business.
 func (m *counterModel) forgetUnnoticed(timestamplog.LogID) {}
 
-func (m *counterModel) show(ref timestamplog.LogID) any { return m.kept[ref] }
+func (m *counterModel) show(id timestamplog.LogID) any { return m.kept[id] }

@@ -9,13 +9,13 @@ import (
 
 func details() []contract {
 	return []contract{
-		{"what is left is told per rule, after the answer", leftAfterTheAnswer},
-		{"a peek tells what is left without counting itself", peekLeavesCounts},
+		{"what remains is reported per rule, after the answer", leftAfterTheAnswer},
+		{"a peek reports what remains without counting itself", peekLeavesCounts},
 		{"a refused request leaves what was left", refusedLeavesCounts},
-		{"each rule tells its own wait for this cost", waitPerRule},
-		{"beside a rule that never allows, the others tell each cost's own wait", waitPerCost},
+		{"each rule reports its own wait for this cost", waitPerRule},
+		{"beside a rule that never allows, the others report each cost's own wait", waitPerCost},
 		{"a lowered limit leaves nothing rather than less", loweredLeavesNothing},
-		{"each rule tells when its whole limit is available again", resetPerRule},
+		{"each rule reports when its whole limit is available again", resetPerRule},
 		{"a reservation ahead delays when a whole limit is available again", resetAfterReservation},
 		{"the states of an earlier answer are replaced", statesReplaced},
 		{"an empty stack has no states", emptyStackHasNoStates},

@@ -36,7 +36,8 @@ func parseStack(t testing.TB, stack ...string) rules.Stack {
 	return parsed
 }
 
-// fixture asks one Log about one key under one policy.
+// fixture asks one Log about one key under one policy. It has many methods because each
+// question and each expectation of the contracts is one; they are beside their contracts.
 type fixture struct {
 	Harness
 	t      *testing.T
@@ -84,7 +85,7 @@ func (f *fixture) request(cost int) timestamplog.Request {
 	return timestamplog.RequestOf(f.policy, f.key, cost)
 }
 
-func (f *fixture) ref() timestamplog.LogID { return timestamplog.LogIDOf(f.policy, f.key) }
+func (f *fixture) id() timestamplog.LogID { return timestamplog.LogIDOf(f.policy, f.key) }
 
 // decide asks q alone.
 func (f *fixture) decide(q timestamplog.Request) timestamplog.Result {
@@ -170,7 +171,7 @@ func (f *fixture) describe(r timestamplog.Result) string {
 		rule = f.policy.Rules[r.Rule].String()
 	}
 	if r.RetryAt == timestamplog.Never {
-		return "limited by " + rule + " for good"
+		return "limited by " + rule + " permanently"
 	}
 	return "limited by " + rule + " for " + (time.Duration(r.RetryAt-r.Now) * time.Millisecond).String() +
 		", boundary " + (time.Duration(r.Now-r.Boundary) * time.Millisecond).String() + " ago"
@@ -180,12 +181,12 @@ func (f *fixture) describe(r timestamplog.Result) string {
 // beginning, the newest first.
 func (f *fixture) times() []int64 {
 	f.t.Helper()
-	return f.timesOf(f.ref(), 1_000_000)
+	return f.timesOf(f.id(), 1_000_000)
 }
 
-func (f *fixture) timesOf(ref timestamplog.LogID, limit int) []int64 {
+func (f *fixture) timesOf(id timestamplog.LogID, limit int) []int64 {
 	f.t.Helper()
-	times, now, err := f.Log.Timestamps(f.t.Context(), ref, limit)
+	times, now, err := f.Log.Timestamps(f.t.Context(), id, limit)
 	if err != nil {
 		f.t.Fatalf("Times: %v", err)
 	}
@@ -209,7 +210,7 @@ func (f *fixture) wantTimes(want ...int64) {
 // reset forgets the log and returns whether it held anything.
 func (f *fixture) reset() bool {
 	f.t.Helper()
-	held, err := f.Log.Reset(f.t.Context(), f.ref())
+	held, err := f.Log.Reset(f.t.Context(), f.id())
 	if err != nil {
 		f.t.Fatalf("Reset: %v", err)
 	}

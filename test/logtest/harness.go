@@ -14,32 +14,32 @@ import (
 type Harness struct {
 	Log   timestamplog.Log
 	Clock *Clock
-	// ClockExpires says that expiry goes by Clock too. Where it is false, as
-	// with a server that expires by its own time, the suite resets logs whose
-	// time has come and leaves it to the Log's own tests that they expire.
+	// ClockExpires reports whether logs expire by Clock too. If not, because a server
+	// expires them by its own time, the suite resets expired logs, and the Log's own tests
+	// check that they expire.
 	ClockExpires bool
-	// Algorithm names what the suite has policies count by, and Options what it
-	// is told; empty means the timestamp log.
+	// Algorithm and Options are those of the suite's policies; empty means the timestamp
+	// log.
 	Algorithm string
 	Options   algorithms.Options
-	// CrossSlot says that the logs of different keys may lie where no one call
-	// reaches them together, as in a Cluster.
+	// CrossSlot reports whether the logs of different keys may be in different slots of a
+	// Cluster, which no single call reaches.
 	CrossSlot bool
-	// Steps is how many actions each run of the property test takes, 200
-	// where it is 0. Logs behind a network take fewer.
+	// Steps is the number of actions in each run of the property test; 0 means 200. Logs
+	// behind a network use fewer.
 	Steps int
 }
 
-// Start is where every Clock starts: 1 January 2100. It lies ahead of the real
-// time, so that a server that is told to expire a log at an instant of Clock
-// does not do so before the test is over.
+// Start is where every Clock starts: 1 January 2100. It is ahead of the real
+// time, so that a server that expires a log at an instant of Clock does not do so
+// during the test.
 var Start = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Clock is a clock that stands still until it is moved, in either direction.
-// It is safe for use by many goroutines.
+// Clock is a clock that changes only when it is set or advanced. It is safe for
+// concurrent use.
 type Clock struct{ ms atomic.Int64 }
 
-// NewClock returns a clock that stands at Start.
+// NewClock returns a clock set to Start.
 func NewClock() *Clock {
 	c := new(Clock)
 	c.Set(Start.UnixMilli())

@@ -21,7 +21,7 @@ func logs() []contract {
 		{"keys do not share logs, however they are spelt", hostileKeys},
 		{"policies do not share logs", policiesApart},
 		{"generations do not share logs", generationsApart},
-		{"a log tells its clock's time", tellsTime},
+		{"a log returns its clock's time", returnsTime},
 		{"a context that has ended leaves requests unanswered", endedContext},
 	}
 }
@@ -34,7 +34,7 @@ func listsTimes(t *testing.T, h Harness) {
 	f.at(2600).allow(2)
 	f.wantTimes(2600, 2600, 2500, 1000, 1000, 700, 5, 0)
 	for limit, want := range []int{0, 1, 2, 3} {
-		if got := f.timesOf(f.ref(), limit); len(got) != want || want > 0 && got[0] != 2600 {
+		if got := f.timesOf(f.id(), limit); len(got) != want || want > 0 && got[0] != 2600 {
 			t.Errorf("asked for %d times: %v", limit, got)
 		}
 	}
@@ -176,7 +176,7 @@ func generationsApart(t *testing.T, h Harness) {
 	f.wantTimes(0)
 }
 
-func tellsTime(t *testing.T, h Harness) {
+func returnsTime(t *testing.T, h Harness) {
 	for _, ms := range []int64{0, 1, day} {
 		h.Clock.Set(Start.UnixMilli() + ms)
 		now, err := h.Log.Now(t.Context())

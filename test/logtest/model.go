@@ -12,7 +12,7 @@ import (
 type model struct {
 	logs map[timestamplog.LogID]*modelLog
 	modelIDs
-	// allowed has every logged time of a ref, also those that its log dropped,
+	// allowed has every logged time of a log, also those that its log dropped,
 	// but no reservation was cancelled, moved along with the log.
 	allowed map[timestamplog.LogID][]allowedTime
 }
@@ -136,72 +136,6 @@ func (m *model) judge(now int64, q timestamplog.Request) answer {
 	return a
 }
 
-// retryOf returns the earliest instant from now on at which q may have that
-// reservation, trying all at which something changes.
-func retryOf(times []int64, now, reservation int64, q timestamplog.Request) int64 {
-	if reservation == timestamplog.Never {
-		return reservation
-	}
-	for _, at := range slices.Sorted(slices.Values(append([]int64{now, reservation - q.MaxWait, reservation}, times...))) {
-		ahead := 0
-		for _, t := range times {
-			if t > at {
-				ahead++
-			}
-		}
-		if at >= now && (reservation <= at || reservation-at <= q.MaxWait && ahead+q.Cost <= timestamplog.MaxReserved) {
-			return at
-		}
-	}
-	panic("logtest: a reservation that never comes")
-}
-
-func timesOf(entries []modelEntry) []int64 {
-	times := make([]int64, len(entries))
-	for i, e := range entries {
-		times[i] = e.at
-	}
-	return times
-}
-
-// endOf returns now, or the newest of times where it lies ahead.
-func endOf(times []int64, now int64) int64 {
-	if len(times) == 0 {
-		return now
-	}
-	return max(now, times[len(times)-1])
-}
-
-// waitOf returns the earliest instant from now on at which cost more fits into
-// the window that ends there, 0 where it is now, and the entry that has then
-// just left it.
-func waitOf(times []int64, now int64, limit int, window int64, cost int) (retry, boundary int64) {
-	if cost > limit {
-		return timestamplog.Never, 0
-	}
-	if count(times, now, window)+cost <= limit {
-		return 0, 0
-	}
-	for _, t := range times { // in order, so the first that fits is the earliest
-		if t+window > now && count(times, t+window, window)+cost <= limit {
-			return t + window, t
-		}
-	}
-	panic("logtest: a limit that is never free although it is not 0")
-}
-
-// count returns how many times lie in the half-open window that ends at end, or
-// ahead of it.
-func count(times []int64, end, window int64) int {
-	n := 0
-	for _, t := range times {
-		if end-t < window {
-			n++
-		}
-	}
-	return n
-}
-
 // states returns what each rule has left, where q asks for it.
 func (m *model) states(now int64, q timestamplog.Request) []timestamplog.RuleState {
 	if !q.Detail || len(q.Rules) == 0 {
@@ -215,39 +149,11 @@ func (m *model) states(now int64, q timestamplog.Request) []timestamplog.RuleSta
 	return states
 }
 
-func stateOf(times []int64, now int64, rule rules.Rule, cost int) timestamplog.RuleState {
-	end := endOf(times, now)
-	state := timestamplog.RuleState{Remaining: max(0, rule.Limit-count(times, end, rule.WindowMS()))}
-	if retry, _ := waitOf(times, now, rule.Limit, rule.WindowMS(), cost); retry == timestamplog.Never {
-		state.RetryAfterMS = retry
-	} else {
-		state.RetryAfterMS = max(end, retry) - now
-	}
-	if rule.Limit > 0 {
-		state.ResetAfterMS = resetOf(times, now, rule.WindowMS()) - now
-	}
-	return state
-}
-
-// resetOf returns the earliest instant from now on at which no time lies in the
-// window that ends there, trying all at which one leaves it.
-func resetOf(times []int64, now, window int64) int64 {
-	if count(times, now, window) == 0 {
-		return now
-	}
-	for _, t := range times { // in order
-		if at := t + window; at > now && count(times, at, window) == 0 {
-			return at
-		}
-	}
-	panic("logtest: a window that never empties")
-}
-
-// present returns the entries of a log as they look at now, moved back where
-// they lie too far ahead; none where the log has expired.
-func (m *model) present(ref timestamplog.LogID, now int64) []modelEntry {
-	log := m.logs[ref]
-	if log == nil || m.expired(ref, now) {
+// present returns the entries of a log as of now, shifted back if they are too far
+// ahead; none if the log has expired.
+func (m *model) present(id timestamplog.LogID, now int64) []modelEntry {
+	log := m.logs[id]
+	if log == nil || m.expired(id, now) {
 		return nil
 	}
 	by := log.clockSkew(now)
@@ -260,7 +166,7 @@ func (m *model) present(ref timestamplog.LogID, now int64) []modelEntry {
 
 func (l *modelLog) newest() int64 { return l.entries[len(l.entries)-1].at }
 
-// clockSkew returns by how much the log must be moved back.
+// clockSkew returns by how much the log must be shifted back.
 func (l *modelLog) clockSkew(now int64) int64 {
 	by := int64(0)
 	for _, e := range l.entries {
@@ -273,14 +179,14 @@ func (l *modelLog) clockSkew(now int64) int64 {
 	return by
 }
 
-func (m *model) expired(ref timestamplog.LogID, now int64) bool {
-	log := m.logs[ref]
+func (m *model) expired(id timestamplog.LogID, now int64) bool {
+	log := m.logs[id]
 	return log != nil && now-log.newest() >= log.window
 }
 
 // shiftTimes moves a log back where it lies too far ahead.
-func (m *model) shiftTimes(ref timestamplog.LogID, now int64, keep rules.Retention) {
-	log := m.logs[ref]
+func (m *model) shiftTimes(id timestamplog.LogID, now int64, keep rules.Retention) {
+	log := m.logs[id]
 	if log == nil {
 		return
 	}
@@ -291,28 +197,28 @@ func (m *model) shiftTimes(ref timestamplog.LogID, now int64, keep rules.Retenti
 	for i := range log.entries {
 		log.entries[i].at -= by
 	}
-	for i := range m.allowed[ref] {
-		m.allowed[ref][i].at -= by
+	for i := range m.allowed[id] {
+		m.allowed[id][i].at -= by
 	}
-	for name, id := range m.modelIDs[ref] {
-		m.modelIDs[ref][name] = modelID{id.reservation - by, id.cost}
+	for name, known := range m.modelIDs[id] {
+		m.modelIDs[id][name] = modelID{known.reservation - by, known.cost}
 	}
 	log.window = keep.Window.Milliseconds()
 	log.pushed = now
 }
 
-// lapsed reports whether nothing of a ref matters any more, or nothing but IDs.
-func (m *model) lapsed(ref timestamplog.LogID, now int64) bool {
-	return m.logs[ref] == nil && len(m.modelIDs[ref]) > 0 || m.expired(ref, now)
+// lapsed reports whether nothing of a log matters any more, or nothing but IDs.
+func (m *model) lapsed(id timestamplog.LogID, now int64) bool {
+	return m.logs[id] == nil && len(m.modelIDs[id]) > 0 || m.expired(id, now)
 }
 
-func (m *model) show(ref timestamplog.LogID) any { return m.logs[ref] }
+func (m *model) show(id timestamplog.LogID) any { return m.logs[id] }
 
 // forgetUnnoticed forgets what was allowed and dropped where a clock that steps
 // back now might not be noticed.
-func (m *model) forgetUnnoticed(ref timestamplog.LogID) {
+func (m *model) forgetUnnoticed(id timestamplog.LogID) {
 	kept := map[int64]bool{}
-	if log := m.logs[ref]; log != nil {
+	if log := m.logs[id]; log != nil {
 		for _, e := range log.entries {
 			if !e.isReservation && e.at == log.pushed {
 				return
@@ -320,7 +226,7 @@ func (m *model) forgetUnnoticed(ref timestamplog.LogID) {
 			kept[e.at] = true
 		}
 	}
-	m.allowed[ref] = slices.DeleteFunc(m.allowed[ref], func(a allowedTime) bool { return !kept[a.at] })
+	m.allowed[id] = slices.DeleteFunc(m.allowed[id], func(a allowedTime) bool { return !kept[a.at] })
 }
 
 // charge logs q for its reservation and makes its ID known.
@@ -381,22 +287,22 @@ func (m *model) cancelReservation(now int64, reservation timestamplog.Reservatio
 }
 
 // times returns what Times returns.
-func (m *model) times(ref timestamplog.LogID, now int64, limit int) []int64 {
-	entries := m.present(ref, now)
+func (m *model) times(id timestamplog.LogID, now int64, limit int) []int64 {
+	entries := m.present(id, now)
 	if entries == nil {
 		return nil
 	}
-	window := m.logs[ref].window
+	window := m.logs[id].window
 	times := slices.DeleteFunc(timesOf(entries), func(t int64) bool { return now-t >= window })
 	slices.Reverse(times)
 	return times[:min(limit, len(times))]
 }
 
 // reset forgets a log and reports whether it held anything at now.
-func (m *model) reset(ref timestamplog.LogID, now int64) bool {
-	held := m.logs[ref] != nil && !m.expired(ref, now)
-	delete(m.logs, ref)
-	delete(m.modelIDs, ref)
-	delete(m.allowed, ref)
+func (m *model) reset(id timestamplog.LogID, now int64) bool {
+	held := m.logs[id] != nil && !m.expired(id, now)
+	delete(m.logs, id)
+	delete(m.modelIDs, id)
+	delete(m.allowed, id)
 	return held
 }

@@ -68,13 +68,13 @@ type oracle interface {
 	judge
 	decide(now int64, q timestamplog.Request) answer
 	cancelReservation(now int64, reservation timestamplog.Reservation) bool
-	times(ref timestamplog.LogID, now int64, limit int) []int64
-	reset(ref timestamplog.LogID, now int64) bool
-	expired(ref timestamplog.LogID, now int64) bool
-	lapsed(ref timestamplog.LogID, now int64) bool
-	forgetUnnoticed(ref timestamplog.LogID)
+	times(id timestamplog.LogID, now int64, limit int) []int64
+	reset(id timestamplog.LogID, now int64) bool
+	expired(id timestamplog.LogID, now int64) bool
+	lapsed(id timestamplog.LogID, now int64) bool
+	forgetUnnoticed(id timestamplog.LogID)
 	reservationsOfIDs() []int64
-	show(ref timestamplog.LogID) any
+	show(id timestamplog.LogID) any
 }
 
 // version is one version of the policy and when it was replaced.
@@ -100,13 +100,13 @@ func (s *simulation) run() {
 	}
 	actions := map[string]func(){
 		"decide": s.decide, "advance": s.advance, "advance to retry": s.advanceToRetry, "step back": s.stepBack,
-		"reset": s.reset, "times": s.compareTimes, "change policy": s.changePolicy, "decide together": s.decideAll,
-		"give back": s.cancelReservation, "advance to reservation": s.advanceToReservation,
+		"reset": s.reset, "times": s.compareTimes, "change policy": s.changePolicy, "decide all": s.decideAll,
+		"cancel": s.cancelReservation, "advance to reservation": s.advanceToReservation,
 	}
 	names := []string{
 		"decide", "decide", "decide", "decide", "decide", "decide", "decide", "decide", "advance", "advance", "advance",
 		"advance", "advance to retry", "advance to retry", "step back", "times", "reset", "change policy",
-		"decide together", "decide together", "give back", "give back", "advance to reservation",
+		"decide all", "decide all", "cancel", "cancel", "advance to reservation",
 	}
 	for range rapid.IntRange(steps/4, steps).Draw(s.rt, "steps") {
 		actions[rapid.SampledFrom(names).Draw(s.rt, "action")]()
@@ -163,7 +163,7 @@ func (s *simulation) changePolicy() {
 	if !s.ClockExpires {
 		s.dropExpired() // a longer window must not find what only real time would have expired
 	}
-	switch rapid.SampledFrom([]string{"back", "limits", "anew"}).Draw(s.rt, "change") {
+	switch rapid.SampledFrom([]string{"back", "limits", "stack"}).Draw(s.rt, "change") {
 	case "back":
 		s.setStack(rapid.SampledFrom(s.versions).Draw(s.rt, "earlier").stack)
 	case "limits":
@@ -209,7 +209,7 @@ func (s *simulation) stepBack() {
 	s.dropExpired()
 	s.leaveExpiredIDs()
 	for _, key := range s.keys {
-		s.model.forgetUnnoticed(s.ref(key))
+		s.model.forgetUnnoticed(s.id(key))
 	}
 	back := rapid.SampledFrom([]int64{1, 2, 50, 999, 1000, minute, hour, 13 * day, 40 * day}).Draw(s.rt, "back")
 	s.Clock.Set(s.Clock.NowMS() - back)
@@ -227,27 +227,27 @@ func (s *simulation) leaveExpiredIDs() {
 	}
 }
 
-func (s *simulation) ref(key string) timestamplog.LogID { return timestamplog.LogIDOf(s.policy, key) }
+func (s *simulation) id(key string) timestamplog.LogID { return timestamplog.LogIDOf(s.policy, key) }
 
 // dropExpired resets the logs whose time has come, and those of which only IDs
 // are known.
 func (s *simulation) dropExpired() {
 	for _, key := range s.keys {
-		ref := s.ref(key)
-		if s.model.lapsed(ref, s.Clock.NowMS()) {
-			s.resetRef(ref)
+		id := s.id(key)
+		if s.model.lapsed(id, s.Clock.NowMS()) {
+			s.resetLog(id)
 		}
 	}
 }
 
 func (s *simulation) reset() {
-	s.resetRef(s.ref(rapid.SampledFrom(s.keys).Draw(s.rt, "key")))
+	s.resetLog(s.id(rapid.SampledFrom(s.keys).Draw(s.rt, "key")))
 }
 
-func (s *simulation) resetRef(ref timestamplog.LogID) {
-	expired := s.model.expired(ref, s.Clock.NowMS())
-	want := s.model.reset(ref, s.Clock.NowMS())
-	held, err := s.Log.Reset(s.t.Context(), ref)
+func (s *simulation) resetLog(id timestamplog.LogID) {
+	expired := s.model.expired(id, s.Clock.NowMS())
+	want := s.model.reset(id, s.Clock.NowMS())
+	held, err := s.Log.Reset(s.t.Context(), id)
 	if err != nil {
 		s.rt.Fatalf("Reset: %v", err)
 	}
@@ -302,7 +302,7 @@ func (s *simulation) decideAll() {
 	requests := make([]timestamplog.Request, len(keys))
 	for i, key := range keys {
 		requests[i] = s.drawRequest(s.rt)
-		requests[i].LogID = s.ref(key)
+		requests[i].LogID = s.id(key)
 	}
 	results := make([]timestamplog.Result, len(requests))
 	err := s.Log.DecideAll(s.t.Context(), requests, results)

@@ -18,8 +18,8 @@ func reservations() []contract {
 		{"a reservation counts in every window around it as any request does", reservationCounts},
 		{"a cost has one reservation, and is reserved whole", reservationOfCost},
 		{"a rule of 0 has no reservation", reservationNever},
-		{"a peek tells the reservation and reserves none", reservationPeek},
-		{"what is left is told at the newest reservation", reservationStates},
+		{"a peek returns the reservation and makes none", reservationPeek},
+		{"what remains is reported at the newest reservation", reservationStates},
 		{"a log lists the reservations that lie ahead", reservationTimes},
 		{"a log expires a window after its newest reservation", reservationExpires},
 		{"no more lie ahead than are bounded, by cost", reservationsBounded},
@@ -33,7 +33,7 @@ func reservations() []contract {
 		{"a reservation cancelled twice frees room once", cancelledTwice},
 		{"a reservation whose time has come frees no room", cancelledLate},
 		{"a reservation that nobody reserved frees no room", cancelledUnknown},
-		{"an ID that was cancelled may be charged anew, and its old handle is held to its cost", cancelledThenReserved},
+		{"an ID that was cancelled may be charged again, and its old handle is held to its cost", cancelledThenReserved},
 		{"many callers have reservations of their own, and no window more than its limit", reservationsManyCallers},
 	}
 }
@@ -50,11 +50,11 @@ func (f *fixture) waiting(id string, cost int, maxWait int64) timestamplog.Reque
 	return q
 }
 
-// cancelReservation gives back the reservation of an ID at milliseconds after the test's
+// cancelReservation cancels the reservation of an ID at milliseconds after the test's
 // beginning.
 func (f *fixture) cancelReservation(id string, at int64, cost int) bool {
 	f.t.Helper()
-	made, err := f.Log.Cancel(f.t.Context(), timestamplog.Reservation{LogID: f.ref(), At: f.start + at, Cost: cost, ID: id})
+	made, err := f.Log.Cancel(f.t.Context(), timestamplog.Reservation{LogID: f.id(), At: f.start + at, Cost: cost, ID: id})
 	if err != nil {
 		f.t.Fatalf("Cancel: %v", err)
 	}
@@ -68,7 +68,7 @@ func (f *fixture) wantCancelled(want bool, id string, at int64, cost int) {
 	}
 }
 
-// wantBehindReservations fails the test unless r is limited only by turns ahead.
+// wantBehindReservations fails the test unless r is limited only by reservations ahead.
 func (f *fixture) wantBehindReservations(r timestamplog.Result, retry int64) {
 	f.t.Helper()
 	if r.Allowed || r.RetryAt != f.start+retry || r.Rule != len(f.policy.Rules)-1 || r.Boundary != 0 {
@@ -193,7 +193,7 @@ func reservationTimes(t *testing.T, h Harness) {
 		f.wantReservation(f.at(int64(i)).reserve(id, 1, 5000), int64(i)*1000)
 	}
 	f.wantTimes(2000, 1000, 0)
-	if got := f.timesOf(f.ref(), 1); len(got) != 1 || got[0] != 2000 {
+	if got := f.timesOf(f.id(), 1); len(got) != 1 || got[0] != 2000 {
 		t.Errorf("the newest time is %v, want 2000", got)
 	}
 }

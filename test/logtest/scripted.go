@@ -133,7 +133,7 @@ var scripts = []struct {
 		steps: []step{{at: 0, times: 100}, {at: 0, cost: timestamplog.MaxCost, times: 10}, {at: 0, peek: true}},
 	},
 	{
-		name:  "waiting as told always succeeds under the default stack",
+		name:  "waiting until RetryAt always succeeds under the default stack",
 		stack: []string{"1/s", "20/m", "200/h", "800/d"},
 		steps: append(pace(0, 20), step{at: 20 * second, by: "20/1m", until: minute},
 			step{at: minute - 1, by: "20/1m", until: minute}, step{at: minute}),

@@ -27,7 +27,7 @@ func refusedCount() []contract {
 	return []contract{
 		{"where refused requests count, any sequence is answered as brute force answers it", simulate(func() oracle { return newModel() })},
 		{"where refused requests count, who never pauses is never allowed again", neverPauses},
-		{"where refused requests count, the wait that is told counts the refused one too", refusedWait},
+		{"where refused requests count, the reported wait counts the refused one too", refusedWait},
 		{"where refused requests count, a log keeps no more of them than its largest limit", refusedBounded},
 		{"where refused requests count, a peek does not", refusedPeek},
 		{"where refused requests count, those about several keys do not", refusedCombined},

@@ -14,7 +14,7 @@ import (
 
 // A counter is a keyLog without entries, which the map and the wheel treat as
 // any other, and whose state lies beside it. It is held under a hash of its own,
-// so that one ref may have a log and a counter.
+// so that one id may have a log and a counter.
 
 // isCounterMark, as a keyLog's reserved, says that it is a counter.
 const isCounterMark = math.MaxUint32
@@ -26,7 +26,7 @@ func (k *keyLog) isCounter() bool { return k.reserved == isCounterMark }
 func counterHash(hash uint64) uint64 { return hash ^ 1<<63 }
 
 func (k *keyLog) hash(seed maphash.Seed) uint64 {
-	hash := hashOf(seed, k.ref)
+	hash := hashOf(seed, k.id)
 	if k.isCounter() {
 		return counterHash(hash)
 	}
@@ -34,8 +34,8 @@ func (k *keyLog) hash(seed maphash.Seed) uint64 {
 }
 
 // newCounter returns a counter that expires at an instant.
-func newCounter(ref timestamplog.LogID, expires int64) *keyLog {
-	k := newKeyLog(ref)
+func newCounter(id timestamplog.LogID, expires int64) *keyLog {
+	k := newKeyLog(id)
 	k.count, k.reserved, k.newest = 1, isCounterMark, expires
 	return k
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// ids are the IDs of a shard's logs that were charged lately, and their reservations.
-// They outlive their logs. The zero value knows none.
+// ids has the IDs of the requests that a shard has charged within IDLifetime, with
+// their reservations. They outlive their logs. The zero value has none.
 type ids struct {
 	logs map[timestamplog.LogID]*logIDs
-	// queue has each of logs once, in the order in which they are looked at
-	// to be dropped.
+	// queue has each of logs once, in the order in which sweep examines them.
 	queue []expiringIDs
 }
 
@@ -22,12 +21,12 @@ type expiringIDs struct {
 
 // logIDs are the IDs of one log.
 type logIDs struct {
-	ref          timestamplog.LogID
+	log          timestamplog.LogID
 	reservations map[string]charged
-	// order has the IDs as they came, so that the oldest are found.
+	// order has the IDs in the order of their arrival, for dropOld.
 	order []named
-	// moved is by how much the log was moved back since the first of these
-	// came; reservations are kept as if it had not been.
+	// shifted is by how many milliseconds the log was shifted back since the first of
+	// these IDs. The stored reservations are as before the shift.
 	shifted int64
 }
 
@@ -43,8 +42,8 @@ type named struct {
 }
 
 // reservationOf returns the reservation of an ID that is known.
-func (s *ids) reservationOf(ref timestamplog.LogID, id string, now int64) (reservation int64, known bool) {
-	l := s.logs[ref]
+func (s *ids) reservationOf(log timestamplog.LogID, id string, now int64) (reservation int64, known bool) {
+	l := s.logs[log]
 	if l == nil {
 		return 0, false
 	}
@@ -55,16 +54,16 @@ func (s *ids) reservationOf(ref timestamplog.LogID, id string, now int64) (reser
 
 // add makes an ID known until its lifetime after its reservation. Strings are copied:
 // they may be part of a larger text.
-func (s *ids) add(ref timestamplog.LogID, id string, reservation int64, cost int, now int64) {
+func (s *ids) add(log timestamplog.LogID, id string, reservation int64, cost int, now int64) {
 	s.sweep(now, sweepPerCheck)
-	l := s.logs[ref]
+	l := s.logs[log]
 	if l == nil {
-		ref.Key = strings.Clone(ref.Key)
-		l = &logIDs{ref: ref, reservations: map[string]charged{}}
+		log.Key = strings.Clone(log.Key)
+		l = &logIDs{log: log, reservations: map[string]charged{}}
 		if s.logs == nil {
 			s.logs = map[timestamplog.LogID]*logIDs{}
 		}
-		s.logs[ref] = l
+		s.logs[log] = l
 		s.queue = append(s.queue, expiringIDs{l, now + timestamplog.IDLifetime})
 	}
 	l.dropOld(now)
@@ -100,14 +99,14 @@ func (s *ids) drop(reservation timestamplog.Reservation) {
 }
 
 // shiftTimes moves the reservations of a log back.
-func (s *ids) shiftTimes(ref timestamplog.LogID, by int64) {
-	if l := s.logs[ref]; l != nil {
+func (s *ids) shiftTimes(log timestamplog.LogID, by int64) {
+	if l := s.logs[log]; l != nil {
 		l.shifted += by
 	}
 }
 
 // forget forgets the IDs of a log.
-func (s *ids) forget(ref timestamplog.LogID) { delete(s.logs, ref) }
+func (s *ids) forget(log timestamplog.LogID) { delete(s.logs, log) }
 
 // sweep drops the IDs whose lifetime is over of up to budget logs, from the head
 // of the queue on, and reports whether there may be more.
@@ -124,11 +123,11 @@ func (s *ids) sweep(now int64, budget int) (more bool) {
 		}
 		s.queue[0] = expiringIDs{}
 		s.queue = s.queue[1:]
-		if s.logs[due.ref] != due.logIDs {
-			continue // forgotten meanwhile
+		if s.logs[due.log] != due.logIDs {
+			continue // forgotten since it was queued
 		}
 		if due.dropOld(now); len(due.reservations) == 0 {
-			delete(s.logs, due.ref)
+			delete(s.logs, due.log)
 			continue
 		}
 		s.queue = append(s.queue, expiringIDs{due.logIDs, now + timestamplog.IDLifetime})

@@ -16,16 +16,16 @@ import (
 // hashOf returns a hash that nobody outside can choose: of the key under a secret
 // seed, and of the policy's numbers, which callers do not choose, by a cheaper
 // mix.
-func hashOf(seed maphash.Seed, ref timestamplog.LogID) uint64 {
+func hashOf(seed maphash.Seed, id timestamplog.LogID) uint64 {
 	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
-	return maphash.String(seed, ref.Key) ^ (uint64(ref.Policy)*odd1 + uint64(ref.Generation)*odd2)
+	return maphash.String(seed, id.Key) ^ (uint64(id.Policy)*odd1 + uint64(id.Generation)*odd2)
 }
 
 func (s *shard) len() int { return len(s.logs) + s.extra }
 
-func (s *shard) find(hash uint64, ref timestamplog.LogID) *keyLog {
+func (s *shard) find(hash uint64, id timestamplog.LogID) *keyLog {
 	k := s.logs[hash]
-	for k != nil && k.ref != ref {
+	for k != nil && k.id != id {
 		k = k.sameHash
 	}
 	return k

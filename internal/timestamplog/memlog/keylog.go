@@ -12,16 +12,16 @@ import (
 
 // keyLog is one log: its entries in a ring, 4 bytes each.
 //
-// An entry is a stamp, the low 32 bits of a millisecond count that starts
-// anywhere; only differences mean something. The newest entry's time is held
-// whole, so every other time follows from how far its stamp lies behind the
-// newest's, and moving the whole log is one assignment. Every push drops what
-// is older than the retention's window, at most 31 days, so the distances of
-// up to 49 days that 32 bits can tell apart always suffice.
+// An entry is a stamp, the low 32 bits of a millisecond count with an arbitrary
+// origin; only differences mean something. The newest entry's time is stored in full,
+// so every other time follows from the difference of the stamps, and shifting the log
+// is one assignment. Every push drops what is older than the retention's window, at
+// most 31 days, so the distances of up to 49 days that 32 bits distinguish always
+// suffice.
 //
-// Its fields fill the 96 bytes that the allocator hands out for it.
+// Its fields fill the 96 bytes that the allocator allocates for it.
 type keyLog struct {
-	ref        timestamplog.LogID
+	id         timestamplog.LogID
 	sameHash   *keyLog
 	nextInSlot *keyLog // in the wheel
 	ring       []uint32
@@ -32,14 +32,14 @@ type keyLog struct {
 	reserved   uint32 // how many of the newest entries were made for reservations
 }
 
-// maxWindow is the longest distance that stamps can tell apart.
+// maxWindow is the longest distance that stamps distinguish.
 const maxWindow = math.MaxUint32
 
 // newKeyLog returns a log without entries, which is to be pushed to before it
 // is added to a shard. The key is copied: it may be part of a larger text.
-func newKeyLog(ref timestamplog.LogID) *keyLog {
-	ref.Key = strings.Clone(ref.Key)
-	return &keyLog{ref: ref}
+func newKeyLog(id timestamplog.LogID) *keyLog {
+	id.Key = strings.Clone(id.Key)
+	return &keyLog{id: id}
 }
 
 // expiresAt is when the log expires.
@@ -63,7 +63,7 @@ func (k *keyLog) place(i int) int {
 // the newest.
 func (k *keyLog) behind(i int) int64 { return int64(k.stamp(0) - k.stamp(i)) }
 
-// shiftTimes moves the whole log back by milliseconds.
+// shiftTimes shifts the whole log back by that many milliseconds.
 func (k *keyLog) shiftTimes(by int64, keep rules.Retention) {
 	k.newest -= by
 	k.window = windowOf(keep)
@@ -130,7 +130,7 @@ func (k *keyLog) makeRoom(need, most int) {
 	}
 }
 
-// shrink gives back a ring that has become much too large.
+// shrink replaces a ring that has become much too large.
 func (k *keyLog) shrink() {
 	if 4*int(k.count) <= len(k.ring) {
 		k.resize(2 * int(k.count))
@@ -159,7 +159,7 @@ func (k *keyLog) times(now int64, limit int) []int64 {
 	return times
 }
 
-// view is a log as it looks at an instant.
+// view is a log as of an instant.
 type view struct {
 	log    *keyLog
 	count  int    // entries, 0 where the log is gone
@@ -167,11 +167,11 @@ type view struct {
 	now    int64  // Unix milliseconds
 	newest int64  // time of the newest entry
 	end    int64  // now, or the newest entry where that lies ahead
-	behind int64  // by how much the log is moved back to be looked at
+	behind int64  // by how much the log is shifted back in this view
 }
 
-// viewAt returns the log as it looks at now, moved back where it lies ahead of
-// the clock. A nil log has no entries.
+// viewAt returns the log as of now, shifted back if it is ahead of the clock. A nil
+// log has no entries.
 func (k *keyLog) viewAt(now int64) view {
 	if k == nil || k.expired(now) {
 		return view{now: now, end: now}

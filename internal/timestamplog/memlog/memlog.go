@@ -81,30 +81,30 @@ func (l *Log) decide(q *timestamplog.Request, r *timestamplog.Result) {
 
 func (l *Log) shard(hash uint64) *shard { return &l.shards[hash&(shardCount-1)] }
 
-// Timestamps returns the times in the log of ref, newest first. It never fails.
-func (l *Log) Timestamps(_ context.Context, ref timestamplog.LogID, limit int) ([]int64, int64, error) {
-	hash := hashOf(l.seed, ref)
+// Timestamps returns the times in the log of id, newest first. It never fails.
+func (l *Log) Timestamps(_ context.Context, id timestamplog.LogID, limit int) ([]int64, int64, error) {
+	hash := hashOf(l.seed, id)
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := l.now().UnixMilli()
-	k := s.find(hash, ref)
+	k := s.find(hash, id)
 	if k == nil || k.expired(now) {
 		return nil, now, nil
 	}
 	return k.times(now, limit), now, nil
 }
 
-// Reset deletes the log of ref. It never fails.
-func (l *Log) Reset(_ context.Context, ref timestamplog.LogID) (bool, error) {
-	hash := hashOf(l.seed, ref)
+// Reset deletes the log of id. It never fails.
+func (l *Log) Reset(_ context.Context, id timestamplog.LogID) (bool, error) {
+	hash := hashOf(l.seed, id)
 	s := l.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ids.forget(ref)
+	s.ids.forget(id)
 	now, existed := l.now().UnixMilli(), false
 	for _, hash := range []uint64{hash, counterHash(hash)} {
-		if k := s.find(hash, ref); k != nil {
+		if k := s.find(hash, id); k != nil {
 			existed = existed || !k.expired(now)
 			s.remove(hash, k)
 			k.clear()

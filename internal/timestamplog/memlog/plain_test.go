@@ -19,8 +19,8 @@ type expiry struct {
 	log *keyLog
 }
 
-// expiryHeap is the plain version of wheel: container/heap. Like the wheel it is
-// not told of pushes: a log that is popped and lives on is added again.
+// expiryHeap is the plain version of wheel: container/heap. As with the wheel, a push
+// does not change it: a popped log that has not expired is added again.
 type expiryHeap []expiry
 
 func (h expiryHeap) Len() int           { return len(h) }
@@ -179,16 +179,49 @@ func BenchmarkExpiry(b *testing.B) {
 	})
 }
 
+// The index finds the logs that a map by LogID does, also where many logs have one
+// hash.
+func TestTheIndexFindsTheLogsThatAMapDoes(t *testing.T) {
+	const now = 1_790_000_000_000
+	logs := newLogs(60, now)
+	random := rand.New(rand.NewPCG(9, 10))
+	var s shard
+	s.seed = maphash.MakeSeed()
+	s.clear()
+	hashOf := func(k *keyLog) uint64 { return hashOf(s.seed, k.id) % 7 }
+	plain := map[timestamplog.LogID]*keyLog{}
+	for step := range 20_000 {
+		k := logs[random.IntN(len(logs))]
+		if plain[k.id] == nil {
+			plain[k.id] = k
+			s.add(hashOf(k), k, now)
+			k.nextInSlot = nil // the wheel is not under test
+		} else {
+			delete(plain, k.id)
+			s.remove(hashOf(k), k)
+		}
+		s.wheel = wheel{}
+		if s.len() != len(plain) {
+			t.Fatalf("step %d: the index has %d logs, want %d", step, s.len(), len(plain))
+		}
+		for _, k := range logs {
+			if got, want := s.find(hashOf(k), k.id), plain[k.id]; got != want {
+				t.Fatalf("step %d: find returns %v, want %v", step, got, want)
+			}
+		}
+	}
+}
+
 // BenchmarkIndex compares the map by hash, as shard.find reads it, with a map by
-// the LogID itself: the time to find a log and read it, and the memory of the
-// index.
+// LogID: the time to find the shard and then the log, and the memory of the index.
+// Both need the hash, which chooses the shard.
 func BenchmarkIndex(b *testing.B) {
 	const logs = 100_000
 	all := newLogs(logs, 0)
-	refs := make([]timestamplog.LogID, logs) // in random order
+	ids := make([]timestamplog.LogID, logs) // in random order
 	for i, n := range rand.New(rand.NewPCG(7, 8)).Perm(logs) {
-		refs[i] = all[n].ref
-		refs[i].Key = strings.Clone(refs[i].Key)
+		ids[i] = all[n].id
+		ids[i].Key = strings.Clone(ids[i].Key)
 	}
 	measure := func(build func() (find func(timestamplog.LogID) *keyLog)) func(*testing.B) {
 		return func(b *testing.B) {
@@ -197,7 +230,7 @@ func BenchmarkIndex(b *testing.B) {
 			size := heapBytes() - before
 			i := 0
 			for b.Loop() {
-				if find(refs[i%logs]).count == 0 {
+				if find(ids[i%logs]).count == 0 {
 					b.Fatal("not found")
 				}
 				i++
@@ -209,16 +242,22 @@ func BenchmarkIndex(b *testing.B) {
 		s := &shard{seed: maphash.MakeSeed()}
 		s.clear()
 		for _, k := range all {
-			s.logs[hashOf(s.seed, k.ref)] = k
+			s.logs[hashOf(s.seed, k.id)] = k
 		}
-		return func(ref timestamplog.LogID) *keyLog { return s.find(hashOf(s.seed, ref), ref) }
+		return func(id timestamplog.LogID) *keyLog { return s.find(hashOf(s.seed, id), id) }
 	}))
 	b.Run("map", measure(func() func(timestamplog.LogID) *keyLog {
 		byID := map[timestamplog.LogID]*keyLog{}
 		for _, k := range all {
-			byID[k.ref] = k
+			byID[k.id] = k
 		}
-		return func(ref timestamplog.LogID) *keyLog { return byID[ref] }
+		seed := maphash.MakeSeed()
+		return func(id timestamplog.LogID) *keyLog {
+			if hashOf(seed, id)&(shardCount-1) == shardCount {
+				return nil // never; the hash must be computed
+			}
+			return byID[id]
+		}
 	}))
 }
 

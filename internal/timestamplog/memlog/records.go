@@ -19,11 +19,11 @@ const (
 	maxSavedIDs = 100_000
 )
 
-func appendRef(b []byte, kind uint64, ref timestamplog.LogID) []byte {
+func appendLogID(b []byte, kind uint64, id timestamplog.LogID) []byte {
 	b = binary.AppendUvarint(b, kind)
-	b = binary.AppendVarint(b, ref.Policy)
-	b = binary.AppendVarint(b, ref.Generation)
-	return appendText(b, ref.Key)
+	b = binary.AppendVarint(b, id.Policy)
+	b = binary.AppendVarint(b, id.Generation)
+	return appendText(b, id.Key)
 }
 
 func appendText(b []byte, text string) []byte {
@@ -39,7 +39,7 @@ func appendNumbers(b []byte, numbers []int64) []byte {
 }
 
 func appendLog(b []byte, k *keyLog) []byte {
-	b = appendRef(b, logKind, k.ref)
+	b = appendLogID(b, logKind, k.id)
 	b = binary.AppendVarint(b, k.newest)
 	b = binary.AppendUvarint(b, uint64(k.window))
 	b = binary.AppendUvarint(b, uint64(k.count))
@@ -50,7 +50,7 @@ func appendLog(b []byte, k *keyLog) []byte {
 }
 
 func appendCounter(b []byte, k *keyLog, state *algorithms.State) []byte {
-	b = appendRef(b, counterKind, k.ref)
+	b = appendLogID(b, counterKind, k.id)
 	b = binary.AppendVarint(b, k.expiresAt())
 	b = appendNumbers(b, state.Numbers)
 	reservations := state.Reservations
@@ -71,7 +71,7 @@ func appendIDs(b []byte, l *logIDs) []byte {
 			known = append(known, n)
 		}
 	}
-	b = appendRef(b, idsKind, l.ref)
+	b = appendLogID(b, idsKind, l.log)
 	b = binary.AppendUvarint(b, uint64(len(known)))
 	for _, n := range known {
 		b = appendText(b, n.id)
@@ -83,7 +83,7 @@ func appendIDs(b []byte, l *logIDs) []byte {
 
 // record is one part of a snapshot.
 type record interface {
-	ref() timestamplog.LogID
+	id() timestamplog.LogID
 	// addTo adds it to its shard, which is locked, where it has not expired and
 	// nothing is there.
 	addTo(s *shard, hash uint64, now int64)
@@ -91,10 +91,10 @@ type record interface {
 
 type logRecord struct{ *keyLog }
 
-func (r logRecord) ref() timestamplog.LogID { return r.keyLog.ref }
+func (r logRecord) id() timestamplog.LogID { return r.keyLog.id }
 
 func (r logRecord) addTo(s *shard, hash uint64, now int64) {
-	if !r.expired(now) && s.find(hash, r.ref()) == nil {
+	if !r.expired(now) && s.find(hash, r.id()) == nil {
 		s.add(hash, r.keyLog, now)
 	}
 }
@@ -104,11 +104,11 @@ type counterRecord struct {
 	state algorithms.State
 }
 
-func (r counterRecord) ref() timestamplog.LogID { return r.keyLog.ref }
+func (r counterRecord) id() timestamplog.LogID { return r.keyLog.id }
 
 func (r counterRecord) addTo(s *shard, hash uint64, now int64) {
 	hash = counterHash(hash)
-	if !r.expired(now) && s.find(hash, r.ref()) == nil {
+	if !r.expired(now) && s.find(hash, r.id()) == nil {
 		s.add(hash, r.keyLog, now)
 		s.counters[r.keyLog] = &r.state
 	}
@@ -119,7 +119,7 @@ type idsRecord struct {
 	known []named
 }
 
-func (r idsRecord) ref() timestamplog.LogID { return r.log }
+func (r idsRecord) id() timestamplog.LogID { return r.log }
 
 func (r idsRecord) addTo(s *shard, _ uint64, now int64) {
 	for _, n := range r.known {
@@ -141,18 +141,18 @@ func (d *decoder) record() record {
 	if !d.withoutReservations {
 		kind = d.uvarint(idsKind, "a kind of record")
 	}
-	ref := timestamplog.LogID{Policy: d.varint(), Generation: d.varint(), Key: d.text()}
+	id := timestamplog.LogID{Policy: d.varint(), Generation: d.varint(), Key: d.text()}
 	switch kind {
 	case counterKind:
-		return d.counter(ref)
+		return d.counter(id)
 	case idsKind:
-		return d.ids(ref)
+		return d.ids(id)
 	}
-	return d.keyLog(ref)
+	return d.keyLog(id)
 }
 
-func (d *decoder) keyLog(ref timestamplog.LogID) record {
-	k := &keyLog{ref: ref, newest: d.varint(), window: uint32(d.uvarint(maxWindow, "a window"))}
+func (d *decoder) keyLog(id timestamplog.LogID) record {
+	k := &keyLog{id: id, newest: d.varint(), window: uint32(d.uvarint(maxWindow, "a window"))}
 	// Each entry but the newest takes a byte or more.
 	count := d.number(1, "a number of entries")
 	if d.problem == "" && count == 0 {
@@ -176,8 +176,8 @@ func (d *decoder) keyLog(ref timestamplog.LogID) record {
 	return logRecord{k}
 }
 
-func (d *decoder) counter(ref timestamplog.LogID) record {
-	r := counterRecord{keyLog: newCounter(ref, d.varint())}
+func (d *decoder) counter(id timestamplog.LogID) record {
+	r := counterRecord{keyLog: newCounter(id, d.varint())}
 	r.state.Numbers = d.numbers()
 	if d.uvarint(1, "a number of newest reservations") == 1 {
 		r.state.Reservations = &algorithms.Reservations{Newest: d.varint(), ID: d.text(), Before: d.numbers(), NewestBefore: d.varint()}
@@ -185,8 +185,8 @@ func (d *decoder) counter(ref timestamplog.LogID) record {
 	return r
 }
 
-func (d *decoder) ids(ref timestamplog.LogID) record {
-	r := idsRecord{log: ref}
+func (d *decoder) ids(id timestamplog.LogID) record {
+	r := idsRecord{log: id}
 	for range d.number(0, "a number of IDs") {
 		n := named{id: d.text(), charged: charged{reservation: d.varint(), cost: int32(d.uvarint(timestamplog.MaxCost, "a cost"))}}
 		if d.problem != "" {

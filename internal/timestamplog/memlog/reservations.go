@@ -27,8 +27,8 @@ func (k *keyLog) ahead(now int64) int {
 	return sort.Search(int(k.count), func(i int) bool { return k.newest-k.behind(i) <= now })
 }
 
-// clockSkew returns by how many milliseconds the log must be moved back since
-// the clock has stepped back, 0 where it has not: no entry lies ahead of now
+// clockSkew returns by how many milliseconds the log must be shifted back because the
+// clock stepped back, 0 if it has not: no entry lies ahead of now
 // but those made for reservations, and these not more than the longest wait.
 func (k *keyLog) clockSkew(now int64) int64 {
 	by := k.newest - now - timestamplog.MaxWait

@@ -121,7 +121,7 @@ func (s *shard) sweep(now int64, budget int) (more bool) {
 		switch {
 		case k == nil:
 			return false
-		case k.count == 0: // reset meanwhile
+		case k.count == 0: // reset since it was added
 		case k.expired(now):
 			s.remove(k.hash(s.seed), k)
 			k.clear()

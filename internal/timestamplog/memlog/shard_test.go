@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Two refs of one hash are too rare to wait for, so this test gives three refs
+// Two ids of one hash are too rare to wait for, so this test gives three ids
 // the same one.
 func TestLogsOfOneHashStayApart(t *testing.T) {
 	const hash, now = 42, 1_000_000

@@ -43,10 +43,10 @@ import (
 //
 //	how many                    a uvarint, and for each, in the order in which
 //	they came, the ID as a key, its reservation as a varint and its cost as a
-//	uvarint; the newest mostSavedIDs of them
+//	uvarint; the newest maxSavedIDs of them
 //
 // The last chunk is empty and followed by the number of records as 8 bytes, so
-// that a snapshot cut between chunks is told from a whole one.
+// that a snapshot cut off between chunks is detected.
 //
 // Version 1 had logs alone, without their kind and without reservations.
 const (
@@ -70,9 +70,9 @@ func badSnapshot(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrSnapshot, fmt.Sprintf(format, args...))
 }
 
-// Save writes a snapshot of all logs that have not expired. Checks go on
-// meanwhile: a shard is locked for some dozens of kilobytes at a time, and
-// each log is written as it is when its reservation comes.
+// Save writes a snapshot of all logs that have not expired. Checks
+// continue during it: a shard is locked for some dozens of kilobytes at a time, and
+// each log is written as it is at that moment.
 func (l *Log) Save(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	if err := l.save(out); err != nil {
@@ -113,8 +113,8 @@ type saver struct {
 }
 
 // save writes the records of s, which is not locked while it writes. Its maps may
-// change meanwhile, as a map may under a range: what is held all along is met
-// once, what is added may be met or not.
+// change during that: what is in a map throughout is saved once, what is added may be
+// saved or not.
 func (v *saver) save(s *shard, now int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,10 +188,10 @@ func (l *Log) Load(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	// A log that was reset and began anew while the snapshot was written may
-	// stand in it twice; the later is the one to keep.
+	// A log that was reset and written to again during the save may be in the snapshot
+	// twice; the later record is valid.
 	for _, record := range slices.Backward(loaded) {
-		hash := hashOf(l.seed, record.ref())
+		hash := hashOf(l.seed, record.id())
 		s := l.shard(hash)
 		s.mu.Lock()
 		record.addTo(s, hash, l.now().UnixMilli())

@@ -2,14 +2,11 @@ package memlog_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
@@ -186,7 +183,7 @@ func TestMissingSnapshotIsTheFirstStart(t *testing.T) {
 }
 
 // The file was written by the version that had neither reservations nor counters: every
-// 1.7 s nine times, 1, 2 and 3 in turn of one key, and 2 of another.
+// 1.7 s nine times, costs of 1, 2 and 3 of one key, and 2 of another.
 func TestASnapshotOfTheVersionBeforeStillLoads(t *testing.T) {
 	clock := logtest.NewClock()
 	clock.Advance(15_300 * time.Millisecond)
@@ -244,7 +241,7 @@ func TestARestartForgetsNoReservationAndNoID(t *testing.T) {
 			t.Errorf("Cancel() = %v, %v, want %v", made, err, want)
 		}
 	}
-	// Were reservations not told from other entries, this would be a clock that steps back.
+	// If reservations were not marked, this would look like a clock that stepped back.
 	if got, want := timesOf(t, next, p, "a"), []int64{clock.NowMS() + 10_000, clock.NowMS()}; !slices.Equal(got, want) {
 		t.Errorf("the log holds %v, want %v", got, want)
 	}
@@ -284,120 +281,6 @@ func TestARestartForgetsNoCounter(t *testing.T) {
 				clock.Advance(3 * time.Second)
 			}
 		})
-	}
-}
-
-// wantRefused loads a snapshot that must be refused and must leave no trace.
-func wantRefused(t *testing.T, snapshot []byte, what, reason string) {
-	t.Helper()
-	log := memlog.New(memlog.Options{Now: logtest.NewClock().Now})
-	err := log.Load(bytes.NewReader(snapshot))
-	if !errors.Is(err, memlog.ErrSnapshot) || !strings.Contains(err.Error(), reason) {
-		t.Fatalf("%s: the error is %v, want one that says %q", what, err, reason)
-	}
-	if n := log.Len(); n > 0 {
-		t.Fatalf("%s: %d logs were loaded nevertheless", what, n)
-	}
-}
-
-func saved(t *testing.T) []byte {
-	t.Helper()
-	log, _ := filled(t, logtest.NewClock())
-	fillCounters(t, log)
-	var snapshot bytes.Buffer
-	if err := log.Save(&snapshot); err != nil {
-		t.Fatal(err)
-	}
-	return snapshot.Bytes()
-}
-
-func TestAnyDamagedByteIsNoticedAndLoadsNothing(t *testing.T) {
-	whole := saved(t)
-	for at := 0; at < len(whole); at += 1 + len(whole)/500 {
-		damaged := slices.Clone(whole)
-		damaged[at] ^= 0x20
-		wantRefused(t, damaged, fmt.Sprintf("byte %d of %d changed", at, len(whole)), "")
-	}
-}
-
-func TestAnyCutIsNoticedAndLoadsNothing(t *testing.T) {
-	whole := saved(t)
-	for length := 0; length < len(whole); length += 1 + len(whole)/500 {
-		wantRefused(t, whole[:length], fmt.Sprintf("%d of %d bytes", length, len(whole)), "cut off")
-	}
-	wantRefused(t, whole[:len(whole)-8], "without the number at its end", "cut off at its end")
-}
-
-func TestWhatIsNoSnapshotIsSaidToBeNone(t *testing.T) {
-	whole := saved(t)
-	version := slices.Clone(whole)
-	version[len("stint timestamp logs\n")] = 9
-	fewer := slices.Clone(whole)
-	fewer[len(fewer)-8]--
-	cases := []struct {
-		name, reason string
-		content      []byte
-	}{
-		{"a text", "it is no snapshot", []byte(strings.Repeat("something else\n", 10))},
-		{"an empty file", "cut off", nil},
-		{"a later format", "the format 9; this program reads 1 and 2", version},
-		{"a wrong number of logs", "it says that it holds", fewer},
-		{"bytes after the end", "something follows its end", append(slices.Clone(whole), 0)},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { wantRefused(t, c.content, c.name, c.reason) })
-	}
-}
-
-func TestReadErrorIsReturnedAsItIs(t *testing.T) {
-	broken := errors.New("the disk is broken")
-	err := memlog.New(memlog.Options{}).Load(iotest.ErrReader(broken))
-	if !errors.Is(err, broken) || errors.Is(err, memlog.ErrSnapshot) {
-		t.Errorf("the error is %v", err)
-	}
-}
-
-// full is a writer that fails after some bytes.
-type full struct{ left int }
-
-func (f *full) Write(p []byte) (int, error) {
-	if f.left -= len(p); f.left < 0 {
-		return 0, errors.New("no space left")
-	}
-	return len(p), nil
-}
-
-func TestWriteErrorIsReturned(t *testing.T) {
-	log, _ := filled(t, logtest.NewClock())
-	for _, room := range []int{0, 10, 5000, 20_000} {
-		if err := log.Save(&full{left: room}); err == nil || !strings.Contains(err.Error(), "no space left") {
-			t.Errorf("with room for %d bytes the error is %v", room, err)
-		}
-	}
-}
-
-func TestAFailedSaveLeavesTheOldFile(t *testing.T) {
-	clock := logtest.NewClock()
-	log, _ := filled(t, clock)
-	directory := t.TempDir()
-	path := filepath.Join(directory, "logs.snapshot")
-	if err := log.SaveFile(path); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Where the temporary file would be there is a directory, even for root.
-	if err := os.Mkdir(path+".tmp", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := log.SaveFile(path); err == nil {
-		t.Fatal("the save did not fail")
-	}
-	after, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the old file has changed: %v", err)
 	}
 }
 

@@ -3,10 +3,10 @@ package memlog
 // Fast path. Plain version: container/heap, in plain_test.go. Benchmark:
 // BenchmarkExpiry, 6 times faster, November 2026.
 
-// wheel is a hierarchical timer wheel that pops logs when they may have expired.
-// A push postpones the expiry of its log, and the wheel is not told: it pops the
-// log at the expiry it had when it was added, and the caller adds it again if it
-// has not expired. So a log costs the wheel a few steps in its longest window,
+// wheel is a hierarchical timer wheel that pops logs when they may have expired. A
+// push postpones the expiry of its log but does not change the wheel: the wheel pops
+// the log at the expiry that it had when it was added, and the caller adds it again if
+// it has not expired. So a log costs the wheel a few steps in its longest window,
 // however often it is pushed to. The zero wheel is empty.
 //
 // Slots are narrow for near expiries and wide for far ones. A log is popped at

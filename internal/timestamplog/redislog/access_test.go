@@ -28,8 +28,8 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// leastRights is what docs/REDIS.md tells an operator to give.
-var leastRights = []string{
+// minRights are the rights that docs/REDIS.md names.
+var minRights = []string{
 	"on", ">word:with@signs", "resetkeys", "~stint:*", "resetchannels", "&stint:resets", "-@all",
 	"+fcall", "+function|load", "+unlink", "+publish", "+subscribe", "+time", "+info", "+ping", "+hello",
 	// What the function library itself calls.
@@ -39,14 +39,14 @@ var leastRights = []string{
 	"+pexpiretime", "+del", "+get",
 }
 
-// leastRightsInACluster come in addition there.
-var leastRightsInACluster = []string{"+cluster|slots", "+cluster|shards", "+command", "+readonly"}
+// minRightsInCluster come in addition there.
+var minRightsInCluster = []string{"+cluster|slots", "+cluster|shards", "+command", "+readonly"}
 
 func TestAUserWithTheNamedRightsAndNoOthersIsEnough(t *testing.T) {
 	user := url.UserPassword("stint", "word:with@signs").String() + "@"
 	t.Run("on one server", func(t *testing.T) {
 		server := servers.DedicatedRedis(t)
-		restrict(t, connect(t, server), leastRights)
+		restrict(t, connect(t, server), minRights)
 		tryRights(t, "redis://"+user+server.Addr+"/0")
 		wrong := openURL(t, "redis://stint:wrong@"+server.Addr+"/0")
 		wantOutage(t, ask(t.Context(), wrong, policy(t, 1, "2/1h"), address, 1).Err)
@@ -55,7 +55,7 @@ func TestAUserWithTheNamedRightsAndNoOthersIsEnough(t *testing.T) {
 		server := clusterOfOne(t)
 		client := redis.NewClient(&redis.Options{Addr: server.Addr})
 		defer client.Close()
-		restrict(t, client, slices.Concat(leastRights, leastRightsInACluster))
+		restrict(t, client, slices.Concat(minRights, minRightsInCluster))
 		tryRights(t, "redis+cluster://"+user+server.Addr)
 	})
 }
@@ -91,13 +91,13 @@ func tryRights(t *testing.T, url string) {
 		t.Errorf("Health: %v", err)
 	}
 	heard, subscribed := make(chan timestamplog.LogID, 1), make(chan struct{}, 1)
-	go log.WatchResets(t.Context(), func(ref timestamplog.LogID) { heard <- ref }, func() { subscribed <- struct{}{} })
+	go log.WatchResets(t.Context(), func(id timestamplog.LogID) { heard <- id }, func() { subscribed <- struct{}{} })
 	<-subscribed
 	if held, err := log.Reset(t.Context(), timestamplog.LogIDOf(p, address)); err != nil || !held {
 		t.Errorf("Reset: %v, %v", held, err)
 	}
-	if ref := <-heard; ref != timestamplog.LogIDOf(p, address) {
-		t.Errorf("heard of a reset of %+v", ref)
+	if id := <-heard; id != timestamplog.LogIDOf(p, address) {
+		t.Errorf("heard of a reset of %+v", id)
 	}
 	clock := logtest.NewClock()
 	stepping, err := redislog.Open(url, redislog.Options{Clock: clock.Now, Timeout: 20 * time.Second})
@@ -116,7 +116,7 @@ func tryRights(t *testing.T, url string) {
 	}
 }
 
-// tryReservations reserves and gives back reservations of one log, moves it and resets it.
+// tryReservations makes and cancels reservations of one log, shifts it and resets it.
 func tryReservations(t *testing.T, log *redislog.Log, clock *logtest.Clock, p *rules.Policy) {
 	t.Helper()
 	results := make([]timestamplog.Result, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// transport stands where Redis would: it records the calls of a batcher and
+// transport takes the place of Redis: it records the calls of a batcher and
 // answers each when it is let.
 type transport struct {
 	calls  chan int // the sizes of the calls
@@ -183,8 +183,8 @@ func TestAHungCallEndsWhenItsLastCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, tr := newBatcher()
 		start := time.Now()
-		for _, patience := range []time.Duration{50, 100} {
-			ctx, cancel := context.WithTimeout(t.Context(), patience*time.Millisecond)
+		for _, timeout := range []time.Duration{50, 100} {
+			ctx, cancel := context.WithTimeout(t.Context(), timeout*time.Millisecond)
 			defer cancel()
 			err := <-decide(ctx, l, 1)
 			if !errors.Is(err, timestamplog.ErrUnreachable) {

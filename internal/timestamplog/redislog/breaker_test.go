@@ -17,7 +17,7 @@ import (
 	"github.com/stint-dev/stint/test/servers"
 )
 
-// outageEvents keeps what a log tells of its outages.
+// outageEvents records the outage events of a log.
 type outageEvents struct {
 	mu  sync.Mutex
 	all []timestamplog.OutageEvent
@@ -35,10 +35,10 @@ func (o *outageEvents) list() []timestamplog.OutageEvent {
 	return slices.Clone(o.all)
 }
 
-// await waits until it was told that many times, and returns all.
+// await waits for that many events, and returns all.
 func (o *outageEvents) await(t *testing.T, count int) []timestamplog.OutageEvent {
 	t.Helper()
-	eventually(t, "the outage is told", func() bool { return len(o.list()) >= count })
+	eventually(t, "the outage is reported", func() bool { return len(o.list()) >= count })
 	return o.list()
 }
 
@@ -56,16 +56,16 @@ func failing(t *testing.T, log *redislog.Log, p *rules.Policy, key string) {
 	wantOutage(t, ask(ctx, log, p, key, 1).Err)
 }
 
-// patiently opens a log whose requests wait for as long as their callers do.
-func patiently(t *testing.T, server *servers.RedisServer, told *outageEvents) *redislog.Log {
+// openWaiting opens a log whose requests wait for as long as their callers do.
+func openWaiting(t *testing.T, server *servers.RedisServer, events *outageEvents) *redislog.Log {
 	t.Helper()
-	return open(t, server, redislog.Options{Timeout: time.Hour, OnOutage: told.add})
+	return open(t, server, redislog.Options{Timeout: time.Hour, OnOutage: events.add})
 }
 
 func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
-		var told outageEvents
-		log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+		var events outageEvents
+		log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
 		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 		server.Stop()
 		for range redislog.FailureThreshold {
@@ -74,8 +74,8 @@ func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
 			}
 			failing(t, log, p, address)
 		}
-		if told := told.await(t, 1); len(told) != 1 || !told[0].Ended.IsZero() || !isAddr(server, told[0].Server) || told[0].Reason != "no answer in time" {
-			t.Fatalf("at the beginning it told %+v", told)
+		if got := events.await(t, 1); len(got) != 1 || !got[0].Ended.IsZero() || !isAddr(server, got[0].Server) || got[0].Reason != "no answer in time" {
+			t.Fatalf("at the beginning the events are %+v", got)
 		}
 		const others = 50
 		for range others { // without a deadline of their own
@@ -92,17 +92,17 @@ func TestAfterThreeFailuresNobodyWaitsForARedisThatHangs(t *testing.T) {
 		if r := ask(t.Context(), log, p, address, 1); r.Err != nil {
 			t.Errorf("the first request after the outage: %v", r.Err)
 		}
-		told2 := told.await(t, 2)
-		if len(told2) != 2 || told2[1].Ended.Before(told2[1].Since) || told2[1].Requests != away[0].Requests {
-			t.Errorf("at the end it told %+v", told2)
+		got := events.await(t, 2)
+		if len(got) != 2 || got[1].Ended.Before(got[1].Since) || got[1].Requests != away[0].Requests {
+			t.Errorf("at the end the events are %+v", got)
 		}
 	})
 }
 
 func TestCallersWhoGoAwayAreNoOutage(t *testing.T) {
 	server := servers.DedicatedRedis(t)
-	var told outageEvents
-	log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+	var events outageEvents
+	log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
 	if !answers(log, p) {
 		t.Fatal("a fresh Redis does not answer")
 	}
@@ -115,15 +115,15 @@ func TestCallersWhoGoAwayAreNoOutage(t *testing.T) {
 	time.Sleep(10 * time.Millisecond) // so that some are on their way
 	leave()
 	group.Wait()
-	if away := log.Outages(); len(away) > 0 || len(told.list()) > 0 {
+	if away := log.Outages(); len(away) > 0 || len(events.list()) > 0 {
 		t.Errorf("the outages are %+v", away)
 	}
 }
 
 func TestASuccessBetweenFailuresIsNoOutage(t *testing.T) {
 	server := servers.DedicatedRedis(t)
-	var told outageEvents
-	log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+	var events outageEvents
+	log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
 	for range redislog.FailureThreshold {
 		for range redislog.FailureThreshold - 1 {
 			server.Stop()
@@ -134,22 +134,22 @@ func TestASuccessBetweenFailuresIsNoOutage(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	if len(told.list()) > 0 {
-		t.Errorf("the outages were %+v", told.list())
+	if len(events.list()) > 0 {
+		t.Errorf("the outages were %+v", events.list())
 	}
 }
 
 func TestAKeyOfAnotherKindIsNoOutage(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
-		var told outageEvents
-		log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+		var events outageEvents
+		log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
 		foreign := redislog.LogName(server.Prefix, redislog.ShardOf(address), timestamplog.LogIDOf(p, address))
 		must(t, connect(t, server).Set(t.Context(), foreign, "not a log", 0).Err())
 		for range 2 * redislog.FailureThreshold {
 			wantOutage(t, ask(t.Context(), log, p, address, 1).Err)
 		}
-		if len(told.list()) > 0 {
-			t.Errorf("the outages were %+v", told.list())
+		if len(events.list()) > 0 {
+			t.Errorf("the outages were %+v", events.list())
 		}
 	})
 }
@@ -160,8 +160,8 @@ func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
 	for name, set := range map[string][2]string{"full": {"maxmemory", "0"}, "without replicas": {"min-replicas-to-write", "0"}} {
 		t.Run(name, func(t *testing.T) {
 			server := servers.DedicatedRedis(t)
-			var told outageEvents
-			log, p := patiently(t, server, &told), policy(t, 1, "1000/h")
+			var events outageEvents
+			log, p := openWaiting(t, server, &events), policy(t, 1, "1000/h")
 			if !answers(log, p) {
 				t.Fatal("a fresh Redis does not answer")
 			}
@@ -176,13 +176,13 @@ func TestARedisThatCannotDecideStaysAnOutageThoughItAnswers(t *testing.T) {
 					t.Fatal("it is not tried again")
 				}
 			}
-			if told := told.list(); len(told) != 1 {
-				t.Errorf("while it cannot decide it told %+v", told)
+			if got := events.list(); len(got) != 1 {
+				t.Errorf("while it cannot decide the events are %+v", got)
 			}
 			must(t, admin.ConfigSet(t.Context(), set[0], set[1]).Err())
 			eventually(t, "the outage is over", func() bool { return len(log.Outages()) == 0 })
-			if told := told.await(t, 2); len(told) != 2 || told[1].Ended.IsZero() {
-				t.Errorf("in all it told %+v", told)
+			if got := events.await(t, 2); len(got) != 2 || got[1].Ended.IsZero() {
+				t.Errorf("in all the events are %+v", got)
 			}
 		})
 	}

@@ -129,7 +129,7 @@ func TestAUserWithTooFewRightsIsToldAtOnceAndOneWithoutInfoIsNot(t *testing.T) {
 	give := func(without ...string) {
 		t.Helper()
 		command := []any{"ACL", "SETUSER", "stint", "reset"}
-		for _, right := range leastRights {
+		for _, right := range minRights {
 			if !slices.Contains(without, right) && !strings.HasPrefix(right, ">") {
 				command = append(command, right)
 			}

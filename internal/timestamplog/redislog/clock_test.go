@@ -24,7 +24,7 @@ func TestAClockThatStepsBackByWeeksOpensNoLimit(t *testing.T) {
 	id := int64(0)
 	for _, restarted := range []bool{false, true} {
 		for _, days := range []int{1, 12, 20, 24, 25, 30, 37, 38, 40, 45, 49, 50, 60, 99, 200} {
-			// A Redis that remembers no later time can only tell this far.
+			// A Redis that has stored no later time can go back only this far.
 			if restarted && days > 37 {
 				continue
 			}
@@ -52,7 +52,7 @@ func TestAClockThatStepsBackByWeeksOpensNoLimit(t *testing.T) {
 					}
 					clock.Set(r.RetryAt)
 					if r := ask(t.Context(), log, p, address, 1); !r.Allowed {
-						t.Errorf("a client who waited as told got %+v", r)
+						t.Errorf("a client who waited until RetryAt got %+v", r)
 					}
 				})
 			}

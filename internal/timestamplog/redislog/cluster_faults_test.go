@@ -29,8 +29,8 @@ type lost struct {
 type subject struct {
 	key  string
 	slot int
-	// patience is how long its callers wait, in nanoseconds.
-	patience atomic.Int64
+	// timeout is how long its callers wait, in nanoseconds.
+	timeout atomic.Int64
 
 	mu      sync.Mutex
 	answers []logtest.Answered
@@ -38,7 +38,7 @@ type subject struct {
 }
 
 func (s *subject) ask(log timestamplog.Log, p *rules.Policy) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.patience.Load()))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.timeout.Load()))
 	defer cancel()
 	results := make([]timestamplog.Result, 1)
 	sent := time.Now().UnixMilli()
@@ -67,13 +67,16 @@ func (s *subject) counts() (answered, lost int) {
 type subjects struct {
 	all   []*subject
 	pairs [][2]*subject // of one shard
+	// stop ends the requests and waits for their answers: a refusal cannot be judged
+	// while an answer before it is on its way.
+	stop func()
 }
 
-// Patience of callers. Those who are patient are answered however busy the machine
-// is.
+// The timeouts of callers. With the long one they are answered however busy the
+// machine is.
 const (
-	patient   = 20 * time.Second
-	impatient = 100 * time.Millisecond
+	longTimeout  = 20 * time.Second
+	shortTimeout = 100 * time.Millisecond
 )
 
 // aliveForLong keeps a primary that a busy machine does not let answer from being
@@ -87,7 +90,7 @@ func gatherSubjects(t *testing.T, c *servers.RedisCluster, p *rules.Policy, shar
 		s := &subject{key: fmt.Sprintf("token:%d", i)}
 		shard := redislog.ShardOf(s.key)
 		s.slot = c.Slot(redislog.LogName(redislog.DefaultPrefix, shard, timestamplog.LogIDOf(p, s.key)))
-		s.patience.Store(int64(patient))
+		s.timeout.Store(int64(longTimeout))
 		if first := byShard[shard]; first != nil {
 			all.pairs = append(all.pairs, [2]*subject{first, s})
 			all.all = append(all.all, first, s)
@@ -114,7 +117,7 @@ func gatherSubjects(t *testing.T, c *servers.RedisCluster, p *rules.Policy, shar
 		repeat(func() {
 			requests := []timestamplog.Request{timestamplog.RequestOf(p, pair[0].key, 1), timestamplog.RequestOf(p, pair[1].key, 1)}
 			results := make([]timestamplog.Result, len(requests))
-			limited, cancel := context.WithTimeout(context.Background(), time.Duration(pair[0].patience.Load()))
+			limited, cancel := context.WithTimeout(context.Background(), time.Duration(pair[0].timeout.Load()))
 			defer cancel()
 			sent := time.Now().UnixMilli()
 			node.Decide(limited, requests, results)
@@ -123,7 +126,8 @@ func gatherSubjects(t *testing.T, c *servers.RedisCluster, p *rules.Policy, shar
 			}
 		})
 	}
-	t.Cleanup(func() { stop(); group.Wait() })
+	all.stop = sync.OnceFunc(func() { stop(); group.Wait() })
+	t.Cleanup(all.stop)
 	return all
 }
 
@@ -208,9 +212,9 @@ func (all *subjects) of(c *servers.RedisCluster, server int) (its, others []*sub
 }
 
 // openNode opens a node's log on a Cluster.
-func openNode(t *testing.T, c *servers.RedisCluster, told *outageEvents) *redislog.Log {
+func openNode(t *testing.T, c *servers.RedisCluster, events *outageEvents) *redislog.Log {
 	t.Helper()
-	log, err := redislog.Open(c.URL, redislog.Options{Timeout: patient, OnOutage: told.add})
+	log, err := redislog.Open(c.URL, redislog.Options{Timeout: longTimeout, OnOutage: events.add})
 	must(t, err)
 	t.Cleanup(func() { log.Close() })
 	return log
@@ -219,8 +223,8 @@ func openNode(t *testing.T, c *servers.RedisCluster, told *outageEvents) *redisl
 func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
 	c := servers.Cluster(t, aliveForLong...)
 	p := policy(t, 1, "10/200ms", "40/2s")
-	var told outageEvents
-	log := openNode(t, c, &told)
+	var events outageEvents
+	log := openNode(t, c, &events)
 	all := gatherSubjects(t, c, p, 9, log, openNode(t, c, new(outageEvents)))
 	awaitMore(t, "every key is answered", 20, all.all...)
 	const stalled = 1
@@ -229,12 +233,12 @@ func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
 		t.Fatal("the keys do not lie on several primaries")
 	}
 	for _, s := range its {
-		s.patience.Store(int64(impatient))
+		s.timeout.Store(int64(shortTimeout))
 	}
 	c.Servers[stalled].Stop()
 	held := time.After(400 * time.Millisecond)
 	eventually(t, "the outage is noticed", func() bool { return len(log.Outages()) > 0 })
-	awaitMore(t, "the others are answered meanwhile", 20, others...)
+	awaitMore(t, "the others are answered during the outage", 20, others...)
 	if away := log.Outages(); len(away) != 1 || away[0].Server != c.Servers[stalled].Addr {
 		t.Errorf("the outages are %+v, want that of %s alone", away, c.Servers[stalled].Addr)
 	}
@@ -244,17 +248,18 @@ func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
 	eventually(t, "the primary is asked again", func() bool { return len(log.Outages()) == 0 })
 	t.Logf("it was asked again after %s", time.Since(begun).Round(time.Millisecond))
 	for _, s := range its {
-		s.patience.Store(int64(patient))
+		s.timeout.Store(int64(longTimeout))
 	}
 	awaitMore(t, "its keys are answered again", 40, its...)
 	time.Sleep(p.Rules.LongestWindow() + 200*time.Millisecond) // so that windows without a lost answer are judged
+	all.stop()
 	wantNoneLost(t, "another primary stalls", others)
 	for _, s := range all.all {
 		s.check(t, p.Rules)
 	}
-	for _, e := range told.list() {
+	for _, e := range events.list() {
 		if e.Server != c.Servers[stalled].Addr {
-			t.Errorf("it told of %+v", e)
+			t.Errorf("the events include %+v", e)
 		}
 	}
 }
@@ -262,9 +267,9 @@ func TestAPrimaryThatStallsDegradesNoKeyOfAnother(t *testing.T) {
 func TestASlotThatIsHeldOpenDegradesNoPlainRequest(t *testing.T) {
 	c := servers.Cluster(t, aliveForLong...)
 	p := policy(t, 1, "10/200ms", "40/2s")
-	var told outageEvents
-	log := openNode(t, c, &told)
-	all := gatherSubjects(t, c, p, 6, log, openNode(t, c, &told))
+	var events outageEvents
+	log := openNode(t, c, &events)
+	all := gatherSubjects(t, c, p, 6, log, openNode(t, c, &events))
 	awaitMore(t, "every key is answered", 20, all.all...)
 	for _, pair := range all.pairs[:3] {
 		asks, splits := c.ErrorsSaid("ASK"), c.ErrorsSaid("TRYAGAIN")
@@ -293,34 +298,36 @@ func TestASlotThatIsHeldOpenDegradesNoPlainRequest(t *testing.T) {
 		slot.Close()
 	}
 	awaitMore(t, "every key is answered", 20, all.all...)
+	all.stop()
 	wantNoneLost(t, "slots move", all.all)
 	for _, s := range all.all {
 		s.check(t, p.Rules)
 	}
-	if told := told.list(); len(told) > 0 {
-		t.Errorf("outages: %+v", told)
+	if events := events.list(); len(events) > 0 {
+		t.Errorf("outages: %+v", events)
 	}
 }
 
 func TestAPrimaryThatIsReplacedIsAnOutageNoLonger(t *testing.T) {
 	c := servers.Cluster(t)
 	p := policy(t, 1, "10/200ms", "40/2s")
-	var told outageEvents
-	log := openNode(t, c, &told)
+	var events outageEvents
+	log := openNode(t, c, &events)
 	all := gatherSubjects(t, c, p, 9, log)
 	awaitMore(t, "every key is answered", 20, all.all...)
 	const dies = 2
 	its, others := all.of(c, dies)
 	for _, s := range its {
-		s.patience.Store(int64(impatient))
+		s.timeout.Store(int64(shortTimeout))
 	}
 	c.Servers[dies].Kill()
-	eventually(t, "the outage is noticed", func() bool { return len(told.list()) > 0 })
+	eventually(t, "the outage is noticed", func() bool { return len(events.list()) > 0 })
 	eventually(t, "nobody is away", func() bool { return len(log.Outages()) == 0 })
 	for _, s := range its {
-		s.patience.Store(int64(patient))
+		s.timeout.Store(int64(longTimeout))
 	}
 	awaitMore(t, "its keys are answered by its replica", 40, its...)
+	all.stop()
 	wantNoneLost(t, "another primary dies", others)
 	for _, s := range others {
 		s.check(t, p.Rules)
@@ -335,9 +342,9 @@ func TestAPrimaryThatIsReplacedIsAnOutageNoLonger(t *testing.T) {
 			}
 		}
 	}
-	for _, e := range told.list() {
+	for _, e := range events.list() {
 		if e.Server == c.Servers[(dies+1)%servers.Primaries].Addr || e.Server == c.Servers[(dies+2)%servers.Primaries].Addr {
-			t.Errorf("it told of %+v", e)
+			t.Errorf("the events include %+v", e)
 		}
 	}
 }

@@ -131,8 +131,8 @@ func orDefault(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// noMaintenance turns off the announcements of a hosted Redis, which change
-// time-outs that are ours to set.
+// noMaintenance disables the announcements of a hosted Redis, which would change the
+// timeouts of the client.
 func noMaintenance() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

@@ -9,40 +9,40 @@ import (
 	"time"
 )
 
-// A call that reaches a stalled primary is carried out when that goes on, though
-// its callers have given up: its entries would then leave their windows late and
-// refuse others needlessly. So a call says until when, by the primary's own
-// clock, it may be carried out; the primary answers a later one with its time
-// and does nothing, and what still has a caller is asked again.
+// Deadline of a call. A primary that stalled executes the calls that reached it when
+// it continues, though their callers have given up: their entries would leave their
+// windows late and refuse others needlessly. So a call has a deadline by the primary's
+// own clock. After it, the primary does nothing and returns its time, and requests
+// whose caller still waits are sent again.
 //
-// The instant follows from the time in the primary's last answer: when that came,
-// the primary's clock showed at least as much, and since then this node's steady
-// clock tells how much more. It is thus never later than the deadline of the
-// callers. It is too early by no more than the way of that answer took, by which
-// an answer to the call would come too late as well, unless the primary's clock
-// was set or the two drift; then the answer brings the right time, and the call
-// is repeated at once. A clock that was set back has calls carried out late, as
-// if they had not said anything; no limit is ever passed.
+// The deadline is computed from the time in the primary's last reply plus what this
+// process's monotonic clock has counted since. It is never later than the deadline of
+// the callers, because the primary's clock was at least at that time when the reply
+// came. It is early by at most the latency of that reply, by which a reply to this
+// call would be late too, unless the primary's clock was set or the two drift; then
+// the reply has the right time, and the call is repeated at once. If the primary's
+// clock was set back, calls are executed late, as without a deadline; no limit is
+// exceeded.
 
-// serverClock knows how far a server's clock is ahead of this process's. The zero
-// value knows nothing. It is safe for use by many goroutines.
+// serverClock estimates how far a server's clock is ahead of this process's. The zero
+// value has no estimate. It is safe for concurrent use.
 type serverClock struct {
-	ahead atomic.Int64 // milliseconds, at least; 0 while it is not known
+	ahead atomic.Int64 // milliseconds, a lower bound; 0 while it is not known
 }
 
-// processStart is where the process's own clock begins, which is steady.
+// processStart is the origin of the process's monotonic clock.
 var processStart = time.Now()
 
-// heard notes the time that an answer tells, in Unix milliseconds, that came now.
-func (c *serverClock) heard(told int64) {
-	c.ahead.Store(told - int64(math.Ceil(float64(time.Since(processStart))/float64(time.Millisecond))))
+// observe records the time in a reply that has just come, in Unix milliseconds.
+func (c *serverClock) observe(now int64) {
+	c.ahead.Store(now - int64(math.Ceil(float64(time.Since(processStart))/float64(time.Millisecond))))
 }
 
-// isKnown reports whether anything was heard.
+// isKnown reports whether a time was observed.
 func (c *serverClock) isKnown() bool { return c.ahead.Load() != 0 }
 
-// argument returns the first argument of a call that may be carried out until an
-// instant: empty where the server's clock is not known.
+// argument returns the first argument of a call with a deadline: empty if the server's
+// clock is not known.
 func (c *serverClock) argument(until time.Time) string {
 	if !c.isKnown() || until.IsZero() {
 		return ""
@@ -51,23 +51,22 @@ func (c *serverClock) argument(until time.Time) string {
 	return string(strconv.AppendInt(append(text[:0], '<'), c.ahead.Load()+until.Sub(processStart).Milliseconds(), 10))
 }
 
-// meet asks p for its time before it is first called, so that every call says
-// until when it may be carried out.
-func (l *Log) meet(ctx context.Context, p *primary) error {
+// readClock reads p's time before its first call, so that every call has a deadline.
+func (l *Log) readClock(ctx context.Context, p *primary) error {
 	if p.clock.isKnown() || l.clock != nil {
 		return nil
 	}
-	told, err := p.client.Time(ctx).Result()
+	now, err := p.client.Time(ctx).Result()
 	if err == nil {
-		p.clock.heard(told.UnixMilli())
+		p.clock.observe(now.UnixMilli())
 	}
 	return err
 }
 
-// errLate is the error of a call that came too late, and of its requests. Nothing
-// was done for them.
+// errLate is the error of a call that reached the primary after its deadline, and of
+// its requests. Nothing was done for them.
 var errLate = errors.New("the call reached the primary after its callers had given up")
 
-// maxLate is how often requests are sent whose call came too late. Since each
-// answer tells the time, twice is enough but for a primary that stalls again.
+// maxLate bounds how often late requests are sent. Each reply has the right time, so
+// twice is enough unless the primary stalls again.
 const maxLate = 3

@@ -23,7 +23,7 @@ var requestForms = map[string]func(q *timestamplog.Request){
 // caller gave up long ago: the entry would leave its window late.
 func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
-		log, p := patiently(t, server, new(outageEvents)), policy(t, 1, "100/h")
+		log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
 		for name, form := range requestForms {
 			t.Run(name, func(t *testing.T) {
 				eventually(t, "a Redis that goes on answers", func() bool { return answers(log, p) })
@@ -47,7 +47,7 @@ func TestWhatAStalledRedisCarriesOutLateIsNotCharged(t *testing.T) {
 
 func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
 	server := servers.DedicatedRedis(t)
-	log, p := patiently(t, server, new(outageEvents)), policy(t, 1, "100/h")
+	log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
 	eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 	server.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -67,7 +67,7 @@ func TestSeveralKeysThatAreDecidedLateAreNotCharged(t *testing.T) {
 // call who gave up.
 func TestCallersOfALateCallWhoStillWaitAreAnswered(t *testing.T) {
 	everywhere(t, func(t *testing.T, server *servers.RedisServer) {
-		log, p := patiently(t, server, new(outageEvents)), policy(t, 1, "100/h")
+		log, p := openWaiting(t, server, new(outageEvents)), policy(t, 1, "100/h")
 		eventually(t, "a fresh Redis answers", func() bool { return answers(log, p) })
 		server.Stop()
 		var group, given sync.WaitGroup

@@ -37,7 +37,7 @@ func blamesPrimary(err error) bool {
 	return !errors.As(err, new(requestError)) && !isMissing(err)
 }
 
-// reasonOf returns what people are told of a failure.
+// reasonOf returns the reason of a failure as it is shown to people.
 func reasonOf(err error) string {
 	if isTimeout(err) {
 		return "no answer in time"

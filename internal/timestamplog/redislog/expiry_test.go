@@ -38,13 +38,13 @@ const expireOne = `
 local at = redis.call('PEXPIRETIME', KEYS[1])
 if at >= 0 and at <= tonumber(ARGV[1]) then redis.call('DEL', KEYS[1]) end`
 
-func (e *expiring) expire(ctx context.Context, refs ...timestamplog.LogID) error {
+func (e *expiring) expire(ctx context.Context, ids ...timestamplog.LogID) error {
 	pipe := e.client.Pipeline()
 	seen := map[timestamplog.LogID]bool{}
-	for _, ref := range refs {
-		if !seen[ref] {
-			seen[ref] = true
-			name := redislog.LogName(e.prefix, redislog.ShardOf(ref.Key), ref)
+	for _, id := range ids {
+		if !seen[id] {
+			seen[id] = true
+			name := redislog.LogName(e.prefix, redislog.ShardOf(id.Key), id)
 			pipe.Eval(ctx, expireOne, []string{name}, e.clock.NowMS())
 		}
 	}
@@ -56,11 +56,11 @@ func (e *expiring) expire(ctx context.Context, refs ...timestamplog.LogID) error
 }
 
 func (e *expiring) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
-	refs := make([]timestamplog.LogID, len(requests))
+	ids := make([]timestamplog.LogID, len(requests))
 	for i, q := range requests {
-		refs[i] = q.LogID
+		ids[i] = q.LogID
 	}
-	if err := e.expire(ctx, refs...); err != nil {
+	if err := e.expire(ctx, ids...); err != nil {
 		for i := range results {
 			results[i].Err = err
 		}
@@ -69,26 +69,26 @@ func (e *expiring) Decide(ctx context.Context, requests []timestamplog.Request, 
 	e.Log.Decide(ctx, requests, results)
 }
 
-func (e *expiring) Times(ctx context.Context, ref timestamplog.LogID, limit int) ([]int64, int64, error) {
-	if err := e.expire(ctx, ref); err != nil {
+func (e *expiring) Timestamps(ctx context.Context, id timestamplog.LogID, limit int) ([]int64, int64, error) {
+	if err := e.expire(ctx, id); err != nil {
 		return nil, 0, err
 	}
-	return e.Log.Timestamps(ctx, ref, limit)
+	return e.Log.Timestamps(ctx, id, limit)
 }
 
-func (e *expiring) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
-	if err := e.expire(ctx, ref); err != nil {
+func (e *expiring) Reset(ctx context.Context, id timestamplog.LogID) (bool, error) {
+	if err := e.expire(ctx, id); err != nil {
 		return false, err
 	}
-	return e.Log.Reset(ctx, ref)
+	return e.Log.Reset(ctx, id)
 }
 
 func (e *expiring) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
-	refs := make([]timestamplog.LogID, len(requests))
+	ids := make([]timestamplog.LogID, len(requests))
 	for i, q := range requests {
-		refs[i] = q.LogID
+		ids[i] = q.LogID
 	}
-	if err := e.expire(ctx, refs...); err != nil {
+	if err := e.expire(ctx, ids...); err != nil {
 		return err
 	}
 	return e.Log.DecideAll(ctx, requests, results)

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Health is what the servers say of themselves.
+// Health describes the servers.
 type Health struct {
 	Nodes []NodeHealth // those that answered, by address; more than one in a Cluster
 	// Warnings are sentences on settings that would silently lift limits or
@@ -32,7 +32,7 @@ type NodeHealth struct {
 	// NoInfo says why INFO could not be read, "" where it was. The fields below
 	// are then not known.
 	NoInfo          string
-	MaxMemoryPolicy string // "" where it is not told
+	MaxMemoryPolicy string // "" if it cannot be read
 	// EvictedKeys is how many keys it has evicted since it was started or its
 	// statistics were reset, those of other programs included.
 	EvictedKeys int64
@@ -45,11 +45,11 @@ type NodeHealth struct {
 	ClockOffset, ClockError time.Duration
 }
 
-// mostOffset is the difference of clocks that is worth a warning.
-const mostOffset = time.Second
+// maxOffset is the largest difference of clocks without a warning.
+const maxOffset = time.Second
 
-// Health asks every server that decides. It fails, matching ErrUnreachable,
-// where one does not answer, and still tells of the others.
+// Health examines every server that decides. If one does not answer, the error
+// matches ErrUnreachable, and the result has the others.
 func (l *Log) Health(ctx context.Context) (Health, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -137,25 +137,25 @@ func (n *NodeHealth) read(info infoText) {
 	}
 }
 
-// readHello reads what HELLO tells, as well as it can: few users may not call it.
+// readHello reads what HELLO returns. Without the right to call it, it changes nothing.
 func (n *NodeHealth) readHello(ctx context.Context, client *redis.Client) {
 	reply, err := client.Do(ctx, "hello").Result()
 	if err != nil {
 		return
 	}
-	told, _ := reply.(map[any]any)
+	hello, _ := reply.(map[any]any)
 	if list, flat := reply.([]any); flat { // in RESP 2
-		told = map[any]any{}
+		hello = map[any]any{}
 		for i := 0; i+1 < len(list); i += 2 {
-			told[list[i]] = list[i+1]
+			hello[list[i]] = list[i+1]
 		}
 	}
-	n.Mode, _ = told["mode"].(string)
-	if n.Role, _ = told["role"].(string); n.Role == "replica" {
+	n.Mode, _ = hello["mode"].(string)
+	if n.Role, _ = hello["role"].(string); n.Role == "replica" {
 		n.Role = "slave"
 	}
-	if told["server"] == "redis" { // others tell a version of their own
-		n.Version, _ = told["version"].(string)
+	if hello["server"] == "redis" { // others return a version of their own
+		n.Version, _ = hello["version"].(string)
 	}
 }
 
@@ -204,7 +204,7 @@ func (n *NodeHealth) warnings() []string {
 	case n.MayEvict():
 		warn("has maxmemory-policy %s, by which it may delete logs and so lift limits; set it to noeviction.", n.MaxMemoryPolicy)
 	case n.MaxMemoryPolicy == "":
-		warn("does not tell its maxmemory-policy; make sure that it is noeviction, or it may delete logs and so lift limits.")
+		warn("does not show its maxmemory-policy; make sure that it is noeviction, or it may delete logs and so lift limits.")
 	}
 	if n.MaxMemory > 0 && n.UsedMemory > n.MaxMemory/10*9 {
 		warn("uses %d of its %d bytes of memory; when it is full, every check will find the log unreachable.", n.UsedMemory, n.MaxMemory)
@@ -212,7 +212,7 @@ func (n *NodeHealth) warnings() []string {
 	if !n.AppendOnly && n.NoInfo == "" {
 		warn("does not keep an append-only file, so a restart forgets requests since its last snapshot, if it writes any; set appendonly to yes.")
 	}
-	if off := n.ClockOffset.Abs() - n.ClockError; off > mostOffset {
+	if off := n.ClockOffset.Abs() - n.ClockError; off > maxOffset {
 		warn("has a clock that differs from this node's by %s; only Redis's decides, but times shown will not fit.", n.ClockOffset.Round(time.Millisecond))
 	}
 	return found

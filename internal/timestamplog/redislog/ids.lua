@@ -2,7 +2,7 @@
 -- says. The score of an id is its reservation and, in 1024ths, its cost. The score of
 -- EXPIRY, which is no id, is when Redis drops the set. Which is later than it must
 -- be, so that most requests leave it at that; only one for which that is too
--- early tells Redis anew, and drops the ids that are no longer known.
+-- early sets it again, and drops the ids that are no longer known.
 
 local EXPIRY, EXPIRY_MARGIN = '', ID_LIFETIME / 2
 

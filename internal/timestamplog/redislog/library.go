@@ -82,11 +82,11 @@ func isMissing(err error) bool {
 // the client's settings: after a time-out it may have been carried out.
 type onceCall struct{ *redis.Cmd }
 
-// NoRetry tells the client so.
+// NoRetry implements redis.Cmder.
 func (onceCall) NoRetry() bool { return true }
 
-// tries is how often a call is sent while the library turns out to be missing,
-// which a FUNCTION FLUSH can make it between loading and calling.
+// tries bounds how often a call is sent whose library is missing. A FUNCTION FLUSH
+// between loading and calling can make it miss again.
 const tries = 3
 
 // call calls a function and loads the library first where it is missing. args

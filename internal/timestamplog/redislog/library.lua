@@ -13,7 +13,7 @@
 --   blocks   a ring of blocks of BLOCK older entries each, the newest first in
 --            each; the oldest block may hold fewer that still count
 --
--- A push writes the head and the recent entries anew, in place. When SLOTS are
+-- A push rewrites the head and the recent entries in place. When SLOTS are
 -- full, the older of them become the ring's next block. Only growing writes the
 -- whole string, for Redis would double it, and for a log as long as it may get
 -- there is just the room it needs.
@@ -22,8 +22,8 @@
 -- anywhere; only differences mean something. The head has the newest entry's
 -- time, so every other time follows from how far its stamp lies behind the
 -- newest's, and moving the whole log is writing the head. Every push drops what
--- is as old as the window, at most 31 days, so the 49 days that 32 bits can tell
--- apart always suffice.
+-- is as old as the window, at most 31 days, so the 49 days that 32 bits
+-- distinguish always suffice.
 --
 -- Entries that were made for reservations ahead lie on top; the head says how many of
 -- the newest these are, until a request that does not wait comes after them.
@@ -81,8 +81,8 @@ local MAX_STACKS = 4096
 local use_algorithm
 
 -- read_stack reads "keep window limit window limit window ...": what a log
--- keeps, in entries and milliseconds, and the rules in their order. Before them
--- stands what use_algorithm reads where it is no timestamp log.
+-- keeps, in entries and milliseconds, and the rules in their order. For
+-- another algorithm than the timestamp log, what use_algorithm reads precedes them.
 local function read_stack(written)
   local stack = stacks[written]
   if stack then return stack end
@@ -94,8 +94,8 @@ local function read_stack(written)
     stack.rules[#stack.rules + 1] = rule
     stack.by_limit[#stack.by_limit + 1] = rule
   end
-  -- Redis drops a log somewhat later than it expires, so that not every push
-  -- needs to tell it when.
+  -- Redis drops a log somewhat later than it expires, so that not every push has to
+  -- set its expiry.
   stack.margin = max(floor(stack.window / 8), 1000)
   -- By limit, so that the first index that is missing ends the search.
   table.sort(stack.by_limit, function(a, b)
@@ -115,7 +115,7 @@ local text          -- its string from the beginning, or as much of it as was re
 local count         -- its entries
 local recent, old   -- how many of them are recent, and how many lie in blocks
 local top, room     -- the place of the newest block, and how many there may be
-local newest, newest_age, newest_stamp  -- age is 0 where the log is to be moved back
+local newest, newest_age, newest_stamp  -- age is 0 if the log must be shifted
 local window, slack, oldest             -- as HEAD says
 local reserved      -- how many of the newest entries were made for reservations
 local ordinary      -- it lies not ahead, and none were
@@ -192,8 +192,8 @@ local function head()
 end
 
 -- last notes that the newest entry is at that instant, now or a reservation ahead, and
--- the log expires as stack says. It returns whether Redis must be expires when to
--- drop it.
+-- the log expires as stack says. It returns whether the expiry in Redis must be
+-- set.
 local function last(stack, at)
   local drops = count > 0 and newest + window + slack or 0
   newest, newest_age, window = at, 0, stack.window
@@ -209,9 +209,9 @@ local function drops_at() return format('%.0f', newest + window + slack) end
 
 -- shift_log moves the log at hand so that its newest entry is at that instant.
 local function shift_log(stack, at)
-  local tell = last(stack, at)
+  local must_expire = last(stack, at)
   call('SETRANGE', key, '0', head())
-  if tell then call('PEXPIREAT', key, drops_at()) end
+  if must_expire then call('PEXPIREAT', key, drops_at()) end
 end
 
 -- younger narrows the range in which the window ends: the low-th newest entry
@@ -251,8 +251,7 @@ local function drop(span, most)
   old = keep - recent
 end
 
--- lay_out writes the log at hand anew, with the stamps given and room for some
--- more.
+-- lay_out rewrites the log at hand with the stamps given and room for some more.
 local function lay_out(stack, stamps)
   local parts, padding
   count = #stamps / 4
@@ -303,11 +302,11 @@ local function enter(stack, cost, at)
     call('SETRANGE', key, RING + 4 * BLOCK * top, sub(stamps, 4 * recent + 1))
     fresh, stamps = '', sub(stamps, 1, 4 * recent)
   end
-  local tell = last(stack, at)
+  local must_expire = last(stack, at)
   newest_stamp = its_stamp
   text = head() .. fresh .. stamps
   call('SETRANGE', key, '0', text)
-  if tell then call('PEXPIREAT', key, drops_at()) end
+  if must_expire then call('PEXPIREAT', key, drops_at()) end
 end
 
 -- push logs cost entries at now, where nothing lies ahead, and drops what the
@@ -365,7 +364,7 @@ local ALLOWED, REFUSED, FOREIGN, REPEATED = '\0', '\1', '\2', '\3'
 
 -- longest_wait returns how long a cost has to wait for the rule that makes it
 -- wait longest, and that rule; least where none does more. The log has that many
--- entries and tells their ages by age_at(i, view).
+-- entries, and age_at(i, view) returns their ages.
 local function longest_wait(stack, cost, least, entry_count, age_at, view)
   local rules, longest, by = stack.by_limit, least, nil
   for i = 1, #rules do

@@ -29,17 +29,17 @@ func CheckPrefix(prefix string) error {
 const Shards = 256
 
 // logName returns the name of a log: prefix:{shard}:policy.generation:key.
-func logName(prefix string, shard int, ref timestamplog.LogID) string {
-	name := make([]byte, 0, len(prefix)+len(ref.Key)+32)
+func logName(prefix string, shard int, id timestamplog.LogID) string {
+	name := make([]byte, 0, len(prefix)+len(id.Key)+32)
 	name = append(name, prefix...)
 	name = append(name, ":{"...)
 	name = strconv.AppendInt(name, int64(shard), 10)
 	name = append(name, "}:"...)
-	name = strconv.AppendInt(name, ref.Policy, 10)
+	name = strconv.AppendInt(name, id.Policy, 10)
 	name = append(name, '.')
-	name = strconv.AppendInt(name, ref.Generation, 10)
+	name = strconv.AppendInt(name, id.Generation, 10)
 	name = append(name, ':')
-	return string(append(name, ref.Key...))
+	return string(append(name, id.Key...))
 }
 
 // idsName returns the name of what is known of the IDs of the log of a name:

@@ -93,15 +93,15 @@ func (l *Log) succeeded(p *primary) {
 	l.note(timestamplog.OutageEvent{Outage: outage, Ended: time.Now()})
 }
 
-// note keeps e to be told by report.
+// note queues e for report.
 func (l *Log) note(e timestamplog.OutageEvent) {
 	if l.onOutage != nil {
 		l.unreported = append(l.unreported, e)
 	}
 }
 
-// report tells what has not been told, in order. Nothing of the log is locked
-// meanwhile but the telling.
+// report calls onOutage with the queued events, in order. Of the log's locks it holds
+// only reporting during the calls.
 func (l *Log) report() {
 	if l.onOutage == nil {
 		return

@@ -10,14 +10,14 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// However failures and successes overlap, each outage is told once when it begins
+// However failures and successes overlap, each outage is reported once when it begins
 // and once when it ends, in this order, and none is left behind.
-func TestOutagesThatComeAndGoAreToldInOrder(t *testing.T) {
-	var told []timestamplog.OutageEvent
+func TestOutagesAreReportedInOrder(t *testing.T) {
+	var events []timestamplog.OutageEvent
 	var l *Log
 	l = New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), Options{OnOutage: func(e timestamplog.OutageEvent) {
-		l.Outages() // may be asked meanwhile
-		told = append(told, e)
+		l.Outages() // must not block
+		events = append(events, e)
 	}})
 	t.Cleanup(func() { l.Close() })
 	var group sync.WaitGroup
@@ -36,11 +36,11 @@ func TestOutagesThatComeAndGoAreToldInOrder(t *testing.T) {
 	if away := l.Outages(); len(away) > 0 {
 		t.Errorf("the outages are %+v", away)
 	}
-	if len(told) < 2 || len(told)%2 != 0 {
-		t.Fatalf("it was told %d times", len(told))
+	if len(events) < 2 || len(events)%2 != 0 {
+		t.Fatalf("it was called %d times", len(events))
 	}
-	for i, e := range told {
-		if ends := i%2 == 1; e.Ended.IsZero() == ends || ends && !e.Since.Equal(told[i-1].Since) || e.Server != "127.0.0.1:1" {
+	for i, e := range events {
+		if ends := i%2 == 1; e.Ended.IsZero() == ends || ends && !e.Since.Equal(events[i-1].Since) || e.Server != "127.0.0.1:1" {
 			t.Fatalf("the event %d is %+v", i, e)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // one that stalls delays nobody who asks another.
 type primary struct {
 	name string
-	// client reaches this very server, or for the primary that is asked while
-	// nobody has told who has what, any of the Cluster.
+	// client is connected to this server; while the topology is not known, to any
+	// server of the Cluster.
 	client redis.UniversalClient
 	// Batchers gather requests into calls, those that stint_decide can answer
 	// and those that only stint_reserve can, which is dearer.
@@ -74,7 +74,7 @@ func serverName(client redis.UniversalClient) string {
 	switch {
 	case !single:
 		return "the Redis Cluster"
-	case c.Options().Addr == "FailoverClient": // which stands for an address with go-redis
+	case c.Options().Addr == "FailoverClient": // what go-redis uses as the address
 		return "the primary that the Sentinels name"
 	}
 	return c.Options().Addr

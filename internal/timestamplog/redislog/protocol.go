@@ -93,8 +93,8 @@ const (
 var errReply = errors.New("redis's answer is not one of the function library's")
 
 // readReply fills in the results of items from a reply of stint_decide or
-// stint_reserve, and tells clock the time in it. The error is errLate where the call
-// came too late.
+// stint_reserve, and passes the time in it to clock. The error is errLate if
+// the call came too late.
 func readReply(reply any, items []*item, clock *serverClock) error {
 	text, ok := reply.(string)
 	if !ok {
@@ -103,7 +103,7 @@ func readReply(reply any, items []*item, clock *serverClock) error {
 	r := reader{rest: []byte(text)}
 	now := int64(binary.BigEndian.Uint64(r.next(8)))
 	if !r.short {
-		clock.heard(now)
+		clock.observe(now)
 	}
 	if !r.short && len(r.rest) == 0 && len(items) > 0 {
 		return errLate
@@ -277,8 +277,8 @@ func (s *stackTexts) text(q *timestamplog.Request) string {
 	return known.text
 }
 
-// writeAlgorithm returns what stands before a stack that is counted otherwise than
-// by a timestamp log.
+// writeAlgorithm returns the prefix of a stack that is not counted by a timestamp log,
+// "" for one that is.
 func writeAlgorithm(a *algorithms.Algorithm, o algorithms.Options) string {
 	if a == nil {
 		return ""

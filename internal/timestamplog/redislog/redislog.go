@@ -19,7 +19,7 @@ import (
 // DefaultTimeout bounds a call whose callers set no deadline.
 const DefaultTimeout = time.Second
 
-// Options are what a Log may be told. The zero value is good.
+// Options are the settings of a Log. The zero value is valid.
 type Options struct {
 	// Prefix begins the name of every key, as CheckPrefix allows; empty means
 	// DefaultPrefix. Logs of
@@ -45,7 +45,7 @@ type Options struct {
 // Log is a timestamplog.Log in Redis.
 type Log struct {
 	client  redis.UniversalClient
-	target  target // what Open was told
+	target  target // what Open parsed
 	prefix  string
 	shards  sharder
 	timeout time.Duration
@@ -68,9 +68,8 @@ type Log struct {
 
 var _ timestamplog.Log = (*Log)(nil)
 
-// New returns the log on client, which Close closes. Connect makes a client
-// that waits no longer than it is told to; no settings of a client make a
-// request count twice.
+// New returns the log on client, which Close closes. A client made by Connect waits no
+// longer than its timeouts; no settings of a client make a request count twice.
 func New(client redis.UniversalClient, options Options) *Log {
 	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, clock: options.Clock, onOutage: options.OnOutage}
 	l.shards.secret = options.Secret
@@ -255,7 +254,7 @@ func (l *Log) send(ctx context.Context, p *primary, c *call) error {
 	clock := new(serverClock)
 	if p != nil {
 		clock = &p.clock
-		if err := l.meet(ctx, p); err != nil {
+		if err := l.readClock(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -313,13 +312,13 @@ func (l *Log) override() string {
 }
 
 // Times implements timestamplog.Log.
-func (l *Log) Timestamps(ctx context.Context, ref timestamplog.LogID, limit int) ([]int64, int64, error) {
+func (l *Log) Timestamps(ctx context.Context, id timestamplog.LogID, limit int) ([]int64, int64, error) {
 	if err := l.shards.check(); err != nil {
 		return nil, 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	name := l.nameOf(ref)
+	name := l.nameOf(id)
 	reply, err := functions.call(ctx, l.client, functions.times, 1, name, l.override(), max(0, limit))
 	if err != nil {
 		return nil, 0, unreachable(err)

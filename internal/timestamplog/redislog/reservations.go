@@ -35,7 +35,7 @@ func (l *Log) decideAlone(ctx context.Context, items []*item) {
 // sendAtomic asks about items, of a shard of p, in one call and fills in their
 // results.
 func (l *Log) sendAtomic(ctx context.Context, p *primary, items []*item, together bool) error {
-	if err := l.meet(ctx, p); err != nil {
+	if err := l.readClock(ctx, p); err != nil {
 		return err
 	}
 	until, _ := ctx.Deadline()
@@ -120,8 +120,8 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	return nil
 }
 
-// Cancel implements timestamplog.Log. Like Reset it tells every WatchResets,
-// so that no node goes on refusing what there is room for now.
+// Cancel implements timestamplog.Log. Like Reset it publishes to every WatchResets, so
+// that no node continues to refuse what there is room for now.
 func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
 	if err := l.shards.check(); err != nil {
 		return false, err

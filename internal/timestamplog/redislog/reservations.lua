@@ -7,7 +7,7 @@
 --   name, stack, cost, peek, detail, id, ids  as asked; id is nil for none
 --   engine   the table of functions by which its log is read and written
 --   foreign  the name holds something else
---   shift    how far the log must be moved back, the clock having stepped back
+--   shift    by how much the log must be shifted because the clock stepped back
 --   lift     how far the newest reservation lies ahead of now, once it was moved
 --   known    the reservation of a request of that id that was charged before
 --   expires     as known_reservation returned it
@@ -53,8 +53,8 @@ end
 -- now for a reservation of that cost to have room.
 local function fullness(cost) return MAX_RESERVED - cost + 1 end
 
--- clock_skew returns by how much a log must be moved back whose newest entry
--- lies ahead of now. reservations says whether that was made for a reservation, and ordinary
+-- clock_skew returns by how much a log must be shifted whose newest entry lies
+-- ahead of now. reservations says whether that was made for a reservation, and ordinary
 -- how far the newest entry that was not lies ahead, nil where there is none.
 local function clock_skew(ahead, reservations, ordinary)
   return max(0, reservations and ahead - MAX_WAIT or 0, ordinary or 0)
@@ -166,7 +166,7 @@ end
 local RESERVED_FOR, WAITS = '\4', '\5'
 
 -- reply writes the answer to a view whose reservation, where it is allowed, is at. held
--- says that a refusal stands until it may be tried again.
+-- reports whether a refusal is final until it may be tried again.
 local function reply(v, at, held)
   if v.foreign then return FOREIGN end
   local answer, ttl = ALLOWED, FOREVER

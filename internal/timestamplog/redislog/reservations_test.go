@@ -137,7 +137,7 @@ func TestATurnThatIsGivenBackIsToldToEveryNode(t *testing.T) {
 	defer cancel()
 	heard, subscribed := make(chan timestamplog.LogID, 2), make(chan struct{}, 10)
 	watching.Go(func() {
-		there.WatchResets(ctx, func(ref timestamplog.LogID) { heard <- ref }, func() { subscribed <- struct{}{} })
+		there.WatchResets(ctx, func(id timestamplog.LogID) { heard <- id }, func() { subscribed <- struct{}{} })
 	})
 	<-subscribed
 	for _, want := range []bool{true, false} {
@@ -145,10 +145,10 @@ func TestATurnThatIsGivenBackIsToldToEveryNode(t *testing.T) {
 			t.Fatalf("Cancel: %v, %v, want %v", made, err, want)
 		}
 	}
-	if ref := <-heard; ref != reservation.LogID {
-		t.Errorf("heard of %+v, want %+v", ref, reservation.LogID)
+	if id := <-heard; id != reservation.LogID {
+		t.Errorf("heard of %+v, want %+v", id, reservation.LogID)
 	}
 	if len(heard) > 0 {
-		t.Error("what made no room was told too")
+		t.Error("what freed nothing was published too")
 	}
 }

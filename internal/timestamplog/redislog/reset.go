@@ -13,16 +13,16 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Reset implements timestamplog.Log. It also tells every WatchResets; where that
-// fails, as for a Redis user without the right to publish, the log is reset all
-// the same.
-func (l *Log) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
+// Reset implements timestamplog.Log. It also publishes the reset to every WatchResets.
+// If that fails, for example because the Redis user must not publish, the log is reset
+// nevertheless.
+func (l *Log) Reset(ctx context.Context, id timestamplog.LogID) (bool, error) {
 	if err := l.shards.check(); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	name := l.nameOf(ref)
+	name := l.nameOf(id)
 	if err := l.client.Unlink(ctx, idsName(name)).Err(); err != nil {
 		return false, unreachable(err)
 	}
@@ -30,38 +30,37 @@ func (l *Log) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
 	if err != nil {
 		return false, unreachable(err)
 	}
-	l.publishReset(ctx, ref)
+	l.publishReset(ctx, id)
 	return held == int64(1), nil
 }
 
-// publishReset tells every WatchResets, as well as it can.
-func (l *Log) publishReset(ctx context.Context, ref timestamplog.LogID) {
-	_ = l.client.Publish(ctx, resetsChannel(l.prefix), resetMessage(ref)).Err() // see Reset
+// publishReset publishes a reset to every WatchResets. It ignores errors.
+func (l *Log) publishReset(ctx context.Context, id timestamplog.LogID) {
+	_ = l.client.Publish(ctx, resetsChannel(l.prefix), resetMessage(id)).Err() // see Reset
 }
 
 // resetsChannel is where resets are published.
 func resetsChannel(prefix string) string { return prefix + ":resets" }
 
-func resetMessage(ref timestamplog.LogID) string {
-	return fmt.Sprintf("%d.%d:%s", ref.Policy, ref.Generation, ref.Key)
+func resetMessage(id timestamplog.LogID) string {
+	return fmt.Sprintf("%d.%d:%s", id.Policy, id.Generation, id.Key)
 }
 
-func parseResetMessage(text string) (ref timestamplog.LogID, ok bool) {
+func parseResetMessage(text string) (id timestamplog.LogID, ok bool) {
 	numbers, key, found := strings.Cut(text, ":")
 	policy, generation, dotted := strings.Cut(numbers, ".")
 	var errPolicy, errGeneration error
-	ref.Policy, errPolicy = strconv.ParseInt(policy, 10, 64)
-	ref.Generation, errGeneration = strconv.ParseInt(generation, 10, 64)
-	ref.Key = key
-	return ref, found && dotted && errPolicy == nil && errGeneration == nil
+	id.Policy, errPolicy = strconv.ParseInt(policy, 10, 64)
+	id.Generation, errGeneration = strconv.ParseInt(generation, 10, 64)
+	id.Key = key
+	return id, found && dotted && errPolicy == nil && errGeneration == nil
 }
 
 // resubscribe is how long a broken subscription waits before it is tried again.
 const resubscribe = 250 * time.Millisecond
 
-// WatchResets calls reset with each log that this or another node resets, and
-// missed whenever some may have passed unheard: at its beginning and after each
-// break. It returns when ctx ends.
+// WatchResets calls reset with each log that this or another node resets, and missed
+// whenever it may have missed some: at its beginning and after each lost connection. It returns when ctx ends.
 func (l *Log) WatchResets(ctx context.Context, reset func(timestamplog.LogID), missed func()) {
 	for ctx.Err() == nil {
 		l.watchResets(ctx, reset, missed)
@@ -87,8 +86,8 @@ func (l *Log) watchResets(ctx context.Context, reset func(timestamplog.LogID), m
 		case *redis.Subscription:
 			missed()
 		case *redis.Message:
-			if ref, ok := parseResetMessage(heard.Payload); ok {
-				reset(ref)
+			if id, ok := parseResetMessage(heard.Payload); ok {
+				reset(id)
 			}
 		}
 	}

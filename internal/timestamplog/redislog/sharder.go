@@ -70,6 +70,6 @@ func (s *sharder) of(key string) int {
 }
 
 // nameOf returns the name of a log.
-func (l *Log) nameOf(ref timestamplog.LogID) string {
-	return logName(l.prefix, l.shards.of(ref.Key), ref)
+func (l *Log) nameOf(id timestamplog.LogID) string {
+	return logName(l.prefix, l.shards.of(id.Key), id)
 }

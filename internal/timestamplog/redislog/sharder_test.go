@@ -55,14 +55,14 @@ func TestNodesFindALogUnderTheSameSecretOnly(t *testing.T) {
 	}
 }
 
-// Until the database has told the secret, no log can be found, and a decision
+// Until the secret has been read from the database, no log can be found, and a decision
 // from an empty one would lift a limit.
 func TestWithoutItsSecretNoLogIsAsked(t *testing.T) {
 	server := servers.Redis(t)
 	secret := ""
 	log := open(t, server, redislog.Options{Secret: func() []byte { return []byte(secret) }})
 	p := policy(t, 1, "2/1h")
-	ref := timestamplog.LogIDOf(p, address)
+	id := timestamplog.LogIDOf(p, address)
 	refused := func(what string, err error) {
 		if !errors.Is(err, timestamplog.ErrUnreachable) || !strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want an error that names the secret", what, err)
@@ -70,11 +70,11 @@ func TestWithoutItsSecretNoLogIsAsked(t *testing.T) {
 	}
 	refused("Decide", ask(t.Context(), log, p, address, 1).Err)
 	refused("DecideAll", log.DecideAll(t.Context(), []timestamplog.Request{timestamplog.RequestOf(p, address, 1)}, make([]timestamplog.Result, 1)))
-	_, _, err := log.Timestamps(t.Context(), ref, 1)
+	_, _, err := log.Timestamps(t.Context(), id, 1)
 	refused("Times", err)
-	_, err = log.Reset(t.Context(), ref)
+	_, err = log.Reset(t.Context(), id)
 	refused("Reset", err)
-	_, err = log.Cancel(t.Context(), timestamplog.Reservation{LogID: ref, At: 1, Cost: 1, ID: "a"})
+	_, err = log.Cancel(t.Context(), timestamplog.Reservation{LogID: id, At: 1, Cost: 1, ID: "a"})
 	refused("Cancel", err)
 	if names := connect(t, server).Keys(t.Context(), server.Prefix+"*").Val(); len(names) > 0 {
 		t.Errorf("logs without a secret: %q", names)

@@ -1,6 +1,6 @@
 -- sorted_set_log: the log as a sorted set. An entry's score is its time; its
--- member is the time again, a dot, and a number that tells entries of one
--- instant apart, in order. An entry that was made for a reservation ahead has behind
+-- member is the time again, a dot, and a number that distinguishes entries
+-- of one instant, in order. An entry that was made for a reservation ahead has behind
 -- them a plus and how far the newest entry that was not made for one lay before
 -- it, or nothing where there was none.
 local sorted_set = {}

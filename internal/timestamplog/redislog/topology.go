@@ -25,7 +25,7 @@ import (
 type topology struct {
 	client *redis.ClusterClient
 	open   func(*redis.Client) *primary // makes a primary
-	// unknown is asked for as long as nobody has told who has what.
+	// unknown is called until the topology is known.
 	unknown *primary
 
 	looking sync.Mutex
@@ -122,7 +122,7 @@ func (l *Log) newTopology(client *redis.ClusterClient) *topology {
 // results of the items, or marks those that are elsewhere. It returns an error
 // where no shard was answered for, and errLate where some of them came too late.
 func (l *Log) sendTo(ctx context.Context, p *primary, server *redis.Client, c *call) error {
-	if err := l.meet(ctx, p); errors.Is(err, redis.ErrClosed) { // it has left the Cluster
+	if err := l.readClock(ctx, p); errors.Is(err, redis.ErrClosed) { // it has left the Cluster
 		for _, it := range c.items {
 			it.elsewhere = true
 		}

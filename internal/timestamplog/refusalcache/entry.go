@@ -9,7 +9,7 @@ import (
 
 // entry holds the refusals of one log under one version of its policy.
 type entry struct {
-	ref     timestamplog.LogID
+	id      timestamplog.LogID
 	version int64
 	full    answer // to a cost of 1: the log does not change while it is valid
 	others  []answer

@@ -73,8 +73,8 @@ func TestNodesThatRememberNeverPassALimitAndNeverRefuseNeedlessly(t *testing.T) 
 	}
 }
 
-// The nodes' own clocks stand still, so that a remembered refusal never ends by
-// itself: only being told of the reset can make the second node ask again.
+// The nodes' own clocks do not advance, so a cached refusal never ends by itself: only
+// the message of the reset can make the second node ask again.
 func TestAResetOnOneNodeReachesTheOthers(t *testing.T) {
 	server := servers.Redis(t)
 	still := time.Now()
@@ -126,19 +126,19 @@ func TestARefusalAnsweredFromMemoryCarriesTheStatesThatRedisWouldGive(t *testing
 	detail(log)
 	clock.Advance(30 * time.Second)
 	detail(log)
-	told := 0
+	cached := 0
 	for range 100 { // over the end of 1/1s and of the memory
 		clock.Advance(29 * time.Millisecond)
 		got, want := detail(log), detail(direct)
 		if got.FromCache {
-			told++
+			cached++
 		}
 		if got.Now != want.Now || got.RetryAt != want.RetryAt || got.Rule != want.Rule || !equal(got.States, want.States) {
 			t.Fatalf("at %d:\n got %+v\nwant %+v", clock.NowMS(), got, want)
 		}
 	}
-	if told < 50 {
-		t.Errorf("only %d of 100 answers came from memory", told)
+	if cached < 50 {
+		t.Errorf("only %d of 100 answers came from memory", cached)
 	}
 }
 

@@ -3,8 +3,8 @@
 //
 // Why cached answers are exact. While a log refuses a cost of 1, it refuses every
 // cost, and only allowed requests change a log. So from such a refusal until its
-// RetryAt the log does not change, whoever asks on whatever node, and each answer
-// in between is known except for the time that has passed. Five other things can
+// RetryAt the log does not change, on whichever node it is asked, and each answer in
+// between is known except for the time that has passed. Five other things can
 // change the answer:
 //
 //   - A policy change makes a new version, and a refusal of another version is
@@ -159,9 +159,9 @@ func (l *Log) release(c *call) {
 }
 
 // Reset deletes a log and its entry here.
-func (l *Log) Reset(ctx context.Context, ref timestamplog.LogID) (bool, error) {
-	held, err := l.Log.Reset(ctx, ref)
-	l.Forget(ref) // after it: what is asked from now on finds it empty
+func (l *Log) Reset(ctx context.Context, id timestamplog.LogID) (bool, error) {
+	held, err := l.Log.Reset(ctx, id)
+	l.Forget(id) // after it: what is asked from now on finds it empty
 	return held, err
 }
 
@@ -192,9 +192,9 @@ func (l *Log) Cancel(ctx context.Context, reservation timestamplog.Reservation) 
 	return made, err
 }
 
-// Forget removes the entry of ref, so that the next request asks the log.
-func (l *Log) Forget(ref timestamplog.LogID) {
-	hash, s := l.shard(ref)
+// Forget removes the entry of id, so that the next request asks the log.
+func (l *Log) Forget(id timestamplog.LogID) {
+	hash, s := l.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch++
@@ -213,8 +213,8 @@ func (l *Log) ForgetAll() {
 	}
 }
 
-func (l *Log) shard(ref timestamplog.LogID) (hash uint64, s *shard) {
-	hash = maphash.Comparable(l.seed, ref)
+func (l *Log) shard(id timestamplog.LogID) (hash uint64, s *shard) {
+	hash = maphash.Comparable(l.seed, id)
 	return hash, &l.shards[hash%shardCount]
 }
 
@@ -234,7 +234,7 @@ func (l *Log) lookup(q *timestamplog.Request, now time.Time, r *timestamplog.Res
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.find(hash)
-	if ask || f == nil || f.ref != q.LogID || f.version != q.Version || !f.full.isValidAt(now) {
+	if ask || f == nil || f.id != q.LogID || f.version != q.Version || !f.full.isValidAt(now) {
 		return false, s.epoch
 	}
 	a := f.answerTo(q.Cost, q.Detail)
@@ -254,10 +254,10 @@ func (l *Log) store(q *timestamplog.Request, r *timestamplog.Result, epoch uint6
 	}
 	a := answer{cost: q.Cost, sent: sent, came: came, result: *r}
 	f := s.find(hash)
-	isValid := f != nil && f.ref == q.LogID && f.version == q.Version && f.full.isValidAt(came)
+	isValid := f != nil && f.id == q.LogID && f.version == q.Version && f.full.isValidAt(came)
 	switch {
 	case q.Cost == 1:
-		next := &entry{ref: q.LogID, version: q.Version, full: a}
+		next := &entry{id: q.LogID, version: q.Version, full: a}
 		if isValid { // the log has not changed since, so the others hold too
 			next.others = f.others
 		}

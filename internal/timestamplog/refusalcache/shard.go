@@ -10,7 +10,7 @@ import (
 // dropped. So memory is bounded without searching for expired entries.
 type shard struct {
 	mu         sync.Mutex
-	young, old map[uint64]*entry // by the hash of the log's ref
+	young, old map[uint64]*entry // by the hash of the log's id
 	began      time.Time         // of young
 	max        int
 	// epoch counts removals: the answer to a request that was sent before one is

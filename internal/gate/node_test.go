@@ -1,0 +1,110 @@
+package gate
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// node is a gate over policies and blocks that the test sets.
+type node struct {
+	*Gate
+	selector *rules.Selector
+	set      *blocks.Set
+	loaded   bool
+	now      atomic.Int64
+	recorded recorded
+}
+
+func (n *node) Loaded() bool               { return n.loaded }
+func (n *node) Selector() *rules.Selector  { return n.selector }
+func (n *node) Blocks() *blocks.Set        { return n.set }
+func (n *node) Settings() catalog.Settings { return catalog.Settings{Secret: []byte("secret")} }
+func (n *node) clock() time.Time           { return time.UnixMilli(n.now.Load()) }
+func (n *node) advance(d time.Duration)    { n.now.Add(d.Milliseconds()) }
+
+// recorded is a Recorder that keeps the outcomes.
+type recorded struct {
+	sync.Mutex
+	outcomes []Outcome
+}
+
+func (h *recorded) Record(d *Decision) {
+	h.Lock()
+	defer h.Unlock()
+	h.outcomes = append(h.outcomes, d.Outcome)
+}
+
+func newNode(t *testing.T, policies ...*rules.Policy) *node {
+	t.Helper()
+	n := &node{selector: rules.NewSelector(policies), set: blocks.NewSet(), loaded: true}
+	n.now.Store(1_790_000_000_000)
+	log := memlog.New(memlog.Options{Now: n.clock})
+	t.Cleanup(func() { log.Close() })
+	n.Gate = New(Options{View: n, Log: log, Recorder: &n.recorded, Now: n.clock})
+	return n
+}
+
+func policy(t *testing.T, id int64, name, match, stack string, change ...func(*rules.Policy)) *rules.Policy {
+	t.Helper()
+	rs, err := rules.ParseStack(strings.Fields(stack))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &rules.Policy{ID: id, Name: name, Version: 1, Match: []keys.Pattern{pattern(t, match)}, Rules: rs,
+		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func mode(m rules.Mode) func(*rules.Policy) { return func(p *rules.Policy) { p.Mode = m } }
+func onFailure(f rules.OnFailure) func(*rules.Policy) {
+	return func(p *rules.Policy) { p.OnFailure = f }
+}
+
+func pattern(t *testing.T, text string) keys.Pattern {
+	t.Helper()
+	p, err := keys.Parser{}.Pattern(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func key(t *testing.T, text string) keys.Key {
+	t.Helper()
+	k, err := keys.Parser{}.Key(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (n *node) check(t *testing.T, text string, change ...func(*Check)) Decision {
+	t.Helper()
+	c := Check{Key: key(t, text), Cost: 1}
+	for _, f := range change {
+		f(&c)
+	}
+	d, err := n.Check(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (n *node) block(t *testing.T, id, text string, expires time.Time) {
+	t.Helper()
+	n.set.Apply(&blocks.Entry{Kind: blocks.Block, ID: id, Pattern: pattern(t, text), Expires: expires}, n.clock())
+}

@@ -1,0 +1,132 @@
+package gate
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// brokenLog is a log behind a switch: unreachable, or hung until the deadline.
+type brokenLog struct {
+	timestamplog.Log
+	down, hung atomic.Bool
+	asked      atomic.Int64
+}
+
+func (b *brokenLog) Decide(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
+	b.asked.Add(1)
+	if b.hung.Load() {
+		<-ctx.Done()
+	}
+	if b.down.Load() || b.hung.Load() {
+		for i := range results {
+			results[i].Err = timestamplog.ErrUnreachable
+		}
+		return
+	}
+	b.Log.Decide(ctx, requests, results)
+}
+
+func (b *brokenLog) DecideAll(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) error {
+	b.asked.Add(1)
+	if b.hung.Load() {
+		<-ctx.Done()
+	}
+	if b.down.Load() || b.hung.Load() {
+		return timestamplog.ErrUnreachable
+	}
+	return b.Log.DecideAll(ctx, requests, results)
+}
+
+func (b *brokenLog) Cancel(ctx context.Context, reservation timestamplog.Reservation) (bool, error) {
+	if b.down.Load() || b.hung.Load() {
+		return false, timestamplog.ErrUnreachable
+	}
+	return b.Log.Cancel(ctx, reservation)
+}
+
+func (b *brokenLog) Now(ctx context.Context) (time.Time, error) {
+	if b.down.Load() || b.hung.Load() {
+		return time.Time{}, timestamplog.ErrUnreachable
+	}
+	return b.Log.Now(ctx)
+}
+
+func newRemoteNode(t *testing.T, policies ...*rules.Policy) (*node, *brokenLog) {
+	t.Helper()
+	n := newNode(t, policies...)
+	remote := &brokenLog{Log: n.log}
+	local := memlog.New(memlog.Options{Now: n.clock})
+	t.Cleanup(func() { local.Close() })
+	n.Gate = New(Options{View: n, Log: remote, Local: local, Deadline: 10 * time.Millisecond, Recorder: &n.recorded, Now: n.clock})
+	return n, remote
+}
+
+func TestInAnOutageEachPolicyDoesWhatItsOperatorChose(t *testing.T) {
+	n, log := newRemoteNode(t,
+		policy(t, 1, "local", "token:local", "1/m"),
+		policy(t, 2, "allow", "token:allow", "1/m", onFailure(rules.FailAllow)),
+		policy(t, 3, "deny", "token:deny", "1/m", onFailure(rules.FailDeny)))
+	n.block(t, "b", "token:blocked", time.Time{})
+	for _, breakage := range []*atomic.Bool{&log.down, &log.hung} {
+		n.advance(2 * time.Minute)
+		breakage.Store(true)
+		for round, want := range []map[string]Outcome{
+			{"token:local": Allowed, "token:allow": Allowed, "token:deny": Unavailable, "token:blocked": Blocked},
+			{"token:local": Limited, "token:allow": Allowed, "token:deny": Unavailable, "token:blocked": Blocked},
+		} {
+			for text, outcome := range want {
+				d := n.check(t, text)
+				if d.Outcome != outcome {
+					t.Errorf("round %d: %s is %s, want %s", round, text, d.Outcome, outcome)
+				}
+				if degraded := text != "token:blocked"; degraded != (d.Degraded != "") {
+					t.Errorf("round %d: %s says degraded %q", round, text, d.Degraded)
+				}
+			}
+		}
+		breakage.Store(false)
+		awaitRecovery(t, n)
+	}
+}
+
+// awaitRecovery waits until the gate goes back to the log by itself.
+func awaitRecovery(t *testing.T, n *node) {
+	t.Helper()
+	for n.Outage().Open() {
+		if t.Context().Err() != nil {
+			t.Fatal("the gate never went back to the log")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if d := n.check(t, "token:allow"); d.Degraded != "" {
+		t.Errorf("the first check after the outage is degraded: %s", d.Degraded)
+	}
+}
+
+// awayLog is a log of whose servers two are away.
+type awayLog struct {
+	timestamplog.Log
+	since time.Time
+}
+
+func (l awayLog) Outages() []timestamplog.Outage {
+	return []timestamplog.Outage{{Server: "a", Since: l.since, Reason: "hangs"}, {Server: "b", Since: l.since.Add(time.Second), Reason: "full"}}
+}
+
+func TestTheOutageIsThatOfTheServerThatIsAwayForLongest(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/m"))
+	if n.Outage().Open() {
+		t.Errorf("a log in memory has the outage %+v", n.Outage())
+	}
+	since := n.clock()
+	n.Gate = New(Options{View: n, Log: awayLog{n.log, since}, Local: n.local, Now: n.clock})
+	if o := n.Outage(); !o.Open() || !o.Since.Equal(since) || o.Reason != "hangs" || len(o.Servers) != 2 {
+		t.Errorf("the outage is %+v", o)
+	}
+}
