@@ -58,8 +58,8 @@ end
 local now = 0  -- the present time in Unix milliseconds
 
 -- set_now sets it as the first argument of a function says: by Redis's own clock
--- where that is empty, or '<' and an instant; it then returns whether it is later
--- than that. Else the argument is the time itself, which is for tests.
+-- where that is empty, or '<' and the call's deadline; it then
+-- returns whether the deadline is over. Else the argument is the time itself, which is for tests.
 local function set_now(written)
   if not call then know_libraries() end
   local first = byte(written)
@@ -69,7 +69,7 @@ local function set_now(written)
   end
   local time = call('TIME')
   now = time[1] * 1000 + floor(time[2] / 1000)
-  return first and now > tonumber(sub(written, 2))
+  return first and now >= tonumber(sub(written, 2))
 end
 
 -- Stacks that were read before, by their text. A stack in use is soon read
