@@ -103,7 +103,7 @@ func (d *audited) changePolicies() {
 	d.do(change{operation: "undoEntry", method: post, path: undo, action: "policy.replace", before: true, after: true})
 	d.do(change{operation: "deletePolicy", method: del, path: path, action: "policy.delete", before: true, headers: []string{`If-Match: "3"`}})
 	file := `{"policies":[{"name":"login","match":["token:*"],"rules":["5/m"]}]}`
-	d.do(change{operation: "applyPolicies", method: post, path: wire.PathPolicyFile, body: file, action: "policy.create", after: true})
+	d.do(change{operation: "applyPolicies", method: post, path: wire.PathPolicySet, body: file, action: "policy.create", after: true})
 }
 
 func (d *audited) changeBlocks() {

@@ -136,15 +136,15 @@ func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
 			n.wantUnconfirmed(n.as(admin, put, policy, fmt.Sprintf(document, ""), anyVersion), name)
 			n.wantUnconfirmed(n.as(admin, put, policy+"?confirm=other", fmt.Sprintf(document, ""), anyVersion), name)
 			file := `{"policies":[{"name":"` + name + `",` + fmt.Sprintf(document, "")[1:] + `]}`
-			plan := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicyFile+"?dry_run=true", file), http.StatusOK))
+			plan := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicySet+"?dry_run=true", file), http.StatusOK))
 			if !slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.HasPrefix(w, "It needs confirm="+name+":") }) {
 				t.Errorf("%s: the dry run warns of %q", match, plan.Warnings)
 			}
-			n.wantUnconfirmed(n.as(admin, post, wire.PathPolicyFile, file), name)
+			n.wantUnconfirmed(n.as(admin, post, wire.PathPolicySet, file), name)
 			if now := n.as(reader, get, policy, "").body; now != before {
 				t.Fatalf("%s was changed unconfirmed: %s", match, now)
 			}
-			n.must(n.as(admin, post, wire.PathPolicyFile+"?confirm="+name, file), http.StatusOK)
+			n.must(n.as(admin, post, wire.PathPolicySet+"?confirm="+name, file), http.StatusOK)
 			// It refuses all of it already, so that more rules need no confirmation.
 			n.must(n.as(admin, put, policy, `{"match":["`+match+`"],"rules":["0/s","5/m"]}`, anyVersion), http.StatusOK)
 			n.must(n.as(admin, put, policy, `{"match":["`+match+`"],"rules":["5/m"]}`, anyVersion), http.StatusOK)

@@ -101,6 +101,6 @@ func fromTraffic(t *blocklist.Traffic) *wire.TrafficEstimate {
 	}
 	return &wire.TrafficEstimate{
 		From: wire.At(t.From), To: wire.At(t.To), Keys: t.Keys, AllKeys: t.AllKeys, Checks: t.Checks, AllChecks: t.AllChecks,
-		Share: t.Share, ShareError: t.Error,
+		Ratio: t.Share, RatioError: t.Error,
 	}
 }

@@ -2,7 +2,7 @@ package wire
 
 // The paths of what operators do beyond changing one thing.
 const (
-	PathPolicyFile    = "/v1/policyfile"
+	PathPolicySet     = "/v1/policy-set"
 	PathBlockPreview  = "/v1/blocks/preview"
 	PathBlockImport   = "/v1/blocks/import"
 	PathBlockExport   = "/v1/blocks/export"
@@ -20,10 +20,10 @@ type TrafficEstimate struct {
 	AllKeys   int64 `json:"all_keys"`
 	Checks    int64 `json:"checks"`
 	AllChecks int64 `json:"all_checks"`
-	// Share is the part of all checks, 0 to 1, and ShareError what to add and
+	// Ratio is the part of all checks, 0 to 1, and RatioError what to add and
 	// subtract for 19 in 20 such estimates to hold the truth.
-	Share      float64 `json:"share"`
-	ShareError float64 `json:"share_error"`
+	Ratio      float64 `json:"ratio"`
+	RatioError float64 `json:"ratio_error"`
 }
 
 // PreviewRequest asks what a block would hit.
@@ -141,6 +141,12 @@ type Job struct {
 	Last *JobRun `json:"last"`
 }
 
+// What triggers a run of a job.
+const (
+	TriggeredByOperator = "operator"
+	TriggeredBySchedule = "schedule"
+)
+
 // JobRun is one run of a job.
 type JobRun struct {
 	ID        int64  `json:"id"`
@@ -150,10 +156,10 @@ type JobRun struct {
 	StartedAt Time   `json:"started_at"`
 	// FinishedAt is null while it runs, and for ever where its node died.
 	FinishedAt Time       `json:"finished_at"`
-	Did        string     `json:"did"`
+	Result     string     `json:"result"`
 	Error      NullString `json:"error"`
-	// Asked says that an operator asked for it, not the schedule.
-	Asked bool `json:"asked"`
+	// TriggeredBy is TriggeredByOperator or TriggeredBySchedule.
+	TriggeredBy string `json:"triggered_by"`
 }
 
 // Notifications are the newest deliveries, and the channels that there are.

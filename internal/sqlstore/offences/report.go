@@ -133,7 +133,7 @@ func (r *ranker) statement() (text string, args []any) {
 		counted = daysUnion(q, r.span.From.UnixMilli(), r.span.To.UnixMilli(), r.rollups, r.more)
 	}
 	text = "WITH ranked AS (SELECT key, " + sums + " FROM (" + counted + ") AS counted GROUP BY key " +
-		q.Fill("HAVING sum(n) >= ?", max(1, r.query.Least)) +
+		q.Fill("HAVING sum(n) >= ?", max(1, r.query.MinOffences)) +
 		") SELECT key, n, " + order.value + ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
 	if r.query.Cursor != "" {
 		text += " WHERE " + q.Fill(order.behind, r.at.value, r.at.value, r.at.key)
