@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -20,7 +21,8 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	}
 	options.Sessions = pages.Sessions()
 	metrics := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
-	return httpserver.New(options, api.New(a.apiDeps()).Routes(), metrics, pages.Routes()), nil
+	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
+	return httpserver.New(options, api.New(a.apiDeps()).Routes(), proxies.Routes(), metrics, pages.Routes()), nil
 }
 
 func (a *App) serverOptions() httpserver.Options {
