@@ -9,10 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocklist"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
@@ -37,7 +36,7 @@ type Deps struct {
 	// is one.
 	Logs     []timestamplog.Log
 	Policies rules.Store
-	Entries  blocks.Store
+	Entries  *admin.Entries
 	Identity identity.Store
 	Audit    audit.Store
 	Recorder audit.Recorder
@@ -46,9 +45,7 @@ type Deps struct {
 	Reports   *reports.Builder
 	Nodes     nodes.Store
 	Notes     notes.Store
-	Undo      audit.Undoer
-	// Traffic estimates the impact of a block; nil if nothing is recorded.
-	Traffic blocklist.TrafficEstimator
+	Undo      *admin.Undo
 	// Events, Jobs, Notifier and Outbox are nil on a node without them.
 	Events   *events.Hub
 	Jobs     *jobs.Runner
@@ -72,7 +69,7 @@ func New(d Deps) *API {
 		d.Now = time.Now
 	}
 	c := common{catalog: d.Catalog, now: d.Now}
-	entries := &entryHandler{common: c, entries: d.Entries, traffic: d.Traffic}
+	entries := &entryHandler{common: c, entries: d.Entries}
 	routes := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
 		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes}).routes(),
@@ -82,7 +79,7 @@ func New(d Deps) *API {
 		(&noteHandler{common: c, notes: d.Notes}).routes(),
 		(&tokenHandler{common: c, tokens: d.Identity}).routes(),
 		(&userHandler{users: d.Identity}).routes(),
-		(&auditHandler{audit: d.Audit, undo: d.Undo, entries: entries}).routes(),
+		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),
 		(&offenderHandler{common: c, offenders: d.Offenders}).routes(),
 		(&trafficHandler{common: c, offenders: d.Offenders}).routes(),
 		(&escalationHandler{common: c, offenders: d.Offenders}).routes(),
