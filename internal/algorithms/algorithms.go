@@ -40,8 +40,8 @@ const (
 	OptionVariant      = "variant"
 )
 
-// Options are what a policy may tell its algorithm. The zero value leaves each
-// at its default.
+// Options are the settings of an algorithm in a policy. The zero value leaves each at
+// its default.
 type Options struct {
 	// Burst is how many requests, by cost, may come at once after a pause: the
 	// capacity of the bucket of each rule, or how many may wait in its queue.
@@ -85,36 +85,36 @@ func (r Rule) Capacity() int64 {
 
 // Counter counts by a few whole numbers for each rule, each less than 2^53 so
 // that Lua holds it exactly. A state of zeros is that of a key that never came.
-// Every method but Size and Settle is given a state that Settle has brought to
-// now. No limit is 0; for Wait and Take, neither the limit nor the Capacity is
-// less than the cost. Stack takes care of the rest.
+// Every method but Size and Advance gets a state that Advance has brought to now. No
+// limit is 0; for Wait and Add, neither the limit nor the Capacity is less than the
+// cost. Stack handles the other cases.
 type Counter interface {
 	// Size returns how many numbers are kept for r. It depends on nothing but
 	// r's window and options, so that a changed limit finds its state.
 	Size(r Rule) int
-	// Settle brings a state to now, in Unix milliseconds: it ends windows that
-	// have passed and drains what has drained. A state that lies further ahead of
-	// now than r allows, since the clock has stepped back or the limit has
-	// changed, is moved back; it then reports true, and the state is to be kept
-	// even if the request is refused, or it would be moved again and again.
-	Advance(r Rule, state []int64, now int64) (moved bool)
+	// Advance brings a state to now, in Unix milliseconds: it ends windows that have
+	// passed and drains what has drained. A state that is further ahead of now than r
+	// allows, because the clock stepped back or the limit changed, is shifted back to
+	// that bound. It reports whether it was; the state must then be stored even if the
+	// request is refused, or each later request would shift it again.
+	Advance(r Rule, state []int64, now int64) (shifted bool)
 	// Wait returns how many milliseconds from now a request of that cost would
 	// have to wait if nobody else came, 0 where it is allowed now. It is exact:
 	// a millisecond earlier is refused, and later it is allowed.
 	Wait(r Rule, state []int64, now, cost int64) int64
-	// Take counts a request that was allowed.
+	// Add counts a request that was allowed.
 	Add(r Rule, state []int64, now, cost int64)
-	// Left returns how much cost would be allowed now, all in all, at least 0.
+	// Remaining returns how much cost would be allowed now in total, at least 0.
 	Remaining(r Rule, state []int64, now int64) int64
-	// Lasts returns how many milliseconds from now the state will be as good as
-	// zeros if nobody comes, 0 where it is now.
+	// TTL returns how many milliseconds from now the state will be equivalent to zeros
+	// without further requests, 0 if it is now.
 	TTL(r Rule, state []int64, now int64) int64
 }
 
-// Queue is a Counter that bounds how far ahead a reservation may lie.
+// Queue is a Counter that bounds how far ahead a reservation may be.
 type Queue interface {
 	Counter
-	// Longest returns that in milliseconds, Never for no bound of its own.
+	// MaxDelay returns that bound in milliseconds, Never for none.
 	MaxDelay(r Rule) int64
 }
 

@@ -42,8 +42,8 @@ func TestChangedLimits(t *testing.T) {
 			if ask(small) {
 				t.Fatal("a lowered limit forgets what came before")
 			}
-			if told := small.Remaining(nil, &state, morning, 1)[0].Wait; told > 2*window {
-				t.Fatalf("after a lowered limit the wait is %d, in a window of %d", told, window)
+			if wait := small.Remaining(nil, &state, morning, 1)[0].Wait; wait > 2*window {
+				t.Fatalf("after a lowered limit the wait is %d, in a window of %d", wait, window)
 			}
 		})
 	})

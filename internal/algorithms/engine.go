@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Never is the reservation, and the wait, of what is never allowed.
+// Never is the time and the wait of what is never allowed.
 const Never int64 = math.MaxInt64
 
-// furthestReservation is how many milliseconds ahead a reservation may lie,
-// timestamplog.MaxWait: one further ahead shows that the clock has stepped back.
+// maxAhead is how many milliseconds ahead a reservation may be, timestamplog.MaxWait: one
+// further ahead shows that the clock stepped back.
 const maxAhead = 3_600_000
 
 // Stack counts for all rules of a policy at once: a request is counted in each
@@ -18,7 +18,7 @@ type Stack struct {
 	counter Counter
 	rules   []Rule
 	size    int   // numbers of one key
-	longest int64 // how far ahead a reservation may lie, in milliseconds
+	longest int64 // how far ahead a reservation may be, in milliseconds
 }
 
 // NewStack returns the stack of rules under a.Counter, which is not nil.
@@ -33,16 +33,16 @@ func NewStack(a *Algorithm, rules []Rule) *Stack {
 	return k
 }
 
-// State is what is kept of one key: the zero value for one that never came. A
-// State that is not Empty is to be kept for as long as Stack.Lasts says.
+// State is what is stored for one key; the zero value is that of a key without
+// requests. It must be stored for Stack.TTL.
 type State struct {
 	// Numbers are those of each rule, one after the other.
 	Numbers []int64
-	// Reservations is nil while no reservation lies ahead.
+	// Reservations is nil while no reservation is ahead.
 	Reservations *Reservations
 }
 
-// Reservations are what is kept of a key while reservations that were reserved lie ahead. Its
+// Reservations is what is stored for a key while reservations are ahead. The State's
 // Numbers are then those at the newest reservation.
 type Reservations struct {
 	Newest int64 // when it is, in Unix milliseconds
@@ -66,7 +66,7 @@ func (s *State) Clone() State {
 	return c
 }
 
-// Question is what a request asks.
+// Query is one request.
 type Query struct {
 	Now     int64 // Unix milliseconds
 	Cost    int64
@@ -75,33 +75,33 @@ type Query struct {
 	ID      string // by which a reservation may be cancelled; "" where it never is
 }
 
-// Verdict is the answer.
+// Result is the answer to a Query.
 type Result struct {
 	Allowed bool
-	// Reservation is when the request may be done if nobody else comes, also where it
-	// was refused since that lies too far ahead; Never where it never may.
+	// AllowedAt is when the request is allowed without other requests before it, also if
+	// it is refused because that is too far ahead; Never if it never is.
 	AllowedAt int64
-	// RetryAt is when the same request, with the same MaxWait, would be allowed
-	// if nobody else came: 0 where it was allowed, and Never.
+	// RetryAt is when the same request, with the same MaxWait, is allowed without other
+	// requests before it: 0 if it was allowed now, Never if it never is.
 	RetryAt int64
-	// Rule is the index of the rule that makes it wait longest, -1 where it was
-	// allowed. Where only reservations make it wait, it is the last.
+	// Rule is the index of the rule that makes it wait longest, -1 if it was allowed. If
+	// only reservations make it wait, it is the last rule.
 	Rule int
-	// Changed says that the state is to be kept though the request may have been
-	// refused: it was counted, or what lay too far ahead was moved back.
+	// Changed reports whether the state must be stored, even if the request was refused:
+	// the request was counted, or the state was shifted back.
 	Changed bool
 }
 
-// Remaining is what one rule has left after the answer, at the newest reservation where
-// reservations lie ahead.
+// RuleRemaining is what one rule has left after the answer, at the newest reservation
+// if reservations are ahead.
 type RuleRemaining struct {
-	Amount int64 // as Counter.Left says
+	Amount int64 // as Counter.Remaining returns it
 	Wait   int64 // milliseconds from now until this rule alone allows the same cost; Never
 	Reset  int64 // milliseconds from now until nothing counts any more; 0 if nothing does
 }
 
-// Decide answers q and counts it in s where it is allowed and no peek. Where
-// detail is not nil, it appends one Remaining for each rule to it.
+// Decide answers q, and counts it in s if it is allowed and no peek. If detail is not
+// nil, it appends one RuleRemaining for each rule to it.
 func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 	if q.Peek {
 		looked := s.Clone()
@@ -121,12 +121,12 @@ func (k *Stack) Decide(s *State, q Query, detail *[]RuleRemaining) Result {
 	return v
 }
 
-// Ask answers q and counts nothing: it only brings s to now. A request that is
-// allowed is allowed at any instant from its Reservation on, so one about several keys
-// asks each, and takes the latest of their reservations in each.
+// Ask answers q and counts nothing: it only brings s to now. An allowed request is
+// allowed at every instant from AllowedAt on, so a request about several keys asks for
+// each, and counts in each at the latest AllowedAt.
 func (k *Stack) Ask(s *State, q Query) Result {
-	base, moved := k.advance(s, q.Now)
-	v := Result{AllowedAt: base, Rule: -1, Changed: moved}
+	base, shifted := k.advance(s, q.Now)
+	v := Result{AllowedAt: base, Rule: -1, Changed: shifted}
 	at := 0
 	for i, r := range k.rules {
 		numbers := k.numbers(s, &at, r)
@@ -138,8 +138,8 @@ func (k *Stack) Ask(s *State, q Query) Result {
 			v.AllowedAt, v.Rule = reservation, i
 		}
 	}
-	if patience := min(q.MaxWait, k.longest); v.AllowedAt-q.Now > patience {
-		v.RetryAt = v.AllowedAt - patience
+	if maxWait := min(q.MaxWait, k.longest); v.AllowedAt-q.Now > maxWait {
+		v.RetryAt = v.AllowedAt - maxWait
 		if v.Rule < 0 {
 			v.Rule = len(k.rules) - 1
 		}
@@ -149,7 +149,7 @@ func (k *Stack) Ask(s *State, q Query) Result {
 	return v
 }
 
-// Take counts a request that Ask has just allowed, at reservation, which is its Reservation or
+// Add counts a request that Ask has just allowed, at an instant that is AllowedAt or
 // later.
 func (k *Stack) Add(s *State, q Query, reservation int64) {
 	if reservation > q.Now {
@@ -188,23 +188,23 @@ func (k *Stack) Remaining(detail []RuleRemaining, s *State, now, cost int64) []R
 	return detail
 }
 
-// Lasts returns for how many milliseconds from now s is to be kept if nobody
-// comes; 0 where it is as good as none. It brings s to now.
+// TTL returns for how many milliseconds from now s must be stored without further
+// requests, 0 if it is equivalent to the zero value. It brings s to now.
 func (k *Stack) TTL(s *State, now int64) int64 {
 	base, _ := k.advance(s, now)
-	lasts := base - now
+	ttl := base - now
 	at := 0
 	for _, r := range k.rules {
 		numbers := k.numbers(s, &at, r)
 		if r.Limit > 0 {
 			if its := k.counter.TTL(r, numbers, base); its > 0 {
-				lasts = max(lasts, base-now+its)
+				ttl = max(ttl, base-now+its)
 			}
 		} else if slices.Max(numbers) > 0 { // a limit that comes back finds it
-			lasts = max(lasts, base-now+r.Window)
+			ttl = max(ttl, base-now+r.Window)
 		}
 	}
-	return lasts
+	return ttl
 }
 
 // Cancel undoes the newest reservation if it is that of id at the reservation at, no
@@ -221,9 +221,9 @@ func (s *State) Cancel(now, at int64, id string) bool {
 	return true
 }
 
-// settle brings s to now or, where reservations lie ahead, to the newest, and returns
-// which. moved says that something lay too far ahead and was moved back.
-func (k *Stack) advance(s *State, now int64) (base int64, moved bool) {
+// advance brings s to base: now or, if reservations are ahead, the newest of them. It
+// reports whether something was too far ahead and was shifted back.
+func (k *Stack) advance(s *State, now int64) (base int64, shifted bool) {
 	if len(s.Numbers) != k.size {
 		*s = State{Numbers: make([]int64, k.size)}
 	}
@@ -233,7 +233,7 @@ func (k *Stack) advance(s *State, now int64) (base int64, moved bool) {
 		case ahead <= 0:
 			s.Reservations = nil
 		case ahead > maxAhead:
-			s.Reservations, moved = nil, true
+			s.Reservations, shifted = nil, true
 		default:
 			base = s.Reservations.Newest
 		}
@@ -242,10 +242,10 @@ func (k *Stack) advance(s *State, now int64) (base int64, moved bool) {
 	for _, r := range k.rules {
 		numbers := k.numbers(s, &at, r)
 		if r.Limit > 0 && k.counter.Advance(r, numbers, base) {
-			moved = true
+			shifted = true
 		}
 	}
-	return base, moved
+	return base, shifted
 }
 
 // numbers returns those of r, which begin at *at, and moves *at behind them.

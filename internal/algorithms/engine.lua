@@ -10,7 +10,7 @@
 --   size + 3   when the newest reservation before it was, 0 for none
 --   size + 4.. the numbers as they were before it
 --
--- A rule is a table; whoever makes it sets limit, window in milliseconds, burst (0
+-- A rule is a table; its creator sets limit, window in milliseconds, burst (0
 -- for the rule's limit), first (its window starts with the first request) and
 -- queue (a leaky bucket as a queue). engine.stack adds the rest.
 --
@@ -99,7 +99,7 @@ local function drop_reservations(stack, s)
 end
 
 -- advance brings a state to now or, where reservations lie ahead, to the newest. It
--- returns which, and whether something lay too far ahead and was moved back.
+-- returns which, and whether something was too far ahead and was shifted back.
 local function advance(stack, s, now)
   local rules, base, moved = stack.rules, now, false
   if #s < stack.size then
@@ -128,8 +128,8 @@ end
 --   retry    0 where it is allowed; where it is not, when the same request would
 --            be, or NEVER
 --   rule     which rule makes it wait longest, counted from 1; 0 where it is allowed
---   changed  whether what lay too far ahead was moved back, which is to be kept
---            even where the request is refused
+--   changed  whether something too far ahead was shifted back, which must be
+--            stored even if the request is refused
 function engine.ask(stack, s, now, cost, max_wait)
   local rules, wait = stack.rules, stack.counter.wait
   local base, moved = advance(stack, s, now)

@@ -11,7 +11,7 @@ var fixedWindowLua string
 var fixedWindow = Algorithm{
 	Name:  FixedWindow,
 	Title: "fixed window",
-	Summary: "Counts the requests of each window, and begins anew with the next: the least that can be kept. " +
+	Summary: "Counts the requests of each window and starts at zero in the next: it needs the least memory. " +
 		"Never more than N in one window of the clock, but up to 2N around the instant at which it ends.",
 	Options: []string{OptionWindowStart},
 	Counter: fixedWindowCounter{},

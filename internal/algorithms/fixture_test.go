@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/algorithms"
 )
 
-// morning is an instant in 2100, when the contract suite's clock stands, too.
+// morning is an instant in 2100, at which the contract suite's clock starts, too.
 const morning = 4_102_444_800_000
 
 // counters returns the algorithms that are counters.
@@ -83,17 +83,17 @@ func drawRules(t *rapid.T, v variant, most int) []algorithms.Rule {
 	return rules
 }
 
-// drawStep draws how far the clock moves: seldom back, and often by about what
-// was told to wait.
-func drawStep(t *rapid.T, rules []algorithms.Rule, told int64) int64 {
+// drawStep draws how far the clock moves: seldom back, and often by about the wait of
+// the last answer.
+func drawStep(t *rapid.T, rules []algorithms.Rule, wait int64) int64 {
 	window := rapid.SampledFrom(rules).Draw(t, "window of").Window
 	return rapid.OneOf(
 		rapid.Just[int64](0),
 		rapid.Int64Range(0, 3),
 		rapid.Int64Range(0, window),
 		rapid.Int64Range(0, 3*window),
-		rapid.Just(told),
-		rapid.Just(max(0, told-1)),
+		rapid.Just(wait),
+		rapid.Just(max(0, wait-1)),
 		rapid.Int64Range(-window, 0),
 		rapid.SampledFrom([]int64{-1, -2, -3_600_000, -40 * 86_400_000, 90 * 86_400_000}),
 	).Draw(t, "step")

@@ -34,8 +34,8 @@ const (
 	exactNumbers = 1 << 53
 )
 
-// fractionOf returns how many fractions of a millisecond are told apart: 1024,
-// but fewer where a burst is so large and the window so long that the arrival
+// fractionOf returns into how many fractions a millisecond is divided: 1024, but fewer
+// where a burst is so large and the window so long that the arrival
 // time could not be written exactly. It does not depend on the limit.
 func fractionOf(r Rule) int64 {
 	fraction := int64(finestFraction)

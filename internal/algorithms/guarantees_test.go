@@ -31,9 +31,9 @@ func (v variant) guarantee(r algorithms.Rule, cost int64) bound {
 // allowedAt is a cost that was allowed, and when.
 type allowedAt struct{ at, cost int64 }
 
-// mostIn returns the most that was allowed in any stretch of that length. The
+// maxIn returns the most that was allowed in any stretch of that length. The
 // times are in order.
-func mostIn(stretch int64, allowed []allowedAt) (most int64) {
+func maxIn(stretch int64, allowed []allowedAt) (most int64) {
 	var within int64
 	from := 0
 	for _, a := range allowed {
@@ -55,8 +55,8 @@ func drawSmall(t *rapid.T, v variant) algorithms.Rule {
 	return r
 }
 
-// Whoever comes whenever, with whatever cost and patience, gets no more than is
-// promised; requests that wait count at their reservations.
+// At any times, with any costs and maximal waits, no more is allowed than is promised;
+// requests that wait count at their reservations.
 func TestGuarantees(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -65,20 +65,20 @@ func TestGuarantees(t *testing.T) {
 			largest := min(r.Limit, r.Capacity())
 			var state algorithms.State
 			var allowed []allowedAt
-			now, told := int64(morning), int64(0)
+			now, wait := int64(morning), int64(0)
 			for range rapid.IntRange(1, 80).Draw(t, "requests") {
-				now += max(0, drawStep(t, []algorithms.Rule{r}, told))
+				now += max(0, drawStep(t, []algorithms.Rule{r}, wait))
 				cost := rapid.Int64Range(1, largest).Draw(t, "cost")
 				got := stack.Decide(&state, algorithms.Query{Now: now, Cost: cost, ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 0, r.Window}).Draw(t, "most")}, nil)
 				if got.Allowed {
 					allowed = append(allowed, allowedAt{got.AllowedAt, cost})
-					told = 0
+					wait = 0
 				} else {
-					told = got.RetryAt - now
+					wait = got.RetryAt - now
 				}
 			}
 			promised := v.guarantee(r, largest)
-			if most := mostIn(promised.stretch, allowed); most > promised.most {
+			if most := maxIn(promised.stretch, allowed); most > promised.most {
 				t.Fatalf("%+v: %d within %d ms, and %d is promised: %v", r, most, promised.stretch, promised.most, allowed)
 			}
 		})
@@ -106,14 +106,15 @@ func TestGuaranteesWhileTheClockStepsBack(t *testing.T) {
 				}
 			}
 			promised := v.guarantee(r, 1)
-			if most := mostIn(promised.stretch, allowed); most > promised.most {
+			if most := maxIn(promised.stretch, allowed); most > promised.most {
 				t.Fatalf("%+v: %d within %d ms, and %d is promised: %v", r, most, promised.stretch, promised.most, allowed)
 			}
 		})
 	})
 }
 
-// Who waits as told while the clock steps back is refused at most once more.
+// A client who waits until RetryAt while the clock steps back is refused at most once
+// more.
 func TestStepBackRefusesOnceMore(t *testing.T) {
 	forEach(t, func(t *testing.T, v variant) {
 		rapid.Check(t, func(t *rapid.T) {
@@ -121,17 +122,17 @@ func TestStepBackRefusesOnceMore(t *testing.T) {
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
 			q := algorithms.Query{Now: now, Cost: drawCost(t, rules)}
-			told := stack.Decide(&state, q, nil)
-			if told.Allowed || told.RetryAt == algorithms.Never {
+			refused := stack.Decide(&state, q, nil)
+			if refused.Allowed || refused.RetryAt == algorithms.Never {
 				return
 			}
-			q.Now = told.RetryAt - rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, 40*86_400_000)).Draw(t, "back")
-			if told = stack.Decide(&state, q, nil); told.Allowed {
+			q.Now = refused.RetryAt - rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, 40*86_400_000)).Draw(t, "back")
+			if refused = stack.Decide(&state, q, nil); refused.Allowed {
 				return
 			}
-			q.Now = told.RetryAt
+			q.Now = refused.RetryAt
 			if again := stack.Decide(&state, q, nil); !again.Allowed {
-				t.Fatalf("refused twice: %+v, then %+v", told, again)
+				t.Fatalf("refused twice: %+v, then %+v", refused, again)
 			}
 		})
 	})

@@ -126,7 +126,7 @@ type sequence struct {
 	said        []string
 	state       algorithms.State
 	now         int64
-	told        int64 // to wait, by the last answer
+	wait        int64 // to wait, by the last answer
 	reservation int64
 	id          string
 }
@@ -138,7 +138,7 @@ func (s *sequence) ask(t *rapid.T, a *algorithms.Algorithm) {
 		s.rules[changed].Limit = rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(1, 100_000)).Draw(t, "new limit")
 	}
 	stack := algorithms.NewStack(a, s.rules)
-	s.now = max(morning-40*86_400_000, min(s.now+drawStep(t, s.rules, s.told), morning+200*86_400_000))
+	s.now = max(morning-40*86_400_000, min(s.now+drawStep(t, s.rules, s.wait), morning+200*86_400_000))
 	q := algorithms.Query{
 		Now: s.now, Cost: drawCost(t, s.rules), ID: fmt.Sprint("id", len(s.args)), Peek: rapid.IntRange(0, 9).Draw(t, "peek") == 0,
 		MaxWait: rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 3_600_000)).Draw(t, "most"),
@@ -176,9 +176,9 @@ func (s *sequence) answer(stack *algorithms.Stack, q algorithms.Query) {
 		s.say(reservations.Newest, reservations.NewestBefore)
 		s.say(reservations.Before...)
 	}
-	s.reservation, s.id, s.told = v.AllowedAt, q.ID, 0
+	s.reservation, s.id, s.wait = v.AllowedAt, q.ID, 0
 	if v.RetryAt != algorithms.Never {
-		s.told = max(0, v.RetryAt-q.Now)
+		s.wait = max(0, v.RetryAt-q.Now)
 	}
 }
 

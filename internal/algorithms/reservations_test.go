@@ -16,7 +16,7 @@ func queue(limit, window int64, length int) *algorithms.Stack {
 }
 
 // A queue of 3 at 3 a second lets one out each third of a second, keeps three
-// waiting, and tells a fourth when it may join.
+// waiting, and returns to a fourth when it may join.
 func TestQueue(t *testing.T) {
 	var state algorithms.State
 	stack := queue(3, 1000, 3)

@@ -17,9 +17,9 @@ var slidingBuckets = Algorithm{
 	Lua:     slidingBucketsLua,
 }
 
-// mostBuckets is how many sub-windows a window has; shorter ones than 60 ms have
-// one for each millisecond.
-const mostBuckets = 60
+// maxBuckets is how many sub-windows a window has; a window shorter than 60 ms has one
+// for each millisecond.
+const maxBuckets = 60
 
 // slidingBucketsCounter keeps the number of the newest sub-window, counted from
 // 1970, and the cost allowed in it and in those before it, the newest first.
@@ -27,7 +27,7 @@ const mostBuckets = 60
 // to a millisecond (Figma, "An alternative approach to rate limiting", 2017).
 type slidingBucketsCounter struct{}
 
-func bucketsOf(r Rule) int64 { return min(mostBuckets, r.Window) }
+func bucketsOf(r Rule) int64 { return min(maxBuckets, r.Window) }
 
 func (slidingBucketsCounter) Size(r Rule) int { return 1 + int(bucketsOf(r)) }
 

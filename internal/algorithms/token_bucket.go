@@ -20,8 +20,8 @@ var tokenBucket = Algorithm{
 
 // bucket keeps the instant at which it was last looked at and how much is missing
 // from its capacity then, in 1/W of a request, W being the window in
-// milliseconds: each millisecond gives back as many of these as the limit says,
-// so that nothing is ever rounded, and the unit stays when the limit changes.
+// milliseconds: each millisecond adds as many of these as the limit says, so
+// that nothing is ever rounded, and the unit stays when the limit changes.
 // A full bucket has zeros.
 type bucket struct{}
 

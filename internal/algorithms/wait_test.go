@@ -53,14 +53,14 @@ func TestWaitsAreExact(t *testing.T) {
 
 // history draws a state that some requests and jumps of the clock have left.
 func history(t *rapid.T, v variant, rules []algorithms.Rule) (state algorithms.State, now int64) {
-	stack, told := algorithms.NewStack(v.Algorithm, rules), int64(0)
+	stack, wait := algorithms.NewStack(v.Algorithm, rules), int64(0)
 	now = morning
 	for range rapid.IntRange(1, 20).Draw(t, "requests") {
-		now += drawStep(t, rules, told)
-		q := algorithms.Query{Now: now, Cost: drawCost(t, rules), ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 5_000}).Draw(t, "patience")}
+		now += drawStep(t, rules, wait)
+		q := algorithms.Query{Now: now, Cost: drawCost(t, rules), ID: "x", MaxWait: rapid.SampledFrom([]int64{0, 0, 5_000}).Draw(t, "max wait")}
 		verdict := stack.Decide(&state, q, nil)
-		if told = verdict.RetryAt - now; verdict.Allowed || verdict.RetryAt == algorithms.Never {
-			told = 0
+		if wait = verdict.RetryAt - now; verdict.Allowed || verdict.RetryAt == algorithms.Never {
+			wait = 0
 		}
 	}
 	return state, now
@@ -74,7 +74,7 @@ func TestRefusedRequestsCountNothing(t *testing.T) {
 			rules := drawRules(t, v, 3)
 			stack := algorithms.NewStack(v.Algorithm, rules)
 			state, now := history(t, v, rules)
-			stack.TTL(&state, now) // has what lies too far ahead moved back
+			stack.TTL(&state, now) // shifts back what is too far ahead
 			other := state.Clone()
 			q := algorithms.Query{Now: now, Cost: drawCost(t, rules)}
 			q.Peek = stack.Decide(&state, algorithms.Query{Now: now, Cost: q.Cost, Peek: true}, nil).Allowed

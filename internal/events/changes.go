@@ -79,8 +79,8 @@ func (f *Follower) begin(ctx context.Context) bool {
 	return true
 }
 
-// mostAtOnce bounds how many changes are read back after a break.
-const mostAtOnce = 1000
+// maxMissed bounds how many missed changes are read after a lost connection.
+const maxMissed = 1000
 
 // follow publishes the entries behind the last, the oldest first.
 func (f *Follower) follow(ctx context.Context) error {
@@ -93,7 +93,7 @@ func (f *Follower) follow(ctx context.Context) error {
 		if e.ID <= f.last {
 			break
 		}
-		if len(fresh) == mostAtOnce {
+		if len(fresh) == maxMissed {
 			whole = false
 			break
 		}

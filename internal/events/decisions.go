@@ -26,13 +26,13 @@ func (h *Hub) Record(d *gate.Decision) {
 		b = &h.allowed
 	}
 	second, most := now/int64(time.Second), int64(h.o.PerSecond)
-	h.tellSkipped(b, b.begin(second), d.At)
+	h.publishSkipped(b, b.begin(second), d.At)
 	switch count := b.count.Add(1); {
 	case count <= most:
 		h.Publish(h.eventOf(d))
-	case count == most+1: // what is left out is told also where nothing follows
+	case count == most+1: // the number left out is published also if nothing follows
 		time.AfterFunc(settleAfter, func() {
-			supervise.Do("live events", func() { h.tellSkipped(b, b.end(second), time.Time{}) })
+			supervise.Do("live events", func() { h.publishSkipped(b, b.end(second), time.Time{}) })
 		})
 	}
 }
@@ -40,8 +40,8 @@ func (h *Hub) Record(d *gate.Decision) {
 // settleAfter is when a second that showed too few decisions is surely over.
 const settleAfter = 1200 * time.Millisecond
 
-// tellSkipped says how many of a second's decisions were not shown.
-func (h *Hub) tellSkipped(b *budget, count int64, at time.Time) {
+// publishSkipped publishes how many of a second's decisions were not shown.
+func (h *Hub) publishSkipped(b *budget, count int64, at time.Time) {
 	most := int64(h.o.PerSecond)
 	if count <= most {
 		return

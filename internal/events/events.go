@@ -1,6 +1,6 @@
-// Package events tells operators live what happens: decisions, sampled under
-// load, and every change of blocks, exemptions, policies and identities.
-// Nobody who listens can slow a check down.
+// Package events publishes live events to operators: decisions, sampled under load,
+// and every change of blocks, exemptions, policies and identities. A slow listener
+// never delays a check.
 package events
 
 import (
@@ -50,7 +50,7 @@ type Event struct {
 	// after.
 	Patterns []keys.Pattern
 
-	// Of a notice: what it says to people, and how many events it stands for.
+	// Of a notice: its text for people, and how many events it replaces.
 	Text    string
 	Skipped int64
 }

@@ -50,8 +50,8 @@ func decided(t testing.TB, text string, outcome gate.Outcome) *gate.Decision {
 	}
 }
 
-// told returns the events that wait for a listener.
-func told(l *events.Listener) string {
+// received returns the events that wait for a listener.
+func received(l *events.Listener) string {
 	var all []string
 	for {
 		select {
@@ -117,7 +117,7 @@ func TestAListenerHearsWhatItsFilterSelects(t *testing.T) {
 			"trial":     "token:shadow policy.put",
 			"addresses": "ip:203.0.113.7 block.add",
 		} {
-			if got := told(listeners[who]); got != want {
+			if got := received(listeners[who]); got != want {
 				t.Errorf("%s heard %q, want %q", who, got, want)
 			}
 		}
@@ -132,13 +132,13 @@ func TestUnderLoadDecisionsAreSampledAndThatIsSaid(t *testing.T) {
 			h.Record(decided(t, fmt.Sprintf("token:%d", i), gate.Allowed))
 		}
 		h.Record(decided(t, "token:refused", gate.Limited))
-		if got := told(l); got != "token:0 token:1 token:2 token:refused" {
+		if got := received(l); got != "token:0 token:1 token:2 token:refused" {
 			t.Fatalf("heard %q", got)
 		}
 		time.Sleep(time.Second)
 		h.Record(decided(t, "token:next", gate.Allowed))
 		h.Record(decided(t, "token:refused", gate.Limited))
-		if got := told(l); got != "notice(7) token:next token:refused" {
+		if got := received(l); got != "notice(7) token:next token:refused" {
 			t.Fatalf("heard %q", got)
 		}
 	})
@@ -152,11 +152,11 @@ func TestWhatABurstLeftOutIsSaidThoughNothingFollows(t *testing.T) {
 			h.Record(decided(t, "token:0", gate.Allowed))
 		}
 		time.Sleep(time.Minute)
-		if got := told(l); got != "token:0 token:0 token:0 notice(7)" {
+		if got := received(l); got != "token:0 token:0 token:0 notice(7)" {
 			t.Fatalf("heard %q", got)
 		}
 		h.Record(decided(t, "token:next", gate.Allowed))
-		if got := told(l); got != "token:next" {
+		if got := received(l); got != "token:next" {
 			t.Errorf("it is said twice: %q", got)
 		}
 	})
@@ -170,7 +170,7 @@ func TestAListenerThatComesBackMissesNothingThatIsKept(t *testing.T) {
 		seen := <-l.Events()
 		token := h.Token(&seen)
 		l.Stop()
-		if got := told(l); got != "end" {
+		if got := received(l); got != "end" {
 			t.Fatalf("after it was stopped it hears %q", got)
 		}
 		for i := range 3 {
@@ -214,21 +214,21 @@ func TestASlowListenerIsDroppedWithANoticeAndNobodyElseIs(t *testing.T) {
 		h.Record(decided(t, fmt.Sprintf("token:%d", i), gate.Limited))
 		<-quick.Events()
 	}
-	if got := told(slow); got != "token:0 token:1 end" {
+	if got := received(slow); got != "token:0 token:1 end" {
 		t.Errorf("the slow one heard %q", got)
 	}
 	if notice, said := slow.Farewell(); !said || !strings.Contains(notice.Text, "too slowly") {
-		t.Errorf("it was told %+v", notice)
+		t.Errorf("it received %+v", notice)
 	}
 	h.Close()
-	if got := told(quick); got != "end" {
+	if got := received(quick); got != "end" {
 		t.Errorf("the quick one heard %q", got)
 	}
 	if _, said := quick.Farewell(); said {
-		t.Error("the quick one was told that it was slow")
+		t.Error("the quick one was marked as slow")
 	}
 	late, _ := h.Listen(events.Filter{}, "")
-	if got := told(late); got != "end" {
+	if got := received(late); got != "end" {
 		t.Errorf("a listener after the end heard %q", got)
 	}
 }

@@ -38,7 +38,7 @@ type Options struct {
 // Hub hands events to those who listen. It is safe for use by many goroutines.
 type Hub struct {
 	o Options
-	// run tells the ids of this hub from those of one before or elsewhere.
+	// run distinguishes the ids of this hub from those of another run or node.
 	run string
 	// until is when decisions stop being wanted, in Unix nanoseconds, so that
 	// a check costs one load where nobody listens.
@@ -170,7 +170,7 @@ func (h *Hub) missed(f Filter, after string) []Event {
 	switch {
 	case run != h.run || err != nil || seen > h.last:
 		// Nothing says how much happened between another run and this one.
-		return []Event{h.notice("Events may be missing: this node has started anew since, or is another one.", 0)}
+		return []Event{h.notice("Events may be missing: this node was restarted since, or is another one.", 0)}
 	case seen+1 < oldest:
 		lost := oldest - seen - 1
 		missed = append(missed, h.notice("Events are missing: more happened than is kept for those who come back.", int64(lost)))
@@ -186,7 +186,7 @@ func (h *Hub) missed(f Filter, after string) []Event {
 
 // Newest returns the newest events that f selects and that are kept, the newest
 // first, at most limit of them. Decisions are kept from then on for Linger, so
-// that whoever asks again finds what happened meanwhile.
+// that the next call finds what has happened since.
 func (h *Hub) Newest(f Filter, limit int) []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,17 +11,17 @@ import (
 // staleCounts is how long counts may fail to arrive before the job fails.
 const staleCounts = 5 * time.Minute
 
-// CheckCounters returns the job that fails, and so tells people, when this
-// node's counts do not reach the database or had to be dropped.
+// CheckCounters returns the job that fails, and so notifies people, when this node's
+// counts do not reach the database or were dropped.
 func CheckCounters(stats func() recorder.Stats, now func() time.Time) Job {
-	var told recorder.Stats // the counts that were dropped and told
+	var last recorder.Stats // of the last run
 	return Job{
 		Name: "check-counters", Help: "Fails when counted offences do not reach the database.",
 		Schedule: "*/5 * * * *",
 		Run: func(context.Context, time.Time) (string, error) {
 			s := stats()
-			dropped := s.Aggregated - told.Aggregated + s.Lost - told.Lost + s.Poison - told.Poison
-			told = s
+			dropped := s.Aggregated - last.Aggregated + s.Lost - last.Lost + s.Poison - last.Poison
+			last = s
 			switch {
 			case s.Failing != nil && now().Sub(s.Since) > staleCounts:
 				return "", fmt.Errorf("counts have not reached the database since %s: %w", s.Since.UTC().Format(time.RFC3339), s.Failing)

@@ -12,7 +12,8 @@ type ExpiredEnder interface {
 }
 
 // EndExpired returns the job that archives expired blocks and exemptions. They
-// refuse nobody since the instant of their end; it keeps what stands small.
+// have had no effect since their expiry; the job keeps the table of active entries
+// small.
 func EndExpired(store ExpiredEnder, now func() time.Time) Job {
 	return Job{
 		Name: "end-expired-blocks", Help: "Archives blocks and exemptions that have expired.",

@@ -22,7 +22,7 @@ type Job struct {
 	// MakeUp says that a run missed in downtime is made up for, once.
 	MakeUp bool
 	// Run does the work and says in a clause what it did: "archived 12 blocks".
-	// due is the instant it was scheduled for. It must bear running twice.
+	// due is the instant that it was scheduled for. Run must be idempotent.
 	Run func(ctx context.Context, due time.Time) (did string, err error)
 }
 

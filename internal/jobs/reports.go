@@ -13,9 +13,9 @@ type ReportBuilder interface {
 	Build(ctx context.Context, kind reports.Kind, now time.Time) (*reports.Document, error)
 }
 
-// WriteReport returns the job that writes the daily or weekly report; tell,
-// which may be nil, hears of it.
-func WriteReport(kind reports.Kind, schedule string, b ReportBuilder, tell func(context.Context, *reports.Document)) Job {
+// WriteReport returns the job that writes the daily or weekly report. It calls notify,
+// which may be nil, with the report.
+func WriteReport(kind reports.Kind, schedule string, b ReportBuilder, notify func(context.Context, *reports.Document)) Job {
 	return Job{
 		Name: string(kind) + "-report", Help: "Writes the " + string(kind) + " report.",
 		Schedule: schedule, MakeUp: true,
@@ -24,8 +24,8 @@ func WriteReport(kind reports.Kind, schedule string, b ReportBuilder, tell func(
 			if err != nil {
 				return "", err
 			}
-			if tell != nil {
-				tell(ctx, d)
+			if notify != nil {
+				notify(ctx, d)
 			}
 			return fmt.Sprintf("wrote the report of %s", d.From.Format(time.DateOnly)), nil
 		},

@@ -83,7 +83,7 @@ func TestEveryJobHasAScheduleAndSaysWhatItFailedAt(t *testing.T) {
 			gone, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := j.Run(gone, time.Now()); err == nil {
-				t.Errorf("%s tells no error where the database cannot be asked", j.Name)
+				t.Errorf("%s returns no error though the database cannot be reached", j.Name)
 			}
 		}
 	})

@@ -96,7 +96,7 @@ func (r *Runner) Run(ctx context.Context) {
 }
 
 // follow waits for each due time of one job. A job that outlasts its interval
-// skips what became due meanwhile.
+// skips the times that passed during it.
 func (r *Runner) follow(ctx context.Context, j scheduled) {
 	due := r.missed(ctx, j)
 	if due.IsZero() {
@@ -191,7 +191,7 @@ func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, er
 	return &run, nil
 }
 
-// safely turns a panic of one job into its error.
+// safely runs a job and returns its panic as an error.
 func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
 	err = supervise.Call("job "+j.Name, func() (err error) {
 		did, err = j.Run(ctx, due)
@@ -204,8 +204,8 @@ func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
 }
 
 // RunNow runs a job because an operator asked. Its errors are *fault.Error for
-// a name that is not there and for a job that runs already; a job that fails
-// is told in the Run.
+// a name that is not there and for a job that runs already; the
+// failure of a job is in the Run.
 func (r *Runner) RunNow(ctx context.Context, name string) (*Run, error) {
 	for _, j := range r.jobs {
 		if j.Name != name {

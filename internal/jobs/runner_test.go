@@ -152,7 +152,7 @@ func TestALeaseOfADeadNodeRunsOut(t *testing.T) {
 		r := newRunner(t, store.Jobs, "b", c, jobs.Job{Name: "tidy", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { return "done", nil }})
 		if _, err := r.RunNow(t.Context(), "tidy"); !fault.Is(err, fault.Conflict) {
-			t.Errorf("while the lease stands: %v", err)
+			t.Errorf("while the lease is held: %v", err)
 		}
 		c.ms.Add(jobs.LeaseTime.Milliseconds())
 		if run, err := r.RunNow(t.Context(), "tidy"); err != nil || run.Did != "done" {

@@ -42,8 +42,8 @@ func parsePrefix(what, text, value string) (netip.Prefix, error) {
 	return unmapPrefix(network), nil
 }
 
-// unmapPrefix turns a v4-mapped network of 96 bits or more into IPv4 and
-// leaves every other network as it is.
+// unmapPrefix converts a v4-mapped network of 96 bits or more to IPv4 and returns every
+// other network unchanged.
 func unmapPrefix(network netip.Prefix) netip.Prefix {
 	if !network.Addr().Is4In6() || network.Bits() < 96 {
 		return network
@@ -61,7 +61,7 @@ func refuseHostBits(what, text string, network netip.Prefix) error {
 
 // refuseBareAddress refuses an address without its kind: it would be counted
 // apart from the same client's "ip:" key, and no block of that would touch it.
-// kind is what stands before the first colon.
+// kind is the text before the first colon.
 func refuseBareAddress(what, text, kind string) error {
 	if !mayBeAddress(text, kind) {
 		return nil

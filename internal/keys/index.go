@@ -164,8 +164,8 @@ const allPage = 1024
 
 // All ranges over every pattern in no particular order. The loop may take its
 // time and change the index: a page of patterns is read at a time, and nothing
-// is locked while the loop runs. What is set or deleted meanwhile comes or does
-// not; a pattern that is deleted and set again may come twice.
+// is locked while the loop runs. What is set or deleted during the loop is yielded
+// or not; a pattern that is deleted and set again may come twice.
 func (x *Index[V]) All() iter.Seq2[Pattern, V] {
 	return func(yield func(Pattern, V) bool) {
 		_ = x.allExact(yield) && x.allNested(yield, &x.networks.v4) && x.allNested(yield, &x.networks.v6) && x.allPrefixes(yield) && x.allAny(yield)
@@ -201,8 +201,8 @@ func (x *Index[V]) allExact(yield func(Pattern, V) bool) bool {
 	return yieldAll(page, yield)
 }
 
-func (x *Index[V]) allNested(yield func(Pattern, V) bool, tree *prefixTree[shelf[V]]) bool {
-	return allOf(x, tree, func(on *shelf[V], page []*entry[V]) []*entry[V] { return append(page, on.entries...) }, yield)
+func (x *Index[V]) allNested(yield func(Pattern, V) bool, tree *prefixTree[networkGroup[V]]) bool {
+	return allOf(x, tree, func(on *networkGroup[V], page []*entry[V]) []*entry[V] { return append(page, on.entries...) }, yield)
 }
 
 func (x *Index[V]) allPrefixes(yield func(Pattern, V) bool) bool {

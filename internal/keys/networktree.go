@@ -10,13 +10,13 @@ import (
 // a network. It allocates nothing to look up every network around an address,
 // which the routing tables in libraries do not offer. The zero value is empty.
 type networkTree[V any] struct {
-	v4, v6 prefixTree[shelf[V]]
+	v4, v6 prefixTree[networkGroup[V]]
 	size   int
 }
 
-// shelf holds the networks whose whole bytes are the same: they differ in the
-// up to seven bits behind.
-type shelf[V any] struct {
+// networkGroup has the networks whose whole bytes are the same: they differ in the up to
+// seven bits after them.
+type networkGroup[V any] struct {
 	bits    string // of each network, its bitsID
 	entries []*entry[V]
 }
@@ -46,56 +46,56 @@ func placeOf(network netip.Prefix) (at place) {
 
 func (at *place) id() byte { return bitsID(at.bytes[at.whole], at.rest) }
 
-func (t *networkTree[V]) family(network netip.Prefix) *prefixTree[shelf[V]] {
+func (t *networkTree[V]) family(network netip.Prefix) *prefixTree[networkGroup[V]] {
 	if network.Addr().Is4() {
 		return &t.v4
 	}
 	return &t.v6
 }
 
-// find returns the shelf of a network and the network's index on it, which is
-// negative when it is not there.
-func (t *networkTree[V]) find(network netip.Prefix) (*shelf[V], int) {
+// find returns the group of a network and the network's index in it, which is negative
+// if it is not there.
+func (t *networkTree[V]) find(network netip.Prefix) (*networkGroup[V], int) {
 	at := placeOf(network)
-	on := t.family(network).get(string(at.bytes[:at.whole]))
-	if on == nil {
+	group := t.family(network).get(string(at.bytes[:at.whole]))
+	if group == nil {
 		return nil, -1
 	}
-	return on, strings.IndexByte(on.bits, at.id())
+	return group, strings.IndexByte(group.bits, at.id())
 }
 
 func (t *networkTree[V]) get(network netip.Prefix) *entry[V] {
-	on, index := t.find(network)
+	group, index := t.find(network)
 	if index < 0 {
 		return nil
 	}
-	return on.entries[index]
+	return group.entries[index]
 }
 
 func (t *networkTree[V]) set(e *entry[V]) {
-	on, index := t.find(e.pattern.network)
+	group, index := t.find(e.pattern.network)
 	if index >= 0 {
-		on.entries[index] = e
+		group.entries[index] = e
 		return
 	}
 	at := placeOf(e.pattern.network)
-	if on == nil {
-		on = &shelf[V]{}
-		t.family(e.pattern.network).set(string(at.bytes[:at.whole]), on)
+	if group == nil {
+		group = &networkGroup[V]{}
+		t.family(e.pattern.network).set(string(at.bytes[:at.whole]), group)
 	}
-	on.bits += string([]byte{at.id()})
-	on.entries = append(on.entries, e)
+	group.bits += string([]byte{at.id()})
+	group.entries = append(group.entries, e)
 	t.size++
 }
 
 func (t *networkTree[V]) delete(network netip.Prefix) bool {
-	on, index := t.find(network)
+	group, index := t.find(network)
 	if index < 0 {
 		return false
 	}
-	on.bits = on.bits[:index] + on.bits[index+1:]
-	on.entries = slices.Delete(on.entries, index, index+1)
-	if len(on.entries) == 0 {
+	group.bits = group.bits[:index] + group.bits[index+1:]
+	group.entries = slices.Delete(group.entries, index, index+1)
+	if len(group.entries) == 0 {
 		at := placeOf(network)
 		t.family(network).delete(string(at.bytes[:at.whole]))
 	}
@@ -107,13 +107,13 @@ func (t *networkTree[V]) delete(network netip.Prefix) bool {
 // first.
 func (t *networkTree[V]) around(network netip.Prefix, found []*entry[V]) []*entry[V] {
 	at := placeOf(network)
-	var nested [17]match[shelf[V]]
-	shelves := t.family(network).matching(string(at.bytes[:at.whole]), nested[:0])
-	for i := len(shelves) - 1; i >= 0; i-- {
-		on := shelves[i]
-		for n := min(7, network.Bits()-8*on.length); n >= 0; n-- {
-			if index := strings.IndexByte(on.value.bits, bitsID(at.bytes[on.length], n)); index >= 0 {
-				found = append(found, on.value.entries[index])
+	var nested [17]match[networkGroup[V]]
+	groups := t.family(network).matching(string(at.bytes[:at.whole]), nested[:0])
+	for i := len(groups) - 1; i >= 0; i-- {
+		group := groups[i]
+		for n := min(7, network.Bits()-8*group.length); n >= 0; n-- {
+			if index := strings.IndexByte(group.value.bits, bitsID(at.bytes[group.length], n)); index >= 0 {
+				found = append(found, group.value.entries[index])
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func (p Parser) Pattern(text string) (Pattern, error) {
 
 func checkPatternKind(text, kind, value string) error {
 	if strings.Contains(kind, "*") {
-		return refuse("pattern", text, "has a star in its kind; a star stands only at the end: write token:* for every key of one kind, * for every key")
+		return refuse("pattern", text, "has a star in its kind; a star is allowed only at the end: write token:* for every key of one kind, * for every key")
 	}
 	if err := checkKind("pattern", text, kind); err != nil {
 		return err
@@ -189,7 +189,7 @@ func unescape(text string) (literal string, star bool, err error) {
 		case c == '*' && i == len(text)-1:
 			star = true
 		case c == '*':
-			return "", false, refuse("pattern", text, `has a star at byte %d; a star stands only at the end: write %q for every key that begins so, or \* for a literal star`,
+			return "", false, refuse("pattern", text, `has a star at byte %d; a star is allowed only at the end: write %q for every key that begins so, or \* for a literal star`,
 				i, clip(text[:i])+"*")
 		default:
 			b.WriteByte(c)

@@ -14,7 +14,7 @@ type prefixTree[T any] struct {
 	size int
 }
 
-// prefixNode stands for a text that all texts below it begin with. Only the
+// prefixNode represents a text that all texts below it begin with. Only the
 // root may have neither a value nor two children.
 type prefixNode[T any] struct {
 	text     string

@@ -62,7 +62,7 @@ func checkShape(t *rapid.T, n *prefixNode[int], root bool) {
 	for i := range n.children {
 		child := &n.children[i]
 		if !strings.HasPrefix(child.text, n.text) || child.text[len(n.text)] != n.firsts[i] {
-			t.Fatalf("the node %q stands below %q at %q", child.text, n.text, n.firsts[i])
+			t.Fatalf("the node %q is below %q at %q", child.text, n.text, n.firsts[i])
 		}
 		checkShape(t, child, false)
 	}

@@ -69,7 +69,7 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "attacker") {
-		t.Error("a key is told to Prometheus")
+		t.Error("the metrics contain a key")
 	}
 }
 

@@ -85,7 +85,7 @@ func TestABurstOfBlocksIsOneMessageAndDelaysNoOutage(t *testing.T) {
 	bothDatabases(t, func(f *fixture) {
 		r := newReceiver(f.t)
 		d, c := f.webhook(r, "a")
-		tell := func(all ...notify.Notification) {
+		send := func(all ...notify.Notification) {
 			f.t.Helper()
 			if err := d.Notify(f.t.Context(), all...); err != nil {
 				f.t.Fatal(err)
@@ -102,20 +102,20 @@ func TestABurstOfBlocksIsOneMessageAndDelaysNoOutage(t *testing.T) {
 			for i := range all {
 				all[i] = notify.Notification{Kind: notify.AutomaticBlock, Subject: fmt.Sprintf("k:%d is blocked", i)}
 			}
-			tell(all...)
+			send(all...)
 		}
 		burst(600)
-		tell(notify.Notification{Kind: notify.AutomaticBlock, Subject: "400 more keys", Happenings: 400})
+		send(notify.Notification{Kind: notify.AutomaticBlock, Subject: "400 more keys", Happenings: 400})
 		f.advance(notify.GroupWait)
 		flush()
 		if got := r.of(notify.AutomaticBlock); len(got) != 1 || got[0].Total != 1000 || len(got[0].Items) != notify.MaxItems ||
 			got[0].Subject != "k:0 is blocked, and 999 more like it" || got[0].Link != "https://stint.example/blocks" {
 			f.t.Fatalf("the burst became %+v", got)
 		}
-		// A second burst, which has to wait for its interval, is all that stands
+		// A second burst, which has to wait for its interval, is all that waits
 		// in the outbox when Redis goes.
 		burst(600)
-		tell(notify.Notification{Kind: notify.Outage, Subject: "Redis is unreachable"})
+		send(notify.Notification{Kind: notify.Outage, Subject: "Redis is unreachable"})
 		f.advance(notify.UrgentWait)
 		d, c = f.webhook(r, "b") // started again
 		flush()
@@ -188,16 +188,16 @@ func TestASlowReceiverOfOrdinaryMessagesDelaysNoUrgentOne(t *testing.T) {
 		defer running.Wait()
 		defer cancel()
 		defer close(released)
-		tell := func(kind notify.Kind) {
+		send := func(kind notify.Kind) {
 			f.t.Helper()
 			if err := d.Notify(f.t.Context(), notify.Notification{Kind: kind, Subject: string(kind)}); err != nil {
 				f.t.Fatal(err)
 			}
 			f.advance(notify.GroupWait)
 		}
-		tell(notify.AutomaticBlock)
+		send(notify.AutomaticBlock)
 		<-hanging
-		tell(notify.Outage)
+		send(notify.Outage)
 		for begun := time.Now(); len(r.of(notify.Outage)) == 0; time.Sleep(20 * time.Millisecond) {
 			if time.Since(begun) > 25*time.Second { // the hanging message is given up after 30
 				f.t.Fatal("the outage waits for the message of blocks")

@@ -47,8 +47,7 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Dispatcher sends what stands in the outbox. It is safe for use by many
-// goroutines.
+// Dispatcher sends the notifications in the outbox. It is safe for concurrent use.
 type Dispatcher struct {
 	o Options
 	// holder has the leases: two nodes may have been given one name.
@@ -221,7 +220,7 @@ func (d *Dispatcher) flushGroup(ctx context.Context, l lane, group []Due, now ti
 		total += max(item.Happenings, 1)
 	}
 	items, err := d.o.Store.NotificationsOf(ctx, ids[:min(len(ids), MaxItems)])
-	if err != nil || len(items) == 0 { // deleted as too old meanwhile
+	if err != nil || len(items) == 0 { // deleted as too old since
 		return err
 	}
 	sending, cancel := context.WithTimeout(ctx, sendTimeout)

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// recorder is a channel that keeps what it is sent, or fails as told.
+// recorder is a channel that keeps what it is sent, or fails with its error.
 type recorder struct {
 	sent   []notify.Message
 	fail   error

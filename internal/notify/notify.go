@@ -1,6 +1,6 @@
-// Package notify tells people what Stint did or needs: an automatic block, a
-// proposal, a paused escalation, an outage, a report. What is to be told stands
-// in a durable outbox first; a dispatcher groups it, sends it and tries again.
+// Package notify notifies people of what Stint did or needs: an automatic block, a
+// proposal, a paused escalation, an outage, a report. Notifications are first written
+// to a durable outbox; a dispatcher groups them, sends them and tries again.
 // A new channel is one folder that implements Channel and one line where the
 // app lists them.
 package notify
@@ -38,8 +38,8 @@ type Notification struct {
 	Text    string
 	// Facts are the same for machines, in the API's words.
 	Facts map[string]string
-	// Happenings is how many the notification stands for, those of a burst
-	// beyond the first ones; 0 means 1.
+	// Happenings is how many events the notification is about, those of a burst beyond the
+	// first ones; 0 means 1.
 	Happenings int
 	// Page is a self-contained HTML page to attach where a channel can, nil
 	// for none.

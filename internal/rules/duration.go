@@ -77,7 +77,7 @@ func ParseDuration(text string) (time.Duration, error) {
 			return 0, refuseDuration(text, "names its units out of order or twice; write the longest first, for example 1h30m")
 		}
 		if count > int64((math.MaxInt64-total)/length) {
-			return 0, refuseDuration(text, "is too long; at most 106751d can be had")
+			return 0, refuseDuration(text, "is too long; the longest duration is 106751d")
 		}
 		total += time.Duration(count) * length
 		last, rest = length, behind
@@ -111,7 +111,7 @@ func nextPart(text, rest string) (count int64, length time.Duration, behind stri
 	}
 	count, err = strconv.ParseInt(rest[:digits], 10, 64)
 	if err != nil {
-		return 0, 0, "", refuseDuration(text, "is too long; at most 106751d can be had")
+		return 0, 0, "", refuseDuration(text, "is too long; the longest duration is 106751d")
 	}
 	return count, length, strings.TrimLeft(after[end:], " "), nil
 }

@@ -11,7 +11,7 @@ import (
 // more requests into a window than this caller into his first: each time is the
 // earliest that the rules leave, given that the times before it are. Times are
 // equal within a burst. The range ends at once where a limit is 0, and never
-// otherwise; it stops before a time that cannot be told any more.
+// otherwise; it stops before a time.Duration overflows.
 func (s Stack) FullSpeed() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		if s.refusesAll() {
@@ -60,7 +60,7 @@ func newTimeline(s Stack) *timeline {
 }
 
 // next notes a request at now and moves now to when the next one is allowed.
-// It reports whether that time can be told.
+// It returns false if that time would overflow.
 func (t *timeline) next() bool {
 	if t.now > math.MaxInt64-MaxWindow {
 		return false

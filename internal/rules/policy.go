@@ -52,8 +52,7 @@ type Policy struct {
 	Mode    Mode
 	// OnFailure is what it does while the log is unreachable.
 	OnFailure OnFailure
-	// Algorithm is the name of one of package algorithms, and Options what it
-	// is told.
+	// Algorithm is the name of one of package algorithms, and Options its settings.
 	Algorithm  string
 	Options    algorithms.Options
 	Escalation *Escalation // nil: never blocks by itself

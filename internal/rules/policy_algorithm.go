@@ -22,9 +22,9 @@ func (p *Policy) validateAlgorithm() error {
 	return nil
 }
 
-// MovesGeneration reports whether replacing p by next starts its keys' logs
-// anew, since what was counted means nothing to the other: where the algorithm
-// or its options differ and, under a counter, where the windows do. Up to N
+// MovesGeneration reports whether replacing p by next starts its keys' logs from zero,
+// because what was counted has no meaning under next: the algorithm or its options
+// differ or, under a counter, the windows. Up to N
 // more requests may then be allowed than in an undisturbed window.
 func (p *Policy) MovesGeneration(next *Policy) bool {
 	if p.Algorithm != next.Algorithm || p.Options != next.Options {

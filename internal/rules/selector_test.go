@@ -24,7 +24,7 @@ func TestSelectorChoosesTheMostSpecificPattern(t *testing.T) {
 	for text, want := range map[string]struct{ enforcing, shadow, by string }{
 		"user:x":         {"default", "trial", "*"},
 		"ip:10.9.9.9":    {"office", "trial-office", "ip:10.0.0.0/8"},
-		"ip:10.1.9.9":    {"printer", "trial-office", "ip:10.1.0.0/16"}, // off stands in the way of wider patterns
+		"ip:10.1.9.9":    {"printer", "trial-office", "ip:10.1.0.0/16"}, // a policy that is off hides broader patterns
 		"ip:192.0.2.1":   {"addresses", "trial", "ip:*"},
 		"ip:2001:db8::1": {"addresses", "trial", "ip:*"},
 		"token:office_7": {"office", "trial", "token:office_*"}, // the lower id wins

@@ -28,7 +28,7 @@ func ParseStack(texts []string) (Stack, error) {
 	return NewStack(stack...)
 }
 
-// NewStack sorts and checks rules. A rule that stands twice is kept once.
+// NewStack sorts and checks rules. Of equal rules it keeps one.
 func NewStack(rules ...Rule) (Stack, error) {
 	stack := Stack(slices.Clone(rules))
 	for _, r := range stack {

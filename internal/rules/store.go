@@ -9,13 +9,12 @@ import (
 // The versions that a change may expect beside a number.
 const (
 	ExpectNew int64 = 0  // there is no such policy yet
-	ExpectAny int64 = -1 // whatever stands there
+	ExpectAny int64 = -1 // any version, or none
 )
 
-// Store keeps policies and their versions. Errors that an operator can mend
-// are *fault.Error: NotFound for a name that is not there, NeedVersion for
-// ExpectNew where a policy stands, Outdated for another version than
-// expected, Conflict (naming the other policy) for a pattern that belongs to
+// Store keeps policies and their versions. Errors that an operator can fix
+// are *fault.Error: NotFound for a name that does not exist, NeedVersion for ExpectNew
+// if the policy exists, Outdated for another version than expected, Conflict (naming the other policy) for a pattern that belongs to
 // another policy of the same role.
 type Store interface {
 	// Policies returns the policies that exist, by name, with their Retention.
@@ -32,7 +31,7 @@ type Store interface {
 	DeletePolicy(ctx context.Context, by audit.Actor, name string, expect int64) error
 	// ApplyPolicies makes several changes at once: all or nothing. Whom a
 	// pattern belongs to is asked of the end, so that two policies may swap
-	// theirs. It returns what stands after each change, nil after a deletion.
+	// theirs. It returns the policy after each change, nil after a deletion.
 	ApplyPolicies(ctx context.Context, by audit.Actor, changes []PolicyChange) ([]*Policy, error)
 }
 

@@ -15,7 +15,7 @@ import (
 // row is one measurement. goal is "" where there is none.
 type row struct {
 	What, Measured, Goal string
-	Verdict              string
+	Result               string
 }
 
 type section struct {
@@ -64,7 +64,7 @@ func (r *report) against(what string, value, goal float64, reached bool, word, f
 func (r *report) row(one row) {
 	last := r.Sections[len(r.Sections)-1]
 	last.Rows = append(last.Rows, one)
-	r.b.Logf("%s: %s (goal %s) %s", one.What, one.Measured, one.Goal, one.Verdict)
+	r.b.Logf("%s: %s (goal %s) %s", one.What, one.Measured, one.Goal, one.Result)
 }
 
 //go:embed report.md.tmpl

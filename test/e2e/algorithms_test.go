@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// Each change of the algorithm begins a log anew, so that up to N more may be
+// Each change of the algorithm starts a log from zero, so that up to N more may be
 // allowed, and no more than that.
 func TestAnAlgorithmIsChangedWhileChecksRun(t *testing.T) {
 	onBothBackends(t, func(t *testing.T, nodes [2]*node) {

@@ -55,7 +55,7 @@ func (n *node) knows(t *testing.T, key, policy string) {
 	})
 }
 
-// escalated returns a key's block and checks that it stands on the first step.
+// escalated returns a key's block and checks that it is of the first level.
 func (n *node) escalated(t *testing.T, key string) wire.Entry {
 	t.Helper()
 	x := n.explain(key)
@@ -192,8 +192,8 @@ func TestAEscalationThatWouldBlockTooManyStopsUntilAPersonResumesIt(t *testing.T
 	})
 }
 
-// signedBy reports whether a request of a webhook bears a signature under
-// secret, as docs/NOTIFICATIONS.md tells receivers to compute it.
+// signedBy reports whether a request of a webhook has a signature under
+// secret, as docs/NOTIFICATIONS.md describes it to receivers.
 func signedBy(secret, header string, body []byte) bool {
 	at, signature, found := strings.Cut(strings.TrimPrefix(header, "t="), ",v1=")
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -239,12 +239,12 @@ func TestAutomaticBlocksAreToldTogetherInOneSignedMessage(t *testing.T) {
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	var told []string
+	var keys []string
 	for _, item := range got[0].Items {
-		told = append(told, item.Facts["key"])
+		keys = append(keys, item.Facts["key"])
 	}
-	slices.Sort(told)
-	if len(got) != 1 || got[0].Kind != "block.automatic" || got[0].Total != 3 || !slices.Equal(told, want) {
+	slices.Sort(keys)
+	if len(got) != 1 || got[0].Kind != "block.automatic" || got[0].Total != 3 || !slices.Equal(keys, want) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -259,9 +259,9 @@ func TestAnOutageAndItsEndAreTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it waits until an outage is worth telling
-			var told text
+			var sent text
 			receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				if _, err := io.Copy(&told, r.Body); err != nil {
+				if _, err := io.Copy(&sent, r.Body); err != nil {
 					t.Error(err)
 				}
 			}))
@@ -272,14 +272,14 @@ func TestAnOutageAndItsEndAreTold(t *testing.T) {
 			n.awaitRunning()
 			n.about("token:a")
 			of.stop(s)
-			await(t, "the outage is told", func() bool {
+			await(t, "the outage is notified", func() bool {
 				n.about("token:a") // by which a node finds out
-				return strings.Contains(told.String(), `"subject":"`+of.want+` unreachable from node edge"`)
+				return strings.Contains(sent.String(), `"subject":"`+of.want+` unreachable from node edge"`)
 			})
 			of.goOn(s)
-			await(t, "its end is told", func() bool {
+			await(t, "its end is notified", func() bool {
 				n.about("token:a")
-				return strings.Contains(told.String(), `"subject":"`+of.want+` back for node edge"`)
+				return strings.Contains(sent.String(), `"subject":"`+of.want+` back for node edge"`)
 			})
 		})
 	}

@@ -2,7 +2,7 @@ package e2e_test
 
 import "testing"
 
-// onBothBackends runs a test on an embedded node, which stands twice where two
+// onBothBackends runs a test on an embedded node, which is used twice where two
 // are wanted, and on two nodes that share Redis and Postgres.
 func onBothBackends(t *testing.T, test func(t *testing.T, nodes [2]*node)) {
 	t.Run("embedded", func(t *testing.T) {

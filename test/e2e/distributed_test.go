@@ -37,7 +37,7 @@ func TestFiveNodesStartedAtOnceOnAnEmptyDatabaseAllComeUp(t *testing.T) {
 			return ready && n.as(get, wire.PathWhoami, "").status == http.StatusOK
 		})
 	}
-	// They share one log, whoever is asked.
+	// They share one log, whichever is asked.
 	if !nodes[0].about("token:a").Allowed {
 		t.Fatal("the first check is refused")
 	}

@@ -86,7 +86,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// goCommand stands before the real go in the PATH of the documents' commands: it
+// goCommand precedes the real go in the PATH of the documents' commands: it
 // runs what "go run ./cmd/admin" would build and run, as built for these tests,
 // and leaves all else to the real one.
 const goCommand = `#!/bin/sh

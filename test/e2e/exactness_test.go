@@ -108,7 +108,7 @@ func TestNoWindowHoldsMoreThanItsLimitAndNoRefusalIsNeedless(t *testing.T) {
 			t.Errorf("refused at %s by %s though its window held %d", r.at, r.rule, got)
 		}
 		if _, found := slices.BinarySearchFunc(logged, r.retryAt.Add(-limit.window), time.Time.Compare); !found {
-			t.Errorf("told to wait until %s, which no request of the log is behind", r.retryAt)
+			t.Errorf("RetryAt is %s, which no request of the log is behind", r.retryAt)
 		}
 	}
 }

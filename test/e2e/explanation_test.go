@@ -55,7 +55,7 @@ func TestWhoWaitsAsToldIsAllowed(t *testing.T) {
 			time.Sleep(time.Until(d.RetryAt.Time))
 		}
 		if again := n.about("token:a"); !again.Allowed {
-			t.Fatalf("told to wait until %s, then refused until %s", d.RetryAt, again.RetryAt)
+			t.Fatalf("RetryAt was %s, then refused until %s", d.RetryAt, again.RetryAt)
 		}
 	}
 }

@@ -19,7 +19,7 @@ const outageDeadline = 300 * time.Millisecond
 
 const (
 	degradesAll = "while it lasts every check is answered, as its policy's on_failure says and marked degraded; nothing that was allowed is lost; it ends by itself"
-	losesLog    = "as when Redis is killed; but the log begins anew, so at most N more"
+	losesLog    = "as when Redis is killed; but the log starts empty, so at most N more"
 )
 
 func redisFaults() []fault {
@@ -130,11 +130,11 @@ func redisFaults() []fault {
 		},
 		{
 			name: "Redis evicting", done: "allkeys-random, and for an instant half a megabyte less memory than is in use", loses: 1,
-			promise: "no check is degraded; a key whose log was evicted may be allowed at most N more; /readyz and the log tell of it",
+			promise: "no check is degraded; a key whose log was evicted may be allowed at most N more; /readyz and the log report it",
 			inflict: evict,
 			during: func(w *world) {
 				for i, n := range w.nodes {
-					await(w, fmt.Sprintf("node %d tells of the eviction and stays ready", i), func() bool {
+					await(w, fmt.Sprintf("node %d reports the eviction and stays ready", i), func() bool {
 						_, ready := n.ready()
 						return ready && !n.part("eviction").OK && len(n.lines("level=ERROR", "Redis has evicted keys")) > 0
 					})
@@ -194,7 +194,7 @@ func (w *world) delayRedis(d time.Duration) {
 }
 
 func commandsOf(s *servers.RedisServer) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DisableIdentity: true, ReadTimeout: patience})
+	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DisableIdentity: true, ReadTimeout: waitTimeout})
 }
 
 func (w *world) command(s *servers.RedisServer, args ...any) any {

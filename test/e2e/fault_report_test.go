@@ -10,7 +10,7 @@ import (
 
 const reliabilityHead = `# Reliability
 
-What happens to Stint when what it stands on fails. This page is written by ` + "`make faults`" + `, which does all of it to real nodes (two on Redis and Postgres; one on
+What happens to Stint when what it depends on fails. This page is written by ` + "`make faults`" + `, which does all of it to real nodes (two on Redis and Postgres; one on
 SQLite in the rows about it), while callers ask all of them about the same keys. It is written only when every promise held.
 
 Each answer is kept. A key of ` + "`5/1h`" + ` that was asked about more often must have been allowed exactly five times, or at most five where some of its

@@ -16,7 +16,7 @@ var (
 )
 
 // fault is one row of the table: what is done to a running pair of nodes under
-// load, and what must hold meanwhile and afterwards.
+// load, and what must hold during it and afterwards.
 type fault struct {
 	name    string // of the row: what fails
 	done    string // what the row does
@@ -102,10 +102,10 @@ func (f fault) try(t *testing.T) *outcome {
 			w.load.await(i, false)
 		}
 	}
-	phase("answered meanwhile")
+	phase("answered during it")
 	if f.during != nil {
 		f.during(w)
-		phase("checked meanwhile")
+		phase("checked during it")
 	}
 	if f.heal != nil {
 		f.heal(w)

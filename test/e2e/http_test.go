@@ -21,7 +21,7 @@ const (
 
 // client speaks to all nodes. Its time-out is for a node that hangs.
 var client = &http.Client{
-	Timeout:   patience,
+	Timeout:   waitTimeout,
 	Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 }
 
@@ -70,7 +70,7 @@ func (n *node) as(method, path, body string, headers ...string) answer {
 	return n.send(method, n.admin+path, body, append([]string{"Authorization: Bearer " + n.token}, headers...)...)
 }
 
-// must sends an admin request and fails the test unless it is answered as told.
+// must sends an admin request and fails the test unless it is answered with that status.
 func (n *node) must(status int, method, path, body string, headers ...string) answer {
 	n.Helper()
 	a := n.as(method, path, body, headers...)

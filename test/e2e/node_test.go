@@ -17,14 +17,14 @@ import (
 // adminToken is the bootstrap token of every node that is given one.
 const adminToken = "e2e0adca9f5c1b7d2830694ef1a5c3d7"
 
-// patience bounds every wait for something that must happen; nothing is said
+// waitTimeout bounds every wait for something that must happen; nothing is said
 // about how soon it does.
-const patience = time.Minute
+const waitTimeout = time.Minute
 
 // await polls until done returns true.
 func await(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("in vain: %s", what)
 		}
@@ -141,7 +141,7 @@ func (n *node) exitCode() int {
 	select {
 	case <-n.exited:
 		return n.cmd.ProcessState.ExitCode()
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		n.Fatalf("the node does not end: %s", tail(n.log.String()))
 		return 0
 	}

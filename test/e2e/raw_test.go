@@ -23,11 +23,11 @@ func raw(t *testing.T, base, text string) []int {
 		return nil
 	}
 	defer connection.Close()
-	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := connection.SetDeadline(time.Now().Add(waitTimeout)); err != nil {
 		t.Error(err)
 		return nil
 	}
-	// The node may hang up while it is written to, which the answers tell.
+	// The node may close the connection during the write; the answers show it.
 	_, _ = io.WriteString(connection, text)
 	var statuses []int
 	from := bufio.NewReader(connection)
@@ -67,7 +67,7 @@ func TestALengthStatedTwiceHidesNoSecondRequest(t *testing.T) {
 }
 
 func TestASlowBodyIsNotWaitedForForGood(t *testing.T) {
-	t.Parallel() // it waits for the node to lose patience
+	t.Parallel() // it waits for the node to time out
 	n := startNode(t)
 	var both sync.WaitGroup
 	for base, head := range map[string]string{

@@ -40,7 +40,7 @@ func (n *node) lines(parts ...string) []string {
 }
 
 // A Redis that answers and decides nothing is an outage like one that is gone,
-// told of once at its beginning and once at its end.
+// logged once at its beginning and once at its end.
 func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 	set := func(name, value string) func(*testing.T, backends) {
 		return func(t *testing.T, s backends) { s.do(t, "config", "set", name, value) }
@@ -113,17 +113,17 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 			l.awaitMore(false, aWhile)
 			test.disturb(t, s)
 			l.awaitMore(true, aWhile)
-			await(t, "/readyz tells of the outage and stays ready", func() bool {
+			await(t, "/readyz reports the outage and stays ready", func() bool {
 				_, ready := n.ready()
 				return ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, test.cause)
 			})
 			time.Sleep(3 * time.Second / 2) // several probes, which must not end it
 			began := n.lines("level=ERROR", "each policy does what its on_failure says")
 			if len(began) != 1 || !strings.Contains(began[0], cmp.Or(test.other, test.cause)) || !strings.Contains(began[0], s.redis.Addr) {
-				t.Errorf("its beginning is told as %q, want one line with %q and the server", began, test.cause)
+				t.Errorf("its beginning is logged as %q, want one line with %q and the server", began, test.cause)
 			}
 			if ended := n.lines("Redis decides again"); len(ended) != 0 {
-				t.Errorf("it is told to be over while it lasts: %q", ended)
+				t.Errorf("it is logged as over while it lasts: %q", ended)
 			}
 			test.recover(t, s)
 			l.awaitMore(false, aWhile)
@@ -131,7 +131,7 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutageToldOfTwice(t *testing.T) {
 			l.end()
 			ended := n.lines("level=INFO", "Redis decides again", "outage=", "degraded=")
 			if len(ended) != 1 || strings.Contains(ended[0], "degraded=0") {
-				t.Errorf("its end is told as %q, want one line with its length and how much it degraded", ended)
+				t.Errorf("its end is logged as %q, want one line with its length and how much it degraded", ended)
 			}
 			l.wantChargedOnce(test.empty)
 		})
@@ -165,7 +165,7 @@ func TestARedisThatComesLaterIsWaitedFor(t *testing.T) {
 	s.redis.Kill()
 	n := launch(t, []string{"STINT_ADMIN_TOKEN=" + adminToken}, append(s.args(), append(onFreePorts, "--ready-redis-timeout", "1s")...)...)
 	n.awaitRunning()
-	await(t, "/readyz tells of it without a check and is not ready after a second", func() bool {
+	await(t, "/readyz reports it without a check and is not ready after a second", func() bool {
 		_, ready := n.ready()
 		return !ready && !n.part("log").OK && strings.Contains(n.part("log").Detail, "not ready")
 	})
@@ -176,18 +176,18 @@ func TestARedisThatComesLaterIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A node that nobody asks learns of an outage too, and what Redis evicts is told.
+// A node that nobody asks learns of an outage too, and reports what Redis evicts.
 func TestEvictedKeysAreTold(t *testing.T) {
 	s := backends{servers.DedicatedRedis(t), servers.Postgres(t)}
 	n := s.start(t, 1)[0]
 	n.awaitReady()
 	await(t, "/readyz knows of no eviction", func() bool { p := n.part("eviction"); return p.OK && p.Detail == "" })
 	s.do(t, "config", "set", "maxmemory-policy", "allkeys-random")
-	await(t, "/readyz tells that keys may be evicted now", func() bool {
+	await(t, "/readyz reports that keys may be evicted now", func() bool {
 		return strings.Contains(n.part("eviction").Detail, "may evict") && !n.part("log").OK
 	})
 	if lines := n.lines("level=ERROR", "not set up as it must be", "allkeys-random"); len(lines) != 1 {
-		t.Errorf("the change is told as %q", lines)
+		t.Errorf("the change is logged as %q", lines)
 	}
 	for i := range 200 {
 		s.do(t, "set", fmt.Sprint("filling", i), strings.Repeat("x", 10_000))
@@ -198,19 +198,19 @@ func TestEvictedKeysAreTold(t *testing.T) {
 	}
 	s.do(t, "config", "set", "maxmemory", fmt.Sprint(used-500_000))
 	s.do(t, "config", "set", "maxmemory", "0")
-	await(t, "/readyz tells of the eviction", func() bool {
+	await(t, "/readyz reports the eviction", func() bool {
 		_, ready := n.ready()
 		return ready && !n.part("eviction").OK && strings.Contains(n.part("eviction").Detail, "evicted")
 	})
 	if lines := n.lines("level=ERROR", "Redis has evicted keys"); len(lines) != 1 {
-		t.Errorf("the eviction is told as %q", lines)
+		t.Errorf("the eviction is logged as %q", lines)
 	}
 	metrics := n.must(http.StatusOK, get, "/metrics", "").body
 	if text := string(metrics); strings.Contains(text, "stint_redis_evicted_keys_total 0\n") || !strings.Contains(text, "stint_redis_may_evict 1\n") {
-		t.Errorf("the metrics do not tell of it: %s", text)
+		t.Errorf("the metrics do not show it: %s", text)
 	}
 	allowed := s.start(t, 1, "--allow-redis-eviction", "true")[0]
-	await(t, "a node that is told to starts on it", func() bool { return allowed.part("log").OK })
+	await(t, "a node with the setting starts on it", func() bool { return allowed.part("log").OK })
 	if code := allowed.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("it ends with %d", code)
 	}
@@ -221,22 +221,22 @@ func TestAnOutageOfTheDatabaseIsLoggedTwice(t *testing.T) {
 	n := s.start(t, 1)[0]
 	n.awaitReady()
 	s.postgres.Kill()
-	await(t, "/readyz tells of the outage", func() bool { return !n.part("database").OK })
+	await(t, "/readyz reports the outage", func() bool { return !n.part("database").OK })
 	for range 3 {
 		n.about("token:a")
 	}
 	s.postgres.Restart(false)
 	await(t, "the database is back", func() bool { return n.part("database").OK })
 	if began := n.lines("level=ERROR", "the database is unreachable"); len(began) != 1 {
-		t.Errorf("its beginning is told as %q", began)
+		t.Errorf("its beginning is logged as %q", began)
 	}
 	if ended := n.lines("the database answers again", "outage=", "degraded=3"); len(ended) != 1 {
-		t.Errorf("its end is told as %q", n.lines("the database answers again"))
+		t.Errorf("its end is logged as %q", n.lines("the database answers again"))
 	}
 	if code := n.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("it ends with %d", code)
 	}
 	if began := n.lines("the database is unreachable"); len(began) != 1 {
-		t.Errorf("its own end is told as an outage: %q", began)
+		t.Errorf("its own end is logged as an outage: %q", began)
 	}
 }

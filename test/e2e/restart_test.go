@@ -64,7 +64,7 @@ func TestARestartBySIGKILLDecaysAtMostWhatTheLastSnapshotMissed(t *testing.T) {
 		now := saved()
 		return now != nil && (before == nil || now.ModTime().After(before.ModTime()))
 	})
-	// What an operator was told has happened must not come undone.
+	// What was answered as done must not be undone.
 	n.must(http.StatusOK, del, wire.PathKeys+"?key=token:reset", "")
 	n.must(http.StatusCreated, post, wire.PathBlocks, `{"pattern":"token:bad"}`)
 	n.end(syscall.SIGKILL)

@@ -104,7 +104,7 @@ func endAll(t *testing.T, what string, streams []<-chan struct{}) {
 		select {
 		case <-ended:
 			t.Logf("%s: the stream of node %d ended after %v", what, i, time.Since(began).Round(time.Millisecond))
-		case <-time.After(patience):
+		case <-time.After(waitTimeout):
 			t.Fatalf("%s: the stream of node %d goes on", what, i)
 		}
 	}

@@ -74,7 +74,7 @@ func TestACommandThatIsToEndIsToldAndItsCodeIsPassedOn(t *testing.T) {
 	go func() { _ = cmd.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		_ = cmd.Process.Kill()
 		t.Fatal("it does not end")
 	}

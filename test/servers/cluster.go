@@ -28,7 +28,7 @@ const Primaries = 3
 const hashSlots = 16384
 
 // Cluster returns a Redis Cluster that ends with the test. A primary that is
-// missed for a second is replaced by its replica, and the others go on meanwhile.
+// missed for a second is replaced by its replica, and the others continue.
 // args go to every server.
 func Cluster(t testing.TB, args ...string) *RedisCluster {
 	t.Helper()
@@ -170,7 +170,7 @@ func (c *RedisCluster) ErrorsSaid(word string) (count int64) {
 
 func (c *RedisCluster) await(what string, is func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("%s, never", what)
 		}

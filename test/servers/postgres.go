@@ -115,7 +115,7 @@ func mustParse(t testing.TB, serverURL string) *url.URL {
 }
 
 func execute(serverURL, statement string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	connection, err := pgx.Connect(ctx, serverURL)
 	if err != nil {

@@ -81,7 +81,7 @@ func (s *postgresProcess) start(port int) error {
 // restart starts a killed server again. The children of the killed one may
 // hold its memory for a moment, in which the new one refuses to start.
 func (s *postgresProcess) restart(port int) error {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for {
 		err := s.start(port)
 		if err == nil || time.Now().After(deadline) {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// patience is how long a server may take to start or to end.
-const patience = 30 * time.Second
+// waitTimeout bounds how long a server may take to start or to end.
+const waitTimeout = 30 * time.Second
 
 // process is one server process of ours.
 type process struct {
@@ -110,21 +110,21 @@ func (p *process) kill() error {
 	select {
 	case <-p.exited:
 		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("process %d is still there %s after SIGKILL", p.pid(), patience)
+	case <-time.After(waitTimeout):
+		return fmt.Errorf("process %d is still there %s after SIGKILL", p.pid(), waitTimeout)
 	}
 }
 
 // await polls ready until it returns true. It fails when the process ends
-// first, or after patience, with what the process last wrote.
+// first, or after waitTimeout, with what the process last wrote.
 func (p *process) await(ready func() bool) error {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for !ready() {
 		if !p.running() {
 			return fmt.Errorf("%s ended before it was ready: %s", p.cmd.Path, p.lastOutput())
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s was not ready after %s: %s", p.cmd.Path, patience, p.lastOutput())
+			return fmt.Errorf("%s was not ready after %s: %s", p.cmd.Path, waitTimeout, p.lastOutput())
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -28,7 +28,7 @@ func childrenOf(pid int) []int {
 		if err != nil {
 			continue // it has ended
 		}
-		// The name stands in parentheses and may hold anything; the state and
+		// The name is in parentheses and may contain anything; the state and
 		// the parent follow it.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(pid) {

@@ -134,7 +134,7 @@ func givenRedis(t testing.TB, url string) *RedisServer {
 	}
 	t.Cleanup(func() {
 		defer client.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
 		found := client.Scan(ctx, 0, s.Prefix+"*", 1000).Iterator()
 		for found.Next(ctx) {

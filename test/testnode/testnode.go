@@ -22,8 +22,8 @@ import (
 // CheckURL is the environment variable by which examples find the shared node.
 const CheckURL = "STINT_CHECK_URL"
 
-// patience bounds every wait for something that must happen.
-const patience = time.Minute
+// waitTimeout bounds every wait for something that must happen.
+const waitTimeout = time.Minute
 
 const adminToken = "c1e47adca9f5c1b7d2830694ef1a5c3d"
 
@@ -132,7 +132,7 @@ var announced = regexp.MustCompile(`checks +(https?://\S+)[^\n]*\n +admin +(http
 
 // prepare waits until the node has said where it listens, and makes its policies.
 func (n *Node) prepare() error {
-	for deadline := time.Now().Add(patience); n.Check == ""; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); n.Check == ""; time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-n.exited:
 			return fmt.Errorf("the node ended")

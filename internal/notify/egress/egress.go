@@ -1,7 +1,7 @@
 // Package egress makes the HTTP client that channels call out with: it reaches
 // no private address unless allowed, whatever a name resolves to, and follows
-// no redirect, so that a webhook's URL cannot be turned against the network
-// that Stint stands in.
+// no redirect, so that a webhook's URL cannot be used to attack Stint's own
+// network.
 package egress
 
 import (

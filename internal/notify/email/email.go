@@ -81,7 +81,7 @@ func New(o Options) (*Channel, error) {
 // Name returns "email".
 func (*Channel) Name() string { return "email" }
 
-// Send mails m. A refusal by the server for good is permanent.
+// Send mails m. The error is permanent if the server refuses m permanently.
 func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 	message, err := c.compose(m)
 	if err != nil {
@@ -92,11 +92,11 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 		return nil
 	}
 	var refused *mail.SendError
-	forGood := errors.As(err, &refused) && !refused.IsTemp() && refused.Reason != mail.ErrConnCheck
+	permanent := errors.As(err, &refused) && !refused.IsTemp() && refused.Reason != mail.ErrConnCheck
 	if c.password != "" {
 		err = errors.New(strings.ReplaceAll(err.Error(), c.password, "xxxxx"))
 	}
-	if forGood {
+	if permanent {
 		return notify.Permanent(err)
 	}
 	return err

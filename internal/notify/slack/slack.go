@@ -25,8 +25,8 @@ func New(url string, client *egress.Client) *Channel { return &Channel{url, clie
 // Name returns "slack".
 func (*Channel) Name() string { return "slack" }
 
-// mostText keeps a message within what Slack shows whole.
-const mostText = 3000
+// maxText keeps a message within what Slack shows in full.
+const maxText = 3000
 
 // Send posts m.
 func (c *Channel) Send(ctx context.Context, m notify.Message) error {
@@ -37,7 +37,7 @@ func (c *Channel) Send(ctx context.Context, m notify.Message) error {
 		if m.Total > 1 {
 			line = plain(n.Subject)
 		}
-		if text.Len()+len(line) > mostText {
+		if text.Len()+len(line) > maxText {
 			break
 		}
 		text.WriteString("\n" + line)

@@ -33,7 +33,7 @@ func TestAMessageArrivesSignedAsJSON(t *testing.T) {
 	if err := c.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	// The receiver's side, written out as the documentation tells it.
+	// The receiver's side, as in the documentation.
 	mac := hmac.New(sha256.New, []byte("shared secret"))
 	fmt.Fprintf(mac, "%d.%s", at.Unix(), text)
 	want := fmt.Sprintf("t=%d,v1=%s", at.Unix(), hex.EncodeToString(mac.Sum(nil)))
