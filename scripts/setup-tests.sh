@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the programs that the tests start (redis-server, Postgres and, for
-# the pages, Chromium), as root on Debian or Ubuntu. On other systems it prints
+# Installs the programs that the tests start (redis-server, Postgres, Chromium for the
+# pages, and gateways), as root on Debian or Ubuntu. On other systems it prints
 # what to install and fails. It returns at once if nothing is missing.
 set -euo pipefail
 
@@ -25,6 +25,10 @@ missing=()
 have redis-server || have valkey-server || missing+=(redis-server)
 have_postgres || missing+=(postgresql)
 have_chromium || missing+=(chromium)
+
+for gateway in nginx haproxy caddy; do
+	have "$gateway" || [ -x "/usr/sbin/$gateway" ] || missing+=("$gateway")
+done
 
 [ ${#missing[@]} -eq 0 ] && exit 0
 

@@ -41,7 +41,7 @@ func TestAllKeysThatMatchAreBlockedAtOnceAndUndoneAtOnce(t *testing.T) {
 	olu := n.as(t, "olu")
 	before := n.countBlocks(t)
 	filter := filterOf(t, olu.get("/offenders?pattern=ip:203.0.113.0/24").is(http.StatusOK).holds("All 61 matching keys"))
-	ask := url.Values{"all": {"yes"}, "filter": {filter}, "back": {"/offenders?least=1"}}
+	ask := url.Values{"all": {"yes"}, "filter": {filter}, "back": {"/offenders?min_offences=1"}}
 	olu.post("/bulk/add", ask).is(http.StatusOK).holds("Block 61 keys").holds(`name="count" value="61"`).lacks(`name="key"`)
 	if got := n.countBlocks(t); got != before {
 		t.Fatalf("the question made %d blocks", got-before)
@@ -110,12 +110,12 @@ func TestTheColumnsOfTheReportAreChosenInItsAddress(t *testing.T) {
 	vic := n.as(t, "vic")
 	const rule, policy = `<th class="c-rule drop-2">`, `<th class="c-policy drop-2">`
 	vic.get("/offenders").is(http.StatusOK).holds(rule).lacks(policy)
-	at := vic.get("/offenders?least=2&column=&column=policy&column=state").is(http.StatusSeeOther).header.Get("Location")
-	if at != "/offenders?columns=policy%2Cstate&least=2" {
+	at := vic.get("/offenders?min_offences=2&column=&column=policy&column=state").is(http.StatusSeeOther).header.Get("Location")
+	if at != "/offenders?columns=policy%2Cstate&min_offences=2" {
 		t.Errorf("the choice leads to %s", at)
 	}
 	vic.get(at).is(http.StatusOK).lacks(rule).holds(policy).lacks(`<th class="c-sparkline">`).holds(`value="policy" checked`).
-		holds("columns=policy%2Cstate&amp;least=2&amp;sort=last") // links keep the choice
+		holds("columns=policy%2Cstate&amp;min_offences=2&amp;sort=last") // links keep the choice
 	at = vic.get("/offenders?column=").is(http.StatusSeeOther).header.Get("Location")
 	vic.get(at).is(http.StatusOK).lacks(rule).lacks(policy).lacks(`<th class="c-state">`).holds(">Offences</th>")
 	usual := "/offenders?columns=none"

@@ -1,7 +1,6 @@
 package adminui
 
 import (
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -56,7 +55,8 @@ func (i *entryRow) SourceWord() string {
 // entriesHandler lists, adds, changes and ends blocks and exemptions.
 type entriesHandler struct {
 	*site.Site
-	entries   *admin.Entries
+	*confirmer
+	entries   blocks.Store
 	offenders *offenders.Service // nil where offences are not counted
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -120,7 +119,7 @@ type keyHandler struct {
 	*site.Site
 	gate      *gate.Gate
 	offenders *offenders.Service // nil where offences are not counted
-	blocks    *admin.Entries
+	blocks    blocks.Store
 	notes     notes.Store // nil where none are kept
 	toasts    *toasts
 	// logs are emptied by a reset, which recorder records first.

@@ -28,7 +28,7 @@ func (n *node) watchPages(t testing.TB) map[string]string {
 	must(t, err)
 	return map[string]string{
 		"overview": "/", "overview-5m": "/?last=5m", "overview-24h": "/?last=24h", "overview-7d": "/?last=7d",
-		"offenders": "/offenders", "offenders-filtered": "/offenders?least=100&not_rule=20%2F1m&pattern=ip:*", "offenders-none": "/offenders?search=nothing-like-it",
+		"offenders": "/offenders", "offenders-filtered": "/offenders?min_offences=100&not_rule=20%2F1m&pattern=ip:*", "offenders-none": "/offenders?search=nothing-like-it",
 		"key": "/key?key=ip:203.0.113.6", "key-limited": "/key?key=ip:203.0.113.150", "key-clean": "/key?key=token:client3", "key-unknown": "/key?key=user:nobody",
 		"key-hostile": "/key?" + url.Values{"key": {"token:" + hostile[0]}}.Encode(), "key-reset": "/key?key=ip:203.0.113.6&ask=reset",
 		"live": "/live", "proposals": "/proposals", "proposal": "/proposals/" + open[0].ID,
@@ -126,10 +126,10 @@ func TestOffendersAreFilteredByTheAddress(t *testing.T) {
 	v.get("/offenders?pattern=host:*").is(http.StatusOK).holds("api.example.com").lacks("203.0.113.2<")
 	v.get("/offenders?pattern=203.0.113.0/30").is(http.StatusOK).holds("203.0.113.2<").lacks("203.0.113.6<")
 	v.get("/offenders?search=GPJ").is(http.StatusOK).holds("202E").lacks("203.0.113.2<")
-	v.get("/offenders?least=1000000").is(http.StatusOK).holds("No key matches these filters.").holds("Clear the filters")
+	v.get("/offenders?min_offences=1000000").is(http.StatusOK).holds("No key matches these filters.").holds("Clear the filters")
 	v.get("/offenders?rule=20/min").is(http.StatusOK).holds("Rule is").holds("20/min")
 	v.get("/offenders?policy=nothing").is(http.StatusUnprocessableEntity)
-	v.get("/offenders?least=many").is(http.StatusUnprocessableEntity)
+	v.get("/offenders?min_offences=many").is(http.StatusUnprocessableEntity)
 	export := regexp.MustCompile(`href="(/v1/offenders/export[^"]+)"`).FindStringSubmatch(v.get("/offenders?search=GPJ").body)
 	csv := v.get(strings.ReplaceAll(export[1], "&amp;", "&")).is(http.StatusOK)
 	if lines := strings.Count(csv.body, "\n"); lines != 2 || csv.header.Get("Content-Type") != "text/csv; charset=utf-8" {

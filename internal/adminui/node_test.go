@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
@@ -135,10 +134,9 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	adminAt, checksAt := listener(t), listener(t)
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
-	entries := &admin.Entries{Store: n.store.Entries, View: n.catalog, Offences: n.store.Offences, Now: n.clock.Now}
 	deps := adminui.Deps{
-		Policies: n.store.Policies, Entries: entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Gate: g, Throttle: throttle, Failed: n.failed,
-		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store.Audit, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries}, Notes: n.store.Notes, Reports: n.store.Reports, Events: n.events,
+		Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Gate: g, Throttle: throttle, Failed: n.failed,
+		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store.Audit, Undo: n.store, Notes: n.store.Notes, Reports: n.store.Reports, Events: n.events,
 		Jobs: runner, Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}
@@ -149,7 +147,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
-		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store.Policies, Entries: entries, Identity: n.store.Identities,
+		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities,
 		Audit: n.store.Audit, Recorder: n.store.Audit, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{

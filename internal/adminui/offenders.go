@@ -161,7 +161,7 @@ func keyOfPattern(p keys.Pattern) string {
 }
 
 var offenderParams = []string{
-	"search", "least", "pattern", "rule", "not_rule", "policy", "source", "shadow", "sort", "columns", "cursor", "at", "done", "ids",
+	"search", "min_offences", "pattern", "rule", "not_rule", "policy", "source", "shadow", "sort", "columns", "cursor", "at", "done", "ids",
 }
 
 // offendersHandler answers the report of offenders.
@@ -237,9 +237,9 @@ func offenderQuery(s *site.Site, w *site.MonitorPage) (offences.Query, error) {
 		Limit: offendersPage, Points: chart.SparklinePoints,
 	}
 	var err error
-	if least := q.Get("least"); least != "" {
-		if o.Least, err = strconv.ParseInt(least, 10, 64); err != nil || o.Least < 1 {
-			return o, fault.Field("least", "must be a whole number from 1 on")
+	if text := q.Get("min_offences"); text != "" {
+		if o.MinOffences, err = strconv.ParseInt(text, 10, 64); err != nil || o.MinOffences < 1 {
+			return o, fault.Field("min_offences", "must be a whole number from 1 on")
 		}
 	}
 	if text := q.Get("pattern"); text != "" {
@@ -263,7 +263,7 @@ func (h *offendersHandler) filterChips(w *site.MonitorPage) []filterChip {
 		param, name string
 		show        func(string) string
 	}{
-		{"search", "Key holds", nil}, {"least", "Offences", func(v string) string { return v + " or more" }},
+		{"search", "Key holds", nil}, {"min_offences", "Offences", func(v string) string { return v + " or more" }},
 		{"pattern", "Key is", nil}, {"rule", "Rule is", format.RuleText}, {"not_rule", "Rule is not", format.RuleText},
 		{"policy", "Policy is", nil}, {"source", "Client", nil}, {"shadow", "Shadow policies", func(string) string { return "included" }},
 	} {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -54,7 +53,7 @@ const (
 type overviewHandler struct {
 	*site.Site
 	offenders *offenders.Service // nil where offences are not counted
-	blocks    *admin.Entries
+	blocks    blocks.Store
 	parts     func(context.Context) []Part // nil shows what readiness says
 	firstRun  *firstRunHandler
 	toasts    *toasts

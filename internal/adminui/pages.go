@@ -5,10 +5,11 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
@@ -26,7 +27,7 @@ import (
 // Deps are what the pages stand on. All are needed unless it says otherwise.
 type Deps struct {
 	Policies rules.Store
-	Entries  *admin.Entries
+	Entries  blocks.Store
 	Identity identity.Store
 	Audit    audit.Store
 	Catalog  *catalog.Catalog
@@ -52,8 +53,11 @@ type Deps struct {
 	Jobs *jobs.Runner
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings []Setting
+	// Traffic estimates what blocks would have refused; nil where nothing is
+	// recorded.
+	Traffic blocklist.TrafficEstimator
 	// Undo takes changes back from the page of the audit; nil for never.
-	Undo *admin.Undo
+	Undo audit.Undoer
 	// Trace returns recorded checks; nil where none are recorded.
 	Trace policies.TrafficSource
 	// Checked reports whether any check was ever answered; nil for never.
@@ -124,6 +128,7 @@ func New(d Deps) (*Pages, error) {
 // routesOf composes the handlers, each with the stores that it needs.
 func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	isShared := d.DataDir == ""
+	confirmer := &confirmer{Site: s, entries: d.Entries, traffic: d.Traffic}
 	toasts := &toasts{entries: d.Entries, audit: d.Audit, canUndo: d.Undo != nil, now: d.Now}
 	firstRun := &firstRunHandler{
 		Site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
@@ -137,14 +142,14 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&keyHandler{
 			Site: s, gate: d.Gate, offenders: d.Offenders, blocks: d.Entries, notes: d.Notes, toasts: toasts, logs: d.Logs, recorder: d.Recorder,
 		},
-		&proposalsHandler{Site: s, offenders: d.Offenders, toasts: toasts, entries: d.Entries},
+		&proposalsHandler{Site: s, offenders: d.Offenders, toasts: toasts, confirmer: confirmer},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
 		&reportsHandler{Site: s, reports: d.Reports},
-		&bulkHandler{Site: s, entries: d.Entries, audit: d.Audit},
-		&importHandler{Site: s, entries: d.Entries}, // before /blocks/:id of the next
-		&entriesHandler{Site: s, entries: d.Entries, offenders: d.Offenders},
+		&bulkHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders, audit: d.Audit},
+		&importHandler{Site: s, entries: d.Entries, traffic: d.Traffic}, // before /blocks/:id of the next
+		&entriesHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders},
 		&jobsHandler{Site: s, jobs: d.Jobs, recorder: d.Recorder},
-		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
+		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo, confirmer: confirmer},
 		&tokensHandler{Site: s, identity: d.Identity},
 		&usersHandler{Site: s, identity: d.Identity},
 		&settingsHandler{Site: s, settings: d.Settings},

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
@@ -36,7 +37,7 @@ type Deps struct {
 	// is one.
 	Logs     []timestamplog.Log
 	Policies rules.Store
-	Entries  *admin.Entries
+	Entries  blocks.Store
 	Identity identity.Store
 	Audit    audit.Store
 	Recorder audit.Recorder
@@ -45,7 +46,9 @@ type Deps struct {
 	Reports   *reports.Builder
 	Nodes     nodes.Store
 	Notes     notes.Store
-	Undo      *admin.Undo
+	Undo      audit.Undoer
+	// Traffic estimates the impact of a block; nil if nothing is recorded.
+	Traffic blocklist.TrafficEstimator
 	// Events, Jobs, Notifier and Outbox are nil on a node without them.
 	Events   *events.Hub
 	Jobs     *jobs.Runner
@@ -69,7 +72,7 @@ func New(d Deps) *API {
 		d.Now = time.Now
 	}
 	c := common{catalog: d.Catalog, now: d.Now}
-	entries := &entryHandler{common: c, entries: d.Entries}
+	entries := &entryHandler{common: c, entries: d.Entries, traffic: d.Traffic}
 	routes := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
 		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes}).routes(),
@@ -79,7 +82,7 @@ func New(d Deps) *API {
 		(&noteHandler{common: c, notes: d.Notes}).routes(),
 		(&tokenHandler{common: c, tokens: d.Identity}).routes(),
 		(&userHandler{users: d.Identity}).routes(),
-		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),
+		(&auditHandler{audit: d.Audit, undo: d.Undo, entries: entries}).routes(),
 		(&offenderHandler{common: c, offenders: d.Offenders}).routes(),
 		(&trafficHandler{common: c, offenders: d.Offenders}).routes(),
 		(&escalationHandler{common: c, offenders: d.Offenders}).routes(),

@@ -46,7 +46,7 @@ func holds(part []byte) bool { return len(part) > 0 && string(part) != "null" }
 func (d *audited) do(c change) answer {
 	d.Helper()
 	known := d.entries()[0].ID
-	a := d.as(administer, c.method, c.path, c.body, c.headers...)
+	a := d.as(admin, c.method, c.path, c.body, c.headers...)
 	if a.status >= http.StatusBadRequest {
 		d.Fatalf("%s: got %d: %s", c.operation, a.status, a.body)
 	}
@@ -103,7 +103,7 @@ func (d *audited) changePolicies() {
 	d.do(change{operation: "undoEntry", method: post, path: undo, action: "policy.replace", before: true, after: true})
 	d.do(change{operation: "deletePolicy", method: del, path: path, action: "policy.delete", before: true, headers: []string{`If-Match: "3"`}})
 	file := `{"policies":[{"name":"login","match":["token:*"],"rules":["5/m"]}]}`
-	d.do(change{operation: "applyPolicies", method: post, path: wire.PathPolicyFile, body: file, action: "policy.create", after: true})
+	d.do(change{operation: "applyPolicies", method: post, path: wire.PathPolicySet, body: file, action: "policy.create", after: true})
 }
 
 func (d *audited) changeBlocks() {

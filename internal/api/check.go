@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -16,6 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/ratelimit"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -24,7 +24,7 @@ type checkHandler struct {
 	gate    *gate.Gate
 	catalog *catalog.Catalog
 	scratch sync.Pool // of *checkScratch
-	quotas  quotas
+	headers ratelimit.Headers
 }
 
 func (h *checkHandler) routes() []route {
@@ -101,7 +101,7 @@ func (h *checkHandler) handleCheck(c *httpserver.Call) error {
 	}
 	d := &k.decisions[0]
 	k.buffer = checkjson.AppendDecision(k.buffer, d)
-	h.setRateLimit(c, k, d)
+	h.headers.Set(&c.Response().Header, d, h.catalog.Selector())
 	return k.send(c, statusOfOutcome[d.Outcome])
 }
 
@@ -119,12 +119,8 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 	}
 	k.buffer = checkjson.AppendCombined(k.buffer, &j, in.MaxWait > 0)
 	if first := j.Refused(); first != nil {
-		h.setRateLimit(c, k, first)
-		if j.Never {
-			c.Response().Header.DelBytes(retryAfterHeader)
-		} else {
-			c.SetHeader(retryAfterHeader, strconv.AppendInt(k.header[:0], httpserver.CeilSeconds(checkjson.RetryAfterMS(&j.Answer)), 10))
-		}
+		h.headers.Set(&c.Response().Header, first, h.catalog.Selector())
+		ratelimit.SetRetryAfter(&c.Response().Header, &j.Answer)
 	}
 	return k.send(c, statusOfOutcome[j.Outcome])
 }
@@ -217,7 +213,6 @@ type checkScratch struct {
 	decisions []gate.Decision
 	errs      []error
 	buffer    []byte
-	header    [256]byte // for the value of one header
 }
 
 // maxBuffer is the largest answer whose buffer is kept for later checks.

@@ -23,8 +23,8 @@ func fromEscalationStatus(s *offences.EscalationStatus) *wire.EscalationStatus {
 // fromOffender shows one row; name gives a policy's name.
 func fromOffender(r *offenders.Row, name func(int64) string, now time.Time) wire.Offender {
 	o := wire.Offender{
-		Key: r.Key, Offences: r.Offences, OffencesAtMost: r.Offences + r.Overcount, Allowed: r.Allowed, ShareRefused: r.Share,
-		Policy: wire.NullString(name(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
+		Key: r.Key, Offences: r.Offences, OffencesMax: r.Offences + r.Overcount, Allowed: r.Allowed, RefusedRatio: r.Share,
+		Policy: wire.NullString(name(r.Policy)), Decision: r.Kind.String(), RefusedBy: r.RefusedBy,
 		FirstAt: wire.At(r.First), LastAt: wire.At(r.Last), Escalation: fromEscalationStatus(r.Escalation), Trend: r.Trend,
 	}
 	o.Block, o.Exemption = activeEntry(r.Block, name, now), activeEntry(r.Exemption, name, now)
@@ -52,7 +52,7 @@ func fromOffences(all []offences.Offence) []wire.Offence {
 	shown := make([]wire.Offence, 0, len(all))
 	for _, o := range all {
 		shown = append(shown, wire.Offence{
-			Decision: o.Kind.String(), DecidedBy: o.RefusedBy, Count: o.Count, AtMost: o.Count + o.Overcount,
+			Decision: o.Kind.String(), RefusedBy: o.RefusedBy, Count: o.Count, CountMax: o.Count + o.Overcount,
 			First: fromRefusal(o.First), Last: fromRefusal(o.Last),
 		})
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
@@ -122,14 +121,13 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
 	counted := &offenders.Service{Store: store.Offences, Proposals: store.Proposals, Entries: store.Entries, View: known, Now: n.clock.Now}
-	entries := &admin.Entries{Store: store.Entries, View: known, Offences: store.Offences, Now: n.clock.Now}
 	d := nodeParts{
 		Deps: Deps{
 			Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
 			Catalog: known, Logs: []timestamplog.Log{log},
-			Policies: store.Policies, Entries: entries, Identity: store.Identities, Audit: store.Audit, Recorder: store.Audit, Notes: store.Notes, Nodes: store.Nodes,
+			Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit, Recorder: store.Audit, Notes: store.Notes, Nodes: store.Nodes,
 			Offenders: counted, Reports: &reports.Builder{Store: store.Reports, Counts: store.Offences, Offences: counted, Now: n.clock.Now},
-			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries}, Events: n.events, Jobs: n.newJobs(store.Jobs),
+			Undo: store, Events: n.events, Jobs: n.newJobs(store.Jobs),
 			Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store.Outbox,
 			Now: n.clock.Now,
 		},

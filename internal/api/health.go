@@ -85,6 +85,6 @@ func (h *healthHandler) listNodes(c *httpserver.Call) error {
 func fromNode(n nodes.Node) wire.Node {
 	return wire.Node{
 		ID: n.ID, Name: n.Name, Version: n.Version, StartedAt: wire.At(n.Started), SeenAt: wire.At(n.Seen),
-		RequestsPerSecond: n.PerSecond, SlowMS: float64(n.P99.Microseconds()) / 1000, Degraded: n.Degraded, Revision: n.Revision,
+		RequestsPerSecond: n.PerSecond, P99MS: float64(n.P99.Microseconds()) / 1000, Degraded: n.Degraded, Revision: n.Revision,
 	}
 }

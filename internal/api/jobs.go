@@ -114,6 +114,14 @@ func fromJob(s jobs.Status) wire.Job {
 func fromRun(r *jobs.Run) wire.JobRun {
 	return wire.JobRun{
 		ID: r.ID, Job: r.Job, Node: r.Node, DueAt: wire.At(r.Due), StartedAt: wire.At(r.Started), FinishedAt: wire.At(r.Finished),
-		Did: r.Did, Error: wire.NullString(r.Err), Asked: r.Asked,
+		Result: r.Did, Error: wire.NullString(r.Err), TriggeredBy: triggeredBy(r),
 	}
+}
+
+// triggeredBy returns what started a run.
+func triggeredBy(r *jobs.Run) string {
+	if r.Asked {
+		return wire.TriggeredByOperator
+	}
+	return wire.TriggeredBySchedule
 }

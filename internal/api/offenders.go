@@ -42,7 +42,7 @@ var (
 		{Name: "search", Doc: "Only keys that hold this text, without case."},
 		{Name: "rule", Doc: "Only offences by this rule or block."},
 		{Name: "not_rule", Doc: "No offences by this rule or block."},
-		{Name: "least", Doc: "Only keys with at least so many offences.", Integer: true},
+		{Name: "min_offences", Doc: "Only keys with at least so many offences.", Integer: true},
 		{Name: "shadow", Doc: "true asks for what shadow policies would have refused.", Enum: []string{"true", "false"}},
 		{Name: "sort", Doc: "The order; most offences first where it is left out.", Enum: []string{"offences", "last", "first", "key"}},
 	}, timeRangeQuery...)
@@ -76,14 +76,14 @@ var (
 )
 
 var offenderParams = append([]string{
-	"policy", "pattern", "source", "search", "rule", "not_rule", "least", "shadow", "sort",
+	"policy", "pattern", "source", "search", "rule", "not_rule", "min_offences", "shadow", "sort",
 }, timeRangeParams...)
 
 func (h *offenderHandler) offenderQuery(q *httpserver.Query) (offences.Query, error) {
 	from, to := h.timeRange(q)
 	o := offences.Query{
 		From: from, To: to, Policy: h.policyID(q), Source: q.Line("source"), Search: q.Line("search"),
-		Rule: q.Line("rule"), NotRule: q.Line("not_rule"), Least: int64(q.Number("least", 1, 1_000_000_000)),
+		Rule: q.Line("rule"), NotRule: q.Line("not_rule"), MinOffences: int64(q.Number("min_offences", 1, 1_000_000_000)),
 		Shadow: q.OneOf("shadow", "true", "false") == "true",
 		Sort:   offences.Sort(q.OneOf("sort", string(offences.ByOffences), string(offences.ByLast), string(offences.ByFirst), string(offences.ByKey))),
 	}
@@ -184,7 +184,7 @@ func (h *offenderHandler) exportOffenders(c *httpserver.Call) error {
 
 func (h *offenderHandler) writeOffendersCSV(ctx context.Context, w io.Writer, o offences.Query) error {
 	out := csv.NewWriter(w)
-	if err := out.Write([]string{"key", "offences", "offences_at_most", "allowed", "share_refused", "policy", "decision", "decided_by", "first_at", "last_at", "blocked_until", "escalation_level"}); err != nil {
+	if err := out.Write([]string{"key", "offences", "offences_max", "allowed", "refused_ratio", "policy", "decision", "refused_by", "first_at", "last_at", "blocked_until", "escalation_level"}); err != nil {
 		return err
 	}
 	err := h.eachOffender(ctx, o, func(row wire.Offender) error {
@@ -198,9 +198,9 @@ func (h *offenderHandler) writeOffendersCSV(ctx context.Context, w io.Writer, o 
 			step = strconv.Itoa(row.Escalation.Level)
 		}
 		return out.Write([]string{
-			escape.CSV(row.Key), strconv.FormatInt(row.Offences, 10), strconv.FormatInt(row.OffencesAtMost, 10),
-			strconv.FormatInt(row.Allowed, 10), strconv.FormatFloat(row.ShareRefused, 'f', 4, 64),
-			escape.CSV(string(row.Policy)), row.Decision, escape.CSV(row.DecidedBy), row.FirstAt.String(), row.LastAt.String(), until, step,
+			escape.CSV(row.Key), strconv.FormatInt(row.Offences, 10), strconv.FormatInt(row.OffencesMax, 10),
+			strconv.FormatInt(row.Allowed, 10), strconv.FormatFloat(row.RefusedRatio, 'f', 4, 64),
+			escape.CSV(string(row.Policy)), row.Decision, escape.CSV(row.RefusedBy), row.FirstAt.String(), row.LastAt.String(), until, step,
 		})
 	})
 	if err != nil {
@@ -249,7 +249,7 @@ func (h *offenderHandler) getOffence(c *httpserver.Call) error {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, wire.OffenceRecord{
-		ID: e.ID, Minute: wire.At(e.Minute), Found: string(e.Found), Sentence: e.Sentence, Key: wire.NullString(e.Key),
+		ID: e.ID, Minute: wire.At(e.Minute), Found: string(e.Found), Explanation: e.Text, Key: wire.NullString(e.Key),
 		Policy: wire.NullString(e.Policy), Offences: fromOffences(e.Offences), Escalation: fromEscalationStatus(e.Escalation), Other: fromOffences(e.Other),
 	})
 }

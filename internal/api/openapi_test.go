@@ -54,7 +54,7 @@ func (d *described) do(id, method, path, body string, status int, headers ...str
 	if id == "check" || id == "checkBatch" || id == "cancelReservation" {
 		base = d.check
 	}
-	a := d.as(administer, method, path, body, headers...)
+	a := d.as(admin, method, path, body, headers...)
 	if base == d.check {
 		a = d.send(method, base+path, body, headers...)
 	}
@@ -232,7 +232,7 @@ func TestAnExportThatFailsInTheMiddleIsCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+n.tokens[administer])
+	request.Header.Set("Authorization", "Bearer "+n.tokens[admin])
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -241,8 +241,8 @@ func TestAnExportThatFailsInTheMiddleIsCutOff(t *testing.T) {
 	if text, err := io.ReadAll(response.Body); err == nil {
 		t.Fatalf("half a backup was taken for a whole one: %d bytes", len(text))
 	}
-	n.wantProblem(n.as(administer, post, "/v1/restore", "x", "Content-Type: "+backupType), http.StatusInternalServerError, "")
-	n.wantProblem(n.as(administer, post, "/v1/restore", "{}"), http.StatusUnsupportedMediaType, "")
+	n.wantProblem(n.as(admin, post, "/v1/restore", "x", "Content-Type: "+backupType), http.StatusInternalServerError, "")
+	n.wantProblem(n.as(admin, post, "/v1/restore", "{}"), http.StatusUnsupportedMediaType, "")
 }
 
 // failingBackups write a little and then fail.

@@ -36,8 +36,8 @@ func (h *policyHandler) routes() []route {
 		onAdmin(get, policy+"/diff", identity.Read, h.diffPolicy, opDiffPolicy),
 		onAdmin(put, policy, identity.Admin, h.putPolicy, opPutPolicy),
 		onAdmin(del, policy, identity.Admin, h.deletePolicy, opDeletePolicy),
-		onAdmin(get, wire.PathPolicyFile, identity.Read, h.exportPolicies, opExportPolicies),
-		onAdmin(post, wire.PathPolicyFile, identity.Admin, h.applyPolicies, opApplyPolicies),
+		onAdmin(get, wire.PathPolicySet, identity.Read, h.exportPolicies, opExportPolicies),
+		onAdmin(post, wire.PathPolicySet, identity.Admin, h.applyPolicies, opApplyPolicies),
 	}
 }
 

@@ -92,8 +92,8 @@ func (h *trafficHandler) getRuleTotals(c *httpserver.Call) error {
 	}
 	return c.SendJSON(http.StatusOK, singlePage(rows, func(r offenders.RuleRow) wire.RuleTotal {
 		return wire.RuleTotal{
-			Policy: wire.NullString(h.policyName(r.Policy)), Decision: r.Kind.String(), DecidedBy: r.RefusedBy,
-			Refused: r.Refused, Keys: r.Keys, Share: r.Share,
+			Policy: wire.NullString(h.policyName(r.Policy)), Decision: r.Kind.String(), RefusedBy: r.RefusedBy,
+			Refused: r.Refused, Keys: r.Keys, Ratio: r.Share,
 		}
 	}))
 }

@@ -4,10 +4,11 @@ import (
 	"net"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -20,7 +21,8 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	}
 	options.Sessions = pages.Sessions()
 	metrics := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
-	return httpserver.New(options, api.New(a.apiDeps()).Routes(), metrics, pages.Routes()), nil
+	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
+	return httpserver.New(options, api.New(a.apiDeps()).Routes(), proxies.Routes(), metrics, pages.Routes()), nil
 }
 
 func (a *App) serverOptions() httpserver.Options {
@@ -61,10 +63,11 @@ func (a *App) apiDeps() api.Deps {
 	store := a.backends.store
 	d := api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
-		Policies: store.Policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit, Recorder: store.Audit, Notes: store.Notes,
+		Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit, Recorder: store.Audit, Notes: store.Notes,
 		Offenders: a.offenders, Reports: a.reports,
-		Undo: a.undo(), Nodes: store.Nodes,
-		Events: a.events, Jobs: a.jobs, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
+		Undo: store, Nodes: store.Nodes,
+		Traffic: &offenders.Estimator{Store: store.Offences, Secret: a.secret},
+		Events:  a.events, Jobs: a.jobs, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
 		Ready: a.status.ready, Now: time.Now, Version: Version(),
 	}
 	if dir := a.backends.dir; dir != nil {
@@ -77,10 +80,10 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	store := a.backends.store
 	recorded := &traffic{store, a.offenders, a.catalog}
 	d := adminui.Deps{
-		Policies: store.Policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
+		Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit,
 		Catalog: a.catalog, Gate: a.gate, Throttle: throttle, Failed: &a.failed, Jobs: a.jobs,
 		Offenders: a.offenders, Logs: a.logs(), Recorder: store.Audit, Notes: store.Notes, Reports: store.Reports, Events: a.events, Health: a.status.health,
-		Undo:  a.undo(),
+		Traffic: &offenders.Estimator{Store: store.Offences, Secret: a.secret}, Undo: store,
 		Trace: recorded.sample, Checked: recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Version: Version(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
@@ -93,11 +96,6 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 		d.DataDir = a.backends.dir.path
 	}
 	return adminui.New(d)
-}
-
-// undo returns the use case of undoing changes.
-func (a *App) undo() *admin.Undo {
-	return &admin.Undo{Records: a.backends.store.Audit, Store: a.backends.store, Entries: a.entries}
 }
 
 // logs are those that a reset deletes from.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
 )
@@ -30,6 +31,7 @@ type Settings struct {
 	AllowedHosts        httpserver.AllowedHosts
 	TrustedProxies      httpserver.TrustedProxies
 	ClientAddressHeader httpserver.AddressHeader
+	ForwardTokenHeader  httpserver.TokenHeader // that holds the check token of a proxy at /v1/forward
 
 	CheckDeadline      time.Duration
 	AllowRedisEviction bool          // start on a Redis that may evict logs, too
@@ -115,6 +117,7 @@ func (s *Settings) options() []option {
 		{name: "allowed-hosts", value: parsed(&s.AllowedHosts, httpserver.ParseAllowedHosts), help: "host names, with commas between, under which requests without a token are answered, besides addresses and localhost; *.example.com for all below it, * for any"},
 		{name: "trusted-proxies", value: parsed(&s.TrustedProxies, httpserver.ParseTrustedProxies), help: "addresses and networks, with commas between, whose client address header is believed"},
 		{name: "client-address-header", preset: "X-Forwarded-For", value: parsed(&s.ClientAddressHeader, httpserver.ParseAddressHeader), help: "the one header in which the trusted proxies write the client's address: X-Forwarded-For, Forwarded, or one that holds a single address such as X-Real-IP"},
+		{name: "forward-token-header", preset: forwardauth.DefaultTokenHeader, value: parsed(&s.ForwardTokenHeader, httpserver.ParseTokenHeader), help: "the header in which proxies that ask /v1/forward send their check token; never Authorization, which is their client's"},
 		{name: "check-deadline", preset: "100ms", value: duration(&s.CheckDeadline, time.Millisecond, 10*time.Second), help: "how long a check waits for Redis before the policy's on_failure answers"},
 		{name: "allow-redis-eviction", preset: "false", value: flag(&s.AllowRedisEviction), help: "true starts on a Redis whose maxmemory-policy lets it evict logs, and so lift limits silently"},
 		{name: "ready-redis-timeout", preset: "0s", value: duration(&s.ReadyRedisTimeout, 0, 24*time.Hour), help: "after how long without any Redis server /readyz answers 503; 0s for never"},

@@ -77,7 +77,7 @@ func (c *Comparison) byKey() map[string]both {
 func (r *Report) offenderRow(o Offender, changes map[string]both) []string {
 	row := []string{
 		escape.CSV(o.Key), number(o.Requests), number(o.Allowed), number(o.Refused),
-		strconv.FormatFloat(o.Share, 'f', 6, 64), o.First.Format(time.RFC3339Nano), o.Last.Format(time.RFC3339Nano),
+		strconv.FormatFloat(o.Ratio, 'f', 6, 64), o.First.Format(time.RFC3339Nano), o.Last.Format(time.RFC3339Nano),
 		escape.CSV(o.FirstPolicy), escape.CSV(o.FirstRule),
 	}
 	if r.Comparison == nil {

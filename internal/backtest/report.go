@@ -49,7 +49,7 @@ type Offender struct {
 	Requests int64     `json:"requests"`
 	Allowed  int64     `json:"allowed"`
 	Refused  int64     `json:"refused"`
-	Share    float64   `json:"share"` // of all refusals, 0 to 1
+	Ratio    float64   `json:"ratio"` // of all refusals, 0 to 1
 	First    time.Time `json:"first_refusal"`
 	Last     time.Time `json:"last_refusal"`
 	// FirstPolicy and FirstRule made the first refused request wait longest.
@@ -116,7 +116,7 @@ func (r *run) report() *Report {
 func (h *history) offender(refused int64) Offender {
 	return Offender{
 		Key: h.key, Requests: h.requests, Allowed: h.requests - h.refused, Refused: h.refused,
-		Share: float64(h.refused) / float64(refused),
+		Ratio: float64(h.refused) / float64(refused),
 		First: timeOf(h.firstRefusal), Last: timeOf(h.lastRefusal),
 		FirstPolicy: h.firstRule.Policy, FirstRule: h.firstRule.Rule,
 	}

@@ -70,7 +70,7 @@ func TestARuleThatFailsBesideAnotherIsNotAlone(t *testing.T) {
 		t.Errorf("allowed %d, refused %d, keys %d; want 4, 4, 2", report.Allowed, report.Refused, report.Keys)
 	}
 	offender := backtest.Offender{
-		Key: "a", Requests: 7, Allowed: 3, Refused: 4, Share: 1,
+		Key: "a", Requests: 7, Allowed: 3, Refused: 4, Ratio: 1,
 		First: time.UnixMilli(500).UTC(), Last: time.UnixMilli(59_000).UTC(), FirstRule: "1/1s",
 	}
 	if want := []backtest.Offender{offender}; !reflect.DeepEqual(report.Offenders, want) {

@@ -202,9 +202,9 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	})
 }
 
-// Reload takes everything over afresh, for a database that was replaced whole.
+// Reload reads everything again, for a database that was replaced whole.
 // Checks go on with the old state until the new one is complete. Where it
-// fails, the next Refresh begins afresh too.
+// fails, the next Refresh begins from zero too.
 func (c *Catalog) Reload(ctx context.Context) error {
 	c.refresh.Lock()
 	defer c.refresh.Unlock()
@@ -222,7 +222,7 @@ func (c *Catalog) follow(ctx context.Context) error {
 	since, v := c.revision.Load(), view{c.blocks.Load(), *c.tokens.Load()}
 	if !c.known {
 		// Into an empty set: what an attempt that broke off had read may have
-		// ended since, and reading everything does not tell of what has ended.
+		// ended since, and reading everything does not return what has ended.
 		since, v = 0, view{blocks.NewSet(), nil}
 	}
 	var changed *Changed
@@ -260,7 +260,7 @@ func (c *Catalog) follow(ctx context.Context) error {
 	if changed != nil {
 		c.known = true
 		c.revision.Store(changed.Revision)
-		c.tell(*changed)
+		c.notify(*changed)
 	}
 	return nil
 }
@@ -339,7 +339,7 @@ func (v view) with(changed []*identity.Token) *map[[32]byte]*identity.Token {
 	return &next
 }
 
-func (c *Catalog) tell(what Changed) {
+func (c *Catalog) notify(what Changed) {
 	c.mu.Lock()
 	listeners := c.listeners
 	c.mu.Unlock()

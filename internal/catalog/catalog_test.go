@@ -72,8 +72,8 @@ func refuses(t *testing.T, c *Catalog, text string) bool {
 
 func TestAFirstLoadThatBrokeOffLeavesNothingThatHasEndedSince(t *testing.T) {
 	source := &script{steps: []step{
-		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:lifted"), blockOf(t, "token:stands")}, breaks: errBroken},
-		{revision: 6, blocks: []*blocks.Entry{blockOf(t, "token:stands")}},
+		{revision: 5, blocks: []*blocks.Entry{blockOf(t, "token:lifted"), blockOf(t, "token:active")}, breaks: errBroken},
+		{revision: 6, blocks: []*blocks.Entry{blockOf(t, "token:active")}},
 	}}
 	c := New(source, time.Now)
 	if err := c.Refresh(t.Context()); !errors.Is(err, errBroken) || c.Loaded() {
@@ -82,8 +82,8 @@ func TestAFirstLoadThatBrokeOffLeavesNothingThatHasEndedSince(t *testing.T) {
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if refuses(t, c, "token:lifted") || !refuses(t, c, "token:stands") {
-		t.Errorf("lifted refuses: %t, stands refuses: %t", refuses(t, c, "token:lifted"), refuses(t, c, "token:stands"))
+	if refuses(t, c, "token:lifted") || !refuses(t, c, "token:active") {
+		t.Errorf("lifted refuses: %t, active refuses: %t", refuses(t, c, "token:lifted"), refuses(t, c, "token:active"))
 	}
 }
 

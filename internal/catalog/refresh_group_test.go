@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// work is what turns share in the tests: one at a time, each of a second.
+// work is what refreshes share in the tests: one at a time, each of a second.
 type work struct {
 	room  chan struct{} // holds one while nobody works
 	began atomic.Int32
-	fails func(ctx context.Context, turn int32) error
+	fails func(ctx context.Context, attempt int32) error
 }
 
-func newWork(fails func(ctx context.Context, turn int32) error) *work {
+func newWork(fails func(ctx context.Context, attempt int32) error) *work {
 	w := &work{room: make(chan struct{}, 1), fails: fails}
 	w.room <- struct{}{}
 	return w
@@ -28,13 +28,13 @@ func (w *work) in(t *refreshGroup, ctx context.Context) error {
 		<-w.room
 		defer func() { w.room <- struct{}{} }()
 		begin()
-		turn := w.began.Add(1)
+		attempt := w.began.Add(1)
 		time.Sleep(time.Second)
-		return w.fails(ctx, turn)
+		return w.fails(ctx, attempt)
 	})
 }
 
-func TestWhoeverComesWhileWorkIsDoneSharesTheNextTurn(t *testing.T) {
+func TestCallersDuringARefreshShareTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
 		shared, w := &refreshGroup{}, newWork(func(context.Context, int32) error { return nil })
@@ -47,14 +47,14 @@ func TestWhoeverComesWhileWorkIsDoneSharesTheNextTurn(t *testing.T) {
 					t.Error(err)
 				}
 				if w.began.Load() == before {
-					t.Error("a caller was told that work was done which began before it came")
+					t.Error("a caller was answered by work that began before it came")
 				}
 			})
 			synctest.Wait()
 		}
 		all.Wait()
 		if n := w.began.Load(); n != 2 {
-			t.Errorf("the work was done %d times, want twice: for the first, and once for all who came meanwhile", n)
+			t.Errorf("the work was done %d times, want twice: for the first, and once for all who came during it", n)
 		}
 	})
 }
@@ -62,8 +62,8 @@ func TestWhoeverComesWhileWorkIsDoneSharesTheNextTurn(t *testing.T) {
 func TestAnErrorIsToldToAllWhoShareATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all sync.WaitGroup
-		shared, w := &refreshGroup{}, newWork(func(_ context.Context, turn int32) error {
-			if turn == 1 {
+		shared, w := &refreshGroup{}, newWork(func(_ context.Context, attempt int32) error {
+			if attempt == 1 {
 				return nil
 			}
 			return errBroken
@@ -97,7 +97,7 @@ func TestWhoHasMorePatienceThanTheOneWhoDoesTheWorkDoesItAgain(t *testing.T) {
 		synctest.Wait()
 		all.Go(func() {
 			if err := w.in(shared, t.Context()); err != nil {
-				t.Errorf("the patient one's error is %v", err)
+				t.Errorf("the error of the one with time is %v", err)
 			}
 		})
 		all.Wait()

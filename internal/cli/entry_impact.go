@@ -97,11 +97,11 @@ var previewColumns = []output.Column[*wire.Impact]{
 		}
 		return output.Number(b.Estimate.Keys)
 	}},
-	{Name: "share_estimate", Cell: func(b *wire.Impact) output.Cell {
+	{Name: "ratio_estimate", Cell: func(b *wire.Impact) output.Cell {
 		if b.Estimate == nil {
 			return output.Cell{}
 		}
-		return output.Ratio(b.Estimate.Share)
+		return output.Ratio(b.Estimate.Ratio)
 	}},
 	{Name: "blocks_caller", Cell: func(b *wire.Impact) output.Cell { return output.YesNo(b.BlocksCaller) }},
 	{Name: "hidden", Cell: func(b *wire.Impact) output.Cell { return output.YesNo(b.Hidden) }},
@@ -112,5 +112,5 @@ var previewColumns = []output.Column[*wire.Impact]{
 func estimateSentence(e *wire.TrafficEstimate) string {
 	percent := func(part float64) string { return strconv.FormatFloat(part*100, 'f', 1, 64) }
 	return fmt.Sprintf("about %s of %s and %s ± %s %% of the checks from %s to %s (an estimate from a sample).",
-		output.Amount(e.Keys, "key", "keys"), output.Amount(e.AllKeys, "key", "keys"), percent(e.Share), percent(e.ShareError), e.From, e.To)
+		output.Amount(e.Keys, "key", "keys"), output.Amount(e.AllKeys, "key", "keys"), percent(e.Ratio), percent(e.RatioError), e.From, e.To)
 }

@@ -106,7 +106,7 @@ func lastResult(j wire.Job) output.Cell {
 	case j.Last.FinishedAt.IsZero():
 		return output.Text("has not ended")
 	default:
-		return output.Text(j.Last.Did)
+		return output.Text(j.Last.Result)
 	}
 }
 
@@ -119,8 +119,8 @@ var runColumns = []output.Column[wire.JobRun]{
 		}
 		return output.Milliseconds(r.FinishedAt.Sub(r.StartedAt.Time).Milliseconds())
 	}},
-	{Name: "did", Head: "Did", Cut: true, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Did) }},
+	{Name: "result", Head: "Result", Cut: true, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Result) }},
 	{Name: "error", Head: "Error", Cut: true, Cell: func(r wire.JobRun) output.Cell { return output.Text(string(r.Error)) }},
-	{Name: "asked", Head: "Asked for", Drop: 1, Cell: func(r wire.JobRun) output.Cell { return output.YesNo(r.Asked) }},
+	{Name: "triggered_by", Head: "Triggered by", Drop: 1, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.TriggeredBy) }},
 	{Name: "node", Head: "Node", Drop: 2, Cell: func(r wire.JobRun) output.Cell { return output.Text(r.Node) }},
 }

@@ -39,11 +39,11 @@ var nodeColumns = []output.Column[wire.Node]{
 	{Name: "requests_per_second", Head: "Requests/s", Right: true, Cell: func(n wire.Node) output.Cell {
 		return output.Text(strconv.FormatFloat(n.RequestsPerSecond, 'f', 1, 64))
 	}},
-	{Name: "slow_ms", Head: "99 % under", Right: true, Cell: func(n wire.Node) output.Cell {
-		if n.SlowMS == 0 {
+	{Name: "p99_ms", Head: "99 % under", Right: true, Cell: func(n wire.Node) output.Cell {
+		if n.P99MS == 0 {
 			return output.Cell{}
 		}
-		return output.Text(time.Duration(n.SlowMS * float64(time.Millisecond)).String())
+		return output.Text(time.Duration(n.P99MS * float64(time.Millisecond)).String())
 	}},
 	{Name: "degraded", Head: "Degraded", Cell: func(n wire.Node) output.Cell { return output.YesNo(n.Degraded) }},
 	{Name: "seen_at", Head: "Last seen", Cell: func(n wire.Node) output.Cell { return output.Time(n.SeenAt.Time) }},

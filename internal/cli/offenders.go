@@ -20,7 +20,7 @@ func newOffenders(con *console.Console) *cobra.Command {
 	var span spanFlags
 	var policy, pattern, source, search, rule, order string
 	var shadow bool
-	var least, limit int
+	var minOffences, limit int
 	c := &cobra.Command{
 		Use:   "offenders",
 		Short: "List who was refused, how often and by what",
@@ -42,8 +42,8 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 			if shadow {
 				filter.Set("shadow", "true")
 			}
-			if least > 0 {
-				filter.Set("least", strconv.Itoa(least))
+			if minOffences > 0 {
+				filter.Set("min_offences", strconv.Itoa(minOffences))
 			}
 			report, err := server.Offenders.List(c.Context(), filter, limit)
 			if err != nil {
@@ -60,7 +60,7 @@ admin offenders --last 7d --policy default --limit 0 -o csv > offenders.csv`,
 	flags.StringVar(&search, "search", "", "only keys that contain this text")
 	flags.StringVar(&rule, "rule", "", "only by this rule, as 20/1m")
 	flags.BoolVar(&shadow, "shadow", false, "what shadow policies would have refused")
-	flags.IntVar(&least, "least", 0, "only keys with at least this many offences")
+	flags.IntVar(&minOffences, "min-offences", 0, "only keys with at least this many offences")
 	flags.StringVar(&order, "sort", "", "offences (default), last, first or key")
 	limitFlag(c, &limit)
 	return c
@@ -101,10 +101,10 @@ func printOffenders(con *console.Console, r *wire.OffenderReport) error {
 var offenderColumns = []output.Column[wire.Offender]{
 	{Name: "key", Head: "Key", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.Key) }},
 	{Name: "offences", Head: "Refused", Right: true, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Offences) }},
-	{Name: "offences_at_most", Cell: func(o wire.Offender) output.Cell { return output.Number(o.OffencesAtMost) }},
+	{Name: "offences_max", Cell: func(o wire.Offender) output.Cell { return output.Number(o.OffencesMax) }},
 	{Name: "allowed", Head: "Allowed", Right: true, Drop: 4, Cell: func(o wire.Offender) output.Cell { return output.Number(o.Allowed) }},
-	{Name: "share_refused", Head: "Share", Right: true, Drop: 3, Cell: func(o wire.Offender) output.Cell { return output.Ratio(o.ShareRefused) }},
-	{Name: "decided_by", Head: "Mostly by", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.DecidedBy) }},
+	{Name: "refused_ratio", Head: "Refused", Right: true, Drop: 3, Cell: func(o wire.Offender) output.Cell { return output.Ratio(o.RefusedRatio) }},
+	{Name: "refused_by", Head: "Mostly by", Cut: true, Cell: func(o wire.Offender) output.Cell { return output.Text(o.RefusedBy) }},
 	{Name: "policy", Head: "Policy", Drop: 2, Cell: func(o wire.Offender) output.Cell { return output.Text(string(o.Policy)) }},
 	{Name: "first_at", Head: "First", Drop: 6, Cell: func(o wire.Offender) output.Cell { return output.Time(o.FirstAt.Time) }},
 	{Name: "last_at", Head: "Last", Drop: 5, Cell: func(o wire.Offender) output.Cell { return output.Time(o.LastAt.Time) }},
@@ -157,7 +157,7 @@ func printOffence(p *output.Printer, r *wire.OffenceRecord) error {
 	if p.Format == output.JSON {
 		return p.JSON(r)
 	}
-	p.Sayf("%s", output.Escape(r.Sentence))
+	p.Sayf("%s", output.Escape(r.Explanation))
 	sayEscalation(p, r.Escalation)
 	for _, of := range []struct {
 		title string
@@ -176,9 +176,9 @@ func printOffence(p *output.Printer, r *wire.OffenceRecord) error {
 
 var offenceColumns = []output.Column[wire.Offence]{
 	{Name: "decision", Head: "Decision", Cell: func(o wire.Offence) output.Cell { return output.Text(o.Decision) }},
-	{Name: "decided_by", Head: "By", Cut: true, Cell: func(o wire.Offence) output.Cell { return output.Text(o.DecidedBy) }},
+	{Name: "refused_by", Head: "By", Cut: true, Cell: func(o wire.Offence) output.Cell { return output.Text(o.RefusedBy) }},
 	{Name: "count", Head: "Times", Right: true, Cell: func(o wire.Offence) output.Cell { return output.Number(o.Count) }},
-	{Name: "at_most", Cell: func(o wire.Offence) output.Cell { return output.Number(o.AtMost) }},
+	{Name: "count_max", Cell: func(o wire.Offence) output.Cell { return output.Number(o.CountMax) }},
 	{Name: "first_at", Head: "First", Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.At.Time) }},
 	{Name: "first_boundary_at", Head: "Waited for", Drop: 1, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.BoundaryAt.Time) }},
 	{Name: "first_retry_at", Head: "Retry at", Drop: 2, Cell: func(o wire.Offence) output.Cell { return output.Time(o.First.RetryAt.Time) }},

@@ -65,8 +65,8 @@ var trafficColumns = []output.Column[wire.TrafficPoint]{
 var ruleTotalColumns = []output.Column[wire.RuleTotal]{
 	{Name: "policy", Head: "Policy", Cell: func(r wire.RuleTotal) output.Cell { return output.Text(string(r.Policy)) }},
 	{Name: "decision", Head: "Decision", Drop: 1, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.Decision) }},
-	{Name: "decided_by", Head: "By", Cut: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.DecidedBy) }},
+	{Name: "refused_by", Head: "By", Cut: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Text(r.RefusedBy) }},
 	{Name: "refused", Head: "Refused", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Refused) }},
-	{Name: "share", Head: "Share", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Ratio(r.Share) }},
+	{Name: "ratio", Head: "Ratio", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Ratio(r.Ratio) }},
 	{Name: "keys", Head: "Keys", Right: true, Cell: func(r wire.RuleTotal) output.Cell { return output.Number(r.Keys) }},
 }

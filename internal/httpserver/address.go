@@ -82,8 +82,16 @@ func (a ClientAddresses) walk(peer netip.Addr, lines [][]byte) netip.Addr {
 	hops := a.hops(lines)
 	for i := len(hops) - 1; i >= 0; i-- {
 		addr, valid := parseHop(hops[i])
-		if !valid || addr.IsLoopback() || addr.IsUnspecified() {
+		if !valid || addr.IsUnspecified() {
 			return client
+		}
+		if addr.IsLoopback() {
+			// A trusted proxy on this machine is passed over; nobody else is
+			// believed to be here.
+			if !a.Proxies.trusts(addr) {
+				return client
+			}
+			continue
 		}
 		client = addr
 		if !a.Proxies.trusts(client) {

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ func (s *Server) authorize(c *Call, r *Route) error {
 		return nil
 	}
 	c.need, c.users = r.Access, s.o.Credentials.UsersRevision()
-	principal, err := s.principal(c)
+	principal, err := s.principal(c, r)
 	if err != nil {
 		return err
 	}
@@ -48,9 +49,9 @@ func AccessList(all []identity.Access) string {
 	return strings.Join(texts, ", ")
 }
 
-func (s *Server) principal(c *Call) (*Principal, error) {
-	secret, given := bearer(c.Ctx)
-	if !given && s.o.Sessions != nil {
+func (s *Server) principal(c *Call, r *Route) (*Principal, error) {
+	secret, given := token(c.Ctx, r)
+	if !given && s.o.Sessions != nil && r.TokenHeader == "" {
 		principal, err := s.o.Sessions.SessionOf(c.Ctx)
 		if err != nil {
 			return nil, err
@@ -58,6 +59,9 @@ func (s *Server) principal(c *Call) (*Principal, error) {
 		if principal != nil {
 			return principal, nil
 		}
+	}
+	if !given && r.TokenHeader != "" {
+		return nil, fault.New(fault.Unauthorized, "Have the proxy send a token in the header %s.", r.TokenHeader)
 	}
 	if !given {
 		return nil, fault.New(fault.Unauthorized, `Send a token in the header "Authorization: Bearer ...".`)
@@ -92,6 +96,34 @@ func (s *Server) badToken(c *Call, secret string, found bool, token *identity.To
 		return fault.New(fault.Unauthorized, "The token is mistyped: its last characters do not fit the others.")
 	}
 	return fault.New(fault.Unauthorized, "There is no such token.")
+}
+
+// ParseTokenHeader reads the name of a header that holds a token; see
+// Route.TokenHeader. Headers with a meaning of their own are errors.
+func ParseTokenHeader(text string) (TokenHeader, error) {
+	if !isToken(text) || isFramingHeader(text) {
+		return "", fmt.Errorf("%q cannot hold the token of a proxy; name a header that the proxy sets, for example X-Stint-Token", text)
+	}
+	return TokenHeader(text), nil
+}
+
+// TokenHeader is the name of a header that holds a token.
+type TokenHeader string
+
+// String returns the name.
+func (h TokenHeader) String() string { return string(h) }
+
+// token returns the token of a request to a route.
+func token(c *fiber.Ctx, r *Route) (string, bool) {
+	if r.TokenHeader == "" {
+		return bearer(c)
+	}
+	lines := c.Request().Header.PeekAll(string(r.TokenHeader))
+	if len(lines) != 1 {
+		return "", false
+	}
+	secret := strings.TrimSpace(string(lines[0]))
+	return secret, secret != ""
 }
 
 // bearer returns the token of a request. Two Authorization headers are none.

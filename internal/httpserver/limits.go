@@ -55,6 +55,10 @@ func (s *Server) guard(app *fiber.App, next fasthttp.RequestHandler) fasthttp.Re
 		case !HasPlainTarget(rc):
 			rc.SetConnectionClose()
 			err = fault.New(fault.Malformed, "The request's target must be a path, or a URL of the host that the header Host names.")
+		case s.acceptAnyMethod(app, rc):
+			next(rc)
+			FinishBody(rc)
+			return
 		case !knownMethod(methods, rc.Method()):
 			err = fiber.NewError(fiber.StatusNotImplemented, "the method is not one that HTTP defines")
 		default:

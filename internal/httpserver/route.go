@@ -39,14 +39,25 @@ type Route struct {
 	// Streams says that the handler reads the body as it arrives; other handlers
 	// get it complete.
 	Streams bool
+	// TokenHeader is the header that holds the token, "" for Authorization with the
+	// scheme Bearer. Sessions are not looked up where it is set: on such a route
+	// Authorization and cookies are those of a client behind a proxy.
+	TokenHeader TokenHeader
+	// AnyHost says that the route is answered under any host name, for proxies that
+	// pass on the name that their client asked for.
+	AnyHost bool
 }
+
+// AnyMethod is the method of a route that accepts every method; see
+// Call.OriginalMethod.
+const AnyMethod = "*"
 
 // hostsOf returns the host names under which a route is answered, nil for any.
 // Probes are answered under any name: they reveal nothing, and load balancers use
 // names of their own.
 func (s *Server) hostsOf(r *Route) *AllowedHosts {
 	switch {
-	case r.Path == "/livez" || r.Path == "/readyz":
+	case r.Path == "/livez" || r.Path == "/readyz" || r.AnyHost:
 		return nil
 	case r.Listener == Checks:
 		return s.o.CheckHosts

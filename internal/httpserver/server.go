@@ -73,8 +73,10 @@ type Server struct {
 	check  *fiber.App
 	admin  *fiber.App
 	routes []Route
-	calls  sync.Pool
-	tokens *tokenUse
+	// anyMethod are the routes that accept every method.
+	anyMethod []*Route
+	calls     sync.Pool
+	tokens    *tokenUse
 }
 
 // New builds both applications over a table of routes; they do not listen yet.
@@ -136,6 +138,12 @@ func (s *Server) register() {
 			app = s.check
 		}
 		handler := s.handle(r)
+		if r.Method == AnyMethod {
+			s.anyMethod = append(s.anyMethod, r)
+			app.Add(http.MethodGet, r.Path, handler)
+			app.Add(http.MethodHead, r.Path, handler)
+			continue
+		}
 		app.Add(r.Method, r.Path, handler)
 		if r.Method == http.MethodGet {
 			app.Add(http.MethodHead, r.Path, handler)

@@ -45,7 +45,7 @@ type Result struct {
 	// policy that only watches. A block's id becomes BlockID of its key's State
 	// and Event.
 	Blocks []EarnedBlock
-	// Events are what there is to tell, without ids.
+	// Events are what happened, without ids.
 	Events []EscalationEvent
 	// Paused is not nil where the safety limit pauses the policy's automatic
 	// blocks now.

@@ -95,7 +95,7 @@ func TestEscalate(t *testing.T) {
 		{"at the threshold", escalated, unlimited, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"a second time", escalated, unlimited, candidate(10, State{Level: 1, Last: at}), 2, 20 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"up to the longest", escalated, unlimited, candidate(10, State{Level: 9, Last: at}), 10, 30 * time.Minute, []EscalationEventKind{EscalationBlocked}},
-		{"after two quiet spells", escalated, unlimited, candidate(10, State{Level: 3, Last: at - 125*minutes}), 2, 20 * time.Minute, []EscalationEventKind{EscalationBlocked}},
+		{"after two decay periods", escalated, unlimited, candidate(10, State{Level: 3, Last: at - 125*minutes}), 2, 20 * time.Minute, []EscalationEventKind{EscalationBlocked}},
 		{"quiet since its block ended", escalated, unlimited, candidate(1, State{Level: 3, Ended: at - 61*minutes}), 2, 0, nil},
 		{"a policy that watches", watching, unlimited, candidate(10, State{}), 1, 0, []EscalationEventKind{EscalationWouldBlock}},
 		{"the last that the limit allows", escalated, SafetyLimit{Blocked: 9, Allowed: 10}, candidate(10, State{}), 1, 10 * time.Minute, []EscalationEventKind{EscalationBlocked}},

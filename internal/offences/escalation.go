@@ -63,7 +63,7 @@ type State struct {
 	// then on count.
 	Ended     int64
 	Last      int64 // the newest offence
-	DecayedTo int64 // up to when quiet spells have been taken into account
+	DecayedTo int64 // up to when decay has been applied
 	// CountsFrom is the first minute whose offences may count: those before led
 	// to a block, or another's block ended behind them.
 	CountsFrom int64

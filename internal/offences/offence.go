@@ -73,7 +73,7 @@ func (o *Offence) Merge(p *Offence) {
 	}
 }
 
-// Other is the decider of the row that stands for all offences of a minute,
+// Other is the RefusedBy of the row that counts all offences of a minute,
 // policy and kind that have none of their own.
 const Other = "other"
 

@@ -21,14 +21,14 @@ const (
 // Query selects offenders. Spans are of whole minutes: From is rounded down
 // and To up.
 type Query struct {
-	From, To time.Time // From inclusive, To exclusive
-	Policy   int64     // 0 for all
-	Pattern  keys.Pattern
-	Source   string // only offences that it asked for
-	Search   string // part of the key, without case
-	Rule     string // only offences by this rule or block
-	NotRule  string // or all but those by this one
-	Least    int64  // only keys with at least so many offences
+	From, To    time.Time // From inclusive, To exclusive
+	Policy      int64     // 0 for all
+	Pattern     keys.Pattern
+	Source      string // only offences that it asked for
+	Search      string // part of the key, without case
+	Rule        string // only offences by this rule or block
+	NotRule     string // or all but those by this one
+	MinOffences int64  // only keys with at least so many offences
 	// Shadow asks for what shadow policies would have refused, which is not
 	// counted otherwise.
 	Shadow bool

@@ -16,10 +16,10 @@ type Found string
 // What may have become of a record.
 const (
 	Recorded   Found = "recorded"
-	Aggregated Found = "folded"   // it was counted in `other`, without its key
-	None       Found = "nothing"  // nothing was refused in that minute, or not flushed yet
-	Expired    Found = "expired"  // past the retention
-	Pending    Found = "too_soon" // the minute is the present one or lies ahead
+	Aggregated Found = "aggregated" // it was counted in `other`, without its key
+	None       Found = "none"       // nothing was refused in that minute, or not flushed yet
+	Expired    Found = "expired"    // past the retention
+	Pending    Found = "pending"    // the minute is the present one or lies ahead
 )
 
 // Explanation is the story of one refusal's id.
@@ -27,7 +27,7 @@ type Explanation struct {
 	ID       string
 	Minute   time.Time
 	Found    Found
-	Sentence string // the whole story, safe to print
+	Text     string // the explanation, safe to print
 	Key      string // "" where it is not known
 	Policy   string // name, "" for none or deleted
 	Offences []offences.Offence
@@ -60,16 +60,16 @@ func (s *Service) Offence(ctx context.Context, text string) (*Explanation, error
 	switch {
 	case id.Minute.Before(from):
 		e.Found = Expired
-		e.Sentence = fmt.Sprintf("The record of %s is past its retention: minutes are kept from %s on.", at, from.UTC().Format("2006-01-02 15:04 UTC"))
+		e.Text = fmt.Sprintf("The record of %s is past its retention: minutes are kept from %s on.", at, from.UTC().Format("2006-01-02 15:04 UTC"))
 	case len(folded) > 0:
 		e.Found = Aggregated
-		e.Sentence = fmt.Sprintf("In the minute of %s so many keys were refused that %d offences were counted together without their keys; this one may be among them.", at, total(folded))
+		e.Text = fmt.Sprintf("In the minute of %s so many keys were refused that %d offences were counted together without their keys; this one may be among them.", at, total(folded))
 	case !id.Minute.Add(time.Minute + 5*time.Second).Before(s.now()):
 		e.Found = Pending
-		e.Sentence = fmt.Sprintf("Nothing is recorded under this id yet; the minute of %s is not over, and counts take up to two seconds to arrive.", at)
+		e.Text = fmt.Sprintf("Nothing is recorded under this id yet; the minute of %s is not over, and counts take up to two seconds to arrive.", at)
 	default:
 		e.Found = None
-		e.Sentence = fmt.Sprintf("Nothing was refused under this id in the minute of %s: the check was a peek, or its node stopped before it could write.", at)
+		e.Text = fmt.Sprintf("Nothing was refused under this id in the minute of %s: the check was a peek, or its node stopped before it could write.", at)
 	}
 	return e, nil
 }
@@ -104,10 +104,10 @@ func (s *Service) describe(ctx context.Context, e *Explanation) error {
 	if shadow {
 		verb = "would have been refused, and was not,"
 	}
-	e.Sentence = fmt.Sprintf("%q %s %s on %s between %s and %s UTC under %s: %s.", sum.Key, verb, times(sum.Count),
+	e.Text = fmt.Sprintf("%q %s %s on %s between %s and %s UTC under %s: %s.", sum.Key, verb, times(sum.Count),
 		e.Minute.Format("2006-01-02"), clock(sum.First.At), clock(sum.Last.At), under, strings.Join(by, ", "))
 	if sum.Last.RetryAt > 0 {
-		e.Sentence += fmt.Sprintf(" The last answer said to ask again at %s.", time.UnixMilli(sum.Last.RetryAt).UTC().Format("2006-01-02 15:04:05.000 UTC"))
+		e.Text += fmt.Sprintf(" The last answer said to ask again at %s.", time.UnixMilli(sum.Last.RetryAt).UTC().Format("2006-01-02 15:04:05.000 UTC"))
 	}
 	standings, err := s.escalationStatuses(ctx, []string{e.Key}, shadow)
 	e.Escalation = standings[e.Key]

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// memorySink adds batches up and fails as told. It stands for no database:
+// memorySink adds batches up and fails as it is set. It models no database:
 // the tests of those are with them.
 type memorySink struct {
 	mu    sync.Mutex

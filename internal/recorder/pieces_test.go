@@ -98,7 +98,7 @@ func TestNoRowsWaitForAPieceThatNeverGetsWritten(t *testing.T) {
 			t.Errorf("%d offences of the 64 that can be written", got)
 		}
 		if stats := f.Stats(); stats.Slow == 0 || stats.Failing != nil {
-			t.Errorf("the stats do not tell of the slow rows: %+v", stats)
+			t.Errorf("the stats do not count the slow rows: %+v", stats)
 		}
 		stuck.Store(false)
 		time.Sleep(5 * time.Minute)

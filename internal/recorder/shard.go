@@ -222,7 +222,7 @@ func (s *shard) countOffence(m *minute, hash uint64, k offenceKey, at, boundary,
 		e = s.offences.make(hash, k, s.evictOffence, (*offenceValue).reset)
 		e.over = m.offenceFloor
 	}
-	// After a drain first begins anew: an escalation has to know how old the oldest
+	// After a drain first begins again: an escalation has to know how old the oldest
 	// of what it is given is.
 	if e.pending == 0 || at < e.value.first.at {
 		e.value.first.set(at, boundary, retryAt, meta)

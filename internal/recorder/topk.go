@@ -14,7 +14,7 @@ import "slices"
 //
 // It is a hash table of its own because the caller has a key's hash already,
 // under a secret that nobody outside knows, and because entries leave only
-// many at a time: a table that is then laid out anew needs no marks where
+// many at a time: a table that is then rebuilt needs no marks where
 // something was.
 type topk[K comparable, V any] struct {
 	maxEntries int
@@ -79,7 +79,7 @@ func (t *topk[K, V]) make(hash uint64, k K, evict func(*entry[K, V]), reset func
 	return e
 }
 
-// lay fills the slots anew.
+// lay fills the slots again.
 func (t *topk[K, V]) lay() {
 	clear(t.slots)
 	for _, e := range t.entries {

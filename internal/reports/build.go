@@ -86,8 +86,8 @@ func (b *Builder) offenders(ctx context.Context, d *Document) error {
 		return err
 	}
 	for _, r := range report.Rows {
-		d.Top = append(d.Top, Offender{Key: r.Key, Offences: r.Offences, Allowed: r.Allowed, Share: r.Share,
-			Policy: b.policyName(r.Policy), Decider: r.RefusedBy, First: r.First, Last: r.Last})
+		d.Top = append(d.Top, Offender{Key: r.Key, Offences: r.Offences, Allowed: r.Allowed, RefusedRatio: r.Share,
+			Policy: b.policyName(r.Policy), RefusedBy: r.RefusedBy, First: r.First, Last: r.Last})
 	}
 	if report.Other > 0 {
 		d.Attention = append(d.Attention, fmt.Sprintf("%d offences were counted without their keys, because more keys offended at once than are counted one by one.", report.Other))
@@ -115,7 +115,7 @@ func (b *Builder) rules(ctx context.Context, d *Document) error {
 		return err
 	}
 	for _, r := range rows {
-		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.RefusedBy, Kind: r.Kind.String(), Refused: r.Refused, Keys: r.Keys, Share: r.Share}
+		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.RefusedBy, Kind: r.Kind.String(), Refused: r.Refused, Keys: r.Keys, Ratio: r.Share}
 		switch {
 		case r.Refused == 0:
 			d.Silent = append(d.Silent, rule)

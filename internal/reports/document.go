@@ -19,7 +19,7 @@ const (
 	Weekly Kind = "weekly"
 )
 
-// Document is one report. Shares are 0 to 1.
+// Document is one report. Ratios are 0 to 1.
 type Document struct {
 	ID      string    `json:"id"` // UUIDv7
 	Kind    Kind      `json:"kind"`
@@ -66,21 +66,21 @@ type Point struct {
 
 // Offender is one key.
 type Offender struct {
-	Key      string    `json:"key"`
-	Offences int64     `json:"offences"`
-	Allowed  int64     `json:"allowed"`
-	Share    float64   `json:"share_refused"`
-	Policy   string    `json:"policy"`
-	Decider  string    `json:"decider"`
-	First    time.Time `json:"first"`
-	Last     time.Time `json:"last"`
+	Key          string    `json:"key"`
+	Offences     int64     `json:"offences"`
+	Allowed      int64     `json:"allowed"`
+	RefusedRatio float64   `json:"refused_ratio"`
+	Policy       string    `json:"policy"`
+	RefusedBy    string    `json:"refused_by"`
+	First        time.Time `json:"first"`
+	Last         time.Time `json:"last"`
 }
 
 // Blocks counts what happened to blocks.
 type Blocks struct {
 	Made      int64 `json:"made"`
 	Automatic int64 `json:"automatic"` // of those made
-	Lifted    int64 `json:"lifted"`
+	Ended     int64 `json:"ended"`
 	Expired   int64 `json:"expired"`
 }
 
@@ -91,7 +91,7 @@ type Rule struct {
 	Kind    string  `json:"kind"`
 	Refused int64   `json:"refused"`
 	Keys    int64   `json:"keys"`
-	Share   float64 `json:"share"`
+	Ratio   float64 `json:"ratio"`
 }
 
 // Ranked is a key and its offences.

@@ -100,7 +100,7 @@ func TestADailyReportHoldsTheDayAndTheOneBefore(t *testing.T) {
 		if d.Before == nil || d.Before.Limited != 4 {
 			t.Errorf("the day before is %+v", d.Before)
 		}
-		if len(d.Top) != 2 || d.Top[0].Key != "k:old" || d.Top[0].Offences != 10 || d.Top[0].Decider != "20/1m" || d.Top[0].Policy != "default" || d.Top[0].Share != 10.0/13 {
+		if len(d.Top) != 2 || d.Top[0].Key != "k:old" || d.Top[0].Offences != 10 || d.Top[0].RefusedBy != "20/1m" || d.Top[0].Policy != "default" || d.Top[0].RefusedRatio != 10.0/13 {
 			t.Errorf("top offenders are %+v", d.Top)
 		}
 		if d.NewKeys != 1 || len(d.New) != 1 || d.New[0].Key != hostile {
@@ -142,7 +142,7 @@ func TestAWeeklyReportCoversTheWeekBefore(t *testing.T) {
 
 func TestADocumentIsHarmlessInEveryForm(t *testing.T) {
 	_, d := build(t, filepath.Join(t.TempDir(), "stint.db"), reports.Daily)
-	d.Top[1].Decider = "=cmd()"
+	d.Top[1].RefusedBy = "=cmd()"
 	var text bytes.Buffer
 	if err := reports.WriteJSON(&text, d); err != nil {
 		t.Fatal(err)

@@ -37,10 +37,10 @@ func WriteCSV(w io.Writer, d *Document) error {
 		row("totals", t.Name, "", "", t.Value, note)
 	}
 	for _, o := range d.Top {
-		row("top offenders", o.Key, o.Policy, o.Decider, o.Offences, fmt.Sprintf("%d allowed", o.Allowed))
+		row("top offenders", o.Key, o.Policy, o.RefusedBy, o.Offences, fmt.Sprintf("%d allowed", o.Allowed))
 	}
 	for _, o := range d.New {
-		row("new offenders", o.Key, o.Policy, o.Decider, o.Offences, "")
+		row("new offenders", o.Key, o.Policy, o.RefusedBy, o.Offences, "")
 	}
 	for _, r := range append(append([]Rule{}, d.Rules...), d.Silent...) {
 		row("rules", r.Kind, r.Policy, r.Rule, r.Refused, fmt.Sprintf("%d keys", r.Keys))

@@ -103,6 +103,15 @@ func (r Rule) String() string { return strconv.Itoa(r.Limit) + "/" + FormatWindo
 // largest unit that divides it: 90 s is "90s", 24 h is "1d".
 func FormatWindow(d time.Duration) string { return string(AppendWindow(nil, d)) }
 
+// AppendJSON appends the rule as a JSON string, "5/1m".
+func (r Rule) AppendJSON(b []byte) []byte {
+	b = append(b, '"')
+	b = strconv.AppendInt(b, int64(r.Limit), 10)
+	b = append(b, '/')
+	b = AppendWindow(b, r.Window)
+	return append(b, '"')
+}
+
 // AppendWindow appends what FormatWindow writes, for those who write much.
 func AppendWindow(b []byte, d time.Duration) []byte {
 	for _, u := range units {

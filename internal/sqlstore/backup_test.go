@@ -86,13 +86,13 @@ func TestRestore_brings_the_old_state_back_while_running(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var standing []string
+	var active []string
 	for _, token := range tokens {
 		if token.ActiveAt(f.Clock.Now()) {
-			standing = append(standing, token.Name)
+			active = append(active, token.Name)
 		}
 	}
-	if got := strings.Join(standing, " "); got != "own" {
+	if got := strings.Join(active, " "); got != "own" {
 		t.Errorf("tokens that work: %s, want only the restorer's own", got)
 	}
 	entries, err := f.Audit.FindRecords(ctx, audit.Filter{Action: "database.restore"})

@@ -27,13 +27,13 @@ func TestEachChange_from_the_beginning_gives_all_that_is_active(t *testing.T) {
 		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", lifted.ID); err != nil {
 			t.Fatal(err)
 		}
-		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:standing", time.Time{}), blocks.Fail)
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:active", time.Time{}), blocks.Fail)
 		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: storetest.Pattern(t, "token:x")}); err != nil {
 			t.Fatal(err)
 		}
 		f.Clock.Advance(time.Second)
 		got := storetest.ChangesSince(t, f, 0)
-		if got.Revision != 6 || !got.PoliciesChanged || len(got.Policies) != 1 || len(got.Exemptions) != 1 || storetest.Patterns(got.Blocks) != "token:standing" {
+		if got.Revision != 6 || !got.PoliciesChanged || len(got.Policies) != 1 || len(got.Exemptions) != 1 || storetest.Patterns(got.Blocks) != "token:active" {
 			t.Fatalf("got %+v", got)
 		}
 		if got.Settings == nil || got.Settings.IPv6Bits != 64 || len(got.Settings.Secret) != 32 {
@@ -48,8 +48,8 @@ func TestEachChange_from_the_beginning_gives_all_that_is_active(t *testing.T) {
 func TestEachChange_gives_what_changed_and_nothing_else(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx := t.Context()
-		standing := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:standing", time.Time{}), blocks.Fail).Entry
-		since := standing.Revision
+		active := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:active", time.Time{}), blocks.Fail).Entry
+		since := active.Revision
 		added := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:new", time.Time{}), blocks.Fail).Entry
 		got := storetest.ChangesSince(t, f, since)
 		if got.PoliciesChanged || got.Policies != nil || got.Settings != nil || len(got.Tokens) != 0 || storetest.Patterns(got.Blocks) != "token:new" {

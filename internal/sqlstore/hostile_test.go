@@ -17,8 +17,8 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// tampered returns a backup of f that statements have been run on, as whoever
-// hands an operator a bad file may do.
+// tampered returns a backup of f that statements have been run on, as somebody
+// who hands an operator a bad file may do.
 func tampered(t *testing.T, f *storetest.Fixture, statements ...string) string {
 	t.Helper()
 	path := storetest.Backup(t, f)

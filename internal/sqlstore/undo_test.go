@@ -25,15 +25,15 @@ func undo(t testing.TB, f *storetest.Fixture) *audit.Record {
 	return made
 }
 
-// standing returns the active blocks as "pattern reason seconds-to-its-end".
-func standing(t testing.TB, f *storetest.Fixture) string {
+// activeBlocks returns the active blocks as "pattern reason seconds-to-its-end".
+func activeBlocks(t testing.TB, f *storetest.Fixture) string {
 	t.Helper()
 	var all []string
 	for b, err := range f.Entries.Each(t.Context(), blocks.Filter{Kind: blocks.Block, At: f.Clock.Now()}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		left := "for good"
+		left := "permanent"
 		if !b.Expires.IsZero() {
 			left = b.Expires.Sub(f.Clock.Now()).String()
 		}
@@ -60,7 +60,7 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
 				storetest.AddEntry(t, f, storetest.NewBlock(t, "token:b", time.Time{}), blocks.Fail)
 			},
-			"token:b scraping for good, token:a scraping 1h0m0s", "token:a scraping 1h0m0s",
+			"token:b scraping permanent, token:a scraping 1h0m0s", "token:a scraping 1h0m0s",
 		},
 		"an extension": {
 			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
@@ -73,13 +73,13 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 				if _, err := f.Entries.Update(t.Context(), storetest.Operator, blocks.Block, b.ID, blocks.Update{Reason: &reason, Expires: &time.Time{}}); err != nil {
 					t.Fatal(err)
 				}
-			}, "token:a else for good", "token:a scraping 1h0m0s",
+			}, "token:a else permanent", "token:a scraping 1h0m0s",
 		},
 		"a replacement": {
 			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
 				storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", time.Time{}), blocks.Replace)
 			},
-			"token:a scraping for good", "token:a scraping 1h0m0s",
+			"token:a scraping permanent", "token:a scraping 1h0m0s",
 		},
 		"an import": {
 			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
@@ -87,7 +87,7 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			"ip:10.0.0.2 scraping for good, ip:10.0.0.1 scraping for good, ip:10.0.0.0 scraping for good, token:a scraping 1h0m0s",
+			"ip:10.0.0.2 scraping permanent, ip:10.0.0.1 scraping permanent, ip:10.0.0.0 scraping permanent, token:a scraping 1h0m0s",
 			"token:a scraping 1h0m0s",
 		},
 	} {
@@ -95,12 +95,12 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 			storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 				b := storetest.AddEntry(t, f, storetest.NewBlock(t, "token:a", f.Clock.Now().Add(time.Hour)), blocks.Fail).Entry
 				c.change(t, f, b)
-				if got := standing(t, f); got != c.before {
+				if got := activeBlocks(t, f); got != c.before {
 					t.Fatalf("before, %q stood, want %q", got, c.before)
 				}
 				undo(t, f)
-				if got := standing(t, f); got != c.want {
-					t.Fatalf("after, %q stands, want %q", got, c.want)
+				if got := activeBlocks(t, f); got != c.want {
+					t.Fatalf("after, %q is active, want %q", got, c.want)
 				}
 			})
 		})
@@ -115,12 +115,12 @@ func TestUndoEntry_can_itself_be_undone(t *testing.T) {
 		}
 		undo(t, f)
 		undo(t, f)
-		if got := standing(t, f); got != "" {
-			t.Fatalf("%q stands, want nothing", got)
+		if got := activeBlocks(t, f); got != "" {
+			t.Fatalf("%q is active, want nothing", got)
 		}
 		undo(t, f)
-		if got := standing(t, f); got != "token:a scraping for good" {
-			t.Fatalf("%q stands", got)
+		if got := activeBlocks(t, f); got != "token:a scraping permanent" {
+			t.Fatalf("%q is active", got)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestUndoEntry_of_policies(t *testing.T) {
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), 0)
 		undo(t, f)
 		if _, err := f.Policies.FindPolicyByName(ctx, "search"); !fault.Is(err, fault.NotFound) {
-			t.Fatalf("a created policy still stands: %v", err)
+			t.Fatalf("a created policy still exists: %v", err)
 		}
 		first := storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "5/10s"), 0)
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "token:*", "9/10s"), 1)

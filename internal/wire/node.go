@@ -8,9 +8,9 @@ type Node struct {
 	StartedAt Time   `json:"started_at"`
 	SeenAt    Time   `json:"seen_at"`
 	// RequestsPerSecond counts requests for checks over the last seconds;
-	// SlowMS is what 99 in 100 of them were answered faster than, 0 without any.
+	// P99MS is what 99 in 100 of them were answered faster than, 0 without any.
 	RequestsPerSecond float64 `json:"requests_per_second"`
-	SlowMS            float64 `json:"slow_ms"`
+	P99MS             float64 `json:"p99_ms"`
 	// Degraded says that it decides without the shared log.
 	Degraded bool  `json:"degraded"`
 	Revision int64 `json:"revision"` // the newest change that governs it

@@ -4,18 +4,18 @@ package wire
 type Offender struct {
 	Key      string `json:"key"`
 	Offences int64  `json:"offences"`
-	// OffencesAtMost is larger than Offences where a flood of keys overran the
-	// memory of a node; what is beyond Offences is not certain.
-	OffencesAtMost int64 `json:"offences_at_most"`
+	// OffencesMax is the upper bound. It is above Offences if a node had to count more
+	// keys than fit its memory.
+	OffencesMax int64 `json:"offences_max"`
 	// Allowed is at least how many checks were allowed.
 	Allowed int64 `json:"allowed"`
-	// ShareRefused is Offences by all checks of the key, 0 to 1.
-	ShareRefused float64 `json:"share_refused"`
-	// Policy, Decision and DecidedBy say what refused most: a rule such as
-	// 20/1m, or a block's id.
+	// RefusedRatio is the ratio of Offences to all checks of the key, 0 to 1.
+	RefusedRatio float64 `json:"refused_ratio"`
+	// Policy, Decision and RefusedBy name what refused most. RefusedBy is a rule such
+	// as 20/1m, or the id of a block.
 	Policy    NullString `json:"policy"`
 	Decision  string     `json:"decision"` // limited, blocked or shadow
-	DecidedBy string     `json:"decided_by"`
+	RefusedBy string     `json:"refused_by"`
 	FirstAt   Time       `json:"first_at"`
 	LastAt    Time       `json:"last_at"`
 	// Block stands now; an Exemption hides it.
@@ -104,14 +104,14 @@ type EscalationPause struct {
 type OffenceRecord struct {
 	ID     string `json:"id"`
 	Minute Time   `json:"minute"`
-	// Found is recorded, folded (counted in other, without its key), nothing,
-	// expired or too_soon.
+	// Found is recorded, aggregated (counted in other, without its key), pending,
+	// expired or none.
 	Found string `json:"found"`
-	// Sentence tells the whole story.
-	Sentence string     `json:"sentence"`
-	Key      NullString `json:"key"`
-	Policy   NullString `json:"policy"`
-	Offences []Offence  `json:"offences"`
+	// Explanation describes the refusal in plain text.
+	Explanation string     `json:"explanation"`
+	Key         NullString `json:"key"`
+	Policy      NullString `json:"policy"`
+	Offences    []Offence  `json:"offences"`
 	// Escalation is where the key stands now, null where its policy has none.
 	Escalation *EscalationStatus `json:"escalation"`
 	// Other are the offences of the minute that were counted without a key.
@@ -121,9 +121,9 @@ type OffenceRecord struct {
 // Offence counts the refusals of a minute by one rule or block.
 type Offence struct {
 	Decision  string  `json:"decision"` // limited, blocked or shadow
-	DecidedBy string  `json:"decided_by"`
+	RefusedBy string  `json:"refused_by"`
 	Count     int64   `json:"count"`
-	AtMost    int64   `json:"at_most"`
+	CountMax  int64   `json:"count_max"`
 	First     Refused `json:"first"`
 	Last      Refused `json:"last"`
 }
@@ -165,10 +165,10 @@ type TrafficPoint struct {
 type RuleTotal struct {
 	Policy    NullString `json:"policy"`
 	Decision  string     `json:"decision"`
-	DecidedBy string     `json:"decided_by"`
+	RefusedBy string     `json:"refused_by"`
 	Refused   int64      `json:"refused"` // 0 for a rule that refused nobody
 	Keys      int64      `json:"keys"`
-	Share     float64    `json:"share"` // of all that was refused, 0 to 1
+	Ratio     float64    `json:"ratio"` // of all that was refused, 0 to 1
 }
 
 // Proposal asks a person to look at a range in which many offended.

@@ -2,7 +2,7 @@ package wire
 
 // The paths of what operators do beyond changing one thing.
 const (
-	PathPolicyFile    = "/v1/policyfile"
+	PathPolicySet     = "/v1/policy-set"
 	PathBlockPreview  = "/v1/blocks/preview"
 	PathBlockImport   = "/v1/blocks/import"
 	PathBlockExport   = "/v1/blocks/export"
@@ -20,10 +20,10 @@ type TrafficEstimate struct {
 	AllKeys   int64 `json:"all_keys"`
 	Checks    int64 `json:"checks"`
 	AllChecks int64 `json:"all_checks"`
-	// Share is the part of all checks, 0 to 1, and ShareError what to add and
+	// Ratio is the part of all checks, 0 to 1, and RatioError what to add and
 	// subtract for 19 in 20 such estimates to hold the truth.
-	Share      float64 `json:"share"`
-	ShareError float64 `json:"share_error"`
+	Ratio      float64 `json:"ratio"`
+	RatioError float64 `json:"ratio_error"`
 }
 
 // PreviewRequest asks what a block would hit.
@@ -37,14 +37,8 @@ type Impact struct {
 	// Estimate is its part of the last day's traffic, null where none is
 	// recorded.
 	Estimate *TrafficEstimate `json:"estimate"`
-	// Counted is what its counted keys did in the last day, null where nothing is
-	// counted.
-	Counted *CountedKeys `json:"counted"`
-	// Suggested is a narrower pattern that makes at least four fifths of the
-	// offences, null where there is none.
-	Suggested *SuggestedPattern `json:"suggested_pattern"`
-	// Hidden says that an exemption covers all of it; Exemptions are those that
-	// cover it or a part.
+	// Hidden says that an exemption hides all of it; Exemptions are those that
+	// hide it or a part.
 	Hidden     bool    `json:"hidden"`
 	Exemptions []Entry `json:"exemptions"`
 	// CoveredBy are the blocks that refuse all of it already, Covers those
@@ -58,28 +52,6 @@ type Impact struct {
 	Confirm       NullString `json:"confirm"`
 	ConfirmReason NullString `json:"confirm_reason"`
 	Warnings      []string   `json:"warnings"`
-}
-
-// CountedKeys is what the keys of a pattern did that are counted one by one.
-type CountedKeys struct {
-	Keys      int64 `json:"keys"`
-	Offenders int64 `json:"offenders"` // keys that were refused
-	Allowed   int64 `json:"allowed"`   // checks
-	Refused   int64 `json:"refused"`
-	// All are the sums over every key; AllKeys is an estimate.
-	AllKeys    int64 `json:"all_keys"`
-	AllAllowed int64 `json:"all_allowed"`
-	AllRefused int64 `json:"all_refused"`
-	// Exact is false where keys are too many to be counted one by one: Keys and
-	// Allowed are lower bounds then.
-	Exact bool `json:"exact"`
-}
-
-// SuggestedPattern is a part of a pattern that makes most of its offences.
-type SuggestedPattern struct {
-	Pattern string `json:"pattern"`
-	Allowed int64  `json:"allowed"` // checks of the last day
-	Refused int64  `json:"refused"`
 }
 
 // ImportAnswer is what an import did, or a dry run would do.
@@ -169,6 +141,12 @@ type Job struct {
 	Last *JobRun `json:"last"`
 }
 
+// What triggers a run of a job.
+const (
+	TriggeredByOperator = "operator"
+	TriggeredBySchedule = "schedule"
+)
+
 // JobRun is one run of a job.
 type JobRun struct {
 	ID        int64  `json:"id"`
@@ -178,10 +156,10 @@ type JobRun struct {
 	StartedAt Time   `json:"started_at"`
 	// FinishedAt is null while it runs, and for ever where its node died.
 	FinishedAt Time       `json:"finished_at"`
-	Did        string     `json:"did"`
+	Result     string     `json:"result"`
 	Error      NullString `json:"error"`
-	// Asked says that an operator asked for it, not the schedule.
-	Asked bool `json:"asked"`
+	// TriggeredBy is TriggeredByOperator or TriggeredBySchedule.
+	TriggeredBy string `json:"triggered_by"`
 }
 
 // Notifications are the newest deliveries, and the channels that there are.

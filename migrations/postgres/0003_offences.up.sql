@@ -5,7 +5,7 @@
 -- Refusals of one key under one policy by one rule or block, from one source
 -- ('' if the check had none). kind is 0 for limited, 1 for blocked and 2 for
 -- checks that a shadow policy would have limited. offences is a lower bound, and
--- offences + over an upper bound; the difference is counted in the row with the
+-- offences + overcount an upper bound; the difference is counted in the row with the
 -- key ''. place is the first address of the key's network.
 CREATE TABLE offences (
     span           SMALLINT NOT NULL,
@@ -13,12 +13,12 @@ CREATE TABLE offences (
     policy_id      BIGINT NOT NULL,
     mac            BYTEA NOT NULL,
     kind           SMALLINT NOT NULL,
-    decider        TEXT COLLATE "C" NOT NULL,
+    refused_by     TEXT COLLATE "C" NOT NULL,
     source         TEXT COLLATE "C" NOT NULL,
     key            TEXT COLLATE "C" NOT NULL,
     place          BYTEA,
     offences       BIGINT NOT NULL,
-    over           BIGINT NOT NULL,
+    overcount      BIGINT NOT NULL,
     first_at       BIGINT NOT NULL,
     first_boundary BIGINT NOT NULL,
     first_retry_at BIGINT NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE offences (
     last_boundary  BIGINT NOT NULL,
     last_retry_at  BIGINT NOT NULL,
     last_meta      TEXT NOT NULL,
-    PRIMARY KEY (span, start, policy_id, mac, kind, decider, source)
+    PRIMARY KEY (span, start, policy_id, mac, kind, refused_by, source)
 );
 CREATE INDEX offences_key ON offences (key, span, start);
 -- One row for each key and day, with a column for the offences of each hour, so
@@ -92,7 +92,7 @@ CREATE TABLE key_traffic (
     allowed   BIGINT NOT NULL,
     refused   BIGINT NOT NULL,
     cost      BIGINT NOT NULL,
-    over      BIGINT NOT NULL,
+    overcount BIGINT NOT NULL,
     PRIMARY KEY (span, start, policy_id, key)
 );
 CREATE INDEX key_traffic_key ON key_traffic (key, span, start);
@@ -137,11 +137,11 @@ INSERT INTO rollups (span, through, gone) VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0)
 CREATE TABLE escalations (
     policy_id    BIGINT NOT NULL,
     key          TEXT COLLATE "C" NOT NULL,
-    step         BIGINT NOT NULL,
+    level        BIGINT NOT NULL,
     block_id     TEXT COLLATE "C" NOT NULL,
     ended_at     BIGINT NOT NULL,
     last_at      BIGINT NOT NULL,
-    forgotten_at BIGINT NOT NULL,
+    decayed_to   BIGINT NOT NULL,
     touched      BIGINT NOT NULL,
     PRIMARY KEY (policy_id, key)
 );
@@ -165,7 +165,7 @@ CREATE TABLE escalation_events (
     policy    TEXT COLLATE "C" NOT NULL,
     key       TEXT COLLATE "C" NOT NULL,
     kind      TEXT COLLATE "C" NOT NULL,
-    step      BIGINT NOT NULL,
+    level     BIGINT NOT NULL,
     offences  BIGINT NOT NULL,
     length    BIGINT NOT NULL,
     block_id  TEXT COLLATE "C" NOT NULL,
@@ -180,7 +180,7 @@ CREATE INDEX escalation_events_policy ON escalation_events (policy_id, kind, at)
 CREATE TABLE escalation_pauses (
     policy_id   BIGINT PRIMARY KEY,
     policy      TEXT COLLATE "C" NOT NULL,
-    stopped_at  BIGINT NOT NULL,
+    paused_at   BIGINT NOT NULL,
     resumed_at  BIGINT NOT NULL DEFAULT 0,
     would_block BIGINT NOT NULL,
     allowed     BIGINT NOT NULL,

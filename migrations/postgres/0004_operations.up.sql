@@ -12,7 +12,7 @@ CREATE TABLE job_runs (
     due_at      BIGINT NOT NULL,
     started_at  BIGINT NOT NULL,
     finished_at BIGINT NOT NULL DEFAULT 0,
-    did         TEXT NOT NULL DEFAULT '',
+    result      TEXT NOT NULL DEFAULT '',
     problem     TEXT NOT NULL DEFAULT '',
     asked       BIGINT NOT NULL DEFAULT 0
 );

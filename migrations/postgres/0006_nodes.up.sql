@@ -6,7 +6,7 @@ CREATE TABLE nodes (
     started_at BIGINT NOT NULL,
     seen_at    BIGINT NOT NULL,
     per_second DOUBLE PRECISION NOT NULL,
-    slow_us    BIGINT NOT NULL,
+    p99_us     BIGINT NOT NULL,
     degraded   BIGINT NOT NULL,
     revision   BIGINT NOT NULL
 );

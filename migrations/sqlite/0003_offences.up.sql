@@ -5,7 +5,7 @@
 -- Refusals of one key under one policy by one rule or block, from one source
 -- ('' if the check had none). kind is 0 for limited, 1 for blocked and 2 for
 -- checks that a shadow policy would have limited. offences is a lower bound, and
--- offences + over an upper bound; the difference is counted in the row with the
+-- offences + overcount an upper bound; the difference is counted in the row with the
 -- key ''. place is the first address of the key's network.
 CREATE TABLE offences (
     span           INTEGER NOT NULL,
@@ -13,12 +13,12 @@ CREATE TABLE offences (
     policy_id      INTEGER NOT NULL,
     mac            BLOB NOT NULL,
     kind           INTEGER NOT NULL,
-    decider        TEXT NOT NULL,
+    refused_by     TEXT NOT NULL,
     source         TEXT NOT NULL,
     key            TEXT NOT NULL,
     place          BLOB,
     offences       INTEGER NOT NULL,
-    over           INTEGER NOT NULL,
+    overcount      INTEGER NOT NULL,
     first_at       INTEGER NOT NULL,
     first_boundary INTEGER NOT NULL,
     first_retry_at INTEGER NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE offences (
     last_boundary  INTEGER NOT NULL,
     last_retry_at  INTEGER NOT NULL,
     last_meta      TEXT NOT NULL,
-    PRIMARY KEY (span, start, policy_id, mac, kind, decider, source)
+    PRIMARY KEY (span, start, policy_id, mac, kind, refused_by, source)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX offences_key ON offences (key, span, start);
 -- One row for each key and day, with a column for the offences of each hour, so
@@ -92,7 +92,7 @@ CREATE TABLE key_traffic (
     allowed   INTEGER NOT NULL,
     refused   INTEGER NOT NULL,
     cost      INTEGER NOT NULL,
-    over      INTEGER NOT NULL,
+    overcount INTEGER NOT NULL,
     PRIMARY KEY (span, start, policy_id, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX key_traffic_key ON key_traffic (key, span, start);
@@ -137,11 +137,11 @@ INSERT INTO rollups (span, through, gone) VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0)
 CREATE TABLE escalations (
     policy_id    INTEGER NOT NULL,
     key          TEXT NOT NULL,
-    step         INTEGER NOT NULL,
+    level        INTEGER NOT NULL,
     block_id     TEXT NOT NULL,
     ended_at     INTEGER NOT NULL,
     last_at      INTEGER NOT NULL,
-    forgotten_at INTEGER NOT NULL,
+    decayed_to   INTEGER NOT NULL,
     touched      INTEGER NOT NULL,
     PRIMARY KEY (policy_id, key)
 ) STRICT, WITHOUT ROWID;
@@ -165,7 +165,7 @@ CREATE TABLE escalation_events (
     policy    TEXT NOT NULL,
     key       TEXT NOT NULL,
     kind      TEXT NOT NULL,
-    step      INTEGER NOT NULL,
+    level     INTEGER NOT NULL,
     offences  INTEGER NOT NULL,
     length    INTEGER NOT NULL,
     block_id  TEXT NOT NULL,
@@ -180,7 +180,7 @@ CREATE INDEX escalation_events_policy ON escalation_events (policy_id, kind, at)
 CREATE TABLE escalation_pauses (
     policy_id   INTEGER PRIMARY KEY,
     policy      TEXT NOT NULL,
-    stopped_at  INTEGER NOT NULL,
+    paused_at   INTEGER NOT NULL,
     resumed_at  INTEGER NOT NULL DEFAULT 0,
     would_block INTEGER NOT NULL,
     allowed     INTEGER NOT NULL,

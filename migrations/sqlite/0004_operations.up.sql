@@ -12,7 +12,7 @@ CREATE TABLE job_runs (
     due_at      INTEGER NOT NULL,
     started_at  INTEGER NOT NULL,
     finished_at INTEGER NOT NULL DEFAULT 0,
-    did         TEXT NOT NULL DEFAULT '',
+    result      TEXT NOT NULL DEFAULT '',
     problem     TEXT NOT NULL DEFAULT '',
     asked       INTEGER NOT NULL DEFAULT 0
 ) STRICT;

@@ -6,7 +6,7 @@ CREATE TABLE nodes (
     started_at INTEGER NOT NULL,
     seen_at    INTEGER NOT NULL,
     per_second REAL NOT NULL,
-    slow_us    INTEGER NOT NULL,
+    p99_us     INTEGER NOT NULL,
     degraded   INTEGER NOT NULL,
     revision   INTEGER NOT NULL
 ) STRICT;

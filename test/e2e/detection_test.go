@@ -127,8 +127,8 @@ func TestTheReportOfRealTrafficNamesTheRightClientsWithTheRightCounts(t *testing
 			t.Errorf("%d offenders, want %d", len(got.Items), len(want))
 		}
 		for _, row := range got.Items {
-			if row.Offences != want[row.Key] || row.Allowed != limit || row.DecidedBy != fmt.Sprintf("%d/31d", limit) {
-				t.Errorf("%s: %d offences and %d allowed by %s, want %d and %d", row.Key, row.Offences, row.Allowed, row.DecidedBy, want[row.Key], limit)
+			if row.Offences != want[row.Key] || row.Allowed != limit || row.RefusedBy != fmt.Sprintf("%d/31d", limit) {
+				t.Errorf("%s: %d offences and %d allowed by %s, want %d and %d", row.Key, row.Offences, row.Allowed, row.RefusedBy, want[row.Key], limit)
 			}
 		}
 		if got.Items[0].Key != "ip:66.249.73.135" || got.Items[0].Offences != 482-limit {
@@ -153,15 +153,15 @@ func TestARefusalsIDOpensItsRecordOnEveryNode(t *testing.T) {
 				record = read[wire.OffenceRecord](n, n.must(200, get, wire.PathOffences+"/"+string(refused.ID), ""))
 				return record.Found == "recorded"
 			})
-			if string(record.Key) != key || string(record.Policy) != "strict" || record.Offences[0].DecidedBy != "1/1h" {
+			if string(record.Key) != key || string(record.Policy) != "strict" || record.Offences[0].RefusedBy != "1/1h" {
 				t.Errorf("got %+v", record)
 			}
 			last := record.Offences[0].Last
 			if string(last.Source) != "edge-1" || last.Meta["path"] != "/search" || !last.RetryAt.Equal(refused.RetryAt.Time) {
 				t.Errorf("the last refusal is %+v, answered was %s", last, refused.RetryAt)
 			}
-			if strings.ContainsAny(record.Sentence, "\n\u202e") {
-				t.Errorf("the sentence is not safe to print: %q", record.Sentence)
+			if strings.ContainsAny(record.Explanation, "\n\u202e") {
+				t.Errorf("the explanation is not safe to print: %q", record.Explanation)
 			}
 		}
 	})

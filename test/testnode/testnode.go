@@ -176,6 +176,9 @@ func (n *Node) try(method, path, body string, status int) ([]byte, error) {
 	}
 	request.Header.Set("Authorization", "Bearer "+adminToken)
 	request.Header.Set("Content-Type", "application/json")
+	if method == http.MethodDelete {
+		request.Header.Set("If-Match", "*")
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
@@ -187,6 +190,9 @@ func (n *Node) try(method, path, body string, status int) ([]byte, error) {
 	}
 	return text, err
 }
+
+// Output returns what the node has written so far.
+func (n *Node) Output() string { return n.out.String() }
 
 // Kill ends the node as a crash would.
 func (n *Node) Kill() { n.stop() }

@@ -60,7 +60,7 @@ func appendAnswer(b []byte, p *rules.Policy, a *gate.Answer) []byte {
 	b = appendRetry(b, a)
 	b = append(b, `,"rule":`...)
 	if p != nil && a.Rule >= 0 && a.Rule < len(p.Rules) {
-		b = AppendRule(b, p.Rules[a.Rule])
+		b = p.Rules[a.Rule].AppendJSON(b)
 	} else {
 		b = append(b, "null"...)
 	}
@@ -99,15 +99,6 @@ func RetryAfterMS(a *gate.Answer) int64 {
 	return int64((a.RetryAfter() + time.Millisecond - 1) / time.Millisecond)
 }
 
-// AppendRule appends a rule as a JSON string, "5/1m".
-func AppendRule(b []byte, r rules.Rule) []byte {
-	b = append(b, '"')
-	b = strconv.AppendInt(b, int64(r.Limit), 10)
-	b = append(b, '/')
-	b = rules.AppendWindow(b, r.Window)
-	return append(b, '"')
-}
-
 func appendStates(b []byte, p *rules.Policy, states []timestamplog.RuleState) []byte {
 	if p == nil || states == nil || len(states) != len(p.Rules) {
 		return append(b, "null"...)
@@ -119,7 +110,7 @@ func appendStates(b []byte, p *rules.Policy, states []timestamplog.RuleState) []
 		}
 		rule := p.Rules[i]
 		b = append(b, `{"rule":`...)
-		b = AppendRule(b, rule)
+		b = rule.AppendJSON(b)
 		b = append(b, `,"limit":`...)
 		b = strconv.AppendInt(b, int64(rule.Limit), 10)
 		b = append(b, `,"window_ms":`...)

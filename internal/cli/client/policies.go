@@ -55,7 +55,7 @@ func (p Policies) Apply(ctx context.Context, file wire.PolicyFileRequest, prune 
 	if confirm != "" {
 		query.Set("confirm", confirm)
 	}
-	return call[wire.PolicyPlan](ctx, p.conn, post(wire.PathPolicyFile, file).with(query))
+	return call[wire.PolicyPlan](ctx, p.conn, post(wire.PathPolicySet, file).with(query))
 }
 
 func policyPath(name string) string { return wire.PathPolicies + "/" + url.PathEscape(name) }

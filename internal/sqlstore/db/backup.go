@@ -233,7 +233,7 @@ func (t *Tx) restore(path string, columns map[string][]string) error {
 		return err
 	}
 	summary := fmt.Sprintf("Restored the database from %q.", filepath.Base(path))
-	// The audit is that of the backup now: this tells what was the newest record
+	// The audit is that of the backup now: this keeps which was the newest record
 	// of the one before.
 	return t.Record("database.restore", "database", "", summary, struct {
 		Head string `json:"audit_head"`
@@ -255,8 +255,8 @@ func (t *Tx) execAll(statements ...statement) error {
 	return nil
 }
 
-// notRestored are the tables that a restore leaves as they are: those that say
-// how the database stands, and those that nodes use to agree at this moment.
+// notRestored are the tables that a restore leaves as they are: those that
+// describe the database itself, and those that nodes use to agree at this moment.
 var notRestored = []string{"schema_migrations", "revision", "leases", "nodes"}
 
 // replaceTable takes the rows of one table over from the backup. Sessions end.

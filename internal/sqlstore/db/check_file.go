@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// mostChecked is how large a file may be to be read whole by CheckFile.
-const mostChecked = 256 << 20
+// maxCheckedFile is how large a file may be to be read whole by CheckFile.
+const maxCheckedFile = 256 << 20
 
 // CheckFile looks at the SQLite file at path before a node uses it. It reports
 // whether the file is missing or defines nothing, and returns an error of one
@@ -38,7 +38,7 @@ func CheckFile(ctx context.Context, path string) (empty bool, err error) {
 	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&objects); err != nil {
 		return false, at.unreachable(ctx, err)
 	}
-	if objects == 0 || info.Size() > mostChecked {
+	if objects == 0 || info.Size() > maxCheckedFile {
 		return objects == 0, nil
 	}
 	var result string
@@ -46,7 +46,7 @@ func CheckFile(ctx context.Context, path string) (empty bool, err error) {
 		return false, at.unreachable(ctx, err)
 	}
 	if result != "ok" {
-		return false, unavailable(fmt.Errorf("quick check: %s", Clip(result)), said[damaged])
+		return false, unavailable(fmt.Errorf("quick check: %s", Clip(result)), messages[damaged])
 	}
 	return false, nil
 }

@@ -27,8 +27,8 @@ const (
 	readOnlyDatabase                // it takes no changes
 )
 
-// said is what callers are told of a trouble.
-var said = map[trouble]string{
+// messages say to callers what a trouble is.
+var messages = map[trouble]string{
 	again:            "is busy",
 	away:             "cannot be reached",
 	locked:           "is locked by another program",
@@ -48,7 +48,7 @@ type commitError struct{ error }
 
 func (e commitError) Unwrap() error { return e.error }
 
-// explain turns a driver's error into what callers are promised: a *fault.Error
+// explain makes of a driver's error what callers expect: a *fault.Error
 // as it is, the context's own error where the caller gave up, and Unavailable
 // where the database is unreachable or did not answer in time.
 func (s *DB) explain(ctx context.Context, err error) error {
@@ -67,7 +67,7 @@ func (s *DB) explain(ctx context.Context, err error) error {
 	if kind == again && s.place.dialect == &sqlite {
 		kind = locked // this node's own transactions queue for their reservation
 	}
-	if what, known := said[kind]; known {
+	if what, known := messages[kind]; known {
 		return unavailable(err, what)
 	}
 	return fmt.Errorf("%s database: %w", s.place.dialect.name, err)

@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// changesChannel is where a change on Postgres tells its revision.
+// changesChannel is the channel on which a change on Postgres sends its revision.
 const changesChannel = "stint_changes"
 
 const (
 	// listenCheck is how long a silent connection is trusted to be alive.
 	listenCheck = 20 * time.Second
-	// listenRetry is the pause before a lost connection is made anew.
+	// listenRetry is the pause before a lost connection is opened again.
 	listenRetry = time.Second
 )
 

@@ -24,7 +24,7 @@ type migrator struct {
 	lock   func(context.Context) (unlock func(), err error) // nil where nobody else can migrate
 }
 
-// MigrationState says where a database stands. A new one is at 0.
+// MigrationState is the schema version of a database. A new one is at 0.
 type MigrationState struct {
 	Version uint // of the newest migration that ran
 	Latest  uint // of the newest that this program knows
@@ -43,7 +43,7 @@ func Migrate(ctx context.Context, url string) error {
 	return place.migrate(ctx)
 }
 
-// MigrationStatus reads where the database of url stands. It changes nothing.
+// MigrationStatus reads the schema version of the database of url. It changes nothing.
 func MigrationStatus(ctx context.Context, url string) (MigrationState, error) {
 	place, err := locate(url)
 	if err != nil {
@@ -77,7 +77,7 @@ func (l location) migrate(ctx context.Context) error {
 			return l.unreachable(ctx, fmt.Errorf("wait for another node's migration: %w", err))
 		}
 		defer unlock()
-		// Another node may have done it meanwhile. Only now does dirty mean
+		// Another node may have done it by now. Only now does dirty mean
 		// that one failed, and not that one is running.
 		if state, err = l.state(ctx, m.db); err != nil || state.upToDate() {
 			return err

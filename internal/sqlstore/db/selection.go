@@ -14,7 +14,7 @@ type Selection struct {
 	Args    []any
 }
 
-// And adds a clause, in which each ? stands for the next of args.
+// And adds a clause, in which each ? is the next of args.
 func (q *Selection) And(clause string, args ...any) {
 	var b strings.Builder
 	for _, c := range clause {

@@ -46,7 +46,7 @@ func openSQLite(path string) (writer, reader *sql.DB, err error) {
 
 // sqliteDSN names the pragmas in the DSN, since a PRAGMA through a pool reaches
 // one connection only. synchronous is FULL: a change that was acknowledged
-// survives a power cut. Nothing that stands in the file itself is trusted: the
+// survives a power cut. Nothing in the file itself is trusted: the
 // schema may not call functions with effects, nor be changed behind SQLite.
 func sqliteDSN(path string) string {
 	return fileDSN(path, url.Values{

@@ -29,7 +29,7 @@ const (
 )
 
 // check returns an Invalid fault for a file that is damaged, not Stint's, or
-// newer than this program. It runs nothing that stands in the file, and changes
+// newer than this program. It runs nothing that is in the file, and changes
 // nothing.
 func (u untrusted) check(ctx context.Context) error {
 	db, err := sql.Open("sqlite", untrustedDSN(u.path, true))
@@ -81,7 +81,7 @@ func (u untrusted) damaged(ctx context.Context, err error) error {
 	return &fault.Error{Code: fault.Invalid, Field: "path", Message: "names a backup that is damaged", Err: err}
 }
 
-// version reads at which migration the file stands.
+// version reads the schema version of the file.
 func (u untrusted) version(ctx context.Context, db *sql.DB, found schema) (uint, error) {
 	if !slices.ContainsFunc(found, func(o schemaObject) bool { return o.kind == "table" && o.name == "schema_migrations" }) {
 		return 0, NotABackup(nil, "it has no table schema_migrations")
@@ -99,7 +99,7 @@ func (u untrusted) version(ctx context.Context, db *sql.DB, found schema) (uint,
 	case err != nil:
 		return 0, err
 	case rows != 1 || version < 1:
-		return 0, NotABackup(nil, "it does not say at which migration it stands")
+		return 0, NotABackup(nil, "it does not say its schema version")
 	case dirty != 0:
 		return 0, fault.Field("path", "names a backup of a database whose migration %d had failed", version)
 	case version > int64(state.Latest):

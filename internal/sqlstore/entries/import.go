@@ -40,14 +40,14 @@ func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks
 	if on != blocks.Keep && on != blocks.Extend && on != blocks.Replace {
 		return blocks.ImportResult{}, fault.Field("on_conflict", "must be keep, extend or replace")
 	}
-	spooled, err := spool(ctx, all, s.db.LocalNow())
+	file, err := writeImportFile(ctx, all, s.db.LocalNow())
 	if err != nil {
 		return blocks.ImportResult{}, err
 	}
-	defer spooled.remove()
+	defer file.remove()
 	var result blocks.ImportResult
 	err = s.db.Change(ctx, by, func(t *db.Tx) error {
-		rows, err := spooled.rows()
+		rows, err := file.rows()
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func newImportRun(t *db.Tx, on blocks.Conflict, progress func(done int)) *import
 	return &importRun{Tx: t, on: on, progress: progress, size: size, places: make(map[string]int, size)}
 }
 
-func (r *importRun) all(rows iter.Seq2[*spoolRow, error]) error {
+func (r *importRun) all(rows iter.Seq2[*importRow, error]) error {
 	if _, err := r.Exec(giveUpAll, db.ToMS(r.Now)); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (r *importRun) all(rows iter.Seq2[*spoolRow, error]) error {
 
 // take puts a row into the batch. A pattern that is in it already is settled
 // here: one statement cannot touch one row twice.
-func (r *importRun) take(row *spoolRow) error {
+func (r *importRun) take(row *importRow) error {
 	r.done++
 	e, err := row.entry()
 	if err != nil {
@@ -272,8 +272,8 @@ func placeholders(first, n int) string {
 	return string(append(text, ')'))
 }
 
-// spoolRow is a row of an import in the temporary file.
-type spoolRow struct {
+// importRow is a row of an import in the temporary file.
+type importRow struct {
 	Pattern, Reason, Author string
 	Source                  blocks.Source
 	PolicyID                int64
@@ -281,7 +281,7 @@ type spoolRow struct {
 	ExpiresMS               int64 // as toMS
 }
 
-func (r *spoolRow) entry() (*blocks.Entry, error) {
+func (r *importRow) entry() (*blocks.Entry, error) {
 	// It was a pattern when it was written, so it reads alike now.
 	p, err := keys.Parser{}.Pattern(r.Pattern)
 	if err != nil {
@@ -293,23 +293,24 @@ func (r *spoolRow) entry() (*blocks.Entry, error) {
 	}, nil
 }
 
-// spoolFile is the temporary file of an import.
-type spoolFile struct{ file *os.File }
+// importFile is the temporary file of an import.
+type importFile struct{ file *os.File }
 
-func spool(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) (*spoolFile, error) {
+// writeImportFile writes the rows of an import, which it checks, to a temporary file.
+func writeImportFile(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) (*importFile, error) {
 	file, err := os.CreateTemp("", "stint-import-*")
 	if err != nil {
 		return nil, fmt.Errorf("make room for the import: %w", err)
 	}
-	spooled := &spoolFile{file}
-	if err := spooled.fill(ctx, all, now); err != nil {
-		spooled.remove()
+	made := &importFile{file}
+	if err := made.fill(ctx, all, now); err != nil {
+		made.remove()
 		return nil, err
 	}
-	return spooled, nil
+	return made, nil
 }
 
-func (s *spoolFile) fill(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) error {
+func (s *importFile) fill(ctx context.Context, all iter.Seq2[blocks.Entry, error], now time.Time) error {
 	buffer := bufio.NewWriterSize(s.file, 1<<20)
 	rows := gob.NewEncoder(buffer)
 	number := 0
@@ -329,7 +330,7 @@ func (s *spoolFile) fill(ctx context.Context, all iter.Seq2[blocks.Entry, error]
 		if b.Source == "" {
 			b.Source = blocks.Imported
 		}
-		err = rows.Encode(spoolRow{b.Pattern.String(), b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)})
+		err = rows.Encode(importRow{b.Pattern.String(), b.Reason, b.Author, b.Source, b.PolicyID, b.Level, db.ToMS(b.Expires)})
 		if err != nil {
 			return fmt.Errorf("write the import's temporary file: %w", err)
 		}
@@ -338,14 +339,14 @@ func (s *spoolFile) fill(ctx context.Context, all iter.Seq2[blocks.Entry, error]
 }
 
 // rows reads the file from its beginning.
-func (s *spoolFile) rows() (iter.Seq2[*spoolRow, error], error) {
+func (s *importFile) rows() (iter.Seq2[*importRow, error], error) {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
 	rows := gob.NewDecoder(bufio.NewReaderSize(s.file, 1<<20))
-	return func(yield func(*spoolRow, error) bool) {
+	return func(yield func(*importRow, error) bool) {
 		for {
-			row := &spoolRow{}
+			row := &importRow{}
 			err := rows.Decode(row)
 			if errors.Is(err, io.EOF) {
 				return
@@ -357,7 +358,7 @@ func (s *spoolFile) rows() (iter.Seq2[*spoolRow, error], error) {
 	}, nil
 }
 
-func (s *spoolFile) remove() {
+func (s *importFile) remove() {
 	_ = s.file.Close()
 	_ = os.Remove(s.file.Name()) // a leftover in the temporary folder does no harm
 }

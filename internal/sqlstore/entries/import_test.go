@@ -16,7 +16,7 @@ import (
 func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 	for on, want := range map[blocks.Conflict]struct {
 		result  blocks.ImportResult
-		standA  time.Duration // 0: for good
+		activeA time.Duration // 0: permanent
 		standD  time.Duration
 		reasonA string
 	}{
@@ -52,17 +52,17 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 				}
 				page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block})
 				if err != nil || storetest.Patterns(page.Items) != "token:a token:b token:c token:d token:expired" {
-					t.Fatalf("standing: %s, %v", storetest.Patterns(page.Items), err)
+					t.Fatalf("active: %s, %v", storetest.Patterns(page.Items), err)
 				}
 				for _, b := range page.Items {
 					switch b.Pattern.String() {
 					case "token:a":
-						if !b.Expires.Equal(now.Add(want.standA)) || b.Reason != want.reasonA {
-							t.Errorf("token:a stands as %+v", b)
+						if !b.Expires.Equal(now.Add(want.activeA)) || b.Reason != want.reasonA {
+							t.Errorf("token:a is %+v", b)
 						}
 					case "token:d":
 						if !b.Expires.Equal(now.Add(want.standD)) || b.Source != blocks.Imported || b.Author != "ann" {
-							t.Errorf("token:d stands as %+v", b)
+							t.Errorf("token:d is %+v", b)
 						}
 					}
 				}

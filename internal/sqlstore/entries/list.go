@@ -125,7 +125,7 @@ func (t Tx) page(f blocks.Filter, limit int, counted bool) (page blocks.Page, er
 	if err != nil {
 		return page, err
 	}
-	// One more than the page tells whether there is another.
+	// One more than the page shows whether there is another.
 	page.Items, err = db.Each(t.Tx, new(EntryScanner).Scan, `SELECT `+EntryFields+` FROM entries WHERE `+q.String()+order+" LIMIT "+strconv.Itoa(limit+1), q.Args...)
 	if err == nil && len(page.Items) > limit {
 		page.Items = page.Items[:limit]

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-dev/stint/test/storetest"
 )
 
-// loaded returns how often each pattern stands in what a node loads that knows
+// loaded returns how often each pattern is in what a node loads that knows
 // nothing yet.
 func loaded(t *testing.T, f *storetest.Fixture) map[string]int {
 	t.Helper()
@@ -45,7 +45,7 @@ func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
 		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "", lifted.Entry.ID); err != nil {
 			t.Fatal(err)
 		}
-		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:stands", time.Time{}), blocks.Fail)
+		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:active", time.Time{}), blocks.Fail)
 		f.Clock.Advance(time.Minute)
 		all := loaded(t, f)
 		for b := range storetest.Blocks(t, many) {
@@ -53,8 +53,8 @@ func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
 				t.Fatalf("%s came %d times", b.Pattern, n)
 			}
 		}
-		if len(all) != many+1 || all["token:stands"] != 1 {
-			t.Errorf("%d patterns came, want %d and token:stands, which came %d times", len(all), many+1, all["token:stands"])
+		if len(all) != many+1 || all["token:active"] != 1 {
+			t.Errorf("%d patterns came, want %d and token:active, which came %d times", len(all), many+1, all["token:active"])
 		}
 	})
 }

@@ -167,7 +167,7 @@ func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
 	return s.run(ctx, deleteSession, hash)
 }
 
-// DeleteExpiredSessions gives back the room of the sessions that ended before
+// DeleteExpiredSessions deletes the sessions that ended before
 // at. Nothing depends on it.
 func (s *Store) DeleteExpiredSessions(ctx context.Context, at time.Time) error {
 	return s.run(ctx, deleteExpired, db.ToMS(at))

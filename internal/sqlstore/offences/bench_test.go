@@ -19,7 +19,7 @@ import (
 // generateOffences fills so many days with rows of about five thousand keys,
 // the first ones far heavier, evenly over the minutes.
 const generateOffences = `
-INSERT INTO offences (span, start, policy_id, mac, kind, decider, source, key, place, offences, over,
+INSERT INTO offences (span, start, policy_id, mac, kind, refused_by, source, key, place, offences, overcount,
     first_at, first_boundary, first_retry_at, first_meta, last_at, last_boundary, last_retry_at, last_meta)
 SELECT 1, minute, 7, decode(substr(md5(k::text), 1, 20), 'hex'), 0, CASE k % 3 WHEN 0 THEN '1/1s' ELSE '20/1m' END, 'edge-1',
     'ip:10.' || k / 65536 || '.' || k / 256 % 256 || '.' || k % 256,

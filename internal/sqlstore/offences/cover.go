@@ -60,7 +60,7 @@ func split(span, low, high int64, rollups map[int64]rollup) []segment {
 }
 
 // union writes the rows of all segments of a table as one, with the columns
-// and the further clauses given; ? in more stands for the next of args.
+// and the further clauses given; ? in more is the next of args.
 func union(q *db.Selection, columns, table string, segments []segment, more string, args ...any) string {
 	text := ""
 	for i, s := range segments {
@@ -76,7 +76,7 @@ func union(q *db.Selection, columns, table string, segments []segment, more stri
 	return text
 }
 
-// conditions builds what stands behind the span, with its arguments.
+// conditions builds the clauses after the span, with their arguments.
 type conditions struct {
 	text string
 	args []any

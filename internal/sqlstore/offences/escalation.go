@@ -9,7 +9,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-const escalationColumns = `policy_id, key, step, block_id, ended_at, last_at, forgotten_at, counts_from`
+const escalationColumns = `policy_id, key, level, block_id, ended_at, last_at, decayed_to, counts_from`
 
 // The statements about many keys get them as their first parameter; see bulk.go.
 // CROSS JOIN keeps the order in which the tables are read on SQLite.
@@ -27,8 +27,8 @@ INSERT INTO escalations (` + escalationColumns + `, touched) `
 	lockEscalations = addEscalations + db.BulkSelect(newEscalationTypes) + `
 ON CONFLICT (policy_id, key) DO UPDATE SET touched = excluded.touched RETURNING ` + escalationColumns
 	saveEscalations = `
-ON CONFLICT (policy_id, key) DO UPDATE SET step = excluded.step, block_id = excluded.block_id,
-    ended_at = excluded.ended_at, last_at = excluded.last_at, forgotten_at = excluded.forgotten_at, counts_from = excluded.counts_from`
+ON CONFLICT (policy_id, key) DO UPDATE SET level = excluded.level, block_id = excluded.block_id,
+    ended_at = excluded.ended_at, last_at = excluded.last_at, decayed_to = excluded.decayed_to, counts_from = excluded.counts_from`
 	findBlockEnds = db.Asked([]string{db.TextColumn}, "id") + `
 SELECT b.id, CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END
 FROM asked CROSS JOIN entries b WHERE b.id = asked.id`
@@ -91,11 +91,11 @@ type escalationRun struct {
 
 func (r *escalationRun) evaluate(counted []offences.Offence) error {
 	r.collect(counted)
-	for _, step := range []func() error{r.leaveStrangers, r.lock, r.readBlockEnds, r.count, r.sum, r.escalate} {
+	for _, phase := range []func() error{r.skipUntrackedKeys, r.lock, r.readBlockEnds, r.count, r.sum, r.escalate} {
 		if len(r.candidates) == 0 {
 			return nil
 		}
-		if err := step(); err != nil {
+		if err := phase(); err != nil {
 			return err
 		}
 	}
@@ -143,9 +143,9 @@ func (r *escalationRun) rows(of func(*candidate) []any) (rows [][]any) {
 	return rows
 }
 
-// leaveStrangers forgets the keys that were only blocked and stand on no
-// escalation: their offences end no quiet spell.
-func (r *escalationRun) leaveStrangers() error {
+// skipUntrackedKeys drops the keys that were only blocked and have no state of
+// an escalation: their offences do not delay decay.
+func (r *escalationRun) skipUntrackedKeys() error {
 	rows := r.rows(func(c *candidate) []any {
 		if len(c.counts) > 0 {
 			return nil
@@ -158,11 +158,11 @@ func (r *escalationRun) leaveStrangers() error {
 	if err != nil {
 		return err
 	}
-	stands := map[escalationID]bool{}
+	tracked := map[escalationID]bool{}
 	for _, id := range known {
-		stands[id] = true
+		tracked[id] = true
 	}
-	r.candidates = slices.DeleteFunc(r.candidates, func(c *candidate) bool { return len(c.counts) == 0 && !stands[c.escalationID] })
+	r.candidates = slices.DeleteFunc(r.candidates, func(c *candidate) bool { return len(c.counts) == 0 && !tracked[c.escalationID] })
 	return nil
 }
 

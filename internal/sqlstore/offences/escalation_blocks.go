@@ -19,7 +19,7 @@ CROSS JOIN entries b WHERE b.pattern = asked.pattern AND b.kind = 'block' AND b.
 AND CASE WHEN b.ended_at > 0 THEN b.ended_at ELSE b.expires_at END > $3 GROUP BY b.pattern`
 
 // otherBlockEnds returns when the newest block that selects each key ends or
-// ended, whoever made it, where that is in the window that counts.
+// ended, of any author, where that is in the window that counts.
 func (r *escalationRun) otherBlockEnds(candidates []*candidate) (map[*candidate]int64, error) {
 	ends := map[*candidate]int64{}
 	for len(candidates) > 0 {

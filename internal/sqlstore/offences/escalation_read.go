@@ -15,9 +15,9 @@ import (
 const (
 	findEscalations      = `SELECT ` + escalationColumns + ` FROM escalations WHERE `
 	findEscalationCounts = `SELECT policy_id, key, start, offences FROM escalation_counts WHERE `
-	findEvents           = `SELECT id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail FROM escalation_events WHERE `
-	findStops            = `SELECT policy_id, policy, stopped_at, would_block, allowed, seen, detail FROM escalation_pauses WHERE stopped_at > resumed_at`
-	resumeStop           = `UPDATE escalation_pauses SET resumed_at = $2 WHERE policy_id = $1 AND stopped_at > resumed_at RETURNING policy`
+	findEvents           = `SELECT id, at, policy_id, policy, key, kind, level, offences, length, block_id, detail FROM escalation_events WHERE `
+	findStops            = `SELECT policy_id, policy, paused_at, would_block, allowed, seen, detail FROM escalation_pauses WHERE paused_at > resumed_at`
+	resumeStop           = `UPDATE escalation_pauses SET resumed_at = $2 WHERE policy_id = $1 AND paused_at > resumed_at RETURNING policy`
 	orderedByNewID       = ` ORDER BY id DESC LIMIT `
 )
 

@@ -83,7 +83,7 @@ func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
 			}
 			f.Clock.Advance(want)
 		}
-		standing := func() *offences.EscalationStatus {
+		status := func() *offences.EscalationStatus {
 			t.Helper()
 			k, _ := keys.Parser{}.Key("k:x")
 			at, _, err := s.EscalationStatus(t.Context(), k)
@@ -92,17 +92,17 @@ func TestEachBlockIsLongerUpToTheCapAndStepsAreForgotten(t *testing.T) {
 			}
 			return at
 		}
-		at := standing()
+		at := status()
 		if at.Level != 4 || at.Levels != 3 || at.Next != 30*time.Minute || at.Count != 0 || !at.DecaysAt.Equal(f.Clock.Now().Add(time.Hour)) {
-			t.Errorf("stands at %+v", at)
+			t.Errorf("is at %+v", at)
 		}
 		f.Clock.Advance(2*time.Hour + time.Minute)
-		if at := standing(); at.Level != 2 || at.Next != 30*time.Minute {
-			t.Errorf("after two quiet spells it stands at %+v", at)
+		if at := status(); at.Level != 2 || at.Next != 30*time.Minute {
+			t.Errorf("after two decay periods it is at %+v", at)
 		}
 		f.Clock.Advance(time.Hour)
 		if got := offend(); got != 20*time.Minute {
-			t.Errorf("after three quiet spells the block is %s long", got)
+			t.Errorf("after three decay periods the block is %s long", got)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestOnlyWhatCameAfterABlockCounts(t *testing.T) {
 		if got := automatic(t, f.Store); len(got) != 2 || got[0].Level != 2 {
 			t.Fatalf("the tenth made %d blocks", len(got))
 		}
-		// Lifted at once: what came before does not count again.
+		// Ended at once: what came before does not count again.
 		if _, err := f.Entries.End(t.Context(), storetest.Operator, blocks.Block, "a partner", automatic(t, f.Store)[0].ID); err != nil {
 			t.Fatal(err)
 		}

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	readEscalationPause  = `SELECT stopped_at, resumed_at FROM escalation_pauses WHERE policy_id = $1`
+	readEscalationPause  = `SELECT paused_at, resumed_at FROM escalation_pauses WHERE policy_id = $1`
 	countEscalated       = `SELECT count(DISTINCT key) FROM escalation_events WHERE policy_id = $1 AND kind = $2 AND at >= $3`
 	writeEscalationPause = `
-INSERT INTO escalation_pauses (policy_id, policy, stopped_at, would_block, allowed, seen, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (policy_id) DO UPDATE SET policy = excluded.policy, stopped_at = excluded.stopped_at,
+INSERT INTO escalation_pauses (policy_id, policy, paused_at, would_block, allowed, seen, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (policy_id) DO UPDATE SET policy = excluded.policy, paused_at = excluded.paused_at,
     would_block = excluded.would_block, allowed = excluded.allowed, seen = excluded.seen, detail = excluded.detail`
 	addEscalationEvents = `
-INSERT INTO escalation_events (id, at, policy_id, policy, key, kind, step, offences, length, block_id, detail) `
+INSERT INTO escalation_events (id, at, policy_id, policy, key, kind, level, offences, length, block_id, detail) `
 	sketchesSince = `SELECT sketch FROM distinct_keys WHERE span = 1 AND start >= $1 AND policy_id = $2`
 )
 
@@ -111,8 +111,8 @@ func (w *escalationWriter) save() error {
 	if err := w.BecomeChange(audit.SystemActor("escalation")); err != nil {
 		return err
 	}
-	for _, step := range []func() error{w.saveStops, w.saveBlocks, w.saveEvents, w.saveStates, w.WakeNodes} {
-		if err := step(); err != nil {
+	for _, phase := range []func() error{w.saveStops, w.saveBlocks, w.saveEvents, w.saveStates, w.WakeNodes} {
+		if err := phase(); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func (s *Store) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluat
 	}
 	if changed {
 		// A block that does not govern this node yet is brought by the poll:
-		// nobody has been told of it.
+		// nobody has been notified of it.
 		_ = s.db.Refresh(ctx)
 	}
 	return events, nil
@@ -220,7 +220,7 @@ type countID struct {
 	start, policy int64
 	key           string
 	kind          offences.Kind
-	decider       string
+	refusedBy     string
 	source        string
 }
 

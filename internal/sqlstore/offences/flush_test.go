@@ -141,8 +141,8 @@ func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := `"ip:203.0.113.7" was refused 8 times on 2026-03-01 between 12:00:00.000 and 12:00:10.000 UTC under policy default: 8 by the rule 20/1m. The last answer said to ask again at 2026-03-01 12:00:22.000 UTC.`
-		if e.Found != offenders.Recorded || e.Sentence != want {
-			t.Errorf("got %s: %s", e.Found, e.Sentence)
+		if e.Found != offenders.Recorded || e.Text != want {
+			t.Errorf("got %s: %s", e.Found, e.Text)
 		}
 		o := e.Offences[0]
 		if o.First.At != f.Clock.Now().Add(-10*time.Second).UnixMilli() || o.First.Boundary != o.First.At-60_000 || o.Last.Meta["path"] != "/x" || o.Last.Source != "edge-1" {

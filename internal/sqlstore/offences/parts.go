@@ -15,7 +15,7 @@ import (
 // where keys begin, which both dialects can cut; what is left of a part's bits
 // is added up here, at most 128 rows for each of the parts.
 func (s *Store) SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) (parts []offences.SeenPart, err error) {
-	wide := 128 - network.Addr().BitLen() // IPv4 stands behind so many bits
+	wide := 128 - network.Addr().BitLen() // IPv4 follows after so many bits
 	err = s.read(ctx, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		c := &conditions{}
 		c.selects(keys.NetworkPattern(network))

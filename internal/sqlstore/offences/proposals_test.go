@@ -66,9 +66,9 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		if again, err := s.Propose(t.Context()); err != nil || len(again) != 1 || again[0].Pattern.String() != "ip:203.0.113.0/24" {
 			t.Errorf("after one was dismissed and one accepted: %+v, %v", again, err)
 		}
-		blast, err := s.BlastRadius(t.Context(), storetest.Pattern(t, "ip:203.0.113.0/24"), f.Clock.Now().Add(-time.Hour), f.Clock.Now())
-		if err != nil || blast.Keys != 10 || blast.Offenders != 9 || blast.Allowed != 4 || blast.AllowedShare != 1 || blast.AllKeys != 26 || len(blast.Exempt) != 1 || !blast.Exact {
-			t.Errorf("blast radius is %+v, %v", blast, err)
+		impact, err := s.BlastRadius(t.Context(), storetest.Pattern(t, "ip:203.0.113.0/24"), f.Clock.Now().Add(-time.Hour), f.Clock.Now())
+		if err != nil || impact.Keys != 10 || impact.Offenders != 9 || impact.Allowed != 4 || impact.AllowedShare != 1 || impact.AllKeys != 26 || len(impact.Exempt) != 1 || !impact.Exact {
+			t.Errorf("impact is %+v, %v", impact, err)
 		}
 	})
 }

@@ -43,8 +43,7 @@ func parseRankCursor(text string, sort offences.Sort) (c rankCursor, err error) 
 	return c, nil
 }
 
-// rankOrder says by what rows are ranked, and whether that needs more than the
-// narrow index.
+// rankOrders is how rows are sorted: the value that ranks them, and what follows a cursor.
 var rankOrders = map[offences.Sort]struct{ value, order, behind string }{
 	offences.ByOffences: {"n", "n DESC, key", "(n < ? OR (n = ? AND key > ?))"},
 	offences.ByLast:     {"l", "l DESC, key", "(l < ? OR (l = ? AND key > ?))"},
@@ -134,7 +133,7 @@ func (r *ranker) statement() (text string, args []any) {
 		counted = daysUnion(q, r.span.From.UnixMilli(), r.span.To.UnixMilli(), r.rollups, r.more)
 	}
 	text = "WITH ranked AS (SELECT key, " + sums + " FROM (" + counted + ") AS counted GROUP BY key " +
-		q.Fill("HAVING sum(n) >= ?", max(1, r.query.Least)) +
+		q.Fill("HAVING sum(n) >= ?", max(1, r.query.MinOffences)) +
 		") SELECT key, n, " + order.value + ", (SELECT count(*) FROM ranked), (SELECT CAST(sum(n) AS BIGINT) FROM ranked) FROM ranked"
 	if r.query.Cursor != "" {
 		text += " WHERE " + q.Fill(order.behind, r.at.value, r.at.value, r.at.key)
@@ -166,10 +165,10 @@ func rankConditions(query offences.Query) (*conditions, error) {
 		c.and(`lower(key) LIKE ? ESCAPE '\'`, db.LikeContaining(query.Search))
 	}
 	if query.Rule != "" {
-		c.and("decider = ?", query.Rule)
+		c.and("refused_by = ?", query.Rule)
 	}
 	if query.NotRule != "" {
-		c.and("decider <> ?", query.NotRule)
+		c.and("refused_by <> ?", query.NotRule)
 	}
 	return c, nil
 }
@@ -189,8 +188,8 @@ func (t tx) firstAndLast(ranking *offences.Ranking, segments []segment, more *co
 	narrow := conditions{more.text, slices.Clone(more.args)}
 	narrow.keyIn(page)
 	q := &db.Selection{}
-	text := "SELECT key, min(first_at), max(last_at), CAST(sum(over) AS BIGINT) FROM (" +
-		union(q, "key, first_at, last_at, over", "offences", segments, narrow.text, narrow.args...) + ") AS counted GROUP BY key"
+	text := "SELECT key, min(first_at), max(last_at), CAST(sum(overcount) AS BIGINT) FROM (" +
+		union(q, "key, first_at, last_at, overcount", "offences", segments, narrow.text, narrow.args...) + ") AS counted GROUP BY key"
 	return db.Stream(t.Tx, func(r db.Row) (key string, err error) {
 		var first, last, over int64
 		if err := r.Scan(&key, &first, &last, &over); err != nil {
@@ -215,8 +214,8 @@ func (t tx) other(ranking *offences.Ranking, query offences.Query, segments []se
 		c.and("policy_id = ?", query.Policy)
 	}
 	q := &db.Selection{}
-	text := "SELECT COALESCE(CAST(sum(offences) AS BIGINT), 0), COALESCE(CAST(sum(over) AS BIGINT), 0) FROM (" +
-		union(q, "offences, over", "offences", segments, c.text, c.args...) + ") AS folded"
+	text := "SELECT COALESCE(CAST(sum(offences) AS BIGINT), 0), COALESCE(CAST(sum(overcount) AS BIGINT), 0) FROM (" +
+		union(q, "offences, overcount", "offences", segments, c.text, c.args...) + ") AS aggregated"
 	if _, err := t.One(text, q.Args, &ranking.Other, &ranking.OtherOvercount); err != nil {
 		return err
 	}
@@ -254,9 +253,9 @@ func (s *Store) Details(ctx context.Context, query offences.Query, page []string
 		width := max(1, (span.To.UnixMilli()-span.From.UnixMilli()+int64(points)-1)/int64(points))
 		q := &db.Selection{}
 		point := q.Fill("(start - ?) / ?", span.From.UnixMilli(), width)
-		text := "SELECT key, policy_id, kind, decider, point, CAST(sum(offences) AS BIGINT) FROM (SELECT key, policy_id, kind, decider, " +
-			point + " AS point, offences FROM (" + union(q, "key, policy_id, kind, decider, start, offences", "offences", segments, c.text, c.args...) +
-			") AS counted) AS placed GROUP BY key, policy_id, kind, decider, point ORDER BY key, point, policy_id, kind, decider"
+		text := "SELECT key, policy_id, kind, refused_by, point, CAST(sum(offences) AS BIGINT) FROM (SELECT key, policy_id, kind, refused_by, " +
+			point + " AS point, offences FROM (" + union(q, "key, policy_id, kind, refused_by, start, offences", "offences", segments, c.text, c.args...) +
+			") AS counted) AS placed GROUP BY key, policy_id, kind, refused_by, point ORDER BY key, point, policy_id, kind, refused_by"
 		all, err = db.Each(t, func(r db.Row) (d offences.Detail, err error) {
 			return d, r.Scan(&d.Key, &d.Policy, &d.Kind, &d.RefusedBy, &d.Point, &d.Count)
 		}, text, q.Args...)
@@ -277,8 +276,8 @@ func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span
 			c.and("policy_id = ?", policy)
 		}
 		q := &db.Selection{}
-		text := "SELECT key, CAST(sum(allowed) AS BIGINT), CAST(sum(refused) AS BIGINT), CAST(sum(over) AS BIGINT) FROM (" +
-			union(q, "key, allowed, refused, over", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key"
+		text := "SELECT key, CAST(sum(allowed) AS BIGINT), CAST(sum(refused) AS BIGINT), CAST(sum(overcount) AS BIGINT) FROM (" +
+			union(q, "key, allowed, refused, overcount", "key_traffic", segments, c.text, c.args...) + ") AS counted GROUP BY key"
 		all, err = db.Each(t, func(r db.Row) (k offences.KeyTotal, err error) {
 			return k, r.Scan(&k.Key, &k.Allowed, &k.Refused, &k.Overcount)
 		}, text, q.Args...)
@@ -294,9 +293,9 @@ func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offen
 		// By key first, so that what is sorted to count keys is sorted once: on
 		// SQLite a third less than count(DISTINCT key) among 120,000 rows, and on
 		// Postgres, which is twice as quick at either, about a third more.
-		text := "SELECT policy_id, kind, decider, CAST(sum(by_key) AS BIGINT) AS n, count(CASE WHEN key <> '' THEN 1 END) FROM (" +
-			"SELECT policy_id, kind, decider, key, sum(offences) AS by_key FROM (" + union(q, "policy_id, kind, decider, offences, key", "offences", segments, "") +
-			") AS counted GROUP BY key, policy_id, kind, decider) AS keyed GROUP BY policy_id, kind, decider ORDER BY n DESC, policy_id, kind, decider"
+		text := "SELECT policy_id, kind, refused_by, CAST(sum(by_key) AS BIGINT) AS n, count(CASE WHEN key <> '' THEN 1 END) FROM (" +
+			"SELECT policy_id, kind, refused_by, key, sum(offences) AS by_key FROM (" + union(q, "policy_id, kind, refused_by, offences, key", "offences", segments, "") +
+			") AS counted GROUP BY key, policy_id, kind, refused_by) AS keyed GROUP BY policy_id, kind, refused_by ORDER BY n DESC, policy_id, kind, refused_by"
 		all, err = db.Each(t, func(r db.Row) (o offences.RuleTotal, err error) {
 			return o, r.Scan(&o.Policy, &o.Kind, &o.RefusedBy, &o.Refused, &o.Keys)
 		}, text, q.Args...)
@@ -305,13 +304,13 @@ func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offen
 	return all, err
 }
 
-const offenceFields = `policy_id, mac, kind, decider, source, key, start, offences, over, first_at, first_boundary, first_retry_at, first_meta,
+const offenceFields = `policy_id, mac, kind, refused_by, source, key, start, offences, overcount, first_at, first_boundary, first_retry_at, first_meta,
     last_at, last_boundary, last_retry_at, last_meta`
 
 const (
-	findOffences = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 ORDER BY kind, decider, source`
-	findFolded   = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 AND key = '' ORDER BY policy_id, kind`
-	readTrace    = `SELECT start, node, level, points FROM trace WHERE start >= $1 AND start < $2 ORDER BY start, node, id`
+	findOffences   = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 ORDER BY kind, refused_by, source`
+	findAggregated = `SELECT ` + offenceFields + ` FROM offences WHERE span = 1 AND start = $1 AND mac = $2 AND key = '' ORDER BY policy_id, kind`
+	readTrace      = `SELECT start, node, level, points FROM trace WHERE start >= $1 AND start < $2 ORDER BY start, node, id`
 )
 
 func scanOffence(r db.Row) (o offences.Offence, err error) {
@@ -337,19 +336,19 @@ func (s *Store) FindOffences(ctx context.Context, id offences.RefusalID) (all []
 		all, err = db.Each(t, scanOffence, findOffences, id.Minute.UnixMilli(), id.MAC[:])
 		return err
 	})
-	type decider struct {
+	type refuser struct {
 		policy int64
 		kind   offences.Kind
 		name   string
 	}
 	all = merged(all, func(*offences.Offence) bool { return true },
-		func(o *offences.Offence) decider { return decider{o.Policy, o.Kind, o.RefusedBy} }, (*offences.Offence).Merge)
+		func(o *offences.Offence) refuser { return refuser{o.Policy, o.Kind, o.RefusedBy} }, (*offences.Offence).Merge)
 	slices.SortStableFunc(all, func(a, b offences.Offence) int { return cmp.Compare(b.Count, a.Count) })
 	return all, err
 }
 
 // Kept implements offenders.Store.
-func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, folded []offences.Offence, err error) {
+func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, aggregated []offences.Offence, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		rollups, err := in(t).rollups()
 		if err != nil {
@@ -357,13 +356,13 @@ func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, fol
 		}
 		from = db.FromMS(rollups[minuteSpan].gone)
 		var none [offences.MACSize]byte
-		folded, err = db.Each(t, scanOffence, findFolded, minute.UnixMilli(), none[:])
+		aggregated, err = db.Each(t, scanOffence, findAggregated, minute.UnixMilli(), none[:])
 		return err
 	})
-	return from, folded, err
+	return from, aggregated, err
 }
 
-// Trace implements offenders.Store.
+// TrafficSamples implements offenders.Store.
 func (s *Store) TrafficSamples(ctx context.Context, from, to time.Time, do func(*offences.SampleChunk) error) error {
 	return s.db.View(ctx, func(t *db.Tx) error {
 		return db.Stream(t, func(r db.Row) (*offences.SampleChunk, error) {

@@ -122,7 +122,7 @@ func TestAReportIsPagedFilteredAndSorted(t *testing.T) {
 			"by any but a rule":     {offences.Query{NotRule: "20/1m"}, 0},
 			"by policy":             {offences.Query{Policy: 7}, 27},
 			"by another policy":     {offences.Query{Policy: 8}, 0},
-			"with at least so many": {offences.Query{Least: 5}, 6},
+			"with at least so many": {offences.Query{MinOffences: 5}, 6},
 			"sorted by the last":    {offences.Query{Sort: offences.ByLast}, 27},
 			"sorted by the first":   {offences.Query{Sort: offences.ByFirst}, 27},
 			"sorted by key":         {offences.Query{Sort: offences.ByKey}, 27},

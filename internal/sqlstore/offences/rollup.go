@@ -20,21 +20,21 @@ SELECT COALESCE(min(start), 0) FROM (
 	// Of a longer span only the amounts and the first and last instant are
 	// kept.
 	rollUpOffences = `
-INSERT INTO offences (span, start, policy_id, mac, kind, decider, source, key, place, offences, over,
+INSERT INTO offences (span, start, policy_id, mac, kind, refused_by, source, key, place, offences, overcount,
     first_at, first_boundary, first_retry_at, first_meta,
     last_at, last_boundary, last_retry_at, last_meta)
-SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, mac, kind, decider, source, key, place, sum(offences), sum(over),
+SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, mac, kind, refused_by, source, key, place, sum(offences), sum(overcount),
     min(first_at), 0, 0, '', max(last_at), 0, 0, ''
 FROM offences WHERE span = $3 AND start >= CAST($2 AS BIGINT) AND start < $4
-GROUP BY policy_id, mac, kind, decider, source, key, place`
+GROUP BY policy_id, mac, kind, refused_by, source, key, place`
 	rollUpTraffic = `
 INSERT INTO traffic (span, start, policy_id, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked)
 SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, sum(allowed), sum(limited), sum(blocked), sum(unavailable), sum(shadow_allowed), sum(shadow_limited),
     sum(cost_allowed), sum(untracked)
 FROM traffic WHERE span = $3 AND start >= CAST($2 AS BIGINT) AND start < $4 GROUP BY policy_id`
 	rollUpKeyTraffic = `
-INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, over)
-SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, key, place, sum(allowed), sum(refused), sum(cost), sum(over)
+INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, overcount)
+SELECT CAST($1 AS SMALLINT), CAST($2 AS BIGINT), policy_id, key, place, sum(allowed), sum(refused), sum(cost), sum(overcount)
 FROM key_traffic WHERE span = $3 AND start >= CAST($2 AS BIGINT) AND start < $4 GROUP BY policy_id, key, place`
 	distinctWithin = `SELECT policy_id, sketch FROM distinct_keys WHERE span = $1 AND start >= $2 AND start < $3 ORDER BY policy_id`
 )
@@ -136,8 +136,8 @@ const (
 	deleteDays  = `DELETE FROM offence_days WHERE start < $1`
 	deleteTrace = `DELETE FROM trace WHERE start < $1`
 	deleteCount = `DELETE FROM escalation_counts WHERE start < $1`
-	// An escalation that stands on the ground and has been quiet says nothing.
-	deleteEscalations = `DELETE FROM escalations WHERE touched < $1 AND step = 0`
+	// A state at level 0 without recent offences is that of a new key.
+	deleteEscalations = `DELETE FROM escalations WHERE touched < $1 AND level = 0`
 	deleteEvents      = `DELETE FROM escalation_events WHERE at < $1`
 )
 

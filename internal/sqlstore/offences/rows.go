@@ -21,13 +21,13 @@ const (
 
 const (
 	addOffences = `
-INSERT INTO offences (span, start, policy_id, mac, kind, decider, source, key, place, offences, over,
+INSERT INTO offences (span, start, policy_id, mac, kind, refused_by, source, key, place, offences, overcount,
     first_at, first_boundary, first_retry_at, first_meta,
     last_at, last_boundary, last_retry_at, last_meta) `
 	mergeOffences = `
-ON CONFLICT (span, start, policy_id, mac, kind, decider, source) DO UPDATE SET
+ON CONFLICT (span, start, policy_id, mac, kind, refused_by, source) DO UPDATE SET
     offences = offences.offences + excluded.offences,
-    over = offences.over + excluded.over,
+    overcount = offences.overcount + excluded.overcount,
     first_boundary = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_boundary ELSE offences.first_boundary END,
     first_retry_at = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_retry_at ELSE offences.first_retry_at END,
     first_meta = CASE WHEN excluded.first_at < offences.first_at THEN excluded.first_meta ELSE offences.first_meta END,
@@ -49,11 +49,11 @@ ON CONFLICT (span, start, policy_id) DO UPDATE SET
     cost_allowed = traffic.cost_allowed + excluded.cost_allowed, untracked = traffic.untracked + excluded.untracked`
 
 	addKeyTraffic = `
-INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, over) `
+INSERT INTO key_traffic (span, start, policy_id, key, place, allowed, refused, cost, overcount) `
 	mergeKeyTraffic = `
 ON CONFLICT (span, start, policy_id, key) DO UPDATE SET
     allowed = key_traffic.allowed + excluded.allowed, refused = key_traffic.refused + excluded.refused,
-    cost = key_traffic.cost + excluded.cost, over = key_traffic.over + excluded.over`
+    cost = key_traffic.cost + excluded.cost, overcount = key_traffic.overcount + excluded.overcount`
 
 	addDistinct      = `INSERT INTO distinct_keys (span, start, policy_id, node, sketch) `
 	mergeDistinct    = ` ON CONFLICT (span, start, policy_id, node) DO UPDATE SET sketch = excluded.sketch`

@@ -76,7 +76,7 @@ func (s *Audit) FindRecords(ctx context.Context, f audit.Filter) (page audit.Pag
 	}
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		page.Next = ""
-		// One more than the page tells whether there is another.
+		// One more than the page shows whether there is another.
 		page.Records, err = db.Each(t, db.ScanRecord, db.RecordColumns+q.String()+" ORDER BY id DESC LIMIT "+strconv.Itoa(limit+1), q.Args...)
 		if len(page.Records) > limit {
 			page.Records = page.Records[:limit]

@@ -10,12 +10,12 @@ import (
 
 const (
 	putNode = `
-INSERT INTO nodes (id, name, version, started_at, seen_at, per_second, slow_us, degraded, revision)
+INSERT INTO nodes (id, name, version, started_at, seen_at, per_second, p99_us, degraded, revision)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, per_second = excluded.per_second,
-    slow_us = excluded.slow_us, degraded = excluded.degraded, revision = excluded.revision`
+    p99_us = excluded.p99_us, degraded = excluded.degraded, revision = excluded.revision`
 	selectNodes = `
-SELECT id, name, version, started_at, seen_at, per_second, slow_us, degraded, revision
+SELECT id, name, version, started_at, seen_at, per_second, p99_us, degraded, revision
 FROM nodes WHERE seen_at >= $1 ORDER BY name, id`
 	deleteNode  = `DELETE FROM nodes WHERE id = $1`
 	deleteNodes = `DELETE FROM nodes WHERE seen_at < $1`
@@ -29,7 +29,7 @@ type Nodes struct{ db *db.DB }
 // NewNodes returns the store of the nodes on a database.
 func NewNodes(d *db.DB) *Nodes { return &Nodes{d} }
 
-// PutNode takes down what a node tells of itself.
+// PutNode stores what a node reports of itself.
 func (s *Nodes) PutNode(ctx context.Context, n nodes.Node) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
 		degraded := 0

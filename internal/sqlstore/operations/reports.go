@@ -96,7 +96,7 @@ func (s *Reports) FindDocumentByID(ctx context.Context, id string) (*reports.Doc
 // CountBlockChanges implements reports.Store.
 func (s *Reports) CountBlockChanges(ctx context.Context, from, to time.Time) (b reports.Blocks, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
-		_, err := t.One(countBlockChanges, []any{db.ToMS(from), db.ToMS(to)}, &b.Made, &b.Automatic, &b.Lifted, &b.Expired)
+		_, err := t.One(countBlockChanges, []any{db.ToMS(from), db.ToMS(to)}, &b.Made, &b.Automatic, &b.Ended, &b.Expired)
 		return err
 	})
 	return b, err

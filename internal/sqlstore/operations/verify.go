@@ -29,7 +29,7 @@ FROM audit a LEFT JOIN audit_chain c ON c.id = a.id WHERE a.id > $1 ORDER BY a.i
 )
 
 // expireAction is the action of the record that retention leaves of what it
-// removed: it holds the anchor, so that the chain itself tells of it.
+// removed: it holds the anchor, so that the chain itself records it.
 const expireAction = "audit.expire"
 
 // expired is what the record of a retention holds.
@@ -115,8 +115,8 @@ func (s *Audit) VerifyAudit(ctx context.Context, kept audit.Link) (v audit.Verif
 type verification struct {
 	audit.Verification
 	kept     audit.Link
-	attested bool // a record in the chain tells of the anchor
-	found    bool // the kept head stands in the chain
+	attested bool // a record in the chain names the anchor
+	found    bool // the kept head is in the chain
 }
 
 func (c *verification) read(t *db.Tx) error {
@@ -151,7 +151,7 @@ func (c *verification) take(e chained) {
 	switch {
 	case e.ID <= c.Anchor.ID:
 		if c.Anchor.Hash != (audit.Hash{}) {
-			c.fail(e.ID, "Record %d stands before what retention has removed.", e.ID)
+			c.fail(e.ID, "Record %d comes before what retention has removed.", e.ID)
 		}
 		c.Uncovered++
 		return
@@ -193,7 +193,7 @@ func (c *verification) fail(id int64, format string, args ...any) {
 
 func (c *verification) result() audit.Verification {
 	if !c.attested {
-		c.fail(0, "The chain begins after record %d, and no record tells that retention removed it.", c.Anchor.ID)
+		c.fail(0, "The chain begins after record %d, and no record says that retention removed it.", c.Anchor.ID)
 	}
 	switch {
 	case c.kept == audit.Link{}:

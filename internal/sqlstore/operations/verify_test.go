@@ -15,7 +15,7 @@ import (
 )
 
 // tamper changes the database behind Stint's back, the trigger that forbids it
-// put aside.
+// saved elsewhere.
 func tamper(t *testing.T, f *storetest.Fixture, statements ...string) {
 	t.Helper()
 	drop := "DROP TRIGGER IF EXISTS audit_append_only"
@@ -30,20 +30,20 @@ func tamper(t *testing.T, f *storetest.Fixture, statements ...string) {
 func TestTheChain_covers_every_record_and_finds_what_was_tampered_with(t *testing.T) {
 	for name, test := range map[string]struct {
 		statements []string // {id} is a record in the middle, {last} the newest
-		onlyHead   bool     // only the head that was kept elsewhere tells
+		onlyHead   bool     // only the head that was kept elsewhere shows it
 	}{
-		"a summary":             {statements: []string{"UPDATE audit SET summary = 'nothing' WHERE id = {id}"}},
-		"an actor":              {statements: []string{"UPDATE audit SET actor_name = 'eve' WHERE id = {id}"}},
-		"a time":                {statements: []string{"UPDATE audit SET at = at + 1 WHERE id = {id}"}},
-		"a snapshot":            {statements: []string{"UPDATE audit SET after = '' WHERE id = {id}"}},
-		"a removed record":      {statements: []string{"DELETE FROM audit WHERE id = {id}"}},
-		"a removed link":        {statements: []string{"DELETE FROM audit_chain WHERE id = {id}"}},
-		"a removed pair":        {statements: []string{"DELETE FROM audit WHERE id = {id}", "DELETE FROM audit_chain WHERE id = {id}"}},
-		"the newest record":     {statements: []string{"DELETE FROM audit WHERE id = {last}"}},
-		"a moved anchor":        {statements: []string{"UPDATE audit_anchor SET entry_id = {id}, hash = (SELECT hash FROM audit_chain WHERE id = {id})", "DELETE FROM audit WHERE id <= {id}", "DELETE FROM audit_chain WHERE id <= {id}"}},
-		"the newest whole":      {statements: []string{"DELETE FROM audit WHERE id = {last}", "DELETE FROM audit_chain WHERE id = {last}"}, onlyHead: true},
-		"the whole chain":       {statements: []string{"DELETE FROM audit_chain"}},
-		"a beginning laid anew": {statements: []string{"UPDATE audit_anchor SET entry_id = {last}", "DELETE FROM audit_chain"}, onlyHead: true},
+		"a summary":         {statements: []string{"UPDATE audit SET summary = 'nothing' WHERE id = {id}"}},
+		"an actor":          {statements: []string{"UPDATE audit SET actor_name = 'eve' WHERE id = {id}"}},
+		"a time":            {statements: []string{"UPDATE audit SET at = at + 1 WHERE id = {id}"}},
+		"a snapshot":        {statements: []string{"UPDATE audit SET after = '' WHERE id = {id}"}},
+		"a removed record":  {statements: []string{"DELETE FROM audit WHERE id = {id}"}},
+		"a removed link":    {statements: []string{"DELETE FROM audit_chain WHERE id = {id}"}},
+		"a removed pair":    {statements: []string{"DELETE FROM audit WHERE id = {id}", "DELETE FROM audit_chain WHERE id = {id}"}},
+		"the newest record": {statements: []string{"DELETE FROM audit WHERE id = {last}"}},
+		"a moved anchor":    {statements: []string{"UPDATE audit_anchor SET entry_id = {id}, hash = (SELECT hash FROM audit_chain WHERE id = {id})", "DELETE FROM audit WHERE id <= {id}", "DELETE FROM audit_chain WHERE id <= {id}"}},
+		"the newest whole":  {statements: []string{"DELETE FROM audit WHERE id = {last}", "DELETE FROM audit_chain WHERE id = {last}"}, onlyHead: true},
+		"the whole chain":   {statements: []string{"DELETE FROM audit_chain"}},
+		"a new beginning":   {statements: []string{"UPDATE audit_anchor SET entry_id = {last}", "DELETE FROM audit_chain"}, onlyHead: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
@@ -68,7 +68,7 @@ func TestTheChain_covers_every_record_and_finds_what_was_tampered_with(t *testin
 				storetest.AddToken(t, f, "later", identity.Check) // what is written since hides nothing
 				v := storetest.VerifyChain(t, f, before.Head)
 				if name == "the whole chain" {
-					// Written anew over the same records, it is the same chain.
+					// Written again over the same records, it is the same chain.
 					if !v.Intact || v.Kept != audit.HeadInChain {
 						t.Errorf("%+v", v)
 					}
@@ -260,6 +260,6 @@ func TestTheChain_of_a_restored_backup_fits_and_tells_of_the_one_before(t *testi
 	}
 	page, err := f.Audit.FindRecords(t.Context(), audit.Filter{Action: "database.restore"})
 	if err != nil || len(page.Records) != 1 || !strings.Contains(string(page.Records[0].Before), before.String()) {
-		t.Errorf("the restore does not tell of the head %v: %+v, %v", before, page.Records, err)
+		t.Errorf("the restore does not name the head %v: %+v, %v", before, page.Records, err)
 	}
 }

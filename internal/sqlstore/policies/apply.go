@@ -53,15 +53,15 @@ func (t Tx) applyPolicies(changes []rules.PolicyChange) ([]*rules.Policy, error)
 	if err != nil {
 		return nil, err
 	}
-	standing := make(map[string]*Stored, len(all))
+	current := make(map[string]*Stored, len(all))
 	for _, p := range all {
-		standing[p.Name] = p
+		current[p.Name] = p
 	}
 	for _, c := range changes {
-		if c.Policy == nil && standing[c.Name] == nil {
+		if c.Policy == nil && current[c.Name] == nil {
 			return nil, noPolicy(c.Name)
 		}
-		if err := checkExpected(c.Name, standing[c.Name], c.Expect); err != nil {
+		if err := checkExpected(c.Name, current[c.Name], c.Expect); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +71,7 @@ func (t Tx) applyPolicies(changes []rules.PolicyChange) ([]*rules.Policy, error)
 	after := make([]*rules.Policy, len(changes))
 	changed := false
 	for i, c := range changes {
-		p, err := t.applyPolicy(standing[c.Name], c)
+		p, err := t.applyPolicy(current[c.Name], c)
 		switch {
 		case errors.Is(err, db.ErrUnchanged):
 		case err != nil:

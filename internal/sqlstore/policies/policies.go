@@ -198,7 +198,7 @@ func checkExpected(name string, current *Stored, expect int64) error {
 	case expect == rules.ExpectNew:
 		return fault.New(fault.NeedVersion, "There is a policy named %q; replacing it needs the version that it replaces, which is %d.", name, current.Version)
 	case expect != current.Version:
-		e := fault.New(fault.Outdated, "The policy %q is at version %d, not %d: somebody changed it meanwhile; read it again.", name, current.Version, expect)
+		e := fault.New(fault.Outdated, "The policy %q is at version %d, not %d: it was changed since you read it; read it again.", name, current.Version, expect)
 		e.Detail = map[string]any{"version": current.Version}
 		return e
 	}

@@ -1,4 +1,7 @@
-package api
+// Package ratelimit writes the headers that tell an HTTP client its quota:
+// Retry-After, and RateLimit and RateLimit-Policy of
+// draft-ietf-httpapi-ratelimit-headers-10.
+package ratelimit
 
 import (
 	"strconv"
@@ -6,42 +9,60 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-dev/stint/internal/api/checkjson"
+	"github.com/valyala/fasthttp"
+
 	"github.com/stint-dev/stint/internal/gate"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// Headers that an answer to a check may have, in the form that fasthttp sends
-// without conversion; the two of draft-ietf-httpapi-ratelimit-headers-10 are spelled
-// as in the draft.
+// The names of the headers, in the form that fasthttp sends without conversion;
+// those of the draft are spelled as in the draft.
 var (
-	retryAfterHeader      = []byte("Retry-After")
-	rateLimitHeader       = []byte("RateLimit")
-	rateLimitPolicyHeader = []byte("RateLimit-Policy")
+	retryAfterHeader = []byte("Retry-After")
+	limitHeader      = []byte("RateLimit")
+	policyHeader     = []byte("RateLimit-Policy")
 )
 
-// setRateLimit sets the headers of the quota. They can hold only rules of whole
-// seconds, and what remains only where it is known.
-func (h *checkHandler) setRateLimit(c *httpserver.Call, k *checkScratch, d *gate.Decision) {
-	if !d.Never && !d.Allowed() {
-		wait := httpserver.CeilSeconds(checkjson.RetryAfterMS(&d.Answer))
-		c.SetHeader(retryAfterHeader, strconv.AppendInt(k.header[:0], wait, 10))
-	}
+// Headers writes the headers of answers. The zero value is ready for use, by many
+// goroutines.
+type Headers struct{ quotas quotas }
+
+// Set sets the headers of the answer with a decision; selector holds its policy.
+// They can hold only rules of whole seconds, and what remains only if the check
+// asked for details.
+func (h *Headers) Set(header *fasthttp.ResponseHeader, d *gate.Decision, selector *rules.Selector) {
+	SetRetryAfter(header, &d.Answer)
 	p := d.Policy
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return
 	}
-	if list := h.quotas.of(p, h.catalog.Selector()); len(list) > 0 {
-		c.SetHeader(rateLimitPolicyHeader, list)
+	if list := h.quotas.of(p, selector); len(list) > 0 {
+		header.SetCanonical(policyHeader, list)
 	}
 	if len(d.States) != len(p.Rules) {
 		return
 	}
-	if list := appendRemaining(k.header[:0], p.Rules, d.States, d.Allowed()); len(list) > 0 {
-		c.SetHeader(rateLimitHeader, list)
+	var space [256]byte
+	if list := appendRemaining(space[:0], p.Rules, d.States, d.Allowed()); len(list) > 0 {
+		header.SetCanonical(limitHeader, list)
 	}
+}
+
+// SetRetryAfter sets Retry-After in whole seconds, rounded up. It removes the
+// header where waiting does not help or is not needed.
+func SetRetryAfter(header *fasthttp.ResponseHeader, a *gate.Answer) {
+	if a.Never || a.RetryAt.IsZero() {
+		header.DelBytes(retryAfterHeader)
+		return
+	}
+	var space [20]byte
+	header.SetCanonical(retryAfterHeader, strconv.AppendInt(space[:0], RetryAfterSeconds(a), 10))
+}
+
+// RetryAfterSeconds returns the wait in whole seconds, rounded up.
+func RetryAfterSeconds(a *gate.Answer) int64 {
+	return int64((a.RetryAfter() + time.Second - 1) / time.Second)
 }
 
 func wholeSeconds(r rules.Rule) bool { return r.Window%time.Second == 0 }
@@ -73,7 +94,7 @@ func appendRemaining(b []byte, stack rules.Stack, states []timestamplog.RuleStat
 		b = strconv.AppendInt(b, int64(states[i].Remaining), 10)
 		if t := quotaResetMS(r, &states[i], allowed); t != timestamplog.Never {
 			b = append(b, ";t="...)
-			b = strconv.AppendInt(b, httpserver.CeilSeconds(t), 10)
+			b = strconv.AppendInt(b, (t+999)/1000, 10)
 		}
 	}
 	return b
@@ -101,7 +122,7 @@ func appendName(b []byte, r rules.Rule) []byte {
 	if len(b) > 0 {
 		b = append(b, ", "...)
 	}
-	return checkjson.AppendRule(b, r)
+	return r.AppendJSON(b)
 }
 
 // quotas keep the header RateLimit-Policy of each policy, which is written out

@@ -1,0 +1,165 @@
+// Package forwardauth answers the authorization requests of reverse proxies: nginx
+// auth_request, Traefik ForwardAuth, Caddy forward_auth, HAProxy with Lua, and Envoy's
+// HTTP ext_authz. The query string, which the operator writes into the proxy's
+// configuration, says what is checked; see Query. The client that the proxy
+// forwards chooses none of it.
+package forwardauth
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/ratelimit"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Path is where proxies ask; any suffix may follow it.
+const Path = "/v1/forward"
+
+// DefaultTokenHeader is the header of the check token. It is not Authorization,
+// which belongs to the client that the proxy forwards.
+const DefaultTokenHeader = "X-Stint-Token"
+
+// View is the node's copy of what the door needs.
+type View interface {
+	Parser() keys.Parser
+	Selector() *rules.Selector
+}
+
+// Options make a Door. Gate and View are required.
+type Options struct {
+	Gate *gate.Gate
+	View View
+	// TokenHeader is the header that holds the check token, where checks need one;
+	// "" means DefaultTokenHeader.
+	TokenHeader httpserver.TokenHeader
+	Logger      *slog.Logger // nil discards
+}
+
+// Door is the front end for proxies. See New.
+type Door struct {
+	o       Options
+	headers ratelimit.Headers
+	warned  sync.Once // of a proxy that is not trusted
+	scratch sync.Pool // of *scratch
+}
+
+// scratch is the working memory of one request.
+type scratch struct {
+	query  Query
+	checks []gate.Check
+}
+
+// New returns the door.
+func New(o Options) *Door {
+	if o.TokenHeader == "" {
+		o.TokenHeader = DefaultTokenHeader
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Door{o: o}
+	d.scratch.New = func() any { return new(scratch) }
+	return d
+}
+
+// Routes returns the door's routes. Every method and every suffix of the path is
+// accepted: some proxies send the client's own.
+func (d *Door) Routes() []httpserver.Route {
+	r := httpserver.Route{
+		Listener: httpserver.Checks, Method: httpserver.AnyMethod, Path: Path, Access: identity.Check, Handler: d.handle,
+		TokenHeader: d.o.TokenHeader, AnyHost: true,
+	}
+	below := r
+	below.Path = Path + "/*"
+	return []httpserver.Route{r, below}
+}
+
+func (d *Door) handle(c *httpserver.Call) error {
+	k := d.scratch.Get().(*scratch)
+	defer func() {
+		clear(k.checks)
+		k.checks = k.checks[:0]
+		d.scratch.Put(k)
+	}()
+	d.warnOfProxy(c)
+	// A gateway that appends the client's path to ours appends its query too, which
+	// then is not the operator's.
+	query := ""
+	if string(c.Request().URI().Path()) == Path {
+		query = string(c.Request().URI().QueryString())
+	}
+	if err := k.query.parse(query); err != nil {
+		return err
+	}
+	var err error
+	if k.checks, err = k.query.appendChecks(k.checks, c, d.o.View.Parser()); err != nil {
+		return err
+	}
+	// The gate has its own deadline. A caller who has gone is charged all the
+	// same, since the answer may be on its way.
+	if len(k.checks) == 1 {
+		decision, err := d.o.Gate.Check(context.Background(), k.checks[0])
+		if err != nil {
+			return err
+		}
+		return d.answer(c, &k.query, &decision)
+	}
+	combined, err := d.o.Gate.DecideAll(context.Background(), k.checks)
+	if err != nil {
+		return err
+	}
+	decision := combined.Refused()
+	if decision == nil {
+		decision = scarcest(combined.Decisions)
+	}
+	// The answer is that about the whole, with the rules of the key that decided.
+	all := *decision
+	all.Outcome, all.ID, all.Degraded = combined.Outcome, combined.ID, combined.Degraded
+	all.RetryAt, all.Never, all.At = combined.RetryAt, combined.Never, combined.At
+	return d.answer(c, &k.query, &all)
+}
+
+// warnOfProxy logs, once, that a proxy names its client but is not trusted: all its
+// clients then count as one.
+func (d *Door) warnOfProxy(c *httpserver.Call) {
+	if c.FromTrustedProxy() || len(c.Request().Header.Peek("X-Forwarded-For")) == 0 {
+		return
+	}
+	d.warned.Do(func() {
+		d.o.Logger.Warn("a proxy that is not among --trusted-proxies asks "+Path+": all its clients are counted under its own address",
+			"proxy", c.Address.String())
+	})
+}
+
+// scarcest returns the allowed decision whose rules leave the smallest part of
+// their limits: the one that a client has to pace itself by.
+func scarcest(all []gate.Decision) *gate.Decision {
+	best, least := &all[0], 2.0
+	for i := range all {
+		d := &all[i]
+		if d.Policy == nil || len(d.States) != len(d.Policy.Rules) {
+			continue
+		}
+		for j, r := range d.Policy.Rules {
+			if left := float64(d.States[j].Remaining) / float64(max(r.Limit, 1)); left < least {
+				best, least = d, left
+			}
+		}
+	}
+	return best
+}
+
+// statusOf is the true status of an outcome.
+var statusOf = map[gate.Outcome]int{
+	gate.Allowed:     http.StatusOK,
+	gate.Limited:     http.StatusTooManyRequests,
+	gate.Blocked:     http.StatusForbidden,
+	gate.Unavailable: http.StatusServiceUnavailable,
+}

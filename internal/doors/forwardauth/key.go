@@ -1,0 +1,163 @@
+package forwardauth
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// The headers in which a trusted proxy describes the client's request. They are
+// ignored from anybody else.
+const (
+	forwardedHost   = "X-Forwarded-Host"
+	forwardedURI    = "X-Forwarded-Uri"
+	forwardedMethod = "X-Forwarded-Method"
+)
+
+// maxPlain is the longest text that a key holds as it is, in bytes; a longer one
+// is hashed. It leaves room for the kind of the key.
+const maxPlain = 256
+
+// appendChecks appends one check for each key of the request. A header or cookie
+// that the request does not have gives the address's key in its place, so that
+// leaving it out lifts no limit.
+func (q *Query) appendChecks(checks []gate.Check, c *httpserver.Call, parser keys.Parser) ([]gate.Check, error) {
+	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(c)}
+	by := q.By
+	if len(by) == 0 {
+		by = onlyIP
+	}
+	for _, b := range by {
+		key, err := b.key(c, parser, q.Target)
+		if err != nil {
+			return checks, err
+		}
+		if slices.ContainsFunc(checks, func(other gate.Check) bool { return other.Key == key }) {
+			continue
+		}
+		check.Key = key
+		checks = append(checks, check)
+	}
+	return checks, nil
+}
+
+var onlyIP = []By{{Kind: ByIP}}
+
+// id returns the id that the proxy gave the request, "" for none. One that is too
+// long is hashed, since two requests must not share one.
+func (q *Query) id(c *httpserver.Call) string {
+	if q.IDHeader == "" || !c.FromTrustedProxy() {
+		return ""
+	}
+	id := c.Get(q.IDHeader)
+	if id == "" {
+		return ""
+	}
+	return hash(id)
+}
+
+// key returns the key of one part of the request.
+func (b By) key(c *httpserver.Call, parser keys.Parser, target string) (keys.Key, error) {
+	switch b.Kind {
+	case ByHeader:
+		if value := c.Get(b.Name); value != "" {
+			return parser.Key("header:" + strings.ToLower(b.Name) + ":" + hash(value))
+		}
+	case ByPlainHeader:
+		if value := c.Get(b.Name); value != "" {
+			return parser.Key("header:" + strings.ToLower(b.Name) + ":" + plain(value))
+		}
+	case ByCookie:
+		if value := c.Cookies(b.Name); value != "" {
+			return parser.Key("cookie:" + b.Name + ":" + hash(value))
+		}
+	case ByHost:
+		return parser.Key("host:" + plain(hostOf(c)))
+	case ByPath:
+		return parser.Key("path:" + plain(b.pathOf(c, target)))
+	case ByMethod:
+		return parser.Key("method:" + plain(methodOf(c)))
+	}
+	key := parser.AddressKey(c.Address)
+	if key.IsZero() {
+		return key, fault.New(fault.Invalid, "The address of the client is not known.")
+	}
+	return key, nil
+}
+
+// hash returns 128 bits of SHA-256 in hex, as
+// "printf %s VALUE | sha256sum | cut -c1-32" does, so that operators find the key
+// of a value that they know.
+func hash(value string) string {
+	sum := sha256.Sum256([]byte(value))
+	return hex.EncodeToString(sum[:16])
+}
+
+// plain returns a text as keys hold it: what is long, or would need escaping, is
+// hashed.
+func plain(text string) string {
+	if text == "" || len(text) > maxPlain || escape.Log(text) != text {
+		return "sha256-" + hash(text)
+	}
+	return strings.Clone(text)
+}
+
+// hostOf returns the host name that the client asked for, in lower case and
+// without a port.
+func hostOf(c *httpserver.Call) string {
+	host := ""
+	if c.FromTrustedProxy() {
+		host = c.Get(forwardedHost)
+	}
+	if host == "" {
+		host = string(c.Request().Host())
+	}
+	host = strings.ToLower(host)
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	return strings.TrimSuffix(host, ".")
+}
+
+// pathOf returns the path of the client's request in one spelling: without the
+// query, decoded, and without "//", "." and "..". It is that of the named header or,
+// without one, of the query's target, what follows Path, or that of
+// X-Forwarded-Uri.
+func (b By) pathOf(c *httpserver.Call, target string) string {
+	if b.Name == "" && target == "" {
+		if below := strings.TrimPrefix(string(c.Request().URI().Path()), Path); below != "" {
+			return path.Clean("/" + below)
+		}
+	}
+	if b.Name != "" || target == "" {
+		target = ""
+		if c.FromTrustedProxy() {
+			target = c.Get(cmp.Or(b.Name, forwardedURI))
+		}
+	}
+	target, _, _ = strings.Cut(target, "?")
+	if decoded, err := url.PathUnescape(target); err == nil {
+		target = decoded
+	}
+	return path.Clean("/" + target)
+}
+
+// methodOf returns the method of the client's request.
+func methodOf(c *httpserver.Call) string {
+	if c.FromTrustedProxy() {
+		if method := c.Get(forwardedMethod); method != "" {
+			return method
+		}
+	}
+	return c.OriginalMethod()
+}

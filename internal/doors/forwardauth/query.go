@@ -1,0 +1,186 @@
+package forwardauth
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// Query is what the operator wrote into the proxy's configuration. The zero value
+// checks the client's address under the policy that matches it best.
+type Query struct {
+	// Policy is the policy to ask, "" for the best match of each key.
+	Policy string
+	// Cost is what a request is charged; 0 means 1.
+	Cost int
+	// By are the parts of the request that become keys; none means its address. The
+	// keys of several are checked as one: all are charged or none.
+	By []By
+	// Refuse403 answers every refusal with 403, for proxies that know no other.
+	Refuse403 bool
+	// Source is shown to people as the asker.
+	Source string
+	// IDHeader is the header that the proxy fills with an id of the request, which is
+	// then charged once however often the proxy asks about it; "" for none.
+	IDHeader string
+	// Target is the target of the client's request where the query has it, "" where
+	// not.
+	Target string
+}
+
+// By is a part of a request that becomes a key.
+type By struct {
+	Kind Kind
+	// Name is that of the header or cookie; of Path, the header that holds the
+	// target of the client's request.
+	Name string
+}
+
+// Kind says what of a request becomes a key.
+type Kind uint8
+
+// The kinds. The values of headers and cookies may be secrets, so a key holds
+// their hash; ByPlainHeader is for values that are not.
+const (
+	ByIP          Kind = iota // "ip:192.0.2.1"
+	ByHeader                  // "header:x-api-key:<hash>"
+	ByPlainHeader             // "header:x-user:alice"
+	ByCookie                  // "cookie:session:<hash>"
+	ByHost                    // "host:example.org"
+	ByPath                    // "path:/login"
+	ByMethod                  // "method:POST"
+)
+
+// The parameters of the query.
+const (
+	paramPolicy = "policy"
+	paramCost   = "cost"
+	paramBy     = "by"
+	paramRefuse = "refuse"
+	paramSource = "source"
+	paramID     = "id"
+	// paramPath ends the parameters: all behind it is the target of the client's
+	// request. It is for gateways that append the client's path and query to a
+	// prefix, as Envoy does; what they append must not be read as parameters.
+	paramPath = "path"
+)
+
+const (
+	maxName = 64 // bytes of a header's or cookie's name
+)
+
+// parse reads the query of a request, still encoded. An error is a *fault.Error that
+// names the parameter.
+func (q *Query) parse(raw string) error {
+	*q = Query{By: q.By[:0]}
+	seen := map[string]bool{}
+	for raw != "" {
+		var pair string
+		if target, found := strings.CutPrefix(raw, paramPath+"="); found {
+			q.Target = target
+			return nil
+		}
+		pair, raw, _ = strings.Cut(raw, "&")
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		name, nameErr := url.QueryUnescape(name)
+		value, err := url.QueryUnescape(value)
+		switch {
+		case nameErr != nil || err != nil:
+			return fault.Field(escape.Log(name), "is not well encoded: write %%25 for a percent sign")
+		case seen[name] && name != paramBy:
+			return fault.Field(escape.Log(name), "is sent twice; send it once")
+		case !utf8.ValidString(value):
+			return fault.Field(escape.Log(name), "is not valid UTF-8")
+		}
+		seen[name] = true
+		if err := q.set(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Query) set(name, value string) error {
+	switch name {
+	case paramPolicy:
+		q.Policy = value
+	case paramCost:
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > wire.MaxCost {
+			return fault.Field(name, "must be a whole number from 1 to %d", wire.MaxCost)
+		}
+		q.Cost = n
+	case paramBy:
+		return q.addBy(value)
+	case paramRefuse:
+		if value != "403" {
+			return fault.Field(name, "must be 403, which answers every refusal with that status; leave it out for 429, 403 and 503")
+		}
+		q.Refuse403 = true
+	case paramSource:
+		q.Source = value
+		return httpserver.CheckLine(name, value, wire.MaxSource)
+	case paramID:
+		header, is := strings.CutPrefix(value, "header:")
+		if !is || !isName(header) {
+			return fault.Field(name, "must be header: and the name of the header that holds the id, for example header:X-Request-Id")
+		}
+		q.IDHeader = header
+	default:
+		return fault.Field(escape.Log(name), "is not a parameter here; the parameters are policy, cost, by, refuse, source, id and, last, path")
+	}
+	return nil
+}
+
+// kinds are the values of the parameter by, and whether a name follows.
+var kinds = map[string]struct {
+	kind            Kind
+	takes, requires bool
+}{
+	"ip":           {ByIP, false, false},
+	"header":       {ByHeader, true, true},
+	"plain-header": {ByPlainHeader, true, true},
+	"cookie":       {ByCookie, true, true},
+	"host":         {ByHost, false, false},
+	"path":         {ByPath, true, false},
+	"method":       {ByMethod, false, false},
+}
+
+func (q *Query) addBy(value string) error {
+	text, name, named := strings.Cut(value, ":")
+	known, found := kinds[text]
+	switch {
+	case !found:
+		return fault.Field(paramBy, "must be ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method")
+	case named && !known.takes, !named && known.requires, named && !isName(name):
+		return fault.Field(paramBy, "%s has a name where it must have none, or none where it must have one of letters, digits, - and _", text)
+	case len(q.By) == wire.MaxKeys:
+		return fault.Field(paramBy, "is sent more than %d times", wire.MaxKeys)
+	}
+	by := By{known.kind, name}
+	if slices.Contains(q.By, by) {
+		return fault.Field(paramBy, "names %s twice", escape.Log(value))
+	}
+	q.By = append(q.By, by)
+	return nil
+}
+
+// isName reports whether text can name a header or a cookie.
+func isName(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return text != "" && len(text) <= maxName
+}
