@@ -29,7 +29,7 @@ run: ## Run one node with its data in ./data
 	$(GO) run ./cmd/server
 
 .PHONY: setup
-setup: ## Install what the tests need: redis-server, Postgres, Chromium, nginx, HAProxy, Caddy
+setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateways
 	bash scripts/setup-tests.sh
 
 .PHONY: test

@@ -29,6 +29,7 @@ have_chromium || missing+=(chromium)
 for gateway in nginx haproxy caddy; do
 	have "$gateway" || [ -x "/usr/sbin/$gateway" ] || missing+=("$gateway")
 done
+have fail2ban-server || missing+=(fail2ban)
 
 [ ${#missing[@]} -eq 0 ] && exit 0
 

@@ -1,0 +1,174 @@
+package doors
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/test/testnode"
+)
+
+// jail is a real fail2ban with one jail, whose action is deploy/fail2ban/stint.conf.
+type jail struct {
+	*testing.T
+	node *testnode.Node
+	dir  string
+	log  string // that it reads
+}
+
+func startJail(t *testing.T) *jail {
+	t.Helper()
+	j := &jail{T: t, node: testnode.Start(t), dir: t.TempDir()}
+	j.log = filepath.Join(j.dir, "auth.log")
+	admin := filepath.Join(j.dir, "stint-admin")
+	if text, err := exec.Command("go", "build", "-o", admin, "github.com/stint-dev/stint/cmd/admin").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	var token struct{ Secret string }
+	made := j.node.Do(t, http.MethodPost, "/v1/tokens", `{"name":"fail2ban","scopes":["operate"]}`, http.StatusCreated)
+	if err := json.Unmarshal(made, &token); err != nil {
+		t.Fatal(err)
+	}
+	action, err := os.ReadFile(repository(t, "deploy/fail2ban/stint.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := fmt.Sprintf("%s --url %s --token-file %s/stint.token", admin, j.node.Admin, j.dir)
+	for name, text := range map[string]string{
+		"auth.log":             "",
+		"stint.token":          token.Secret + "\n",
+		"action.d/stint.conf":  string(action),
+		"filter.d/guess.conf":  "[Definition]\nfailregex = ^ wrong password from <HOST>$\n",
+		"fail2ban.conf":        fmt.Sprintf("[Definition]\nloglevel = INFO\nlogtarget = %[1]s/fail2ban.log\nsyslogsocket = auto\nsocket = %[1]s/socket\npidfile = %[1]s/pid\ndbfile = %[1]s/db\ndbpurgeage = 1d\n", j.dir),
+		"jail.conf":            fmt.Sprintf("[guess]\nenabled = true\nbackend = polling\nfilter = guess\nlogpath = %s\nmaxretry = 3\nfindtime = 600\nbantime = 600\nignoreip =\naction = stint[stint=\"%s\"]\n", j.log, command),
+		"paths-common.conf":    "",
+		"action.d/.keep":       "",
+		"filter.d/common.conf": "",
+	} {
+		path := filepath.Join(j.dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.start()
+	t.Cleanup(func() {
+		j.stop()
+		if t.Failed() {
+			text, _ := os.ReadFile(filepath.Join(j.dir, "fail2ban.log")) // for reading only
+			t.Logf("fail2ban:\n%s", text)
+		}
+	})
+	return j
+}
+
+func (j *jail) client(args ...string) {
+	j.Helper()
+	all := append([]string{"-c", j.dir, "-s", j.dir + "/socket", "-p", j.dir + "/pid"}, args...)
+	if text, err := exec.Command("fail2ban-client", all...).CombinedOutput(); err != nil {
+		j.Fatalf("fail2ban-client %v: %v: %s", args, err, text)
+	}
+}
+
+func (j *jail) start() { j.Helper(); j.client("start") }
+func (j *jail) stop()  { j.Helper(); j.client("stop") }
+
+// guess writes three wrong passwords to the log.
+func (j *jail) guess(address string) {
+	j.Helper()
+	f, err := os.OpenFile(j.log, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		j.Fatal(err)
+	}
+	defer f.Close()
+	for range 3 {
+		if _, err := fmt.Fprintf(f, "%s wrong password from %s\n", time.Now().Format("2006-01-02 15:04:05"), address); err != nil {
+			j.Fatal(err)
+		}
+	}
+}
+
+type listed struct {
+	Pattern, Reason, Author string
+	ExpiresAt               *time.Time `json:"expires_at"`
+}
+
+// blocks returns the active blocks.
+func (j *jail) blocks() []listed {
+	j.Helper()
+	var page struct{ Items []listed }
+	if err := json.Unmarshal(j.node.Do(j.T, http.MethodGet, "/v1/blocks", "", http.StatusOK), &page); err != nil {
+		j.Fatal(err)
+	}
+	return page.Items
+}
+
+// await waits until the active blocks are as wanted.
+func (j *jail) await(what string, wanted func([]listed) bool) []listed {
+	j.Helper()
+	for deadline := time.Now().Add(maxWait); ; time.Sleep(50 * time.Millisecond) {
+		all := j.blocks()
+		if wanted(all) {
+			return all
+		}
+		if time.Now().After(deadline) {
+			j.Fatalf("%s: %+v", what, all)
+		}
+	}
+}
+
+func count(n int) func([]listed) bool { return func(all []listed) bool { return len(all) == n } }
+
+func TestABanOfFail2banBecomesABlock(t *testing.T) {
+	j := startJail(t)
+	j.guess("203.0.113.5")
+	banned := j.await("a ban", count(1))[0]
+	if banned.Pattern != "ip:203.0.113.5" || banned.Reason != "fail2ban guess" || banned.Author != "fail2ban" || banned.ExpiresAt == nil {
+		t.Fatalf("got %+v", banned)
+	}
+	if left := time.Until(*banned.ExpiresAt); left > 10*time.Minute || left < time.Minute {
+		t.Errorf("it ends in %s, want at most 10 minutes", left)
+	}
+
+	// A restart of fail2ban keeps the block and its expiry.
+	j.stop()
+	j.start()
+	after := j.await("after a restart", count(1))[0]
+	if !after.ExpiresAt.Equal(*banned.ExpiresAt) {
+		t.Errorf("after a restart it ends at %s, before at %s", after.ExpiresAt, banned.ExpiresAt)
+	}
+
+	// An operator's block survives the ban and the unban of its address.
+	j.node.Do(t, http.MethodPost, "/v1/blocks", `{"pattern":"ip:203.0.113.6","reason":"by hand"}`, http.StatusCreated)
+	j.guess("203.0.113.6")
+	j.guess("2001:db8::1")
+	j.await("an IPv6 address", func(all []listed) bool {
+		for _, b := range all {
+			if b.Pattern == "ip:2001:db8::/64" {
+				return true
+			}
+		}
+		return false
+	})
+	j.client("unban", "--all")
+	left := j.await("unbanned", count(1))
+	if left[0].Pattern != "ip:203.0.113.6" || left[0].Reason != "by hand" || left[0].ExpiresAt != nil {
+		t.Errorf("unbanning left %+v", left)
+	}
+}
+
+func TestABanWithoutEndBecomesAPermanentBlock(t *testing.T) {
+	j := startJail(t)
+	j.client("set", "guess", "bantime", "-1")
+	j.guess("203.0.113.7")
+	if b := j.await("a ban", count(1))[0]; b.ExpiresAt != nil {
+		t.Errorf("it ends at %s", b.ExpiresAt)
+	}
+}
