@@ -1,18 +1,14 @@
 package adminui
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
-	"github.com/stint-dev/stint/internal/supervise"
 )
 
 const jobRuns = 50
@@ -27,12 +23,11 @@ type jobsPage struct {
 // jobsHandler lists and runs jobs.
 type jobsHandler struct {
 	*site.Site
-	jobs     *jobs.Runner // nil where there are none
-	recorder audit.Recorder
+	jobs *admin.Jobs
 }
 
 func (h *jobsHandler) routes() []httpserver.Route {
-	if h.jobs == nil {
+	if h.jobs.Runner == nil {
 		return nil
 	}
 	return []httpserver.Route{
@@ -64,40 +59,25 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "jobs", page)
 }
 
-// maxJobTime bounds how long a page waits for a job; the job goes on.
-const maxJobTime = 20 * time.Second
+// maxJobWait is how long a page waits for a job, which then continues.
+const maxJobWait = 20 * time.Second
 
-// runJob runs a job now. What takes longer than a page may wait goes on by
-// itself and is seen in the list.
+// runJob runs a job now. The list shows a job that is still running after maxJobWait.
 func (h *jobsHandler) runJob(c *httpserver.Call) error {
 	name, err := site.PathParam(c, "name")
 	if err != nil {
 		return err
 	}
-	by := c.Actor() // the call is another's once it has been answered
-	ended := make(chan error, 1)
-	go func() {
-		err := supervise.Call("job asked for", func() error { return h.runAndRecord(by, name) })
-		if _, panicked := errors.AsType[*supervise.Panic](err); panicked {
-			err = fault.New(fault.Unavailable, "The job could not be run.")
-		}
-		ended <- err
-	}()
-	select {
-	case err = <-ended:
-	case <-time.After(maxJobTime):
-	}
+	ended, err := h.jobs.Start(callerOf(c), name)
 	if err != nil {
 		return err
 	}
-	return h.Redirect(c, "/jobs?done=run&job="+name)
-}
-
-func (h *jobsHandler) runAndRecord(by audit.Actor, name string) error {
-	if _, err := h.jobs.RunNow(context.Background(), name); err != nil {
-		return err
+	select {
+	case result := <-ended:
+		if result.Err != nil {
+			return result.Err
+		}
+	case <-time.After(maxJobWait):
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	return h.recorder.AddRecord(ctx, jobs.AskedFor(by, name))
+	return h.Redirect(c, "/jobs?done=run&job="+name)
 }

@@ -5,15 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -21,14 +20,13 @@ import (
 	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
 // keyPage explains one key.
 type keyPage struct {
 	site.MonitorPage
 	Key       string
-	Explained *gate.Explanation
+	Explained *admin.KeyExplanation
 	Policies  []keyPolicy // the enforcing one, then the shadow
 	// Drawn is the rule whose window the time line draws, nil for none.
 	Drawn       *chart.Timeline
@@ -44,8 +42,9 @@ type keyPage struct {
 	Escalations []*escalationView
 	Earlier     []*blocks.Entry
 	Notes       []*notes.Note
-	HasNotes    bool   // notes are kept
-	Ask         string // the question that is open: "reset", or ""
+	HasNotes    bool     // notes are kept
+	Ask         string   // the open question: "reset" or empty
+	Resettable  []string // the policies under which it can be reset, if Ask is "reset"
 }
 
 // keyPolicy is one policy's part.
@@ -117,14 +116,10 @@ type level struct {
 // keyHandler answers the page of one key or one refusal.
 type keyHandler struct {
 	*site.Site
-	gate      *gate.Gate
-	offenders *offenders.Service // nil where offences are not counted
+	keys      *admin.Keys
+	offenders *offenders.Service // nil if offences are not counted
 	blocks    blocks.Store
-	notes     notes.Store // nil where none are kept
 	toasts    *toasts
-	// logs are emptied by a reset, which recorder records first.
-	logs     []timestamplog.Log
-	recorder audit.Recorder
 }
 
 func (h *keyHandler) routes() []httpserver.Route {
@@ -145,9 +140,9 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	if id := w.Query.Get("refusal"); id != "" {
 		return h.showRefusal(c, w, id)
 	}
-	key, err := h.Catalog.Parser().Key(w.Query.Get("key"))
+	key, err := h.keys.Parse(w.Query.Get("key"))
 	if err != nil {
-		return fault.Field("key", "%s", format.Capital(err.Error()))
+		return err
 	}
 	w.Query["key"] = []string{key.String()}
 	w.Title = format.ClipLine(format.VisibleText(key.String()), 60)
@@ -156,8 +151,14 @@ func (h *keyHandler) showKey(c *httpserver.Call) error {
 	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
-	if page.Explained, err = h.gate.Explain(ctx, key, ""); err != nil {
+	if page.Explained, err = h.keys.Explain(ctx, key, ""); err != nil {
 		return err
+	}
+	if page.Ask == "reset" {
+		for _, p := range h.Catalog.Selector().Policies() {
+			page.Resettable = append(page.Resettable, p.Name)
+		}
+		slices.Sort(page.Resettable)
 	}
 	page.Own = h.Catalog.Parser().AddressKey(c.Address) == key
 	page.explain()

@@ -155,14 +155,10 @@ func refusalRow(id string, o offences.Offence) keyRefusal {
 const maxLevels = 8
 
 func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys.Key) error {
-	if h.offenders == nil {
-		return nil
-	}
-	enforcing, shadow, err := h.offenders.EscalationStatus(ctx, key)
-	if err != nil {
+	if err := page.Explained.EscalationErr; err != nil {
 		return err
 	}
-	for _, s := range []*offences.EscalationStatus{enforcing, shadow} {
+	for _, s := range []*offences.EscalationStatus{page.Explained.Escalation, page.Explained.ShadowEscalation} {
 		if s == nil {
 			continue
 		}
@@ -198,11 +194,10 @@ func (h *keyHandler) addEarlier(ctx context.Context, page *keyPage, key keys.Key
 }
 
 func (h *keyHandler) addNotes(ctx context.Context, page *keyPage, key keys.Key) (err error) {
-	if h.notes == nil {
+	if page.HasNotes = h.keys.HasNotes(); !page.HasNotes {
 		return nil
 	}
-	page.HasNotes = true
-	page.Notes, err = h.notes.FindNotes(ctx, key.String(), 20)
+	page.Notes, err = h.keys.FindNotes(ctx, key, 20)
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
@@ -28,6 +29,7 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/recorder"
+	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -134,10 +136,14 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	adminAt, checksAt := listener(t), listener(t)
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
+	keyUse := &admin.Keys{
+		View: n.catalog, Gate: g, Escalations: n.offenders, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
+	}
 	deps := adminui.Deps{
-		Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Gate: g, Throttle: throttle, Failed: n.failed,
-		Offenders: n.offenders, Logs: []timestamplog.Log{log}, Recorder: n.store.Audit, Undo: n.store, Notes: n.store.Notes, Reports: n.store.Reports, Events: n.events,
-		Jobs: runner, Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
+		Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
+		Offenders: n.offenders, Keys: keyUse, Undo: n.store, Events: n.events,
+		Jobs: &admin.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &admin.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
+		Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}
 	for _, f := range change {
@@ -147,8 +153,8 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
-		Gate: g, Catalog: n.catalog, Logs: []timestamplog.Log{log}, Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities,
-		Audit: n.store.Audit, Recorder: n.store.Audit, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
+		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities,
+		Audit: n.store.Audit, Jobs: &admin.Jobs{}, Backups: &admin.Backups{}, Reports: &admin.Reports{}, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{
 		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), Logger: logger, Now: n.clock.Now,

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
@@ -12,15 +13,10 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
-	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/jobs"
-	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -31,26 +27,19 @@ type Deps struct {
 	Identity identity.Store
 	Audit    audit.Store
 	Catalog  *catalog.Catalog
-	Gate     *gate.Gate
 	Throttle *httpserver.Throttle
 	// Failed counts logins that failed, for the audit; nil for none.
 	Failed *httpserver.FailedLogins
 
 	// Offenders counts what was refused; nil leaves those figures out.
 	Offenders *offenders.Service
-	// Logs are what a reset empties, and Recorder writes down that it did.
-	Logs     []timestamplog.Log
-	Recorder audit.Recorder
-	// Notes are what operators write about keys; nil where none are kept.
-	Notes notes.Store
-	// Reports are the daily and weekly documents; nil where none are made.
-	Reports reports.Store
+	Keys      *admin.Keys
+	Reports   *admin.Reports
 	// Events are what the live page shows; nil where nobody gathers them.
 	Events *events.Hub
 	// Health says how the parts of the node do; nil shows what Ready says.
 	Health func(ctx context.Context) []Part
-	// Jobs are shown and run on the page of jobs; nil where there are none.
-	Jobs *jobs.Runner
+	Jobs   *admin.Jobs
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings []Setting
 	// Traffic estimates what blocks would have refused; nil where nothing is
@@ -108,7 +97,7 @@ func New(d Deps) (*Pages, error) {
 		d.Lifetime = 24 * time.Hour
 	}
 	o := site.Options{
-		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs != nil,
+		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Runner != nil,
 	}
 	if d.Offenders != nil {
 		o.Proposals = d.Offenders.Proposals
@@ -140,7 +129,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&overviewHandler{Site: s, offenders: d.Offenders, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
 		&offendersHandler{Site: s, offenders: d.Offenders, toasts: toasts},
 		&keyHandler{
-			Site: s, gate: d.Gate, offenders: d.Offenders, blocks: d.Entries, notes: d.Notes, toasts: toasts, logs: d.Logs, recorder: d.Recorder,
+			Site: s, keys: d.Keys, offenders: d.Offenders, blocks: d.Entries, toasts: toasts,
 		},
 		&proposalsHandler{Site: s, offenders: d.Offenders, toasts: toasts, confirmer: confirmer},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
@@ -148,7 +137,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&bulkHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders, audit: d.Audit},
 		&importHandler{Site: s, entries: d.Entries, traffic: d.Traffic}, // before /blocks/:id of the next
 		&entriesHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders},
-		&jobsHandler{Site: s, jobs: d.Jobs, recorder: d.Recorder},
+		&jobsHandler{Site: s, jobs: d.Jobs},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo, confirmer: confirmer},
 		&tokensHandler{Site: s, identity: d.Identity},
 		&usersHandler{Site: s, identity: d.Identity},

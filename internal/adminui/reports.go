@@ -4,10 +4,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
@@ -38,7 +38,7 @@ type reportFigure struct {
 // reportsHandler lists and shows reports.
 type reportsHandler struct {
 	*site.Site
-	reports reports.Store // nil where none are made
+	reports *admin.Reports
 }
 
 func (h *reportsHandler) routes() []httpserver.Route {
@@ -48,32 +48,20 @@ func (h *reportsHandler) routes() []httpserver.Route {
 	}
 }
 
-var errNoReports = fault.New(fault.NotFound, "This node keeps no reports.")
-
 func (h *reportsHandler) showReports(c *httpserver.Call) error {
-	if h.reports == nil {
-		return errNoReports
-	}
 	w, err := h.NewMonitorPage(c, "Reports", "/reports", "kind")
 	if err != nil {
 		return err
 	}
-	kind := reports.Kind(w.Query.Get("kind"))
-	if kind != "" && kind != reports.Daily && kind != reports.Weekly {
-		return fault.Field("kind", "must be daily or weekly")
-	}
 	page := &reportsPage{MonitorPage: w}
 	ctx := c.Context()
-	if page.Documents, err = h.reports.FindDocuments(ctx, kind, 100); err != nil {
+	if page.Documents, err = h.reports.List(ctx, w.Query.Get("kind"), 100); err != nil {
 		return err
 	}
 	return h.Render(c, http.StatusOK, "reports", page)
 }
 
 func (h *reportsHandler) showReport(c *httpserver.Call) error {
-	if h.reports == nil {
-		return errNoReports
-	}
 	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
@@ -84,7 +72,7 @@ func (h *reportsHandler) showReport(c *httpserver.Call) error {
 	}
 	ctx := c.Context()
 	page := &reportPage{MonitorPage: w}
-	if page.Document, err = h.reports.FindDocumentByID(ctx, id); err != nil {
+	if page.Document, err = h.reports.Get(ctx, id); err != nil {
 		return err
 	}
 	page.Title = page.Name()

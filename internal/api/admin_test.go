@@ -11,11 +11,11 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-const operate, admin, reader = identity.Operate, identity.Admin, identity.Read
+const operate, administer, reader = identity.Operate, identity.Admin, identity.Read
 
 func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItStandsFor(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
-		a := n.must(n.as(admin, put, "/v1/policies/six", `{"match":["ip:2001:db8::5","ip:2001:db8:1::5/128"],"rules":["10/min"]}`), http.StatusCreated)
+		a := n.must(n.as(administer, put, "/v1/policies/six", `{"match":["ip:2001:db8::5","ip:2001:db8:1::5/128"],"rules":["10/min"]}`), http.StatusCreated)
 		p := read[wire.Policy](t, a)
 		if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "ip:2001:db8::/64") {
 			t.Errorf("got the patterns %q and warnings %q", p.Match, p.Warnings)
@@ -26,7 +26,7 @@ func TestAPolicyOfABareIPv6AddressSaysWhichNetworkItStandsFor(t *testing.T) {
 func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		path := "/v1/policies/api"
-		a := n.must(n.as(admin, put, path, `{"match":["token:*"],"rules":["10/min","20/s"]}`), http.StatusCreated)
+		a := n.must(n.as(administer, put, path, `{"match":["token:*"],"rules":["10/min","20/s"]}`), http.StatusCreated)
 		p := read[wire.Policy](t, a)
 		if a.header.Get("ETag") != `"1"` || a.header.Get("Location") != path || p.Version != 1 || p.Mode != "enforce" || p.OnFailure != "local" || p.UpdatedBy != "test-admin" {
 			t.Fatalf("got %s with %v", a.body, a.header)
@@ -35,14 +35,14 @@ func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 			t.Fatalf("got the rules %q and warnings %q", p.Rules, p.Warnings)
 		}
 		next := `{"match":["token:*"],"rules":["11/min"],"escalation":{"threshold":3,"window":"10m","duration":"1h","factor":2,"max_duration":"7d","decay_after":"30d"}}`
-		n.wantProblem(n.as(admin, put, path, next), http.StatusPreconditionRequired, "")
-		n.wantProblem(n.as(admin, put, path, next, `If-Match: "7"`), http.StatusPreconditionFailed, "")
-		n.wantProblem(n.as(admin, put, path, next, `If-Match: W/"1"`), http.StatusUnprocessableEntity, "If-Match")
-		a = n.must(n.as(admin, put, path, next, `If-Match: "1"`), http.StatusOK)
+		n.wantProblem(n.as(administer, put, path, next), http.StatusPreconditionRequired, "")
+		n.wantProblem(n.as(administer, put, path, next, `If-Match: "7"`), http.StatusPreconditionFailed, "")
+		n.wantProblem(n.as(administer, put, path, next, `If-Match: W/"1"`), http.StatusUnprocessableEntity, "If-Match")
+		a = n.must(n.as(administer, put, path, next, `If-Match: "1"`), http.StatusOK)
 		if p := read[wire.Policy](t, a); a.header.Get("ETag") != `"2"` || p.Escalation == nil || p.Escalation.MaxDuration.Std() != 168*time.Hour {
 			t.Fatalf("got %s", a.body)
 		}
-		n.must(n.as(admin, put, path, next, "If-Match: *"), http.StatusOK)
+		n.must(n.as(administer, put, path, next, "If-Match: *"), http.StatusOK)
 		a = n.must(n.as(reader, get, path, ""), http.StatusOK)
 		if a.header.Get("ETag") != `"2"` {
 			t.Fatalf("an equal policy made a version: %v", a.header)
@@ -51,10 +51,10 @@ func TestAPolicyIsCreatedReplacedAndDeletedByItsVersion(t *testing.T) {
 		if len(versions.Items) != 2 || versions.Items[0].Version != 2 {
 			t.Fatalf("got %+v", versions)
 		}
-		n.wantProblem(n.as(admin, put, "/v1/policies/other", `{"match":["token:*"],"rules":[]}`), http.StatusConflict, "match[0]")
-		n.wantProblem(n.as(admin, del, path, ""), http.StatusPreconditionRequired, "")
-		n.wantProblem(n.as(admin, del, path, "", `If-Match: "1"`), http.StatusPreconditionFailed, "")
-		n.must(n.as(admin, del, path, "", `If-Match: "2"`), http.StatusNoContent)
+		n.wantProblem(n.as(administer, put, "/v1/policies/other", `{"match":["token:*"],"rules":[]}`), http.StatusConflict, "match[0]")
+		n.wantProblem(n.as(administer, del, path, ""), http.StatusPreconditionRequired, "")
+		n.wantProblem(n.as(administer, del, path, "", `If-Match: "1"`), http.StatusPreconditionFailed, "")
+		n.must(n.as(administer, del, path, "", `If-Match: "2"`), http.StatusNoContent)
 		n.wantProblem(n.as(reader, get, path, ""), http.StatusNotFound, "")
 		if all := read[wire.Page[wire.Policy]](t, n.must(n.as(reader, get, "/v1/policies", ""), http.StatusOK)); *all.Total != 1 || all.Items[0].Name != "default" {
 			t.Fatalf("got %+v", all)
@@ -168,13 +168,13 @@ func TestBadAdminRequestsAreProblemsThatNameTheField(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				n := &testNode{T: t, admin: n.admin, tokens: n.tokens}
-				p := n.wantProblem(n.as(admin, test.method, test.path, test.body), test.status, test.field)
+				p := n.wantProblem(n.as(administer, test.method, test.path, test.body), test.status, test.field)
 				if strings.ContainsAny(p.Detail, "\x00\x1b\n") {
 					t.Errorf("the detail holds control characters: %q", p.Detail)
 				}
 			})
 		}
-		n.wantProblem(n.as(admin, post, "/v1/blocks", `pattern=a`, "Content-Type: application/x-www-form-urlencoded"), http.StatusUnsupportedMediaType, "")
+		n.wantProblem(n.as(administer, post, "/v1/blocks", `pattern=a`, "Content-Type: application/x-www-form-urlencoded"), http.StatusUnsupportedMediaType, "")
 	})
 }
 
@@ -309,7 +309,7 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 		whoami := func(secret string) answer {
 			return n.send(get, n.admin+"/v1/whoami", "", "Authorization: Bearer "+secret)
 		}
-		a := n.must(n.as(admin, post, "/v1/tokens", `{"name":"ci","scopes":["read","operate"],"expires_in":"30d"}`), http.StatusCreated)
+		a := n.must(n.as(administer, post, "/v1/tokens", `{"name":"ci","scopes":["read","operate"],"expires_in":"30d"}`), http.StatusCreated)
 		made := read[wire.CreatedToken](t, a)
 		if identity.Mistyped(made.Secret) || !strings.HasPrefix(made.Secret, made.Hint) || made.Author != "test-admin" {
 			t.Fatalf("got %s", a.body)
@@ -318,12 +318,12 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 		if who.Name != "ci" || who.Kind != "token" || strings.Join(who.Scopes, " ") != "read operate" || who.Role != nil || who.Address != "127.0.0.1" {
 			t.Fatalf("got %+v", who)
 		}
-		list := n.must(n.as(admin, get, "/v1/tokens", ""), http.StatusOK)
+		list := n.must(n.as(administer, get, "/v1/tokens", ""), http.StatusOK)
 		if strings.Contains(list.body, made.Secret) || strings.Contains(list.body, "hash") {
 			t.Fatalf("the list holds secrets: %s", list.body)
 		}
 		path := "/v1/tokens/" + made.ID
-		next := read[wire.CreatedToken](t, n.must(n.as(admin, post, path+"/rotate", `{"overlap":"1h"}`), http.StatusCreated))
+		next := read[wire.CreatedToken](t, n.must(n.as(administer, post, path+"/rotate", `{"overlap":"1h"}`), http.StatusCreated))
 		if next.Name != "ci-2" || next.ExpiresAt.Sub(start) != 30*24*time.Hour || next.Replaces == nil || next.Replaces.ExpiresAt.Sub(start) != time.Hour {
 			t.Fatalf("got %+v", next)
 		}
@@ -331,14 +331,14 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 		n.must(whoami(next.Secret), http.StatusOK)
 		n.clock.Add(time.Hour)
 		n.must(whoami(made.Secret), http.StatusUnauthorized)
-		last := read[wire.CreatedToken](t, n.must(n.as(admin, post, "/v1/tokens/"+next.ID+"/rotate", `{"overlap":"0s"}`), http.StatusCreated))
+		last := read[wire.CreatedToken](t, n.must(n.as(administer, post, "/v1/tokens/"+next.ID+"/rotate", `{"overlap":"0s"}`), http.StatusCreated))
 		n.must(whoami(next.Secret), http.StatusUnauthorized)
-		n.wantProblem(n.as(admin, post, "/v1/tokens/"+next.ID+"/rotate", ""), http.StatusConflict, "")
-		renamed := read[wire.Token](t, n.must(n.as(admin, patch, "/v1/tokens/"+last.ID, `{"name":"deploy","expires_at":null}`), http.StatusOK))
+		n.wantProblem(n.as(administer, post, "/v1/tokens/"+next.ID+"/rotate", ""), http.StatusConflict, "")
+		renamed := read[wire.Token](t, n.must(n.as(administer, patch, "/v1/tokens/"+last.ID, `{"name":"deploy","expires_at":null}`), http.StatusOK))
 		if renamed.Name != "deploy" || !renamed.ExpiresAt.IsZero() {
 			t.Fatalf("got %+v", renamed)
 		}
-		revoked := read[wire.Token](t, n.must(n.as(admin, del, "/v1/tokens/"+last.ID, ""), http.StatusOK))
+		revoked := read[wire.Token](t, n.must(n.as(administer, del, "/v1/tokens/"+last.ID, ""), http.StatusOK))
 		if revoked.Active || revoked.RevokedAt.IsZero() {
 			t.Fatalf("got %+v", revoked)
 		}
@@ -349,29 +349,29 @@ func TestATokenIsMadeUsedRotatedAndRevoked(t *testing.T) {
 func TestTheLastAdminCannotBeRemoved(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		var own string
-		for _, token := range read[wire.Page[wire.Token]](t, n.as(admin, get, "/v1/tokens", "")).Items {
+		for _, token := range read[wire.Page[wire.Token]](t, n.as(administer, get, "/v1/tokens", "")).Items {
 			if token.Name == "test-admin" {
 				own = token.ID
 			}
 		}
-		n.wantProblem(n.as(admin, del, "/v1/tokens/"+own, ""), http.StatusConflict, "")
-		n.must(n.as(admin, get, "/v1/tokens/"+own, ""), http.StatusOK)
+		n.wantProblem(n.as(administer, del, "/v1/tokens/"+own, ""), http.StatusConflict, "")
+		n.must(n.as(administer, get, "/v1/tokens/"+own, ""), http.StatusOK)
 	})
 }
 
 func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
-		a := n.must(n.as(admin, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusCreated)
+		a := n.must(n.as(administer, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusCreated)
 		u := read[wire.User](t, a)
 		if strings.Contains(a.body, "argon2") || u.Role != "viewer" || u.Disabled {
 			t.Fatalf("got %s", a.body)
 		}
 		path := "/v1/users/" + u.ID
-		n.wantProblem(n.as(admin, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusConflict, "name")
-		if u = read[wire.User](t, n.must(n.as(admin, patch, path, `{"role":"operator","disabled":true}`), http.StatusOK)); u.Role != "operator" || !u.Disabled {
+		n.wantProblem(n.as(administer, post, "/v1/users", `{"name":"ada","role":"viewer","password":"correct horse"}`), http.StatusConflict, "name")
+		if u = read[wire.User](t, n.must(n.as(administer, patch, path, `{"role":"operator","disabled":true}`), http.StatusOK)); u.Role != "operator" || !u.Disabled {
 			t.Fatalf("got %+v", u)
 		}
-		n.must(n.as(admin, put, path+"/password", `{"password":"battery staple"}`), http.StatusOK)
+		n.must(n.as(administer, put, path+"/password", `{"password":"battery staple"}`), http.StatusOK)
 		stored, err := n.store.Identities.FindUserByID(t.Context(), u.ID)
 		if err != nil || !identity.VerifyPassword(stored.PasswordHash, "battery staple") {
 			t.Fatalf("the password was not changed: %v", err)
@@ -380,9 +380,9 @@ func TestAUserIsMadeChangedAndDeleted(t *testing.T) {
 		if strings.Contains(audited, "argon2") || strings.Contains(audited, "battery") {
 			t.Error("the audit holds a password or its hash")
 		}
-		n.must(n.as(admin, get, path, ""), http.StatusOK)
-		n.must(n.as(admin, del, path, ""), http.StatusNoContent)
-		n.wantProblem(n.as(admin, get, path, ""), http.StatusNotFound, "")
+		n.must(n.as(administer, get, path, ""), http.StatusOK)
+		n.must(n.as(administer, del, path, ""), http.StatusNoContent)
+		n.wantProblem(n.as(administer, get, path, ""), http.StatusNotFound, "")
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocklist"
@@ -18,45 +19,36 @@ import (
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/nodes"
-	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Deps are the parts that the API uses. All are required unless their comment says
 // otherwise.
 type Deps struct {
-	Gate    *gate.Gate
-	Catalog *catalog.Catalog
-	// Logs are emptied by a reset: the log that decides, then its fallback if there
-	// is one.
-	Logs     []timestamplog.Log
+	Gate     *gate.Gate
+	Catalog  *catalog.Catalog
+	Keys     *admin.Keys
 	Policies rules.Store
 	Entries  blocks.Store
 	Identity identity.Store
 	Audit    audit.Store
-	Recorder audit.Recorder
 
 	Offenders *offenders.Service
-	Reports   *reports.Builder
+	Reports   *admin.Reports
 	Nodes     nodes.Store
-	Notes     notes.Store
 	Undo      audit.Undoer
 	// Traffic estimates the impact of a block; nil if nothing is recorded.
 	Traffic blocklist.TrafficEstimator
-	// Events, Jobs, Notifier and Outbox are nil on a node without them.
+	Jobs    *admin.Jobs
+	Backups *admin.Backups
+	// Events, Notifier and Outbox are nil on a node without them.
 	Events   *events.Hub
-	Jobs     *jobs.Runner
 	Notifier Notifier
 	Outbox   Outbox
 
-	// Backups is nil on a node without embedded data.
-	Backups BackupStore
 	// Ready reports whether this node can answer; nil checks the catalog only.
 	Ready   func(ctx context.Context) wire.Readiness
 	Now     func() time.Time // nil means time.Now
@@ -78,8 +70,8 @@ func New(d Deps) *API {
 		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes}).routes(),
 		(&policyHandler{common: c, policies: d.Policies}).routes(),
 		entries.routes(),
-		(&keyHandler{common: c, gate: d.Gate, logs: d.Logs, offenders: d.Offenders, recorder: d.Recorder}).routes(),
-		(&noteHandler{common: c, notes: d.Notes}).routes(),
+		(&keyHandler{common: c, keys: d.Keys}).routes(),
+		(&noteHandler{keys: d.Keys}).routes(),
 		(&tokenHandler{common: c, tokens: d.Identity}).routes(),
 		(&userHandler{users: d.Identity}).routes(),
 		(&auditHandler{audit: d.Audit, undo: d.Undo, entries: entries}).routes(),
@@ -87,11 +79,11 @@ func New(d Deps) *API {
 		(&trafficHandler{common: c, offenders: d.Offenders}).routes(),
 		(&escalationHandler{common: c, offenders: d.Offenders}).routes(),
 		(&proposalHandler{common: c, offenders: d.Offenders}).routes(),
-		(&reportHandler{common: c, reports: d.Reports, recorder: d.Recorder}).routes(),
+		(&reportHandler{reports: d.Reports}).routes(),
 		(&eventHandler{common: c, events: d.Events}).routes(),
-		(&jobHandler{jobs: d.Jobs, recorder: d.Recorder}).routes(),
+		(&jobHandler{jobs: d.Jobs}).routes(),
 		(&notificationHandler{notifier: d.Notifier, outbox: d.Outbox}).routes(),
-		(&backupHandler{backups: d.Backups, recorder: d.Recorder, now: d.Now}).routes(),
+		(&backupHandler{backups: d.Backups}).routes(),
 	)
 	return &API{routes: slices.Concat(routes, openapi.Routes(d.Version, routes))}
 }

@@ -46,7 +46,7 @@ func holds(part []byte) bool { return len(part) > 0 && string(part) != "null" }
 func (d *audited) do(c change) answer {
 	d.Helper()
 	known := d.entries()[0].ID
-	a := d.as(admin, c.method, c.path, c.body, c.headers...)
+	a := d.as(administer, c.method, c.path, c.body, c.headers...)
 	if a.status >= http.StatusBadRequest {
 		d.Fatalf("%s: got %d: %s", c.operation, a.status, a.body)
 	}
@@ -91,7 +91,7 @@ func TestEveryOperationThatChangesSomethingLeavesAnEntryInTheAudit(t *testing.T)
 				t.Errorf("the entry of %s holds a secret: %s", e.Action, text)
 			}
 		}
-	}, func(d *nodeParts) { d.Backups = &memoryBackups{held: []byte("data")} })
+	}, func(d *nodeParts) { d.Backups.Store = &memoryBackups{held: []byte("data")} })
 }
 
 func (d *audited) changePolicies() {

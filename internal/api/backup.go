@@ -4,10 +4,9 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -16,9 +15,7 @@ import (
 
 // backupHandler reads and restores backups of the embedded data.
 type backupHandler struct {
-	backups  BackupStore // nil if the node has no embedded data
-	recorder audit.Recorder
-	now      func() time.Time
+	backups *admin.Backups
 }
 
 func (h *backupHandler) routes() []route {
@@ -42,43 +39,26 @@ var (
 // backupType is the media type of a backup.
 const backupType = "application/octet-stream"
 
-// BackupStore keeps and brings back the embedded data while it is in use.
-type BackupStore interface {
-	// Backup writes everything, consistent in itself, to w.
-	Backup(ctx context.Context, w io.Writer) error
-	// Restore replaces everything by what r holds, all or nothing, and says in
-	// one sentence what it was. It records itself, in the audit that it brought
-	// back.
-	Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error)
-}
-
-var errNoBackups = fault.New(fault.NotFound, "This node keeps its data in Redis and Postgres; back those up with their own tools.")
-
 func (h *backupHandler) handleBackup(c *httpserver.Call) error {
-	if h.backups == nil {
-		return errNoBackups
-	}
-	if err := h.recorder.AddRecord(c.Context(), audit.Record{
-		Actor: c.Actor(), Action: "backup.read", Object: "backup", Summary: "Read a backup of all data.",
-	}); err != nil {
+	name, write, err := h.backups.Create(c.Context(), callerOf(c))
+	if err != nil {
 		return err
 	}
-	name := "stint-" + h.now().UTC().Format("20060102T150405Z") + ".backup"
-	return httpserver.Stream(c, backupType, name, h.backups.Backup)
+	return httpserver.Stream(c, backupType, name, write)
 }
 
 func (h *backupHandler) handleRestore(c *httpserver.Call) error {
-	if h.backups == nil {
-		return errNoBackups
+	if err := h.backups.Available(); err != nil {
+		return err
 	}
 	if string(c.Request().Header.ContentType()) != backupType {
 		return fault.New(fault.Unsupported, "Send the backup as it is, with the header Content-Type: %s.", backupType)
 	}
-	detail, err := h.backups.Restore(context.Background(), c.Actor(), bodyReader(c))
+	at, detail, err := h.backups.Restore(context.Background(), callerOf(c), bodyReader(c))
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, wire.RestoreAnswer{RestoredAt: wire.At(h.now()), Detail: detail})
+	return c.SendJSON(http.StatusOK, wire.RestoreAnswer{RestoredAt: wire.At(at), Detail: detail})
 }
 
 // bodyReader returns the body as it arrives, for the streamed routes.

@@ -131,31 +131,31 @@ func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
 			}
 			document := `{"match":["` + match + `"],"rules":["0/s"]%s}`
 			name := policy[len(wire.PathPolicies)+1:]
-			n.must(n.as(admin, put, policy, fmt.Sprintf(document, `,"mode":"shadow"`), anyVersion), map[bool]int{true: http.StatusOK, false: http.StatusCreated}[match == "*"])
+			n.must(n.as(administer, put, policy, fmt.Sprintf(document, `,"mode":"shadow"`), anyVersion), map[bool]int{true: http.StatusOK, false: http.StatusCreated}[match == "*"])
 			before := n.as(reader, get, policy, "").body
-			n.wantUnconfirmed(n.as(admin, put, policy, fmt.Sprintf(document, ""), anyVersion), name)
-			n.wantUnconfirmed(n.as(admin, put, policy+"?confirm=other", fmt.Sprintf(document, ""), anyVersion), name)
+			n.wantUnconfirmed(n.as(administer, put, policy, fmt.Sprintf(document, ""), anyVersion), name)
+			n.wantUnconfirmed(n.as(administer, put, policy+"?confirm=other", fmt.Sprintf(document, ""), anyVersion), name)
 			file := `{"policies":[{"name":"` + name + `",` + fmt.Sprintf(document, "")[1:] + `]}`
-			plan := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicySet+"?dry_run=true", file), http.StatusOK))
+			plan := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?dry_run=true", file), http.StatusOK))
 			if !slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.HasPrefix(w, "It needs confirm="+name+":") }) {
 				t.Errorf("%s: the dry run warns of %q", match, plan.Warnings)
 			}
-			n.wantUnconfirmed(n.as(admin, post, wire.PathPolicySet, file), name)
+			n.wantUnconfirmed(n.as(administer, post, wire.PathPolicySet, file), name)
 			if now := n.as(reader, get, policy, "").body; now != before {
 				t.Fatalf("%s was changed unconfirmed: %s", match, now)
 			}
-			n.must(n.as(admin, post, wire.PathPolicySet+"?confirm="+name, file), http.StatusOK)
+			n.must(n.as(administer, post, wire.PathPolicySet+"?confirm="+name, file), http.StatusOK)
 			// It refuses all of it already, so that more rules need no confirmation.
-			n.must(n.as(admin, put, policy, `{"match":["`+match+`"],"rules":["0/s","5/m"]}`, anyVersion), http.StatusOK)
-			n.must(n.as(admin, put, policy, `{"match":["`+match+`"],"rules":["5/m"]}`, anyVersion), http.StatusOK)
+			n.must(n.as(administer, put, policy, `{"match":["`+match+`"],"rules":["0/s","5/m"]}`, anyVersion), http.StatusOK)
+			n.must(n.as(administer, put, policy, `{"match":["`+match+`"],"rules":["5/m"]}`, anyVersion), http.StatusOK)
 			page := read[wire.Page[wire.AuditEntry]](t, n.must(n.as(reader, get, "/v1/audit?limit=1", ""), http.StatusOK))
 			undo := fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
-			n.wantUnconfirmed(n.as(admin, post, undo, ""), name)
-			n.must(n.as(admin, post, undo, `{"confirm":"`+name+`"}`), http.StatusCreated)
-			n.must(n.as(admin, put, policy, `{"match":["`+match+`"],"rules":["5/m"]}`, anyVersion), http.StatusOK)
-			n.must(n.as(admin, put, policy+"?confirm="+name, fmt.Sprintf(document, ""), anyVersion), http.StatusOK)
-			n.must(n.as(admin, del, policy, "", anyVersion), http.StatusNoContent)
+			n.wantUnconfirmed(n.as(administer, post, undo, ""), name)
+			n.must(n.as(administer, post, undo, `{"confirm":"`+name+`"}`), http.StatusCreated)
+			n.must(n.as(administer, put, policy, `{"match":["`+match+`"],"rules":["5/m"]}`, anyVersion), http.StatusOK)
+			n.must(n.as(administer, put, policy+"?confirm="+name, fmt.Sprintf(document, ""), anyVersion), http.StatusOK)
+			n.must(n.as(administer, del, policy, "", anyVersion), http.StatusNoContent)
 		}
-		n.must(n.as(admin, put, wire.PathPolicies+"/narrow", `{"match":["ip:10.0.0.0/16","token:a"],"rules":["0/s"]}`), http.StatusCreated)
+		n.must(n.as(administer, put, wire.PathPolicies+"/narrow", `{"match":["ip:10.0.0.0/16","token:a"],"rules":["0/s"]}`), http.StatusCreated)
 	})
 }

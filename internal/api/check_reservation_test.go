@@ -72,7 +72,7 @@ func TestAHandleStandsInNoLog(t *testing.T) {
 	var logged bytes.Buffer
 	n := startNode(t, func(d *nodeParts) {
 		d.Server.Logger = slog.New(slog.NewTextHandler(&lockedWriter{w: &logged}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		d.Gate = gate.New(gate.Options{View: catalog.New(nil, d.Now), Log: d.Logs[0], Now: d.Now}) // which has loaded nothing yet
+		d.Gate = gate.New(gate.Options{View: catalog.New(nil, d.Now), Log: d.Keys.Logs[0], Now: d.Now}) // which has loaded nothing yet
 	})
 	n.wantProblem(n.send(del, n.check+wire.PathReservations+"/a-handle", ""), http.StatusServiceUnavailable, "")
 	for _, want := range []string{`msg="request failed"`, `msg=request `, "path=" + wire.PathReservations + "/... "} {

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
@@ -121,13 +122,17 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
 	counted := &offenders.Service{Store: store.Offences, Proposals: store.Proposals, Entries: store.Entries, View: known, Now: n.clock.Now}
+	g := gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now})
 	d := nodeParts{
 		Deps: Deps{
-			Gate:    gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now}),
-			Catalog: known, Logs: []timestamplog.Log{log},
-			Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit, Recorder: store.Audit, Notes: store.Notes, Nodes: store.Nodes,
-			Offenders: counted, Reports: &reports.Builder{Store: store.Reports, Counts: store.Offences, Offences: counted, Now: n.clock.Now},
-			Undo: store, Events: n.events, Jobs: n.newJobs(store.Jobs),
+			Gate: g, Catalog: known,
+			Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit},
+			Jobs: &admin.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &admin.Backups{Recorder: store.Audit, Now: n.clock.Now},
+			Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit, Nodes: store.Nodes,
+			Offenders: counted, Reports: &admin.Reports{
+				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Offences: counted, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
+			},
+			Undo: store, Events: n.events,
 			Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store.Outbox,
 			Now: n.clock.Now,
 		},

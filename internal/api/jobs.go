@@ -1,13 +1,10 @@
 package api
 
 import (
-	"context"
 	"net/http"
-	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
@@ -16,8 +13,7 @@ import (
 
 // jobHandler lists and runs the periodic work.
 type jobHandler struct {
-	jobs     *jobs.Runner // nil if the node runs no jobs
-	recorder audit.Recorder
+	jobs *admin.Jobs
 }
 
 func (h *jobHandler) routes() []route {
@@ -37,17 +33,9 @@ var (
 	opRunJob = &openapi.Operation{ID: "runJob", Tag: "jobs", Summary: "Run a job now; the answer comes when it has ended.", Answers: ok("The run.", wire.JobRun{})}
 )
 
-// jobTimeout bounds a run that an operator asked for.
-const jobTimeout = 15 * time.Minute
-
-var errNoJobs = fault.New(fault.NotFound, "This node runs no jobs.")
-
 func (h *jobHandler) listJobs(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
-	}
-	if h.jobs == nil {
-		return errNoJobs
 	}
 	all, err := h.jobs.List(c.Context())
 	if err != nil {
@@ -62,9 +50,6 @@ func (h *jobHandler) listRuns(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	if h.jobs == nil {
-		return errNoJobs
-	}
 	if limit == 0 {
 		limit = 100
 	}
@@ -77,27 +62,21 @@ func (h *jobHandler) listRuns(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, page)
 }
 
-// runJob runs a job now and answers once it has ended. A run that failed is an
-// answer like another: it says why.
+// runJob runs a job now and answers when it has ended. A failed run is not an error.
 func (h *jobHandler) runJob(c *httpserver.Call) error {
 	name, err := c.PathParam("name")
 	if err != nil {
 		return err
 	}
-	if h.jobs == nil {
-		return errNoJobs
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), jobTimeout)
-	defer cancel()
-	run, err := h.jobs.RunNow(ctx, name)
+	ended, err := h.jobs.Start(callerOf(c), name)
 	if err != nil {
 		return err
 	}
-	// The job has a deadline of its own.
-	if err := h.recorder.AddRecord(c.Context(), jobs.AskedFor(c.Actor(), name)); err != nil {
-		return err
+	result := <-ended
+	if result.Err != nil {
+		return result.Err
 	}
-	return c.SendJSON(http.StatusOK, fromRun(run))
+	return c.SendJSON(http.StatusOK, fromRun(result.Run))
 }
 
 // fromJob returns a job as the API shows it.

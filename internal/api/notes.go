@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -12,8 +13,7 @@ import (
 
 // noteHandler serves the notes on keys.
 type noteHandler struct {
-	common
-	notes notes.Store
+	keys *admin.Keys
 }
 
 func (h *noteHandler) routes() []route {
@@ -49,11 +49,11 @@ func (h *noteHandler) listNotes(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	key, err := h.key(q.Raw("key"))
+	key, err := h.keys.Parse(q.Raw("key"))
 	if err != nil {
 		return err
 	}
-	all, err := h.notes.FindNotes(c.Context(), key.String(), limit)
+	all, err := h.keys.FindNotes(c.Context(), key, limit)
 	if err != nil {
 		return err
 	}
@@ -65,11 +65,7 @@ func (h *noteHandler) addNote(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	key, err := h.key(request.Key)
-	if err != nil {
-		return err
-	}
-	n, err := h.notes.AddNote(c.Context(), c.Actor(), key.String(), request.Text)
+	n, err := h.keys.AddNote(c.Context(), callerOf(c), request.Key, request.Text)
 	if err != nil {
 		return err
 	}
@@ -81,7 +77,7 @@ func (h *noteHandler) deleteNote(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.notes.DeleteNote(c.Context(), c.Actor(), id); err != nil {
+	if _, err := h.keys.DeleteNote(c.Context(), callerOf(c), id); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)

@@ -54,7 +54,7 @@ func (d *described) do(id, method, path, body string, status int, headers ...str
 	if id == "check" || id == "checkBatch" || id == "cancelReservation" {
 		base = d.check
 	}
-	a := d.as(admin, method, path, body, headers...)
+	a := d.as(administer, method, path, body, headers...)
 	if base == d.check {
 		a = d.send(method, base+path, body, headers...)
 	}
@@ -223,16 +223,16 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 				t.Errorf("%s %s is not described in openapi.json", r.Method, r.Path)
 			}
 		}
-	}, func(d *nodeParts) { d.Backups = &memoryBackups{held: []byte("data")} })
+	}, func(d *nodeParts) { d.Backups.Store = &memoryBackups{held: []byte("data")} })
 }
 
 func TestAnExportThatFailsInTheMiddleIsCutOff(t *testing.T) {
-	n := startNode(t, func(d *nodeParts) { d.Backups = failingBackups{} })
+	n := startNode(t, func(d *nodeParts) { d.Backups.Store = failingBackups{} })
 	request, err := http.NewRequest(get, n.admin+"/v1/backup", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+n.tokens[admin])
+	request.Header.Set("Authorization", "Bearer "+n.tokens[administer])
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -241,8 +241,8 @@ func TestAnExportThatFailsInTheMiddleIsCutOff(t *testing.T) {
 	if text, err := io.ReadAll(response.Body); err == nil {
 		t.Fatalf("half a backup was taken for a whole one: %d bytes", len(text))
 	}
-	n.wantProblem(n.as(admin, post, "/v1/restore", "x", "Content-Type: "+backupType), http.StatusInternalServerError, "")
-	n.wantProblem(n.as(admin, post, "/v1/restore", "{}"), http.StatusUnsupportedMediaType, "")
+	n.wantProblem(n.as(administer, post, "/v1/restore", "x", "Content-Type: "+backupType), http.StatusInternalServerError, "")
+	n.wantProblem(n.as(administer, post, "/v1/restore", "{}"), http.StatusUnsupportedMediaType, "")
 }
 
 // failingBackups write a little and then fail.

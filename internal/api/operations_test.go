@@ -62,7 +62,7 @@ func describeOperations(d *described) {
 	d.do("importBlocks", post, "/v1/blocks/import", "0.0.0.0/1\n128.0.0.0/1\n", 409, plainBody)
 	d.do("exportBlocks", get, "/v1/blocks/export?format=plain&source=imported", "", 200)
 	d.do("exportBlocks", get, "/v1/blocks/export?format=json&state=all", "", 200)
-	page := read[wire.Page[wire.AuditEntry]](d, d.as(admin, get, "/v1/audit?limit=1", ""))
+	page := read[wire.Page[wire.AuditEntry]](d, d.as(administer, get, "/v1/audit?limit=1", ""))
 	d.do("undoEntry", post, fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID), "", 201)
 	d.do("undoEntry", post, fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID), "", 409)
 	d.do("putPolicy", put, "/v1/policies/compared", `{"match":["token:*"],"rules":["1/s"]}`, 201)
@@ -223,10 +223,10 @@ func TestUndoingNeedsTheAccessOfTheChangeItself(t *testing.T) {
 		putPolicy(n, "search", `{"match":["token:*"],"rules":["1/s"]}`)
 		undo := newest()
 		n.wantProblem(n.as(operate, post, undo, ""), http.StatusForbidden, "")
-		n.must(n.as(admin, post, undo, ""), http.StatusCreated)
-		n.wantProblem(n.as(admin, post, undo, ""), http.StatusConflict, "")
-		n.wantProblem(n.as(admin, post, "/v1/audit/0/undo", ""), http.StatusNotFound, "")
-		n.wantProblem(n.as(admin, post, "/v1/audit/999999/undo", ""), http.StatusNotFound, "")
+		n.must(n.as(administer, post, undo, ""), http.StatusCreated)
+		n.wantProblem(n.as(administer, post, undo, ""), http.StatusConflict, "")
+		n.wantProblem(n.as(administer, post, "/v1/audit/0/undo", ""), http.StatusNotFound, "")
+		n.wantProblem(n.as(administer, post, "/v1/audit/999999/undo", ""), http.StatusNotFound, "")
 	})
 }
 
@@ -234,23 +234,23 @@ func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		file := `{"policies":[{"name":"default","match":["*"],"rules":["20/m","1/s"]},{"name":"search","match":["token:*"],"rules":["5/10s"],"mode":"shadow"}]%s}`
 		plain := fmt.Sprintf(file, "")
-		plan := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicySet+"?dry_run=true", plain), http.StatusOK))
+		plan := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?dry_run=true", plain), http.StatusOK))
 		if !plan.DryRun || !plan.Changed || len(plan.Changes) != 2 || plan.Changes[0].Action != wire.PolicyReplace || plan.Changes[1].Action != wire.PolicyCreate ||
 			*plan.Changes[0].Version != 1 || len(plan.Changes[0].Fields) != 1 || plan.Changes[0].Fields[0].Field != "rules" {
 			t.Fatalf("got %+v", plan)
 		}
-		n.wantProblem(n.as(admin, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":9}`)), http.StatusPreconditionFailed, "")
-		n.wantProblem(n.as(admin, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":9}`)), http.StatusPreconditionFailed, "")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
 		if a := n.as(reader, get, "/v1/policies/search", ""); a.status != http.StatusNotFound {
 			t.Fatalf("half a plan was carried out: %s", a.body)
 		}
-		n.must(n.as(admin, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":1}`)), http.StatusOK)
-		again := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicySet+"?prune=true", plain), http.StatusOK))
+		n.must(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":1}`)), http.StatusOK)
+		again := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?prune=true", plain), http.StatusOK))
 		if again.Changed {
 			t.Fatalf("a second run changes %+v", again)
 		}
 		exported := n.must(n.as(reader, get, wire.PathPolicySet, ""), http.StatusOK).body
-		same := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicySet+"?prune=true", exported), http.StatusOK))
+		same := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?prune=true", exported), http.StatusOK))
 		if same.Changed {
 			t.Fatalf("what was exported differs: %+v", same)
 		}
@@ -258,14 +258,14 @@ func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
 		if !strings.HasPrefix(yaml.body, "policies:\n  - name: default\n") || yaml.header.Get("Content-Type") != "application/yaml" {
 			t.Errorf("got %s", yaml.body)
 		}
-		pruned := read[wire.PolicyPlan](t, n.must(n.as(admin, post, wire.PathPolicySet+"?prune=true", `{"policies":[{"name":"search","match":["*"],"rules":["5/10s"]}]}`), http.StatusOK))
+		pruned := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?prune=true", `{"policies":[{"name":"search","match":["*"],"rules":["5/10s"]}]}`), http.StatusOK))
 		if len(pruned.Changes) != 2 || pruned.Changes[1].Action != wire.PolicyDelete {
 			t.Fatalf("got %+v", pruned)
 		}
 		n.must(n.as(reader, get, "/v1/policies/default", ""), http.StatusNotFound)
-		n.wantProblem(n.as(admin, post, wire.PathPolicySet, `{}`), http.StatusUnprocessableEntity, "policies")
-		n.wantProblem(n.as(admin, post, wire.PathPolicySet, `{"policies":[{"name":"a","match":["*"],"rules":["x"]}]}`), http.StatusUnprocessableEntity, "policies[0].rules[0]")
-		n.wantProblem(n.as(admin, post, wire.PathPolicySet, `{"policies":[{"name":"a","match":["a:*"],"rules":[]},{"name":"a","match":["*"],"rules":[]}]}`), http.StatusUnprocessableEntity, "policies[1].name")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, `{}`), http.StatusUnprocessableEntity, "policies")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, `{"policies":[{"name":"a","match":["*"],"rules":["x"]}]}`), http.StatusUnprocessableEntity, "policies[0].rules[0]")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, `{"policies":[{"name":"a","match":["a:*"],"rules":[]},{"name":"a","match":["*"],"rules":[]}]}`), http.StatusUnprocessableEntity, "policies[1].name")
 	})
 }
 
@@ -288,15 +288,15 @@ func TestTwoVersionsOfAPolicyAreCompared(t *testing.T) {
 
 func TestAJobRunsNowAndSaysWhatItDid(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
-		run := read[wire.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/good/run", ""), http.StatusOK))
+		run := read[wire.JobRun](t, n.must(n.as(administer, post, "/v1/jobs/good/run", ""), http.StatusOK))
 		if run.Result != "did it" || run.Error != "" || run.TriggeredBy != wire.TriggeredByOperator || run.FinishedAt.IsZero() {
 			t.Errorf("got %+v", run)
 		}
-		run = read[wire.JobRun](t, n.must(n.as(admin, post, "/v1/jobs/bad/run", ""), http.StatusOK))
+		run = read[wire.JobRun](t, n.must(n.as(administer, post, "/v1/jobs/bad/run", ""), http.StatusOK))
 		if run.Error != "no luck" {
 			t.Errorf("got %+v", run)
 		}
-		n.wantProblem(n.as(admin, post, "/v1/jobs/nothing/run", ""), http.StatusNotFound, "")
+		n.wantProblem(n.as(administer, post, "/v1/jobs/nothing/run", ""), http.StatusNotFound, "")
 		all := read[wire.Page[wire.Job]](t, n.must(n.as(reader, get, wire.PathJobs, ""), http.StatusOK))
 		if len(all.Items) != 2 || all.Items[1].Last == nil || all.Items[1].Last.Error != "no luck" || all.Items[0].NextAt.IsZero() {
 			t.Errorf("got %+v", all)
@@ -314,12 +314,12 @@ func TestAJobRunsNowAndSaysWhatItDid(t *testing.T) {
 
 func TestAChannelIsTestedAndItsFailureIsTheAnswer(t *testing.T) {
 	n := startNode(t)
-	did := read[wire.TestAnswer](t, n.must(n.as(admin, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
+	did := read[wire.TestAnswer](t, n.must(n.as(administer, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
 	if !did.Sent || len(n.channel.sent) != 1 {
 		t.Errorf("got %+v", did)
 	}
 	n.channel.err = errors.New("nobody\nis there")
-	did = read[wire.TestAnswer](t, n.must(n.as(admin, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
+	did = read[wire.TestAnswer](t, n.must(n.as(administer, post, "/v1/notifications/test", `{"channel":"desk"}`), http.StatusOK))
 	if did.Sent || did.Error != `nobody\nis there` {
 		t.Errorf("got %+v", did)
 	}

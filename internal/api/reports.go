@@ -3,11 +3,9 @@ package api
 import (
 	"bytes"
 	"net/http"
-	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/reports"
@@ -16,9 +14,7 @@ import (
 
 // reportHandler serves the daily and weekly reports.
 type reportHandler struct {
-	common
-	reports  *reports.Builder
-	recorder audit.Recorder
+	reports *admin.Reports
 }
 
 func (h *reportHandler) routes() []route {
@@ -48,14 +44,14 @@ var (
 
 func (h *reportHandler) listReports(c *httpserver.Call) error {
 	q := c.ParseQuery("kind", "limit")
-	kind, limit := q.OneOf("kind", string(reports.Daily), string(reports.Weekly)), q.Limit()
+	kind, limit := q.OneOf("kind", "daily", "weekly"), q.Limit()
 	if q.Err() != nil {
 		return q.Err()
 	}
 	if limit == 0 {
 		limit = 100
 	}
-	all, err := h.reports.Store.FindDocuments(c.Context(), reports.Kind(kind), limit)
+	all, err := h.reports.List(c.Context(), kind, limit)
 	if err != nil {
 		return err
 	}
@@ -68,19 +64,8 @@ func (h *reportHandler) writeReport(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	kind := reports.Kind(request.Kind)
-	if kind != reports.Daily && kind != reports.Weekly {
-		return fault.Field("kind", "must be daily or weekly")
-	}
-	ctx := c.Context()
-	d, err := h.reports.Build(ctx, kind, h.now())
+	d, err := h.reports.Create(c.Context(), callerOf(c), request.Kind)
 	if err != nil {
-		return err
-	}
-	if err := h.recorder.AddRecord(ctx, audit.Record{
-		Actor: c.Actor(), Action: "report.write", Object: "report", ObjectID: d.ID,
-		Summary: "Wrote the " + request.Kind + " report of " + d.From.Format(time.DateOnly) + ".",
-	}); err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusCreated, fromReport(d))
@@ -101,7 +86,7 @@ func (h *reportHandler) getReport(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	d, err := h.reports.Store.FindDocumentByID(c.Context(), id)
+	d, err := h.reports.Get(c.Context(), id)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
@@ -61,28 +62,26 @@ func (a *App) observe(l httpserver.Listener, status int, took time.Duration) {
 
 func (a *App) apiDeps() api.Deps {
 	store := a.backends.store
-	d := api.Deps{
-		Gate: a.gate, Catalog: a.catalog, Logs: a.logs(),
-		Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit, Recorder: store.Audit, Notes: store.Notes,
-		Offenders: a.offenders, Reports: a.reports,
-		Undo: store, Nodes: store.Nodes,
+	use := a.useCases()
+	return api.Deps{
+		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
+		Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit,
+		Offenders: a.offenders,
+		Undo:      store, Nodes: store.Nodes,
 		Traffic: &offenders.Estimator{Store: store.Offences, Secret: a.secret},
-		Events:  a.events, Jobs: a.jobs, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
+		Events:  a.events, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
 		Ready: a.status.ready, Now: time.Now, Version: Version(),
 	}
-	if dir := a.backends.dir; dir != nil {
-		d.Backups = &backups{folder: dir.path, store: store, memory: a.backends.memory, catalog: a.catalog}
-	}
-	return d
 }
 
 func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	store := a.backends.store
 	recorded := &traffic{store, a.offenders, a.catalog}
+	use := a.useCases()
 	d := adminui.Deps{
 		Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit,
-		Catalog: a.catalog, Gate: a.gate, Throttle: throttle, Failed: &a.failed, Jobs: a.jobs,
-		Offenders: a.offenders, Logs: a.logs(), Recorder: store.Audit, Notes: store.Notes, Reports: store.Reports, Events: a.events, Health: a.status.health,
+		Catalog: a.catalog, Throttle: throttle, Failed: &a.failed, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
+		Offenders: a.offenders, Events: a.events, Health: a.status.health,
 		Traffic: &offenders.Estimator{Store: store.Offences, Secret: a.secret}, Undo: store,
 		Trace: recorded.sample, Checked: recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Version: Version(),
@@ -96,6 +95,30 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 		d.DataDir = a.backends.dir.path
 	}
 	return adminui.New(d)
+}
+
+// useCases are what both front ends call.
+type useCases struct {
+	keys    *admin.Keys
+	jobs    *admin.Jobs
+	backups *admin.Backups
+	reports *admin.Reports
+}
+
+func (a *App) useCases() useCases {
+	store := a.backends.store
+	use := useCases{
+		keys: &admin.Keys{
+			View: a.catalog, Gate: a.gate, Escalations: a.offenders, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
+		},
+		jobs:    &admin.Jobs{Runner: a.jobs, Recorder: store.Audit},
+		backups: &admin.Backups{Recorder: store.Audit, Now: time.Now},
+		reports: &admin.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
+	}
+	if dir := a.backends.dir; dir != nil {
+		use.backups.Store = &backups{folder: dir.path, store: store, memory: a.backends.memory, catalog: a.catalog}
+	}
+	return use
 }
 
 // logs are those that a reset deletes from.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/supervise"
 )
@@ -110,7 +109,7 @@ func (r *Runner) follow(ctx context.Context, j scheduled) {
 			return
 		case <-wait.C:
 		}
-		if _, err := r.run(ctx, j.Job, due, false); err != nil && ctx.Err() == nil {
+		if _, err := r.run(ctx, j.Job, due, nil); err != nil && ctx.Err() == nil {
 			r.o.Log.Warn("job not run", "job", j.Name, "error", err)
 		}
 		due = j.schedule.Next(r.o.Now().UTC())
@@ -135,9 +134,10 @@ func (r *Runner) missed(ctx context.Context, j scheduled) time.Time {
 	return missed
 }
 
-// run runs a job once unless another node has its lease or has done this due
-// time already; nil, nil says that there was nothing to do.
-func (r *Runner) run(ctx context.Context, j Job, due time.Time, asked bool) (*Run, error) {
+// run runs a job once unless another node has its lease or has done this due time already;
+// then it returns nil, nil. A run with a record is requested: record is called before the
+// job, which does not run if that fails.
+func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(context.Context) error) (*Run, error) {
 	now := r.o.Now()
 	l := lease{runner: r, job: j.Name, holder: r.o.Node + "/" + rand.Text()}
 	held, err := l.renew(ctx)
@@ -148,7 +148,7 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, asked bool) (*Ru
 		return nil, nil
 	}
 	defer l.release()
-	if !asked {
+	if record == nil {
 		last, err := r.o.Store.LastRun(ctx, j.Name)
 		if err != nil {
 			return nil, err
@@ -157,7 +157,12 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, asked bool) (*Ru
 			return nil, nil
 		}
 	}
-	run := Run{Job: j.Name, Node: r.o.Node, Due: due, Started: now, Asked: asked}
+	if record != nil {
+		if err := record(ctx); err != nil {
+			return nil, err
+		}
+	}
+	run := Run{Job: j.Name, Node: r.o.Node, Due: due, Started: now, Asked: record != nil}
 	if run.ID, err = r.o.Store.BeginRun(ctx, run); err != nil {
 		return nil, err
 	}
@@ -203,26 +208,21 @@ func safely(ctx context.Context, j Job, due time.Time) (did string, err error) {
 	return did, err
 }
 
-// RunNow runs a job because an operator asked. Its errors are *fault.Error for
-// a name that is not there and for a job that runs already; the
-// failure of a job is in the Run.
-func (r *Runner) RunNow(ctx context.Context, name string) (*Run, error) {
+// RunNow runs a job because an operator requested it. record is called before the job, which
+// does not run if that fails. The errors are *fault.Error for an unknown name and for a job
+// that is running already; the failure of a job is in its Run.
+func (r *Runner) RunNow(ctx context.Context, name string, record func(context.Context) error) (*Run, error) {
 	for _, j := range r.jobs {
 		if j.Name != name {
 			continue
 		}
-		run, err := r.run(ctx, j.Job, r.o.Now().UTC(), true)
+		run, err := r.run(ctx, j.Job, r.o.Now().UTC(), record)
 		if run == nil && err == nil {
 			return nil, fault.New(fault.Conflict, "The job %s is running already.", name)
 		}
 		return run, err
 	}
 	return nil, fault.New(fault.NotFound, "There is no job of that name.")
-}
-
-// AskedFor returns the audit's entry of a run that an operator asked for.
-func AskedFor(by audit.Actor, name string) audit.Record {
-	return audit.Record{Actor: by, Action: "job.run", Object: "job", ObjectID: name, Summary: "Ran the job " + name + "."}
 }
 
 // Status is one job as the pages show it.

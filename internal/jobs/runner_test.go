@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,12 +81,12 @@ func TestARunIsRecordedWithWhatItDidOrWhyItFailed(t *testing.T) {
 				}
 				return "tidied 3 things", nil
 			}})
-		run, err := r.RunNow(t.Context(), "tidy")
+		run, err := r.RunNow(t.Context(), "tidy", unrecorded)
 		if err != nil || run.Did != "tidied 3 things" || run.Err != "" || !run.Asked {
 			t.Fatalf("got %+v, %v", run, err)
 		}
 		fails = true
-		if run, err = r.RunNow(t.Context(), "tidy"); err != nil || run.Err != "disk full" {
+		if run, err = r.RunNow(t.Context(), "tidy", unrecorded); err != nil || run.Err != "disk full" {
 			t.Fatalf("got %+v, %v", run, err)
 		}
 		all, err := r.Runs(t.Context(), "tidy", 10)
@@ -107,7 +108,7 @@ func TestAPanicInAJobIsItsFailureAndNotTheNodes(t *testing.T) {
 	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
 		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "bad", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { panic("oh") }})
-		run, err := r.RunNow(t.Context(), "bad")
+		run, err := r.RunNow(t.Context(), "bad", unrecorded)
 		if err != nil || run.Err != "panic: oh" {
 			t.Errorf("got %+v, %v", run, err)
 		}
@@ -126,18 +127,18 @@ func TestTwoNodesNeverRunOneJobAtOnce(t *testing.T) {
 		a, b := newRunner(t, store.Jobs, "a", c, job), newRunner(t, store.Jobs, "b", c, job)
 		var first sync.WaitGroup
 		first.Go(func() {
-			if run, err := a.RunNow(t.Context(), "slow"); err != nil || run.Did != "done" {
+			if run, err := a.RunNow(t.Context(), "slow", unrecorded); err != nil || run.Did != "done" {
 				t.Errorf("the first: %+v, %v", run, err)
 			}
 		})
 		<-entered
-		if _, err := b.RunNow(t.Context(), "slow"); !fault.Is(err, fault.Conflict) {
+		if _, err := b.RunNow(t.Context(), "slow", unrecorded); !fault.Is(err, fault.Conflict) {
 			t.Errorf("the second, while the first runs: %v", err)
 		}
 		close(leave)
 		first.Wait()
 		go func() { <-entered }()
-		if run, err := b.RunNow(t.Context(), "slow"); err != nil || run.Node != "b" {
+		if run, err := b.RunNow(t.Context(), "slow", unrecorded); err != nil || run.Node != "b" {
 			t.Errorf("the second, afterwards: %+v, %v", run, err)
 		}
 	})
@@ -151,11 +152,11 @@ func TestALeaseOfADeadNodeRunsOut(t *testing.T) {
 		}
 		r := newRunner(t, store.Jobs, "b", c, jobs.Job{Name: "tidy", Schedule: "@hourly",
 			Run: func(context.Context, time.Time) (string, error) { return "done", nil }})
-		if _, err := r.RunNow(t.Context(), "tidy"); !fault.Is(err, fault.Conflict) {
+		if _, err := r.RunNow(t.Context(), "tidy", unrecorded); !fault.Is(err, fault.Conflict) {
 			t.Errorf("while the lease is held: %v", err)
 		}
 		c.ms.Add(jobs.LeaseTime.Milliseconds())
-		if run, err := r.RunNow(t.Context(), "tidy"); err != nil || run.Did != "done" {
+		if run, err := r.RunNow(t.Context(), "tidy", unrecorded); err != nil || run.Did != "done" {
 			t.Errorf("when it has run out: %+v, %v", run, err)
 		}
 	})
@@ -228,7 +229,7 @@ func TestOneNodeNeverRunsOneJobTwiceAtOnce(t *testing.T) {
 		}})
 		var first sync.WaitGroup
 		first.Go(func() {
-			if run, err := r.RunNow(t.Context(), "slow"); err != nil || run.Did != "done" {
+			if run, err := r.RunNow(t.Context(), "slow", unrecorded); err != nil || run.Did != "done" {
 				t.Errorf("the first: %+v, %v", run, err)
 			}
 		})
@@ -236,7 +237,7 @@ func TestOneNodeNeverRunsOneJobTwiceAtOnce(t *testing.T) {
 		c.ms.Add(jobs.LeaseTime.Milliseconds() / 2)
 		second := make(chan error, 1)
 		go func() {
-			_, err := r.RunNow(t.Context(), "slow")
+			_, err := r.RunNow(t.Context(), "slow", unrecorded)
 			second <- err
 		}()
 		select {
@@ -253,7 +254,7 @@ func TestOneNodeNeverRunsOneJobTwiceAtOnce(t *testing.T) {
 			t.Errorf("%d runs at once", n)
 		}
 		go func() { <-entered }()
-		if _, err := r.RunNow(t.Context(), "slow"); err != nil {
+		if _, err := r.RunNow(t.Context(), "slow", unrecorded); err != nil {
 			t.Errorf("afterwards: %v", err)
 		}
 	})
@@ -291,8 +292,30 @@ func TestARunStopsBeforeAnotherNodeMayTakeItsLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := runner.RunNow(t.Context(), "slow")
+	run, err := runner.RunNow(t.Context(), "slow", unrecorded)
 	if err != nil || run.Err == "" {
 		t.Fatalf("got %+v, %v", run, err)
 	}
+}
+
+// unrecorded is the record of a requested run that needs none.
+func unrecorded(context.Context) error { return nil }
+
+func TestARequestedRunIsRecordedBeforeItAndOnlyIfItRuns(t *testing.T) {
+	bothDatabases(t, func(t *testing.T, store *sqlstore.Store) {
+		var order []string
+		r := newRunner(t, store.Jobs, "a", newClock("2026-11-20T14:00:00Z"), jobs.Job{Name: "tidy", Schedule: "@hourly",
+			Run: func(context.Context, time.Time) (string, error) { order = append(order, "run"); return "done", nil }})
+		record := func(context.Context) error { order = append(order, "record"); return nil }
+		if _, err := r.RunNow(t.Context(), "other", record); !fault.Is(err, fault.NotFound) || len(order) != 0 {
+			t.Errorf("an unknown job: %v, %v", order, err)
+		}
+		broken := errors.New("no database")
+		if _, err := r.RunNow(t.Context(), "tidy", func(context.Context) error { return broken }); !errors.Is(err, broken) || len(order) != 0 {
+			t.Errorf("without a record: %v, %v", order, err)
+		}
+		if _, err := r.RunNow(t.Context(), "tidy", record); err != nil || !slices.Equal(order, []string{"record", "run"}) {
+			t.Errorf("the order is %v, %v", order, err)
+		}
+	})
 }

@@ -1,0 +1,189 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/notes"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// Keys is the use case of explaining and resetting keys, and of the notes on them.
+type Keys struct {
+	View        KeyView
+	Gate        KeyExplainer
+	Escalations EscalationReader // nil if offences are not counted
+	// Logs are emptied by a reset: the log that decides, then its fallback if there is
+	// one.
+	Logs     []timestamplog.Log
+	Notes    notes.Store // nil on a node that keeps none
+	Recorder audit.Recorder
+}
+
+// KeyView is the node's copy of the policies and of the settings that keys are read by.
+type KeyView interface {
+	Parser() keys.Parser
+	Selector() *rules.Selector
+}
+
+// KeyExplainer explains what applies to a key now, as *gate.Gate does.
+type KeyExplainer interface {
+	Explain(ctx context.Context, k keys.Key, policy string) (*gate.Explanation, error)
+}
+
+// EscalationReader reads the escalation status of a key under the policy that limits it and
+// under the shadow policy, nil for none.
+type EscalationReader interface {
+	EscalationStatus(ctx context.Context, k keys.Key) (enforcing, shadow *offences.EscalationStatus, err error)
+}
+
+// KeyExplanation is what applies to a key now.
+type KeyExplanation struct {
+	*gate.Explanation
+	// Escalation and ShadowEscalation are nil for a policy without escalation.
+	Escalation, ShadowEscalation *offences.EscalationStatus
+	// EscalationErr is why the escalation is unknown, nil if it is known.
+	EscalationErr error
+}
+
+// Parse parses a key. The error is a *fault.Error of the field key.
+func (k *Keys) Parse(text string) (keys.Key, error) {
+	key, err := k.View.Parser().Key(text)
+	if err != nil {
+		return key, fault.Field("key", "%s", strings.TrimPrefix(err.Error(), "the key "))
+	}
+	return key, nil
+}
+
+// Explain returns what applies to a key now, under a policy, or under its own policies if
+// the name is empty. Nothing is counted. It works without the database, except for the
+// escalation.
+func (k *Keys) Explain(ctx context.Context, key keys.Key, policy string) (*KeyExplanation, error) {
+	x := &KeyExplanation{}
+	var err error
+	if x.Explanation, err = k.Gate.Explain(ctx, key, policy); err != nil {
+		return nil, err
+	}
+	if k.Escalations != nil {
+		x.Escalation, x.ShadowEscalation, x.EscalationErr = k.Escalations.EscalationStatus(ctx, key)
+	}
+	return x, nil
+}
+
+// KeyReset is the result of a reset.
+type KeyReset struct {
+	Key  keys.Key
+	Logs []LogReset // sorted by policy
+}
+
+// LogReset is the reset of a key under one policy.
+type LogReset struct {
+	Policy  string
+	Existed bool // whether there was anything to reset
+}
+
+// Reset resets what a key has used, under a policy, or under all if the name is empty. It
+// is recorded first, so that no reset is without a record. If a log is unreachable, the
+// key may be reset in part, and the reset may be repeated.
+func (k *Keys) Reset(ctx context.Context, by Caller, key, policy string) (*KeyReset, error) {
+	parsed, err := k.Parse(key)
+	if err != nil {
+		return nil, err
+	}
+	policies, err := k.policiesToReset(policy)
+	if err != nil {
+		return nil, err
+	}
+	scope := "all policies"
+	if policy != "" {
+		scope = "the policy " + policy
+	}
+	if err := k.Recorder.AddRecord(ctx, audit.Record{
+		Actor: by.Actor, Action: "key.reset", Object: "key", ObjectID: parsed.String(),
+		Summary: fmt.Sprintf("Reset the counts of %q under %s.", parsed, scope),
+	}); err != nil {
+		return nil, err
+	}
+	reset := &KeyReset{Key: parsed}
+	for _, p := range policies {
+		existed, err := k.resetLogs(ctx, timestamplog.LogIDOf(p, parsed.String()))
+		if err != nil {
+			return nil, err
+		}
+		reset.Logs = append(reset.Logs, LogReset{Policy: p.Name, Existed: existed})
+	}
+	return reset, nil
+}
+
+func (k *Keys) policiesToReset(name string) ([]*rules.Policy, error) {
+	selector := k.View.Selector()
+	if name == "" {
+		all := selector.Policies()
+		slices.SortFunc(all, func(a, b *rules.Policy) int { return strings.Compare(a.Name, b.Name) })
+		return all, nil
+	}
+	p, found := selector.ByName(name)
+	if !found {
+		return nil, fault.Field("policy", "there is no policy of that name; leave it out to reset the key under all")
+	}
+	return []*rules.Policy{p}, nil
+}
+
+// resetLogs deletes one log wherever it is kept.
+func (k *Keys) resetLogs(ctx context.Context, id timestamplog.LogID) (existed bool, err error) {
+	for _, log := range k.Logs {
+		did, err := log.Reset(ctx, id)
+		if errors.Is(err, timestamplog.ErrUnreachable) {
+			return existed, &fault.Error{
+				Code: fault.Unavailable, Message: "The timestamp log is unreachable; the key may not be reset everywhere, so repeat it.", Err: err,
+			}
+		}
+		if err != nil {
+			return existed, err
+		}
+		existed = existed || did
+	}
+	return existed, nil
+}
+
+var errNoNotes = fault.New(fault.NotFound, "This node keeps no notes.")
+
+// HasNotes reports whether the node keeps notes.
+func (k *Keys) HasNotes() bool { return k.Notes != nil }
+
+// FindNotes returns the notes on a key, newest first, at most limit.
+func (k *Keys) FindNotes(ctx context.Context, key keys.Key, limit int) ([]*notes.Note, error) {
+	if k.Notes == nil {
+		return nil, errNoNotes
+	}
+	return k.Notes.FindNotes(ctx, key.String(), limit)
+}
+
+// AddNote adds a note on a key. Line ends of a form become line feeds.
+func (k *Keys) AddNote(ctx context.Context, by Caller, key, text string) (*notes.Note, error) {
+	if k.Notes == nil {
+		return nil, errNoNotes
+	}
+	parsed, err := k.Parse(key)
+	if err != nil {
+		return nil, err
+	}
+	return k.Notes.AddNote(ctx, by.Actor, parsed.String(), strings.ReplaceAll(text, "\r\n", "\n"))
+}
+
+// DeleteNote deletes a note.
+func (k *Keys) DeleteNote(ctx context.Context, by Caller, id string) (*notes.Note, error) {
+	if k.Notes == nil {
+		return nil, errNoNotes
+	}
+	return k.Notes.DeleteNote(ctx, by.Actor, id)
+}

@@ -1,0 +1,190 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/jobs"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/timestamplog"
+	"github.com/stint-dev/stint/internal/timestamplog/memlog"
+)
+
+// orderedRecorder records in the audit log, and notes whether the log had counts then.
+type orderedRecorder struct {
+	audit.Recorder
+	before func()
+	err    error
+}
+
+func (r *orderedRecorder) AddRecord(ctx context.Context, e audit.Record) error {
+	r.before()
+	if r.err != nil {
+		return r.err
+	}
+	return r.Recorder.AddRecord(ctx, e)
+}
+
+// keyFixture is a node's key use case with a log in memory, in which the key
+// token:a has used one request under the policy default.
+func keyFixture(t *testing.T, f *fixture) (*admin.Keys, *orderedRecorder, func() int) {
+	log := memlog.New(memlog.Options{Now: func() time.Time { return f.now }})
+	g := gate.New(gate.Options{View: f.catalog, Log: log, Now: func() time.Time { return f.now }})
+	recorder := &orderedRecorder{Recorder: f.store.Audit, before: func() {}}
+	use := &admin.Keys{View: f.catalog, Gate: g, Logs: []timestamplog.Log{log}, Notes: f.store.Notes, Recorder: recorder}
+	key, err := use.Parse("token:a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Check(t.Context(), gate.Check{Key: key, Cost: 1}); err != nil {
+		t.Fatal(err)
+	}
+	used := func() int {
+		x, err := use.Explain(t.Context(), key, "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.Enforcing.Rules[0].Used
+	}
+	return use, recorder, used
+}
+
+func lastRecord(t *testing.T, f *fixture) *audit.Record {
+	t.Helper()
+	page, err := f.store.Audit.FindRecords(t.Context(), audit.Filter{Limit: 1})
+	if err != nil || len(page.Records) == 0 {
+		t.Fatal(page, err)
+	}
+	return page.Records[0]
+}
+
+func TestAResetIsRecordedBeforeItHappens(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		use, recorder, used := keyFixture(t, f)
+		if used() != 1 {
+			t.Fatalf("the key has used %d", used())
+		}
+		recorder.err = errors.New("no database")
+		if _, err := use.Reset(t.Context(), ann, "token:a", ""); !errors.Is(err, recorder.err) || used() != 1 {
+			t.Errorf("without a record: %v, the key has used %d", err, used())
+		}
+		recorder.err = nil
+		atRecord := -1
+		recorder.before = func() { atRecord = used() }
+		reset, err := use.Reset(t.Context(), ann, "token:a", "default")
+		if err != nil || !slices.Equal(reset.Logs, []admin.LogReset{{Policy: "default", Existed: true}}) {
+			t.Fatal(reset, err)
+		}
+		if atRecord != 1 || used() != 0 {
+			t.Errorf("the key had used %d when the reset was recorded and %d after it", atRecord, used())
+		}
+		if r := lastRecord(t, f); r.Action != "key.reset" || r.ObjectID != "token:a" || r.Actor.Name != "ann" || !strings.Contains(r.Summary, "policy default") {
+			t.Errorf("the record is %+v", r)
+		}
+	})
+}
+
+func TestMistakesInAResetNameTheFieldAndAreNotRecorded(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		use, recorder, used := keyFixture(t, f)
+		recorder.before = func() { t.Error("it is recorded") }
+		for field, args := range map[string][2]string{"key": {"", "default"}, "policy": {"token:a", "other"}} {
+			_, err := use.Reset(t.Context(), ann, args[0], args[1])
+			var mistake *fault.Error
+			if !errors.As(err, &mistake) || mistake.Field != field {
+				t.Errorf("%v gives %v; want an error of the field %s", args, err, field)
+			}
+		}
+		if used() != 1 {
+			t.Errorf("the key has used %d", used())
+		}
+	})
+}
+
+// unreachableLog is a log whose server is gone.
+type unreachableLog struct{ timestamplog.Log }
+
+func (unreachableLog) Reset(context.Context, timestamplog.LogID) (bool, error) {
+	return false, timestamplog.ErrUnreachable
+}
+
+func TestAResetWithAnUnreachableLogSaysToRepeatIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		use, _, _ := keyFixture(t, f)
+		use.Logs = append([]timestamplog.Log{unreachableLog{}}, use.Logs...)
+		if _, err := use.Reset(t.Context(), ann, "token:a", ""); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "repeat it") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestANoteIsAddedFoundAndDeleted(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		use, _, _ := keyFixture(t, f)
+		n, err := use.AddNote(t.Context(), ann, "token:a", "line 1\r\nline 2")
+		if err != nil || n.Text != "line 1\nline 2" || n.Author != "ann" {
+			t.Fatal(n, err)
+		}
+		key := parse(t, use, "token:a")
+		if all, err := use.FindNotes(t.Context(), key, 10); err != nil || len(all) != 1 || all[0].ID != n.ID {
+			t.Fatal(all, err)
+		}
+		if _, err := use.DeleteNote(t.Context(), ann, n.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := use.DeleteNote(t.Context(), ann, n.ID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("deleting it again: %v", err)
+		}
+		use.Notes = nil
+		if _, err := use.AddNote(t.Context(), ann, "token:a", "x"); !fault.Is(err, fault.NotFound) || use.HasNotes() {
+			t.Errorf("on a node without notes: %v", err)
+		}
+	})
+}
+
+func parse(t *testing.T, use *admin.Keys, text string) keys.Key {
+	t.Helper()
+	key, err := use.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestARequestedJobIsRecordedByItsCaller(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		runner, err := jobs.New(jobs.Options{Store: f.store.Jobs, Node: "a", Now: func() time.Time { return f.now }},
+			jobs.Job{Name: "tidy", Schedule: "@hourly", Run: func(context.Context, time.Time) (string, error) { return "tidied", nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		use := &admin.Jobs{Runner: runner, Recorder: f.store.Audit}
+		ended, err := use.Start(ann, "tidy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result := <-ended; result.Err != nil || result.Run.Did != "tidied" || !result.Run.Asked {
+			t.Errorf("got %+v, %v", result.Run, result.Err)
+		}
+		if r := lastRecord(t, f); r.Action != "job.run" || r.ObjectID != "tidy" || r.Actor.Name != "ann" {
+			t.Errorf("the record is %+v", r)
+		}
+		if ended, err = use.Start(ann, "other"); err == nil {
+			err = (<-ended).Err
+		}
+		if !fault.Is(err, fault.NotFound) {
+			t.Errorf("an unknown job: %v", err)
+		}
+		if r := lastRecord(t, f); r.ObjectID != "tidy" {
+			t.Errorf("an unknown job is recorded: %+v", r)
+		}
+	})
+}
