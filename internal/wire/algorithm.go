@@ -19,8 +19,8 @@ type Algorithm struct {
 	Options []string `json:"options"`
 }
 
-// PolicyOptions are what a policy tells its algorithm; each is left out where
-// it is default. See algorithms.Options.
+// PolicyOptions are the options of a policy's algorithm; each is omitted if it has its
+// default. See algorithms.Options.
 type PolicyOptions struct {
 	Burst        int    `json:"burst,omitzero"`         // each rule's own limit where it is left out
 	CountRefused bool   `json:"count_refused,omitzero"` // refused requests count too

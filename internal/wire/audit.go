@@ -46,8 +46,8 @@ type AuditVerification struct {
 	// it has removed none.
 	RemovedThrough *int64 `json:"removed_through"`
 	// Head is the newest link, null where the chain is empty. Keep it elsewhere
-	// and ask for it later: the chain alone cannot tell that its newest records
-	// were removed, or that all of it was written anew.
+	// and ask for it later: the chain alone does not show that its newest records
+	// were removed, or that all of it was rewritten.
 	Head NullString `json:"head"`
 	// Kept says what became of the head that was asked for: in_chain, missing,
 	// or expired where retention has removed it; null where none was.

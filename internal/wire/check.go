@@ -64,7 +64,7 @@ type Decision struct {
 	Policy   NullString `json:"policy"`
 	Mode     NullString `json:"mode"`
 	Degraded bool       `json:"degraded"`
-	// DegradedReason stands only where Degraded is true.
+	// DegradedReason is omitted unless Degraded is true.
 	DegradedReason string `json:"degraded_reason,omitzero"`
 	// RetryAfterMS and RetryAt say when to ask again: 0 and null where the
 	// request was allowed, both null where waiting never helps.
@@ -76,15 +76,14 @@ type Decision struct {
 	Rules  RuleStates    `json:"rules"`
 	Block  *DecidedBlock `json:"block"`
 	Shadow *Shadow       `json:"shadow"`
-	// Waiting stands only where a max_wait was sent.
+	// Waiting is omitted unless a max_wait was sent.
 	*Waiting
-	// Repeated says, where it stands, that the idempotency_key was charged before
-	// and nothing was charged now.
+	// Replayed reports that the idempotency_key was charged before and nothing was
+	// charged now.
 	Replayed bool `json:"replayed,omitzero"`
-	// Exemption let the key through; it stands only where one did.
+	// Exemption is the one that allowed the key, omitted without one.
 	Exemption *DecidedExemption `json:"exemption,omitzero"`
-	// Warnings stands only where there is one, for example a block that an
-	// exemption hides.
+	// Warnings is omitted without any; an example is a block that an exemption hides.
 	Warnings []string `json:"warnings,omitempty"`
 }
 

@@ -18,8 +18,8 @@ type KeyExplanation struct {
 	// Policy is the enforcing policy and Shadow the one that only watches.
 	Policy *KeyPolicy `json:"policy"`
 	Shadow *KeyPolicy `json:"shadow"`
-	// Escalation is where the key stands on the escalation and
-	// ShadowEscalation on that of the policy that only watches; null without one.
+	// Escalation is the key's status under the policy that limits it, ShadowEscalation
+	// under the shadow policy; null without escalation.
 	Escalation       *EscalationStatus `json:"escalation"`
 	ShadowEscalation *EscalationStatus `json:"shadow_escalation"`
 	Warnings         []string          `json:"warnings"`

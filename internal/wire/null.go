@@ -37,7 +37,7 @@ func (c Change[T]) MarshalJSON() ([]byte, error) { return json.Marshal(c.Value) 
 func (c *Change[T]) UnmarshalJSON(text []byte) error {
 	*c = Change[T]{Given: true}
 	err := json.Unmarshal(text, &c.Value)
-	if errors.Is(err, errNoDuration) { // here 0 can be told from not sent
+	if errors.Is(err, errNoDuration) { // here 0 differs from not sent
 		return nil
 	}
 	return err

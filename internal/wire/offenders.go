@@ -18,7 +18,7 @@ type Offender struct {
 	RefusedBy string     `json:"refused_by"`
 	FirstAt   Time       `json:"first_at"`
 	LastAt    Time       `json:"last_at"`
-	// Block stands now; an Exemption hides it.
+	// Block is active now; an Exemption hides it.
 	Block      *Entry            `json:"block"`
 	Exemption  *Entry            `json:"exemption"`
 	Escalation *EscalationStatus `json:"escalation"`
@@ -44,7 +44,7 @@ type OffenderReport struct {
 	Untracked    int64 `json:"untracked"`
 }
 
-// EscalationStatus is where a key stands under its policy's escalation, and what comes next.
+// EscalationStatus is a key's level under its policy's escalation, and the next block.
 type EscalationStatus struct {
 	Policy string `json:"policy"`
 	Shadow bool   `json:"shadow"` // it only says whom it would block
@@ -112,7 +112,7 @@ type OffenceRecord struct {
 	Key         NullString `json:"key"`
 	Policy      NullString `json:"policy"`
 	Offences    []Offence  `json:"offences"`
-	// Escalation is where the key stands now, null where its policy has none.
+	// Escalation is the key's status now, null if its policy has no escalation.
 	Escalation *EscalationStatus `json:"escalation"`
 	// Other are the offences of the minute that were counted without a key.
 	Other []Offence `json:"other"`
@@ -209,7 +209,7 @@ type SeenKey struct {
 }
 
 // AcceptProposalRequest blocks the range of a proposal. With neither ExpiresIn
-// nor ExpiresAt it stands for good.
+// nor ExpiresAt the block is permanent.
 type AcceptProposalRequest struct {
 	Reason    string   `json:"reason,omitzero"`
 	ExpiresIn Duration `json:"expires_in,omitzero"`

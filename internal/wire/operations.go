@@ -104,8 +104,8 @@ type BadRow struct {
 	Problem string `json:"problem"`
 }
 
-// Event is one thing that happened, as GET /v1/events tells it: the data of a
-// server-sent event. Only what belongs to its kind stands in it.
+// Event is the data of a server-sent event of GET /v1/events. Fields that do not belong
+// to its kind are omitted.
 type Event struct {
 	Kind string `json:"kind"` // decision, block, change or notice
 	At   Time   `json:"at"`

@@ -11,7 +11,7 @@ type PolicyRequest struct {
 	OnFailure string `json:"on_failure,omitzero"`
 	// Algorithm is timestamp_log where it is left out.
 	Algorithm string `json:"algorithm,omitzero"`
-	// Options are what the algorithm is told; left out where all are default.
+	// Options are those of the algorithm; omitted if all have their defaults.
 	Options    PolicyOptions `json:"options,omitzero"`
 	Escalation *Escalation   `json:"escalation,omitzero"`
 }
@@ -45,7 +45,7 @@ type Policy struct {
 	Warnings []string `json:"warnings"`
 }
 
-// Request returns what puts p back as it stands.
+// Request returns the request that restores p.
 func (p *Policy) Request() PolicyRequest {
 	return PolicyRequest{
 		Name: p.Name, Match: p.Match, Rules: p.Rules, Mode: p.Mode,

@@ -5,7 +5,7 @@ const (
 	PolicyCreate  = "create"
 	PolicyReplace = "replace"
 	PolicyDelete  = "delete"
-	PolicyKeep    = "none" // it stands as wanted already
+	PolicyKeep    = "none" // it is already as wanted
 )
 
 // PolicyFile is all policies as one document.
@@ -16,9 +16,9 @@ type PolicyFile struct {
 // PolicyFileRequest makes the policies what a file says, all or nothing.
 type PolicyFileRequest struct {
 	Policies []PolicyRequest `json:"policies"`
-	// Expect names the version at which each policy that is replaced or deleted
-	// must stand, as a dry run showed it; one that is not named must not stand
-	// yet. Where it is left out, whatever stands is replaced.
+	// Expect is the required version of each policy that is replaced or deleted, as a
+	// dry run showed it; a policy that is not named must not exist. If it is omitted,
+	// any version is replaced.
 	Expect map[string]int64 `json:"expect,omitzero"`
 }
 
@@ -36,7 +36,7 @@ type PolicyPlan struct {
 type PolicyChange struct {
 	Name   string `json:"name"`
 	Action string `json:"action"`
-	// Version is the one that stands before, null for a new policy.
+	// Version is the current version, null for a new policy.
 	Version *int64 `json:"version"`
 	// Before is null for a policy that is created, After for one that is
 	// deleted.

@@ -26,8 +26,8 @@ type Problem struct {
 	Errors []FieldProblem `json:"errors,omitempty"`
 	// RequestID finds the request in the server's log.
 	RequestID string `json:"request_id,omitzero"`
-	// More holds the members that only this problem has, for example the id
-	// of the block that stands in the way.
+	// More holds the members that only this problem has, for example the id of the
+	// block in conflict.
 	More map[string]jsontext.Value `json:",embed"`
 }
 

@@ -81,12 +81,12 @@ type KeysDecision struct {
 	Decision string `json:"decision"`
 	Allowed  bool   `json:"allowed"`
 	Degraded bool   `json:"degraded"`
-	// DegradedReason stands only where Degraded is true.
+	// DegradedReason is omitted unless Degraded is true.
 	DegradedReason string `json:"degraded_reason,omitzero"`
 	// RetryAfterMS and RetryAt are the latest of the parts that refuse.
 	RetryAfterMS *int64 `json:"retry_after_ms"`
 	RetryAt      Time   `json:"retry_at"`
-	// Waiting stands only where a max_wait was sent.
+	// Waiting is omitted unless a max_wait was sent.
 	*Waiting
 	Replayed bool `json:"replayed,omitzero"`
 	// Parts are the decisions about each key, in the order of the keys. The reservation

@@ -24,8 +24,8 @@ func (t Time) AppendJSON(dst []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendTime appends an instant of UTC in TimeLayout. It stands in the way of
-// every refused check, and reading the layout costs four times as much.
+// appendTime appends a time in TimeLayout. Every refused check calls it, and
+// time.Time.AppendFormat takes four times as long.
 func appendTime(dst []byte, t time.Time) []byte {
 	year, month, day := t.Date()
 	if year < 0 || year > 9999 {
