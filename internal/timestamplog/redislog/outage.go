@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stint-dev/stint/internal/supervise"
@@ -13,12 +14,40 @@ import (
 // errOutage is the error of requests that are refused during an outage.
 var errOutage = unreachable(errors.New("it is tried again every " + ProbeInterval.String()))
 
-// Outages implements timestamplog.Log: the primaries that are unreachable.
-func (l *Log) Outages() []timestamplog.Outage {
-	l.outages.Lock()
-	defer l.outages.Unlock()
+// outages begins and ends the outages of primaries, by what requests and probes find.
+type outages struct {
+	onOutage func(timestamplog.OutageEvent) // may be nil
+	probe    func(context.Context, *primary) error
+
+	mu         sync.Mutex
+	away       []*primary // with an outage, the longest first
+	unreported []timestamplog.OutageEvent
+	reporting  sync.Mutex
+	probes     sync.WaitGroup
+	closing    context.Context // ends with close
+	cancel     context.CancelFunc
+}
+
+func newOutages(onOutage func(timestamplog.OutageEvent), probe func(context.Context, *primary) error) *outages {
+	o := &outages{onOutage: onOutage, probe: probe}
+	o.closing, o.cancel = context.WithCancel(context.Background())
+	return o
+}
+
+// close ends the probes. Failures no longer begin an outage.
+func (o *outages) close() {
+	o.mu.Lock()
+	o.cancel()
+	o.mu.Unlock()
+	o.probes.Wait()
+}
+
+// list returns the outages of the primaries that are unreachable.
+func (o *outages) list() []timestamplog.Outage {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	var all []timestamplog.Outage
-	for _, p := range l.away {
+	for _, p := range o.away {
 		if outage, isOpen := p.breaker.state(); isOpen {
 			all = append(all, outage)
 		}
@@ -26,118 +55,118 @@ func (l *Log) Outages() []timestamplog.Outage {
 	return all
 }
 
-// judge notes what a group that was sent to p says about it. err is why its
-// caller did not wait for the results, nil where he did.
-func (l *Log) judge(ctx context.Context, p *primary, g *group, err error) {
+// judge records a success or a failure of p from a group that was sent to it. err is
+// why the caller did not wait for the results, nil if it did.
+func (o *outages) judge(ctx context.Context, p *primary, g *group, err error) {
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !g.redirected.Load() {
-			l.failed(p, err, len(g.items))
+			o.failed(p, err, len(g.items))
 		}
 		return
 	}
 	for i := range g.items {
 		if err := g.items[i].result.Err; err == nil || !blamesPrimary(err) {
-			l.succeeded(p)
+			o.succeeded(p)
 			return
 		}
 	}
-	l.judgeError(ctx, p, g.items[0].result.Err, len(g.items))
+	o.judgeError(ctx, p, g.items[0].result.Err, len(g.items))
 }
 
-// judgeError notes what a call to p says about it that failed with err, nil where
-// it was answered.
-func (l *Log) judgeError(ctx context.Context, p *primary, err error, requests int) {
+// judgeError records a success or a failure of p from the error of a call to it, which
+// is nil if it was answered.
+func (o *outages) judgeError(ctx context.Context, p *primary, err error, requests int) {
 	switch {
 	case err == nil || !blamesPrimary(err):
-		l.succeeded(p)
+		o.succeeded(p)
 	case !errors.Is(ctx.Err(), context.Canceled): // its caller did not go away
-		l.failed(p, err, requests)
+		o.failed(p, err, requests)
 	}
 }
 
 // failed notes a failure of p, which may begin an outage.
-func (l *Log) failed(p *primary, err error, requests int) {
-	l.outages.Lock()
-	defer l.report()
-	defer l.outages.Unlock()
-	if l.closing.Err() != nil { // requests fail as the connections close
+func (o *outages) failed(p *primary, err error, requests int) {
+	o.mu.Lock()
+	defer o.report()
+	defer o.mu.Unlock()
+	if o.closing.Err() != nil { // requests fail as the connections close
 		return
 	}
 	if !p.breaker.failed(p.name, err, requests, time.Now()) {
 		return
 	}
-	l.away = append(l.away, p)
+	o.away = append(o.away, p)
 	outage, _ := p.breaker.state()
-	l.note(timestamplog.OutageEvent{Outage: outage})
+	o.note(timestamplog.OutageEvent{Outage: outage})
 	if !p.probed {
 		p.probed = true
-		l.probes.Go(func() {
-			supervise.Run(l.closing, "recovery probe", func(context.Context) { l.awaitRecovery(p) })
+		o.probes.Go(func() {
+			supervise.Run(o.closing, "recovery probe", func(context.Context) { o.awaitRecovery(p) })
 		})
 	}
 }
 
 // succeeded notes that p answered, which may end an outage.
-func (l *Log) succeeded(p *primary) {
+func (o *outages) succeeded(p *primary) {
 	if !p.breaker.troubled.Load() {
 		return
 	}
-	l.outages.Lock()
-	defer l.report()
-	defer l.outages.Unlock()
+	o.mu.Lock()
+	defer o.report()
+	defer o.mu.Unlock()
 	outage, wasOpen := p.breaker.succeeded()
 	if !wasOpen {
 		return
 	}
-	l.away = slices.DeleteFunc(l.away, func(other *primary) bool { return other == p })
-	l.note(timestamplog.OutageEvent{Outage: outage, Ended: time.Now()})
+	o.away = slices.DeleteFunc(o.away, func(other *primary) bool { return other == p })
+	o.note(timestamplog.OutageEvent{Outage: outage, Ended: time.Now()})
 }
 
 // note queues e for report.
-func (l *Log) note(e timestamplog.OutageEvent) {
-	if l.onOutage != nil {
-		l.unreported = append(l.unreported, e)
+func (o *outages) note(e timestamplog.OutageEvent) {
+	if o.onOutage != nil {
+		o.unreported = append(o.unreported, e)
 	}
 }
 
 // report calls onOutage with the queued events, in order. Of the log's locks it holds
 // only reporting during the calls.
-func (l *Log) report() {
-	if l.onOutage == nil {
+func (o *outages) report() {
+	if o.onOutage == nil {
 		return
 	}
-	l.reporting.Lock()
-	defer l.reporting.Unlock()
+	o.reporting.Lock()
+	defer o.reporting.Unlock()
 	for {
-		l.outages.Lock()
-		events := l.unreported
-		l.unreported = nil
-		l.outages.Unlock()
+		o.mu.Lock()
+		events := o.unreported
+		o.unreported = nil
+		o.mu.Unlock()
 		if len(events) == 0 {
 			return
 		}
 		for _, e := range events {
-			l.onOutage(e)
+			o.onOutage(e)
 		}
 	}
 }
 
 // awaitRecovery asks p until its outage is over or the log is closed. It does not
 // wait for a request to come: the first one after the outage is decided again.
-func (l *Log) awaitRecovery(p *primary) {
+func (o *outages) awaitRecovery(p *primary) {
 	probe := time.NewTicker(ProbeInterval)
 	defer probe.Stop()
 	for {
 		select {
-		case <-l.closing.Done():
+		case <-o.closing.Done():
 			return
 		case <-probe.C:
 		}
-		err := l.probe(l.closing, p)
+		err := o.probe(o.closing, p)
 		if p.breaker.open.Load() && err == nil {
-			l.succeeded(p)
+			o.succeeded(p)
 		}
-		if l.endProbes(p) {
+		if o.endProbes(p) {
 			return
 		}
 		if err != nil {
@@ -147,9 +176,9 @@ func (l *Log) awaitRecovery(p *primary) {
 }
 
 // endProbes reports whether p need not be asked any more.
-func (l *Log) endProbes(p *primary) bool {
-	l.outages.Lock()
-	defer l.outages.Unlock()
+func (o *outages) endProbes(p *primary) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	p.probed = p.breaker.open.Load()
 	return !p.probed
 }

@@ -25,14 +25,14 @@ func TestOutagesAreReportedInOrder(t *testing.T) {
 		group.Go(func() {
 			for range 500 {
 				for range failureThreshold {
-					l.failed(l.single, unreachable(context.DeadlineExceeded), 1)
+					l.outages.failed(l.single, unreachable(context.DeadlineExceeded), 1)
 				}
-				l.succeeded(l.single)
+				l.outages.succeeded(l.single)
 			}
 		})
 	}
 	group.Wait()
-	l.succeeded(l.single)
+	l.outages.succeeded(l.single)
 	if away := l.Outages(); len(away) > 0 {
 		t.Errorf("the outages are %+v", away)
 	}

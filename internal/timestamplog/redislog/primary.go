@@ -20,7 +20,7 @@ type primary struct {
 	decides, reserves *batcher
 	breaker           breaker
 	clock             serverClock
-	probed            bool // until its outage is over; under the log's outages
+	probed            bool // until its outage is over; under the mu of outages
 }
 
 // newPrimary returns a primary whose batchers send calls by send.

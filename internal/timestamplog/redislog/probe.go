@@ -24,7 +24,7 @@ func (l *Log) Probe(ctx context.Context) {
 				break
 			}
 			err := l.probe(ctx, p)
-			l.judgeError(ctx, p, err, 0)
+			l.outages.judgeError(ctx, p, err, 0)
 			if err == nil {
 				break
 			}

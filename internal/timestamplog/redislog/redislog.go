@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,7 +41,9 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// Log is a timestamplog.Log in Redis.
+// Log is a timestamplog.Log in Redis. It has more than 25 methods because it is one
+// object to its users: what they call, and the ways to send a call, which need the
+// client, the topology and the timeout alike. Each file has one concern.
 type Log struct {
 	client  redis.UniversalClient
 	target  target // what Open parsed
@@ -56,14 +57,7 @@ type Log struct {
 	groups   groups
 	stacks   stackTexts
 
-	onOutage   func(timestamplog.OutageEvent)
-	outages    sync.Mutex
-	away       []*primary // with an outage, the longest first
-	unreported []timestamplog.OutageEvent
-	reporting  sync.Mutex
-	probes     sync.WaitGroup
-	closing    context.Context // ends with Close
-	close      context.CancelFunc
+	outages *outages
 }
 
 var _ timestamplog.Log = (*Log)(nil)
@@ -71,9 +65,9 @@ var _ timestamplog.Log = (*Log)(nil)
 // New returns the log on client, which Close closes. A client made by Connect waits no
 // longer than its timeouts; no settings of a client make a request count twice.
 func New(client redis.UniversalClient, options Options) *Log {
-	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, clock: options.Clock, onOutage: options.OnOutage}
+	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, clock: options.Clock}
 	l.shards.secret = options.Secret
-	l.closing, l.close = context.WithCancel(context.Background())
+	l.outages = newOutages(options.OnOutage, l.probe)
 	if l.prefix == "" {
 		l.prefix = DefaultPrefix
 	}
@@ -108,12 +102,12 @@ func Open(url string, options Options) (*Log, error) {
 
 // Close closes the connections. Requests that are under way fail.
 func (l *Log) Close() error {
-	l.outages.Lock()
-	l.close()
-	l.outages.Unlock()
-	l.probes.Wait()
+	l.outages.close()
 	return l.client.Close()
 }
+
+// Outages implements timestamplog.Log: the primaries that are unreachable.
+func (l *Log) Outages() []timestamplog.Outage { return l.outages.list() }
 
 // primaryOf returns the primary that decides about the logs of a shard.
 func (l *Log) primaryOf(shard int) *primary {
@@ -204,7 +198,7 @@ func (l *Log) decideByPrimary(ctx context.Context, requests []timestamplog.Reque
 // nobody else waits for them.
 func (l *Log) wait(ctx context.Context, p *primary, g *group) error {
 	err := g.wait(ctx)
-	l.judge(ctx, p, g, err)
+	l.outages.judge(ctx, p, g, err)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	if err != nil {
 		err = unreachable(err)
 	}
-	l.judgeError(ctx, p, err, len(items))
+	l.outages.judgeError(ctx, p, err, len(items))
 	if err != nil {
 		return err
 	}
