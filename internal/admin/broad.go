@@ -80,7 +80,7 @@ func needConfirm(p keys.Pattern, reason string) error {
 	if reason == "" {
 		return nil
 	}
-	e := fault.New(fault.NeedConfirm, "Nothing was changed: the pattern %q is broad: %s. To go on, confirm it by repeating the pattern.", p, reason)
+	e := fault.New(fault.NeedConfirm, "Nothing was changed: %s. To go on, confirm it by repeating the pattern %s.", reason, p)
 	e.Field = "confirm"
 	e.Detail = map[string]any{"confirm": p.String(), "confirm_reason": reason}
 	return e

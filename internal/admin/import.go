@@ -35,6 +35,17 @@ type ImportOptions struct {
 	Confirm string
 }
 
+// Check returns what is wrong with the options at now, nil for nothing.
+func (o *ImportOptions) Check(now time.Time) error {
+	if err := fault.CheckLine("reason", o.Reason, blocks.MaxReason); err != nil {
+		return err
+	}
+	if _, err := o.Expiry.At(now); err != nil {
+		return err
+	}
+	return checkConflict(o.OnConflict, blocks.Keep, blocks.Extend, blocks.Replace)
+}
+
 // ImportResult is what an import did, or a dry run would do.
 type ImportResult struct {
 	DryRun bool
@@ -59,10 +70,7 @@ type ImportResult struct {
 // ImportOptions.Confirm does not confirm.
 func (e *Entries) Import(ctx context.Context, c Caller, file io.Reader, o ImportOptions) (*ImportResult, error) {
 	run := &importRun{Entries: e, options: o, now: e.Now(), exempt: newCover(), judge: newJudge(e, c.Address), result: &ImportResult{DryRun: o.DryRun}}
-	if err := checkConflict(o.OnConflict, blocks.Keep, blocks.Extend, blocks.Replace); err != nil {
-		return nil, err
-	}
-	if err := fault.CheckLine("reason", o.Reason, blocks.MaxReason); err != nil {
+	if err := o.Check(run.now); err != nil {
 		return nil, err
 	}
 	defaults := blocklist.Defaults{Parser: e.View.Parser(), Now: run.now, Reason: o.Reason}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
@@ -45,9 +46,8 @@ var auditObjects = []string{"policy", "block", "exemption", "token", "user"}
 // auditHandler shows the audit and undoes changes.
 type auditHandler struct {
 	*site.Site
-	audit     audit.Store
-	undo      audit.Undoer // nil where nothing can be undone
-	confirmer *confirmer
+	audit audit.Store
+	undo  *admin.Undo // nil where nothing can be undone
 }
 
 func (h *auditHandler) routes() []httpserver.Route {
@@ -97,7 +97,7 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 	}
 	page.Entries = found.Records
 	if h.undo != nil {
-		page.Undo = undoable(page.Frame, found.Records)
+		page.Undo = undoable(callerOf(c), found.Records)
 	}
 	if found.Next != "" {
 		page.Next = q.Path("/audit", "cursor", found.Next, "open", "")
@@ -140,28 +140,19 @@ var undoneChanges = []string{
 	"policy.create", "policy.replace", "policy.delete",
 }
 
-// undoable returns which of the records, the newest first, the caller may undo: of
-// each object the newest, since a later change depends on it.
-func undoable(frame site.Frame, entries []*audit.Record) map[int64]bool {
+// undoable returns which of the entries, the newest first, whoever asks may
+// take back: of each thing the latest, since a later change stands on it.
+func undoable(caller admin.Caller, entries []*audit.Record) map[int64]bool {
 	type thing struct{ object, id string }
 	seen, may := map[thing]bool{}, map[int64]bool{}
 	for _, e := range entries {
 		about := thing{e.Object, e.ObjectID}
-		if !seen[about] && slices.Contains(undoneChanges, e.Action) && mayUndo(frame.Principal, e) {
+		if !seen[about] && slices.Contains(undoneChanges, e.Action) && caller.MayUndo(e) {
 			may[e.ID] = true
 		}
 		seen[about] = true
 	}
 	return may
-}
-
-// mayUndo reports whether somebody may undo a record: anybody who may make the
-// change.
-func mayUndo(who *httpserver.Principal, e *audit.Record) bool {
-	if e.Object == "block" || e.Object == "exemption" {
-		return who.May(identity.Operate)
-	}
-	return who.May(identity.Admin)
 }
 
 func (h *auditHandler) undoEntry(c *httpserver.Call) error {
@@ -173,29 +164,18 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	if err != nil || h.undo == nil {
 		return fault.New(fault.NotFound, "There is no such entry that could be undone.")
 	}
-	ctx := c.Context()
-	e, err := h.audit.FindRecordByID(ctx, id)
+	made, err := h.undo.Undo(c.Context(), callerOf(c), id, values.Get("confirm"))
 	if err != nil {
-		return err
-	}
-	if !mayUndo(c.Principal, e) {
-		return fault.New(fault.Forbidden, "Nothing was changed: undoing a change of a %s takes an administrator.", e.Object)
-	}
-	if asked, err := h.confirmer.askUndo(ctx, c, e, values.Get("confirm")); asked || err != nil {
-		return err
-	}
-	made, err := h.undo.Undo(ctx, c.Actor(), id)
-	if err != nil {
-		return err
+		return h.askUndo(c, id, values.Get("confirm"), err)
 	}
 	return h.Redirect(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
 }
 
-// undoneToast returns the toast of an undo, nil where it is not recent.
+// undoneToast tells what an entry that was made just now took back.
 func (h *auditHandler) undoneToast(ctx context.Context, id string) (*site.Toast, error) {
 	made, err := strconv.ParseInt(id, 10, 64)
 	if err != nil { // no entry of ours was made
-		return nil, nil //nolint:nilerr // a there is no such record
+		return nil, nil //nolint:nilerr // a made-up id in the URL is no invalid to tell
 	}
 	e, err := h.audit.FindRecordByID(ctx, made)
 	if fault.Is(err, fault.NotFound) || err == nil && h.Now().Sub(e.At) > toastTime {

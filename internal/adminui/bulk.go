@@ -1,10 +1,12 @@
 package adminui
 
 import (
-	"context"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -14,7 +16,6 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // bulkHandler adds and ends blocks and exemptions for keys that a monitoring page
@@ -22,10 +23,8 @@ import (
 // to undo it.
 type bulkHandler struct {
 	*site.Site
-	*confirmer
-	entries   blocks.Store
-	offenders *offenders.Service // nil where offences are not counted
-	audit     audit.Store
+	entries *admin.Entries
+	audit   audit.Store
 }
 
 func (h *bulkHandler) routes() []httpserver.Route {
@@ -47,6 +46,8 @@ type bulkPage struct {
 	Reason      string
 	Back        string
 	FieldErrors form.FieldErrors
+	// OnConflict says what becomes of the keys that have an active entry.
+	OnConflict blocks.Conflict
 	// Own reports whether one of them matches the caller's address.
 	Own bool
 	// Filter selects all keys that match; All counts them, and Keys are the
@@ -80,7 +81,15 @@ func (p *bulkPage) What() string {
 
 var lengthChoices = form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "For good", "until", "Until")
 
-// maxBulk bounds the keys or ids of one form.
+// Conflicts returns what may become of the keys that have an active entry.
+func (p *bulkPage) Conflicts() []form.Choice { return conflictChoices }
+
+// IsConflict reports whether a choice of Conflicts is chosen.
+func (p *bulkPage) IsConflict(value string) bool { return p.OnConflict == blocks.Conflict(value) }
+
+var conflictChoices = form.Choices(string(blocks.Keep), "Stay as they are", string(blocks.Extend), "Last longer", string(blocks.Replace), "Are replaced")
+
+// maxBulk bounds the keys of one form.
 const maxBulk = 200
 
 // addBulk blocks or exempts the patterns of a form. A form without a duration is
@@ -92,13 +101,9 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	}
 	page := &bulkPage{
 		Exempt: values.Get("what") == "exempt", For: values.Get("for"), Until: values.Get("until"),
-		Back: site.OwnPath(values.Get("back")), FieldErrors: form.FieldErrors{},
+		OnConflict: blocks.Conflict(values.Get("on_conflict")), Back: site.OwnPath(values.Get("back")), FieldErrors: form.FieldErrors{},
 	}
-	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
-		if err = page.FieldErrors.Add(err); err != nil {
-			return err
-		}
-	}
+	page.Reason = strings.TrimSpace(values.Get("reason"))
 	if values.Get("all") == "yes" {
 		if page.Exempt {
 			return fault.New(fault.Invalid, "Nothing was changed: choose the keys to exempt one by one; an exemption beats every block.")
@@ -110,38 +115,34 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
+	if page.For == "" {
+		page.For, page.OnConflict = "24h", blocks.Extend
+		return h.askBulk(c, http.StatusOK, page, patterns)
+	}
 	s, done := blockTexts, "blocked"
 	if page.Exempt {
 		s, done = exemptionTexts, "exempted"
 	}
-	if p, why := h.unconfirmed(c, s, patterns); why != "" {
-		return h.askBroad(c, s, page, p, why)
+	if page.OnConflict == "" { // a form that does not ask
+		page.OnConflict = blocks.Extend
 	}
-	if page.For == "" {
-		page.For = "24h"
-		return h.askBulk(c, http.StatusOK, page, patterns)
+	request := admin.AddEntries{Kind: s.Kind, Patterns: page.Keys, Reason: page.Reason, OnConflict: page.OnConflict}
+	var added []admin.Added
+	if request.Expiry, err = site.ExpiryOf(page.For, page.Until, h.Now()); err == nil {
+		added, err = h.entries.Add(c.Context(), callerOf(c), request)
 	}
-	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
+		if _, _, asks := needed(err); asks {
+			return askBroad(h.Site, c, s, page, err)
+		}
 		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-	}
-	if len(page.FieldErrors) > 0 {
 		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
-	ctx := c.Context()
-	actor := c.Actor()
 	var ids []string
-	for i, p := range patterns {
-		added, err := h.entries.Add(ctx, actor, blocks.Replace, blocks.Entry{Kind: s.Kind, Pattern: p, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends})
-		if err != nil {
-			if i > 0 {
-				return partly(err, i, len(patterns))
-			}
-			return err
-		}
-		ids = append(ids, added[0].Entry.ID)
+	for _, one := range added {
+		ids = append(ids, one.Entry.ID)
 	}
 	return h.ReturnTo(c, page.Back, done, ids)
 }
@@ -174,64 +175,46 @@ func (h *bulkHandler) patternsOf(texts []string) ([]keys.Pattern, error) {
 
 // endBulk ends the blocks or exemptions that a form names.
 func (h *bulkHandler) endBulk(c *httpserver.Call) error {
-	return h.eachID(c, nil, func(s *kindTexts) string {
-		if s.Blocks {
-			return "unblocked"
-		}
-		return "unexempted"
-	}, func(ctx context.Context, s *kindTexts, id string) (string, error) {
-		_, err := h.entries.End(ctx, c.Actor(), s.Kind, "", id)
-		if fault.Is(err, fault.Conflict) { // it has already ended
-			err = nil
-		}
-		return id, err
-	})
+	s, ids, values, err := bulkIDs(c)
+	if err != nil {
+		return err
+	}
+	if _, err := h.entries.End(c.Context(), callerOf(c), s.Kind, "", ids...); err != nil {
+		return err
+	}
+	done := "unblocked"
+	if !s.Blocks {
+		done = "unexempted"
+	}
+	return h.ReturnTo(c, values.Get("back"), done, ids)
 }
 
 // restoreBulk undoes endBulk.
 func (h *bulkHandler) restoreBulk(c *httpserver.Call) error {
-	return h.eachID(c, h.askRestore, func(s *kindTexts) string {
-		if s.Blocks {
-			return "blocked"
-		}
-		return "exempted"
-	}, func(ctx context.Context, s *kindTexts, id string) (string, error) {
-		_, err := h.entries.Restore(ctx, c.Actor(), s.Kind, id)
-		return id, err
-	})
-}
-
-// eachID calls do for each entry that a form names, unless ask, which may be nil,
-// answers with a question first.
-func (h *bulkHandler) eachID(c *httpserver.Call, ask asker, done func(*kindTexts) string, do func(context.Context, *kindTexts, string) (string, error)) error {
-	values, err := form.Read(c)
+	s, ids, values, err := bulkIDs(c)
 	if err != nil {
 		return err
 	}
+	if _, err := h.entries.Restore(c.Context(), callerOf(c), s.Kind, "", ids...); err != nil {
+		return askRestore(h.Site, c, h.entries, s, ids, err)
+	}
+	done := "blocked"
+	if !s.Blocks {
+		done = "exempted"
+	}
+	return h.ReturnTo(c, values.Get("back"), done, ids)
+}
+
+// bulkIDs returns the kind and the ids that a form names.
+func bulkIDs(c *httpserver.Call) (*kindTexts, []string, url.Values, error) {
 	s := blockTexts
-	if values.Get("what") == "exempt" {
+	values, err := form.Read(c)
+	if err == nil && values.Get("what") == "exempt" {
 		s = exemptionTexts
 	}
-	ids := values["id"]
-	if len(ids) == 0 || len(ids) > maxBulk {
-		return fault.New(fault.Invalid, "Nothing was changed: choose from 1 to %d.", maxBulk)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	ctx := c.Context()
-	if ask != nil {
-		if asked, err := ask(ctx, c, s, ids); asked || err != nil {
-			return err
-		}
-	}
-	var after []string
-	for i, id := range ids {
-		made, err := do(ctx, s, id)
-		if err != nil {
-			if i > 0 {
-				return partly(err, i, len(ids))
-			}
-			return err
-		}
-		after = append(after, made)
-	}
-	return h.ReturnTo(c, values.Get("back"), done(s), after)
+	ids, values, err := idsOf(c, s)
+	return s, ids, values, err
 }

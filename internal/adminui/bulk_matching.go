@@ -2,25 +2,20 @@ package adminui
 
 import (
 	"context"
-	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
-
-// maxMatching bounds the keys that are blocked at once because they match filters.
-const maxMatching = 5000
 
 // maxListed bounds the keys that the page lists; it counts the others.
 const maxListed = 100
@@ -43,17 +38,19 @@ func (p *offendersPageData) Filter() string {
 // CanBlockAll reports whether more keys match than are listed, and no more than
 // can be blocked at once.
 func (p *offendersPageData) CanBlockAll() bool {
-	return p.Report.Keys > int64(len(p.Rows)) && p.Report.Keys <= maxMatching
+	return p.Report.Keys > int64(len(p.Rows)) && p.Report.Keys <= admin.MaxMatching
 }
 
-// blockMatching blocks all keys that match the filters of a form, in one
-// transaction: all or none. A key with a block of its own keeps it. A form
-// without a duration is answered with the page that asks for it, and so is one
-// whose count of keys is outdated.
+// blockMatching blocks all keys that match the filters of a form. A form without a
+// duration is answered with the page that asks for it, and so is one whose count
+// of keys is outdated.
 func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values url.Values) error {
 	page.Filter = values.Get("filter")
-	ctx := c.Context()
-	patterns, err := h.allMatching(ctx, page.Filter)
+	q, err := h.filterQuery(page.Filter)
+	if err != nil {
+		return err
+	}
+	patterns, err := h.entries.Matching(c.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -62,77 +59,33 @@ func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values u
 		page.Keys = append(page.Keys, p.String())
 	}
 	if page.For == "" {
-		page.For = "24h"
+		page.For, page.OnConflict = "24h", blocks.Keep
 		return h.askBulk(c, http.StatusOK, page, patterns)
 	}
-	if asked := values.Get("count"); asked != strconv.Itoa(page.All) {
-		page.FieldErrors["count"] = "Nothing was changed: " + format.Plural(page.All, "key") + " match by now. Look at them once more."
-		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
+	request := admin.BlockMatching{Query: q, Reason: page.Reason, OnConflict: page.OnConflict}
+	request.Count, _ = strconv.Atoi(values.Get("count")) // 0 never matches
+	var made blocks.ImportResult
+	if request.Expiry, err = site.ExpiryOf(page.For, page.Until, h.Now()); err == nil {
+		made, err = h.entries.BlockMatching(c.Context(), callerOf(c), request)
 	}
-	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-	}
-	if len(page.FieldErrors) > 0 {
 		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
-	actor := c.Actor()
-	made, err := h.entries.Import(ctx, actor, blocksOf(patterns, blocks.Entry{Kind: blocks.Block,
-		Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends,
-	}), blocks.Fail, nil)
-	if err != nil {
-		return err
-	}
-	if made.Created == 0 {
+	if made.Created+made.Extended+made.Replaced == 0 {
 		return h.ReturnTo(c, page.Back, "unchanged", nil)
 	}
-	record, err := h.newestImport(ctx, actor)
+	record, err := h.newestImport(c.Context(), c.Actor())
 	if err != nil {
 		return err
 	}
 	return h.ReturnTo(c, page.Back, "allblocked", []string{record})
 }
 
-// allMatching returns the pattern of each key that matches a filter.
-func (h *bulkHandler) allMatching(ctx context.Context, filter string) ([]keys.Pattern, error) {
-	q, err := h.filterQuery(filter)
-	if err != nil {
-		return nil, err
-	}
-	q.Sort, q.Limit = offences.ByKey, 1000
-	var all []keys.Pattern
-	for {
-		ranking, err := h.offenders.Store.Rank(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		if ranking.Keys > maxMatching {
-			return nil, fault.New(fault.Invalid, "Nothing was changed: %s keys match, and at most %s are blocked at once. Narrow the filters.", format.Number(ranking.Keys), format.Number(maxMatching))
-		}
-		for _, row := range ranking.Rows {
-			p, err := h.Catalog.Parser().Pattern(site.PatternText(row.Key))
-			if err != nil || blocklist.Broad(p) != "" {
-				continue // the key was recorded under other settings
-			}
-			all = append(all, p)
-		}
-		if q.Cursor = ranking.Next; q.Cursor == "" {
-			break
-		}
-	}
-	if len(all) == 0 {
-		return nil, fault.New(fault.Invalid, "Nothing was changed: no key matches these filters.")
-	}
-	return all, nil
-}
-
 // filterQuery parses the result of offendersPageData.Filter.
 func (h *bulkHandler) filterQuery(filter string) (offences.Query, error) {
-	if h.offenders == nil {
-		return offences.Query{}, errNotCounted
-	}
 	values, err := url.ParseQuery(filter)
 	if err != nil {
 		return offences.Query{}, fault.Field("filter", "cannot be read")
@@ -142,18 +95,6 @@ func (h *bulkHandler) filterQuery(filter string) (offences.Query, error) {
 		return offences.Query{}, err
 	}
 	return offenderQuery(h.Site, &site.MonitorPage{Range: s, Query: site.Query(values)})
-}
-
-// blocksOf returns copies of like, one for each pattern.
-func blocksOf(patterns []keys.Pattern, like blocks.Entry) iter.Seq2[blocks.Entry, error] {
-	return func(yield func(blocks.Entry, error) bool) {
-		for _, p := range patterns {
-			like.Pattern = p
-			if !yield(like, nil) {
-				return
-			}
-		}
-	}
 }
 
 // newestImport returns the id of the caller's newest audit record of an import, ""

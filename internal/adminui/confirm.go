@@ -1,97 +1,76 @@
 package adminui
 
 import (
-	"context"
+	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 
-	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/keys"
 )
 
-// confirmer asks for the confirmation of changes that are broad.
-type confirmer struct {
-	*site.Site
-	entries blocks.Store
-	traffic blocklist.TrafficEstimator // nil where no traffic is sampled
-}
-
-// surveyor finds the impact of blocks by the same rules as the REST API.
-func (h *confirmer) surveyor() *blocklist.Surveyor {
-	return &blocklist.Surveyor{View: h.Catalog, Parser: h.Catalog.Parser, Traffic: h.traffic, Now: h.Now}
-}
-
-// whyConfirm says why an entry with a pattern must be confirmed before it is
-// added or prolonged, "" where it need not be.
-func (h *confirmer) whyConfirm(ctx context.Context, s *kindTexts, p keys.Pattern) string {
-	if !s.Blocks {
-		return blocklist.Broad(p)
+// callerOf returns who asks, as the use cases need it.
+func callerOf(c *httpserver.Call) admin.Caller {
+	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
+	if c.Principal != nil {
+		caller.Access = c.Principal.Access
 	}
-	return h.surveyor().WhyConfirm(ctx, p)
+	return caller
 }
 
-// unconfirmed returns the first of the patterns that must be confirmed, and
-// why; "" where none must.
-func (h *confirmer) unconfirmed(c *httpserver.Call, s *kindTexts, patterns []keys.Pattern) (keys.Pattern, string) {
-	ctx := c.Context()
-	for _, p := range patterns {
-		if why := h.whyConfirm(ctx, s, p); why != "" {
-			return p, why
-		}
+// needed returns the text that confirms a change and the reason why it needs a
+// confirmation; false for an error that asks for none.
+func needed(err error) (text, reason string, asks bool) {
+	var invalid *fault.Error
+	if !errors.As(err, &invalid) || invalid.Code != fault.NeedConfirm {
+		return "", "", false
 	}
-	return keys.Pattern{}, ""
+	text, _ = invalid.Detail["confirm"].(string)
+	reason, _ = invalid.Detail["confirm_reason"].(string)
+	return text, reason, true
 }
 
-// askBroad redirects to the form that shows the impact of one broad pattern. A
-// broad pattern among several is an error.
-func (h *confirmer) askBroad(c *httpserver.Call, s *kindTexts, page *bulkPage, p keys.Pattern, why string) error {
+// askBroad redirects to the form that shows the impact of one broad pattern, whose
+// error is err. A broad pattern among several, or any other error, is returned.
+func askBroad(s *site.Site, c *httpserver.Call, texts *kindTexts, page *bulkPage, err error) error {
+	pattern, reason, asks := needed(err)
+	if !asks {
+		return err
+	}
 	if len(page.Keys) > 1 {
-		return fault.New(fault.NeedConfirm, "Nothing was changed: %s is broad: %s. Add it alone on the page of %ss, which shows its impact.", p, why, s.Noun)
+		return fault.New(fault.NeedConfirm, "Nothing was changed: %s is broad: %s. Add it alone on the page of %ss, which shows its impact.", pattern, reason, texts.Noun)
 	}
-	ask := url.Values{"pattern": {p.String()}}
+	ask := url.Values{"pattern": {pattern}}
 	for name, value := range map[string]string{"reason": page.Reason, "for": page.For, "until": page.Until} {
 		if value != "" {
 			ask.Set(name, value)
 		}
 	}
-	return h.Redirect(c, s.Path+"/new?"+ask.Encode())
+	return s.Redirect(c, texts.Path+"/new?"+ask.Encode())
 }
 
-// asker answers with a question before entries are changed, and reports whether
-// it did.
-type asker func(ctx context.Context, c *httpserver.Call, s *kindTexts, ids []string) (bool, error)
-
-// askRestore asks for the confirmation of broad entries that are restored, and
-// reports whether it did. It does not ask the author of an end within a minute
-// of it: this is the undo of the toast, which only restores the former state.
-func (h *confirmer) askRestore(ctx context.Context, c *httpserver.Call, s *kindTexts, ids []string) (bool, error) {
-	for _, id := range ids {
-		ended, err := h.entries.ByID(ctx, s.Kind, id)
-		if err != nil {
-			return false, err
-		}
-		now := h.Now()
-		own := ended.EndedBy == c.Actor().Name && now.Sub(ended.Ended) <= toastTime
-		expired := !ended.Expires.IsZero() && !now.Before(ended.Expires) // it is not restored
-		if own || expired || ended.Ended.IsZero() {
-			continue
-		}
-		if why := h.whyConfirm(ctx, s, ended.Pattern); why != "" {
-			page := &bulkPage{Keys: ids, Reason: ended.Reason, For: "good"}
-			if !ended.Expires.IsZero() {
-				page.For, page.Until = "until", format.DateOf(ended.Expires)
-			}
-			return true, h.askBroad(c, s, page, ended.Pattern, why)
-		}
+// askRestore redirects to the form that adds a broad entry which was not restored,
+// with its reason and expiry. Any other error is returned.
+func askRestore(s *site.Site, c *httpserver.Call, entries *admin.Entries, texts *kindTexts, ids []string, restored error) error {
+	if _, _, asks := needed(restored); !asks {
+		return restored
 	}
-	return false, nil
+	ended, err := entries.ByID(c.Context(), texts.Kind, ids[0])
+	if err != nil {
+		return err
+	}
+	return askBroad(s, c, texts, pageOf(ended, ids), restored)
+}
+
+// pageOf returns the choices that add an ended entry again.
+func pageOf(e *blocks.Entry, ids []string) *bulkPage {
+	page := &bulkPage{Keys: ids, Reason: e.Reason}
+	page.For, page.Until = site.ExpiryChoice(e.Expires)
+	return page
 }
 
 // undoPage asks before an undo restores a broad block, exemption or policy.
@@ -103,38 +82,21 @@ type undoPage struct {
 	Error  string // "" for none
 }
 
-// askUndo asks for the confirmation of an undo that restores something broad,
-// and reports whether it did. typed confirms it: the pattern, or the name of the
-// policy.
-func (h *confirmer) askUndo(ctx context.Context, c *httpserver.Call, e *audit.Record, typed string) (bool, error) {
-	if e.Object == "policy" {
-		before, after, err := blocklist.BroughtBackPolicy(e)
-		if err != nil {
-			return false, err
-		}
-		return h.askTyped(c, e, e.ObjectID, blocklist.BroadPolicy(before, after), typed)
+// askUndo asks for the text that confirms an undo whose error is undone. Any other
+// error is returned. typed is what was typed before, "" for nothing.
+func (h *auditHandler) askUndo(c *httpserver.Call, id int64, typed string, undone error) error {
+	text, reason, asks := needed(undone)
+	if !asks {
+		return undone
 	}
-	p, err := blocklist.BroughtBack(e)
-	if err != nil || p.IsZero() {
-		return false, err
+	record, err := h.audit.FindRecordByID(c.Context(), id)
+	if err != nil {
+		return err
 	}
-	s := blockTexts
-	if e.Object == "exemption" {
-		s = exemptionTexts
-	}
-	return h.askTyped(c, e, p.String(), h.whyConfirm(ctx, s, p), typed)
-}
-
-// askTyped asks for text to be typed, for the reason why. It does not ask where
-// why is "" or text was typed.
-func (h *confirmer) askTyped(c *httpserver.Call, e *audit.Record, text, why, typed string) (bool, error) {
-	if why == "" || strings.TrimSpace(typed) == text {
-		return false, nil
-	}
-	page := undoPage{Frame: h.NewFrame(c, "Undo", "/audit"), Record: e, Text: text, Why: why}
+	page := undoPage{Frame: h.NewFrame(c, "Undo", "/audit"), Record: record, Text: text, Why: reason}
 	status := http.StatusOK
 	if typed != "" {
 		page.Error, status = "Nothing was changed. To undo it, type "+page.Text+".", site.StatusInvalidForm
 	}
-	return true, h.Render(c, status, "undo", page)
+	return h.Render(c, status, "undo", page)
 }

@@ -1,6 +1,7 @@
 package adminui
 
 import (
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -55,8 +56,7 @@ func (i *entryRow) SourceWord() string {
 // entriesHandler lists, adds, changes and ends blocks and exemptions.
 type entriesHandler struct {
 	*site.Site
-	*confirmer
-	entries   blocks.Store
+	entries   *admin.Entries
 	offenders *offenders.Service // nil where offences are not counted
 }
 

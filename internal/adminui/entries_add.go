@@ -4,20 +4,20 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // addPage is the form that adds a block or an exemption, and beside it what
@@ -32,7 +32,7 @@ type addPage struct {
 	Confirm     string
 	FieldErrors form.FieldErrors
 	Preview     *preview      // nil until there is a pattern
-	Stands      *blocks.Entry // the active entry of this pattern that was in the way
+	Active      *blocks.Entry // the entry that the pattern has already, nil for none
 }
 
 // Choices returns the lengths that the form offers.
@@ -40,25 +40,40 @@ func (p *addPage) Choices() []form.Choice {
 	return form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "For good", "until", "Until")
 }
 
-// preview says what a pattern would hit.
+// preview is the impact of a pattern as the page shows it.
 type preview struct {
-	Pattern  keys.Pattern
-	Covers   string // "256 addresses", "every key"
-	Confirm  string // why it must be confirmed by typing it, "" where it need not be
-	Widened  bool   // a bare IPv6 address was read as its network
-	Own      bool   // it would hit the address that asks
-	Ends     time.Time
-	Hiding   []*blocks.Entry    // a block: those that hide all of it
-	Within   []*blocks.Entry    // a block: those that stay open
-	Touched  []*blocks.Entry    // an exemption: those that it breaks into
-	Blast    *offenders.Blast   // nil where traffic is not counted
-	Traffic  *blocklist.Traffic // nil where nothing is recorded
-	Narrower *narrower          // a block: what to use in its place, nil for nothing
-	Grid     *chart.Grid        // its parts drawn, nil where it has too few
+	*admin.Impact
+	Covers string // "256 addresses", "every key"
+	Ends   time.Time
+	Grid   *chart.Grid // its parts drawn, nil where it has too few
+	blocks bool
 }
 
-// Clean returns how many keys it would hit that never offended.
-func (v *preview) Clean() int64 { return v.Blast.Keys - v.Blast.Offenders }
+// Clean returns how many of its keys never offended.
+func (v *preview) Clean() int64 { return v.Counted.Keys - v.Counted.Offenders }
+
+// Covering are the exemptions because of which a block refuses nobody.
+func (v *preview) Covering() []*blocks.Entry { return v.exemptions(true) }
+
+// Within are the exemptions of a part of the keys of a block.
+func (v *preview) Within() []*blocks.Entry { return v.exemptions(false) }
+
+func (v *preview) exemptions(covering bool) (all []*blocks.Entry) {
+	for _, e := range v.Exemptions {
+		if v.blocks && e.Pattern.Covers(v.Pattern) == covering {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// Touched are the blocks that an exemption overrides.
+func (v *preview) Touched() []*blocks.Entry {
+	if v.blocks {
+		return nil
+	}
+	return slices.Concat(v.CoveredBy, v.Impact.Covers)
+}
 
 // TypeText is what is to be typed to go on, as the label says it.
 func (v *preview) TypeText() string {
@@ -89,12 +104,9 @@ func (h *entriesHandler) showAdd(c *httpserver.Call, s *kindTexts) error {
 func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts, page *addPage) error {
 	page.kindTexts = s
 	page.Frame = h.NewFrame(c, s.Verb, s.Path)
-	if page.Pattern != "" && page.Preview == nil {
-		pattern, err := h.ParsePattern(page.Pattern)
-		if err == nil {
-			page.Preview, err = h.preview(c, s, pattern)
-		}
-		if err != nil {
+	if page.Pattern != "" {
+		var err error
+		if page.Preview, err = h.preview(c, s, page.Pattern); err != nil {
 			if err = page.FieldErrors.Add(err); err != nil {
 				return err
 			}
@@ -108,50 +120,30 @@ func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts,
 	return h.Render(c, status, "entries-add", page)
 }
 
-func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, p keys.Pattern) (*preview, error) {
-	now := h.Now()
-	v := &preview{Pattern: p, Covers: format.PatternSize(p), Widened: p.Widened()}
-	ctx := c.Context()
-	if s.Blocks {
-		r, err := h.surveyor().Survey(ctx, p, c.Address)
-		if err != nil {
-			return nil, err
-		}
-		v.Confirm, v.Own, v.Traffic = r.Confirm, r.BlocksCaller, r.Traffic
-		for _, e := range r.Exemptions {
-			if e.Pattern.Covers(p) {
-				v.Hiding = append(v.Hiding, e)
-			} else {
-				v.Within = append(v.Within, e)
-			}
-		}
-	} else {
-		v.Confirm = blocklist.Broad(p)
-		v.Touched = h.Catalog.Blocks().Overlapping(blocks.Block, p, now, maxTouching)
-	}
-	if h.offenders == nil {
-		return v, nil
-	}
-	var err error
-	if v.Blast, err = h.offenders.BlastRadius(ctx, p, now.Add(-24*time.Hour), now); err == nil && s.Blocks {
-		v.Narrower, err = h.narrowerOf(ctx, p, v.Blast.Seen)
-	}
+func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, pattern string) (*preview, error) {
+	i, err := h.entries.Preview(c.Context(), callerOf(c), s.Kind, site.CompletePattern(pattern))
 	if err != nil {
+		return nil, err
+	}
+	v := &preview{Impact: i, Covers: format.PatternSize(i.Pattern), blocks: s.Blocks}
+	parts, err := h.entries.Parts(c.Context(), i.Pattern)
+	if err != nil || parts == nil {
 		return v, err
 	}
 	marked := keys.Pattern{}
-	if v.Narrower != nil {
-		marked = v.Narrower.Pattern
+	if i.Suggested != nil {
+		marked = i.Suggested.Pattern
 	}
-	v.Grid, err = h.gridOf(ctx, p, marked)
-	return v, err
+	network, _ := i.Pattern.Network()
+	v.Grid = chart.DrawGrid(network, parts.Bits, parts.Seen, marked)
+	return v, nil
 }
 
 // Share writes a part of the last day's traffic with its error.
 func (v *preview) Share() string { return shareOf(v.Traffic) }
 
 // shareOf writes an estimate with its error, in percent.
-func shareOf(t *blocklist.Traffic) string {
+func shareOf(t *admin.TrafficEstimate) string {
 	percent := func(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) }
 	return percent(t.Share) + "% ± " + percent(t.Error)
 }
@@ -168,11 +160,7 @@ func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, erro
 		Pattern: strings.TrimSpace(values.Get("pattern")), For: values.Get("for"), Until: values.Get("until"),
 		Confirm: strings.TrimSpace(values.Get("confirm")), FieldErrors: form.FieldErrors{},
 	}
-	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
-		if err = page.FieldErrors.Add(err); err != nil {
-			return nil, nil, err
-		}
-	}
+	page.Reason = strings.TrimSpace(values.Get("reason"))
 	if page.Pattern == "" {
 		page.FieldErrors["pattern"] = "Write what to select: an address, a network such as 203.0.113.0/24, or a key such as token:abc."
 	}
@@ -192,14 +180,17 @@ func (h *entriesHandler) previewAdd(c *httpserver.Call, s *kindTexts) error {
 	return h.renderAdd(c, status, s, page)
 }
 
-// addEntry adds what the form says, or shows it again with its errors.
+// addEntry adds what the form says, or shows it again with its mistakes.
 func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	page, values, err := h.readAdd(c)
 	if err != nil {
 		return err
 	}
-	ends, err := h.ParseExpiry(page.For, page.Until, h.Now())
-	if err != nil {
+	request := admin.AddEntries{Kind: s.Kind, Patterns: []string{site.CompletePattern(page.Pattern)}, Reason: page.Reason, Confirm: page.Confirm}
+	if values.Get("replace") == "yes" {
+		request.OnConflict = blocks.Replace
+	}
+	if request.Expiry, err = site.ExpiryOf(page.For, page.Until, h.Now()); err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
@@ -207,41 +198,21 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	if len(page.FieldErrors) > 0 {
 		return h.renderAdd(c, site.StatusInvalidForm, s, page)
 	}
-	pattern, err := h.ParsePattern(page.Pattern)
-	if err != nil {
-		if err := page.FieldErrors.Add(err); err != nil {
-			return err
-		}
-		return h.renderAdd(c, site.StatusInvalidForm, s, page)
+	added, err := h.entries.Add(c.Context(), callerOf(c), request)
+	if err == nil {
+		return h.done(c, s, "", "added", added[0].Entry.ID)
 	}
-	ctx := c.Context()
-	if page.Confirm != pattern.String() {
-		if why := h.whyConfirm(ctx, s, pattern); why != "" {
-			page.FieldErrors["confirm"] = "Nothing was changed: " + why + ". To go on, type " + pattern.String() + "."
-			return h.renderAdd(c, site.StatusInvalidForm, s, page)
-		}
-	}
-	on := blocks.Fail
-	if values.Get("replace") == "yes" {
-		on = blocks.Replace
-	}
-	actor := c.Actor()
-	added, err := h.entries.Add(ctx, actor, on, blocks.Entry{
-		Kind: s.Kind, Pattern: pattern, Reason: page.Reason, Author: actor.Name, Source: blocks.Manual, Expires: ends,
-	})
-	if fault.Is(err, fault.Conflict) {
-		var invalid *fault.Error
-		if errors.As(err, &invalid) {
-			if id, named := invalid.Detail["id"].(string); named {
-				if page.Stands, err = h.entries.ByID(ctx, s.Kind, id); err != nil {
-					return err
-				}
+	var invalid *fault.Error
+	if errors.As(err, &invalid) && invalid.Code == fault.Conflict {
+		if id, named := invalid.Detail["id"].(string); named {
+			if page.Active, err = h.entries.ByID(c.Context(), s.Kind, id); err != nil {
+				return err
 			}
 		}
 		return h.renderAdd(c, http.StatusConflict, s, page)
 	}
-	if err != nil {
+	if err = page.FieldErrors.Add(err); err != nil {
 		return err
 	}
-	return h.done(c, s, "", "added", added[0].Entry.ID)
+	return h.renderAdd(c, site.StatusInvalidForm, s, page)
 }

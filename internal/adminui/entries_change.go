@@ -2,21 +2,18 @@ package adminui
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"strconv"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 )
-
-const maxReason = 1000
 
 // edit is an open row: what its fields hold.
 type edit struct {
@@ -28,16 +25,14 @@ type edit struct {
 	FieldErrors form.FieldErrors
 	// Ask is the pattern that is to be typed for the change, "" for none.
 	Ask string
-	// Meanwhile is what somebody else made of it while it was edited, nil for
+	// Theirs is what somebody else made of it while it was edited, nil for
 	// nothing.
-	Meanwhile *blocks.Entry
+	Theirs *blocks.Entry
 }
 
 func editOf(i *blocks.Entry) *edit {
-	e := &edit{ID: i.ID, Reason: i.Reason, Until: format.DateOf(i.Expires), Revision: i.Revision, For: "until", FieldErrors: form.FieldErrors{}}
-	if i.Expires.IsZero() {
-		e.For = "good"
-	}
+	e := &edit{ID: i.ID, Reason: i.Reason, Revision: i.Revision, FieldErrors: form.FieldErrors{}}
+	e.For, e.Until = site.ExpiryChoice(i.Expires)
 	return e
 }
 
@@ -56,122 +51,81 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	before, err := h.entries.ByID(ctx, s.Kind, id)
+	before, err := h.entries.ByID(c.Context(), s.Kind, id)
 	if err != nil {
 		return err
 	}
-	e, change, err := h.readEdit(values, before)
-	if err != nil {
-		return err
-	}
-	if len(e.FieldErrors) > 0 {
-		return h.renderEntries(c, site.StatusInvalidForm, s, site.Query{}, e)
-	}
-	if ask := before.Pattern.String(); blocklist.Prolongs(before.Expires, *change.Expires) && strings.TrimSpace(values.Get("confirm")) != ask {
-		if why := h.whyConfirm(ctx, s, before.Pattern); why != "" {
-			e.Ask, e.FieldErrors["confirm"] = ask, "Nothing was changed: "+why+". To make it last longer, type "+ask+"."
-			return h.renderEntries(c, site.StatusInvalidForm, s, site.Query{}, e)
-		}
-	}
-	after, err := h.entries.Update(ctx, c.Actor(), s.Kind, id, change)
-	if fault.Is(err, fault.Outdated) {
-		e.Meanwhile, e.Revision = before, before.Revision
-		return h.renderEntries(c, httpserver.StatusOf(err), s, site.Query{"q": {before.Pattern.String()}}, e)
-	}
-	if err != nil {
-		return err
-	}
-	return h.done(c, s, values.Get("back"), "changed", after.ID)
-}
-
-func (h *entriesHandler) readEdit(values url.Values, before *blocks.Entry) (*edit, blocks.Update, error) {
-	e := &edit{ID: before.ID, For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
-	var err error
-	if e.Reason, err = form.Line(values, "reason", maxReason); err != nil {
-		if err = e.FieldErrors.Add(err); err != nil {
-			return nil, blocks.Update{}, err
-		}
-	}
-	e.Revision, err = strconv.ParseInt(values.Get("revision"), 10, 64)
-	if err != nil || e.Revision < 1 {
-		return nil, blocks.Update{}, fault.Field("revision", "is not one that the page had")
+	e := &edit{ID: before.ID, Reason: strings.TrimSpace(values.Get("reason")), For: values.Get("for"), Until: values.Get("until"), FieldErrors: form.FieldErrors{}}
+	if e.Revision, err = strconv.ParseInt(values.Get("revision"), 10, 64); err != nil || e.Revision < 1 {
+		return fault.Field("revision", "is not one that the page had")
 	}
 	from := before.Expires
 	if from.IsZero() {
 		from = h.Now()
 	}
-	end, err := h.ParseExpiry(e.For, e.Until, from)
-	if err != nil {
-		if err = e.FieldErrors.Add(err); err != nil {
-			return nil, blocks.Update{}, err
-		}
+	expiry, err := site.ExpiryOf(e.For, e.Until, from)
+	if err == nil {
+		_, err = h.entries.Update(c.Context(), callerOf(c), s.Kind, id, admin.UpdateEntry{
+			Reason: &e.Reason, Expiry: &expiry, Revision: e.Revision, Confirm: values.Get("confirm"),
+		})
 	}
-	return e, blocks.Update{Reason: &e.Reason, Expires: &end, Revision: e.Revision}, nil
+	switch text, _, asks := needed(err); {
+	case err == nil:
+		return h.done(c, s, values.Get("back"), "changed", id)
+	case asks:
+		e.Ask = text
+	case fault.Is(err, fault.Outdated):
+		e.Theirs, e.Revision = before, before.Revision
+		return h.renderEntries(c, httpserver.StatusOf(err), s, site.Query{"q": {before.Pattern.String()}}, e)
+	}
+	if err = e.FieldErrors.Add(err); err != nil {
+		return err
+	}
+	return h.renderEntries(c, site.StatusInvalidForm, s, site.Query{}, e)
 }
 
-// endEntries ends one or many.
+// endEntries ends the entries that a form names.
 func (h *entriesHandler) endEntries(c *httpserver.Call, s *kindTexts) error {
-	return h.eachGiven(c, s, nil, "ended", func(ctx context.Context, id string) error {
-		_, err := h.entries.End(ctx, c.Actor(), s.Kind, "", id)
+	ids, values, err := idsOf(c, s)
+	if err != nil {
 		return err
-	})
+	}
+	if _, err := h.entries.End(c.Context(), callerOf(c), s.Kind, "", ids...); err != nil {
+		return err
+	}
+	return h.done(c, s, values.Get("back"), "ended", ids...)
 }
 
 // restoreEntries undoes endEntries.
 func (h *entriesHandler) restoreEntries(c *httpserver.Call, s *kindTexts) error {
-	return h.eachGiven(c, s, h.askRestore, "restored", func(ctx context.Context, id string) error {
-		_, err := h.entries.Restore(ctx, c.Actor(), s.Kind, id)
-		return err
-	})
-}
-
-// eachGiven does something to each id that a form names, unless ask, which may
-// be nil, asks first.
-func (h *entriesHandler) eachGiven(c *httpserver.Call, s *kindTexts, ask asker, done string, do func(context.Context, string) error) error {
-	values, err := form.Read(c)
+	ids, values, err := idsOf(c, s)
 	if err != nil {
 		return err
 	}
+	if _, err := h.entries.Restore(c.Context(), callerOf(c), s.Kind, "", ids...); err != nil {
+		return askRestore(h.Site, c, h.entries, s, ids, err)
+	}
+	return h.done(c, s, values.Get("back"), "restored", ids...)
+}
+
+// idsOf returns the ids that a form names: those of chosen rows, or that of the
+// row whose own button was pressed.
+func idsOf(c *httpserver.Call, s *kindTexts) ([]string, url.Values, error) {
+	values, err := form.Read(c)
+	if err != nil {
+		return nil, nil, err
+	}
 	ids := values["id"]
-	if only := values["only"]; len(only) > 0 { // a row's own button, whatever is chosen
+	if only := values["only"]; len(only) > 0 {
 		ids = only
 	}
 	if len(ids) == 0 {
-		return fault.New(fault.Invalid, "Choose at least one %s.", s.Noun)
+		return nil, nil, fault.New(fault.Invalid, "Nothing was changed: choose at least one %s.", s.Noun)
 	}
-	if len(ids) > site.RowsPerPage {
-		return fault.New(fault.Invalid, "Choose at most %d at a time.", site.RowsPerPage)
-	}
-	ctx := c.Context()
-	if ask != nil {
-		if asked, err := ask(ctx, c, s, ids); asked || err != nil {
-			return err
-		}
-	}
-	for i, id := range ids {
-		if err := do(ctx, id); err != nil {
-			if i > 0 {
-				return partly(err, i, len(ids))
-			}
-			return err
-		}
-	}
-	return h.done(c, s, values.Get("back"), done, ids...)
+	return ids, values, nil
 }
 
-// partly says that something stopped in the middle.
-func partly(err error, done, all int) error {
-	var invalid *fault.Error
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	partial := *invalid
-	partial.Message = strconv.Itoa(done) + " of " + strconv.Itoa(all) + " are done, then: " + invalid.Message
-	return &partial
-}
-
-// done redirects to the list, which shows what changed.
+// done goes back to the list, which tells what was done.
 func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what string, ids ...string) error {
 	target := s.Path
 	if path := site.OwnPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
@@ -189,7 +143,7 @@ func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what strin
 	return h.Redirect(c, at.String())
 }
 
-// entriesToast returns the toast that the address asks for, nil for none.
+// entriesToast tells what the address says was done, if it was, just now.
 func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.Query) (*site.Toast, error) {
 	ids := strings.Split(q.Get("ids"), ",")
 	if q.Get("done") == "" || len(ids) > site.RowsPerPage {

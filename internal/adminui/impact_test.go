@@ -11,28 +11,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui"
-	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/blocks"
 )
 
 func TestThePagesAskForTheConfirmationsThatTheAPIAsksFor(t *testing.T) {
 	traffic := trafficOf{"ip:203.0.113.1": 0.02, "ip:192.0.2.1": 0.98}
-	n := newNode(t, func(d *adminui.Deps) { d.Traffic = traffic })
+	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = traffic })
 	olu := n.as(t, "olu")
-	survey := &blocklist.Surveyor{View: n.catalog, Parser: n.catalog.Parser, Traffic: traffic, Now: n.clock.Now}
+	entries := &admin.Entries{View: n.catalog, Traffic: traffic, Now: n.clock.Now}
 	for _, text := range []string{
 		"*", "ip:*", "token:*", "token:test_*", "ip:10.0.0.0/15", "ip:10.0.0.0/16", "ip:203.0.113.0/24", "ip:203.0.113.1", "ip:2001:db8::/31", "ip:2001:db8::/32", "a",
 	} {
-		p := pattern(t, text)
-		r, err := survey.Survey(context.Background(), p, netip.MustParseAddr("127.0.0.1"))
+		i, err := entries.Preview(context.Background(), admin.Caller{Address: netip.MustParseAddr("127.0.0.1")}, blocks.Block, text)
 		must(t, err)
 		form := url.Values{"pattern": {text}, "for": {"1h"}}
 		got := olu.post("/blocks", form)
-		if r.Confirm == "" {
+		if i.ConfirmReason == "" {
 			got.is(http.StatusSeeOther)
 			continue
 		}
-		got.is(http.StatusUnprocessableEntity).holds(html.EscapeString(r.Confirm))
+		got.is(http.StatusUnprocessableEntity).holds(html.EscapeString(i.ConfirmReason))
 		// Whoever blocks it from a list is led to the same question.
 		act := olu.post("/bulk/add", url.Values{"key": {text}, "for": {"1h"}, "reason": {"scraping"}}).is(http.StatusSeeOther)
 		at := act.header.Get("Location")

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocklist"
@@ -35,10 +36,16 @@ type importForm struct {
 	SkipBad bool
 }
 
+// options are what the form says as an import needs it.
+func (f *importForm) options(now time.Time) (admin.ImportOptions, error) {
+	expiry, err := site.ExpiryOf(f.For, f.Until, now)
+	return admin.ImportOptions{Reason: f.Reason, Expiry: expiry, OnConflict: f.On}, err
+}
+
 // heldImport is what is remembered with a file that waits for its import.
 type heldImport struct {
 	importForm
-	report *blocklist.ImportReport // of the dry run, nil before it
+	report *admin.ImportResult // of the dry run, nil before it
 }
 
 // importPage imports blocks in two steps: a dry run, and the import.
@@ -48,8 +55,8 @@ type importPage struct {
 	FieldErrors form.FieldErrors
 	Problem     string // why there is no report, "" where there is one or none was asked for
 	Held        *form.HeldFile[heldImport]
-	Report      *blocklist.ImportReport // nil before the first step
-	Done        bool                    // it was imported
+	Report      *admin.ImportResult // nil before the first step
+	Done        bool                // it was imported
 }
 
 // Choices returns the lengths that the form offers.
@@ -57,7 +64,7 @@ func (p *importPage) Choices() []form.Choice { return lengthChoices }
 
 // Conflicts returns what may become of patterns that are blocked already.
 func (p *importPage) Conflicts() []form.Choice {
-	return form.Choices(string(blocks.Fail), "Stay as they are", string(blocks.Extend), "Last longer", string(blocks.Replace), "Are replaced")
+	return conflictChoices
 }
 
 // FormatWord names what the file was read as.
@@ -94,7 +101,7 @@ func (p *importPage) ConfirmText() string {
 
 // ImpactText says how much of the last day's traffic a block of what was found
 // would have refused, "" where that is not known.
-func (p *importPage) ImpactText(f blocklist.Finding) string {
+func (p *importPage) ImpactText(f admin.Finding) string {
 	if f.Impact == nil || f.Impact.Traffic == nil {
 		return ""
 	}
@@ -104,8 +111,7 @@ func (p *importPage) ImpactText(f blocklist.Finding) string {
 // importHandler imports blocks.
 type importHandler struct {
 	*site.Site
-	entries blocks.Store
-	traffic blocklist.TrafficEstimator // nil where no traffic is sampled
+	entries *admin.Entries
 	held    form.HeldFiles[heldImport]
 }
 
@@ -118,7 +124,7 @@ func (h *importHandler) routes() []httpserver.Route {
 }
 
 func (h *importHandler) newPage(c *httpserver.Call) *importPage {
-	return &importPage{Frame: h.NewFrame(c, "Import blocks", "/blocks"), importForm: importForm{For: "7d", On: blocks.Fail}, FieldErrors: form.FieldErrors{}}
+	return &importPage{Frame: h.NewFrame(c, "Import blocks", "/blocks"), importForm: importForm{For: "7d", On: blocks.Keep}, FieldErrors: form.FieldErrors{}}
 }
 
 func (h *importHandler) showImport(c *httpserver.Call) error {
@@ -165,20 +171,15 @@ func (h *importHandler) readImport(c *httpserver.Call, page *importPage) error {
 		return err
 	}
 	page.For, page.Until, page.SkipBad = values.Get("for"), values.Get("until"), values.Get("skip_bad") == "yes"
-	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
+	page.Reason, page.On = strings.TrimSpace(values.Get("reason")), blocks.Conflict(values.Get("on_conflict"))
+	options, err := page.options(h.Now())
+	if err == nil {
+		err = options.Check(h.Now())
+	}
+	if err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-	}
-	if _, err = h.ParseExpiry(page.For, page.Until, h.Now()); err != nil {
-		if err = page.FieldErrors.Add(err); err != nil {
-			return err
-		}
-	}
-	switch page.On = blocks.Conflict(values.Get("on_conflict")); page.On {
-	case blocks.Fail, blocks.Extend, blocks.Replace:
-	default:
-		return fault.New(fault.Invalid, "The choice for those that are blocked already must be fail, extend or replace.")
 	}
 	if len(page.FieldErrors) > 0 {
 		c.Ctx.Context().SetConnectionClose() // the file is not read
@@ -211,7 +212,7 @@ func ownerOf(c *httpserver.Call) string {
 
 // dryRun reports what the import would do.
 func (h *importHandler) dryRun(c *httpserver.Call, page *importPage) (err error) {
-	page.Report, err = h.run(c, page.Held, blocklist.ImportOptions{On: page.On, SkipBad: true, DryRun: true})
+	page.Report, err = h.run(c, page.Held, admin.ImportOptions{OnConflict: page.On, SkipBad: true, DryRun: true})
 	if err != nil {
 		h.held.Drop(page.Held)
 	}
@@ -219,22 +220,20 @@ func (h *importHandler) dryRun(c *httpserver.Call, page *importPage) (err error)
 	return err
 }
 
-func (h *importHandler) run(c *httpserver.Call, file *form.HeldFile[heldImport], o blocklist.ImportOptions) (report *blocklist.ImportReport, err error) {
-	o.Caller = c.Address
-	options := file.Note().importForm
-	defaults := blocklist.Defaults{Parser: h.Catalog.Parser(), Now: h.Now(), Reason: options.Reason}
-	if defaults.Expires, err = h.ParseExpiry(options.For, options.Until, h.Now()); err != nil {
+func (h *importHandler) run(c *httpserver.Call, file *form.HeldFile[heldImport], o admin.ImportOptions) (result *admin.ImportResult, err error) {
+	note := file.Note()
+	chosen, err := note.options(h.Now())
+	if err != nil {
 		return nil, err
 	}
-	importer := &blocklist.Importer{Store: h.entries, View: h.Catalog, Parser: h.Catalog.Parser, Traffic: h.traffic, Now: h.Now}
+	o.Format, o.Reason, o.Expiry = formatOf(file.Name(), file.Head()), chosen.Reason, chosen.Expiry
 	err = file.Read(func(from io.Reader) error {
 		ctx, cancel := context.WithTimeout(context.Background(), importTime)
 		defer cancel()
-		rows := blocklist.Read(from, formatOf(file.Name(), file.Head()), defaults)
-		report, err = importer.Import(ctx, c.Actor(), rows, o)
+		result, err = h.entries.Import(ctx, callerOf(c), from, o)
 		return err
 	})
-	return report, err
+	return result, err
 }
 
 // confirmImport imports the file of the dry run with the options of the dry run.
@@ -249,7 +248,7 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	}
 	tried := page.Held.Note()
 	page.importForm, page.Report = tried.importForm, tried.report
-	o := blocklist.ImportOptions{On: page.On, SkipBad: page.SkipBad || values.Get("skip_bad") == "yes"}
+	o := admin.ImportOptions{OnConflict: page.On, SkipBad: page.SkipBad || values.Get("skip_bad") == "yes"}
 	if page.Report != nil && page.Report.Confirmation != nil {
 		if strings.TrimSpace(values.Get("confirm")) != page.ConfirmText() {
 			page.FieldErrors["confirm"] = "Nothing was imported. To import also what is broad, type " + page.ConfirmText() + "."

@@ -64,7 +64,7 @@ func (n *node) activeBlocks(t testing.TB) []*blocks.Entry {
 	return page.Items
 }
 
-var importFields = url.Values{"reason": {"abuse list"}, "for": {"24h"}, "on_conflict": {"fail"}}
+var importFields = url.Values{"reason": {"abuse list"}, "for": {"24h"}, "on_conflict": {"keep"}}
 
 const mixed = "203.0.113.1\n203.0.113.2\n198.51.100.250\ntoken:known\ntoken:bad*bad\n# a comment\n"
 
@@ -87,7 +87,7 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 		t.Fatalf("the dry run left %d blocks", got)
 	}
 	form := url.Values{"file": {tried.held()}}
-	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("1 of the 5 rows are bad")
+	olu.post("/blocks/import/confirm", form).is(http.StatusUnprocessableEntity).holds("1 of the 5 rows are invalid")
 	form.Set("skip_bad", "yes")
 	olu.post("/blocks/import/confirm", form).is(http.StatusOK).holds("3 blocks imported")
 	all := n.activeBlocks(t)
@@ -103,7 +103,7 @@ func TestAnImportIsTriedAndThenDoneWithoutSendingItAgain(t *testing.T) {
 }
 
 func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
-	n := newNode(t, func(d *adminui.Deps) { d.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
+	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
 	olu := n.as(t, "olu")
 	for name, c := range map[string]struct{ list, shows, says, typed string }{
 		"every address":       {"198.51.100.1\n0.0.0.0/0\n", "<bdi>ip:0.0.0.0/0</bdi>", "100.0% ± 0.4 points", "ip:0.0.0.0/0"},
@@ -139,9 +139,9 @@ func TestAnImportOfWhatIsBroadIsTypedToBeConfirmed(t *testing.T) {
 
 func TestAFileThatWaitsIsItsOwnersAndExpires(t *testing.T) {
 	n, olu := mixedNode(t)
-	first := olu.upload("/blocks/import", "", "", url.Values{"list": {"203.0.113.1"}, "for": {"good"}, "on_conflict": {"fail"}}).held()
+	first := olu.upload("/blocks/import", "", "", url.Values{"list": {"203.0.113.1"}, "for": {"good"}, "on_conflict": {"keep"}}).held()
 	n.as(t, "maria").post("/blocks/import/confirm", url.Values{"file": {first}}).is(http.StatusConflict)
-	second := olu.upload("/blocks/import", "", "", url.Values{"list": {"203.0.113.2"}, "for": {"good"}, "on_conflict": {"fail"}}).held()
+	second := olu.upload("/blocks/import", "", "", url.Values{"list": {"203.0.113.2"}, "for": {"good"}, "on_conflict": {"keep"}}).held()
 	olu.post("/blocks/import/confirm", url.Values{"file": {first}}).is(http.StatusConflict)
 	n.clock.advance(15 * time.Minute)
 	olu.post("/blocks/import/confirm", url.Values{"file": {second}}).is(http.StatusConflict)
@@ -185,10 +185,10 @@ func TestAnImportThatCannotBeReadSaysWhy(t *testing.T) {
 		})
 	}
 	olu.t = t
-	both := url.Values{"list": {"203.0.113.1"}, "for": {"good"}, "on_conflict": {"fail"}}
+	both := url.Values{"list": {"203.0.113.1"}, "for": {"good"}, "on_conflict": {"keep"}}
 	olu.upload("/blocks/import", "list.txt", "203.0.113.2", both).is(http.StatusUnprocessableEntity).holds("not both")
-	olu.upload("/blocks/import", "list.txt", "203.0.113.2", url.Values{"for": {"until"}, "until": {"2020-01-01 00:00"}, "on_conflict": {"fail"}}).
-		is(http.StatusUnprocessableEntity).holds("over already")
+	olu.upload("/blocks/import", "list.txt", "203.0.113.2", url.Values{"for": {"until"}, "until": {"2020-01-01 00:00"}, "on_conflict": {"keep"}}).
+		is(http.StatusUnprocessableEntity).holds("must be in the future")
 	n.as(t, "vic").get("/blocks/import").is(http.StatusForbidden)
 }
 
@@ -210,7 +210,7 @@ func (s trafficOf) EstimateTraffic(_ context.Context, from, to time.Time, select
 }
 
 func TestAnImportSaysHowMuchOfTheTrafficItWouldHaveRefused(t *testing.T) {
-	n := newNode(t, func(d *adminui.Deps) { d.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
+	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:203.0.113.1": 0.125, "ip:192.0.2.1": 0.875} })
 	n.as(t, "olu").upload("/blocks/import", "list.txt", mixed, importFields).is(http.StatusOK).
 		holds("<b>12.5% ± 0.4</b> points, an estimate from a sample")
 }

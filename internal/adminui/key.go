@@ -118,7 +118,7 @@ type keyHandler struct {
 	*site.Site
 	keys      *admin.Keys
 	offenders *offenders.Service // nil if offences are not counted
-	blocks    blocks.Store
+	blocks    *admin.Entries
 	toasts    *toasts
 }
 

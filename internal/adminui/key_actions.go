@@ -1,7 +1,6 @@
 package adminui
 
 import (
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/httpserver"
 )
@@ -41,13 +40,4 @@ func (h *keyHandler) deleteNote(c *httpserver.Call) error {
 		return err
 	}
 	return h.ReturnTo(c, values.Get("back"), "notedeleted", nil)
-}
-
-// callerOf returns the operator who sent a request.
-func callerOf(c *httpserver.Call) admin.Caller {
-	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
-	if c.Principal != nil {
-		caller.Access = c.Principal.Access
-	}
-	return caller
 }

@@ -136,12 +136,13 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	adminAt, checksAt := listener(t), listener(t)
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
+	entries := &admin.Entries{Store: n.store.Entries, View: n.catalog, Offences: n.store.Offences, Now: n.clock.Now}
 	keyUse := &admin.Keys{
 		View: n.catalog, Gate: g, Escalations: n.offenders, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
 	}
 	deps := adminui.Deps{
-		Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
-		Offenders: n.offenders, Keys: keyUse, Undo: n.store, Events: n.events,
+		Policies: n.store.Policies, Entries: entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
+		Offenders: n.offenders, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries}, Events: n.events,
 		Jobs: &admin.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &admin.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
 		Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
@@ -153,7 +154,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
-		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: n.store.Policies, Entries: n.store.Entries, Identity: n.store.Identities,
+		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: n.store.Policies, Entries: entries, Identity: n.store.Identities,
 		Audit: n.store.Audit, Jobs: &admin.Jobs{}, Backups: &admin.Backups{}, Reports: &admin.Reports{}, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{

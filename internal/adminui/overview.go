@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -53,7 +54,7 @@ const (
 type overviewHandler struct {
 	*site.Site
 	offenders *offenders.Service // nil where offences are not counted
-	blocks    blocks.Store
+	blocks    *admin.Entries
 	parts     func(context.Context) []Part // nil shows what readiness says
 	firstRun  *firstRunHandler
 	toasts    *toasts

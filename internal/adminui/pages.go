@@ -9,8 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocklist"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -23,7 +21,7 @@ import (
 // Deps are what the pages stand on. All are needed unless it says otherwise.
 type Deps struct {
 	Policies rules.Store
-	Entries  blocks.Store
+	Entries  *admin.Entries
 	Identity identity.Store
 	Audit    audit.Store
 	Catalog  *catalog.Catalog
@@ -42,11 +40,8 @@ type Deps struct {
 	Jobs   *admin.Jobs
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings []Setting
-	// Traffic estimates what blocks would have refused; nil where nothing is
-	// recorded.
-	Traffic blocklist.TrafficEstimator
 	// Undo takes changes back from the page of the audit; nil for never.
-	Undo audit.Undoer
+	Undo *admin.Undo
 	// Trace returns recorded checks; nil where none are recorded.
 	Trace policies.TrafficSource
 	// Checked reports whether any check was ever answered; nil for never.
@@ -117,7 +112,6 @@ func New(d Deps) (*Pages, error) {
 // routesOf composes the handlers, each with the stores that it needs.
 func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	isShared := d.DataDir == ""
-	confirmer := &confirmer{Site: s, entries: d.Entries, traffic: d.Traffic}
 	toasts := &toasts{entries: d.Entries, audit: d.Audit, canUndo: d.Undo != nil, now: d.Now}
 	firstRun := &firstRunHandler{
 		Site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
@@ -131,14 +125,14 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&keyHandler{
 			Site: s, keys: d.Keys, offenders: d.Offenders, blocks: d.Entries, toasts: toasts,
 		},
-		&proposalsHandler{Site: s, offenders: d.Offenders, toasts: toasts, confirmer: confirmer},
+		&proposalsHandler{Site: s, offenders: d.Offenders, toasts: toasts, entries: d.Entries},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
 		&reportsHandler{Site: s, reports: d.Reports},
-		&bulkHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders, audit: d.Audit},
-		&importHandler{Site: s, entries: d.Entries, traffic: d.Traffic}, // before /blocks/:id of the next
-		&entriesHandler{Site: s, confirmer: confirmer, entries: d.Entries, offenders: d.Offenders},
+		&bulkHandler{Site: s, entries: d.Entries, audit: d.Audit},
+		&importHandler{Site: s, entries: d.Entries}, // before /blocks/:id of the next
+		&entriesHandler{Site: s, entries: d.Entries, offenders: d.Offenders},
 		&jobsHandler{Site: s, jobs: d.Jobs},
-		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo, confirmer: confirmer},
+		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
 		&tokensHandler{Site: s, identity: d.Identity},
 		&usersHandler{Site: s, identity: d.Identity},
 		&settingsHandler{Site: s, settings: d.Settings},

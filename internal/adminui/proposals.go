@@ -6,10 +6,12 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
@@ -148,7 +150,7 @@ type proposalsHandler struct {
 	*site.Site
 	offenders *offenders.Service // nil where offences are not counted
 	toasts    *toasts
-	confirmer *confirmer
+	entries   *admin.Entries
 }
 
 func (h *proposalsHandler) routes() []httpserver.Route {
@@ -206,11 +208,11 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	}
 	page := &proposalPage{MonitorPage: w, Proposal: viewProposal(p), For: "24h", FieldErrors: form.FieldErrors{}}
 	if p.Decision == offences.Open {
-		r, err := h.confirmer.surveyor().Survey(ctx, p.Pattern, c.Address)
+		r, err := h.entries.Preview(ctx, callerOf(c), blocks.Block, p.Pattern.String())
 		if err != nil {
 			return nil, err
 		}
-		page.Own, page.Warn = r.BlocksCaller, r.Confirm
+		page.Own, page.Warn = r.BlocksCaller, r.ConfirmReason
 	}
 	return page, nil
 }
@@ -233,7 +235,7 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 		return err
 	}
 	page.For, page.Until = values.Get("for"), values.Get("until")
-	if page.Reason, err = form.Line(values, "reason", maxReason); err != nil {
+	if page.Reason, err = form.Line(values, "reason", blocks.MaxReason); err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {
 			return err
 		}
@@ -267,7 +269,7 @@ func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	reason, err := form.Line(values, "reason", maxReason)
+	reason, err := form.Line(values, "reason", blocks.MaxReason)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func TestARowIsEditedInPlaceAndTellsOfAnotherEdit(t *testing.T) {
 	olu.post("/blocks/"+b.ID, edited).is(http.StatusPreconditionFailed).
 		holds("Somebody changed it while you were editing").holds("scraping prices").holds(`value="mine"`)
 	edited = url.Values{"reason": {"x"}, "for": {"until"}, "until": {"2020-01-01 00:00"}, "revision": {"1"}}
-	olu.post("/blocks/"+b.ID, edited).is(http.StatusUnprocessableEntity).holds("over already")
+	olu.post("/blocks/"+b.ID, edited).is(http.StatusUnprocessableEntity).holds("must be in the future")
 }
 
 func TestAnExportHoldsWhatTheFiltersSelectAndRunsInNoSpreadsheet(t *testing.T) {

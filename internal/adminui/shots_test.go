@@ -20,7 +20,7 @@ var shots = flag.String("shots", "", "the folder that TestScreens saves a pictur
 // TestScreens looks at every page in both themes, narrow and wide: nothing may
 // reach beyond the screen's edge, and nothing may be said on the console.
 func TestScreens(t *testing.T) {
-	n := newNode(t, func(d *adminui.Deps) { d.Traffic = trafficOf{"ip:198.51.100.2": 0.42, "ip:192.0.2.1": 0.58} })
+	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:198.51.100.2": 0.42, "ip:192.0.2.1": 0.58} })
 	n.fill(t)
 	b := newBrowser(t, n)
 	b.logIn("maria")

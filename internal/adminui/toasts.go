@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 )
 
@@ -38,7 +38,7 @@ const toastTime = time.Minute
 
 // toasts finds the toast of a monitoring page.
 type toasts struct {
-	entries blocks.Store
+	entries *admin.Entries
 	audit   audit.Store
 	canUndo bool // changes can be undone
 	now     func() time.Time

@@ -12,8 +12,6 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocklist"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
@@ -32,18 +30,16 @@ type Deps struct {
 	Catalog  *catalog.Catalog
 	Keys     *admin.Keys
 	Policies rules.Store
-	Entries  blocks.Store
+	Entries  *admin.Entries
 	Identity identity.Store
 	Audit    audit.Store
 
 	Offenders *offenders.Service
 	Reports   *admin.Reports
 	Nodes     nodes.Store
-	Undo      audit.Undoer
-	// Traffic estimates the impact of a block; nil if nothing is recorded.
-	Traffic blocklist.TrafficEstimator
-	Jobs    *admin.Jobs
-	Backups *admin.Backups
+	Undo      *admin.Undo
+	Jobs      *admin.Jobs
+	Backups   *admin.Backups
 	// Events, Notifier and Outbox are nil on a node without them.
 	Events   *events.Hub
 	Notifier Notifier
@@ -64,7 +60,7 @@ func New(d Deps) *API {
 		d.Now = time.Now
 	}
 	c := common{catalog: d.Catalog, now: d.Now}
-	entries := &entryHandler{common: c, entries: d.Entries, traffic: d.Traffic}
+	entries := &entryHandler{common: c, entries: d.Entries}
 	routes := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
 		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes}).routes(),
@@ -74,7 +70,7 @@ func New(d Deps) *API {
 		(&noteHandler{keys: d.Keys}).routes(),
 		(&tokenHandler{common: c, tokens: d.Identity}).routes(),
 		(&userHandler{users: d.Identity}).routes(),
-		(&auditHandler{audit: d.Audit, undo: d.Undo, entries: entries}).routes(),
+		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),
 		(&offenderHandler{common: c, offenders: d.Offenders}).routes(),
 		(&trafficHandler{common: c, offenders: d.Offenders}).routes(),
 		(&escalationHandler{common: c, offenders: d.Offenders}).routes(),

@@ -8,11 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/auditfile"
-	"github.com/stint-dev/stint/internal/blocklist"
-	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -21,9 +20,8 @@ import (
 
 // auditHandler serves the audit log and undoes recorded changes.
 type auditHandler struct {
-	audit   audit.Store
-	undo    audit.Undoer
-	entries *entryHandler // confirms what an undo brings back
+	audit audit.Store
+	undo  *admin.Undo
 
 	verifying sync.Mutex // held by a verification, which reads the whole audit log
 }
@@ -189,8 +187,8 @@ func entryID(c *httpserver.Call) (int64, error) {
 	return id, nil
 }
 
-// undoEntry takes a change back. The route asks for the access that blocks
-// need; policies need more.
+// undoEntry undoes a change. The route asks for the access that blocks need;
+// policies need more.
 func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	id, err := entryID(c)
 	if err != nil {
@@ -200,40 +198,9 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	ctx := c.Context()
-	e, err := h.audit.FindRecordByID(ctx, id)
-	if err != nil {
-		return err
-	}
-	if e.Object != "block" && e.Object != "exemption" && !c.Principal.May(identity.Admin) {
-		return fault.New(fault.Forbidden, "Undoing a change of this kind needs the access %q; the credential gives %s.", identity.Admin, httpserver.AccessList(c.Principal.Access))
-	}
-	if err := h.confirmUndo(ctx, e, request.Confirm); err != nil {
-		return err
-	}
-	made, err := h.undo.Undo(ctx, c.Actor(), id)
+	made, err := h.undo.Undo(c.Context(), callerOf(c), id, request.Confirm)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusCreated, auditfile.Entry(made))
-}
-
-// confirmUndo refuses to bring back what is broad until it is confirmed.
-func (h *auditHandler) confirmUndo(ctx context.Context, e *audit.Record, confirm string) error {
-	if e.Object == "policy" {
-		before, after, err := blocklist.BroughtBackPolicy(e)
-		if err != nil || confirm == e.ObjectID {
-			return err
-		}
-		return blocklist.NeedConfirmPolicy(e.ObjectID, blocklist.BroadPolicy(before, after))
-	}
-	confirmed, err := h.entries.confirmation(confirm)
-	if err != nil {
-		return err
-	}
-	pattern, err := blocklist.BroughtBack(e)
-	if err != nil || pattern.IsZero() {
-		return err
-	}
-	return h.entries.confirmEntry(ctx, blocks.Kind(e.Object), pattern, confirmed)
 }

@@ -61,7 +61,7 @@ func TestABroadEntryIsConfirmedToLastLonger(t *testing.T) {
 }
 
 func TestABlockOfMuchOfTheTrafficIsConfirmedToLastLonger(t *testing.T) {
-	n := startNode(t, func(d *nodeParts) { d.Traffic = halfOfAll{} })
+	n := startNode(t, func(d *nodeParts) { d.Entries.Traffic = halfOfAll{} })
 	const pattern = "ip:203.0.113.0/24"
 	entry := n.made(wire.PathBlocks, n.as(operate, post, wire.PathBlocks, `{"pattern":"`+pattern+`","expires_in":"1h","confirm":"`+pattern+`"}`))
 	n.wantUnconfirmed(n.as(operate, patch, entry, `{"expires_in":"2h"}`), pattern)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
@@ -37,14 +38,6 @@ func (h *common) pattern(field, text string) (keys.Pattern, error) {
 	return pattern, nil
 }
 
-// confirmation parses the pattern that confirms a change; "" is the zero pattern.
-func (h *common) confirmation(text string) (keys.Pattern, error) {
-	if text == "" {
-		return keys.Pattern{}, nil
-	}
-	return h.pattern("confirm", text)
-}
-
 // policyName returns the name of a policy, "" if it does not exist.
 func (h *common) policyName(id int64) string {
 	if p, found := h.catalog.Selector().ByID(id); found {
@@ -59,36 +52,49 @@ func (h *common) wireEntry(e *blocks.Entry) wire.Entry {
 }
 
 // maxReason is the longest reason, in bytes.
-const maxReason = 1000
+const maxReason = blocks.MaxReason
+
+func expiryOf(in wire.Duration, at wire.Time) blocks.Expiry {
+	return blocks.Expiry{For: in.Std(), Until: at.Time}
+}
 
 // expiry returns the expiry that a request names by one of two fields; zero if by
 // none.
 func (h *common) expiry(in wire.Duration, at wire.Time) (time.Time, error) {
-	now := h.now()
+	return expiryOf(in, at).At(h.now())
+}
+
+// expiryPatch returns the expiry that a patch names, nil for no change.
+func expiryPatch(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*blocks.Expiry, error) {
 	switch {
-	case in != 0 && !at.IsZero():
-		return time.Time{}, fault.Field("expires_in", "cannot be combined with expires_at; leave both out for permanent")
-	case in != 0:
-		return now.Add(in.Std()), nil
-	case !at.IsZero() && !at.After(now):
-		return time.Time{}, fault.Field("expires_at", "must be in the future; the time of the server is %s", wire.At(now))
+	case !in.Given && !at.Given:
+		return nil, nil
+	case in.Given && at.Given:
+		return nil, fault.Field("expires_in", "cannot be combined with expires_at")
+	case in.Given && in.Value == 0:
+		return nil, fault.Field("expires_in", "must be above zero; send \"expires_at\": null for permanent")
 	}
-	return at.Time, nil
+	expiry := expiryOf(in.Value, at.Value)
+	return &expiry, nil
 }
 
 // expiryChange returns the new expiry of a patch, nil for no change.
 func (h *common) expiryChange(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*time.Time, error) {
-	if !in.Given && !at.Given {
-		return nil, nil
+	expiry, err := expiryPatch(in, at)
+	if err != nil || expiry == nil {
+		return nil, err
 	}
-	if in.Given && at.Given {
-		return nil, fault.Field("expires_in", "cannot be combined with expires_at")
-	}
-	if in.Given && in.Value == 0 {
-		return nil, fault.Field("expires_in", "must be above zero; send \"expires_at\": null for permanent")
-	}
-	end, err := h.expiry(in.Value, at.Value)
+	end, err := expiry.At(h.now())
 	return &end, err
+}
+
+// callerOf returns who asks, as the use cases need it.
+func callerOf(c *httpserver.Call) admin.Caller {
+	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
+	if c.Principal != nil {
+		caller.Access = c.Principal.Access
+	}
+	return caller
 }
 
 // The time ranges of reports.

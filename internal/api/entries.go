@@ -6,20 +6,17 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 // entryHandler serves the blocks and the exemptions.
 type entryHandler struct {
 	common
-	entries blocks.Store
-	traffic blocklist.TrafficEstimator // nil if nothing is recorded
+	entries *admin.Entries
 }
 
 func (h *entryHandler) routes() []route {
@@ -74,74 +71,33 @@ func (h *entryHandler) getEntry(c *httpserver.Call, kind blocks.Kind) error {
 	return c.SendJSON(http.StatusOK, h.wireEntry(e))
 }
 
-// added is what a request to add a block or an exemption comes to.
-type added struct {
-	pattern  keys.Pattern
-	reason   string
-	expires  time.Time
-	conflict blocks.Conflict
-	// confirmed is the pattern that was sent as confirmation, zero for none.
-	confirmed keys.Pattern
-}
-
-func (h *entryHandler) readAdded(c *httpserver.Call) (added, error) {
+func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
 	var request wire.AddEntry
 	if err := c.DecodeJSON(&request); err != nil {
-		return added{}, err
-	}
-	pattern, err := h.pattern("pattern", request.Pattern)
-	if err != nil {
-		return added{}, err
-	}
-	if err := httpserver.CheckLine("reason", request.Reason, maxReason); err != nil {
-		return added{}, err
-	}
-	expires, err := h.expiry(request.ExpiresIn, request.ExpiresAt)
-	if err != nil {
-		return added{}, err
-	}
-	conflict := blocks.Conflict(request.OnConflict)
-	switch conflict {
-	case "":
-		conflict = blocks.Fail
-	case blocks.Fail, blocks.Extend, blocks.Replace:
-	default:
-		return added{}, fault.Field("on_conflict", "must be fail, extend or replace")
-	}
-	a := added{pattern: pattern, reason: request.Reason, expires: expires, conflict: conflict}
-	a.confirmed, err = h.confirmation(request.Confirm)
-	return a, err
-}
-
-func (h *entryHandler) addEntry(c *httpserver.Call, kind blocks.Kind) error {
-	a, err := h.readAdded(c)
-	if err != nil {
 		return err
 	}
-	actor := c.Actor()
-	ctx := c.Context()
-	if err := h.confirmEntry(ctx, kind, a.pattern, a.confirmed); err != nil {
-		return err
-	}
-	all, err := h.entries.Add(ctx, actor, a.conflict, blocks.Entry{
-		Kind: kind, Pattern: a.pattern, Reason: a.reason, Author: actor.Name, Source: blocks.Manual, Expires: a.expires,
+	all, err := h.entries.Add(c.Context(), callerOf(c), admin.AddEntries{
+		Kind: kind, Patterns: []string{request.Pattern}, Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
+		OnConflict: blocks.Conflict(request.OnConflict), Confirm: request.Confirm,
 	})
 	if err != nil {
 		return err
 	}
-	done := all[0]
-	answer := wire.AddedEntry{
-		Entry: h.wireEntry(done.Entry), Outcome: string(done.Outcome),
-		Warnings: append(widenedWarnings(a.pattern), h.overlapWarnings(kind, a.pattern)...),
-	}
-	if kind == blocks.Block && h.surveyor().BlocksCaller(a.pattern, c.Address) {
-		answer.Warnings = append(answer.Warnings, "This block refuses your own address, "+c.Address.String()+".")
-	}
-	if done.Before != nil {
-		before := h.wireEntry(done.Before)
+	added := all[0]
+	answer := wire.AddedEntry{Entry: h.wireEntry(added.Entry), Outcome: string(added.Outcome), Warnings: notNil(added.Warnings)}
+	if added.Before != nil {
+		before := h.wireEntry(added.Before)
 		answer.Before = &before
 	}
-	return sendAdded(c, done.Outcome, entryPath(kind)+"/"+done.Entry.ID, answer)
+	return sendAdded(c, added.Outcome, entryPath(kind)+"/"+added.Entry.ID, answer)
+}
+
+// notNil returns a list that JSON shows as [] where it is empty.
+func notNil(all []string) []string {
+	if all == nil {
+		return []string{}
+	}
+	return all
 }
 
 // sendAdded answers 201 where something new was made.
@@ -155,76 +111,50 @@ func sendAdded(c *httpserver.Call, outcome blocks.Outcome, location string, answ
 }
 
 func (h *entryHandler) changeEntry(c *httpserver.Call, kind blocks.Kind) error {
-	id, change, err := h.readChange(c)
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	e, err := h.entries.ByID(ctx, kind, id)
-	if err != nil {
+	var patch wire.EntryPatch
+	if err := c.DecodeJSON(&patch); err != nil {
 		return err
 	}
-	if e.ActiveAt(h.now()) { // the store refuses to change another
-		if err := h.confirmLonger(ctx, e, &change); err != nil {
-			return err
-		}
+	update := admin.UpdateEntry{Revision: patch.Revision, Confirm: patch.Confirm}
+	if patch.Reason.Given {
+		update.Reason = &patch.Reason.Value
 	}
-	e, err = h.entries.Update(ctx, c.Actor(), kind, id, change.Update)
+	if update.Expiry, err = expiryPatch(patch.ExpiresIn, patch.ExpiresAt); err != nil {
+		return err
+	}
+	e, err := h.entries.Update(c.Context(), callerOf(c), kind, id, update)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, h.wireEntry(e))
 }
 
-// entryChange is a change of a block or an exemption.
-type entryChange struct {
-	blocks.Update
-	confirmed keys.Pattern // zero for none
-}
-
-// readChange reads a PATCH of a block or an exemption.
-func (h *entryHandler) readChange(c *httpserver.Call) (id string, change entryChange, err error) {
-	if id, err = c.PathParam("id"); err != nil {
-		return "", change, err
-	}
-	var patch wire.EntryPatch
-	if err = c.DecodeJSON(&patch); err != nil {
-		return "", change, err
-	}
-	if patch.Revision < 0 {
-		return "", change, fault.Field("revision", "must be the revision that you have seen, or be left out")
-	}
-	change.Revision = patch.Revision
-	if patch.Reason.Given {
-		if err = httpserver.CheckLine("reason", patch.Reason.Value, maxReason); err != nil {
-			return "", change, err
-		}
-		change.Reason = &patch.Reason.Value
-	}
-	if change.confirmed, err = h.confirmation(patch.Confirm); err != nil {
-		return "", change, err
-	}
-	change.Expires, err = h.expiryChange(patch.ExpiresIn, patch.ExpiresAt)
-	if err == nil && change.Reason == nil && change.Expires == nil {
-		err = fault.New(fault.Invalid, "Nothing to change: send reason, expires_in or expires_at.")
-	}
-	return id, change, err
-}
-
+// endEntry ends an entry. The reason is in the body or, for clients that cannot
+// send one with DELETE, in the query.
 func (h *entryHandler) endEntry(c *httpserver.Call, kind blocks.Kind) error {
-	id, reason, err := readEnd(c)
+	id, err := c.PathParam("id")
 	if err != nil {
 		return err
 	}
-	ended, err := h.entries.End(c.Context(), c.Actor(), kind, reason, id)
+	q := c.ParseQuery("reason")
+	request := wire.EndRequest{Reason: q.Line("reason")}
+	if q.Err() != nil {
+		return q.Err()
+	}
+	if err := c.DecodeOptional(&request); err != nil {
+		return err
+	}
+	ended, err := h.entries.End(c.Context(), callerOf(c), kind, request.Reason, id)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, h.wireEntry(ended[0]))
 }
 
-// restoreEntry makes an ended entry active again. A broad one is confirmed as
-// when it is added.
 func (h *entryHandler) restoreEntry(c *httpserver.Call, kind blocks.Kind) error {
 	id, err := c.PathParam("id")
 	if err != nil {
@@ -234,40 +164,11 @@ func (h *entryHandler) restoreEntry(c *httpserver.Call, kind blocks.Kind) error 
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	confirmed, err := h.confirmation(request.Confirm)
+	restored, err := h.entries.Restore(c.Context(), callerOf(c), kind, request.Confirm, id)
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	e, err := h.entries.ByID(ctx, kind, id)
-	if err != nil {
-		return err
-	}
-	if err := h.confirmEntry(ctx, kind, e.Pattern, confirmed); err != nil {
-		return err
-	}
-	all, err := h.entries.Restore(ctx, c.Actor(), kind, id)
-	if err != nil {
-		return err
-	}
-	return c.SendJSON(http.StatusOK, h.wireEntry(all[0]))
-}
-
-// readEnd reads a DELETE of a block or an exemption: the reason stands in the
-// body or, for clients that cannot send one with DELETE, in the query.
-func readEnd(c *httpserver.Call) (id, reason string, err error) {
-	if id, err = c.PathParam("id"); err != nil {
-		return "", "", err
-	}
-	q := c.ParseQuery("reason")
-	if reason = q.Line("reason"); q.Err() != nil {
-		return "", "", q.Err()
-	}
-	request := wire.EndRequest{Reason: reason}
-	if err = c.DecodeOptional(&request); err != nil {
-		return "", "", err
-	}
-	return id, request.Reason, httpserver.CheckLine("reason", request.Reason, maxReason)
+	return c.SendJSON(http.StatusOK, h.wireEntry(restored[0]))
 }
 
 // filterParams are the query parameters of the lists of entries.
@@ -285,7 +186,6 @@ func (h *entryHandler) entryFilter(c *httpserver.Call, kind blocks.Kind, params 
 		Order:  blocks.Order(q.OneOf("order", string(blocks.ByCreated), string(blocks.ByExpiry))),
 		Cursor: q.Line("cursor"),
 		Limit:  q.Limit(),
-		At:     h.now(),
 	}
 	if q.Err() != nil {
 		return f, q.Err()

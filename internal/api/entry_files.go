@@ -11,6 +11,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
@@ -66,42 +67,34 @@ func (h *entryHandler) runImport(c *httpserver.Call) (*wire.ImportAnswer, error)
 		return nil, err
 	}
 	q := c.ParseQuery("on_conflict", "skip_bad", "dry_run", "reason", "expires_in", "expires_at", "confirm")
-	options := blocklist.ImportOptions{
-		On:      blocks.Conflict(q.OneOf("on_conflict", wire.ConflictFail, wire.ConflictExtend, wire.ConflictReplace)),
-		SkipBad: q.Flag("skip_bad"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"), Caller: c.Address,
+	options := admin.ImportOptions{
+		Format: format, OnConflict: blocks.Conflict(q.OneOf("on_conflict", wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace)),
+		SkipBad: q.Flag("skip_bad"), DryRun: q.Flag("dry_run"), Confirm: q.Line("confirm"),
+		Reason: q.Line("reason"), Expiry: blocks.Expiry{For: q.Duration("expires_in"), Until: q.Time("expires_at")},
 	}
-	defaults := blocklist.Defaults{Parser: h.catalog.Parser(), Now: h.now(), Reason: q.Line("reason")}
-	length, at := q.Duration("expires_in"), q.Time("expires_at")
 	if q.Err() != nil {
 		return nil, q.Err()
 	}
-	if err := httpserver.CheckLine("reason", defaults.Reason, maxReason); err != nil {
-		return nil, err
-	}
-	if defaults.Expires, err = h.expiry(wire.Duration(length), wire.At(at)); err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
 	defer cancel()
-	importer := &blocklist.Importer{Store: h.entries, View: h.catalog, Parser: h.catalog.Parser, Traffic: h.traffic, Now: h.now}
-	did, err := importer.Import(ctx, c.Actor(), blocklist.Read(bodyReader(c), format, defaults), options)
+	result, err := h.entries.Import(ctx, callerOf(c), bodyReader(c), options)
 	if err != nil {
-		return nil, tellBroad(err)
+		return nil, describeBroad(err)
 	}
-	answer := fromImport(did)
+	answer := fromImport(result)
 	return &answer, nil
 }
 
-// tellBroad adds to an error what of a file needs a confirmation.
-func tellBroad(err error) error {
-	var needs *blocklist.NeedsConfirmation
+// describeBroad adds to an error what of a file needs a confirmation.
+func describeBroad(err error) error {
+	var needs *admin.NeedsConfirmation
 	var mistake *fault.Error
 	if !errors.As(err, &needs) || !errors.As(err, &mistake) {
 		return err
 	}
-	told := *mistake
-	told.Detail = map[string]any{"confirm": needs.Digest, "broad_count": needs.Count, "broad": fromFindings(needs.Findings)}
-	return &told
+	described := *mistake
+	described.Detail = map[string]any{"confirm": needs.Digest, "broad_count": needs.Count, "broad": fromFindings(needs.Findings)}
+	return &described
 }
 
 // exportParams are the query parameters of an export of blocks.
@@ -144,7 +137,7 @@ func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
 }
 
 // fromImport returns what an import did as the API shows it.
-func fromImport(r *blocklist.ImportReport) wire.ImportAnswer {
+func fromImport(r *admin.ImportResult) wire.ImportAnswer {
 	out := wire.ImportAnswer{
 		DryRun: r.DryRun, Rows: r.Rows, Created: r.Created, Extended: r.Extended, Replaced: r.Replaced, Unchanged: r.Unchanged,
 		Invalid: r.Invalid, Exempt: r.Exempt, InvalidRows: []wire.BadRow{}, Estimate: fromTraffic(r.Traffic),
@@ -160,14 +153,14 @@ func fromImport(r *blocklist.ImportReport) wire.ImportAnswer {
 }
 
 // fromFindings returns why a file needs a confirmation as the API shows it.
-func fromFindings(all []blocklist.Finding) []wire.BroadRow {
+func fromFindings(all []admin.Finding) []wire.BroadRow {
 	rows := make([]wire.BroadRow, len(all))
 	for i, f := range all {
-		rows[i] = wire.BroadRow{Line: f.Line, Rows: f.Rows, Pattern: wire.NullString(f.Pattern.String()), ConfirmReason: f.Why, Exemptions: []string{}}
+		rows[i] = wire.BroadRow{Line: f.Line, Rows: f.Rows, Pattern: wire.NullString(f.Pattern.String()), ConfirmReason: f.Reason, Exemptions: []string{}}
 		if f.Impact == nil {
 			continue
 		}
-		rows[i].Estimate, rows[i].Hidden, rows[i].BlocksCaller = fromTraffic(f.Impact.Traffic), f.Impact.Hidden, f.Impact.BlocksCaller
+		rows[i].Estimate, rows[i].Hidden, rows[i].BlocksCaller = fromTraffic(f.Impact.Traffic), f.Impact.IsExempt, f.Impact.BlocksCaller
 		for _, e := range f.Impact.Exemptions {
 			rows[i].Exemptions = append(rows[i].Exemptions, e.Pattern.String())
 		}

@@ -122,17 +122,18 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
 	counted := &offenders.Service{Store: store.Offences, Proposals: store.Proposals, Entries: store.Entries, View: known, Now: n.clock.Now}
+	entries := &admin.Entries{Store: store.Entries, View: known, Offences: store.Offences, Now: n.clock.Now}
 	g := gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now})
 	d := nodeParts{
 		Deps: Deps{
 			Gate: g, Catalog: known,
 			Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit},
 			Jobs: &admin.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &admin.Backups{Recorder: store.Audit, Now: n.clock.Now},
-			Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit, Nodes: store.Nodes,
+			Policies: store.Policies, Entries: entries, Identity: store.Identities, Audit: store.Audit, Nodes: store.Nodes,
 			Offenders: counted, Reports: &admin.Reports{
 				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Offences: counted, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},
-			Undo: store, Events: n.events,
+			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries}, Events: n.events,
 			Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store.Outbox,
 			Now: n.clock.Now,
 		},

@@ -75,15 +75,6 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, answer)
 }
 
-// callerOf returns the operator who sent a request.
-func callerOf(c *httpserver.Call) admin.Caller {
-	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
-	if c.Principal != nil {
-		caller.Access = c.Principal.Access
-	}
-	return caller
-}
-
 // fromExplanation returns an explanation as the API shows it. policyName names
 // the policy of an automatic block.
 func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) wire.KeyExplanation {

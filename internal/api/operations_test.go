@@ -108,7 +108,7 @@ func (h halfOfAll) EstimateTraffic(_ context.Context, from, to time.Time, _ func
 }
 
 func TestABlockAboveAShareOfTheTrafficNeedsAConfirmation(t *testing.T) {
-	n := startNode(t, func(d *nodeParts) { d.Traffic = halfOfAll{} })
+	n := startNode(t, func(d *nodeParts) { d.Entries.Traffic = halfOfAll{} })
 	n.must(n.as(operate, post, wire.PathExemptions, `{"pattern":"ip:203.0.113.7"}`), http.StatusCreated)
 	n.wantProblem(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusConflict, "confirm")
 	n.must(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.9"}`), http.StatusCreated)
@@ -124,7 +124,7 @@ func TestABlockAboveAShareOfTheTrafficNeedsAConfirmation(t *testing.T) {
 }
 
 func TestABlockIsMadeWhereItsShareCannotBeKnown(t *testing.T) {
-	n := startNode(t, func(d *nodeParts) { d.Traffic = halfOfAll{errors.New("the database is away")} })
+	n := startNode(t, func(d *nodeParts) { d.Entries.Traffic = halfOfAll{errors.New("the database is away")} })
 	n.must(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:203.0.113.0/24"}`), http.StatusCreated)
 	n.wantProblem(n.as(operate, post, wire.PathBlocks, `{"pattern":"ip:*"}`), http.StatusConflict, "confirm")
 }

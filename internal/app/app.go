@@ -16,6 +16,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
@@ -55,6 +56,7 @@ type App struct {
 	recorder  *recorder.Recorder
 	flusher   *recorder.Flusher
 	offenders *offenders.Service
+	entries   *admin.Entries
 	reports   *reports.Builder
 	jobs      *jobs.Runner
 	events    *events.Hub

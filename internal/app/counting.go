@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/offences"
@@ -33,6 +34,8 @@ func (a *App) buildCounting() {
 	})
 	a.offenders = &offenders.Service{Store: a.backends.store.Offences, Proposals: a.backends.store.Proposals, Entries: a.backends.store.Entries, View: a.catalog,
 		ProposalSettings: func() offences.ProposalSettings { return a.settings.Proposals }}
+	a.entries = &admin.Entries{Store: a.backends.store.Entries, View: a.catalog, Offences: a.backends.store.Offences,
+		Traffic: &offenders.Estimator{Store: a.backends.store.Offences, Secret: a.secret}, Now: time.Now}
 	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Offences: a.offenders, Now: time.Now}
 }
 

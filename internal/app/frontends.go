@@ -9,7 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -65,11 +64,10 @@ func (a *App) apiDeps() api.Deps {
 	use := a.useCases()
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
-		Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit,
+		Policies: store.Policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
 		Offenders: a.offenders,
-		Undo:      store, Nodes: store.Nodes,
-		Traffic: &offenders.Estimator{Store: store.Offences, Secret: a.secret},
-		Events:  a.events, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
+		Undo:      a.undo(), Nodes: store.Nodes,
+		Events: a.events, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
 		Ready: a.status.ready, Now: time.Now, Version: Version(),
 	}
 }
@@ -79,10 +77,10 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	recorded := &traffic{store, a.offenders, a.catalog}
 	use := a.useCases()
 	d := adminui.Deps{
-		Policies: store.Policies, Entries: store.Entries, Identity: store.Identities, Audit: store.Audit,
+		Policies: store.Policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
 		Catalog: a.catalog, Throttle: throttle, Failed: &a.failed, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
 		Offenders: a.offenders, Events: a.events, Health: a.status.health,
-		Traffic: &offenders.Estimator{Store: store.Offences, Secret: a.secret}, Undo: store,
+		Undo:  a.undo(),
 		Trace: recorded.sample, Checked: recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Version: Version(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
@@ -135,4 +133,9 @@ func urlOf(files TLSFiles, l net.Listener) string {
 		return "https://" + l.Addr().String()
 	}
 	return "http://" + l.Addr().String()
+}
+
+// undo returns the use case of undoing changes.
+func (a *App) undo() *admin.Undo {
+	return &admin.Undo{Records: a.backends.store.Audit, Store: a.backends.store, Entries: a.entries}
 }

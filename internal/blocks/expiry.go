@@ -21,13 +21,13 @@ type Expiry struct {
 func (e Expiry) At(now time.Time) (time.Time, error) {
 	switch {
 	case e.For != 0 && !e.Until.IsZero():
-		return time.Time{}, fault.Field("expires_in", "cannot be combined with expires_at; send one of them, or neither for a permanent entry")
+		return time.Time{}, fault.Field("expires_in", "cannot be combined with expires_at; leave both out for permanent")
 	case e.For < 0:
 		return time.Time{}, fault.Field("expires_in", "must be longer than 0")
 	case e.For > 0:
 		return now.Add(e.For), nil
 	case !e.Until.IsZero() && !e.Until.After(now):
-		return time.Time{}, fault.Field("expires_at", "must be in the future; it is %s now", now.UTC().Format("2006-01-02T15:04:05Z"))
+		return time.Time{}, fault.Field("expires_at", "must be in the future; the time of the server is %s", now.UTC().Format("2006-01-02T15:04:05Z"))
 	}
 	return e.Until, nil
 }

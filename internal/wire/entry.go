@@ -2,7 +2,8 @@ package wire
 
 // The answers to a pattern that has an active entry of the same kind.
 const (
-	ConflictFail    = "fail"    // 409, the default
+	ConflictFail    = "fail"    // 409, the default of adding; not for imports
+	ConflictKeep    = "keep"    // leave the active entry as it is, the default of an import
 	ConflictExtend  = "extend"  // move the expiry of the active entry, never earlier
 	ConflictReplace = "replace" // end the active entry and add the new one
 )

@@ -37,8 +37,14 @@ type Impact struct {
 	// Estimate is its part of the last day's traffic, null where none is
 	// recorded.
 	Estimate *TrafficEstimate `json:"estimate"`
-	// Hidden says that an exemption hides all of it; Exemptions are those that
-	// hide it or a part.
+	// Counted is what its counted keys did in the last day, null where nothing is
+	// counted.
+	Counted *CountedKeys `json:"counted"`
+	// Suggested is a narrower pattern that makes at least four fifths of the
+	// offences, null where there is none.
+	Suggested *SuggestedPattern `json:"suggested_pattern"`
+	// Hidden says that an exemption covers all of it; Exemptions are those that
+	// cover it or a part.
 	Hidden     bool    `json:"hidden"`
 	Exemptions []Entry `json:"exemptions"`
 	// CoveredBy are the blocks that refuse all of it already, Covers those
@@ -52,6 +58,28 @@ type Impact struct {
 	Confirm       NullString `json:"confirm"`
 	ConfirmReason NullString `json:"confirm_reason"`
 	Warnings      []string   `json:"warnings"`
+}
+
+// CountedKeys is what the keys of a pattern did that are counted one by one.
+type CountedKeys struct {
+	Keys      int64 `json:"keys"`
+	Offenders int64 `json:"offenders"` // keys that were refused
+	Allowed   int64 `json:"allowed"`   // checks
+	Refused   int64 `json:"refused"`
+	// All are the sums over every key; AllKeys is an estimate.
+	AllKeys    int64 `json:"all_keys"`
+	AllAllowed int64 `json:"all_allowed"`
+	AllRefused int64 `json:"all_refused"`
+	// Exact is false where keys are too many to be counted one by one: Keys and
+	// Allowed are lower bounds then.
+	Exact bool `json:"exact"`
+}
+
+// SuggestedPattern is a part of a pattern that makes most of its offences.
+type SuggestedPattern struct {
+	Pattern string `json:"pattern"`
+	Allowed int64  `json:"allowed"` // checks of the last day
+	Refused int64  `json:"refused"`
 }
 
 // ImportAnswer is what an import did, or a dry run would do.

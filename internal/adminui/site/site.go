@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -71,41 +72,64 @@ func (s *Site) PolicyName(id int64) string {
 	return ""
 }
 
-// ParsePattern reads a pattern as people type one: an address or network may
-// stand without its kind.
-func (s *Site) ParsePattern(text string) (keys.Pattern, error) {
+// CompletePattern completes a pattern as people type one: an address or a network
+// may be written without its kind.
+func CompletePattern(text string) string {
+	text = strings.TrimSpace(text)
 	if _, err := netip.ParseAddr(text); err == nil {
-		text = "ip:" + text
-	} else if _, err := netip.ParsePrefix(text); err == nil {
-		text = "ip:" + text
+		return "ip:" + text
 	}
-	pattern, err := s.Catalog.Parser().Pattern(text)
+	if _, err := netip.ParsePrefix(text); err == nil {
+		return "ip:" + text
+	}
+	return text
+}
+
+// ParsePattern parses a pattern as people type one.
+func (s *Site) ParsePattern(text string) (keys.Pattern, error) {
+	pattern, err := s.Catalog.Parser().Pattern(CompletePattern(text))
 	if err != nil {
 		return pattern, fault.Field("pattern", "%s", format.Capital(err.Error()))
 	}
 	return pattern, nil
 }
 
-// ParseExpiry returns when something ends: a length after from, at a date, or never.
-func (s *Site) ParseExpiry(length, until string, from time.Time) (time.Time, error) {
+// ExpiryOf parses the two fields of an expiry: a length after from, a date, or
+// never.
+func ExpiryOf(length, until string, from time.Time) (blocks.Expiry, error) {
 	switch length {
 	case "good":
-		return time.Time{}, nil
+		return blocks.Expiry{}, nil
 	case "until":
 		end, err := time.Parse(format.DateField, strings.Replace(strings.TrimSpace(until), "T", " ", 1))
 		if err != nil {
-			return end, fault.Field("until", "Give a day and a time, UTC, such as 2026-12-31 23:59.")
+			return blocks.Expiry{}, fault.Field("expires_at", "Give a day and a time, UTC, such as 2026-12-31 23:59.")
 		}
-		if !end.After(s.Now()) {
-			return end, fault.Field("until", "That is over already. Now it is %s UTC.", s.Now().UTC().Format("2 Jan 2006, 15:04"))
-		}
-		return end, nil
+		return blocks.Expiry{Until: end}, nil
 	}
 	d, err := rules.ParseDuration(length)
 	if err != nil {
-		return time.Time{}, fault.Field("until", "Choose how long.")
+		return blocks.Expiry{}, fault.Field("expires_at", "Choose how long.")
 	}
-	return from.Add(d), nil
+	return blocks.Expiry{Until: from.Add(d)}, nil
+}
+
+// ExpiryChoice returns the two fields that ExpiryOf reads an expiry from.
+func ExpiryChoice(expires time.Time) (length, until string) {
+	if expires.IsZero() {
+		return "good", ""
+	}
+	return "until", format.DateOf(expires)
+}
+
+// ParseExpiry returns when something ends: a length after from, at a date, or
+// never.
+func (s *Site) ParseExpiry(length, until string, from time.Time) (time.Time, error) {
+	e, err := ExpiryOf(length, until, from)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return e.At(s.Now())
 }
 
 // Get returns the route of a page.
