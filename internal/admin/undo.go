@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
@@ -58,11 +57,11 @@ func (u *Undo) Undo(ctx context.Context, c Caller, id int64, confirm string) (*a
 
 func (u *Undo) confirm(ctx context.Context, r *audit.Record, confirm string) error {
 	if r.Object == "policy" {
-		before, after, err := blocklist.BroughtBackPolicy(r)
+		before, after, err := restoredPolicy(r)
 		if err != nil || confirm == r.ObjectID {
 			return err
 		}
-		return blocklist.NeedConfirmPolicy(r.ObjectID, blocklist.BroadPolicy(before, after))
+		return needConfirmPolicy(r.ObjectID, broadPolicyReason(nil, before, after))
 	}
 	var restored []keys.Pattern
 	if p, err := restoredPattern(r); err != nil {

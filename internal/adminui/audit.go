@@ -97,7 +97,7 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 	}
 	page.Entries = found.Records
 	if h.undo != nil {
-		page.Undo = undoable(callerOf(c), found.Records)
+		page.Undo = undoable(site.CallerOf(c), found.Records)
 	}
 	if found.Next != "" {
 		page.Next = q.Path("/audit", "cursor", found.Next, "open", "")
@@ -164,7 +164,7 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	if err != nil || h.undo == nil {
 		return fault.New(fault.NotFound, "There is no such entry that could be undone.")
 	}
-	made, err := h.undo.Undo(c.Context(), callerOf(c), id, values.Get("confirm"))
+	made, err := h.undo.Undo(c.Context(), site.CallerOf(c), id, values.Get("confirm"))
 	if err != nil {
 		return h.askUndo(c, id, values.Get("confirm"), err)
 	}

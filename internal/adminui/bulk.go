@@ -129,10 +129,10 @@ func (h *bulkHandler) addBulk(c *httpserver.Call) error {
 	request := admin.AddEntries{Kind: s.Kind, Patterns: page.Keys, Reason: page.Reason, OnConflict: page.OnConflict}
 	var added []admin.Added
 	if request.Expiry, err = site.ExpiryOf(page.For, page.Until, h.Now()); err == nil {
-		added, err = h.entries.Add(c.Context(), callerOf(c), request)
+		added, err = h.entries.Add(c.Context(), site.CallerOf(c), request)
 	}
 	if err != nil {
-		if _, _, asks := needed(err); asks {
+		if _, _, asks := site.NeededConfirmation(err); asks {
 			return askBroad(h.Site, c, s, page, err)
 		}
 		if err = page.FieldErrors.Add(err); err != nil {
@@ -179,7 +179,7 @@ func (h *bulkHandler) endBulk(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.entries.End(c.Context(), callerOf(c), s.Kind, "", ids...); err != nil {
+	if _, err := h.entries.End(c.Context(), site.CallerOf(c), s.Kind, "", ids...); err != nil {
 		return err
 	}
 	done := "unblocked"
@@ -195,7 +195,7 @@ func (h *bulkHandler) restoreBulk(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.entries.Restore(c.Context(), callerOf(c), s.Kind, "", ids...); err != nil {
+	if _, err := h.entries.Restore(c.Context(), site.CallerOf(c), s.Kind, "", ids...); err != nil {
 		return askRestore(h.Site, c, h.entries, s, ids, err)
 	}
 	done := "blocked"

@@ -66,7 +66,7 @@ func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values u
 	request.Count, _ = strconv.Atoi(values.Get("count")) // 0 never matches
 	var made blocks.ImportResult
 	if request.Expiry, err = site.ExpiryOf(page.For, page.Until, h.Now()); err == nil {
-		made, err = h.entries.BlockMatching(c.Context(), callerOf(c), request)
+		made, err = h.entries.BlockMatching(c.Context(), site.CallerOf(c), request)
 	}
 	if err != nil {
 		if err = page.FieldErrors.Add(err); err != nil {

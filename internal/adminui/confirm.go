@@ -1,7 +1,6 @@
 package adminui
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 
@@ -13,31 +12,10 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-// callerOf returns who asks, as the use cases need it.
-func callerOf(c *httpserver.Call) admin.Caller {
-	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
-	if c.Principal != nil {
-		caller.Access = c.Principal.Access
-	}
-	return caller
-}
-
-// needed returns the text that confirms a change and the reason why it needs a
-// confirmation; false for an error that asks for none.
-func needed(err error) (text, reason string, asks bool) {
-	var invalid *fault.Error
-	if !errors.As(err, &invalid) || invalid.Code != fault.NeedConfirm {
-		return "", "", false
-	}
-	text, _ = invalid.Detail["confirm"].(string)
-	reason, _ = invalid.Detail["confirm_reason"].(string)
-	return text, reason, true
-}
-
 // askBroad redirects to the form that shows the impact of one broad pattern, whose
 // error is err. A broad pattern among several, or any other error, is returned.
 func askBroad(s *site.Site, c *httpserver.Call, texts *kindTexts, page *bulkPage, err error) error {
-	pattern, reason, asks := needed(err)
+	pattern, reason, asks := site.NeededConfirmation(err)
 	if !asks {
 		return err
 	}
@@ -56,7 +34,7 @@ func askBroad(s *site.Site, c *httpserver.Call, texts *kindTexts, page *bulkPage
 // askRestore redirects to the form that adds a broad entry which was not restored,
 // with its reason and expiry. Any other error is returned.
 func askRestore(s *site.Site, c *httpserver.Call, entries *admin.Entries, texts *kindTexts, ids []string, restored error) error {
-	if _, _, asks := needed(restored); !asks {
+	if _, _, asks := site.NeededConfirmation(restored); !asks {
 		return restored
 	}
 	ended, err := entries.ByID(c.Context(), texts.Kind, ids[0])
@@ -85,7 +63,7 @@ type undoPage struct {
 // askUndo asks for the text that confirms an undo whose error is undone. Any other
 // error is returned. typed is what was typed before, "" for nothing.
 func (h *auditHandler) askUndo(c *httpserver.Call, id int64, typed string, undone error) error {
-	text, reason, asks := needed(undone)
+	text, reason, asks := site.NeededConfirmation(undone)
 	if !asks {
 		return undone
 	}

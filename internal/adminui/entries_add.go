@@ -121,7 +121,7 @@ func (h *entriesHandler) renderAdd(c *httpserver.Call, status int, s *kindTexts,
 }
 
 func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, pattern string) (*preview, error) {
-	i, err := h.entries.Preview(c.Context(), callerOf(c), s.Kind, site.CompletePattern(pattern))
+	i, err := h.entries.Preview(c.Context(), site.CallerOf(c), s.Kind, site.CompletePattern(pattern))
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (h *entriesHandler) addEntry(c *httpserver.Call, s *kindTexts) error {
 	if len(page.FieldErrors) > 0 {
 		return h.renderAdd(c, site.StatusInvalidForm, s, page)
 	}
-	added, err := h.entries.Add(c.Context(), callerOf(c), request)
+	added, err := h.entries.Add(c.Context(), site.CallerOf(c), request)
 	if err == nil {
 		return h.done(c, s, "", "added", added[0].Entry.ID)
 	}

@@ -65,11 +65,11 @@ func (h *entriesHandler) updateEntry(c *httpserver.Call, s *kindTexts) error {
 	}
 	expiry, err := site.ExpiryOf(e.For, e.Until, from)
 	if err == nil {
-		_, err = h.entries.Update(c.Context(), callerOf(c), s.Kind, id, admin.UpdateEntry{
+		_, err = h.entries.Update(c.Context(), site.CallerOf(c), s.Kind, id, admin.UpdateEntry{
 			Reason: &e.Reason, Expiry: &expiry, Revision: e.Revision, Confirm: values.Get("confirm"),
 		})
 	}
-	switch text, _, asks := needed(err); {
+	switch text, _, asks := site.NeededConfirmation(err); {
 	case err == nil:
 		return h.done(c, s, values.Get("back"), "changed", id)
 	case asks:
@@ -90,7 +90,7 @@ func (h *entriesHandler) endEntries(c *httpserver.Call, s *kindTexts) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.entries.End(c.Context(), callerOf(c), s.Kind, "", ids...); err != nil {
+	if _, err := h.entries.End(c.Context(), site.CallerOf(c), s.Kind, "", ids...); err != nil {
 		return err
 	}
 	return h.done(c, s, values.Get("back"), "ended", ids...)
@@ -102,7 +102,7 @@ func (h *entriesHandler) restoreEntries(c *httpserver.Call, s *kindTexts) error 
 	if err != nil {
 		return err
 	}
-	if _, err := h.entries.Restore(c.Context(), callerOf(c), s.Kind, "", ids...); err != nil {
+	if _, err := h.entries.Restore(c.Context(), site.CallerOf(c), s.Kind, "", ids...); err != nil {
 		return askRestore(h.Site, c, h.entries, s, ids, err)
 	}
 	return h.done(c, s, values.Get("back"), "restored", ids...)

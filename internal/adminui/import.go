@@ -230,7 +230,7 @@ func (h *importHandler) run(c *httpserver.Call, file *form.HeldFile[heldImport],
 	err = file.Read(func(from io.Reader) error {
 		ctx, cancel := context.WithTimeout(context.Background(), importTime)
 		defer cancel()
-		result, err = h.entries.Import(ctx, callerOf(c), from, o)
+		result, err = h.entries.Import(ctx, site.CallerOf(c), from, o)
 		return err
 	})
 	return result, err

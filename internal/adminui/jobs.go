@@ -68,7 +68,7 @@ func (h *jobsHandler) runJob(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	ended, err := h.jobs.Start(callerOf(c), name)
+	ended, err := h.jobs.Start(site.CallerOf(c), name)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package adminui
 
 import (
 	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
@@ -11,7 +12,7 @@ func (h *keyHandler) resetKey(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	by := callerOf(c)
+	by := site.CallerOf(c)
 	if _, err := h.keys.Reset(c.Context(), by, values.Get("key"), values.Get("policy")); err != nil {
 		return err
 	}
@@ -23,7 +24,7 @@ func (h *keyHandler) addNote(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	by := callerOf(c)
+	by := site.CallerOf(c)
 	if _, err := h.keys.AddNote(c.Context(), by, values.Get("key"), values.Get("text")); err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func (h *keyHandler) deleteNote(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	by := callerOf(c)
+	by := site.CallerOf(c)
 	if _, err := h.keys.DeleteNote(c.Context(), by, values.Get("id")); err != nil {
 		return err
 	}

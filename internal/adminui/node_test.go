@@ -141,7 +141,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		View: n.catalog, Gate: g, Escalations: n.offenders, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
 	}
 	deps := adminui.Deps{
-		Policies: n.store.Policies, Entries: entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
+		Policies: admin.NewPolicies(n.store.Policies), Entries: entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
 		Offenders: n.offenders, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries}, Events: n.events,
 		Jobs: &admin.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &admin.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
 		Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
@@ -154,7 +154,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
-		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: n.store.Policies, Entries: entries, Identity: n.store.Identities,
+		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: admin.NewPolicies(n.store.Policies), Entries: entries, Identity: n.store.Identities,
 		Audit: n.store.Audit, Jobs: &admin.Jobs{}, Backups: &admin.Backups{}, Reports: &admin.Reports{}, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{

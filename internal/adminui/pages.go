@@ -14,13 +14,12 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Deps are what the pages stand on. All are needed unless it says otherwise.
 type Deps struct {
-	Policies rules.Store
+	Policies *admin.Policies
 	Entries  *admin.Entries
 	Identity identity.Store
 	Audit    audit.Store

@@ -208,7 +208,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 	}
 	page := &proposalPage{MonitorPage: w, Proposal: viewProposal(p), For: "24h", FieldErrors: form.FieldErrors{}}
 	if p.Decision == offences.Open {
-		r, err := h.entries.Preview(ctx, callerOf(c), blocks.Block, p.Pattern.String())
+		r, err := h.entries.Preview(ctx, site.CallerOf(c), blocks.Block, p.Pattern.String())
 		if err != nil {
 			return nil, err
 		}

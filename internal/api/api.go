@@ -19,7 +19,6 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/offenders"
-	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -29,7 +28,7 @@ type Deps struct {
 	Gate     *gate.Gate
 	Catalog  *catalog.Catalog
 	Keys     *admin.Keys
-	Policies rules.Store
+	Policies *admin.Policies
 	Entries  *admin.Entries
 	Identity identity.Store
 	Audit    audit.Store

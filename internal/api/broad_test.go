@@ -159,3 +159,23 @@ func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
 		n.must(n.as(administer, put, wire.PathPolicies+"/narrow", `{"match":["ip:10.0.0.0/16","token:a"],"rules":["0/s"]}`), http.StatusCreated)
 	})
 }
+
+func TestDeletingAPolicyIsConfirmedIfItsKeysThenFallUnderOneThatRefusesAll(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		const anyVersion = `If-Match: *`
+		policy := wire.PathPolicies + "/office"
+		n.must(n.as(administer, put, policy, `{"match":["ip:10.0.0.0/16"],"rules":["5/m"]}`), http.StatusCreated)
+		n.must(n.as(administer, put, wire.PathPolicies+"/shut", `{"match":["ip:10.0.0.0/8"],"rules":["0/s"],"mode":"shadow"}`), http.StatusCreated)
+		n.must(n.as(administer, del, policy, "", anyVersion), http.StatusNoContent) // a shadow policy refuses nothing
+		n.must(n.as(administer, put, policy, `{"match":["ip:10.0.0.0/16"],"rules":["5/m"]}`), http.StatusCreated)
+		n.must(n.as(administer, put, wire.PathPolicies+"/shut?confirm=shut", `{"match":["ip:10.0.0.0/8"],"rules":["0/s"]}`, anyVersion), http.StatusOK)
+		n.wantUnconfirmed(n.as(administer, del, policy, "", anyVersion), "office")
+		n.wantUnconfirmed(n.as(administer, del, policy+"?confirm=shut", "", anyVersion), "office")
+		n.wantUnconfirmed(n.as(administer, put, policy, `{"match":["token:*"],"rules":["5/m"]}`, anyVersion), "office")
+		n.wantUnconfirmed(n.as(administer, put, policy, `{"match":["ip:10.0.0.0/16"],"rules":["5/m"],"mode":"shadow"}`, anyVersion), "office")
+		n.wantUnconfirmed(n.as(administer, post, wire.PathPolicySet+"?prune=true", `{"policies":[{"name":"shut","match":["ip:10.0.0.0/8"],"rules":["0/s"]}]}`), "office")
+		n.must(n.as(administer, put, wire.PathPolicies+"/between", `{"match":["ip:10.0.0.0/12"],"rules":["5/m"]}`), http.StatusCreated)
+		n.must(n.as(administer, del, policy, "", anyVersion), http.StatusNoContent) // its keys fall under between
+		n.must(n.as(administer, del, wire.PathPolicies+"/between?confirm=between", "", anyVersion), http.StatusNoContent)
+	})
+}

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"context"
+	"github.com/stint-dev/stint/internal/admin"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -23,7 +22,7 @@ import (
 // policyHandler serves the policies and the algorithms that they may name.
 type policyHandler struct {
 	common
-	policies rules.Store
+	policies *admin.Policies
 }
 
 func (h *policyHandler) routes() []route {
@@ -57,16 +56,20 @@ var (
 	opPutPolicy = &openapi.Operation{
 		ID: "putPolicy", Tag: "policies", Summary: "Create a policy, or replace the version that If-Match names.",
 		IfMatch: true, Body: wire.PolicyRequest{},
-		Query:   []openapi.Param{{Name: "confirm", Doc: "The policy's name, which one needs that newly refuses every request of a broad pattern."}},
+		Query:   confirmPolicyParam,
 		Answers: append(ok("Replaced.", wire.Policy{}), openapi.Answer{Status: http.StatusCreated, Doc: "Created.", Body: wire.Policy{}}),
 	}
 	opDeletePolicy = &openapi.Operation{
 		ID: "deletePolicy", Tag: "policies", Summary: "Delete the version of a policy that If-Match names.",
-		IfMatch: true, Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "Deleted."}},
+		IfMatch: true, Query: confirmPolicyParam, Answers: []openapi.Answer{{Status: http.StatusNoContent, Doc: "Deleted."}},
 	}
 )
 
 // listAlgorithms answers with the ways to count that a policy may name.
+var confirmPolicyParam = []openapi.Param{{
+	Name: "confirm", Doc: "The policy's name. It is needed if every request of a broad pattern is newly refused, by this policy or by the one that its keys then fall under.",
+}}
+
 func (h *policyHandler) listAlgorithms(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
@@ -136,42 +139,17 @@ func (h *policyHandler) putPolicy(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	_, stood := h.catalog.Selector().ByName(name) // or another node has just made it
-	ctx := c.Context()
-	if confirm != name {
-		if expect, err = h.confirmPolicy(ctx, wanted, expect); err != nil {
-			return err
-		}
-	}
-	p, err := h.policies.PutPolicy(ctx, c.Actor(), wanted, expect)
+	_, existed := h.catalog.Selector().ByName(name) // or another node has just made it
+	p, err := h.policies.Put(c.Context(), callerOf(c), wanted, expect, confirm)
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
-	if !stood && p.Version == 1 {
+	if !existed && p.Version == 1 {
 		status = http.StatusCreated
 		c.Set(fiber.HeaderLocation, wire.PathPolicies+"/"+name)
 	}
 	return sendPolicy(c, status, p)
-}
-
-// confirmPolicy refuses a policy that is broad and was not confirmed. It returns
-// the version to expect: where any will do, that which it compared.
-func (h *policyHandler) confirmPolicy(ctx context.Context, wanted *rules.Policy, expect int64) (int64, error) {
-	if blocklist.BroadPolicy(nil, wanted) == "" {
-		return expect, nil
-	}
-	before, err := h.policies.FindPolicyByName(ctx, wanted.Name)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return expect, err
-	}
-	if expect == rules.ExpectAny {
-		expect = rules.ExpectNew
-		if before != nil {
-			expect = before.Version
-		}
-	}
-	return expect, blocklist.NeedConfirmPolicy(wanted.Name, blocklist.BroadPolicy(before, wanted))
 }
 
 func (h *policyHandler) deletePolicy(c *httpserver.Call) error {
@@ -186,7 +164,12 @@ func (h *policyHandler) deletePolicy(c *httpserver.Call) error {
 	if !given {
 		return fault.New(fault.NeedVersion, "Deleting a policy needs the header If-Match with the version that you have seen, or * for any.")
 	}
-	if err := h.policies.DeletePolicy(c.Context(), c.Actor(), name, expect); err != nil {
+	q := c.ParseQuery("confirm")
+	confirm := q.Line("confirm")
+	if q.Err() != nil {
+		return q.Err()
+	}
+	if err := h.policies.Delete(c.Context(), callerOf(c), name, expect, confirm); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)

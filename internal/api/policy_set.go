@@ -10,7 +10,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/policyfile"
@@ -84,12 +83,12 @@ func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
 		return err
 	}
 	ctx := c.Context()
-	standing, err := h.policies.Policies(ctx)
+	existing, err := h.policies.Policies(ctx)
 	if err != nil {
 		return err
 	}
 	plan := wire.PolicyPlan{DryRun: dryRun, Warnings: []string{}}
-	plan.Changes, err = policyfile.Plan(singlePage(standing, fromPolicy).Items, wanted, prune)
+	plan.Changes, err = policyfile.Plan(singlePage(existing, fromPolicy).Items, wanted, prune)
 	if err != nil {
 		return err
 	}
@@ -98,12 +97,13 @@ func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
 		return err
 	}
 	plan.Changed = len(changes) > 0
-	needs, why := broadChanges(standing, changes)
-	if needs != "" && dryRun {
-		plan.Warnings = append(plan.Warnings, "It needs confirm="+needs+": "+why+".")
-	} else if needs != confirm || confirm == "" {
-		if err := blocklist.NeedConfirmPolicy(needs, why); err != nil {
+	if dryRun {
+		names, reason, err := h.policies.ConfirmReason(ctx, changes)
+		if err != nil {
 			return err
+		}
+		if names != "" {
+			plan.Warnings = append(plan.Warnings, "It needs confirm="+names+": "+reason+".")
 		}
 	}
 	for _, change := range changes {
@@ -114,29 +114,11 @@ func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
 		}
 	}
 	if plan.Changed && !dryRun {
-		if _, err := h.policies.ApplyPolicies(ctx, c.Actor(), changes); err != nil {
+		if err := h.policies.Apply(ctx, callerOf(c), changes, confirm); err != nil {
 			return err
 		}
 	}
 	return c.SendJSON(http.StatusOK, plan)
-}
-
-// broadChanges returns the names of the policies that must be confirmed, with
-// commas between them, and why.
-func broadChanges(standing []*rules.Policy, changes []rules.PolicyChange) (names, why string) {
-	var all, whys []string
-	for _, change := range changes {
-		var before *rules.Policy
-		for _, p := range standing {
-			if p.Name == change.Name {
-				before = p
-			}
-		}
-		if w := blocklist.BroadPolicy(before, change.Policy); w != "" {
-			all, whys = append(all, change.Name), append(whys, change.Name+": "+w)
-		}
-	}
-	return strings.Join(all, ","), strings.Join(whys, "; ")
 }
 
 // canonical returns the policies of a document in canonical form; its errors

@@ -64,7 +64,7 @@ func (a *App) apiDeps() api.Deps {
 	use := a.useCases()
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
-		Policies: store.Policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
+		Policies: admin.NewPolicies(store.Policies), Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
 		Offenders: a.offenders,
 		Undo:      a.undo(), Nodes: store.Nodes,
 		Events: a.events, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
@@ -77,7 +77,7 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	recorded := &traffic{store, a.offenders, a.catalog}
 	use := a.useCases()
 	d := adminui.Deps{
-		Policies: store.Policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
+		Policies: admin.NewPolicies(store.Policies), Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
 		Catalog: a.catalog, Throttle: throttle, Failed: &a.failed, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
 		Offenders: a.offenders, Events: a.events, Health: a.status.health,
 		Undo:  a.undo(),

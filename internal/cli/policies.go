@@ -83,6 +83,7 @@ func policyVersion(c *cobra.Command, server *client.Client, name string, version
 
 func newPolicyDelete(con *console.Console) *cobra.Command {
 	var version int64
+	var yes bool
 	c := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a policy; its keys then fall under the next broader pattern",
@@ -91,7 +92,10 @@ without one they are allowed. 'audit undo' brings it back.`,
 		Example: "admin policy delete search\nadmin policy delete search --version 7",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			if err := server.Policies.Delete(c.Context(), args[0], expected(version)); err != nil {
+			_, err := confirmPolicy(con, yes, func(confirm string) (struct{}, error) {
+				return struct{}{}, server.Policies.Delete(c.Context(), args[0], expected(version), confirm)
+			})
+			if err != nil {
 				return err
 			}
 			con.Notef("Deleted the policy %s.", output.Escape(args[0]))
@@ -99,6 +103,7 @@ without one they are allowed. 'audit undo' brings it back.`,
 		}),
 	}
 	c.Flags().Int64Var(&version, "version", 0, "only if this is still its version")
+	broadFlag(c, &yes)
 	return c
 }
 

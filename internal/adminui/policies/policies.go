@@ -2,6 +2,7 @@ package policies
 
 import (
 	"context"
+	"github.com/stint-dev/stint/internal/admin"
 	"net/http"
 	"net/url"
 	"time"
@@ -28,7 +29,7 @@ func policyPath(name string) string { return "/policies/" + url.PathEscape(name)
 // Handler lists, edits and tries policies.
 type Handler struct {
 	*site.Site
-	Policies  rules.Store
+	Policies  *admin.Policies
 	Offenders *offenders.Service // nil where offences are not counted
 	Traffic   TrafficSource      // nil where none is recorded
 	IsShared  bool               // several nodes share the logs

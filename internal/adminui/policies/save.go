@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
@@ -22,16 +21,14 @@ func (h *Handler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 	if wanted == nil {
 		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
 	}
-	ctx := c.Context()
 	values, err := form.Read(c)
 	if err != nil {
 		return err
 	}
-	if strings.TrimSpace(values.Get("confirm")) != wanted.Name && d.askBroad(p, wanted) {
-		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
-	}
-	saved, err := h.Policies.PutPolicy(ctx, c.Actor(), wanted, d.Expect)
+	saved, err := h.Policies.Put(c.Context(), site.CallerOf(c), wanted, d.Expect, strings.TrimSpace(values.Get("confirm")))
 	switch {
+	case d.askConfirm(wanted.Name, err):
+		return h.renderPolicy(c, site.StatusInvalidForm, p, d, nil)
 	case fault.Is(err, fault.Outdated):
 		return h.renderConflict(c, p, wanted, d)
 	case fault.Is(err, fault.NeedVersion):
@@ -50,15 +47,14 @@ func (h *Handler) save(c *httpserver.Call, p *rules.Policy, d *draft) error {
 	return h.Redirect(c, policyPath(saved.Name)+"?done="+done)
 }
 
-// askBroad makes a draft ask for its name where it is broad, and reports whether
-// it did. before is nil for a new policy.
-func (d *draft) askBroad(before, wanted *rules.Policy) bool {
-	why := blocklist.BroadPolicy(before, wanted)
-	if why == "" {
-		return false
+// askConfirm makes a draft ask for the policy's name if err is that a confirmation is
+// needed, and reports whether it is.
+func (d *draft) askConfirm(name string, err error) bool {
+	_, reason, asks := site.NeededConfirmation(err)
+	if asks {
+		d.Ask, d.FieldErrors["confirm"] = name, "Nothing was changed: "+reason+". To go on, type "+name+"."
 	}
-	d.Ask, d.FieldErrors["confirm"] = wanted.Name, "Nothing was changed: "+why+". To go on, type "+wanted.Name+"."
-	return true
+	return asks
 }
 
 // noteTaken puts a pattern that belongs to another policy beside its field.
@@ -144,24 +140,21 @@ func (h *Handler) returnToVersion(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range all {
-		if v.Version != wanted {
-			continue
+	_, err = h.Policies.Rollback(ctx, site.CallerOf(c), name, wanted, expect, "")
+	if _, _, asks := site.NeededConfirmation(err); asks {
+		now, findErr := h.Policies.FindPolicyByName(ctx, name)
+		if findErr != nil {
+			return findErr
 		}
-		now, err := h.Policies.FindPolicyByName(ctx, name)
-		if err != nil {
-			return err
-		}
-		if d := draftOf(v); d.askBroad(now, v) {
-			d.Expect = expect
-			return h.renderPolicy(c, site.StatusInvalidForm, now, d, nil)
-		}
-		if _, err := h.Policies.PutPolicy(ctx, c.Actor(), v, expect); err != nil {
-			return err
-		}
-		return h.Redirect(c, policyPath(name)+"?done=saved")
+		d := draftOf(all[slices.IndexFunc(all, func(v *rules.Policy) bool { return v.Version == wanted })])
+		d.askConfirm(name, err)
+		d.Expect = expect
+		return h.renderPolicy(c, site.StatusInvalidForm, now, d, nil)
 	}
-	return fault.New(fault.NotFound, "The policy %s has no version %d.", name, wanted)
+	if err != nil {
+		return err
+	}
+	return h.Redirect(c, policyPath(name)+"?done=saved")
 }
 
 func (h *Handler) deletePolicy(c *httpserver.Call) error {
@@ -180,8 +173,7 @@ func (h *Handler) deletePolicy(c *httpserver.Call) error {
 	if err != nil || expect < 1 {
 		return fault.Field("expect", "is not a version that the page had")
 	}
-	ctx := c.Context()
-	if err := h.Policies.DeletePolicy(ctx, c.Actor(), name, expect); err != nil {
+	if err := h.Policies.Delete(c.Context(), site.CallerOf(c), name, expect, name); err != nil {
 		return err
 	}
 	return h.Redirect(c, "/policies?done=deleted")

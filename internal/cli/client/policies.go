@@ -38,9 +38,10 @@ func (p Policies) Put(ctx context.Context, policy wire.PolicyRequest, expect int
 	})
 }
 
-// Delete deletes a policy if its version is expect.
-func (p Policies) Delete(ctx context.Context, name string, expect int64) error {
-	return p.conn.do(ctx, request{method: http.MethodDelete, path: policyPath(name), header: ifMatch(expect)}, nil)
+// Delete deletes a policy if its version is expect. confirm is as in Put, about the
+// policy that the keys then fall under.
+func (p Policies) Delete(ctx context.Context, name string, expect int64, confirm string) error {
+	return p.conn.do(ctx, request{method: http.MethodDelete, path: policyPath(name), query: param("confirm", confirm), header: ifMatch(expect)}, nil)
 }
 
 // Versions returns the versions of a policy, newest first.

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// broadPolicyReason says why putting after in the place of before needs a
+// confirmation, "" if it needs none: every request of a broad pattern is newly
+// refused, by after or by the policy of all that its keys then fall under. before
+// and after may be nil; all are the policies after the change.
+func broadPolicyReason(all []*rules.Policy, before, after *rules.Policy) string {
+	if refusesAll(after) {
+		for _, p := range after.Match {
+			if reason := BroadReason(p); reason != "" && (!refusesAll(before) || !slices.Contains(before.Match, p)) {
+				return fmt.Sprintf("it refuses every request of %s, and %s", p, reason)
+			}
+		}
+	}
+	if before == nil || before.Mode == rules.Shadow || refusesAll(before) {
+		return ""
+	}
+	for _, p := range before.Match {
+		if after != nil && after.Mode != rules.Shadow && slices.Contains(after.Match, p) {
+			continue
+		}
+		next, pattern := nextBroader(all, p)
+		if reason := BroadReason(pattern); refusesAll(next) && reason != "" {
+			return fmt.Sprintf("without it, %s falls under the policy %s, which refuses every request of %s, and %s", p, next.Name, pattern, reason)
+		}
+	}
+	return ""
+}
+
+// nextBroader returns the policy that decides the keys of p, and its pattern: the
+// most specific of those that cover p.
+func nextBroader(all []*rules.Policy, p keys.Pattern) (next *rules.Policy, pattern keys.Pattern) {
+	for _, policy := range all {
+		if policy.Mode == rules.Shadow {
+			continue
+		}
+		for _, m := range policy.Match {
+			if m.Covers(p) && (next == nil || pattern.Covers(m)) {
+				next, pattern = policy, m
+			}
+		}
+	}
+	return next, pattern
+}
+
+// refusesAll reports whether a policy refuses every request that it selects.
+func refusesAll(p *rules.Policy) bool {
+	return p != nil && p.Mode == rules.Enforce && slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
+}
+
+// needConfirmPolicy is the error of policies that must be confirmed by their names,
+// with commas between them; nil where reason is "".
+func needConfirmPolicy(names, reason string) error {
+	if reason == "" {
+		return nil
+	}
+	e := fault.New(fault.NeedConfirm, "Nothing was changed. The policy %s needs a confirmation: %s. To go on, send it again with confirm=%s.", names, reason, names)
+	e.Field = "confirm"
+	e.Detail = map[string]any{"confirm": names, "confirm_reason": reason}
+	return e
+}
+
+// restoredPolicy returns the policy that undoing a change puts in force, and the one
+// that it replaces, with what broadPolicyReason reads; nil for none.
+func restoredPolicy(e *audit.Record) (before, after *rules.Policy, err error) {
+	if e.Action != "policy.replace" && e.Action != "policy.delete" {
+		return nil, nil, nil
+	}
+	if after, err = recordedPolicy(e, e.Before); err == nil {
+		before, err = recordedPolicy(e, e.After)
+	}
+	return before, after, err
+}
+
+// recordedPolicy reads a policy from an audit record, nil for none.
+func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
+	if len(document) == 0 {
+		return nil, nil
+	}
+	var d *struct {
+		Match []string   `json:"match"`
+		Rules []string   `json:"rules"`
+		Mode  rules.Mode `json:"mode"`
+	}
+	err := json.Unmarshal(document, &d)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	p := &rules.Policy{Name: e.ObjectID, Mode: d.Mode}
+	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
+		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
+	}
+	for _, text := range d.Match {
+		m, err := keys.Parser{}.Pattern(text)
+		if err != nil {
+			return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
+		}
+		p.Match = append(p.Match, m)
+	}
+	return p, nil
+}

@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// Policies is the use case of the policies. Every method that puts a policy in force
+// or takes one out of force needs a confirmation where every request of a broad
+// pattern is newly refused: confirm is then the policy's name.
+type Policies struct {
+	PolicyReader
+	store rules.Store
+}
+
+// PolicyReader reads policies; see rules.Store.
+type PolicyReader interface {
+	Policies(ctx context.Context) ([]*rules.Policy, error)
+	FindPolicyByName(ctx context.Context, name string) (*rules.Policy, error)
+	PolicyVersions(ctx context.Context, name string) ([]*rules.Policy, error)
+}
+
+// NewPolicies returns the use case over a store.
+func NewPolicies(store rules.Store) *Policies { return &Policies{PolicyReader: store, store: store} }
+
+// Put creates the policy of wanted.Name or replaces its version expect; see
+// rules.Store.
+func (p *Policies) Put(ctx context.Context, c Caller, wanted *rules.Policy, expect int64, confirm string) (*rules.Policy, error) {
+	expect, err := p.confirm(ctx, wanted.Name, wanted, expect, confirm)
+	if err != nil {
+		return nil, err
+	}
+	return p.store.PutPolicy(ctx, c.Actor, wanted, expect)
+}
+
+// Rollback replaces the version expect of a policy by an earlier version.
+func (p *Policies) Rollback(ctx context.Context, c Caller, name string, version, expect int64, confirm string) (*rules.Policy, error) {
+	all, err := p.PolicyVersions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(v *rules.Policy) bool { return v.Version == version })
+	if i < 0 {
+		return nil, fault.New(fault.NotFound, "The policy %q has no version %d; it has 1 to %d.", name, version, all[0].Version)
+	}
+	return p.Put(ctx, c, all[i], expect, confirm)
+}
+
+// Delete deletes the version expect of a policy. Its keys then fall under the policy
+// with the next broader pattern.
+func (p *Policies) Delete(ctx context.Context, c Caller, name string, expect int64, confirm string) error {
+	expect, err := p.confirm(ctx, name, nil, expect, confirm)
+	if err != nil {
+		return err
+	}
+	return p.store.DeletePolicy(ctx, c.Actor, name, expect)
+}
+
+// Apply makes several changes, all or nothing. confirm is the names of all policies
+// that need a confirmation, with commas between them.
+func (p *Policies) Apply(ctx context.Context, c Caller, changes []rules.PolicyChange, confirm string) error {
+	names, reason, err := p.ConfirmReason(ctx, changes)
+	if err != nil {
+		return err
+	}
+	if names != confirm {
+		if err := needConfirmPolicy(names, reason); err != nil {
+			return err
+		}
+	}
+	_, err = p.store.ApplyPolicies(ctx, c.Actor, changes)
+	return err
+}
+
+// ConfirmReason returns the confirmation that Apply needs and the reason, "" for
+// none.
+func (p *Policies) ConfirmReason(ctx context.Context, changes []rules.PolicyChange) (names, reason string, err error) {
+	all, err := p.Policies(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	after := policiesAfter(all, changes...)
+	var broad, reasons []string
+	for _, change := range changes {
+		if r := broadPolicyReason(after, policyNamed(all, change.Name), change.Policy); r != "" {
+			broad, reasons = append(broad, change.Name), append(reasons, change.Name+": "+r)
+		}
+	}
+	return strings.Join(broad, ","), strings.Join(reasons, "; "), nil
+}
+
+// confirm returns an error if a change of one policy needs a confirmation and has
+// none. Otherwise it returns the version to expect: the one that it compared with,
+// where any would do, so that no concurrent change goes unconfirmed.
+func (p *Policies) confirm(ctx context.Context, name string, wanted *rules.Policy, expect int64, confirm string) (int64, error) {
+	if confirm == name {
+		return expect, nil
+	}
+	all, err := p.Policies(ctx)
+	if err != nil {
+		return 0, err
+	}
+	before := policyNamed(all, name)
+	after := policiesAfter(all, rules.PolicyChange{Name: name, Policy: wanted})
+	if err := needConfirmPolicy(name, broadPolicyReason(after, before, wanted)); err != nil {
+		return 0, err
+	}
+	switch {
+	case expect != rules.ExpectAny || !slices.ContainsFunc(after, refusesAll):
+	case before != nil:
+		expect = before.Version
+	case wanted != nil:
+		expect = rules.ExpectNew
+	}
+	return expect, nil
+}
+
+// policiesAfter returns the policies after changes.
+func policiesAfter(all []*rules.Policy, changes ...rules.PolicyChange) []*rules.Policy {
+	after := slices.DeleteFunc(slices.Clone(all), func(p *rules.Policy) bool {
+		return slices.ContainsFunc(changes, func(c rules.PolicyChange) bool { return c.Name == p.Name })
+	})
+	for _, c := range changes {
+		if c.Policy != nil {
+			after = append(after, c.Policy)
+		}
+	}
+	return after
+}
+
+func policyNamed(all []*rules.Policy, name string) *rules.Policy {
+	if i := slices.IndexFunc(all, func(p *rules.Policy) bool { return p.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}

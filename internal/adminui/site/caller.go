@@ -1,0 +1,30 @@
+package site
+
+import (
+	"errors"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// CallerOf returns who asks, as the use cases need it.
+func CallerOf(c *httpserver.Call) admin.Caller {
+	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
+	if c.Principal != nil {
+		caller.Access = c.Principal.Access
+	}
+	return caller
+}
+
+// NeededConfirmation returns the text that confirms a change and the reason why it needs a
+// confirmation; false for an error that asks for none.
+func NeededConfirmation(err error) (text, reason string, asks bool) {
+	var invalid *fault.Error
+	if !errors.As(err, &invalid) || invalid.Code != fault.NeedConfirm {
+		return "", "", false
+	}
+	text, _ = invalid.Detail["confirm"].(string)
+	reason, _ = invalid.Detail["confirm_reason"].(string)
+	return text, reason, true
+}
