@@ -56,7 +56,7 @@ var (
 		ID: "importBlocks", Tag: "blocks", Summary: "Import up to 1,000,000 blocks from CSV, JSON or a plain list, all or nothing.",
 		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain"},
 		Query: []openapi.Param{
-			{Name: "on_conflict", Doc: "What to do with a pattern that is blocked already; fail, the default, leaves it as it is.", Enum: []string{wire.ConflictFail, wire.ConflictExtend, wire.ConflictReplace}},
+			{Name: "on_conflict", Doc: "What to do with a pattern that is blocked already; keep, the default, leaves it as it is.", Enum: []string{wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace}},
 			{Name: "skip_bad", Doc: "Leave bad rows out instead of importing nothing.", Enum: truth},
 			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Enum: truth},
 			{Name: "reason", Doc: "For the rows that name none."},

@@ -99,7 +99,7 @@ func (e *entryCommand) newAdd() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&entry.Reason, "reason", "", "why, "+e.readers)
-	c.Flags().StringVar(&entry.OnConflict, "on-conflict", "", "where the pattern has "+e.article+" already: fail, extend or replace (default fail)")
+	c.Flags().StringVar(&entry.OnConflict, "on-conflict", "", "where the pattern has "+e.article+" already: fail, keep, extend or replace (default fail)")
 	yesFlag(c, &yes)
 	end.add(c, "it is active")
 	requireFlag(c, "reason")

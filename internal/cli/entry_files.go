@@ -61,7 +61,7 @@ admin block export | admin block import - --format csv --on-conflict extend`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.format, "format", "", "csv, json or plain; by the file's extension if omitted")
-	flags.StringVar(&f.onConflict, "on-conflict", "", "if a pattern is already blocked: fail (keep it), extend or replace")
+	flags.StringVar(&f.onConflict, "on-conflict", "", "if a pattern is already blocked: keep (the default), extend or replace")
 	flags.StringVar(&f.reason, "reason", "", "the reason of rows without one")
 	flags.BoolVar(&f.skipBad, "skip-bad", false, "skip invalid rows instead of importing nothing")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would change without changing it")

@@ -24,7 +24,7 @@ var enums = map[string][]string{
 	"KeysRequest.detail":      {wire.DetailRules, wire.DetailNone},
 	"KeysDecision.decision":   {wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable},
 	"BlockRequest.on_conflict": {
-		wire.ConflictFail, wire.ConflictExtend, wire.ConflictReplace,
+		wire.ConflictFail, wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace,
 	},
 	"PolicyRequest.mode":         {"enforce", "shadow", "off"},
 	"PolicyRequest.on_failure":   {"local", "allow", "deny"},
