@@ -64,9 +64,9 @@ func (a *App) apiDeps() api.Deps {
 	use := a.useCases()
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
-		Policies: admin.NewPolicies(store.Policies), Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
+		Policies: use.policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
 		Offenders: a.offenders,
-		Undo:      a.undo(), Nodes: store.Nodes,
+		Undo:      use.undo, Nodes: store.Nodes,
 		Events: a.events, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
 		Ready: a.status.ready, Now: time.Now, Version: Version(),
 	}
@@ -77,10 +77,10 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	recorded := &traffic{store, a.offenders, a.catalog}
 	use := a.useCases()
 	d := adminui.Deps{
-		Policies: admin.NewPolicies(store.Policies), Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
+		Policies: use.policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
 		Catalog: a.catalog, Throttle: throttle, Failed: &a.failed, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
 		Offenders: a.offenders, Events: a.events, Health: a.status.health,
-		Undo:  a.undo(),
+		Undo:  use.undo,
 		Trace: recorded.sample, Checked: recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Version: Version(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
@@ -97,15 +97,19 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 
 // useCases are what both front ends call.
 type useCases struct {
-	keys    *admin.Keys
-	jobs    *admin.Jobs
-	backups *admin.Backups
-	reports *admin.Reports
+	policies *admin.Policies
+	undo     *admin.Undo
+	keys     *admin.Keys
+	jobs     *admin.Jobs
+	backups  *admin.Backups
+	reports  *admin.Reports
 }
 
 func (a *App) useCases() useCases {
 	store := a.backends.store
 	use := useCases{
+		policies: admin.NewPolicies(store.Policies),
+		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries},
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.offenders, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},
@@ -133,9 +137,4 @@ func urlOf(files TLSFiles, l net.Listener) string {
 		return "https://" + l.Addr().String()
 	}
 	return "http://" + l.Addr().String()
-}
-
-// undo returns the use case of undoing changes.
-func (a *App) undo() *admin.Undo {
-	return &admin.Undo{Records: a.backends.store.Audit, Store: a.backends.store, Entries: a.entries}
 }

@@ -106,7 +106,7 @@ func TestTwentyThousandRequestsAreChargedOnceEach(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			s := start(t, g, 1)
 			s.remove("site")
-			s.put("site", `{"match":["ip:*"],"rules":["1000000/1d"]}`)
+			s.put("site", `{"match":["ip:*"],"rules":["100000/1d"]}`)
 			const workers, each = 8, 2500
 			var wait sync.WaitGroup
 			for range workers {
