@@ -72,6 +72,17 @@ func impactLines(b *wire.Impact) []string {
 	} else {
 		say("It would have refused %s", estimateSentence(b.Estimate))
 	}
+	if c := b.Counted; c != nil && c.Keys > 0 {
+		atLeast := "It selects"
+		if !c.Exact {
+			atLeast = "It selects at least"
+		}
+		say("%s %s of the last day, of which %d offended: %s allowed, %d refused.",
+			atLeast, output.Amount(c.Keys, "key", "keys"), c.Offenders, output.Amount(c.Allowed, "check was", "checks were"), c.Refused)
+	}
+	if s := b.Suggested; s != nil {
+		say("Consider %s instead, a narrower pattern with most of the offences: %d refused and %d allowed.", output.Escape(s.Pattern), s.Refused, s.Allowed)
+	}
 	if b.BlocksCaller {
 		say("It refuses your own address.")
 	}
