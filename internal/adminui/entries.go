@@ -6,7 +6,6 @@ import (
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // kindTexts is what the pages of blocks and of exemptions differ in.
@@ -57,7 +56,7 @@ func (i *entryRow) SourceWord() string {
 type entriesHandler struct {
 	*site.Site
 	entries   *admin.Entries
-	offenders *offenders.Service // nil where offences are not counted
+	detection *admin.Detection // nil where offences are not counted
 }
 
 // routes returns the routes of both kinds.

@@ -110,7 +110,7 @@ func (h *entriesHandler) renderEntries(c *httpserver.Call, status int, s *kindTe
 		if refused, page.Refused, err = h.refusedByBlocks(ctx); err != nil {
 			return err
 		}
-		page.Counted = h.offenders != nil
+		page.Counted = h.detection != nil
 		page.Sources = h.sources(s, f, q)
 	}
 	for _, e := range items {
@@ -164,10 +164,10 @@ func (h *entriesHandler) sources(s *kindTexts, f blocks.Filter, q site.Query) []
 // refusedByBlocks returns how many requests each block refused in the last
 // hour, by its id, and all of them together.
 func (h *entriesHandler) refusedByBlocks(ctx context.Context) (map[string]int64, int64, error) {
-	if h.offenders == nil {
+	if h.detection == nil {
 		return nil, 0, nil
 	}
-	rows, err := h.offenders.RulesReport(ctx, h.Now().Add(-time.Hour), h.Now())
+	rows, err := h.detection.Rules(ctx, h.Now().Add(-time.Hour), h.Now())
 	if err != nil {
 		return nil, 0, err
 	}

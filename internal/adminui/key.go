@@ -19,7 +19,6 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // keyPage explains one key.
@@ -117,7 +116,7 @@ type level struct {
 type keyHandler struct {
 	*site.Site
 	keys      *admin.Keys
-	offenders *offenders.Service // nil if offences are not counted
+	detection *admin.Detection // nil if offences are not counted
 	blocks    *admin.Entries
 	toasts    *toasts
 }

@@ -23,8 +23,8 @@ func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key)
 	patterns := rangesOf(key)
 	for i, p := range patterns {
 		r := keyRange{Pattern: p.String(), Text: "1 key", First: i == 0}
-		if h.offenders != nil {
-			seen, err := h.offenders.Store.Seen(ctx, p, now.Add(-seenRange), now, 1)
+		if h.detection != nil {
+			seen, err := h.detection.Store.Seen(ctx, p, now.Add(-seenRange), now, 1)
 			if err != nil {
 				return err
 			}
@@ -72,14 +72,14 @@ const minOffencesRange = 24 * time.Hour
 
 // addOffences draws the offences over time, and the blocks under them.
 func (h *keyHandler) addOffences(ctx context.Context, page *keyPage, key keys.Key) error {
-	if h.offenders == nil {
+	if h.detection == nil {
 		return nil
 	}
 	s := page.Range
 	if s.Last != 0 && s.Length() < minOffencesRange {
 		s = format.TimeRange{From: s.To.Add(-minOffencesRange), To: s.To, Last: minOffencesRange}
 	}
-	t, err := h.offenders.Timeline(ctx, key, s.From, s.To, chart.BarCount)
+	t, err := h.detection.Timeline(ctx, key, s.From, s.To, chart.BarCount)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ const recentRefusals = 5
 // addRefusals finds the records of the last minutes in which the key was
 // refused.
 func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Key) error {
-	if h.offenders == nil {
+	if h.detection == nil {
 		return nil
 	}
 	to := h.Now().UTC().Truncate(time.Minute).Add(time.Minute)
@@ -113,7 +113,7 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 	}
 	var minutes []at
 	for _, shadow := range []bool{false, true} {
-		details, err := h.offenders.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{key.String()}, s, points)
+		details, err := h.detection.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{key.String()}, s, points)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 	maker := offences.NewRefusalIDMaker(h.Catalog.Settings().Secret)
 	for _, m := range minutes[:min(len(minutes), recentRefusals)] {
 		id := maker.ID(m.policy, key.String(), m.minute)
-		found, err := h.offenders.Store.FindOffences(ctx, id)
+		found, err := h.detection.Store.FindOffences(ctx, id)
 		if err != nil {
 			return err
 		}

@@ -27,7 +27,6 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -66,7 +65,7 @@ type node struct {
 	logs    *bytes.Buffer
 	routes  []httpserver.Route // of the pages
 
-	offenders *offenders.Service
+	detection *admin.Detection
 	flusher   *recorder.Flusher
 	events    *events.Hub
 	failed    *httpserver.FailedLogins
@@ -127,7 +126,8 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		},
 	})
 	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
-	n.offenders = &offenders.Service{Store: n.store.Offences, Proposals: n.store.Proposals, Entries: n.store.Entries, View: n.catalog, Now: n.clock.Now}
+	entries := &admin.Entries{Store: n.store.Entries, View: n.catalog, Offences: n.store.Offences, Now: n.clock.Now}
+	n.detection = &admin.Detection{Store: n.store.Offences, Proposals: n.store.Proposals, Entries: entries, View: n.catalog, Now: n.clock.Now}
 	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}})
 	throttle := httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
 	n.failed = &httpserver.FailedLogins{}
@@ -136,13 +136,12 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	adminAt, checksAt := listener(t), listener(t)
 	n.url, n.checks = "http://"+adminAt.Addr().String(), "http://"+checksAt.Addr().String()
-	entries := &admin.Entries{Store: n.store.Entries, View: n.catalog, Offences: n.store.Offences, Now: n.clock.Now}
 	keyUse := &admin.Keys{
-		View: n.catalog, Gate: g, Escalations: n.offenders, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
+		View: n.catalog, Gate: g, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
 	}
 	deps := adminui.Deps{
 		Policies: admin.NewPolicies(n.store.Policies), Entries: entries, Identity: n.store.Identities, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
-		Offenders: n.offenders, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries}, Events: n.events,
+		Detection: n.detection, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries}, Events: n.events,
 		Jobs: &admin.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &admin.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
 		Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
@@ -155,7 +154,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
 		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: admin.NewPolicies(n.store.Policies), Entries: entries, Identity: n.store.Identities,
-		Audit: n.store.Audit, Jobs: &admin.Jobs{}, Backups: &admin.Backups{}, Reports: &admin.Reports{}, Offenders: n.offenders, Events: n.events, Now: n.clock.Now,
+		Audit: n.store.Audit, Jobs: &admin.Jobs{}, Backups: &admin.Backups{}, Reports: &admin.Reports{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{
 		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), Logger: logger, Now: n.clock.Now,

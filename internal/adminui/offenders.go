@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -16,7 +17,6 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -25,7 +25,7 @@ const offendersPage = 50
 // offendersPageData is the report: who was refused, and what is done about it.
 type offendersPageData struct {
 	site.MonitorPage
-	Report  *offenders.Report
+	Report  *offences.OffenderReport
 	Rows    []offenderRow
 	First   int // the number of the first row shown, from 1
 	Next    string
@@ -70,7 +70,7 @@ type filterChip struct {
 
 // offenderRow is one offender as its row shows it.
 type offenderRow struct {
-	offenders.Row
+	offences.Offender
 	Sparkline *chart.Sparkline
 	State     stateView
 	// Rule is what refused most, for people; RuleParam is its value as a
@@ -96,7 +96,7 @@ type stateView struct {
 }
 
 // offenderRows makes the rows of a report.
-func offenderRows(s *site.Site, r *offenders.Report, span format.TimeRange) []offenderRow {
+func offenderRows(s *site.Site, r *offences.OffenderReport, span format.TimeRange) []offenderRow {
 	rows := make([]offenderRow, len(r.Rows))
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -104,7 +104,7 @@ func offenderRows(s *site.Site, r *offenders.Report, span format.TimeRange) []of
 		if row.Block != nil && row.Exemption == nil {
 			blocked = row.Block.Created
 		}
-		rows[i] = offenderRow{Row: *row, Sparkline: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.Now()), PolicyName: s.PolicyName(row.Policy)}
+		rows[i] = offenderRow{Offender: *row, Sparkline: chart.DrawSparkline(row.Trend, span, blocked), State: stateOf(row, s.Now()), PolicyName: s.PolicyName(row.Policy)}
 		rows[i].Rule = format.RuleText(row.RefusedBy)
 		if row.Kind == offences.Blocked {
 			rows[i].Rule = "Blocked"
@@ -118,7 +118,7 @@ func offenderRows(s *site.Site, r *offenders.Report, span format.TimeRange) []of
 	return rows
 }
 
-func stateOf(r *offenders.Row, now time.Time) stateView {
+func stateOf(r *offences.Offender, now time.Time) stateView {
 	switch l := r.Escalation; {
 	case r.Exemption != nil:
 		return stateView{Kind: "exempt", Text: "since " + format.ShortTime(r.Exemption.Created.UTC(), now.UTC())}
@@ -167,7 +167,7 @@ var offenderParams = []string{
 // offendersHandler answers the report of offenders.
 type offendersHandler struct {
 	*site.Site
-	offenders *offenders.Service // nil where offences are not counted
+	detection *admin.Detection // nil where offences are not counted
 	toasts    *toasts
 }
 
@@ -179,7 +179,7 @@ func (h *offendersHandler) routes() []httpserver.Route {
 }
 
 func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
-	if h.offenders == nil {
+	if h.detection == nil {
 		return errNotCounted
 	}
 	w, err := h.NewMonitorPage(c, "Offenders", "/offenders", offenderParams...)
@@ -199,7 +199,7 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
-	if page.Report, err = h.offenders.Report(ctx, q); err != nil {
+	if page.Report, err = h.detection.Offenders(ctx, q); err != nil {
 		return err
 	}
 	page.Rows = offenderRows(h.Site, page.Report, page.Range)
@@ -211,7 +211,7 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	}
 	page.Filters = h.filterChips(&page.MonitorPage)
 	if page.Of = page.Report.Keys; len(page.Filters) > 0 && len(page.Rows) == 0 {
-		all, err := h.offenders.Store.Rank(ctx, offences.Query{From: page.Range.From, To: page.Range.To, Limit: 1})
+		all, err := h.detection.Store.Rank(ctx, offences.Query{From: page.Range.From, To: page.Range.To, Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -351,12 +351,10 @@ func (h *offendersHandler) resumeEscalation(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	p, found := h.Catalog.Selector().ByName(values.Get("policy"))
-	if !found || h.offenders == nil {
-		return fault.New(fault.NotFound, "There is no policy of that name.")
+	if h.detection == nil {
+		return errNotCounted
 	}
-	ctx := c.Context()
-	if err := h.offenders.Store.ResumeEscalation(ctx, c.Actor(), p.ID); err != nil {
+	if err := h.detection.Resume(c.Context(), site.CallerOf(c), values.Get("policy")); err != nil {
 		return err
 	}
 	return h.ReturnTo(c, values.Get("back"), "resumed", nil)

@@ -13,7 +13,6 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/supervise"
 )
 
@@ -26,7 +25,7 @@ type overviewPage struct {
 	Chart     *chart.Area
 	Sum       offences.Interval // of the span
 	Offenders []offenderRow
-	Report    *offenders.Report
+	Report    *offences.OffenderReport
 	Proposals []*proposalView
 	Blocks    []*blocks.Entry // new automatic ones
 	NewBlocks int
@@ -38,7 +37,7 @@ type overviewPage struct {
 
 // refusingRule is one rule among those that refuse most.
 type refusingRule struct {
-	offenders.RuleRow
+	offences.RuleRow
 	PolicyName string
 	Width      string // of its bar, percent
 }
@@ -53,7 +52,7 @@ const (
 // overviewHandler answers the page of the overview.
 type overviewHandler struct {
 	*site.Site
-	offenders *offenders.Service // nil where offences are not counted
+	detection *admin.Detection // nil where offences are not counted
 	blocks    *admin.Entries
 	parts     func(context.Context) []Part // nil shows what readiness says
 	firstRun  *firstRunHandler
@@ -65,7 +64,7 @@ func (h *overviewHandler) routes() []httpserver.Route {
 }
 
 func (h *overviewHandler) show(c *httpserver.Call) error {
-	if h.offenders == nil {
+	if h.detection == nil {
 		return h.firstRun.show(c)
 	}
 	if h.firstRun.neverChecked(c) {
@@ -110,14 +109,14 @@ func together[P any](ctx context.Context, page P, parts ...func(context.Context,
 // addTraffic draws the chart and says whether there is an attack.
 func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) error {
 	var err error
-	if page.Attack, err = h.offenders.Attack(ctx); err != nil {
+	if page.Attack, err = h.detection.Attack(ctx); err != nil {
 		return err
 	}
 	if source := page.Attack.Source; source != nil {
 		page.SourcePolicy = h.PolicyName(source.Policy)
 	}
 	s, step := page.Range, chart.Step(page.Range.Length())
-	traffic, err := h.offenders.Traffic(ctx, 0, s.From, s.To, step)
+	traffic, err := h.detection.Traffic(ctx, 0, s.From, s.To, step)
 	if err != nil {
 		return err
 	}
@@ -126,7 +125,7 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	page.Sum = offences.Sum(intervals)
 	page.Checks = page.Sum.Allowed + page.Sum.Refused()
 	page.Chart.Sentence = page.chartSentence()
-	events, err := h.offenders.Store.EscalationEvents(ctx, offences.EscalationFilter{From: s.From, To: s.To, Limit: 200})
+	events, err := h.detection.Store.EscalationEvents(ctx, offences.EscalationFilter{From: s.From, To: s.To, Limit: 200})
 	if err != nil {
 		return err
 	}
@@ -155,7 +154,7 @@ func (p *overviewPage) chartSentence() string {
 }
 
 func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPage) (err error) {
-	page.Report, err = h.offenders.Report(ctx, offences.Query{
+	page.Report, err = h.detection.Offenders(ctx, offences.Query{
 		From: page.Range.From, To: page.Range.To, Limit: overviewOffenders, Points: chart.SparklinePoints,
 	})
 	if err != nil {
@@ -166,7 +165,7 @@ func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPag
 }
 
 func (h *overviewHandler) addProposals(ctx context.Context, page *overviewPage) error {
-	open, err := h.offenders.Proposals.FindProposals(ctx, true, 20)
+	open, err := h.detection.Proposals.FindProposals(ctx, true, 20)
 	for _, p := range open {
 		page.Proposals = append(page.Proposals, viewProposal(p))
 	}
@@ -188,7 +187,7 @@ func (h *overviewHandler) addNewBlocks(ctx context.Context, page *overviewPage) 
 }
 
 func (h *overviewHandler) addRules(ctx context.Context, page *overviewPage) error {
-	rows, err := h.offenders.RulesReport(ctx, page.Range.From, page.Range.To)
+	rows, err := h.detection.Rules(ctx, page.Range.From, page.Range.To)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -29,7 +28,7 @@ type Deps struct {
 	Failed *httpserver.FailedLogins
 
 	// Offenders counts what was refused; nil leaves those figures out.
-	Offenders *offenders.Service
+	Detection *admin.Detection
 	Keys      *admin.Keys
 	Reports   *admin.Reports
 	// Events are what the live page shows; nil where nobody gathers them.
@@ -93,8 +92,8 @@ func New(d Deps) (*Pages, error) {
 	o := site.Options{
 		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Runner != nil,
 	}
-	if d.Offenders != nil {
-		o.Proposals = d.Offenders.Proposals
+	if d.Detection != nil {
+		o.Proposals = d.Detection.Proposals
 	}
 	s, err := site.New(o)
 	if err != nil {
@@ -117,26 +116,26 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 	}
 	handlers := []interface{ routes() []httpserver.Route }{
 		&loginHandler{Site: s, sessions: sessions, identity: d.Identity, throttle: d.Throttle, failedLogins: d.Failed},
-		&searchHandler{Site: s, offenders: d.Offenders},
+		&searchHandler{Site: s, detection: d.Detection},
 		firstRun,
-		&overviewHandler{Site: s, offenders: d.Offenders, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
-		&offendersHandler{Site: s, offenders: d.Offenders, toasts: toasts},
+		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
+		&offendersHandler{Site: s, detection: d.Detection, toasts: toasts},
 		&keyHandler{
-			Site: s, keys: d.Keys, offenders: d.Offenders, blocks: d.Entries, toasts: toasts,
+			Site: s, keys: d.Keys, detection: d.Detection, blocks: d.Entries, toasts: toasts,
 		},
-		&proposalsHandler{Site: s, offenders: d.Offenders, toasts: toasts, entries: d.Entries},
+		&proposalsHandler{Site: s, detection: d.Detection, toasts: toasts, entries: d.Entries},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
 		&reportsHandler{Site: s, reports: d.Reports},
 		&bulkHandler{Site: s, entries: d.Entries, audit: d.Audit},
 		&importHandler{Site: s, entries: d.Entries}, // before /blocks/:id of the next
-		&entriesHandler{Site: s, entries: d.Entries, offenders: d.Offenders},
+		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection},
 		&jobsHandler{Site: s, jobs: d.Jobs},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
 		&tokensHandler{Site: s, identity: d.Identity},
 		&usersHandler{Site: s, identity: d.Identity},
 		&settingsHandler{Site: s, settings: d.Settings},
 	}
-	policies := &policies.Handler{Site: s, Policies: d.Policies, Offenders: d.Offenders, Traffic: d.Trace, IsShared: isShared}
+	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, Traffic: d.Trace, IsShared: isShared}
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	for _, h := range handlers {
 		all = append(all, h.routes()...)

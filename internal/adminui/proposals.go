@@ -16,7 +16,6 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // proposalsPage lists what waits for a decision, and what was decided.
@@ -148,7 +147,7 @@ func (v *proposalView) DecisionWord() string {
 // proposalsHandler lists proposals and decides about them.
 type proposalsHandler struct {
 	*site.Site
-	offenders *offenders.Service // nil where offences are not counted
+	detection *admin.Detection // nil where offences are not counted
 	toasts    *toasts
 	entries   *admin.Entries
 }
@@ -163,7 +162,7 @@ func (h *proposalsHandler) routes() []httpserver.Route {
 }
 
 func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
-	if h.offenders == nil {
+	if h.detection == nil {
 		return errNotCounted
 	}
 	w, err := h.NewMonitorPage(c, "Proposals", "/proposals", "done", "ids")
@@ -175,7 +174,7 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
-	all, err := h.offenders.Proposals.FindProposals(ctx, false, 100)
+	all, err := h.detection.Proposals.FindProposals(ctx, false, 100)
 	if err != nil {
 		return err
 	}
@@ -190,7 +189,7 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 }
 
 func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, error) {
-	if h.offenders == nil {
+	if h.detection == nil {
 		return nil, errNotCounted
 	}
 	id, err := site.PathParam(c, "id")
@@ -202,7 +201,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 		return nil, err
 	}
 	ctx := c.Context()
-	p, err := h.offenders.Proposals.FindProposalByID(ctx, id)
+	p, err := h.detection.Proposals.FindProposalByID(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +249,7 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 		return h.Render(c, site.StatusInvalidForm, "proposal", page)
 	}
 	ctx := c.Context()
-	accepted, err := h.offenders.AcceptProposal(ctx, c.Actor(), page.Proposal.ID, ends, page.Reason)
+	accepted, err := h.detection.AcceptProposal(ctx, site.CallerOf(c), page.Proposal.ID, admin.AcceptProposal{Reason: page.Reason, Expiry: blocks.Expiry{Until: ends}})
 	if err != nil {
 		return err
 	}
@@ -258,7 +257,7 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 }
 
 func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
-	if h.offenders == nil {
+	if h.detection == nil {
 		return errNotCounted
 	}
 	id, err := site.PathParam(c, "id")
@@ -274,7 +273,7 @@ func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 		return err
 	}
 	ctx := c.Context()
-	if _, err = h.offenders.DismissProposal(ctx, c.Actor(), id, reason); err != nil {
+	if _, err = h.detection.DismissProposal(ctx, site.CallerOf(c), id, reason); err != nil {
 		return err
 	}
 	return h.ReturnTo(c, backOf(values.Get("back")), "dismissed", nil)

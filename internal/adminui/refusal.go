@@ -3,16 +3,16 @@ package adminui
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // refusalPage explains one refusal id.
 type refusalPage struct {
 	site.MonitorPage
-	Explanation *offenders.Explanation
+	Explanation *admin.RefusalExplanation
 	Rows        []keyRefusal
 }
 
@@ -26,7 +26,7 @@ func (p *refusalPage) Total() int64 {
 }
 
 func (h *keyHandler) showRefusal(c *httpserver.Call, w site.MonitorPage, id string) error {
-	if h.offenders == nil {
+	if h.detection == nil {
 		return errNotCounted
 	}
 	ctx := c.Context()
@@ -34,7 +34,7 @@ func (h *keyHandler) showRefusal(c *httpserver.Call, w site.MonitorPage, id stri
 	page.Title = "Refusal " + format.ClipLine(id, 30)
 	page.Refresh = 0
 	var err error
-	if page.Explanation, err = h.offenders.Offence(ctx, id); err != nil {
+	if page.Explanation, err = h.detection.ExplainRefusal(ctx, id); err != nil {
 		return err
 	}
 	for _, o := range page.Explanation.Offences {

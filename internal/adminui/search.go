@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/fault"
@@ -11,13 +12,12 @@ import (
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 )
 
 // searchHandler leads from a typed key or id to its page.
 type searchHandler struct {
 	*site.Site
-	offenders *offenders.Service // nil where offences are not counted
+	detection *admin.Detection // nil where offences are not counted
 }
 
 func (h *searchHandler) routes() []httpserver.Route {
@@ -42,10 +42,10 @@ type suggestion struct{ Key, Why string }
 func (h *searchHandler) suggestKeys(c *httpserver.Call) error {
 	text := format.ClipLine(strings.TrimSpace(c.Query("q")), keys.MaxLength)
 	var found []suggestion
-	if h.offenders != nil && len(text) >= minText {
+	if h.detection != nil && len(text) >= minText {
 		ctx := c.Context()
 		now := h.Now()
-		ranking, err := h.offenders.Store.Rank(ctx, offences.Query{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})
+		ranking, err := h.detection.Store.Rank(ctx, offences.Query{From: now.Add(-format.DefaultTimeRange), To: now, Search: text, Limit: suggested})
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/nodes"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -33,7 +32,7 @@ type Deps struct {
 	Identity identity.Store
 	Audit    audit.Store
 
-	Offenders *offenders.Service
+	Detection *admin.Detection
 	Reports   *admin.Reports
 	Nodes     nodes.Store
 	Undo      *admin.Undo
@@ -70,10 +69,10 @@ func New(d Deps) *API {
 		(&tokenHandler{common: c, tokens: d.Identity}).routes(),
 		(&userHandler{users: d.Identity}).routes(),
 		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),
-		(&offenderHandler{common: c, offenders: d.Offenders}).routes(),
-		(&trafficHandler{common: c, offenders: d.Offenders}).routes(),
-		(&escalationHandler{common: c, offenders: d.Offenders}).routes(),
-		(&proposalHandler{common: c, offenders: d.Offenders}).routes(),
+		(&offenderHandler{common: c, detection: d.Detection}).routes(),
+		(&trafficHandler{common: c, detection: d.Detection}).routes(),
+		(&escalationHandler{common: c, detection: d.Detection}).routes(),
+		(&proposalHandler{common: c, detection: d.Detection}).routes(),
 		(&reportHandler{reports: d.Reports}).routes(),
 		(&eventHandler{common: c, events: d.Events}).routes(),
 		(&jobHandler{jobs: d.Jobs}).routes(),

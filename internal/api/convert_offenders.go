@@ -5,7 +5,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -21,7 +20,7 @@ func fromEscalationStatus(s *offences.EscalationStatus) *wire.EscalationStatus {
 }
 
 // fromOffender shows one row; name gives a policy's name.
-func fromOffender(r *offenders.Row, name func(int64) string, now time.Time) wire.Offender {
+func fromOffender(r *offences.Offender, name func(int64) string, now time.Time) wire.Offender {
 	o := wire.Offender{
 		Key: r.Key, Offences: r.Offences, OffencesMax: r.Offences + r.Overcount, Allowed: r.Allowed, RefusedRatio: r.Share,
 		Policy: wire.NullString(name(r.Policy)), Decision: r.Kind.String(), RefusedBy: r.RefusedBy,

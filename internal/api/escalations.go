@@ -3,19 +3,18 @@ package api
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 // escalationHandler serves what escalations did, and resumes paused ones.
 type escalationHandler struct {
 	common
-	offenders *offenders.Service
+	detection *admin.Detection
 }
 
 func (h *escalationHandler) routes() []route {
@@ -56,7 +55,7 @@ func (h *escalationHandler) listEscalationEvents(c *httpserver.Call) error {
 		}
 		f.Key = key.String()
 	}
-	events, err := h.offenders.Store.EscalationEvents(c.Context(), f)
+	events, err := h.detection.Store.EscalationEvents(c.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func (h *escalationHandler) listEscalationEvents(c *httpserver.Call) error {
 }
 
 func (h *escalationHandler) listEscalationPauses(c *httpserver.Call) error {
-	stops, err := h.offenders.Store.EscalationPauses(c.Context())
+	stops, err := h.detection.Store.EscalationPauses(c.Context())
 	if err != nil {
 		return err
 	}
@@ -78,11 +77,7 @@ func (h *escalationHandler) resumeEscalation(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	p, found := h.catalog.Selector().ByName(name)
-	if !found {
-		return fault.New(fault.NotFound, "There is no policy of that name.")
-	}
-	if err := h.offenders.Store.ResumeEscalation(c.Context(), c.Actor(), p.ID); err != nil {
+	if err := h.detection.Resume(c.Context(), callerOf(c), name); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)

@@ -23,7 +23,6 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notify"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
@@ -121,8 +120,8 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 		t.Fatal(err)
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
-	counted := &offenders.Service{Store: store.Offences, Proposals: store.Proposals, Entries: store.Entries, View: known, Now: n.clock.Now}
 	entries := &admin.Entries{Store: store.Entries, View: known, Offences: store.Offences, Now: n.clock.Now}
+	counted := &admin.Detection{Store: store.Offences, Proposals: store.Proposals, Entries: entries, View: known, Now: n.clock.Now}
 	g := gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now})
 	d := nodeParts{
 		Deps: Deps{
@@ -130,8 +129,8 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 			Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit},
 			Jobs: &admin.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &admin.Backups{Recorder: store.Audit, Now: n.clock.Now},
 			Policies: admin.NewPolicies(store.Policies), Entries: entries, Identity: store.Identities, Audit: store.Audit, Nodes: store.Nodes,
-			Offenders: counted, Reports: &admin.Reports{
-				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Offences: counted, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
+			Detection: counted, Reports: &admin.Reports{
+				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},
 			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries}, Events: n.events,
 			Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store.Outbox,

@@ -9,19 +9,19 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 // offenderHandler serves the offenders, single refusals, and the attack that goes on now.
 type offenderHandler struct {
 	common
-	offenders *offenders.Service
+	detection *admin.Detection
 }
 
 func (h *offenderHandler) routes() []route {
@@ -107,14 +107,14 @@ func (h *offenderHandler) listOffenders(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	report, err := h.offenders.Report(c.Context(), o)
+	report, err := h.detection.Offenders(c.Context(), o)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, h.wireReport(report))
 }
 
-func (h *offenderHandler) wireReport(r *offenders.Report) wire.OffenderReport {
+func (h *offenderHandler) wireReport(r *offences.OffenderReport) wire.OffenderReport {
 	out := wire.OffenderReport{
 		From: wire.At(r.From), To: wire.At(r.To), Keys: r.Keys, Offences: r.Ranking.Offences, Other: r.Other,
 		AllowedExact: r.AllowedExact, Untracked: r.Untracked,
@@ -133,7 +133,7 @@ func (h *offenderHandler) wireReport(r *offenders.Report) wire.OffenderReport {
 func (h *offenderHandler) eachOffender(ctx context.Context, o offences.Query, do func(wire.Offender) error) error {
 	o.Limit = 1000
 	for {
-		report, err := h.offenders.Report(ctx, o)
+		report, err := h.detection.Offenders(ctx, o)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (h *offenderHandler) keyTimeline(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	t, err := h.offenders.Timeline(c.Context(), key, from, to, points)
+	t, err := h.detection.Timeline(c.Context(), key, from, to, points)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (h *offenderHandler) getOffence(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	e, err := h.offenders.Offence(c.Context(), id)
+	e, err := h.detection.ExplainRefusal(c.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (h *offenderHandler) getAttack(c *httpserver.Call) error {
 	if q := c.ParseQuery(); q.Err() != nil {
 		return q.Err()
 	}
-	a, err := h.offenders.Attack(c.Context())
+	a, err := h.detection.Attack(c.Context())
 	if err != nil {
 		return err
 	}

@@ -3,17 +3,17 @@ package api
 import (
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 // proposalHandler serves the proposed blocks of ranges.
 type proposalHandler struct {
 	common
-	offenders *offenders.Service
+	detection *admin.Detection
 }
 
 func (h *proposalHandler) routes() []route {
@@ -56,7 +56,7 @@ func (h *proposalHandler) listProposals(c *httpserver.Call) error {
 	if limit == 0 {
 		limit = 100
 	}
-	all, err := h.offenders.Proposals.FindProposals(c.Context(), openOnly, limit)
+	all, err := h.detection.Proposals.FindProposals(c.Context(), openOnly, limit)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (h *proposalHandler) getProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	p, err := h.offenders.Proposals.FindProposalByID(c.Context(), id)
+	p, err := h.detection.Proposals.FindProposalByID(c.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -84,14 +84,7 @@ func (h *proposalHandler) acceptProposal(c *httpserver.Call) error {
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	if err := httpserver.CheckLine("reason", request.Reason, maxReason); err != nil {
-		return err
-	}
-	expires, err := h.expiry(request.ExpiresIn, request.ExpiresAt)
-	if err != nil {
-		return err
-	}
-	p, err := h.offenders.AcceptProposal(c.Context(), c.Actor(), id, expires, request.Reason)
+	p, err := h.detection.AcceptProposal(c.Context(), callerOf(c), id, admin.AcceptProposal{Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt)})
 	if err != nil {
 		return err
 	}
@@ -107,10 +100,7 @@ func (h *proposalHandler) dismissProposal(c *httpserver.Call) error {
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	if err := httpserver.CheckLine("reason", request.Reason, maxReason); err != nil {
-		return err
-	}
-	p, err := h.offenders.DismissProposal(c.Context(), c.Actor(), id, request.Reason)
+	p, err := h.detection.DismissProposal(c.Context(), callerOf(c), id, request.Reason)
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -16,7 +16,7 @@ import (
 // trafficHandler serves the numbers of checks over time and by rule.
 type trafficHandler struct {
 	common
-	offenders *offenders.Service
+	detection *admin.Detection
 }
 
 func (h *trafficHandler) routes() []route {
@@ -49,7 +49,7 @@ func (h *trafficHandler) getTraffic(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	points, err := h.offenders.Traffic(c.Context(), policy, from, to, step)
+	points, err := h.detection.Traffic(c.Context(), policy, from, to, step)
 	if err != nil {
 		return err
 	}
@@ -86,11 +86,11 @@ func (h *trafficHandler) getRuleTotals(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	rows, err := h.offenders.RulesReport(c.Context(), from, to)
+	rows, err := h.detection.Rules(c.Context(), from, to)
 	if err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, singlePage(rows, func(r offenders.RuleRow) wire.RuleTotal {
+	return c.SendJSON(http.StatusOK, singlePage(rows, func(r offences.RuleRow) wire.RuleTotal {
 		return wire.RuleTotal{
 			Policy: wire.NullString(h.policyName(r.Policy)), Decision: r.Kind.String(), RefusedBy: r.RefusedBy,
 			Refused: r.Refused, Keys: r.Keys, Ratio: r.Share,

@@ -24,7 +24,6 @@ import (
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/metrics"
 	"github.com/stint-dev/stint/internal/nodes"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/supervise"
@@ -55,7 +54,7 @@ type App struct {
 
 	recorder  *recorder.Recorder
 	flusher   *recorder.Flusher
-	offenders *offenders.Service
+	detection *admin.Detection
 	entries   *admin.Entries
 	reports   *reports.Builder
 	jobs      *jobs.Runner

@@ -10,7 +10,6 @@ import (
 	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -32,11 +31,11 @@ func (a *App) buildCounting() {
 		OnEscalation: a.escalated,
 		Log:          a.log,
 	})
-	a.offenders = &offenders.Service{Store: a.backends.store.Offences, Proposals: a.backends.store.Proposals, Entries: a.backends.store.Entries, View: a.catalog,
-		ProposalSettings: func() offences.ProposalSettings { return a.settings.Proposals }}
 	a.entries = &admin.Entries{Store: a.backends.store.Entries, View: a.catalog, Offences: a.backends.store.Offences,
-		Traffic: &offenders.Estimator{Store: a.backends.store.Offences, Secret: a.secret}, Now: time.Now}
-	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Offences: a.offenders, Now: time.Now}
+		Traffic: &admin.SampleEstimator{Store: a.backends.store.Offences, Secret: a.secret}, Now: time.Now}
+	a.detection = &admin.Detection{Store: a.backends.store.Offences, Proposals: a.backends.store.Proposals, Entries: a.entries, View: a.catalog,
+		ProposalSettings: func() offences.ProposalSettings { return a.settings.Proposals }}
+	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Detection: a.detection, View: a.catalog, Now: time.Now}
 }
 
 // secret returns the secret that all nodes of one database share.
@@ -53,14 +52,14 @@ func (a *App) escalated(all []offences.EscalationEvent) {
 // traffic is the recorded traffic, as the pages need it.
 type traffic struct {
 	store     *sqlstore.Store
-	offenders *offenders.Service
+	detection *admin.Detection
 	catalog   *catalog.Catalog
 }
 
 // sample returns the recorded checks of a time range as input of a backtest, and
 // whether they are only a sample.
 func (t *traffic) sample(ctx context.Context, from, to time.Time) (backtest.Source, bool, error) {
-	sample, err := offenders.ReadTrafficSample(ctx, t.store.Offences, t.catalog.Settings().Secret, from, to)
+	sample, err := admin.ReadTrafficSample(ctx, t.store.Offences, t.catalog.Settings().Secret, from, to)
 	if err != nil {
 		return nil, false, err
 	}
@@ -79,6 +78,6 @@ func (t *traffic) sample(ctx context.Context, from, to time.Time) (backtest.Sour
 
 // hasChecks reports whether any check was ever answered.
 func (t *traffic) hasChecks(ctx context.Context) (bool, error) {
-	total, err := t.offenders.TrafficTotal(ctx, 0, time.Now().AddDate(-5, 0, 0), time.Now().Add(time.Minute))
+	total, err := t.detection.TrafficTotal(ctx, 0, time.Now().AddDate(-5, 0, 0), time.Now().Add(time.Minute))
 	return total.Checks() > 0, err
 }

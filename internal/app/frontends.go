@@ -65,7 +65,7 @@ func (a *App) apiDeps() api.Deps {
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
 		Policies: use.policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
-		Offenders: a.offenders,
+		Detection: a.detection,
 		Undo:      use.undo, Nodes: store.Nodes,
 		Events: a.events, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
 		Ready: a.status.ready, Now: time.Now, Version: Version(),
@@ -74,12 +74,12 @@ func (a *App) apiDeps() api.Deps {
 
 func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	store := a.backends.store
-	recorded := &traffic{store, a.offenders, a.catalog}
+	recorded := &traffic{store, a.detection, a.catalog}
 	use := a.useCases()
 	d := adminui.Deps{
 		Policies: use.policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
 		Catalog: a.catalog, Throttle: throttle, Failed: &a.failed, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
-		Offenders: a.offenders, Events: a.events, Health: a.status.health,
+		Detection: a.detection, Events: a.events, Health: a.status.health,
 		Undo:  use.undo,
 		Trace: recorded.sample, Checked: recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Version: Version(),
@@ -111,7 +111,7 @@ func (a *App) useCases() useCases {
 		policies: admin.NewPolicies(store.Policies),
 		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries},
 		keys: &admin.Keys{
-			View: a.catalog, Gate: a.gate, Escalations: a.offenders, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
+			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},
 		jobs:    &admin.Jobs{Runner: a.jobs, Recorder: store.Audit},
 		backups: &admin.Backups{Recorder: store.Audit, Now: time.Now},

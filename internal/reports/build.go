@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -18,10 +17,11 @@ const newAfter = 30 * 24 * time.Hour
 
 // Builder makes documents.
 type Builder struct {
-	Store    Store
-	Counts   Counts
-	Offences *offenders.Service
-	Now      func() time.Time
+	Store     Store
+	Counts    Counts
+	Detection Detection
+	View      View
+	Now       func() time.Time
 }
 
 // Build makes the document of the last whole period before now and keeps it.
@@ -49,13 +49,13 @@ func (b *Builder) totals(ctx context.Context, d *Document) error {
 }
 
 func (b *Builder) totalsOf(ctx context.Context, from, to time.Time) (t Totals, err error) {
-	p, err := b.Offences.TrafficTotal(ctx, 0, from, to)
+	p, err := b.Detection.TrafficTotal(ctx, 0, from, to)
 	if err != nil {
 		return t, err
 	}
 	t = Totals{Allowed: p.Allowed, Limited: p.Limited, Blocked: p.Blocked, Unavailable: p.Unavailable,
 		ShadowLimited: p.ShadowLimited, Keys: p.Keys, KeysError: offences.DistinctError}
-	ranking, err := b.Offences.Store.Rank(ctx, offences.Query{From: from, To: to, Limit: 1})
+	ranking, err := b.Counts.Rank(ctx, offences.Query{From: from, To: to, Limit: 1})
 	t.Offenders = ranking.Keys
 	return t, err
 }
@@ -65,7 +65,7 @@ func (b *Builder) traffic(ctx context.Context, d *Document) error {
 	if d.Kind == Weekly {
 		step = 6 * time.Hour
 	}
-	points, err := b.Offences.Traffic(ctx, 0, d.From, d.To, step)
+	points, err := b.Detection.Traffic(ctx, 0, d.From, d.To, step)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (b *Builder) traffic(ctx context.Context, d *Document) error {
 }
 
 func (b *Builder) offenders(ctx context.Context, d *Document) error {
-	report, err := b.Offences.Report(ctx, offences.Query{From: d.From, To: d.To, Limit: topKeys})
+	report, err := b.Detection.Offenders(ctx, offences.Query{From: d.From, To: d.To, Limit: topKeys})
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (b *Builder) blocks(ctx context.Context, d *Document) (err error) {
 }
 
 func (b *Builder) rules(ctx context.Context, d *Document) error {
-	rows, err := b.Offences.RulesReport(ctx, d.From, d.To)
+	rows, err := b.Detection.Rules(ctx, d.From, d.To)
 	if err != nil {
 		return err
 	}
@@ -128,14 +128,14 @@ func (b *Builder) rules(ctx context.Context, d *Document) error {
 
 // attention says what somebody should look at.
 func (b *Builder) attention(ctx context.Context, d *Document) error {
-	stops, err := b.Offences.Store.EscalationPauses(ctx)
+	stops, err := b.Detection.EscalationPauses(ctx)
 	if err != nil {
 		return err
 	}
 	for _, s := range stops {
 		d.Attention = append(d.Attention, s.Detail)
 	}
-	open, err := b.Offences.Proposals.FindProposals(ctx, true, 0)
+	open, err := b.Detection.FindProposals(ctx, true, 0)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 		d.Attention = append(d.Attention, fmt.Sprintf("%d checks were refused, %.1f times as many as in the period before.",
 			d.Totals.Refused(), float64(d.Totals.Refused())/float64(d.Before.Refused())))
 	}
-	for _, p := range b.Offences.View.Selector().Policies() {
+	for _, p := range b.View.Selector().Policies() {
 		if p.Mode == rules.Shadow && d.To.Sub(p.Updated) > 14*24*time.Hour {
 			d.Attention = append(d.Attention, fmt.Sprintf("The policy %s has only watched for %d days.", p.Name, int(d.To.Sub(p.Updated).Hours()/24)))
 		}
@@ -161,7 +161,7 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 }
 
 func (b *Builder) policyName(id int64) string {
-	if p, known := b.Offences.View.Selector().ByID(id); known {
+	if p, known := b.View.Selector().ByID(id); known {
 		return p.Name
 	}
 	if id == 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Kind is how long a document covers.
@@ -112,6 +113,22 @@ type Counts interface {
 	// NewOffenders returns the heaviest keys that offended in a period and not
 	// in the time since before it, and how many there are.
 	NewOffenders(ctx context.Context, since, from, to time.Time, limit int) ([]Ranked, int64, error)
+	Rank(ctx context.Context, q offences.Query) (offences.Ranking, error)
+}
+
+// Detection answers who offended and what refused them.
+type Detection interface {
+	Traffic(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]offences.TrafficPoint, error)
+	TrafficTotal(ctx context.Context, policy int64, from, to time.Time) (offences.TrafficPoint, error)
+	Offenders(ctx context.Context, q offences.Query) (*offences.OffenderReport, error)
+	Rules(ctx context.Context, from, to time.Time) ([]offences.RuleRow, error)
+	EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error)
+	FindProposals(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error)
+}
+
+// View is the node's copy of the policies.
+type View interface {
+	Selector() *rules.Selector
 }
 
 // Period returns the last whole day or week before an instant.

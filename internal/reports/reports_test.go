@@ -11,11 +11,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/reports"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -82,8 +82,10 @@ func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *repor
 		t.Fatal(err)
 	}
 	policy := &rules.Policy{ID: 1, Name: "default", Mode: rules.Enforce, Rules: stack}
-	builder := &reports.Builder{Store: s.Reports, Counts: s.Offences, Now: func() time.Time { return now },
-		Offences: &offenders.Service{Store: s.Offences, Proposals: s.Proposals, Entries: s.Entries, View: view{rules.NewSelector([]*rules.Policy{policy})}, Now: func() time.Time { return now }}}
+	known := view{rules.NewSelector([]*rules.Policy{policy})}
+	clockNow := func() time.Time { return now }
+	builder := &reports.Builder{Store: s.Reports, Counts: s.Offences, View: known, Now: clockNow,
+		Detection: &admin.Detection{Store: s.Offences, Proposals: s.Proposals, View: known, Now: clockNow}}
 	d, err := builder.Build(t.Context(), kind, now)
 	if err != nil {
 		t.Fatal(err)

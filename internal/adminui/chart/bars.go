@@ -5,7 +5,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/offenders"
+	"github.com/stint-dev/stint/internal/offences"
 )
 
 // Bars are one key's offences over time, and the blocks that stood.
@@ -31,7 +31,7 @@ type bar struct {
 	BlockedY         string
 	Shadow           string
 	ShadowY          string
-	Counts           offenders.TimelinePoint
+	Counts           offences.TimelinePoint
 }
 
 // barBlock is the time for which a block stood.
@@ -39,7 +39,7 @@ type barBlock struct{ X, W, Label, LabelX, Anchor string }
 
 const BarCount = 96
 
-func DrawBars(t *offenders.Timeline, s format.TimeRange, stood []*blocks.Entry, now time.Time) *Bars {
+func DrawBars(t *offences.Timeline, s format.TimeRange, stood []*blocks.Entry, now time.Time) *Bars {
 	b := &Bars{Range: s, Width: s.Length() / BarCount, Ticks: ticksOf(s)}
 	var most int64
 	for _, p := range t.Points {

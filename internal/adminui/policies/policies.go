@@ -2,11 +2,11 @@ package policies
 
 import (
 	"context"
-	"github.com/stint-dev/stint/internal/admin"
 	"net/http"
 	"net/url"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
@@ -16,7 +16,6 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -30,9 +29,9 @@ func policyPath(name string) string { return "/policies/" + url.PathEscape(name)
 type Handler struct {
 	*site.Site
 	Policies  *admin.Policies
-	Offenders *offenders.Service // nil where offences are not counted
-	Traffic   TrafficSource      // nil where none is recorded
-	IsShared  bool               // several nodes share the logs
+	Detection *admin.Detection // nil where offences are not counted
+	Traffic   TrafficSource    // nil where none is recorded
+	IsShared  bool             // several nodes share the logs
 }
 
 func (h *Handler) Routes() []httpserver.Route {
@@ -68,7 +67,7 @@ type policyRow struct {
 
 func (h *Handler) listPolicies(c *httpserver.Call) error {
 	ctx := c.Context()
-	page := policiesPage{Frame: h.NewFrame(c, "Policies", "/policies"), Counted: h.Offenders != nil}
+	page := policiesPage{Frame: h.NewFrame(c, "Policies", "/policies"), Counted: h.Detection != nil}
 	var err error
 	if page.Policies, err = h.policyRows(ctx, ""); err != nil {
 		return err
@@ -84,14 +83,14 @@ func (h *Handler) listPolicies(c *httpserver.Call) error {
 
 // addSparklines draws what each policy refused in the last hour.
 func (h *Handler) addSparklines(ctx context.Context, rows []policyRow) error {
-	if h.Offenders == nil {
+	if h.Detection == nil {
 		return nil
 	}
 	const step = time.Hour / chart.SparklinePoints
 	to := h.Now().UTC()
 	from := to.Add(-time.Hour).Truncate(step)
 	for i := range rows {
-		points, err := h.Offenders.Traffic(ctx, rows[i].ID, from, to, step)
+		points, err := h.Detection.Traffic(ctx, rows[i].ID, from, to, step)
 		if err != nil {
 			return err
 		}
@@ -114,8 +113,8 @@ func (h *Handler) policyRows(ctx context.Context, current string) ([]policyRow, 
 		return nil, err
 	}
 	refused := map[int64]int64{}
-	if h.Offenders != nil {
-		report, err := h.Offenders.RulesReport(ctx, h.Now().Add(-time.Hour), h.Now())
+	if h.Detection != nil {
+		report, err := h.Detection.Rules(ctx, h.Now().Add(-time.Hour), h.Now())
 		if err != nil {
 			return nil, err
 		}

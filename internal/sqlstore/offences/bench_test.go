@@ -63,7 +63,7 @@ func BenchmarkReportOfTheLastDay(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				r, err := s.Report(b.Context(), q)
+				r, err := s.Offenders(b.Context(), q)
 				if err != nil || len(r.Rows) == 0 {
 					b.Fatalf("%d rows, %v", len(r.Rows), err)
 				}

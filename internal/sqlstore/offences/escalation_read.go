@@ -21,7 +21,7 @@ const (
 	orderedByNewID       = ` ORDER BY id DESC LIMIT `
 )
 
-// EscalationStates implements offenders.Store.
+// EscalationStates implements admin.DetectionStore.
 func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offences.State, err error) {
 	if len(page) == 0 {
 		return nil, nil
@@ -36,7 +36,7 @@ func (s *Store) EscalationStates(ctx context.Context, page []string) (all []offe
 	return all, err
 }
 
-// EscalationCounts implements offenders.Store.
+// EscalationCounts implements admin.DetectionStore.
 func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64) (all []offences.EscalationCount, err error) {
 	if len(page) == 0 {
 		return nil, nil
@@ -53,7 +53,7 @@ func (s *Store) EscalationCounts(ctx context.Context, page []string, from int64)
 	return all, err
 }
 
-// EscalationEvents implements offenders.Store.
+// EscalationEvents implements admin.DetectionStore.
 func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilter) (all []offences.EscalationEvent, err error) {
 	limit, err := db.PageLimit(f.Limit)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) EscalationEvents(ctx context.Context, f offences.EscalationFilte
 	return all, err
 }
 
-// EscalationPauses implements offenders.Store.
+// EscalationPauses implements admin.DetectionStore.
 func (s *Store) EscalationPauses(ctx context.Context) (all []offences.EscalationPause, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = db.Each(t, func(r db.Row) (l offences.EscalationPause, err error) {
@@ -98,7 +98,7 @@ func (s *Store) EscalationPauses(ctx context.Context) (all []offences.Escalation
 	return all, err
 }
 
-// ResumeEscalation implements offenders.Store.
+// ResumeEscalation implements admin.DetectionStore.
 func (s *Store) ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error {
 	return s.db.Change(ctx, by, func(t *db.Tx) error {
 		var name string

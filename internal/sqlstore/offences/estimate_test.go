@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/keys"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/test/storetest"
 )
 
@@ -15,7 +15,7 @@ func TestTrafficIsEstimatedFromTheTrace(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		start := f.Clock.Now()
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
-		e := &offenders.Estimator{Store: f.Offences, Secret: func() []byte { return offenceSecret }}
+		e := &admin.SampleEstimator{Store: f.Offences, Secret: func() []byte { return offenceSecret }}
 		none, err := e.EstimateTraffic(t.Context(), start.Add(-time.Hour), start.Add(time.Hour), func(keys.Key) bool { return true })
 		if err != nil || none != nil {
 			t.Fatalf("of nothing recorded it says %+v, %v", none, err)

@@ -32,7 +32,7 @@ const (
 	rollUpGrace = 20 * time.Minute
 )
 
-// Flush implements offenders.Sink.
+// Flush implements recorder.Sink.
 func (s *Store) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluation) ([]offences.EscalationEvent, error) {
 	var events []offences.EscalationEvent
 	changed := false
@@ -67,7 +67,7 @@ func (s *Store) Flush(ctx context.Context, b *offences.Batch, e offences.Evaluat
 // abandoned marks the id of a batch that was abandoned and not written.
 const abandoned = ":abandoned"
 
-// Abandon implements offenders.Sink. It takes the batch's id, so that a
+// Abandon implements recorder.Sink. It takes the batch's id, so that a
 // transaction that still hangs between the nodes and the disk adds nothing.
 func (s *Store) Abandon(ctx context.Context, id string) (written bool, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {

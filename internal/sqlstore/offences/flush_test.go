@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
@@ -28,6 +28,7 @@ type fixedView struct {
 
 func (v *fixedView) Selector() *rules.Selector { return v.selector }
 func (v *fixedView) Blocks() *blocks.Set       { return v.set }
+func (v *fixedView) Parser() keys.Parser       { return keys.Parser{} }
 
 // counting is one node that counts into a store.
 type counting struct {
@@ -104,9 +105,10 @@ func (n *counting) flush() {
 	}
 }
 
-func service(f *storetest.Fixture, policies ...*rules.Policy) *offenders.Service {
-	return &offenders.Service{Store: f.Offences, Proposals: f.Proposals, Entries: f.Entries, Now: f.Clock.Now,
-		View: &fixedView{rules.NewSelector(policies), blocks.NewSet()}}
+func service(f *storetest.Fixture, policies ...*rules.Policy) *admin.Detection {
+	view := &fixedView{rules.NewSelector(policies), blocks.NewSet()}
+	return &admin.Detection{Store: f.Offences, Proposals: f.Proposals, View: view, Now: f.Clock.Now,
+		Entries: &admin.Entries{Store: f.Entries, View: view, Offences: f.Offences, Now: f.Clock.Now}}
 }
 
 func ranked(t testing.TB, s *sqlstore.Store, q offences.Query) map[string]int64 {
@@ -136,19 +138,19 @@ func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
 		one.flush()
 		s := service(f, one.policy)
 		id := offences.NewRefusalIDMaker(offenceSecret).ID(7, key, f.Clock.Now())
-		e, err := s.Offence(t.Context(), id.String())
+		e, err := s.ExplainRefusal(t.Context(), id.String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := `"ip:203.0.113.7" was refused 8 times on 2026-03-01 between 12:00:00.000 and 12:00:10.000 UTC under policy default: 8 by the rule 20/1m. The last answer said to ask again at 2026-03-01 12:00:22.000 UTC.`
-		if e.Found != offenders.Recorded || e.Text != want {
+		if e.Found != admin.RecordFound || e.Text != want {
 			t.Errorf("got %s: %s", e.Found, e.Text)
 		}
 		o := e.Offences[0]
 		if o.First.At != f.Clock.Now().Add(-10*time.Second).UnixMilli() || o.First.Boundary != o.First.At-60_000 || o.Last.Meta["path"] != "/x" || o.Last.Source != "edge-1" {
 			t.Errorf("got %+v", o)
 		}
-		report, err := s.Report(t.Context(), offences.Query{From: f.Clock.Now().Add(-5 * time.Minute), To: f.Clock.Now().Add(time.Minute), Points: 6})
+		report, err := s.Offenders(t.Context(), offences.Query{From: f.Clock.Now().Add(-5 * time.Minute), To: f.Clock.Now().Add(time.Minute), Points: 6})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,26 +174,26 @@ func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
 		n := newCounting(t, f.Offences, f.Clock, "a", nil)
 		s := service(f)
 		maker := offences.NewRefusalIDMaker(offenceSecret)
-		found := func(at time.Time) offenders.Found {
+		found := func(at time.Time) admin.RecordStatus {
 			t.Helper()
-			e, err := s.Offence(t.Context(), maker.ID(7, "k:lost", at).String())
+			e, err := s.ExplainRefusal(t.Context(), maker.ID(7, "k:lost", at).String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return e.Found
 		}
-		if got := found(f.Clock.Now()); got != offenders.Pending {
+		if got := found(f.Clock.Now()); got != admin.RecordPending {
 			t.Errorf("in its minute: %s", got)
 		}
 		folded := &offences.Batch{ID: "b1", Offences: []offences.Offence{{Minute: f.Clock.Now().UnixMilli(), Policy: 7, RefusedBy: offences.Other, Count: 5, Overcount: 2}}}
 		if _, err := f.Offences.Flush(t.Context(), folded, offences.Evaluation{Now: f.Clock.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if got := found(f.Clock.Now()); got != offenders.Aggregated {
+		if got := found(f.Clock.Now()); got != admin.RecordAggregated {
 			t.Errorf("where offences were folded: %s", got)
 		}
 		past := f.Clock.Now().Add(-2 * time.Hour)
-		if got := found(past); got != offenders.None {
+		if got := found(past); got != admin.RecordNone {
 			t.Errorf("where nothing was refused: %s", got)
 		}
 		n.limited("k:x", 1)
@@ -203,10 +205,10 @@ func TestAnIDWithoutARecordSaysWhatBecameOfIt(t *testing.T) {
 		if _, err := f.Offences.DeleteOlder(t.Context(), f.Clock.Now(), offences.Retention{Minutes: 24 * time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		if got := found(past); got != offenders.Expired {
+		if got := found(past); got != admin.RecordExpired {
 			t.Errorf("past the retention: %s", got)
 		}
-		if _, err := s.Offence(t.Context(), "nonsense"); err == nil {
+		if _, err := s.ExplainRefusal(t.Context(), "nonsense"); err == nil {
 			t.Error("nonsense is taken for an id")
 		}
 	})
@@ -252,7 +254,7 @@ func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 				if got := fmt.Sprint(ranked(t, f.Store, q)); got != want {
 					t.Errorf("%s, by %s: %s, want %s", when, source, got, want)
 				}
-				report, err := service(f).Report(t.Context(), q)
+				report, err := service(f).Offenders(t.Context(), q)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -271,7 +273,7 @@ func TestOffencesAreCountedBySourceExactly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record, err := service(f).Offence(t.Context(), offences.NewRefusalIDMaker(offenceSecret).ID(7, k.String(), begun).String())
+		record, err := service(f).ExplainRefusal(t.Context(), offences.NewRefusalIDMaker(offenceSecret).ID(7, k.String(), begun).String())
 		if err != nil || len(record.Offences) != 1 || record.Offences[0].Count != 8 {
 			t.Errorf("one minute's record is %+v, %v", record, err)
 		}
@@ -304,7 +306,7 @@ func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range line.Points {
-			want := map[int]offenders.TimelinePoint{0: {Limited: 12}, 2: {Blocked: 5}}[i]
+			want := map[int]offences.TimelinePoint{0: {Limited: 12}, 2: {Blocked: 5}}[i]
 			if want.At = start.Add(time.Duration(i) * time.Minute); p != want {
 				t.Errorf("point %d is %+v, want %+v", i, p, want)
 			}
@@ -312,7 +314,7 @@ func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
 		if line.Allowed != 3 || len(line.Events) != 1 || line.Events[0].Level != 1 {
 			t.Errorf("got %+v", line)
 		}
-		rows, err := s.RulesReport(t.Context(), start, start.Add(10*time.Minute))
+		rows, err := s.Rules(t.Context(), start, start.Add(10*time.Minute))
 		if err != nil || len(rows) != 3 {
 			t.Fatalf("got %+v, %v", rows, err)
 		}

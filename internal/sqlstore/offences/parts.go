@@ -11,7 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// SeenParts implements offenders.Store. The database adds up by whole bytes of
+// SeenParts implements admin.DetectionStore. The database adds up by whole bytes of
 // where keys begin, which both dialects can cut; what is left of a part's bits
 // is added up here, at most 128 rows for each of the parts.
 func (s *Store) SeenParts(ctx context.Context, network netip.Prefix, bits int, from, to time.Time) (parts []offences.SeenPart, err error) {

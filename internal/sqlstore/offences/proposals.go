@@ -35,13 +35,13 @@ ON CONFLICT (pattern, place) DO UPDATE SET updated_at = excluded.updated_at, evi
 	decideProposal = `UPDATE proposals SET decision = $2, decided_at = $3, decided_by = $4, reason = $5, block_id = $6, place = id WHERE id = $1`
 )
 
-// Proposals implements offenders.ProposalStore.
+// Proposals implements admin.ProposalStore.
 type Proposals struct{ db *db.DB }
 
 // NewProposals returns the store of the range proposals in a database.
 func NewProposals(d *db.DB) *Proposals { return &Proposals{d} }
 
-// CrowdedRanges implements offenders.ProposalStore.
+// CrowdedRanges implements admin.ProposalStore.
 func (s *Proposals) CrowdedRanges(ctx context.Context, from, to time.Time, addresses, networks int) (all []netip.Prefix, err error) {
 	minute := spanMS(minuteSpan)
 	low := from.UnixMilli() - from.UnixMilli()%minute
@@ -99,7 +99,7 @@ func scanProposal(r db.Row) (*offences.Proposal, error) {
 	return p, nil
 }
 
-// PutProposal implements offenders.ProposalStore.
+// PutProposal implements admin.ProposalStore.
 func (s *Proposals) PutProposal(ctx context.Context, p offences.Proposal, quietSince time.Time) (put *offences.RefreshedProposal, err error) {
 	evidence, err := json.Marshal(p.Evidence)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Proposals) PutProposal(ctx context.Context, p offences.Proposal, quietS
 	return put, err
 }
 
-// FindProposals implements offenders.ProposalStore.
+// FindProposals implements admin.ProposalStore.
 func (s *Proposals) FindProposals(ctx context.Context, openOnly bool, limit int) (all []*offences.Proposal, err error) {
 	if limit, err = db.PageLimit(limit); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (s *Proposals) FindProposals(ctx context.Context, openOnly bool, limit int)
 	return all, err
 }
 
-// FindProposalByID implements offenders.ProposalStore.
+// FindProposalByID implements admin.ProposalStore.
 func (s *Proposals) FindProposalByID(ctx context.Context, id string) (p *offences.Proposal, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		p, err = in(t).findProposal(id)
@@ -168,7 +168,7 @@ func (t tx) findProposal(id string) (*offences.Proposal, error) {
 	return all[0], nil
 }
 
-// DecideProposal implements offenders.ProposalStore.
+// DecideProposal implements admin.ProposalStore.
 func (s *Proposals) DecideProposal(ctx context.Context, by audit.Actor, id string, d offences.Decision, reason, blockID string) (p *offences.Proposal, err error) {
 	if err := db.CheckText("reason", reason); err != nil {
 		return nil, err

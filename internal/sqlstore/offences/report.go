@@ -51,7 +51,7 @@ var rankOrders = map[offences.Sort]struct{ value, order, behind string }{
 	offences.ByKey:      {"0", "key", "(0 < ? OR (0 = ? AND key > ?))"},
 }
 
-// Rank implements offenders.Store.
+// Rank implements admin.DetectionStore.
 func (s *Store) Rank(ctx context.Context, query offences.Query) (ranking offences.Ranking, err error) {
 	limit, err := db.PageLimit(query.Limit)
 	if err != nil {
@@ -238,7 +238,7 @@ func (s *Store) read(ctx context.Context, from, to time.Time, longest time.Durat
 	})
 }
 
-// Details implements offenders.Store.
+// Details implements admin.DetectionStore.
 func (s *Store) Details(ctx context.Context, query offences.Query, page []string, span offences.Span, points int) (all []offences.Detail, err error) {
 	if len(page) == 0 {
 		return nil, nil
@@ -264,7 +264,7 @@ func (s *Store) Details(ctx context.Context, query offences.Query, page []string
 	return all, err
 }
 
-// KeyTotals implements offenders.Store.
+// KeyTotals implements admin.DetectionStore.
 func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span offences.Span) (all []offences.KeyTotal, err error) {
 	if len(page) == 0 {
 		return nil, nil
@@ -286,7 +286,7 @@ func (s *Store) KeyTotals(ctx context.Context, policy int64, page []string, span
 	return all, err
 }
 
-// RuleTotals implements offenders.Store.
+// RuleTotals implements admin.DetectionStore.
 func (s *Store) RuleTotals(ctx context.Context, span offences.Span) (all []offences.RuleTotal, err error) {
 	err = s.read(ctx, span.From, span.To, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		q := &db.Selection{}
@@ -330,7 +330,7 @@ func scanOffence(r db.Row) (o offences.Offence, err error) {
 	return o, err
 }
 
-// FindOffences implements offenders.Store.
+// FindOffences implements admin.DetectionStore.
 func (s *Store) FindOffences(ctx context.Context, id offences.RefusalID) (all []offences.Offence, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = db.Each(t, scanOffence, findOffences, id.Minute.UnixMilli(), id.MAC[:])
@@ -347,7 +347,7 @@ func (s *Store) FindOffences(ctx context.Context, id offences.RefusalID) (all []
 	return all, err
 }
 
-// Kept implements offenders.Store.
+// Kept implements admin.DetectionStore.
 func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, aggregated []offences.Offence, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		rollups, err := in(t).rollups()
@@ -362,7 +362,7 @@ func (s *Store) Kept(ctx context.Context, minute time.Time) (from time.Time, agg
 	return from, aggregated, err
 }
 
-// TrafficSamples implements offenders.Store.
+// TrafficSamples implements admin.DetectionStore.
 func (s *Store) TrafficSamples(ctx context.Context, from, to time.Time, do func(*offences.SampleChunk) error) error {
 	return s.db.View(ctx, func(t *db.Tx) error {
 		return db.Stream(t, func(r db.Row) (*offences.SampleChunk, error) {

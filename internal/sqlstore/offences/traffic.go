@@ -15,7 +15,7 @@ const trafficSums = `CAST(sum(allowed) AS BIGINT), CAST(sum(limited) AS BIGINT),
 
 const trafficAmounts = `start, allowed, limited, blocked, unavailable, shadow_allowed, shadow_limited, cost_allowed, untracked`
 
-// Traffic implements offenders.Store.
+// Traffic implements admin.DetectionStore.
 func (s *Store) Traffic(ctx context.Context, policy int64, from, to time.Time, step time.Duration) (points []offences.TrafficPoint, err error) {
 	longest := dividing(step)
 	if step <= 0 {
@@ -91,7 +91,7 @@ func (t tx) sketches(policy int64, segments []segment, do func(start int64, sket
 	}, union(q, "start, sketch", "distinct_keys", segments, c.text, c.args...), q.Args, func(int64) error { return nil })
 }
 
-// DistinctKeys implements offenders.Store.
+// DistinctKeys implements admin.DetectionStore.
 func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Time) (n int64, err error) {
 	err = s.read(ctx, from, to, 0, func(t *db.Tx, _ offences.Span, segments []segment) error {
 		var all [][]byte
@@ -104,7 +104,7 @@ func (s *Store) DistinctKeys(ctx context.Context, policy int64, from, to time.Ti
 	return n, err
 }
 
-// Seen implements offenders.Store.
+// Seen implements admin.DetectionStore.
 func (s *Store) Seen(ctx context.Context, p keys.Pattern, from, to time.Time, limit int) (seen offences.Seen, err error) {
 	err = s.read(ctx, from, to, 0, func(t *db.Tx, span offences.Span, segments []segment) error {
 		seen = offences.Seen{SpanFrom: span.From, SpanTill: span.To}

@@ -1,4 +1,4 @@
-package offenders
+package admin
 
 import (
 	"cmp"
@@ -11,23 +11,23 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// maxSample bounds the points of a Sample; the share of keys is lowered until
+// maxSample bounds the points of a TrafficSample; the ratio of keys is lowered until
 // they fit.
 const maxSample = 300_000
 
-// Sample is the traffic sample of a span with the same share of the keys throughout:
+// TrafficSample is the traffic sample of a span with the same part of the keys throughout:
 // every recorded check of each key that is in it.
 type TrafficSample struct {
 	Points []offences.SamplePoint // by time
-	// Share is the share of all keys that was sampled, 1 for every key.
+	// Ratio is the part of all keys that was sampled, 1 for every key.
 	Ratio float64
 }
 
-// ReadSample reads the traffic sample of a span. Minutes and nodes sampled more or less
+// ReadTrafficSample reads the traffic sample of a span. Minutes and nodes sampled more or less
 // of the keys; keys that some of them left out are left out of all, so that
-// what a rule would have done to the others is told from all their checks.
+// what a rule would have done to the others is known from all their checks.
 // secret is the one that the traffic sample was recorded under.
-func ReadTrafficSample(ctx context.Context, store Store, secret []byte, from, to time.Time) (*TrafficSample, error) {
+func ReadTrafficSample(ctx context.Context, store DetectionStore, secret []byte, from, to time.Time) (*TrafficSample, error) {
 	s := sampler{hash: offences.SamplingHash(secret)}
 	if err := store.TrafficSamples(ctx, from, to, s.add); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func ReadTrafficSample(ctx context.Context, store Store, secret []byte, from, to
 	return &TrafficSample{Points: s.points, Ratio: math.Ldexp(1, -s.level)}, nil
 }
 
-// sampler gathers points and thins them out as it must.
+// sampler collects points, and removes keys where there are too many.
 type sampler struct {
 	hash   keyhash.Hash
 	level  int

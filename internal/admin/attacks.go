@@ -1,4 +1,4 @@
-package offenders
+package admin
 
 import (
 	"context"
@@ -17,26 +17,26 @@ const (
 
 // Attack says whether there is an attack now, compared with the last day, and
 // what its source is.
-func (s *Service) Attack(ctx context.Context) (*offences.Attack, error) {
-	now := s.now().UTC()
-	recent, err := s.Traffic(ctx, 0, now.Add(-offences.AttackSpan), now, time.Minute)
+func (d *Detection) Attack(ctx context.Context) (*offences.Attack, error) {
+	now := d.now().UTC()
+	recent, err := d.Traffic(ctx, 0, now.Add(-offences.AttackSpan), now, time.Minute)
 	if err != nil {
 		return nil, err
 	}
 	hour := now.Truncate(time.Hour)
-	past, err := s.Traffic(ctx, 0, hour.Add(-offences.BaselineSpan), hour, time.Hour)
+	past, err := d.Traffic(ctx, 0, hour.Add(-offences.BaselineSpan), hour, time.Hour)
 	if err != nil {
 		return nil, err
 	}
 	a := offences.DetectAttack(offences.Intervals(recent, now.Add(-offences.AttackSpan), now, time.Minute), offences.Intervals(past, hour.Add(-offences.BaselineSpan), hour, time.Hour))
 	if a.IsActive() {
-		a.Source, err = s.attackSource(ctx, a.Since, now)
+		a.Source, err = d.attackSource(ctx, a.Since, now)
 	}
 	return a, err
 }
 
-func (s *Service) attackSource(ctx context.Context, since, now time.Time) (*offences.AttackSource, error) {
-	ranking, err := s.Store.Rank(ctx, offences.Query{From: since, To: now, Limit: offences.SourceKeys})
+func (d *Detection) attackSource(ctx context.Context, since, now time.Time) (*offences.AttackSource, error) {
+	ranking, err := d.Store.Rank(ctx, offences.Query{From: since, To: now, Limit: offences.SourceKeys})
 	if err != nil {
 		return nil, err
 	}
@@ -50,12 +50,12 @@ func (s *Service) attackSource(ctx context.Context, since, now time.Time) (*offe
 			within = append(within, row.Key)
 		}
 	}
-	details, err := s.Store.Details(ctx, offences.Query{}, within, ranking.Span, 1)
+	details, err := d.Store.Details(ctx, offences.Query{}, within, ranking.Span, 1)
 	if err != nil {
 		return nil, err
 	}
 	source.SetRule(details)
-	set := s.View.Blocks()
+	set := d.View.Blocks()
 	for _, b := range set.Overlapping(blocks.Block, source.Pattern, now, maxCovering) {
 		source.IsBlocked = source.IsBlocked || b.Pattern.Covers(source.Pattern)
 	}

@@ -1,4 +1,4 @@
-package offenders
+package admin
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-var _ blocklist.TrafficEstimator = (*Estimator)(nil)
+var _ blocklist.TrafficEstimator = (*SampleEstimator)(nil)
 
-// Estimator estimates from the traffic sample how much of the traffic some keys make up.
-type Estimator struct {
-	Store  Store
+// SampleEstimator estimates from the traffic sample how much of the traffic some keys make up.
+type SampleEstimator struct {
+	Store  DetectionStore
 	Secret func() []byte // that the traffic sample is recorded under
 }
 
 // EstimateTraffic implements blocklist.TrafficEstimator.
-func (e *Estimator) EstimateTraffic(ctx context.Context, from, to time.Time, selects func(keys.Key) bool) (*blocklist.Traffic, error) {
+func (e *SampleEstimator) EstimateTraffic(ctx context.Context, from, to time.Time, selects func(keys.Key) bool) (*blocklist.Traffic, error) {
 	sample, err := ReadTrafficSample(ctx, e.Store, e.Secret(), from, to)
 	if err != nil || len(sample.Points) == 0 {
 		return nil, err

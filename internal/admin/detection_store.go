@@ -1,4 +1,4 @@
-package offenders
+package admin
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/stint-dev/stint/internal/recorder"
 )
 
-// Store reads what was counted and keeps what follows from it.
-type Store interface {
+// DetectionStore reads what was counted and keeps what follows from it.
+type DetectionStore interface {
 	recorder.Sink
 	RollUp(ctx context.Context, now time.Time) (done int, err error)
 	DeleteOlder(ctx context.Context, now time.Time, keep offences.Retention) (deleted int64, err error)
@@ -36,8 +36,8 @@ type Store interface {
 	FindOffences(ctx context.Context, id offences.RefusalID) ([]offences.Offence, error)
 	// Kept returns from when on minutes are kept, and the minute's row of
 	// offences that were aggregated, by policy.
-	Kept(ctx context.Context, minute time.Time) (from time.Time, folded []offences.Offence, err error)
-	// Trace calls do with every chunk of a span.
+	Kept(ctx context.Context, minute time.Time) (from time.Time, aggregated []offences.Offence, err error)
+	// TrafficSamples calls do with every chunk of a span.
 	TrafficSamples(ctx context.Context, from, to time.Time, do func(*offences.SampleChunk) error) error
 
 	EscalationStates(ctx context.Context, keys []string) ([]offences.State, error)
@@ -45,8 +45,8 @@ type Store interface {
 	EscalationCounts(ctx context.Context, keys []string, from int64) ([]offences.EscalationCount, error)
 	EscalationEvents(ctx context.Context, f offences.EscalationFilter) ([]offences.EscalationEvent, error)
 	EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error)
-	// ResumeEscalation lets a paused escalation go on; NotFound where it has not
-	// stopped.
+	// ResumeEscalation lets a paused escalation go on; NotFound where it is not
+	// paused.
 	ResumeEscalation(ctx context.Context, by audit.Actor, policy int64) error
 }
 

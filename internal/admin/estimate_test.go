@@ -1,4 +1,4 @@
-package offenders_test
+package admin_test
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/offenders"
 	"github.com/stint-dev/stint/internal/recorder"
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
 // record counts checks of keys as a node does and writes them.
-func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) *offenders.Estimator {
+func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) *admin.SampleEstimator {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), filepath.Join(t.TempDir(), "stint.db"), sqlstore.Options{})
 	if err != nil {
@@ -46,7 +46,7 @@ func traced(t *testing.T, tracePoints int, checks map[string]int, at time.Time) 
 	if err := f.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &offenders.Estimator{Store: store.Offences, Secret: secret}
+	return &admin.SampleEstimator{Store: store.Offences, Secret: secret}
 }
 
 var began = time.Date(2026, 11, 20, 14, 3, 0, 0, time.UTC)

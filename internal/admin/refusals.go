@@ -1,4 +1,4 @@
-package offenders
+package admin
 
 import (
 	"context"
@@ -10,65 +10,65 @@ import (
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-// Found says what became of the record that a refusal's id names.
-type Found string
+// RecordStatus says what became of the record that a refusal's id names.
+type RecordStatus string
 
 // What may have become of a record.
 const (
-	Recorded   Found = "recorded"
-	Aggregated Found = "aggregated" // it was counted in `other`, without its key
-	None       Found = "none"       // nothing was refused in that minute, or not flushed yet
-	Expired    Found = "expired"    // past the retention
-	Pending    Found = "pending"    // the minute is the present one or lies ahead
+	RecordFound      RecordStatus = "recorded"
+	RecordAggregated RecordStatus = "aggregated" // it was counted in `other`, without its key
+	RecordNone       RecordStatus = "none"       // nothing was refused in that minute, or not flushed yet
+	RecordExpired    RecordStatus = "expired"    // past the retention
+	RecordPending    RecordStatus = "pending"    // the minute is the present one or lies ahead
 )
 
-// Explanation is the story of one refusal's id.
-type Explanation struct {
+// RefusalExplanation says what is recorded under one refusal's id.
+type RefusalExplanation struct {
 	ID       string
 	Minute   time.Time
-	Found    Found
+	Found    RecordStatus
 	Text     string // the explanation, safe to print
 	Key      string // "" where it is not known
 	Policy   string // name, "" for none or deleted
 	Offences []offences.Offence
-	// Escalation is where the key stands now, nil where its policy has none.
+	// Escalation is the present state of the key, nil where its policy has none.
 	Escalation *offences.EscalationStatus
 	// Other is what was aggregated in that minute, of any key.
 	Other []offences.Offence
 }
 
-// Offence tells the story of a refusal by its id. An id that is none is an
+// ExplainRefusal explains a refusal by its id. An id that is none is an
 // Invalid fault.
-func (s *Service) Offence(ctx context.Context, text string) (*Explanation, error) {
+func (d *Detection) ExplainRefusal(ctx context.Context, text string) (*RefusalExplanation, error) {
 	id, err := offences.ParseRefusalID(text)
 	if err != nil {
 		return nil, fault.Field("id", "%s", err)
 	}
-	e := &Explanation{ID: id.String(), Minute: id.Minute}
-	if e.Offences, err = s.Store.FindOffences(ctx, id); err != nil {
+	e := &RefusalExplanation{ID: id.String(), Minute: id.Minute}
+	if e.Offences, err = d.Store.FindOffences(ctx, id); err != nil {
 		return nil, err
 	}
 	if len(e.Offences) > 0 {
-		return e, s.describe(ctx, e)
+		return e, d.describe(ctx, e)
 	}
-	from, folded, err := s.Store.Kept(ctx, id.Minute)
+	from, aggregated, err := d.Store.Kept(ctx, id.Minute)
 	if err != nil {
 		return nil, err
 	}
-	e.Other = folded
+	e.Other = aggregated
 	at := id.Minute.Format("2006-01-02 15:04 UTC")
 	switch {
 	case id.Minute.Before(from):
-		e.Found = Expired
+		e.Found = RecordExpired
 		e.Text = fmt.Sprintf("The record of %s is past its retention: minutes are kept from %s on.", at, from.UTC().Format("2006-01-02 15:04 UTC"))
-	case len(folded) > 0:
-		e.Found = Aggregated
-		e.Text = fmt.Sprintf("In the minute of %s so many keys were refused that %d offences were counted together without their keys; this one may be among them.", at, total(folded))
-	case !id.Minute.Add(time.Minute + 5*time.Second).Before(s.now()):
-		e.Found = Pending
+	case len(aggregated) > 0:
+		e.Found = RecordAggregated
+		e.Text = fmt.Sprintf("In the minute of %s so many keys were refused that %d offences were counted together without their keys; this one may be among them.", at, total(aggregated))
+	case !id.Minute.Add(time.Minute + 5*time.Second).Before(d.now()):
+		e.Found = RecordPending
 		e.Text = fmt.Sprintf("Nothing is recorded under this id yet; the minute of %s is not over, and counts take up to two seconds to arrive.", at)
 	default:
-		e.Found = None
+		e.Found = RecordNone
 		e.Text = fmt.Sprintf("Nothing was refused under this id in the minute of %s: the check was a peek, or its node stopped before it could write.", at)
 	}
 	return e, nil
@@ -81,9 +81,9 @@ func total(all []offences.Offence) (n int64) {
 	return n
 }
 
-// tell makes the sentence of what was recorded, and adds what comes next.
-func (s *Service) describe(ctx context.Context, e *Explanation) error {
-	e.Found = Recorded
+// describe writes the text of what was recorded, and adds the escalation.
+func (d *Detection) describe(ctx context.Context, e *RefusalExplanation) error {
+	e.Found = RecordFound
 	sum := offences.Offence{First: e.Offences[0].First, Last: e.Offences[0].Last, Key: e.Offences[0].Key, Policy: e.Offences[0].Policy}
 	var by []string
 	shadow := true
@@ -95,7 +95,7 @@ func (s *Service) describe(ctx context.Context, e *Explanation) error {
 	}
 	e.Key = sum.Key
 	under := "no policy"
-	if p, known := s.View.Selector().ByID(sum.Policy); known {
+	if p, known := d.View.Selector().ByID(sum.Policy); known {
 		e.Policy, under = p.Name, "policy "+p.Name
 	} else if sum.Policy != 0 {
 		under = fmt.Sprintf("a policy that is deleted (%d)", sum.Policy)
@@ -109,8 +109,8 @@ func (s *Service) describe(ctx context.Context, e *Explanation) error {
 	if sum.Last.RetryAt > 0 {
 		e.Text += fmt.Sprintf(" The last answer said to ask again at %s.", time.UnixMilli(sum.Last.RetryAt).UTC().Format("2006-01-02 15:04:05.000 UTC"))
 	}
-	standings, err := s.escalationStatuses(ctx, []string{e.Key}, shadow)
-	e.Escalation = standings[e.Key]
+	statuses, err := d.escalationStatuses(ctx, []string{e.Key}, shadow)
+	e.Escalation = statuses[e.Key]
 	return err
 }
 

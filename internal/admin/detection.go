@@ -1,0 +1,227 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// DetectionView is the node's copy of policies and entries.
+type DetectionView interface {
+	Selector() *rules.Selector
+	Blocks() *blocks.Set
+}
+
+// Detection holds the use cases of offences, attacks, escalations and proposals: it
+// answers who offended, when and why. It is safe for use by many
+// goroutines.
+type Detection struct {
+	Store     DetectionStore
+	Proposals ProposalStore
+	// Entries adds the blocks of accepted proposals.
+	Entries          *Entries
+	View             DetectionView
+	ProposalSettings func() offences.ProposalSettings // nil means DefaultProposalSettings
+	Now              func() time.Time                 // nil means time.Now
+}
+
+func (d *Detection) now() time.Time {
+	if d.Now == nil {
+		return time.Now()
+	}
+	return d.Now()
+}
+
+// Offenders ranks the offenders of a span.
+func (d *Detection) Offenders(ctx context.Context, q offences.Query) (*offences.OffenderReport, error) {
+	ranking, err := d.Store.Rank(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	r := &offences.OffenderReport{Ranking: ranking, AllowedExact: ranking.Untracked == 0}
+	page := make([]string, len(ranking.Rows))
+	at := make(map[string]*offences.Offender, len(page))
+	r.Rows = make([]offences.Offender, len(page))
+	for i, ranked := range ranking.Rows {
+		page[i] = ranked.Key
+		r.Rows[i].Ranked = ranked
+		at[ranked.Key] = &r.Rows[i]
+	}
+	if err := d.addDetails(ctx, q, ranking.Span, page, at); err != nil {
+		return nil, err
+	}
+	if err := d.addTraffic(ctx, q.Policy, r, page, at); err != nil {
+		return nil, err
+	}
+	standings, err := d.escalationStatuses(ctx, page, q.Shadow)
+	if err != nil {
+		return nil, err
+	}
+	now := d.now()
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		row.Escalation = standings[row.Key]
+		if k, err := offences.ParseKey(row.Key); err == nil {
+			verdict := d.View.Blocks().Match(k, now)
+			row.Block, row.Exemption = verdict.Block, verdict.Exemption
+		}
+	}
+	return r, nil
+}
+
+// maxPoints bounds a trend.
+const maxPoints = 120
+
+// finelySpan is the longest span whose trend has parts of less than an hour.
+const finelySpan = 6 * time.Hour
+
+func (d *Detection) addDetails(ctx context.Context, q offences.Query, span offences.Span, page []string, at map[string]*offences.Offender) error {
+	points := min(max(1, q.Points), maxPoints)
+	if span.To.Sub(span.From) > finelySpan { // parts of less than an hour would read all the minutes
+		points = min(points, int(span.To.Sub(span.From)/time.Hour))
+	}
+	details, err := d.Store.Details(ctx, q, page, span, points)
+	if err != nil {
+		return err
+	}
+	type decider struct {
+		key, name string
+		policy    int64
+		kind      offences.Kind
+	}
+	sums, most := map[decider]int64{}, map[string]int64{}
+	for _, d := range details {
+		row := at[d.Key]
+		if q.Points > 0 {
+			if row.Trend == nil {
+				row.Trend = make([]int64, points)
+			}
+			row.Trend[min(d.Point, points-1)] += d.Count
+		}
+		id := decider{d.Key, d.RefusedBy, d.Policy, d.Kind}
+		sums[id] += d.Count
+		if sums[id] > most[d.Key] {
+			most[d.Key] = sums[id]
+			row.Policy, row.Kind, row.RefusedBy = d.Policy, d.Kind, d.RefusedBy
+		}
+	}
+	return nil
+}
+
+func (d *Detection) addTraffic(ctx context.Context, policy int64, r *offences.OffenderReport, page []string, at map[string]*offences.Offender) error {
+	totals, err := d.Store.KeyTotals(ctx, policy, page, r.Span)
+	if err != nil {
+		return err
+	}
+	for _, t := range totals {
+		at[t.Key].Allowed = t.Allowed
+	}
+	for i := range r.Rows {
+		if all := r.Rows[i].Offences + r.Rows[i].Allowed; all > 0 {
+			r.Rows[i].Share = float64(r.Rows[i].Offences) / float64(all)
+		}
+	}
+	return nil
+}
+
+// Traffic returns the traffic of a policy, 0 for all, in steps of a resolution
+// of whole minutes. Steps of up to a day begin where they would after
+// midnight, the first one perhaps before from. Steps without a check are left
+// out.
+func (d *Detection) Traffic(ctx context.Context, policy int64, from, to time.Time, resolution time.Duration) ([]offences.TrafficPoint, error) {
+	step := max(time.Minute, resolution.Truncate(time.Minute))
+	if step <= 24*time.Hour {
+		from = from.UTC().Truncate(step)
+	}
+	return d.Store.Traffic(ctx, policy, from, to, step)
+}
+
+// TrafficTotal returns the traffic of a policy, 0 for all, over a whole span,
+// and the estimated number of distinct keys.
+func (d *Detection) TrafficTotal(ctx context.Context, policy int64, from, to time.Time) (offences.TrafficPoint, error) {
+	total := offences.TrafficPoint{At: from}
+	points, err := d.Store.Traffic(ctx, policy, from, to, 0)
+	for _, p := range points {
+		total.Add(p.Counts)
+		total.Keys = p.Keys
+	}
+	return total, err
+}
+
+// Rules ranks what refused most. Rules of present policies that refused
+// nobody stand last.
+func (d *Detection) Rules(ctx context.Context, from, to time.Time) ([]offences.RuleRow, error) {
+	totals, err := d.Store.RuleTotals(ctx, offences.Span{From: from, To: to})
+	if err != nil {
+		return nil, err
+	}
+	var all int64
+	type ruleID struct {
+		policy int64
+		rule   string
+	}
+	known := map[ruleID]bool{}
+	for _, t := range totals {
+		known[ruleID{t.Policy, t.RefusedBy}] = true
+		if t.Kind != offences.Shadow {
+			all += t.Refused
+		}
+	}
+	rows := make([]offences.RuleRow, 0, len(totals))
+	for _, t := range totals {
+		row := offences.RuleRow{RuleTotal: t}
+		if t.Kind != offences.Shadow && all > 0 {
+			row.Share = float64(t.Refused) / float64(all)
+		}
+		rows = append(rows, row)
+	}
+	for _, p := range sortedPolicies(d.View.Selector()) {
+		kind := offences.Limited
+		switch p.Mode {
+		case rules.Off:
+			continue
+		case rules.Shadow:
+			kind = offences.Shadow
+		}
+		for _, rule := range p.Rules.Strings() {
+			if !known[ruleID{p.ID, rule}] {
+				rows = append(rows, offences.RuleRow{RuleTotal: offences.RuleTotal{Policy: p.ID, Kind: kind, RefusedBy: rule}})
+			}
+		}
+	}
+	return rows, nil
+}
+
+// Timeline returns what a key did, in so many equal parts of a span.
+func (d *Detection) Timeline(ctx context.Context, key keys.Key, from, to time.Time, points int) (*offences.Timeline, error) {
+	points = min(max(1, points), 1440)
+	t := &offences.Timeline{Key: key.String(), Points: make([]offences.TimelinePoint, points)}
+	from = from.UTC().Truncate(time.Minute)
+	width := to.Sub(from) / time.Duration(points)
+	for i := range t.Points {
+		t.Points[i].At = from.Add(time.Duration(i) * width)
+	}
+	page := []string{t.Key}
+	for _, shadow := range []bool{false, true} {
+		details, err := d.Store.Details(ctx, offences.Query{Shadow: shadow}, page, offences.Span{From: from, To: to}, points)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range details {
+			t.Points[min(d.Point, points-1)].Add(d.Kind, d.Count)
+		}
+	}
+	totals, err := d.Store.KeyTotals(ctx, 0, page, offences.Span{From: from, To: to})
+	if err != nil {
+		return nil, err
+	}
+	for _, total := range totals {
+		t.Allowed += total.Allowed
+	}
+	t.Events, err = d.Store.EscalationEvents(ctx, offences.EscalationFilter{From: from, To: to, Key: t.Key})
+	return t, err
+}

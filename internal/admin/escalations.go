@@ -1,0 +1,102 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// EscalationStatus returns the state of a key in the escalation of the policy that
+// limits it, and of its shadow policy; either may be nil.
+func (d *Detection) EscalationStatus(ctx context.Context, key keys.Key) (enforcing, shadow *offences.EscalationStatus, err error) {
+	for _, of := range []struct {
+		shadow bool
+		to     **offences.EscalationStatus
+	}{{false, &enforcing}, {true, &shadow}} {
+		all, err := d.escalationStatuses(ctx, []string{key.String()}, of.shadow)
+		if err != nil {
+			return nil, nil, err
+		}
+		*of.to = all[key.String()]
+	}
+	return enforcing, shadow, nil
+}
+
+// escalationStatuses returns the states of keys under the policies that limit them,
+// or under their shadow policies.
+func (d *Detection) escalationStatuses(ctx context.Context, page []string, shadow bool) (map[string]*offences.EscalationStatus, error) {
+	states, err := d.Store.EscalationStates(ctx, page)
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := d.Store.EscalationPauses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type id struct {
+		policy int64
+		key    string
+	}
+	known := map[id]offences.State{}
+	for _, state := range states {
+		known[id{state.Policy, state.Key}] = state
+	}
+	now := d.now().UnixMilli()
+	counts, err := d.Store.EscalationCounts(ctx, page, offences.MinuteOf(now)-maxWindow)
+	if err != nil {
+		return nil, err
+	}
+	counted := map[id][]offences.EscalationCount{}
+	for _, c := range counts {
+		counted[id{c.Policy, c.Key}] = append(counted[id{c.Policy, c.Key}], c)
+	}
+	selector := d.View.Selector()
+	all := map[string]*offences.EscalationStatus{}
+	for _, key := range page {
+		k, err := offences.ParseKey(key)
+		if err != nil {
+			continue
+		}
+		policy, shadowPolicy := selector.Select(k)
+		if shadow {
+			policy = shadowPolicy
+		}
+		if policy == nil || policy.Escalation == nil || policy.Mode == rules.Off {
+			continue
+		}
+		l := offences.EscalationsOf([]*rules.Policy{policy})[policy.ID]
+		status := l.Status(known[id{policy.ID, key}], counted[id{policy.ID, key}], now)
+		status.Paused = slices.ContainsFunc(pauses, func(p offences.EscalationPause) bool { return p.Policy == policy.ID })
+		all[key] = status
+	}
+	return all, nil
+}
+
+// maxWindow is the longest window that an escalation may have, in milliseconds.
+const maxWindow = int64(24 * time.Hour / time.Millisecond)
+
+func sortedPolicies(selector *rules.Selector) []*rules.Policy {
+	all := selector.Policies()
+	slices.SortFunc(all, func(a, b *rules.Policy) int { return int(a.ID - b.ID) })
+	return all
+}
+
+// EscalationPauses returns the escalations that are paused.
+func (d *Detection) EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error) {
+	return d.Store.EscalationPauses(ctx)
+}
+
+// Resume lets the paused escalation of a policy go on; NotFound where there is no
+// policy of the name, or its escalation is not paused.
+func (d *Detection) Resume(ctx context.Context, c Caller, policy string) error {
+	p, found := d.View.Selector().ByName(policy)
+	if !found {
+		return fault.New(fault.NotFound, "There is no policy of that name.")
+	}
+	return d.Store.ResumeEscalation(ctx, c.Actor, p.ID)
+}

@@ -1,0 +1,71 @@
+package offences
+
+import (
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+)
+
+// Offender is one offender of a report.
+type Offender struct {
+	Ranked
+	// Allowed is exact where OffenderReport.AllowedExact says so, and else what is
+	// known of the minutes in which the key was among the heaviest or offended.
+	// It is of the policy that was asked for, whatever the source and rule.
+	Allowed int64
+	// Share is the refused share of the checks, 0 to 1.
+	Share float64
+	// Policy and RefusedBy refused most of the
+	Policy    int64
+	Kind      Kind
+	RefusedBy string
+	// Block is active, or hidden by Exemption; nil if none.
+	Block     *blocks.Entry
+	Exemption *blocks.Entry
+	// Escalation is the state of the key, nil where its policy has none.
+	Escalation *EscalationStatus
+	// Trend is the offences in equal parts of the span.
+	Trend []int64
+}
+
+// OffenderReport is one page of offenders.
+type OffenderReport struct {
+	Ranking
+	Rows []Offender
+	// AllowedExact says that the traffic memory held every key of the span.
+	AllowedExact bool
+}
+
+// RuleRow is one rule or block of a report on rules.
+type RuleRow struct {
+	RuleTotal
+	Share float64 // of all that was refused, 0 to 1
+}
+
+// TimelinePoint is one part of a key's timeline.
+type TimelinePoint struct {
+	At                       time.Time
+	Limited, Blocked, Shadow int64
+}
+
+// Timeline is what one key did over a span.
+type Timeline struct {
+	Key    string
+	Points []TimelinePoint
+	// Allowed is what the traffic memory knows, a lower bound where the key
+	// was not always among the heaviest.
+	Allowed int64
+	Events  []EscalationEvent
+}
+
+// Add adds n offences of a kind.
+func (p *TimelinePoint) Add(kind Kind, n int64) {
+	switch kind {
+	case Limited:
+		p.Limited += n
+	case Blocked:
+		p.Blocked += n
+	case Shadow:
+		p.Shadow += n
+	}
+}
