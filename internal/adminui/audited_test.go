@@ -159,7 +159,7 @@ func (w *walk) policies() {
 
 func (w *walk) identities() {
 	w.Helper()
-	token := w.press(pressed{route: "/tokens", form: url.Values{"name": {"ci"}, "scope": {string(identity.Read)}, "for": {"30d"}}, action: "token.add", after: true}).ObjectID
+	token := w.press(pressed{route: "/tokens", form: url.Values{"name": {"ci"}, "scopes": {string(identity.Read)}, "for": {"30d"}}, action: "token.add", after: true}).ObjectID
 	w.press(pressed{route: "/tokens/:id/rotate", path: "/tokens/" + token + "/rotate", action: "token.update", before: true, after: true})
 	w.press(pressed{route: "/tokens/:id/revoke", path: "/tokens/" + token + "/revoke", action: "token.revoke", before: true, after: true})
 	user := w.press(pressed{route: "/users", form: url.Values{"name": {"ada"}, "role": {string(identity.Viewer)}, "password": {password}}, action: "user.add", after: true}).ObjectID

@@ -205,7 +205,7 @@ func (h *importHandler) holdUpload(c *httpserver.Call, values url.Values, option
 // ownerOf identifies the session of a request, "" for none.
 func ownerOf(c *httpserver.Call) string {
 	if l := loginOf(c); l != nil {
-		return string(l.session.Hash)
+		return string(l.Session.Hash)
 	}
 	return ""
 }

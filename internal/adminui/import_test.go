@@ -188,7 +188,7 @@ func TestAnImportThatCannotBeReadSaysWhy(t *testing.T) {
 	both := url.Values{"list": {"203.0.113.1"}, "for": {"good"}, "on_conflict": {"keep"}}
 	olu.upload("/blocks/import", "list.txt", "203.0.113.2", both).is(http.StatusUnprocessableEntity).holds("not both")
 	olu.upload("/blocks/import", "list.txt", "203.0.113.2", url.Values{"for": {"until"}, "until": {"2020-01-01 00:00"}, "on_conflict": {"keep"}}).
-		is(http.StatusUnprocessableEntity).holds("must be in the future")
+		is(http.StatusUnprocessableEntity).holds("Must be in the future")
 	n.as(t, "vic").get("/blocks/import").is(http.StatusForbidden)
 }
 

@@ -31,7 +31,7 @@ type loginPage struct {
 type loginHandler struct {
 	*site.Site
 	sessions     *sessions
-	identity     identity.Store
+	users        LoginStore
 	throttle     *httpserver.Throttle
 	failedLogins *httpserver.FailedLogins
 }
@@ -74,7 +74,7 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 		c.Set("Retry-After", format.Seconds(wait))
 		return h.renderLogin(c, http.StatusTooManyRequests, page)
 	}
-	user, err := h.identity.FindUserByName(ctx, page.Name)
+	user, err := h.users.FindUserByName(ctx, page.Name)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

@@ -20,7 +20,9 @@ import (
 type Deps struct {
 	Policies *admin.Policies
 	Entries  *admin.Entries
-	Identity identity.Store
+	Logins   LoginStore
+	Tokens   *admin.Tokens
+	Users    *admin.Users
 	Audit    audit.Store
 	Catalog  *catalog.Catalog
 	Throttle *httpserver.Throttle
@@ -63,6 +65,13 @@ type Deps struct {
 	Now    func() time.Time // nil means time.Now
 }
 
+// LoginStore keeps the sessions and the passwords of users.
+type LoginStore interface {
+	admin.SessionStore
+	// FindUserByName returns a user, or a *fault.Error NotFound.
+	FindUserByName(ctx context.Context, name string) (*identity.User, error)
+}
+
 // Setting is one setting as the page of settings shows it.
 type Setting struct{ Name, Variable, Value, Help string }
 
@@ -100,8 +109,10 @@ func New(d Deps) (*Pages, error) {
 		return nil, err
 	}
 	p := &Pages{sessions: &sessions{
-		identity: d.Identity, catalog: d.Catalog, secure: d.Secure, idleTimeout: d.IdleTimeout, lifetime: d.Lifetime,
-		now: d.Now, known: map[[32]byte]login{},
+		secure: d.Secure,
+		Sessions: admin.NewSessions(admin.SessionOptions{
+			Store: d.Logins, UsersRevision: d.Catalog.UsersRevision, IdleTimeout: d.IdleTimeout, Lifetime: d.Lifetime, Now: d.Now,
+		}),
 	}}
 	p.routes = routesOf(s, &d, p.sessions)
 	return p, nil
@@ -115,7 +126,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		Site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
 	}
 	handlers := []interface{ routes() []httpserver.Route }{
-		&loginHandler{Site: s, sessions: sessions, identity: d.Identity, throttle: d.Throttle, failedLogins: d.Failed},
+		&loginHandler{Site: s, sessions: sessions, users: d.Logins, throttle: d.Throttle, failedLogins: d.Failed},
 		&searchHandler{Site: s, detection: d.Detection},
 		firstRun,
 		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},
@@ -131,8 +142,8 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection},
 		&jobsHandler{Site: s, jobs: d.Jobs},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
-		&tokensHandler{Site: s, identity: d.Identity},
-		&usersHandler{Site: s, identity: d.Identity},
+		&tokensHandler{Site: s, tokens: d.Tokens},
+		&usersHandler{Site: s, users: d.Users},
 		&settingsHandler{Site: s, settings: d.Settings},
 	}
 	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, Traffic: d.Trace, IsShared: isShared}

@@ -100,7 +100,7 @@ func TestARowIsEditedInPlaceAndTellsOfAnotherEdit(t *testing.T) {
 	olu.post("/blocks/"+b.ID, edited).is(http.StatusPreconditionFailed).
 		holds("Somebody changed it while you were editing").holds("scraping prices").holds(`value="mine"`)
 	edited = url.Values{"reason": {"x"}, "for": {"until"}, "until": {"2020-01-01 00:00"}, "revision": {"1"}}
-	olu.post("/blocks/"+b.ID, edited).is(http.StatusUnprocessableEntity).holds("must be in the future")
+	olu.post("/blocks/"+b.ID, edited).is(http.StatusUnprocessableEntity).holds("Must be in the future")
 }
 
 func TestAnExportHoldsWhatTheFiltersSelectAndRunsInNoSpreadsheet(t *testing.T) {
@@ -139,7 +139,7 @@ func TestAKeyIsReachedFromWhatIsTypedOrPasted(t *testing.T) {
 func TestATokensSecretIsShownOnceAndWorks(t *testing.T) {
 	n := newNode(t)
 	maria := n.as(t, "maria")
-	got := maria.post("/tokens", url.Values{"name": {"ci"}, "scope": {"read"}, "for": {"30d"}}).is(http.StatusOK)
+	got := maria.post("/tokens", url.Values{"name": {"ci"}, "scopes": {"read"}, "for": {"30d"}}).is(http.StatusOK)
 	secret := regexp.MustCompile(identity.SecretPattern).FindString(got.body)
 	if secret == "" {
 		t.Fatal("no secret is shown")
@@ -233,9 +233,9 @@ func TestTheAuditShowsWhatDiffers(t *testing.T) {
 	vic.get("/audit?from=yesterday").is(http.StatusUnprocessableEntity)
 }
 
-// outage is an identity store whose database can be taken away.
+// outage is a login store whose database can be taken away.
 type outage struct {
-	identity.Store
+	adminui.LoginStore
 	gone atomic.Bool
 }
 
@@ -243,14 +243,14 @@ func (o *outage) FindSession(ctx context.Context, hash []byte) (*identity.Sessio
 	if o.gone.Load() {
 		return nil, nil, fault.New(fault.Unavailable, "The database is unreachable.")
 	}
-	return o.Store.FindSession(ctx, hash)
+	return o.LoginStore.FindSession(ctx, hash)
 }
 
 func TestPagesStayReadableWhileTheDatabaseIsGone(t *testing.T) {
 	var store *outage
 	n := newNode(t, func(d *adminui.Deps) {
-		store = &outage{Store: d.Identity}
-		d.Identity = store
+		store = &outage{LoginStore: d.Logins}
+		d.Logins = store
 	})
 	vic := n.as(t, "vic")
 	store.gone.Store(true)

@@ -2,21 +2,19 @@ package adminui
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -29,44 +27,22 @@ const (
 	plainCookie  = "stint_session"
 )
 
-const (
-	touchEvery   = time.Minute // how exactly the idle time is kept
-	maxKnown     = 1000
-	storeTimeout = 10 * time.Second
-)
+const storeTimeout = 10 * time.Second
 
-// sessions finds, begins and ends the sessions of users.
+// sessions finds the session of a request by its cookie, and sets the cookie.
 type sessions struct {
-	identity identity.Store
-	catalog  *catalog.Catalog
-	secure   bool // the listener speaks TLS itself
-	// idleTimeout and lifetime end a session.
-	idleTimeout, lifetime time.Duration
-	now                   func() time.Time
-
-	mu    sync.Mutex
-	known map[[32]byte]login // sessions seen lately, used while the database is unreachable
+	*admin.Sessions
+	secure bool // the listener speaks TLS itself
 }
-
-// login is one session and whose it is.
-type login struct {
-	session identity.Session
-	user    identity.User
-	// users is the catalog's UsersRevision before it was read: once that moves,
-	// the session may have ended.
-	users int64
-}
-
-const (
-	loginLocal localKey = "login"
-)
 
 type localKey string
 
+const loginLocal localKey = "login"
+
 // loginOf returns the session that a request belongs to, nil for none: a token
 // may ask for a page too.
-func loginOf(c *httpserver.Call) *login {
-	l, _ := c.Locals(loginLocal).(*login)
+func loginOf(c *httpserver.Call) *admin.Login {
+	l, _ := c.Locals(loginLocal).(*admin.Login)
 	return l
 }
 
@@ -79,33 +55,26 @@ func (s *sessions) SessionOf(c *fiber.Ctx) (*httpserver.Principal, error) {
 	hash := identity.HashSecret(secret)
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	l, err := s.findLogin(ctx, hash)
+	l, err := s.Find(ctx, hash)
 	if err != nil || l == nil {
 		return nil, err
 	}
 	if changes(c.Method()) {
-		if err := s.prove(c, &l.session); err != nil {
+		if err := s.prove(c, &l.Session); err != nil {
 			return nil, err
 		}
 	}
 	c.Locals(loginLocal, l)
-	c.Locals(site.CSRFLocal, l.session.CSRF)
+	c.Locals(site.CSRFLocal, l.Session.CSRF)
 	return &httpserver.Principal{
-		Kind: audit.User, ID: l.user.ID, Name: l.user.Name,
-		Role: l.user.Role, Access: []identity.Access{l.user.Role.Access()}, Proof: hash,
+		Kind: audit.User, ID: l.User.ID, Name: l.User.Name,
+		Role: l.User.Role, Access: []identity.Access{l.User.Role.Access()}, Proof: hash,
 	}, nil
 }
 
 // SessionHolds implements httpserver.Sessions.
 func (s *sessions) SessionHolds(ctx context.Context, p *httpserver.Principal) (bool, error) {
-	session, user, err := s.identity.FindSession(ctx, p.Proof[:])
-	if fault.Is(err, fault.NotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return user.Role == p.Role && s.isActive(&login{session: *session, user: *user}), nil
+	return s.IsActive(ctx, p.Proof, p.Role)
 }
 
 func (s *sessions) cookie(c *fiber.Ctx) string {
@@ -115,104 +84,25 @@ func (s *sessions) cookie(c *fiber.Ctx) string {
 	return c.Cookies(plainCookie)
 }
 
-// findLogin returns an active session, nil for none. While the database is
-// unreachable it goes by what it said last: nothing can be changed then.
-func (s *sessions) findLogin(ctx context.Context, hash [32]byte) (*login, error) {
-	users := s.catalog.UsersRevision()
-	session, user, err := s.identity.FindSession(ctx, hash[:])
-	switch {
-	case fault.Is(err, fault.NotFound):
-		s.forget(hash)
-		return nil, nil
-	case err != nil:
-		l, known := s.recall(hash)
-		if !known || l.users != users || !s.isActive(&l) {
-			return nil, err
-		}
-		return &l, nil
-	}
-	l := login{*session, *user, users}
-	if !s.isActive(&l) {
-		s.forget(hash)
-		return nil, s.identity.DeleteSession(ctx, hash[:])
-	}
-	if now := s.now(); now.Sub(l.session.LastSeen) >= touchEvery {
-		if err := s.identity.TouchSession(ctx, hash[:], now); err != nil {
-			return nil, err
-		}
-		l.session.LastSeen = now
-	}
-	s.remember(hash, l)
-	return &l, nil
-}
-
-func (s *sessions) isActive(l *login) bool {
-	now := s.now()
-	return now.Before(l.session.Expires) && now.Sub(l.session.LastSeen) < s.idleTimeout &&
-		l.user.Disabled.IsZero() && l.user.Role.Access() != ""
-}
-
-func (s *sessions) remember(hash [32]byte, l login) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, known := s.known[hash]; !known && len(s.known) >= maxKnown {
-		for old := range s.known { // any will do: only an outage asks for it
-			delete(s.known, old)
-			break
-		}
-	}
-	s.known[hash] = l
-}
-
-func (s *sessions) recall(hash [32]byte) (login, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, known := s.known[hash]
-	return l, known
-}
-
-func (s *sessions) forget(hash [32]byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.known, hash)
-}
-
-// begin logs a user in under a new secret and sets the cookie. The user
-// is as the password was verified against.
+// begin logs a user in under a new secret and sets the cookie. The user is as the
+// password was verified against.
 func (s *sessions) begin(ctx context.Context, c *httpserver.Call, user *identity.User) error {
-	now := s.now()
-	secret := rand.Text() + rand.Text()
-	hash := identity.HashSecret(secret)
-	by := audit.Actor{Kind: audit.User, ID: user.ID, Name: user.Name, Address: c.Address.String()}
-	err := s.identity.BeginSession(ctx, by, identity.Session{
-		Hash: hash[:], UserID: user.ID, CSRF: rand.Text(), Created: now, LastSeen: now,
-		Expires: now.Add(s.lifetime), Address: c.Address.String(), Agent: format.ClipLine(c.Get(fiber.HeaderUserAgent), 200),
-	}, user.PasswordHash, identity.KnownAddressOf(c.Address))
+	secret, err := s.Begin(ctx, user, c.Address, format.ClipLine(c.Get(fiber.HeaderUserAgent), 200))
 	if err != nil {
 		return err
 	}
-	s.setCookie(c.Ctx, secret, s.lifetime)
+	s.setCookie(c.Ctx, secret, s.Lifetime)
 	return nil
 }
 
-// end ends the session of a request, if it has one.
+// end ends the session of a request, if it has one, and deletes its cookie.
 func (s *sessions) end(ctx context.Context, c *httpserver.Call) error {
 	secret := s.cookie(c.Ctx)
 	if secret == "" {
 		return nil
 	}
-	hash := identity.HashSecret(secret)
-	session, user, err := s.identity.FindSession(ctx, hash[:])
-	s.forget(hash)
 	s.setCookie(c.Ctx, "", -1)
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	by := audit.Actor{Kind: audit.User, ID: user.ID, Name: user.Name, Address: c.Address.String()}
-	return s.identity.EndSession(ctx, by, session.Hash)
+	return s.End(ctx, secret, c.Address)
 }
 
 // setCookie has the browser keep value for lifetime, at least a second, or

@@ -1,19 +1,17 @@
 package adminui
 
 import (
-	"context"
 	"net/http"
 	"slices"
-	"time"
+	"strings"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
-
-const maxName = 64
 
 type tokensPage struct {
 	site.Frame
@@ -23,9 +21,9 @@ type tokensPage struct {
 	For         string
 	Until       string
 	FieldErrors form.FieldErrors
-	Secret      string // of the token that was just made, shown once
-	Made        *identity.Token
-	Replaces    *identity.Token // by the one just made, nil for none
+	// Created is the token that was just made, whose secret is shown once; nil for
+	// none.
+	Created *admin.CreatedToken
 }
 
 type tokenRow struct {
@@ -51,10 +49,15 @@ func (p tokensPage) Choices() []form.Choice {
 	return form.Choices("30d", "30 days", "90d", "90 days", "365d", "1 year", "good", "For good", "until", "Until")
 }
 
+// newTokensPage returns the page with an empty form.
+func newTokensPage(created *admin.CreatedToken) tokensPage {
+	return tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{}, Created: created}
+}
+
 // tokensHandler lists, creates, rotates and revokes tokens.
 type tokensHandler struct {
 	*site.Site
-	identity identity.Store
+	tokens *admin.Tokens
 }
 
 func (h *tokensHandler) routes() []httpserver.Route {
@@ -67,8 +70,7 @@ func (h *tokensHandler) routes() []httpserver.Route {
 }
 
 func (h *tokensHandler) showTokens(c *httpserver.Call) error {
-	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{}}
-	return h.renderTokens(c, http.StatusOK, page)
+	return h.renderTokens(c, http.StatusOK, newTokensPage(nil))
 }
 
 func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokensPage) error {
@@ -77,7 +79,7 @@ func (h *tokensHandler) renderTokens(c *httpserver.Call, status int, page tokens
 		page.Toast = &site.Toast{Text: "The token is revoked: it is refused from now on."}
 	}
 	ctx := c.Context()
-	all, err := h.identity.Tokens(ctx)
+	all, err := h.tokens.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,58 +103,23 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 		return err
 	}
 	page := tokensPage{For: values.Get("for"), Until: values.Get("until"), Scopes: map[string]bool{}, FieldErrors: form.FieldErrors{}}
-	if page.Name, err = form.Line(values, "name", maxName); err != nil {
-		if err = page.FieldErrors.Add(err); err != nil {
-			return err
-		}
-	}
-	if page.Name == "" {
-		page.FieldErrors["name"] = "Give it a name that people recognise it by."
-	}
-	var scopes []identity.Access
-	for _, text := range values["scope"] {
-		scope := identity.Access(text)
-		if !slices.Contains([]identity.Access{identity.Check, identity.Read, identity.Operate, identity.Admin}, scope) {
-			return fault.Field("scope", "must be check, read, operate or admin")
-		}
-		if !page.Scopes[text] {
-			scopes = append(scopes, scope)
-		}
-		page.Scopes[text] = true
-	}
-	if len(scopes) == 0 {
-		page.FieldErrors["scope"] = "Choose at least one."
+	page.Name = strings.TrimSpace(values.Get("name"))
+	for _, scope := range values["scopes"] {
+		page.Scopes[scope] = true
 	}
 	expires, err := h.ParseExpiry(page.For, page.Until, h.Now())
+	if err == nil {
+		page.Created, err = h.tokens.Create(c.Context(), site.CallerOf(c), admin.CreateToken{
+			Name: page.Name, Scopes: values["scopes"], Expiry: blocks.Expiry{Until: expires},
+		})
+	}
 	if err != nil {
-		if err = page.FieldErrors.Add(err); err != nil {
+		if err := page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-	}
-	if len(page.FieldErrors) > 0 {
 		return h.renderTokens(c, site.StatusInvalidForm, page)
 	}
-	ctx := c.Context()
-	page.Made, page.Secret, err = h.makeToken(ctx, c, page.Name, scopes, expires)
-	if fault.Is(err, fault.Conflict) {
-		page.FieldErrors["name"] = "There is a token of this name; choose another."
-		return h.renderTokens(c, http.StatusConflict, page)
-	}
-	if err != nil {
-		return err
-	}
-	return h.renderTokens(c, http.StatusOK, tokensPage{
-		Made: page.Made, Secret: page.Secret, For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{},
-	})
-}
-
-func (h *tokensHandler) makeToken(ctx context.Context, c *httpserver.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
-	secret := identity.NewSecret(scopes)
-	actor := c.Actor()
-	made, err := h.identity.AddToken(ctx, actor, identity.Token{
-		Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: actor.Name, Expires: expires,
-	})
-	return made, secret.Text, err
+	return h.renderTokens(c, http.StatusOK, newTokensPage(page.Created))
 }
 
 func (h *tokensHandler) revokeToken(c *httpserver.Call) error {
@@ -161,28 +128,21 @@ func (h *tokensHandler) revokeToken(c *httpserver.Call) error {
 		return err
 	}
 	ctx := c.Context()
-	if _, err := h.identity.RevokeToken(ctx, c.Actor(), id); err != nil {
+	if _, err := h.tokens.Revoke(ctx, site.CallerOf(c), id); err != nil {
 		return err
 	}
 	return h.Redirect(c, "/tokens?done=revoked")
 }
 
-// rotateToken makes a token like another one, which ends a day later, both or
-// neither.
+// rotateToken ends a token a day after its successor is made.
 func (h *tokensHandler) rotateToken(c *httpserver.Call) error {
 	id, err := site.PathParam(c, "id")
 	if err != nil {
 		return err
 	}
-	ctx := c.Context()
-	old, err := h.identity.FindTokenByID(ctx, id)
+	created, err := h.tokens.Rotate(c.Context(), site.CallerOf(c), id, identity.DefaultOverlap)
 	if err != nil {
 		return err
 	}
-	secret := identity.NewSecret(old.Scopes)
-	page := tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{}, Secret: secret.Text}
-	if page.Made, page.Replaces, err = h.identity.RotateToken(ctx, c.Actor(), id, secret, identity.DefaultOverlap); err != nil {
-		return err
-	}
-	return h.renderTokens(c, http.StatusOK, page)
+	return h.renderTokens(c, http.StatusOK, newTokensPage(created))
 }

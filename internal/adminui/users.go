@@ -3,11 +3,11 @@ package adminui
 import (
 	"context"
 	"net/http"
-	"regexp"
+	"strings"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 )
@@ -36,7 +36,7 @@ func (p usersPage) RoleChoices() []roleChoice {
 // usersHandler lists and changes users.
 type usersHandler struct {
 	*site.Site
-	identity identity.Store
+	users *admin.Users
 }
 
 func (h *usersHandler) routes() []httpserver.Route {
@@ -69,13 +69,11 @@ func (h *usersHandler) renderUsers(c *httpserver.Call, status int, page usersPag
 	}
 	ctx := c.Context()
 	var err error
-	if page.Users, err = h.identity.Users(ctx); err != nil {
+	if page.Users, err = h.users.List(ctx); err != nil {
 		return err
 	}
 	return h.Render(c, status, "users", page)
 }
-
-var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
 
 func (h *usersHandler) addUser(c *httpserver.Call) error {
 	values, err := form.Read(c)
@@ -83,38 +81,15 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 		return err
 	}
 	page := usersPage{NewRole: values.Get("role"), FieldErrors: form.FieldErrors{}}
-	if page.Name, err = form.Line(values, "name", maxName); err != nil || !userName.MatchString(page.Name) {
-		page.FieldErrors["name"] = "Write 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit."
-	}
-	role, hash := identity.Role(page.NewRole), ""
-	if role.Access() == "" {
-		page.FieldErrors["role"] = "Choose a role."
-	}
-	if hash, err = hashNew(values.Get("password")); err != nil {
-		if err = page.FieldErrors.Add(err); err != nil {
+	page.Name = strings.TrimSpace(values.Get("name"))
+	_, err = h.users.Create(c.Context(), site.CallerOf(c), admin.CreateUser{Name: page.Name, Role: page.NewRole, Password: values.Get("password")})
+	if err != nil {
+		if err := page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-	}
-	if len(page.FieldErrors) > 0 {
 		return h.renderUsers(c, site.StatusInvalidForm, page)
 	}
-	ctx := c.Context()
-	_, err = h.identity.AddUser(ctx, c.Actor(), identity.User{Name: page.Name, Role: role, PasswordHash: hash})
-	if fault.Is(err, fault.Conflict) {
-		page.FieldErrors["name"] = "There is a user of this name; choose another."
-		return h.renderUsers(c, http.StatusConflict, page)
-	}
-	if err != nil {
-		return err
-	}
 	return h.Redirect(c, "/users?done=added")
-}
-
-func hashNew(password string) (string, error) {
-	if err := identity.CheckPassword(password); err != nil {
-		return "", fault.Field("password", "The password %s.", err.Error())
-	}
-	return identity.HashPassword(password), nil
 }
 
 func (h *usersHandler) setRole(c *httpserver.Call) error {
@@ -122,8 +97,8 @@ func (h *usersHandler) setRole(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	role := identity.Role(values.Get("role"))
-	return h.updateUser(c, "role", identity.UserUpdate{Role: &role})
+	role := values.Get("role")
+	return h.updateUser(c, "role", admin.UpdateUser{Role: &role})
 }
 
 func (h *usersHandler) setPassword(c *httpserver.Call) error {
@@ -131,17 +106,20 @@ func (h *usersHandler) setPassword(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	hash, err := hashNew(values.Get("password"))
+	id, err := site.PathParam(c, "id")
 	if err != nil {
-		page := usersPage{NewRole: string(identity.Operator), FieldErrors: form.FieldErrors{}, Edit: c.Params("id")}
-		if err = page.FieldErrors.Add(err); err != nil {
+		return err
+	}
+	if _, err := h.users.SetPassword(c.Context(), site.CallerOf(c), id, values.Get("password")); err != nil {
+		page := usersPage{NewRole: string(identity.Operator), FieldErrors: form.FieldErrors{}, Edit: id}
+		if err := page.FieldErrors.Add(err); err != nil {
 			return err
 		}
 		page.FieldErrors["new-password"] = page.FieldErrors["password"]
 		delete(page.FieldErrors, "password")
 		return h.renderUsers(c, site.StatusInvalidForm, page)
 	}
-	return h.updateUser(c, "password", identity.UserUpdate{PasswordHash: &hash})
+	return h.Redirect(c, "/users?done=password")
 }
 
 func (h *usersHandler) disable(disabled bool) httpserver.Handler {
@@ -150,21 +128,21 @@ func (h *usersHandler) disable(disabled bool) httpserver.Handler {
 		done = "disabled"
 	}
 	return func(c *httpserver.Call) error {
-		return h.updateUser(c, done, identity.UserUpdate{Disabled: &disabled})
+		return h.updateUser(c, done, admin.UpdateUser{Disabled: &disabled})
 	}
 }
 
 // updateUser changes a user, which ends their sessions.
-func (h *usersHandler) updateUser(c *httpserver.Call, done string, change identity.UserUpdate) error {
+func (h *usersHandler) updateUser(c *httpserver.Call, done string, change admin.UpdateUser) error {
 	return h.withUser(c, done, func(ctx context.Context, id string) error {
-		_, err := h.identity.UpdateUser(ctx, c.Actor(), id, change)
+		_, err := h.users.Update(ctx, site.CallerOf(c), id, change)
 		return err
 	})
 }
 
 func (h *usersHandler) deleteUser(c *httpserver.Call) error {
 	return h.withUser(c, "deleted", func(ctx context.Context, id string) error {
-		return h.identity.DeleteUser(ctx, c.Actor(), id)
+		return h.users.Delete(ctx, site.CallerOf(c), id)
 	})
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -29,7 +28,8 @@ type Deps struct {
 	Keys     *admin.Keys
 	Policies *admin.Policies
 	Entries  *admin.Entries
-	Identity identity.Store
+	Tokens   *admin.Tokens
+	Users    *admin.Users
 	Audit    audit.Store
 
 	Detection *admin.Detection
@@ -66,8 +66,8 @@ func New(d Deps) *API {
 		entries.routes(),
 		(&keyHandler{common: c, keys: d.Keys}).routes(),
 		(&noteHandler{keys: d.Keys}).routes(),
-		(&tokenHandler{common: c, tokens: d.Identity}).routes(),
-		(&userHandler{users: d.Identity}).routes(),
+		(&tokenHandler{common: c, tokens: d.Tokens}).routes(),
+		(&userHandler{users: d.Users}).routes(),
 		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),
 		(&offenderHandler{common: c, detection: d.Detection}).routes(),
 		(&trafficHandler{common: c, detection: d.Detection}).routes(),

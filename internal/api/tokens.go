@@ -1,17 +1,13 @@
 package api
 
 import (
-	"context"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -20,7 +16,7 @@ import (
 // tokenHandler serves the API tokens.
 type tokenHandler struct {
 	common
-	tokens identity.Store
+	tokens *admin.Tokens
 }
 
 func (h *tokenHandler) routes() []route {
@@ -47,14 +43,11 @@ var (
 	opRevokeToken = &openapi.Operation{ID: "revokeToken", Tag: "identities", Summary: "Revoke a token on every node.", Answers: ok("The token.", wire.Token{})}
 )
 
-// maxName is the longest name of a token or a user, in bytes.
-const maxName = 64
-
 func (h *tokenHandler) listTokens(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	all, err := h.tokens.Tokens(c.Context())
+	all, err := h.tokens.List(c.Context())
 	if err != nil {
 		return err
 	}
@@ -66,7 +59,7 @@ func (h *tokenHandler) getToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	t, err := h.tokens.FindTokenByID(c.Context(), id)
+	t, err := h.tokens.ByID(c.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -78,65 +71,23 @@ func (h *tokenHandler) addToken(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	if err := checkName(request.Name); err != nil {
-		return err
-	}
-	scopes, err := parseScopes(request.Scopes)
-	if err != nil {
-		return err
-	}
-	expires, err := h.expiry(request.ExpiresIn, request.ExpiresAt)
-	if err != nil {
-		return err
-	}
-	made, secret, err := h.makeToken(c.Context(), c, request.Name, scopes, expires)
-	if err != nil {
-		return err
-	}
-	return sendCreatedToken(c, wire.CreatedToken{Token: h.wireToken(made), Secret: secret})
-}
-
-func (h *tokenHandler) makeToken(ctx context.Context, c *httpserver.Call, name string, scopes []identity.Access, expires time.Time) (*identity.Token, string, error) {
-	secret := identity.NewSecret(scopes)
-	actor := c.Actor()
-	made, err := h.tokens.AddToken(ctx, actor, identity.Token{
-		Name: name, Hint: secret.Hint, Hash: secret.Hash[:], Scopes: scopes, Author: actor.Name, Expires: expires,
+	made, err := h.tokens.Create(c.Context(), callerOf(c), admin.CreateToken{
+		Name: request.Name, Scopes: request.Scopes, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
 	})
-	return made, secret.Text, err
+	if err != nil {
+		return err
+	}
+	return h.sendCreated(c, made)
 }
 
-func sendCreatedToken(c *httpserver.Call, t wire.CreatedToken) error {
+func (h *tokenHandler) sendCreated(c *httpserver.Call, t *admin.CreatedToken) error {
+	answer := wire.CreatedToken{Token: h.wireToken(t.Token), Secret: t.Secret}
+	if t.Replaces != nil {
+		replaced := h.wireToken(t.Replaces)
+		answer.Replaces = &replaced
+	}
 	c.Set(fiber.HeaderLocation, wire.PathTokens+"/"+t.ID)
-	return c.SendJSON(http.StatusCreated, t)
-}
-
-func checkName(name string) error {
-	if name == "" {
-		return fault.Field("name", "is missing; send 1 to %d bytes that people recognise it by", maxName)
-	}
-	if name != strings.TrimSpace(name) {
-		return fault.Field("name", "begins or ends with a space; remove it")
-	}
-	return httpserver.CheckLine("name", name, maxName)
-}
-
-func parseScopes(texts []string) ([]identity.Access, error) {
-	if len(texts) == 0 {
-		return nil, fault.Field("scopes", "is empty; name at least one of check, read, operate and admin")
-	}
-	var scopes []identity.Access
-	for i, text := range texts {
-		field := "scopes[" + strconv.Itoa(i) + "]"
-		scope := identity.Access(text)
-		switch {
-		case !slices.Contains([]identity.Access{identity.Check, identity.Read, identity.Operate, identity.Admin}, scope):
-			return nil, fault.Field(field, "must be check, read, operate or admin")
-		case slices.Contains(scopes, scope):
-			return nil, fault.Field(field, "stands twice; name each scope once")
-		}
-		scopes = append(scopes, scope)
-	}
-	return scopes, nil
+	return c.SendJSON(http.StatusCreated, answer)
 }
 
 func (h *tokenHandler) changeToken(c *httpserver.Call) error {
@@ -148,28 +99,20 @@ func (h *tokenHandler) changeToken(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&patch); err != nil {
 		return err
 	}
-	var u identity.TokenUpdate
+	var u admin.UpdateToken
 	if patch.Name.Given {
-		if err := checkName(patch.Name.Value); err != nil {
-			return err
-		}
 		u.Name = &patch.Name.Value
 	}
-	if u.Expires, err = h.expiryChange(patch.ExpiresIn, patch.ExpiresAt); err != nil {
+	if u.Expiry, err = expiryPatch(patch.ExpiresIn, patch.ExpiresAt); err != nil {
 		return err
 	}
-	if u.Name == nil && u.Expires == nil {
-		return fault.New(fault.Invalid, "Nothing to change: send name, expires_in or expires_at.")
-	}
-	t, err := h.tokens.UpdateToken(c.Context(), c.Actor(), id, u)
+	t, err := h.tokens.Update(c.Context(), callerOf(c), id, u)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, h.wireToken(t))
 }
 
-// rotateToken makes the successor and ends the token after the overlap, both or
-// neither.
 func (h *tokenHandler) rotateToken(c *httpserver.Call) error {
 	id, err := c.PathParam("id")
 	if err != nil {
@@ -183,18 +126,11 @@ func (h *tokenHandler) rotateToken(c *httpserver.Call) error {
 	if request.Overlap.Given {
 		overlap = request.Overlap.Value.Std()
 	}
-	ctx := c.Context()
-	old, err := h.tokens.FindTokenByID(ctx, id)
+	made, err := h.tokens.Rotate(c.Context(), callerOf(c), id, overlap)
 	if err != nil {
 		return err
 	}
-	secret := identity.NewSecret(old.Scopes)
-	made, ended, err := h.tokens.RotateToken(ctx, c.Actor(), id, secret, overlap)
-	if err != nil {
-		return err
-	}
-	replaced := h.wireToken(ended)
-	return sendCreatedToken(c, wire.CreatedToken{Token: h.wireToken(made), Secret: secret.Text, Replaces: &replaced})
+	return h.sendCreated(c, made)
 }
 
 func (h *tokenHandler) revokeToken(c *httpserver.Call) error {
@@ -202,7 +138,7 @@ func (h *tokenHandler) revokeToken(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	t, err := h.tokens.RevokeToken(c.Context(), c.Actor(), id)
+	t, err := h.tokens.Revoke(c.Context(), callerOf(c), id)
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,11 @@ package api
 
 import (
 	"net/http"
-	"regexp"
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
@@ -15,7 +14,7 @@ import (
 
 // userHandler serves the users.
 type userHandler struct {
-	users identity.Store
+	users *admin.Users
 }
 
 func (h *userHandler) routes() []route {
@@ -47,7 +46,7 @@ func (h *userHandler) listUsers(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	all, err := h.users.Users(c.Context())
+	all, err := h.users.List(c.Context())
 	if err != nil {
 		return err
 	}
@@ -59,52 +58,24 @@ func (h *userHandler) getUser(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	u, err := h.users.FindUserByID(c.Context(), id)
+	u, err := h.users.ByID(c.Context(), id)
 	if err != nil {
 		return err
 	}
 	return c.SendJSON(http.StatusOK, fromUser(u))
 }
 
-var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
-
 func (h *userHandler) addUser(c *httpserver.Call) error {
 	var request wire.UserRequest
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	if !userName.MatchString(request.Name) {
-		return fault.Field("name", "must be 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit")
-	}
-	role, err := parseRole(request.Role)
-	if err != nil {
-		return err
-	}
-	hash, err := hashNew(request.Password)
-	if err != nil {
-		return err
-	}
-	u, err := h.users.AddUser(c.Context(), c.Actor(), identity.User{Name: request.Name, Role: role, PasswordHash: hash})
+	u, err := h.users.Create(c.Context(), callerOf(c), admin.CreateUser{Name: request.Name, Role: request.Role, Password: request.Password})
 	if err != nil {
 		return err
 	}
 	c.Set(fiber.HeaderLocation, wire.PathUsers+"/"+u.ID)
 	return c.SendJSON(http.StatusCreated, fromUser(u))
-}
-
-func parseRole(text string) (identity.Role, error) {
-	role := identity.Role(text)
-	if role.Access() == "" {
-		return "", fault.Field("role", "must be viewer, operator or admin")
-	}
-	return role, nil
-}
-
-func hashNew(password string) (string, error) {
-	if err := identity.CheckPassword(password); err != nil {
-		return "", fault.Field("password", "%s", err.Error())
-	}
-	return identity.HashPassword(password), nil
 }
 
 // changeUser also ends the sessions of the user.
@@ -117,21 +88,18 @@ func (h *userHandler) changeUser(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&patch); err != nil {
 		return err
 	}
-	var u identity.UserUpdate
+	var u admin.UpdateUser
 	if patch.Role.Given {
-		role, err := parseRole(patch.Role.Value)
-		if err != nil {
-			return err
-		}
-		u.Role = &role
+		u.Role = &patch.Role.Value
 	}
 	if patch.Disabled.Given {
 		u.Disabled = &patch.Disabled.Value
 	}
-	if u.Role == nil && u.Disabled == nil {
-		return fault.New(fault.Invalid, "Nothing to change: send role or disabled.")
+	changed, err := h.users.Update(c.Context(), callerOf(c), id, u)
+	if err != nil {
+		return err
 	}
-	return h.updateUser(c, id, u)
+	return c.SendJSON(http.StatusOK, fromUser(changed))
 }
 
 func (h *userHandler) setPassword(c *httpserver.Call) error {
@@ -143,15 +111,7 @@ func (h *userHandler) setPassword(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	hash, err := hashNew(request.Password)
-	if err != nil {
-		return err
-	}
-	return h.updateUser(c, id, identity.UserUpdate{PasswordHash: &hash})
-}
-
-func (h *userHandler) updateUser(c *httpserver.Call, id string, u identity.UserUpdate) error {
-	changed, err := h.users.UpdateUser(c.Context(), c.Actor(), id, u)
+	changed, err := h.users.SetPassword(c.Context(), callerOf(c), id, request.Password)
 	if err != nil {
 		return err
 	}
@@ -163,7 +123,7 @@ func (h *userHandler) deleteUser(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := h.users.DeleteUser(c.Context(), c.Actor(), id); err != nil {
+	if err := h.users.Delete(c.Context(), callerOf(c), id); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)

@@ -64,7 +64,7 @@ func (a *App) apiDeps() api.Deps {
 	use := a.useCases()
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
-		Policies: use.policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
+		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Users: use.users, Audit: store.Audit,
 		Detection: a.detection,
 		Undo:      use.undo, Nodes: store.Nodes,
 		Events: a.events, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
@@ -77,7 +77,7 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	recorded := &traffic{store, a.detection, a.catalog}
 	use := a.useCases()
 	d := adminui.Deps{
-		Policies: use.policies, Entries: a.entries, Identity: store.Identities, Audit: store.Audit,
+		Policies: use.policies, Entries: a.entries, Logins: store.Identities, Tokens: use.tokens, Users: use.users, Audit: store.Audit,
 		Catalog: a.catalog, Throttle: throttle, Failed: &a.failed, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
 		Detection: a.detection, Events: a.events, Health: a.status.health,
 		Undo:  use.undo,
@@ -103,6 +103,8 @@ type useCases struct {
 	jobs     *admin.Jobs
 	backups  *admin.Backups
 	reports  *admin.Reports
+	tokens   *admin.Tokens
+	users    *admin.Users
 }
 
 func (a *App) useCases() useCases {
@@ -116,6 +118,8 @@ func (a *App) useCases() useCases {
 		jobs:    &admin.Jobs{Runner: a.jobs, Recorder: store.Audit},
 		backups: &admin.Backups{Recorder: store.Audit, Now: time.Now},
 		reports: &admin.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
+		tokens:  &admin.Tokens{Store: store.Identities, Now: time.Now},
+		users:   &admin.Users{Store: store.Identities},
 	}
 	if dir := a.backends.dir; dir != nil {
 		use.backups.Store = &backups{folder: dir.path, store: store, memory: a.backends.memory, catalog: a.catalog}

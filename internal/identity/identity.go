@@ -3,11 +3,8 @@
 package identity
 
 import (
-	"context"
 	"slices"
 	"time"
-
-	"github.com/stint-dev/stint/internal/audit"
 )
 
 // Access is what a route asks for and what roles and scopes give.
@@ -120,47 +117,4 @@ type UserUpdate struct {
 	Role         *Role
 	PasswordHash *string
 	Disabled     *bool
-}
-
-// Store keeps tokens, users and sessions. Errors that an operator can mend are
-// *fault.Error: NotFound; Conflict for a name that is taken and for anything
-// that would leave no enabled admin and no active admin token.
-type Store interface {
-	Tokens(ctx context.Context) ([]*Token, error) // revoked and expired ones included
-	FindTokenByID(ctx context.Context, id string) (*Token, error)
-	AddToken(ctx context.Context, by audit.Actor, t Token) (*Token, error)
-	UpdateToken(ctx context.Context, by audit.Actor, id string, u TokenUpdate) (*Token, error)
-	RevokeToken(ctx context.Context, by audit.Actor, id string) (*Token, error)
-	// TouchTokens notes when tokens were last used. It is no audited change.
-	TouchTokens(ctx context.Context, used map[string]time.Time) error
-
-	Users(ctx context.Context) ([]*User, error)
-	FindUserByName(ctx context.Context, name string) (*User, error)
-	FindUserByID(ctx context.Context, id string) (*User, error)
-	AddUser(ctx context.Context, by audit.Actor, u User) (*User, error)
-	// UpdateUser changes a user. Whatever it changes, the user's sessions end in
-	// the same transaction: what they may do has changed, or who knows their
-	// password.
-	UpdateUser(ctx context.Context, by audit.Actor, id string, u UserUpdate) (*User, error)
-	// DeleteUser deletes a user and their sessions.
-	DeleteUser(ctx context.Context, by audit.Actor, id string) error
-
-	// RotateToken adds the successor of a token and ends the token after the
-	// overlap, never later than it would have, both or neither. The successor
-	// has the same scopes, the same length of life and the first free name after
-	// the token's own: "ci", "ci-2", "ci-3". A token that has ended is a Conflict.
-	RotateToken(ctx context.Context, by audit.Actor, id string, successor Secret, overlap time.Duration) (made, replaced *Token, err error)
-
-	// BeginSession adds the session of a login and records it. verified is the
-	// password hash that the password was verified against: where it is no
-	// longer the user's, or the user is disabled or gone, it is a Conflict and
-	// nothing is added. The address becomes known for its user.
-	BeginSession(ctx context.Context, by audit.Actor, s Session, verified string, address KnownAddress) error
-	FindSession(ctx context.Context, hash []byte) (*Session, *User, error)
-	TouchSession(ctx context.Context, hash []byte, at time.Time) error
-	// EndSession ends a session as its user asked, and records it. A session
-	// that has ended changes nothing.
-	EndSession(ctx context.Context, by audit.Actor, hash []byte) error
-	// DeleteSession removes a session that has expired.
-	DeleteSession(ctx context.Context, hash []byte) error
 }

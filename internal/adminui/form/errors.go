@@ -2,7 +2,9 @@ package form
 
 import (
 	"errors"
+	"strings"
 
+	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/fault"
 )
 
@@ -15,6 +17,7 @@ func (e FieldErrors) Add(err error) error {
 	if !errors.As(err, &invalid) || invalid.Field == "" {
 		return err
 	}
-	e[invalid.Field] = invalid.Message
+	name, _, _ := strings.Cut(invalid.Field, "[") // of an element, the list
+	e[name] = format.Capital(invalid.Message)
 	return nil
 }

@@ -14,9 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-var _ identity.Store = (*Store)(nil)
-
-// Store implements identity.Store.
+// Store implements admin.TokenStore, admin.UserStore and admin.SessionStore.
 type Store struct{ db *db.DB }
 
 // New returns the store of the tokens, users and sessions in a database.
@@ -79,7 +77,7 @@ func (t Tx) TokensSince(since int64) ([]*identity.Token, error) {
 	return db.Each(t.Tx, ScanToken, readTokensSince, since)
 }
 
-// Tokens implements identity.Store.
+// Tokens implements admin.TokenStore.
 func (s *Store) Tokens(ctx context.Context) (all []*identity.Token, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = db.Each(t, ScanToken, ReadTokens)
@@ -103,7 +101,7 @@ func (t Tx) token(id string) (*identity.Token, error) {
 	return all[0], nil
 }
 
-// FindTokenByID implements identity.Store.
+// FindTokenByID implements admin.TokenStore.
 func (s *Store) FindTokenByID(ctx context.Context, id string) (found *identity.Token, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		found, err = In(t).token(id)
@@ -124,7 +122,7 @@ func (s *Store) changeToken(ctx context.Context, by audit.Actor, do func(t *db.T
 	return left, nil
 }
 
-// AddToken implements identity.Store. It fills in the id, when it was created
+// AddToken implements admin.TokenStore. It fills in the id, when it was created
 // and, where there is none, the author. A name is free again once its token can
 // no longer be used.
 func (s *Store) AddToken(ctx context.Context, by audit.Actor, token identity.Token) (*identity.Token, error) {
@@ -182,7 +180,7 @@ func (t Tx) checkToken(token *identity.Token) error {
 	return nil
 }
 
-// UpdateToken implements identity.Store.
+// UpdateToken implements admin.TokenStore.
 func (s *Store) UpdateToken(ctx context.Context, by audit.Actor, id string, u identity.TokenUpdate) (*identity.Token, error) {
 	return s.changeToken(ctx, by, func(t *db.Tx) (*identity.Token, error) {
 		before, err := In(t).token(id)
@@ -216,7 +214,7 @@ func (s *Store) UpdateToken(ctx context.Context, by audit.Actor, id string, u id
 	})
 }
 
-// RevokeToken implements identity.Store. Revoking a revoked token changes
+// RevokeToken implements admin.TokenStore. Revoking a revoked token changes
 // nothing.
 func (s *Store) RevokeToken(ctx context.Context, by audit.Actor, id string) (*identity.Token, error) {
 	return s.changeToken(ctx, by, func(t *db.Tx) (*identity.Token, error) {
@@ -256,7 +254,7 @@ func (t Tx) keepAdmin(tookAdmin bool) error {
 	return nil
 }
 
-// TouchTokens implements identity.Store.
+// TouchTokens keeps when tokens were last used, which is no change to record.
 func (s *Store) TouchTokens(ctx context.Context, used map[string]time.Time) error {
 	if len(used) == 0 {
 		return nil
