@@ -5,12 +5,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/offences"
 )
 
-var _ blocklist.TrafficEstimator = (*SampleEstimator)(nil)
+var _ TrafficEstimator = (*SampleEstimator)(nil)
 
 // SampleEstimator estimates from the traffic sample how much of the traffic some keys make up.
 type SampleEstimator struct {
@@ -18,14 +17,14 @@ type SampleEstimator struct {
 	Secret func() []byte // that the traffic sample is recorded under
 }
 
-// EstimateTraffic implements blocklist.TrafficEstimator.
-func (e *SampleEstimator) EstimateTraffic(ctx context.Context, from, to time.Time, selects func(keys.Key) bool) (*blocklist.Traffic, error) {
+// EstimateTraffic implements TrafficEstimator.
+func (e *SampleEstimator) EstimateTraffic(ctx context.Context, from, to time.Time, selects func(keys.Key) bool) (*TrafficEstimate, error) {
 	sample, err := ReadTrafficSample(ctx, e.Store, e.Secret(), from, to)
 	if err != nil || len(sample.Points) == 0 {
 		return nil, err
 	}
 	last := sample.Points[len(sample.Points)-1].At
-	t := &blocklist.Traffic{From: time.UnixMilli(sample.Points[0].At).UTC(), To: time.UnixMilli(last).UTC()}
+	t := &TrafficEstimate{From: time.UnixMilli(sample.Points[0].At).UTC(), To: time.UnixMilli(last).UTC()}
 	asked := map[string]float64{}
 	for _, p := range sample.Points {
 		asked[p.Key] += float64(p.Count)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/keys"
@@ -195,8 +195,8 @@ func TestAnImportThatCannotBeReadSaysWhy(t *testing.T) {
 // trafficOf is an estimator that knows each key's part of all traffic.
 type trafficOf map[string]float64
 
-func (s trafficOf) EstimateTraffic(_ context.Context, from, to time.Time, selects func(keys.Key) bool) (*blocklist.Traffic, error) {
-	t := &blocklist.Traffic{From: from, To: to, Error: 0.004}
+func (s trafficOf) EstimateTraffic(_ context.Context, from, to time.Time, selects func(keys.Key) bool) (*admin.TrafficEstimate, error) {
+	t := &admin.TrafficEstimate{From: from, To: to, Error: 0.004}
 	for text, share := range s {
 		k, err := keys.Parser{}.Key(text)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
@@ -103,8 +103,8 @@ func TestAWideBlockNeedsItsPatternOnceMore(t *testing.T) {
 // halfOfAll says that any pattern makes up half of all traffic.
 type halfOfAll struct{ err error }
 
-func (h halfOfAll) EstimateTraffic(_ context.Context, from, to time.Time, _ func(keys.Key) bool) (*blocklist.Traffic, error) {
-	return &blocklist.Traffic{From: from, To: to, Keys: 3, AllKeys: 10, Checks: 500, AllChecks: 1000, Share: 0.5, Error: 0.02}, h.err
+func (h halfOfAll) EstimateTraffic(_ context.Context, from, to time.Time, _ func(keys.Key) bool) (*admin.TrafficEstimate, error) {
+	return &admin.TrafficEstimate{From: from, To: to, Keys: 3, AllKeys: 10, Checks: 500, AllChecks: 1000, Share: 0.5, Error: 0.02}, h.err
 }
 
 func TestABlockAboveAShareOfTheTrafficNeedsAConfirmation(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
@@ -92,7 +91,7 @@ func impactLines(b *wire.Impact) []string {
 	for _, other := range b.CoveredBy {
 		say("Already refused by the block of %s: %s", output.Escape(other.Pattern), output.Escape(other.Reason))
 	}
-	if n := len(b.Covers); n >= blocklist.MaxNeighbours {
+	if n := len(b.Covers); n >= wire.MaxNeighbours {
 		say("It makes %d or more blocks superfluous.", n)
 	} else if n > 0 {
 		say("It makes %s superfluous.", output.Amount(n, "block", "blocks"))

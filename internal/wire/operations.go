@@ -31,6 +31,10 @@ type PreviewRequest struct {
 	Pattern string `json:"pattern"`
 }
 
+// MaxNeighbours is how many exemptions, and how many blocks, an Impact names at most;
+// there may be more.
+const MaxNeighbours = 20
+
 // Impact is whom a block would hit.
 type Impact struct {
 	Pattern string `json:"pattern"` // canonical
