@@ -51,17 +51,8 @@ func (h *common) wireEntry(e *blocks.Entry) wire.Entry {
 	return fromEntry(e, h.policyName(e.PolicyID), h.now())
 }
 
-// maxReason is the longest reason, in bytes.
-const maxReason = blocks.MaxReason
-
 func expiryOf(in wire.Duration, at wire.Time) blocks.Expiry {
 	return blocks.Expiry{For: in.Std(), Until: at.Time}
-}
-
-// expiry returns the expiry that a request names by one of two fields; zero if by
-// none.
-func (h *common) expiry(in wire.Duration, at wire.Time) (time.Time, error) {
-	return expiryOf(in, at).At(h.now())
 }
 
 // expiryPatch returns the expiry that a patch names, nil for no change.
@@ -76,16 +67,6 @@ func expiryPatch(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*blo
 	}
 	expiry := expiryOf(in.Value, at.Value)
 	return &expiry, nil
-}
-
-// expiryChange returns the new expiry of a patch, nil for no change.
-func (h *common) expiryChange(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*time.Time, error) {
-	expiry, err := expiryPatch(in, at)
-	if err != nil || expiry == nil {
-		return nil, err
-	}
-	end, err := expiry.At(h.now())
-	return &end, err
 }
 
 // callerOf returns who asks, as the use cases need it.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/jobs"
