@@ -32,7 +32,9 @@ type Headers struct{ quotas quotas }
 // They can hold only rules of whole seconds, and what remains only if the check
 // asked for details.
 func (h *Headers) Set(header *fasthttp.ResponseHeader, d *gate.Decision, selector *rules.Selector) {
-	SetRetryAfter(header, &d.Answer)
+	if !d.Allowed() {
+		SetRetryAfter(header, &d.Answer)
+	}
 	p := d.Policy
 	if p == nil || p.Mode == rules.Off || d.Exemption != nil || d.Block != nil {
 		return

@@ -99,9 +99,6 @@ func TestTheCompleteConfigurationDoesAllThatIsPromised(t *testing.T) {
 }
 
 func TestTwentyThousandRequestsAreChargedOnceEach(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute under load")
-	}
 	for _, g := range gateways {
 		t.Run(g.name, func(t *testing.T) {
 			s := start(t, g, 1)
