@@ -79,7 +79,7 @@ func (p *bulkPage) What() string {
 	return verb + " " + format.Plural(p.Count(), "key")
 }
 
-var lengthChoices = form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "For good", "until", "Until")
+var lengthChoices = form.Choices("1h", "1 h", "4h", "4 h", "24h", "24 h", "7d", "7 days", "30d", "30 days", "good", "Permanent", "until", "Until")
 
 // Conflicts returns what may become of the keys that have an active entry.
 func (p *bulkPage) Conflicts() []form.Choice { return conflictChoices }

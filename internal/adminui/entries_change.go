@@ -38,7 +38,7 @@ func editOf(i *blocks.Entry) *edit {
 
 // EditChoices returns the ends that an open row offers.
 func (e *edit) EditChoices() []form.Choice {
-	return form.Choices("1h", "+ 1 h", "24h", "+ 24 h", "7d", "+ 7 days", "good", "For good", "until", "Until")
+	return form.Choices("1h", "+ 1 h", "24h", "+ 24 h", "7d", "+ 7 days", "good", "Permanent", "until", "Until")
 }
 
 // updateEntry saves an open row.

@@ -46,7 +46,7 @@ func (p tokensPage) ScopeChoices() []scopeChoice {
 
 // Choices returns the lengths of life that the form offers.
 func (p tokensPage) Choices() []form.Choice {
-	return form.Choices("30d", "30 days", "90d", "90 days", "365d", "1 year", "good", "For good", "until", "Until")
+	return form.Choices("30d", "30 days", "90d", "90 days", "365d", "1 year", "good", "Permanent", "until", "Until")
 }
 
 // newTokensPage returns the page with an empty form.

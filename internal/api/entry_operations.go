@@ -57,7 +57,7 @@ var (
 		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain"},
 		Query: []openapi.Param{
 			{Name: "on_conflict", Doc: "What to do with a pattern that is blocked already; keep, the default, leaves it as it is.", Enum: []string{wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace}},
-			{Name: "skip_bad", Doc: "Leave bad rows out instead of importing nothing.", Enum: truth},
+			{Name: "skip_bad", Doc: "Leave invalid rows out instead of importing nothing.", Enum: truth},
 			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Enum: truth},
 			{Name: "reason", Doc: "For the rows that name none."},
 			{Name: "expires_in", Doc: "For the rows that name no end, for example 7d."},
