@@ -38,10 +38,10 @@ func postgresFaults() []fault {
 		row("Postgres's disk is full", "every new block is refused by SQLSTATE 53100", goesOn,
 			func(w *world) {
 				w.execute(w.T, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`)
-				w.execute(w.T, `CREATE TRIGGER full_disk BEFORE INSERT ON blocks FOR EACH ROW EXECUTE FUNCTION full_disk()`)
+				w.execute(w.T, `CREATE TRIGGER full_disk BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION full_disk()`)
 			},
 			func(w *world) { w.awaitWritesRefused(0, "space") },
-			func(w *world) { w.execute(w.T, `DROP TRIGGER full_disk ON blocks`) }),
+			func(w *world) { w.execute(w.T, `DROP TRIGGER full_disk ON entries`) }),
 		row("poison rows", "the offences of one key cannot be written", "those of all others are, and no check is degraded",
 			func(w *world) {
 				w.execute(w.T, `CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'poison' USING ERRCODE = '22021'; END $$`)

@@ -21,10 +21,11 @@ what was answered.
 - **Unanswered** are requests to a node that was killed or ended.
 - **Lost** are charges of checks that were allowed and are not in the log afterwards.
 - **Charged** are those in the log of checks whose answer did not come from it: their call was carried out after its time was over.
-- **Longest gap** is the longest time in which a node gave no answer, on the machine that wrote this page.
+- **Longest gap** is the longest time in which a node gave no answer, on the machine that wrote this page. It is bounded by ` + "`--check-deadline`" + `, which is
+  3 s in the rows of a Cluster.
 
 Two faults have tests of their own instead of a row: a migration that is killed before each of its statements
-(` + "`go test ./internal/sqlstore -run killed_at_every_statement`" + `), and the clock of a log in memory that steps, which the contract suite of the logs injects
+(` + "`go test ./internal/sqlstore/db -run killed_at_every_statement`" + `), and the clock of a log in memory that steps, which the contract suite of the logs injects
 (` + "`go test ./internal/timestamplog/memlog`" + `).
 
 | What fails | What is done | What is promised | Answers | Degraded | Unanswered | Lost | Charged | Longest gap |

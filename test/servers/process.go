@@ -89,10 +89,19 @@ func (p *process) signal(sig syscall.Signal) error {
 	if err := syscall.Kill(p.pid(), sig); err != nil {
 		return err
 	}
-	for _, child := range childrenOf(p.pid()) {
-		_ = syscall.Kill(child, sig) // a child may have ended by itself
+	// A child forked while the first list was read is in the second one.
+	for signalled := map[int]bool{}; ; {
+		before := len(signalled)
+		for _, child := range childrenOf(p.pid()) {
+			if !signalled[child] {
+				signalled[child] = true
+				_ = syscall.Kill(child, sig) // a child may have ended by itself
+			}
+		}
+		if len(signalled) == before {
+			return nil
+		}
 	}
-	return nil
 }
 
 // kill ends the process and its children at once and waits for it.
