@@ -23,7 +23,6 @@ func listen(name, address string, files TLSFiles) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %s", name, oneLine(err))
 	}
-	listener = httpserver.LazyDeadlines(listener)
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
