@@ -15,7 +15,7 @@ test: export GORACE ?= atexit_sleep_ms=10
 # The packages whose tests take longest. They are started first, so that none
 # runs alone at the end. test-short omits both lists.
 longest := ./test/e2e ./internal/adminui ./internal/timestamplog/redislog ./internal/sqlstore ./internal/sqlstore/offences ./internal/sqlstore/db ./internal/api
-long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw
+long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw ./test/doors
 # One more than the processors, because most tests wait for servers half of the time.
 packages = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 space := $(subst ,, )
@@ -29,7 +29,7 @@ run: ## Run one node with its data in ./data
 	$(GO) run ./cmd/server
 
 .PHONY: setup
-setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateways
+setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateways, Node.js packages
 	bash scripts/setup-tests.sh
 
 .PHONY: test

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests start (redis-server, Postgres, Chromium for the
-# pages, and gateways), as root on Debian or Ubuntu. On other systems it prints
-# what to install and fails. It returns at once if nothing is missing.
+# pages, gateways, and Node.js with the frameworks that clients/node is tested with), as
+# root on Debian or Ubuntu. On other systems it prints what to install and fails. It
+# returns at once if nothing is missing.
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -21,6 +22,21 @@ have_chromium() {
 		[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]
 }
 
+# npm installs what package-lock.json names, and nothing else.
+install_frameworks() {
+	cd "$(dirname "$0")/../clients/node"
+	[ node_modules/.package-lock.json -nt package-lock.json ] && return
+	echo "installing the frameworks of clients/node" >&2
+	npm ci --silent --no-audit --no-fund
+	touch node_modules/.package-lock.json
+}
+
+check_node() {
+	node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' && return
+	echo "the tests need Node.js 20 or later, this is $(node --version): install it from nodejs.org" >&2
+	exit 1
+}
+
 missing=()
 have redis-server || have valkey-server || missing+=(redis-server)
 have_postgres || missing+=(postgresql)
@@ -31,7 +47,14 @@ for gateway in nginx haproxy caddy; do
 done
 have fail2ban-server || missing+=(fail2ban)
 
-[ ${#missing[@]} -eq 0 ] && exit 0
+have node || missing+=(nodejs)
+have npm || missing+=(npm)
+
+if [ ${#missing[@]} -eq 0 ]; then
+	check_node
+	install_frameworks
+	exit 0
+fi
 
 if have apt-get && [ "$(id -u)" -eq 0 ]; then
 	echo "installing ${missing[*]}" >&2
@@ -44,6 +67,8 @@ if have apt-get && [ "$(id -u)" -eq 0 ]; then
 	fi
 	apt-get -qq update
 	apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+	check_node
+	install_frameworks
 	exit 0
 fi
 

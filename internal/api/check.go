@@ -118,10 +118,12 @@ func (h *checkHandler) checkKeys(c *httpserver.Call, in *checkjson.Check) error 
 		return err
 	}
 	k.buffer = checkjson.AppendCombined(k.buffer, &j, in.MaxWait > 0)
-	if first := j.Refused(); first != nil {
-		h.headers.Set(&c.Response().Header, first, h.catalog.Selector())
-		ratelimit.SetRetryAfter(&c.Response().Header, &j.Answer)
+	shown := j.Refused()
+	if shown == nil {
+		shown = ratelimit.Scarcest(j.Decisions)
 	}
+	h.headers.Set(&c.Response().Header, shown, h.catalog.Selector())
+	ratelimit.SetRetryAfter(&c.Response().Header, &j.Answer)
 	return k.send(c, statusOfOutcome[j.Outcome])
 }
 

@@ -51,6 +51,25 @@ func (h *Headers) Set(header *fasthttp.ResponseHeader, d *gate.Decision, selecto
 	}
 }
 
+// Scarcest returns the one of several allowed decisions whose rules leave the
+// smallest part of their limits: the one that a client has to pace itself by. There
+// must be at least one.
+func Scarcest(all []gate.Decision) *gate.Decision {
+	best, smallest := &all[0], 2.0
+	for i := range all {
+		d := &all[i]
+		if d.Policy == nil || len(d.States) != len(d.Policy.Rules) {
+			continue
+		}
+		for j, r := range d.Policy.Rules {
+			if left := float64(d.States[j].Remaining) / float64(max(r.Limit, 1)); left < smallest {
+				best, smallest = d, left
+			}
+		}
+	}
+	return best
+}
+
 // SetRetryAfter sets Retry-After in whole seconds, rounded up. It removes the
 // header where waiting does not help or is not needed.
 func SetRetryAfter(header *fasthttp.ResponseHeader, a *gate.Answer) {

@@ -4,18 +4,18 @@ package doors
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,29 +31,13 @@ const maxWait = time.Minute
 // of the gateway.
 const client = "198.51.100.7"
 
-// gateway is one of the programs under test.
-type gateway struct {
-	name, page string // the page below docs/doors
-	language   string // of its configuration
-	// run starts the program on a configuration until the test ends.
-	run func(t *testing.T, config string)
-	// down is what a client is answered under the complete configuration while Stint
-	// is stopped.
-	down int
-}
-
-var gateways = []gateway{
-	{name: "nginx", page: "nginx.md", language: "nginx", run: runNginx, down: http.StatusOK},
-	{name: "caddy", page: "caddy.md", language: "caddyfile", run: runCaddy, down: http.StatusBadGateway},
-	{name: "haproxy", page: "haproxy.md", language: "haproxy", run: runHAProxy, down: http.StatusServiceUnavailable},
-}
-
 // site is a gateway in front of an application, and Stint beside it.
 type site struct {
 	*testing.T
 	node *testnode.Node
 	url  string
 	app  *application
+	at   string // the application's URL
 }
 
 // application is what the gateway protects.
@@ -71,21 +55,49 @@ func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "the application")
 }
 
+// last returns the newest request.
+func (a *application) last() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.requests[len(a.requests)-1]
+}
+
+// count returns the number of requests.
+func (a *application) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.requests)
+}
+
+// forget forgets all requests.
+func (a *application) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests = nil
+}
+
 // start starts an application, Stint and a gateway with the n-th configuration of its
 // page.
-func start(t *testing.T, g gateway, n int) *site {
+func start(t *testing.T, g gateway, n int, flags ...string) *site {
 	t.Helper()
-	s := &site{T: t, node: testnode.Start(t, "--trusted-proxies", "127.0.0.1"), app: new(application)}
+	s := &site{T: t, node: testnode.Start(t, append([]string{"--trusted-proxies", "127.0.0.1"}, flags...)...), app: new(application)}
 	return s.behind(g, n)
 }
 
+// behind starts an application and a gateway with the n-th configuration of its page.
 func (s *site) behind(g gateway, n int) *site {
+	s.Helper()
+	s.remove("site") // which every node of the tests has, for other keys
+	s.put("site", `{"match":["ip:*"],"rules":["3/1d"]}`)
+	return s.program(g.run, configuration(s.T, g, n))
+}
+
+// program starts an application, and a gateway on a configuration.
+func (s *site) program(run func(*site, string), config string) *site {
 	s.Helper()
 	app := httptest.NewServer(s.app)
 	s.Cleanup(app.Close)
-	s.remove("site") // which every node of the tests has, for other keys
-	s.put("site", `{"match":["ip:*"],"rules":["3/1d"]}`)
-	config := configuration(s.T, g, n)
+	s.at = app.URL
 	address := freeAddress(s.T)
 	_, port, _ := net.SplitHostPort(address)
 	replace := strings.NewReplacer(
@@ -93,13 +105,26 @@ func (s *site) behind(g gateway, n int) *site {
 		"127.0.0.1:3000", strings.TrimPrefix(app.URL, "http://"),
 		"listen 8000", "listen "+address,
 		"bind 127.0.0.1:8000", "bind "+address,
+		"listen(8000", "listen("+port,
+		"port: 8000", "port: "+port,
 		":8000 {", "http://:"+port+" {\n\tbind 127.0.0.1",
 		"/etc/haproxy/stint.lua", repository(s.T, "deploy/haproxy/stint.lua"),
 	)
-	g.run(s.T, replace.Replace(config))
 	s.url = "http://" + address
+	run(s, replace.Replace(config))
 	s.await()
 	return s
+}
+
+// token returns the secret of a new token with one scope.
+func (s *site) token(scope string) string {
+	s.Helper()
+	var made struct{ Secret string }
+	text := s.node.Do(s.T, http.MethodPost, "/v1/tokens", `{"name":"gateway","scopes":["`+scope+`"]}`, http.StatusCreated)
+	if err := json.Unmarshal(text, &made); err != nil || made.Secret == "" {
+		s.Fatalf("%v: %s", err, text)
+	}
+	return made.Secret
 }
 
 var fenced = regexp.MustCompile("(?s)```(\\w+)\n(.*?)```")
@@ -111,6 +136,7 @@ func configuration(t *testing.T, g gateway, n int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n += g.first
 	for _, block := range fenced.FindAllStringSubmatch(string(page), -1) {
 		if block[1] != g.language {
 			continue
@@ -137,14 +163,21 @@ func repository(t *testing.T, name string) string {
 // await waits until the gateway accepts connections.
 func (s *site) await() {
 	s.Helper()
-	for deadline := time.Now().Add(maxWait); ; time.Sleep(10 * time.Millisecond) {
+	s.until("the gateway accepts connections", func() bool {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err == nil {
 			c.Close()
-			return
 		}
+		return err == nil
+	})
+}
+
+// until waits until something is the case.
+func (s *site) until(what string, is func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(maxWait); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.Fatal(err)
+			s.Fatalf("%s, never", what)
 		}
 	}
 }
@@ -183,7 +216,7 @@ func (s *site) send(method, target, body string, headers ...string) reply {
 		name, value, _ := strings.Cut(h, ": ")
 		request.Header.Set(name, value)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := keepAlive.Do(request)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -194,6 +227,18 @@ func (s *site) send(method, target, body string, headers ...string) reply {
 	}
 	return reply{response.StatusCode, response.Header, string(text)}
 }
+
+// dialed is the number of connections that keepAlive has opened.
+var dialed atomic.Int64
+
+// keepAlive sends the requests of the tests over as few connections as it can.
+var keepAlive = &http.Client{Transport: &http.Transport{
+	MaxIdleConnsPerHost: 64,
+	DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialed.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, address)
+	},
+}}
 
 // expect fails unless the reply has the status.
 func (s *site) expect(what string, r reply, status int) {
@@ -212,73 +257,4 @@ func freeAddress(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// execute runs a program until the test ends.
-func execute(t *testing.T, name string, args ...string) {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		for _, dir := range []string{"/usr/sbin", "/usr/local/sbin"} {
-			if _, statErr := os.Stat(filepath.Join(dir, name)); statErr == nil {
-				path, err = filepath.Join(dir, name), nil
-			}
-		}
-	}
-	if err != nil {
-		t.Fatalf("%v: scripts/setup-tests.sh installs it", err)
-	}
-	var out strings.Builder
-	c := exec.CommandContext(context.Background(), path, args...)
-	c.Dir, c.Stdout, c.Stderr = t.TempDir(), &out, &out
-	c.Env = append(os.Environ(), "HOME="+c.Dir, "XDG_DATA_HOME="+c.Dir, "XDG_CONFIG_HOME="+c.Dir)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = c.Wait()
-		if t.Failed() {
-			t.Logf("%s:\n%s", name, out.String())
-		}
-	})
-}
-
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func runNginx(t *testing.T, config string) {
-	t.Helper()
-	dir := t.TempDir()
-	config = strings.ReplaceAll(config, "/srv/www", dir)
-	text := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log stderr warn;
-events {}
-http {
-	access_log off;
-	client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
-%[2]s
-}
-`, dir, config)
-	execute(t, "nginx", "-p", dir, "-c", write(t, "nginx.conf", text))
-}
-
-func runCaddy(t *testing.T, config string) {
-	t.Helper()
-	if strings.HasPrefix(config, "{") {
-		config = strings.Replace(config, "{", "{\n\tadmin off", 1)
-	} else {
-		config = "{\n\tadmin off\n}\n" + config
-	}
-	execute(t, "caddy", "run", "--adapter", "caddyfile", "--config", write(t, "Caddyfile", config))
-}
-
-func runHAProxy(t *testing.T, config string) {
-	t.Helper()
-	execute(t, "haproxy", "-db", "-f", write(t, "haproxy.cfg", config))
 }

@@ -117,7 +117,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 	}
 	decision := combined.Refused()
 	if decision == nil {
-		decision = scarcest(combined.Decisions)
+		decision = ratelimit.Scarcest(combined.Decisions)
 	}
 	// The answer is that about the whole, with the rules of the key that decided.
 	all := *decision
@@ -136,24 +136,6 @@ func (d *Door) warnOfProxy(c *httpserver.Call) {
 		d.o.Logger.Warn("a proxy that is not among --trusted-proxies asks "+Path+": all its clients are counted under its own address",
 			"proxy", c.Address.String())
 	})
-}
-
-// scarcest returns the allowed decision whose rules leave the smallest part of
-// their limits: the one that a client has to pace itself by.
-func scarcest(all []gate.Decision) *gate.Decision {
-	best, least := &all[0], 2.0
-	for i := range all {
-		d := &all[i]
-		if d.Policy == nil || len(d.States) != len(d.Policy.Rules) {
-			continue
-		}
-		for j, r := range d.Policy.Rules {
-			if left := float64(d.States[j].Remaining) / float64(max(r.Limit, 1)); left < least {
-				best, least = d, left
-			}
-		}
-	}
-	return best
 }
 
 // statusOf is the true status of an outcome.

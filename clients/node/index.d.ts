@@ -1,0 +1,118 @@
+import type { Agent, IncomingMessage, ServerResponse } from 'node:http'
+
+export interface StintOptions {
+  /** A token with the scope "check", where the server needs one. */
+  token?: string
+  /** Milliseconds that one check may take in all; 500 by default. */
+  timeout?: number
+  /** What happens while Stint cannot be reached, does not answer in time or refuses the token: "open" allows
+   * requests, "closed", the default, refuses them with 503. With Redis unreachable the policy's on_failure decides instead. */
+  onOutage?: 'open' | 'closed'
+  /** The most connections at once; 64 by default. Idle ones are kept. */
+  connections?: number
+  /** Replaces the agent, for example to trust a certificate. connections is ignored then. */
+  agent?: Agent
+}
+
+/** One key of a check. policy is the best match where it is left out, cost is 1 to 1000. */
+export interface Key {
+  key: string
+  policy?: string
+  cost?: number
+}
+
+/** A check: a key, or up to 16 keys of which all are charged or none. */
+export interface Check extends Partial<Key> {
+  keys?: (string | Key)[]
+  /** Answers and charges nothing. */
+  peek?: boolean
+  detail?: 'rules' | 'none'
+  /** Who asks; shown to operators. */
+  source?: string
+  /** Shown to operators and never trusted. */
+  meta?: Record<string, string>
+  /** Charges once for all checks with this text; a random one by default. */
+  idempotency_key?: string
+}
+
+/** The answer of Stint to POST /v1/check, as its OpenAPI document describes it. */
+export interface Decision {
+  /** For "stint-admin explain"; null where nothing was refused. */
+  id: string | null
+  decision: 'allowed' | 'limited' | 'blocked' | 'unavailable'
+  allowed: boolean
+  /** The decision was made under an outage. */
+  degraded: boolean
+  degraded_reason?: string
+  /** 0 where allowed, null where waiting never helps. */
+  retry_after_ms: number | null
+  retry_at?: string | null
+  rules?: { rule: string, limit: number, window_ms: number, remaining: number, retry_after_ms: number | null, reset_after_ms: number }[] | null
+  /** About each key, where several were asked. */
+  decisions?: Decision[]
+  key?: string
+  policy?: string | null
+  /** Retry-After, RateLimit and RateLimit-Policy. */
+  headers: Record<string, string>
+  /** Why this client decided in Stint's place. */
+  outage?: Error
+  [other: string]: unknown
+}
+
+/** What Stint answered in place of a decision: the check was wrong. */
+export class StintError extends Error {
+  readonly status: number
+  readonly code?: string
+  readonly field?: string
+}
+
+/** Asks one Stint server, or several behind one address. Create one for the whole program: it keeps the connections. */
+export class Stint {
+  /** url is that of the check listener, for example "http://127.0.0.1:8080". */
+  constructor(url: string | URL, options?: StintOptions)
+  /** Resolves to a decision, also during an outage, which onOutage decides. Rejects with a StintError where the check is wrong. */
+  check(check: Check): Promise<Decision>
+  /** Closes the idle connections. */
+  close(): void
+}
+
+type KeyResult = string | (string | Key)[]
+
+export interface GuardOptions<Args extends unknown[]> {
+  /** The key of a request, or several of which all are charged or none. Anything but a string that can be a key is answered 400. */
+  key: (...args: Args) => KeyResult | Promise<KeyResult>
+  /** Of each key that names none; the best match where it is left out. */
+  policy?: string | ((...args: Args) => string)
+  /** Of each key that names none; 1 where it is left out. */
+  cost?: number | ((...args: Args) => number)
+  source?: string
+  meta?: (...args: Args) => Record<string, string>
+  /** Lets a request pass without a check, for health checks and the like. A client that can make it true has no limit. */
+  skip?: (...args: Args) => boolean | Promise<boolean>
+  /** Called for each request without a decision of the server. */
+  onError?: (error: Error, ...args: Args) => void
+}
+
+type Addressed = IncomingMessage & { ip?: string }
+
+/** Returns a middleware for express 4 and 5. The key is req.ip by default, which obeys the setting "trust proxy". */
+export function expressGuard<Req extends IncomingMessage = Addressed>(stint: Stint, options?: Partial<GuardOptions<[Req]>>):
+  (request: Req, response: ServerResponse, next: (error?: unknown) => void) => void
+
+/** Is a plugin for fastify 5. The key is request.ip by default, which obeys the option trustProxy. */
+export function fastifyGuard(fastify: any, options: { stint: Stint } & Partial<GuardOptions<[any]>>): Promise<void>
+
+/** Returns a handler of Requests behind the guard. */
+export function fetchGuard<Rest extends unknown[]>(
+  stint: Stint, options: GuardOptions<[Request, ...Rest]>, handler: (request: Request, ...rest: Rest) => Response | Promise<Response>,
+): (request: Request, ...rest: Rest) => Promise<Response>
+
+/** Returns a key function: "ip:" and the address of the connection or, where that is one of the trusted addresses and
+ * networks, the nearest address of X-Forwarded-For, from the right, that is none of them. */
+export function addressKey(...trusted: string[]): (request: IncomingMessage) => string
+
+/** Returns the decision by which a request was let through. */
+export function decisionOf(request: object): Decision | undefined
+
+/** Returns the hash that keys hold in place of a secret: 32 hexadecimal digits of SHA-256, as /v1/forward makes them. */
+export function hashOf(secret: string): string

@@ -1,0 +1,131 @@
+// Middleware that lets a request through only where Stint allows it.
+import { createHash } from 'node:crypto'
+import net from 'node:net'
+import { Stint, StintError } from './client.js'
+
+export { Stint, StintError }
+
+const decisions = new WeakMap()
+
+/** Returns the decision by which a request was let through, undefined for none. */
+export const decisionOf = (request) => decisions.get(request)
+
+/** Returns the hash that keys hold in place of a secret: 32 hexadecimal digits, as /v1/forward makes them. */
+export const hashOf = (secret) => createHash('sha256').update(secret).digest('hex').slice(0, 32)
+
+/** Returns a key function for the address of the connection, whatever the headers are. With trusted
+ * proxies it is the nearest address in X-Forwarded-For, from the right, that is none of theirs. */
+export function addressKey(...trusted) {
+  const proxies = new net.BlockList()
+  for (const proxy of trusted) {
+    const [address, bits] = proxy.split('/')
+    const family = net.isIPv6(address) ? 'ipv6' : 'ipv4'
+    if (bits === undefined) proxies.addAddress(address, family)
+    else proxies.addSubnet(address, Number(bits), family)
+  }
+  const isTrusted = (address) => net.isIP(address) !== 0 && proxies.check(address, net.isIPv6(address) ? 'ipv6' : 'ipv4')
+  return (request) => {
+    let address = plainAddress(request.socket.remoteAddress)
+    const forwarded = [request.headers['x-forwarded-for'] ?? []].flat().join(',').split(',')
+    while (isTrusted(address) && forwarded.length > 0) {
+      const next = plainAddress(forwarded.pop().trim())
+      if (net.isIP(next) === 0) break
+      address = next
+    }
+    return `ip:${address}`
+  }
+}
+
+const plainAddress = (address = '') => address.replace(/%.*$/, '').replace(/^::ffff:(?=\d+\.)/i, '')
+
+/** Returns a middleware for express. */
+export function expressGuard(stint, options = {}) {
+  const ask = asker(stint, { key: frameworkAddress, ...options })
+  return (request, response, next) => {
+    ask(request).then(({ status, headers, body }) => {
+      for (const name in headers) response.setHeader(name, headers[name])
+      if (status === undefined) return next()
+      response.statusCode = status
+      response.end(body)
+    }).catch(next)
+  }
+}
+
+/** Is a plugin for fastify: register it with {stint, ...options}. It guards the routes of the instance that it
+ * is registered on. */
+export async function fastifyGuard(fastify, { stint, ...options }) {
+  const ask = asker(stint, { key: frameworkAddress, ...options })
+  fastify.addHook('onRequest', async (request, reply) => {
+    const { status, headers, body } = await ask(request)
+    reply.headers(headers)
+    if (status !== undefined) return reply.code(status).send(body)
+  })
+}
+fastifyGuard[Symbol.for('skip-override')] = true // hooks of this plugin are those of its parent
+
+/** Returns a handler of Requests behind the guard. Further arguments go to key, cost, skip and handler. */
+export function fetchGuard(stint, options, handler) {
+  const ask = asker(stint, options)
+  return async (request, ...rest) => {
+    const { status, headers, body } = await ask(request, ...rest)
+    if (status !== undefined) return new Response(body, { status, headers })
+    const response = await handler(request, ...rest)
+    if (Object.keys(headers).length === 0) return response
+    const changed = new Response(response.body, response) // the headers of some responses cannot be changed
+    for (const name in headers) changed.headers.set(name, headers[name])
+    return changed
+  }
+}
+
+const frameworkAddress = (request) => `ip:${plainAddress(request.ip)}`
+
+function asker(stint, { key, policy, cost, source, meta, skip, onError }) {
+  if (typeof stint?.check !== 'function') throw new TypeError('stint must be a Stint')
+  if (typeof key !== 'function') throw new TypeError('key must be a function')
+  const valueOf = (value, args) => (typeof value === 'function' ? value(...args) : value)
+  return async (...args) => {
+    if (skip && (await skip(...args))) return { headers: {} }
+    const question = { source, meta: valueOf(meta, args) }
+    const keys = await key(...args)
+    const common = { policy: valueOf(policy, args), cost: valueOf(cost, args) }
+    if (Array.isArray(keys)) {
+      question.keys = keys.map((part) => ({ ...common, ...(typeof part === 'object' ? part : { key: part }) }))
+    } else {
+      Object.assign(question, common, { key: keys ?? '' })
+    }
+    let decision
+    try {
+      decision = await stint.check(question)
+    } catch (error) {
+      onError?.(error, ...args)
+      return refusal(isAboutKey(error) ? badKey : unavailable, null, isAboutKey(error) ? {} : { 'Retry-After': '1' })
+    }
+    if (decision.outage) onError?.(decision.outage, ...args)
+    if (!decision.allowed) return refusal(refusals[decision.decision] ?? unavailable, decision.id, decision.headers)
+    decisions.set(args[0], decision)
+    return { headers: decision.headers }
+  }
+}
+
+const isAboutKey = (error) => error instanceof StintError && /^(key|keys|keys\[\d+\](\.key)?)$/.test(error.field ?? '')
+
+// The bodies name nothing that the request can choose, nor what operators wrote about a block.
+const badKey = { type: 'about:blank', title: 'Bad Request', status: 400, detail: 'What identifies the client in this request cannot be read.' }
+const unavailable = {
+  type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity', title: 'Service Unavailable', status: 503,
+  detail: 'Try again in a moment.',
+}
+const refusals = {
+  limited: {
+    type: 'https://iana.org/assignments/http-problem-types#quota-exceeded', title: 'Too Many Requests', status: 429, detail: 'Too many requests.',
+  },
+  blocked: { type: 'about:blank', title: 'Forbidden', status: 403, detail: 'Requests from here are blocked.' },
+}
+
+function refusal(problem, id, headers) {
+  return {
+    status: problem.status,
+    headers: { ...headers, 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' },
+    body: JSON.stringify(id ? { ...problem, id } : problem),
+  }
+}

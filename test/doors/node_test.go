@@ -1,0 +1,116 @@
+package doors
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stint-dev/stint/test/testnode"
+)
+
+func TestTheTypesOfTheNodePackageFitTheFrameworks(t *testing.T) {
+	c := exec.Command("node_modules/.bin/tsc", "-p", ".")
+	c.Dir = repository(t, "clients/node")
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// The key of these programs is what the client sends, as a careless operator has it.
+const hostile = `
+import express from 'express'
+import { Stint, expressGuard } from 'stint'
+
+const app = express()
+app.use(expressGuard(new Stint('http://127.0.0.1:8080', { timeout: 60_000 }), {
+  policy: 'site',
+  key: (request) => JSON.parse(decodeURIComponent(request.get('X-Key'))),
+}))
+app.use((request, response) => response.send('allowed'))
+app.listen(8000, '127.0.0.1')
+`
+
+func TestHostileKeysAreAnswered400(t *testing.T) {
+	s := &site{T: t, node: testnode.Start(t), app: new(application)}
+	s.program(runNode("express"), hostile)
+	for _, c := range []struct {
+		key    string // JSON
+		status int
+	}{
+		{`"site:good"`, http.StatusOK},
+		{`["site:good","site:other"]`, http.StatusOK},
+		{`[{"key":"site:costly","cost":3}]`, http.StatusOK},
+		{`[{"key":"site:costly","cost":1},"site:unused"]`, http.StatusTooManyRequests},
+		{`"site:unused"`, http.StatusOK},
+		{`""`, http.StatusBadRequest},
+		{`null`, http.StatusBadRequest},
+		{`[]`, http.StatusBadRequest},
+		{`[null]`, http.StatusBadRequest},
+		{`["site:a","site:a"]`, http.StatusBadRequest},
+		{`7`, http.StatusBadRequest},
+		{`{"key":"site:a"}`, http.StatusBadRequest},
+		{`"site:\u0000"`, http.StatusBadRequest},
+		{`"site:\r\nX-Injected: 1"`, http.StatusBadRequest},
+		{`"site:\ud800"`, http.StatusBadRequest},
+		{`"site:` + strings.Repeat("x", 600) + `"`, http.StatusBadRequest},
+		{`["` + strings.Repeat(`site:a","`, 16) + `site:b"]`, http.StatusBadRequest},
+	} {
+		r := s.get("/", "X-Key: "+escaped(c.key))
+		if r.status != c.status || strings.Contains(r.body, "site:") {
+			t.Errorf("%.80s: got %d, want %d: %s", c.key, r.status, c.status, r.body)
+		}
+	}
+}
+
+// escaped writes every byte as %XX.
+func escaped(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		fmt.Fprintf(&b, "%%%02X", text[i])
+	}
+	return b.String()
+}
+
+const mistaken = `
+import express from 'express'
+import { Stint, expressGuard } from 'stint'
+
+const app = express()
+app.use(expressGuard(new Stint('http://127.0.0.1:8080', { timeout: 60_000, onOutage: 'open' }), {
+  policy: 'no-such-policy', onError: (error, request) => { request.why = error.code },
+}))
+app.use((request, response) => response.send('allowed'))
+app.listen(8000, '127.0.0.1')
+`
+
+// A mistake of the operator is no outage: it refuses, so that it is noticed.
+func TestAMistakeOfTheOperatorRefuses(t *testing.T) {
+	s := &site{T: t, node: testnode.Start(t), app: new(application)}
+	s.program(runNode("express"), mistaken)
+	r := s.get("/")
+	s.expect("an unknown policy", r, http.StatusServiceUnavailable)
+	if r.header.Get("Retry-After") == "" || strings.Contains(r.body, "policy") {
+		t.Errorf("got %v %s", r.header, r.body)
+	}
+}
+
+// A token that is refused is an outage; it is sent as the complete configuration says.
+func TestTheNodePackageSendsItsToken(t *testing.T) {
+	for _, g := range frameworks {
+		t.Run(g.name, func(t *testing.T) {
+			node := testnode.Start(t, "--check-auth", "token")
+			s := &site{T: t, node: node, app: new(application)}
+			t.Setenv("STINT_CHECK_TOKEN", "nonsense")
+			s.behind(g, 1)
+			s.expect("a wrong token", s.get("/"), g.down)
+			t.Setenv("STINT_CHECK_TOKEN", s.token("check"))
+			s.behind(g, 1)
+			for range 3 {
+				s.expect("the token", s.get("/"), http.StatusOK)
+			}
+			s.expect("the token", s.get("/"), http.StatusTooManyRequests)
+		})
+	}
+}
