@@ -67,6 +67,9 @@ func newFixture(t *testing.T, url string) *fixture {
 	return f
 }
 
+// policies returns the use case of policies.
+func (f *fixture) policies() *admin.Policies { return admin.NewPolicies(f.store.Policies) }
+
 // add adds one confirmed entry.
 func (f *fixture) add(t *testing.T, kind blocks.Kind, pattern string, expiry blocks.Expiry) *blocks.Entry {
 	t.Helper()

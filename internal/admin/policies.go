@@ -43,11 +43,52 @@ func (p *Policies) Rollback(ctx context.Context, c Caller, name string, version,
 	if err != nil {
 		return nil, err
 	}
+	wanted, err := versionOf(all, version)
+	if err != nil {
+		return nil, err
+	}
+	return p.Put(ctx, c, wanted, expect, confirm)
+}
+
+// versionOf returns one of the versions of a policy.
+func versionOf(all []*rules.Policy, version int64) (*rules.Policy, error) {
 	i := slices.IndexFunc(all, func(v *rules.Policy) bool { return v.Version == version })
 	if i < 0 {
-		return nil, fault.New(fault.NotFound, "The policy %q has no version %d; it has 1 to %d.", name, version, all[0].Version)
+		return nil, fault.New(fault.NotFound, "The policy %q has no version %d; it has 1 to %d.", all[0].Name, version, all[0].Version)
 	}
-	return p.Put(ctx, c, all[i], expect, confirm)
+	return all[i], nil
+}
+
+// PolicyDiff is what differs between two versions of a policy.
+type PolicyDiff struct {
+	From, To int64 // From is 0 for what came before the first version
+	Fields   []rules.FieldChange
+}
+
+// Diff compares two versions of a policy. to is 0 for the newest version; from is 0
+// for no policy, and negative for the version before to.
+func (p *Policies) Diff(ctx context.Context, name string, from, to int64) (*PolicyDiff, error) {
+	all, err := p.PolicyVersions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if to == 0 {
+		to = all[0].Version
+	}
+	if from < 0 {
+		from = to - 1
+	}
+	after, err := versionOf(all, to)
+	if err != nil {
+		return nil, err
+	}
+	var before *rules.Policy
+	if from > 0 {
+		if before, err = versionOf(all, from); err != nil {
+			return nil, err
+		}
+	}
+	return &PolicyDiff{From: from, To: to, Fields: rules.Diff(before, after)}, nil
 }
 
 // Delete deletes the version expect of a policy. Its keys then fall under the policy

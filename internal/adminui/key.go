@@ -9,7 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
-	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -207,7 +206,7 @@ func newKeyPolicy(px *gate.PolicyExplanation, shadow bool) keyPolicy {
 		policy.Counter = !a.IsLog()
 	}
 	if px.Policy.Algorithm != algorithms.TimestampLog {
-		policy.Counts = policies.CountsBy(px.Policy)
+		policy.Counts = px.Policy.DescribeCounting()
 	}
 	return policy
 }

@@ -1,20 +1,19 @@
 package api
 
 import (
-	"github.com/stint-dev/stint/internal/admin"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -33,6 +32,8 @@ func (h *policyHandler) routes() []route {
 		onAdmin(get, policy, identity.Read, h.getPolicy, opGetPolicy),
 		onAdmin(get, policy+"/versions", identity.Read, h.listPolicyVersions, opPolicyVersions),
 		onAdmin(get, policy+"/diff", identity.Read, h.diffPolicy, opDiffPolicy),
+		onAdmin(get, policy+"/explain", identity.Read, h.explainPolicy, opExplainPolicy),
+		onAdmin(post, policy+"/explain", identity.Read, h.explainDraft, opExplainDraft),
 		onAdmin(put, policy, identity.Admin, h.putPolicy, opPutPolicy),
 		onAdmin(del, policy, identity.Admin, h.deletePolicy, opDeletePolicy),
 		onAdmin(get, wire.PathPolicySet, identity.Read, h.exportPolicies, opExportPolicies),
@@ -65,11 +66,11 @@ var (
 	}
 )
 
-// listAlgorithms answers with the ways to count that a policy may name.
 var confirmPolicyParam = []openapi.Param{{
 	Name: "confirm", Doc: "The policy's name. It is needed if every request of a broad pattern is newly refused, by this policy or by the one that its keys then fall under.",
 }}
 
+// listAlgorithms answers with the ways to count that a policy may name.
 func (h *policyHandler) listAlgorithms(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
@@ -118,10 +119,6 @@ func (h *policyHandler) listPolicyVersions(c *httpserver.Call) error {
 }
 
 func (h *policyHandler) putPolicy(c *httpserver.Call) error {
-	name, err := c.PathParam("name")
-	if err != nil {
-		return err
-	}
 	expect, _, err := ifMatch(c)
 	if err != nil {
 		return err
@@ -131,15 +128,11 @@ func (h *policyHandler) putPolicy(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	var request wire.PolicyRequest
-	if err := c.DecodeJSON(&request); err != nil {
-		return err
-	}
-	wanted, err := policyOf(&request, h.catalog.Parser(), name)
+	wanted, err := h.readDraft(c)
 	if err != nil {
 		return err
 	}
-	_, existed := h.catalog.Selector().ByName(name) // or another node has just made it
+	_, existed := h.catalog.Selector().ByName(wanted.Name) // or another node has just made it
 	p, err := h.policies.Put(c.Context(), callerOf(c), wanted, expect, confirm)
 	if err != nil {
 		return err
@@ -147,7 +140,7 @@ func (h *policyHandler) putPolicy(c *httpserver.Call) error {
 	status := http.StatusOK
 	if !existed && p.Version == 1 {
 		status = http.StatusCreated
-		c.Set(fiber.HeaderLocation, wire.PathPolicies+"/"+name)
+		c.Set(fiber.HeaderLocation, wire.PathPolicies+"/"+p.Name)
 	}
 	return sendPolicy(c, status, p)
 }
@@ -203,44 +196,17 @@ func (h *policyHandler) diffPolicy(c *httpserver.Call) error {
 	if q.Err() != nil {
 		return q.Err()
 	}
-	versions, err := h.policies.PolicyVersions(c.Context(), name)
-	if err != nil {
-		return err
-	}
-	if to == 0 {
-		to = versions[0].Version
-	}
 	if !q.Given("from") {
-		from = to - 1
+		from = -1
 	}
-	before, err := versionOf(versions, from)
+	diff, err := h.policies.Diff(c.Context(), name, from, to)
 	if err != nil {
 		return err
 	}
-	after, err := versionOf(versions, to)
-	if err != nil {
-		return err
-	}
-	answer := wire.PolicyDiff{Name: name, From: from, To: to, Fields: policyfile.Diff(before, after)}
-	answer.Text = strings.Join(policyfile.Lines(answer.Fields, escape.Log), "\n")
+	answer := wire.PolicyDiff{Name: name, From: diff.From, To: diff.To, Fields: fromFieldChanges(diff.Fields)}
+	answer.Text = strings.Join(wire.Lines(answer.Fields, escape.Log), "\n")
 	return c.SendJSON(http.StatusOK, answer)
 }
 
 // maxVersion is more versions than a policy will ever have.
 const maxVersion = 1 << 30
-
-// versionOf returns one version in canonical form, nil for version 0, which is
-// before there was a policy.
-func versionOf(all []*rules.Policy, version int64) (*wire.PolicyRequest, error) {
-	if version == 0 {
-		return nil, nil
-	}
-	for _, p := range all {
-		if p.Version == version {
-			shown := fromPolicy(p)
-			request, err := policyfile.Canonical(shown.Request())
-			return &request, err
-		}
-	}
-	return nil, fault.New(fault.NotFound, "The policy %q has no version %d; it has 1 to %d.", all[0].Name, version, all[0].Version)
-}

@@ -36,11 +36,11 @@ not in the file stay, unless --prune deletes them. The file is YAML or JSON, as
       algorithm: sorted_set_log
       options: {count_refused: true}
       escalation:
-        offences: 100
-        within: 10m
-        block: 1h
+        threshold: 100
+        window: 10m
+        duration: 1h
         factor: 2
-        cap: 1d
+        max_duration: 1d
         decay_after: 7d
 
 The exit code is 0 when everything is as the file says, also when it had to be changed;

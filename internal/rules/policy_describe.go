@@ -148,3 +148,51 @@ func (s Stack) clauses(format string, words func(Rule) (string, string)) []strin
 	}
 	return clauses
 }
+
+// DescribeCounting names the algorithm and the options that differ from their
+// defaults: "GCRA, burst 50".
+func (p *Policy) DescribeCounting() string {
+	text := p.Algorithm
+	if a := algorithms.ByName(p.Algorithm); a != nil {
+		text = a.Title
+	}
+	if p.Options.Burst != 0 {
+		text += ", burst " + grouped(int64(p.Options.Burst))
+	}
+	if p.Options.CountRefused {
+		text += ", refused requests count too"
+	}
+	if p.Options.WindowStart == algorithms.WindowFirst {
+		text += ", windows from the first request"
+	}
+	if p.Options.Variant == algorithms.VariantQueue {
+		text += ", as a queue"
+	}
+	return text
+}
+
+// maxCheapLimit is the largest limit for which Advice does not suggest a counter.
+const maxCheapLimit = 5000
+
+// Advice says what would suit such rules better, "" for nothing.
+func (p *Policy) Advice() string {
+	a := algorithms.ByName(p.Algorithm)
+	if largest := p.Rules.LargestLimit(); a != nil && a.IsLog() && largest > maxCheapLimit {
+		return "This keeps up to " + grouped(int64(largest)) + " times for each key. Beyond some thousands a counter costs far less: " +
+			"sliding buckets keep at most 61 numbers for each rule, whatever the limit."
+	}
+	return ""
+}
+
+// DescribeReset says what becomes of the counts where next replaces p, "" if they
+// stay. p may be nil.
+func (p *Policy) DescribeReset(next *Policy) string {
+	if p == nil || !p.MovesGeneration(next) {
+		return ""
+	}
+	what := "Another algorithm, or other options,"
+	if p.Algorithm == next.Algorithm && p.Options == next.Options {
+		what = "Another window under a counter"
+	}
+	return what + " cannot go on from what was counted. What every key has used is forgotten: it may at once do as much as one that was never seen, on top of what it has just done."
+}

@@ -1,5 +1,11 @@
 package wire
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // The actions of a PolicyChange.
 const (
 	PolicyCreate  = "create"
@@ -61,4 +67,21 @@ type PolicyDiff struct {
 	Fields []FieldChange `json:"fields"`
 	// Text is the same for people: lines that begin with "- " or "+ ".
 	Text string `json:"text"`
+}
+
+// Lines writes changes for people: what goes behind "- ", what comes behind "+ ". escape
+// makes a value harmless where the lines are shown.
+func Lines(changes []FieldChange, escape func(string) string) []string {
+	var lines []string
+	line := func(sign, field string, values, but []string) {
+		left := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return slices.Contains(but, v) })
+		if len(left) > 0 {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", sign, field, escape(strings.Join(left, " "))))
+		}
+	}
+	for _, c := range changes {
+		line("-", c.Field, c.Before, c.After)
+		line("+", c.Field, c.After, c.Before)
+	}
+	return lines
 }

@@ -8,16 +8,22 @@ import (
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// difference is one field of a policy that two versions differ in.
+// difference is one line about a policy that two versions differ in.
 type difference struct{ Field, Was, Now string }
 
-// differences returns what changes from one version to another, field by field.
+// differences writes what changes from one version to another.
 func differences(was, now *rules.Policy) []difference {
+	changed := map[string]bool{}
+	for _, c := range rules.Diff(was, now) {
+		group, _, _ := strings.Cut(c.Field, ".")
+		changed[group] = true
+	}
+	changed["algorithm"] = changed["algorithm"] || changed["options"] // they share a line
 	var all []difference
 	before, after := linesOf(was), linesOf(now)
 	for i, line := range after {
-		if before[i].Was != line.Was {
-			all = append(all, difference{line.Field, before[i].Was, line.Was})
+		if changed[line.of] {
+			all = append(all, difference{line.name, before[i].text, line.text})
 		}
 	}
 	return all
@@ -31,8 +37,11 @@ var failureWords = map[rules.OnFailure]string{
 	rules.FailLocal: "count on each node", rules.FailAllow: "allow", rules.FailDeny: "refuse",
 }
 
+// line is one line about a policy, and the field or group of fields that it is of.
+type line struct{ of, name, text string }
+
 // linesOf writes a policy in lines for people, always the same ones.
-func linesOf(p *rules.Policy) []difference {
+func linesOf(p *rules.Policy) []line {
 	stack := make([]string, len(p.Rules))
 	for i, r := range p.Rules {
 		stack[i] = format.Rule(r)
@@ -41,13 +50,13 @@ func linesOf(p *rules.Policy) []difference {
 	for i, m := range p.Match {
 		patterns[i] = m.String()
 	}
-	return []difference{
-		{Field: "Rules", Was: strings.Join(stack, "  ")},
-		{Field: "Counts by", Was: CountsBy(p)},
-		{Field: "Applies to", Was: strings.Join(patterns, "  ")},
-		{Field: "Mode", Was: modeWords[p.Mode]},
-		{Field: "If the log is unreachable", Was: failureWords[p.OnFailure]},
-		{Field: "Automatic blocks", Was: escalationWords(p.Escalation)},
+	return []line{
+		{"rules", "Rules", strings.Join(stack, "  ")},
+		{"algorithm", "Counts by", p.DescribeCounting()},
+		{"match", "Applies to", strings.Join(patterns, "  ")},
+		{"mode", "Mode", modeWords[p.Mode]},
+		{"on_failure", "If the log is unreachable", failureWords[p.OnFailure]},
+		{"escalation", "Automatic blocks", escalationWords(p.Escalation)},
 	}
 }
 

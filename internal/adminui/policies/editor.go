@@ -104,7 +104,7 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 		page.Meaning = meaningOf(readable)
 	}
 	if p != nil && wanted != nil {
-		page.Changes, page.ResetsCounts = differences(p, wanted), resetsCounts(p, wanted)
+		page.Changes, page.ResetsCounts = differences(p, wanted), p.DescribeReset(wanted)
 	}
 	var err error
 	name := ""
@@ -170,7 +170,7 @@ func (h *Handler) addVersions(ctx context.Context, c *httpserver.Call, page *pol
 	for i, v := range all {
 		row := versionRow{Policy: v, Decides: v.Version == page.Policy.Version}
 		if v.Version == compare && !row.Decides {
-			row.Changes, row.ResetsCounts = differences(v, page.Policy), resetsCounts(page.Policy, v)
+			row.Changes, row.ResetsCounts = differences(v, page.Policy), page.Policy.DescribeReset(v)
 			page.Compared = &row
 		}
 		if i < mostVersions {

@@ -3,17 +3,15 @@ package policies
 import (
 	"strings"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/chart"
-	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
-// meaning says in words and in a picture what a policy's rules come to.
+// meaning shows in words and in a picture what a policy's rules come to.
 type meaning struct {
-	Most   []figure // "At most 20 in any minute"
-	Rest   string   // "At full speed ...", or what a counter does not promise; "" where there is nothing to say
-	Advice string   // what would suit such rules better, "" for nothing
-	Chart  *chart.Speed
+	*admin.PolicyExplanation
+	Chart *chart.Speed // nil where there is nothing to draw
 }
 
 // figure is a stretch of a sentence; figures stand out.
@@ -23,21 +21,17 @@ type figure struct {
 }
 
 func meaningOf(p *rules.Policy) *meaning {
-	most, rest, cut := strings.Cut(p.Describe(), ". ")
-	if cut {
-		most += "."
-	}
-	m := &meaning{Most: figures(most), Rest: rest, Advice: adviceOf(p)}
-	if a := algorithms.ByName(p.Algorithm); a == nil || a.IsLog() {
+	m := &meaning{PolicyExplanation: admin.ExplainPolicy(nil, p)}
+	if len(m.UsedUp) > 0 {
 		m.Chart = chart.DrawSpeed(p.Rules)
 	}
 	return m
 }
 
-// figures parts a sentence at its numbers.
-func figures(sentence string) []figure {
+// Figures parts the sentence of the limits at its numbers.
+func (m *meaning) Figures() []figure {
 	var all []figure
-	for i, word := range strings.Split(sentence, " ") {
+	for i, word := range strings.Split(m.Limits, " ") {
 		if i > 0 {
 			all = append(all, figure{Text: " "})
 		}

@@ -128,7 +128,7 @@ func (h *Handler) policyRows(ctx context.Context, current string) ([]policyRow, 
 	for i, p := range all {
 		rows[i] = policyRow{Policy: p, Refused: refused[p.ID], Warnings: len(p.Warnings()), Current: p.Name == current}
 		if p.Algorithm != algorithms.TimestampLog {
-			rows[i].Counts = CountsBy(p)
+			rows[i].Counts = p.DescribeCounting()
 		}
 	}
 	return rows, nil

@@ -104,7 +104,7 @@ func (h *Handler) renderConflict(c *httpserver.Call, now, wanted *rules.Policy, 
 		return fault.Field("expect", "is not a version of this policy")
 	}
 	page.Theirs, page.Yours = differences(all[at], now), differences(all[at], wanted)
-	page.ResetsCounts = resetsCounts(now, wanted)
+	page.ResetsCounts = now.DescribeReset(wanted)
 	values, err := form.Read(c)
 	if err != nil {
 		return err

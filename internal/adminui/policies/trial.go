@@ -127,12 +127,12 @@ func (h *Handler) try(c *httpserver.Call, before, wanted *rules.Policy) (*trial,
 // countedOtherwise says how a draft counts where the version that decides counts
 // otherwise, or where there is none and it is not the default.
 func countedOtherwise(before, wanted *rules.Policy) string {
-	how := CountsBy(wanted)
+	how := wanted.DescribeCounting()
 	switch {
 	case before == nil && wanted.Algorithm != algorithms.TimestampLog:
 		return ", counted by " + how + ","
-	case before != nil && CountsBy(before) != how:
-		return ", counted by " + how + " instead of " + CountsBy(before) + ","
+	case before != nil && before.DescribeCounting() != how:
+		return ", counted by " + how + " instead of " + before.DescribeCounting() + ","
 	}
 	return ""
 }

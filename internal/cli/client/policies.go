@@ -49,6 +49,16 @@ func (p Policies) Versions(ctx context.Context, name string) ([]wire.Policy, err
 	return items[wire.Policy](ctx, p.conn, get(policyPath(name)+"/versions"))
 }
 
+// Explain says in words what a policy does.
+func (p Policies) Explain(ctx context.Context, name string) (*wire.PolicyExplanation, error) {
+	return call[wire.PolicyExplanation](ctx, p.conn, get(policyPath(name)+"/explain"))
+}
+
+// ExplainDraft says in words what a policy would do, and what saving it changes.
+func (p Policies) ExplainDraft(ctx context.Context, draft wire.PolicyRequest) (*wire.PolicyExplanation, error) {
+	return call[wire.PolicyExplanation](ctx, p.conn, post(policyPath(draft.Name)+"/explain", draft))
+}
+
 // Apply makes the policies equal to a file, all or nothing. Policies that newly refuse
 // every request of a broad pattern need confirm.
 func (p Policies) Apply(ctx context.Context, file wire.PolicyFileRequest, prune bool, confirm string) (*wire.PolicyPlan, error) {

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+var (
+	opExplainPolicy = &openapi.Operation{
+		ID: "explainPolicy", Tag: "policies", Summary: "Say in words what a policy does, and how soon its limits are used up at full speed.",
+		Answers: ok("The explanation.", wire.PolicyExplanation{}),
+	}
+	opExplainDraft = &openapi.Operation{
+		ID: "explainDraft", Tag: "policies", Summary: "Say in words what a policy would do, what it changes of the active version, and whether saving it needs a confirmation. Nothing is saved.",
+		Body: wire.PolicyRequest{}, Answers: ok("The explanation.", wire.PolicyExplanation{}),
+	}
+)
+
+// explainPolicy explains the active version of a policy.
+func (h *policyHandler) explainPolicy(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
+	if err != nil {
+		return err
+	}
+	p, err := h.policies.FindPolicyByName(c.Context(), name)
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, fromPolicyExplanation(admin.ExplainPolicy(p, p)))
+}
+
+// explainDraft explains a policy that is not saved.
+func (h *policyHandler) explainDraft(c *httpserver.Call) error {
+	draft, err := h.readDraft(c)
+	if err != nil {
+		return err
+	}
+	x, err := h.policies.Explain(c.Context(), draft)
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, fromPolicyExplanation(x))
+}
+
+// readDraft reads the policy in the body of a request, under the name in its path.
+func (h *policyHandler) readDraft(c *httpserver.Call) (*rules.Policy, error) {
+	name, err := c.PathParam("name")
+	if err != nil {
+		return nil, err
+	}
+	var request wire.PolicyRequest
+	if err := c.DecodeJSON(&request); err != nil {
+		return nil, err
+	}
+	return policyOf(&request, h.catalog.Parser(), name)
+}
+
+// fromPolicyExplanation returns an explanation as the API shows it.
+func fromPolicyExplanation(x *admin.PolicyExplanation) wire.PolicyExplanation {
+	out := wire.PolicyExplanation{
+		Name: x.Policy.Name, Limits: x.Limits, Details: wire.NullString(x.Details), Counting: x.Policy.DescribeCounting(),
+		Advice: wire.NullString(x.Advice), UsedUp: []wire.RuleUsedUp{}, Warnings: fromPolicy(x.Policy).Warnings,
+		Changes: fromFieldChanges(x.Changes), ResetsCounts: wire.NullString(x.ResetsCounts), ConfirmReason: wire.NullString(x.ConfirmReason),
+	}
+	if x.Active != nil {
+		out.Version = x.Active.Version
+	}
+	for _, u := range x.UsedUp {
+		out.UsedUp = append(out.UsedUp, wire.RuleUsedUp{Rule: u.Rule.String(), AfterMS: u.After.Milliseconds()})
+	}
+	return out
+}
+
+func fromFieldChanges(all []rules.FieldChange) []wire.FieldChange {
+	out := make([]wire.FieldChange, len(all))
+	for i, c := range all {
+		out[i] = wire.FieldChange(c)
+	}
+	return out
+}

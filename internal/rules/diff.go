@@ -1,0 +1,74 @@
+package rules
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/stint-dev/stint/internal/algorithms"
+)
+
+// FieldChange is one field in which two policies differ, under its name in the API.
+// Match and rules have several values, whose order means nothing; a field that is not
+// set has none.
+type FieldChange struct {
+	Field         string
+	Before, After []string
+}
+
+// Diff returns the fields in which two policies differ, always in the same order. nil
+// is no policy.
+func Diff(before, after *Policy) []FieldChange {
+	changes := []FieldChange{}
+	old, next := before.fields(), after.fields()
+	for i := range old {
+		if !slices.Equal(old[i].After, next[i].After) {
+			changes = append(changes, FieldChange{old[i].Field, old[i].After, next[i].After})
+		}
+	}
+	return changes
+}
+
+// fields returns everything that can be changed about a policy, as a change from
+// nothing: always the same fields, without values where p or its escalation is nil.
+func (p *Policy) fields() []FieldChange {
+	if p == nil {
+		p = &Policy{}
+	}
+	match := make([]string, len(p.Match))
+	for i, m := range p.Match {
+		match[i] = m.String()
+	}
+	slices.Sort(match)
+	refused := ""
+	if p.Options.CountRefused {
+		refused = "true"
+	}
+	burst := ""
+	if p.Options.Burst != 0 {
+		burst = strconv.Itoa(p.Options.Burst)
+	}
+	o := p.Options.Canonical()
+	fields := []FieldChange{
+		{Field: "match", After: match}, {Field: "rules", After: p.Rules.Strings()},
+		one("mode", string(p.Mode)), one("on_failure", string(p.OnFailure)), one("algorithm", p.Algorithm),
+		one("options."+algorithms.OptionBurst, burst), one("options."+algorithms.OptionCountRefused, refused),
+		one("options."+algorithms.OptionWindowStart, o.WindowStart), one("options."+algorithms.OptionVariant, o.Variant),
+	}
+	var threshold, window, duration, factor, longest, decay string
+	if e := p.Escalation; e != nil {
+		threshold, window, duration = strconv.Itoa(e.Threshold), FormatDuration(e.Window), FormatDuration(e.Duration)
+		factor, longest, decay = strconv.FormatFloat(e.Factor, 'f', -1, 64), FormatDuration(e.MaxDuration), FormatDuration(e.DecayAfter)
+	}
+	return append(fields,
+		one("escalation.threshold", threshold), one("escalation.window", window), one("escalation.duration", duration),
+		one("escalation.factor", factor), one("escalation.max_duration", longest), one("escalation.decay_after", decay))
+}
+
+// one is a field with one value, none if it is "".
+func one(field, text string) FieldChange {
+	f := FieldChange{Field: field, After: []string{}}
+	if text != "" {
+		f.After = append(f.After, text)
+	}
+	return f
+}
