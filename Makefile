@@ -15,7 +15,7 @@ test: export GORACE ?= atexit_sleep_ms=10
 # The packages whose tests take longest. They are started first, so that none
 # runs alone at the end. test-short omits both lists.
 longest := ./test/e2e ./internal/adminui ./internal/timestamplog/redislog ./internal/sqlstore ./internal/sqlstore/offences ./internal/sqlstore/db ./internal/api
-long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw ./test/doors
+long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw ./test/doors ./test/parity
 # One more than the processors, because most tests wait for servers half of the time.
 packages = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 space := $(subst ,, )

@@ -161,9 +161,6 @@ func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, erro
 		Confirm: strings.TrimSpace(values.Get("confirm")), FieldErrors: form.FieldErrors{},
 	}
 	page.Reason = strings.TrimSpace(values.Get("reason"))
-	if page.Pattern == "" {
-		page.FieldErrors["pattern"] = "Write what to select: an address, a network such as 203.0.113.0/24, or a key such as token:abc."
-	}
 	return page, values, nil
 }
 

@@ -155,7 +155,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
 		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: admin.NewPolicies(n.store.Policies), Entries: entries, Tokens: tokens, Users: users,
-		Audit: n.store.Audit, Jobs: &admin.Jobs{}, Backups: &admin.Backups{}, Reports: &admin.Reports{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
+		Audit: n.store.Audit, Jobs: &admin.Jobs{}, Backups: &admin.Backups{}, Reports: &admin.Reports{}, Notifications: &admin.Notifications{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{
 		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), Logger: logger, Now: n.clock.Now,

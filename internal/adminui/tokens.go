@@ -114,10 +114,11 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 		})
 	}
 	if err != nil {
+		status := httpserver.StatusOf(err)
 		if err := page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-		return h.renderTokens(c, site.StatusInvalidForm, page)
+		return h.renderTokens(c, status, page)
 	}
 	return h.renderTokens(c, http.StatusOK, newTokensPage(page.Created))
 }

@@ -84,10 +84,11 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 	page.Name = strings.TrimSpace(values.Get("name"))
 	_, err = h.users.Create(c.Context(), site.CallerOf(c), admin.CreateUser{Name: page.Name, Role: page.NewRole, Password: values.Get("password")})
 	if err != nil {
+		status := httpserver.StatusOf(err)
 		if err := page.FieldErrors.Add(err); err != nil {
 			return err
 		}
-		return h.renderUsers(c, site.StatusInvalidForm, page)
+		return h.renderUsers(c, status, page)
 	}
 	return h.Redirect(c, "/users?done=added")
 }

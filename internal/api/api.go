@@ -32,16 +32,14 @@ type Deps struct {
 	Users    *admin.Users
 	Audit    audit.Store
 
-	Detection *admin.Detection
-	Reports   *admin.Reports
-	Nodes     nodes.Store
-	Undo      *admin.Undo
-	Jobs      *admin.Jobs
-	Backups   *admin.Backups
-	// Events, Notifier and Outbox are nil on a node without them.
-	Events   *events.Hub
-	Notifier Notifier
-	Outbox   Outbox
+	Detection     *admin.Detection
+	Reports       *admin.Reports
+	Nodes         nodes.Store
+	Undo          *admin.Undo
+	Jobs          *admin.Jobs
+	Backups       *admin.Backups
+	Notifications *admin.Notifications
+	Events        *events.Hub // nil on a node without them
 
 	// Ready reports whether this node can answer; nil checks the catalog only.
 	Ready   func(ctx context.Context) wire.Readiness
@@ -76,7 +74,7 @@ func New(d Deps) *API {
 		(&reportHandler{reports: d.Reports}).routes(),
 		(&eventHandler{common: c, events: d.Events}).routes(),
 		(&jobHandler{jobs: d.Jobs}).routes(),
-		(&notificationHandler{notifier: d.Notifier, outbox: d.Outbox}).routes(),
+		(&notificationHandler{notifications: d.Notifications}).routes(),
 		(&backupHandler{backups: d.Backups}).routes(),
 	)
 	return &API{routes: slices.Concat(routes, openapi.Routes(d.Version, routes))}

@@ -48,9 +48,6 @@ func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Po
 	if r.Name != "" && r.Name != name {
 		return nil, fault.Field("name", "must be as in the path, %q, or be left out", name)
 	}
-	if r.Match == nil {
-		return nil, fault.Field("match", "is missing; name at least one pattern, * for every key")
-	}
 	if r.Rules == nil {
 		return nil, fault.Field("rules", "is missing; send for example [\"20/1m\"], or [] to allow everything")
 	}

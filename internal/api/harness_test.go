@@ -134,7 +134,10 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},
 			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries}, Events: n.events,
-			Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}), Outbox: store.Outbox,
+			Notifications: &admin.Notifications{
+				Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}),
+				Outbox:   store.Outbox, Recorder: store.Audit,
+			},
 			Now: n.clock.Now,
 		},
 		Server: httpserver.Options{

@@ -1,12 +1,11 @@
 package api
 
 import (
-	"context"
 	"net/http"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/escape"
-	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/notify"
@@ -15,8 +14,7 @@ import (
 
 // notificationHandler lists notifications and tests their channels.
 type notificationHandler struct {
-	notifier Notifier // nil if the node sends no notifications
-	outbox   Outbox
+	notifications *admin.Notifications
 }
 
 func (h *notificationHandler) routes() []route {
@@ -28,7 +26,7 @@ func (h *notificationHandler) routes() []route {
 
 var (
 	opListNotifications = &openapi.Operation{
-		ID: "listNotifications", Tag: "notifications", Summary: "List what people were told, or are about to be.",
+		ID: "listNotifications", Tag: "notifications", Summary: "List the notifications that were sent, or wait to be.",
 		Query: []openapi.Param{limitParam}, Answers: ok("The newest.", wire.Notifications{}),
 	}
 	opTestNotification = &openapi.Operation{
@@ -37,39 +35,20 @@ var (
 	}
 )
 
-// Outbox shows what is on its way to people.
-type Outbox interface {
-	// Deliveries returns the newest deliveries.
-	Deliveries(ctx context.Context, limit int) ([]notify.Delivery, error)
-}
-
-// Notifier tests the channels.
-type Notifier interface {
-	Channels() []string
-	// Test sends a message over one channel now; a *fault.Error where there is
-	// no such channel, another error where it did not arrive.
-	Test(ctx context.Context, channel string) error
-}
-
-var errNoNotifications = fault.New(fault.NotFound, "This node sends no notifications.")
-
 func (h *notificationHandler) listNotifications(c *httpserver.Call) error {
 	q := c.ParseQuery("limit")
 	limit := q.Limit()
 	if q.Err() != nil {
 		return q.Err()
 	}
-	if h.notifier == nil || h.outbox == nil {
-		return errNoNotifications
-	}
 	if limit == 0 {
 		limit = 100
 	}
-	all, err := h.outbox.Deliveries(c.Context(), limit)
+	channels, all, err := h.notifications.List(c.Context(), limit)
 	if err != nil {
 		return err
 	}
-	answer := wire.Notifications{Channels: append([]string{}, h.notifier.Channels()...), Items: []wire.Delivery{}}
+	answer := wire.Notifications{Channels: notNil(channels), Items: []wire.Delivery{}}
 	for _, d := range all {
 		answer.Items = append(answer.Items, fromDelivery(d))
 	}
@@ -83,19 +62,13 @@ func (h *notificationHandler) testNotification(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	if h.notifier == nil {
-		return errNoNotifications
-	}
-	if err := httpserver.CheckLine("channel", request.Channel, 128); err != nil {
+	unsent, err := h.notifications.Test(c.Context(), callerOf(c), request.Channel)
+	if err != nil {
 		return err
 	}
-	err := h.notifier.Test(context.Background(), request.Channel)
-	if fault.Is(err, fault.NotFound) {
-		return fault.Field("channel", "there is no channel %q; the channels are listed by GET %s", request.Channel, wire.PathNotifications)
-	}
-	answer := wire.TestAnswer{Channel: request.Channel, Sent: err == nil}
-	if err != nil {
-		answer.Error = wire.NullString(escape.Log(err.Error()))
+	answer := wire.TestAnswer{Channel: request.Channel, Sent: unsent == nil}
+	if unsent != nil {
+		answer.Error = wire.NullString(escape.Log(unsent.Error()))
 	}
 	return c.SendJSON(http.StatusOK, answer)
 }

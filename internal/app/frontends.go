@@ -67,8 +67,9 @@ func (a *App) apiDeps() api.Deps {
 		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Users: use.users, Audit: store.Audit,
 		Detection: a.detection,
 		Undo:      use.undo, Nodes: store.Nodes,
-		Events: a.events, Notifier: a.notifier.dispatcher, Outbox: store.Outbox,
-		Ready: a.status.ready, Now: time.Now, Version: Version(),
+		Events:        a.events,
+		Notifications: &admin.Notifications{Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit},
+		Ready:         a.status.ready, Now: time.Now, Version: Version(),
 	}
 }
 

@@ -1,0 +1,198 @@
+package parity
+
+import "strings"
+
+const (
+	noNotes   = "the commands have no notes"
+	noBackup  = "a backup is a file of gigabytes; the pages write none"
+	noReports = "the pages show the reports that the job wrote"
+	noMessage = "the pages show no channels"
+	noSession = "a token has no session; it is revoked"
+)
+
+var keyChanges = []change{
+	{
+		name: "key: reset", setup: []step{policyStep("key$N:*", "5/1m")}, rest: request{"DELETE", "/v1/keys?key=key$N:1", ""},
+		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1"}}}, cli: command{args: []string{"key", "reset", "key$N:1"}},
+	},
+	{
+		name: "key: reset under one policy", rest: request{"DELETE", "/v1/keys?key=key$N:1&policy=$N", ""},
+		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1", "policy", "$N"}}}, cli: command{args: []string{"key", "reset", "key$N:1", "--policy", "$N"}},
+	},
+	{
+		name: "key: reset without a key", want: fault{"invalid", "key"}, rest: request{"DELETE", "/v1/keys?key=", ""},
+		pages: []form{{path: "/key/reset", fields: []string{"key", ""}}}, cli: command{args: []string{"key", "reset", ""}},
+	},
+	{
+		name: "key: reset a bad key", want: fault{"invalid", "key"}, rest: request{"DELETE", "/v1/keys?key=ip:300.1.1.1", ""},
+		pages: []form{{path: "/key/reset", fields: []string{"key", "ip:300.1.1.1"}}}, cli: command{args: []string{"key", "reset", "ip:300.1.1.1"}},
+	},
+	{
+		name: "key: reset under an unknown policy", want: fault{"invalid", "policy"}, rest: request{"DELETE", "/v1/keys?key=key$N:1&policy=none", ""},
+		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1", "policy", "none"}}}, cli: command{args: []string{"key", "reset", "key$N:1", "--policy", "none"}},
+	},
+	{
+		name: "note: add", rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":"a customer"}`}, lacks: map[string]string{cmd: noNotes},
+		pages: []form{{path: "/key/note", fields: []string{"key", "key$N:1", "text", "a customer"}}}, result: "/v1/keys/notes?key=key$N:1",
+	},
+	{
+		name: "note: add without a text", want: fault{"invalid", "text"}, rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":""}`}, lacks: map[string]string{cmd: noNotes},
+		pages: []form{{path: "/key/note", fields: []string{"key", "key$N:1", "text", ""}}},
+	},
+	{
+		name: "note: add on a bad key", want: fault{"invalid", "key"}, rest: request{"POST", "/v1/keys/notes", `{"key":"ip:300.1.1.1","text":"x"}`}, lacks: map[string]string{cmd: noNotes},
+		pages: []form{{path: "/key/note", fields: []string{"key", "ip:300.1.1.1", "text", "x"}}},
+	},
+	{
+		name: "note: delete", setup: []step{{request: request{"POST", "/v1/keys/notes", `{"key":"key$N:2","text":"x"}`}, keep: "id=id"}}, lacks: map[string]string{cmd: noNotes},
+		rest: request{"DELETE", "/v1/keys/notes/{id}", ""}, pages: []form{{path: "/key/note/delete", fields: []string{"id", "{id}"}}}, result: "/v1/keys/notes?key=key$N:2",
+	},
+	{
+		name: "note: delete an unknown one", want: fault{"not_found", ""}, lacks: map[string]string{cmd: noNotes},
+		rest: request{"DELETE", "/v1/keys/notes/" + gone, ""}, pages: []form{{path: "/key/note/delete", fields: []string{"id", gone}}},
+	},
+}
+
+// proposed makes the range of a front end a proposal.
+func proposed(network string) []step {
+	var all []step
+	for _, host := range []string{"1", "2", "3"} {
+		all = append(all, checks("ip:"+network+"."+host, 3)...)
+	}
+	all = append(all,
+		step{request: request{"GET", "/v1/offenders?pattern=" + "ip:" + network + ".3", ""}, keep: "key=items.0.key"},
+		step{request: request{"POST", "/v1/jobs/propose-ranges/run", ""}},
+		step{request: request{"GET", "/v1/proposals?limit=1", ""}, keep: "id=items.0.id"})
+	return all
+}
+
+func checks(key string, count int) (all []step) {
+	for range count {
+		all = append(all, step{request: request{"CHECK", key, ""}})
+	}
+	return all
+}
+
+// paused pauses the escalation of the policy that is named as the front end.
+func paused() []step {
+	all := []step{{request: request{"PUT", "/v1/policies/esc-$N", `{"match":["esc$N:*"],"rules":["1/1h"],` +
+		`"escalation":{"threshold":2,"window":"10m","duration":"1h","factor":2,"max_duration":"1d","decay_after":"7d"}}`}}}
+	for _, key := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
+		all = append(all, checks("esc$N:"+key, 4)...)
+	}
+	return append(all, step{request: request{"GET", "/v1/escalations/paused", ""}, keep: "paused=items.0.policy"})
+}
+
+var detectionChanges = []change{
+	{
+		name: "proposal: accept", setup: append([]step{limitAddresses}, proposed("198.51.$O")...),
+		rest:  request{"POST", "/v1/proposals/{id}/accept", `{"reason":"a botnet","expires_at":"2099-01-01T00:00:00Z"}`},
+		pages: []form{{path: "/proposals/{id}/accept", fields: []string{"reason", "a botnet", "for", "until", "until", "2099-01-01 00:00"}}},
+		cli:   command{args: []string{"proposal", "accept", "{id}", "--reason", "a botnet", "--until", "2099-01-01T00:00:00Z"}}, result: "/v1/blocks?key=ip:198.51.$O.9",
+	},
+	{
+		name: "proposal: accept with a bad reason", want: fault{"invalid", "reason"}, setup: proposed("198.52.$O"),
+		rest:  request{"POST", "/v1/proposals/{id}/accept", `{"reason":"` + strings.Repeat("x", 1001) + `"}`},
+		pages: []form{{path: "/proposals/{id}/accept", fields: []string{"reason", strings.Repeat("x", 1001), "for", "good"}}},
+		cli:   command{args: []string{"proposal", "accept", "{id}", "--reason", strings.Repeat("x", 1001)}},
+	},
+	{
+		name: "proposal: accept an unknown one", want: fault{"not_found", ""}, rest: request{"POST", "/v1/proposals/" + gone + "/accept", ""},
+		pages: []form{{path: "/proposals/" + gone + "/accept", fields: []string{"for", "good"}}}, cli: command{args: []string{"proposal", "accept", gone}},
+	},
+	{
+		name: "proposal: dismiss", setup: proposed("198.53.$O"), rest: request{"POST", "/v1/proposals/{id}/dismiss", `{"reason":"a university"}`},
+		pages: []form{{path: "/proposals/{id}/dismiss", fields: []string{"reason", "a university"}}}, cli: command{args: []string{"proposal", "dismiss", "{id}", "--reason", "a university"}},
+	},
+	{
+		name: "proposal: dismiss one that is closed", want: fault{"conflict", ""},
+		setup: append(proposed("198.54.$O"), step{request: request{"POST", "/v1/proposals/{id}/dismiss", ""}}),
+		rest:  request{"POST", "/v1/proposals/{id}/dismiss", ""}, pages: []form{{path: "/proposals/{id}/dismiss"}}, cli: command{args: []string{"proposal", "dismiss", "{id}"}},
+	},
+	{
+		name: "escalation: resume", setup: paused(), rest: request{"POST", "/v1/escalations/esc-$N/resume", ""},
+		pages: []form{{path: "/escalations/resume", fields: []string{"policy", "esc-$N"}}}, cli: command{args: []string{"escalation", "resume", "esc-$N"}},
+	},
+	{
+		name: "escalation: resume one that is not paused", want: fault{"not_found", ""}, rest: request{"POST", "/v1/escalations/esc-$N/resume", ""},
+		pages: []form{{path: "/escalations/resume", fields: []string{"policy", "esc-$N"}}}, cli: command{args: []string{"escalation", "resume", "esc-$N"}},
+	},
+	{
+		name: "escalation: resume one of no policy", want: fault{"not_found", ""}, rest: request{"POST", "/v1/escalations/none/resume", ""},
+		pages: []form{{path: "/escalations/resume", fields: []string{"policy", "none"}}}, cli: command{args: []string{"escalation", "resume", "none"}},
+	},
+}
+
+var limitAddresses = step{request: request{"PUT", "/v1/policies/addresses?confirm=addresses if *", policyBody("ip:198.48.0.0/12", "1/1h")}}
+
+// imported are the two forms of an import on a page.
+func imported(list string, more ...string) []form {
+	return []form{
+		{path: "/blocks/import", upload: list, fields: []string{"reason", "a feed", "for", "until", "until", "2099-01-01 00:00", "on_conflict", "keep"}},
+		{path: "/blocks/import/confirm", fields: append([]string{"file", "{field:file}"}, more...)},
+	}
+}
+
+const importQuery = "/v1/blocks/import?reason=a%20feed&expires_at=2099-01-01T00:00:00Z"
+
+func importCommand(list string, more ...string) command {
+	return command{args: append([]string{"block", "import", "{file:" + list + "}", "--format", "plain", "--reason", "a feed", "--until", "2099-01-01T00:00:00Z"}, more...)}
+}
+
+var bulkChanges = []change{
+	{
+		name: "import", rest: request{"POST", importQuery, "198.19.$O.1\n198.19.$O.2\n"}, pages: imported("198.19.$O.1\n198.19.$O.2\n"),
+		cli: importCommand("198.19.$O.1\n198.19.$O.2\n"), result: "/v1/blocks?within=ip:198.19.$O.0/30",
+	},
+	{
+		name: "import a bad row", want: fault{"invalid", ""}, rest: request{"POST", importQuery, "198.19.$O.300\n"}, cli: importCommand("198.19.$O.300\n"),
+		lacks: map[string]string{pages: "its dry run lists the rows, and offers to import the others"},
+	},
+	{
+		name: "import a broad row without a confirmation", want: fault{"confirmation_required", "confirm"}, rest: request{"POST", importQuery, "\"imp$N:*\"\n"},
+		cli: importCommand("\"imp$N:*\"\n"), pages: imported("\"imp$N:*\"\n"),
+		words: map[string]string{cmd: `it selects every key of the kind "imp$N"`, pages: "To import also what is broad, type imp$N:*."},
+	},
+	{
+		name:  "import a broad row",
+		setup: []step{{request: request{"POST", importQuery + "&dry_run=true", "\"imp$N:*\"\n"}, keep: "confirm=confirm"}},
+		rest:  request{"POST", importQuery + "&confirm={confirm}", "\"imp$N:*\"\n"}, pages: imported("\"imp$N:*\"\n", "confirm", "imp$N:*"),
+		cli: importCommand("\"imp$N:*\"\n", "--confirm-broad"), result: "/v1/blocks?key=imp$N:1",
+	},
+	{
+		name: "block all that match a filter", setup: append(checks("match$N:1", 3), step{request: request{"GET", "/v1/offenders?search=match$N:1", ""}, keep: "key=items.0.key"}),
+		pages: []form{{path: "/bulk/add", fields: []string{"what", "block", "all", "yes", "filter", "search=match$N:1&since={from}", "count", "1", "for", "24h", "reason", "scraping"}}},
+		lacks: map[string]string{rest: noFilter, cmd: noFilter},
+	},
+}
+
+var operationChanges = []change{
+	{
+		name: "job: run", rest: request{"POST", "/v1/jobs/roll-up/run", ""}, pages: []form{{path: "/jobs/roll-up/run"}}, cli: command{args: []string{"job", "run", "roll-up"}},
+	},
+	{
+		name: "job: run an unknown one", want: fault{"not_found", ""}, rest: request{"POST", "/v1/jobs/none/run", ""}, pages: []form{{path: "/jobs/none/run"}},
+		cli: command{args: []string{"job", "run", "none"}},
+	},
+	{
+		name: "backup", rest: request{"GET", "/v1/backup", ""}, cli: command{args: []string{"backup", "{file:}.backup"}}, lacks: map[string]string{pages: noBackup},
+	},
+	{
+		name: "report: write", rest: request{"POST", "/v1/reports", `{"kind":"daily"}`}, cli: command{args: []string{"report", "write", "daily"}}, lacks: map[string]string{pages: noReports},
+	},
+	{
+		name: "report: write one of an unknown kind", want: fault{"invalid", "kind"}, rest: request{"POST", "/v1/reports", `{"kind":"hourly"}`},
+		cli: command{args: []string{"report", "write", "hourly"}}, lacks: map[string]string{pages: noReports},
+	},
+	{
+		name: "notification: test", rest: request{"POST", "/v1/notifications/test", `{"channel":"webhook"}`}, cli: command{args: []string{"notify", "test", "webhook"}},
+		lacks: map[string]string{pages: noMessage},
+	},
+	{
+		name: "notification: test an unknown channel", want: fault{"invalid", "channel"}, rest: request{"POST", "/v1/notifications/test", `{"channel":"pigeon"}`},
+		cli: command{args: []string{"notify", "test", "pigeon"}}, lacks: map[string]string{pages: noMessage},
+	},
+	{
+		name: "log out", pages: []form{{path: "/logout"}}, lacks: map[string]string{rest: noSession, cmd: noSession},
+	},
+}

@@ -1,0 +1,338 @@
+// Package parity compares the front ends: each change of an operator is made over
+// REST, by the form of a page and by a command, on one node, and must have the same
+// result, the same audit record and the same faults.
+package parity
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// change is a row of the tables: one change of an operator. Its texts may contain
+// $N, the name of the front end, and $O, an octet of its own, so that the front ends
+// do not meet; and the variables of its setup in braces.
+type change struct {
+	name  string
+	setup []step
+	rest  request
+	pages []form // sent one after the other; {field:NAME} is a hidden field of the answer before
+	cli   command
+	// result is the resource of REST that the change results in, "" for none.
+	result string
+	want   fault // the zero fault: it succeeds
+	// lacks has the front ends that do not have the change, or not this mistake, each
+	// with the reason.
+	lacks map[string]string
+	// words are the front ends that say this mistake in words of their own, beside more
+	// than the sentence of the others.
+	words map[string]string
+}
+
+// step prepares a change over REST, by another operator than the change's.
+type step struct {
+	request
+	keep string // NAME=PATH: keeps a member of the answer as a variable
+	own  bool   // by the operator of the change
+}
+
+const (
+	rest  = "rest"
+	pages = "page"
+	cmd   = "command"
+)
+
+var frontEnds = []string{rest, pages, cmd}
+
+var octets = map[string]string{rest: "171", pages: "172", cmd: "173"}
+
+func TestEveryChangeIsTheSameByEveryFrontEnd(t *testing.T) {
+	n := startNode(t)
+	for _, table := range [][]change{entryChanges, bulkChanges, policyChanges, identityChanges, keyChanges, detectionChanges, operationChanges} {
+		for _, c := range table {
+			t.Run(c.name, func(t *testing.T) { n.compare(t, &c) })
+		}
+	}
+}
+
+// outcome is what a front end made of a change, without what differs by nature.
+type outcome struct {
+	Result  string
+	Records []string
+}
+
+func (n *node) compare(t *testing.T, c *change) {
+	var sentence string // of the fault
+	var first *outcome
+	for _, by := range frontEnds {
+		if c.lacks[by] != "" {
+			continue
+		}
+		v := &vars{front: by, of: map[string]string{"from": time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)}}
+		for _, s := range c.setup {
+			n.prepare(t, v, s)
+		}
+		before := n.newestRecord(t)
+		if said := n.act(t, c, v, sentence); by == rest {
+			sentence = said
+		}
+		made := &outcome{Records: n.recordsSince(t, before, v)}
+		if c.want != (fault{}) && len(made.Records) > 0 {
+			t.Errorf("%s: a refused change is recorded: %s", by, made.Records)
+		}
+		if c.want == (fault{}) && len(made.Records) == 0 {
+			t.Errorf("%s: the change is not recorded", by)
+		}
+		if c.result != "" {
+			made.Result = v.normalize(t, n.rest(t, request{"GET", v.fill(c.result), ""}, bootstrapToken).body)
+		}
+		if first == nil {
+			first = made
+		} else if !reflect.DeepEqual(first, made) {
+			t.Errorf("%s differs from %s:\n%s\n%s", by, frontEnds[0], show(made), show(first))
+		}
+	}
+}
+
+func show(o *outcome) string {
+	return "  " + o.Result + "\n  " + strings.Join(o.Records, "\n  ")
+}
+
+func (n *node) prepare(t *testing.T, v *vars, s step) {
+	t.Helper()
+	if s.method == "CHECK" {
+		n.check(t, v.fill(s.path))
+		return
+	}
+	token := bootstrapToken
+	if s.own {
+		token = n.token
+	}
+	var answer *answer
+	for range 300 {
+		answer = n.rest(t, request{s.method, v.fill(s.path), v.fill(s.body)}, token)
+		if s.keep == "" || s.method != "GET" || !strings.Contains(answer.body, `"items":[]`) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond) // until what was counted has been flushed
+	}
+	if answer.status >= 300 {
+		t.Fatalf("%s: %s %s: %d %s", v.front, s.method, s.path, answer.status, answer.body)
+	}
+	if name, path, has := strings.Cut(s.keep, "="); has {
+		v.of[name] = answer.member(t, path)
+	}
+}
+
+// act makes the change and checks the fault. It returns the sentence of REST's fault;
+// sentence is that of REST, for the others.
+func (n *node) act(t *testing.T, c *change, v *vars, sentence string) string {
+	t.Helper()
+	switch v.front {
+	case rest:
+		a := n.rest(t, request{c.rest.method, v.fill(c.rest.path), v.fill(c.rest.body)}, n.token)
+		if c.want == (fault{}) {
+			if a.status >= 300 {
+				t.Fatalf("rest: %d %s", a.status, a.body)
+			}
+			return ""
+		}
+		got, said := a.problem(t)
+		if got != c.want {
+			t.Fatalf("rest: the fault is %+v, want %+v: %s", got, c.want, a.body)
+		}
+		return v.anonymous(said)
+	case pages:
+		n.actByPage(t, c, v, v.fill(cmp.Or(c.words[pages], sentence)))
+	case cmd:
+		n.actByCommand(t, c, v, v.fill(cmp.Or(c.words[cmd], sentence)))
+	}
+	return ""
+}
+
+// statuses are the HTTP statuses with which the pages may say a fault. A form that asks
+// for a confirmation is shown as a page of its own, or again as invalid.
+var statuses = map[string][]int{
+	"invalid": {422}, "not_found": {404}, "conflict": {409}, "confirmation_required": {422, 409, 200}, "precondition_failed": {412},
+	"malformed": {400, 422}, "precondition_required": {422, 428},
+}
+
+func (n *node) actByPage(t *testing.T, c *change, v *vars, sentence string) {
+	t.Helper()
+	var a *answer
+	for _, f := range c.pages {
+		filled := form{path: v.fill(f.path), upload: v.fill(f.upload)}
+		for _, text := range f.fields {
+			if name, is := strings.CutPrefix(text, "{field:"); is {
+				text = a.hidden(t, strings.TrimSuffix(name, "}"))
+			}
+			filled.fields = append(filled.fields, v.fill(text))
+		}
+		a = n.submit(t, filled)
+		if location := a.header.Get("Location"); c.want.code == "confirmation_required" && a.status == http.StatusSeeOther {
+			a = n.send(t, n.pages, request{"GET", location, ""}, nil) // the form that asks
+			a.status = http.StatusConflict
+		}
+	}
+	if c.want == (fault{}) {
+		if a.status >= 400 {
+			t.Errorf("page: %d %s", a.status, pageText(a.body))
+		}
+		return
+	}
+	field, shown := faultField(a.body, sentence)
+	if c.want.code == "precondition_failed" {
+		field, shown = "", true // it shows the other's version instead
+	}
+	switch {
+	case !slices.Contains(statuses[c.want.code], a.status):
+		t.Errorf("page: answers %d to %s: %s", a.status, c.want.code, pageText(a.body))
+	case !shown:
+		t.Errorf("page: does not say %q: %s", sentence, pageText(a.body))
+	case field != "" && c.words[pages] == "" && field != fieldOf(c.want.field) && field != c.want.field && !marksInvalid(a.body, c.want.field):
+		t.Errorf("page: says %q beside the field %s, want %s", sentence, field, c.want.field)
+	}
+}
+
+// fieldOf returns the field of a form of a field of the API: of an element, the list.
+func fieldOf(field string) string {
+	field, _, _ = strings.Cut(field, "[")
+	return strings.Replace(field, "expires_in", "expires_at", 1)
+}
+
+func (n *node) actByCommand(t *testing.T, c *change, v *vars, sentence string) {
+	t.Helper()
+	filled := command{stdin: v.fill(c.cli.stdin)}
+	for _, arg := range c.cli.args {
+		if content, is := strings.CutPrefix(arg, "{file:"); is {
+			arg = file(t, v.fill(strings.TrimSuffix(content, "}")))
+		}
+		filled.args = append(filled.args, v.fill(arg))
+	}
+	code, said := n.run(t, filled)
+	want := map[bool]console.Code{true: console.OK, false: console.Failed}[c.want == (fault{})]
+	if c.want.code == "confirmation_required" {
+		want = console.Unconfirmed
+	}
+	if c.cli.usage != "" {
+		want, sentence = console.Usage, v.fill(c.cli.usage)
+	}
+	switch {
+	case code != want:
+		t.Errorf("command: exits %d, want %d: %s", code, want, said)
+	case c.want != (fault{}) && !says(said, sentence):
+		t.Errorf("command: does not say %q: %s", sentence, said)
+	case c.want.field != "" && c.want.code != "confirmation_required" && c.words[cmd] == "" && c.cli.usage == "" && !strings.Contains(said, c.want.field):
+		t.Errorf("command: does not name the field %s: %s", c.want.field, said)
+	}
+}
+
+// newestRecord returns the id of the newest audit record.
+func (n *node) newestRecord(t *testing.T) string {
+	return n.rest(t, request{"GET", wire.PathAudit + "?limit=1", ""}, bootstrapToken).member(t, "items.0.id")
+}
+
+// recordsSince returns the records of the operator since another, the oldest first.
+func (n *node) recordsSince(t *testing.T, id string, v *vars) []string {
+	t.Helper()
+	a := n.rest(t, request{"GET", wire.PathAudit + "?limit=20&actor=" + url.QueryEscape(operator), ""}, bootstrapToken)
+	var page struct{ Items []map[string]any }
+	must(t, json.Unmarshal([]byte(a.body), &page))
+	var all []string
+	for _, r := range page.Items {
+		if fmt.Sprint(r["id"]) == id {
+			break
+		}
+		if less(fmt.Sprint(r["id"]), id) {
+			break
+		}
+		delete(r, "actor")
+		text, err := json.Marshal(r)
+		must(t, err)
+		all = append(all, v.normalize(t, string(text)))
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// less compares two positive whole numbers.
+func less(a, b string) bool { return len(a) < len(b) || len(a) == len(b) && a < b }
+
+// vars are the texts that a front end fills in.
+type vars struct {
+	front string
+	of    map[string]string
+}
+
+func (v *vars) fill(text string) string {
+	pairs := []string{"$N", "via" + v.front, "$O", octets[v.front]}
+	for _, name := range slices.Sorted(maps.Keys(v.of)) {
+		pairs = append(pairs, "{"+name+"}", v.of[name])
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// anonymous is the reverse of fill.
+func (v *vars) anonymous(text string) string {
+	pairs := []string{"via" + v.front, "$N", "." + octets[v.front], ".$O"}
+	for _, name := range slices.Sorted(maps.Keys(v.of)) {
+		pairs = append(pairs, v.of[name], "{"+name+"}")
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+var numbers = regexp.MustCompile(`^\d+$`)
+
+// normalize returns a JSON document without what differs by nature: ids, revisions and
+// instants, of which the hours from now remain.
+func (v *vars) normalize(t *testing.T, document string) string {
+	t.Helper()
+	var value any
+	must(t, json.Unmarshal([]byte(document), &value))
+	text, err := json.Marshal(v.walk(value, ""))
+	must(t, err)
+	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(text))
+}
+
+func (v *vars) walk(value any, name string) any {
+	switch x := value.(type) {
+	case map[string]any:
+		for _, volatile := range []string{"revision", "hint", "last_used_at", "last_login_at", "request_id"} {
+			delete(x, volatile)
+		}
+		for member, of := range x {
+			x[member] = v.walk(of, member)
+		}
+	case []any:
+		for i := range x {
+			x[i] = v.walk(x[i], name)
+		}
+	case float64:
+		if name == "id" {
+			return "<number>"
+		}
+	case string:
+		if at, err := time.Parse(time.RFC3339, x); err == nil {
+			return fmt.Sprintf("<%+.0fh>", time.Until(at).Round(time.Hour).Hours())
+		}
+		if name == "object_id" && numbers.MatchString(x) {
+			return "<number>"
+		}
+		return uuids.ReplaceAllString(v.anonymous(x), "<id>")
+	}
+	return value
+}

@@ -1,0 +1,161 @@
+package parity
+
+const alwaysRules = "the form and the command always send a list"
+
+const noFile = "a policy file is applied by REST and the command; the editor changes one policy"
+
+// editor are the fields of a policy's form.
+func editor(expect, match, limit string, more ...string) []string {
+	return append([]string{
+		"expect", expect, "mode", "enforce", "limit", limit, "window", "1m", "match", match, "algorithm", "timestamp_log", "on_failure", "local",
+	}, more...)
+}
+
+func policyStep(match, rule string) step {
+	return step{request: request{"PUT", "/v1/policies/$N?confirm=$N if *", policyBody(match, rule)}}
+}
+
+func policyBody(match, rule string) string {
+	return `{"match":["` + match + `"],"rules":["` + rule + `"]}`
+}
+
+var policyChanges = []change{
+	{
+		name: "policy: create", rest: request{"PUT", "/v1/policies/p-$N", policyBody("pol$N:*", "5/1m")},
+		pages:  []form{{path: "/new-policy", fields: editor("0", "pol$N:*", "5", "name", "p-$N")}},
+		cli:    command{args: []string{"policy", "set", "p-$N", "--match", "pol$N:*", "--rule", "5/1m"}},
+		result: "/v1/policies/p-$N",
+	},
+	{
+		name: "policy: create with a bad name", want: fault{"invalid", "name"}, rest: request{"PUT", "/v1/policies/.x", policyBody("pol$N:x*", "5/1m")},
+		pages: []form{{path: "/new-policy", fields: editor("0", "pol$N:x*", "5", "name", ".x")}},
+		cli:   command{args: []string{"policy", "set", ".x", "--match", "pol$N:x*", "--rule", "5/1m"}, usage: "name must be 1 to 64"},
+	},
+	{
+		name: "policy: create without rules", rest: request{"PUT", "/v1/policies/r-$N", `{"match":["pol$N:y*"],"rules":[]}`},
+		pages:  []form{{path: "/new-policy", fields: editor("0", "pol$N:y*", "", "name", "r-$N")}},
+		cli:    command{args: []string{"policy", "set", "r-$N", "--match", "pol$N:y*"}},
+		result: "/v1/policies/r-$N",
+	},
+	{
+		name: "policy: leave the rules out", want: fault{"invalid", "rules"}, rest: request{"PUT", "/v1/policies/q-$N", `{"match":["pol$N:y*"]}`},
+		lacks: map[string]string{pages: alwaysRules, cmd: alwaysRules},
+	},
+	{
+		name: "policy: create without a pattern", want: fault{"invalid", "match"}, rest: request{"PUT", "/v1/policies/q-$N", `{"rules":["5/1m"]}`},
+		pages: []form{{path: "/new-policy", fields: editor("0", "", "5", "name", "q-$N")}},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--rule", "5/1m"}, usage: "give its patterns"},
+	},
+	{
+		name: "policy: create with a bad pattern", want: fault{"invalid", "match[0]"}, rest: request{"PUT", "/v1/policies/q-$N", policyBody("ip:300.1.1.1", "5/1m")},
+		pages: []form{{path: "/new-policy", fields: editor("0", "ip:300.1.1.1", "5", "name", "q-$N")}},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "ip:300.1.1.1", "--rule", "5/1m"}, usage: "match[0]: the pattern has a bad address"},
+	},
+	{
+		name: "policy: create with a bad rule", want: fault{"invalid", "rules[0]"}, words: map[string]string{pages: `This rule has the count "-5"`}, rest: request{"PUT", "/v1/policies/q-$N", policyBody("pol$N:z*", "-5/1m")},
+		pages: []form{{path: "/new-policy", fields: editor("0", "pol$N:z*", "-5", "name", "q-$N")}},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "pol$N:z*", "--rule", "-5/1m"}, usage: "-5/1m"},
+	},
+	{
+		name: "policy: create one whose pattern another has", want: fault{"conflict", "match[0]"}, setup: []step{policyStep("taken$N:*", "5/1m")},
+		rest:  request{"PUT", "/v1/policies/q-$N", policyBody("taken$N:*", "5/1m")},
+		pages: []form{{path: "/new-policy", fields: editor("0", "taken$N:*", "5", "name", "q-$N")}},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "taken$N:*", "--rule", "5/1m"}},
+	},
+	{
+		name: "policy: create one that exists", want: fault{"precondition_required", ""}, words: map[string]string{pages: "There is a policy of this name"}, setup: []step{policyStep("taken$N:*", "5/1m")},
+		rest:  request{"PUT", "/v1/policies/$N", policyBody("taken$N:*", "6/1m")},
+		pages: []form{{path: "/new-policy", fields: editor("0", "taken$N:*", "6", "name", "$N")}},
+		lacks: map[string]string{cmd: "policy set changes a policy that exists"},
+	},
+	{
+		name: "policy: create a broad one without a confirmation", want: fault{"confirmation_required", "confirm"},
+		rest:  request{"PUT", "/v1/policies/b-$N", policyBody("all$N:*", "0/1m")},
+		pages: []form{{path: "/new-policy", fields: editor("0", "all$N:*", "0", "name", "b-$N")}},
+		cli:   command{args: []string{"policy", "set", "b-$N", "--match", "all$N:*", "--rule", "0/1m"}},
+	},
+	{
+		name: "policy: create a broad one", rest: request{"PUT", "/v1/policies/b-$N?confirm=b-$N", policyBody("all$N:*", "0/1m")},
+		pages:  []form{{path: "/new-policy", fields: editor("0", "all$N:*", "0", "name", "b-$N", "confirm", "b-$N")}},
+		cli:    command{args: []string{"policy", "set", "b-$N", "--match", "all$N:*", "--rule", "0/1m", "--confirm-broad"}},
+		result: "/v1/policies/b-$N",
+	},
+	{
+		name: "policy: change", rest: request{"PUT", "/v1/policies/p-$N if 1", policyBody("pol$N:*", "7/1m")},
+		pages:  []form{{path: "/policies/p-$N", fields: editor("1", "pol$N:*", "7")}},
+		cli:    command{args: []string{"policy", "set", "p-$N", "--rule", "7/1m"}},
+		result: "/v1/policies/p-$N",
+	},
+	{
+		name: "policy: change a version that was replaced", want: fault{"precondition_failed", ""},
+		rest:  request{"PUT", "/v1/policies/p-$N if 1", policyBody("pol$N:*", "8/1m")},
+		pages: []form{{path: "/policies/p-$N", fields: editor("1", "pol$N:*", "8")}},
+		lacks: map[string]string{cmd: "it reads the version that it changes itself"},
+	},
+	{
+		name: "policy: roll back",
+		rest: request{"PUT", "/v1/policies/p-$N if 2", policyBody("pol$N:*", "5/1m")}, pages: []form{{path: "/policies/p-$N/return", fields: []string{"expect", "2", "version", "1"}}},
+		cli: command{args: []string{"policy", "rollback", "p-$N", "1"}}, result: "/v1/policies/p-$N",
+	},
+	{
+		name: "policy: roll back an unknown one", want: fault{"not_found", ""},
+		rest:  request{"GET", "/v1/policies/none-$N/versions", ""},
+		pages: []form{{path: "/policies/none-$N/return", fields: []string{"expect", "2", "version", "1"}}},
+		cli:   command{args: []string{"policy", "rollback", "none-$N", "1"}},
+	},
+	{
+		name: "policy: roll back to a broad one without a confirmation", want: fault{"confirmation_required", "confirm"},
+		setup: []step{
+			{request: request{"PUT", "/v1/policies/c-$N?confirm=c-$N", policyBody("c$N:*", "0/1m")}},
+			{request: request{"PUT", "/v1/policies/c-$N if *", policyBody("c$N:*", "1/1m")}},
+		},
+		rest:  request{"PUT", "/v1/policies/c-$N if 2", policyBody("c$N:*", "0/1m")},
+		pages: []form{{path: "/policies/c-$N/return", fields: []string{"expect", "2", "version", "1"}}},
+		cli:   command{args: []string{"policy", "rollback", "c-$N", "1"}},
+	},
+	{
+		name: "policy: delete", rest: request{"DELETE", "/v1/policies/p-$N if 3", ""},
+		pages: []form{{path: "/policies/p-$N/delete", fields: []string{"expect", "3", "confirm", "p-$N"}}}, cli: command{args: []string{"policy", "delete", "p-$N", "--version", "3"}},
+	},
+	{
+		name: "policy: delete a version that was replaced", want: fault{"precondition_failed", ""},
+		rest: request{"DELETE", "/v1/policies/c-$N if 1", ""}, pages: []form{{path: "/policies/c-$N/delete", fields: []string{"expect", "1", "confirm", "c-$N"}}},
+		cli: command{args: []string{"policy", "delete", "c-$N", "--version", "1"}},
+	},
+	{
+		name: "policy: delete an unknown one", want: fault{"not_found", ""}, rest: request{"DELETE", "/v1/policies/none-$N if *", ""},
+		pages: []form{{path: "/policies/none-$N/delete", fields: []string{"expect", "1", "confirm", "none-$N"}}}, cli: command{args: []string{"policy", "delete", "none-$N"}},
+	},
+	{
+		name: "policy: delete one below a broad one that refuses everything", want: fault{"confirmation_required", "confirm"},
+		setup: []step{
+			{request: request{"PUT", "/v1/policies/d-$N?confirm=d-$N", policyBody("d$N:*", "0/1m")}},
+			{request: request{"PUT", "/v1/policies/e-$N", policyBody("d$N:e*", "5/1m")}},
+		},
+		rest:  request{"DELETE", "/v1/policies/e-$N if *", ""},
+		cli:   command{args: []string{"policy", "delete", "e-$N"}},
+		lacks: map[string]string{pages: "its form always asks for the name, which is the confirmation"},
+	},
+	{
+		name: "policy set: apply", rest: request{"POST", "/v1/policy-set", `{"policies":[{"name":"s-$N","match":["set$N:*"],"rules":["5/1m"]}]}`},
+		cli:    command{args: []string{"apply", "-f", "{file:policies: [{name: s-$N, match: ['set$N:*'], rules: [5/1m]}]}"}},
+		result: "/v1/policies/s-$N", lacks: map[string]string{pages: noFile},
+	},
+	{
+		name: "policy set: apply a bad rule", want: fault{"invalid", "policies[0].rules[0]"},
+		rest:  request{"POST", "/v1/policy-set", `{"policies":[{"name":"t-$N","match":["t$N:*"],"rules":["x"]}]}`},
+		cli:   command{args: []string{"apply", "-f", "{file:policies: [{name: t-$N, match: ['t$N:*'], rules: [x]}]}"}, usage: `rules[0]: the rule "x" has no slash`},
+		lacks: map[string]string{pages: noFile},
+	},
+	{
+		name: "policy set: apply a broad one without a confirmation", want: fault{"confirmation_required", "confirm"},
+		rest:  request{"POST", "/v1/policy-set", `{"policies":[{"name":"u-$N","match":["u$N:*"],"rules":["0/1m"]}]}`},
+		cli:   command{args: []string{"apply", "-f", "{file:policies: [{name: u-$N, match: ['u$N:*'], rules: [0/1m]}]}"}},
+		lacks: map[string]string{pages: noFile},
+	},
+	{
+		name: "policy set: apply a broad one", rest: request{"POST", "/v1/policy-set?confirm=u-$N", `{"policies":[{"name":"u-$N","match":["u$N:*"],"rules":["0/1m"]}]}`},
+		cli:    command{args: []string{"apply", "--confirm-broad", "-f", "{file:policies: [{name: u-$N, match: ['u$N:*'], rules: [0/1m]}]}"}},
+		result: "/v1/policies/u-$N", lacks: map[string]string{pages: noFile},
+	},
+}
