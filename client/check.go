@@ -17,6 +17,13 @@ const (
 	DetailNone  Detail = "none"  // the verdict only, which is cheaper; the default in a batch
 )
 
+// Charge is which checks are charged.
+type Charge string
+
+// ChargeAlways charges usage that is reported after the fact: where a rule refuses the
+// check, as much of its cost as fits is charged. Such a check cannot wait.
+const ChargeAlways Charge = "always"
+
 // Check is one question about one key. Everything but Key may be left at its
 // zero value.
 type Check struct {
@@ -25,8 +32,10 @@ type Check struct {
 	Key string
 	// Policy is asked by its name; the best match where it is "".
 	Policy string
-	// Cost is 1 to 1000; 0 means 1.
+	// Cost is 1 to 1000, up to 100,000 with ChargeAlways; 0 means 1.
 	Cost int
+	// Charge is ChargeAlways, or "" to charge the check only if it is allowed.
+	Charge Charge
 	// Peek answers and charges nothing.
 	Peek   bool
 	Detail Detail

@@ -89,6 +89,26 @@ func TestADecisionSaysAllThatStintSays(t *testing.T) {
 	}
 }
 
+func TestUsageThatDoesNotFitFillsTheLimit(t *testing.T) {
+	c := connect(t)
+	user, other := fresh("user"), fresh("user")
+	for range 2 { // the second is not answered from memory
+		d := ask(t, c, client.Check{Key: user, Cost: 50_000, Charge: client.ChargeAlways})
+		if d.Allowed || d.FromCache || d.Outcome != client.Limited || d.Rules[0].Remaining != 0 {
+			t.Errorf("the report: %+v", d)
+		}
+	}
+	joint, err := c.CheckAll(t.Context(), client.CombinedCheck{
+		Keys: []client.CombinedKey{{Key: user}, {Key: other, Cost: 2}}, Charge: client.ChargeAlways,
+	})
+	if err != nil || joint.Allowed {
+		t.Fatalf("several keys: %+v, %v", joint, err)
+	}
+	if d := ask(t, c, client.Check{Key: other, Peek: true}); d.Rules[0].Remaining != 1 {
+		t.Errorf("the other key has %d left, want 1", d.Rules[0].Remaining)
+	}
+}
+
 func TestABlockAndAnExemptionAreTold(t *testing.T) {
 	c, key := connect(t), fresh("user")
 	n := testnode.Shared()

@@ -15,6 +15,7 @@ type CombinedCheck struct {
 	Keys []CombinedKey
 	// The others are as in Check.
 	Peek           bool
+	Charge         Charge
 	Detail         Detail
 	Source         string
 	Meta           map[string]string
@@ -30,7 +31,7 @@ type CombinedKey struct {
 }
 
 // CheckAll asks about several keys: allowed only if every key's policy allows,
-// and otherwise nothing is charged to any. Errors are those of Check.
+// and otherwise nothing is charged to any, but with ChargeAlways. Errors are those of Check.
 func (c *Client) CheckAll(ctx context.Context, q CombinedCheck) (*CombinedDecision, error) {
 	var d wireDecision
 	if _, err := c.ask(ctx, call{path: pathCheck, question: c.wireCombined(&q)}, &d); err != nil {

@@ -52,10 +52,10 @@ func newMemory(size int) *memory {
 }
 
 // keyOf returns what q is remembered by. Questions that would not be answered
-// alike the next time are not remembered: peeks, those that would wait, and
-// those that may have been charged before.
+// alike the next time are not remembered: peeks, those that would wait, those that
+// may have been charged before, and those that are charged although they are refused.
 func keyOf(q *Check) (memoryKey, bool) {
-	return memoryKey{q.Policy, q.Key, max(q.Cost, 1)}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == ""
+	return memoryKey{q.Policy, q.Key, max(q.Cost, 1)}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == "" && q.Charge == ""
 }
 
 // lookUp returns the refusal that q would have, nil where it must be asked

@@ -23,6 +23,7 @@ type wireCheck struct {
 	Keys           []wireKey         `json:"keys,omitempty"` // in place of Key
 	Policy         string            `json:"policy,omitzero"`
 	Cost           int               `json:"cost,omitzero"`
+	Charge         Charge            `json:"charge,omitzero"`
 	Peek           bool              `json:"peek,omitzero"`
 	Detail         Detail            `json:"detail,omitzero"`
 	Source         string            `json:"source,omitzero"`
@@ -39,14 +40,14 @@ type wireKey struct {
 
 func (c *Client) wire(q *Check) *wireCheck {
 	return &wireCheck{
-		Key: q.Key, Policy: q.Policy, Cost: q.Cost, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
+		Key: q.Key, Policy: q.Policy, Cost: q.Cost, Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
 		MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
 	}
 }
 
 func (c *Client) wireCombined(q *CombinedCheck) *wireCheck {
 	w := &wireCheck{
-		Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
+		Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
 		MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
 	}
 	for _, k := range q.Keys {

@@ -86,8 +86,8 @@ func (r Rule) Capacity() int64 {
 // Counter counts by a few whole numbers for each rule, each less than 2^53 so
 // that Lua holds it exactly. A state of zeros is that of a key that never came.
 // Every method but Size and Advance gets a state that Advance has brought to now. No
-// limit is 0; for Wait and Add, neither the limit nor the Capacity is less than the
-// cost. Stack handles the other cases.
+// limit is 0; for Wait, neither the limit nor the Capacity is less than the cost; for
+// Add, Wait was 0 for the cost, or Remaining is not less. Stack handles the other cases.
 type Counter interface {
 	// Size returns how many numbers are kept for r. It depends on nothing but
 	// r's window and options, so that a changed limit finds its state.

@@ -150,7 +150,7 @@ func (k *Stack) Ask(s *State, q Query) Result {
 }
 
 // Add counts a request that Ask has just allowed, at an instant that is AllowedAt or
-// later.
+// later, or at now a cost of at most Room.
 func (k *Stack) Add(s *State, q Query, reservation int64) {
 	if reservation > q.Now {
 		reservations := &Reservations{Newest: reservation, ID: q.ID, Before: slices.Clone(s.Numbers)}
@@ -165,6 +165,25 @@ func (k *Stack) Add(s *State, q Query, reservation int64) {
 		k.counter.Advance(r, numbers, reservation)
 		k.counter.Add(r, numbers, reservation, q.Cost)
 	}
+}
+
+// Room returns how much cost every rule has left at now, the smallest of what
+// Counter.Remaining returns; 0 while reservations are ahead. Add may count as much. It
+// brings s to now.
+func (k *Stack) Room(s *State, now int64) int64 {
+	base, _ := k.advance(s, now)
+	if base > now {
+		return 0
+	}
+	room, at := Never, 0
+	for _, r := range k.rules {
+		numbers := k.numbers(s, &at, r)
+		if r.Limit == 0 {
+			return 0
+		}
+		room = min(room, k.counter.Remaining(r, numbers, base))
+	}
+	return room
 }
 
 // Remaining appends what each rule has left of s to detail. It brings s to now.

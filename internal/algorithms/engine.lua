@@ -146,7 +146,7 @@ function engine.ask(stack, s, now, cost, max_wait)
 end
 
 -- add counts a request that ask has just allowed, at reservation, which is what ask
--- returned or later.
+-- returned or later, or at now a cost of at most room.
 function engine.add(stack, s, now, reservation, cost, id)
   local size, rules, counter = stack.size, stack.rules, stack.counter
   if reservation > now then
@@ -159,6 +159,19 @@ function engine.add(stack, s, now, reservation, cost, id)
     counter.advance(rule, s, rule.at, reservation)
     counter.add(rule, s, rule.at, reservation, cost)
   end
+end
+
+-- room returns how much cost every rule has left at now, 0 while reservations lie
+-- ahead; add may count as much. It brings s to now.
+function engine.room(stack, s, now)
+  if advance(stack, s, now) > now then return 0 end
+  local rules, room = stack.rules, FURTHEST
+  for i = 1, #rules do
+    local rule = rules[i]
+    if rule.limit == 0 then return 0 end
+    room = smaller(room, stack.counter.remaining(rule, s, rule.at, now))
+  end
+  return room
 end
 
 -- remaining appends to list, for each rule, what it has left, how many

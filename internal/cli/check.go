@@ -16,6 +16,7 @@ import (
 func newCheck(con *console.Console) *cobra.Command {
 	var check wire.CheckRequest
 	var maxWait durationFlag
+	var chargeAlways bool
 	c := &cobra.Command{
 		Use:   "check KEY...",
 		Short: "Check whether a key, or several combined, may make one more request",
@@ -24,6 +25,8 @@ An allowed check counts as a request of the key, unless --peek is given. Several
 checked as one: the check is allowed only if the policy of each key allows it, and
 otherwise nothing is charged to any. With --max-wait a reservation within that time is
 made, and the answer says how long to wait; to wait and then run a command, see 'run'.
+With --charge-always the cost is usage that is already over: if it does not fit, the check
+is refused, and as much as fits is charged.
 The exit code is 0 if it is allowed and 3 if it is refused.`,
 		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 token:abc\n" +
 			"admin check host:api.example.com --max-wait 30s\nadmin check ip:203.0.113.7 --policy search -o json",
@@ -31,10 +34,13 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			// A cost of 0 would be left out of the request and count as 1.
 			if check.Cost < 1 {
-				return console.Usagef("--cost is %d; it must be a whole number from 1 to 1000", check.Cost)
+				return console.Usagef("--cost is %d; it must be a whole number from 1 to 1000, or to 100000 with --charge-always", check.Cost)
 			}
 			if err := withinMaxWait(maxWait); err != nil {
 				return err
+			}
+			if chargeAlways {
+				check.Charge = wire.ChargeAlways
 			}
 			check.Detail, check.MaxWait = wire.DetailRules, maxWait.Duration
 			if len(args) > 1 {
@@ -55,7 +61,8 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 	c.Flags().Var(&maxWait, "max-wait", "reserve a time at most this far ahead, for example 30s, at most 1h")
 	c.Flags().StringVar(&check.IdempotencyKey, "idempotency-key", "", "a name for the request: a repeat within a minute is charged once")
 	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
-	c.Flags().IntVar(&check.Cost, "cost", 1, "the cost of the request, 1 to 1000")
+	c.Flags().IntVar(&check.Cost, "cost", 1, "the cost of the request, 1 to 1000, or to 100000 with --charge-always")
+	c.Flags().BoolVar(&chargeAlways, "charge-always", false, "charge as much as fits where the check is refused")
 	c.Flags().BoolVar(&check.Peek, "peek", false, "answer only, and count nothing")
 	return c
 }
@@ -190,7 +197,7 @@ func shadowOutcome(s *wire.Shadow) string {
 func combined(check wire.CheckRequest, keys []string) wire.KeysRequest {
 	request := wire.KeysRequest{
 		Peek: check.Peek, Detail: check.Detail, Source: check.Source, Meta: check.Meta,
-		MaxWait: check.MaxWait, IdempotencyKey: check.IdempotencyKey,
+		MaxWait: check.MaxWait, IdempotencyKey: check.IdempotencyKey, Charge: check.Charge,
 	}
 	for _, key := range keys {
 		request.Keys = append(request.Keys, wire.KeyPart{Key: key, Policy: check.Policy, Cost: check.Cost})
@@ -203,7 +210,7 @@ func checkKeys(ctx context.Context, con *console.Console, server *client.Client,
 	if err != nil {
 		return err
 	}
-	if err := printKeysDecision(con.Printer(), decision); err != nil {
+	if err := printKeysDecision(con.Printer(), decision, request.Charge); err != nil {
 		return err
 	}
 	for i := range decision.Decisions {
@@ -221,16 +228,19 @@ var keyDecisionColumns = []output.Column[wire.Decision]{
 	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(d wire.Decision) output.Cell { return output.Text(string(d.ID)) }},
 }
 
-func printKeysDecision(p *output.Printer, d *wire.KeysDecision) error {
+func printKeysDecision(p *output.Printer, d *wire.KeysDecision, charge string) error {
 	switch p.Format {
 	case output.JSON:
 		return p.JSON(d)
 	case output.CSV:
 		return output.List(p, d.Decisions, keyDecisionColumns)
 	}
-	if d.Allowed {
+	switch {
+	case d.Allowed:
 		p.Sayf("Allowed by all keys.")
-	} else {
+	case charge == wire.ChargeAlways:
+		p.Sayf("Refused (%s). What fits was charged to each key. %s", output.Escape(d.Decision), nextRequest(d.RetryAt.Time, p.Now))
+	default:
 		p.Sayf("Refused (%s). Nothing was charged to any key. %s", output.Escape(d.Decision), nextRequest(d.RetryAt.Time, p.Now))
 	}
 	if d.Degraded {

@@ -24,8 +24,8 @@ type Combined struct {
 	// Degraded names the outage during which it was decided, "" for none.
 	Degraded string
 	// Decisions are those of each key's own policy, in the order of the checks. If Outcome
-	// is not Allowed, nothing was charged, whatever they say, and shadow policies were not
-	// asked.
+	// is not Allowed, nothing was charged without ChargeAlways, whatever they say, and
+	// shadow policies were not asked.
 	Decisions []Decision
 }
 
@@ -43,8 +43,9 @@ func (c *Combined) Refused() *Decision {
 }
 
 // DecideAll answers 1 to timestamplog.MaxCombined checks as one: each is charged if and
-// only if all are allowed. Their MaxWait, ID and Peek must be equal. The decisions that
-// refuse are recorded, or all if all are allowed. The error is a *fault.Error, as of
+// only if all are allowed; with ChargeAlways, where any is refused, each that a rule could
+// refuse is charged what fits. Their MaxWait, ID, Peek and ChargeAlways must be equal. The
+// decisions that refuse are recorded, or all if all are allowed. The error is a *fault.Error, as of
 // Decide or for logs that cannot be decided as one; its field names the check as
 // "keys[2]".
 func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) {
@@ -130,7 +131,7 @@ func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 	if len(s.requests) == 0 {
 		return nil
 	}
-	s.peekAll(refused)
+	s.peekAll(refused && !s.requests[0].ChargeAlways)
 	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
 	err := g.decideAll(ctx, s)
 	switch {
@@ -177,7 +178,7 @@ func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error)
 	if len(local.requests) == 0 {
 		return
 	}
-	local.peekAll(refused)
+	local.peekAll(refused && !local.requests[0].ChargeAlways)
 	local.results = make([]timestamplog.Result, len(local.requests))
 	if err := g.local.DecideAll(ctx, local.requests, local.results); err != nil {
 		return // the caller has gone away; a log in memory has no other error
@@ -223,7 +224,7 @@ func (c *Combined) conclude(now time.Time) {
 		if i == 0 || d.At.After(c.At) {
 			c.At = d.At
 		}
-		if c.Outcome != Allowed { // nothing was charged
+		if c.Outcome != Allowed { // nothing was reserved
 			d.Delay, d.ReservedAt, d.Shadow = 0, time.Time{}, nil
 		}
 		c.Delay, c.ReservedAt = max(c.Delay, d.Delay), latest(c.ReservedAt, d.ReservedAt)

@@ -153,7 +153,7 @@ func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *bl
 		return nil
 	}
 	if limits(enforcing) {
-		if largest := enforcing.LargestCost(); d.Check.Cost > largest {
+		if largest := enforcing.LargestCost(); d.Check.Cost > largest && !d.Check.ChargeAlways {
 			return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, enforcing.Name, largest)
 		}
 		if d.Check.MaxWait > 0 && enforcing.Options.CountRefused {
@@ -192,7 +192,7 @@ func limits(p *rules.Policy) bool {
 func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	s.requests = append(s.requests, timestamplog.RequestOf(p, d.Check.Key.String(), d.Check.Cost))
 	r := &s.requests[len(s.requests)-1]
-	r.Peek, r.Detail, r.ID = d.Check.Peek, d.Check.Detail, d.Check.ID
+	r.Peek, r.Detail, r.ID, r.ChargeAlways = d.Check.Peek, d.Check.Detail, d.Check.ID, d.Check.ChargeAlways
 	if !p.Options.CountRefused { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}

@@ -20,8 +20,12 @@ type Request struct {
 	Algorithm *algorithms.Algorithm
 	Options   algorithms.Options
 	// Cost is how much of each limit the request uses: 1 to MaxCost, and at most
-	// Rules.LargestCost().
+	// Rules.LargestCost(); 1 to MaxUsage where ChargeAlways is set.
 	Cost int
+	// ChargeAlways charges usage that is reported after the fact: where the request
+	// is refused, as much of its cost as fits is charged all the same, so that it
+	// fills the limit. MaxWait must be 0. See Log.Decide.
+	ChargeAlways bool
 	// Peek has the request answered as if it were asked, without writing anything.
 	Peek bool
 	// Detail asks for Result.States, which cost more than the decision.

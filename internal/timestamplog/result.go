@@ -14,7 +14,7 @@ type Result struct {
 	Replayed bool
 	// RetryAt is the earliest time at which the same request, with the same
 	// MaxWait, would be allowed if nobody else came. 0 for an allowed request,
-	// Never if a rule always refuses it.
+	// Never if a rule always refuses it, as with a cost above its limit.
 	RetryAt int64
 	// Rule is the index of the rule that makes the caller wait longest, -1 for an
 	// allowed request. Where only reservations ahead make the caller wait, it is

@@ -23,7 +23,7 @@
 //     "many callers have reservations of their own, and no window more than its limit".
 //  2. All or nothing. A request is logged, with its whole cost, if and only if
 //     every rule allows it. A refused request uses no quota, unless
-//     Options.CountRefused is set.
+//     Options.CountRefused or Request.ChargeAlways is set.
 //     Tests: "a cost is logged whole or not at all",
 //     "many callers of one key are allowed exactly the limit".
 //  3. Exact wait. The same request succeeds at RetryAt if nobody else came, and
@@ -89,6 +89,9 @@ import (
 const (
 	// MaxCost is the largest cost of one request.
 	MaxCost = 1000
+	// MaxUsage is the largest cost of a request with ChargeAlways: the largest limit
+	// of a rule, of which more could never be charged.
+	MaxUsage = rules.MaxLimit
 	// MaxWait is the longest wait that a request may offer, in milliseconds.
 	MaxWait = int64(time.Hour / time.Millisecond)
 	// MaxReserved is how many entries of one log, counted by cost, may be ahead
@@ -134,6 +137,13 @@ type Log interface {
 	// is no peek is logged like an allowed one, within the retention; RetryAt and
 	// States include it, and it leaves no ID.
 	//
+	// Usage. Where Request.ChargeAlways is set and the request is refused and no
+	// peek, the largest part of its cost that every rule has left now is charged: the
+	// smallest Remaining, and nothing while reservations are ahead. It leaves no ID.
+	// RetryAt and States are those of the whole cost after that charge. Where
+	// Options.CountRefused is set too, the refused request is logged as above, with
+	// at most Retention.Entries of its cost. All algorithms take it.
+	//
 	// Under a counter algorithm the same holds for its state in place of entries:
 	// the state is advanced to the newest reservation and the request added there.
 	Decide(ctx context.Context, requests []Request, results []Result)
@@ -143,8 +153,10 @@ type Log interface {
 	// time, the latest of theirs. The smallest MaxWait counts for all. Each result
 	// describes its own rules; one that was allowed while another was refused is
 	// Allowed with a ReservedAt, and was not charged. One peek makes peeks of all.
-	// Refused requests are never counted. A request whose ID is known keeps its
-	// time, and the times of the others are not earlier.
+	// Refused requests are never counted, but for those with ChargeAlways: where any
+	// request is refused and none is a peek, each of these is charged what its own
+	// rules have left, the whole cost where they allow it, and leaves no ID. A request
+	// whose ID is known keeps its time, and the times of the others are not earlier.
 	//
 	// An error means that none was answered. It is ErrCrossSlot if no single call
 	// can reach the logs, and nothing was charged; otherwise the error of ctx or

@@ -20,17 +20,21 @@ const (
 	DetailNone  = "none"  // the verdict only, which is cheaper; the default in a batch
 )
 
+// ChargeAlways charges a refused check too, as far as its cost fits.
+const ChargeAlways = "always"
+
 // Bounds of a check.
 const (
 	MaxBatch      = 1000 // checks in one batch
 	MaxCost       = 1000
-	MaxSource     = 64  // bytes
-	MaxMeta       = 8   // entries
-	MaxMetaName   = 32  // bytes
-	MaxMetaValue  = 256 // bytes
-	MaxPolicyName = 64  // bytes
-	MaxKeys       = 16  // keys in one check
-	MaxID         = 64  // characters of an idempotency_key
+	MaxUsage      = 100_000 // a cost with ChargeAlways
+	MaxSource     = 64      // bytes
+	MaxMeta       = 8       // entries
+	MaxMetaName   = 32      // bytes
+	MaxMetaValue  = 256     // bytes
+	MaxPolicyName = 64      // bytes
+	MaxKeys       = 16      // keys in one check
+	MaxID         = 64      // characters of an idempotency_key
 
 	MaxWait = Duration(time.Hour)
 )
@@ -39,7 +43,7 @@ const (
 type CheckRequest struct {
 	Key    string `json:"key"`
 	Policy string `json:"policy,omitzero"` // by name; the best match where it is left out
-	Cost   int    `json:"cost,omitzero"`   // 1 to MaxCost; 1 where it is left out
+	Cost   int    `json:"cost,omitzero"`   // 1 to MaxCost, to MaxUsage with ChargeAlways; 1 where it is left out
 	Peek   bool   `json:"peek,omitzero"`   // answer and charge nothing
 	Detail string `json:"detail,omitzero"`
 	Source string `json:"source,omitzero"` // who asks, shown with an offence
@@ -48,6 +52,10 @@ type CheckRequest struct {
 	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
 	// that comes within it is reserved. Nothing where it is left out.
 	MaxWait Duration `json:"max_wait,omitzero"`
+	// Charge is ChargeAlways for usage that is reported after the fact: where a rule
+	// refuses the check, as much of its cost as fits is charged. Only allowed checks
+	// are charged where it is left out. It cannot be combined with MaxWait.
+	Charge string `json:"charge,omitzero"`
 	// IdempotencyKey names the request: one that comes again within a minute of
 	// its reservation is answered again and not charged. 1 to MaxID printable ASCII
 	// characters.

@@ -42,6 +42,7 @@ type KeysRequest struct {
 	// Meta is as in a CheckRequest, and so are the others.
 	Meta           map[string]string `json:"meta,omitzero"`
 	MaxWait        Duration          `json:"max_wait,omitzero"`
+	Charge         string            `json:"charge,omitzero"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`
 }
 
@@ -49,7 +50,7 @@ type KeysRequest struct {
 type KeyPart struct {
 	Key    string `json:"key"`
 	Policy string `json:"policy,omitzero"` // by name; the best match where it is left out
-	Cost   int    `json:"cost,omitzero"`   // 1 to MaxCost; 1 where it is left out
+	Cost   int    `json:"cost,omitzero"`   // as in a CheckRequest; 1 where it is left out
 }
 
 // MarshalJSON writes the key alone where nothing else is said.

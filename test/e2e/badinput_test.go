@@ -59,6 +59,8 @@ var wrongChecks = []mistake{
 	{"a wait without a unit", post, wire.PathCheck, `{"key":"a","max_wait":"5"}`, 422, "max_wait"},
 	{"a wait of nothing", post, wire.PathCheck, `{"key":"a","max_wait":"0s"}`, 422, "max_wait"},
 	{"a wait above an hour", post, wire.PathCheck, `{"key":"a","max_wait":"61m"}`, 422, "max_wait"},
+	{"an unknown charge", post, wire.PathCheck, `{"key":"a","charge":"never"}`, 422, "charge"},
+	{"usage that would wait", post, wire.PathCheck, `{"key":"a","charge":"always","max_wait":"1s"}`, 422, "charge"},
 	{"an empty idempotency key", post, wire.PathCheck, `{"key":"a","idempotency_key":""}`, 422, "idempotency_key"},
 	{"a long idempotency key", post, wire.PathCheck, `{"key":"a","idempotency_key":"` + strings.Repeat("x", 65) + `"}`, 422, "idempotency_key"},
 	{"an idempotency key that is not ASCII", post, wire.PathCheck, `{"key":"a","idempotency_key":"é"}`, 422, "idempotency_key"},

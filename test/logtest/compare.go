@@ -15,8 +15,8 @@ func (s *simulation) compare(q timestamplog.Request, want answer, got timestampl
 	same := got.Allowed == want.Allowed && got.Now == want.Now && got.RetryAt == want.RetryAt &&
 		got.ReservedAt == want.ReservedAt && got.Replayed == want.Replayed && slices.Equal(got.States, want.States)
 	if !same || !want.names(got.Rule, got.Boundary) {
-		s.rt.Fatalf("%q cost %d peek %v max wait %v id %q under %v kept %v:\n got %+v\nwant %+v\nlog %v",
-			q.Key, q.Cost, q.Peek, q.MaxWait, q.ID, q.Rules, q.Retention, got, want, s.model.show(q.LogID))
+		s.rt.Fatalf("%q cost %d always %v peek %v max wait %v id %q under %v kept %v:\n got %+v\nwant %+v\nlog %v",
+			q.Key, q.Cost, q.ChargeAlways, q.Peek, q.MaxWait, q.ID, q.Rules, q.Retention, got, want, s.model.show(q.LogID))
 	}
 }
 
@@ -59,6 +59,14 @@ func (s *simulation) checkNeverMore(q timestamplog.Request, reservation int64) {
 			s.rt.Fatalf("%v let %d of %q into the window that ends at %d", rule, used, q.Key, reservation)
 		}
 	}
+}
+
+// wasCharged reports whether anything was charged at now under q's policy, and nothing
+// is reserved ahead.
+func (s *simulation) wasCharged(q timestamplog.Request, now int64) bool {
+	log, isLog := s.model.(*model)
+	return isLog && slices.ContainsFunc(log.allowed[q.LogID], func(a allowedTime) bool { return a.at == now && a.version == q.Version }) &&
+		!slices.ContainsFunc(log.allowed[q.LogID], func(a allowedTime) bool { return a.at > now })
 }
 
 func (s *simulation) compareTimes() {

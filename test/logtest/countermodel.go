@@ -47,11 +47,39 @@ func (m *counterModel) keep(now int64, q timestamplog.Request, state algorithms.
 
 func (m *counterModel) decide(now int64, q timestamplog.Request) answer {
 	a := m.judge(now, q)
-	if a.Allowed && !q.Peek && !a.Replayed {
+	switch {
+	case q.Peek || a.Replayed:
+	case a.Allowed:
 		m.charge(now, a.ReservedAt, q)
+	case q.ChargeAlways:
+		a = m.chargeRefused(now, q, a)
 	}
 	a.States = m.states(now, q)
 	return a
+}
+
+// chargeRefused charges a request that was answered a, and was refused by itself or
+// with others, again and again the largest part that is allowed, until none is or all
+// is charged; a queue takes one part. It returns the answer after that.
+func (m *counterModel) chargeRefused(now int64, q timestamplog.Request, a answer) answer {
+	part := q
+	part.ID = ""
+	if a.Allowed {
+		m.charge(now, now, part)
+		return a
+	}
+	for left := q.Cost; left > 0 && part.Cost > 0; {
+		if part.Cost = min(part.Cost, left); m.judge(now, part).Allowed {
+			m.charge(now, now, part)
+			if left -= part.Cost; q.Options.Variant == algorithms.VariantQueue {
+				break
+			}
+			continue
+		}
+		part.Cost--
+	}
+	q.Peek, q.ID = true, ""
+	return m.judge(now, q)
 }
 
 func (m *counterModel) judge(now int64, q timestamplog.Request) answer {

@@ -73,6 +73,7 @@ func counterContracts() []contract {
 	return []contract{
 		{"any sequence of requests, reservations, clock moves, resets and changes of policy is answered as the engine answers it",
 			simulate(func() oracle { return newCounterModel() })},
+		{"usage that does not fit is counted as far as it fits, and refused", counterUsage},
 		{"what a stack refuses is counted by none of its rules", counterAllOrNothing},
 		{"a request is allowed at RetryAt and not a millisecond earlier", counterRetry},
 		{"a peek answers and counts nothing", counterPeek},

@@ -59,12 +59,47 @@ func (m *model) decide(now int64, q timestamplog.Request) answer {
 	if a.Allowed && !q.Peek && !a.Replayed {
 		m.charge(now, a.ReservedAt, q)
 	}
-	if !a.Allowed && !q.Peek && q.Options.CountRefused && q.Retention.Entries > 0 {
-		m.push(now, now, q)
-		a = m.judgeAfter(now, q)
+	switch {
+	case a.Allowed || q.Peek:
+	case q.Options.CountRefused:
+		a = m.countRefused(now, q)
+	case q.ChargeAlways:
+		a = m.chargeRefused(now, q, a)
 	}
 	a.States = m.states(now, q)
 	return a
+}
+
+// countRefused logs a refused request and returns the answer after that.
+func (m *model) countRefused(now int64, q timestamplog.Request) answer {
+	counted := q
+	counted.Cost = min(q.Cost, q.Retention.Entries)
+	if counted.Cost > 0 {
+		m.push(now, now, counted)
+	}
+	return m.judgeAfter(now, q)
+}
+
+// chargeRefused charges a request that was answered a, and was refused by itself or
+// with others, the largest cost that is allowed. It returns the answer after that.
+func (m *model) chargeRefused(now int64, q timestamplog.Request, a answer) answer {
+	charged := q
+	charged.ID = ""
+	if a.Allowed {
+		m.charge(now, now, charged)
+		return a
+	}
+	if q.Options.CountRefused {
+		return m.countRefused(now, q)
+	}
+	times := timesOf(m.present(q.LogID, now))
+	for ; charged.Cost > 0; charged.Cost-- {
+		if fitsNow(times, now, charged) {
+			m.charge(now, now, charged)
+			break
+		}
+	}
+	return m.judgeAfter(now, q)
 }
 
 // judgeAfter returns a refusal's waits when the refused request has been counted.
@@ -76,6 +111,7 @@ func (m *model) judgeAfter(now int64, q timestamplog.Request) answer {
 // asks is what can be decided alone or together.
 type judge interface {
 	judge(now int64, q timestamplog.Request) answer
+	chargeRefused(now int64, q timestamplog.Request, a answer) answer
 	charge(now, reservation int64, q timestamplog.Request)
 	states(now int64, q timestamplog.Request) []timestamplog.RuleState
 }
@@ -96,11 +132,15 @@ func decideAll(m judge, now int64, requests []timestamplog.Request) []answer {
 		reservation = max(reservation, answers[i].ReservedAt)
 	}
 	for i, q := range requests {
-		if allowed && !answers[i].Replayed {
+		switch {
+		case answers[i].Replayed:
+		case allowed:
 			answers[i].ReservedAt = reservation
 			if !peek {
 				m.charge(now, reservation, q)
 			}
+		case q.ChargeAlways && !peek:
+			answers[i] = m.chargeRefused(now, q, answers[i])
 		}
 		answers[i].States = m.states(now, q)
 	}

@@ -27,6 +27,16 @@ func retryOf(times []int64, now, reservation int64, q timestamplog.Request) int6
 	panic("logtest: a reservation that never comes")
 }
 
+// fitsNow reports whether every rule allows q now.
+func fitsNow(times []int64, now int64, q timestamplog.Request) bool {
+	for _, rule := range q.Rules {
+		if retry, _ := waitOf(times, now, rule.Limit, rule.WindowMS(), q.Cost); retry != 0 {
+			return false
+		}
+	}
+	return endOf(times, now) == now
+}
+
 func timesOf(entries []modelEntry) []int64 {
 	times := make([]int64, len(entries))
 	for i, e := range entries {

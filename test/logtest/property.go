@@ -268,6 +268,10 @@ func (s *simulation) drawRequest(rt *rapid.T) timestamplog.Request {
 	if !q.Options.CountRefused {
 		s.drawWait(rt, &q)
 	}
+	if rapid.IntRange(0, 4).Draw(rt, "always") == 4 {
+		q.ChargeAlways, q.MaxWait = true, 0
+		q.Cost = rapid.IntRange(1, 40).Draw(rt, "usage") // above every limit too
+	}
 	return q
 }
 
@@ -313,10 +317,10 @@ func (s *simulation) decideAll() {
 		s.rt.Fatalf("DecideAll: %v", err)
 	}
 	answers := decideAll(s.model, s.Clock.NowMS(), requests)
-	charged := !slices.ContainsFunc(requests, func(q timestamplog.Request) bool { return q.Peek }) &&
-		!slices.ContainsFunc(answers, func(a answer) bool { return !a.Allowed })
+	peek := slices.ContainsFunc(requests, func(q timestamplog.Request) bool { return q.Peek })
+	refused := slices.ContainsFunc(answers, func(a answer) bool { return !a.Allowed })
 	for i, q := range requests {
-		q.Peek = !charged
+		q.Peek = peek || refused && !q.ChargeAlways
 		s.check(q, answers[i], results[i])
 	}
 }
@@ -327,6 +331,9 @@ func (s *simulation) check(q timestamplog.Request, want answer, got timestamplog
 	switch {
 	case !want.Allowed:
 		s.retryAt = want.RetryAt
+		if q.ChargeAlways && !q.Peek && s.wasCharged(q, want.Now) {
+			s.checkNeverMore(q, want.Now)
+		}
 	case !q.Peek && !want.Replayed: // a peek does not move what a step back left ahead
 		s.checkNeverMore(q, want.ReservedAt)
 		if want.ReservedAt > want.Now {

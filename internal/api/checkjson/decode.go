@@ -27,6 +27,7 @@ type Check struct {
 	Source string
 	Meta   map[string]string
 
+	ChargeAlways   bool
 	MaxWait        time.Duration
 	IdempotencyKey string
 	// Keys is nil in a check of one key. Otherwise Key, Policy and Cost are not set.
@@ -161,7 +162,7 @@ func readBatch(body []byte, checks []Check, errs []error) ([]Check, []error, err
 	return checks, errs, err
 }
 
-const checkFields = "key, policy, cost, peek, detail, source, meta, max_wait, idempotency_key, keys"
+const checkFields = "key, policy, cost, charge, peek, detail, source, meta, max_wait, idempotency_key, keys"
 
 // readCheck reads one check whose syntax is valid.
 func readCheck(text []byte) (Check, error) {
@@ -182,6 +183,8 @@ func readCheck(text []byte) (Check, error) {
 			in.Keys, err = readKeys(d)
 		case "max_wait":
 			in.MaxWait, err = readMaxWait(d)
+		case "charge":
+			in.ChargeAlways, err = readCharge(d)
 		case "idempotency_key":
 			in.IdempotencyKey, err = readIdempotencyKey(d)
 		case "peek":
@@ -200,9 +203,13 @@ func readCheck(text []byte) (Check, error) {
 	switch {
 	case err != nil:
 	case in.Keys != nil:
-		err = checkNoSingleKeyFields(seen)
+		if err = checkNoSingleKeyFields(seen); err == nil {
+			err = in.checkUsage()
+		}
 	case seen&hasKey == 0:
 		err = fault.Field("key", "is missing; send for example \"ip:203.0.113.7\"")
+	default:
+		err = in.checkUsage()
 	}
 	if err != nil {
 		return Check{}, err
@@ -248,7 +255,7 @@ func readCost(d *jsontext.Decoder, field string) (int, error) {
 		return 0, err
 	}
 	cost, err := strconv.Atoi(string(text))
-	if err != nil || cost < 1 || cost > wire.MaxCost {
+	if err != nil || cost < 1 || cost > wire.MaxUsage {
 		return 0, fault.Field(field, "must be a whole number from 1 to %d, in digits only", wire.MaxCost)
 	}
 	return cost, nil

@@ -28,6 +28,37 @@ func maxWaitOf(text string) (time.Duration, bool) {
 	return wait, err == nil && wait > 0 && wait <= wire.MaxWait.Std()
 }
 
+func readCharge(d *jsontext.Decoder) (always bool, err error) {
+	text, err := readString(d, "charge")
+	if err == nil && text != wire.ChargeAlways {
+		err = fault.Field("charge", "must be %s; leave it out to charge allowed checks only", wire.ChargeAlways)
+	}
+	return err == nil, err
+}
+
+// checkUsage returns an error for what only a check without ChargeAlways may have, or
+// only one with it.
+func (c *Check) checkUsage() error {
+	if c.ChargeAlways {
+		if c.MaxWait > 0 {
+			return fault.Field("charge", "cannot be combined with max_wait: usage that is reported after the fact cannot wait")
+		}
+		return nil
+	}
+	err := func(field string) error {
+		return fault.Field(field, "must be a whole number from 1 to %d; more is accepted only with charge %s", wire.MaxCost, wire.ChargeAlways)
+	}
+	if c.Cost > wire.MaxCost {
+		return err("cost")
+	}
+	for i := range c.Keys {
+		if c.Keys[i].Cost > wire.MaxCost {
+			return err(fmt.Sprintf("keys[%d].cost", i))
+		}
+	}
+	return nil
+}
+
 func readIdempotencyKey(d *jsontext.Decoder) (string, error) {
 	text, err := readNonEmpty(d, "idempotency_key")
 	if err != nil {

@@ -48,7 +48,7 @@ func (c *Check) GateCheck(parser keys.Parser, detail string) (gate.Check, error)
 	return gate.Check{
 		Key: key, Policy: c.Policy, Cost: c.Cost, Peek: c.Peek,
 		Detail: detail == wire.DetailRules, Source: c.Source, Meta: c.Meta,
-		MaxWait: c.MaxWait, ID: c.IdempotencyKey,
+		MaxWait: c.MaxWait, ID: c.IdempotencyKey, ChargeAlways: c.ChargeAlways,
 	}, nil
 }
 

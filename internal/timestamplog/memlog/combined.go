@@ -69,6 +69,21 @@ func (t *combined) charge(now, reservation int64) {
 	}
 }
 
+// chargeRefused charges, where the requests are refused as one, what the own rules of
+// this one have left.
+func (t *combined) chargeRefused(now int64) {
+	switch {
+	case len(t.q.Rules) == 0:
+	case t.r.Allowed:
+		t.q.ID = ""
+		t.charge(now, now)
+	case t.counting != nil:
+		t.shard.chargeRefusedCounter(t.counting, t.hash, now, &t.q, t.r)
+	default:
+		t.view = t.shard.chargeRefused(t.hash, t.log, t.view, &t.q, t.r)
+	}
+}
+
 func (t *combined) describe(now int64) {
 	if t.counting != nil {
 		t.counting.describe(now, &t.q, t.r)
@@ -89,11 +104,15 @@ func decideAll(asked []combined, now int64, peek bool, maxWait int64) {
 	}
 	for i := range asked {
 		t := &asked[i]
-		if allowed && !t.r.Replayed {
+		switch {
+		case t.r.Replayed:
+		case allowed:
 			t.r.ReservedAt = reservation
 			if !peek {
 				t.charge(now, reservation)
 			}
+		case t.q.ChargeAlways && !peek:
+			t.chargeRefused(now)
 		}
 		if t.q.Detail {
 			t.describe(now)

@@ -54,8 +54,12 @@ type counting struct {
 func (s *shard) count(hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
 	c := counting{state: algorithms.State{Numbers: s.scratch[:0]}}
 	s.judgeCounter(&c, hash, now, q, r)
-	if r.Allowed && !q.Peek && !r.Replayed && len(q.Rules) > 0 {
+	switch {
+	case q.Peek || r.Replayed || len(q.Rules) == 0:
+	case r.Allowed:
 		s.addCounted(&c, hash, now, r.ReservedAt, q)
+	case q.ChargeAlways:
+		s.chargeRefusedCounter(&c, hash, now, q, r)
 	}
 	if q.Detail {
 		c.describe(now, q, r)
@@ -90,13 +94,30 @@ func (s *shard) judgeCounter(c *counting, hash uint64, now int64, q *timestamplo
 		}
 	}
 	if r.ReservedAt = verdict.AllowedAt; !verdict.Allowed {
-		refuse(r, verdict.RetryAt, verdict.Rule, 0)
-		r.RefusalValidUntil = verdict.RetryAt
-		// A lowered limit may find a state that goes before it would let pass.
-		if c.log != nil && verdict.RetryAt != timestamplog.Never {
-			r.RefusalValidUntil = min(verdict.RetryAt, c.log.expiresAt())
-		}
+		c.refuse(verdict, r)
 	}
+}
+
+// refuse fills in a refusal.
+func (c *counting) refuse(verdict algorithms.Result, r *timestamplog.Result) {
+	refuse(r, verdict.RetryAt, verdict.Rule, 0)
+	r.RefusalValidUntil = verdict.RetryAt
+	// A lowered limit may find a state that goes before it would let pass.
+	if c.log != nil && verdict.RetryAt != timestamplog.Never {
+		r.RefusalValidUntil = min(verdict.RetryAt, c.log.expiresAt())
+	}
+}
+
+// chargeRefusedCounter counts as much of a refused request as fits, whose waits then
+// include it.
+func (s *shard) chargeRefusedCounter(c *counting, hash uint64, now int64, q *timestamplog.Request, r *timestamplog.Result) {
+	charged := *q
+	charged.ID, charged.Cost = "", int(min(int64(q.Cost), c.stack.Room(&c.state, now)))
+	if charged.Cost == 0 {
+		return
+	}
+	s.addCounted(c, hash, now, now, &charged)
+	c.refuse(c.stack.Ask(&c.state, question(now, q)), r)
 }
 
 func question(now int64, q *timestamplog.Request) algorithms.Query {

@@ -53,7 +53,8 @@ func (s *ids) reservationOf(log timestamplog.LogID, id string, now int64) (reser
 }
 
 // add makes an ID known until its lifetime after its reservation. Strings are copied:
-// they may be part of a larger text.
+// they may be part of a larger text. The cost matters to reservations alone, which
+// cost at most MaxCost.
 func (s *ids) add(log timestamplog.LogID, id string, reservation int64, cost int, now int64) {
 	s.sweep(now, sweepPerCheck)
 	l := s.logs[log]
@@ -67,7 +68,7 @@ func (s *ids) add(log timestamplog.LogID, id string, reservation int64, cost int
 		s.queue = append(s.queue, expiringIDs{l, now + timestamplog.IDLifetime})
 	}
 	l.dropOld(now)
-	kept := named{strings.Clone(id), charged{reservation + l.shifted, int32(cost)}}
+	kept := named{strings.Clone(id), charged{reservation + l.shifted, int32(min(cost, timestamplog.MaxCost))}}
 	l.reservations[kept.id] = kept.charged
 	l.order = append(l.order, kept)
 }

@@ -225,6 +225,20 @@ func refuse(r *timestamplog.Result, retryAt int64, by int, waitsFor int64) {
 	r.Allowed, r.ReservedAt, r.RetryAt, r.Rule, r.Boundary = false, 0, retryAt, by, waitsFor
 }
 
+// room returns how much of q's cost every rule has left, 0 while reservations are
+// ahead.
+func (v *view) room(q *timestamplog.Request) int {
+	if v.end > v.now {
+		return 0
+	}
+	room, used := q.Cost, 0
+	for _, rule := range q.Rules {
+		used = v.younger(v.now, rule.WindowMS(), used)
+		room = min(room, max(0, rule.Limit-used))
+	}
+	return room
+}
+
 // describe fills in what each rule has left. The rules come with the shortest
 // window first, so each finds at least as many entries as the one before.
 func (v *view) describe(q *timestamplog.Request, r *timestamplog.Result) {

@@ -42,23 +42,27 @@ func (s *shard) decide(hash uint64, now int64, q *timestamplog.Request, r *times
 		if q.Detail {
 			v = k.viewAt(now)
 		}
-	case q.Options.CountRefused:
-		v = s.countRefused(hash, k, now, q, r)
+	case q.Options.CountRefused || q.ChargeAlways:
+		v = s.chargeRefused(hash, k, v, q, r)
 	}
 	if q.Detail {
 		v.describe(q, r)
 	}
 }
 
-// countRefused logs a refused request, which then waits for what it added too.
-// It returns how the log looks.
-func (s *shard) countRefused(hash uint64, k *keyLog, now int64, q *timestamplog.Request, r *timestamplog.Result) view {
-	if q.Retention.Entries == 0 {
-		return k.viewAt(now) // a log that keeps nothing does not exist
+// chargeRefused logs what a refused request leaves behind, whose waits then include
+// it: all that is kept under Options.CountRefused, else what fits. v is how the log
+// looks; it returns how it looks then.
+func (s *shard) chargeRefused(hash uint64, k *keyLog, v view, q *timestamplog.Request, r *timestamplog.Result) view {
+	charged := *q
+	charged.ID, charged.Cost = "", min(q.Cost, q.Retention.Entries)
+	if !q.Options.CountRefused {
+		charged.Cost = v.room(q)
 	}
-	counted := *q
-	counted.ID, counted.Cost = "", min(q.Cost, q.Retention.Entries)
-	v := s.log(hash, k, now, now, &counted).viewAt(now)
+	if charged.Cost == 0 {
+		return v
+	}
+	v = s.log(hash, k, v.now, v.now, &charged).viewAt(v.now)
 	r.RetryAt = 0
 	v.judge(q, r)
 	return v

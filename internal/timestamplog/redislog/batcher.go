@@ -48,10 +48,11 @@ type item struct {
 	shard        int
 	stack        string // as the function library reads it
 	rules        rules.Stack
-	cost         uint16
+	cost         uint32
 	peek, detail bool
 	counted      bool // by a counter, whose waits may be long
 	// What stint_decide knows nothing of.
+	always  bool // as Request.ChargeAlways
 	maxWait int64
 	id      string
 	// elsewhere says that the primary did nothing, since another has the log.

@@ -42,6 +42,8 @@ function counting.charge(v, at)
   store(v)
 end
 
+function counting.room(v) return engine.room(v.stack.counting, v.state, now) end
+
 -- A stack with higher limits may have left a state that goes before the wait is
 -- over.
 function counting.ttl(v)

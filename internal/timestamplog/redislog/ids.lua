@@ -20,9 +20,10 @@ known_reservation = function(ids, id)
   return reservation, (score - reservation) * 1024, expires
 end
 
--- add_id notes the reservation and the cost of an id. expires is as known_reservation returned it.
+-- add_id notes the reservation and the cost of an id. expires is as known_reservation
+-- returned it. A larger cost than a reservation may have is never asked for again.
 add_id = function(ids, id, reservation, cost, expires)
-  local known_until, score = reservation + ID_LIFETIME, format('%.17g', reservation + cost / 1024)
+  local known_until, score = reservation + ID_LIFETIME, format('%.17g', reservation + min(cost, 1023) / 1024)
   if expires and expires >= known_until then
     call('ZADD', ids, score, id)
     return

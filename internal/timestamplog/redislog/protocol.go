@@ -39,8 +39,8 @@ func reservationsArguments(now string, items []*item, together bool) (keys int, 
 		if it.id != "" {
 			args = append(args, idsName(it.name))
 		}
-		packed = append(packed, stacks.number(it), byte(it.cost>>8), byte(it.cost), flags(it))
-		packed = binary.BigEndian.AppendUint32(packed, uint32(it.maxWait))
+		packed = binary.BigEndian.AppendUint32(append(packed, stacks.number(it)), it.cost)
+		packed = binary.BigEndian.AppendUint32(append(packed, flags(it)), uint32(it.maxWait))
 		packed = append(append(packed, byte(len(it.id))), it.id...)
 	}
 	mode := ""
@@ -70,6 +70,9 @@ func flags(it *item) byte {
 	}
 	if it.detail {
 		f |= 2
+	}
+	if it.always {
+		f |= 4
 	}
 	return f
 }

@@ -220,10 +220,10 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	it.shard, it.name = shard, logName(l.prefix, shard, q.LogID)
 	it.stack = l.stacks.text(q)
 	it.rules = q.Rules
-	it.cost = uint16(q.Cost)
+	it.cost = uint32(q.Cost)
 	it.peek, it.detail = q.Peek, q.Detail
 	it.counted = q.Algorithm != nil && !q.Algorithm.IsLog()
-	it.maxWait, it.id = q.MaxWait, q.ID
+	it.maxWait, it.id, it.always = q.MaxWait, q.ID, q.ChargeAlways
 	if it.peek {
 		it.id = "" // a peek neither looks for one nor leaves one
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 // needsReserve reports whether any request is one for stint_reserve: stint_decide knows
-// no waiting and no IDs.
+// no waiting, no IDs and no charging of refused requests.
 func needsReserve(requests []timestamplog.Request) bool {
 	for i := range requests {
-		if requests[i].MaxWait > 0 || requests[i].ID != "" {
+		if requests[i].MaxWait > 0 || requests[i].ID != "" || requests[i].ChargeAlways {
 			return true
 		}
 	}

@@ -4,7 +4,7 @@
 -- everything under another algorithm than the timestamp log.
 --
 -- A view is one request and what its log says to it:
---   name, stack, cost, peek, detail, id, ids  as asked; id is nil for none
+--   name, stack, cost, peek, detail, always, id, ids  as asked; id is nil for none
 --   engine   the table of functions by which its log is read and written
 --   foreign  the name holds something else
 --   shift    by how much the log must be shifted because the clock stepped back
@@ -21,6 +21,8 @@
 --   move(v)             moves the log back by shift
 --   judge(v, max_wait)  fills in wait, retry, by and own; a counter is moved by it
 --   charge(v, at)       enters the request at an instant that is its reservation or later
+--   room(v)             returns how much cost every rule has left, 0 while reservations
+--                       lie ahead
 --   ttl(v)            returns how long the log ttl from now
 --   states(v, holds)    returns the states, as library.lua's states
 --   cancel(v, at, cost, id)  drops a reservation ahead of now from a log just looked
@@ -51,7 +53,7 @@ end
 
 -- fullness returns which entry, counted from the newest, must not lie ahead of
 -- now for a reservation of that cost to have room.
-local function fullness(cost) return MAX_RESERVED - cost + 1 end
+local function fullness(cost) return max(1, MAX_RESERVED - cost + 1) end
 
 -- clock_skew returns by how much a log must be shifted whose newest entry lies
 -- ahead of now. reservations says whether that was made for a reservation, and ordinary
@@ -110,6 +112,22 @@ function timestamps.charge(v, at)
   v.lift = at - now
 end
 
+function timestamps.room(v)
+  if v.lift > 0 then return 0 end
+  select_log(v)
+  local room, rules = RANGE, v.stack.rules
+  for i = 1, #rules do
+    local limit, span = rules[i].limit, rules[i].window
+    local used, most = 0, min(limit, count)
+    if most > 0 and newest_age < span then
+      local its_age = age(most)
+      used = its_age < span and most or younger(span, 1, newest_age, most, its_age)
+    end
+    room = min(room, limit - used)
+  end
+  return room
+end
+
 function timestamps.ttl(v)
   select_log(v)
   return count > 0 and newest + window - now or FOREVER
@@ -163,6 +181,17 @@ local function charge(v, at)
   if v.id then add_id(v.ids, v.id, at, v.cost, v.expires) end
 end
 
+-- charge_refused charges what a refused request leaves behind: all that is kept where
+-- the stack counts refused requests, else what fits. It returns whether it did.
+local function charge_refused(v)
+  local cost = v.cost
+  v.cost = min(cost, v.stack.count_refused and v.stack.keep or v.engine.room(v))
+  local charged = v.cost > 0
+  if charged then v.engine.charge(v, now) end
+  v.cost = cost
+  return charged
+end
+
 local RESERVED_FOR, WAITS = '\4', '\5'
 
 -- reply writes the answer to a view whose reservation, where it is allowed, is at. held
@@ -187,22 +216,23 @@ end
 local function decide_alone(v, max_wait)
   load_and_judge(v, max_wait)
   if v.foreign or v.known then return reply(v) end
-  local at, counts = now + v.wait, v.stack.count_refused
+  local at, counts = now + v.wait, v.always or v.stack.count_refused
   if v.peek then
     return reply(v, at)
   elseif v.retry == 0 then
     charge(v, at)
-  elseif counts then
-    v.engine.charge(v, now)
+  elseif counts and charge_refused(v) then
     v.engine.judge(v, 0)
   end
   return reply(v, at, not counts)
 end
 
+local ALWAYS = 4  -- a flag of stint_reserve alone
+
 local function view_of(name, stack, cost, flags, id, ids)
   return {
-    name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK, detail = flags >= DETAIL, id = id, ids = ids,
-    engine = stack.engine or timestamps,
+    name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK, detail = flags % ALWAYS >= DETAIL,
+    always = flags >= ALWAYS, id = id, ids = ids, engine = stack.engine or timestamps,
   }
 end
 
@@ -227,7 +257,17 @@ local function decide_all(views, answers)
   end
   for i = 1, #views do
     local v = views[i]
-    if allowed and not peek and not v.known then charge(v, at) end
+    if not peek and not v.known then
+      if allowed then
+        charge(v, at)
+      elseif v.always and #v.stack.rules > 0 then
+        if v.retry == 0 then
+          v.engine.charge(v, now)
+        elseif charge_refused(v) then
+          v.engine.judge(v, 0)
+        end
+      end
+    end
     answers[i + 1] = reply(v, allowed and at or now + v.wait)
   end
 end
@@ -238,9 +278,10 @@ end
 -- ARGV 1  as in stint_decide
 -- ARGV 2  'together' where all are to be allowed or none; else each is answered
 --         in its reservation as if it came alone
--- ARGV 3  each request in 9 bytes and its id: which stack, counted from 1; its
---         cost in two bytes, the higher first; its flags, as in stint_decide; its
---         longest wait in four; and how long its id is, 0 for none
+-- ARGV 3  each request in 11 bytes and its id: which stack, counted from 1; its
+--         cost in four bytes, the highest first; its flags, as in stint_decide plus 4
+--         to charge it also where it is refused; its longest wait in four; and how
+--         long its id is, 0 for none
 -- ARGV 4+ the stacks, as read_stack reads them
 -- return  as stint_decide, but for what is allowed later 4 and its reservation in 8
 --         bytes; for what was charged before 3 and its reservation; and for what is
@@ -256,14 +297,14 @@ local function reserve_many(keys, args)
   local next_key, at = 1, 1
   while at <= #requests do
     local which, cost, flags, max_wait, id
-    which, cost, flags, max_wait, id, at = unpack_at('>I1I2I1I4I1c0', requests, at)
+    which, cost, flags, max_wait, id, at = unpack_at('>I1I4I1I4I1c0', requests, at)
     local name, stack, ids = keys[next_key], read_stack(args[3 + which]), nil
     next_key = next_key + 1
     if id ~= '' then ids, next_key = keys[next_key], next_key + 1 else id = nil end
     if together then
       views[#views + 1] = view_of(name, stack, cost, flags, id, ids)
       views[#views].max_wait = max_wait
-    elseif max_wait == 0 then
+    elseif max_wait == 0 and flags < ALWAYS then
       answers[#answers + 1] = decide(name, stack, cost, flags, id, ids)
     else
       answers[#answers + 1] = decide_alone(view_of(name, stack, cost, flags, id, ids), max_wait)

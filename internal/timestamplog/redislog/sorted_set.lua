@@ -71,12 +71,22 @@ function sorted_set.charge(v, at)
   for i = 1, v.cost do
     fresh[2 * i - 1], fresh[2 * i] = time, format('%s.%07d%s', time, last_of_instant + i, mark)
   end
-  call('ZADD', v.name, unpack(fresh))
+  for from = 1, #fresh, CHUNK do call('ZADD', v.name, unpack(fresh, from, min(from + CHUNK - 1, #fresh))) end
   local over = call('ZCOUNT', v.name, '-inf', number(now)) - stack.keep
   if over > 0 then call('ZREMRANGEBYRANK', v.name, '0', over - 1) end
   call('PEXPIREAT', v.name, number(at + stack.window))
   v.newest_time, v.member, v.base, v.lift = at, fresh[#fresh], at, at - now
   v.length = call('ZCARD', v.name)
+end
+
+function sorted_set.room(v)
+  if v.lift > 0 then return 0 end
+  local room, rules = RANGE, v.stack.rules
+  for i = 1, #rules do
+    local used = call('ZCOUNT', v.name, '(' .. number(now - rules[i].window), '+inf')
+    room = min(room, max(0, rules[i].limit - used))
+  end
+  return room
 end
 
 function sorted_set.ttl(v)
