@@ -142,19 +142,17 @@ func checkTokenName(name string) error {
 	return fault.CheckLine("name", name, maxTokenName)
 }
 
-var tokenScopes = []identity.Access{identity.Check, identity.Read, identity.Operate, identity.Admin}
-
 func parseScopes(texts []string) ([]identity.Access, error) {
 	if len(texts) == 0 {
-		return nil, fault.Field("scopes", "choose at least one of check, read, operate and admin")
+		return nil, fault.Field("scopes", "choose at least one of check, bouncer, read, operate and admin")
 	}
 	var scopes []identity.Access
 	for i, text := range texts {
 		field := "scopes[" + strconv.Itoa(i) + "]"
 		scope := identity.Access(text)
 		switch {
-		case !slices.Contains(tokenScopes, scope):
-			return nil, fault.Field(field, "must be check, read, operate or admin")
+		case !slices.Contains(identity.Scopes, scope):
+			return nil, fault.Field(field, "must be check, bouncer, read, operate or admin")
 		case slices.Contains(scopes, scope):
 			return nil, fault.Field(field, "is named twice; name each scope once")
 		}

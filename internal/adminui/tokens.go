@@ -38,6 +38,7 @@ type scopeChoice struct{ Value, Means string }
 func (p tokensPage) ScopeChoices() []scopeChoice {
 	return []scopeChoice{
 		{"check", "asks whether a key may go on, and sees nothing else"},
+		{"bouncer", "fetches the active blocks, as CrowdSec bouncers do"},
 		{"read", "sees everything"},
 		{"operate", "also blocks, exempts and resets"},
 		{"admin", "also changes policies, tokens and users"},

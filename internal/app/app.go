@@ -56,6 +56,7 @@ type App struct {
 	flusher   *recorder.Flusher
 	detection *admin.Detection
 	entries   *admin.Entries
+	bouncers  *admin.Bouncers
 	reports   *reports.Builder
 	jobs      *jobs.Runner
 	events    *events.Hub
@@ -111,6 +112,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.metrics = a.newMetrics()
 	a.buildCounting()
+	a.bouncers = &admin.Bouncers{Store: a.backends.store.Bouncers, Entries: a.backends.store.Entries, View: a.catalog, Now: time.Now}
 	a.events = events.New(events.Options{Parser: a.catalog.Parser})
 	a.follower = events.NewFollower(a.events, a.backends.store.Audit)
 	a.catalog.OnChange(a.follower.Changed)

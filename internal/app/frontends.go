@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/doors/crowdsec"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -22,7 +23,7 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	options.Sessions = pages.Sessions()
 	metrics := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
 	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
-	return httpserver.New(options, api.New(a.apiDeps()).Routes(), proxies.Routes(), metrics, pages.Routes()), nil
+	return httpserver.New(options, api.New(a.apiDeps()).Routes(), proxies.Routes(), crowdsec.New(a.bouncers).Routes(), metrics, pages.Routes()), nil
 }
 
 func (a *App) serverOptions() httpserver.Options {

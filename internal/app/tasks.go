@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/reports"
@@ -58,6 +59,9 @@ func (a *App) tasks() []task {
 		{"clock checks", every(clockInterval, a.checkClocks)},
 		{"forgotten nodes", every(clockInterval, func(ctx context.Context) {
 			_, _ = a.backends.store.Nodes.DeleteNodes(ctx, time.Now().Add(-time.Hour)) // they are no longer shown anyway
+		})},
+		{"forgotten bouncers", every(clockInterval, func(ctx context.Context) {
+			_, _ = a.backends.store.Bouncers.DeleteBouncers(ctx, time.Now().Add(-bouncers.Gone)) // they are no longer shown anyway
 		})},
 		{"catalog listener", func(ctx context.Context) { a.backends.store.Listen(ctx, a.catalog.Wake) }},
 	}

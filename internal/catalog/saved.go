@@ -10,8 +10,8 @@ import (
 )
 
 // Saved is what a node keeps of the catalog to start from while its database is
-// unreachable. Of the tokens it holds those that checks may need; those of
-// operators are of no use then.
+// unreachable. Of the tokens it holds those that checks and bouncers may need;
+// those of operators are of no use then.
 type Saved struct {
 	Revision int64
 	Settings Settings
@@ -35,7 +35,7 @@ func (c *Catalog) Snapshot() *Saved {
 		Entries: slices.AppendSeq(slices.Collect(set.All(blocks.Exemption, now)), set.All(blocks.Block, now)),
 	}
 	for _, token := range *c.tokens.Load() {
-		if token.ActiveAt(now) && token.Grants(identity.Check) {
+		if token.ActiveAt(now) && (token.Grants(identity.Check) || token.Grants(identity.Bouncer)) {
 			s.Tokens = append(s.Tokens, token)
 		}
 	}

@@ -28,8 +28,8 @@ func newTokenCreate(con *console.Console) *cobra.Command {
 		Use:   "create NAME",
 		Short: "Create a token; its secret is shown once",
 		Long: `Create a token. Its secret is printed once; only its hash is stored.
-Scopes: check makes checks, read reads, operate also manages blocks, exemptions and resets,
-admin does everything except check.`,
+Scopes: check makes checks, bouncer fetches the active blocks as a CrowdSec bouncer, read reads,
+operate also manages blocks, exemptions and resets, admin does everything except check and bouncer.`,
 		Example: "admin token create edge-1 --scope check\nadmin token create ci --scope admin --for 90d -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -42,10 +42,10 @@ admin does everything except check.`,
 			return con.PrintToken(created)
 		}),
 	}
-	c.Flags().StringSliceVar(&scopes, "scope", nil, "check, read, operate or admin; may be repeated")
+	c.Flags().StringSliceVar(&scopes, "scope", nil, "check, bouncer, read, operate or admin; may be repeated")
 	end.add(c, "the token works")
 	requireFlag(c, "scope")
-	console.CompleteFlag(c, "scope", "check", "read", "operate", "admin")
+	console.CompleteFlag(c, "scope", "check", "bouncer", "read", "operate", "admin")
 	return c
 }
 

@@ -16,9 +16,10 @@ import (
 )
 
 // authorize sets the principal of a call and refuses what it may not do. On the check
-// listener every refusal is 401: 403 there means that a block refuses.
+// listener every refusal is 401: 403 there means that a block refuses. CheckAuth is about
+// checks alone.
 func (s *Server) authorize(c *Call, r *Route) error {
-	if r.Access == identity.Public || r.Listener == Checks && !s.o.CheckAuth {
+	if r.Access == identity.Public || r.Listener == Checks && r.Access == identity.Check && !s.o.CheckAuth {
 		return nil
 	}
 	c.need, c.users = r.Access, s.o.Credentials.UsersRevision()

@@ -18,6 +18,53 @@ import (
 // middle, the connection is cut instead of being ended in good order, so that
 // half a file is not taken for a whole one.
 func Stream(c *Call, contentType, filename string, write func(ctx context.Context, w io.Writer) error) error {
+	body, err := startStream(c, contentType, write)
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+filename+`"`)
+	c.Ctx.Context().SetBodyStream(GuardedBody{body}, -1)
+	return nil
+}
+
+// StreamConfirmed is Stream for answers that are no files. confirm is called when all
+// was sent but the end of the answer, and not where sending failed; where confirm
+// fails, the connection is cut, so that the client takes the answer for broken off.
+func StreamConfirmed(c *Call, contentType string, write func(ctx context.Context, w io.Writer) error, confirm func() error) error {
+	body, err := startStream(c, contentType, write)
+	if err != nil {
+		return err
+	}
+	c.Ctx.Context().SetBodyStream(&confirmedBody{GuardedBody: GuardedBody{body}, confirm: confirm}, -1)
+	return nil
+}
+
+// confirmedBody is a body whose sender wants to know that it was sent. The server calls
+// Close and then CloseWithError.
+type confirmedBody struct {
+	GuardedBody
+	confirm func() error
+	isRead  bool // to its end
+}
+
+// Read implements io.Reader.
+func (b *confirmedBody) Read(p []byte) (int, error) {
+	n, err := b.GuardedBody.Read(p)
+	b.isRead = b.isRead || err == io.EOF
+	return n, err
+}
+
+// CloseWithError implements fasthttp.ReadCloserWithError: failed is why sending ended
+// early, nil where it did not.
+func (b *confirmedBody) CloseWithError(failed error) error {
+	if failed != nil || !b.isRead {
+		return nil
+	}
+	return supervise.Call("answer stream", b.confirm)
+}
+
+// startStream has write write and returns the body once it has begun.
+func startStream(c *Call, contentType string, write func(ctx context.Context, w io.Writer) error) (*streamBody, error) {
 	reader, writer := io.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -33,16 +80,12 @@ func Stream(c *Call, contentType, filename string, write func(ctx context.Contex
 	n, err := io.ReadFull(reader, first)
 	if err != nil && err != io.EOF {
 		cancel()
-		return err
+		return nil, err
 	}
 	c.Status(http.StatusOK)
 	c.Set(fiber.HeaderContentType, contentType)
 	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+filename+`"`)
-	c.Ctx.Context().SetBodyStream(GuardedBody{&streamBody{
-		head: first[:n], rest: reader, conn: c.Ctx.Context().Conn(), cancel: cancel, access: c.WatchAccess(),
-	}}, -1)
-	return nil
+	return &streamBody{head: first[:n], rest: reader, conn: c.Ctx.Context().Conn(), cancel: cancel, access: c.WatchAccess()}, nil
 }
 
 // GuardedBody is a body whose panics end only its own answer: the server reads

@@ -10,15 +10,20 @@ import (
 // Access is what a route asks for and what roles and scopes give.
 type Access string
 
-// The accesses. Read, Operate and Admin each include the one before; Check is
-// apart: it lets a client ask, and see nothing.
+// The accesses. Read, Operate and Admin each include the one before. Check and Bouncer
+// are apart: Check lets a client ask, and see nothing; Bouncer lets a program fetch the
+// active blocks, to enforce them elsewhere.
 const (
 	Public  Access = "public" // no credential needed
 	Check   Access = "check"
+	Bouncer Access = "bouncer"
 	Read    Access = "read"
 	Operate Access = "operate"
 	Admin   Access = "admin"
 )
+
+// Scopes are the accesses that a token may have.
+var Scopes = []Access{Check, Bouncer, Read, Operate, Admin}
 
 var accessOrder = []Access{Read, Operate, Admin}
 

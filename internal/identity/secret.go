@@ -6,12 +6,13 @@ import (
 	"hash/crc32"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // SecretPattern is what secret scanners match: "stint_", the widest scope, 256
 // random bits in base 62 and a CRC-32 of all that stands before it.
-const SecretPattern = `stint_(check|read|operate|admin)_[0-9A-Za-z]{49}`
+const SecretPattern = `stint_(check|bouncer|read|operate|admin)_[0-9A-Za-z]{49}`
 
 const (
 	base62         = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -57,11 +58,12 @@ func Mistyped(text string) bool {
 	return checksum(body) != text[len(body):]
 }
 
-func widest(scopes []Access) Access {
+// widest returns the last of Scopes that is among some.
+func widest(some []Access) Access {
 	found := Check
-	for _, s := range scopes {
-		if found == Check || s.Grants(found) {
-			found = s
+	for _, scope := range Scopes {
+		if slices.Contains(some, scope) {
+			found = scope
 		}
 	}
 	return found

@@ -38,6 +38,7 @@ type Store struct {
 	Offences   *sqloffences.Store
 	Proposals  *sqloffences.Proposals
 	Audit      *operations.Audit
+	Bouncers   *operations.Bouncers
 	Jobs       *operations.Jobs
 	Nodes      *operations.Nodes
 	Notes      *operations.Notes
@@ -77,7 +78,7 @@ func New(url string, opts Options) (*Store, error) {
 	return &Store{
 		DB: d, Entries: entries.New(d), Policies: policies.New(d), Identities: identities.New(d),
 		Offences: sqloffences.New(d), Proposals: sqloffences.NewProposals(d),
-		Audit: operations.NewAudit(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
+		Audit: operations.NewAudit(d), Bouncers: operations.NewBouncers(d), Jobs: operations.NewJobs(d), Nodes: operations.NewNodes(d), Notes: operations.NewNotes(d),
 		Outbox: operations.NewOutbox(d), Reports: operations.NewReports(d), Retention: operations.NewRetention(d),
 	}, nil
 }

@@ -259,12 +259,13 @@ func (t *Tx) execAll(statements ...statement) error {
 // describe the database itself, and those that nodes use to agree at this moment.
 var notRestored = []string{"schema_migrations", "revision", "leases", "nodes"}
 
-// replaceTable takes the rows of one table over from the backup. Sessions end.
+// replaceTable takes the rows of one table over from the backup. Sessions end,
+// and bouncers are sent everything again: what they were sent is no state of the backup.
 func (t *Tx) replaceTable(table string, columns []string) error {
 	if slices.Contains(notRestored, table) {
 		return nil
 	}
-	if _, err := t.Exec("DELETE FROM main." + quoted(table)); err != nil || table == "sessions" {
+	if _, err := t.Exec("DELETE FROM main." + quoted(table)); err != nil || table == "sessions" || table == "bouncers" {
 		return err
 	}
 	list := quotedList(columns)

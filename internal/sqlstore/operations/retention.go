@@ -10,7 +10,12 @@ import (
 const (
 	// deleteEnded forgets what ended before an instant. Rows that hold their
 	// pattern are left alone; EndExpired takes it from them first.
-	deleteEnded     = `DELETE FROM entries WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	deleteEnded = `DELETE FROM entries WHERE place <> '' AND (expires_at < $1 OR ended_at > 0 AND ended_at < $1)`
+	// deleteVersions forgets what entries were. A bouncer that has not asked since the
+	// instant is forgotten too, or has it all sent again.
+	deleteVersions = `
+DELETE FROM entry_versions WHERE expires_at < $1
+OR NOT EXISTS (SELECT 1 FROM entries WHERE entries.id = entry_versions.entry_id)`
 	keepEndedTokens = `
 INSERT INTO ended_credentials (id, revision)
 SELECT id, 0 FROM tokens WHERE expires_at < $1 OR revoked_at > 0 AND revoked_at < $1
@@ -29,7 +34,14 @@ func NewRetention(d *db.DB) *Retention { return &Retention{d} }
 // DeleteEndedBefore forgets the blocks and exemptions that ended before an
 // instant.
 func (s *Retention) DeleteEndedBefore(ctx context.Context, before time.Time) (deleted int, err error) {
-	return deleteBefore(ctx, s.db, deleteEnded, before)
+	err = s.db.Write(ctx, func(t *db.Tx) error {
+		n, err := t.Exec(deleteEnded, db.ToMS(before))
+		if deleted = int(n); err == nil {
+			_, err = t.Exec(deleteVersions, db.ToMS(before))
+		}
+		return err
+	})
+	return deleted, err
 }
 
 // DeleteTokensBefore forgets the tokens that expired or were revoked before an

@@ -1,0 +1,46 @@
+package blocks
+
+import "time"
+
+// Former is what an entry was before a change.
+type Former struct {
+	Revision int64 // of the change that made it so
+	Replaced int64 // of the change that made it something else
+	Expires  time.Time
+	Ended    time.Time
+	Reason   string
+}
+
+// History is an entry and what it was before its newest changes.
+type History struct {
+	*Entry
+	Former []Former
+}
+
+// AsOf returns the entry as it was at a revision, nil where it did not exist. It must
+// not be changed.
+func (h *History) AsOf(revision int64) *Entry {
+	if h.Revision <= revision {
+		return h.Entry
+	}
+	for _, f := range h.Former {
+		if f.Revision <= revision && revision < f.Replaced {
+			e := *h.Entry
+			e.Revision, e.Expires, e.Ended, e.Reason = f.Revision, f.Expires, f.Ended, f.Reason
+			return &e
+		}
+	}
+	return nil
+}
+
+// ExpiresWithin reports whether an expiry that the entry has or had lies after from
+// and not after to.
+func (h *History) ExpiresWithin(from, to time.Time) bool {
+	within := func(t time.Time) bool { return !t.IsZero() && t.After(from) && !t.After(to) }
+	for _, f := range h.Former {
+		if within(f.Expires) {
+			return true
+		}
+	}
+	return within(h.Expires)
+}

@@ -1,0 +1,132 @@
+package bouncers
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stint-dev/stint/internal/blocks"
+)
+
+// Origin is what every ban names as where it comes from. Bouncers name sets and cache
+// entries after it, so that it never changes.
+const Origin = "stint"
+
+// The scopes of addresses. The scope of another key is its kind.
+const (
+	ScopeIP    = "Ip"
+	ScopeRange = "Range"
+)
+
+// Ban is a block as a bouncer gets it: one block may give several, where
+// exemptions are cut out of it.
+type Ban struct {
+	Scope   string
+	Value   string
+	Reason  string
+	Expires time.Time // zero: permanent
+	entry   string    // the id of the block
+	isPart  bool      // of the block's network
+}
+
+// permanentFor is how long a permanent ban is said to last. It is sent again long
+// before.
+const permanentFor = 10 * 365 * 24 * time.Hour
+
+// Duration returns how long the ban lasts from an instant, in whole seconds rounded
+// up, at least one.
+func (b Ban) Duration(now time.Time) time.Duration {
+	if b.Expires.IsZero() {
+		return permanentFor
+	}
+	left := b.Expires.Sub(now)
+	return max((left + time.Second - 1).Truncate(time.Second), time.Second)
+}
+
+// Number returns an id of the ban that stays the same while its block does. It has 53
+// bits, since some bouncers read numbers as floating point.
+func (b Ban) Number() int64 {
+	sum := sha256.Sum256([]byte(b.entry + " " + b.Value))
+	return int64(binary.BigEndian.Uint64(sum[:8])>>11) | 1
+}
+
+// UUID returns the id of the block, or one derived from it where the ban is a part of
+// the block.
+func (b Ban) UUID() string {
+	id, err := uuid.Parse(b.entry)
+	if err != nil || !b.isPart {
+		return b.entry
+	}
+	return uuid.NewSHA1(id, []byte(b.Value)).String()
+}
+
+// outlasts reports whether b ends later than other.
+func (b Ban) outlasts(other Ban) bool {
+	return !other.Expires.IsZero() && (b.Expires.IsZero() || b.Expires.After(other.Expires))
+}
+
+// Filter selects bans. The zero value selects all addresses and ranges.
+type Filter struct {
+	Scopes                   []string // without regard to case; none means ip and range
+	Origins                  []string // none means any
+	Containing, NotContained []string // parts of the reason, without regard to case
+}
+
+// none reports whether the filter selects nothing whatever the blocks are.
+func (f *Filter) none() bool { return len(f.Origins) > 0 && !slices.Contains(f.Origins, Origin) }
+
+func (f *Filter) hasScope(scope string) bool {
+	if len(f.Scopes) == 0 {
+		return scope == ScopeIP || scope == ScopeRange
+	}
+	return slices.ContainsFunc(f.Scopes, func(s string) bool { return strings.EqualFold(s, scope) })
+}
+
+// hasKeys reports whether keys that are no addresses may be selected.
+func (f *Filter) hasKeys() bool {
+	return slices.ContainsFunc(f.Scopes, func(s string) bool { return !strings.EqualFold(s, ScopeIP) && !strings.EqualFold(s, ScopeRange) })
+}
+
+// Selects reports whether the filter selects a ban.
+func (f *Filter) Selects(b Ban) bool {
+	if f.none() || !f.hasScope(b.Scope) {
+		return false
+	}
+	reason := strings.ToLower(b.Reason)
+	in := func(part string) bool { return strings.Contains(reason, strings.ToLower(part)) }
+	return (len(f.Containing) == 0 || slices.ContainsFunc(f.Containing, in)) && !slices.ContainsFunc(f.NotContained, in)
+}
+
+// target is what a ban is about: a network, or the literal of another key.
+type target struct {
+	network netip.Prefix
+	key     string
+}
+
+// targetOf returns what a block is about; a prefix or "*" is nothing that a bouncer
+// can enforce.
+func targetOf(e *blocks.Entry) (target, bool) {
+	if network, is := e.Pattern.Network(); is {
+		return target{network: network}, true
+	}
+	return target{key: e.Pattern.Literal()}, isKey(e.Pattern)
+}
+
+// banOf returns the ban of a target under a block.
+func banOf(t target, e *blocks.Entry) Ban {
+	b := Ban{Scope: ScopeRange, Value: t.network.String(), Reason: e.Reason, Expires: e.Expires, entry: e.ID}
+	switch {
+	case t.key != "":
+		b.Scope, b.Value, _ = strings.Cut(t.key, ":")
+	case t.network.IsSingleIP():
+		b.Scope, b.Value = ScopeIP, t.network.Addr().String()
+	}
+	network, is := e.Pattern.Network()
+	b.isPart = is && network != t.network
+	return b
+}

@@ -1,0 +1,178 @@
+package crowdsec
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/bouncers"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/supervise"
+)
+
+// banType is what bouncers are to do about every block.
+const banType = "ban"
+
+// decision is a ban as CrowdSec writes it, with its names in CrowdSec's order.
+type decision struct {
+	Duration string `json:"duration"` // 1h2m3s
+	ID       int64  `json:"id"`
+	Origin   string `json:"origin"`
+	Scenario string `json:"scenario"`
+	Scope    string `json:"scope"`
+	Type     string `json:"type"`
+	UUID     string `json:"uuid"`
+	Value    string `json:"value"`
+}
+
+func decisionOf(b bouncers.Ban, duration time.Duration) decision {
+	return decision{
+		Duration: duration.String(), ID: b.Number(), Origin: bouncers.Origin, Scenario: b.Reason,
+		Scope: b.Scope, Type: banType, UUID: b.UUID(), Value: b.Value,
+	}
+}
+
+// over is the duration of a deleted decision.
+const over = -time.Second
+
+// writer writes JSON and counts the decisions. The first error stays.
+type writer struct {
+	out  *bufio.Writer
+	sent int64
+	err  error
+}
+
+func (w *writer) text(text string) {
+	if w.err == nil {
+		_, w.err = w.out.WriteString(text)
+	}
+}
+
+// list writes a list, with what none is written as; duration is that of each.
+func (w *writer) list(all iter.Seq[bouncers.Ban], none string, duration func(bouncers.Ban) time.Duration) {
+	separator := "["
+	for b := range all {
+		w.text(separator)
+		if w.err != nil {
+			return
+		}
+		separator = ","
+		w.err = json.MarshalWrite(w.out, decisionOf(b, duration(b)))
+		w.sent++
+	}
+	if separator == "[" {
+		w.text(none)
+		return
+	}
+	w.text("]")
+}
+
+// none is how an empty list of decisions is written: some bouncers compare the text.
+const none = "null"
+
+// answerFound answers with the bans of what was asked about.
+func (d *Door) answerFound(c *httpserver.Call, found []bouncers.Ban) error {
+	var body bytes.Buffer
+	w := &writer{out: bufio.NewWriter(&body)}
+	w.live(slices.Values(found))
+	if w.err == nil {
+		w.err = w.out.Flush()
+	}
+	if w.err != nil {
+		return w.err
+	}
+	d.note(c, w.sent)
+	return answerText(c, body.String())
+}
+
+// answerAll answers with all bans, piece by piece.
+func (d *Door) answerAll(c *httpserver.Call, all iter.Seq[bouncers.Ban]) error {
+	d.note(c, 0)
+	return send(c, func(w *writer) { w.live(all) }, func(int64) error { return nil })
+}
+
+// live writes the answer of live mode.
+func (w *writer) live(all iter.Seq[bouncers.Ban]) {
+	now := time.Now()
+	w.list(all, none, func(b bouncers.Ban) time.Duration { return b.Duration(now) })
+}
+
+// note notes that a bouncer was answered; the answer does not wait for the database.
+func (d *Door) note(c *httpserver.Call, sent int64) {
+	who := caller(c)
+	go supervise.Do("bouncer note", func() {
+		ctx, cancel := context.WithTimeout(context.Background(), noteTimeout)
+		defer cancel()
+		_ = d.cases.NoteLive(ctx, who, sent) // what is lost is a count that operators see
+	})
+}
+
+// noteTimeout bounds how long the end of an answer waits for the database.
+const noteTimeout = 5 * time.Second
+
+// answerStream answers with what is new and deleted. The cursor moves when all of it
+// was sent; where that fails, the connection is cut before the end of the answer.
+func answerStream(c *httpserver.Call, a *admin.StreamAnswer) error {
+	return send(c, func(w *writer) {
+		w.text(`{"new":`)
+		w.list(a.New, "[]", func(b bouncers.Ban) time.Duration { return b.Duration(a.Now) })
+		w.text(`,"deleted":`)
+		w.list(slices.Values(a.Deleted), "[]", func(bouncers.Ban) time.Duration { return over })
+		w.text("}")
+	}, func(sent int64) error {
+		ctx, cancel := context.WithTimeout(context.Background(), noteTimeout)
+		defer cancel()
+		return a.Confirm(ctx, sent)
+	})
+}
+
+// send answers with what write writes, piece by piece, and calls confirm once all was
+// sent but the end of the answer.
+func send(c *httpserver.Call, write func(w *writer), confirm func(sent int64) error) error {
+	var sent int64
+	return httpserver.StreamConfirmed(c, fiber.MIMEApplicationJSONCharsetUTF8, func(_ context.Context, out io.Writer) error {
+		w := &writer{out: bufio.NewWriterSize(out, 32<<10)}
+		write(w)
+		if w.err == nil {
+			w.err = w.out.Flush()
+		}
+		sent = w.sent
+		return w.err
+	}, func() error { return confirm(sent) })
+}
+
+// answerError answers an error as CrowdSec does: everything about the token is 403.
+func answerError(c *httpserver.Call, err error) error {
+	status, message := httpserver.StatusOf(err), err.Error()
+	switch {
+	case fault.Is(err, fault.Unauthorized):
+		status, message = http.StatusForbidden, "access forbidden"
+	case fault.Is(err, fault.Invalid):
+		status = http.StatusBadRequest
+	case status == http.StatusInternalServerError:
+		return err // it is logged, and reveals nothing
+	}
+	if wait, is := errors.AsType[*httpserver.RetryError](err); is {
+		c.Set(fiber.HeaderRetryAfter, strconv.FormatInt(httpserver.CeilSeconds(wait.Wait.Milliseconds()), 10))
+	}
+	body, err := json.Marshal(struct {
+		Message string `json:"message"`
+	}{message})
+	if err != nil {
+		return err
+	}
+	c.Status(status)
+	return answerText(c, string(body))
+}

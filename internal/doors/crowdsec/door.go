@@ -1,0 +1,136 @@
+// Package crowdsec answers CrowdSec bouncers as CrowdSec's local API does: firewalls,
+// proxies and applications that enforce the active blocks. Its paths, names and answers
+// are CrowdSec's; a block is a "decision" there.
+package crowdsec
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/netip"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/bouncers"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// The paths of CrowdSec's local API.
+const (
+	pathDecisions = "/v1/decisions"
+	pathStream    = "/v1/decisions/stream"
+	pathMetrics   = "/v1/usage-metrics"
+)
+
+// tokenHeader is the header of a bouncer's token.
+const tokenHeader = "X-Api-Key"
+
+// Cases are the use cases that the door calls.
+type Cases interface {
+	Pull(ctx context.Context, c admin.BouncerCaller, startup bool, f bouncers.Filter) (*admin.StreamAnswer, error)
+	OfAddress(a netip.Addr, f bouncers.Filter) []bouncers.Ban
+	OfRange(network netip.Prefix, f bouncers.Filter) []bouncers.Ban
+	OfKey(scope, value string, f bouncers.Filter) ([]bouncers.Ban, error)
+	All(f bouncers.Filter) iter.Seq[bouncers.Ban]
+	NoteLive(ctx context.Context, c admin.BouncerCaller, sent int64) error
+}
+
+var _ Cases = (*admin.Bouncers)(nil)
+
+// Door is the front end for bouncers.
+type Door struct{ cases Cases }
+
+// New returns the door.
+func New(cases Cases) *Door { return &Door{cases} }
+
+// Routes returns the door's routes. They always need a token, whatever checks need:
+// the answers name everybody who is blocked.
+func (d *Door) Routes() []httpserver.Route {
+	route := func(method, path string, handle httpserver.Handler) httpserver.Route {
+		return httpserver.Route{
+			Listener: httpserver.Checks, Method: method, Path: path, Access: identity.Bouncer, Handler: handle,
+			Failed: answerError, TokenHeader: tokenHeader,
+		}
+	}
+	return []httpserver.Route{
+		route(http.MethodGet, pathDecisions, d.handleDecisions),
+		route(http.MethodGet, pathStream, d.handleStream),
+		route(http.MethodPost, pathMetrics, handleMetrics),
+	}
+}
+
+// caller returns the bouncer that asks.
+func caller(c *httpserver.Call) admin.BouncerCaller {
+	kind, version := bouncers.ParseAgent(string(c.Request().Header.UserAgent()))
+	return admin.BouncerCaller{ID: bouncers.ID{TokenID: c.Principal.ID, Address: c.Address, Type: kind}, Version: version}
+}
+
+// isProbe reports whether a request only asks whether the API is there, which moves no
+// cursor.
+func isProbe(c *httpserver.Call) bool { return c.Method() == http.MethodHead }
+
+func (d *Door) handleDecisions(c *httpserver.Call) error {
+	q, err := parseQuery(c)
+	if err != nil {
+		return err
+	}
+	if isProbe(c) {
+		return answerText(c, none)
+	}
+	if q.kind != "" && q.kind != banType {
+		return answerText(c, none) // every block is a ban
+	}
+	if q.isOpen() {
+		return d.answerAll(c, d.cases.All(q.filter))
+	}
+	found, err := d.find(q)
+	if err != nil {
+		return err
+	}
+	return d.answerFound(c, found)
+}
+
+// find returns the bans of what a query names.
+func (d *Door) find(q *query) ([]bouncers.Ban, error) {
+	switch {
+	case q.address.IsValid():
+		return d.cases.OfAddress(q.address, q.filter), nil
+	case q.network.IsValid():
+		return d.cases.OfRange(q.network, q.filter), nil
+	}
+	return d.cases.OfKey(q.scope, q.value, q.filter)
+}
+
+func (d *Door) handleStream(c *httpserver.Call) error {
+	q, err := parseQuery(c)
+	if err != nil {
+		return err
+	}
+	if isProbe(c) {
+		return answerText(c, `{"new":[],"deleted":[]}`)
+	}
+	answer, err := d.cases.Pull(c.Context(), caller(c), q.startup, q.filter)
+	if err != nil {
+		return err
+	}
+	return answerStream(c, answer)
+}
+
+// handleMetrics accepts what a bouncer counts. Nothing is kept of it: what bouncers
+// refuse is no traffic of Stint's.
+func handleMetrics(c *httpserver.Call) error {
+	if !jsontext.Value(c.Body()).IsValid() {
+		return fault.New(fault.Malformed, "The body is no JSON.")
+	}
+	c.Status(http.StatusCreated)
+	return nil
+}
+
+func answerText(c *httpserver.Call, text string) error {
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSONCharsetUTF8)
+	return c.SendString(text)
+}

@@ -1,0 +1,64 @@
+package entries
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/bouncers"
+	"github.com/stint-dev/stint/internal/sqlstore/db"
+)
+
+const (
+	// changesForBouncers asks for each condition apart, so that each uses its index.
+	changesForBouncers = `SELECT ` + EntryFields + ` FROM entries WHERE id IN (
+    SELECT id FROM entries WHERE revision > $1
+    UNION SELECT id FROM entries WHERE kind = 'block' AND expires_at > $2 AND expires_at <= $3
+    UNION SELECT id FROM entries WHERE kind = 'exemption' AND expires_at > $2 AND expires_at <= $3
+    UNION SELECT entry_id FROM entry_versions WHERE expires_at > $2 AND expires_at <= $3)`
+	formerEntries = `
+SELECT entry_id, revision, replaced, expires_at, ended_at, reason FROM entry_versions WHERE replaced > $1
+UNION ALL
+SELECT entry_id, revision, replaced, expires_at, ended_at, reason FROM entry_versions
+WHERE replaced <= $1 AND expires_at > $2 AND expires_at <= $3`
+)
+
+// BouncerChanges implements admin.BouncerChanges.
+func (s *Store) BouncerChanges(ctx context.Context, since int64, from, to time.Time) (ch bouncers.Changes, err error) {
+	err = s.db.View(ctx, func(t *db.Tx) error {
+		ch = bouncers.Changes{}
+		if _, err := t.One(db.ReadRevision, nil, &ch.Revision); err != nil {
+			return err
+		}
+		args := []any{since, db.ToMS(from), db.ToMS(to)}
+		all, err := db.Each(t, new(EntryScanner).Scan, changesForBouncers, args...)
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		byID := make(map[string]*blocks.History, len(all))
+		for _, e := range all {
+			h := &blocks.History{Entry: e}
+			byID[e.ID] = h
+			ch.Entries = append(ch.Entries, h)
+		}
+		return db.Stream(t, scanFormer, formerEntries, args, func(f former) error {
+			if h := byID[f.id]; h != nil {
+				h.Former = append(h.Former, f.Former)
+			}
+			return nil
+		})
+	})
+	return ch, err
+}
+
+type former struct {
+	id string
+	blocks.Former
+}
+
+func scanFormer(r db.Row) (f former, err error) {
+	var expires, ended int64
+	err = r.Scan(&f.id, &f.Revision, &f.Replaced, &expires, &ended, &f.Reason)
+	f.Expires, f.Ended = db.ExpiryFromMS(expires), db.FromMS(ended)
+	return f, err
+}

@@ -1,0 +1,3 @@
+DROP TABLE bouncers;
+DROP TRIGGER entries_keep_version;
+DROP TABLE entry_versions;
