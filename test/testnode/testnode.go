@@ -43,6 +43,7 @@ var policies = map[string]string{
 // Node is one running process of cmd/server in an empty folder of its own.
 type Node struct {
 	Check, Admin string // base URLs
+	flags        []string
 	cmd          *exec.Cmd
 	dir          string
 	out          output
@@ -100,22 +101,46 @@ func start(flags ...string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{dir: dir, exited: make(chan struct{})}
-	n.cmd = exec.CommandContext(context.Background(), filepath.Join(built.dir, "server"), append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)...)
-	n.cmd.Dir, n.cmd.Stdout, n.cmd.Stderr = dir, &n.out, &n.out
-	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "STINT_ADMIN_TOKEN=" + adminToken}
-	if err := n.cmd.Start(); err != nil {
-		return nil, err
+	n := &Node{dir: dir, flags: append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)}
+	if err = n.launch(); err == nil {
+		err = n.prepare()
 	}
-	go func() {
-		_ = n.cmd.Wait() // how it ended is in what it wrote
-		close(n.exited)
-	}()
-	if err := n.prepare(); err != nil {
+	if err != nil {
 		n.stop()
 		return nil, fmt.Errorf("%w\n%s", err, n.out.String())
 	}
 	return n, nil
+}
+
+// launch starts the process and waits until it has said where it listens.
+func (n *Node) launch() error {
+	n.exited = make(chan struct{})
+	n.cmd = exec.CommandContext(context.Background(), filepath.Join(built.dir, "server"), n.flags...)
+	n.cmd.Dir, n.cmd.Stdout, n.cmd.Stderr = n.dir, &n.out, &n.out
+	n.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.dir, "STINT_ADMIN_TOKEN=" + adminToken}
+	seen := len(n.out.String())
+	if err := n.cmd.Start(); err != nil {
+		close(n.exited)
+		return err
+	}
+	go func(cmd *exec.Cmd, exited chan struct{}) {
+		_ = cmd.Wait() // how it ended is in what it wrote
+		close(exited)
+	}(n.cmd, n.exited)
+	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-n.exited:
+			return fmt.Errorf("the node ended")
+		default:
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the node does not say where it listens")
+		}
+		if found := announced.FindStringSubmatch(n.out.String()[seen:]); found != nil {
+			n.Check, n.Admin = found[1], found[2]
+			return nil
+		}
+	}
 }
 
 func build() {
@@ -130,21 +155,8 @@ func build() {
 
 var announced = regexp.MustCompile(`checks +(https?://\S+)[^\n]*\n +admin +(https?://\S+)`)
 
-// prepare waits until the node has said where it listens, and makes its policies.
+// prepare makes the node's policies.
 func (n *Node) prepare() error {
-	for deadline := time.Now().Add(waitTimeout); n.Check == ""; time.Sleep(10 * time.Millisecond) {
-		select {
-		case <-n.exited:
-			return fmt.Errorf("the node ended")
-		default:
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the node does not say where it listens")
-		}
-		if found := announced.FindStringSubmatch(n.out.String()); found != nil {
-			n.Check, n.Admin = found[1], found[2]
-		}
-	}
 	for name, policy := range policies {
 		if _, err := n.try(http.MethodPut, "/v1/policies/"+name+"?confirm="+name, policy, http.StatusCreated); err != nil {
 			return err
@@ -174,7 +186,7 @@ func (n *Node) try(method, path, body string, status int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+adminToken)
+	n.Authorize(request)
 	request.Header.Set("Content-Type", "application/json")
 	if method == http.MethodDelete {
 		request.Header.Set("If-Match", "*")
@@ -191,15 +203,34 @@ func (n *Node) try(method, path, body string, status int) ([]byte, error) {
 	return text, err
 }
 
+// Authorize adds the admin token to a request.
+func (n *Node) Authorize(r *http.Request) { r.Header.Set("Authorization", "Bearer "+adminToken) }
+
 // Output returns what the node has written so far.
 func (n *Node) Output() string { return n.out.String() }
 
 // Kill ends the node as a crash would.
 func (n *Node) Kill() { n.stop() }
 
-func (n *Node) stop() {
-	_ = n.cmd.Process.Kill() // it may have ended
+// Crash ends the node as Kill does, but keeps its data for Restart.
+func (n *Node) Crash() {
+	if n.cmd.Process != nil {
+		_ = n.cmd.Process.Kill() // it may have ended
+	}
 	<-n.exited
+}
+
+// Restart starts a node that has crashed again, under its former addresses.
+func (n *Node) Restart(t testing.TB) {
+	t.Helper()
+	n.flags = append(n.flags, "--listen", strings.TrimPrefix(n.Check, "http://"), "--admin-listen", strings.TrimPrefix(n.Admin, "http://"))
+	if err := n.launch(); err != nil {
+		t.Fatalf("%v\n%s", err, n.out.String())
+	}
+}
+
+func (n *Node) stop() {
+	n.Crash()
 	os.RemoveAll(n.dir)
 }
 
