@@ -9,11 +9,16 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
+
+// maxSilence is how long the stream may be silent until it counts as broken: the server
+// writes a line four times as often.
+const maxSilence = time.Minute
 
 // maxEvent is the maximum size of one line of the stream, in bytes.
 const maxEvent = 1 << 20
@@ -24,6 +29,8 @@ const maxEvent = 1 << 20
 // that is missed.
 func (c *Client) Events(ctx context.Context, filter url.Values, after string, opened func()) iter.Seq2[*SentEvent, error] {
 	return func(yield func(*SentEvent, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
 		header := map[string]string{"Accept": "text/event-stream"}
 		if after != "" {
 			header["Last-Event-ID"] = after
@@ -35,10 +42,13 @@ func (c *Client) Events(ctx context.Context, filter url.Values, after string, op
 		}
 		defer answer.Body.Close()
 		opened()
+		silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
+		defer silence.Stop()
 		lines := bufio.NewScanner(answer.Body)
 		lines.Buffer(nil, maxEvent)
 		event := &SentEvent{}
 		for lines.Scan() {
+			silence.Reset(maxSilence)
 			whole, err := event.parseLine(lines.Text())
 			if err != nil {
 				yield(nil, err)
@@ -54,6 +64,8 @@ func (c *Client) Events(ctx context.Context, filter url.Values, after string, op
 		yield(nil, &Unreachable{URL: c.conn.base.Scheme + "://" + c.conn.base.Host, Err: streamEnd(ctx, lines.Err())})
 	}
 }
+
+var errSilent = errors.New("its stream was silent for too long")
 
 // streamEnd says why a stream ended.
 func streamEnd(ctx context.Context, err error) error {
