@@ -46,6 +46,10 @@ for gateway in nginx haproxy caddy; do
 	have "$gateway" || [ -x "/usr/sbin/$gateway" ] || missing+=("$gateway")
 done
 have fail2ban-server || missing+=(fail2ban)
+if [ "$(uname)" = Linux ]; then
+	have nft || [ -x /usr/sbin/nft ] || missing+=(nftables)
+	have ip || [ -x /usr/sbin/ip ] || missing+=(iproute2)
+fi
 
 have node || missing+=(nodejs)
 have npm || missing+=(npm)

@@ -1,0 +1,243 @@
+// Package firewall tests 'admin firewall nftables' with the real nftables, in a network
+// namespace of its own.
+package firewall
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/test/servers"
+	"github.com/stint-dev/stint/test/testnode"
+)
+
+// inNamespace is set in the process that runs the tests.
+const inNamespace = "STINT_TEST_NAMESPACE"
+
+// TestMain runs the tests in a new network namespace, which ends with them.
+func TestMain(m *testing.M) {
+	if os.Getenv(inNamespace) != "" {
+		if text, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "ip link set lo up: %v: %s\n", err, text)
+			os.Exit(1)
+		}
+		testnode.Main(m)
+		return
+	}
+	if os.Geteuid() != 0 {
+		fmt.Fprintln(os.Stderr, "these tests must run as root: they create network namespaces and change nftables in them")
+		os.Exit(1)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	c := exec.Command("unshare", append([]string{"--net", "--kill-child", "--fork", program}, os.Args[1:]...)...)
+	c.Stdout, c.Stderr, c.Env = os.Stdout, os.Stderr, append(os.Environ(), inNamespace+"=1")
+	if err := c.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "unshare:", err)
+		os.Exit(1)
+	}
+}
+
+// maxWait bounds every wait for something that must happen.
+const maxWait = time.Minute
+
+// admin builds the command line once.
+var admin = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "stint-admin-")
+	if err != nil {
+		return "", err
+	}
+	servers.AtExit(func() { os.RemoveAll(dir) })
+	program := filepath.Join(dir, "stint-admin")
+	text, err := exec.Command("go", "build", "-o", program, "github.com/stint-dev/stint/cmd/admin").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("cmd/admin cannot be built: %w: %s", err, text)
+	}
+	return program, err
+})
+
+// site is a node, and a firewall that follows it.
+type site struct {
+	*testing.T
+	node    *testnode.Node
+	token   string // of the firewall
+	running *exec.Cmd
+	out     *output
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{T: t, node: testnode.Start(t)}
+	var token struct{ Secret string }
+	if err := json.Unmarshal(s.node.Do(t, http.MethodPost, "/v1/tokens", `{"name":"firewall","scopes":["read"]}`, http.StatusCreated), &token); err != nil {
+		t.Fatal(err)
+	}
+	s.token = token.Secret
+	t.Cleanup(func() {
+		s.stop()
+		s.nft("flush ruleset")
+	})
+	return s
+}
+
+func (s *site) command(flags ...string) *exec.Cmd {
+	s.Helper()
+	program, err := admin()
+	if err != nil {
+		s.Fatal(err)
+	}
+	c := exec.Command(program, append([]string{"firewall", "nftables"}, flags...)...)
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "STINT_ADMIN_TOKEN=" + s.token, "STINT_ADMIN_URL=" + s.node.Admin}
+	return c
+}
+
+// once runs the command to its end and returns what it printed to standard output.
+func (s *site) once(flags ...string) string {
+	s.Helper()
+	c := s.command(flags...)
+	var problem bytes.Buffer
+	c.Stderr = &problem
+	text, err := c.Output()
+	if err != nil {
+		s.Fatalf("%v: %v: %s", flags, err, problem.String())
+	}
+	return string(text)
+}
+
+// start starts the command and waits until it follows the node.
+func (s *site) start(flags ...string) {
+	s.Helper()
+	s.running, s.out = s.command(flags...), &output{}
+	s.running.Stderr, s.running.Stdout = s.out, s.out
+	if err := s.running.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.awaitLine("Following", 1)
+}
+
+// awaitLine waits until the command has printed a text n times.
+func (s *site) awaitLine(text string, n int) {
+	s.Helper()
+	s.until("the line "+text, func() bool { return strings.Count(s.out.String(), text) >= n })
+}
+
+// stop interrupts the command, which must end without an error.
+func (s *site) stop() {
+	s.Helper()
+	if s.running == nil {
+		return
+	}
+	_ = s.running.Process.Signal(syscall.SIGTERM)
+	if err := s.running.Wait(); err != nil {
+		s.Errorf("it ended with %v: %s", err, s.out.String())
+	}
+	s.running = nil
+	if s.Failed() {
+		s.Log(s.out.String())
+	}
+}
+
+func (s *site) until(what string, reached func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(maxWait); !reached(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			printed := ""
+			if s.out != nil {
+				printed = s.out.String()
+			}
+			s.Fatalf("waited in vain for %s; the sets: %s\n%s", what, s.elements(), printed)
+		}
+	}
+}
+
+// nft executes commands and returns what they printed.
+func (s *site) nft(script string) string {
+	s.Helper()
+	c := exec.Command("nft", "-f", "-")
+	c.Stdin = strings.NewReader(script)
+	text, err := c.CombinedOutput()
+	if err != nil {
+		s.Fatalf("nft: %v: %s", err, text)
+	}
+	return string(text)
+}
+
+var (
+	listed  = regexp.MustCompile(`(?s)elements = \{(.*?)\}`)
+	expires = regexp.MustCompile(` timeout \S+ expires \S+`)
+)
+
+// elements returns the elements of both sets, "+" after those that time out, with spaces
+// between, "none" if the sets do not exist.
+func (s *site) elements() string {
+	text := ""
+	for _, set := range []string{"stint_ipv4", "stint_ipv6"} {
+		out, err := exec.Command("nft", "list", "set", "inet", "stint", set).CombinedOutput()
+		if err != nil {
+			return "none"
+		}
+		if found := listed.FindSubmatch(out); found != nil {
+			text += "," + string(found[1])
+		}
+	}
+	text = expires.ReplaceAllString(text, "+")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' }), " ")
+}
+
+// await waits until the sets have these elements.
+func (s *site) await(elements string) {
+	s.Helper()
+	s.until("the elements "+elements, func() bool { return s.elements() == elements })
+}
+
+// add adds a block or an exemption and returns its id.
+func (s *site) add(kind, pattern, more string) (id string) {
+	s.Helper()
+	body := fmt.Sprintf(`{"pattern":%q,"reason":"test","confirm":%q%s}`, pattern, pattern, more)
+	var added struct{ ID string }
+	if err := json.Unmarshal(s.node.Do(s.T, http.MethodPost, "/v1/"+kind, body, http.StatusCreated), &added); err != nil {
+		s.Fatal(err)
+	}
+	return added.ID
+}
+
+func (s *site) end(kind, id string) {
+	s.Helper()
+	s.node.Do(s.T, http.MethodDelete, "/v1/"+kind+"/"+id, "", http.StatusOK)
+}
+
+func (s *site) edit(id, body string) {
+	s.Helper()
+	s.node.Do(s.T, http.MethodPatch, "/v1/blocks/"+id, body, http.StatusOK)
+}
+
+// output is read while it is written.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}

@@ -1,0 +1,325 @@
+package firewall
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheSetsFollowTheBlocks(t *testing.T) {
+	s := newSite(t)
+	s.add("blocks", "ip:203.0.113.1", "") // before the start
+	s.start()
+	s.await("203.0.113.1")
+
+	hour := s.add("blocks", "ip:198.51.100.0/24", `,"expires_in":"1h"`)
+	s.await("198.51.100.0/24+ 203.0.113.1")
+	six := s.add("blocks", "ip:2001:db8::/64", "")
+	s.await("198.51.100.0/24+ 203.0.113.1 2001:db8::/64")
+
+	// The inner block lasts longer than the one around it.
+	inner := s.add("blocks", "ip:198.51.100.7", "")
+	s.await("198.51.100.0-198.51.100.6+ 198.51.100.7 198.51.100.8-198.51.100.255+ 203.0.113.1 2001:db8::/64")
+	s.end("blocks", inner)
+	s.await("198.51.100.0/24+ 203.0.113.1 2001:db8::/64")
+
+	exempt := s.add("exemptions", "ip:198.51.100.128/25", "")
+	s.await("198.51.100.0/25+ 203.0.113.1 2001:db8::/64")
+	all := s.add("exemptions", "ip:*", "")
+	s.await("")
+	s.end("exemptions", all)
+	s.end("exemptions", exempt)
+	s.await("198.51.100.0/24+ 203.0.113.1 2001:db8::/64")
+
+	s.edit(hour, `{"expires_at":null}`) // extended
+	s.await("198.51.100.0/24 203.0.113.1 2001:db8::/64")
+	s.edit(hour, `{"expires_in":"2s"}`) // shortened: it times out
+	s.await("198.51.100.0/24+ 203.0.113.1 2001:db8::/64")
+	s.await("203.0.113.1 2001:db8::/64")
+
+	// An exemption that expires uncovers the block.
+	s.add("exemptions", "ip:203.0.113.0/24", `,"expires_in":"2s"`)
+	s.await("2001:db8::/64")
+	s.await("203.0.113.1 2001:db8::/64")
+
+	s.end("blocks", six)
+	s.await("203.0.113.1")
+	s.node.Do(t, http.MethodPost, "/v1/blocks/"+six+"/restore", "", http.StatusOK)
+	s.await("203.0.113.1 2001:db8::/64")
+
+	// An import is one change, which does not name its blocks.
+	s.importBlocks("ip:192.0.2.1\nip:192.0.2.3\n")
+	s.await("192.0.2.1 192.0.2.3 203.0.113.1 2001:db8::/64")
+}
+
+// importBlocks imports patterns, one a line.
+func (s *site) importBlocks(lines string) {
+	s.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.node.Admin+"/v1/blocks/import?reason=test", strings.NewReader(lines))
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "text/plain")
+	s.node.Authorize(r)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		var text bytes.Buffer
+		_, _ = text.ReadFrom(answer.Body)
+		s.Fatalf("the import was answered with %s: %s", answer.Status, text.String())
+	}
+}
+
+func TestTimeoutsAreThoseOfTheBlocks(t *testing.T) {
+	s := newSite(t)
+	id := s.add("blocks", "ip:203.0.113.1", `,"expires_in":"1h"`)
+	s.start()
+	left := func() time.Duration {
+		out, err := exec.Command("nft", "-j", "list", "set", "inet", "stint", "stint_ipv4").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(string(out), `"expires": `)
+		var seconds int64
+		if _, err := fmt.Sscan(text, &seconds); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	between := func(low, high time.Duration) bool { d := left(); return d > low && d <= high }
+	if !between(50*time.Minute, time.Hour) {
+		t.Errorf("it times out in %s, want an hour", left())
+	}
+	for _, step := range []struct {
+		expires   string
+		low, high time.Duration
+	}{
+		{"3h", 170 * time.Minute, 3 * time.Hour}, {"30m", 20 * time.Minute, 30 * time.Minute}, {"3650d", 3649 * 24 * time.Hour, 3650 * 24 * time.Hour},
+	} {
+		s.edit(id, `{"expires_in":"`+step.expires+`"}`)
+		s.until("a timeout of "+step.expires, func() bool { return between(step.low, step.high) })
+	}
+}
+
+func TestRestartsAndOutages(t *testing.T) {
+	s := newSite(t)
+	ended := s.add("blocks", "ip:203.0.113.1", "")
+	s.add("blocks", "ip:203.0.113.3", "")
+	s.start("--compare-every", "1s")
+	s.await("203.0.113.1 203.0.113.3")
+
+	s.stop()
+	s.await("203.0.113.1 203.0.113.3") // the sets stay
+	s.end("blocks", ended)
+	s.add("blocks", "ip:203.0.113.5", `,"expires_in":"10m"`)
+	s.start("--compare-every", "1s")
+	s.await("203.0.113.3 203.0.113.5+")
+	s.edit(s.add("blocks", "ip:203.0.113.7", ""), `{"expires_in":"3s"}`)
+	s.await("203.0.113.3 203.0.113.5+ 203.0.113.7+")
+
+	s.node.Crash()
+	s.awaitLine("the sets stay and time out", 1)
+	s.await("203.0.113.3 203.0.113.5+")
+	s.nft("delete table inet stint") // it is restored from what is known
+	s.await("203.0.113.3 203.0.113.5+")
+	s.node.Restart(t)
+	s.awaitLine("Following", 2)
+	s.add("blocks", "ip:203.0.113.9", "")
+	s.await("203.0.113.3 203.0.113.5+ 203.0.113.9")
+
+	s.nft("flush set inet stint stint_ipv4")
+	s.await("203.0.113.3 203.0.113.5+ 203.0.113.9")
+	s.nft("flush table inet stint") // only the rules
+	s.until("the rules", func() bool { return strings.Contains(s.nft("list table inet stint"), "@stint_ipv6") })
+	s.nft("flush ruleset")
+	s.await("203.0.113.3 203.0.113.5+ 203.0.113.9")
+	s.nft("add element inet stint stint_ipv4 { 192.0.2.1 }\ndelete element inet stint stint_ipv4 { 203.0.113.9 }")
+	s.await("203.0.113.3 203.0.113.5+ 203.0.113.9")
+
+	// A change that meets a kernel which differs from what was written.
+	s.stop()
+	s.start("--compare-every", "1h")
+	s.nft("delete table inet stint")
+	s.add("blocks", "ip:203.0.113.11", "")
+	s.await("203.0.113.3 203.0.113.5+ 203.0.113.9 203.0.113.11")
+	s.nft("add element inet stint stint_ipv4 { 203.0.113.12-203.0.113.14 }")
+	s.add("blocks", "ip:203.0.113.13", "")
+	s.await("203.0.113.3 203.0.113.5+ 203.0.113.9 203.0.113.11 203.0.113.13")
+}
+
+// It starts while Stint is down, and leaves the sets as they are until it is back.
+func TestStintIsDownAtTheStart(t *testing.T) {
+	s := newSite(t)
+	s.add("blocks", "ip:203.0.113.1", "")
+	s.start()
+	s.stop()
+	s.node.Crash()
+	s.running, s.out = s.command(), &output{}
+	s.running.Stderr = s.out
+	if err := s.running.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitLine("is unreachable", 1)
+	if got := s.elements(); got != "203.0.113.1" {
+		t.Errorf("got %s", got)
+	}
+	s.node.Restart(t)
+	s.awaitLine("Following", 1)
+	s.add("blocks", "ip:203.0.113.3", "")
+	s.await("203.0.113.1 203.0.113.3")
+}
+
+func TestHostileKeysAreNotPutIn(t *testing.T) {
+	s := newSite(t)
+	for _, pattern := range []string{
+		"token:1.2.3.4 }; flush ruleset; #", `user:"\\*`, "host:203.0.113.7", "user:\u00e9\u4e2d", "ip2:10.0.0.1", "token:*", "user:$(reboot)", "session:@stint_ipv4",
+	} {
+		s.add("blocks", pattern, "")
+	}
+	s.add("blocks", "ip:127.0.0.0/8", "")
+	s.add("blocks", "ip:::1/128", "")
+	s.add("blocks", "ip:192.0.2.0/29", "")
+	s.add("blocks", "ip:0.0.0.0/0", "")
+	s.nft("add table inet other\nadd chain inet other own")
+	s.start("--never", "192.0.2.2", "--never", "192.0.2.4/30", "--never", "2001:db8::/32")
+	s.await("192.0.2.0/31 192.0.2.3")
+	s.awaitLine("Left out: 8 blocks of other keys, 1 of every address.", 1)
+	if !strings.Contains(s.nft("list ruleset"), "chain own") {
+		t.Error("a table of somebody else is gone")
+	}
+	s.add("blocks", "ip:2001:db8:1::/64", "")
+	s.add("blocks", "ip:192.0.2.9", "")
+	s.await("192.0.2.0/31 192.0.2.3 192.0.2.9")
+}
+
+func TestDryRunAndRemove(t *testing.T) {
+	s := newSite(t)
+	s.nft("add table inet other\nadd chain inet other own\nadd set inet other stint_ipv4 { type ipv4_addr; }")
+	before := s.nft("list ruleset")
+	if script := s.once("--remove", "--dry-run"); script != "" {
+		t.Errorf("there is nothing to remove, but it prints %s", script)
+	}
+	s.once("--remove")
+	s.add("blocks", "ip:203.0.113.0/24", "")
+	s.add("blocks", "ip:2001:db8::/64", `,"expires_in":"1h"`)
+	script := s.once("--dry-run")
+	if after := s.nft("list ruleset"); after != before {
+		t.Errorf("a dry run changed it to\n%s", after)
+	}
+	s.nft(script) // what it prints is what is executed
+	s.await("203.0.113.0/24 2001:db8::/64+")
+
+	s.start("--reject", "--hook", "forward", "--priority", "-77")
+	if text := s.nft("list table inet stint"); !strings.Contains(text, "hook forward priority -77") || !strings.Contains(text, "reject with icmpx admin-prohibited") {
+		t.Errorf("other options made\n%s", text)
+	}
+	s.stop()
+	s.start("--remove-on-exit")
+	s.stop()
+	if after := s.nft("list ruleset"); after != before {
+		t.Errorf("--remove-on-exit left\n%s", after)
+	}
+
+	// What somebody else added to the table stays.
+	s.start()
+	s.stop()
+	s.nft("add chain inet stint own")
+	script = s.once("--remove", "--dry-run")
+	if strings.Contains(script, "delete table") {
+		t.Errorf("it would delete the chain of somebody else: %s", script)
+	}
+	s.once("--remove")
+	if after := s.nft("list table inet stint"); strings.Contains(after, "stint_") || strings.Contains(after, "chain stint") || !strings.Contains(after, "chain own") {
+		t.Errorf("--remove left\n%s", after)
+	}
+}
+
+func TestSetsOnly(t *testing.T) {
+	s := newSite(t)
+	s.nft(`
+add table inet filter
+add set inet filter stint_ipv4 { type ipv4_addr; flags interval, timeout; }
+add chain inet filter input { type filter hook input priority 0; }
+add rule inet filter input ip saddr @stint_ipv4 tcp dport 443 drop`)
+	before := s.nft("list ruleset")
+	s.add("blocks", "ip:203.0.113.1", "")
+	s.start("--table", "filter", "--sets-only")
+	s.until("the element", func() bool { return strings.Contains(s.nft("list table inet filter"), "elements = { 203.0.113.1 }") })
+	if strings.Contains(s.nft("list ruleset"), "chain stint") {
+		t.Error("it created a chain")
+	}
+	s.stop()
+	s.once("--table", "inet filter", "--sets-only", "--remove")
+	if after := s.nft("list ruleset"); after != before {
+		t.Errorf("it left\n%s\nwant\n%s", after, before)
+	}
+	s.nft("flush ruleset\nadd table inet filter\nadd set inet filter stint_ipv4 { type ipv4_addr; }")
+	if text, err := s.command("--table", "filter").CombinedOutput(); err == nil || !strings.Contains(string(text), "File exists") {
+		t.Errorf("with a set of other flags: %v: %s", err, text)
+	}
+}
+
+func TestWrongUse(t *testing.T) {
+	s := newSite(t)
+	for _, row := range []struct{ flags, text string }{
+		{"--table ip;x", "names of tables and chains"}, {"--table ip stint", "is not of the family inet"}, {"--hook output", `the hook "output" is unknown`},
+		{"--never example.org", "is not an address or network"}, {"--compare-every 10ms", "at least 1s"}, {"--drop --reject", "none of the others can be"},
+	} {
+		flag, value, _ := strings.Cut(row.flags, " ")
+		flags := []string{flag, value}
+		if text, err := s.command(flags...).CombinedOutput(); err == nil || !strings.Contains(string(text), row.text) {
+			t.Errorf("%s: %v: %s", row.flags, err, text)
+		}
+	}
+	s.token = "stint_wrong"
+	if text, err := s.command().CombinedOutput(); err == nil || !strings.Contains(string(text), "token") {
+		t.Errorf("with a wrong token: %v: %s", err, text)
+	}
+	if got := s.elements(); got != "none" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestTwentyThousandBlocks(t *testing.T) {
+	s := newSite(t)
+	var file strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&file, "ip:10.%d.%d.%d\n", i>>8, i&255, i*7&254)
+	}
+	s.start()
+	s.importBlocks(file.String())
+	s.awaitLine("are 20000 ranges of IPv4", 1)
+	out, err := exec.Command("nft", "-j", "list", "set", "inet", "stint", "stint_ipv4").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Nftables []struct{ Set struct{ Elem []any } }
+	}
+	if err := json.Unmarshal(out, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(answer.Nftables[1].Set.Elem); got != 20_000 {
+		t.Errorf("got %d elements", got)
+	}
+	began := time.Now()
+	s.add("blocks", "ip:203.0.113.1", "")
+	s.until("one more", func() bool {
+		return exec.Command("nft", "get", "element", "inet", "stint", "stint_ipv4", "{ 203.0.113.1 }").Run() == nil
+	})
+	t.Logf("one more block was applied after %s", time.Since(began))
+	s.stop()
+	s.start() // with everything as it should be
+	if !strings.Contains(s.out.String(), "put in 0, took out 0") {
+		t.Errorf("after a restart: %s", s.out.String())
+	}
+}
