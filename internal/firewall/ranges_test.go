@@ -263,7 +263,7 @@ func TestElementsAreRead(t *testing.T) {
 	}
 }
 
-// BenchmarkWanted shows what one change costs: everything is computed anew.
+// BenchmarkWanted shows what one change costs: everything is computed again.
 func BenchmarkWanted(b *testing.B) {
 	known := entries{}
 	for i := range 20_000 {

@@ -29,7 +29,7 @@ type Source interface {
 type Options struct {
 	Layout Layout
 	Never  []netip.Prefix // networks that are never refused
-	// CompareEvery is how often everything is read anew, from the server and from the
+	// CompareEvery is how often everything is read again, from the server and from the
 	// kernel, and compared.
 	CompareEvery time.Duration
 	// Logf writes one line for people. Nothing in it is chosen by an attacker.
@@ -204,7 +204,7 @@ func activeOf(ranges []Range, now time.Time) []Range {
 const attempts = 4
 
 // compare reads the sets and makes them equal to the blocks. rebuild also creates the
-// chain anew where it is intact, for other options than it was created with.
+// chain again where it is intact, for other options than it was created with.
 func (s *Sync) compare(ctx context.Context, rebuild bool) (err error) {
 	for range attempts {
 		var current *state
