@@ -98,7 +98,7 @@ var groups = []struct {
 	commands  []func(*console.Console) *cobra.Command
 }{
 	{"monitor", "Monitor:", []func(*console.Console) *cobra.Command{newCheck, newRun, newKey, newExplain, newOffenders, newTraffic, newAttack, newReport, newEvents}},
-	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExemption, newProposal, newEscalation, newFirewall}},
+	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall}},
 	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest, local.NewReplay}},
 	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newJob, newNotify, newToken, newUser, newWhoami, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
 	{"more", "More:", nil},

@@ -1,4 +1,4 @@
-package cli
+package local
 
 import (
 	"context"
@@ -25,13 +25,14 @@ type firewallFlags struct {
 	table        string
 	drop         bool
 	never        []string
-	compareEvery durationFlag
+	compareEvery time.Duration
 	dryRun       bool
 	remove       bool
 	removeOnExit bool
 }
 
-func newFirewall(con *console.Console) *cobra.Command {
+// NewFirewall returns the command that enforces blocks in the kernel of this machine.
+func NewFirewall(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "firewall",
 		Short:   "Refuse the packets of blocked addresses",
@@ -42,7 +43,7 @@ func newFirewall(con *console.Console) *cobra.Command {
 }
 
 func newNftables(con *console.Console) *cobra.Command {
-	f := firewallFlags{compareEvery: durationFlag{Duration: wire.Duration(5 * time.Minute), given: true}}
+	var f firewallFlags
 	c := &cobra.Command{
 		Use:   "nftables",
 		Short: "Keep sets of nftables equal to the active blocks, until Ctrl-C",
@@ -75,7 +76,7 @@ admin firewall nftables --remove`,
 	flags.BoolVar(&f.layout.Reject, "reject", false, "answer refused packets with an ICMP error")
 	flags.BoolVar(&f.layout.SetsOnly, "sets-only", false, "only keep the sets, for rules of your own in the same table")
 	flags.StringArrayVar(&f.never, "never", nil, "an address or network that is never put in; may be repeated")
-	flags.Var(&f.compareEvery, "compare-every", "how often everything is compared, at least 1s")
+	flags.DurationVar(&f.compareEvery, "compare-every", 5*time.Minute, "how often everything is compared, at least 1s")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print the commands for nft instead of executing them")
 	flags.BoolVar(&f.remove, "remove", false, "remove what was created under the same --table and --chain, and end")
 	flags.BoolVar(&f.removeOnExit, "remove-on-exit", false, "remove it when the command is interrupted")
@@ -97,11 +98,11 @@ func (f *firewallFlags) options(con *console.Console) (firewall.Options, error) 
 	if err := f.layout.Validate(); err != nil {
 		return firewall.Options{}, console.Usagef("%w", err)
 	}
-	if f.compareEvery.Std() < time.Second {
+	if f.compareEvery < time.Second {
 		return firewall.Options{}, console.Usagef("--compare-every must be at least 1s")
 	}
 	o := firewall.Options{
-		Layout: f.layout, CompareEvery: f.compareEvery.Std(),
+		Layout: f.layout, CompareEvery: f.compareEvery,
 		Logf: func(format string, args ...any) { con.Notef("%s", output.Escape(fmt.Sprintf(format, args...))) },
 	}
 	for _, text := range f.never {
