@@ -45,6 +45,8 @@ type Deps struct {
 	Ready   func(ctx context.Context) wire.Readiness
 	Now     func() time.Time // nil means time.Now
 	Version string           // of the build, for the OpenAPI document
+	// Doors are the routes of other front ends, which the OpenAPI document describes too.
+	Doors []openapi.Route
 }
 
 // API is the REST API. See New.
@@ -77,17 +79,11 @@ func New(d Deps) *API {
 		(&notificationHandler{notifications: d.Notifications}).routes(),
 		(&backupHandler{backups: d.Backups}).routes(),
 	)
-	return &API{routes: slices.Concat(routes, openapi.Routes(d.Version, routes))}
+	return &API{routes: slices.Concat(routes, openapi.Routes(d.Version, slices.Concat(routes, d.Doors)))}
 }
 
 // Routes returns the table of routes.
-func (a *API) Routes() []httpserver.Route {
-	all := make([]httpserver.Route, len(a.routes))
-	for i, r := range a.routes {
-		all[i] = r.Route
-	}
-	return all
-}
+func (a *API) Routes() []httpserver.Route { return openapi.Served(a.routes) }
 
 // SecretPaths returns the prefixes of paths whose rest must not be logged: the
 // handle of a reservation holds keys, and anyone who has it can cancel the

@@ -50,13 +50,14 @@ var (
 	opGetAudit    = &openapi.Operation{ID: "getAuditEntry", Tag: "audit", Summary: "Show a change.", Answers: ok("The change.", wire.AuditEntry{})}
 	opVerifyAudit = &openapi.Operation{
 		ID: "verifyAudit", Tag: "audit", Summary: "Verify that no record of the audit was changed, added or removed.",
-		Query:   []openapi.Param{{Name: "head", Doc: "A head that a verification returned before and that was kept elsewhere: is it still in the chain?"}},
-		Answers: ok("What the verification found.", wire.AuditVerification{}),
+		Query:    []openapi.Param{{Name: "head", Doc: "A head that a verification returned before and that was kept elsewhere: is it still in the chain?"}},
+		Conflict: true,
+		Answers:  ok("What the verification found.", wire.AuditVerification{}),
 	}
 	opExportAudit = &openapi.Operation{
 		ID: "exportAudit", Tag: "audit", Summary: "Export changes as JSON or CSV.",
 		Query:   append([]openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, auditQuery...),
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "All of them.", Body: []wire.AuditEntry{}, Types: []string{"text/csv"}}},
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "All of them.", Body: []wire.AuditEntry{}, Types: []string{"text/csv"}, Headers: file}},
 	}
 	opUndo = &openapi.Operation{
 		ID: "undoEntry", Tag: "audit", Summary: "Bring back what stood before a change, as a new change.",

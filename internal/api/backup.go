@@ -28,7 +28,7 @@ func (h *backupHandler) routes() []route {
 var (
 	opBackup = &openapi.Operation{
 		ID: "backup", Tag: "backup", Summary: "Read a backup of the embedded data.",
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The backup.", Types: []string{backupType}}},
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The backup.", Types: []string{backupType}, Headers: file}}, Conflict: true,
 	}
 	opRestore = &openapi.Operation{
 		ID: "restore", Tag: "backup", Summary: "Replace the embedded data by a backup.",

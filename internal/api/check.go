@@ -38,12 +38,12 @@ func (h *checkHandler) routes() []route {
 var (
 	opCheck = &openapi.Operation{
 		ID: "check", Tag: "checks", Summary: "May this key, or may all of these keys, do one more request?",
-		Body: openapi.AnyOf{wire.CheckRequest{}, wire.KeysRequest{}},
+		Body: openapi.Union{Name: "CheckBody", Doc: "A check of one key, or of several as one.", Of: []any{wire.CheckRequest{}, wire.KeysRequest{}}},
 		Answers: []openapi.Answer{
-			{Status: http.StatusOK, Doc: "Allowed.", Body: decided},
-			{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Body: decided},
-			{Status: http.StatusForbidden, Doc: "Blocked by a block.", Body: decided},
-			{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Body: decided},
+			{Status: http.StatusOK, Doc: "Allowed.", Body: decided, Headers: quota},
+			{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Body: decided, Headers: waitAndQuota},
+			{Status: http.StatusForbidden, Doc: "Blocked by a block.", Body: decided, Headers: waitAndQuota},
+			{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Body: decided, Headers: waitAndQuota},
 		},
 	}
 	opBatch = &openapi.Operation{
@@ -56,8 +56,14 @@ var (
 	}
 )
 
+// The headers of answers to checks.
+var (
+	quota        = []openapi.Header{openapi.RateLimit, openapi.RateLimitPolicy}
+	waitAndQuota = []openapi.Header{openapi.RetryAfter, openapi.RateLimit, openapi.RateLimitPolicy}
+)
+
 // decided is what a check is answered: about one key, or about several.
-var decided = openapi.AnyOf{wire.Decision{}, wire.KeysDecision{}}
+var decided = openapi.Union{Name: "CheckAnswer", Doc: "The decision about one key, or about several as one.", Of: []any{wire.Decision{}, wire.KeysDecision{}}}
 
 // Limits of the bodies of checks.
 const (

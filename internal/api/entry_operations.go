@@ -25,7 +25,7 @@ var (
 	}
 	opAddBlock = &openapi.Operation{
 		ID: "addBlock", Tag: "blocks", Summary: "Block a pattern.", Body: wire.AddEntry{},
-		Answers: append(ok("Extended or unchanged.", wire.AddedEntry{}), openapi.Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedEntry{}}),
+		Answers: append(ok("Extended or unchanged.", wire.AddedEntry{}), openapi.Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedEntry{}, Headers: location}),
 	}
 	opGetBlock     = &openapi.Operation{ID: "getBlock", Tag: "blocks", Summary: "Show a block.", Answers: ok("The block.", wire.Entry{})}
 	opChangeBlock  = &openapi.Operation{ID: "changeBlock", Tag: "blocks", Summary: "Change a block's reason or end.", Body: wire.EntryPatch{}, Answers: ok("The block.", wire.Entry{})}
@@ -39,7 +39,7 @@ var (
 	}
 	opAddExemption = &openapi.Operation{
 		ID: "addExemption", Tag: "exemptions", Summary: "Exempt a pattern from every rule and block.", Body: wire.AddEntry{},
-		Answers: append(ok("Extended or unchanged.", wire.AddedEntry{}), openapi.Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedEntry{}}),
+		Answers: append(ok("Extended or unchanged.", wire.AddedEntry{}), openapi.Answer{Status: http.StatusCreated, Doc: "Created or replaced.", Body: wire.AddedEntry{}, Headers: location}),
 	}
 	opGetExemption     = &openapi.Operation{ID: "getExemption", Tag: "exemptions", Summary: "Show an exemption.", Answers: ok("The exemption.", wire.Entry{})}
 	opChangeExemption  = &openapi.Operation{ID: "changeExemption", Tag: "exemptions", Summary: "Change an exemption's reason or end.", Body: wire.EntryPatch{}, Answers: ok("The exemption.", wire.Entry{})}
@@ -50,15 +50,15 @@ var (
 	}
 	opPreviewBlock = &openapi.Operation{
 		ID: "previewBlock", Tag: "blocks", Summary: "Whom would a block of this pattern hit, and does it need a confirmation?",
-		Body: wire.PreviewRequest{}, Answers: ok("Its blast radius.", wire.Impact{}),
+		Body: wire.PreviewRequest{}, Answers: ok("Its impact.", wire.Impact{}),
 	}
 	opImportBlocks = &openapi.Operation{
 		ID: "importBlocks", Tag: "blocks", Summary: "Import up to 1,000,000 blocks from CSV, JSON or a plain list, all or nothing.",
 		BodyTypes: []string{"text/csv", "application/json", "application/x-ndjson", "text/plain"},
 		Query: []openapi.Param{
 			{Name: "on_conflict", Doc: "What to do with a pattern that is blocked already; keep, the default, leaves it as it is.", Enum: []string{wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace}},
-			{Name: "skip_bad", Doc: "Leave invalid rows out instead of importing nothing.", Enum: truth},
-			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Enum: truth},
+			{Name: "skip_bad", Doc: "Leave invalid rows out instead of importing nothing.", Boolean: true},
+			{Name: "dry_run", Doc: "Change nothing and say what would be done.", Boolean: true},
 			{Name: "reason", Doc: "For the rows that name none."},
 			{Name: "expires_in", Doc: "For the rows that name no end, for example 7d."},
 			{Name: "expires_at", Doc: "The same as an RFC 3339 time."},
@@ -70,6 +70,6 @@ var (
 		ID: "exportBlocks", Tag: "blocks", Summary: "Export blocks as an import reads them.",
 		Query: append([]openapi.Param{{Name: "format", Doc: "csv where it is left out.", Enum: []string{"csv", "json", "plain"}},
 			{Name: "source", Doc: "Only blocks of this source.", Enum: []string{"manual", "automatic", "imported"}}}, selectionParams...),
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/json", "text/plain"}}},
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The file.", Types: []string{"text/csv", "application/json", "text/plain"}, Headers: file}},
 	}
 )

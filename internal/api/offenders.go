@@ -43,7 +43,7 @@ var (
 		{Name: "rule", Doc: "Only offences by this rule or block."},
 		{Name: "not_rule", Doc: "No offences by this rule or block."},
 		{Name: "min_offences", Doc: "Only keys with at least so many offences.", Integer: true},
-		{Name: "shadow", Doc: "true asks for what shadow policies would have refused.", Enum: []string{"true", "false"}},
+		{Name: "shadow", Doc: "true asks for what shadow policies would have refused.", Boolean: true},
 		{Name: "sort", Doc: "The order; most offences first where it is left out.", Enum: []string{"offences", "last", "first", "key"}},
 	}, timeRangeQuery...)
 	opListOffenders = &openapi.Operation{
@@ -55,7 +55,7 @@ var (
 	opExportOffenders = &openapi.Operation{
 		ID: "exportOffenders", Tag: "offenders", Summary: "The whole report as a file.",
 		Query:   append([]openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "csv"}}}, offenderQuery...),
-		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Every row.", Types: []string{"application/json", "text/csv"}}},
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "Every row.", Types: []string{"application/json", "text/csv"}, Headers: file}},
 	}
 	opKeyTimeline = &openapi.Operation{
 		ID: "keyTimeline", Tag: "offenders", Summary: "What one key did over a span.",

@@ -5,10 +5,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 
@@ -21,6 +26,7 @@ import (
 type described struct {
 	*testNode
 	document validator.Validator
+	text     string
 	seen     map[string]bool
 }
 
@@ -44,7 +50,7 @@ func newDescribed(t *testing.T, n *testNode) *described {
 		}
 		t.FailNow()
 	}
-	return &described{testNode: n, document: v, seen: map[string]bool{}}
+	return &described{testNode: n, document: v, text: text, seen: map[string]bool{}}
 }
 
 // do sends a request for the operation id and validates both sides.
@@ -76,6 +82,7 @@ func (d *described) do(id, method, path, body string, status int, headers ...str
 			d.report(id, "request "+body, problems)
 		}
 	}
+	d.wantDescribed(id, path, a)
 	request.Body = io.NopCloser(strings.NewReader(body))
 	response := &http.Response{StatusCode: a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader([]byte(a.body)))}
 	if valid, problems := d.document.ValidateHttpResponse(request, response); !valid {
@@ -83,6 +90,56 @@ func (d *described) do(id, method, path, body string, status int, headers ...str
 	}
 	d.seen[id] = true
 	return a
+}
+
+// generalHeaders are not described: they belong to HTTP, not to an operation.
+var generalHeaders = []string{
+	"Cache-Control", "Connection", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
+	"Transfer-Encoding", "X-Accel-Buffering", "X-Content-Type-Options",
+}
+
+// wantDescribed requires that the document describes the status and the headers of an
+// answer.
+func (d *described) wantDescribed(id, path string, a answer) {
+	d.Helper()
+	type answers = map[string]struct {
+		Ref     string `json:"$ref"`
+		Headers map[string]any
+	}
+	var document struct {
+		Paths      map[string]map[string]jsontext.Value
+		Components struct{ Responses answers }
+	}
+	if err := json.Unmarshal([]byte(d.text), &document, json.MatchCaseInsensitiveNames(true)); err != nil {
+		d.Fatal(err)
+	}
+	for _, item := range document.Paths {
+		for _, text := range item {
+			var operation struct {
+				OperationID string
+				Responses   answers
+			}
+			if text.Kind() != '{' || json.Unmarshal(text, &operation, json.MatchCaseInsensitiveNames(true)) != nil || operation.OperationID != id {
+				continue
+			}
+			described, found := operation.Responses[strconv.Itoa(a.status)]
+			if !found {
+				d.Errorf("%s: openapi.json does not describe the status %d of %s", id, a.status, path)
+				return
+			}
+			if described.Ref != "" {
+				described = document.Components.Responses[described.Ref[strings.LastIndexByte(described.Ref, '/')+1:]]
+			}
+			for name := range a.header {
+				isDescribed := slices.ContainsFunc(slices.Collect(maps.Keys(described.Headers)), func(h string) bool { return http.CanonicalHeaderKey(h) == name })
+				if !isDescribed && !slices.Contains(generalHeaders, name) {
+					d.Errorf("%s: openapi.json does not describe the header %s of the status %d", id, name, a.status)
+				}
+			}
+			return
+		}
+	}
+	d.Errorf("openapi.json has no operation %s", id)
 }
 
 func (d *described) report(id, what string, problems any) {

@@ -22,7 +22,11 @@ var (
 	policyParam = openapi.Param{Name: "policy", Doc: "Only under the policy of this name."}
 )
 
-var truth = []string{"true", "false"}
+// The headers of answers.
+var (
+	location = []openapi.Header{openapi.Location}
+	file     = []openapi.Header{openapi.Disposition}
+)
 
 func ok(doc string, body any) []openapi.Answer {
 	return []openapi.Answer{{Status: http.StatusOK, Doc: doc, Body: body}}

@@ -44,7 +44,7 @@ func (h *policyHandler) routes() []route {
 var (
 	opListAlgorithms = &openapi.Operation{ID: "listAlgorithms", Tag: "policies", Summary: "List the ways to count that a policy may name.", Answers: ok("All of them, the default first.", wire.Page[wire.Algorithm]{})}
 	opListPolicies   = &openapi.Operation{ID: "listPolicies", Tag: "policies", Summary: "List the policies.", Answers: ok("All of them.", wire.Page[wire.Policy]{})}
-	opGetPolicy      = &openapi.Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy; its ETag is the version.", Answers: ok("The policy.", wire.Policy{})}
+	opGetPolicy      = &openapi.Operation{ID: "getPolicy", Tag: "policies", Summary: "Show a policy; its ETag is the version.", Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The policy.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}}}}
 	opPolicyVersions = &openapi.Operation{ID: "listPolicyVersions", Tag: "policies", Summary: "List the versions of a policy, the newest first.", Answers: ok("All of them.", wire.Page[wire.Policy]{})}
 	opDiffPolicy     = &openapi.Operation{
 		ID: "diffPolicy", Tag: "policies", Summary: "Compare two versions of a policy.",
@@ -57,8 +57,11 @@ var (
 	opPutPolicy = &openapi.Operation{
 		ID: "putPolicy", Tag: "policies", Summary: "Create a policy, or replace the version that If-Match names.",
 		IfMatch: true, Body: wire.PolicyRequest{},
-		Query:   confirmPolicyParam,
-		Answers: append(ok("Replaced.", wire.Policy{}), openapi.Answer{Status: http.StatusCreated, Doc: "Created.", Body: wire.Policy{}}),
+		Query: confirmPolicyParam,
+		Answers: []openapi.Answer{
+			{Status: http.StatusOK, Doc: "Replaced.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}},
+			{Status: http.StatusCreated, Doc: "Created.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag, openapi.Location}},
+		},
 	}
 	opDeletePolicy = &openapi.Operation{
 		ID: "deletePolicy", Tag: "policies", Summary: "Delete the version of a policy that If-Match names.",

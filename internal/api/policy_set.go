@@ -26,9 +26,9 @@ var (
 	opApplyPolicies = &openapi.Operation{
 		ID: "applyPolicies", Tag: "policies", Summary: "Make the policies what a document says, all or nothing.",
 		Query: []openapi.Param{
-			{Name: "dry_run", Doc: "Change nothing and show the difference.", Enum: truth},
+			{Name: "dry_run", Doc: "Change nothing and show the difference.", Boolean: true},
 			{Name: "confirm", Doc: "The names, with commas between them, of the policies that newly refuse every request of a broad pattern, as the answer 409 confirmation_required gives them."},
-			{Name: "prune", Doc: "Delete the policies that the document does not name.", Enum: truth},
+			{Name: "prune", Doc: "Delete the policies that the document does not name.", Boolean: true},
 		},
 		Body: wire.PolicyFileRequest{}, Answers: ok("What was changed.", wire.PolicyPlan{}),
 	}

@@ -32,7 +32,7 @@ func (h *userHandler) routes() []route {
 
 var (
 	opListUsers   = &openapi.Operation{ID: "listUsers", Tag: "identities", Summary: "List the users.", Answers: ok("All of them.", wire.Page[wire.User]{})}
-	opAddUser     = &openapi.Operation{ID: "addUser", Tag: "identities", Summary: "Make a user.", Body: wire.UserRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.User{}}}}
+	opAddUser     = &openapi.Operation{ID: "addUser", Tag: "identities", Summary: "Make a user.", Body: wire.UserRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Doc: "Created.", Body: wire.User{}, Headers: location}}}
 	opGetUser     = &openapi.Operation{ID: "getUser", Tag: "identities", Summary: "Show a user.", Answers: ok("The user.", wire.User{})}
 	opChangeUser  = &openapi.Operation{ID: "changeUser", Tag: "identities", Summary: "Change a user's role, or disable or enable the user.", Body: wire.UserPatch{}, Answers: ok("The user.", wire.User{})}
 	opSetPassword = &openapi.Operation{ID: "setPassword", Tag: "identities", Summary: "Set a user's password and end the user's sessions.", Body: wire.PasswordRequest{}, Answers: ok("The user.", wire.User{})}

@@ -3,10 +3,10 @@ package wire
 // Attack says whether more is refused now than normally.
 type Attack struct {
 	At     Time `json:"at"`
-	Active bool `json:"active"`
+	Active bool `json:"active"` // whether there is an attack
 	// Since is when the attack began; null where there is none.
 	Since Time  `json:"since"`
-	Now   Rates `json:"now"`
+	Now   Rates `json:"now"` // the checks of the last minutes
 	// Baseline is what is normal: the medians of the hours of the last day. It
 	// is null where fewer than two of them had any check.
 	Baseline *Rates `json:"baseline"`

@@ -7,10 +7,10 @@ type AuditEntry struct {
 	ID       int64  `json:"id"`
 	At       Time   `json:"at"`
 	Actor    Actor  `json:"actor"`
-	Action   string `json:"action"` // for example block.end
-	Object   string `json:"object"`
-	ObjectID string `json:"object_id"`
-	Summary  string `json:"summary"`
+	Action   string `json:"action"`    // for example block.end
+	Object   string `json:"object"`    // the kind of thing that was changed, for example block
+	ObjectID string `json:"object_id"` // the id or name of the thing
+	Summary  string `json:"summary"`   // the change in one sentence
 	// Before and After are the thing as the API shows it, null where it did
 	// not exist.
 	Before   jsontext.Value `json:"before"`
@@ -20,10 +20,10 @@ type AuditEntry struct {
 
 // Actor is who made a change.
 type Actor struct {
-	Kind    string     `json:"kind"` // user, token or system
-	ID      NullString `json:"id"`
+	Kind    string     `json:"kind" enum:"user,token,system"` // user, token or system
+	ID      NullString `json:"id"`                            // null for the system
 	Name    string     `json:"name"`
-	Address NullString `json:"address"`
+	Address NullString `json:"address"` // where the request came from, null for the system
 }
 
 // AuditVerification is what reading the whole chain of the audit has found.
@@ -51,5 +51,5 @@ type AuditVerification struct {
 	Head NullString `json:"head"`
 	// Kept says what became of the head that was asked for: in_chain, missing,
 	// or expired where retention has removed it; null where none was.
-	Kept NullString `json:"kept"`
+	Kept NullString `json:"kept" enum:"in_chain,missing,expired"`
 }

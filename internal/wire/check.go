@@ -42,11 +42,11 @@ const (
 // CheckRequest asks whether a key may do one more request.
 type CheckRequest struct {
 	Key    string `json:"key"`
-	Policy string `json:"policy,omitzero"` // by name; the best match where it is left out
-	Cost   int    `json:"cost,omitzero"`   // 1 to MaxCost, to MaxUsage with ChargeAlways; 1 where it is left out
-	Peek   bool   `json:"peek,omitzero"`   // answer and charge nothing
-	Detail string `json:"detail,omitzero"`
-	Source string `json:"source,omitzero"` // who asks, shown with an offence
+	Policy string `json:"policy,omitzero"`                   // by name; the best match where it is left out
+	Cost   int    `json:"cost,omitzero"`                     // 1 to MaxCost, to MaxUsage with ChargeAlways; 1 where it is left out
+	Peek   bool   `json:"peek,omitzero"`                     // answer and charge nothing
+	Detail string `json:"detail,omitzero" enum:"rules,none"` // rules where it is left out; none is cheaper
+	Source string `json:"source,omitzero"`                   // who asks, shown with an offence
 	// Meta is shown with an offence and never trusted.
 	Meta map[string]string `json:"meta,omitzero"`
 	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
@@ -66,11 +66,11 @@ type CheckRequest struct {
 type Decision struct {
 	// ID opens the record of a refusal; null where nothing was refused.
 	ID       NullString `json:"id"`
-	Decision string     `json:"decision"`
-	Allowed  bool       `json:"allowed"`
-	Key      string     `json:"key"` // canonical
+	Decision string     `json:"decision" enum:"allowed,limited,blocked,unavailable"`
+	Allowed  bool       `json:"allowed"` // whether the request may be done
+	Key      string     `json:"key"`     // canonical
 	Policy   NullString `json:"policy"`
-	Mode     NullString `json:"mode"`
+	Mode     NullString `json:"mode" enum:"enforce,shadow,off"`
 	Degraded bool       `json:"degraded"`
 	// DegradedReason is omitted unless Degraded is true.
 	DegradedReason string `json:"degraded_reason,omitzero"`
@@ -82,8 +82,8 @@ type Decision struct {
 	Rule NullString `json:"rule"`
 	// Rules is null where it was not asked for or is not known.
 	Rules  RuleStates    `json:"rules"`
-	Block  *DecidedBlock `json:"block"`
-	Shadow *Shadow       `json:"shadow"`
+	Block  *DecidedBlock `json:"block"`  // the block that refuses, null without one
+	Shadow *Shadow       `json:"shadow"` // what a shadow policy would have decided, null without one
 	// Waiting is omitted unless a max_wait was sent.
 	*Waiting
 	// Replayed reports that the idempotency_key was charged before and nothing was
@@ -122,7 +122,7 @@ type DecidedBlock struct {
 	ID        string `json:"id"`
 	Pattern   string `json:"pattern"`
 	Reason    string `json:"reason"`
-	Source    string `json:"source"`
+	Source    string `json:"source" enum:"manual,automatic,imported"`
 	ExpiresAt Time   `json:"expires_at"`
 }
 
@@ -137,8 +137,8 @@ type DecidedExemption struct {
 // Shadow is what a shadow policy would have decided.
 type Shadow struct {
 	ID           NullString `json:"id"`
-	Decision     string     `json:"decision"`
-	Allowed      bool       `json:"allowed"`
+	Decision     string     `json:"decision" enum:"allowed,limited,blocked,unavailable"`
+	Allowed      bool       `json:"allowed"` // whether it would have allowed the request
 	Policy       string     `json:"policy"`
 	RetryAfterMS *int64     `json:"retry_after_ms"`
 	RetryAt      Time       `json:"retry_at"`
@@ -148,12 +148,12 @@ type Shadow struct {
 
 // BatchRequest asks up to MaxBatch checks, each on its own.
 type BatchRequest struct {
-	Checks []CheckRequest `json:"checks"`
+	Checks []CheckRequest `json:"checks"` // 1 to MaxBatch
 }
 
 // BatchAnswer holds the answers in the order of the checks.
 type BatchAnswer struct {
-	Decisions []BatchItem `json:"decisions"`
+	Decisions []BatchItem `json:"decisions"` // in the order of the checks
 }
 
 // BatchItem is a decision, or in its place what was wrong with the check:
@@ -185,3 +185,7 @@ func (i *BatchItem) UnmarshalJSON(text []byte) error {
 	i.Problem = new(Problem)
 	return json.Unmarshal(text, i.Problem)
 }
+
+// JSONSchemaOneOf returns a value of each type that an item may have, for the OpenAPI
+// document.
+func (BatchItem) JSONSchemaOneOf() []any { return []any{Decision{}, Problem{}} }

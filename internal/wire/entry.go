@@ -11,11 +11,11 @@ const (
 // Entry is one block or exemption.
 type Entry struct {
 	ID      string `json:"id"`
-	Kind    string `json:"kind"` // block or exemption
+	Kind    string `json:"kind" enum:"block,exemption"` // block or exemption
 	Pattern string `json:"pattern"`
 	Reason  string `json:"reason"`
 	Author  string `json:"author"`
-	Source  string `json:"source"` // manual, automatic or imported
+	Source  string `json:"source" enum:"manual,automatic,imported"` // manual, automatic or imported
 	// Policy and Level name the policy whose escalation made an automatic block and
 	// the level; null otherwise.
 	Policy    NullString `json:"policy"`
@@ -23,8 +23,8 @@ type Entry struct {
 	Active    bool       `json:"active"`
 	CreatedAt Time       `json:"created_at"`
 	ExpiresAt Time       `json:"expires_at"` // null: permanent
-	EndedAt   Time       `json:"ended_at"`
-	EndedBy   NullString `json:"ended_by"`
+	EndedAt   Time       `json:"ended_at"`   // when an operator ended it, null otherwise
+	EndedBy   NullString `json:"ended_by"`   // who ended it, null otherwise
 	Revision  int64      `json:"revision"`
 }
 
@@ -35,7 +35,7 @@ type AddEntry struct {
 	Reason     string   `json:"reason,omitzero"`
 	ExpiresIn  Duration `json:"expires_in,omitzero"`
 	ExpiresAt  Time     `json:"expires_at,omitzero"`
-	OnConflict string   `json:"on_conflict,omitzero"`
+	OnConflict string   `json:"on_conflict,omitzero" enum:"fail,keep,extend,replace"` // what to do if the pattern has an active entry; fail where it is left out
 	// Confirm is the pattern once more, which a broad one needs.
 	Confirm string `json:"confirm,omitzero"`
 }
@@ -43,7 +43,7 @@ type AddEntry struct {
 // AddedEntry is what adding an entry did.
 type AddedEntry struct {
 	Entry
-	Outcome string `json:"outcome"` // created, extended, replaced or unchanged
+	Outcome string `json:"outcome" enum:"created,extended,replaced,unchanged"` // created, extended, replaced or unchanged
 	// Before is what was extended or replaced.
 	Before *Entry `json:"before"`
 	// Warnings says for example that a bare IPv6 address was read as its

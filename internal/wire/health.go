@@ -6,7 +6,7 @@ type Readiness struct {
 	Ready bool `json:"ready"`
 	// Changes says whether changes are taken too: the database answers.
 	Changes bool   `json:"changes"`
-	Parts   []Part `json:"parts"`
+	Parts   []Part `json:"parts"` // what the node needs
 }
 
 // Part is one thing that a node needs.
@@ -21,6 +21,6 @@ type Part struct {
 
 // RestoreAnswer says what a restored backup held.
 type RestoreAnswer struct {
-	RestoredAt Time   `json:"restored_at"`
+	RestoredAt Time   `json:"restored_at"` // when the data was replaced
 	Detail     string `json:"detail"`
 }

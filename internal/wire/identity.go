@@ -11,14 +11,14 @@ type Token struct {
 	CreatedAt  Time     `json:"created_at"`
 	ExpiresAt  Time     `json:"expires_at"`   // null: never
 	LastUsedAt Time     `json:"last_used_at"` // to within a minute
-	RevokedAt  Time     `json:"revoked_at"`
+	RevokedAt  Time     `json:"revoked_at"`   // when it was revoked, null otherwise
 }
 
 // TokenRequest makes a token. With neither ExpiresIn nor ExpiresAt it never
 // expires.
 type TokenRequest struct {
 	Name      string   `json:"name"`
-	Scopes    []string `json:"scopes"`
+	Scopes    []string `json:"scopes"` // what it may do
 	ExpiresIn Duration `json:"expires_in,omitzero"`
 	ExpiresAt Time     `json:"expires_at,omitzero"`
 }
@@ -26,7 +26,7 @@ type TokenRequest struct {
 // CreatedToken is a new token with its secret, which is shown nowhere else.
 type CreatedToken struct {
 	Token
-	Secret string `json:"secret"`
+	Secret string `json:"secret"` // what requests send as the token
 	// Replaces is the token that a rotation replaces, with its new end.
 	Replaces *Token `json:"replaces"`
 }
@@ -49,23 +49,23 @@ type RotateRequest struct {
 type User struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
-	Role        string `json:"role"` // viewer, operator or admin
+	Role        string `json:"role" enum:"viewer,operator,admin"` // viewer, operator or admin
 	Disabled    bool   `json:"disabled"`
 	CreatedAt   Time   `json:"created_at"`
-	LastLoginAt Time   `json:"last_login_at"`
-	DisabledAt  Time   `json:"disabled_at"`
+	LastLoginAt Time   `json:"last_login_at"` // null: never
+	DisabledAt  Time   `json:"disabled_at"`   // null where the user is let in
 }
 
 // UserRequest makes a user.
 type UserRequest struct {
 	Name     string `json:"name"`
-	Role     string `json:"role"`
+	Role     string `json:"role" enum:"viewer,operator,admin"`
 	Password string `json:"password"`
 }
 
 // UserPatch changes a user.
 type UserPatch struct {
-	Role     Change[string] `json:"role,omitzero"`
+	Role     Change[string] `json:"role,omitzero" enum:"viewer,operator,admin"`
 	Disabled Change[bool]   `json:"disabled,omitzero"`
 }
 
@@ -76,11 +76,11 @@ type PasswordRequest struct {
 
 // Whoami says whose credential a request carries and what it may do.
 type Whoami struct {
-	Kind   string   `json:"kind"` // user or token
+	Kind   string   `json:"kind" enum:"user,token"` // user or token
 	ID     string   `json:"id"`
 	Name   string   `json:"name"`
-	Role   *string  `json:"role"`   // of a user
-	Scopes []string `json:"scopes"` // what it gives
+	Role   *string  `json:"role" enum:"viewer,operator,admin"` // of a user
+	Scopes []string `json:"scopes"`                            // what it gives
 	// ExpiresAt is the end of a token, null where there is none.
 	ExpiresAt Time `json:"expires_at"`
 	// Address is where the request came from.

@@ -5,12 +5,12 @@ type KeyExplanation struct {
 	Key string `json:"key"`
 	At  Time   `json:"at"`
 	// Decision is what a check of cost 1 would be answered now.
-	Decision string `json:"decision"`
+	Decision string `json:"decision" enum:"allowed,limited,blocked,unavailable"`
 	// NextAllowedAt is when the next request would be allowed if nobody else
 	// came, null where waiting never helps.
 	NextAllowedAt  Time   `json:"next_allowed_at"`
 	Degraded       bool   `json:"degraded"`
-	DegradedReason string `json:"degraded_reason,omitzero"`
+	DegradedReason string `json:"degraded_reason,omitzero"` // why it is degraded; omitted otherwise
 	// Exemptions and Blocks stand and select the key, the most specific first.
 	// Any exemption hides every block.
 	Exemptions []Entry `json:"exemptions"`
@@ -29,14 +29,14 @@ type KeyExplanation struct {
 type KeyPolicy struct {
 	Name    string `json:"name"`
 	Version int64  `json:"version"`
-	Mode    string `json:"mode"`
+	Mode    string `json:"mode" enum:"enforce,shadow,off"`
 	// Algorithm is how the policy counts, with its options where they are not
 	// default.
 	Algorithm string        `json:"algorithm"`
-	Options   PolicyOptions `json:"options,omitzero"`
+	Options   PolicyOptions `json:"options,omitzero"` // those of the algorithm; omitted where all are default
 	// Pattern selected the key, null where the policy was named.
 	Pattern NullString `json:"pattern"`
-	Allowed bool       `json:"allowed"`
+	Allowed bool       `json:"allowed"` // whether this policy would allow a request
 	RetryAt Time       `json:"retry_at"`
 	// Rule makes the key wait longest, null where none does.
 	Rule  NullString `json:"rule"`
@@ -55,10 +55,10 @@ type KeyRule struct {
 	// a bucket's burst.
 	Used      int `json:"used"`
 	Remaining int `json:"remaining"`
-	// FreeAt is when this rule alone would allow one more request, null where
+	// RetryAt is when this rule alone would allow one more request, null where
 	// it never will.
 	RetryAt Time `json:"retry_at"`
-	// NextFreeAt is when the oldest request that counts ages out, null where
+	// NextExpiryAt is when the oldest request that counts ages out, null where
 	// none counts or no times are kept.
 	NextExpiryAt Time `json:"next_expiry_at"`
 }
@@ -66,12 +66,12 @@ type KeyRule struct {
 // KeyReset says which logs of a key were forgotten.
 type KeyReset struct {
 	Key      string     `json:"key"`
-	Policies []LogReset `json:"policies"`
+	Policies []LogReset `json:"policies"` // the logs that were asked for, one of each policy
 }
 
 // LogReset is the log of one policy.
 type LogReset struct {
 	Policy string `json:"policy"`
-	// Held says whether there was anything to forget.
+	// Existed says whether there was anything to forget.
 	Existed bool `json:"existed"`
 }

@@ -6,7 +6,7 @@ type Node struct {
 	Name      string `json:"name"`
 	Version   string `json:"version"`
 	StartedAt Time   `json:"started_at"`
-	SeenAt    Time   `json:"seen_at"`
+	SeenAt    Time   `json:"seen_at"` // when it reported last
 	// RequestsPerSecond counts requests for checks over the last seconds;
 	// P99MS is what 99 in 100 of them were answered faster than, 0 without any.
 	RequestsPerSecond float64 `json:"requests_per_second"`

@@ -4,7 +4,7 @@ package wire
 type Note struct {
 	ID        string `json:"id"`
 	Key       string `json:"key"`
-	Text      string `json:"text"`
+	Text      string `json:"text"` // what the operator wrote
 	Author    string `json:"author"`
 	CreatedAt Time   `json:"created_at"`
 }
@@ -12,5 +12,5 @@ type Note struct {
 // NoteRequest writes a note about a key, of at most 2,000 bytes.
 type NoteRequest struct {
 	Key  string `json:"key"`
-	Text string `json:"text"`
+	Text string `json:"text"` // 1 to 2,000 bytes
 }

@@ -14,14 +14,14 @@ type Offender struct {
 	// Policy, Decision and RefusedBy name what refused most. RefusedBy is a rule such
 	// as 20/1m, or the id of a block.
 	Policy    NullString `json:"policy"`
-	Decision  string     `json:"decision"` // limited, blocked or shadow
+	Decision  string     `json:"decision" enum:"limited,blocked,shadow"` // limited, blocked or shadow
 	RefusedBy string     `json:"refused_by"`
 	FirstAt   Time       `json:"first_at"`
 	LastAt    Time       `json:"last_at"`
 	// Block is active now; an Exemption hides it.
 	Block      *Entry            `json:"block"`
 	Exemption  *Entry            `json:"exemption"`
-	Escalation *EscalationStatus `json:"escalation"`
+	Escalation *EscalationStatus `json:"escalation"` // the key's escalation, null without one
 	// Trend has the offences of each part of the span where points were asked.
 	Trend []int64 `json:"trend,omitzero"`
 }
@@ -75,7 +75,7 @@ type TimelinePoint struct {
 	At      Time  `json:"at"`
 	Limited int64 `json:"limited"`
 	Blocked int64 `json:"blocked"`
-	Shadow  int64 `json:"shadow"`
+	Shadow  int64 `json:"shadow"` // the number of checks that a shadow policy would have refused
 }
 
 // EscalationEvent is one thing that an escalation did.
@@ -85,7 +85,7 @@ type EscalationEvent struct {
 	Kind     string     `json:"kind"` // blocked, would_block, stopped or resumed
 	Policy   string     `json:"policy"`
 	Key      NullString `json:"key"`
-	Level    int        `json:"level"`
+	Level    int        `json:"level"` // of the block, from 1
 	Offences int64      `json:"offences"`
 	// Length is that of the block, left out where there is none.
 	Length  Duration   `json:"length,omitzero"`
@@ -103,15 +103,15 @@ type EscalationPause struct {
 // OffenceRecord is what is known under a refusal's id.
 type OffenceRecord struct {
 	ID     string `json:"id"`
-	Minute Time   `json:"minute"`
+	Minute Time   `json:"minute"` // the minute of the refusal
 	// Found is recorded, aggregated (counted in other, without its key), pending,
 	// expired or none.
-	Found string `json:"found"`
+	Found string `json:"found" enum:"recorded,aggregated,pending,expired,none"`
 	// Explanation describes the refusal in plain text.
 	Explanation string     `json:"explanation"`
 	Key         NullString `json:"key"`
 	Policy      NullString `json:"policy"`
-	Offences    []Offence  `json:"offences"`
+	Offences    []Offence  `json:"offences"` // of the key in that minute, by rule or block
 	// Escalation is the key's status now, null if its policy has no escalation.
 	Escalation *EscalationStatus `json:"escalation"`
 	// Other are the offences of the minute that were counted without a key.
@@ -120,12 +120,12 @@ type OffenceRecord struct {
 
 // Offence counts the refusals of a minute by one rule or block.
 type Offence struct {
-	Decision  string  `json:"decision"` // limited, blocked or shadow
+	Decision  string  `json:"decision" enum:"limited,blocked,shadow"` // limited, blocked or shadow
 	RefusedBy string  `json:"refused_by"`
-	Count     int64   `json:"count"`
-	CountMax  int64   `json:"count_max"`
-	First     Refused `json:"first"`
-	Last      Refused `json:"last"`
+	Count     int64   `json:"count"`     // refused checks
+	CountMax  int64   `json:"count_max"` // the upper bound of count
+	First     Refused `json:"first"`     // the first of them
+	Last      Refused `json:"last"`      // the last of them
 }
 
 // Refused is one refused check.
@@ -135,14 +135,14 @@ type Refused struct {
 	BoundaryAt Time              `json:"boundary_at"`
 	RetryAt    Time              `json:"retry_at"`
 	Source     NullString        `json:"source"`
-	Meta       map[string]string `json:"meta"`
+	Meta       map[string]string `json:"meta"` // what the check's caller sent as meta
 }
 
 // Traffic is what was asked over a span, exact for all checks.
 type Traffic struct {
 	From   Time           `json:"from"`
 	To     Time           `json:"to"`
-	StepMS int64          `json:"step_ms"`
+	StepMS int64          `json:"step_ms"` // the length of each part in milliseconds
 	Points []TrafficPoint `json:"points"`
 }
 
@@ -152,7 +152,7 @@ type TrafficPoint struct {
 	Allowed     int64 `json:"allowed"`
 	Limited     int64 `json:"limited"`
 	Blocked     int64 `json:"blocked"`
-	Unavailable int64 `json:"unavailable"`
+	Unavailable int64 `json:"unavailable"` // the number of checks that were refused under an outage
 	// ShadowLimited is what shadow policies would have refused.
 	ShadowLimited int64 `json:"shadow_limited"`
 	// KeysEstimate is the number of distinct keys, an estimate whose standard
@@ -164,7 +164,7 @@ type TrafficPoint struct {
 // RuleTotal is what one rule or block refused over a span.
 type RuleTotal struct {
 	Policy    NullString `json:"policy"`
-	Decision  string     `json:"decision"`
+	Decision  string     `json:"decision" enum:"limited,blocked,shadow"`
 	RefusedBy string     `json:"refused_by"`
 	Refused   int64      `json:"refused"` // 0 for a rule that refused nobody
 	Keys      int64      `json:"keys"`
@@ -175,14 +175,14 @@ type RuleTotal struct {
 type Proposal struct {
 	ID        string     `json:"id"`
 	Pattern   string     `json:"pattern"`
-	State     string     `json:"state"` // open, accepted or dismissed
+	State     string     `json:"state" enum:"open,accepted,dismissed"` // open, accepted or dismissed
 	CreatedAt Time       `json:"created_at"`
 	UpdatedAt Time       `json:"updated_at"`
-	DecidedAt Time       `json:"decided_at"`
-	DecidedBy NullString `json:"decided_by"`
+	DecidedAt Time       `json:"decided_at"` // when it was accepted or dismissed, null while it is open
+	DecidedBy NullString `json:"decided_by"` // who decided, null while it is open
 	Reason    NullString `json:"reason"`
 	BlockID   NullString `json:"block_id"` // of an accepted one
-	Evidence  Evidence   `json:"evidence"`
+	Evidence  Evidence   `json:"evidence"` // what it is based on
 }
 
 // Evidence is what a proposal rests on. Lists hold the heaviest keys; counts
@@ -192,13 +192,13 @@ type Evidence struct {
 	To   Time `json:"to"`
 	// Size is how many addresses, or IPv6 /64s, the range has.
 	Size          int64     `json:"size"`
-	OffendedCount int64     `json:"offended_count"`
+	OffendedCount int64     `json:"offended_count"` // keys that offended
 	Offences      int64     `json:"offences"`
 	SeenCount     int64     `json:"seen_count"` // seen in the last day and clean
 	Allowed       int64     `json:"allowed"`    // of the clean ones
-	Offended      []SeenKey `json:"offended"`
-	Seen          []SeenKey `json:"seen"`
-	Exempt        []string  `json:"exempt"` // stay open whatever is blocked
+	Offended      []SeenKey `json:"offended"`   // the keys with most offences
+	Seen          []SeenKey `json:"seen"`       // the clean keys with most checks
+	Exempt        []string  `json:"exempt"`     // stay open whatever is blocked
 }
 
 // SeenKey is one key and what it did.

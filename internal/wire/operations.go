@@ -16,10 +16,10 @@ const (
 type TrafficEstimate struct {
 	From      Time  `json:"from"`
 	To        Time  `json:"to"`
-	Keys      int64 `json:"keys"`
-	AllKeys   int64 `json:"all_keys"`
-	Checks    int64 `json:"checks"`
-	AllChecks int64 `json:"all_checks"`
+	Keys      int64 `json:"keys"`       // those that are selected
+	AllKeys   int64 `json:"all_keys"`   // those of all traffic
+	Checks    int64 `json:"checks"`     // of the selected keys
+	AllChecks int64 `json:"all_checks"` // of all keys
 	// Ratio is the part of all checks, 0 to 1, and RatioError what to add and
 	// subtract for 19 in 20 such estimates to hold the truth.
 	Ratio      float64 `json:"ratio"`
@@ -72,8 +72,8 @@ type CountedKeys struct {
 	Refused   int64 `json:"refused"`
 	// All are the sums over every key; AllKeys is an estimate.
 	AllKeys    int64 `json:"all_keys"`
-	AllAllowed int64 `json:"all_allowed"`
-	AllRefused int64 `json:"all_refused"`
+	AllAllowed int64 `json:"all_allowed"` // allowed checks of all keys
+	AllRefused int64 `json:"all_refused"` // refused checks of all keys
 	// Exact is false where keys are too many to be counted one by one: Keys and
 	// Allowed are lower bounds then.
 	Exact bool `json:"exact"`
@@ -88,13 +88,13 @@ type SuggestedPattern struct {
 
 // ImportAnswer is what an import did, or a dry run would do.
 type ImportAnswer struct {
-	DryRun    bool `json:"dry_run"`
-	Rows      int  `json:"rows"` // good and bad
-	Created   int  `json:"created"`
-	Extended  int  `json:"extended"`
-	Replaced  int  `json:"replaced"`
+	DryRun    bool `json:"dry_run"`   // nothing was changed
+	Rows      int  `json:"rows"`      // good and bad
+	Created   int  `json:"created"`   // new blocks
+	Extended  int  `json:"extended"`  // blocks whose expiry was moved
+	Replaced  int  `json:"replaced"`  // blocks that were ended and added again
 	Unchanged int  `json:"unchanged"` // patterns with an active block, left as they were
-	Invalid   int  `json:"invalid"`
+	Invalid   int  `json:"invalid"`   // rows that cannot be imported
 	// Exempt counts the good rows that an exemption hides whole.
 	Exempt int `json:"exempt"`
 	// InvalidRows are the first of the invalid rows.
@@ -114,11 +114,11 @@ type ImportAnswer struct {
 // confirmation.
 type BroadRow struct {
 	Line int `json:"line"` // of the first row
-	Rows int `json:"rows"`
+	Rows int `json:"rows"` // the number of rows that are broad together
 	// Pattern is the row's, or the network that the rows make together; null
 	// where they make no one network.
 	Pattern       NullString `json:"pattern"`
-	ConfirmReason string     `json:"confirm_reason"`
+	ConfirmReason string     `json:"confirm_reason"` // why a confirmation is needed
 	// What a block of Pattern would hit, as the preview of a block says it;
 	// null without a pattern, or where no traffic is recorded.
 	Estimate *TrafficEstimate `json:"estimate"`
@@ -132,27 +132,27 @@ type BroadRow struct {
 
 // BadRow is a row of a file that cannot be imported.
 type BadRow struct {
-	Line    int    `json:"line"`
-	Problem string `json:"problem"`
+	Line    int    `json:"line"`    // of the file, from 1
+	Problem string `json:"problem"` // what is wrong
 }
 
 // Event is the data of a server-sent event of GET /v1/events. Fields that do not belong
 // to its kind are omitted.
 type Event struct {
-	Kind string `json:"kind"` // decision, block, change or notice
+	Kind string `json:"kind" enum:"decision,block,change,notice"` // decision, block, change or notice
 	At   Time   `json:"at"`
 
 	Key          string     `json:"key,omitzero"`
-	Decision     string     `json:"decision,omitzero"`
+	Decision     string     `json:"decision,omitzero" enum:"allowed,limited,blocked,unavailable"`
 	Policy       NullString `json:"policy,omitzero"`
 	Rule         string     `json:"rule,omitzero"`
 	Block        string     `json:"block,omitzero"`   // its id
 	Refusal      string     `json:"refusal,omitzero"` // opens the refusal's record
 	RetryAt      Time       `json:"retry_at,omitzero"`
 	Source       string     `json:"source,omitzero"`
-	Degraded     string     `json:"degraded,omitzero"` // why
-	Shadow       string     `json:"shadow,omitzero"`   // what a shadow policy would have decided
-	ShadowPolicy string     `json:"shadow_policy,omitzero"`
+	Degraded     string     `json:"degraded,omitzero"`      // why
+	Shadow       string     `json:"shadow,omitzero"`        // what a shadow policy would have decided
+	ShadowPolicy string     `json:"shadow_policy,omitzero"` // its name
 
 	// Change is the audit's entry of a block or change.
 	Change *AuditEntry `json:"change,omitzero"`
@@ -166,7 +166,7 @@ type Event struct {
 // Job is one piece of periodic work.
 type Job struct {
 	Name     string `json:"name"`
-	Help     string `json:"help"`
+	Help     string `json:"help"`     // what it does, in one sentence
 	Schedule string `json:"schedule"` // cron, in UTC; off: never by itself
 	NextAt   Time   `json:"next_at"`  // null: never by itself
 	// Last is its newest run, null where there is none.
@@ -183,35 +183,35 @@ const (
 type JobRun struct {
 	ID        int64  `json:"id"`
 	Job       string `json:"job"`
-	Node      string `json:"node"`
-	DueAt     Time   `json:"due_at"`
+	Node      string `json:"node"`   // the node that ran it
+	DueAt     Time   `json:"due_at"` // when it was to start
 	StartedAt Time   `json:"started_at"`
 	// FinishedAt is null while it runs, and for ever where its node died.
 	FinishedAt Time       `json:"finished_at"`
-	Result     string     `json:"result"`
-	Error      NullString `json:"error"`
+	Result     string     `json:"result"` // what it did, for people
+	Error      NullString `json:"error"`  // null unless it failed
 	// TriggeredBy is TriggeredByOperator or TriggeredBySchedule.
-	TriggeredBy string `json:"triggered_by"`
+	TriggeredBy string `json:"triggered_by" enum:"operator,schedule"`
 }
 
 // Notifications are the newest deliveries, and the channels that there are.
 type Notifications struct {
-	Channels []string   `json:"channels"`
-	Items    []Delivery `json:"items"`
+	Channels []string   `json:"channels"` // their names
+	Items    []Delivery `json:"items"`    // the newest first
 }
 
 // Delivery is one notification on its way over one channel.
 type Delivery struct {
 	ID       int64  `json:"id"`
-	Kind     string `json:"kind"`
+	Kind     string `json:"kind"` // what it is about, for example attack
 	At       Time   `json:"at"`
-	Subject  string `json:"subject"`
-	Text     string `json:"text"`
+	Subject  string `json:"subject"` // one line
+	Text     string `json:"text"`    // the whole message
 	Channel  string `json:"channel"`
-	Attempts int    `json:"attempts"`
+	Attempts int    `json:"attempts"` // how often it was tried
 	// NextAt is when it is tried next, null once it was sent or given up.
 	NextAt   Time       `json:"next_at"`
-	SentAt   Time       `json:"sent_at"`
+	SentAt   Time       `json:"sent_at"`   // null until it was sent
 	FailedAt Time       `json:"failed_at"` // given up
 	Error    NullString `json:"error"`     // of the last attempt
 }
@@ -224,7 +224,7 @@ type TestRequest struct {
 // TestAnswer says what came of a test message.
 type TestAnswer struct {
 	Channel string `json:"channel"`
-	Sent    bool   `json:"sent"`
+	Sent    bool   `json:"sent"` // whether the message was sent
 	// Error is why it was not sent.
 	Error NullString `json:"error"`
 }

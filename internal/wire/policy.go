@@ -4,11 +4,11 @@ package wire
 // If-Match; replacing needs the version that it replaces, or *.
 type PolicyRequest struct {
 	Name  string   `json:"name,omitzero"` // as in the path, or left out
-	Match []string `json:"match"`
+	Match []string `json:"match"`         // the patterns of the keys that the policy applies to
 	Rules []string `json:"rules"`
-	Mode  string   `json:"mode,omitzero"` // enforce where it is left out
+	Mode  string   `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
 	// OnFailure is local where it is left out.
-	OnFailure string `json:"on_failure,omitzero"`
+	OnFailure string `json:"on_failure,omitzero" enum:"local,allow,deny"`
 	// Algorithm is timestamp_log where it is left out.
 	Algorithm string `json:"algorithm,omitzero"`
 	// Options are those of the algorithm; omitted if all have their defaults.
@@ -18,21 +18,21 @@ type PolicyRequest struct {
 
 // Escalation is a policy's escalation.
 type Escalation struct {
-	Threshold   int      `json:"threshold"`
-	Window      Duration `json:"window"`
+	Threshold   int      `json:"threshold"` // offences within the window that lead to a block
+	Window      Duration `json:"window"`    // the time in which offences are counted
 	Duration    Duration `json:"duration"`
-	Factor      float64  `json:"factor"`
-	MaxDuration Duration `json:"max_duration"`
-	DecayAfter  Duration `json:"decay_after"`
+	Factor      float64  `json:"factor"`       // each block is as many times longer than the one before
+	MaxDuration Duration `json:"max_duration"` // of the longest block
+	DecayAfter  Duration `json:"decay_after"`  // quiet time after which one level is forgotten
 }
 
 // Policy is one version of a policy. Its ETag is the version.
 type Policy struct {
 	Name      string   `json:"name"`
-	Match     []string `json:"match"`
+	Match     []string `json:"match"` // the patterns of the keys that the policy applies to
 	Rules     []string `json:"rules"`
-	Mode      string   `json:"mode"`
-	OnFailure string   `json:"on_failure"`
+	Mode      string   `json:"mode" enum:"enforce,shadow,off"`
+	OnFailure string   `json:"on_failure" enum:"local,allow,deny"`
 	Algorithm string   `json:"algorithm"`
 	// Options is left out where all are default.
 	Options    PolicyOptions `json:"options,omitzero"`

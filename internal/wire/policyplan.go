@@ -33,7 +33,7 @@ type PolicyPlan struct {
 	// DryRun says that nothing was changed.
 	DryRun  bool           `json:"dry_run"`
 	Changed bool           `json:"changed"` // something had, or has, to be changed
-	Changes []PolicyChange `json:"changes"`
+	Changes []PolicyChange `json:"changes"` // one for each policy of either side
 	// Warnings points out what is allowed and probably not meant.
 	Warnings []string `json:"warnings"`
 }
@@ -41,7 +41,7 @@ type PolicyPlan struct {
 // PolicyChange is what a plan does to one policy.
 type PolicyChange struct {
 	Name   string `json:"name"`
-	Action string `json:"action"`
+	Action string `json:"action" enum:"create,replace,delete,none"` // what is done to it
 	// Version is the current version, null for a new policy.
 	Version *int64 `json:"version"`
 	// Before is null for a policy that is created, After for one that is
@@ -54,16 +54,16 @@ type PolicyChange struct {
 // FieldChange is one field that differs. Match and rules have several values,
 // whose order means nothing; what is not there has none.
 type FieldChange struct {
-	Field  string   `json:"field"`
-	Before []string `json:"before"`
-	After  []string `json:"after"`
+	Field  string   `json:"field"`  // its name
+	Before []string `json:"before"` // its former values
+	After  []string `json:"after"`  // its new values
 }
 
 // PolicyDiff compares two versions of a policy.
 type PolicyDiff struct {
 	Name   string        `json:"name"`
 	From   int64         `json:"from"` // 0: before there was a policy
-	To     int64         `json:"to"`
+	To     int64         `json:"to"`   // the later version
 	Fields []FieldChange `json:"fields"`
 	// Text is the same for people: lines that begin with "- " or "+ ".
 	Text string `json:"text"`

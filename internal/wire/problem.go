@@ -10,8 +10,8 @@ type Problem struct {
 	// Type is a URI that names the kind of problem, "about:blank" where the
 	// status says it all.
 	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
+	Title  string `json:"title"`  // the status in words
+	Status int    `json:"status"` // the HTTP status
 	// Detail is one sentence for people: what was wrong and what would be right.
 	Detail string `json:"detail,omitzero"`
 	// Code is the same for the same mistake, for programs: "invalid",
@@ -33,8 +33,8 @@ type Problem struct {
 
 // FieldProblem is one field that was wrong.
 type FieldProblem struct {
-	Field  string `json:"field"`
-	Detail string `json:"detail"`
+	Field  string `json:"field"`  // for example rules[2]
+	Detail string `json:"detail"` // what was wrong, in one sentence
 }
 
 // Error returns the detail, or the title where there is none.

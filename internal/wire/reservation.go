@@ -7,7 +7,7 @@ import (
 
 // Waiting is what an answer says of the caller's reservation.
 type Waiting struct {
-	// WaitMS is how long to wait before the request is done; 0 where it may be
+	// DelayMS is how long to wait before the request is done; 0 where it may be
 	// done at once, and where it was refused. A peek says what it would be.
 	DelayMS int64 `json:"delay_ms"`
 	// Reservation is null where nothing was reserved: the request was allowed at once,
@@ -17,7 +17,7 @@ type Waiting struct {
 
 // Reservation is an instant that was reserved.
 type Reservation struct {
-	At Time `json:"at"`
+	At Time `json:"at"` // when the request may be done
 	// Handle cancels it by DELETE /v1/reservations/{handle}. It has at most 12,483
 	// characters, for one key of usual length about 120.
 	Handle string `json:"handle"`
@@ -36,10 +36,10 @@ type Cancelled struct {
 type KeysRequest struct {
 	// Keys are 1 to MaxKeys, no two of them the same under the same policy.
 	Keys   []KeyPart `json:"keys"`
-	Peek   bool      `json:"peek,omitzero"`
-	Detail string    `json:"detail,omitzero"`
+	Peek   bool      `json:"peek,omitzero"` // answer and charge nothing
+	Detail string    `json:"detail,omitzero" enum:"rules,none"`
 	Source string    `json:"source,omitzero"`
-	// Meta is as in a CheckRequest, and so are the others.
+	// Meta, MaxWait and IdempotencyKey are as in a CheckRequest.
 	Meta           map[string]string `json:"meta,omitzero"`
 	MaxWait        Duration          `json:"max_wait,omitzero"`
 	Charge         string            `json:"charge,omitzero"`
@@ -79,9 +79,9 @@ type KeysDecision struct {
 	ID NullString `json:"id"`
 	// Decision is the gravest of the parts': blocked, unavailable, limited, and
 	// allowed only where all are.
-	Decision string `json:"decision"`
-	Allowed  bool   `json:"allowed"`
-	Degraded bool   `json:"degraded"`
+	Decision string `json:"decision" enum:"allowed,limited,blocked,unavailable"`
+	Allowed  bool   `json:"allowed"`  // whether the request may be done
+	Degraded bool   `json:"degraded"` // whether an outage limited what could be decided
 	// DegradedReason is omitted unless Degraded is true.
 	DegradedReason string `json:"degraded_reason,omitzero"`
 	// RetryAfterMS and RetryAt are the latest of the parts that refuse.
@@ -89,8 +89,8 @@ type KeysDecision struct {
 	RetryAt      Time   `json:"retry_at"`
 	// Waiting is omitted unless a max_wait was sent.
 	*Waiting
-	Replayed bool `json:"replayed,omitzero"`
-	// Parts are the decisions about each key, in the order of the keys. The reservation
+	Replayed bool `json:"replayed,omitzero"` // the idempotency_key was charged before
+	// Decisions are those about each key, in the order of the keys. The reservation
 	// is the whole's.
 	Decisions []Decision `json:"decisions"`
 }

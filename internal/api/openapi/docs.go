@@ -1,18 +1,16 @@
 package openapi
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"fmt"
 	"html/template"
-	"maps"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
+	"github.com/go-json-experiment/json"
 )
 
 //go:embed docs.html
@@ -21,7 +19,9 @@ var docsHTML string
 //go:embed docs.css
 var docsCSS string
 
-var docsTemplate = template.Must(template.New("docs").Parse(docsHTML))
+var docsTemplate = template.Must(template.New("docs").Funcs(template.FuncMap{
+	"type": typeOf, "last": lastPart, "has": slices.Contains[[]string],
+}).Parse(docsHTML))
 
 // docsPolicy lets the page load nothing and run nothing but its own style.
 var docsPolicy = func() string {
@@ -30,186 +30,114 @@ var docsPolicy = func() string {
 		base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }()
 
-// docsPage is openapi.json as people read it.
-type docsPage struct {
-	Style       template.CSS
-	Version     string
-	Description string
-	Groups      []docsGroup
-	Types       []docsType
-}
-
-type docsGroup struct {
-	Name       string
-	Operations []docsOperation
-}
-
-type docsOperation struct {
-	ID, Method, Path, Summary, Listener string
-	Access                              identity.Access
-	Params                              []docsParam
-	Body                                []docsContent
-	Answers                             []docsAnswer
-}
-
-type docsParam struct {
-	Name, In, Doc, Enum string
-	Required            bool
-}
-
-type docsAnswer struct {
-	Status, Doc string
-	Content     []docsContent
-}
-
-type docsContent struct {
-	Media string
-	Type  typeText
-}
-
-// typeText names a type: what it is, and the named type that it is made of.
-type typeText struct{ Text, Ref, Enum string }
-
-type docsType struct {
-	Name   string
-	Fields []docsField
-}
-
-type docsField struct {
-	Name     string
-	Required bool
-	Type     typeText
-}
-
-// newPage returns the page of a document and the routes that it was built from.
-func newPage(document node, routes []Route) *docsPage {
-	schemas := &schemas{named: document["components"].(node)["schemas"].(map[string]node)}
-	info := document["info"].(node)
-	page := &docsPage{Style: template.CSS(docsCSS), Version: info["version"].(string), Description: info["description"].(string)}
-	groups := map[string]*docsGroup{}
-	for i := range routes {
-		r := &routes[i]
-		if r.Operation == nil {
-			continue
+// The parts of a document that the page shows. Names match without case.
+type (
+	docsDocument struct {
+		Info       struct{ Version, Description string }
+		Tags       []struct{ Name, Description string }
+		Paths      map[string]docsPath
+		Components struct {
+			Schemas   map[string]*docsSchema
+			Headers   map[string]docsValue
+			Responses map[string]docsAnswer
 		}
-		g := groups[r.Operation.Tag]
-		if g == nil {
-			g = &docsGroup{Name: r.Operation.Tag}
-			groups[r.Operation.Tag] = g
-		}
-		g.Operations = append(g.Operations, docsOf(r, schemas))
 	}
-	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		slices.SortStableFunc(groups[name].Operations, func(a, b docsOperation) int { return strings.Compare(a.Path, b.Path) })
-		page.Groups = append(page.Groups, *groups[name])
+	docsPath struct {
+		Servers                       []docsValue
+		Get, Put, Post, Patch, Delete *docsOperation
 	}
-	for _, name := range slices.Sorted(maps.Keys(schemas.named)) {
-		page.Types = append(page.Types, docsTypeOf(name, schemas.named[name]))
+	docsOperation struct {
+		OperationID, Summary, Description string
+		Tags                              []string
+		Parameters                        []docsValue
+		RequestBody                       docsAnswer
+		Responses                         map[string]docsAnswer
 	}
-	return page
-}
+	docsValue struct { // a parameter, a header or a server
+		Ref                   string `json:"$ref"`
+		Name, In, Description string
+		Required              bool
+		Schema                *docsSchema
+	}
+	docsAnswer struct {
+		Ref         string `json:"$ref"`
+		Description string
+		Headers     map[string]docsValue
+		Content     map[string]docsValue
+	}
+	docsSchema struct {
+		Ref                  string `json:"$ref"`
+		Type                 any    // a text or a list of texts
+		Format, Description  string
+		Enum                 []any
+		Items                *docsSchema
+		AnyOf, OneOf         []*docsSchema
+		Properties           map[string]*docsSchema
+		AdditionalProperties any // a bool or a schema
+		Required             []string
+	}
+)
 
-func docsOf(r *Route, schemas *schemas) docsOperation {
-	op := r.Operation
-	path, pathParams := openAPIPath(r.Path)
-	out := docsOperation{ID: op.ID, Method: strings.ToLower(r.Method), Path: path, Summary: op.Summary}
-	if r.Listener == httpserver.Checks {
-		out.Listener = "Answered on the listener for checks."
-	}
-	if r.Access != identity.Public {
-		out.Access = r.Access
-	}
-	for _, name := range pathParams {
-		out.Params = append(out.Params, docsParam{Name: name, In: "path", Required: true})
-	}
-	for _, p := range op.Query {
-		out.Params = append(out.Params, docsParam{p.Name, "query", p.Doc, strings.Join(p.Enum, ", "), p.Required})
-	}
-	if op.IfMatch {
-		out.Params = append(out.Params, docsParam{Name: "If-Match", In: "header", Doc: "The version that is expected, in quotes, or * for any."})
-	}
-	if op.hasBody() {
-		out.Body = docsContents(describeBody(op, schemas)["content"].(node))
-	}
-	answers := describeAnswers(op, schemas)
-	for _, status := range slices.Sorted(maps.Keys(answers)) {
-		answer := answers[status].(node)
-		content, _ := answer["content"].(node)
-		if status == "default" {
-			status = "else"
+// Operations returns the operations of a path by method.
+func (p docsPath) Operations() map[string]*docsOperation {
+	all := map[string]*docsOperation{"get": p.Get, "put": p.Put, "post": p.Post, "patch": p.Patch, "delete": p.Delete}
+	for method, o := range all {
+		if o == nil {
+			delete(all, method)
 		}
-		out.Answers = append(out.Answers, docsAnswer{status, answer["description"].(string), docsContents(content)})
-	}
-	return out
-}
-
-func docsContents(content node) []docsContent {
-	var all []docsContent
-	for _, media := range slices.Sorted(maps.Keys(content)) {
-		schema, _ := content[media].(node)["schema"].(node)
-		all = append(all, docsContent{media, typeOf(schema)})
 	}
 	return all
 }
 
-func docsTypeOf(name string, schema node) docsType {
-	out := docsType{Name: name}
-	properties, _ := schema["properties"].(node)
-	required, _ := schema["required"].([]string)
-	for _, field := range slices.Sorted(maps.Keys(properties)) {
-		out.Fields = append(out.Fields, docsField{field, slices.Contains(required, field), typeOf(properties[field].(node))})
+// newPage returns the page that shows a document.
+func newPage(text []byte) ([]byte, error) {
+	var d docsDocument
+	if err := json.Unmarshal(text, &d, json.MatchCaseInsensitiveNames(true)); err != nil {
+		return nil, err
 	}
-	return out
+	var page bytes.Buffer
+	err := docsTemplate.Execute(&page, struct {
+		docsDocument
+		Style template.CSS
+	}{d, template.CSS(docsCSS)})
+	return page.Bytes(), err
 }
 
-// typeOf says in words what a schema allows.
-func typeOf(schema node) typeText {
-	if ref, is := schema["$ref"].(string); is {
-		return typeText{Text: "a", Ref: ref[strings.LastIndexByte(ref, '/')+1:]}
-	}
-	if some, is := schema["anyOf"].([]node); is {
-		return eitherOf(some)
-	}
-	t := typeText{}
-	switch kind := schema["type"].(type) {
-	case []string:
-		t.Text = strings.Join(kind, " or ")
-	case string:
-		t.Text = kind
-	}
-	switch t.Text {
-	case "array":
-		items := typeOf(schema["items"].(node))
-		items.Text = "list of " + strings.TrimPrefix(items.Text, "a")
-		return items
-	case "object":
-		if of, is := schema["additionalProperties"].(node); is {
-			values := typeOf(of)
-			values.Text = "object of " + values.Text
-			return values
-		}
-	}
-	if format, is := schema["format"].(string); is {
-		t.Text += " (" + format + ")"
-	}
-	if enum := reflect.ValueOf(schema["enum"]); enum.IsValid() {
-		quoted := make([]string, enum.Len())
-		for i := range quoted {
-			quoted[i] = strconv.Quote(enum.Index(i).String())
-		}
-		t.Enum = strings.Join(quoted, ", ")
-	}
-	return t
-}
+// lastPart returns the name at the end of a reference.
+func lastPart(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
-func eitherOf(some []node) typeText {
-	t := typeOf(some[0])
-	for _, other := range some[1:] {
-		next := typeOf(other)
-		if next.Ref != "" {
-			next.Text = next.Ref
-		}
-		t.Text = next.Text + " or " + t.Text
+// docsType says in words what a schema allows: words between the names of types.
+type docsType struct{ Words, Ref string }
+
+// typeOf describes a schema. A schema of one line is all that parameters and fields have.
+func typeOf(s *docsSchema) []docsType {
+	if s == nil {
+		return nil
 	}
-	return t
+	switch {
+	case s.Ref != "":
+		return []docsType{{Ref: lastPart(s.Ref)}}
+	case s.Items != nil:
+		return append([]docsType{{Words: "list of"}}, typeOf(s.Items)...)
+	case len(s.AnyOf)+len(s.OneOf) > 0:
+		var all []docsType
+		for i, one := range append(s.AnyOf, s.OneOf...) {
+			if i > 0 {
+				all = append(all, docsType{Words: "or"})
+			}
+			all = append(all, typeOf(one)...)
+		}
+		return all
+	}
+	words := strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Type), " ", " or "), "[]")
+	if s.Type == nil {
+		words = "any"
+	}
+	if s.Format != "" {
+		words += " (" + s.Format + ")"
+	}
+	if s.Enum != nil {
+		words += ": " + strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Enum), "[]"), " ", ", ")
+	}
+	return []docsType{{Words: words}}
 }

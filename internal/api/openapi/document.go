@@ -1,12 +1,15 @@
 package openapi
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -14,130 +17,268 @@ import (
 // node is an object of an OpenAPI document.
 type node = map[string]any
 
+// document is an OpenAPI document under construction.
+type document struct {
+	schemas         *schemas
+	headers         node
+	responses       node
+	securitySchemes node
+	tags            []node
+}
+
 // newDocument builds the OpenAPI 3.1 document from the table of routes and the types of
 // package wire, so that it cannot differ from them.
-func newDocument(version string, routes []Route) node {
-	schemas := newSchemas()
-	schemas.of(wire.Event{}) // what the data of server-sent events is
-	paths := map[string]node{}
+func newDocument(version string, routes []Route) (node, error) {
+	d := &document{schemas: newSchemas(), headers: node{}, responses: node{}, securitySchemes: node{}}
+	listeners := map[string][]httpserver.Listener{}
+	for i := range routes {
+		path, _ := pathOf(routes[i].Path)
+		if !slices.Contains(listeners[path], routes[i].Listener) {
+			listeners[path] = append(listeners[path], routes[i].Listener)
+		}
+	}
+	paths := node{}
 	for i := range routes {
 		r := &routes[i]
 		if r.Operation == nil {
 			continue
 		}
-		path, params := openAPIPath(r.Path)
-		if paths[path] == nil {
-			paths[path] = node{}
+		path, params := pathOf(r.Path)
+		item, _ := paths[path].(node)
+		if item == nil {
+			item = node{"servers": serversOf(listeners[path])}
+			paths[path] = item
 		}
-		paths[path][strings.ToLower(r.Method)] = describe(r, params, schemas)
-	}
-	if version == "" {
-		version = "dev"
+		method := strings.ToLower(r.Method)
+		if r.Method == httpserver.AnyMethod {
+			method = "get"
+		}
+		item[method] = d.operation(r, params)
 	}
 	return node{
 		"openapi": "3.1.0",
 		"info": node{
-			"title": "Stint", "version": version,
+			"title": "Stint", "version": cmp.Or(version, "dev"),
 			"description": "Stint tells clients \"not now\" exactly, and keeps abusers out. " +
 				"Checks are answered on one listener, everything else on the admin listener.",
 			"license": node{"name": "MIT", "identifier": "MIT"},
 		},
-		"servers": []node{{"url": "/"}},
+		"servers": serversOf([]httpserver.Listener{httpserver.Admin}),
+		"tags":    d.tags,
 		"paths":   paths,
 		"components": node{
-			"schemas": schemas.named,
-			"securitySchemes": node{"token": node{
-				"type": "http", "scheme": "bearer", "description": "An API token; its scopes say what it may do.",
-			}},
+			"schemas": d.schemas.named, "headers": d.headers, "responses": d.responses, "securitySchemes": d.securitySchemes,
 		},
-	}
+	}, d.schemas.err
 }
 
-// openAPIPath turns "/v1/blocks/:id" into "/v1/blocks/{id}".
-func openAPIPath(path string) (string, []string) {
-	parts := strings.Split(path, "/")
-	var params []string
+// pathOf turns "/v1/blocks/:id" into "/v1/blocks/{id}" and returns the names in it.
+func pathOf(route string) (path string, names []string) {
+	parts := strings.Split(route, "/")
 	for i, part := range parts {
 		if name, isParam := strings.CutPrefix(part, ":"); isParam {
 			parts[i] = "{" + name + "}"
-			params = append(params, name)
+			names = append(names, name)
 		}
 	}
-	return strings.Join(parts, "/"), params
+	return strings.Join(parts, "/"), names
 }
 
-func describe(r *Route, pathParams []string, schemas *schemas) node {
+// serversOf returns where listeners are reached. The document is read on the admin
+// listener, so that one needs no address.
+func serversOf(listeners []httpserver.Listener) []node {
+	var all []node
+	for _, l := range listeners {
+		if l == httpserver.Admin {
+			all = append(all, node{"url": "/", "description": "The admin listener."})
+			continue
+		}
+		all = append(all, node{
+			"url": "{scheme}://{address}", "description": "The listener for checks.",
+			"variables": node{
+				"scheme":  node{"default": "http", "enum": []string{"http", "https"}, "description": "https if the listener has a certificate."},
+				"address": node{"default": "127.0.0.1:8080", "description": "The node's setting listen, as clients reach it."},
+			},
+		})
+	}
+	return all
+}
+
+func (d *document) operation(r *Route, pathParams []string) node {
 	op := r.Operation
-	out := node{"operationId": op.ID, "tags": []string{op.Tag}, "summary": op.Summary}
+	d.tag(op.Tag)
+	out := node{"operationId": op.ID, "tags": []string{op.Tag}, "summary": d.schemas.described("operation "+op.ID, op.Summary), "security": d.security(r)}
+	doc := op.Doc
+	if r.Access != identity.Public {
+		doc = strings.TrimSpace(doc + "\n\nNeeds the access \"" + string(r.Access) + "\".")
+	}
+	if doc != "" {
+		out["description"] = doc
+	}
 	var params []node
 	for _, name := range pathParams {
-		params = append(params, node{"name": name, "in": "path", "required": true, "schema": node{"type": "string"}})
+		params = append(params, d.param("path", Param{Name: name, Doc: pathNames[name], Required: true}))
 	}
 	for _, p := range op.Query {
-		params = append(params, describeParam(p))
+		params = append(params, d.param("query", p))
 	}
 	if op.IfMatch {
-		params = append(params, node{
-			"name": "If-Match", "in": "header", "schema": node{"type": "string"},
-			"description": "The version that is expected, in quotes, or * for any.",
-		})
+		params = append(params, d.param("header", Param{Name: "If-Match", Doc: "The version that is expected, in quotes, or * for any."}))
+	}
+	for _, p := range op.RequestHeaders {
+		params = append(params, d.param("header", p))
 	}
 	if params != nil {
 		out["parameters"] = params
 	}
 	if op.hasBody() {
-		out["requestBody"] = describeBody(op, schemas)
+		out["requestBody"] = node{"required": !op.BodyOptional, "content": d.content(op.Body, op.BodyTypes)}
 	}
-	if r.Access != identity.Public {
-		out["security"] = []node{{"token": []string{}}}
-		out["description"] = "Needs the access \"" + string(r.Access) + "\"."
-	}
-	out["responses"] = describeAnswers(op, schemas)
+	out["responses"] = d.answers(r, len(pathParams) > 0)
 	return out
 }
 
-func describeParam(p Param) node {
+// tag adds a tag to the document, once.
+func (d *document) tag(name string) {
+	if !slices.ContainsFunc(d.tags, func(t node) bool { return t["name"] == name }) {
+		d.tags = append(d.tags, node{"name": name, "description": d.schemas.described("tag "+name, tags[name])})
+	}
+}
+
+// security returns what a route accepts as a credential.
+func (d *document) security(r *Route) []node {
+	if r.Access == identity.Public {
+		return []node{}
+	}
+	name, scheme := "token", node{"type": "http", "scheme": "bearer", "description": "An API token; its scopes say what it may do."}
+	if r.TokenHeader != "" {
+		name = "proxyToken"
+		scheme = node{"type": "apiKey", "in": "header", "name": string(r.TokenHeader), "description": "The token of a proxy, in the header that the setting forward-token-header names."}
+	}
+	d.securitySchemes[name] = scheme
+	needed := []node{{name: []string{}}}
+	if r.Listener == httpserver.Checks { // where the setting check-auth asks for one
+		needed = append(needed, node{})
+	}
+	return needed
+}
+
+func (d *document) param(in string, p Param) node {
+	schema := schemaOf(p.Integer, p.Enum)
+	if p.Boolean {
+		schema["type"] = "boolean"
+	}
+	if p.Repeated {
+		schema = node{"type": "array", "items": schema}
+	}
+	return node{"name": p.Name, "in": in, "required": p.Required, "description": d.schemas.described(in+" parameter "+p.Name, p.Doc), "schema": schema}
+}
+
+func schemaOf(isInteger bool, enum []string) node {
 	schema := node{"type": "string"}
-	if p.Integer {
-		schema["type"] = "integer"
+	if isInteger {
+		schema = node{"type": "integer", "format": "int64"}
 	}
-	if p.Enum != nil {
-		schema["enum"] = p.Enum
+	if enum != nil {
+		schema["enum"] = enum
 	}
-	return node{"name": p.Name, "in": "query", "required": p.Required, "description": p.Doc, "schema": schema}
+	return schema
 }
 
-func describeBody(op *Operation, schemas *schemas) node {
+// content describes a body: JSON of the type of a value, or one of other media types.
+func (d *document) content(body any, types []string) node {
 	content := node{}
-	if op.Body != nil {
-		content[fiber.MIMEApplicationJSON] = node{"schema": schemas.of(op.Body)}
+	for _, media := range types {
+		content[media] = node{"schema": node{"type": "string"}}
+		switch media {
+		case "application/octet-stream":
+			content[media] = node{"schema": node{"type": "string", "format": "binary"}}
+		case "application/json", "application/x-ndjson":
+			content[media] = node{"schema": node{}}
+		case "text/event-stream":
+			content[media] = node{"schema": d.schemas.of(wire.Event{})} // of the data of each event
+		}
 	}
-	for _, media := range op.BodyTypes {
-		content[media] = node{}
+	if body != nil {
+		content[fiber.MIMEApplicationJSON] = node{"schema": d.schemas.of(body)}
 	}
-	return node{"required": !op.BodyOptional, "content": content}
+	return content
 }
 
-func describeAnswers(op *Operation, schemas *schemas) node {
-	answers := node{}
-	problem := node{wire.ProblemType: node{"schema": schemas.of(wire.Problem{})}}
+func (d *document) answers(r *Route, hasPathParams bool) node {
+	op := r.Operation
+	answers := node{"default": d.problem(0)}
+	for _, status := range problemsOf(r, hasPathParams) {
+		answers[strconv.Itoa(status)] = d.problem(status)
+	}
 	for _, a := range op.Answers {
-		content := node{}
-		if a.Body != nil {
-			content[fiber.MIMEApplicationJSON] = node{"schema": schemas.of(a.Body)}
-		}
-		for _, media := range a.Types {
-			content[media] = node{}
-		}
+		content := d.content(a.Body, a.Types)
 		if a.Status >= http.StatusBadRequest { // there may be a problem instead
-			content[wire.ProblemType] = problem[wire.ProblemType]
+			content[wire.ProblemType] = d.problemContent()
 		}
-		answer := node{"description": a.Doc}
+		answer := node{"description": d.schemas.described("answer "+strconv.Itoa(a.Status)+" of "+op.ID, a.Doc), "headers": d.headersOf(append(a.Headers, requestID))}
 		if len(content) > 0 {
 			answer["content"] = content
 		}
 		answers[strconv.Itoa(a.Status)] = answer
 	}
-	answers["default"] = node{"description": "What was wrong.", "content": problem}
 	return answers
+}
+
+// problemsOf returns the statuses of the problems that a route may answer with, besides
+// those that any request may have.
+func problemsOf(r *Route, hasPathParams bool) []int {
+	op := r.Operation
+	all := []int{http.StatusBadRequest, http.StatusInternalServerError}
+	if r.Access != identity.Public {
+		all = append(all, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+		if r.Listener == httpserver.Admin {
+			all = append(all, http.StatusForbidden)
+		}
+		if !r.AnyHost {
+			all = append(all, http.StatusMisdirectedRequest)
+		}
+	}
+	if hasPathParams || op.Query != nil {
+		all = append(all, http.StatusNotFound)
+	}
+	if op.hasBody() {
+		all = append(all, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	if op.IfMatch {
+		all = append(all, http.StatusPreconditionFailed, http.StatusPreconditionRequired)
+	}
+	if op.Conflict || r.Listener == httpserver.Admin && r.Method != http.MethodGet {
+		all = append(all, http.StatusConflict)
+	}
+	return all
+}
+
+// problem refers to the answer with a problem of a status, 0 for any other.
+func (d *document) problem(status int) node {
+	name, doc := "Problem", "Any other problem."
+	headers := []Header{requestID}
+	if status != 0 {
+		name = strings.ReplaceAll(http.StatusText(status), " ", "")
+		doc = problems[status]
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		headers = append(headers, authenticate)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		headers = append(headers, RetryAfter)
+	}
+	d.responses[name] = node{"description": d.schemas.described("problem "+strconv.Itoa(status), doc), "headers": d.headersOf(headers), "content": node{wire.ProblemType: d.problemContent()}}
+	return node{"$ref": "#/components/responses/" + name}
+}
+
+func (d *document) problemContent() node { return node{"schema": d.schemas.of(wire.Problem{})} }
+
+func (d *document) headersOf(headers []Header) node {
+	out := node{}
+	for _, h := range headers {
+		d.headers[h.Name] = node{"description": d.schemas.described("header "+h.Name, h.Doc), "schema": schemaOf(h.Integer, h.Enum)}
+		out[h.Name] = node{"$ref": "#/components/headers/" + h.Name}
+	}
+	return out
 }

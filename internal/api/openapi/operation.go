@@ -1,5 +1,5 @@
-// Package openapi describes the routes of the REST API: an OpenAPI 3.1 document, and
-// the same as a page for people.
+// Package openapi describes the routes of the REST API and of the doors: an OpenAPI 3.1
+// document, and the same as a page for people.
 package openapi
 
 import "github.com/stint-dev/stint/internal/httpserver"
@@ -11,12 +11,25 @@ type Route struct {
 	Operation *Operation
 }
 
-// Operation describes a route.
+// Served returns the routes without their descriptions.
+func Served(routes []Route) []httpserver.Route {
+	all := make([]httpserver.Route, len(routes))
+	for i, r := range routes {
+		all[i] = r.Route
+	}
+	return all
+}
+
+// Operation describes a route. The problems that follow from its access, parameters and
+// body are described without being named here.
 type Operation struct {
 	ID      string // unique, for generated clients
-	Tag     string
+	Tag     string // one of tags
 	Summary string
+	Doc     string // more than the summary, in Markdown; "" for nothing
 	Query   []Param
+	// RequestHeaders are the headers of the request that the route reads.
+	RequestHeaders []Param
 	// IfMatch reports whether the route reads that header.
 	IfMatch bool
 	// Body is a value of the type of the JSON body, nil if there is none.
@@ -25,15 +38,19 @@ type Operation struct {
 	// BodyTypes are media types of the body that are not described further.
 	BodyTypes []string
 	Answers   []Answer
+	// Conflict reports whether the route may answer 409, as all that change something may.
+	Conflict bool
 }
 
-// Param is a query parameter.
+// Param is a parameter of the query or a header of the request.
 type Param struct {
 	Name     string
 	Doc      string
 	Required bool
 	Enum     []string
 	Integer  bool
+	Boolean  bool
+	Repeated bool // it may be sent more than once
 }
 
 func (o *Operation) hasBody() bool { return o.Body != nil || o.BodyTypes != nil }
@@ -45,8 +62,31 @@ type Answer struct {
 	// Body is a value of the type of the JSON body, nil if there is none.
 	Body any
 	// Types are media types of the body that are not described further.
-	Types []string
+	Types   []string
+	Headers []Header
 }
 
-// AnyOf is a body of one of several types, each represented by a value.
-type AnyOf []any
+// Header is a header of an answer. The document has one of each name.
+type Header struct {
+	Name, Doc string
+	Integer   bool
+	Enum      []string
+}
+
+// The headers of several operations.
+var (
+	RetryAfter      = Header{Name: "Retry-After", Integer: true, Doc: "The whole seconds to wait before the next try. It is missing where waiting does not help."}
+	RateLimit       = Header{Name: "RateLimit", Doc: "What each rule has left, as in draft-ietf-httpapi-ratelimit-headers-10: r is the number of requests, t the seconds until there are more."}
+	RateLimitPolicy = Header{Name: "RateLimit-Policy", Doc: "The rules of the policy, as in draft-ietf-httpapi-ratelimit-headers-10: q requests in w seconds."}
+	Location        = Header{Name: "Location", Doc: "The path of what was created."}
+	ETag            = Header{Name: "ETag", Doc: "The version in quotes, for If-Match."}
+	Disposition     = Header{Name: "Content-Disposition", Doc: "The name of the file."}
+	requestID       = Header{Name: "X-Request-Id", Doc: "The id of the request, which the log and problems name. It is the request's own X-Request-Id, if that is one."}
+	authenticate    = Header{Name: "WWW-Authenticate", Doc: "How to authenticate."}
+)
+
+// Union is a body of one of several types, each represented by a value.
+type Union struct {
+	Name, Doc string
+	Of        []any
+}

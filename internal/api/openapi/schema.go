@@ -1,145 +1,206 @@
 package openapi
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/swaggest/jsonschema-go"
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 // schemas turns the types of package wire into JSON schemas, each named once.
-type schemas struct{ named map[string]node }
+type schemas struct {
+	reflector jsonschema.Reflector
+	comments  comments
+	named     node
+	err       error // all that went wrong, and all that is not described
+}
 
-func newSchemas() *schemas { return &schemas{named: map[string]node{}} }
+// described returns a description. It is an error if there is none.
+func (s *schemas) described(what, text string) string {
+	if text == "" {
+		s.fail(fmt.Errorf("openapi: %s has no description", what))
+	}
+	return text
+}
 
-// enums are the texts that a field may hold, by type and field.
-var enums = map[string][]string{
-	"Decision.decision":       {wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable},
-	"Shadow.decision":         {wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable},
-	"KeyExplanation.decision": {wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable},
-	"CheckRequest.detail":     {wire.DetailRules, wire.DetailNone},
-	"KeysRequest.detail":      {wire.DetailRules, wire.DetailNone},
-	"KeysDecision.decision":   {wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable},
-	"BlockRequest.on_conflict": {
-		wire.ConflictFail, wire.ConflictKeep, wire.ConflictExtend, wire.ConflictReplace,
-	},
-	"PolicyRequest.mode":         {"enforce", "shadow", "off"},
-	"PolicyRequest.on_failure":   {"local", "allow", "deny"},
-	"PolicyRequest.algorithm":    algorithms.Names(),
-	"PolicyOptions.window_start": {algorithms.WindowClock, algorithms.WindowFirst},
-	"PolicyOptions.as":           {algorithms.VariantMeter, algorithms.VariantQueue},
-	"UserRequest.role":           {"viewer", "operator", "admin"},
+func (s *schemas) fail(err error) { s.err = errors.Join(s.err, err) }
+
+func newSchemas() *schemas {
+	s := &schemas{named: node{}}
+	s.comments, s.err = readComments()
+	s.reflector.InlineDefinition(wire.RuleStates{})
+	s.reflector.DefaultOptions = []func(*jsonschema.ReflectContext){
+		jsonschema.DefinitionsPrefix("#/components/schemas/"), jsonschema.RootRef,
+		func(rc *jsonschema.ReflectContext) { rc.EnvelopNullability = true },
+		jsonschema.CollectDefinitions(func(name string, schema jsonschema.Schema) { s.named[name] = s.node(schema) }),
+		jsonschema.InterceptDefName(func(t reflect.Type, _ string) string { return schemaName(t) }),
+		jsonschema.InterceptSchema(s.interceptSchema),
+		jsonschema.InterceptProp(s.interceptField),
+		jsonschema.InterceptNullability(func(p jsonschema.InterceptNullabilityParams) {
+			// A nil list is [] and a nil map {}, except for RuleStates.
+			if p.Type.Kind() != reflect.Pointer && p.Type != reflect.TypeFor[wire.RuleStates]() && p.NullAdded {
+				p.Schema.RemoveType(jsonschema.Null)
+			}
+		}),
+	}
+	return s
 }
 
 // of returns the schema of a value's type.
 func (s *schemas) of(v any) node {
-	several, is := v.(AnyOf)
-	if !is {
-		return s.ofType(reflect.TypeOf(v))
+	if u, is := v.(Union); is {
+		var all []node
+		for _, one := range u.Of {
+			all = append(all, s.of(one))
+		}
+		s.named[u.Name] = node{"description": s.described(u.Name, u.Doc), "oneOf": all}
+		return node{"$ref": "#/components/schemas/" + u.Name}
 	}
-	var all []node
-	for _, one := range several {
-		all = append(all, s.of(one))
-	}
-	return node{"anyOf": all}
+	schema, err := s.reflector.Reflect(v)
+	s.fail(err)
+	return s.node(schema)
 }
 
-func (s *schemas) ofType(t reflect.Type) node {
+func (s *schemas) node(schema jsonschema.Schema) node {
+	out := node{}
+	text, err := json.Marshal(schema)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	s.fail(err)
+	return out
+}
+
+// interceptSchema is called before and after a type is reflected.
+func (s *schemas) interceptSchema(p jsonschema.InterceptSchemaParams) (stop bool, err error) {
+	t := p.Value.Type()
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if p.Processed {
+		s.completeType(t, p.Schema)
+		return false, nil
+	}
 	switch t {
 	case reflect.TypeFor[wire.Time]():
-		return node{"type": []string{"string", "null"}, "format": "date-time"}
+		p.Schema.WithType(orNull(jsonschema.String)).WithFormat("date-time")
 	case reflect.TypeFor[wire.Duration]():
-		return node{"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w))+$", "examples": []string{"24h", "7d"}}
+		p.Schema.WithType(jsonschema.String.Type()).WithPattern("^([0-9]+(ms|s|m|h|d|w))+$").WithExamples("24h", "7d")
 	case reflect.TypeFor[wire.NullString]():
-		return node{"type": []string{"string", "null"}}
-	case reflect.TypeFor[wire.RuleStates]():
-		return orNull(node{"type": "array", "items": s.ofType(reflect.TypeFor[wire.RuleState]())})
+		p.Schema.WithType(orNull(jsonschema.String))
 	case reflect.TypeFor[jsontext.Value]():
-		return node{}
-	case reflect.TypeFor[wire.KeyPart]():
-		return node{"anyOf": []node{{"type": "string"}, s.ofStruct(t)}}
-	case reflect.TypeFor[wire.BatchItem]():
-		return node{"anyOf": []node{s.ofType(reflect.TypeFor[wire.Decision]()), s.ofType(reflect.TypeFor[wire.Problem]())}}
+	default:
+		if t.Kind() != reflect.Struct || t.PkgPath() != reflect.TypeFor[wire.Time]().PkgPath() || goTypeName(t) != "Change" {
+			return false, nil
+		}
+		change, _ := t.FieldByName("Value")
+		inner, err := s.reflector.Reflect(reflect.Zero(change.Type).Interface())
+		if err != nil {
+			return false, err
+		}
+		inner.AddType(jsonschema.Null)
+		*p.Schema = inner
 	}
+	s.reflector.InlineDefinition(reflect.Zero(t).Interface())
+	return true, nil
+}
+
+func orNull(t jsonschema.SimpleType) jsonschema.Type {
+	return jsonschema.Type{SliceOfSimpleTypeValues: []jsonschema.SimpleType{t, jsonschema.Null}}
+}
+
+// completeType adds to a reflected type what the library does not know.
+func (s *schemas) completeType(t reflect.Type, schema *jsonschema.Schema) {
 	switch t.Kind() {
-	case reflect.Pointer:
-		return orNull(s.ofType(t.Elem()))
-	case reflect.Slice:
-		return node{"type": "array", "items": s.ofType(t.Elem())}
-	case reflect.Map:
-		return node{"type": "object", "additionalProperties": s.ofType(t.Elem())}
-	case reflect.Struct:
-		return s.ofStruct(t)
-	case reflect.Bool:
-		return node{"type": "boolean"}
-	case reflect.Float64:
-		return node{"type": "number"}
 	case reflect.Int, reflect.Int64:
-		return node{"type": "integer"}
+		schema.WithFormat("int64")
+	case reflect.Float64:
+		schema.WithFormat("double")
+	case reflect.Struct:
+		if of := schema.OneOf; len(of) > 0 {
+			*schema = jsonschema.Schema{OneOf: of}
+		} else {
+			isOpen := slices.ContainsFunc(reflect.VisibleFields(t), isRest)
+			schema.WithAdditionalProperties(jsonschema.SchemaOrBool{TypeBoolean: &isOpen})
+		}
+		schema.WithDescription(s.described("wire."+goTypeName(t), s.comments[goTypeName(t)]))
+		if t == reflect.TypeFor[wire.KeyPart]() { // which may be the key alone
+			object := *schema
+			key := jsonschema.String.ToSchemaOrBool()
+			*schema = jsonschema.Schema{Description: object.Description, OneOf: []jsonschema.SchemaOrBool{key, object.ToSchemaOrBool()}}
+		}
 	}
-	return node{"type": "string"}
 }
 
-func orNull(schema node) node { return node{"anyOf": []node{schema, {"type": "null"}}} }
+// isRest reports whether a field holds the members that its type does not name.
+func isRest(f reflect.StructField) bool { return strings.HasPrefix(f.Tag.Get("json"), ",") }
 
-func (s *schemas) ofStruct(t reflect.Type) node {
-	if change, is := t.FieldByName("Given"); is && change.Type.Kind() == reflect.Bool { // wire.Change
-		return orNull(s.ofType(t.Field(1).Type))
+// interceptField is called before and after a field is reflected.
+func (s *schemas) interceptField(p jsonschema.InterceptPropParams) error {
+	if isRest(p.Field) {
+		return jsonschema.ErrSkipProperty
 	}
-	name := schemaName(t)
-	ref := node{"$ref": "#/components/schemas/" + name}
-	if _, known := s.named[name]; known {
-		return ref
+	if !p.Processed {
+		return nil
 	}
-	s.named[name] = node{} // a type may hold itself
-	properties, required := node{}, []string{}
-	open := s.members(t, name, properties, &required)
-	schema := node{"type": "object", "properties": properties, "additionalProperties": open}
-	if len(required) > 0 {
-		schema["required"] = required
+	owner, isOptional := ownerOf(p.ParentSchema.ReflectType, p.Field)
+	if !isOptional && !strings.Contains(p.Field.Tag.Get("json"), ",omit") {
+		p.ParentSchema.Required = append(p.ParentSchema.Required, p.Name)
 	}
-	s.named[name] = schema
-	return ref
+	p.PropertySchema.WithDescription(s.described("wire."+goTypeName(owner)+"."+p.Field.Name, s.comments.field(owner, p.Field.Name, p.Name)))
+	if all := p.PropertySchema.AnyOf; len(all) > 0 { // null or a reference, which has the type
+		p.PropertySchema.Type, all[len(all)-1].TypeObject.Type = nil, nil
+	}
+	if p.Name == "algorithm" {
+		p.PropertySchema.WithEnum(anyOf(algorithms.Names())...)
+	}
+	if p.PropertySchema.Enum != nil && p.PropertySchema.HasType(jsonschema.Null) {
+		p.PropertySchema.Enum = append(p.PropertySchema.Enum, nil)
+	}
+	return nil
 }
 
-// members fills in the fields of a struct, those of what it embeds included,
-// and reports whether it may hold others.
-func (s *schemas) members(t reflect.Type, owner string, properties node, required *[]string) (open bool) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		tag := f.Tag.Get("json")
-		if f.Anonymous && tag == "" {
-			inner, needed := f.Type, required
-			if inner.Kind() == reflect.Pointer { // its members may all be missing
-				inner, needed = inner.Elem(), new([]string)
-			}
-			open = s.members(inner, owner, properties, needed) || open
-			continue
-		}
-		name, options, _ := strings.Cut(tag, ",")
-		if name == "" { // the fallback that keeps unknown members
-			open = true
-			continue
-		}
-		schema := s.ofType(f.Type)
-		if values := enums[owner+"."+name]; values != nil {
-			schema["enum"] = values
-		}
-		properties[name] = schema
-		if options == "" {
-			*required = append(*required, name)
+// ownerOf returns the struct that declares a field of t, which may be embedded in t, and
+// reports whether it is embedded as a pointer, so that its fields may be missing.
+func ownerOf(t reflect.Type, f reflect.StructField) (owner reflect.Type, isOptional bool) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	found, _ := t.FieldByName(f.Name)
+	for _, i := range found.Index[:len(found.Index)-1] {
+		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
+			t, isOptional = t.Elem(), true
 		}
 	}
-	return open
+	return t, isOptional
+}
+
+func anyOf(texts []string) []any {
+	all := make([]any, len(texts))
+	for i, text := range texts {
+		all[i] = text
+	}
+	return all
+}
+
+// goTypeName returns the name of a type without its type parameters.
+func goTypeName(t reflect.Type) string {
+	name, _, _ := strings.Cut(t.Name(), "[")
+	return name
 }
 
 // schemaName names a type: "Block", "PageOfBlock".
 func schemaName(t reflect.Type) string {
-	name, of, generic := strings.Cut(t.Name(), "[")
-	if !generic {
+	name, of, isGeneric := strings.Cut(t.Name(), "[")
+	if !isGeneric {
 		return name
 	}
 	of = strings.TrimSuffix(of, "]")
