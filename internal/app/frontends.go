@@ -7,6 +7,7 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/doors/crowdsec"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -23,7 +24,9 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	options.Sessions = pages.Sessions()
 	metrics := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
 	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
-	return httpserver.New(options, api.New(a.apiDeps()).Routes(), proxies.Routes(), crowdsec.New(a.bouncers).Routes(), metrics, pages.Routes()), nil
+	deps := a.apiDeps()
+	deps.Doors = proxies.Routes()
+	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), metrics, pages.Routes()), nil
 }
 
 func (a *App) serverOptions() httpserver.Options {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -71,14 +72,14 @@ func New(o Options) *Door {
 
 // Routes returns the door's routes. Every method and every suffix of the path is
 // accepted: some proxies send the client's own.
-func (d *Door) Routes() []httpserver.Route {
+func (d *Door) Routes() []openapi.Route {
 	r := httpserver.Route{
 		Listener: httpserver.Checks, Method: httpserver.AnyMethod, Path: Path, Access: identity.Check, Handler: d.handle,
 		TokenHeader: d.o.TokenHeader, AnyHost: true,
 	}
 	below := r
 	below.Path = Path + "/*"
-	return []httpserver.Route{r, below}
+	return []openapi.Route{{Route: r, Operation: opForward}, {Route: below}}
 }
 
 func (d *Door) handle(c *httpserver.Call) error {

@@ -1,0 +1,51 @@
+package forwardauth
+
+import (
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+var opForward = &openapi.Operation{
+	ID: "forwardAuth", Tag: "checks", Summary: "May the request that a proxy forwards be done?",
+	Doc: "Reverse proxies ask it: nginx auth_request, Traefik ForwardAuth, Caddy forward_auth, HAProxy and Envoy. " +
+		"Every method and every path below it is answered in the same way; the body is not read. " +
+		"The query string is what the operator writes into the proxy's configuration. " +
+		"A trusted proxy describes its client's request in headers, which are ignored from anybody else.",
+	Query: []openapi.Param{
+		{Name: paramPolicy, Doc: "The policy to ask by name; the best match of each key where it is left out."},
+		{Name: paramCost, Doc: "What the request is charged, 1 to 1000; 1 where it is left out.", Integer: true},
+		{Name: paramBy, Doc: "A part of the request that becomes a key: ip, header:NAME, plain-header:NAME, cookie:NAME, host, path, path:HEADER or method. " +
+			"ip where it is left out. Several are checked as one: all are charged, or none.", Repeated: true},
+		{Name: paramRefuse, Doc: "403 answers every refusal with that status, for proxies that know no other.", Enum: []string{"403"}},
+		{Name: paramSource, Doc: "Who asks, shown with an offence."},
+		{Name: paramID, Doc: "header:NAME, the header with an id of the request, which is then charged once however often the proxy asks about it."},
+		{Name: paramPath, Doc: "The target of the client's request. It must be the last parameter: everything behind it belongs to the target."},
+	},
+	RequestHeaders: []openapi.Param{
+		{Name: forwardedHost, Doc: "The host that the client asked for."},
+		{Name: forwardedURI, Doc: "The target of the client's request."},
+		{Name: forwardedMethod, Doc: "The method of the client's request."},
+	},
+	Answers: []openapi.Answer{
+		{Status: http.StatusOK, Doc: "Allowed. The body is empty.", Headers: answerHeaders},
+		{Status: http.StatusForbidden, Doc: "Blocked, or refused for any reason under refuse=403.", Headers: refusalHeaders},
+		{Status: http.StatusTooManyRequests, Doc: "Limited by a rule.", Headers: refusalHeaders},
+		{Status: http.StatusServiceUnavailable, Doc: "An outage under on_failure deny.", Headers: refusalHeaders},
+	},
+}
+
+// The headers of answers.
+var (
+	answerHeaders = []openapi.Header{
+		openapi.RateLimit, openapi.RateLimitPolicy,
+		{Name: string(decisionHeader), Doc: "What was decided.", Enum: []string{wire.Allowed, wire.Limited, wire.Blocked, wire.Unavailable}},
+		{Name: string(statusHeader), Doc: "The status that the decision has without refuse=403.", Integer: true},
+		{Name: string(degradedHeader), Doc: "The outage under which it was decided; missing without one."},
+	}
+	refusalHeaders = append([]openapi.Header{
+		openapi.RetryAfter,
+		{Name: string(refusalHeader), Doc: "The id of the refusal, which opens its record at /v1/offences/{id}."},
+	}, answerHeaders...)
+)
