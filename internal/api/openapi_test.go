@@ -32,7 +32,11 @@ type described struct {
 
 func newDescribed(t *testing.T, n *testNode) *described {
 	t.Helper()
-	text := n.must(n.send(http.MethodGet, n.admin+"/openapi.json", ""), http.StatusOK).body
+	a := n.send(http.MethodGet, n.admin+"/openapi.json", "")
+	if a.status != http.StatusOK { // the log names what is not described
+		t.Fatalf("got %d: %s", a.status, n.logged)
+	}
+	text := a.body
 	document, err := libopenapi.NewDocument([]byte(text))
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ type CheckRequest struct {
 	// Charge is ChargeAlways for usage that is reported after the fact: where a rule
 	// refuses the check, as much of its cost as fits is charged. Only allowed checks
 	// are charged where it is left out. It cannot be combined with MaxWait.
-	Charge string `json:"charge,omitzero"`
+	Charge string `json:"charge,omitzero" enum:"always"`
 	// IdempotencyKey names the request: one that comes again within a minute of
 	// its reservation is answered again and not charged. 1 to MaxID printable ASCII
 	// characters.

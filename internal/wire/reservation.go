@@ -39,10 +39,10 @@ type KeysRequest struct {
 	Peek   bool      `json:"peek,omitzero"` // answer and charge nothing
 	Detail string    `json:"detail,omitzero" enum:"rules,none"`
 	Source string    `json:"source,omitzero"`
-	// Meta, MaxWait and IdempotencyKey are as in a CheckRequest.
+	// Meta and what follows are as in a CheckRequest: Charge, MaxWait and IdempotencyKey.
 	Meta           map[string]string `json:"meta,omitzero"`
 	MaxWait        Duration          `json:"max_wait,omitzero"`
-	Charge         string            `json:"charge,omitzero"`
+	Charge         string            `json:"charge,omitzero" enum:"always"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`
 }
 
