@@ -86,6 +86,11 @@ func (f *Filter) Selects(e *Event) bool {
 	})
 }
 
+// mayBeDecision reports whether f selects any decision.
+func (f *Filter) mayBeDecision() bool {
+	return len(f.Kinds) == 0 || slices.Contains(f.Kinds, Decision)
+}
+
 func (f *Filter) selectsDecision(e *Event) bool {
 	return (len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, e.Outcome)) &&
 		(f.Policy == "" || f.Policy == e.Policy || f.Policy == e.ShadowPolicy) &&

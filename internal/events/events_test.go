@@ -233,6 +233,30 @@ func TestASlowListenerIsDroppedWithANoticeAndNobodyElseIs(t *testing.T) {
 	}
 }
 
+// A listener that stays for weeks, as a firewall does, costs checks nothing.
+func TestAListenerOfBlocksAloneKeepsNoDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := events.New(events.Options{})
+		blocks, _ := h.Listen(events.Filter{Kinds: []events.Kind{events.Block, events.Change}}, "")
+		h.Record(decided(t, "token:1", gate.Limited))
+		all, _ := h.Listen(events.Filter{}, "")
+		h.Record(decided(t, "token:2", gate.Limited))
+		if got := received(all); got != "token:2" {
+			t.Errorf("heard %q", got)
+		}
+		all.Stop()
+		time.Sleep(events.Linger + time.Second)
+		h.Record(decided(t, "token:3", gate.Limited))
+		kept := h.Newest(events.Filter{}, 10)
+		if len(kept) != 1 || kept[0].Key != key(t, "token:2") {
+			t.Errorf("kept %v", kept)
+		}
+		if got := received(blocks); got != "" {
+			t.Errorf("the listener of blocks heard %q", got)
+		}
+	})
+}
+
 func TestAKeyIsCopiedOutOfItsBuffer(t *testing.T) {
 	buffer := []byte("token:secret")
 	text := unsafe.String(&buffer[0], len(buffer))

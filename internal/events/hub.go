@@ -50,6 +50,8 @@ type Hub struct {
 	last      uint64
 	ring      []Event // the newest, by id modulo its length
 	listeners map[*Listener]struct{}
+	// decisions is the number of listeners whose filter may select decisions.
+	decisions int
 	closed    bool
 }
 
@@ -117,7 +119,10 @@ func (h *Hub) drop(l *Listener, slow bool) {
 	delete(h.listeners, l)
 	l.slow.Store(slow)
 	close(l.queue)
-	if len(h.listeners) == 0 {
+	if !l.filter.mayBeDecision() {
+		return
+	}
+	if h.decisions--; h.decisions == 0 {
 		h.until.Store(h.o.Now().Add(Linger).UnixNano())
 	}
 }
@@ -152,7 +157,10 @@ func (h *Hub) Listen(f Filter, after string) (*Listener, []Event) {
 		return l, nil
 	}
 	h.listeners[l] = struct{}{}
-	h.until.Store(math.MaxInt64)
+	if f.mayBeDecision() {
+		h.decisions++
+		h.until.Store(math.MaxInt64)
+	}
 	if after == "" {
 		return l, nil
 	}
@@ -190,7 +198,7 @@ func (h *Hub) missed(f Filter, after string) []Event {
 func (h *Hub) Newest(f Filter, limit int) []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.listeners) == 0 && !h.closed {
+	if h.decisions == 0 && !h.closed {
 		h.until.Store(h.o.Now().Add(Linger).UnixNano())
 	}
 	var found []Event
