@@ -58,6 +58,22 @@ func TestTheSetsFollowTheBlocks(t *testing.T) {
 	s.await("192.0.2.1 192.0.2.3 203.0.113.1 2001:db8::/64")
 }
 
+// Blocks that escalation makes have no actor but the server.
+func TestAutomaticBlocksArePutIn(t *testing.T) {
+	s := newSite(t)
+	s.node.Do(t, http.MethodPut, "/v1/policies/guarded?confirm=guarded", `{"match":["ip:203.0.113.0/24"],"rules":["1/1h"],"mode":"enforce",
+		"escalation":{"threshold":3,"window":"10m","duration":"1h","factor":2,"max_duration":"8h","decay_after":"7d"}}`, http.StatusCreated)
+	s.start()
+	for range 6 {
+		answer, err := http.Post(s.node.Check+"/v1/check", "application/json", strings.NewReader(`{"key":"ip:203.0.113.9"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+	s.await("203.0.113.9+")
+}
+
 // importBlocks imports patterns, one a line.
 func (s *site) importBlocks(lines string) {
 	s.Helper()

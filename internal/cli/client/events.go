@@ -31,6 +31,8 @@ func (c *Client) Events(ctx context.Context, filter url.Values, after string, op
 	return func(yield func(*SentEvent, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
+		silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
+		defer silence.Stop()
 		header := map[string]string{"Accept": "text/event-stream"}
 		if after != "" {
 			header["Last-Event-ID"] = after
@@ -42,8 +44,6 @@ func (c *Client) Events(ctx context.Context, filter url.Values, after string, op
 		}
 		defer answer.Body.Close()
 		opened()
-		silence := time.AfterFunc(maxSilence, func() { cancel(errSilent) })
-		defer silence.Stop()
 		lines := bufio.NewScanner(answer.Body)
 		lines.Buffer(nil, maxEvent)
 		event := &SentEvent{}

@@ -1,0 +1,53 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// A connection that was lost without being closed must not be waited for.
+func TestASilentStreamEnds(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+	for name, sent := range map[string]string{
+		"before the answer": "", "after the head": head, "after an event": head + "event: block\ndata: {\"kind\":\"block\"}\n\n: still here\n\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, err := New("http://192.0.2.1:8081", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				here, there := net.Pipe()
+				defer there.Close()
+				c.conn.http.Transport = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return here, nil }}
+				go func() {
+					if _, err := there.Read(make([]byte, 4096)); err == nil && sent != "" {
+						_, _ = there.Write([]byte(sent)) // it fails once the client has gone
+					}
+				}()
+				heard := 0
+				var last error
+				for event, err := range c.Events(t.Context(), nil, "", func() {}) {
+					if last = err; err == nil && event.Kind == "block" {
+						heard++
+					}
+				}
+				var unreachable *Unreachable
+				if !errors.As(last, &unreachable) {
+					t.Errorf("it ended with %v", last)
+				}
+				if want := strings.Count(sent, "event:"); heard != want {
+					t.Errorf("heard %d events, want %d", heard, want)
+				}
+				if sent != "" && !errors.Is(last, errSilent) {
+					t.Errorf("the reason is %v", last)
+				}
+			})
+		})
+	}
+}
