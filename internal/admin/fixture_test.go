@@ -67,8 +67,13 @@ func newFixture(t *testing.T, url string) *fixture {
 	return f
 }
 
-// policies returns the use case of policies.
-func (f *fixture) policies() *admin.Policies { return admin.NewPolicies(f.store.Policies) }
+// policies returns the use case of policies. No traffic is recorded.
+func (f *fixture) policies() *admin.Policies { return f.policiesOn(nil) }
+
+// policiesOn is policies with recorded traffic.
+func (f *fixture) policiesOn(traffic admin.TrafficSource) *admin.Policies {
+	return admin.NewPolicies(f.store.Policies, admin.PolicyOptions{View: f.catalog, Traffic: traffic, Now: func() time.Time { return f.now }})
+}
 
 // add adds one confirmed entry.
 func (f *fixture) add(t *testing.T, kind blocks.Kind, pattern string, expiry blocks.Expiry) *blocks.Entry {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/rules"
@@ -15,6 +17,16 @@ import (
 type Policies struct {
 	PolicyReader
 	store rules.Store
+	PolicyOptions
+
+	trying sync.Mutex // held by a trial, which takes time and memory
+}
+
+// PolicyOptions are what trials of policies need.
+type PolicyOptions struct {
+	View    KeyView
+	Traffic TrafficSource // nil on a node that records none
+	Now     func() time.Time
 }
 
 // PolicyReader reads policies; see rules.Store.
@@ -24,8 +36,11 @@ type PolicyReader interface {
 	PolicyVersions(ctx context.Context, name string) ([]*rules.Policy, error)
 }
 
-// NewPolicies returns the use case over a store.
-func NewPolicies(store rules.Store) *Policies { return &Policies{PolicyReader: store, store: store} }
+// NewPolicies returns the use case over a store. A node has one, so that it tries one
+// policy at a time.
+func NewPolicies(store rules.Store, o PolicyOptions) *Policies {
+	return &Policies{PolicyReader: store, store: store, PolicyOptions: o}
+}
 
 // Put creates the policy of wanted.Name or replaces its version expect; see
 // rules.Store.

@@ -42,8 +42,6 @@ type Deps struct {
 	Settings []Setting
 	// Undo takes changes back from the page of the audit; nil for never.
 	Undo *admin.Undo
-	// Trace returns recorded checks; nil where none are recorded.
-	Trace policies.TrafficSource
 	// Checked reports whether any check was ever answered; nil for never.
 	Checked func(ctx context.Context) (bool, error)
 	// Ready says which part of the node fails; nil for none.
@@ -146,7 +144,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&usersHandler{Site: s, users: d.Users},
 		&settingsHandler{Site: s, settings: d.Settings},
 	}
-	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, Traffic: d.Trace, IsShared: isShared}
+	policies := &policies.Handler{Site: s, Policies: d.Policies, Detection: d.Detection, IsShared: isShared}
 	all := append(s.StaticRoutes(), policies.Routes()...)
 	for _, h := range handlers {
 		all = append(all, h.routes()...)

@@ -17,7 +17,6 @@ import (
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -164,7 +163,7 @@ func TestADraftIsTriedByItsAlgorithm(t *testing.T) {
 	var parser keys.Parser
 	key, err := parser.Key("ip:203.0.113.7")
 	must(t, err)
-	trace := func(_ context.Context, from, _ time.Time) (backtest.Source, bool, error) {
+	trace := func(_ context.Context, from, _ time.Time) (accesslog.Source, bool, error) {
 		minute := from.Truncate(time.Minute).Add(2 * time.Minute)
 		var all []accesslog.Record
 		for i := range 30 {
@@ -172,7 +171,7 @@ func TestADraftIsTriedByItsAlgorithm(t *testing.T) {
 		}
 		return accesslog.Slice(all), false, nil
 	}
-	n := newNode(t, func(d *adminui.Deps) { d.Trace = trace })
+	n := newNode(t, func(d *adminui.Deps) { d.Policies.Traffic = trace })
 	n.count(t, algorithms.TimestampLog, algorithms.Options{}, "20/m")
 	b := newBrowser(t, n)
 	b.do(chromedp.EmulateViewport(1440, 900))

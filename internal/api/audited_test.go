@@ -27,7 +27,7 @@ type change struct {
 // notHere are the operations that are neither GET nor a change, and those
 // whose entry is made by what this API's tests put something else in place of:
 // the tests of package sqlstore hold it.
-var notHere = []string{"previewBlock", "testNotification", "restore", "resumeEscalation"}
+var notHere = []string{"previewBlock", "explainDraft", "tryPolicy", "backtestPolicy", "testNotification", "restore", "resumeEscalation"}
 
 // audited makes changes and looks at what the audit holds of each.
 type audited struct {

@@ -129,7 +129,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 			Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit},
 			Jobs: &admin.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &admin.Backups{Recorder: store.Audit, Now: n.clock.Now},
 			Tokens: &admin.Tokens{Store: store.Identities, Now: n.clock.Now}, Users: &admin.Users{Store: store.Identities},
-			Policies: admin.NewPolicies(store.Policies), Entries: entries, Audit: store.Audit, Nodes: store.Nodes,
+			Policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now}), Entries: entries, Audit: store.Audit, Nodes: store.Nodes,
 			Detection: counted, Reports: &admin.Reports{
 				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},

@@ -73,6 +73,7 @@ func describeOperations(d *described) {
 	d.do("explainPolicy", get, "/v1/policies/nobody/explain", "", 404)
 	d.do("explainDraft", post, "/v1/policies/compared/explain", `{"match":["*"],"rules":["0/s"],"algorithm":"gcra"}`, 200)
 	d.do("explainDraft", post, "/v1/policies/compared/explain", `{"match":["*"],"rules":["1/x"]}`, 422)
+	describeTrials(d)
 	d.do("exportPolicies", get, "/v1/policy-set", "", 200)
 	d.do("exportPolicies", get, "/v1/policy-set?format=yaml", "", 200)
 	d.do("applyPolicies", post, "/v1/policy-set?dry_run=true&prune=true", `{"policies":[],"expect":{"compared":2,"default":1}}`, 200)

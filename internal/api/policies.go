@@ -34,6 +34,8 @@ func (h *policyHandler) routes() []route {
 		onAdmin(get, policy+"/diff", identity.Read, h.diffPolicy, opDiffPolicy),
 		onAdmin(get, policy+"/explain", identity.Read, h.explainPolicy, opExplainPolicy),
 		onAdmin(post, policy+"/explain", identity.Read, h.explainDraft, opExplainDraft),
+		onAdmin(post, policy+"/try", identity.Admin, h.tryPolicy, opTryPolicy),
+		streamed(post, policy+"/backtest", identity.Admin, h.backtestPolicy, opBacktestPolicy),
 		onAdmin(put, policy, identity.Admin, h.putPolicy, opPutPolicy),
 		onAdmin(del, policy, identity.Admin, h.deletePolicy, opDeletePolicy),
 		onAdmin(get, wire.PathPolicySet, identity.Read, h.exportPolicies, opExportPolicies),

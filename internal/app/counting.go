@@ -7,7 +7,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/offences"
 	"github.com/stint-dev/stint/internal/recorder"
@@ -56,9 +55,8 @@ type traffic struct {
 	catalog   *catalog.Catalog
 }
 
-// sample returns the recorded checks of a time range as input of a backtest, and
-// whether they are only a sample.
-func (t *traffic) sample(ctx context.Context, from, to time.Time) (backtest.Source, bool, error) {
+// sample is an admin.TrafficSource.
+func (t *traffic) sample(ctx context.Context, from, to time.Time) (accesslog.Source, bool, error) {
 	sample, err := admin.ReadTrafficSample(ctx, t.store.Offences, t.catalog.Settings().Secret, from, to)
 	if err != nil {
 		return nil, false, err

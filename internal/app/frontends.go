@@ -17,14 +17,15 @@ import (
 // newServer builds the REST API, the pages and the server that answers for them.
 func (a *App) newServer() (*httpserver.Server, error) {
 	options := a.serverOptions()
-	pages, err := a.newPages(options.Throttle)
+	use := a.useCases()
+	pages, err := a.newPages(use, options.Throttle)
 	if err != nil {
 		return nil, err
 	}
 	options.Sessions = pages.Sessions()
 	metrics := []httpserver.Route{httpserver.MetricsRoute(a.metrics.Handler())}
 	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
-	deps := a.apiDeps()
+	deps := a.apiDeps(use)
 	deps.Doors = proxies.Routes()
 	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), metrics, pages.Routes()), nil
 }
@@ -63,9 +64,8 @@ func (a *App) observe(l httpserver.Listener, status int, took time.Duration) {
 	a.metrics.Request(name, status, took)
 }
 
-func (a *App) apiDeps() api.Deps {
+func (a *App) apiDeps(use useCases) api.Deps {
 	store := a.backends.store
-	use := a.useCases()
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
 		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Users: use.users, Audit: store.Audit,
@@ -77,16 +77,14 @@ func (a *App) apiDeps() api.Deps {
 	}
 }
 
-func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
+func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	store := a.backends.store
-	recorded := &traffic{store, a.detection, a.catalog}
-	use := a.useCases()
 	d := adminui.Deps{
 		Policies: use.policies, Entries: a.entries, Logins: store.Identities, Tokens: use.tokens, Users: use.users, Audit: store.Audit,
 		Catalog: a.catalog, Throttle: throttle, Failed: &a.failed, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
 		Detection: a.detection, Events: a.events, Health: a.status.health,
-		Undo:  use.undo,
-		Trace: recorded.sample, Checked: recorded.hasChecks, Ready: a.status.ready,
+		Undo:    use.undo,
+		Checked: use.recorded.hasChecks, Ready: a.status.ready,
 		Node: a.settings.NodeName, Version: Version(),
 		CheckURL: urlOf(a.settings.TLS, a.checks), AdminURL: urlOf(a.settings.AdminTLS, a.admin),
 		Secure: a.settings.AdminTLS.Enabled(), Logger: a.log, Now: time.Now,
@@ -102,6 +100,7 @@ func (a *App) newPages(throttle *httpserver.Throttle) (*adminui.Pages, error) {
 
 // useCases are what both front ends call.
 type useCases struct {
+	recorded *traffic
 	policies *admin.Policies
 	undo     *admin.Undo
 	keys     *admin.Keys
@@ -114,8 +113,10 @@ type useCases struct {
 
 func (a *App) useCases() useCases {
 	store := a.backends.store
+	recorded := &traffic{store, a.detection, a.catalog}
 	use := useCases{
-		policies: admin.NewPolicies(store.Policies),
+		recorded: recorded,
+		policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: a.catalog, Traffic: recorded.sample, Now: time.Now}),
 		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries},
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,

@@ -24,7 +24,7 @@ count/window as in 20/1m, and the patterns of the keys that it applies to. To ke
 policies in a file under version control, see 'apply' and 'export'.`,
 		Example: "admin policy list\nadmin policy set default --rule 1/s --rule 20/m",
 	}
-	c.AddCommand(newPolicyList(con), newPolicyShow(con), newPolicyExplain(con), newPolicySet(con), newPolicyDelete(con),
+	c.AddCommand(newPolicyList(con), newPolicyShow(con), newPolicyExplain(con), newPolicyTry(con), newPolicySet(con), newPolicyDelete(con),
 		newPolicyVersions(con), newPolicyDiff(con), newPolicyRollback(con), newPolicyAlgorithms(con))
 	return c
 }

@@ -67,7 +67,7 @@ func (c *Call) DecodeJSON(into any) error {
 	if err != nil {
 		return err
 	}
-	return unmarshalStrict(body, into)
+	return UnmarshalStrict(body, into)
 }
 
 // DecodeOptional is DecodeJSON for a request that may have no body.
@@ -79,10 +79,11 @@ func (c *Call) DecodeOptional(into any) error {
 	if err := c.RequireJSON(); err != nil {
 		return err
 	}
-	return unmarshalStrict(body, into)
+	return UnmarshalStrict(body, into)
 }
 
-func unmarshalStrict(body []byte, into any) error {
+// UnmarshalStrict is DecodeJSON for a body that was read.
+func UnmarshalStrict(body []byte, into any) error {
 	trimmed := bytes.TrimLeft(body, " \t\r\n")
 	if len(trimmed) == 0 {
 		return fault.New(fault.Malformed, "The body is empty; send a JSON object.")

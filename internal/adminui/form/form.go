@@ -2,12 +2,9 @@ package form
 
 import (
 	"errors"
-	"io"
 	"mime"
-	"mime/multipart"
 	"net/url"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -18,12 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/httpserver"
 )
 
-const (
-	maxForm  = 1 << 20
-	maxField = 64 << 10 // one field of an upload's form
-	// pieceTime is how long a piece of an upload may take.
-	pieceTime = 10 * time.Second
-)
+const maxForm = 1 << 20
 
 // The routes whose forms may contain a file.
 const (
@@ -39,21 +31,10 @@ const (
 	uploadLocal requestKey = "form upload"
 )
 
-// Upload is a form with a file.
-type Upload struct {
-	// Name is what the file is called, at most 80 bytes of one line.
-	Name   string
-	file   *multipart.Part // nil for none
-	fields url.Values      // before the file
-}
-
-// Read reads the file.
-func (u *Upload) Read(p []byte) (int, error) { return u.file.Read(p) }
-
 // UploadOf returns the file of a form that was read, nil where it has none.
-func UploadOf(c *httpserver.Call) *Upload {
-	u, _ := c.Locals(uploadLocal).(*Upload)
-	if u == nil || u.file == nil {
+func UploadOf(c *httpserver.Call) *httpserver.Upload {
+	u, _ := c.Locals(uploadLocal).(*httpserver.Upload)
+	if u == nil || !u.HasFile() {
 		return nil
 	}
 	return u
@@ -71,10 +52,12 @@ func Fields(c *fiber.Ctx) (url.Values, error) {
 	case err == nil && media == fiber.MIMEApplicationForm:
 		values, err = readFields(c)
 	case err == nil && media == fiber.MIMEMultipartForm && HasUpload(c.Route().Path):
-		var up *Upload
-		if up, err = readUpload(c, params["boundary"]); err == nil {
+		// It is read before the CSRF token is checked, up to its file.
+		var up *httpserver.Upload
+		if up, err = httpserver.ReadUpload(c, params["boundary"]); err == nil {
+			up.Name = format.ClipLine(up.Name, 80)
 			c.Locals(uploadLocal, up)
-			values = up.fields
+			values = up.Fields
 		}
 	default:
 		return nil, fault.New(fault.Unsupported, "Nothing was changed: the form must be sent as application/x-www-form-urlencoded.")
@@ -107,70 +90,6 @@ func readFields(c *fiber.Ctx) (url.Values, error) {
 	}
 	return values, nil
 }
-
-// readUpload reads a form up to its file, at most maxForm bytes. The file must
-// be the last field. readUpload runs before the CSRF token is checked, so the
-// fields get no more time than any request.
-func readUpload(c *fiber.Ctx, boundary string) (*Upload, error) {
-	body := &uploadReader{limit: maxForm, from: requestBody(c)}
-	reader := multipart.NewReader(body, boundary)
-	up := &Upload{fields: url.Values{}}
-	for {
-		part, err := reader.NextPart()
-		if errors.Is(err, io.EOF) && !body.isOver() {
-			return up, nil
-		}
-		var value []byte
-		if err == nil {
-			if part.FileName() != "" {
-				up.file, up.Name = part, format.ClipLine(part.FileName(), 80)
-				body.limit = -1
-				if c.Request().IsBodyStream() {
-					body.from = httpserver.BodyReader(c.Context(), pieceTime)
-				}
-				return up, nil
-			}
-			value, err = io.ReadAll(io.LimitReader(part, maxField+1))
-		}
-		switch {
-		case body.isOver() || len(value) > maxField:
-			return nil, fault.New(fault.TooLarge, "Nothing was changed: a field of the form is too long.")
-		case err != nil:
-			return nil, ErrMalformed
-		}
-		up.fields.Add(part.FormName(), string(value))
-	}
-}
-
-func requestBody(c *fiber.Ctx) io.Reader {
-	if request := c.Request(); request.IsBodyStream() {
-		return request.BodyStream()
-	}
-	return strings.NewReader(string(c.Request().Body()))
-}
-
-// uploadReader reads an upload, at most limit bytes of it unless that is
-// negative.
-type uploadReader struct {
-	from  io.Reader
-	limit int
-}
-
-// Read reads a piece.
-func (r *uploadReader) Read(p []byte) (int, error) {
-	if r.limit < 0 {
-		return r.from.Read(p)
-	}
-	if r.limit == 0 {
-		return 0, io.EOF
-	}
-	n, err := r.from.Read(p[:min(len(p), r.limit)])
-	r.limit -= n
-	return n, err
-}
-
-// isOver reports whether the limit was reached.
-func (r *uploadReader) isOver() bool { return r.limit == 0 }
 
 // Read returns the fields of a page's form. Each is valid UTF-8.
 func Read(c *httpserver.Call) (url.Values, error) {

@@ -91,7 +91,7 @@ func (h *Handler) renderPolicy(c *httpserver.Call, status int, p *rules.Policy, 
 	ctx := c.Context()
 	page := &policyPage{
 		Frame: h.NewFrame(c, "New policy", "/policies"), Base: newPolicyPath, Policy: p, Draft: d, Try: try,
-		CanTrace: h.Traffic != nil, Nodes: h.IsShared,
+		CanTrace: h.Policies.CanTry(), Nodes: h.IsShared,
 	}
 	if p != nil {
 		page.Title, page.Base = p.Name, policyPath(p.Name)

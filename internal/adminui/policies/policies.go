@@ -12,7 +12,6 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
-	"github.com/stint-dev/stint/internal/backtest"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
@@ -30,7 +29,6 @@ type Handler struct {
 	*site.Site
 	Policies  *admin.Policies
 	Detection *admin.Detection // nil where offences are not counted
-	Traffic   TrafficSource    // nil where none is recorded
 	IsShared  bool             // several nodes share the logs
 }
 
@@ -133,7 +131,3 @@ func (h *Handler) policyRows(ctx context.Context, current string) ([]policyRow, 
 	}
 	return rows, nil
 }
-
-// TrafficSource returns the recorded checks of a span, for trying a policy on
-// them, and whether they are only a sample of all.
-type TrafficSource func(ctx context.Context, from, to time.Time) (source backtest.Source, estimate bool, err error)

@@ -2,9 +2,13 @@ package client
 
 import (
 	"context"
+	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -57,6 +61,44 @@ func (p Policies) Explain(ctx context.Context, name string) (*wire.PolicyExplana
 // ExplainDraft says in words what a policy would do, and what saving it changes.
 func (p Policies) ExplainDraft(ctx context.Context, draft wire.PolicyRequest) (*wire.PolicyExplanation, error) {
 	return call[wire.PolicyExplanation](ctx, p.conn, post(policyPath(draft.Name)+"/explain", draft))
+}
+
+// Try replays recorded traffic through a policy that is not saved. last is how much, the
+// server's default if it is empty.
+func (p Policies) Try(ctx context.Context, draft wire.PolicyRequest, last string) (*wire.PolicyTrial, error) {
+	r := post(policyPath(draft.Name)+"/try", draft).with(param("last", last))
+	r.slow = true
+	return call[wire.PolicyTrial](ctx, p.conn, r)
+}
+
+// Backtest replays an access log through a policy that is not saved. name is what errors
+// call the log.
+func (p Policies) Backtest(ctx context.Context, draft wire.PolicyRequest, name string, log io.Reader) (*wire.PolicyTrial, error) {
+	from, into := io.Pipe()
+	defer from.Close() // ends the writer
+	form := multipart.NewWriter(into)
+	go func() { into.CloseWithError(writeTrial(form, draft, name, log)) }()
+	return call[wire.PolicyTrial](ctx, p.conn, request{
+		method: http.MethodPost, path: policyPath(draft.Name) + "/backtest", stream: from, media: form.FormDataContentType(), slow: true,
+	})
+}
+
+func writeTrial(form *multipart.Writer, draft wire.PolicyRequest, name string, log io.Reader) error {
+	text, err := json.Marshal(draft)
+	if err == nil {
+		err = form.WriteField("policy", string(text))
+	}
+	if err != nil {
+		return err
+	}
+	part, err := form.CreateFormFile("log", name)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(part, log); err != nil {
+		return err
+	}
+	return form.Close()
 }
 
 // Apply makes the policies equal to a file, all or nothing. Policies that newly refuse

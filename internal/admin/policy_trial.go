@@ -1,0 +1,250 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/backtest"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+const (
+	maxTrialLog     = 64 << 20 // bytes of a log, as it is sent
+	maxTrialRecords = 3_000_000
+	maxTrialTime    = 25 * time.Second
+	trialSortMemory = 32 << 20
+	// maxTrialSpan is how far back a trial on recorded traffic looks.
+	maxTrialSpan = 31 * 24 * time.Hour
+	// trialKeys is how many newly refused or newly allowed keys a trial names.
+	trialKeys = 10
+)
+
+// TrafficSource returns the recorded checks of a span, and whether they are only a
+// sample of all.
+type TrafficSource func(ctx context.Context, from, to time.Time) (source accesslog.Source, estimate bool, err error)
+
+// PolicyTrial is what a draft would have done to recorded requests, beside what the
+// active policies would have done to the same requests.
+type PolicyTrial struct {
+	Estimate    bool      // the requests are only a sample
+	First, Last time.Time // of the requests, zero without any
+	Requests    int64
+	Refused     int64 // with the draft
+	RefusedNow  int64 // by the active policies
+	Rules       []TriedRule
+	// NewlyRefused are the requests that only the draft refuses, NewlyAllowed those that
+	// only the active policies refuse.
+	NewlyRefused, NewlyAllowed TriedKeys
+	Log                        *TriedLog // nil for recorded traffic
+}
+
+// TriedRule is how many requests a rule of the draft, or of the active version,
+// refused; nil where it is not a rule of it.
+type TriedRule struct {
+	Rule          string
+	Active, Draft *int64
+}
+
+// TriedKeys are keys that the draft treats differently.
+type TriedKeys struct {
+	Requests int64 // that are treated differently
+	Keys     int
+	Top      []TriedKey // the most changed first, at most trialKeys
+}
+
+// TriedKey is one of TriedKeys.
+type TriedKey struct {
+	Key      string
+	Requests int64
+	Changed  int64
+}
+
+// TriedLog counts what was read from a log.
+type TriedLog struct{ Lines, Invalid int64 }
+
+// CanTry reports whether the node records traffic that Try can use.
+func (p *Policies) CanTry() bool { return p.Traffic != nil }
+
+// Try replays the recorded traffic of the last span, of at most 31 days, through the
+// policies with draft, which must be valid, in the place of the active version of its
+// name. A draft in shadow mode is tried as if it enforced. Nothing is changed and
+// nothing is refused. A node tries one policy at a time.
+func (p *Policies) Try(ctx context.Context, draft *rules.Policy, span time.Duration) (*PolicyTrial, error) {
+	if p.Traffic == nil {
+		return nil, fault.New(fault.NotFound, "No traffic is recorded here; try the policy on an access log.")
+	}
+	if span < time.Minute || span > maxTrialSpan {
+		return nil, fault.Field("last", "must be 1m to 31d")
+	}
+	return p.try(ctx, draft, func(ctx context.Context) (accesslog.Source, bool, error) {
+		now := p.Now()
+		return p.Traffic(ctx, now.Add(-span), now)
+	})
+}
+
+// Backtest is Try with the requests of an access log in any format that package
+// accesslog reads, of at most 64 MB. name is what its errors call it.
+func (p *Policies) Backtest(ctx context.Context, draft *rules.Policy, name string, log io.Reader) (*PolicyTrial, error) {
+	var reader *accesslog.Reader
+	trial, err := p.try(ctx, draft, func(ctx context.Context) (accesslog.Source, bool, error) {
+		parser := p.View.Parser()
+		var err error
+		reader, err = accesslog.NewReader(&boundedLog{ctx: ctx, from: log, left: maxTrialLog}, name, accesslog.Options{Keys: parser})
+		if err != nil {
+			return nil, false, unreadableLog(err)
+		}
+		sorted, err := accesslog.Sort(ctx, &boundedRecords{from: reader}, accesslog.SortOptions{Memory: trialSortMemory, Keys: parser})
+		if err != nil {
+			return nil, false, unreadableLog(err)
+		}
+		if sorted.Len() == 0 {
+			sorted.Close()
+			return nil, false, fault.New(fault.Invalid, "Nothing was tried: none of the %d lines holds a request that can be read.", reader.Counts().Lines)
+		}
+		return sorted, false, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	counts := reader.Counts()
+	trial.Log = &TriedLog{Lines: counts.Lines, Invalid: counts.Bad}
+	return trial, nil
+}
+
+// unreadableLog makes the error of a log that cannot be read one that the caller can
+// fix. Other faults and an end of the time stay as they are.
+func unreadableLog(err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	text := strings.TrimSuffix(err.Error(), ".")
+	if len(text) > 500 {
+		text = strings.ToValidUTF8(text[:500], "")
+	}
+	return fault.New(fault.Invalid, "Nothing was tried: %s.", text)
+}
+
+// try runs a trial of its own duration: it does not end with the request's deadline.
+func (p *Policies) try(ctx context.Context, draft *rules.Policy, open func(context.Context) (accesslog.Source, bool, error)) (*PolicyTrial, error) {
+	if !p.trying.TryLock() {
+		return nil, fault.New(fault.Conflict, "This node is trying another policy; try again when it has finished.")
+	}
+	defer p.trying.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxTrialTime)
+	defer cancel()
+	report, err := p.replay(ctx, draft, open)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fault.New(fault.TooLarge, "Nothing was tried: it took longer than %d s. The command line takes logs of any size: admin backtest.", int(maxTrialTime.Seconds()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newPolicyTrial(report, draft.Name), nil
+}
+
+func (p *Policies) replay(ctx context.Context, draft *rules.Policy, open func(context.Context) (accesslog.Source, bool, error)) (*backtest.Report, error) {
+	source, estimate, err := open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if closer, ok := source.(io.Closer); ok {
+		defer closer.Close()
+	}
+	plan, against := p.trialPlans(draft)
+	return backtest.Run(ctx, source, backtest.Options{Plan: plan, Against: &against, Estimate: estimate})
+}
+
+// trialPlans returns the policies with the draft, and as they are. A draft in shadow is
+// tried as if it enforced: that is what it is tried for.
+func (p *Policies) trialPlans(draft *rules.Policy) (plan, against backtest.Plan) {
+	active := p.View.Selector().Policies()
+	slices.SortFunc(active, func(a, b *rules.Policy) int { return strings.Compare(a.Name, b.Name) })
+	tried := *draft
+	if tried.Mode == rules.Shadow {
+		tried.Mode = rules.Enforce
+	}
+	with := []*rules.Policy{&tried} // first: it wins a pattern that another has
+	for _, policy := range active {
+		if policy.Name != draft.Name {
+			with = append(with, policy)
+		}
+	}
+	return backtest.PoliciesPlan(with), backtest.PoliciesPlan(active)
+}
+
+func newPolicyTrial(r *backtest.Report, name string) *PolicyTrial {
+	c := r.Comparison
+	t := &PolicyTrial{
+		Estimate: r.Estimate, First: r.First, Last: r.Last, Requests: r.Requests, Refused: r.Refused, RefusedNow: c.Refused,
+		NewlyRefused: triedKeys(c.NewlyRefused, c.NewlyRefusedKeys), NewlyAllowed: triedKeys(c.NewlyAllowed, c.NewlyAllowedKeys),
+	}
+	rule := func(text string) *TriedRule {
+		i := slices.IndexFunc(t.Rules, func(r TriedRule) bool { return r.Rule == text })
+		if i < 0 {
+			i = len(t.Rules)
+			t.Rules = append(t.Rules, TriedRule{Rule: text})
+		}
+		return &t.Rules[i]
+	}
+	for _, counted := range r.Rules {
+		if counted.Policy == name {
+			rule(counted.Rule).Draft = &counted.Failed
+		}
+	}
+	for _, counted := range c.Rules {
+		if counted.Policy == name {
+			rule(counted.Rule).Active = &counted.Failed
+		}
+	}
+	return t
+}
+
+func triedKeys(requests int64, changes []backtest.Change) TriedKeys {
+	keys := TriedKeys{Requests: requests, Keys: len(changes)}
+	for _, c := range changes[:min(trialKeys, len(changes))] {
+		keys.Top = append(keys.Top, TriedKey{Key: c.Key, Requests: c.Requests, Changed: c.Changed})
+	}
+	return keys
+}
+
+// boundedLog fails once more than its bytes were read, or its time is over: a log that
+// is sent slowly must not keep others waiting.
+type boundedLog struct {
+	ctx  context.Context
+	from io.Reader
+	left int
+}
+
+// Read reads a piece.
+func (b *boundedLog) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if b.left <= 0 {
+		return 0, fault.New(fault.TooLarge, "Nothing was tried: the log has more than %d MB. The command line takes logs of any size: admin backtest.", maxTrialLog>>20)
+	}
+	n, err := b.from.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// boundedRecords fails once more than its records were read.
+type boundedRecords struct {
+	from accesslog.Source
+	read int
+}
+
+// Next returns the next record.
+func (b *boundedRecords) Next() (accesslog.Record, error) {
+	if b.read++; b.read > maxTrialRecords {
+		return accesslog.Record{}, fault.New(fault.TooLarge, "Nothing was tried: the log has more than 3,000,000 requests. The command line takes logs of any size: admin backtest.")
+	}
+	return b.from.Next()
+}

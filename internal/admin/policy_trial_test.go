@@ -1,0 +1,100 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+func TestAShadowDraftIsTriedAsIfItEnforced(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	policies := f.policies()
+	if _, err := policies.Put(t.Context(), ann, policyWith(t, "login", "ip:203.0.113.0/24", "2/1h"), rules.ExpectNew, ""); err != nil {
+		t.Fatal(err)
+	}
+	draft := policyWith(t, "login", "ip:203.0.113.0/24", "1/1h", "3/1d")
+	draft.Mode = rules.Shadow
+	log := strings.Repeat(`203.0.113.7 - - [20/Nov/2026:13:00:01 +0000] "GET / HTTP/1.1" 200 1`+"\n", 4)
+	trial, err := policies.Backtest(t.Context(), draft, "access.log", strings.NewReader(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trial.Requests != 4 || trial.Refused != 3 || trial.RefusedNow != 2 || trial.NewlyRefused.Requests != 1 || trial.NewlyAllowed.Keys != 0 {
+		t.Errorf("got %+v", trial)
+	}
+	if len(trial.Rules) != 3 || trial.Rules[0].Rule != "1/1h" || *trial.Rules[0].Draft != 3 || trial.Rules[0].Active != nil || trial.Rules[2].Rule != "2/1h" || *trial.Rules[2].Active != 2 || trial.Rules[2].Draft != nil {
+		t.Errorf("got %+v", trial.Rules)
+	}
+	if now, err := policies.FindPolicyByName(t.Context(), "login"); err != nil || now.Version != 1 || now.Mode != rules.Enforce {
+		t.Errorf("trying changed the policy to %+v, %v", now, err)
+	}
+}
+
+func TestANodeTriesOnePolicyAtATime(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	begun, end := make(chan struct{}), make(chan struct{})
+	policies := f.policiesOn(func(context.Context, time.Time, time.Time) (accesslog.Source, bool, error) {
+		close(begun)
+		<-end
+		return accesslog.Slice(nil), false, nil
+	})
+	draft := policyWith(t, "login", "ip:*", "2/1h")
+	first := make(chan error, 1)
+	go func() {
+		_, err := policies.Try(t.Context(), draft, time.Hour)
+		first <- err
+	}()
+	<-begun
+	if _, err := policies.Backtest(t.Context(), draft, "access.log", strings.NewReader("")); !fault.Is(err, fault.Conflict) {
+		t.Errorf("got %v", err)
+	}
+	close(end)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATrialOfTooMuchIsRefused(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	draft := policyWith(t, "login", "ip:*", "2/1h")
+	for name, log := range map[string]io.Reader{
+		"64 MB of lines": io.MultiReader(strings.NewReader(`203.0.113.7 - - [20/Nov/2026:13:00:01 +0000] "GET / HTTP/1.1" 200 1`+"\n"), newLines(65<<20)),
+		"one long line":  strings.NewReader(strings.Repeat("a", 4<<20)),
+		"nothing":        strings.NewReader(""),
+	} {
+		_, err := f.policies().Backtest(t.Context(), draft, "access.log", log)
+		var known *fault.Error
+		if !errors.As(err, &known) || !strings.HasPrefix(known.Message, "Nothing was tried") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, span := range []time.Duration{0, -time.Hour, 32 * 24 * time.Hour} {
+		if _, err := f.policiesOn(func(context.Context, time.Time, time.Time) (accesslog.Source, bool, error) {
+			return accesslog.Slice(nil), false, nil
+		}).Try(t.Context(), draft, span); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%v: %v", span, err)
+		}
+	}
+	if _, err := f.policies().Try(t.Context(), draft, time.Hour); !fault.Is(err, fault.NotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// newLines returns blank lines of so many bytes.
+func newLines(size int64) io.Reader { return io.LimitReader(blankLines{}, size) }
+
+type blankLines struct{}
+
+func (blankLines) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '\n'
+	}
+	return len(p), nil
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+var (
+	opTryPolicy = &openapi.Operation{
+		ID: "tryPolicy", Tag: "policies", Summary: "Replay the recorded traffic through a policy that is not saved, and compare it with the active policies. Nothing is saved or refused.",
+		Query: []openapi.Param{{Name: "last", Doc: "How far back, 1m to 31d; 24h where it is left out."}},
+		Body:  wire.PolicyRequest{}, Answers: ok("What it would have done.", wire.PolicyTrial{}),
+	}
+	opBacktestPolicy = &openapi.Operation{
+		ID: "backtestPolicy", Tag: "policies", Summary: "Replay an access log of at most 64 MB through a policy that is not saved, and compare it with the active policies: a form with the field policy, a JSON document, and after it the file log.",
+		BodyTypes: []string{fiber.MIMEMultipartForm}, Answers: ok("What it would have done.", wire.PolicyTrial{}),
+	}
+)
+
+// defaultTrialSpan is how far back a trial looks unless the request says so.
+const defaultTrialSpan = 24 * time.Hour
+
+// tryPolicy tries a policy on the recorded traffic.
+func (h *policyHandler) tryPolicy(c *httpserver.Call) error {
+	q := c.ParseQuery("last")
+	last := q.Duration("last")
+	if q.Err() != nil {
+		return q.Err()
+	}
+	if last == 0 {
+		last = defaultTrialSpan
+	}
+	draft, err := h.readDraft(c)
+	if err != nil {
+		return err
+	}
+	trial, err := h.policies.Try(c.Context(), draft, last)
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, fromPolicyTrial(draft.Name, trial))
+}
+
+// backtestPolicy tries a policy on an access log.
+func (h *policyHandler) backtestPolicy(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
+	if err != nil {
+		return err
+	}
+	media, params, err := mime.ParseMediaType(string(c.Request().Header.ContentType()))
+	if err != nil || media != fiber.MIMEMultipartForm {
+		return fault.New(fault.Unsupported, "Send a form with the header Content-Type: multipart/form-data.")
+	}
+	form, err := httpserver.ReadUpload(c.Ctx, params["boundary"])
+	if err != nil {
+		return err
+	}
+	if !form.Fields.Has("policy") {
+		return fault.Field("policy", "is missing; send the policy as a field before the file")
+	}
+	var request wire.PolicyRequest
+	if err := httpserver.UnmarshalStrict([]byte(form.Fields.Get("policy")), &request); err != nil {
+		return within("policy", err)
+	}
+	draft, err := policyOf(&request, h.catalog.Parser(), name)
+	if err != nil {
+		return within("policy", err)
+	}
+	if !form.HasFile() {
+		return fault.Field("log", "is missing; send the access log as a file, after the field policy")
+	}
+	trial, err := h.policies.Backtest(context.WithoutCancel(c.Context()), draft, escape.Log(clip(form.Name, 80)), form)
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, fromPolicyTrial(name, trial))
+}
+
+// clip returns at most so many bytes of text.
+func clip(text string, most int) string { return text[:min(len(text), most)] }
+
+// fromPolicyTrial returns a trial as the API shows it.
+func fromPolicyTrial(name string, t *admin.PolicyTrial) wire.PolicyTrial {
+	out := wire.PolicyTrial{
+		Name: name, Estimate: t.Estimate, FirstAt: wire.At(t.First), LastAt: wire.At(t.Last),
+		Requests: t.Requests, Refused: t.Refused, RefusedNow: t.RefusedNow, Rules: []wire.TriedRule{},
+		NewlyRefused: fromTriedKeys(t.NewlyRefused), NewlyAllowed: fromTriedKeys(t.NewlyAllowed),
+	}
+	for _, r := range t.Rules {
+		out.Rules = append(out.Rules, wire.TriedRule(r))
+	}
+	if t.Log != nil {
+		log := wire.TriedLog(*t.Log)
+		out.Log = &log
+	}
+	return out
+}
+
+func fromTriedKeys(k admin.TriedKeys) wire.TriedKeys {
+	out := wire.TriedKeys{Requests: k.Requests, Keys: k.Keys, Top: []wire.TriedKey{}}
+	for _, key := range k.Top {
+		out.Top = append(out.Top, wire.TriedKey(key))
+	}
+	return out
+}

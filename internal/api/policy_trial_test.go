@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+const (
+	formBody = "Content-Type: multipart/form-data; boundary=b"
+	draftOf1 = `{"match":["ip:203.0.113.0/24"],"rules":["1/1h"]}`
+	oneLine  = `203.0.113.7 - - [20/Nov/2026:13:00:01 +0000] "GET / HTTP/1.1" 200 1` + "\n"
+)
+
+// trialForm is a form with a draft and a log; either is left out where it is "".
+func trialForm(draft, log string) string {
+	form := ""
+	if draft != "" {
+		form += "--b\r\nContent-Disposition: form-data; name=\"policy\"\r\n\r\n" + draft + "\r\n"
+	}
+	if log != "" {
+		form += "--b\r\nContent-Disposition: form-data; name=\"log\"; filename=\"access.log\"\r\n\r\n" + log + "\r\n"
+	}
+	return form + "--b--\r\n"
+}
+
+// describeTrials holds the operations of trials to openapi.json.
+func describeTrials(d *described) {
+	d.Helper()
+	d.do("tryPolicy", post, "/v1/policies/compared/try", draftOf1, 404) // no traffic is recorded here
+	d.do("backtestPolicy", post, "/v1/policies/compared/backtest", trialForm(draftOf1, oneLine+oneLine), 200, formBody)
+	d.do("backtestPolicy", post, "/v1/policies/compared/backtest", trialForm(draftOf1, ""), 422, formBody)
+}
+
+func TestADraftIsTriedOnRecordedTrafficAndOnALog(t *testing.T) {
+	n := startNode(t, func(d *nodeParts) {
+		key, err := (keys.Parser{}).Key("ip:203.0.113.7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Policies.Traffic = func(_ context.Context, from, _ time.Time) (accesslog.Source, bool, error) {
+			at := from.UnixMilli()
+			return accesslog.Slice([]accesslog.Record{{Time: at, Key: key, Cost: 1}, {Time: at + 1500, Key: key, Cost: 1}}), true, nil
+		}
+	})
+	const try, backtest = "/v1/policies/draft/try", "/v1/policies/draft/backtest"
+	trial := read[wire.PolicyTrial](t, n.must(n.as(administer, post, try+"?last=7d", draftOf1), http.StatusOK))
+	if !trial.Estimate || trial.Requests != 2 || trial.Refused != 1 || trial.RefusedNow != 0 || trial.NewlyRefused.Keys != 1 || trial.Log != nil {
+		t.Errorf("got %+v", trial)
+	}
+	trial = read[wire.PolicyTrial](t, n.must(n.as(administer, post, backtest, trialForm(draftOf1, oneLine+"\x1b[31mno request\n"+strings.Repeat(oneLine, 2)), formBody), http.StatusOK))
+	if trial.Requests != 3 || trial.Refused != 2 || trial.RefusedNow != 2 || trial.Log == nil || trial.Log.Lines != 4 || trial.Log.Invalid != 1 {
+		t.Errorf("got %+v, %+v", trial, trial.Log)
+	}
+	n.must(n.as(reader, get, "/v1/policies/draft", ""), http.StatusNotFound)
+
+	for last, field := range map[string]string{"1s": "last", "90d": "last", "soon": "last"} {
+		n.wantProblem(n.as(administer, post, try+"?last="+last, draftOf1), http.StatusUnprocessableEntity, field)
+	}
+	n.wantProblem(n.as(administer, post, try, `{"match":["*"],"rules":["1/x"]}`), http.StatusUnprocessableEntity, "rules[0]")
+	n.wantProblem(n.as(operate, post, try, draftOf1), http.StatusForbidden, "")
+	n.wantProblem(n.as(administer, post, backtest, draftOf1), http.StatusUnsupportedMediaType, "")
+	for name, bad := range map[string]struct {
+		form   string
+		status int
+		field  string
+	}{
+		"no draft":            {trialForm("", oneLine), http.StatusUnprocessableEntity, "policy"},
+		"an invalid draft":    {trialForm(`{"match":["*"],"rules":["1/x"]}`, oneLine), http.StatusUnprocessableEntity, "policy.rules[0]"},
+		"an unknown member":   {trialForm(`{"match":["*"],"rules":[],"speed":1}`, oneLine), http.StatusUnprocessableEntity, "policy.speed"},
+		"no log":              {trialForm(draftOf1, ""), http.StatusUnprocessableEntity, "log"},
+		"a log of no format":  {trialForm(draftOf1, "\x00\x01\x02\n"), http.StatusUnprocessableEntity, ""},
+		"no request":          {trialForm(draftOf1, oneLine[:20]+"\n"), http.StatusUnprocessableEntity, ""},
+		"a form that ends":    {trialForm(draftOf1, oneLine)[:100], http.StatusBadRequest, ""},
+		"no form":             {"", http.StatusUnprocessableEntity, "policy"},
+		"a draft of 65 KB":    {trialForm(`{"match":["`+strings.Repeat("a", 65<<10)+`"]}`, oneLine), http.StatusRequestEntityTooLarge, ""},
+		"fields of over 1 MB": {strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n"+strings.Repeat("a", 60<<10)+"\r\n", 20), http.StatusRequestEntityTooLarge, ""},
+	} {
+		a := n.as(administer, post, backtest, bad.form, formBody)
+		t.Logf("%s: %d %s", name, a.status, a.body)
+		n.wantProblem(a, bad.status, bad.field)
+	}
+}

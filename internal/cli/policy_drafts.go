@@ -1,0 +1,253 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/local"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newPolicyExplain(con *console.Console) *cobra.Command {
+	var path string
+	c := &cobra.Command{
+		Use:   "explain NAME | -f FILE",
+		Short: "Say in words what a policy does and how soon its limits are used up",
+		Long: `Say in words what a policy does, how soon its limits are used up by a client that always
+asks as early as allowed, and what is probably not meant. With -f the policies of a file are
+explained before they are applied: also what they change, and whether that needs a
+confirmation. Nothing is changed.`,
+		Example: "admin policy explain default\nadmin policy explain -f policies.yaml",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if (path == "") == (len(args) == 0) {
+				return console.Usagef("give either the name of a policy or a file with -f")
+			}
+			if path == "" {
+				x, err := server.Policies.Explain(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return printPolicyExplanations(con, []wire.PolicyExplanation{*x})
+			}
+			drafts, err := local.ReadPolicies(con, path)
+			if err != nil {
+				return err
+			}
+			all := make([]wire.PolicyExplanation, len(drafts))
+			for i, draft := range drafts {
+				x, err := server.Policies.ExplainDraft(c.Context(), draft)
+				if err != nil {
+					return err
+				}
+				all[i] = *x
+			}
+			return printPolicyExplanations(con, all)
+		}),
+	}
+	draftFlag(c, &path)
+	return c
+}
+
+// draftFlag adds the flag that names a policy file.
+func draftFlag(c *cobra.Command, path *string) {
+	c.Flags().StringVarP(path, "file", "f", "", "a policy file instead of a name, - for standard input")
+}
+
+func printPolicyExplanations(con *console.Console, all []wire.PolicyExplanation) error {
+	p := con.Printer()
+	if p.Format != output.Table {
+		return output.List(p, all, policyExplanationColumns)
+	}
+	for i, x := range all {
+		if i > 0 {
+			p.Sayf("")
+		}
+		printPolicyExplanation(con, p, x)
+	}
+	return nil
+}
+
+func printPolicyExplanation(con *console.Console, p *output.Printer, x wire.PolicyExplanation) {
+	if x.Version == 0 {
+		p.Sayf("policy %s, new", output.Escape(x.Name))
+	} else {
+		p.Sayf("policy %s, version %d", output.Escape(x.Name), x.Version)
+	}
+	p.Sayf("  %s", strings.TrimSpace(x.Limits+" "+string(x.Details)))
+	p.Sayf("  Counted by %s.", x.Counting)
+	if x.Advice != "" {
+		p.Sayf("  %s", string(x.Advice))
+	}
+	if len(x.Changes) > 0 {
+		p.Sayf("  Applying it changes:")
+		for _, line := range wire.Lines(x.Changes, output.Escape) {
+			p.Sayf("    %s", line)
+		}
+	}
+	if x.ResetsCounts != "" {
+		p.Sayf("  It resets the counts. %s", string(x.ResetsCounts))
+	}
+	if x.ConfirmReason != "" {
+		p.Sayf("  It needs a confirmation: %s.", output.Escape(string(x.ConfirmReason)))
+	}
+	con.Warn(x.Warnings)
+}
+
+var policyExplanationColumns = []output.Column[wire.PolicyExplanation]{
+	{Name: "name", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(x.Name) }},
+	{Name: "version", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Number(x.Version) }},
+	{Name: "limits", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(x.Limits) }},
+	{Name: "details", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.Details)) }},
+	{Name: "counting", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(x.Counting) }},
+	{Name: "advice", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.Advice)) }},
+	{Name: "warnings", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Texts(x.Warnings) }},
+	{Name: "resets_counts", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.ResetsCounts)) }},
+	{Name: "confirm_reason", Cell: func(x wire.PolicyExplanation) output.Cell { return output.Text(string(x.ConfirmReason)) }},
+}
+
+func newPolicyTry(con *console.Console) *cobra.Command {
+	var path, log string
+	var last durationFlag
+	c := &cobra.Command{
+		Use:   "try NAME | -f FILE",
+		Short: "Replay recorded traffic or a log through a policy before it is applied",
+		Long: `Replay the traffic that the server recorded, or with --log an access log of at most 64 MB,
+through the policies with this one in the place of its active version, and compare what
+both would have refused. With -f each policy of a file is tried by itself. A policy in
+shadow mode is tried as if it enforced. Nothing is changed and no request is refused.
+'backtest' takes logs of any size and needs no server.`,
+		Example: "admin policy try login --last 7d\nadmin policy try -f policies.yaml --log access.log.gz",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			drafts, err := draftsOf(c.Context(), con, server, args, path)
+			if err != nil {
+				return err
+			}
+			all := make([]wire.PolicyTrial, len(drafts))
+			for i, draft := range drafts {
+				trial, err := tryPolicy(c.Context(), con, server, draft, log, last.String())
+				if err != nil {
+					return err
+				}
+				all[i] = *trial
+			}
+			return printTrials(con, all)
+		}),
+	}
+	draftFlag(c, &path)
+	c.Flags().StringVar(&log, "log", "", "an access log to replay instead of the recorded traffic, plain or gzip, - for standard input")
+	c.Flags().Var(&last, "last", "how much of the recorded traffic to replay, as 7d; 24h if omitted")
+	c.MarkFlagsMutuallyExclusive("log", "last")
+	return c
+}
+
+// draftsOf returns the policies of a file, or the active version of the policy that args
+// name.
+func draftsOf(ctx context.Context, con *console.Console, server *client.Client, args []string, path string) ([]wire.PolicyRequest, error) {
+	if (path == "") == (len(args) == 0) {
+		return nil, console.Usagef("give either the name of a policy or a file with -f")
+	}
+	if path != "" {
+		return local.ReadPolicies(con, path)
+	}
+	policy, err := server.Policies.Get(ctx, args[0])
+	if err != nil {
+		return nil, err
+	}
+	return []wire.PolicyRequest{policy.Request()}, nil
+}
+
+func tryPolicy(ctx context.Context, con *console.Console, server *client.Client, draft wire.PolicyRequest, log, last string) (*wire.PolicyTrial, error) {
+	if log == "" {
+		return server.Policies.Try(ctx, draft, last)
+	}
+	file, name, err := con.Open(log)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return server.Policies.Backtest(ctx, draft, name, file)
+}
+
+func printTrials(con *console.Console, all []wire.PolicyTrial) error {
+	p := con.Printer()
+	if p.Format != output.Table {
+		return output.List(p, all, trialColumns)
+	}
+	for i, t := range all {
+		if i > 0 {
+			p.Sayf("")
+		}
+		if err := printTrial(con, p, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) error {
+	p.Sayf("policy %s: would have refused %d of %d requests instead of %d", output.Escape(t.Name), t.Refused, t.Requests, t.RefusedNow)
+	if len(t.Rules) > 0 {
+		if err := output.List(p, t.Rules, triedRuleColumns); err != nil {
+			return err
+		}
+	}
+	for _, part := range []struct {
+		word string
+		keys wire.TriedKeys
+	}{{"refused", t.NewlyRefused}, {"allowed", t.NewlyAllowed}} {
+		p.Sayf("Newly %s: %d requests of %d keys", part.word, part.keys.Requests, part.keys.Keys)
+		if part.keys.Keys == 0 {
+			continue
+		}
+		if err := output.List(p, part.keys.Top, triedKeyColumns); err != nil {
+			return err
+		}
+	}
+	if t.Log != nil && t.Log.Invalid > 0 {
+		con.Notef("%d of %d lines hold no request that can be read.", t.Log.Invalid, t.Log.Lines)
+	}
+	if t.Estimate {
+		con.Notef("This is an estimate: only a sample of the traffic is recorded.")
+	}
+	return nil
+}
+
+var trialColumns = []output.Column[wire.PolicyTrial]{
+	{Name: "name", Cell: func(t wire.PolicyTrial) output.Cell { return output.Text(t.Name) }},
+	{Name: "requests", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.Requests) }},
+	{Name: "refused", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.Refused) }},
+	{Name: "refused_now", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.RefusedNow) }},
+	{Name: "newly_refused", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyRefused.Requests) }},
+	{Name: "newly_refused_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyRefused.Keys) }},
+	{Name: "newly_allowed", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyAllowed.Requests) }},
+	{Name: "newly_allowed_keys", Cell: func(t wire.PolicyTrial) output.Cell { return output.Number(t.NewlyAllowed.Keys) }},
+	{Name: "estimate", Cell: func(t wire.PolicyTrial) output.Cell { return output.YesNo(t.Estimate) }},
+}
+
+var triedRuleColumns = []output.Column[wire.TriedRule]{
+	{Name: "rule", Head: "Rule", Cell: func(r wire.TriedRule) output.Cell { return output.Text(r.Rule) }},
+	{Name: "active", Head: "Active", Right: true, Cell: func(r wire.TriedRule) output.Cell { return countOrNone(r.Active) }},
+	{Name: "draft", Head: "Draft", Right: true, Cell: func(r wire.TriedRule) output.Cell { return countOrNone(r.Draft) }},
+}
+
+// countOrNone returns the cell of a count that may be missing.
+func countOrNone(n *int64) output.Cell {
+	if n == nil {
+		return output.Words("-", "")
+	}
+	return output.Words(strconv.FormatInt(*n, 10), strconv.FormatInt(*n, 10))
+}
+
+var triedKeyColumns = []output.Column[wire.TriedKey]{
+	{Name: "key", Head: "Key", Cut: true, Cell: func(k wire.TriedKey) output.Cell { return output.Text(k.Key) }},
+	{Name: "requests", Head: "Requests", Right: true, Cell: func(k wire.TriedKey) output.Cell { return output.Number(k.Requests) }},
+	{Name: "changed", Head: "Changed", Right: true, Cell: func(k wire.TriedKey) output.Cell { return output.Number(k.Changed) }},
+}
