@@ -3,48 +3,64 @@ package wire
 // PolicyTrial is what a policy that is not saved would have done to recorded requests,
 // beside what the active policies would have done to them.
 type PolicyTrial struct {
+	// Name is the policy that was tried.
 	Name string `json:"name"`
 	// Estimate says that the requests are only a sample of the traffic.
 	Estimate bool `json:"estimate"`
-	// FirstAt and LastAt are the times of the requests, null without any.
-	FirstAt    Time  `json:"first_at"`
-	LastAt     Time  `json:"last_at"`
-	Requests   int64 `json:"requests"`
-	Refused    int64 `json:"refused"`     // with the draft
-	RefusedNow int64 `json:"refused_now"` // by the active policies
+	// FirstAt is the time of the first request, null without any.
+	FirstAt Time `json:"first_at"`
+	// LastAt is the time of the last request, null without any.
+	LastAt Time `json:"last_at"`
+	// Requests is how many requests were replayed.
+	Requests int64 `json:"requests"`
+	// Refused is how many of them the policies with the draft refuse.
+	Refused int64 `json:"refused"`
+	// RefusedNow is how many of them the active policies refuse.
+	RefusedNow int64 `json:"refused_now"`
 	// Rules are those of the draft and of the active version.
-	Rules        []TriedRule `json:"rules"`
-	NewlyRefused TriedKeys   `json:"newly_refused"`
-	NewlyAllowed TriedKeys   `json:"newly_allowed"`
+	Rules []TriedRule `json:"rules"`
+	// NewlyRefused is what only the policies with the draft refuse.
+	NewlyRefused TriedKeys `json:"newly_refused"`
+	// NewlyAllowed is what only the active policies refuse.
+	NewlyAllowed TriedKeys `json:"newly_allowed"`
 	// Log counts the lines that were read, null for recorded traffic.
 	Log *TriedLog `json:"log"`
 }
 
-// TriedRule is how many requests a rule refused, null where it is not a rule of the
-// draft or of the active version.
+// TriedRule is how many requests a rule refused.
 type TriedRule struct {
-	Rule   string `json:"rule"`
+	// Rule is the rule in its canonical form.
+	Rule string `json:"rule"`
+	// Active is how many it refused in the active version, null where it is not a rule of it.
 	Active *int64 `json:"active"`
-	Draft  *int64 `json:"draft"`
+	// Draft is how many it refused in the draft, null where it is not a rule of it.
+	Draft *int64 `json:"draft"`
 }
 
 // TriedKeys are the keys that the draft treats differently.
 type TriedKeys struct {
-	Requests int64 `json:"requests"` // that are treated differently
-	Keys     int   `json:"keys"`
+	// Requests is how many requests are treated differently.
+	Requests int64 `json:"requests"`
+	// Keys is how many keys they have.
+	Keys int `json:"keys"`
 	// Top are the most changed keys, at most ten.
 	Top []TriedKey `json:"top"`
 }
 
 // TriedKey is one of TriedKeys.
 type TriedKey struct {
-	Key      string `json:"key"`
-	Requests int64  `json:"requests"`
-	Changed  int64  `json:"changed"`
+	// Key is the key as it was counted.
+	Key string `json:"key"`
+	// Requests is how many requests it has in all.
+	Requests int64 `json:"requests"`
+	// Changed is how many of them are treated differently.
+	Changed int64 `json:"changed"`
 }
 
 // TriedLog counts what was read from an access log.
 type TriedLog struct {
-	Lines   int64 `json:"lines"`
-	Invalid int64 `json:"invalid"` // without a request that can be read
+	// Lines is how many lines the log has.
+	Lines int64 `json:"lines"`
+	// Invalid is how many of them hold no request that can be read.
+	Invalid int64 `json:"invalid"`
 }
