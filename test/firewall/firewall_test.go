@@ -219,9 +219,9 @@ func (s *site) end(kind, id string) {
 	s.node.Do(s.T, http.MethodDelete, "/v1/"+kind+"/"+id, "", http.StatusOK)
 }
 
-func (s *site) edit(id, body string) {
+func (s *site) edit(kind, id, body string) {
 	s.Helper()
-	s.node.Do(s.T, http.MethodPatch, "/v1/blocks/"+id, body, http.StatusOK)
+	s.node.Do(s.T, http.MethodPatch, "/v1/"+kind+"/"+id, body, http.StatusOK)
 }
 
 // output is read while it is written.

@@ -37,15 +37,15 @@ func TestTheSetsFollowTheBlocks(t *testing.T) {
 	s.end("exemptions", exempt)
 	s.await("198.51.100.0/24+ 203.0.113.1 2001:db8::/64")
 
-	s.edit(hour, `{"expires_at":null}`) // extended
+	s.edit("blocks", hour, `{"expires_at":null}`) // extended
 	s.await("198.51.100.0/24 203.0.113.1 2001:db8::/64")
-	s.edit(hour, `{"expires_in":"2s"}`) // shortened: it times out
-	s.await("198.51.100.0/24+ 203.0.113.1 2001:db8::/64")
+	s.edit("blocks", hour, `{"expires_in":"1s"}`) // shortened: it times out
 	s.await("203.0.113.1 2001:db8::/64")
 
 	// An exemption that expires uncovers the block.
-	s.add("exemptions", "ip:203.0.113.0/24", `,"expires_in":"2s"`)
+	around := s.add("exemptions", "ip:203.0.113.0/24", "")
 	s.await("2001:db8::/64")
+	s.edit("exemptions", around, `{"expires_in":"1s"}`)
 	s.await("203.0.113.1 2001:db8::/64")
 
 	s.end("blocks", six)
@@ -121,7 +121,7 @@ func TestTimeoutsAreThoseOfTheBlocks(t *testing.T) {
 	}{
 		{"3h", 170 * time.Minute, 3 * time.Hour}, {"30m", 20 * time.Minute, 30 * time.Minute}, {"3650d", 3649 * 24 * time.Hour, 3650 * 24 * time.Hour},
 	} {
-		s.edit(id, `{"expires_in":"`+step.expires+`"}`)
+		s.edit("blocks", id, `{"expires_in":"`+step.expires+`"}`)
 		s.until("a timeout of "+step.expires, func() bool { return between(step.low, step.high) })
 	}
 }
@@ -139,7 +139,7 @@ func TestRestartsAndOutages(t *testing.T) {
 	s.add("blocks", "ip:203.0.113.5", `,"expires_in":"10m"`)
 	s.start("--compare-every", "1s")
 	s.await("203.0.113.3 203.0.113.5+")
-	s.edit(s.add("blocks", "ip:203.0.113.7", ""), `{"expires_in":"3s"}`)
+	s.add("blocks", "ip:203.0.113.7", `,"expires_in":"15s"`)
 	s.await("203.0.113.3 203.0.113.5+ 203.0.113.7+")
 
 	s.node.Crash()
