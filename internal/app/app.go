@@ -68,6 +68,7 @@ type App struct {
 	server *httpserver.Server
 
 	checks, admin net.Listener
+	grpc          grpcDoor
 	draining      atomic.Bool
 }
 
@@ -107,6 +108,9 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.admin, err = listen("admin-listen", a.settings.AdminListen, a.settings.AdminTLS); err != nil {
 		return err
 	}
+	if err := a.grpc.listen(a.settings); err != nil {
+		return err
+	}
 	if err := a.buildPreparer(ctx); err != nil {
 		return err
 	}
@@ -119,10 +123,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.jobs, err = a.newJobs(); err != nil {
 		return err
 	}
-	a.gate = gate.New(gate.Options{
-		View: a.catalog, Log: a.backends.log, Local: a.backends.local, Deadline: a.settings.CheckDeadline,
-		Recorder: gate.Recorders{a.recorder, a.metrics, a.events},
-	})
+	a.gate = newGate(a, a.settings.CheckDeadline)
+	if err := a.grpc.build(a); err != nil {
+		return err
+	}
 	a.status = &status{
 		node: a.settings.NodeName, backends: a.backends, watch: a.watch, catalog: a.catalog, gate: a.gate,
 		flusher: a.flusher, jobs: a.jobs, redisTimeout: a.settings.ReadyRedisTimeout, draining: &a.draining,
@@ -186,6 +190,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	serve("check", a.server.CheckApp().Listener, a.checks)
 	serve("admin", a.server.AdminApp().Listener, a.admin)
+	if a.grpc.listener != nil {
+		serve("gRPC", a.grpc.server.Serve, a.grpc.listener)
+	}
 	a.announce()
 
 	<-working.Done()
@@ -204,6 +211,9 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) announce() {
 	fmt.Fprintf(a.out, "Stint %s is running.\n  checks  %s  POST /v1/check\n  admin   %s  pages and API\n",
 		Version(), urlOf(a.settings.TLS, a.checks), urlOf(a.settings.AdminTLS, a.admin))
+	if l := a.grpc.listener; l != nil {
+		fmt.Fprintf(a.out, "  grpc    %s  Envoy's services\n", l.Addr())
+	}
 	if a.backends.dir != nil {
 		fmt.Fprintf(a.out, "  data    %s\n", a.backends.dir.path)
 	} else {
@@ -227,6 +237,13 @@ func (a *App) drain() {
 	}
 	shutdown("check", a.server.CheckApp())
 	shutdown("admin", a.server.AdminApp())
+	if a.grpc.server != nil {
+		apps.Go(func() {
+			if !a.grpc.server.Stop(a.settings.DrainTimeout) {
+				a.log.Warn("calls were cut off", "listener", "gRPC")
+			}
+		})
+	}
 	apps.Wait()
 	// A server that has not begun to serve has nothing to shut down, and would begin
 	// now.
@@ -234,7 +251,7 @@ func (a *App) drain() {
 }
 
 func (a *App) closeListeners() {
-	for _, l := range []net.Listener{a.checks, a.admin} {
+	for _, l := range []net.Listener{a.checks, a.admin, a.grpc.listener} {
 		if l != nil {
 			l.Close()
 		}

@@ -27,7 +27,7 @@ func (a *App) newServer() (*httpserver.Server, error) {
 	proxies := forwardauth.New(forwardauth.Options{Gate: a.gate, View: a.catalog, TokenHeader: a.settings.ForwardTokenHeader, Logger: a.log})
 	deps := a.apiDeps(use)
 	deps.Doors = proxies.Routes()
-	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), metrics, pages.Routes()), nil
+	return httpserver.New(options, api.New(deps).Routes(), openapi.Served(deps.Doors), crowdsec.New(a.bouncers).Routes(), a.grpc.routes(), metrics, pages.Routes()), nil
 }
 
 func (a *App) serverOptions() httpserver.Options {

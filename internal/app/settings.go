@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/internal/doors/envoy"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/offences"
@@ -14,6 +15,7 @@ import (
 type Settings struct {
 	Listen      string // address of the checks
 	AdminListen string // address of the admin API, the pages and the metrics
+	GRPCListen  string // address of Envoy's services over gRPC, "" for none
 
 	RedisURL    string // "" with DatabaseURL "": embedded
 	DatabaseURL string
@@ -24,7 +26,7 @@ type Settings struct {
 	AdminPassword string // of the first user, "" to generate one
 	CheckAuth     string // "off" or "token"; "" is off, and only for loopback
 
-	TLS      TLSFiles // of the check listener
+	TLS      TLSFiles // of the check listener and of gRPC
 	AdminTLS TLSFiles
 
 	AdminInsecure       bool // allow a public admin listener without TLS
@@ -34,6 +36,7 @@ type Settings struct {
 	ForwardTokenHeader  httpserver.TokenHeader // that holds the check token of a proxy at /v1/forward
 
 	CheckDeadline      time.Duration
+	GRPCDeadline       time.Duration // of Envoy's Rate Limit Service
 	AllowRedisEviction bool          // start on a Redis that may evict logs, too
 	ReadyRedisTimeout  time.Duration // after which a node without Redis is not ready, 0 for never
 	DrainTimeout       time.Duration
@@ -102,6 +105,7 @@ func (s *Settings) options() []option {
 	return []option{
 		{name: "listen", preset: "127.0.0.1:8080", value: text(&s.Listen), help: "where checks are answered"},
 		{name: "admin-listen", preset: "127.0.0.1:8081", value: text(&s.AdminListen), help: "where the admin API, the pages and the metrics are"},
+		{name: "grpc-listen", value: text(&s.GRPCListen), help: "where Envoy's rate limit and ext_authz services are answered over gRPC, and the former as JSON at /json of the check listener; off when empty"},
 		{name: "redis-url", value: address(&s.RedisURL), help: "Redis 7+ or Valkey for the logs, with --database-url: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"},
 		{name: "database-url", value: address(&s.DatabaseURL), help: "Postgres 14+ for everything else, with --redis-url: postgres://"},
 		{name: "data-dir", preset: "./data", value: text(&s.DataDir), help: "where the embedded database and the snapshot of the logs are kept; with --database-url, the last policies and blocks known"},
@@ -109,7 +113,7 @@ func (s *Settings) options() []option {
 		{name: "admin-token", secret: true, value: text(&s.AdminToken), help: "the bootstrap admin token; without it one is generated on the first start and printed once"},
 		{name: "admin-password", secret: true, value: text(&s.AdminPassword), help: "the password of the user admin, who is added on the first start; without it one is generated and printed once"},
 		{name: "check-auth", value: text(&s.CheckAuth), help: "off or token: whether checks need a bearer token; required to listen on anything but loopback"},
-		{name: "tls-cert", value: text(&s.TLS.Cert), help: "certificate of the check listener, PEM"},
+		{name: "tls-cert", value: text(&s.TLS.Cert), help: "certificate of the check listener and of --grpc-listen, PEM"},
 		{name: "tls-key", value: text(&s.TLS.Key), help: "its key, PEM"},
 		{name: "admin-tls-cert", value: text(&s.AdminTLS.Cert), help: "certificate of the admin listener, PEM"},
 		{name: "admin-tls-key", value: text(&s.AdminTLS.Key), help: "its key, PEM"},
@@ -119,6 +123,7 @@ func (s *Settings) options() []option {
 		{name: "client-address-header", preset: "X-Forwarded-For", value: parsed(&s.ClientAddressHeader, httpserver.ParseAddressHeader), help: "the one header in which the trusted proxies write the client's address: X-Forwarded-For, Forwarded, or one that holds a single address such as X-Real-IP"},
 		{name: "forward-token-header", preset: forwardauth.DefaultTokenHeader, value: parsed(&s.ForwardTokenHeader, httpserver.ParseTokenHeader), help: "the header in which proxies that ask /v1/forward send their check token; never Authorization, which is their client's"},
 		{name: "check-deadline", preset: "100ms", value: duration(&s.CheckDeadline, time.Millisecond, 10*time.Second), help: "how long a check waits for Redis before the policy's on_failure answers"},
+		{name: "grpc-deadline", preset: envoy.DefaultDeadline.String(), value: duration(&s.GRPCDeadline, time.Millisecond, 10*time.Second), help: "how long Envoy's rate limit service waits for Redis before the policy's on_failure answers; shorter than Envoy's own timeout, 20ms unless configured"},
 		{name: "allow-redis-eviction", preset: "false", value: flag(&s.AllowRedisEviction), help: "true starts on a Redis whose maxmemory-policy lets it evict logs, and so lift limits silently"},
 		{name: "ready-redis-timeout", preset: "0s", value: duration(&s.ReadyRedisTimeout, 0, 24*time.Hour), help: "after how long without any Redis server /readyz answers 503; 0s for never"},
 		{name: "drain-timeout", preset: "10s", value: duration(&s.DrainTimeout, 0, 10*time.Minute), help: "how long open requests may take after SIGTERM"},

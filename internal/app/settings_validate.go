@@ -24,7 +24,11 @@ func (s Settings) validate() error {
 }
 
 func validateListeners(s Settings) error {
-	for name, address := range map[string]string{"listen": s.Listen, "admin-listen": s.AdminListen} {
+	addresses := map[string]string{"listen": s.Listen, "admin-listen": s.AdminListen}
+	if s.GRPCListen != "" {
+		addresses["grpc-listen"] = s.GRPCListen
+	}
+	for name, address := range addresses {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return fmt.Errorf("--%s: got %q; write host:port, for example 127.0.0.1:8080", name, address)
 		}
@@ -32,14 +36,19 @@ func validateListeners(s Settings) error {
 	if s.Listen == s.AdminListen && !strings.HasSuffix(s.Listen, ":0") {
 		return fmt.Errorf("--listen and --admin-listen are both %s; checks and the admin API must not share a listener; give each its own port", s.Listen)
 	}
+	if (s.GRPCListen == s.Listen || s.GRPCListen == s.AdminListen) && !strings.HasSuffix(s.GRPCListen, ":0") {
+		return fmt.Errorf("--grpc-listen is %s, as another listener is; give each its own port", s.GRPCListen)
+	}
 	if !s.AdminTLS.Enabled() && !s.AdminInsecure && !isLoopback(s.AdminListen) {
 		return fmt.Errorf("--admin-listen %s is reached from other machines, and without TLS they send passwords and tokens in the clear: give --admin-tls-cert and --admin-tls-key, or --admin-insecure true where a private network or a TLS proxy in front protects it", s.AdminListen)
 	}
 	switch s.CheckAuth {
 	case "off", "token":
 	case "":
-		if !isLoopback(s.Listen) {
-			return fmt.Errorf("--listen %s is reached from other machines, so --check-auth must say whether checks need a token: off or token", s.Listen)
+		for _, name := range []string{"listen", "grpc-listen"} {
+			if address := addresses[name]; address != "" && !isLoopback(address) {
+				return fmt.Errorf("--%s %s is reached from other machines, so --check-auth must say whether checks need a token: off or token", name, address)
+			}
 		}
 	default:
 		return fmt.Errorf("--check-auth: %w", mustBe("off or token", s.CheckAuth))

@@ -28,11 +28,13 @@ const (
 type Check struct {
 	Key    keys.Key
 	Policy string // the name of the policy to ask, "" for the best match
-	Cost   int    // 1 to timestamplog.MaxCost, to MaxUsage with ChargeAlways
-	Peek   bool   // answer, charge nothing, count nothing
-	Detail bool   // say what each rule has left
-	Source string // who asks, for people; never trusted
-	Meta   map[string]string
+	// Specific leaves out policies that match the key by the pattern "*" alone.
+	Specific bool
+	Cost     int    // 1 to timestamplog.MaxCost, to MaxUsage with ChargeAlways
+	Peek     bool   // answer, charge nothing, count nothing
+	Detail   bool   // say what each rule has left
+	Source   string // who asks, for people; never trusted
+	Meta     map[string]string
 	// ChargeAlways reports usage after the fact: if a rule refuses the check, as much of
 	// its cost as fits is charged, and MaxWait must be 0. See timestamplog.Request.
 	ChargeAlways bool

@@ -171,6 +171,15 @@ func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *bl
 // enforcing or as shadow policy by its mode, and the best match for the other.
 func policiesOf(c Check, selector *rules.Selector) (enforcing, shadow *rules.Policy, err error) {
 	enforcing, shadow = selector.Select(c.Key)
+	if c.Specific {
+		byEnforcing, byShadow := selector.Matched(c.Key)
+		if byEnforcing.String() == "*" {
+			enforcing = nil
+		}
+		if byShadow.String() == "*" {
+			shadow = nil
+		}
+	}
 	if c.Policy == "" {
 		return enforcing, shadow, nil
 	}

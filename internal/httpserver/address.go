@@ -58,8 +58,13 @@ func (a ClientAddresses) Of(rc *fasthttp.RequestCtx) netip.Addr {
 	if len(a.Proxies) == 0 || !a.Proxies.trusts(peer) {
 		return peer
 	}
-	lines := rc.Request.Header.PeekAll(a.header())
-	if len(lines) == 0 {
+	return a.From(peer, rc.Request.Header.PeekAll(a.HeaderName()))
+}
+
+// From is Of for a request that came from peer, with the lines of the header that
+// HeaderName names.
+func (a ClientAddresses) From(peer netip.Addr, lines [][]byte) netip.Addr {
+	if len(lines) == 0 || !a.Proxies.trusts(peer) {
 		return peer
 	}
 	client := a.walk(peer, lines)
@@ -69,7 +74,8 @@ func (a ClientAddresses) Of(rc *fasthttp.RequestCtx) netip.Addr {
 	return client
 }
 
-func (a ClientAddresses) header() string {
+// HeaderName returns the name of the one header that is read.
+func (a ClientAddresses) HeaderName() string {
 	if a.Header == "" {
 		return string(XForwardedFor)
 	}
@@ -106,7 +112,7 @@ func (a ClientAddresses) walk(peer netip.Addr, lines [][]byte) netip.Addr {
 // does is none.
 func (a ClientAddresses) hops(lines [][]byte) []string {
 	var hops []string
-	switch a.header() {
+	switch a.HeaderName() {
 	case string(Forwarded):
 		for _, line := range lines {
 			elements, whole := splitQuoted(string(line), ',')

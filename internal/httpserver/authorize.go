@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +68,29 @@ func (s *Server) principal(c *Call, r *Route) (*Principal, error) {
 	if !given {
 		return nil, fault.New(fault.Unauthorized, `Send a token in the header "Authorization: Bearer ...".`)
 	}
+	return s.holder(c.Address, secret)
+}
+
+// AuthorizeCheck refuses a check that came over another protocol, with the token in
+// secret or "" for none, unless checks need no token or this one allows them. The
+// error is a *fault.Error or a *RetryError. Wrong tokens are counted as those of
+// requests are.
+func (s *Server) AuthorizeCheck(address netip.Addr, secret string) error {
+	if !s.o.CheckAuth {
+		return nil
+	}
+	if secret == "" {
+		return fault.New(fault.Unauthorized, "Send a token of the scope check.")
+	}
+	principal, err := s.holder(address, secret)
+	if err == nil && !principal.May(identity.Check) {
+		err = fault.New(fault.Unauthorized, "This needs the access %q; the credential gives %s.", identity.Check, AccessList(principal.Access))
+	}
+	return err
+}
+
+// holder returns who a token that came from an address belongs to.
+func (s *Server) holder(address netip.Addr, secret string) (*Principal, error) {
 	if !s.o.Credentials.Loaded() {
 		return nil, fault.New(fault.Unavailable, "This node has not loaded its tokens yet; try again in a moment.")
 	}
@@ -76,7 +100,7 @@ func (s *Server) principal(c *Call, r *Route) (*Principal, error) {
 		return nil, fault.New(fault.Unavailable, "This node started while its database is unreachable and cannot look this token up; try again when the database is back.")
 	}
 	if !found || !token.ActiveAt(now) {
-		return nil, s.badToken(c, secret, found, token)
+		return nil, s.badToken(address, secret, found, token)
 	}
 	s.tokens.note(token.ID, now)
 	return &Principal{Kind: audit.Token, ID: token.ID, Name: token.Name, Access: token.Scopes, Expires: token.Expires, Proof: identity.HashSecret(secret)}, nil
@@ -84,8 +108,8 @@ func (s *Server) principal(c *Call, r *Route) (*Principal, error) {
 
 // badToken counts a guess and says what is wrong. Only the holder of a secret
 // is told that it was revoked or has expired.
-func (s *Server) badToken(c *Call, secret string, found bool, token *identity.Token) error {
-	if wait := s.o.Throttle.BadToken(context.Background(), c.Address); wait > 0 {
+func (s *Server) badToken(address netip.Addr, secret string, found bool, token *identity.Token) error {
+	if wait := s.o.Throttle.BadToken(context.Background(), address); wait > 0 {
 		return &RetryError{fault.New(fault.TooMany, "Too many wrong tokens came from this address; wait before you try another."), wait}
 	}
 	switch {

@@ -51,6 +51,19 @@ func (h *Headers) Set(header *fasthttp.ResponseHeader, d *gate.Decision, selecto
 	}
 }
 
+// Summary returns several decisions as one: with the policy and the rules of the first
+// that refuses or, if all are allowed, of the scarcest.
+func Summary(c *gate.Combined) gate.Decision {
+	about := c.Refused()
+	if about == nil {
+		about = Scarcest(c.Decisions)
+	}
+	all := *about
+	all.Outcome, all.ID, all.Degraded = c.Outcome, c.ID, c.Degraded
+	all.RetryAt, all.Never, all.At = c.RetryAt, c.Never, c.At
+	return all
+}
+
 // Scarcest returns the one of several allowed decisions whose rules leave the
 // smallest part of their limits: the one that a client has to pace itself by. There
 // must be at least one.

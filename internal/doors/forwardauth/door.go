@@ -116,14 +116,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	decision := combined.Refused()
-	if decision == nil {
-		decision = ratelimit.Scarcest(combined.Decisions)
-	}
-	// The answer is that about the whole, with the rules of the key that decided.
-	all := *decision
-	all.Outcome, all.ID, all.Degraded = combined.Outcome, combined.ID, combined.Degraded
-	all.RetryAt, all.Never, all.At = combined.RetryAt, combined.Never, combined.At
+	all := ratelimit.Summary(&combined)
 	return d.answer(c, &k.query, &all)
 }
 

@@ -1,0 +1,65 @@
+package app
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/stint-dev/stint/internal/doors/envoy"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
+)
+
+// grpcDoor is the gRPC listener. Its fields are nil where it is off.
+type grpcDoor struct {
+	listener net.Listener
+	server   *envoy.Server
+}
+
+// listen binds the address, with TLS if the check listener has a certificate.
+func (g *grpcDoor) listen(s Settings) (err error) {
+	if s.GRPCListen != "" {
+		g.listener, err = bind("grpc-listen", s.GRPCListen)
+	}
+	return err
+}
+
+// routes returns those of the door on the check listener.
+func (g *grpcDoor) routes() []httpserver.Route {
+	if g.server == nil {
+		return nil
+	}
+	return g.server.Routes()
+}
+
+// build makes the server that answers Envoy, if it is on. The checks of the Rate Limit
+// Service have a gate of their own for their deadline alone.
+func (g *grpcDoor) build(a *App) error {
+	if g.listener == nil {
+		return nil
+	}
+	config, err := tlsConfig("grpc-listen", a.settings.TLS)
+	if err != nil {
+		return err
+	}
+	g.server = envoy.New(envoy.Options{
+		Gate: a.gate, Limits: newGate(a, a.settings.GRPCDeadline), View: a.catalog,
+		Clients:   httpserver.ClientAddresses{Proxies: a.settings.TrustedProxies, Header: a.settings.ClientAddressHeader},
+		Authorize: func(address netip.Addr, token string) error { return a.server.AuthorizeCheck(address, token) },
+		TLS:       config, Logger: a.log,
+		Observe: func(status int, took time.Duration) {
+			a.latency.Record(took)
+			a.outages.answered.Add(1)
+			a.metrics.Request("grpc", status, took)
+		},
+	})
+	return nil
+}
+
+// newGate returns a gate that waits for the log as long as said.
+func newGate(a *App, deadline time.Duration) *gate.Gate {
+	return gate.New(gate.Options{
+		View: a.catalog, Log: a.backends.log, Local: a.backends.local, Deadline: deadline,
+		Recorder: gate.Recorders{a.recorder, a.metrics, a.events},
+	})
+}

@@ -1,0 +1,54 @@
+package envoy
+
+import (
+	"context"
+	"net/http"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// Path is where the Rate Limit Service answers JSON, as envoyproxy/ratelimit does.
+const Path = "/json"
+
+// Routes returns the door's route on the check listener.
+func (s *Server) Routes() []httpserver.Route {
+	return []httpserver.Route{{
+		Listener: httpserver.Checks, Method: http.MethodPost, Path: Path, Access: identity.Check, Handler: s.handleJSON,
+	}}
+}
+
+// handleJSON answers ShouldRateLimit in JSON, whatever the content type is: 200, 429 if
+// the request is over a limit, 400 if it is invalid.
+func (s *Server) handleJSON(c *httpserver.Call) error {
+	body, err := c.ReadBody(maxMessage)
+	if err != nil {
+		return err
+	}
+	if err := httpserver.CheckDepth(body); err != nil {
+		return err
+	}
+	q := new(ratelimitv3.RateLimitRequest)
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, q); err != nil {
+		return fault.New(fault.Malformed, "The body must be a RateLimitRequest as JSON.")
+	}
+	answer, err := s.ShouldRateLimit(context.Background(), q)
+	if fault.Is(err, fault.Invalid) {
+		return fault.New(fault.Malformed, "%s", err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	text, err := protojson.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	c.Status(statusOf(answer, nil))
+	c.Response().SetBody(text)
+	c.Response().Header.SetContentType("application/json")
+	return nil
+}

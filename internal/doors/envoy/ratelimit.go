@@ -1,0 +1,307 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/valyala/fasthttp"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/ratelimit"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+const (
+	codeOK   = ratelimitv3.RateLimitResponse_OK
+	codeOver = ratelimitv3.RateLimitResponse_OVER_LIMIT
+)
+
+// limits is one request to the Rate Limit Service: a check for each different key, and
+// which of them each descriptor asks.
+type limits struct {
+	checks []gate.Check
+	of     []int // the check of each descriptor
+}
+
+// readLimits makes the checks of a request. Descriptors of one key are one check of
+// their whole cost. The error is a *fault.Error.
+func (s *Server) readLimits(q *ratelimitv3.RateLimitRequest) (limits, error) {
+	l := limits{of: make([]int, len(q.GetDescriptors()))}
+	switch domain := q.GetDomain(); {
+	case domain == "":
+		return l, fault.Field("domain", "is empty; set it in Envoy's rate limit filter")
+	case len(domain) > maxDomain:
+		return l, fault.Field("domain", "has %d bytes; at most %d are allowed", len(domain), maxDomain)
+	case len(l.of) == 0 || len(l.of) > maxDescriptors:
+		return l, fault.Field("descriptors", "has %d; it must have 1 to %d", len(l.of), maxDescriptors)
+	}
+	parser := s.o.View.Parser()
+	policy := s.domainPolicy(q.GetDomain())
+	byKey := make(map[string]int, len(l.of))
+	for i, d := range q.GetDescriptors() {
+		check, err := readDescriptor(q, d)
+		if err != nil {
+			return l, err
+		}
+		isAddress := false
+		if check.Key, isAddress, err = keyOf(parser, q.GetDomain(), d); err != nil {
+			return l, err
+		}
+		check.Detail, check.Source, check.Specific = true, "envoy", !isAddress
+		if isAddress {
+			check.Policy = policy
+		}
+		at, known := byKey[check.Key.String()]
+		if !known {
+			at = len(l.checks)
+			byKey[check.Key.String()] = at
+			l.checks = append(l.checks, check)
+		} else {
+			addCheck(&l.checks[at], check)
+		}
+		l.of[i] = at
+	}
+	return l, nil
+}
+
+// domainPolicy returns the policy that is named as the domain is, "" for none. It
+// decides about addresses, whose key does not have the domain.
+func (s *Server) domainPolicy(domain string) string {
+	if _, found := s.o.View.Selector().ByName(domain); found {
+		return domain
+	}
+	return ""
+}
+
+// readDescriptor reads how much a descriptor uses. A cost of its own is usage that Envoy
+// reports after the fact, as with apply_on_stream_done; 0 only asks.
+func readDescriptor(q *ratelimitv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) (gate.Check, error) {
+	if d.GetIsNegativeHits() {
+		return gate.Check{}, fault.Field("descriptors", "has negative hits: Stint gives nothing back, since what was charged is not known any more")
+	}
+	hits := max(1, uint64(q.GetHitsAddend()))
+	own := d.GetHitsAddend()
+	if own != nil {
+		hits = own.GetValue()
+	}
+	return gate.Check{
+		Cost: int(max(1, min(hits, wire.MaxUsage))), Peek: hits == 0, //nolint:gosec // bounded
+		ChargeAlways: hits > 0 && own != nil || hits > wire.MaxCost,
+	}, nil
+}
+
+// addCheck makes c ask what another check of the same key asks too.
+func addCheck(c *gate.Check, other gate.Check) {
+	switch {
+	case other.Peek:
+		return
+	case c.Peek:
+		*c = other
+		return
+	}
+	c.Cost = min(c.Cost+other.Cost, wire.MaxUsage)
+	c.ChargeAlways = c.ChargeAlways || other.ChargeAlways || c.Cost > wire.MaxCost
+}
+
+// ShouldRateLimit implements the Rate Limit Service. All descriptors are one check: all
+// are charged or none. Those that only ask are asked first and refuse the others too.
+func (s *Server) ShouldRateLimit(_ context.Context, q *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	l, err := s.readLimits(q)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.decide(l.checks)
+	if err != nil {
+		return nil, err
+	}
+	answer := &ratelimitv3.RateLimitResponse{OverallCode: codeOK, Statuses: make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, len(l.of))}
+	if !all.Allowed() {
+		answer.OverallCode = codeOver
+	}
+	for i, at := range l.of {
+		answer.Statuses[i] = statusOfDescriptor(&all.Decisions[at])
+	}
+	shown := ratelimit.Summary(&all)
+	answer.ResponseHeadersToAdd = s.headersOf(&shown)
+	answer.DynamicMetadata = metadataOf(&shown)
+	return answer, nil
+}
+
+// decide asks the gate about checks of different keys as one. The gate has its own
+// deadline; a caller who has gone is charged all the same.
+func (s *Server) decide(checks []gate.Check) (gate.Combined, error) {
+	var asks, charges []gate.Check
+	always := false
+	for _, c := range checks {
+		if c.Peek {
+			asks = append(asks, c)
+		} else {
+			charges = append(charges, c)
+			always = always || c.ChargeAlways
+		}
+	}
+	for i := range charges {
+		charges[i].ChargeAlways = always
+	}
+	if len(asks) == 0 || len(charges) == 0 {
+		return s.decideAlike(append(asks, charges...))
+	}
+	first, err := s.decideAlike(asks)
+	if err != nil {
+		return first, err
+	}
+	if !first.Allowed() && !always {
+		for i := range charges {
+			charges[i].Peek = true
+		}
+	}
+	second, err := s.decideAlike(charges)
+	if err != nil {
+		return second, err
+	}
+	// In the order of the checks, under the graver of the two.
+	all := second
+	if !first.Allowed() {
+		all = first
+	}
+	all.Decisions = make([]gate.Decision, 0, len(checks))
+	for _, c := range checks {
+		from := &second.Decisions
+		if c.Peek {
+			from = &first.Decisions
+		}
+		all.Decisions = append(all.Decisions, (*from)[0])
+		*from = (*from)[1:]
+	}
+	return all, nil
+}
+
+// decideAlike is decide for checks that all charge or all only ask. A cost that no rule
+// ever allows is over the limit: Envoy lets a request pass that is answered an error.
+func (s *Server) decideAlike(checks []gate.Check) (gate.Combined, error) {
+	all, err := s.ask(checks)
+	var mistake *fault.Error
+	if errors.As(err, &mistake) && (mistake.Field == "cost" || strings.HasSuffix(mistake.Field, ".cost")) {
+		for i := range checks {
+			checks[i].Peek, checks[i].ChargeAlways = true, true // accepts any cost, and charges nothing
+		}
+		return s.ask(checks)
+	}
+	return all, err
+}
+
+func (s *Server) ask(checks []gate.Check) (gate.Combined, error) {
+	if len(checks) > 1 {
+		return s.o.Limits.DecideAll(context.Background(), checks)
+	}
+	d, err := s.o.Limits.Check(context.Background(), checks[0])
+	return gate.Combined{
+		Outcome: d.Outcome, ID: d.ID, Answer: d.Answer, Degraded: d.Degraded, Decisions: []gate.Decision{d},
+	}, err
+}
+
+// statusOfDescriptor describes the rule that refuses or, if none does, the one that
+// leaves the smallest part of its limit.
+func statusOfDescriptor(d *gate.Decision) *ratelimitv3.RateLimitResponse_DescriptorStatus {
+	st := &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: codeOK}
+	if !d.Allowed() {
+		st.Code = codeOver
+		if !d.Never && !d.RetryAt.IsZero() {
+			st.DurationUntilReset = wholeSeconds(d.RetryAfter().Milliseconds())
+		}
+	}
+	if d.Policy == nil || len(d.States) != len(d.Policy.Rules) || d.Exemption != nil {
+		return st
+	}
+	at, least := d.Rule, 2.0
+	for i, r := range d.Policy.Rules {
+		if left := float64(d.States[i].Remaining) / float64(max(r.Limit, 1)); d.Rule < 0 && left < least {
+			at, least = i, left
+		}
+	}
+	if at < 0 || at >= len(d.States) {
+		return st
+	}
+	st.CurrentLimit = limitOf(d.Policy.Rules[at])
+	st.LimitRemaining = uint32(d.States[at].Remaining) //nolint:gosec // at most rules.MaxLimit
+	if d.Allowed() {
+		st.DurationUntilReset = wholeSeconds(d.States[at].ResetAfterMS)
+	}
+	return st
+}
+
+// headersOf returns the headers for the client: Retry-After, RateLimit,
+// RateLimit-Policy and, of a refusal, its id.
+func (s *Server) headersOf(d *gate.Decision) []*corev3.HeaderValue {
+	var header fasthttp.ResponseHeader
+	header.SetNoDefaultContentType(true)
+	s.headers.Set(&header, d, s.o.View.Selector())
+	var list []*corev3.HeaderValue
+	for name, value := range header.All() {
+		list = append(list, &corev3.HeaderValue{Key: string(name), Value: string(value)})
+	}
+	if !d.Allowed() && d.ID != "" {
+		list = append(list, &corev3.HeaderValue{Key: "X-Stint-Refusal-Id", Value: d.ID})
+	}
+	return list
+}
+
+// metadataOf returns what Envoy may log: nothing of what is simply allowed.
+func metadataOf(d *gate.Decision) *structpb.Struct {
+	text := map[string]string{"degraded": d.Degraded, "refusal_id": d.ID}
+	if d.Shadow != nil && d.Shadow.ID != "" {
+		text["shadow_refusal_id"] = d.Shadow.ID
+	}
+	fields := map[string]*structpb.Value{}
+	for name, value := range text {
+		if value != "" {
+			fields[name] = structpb.NewStringValue(value)
+		}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	fields["decision"] = structpb.NewStringValue(string(d.Outcome))
+	if d.Policy != nil {
+		fields["policy"] = structpb.NewStringValue(d.Policy.Name)
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+// statusOf returns the HTTP status that an answer of the door amounts to, for metrics.
+func statusOf(answer any, err error) int {
+	switch a := answer.(type) {
+	case *ratelimitv3.RateLimitResponse:
+		if a != nil && a.GetOverallCode() == codeOver {
+			return http.StatusTooManyRequests
+		}
+	case *authv3.CheckResponse:
+		if denied := a.GetDeniedResponse(); denied != nil {
+			return int(denied.GetStatus().GetCode())
+		}
+	}
+	var mistake *fault.Error
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case errors.As(err, &mistake) && mistake.Code == fault.Unauthorized:
+		return http.StatusUnauthorized
+	case errors.As(err, &mistake) && mistake.Code == fault.Unavailable:
+		return http.StatusServiceUnavailable
+	case errors.As(err, &mistake):
+		return http.StatusBadRequest
+	}
+	if _, isStatus := status.FromError(err); isStatus {
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}

@@ -1,0 +1,250 @@
+// Package envoy answers Envoy over gRPC, on a listener of its own: the Rate Limit
+// Service v3, the external authorization service v3, health and reflection. The Rate
+// Limit Service answers JSON on the check listener too. Everything in a request that
+// Envoy took from its client is hostile; what an operator wrote into Envoy's
+// configuration (domain, descriptor keys, context extensions) says what is checked.
+package envoy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/ratelimit"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/supervise"
+)
+
+// DefaultDeadline is how long the Rate Limit Service waits for the log. Envoy itself
+// waits 20 ms unless configured, and then lets the request pass.
+const DefaultDeadline = 15 * time.Millisecond
+
+// Bounds of the listener.
+const (
+	maxMessage    = 256 << 10 // bytes; Envoy sends the request's headers, at most 60 KiB
+	maxHeaders    = 16 << 10  // bytes of a call's own metadata
+	maxStreams    = 1000      // calls under way on one connection
+	handshakeTime = 10 * time.Second
+	// maxConnectionAge has Envoy, which keeps one connection for each worker, find new
+	// nodes. gRPC spreads it by a tenth.
+	maxConnectionAge   = 5 * time.Minute
+	connectionAgeGrace = 10 * time.Second
+	minPing            = 10 * time.Second
+)
+
+// HealthService is what Envoy's health checks may ask about, besides "" for the node.
+const HealthService = "ratelimit"
+
+// View is the node's copy of what the door needs.
+type View interface {
+	Loaded() bool
+	Parser() keys.Parser
+	Selector() *rules.Selector
+}
+
+// Options make a Server. Gate, Limits, View and Authorize are required.
+type Options struct {
+	Gate *gate.Gate // of ext_authz
+	// Limits is the gate of the Rate Limit Service, with its shorter deadline.
+	Limits *gate.Gate
+	View   View
+	// Clients finds the client's address behind trusted proxies, for ext_authz.
+	Clients httpserver.ClientAddresses
+	// Authorize refuses a call from an address with that token, "" for none.
+	Authorize func(address netip.Addr, token string) error
+	TLS       *tls.Config // nil for none
+	// Observe is called for every check with the HTTP status that it amounts to; nil
+	// for none.
+	Observe func(status int, took time.Duration)
+	Logger  *slog.Logger // nil discards
+}
+
+// Server is the gRPC listener. See New.
+type Server struct {
+	authv3.UnimplementedAuthorizationServer
+	ratelimitv3.UnimplementedRateLimitServiceServer
+	o       Options
+	headers ratelimit.Headers
+	grpc    *grpc.Server
+	health  *health.Server
+}
+
+// New returns a server that does not listen yet.
+func New(o Options) *Server {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(int, time.Duration) {}
+	}
+	s := &Server{o: o, health: health.NewServer()}
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(handshakeTime),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: connectionAgeGrace}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
+	}
+	if o.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
+	}
+	s.grpc = grpc.NewServer(options...)
+	ratelimitv3.RegisterRateLimitServiceServer(s.grpc, s)
+	authv3.RegisterAuthorizationServer(s.grpc, s)
+	healthv1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	return s
+}
+
+// Serve answers on l until Stop. It returns nil after Stop.
+func (s *Server) Serve(l net.Listener) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.setHealth()
+	go supervise.Run(ctx, "grpc health", s.watchHealth)
+	if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
+
+// watchHealth reports whether the node can decide.
+func (s *Server) watchHealth(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.setHealth()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Server) setHealth() {
+	serving := healthv1.HealthCheckResponse_NOT_SERVING
+	if s.o.View.Loaded() {
+		serving = healthv1.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", serving)
+	s.health.SetServingStatus(HealthService, serving)
+}
+
+// Stop reports the node as not serving, accepts no more calls and waits for those under
+// way, for at most the time given. It reports whether all of them ended.
+func (s *Server) Stop(within time.Duration) bool {
+	s.health.Shutdown()
+	cut := time.AfterFunc(within, func() { supervise.Do("grpc stop", s.grpc.Stop) })
+	s.grpc.GracefulStop()
+	return cut.Stop()
+}
+
+// unary authorizes a call, and recovers a panic in it.
+func (s *Server) unary(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+	began := time.Now()
+	isCheck := !isHealth(info.FullMethod)
+	err = supervise.Call("grpc call", func() (err error) {
+		if err := s.authorize(ctx, info.FullMethod); err != nil {
+			return err
+		}
+		answer, err = handle(ctx, q)
+		return err
+	})
+	if isCheck {
+		s.o.Observe(statusOf(answer, err), time.Since(began))
+	}
+	return answer, s.callError(err)
+}
+
+func (s *Server) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	return s.callError(supervise.Call("grpc call", func() error {
+		if err := s.authorize(stream.Context(), info.FullMethod); err != nil {
+			return err
+		}
+		return handle(service, stream)
+	}))
+}
+
+// isHealth reports whether a method is one that probes call without a token.
+func isHealth(method string) bool { return strings.HasPrefix(method, "/grpc.health.v1.Health/") }
+
+// The metadata of a call that may hold the token. Two of one name are none.
+const (
+	authorizationMetadata = "authorization"
+	tokenMetadata         = "x-stint-token"
+)
+
+func (s *Server) authorize(ctx context.Context, method string) error {
+	if isHealth(method) {
+		return nil
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	token := ""
+	if lines := md.Get(tokenMetadata); len(lines) == 1 {
+		token = strings.TrimSpace(lines[0])
+	} else if lines := md.Get(authorizationMetadata); len(lines) == 1 {
+		if scheme, secret, found := strings.Cut(lines[0], " "); found && strings.EqualFold(scheme, "Bearer") {
+			token = strings.TrimSpace(secret)
+		}
+	}
+	return s.o.Authorize(peerOf(ctx), token)
+}
+
+// peerOf returns the other end of a call, the unspecified address where it has none.
+func peerOf(ctx context.Context) netip.Addr {
+	if p, found := peer.FromContext(ctx); found {
+		if tcp, isTCP := p.Addr.(*net.TCPAddr); isTCP {
+			return tcp.AddrPort().Addr().Unmap().WithZone("")
+		}
+	}
+	return netip.IPv6Unspecified()
+}
+
+// codeOf is what a mistake of the caller is called in gRPC.
+var codeOf = map[fault.Code]codes.Code{
+	fault.Invalid: codes.InvalidArgument, fault.Malformed: codes.InvalidArgument, fault.TooLarge: codes.InvalidArgument,
+	fault.Unauthorized: codes.Unauthenticated, fault.Forbidden: codes.PermissionDenied,
+	fault.TooMany: codes.ResourceExhausted, fault.Unavailable: codes.Unavailable,
+}
+
+// callError returns err as an error of gRPC. What is not the caller's mistake is logged,
+// and its cause is not sent.
+func (s *Server) callError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var mistake *fault.Error
+	if errors.As(err, &mistake) {
+		if code, known := codeOf[mistake.Code]; known {
+			return status.Error(code, mistake.Error())
+		}
+	}
+	if _, isStatus := status.FromError(err); isStatus {
+		return err
+	}
+	s.o.Logger.Error("a gRPC call failed", "error", err)
+	return status.Error(codes.Internal, "This node could not answer; its log says why.")
+}

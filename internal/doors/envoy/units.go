@@ -1,0 +1,46 @@
+package envoy
+
+import (
+	"time"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// units are Envoy's, the longest first.
+var units = []struct {
+	length time.Duration
+	unit   ratelimitv3.RateLimitResponse_RateLimit_Unit
+}{
+	{7 * 24 * time.Hour, ratelimitv3.RateLimitResponse_RateLimit_WEEK},
+	{24 * time.Hour, ratelimitv3.RateLimitResponse_RateLimit_DAY},
+	{time.Hour, ratelimitv3.RateLimitResponse_RateLimit_HOUR},
+	{time.Minute, ratelimitv3.RateLimitResponse_RateLimit_MINUTE},
+	{time.Second, ratelimitv3.RateLimitResponse_RateLimit_SECOND},
+}
+
+// limitOf returns a rule as Envoy knows limits. Versions that do not know the
+// multiplier take one unit for the window, so the name has the rule. A window that is no
+// multiple of a second has no unit.
+func limitOf(r rules.Rule) *ratelimitv3.RateLimitResponse_RateLimit {
+	limit := &ratelimitv3.RateLimitResponse_RateLimit{Name: r.String(), RequestsPerUnit: uint32(r.Limit)} //nolint:gosec // at most rules.MaxLimit
+	for _, u := range units {
+		if r.Window%u.length == 0 {
+			limit.Unit = u.unit
+			if n := r.Window / u.length; n > 1 {
+				limit.UnitMultiplier = wrapperspb.UInt32(uint32(n)) //nolint:gosec // at most rules.MaxWindow in seconds
+			}
+			break
+		}
+	}
+	return limit
+}
+
+// wholeSeconds rounds up: Envoy prints the seconds alone, and a client that returns
+// early is refused again.
+func wholeSeconds(ms int64) *durationpb.Duration {
+	return &durationpb.Duration{Seconds: (ms + 999) / 1000}
+}
