@@ -116,6 +116,69 @@ func (p *Policies) Delete(ctx context.Context, c Caller, name string, expect int
 	return p.store.DeletePolicy(ctx, c.Actor, name, expect)
 }
 
+// PlannedChange is what a plan does to the policy of one name.
+type PlannedChange struct {
+	Before *rules.Policy       // nil for a policy that is created
+	After  *rules.Policy       // nil for one that is deleted
+	Fields []rules.FieldChange // what differs; empty if the policy is as wanted already
+	Expect int64               // see rules.PolicyChange
+}
+
+// Name returns the name of the policy.
+func (c *PlannedChange) Name() string {
+	if c.After != nil {
+		return c.After.Name
+	}
+	return c.Before.Name
+}
+
+// Plan returns what makes the policies equal to wanted, sorted by name with the deletions
+// last. Policies that are not wanted stay unless prune is set. expect is the required
+// version of each policy that is changed, 0 for those that it does not name; a nil map
+// takes the present versions.
+func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool, expect map[string]int64) ([]PlannedChange, error) {
+	all, err := p.Policies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var changes, deletions []PlannedChange
+	for _, after := range wanted {
+		before := policyNamed(all, after.Name)
+		changes = append(changes, PlannedChange{Before: before, After: after, Fields: rules.Diff(before, after)})
+	}
+	for _, before := range all {
+		if prune && policyNamed(wanted, before.Name) == nil {
+			deletions = append(deletions, PlannedChange{Before: before, Fields: rules.Diff(before, nil)})
+		}
+	}
+	slices.SortFunc(changes, func(a, b PlannedChange) int { return strings.Compare(a.Name(), b.Name()) })
+	changes = append(changes, deletions...) // the store returns them by name
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case expect != nil:
+			if c.Expect = expect[c.Name()]; c.Expect < 0 {
+				return nil, fault.Field("expect."+c.Name(), "must be the version that was seen")
+			}
+		case c.Before != nil:
+			c.Expect = c.Before.Version
+		}
+	}
+	return changes, nil
+}
+
+// ChangesOf returns the changes of a plan that Apply has to make, none for policies that
+// are as wanted already.
+func ChangesOf(plan []PlannedChange) []rules.PolicyChange {
+	var changes []rules.PolicyChange
+	for _, c := range plan {
+		if len(c.Fields) > 0 {
+			changes = append(changes, rules.PolicyChange{Name: c.Name(), Policy: c.After, Expect: c.Expect})
+		}
+	}
+	return changes
+}
+
 // Apply makes several changes, all or nothing. confirm is the names of all policies
 // that need a confirmation, with commas between them.
 func (p *Policies) Apply(ctx context.Context, c Caller, changes []rules.PolicyChange, confirm string) error {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -45,14 +47,9 @@ func (h *policyHandler) exportPolicies(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	file := wire.PolicyFile{Policies: []wire.PolicyRequest{}}
-	for _, p := range all {
-		shown := fromPolicy(p)
-		request, err := policyfile.Canonical(shown.Request())
-		if err != nil {
-			return err
-		}
-		file.Policies = append(file.Policies, request)
+	file := wire.PolicyFile{Policies: make([]wire.PolicyRequest, len(all))}
+	for i, p := range all {
+		file.Policies[i] = *requestOf(p)
 	}
 	if format != "yaml" {
 		return c.SendJSON(http.StatusOK, file)
@@ -78,25 +75,20 @@ func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	wanted, err := h.canonical(request.Policies)
+	wanted, err := h.policiesOf(request.Policies)
 	if err != nil {
 		return err
 	}
 	ctx := c.Context()
-	existing, err := h.policies.Policies(ctx)
+	planned, err := h.policies.Plan(ctx, wanted, prune, request.Expect)
 	if err != nil {
 		return err
 	}
-	plan := wire.PolicyPlan{DryRun: dryRun, Warnings: []string{}}
-	plan.Changes, err = policyfile.Plan(singlePage(existing, fromPolicy).Items, wanted, prune)
-	if err != nil {
-		return err
+	changes := admin.ChangesOf(planned)
+	plan := wire.PolicyPlan{DryRun: dryRun, Changed: len(changes) > 0, Changes: make([]wire.PolicyChange, len(planned)), Warnings: []string{}}
+	for i := range planned {
+		plan.Changes[i] = fromPlannedChange(&planned[i])
 	}
-	changes, err := h.policyChanges(plan.Changes, request.Expect)
-	if err != nil {
-		return err
-	}
-	plan.Changed = len(changes) > 0
 	if dryRun {
 		names, reason, err := h.policies.ConfirmReason(ctx, changes)
 		if err != nil {
@@ -121,13 +113,12 @@ func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, plan)
 }
 
-// canonical returns the policies of a document in canonical form; its errors
-// say which is wrong.
-func (h *policyHandler) canonical(all []wire.PolicyRequest) ([]wire.PolicyRequest, error) {
+// policiesOf returns the policies of a document; its errors say which is wrong.
+func (h *policyHandler) policiesOf(all []wire.PolicyRequest) ([]*rules.Policy, error) {
 	if all == nil {
 		return nil, fault.Field("policies", "is missing; send a list, [] for none")
 	}
-	wanted := make([]wire.PolicyRequest, len(all))
+	wanted := make([]*rules.Policy, len(all))
 	seen := map[string]bool{}
 	for i, p := range all {
 		at := "policies[" + strconv.Itoa(i) + "]"
@@ -135,13 +126,9 @@ func (h *policyHandler) canonical(all []wire.PolicyRequest) ([]wire.PolicyReques
 			return nil, fault.Field(at+".name", "names %q a second time", p.Name)
 		}
 		seen[p.Name] = true
-		parsed, err := policyOf(&p, h.catalog.Parser(), p.Name)
-		if err != nil {
+		var err error
+		if wanted[i], err = policyOf(&p, h.catalog.Parser(), p.Name); err != nil {
 			return nil, within(at, err)
-		}
-		shown := fromPolicy(parsed)
-		if wanted[i], err = policyfile.Canonical(shown.Request()); err != nil {
-			return nil, fault.Field(at, "%s", err.Error())
 		}
 	}
 	return wanted, nil
@@ -158,30 +145,30 @@ func within(at string, err error) error {
 	return &moved
 }
 
-// policyChanges returns what the store has to change for a plan.
-func (h *policyHandler) policyChanges(plan []wire.PolicyChange, expect map[string]int64) ([]rules.PolicyChange, error) {
-	var changes []rules.PolicyChange
-	for _, p := range plan {
-		if p.Action == wire.PolicyKeep {
-			continue
-		}
-		change := rules.PolicyChange{Name: p.Name, Expect: rules.ExpectNew}
-		if p.Version != nil {
-			change.Expect = *p.Version
-		}
-		if expect != nil {
-			change.Expect = expect[p.Name]
-			if change.Expect < 0 {
-				return nil, fault.Field("expect."+p.Name, "must be the version that was seen")
-			}
-		}
-		if p.After != nil {
-			var err error
-			if change.Policy, err = policyOf(p.After, h.catalog.Parser(), p.Name); err != nil {
-				return nil, err
-			}
-		}
-		changes = append(changes, change)
+// fromPlannedChange returns a change of a plan as the API shows it.
+func fromPlannedChange(c *admin.PlannedChange) wire.PolicyChange {
+	out := wire.PolicyChange{Name: c.Name(), Action: wire.PolicyReplace, Before: requestOf(c.Before), After: requestOf(c.After), Fields: fromFieldChanges(c.Fields)}
+	switch {
+	case c.Before == nil:
+		out.Action = wire.PolicyCreate
+	case c.After == nil:
+		out.Action = wire.PolicyDelete
+	case len(c.Fields) == 0:
+		out.Action = wire.PolicyKeep
 	}
-	return changes, nil
+	if c.Before != nil {
+		out.Version = &c.Before.Version
+	}
+	return out
+}
+
+// requestOf returns the request that makes a policy, always the same one; nil for nil.
+func requestOf(p *rules.Policy) *wire.PolicyRequest {
+	if p == nil {
+		return nil
+	}
+	shown := fromPolicy(p)
+	request := shown.Request()
+	slices.Sort(request.Match)
+	return &request
 }

@@ -155,7 +155,7 @@ func printPlan(con *console.Console, plan []wire.PolicyChange) error {
 			continue
 		}
 		p.Sayf("%s policy %s", c.Action, output.Escape(c.Name))
-		for _, line := range policyfile.Lines(c.Fields, output.Escape) {
+		for _, line := range wire.Lines(c.Fields, output.Escape) {
 			p.Sayf("  %s", line)
 		}
 	}

@@ -131,7 +131,11 @@ func printDiff(con *console.Console, name string, before, after *wire.Policy) er
 	}
 	next := after.Request()
 	p.Sayf("%s", title)
-	lines := policyfile.Lines(policyfile.Diff(old, &next), output.Escape)
+	changes, err := policyfile.Diff(old, &next)
+	if err != nil {
+		return err
+	}
+	lines := wire.Lines(changes, output.Escape)
 	if len(lines) == 0 {
 		lines = []string{"no difference"}
 	}
