@@ -59,7 +59,7 @@ verify: ## Verify the modules, lint, and write the bills of materials to bin/sbo
 	GO="$(GO)" bash scripts/verify.sh
 
 .PHONY: verify-release
-verify-release: ## Run verify and govulncheck; needs its vulnerability database
+verify-release: ## Run verify, lint the OpenAPI document and run govulncheck; needs npm and the vulnerability database
 	GO="$(GO)" bash scripts/verify-release.sh
 
 .PHONY: build

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# The checks before a release: verify.sh and govulncheck. It fails if the
+# The checks before a release: verify.sh, lint-openapi.sh and govulncheck. It fails if the
 # vulnerability database is unreachable, because the release is unchecked then.
 # GOVULNDB names a mirror of the database.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
-[ "${1:-}" = --only-vulnerabilities ] || bash scripts/verify.sh
+if [ "${1:-}" != --only-vulnerabilities ]; then
+  bash scripts/verify.sh
+  bash scripts/lint-openapi.sh
+fi
 
 db=${GOVULNDB:-https://vuln.go.dev}
 echo "verify-release: known vulnerabilities, from $db"

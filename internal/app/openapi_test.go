@@ -1,8 +1,10 @@
 package app
 
 import (
+	goflag "flag"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,9 @@ import (
 
 	"github.com/stint-dev/stint/internal/httpserver"
 )
+
+// documentFile is for scripts/lint-openapi.sh.
+var documentFile = goflag.String("openapi", "", "write the OpenAPI document of the node to this file")
 
 // bouncerPaths are those of CrowdSec's bouncer API, whose document CrowdSec publishes.
 var bouncerPaths = []string{"/v1/decisions", "/v1/decisions/stream", "/v1/usage-metrics"}
@@ -25,6 +30,11 @@ func TestEveryRouteOfTheAPIAndTheDoorsIsInTheOpenAPIDocument(t *testing.T) {
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("got %d %s, %v", response.StatusCode, text, err)
+	}
+	if *documentFile != "" {
+		if err := os.WriteFile(*documentFile, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var document struct {
 		Paths map[string]map[string]any `json:"paths"`
