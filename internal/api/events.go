@@ -55,7 +55,7 @@ func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 		return err
 	}
 	after := c.Get("Last-Event-ID")
-	if httpserver.CheckLine("Last-Event-ID", after, 128) != nil {
+	if fault.CheckLine("Last-Event-ID", after, 128) != nil {
 		after = "?" // what no hub has written says that something is missing
 	}
 	c.Status(http.StatusOK)

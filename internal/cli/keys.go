@@ -17,10 +17,10 @@ import (
 func newKey(con *console.Console) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "key",
-		Short:   "Explain a key, or reset its counts",
+		Short:   "Explain a key, reset its counts, or keep notes about it",
 		Example: "admin key show ip:203.0.113.7\nadmin key reset token:abc",
 	}
-	c.AddCommand(newKeyShow(con), newKeyReset(con))
+	c.AddCommand(newKeyShow(con), newKeyReset(con), newKeyNote(con))
 	return c
 }
 

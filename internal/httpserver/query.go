@@ -63,7 +63,7 @@ func (q *Query) Given(name string) bool {
 
 // Line returns a text without control characters.
 func (q *Query) Line(name string) string {
-	if err := CheckLine(name, q.values[name], maxQueryValue); err != nil && q.err == nil {
+	if err := fault.CheckLine(name, q.values[name], maxQueryValue); err != nil && q.err == nil {
 		q.err = err
 	}
 	return q.values[name]

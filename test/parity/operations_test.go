@@ -3,7 +3,6 @@ package parity
 import "strings"
 
 const (
-	noNotes   = "the commands have no notes"
 	noBackup  = "a backup is a file of gigabytes; the pages write none"
 	noReports = "the pages show the reports that the job wrote"
 	noMessage = "the pages show no channels"
@@ -32,23 +31,23 @@ var keyChanges = []change{
 		pages: []form{{path: "/key/reset", fields: []string{"key", "key$N:1", "policy", "none"}}}, cli: command{args: []string{"key", "reset", "key$N:1", "--policy", "none"}},
 	},
 	{
-		name: "note: add", rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":"a customer"}`}, lacks: map[string]string{cmd: noNotes},
+		name: "note: add", rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":"a customer"}`}, cli: command{args: []string{"key", "note", "add", "key$N:1", "a customer"}},
 		pages: []form{{path: "/key/note", fields: []string{"key", "key$N:1", "text", "a customer"}}}, result: "/v1/keys/notes?key=key$N:1",
 	},
 	{
-		name: "note: add without a text", want: fault{"invalid", "text"}, rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":""}`}, lacks: map[string]string{cmd: noNotes},
+		name: "note: add without a text", want: fault{"invalid", "text"}, rest: request{"POST", "/v1/keys/notes", `{"key":"key$N:1","text":""}`}, cli: command{args: []string{"key", "note", "add", "key$N:1", ""}},
 		pages: []form{{path: "/key/note", fields: []string{"key", "key$N:1", "text", ""}}},
 	},
 	{
-		name: "note: add on a bad key", want: fault{"invalid", "key"}, rest: request{"POST", "/v1/keys/notes", `{"key":"ip:300.1.1.1","text":"x"}`}, lacks: map[string]string{cmd: noNotes},
+		name: "note: add on a bad key", want: fault{"invalid", "key"}, rest: request{"POST", "/v1/keys/notes", `{"key":"ip:300.1.1.1","text":"x"}`}, cli: command{args: []string{"key", "note", "add", "ip:300.1.1.1", "x"}},
 		pages: []form{{path: "/key/note", fields: []string{"key", "ip:300.1.1.1", "text", "x"}}},
 	},
 	{
-		name: "note: delete", setup: []step{{request: request{"POST", "/v1/keys/notes", `{"key":"key$N:2","text":"x"}`}, keep: "id=id"}}, lacks: map[string]string{cmd: noNotes},
+		name: "note: delete", setup: []step{{request: request{"POST", "/v1/keys/notes", `{"key":"key$N:2","text":"x"}`}, keep: "id=id"}}, cli: command{args: []string{"key", "note", "delete", "{id}"}},
 		rest: request{"DELETE", "/v1/keys/notes/{id}", ""}, pages: []form{{path: "/key/note/delete", fields: []string{"id", "{id}"}}}, result: "/v1/keys/notes?key=key$N:2",
 	},
 	{
-		name: "note: delete an unknown one", want: fault{"not_found", ""}, lacks: map[string]string{cmd: noNotes},
+		name: "note: delete an unknown one", want: fault{"not_found", ""}, cli: command{args: []string{"key", "note", "delete", gone}},
 		rest: request{"DELETE", "/v1/keys/notes/" + gone, ""}, pages: []form{{path: "/key/note/delete", fields: []string{"id", gone}}},
 	},
 }

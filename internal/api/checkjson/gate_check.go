@@ -7,7 +7,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
@@ -31,17 +30,17 @@ func (c *Check) GateCheck(parser keys.Parser, detail string) (gate.Check, error)
 	if detail != wire.DetailRules && detail != wire.DetailNone {
 		return gate.Check{}, fault.Field("detail", "must be %s or %s", wire.DetailRules, wire.DetailNone)
 	}
-	if err := httpserver.CheckLine("source", c.Source, wire.MaxSource); err != nil {
+	if err := fault.CheckLine("source", c.Source, wire.MaxSource); err != nil {
 		return gate.Check{}, err
 	}
 	for name, value := range c.Meta {
 		if name == "" {
 			return gate.Check{}, fault.Field("meta", "has an entry without a name")
 		}
-		if err := httpserver.CheckLine("meta", name, wire.MaxMetaName); err != nil {
+		if err := fault.CheckLine("meta", name, wire.MaxMetaName); err != nil {
 			return gate.Check{}, err
 		}
-		if err := httpserver.CheckLine("meta."+name, value, wire.MaxMetaValue); err != nil {
+		if err := fault.CheckLine("meta."+name, value, wire.MaxMetaValue); err != nil {
 			return gate.Check{}, err
 		}
 	}

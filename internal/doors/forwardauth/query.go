@@ -9,7 +9,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -129,7 +128,7 @@ func (q *Query) set(name, value string) error {
 		q.Refuse403 = true
 	case paramSource:
 		q.Source = value
-		return httpserver.CheckLine(name, value, wire.MaxSource)
+		return fault.CheckLine(name, value, wire.MaxSource)
 	case paramID:
 		header, is := strings.CutPrefix(value, "header:")
 		if !is || !isName(header) {
