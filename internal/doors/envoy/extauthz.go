@@ -15,7 +15,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
-	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/ratelimit"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -54,7 +53,7 @@ func (s *Server) Check(_ context.Context, q *authv3.CheckRequest) (*authv3.Check
 func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 	extensions := a.GetContextExtensions()
 	check := gate.Check{Policy: extensions[extensionPolicy], Cost: 1, Detail: true, Source: extensions[extensionSource]}
-	if err := httpserver.CheckLine(extensionSource, check.Source, wire.MaxSource); err != nil {
+	if err := fault.CheckLine(extensionSource, check.Source, wire.MaxSource); err != nil {
 		return nil, err
 	}
 	if text, given := extensions[extensionCost]; given {
