@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests start (redis-server, Postgres, Chromium for the
-# pages, gateways, and Node.js with the frameworks that clients/node is tested with), as
+# pages, gateways, CrowdSec, and Node.js with the frameworks that clients/node is tested with), as
 # root on Debian or Ubuntu. On other systems it prints what to install and fails. It
 # returns at once if nothing is missing.
 set -euo pipefail
@@ -22,13 +22,37 @@ have_chromium() {
 		[ -x "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ]
 }
 
+root="$(cd "$(dirname "$0")/.." && pwd)"
+
 # npm installs what package-lock.json names, and nothing else.
 install_frameworks() {
-	cd "$(dirname "$0")/../clients/node"
-	[ node_modules/.package-lock.json -nt package-lock.json ] && return
-	echo "installing the frameworks of clients/node" >&2
-	npm ci --silent --no-audit --no-fund
-	touch node_modules/.package-lock.json
+	local folder
+	for folder in clients/node test/doors/crowdsec; do
+		cd "$root/$folder"
+		[ node_modules/.package-lock.json -nt package-lock.json ] && continue
+		echo "installing the packages of $folder" >&2
+		npm ci --silent --no-audit --no-fund
+		touch node_modules/.package-lock.json
+	done
+}
+
+# CrowdSec and its bouncers are unpacked, not installed: their packages start services.
+crowdsec="${STINT_CROWDSEC:-${XDG_CACHE_HOME:-$HOME/.cache}/stint-crowdsec}"
+
+unpack_crowdsec() {
+	[ -e "$crowdsec/complete" ] && return
+	have apt-get || return 0 # the tests say what they lack
+	echo "unpacking CrowdSec into $crowdsec" >&2
+	mkdir -p "$crowdsec"
+	cd "$crowdsec"
+	apt-get -qq update || true # the lists may be recent enough, or not ours to update
+	apt-get -qq download crowdsec crowdsec-firewall-bouncer crowdsec-custom-bouncer
+	local package
+	for package in *.deb; do
+		dpkg -x "$package" .
+		rm "$package"
+	done
+	touch complete
 }
 
 check_node() {
@@ -51,12 +75,16 @@ if [ "$(uname)" = Linux ]; then
 	have ip || [ -x /usr/sbin/ip ] || missing+=(iproute2)
 fi
 
+have ipset || [ -x /usr/sbin/ipset ] || missing+=(ipset)
+have iptables || [ -x /usr/sbin/iptables ] || missing+=(iptables)
+have nft || [ -x /usr/sbin/nft ] || missing+=(nftables)
 have node || missing+=(nodejs)
 have npm || missing+=(npm)
 
 if [ ${#missing[@]} -eq 0 ]; then
 	check_node
 	install_frameworks
+	unpack_crowdsec
 	exit 0
 fi
 
@@ -73,6 +101,7 @@ if have apt-get && [ "$(id -u)" -eq 0 ]; then
 	apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 	check_node
 	install_frameworks
+	unpack_crowdsec
 	exit 0
 fi
 

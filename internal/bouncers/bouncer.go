@@ -93,9 +93,7 @@ func plain(text string) string {
 // name.
 var warnings = []struct{ part, text string }{
 	{"firewall-bouncer", "In nftables mode it blocks only the first address of a range, every IPv6 /64 included; use its ipset mode."},
-	{"nodejs", "It blocks only the first address of an IPv6 range."},
-	{"node-bouncer", "It blocks only the first address of an IPv6 range."},
-	{"express", "It blocks only the first address of an IPv6 range."},
+	{"nodejs", "It blocks only the first address of an IPv6 range and, in stream mode, only one range of an IPv4 /24."},
 }
 
 // Warning returns what an operator has to know of the bouncer's type, "" for nothing.

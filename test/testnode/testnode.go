@@ -59,7 +59,7 @@ var built struct {
 // Main runs the tests of a package with a shared node in CheckURL, and stops it
 // and all other servers that they started.
 func Main(m *testing.M) {
-	n, err := start()
+	n, err := start(true)
 	if err == nil {
 		err = os.Setenv(CheckURL, n.Check)
 	}
@@ -84,7 +84,7 @@ func Shared() *Node { return shared }
 // Start starts a node for one test, with flags beside those of every node.
 func Start(t testing.TB, flags ...string) *Node {
 	t.Helper()
-	n, err := start(flags...)
+	n, err := start(true, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,19 @@ func Start(t testing.TB, flags ...string) *Node {
 	return n
 }
 
-func start(flags ...string) (*Node, error) {
+// StartBeside starts another node on the database of a node that runs.
+func StartBeside(t testing.TB, flags ...string) *Node {
+	t.Helper()
+	n, err := start(false, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.stop)
+	return n
+}
+
+// start starts a node, isFirst on its database.
+func start(isFirst bool, flags ...string) (*Node, error) {
 	built.once.Do(build)
 	if built.err != nil {
 		return nil, built.err
@@ -102,7 +114,7 @@ func start(flags ...string) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{dir: dir, flags: append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, flags...)}
-	if err = n.launch(); err == nil {
+	if err = n.launch(); err == nil && isFirst {
 		err = n.prepare()
 	}
 	if err != nil {
