@@ -24,6 +24,7 @@ type Deps struct {
 	Tokens   *admin.Tokens
 	Users    *admin.Users
 	Audit    audit.Store
+	Bouncers *admin.Bouncers
 	Catalog  *catalog.Catalog
 	Throttle *httpserver.Throttle
 	// Failed counts logins that failed, for the audit; nil for none.
@@ -134,6 +135,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		},
 		&proposalsHandler{Site: s, detection: d.Detection, toasts: toasts, entries: d.Entries},
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
+		&bouncersHandler{Site: s, bouncers: d.Bouncers},
 		&reportsHandler{Site: s, reports: d.Reports},
 		&bulkHandler{Site: s, entries: d.Entries, audit: d.Audit},
 		&importHandler{Site: s, entries: d.Entries}, // before /blocks/:id of the next

@@ -35,6 +35,7 @@ type Deps struct {
 	Detection     *admin.Detection
 	Reports       *admin.Reports
 	Nodes         nodes.Store
+	Bouncers      *admin.Bouncers
 	Undo          *admin.Undo
 	Jobs          *admin.Jobs
 	Backups       *admin.Backups
@@ -62,6 +63,7 @@ func New(d Deps) *API {
 	routes := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
 		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes}).routes(),
+		(&bouncerHandler{bouncers: d.Bouncers}).routes(),
 		(&policyHandler{common: c, policies: d.Policies}).routes(),
 		entries.routes(),
 		(&keyHandler{common: c, keys: d.Keys}).routes(),

@@ -130,6 +130,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 			Jobs: &admin.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &admin.Backups{Recorder: store.Audit, Now: n.clock.Now},
 			Tokens: &admin.Tokens{Store: store.Identities, Now: n.clock.Now}, Users: &admin.Users{Store: store.Identities},
 			Policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now}), Entries: entries, Audit: store.Audit, Nodes: store.Nodes,
+			Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
 			Detection: counted, Reports: &admin.Reports{
 				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},

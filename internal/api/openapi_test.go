@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	validator "github.com/pb33f/libopenapi-validator"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/wire"
 )
@@ -174,6 +176,13 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.do("listNodes", get, "/v1/nodes", "", 200)
+		if err := n.store.Bouncers.PutBouncer(t.Context(), bouncers.Bouncer{
+			ID:      bouncers.ID{TokenID: "1", Address: netip.MustParseAddr("192.0.2.1"), Type: "crowdsec-firewall-bouncer"},
+			Version: "v0.0.25", Mode: bouncers.Stream, First: start, Last: start, Sent: 7,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		d.do("listBouncers", get, "/v1/bouncers", "", 200)
 
 		d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7","policy":"default","cost":1,"peek":false,"detail":"rules","source":"edge-1","meta":{"path":"/search"}}`, 200)
 		limited := read[wire.Decision](t, d.do("check", post, "/v1/check", `{"key":"ip:203.0.113.7"}`, 429))

@@ -53,3 +53,38 @@ var nodeColumns = []output.Column[wire.Node]{
 	}},
 	{Name: "version", Head: "Version", Drop: 3, Cell: func(n wire.Node) output.Cell { return output.Text(n.Version) }},
 }
+
+func newBouncer(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "bouncer",
+		Short:   "Show the CrowdSec bouncers that fetch the blocks",
+		Example: "admin bouncer list",
+	}
+	c.AddCommand(&cobra.Command{
+		Use:     "list",
+		Short:   "List the bouncers seen in the last 30 days",
+		Example: "admin bouncer list",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			all, err := server.Bouncers(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), all, bouncerColumns)
+		}),
+	})
+	return c
+}
+
+var bouncerColumns = []output.Column[wire.Bouncer]{
+	{Name: "type", Head: "Type", Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Type) }},
+	{Name: "version", Head: "Version", Drop: 3, Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Version) }},
+	{Name: "mode", Head: "Mode", Drop: 2, Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Mode) }},
+	{Name: "token", Head: "Token", Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Token) }},
+	{Name: "address", Head: "Address", Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Address) }},
+	{Name: "last_pulled_at", Head: "Last pull", Cell: func(b wire.Bouncer) output.Cell { return output.Time(b.LastPulled.Time) }},
+	{Name: "sent", Head: "Sent", Right: true, Drop: 1, Cell: func(b wire.Bouncer) output.Cell {
+		return output.Text(strconv.FormatInt(b.Sent, 10))
+	}},
+	{Name: "warning", Head: "Warning", Drop: 4, Cell: func(b wire.Bouncer) output.Cell { return output.Text(b.Warning) }},
+}

@@ -33,4 +33,5 @@ const (
 	PathProposals    = "/v1/proposals"
 	PathReports      = "/v1/reports"
 	PathNodes        = "/v1/nodes"
+	PathBouncers     = "/v1/bouncers"
 )

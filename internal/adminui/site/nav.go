@@ -39,6 +39,7 @@ var sections = []navGroup{
 	}},
 	{Name: "Administration", Items: []navItem{
 		{Path: "/jobs", Name: "Jobs", Access: identity.Read},
+		{Path: "/bouncers", Name: "Bouncers", Access: identity.Read},
 		{Path: "/audit", Name: "Audit", Access: identity.Read},
 		{Path: "/tokens", Name: "Tokens", Access: identity.Admin},
 		{Path: "/users", Name: "Users", Access: identity.Admin},

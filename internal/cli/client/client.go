@@ -88,6 +88,11 @@ func (c *Client) Nodes(ctx context.Context) ([]wire.Node, error) {
 	return items[wire.Node](ctx, c.conn, get(wire.PathNodes))
 }
 
+// Bouncers returns the bouncers that have asked in the last 30 days.
+func (c *Client) Bouncers(ctx context.Context) ([]wire.Bouncer, error) {
+	return items[wire.Bouncer](ctx, c.conn, get(wire.PathBouncers))
+}
+
 // RuleTotals returns what each rule and block refused in a time range. filter holds the
 // API's query parameters.
 func (c *Client) RuleTotals(ctx context.Context, filter url.Values) ([]wire.RuleTotal, error) {

@@ -1,0 +1,37 @@
+package adminui
+
+import (
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/bouncers"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+type bouncersPage struct {
+	site.Frame
+	Bouncers []bouncers.Bouncer
+}
+
+// bouncersHandler shows the CrowdSec bouncers.
+type bouncersHandler struct {
+	*site.Site
+	bouncers *admin.Bouncers
+}
+
+func (h *bouncersHandler) routes() []httpserver.Route {
+	return []httpserver.Route{h.Get("/bouncers", identity.Read, h.showBouncers)}
+}
+
+func (h *bouncersHandler) showBouncers(c *httpserver.Call) error {
+	if _, err := site.ReadQuery(c); err != nil {
+		return err
+	}
+	all, err := h.bouncers.List(c.Context())
+	if err != nil {
+		return err
+	}
+	return h.Render(c, http.StatusOK, "bouncers", bouncersPage{Frame: h.NewFrame(c, "Bouncers", "/bouncers"), Bouncers: all})
+}
