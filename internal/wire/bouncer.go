@@ -2,13 +2,13 @@ package wire
 
 // Bouncer is a program that enforces the active blocks elsewhere.
 type Bouncer struct {
-	Type       string `json:"type"` // what its User-Agent says, "" where it says nothing
-	Version    string `json:"version"`
-	Mode       string `json:"mode"` // live or stream
-	TokenID    string `json:"token_id"`
-	Token      string `json:"token"` // its name, "" where it is gone
-	Address    string `json:"address"`
-	FirstSeen  Time   `json:"first_seen_at"`
+	Type       string `json:"type"`           // what its User-Agent says, "" where it says nothing
+	Version    string `json:"version"`        // as its User-Agent says
+	Mode       string `json:"mode"`           // live or stream
+	TokenID    string `json:"token_id"`       // the id of its token
+	Token      string `json:"token"`          // its name, "" where it is gone
+	Address    string `json:"address"`        // where it asks from
+	FirstSeen  Time   `json:"first_seen_at"`  // when it asked first
 	LastPulled Time   `json:"last_pulled_at"` // to within a minute in live mode
 	// Sent counts the blocks that it was sent, new and deleted ones.
 	Sent int64 `json:"sent"`

@@ -5,6 +5,7 @@ import "net/http"
 // tags are the groups of operations, with their descriptions.
 var tags = map[string]string{
 	"checks":        "Checks and reservations, which clients and gateways ask for.",
+	"bouncers":      "The CrowdSec bouncers that fetch the active blocks. What they ask on the check listener (/v1/decisions, /v1/usage-metrics) is CrowdSec's own API and not described here.",
 	"health":        "Whether a node is alive and can answer.",
 	"policies":      "The policies, whose rules limit keys.",
 	"blocks":        "Entries that refuse the keys of a pattern.",
