@@ -75,7 +75,7 @@ func needConfirmPolicy(names, reason string) error {
 // restoredPolicy returns the policy that undoing a change puts in force, and the one
 // that it replaces, with what broadPolicyReason reads; nil for none.
 func restoredPolicy(e *audit.Record) (before, after *rules.Policy, err error) {
-	if e.Action != "policy.replace" && e.Action != "policy.delete" {
+	if e.Action != "policy.create" && e.Action != "policy.replace" && e.Action != "policy.delete" {
 		return nil, nil, nil
 	}
 	if after, err = recordedPolicy(e, e.Before); err == nil {

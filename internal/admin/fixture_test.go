@@ -63,7 +63,7 @@ func newFixture(t *testing.T, url string) *fixture {
 		t.Fatal(err)
 	}
 	f.Entries = &admin.Entries{Store: store.Entries, View: f.catalog, Offences: store.Offences, Now: now}
-	f.undo = &admin.Undo{Records: store.Audit, Store: store, Entries: f.Entries}
+	f.undo = &admin.Undo{Records: store.Audit, Store: store, Entries: f.Entries, Policies: store.Policies}
 	return f
 }
 

@@ -26,6 +26,8 @@ type Impact struct {
 	// CoveredBy are the active blocks that select all of the pattern, Covers
 	// those of which it selects all.
 	CoveredBy, Covers []*blocks.Entry
+	// More says that there are more exemptions or blocks than are named.
+	More bool
 	// BlocksCaller says that a block refuses the address of the caller.
 	BlocksCaller bool
 	// Suggested is a narrower pattern that makes most of the offences, nil where
@@ -48,9 +50,8 @@ type Counted struct {
 	AllKeys int64
 }
 
-// MaxNeighbours is how many exemptions, and how many blocks, an Impact names at
-// most; there may be more.
-const MaxNeighbours = 20
+// maxNeighbours is how many exemptions, and how many blocks, an Impact names at most.
+const maxNeighbours = 20
 
 // maxWarned is how many entries the warnings name one by one.
 const maxWarned = 5
@@ -83,11 +84,17 @@ func (e *Entries) Preview(ctx context.Context, c Caller, kind blocks.Kind, patte
 // impact returns the impact without what is counted.
 func (e *Entries) impact(ctx context.Context, c Caller, kind blocks.Kind, p keys.Pattern) (*Impact, error) {
 	now, set := e.Now(), e.View.Blocks()
-	i := &Impact{Pattern: p, Exemptions: set.Overlapping(blocks.Exemption, p, now, MaxNeighbours), Warnings: e.warnings(c, kind, p)}
+	neighbours := func(kind blocks.Kind) ([]*blocks.Entry, bool) {
+		all := set.Overlapping(kind, p, now, maxNeighbours+1)
+		return all[:min(len(all), maxNeighbours)], len(all) > maxNeighbours
+	}
+	exemptions, moreExemptions := neighbours(blocks.Exemption)
+	overlapping, moreBlocks := neighbours(blocks.Block)
+	i := &Impact{Pattern: p, Exemptions: exemptions, More: moreExemptions || moreBlocks, Warnings: e.warnings(c, kind, p)}
 	for _, x := range i.Exemptions {
 		i.IsExempt = i.IsExempt || x.Pattern.Covers(p)
 	}
-	for _, b := range set.Overlapping(blocks.Block, p, now, MaxNeighbours) {
+	for _, b := range overlapping {
 		if b.Pattern.Covers(p) {
 			i.CoveredBy = append(i.CoveredBy, b)
 		} else {

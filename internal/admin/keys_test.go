@@ -171,7 +171,7 @@ func TestARequestedJobIsRecordedByItsCaller(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if result := <-ended; result.Err != nil || result.Run.Did != "tidied" || !result.Run.Asked {
+		if result := <-ended; result.Err != nil || result.Run.Result != "tidied" || result.Run.TriggeredBy != jobs.ByOperator {
 			t.Errorf("got %+v, %v", result.Run, result.Err)
 		}
 		if r := lastRecord(t, f); r.Action != "job.run" || r.ObjectID != "tidy" || r.Actor.Name != "ann" {

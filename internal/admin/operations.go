@@ -154,7 +154,7 @@ func (r *Reports) Get(ctx context.Context, id string) (*reports.Document, error)
 	return r.Builder.Store.FindDocumentByID(ctx, id)
 }
 
-// Create creates the report of the last whole day or week.
+// Create records and creates the report of the last whole day or week.
 func (r *Reports) Create(ctx context.Context, by Caller, kind string) (*reports.Document, error) {
 	if r.Builder == nil {
 		return nil, errNoReports
@@ -163,14 +163,15 @@ func (r *Reports) Create(ctx context.Context, by Caller, kind string) (*reports.
 	if err != nil {
 		return nil, err
 	}
-	d, err := r.Builder.Build(ctx, k, r.Now())
-	if err != nil {
+	now := r.Now()
+	from, _ := k.Period(now)
+	day := from.Format(time.DateOnly)
+	if err := r.Recorder.AddRecord(ctx, audit.Record{
+		Actor: by.Actor, Action: "report.write", Object: "report", ObjectID: kind + "/" + day, Summary: "Wrote the " + kind + " report of " + day + ".",
+	}); err != nil {
 		return nil, err
 	}
-	return d, r.Recorder.AddRecord(ctx, audit.Record{
-		Actor: by.Actor, Action: "report.write", Object: "report", ObjectID: d.ID,
-		Summary: "Wrote the " + kind + " report of " + d.From.Format(time.DateOnly) + ".",
-	})
+	return r.Builder.Build(ctx, k, now)
 }
 
 func reportKind(text string) (reports.Kind, error) {

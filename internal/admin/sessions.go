@@ -41,8 +41,8 @@ type SessionStore interface {
 	// BeginSession adds the session of a login and records it. verified is the
 	// password hash that the password was verified against: where it is no longer
 	// the user's, or the user is disabled or deleted, it is a Conflict and nothing
-	// is added. The address becomes known for its user.
-	BeginSession(ctx context.Context, by audit.Actor, s identity.Session, verified string, address identity.KnownAddress) error
+	// is added. The addresses become known for their user.
+	BeginSession(ctx context.Context, by audit.Actor, s identity.Session, verified string, known ...identity.KnownAddress) error
 	FindSession(ctx context.Context, hash []byte) (*identity.Session, *identity.User, error)
 	TouchSession(ctx context.Context, hash []byte, at time.Time) error
 	// EndSession ends a session as its user asked, and records it. A session that
@@ -120,7 +120,7 @@ func (s *Sessions) Begin(ctx context.Context, user *identity.User, address netip
 	err := s.Store.BeginSession(ctx, actorOf(user, address), identity.Session{
 		Hash: hash[:], UserID: user.ID, CSRF: rand.Text(), Created: now, LastSeen: now,
 		Expires: now.Add(s.Lifetime), Address: address.String(), Agent: agent,
-	}, user.PasswordHash, identity.KnownAddressOf(address))
+	}, user.PasswordHash, identity.KnownAddressesOf(address)...)
 	return secret, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // Undo is the use case of undoing recorded changes.
@@ -20,6 +21,8 @@ type Undo struct {
 	Records RecordReader
 	Store   audit.Undoer
 	Entries *Entries
+	// Policies are those that the keys of an undone policy may fall under.
+	Policies PolicyReader
 }
 
 // RecordReader reads audit records.
@@ -39,8 +42,9 @@ func accessToUndo(r *audit.Record) identity.Access {
 }
 
 // Undo undoes a recorded change, and returns the record of doing so. Where it
-// makes a broad entry active again or last longer, or puts a broad policy in
-// force, confirm repeats the entry's pattern or the policy's name.
+// makes a broad entry active again or last longer, or newly refuses every request
+// of a broad pattern by the restored policy or by the one that its keys then fall
+// under, confirm repeats the entry's pattern or the policy's name.
 func (u *Undo) Undo(ctx context.Context, c Caller, id int64, confirm string) (*audit.Record, error) {
 	r, err := u.Records.FindRecordByID(ctx, id)
 	if err != nil {
@@ -61,7 +65,12 @@ func (u *Undo) confirm(ctx context.Context, r *audit.Record, confirm string) err
 		if err != nil || confirm == r.ObjectID {
 			return err
 		}
-		return needConfirmPolicy(r.ObjectID, broadPolicyReason(nil, before, after))
+		all, err := u.Policies.Policies(ctx)
+		if err != nil {
+			return err
+		}
+		all = policiesAfter(all, rules.PolicyChange{Name: r.ObjectID, Policy: after})
+		return needConfirmPolicy(r.ObjectID, broadPolicyReason(all, before, after))
 	}
 	var restored []keys.Pattern
 	if p, err := restoredPattern(r); err != nil {

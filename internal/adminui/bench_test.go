@@ -16,7 +16,7 @@ import (
 // BenchmarkBlocks shows lists among 100,000 blocks, over HTTP.
 func BenchmarkBlocks(b *testing.B) {
 	n := newNode(b)
-	_, err := n.store.Entries.Import(context.Background(), audit.SystemActor("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Fail, nil)
+	_, err := n.store.Entries.Import(context.Background(), audit.SystemActor("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Keep, nil)
 	must(b, err)
 	v := n.as(b, "vic")
 	for name, path := range map[string]string{

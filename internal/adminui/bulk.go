@@ -10,7 +10,6 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -24,7 +23,6 @@ import (
 type bulkHandler struct {
 	*site.Site
 	entries *admin.Entries
-	audit   audit.Store
 }
 
 func (h *bulkHandler) routes() []httpserver.Route {

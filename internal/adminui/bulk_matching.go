@@ -1,7 +1,6 @@
 package adminui
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -74,14 +72,10 @@ func (h *bulkHandler) blockMatching(c *httpserver.Call, page *bulkPage, values u
 		}
 		return h.askBulk(c, site.StatusInvalidForm, page, patterns)
 	}
-	if made.Created+made.Extended+made.Replaced == 0 {
+	if made.RecordID == 0 {
 		return h.ReturnTo(c, page.Back, "unchanged", nil)
 	}
-	record, err := h.newestImport(c.Context(), c.Actor())
-	if err != nil {
-		return err
-	}
-	return h.ReturnTo(c, page.Back, "allblocked", []string{record})
+	return h.ReturnTo(c, page.Back, "allblocked", []string{strconv.FormatInt(made.RecordID, 10)})
 }
 
 // filterQuery parses the result of offendersPageData.Filter.
@@ -95,14 +89,4 @@ func (h *bulkHandler) filterQuery(filter string) (offences.Query, error) {
 		return offences.Query{}, err
 	}
 	return offenderQuery(h.Site, &site.MonitorPage{Range: s, Query: site.Query(values)})
-}
-
-// newestImport returns the id of the caller's newest audit record of an import, ""
-// for none.
-func (h *bulkHandler) newestImport(ctx context.Context, by audit.Actor) (string, error) {
-	found, err := h.audit.FindRecords(ctx, audit.Filter{Action: "block.import", Actor: by.Name, Limit: 1})
-	if err != nil || len(found.Records) == 0 {
-		return "", err
-	}
-	return strconv.FormatInt(found.Records[0].ID, 10), nil
 }

@@ -49,9 +49,9 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 	if page.Runs, err = h.jobs.Runs(ctx, page.Of, jobRuns); err != nil {
 		return err
 	}
-	if q.Get("done") != "" && len(page.Runs) > 0 && page.Runs[0].Asked {
+	if q.Get("done") != "" && len(page.Runs) > 0 && page.Runs[0].TriggeredBy == jobs.ByOperator {
 		last := page.Runs[0]
-		page.Toast = &site.Toast{Text: "The job " + last.Job + " has run: " + last.Did + "."}
+		page.Toast = &site.Toast{Text: "The job " + last.Job + " has run: " + last.Result + "."}
 		if last.Err != "" {
 			page.Toast.Text = "The job " + last.Job + " failed; its row shows the error."
 		}

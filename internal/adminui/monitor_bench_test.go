@@ -22,7 +22,7 @@ import (
 func BenchmarkWatch(b *testing.B) {
 	n := newNode(b)
 	ctx := context.Background()
-	_, err := n.store.Entries.Import(ctx, audit.SystemActor("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Fail, nil)
+	_, err := n.store.Entries.Import(ctx, audit.SystemActor("test"), manyBlocks(b, 100_000, n.clock.Now().Add(time.Hour)), blocks.Keep, nil)
 	must(b, err)
 	n.manyOffences(b, 24*time.Hour, 200_000, 20_000)
 	v := n.as(b, "olu")

@@ -142,7 +142,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	tokens, users := &admin.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &admin.Users{Store: n.store.Identities}
 	deps := adminui.Deps{
 		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now}), Logins: n.store.Identities, Tokens: tokens, Users: users, Entries: entries, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
-		Detection: n.detection, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries}, Events: n.events,
+		Detection: n.detection, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
 		Bouncers: &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
 		Jobs:     &admin.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &admin.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
 		Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",

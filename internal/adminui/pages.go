@@ -137,7 +137,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&liveHandler{Site: s, events: d.Events, isShared: isShared},
 		&bouncersHandler{Site: s, bouncers: d.Bouncers},
 		&reportsHandler{Site: s, reports: d.Reports},
-		&bulkHandler{Site: s, entries: d.Entries, audit: d.Audit},
+		&bulkHandler{Site: s, entries: d.Entries},
 		&importHandler{Site: s, entries: d.Entries}, // before /blocks/:id of the next
 		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection},
 		&jobsHandler{Site: s, jobs: d.Jobs},

@@ -21,7 +21,7 @@ func (h *entryHandler) previewBlock(c *httpserver.Call) error {
 	answer := wire.Impact{
 		Pattern: i.Pattern.String(), Estimate: fromTraffic(i.Traffic), Hidden: i.IsExempt, BlocksCaller: i.BlocksCaller,
 		Exemptions: singlePage(i.Exemptions, h.wireEntry).Items,
-		CoveredBy:  singlePage(i.CoveredBy, h.wireEntry).Items, Covers: singlePage(i.Covers, h.wireEntry).Items,
+		CoveredBy:  singlePage(i.CoveredBy, h.wireEntry).Items, Covers: singlePage(i.Covers, h.wireEntry).Items, More: i.More,
 		ConfirmReason: wire.NullString(i.ConfirmReason), Warnings: notNil(i.Warnings),
 	}
 	if i.ConfirmReason != "" {

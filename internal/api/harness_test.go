@@ -134,7 +134,7 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 			Detection: counted, Reports: &admin.Reports{
 				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},
-			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries}, Events: n.events,
+			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries, Policies: store.Policies}, Events: n.events,
 			Notifications: &admin.Notifications{
 				Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}),
 				Outbox:   store.Outbox, Recorder: store.Audit,

@@ -93,14 +93,6 @@ func fromJob(s jobs.Status) wire.Job {
 func fromRun(r *jobs.Run) wire.JobRun {
 	return wire.JobRun{
 		ID: r.ID, Job: r.Job, Node: r.Node, DueAt: wire.At(r.Due), StartedAt: wire.At(r.Started), FinishedAt: wire.At(r.Finished),
-		Result: r.Did, Error: wire.NullString(r.Err), TriggeredBy: triggeredBy(r),
+		Result: r.Result, Error: wire.NullString(r.Err), TriggeredBy: string(r.TriggeredBy),
 	}
-}
-
-// triggeredBy returns what started a run.
-func triggeredBy(r *jobs.Run) string {
-	if r.Asked {
-		return wire.TriggeredByOperator
-	}
-	return wire.TriggeredBySchedule
 }

@@ -277,7 +277,7 @@ func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
 func TestAJobRunsNowAndSaysWhatItDid(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, n *testNode) {
 		run := read[wire.JobRun](t, n.must(n.as(administer, post, "/v1/jobs/good/run", ""), http.StatusOK))
-		if run.Result != "did it" || run.Error != "" || run.TriggeredBy != wire.TriggeredByOperator || run.FinishedAt.IsZero() {
+		if run.Result != "did it" || run.Error != "" || run.TriggeredBy != "operator" || run.FinishedAt.IsZero() {
 			t.Errorf("got %+v", run)
 		}
 		run = read[wire.JobRun](t, n.must(n.as(administer, post, "/v1/jobs/bad/run", ""), http.StatusOK))

@@ -118,7 +118,7 @@ func (a *App) useCases() useCases {
 	use := useCases{
 		recorded: recorded,
 		policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: a.catalog, Traffic: recorded.sample, Now: time.Now}),
-		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries},
+		undo:     &admin.Undo{Records: store.Audit, Store: store, Entries: a.entries, Policies: store.Policies},
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},

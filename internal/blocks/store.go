@@ -107,4 +107,6 @@ type ImportResult struct {
 	Extended  int
 	Replaced  int
 	Unchanged int // rows whose pattern kept its block
+	// RecordID is the id of the audit record, 0 where nothing was changed.
+	RecordID int64
 }

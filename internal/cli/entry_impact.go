@@ -91,7 +91,7 @@ func impactLines(b *wire.Impact) []string {
 	for _, other := range b.CoveredBy {
 		say("Already refused by the block of %s: %s", output.Escape(other.Pattern), output.Escape(other.Reason))
 	}
-	if n := len(b.Covers); n >= wire.MaxNeighbours {
+	if n := len(b.Covers); n > 0 && b.More {
 		say("It makes %d or more blocks superfluous.", n)
 	} else if n > 0 {
 		say("It makes %s superfluous.", output.Amount(n, "block", "blocks"))

@@ -69,7 +69,9 @@ type ThrottleOptions struct {
 // Nobody can lock somebody else out: a good token always passes; what is counted
 // by address hits only that address; and an address from which an account has
 // logged in before has a limit of its own for that account, which attempts from
-// elsewhere do not use up. It is safe for use by many goroutines.
+// elsewhere do not use up, not even those from other addresses of the same IPv6 /64. A
+// new address of a /64 from which the account has logged in shares the limit of that
+// /64. It is safe for use by many goroutines.
 type Throttle struct{ o ThrottleOptions }
 
 // NewThrottle returns a limiter.
@@ -112,10 +114,12 @@ func (t *Throttle) bucketed(policy int64, s rules.Stack, texts ...string) limit 
 // limits returns what an attempt to log in has to pass, in the order in which
 // it is counted: one that is refused is not counted further on.
 func (t *Throttle) limits(from netip.Addr, account string) []limit {
-	address := identity.KnownAddressOf(from)
-	if t.o.Known(account, address) {
-		return []limit{t.known(address, account)}
+	for _, address := range identity.KnownAddressesOf(from) {
+		if t.o.Known(account, address) {
+			return []limit{t.known(address, account)}
+		}
 	}
+	address := identity.KnownAddressOf(from)
 	all := []limit{
 		t.bucketed(logAddresses, addressStack, string(address)),
 		t.bucketed(logPairs, pairStack, string(address), account),
@@ -185,11 +189,11 @@ func (t *Throttle) LoggedIn(ctx context.Context, from netip.Addr, account string
 	ctx, cancel := context.WithTimeout(ctx, throttleTimeout)
 	defer cancel()
 	address := identity.KnownAddressOf(from)
-	for _, l := range []limit{
-		t.bucketed(logAddresses, addressStack, string(address)),
-		t.bucketed(logPairs, pairStack, string(address), account),
-		t.known(address, account),
-	} {
+	all := []limit{t.bucketed(logAddresses, addressStack, string(address)), t.bucketed(logPairs, pairStack, string(address), account)}
+	for _, known := range identity.KnownAddressesOf(from) {
+		all = append(all, t.known(known, account))
+	}
+	for _, l := range all {
 		for _, log := range []timestamplog.Log{t.o.Local, t.o.Shared} {
 			if log != nil {
 				_, _ = log.Reset(ctx, l.ref()) // else it is forgotten with time

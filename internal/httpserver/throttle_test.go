@@ -41,7 +41,9 @@ func newLimiter() *limiter {
 
 // knows makes an address known for a user, as the catalog does after a login.
 func (l *limiter) knows(user string, from netip.Addr) {
-	l.known[identity.KnownPair{User: user, Address: identity.KnownAddressOf(from)}] = true
+	for _, address := range identity.KnownAddressesOf(from) {
+		l.known[identity.KnownPair{User: user, Address: address}] = true
+	}
 }
 
 // address returns the i-th of many addresses in networks of their own.
@@ -157,6 +159,31 @@ func TestAKnownAddressIsLetInWhateverOthersTry(t *testing.T) {
 	}
 	if wait := l.Login(ctx, home, "ada"); wait == 0 || wait > time.Minute {
 		t.Errorf("guesses from a known address have to wait %v, want at most a minute", wait)
+	}
+}
+
+func TestAKnownIPv6AddressIsLetInWhateverItsNetworkTries(t *testing.T) {
+	l, ctx := newLimiter(), t.Context()
+	home := netip.MustParseAddr("2001:db8:1:2::a")
+	l.knows("ada", home)
+	neighbour := home
+	for range 300 {
+		neighbour = neighbour.Next()
+		l.Login(ctx, neighbour, "ada")
+	}
+	if l.Login(ctx, neighbour, "ada") == 0 {
+		t.Fatal("a neighbour has something left")
+	}
+	if wait := l.Login(ctx, home, "ada"); wait != 0 {
+		t.Errorf("the owner has to wait %v", wait)
+	}
+	// A new address of the network is known by its network, apart from other networks.
+	l.now = l.now.Add(time.Minute)
+	for i := range 400 {
+		l.Login(ctx, address(i), "ada") // uses up the account
+	}
+	if wait := l.Login(ctx, neighbour.Next(), "ada"); wait != 0 {
+		t.Errorf("a new address of the network has to wait %v", wait)
 	}
 }
 

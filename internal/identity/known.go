@@ -7,8 +7,8 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 )
 
-// KnownAddress is what an address is counted by: the canonical key of its
-// network, as KnownAddressOf returns it.
+// KnownAddress is the canonical key of an address or of its network, as KnownAddressOf
+// and KnownAddressesOf return it.
 type KnownAddress string
 
 // KnownAddressOf returns what an address is counted by: an IPv6 client by its
@@ -17,9 +17,19 @@ func KnownAddressOf(from netip.Addr) KnownAddress {
 	return KnownAddress(keys.Parser{}.AddressKey(from).String())
 }
 
+// KnownAddressesOf returns what a login makes known: the address, and what it is counted
+// by where that is its network.
+func KnownAddressesOf(from netip.Addr) []KnownAddress {
+	exact := KnownAddress(keys.Parser{IPv6Bits: 128}.AddressKey(from).String())
+	if network := KnownAddressOf(from); network != exact {
+		return []KnownAddress{exact, network}
+	}
+	return []KnownAddress{exact}
+}
+
 // Bounds of the addresses that are known for a user. The oldest give way.
 const (
-	MaxKnownAddresses = 20
+	MaxKnownAddresses = 40
 	KnownAddressFor   = 90 * 24 * time.Hour // after the last login from there
 )
 

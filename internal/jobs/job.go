@@ -23,21 +23,30 @@ type Job struct {
 	MakeUp bool
 	// Run does the work and says in a clause what it did: "archived 12 blocks".
 	// due is the instant that it was scheduled for. Run must be idempotent.
-	Run func(ctx context.Context, due time.Time) (did string, err error)
+	Run func(ctx context.Context, due time.Time) (result string, err error)
 }
 
 // Run is one recorded run.
 type Run struct {
-	ID       int64
-	Job      string
-	Node     string
-	Due      time.Time
-	Started  time.Time
-	Finished time.Time // zero while it runs, and for ever if its node died
-	Did      string
-	Err      string // "" when it worked
-	Asked    bool   // by an operator, not by the schedule
+	ID          int64
+	Job         string
+	Node        string
+	Due         time.Time
+	Started     time.Time
+	Finished    time.Time // zero while it runs, and for ever if its node died
+	Result      string
+	Err         string // "" when it worked
+	TriggeredBy Trigger
 }
+
+// Trigger is what triggers a run.
+type Trigger string
+
+// The triggers.
+const (
+	ByOperator Trigger = "operator"
+	BySchedule Trigger = "schedule"
+)
 
 // Store keeps the leases and the runs.
 type Store interface {
@@ -47,7 +56,7 @@ type Store interface {
 	// ReleaseLease ends it early. One that holder lost is left alone.
 	ReleaseLease(ctx context.Context, name, holder string) error
 	BeginRun(ctx context.Context, r Run) (int64, error)
-	EndRun(ctx context.Context, id int64, finished time.Time, did, problem string) error
+	EndRun(ctx context.Context, id int64, finished time.Time, result, problem string) error
 	// LastRun returns the newest run of a job by its due time, nil if none.
 	LastRun(ctx context.Context, job string) (*Run, error)
 	// Runs returns the newest runs of a job, of all jobs where it is "".

@@ -162,7 +162,10 @@ func (r *Runner) run(ctx context.Context, j Job, due time.Time, record func(cont
 			return nil, err
 		}
 	}
-	run := Run{Job: j.Name, Node: r.o.Node, Due: due, Started: now, Asked: record != nil}
+	run := Run{Job: j.Name, Node: r.o.Node, Due: due, Started: now, TriggeredBy: BySchedule}
+	if record != nil {
+		run.TriggeredBy = ByOperator
+	}
 	if run.ID, err = r.o.Store.BeginRun(ctx, run); err != nil {
 		return nil, err
 	}
@@ -179,7 +182,7 @@ func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, er
 	did, err := safely(working, j, run.Due)
 	stop()
 	<-kept
-	run.Finished, run.Did = r.o.Now(), did
+	run.Finished, run.Result = r.o.Now(), did
 	if err != nil {
 		run.Err = err.Error()
 		r.o.Log.Error("job failed", "job", j.Name, "error", err)
@@ -187,7 +190,7 @@ func (r *Runner) record(ctx context.Context, j Job, run Run, l *lease) (*Run, er
 	// The outcome is recorded even where the node is going down.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := r.o.Store.EndRun(last, run.ID, run.Finished, run.Did, run.Err); err != nil {
+	if err := r.o.Store.EndRun(last, run.ID, run.Finished, run.Result, run.Err); err != nil {
 		return &run, fmt.Errorf("record the end of the run: %w", err)
 	}
 	if run.Err != "" && r.o.OnFailure != nil {

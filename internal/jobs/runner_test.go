@@ -82,7 +82,7 @@ func TestARunIsRecordedWithWhatItDidOrWhyItFailed(t *testing.T) {
 				return "tidied 3 things", nil
 			}})
 		run, err := r.RunNow(t.Context(), "tidy", unrecorded)
-		if err != nil || run.Did != "tidied 3 things" || run.Err != "" || !run.Asked {
+		if err != nil || run.Result != "tidied 3 things" || run.Err != "" || run.TriggeredBy != jobs.ByOperator {
 			t.Fatalf("got %+v, %v", run, err)
 		}
 		fails = true
@@ -127,7 +127,7 @@ func TestTwoNodesNeverRunOneJobAtOnce(t *testing.T) {
 		a, b := newRunner(t, store.Jobs, "a", c, job), newRunner(t, store.Jobs, "b", c, job)
 		var first sync.WaitGroup
 		first.Go(func() {
-			if run, err := a.RunNow(t.Context(), "slow", unrecorded); err != nil || run.Did != "done" {
+			if run, err := a.RunNow(t.Context(), "slow", unrecorded); err != nil || run.Result != "done" {
 				t.Errorf("the first: %+v, %v", run, err)
 			}
 		})
@@ -156,7 +156,7 @@ func TestALeaseOfADeadNodeRunsOut(t *testing.T) {
 			t.Errorf("while the lease is held: %v", err)
 		}
 		c.ms.Add(jobs.LeaseTime.Milliseconds())
-		if run, err := r.RunNow(t.Context(), "tidy", unrecorded); err != nil || run.Did != "done" {
+		if run, err := r.RunNow(t.Context(), "tidy", unrecorded); err != nil || run.Result != "done" {
 			t.Errorf("when it has run out: %+v, %v", run, err)
 		}
 	})
@@ -229,7 +229,7 @@ func TestOneNodeNeverRunsOneJobTwiceAtOnce(t *testing.T) {
 		}})
 		var first sync.WaitGroup
 		first.Go(func() {
-			if run, err := r.RunNow(t.Context(), "slow", unrecorded); err != nil || run.Did != "done" {
+			if run, err := r.RunNow(t.Context(), "slow", unrecorded); err != nil || run.Result != "done" {
 				t.Errorf("the first: %+v, %v", run, err)
 			}
 		})

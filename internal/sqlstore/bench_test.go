@@ -22,7 +22,7 @@ func onBothOnce(b *testing.B, bench func(b *testing.B, f *storetest.Fixture)) {
 func BenchmarkImportBlocks(b *testing.B) {
 	onBothOnce(b, func(b *testing.B, f *storetest.Fixture) {
 		b.ResetTimer()
-		if _, err := f.Entries.Import(b.Context(), storetest.Operator, storetest.Blocks(b, b.N), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries.Import(b.Context(), storetest.Operator, storetest.Blocks(b, b.N), blocks.Keep, nil); err != nil {
 			b.Fatal(err)
 		}
 	})
@@ -32,7 +32,7 @@ func BenchmarkImportBlocks(b *testing.B) {
 // -benchtime=1000000x.
 func BenchmarkCatalogLoad(b *testing.B) {
 	onBothOnce(b, func(b *testing.B, f *storetest.Fixture) {
-		if _, err := f.Entries.Import(b.Context(), storetest.Operator, storetest.Blocks(b, b.N), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries.Import(b.Context(), storetest.Operator, storetest.Blocks(b, b.N), blocks.Keep, nil); err != nil {
 			b.Fatal(err)
 		}
 		c := catalog.New(f, time.Now)

@@ -83,7 +83,7 @@ func TestUndoEntry_of_blocks_brings_back_what_stood(t *testing.T) {
 		},
 		"an import": {
 			func(t *testing.T, f *storetest.Fixture, b *blocks.Entry) {
-				if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 3), blocks.Fail, nil); err != nil {
+				if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 3), blocks.Keep, nil); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -211,7 +211,7 @@ func TestUndoEntry_refuses_what_has_changed_since(t *testing.T) {
 		storetest.PutPolicy(t, f.Policies, storetest.NewPolicy(t, "search", "ip:*", "5/10s"), 0)
 		refused(deleted, "has changed since")
 
-		if _, err := f.Entries.Import(ctx, storetest.Operator, storetest.Sequence(storetest.NewBlock(t, "token:new", f.Clock.Now().Add(time.Second))), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries.Import(ctx, storetest.Operator, storetest.Sequence(storetest.NewBlock(t, "token:new", f.Clock.Now().Add(time.Second))), blocks.Keep, nil); err != nil {
 			t.Fatal(err)
 		}
 		imported := storetest.NewestRecord(t, f).ID

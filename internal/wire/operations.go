@@ -31,10 +31,6 @@ type PreviewRequest struct {
 	Pattern string `json:"pattern"`
 }
 
-// MaxNeighbours is how many exemptions, and how many blocks, an Impact names at most;
-// there may be more.
-const MaxNeighbours = 20
-
 // Impact is whom a block would hit.
 type Impact struct {
 	Pattern string `json:"pattern"` // canonical
@@ -55,6 +51,8 @@ type Impact struct {
 	// that it makes superfluous.
 	CoveredBy []Entry `json:"covered_by"`
 	Covers    []Entry `json:"covers"`
+	// More says that there are more exemptions or blocks than are named.
+	More bool `json:"more"`
 	// BlocksCaller says that it refuses the address that asked.
 	BlocksCaller bool `json:"blocks_caller"`
 	// Confirm is what adding it needs as confirm, null where it needs nothing,
@@ -173,12 +171,6 @@ type Job struct {
 	Last *JobRun `json:"last"`
 }
 
-// What triggers a run of a job.
-const (
-	TriggeredByOperator = "operator"
-	TriggeredBySchedule = "schedule"
-)
-
 // JobRun is one run of a job.
 type JobRun struct {
 	ID        int64  `json:"id"`
@@ -190,7 +182,7 @@ type JobRun struct {
 	FinishedAt Time       `json:"finished_at"`
 	Result     string     `json:"result"` // what it did, for people
 	Error      NullString `json:"error"`  // null unless it failed
-	// TriggeredBy is TriggeredByOperator or TriggeredBySchedule.
+	// TriggeredBy is what started it.
 	TriggeredBy string `json:"triggered_by" enum:"operator,schedule"`
 }
 

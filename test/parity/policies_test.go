@@ -137,6 +137,36 @@ var policyChanges = []change{
 		lacks: map[string]string{pages: "its form always asks for the name, which is the confirmation"},
 	},
 	{
+		name: "policy: undo the creation of one above which another refuses everything", want: fault{"confirmation_required", "confirm"},
+		setup: []step{
+			{request: request{"PUT", "/v1/policies/g1-$N?confirm=g1-$N", policyBody("g1$N:*", "0/1m")}},
+			{request: request{"PUT", "/v1/policies/h1-$N", policyBody("g1$N:h*", "5/1m")}},
+			{request: request{"GET", "/v1/audit?limit=1", ""}, keep: "record=items.0.id"},
+		},
+		rest: request{"POST", "/v1/audit/{record}/undo", ""}, pages: []form{{path: "/audit/undo", fields: []string{"id", "{record}"}}},
+		cli: command{args: []string{"audit", "undo", "{record}"}},
+	},
+	{
+		name: "policy: undo the change of one above which another refuses everything", want: fault{"confirmation_required", "confirm"},
+		setup: []step{
+			{request: request{"PUT", "/v1/policies/h2-$N", policyBody("g2$N:other*", "5/1m")}},
+			{request: request{"PUT", "/v1/policies/h2-$N if *", policyBody("g2$N:h*", "5/1m")}},
+			{request: request{"GET", "/v1/audit?limit=1", ""}, keep: "record=items.0.id"},
+			{request: request{"PUT", "/v1/policies/g2-$N?confirm=g2-$N", policyBody("g2$N:*", "0/1m")}},
+		},
+		rest: request{"POST", "/v1/audit/{record}/undo", ""}, pages: []form{{path: "/audit/undo", fields: []string{"id", "{record}"}}},
+		cli: command{args: []string{"audit", "undo", "{record}"}},
+	},
+	{
+		name: "policy: undo a deletion",
+		setup: []step{
+			{request: request{"PUT", "/v1/policies/i-$N", policyBody("i$N:*", "5/1m")}}, {request: request{"DELETE", "/v1/policies/i-$N if *", ""}},
+			{request: request{"GET", "/v1/audit?limit=1", ""}, keep: "record=items.0.id"},
+		},
+		rest: request{"POST", "/v1/audit/{record}/undo", ""}, pages: []form{{path: "/audit/undo", fields: []string{"id", "{record}"}}},
+		cli: command{args: []string{"audit", "undo", "{record}"}}, result: "/v1/policies/i-$N",
+	},
+	{
 		name: "policy set: apply", rest: request{"POST", "/v1/policy-set", `{"policies":[{"name":"s-$N","match":["set$N:*"],"rules":["5/1m"]}]}`},
 		cli:    command{args: []string{"apply", "-f", "{file:policies: [{name: s-$N, match: ['set$N:*'], rules: [5/1m]}]}"}},
 		result: "/v1/policies/s-$N", lacks: map[string]string{pages: noFile},

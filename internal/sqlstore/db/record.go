@@ -41,6 +41,14 @@ func (t *Tx) Record(action, object, objectID, summary string, before, after any)
 	})
 }
 
+// NewestRecord returns the id of the record that a transaction wrote last, 0 for none.
+func NewestRecord(t *Tx) int64 {
+	if len(t.records) == 0 {
+		return 0
+	}
+	return t.records[len(t.records)-1].ID
+}
+
 // AddRecord writes e, whose actor, time and revision are the transaction's. The
 // transaction adds it to the chain before it commits.
 func (t *Tx) AddRecord(e audit.Record) error {

@@ -34,7 +34,7 @@ const (
 // file first: their reader may be slow, and no other change can be made while
 // the transaction is open.
 func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks.Entry, error], on blocks.Conflict, progress func(done int)) (blocks.ImportResult, error) {
-	if on == "" || on == blocks.Fail {
+	if on == "" {
 		on = blocks.Keep
 	}
 	if on != blocks.Keep && on != blocks.Extend && on != blocks.Replace {
@@ -59,7 +59,8 @@ func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks
 		if result.Created+result.Extended+result.Replaced == 0 {
 			return db.ErrUnchanged
 		}
-		return recordImport(t, result)
+		result.RecordID, err = recordImport(t, result)
+		return err
 	})
 	if err != nil {
 		return blocks.ImportResult{}, err
@@ -67,10 +68,11 @@ func (s *Store) Import(ctx context.Context, by audit.Actor, all iter.Seq2[blocks
 	return result, nil
 }
 
-func recordImport(t *db.Tx, r blocks.ImportResult) error {
+func recordImport(t *db.Tx, r blocks.ImportResult) (recordID int64, err error) {
 	summary := fmt.Sprintf("Imported blocks: %d created, %d extended, %d replaced, %d unchanged.", r.Created, r.Extended, r.Replaced, r.Unchanged)
-	return t.Record("block.import", "block", strconv.FormatInt(t.Revision, 10), summary, nil,
+	err = t.Record("block.import", "block", strconv.FormatInt(t.Revision, 10), summary, nil,
 		importCounts{r.Created, r.Extended, r.Replaced, r.Unchanged})
+	return db.NewestRecord(t), err
 }
 
 // importRun is one attempt at an import inside its transaction.

@@ -20,7 +20,7 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 		standD  time.Duration
 		reasonA string
 	}{
-		blocks.Fail:    {blocks.ImportResult{Created: 3, Unchanged: 3}, time.Hour, time.Hour, "scraping"},
+		"":             {blocks.ImportResult{Created: 3, Unchanged: 3}, time.Hour, time.Hour, "scraping"},
 		blocks.Extend:  {blocks.ImportResult{Created: 3, Extended: 2, Unchanged: 1}, 2 * time.Hour, 3 * time.Hour, "scraping"},
 		blocks.Replace: {blocks.ImportResult{Created: 3, Replaced: 3}, 2 * time.Hour, 3 * time.Hour, "imported"},
 	} {
@@ -43,6 +43,11 @@ func TestImportBlocks_counts_by_what_on_conflict_says(t *testing.T) {
 					row("token:a", 2*time.Hour), row("token:b", time.Hour), row("token:c", time.Hour),
 					row("token:expired", time.Hour), row("token:d", time.Hour), row("token:d", 3*time.Hour),
 				), on, func(done int) { heard = done })
+				record, found := f.Audit.FindRecordByID(t.Context(), result.RecordID)
+				if found != nil || record.Action != "block.import" {
+					t.Fatalf("the record %d is %+v, %v", result.RecordID, record, found)
+				}
+				want.result.RecordID = result.RecordID
 				if err != nil || result != want.result || heard != 6 {
 					t.Fatalf("%+v after hearing %d, %v; want %+v", result, heard, err, want.result)
 				}
@@ -81,11 +86,11 @@ func TestImportBlocks_is_all_or_nothing(t *testing.T) {
 				}
 			}
 			yield(blocks.Entry{Kind: blocks.Block}, broken)
-		}, blocks.Fail, nil)
+		}, blocks.Keep, nil)
 		if !errors.Is(err, broken) {
 			t.Fatalf("got %v", err)
 		}
-		_, err = f.Entries.Import(t.Context(), storetest.Operator, storetest.Sequence(storetest.NewBlock(t, "token:a", time.Time{}), storetest.NewBlock(t, "token:b", f.Clock.Now())), blocks.Fail, nil)
+		_, err = f.Entries.Import(t.Context(), storetest.Operator, storetest.Sequence(storetest.NewBlock(t, "token:a", time.Time{}), storetest.NewBlock(t, "token:b", f.Clock.Now())), blocks.Keep, nil)
 		var e *fault.Error
 		if !errors.As(err, &e) || e.Field != "rows[1].expires_at" {
 			t.Fatalf("got %v, want a fault of the second row", err)
@@ -101,7 +106,7 @@ func TestImportBlocks_is_all_or_nothing(t *testing.T) {
 func TestImportBlocks_ends_with_its_context(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := f.Entries.Import(ctx, storetest.Operator, storetest.Blocks(t, 3000), blocks.Fail, func(int) { cancel() })
+		_, err := f.Entries.Import(ctx, storetest.Operator, storetest.Blocks(t, 3000), blocks.Keep, func(int) { cancel() })
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("got %v", err)
 		}
@@ -115,7 +120,7 @@ func TestImportBlocks_lets_readers_go_on(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		before := storetest.ChangesSince(t, f, 0).Revision
 		var read atomic.Int32
-		result, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 2000), blocks.Fail, func(int) {
+		result, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 2000), blocks.Keep, func(int) {
 			// Inside the transaction of the import, which nobody sees yet.
 			if got := storetest.ChangesSince(t, f, 0); got.Revision != before || len(got.Blocks) != 0 {
 				t.Errorf("a reader sees revision %d with %d blocks", got.Revision, len(got.Blocks))
@@ -134,7 +139,7 @@ func TestImportBlocks_lets_readers_go_on(t *testing.T) {
 func TestImportBlocks_that_brings_nothing_new_is_no_change(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
 		for range 2 {
-			if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 3), blocks.Fail, nil); err != nil {
+			if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, 3), blocks.Keep, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -37,7 +37,7 @@ const many = 3000
 
 func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
 			t.Fatal(err)
 		}
 		storetest.AddEntry(t, f, storetest.NewBlock(t, "token:expires", f.Clock.Now().Add(time.Second)), blocks.Fail)
@@ -61,7 +61,7 @@ func TestALoadInHalvesBringsEveryBlockThatStandsOnceAndNoOther(t *testing.T) {
 
 func TestALoadInHalvesSeesOneStateOfTheDatabaseWhileItChanges(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Fail, nil); err != nil {
+		if _, err := f.Entries.Import(t.Context(), storetest.Operator, storetest.Blocks(t, many), blocks.Keep, nil); err != nil {
 			t.Fatal(err)
 		}
 		// Each replacement ends a row of the lower half and makes one of the

@@ -184,6 +184,6 @@ func TestSessions_live_from_login_to_logout(t *testing.T) {
 		f.Clock.Advance(-time.Hour)
 		_, _, err = f.Identities.FindSession(ctx, third)
 		storetest.WantFault(t, err, fault.NotFound)
-		storetest.WantFault(t, f.Identities.BeginSession(ctx, storetest.Operator, identity.Session{Hash: third, UserID: "nobody"}, ann.PasswordHash, ""), fault.Conflict)
+		storetest.WantFault(t, f.Identities.BeginSession(ctx, storetest.Operator, identity.Session{Hash: third, UserID: "nobody"}, ann.PasswordHash), fault.Conflict)
 	})
 }

@@ -43,9 +43,9 @@ func errRaced() error {
 // BeginSession implements admin.SessionStore. A change of the user holds the
 // revision row too: it either comes first, and its hash is not the verified
 // one, or comes after, and ends this session.
-func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identity.Session, verified string, address identity.KnownAddress) error {
+func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identity.Session, verified string, known ...identity.KnownAddress) error {
 	for field, text := range map[string]string{
-		"csrf": session.CSRF, "address": session.Address, "agent": session.Agent, "known": string(address),
+		"csrf": session.CSRF, "address": session.Address, "agent": session.Agent,
 	} {
 		if err := db.CheckText(field, text); err != nil {
 			return err
@@ -69,8 +69,10 @@ func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identi
 		if _, err := t.Exec(noteLogin, u.ID, db.ToMS(session.Created)); err != nil {
 			return err
 		}
-		if err := In(t).knowAddress(u.ID, address); err != nil {
-			return err
+		for _, address := range known {
+			if err := In(t).knowAddress(u.ID, address); err != nil {
+				return err
+			}
 		}
 		return t.Record("session.login", "user", u.ID, fmt.Sprintf("%q logged in.", u.Name), nil, nil)
 	})
@@ -78,8 +80,8 @@ func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identi
 
 // knowAddress keeps an address known for a user, and few enough of them.
 func (t Tx) knowAddress(user string, address identity.KnownAddress) error {
-	if address == "" {
-		return nil
+	if err := db.CheckText("known", string(address)); err != nil {
+		return err
 	}
 	if _, err := t.Exec(addKnownLogin, user, string(address), db.ToMS(t.Now), t.Revision); err != nil {
 		return err

@@ -29,7 +29,7 @@ func NewJobs(d *db.DB) *Jobs { return &Jobs{d} }
 func (s *Jobs) BeginRun(ctx context.Context, r jobs.Run) (id int64, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {
 		asked := 0
-		if r.Asked {
+		if r.TriggeredBy == jobs.ByOperator {
 			asked = 1
 		}
 		_, err := t.One(insertRun, []any{r.Job, r.Node, db.ToMS(r.Due), db.ToMS(r.Started), asked}, &id)
@@ -39,9 +39,9 @@ func (s *Jobs) BeginRun(ctx context.Context, r jobs.Run) (id int64, err error) {
 }
 
 // EndRun records how a run ended; problem is "" when it worked.
-func (s *Jobs) EndRun(ctx context.Context, id int64, finished time.Time, did, problem string) error {
+func (s *Jobs) EndRun(ctx context.Context, id int64, finished time.Time, result, problem string) error {
 	return s.db.Write(ctx, func(t *db.Tx) error {
-		_, err := t.Exec(finishRun, id, db.ToMS(finished), did, problem)
+		_, err := t.Exec(finishRun, id, db.ToMS(finished), result, problem)
 		return err
 	})
 }
@@ -74,7 +74,10 @@ func scanRun(r db.Row) (*jobs.Run, error) {
 		due, started, finished int64
 		asked                  int
 	)
-	err := r.Scan(&run.ID, &run.Job, &run.Node, &due, &started, &finished, &run.Did, &run.Err, &asked)
-	run.Due, run.Started, run.Finished, run.Asked = db.FromMS(due), db.FromMS(started), db.FromMS(finished), asked != 0
+	err := r.Scan(&run.ID, &run.Job, &run.Node, &due, &started, &finished, &run.Result, &run.Err, &asked)
+	run.Due, run.Started, run.Finished, run.TriggeredBy = db.FromMS(due), db.FromMS(started), db.FromMS(finished), jobs.BySchedule
+	if asked != 0 {
+		run.TriggeredBy = jobs.ByOperator
+	}
 	return &run, err
 }

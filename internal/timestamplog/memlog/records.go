@@ -131,16 +131,12 @@ func (r idsRecord) addTo(s *shard, _ uint64, now int64) {
 
 // decoder reads records from a chunk. The first problem sticks.
 type decoder struct {
-	rest                []byte
-	withoutReservations bool // of the version that had no kinds and no reservations
-	problem             string
+	rest    []byte
+	problem string
 }
 
 func (d *decoder) record() record {
-	kind := uint64(logKind)
-	if !d.withoutReservations {
-		kind = d.uvarint(idsKind, "a kind of record")
-	}
+	kind := d.uvarint(idsKind, "a kind of record")
 	id := timestamplog.LogID{Policy: d.varint(), Generation: d.varint(), Key: d.text()}
 	switch kind {
 	case counterKind:
@@ -170,9 +166,7 @@ func (d *decoder) keyLog(id timestamplog.LogID) record {
 		}
 		k.ring[i] = uint32(-int64(behind))
 	}
-	if !d.withoutReservations {
-		k.reserved = uint32(d.uvarint(uint64(count), "a number of reservations"))
-	}
+	k.reserved = uint32(d.uvarint(uint64(count), "a number of reservations"))
 	return logRecord{k}
 }
 

@@ -50,9 +50,8 @@ import (
 //
 // Version 1 had logs alone, without their kind and without reservations.
 const (
-	snapshotMagic       = "stint timestamp logs\n"
-	snapshotVersion     = 2
-	withoutReservations = 1 // the version before
+	snapshotMagic   = "stint timestamp logs\n"
+	snapshotVersion = 2
 	// chunkSize is about how long a chunk grows. A log of the largest limit
 	// adds half a megabyte to it.
 	chunkSize = 64 << 10
@@ -209,8 +208,8 @@ func readSnapshot(r *bufio.Reader) ([]record, error) {
 		return nil, badSnapshot("it does not begin with %q; it is no snapshot", snapshotMagic)
 	}
 	version := binary.LittleEndian.Uint32(header[len(snapshotMagic):])
-	if version != snapshotVersion && version != withoutReservations {
-		return nil, badSnapshot("it has the format %d; this program reads %d and %d", version, withoutReservations, snapshotVersion)
+	if version != snapshotVersion {
+		return nil, badSnapshot("it has the format %d; this program reads %d", version, snapshotVersion)
 	}
 	var loaded []record
 	for chunk := 1; ; chunk++ {
@@ -221,7 +220,7 @@ func readSnapshot(r *bufio.Reader) ([]record, error) {
 		if len(content) == 0 {
 			return loaded, checkEnd(r, len(loaded))
 		}
-		for d := (decoder{rest: content, withoutReservations: version == withoutReservations}); len(d.rest) > 0; {
+		for d := (decoder{rest: content}); len(d.rest) > 0; {
 			record := d.record()
 			if d.problem != "" {
 				return nil, badSnapshot("chunk %d has %s", chunk, d.problem)

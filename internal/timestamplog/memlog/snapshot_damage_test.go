@@ -68,7 +68,7 @@ func TestWhatIsNoSnapshotIsSaidToBeNone(t *testing.T) {
 	}{
 		{"a text", "it is no snapshot", []byte(strings.Repeat("something else\n", 10))},
 		{"an empty file", "cut off", nil},
-		{"a later format", "the format 9; this program reads 1 and 2", version},
+		{"a later format", "the format 9; this program reads 2", version},
 		{"a wrong number of logs", "it says that it holds", fewer},
 		{"bytes after the end", "something follows its end", append(slices.Clone(whole), 0)},
 	}

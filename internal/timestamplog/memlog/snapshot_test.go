@@ -182,32 +182,6 @@ func TestMissingSnapshotIsTheFirstStart(t *testing.T) {
 	}
 }
 
-// The file was written by the version that had neither reservations nor counters: every
-// 1.7 s nine times, costs of 1, 2 and 3 of one key, and 2 of another.
-func TestASnapshotOfTheVersionBeforeStillLoads(t *testing.T) {
-	clock := logtest.NewClock()
-	clock.Advance(15_300 * time.Millisecond)
-	log := memlog.New(memlog.Options{Now: clock.Now})
-	if err := log.LoadFile(filepath.Join("testdata", "version1.snapshot")); err != nil {
-		t.Fatal(err)
-	}
-	var one, two []int64
-	for i := 8; i >= 0; i-- {
-		at := logtest.Start.UnixMilli() + int64(i)*1700
-		one = append(one, slices.Repeat([]int64{at}, 1+i%3)...)
-		two = append(two, at, at)
-	}
-	if got := timesOf(t, log, policyOf(t, 1), "ip:203.0.113.7"); !slices.Equal(got, one) {
-		t.Errorf("the first log holds %v, want %v", got, one)
-	}
-	if got := timesOf(t, log, policyOf(t, -3), "token:\u00e9{1}"); !slices.Equal(got, two) {
-		t.Errorf("the second log holds %v, want %v", got, two)
-	}
-	if n := log.Len(); n != 2 {
-		t.Errorf("%d logs were loaded, want 2", n)
-	}
-}
-
 // restarted returns a log with what log's snapshot holds.
 func restarted(t *testing.T, log *memlog.Log, clock *logtest.Clock) *memlog.Log {
 	t.Helper()
