@@ -44,6 +44,9 @@ type Check struct {
 	// Meta is shown with an offence and never trusted: up to 8 texts. Values
 	// are cut to 256 bytes, and control characters in them replaced.
 	Meta map[string]string
+	// Request is what is said of the request that is checked, for policies with
+	// conditions. Values are cut and cleaned as those of Meta are, at their own lengths.
+	Request Request
 	// MaxWait makes a reservation within so long, up to MaxWait, where the request
 	// is not allowed at once; the Decision has Wait and Reservation then. 0 reserves
 	// nothing. Parts of a millisecond do not count.

@@ -19,6 +19,7 @@ type CombinedCheck struct {
 	Detail         Detail
 	Source         string
 	Meta           map[string]string
+	Request        Request
 	MaxWait        time.Duration
 	IdempotencyKey string
 }

@@ -58,6 +58,9 @@ type Decision struct {
 	Key    string // canonical
 	Policy string // "" where none matched
 	Mode   string // of the policy: "enforce", "shadow" or "off"
+	// Conditional says that the policy has conditions: the answer is about this request
+	// and not about every request of the key.
+	Conditional bool
 	// Rule makes the caller wait longest; "" where it was not a rule.
 	Rule string
 	// Rules is what each rule has left; nil where it was not asked for or is

@@ -58,7 +58,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 }
 
 func (g *Guard) question(r *http.Request) (Check, bool) {
-	q := Check{Policy: g.Policy, Detail: DetailRules, Fresh: !g.Remember}
+	q := Check{Policy: g.Policy, Detail: DetailRules, Fresh: !g.Remember, Request: RequestOf(r)}
 	if g.Key == nil {
 		q.Key = AddressKey(r)
 	} else if q.Key = g.Key(r); q.Key == "" {

@@ -36,6 +36,7 @@ type memory struct {
 type memoryKey struct {
 	policy, key string
 	cost        int
+	request     Request // zero for a refusal of all requests of the key
 }
 
 type refusal struct {
@@ -55,7 +56,7 @@ func newMemory(size int) *memory {
 // alike the next time are not remembered: peeks, those that would wait, those that
 // may have been charged before, and those that are charged although they are refused.
 func keyOf(q *Check) (memoryKey, bool) {
-	return memoryKey{q.Policy, q.Key, max(q.Cost, 1)}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == "" && q.Charge == ""
+	return memoryKey{q.Policy, q.Key, max(q.Cost, 1), Request{}}, !q.Peek && q.MaxWait == 0 && q.IdempotencyKey == "" && q.Charge == ""
 }
 
 // lookUp returns the refusal that q would have, nil where it must be asked
@@ -71,14 +72,24 @@ func (m *memory) lookUp(q *Check) (seen uint64, known *Decision) {
 	if !memorable || q.Fresh {
 		return m.epoch, nil
 	}
+	if r, found := m.find(key, now); found {
+		return m.epoch, r.at(now)
+	}
+	if key.request = q.Request; q.Request != (Request{}) {
+		if r, found := m.find(key, now); found {
+			return m.epoch, r.at(now)
+		}
+	}
+	return m.epoch, nil
+}
+
+// find returns the refusal that is served under key, with mu held.
+func (m *memory) find(key memoryKey, now time.Time) (refusal, bool) {
 	r, found := m.young[key]
 	if !found {
 		r, found = m.old[key]
 	}
-	if !found || !now.Before(r.until) {
-		return m.epoch, nil
-	}
-	return m.epoch, r.at(now)
+	return r, found && now.Before(r.until)
 }
 
 // at returns the refusal as a decision at now.
@@ -101,6 +112,9 @@ func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
 	if !memorable {
 		return
 	}
+	if d.Conditional {
+		key.request = q.Request
+	}
 	r := refusal{decision: d, until: sent.Add(longestMemory)}
 	if d.RetryAfter != Never {
 		r.end = time.Now().Add(d.RetryAfter)
@@ -109,7 +123,7 @@ func (m *memory) remember(q *Check, d *Decision, sent time.Time, seen uint64) {
 		}
 	}
 	// A caller's string may lie in a buffer that is used again.
-	key.key, key.policy = strings.Clone(key.key), strings.Clone(key.policy)
+	key.key, key.policy, key.request = strings.Clone(key.key), strings.Clone(key.policy), key.request.clone()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.epoch != seen {

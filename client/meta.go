@@ -18,22 +18,23 @@ func cutMeta(meta map[string]string) map[string]string {
 	}
 	cut := make(map[string]string, len(meta))
 	for name, value := range meta {
-		cut[name] = cutValue(value)
+		cut[name] = cutValue(value, maxMetaValue)
 	}
 	return cut
 }
 
-func cutValue(value string) string {
+// cutValue returns value without control characters, and at most so many bytes of it.
+func cutValue(value string, maxBytes int) string {
 	value = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return unicode.ReplacementChar
 		}
 		return r // a byte that is not UTF-8 is U+FFFD already
 	}, value)
-	if len(value) <= maxMetaValue {
+	if len(value) <= maxBytes {
 		return value
 	}
-	end := maxMetaValue
+	end := maxBytes
 	for !utf8.RuneStart(value[end]) {
 		end--
 	}

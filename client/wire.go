@@ -28,6 +28,7 @@ type wireCheck struct {
 	Detail         Detail            `json:"detail,omitzero"`
 	Source         string            `json:"source,omitzero"`
 	Meta           map[string]string `json:"meta,omitempty"`
+	Request        Request           `json:"request,omitzero"`
 	MaxWait        string            `json:"max_wait,omitzero"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`
 }
@@ -41,14 +42,14 @@ type wireKey struct {
 func (c *Client) wire(q *Check) *wireCheck {
 	return &wireCheck{
 		Key: q.Key, Policy: q.Policy, Cost: q.Cost, Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
-		MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+		Request: q.Request.cut(), MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
 	}
 }
 
 func (c *Client) wireCombined(q *CombinedCheck) *wireCheck {
 	w := &wireCheck{
 		Charge: q.Charge, Peek: q.Peek, Detail: q.Detail, Source: c.sourceOr(q.Source), Meta: cutMeta(q.Meta),
-		MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
+		Request: q.Request.cut(), MaxWait: wireWait(q.MaxWait), IdempotencyKey: c.idempotencyKey(q.IdempotencyKey, q.Peek),
 	}
 	for _, k := range q.Keys {
 		w.Keys = append(w.Keys, wireKey(k))
@@ -102,16 +103,17 @@ type wireReservation struct {
 // wireDecision is the answer to a check, or with Parts to one about several keys.
 type wireDecision struct {
 	wireAnswer
-	Key       string         `json:"key"`
-	Policy    string         `json:"policy"`
-	Mode      string         `json:"mode"`
-	Rule      string         `json:"rule"`
-	Rules     []wireRule     `json:"rules"`
-	Block     *wireBlock     `json:"block"`
-	Shadow    *wireShadow    `json:"shadow"`
-	Exemption *wireExemption `json:"exemption"`
-	Warnings  []string       `json:"warnings"`
-	Decisions []wireDecision `json:"decisions"`
+	Key         string         `json:"key"`
+	Policy      string         `json:"policy"`
+	Mode        string         `json:"mode"`
+	Conditional bool           `json:"conditional"`
+	Rule        string         `json:"rule"`
+	Rules       []wireRule     `json:"rules"`
+	Block       *wireBlock     `json:"block"`
+	Shadow      *wireShadow    `json:"shadow"`
+	Exemption   *wireExemption `json:"exemption"`
+	Warnings    []string       `json:"warnings"`
+	Decisions   []wireDecision `json:"decisions"`
 }
 
 type wireRule struct {
@@ -174,7 +176,7 @@ func (w *wireAnswer) answer() Answer {
 
 func (w *wireDecision) decision() *Decision {
 	d := &Decision{
-		Answer: w.answer(), Key: w.Key, Policy: w.Policy, Mode: w.Mode,
+		Answer: w.answer(), Key: w.Key, Policy: w.Policy, Mode: w.Mode, Conditional: w.Conditional,
 		Rule: w.Rule, Rules: states(w.Rules), Block: (*Block)(w.Block), Exemption: (*Exemption)(w.Exemption), Warnings: w.Warnings,
 	}
 	if s := w.Shadow; s != nil {

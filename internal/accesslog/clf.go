@@ -36,6 +36,7 @@ var clfFields = map[string]clfField{
 type clfParser struct {
 	field clfField
 	keys  *keyCache
+	texts textCache
 }
 
 func newCLFParser(o Options) (*clfParser, error) {
@@ -63,7 +64,18 @@ func (p *clfParser) parse(line []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return Record{Time: at, Key: key, Cost: 1}, nil
+	r := Record{Time: at, Key: key, Cost: 1}
+	request := line[bareQuote(line)+1:]
+	after, err := pastRequest(request)
+	if err != nil {
+		return Record{}, err
+	}
+	method, target := requestLine(request[:len(request)-len(after)-1])
+	r.Method, r.Path = p.texts.of(method), p.texts.of(target)
+	if agent, err := quotedOf(after, 1); err == nil {
+		r.Agent = p.texts.of(agent)
+	}
+	return r, nil
 }
 
 // splitCLF finds the time of a line and the field that makes the key.

@@ -25,8 +25,11 @@ type csvParser struct {
 	columns         int
 	time, key, cost int // cost is -1 where there is none
 	keys            *keyCache
-	feed            feed
-	in              *csv.Reader
+	// request are the columns of the path, the method and the agent; -1 where there is none.
+	request [3]int
+	texts   textCache
+	feed    feed
+	in      *csv.Reader
 }
 
 func newCSVParser(header []byte, o Options) (*csvParser, error) {
@@ -43,6 +46,9 @@ func newCSVParser(header []byte, o Options) (*csvParser, error) {
 		return nil, err
 	}
 	p.cost = column(names, o.Cost, costNames)
+	for i, wellKnown := range requestNames {
+		p.request[i] = column(names, "", wellKnown)
+	}
 	if o.Cost != "" && p.cost < 0 {
 		_, err = mustColumn(names, "cost", o.Cost, costNames)
 		return nil, err
@@ -116,7 +122,13 @@ func (p *csvParser) record(values []string) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return Record{Time: ms, Key: key, Cost: cost}, nil
+	r := Record{Time: ms, Key: key, Cost: cost}
+	for i, into := range []*string{&r.Path, &r.Method, &r.Agent} {
+		if at := p.request[i]; at >= 0 {
+			*into = p.texts.of([]byte(values[at]))
+		}
+	}
+	return r, nil
 }
 
 func parseCost(text string) (int, error) {

@@ -29,6 +29,9 @@ const (
 	forTime = iota
 	forKey
 	forCost
+	forPath
+	forMethod
+	forAgent
 	fieldUses
 )
 
@@ -40,7 +43,8 @@ type wanted struct{ use, rank int }
 type jsonParser struct {
 	wanted  map[string]wanted // by path, lower case
 	parents map[string]bool   // paths of objects that hold wanted fields
-	caches  []*keyCache       // of the keys, by rank
+	texts   textCache
+	caches  []*keyCache // of the keys, by rank
 	options Options
 	bytes   bytes.Reader
 	in      *jsontext.Decoder
@@ -58,6 +62,9 @@ func newJSONParser(o Options) (*jsonParser, error) {
 	p.in = jsontext.NewDecoder(&p.bytes, lenient)
 	p.want(forTime, o.Time, timeNames)
 	p.want(forCost, o.Cost, costNames)
+	for i, names := range requestNames {
+		p.want(forPath+i, "", names)
+	}
 	for _, name := range p.want(forKey, o.Key, keyNames) {
 		kind, err := o.kindOf(name)
 		if err != nil {
@@ -74,6 +81,9 @@ func (p *jsonParser) want(use int, name string, wellKnown []string) []string {
 	}
 	for rank, path := range wellKnown {
 		path = strings.ToLower(path)
+		if _, taken := p.wanted[path]; taken && use >= forPath {
+			continue // the key is made of it
+		}
 		p.wanted[path] = wanted{use, rank}
 		for i, c := range path {
 			if c == '.' {
@@ -138,7 +148,7 @@ func (p *jsonParser) field(path string) error {
 	}
 	best := &p.found[want.use]
 	switch {
-	case best.rank == want.rank:
+	case best.rank == want.rank && want.use < forPath:
 		return errTwice
 	case best.rank < 0 || want.rank < best.rank:
 		best.rank, best.value = want.rank, append(best.value[:0], value...)
@@ -179,7 +189,15 @@ func (p *jsonParser) record() (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return Record{Time: ms, Key: parsed, Cost: units}, nil
+	r := Record{Time: ms, Key: parsed, Cost: units}
+	for i, into := range []*string{&r.Path, &r.Method, &r.Agent} {
+		if f := &p.found[forPath+i]; f.rank >= 0 {
+			if text, err := textOf(f.value); err == nil {
+				*into = p.texts.of([]byte(text))
+			}
+		}
+	}
+	return r, nil
 }
 
 // textOf returns the text of a string, or a number as it is written.

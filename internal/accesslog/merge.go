@@ -12,21 +12,26 @@ import (
 )
 
 // appendRecord appends the encoding of a record in a spill: the time, the cost, the
-// length of the key and the key, all numbers as varints.
+// length of the key and the key, and so the path, the method and the agent, all
+// numbers as varints.
 func appendRecord(b []byte, r Record) []byte {
 	key := FullKey(r.Key)
 	b = binary.AppendVarint(b, r.Time)
 	b = binary.AppendUvarint(b, uint64(r.Cost))
-	b = binary.AppendUvarint(b, uint64(len(key)))
-	return append(b, key...)
+	for _, text := range [...]string{key, r.Path, r.Method, r.Agent} {
+		b = binary.AppendUvarint(b, uint64(len(text)))
+		b = append(b, text...)
+	}
+	return b
 }
 
 // runReader reads one run of a spill.
 type runReader struct {
-	in   *bufio.Reader
-	keys *keyCache
-	text []byte
-	head Record
+	in    *bufio.Reader
+	keys  *keyCache
+	texts textCache
+	text  []byte
+	head  Record
 }
 
 // advance reads the next record into head.
@@ -39,22 +44,36 @@ func (r *runReader) advance() error {
 	if err != nil {
 		return fmt.Errorf("read the temporary file: %w", err)
 	}
-	length, err := binary.ReadUvarint(r.in)
-	if err != nil {
-		return fmt.Errorf("read the temporary file: %w", err)
-	}
-	if length > keys.MaxLength {
-		return fmt.Errorf("the temporary file was changed by somebody else: it holds a key of %d bytes", length)
-	}
-	r.text = slices.Grow(r.text[:0], int(length))[:length]
-	if _, err := io.ReadFull(r.in, r.text); err != nil {
-		return fmt.Errorf("read the temporary file: %w", err)
+	if err := r.readText(keys.MaxLength); err != nil {
+		return err
 	}
 	key, err := r.keys.restored(r.text)
 	if err != nil {
 		return fmt.Errorf("the temporary file was changed by somebody else: %w", err)
 	}
 	r.head = Record{Time: at, Key: key, Cost: int(cost)}
+	for _, into := range []*string{&r.head.Path, &r.head.Method, &r.head.Agent} {
+		if err := r.readText(maxText); err != nil {
+			return err
+		}
+		*into = r.texts.of(r.text)
+	}
+	return nil
+}
+
+// readText reads a text and its length into r.text.
+func (r *runReader) readText(most uint64) error {
+	length, err := binary.ReadUvarint(r.in)
+	if err != nil {
+		return fmt.Errorf("read the temporary file: %w", err)
+	}
+	if length > most {
+		return fmt.Errorf("the temporary file was changed by somebody else: it holds a text of %d bytes", length)
+	}
+	r.text = slices.Grow(r.text[:0], int(length))[:length]
+	if _, err := io.ReadFull(r.in, r.text); err != nil {
+		return fmt.Errorf("read the temporary file: %w", err)
+	}
 	return nil
 }
 

@@ -66,6 +66,13 @@ var (
 	}
 	keyNames  = append(append([]string(nil), addressNames...), "key")
 	costNames = []string{"cost"}
+
+	// requestNames are those of the path, the method and the agent.
+	requestNames = [...][]string{
+		{"path", "uri", "request_uri", "url", "request.uri", "request.path", "httprequest.requesturl"},
+		{"method", "request_method", "request.method", "httprequest.requestmethod"},
+		{"agent", "user_agent", "http_user_agent", "useragent", "request.user_agent", "httprequest.useragent"},
+	}
 )
 
 // wholeKey is the kind of a value that is a key already.

@@ -17,6 +17,9 @@ type Record struct {
 	Time int64 // Unix milliseconds
 	Key  keys.Key
 	Cost int // 1 to timestamplog.MaxCost
+	// Path, Method and Agent are those of the request, "" where the log has none.
+	// The path may be a whole target with its query.
+	Path, Method, Agent string
 }
 
 // Source yields requests one after another. The error after the last one is

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -24,7 +25,7 @@ func broadPolicyReason(all []*rules.Policy, before, after *rules.Policy) string 
 			}
 		}
 	}
-	if before == nil || before.Mode == rules.Shadow || refusesAll(before) {
+	if before == nil || before.Mode == rules.Shadow || before.IsConditional() || refusesAll(before) {
 		return ""
 	}
 	for _, p := range before.Match {
@@ -43,7 +44,7 @@ func broadPolicyReason(all []*rules.Policy, before, after *rules.Policy) string 
 // most specific of those that cover p.
 func nextBroader(all []*rules.Policy, p keys.Pattern) (next *rules.Policy, pattern keys.Pattern) {
 	for _, policy := range all {
-		if policy.Mode == rules.Shadow {
+		if policy.Mode == rules.Shadow || policy.IsConditional() {
 			continue
 		}
 		for _, m := range policy.Match {
@@ -55,9 +56,10 @@ func nextBroader(all []*rules.Policy, p keys.Pattern) (next *rules.Policy, patte
 	return next, pattern
 }
 
-// refusesAll reports whether a policy refuses every request that it selects.
+// refusesAll reports whether a policy refuses every request of its keys. One with
+// conditions does not: it is meant to refuse the requests that meet them.
 func refusesAll(p *rules.Policy) bool {
-	return p != nil && p.Mode == rules.Enforce && slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
+	return p != nil && p.Mode == rules.Enforce && !p.IsConditional() && slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
 }
 
 // needConfirmPolicy is the error of policies that must be confirmed by their names,
@@ -93,6 +95,12 @@ func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
 		Match []string   `json:"match"`
 		Rules []string   `json:"rules"`
 		Mode  rules.Mode `json:"mode"`
+		When  struct {
+			Path   []string `json:"path"`
+			Method []string `json:"method"`
+			Agent  []string `json:"agent"`
+			Host   []string `json:"host"`
+		} `json:"when"`
 	}
 	err := json.Unmarshal(document, &d)
 	if d == nil || err != nil {
@@ -100,6 +108,9 @@ func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
 	}
 	p := &rules.Policy{Name: e.ObjectID, Mode: d.Mode}
 	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
+		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
+	}
+	if p.When, err = conditions.Parse([...][]string{d.When.Path, d.When.Method, d.When.Agent, d.When.Host}); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}
 	for _, text := range d.Match {

@@ -20,6 +20,8 @@ import (
 type PolicyExplanation struct {
 	Policy *rules.Policy
 	Active *rules.Policy // of the same name, nil if there is none
+	// Applies says which requests the policy is for, "" if it has no conditions.
+	Applies string
 	// Limits is one sentence: "At most 20 in any minute."
 	Limits string
 	// Details say how soon the limits are used up at full speed, or what a counter does
@@ -42,6 +44,9 @@ type PolicyExplanation struct {
 // policy needs valid rules and a valid algorithm; its other fields may be missing.
 func ExplainPolicy(active, p *rules.Policy) *PolicyExplanation {
 	x := &PolicyExplanation{Policy: p, Active: active, Advice: p.Advice(), Changes: rules.Diff(active, p), ResetsCounts: active.DescribeReset(p)}
+	if p.IsConditional() {
+		x.Applies = "Applies " + p.When.Describe() + ", in addition to the key's own policy."
+	}
 	limits, details, several := strings.Cut(p.Describe(), ". ")
 	if several {
 		limits += "."

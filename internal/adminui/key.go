@@ -18,6 +18,7 @@ import (
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/notes"
 	"github.com/stint-dev/stint/internal/offences"
+	"github.com/stint-dev/stint/internal/rules"
 )
 
 // keyPage explains one key.
@@ -188,11 +189,11 @@ func (p *keyPage) explain() {
 	if len(x.Exemptions) > 0 {
 		p.Exemption = x.Exemptions[0]
 	}
-	for i, px := range []*gate.PolicyExplanation{x.Enforcing, x.Shadow} {
+	for _, px := range append([]*gate.PolicyExplanation{x.Enforcing, x.Shadow}, x.Conditional...) {
 		if px == nil {
 			continue
 		}
-		policy := newKeyPolicy(px, i == 1)
+		policy := newKeyPolicy(px, px.Policy.Mode == rules.Shadow)
 		for j, r := range px.Rules {
 			policy.Rules = append(policy.Rules, p.ruleOf(px, j, r))
 		}

@@ -214,6 +214,15 @@ func TestBadChecksAreProblemsThatNameTheField(t *testing.T) {
 		"a long name in meta":             {`{"key":"a","meta":{"` + long + `":"a"}}`, 422, "meta"},
 		"an entry without a name in meta": {`{"key":"a","meta":{"":"a"}}`, 422, "meta"},
 		"nine entries in meta":            {`{"key":"a","meta":{"a":"","b":"","c":"","d":"","e":"","f":"","g":"","h":"","i":""}}`, 422, "meta"},
+		"a text for a request":            {`{"key":"a","request":"/x"}`, 422, "request"},
+		"a number for a path":             {`{"key":"a","request":{"path":7}}`, 422, "request.path"},
+		"an unknown attribute":            {`{"key":"a","request":{"query":"x"}}`, 422, "request.query"},
+		"a control character in a path":   {`{"key":"a","request":{"path":"/a\u0000"}}`, 422, "request.path"},
+		"a long path":                     {`{"key":"a","request":{"path":"/` + strings.Repeat("x", 8192) + `"}}`, 422, "request.path"},
+		"a long method":                   {`{"key":"a","request":{"method":"` + strings.Repeat("M", 33) + `"}}`, 422, "request.method"},
+		"a long agent":                    {`{"keys":["a"],"request":{"agent":"` + strings.Repeat("x", 2049) + `"}}`, 422, "request.agent"},
+		"a long host":                     {`{"key":"a","request":{"host":"` + long + `"}}`, 422, "request.host"},
+		"a path twice":                    {`{"key":"a","request":{"path":"/a","path":"/b"}}`, 400, "request.path"},
 		"more than 64 KiB":                {`{"key":"a"` + strings.Repeat(" ", 64<<10) + `}`, 413, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -23,7 +24,7 @@ func fromOptions(o algorithms.Options) wire.PolicyOptions { return wire.PolicyOp
 // fromPolicy returns a policy as the API shows it.
 func fromPolicy(p *rules.Policy) wire.Policy {
 	out := wire.Policy{
-		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(), Mode: string(p.Mode),
+		Name: p.Name, Match: make([]string, len(p.Match)), When: fromWhen(p.When), Rules: p.Rules.Strings(), Mode: string(p.Mode),
 		OnFailure: string(p.OnFailure), Algorithm: p.Algorithm, Options: fromOptions(p.Options), Version: p.Version,
 		CreatedAt: wire.At(p.Created), UpdatedAt: wire.At(p.Updated), UpdatedBy: p.UpdatedBy, Warnings: widenedWarnings(p.Match...),
 	}
@@ -40,6 +41,21 @@ func fromPolicy(p *rules.Policy) wire.Policy {
 		out.Warnings = append(out.Warnings, w.Message)
 	}
 	return out
+}
+
+// fromWhen returns conditions as the API shows them.
+func fromWhen(w conditions.When) wire.PolicyWhen {
+	return wire.WhenOf([...][]string{w.Texts(conditions.Path), w.Texts(conditions.Method), w.Texts(conditions.Agent), w.Texts(conditions.Host)})
+}
+
+// whenOf returns the conditions that the API was sent. The error is a *fault.Error.
+func whenOf(w wire.PolicyWhen) (conditions.When, error) {
+	when, err := conditions.Parse(w.Lists())
+	var wrong *conditions.Error
+	if errors.As(err, &wrong) {
+		return when, fault.Field(wrong.Field, "%s", wrong.Problem)
+	}
+	return when, err
 }
 
 // policyOf returns the policy that r describes under a name. The error is a
@@ -68,6 +84,9 @@ func policyOf(r *wire.PolicyRequest, parser keys.Parser, name string) (*rules.Po
 		return nil, err
 	}
 	p.Rules = stack
+	if p.When, err = whenOf(r.When); err != nil {
+		return nil, err
+	}
 	if e := r.Escalation; e != nil {
 		p.Escalation = &rules.Escalation{
 			Threshold: e.Threshold, Window: e.Window.Std(), Duration: e.Duration.Std(),

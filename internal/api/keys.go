@@ -81,9 +81,12 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 	out := wire.KeyExplanation{
 		Key: x.Key.String(), At: wire.At(x.At), Decision: string(x.Outcome), NextAllowedAt: wire.At(x.NextAllowed),
 		Degraded: x.Degraded != "", DegradedReason: x.Degraded,
-		Exemptions: []wire.Entry{}, Blocks: []wire.Entry{}, Warnings: []string{},
+		Exemptions: []wire.Entry{}, Blocks: []wire.Entry{}, Conditional: []wire.KeyPolicy{}, Warnings: []string{},
 		Policy: fromKeyPolicy(x.Enforcing), Shadow: fromKeyPolicy(x.Shadow),
 		Escalation: fromEscalationStatus(x.Escalation), ShadowEscalation: fromEscalationStatus(x.ShadowEscalation),
+	}
+	for _, px := range x.Conditional {
+		out.Conditional = append(out.Conditional, *fromKeyPolicy(px))
 	}
 	for _, e := range x.Exemptions {
 		out.Exemptions = append(out.Exemptions, fromEntry(e, policyName(e.PolicyID), x.At))
@@ -106,7 +109,8 @@ func fromKeyPolicy(px *gate.PolicyExplanation) *wire.KeyPolicy {
 		return nil
 	}
 	out := &wire.KeyPolicy{
-		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: fromOptions(px.Policy.Options), Pattern: wire.NullString(px.Pattern.String()),
+		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: fromOptions(px.Policy.Options),
+		When: fromWhen(px.Policy.When), Pattern: wire.NullString(px.Pattern.String()),
 		Allowed: px.Allowed, RetryAt: wire.At(px.Answer.RetryAt), Rules: []wire.KeyRule{}, Timestamps: fromTimes(px.Timestamps),
 	}
 	if i := px.Answer.Rule; i >= 0 && i < len(px.Policy.Rules) {

@@ -63,7 +63,7 @@ func (h *policyHandler) readDraft(c *httpserver.Call) (*rules.Policy, error) {
 // fromPolicyExplanation returns an explanation as the API shows it.
 func fromPolicyExplanation(x *admin.PolicyExplanation) wire.PolicyExplanation {
 	out := wire.PolicyExplanation{
-		Name: x.Policy.Name, Limits: x.Limits, Details: wire.NullString(x.Details), Counting: x.Policy.DescribeCounting(),
+		Name: x.Policy.Name, Applies: wire.NullString(x.Applies), Limits: x.Limits, Details: wire.NullString(x.Details), Counting: x.Policy.DescribeCounting(),
 		Advice: wire.NullString(x.Advice), UsedUp: []wire.RuleUsedUp{}, Warnings: fromPolicy(x.Policy).Warnings,
 		Changes: fromFieldChanges(x.Changes), ResetsCounts: wire.NullString(x.ResetsCounts), ConfirmReason: wire.NullString(x.ConfirmReason),
 	}

@@ -20,6 +20,7 @@ type trial struct {
 	byPolicy map[*rules.Policy]*lane
 	requests [1]timestamplog.Request // reused, so that a decision allocates nothing
 	results  [1]timestamplog.Result
+	found    []*rules.Policy // reused by applying
 
 	allowed, refused, tooCostly, unlimited int64
 }
@@ -65,6 +66,9 @@ func (t *trial) laneOf(k keys.Key) *lane {
 // decide answers one record. by is the rule that makes a refused one wait
 // longest, nil for an allowed one.
 func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
+	if applying := t.applying(record); len(applying) > 0 {
+		return t.decideConditional(ctx, l, applying, key, record)
+	}
 	if l == nil {
 		t.unlimited++
 		t.allowed++

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -44,6 +45,7 @@ type savedPolicy struct {
 	ID, Version, Generation, Revision int64
 	Name                              string
 	Match, Rules                      []string
+	When                              [4][]string // by conditions.Attribute
 	Mode                              rules.Mode
 	OnFailure                         rules.OnFailure
 	Algorithm                         string
@@ -129,8 +131,12 @@ func (e *savedWriter) policy(p *rules.Policy) {
 	for i, m := range p.Match {
 		match[i] = m.String()
 	}
+	var when [4][]string
+	for a := range when {
+		when[a] = p.When.Texts(conditions.Attribute(a)) //nolint:gosec // four
+	}
 	text, err := json.Marshal(savedPolicy{
-		p.ID, p.Version, p.Generation, p.Revision, p.Name, match, p.Rules.Strings(), p.Mode, p.OnFailure,
+		p.ID, p.Version, p.Generation, p.Revision, p.Name, match, p.Rules.Strings(), when, p.Mode, p.OnFailure,
 		p.Algorithm, p.Options, p.Escalation, p.Retention, p.Created, p.Updated, p.UpdatedBy,
 	})
 	if err != nil && e.err == nil {
@@ -309,6 +315,9 @@ func (d *savedReader) policy() *rules.Policy {
 	var err error
 	if policy.Rules, err = rules.ParseStack(p.Rules); err != nil {
 		d.fail("it is damaged: rules that cannot be read")
+	}
+	if policy.When, err = conditions.Parse(p.When); err != nil {
+		d.fail("it is damaged: conditions that cannot be read")
 	}
 	for _, text := range p.Match {
 		m, err := (keys.Parser{}).Pattern(text)

@@ -29,7 +29,8 @@ With --charge-always the cost is usage that is already over: if it does not fit,
 is refused, and as much as fits is charged.
 The exit code is 0 if it is allowed and 3 if it is refused.`,
 		Example: "admin check ip:203.0.113.7\nadmin check token:abc --cost 5 --peek\nadmin check ip:203.0.113.7 token:abc\n" +
-			"admin check host:api.example.com --max-wait 30s\nadmin check ip:203.0.113.7 --policy search -o json",
+			"admin check host:api.example.com --max-wait 30s\nadmin check ip:203.0.113.7 --policy search -o json\n" +
+			"admin check ip:203.0.113.7 --path /.env --method GET",
 		Args: cobra.MinimumNArgs(1),
 		RunE: checkOnline(con, func(c *cobra.Command, server *client.Client, args []string) error {
 			// A cost of 0 would be left out of the request and count as 1.
@@ -63,8 +64,18 @@ The exit code is 0 if it is allowed and 3 if it is refused.`,
 	c.Flags().StringVar(&check.Policy, "policy", "", "the policy to check; the most specific match if omitted")
 	c.Flags().IntVar(&check.Cost, "cost", 1, "the cost of the request, 1 to 1000, or to 100000 with --charge-always")
 	c.Flags().BoolVar(&chargeAlways, "charge-always", false, "charge as much as fits where the check is refused")
+	addRequestFlags(c, &check.Request)
 	c.Flags().BoolVar(&check.Peek, "peek", false, "answer only, and count nothing")
 	return c
+}
+
+// addRequestFlags adds the flags for what is said of the request.
+func addRequestFlags(c *cobra.Command, r *wire.RequestAttributes) {
+	flags := c.Flags()
+	flags.StringVar(&r.Path, "path", "", "the path of the request, for policies with conditions")
+	flags.StringVar(&r.Method, "method", "", "the method of the request")
+	flags.StringVar(&r.Agent, "agent", "", "the User-Agent of the request")
+	flags.StringVar(&r.Host, "host", "", "the host of the request")
 }
 
 // withinMaxWait rejects a --max-wait that is too long before anything is sent.
@@ -196,7 +207,7 @@ func shadowOutcome(s *wire.Shadow) string {
 // the cost of check.
 func combined(check wire.CheckRequest, keys []string) wire.KeysRequest {
 	request := wire.KeysRequest{
-		Peek: check.Peek, Detail: check.Detail, Source: check.Source, Meta: check.Meta,
+		Peek: check.Peek, Detail: check.Detail, Source: check.Source, Meta: check.Meta, Request: check.Request,
 		MaxWait: check.MaxWait, IdempotencyKey: check.IdempotencyKey, Charge: check.Charge,
 	}
 	for _, key := range keys {

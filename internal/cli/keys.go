@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -123,7 +124,11 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 	}
 	sayEscalation(p, k.Escalation)
 	sayEscalation(p, k.ShadowEscalation)
-	for _, policy := range []*wire.KeyPolicy{k.Policy, k.Shadow} {
+	policies := []*wire.KeyPolicy{k.Policy, k.Shadow}
+	for i := range k.Conditional {
+		policies = append(policies, &k.Conditional[i])
+	}
+	for _, policy := range policies {
 		if policy == nil {
 			continue
 		}
@@ -170,6 +175,9 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 		how = ", by " + output.Escape(strings.Join(append([]string{k.Algorithm}, k.Options.Texts()...), " "))
 	}
 	p.Sayf("\nPolicy %s, version %d, mode %s%s%s", output.Escape(k.Name), k.Version, output.Escape(k.Mode), how, by)
+	if when, err := conditions.Parse(k.When.Lists()); err == nil && !when.IsZero() {
+		p.Sayf("Applies %s.", output.Escape(when.Describe()))
+	}
 	if len(k.Rules) > 0 {
 		if err := output.List(p, k.Rules, keyRuleColumns); err != nil {
 			return err

@@ -123,6 +123,7 @@ func printPolicy(con *console.Console, policy *wire.Policy) error {
 var policyColumns = []output.Column[wire.Policy]{
 	{Name: "name", Head: "Name", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Name) }},
 	{Name: "match", Head: "Match", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
+	{Name: "when", Head: "When", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(whenTexts(p.When)) }},
 	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
 	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
 	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
@@ -161,6 +162,7 @@ is never overwritten.`,
 		Example: `admin policy set default --rule 1/s --rule 20/m --rule 200/h --rule 800/d
 admin policy set search --match 'token:*' --rule 5/10s --mode shadow
 admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm sorted_set_log --option count_refused
+admin policy set login --match 'ip:*' --when path=/login --when method=POST --rule 5/m
 admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --decay-after 7d`,
 		Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -213,7 +215,8 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 
 // policyChange holds the flags of 'policy set'.
 type policyChange struct {
-	match, rules       []string
+	match, rules, when []string
+	noWhen             bool
 	mode, onFailure    string
 	algorithm          string
 	options            []string
@@ -228,6 +231,8 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringSliceVar(&f.match, "match", nil, "a pattern of keys, as 'ip:*' or token:test_*; may be repeated")
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule, as 20/1m; may be repeated")
+	flags.StringArrayVar(&f.when, "when", nil, "a condition, as path=/login* or method=POST; may be repeated and replaces earlier ones")
+	flags.BoolVar(&f.noWhen, "no-when", false, "no conditions")
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
 	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
 	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log; options not given by --option get their defaults")
@@ -239,6 +244,7 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.Var(&f.decayAfter, "decay-after", "the time without offences after which the level falls by one")
 	flags.BoolVar(&f.noEscalation, "no-escalation", false, "no automatic blocks")
 	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
+	c.MarkFlagsMutuallyExclusive("when", "no-when")
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
 }
 
@@ -250,6 +256,13 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	}
 	if given("rule") {
 		p.Rules = f.rules
+	}
+	if given("when") || f.noWhen {
+		when, err := parseWhen(f.when)
+		if err != nil {
+			return err
+		}
+		p.When = when
 	}
 	if given("mode") {
 		p.Mode = f.mode

@@ -80,6 +80,9 @@ func printPolicyExplanation(con *console.Console, p *output.Printer, x wire.Poli
 	} else {
 		p.Sayf("policy %s, version %d", output.Escape(x.Name), x.Version)
 	}
+	if x.Applies != "" {
+		p.Sayf("  %s", output.Escape(string(x.Applies)))
+	}
 	p.Sayf("  %s", strings.TrimSpace(x.Limits+" "+string(x.Details)))
 	p.Sayf("  Counted by %s.", x.Counting)
 	if x.Advice != "" {

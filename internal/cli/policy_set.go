@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -160,4 +162,30 @@ func printPlan(con *console.Console, plan []wire.PolicyChange) error {
 		}
 	}
 	return nil
+}
+
+// parseWhen reads conditions such as "path=/login*".
+func parseWhen(texts []string) (wire.PolicyWhen, error) {
+	var lists [4][]string
+	for _, text := range texts {
+		name, pattern, found := strings.Cut(text, "=")
+		at := slices.Index(wire.WhenNames(), name)
+		if !found || at < 0 {
+			return wire.PolicyWhen{}, console.Usagef("--when %q is no condition; write one of %s, an equals sign and a pattern, for example path=/login*",
+				text, strings.Join(wire.WhenNames(), ", "))
+		}
+		lists[at] = append(lists[at], pattern)
+	}
+	return wire.WhenOf(lists), nil
+}
+
+// whenTexts returns conditions as parseWhen reads them.
+func whenTexts(w wire.PolicyWhen) []string {
+	var texts []string
+	for i, patterns := range w.Lists() {
+		for _, p := range patterns {
+			texts = append(texts, wire.WhenNames()[i]+"="+p)
+		}
+	}
+	return texts
 }

@@ -18,7 +18,7 @@ var _ gate.Recorder = (*Hub)(nil)
 // Where nobody listens it does nothing.
 func (h *Hub) Record(d *gate.Decision) {
 	now := d.At.UnixNano()
-	if now > h.until.Load() {
+	if now > h.until.Load() || d.IsAdditional {
 		return
 	}
 	b := &h.refused

@@ -26,7 +26,7 @@ func (g *Gate) Cancel(ctx context.Context, handle string) (bool, error) {
 		if err != nil {
 			return false, &fault.Error{Code: fault.Unavailable, Message: unreachable + " The reservation may still be held; repeat this.", Err: err}
 		}
-		freed = freed || made && !t.shadow
+		freed = freed || made && !t.further
 	}
 	return freed, nil
 }

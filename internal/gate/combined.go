@@ -55,14 +55,12 @@ func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) 
 	s := g.scratch.Get().(*scratch)
 	defer g.release(s)
 	c := Combined{Decisions: make([]Decision, len(checks))}
-	if err := g.beforeAll(s, checks, c.Decisions); err != nil {
+	if err := g.prepareAll(checks, c.Decisions); err != nil {
 		return Combined{}, err
 	}
-	if err := g.askAll(ctx, s, c.gravest() != Allowed); err != nil {
+	var err error
+	if c.Outcome, err = g.decideAsOne(ctx, s, c.Decisions); err != nil {
 		return Combined{}, err
-	}
-	if c.Outcome = c.gravest(); c.Outcome == Allowed {
-		g.askShadows(ctx, s, c.Decisions)
 	}
 	c.conclude(g.now())
 	signer := g.ids.under(g.view.Settings().Secret)
@@ -83,8 +81,8 @@ func (g *Gate) DecideAll(ctx context.Context, checks []Check) (Combined, error) 
 	return c, nil
 }
 
-// beforeAll calls before for each check. No two checks may be about one log.
-func (g *Gate) beforeAll(s *scratch, checks []Check, decisions []Decision) error {
+// prepareAll calls prepare for each check. No two checks may be about one log.
+func (g *Gate) prepareAll(checks []Check, decisions []Decision) error {
 	type log struct {
 		policy int64
 		key    string
@@ -100,7 +98,7 @@ func (g *Gate) beforeAll(s *scratch, checks []Check, decisions []Decision) error
 			id = d.Check.ID
 		}
 		d.Check.ID = id
-		if err := g.before(s, d, selector, set); err != nil {
+		if err := prepare(d, selector, set); err != nil {
 			return inCheck(i, err)
 		}
 		about := log{policyID(d.Policy), d.Check.Key.String()}
@@ -122,6 +120,32 @@ func inCheck(i int, err error) error {
 	in := *invalid
 	in.Field = fmt.Sprintf("keys[%d].%s", i, invalid.Field)
 	return &in
+}
+
+// decideAsOne decides prepared decisions, whose Additional included, all or nothing,
+// and returns the gravest outcome. If that is not Allowed, nothing was charged, and
+// shadow policies that need a log were not asked.
+func (g *Gate) decideAsOne(ctx context.Context, s *scratch, decisions []Decision) (Outcome, error) {
+	refused := gravest(decisions) != Allowed
+	for i := range decisions {
+		if !refused || decisions[i].Additional == nil || decisions[i].Check.ChargeAlways {
+			s.askEnforcing(&decisions[i])
+		}
+	}
+	if len(s.requests) > timestamplog.MaxCombined {
+		return "", fault.Field("keys", "are decided by %d policies; the most in one check is %d", len(s.requests), timestamplog.MaxCombined)
+	}
+	if err := g.askAll(ctx, s, refused); err != nil {
+		return "", err
+	}
+	outcome := gravest(decisions)
+	if outcome == Allowed {
+		g.askShadows(ctx, s, decisions)
+	}
+	for i := range decisions {
+		decisions[i].settle()
+	}
+	return outcome, nil
 }
 
 // askAll fills in the log's results for all checks, or what each policy does without
@@ -191,9 +215,15 @@ func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error)
 // askShadows asks the shadow policies, each on its own.
 func (g *Gate) askShadows(ctx context.Context, s *scratch, decisions []Decision) {
 	s.requests, s.asked = s.requests[:0], s.asked[:0]
-	for i := range decisions {
-		if d := &decisions[i]; d.Shadow != nil {
+	ask := func(d *Decision) {
+		if d.Shadow != nil && d.Shadow.Outcome == Allowed {
 			s.ask(d, d.Shadow.Policy, true)
+		}
+	}
+	for i := range decisions {
+		ask(&decisions[i])
+		for j := range decisions[i].Additional {
+			ask(&decisions[i].Additional[j])
 		}
 	}
 	g.askLog(ctx, s)
@@ -202,11 +232,13 @@ func (g *Gate) askShadows(ctx context.Context, s *scratch, decisions []Decision)
 // gravity orders the outcomes.
 var gravity = map[Outcome]int{Allowed: 0, Limited: 1, Unavailable: 2, Blocked: 3}
 
-func (c *Combined) gravest() Outcome {
+func gravest(decisions []Decision) Outcome {
 	worst := Allowed
-	for i := range c.Decisions {
-		if o := c.Decisions[i].Outcome; gravity[o] > gravity[worst] {
-			worst = o
+	for i := range decisions {
+		for _, o := range [...]Outcome{decisions[i].Outcome, gravest(decisions[i].Additional)} {
+			if gravity[o] > gravity[worst] {
+				worst = o
+			}
 		}
 	}
 	return worst
@@ -225,7 +257,7 @@ func (c *Combined) conclude(now time.Time) {
 			c.At = d.At
 		}
 		if c.Outcome != Allowed { // nothing was reserved
-			d.Delay, d.ReservedAt, d.Shadow = 0, time.Time{}, nil
+			d.withdraw()
 		}
 		c.Delay, c.ReservedAt = max(c.Delay, d.Delay), latest(c.ReservedAt, d.ReservedAt)
 		c.Replayed = c.Replayed || d.Replayed

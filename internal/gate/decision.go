@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
@@ -38,6 +39,9 @@ type Check struct {
 	// ChargeAlways reports usage after the fact: if a rule refuses the check, as much of
 	// its cost as fits is charged, and MaxWait must be 0. See timestamplog.Request.
 	ChargeAlways bool
+	// Request is what the caller says of the request, nil for nothing. Policies with
+	// conditions apply by it, in addition to the key's own.
+	Request *conditions.Request
 	// MaxWait is how long the caller would wait for its reservation, in whole
 	// milliseconds up to timestamplog.MaxWait; 0 asks for an answer at once.
 	MaxWait time.Duration
@@ -69,6 +73,14 @@ type Decision struct {
 	Exemption *blocks.Entry
 	// Block refuses the key or, beside an Exemption, is hidden by it.
 	Block *blocks.Entry
+	// Additional are the decisions of the policies with conditions that apply to
+	// Check.Request; of a shadow policy, only Shadow is set. Of all that enforce, the
+	// one that makes the caller wait longest is the Decision itself, which is
+	// Allowed only if all are, and only then was any charged.
+	Additional []Decision
+	// IsAdditional reports that the decision is one of those: what it says of the check
+	// is recorded with another.
+	IsAdditional bool
 	// Shadow is what the policy that only watches would have decided, nil
 	// where none watches.
 	Shadow *Shadow

@@ -24,7 +24,11 @@ type Explanation struct {
 	// none applies.
 	Enforcing *PolicyExplanation
 	Shadow    *PolicyExplanation
-	// Outcome is what a check of cost 1 would be answered now.
+	// Conditional are the policies with conditions, enforcing and shadow, that would be
+	// asked in addition about requests that meet them.
+	Conditional []*PolicyExplanation
+	// Outcome is what a check of cost 1 of which nothing else is said would be answered
+	// now: Conditional do not count.
 	Outcome Outcome
 	// NextAllowed is when the next request would be allowed if nobody else
 	// came: At where it would be now, zero with Never where waiting does not
@@ -87,6 +91,15 @@ func (g *Gate) Explain(ctx context.Context, k keys.Key, policy string) (*Explana
 	if x.Shadow, err = g.explainPolicy(ctx, k, shadow, shadowByMatch); err != nil {
 		x.Degraded = unreachable
 	}
+	if policy == "" {
+		for _, p := range selector.Conditional(k) {
+			px, err := g.explainPolicy(ctx, k, p, keys.Pattern{})
+			if err != nil {
+				x.Degraded = unreachable
+			}
+			x.Conditional = append(x.Conditional, px)
+		}
+	}
 	x.conclude()
 	return x, nil
 }
@@ -97,8 +110,9 @@ func (g *Gate) explainPolicy(ctx context.Context, k keys.Key, p *rules.Policy, b
 	}
 	px := &PolicyExplanation{Policy: p, Allowed: true, Answer: Answer{At: g.now(), Rule: -1}}
 	for _, m := range p.Match {
-		if m == by {
-			px.Pattern = by
+		if m == by || by.IsZero() && p.IsConditional() && m.Matches(k) {
+			px.Pattern = m
+			break
 		}
 	}
 	if !limits(p) {

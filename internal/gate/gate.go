@@ -73,6 +73,7 @@ type scratch struct {
 	requests []timestamplog.Request
 	results  []timestamplog.Result
 	asked    []asked
+	combined []int // checks that several policies decide
 }
 
 // asked is what a request to the log was sent for.
@@ -100,11 +101,21 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 		d := &decisions[i]
 		d.begin(&checks[i], now)
 		d.Check.ensureID()
-		if errs[i] = g.before(s, d, selector, set); errs[i] == nil && d.Shadow != nil {
-			s.ask(d, d.Shadow.Policy, true)
+		switch errs[i] = prepare(d, selector, set); {
+		case errs[i] != nil:
+		case d.Additional != nil:
+			s.combined = append(s.combined, i)
+		default:
+			s.askEnforcing(d)
+			if d.Shadow != nil {
+				s.ask(d, d.Shadow.Policy, true)
+			}
 		}
 	}
 	g.askLog(ctx, s)
+	if len(s.combined) > 0 {
+		g.decideEach(ctx, decisions, errs, s.combined)
+	}
 	signer := g.ids.under(g.view.Settings().Secret)
 	for i := range checks {
 		if errs[i] == nil {
@@ -134,9 +145,8 @@ func (g *Gate) Check(ctx context.Context, c Check) (Decision, error) {
 	return decision[0], err[0]
 }
 
-// before decides without the log if possible, and otherwise queues a request to it.
-// It does not queue the shadow policy's request.
-func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *blocks.Set) error {
+// prepare selects the policies of d, and decides as far as that needs no log.
+func prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	enforcing, shadow, err := policiesOf(d.Check, selector)
 	if err != nil {
 		return err
@@ -152,19 +162,40 @@ func (g *Gate) before(s *scratch, d *Decision, selector *rules.Selector, set *bl
 		d.RetryAt, d.Never = match.Block.Expires, match.Block.Expires.IsZero()
 		return nil
 	}
-	if limits(enforcing) {
-		if largest := enforcing.LargestCost(); d.Check.Cost > largest && !d.Check.ChargeAlways {
-			return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, enforcing.Name, largest)
-		}
-		if d.Check.MaxWait > 0 && enforcing.Options.CountRefused {
-			return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no reservation can be kept", enforcing.Name)
-		}
-		s.ask(d, enforcing, false)
+	if err := d.checkAskable(); err != nil {
+		return err
 	}
 	if limits(shadow) {
 		d.Shadow = &Shadow{Outcome: Allowed, Policy: shadow, Answer: Answer{At: d.At, Rule: -1}}
 	}
+	if d.Check.Request != nil {
+		return d.addConditional(selector)
+	}
 	return nil
+}
+
+// checkAskable returns an error if d's policy cannot be asked for its cost or wait.
+func (d *Decision) checkAskable() error {
+	if !limits(d.Policy) {
+		return nil
+	}
+	if largest := d.Policy.LargestCost(); d.Check.Cost > largest && !d.Check.ChargeAlways {
+		return fault.Field("cost", "%d can never be allowed: the smallest limit of policy %s is %d", d.Check.Cost, d.Policy.Name, largest)
+	}
+	if d.Check.MaxWait > 0 && d.Policy.Options.CountRefused {
+		return fault.Field("max_wait", "cannot be granted: the policy %s counts refused requests too, so no reservation can be kept", d.Policy.Name)
+	}
+	return nil
+}
+
+// askEnforcing queues the requests of d's enforcing policies that are not decided yet.
+func (s *scratch) askEnforcing(d *Decision) {
+	if d.Exemption == nil && d.Outcome == Allowed && limits(d.Policy) {
+		s.ask(d, d.Policy, false)
+	}
+	for i := range d.Additional {
+		s.askEnforcing(&d.Additional[i])
+	}
 }
 
 // policiesOf returns the policies that a check selects: the one that it names, as
@@ -275,6 +306,9 @@ func (g *Gate) finish(d *Decision, signer *signer) {
 	if !d.Check.Peek {
 		g.recorder.Record(d)
 	}
+	for i := range d.Additional {
+		g.finish(&d.Additional[i], signer)
+	}
 }
 
 func policyID(p *rules.Policy) int64 {
@@ -288,6 +322,6 @@ func (g *Gate) release(s *scratch) {
 	clear(s.requests)
 	clear(s.results)
 	clear(s.asked)
-	s.requests, s.results, s.asked = s.requests[:0], s.results[:0], s.asked[:0]
+	s.requests, s.results, s.asked, s.combined = s.requests[:0], s.results[:0], s.asked[:0], s.combined[:0]
 	g.scratch.Put(s)
 }

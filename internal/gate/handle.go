@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -14,16 +15,17 @@ import (
 // stored for it: base64url without padding of a version, the request's ID, one entry
 // for each log that has the reservation, and the HMAC-SHA256 of all before it. An entry
 // is the policy's id, the generation, the instant in Unix milliseconds and the cost as
-// uvarints, then the key, preceded by its length; the entry of a shadow policy has no
-// key and follows that of its own check.
+// uvarints, then the key, preceded by its length; the entry of a further policy of the
+// same check, a shadow or one with conditions, has no key and follows that check's own.
 const (
 	handleVersion = 1
 	maxEntry      = 3*binary.MaxVarintLen64 + 2 + 2 + keys.MaxLength
 	maxShadow     = 3*binary.MaxVarintLen64 + 2 + 1
-	maxRawHandle  = 1 + 1 + timestamplog.MaxID + timestamplog.MaxCombined*(maxEntry+maxShadow) + sha256.Size
+	maxHandleKeys = 16
+	maxRawHandle  = 1 + 1 + timestamplog.MaxID + maxHandleKeys*maxEntry + timestamplog.MaxCombined*maxShadow + sha256.Size
 
 	// MaxHandle is the length of the longest handle: that of 16 keys of 512
-	// bytes, each under a shadow policy as well.
+	// bytes, each under a shadow policy or one with conditions as well.
 	MaxHandle = (maxRawHandle*8 + 5) / 6
 )
 
@@ -33,23 +35,31 @@ var handleText = base64.RawURLEncoding.Strict()
 // reserved is one reservation of a handle.
 type reserved struct {
 	timestamplog.Reservation
-	shadow bool
+	further bool // of a further policy of the check before it
 }
 
-// reservationsOf returns the reservations that were reserved for a decision, with its shadow's.
+// reservationsOf returns the reservations that were made for a decision, the additional
+// ones included.
 func reservationsOf(d *Decision) []reserved {
-	var reservations []reserved
-	if !d.ReservedAt.IsZero() {
-		reservations = append(reservations, reserved{Reservation: timestamplog.Reservation{
-			LogID: timestamplog.LogIDOf(d.Policy, d.Check.Key.String()), At: d.ReservedAt.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
-		}})
-		if s := d.Shadow; s != nil && !s.ReservedAt.IsZero() {
-			reservations = append(reservations, reserved{shadow: true, Reservation: timestamplog.Reservation{
-				LogID: timestamplog.LogIDOf(s.Policy, d.Check.Key.String()), At: s.ReservedAt.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
+	var all []reserved
+	add := func(p *rules.Policy, a *Answer) {
+		if !a.ReservedAt.IsZero() {
+			all = append(all, reserved{further: len(all) > 0, Reservation: timestamplog.Reservation{
+				LogID: timestamplog.LogIDOf(p, d.Check.Key.String()), At: a.ReservedAt.UnixMilli(), Cost: d.Check.Cost, ID: d.Check.ID,
 			}})
 		}
 	}
-	return reservations
+	addBoth := func(d *Decision) {
+		add(d.Policy, &d.Answer)
+		if d.Shadow != nil && len(all) > 0 {
+			add(d.Shadow.Policy, &d.Shadow.Answer)
+		}
+	}
+	addBoth(d)
+	for i := range d.Additional {
+		addBoth(&d.Additional[i])
+	}
+	return all
 }
 
 // handle returns the handle of reservations that one request reserved.
@@ -61,7 +71,7 @@ func (m *signer) handle(id string, reservations []reserved) string {
 		raw = binary.AppendUvarint(raw, uint64(t.At))
 		raw = binary.AppendUvarint(raw, uint64(t.Cost))
 		key := t.Key
-		if t.shadow {
+		if t.further {
 			key = ""
 		}
 		raw = binary.AppendUvarint(raw, uint64(len(key)))
@@ -98,7 +108,7 @@ func (m *signer) read(handle string) ([]reserved, bool) {
 		t := reserved{Reservation: timestamplog.Reservation{ID: id}}
 		t.Policy, t.Generation, t.At, t.Cost = int64(r.number()), int64(r.number()), int64(r.number()), int(r.number())
 		given := string(r.bytes(r.number()))
-		if t.shadow = given == ""; !t.shadow {
+		if t.further = given == ""; !t.further {
 			key = given
 		}
 		t.Key = key

@@ -44,7 +44,7 @@ func (h *recorded) Record(d *Decision) {
 	h.outcomes = append(h.outcomes, d.Outcome)
 }
 
-func newNode(t *testing.T, policies ...*rules.Policy) *node {
+func newNode(t testing.TB, policies ...*rules.Policy) *node {
 	t.Helper()
 	n := &node{selector: rules.NewSelector(policies), set: blocks.NewSet(), loaded: true}
 	n.now.Store(1_790_000_000_000)
@@ -54,7 +54,7 @@ func newNode(t *testing.T, policies ...*rules.Policy) *node {
 	return n
 }
 
-func policy(t *testing.T, id int64, name, match, stack string, change ...func(*rules.Policy)) *rules.Policy {
+func policy(t testing.TB, id int64, name, match, stack string, change ...func(*rules.Policy)) *rules.Policy {
 	t.Helper()
 	rs, err := rules.ParseStack(strings.Fields(stack))
 	if err != nil {
@@ -73,7 +73,7 @@ func onFailure(f rules.OnFailure) func(*rules.Policy) {
 	return func(p *rules.Policy) { p.OnFailure = f }
 }
 
-func pattern(t *testing.T, text string) keys.Pattern {
+func pattern(t testing.TB, text string) keys.Pattern {
 	t.Helper()
 	p, err := keys.Parser{}.Pattern(text)
 	if err != nil {
@@ -82,7 +82,7 @@ func pattern(t *testing.T, text string) keys.Pattern {
 	return p
 }
 
-func key(t *testing.T, text string) keys.Key {
+func key(t testing.TB, text string) keys.Key {
 	t.Helper()
 	k, err := keys.Parser{}.Key(text)
 	if err != nil {

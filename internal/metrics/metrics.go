@@ -129,6 +129,20 @@ func (m *Metrics) Handler() http.Handler {
 
 // Record counts a decision.
 func (m *Metrics) Record(d *gate.Decision) {
+	if d.Policy != nil || !d.IsAdditional {
+		m.recordOutcome(d)
+	}
+	if d.Shadow == nil {
+		return
+	}
+	if c := m.of(d.Shadow.Policy.Name); d.Shadow.Outcome == gate.Allowed {
+		c.shadowAllowed.Inc()
+	} else {
+		c.shadowLimited.Inc()
+	}
+}
+
+func (m *Metrics) recordOutcome(d *gate.Decision) {
 	name := "none"
 	if d.Policy != nil {
 		name = d.Policy.Name
@@ -149,14 +163,6 @@ func (m *Metrics) Record(d *gate.Decision) {
 	}
 	if !d.ReservedAt.IsZero() && !d.Replayed {
 		c.reservations.Inc()
-	}
-	if d.Shadow == nil {
-		return
-	}
-	if c = m.of(d.Shadow.Policy.Name); d.Shadow.Outcome == gate.Allowed {
-		c.shadowAllowed.Inc()
-	} else {
-		c.shadowLimited.Inc()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
@@ -14,7 +15,7 @@ import (
 // request returns what p asks the API for, in canonical form.
 func (p policy) request() (wire.PolicyRequest, error) {
 	request := wire.PolicyRequest{
-		Name: p.Name, Match: p.Match, Rules: p.Rules,
+		Name: p.Name, Match: p.Match, When: wire.PolicyWhen(p.When), Rules: p.Rules,
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: wire.PolicyOptions(p.Options),
 	}
 	if e := p.Escalation; e != nil {
@@ -50,6 +51,10 @@ func Canonical(p wire.PolicyRequest) (wire.PolicyRequest, error) {
 		p.Match = append(p.Match, m.String())
 	}
 	slices.Sort(p.Match)
+	p.When = wire.WhenOf([...][]string{
+		policy.When.Texts(conditions.Path), policy.When.Texts(conditions.Method),
+		policy.When.Texts(conditions.Agent), policy.When.Texts(conditions.Host),
+	})
 	p.Rules = policy.Rules.Strings()
 	p.Mode, p.OnFailure = string(policy.Mode), string(policy.OnFailure)
 	p.Algorithm, p.Options = policy.Algorithm, wire.PolicyOptions(policy.Options)
@@ -74,6 +79,10 @@ func Policy(p wire.PolicyRequest) (*rules.Policy, error) {
 			return nil, fmt.Errorf("match[%d]: %w", i, errBareIPv6)
 		}
 		policy.Match = append(policy.Match, pattern)
+	}
+	var err error
+	if policy.When, err = conditions.Parse(p.When.Lists()); err != nil {
+		return nil, err
 	}
 	for i, text := range p.Rules {
 		if _, err := rules.ParseRule(text); err != nil {

@@ -33,12 +33,20 @@ type file struct {
 type policy struct {
 	Name       string      `yaml:"name"`
 	Match      []string    `yaml:"match,flow"`
+	When       when        `yaml:"when,omitempty"`
 	Rules      []string    `yaml:"rules,flow"`
 	Mode       string      `yaml:"mode,omitempty"`
 	OnFailure  string      `yaml:"on_failure,omitempty"`
 	Algorithm  string      `yaml:"algorithm,omitempty"`
 	Options    options     `yaml:"options,omitempty,flow"`
 	Escalation *escalation `yaml:"escalation,omitempty"`
+}
+
+type when struct {
+	Path   []string `yaml:"path,omitempty"`
+	Method []string `yaml:"method,omitempty,flow"`
+	Agent  []string `yaml:"agent,omitempty"`
+	Host   []string `yaml:"host,omitempty"`
 }
 
 type options struct {
@@ -179,7 +187,7 @@ func Write(w io.Writer, policies []wire.PolicyRequest) error {
 
 func policyOf(p wire.PolicyRequest) policy {
 	written := policy{
-		Name: p.Name, Match: p.Match, Rules: p.Rules,
+		Name: p.Name, Match: p.Match, When: when(p.When), Rules: p.Rules,
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: options(p.Options),
 	}
 	if e := p.Escalation; e != nil {

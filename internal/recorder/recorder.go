@@ -4,6 +4,7 @@
 package recorder
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -105,6 +106,11 @@ func (r *Recorder) Record(d *gate.Decision) {
 	s := &r.shards[hash>>59]
 	s.mu.Lock()
 	m := s.minute(offences.MinuteOf(at))
+	if d.IsAdditional {
+		s.countAdditional(m, id, hash, strings.Clone(key), at, d)
+		s.mu.Unlock()
+		return
+	}
 	fresh, kept := s.countTraffic(m, id, hash, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
 	s.countDecision(m, id, hash, kept, at, d)
 	if d.Shadow != nil {
@@ -141,6 +147,17 @@ func (s *shard) countDecision(m *minute, policy int64, hash uint64, key string, 
 		k.kind, k.block = offences.Blocked, d.Block
 	}
 	s.countOffence(m, hash, k, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
+}
+
+// countAdditional counts the refusals of a policy with conditions beside the one that
+// decided. Its allowed checks are counted by the one that decided.
+func (s *shard) countAdditional(m *minute, policy int64, hash uint64, key string, at int64, d *gate.Decision) {
+	if d.Policy != nil && d.Outcome != gate.Allowed {
+		s.countDecision(m, policy, hash, key, at, d)
+	}
+	if d.Shadow != nil {
+		s.countShadow(hash, key, d)
+	}
 }
 
 func (s *shard) countShadow(hash uint64, key string, d *gate.Decision) {

@@ -7,10 +7,14 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // question is the body of a check.
@@ -20,6 +24,28 @@ type question struct {
 	Cost   int    `json:"cost"`
 	Detail string `json:"detail"`
 	Source string `json:"source"`
+	// Request is what the log says of the request.
+	Request wire.RequestAttributes `json:"request,omitzero"`
+}
+
+// attributesOf returns what a record says of its request, as a server takes it.
+func attributesOf(r accesslog.Record) wire.RequestAttributes {
+	request := conditions.NewRequest(r.Path, r.Method, r.Agent, "")
+	clean := func(a conditions.Attribute) string {
+		return strings.Map(func(c rune) rune {
+			if unicode.IsControl(c) {
+				return unicode.ReplacementChar
+			}
+			return c
+		}, request.Value(a))
+	}
+	path := escapePath(clean(conditions.Path))
+	return wire.RequestAttributes{Path: path[:min(len(path), conditions.MaxPath)], Method: clean(conditions.Method), Agent: clean(conditions.Agent)}
+}
+
+// escapePath keeps a decoded path from being decoded once more.
+func escapePath(path string) string {
+	return strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23").Replace(path)
 }
 
 // answer is what counts in the answer to a check.
@@ -39,7 +65,7 @@ const maxAnswer = 64 << 10
 // it was a refusal of the token.
 func (c *caller) check(ctx context.Context, record accesslog.Record) (answer, error) {
 	body, err := json.Marshal(question{
-		Key: accesslog.FullKey(record.Key), Policy: c.options.Policy, Cost: record.Cost, Detail: "none", Source: "replay",
+		Key: accesslog.FullKey(record.Key), Policy: c.options.Policy, Cost: record.Cost, Detail: "none", Source: "replay", Request: attributesOf(record),
 	})
 	if err != nil {
 		return answer{}, err

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
 )
 
 // FieldChange is one field in which two policies differ, under its name in the API.
@@ -49,7 +50,10 @@ func (p *Policy) fields() []FieldChange {
 	}
 	o := p.Options.Canonical()
 	fields := []FieldChange{
-		{Field: "match", After: match}, {Field: "rules", After: p.Rules.Strings()},
+		{Field: "match", After: match},
+		{Field: "when.path", After: p.When.Texts(conditions.Path)}, {Field: "when.method", After: p.When.Texts(conditions.Method)},
+		{Field: "when.agent", After: p.When.Texts(conditions.Agent)}, {Field: "when.host", After: p.When.Texts(conditions.Host)},
+		{Field: "rules", After: p.Rules.Strings()},
 		one("mode", string(p.Mode)), one("on_failure", string(p.OnFailure)), one("algorithm", p.Algorithm),
 		one("options."+algorithms.OptionBurst, burst), one("options."+algorithms.OptionCountRefused, refused),
 		one("options."+algorithms.OptionWindowStart, o.WindowStart), one("options."+algorithms.OptionVariant, o.Variant),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 )
 
@@ -48,8 +49,11 @@ type Policy struct {
 	Name    string
 	Version int64 // 1 for a new policy; each replacement is one more
 	Match   []keys.Pattern
-	Rules   Stack
-	Mode    Mode
+	// When is the conditions under which the policy applies to a request. With
+	// conditions it applies in addition to the key's other policies; see Selector.
+	When  conditions.When
+	Rules Stack
+	Mode  Mode
 	// OnFailure is what it does while the log is unreachable.
 	OnFailure OnFailure
 	// Algorithm is the name of one of package algorithms, and Options its settings.
@@ -133,6 +137,9 @@ func (p *Policy) Validate() error {
 	}
 	if err := p.validateAlgorithm(); err != nil {
 		return err
+	}
+	if p.IsConditional() && p.Options.CountRefused {
+		return &FieldError{"options.count_refused", "cannot be combined with when: such a policy is decided together with others, and their refusals are not counted"}
 	}
 	if p.Escalation != nil {
 		return p.Escalation.validate()

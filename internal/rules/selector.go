@@ -1,6 +1,12 @@
 package rules
 
-import "github.com/stint-dev/stint/internal/keys"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/keys"
+)
 
 // Selector finds the policies of a check. It is immutable and safe for use by
 // many goroutines; a change of policies makes a new one. The zero value
@@ -10,13 +16,18 @@ type Selector struct {
 	byID      map[int64]*Policy
 	enforcing *keys.Index[*Policy]
 	shadow    *keys.Index[*Policy]
+	// conditional are the policies with conditions that are not off, by id, and met
+	// is the index of their conditions.
+	conditional []*Policy
+	met         *conditions.Index
 }
 
 // NewSelector returns the selector over policies, which must not be changed
 // afterwards. Policies that are off stand among the enforcing ones: a check
 // that one of them selects is allowed and not passed on to a wider pattern.
 // Where two enforcing policies claim one pattern, which the store refuses,
-// the lower id wins.
+// the lower id wins. Policies with conditions select no key by themselves: see
+// AppendConditional.
 func NewSelector(policies []*Policy) *Selector {
 	s := &Selector{
 		byName:    make(map[string]*Policy, len(policies)),
@@ -27,6 +38,12 @@ func NewSelector(policies []*Policy) *Selector {
 	for _, p := range policies {
 		s.byName[p.Name] = p
 		s.byID[p.ID] = p
+		if p.IsConditional() {
+			if p.Mode != Off {
+				s.conditional = append(s.conditional, p)
+			}
+			continue
+		}
 		index := s.enforcing
 		if p.Mode == Shadow {
 			index = s.shadow
@@ -37,7 +54,46 @@ func NewSelector(policies []*Policy) *Selector {
 			}
 		}
 	}
+	if len(s.conditional) > 0 {
+		slices.SortFunc(s.conditional, func(a, b *Policy) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) })
+		whens := make([]conditions.When, len(s.conditional))
+		for i, p := range s.conditional {
+			whens[i] = p.When
+		}
+		s.met = conditions.NewIndex(whens)
+	}
 	return s
+}
+
+// HasConditional reports whether there are policies with conditions that are not off.
+func (s *Selector) HasConditional() bool { return s.met != nil }
+
+// AppendConditional appends the policies with conditions, enforcing and shadow, that
+// apply to a request of k: a pattern of the policy matches k and r meets its
+// conditions. They apply in addition to those that Select returns. r may be nil: a
+// request of which nothing is known meets no conditions.
+func (s *Selector) AppendConditional(policies []*Policy, k keys.Key, r *conditions.Request) []*Policy {
+	if s.met == nil || r == nil {
+		return policies
+	}
+	s.met.Find(r, func(i int) {
+		if p := s.conditional[i]; p.Matches(k) {
+			policies = append(policies, p)
+		}
+	})
+	return policies
+}
+
+// Conditional returns the policies with conditions that are not off and have a
+// pattern that matches k, whatever the request.
+func (s *Selector) Conditional(k keys.Key) []*Policy {
+	var all []*Policy
+	for _, p := range s.conditional {
+		if p.Matches(k) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // Select returns the policy whose decision is the answer to a check of k, and

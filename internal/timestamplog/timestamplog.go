@@ -104,7 +104,7 @@ const (
 	// log may have expired.
 	IDLifetime = int64(time.Minute / time.Millisecond)
 	// MaxCombined is the largest number of requests in one DecideAll.
-	MaxCombined = 16
+	MaxCombined = 32
 )
 
 // Never is the RetryAt of a request that a rule always refuses.

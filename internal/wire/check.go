@@ -49,6 +49,8 @@ type CheckRequest struct {
 	Source string `json:"source,omitzero"`                   // who asks, shown with an offence
 	// Meta is shown with an offence and never trusted.
 	Meta map[string]string `json:"meta,omitzero"`
+	// Request is what the caller says of the request, for policies with conditions.
+	Request RequestAttributes `json:"request,omitzero"`
 	// MaxWait is how long the caller would wait for its reservation, up to MaxWait; one
 	// that comes within it is reserved. Nothing where it is left out.
 	MaxWait Duration `json:"max_wait,omitzero"`
@@ -71,7 +73,10 @@ type Decision struct {
 	Key      string     `json:"key"`     // canonical
 	Policy   NullString `json:"policy"`
 	Mode     NullString `json:"mode" enum:"enforce,shadow,off"`
-	Degraded bool       `json:"degraded"`
+	// Conditional is omitted unless the policy has conditions: the answer is then about
+	// this request and not about every request of the key.
+	Conditional bool `json:"conditional,omitzero"`
+	Degraded    bool `json:"degraded"`
 	// DegradedReason is omitted unless Degraded is true.
 	DegradedReason string `json:"degraded_reason,omitzero"`
 	// RetryAfterMS and RetryAt say when to ask again: 0 and null where the

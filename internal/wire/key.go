@@ -18,6 +18,9 @@ type KeyExplanation struct {
 	// Policy is the enforcing policy and Shadow the one that only watches.
 	Policy *KeyPolicy `json:"policy"`
 	Shadow *KeyPolicy `json:"shadow"`
+	// Conditional are the policies that apply in addition to requests that meet their
+	// conditions. Decision does not consider them.
+	Conditional []KeyPolicy `json:"conditional"`
 	// Escalation is the key's status under the policy that limits it, ShadowEscalation
 	// under the shadow policy; null without escalation.
 	Escalation       *EscalationStatus `json:"escalation"`
@@ -34,6 +37,8 @@ type KeyPolicy struct {
 	// default.
 	Algorithm string        `json:"algorithm"`
 	Options   PolicyOptions `json:"options,omitzero"` // those of the algorithm; omitted where all are default
+	// When is omitted where the policy has no conditions.
+	When PolicyWhen `json:"when,omitzero"`
 	// Pattern selected the key, null where the policy was named.
 	Pattern NullString `json:"pattern"`
 	Allowed bool       `json:"allowed"` // whether this policy would allow a request

@@ -5,8 +5,11 @@ package wire
 type PolicyRequest struct {
 	Name  string   `json:"name,omitzero"` // as in the path, or left out
 	Match []string `json:"match"`         // the patterns of the keys that the policy applies to
-	Rules []string `json:"rules"`
-	Mode  string   `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
+	// When limits the policy to requests that meet its conditions; it then applies in
+	// addition to the key's other policies.
+	When  PolicyWhen `json:"when,omitzero"`
+	Rules []string   `json:"rules"`
+	Mode  string     `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
 	// OnFailure is local where it is left out.
 	OnFailure string `json:"on_failure,omitzero" enum:"local,allow,deny"`
 	// Algorithm is timestamp_log where it is left out.
@@ -28,12 +31,14 @@ type Escalation struct {
 
 // Policy is one version of a policy. Its ETag is the version.
 type Policy struct {
-	Name      string   `json:"name"`
-	Match     []string `json:"match"` // the patterns of the keys that the policy applies to
-	Rules     []string `json:"rules"`
-	Mode      string   `json:"mode" enum:"enforce,shadow,off"`
-	OnFailure string   `json:"on_failure" enum:"local,allow,deny"`
-	Algorithm string   `json:"algorithm"`
+	Name  string   `json:"name"`
+	Match []string `json:"match"` // the patterns of the keys that the policy applies to
+	// When is omitted where the policy has no conditions.
+	When      PolicyWhen `json:"when,omitzero"`
+	Rules     []string   `json:"rules"`
+	Mode      string     `json:"mode" enum:"enforce,shadow,off"`
+	OnFailure string     `json:"on_failure" enum:"local,allow,deny"`
+	Algorithm string     `json:"algorithm"`
 	// Options is left out where all are default.
 	Options    PolicyOptions `json:"options,omitzero"`
 	Escalation *Escalation   `json:"escalation"`
@@ -48,7 +53,7 @@ type Policy struct {
 // Request returns the request that restores p.
 func (p *Policy) Request() PolicyRequest {
 	return PolicyRequest{
-		Name: p.Name, Match: p.Match, Rules: p.Rules, Mode: p.Mode,
+		Name: p.Name, Match: p.Match, When: p.When, Rules: p.Rules, Mode: p.Mode,
 		OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation,
 	}
 }

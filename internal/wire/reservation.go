@@ -18,7 +18,7 @@ type Waiting struct {
 // Reservation is an instant that was reserved.
 type Reservation struct {
 	At Time `json:"at"` // when the request may be done
-	// Handle cancels it by DELETE /v1/reservations/{handle}. It has at most 12,483
+	// Handle cancels it by DELETE /v1/reservations/{handle}. It has at most 13,187
 	// characters, for one key of usual length about 120.
 	Handle string `json:"handle"`
 }
@@ -41,6 +41,7 @@ type KeysRequest struct {
 	Source string    `json:"source,omitzero"`
 	// Meta and what follows are as in a CheckRequest: Charge, MaxWait and IdempotencyKey.
 	Meta           map[string]string `json:"meta,omitzero"`
+	Request        RequestAttributes `json:"request,omitzero"` // what is said of the request, for policies with conditions
 	MaxWait        Duration          `json:"max_wait,omitzero"`
 	Charge         string            `json:"charge,omitzero" enum:"always"`
 	IdempotencyKey string            `json:"idempotency_key,omitzero"`

@@ -279,3 +279,23 @@ func TestOnFailureDecidesWhileRedisIsStopped(t *testing.T) {
 	redis.Stop()
 	t.Cleanup(redis.Continue)
 }
+
+// A trap's conditions see the client's request, however it is spelt, and nothing that
+// an untrusted peer claims.
+func TestConditionsSeeTheClientsRequest(t *testing.T) {
+	s := direct(t)
+	s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"host":["shop.example"]}}`)
+	s.put("tool", `{"match":["ip:*"],"rules":["0/1s"],"when":{"agent":["*sqlmap*"],"method":["PUT"]}}`)
+	s.expect("another path", s.get("/v1/forward", "X-Forwarded-Uri: /", "X-Forwarded-Host: shop.example"), http.StatusOK)
+	s.expect("another host", s.get("/v1/forward", "X-Forwarded-Uri: /.env", "X-Forwarded-Host: other.example"), http.StatusOK)
+	for _, uri := range []string{"/.env", "/%2eenv.bak?x=1", "//a/..//.env"} {
+		s.expect(uri, s.get("/v1/forward", "X-Forwarded-Uri: "+uri, "X-Forwarded-Host: Shop.Example:443"), http.StatusTooManyRequests)
+	}
+	s.expect("another tool", s.get("/v1/forward", "X-Forwarded-Method: PUT", "User-Agent: curl/8"), http.StatusOK)
+	s.expect("the tool", s.get("/v1/forward", "X-Forwarded-Method: PUT", "User-Agent: sqlMap/1.8"), http.StatusTooManyRequests)
+
+	untrusted := &site{T: t, node: testnode.Start(t)}
+	untrusted.url = untrusted.node.Check
+	untrusted.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env"]}}`)
+	untrusted.expect("a forged path", untrusted.get("/v1/forward", "X-Forwarded-Uri: /.env"), http.StatusOK)
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/rules"
 )
 
@@ -54,10 +55,24 @@ func linesOf(p *rules.Policy) []line {
 		{"rules", "Rules", strings.Join(stack, "  ")},
 		{"algorithm", "Counts by", p.DescribeCounting()},
 		{"match", "Applies to", strings.Join(patterns, "  ")},
+		{"when", "If the request has", whenWords(p)},
 		{"mode", "Mode", modeWords[p.Mode]},
 		{"on_failure", "If the log is unreachable", failureWords[p.OnFailure]},
 		{"escalation", "Automatic blocks", escalationWords(p.Escalation)},
 	}
+}
+
+func whenWords(p *rules.Policy) string {
+	var all []string
+	for a, name := range conditions.Names() {
+		if texts := p.When.Texts(conditions.Attribute(a)); len(texts) > 0 { //nolint:gosec // four
+			all = append(all, name+" "+strings.Join(texts, "  "))
+		}
+	}
+	if len(all) == 0 {
+		return "anything"
+	}
+	return strings.Join(all, ", ")
 }
 
 func escalationWords(e *rules.Escalation) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
@@ -25,6 +26,7 @@ type draft struct {
 	Rows        []ruleRow
 	Paste       string // a stack written in one line, taken instead of Rows
 	Match       []matchRow
+	When        []whenField
 	Algorithm   algorithmFields
 	OnFailure   string
 	Escalation  escalationFields
@@ -42,6 +44,9 @@ type ruleRow struct {
 }
 
 type matchRow struct{ Text, Means, Error string }
+
+// whenField is the patterns of one attribute of a request, one in a line.
+type whenField struct{ Name, Label, Hint, Text, Error string }
 
 type escalationFields struct {
 	On                                                           bool
@@ -78,6 +83,7 @@ func newDraft() *draft {
 		}
 	}
 	d.Escalation = defaultEscalation
+	d.When = whenFieldsOf(conditions.When{})
 	return d
 }
 
@@ -98,6 +104,7 @@ func draftOf(p *rules.Policy) *draft {
 	for _, m := range p.Match {
 		d.Match = append(d.Match, matchRow{Text: m.String()})
 	}
+	d.When = whenFieldsOf(p.When)
 	if e := p.Escalation; e != nil {
 		d.Escalation = escalationFields{
 			On: true, Threshold: strconv.Itoa(e.Threshold), Window: rules.FormatDuration(e.Window), Duration: rules.FormatDuration(e.Duration),
@@ -138,6 +145,9 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 		On: get("escalation") == "on", Threshold: get("threshold"), Window: get("offence_window"), Duration: get("duration"),
 		Factor: get("factor"), MaxDuration: get("max_duration"), DecayAfter: get("decay_after"),
 	}
+	if d.When, err = whenFieldsFrom(values); err != nil {
+		return nil, err
+	}
 	d.act(values.Get("do"))
 	return d, nil
 }
@@ -166,6 +176,7 @@ func (d *draft) act(do string) {
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
 	p := &rules.Policy{Name: d.Name, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
 	good := d.takePaste() && d.readMatch(parser, p)
+	good = d.readWhen(p) && good
 	good = d.readAlgorithm(p) && good
 	good = d.readRows(p, before) && good
 	good = d.readEscalation(p) && good

@@ -51,7 +51,7 @@ func (p *policyPage) Changed() bool { return p.Policy == nil || len(p.Changes) >
 
 // NoteIDs returns the places that a look at the draft refreshes.
 func (p *policyPage) NoteIDs() string {
-	ids := "#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
+	ids := "#when-notes,#meaning,#changes,#escalation-note,#rules-note,#save-note,#algorithm-note,#burst-note"
 	for i := range p.Draft.Rows {
 		ids += ",#rule-note-" + strconv.Itoa(i)
 	}
@@ -134,6 +134,9 @@ func (d *draft) readable() *rules.Policy {
 		}
 	}
 	p := &rules.Policy{}
+	if !d.readWhen(p) {
+		return nil
+	}
 	a := algorithms.ByName(d.Algorithm.Name)
 	if a == nil || !d.readAlgorithm(p) || a.Check(p.Options) != nil {
 		return nil

@@ -26,6 +26,8 @@ type Check struct {
 	Detail string // "" means the default
 	Source string
 	Meta   map[string]string
+	// Request is what is said of the request, for policies with conditions.
+	Request wire.RequestAttributes
 
 	ChargeAlways   bool
 	MaxWait        time.Duration
@@ -162,7 +164,7 @@ func readBatch(body []byte, checks []Check, errs []error) ([]Check, []error, err
 	return checks, errs, err
 }
 
-const checkFields = "key, policy, cost, charge, peek, detail, source, meta, max_wait, idempotency_key, keys"
+const checkFields = "key, policy, cost, charge, peek, detail, source, meta, request, max_wait, idempotency_key, keys"
 
 // readCheck reads one check whose syntax is valid.
 func readCheck(text []byte) (Check, error) {
@@ -195,6 +197,8 @@ func readCheck(text []byte) (Check, error) {
 			in.Source, err = readString(d, name)
 		case "meta":
 			in.Meta, err = readMeta(d)
+		case "request":
+			err = readRequest(d, &in.Request)
 		default:
 			err = fault.Field(escape.Log(name), "is not a field of a check; the fields are %s", checkFields)
 		}

@@ -27,6 +27,7 @@ const (
 	hasMeta
 	hasMaxWait
 	hasIdempotencyKey
+	hasRequest
 )
 
 // check reads one check and reports whether it could.
@@ -79,6 +80,9 @@ func (f *fastReader) member(in *Check, name []byte) (bit fields) {
 	case "meta":
 		bit = hasMeta
 		in.Meta, ok = f.meta()
+	case "request":
+		bit = hasRequest
+		ok = f.request(&in.Request)
 	case "max_wait":
 		bit = hasMaxWait
 		var text []byte

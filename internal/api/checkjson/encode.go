@@ -32,6 +32,9 @@ func AppendDecision(b []byte, d *gate.Decision) []byte {
 		b = appendString(b, d.Policy.Name)
 		b = append(b, `,"mode":`...)
 		b = appendString(b, string(d.Policy.Mode))
+		if d.Policy.IsConditional() {
+			b = append(b, `,"conditional":true`...)
+		}
 	}
 	b = append(b, `,"degraded":`...)
 	b = strconv.AppendBool(b, d.Degraded != "")

@@ -44,8 +44,12 @@ func (c *Check) GateCheck(parser keys.Parser, detail string) (gate.Check, error)
 			return gate.Check{}, err
 		}
 	}
+	request, err := gateRequest(&c.Request)
+	if err != nil {
+		return gate.Check{}, err
+	}
 	return gate.Check{
-		Key: key, Policy: c.Policy, Cost: c.Cost, Peek: c.Peek,
+		Key: key, Request: request, Policy: c.Policy, Cost: c.Cost, Peek: c.Peek,
 		Detail: detail == wire.DetailRules, Source: c.Source, Meta: c.Meta,
 		MaxWait: c.MaxWait, ID: c.IdempotencyKey, ChargeAlways: c.ChargeAlways,
 	}, nil

@@ -17,6 +17,7 @@ func wireDecision(d *gate.Decision) wire.Decision {
 		Replayed: d.Replayed,
 	}
 	if d.Policy != nil {
+		out.Conditional = d.Policy.IsConditional()
 		out.Policy, out.Mode = wire.NullString(d.Policy.Name), wire.NullString(d.Policy.Mode)
 	}
 	if d.Shadow != nil {

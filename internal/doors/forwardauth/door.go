@@ -100,7 +100,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 		return err
 	}
 	var err error
-	if k.checks, err = k.query.appendChecks(k.checks, c, d.o.View.Parser()); err != nil {
+	if k.checks, err = k.query.appendChecks(k.checks, c, d.o.View.Parser(), d.o.View.Selector().HasConditional()); err != nil {
 		return err
 	}
 	// The gate has its own deadline. A caller who has gone is charged all the

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
@@ -30,9 +31,13 @@ const maxPlain = 256
 
 // appendChecks appends one check for each key of the request. A header or cookie
 // that the request does not have gives the address's key in its place, so that
-// leaving it out lifts no limit.
-func (q *Query) appendChecks(checks []gate.Check, c *httpserver.Call, parser keys.Parser) ([]gate.Check, error) {
+// leaving it out lifts no limit. hasConditional reports whether policies ask about the
+// request itself.
+func (q *Query) appendChecks(checks []gate.Check, c *httpserver.Call, parser keys.Parser, hasConditional bool) ([]gate.Check, error) {
 	check := gate.Check{Policy: q.Policy, Cost: max(q.Cost, 1), Detail: true, Source: q.Source, ID: q.id(c)}
+	if hasConditional {
+		check.Request = q.request(c)
+	}
 	by := q.By
 	if len(by) == 0 {
 		by = onlyIP
@@ -52,6 +57,18 @@ func (q *Query) appendChecks(checks []gate.Check, c *httpserver.Call, parser key
 }
 
 var onlyIP = []By{{Kind: ByIP}}
+
+// request returns what is known of the client's request, nil where no policy asks. The
+// headers of a proxy that is not trusted say nothing of it.
+func (q *Query) request(c *httpserver.Call) *conditions.Request {
+	by := By{Kind: ByPath}
+	for _, b := range q.By {
+		if b.Kind == ByPath {
+			by = b
+		}
+	}
+	return conditions.NewRequest(by.targetOf(c, q.Target), methodOf(c), c.Get("User-Agent"), hostOf(c))
+}
 
 // id returns the id that the proxy gave the request, "" for none. One that is too
 // long is hashed, since two requests must not share one.
@@ -130,26 +147,31 @@ func hostOf(c *httpserver.Call) string {
 }
 
 // pathOf returns the path of the client's request in one spelling: without the
-// query, decoded, and without "//", "." and "..". It is that of the named header or,
-// without one, of the query's target, what follows Path, or that of
-// X-Forwarded-Uri.
+// query, decoded, and without "//", "." and "..".
 func (b By) pathOf(c *httpserver.Call, target string) string {
-	if b.Name == "" && target == "" {
-		if below := strings.TrimPrefix(string(c.Request().URI().Path()), Path); below != "" {
-			return path.Clean("/" + below)
-		}
-	}
-	if b.Name != "" || target == "" {
-		target = ""
-		if c.FromTrustedProxy() {
-			target = c.Get(cmp.Or(b.Name, forwardedURI))
-		}
-	}
-	target, _, _ = strings.Cut(target, "?")
+	target, _, _ = strings.Cut(b.targetOf(c, target), "?")
 	if decoded, err := url.PathUnescape(target); err == nil {
 		target = decoded
 	}
 	return path.Clean("/" + target)
+}
+
+// targetOf returns the target of the client's request: that of the named header or,
+// without one, of the query's target, what follows Path, or that of X-Forwarded-Uri. It
+// is "" if none is known.
+func (b By) targetOf(c *httpserver.Call, target string) string {
+	if b.Name == "" && target == "" {
+		if below := strings.TrimPrefix(string(c.Request().URI().Path()), Path); below != "" {
+			return (&url.URL{Path: below}).EscapedPath()
+		}
+	}
+	if b.Name == "" && target != "" {
+		return target
+	}
+	if !c.FromTrustedProxy() {
+		return ""
+	}
+	return c.Get(cmp.Or(b.Name, forwardedURI))
 }
 
 // methodOf returns the method of the client's request.

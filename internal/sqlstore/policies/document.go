@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/keys"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -16,12 +17,25 @@ import (
 type policyDocument struct {
 	Name       string              `json:"name"`
 	Match      []string            `json:"match"`
+	When       whenDocument        `json:"when,omitzero"`
 	Rules      []string            `json:"rules"`
 	Mode       rules.Mode          `json:"mode"`
 	OnFailure  rules.OnFailure     `json:"on_failure"`
 	Algorithm  string              `json:"algorithm"`
 	Options    optionsDocument     `json:"options,omitzero"`
 	Escalation *escalationDocument `json:"escalation"`
+}
+
+// whenDocument leaves out the attributes without conditions.
+type whenDocument struct {
+	Path   []string `json:"path,omitempty"`
+	Method []string `json:"method,omitempty"`
+	Agent  []string `json:"agent,omitempty"`
+	Host   []string `json:"host,omitempty"`
+}
+
+func (d whenDocument) IsZero() bool {
+	return len(d.Path)+len(d.Method)+len(d.Agent)+len(d.Host) == 0
 }
 
 // optionsDocument leaves out what is at its default, so that a policy without
@@ -46,6 +60,10 @@ func documentOf(p *rules.Policy) policyDocument {
 	d := policyDocument{
 		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(),
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: optionsDocument(p.Options),
+		When: whenDocument{
+			Path: p.When.Texts(conditions.Path), Method: p.When.Texts(conditions.Method),
+			Agent: p.When.Texts(conditions.Agent), Host: p.When.Texts(conditions.Host),
+		},
 	}
 	for i, m := range p.Match {
 		d.Match[i] = m.String()
@@ -83,6 +101,9 @@ func (p *Stored) parse(text string) error {
 		p.Match = append(p.Match, m)
 	}
 	var err error
+	if p.When, err = conditions.Parse([...][]string{d.When.Path, d.When.Method, d.When.Agent, d.When.Host}); err != nil {
+		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
+	}
 	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
 		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
 	}

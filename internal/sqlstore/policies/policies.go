@@ -207,9 +207,16 @@ func checkExpected(name string, current *Stored, expect int64) error {
 
 // checkPatterns refuses a pattern that belongs to another policy of the same
 // role: those that watch are one role, those that decide or are off the other.
+// Policies with conditions share patterns; their number is limited.
 func checkPatterns(p *rules.Policy, all []*Stored) error {
+	if p.IsConditional() {
+		return checkConditional(p, all)
+	}
 	owners := map[string]string{}
 	for _, other := range all {
+		if other.IsConditional() {
+			continue
+		}
 		if other.Name == p.Name || (other.Mode == rules.Shadow) != (p.Mode == rules.Shadow) {
 			continue
 		}
@@ -224,6 +231,22 @@ func checkPatterns(p *rules.Policy, all []*Stored) error {
 			e.Detail = map[string]any{"policy": owner}
 			return e
 		}
+	}
+	return nil
+}
+
+// checkConditional refuses one more policy with conditions than a check may ask.
+func checkConditional(p *rules.Policy, all []*Stored) error {
+	count := 0
+	for _, other := range all {
+		if other.Name != p.Name && other.NeedsCombining() {
+			count++
+		}
+	}
+	if p.NeedsCombining() && count >= rules.MaxConditional {
+		e := fault.New(fault.Conflict, "There are %d enforcing policies with conditions, which is the most; only traps, whose rule is 0/s, are not limited.", count)
+		e.Field = "when"
+		return e
 	}
 	return nil
 }

@@ -1,0 +1,32 @@
+package client
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Request is what is said of the request that is checked. Policies with conditions
+// apply by it. What is "" is not said.
+type Request struct {
+	Path   string `json:"path,omitzero"` // or the target; the query is not sent
+	Method string `json:"method,omitzero"`
+	Agent  string `json:"agent,omitzero"` // the header User-Agent
+	Host   string `json:"host,omitzero"`
+}
+
+// RequestOf returns what a server knows of a request that it received.
+func RequestOf(r *http.Request) Request {
+	return Request{Path: r.URL.EscapedPath(), Method: r.Method, Agent: r.UserAgent(), Host: r.Host}
+}
+
+// cut returns the request as the server takes it: clients choose its values, and none
+// must be able to have its check refused as invalid by them.
+func (r Request) cut() Request {
+	path, _, _ := strings.Cut(r.Path, "?")
+	return Request{Path: cutValue(path, 8192), Method: cutValue(r.Method, 32), Agent: cutValue(r.Agent, 2048), Host: cutValue(r.Host, 255)}
+}
+
+// clone returns r with strings of its own.
+func (r Request) clone() Request {
+	return Request{Path: strings.Clone(r.Path), Method: strings.Clone(r.Method), Agent: strings.Clone(r.Agent), Host: strings.Clone(r.Host)}
+}

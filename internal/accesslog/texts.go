@@ -1,0 +1,42 @@
+package accesslog
+
+import "bytes"
+
+// maxText is how much of a path, method or agent is kept, in bytes.
+const maxText = 8 << 10
+
+// textCache returns equal texts as one string, because logs repeat them. The zero value
+// is ready.
+type textCache struct{ known map[string]string }
+
+// maxTexts bounds how many texts a textCache holds.
+const maxTexts = 4096
+
+func (c *textCache) of(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
+	text = text[:min(len(text), maxText)]
+	if known, found := c.known[string(text)]; found {
+		return known
+	}
+	if len(c.known) >= maxTexts || c.known == nil {
+		c.known = make(map[string]string, 64)
+	}
+	s := string(text)
+	c.known[s] = s
+	return s
+}
+
+// requestLine returns the method and the target of a request line such as
+// "GET /x HTTP/1.1"; nothing for what is none.
+func requestLine(line []byte) (method, target []byte) {
+	method, rest, found := bytes.Cut(line, []byte{' '})
+	if !found || len(rest) == 0 {
+		return nil, nil
+	}
+	if at := bytes.LastIndexByte(rest, ' '); at >= 0 && bytes.HasPrefix(rest[at+1:], []byte("HTTP/")) {
+		rest = rest[:at]
+	}
+	return method, rest
+}

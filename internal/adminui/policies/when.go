@@ -1,0 +1,74 @@
+package policies
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/adminui/form"
+	"github.com/stint-dev/stint/internal/adminui/format"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// whenFields are the fields of the conditions, in the order of conditions.Names.
+var whenFields = [...]whenField{
+	{Name: "when_path", Label: "Path", Hint: "/login or /admin/* or *.php; with its case, without the query"},
+	{Name: "when_method", Label: "Method", Hint: "POST"},
+	{Name: "when_agent", Label: "Agent", Hint: "*sqlmap*"},
+	{Name: "when_host", Label: "Host", Hint: "shop.example.org or *.example.org"},
+}
+
+func whenFieldsOf(w conditions.When) []whenField {
+	fields := slices.Clone(whenFields[:])
+	for a := range w {
+		fields[a].Text = strings.Join(w.Texts(conditions.Attribute(a)), "\n") //nolint:gosec // four
+	}
+	return fields
+}
+
+// maxWhen bounds the text of one field, in bytes.
+const maxWhen = conditions.MaxPatterns * (conditions.MaxPatternLength + 2)
+
+func whenFieldsFrom(values url.Values) ([]whenField, error) {
+	fields := slices.Clone(whenFields[:])
+	for i := range fields {
+		if fields[i].Text = strings.TrimSpace(values.Get(fields[i].Name)); len(fields[i].Text) > maxWhen {
+			return nil, form.ErrMalformed
+		}
+	}
+	return fields, nil
+}
+
+// lists returns the patterns of each field.
+func (d *draft) lists() (lists [4][]string) {
+	for i, f := range d.When {
+		for line := range strings.Lines(f.Text) {
+			if line = strings.TrimSpace(line); line != "" {
+				lists[i] = append(lists[i], line)
+			}
+		}
+	}
+	return lists
+}
+
+// readWhen reads the conditions into p, or notes the error at its field.
+func (d *draft) readWhen(p *rules.Policy) bool {
+	var err error
+	p.When, err = conditions.Parse(d.lists())
+	var wrong *conditions.Error
+	if errors.As(err, &wrong) {
+		for i, name := range conditions.Names() {
+			if pattern, is := strings.CutPrefix(wrong.Field, "when."+name); is {
+				d.When[i].Error = format.Capital(strings.TrimSpace("pattern " + pattern + " " + wrong.Problem))
+			}
+		}
+	}
+	return err == nil
+}
+
+// HasConditions reports whether the draft has any condition.
+func (d *draft) HasConditions() bool {
+	return slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+}

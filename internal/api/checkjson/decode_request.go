@@ -1,0 +1,85 @@
+package checkjson
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// requestField returns where the attribute of a name is kept, nil for no attribute.
+func requestField(r *wire.RequestAttributes, name string) *string {
+	switch name {
+	case "path":
+		return &r.Path
+	case "method":
+		return &r.Method
+	case "agent":
+		return &r.Agent
+	case "host":
+		return &r.Host
+	}
+	return nil
+}
+
+// readRequest reads what is said of the request.
+func readRequest(d *jsontext.Decoder, in *wire.RequestAttributes) error {
+	if kind := d.PeekKind(); kind != '{' {
+		return fault.Field("request", "must be an object of strings, got %s", kind)
+	}
+	text, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	return readObject(text, "request", func(d *jsontext.Decoder, name string) (err error) {
+		field := "request." + escape.Log(name)
+		into := requestField(in, name)
+		if into == nil {
+			return fault.Field(field, "is not said of a request; the fields are %s", strings.Join(conditions.Names(), ", "))
+		}
+		*into, err = readString(d, field)
+		return err
+	})
+}
+
+// request is readRequest for the fast path.
+func (f *fastReader) request(in *wire.RequestAttributes) bool {
+	if !f.take('{') {
+		return false
+	}
+	for {
+		name, ok := f.plain()
+		if !ok || !f.take(':') {
+			return false
+		}
+		into := requestField(in, string(name))
+		if into == nil || *into != "" {
+			return false
+		}
+		if *into, ok = f.string(); !ok || *into == "" {
+			return false
+		}
+		if !f.take(',') {
+			return f.take('}')
+		}
+	}
+}
+
+// gateRequest validates what is said of the request. It returns nil for nothing.
+func gateRequest(in *wire.RequestAttributes) (*conditions.Request, error) {
+	if *in == (wire.RequestAttributes{}) {
+		return nil, nil
+	}
+	for _, a := range [...]conditions.Attribute{conditions.Path, conditions.Method, conditions.Agent, conditions.Host} {
+		if value := requestField(in, a.String()); *value != "" {
+			if err := fault.CheckLine("request."+a.String(), *value, a.MaxLength()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return conditions.NewRequest(in.Path, in.Method, in.Agent, in.Host), nil
+}

@@ -1,0 +1,86 @@
+package backtest
+
+import (
+	"context"
+
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// applying returns the enforcing policies with conditions that apply to a record. It is
+// valid until the next call.
+func (t *trial) applying(record accesslog.Record) []*rules.Policy {
+	if !t.selector.HasConditional() {
+		return nil
+	}
+	t.found = t.selector.AppendConditional(t.found[:0], record.Key, conditions.NewRequest(record.Path, record.Method, record.Agent, ""))
+	kept := t.found[:0]
+	for _, p := range t.found {
+		if p.Mode == rules.Enforce && len(p.Rules) > 0 {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// decideConditional answers a record that several policies decide, all or nothing, as
+// the service does. by is the rule that makes it wait longest. A rule counts as having
+// refused if it does; one alone if no other does.
+func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rules.Policy, key string, record accesslog.Record) (by *RuleCount, err error) {
+	t.now = record.Time
+	for _, p := range applying {
+		if p.IsTrap() {
+			t.refused++
+			trap := t.byPolicy[p]
+			trap.count(func(i int) bool { return p.Rules[i].Limit == 0 })
+			return trap.firstZero(), nil
+		}
+	}
+	lanes := []*lane{}
+	if l != nil {
+		lanes = append(lanes, l)
+	}
+	for _, p := range applying {
+		lanes = append(lanes, t.byPolicy[p])
+	}
+	requests, results := make([]timestamplog.Request, len(lanes)), make([]timestamplog.Result, len(lanes))
+	for i, each := range lanes {
+		if record.Cost > each.policy.LargestCost() {
+			t.tooCostly++
+			t.refused++
+			return each.refuseCost(record.Cost), nil
+		}
+		requests[i] = each.request
+		requests[i].Key, requests[i].Cost, requests[i].Detail = key, record.Cost, true
+	}
+	if err := t.log.DecideAll(ctx, requests, results); err != nil {
+		return nil, err
+	}
+	latest := int64(0)
+	for i, r := range results {
+		if r.Allowed {
+			continue
+		}
+		if lanes[i].count(func(rule int) bool { return r.States[rule].RetryAfterMS > 0 }); r.RetryAt >= latest {
+			latest, by = r.RetryAt, &lanes[i].counts[r.Rule]
+		}
+	}
+	if by == nil {
+		t.allowed++
+	} else {
+		t.refused++
+	}
+	return by, nil
+}
+
+// firstZero returns the count of the first rule that always refuses.
+func (l *lane) firstZero() *RuleCount {
+	for i, r := range l.policy.Rules {
+		if r.Limit == 0 {
+			return &l.counts[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+// Package conditions holds the conditions of a policy on a request: patterns of its
+// path, method, agent and host. An Index finds the policies whose conditions a
+// request meets in one pass over each attribute, however many conditions there are.
+package conditions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Attribute is a part of a request that a condition may be about.
+type Attribute uint8
+
+// The attributes.
+const (
+	Path Attribute = iota
+	Method
+	Agent
+	Host
+
+	attributeCount
+)
+
+// Names returns the names of the attributes in the order of their numbers.
+func Names() []string { return []string{"path", "method", "agent", "host"} }
+
+// String returns the name in the API and in policy files.
+func (a Attribute) String() string { return Names()[a] }
+
+// Bounds of conditions and of what is said of a request.
+const (
+	MaxPatterns      = 1000 // of one attribute of one policy
+	MaxPatternLength = 200  // bytes
+
+	MaxPath   = 8192 // bytes, without the query
+	MaxMethod = 32
+	MaxAgent  = 2048
+	MaxHost   = 255
+)
+
+// maxLength is the largest length of each attribute.
+var maxLength = [attributeCount]int{MaxPath, MaxMethod, MaxAgent, MaxHost}
+
+// MaxLength returns the largest length of the attribute's value, in bytes.
+func (a Attribute) MaxLength() int { return maxLength[a] }
+
+// When is the conditions of a policy. A request meets them if, for each attribute
+// that has patterns, one of these matches it. The zero value has no conditions.
+type When [attributeCount][]Pattern
+
+// IsZero reports whether there are no conditions.
+func (w When) IsZero() bool {
+	for _, patterns := range w {
+		if len(patterns) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Meets reports whether r meets the conditions. An Index answers the same for many
+// policies at once.
+func (w When) Meets(r *Request) bool {
+	for a, patterns := range w {
+		if len(patterns) > 0 && !slices.ContainsFunc(patterns, func(p Pattern) bool { return r.values[a] != "" && p.matches(r.values[a]) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Texts returns the patterns of an attribute.
+func (w When) Texts(a Attribute) []string {
+	texts := make([]string, 0, len(w[a]))
+	for _, p := range w[a] {
+		texts = append(texts, p.text)
+	}
+	return texts
+}
+
+// Equal reports whether v has the same conditions in the same order.
+func (w When) Equal(v When) bool {
+	for a := range w {
+		if !slices.Equal(w.Texts(Attribute(a)), v.Texts(Attribute(a))) {
+			return false
+		}
+	}
+	return true
+}
+
+// Error says which pattern is wrong and what is allowed.
+type Error struct {
+	Field   string // for example "when.path[2]"
+	Problem string
+}
+
+// Error returns one line that is safe to print.
+func (e *Error) Error() string { return e.Field + " " + e.Problem }
+
+// Parse reads the patterns of each attribute, sorts them, and drops repeated ones. An
+// error is an *Error.
+func Parse(texts [attributeCount][]string) (When, error) {
+	var w When
+	for a := range texts {
+		field := "when." + Attribute(a).String()
+		if len(texts[a]) > MaxPatterns {
+			return When{}, &Error{field, fmt.Sprintf("has %d patterns; the most is %d", len(texts[a]), MaxPatterns)}
+		}
+		for i, text := range texts[a] {
+			p, err := ParsePattern(Attribute(a), text)
+			if err != nil {
+				return When{}, &Error{fmt.Sprintf("%s[%d]", field, i), err.Error()}
+			}
+			w[a] = append(w[a], p)
+		}
+		slices.SortFunc(w[a], func(p, q Pattern) int { return strings.Compare(p.text, q.text) })
+		w[a] = slices.CompactFunc(w[a], func(p, q Pattern) bool { return p.text == q.text })
+	}
+	return w, nil
+}
+
+// Describe says in words when the policy applies: "if the path begins with /login
+// and the method is POST". It is "" without conditions.
+func (w When) Describe() string {
+	var parts []string
+	for a, patterns := range w {
+		if len(patterns) == 0 {
+			continue
+		}
+		const shown = 3
+		var words []string
+		for i, p := range patterns {
+			if i == shown && len(patterns) > shown+1 {
+				words = append(words, fmt.Sprintf("matches one of %d more patterns", len(patterns)-shown))
+				break
+			}
+			words = append(words, p.describe())
+		}
+		parts = append(parts, "the "+Attribute(a).String()+" "+strings.Join(words, " or "))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "if " + strings.Join(parts, ", and ")
+}

@@ -1,0 +1,170 @@
+package conditions
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func parse(t testing.TB, lists [4][]string) When {
+	t.Helper()
+	w, err := Parse(lists)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestAPatternMatchesAsItsStarsSay(t *testing.T) {
+	for _, test := range []struct {
+		attribute Attribute
+		pattern   string
+		matches   []string
+		others    []string
+	}{
+		{Path, "/.env", []string{"/.env", "//.env", "/%2eenv", "/%2e%65nv?x=1", "/a/../.env", "/./.env", "https://example.org/.env"}, []string{"/.ENV", "/.env/", "/.env2", "/a/.env", "/%252eenv"}},
+		{Path, "/admin/*", []string{"/admin/", "/admin/x", "/admin//x/y"}, []string{"/admin", "/Admin/x", "/x/admin/"}},
+		{Path, "*.php", []string{"/a.php", "/a/b.php?q", "/.php"}, []string{"/a.php/", "/a.phpx", "/a.PHP"}},
+		{Path, "*/wp-*", []string{"/wp-login.php", "/blog/wp-content/x"}, []string{"/wpx", "/my-wp-x"}},
+		{Path, "/a*b*c", []string{"/abc", "/axbyc", "/abbcc"}, []string{"/acb", "/ab", "/abca"}},
+		{Path, `/a\*b`, []string{"/a*b"}, []string{"/axb", "/ab"}},
+		{Path, "*", []string{"/", "/x"}, nil},
+		{Method, "post", []string{"POST", "post"}, []string{"GET", "POSTS"}},
+		{Agent, "*sqlmap*", []string{"sqlmap/1.0", "x SQLMap y"}, []string{"Mozilla/5.0"}},
+		{Host, "*.Example.org", []string{"a.example.org", "A.EXAMPLE.ORG:8080", "a.example.org."}, []string{"example.org", "a.example.org.evil"}},
+	} {
+		var lists [4][]string
+		lists[test.attribute] = []string{test.pattern}
+		w := parse(t, lists)
+		index := NewIndex([]When{w})
+		try := func(value string, want bool) {
+			var v [4]string
+			v[test.attribute] = value
+			r := NewRequest(v[0], v[1], v[2], v[3])
+			found := false
+			index.Find(r, func(int) { found = true })
+			if got := w.Meets(r); got != want || found != want {
+				t.Errorf("%s %q and %q: Meets says %v, the index %v, want %v", test.attribute, test.pattern, value, got, found, want)
+			}
+		}
+		for _, value := range test.matches {
+			try(value, true)
+		}
+		for _, value := range test.others {
+			try(value, false)
+		}
+	}
+}
+
+func TestConditionsOnSeveralAttributesMustAllBeMet(t *testing.T) {
+	w := parse(t, [4][]string{Path: {"/login", "/signin"}, Method: {"POST"}})
+	for _, test := range []struct {
+		path, method string
+		want         bool
+	}{{"/login", "POST", true}, {"/signin", "post", true}, {"/login", "GET", false}, {"/x", "POST", false}, {"/login", "", false}, {"", "POST", false}} {
+		if got := w.Meets(NewRequest(test.path, test.method, "", "")); got != test.want {
+			t.Errorf("%s %s: %v, want %v", test.method, test.path, got, test.want)
+		}
+	}
+}
+
+func TestABadPatternIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "is empty", "login": "must begin with /", "/a?b": "question mark", `/a\b`: "lone backslash", "/a\x00": "control character",
+		"/" + strings.Repeat("x", MaxPatternLength): "longer than", "/\xff": "UTF-8",
+	} {
+		if _, err := Parse([4][]string{{"/ok", text}}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "when.path[1]") {
+			t.Errorf("%q: the error is %v, want %q", text, err, want)
+		}
+	}
+	if _, err := Parse([4][]string{slices.Repeat([]string{"/x"}, MaxPatterns+1)}); err == nil {
+		t.Error("too many patterns are accepted")
+	}
+}
+
+func TestCanonicalSpellings(t *testing.T) {
+	w := parse(t, [4][]string{Path: {"/b**", "/a", "/b*", "/a"}, Host: {"EXAMPLE.org"}})
+	if got := fmt.Sprint(w.Texts(Path), w.Texts(Host)); got != "[/a /b*] [example.org]" {
+		t.Error(got)
+	}
+	if again := parse(t, [4][]string{Path: w.Texts(Path), Host: w.Texts(Host)}); !again.Equal(w) {
+		t.Error("a canonical spelling reads differently")
+	}
+	if got := w.Describe(); got != "if the path is /a or begins with /b, and the host is example.org" {
+		t.Error(got)
+	}
+}
+
+// TestTheIndexAgreesWithTheConditions compares the index with When.Meets on random
+// conditions over a small alphabet, so that patterns overlap.
+func TestTheIndexAgreesWithTheConditions(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	text := func(most int) string {
+		b := []byte{'/'}
+		for range random.IntN(most) {
+			b = append(b, "ab/*.."[random.IntN(6)])
+		}
+		return string(b)
+	}
+	for round := range 300 {
+		all := make([]When, 1+random.IntN(90))
+		for i := range all {
+			var lists [4][]string
+			for range random.IntN(4) {
+				p := text(6)
+				if random.IntN(2) == 0 {
+					p = "*" + p[1:]
+				}
+				lists[Path] = append(lists[Path], p)
+			}
+			for range random.IntN(3) {
+				lists[Agent] = append(lists[Agent], text(4))
+			}
+			all[i] = parse(t, lists)
+		}
+		index := NewIndex(all)
+		for range 20 {
+			r := NewRequest(strings.ReplaceAll(text(12), "*", "b"), "", []string{"", strings.ReplaceAll(text(5), "*", "a")}[random.IntN(2)], "")
+			var want, got []int
+			for i, w := range all {
+				if w.Meets(r) {
+					want = append(want, i)
+				}
+			}
+			index.Find(r, func(i int) { got = append(got, i) })
+			if !slices.Equal(got, want) {
+				t.Fatalf("round %d: %+v is found in %v, want %v", round, r, got, want)
+			}
+		}
+	}
+}
+
+func TestLongAttributesAreCut(t *testing.T) {
+	r := NewRequest("/"+strings.Repeat("x", 2*MaxPath), strings.Repeat("M", 99), strings.Repeat("a", 5000), strings.Repeat("h", 500))
+	for _, a := range []Attribute{Path, Method, Agent, Host} {
+		if len(r.Value(a)) != a.MaxLength() {
+			t.Errorf("the %s has %d bytes", a, len(r.Value(a)))
+		}
+	}
+	if NewRequest("", "", "", "") != nil {
+		t.Error("a request without attributes is not nil")
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	for _, count := range []int{1, 200} {
+		all := make([]When, count)
+		for i := range all {
+			all[i] = parse(b, [4][]string{Path: {fmt.Sprintf("/trap-%d/*", i)}})
+		}
+		index := NewIndex(all)
+		b.Run(fmt.Sprint(count), func(b *testing.B) {
+			r := NewRequest("/articles/2026/november/a-long-title", "GET", "Mozilla/5.0", "example.org")
+			for b.Loop() {
+				index.Find(r, func(int) { b.Fatal("found") })
+			}
+		})
+	}
+}

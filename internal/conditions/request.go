@@ -1,0 +1,112 @@
+package conditions
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Request is what a caller says of a request, in the spelling in which conditions are
+// compared. It is immutable. An attribute that was not sent is "", and no condition
+// matches it.
+type Request struct {
+	values [attributeCount]string
+}
+
+// NewRequest returns a request with normalized attributes:
+//
+//   - the path without scheme, host, query and fragment, percent-decoded once, with "//",
+//     "." and ".." resolved, beginning with /;
+//   - method and agent in lower case;
+//   - the host in lower case, without port and final dot.
+//
+// What is longer than an attribute's largest length is cut off. It is nil if there is
+// no attribute at all.
+func NewRequest(path, method, agent, host string) *Request {
+	if path == "" && method == "" && agent == "" && host == "" {
+		return nil
+	}
+	r := &Request{values: [attributeCount]string{Method: lower(method), Agent: lower(agent), Host: normalizeHost(host)}}
+	if path != "" {
+		r.values[Path] = NormalizePath(path)
+	}
+	for a := range r.values {
+		if most := maxLength[a]; len(r.values[a]) > most {
+			r.values[a] = r.values[a][:most]
+		}
+	}
+	return r
+}
+
+// Value returns the normalized value of an attribute, "" if it was not sent.
+func (r *Request) Value(a Attribute) string {
+	if r == nil {
+		return ""
+	}
+	return r.values[a]
+}
+
+// NormalizePath returns the path of a request target in one spelling; see NewRequest. A
+// final slash stays.
+func NormalizePath(target string) string {
+	if isNormalPath(target) {
+		return target
+	}
+	if at := strings.IndexAny(target, "?#"); at >= 0 {
+		target = target[:at]
+	}
+	if _, rest, isAbsolute := strings.Cut(target, "://"); isAbsolute && !strings.HasPrefix(target, "/") {
+		_, path, _ := strings.Cut(rest, "/")
+		target = "/" + path
+	}
+	if decoded, err := url.PathUnescape(target); err == nil {
+		target = decoded
+	}
+	return "/" + strings.Join(resolve(strings.Split(target, "/")), "/")
+}
+
+// resolve drops empty segments and "." and resolves ".."; the last one may be empty,
+// for a path that ends in a slash.
+func resolve(segments []string) []string {
+	kept := segments[:0]
+	for i, s := range segments {
+		isLast := i == len(segments)-1
+		switch s {
+		case "", ".":
+		case "..":
+			kept = kept[:max(0, len(kept)-1)]
+		default:
+			kept = append(kept, s)
+			continue
+		}
+		if isLast && len(kept) > 0 {
+			kept = append(kept, "")
+		}
+	}
+	return kept
+}
+
+// isNormalPath reports whether NormalizePath would change nothing. It may report
+// false for a path that stays the same.
+func isNormalPath(p string) bool {
+	if p == "" || p[0] != '/' {
+		return false
+	}
+	for i := range len(p) {
+		switch p[i] {
+		case '%', '?', '#':
+			return false
+		case '/':
+			if i+1 < len(p) && (p[i+1] == '/' || p[i+1] == '.' && (i+2 == len(p) || p[i+2] == '/' || p[i+2] == '.')) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func normalizeHost(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	return lower(strings.TrimSuffix(host, "."))
+}

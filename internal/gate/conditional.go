@@ -1,0 +1,172 @@
+package gate
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/supervise"
+)
+
+// addConditional fills in d.Additional, nil where no policy with conditions applies.
+// Traps are decided at once.
+func (d *Decision) addConditional(selector *rules.Selector) error {
+	var room [8]*rules.Policy
+	applying := selector.AppendConditional(room[:0], d.Check.Key, d.Check.Request)
+	for _, p := range applying {
+		if p == d.Policy || !limits(p) {
+			continue
+		}
+		var a Decision
+		a.begin(&d.Check, d.At)
+		a.IsAdditional = true
+		refusal := Answer{At: d.At, Rule: -1}
+		outcome := Allowed
+		if p.IsTrap() {
+			outcome, refusal = Limited, Answer{At: d.At, Never: true, Rule: refusingRule(p)}
+		}
+		if p.Mode == rules.Shadow {
+			a.Shadow = &Shadow{Outcome: outcome, Policy: p, Answer: refusal}
+		} else {
+			a.Policy, a.Outcome, a.Answer = p, outcome, refusal
+			if err := a.checkAskable(); err != nil {
+				return err
+			}
+		}
+		d.Additional = append(d.Additional, a)
+	}
+	return nil
+}
+
+// refusingRule returns the index of the first rule that always refuses.
+func refusingRule(p *rules.Policy) int {
+	return slices.IndexFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
+}
+
+// maxParallel is how many checks of a batch that several policies decide are sent to a
+// remote log at a time.
+const maxParallel = 64
+
+// decideEach decides each of the checks whose indexes are in which, which several
+// policies decide. With a remote log it decides several checks at a time, so that
+// checks of one key may be decided in any order.
+func (g *Gate) decideEach(ctx context.Context, decisions []Decision, errs []error, which []int) {
+	decide := func(i int) {
+		s := g.scratch.Get().(*scratch)
+		defer g.release(s)
+		var outcome Outcome
+		if outcome, errs[i] = g.decideAsOne(ctx, s, decisions[i:i+1]); errs[i] == nil && outcome != Allowed {
+			decisions[i].withdraw()
+		}
+	}
+	if g.local == nil || len(which) == 1 {
+		for _, i := range which {
+			decide(i)
+		}
+		return
+	}
+	var running sync.WaitGroup
+	next := make(chan int)
+	for range min(maxParallel, len(which)) {
+		running.Go(func() {
+			for i := range next {
+				supervise.Do("check", func() { decide(i) })
+			}
+		})
+	}
+	for _, i := range which {
+		next <- i
+	}
+	close(next)
+	running.Wait()
+}
+
+// settle makes d, of itself and its additional decisions, the one that makes the
+// caller wait longest. If there is no other policy or shadow policy, d takes those of
+// the first additional decision.
+func (d *Decision) settle() {
+	worst := -1
+	for i := range d.Additional {
+		a := &d.Additional[i]
+		if d.Degraded == "" {
+			d.Degraded = a.Degraded
+		}
+		d.Replayed = d.Replayed || a.Replayed
+		if d.Shadow == nil || d.Shadow.Outcome == Allowed && a.Shadow != nil && a.Shadow.Outcome != Allowed {
+			d.Shadow, a.Shadow = a.Shadow, d.Shadow
+		}
+		than := d
+		if worst >= 0 {
+			than = &d.Additional[worst]
+		}
+		if a.Policy != nil && (!limits(than.Policy) || a.isWorse(than)) {
+			worst = i
+		}
+	}
+	if worst >= 0 {
+		a := &d.Additional[worst]
+		d.Policy, a.Policy = a.Policy, d.Policy
+		d.Outcome, a.Outcome = a.Outcome, d.Outcome
+		d.Answer, a.Answer = a.Answer, d.Answer
+		d.describeRequest()
+	}
+	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool { return a.Policy == nil && a.Shadow == nil })
+}
+
+// isWorse reports whether d refuses more gravely than other, or longer.
+func (d *Decision) isWorse(other *Decision) bool {
+	if gravity[d.Outcome] != gravity[other.Outcome] {
+		return gravity[d.Outcome] > gravity[other.Outcome]
+	}
+	return d.Outcome != Allowed && !other.Never && (d.Never || d.RetryAt.After(other.RetryAt))
+}
+
+// withdraw makes d, which was allowed or refused as one of several, one that was
+// charged nothing. Of the additional decisions and shadow policies those stay that
+// refuse.
+func (d *Decision) withdraw() {
+	d.Delay, d.ReservedAt = 0, time.Time{}
+	if d.Shadow != nil && !d.Shadow.Policy.IsTrap() {
+		d.Shadow = nil
+	}
+	d.Additional = slices.DeleteFunc(d.Additional, func(a Decision) bool {
+		return (a.Policy == nil || a.Outcome == Allowed) && (a.Shadow == nil || !a.Shadow.Policy.IsTrap())
+	})
+	for i := range d.Additional {
+		if a := &d.Additional[i]; a.Outcome == Allowed {
+			a.Policy = nil
+		}
+	}
+}
+
+// Bounds of what describeRequest adds: the entries of a meta, and the bytes of a value.
+const (
+	maxMeta      = 8
+	maxDescribed = 256
+)
+
+// describeRequest adds the path, method and agent to the meta of the check, so that the
+// refusal's record shows what was asked for.
+func (d *Decision) describeRequest() {
+	if d.Outcome != Limited {
+		return
+	}
+	meta := maps.Clone(d.Check.Meta)
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	for _, a := range []conditions.Attribute{conditions.Path, conditions.Method, conditions.Agent} {
+		value := d.Check.Request.Value(a)
+		if _, has := meta[a.String()]; value != "" && !has && len(meta) < maxMeta {
+			shown := escape.Log(value)
+			meta[a.String()] = strings.ToValidUTF8(shown[:min(len(shown), maxDescribed)], "")
+		}
+	}
+	d.Check.Meta = meta
+}

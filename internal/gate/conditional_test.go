@@ -1,0 +1,173 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// when gives a policy conditions on the path and the method.
+func when(t testing.TB, path, method string) func(*rules.Policy) {
+	t.Helper()
+	var lists [4][]string
+	if path != "" {
+		lists[conditions.Path] = []string{path}
+	}
+	if method != "" {
+		lists[conditions.Method] = []string{method}
+	}
+	w, err := conditions.Parse(lists)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(p *rules.Policy) { p.When = w }
+}
+
+// asks says what is asked for.
+func asks(method, path string) func(*Check) {
+	return func(c *Check) { c.Request = conditions.NewRequest(path, method, "curl/8", "example.org") }
+}
+
+func TestAPolicyWithConditionsAppliesInAddition(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "ip:*", "2/m", when(t, "/login", "POST")))
+	const k = "ip:203.0.113.7"
+	for range 2 {
+		if d := n.check(t, k, asks("POST", "/login")); d.Outcome != Allowed || d.Policy.Name != "default" || len(d.Additional) != 1 {
+			t.Fatalf("%s by %v with %d more", d.Outcome, d.Policy, len(d.Additional))
+		}
+	}
+	d := n.check(t, k, asks("POST", "/login"))
+	if d.Outcome != Limited || d.Policy.Name != "login" || d.RetryAfter() != time.Minute || d.ID == "" || len(d.Additional) != 0 {
+		t.Fatalf("the third: %s by %s, wait %s", d.Outcome, d.Policy.Name, d.RetryAfter())
+	}
+	if d.Check.Meta["path"] != "/login" || d.Check.Meta["method"] != "post" {
+		t.Errorf("the refusal's record shows %v", d.Check.Meta)
+	}
+	if used := n.used(t, k); used != 2 {
+		t.Errorf("the ordinary policy has %d requests, want 2: a refused one is charged nowhere", used)
+	}
+	for _, other := range []func(*Check){asks("GET", "/login"), asks("POST", "/other"), func(*Check) {}} {
+		if d := n.check(t, k, other); d.Outcome != Allowed || d.Additional != nil {
+			t.Errorf("a request that does not meet the conditions: %s", d.Outcome)
+		}
+	}
+	for range 5 {
+		n.check(t, k)
+	}
+	// Both refuse: the answer is of the one that makes the caller wait longest.
+	n.advance(30 * time.Second)
+	if d := n.check(t, k, asks("POST", "/login")); d.Outcome != Limited || len(d.Additional) != 1 || d.RetryAfter() != 30*time.Second {
+		t.Errorf("%s, wait %s, %d more", d.Outcome, d.RetryAfter(), len(d.Additional))
+	}
+	x, err := n.Explain(t.Context(), key(t, k), "")
+	if err != nil || len(x.Conditional) != 1 || x.Conditional[0].Rules[0].Used != 2 || x.Conditional[0].Pattern.String() != "ip:*" {
+		t.Errorf("the explanation has %+v, %v", x.Conditional, err)
+	}
+}
+
+func TestATrapRefusesAndChargesNothing(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "1/m"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env*", "")))
+	const k = "ip:203.0.113.7"
+	d := n.check(t, k, asks("GET", "/%2eenv.bak?x"))
+	if d.Outcome != Limited || d.Policy.Name != "trap" || !d.Never || d.ID == "" {
+		t.Fatalf("%s by %s, never %v", d.Outcome, d.Policy.Name, d.Never)
+	}
+	if rule, found := d.DecidingRule(); !found || rule.Limit != 0 {
+		t.Errorf("the rule is %v", rule)
+	}
+	if d := n.check(t, k, asks("GET", "/")); d.Outcome != Allowed {
+		t.Errorf("the trapped request was charged: the next is %s", d.Outcome)
+	}
+	if want := []Outcome{Limited, Allowed}; !slices.Equal(n.recorded.outcomes, want) {
+		t.Errorf("recorded %v, want %v", n.recorded.outcomes, want)
+	}
+	if j := n.together(t, []string{k, "token:a"}, asks("GET", "/.env")); j.Outcome != Limited || !j.Never || j.Refused().Policy.Name != "trap" {
+		t.Errorf("several keys: %s", j.Outcome)
+	}
+	if j := n.together(t, []string{"token:b", "token:c"}, asks("GET", "/x")); j.Outcome != Allowed {
+		t.Errorf("several keys: %s", j.Outcome)
+	}
+}
+
+func TestShadowPoliciesWithConditionsOnlyWatch(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "trap", "*", "0/s", when(t, "/.env", ""), mode(rules.Shadow)),
+		policy(t, 3, "few", "*", "1/m", when(t, "*", ""), mode(rules.Shadow)), policy(t, 4, "gone", "*", "0/s", when(t, "*", ""), mode(rules.Off)))
+	d := n.check(t, "token:a", asks("GET", "/.env"))
+	if d.Outcome != Allowed || d.Shadow == nil || d.Shadow.Policy.Name != "trap" || d.Shadow.Outcome != Limited || d.Shadow.ID == "" {
+		t.Fatalf("%s, shadow %+v", d.Outcome, d.Shadow)
+	}
+	if d := n.check(t, "token:a", asks("GET", "/other")); d.Outcome != Allowed || d.Shadow.Policy.Name != "few" || d.Shadow.Outcome != Limited {
+		t.Errorf("%s, shadow %+v", d.Outcome, d.Shadow)
+	}
+}
+
+func TestABatchDecidesConditionalChecksInOrder(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "3/m"), policy(t, 2, "login", "*", "2/m", when(t, "/login", "")))
+	all := checks(t, slices.Repeat([]string{"token:a"}, 4), asks("POST", "/login"))
+	all[1].Request = nil
+	decisions, errs := make([]Decision, 4), make([]error, 4)
+	n.Decide(t.Context(), all, decisions, errs)
+	var got []Outcome
+	for i := range decisions {
+		if errs[i] != nil {
+			t.Fatal(errs[i])
+		}
+		got = append(got, decisions[i].Outcome)
+	}
+	if want := []Outcome{Allowed, Allowed, Allowed, Limited}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestReservationsUnderConditionsAreCancelledWhole(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "*", "1/m", when(t, "/login", "")))
+	wait := func(c *Check) { c.MaxWait = time.Hour }
+	n.check(t, "token:a", asks("POST", "/login"))
+	d := n.check(t, "token:a", asks("POST", "/login"), wait)
+	if d.Outcome != Allowed || d.Delay != time.Minute || d.Handle == "" {
+		t.Fatalf("%s after %s", d.Outcome, d.Delay)
+	}
+	if freed, err := n.Cancel(t.Context(), d.Handle); err != nil || !freed {
+		t.Fatal(freed, err)
+	}
+	if d := n.check(t, "token:a", asks("POST", "/login"), wait); d.Delay != time.Minute {
+		t.Errorf("the wait is %s: a part was not cancelled", d.Delay)
+	}
+}
+
+func TestACostThatConditionsNeverAllowIsRefused(t *testing.T) {
+	n := newNode(t, policy(t, 1, "default", "*", "10/m"), policy(t, 2, "login", "*", "1/m", when(t, "/login", "")))
+	c := Check{Key: key(t, "token:a"), Cost: 2}
+	asks("POST", "/login")(&c)
+	if _, err := n.Check(t.Context(), c); !fault.Is(err, fault.Invalid) {
+		t.Error(err)
+	}
+}
+
+// BenchmarkConditions compares a check under no condition with one under 200, which
+// its request does not meet.
+func BenchmarkConditions(b *testing.B) {
+	for _, count := range []int{0, 200} {
+		b.Run(fmt.Sprint(count), func(b *testing.B) {
+			policies := []*rules.Policy{policy(b, 1, "default", "*", "100000/s")}
+			for i := range count {
+				policies = append(policies, policy(b, int64(i+2), fmt.Sprint("trap-", i), "*", "0/s", when(b, fmt.Sprintf("/trap-%d/*", i), "")))
+			}
+			n := newNode(b, policies...)
+			n.recorder = Discard{}
+			c := Check{Key: key(b, "ip:203.0.113.7"), Cost: 1}
+			for b.Loop() {
+				c.Request = conditions.NewRequest("/articles/2026/november", "GET", "Mozilla/5.0", "example.org")
+				if d, err := n.Check(b.Context(), c); err != nil || d.Outcome != Allowed {
+					b.Fatal(d.Outcome, err)
+				}
+				n.now.Add(1)
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+package wire
+
+import "slices"
+
+// PolicyWhen is the conditions of a policy: patterns of each attribute of a request. A
+// request meets them if, for each attribute with patterns, one of these matches it. A
+// star matches any run of characters, "\*" is a literal star. Paths are compared with their
+// case and without the query; the other attributes without case.
+type PolicyWhen struct {
+	Path   []string `json:"path,omitempty"`   // with their case, without the query
+	Method []string `json:"method,omitempty"` // without case
+	Agent  []string `json:"agent,omitempty"`  // of the header User-Agent, without case
+	Host   []string `json:"host,omitempty"`   // without case, port and final dot
+}
+
+// IsZero reports whether there are no conditions.
+func (w PolicyWhen) IsZero() bool {
+	return len(w.Path)+len(w.Method)+len(w.Agent)+len(w.Host) == 0
+}
+
+// Lists returns the patterns of each attribute, in the order of WhenNames.
+func (w PolicyWhen) Lists() [4][]string {
+	return [4][]string{slices.Clone(w.Path), slices.Clone(w.Method), slices.Clone(w.Agent), slices.Clone(w.Host)}
+}
+
+// WhenOf returns the conditions of lists; see Lists.
+func WhenOf(lists [4][]string) PolicyWhen {
+	return PolicyWhen{Path: lists[0], Method: lists[1], Agent: lists[2], Host: lists[3]}
+}
+
+// WhenNames returns the names of the attributes.
+func WhenNames() []string { return []string{"path", "method", "agent", "host"} }
+
+// RequestAttributes is what a caller says of the request that it checks. Policies with
+// conditions apply by it. All are optional.
+type RequestAttributes struct {
+	Path   string `json:"path,omitzero"`   // or the whole target; the query is not looked at
+	Method string `json:"method,omitzero"` // as GET
+	Agent  string `json:"agent,omitzero"`  // the header User-Agent
+	Host   string `json:"host,omitzero"`   // its port is not looked at
+}
