@@ -118,10 +118,10 @@ func (s *Sync) Run(ctx context.Context) error {
 
 // ignoreEnd returns nil if ctx has ended, else err.
 func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // listing is everything that was read from the server.

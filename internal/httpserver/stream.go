@@ -50,17 +50,17 @@ type confirmedBody struct {
 // Read implements io.Reader.
 func (b *confirmedBody) Read(p []byte) (int, error) {
 	n, err := b.GuardedBody.Read(p)
-	b.isRead = b.isRead || err == io.EOF
+	b.isRead = b.isRead || errors.Is(err, io.EOF)
 	return n, err
 }
 
 // CloseWithError implements fasthttp.ReadCloserWithError: failed is why sending ended
 // early, nil where it did not.
 func (b *confirmedBody) CloseWithError(failed error) error {
-	if failed != nil || !b.isRead {
-		return nil
+	if failed == nil && b.isRead {
+		return supervise.Call("answer stream", b.confirm)
 	}
-	return supervise.Call("answer stream", b.confirm)
+	return nil
 }
 
 // startStream has write write and returns the body once it has begun.
