@@ -140,8 +140,9 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 		View: n.catalog, Gate: g, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
 	}
 	tokens, users := &admin.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &admin.Users{Store: n.store.Identities}
+	connect := &admin.Connect{Tokens: tokens, CheckURL: n.checks, TokenHeader: "X-Stint-Token", NeedsToken: true}
 	deps := adminui.Deps{
-		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now}), Logins: n.store.Identities, Tokens: tokens, Users: users, Entries: entries, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
+		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now}), Logins: n.store.Identities, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
 		Detection: n.detection, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
 		Bouncers: &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
 		Jobs:     &admin.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &admin.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
@@ -155,7 +156,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	must(t, err)
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
-		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Users: users,
+		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Connect: connect, Users: users,
 		Audit: n.store.Audit, Jobs: &admin.Jobs{}, Backups: &admin.Backups{}, Reports: &admin.Reports{}, Notifications: &admin.Notifications{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{

@@ -22,6 +22,7 @@ type Deps struct {
 	Entries  *admin.Entries
 	Logins   LoginStore
 	Tokens   *admin.Tokens
+	Connect  *admin.Connect
 	Users    *admin.Users
 	Audit    audit.Store
 	Bouncers *admin.Bouncers
@@ -142,6 +143,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		&entriesHandler{Site: s, entries: d.Entries, detection: d.Detection},
 		&jobsHandler{Site: s, jobs: d.Jobs},
 		&auditHandler{Site: s, audit: d.Audit, undo: d.Undo},
+		&connectHandler{Site: s, connect: d.Connect},
 		&tokensHandler{Site: s, tokens: d.Tokens},
 		&usersHandler{Site: s, users: d.Users},
 		&settingsHandler{Site: s, settings: d.Settings},

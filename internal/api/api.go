@@ -29,6 +29,7 @@ type Deps struct {
 	Policies *admin.Policies
 	Entries  *admin.Entries
 	Tokens   *admin.Tokens
+	Connect  *admin.Connect
 	Users    *admin.Users
 	Audit    audit.Store
 
@@ -60,6 +61,7 @@ func New(d Deps) *API {
 	}
 	c := common{catalog: d.Catalog, now: d.Now}
 	entries := &entryHandler{common: c, entries: d.Entries}
+	tokens := &tokenHandler{common: c, tokens: d.Tokens}
 	routes := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
 		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes}).routes(),
@@ -68,7 +70,8 @@ func New(d Deps) *API {
 		entries.routes(),
 		(&keyHandler{common: c, keys: d.Keys}).routes(),
 		(&noteHandler{keys: d.Keys}).routes(),
-		(&tokenHandler{common: c, tokens: d.Tokens}).routes(),
+		tokens.routes(),
+		(&connectHandler{tokens: tokens, connect: d.Connect}).routes(),
 		(&userHandler{users: d.Users}).routes(),
 		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),
 		(&offenderHandler{common: c, detection: d.Detection}).routes(),

@@ -125,6 +125,7 @@ func (d *audited) changeIdentities() {
 	path := "/v1/tokens/" + token.ID
 	d.do(change{operation: "changeToken", method: patch, path: path, body: `{"name":"ci-prod"}`, action: "token.update", before: true, after: true})
 	d.do(change{operation: "rotateToken", method: post, path: path + "/rotate", body: `{"overlap":"1h"}`, action: "token.update", before: true, after: true})
+	d.do(change{operation: "addGatewayToken", method: post, path: wire.PathConnect + "/nginx/token", action: "token.add", after: true})
 	d.do(change{operation: "revokeToken", method: del, path: path, action: "token.revoke", before: true, after: true})
 	user := read[wire.User](d, d.do(change{operation: "addUser", method: post, path: wire.PathUsers, body: `{"name":"ada","role":"viewer","password":"correct horse"}`, action: "user.add", after: true}))
 	path = "/v1/users/" + user.ID

@@ -128,7 +128,11 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 			Gate: g, Catalog: known,
 			Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit},
 			Jobs: &admin.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &admin.Backups{Recorder: store.Audit, Now: n.clock.Now},
-			Tokens: &admin.Tokens{Store: store.Identities, Now: n.clock.Now}, Users: &admin.Users{Store: store.Identities},
+			Tokens: &admin.Tokens{Store: store.Identities, Now: n.clock.Now},
+			Connect: &admin.Connect{
+				Tokens: &admin.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
+			},
+			Users:    &admin.Users{Store: store.Identities},
 			Policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now}), Entries: entries, Audit: store.Audit, Nodes: store.Nodes,
 			Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
 			Detection: counted, Reports: &admin.Reports{

@@ -236,6 +236,11 @@ func TestOpenAPIDescribesEveryOperationAsItIs(t *testing.T) {
 		d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 204)
 		d.do("deleteNote", del, "/v1/keys/notes/"+note.ID, "", 404)
 
+		d.do("listGateways", get, "/v1/connect", "", 200)
+		d.do("getGuide", get, "/v1/connect/nginx", "", 200)
+		d.do("getGuide", get, "/v1/connect/nothing", "", 404)
+		d.do("addGatewayToken", post, "/v1/connect/nginx/token", "", 201)
+
 		token := read[wire.CreatedToken](t, d.do("addToken", post, "/v1/tokens", `{"name":"ci","scopes":["check","read"],"expires_in":"30d"}`, 201))
 		d.do("listTokens", get, "/v1/tokens", "", 200)
 		d.do("getToken", get, "/v1/tokens/"+token.ID, "", 200)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"net"
 	"time"
 
@@ -68,7 +69,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 	store := a.backends.store
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
-		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Users: use.users, Audit: store.Audit,
+		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: store.Audit,
 		Detection: a.detection,
 		Bouncers:  a.bouncers,
 		Undo:      use.undo, Nodes: store.Nodes,
@@ -81,7 +82,7 @@ func (a *App) apiDeps(use useCases) api.Deps {
 func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
 	store := a.backends.store
 	d := adminui.Deps{
-		Policies: use.policies, Entries: a.entries, Logins: store.Identities, Tokens: use.tokens, Users: use.users, Audit: store.Audit,
+		Policies: use.policies, Entries: a.entries, Logins: store.Identities, Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: store.Audit,
 		Catalog: a.catalog, Throttle: throttle, Failed: &a.failed, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
 		Detection: a.detection, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers,
@@ -97,6 +98,14 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 		d.DataDir = a.backends.dir.path
 	}
 	return adminui.New(d)
+}
+
+// connectOf returns the use cases of connecting gateways to this node.
+func connectOf(a *App, tokens *admin.Tokens) *admin.Connect {
+	return &admin.Connect{
+		Tokens: tokens, CheckURL: urlOf(a.settings.TLS, a.checks), NeedsToken: a.settings.CheckAuth == "token",
+		TokenHeader: string(cmp.Or(a.settings.ForwardTokenHeader, forwardauth.DefaultTokenHeader)),
+	}
 }
 
 // useCases are what both front ends call.

@@ -20,6 +20,7 @@ const (
 	PathNotes        = "/v1/keys/notes"
 	PathKeys         = "/v1/keys"
 	PathTokens       = "/v1/tokens"
+	PathConnect      = "/v1/connect"
 	PathUsers        = "/v1/users"
 	PathAudit        = "/v1/audit"
 	PathWhoami       = "/v1/whoami"

@@ -20,6 +20,7 @@ type Client struct {
 	Backups       Backups
 	Blocks        Blocks
 	Checks        Checks
+	Connect       Connect
 	Escalations   Escalations
 	Exemptions    Entries
 	Jobs          Jobs
@@ -63,6 +64,7 @@ func New(base, token string) (*Client, error) {
 		Backups:       Backups{c},
 		Blocks:        Blocks{Entries{c, wire.PathBlocks}},
 		Checks:        Checks{c},
+		Connect:       Connect{c},
 		Escalations:   Escalations{c},
 		Exemptions:    Entries{c, wire.PathExemptions},
 		Jobs:          Jobs{c},

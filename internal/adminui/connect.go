@@ -1,0 +1,85 @@
+package adminui
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/adminui/site"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+type connectPage struct {
+	site.Frame
+	Gateways []admin.Gateway
+	Guide    *admin.Guide
+}
+
+// piece is a part of a text.
+type piece struct {
+	Text string
+	Code bool // it was between backquotes
+}
+
+// Pieces returns the pieces of a text.
+func (connectPage) Pieces(text string) []piece {
+	var all []piece
+	for i, part := range strings.Split(text, "`") {
+		all = append(all, piece{part, i%2 == 1})
+	}
+	return all
+}
+
+// connectHandler shows how gateways are connected.
+type connectHandler struct {
+	*site.Site
+	connect *admin.Connect
+}
+
+func (h *connectHandler) routes() []httpserver.Route {
+	return []httpserver.Route{
+		h.Get("/connect", identity.Read, h.showGateways),
+		h.Get("/connect/:name", identity.Read, h.showGuide),
+		h.Post("/connect/:name/token", identity.Admin, h.addToken),
+	}
+}
+
+// showGateways shows the first gateway that most operators have.
+func (h *connectHandler) showGateways(c *httpserver.Call) error {
+	return h.show(c, "nginx")
+}
+
+func (h *connectHandler) showGuide(c *httpserver.Call) error {
+	name, err := site.PathParam(c, "name")
+	if err != nil {
+		return err
+	}
+	return h.show(c, name)
+}
+
+func (h *connectHandler) show(c *httpserver.Call, name string) error {
+	guide, err := h.connect.Guide(name, c.Hostname())
+	if err != nil {
+		return err
+	}
+	return h.render(c, guide)
+}
+
+func (h *connectHandler) addToken(c *httpserver.Call) error {
+	name, err := site.PathParam(c, "name")
+	if err != nil {
+		return err
+	}
+	guide, err := h.connect.CreateToken(c.Context(), site.CallerOf(c), name, c.Hostname())
+	if err != nil {
+		return err
+	}
+	return h.render(c, guide)
+}
+
+func (h *connectHandler) render(c *httpserver.Call, guide *admin.Guide) error {
+	return h.Render(c, http.StatusOK, "connect", connectPage{
+		Frame: h.NewFrame(c, "Connect", "/connect"), Gateways: h.connect.Gateways(), Guide: guide,
+	})
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/internal/cli/client"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+func newConnect(con *console.Console) *cobra.Command {
+	var createToken bool
+	c := &cobra.Command{
+		Use:   "connect [GATEWAY]",
+		Short: "Print the configuration that connects a gateway to this server",
+		Long: `Print the configuration that connects a gateway to this server, or list the gateways.
+With --create-token a token with the least scope is created, and is a part of what is
+printed: its secret is shown once.`,
+		Example: "admin connect\nadmin connect nginx\nadmin connect nginx --create-token",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
+			if len(args) == 0 {
+				if createToken {
+					return console.Usagef("--create-token needs a gateway")
+				}
+				all, err := server.Connect.Gateways(c.Context())
+				if err != nil {
+					return err
+				}
+				return output.List(con.Printer(), all, gatewayColumns)
+			}
+			ask := server.Connect.Guide
+			if createToken {
+				ask = server.Connect.CreateToken
+			}
+			guide, err := ask(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return printGuide(con, guide)
+		}),
+	}
+	c.Flags().BoolVar(&createToken, "create-token", false, "create a token for the gateway")
+	return c
+}
+
+var gatewayColumns = []output.Column[wire.Gateway]{
+	{Name: "name", Head: "Gateway", Cell: func(g wire.Gateway) output.Cell { return output.Text(g.Name) }},
+	{Name: "title", Head: "Title", Cell: func(g wire.Gateway) output.Cell { return output.Text(g.Title) }},
+}
+
+// printGuide prints the configurations to standard output, so that they can be
+// redirected to a file, and the rest to standard error.
+func printGuide(con *console.Console, guide *wire.Guide) error {
+	p := con.Printer()
+	if p.Format != output.Table {
+		return p.JSON(guide)
+	}
+	for _, step := range guide.Steps {
+		if step.Text != "" {
+			con.Notef("%s", output.Escape(step.Text))
+		}
+		if step.Config != "" {
+			p.Sayf("%s", step.Config)
+		}
+	}
+	switch {
+	case guide.Token != nil:
+		con.Notef("The token %s may %s. Its secret is not shown again: %s", output.Escape(guide.Token.Name), output.Escape(guide.Scope), output.Escape(guide.Token.Secret))
+	case guide.NeedsToken:
+		con.Notef("It needs a token with the scope %s: add --create-token.", output.Escape(guide.Scope))
+	}
+	return nil
+}
