@@ -24,14 +24,15 @@ have_chromium() {
 
 root="$(cd "$(dirname "$0")/.." && pwd)"
 
-# npm installs what package-lock.json names, and nothing else.
+# npm installs the versions that package-lock.json names. npm ci would refuse where a
+# registry lacks the optional packages of other platforms.
 install_frameworks() {
 	local folder
 	for folder in clients/node test/doors/crowdsec; do
 		cd "$root/$folder"
 		[ node_modules/.package-lock.json -nt package-lock.json ] && continue
 		echo "installing the packages of $folder" >&2
-		npm ci --silent --no-audit --no-fund
+		npm install --no-save --silent --no-audit --no-fund
 		touch node_modules/.package-lock.json
 	done
 }

@@ -239,9 +239,11 @@ func (a *App) drain() {
 	shutdown("admin", a.server.AdminApp())
 	if a.grpc.server != nil {
 		apps.Go(func() {
-			if !a.grpc.server.Stop(a.settings.DrainTimeout) {
-				a.log.Warn("calls were cut off", "listener", "gRPC")
-			}
+			supervise.Do("shutdown", func() {
+				if !a.grpc.server.Stop(a.settings.DrainTimeout) {
+					a.log.Warn("calls were cut off", "listener", "gRPC")
+				}
+			})
 		})
 	}
 	apps.Wait()

@@ -75,9 +75,11 @@ func (g *Gate) decideEach(ctx context.Context, decisions []Decision, errs []erro
 	next := make(chan int)
 	for range min(maxParallel, len(which)) {
 		running.Go(func() {
-			for i := range next {
-				supervise.Do("check", func() { decide(i) })
-			}
+			supervise.Do("checks", func() {
+				for i := range next {
+					errs[i] = supervise.Call("check", func() error { decide(i); return errs[i] })
+				}
+			})
 		})
 	}
 	for _, i := range which {

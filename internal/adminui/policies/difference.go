@@ -55,7 +55,7 @@ func linesOf(p *rules.Policy) []line {
 		{"rules", "Rules", strings.Join(stack, "  ")},
 		{"algorithm", "Counts by", p.DescribeCounting()},
 		{"match", "Applies to", strings.Join(patterns, "  ")},
-		{"when", "If the request has", whenWords(p)},
+		{"when", "Conditions", whenWords(p)},
 		{"mode", "Mode", modeWords[p.Mode]},
 		{"on_failure", "If the log is unreachable", failureWords[p.OnFailure]},
 		{"escalation", "Automatic blocks", escalationWords(p.Escalation)},
