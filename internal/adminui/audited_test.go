@@ -161,6 +161,7 @@ func (w *walk) identities() {
 	w.Helper()
 	token := w.press(pressed{route: "/tokens", form: url.Values{"name": {"ci"}, "scopes": {string(identity.Read)}, "for": {"30d"}}, action: "token.add", after: true}).ObjectID
 	w.press(pressed{route: "/tokens/:id/rotate", path: "/tokens/" + token + "/rotate", action: "token.update", before: true, after: true})
+	w.press(pressed{route: "/connect/:name/token", path: "/connect/nginx/token", action: "token.add", after: true})
 	w.press(pressed{route: "/tokens/:id/revoke", path: "/tokens/" + token + "/revoke", action: "token.revoke", before: true, after: true})
 	user := w.press(pressed{route: "/users", form: url.Values{"name": {"ada"}, "role": {string(identity.Viewer)}, "password": {password}}, action: "user.add", after: true}).ObjectID
 	for does, form := range map[string]url.Values{"role": {"role": {string(identity.Operator)}}, "password": {"password": {"another " + password}}} {

@@ -231,16 +231,9 @@ func (b *batcher) take(batch []*group) []*group {
 // the same outage.
 func (b *batcher) flush(batch []*group) {
 	ctx, cancel := context.WithDeadline(context.Background(), b.deadline(batch))
-	items := make([]*item, 0, maxBatch)
-	for _, g := range batch {
-		for i := range g.items {
-			items = append(items, &g.items[i])
-		}
-	}
-	for try, late := 1, items; len(late) > 0 && b.sendAll(ctx, batch, late); try++ {
-		if late = waitingLate(batch); try == maxLate {
-			break
-		}
+	items, until := b.stillWaiting(make([]*item, 0, maxBatch), batch, false)
+	for try := 1; len(items) > 0 && b.sendAll(ctx, items, until) && try < maxLate; try++ {
+		items, until = b.stillWaiting(items[:0], batch, true)
 	}
 	var redirected []*group
 	for _, g := range batch {
@@ -274,9 +267,9 @@ func (b *batcher) flush(batch []*group) {
 	}()
 }
 
-// sendAll sends items of batch and reports whether some came too late.
-func (b *batcher) sendAll(ctx context.Context, batch []*group, items []*item) (late bool) {
-	until := b.earliest(batch)
+// sendAll sends items, which may be decided until an instant, and reports whether some
+// came too late.
+func (b *batcher) sendAll(ctx context.Context, items []*item, until time.Time) (late bool) {
 	for len(items) > 0 {
 		n := min(len(items), maxBatch)
 		err := supervise.Call("redis batcher", func() error { return b.send(ctx, items[:n], until) })
@@ -292,20 +285,34 @@ func (b *batcher) sendAll(ctx context.Context, batch []*group, items []*item) (l
 	return late
 }
 
-// waitingLate returns the items that came too late and whose callers still wait.
-func waitingLate(batch []*group) (late []*item) {
+// stillWaiting appends to items those of batch whose callers still wait, only the ones that
+// came too late if late is set, and returns when the first of these callers gives up, at
+// most the timeout from now: a request that is decided later may be for nobody. Both come
+// from one look at each group: one that gives up in between must not be sent with the
+// deadline of the others. The items of callers that have given up fail.
+func (b *batcher) stillWaiting(items []*item, batch []*group, late bool) ([]*item, time.Time) {
 	now := time.Now()
+	until := now.Add(b.timeout)
 	for _, g := range batch {
 		if g.isGone(now) {
+			for i := range g.items {
+				if !late { // or else it has the error already
+					g.items[i].result.Err = unreachable(context.DeadlineExceeded)
+				}
+			}
 			continue
 		}
+		before := len(items)
 		for i := range g.items {
-			if errors.Is(g.items[i].result.Err, errLate) {
-				late = append(late, &g.items[i])
+			if !late || errors.Is(g.items[i].result.Err, errLate) {
+				items = append(items, &g.items[i])
 			}
 		}
+		if len(items) > before && !g.until.IsZero() && g.until.Before(until) {
+			until = g.until
+		}
 	}
-	return late
+	return items, until
 }
 
 // failure returns the error of requests whose call failed with err. A panic of
@@ -331,19 +338,6 @@ func (b *batcher) deadline(batch []*group) time.Time {
 		}
 	}
 	return last
-}
-
-// earliest is when the first caller of batch gives up that has not, and at most
-// the timeout from now: a request that is decided later may be for nobody.
-func (b *batcher) earliest(batch []*group) time.Time {
-	now := time.Now()
-	first := now.Add(b.timeout)
-	for _, g := range batch {
-		if !g.until.IsZero() && g.until.Before(first) && !g.isGone(now) {
-			first = g.until
-		}
-	}
-	return first
 }
 
 // fail makes err the answer to items.

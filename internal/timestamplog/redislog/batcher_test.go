@@ -230,3 +230,21 @@ func TestAfterAFailedCallTheRestOfAGroupIsNotSent(t *testing.T) {
 		wantSizes(t, tr)
 	})
 }
+
+// A caller that gives up after its requests were taken from the queue, and before
+// they are sent, must not be charged under the deadline of the others.
+func TestACallerWhoGivesUpWhileItsCallIsMadeIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := newBatcher()
+		gone, stays := new(groups).get(1), new(groups).get(2)
+		gone.until, stays.until = time.Now().Add(time.Millisecond), time.Now().Add(time.Minute)
+		time.Sleep(time.Millisecond)
+		items, until := b.stillWaiting(nil, []*group{gone, stays}, false)
+		if len(items) != 2 || items[0] != &stays.items[0] || !until.Equal(time.Now().Add(b.timeout)) {
+			t.Errorf("%d items are sent until %s", len(items), until)
+		}
+		if err := gone.answer(0, nil).Err; !errors.Is(err, timestamplog.ErrUnreachable) {
+			t.Errorf("the caller that gave up is answered with %v", err)
+		}
+	})
+}
