@@ -94,12 +94,17 @@ func (h *policyHandler) listPolicies(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusOK, singlePage(all, fromPolicy))
 }
 
-func (h *policyHandler) getPolicy(c *httpserver.Call) error {
+// find returns the policy that the path names.
+func (h *policyHandler) find(c *httpserver.Call) (*rules.Policy, error) {
 	name, err := c.PathParam("name")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := h.policies.FindPolicyByName(c.Context(), name)
+	return h.policies.FindPolicyByName(c.Context(), name)
+}
+
+func (h *policyHandler) getPolicy(c *httpserver.Call) error {
+	p, err := h.find(c)
 	if err != nil {
 		return err
 	}

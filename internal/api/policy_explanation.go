@@ -23,11 +23,7 @@ var (
 
 // explainPolicy explains the active version of a policy.
 func (h *policyHandler) explainPolicy(c *httpserver.Call) error {
-	name, err := c.PathParam("name")
-	if err != nil {
-		return err
-	}
-	p, err := h.policies.FindPolicyByName(c.Context(), name)
+	p, err := h.find(c)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ confirmation. Nothing is changed.`,
 				if err != nil {
 					return err
 				}
-				return printPolicyExplanations(con, []wire.PolicyExplanation{*x})
+				return printEach(con, []wire.PolicyExplanation{*x}, policyExplanationColumns, printPolicyExplanation)
 			}
 			drafts, err := local.ReadPolicies(con, path)
 			if err != nil {
@@ -48,7 +48,7 @@ confirmation. Nothing is changed.`,
 				}
 				all[i] = *x
 			}
-			return printPolicyExplanations(con, all)
+			return printEach(con, all, policyExplanationColumns, printPolicyExplanation)
 		}),
 	}
 	draftFlag(c, &path)
@@ -60,21 +60,25 @@ func draftFlag(c *cobra.Command, path *string) {
 	c.Flags().StringVarP(path, "file", "f", "", "a policy file instead of a name, - for standard input")
 }
 
-func printPolicyExplanations(con *console.Console, all []wire.PolicyExplanation) error {
+// printEach prints all as text, with an empty line between two, or in the format that was
+// asked for.
+func printEach[T any](con *console.Console, all []T, columns []output.Column[T], print func(*console.Console, *output.Printer, T) error) error {
 	p := con.Printer()
 	if p.Format != output.Table {
-		return output.List(p, all, policyExplanationColumns)
+		return output.List(p, all, columns)
 	}
-	for i, x := range all {
+	for i, one := range all {
 		if i > 0 {
 			p.Sayf("")
 		}
-		printPolicyExplanation(con, p, x)
+		if err := print(con, p, one); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func printPolicyExplanation(con *console.Console, p *output.Printer, x wire.PolicyExplanation) {
+func printPolicyExplanation(con *console.Console, p *output.Printer, x wire.PolicyExplanation) error {
 	if x.Version == 0 {
 		p.Sayf("policy %s, new", output.Escape(x.Name))
 	} else {
@@ -101,6 +105,7 @@ func printPolicyExplanation(con *console.Console, p *output.Printer, x wire.Poli
 		p.Sayf("  It needs a confirmation: %s.", output.Escape(string(x.ConfirmReason)))
 	}
 	con.Warn(x.Warnings)
+	return nil
 }
 
 var policyExplanationColumns = []output.Column[wire.PolicyExplanation]{
@@ -141,7 +146,7 @@ shadow mode is tried as if it enforced. Nothing is changed and no request is ref
 				}
 				all[i] = *trial
 			}
-			return printTrials(con, all)
+			return printEach(con, all, trialColumns, printTrial)
 		}),
 	}
 	draftFlag(c, &path)
@@ -177,22 +182,6 @@ func tryPolicy(ctx context.Context, con *console.Console, server *client.Client,
 	}
 	defer file.Close()
 	return server.Policies.Backtest(ctx, draft, name, file)
-}
-
-func printTrials(con *console.Console, all []wire.PolicyTrial) error {
-	p := con.Printer()
-	if p.Format != output.Table {
-		return output.List(p, all, trialColumns)
-	}
-	for i, t := range all {
-		if i > 0 {
-			p.Sayf("")
-		}
-		if err := printTrial(con, p, t); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func printTrial(con *console.Console, p *output.Printer, t wire.PolicyTrial) error {

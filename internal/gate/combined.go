@@ -164,8 +164,10 @@ func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 			s.asked[i].fill(&s.results[i])
 		}
 	case errors.Is(err, timestamplog.ErrCrossSlot):
-		return fault.Field("keys", "lie in different slots of the Redis Cluster, so they cannot be decided as one; "+
+		mistake := fault.Field("keys", "lie in different slots of the Redis Cluster, so they cannot be decided as one; "+
 			"ask about them one by one, or run Stint on a Redis that is no Cluster")
+		mistake.Err = err
+		return mistake
 	default:
 		g.failAll(ctx, s, refused, err)
 	}

@@ -102,16 +102,12 @@ func (b *banned) add(kind, pattern, duration string) string {
 	if duration != "" {
 		body = fmt.Sprintf(`{"pattern":%q,"reason":"by hand","expires_in":%q}`, pattern, duration)
 	}
-	var added struct{ ID string }
-	if err := json.Unmarshal(b.node.Do(b.T, http.MethodPost, "/v1/"+kind, body, http.StatusCreated), &added); err != nil {
-		b.Fatal(err)
-	}
-	return added.ID
+	return b.node.AddEntry(b.T, kind, body)
 }
 
 func (b *banned) end(kind, id string) {
 	b.Helper()
-	b.node.Do(b.T, http.MethodDelete, "/v1/"+kind+"/"+id, "", http.StatusOK)
+	b.node.EndEntry(b.T, kind, id)
 }
 
 func (b *banned) last(id, duration string) {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -145,31 +146,39 @@ func TestEnvoyIsLimitedBlockedAndExempt(t *testing.T) {
 }
 
 func TestEnvoyDescriptorsAreOneCheck(t *testing.T) {
-	e := startEnvoySide(t)
+	t.Run("in memory", func(t *testing.T) { askAboutSeveral(startEnvoySide(t)) })
+	// No call can decide keys of different slots.
+	t.Run("on a Redis Cluster", func(t *testing.T) {
+		askAboutSeveral(startEnvoySide(t, "--redis-url", servers.Cluster(t).URL, "--database-url", servers.Postgres(t).URL, "--grpc-deadline", "10s"))
+	})
+}
+
+func askAboutSeveral(e *envoySide) {
+	e.Helper()
 	alice, bob := descriptor("user=alice"), descriptor("user=bob")
 	e.want(true, e.ask("site", 3, alice))
 	for range 4 {
 		answer := e.want(false, e.ask("site", 0, alice, bob, bob))
 		for i, want := range []ratelimitv3.RateLimitResponse_Code{2, 1, 1} {
 			if got := answer.GetStatuses()[i].GetCode(); got != want {
-				t.Errorf("descriptor %d: got %v, want %v", i, got, want)
+				e.Errorf("descriptor %d: got %v, want %v", i, got, want)
 			}
 		}
 	}
 	asks := costing(descriptor("user=bob"), 0)
 	for range 5 {
 		if st := e.want(true, e.ask("site", 0, asks)).GetStatuses()[0]; st.GetLimitRemaining() != 3 {
-			t.Errorf("refused requests and peeks left %v", st)
+			e.Errorf("refused requests and peeks left %v", st)
 		}
 	}
 	e.want(false, e.ask("site", 0, costing(descriptor("user=alice"), 0), bob)) // who only asks refuses the others too
 	if st := e.ask("site", 0, asks).GetStatuses()[0]; st.GetLimitRemaining() != 3 {
-		t.Errorf("the other left %v", st)
+		e.Errorf("the other left %v", st)
 	}
 	// Usage after the fact fills what there is, each for itself.
 	e.want(false, e.ask("site", 0, costing(descriptor("user=alice"), 4000), costing(descriptor("user=bob"), 2)))
 	if st := e.ask("site", 0, asks).GetStatuses()[0]; st.GetLimitRemaining() != 1 {
-		t.Errorf("after usage: %v", st)
+		e.Errorf("after usage: %v", st)
 	}
 	e.want(false, e.ask("site", 0, costing(descriptor("user=bob"), 1<<63)))
 	e.want(false, e.ask("site", 0, asks))

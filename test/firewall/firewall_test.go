@@ -75,7 +75,7 @@ type site struct {
 	node    *testnode.Node
 	token   string // of the firewall
 	running *exec.Cmd
-	out     *output
+	out     *testnode.Output
 }
 
 func newSite(t *testing.T) *site {
@@ -120,7 +120,7 @@ func (s *site) once(flags ...string) string {
 // start starts the command and waits until it follows the node.
 func (s *site) start(flags ...string) {
 	s.Helper()
-	s.running, s.out = s.command(flags...), &output{}
+	s.running, s.out = s.command(flags...), &testnode.Output{}
 	s.running.Stderr, s.running.Stdout = s.out, s.out
 	if err := s.running.Start(); err != nil {
 		s.Fatal(err)
@@ -207,37 +207,15 @@ func (s *site) await(elements string) {
 func (s *site) add(kind, pattern, more string) (id string) {
 	s.Helper()
 	body := fmt.Sprintf(`{"pattern":%q,"reason":"test","confirm":%q%s}`, pattern, pattern, more)
-	var added struct{ ID string }
-	if err := json.Unmarshal(s.node.Do(s.T, http.MethodPost, "/v1/"+kind, body, http.StatusCreated), &added); err != nil {
-		s.Fatal(err)
-	}
-	return added.ID
+	return s.node.AddEntry(s.T, kind, body)
 }
 
 func (s *site) end(kind, id string) {
 	s.Helper()
-	s.node.Do(s.T, http.MethodDelete, "/v1/"+kind+"/"+id, "", http.StatusOK)
+	s.node.EndEntry(s.T, kind, id)
 }
 
 func (s *site) edit(kind, id, body string) {
 	s.Helper()
 	s.node.Do(s.T, http.MethodPatch, "/v1/"+kind+"/"+id, body, http.StatusOK)
-}
-
-// output is read while it is written.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
 }

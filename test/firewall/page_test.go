@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 var fences = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
@@ -76,7 +78,7 @@ func TestOneCapabilityIsEnough(t *testing.T) {
 	}
 	restricted := exec.Command("setpriv", append([]string{"--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs",
 		"--inh-caps=-all,+net_admin", "--ambient-caps=-all,+net_admin", "--bounding-set=-all,+net_admin"}, c.Args...)...)
-	restricted.Env, s.out = c.Env, &output{}
+	restricted.Env, s.out = c.Env, &testnode.Output{}
 	restricted.Stderr = s.out
 	s.running = restricted
 	if err := restricted.Start(); err != nil {

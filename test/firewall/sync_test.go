@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/test/testnode"
 )
 
 func TestTheSetsFollowTheBlocks(t *testing.T) {
@@ -179,7 +181,7 @@ func TestStintIsDownAtTheStart(t *testing.T) {
 	s.start()
 	s.stop()
 	s.node.Crash()
-	s.running, s.out = s.command(), &output{}
+	s.running, s.out = s.command(), &testnode.Output{}
 	s.running.Stderr = s.out
 	if err := s.running.Start(); err != nil {
 		t.Fatal(err)

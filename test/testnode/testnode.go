@@ -1,9 +1,10 @@
-// Package testnode runs real Stint processes for the tests of package client.
+// Package testnode runs real Stint processes for tests.
 package testnode
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,7 +47,7 @@ type Node struct {
 	flags        []string
 	cmd          *exec.Cmd
 	dir          string
-	out          output
+	out          Output
 	exited       chan struct{}
 }
 
@@ -246,20 +247,39 @@ func (n *Node) stop() {
 	os.RemoveAll(n.dir)
 }
 
-// output is read while it is written.
-type output struct {
+// Output is what a program writes, read while it is written. The zero value is empty.
+type Output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (o *output) Write(p []byte) (int, error) {
+// Write implements io.Writer.
+func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.b.Write(p)
 }
 
-func (o *output) String() string {
+// String returns all that was written.
+func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.b.String()
+}
+
+// AddEntry adds an entry of a kind, "blocks" or "exemptions", with the fields of body, and
+// returns its id.
+func (n *Node) AddEntry(t testing.TB, kind, body string) (id string) {
+	t.Helper()
+	var added struct{ ID string }
+	if err := json.Unmarshal(n.Do(t, http.MethodPost, "/v1/"+kind, body, http.StatusCreated), &added); err != nil {
+		t.Fatal(err)
+	}
+	return added.ID
+}
+
+// EndEntry ends an entry.
+func (n *Node) EndEntry(t testing.TB, kind, id string) {
+	t.Helper()
+	n.Do(t, http.MethodDelete, "/v1/"+kind+"/"+id, "", http.StatusOK)
 }

@@ -40,7 +40,7 @@ func (s *Server) Check(_ context.Context, q *authv3.CheckRequest) (*authv3.Check
 		d, err = s.o.Gate.Check(context.Background(), checks[0])
 	} else {
 		var all gate.Combined
-		if all, err = s.o.Gate.DecideAll(context.Background(), checks); err == nil {
+		if all, err = s.o.Gate.DecideAllOrApart(context.Background(), checks); err == nil {
 			d = ratelimit.Summary(&all)
 		}
 	}

@@ -201,7 +201,7 @@ func (s *Server) decideAlike(checks []gate.Check) (gate.Combined, error) {
 
 func (s *Server) ask(checks []gate.Check) (gate.Combined, error) {
 	if len(checks) > 1 {
-		return s.o.Limits.DecideAll(context.Background(), checks)
+		return s.o.Limits.DecideAllOrApart(context.Background(), checks)
 	}
 	d, err := s.o.Limits.Check(context.Background(), checks[0])
 	return gate.Combined{

@@ -112,7 +112,7 @@ func (d *Door) handle(c *httpserver.Call) error {
 		}
 		return d.answer(c, &k.query, &decision)
 	}
-	combined, err := d.o.Gate.DecideAll(context.Background(), k.checks)
+	combined, err := d.o.Gate.DecideAllOrApart(context.Background(), k.checks)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,14 @@ const FailureThreshold = failureThreshold
 // IsTooOld reports whether a server is known to be too old.
 func IsTooOld(n *NodeHealth) bool { return n.isTooOld() }
 
+// InFlight is how many calls of ordinary checks are in flight to the primary of a key.
+func (l *Log) InFlight(key string) int {
+	b := l.primaryOf(ShardOf(key)).decides
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inFlight
+}
+
 // ForgetTime has l believe that the clocks of its servers are behind by that.
 func (l *Log) ForgetTime(behind time.Duration) {
 	for shard := range Shards {

@@ -1,0 +1,66 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/stint-dev/stint/internal/timestamplog"
+)
+
+// DecideAllOrApart is DecideAll for gateways, which cannot ask about their keys one by one
+// and may let a request pass that is answered an error. Where the keys lie in different
+// slots of a Redis Cluster, it first only asks about each, then charges each if none is
+// refused. Another request may use up a limit in between: then the request is refused
+// although some of its keys were charged. MaxWait must be 0.
+func (g *Gate) DecideAllOrApart(ctx context.Context, checks []Check) (Combined, error) {
+	c, err := g.DecideAll(ctx, checks)
+	if !errors.Is(err, timestamplog.ErrCrossSlot) {
+		return c, err
+	}
+	asked := slices.Clone(checks)
+	for i := range asked {
+		asked[i].Peek = asked[i].Peek || !asked[i].ChargeAlways
+	}
+	decisions, err := g.decideApart(ctx, asked)
+	if err != nil {
+		return Combined{}, err
+	}
+	var again []int // those whose decision is not the one of the check itself yet
+	refused := gravest(decisions) != Allowed
+	for i := range checks {
+		// A refusal charges nothing; it is made again so that it is recorded.
+		if asked[i].Peek != checks[i].Peek && (!refused || decisions[i].Outcome != Allowed) {
+			again = append(again, i)
+		}
+	}
+	some := make([]Check, 0, len(again))
+	for _, i := range again {
+		some = append(some, checks[i])
+	}
+	charged, err := g.decideApart(ctx, some)
+	if err != nil {
+		return Combined{}, err
+	}
+	for at, i := range again {
+		decisions[i] = charged[at]
+	}
+	c = Combined{Outcome: gravest(decisions), Decisions: decisions}
+	c.conclude(g.now())
+	if first := c.Refused(); first != nil {
+		c.ID = first.ID
+	}
+	return c, nil
+}
+
+// decideApart decides each check on its own; the first error is that of all.
+func (g *Gate) decideApart(ctx context.Context, checks []Check) ([]Decision, error) {
+	decisions, errs := make([]Decision, len(checks)), make([]error, len(checks))
+	g.Decide(ctx, checks, decisions, errs)
+	for i, err := range errs {
+		if err != nil {
+			return nil, inCheck(i, err)
+		}
+	}
+	return decisions, nil
+}
