@@ -14,10 +14,10 @@ test: export GORACE ?= atexit_sleep_ms=10
 
 # The packages whose tests take longest. They are started first, so that none
 # runs alone at the end. test-short omits both lists.
-longest := ./test/e2e ./internal/adminui ./internal/timestamplog/redislog ./internal/sqlstore ./internal/sqlstore/offences ./internal/sqlstore/db ./internal/api
-long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw ./test/doors ./test/parity
-# One more than the processors, because most tests wait for servers half of the time.
-packages = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+longest := ./test/e2e ./test/doors ./internal/adminui ./test/firewall ./internal/timestamplog/redislog ./internal/logfollow ./internal/sqlstore ./internal/sqlstore/offences ./internal/sqlstore/db ./internal/api
+long := ./internal/app ./internal/cli ./test/bench ./test/compare ./client ./client/fibermw ./test/parity
+# Two more than the processors, because most tests wait for servers half of the time.
+packages = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 space := $(subst ,, )
 
 .PHONY: help
@@ -34,7 +34,7 @@ setup: ## Install what the tests need: redis-server, Postgres, Chromium, gateway
 
 .PHONY: test
 test: setup ## Run all tests with the race detector, on real servers
-	@echo "The tests take ten to twenty minutes on two cores."
+	@echo "The tests take some fifteen minutes on two cores, more at the first time."
 	$(GO) vet $(race) ./...
 	$(GO) test $(race) -vet=off -timeout 30m -p $(packages) $(longest) ./...
 	$(GO) test -vet=off -run Contract ./internal/timestamplog/...
@@ -42,6 +42,10 @@ test: setup ## Run all tests with the race detector, on real servers
 .PHONY: test-short
 test-short: setup ## Run the packages whose tests start no node, browser or cluster, in about a minute
 	$(GO) test $$($(GO) list ./... | grep -vE '$(subst $(space),|,$(strip $(longest:.%=%$$) $(long:.%=%$$)))')
+
+.PHONY: test-doors
+test-doors: setup ## Build Caddy 2.11 and Traefik 3.6 once, which takes ten minutes, and run the doors' tests with them
+	$(GO) test ./test/doors -count 1 -timeout 30m -args -built-gateways "$$(GO="$(GO)" bash scripts/build-gateways.sh)"
 
 .PHONY: faults
 faults: setup ## Inject faults into Redis, Postgres and nodes, and write docs/RELIABILITY.md

@@ -12,7 +12,8 @@
 // is false. An error means that there is no decision. Where it is Stint that
 // could not be had, WithOutage chooses what happens in its place.
 //
-// A Client asks (Check, CheckAll, Batch), waits for its reservation (Wait, WaitAll, Do)
+// A Client asks (Check, CheckAll, Batch), reports what came of requests (Report,
+// ReportBatch), waits for its reservation (Wait, WaitAll, Do)
 // and gives reservations back (Cancel). Transport makes an http.Client wait before
 // it calls somebody else's API, and Guard protects a handler of one's own;
 // package fibermw does the same for fiber.

@@ -169,6 +169,24 @@ func ExampleClient_Batch() {
 	// the question was wrong: cost
 }
 
+func ExampleClient_Report() {
+	stint, err := client.New(os.Getenv("STINT_CHECK_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	reported, err := stint.Report(context.Background(), client.Report{
+		Key: "ip:203.0.113.7", Outcome: "not_found", Request: client.Request{Path: "/old", Method: "GET"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("refused from now on:", reported.Refuses())
+	fmt.Println(reported.Note)
+	// Output:
+	// refused from now on: false
+	// Not counted: no policy counts not_found.
+}
+
 func ExampleClient_Wait() {
 	stint, err := client.New(os.Getenv("STINT_CHECK_URL"))
 	if err != nil {

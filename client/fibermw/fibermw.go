@@ -60,7 +60,7 @@ func New(config Config) fiber.Handler {
 }
 
 func (config *Config) question(c *fiber.Ctx) (client.Check, bool) {
-	q := client.Check{Policy: config.Policy, Detail: client.DetailRules, Fresh: !config.Remember}
+	q := client.Check{Policy: config.Policy, Detail: client.DetailRules, Fresh: !config.Remember, Request: requestOf(c)}
 	if config.Key == nil {
 		q.Key = AddressKey(c)
 	} else if q.Key = strings.Clone(config.Key(c)); q.Key == "" { // fiber's strings live as long as the request
@@ -73,6 +73,15 @@ func (config *Config) question(c *fiber.Ctx) (client.Check, bool) {
 		q.Meta = config.Meta(c)
 	}
 	return q, true
+}
+
+// requestOf returns what is said of a request, in strings of its own: fiber's live as long
+// as the request.
+func requestOf(c *fiber.Ctx) client.Request {
+	return client.Request{
+		Path: string(c.Request().URI().PathOriginal()), Method: string(c.Request().Header.Method()),
+		Agent: string(c.Request().Header.UserAgent()), Host: string(c.Request().Host()),
+	}
 }
 
 func (config *Config) report(c *fiber.Ctx, d *client.Decision, err error) {

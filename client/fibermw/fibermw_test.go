@@ -149,3 +149,34 @@ func TestFiberCountsByAnAddressThatNobodyCanChoose(t *testing.T) {
 		}
 	}
 }
+
+func TestConditionsSeeTheRequest(t *testing.T) {
+	node := testnode.Start(t)
+	node.Do(t, http.MethodPut, "/v1/policies/trap?confirm=trap",
+		`{"match":["token:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"agent":["*sqlmap*"],"host":["shop.example"],"method":["GET"]}}`, http.StatusCreated)
+	app := fiber.New()
+	app.Use(fibermw.New(fibermw.Config{Client: connect(t, node.Check), Key: func(c *fiber.Ctx) string { return "token:" + c.Get("X-Client") }}))
+	app.Get("/*", func(c *fiber.Ctx) error { return nil })
+	for i, c := range []struct {
+		target, agent, host string
+		status              int
+	}{
+		{"/%2eenv?x=1", "sqlMap/1.8", "Shop.example:80", http.StatusTooManyRequests},
+		{"/env?/.env", "sqlmap", "shop.example", http.StatusOK},
+		{"/.env", "curl", "shop.example", http.StatusOK},
+		{"/.env", "sqlmap", "other.example", http.StatusOK},
+	} {
+		r := httptest.NewRequest(http.MethodGet, c.target, nil)
+		r.Host = c.host
+		r.Header.Set("User-Agent", c.agent)
+		r.Header.Set("X-Client", strings.Repeat("x", i+1))
+		response, err := app.Test(r, -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != c.status {
+			t.Errorf("%+v: got %d", c, response.StatusCode)
+		}
+	}
+}

@@ -19,10 +19,11 @@ export class StintError extends Error {
 
 /** Asks one Stint server. Create one for the whole program: it keeps the connections. */
 export class Stint {
-  #url; #agent; #headers; #timeout; #failOpen
+  #url; #reports; #agent; #headers; #timeout; #failOpen
 
   constructor(url, { token, timeout = 500, onOutage = 'closed', connections = 64, agent } = {}) {
     this.#url = new URL('/v1/check', url)
+    this.#reports = new URL('/v1/report', url)
     if (this.#url.protocol !== 'http:' && this.#url.protocol !== 'https:') throw new TypeError('url must begin with http:// or https://')
     if (onOutage !== 'open' && onOutage !== 'closed') throw new TypeError('onOutage must be "open" or "closed"')
     if (!Number.isInteger(timeout) || timeout < 1) throw new TypeError('timeout must be a whole number of milliseconds, at least 1')
@@ -37,11 +38,11 @@ export class Stint {
   /** Asks about one key or, all or nothing, about several. See index.d.ts. */
   async check(question) {
     // The key makes it safe to send the check again: it is charged once.
-    const body = JSON.stringify({ idempotency_key: randomUUID(), ...question })
+    const body = JSON.stringify({ ...question, idempotency_key: question.idempotency_key ?? randomUUID() })
     const deadline = AbortSignal.timeout(this.#timeout)
     let answer, cause
     try {
-      answer = await this.#send(body, deadline)
+      answer = await this.#send(this.#url, body, deadline)
     } catch (error) {
       cause = error
     }
@@ -58,6 +59,16 @@ export class Stint {
     return this.#outage(cause)
   }
 
+  /** Reports what came of a request. See index.d.ts. */
+  async report(report) {
+    // The id makes it safe to send the report again: it is counted once.
+    const body = JSON.stringify({ ...report, id: report.id ?? randomUUID() })
+    const answer = await this.#send(this.#reports, body, AbortSignal.timeout(this.#timeout))
+    const reported = parse(answer.body)
+    if (answer.status === 200 && Array.isArray(reported?.policies)) return reported
+    throw new StintError(answer.status, reported)
+  }
+
   /** Closes the idle connections. */
   close() {
     this.#agent.destroy()
@@ -65,21 +76,21 @@ export class Stint {
 
   // A server closes idle connections when it likes, also at the moment of a new
   // request: that request is sent again on another.
-  async #send(body, signal) {
+  async #send(url, body, signal) {
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.#sendOnce(body, signal)
+        return await this.#sendOnce(url, body, signal)
       } catch (error) {
         if (!error.reusedSocket || signal.aborted || attempt === 3) throw error
       }
     }
   }
 
-  #sendOnce(body, signal) {
+  #sendOnce(url, body, signal) {
     return new Promise((resolve, reject) => {
-      const { request } = this.#url.protocol === 'https:' ? https : http
+      const { request } = url.protocol === 'https:' ? https : http
       const headers = { ...this.#headers, 'content-length': Buffer.byteLength(body) }
-      const sent = request(this.#url, { method: 'POST', agent: this.#agent, headers, signal })
+      const sent = request(url, { method: 'POST', agent: this.#agent, headers, signal })
       const failed = (error) => {
         error.reusedSocket = sent.reusedSocket
         reject(error)

@@ -31,6 +31,8 @@ export interface Check extends Partial<Key> {
   source?: string
   /** Shown to operators and never trusted. */
   meta?: Record<string, string>
+  /** What is said of the request, for policies with conditions; the guards fill it in. */
+  request?: { path?: string, method?: string, agent?: string, host?: string }
   /** Charges once for all checks with this text; a random one by default. */
   idempotency_key?: string
 }
@@ -59,7 +61,39 @@ export interface Decision {
   [other: string]: unknown
 }
 
-/** What Stint answered in place of a decision: the check was wrong. */
+/** What came of a request of a key, whether or not it was checked. */
+export interface Report {
+  key: string
+  /** 1 to 64 of a-z, 0-9 and _, beginning with a letter, as login_failed. */
+  outcome: string
+  /** What is said of the request, for policies with conditions. */
+  request?: { path?: string, method?: string, agent?: string, host?: string }
+  /** When it happened, in RFC 3339; now by default. What is more than ten minutes late is not counted. */
+  at?: string
+  /** Who reports; shown to operators. */
+  source?: string
+  /** Shown to operators and never trusted. */
+  meta?: Record<string, string>
+  /** Charges once all reports with this text within a minute; a random one by default. Into a full limit each is an offence. */
+  id?: string
+}
+
+/** The answer of Stint to POST /v1/report, as its OpenAPI document describes it. */
+export interface Reported {
+  key: string
+  outcome: string
+  /** The policies that count the outcome for this key and request, and whether they refuse its checks from now on. */
+  policies: {
+    policy: string, mode: 'enforce' | 'shadow', result: 'charged' | 'full' | 'replayed' | 'lost', id: string | null, refuses: boolean
+    retry_at: string | null
+  }[]
+  /** Why no policy counted it. */
+  note?: string
+  degraded: boolean
+  [other: string]: unknown
+}
+
+/** What Stint answered in place of a decision: the check or the report was wrong, or its token. */
 export class StintError extends Error {
   readonly status: number
   readonly code?: string
@@ -72,6 +106,9 @@ export class Stint {
   constructor(url: string | URL, options?: StintOptions)
   /** Resolves to a decision, also during an outage, which onOutage decides. Rejects with a StintError where the check is wrong. */
   check(check: Check): Promise<Decision>
+  /** Reports what came of a request, for policies with an outcome. Rejects with a StintError where the report is wrong or its
+   * token is refused, and with another error while Stint cannot be reached. */
+  report(report: Report): Promise<Reported>
   /** Closes the idle connections. */
   close(): void
 }

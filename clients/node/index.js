@@ -85,7 +85,7 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }) {
   const valueOf = (value, args) => (typeof value === 'function' ? value(...args) : value)
   return async (...args) => {
     if (skip && (await skip(...args))) return { headers: {} }
-    const question = { source, meta: valueOf(meta, args) }
+    const question = { source, meta: valueOf(meta, args), request: attributesOf(args[0]) }
     const keys = await key(...args)
     const common = { policy: valueOf(policy, args), cost: valueOf(cost, args) }
     if (Array.isArray(keys)) {
@@ -105,6 +105,25 @@ function asker(stint, { key, policy, cost, source, meta, skip, onError }) {
     decisions.set(args[0], decision)
     return { headers: decision.headers }
   }
+}
+
+// What policies with conditions ask of a request of node:http, express, fastify or fetch. Clients choose the
+// values: they are cut to what the server takes, so that none has its check refused.
+function attributesOf(request) {
+  const { headers = {}, method, originalUrl, url } = request
+  const header = (name) => (typeof headers.get === 'function' ? headers.get(name) : headers[name])
+  const target = originalUrl ?? url
+  const host = header('host') ?? (typeof headers.get === 'function' && URL.canParse(url) ? new URL(url).host : undefined)
+  return { path: cut(target?.split('?', 1)[0], 8192), method: cut(method, 32), agent: cut(header('user-agent'), 2048), host: cut(host, 255) }
+}
+
+// Returns a text of at most so many bytes without control characters, undefined for none.
+function cut(text, most) {
+  if (typeof text !== 'string' || text === '') return undefined
+  const bytes = Buffer.from(text.replace(/\p{Cc}/gu, '\ufffd')) // what is no Unicode becomes U+FFFD
+  let end = Math.min(bytes.length, most)
+  while (end < bytes.length && (bytes[end] & 0xc0) === 0x80) end--
+  return bytes.toString('utf8', 0, end)
 }
 
 const isAboutKey = (error) => error instanceof StintError && /^(key|keys|keys\[\d+\](\.key)?)$/.test(error.field ?? '')

@@ -11,7 +11,7 @@ var (
 	errNoQuote   = errors.New("there is no quoted request; a line reads: host ident user [time] \"request\" status bytes")
 	errNoBracket = errors.New("there is no [time] before the request; a line reads: host ident user [time] \"request\" status bytes")
 	errNoStatus  = errors.New("no status of three digits follows the request")
-	errNoField   = errors.New("the line holds no such field; only Combined Log Format has a referer and a user agent")
+	errNoField   = errors.New("the line holds no such field; only Combined Log Format has a referer and a user agent, and X-Forwarded-For where the server is set to write it behind them")
 )
 
 // clfField says which part of a line makes the key.
@@ -22,6 +22,7 @@ const (
 	clfUser
 	clfReferer
 	clfUserAgent
+	clfForwardedFor
 )
 
 var clfFields = map[string]clfField{
@@ -29,6 +30,7 @@ var clfFields = map[string]clfField{
 	"user": clfUser, "remote_user": clfUser,
 	"referer": clfReferer, "http_referer": clfReferer,
 	"user_agent": clfUserAgent, "http_user_agent": clfUserAgent,
+	"forwarded_for": clfForwardedFor, "x_forwarded_for": clfForwardedFor, "http_x_forwarded_for": clfForwardedFor,
 }
 
 // clfParser reads Common and Combined Log Format. It allocates nothing for a
@@ -46,11 +48,11 @@ func newCLFParser(o Options) (*clfParser, error) {
 	}
 	field, known := clfFields[name]
 	if !known {
-		return nil, fmt.Errorf("the field %q is none of Common Log Format; make the key of host, user, referer or user_agent", clip(name))
+		return nil, fmt.Errorf("the field %q is none of Common Log Format; make the key of host, user, referer, user_agent or x_forwarded_for", clip(name))
 	}
 	kind := o.Kind
 	if kind == "" {
-		kind = []string{"ip", "user", "referer", "user_agent"}[field]
+		kind = []string{"ip", "user", "referer", "user_agent", "ip"}[field]
 	}
 	return &clfParser{field: field, keys: newKeyCache(o.Keys, kind)}, nil
 }
@@ -72,6 +74,7 @@ func (p *clfParser) parse(line []byte) (Record, error) {
 	}
 	method, target := requestLine(request[:len(request)-len(after)-1])
 	r.Method, r.Path = p.texts.of(method), p.texts.of(target)
+	r.Status, _ = digits(after[1:4])
 	if agent, err := quotedOf(after, 1); err == nil {
 		r.Agent = p.texts.of(agent)
 	}

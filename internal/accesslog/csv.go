@@ -25,8 +25,10 @@ type csvParser struct {
 	columns         int
 	time, key, cost int // cost is -1 where there is none
 	keys            *keyCache
-	// request are the columns of the path, the method and the agent; -1 where there is none.
-	request [3]int
+	// request are the columns of requestNames and status that of the status; -1 where there
+	// is none.
+	request [len(requestNames)]int
+	status  int
 	texts   textCache
 	feed    feed
 	in      *csv.Reader
@@ -47,8 +49,11 @@ func newCSVParser(header []byte, o Options) (*csvParser, error) {
 	}
 	p.cost = column(names, o.Cost, costNames)
 	for i, wellKnown := range requestNames {
-		p.request[i] = column(names, "", wellKnown)
+		if p.request[i] = column(names, "", wellKnown); p.request[i] == p.key {
+			p.request[i] = -1
+		}
 	}
+	p.status = column(names, "", statusNames)
 	if o.Cost != "" && p.cost < 0 {
 		_, err = mustColumn(names, "cost", o.Cost, costNames)
 		return nil, err
@@ -123,12 +128,23 @@ func (p *csvParser) record(values []string) (Record, error) {
 		return Record{}, err
 	}
 	r := Record{Time: ms, Key: key, Cost: cost}
-	for i, into := range []*string{&r.Path, &r.Method, &r.Agent} {
+	for i, into := range r.texts() {
 		if at := p.request[i]; at >= 0 {
 			*into = p.texts.of([]byte(values[at]))
 		}
 	}
+	if p.status >= 0 {
+		r.Status = parseStatus(values[p.status])
+	}
 	return r, nil
+}
+
+// parseStatus returns 0 for what is no status.
+func parseStatus(text string) int {
+	if status, ok := digits([]byte(text)); ok && len(text) == 3 {
+		return status
+	}
+	return 0
 }
 
 func parseCost(text string) (int, error) {

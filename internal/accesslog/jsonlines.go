@@ -32,6 +32,9 @@ const (
 	forPath
 	forMethod
 	forAgent
+	forHost
+	forStatus
+	forLine // the request line, of which the method and the path are parts
 	fieldUses
 )
 
@@ -42,6 +45,7 @@ type wanted struct{ use, rank int }
 // jsonParser reads one object a line.
 type jsonParser struct {
 	wanted  map[string]wanted // by path, lower case
+	hosts   map[string]wanted // names of the host that may also make the key
 	parents map[string]bool   // paths of objects that hold wanted fields
 	texts   textCache
 	caches  []*keyCache // of the keys, by rank
@@ -58,19 +62,26 @@ type found struct {
 }
 
 func newJSONParser(o Options) (*jsonParser, error) {
-	p := &jsonParser{wanted: map[string]wanted{}, parents: map[string]bool{}, options: o}
+	p := &jsonParser{wanted: map[string]wanted{}, hosts: map[string]wanted{}, parents: map[string]bool{}, options: o}
 	p.in = jsontext.NewDecoder(&p.bytes, lenient)
 	p.want(forTime, o.Time, timeNames)
 	p.want(forCost, o.Cost, costNames)
 	for i, names := range requestNames {
 		p.want(forPath+i, "", names)
 	}
+	p.want(forStatus, "", statusNames)
+	p.want(forLine, "", []string{"request", "request_line"})
 	for _, name := range p.want(forKey, o.Key, keyNames) {
 		kind, err := o.kindOf(name)
 		if err != nil {
 			return nil, err
 		}
 		p.caches = append(p.caches, newKeyCache(o.Keys, kind))
+	}
+	for rank, name := range requestNames[forHost-forPath] {
+		if p.wanted[name].use == forKey {
+			p.hosts[name] = wanted{forHost, rank}
+		}
 	}
 	return p, nil
 }
@@ -146,14 +157,21 @@ func (p *jsonParser) field(path string) error {
 	if err != nil {
 		return err
 	}
-	best := &p.found[want.use]
-	switch {
-	case best.rank == want.rank && want.use < forPath:
+	if best := &p.found[want.use]; best.rank == want.rank && want.use < forPath {
 		return errTwice
-	case best.rank < 0 || want.rank < best.rank:
-		best.rank, best.value = want.rank, append(best.value[:0], value...)
+	}
+	p.found[want.use].prefer(want.rank, value)
+	if host, isHost := p.hosts[path]; isHost {
+		p.found[forHost].prefer(host.rank, value)
 	}
 	return nil
+}
+
+// prefer takes over a value of a smaller rank.
+func (f *found) prefer(rank int, value []byte) {
+	if f.rank < 0 || rank < f.rank {
+		f.rank, f.value = rank, append(f.value[:0], value...)
+	}
 }
 
 func (p *jsonParser) record() (Record, error) {
@@ -190,14 +208,52 @@ func (p *jsonParser) record() (Record, error) {
 		return Record{}, err
 	}
 	r := Record{Time: ms, Key: parsed, Cost: units}
-	for i, into := range []*string{&r.Path, &r.Method, &r.Agent} {
+	p.readRequest(&r, client)
+	return r, nil
+}
+
+// readRequest reads what the line says of the request, whose key is made of client.
+func (p *jsonParser) readRequest(r *Record, client string) {
+	for i, into := range r.texts() {
 		if f := &p.found[forPath+i]; f.rank >= 0 {
-			if text, err := textOf(f.value); err == nil {
+			if text, err := textOf(firstOf(f.value)); err == nil && (i != forHost-forPath || text != client) {
 				*into = p.texts.of([]byte(text))
 			}
 		}
 	}
-	return r, nil
+	if f := &p.found[forLine]; f.rank >= 0 {
+		if text, err := textOf(f.value); err == nil {
+			method, target := requestLine([]byte(text))
+			if r.Method == "" {
+				r.Method = p.texts.of(method)
+			}
+			if r.Path == "" {
+				r.Path = p.texts.of(target)
+			}
+		}
+	}
+	if f := &p.found[forStatus]; f.rank >= 0 {
+		if text, err := textOf(f.value); err == nil {
+			r.Status = parseStatus(text)
+		}
+	}
+}
+
+// firstOf returns the first element of a list, as Caddy writes headers, and any other
+// value as it is.
+func firstOf(value []byte) []byte {
+	if value[0] != '[' {
+		return value
+	}
+	list := jsontext.NewDecoder(bytes.NewReader(value), lenient)
+	if _, err := list.ReadToken(); err != nil || list.PeekKind() != '"' {
+		return []byte(`""`)
+	}
+	first, err := list.ReadValue()
+	if err != nil {
+		return []byte(`""`)
+	}
+	return first
 }
 
 // textOf returns the text of a string, or a number as it is written.

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"errors"
 	"net/netip"
+	"strings"
 
 	"github.com/stint-dev/stint/internal/keys"
 )
@@ -61,6 +62,9 @@ func (c *keyCache) parse(value string) (keys.Key, error) {
 	case wholeKey:
 		return c.parser.Key(value)
 	case "ip":
+		if comma := strings.LastIndexByte(value, ','); comma >= 0 { // X-Forwarded-For
+			value = strings.TrimSpace(value[comma+1:])
+		}
 		// Some load balancers write the client's port behind its address.
 		if pair, err := netip.ParseAddrPort(value); err == nil {
 			return c.parser.AddressKey(pair.Addr()), nil

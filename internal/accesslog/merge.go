@@ -12,13 +12,14 @@ import (
 )
 
 // appendRecord appends the encoding of a record in a spill: the time, the cost, the
-// length of the key and the key, and so the path, the method and the agent, all
-// numbers as varints.
+// status, the length of the key and the key, and so the path, the method, the agent and
+// the host, all numbers as varints.
 func appendRecord(b []byte, r Record) []byte {
 	key := FullKey(r.Key)
 	b = binary.AppendVarint(b, r.Time)
 	b = binary.AppendUvarint(b, uint64(r.Cost))
-	for _, text := range [...]string{key, r.Path, r.Method, r.Agent} {
+	b = binary.AppendUvarint(b, uint64(r.Status))
+	for _, text := range [...]string{key, r.Path, r.Method, r.Agent, r.Host} {
 		b = binary.AppendUvarint(b, uint64(len(text)))
 		b = append(b, text...)
 	}
@@ -44,6 +45,10 @@ func (r *runReader) advance() error {
 	if err != nil {
 		return fmt.Errorf("read the temporary file: %w", err)
 	}
+	status, err := binary.ReadUvarint(r.in)
+	if err != nil {
+		return fmt.Errorf("read the temporary file: %w", err)
+	}
 	if err := r.readText(keys.MaxLength); err != nil {
 		return err
 	}
@@ -51,8 +56,8 @@ func (r *runReader) advance() error {
 	if err != nil {
 		return fmt.Errorf("the temporary file was changed by somebody else: %w", err)
 	}
-	r.head = Record{Time: at, Key: key, Cost: int(cost)}
-	for _, into := range []*string{&r.head.Path, &r.head.Method, &r.head.Agent} {
+	r.head = Record{Time: at, Key: key, Cost: int(cost), Status: int(status)}
+	for _, into := range r.head.texts() {
 		if err := r.readText(maxText); err != nil {
 			return err
 		}

@@ -17,7 +17,9 @@ type Options struct {
 	// object that holds each, a dot going down into an object
 	// ("request.remote_ip"). "" looks for the well-known names; then a log
 	// without a cost counts 1 for each request. For CLF, Key is one of host
-	// (the default), user, referer and user_agent, and the others are ignored.
+	// (the default), user, referer, user_agent and x_forwarded_for (the third quoted text
+	// after the status), and the others are ignored. Of a list of addresses the last one
+	// counts, which the nearest proxy has added.
 	Time, Key, Cost string
 
 	// Kind is put before what Key names to make the key: "token" makes
@@ -42,7 +44,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Format = Auto
 	}
 	if o.MaxLine <= 0 {
-		o.MaxLine = 64 << 10
+		o.MaxLine = DefaultMaxLine
 	}
 	// The line buffer also serves detection, which wants to see whole lines.
 	o.MaxLine = max(o.MaxLine, 1<<10)
@@ -62,16 +64,22 @@ var (
 	timeNames    = []string{"time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "datetime", "date", "msec"}
 	addressNames = []string{
 		"remote_addr", "client_ip", "clientip", "remote_ip", "ip", "client", "remote_host", "host",
-		"request.client_ip", "request.remote_ip", "client.ip", "source.ip", "httprequest.remoteip",
+		"request.client_ip", "request.remote_ip", "client.ip", "source.ip", "httprequest.remoteip", "clienthost",
 	}
 	keyNames  = append(append([]string(nil), addressNames...), "key")
 	costNames = []string{"cost"}
 
-	// requestNames are those of the path, the method and the agent.
+	// forwardedNames are never looked for: a client can send the header itself.
+	forwardedNames = []string{"x_forwarded_for", "http_x_forwarded_for", "x-forwarded-for", "forwarded_for", "request.headers.x-forwarded-for"}
+	statusNames    = []string{
+		"status", "status_code", "response_code", "response_status", "http_status", "response.status_code", "httprequest.status", "downstreamstatus",
+	}
+	// requestNames are those of the path, the method, the agent and the host.
 	requestNames = [...][]string{
-		{"path", "uri", "request_uri", "url", "request.uri", "request.path", "httprequest.requesturl"},
-		{"method", "request_method", "request.method", "httprequest.requestmethod"},
-		{"agent", "user_agent", "http_user_agent", "useragent", "request.user_agent", "httprequest.useragent"},
+		{"path", "uri", "request_uri", "url", "request.uri", "request.path", "httprequest.requesturl", "requestpath"},
+		{"method", "request_method", "request.method", "httprequest.requestmethod", "requestmethod"},
+		{"agent", "user_agent", "http_user_agent", "useragent", "request.user_agent", "httprequest.useragent", "request.headers.user-agent", "request_user-agent"},
+		{"server_name", "http_host", "vhost", "virtual_host", "authority", "request.host", "requesthost", "host"},
 	}
 )
 
@@ -86,7 +94,7 @@ func (o Options) kindOf(name string) (string, error) {
 		return o.Kind, nil
 	case lower == "key":
 		return wholeKey, nil
-	case contains(addressNames, lower):
+	case contains(addressNames, lower), contains(forwardedNames, lower):
 		return "ip", nil
 	}
 	kind := strings.NewReplacer(".", "_", " ", "_").Replace(lower)

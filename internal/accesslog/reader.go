@@ -6,6 +6,8 @@ import (
 	"io"
 )
 
+var errNoHeader = errors.New("the CSV has no line of column names")
+
 // Reader reads the requests of one log in the order of its lines. It is not
 // safe for concurrent use.
 type Reader struct {
@@ -38,38 +40,10 @@ func NewReader(r io.Reader, name string, o Options) (*Reader, error) {
 			return nil, reader.wrap(err)
 		}
 	}
-	if reader.parse, err = reader.parser(o); err != nil {
+	if reader.parse, err = newParser(reader.format, o, reader.header); err != nil {
 		return nil, reader.wrap(err)
 	}
 	return reader, nil
-}
-
-func (r *Reader) parser(o Options) (func([]byte) (Record, error), error) {
-	switch r.format {
-	case CLF:
-		p, err := newCLFParser(o)
-		if err != nil {
-			return nil, err
-		}
-		return p.parse, nil
-	case JSON:
-		p, err := newJSONParser(o)
-		if err != nil {
-			return nil, err
-		}
-		return p.parse, nil
-	case CSV:
-		header, err := r.header()
-		if err != nil {
-			return nil, err
-		}
-		p, err := newCSVParser(header, o)
-		if err != nil {
-			return nil, err
-		}
-		return p.parse, nil
-	}
-	return nil, fmt.Errorf("the log format %q is not known; write auto, common, combined, json or csv", clip(string(r.format)))
 }
 
 // header reads the column names of a CSV, which blank lines may precede.
@@ -78,7 +52,7 @@ func (r *Reader) header() ([]byte, error) {
 		line, long, err := r.lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, errors.New("the CSV has no line of column names")
+			return nil, errNoHeader
 		case err != nil:
 			return nil, err
 		case long:

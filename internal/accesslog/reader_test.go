@@ -201,7 +201,7 @@ func TestWrongOptionsAreErrorsThatSayWhatWouldBeRight(t *testing.T) {
 		want      string
 	}{
 		{"a bad kind", common, accesslog.Options{Kind: "No"}, "a kind starts with a-z"},
-		{"a field that CLF lacks", common, accesslog.Options{Key: "path"}, "host, user, referer or user_agent"},
+		{"a field that CLF lacks", common, accesslog.Options{Key: "path"}, "host, user, referer, user_agent or x_forwarded_for"},
 		{"a column that is not there", "time,ip\n", accesslog.Options{Format: accesslog.CSV, Key: "token"}, `no column "token" for the key`},
 		{"a cost column that is not there", "time,ip\n", accesslog.Options{Format: accesslog.CSV, Cost: "n"}, `no column "n" for the cost`},
 		{"no time column", "a,ip\n", accesslog.Options{Format: accesslog.CSV}, "no column for the time"},

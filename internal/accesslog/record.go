@@ -17,9 +17,16 @@ type Record struct {
 	Time int64 // Unix milliseconds
 	Key  keys.Key
 	Cost int // 1 to timestamplog.MaxCost
-	// Path, Method and Agent are those of the request, "" where the log has none.
+	// Path, Method, Agent and Host are those of the request, "" where the log has none.
 	// The path may be a whole target with its query.
-	Path, Method, Agent string
+	Path, Method, Agent, Host string
+	// Status is that of the answer, 0 where the log has none.
+	Status int
+}
+
+// texts returns the texts of requestNames, in their order.
+func (r *Record) texts() [len(requestNames)]*string {
+	return [...]*string{&r.Path, &r.Method, &r.Agent, &r.Host}
 }
 
 // Source yields requests one after another. The error after the last one is

@@ -145,9 +145,9 @@ const noteInterval = time.Minute
 // maxNoted bounds the bouncers that are remembered between two notes.
 const maxNoted = 10_000
 
-// NoteLive notes that a bouncer was answered in live mode. It writes to the store at
-// most once a minute for each bouncer.
-func (b *Bouncers) NoteLive(ctx context.Context, c BouncerCaller, sent int64) error {
+// NoteLive counts that a bouncer was answered in live mode. It returns what writes the
+// count to the store, at most once a minute for each bouncer, and else nil.
+func (b *Bouncers) NoteLive(c BouncerCaller, sent int64) (write func(context.Context) error) {
 	now := b.Now()
 	b.mu.Lock()
 	known := b.noted[c.ID]
@@ -166,7 +166,9 @@ func (b *Bouncers) NoteLive(ctx context.Context, c BouncerCaller, sent int64) er
 	if !isDue {
 		return nil
 	}
-	return b.Store.PutBouncer(ctx, bouncers.Bouncer{ID: c.ID, Version: c.Version, Mode: bouncers.Live, First: now, Last: now, Sent: sent})
+	return func(ctx context.Context) error {
+		return b.Store.PutBouncer(ctx, bouncers.Bouncer{ID: c.ID, Version: c.Version, Mode: bouncers.Live, First: now, Last: now, Sent: sent})
+	}
 }
 
 // List returns the bouncers that have asked lately.

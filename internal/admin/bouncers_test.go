@@ -197,6 +197,27 @@ func TestAnAnswerThatIsNotConfirmedIsSentAgain(t *testing.T) {
 	})
 }
 
+func TestALiveBouncerIsNotedOnceAMinute(t *testing.T) {
+	f := newFixture(t, migrated.SQLite(t))
+	w := newFirewall(f, "token")
+	if write := w.cases.NoteLive(w.caller, 1); write == nil || write(t.Context()) != nil {
+		t.Fatal("the first answer is not noted")
+	}
+	for range 3 {
+		if w.cases.NoteLive(w.caller, 2) != nil {
+			t.Fatal("an answer is noted within the minute")
+		}
+	}
+	f.now = f.now.Add(time.Minute)
+	if write := w.cases.NoteLive(w.caller, 3); write == nil || write(t.Context()) != nil {
+		t.Fatal("a minute later no answer is noted")
+	}
+	list, err := w.cases.List(t.Context())
+	if err != nil || len(list) != 1 || list[0].Sent != 10 || list[0].Mode != bouncers.Live || !list[0].Last.Equal(f.now) {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+}
+
 // TestAFirewallBlocksWhatIsBlocked makes random changes. Whatever happens, a bouncer
 // blocks after two pulls exactly what Stint refuses, and after one nothing that it
 // allows.

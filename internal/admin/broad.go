@@ -68,10 +68,10 @@ func isLater(expires, than time.Time) bool {
 // trafficReason says how much of the last day's checks would have been refused,
 // "" where that needs no confirmation or is not known.
 func trafficReason(t *TrafficEstimate) string {
-	if t == nil || t.Share <= confirmRatio {
+	if t == nil || t.Ratio <= confirmRatio {
 		return ""
 	}
-	return fmt.Sprintf("would have refused about %.1f %% of the last day's checks", t.Share*100)
+	return fmt.Sprintf("would have refused about %.1f %% of the last day's checks", t.Ratio*100)
 }
 
 // needConfirm is the error of a pattern that must be confirmed by repeating it,

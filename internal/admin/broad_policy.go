@@ -92,10 +92,11 @@ func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
 		return nil, nil
 	}
 	var d *struct {
-		Match []string   `json:"match"`
-		Rules []string   `json:"rules"`
-		Mode  rules.Mode `json:"mode"`
-		When  struct {
+		Match   []string   `json:"match"`
+		Outcome string     `json:"outcome"`
+		Rules   []string   `json:"rules"`
+		Mode    rules.Mode `json:"mode"`
+		When    struct {
 			Path   []string `json:"path"`
 			Method []string `json:"method"`
 			Agent  []string `json:"agent"`
@@ -106,7 +107,7 @@ func recordedPolicy(e *audit.Record, document []byte) (*rules.Policy, error) {
 	if d == nil || err != nil {
 		return nil, err
 	}
-	p := &rules.Policy{Name: e.ObjectID, Mode: d.Mode}
+	p := &rules.Policy{Name: e.ObjectID, Outcome: d.Outcome, Mode: d.Mode}
 	if p.Rules, err = rules.ParseStack(d.Rules); err != nil {
 		return nil, fmt.Errorf("audit entry %d: %w", e.ID, err)
 	}

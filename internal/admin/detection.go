@@ -16,17 +16,15 @@ type DetectionView interface {
 	Blocks() *blocks.Set
 }
 
-// Detection holds the use cases of offences, attacks, escalations and proposals: it
+// Detection holds the use cases of offences, attacks and escalations: it
 // answers who offended, when and why. It is safe for use by many
 // goroutines.
 type Detection struct {
 	Store     DetectionStore
-	Proposals ProposalStore
-	// Entries adds the blocks of accepted proposals.
-	Entries          *Entries
-	View             DetectionView
-	ProposalSettings func() offences.ProposalSettings // nil means DefaultProposalSettings
-	Now              func() time.Time                 // nil means time.Now
+	Proposals *Proposals
+	View      DetectionView
+	Secret    func() []byte    // that refusal ids are made with; nil means none
+	Now       func() time.Time // nil means time.Now
 }
 
 func (d *Detection) now() time.Time {
@@ -34,6 +32,16 @@ func (d *Detection) now() time.Time {
 		return time.Now()
 	}
 	return d.Now()
+}
+
+// Rank ranks the offenders of a span by their offences alone.
+func (d *Detection) Rank(ctx context.Context, q offences.Query) (offences.Ranking, error) {
+	return d.Store.Rank(ctx, q)
+}
+
+// Seen sums what the keys that a pattern selects were seen doing.
+func (d *Detection) Seen(ctx context.Context, p keys.Pattern, from, to time.Time) (offences.Seen, error) {
+	return d.Store.Seen(ctx, p, from, to, 1)
 }
 
 // Offenders ranks the offenders of a span.
@@ -88,12 +96,12 @@ func (d *Detection) addDetails(ctx context.Context, q offences.Query, span offen
 	if err != nil {
 		return err
 	}
-	type decider struct {
+	type refuser struct {
 		key, name string
 		policy    int64
 		kind      offences.Kind
 	}
-	sums, most := map[decider]int64{}, map[string]int64{}
+	sums, most := map[refuser]int64{}, map[string]int64{}
 	for _, d := range details {
 		row := at[d.Key]
 		if q.Points > 0 {
@@ -102,7 +110,7 @@ func (d *Detection) addDetails(ctx context.Context, q offences.Query, span offen
 			}
 			row.Trend[min(d.Point, points-1)] += d.Count
 		}
-		id := decider{d.Key, d.RefusedBy, d.Policy, d.Kind}
+		id := refuser{d.Key, d.RefusedBy, d.Policy, d.Kind}
 		sums[id] += d.Count
 		if sums[id] > most[d.Key] {
 			most[d.Key] = sums[id]
@@ -122,7 +130,7 @@ func (d *Detection) addTraffic(ctx context.Context, policy int64, r *offences.Of
 	}
 	for i := range r.Rows {
 		if all := r.Rows[i].Offences + r.Rows[i].Allowed; all > 0 {
-			r.Rows[i].Share = float64(r.Rows[i].Offences) / float64(all)
+			r.Rows[i].Ratio = float64(r.Rows[i].Offences) / float64(all)
 		}
 	}
 	return nil
@@ -175,7 +183,7 @@ func (d *Detection) Rules(ctx context.Context, from, to time.Time) ([]offences.R
 	for _, t := range totals {
 		row := offences.RuleRow{RuleTotal: t}
 		if t.Kind != offences.Shadow && all > 0 {
-			row.Share = float64(t.Refused) / float64(all)
+			row.Ratio = float64(t.Refused) / float64(all)
 		}
 		rows = append(rows, row)
 	}

@@ -27,9 +27,43 @@ func (d *Detection) EscalationStatus(ctx context.Context, key keys.Key) (enforci
 	return enforcing, shadow, nil
 }
 
+// ConditionalEscalations returns the states of a key in the escalations of the policies
+// with conditions or an outcome that may apply to it, by their ids.
+func (d *Detection) ConditionalEscalations(ctx context.Context, key keys.Key) (map[int64]*offences.EscalationStatus, error) {
+	selector := d.View.Selector()
+	if len(selector.Conditional(key)) == 0 {
+		return nil, nil
+	}
+	all, err := d.statusesUnder(ctx, []string{key.String()}, selector.Conditional)
+	return all[key.String()], err
+}
+
 // escalationStatuses returns the states of keys under the policies that limit them,
 // or under their shadow policies.
 func (d *Detection) escalationStatuses(ctx context.Context, page []string, shadow bool) (map[string]*offences.EscalationStatus, error) {
+	selector := d.View.Selector()
+	found, err := d.statusesUnder(ctx, page, func(k keys.Key) []*rules.Policy {
+		policy, shadowPolicy := selector.Select(k)
+		if shadow {
+			policy = shadowPolicy
+		}
+		return []*rules.Policy{policy}
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*offences.EscalationStatus{}
+	for key, byPolicy := range found {
+		for _, status := range byPolicy { // one
+			all[key] = status
+		}
+	}
+	return all, nil
+}
+
+// statusesUnder returns the states of keys by key and policy, under the policies with an
+// escalation that policiesOf returns; these may be nil.
+func (d *Detection) statusesUnder(ctx context.Context, page []string, policiesOf func(keys.Key) []*rules.Policy) (map[string]map[int64]*offences.EscalationStatus, error) {
 	states, err := d.Store.EscalationStates(ctx, page)
 	if err != nil {
 		return nil, err
@@ -55,24 +89,22 @@ func (d *Detection) escalationStatuses(ctx context.Context, page []string, shado
 	for _, c := range counts {
 		counted[id{c.Policy, c.Key}] = append(counted[id{c.Policy, c.Key}], c)
 	}
-	selector := d.View.Selector()
-	all := map[string]*offences.EscalationStatus{}
+	all := map[string]map[int64]*offences.EscalationStatus{}
 	for _, key := range page {
 		k, err := offences.ParseKey(key)
 		if err != nil {
 			continue
 		}
-		policy, shadowPolicy := selector.Select(k)
-		if shadow {
-			policy = shadowPolicy
+		all[key] = map[int64]*offences.EscalationStatus{}
+		for _, policy := range policiesOf(k) {
+			if policy == nil || policy.Escalation == nil || policy.Mode == rules.Off {
+				continue
+			}
+			l := offences.EscalationsOf([]*rules.Policy{policy})[policy.ID]
+			status := l.Status(known[id{policy.ID, key}], counted[id{policy.ID, key}], now)
+			status.Paused = slices.ContainsFunc(pauses, func(p offences.EscalationPause) bool { return p.Policy == policy.ID })
+			all[key][policy.ID] = status
 		}
-		if policy == nil || policy.Escalation == nil || policy.Mode == rules.Off {
-			continue
-		}
-		l := offences.EscalationsOf([]*rules.Policy{policy})[policy.ID]
-		status := l.Status(known[id{policy.ID, key}], counted[id{policy.ID, key}], now)
-		status.Paused = slices.ContainsFunc(pauses, func(p offences.EscalationPause) bool { return p.Policy == policy.ID })
-		all[key] = status
 	}
 	return all, nil
 }
@@ -84,6 +116,11 @@ func sortedPolicies(selector *rules.Selector) []*rules.Policy {
 	all := selector.Policies()
 	slices.SortFunc(all, func(a, b *rules.Policy) int { return int(a.ID - b.ID) })
 	return all
+}
+
+// EscalationEvents returns what the escalations did, as a filter selects it.
+func (d *Detection) EscalationEvents(ctx context.Context, f offences.EscalationFilter) ([]offences.EscalationEvent, error) {
+	return d.Store.EscalationEvents(ctx, f)
 }
 
 // EscalationPauses returns the escalations that are paused.

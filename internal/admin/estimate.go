@@ -38,12 +38,12 @@ func (e *SampleEstimator) EstimateTraffic(ctx context.Context, from, to time.Tim
 			selected += checks
 		}
 	}
-	t.Share = selected / total
+	t.Ratio = selected / total
 	// Keys are what was sampled, so that it is they who vary: the variance of a
 	// ratio of two sums over them.
 	var squares float64
 	for text, checks := range asked {
-		off := -t.Share * checks
+		off := -t.Ratio * checks
 		if mine[text] {
 			off += checks
 		}

@@ -59,7 +59,7 @@ func TestWhereEveryKeyIsTracedTheShareIsExact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Keys != 2 || got.AllKeys != 3 || got.Checks != 40 || got.AllChecks != 100 || got.Share != 0.4 || got.Error != 0 {
+	if got.Keys != 2 || got.AllKeys != 3 || got.Checks != 40 || got.AllChecks != 100 || got.Ratio != 0.4 || got.Error != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -78,8 +78,8 @@ func TestWhereKeysAreSampledTheErrorIsHonest(t *testing.T) {
 	// 3,000 of 6,999 checks are of bad keys. The hash is fixed by the secret,
 	// so this sample is always the same.
 	truth := 3000.0 / 6999
-	if got.Error <= 0 || math.Abs(got.Share-truth) > 2*got.Error {
-		t.Errorf("share %.3f ± %.3f, and it is %.3f", got.Share, got.Error, truth)
+	if got.Error <= 0 || math.Abs(got.Ratio-truth) > 2*got.Error {
+		t.Errorf("share %.3f ± %.3f, and it is %.3f", got.Ratio, got.Error, truth)
 	}
 	if math.Abs(float64(got.AllKeys)-4000) > 1000 {
 		t.Errorf("%d keys, and there are 4000", got.AllKeys)

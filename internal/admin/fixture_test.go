@@ -139,7 +139,7 @@ func (r recorded) EstimateTraffic(_ context.Context, from, to time.Time, selects
 			t.Checks += checks
 		}
 	}
-	t.Share = float64(t.Checks) / float64(t.AllChecks)
+	t.Ratio = float64(t.Checks) / float64(t.AllChecks)
 	return t, nil
 }
 

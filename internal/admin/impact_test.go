@@ -45,7 +45,7 @@ func TestTheImpactOfABlockNamesWhatItTouches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !i.BlocksCaller || i.IsExempt || len(i.Exemptions) != 1 || len(i.CoveredBy) != 1 || len(i.Covers) != 1 || i.Covers[0].ID != inner.ID || i.Traffic.Share != 0.03 {
+		if !i.BlocksCaller || i.IsExempt || len(i.Exemptions) != 1 || len(i.CoveredBy) != 1 || len(i.Covers) != 1 || i.Covers[0].ID != inner.ID || i.Traffic.Ratio != 0.03 {
 			t.Fatalf("got %+v", i)
 		}
 		if !strings.Contains(i.ConfirmReason, "3.0 %") {

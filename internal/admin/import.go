@@ -19,10 +19,38 @@ const maxRows = 1_000_000
 // maxShown is how many invalid rows, and how many findings, are named one by one.
 const maxShown = 20
 
+// BlockFormat is how a file holds blocks.
+type BlockFormat = blocklist.Format
+
+// The formats.
+const (
+	BlocksCSV   = blocklist.CSV
+	BlocksJSON  = blocklist.JSON
+	BlocksPlain = blocklist.Plain
+)
+
+// DetectFormat returns a file's format by its name or, where the name does not say, by
+// its first bytes.
+func DetectFormat(name string, head []byte) BlockFormat { return blocklist.Detect(name, head) }
+
+// Export writes the entries that a filter selects as Import reads them.
+func (e *Entries) Export(ctx context.Context, w io.Writer, f blocks.Filter, format BlockFormat) error {
+	out := blocklist.NewWriter(w, format)
+	for b, err := range e.Each(ctx, f) {
+		if err != nil {
+			return err
+		}
+		if err := out.Write(b); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
 // ImportOptions say how to import a file of blocks. The zero value imports a CSV,
 // all or nothing, and keeps the active blocks as they are.
 type ImportOptions struct {
-	Format blocklist.Format
+	Format BlockFormat
 	// Reason and Expiry are for the rows that name none.
 	Reason     string
 	Expiry     blocks.Expiry

@@ -95,7 +95,7 @@ func TestADryRunSaysWhatOnlyItsNewBlocksWouldHaveRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := admin.TrafficEstimate{From: noon.Add(-24 * time.Hour), To: noon, Keys: 1, AllKeys: 4, Checks: 10, AllChecks: 100, Share: 0.1}
+		want := admin.TrafficEstimate{From: noon.Add(-24 * time.Hour), To: noon, Keys: 1, AllKeys: 4, Checks: 10, AllChecks: 100, Ratio: 0.1}
 		if got.Traffic == nil || *got.Traffic != want {
 			t.Fatalf("got %+v, want %+v", got.Traffic, want)
 		}

@@ -41,9 +41,11 @@ type KeyExplainer interface {
 }
 
 // EscalationReader reads the escalation status of a key under the policy that limits it and
-// under the shadow policy, nil for none.
+// under the shadow policy, nil for none, and under those with conditions or an outcome by
+// their ids.
 type EscalationReader interface {
 	EscalationStatus(ctx context.Context, k keys.Key) (enforcing, shadow *offences.EscalationStatus, err error)
+	ConditionalEscalations(ctx context.Context, k keys.Key) (map[int64]*offences.EscalationStatus, error)
 }
 
 // KeyExplanation is what applies to a key now.
@@ -51,6 +53,8 @@ type KeyExplanation struct {
 	*gate.Explanation
 	// Escalation and ShadowEscalation are nil for a policy without escalation.
 	Escalation, ShadowEscalation *offences.EscalationStatus
+	// ConditionalEscalations are those of Conditional by the ids of the policies.
+	ConditionalEscalations map[int64]*offences.EscalationStatus
 	// EscalationErr is why the escalation is unknown, nil if it is known.
 	EscalationErr error
 }
@@ -75,6 +79,9 @@ func (k *Keys) Explain(ctx context.Context, key keys.Key, policy string) (*KeyEx
 	}
 	if k.Escalations != nil {
 		x.Escalation, x.ShadowEscalation, x.EscalationErr = k.Escalations.EscalationStatus(ctx, key)
+		if x.EscalationErr == nil && len(x.Conditional) > 0 {
+			x.ConditionalEscalations, x.EscalationErr = k.Escalations.ConditionalEscalations(ctx, key)
+		}
 	}
 	return x, nil
 }

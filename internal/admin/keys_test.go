@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
@@ -166,7 +167,7 @@ func TestARequestedJobIsRecordedByItsCaller(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		use := &admin.Jobs{Runner: runner, Recorder: f.store.Audit}
+		use := &operations.Jobs{Runner: runner, Recorder: f.store.Audit}
 		ended, err := use.Start(ann, "tidy")
 		if err != nil {
 			t.Fatal(err)

@@ -52,11 +52,17 @@ func (p *Policies) Put(ctx context.Context, c Caller, wanted *rules.Policy, expe
 	return p.store.PutPolicy(ctx, c.Actor, wanted, expect)
 }
 
-// Rollback replaces the version expect of a policy by an earlier version.
+// Rollback replaces the version expect of a policy by an earlier version, or by the one
+// before the newest if version is 0. It becomes a new version.
 func (p *Policies) Rollback(ctx context.Context, c Caller, name string, version, expect int64, confirm string) (*rules.Policy, error) {
 	all, err := p.PolicyVersions(ctx, name)
 	if err != nil {
 		return nil, err
+	}
+	if version == 0 {
+		if version = all[0].Version - 1; version == 0 {
+			return nil, fault.New(fault.Conflict, "The policy %q has one version; there is no earlier one.", name)
+		}
 	}
 	wanted, err := versionOf(all, version)
 	if err != nil {
@@ -132,11 +138,30 @@ func (c *PlannedChange) Name() string {
 	return c.Before.Name
 }
 
-// Plan returns what makes the policies equal to wanted, sorted by name with the deletions
-// last. Policies that are not wanted stay unless prune is set. expect is the required
+// PolicyPlan is what makes the policies what a file says.
+type PolicyPlan struct {
+	// Changes has one for each wanted policy, sorted by name, and then the deletions.
+	Changes []PlannedChange
+	// Confirm is the confirmation that Apply needs, and ConfirmReason why; "" for none.
+	Confirm, ConfirmReason string
+}
+
+// Changed returns the changes that Apply has to make, none for policies that are as
+// wanted already.
+func (p *PolicyPlan) Changed() []rules.PolicyChange {
+	var changes []rules.PolicyChange
+	for _, c := range p.Changes {
+		if len(c.Fields) > 0 {
+			changes = append(changes, rules.PolicyChange{Name: c.Name(), Policy: c.After, Expect: c.Expect})
+		}
+	}
+	return changes
+}
+
+// Plan returns what makes the policies equal to wanted, and changes nothing. Policies that are not wanted stay unless prune is set. expect is the required
 // version of each policy that is changed, 0 for those that it does not name; a nil map
 // takes the present versions.
-func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool, expect map[string]int64) ([]PlannedChange, error) {
+func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool, expect map[string]int64) (*PolicyPlan, error) {
 	all, err := p.Policies(ctx)
 	if err != nil {
 		return nil, err
@@ -164,29 +189,23 @@ func (p *Policies) Plan(ctx context.Context, wanted []*rules.Policy, prune bool,
 			c.Expect = c.Before.Version
 		}
 	}
-	return changes, nil
+	plan := &PolicyPlan{Changes: changes}
+	plan.Confirm, plan.ConfirmReason = broadPoliciesReason(all, plan.Changed())
+	return plan, nil
 }
 
-// ChangesOf returns the changes of a plan that Apply has to make, none for policies that
-// are as wanted already.
-func ChangesOf(plan []PlannedChange) []rules.PolicyChange {
-	var changes []rules.PolicyChange
-	for _, c := range plan {
-		if len(c.Fields) > 0 {
-			changes = append(changes, rules.PolicyChange{Name: c.Name(), Policy: c.After, Expect: c.Expect})
-		}
-	}
-	return changes
-}
-
-// Apply makes several changes, all or nothing. confirm is the names of all policies
+// Apply makes the changes of a plan, all or nothing. confirm is the names of all policies
 // that need a confirmation, with commas between them.
-func (p *Policies) Apply(ctx context.Context, c Caller, changes []rules.PolicyChange, confirm string) error {
-	names, reason, err := p.ConfirmReason(ctx, changes)
+func (p *Policies) Apply(ctx context.Context, c Caller, plan *PolicyPlan, confirm string) error {
+	changes := plan.Changed()
+	if len(changes) == 0 {
+		return nil
+	}
+	all, err := p.Policies(ctx) // others may have changed since the plan
 	if err != nil {
 		return err
 	}
-	if names != confirm {
+	if names, reason := broadPoliciesReason(all, changes); names != confirm {
 		if err := needConfirmPolicy(names, reason); err != nil {
 			return err
 		}
@@ -195,13 +214,8 @@ func (p *Policies) Apply(ctx context.Context, c Caller, changes []rules.PolicyCh
 	return err
 }
 
-// ConfirmReason returns the confirmation that Apply needs and the reason, "" for
-// none.
-func (p *Policies) ConfirmReason(ctx context.Context, changes []rules.PolicyChange) (names, reason string, err error) {
-	all, err := p.Policies(ctx)
-	if err != nil {
-		return "", "", err
-	}
+// broadPoliciesReason returns the confirmation that changes need and the reason, "" for none.
+func broadPoliciesReason(all []*rules.Policy, changes []rules.PolicyChange) (names, reason string) {
 	after := policiesAfter(all, changes...)
 	var broad, reasons []string
 	for _, change := range changes {
@@ -209,7 +223,7 @@ func (p *Policies) ConfirmReason(ctx context.Context, changes []rules.PolicyChan
 			broad, reasons = append(broad, change.Name), append(reasons, change.Name+": "+r)
 		}
 	}
-	return strings.Join(broad, ","), strings.Join(reasons, "; "), nil
+	return strings.Join(broad, ","), strings.Join(reasons, "; ")
 }
 
 // confirm returns an error if a change of one policy needs a confirmation and has

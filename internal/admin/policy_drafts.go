@@ -20,7 +20,8 @@ import (
 type PolicyExplanation struct {
 	Policy *rules.Policy
 	Active *rules.Policy // of the same name, nil if there is none
-	// Applies says which requests the policy is for, "" if it has no conditions.
+	// Applies says which requests or reports the policy is for, "" if it has neither
+	// conditions nor an outcome.
 	Applies string
 	// Limits is one sentence: "At most 20 in any minute."
 	Limits string
@@ -43,10 +44,7 @@ type PolicyExplanation struct {
 // ExplainPolicy explains a policy beside the active one of its name, nil for none. The
 // policy needs valid rules and a valid algorithm; its other fields may be missing.
 func ExplainPolicy(active, p *rules.Policy) *PolicyExplanation {
-	x := &PolicyExplanation{Policy: p, Active: active, Advice: p.Advice(), Changes: rules.Diff(active, p), ResetsCounts: active.DescribeReset(p)}
-	if p.IsConditional() {
-		x.Applies = "Applies " + p.When.Describe() + ", in addition to the key's own policy."
-	}
+	x := &PolicyExplanation{Policy: p, Active: active, Applies: p.When.DescribeApplies(p.Outcome), Advice: p.Advice(), Changes: rules.Diff(active, p), ResetsCounts: active.DescribeReset(p)}
 	limits, details, several := strings.Cut(p.Describe(), ". ")
 	if several {
 		limits += "."

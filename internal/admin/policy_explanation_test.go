@@ -83,10 +83,18 @@ func TestVersionsOfAPolicyAreCompared(t *testing.T) {
 				t.Errorf("%d to %d: %+v, %v", test.from, test.to, d, err)
 			}
 		}
-		for _, version := range []int64{-1, 0, 4} {
+		for _, version := range []int64{-1, 4} {
 			if _, err := policies.Rollback(t.Context(), ann, "login", version, 3, ""); err == nil {
 				t.Errorf("version %d was restored", version)
 			}
+		}
+		want, err := policies.PolicyVersions(t.Context(), "login")
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored, err := policies.Rollback(t.Context(), ann, "login", 0, 3, "")
+		if err != nil || restored.Version != 4 || len(rules.Diff(restored, want[1])) != 0 {
+			t.Errorf("the version before the newest: %+v, %v", restored, err)
 		}
 	})
 }

@@ -14,8 +14,26 @@ import (
 // dismissedFor is how long a range is not proposed again after it was dismissed.
 const dismissedFor = 24 * time.Hour
 
-func (d *Detection) exemptWithin(ctx context.Context, p keys.Pattern) ([]string, error) {
-	page, err := d.Entries.Find(ctx, blocks.Filter{Kind: blocks.Exemption, Within: p, Limit: offences.MaxEvidenceKeys, At: d.now()})
+// Proposals is the use case of proposals to block ranges in which many keys offended. It is
+// safe for use by many goroutines.
+type Proposals struct {
+	Store    ProposalStore
+	Offences DetectionStore
+	Entries  *Entries // adds the blocks of accepted proposals
+	View     DetectionView
+	Settings func() offences.ProposalSettings // nil means DefaultProposalSettings
+	Now      func() time.Time                 // nil means time.Now
+}
+
+func (p *Proposals) now() time.Time {
+	if p.Now == nil {
+		return time.Now()
+	}
+	return p.Now()
+}
+
+func (p *Proposals) exemptWithin(ctx context.Context, within keys.Pattern) ([]string, error) {
+	page, err := p.Entries.Find(ctx, blocks.Filter{Kind: blocks.Exemption, Within: within, Limit: offences.MaxEvidenceKeys, At: p.now()})
 	if err != nil {
 		return nil, err
 	}
@@ -28,28 +46,28 @@ func (d *Detection) exemptWithin(ctx context.Context, p keys.Pattern) ([]string,
 
 // Propose looks for crowded ranges and proposes to block them. It returns the
 // proposals that are new. It may run on several nodes at once.
-func (d *Detection) Propose(ctx context.Context) ([]offences.Proposal, error) {
+func (p *Proposals) Propose(ctx context.Context) ([]offences.Proposal, error) {
 	w := offences.DefaultProposalSettings
-	if d.ProposalSettings != nil {
-		w = d.ProposalSettings().WithDefaults()
+	if p.Settings != nil {
+		w = p.Settings().WithDefaults()
 	}
-	now := d.now().UTC()
+	now := p.now().UTC()
 	from := now.Add(-w.Window)
-	ranges, err := d.Proposals.CrowdedRanges(ctx, from, now, w.MinAddresses, w.MinNetworks)
+	ranges, err := p.Store.CrowdedRanges(ctx, from, now, w.MinAddresses, w.MinNetworks)
 	if err != nil {
 		return nil, err
 	}
 	var fresh []offences.Proposal
 	for _, network := range ranges {
-		p := keys.NetworkPattern(network)
-		if d.blockedWhole(p, network, now) {
+		pattern := keys.NetworkPattern(network)
+		if p.blockedWhole(pattern, network, now) {
 			continue
 		}
-		evidence, err := d.evidence(ctx, p, network, from, now)
+		evidence, err := p.evidence(ctx, pattern, network, from, now)
 		if err != nil {
 			return fresh, err
 		}
-		put, err := d.Proposals.PutProposal(ctx, offences.Proposal{Pattern: p, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
+		put, err := p.Store.PutProposal(ctx, offences.Proposal{Pattern: pattern, Created: now, Updated: now, Evidence: *evidence}, now.Add(-dismissedFor))
 		if err != nil {
 			return fresh, err
 		}
@@ -61,18 +79,18 @@ func (d *Detection) Propose(ctx context.Context) ([]offences.Proposal, error) {
 }
 
 // blockedWhole reports whether an active block covers the whole range.
-func (d *Detection) blockedWhole(p keys.Pattern, network netip.Prefix, now time.Time) bool {
+func (p *Proposals) blockedWhole(pattern keys.Pattern, network netip.Prefix, now time.Time) bool {
 	k := (keys.Parser{IPv6Bits: 128}).AddressKey(network.Addr())
-	for _, b := range d.View.Blocks().Selecting(blocks.Block, k, now) {
-		if b.Pattern.Covers(p) {
+	for _, b := range p.View.Blocks().Selecting(blocks.Block, k, now) {
+		if b.Pattern.Covers(pattern) {
 			return true
 		}
 	}
 	return false
 }
 
-func (d *Detection) evidence(ctx context.Context, p keys.Pattern, network netip.Prefix, from, now time.Time) (*offences.Evidence, error) {
-	ranking, err := d.Store.Rank(ctx, offences.Query{From: from, To: now, Pattern: p, Limit: offences.MaxEvidenceKeys})
+func (p *Proposals) evidence(ctx context.Context, pattern keys.Pattern, network netip.Prefix, from, now time.Time) (*offences.Evidence, error) {
+	ranking, err := p.Offences.Rank(ctx, offences.Query{From: from, To: now, Pattern: pattern, Limit: offences.MaxEvidenceKeys})
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +101,7 @@ func (d *Detection) evidence(ctx context.Context, p keys.Pattern, network netip.
 	for _, r := range ranking.Rows {
 		e.Offended = append(e.Offended, offences.SeenKey{Key: r.Key, Refused: r.Offences})
 	}
-	seen, err := d.Store.Seen(ctx, p, now.Add(-24*time.Hour), now, offences.MaxEvidenceKeys)
+	seen, err := p.Offences.Seen(ctx, pattern, now.Add(-24*time.Hour), now, offences.MaxEvidenceKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -94,13 +112,27 @@ func (d *Detection) evidence(ctx context.Context, p keys.Pattern, network netip.
 			e.Allowed += k.Allowed
 		}
 	}
-	e.Exempt, err = d.exemptWithin(ctx, p)
+	e.Exempt, err = p.exemptWithin(ctx, pattern)
 	return e, err
 }
 
-// FindProposals returns the newest first: the open ones, or all.
-func (d *Detection) FindProposals(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error) {
-	return d.Proposals.FindProposals(ctx, openOnly, limit)
+// Find returns the newest first: the open ones, or all.
+func (p *Proposals) Find(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error) {
+	return p.Store.FindProposals(ctx, openOnly, limit)
+}
+
+// maxOpenProposals bounds what is counted for people.
+const maxOpenProposals = 20
+
+// CountOpen returns the number of open proposals, at most maxOpenProposals.
+func (p *Proposals) CountOpen(ctx context.Context) (int, error) {
+	open, err := p.Find(ctx, true, maxOpenProposals)
+	return len(open), err
+}
+
+// ByID returns a proposal.
+func (p *Proposals) ByID(ctx context.Context, id string) (*offences.Proposal, error) {
+	return p.Store.FindProposalByID(ctx, id)
 }
 
 // AcceptProposal asks to block the range of a proposal.
@@ -109,34 +141,34 @@ type AcceptProposal struct {
 	Expiry blocks.Expiry
 }
 
-// AcceptProposal blocks the range of an open proposal. An active block of the range
+// Accept blocks the range of an open proposal. An active block of the range
 // is extended. Accepting confirms the range, so that it needs no other confirmation.
-func (d *Detection) AcceptProposal(ctx context.Context, c Caller, id string, a AcceptProposal) (*offences.Proposal, error) {
-	p, err := d.Proposals.FindProposalByID(ctx, id)
+func (p *Proposals) Accept(ctx context.Context, c Caller, id string, a AcceptProposal) (*offences.Proposal, error) {
+	found, err := p.Store.FindProposalByID(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if p.Decision != offences.Open {
-		return d.Proposals.DecideProposal(ctx, c.Actor, id, offences.Accepted, a.Reason, "") // says that it is closed
+	if found.Decision != offences.Open {
+		return p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, a.Reason, "") // says that it is closed
 	}
 	reason := a.Reason
 	if reason == "" {
-		reason = p.Evidence.String()
+		reason = found.Evidence.String()
 	}
-	pattern := p.Pattern.String()
-	added, err := d.Entries.Add(ctx, c, AddEntries{
+	pattern := found.Pattern.String()
+	added, err := p.Entries.Add(ctx, c, AddEntries{
 		Kind: blocks.Block, Patterns: []string{pattern}, Reason: reason, Expiry: a.Expiry, OnConflict: blocks.Extend, Confirm: pattern,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return d.Proposals.DecideProposal(ctx, c.Actor, id, offences.Accepted, reason, added[0].Entry.ID)
+	return p.Store.DecideProposal(ctx, c.Actor, id, offences.Accepted, reason, added[0].Entry.ID)
 }
 
-// DismissProposal closes an open proposal. Its range is not proposed again for a day.
-func (d *Detection) DismissProposal(ctx context.Context, c Caller, id, reason string) (*offences.Proposal, error) {
+// Dismiss closes an open proposal. Its range is not proposed again for a day.
+func (p *Proposals) Dismiss(ctx context.Context, c Caller, id, reason string) (*offences.Proposal, error) {
 	if err := fault.CheckLine("reason", reason, blocks.MaxReason); err != nil {
 		return nil, err
 	}
-	return d.Proposals.DecideProposal(ctx, c.Actor, id, offences.Dismissed, reason, "")
+	return p.Store.DecideProposal(ctx, c.Actor, id, offences.Dismissed, reason, "")
 }

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +74,53 @@ func (d *Detection) ExplainRefusal(ctx context.Context, text string) (*RefusalEx
 		e.Text = fmt.Sprintf("Nothing was refused under this id in the minute of %s: the check was a peek, or its node stopped before it could write.", at)
 	}
 	return e, nil
+}
+
+// RecordedRefusal is one row of the record of refusals, and its id.
+type RecordedRefusal struct {
+	offences.Offence
+	ID offences.RefusalID
+}
+
+// RecentRefusals returns what is recorded of the refusals of a key, in shadow mode too,
+// in its newest minutes between from and to, at most so many minutes. The newest refusal
+// comes first.
+func (d *Detection) RecentRefusals(ctx context.Context, key string, from, to time.Time, minutes int) ([]RecordedRefusal, error) {
+	type at struct {
+		minute time.Time
+		policy int64
+	}
+	var found []at
+	for _, shadow := range []bool{false, true} {
+		details, err := d.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{key}, offences.Span{From: from, To: to}, int(to.Sub(from)/time.Minute))
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range details {
+			if m := (at{from.Add(time.Duration(one.Point) * time.Minute), one.Policy}); !slices.Contains(found, m) {
+				found = append(found, m)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b at) int { return b.minute.Compare(a.minute) })
+	var secret []byte
+	if d.Secret != nil {
+		secret = d.Secret()
+	}
+	maker := offences.NewRefusalIDMaker(secret)
+	var all []RecordedRefusal
+	for _, m := range found[:min(len(found), minutes)] {
+		id := maker.ID(m.policy, key, m.minute)
+		rows, err := d.Store.FindOffences(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range rows {
+			all = append(all, RecordedRefusal{o, id})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b RecordedRefusal) int { return cmp.Compare(b.Last.At, a.Last.At) })
+	return all, nil
 }
 
 func total(all []offences.Offence) (n int64) {

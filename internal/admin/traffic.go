@@ -21,9 +21,9 @@ type TrafficEstimate struct {
 	// Checks is how many checks the selected keys asked.
 	Checks    int64
 	AllChecks int64
-	// Share is the part of all checks, 0 to 1, and Error what to add and
+	// Ratio is the part of all checks, 0 to 1, and Error what to add and
 	// subtract for 19 in 20 such estimates to hold the truth.
-	Share, Error float64
+	Ratio, Error float64
 }
 
 // TrafficEstimator estimates from recorded traffic. A nil result without an

@@ -105,6 +105,6 @@ func (n *node) attack(t testing.TB) {
 	n.clock.advance(30 * time.Second)
 	n.send(t, "ip:203.0.113.2", "ip:203.0.113.6", "ip:203.0.113.6", "ip:203.0.113.6")
 	n.flush(t)
-	_, err = n.detection.Propose(context.Background())
+	_, err = n.detection.Proposals.Propose(context.Background())
 	must(t, err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
@@ -46,7 +47,7 @@ var auditObjects = []string{"policy", "block", "exemption", "token", "user"}
 // auditHandler shows the audit and undoes changes.
 type auditHandler struct {
 	*site.Site
-	audit audit.Store
+	audit *operations.Audit
 	undo  *admin.Undo // nil where nothing can be undone
 }
 
@@ -91,7 +92,7 @@ func (h *auditHandler) showAudit(c *httpserver.Call) error {
 	}
 	delete(q, "done")
 	page.Here = q.Path("/audit")
-	found, err := h.audit.FindRecords(ctx, f)
+	found, err := h.audit.Find(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (h *auditHandler) exportAudit(c *httpserver.Call) error {
 	}
 	format := q.Get("format")
 	return httpserver.Stream(c, auditfile.MediaType(format), auditfile.Name(format), func(ctx context.Context, w io.Writer) error {
-		return auditfile.Write(w, format, h.audit.EachRecord(ctx, f))
+		return auditfile.Write(w, format, h.audit.Each(ctx, f))
 	})
 }
 
@@ -140,8 +141,8 @@ var undoneChanges = []string{
 	"policy.create", "policy.replace", "policy.delete",
 }
 
-// undoable returns which of the entries, the newest first, whoever asks may
-// take back: of each thing the latest, since a later change stands on it.
+// undoable returns which of the entries, the newest first, the user may
+// undo: of each thing the latest, since a later change builds on it.
 func undoable(caller admin.Caller, entries []*audit.Record) map[int64]bool {
 	type thing struct{ object, id string }
 	seen, may := map[thing]bool{}, map[int64]bool{}
@@ -171,13 +172,13 @@ func (h *auditHandler) undoEntry(c *httpserver.Call) error {
 	return h.Redirect(c, "/audit?done="+strconv.FormatInt(made.ID, 10))
 }
 
-// undoneToast tells what an entry that was made just now took back.
+// undoneToast says what an entry that was made just now has undone.
 func (h *auditHandler) undoneToast(ctx context.Context, id string) (*site.Toast, error) {
 	made, err := strconv.ParseInt(id, 10, 64)
 	if err != nil { // no entry of ours was made
-		return nil, nil //nolint:nilerr // a made-up id in the URL is no invalid to tell
+		return nil, nil //nolint:nilerr // a made-up id in the URL is not an error
 	}
-	e, err := h.audit.FindRecordByID(ctx, made)
+	e, err := h.audit.ByID(ctx, made)
 	if fault.Is(err, fault.NotFound) || err == nil && h.Now().Sub(e.At) > toastTime {
 		return nil, nil
 	}

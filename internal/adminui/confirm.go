@@ -67,7 +67,7 @@ func (h *auditHandler) askUndo(c *httpserver.Call, id int64, typed string, undon
 	if !asks {
 		return undone
 	}
-	record, err := h.audit.FindRecordByID(c.Context(), id)
+	record, err := h.audit.ByID(c.Context(), id)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -12,8 +12,8 @@ import (
 
 type connectPage struct {
 	site.Frame
-	Gateways []admin.Gateway
-	Guide    *admin.Guide
+	Gateways []operations.Gateway
+	Guide    *operations.Guide
 }
 
 // piece is a part of a text.
@@ -34,7 +34,7 @@ func (connectPage) Pieces(text string) []piece {
 // connectHandler shows how gateways are connected.
 type connectHandler struct {
 	*site.Site
-	connect *admin.Connect
+	connect *operations.Connect
 }
 
 func (h *connectHandler) routes() []httpserver.Route {
@@ -78,7 +78,7 @@ func (h *connectHandler) addToken(c *httpserver.Call) error {
 	return h.render(c, guide)
 }
 
-func (h *connectHandler) render(c *httpserver.Call, guide *admin.Guide) error {
+func (h *connectHandler) render(c *httpserver.Call, guide *operations.Guide) error {
 	return h.Render(c, http.StatusOK, "connect", connectPage{
 		Frame: h.NewFrame(c, "Connect", "/connect"), Gateways: h.connect.Gateways(), Guide: guide,
 	})

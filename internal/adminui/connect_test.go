@@ -1,11 +1,51 @@
 package adminui_test
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
 )
+
+// paste does what the key for it does in the field that has the focus.
+func paste(ctx context.Context, t *chromedp.Target) error {
+	_, err := cdp.Call(ctx, t, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Commands: []string{"paste"}})
+	return err
+}
+
+func TestAConfigurationIsCopiedInABrowser(t *testing.T) {
+	b := newBrowser(t, newNode(t))
+	b.do(chromedp.EmulateViewport(1440, 900))
+	b.logIn("maria")
+	b.do(chromedp.Navigate(b.node.url + "/connect/nginx"))
+	b.press(`form[action="/connect/nginx/token"] button`, "section.secret")
+	for _, what := range []string{".secret", "section.section"} {
+		button := what + " [data-copy]"
+		b.waitFor(`!document.querySelector("` + button + `").hidden`)
+		b.do(chromedp.Click(chromedp.CSS(button)))
+		b.waitFor(`document.querySelector("` + button + ` span").innerText === "Copied"`)
+		b.do(chromedp.Click(chromedp.CSS(button))) // impatiently
+		shown := run(b, chromedp.Evaluate[string](`document.querySelector("`+what+` .code pre").textContent`))
+		if !strings.Contains(shown, "stint_check_") {
+			t.Errorf("%s has no secret: %s", what, shown)
+		}
+		b.do(
+			chromedp.Evaluate[chromedp.Void](`(e => { e.id = "pasted"; document.querySelector("#pasted")?.remove(); document.querySelector("main").append(e); e.focus() })(document.createElement("textarea"))`),
+			chromedp.Func(paste),
+		)
+		b.waitFor(`document.querySelector("#pasted").value !== ""`)
+		if pasted := run(b, chromedp.Evaluate[string](`document.querySelector("#pasted").value`)); pasted != shown {
+			t.Errorf("%s: pasted %q, want %q", what, pasted, shown)
+		}
+		b.waitFor(`document.querySelector("` + button + ` span").innerText === "Copy"`)
+	}
+	b.consoleIsClean()
+}
 
 func TestConnectShowsATokenOnce(t *testing.T) {
 	n := newNode(t)

@@ -139,13 +139,13 @@ func (h *entriesHandler) preview(c *httpserver.Call, s *kindTexts, pattern strin
 	return v, nil
 }
 
-// Share writes a part of the last day's traffic with its error.
-func (v *preview) Share() string { return shareOf(v.Traffic) }
+// Ratio writes a part of the last day's traffic with its error.
+func (v *preview) Ratio() string { return ratioWithError(v.Traffic) }
 
-// shareOf writes an estimate with its error, in percent.
-func shareOf(t *admin.TrafficEstimate) string {
+// ratioWithError writes an estimate with its error, in percent.
+func ratioWithError(t *admin.TrafficEstimate) string {
 	percent := func(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) }
-	return percent(t.Share) + "% ± " + percent(t.Error)
+	return percent(t.Ratio) + "% ± " + percent(t.Error)
 }
 
 func (h *entriesHandler) readAdd(c *httpserver.Call) (*addPage, url.Values, error) {

@@ -125,7 +125,7 @@ func idsOf(c *httpserver.Call, s *kindTexts) ([]string, url.Values, error) {
 	return ids, values, nil
 }
 
-// done goes back to the list, which tells what was done.
+// done goes back to the list, which says what was done.
 func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what string, ids ...string) error {
 	target := s.Path
 	if path := site.OwnPath(back); path == s.Path || strings.HasPrefix(path, s.Path+"?") {
@@ -143,7 +143,7 @@ func (h *entriesHandler) done(c *httpserver.Call, s *kindTexts, back, what strin
 	return h.Redirect(c, at.String())
 }
 
-// entriesToast tells what the address says was done, if it was, just now.
+// entriesToast says what the address names was done, if it was, just now.
 func (h *entriesHandler) entriesToast(ctx context.Context, s *kindTexts, q site.Query) (*site.Toast, error) {
 	ids := strings.Split(q.Get("ids"), ",")
 	if q.Get("done") == "" || len(ids) > site.RowsPerPage {

@@ -1,15 +1,11 @@
 package adminui
 
 import (
-	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +13,6 @@ import (
 	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/blocklist"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -69,7 +64,7 @@ func (p *importPage) Conflicts() []form.Choice {
 
 // FormatWord names what the file was read as.
 func (p *importPage) FormatWord() string {
-	return map[blocklist.Format]string{blocklist.CSV: "CSV", blocklist.JSON: "JSON", blocklist.Plain: "a plain list"}[formatOf(p.Held.Name(), p.Held.Head())]
+	return map[admin.BlockFormat]string{admin.BlocksCSV: "CSV", admin.BlocksJSON: "JSON", admin.BlocksPlain: "a plain list"}[admin.DetectFormat(p.Held.Name(), p.Held.Head())]
 }
 
 // Changes is how many blocks the import makes or changes.
@@ -77,9 +72,9 @@ func (p *importPage) Changes() int {
 	return p.Report.Created + p.Report.Extended + p.Report.Replaced
 }
 
-// Share writes how much of the last day's traffic the new blocks would have
+// Ratio writes how much of the last day's traffic the new blocks would have
 // refused, with its error.
-func (p *importPage) Share() string { return shareOf(p.Report.Traffic) }
+func (p *importPage) Ratio() string { return ratioWithError(p.Report.Traffic) }
 
 // MoreBad is how many bad rows are not shown one by one.
 func (p *importPage) MoreBad() int { return p.Report.Invalid - len(p.Report.Bad) }
@@ -105,7 +100,7 @@ func (p *importPage) ImpactText(f admin.Finding) string {
 	if f.Impact == nil || f.Impact.Traffic == nil {
 		return ""
 	}
-	return shareOf(f.Impact.Traffic) + " points of the last day’s traffic"
+	return ratioWithError(f.Impact.Traffic) + " points of the last day’s traffic"
 }
 
 // importHandler imports blocks.
@@ -226,7 +221,7 @@ func (h *importHandler) run(c *httpserver.Call, file *form.HeldFile[heldImport],
 	if err != nil {
 		return nil, err
 	}
-	o.Format, o.Reason, o.Expiry = formatOf(file.Name(), file.Head()), chosen.Reason, chosen.Expiry
+	o.Format, o.Reason, o.Expiry = admin.DetectFormat(file.Name(), file.Head()), chosen.Reason, chosen.Expiry
 	err = file.Read(func(from io.Reader) error {
 		ctx, cancel := context.WithTimeout(context.Background(), importTime)
 		defer cancel()
@@ -262,25 +257,4 @@ func (h *importHandler) confirmImport(c *httpserver.Call) error {
 	h.held.Drop(page.Held)
 	page.Done = true
 	return h.Render(c, http.StatusOK, "import", page)
-}
-
-// formatOf returns a file's format by its name, or by its first bytes where the
-// name does not say.
-func formatOf(name string, head []byte) blocklist.Format {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".csv":
-		return blocklist.CSV
-	case ".json", ".jsonl", ".ndjson":
-		return blocklist.JSON
-	}
-	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
-	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
-		return blocklist.JSON
-	}
-	first, _, _ := bytes.Cut(head, []byte("\n"))
-	cells, err := csv.NewReader(bytes.NewReader(first)).Read()
-	if err == nil && slices.ContainsFunc(cells, func(cell string) bool { return strings.EqualFold(strings.TrimSpace(cell), "pattern") }) {
-		return blocklist.CSV
-	}
-	return blocklist.Plain
 }

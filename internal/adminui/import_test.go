@@ -203,7 +203,7 @@ func (s trafficOf) EstimateTraffic(_ context.Context, from, to time.Time, select
 			return nil, err
 		}
 		if selects(k) {
-			t.Share += share
+			t.Ratio += share
 		}
 	}
 	return t, nil

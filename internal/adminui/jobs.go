@@ -4,30 +4,29 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/jobs"
 )
 
 const jobRuns = 50
 
 type jobsPage struct {
 	site.Frame
-	Jobs []jobs.Status
-	Runs []*jobs.Run
+	Jobs []operations.Job
+	Runs []*operations.JobRun
 	Of   string // the job whose runs are shown, "" for all
 }
 
 // jobsHandler lists and runs jobs.
 type jobsHandler struct {
 	*site.Site
-	jobs *admin.Jobs
+	jobs *operations.Jobs
 }
 
 func (h *jobsHandler) routes() []httpserver.Route {
-	if h.jobs.Runner == nil {
+	if !h.jobs.Available() {
 		return nil
 	}
 	return []httpserver.Route{
@@ -49,7 +48,7 @@ func (h *jobsHandler) showJobs(c *httpserver.Call) error {
 	if page.Runs, err = h.jobs.Runs(ctx, page.Of, jobRuns); err != nil {
 		return err
 	}
-	if q.Get("done") != "" && len(page.Runs) > 0 && page.Runs[0].TriggeredBy == jobs.ByOperator {
+	if q.Get("done") != "" && len(page.Runs) > 0 && operations.WasRequested(page.Runs[0]) {
 		last := page.Runs[0]
 		page.Toast = &site.Toast{Text: "The job " + last.Job + " has run: " + last.Result + "."}
 		if last.Err != "" {

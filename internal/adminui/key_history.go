@@ -3,7 +3,6 @@ package adminui
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/adminui/chart"
@@ -24,7 +23,7 @@ func (h *keyHandler) addRanges(ctx context.Context, page *keyPage, key keys.Key)
 	for i, p := range patterns {
 		r := keyRange{Pattern: p.String(), Text: "1 key", First: i == 0}
 		if h.detection != nil {
-			seen, err := h.detection.Store.Seen(ctx, p, now.Add(-seenRange), now, 1)
+			seen, err := h.detection.Seen(ctx, p, now.Add(-seenRange), now)
 			if err != nil {
 				return err
 			}
@@ -106,38 +105,11 @@ func (h *keyHandler) addRefusals(ctx context.Context, page *keyPage, key keys.Ke
 		s.From = page.Offences.Newest.Truncate(time.Minute)
 		s.To = s.From.Add(page.Offences.Width + time.Minute)
 	}
-	points := int(s.To.Sub(s.From) / time.Minute)
-	type at struct {
-		minute time.Time
-		policy int64
+	recorded, err := h.detection.RecentRefusals(ctx, key.String(), s.From, s.To, recentRefusals)
+	for _, r := range recorded {
+		page.Refusals = append(page.Refusals, refusalRow(r.ID.String(), r.Offence))
 	}
-	var minutes []at
-	for _, shadow := range []bool{false, true} {
-		details, err := h.detection.Store.Details(ctx, offences.Query{Shadow: shadow}, []string{key.String()}, s, points)
-		if err != nil {
-			return err
-		}
-		for _, d := range details {
-			one := at{s.From.Add(time.Duration(d.Point) * time.Minute), d.Policy}
-			if !slices.Contains(minutes, one) {
-				minutes = append(minutes, one)
-			}
-		}
-	}
-	slices.SortFunc(minutes, func(a, b at) int { return b.minute.Compare(a.minute) })
-	maker := offences.NewRefusalIDMaker(h.Catalog.Settings().Secret)
-	for _, m := range minutes[:min(len(minutes), recentRefusals)] {
-		id := maker.ID(m.policy, key.String(), m.minute)
-		found, err := h.detection.Store.FindOffences(ctx, id)
-		if err != nil {
-			return err
-		}
-		for _, o := range found {
-			page.Refusals = append(page.Refusals, refusalRow(id.String(), o))
-		}
-	}
-	slices.SortStableFunc(page.Refusals, func(a, b keyRefusal) int { return b.At.Compare(a.At) })
-	return nil
+	return err
 }
 
 func refusalRow(id string, o offences.Offence) keyRefusal {
@@ -158,7 +130,11 @@ func (h *keyHandler) addEscalations(ctx context.Context, page *keyPage, key keys
 	if err := page.Explained.EscalationErr; err != nil {
 		return err
 	}
-	for _, s := range []*offences.EscalationStatus{page.Explained.Escalation, page.Explained.ShadowEscalation} {
+	statuses := []*offences.EscalationStatus{page.Explained.Escalation, page.Explained.ShadowEscalation}
+	for _, px := range page.Explained.Conditional {
+		statuses = append(statuses, page.Explained.ConditionalEscalations[px.Policy.ID])
+	}
+	for _, s := range statuses {
 		if s == nil {
 			continue
 		}

@@ -1,6 +1,7 @@
 package adminui
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
@@ -30,10 +32,8 @@ type loginPage struct {
 // loginHandler logs users in and out, and keeps their theme.
 type loginHandler struct {
 	*site.Site
-	sessions     *sessions
-	users        LoginStore
-	throttle     *httpserver.Throttle
-	failedLogins *httpserver.FailedLogins
+	sessions *sessions
+	logins   *identities.Logins
 }
 
 func (h *loginHandler) routes() []httpserver.Route {
@@ -54,7 +54,6 @@ func (h *loginHandler) renderLogin(c *httpserver.Call, status int, page loginPag
 	return h.Render(c, status, "login", page)
 }
 
-// logIn counts the attempt before it looks at the password.
 func (h *loginHandler) logIn(c *httpserver.Call) error {
 	if !fromHere(c.Ctx) {
 		return errForged
@@ -68,38 +67,27 @@ func (h *loginHandler) logIn(c *httpserver.Call) error {
 	}
 	page := loginPage{Next: site.OwnPath(values.Get("next")), Name: format.ClipLine(strings.TrimSpace(values.Get("name")), 64)}
 	ctx := c.Context()
-	if wait := h.throttle.Login(ctx, c.Address, page.Name); wait > 0 {
-		h.failedLogins.Refused(c.Address, h.Now())
-		page.Problem, page.Advice = "Too many attempts.", "Wait "+format.Duration(format.RoundUp(wait))+", then try again. The right password will not be looked at before."
-		c.Set("Retry-After", format.Seconds(wait))
+	secret, err := h.logins.LogIn(ctx, identities.LogIn{
+		Name: page.Name, Password: values.Get("password"), Address: c.Address,
+		Agent: format.ClipLine(c.Get(fiber.HeaderUserAgent), 200), Former: h.sessions.cookie(c.Ctx),
+	})
+	var throttled *identities.ThrottledLogin
+	var wrong *identities.WrongPassword
+	switch {
+	case errors.As(err, &throttled):
+		page.Problem, page.Advice = "Too many attempts.", "Wait "+format.Duration(format.RoundUp(throttled.Wait))+", then try again. The right password will not be looked at before."
+		c.Set("Retry-After", format.Seconds(throttled.Wait))
 		return h.renderLogin(c, http.StatusTooManyRequests, page)
-	}
-	user, err := h.users.FindUserByName(ctx, page.Name)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	phc := "" // of nobody: takes as long and is never right
-	if user != nil {
-		phc = user.PasswordHash
-	}
-	if !identity.VerifyPassword(phc, values.Get("password")) || !user.Disabled.IsZero() {
-		h.failedLogins.Wrong(user, c.Address, h.Now())
-		page.Problem = "Name and password do not match."
-		page.Advice = triesLeft(h.throttle.LoginsLeft(ctx, c.Address, page.Name))
+	case errors.As(err, &wrong):
+		page.Problem, page.Advice = "Name and password do not match.", triesLeft(wrong.Left)
 		return h.renderLogin(c, http.StatusUnprocessableEntity, page)
-	}
-	if err := h.sessions.end(ctx, c); err != nil { // the session that this browser had before
-		return err
-	}
-	err = h.sessions.begin(ctx, c, user)
-	if fault.Is(err, fault.Conflict) { // the user was changed a moment ago
+	case fault.Is(err, fault.Conflict): // the user was changed a moment ago
 		page.Problem, page.Advice = "You are not logged in.", err.Error()
 		return h.renderLogin(c, http.StatusConflict, page)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
-	h.throttle.LoggedIn(ctx, c.Address, page.Name)
+	h.sessions.setCookie(c.Ctx, secret, h.sessions.Lifetime)
 	return h.Redirect(c, page.Next)
 }
 

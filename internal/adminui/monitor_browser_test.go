@@ -12,30 +12,13 @@ func TestWatchScreens(t *testing.T) {
 	n := newNode(t)
 	n.fillWatch(t)
 	b := newBrowser(t, n)
-	b.logIn("maria")
-	n.fillLive(t)
-	pages := n.watchPages(t)
-	widths, themes := []int64{390, 1440}, []string{"light"}
-	if *shots != "" {
-		widths, themes = []int64{390, 1024, 1440, 2560}, []string{"light", "dark"}
-	}
-	for _, width := range widths {
-		for name, path := range pages {
-			b.screen(name, path, width, themes...)
-		}
-	}
-	b.consoleIsClean()
-}
-
-func TestThePagesAboutWhatHappensPassTheRulesOfAccessibility(t *testing.T) {
-	n := newNode(t)
-	n.fillWatch(t)
-	b := newBrowser(t, n)
+	b.withAxe()
 	b.logIn("maria")
 	n.fillLive(t)
 	for name, path := range n.watchPages(t) {
-		b.auditLooks(name, path)
+		b.screens(name, path)
 	}
+	b.consoleIsClean()
 }
 
 func TestAnAttackIsSeenBlockedLiftedAndUndoneInABrowser(t *testing.T) {

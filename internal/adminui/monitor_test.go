@@ -59,7 +59,7 @@ func (n *node) fillWatch(t testing.TB) {
 		_, err := n.store.Notes.AddNote(ctx, audit.Actor{Kind: audit.User, Name: hostile[1]}, "ip:203.0.113.6", text)
 		must(t, err)
 	}
-	builder := reports.Builder{Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, View: n.catalog, Now: n.clock.Now}
+	builder := reports.Builder{Store: n.store.Reports, Counts: n.store.Offences, Detection: n.detection, Proposals: n.detection.Proposals, View: n.catalog, Now: n.clock.Now}
 	_, err := builder.Build(ctx, reports.Daily, reportedDay().Add(24*time.Hour))
 	must(t, err)
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/audit"
@@ -68,7 +70,7 @@ type node struct {
 	detection *admin.Detection
 	flusher   *recorder.Flusher
 	events    *events.Hub
-	failed    *httpserver.FailedLogins
+	failed    *identities.FailedLogins
 }
 
 // flush writes what was counted, as a node does each second.
@@ -127,10 +129,12 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	})
 	n.events = events.New(events.Options{Now: n.clock.Now, Parser: n.catalog.Parser})
 	entries := &admin.Entries{Store: n.store.Entries, View: n.catalog, Offences: n.store.Offences, Now: n.clock.Now}
-	n.detection = &admin.Detection{Store: n.store.Offences, Proposals: n.store.Proposals, Entries: entries, View: n.catalog, Now: n.clock.Now}
+	n.detection = &admin.Detection{Store: n.store.Offences, View: n.catalog, Now: n.clock.Now,
+		Proposals: &admin.Proposals{Store: n.store.Proposals, Offences: n.store.Offences, Entries: entries, View: n.catalog, Now: n.clock.Now},
+		Secret:    func() []byte { return n.catalog.Settings().Secret }}
 	g := gate.New(gate.Options{View: n.catalog, Log: log, Now: n.clock.Now, Recorder: gate.Recorders{counter, n.events}})
 	throttle := httpserver.NewThrottle(httpserver.ThrottleOptions{Shared: memlog.New(memlog.Options{Now: n.clock.Now}), Known: n.catalog.KnownLogin})
-	n.failed = &httpserver.FailedLogins{}
+	n.failed = &identities.FailedLogins{}
 	logger := slog.New(slog.NewTextHandler(&locked{w: n.logs}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	runner, err := jobs.New(jobs.Options{Store: n.store.Jobs, Node: "a", Now: n.clock.Now, Log: logger}, someJobs()...)
 	must(t, err)
@@ -139,13 +143,17 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	keyUse := &admin.Keys{
 		View: n.catalog, Gate: g, Escalations: n.detection, Logs: []timestamplog.Log{log}, Notes: n.store.Notes, Recorder: n.store.Audit,
 	}
-	tokens, users := &admin.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &admin.Users{Store: n.store.Identities}
-	connect := &admin.Connect{Tokens: tokens, CheckURL: n.checks, TokenHeader: "X-Stint-Token", NeedsToken: true}
+	tokens, users := &identities.Tokens{Store: n.store.Identities, Now: n.clock.Now}, &identities.Users{Store: n.store.Identities}
+	connect := &operations.Connect{Tokens: tokens, CheckURL: n.checks, TokenHeader: "X-Stint-Token", NeedsToken: true}
+	logins := &identities.Logins{
+		Users: n.store.Identities, Throttle: throttle, Failed: n.failed, Now: n.clock.Now,
+		Sessions: identities.NewSessions(identities.SessionOptions{Store: n.store.Identities, UsersRevision: n.catalog.UsersRevision, Now: n.clock.Now}),
+	}
 	deps := adminui.Deps{
-		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now}), Logins: n.store.Identities, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: n.store.Audit, Catalog: n.catalog, Throttle: throttle, Failed: n.failed,
+		Policies: admin.NewPolicies(n.store.Policies, admin.PolicyOptions{View: n.catalog, Now: n.clock.Now}), Logins: logins, Tokens: tokens, Connect: connect, Users: users, Entries: entries, Audit: &operations.Audit{Store: n.store.Audit}, Catalog: n.catalog,
 		Detection: n.detection, Keys: keyUse, Undo: &admin.Undo{Records: n.store.Audit, Store: n.store, Entries: entries, Policies: n.store.Policies}, Events: n.events,
 		Bouncers: &admin.Bouncers{Store: n.store.Bouncers, Now: n.clock.Now},
-		Jobs:     &admin.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &admin.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
+		Jobs:     &operations.Jobs{Runner: runner, Recorder: n.store.Audit}, Reports: &operations.Reports{Builder: &reports.Builder{Store: n.store.Reports}},
 		Settings: someSettings, Node: "a", Version: "0.4.1", CheckURL: n.checks, AdminURL: n.url, DataDir: "./data",
 		Logger: logger, Now: n.clock.Now,
 	}
@@ -157,7 +165,7 @@ func newNode(t testing.TB, change ...func(*adminui.Deps)) *node {
 	n.routes = ui.Routes()
 	rest := api.New(api.Deps{
 		Gate: g, Catalog: n.catalog, Keys: keyUse, Policies: deps.Policies, Entries: entries, Tokens: tokens, Connect: connect, Users: users,
-		Audit: n.store.Audit, Jobs: &admin.Jobs{}, Backups: &admin.Backups{}, Reports: &admin.Reports{}, Notifications: &admin.Notifications{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
+		Audit: deps.Audit, Jobs: &operations.Jobs{}, Backups: &operations.Backups{}, Reports: &operations.Reports{}, Notifications: &operations.Notifications{}, Detection: n.detection, Events: n.events, Now: n.clock.Now,
 	})
 	server := httpserver.New(httpserver.Options{
 		Credentials: n.catalog, Tokens: n.store.Identities, Throttle: throttle, Sessions: ui.Sessions(), Logger: logger, Now: n.clock.Now,

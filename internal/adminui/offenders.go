@@ -80,8 +80,8 @@ type offenderRow struct {
 	PolicyName      string
 }
 
-// ShareText writes the refused share.
-func (r offenderRow) ShareText() string { return format.Ratio(r.Offences, r.Offences+r.Allowed) }
+// RatioText writes the refused share.
+func (r offenderRow) RatioText() string { return format.Ratio(r.Offences, r.Offences+r.Allowed) }
 
 // Max is the most offences that the key may have where some lost their key.
 func (r offenderRow) Max() int64 { return r.Offences + r.Overcount }
@@ -211,7 +211,7 @@ func (h *offendersHandler) showOffenders(c *httpserver.Call) error {
 	}
 	page.Filters = h.filterChips(&page.MonitorPage)
 	if page.Of = page.Report.Keys; len(page.Filters) > 0 && len(page.Rows) == 0 {
-		all, err := h.detection.Store.Rank(ctx, offences.Query{From: page.Range.From, To: page.Range.To, Limit: 1})
+		all, err := h.detection.Rank(ctx, offences.Query{From: page.Range.From, To: page.Range.To, Limit: 1})
 		if err != nil {
 			return err
 		}

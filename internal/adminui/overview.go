@@ -125,7 +125,7 @@ func (h *overviewHandler) addTraffic(ctx context.Context, page *overviewPage) er
 	page.Sum = offences.Sum(intervals)
 	page.Checks = page.Sum.Allowed + page.Sum.Refused()
 	page.Chart.Sentence = page.chartSentence()
-	events, err := h.detection.Store.EscalationEvents(ctx, offences.EscalationFilter{From: s.From, To: s.To, Limit: 200})
+	events, err := h.detection.EscalationEvents(ctx, offences.EscalationFilter{From: s.From, To: s.To, Limit: 200})
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (h *overviewHandler) addTopOffenders(ctx context.Context, page *overviewPag
 }
 
 func (h *overviewHandler) addProposals(ctx context.Context, page *overviewPage) error {
-	open, err := h.detection.Proposals.FindProposals(ctx, true, 20)
+	open, err := h.detection.Proposals.Find(ctx, true, 20)
 	for _, p := range open {
 		page.Proposals = append(page.Proposals, viewProposal(p))
 	}
@@ -271,8 +271,8 @@ func (p *overviewPage) comparison(now, baseline float64) string {
 	return "normally " + format.PerSecond(baseline)
 }
 
-// ShareOf writes the share of what rules refused.
-func (p *overviewPage) ShareOf(n int64) string { return format.Ratio(n, p.Limited) }
+// RatioOf writes the share of what rules refused.
+func (p *overviewPage) RatioOf(n int64) string { return format.Ratio(n, p.Limited) }
 
 // Rate writes a rate for the page.
 func (p *overviewPage) Rate(f float64) string { return format.PerSecond(f) }

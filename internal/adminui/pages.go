@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/policies"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -20,26 +19,23 @@ import (
 type Deps struct {
 	Policies *admin.Policies
 	Entries  *admin.Entries
-	Logins   LoginStore
-	Tokens   *admin.Tokens
-	Connect  *admin.Connect
-	Users    *admin.Users
-	Audit    audit.Store
+	Logins   *identities.Logins
+	Tokens   *identities.Tokens
+	Connect  *operations.Connect
+	Users    *identities.Users
+	Audit    *operations.Audit
 	Bouncers *admin.Bouncers
-	Catalog  *catalog.Catalog
-	Throttle *httpserver.Throttle
-	// Failed counts logins that failed, for the audit; nil for none.
-	Failed *httpserver.FailedLogins
+	Catalog  site.View
 
 	// Offenders counts what was refused; nil leaves those figures out.
 	Detection *admin.Detection
 	Keys      *admin.Keys
-	Reports   *admin.Reports
+	Reports   *operations.Reports
 	// Events are what the live page shows; nil where nobody gathers them.
 	Events *events.Hub
 	// Health says how the parts of the node do; nil shows what Ready says.
 	Health func(ctx context.Context) []Part
-	Jobs   *admin.Jobs
+	Jobs   *operations.Jobs
 	// Settings are shown as they are: secrets must be hidden in them already.
 	Settings []Setting
 	// Undo takes changes back from the page of the audit; nil for never.
@@ -58,18 +54,8 @@ type Deps struct {
 	DataDir string
 	// Secure says that the admin listener speaks TLS itself.
 	Secure bool
-	// IdleTimeout and Lifetime end a session. Zero means 2 and 24 hours.
-	IdleTimeout, Lifetime time.Duration
-
 	Logger *slog.Logger     // nil discards
 	Now    func() time.Time // nil means time.Now
-}
-
-// LoginStore keeps the sessions and the passwords of users.
-type LoginStore interface {
-	admin.SessionStore
-	// FindUserByName returns a user, or a *fault.Error NotFound.
-	FindUserByName(ctx context.Context, name string) (*identity.User, error)
 }
 
 // Setting is one setting as the page of settings shows it.
@@ -89,31 +75,17 @@ func New(d Deps) (*Pages, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	if d.Failed == nil {
-		d.Failed = &httpserver.FailedLogins{}
-	}
-	if d.IdleTimeout <= 0 {
-		d.IdleTimeout = 2 * time.Hour
-	}
-	if d.Lifetime <= 0 {
-		d.Lifetime = 24 * time.Hour
-	}
 	o := site.Options{
-		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Runner != nil,
+		Catalog: d.Catalog, Ready: d.Ready, Node: d.Node, Version: d.Version, Logger: d.Logger, Now: d.Now, HasJobs: d.Jobs.Available(),
 	}
 	if d.Detection != nil {
-		o.Proposals = d.Detection.Proposals
+		o.OpenProposals = d.Detection.Proposals.CountOpen
 	}
 	s, err := site.New(o)
 	if err != nil {
 		return nil, err
 	}
-	p := &Pages{sessions: &sessions{
-		secure: d.Secure,
-		Sessions: admin.NewSessions(admin.SessionOptions{
-			Store: d.Logins, UsersRevision: d.Catalog.UsersRevision, IdleTimeout: d.IdleTimeout, Lifetime: d.Lifetime, Now: d.Now,
-		}),
-	}}
+	p := &Pages{sessions: &sessions{secure: d.Secure, Sessions: d.Logins.Sessions}}
 	p.routes = routesOf(s, &d, p.sessions)
 	return p, nil
 }
@@ -126,7 +98,7 @@ func routesOf(s *site.Site, d *Deps, sessions *sessions) []httpserver.Route {
 		Site: s, checked: d.Checked, settings: d.Settings, checkURL: d.CheckURL, adminURL: d.AdminURL, dataDir: d.DataDir,
 	}
 	handlers := []interface{ routes() []httpserver.Route }{
-		&loginHandler{Site: s, sessions: sessions, users: d.Logins, throttle: d.Throttle, failedLogins: d.Failed},
+		&loginHandler{Site: s, sessions: sessions, logins: d.Logins},
 		&searchHandler{Site: s, detection: d.Detection},
 		firstRun,
 		&overviewHandler{Site: s, detection: d.Detection, blocks: d.Entries, parts: d.Health, firstRun: firstRun, toasts: toasts},

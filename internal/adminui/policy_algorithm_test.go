@@ -85,6 +85,27 @@ func TestEveryAlgorithmIsChosenInTheEditorWithoutJavaScript(t *testing.T) {
 	}
 }
 
+func TestAnOutcomeIsSetInTheEditorAndStays(t *testing.T) {
+	n := newNode(t)
+	v := n.as(t, "maria")
+	outcome := url.Values{"outcome": {" login_failed "}, "when_path": {"/login"}}
+	v.post("/policies/default/draft", editorForm("1", outcome)).is(http.StatusOK).
+		holds("Counts reports of login_failed if the path is /login. Refuses every check of the key").holds("A policy that counts something else").holds("reports of login_failed")
+	v.post("/policies/default", editorForm("1", outcome)).is(http.StatusSeeOther)
+	if p := n.policy(t); p.Outcome != "login_failed" || p.When.IsZero() {
+		t.Fatalf("saved %+v", p)
+	}
+	v.get("/policies/default").is(http.StatusOK).holds(`id="outcome" name="outcome" value="login_failed"`).holds("<details open>")
+	v.get("/policies").is(http.StatusOK).holds(`<span class="tag quiet">login_failed</span>`)
+	v.get("/key?key=ip:203.0.113.7").is(http.StatusOK).holds("reports of login_failed count; every request is refused while a rule is full")
+	v.post("/policies/default", editorForm("2", url.Values{"outcome": {hostile[0]}})).is(http.StatusUnprocessableEntity).holds("Must be 1 to 64 of a-z").holds(`aria-invalid="true"`)
+	v.post("/policies/default", editorForm("2", url.Values{"outcome": {"a"}, "limit": {"0", "800"}})).is(http.StatusUnprocessableEntity).holds("no limit of 0 beside outcome")
+	v.post("/policies/default", editorForm("2", nil)).is(http.StatusSeeOther)
+	if p := n.policy(t); p.Outcome != "" || p.Version != 3 {
+		t.Errorf("the outcome was not removed: %+v", p)
+	}
+}
+
 func TestAWrongOptionIsSaidBesideItsField(t *testing.T) {
 	n := newNode(t)
 	v := n.as(t, "maria")

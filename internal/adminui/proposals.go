@@ -174,7 +174,7 @@ func (h *proposalsHandler) showProposals(c *httpserver.Call) error {
 	if page.Toast, err = h.toasts.find(ctx, &page.MonitorPage); err != nil {
 		return err
 	}
-	all, err := h.detection.Proposals.FindProposals(ctx, false, 100)
+	all, err := h.detection.Proposals.Find(ctx, false, 100)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (h *proposalsHandler) findProposal(c *httpserver.Call) (*proposalPage, erro
 		return nil, err
 	}
 	ctx := c.Context()
-	p, err := h.detection.Proposals.FindProposalByID(ctx, id)
+	p, err := h.detection.Proposals.ByID(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (h *proposalsHandler) acceptProposal(c *httpserver.Call) error {
 		return h.Render(c, site.StatusInvalidForm, "proposal", page)
 	}
 	ctx := c.Context()
-	accepted, err := h.detection.AcceptProposal(ctx, site.CallerOf(c), page.Proposal.ID, admin.AcceptProposal{Reason: page.Reason, Expiry: blocks.Expiry{Until: ends}})
+	accepted, err := h.detection.Proposals.Accept(ctx, site.CallerOf(c), page.Proposal.ID, admin.AcceptProposal{Reason: page.Reason, Expiry: blocks.Expiry{Until: ends}})
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (h *proposalsHandler) dismissProposal(c *httpserver.Call) error {
 		return err
 	}
 	ctx := c.Context()
-	if _, err = h.detection.DismissProposal(ctx, site.CallerOf(c), id, reason); err != nil {
+	if _, err = h.detection.Proposals.Dismiss(ctx, site.CallerOf(c), id, reason); err != nil {
 		return err
 	}
 	return h.ReturnTo(c, backOf(values.Get("back")), "dismissed", nil)

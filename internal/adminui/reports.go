@@ -4,26 +4,25 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/chart"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/offences"
-	"github.com/stint-dev/stint/internal/reports"
 )
 
 // reportsPage lists the daily and weekly reports.
 type reportsPage struct {
 	site.MonitorPage
-	Documents []*reports.Document
+	Documents []*operations.Report
 }
 
 // reportPage shows one.
 type reportPage struct {
 	site.MonitorPage
-	*reports.Document
+	*operations.Report
 	Chart *chart.Area
 	Rows  []reportFigure
 }
@@ -38,7 +37,7 @@ type reportFigure struct {
 // reportsHandler lists and shows reports.
 type reportsHandler struct {
 	*site.Site
-	reports *admin.Reports
+	reports *operations.Reports
 }
 
 func (h *reportsHandler) routes() []httpserver.Route {
@@ -72,7 +71,7 @@ func (h *reportsHandler) showReport(c *httpserver.Call) error {
 	}
 	ctx := c.Context()
 	page := &reportPage{MonitorPage: w}
-	if page.Document, err = h.reports.Get(ctx, id); err != nil {
+	if page.Report, err = h.reports.Get(ctx, id); err != nil {
 		return err
 	}
 	page.Title = page.Name()
@@ -82,18 +81,18 @@ func (h *reportsHandler) showReport(c *httpserver.Call) error {
 }
 
 // reportName returns what a report is called.
-func reportName(d *reports.Document) string {
-	if d.Kind == reports.Weekly {
+func reportName(d *operations.Report) string {
+	if operations.IsWeekly(d) {
 		return "Week from " + d.From.Format("Mon 2 Jan 2006")
 	}
 	return d.From.Format("Mon 2 Jan 2006")
 }
 
 // Name returns what this report is called.
-func (p *reportPage) Name() string { return reportName(p.Document) }
+func (p *reportPage) Name() string { return reportName(p.Report) }
 
 // NameOf returns what a report is called.
-func (p *reportsPage) NameOf(d *reports.Document) string { return reportName(d) }
+func (p *reportsPage) NameOf(d *operations.Report) string { return reportName(d) }
 
 func (p *reportPage) draw() {
 	if len(p.Traffic) < 2 {
@@ -110,7 +109,7 @@ func (p *reportPage) draw() {
 }
 
 func (p *reportPage) count() {
-	figures := func(t *reports.Totals) []int64 {
+	figures := func(t *operations.ReportTotals) []int64 {
 		return []int64{t.Allowed, t.Limited, t.Blocked, t.Unavailable, t.Offenders, t.Keys}
 	}
 	now := figures(&p.Totals)

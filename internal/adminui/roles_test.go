@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -233,9 +234,9 @@ func TestTheAuditShowsWhatDiffers(t *testing.T) {
 	vic.get("/audit?from=yesterday").is(http.StatusUnprocessableEntity)
 }
 
-// outage is a login store whose database can be taken away.
+// outage is a session store whose database can be taken away.
 type outage struct {
-	adminui.LoginStore
+	identities.SessionStore
 	gone atomic.Bool
 }
 
@@ -243,14 +244,14 @@ func (o *outage) FindSession(ctx context.Context, hash []byte) (*identity.Sessio
 	if o.gone.Load() {
 		return nil, nil, fault.New(fault.Unavailable, "The database is unreachable.")
 	}
-	return o.LoginStore.FindSession(ctx, hash)
+	return o.SessionStore.FindSession(ctx, hash)
 }
 
 func TestPagesStayReadableWhileTheDatabaseIsGone(t *testing.T) {
 	var store *outage
 	n := newNode(t, func(d *adminui.Deps) {
-		store = &outage{LoginStore: d.Logins}
-		d.Logins = store
+		store = &outage{SessionStore: d.Logins.Sessions.Store}
+		d.Logins.Sessions.Store = store
 	})
 	vic := n.as(t, "vic")
 	store.gone.Store(true)

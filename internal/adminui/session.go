@@ -10,9 +10,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/adminui/form"
-	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
@@ -31,7 +30,7 @@ const storeTimeout = 10 * time.Second
 
 // sessions finds the session of a request by its cookie, and sets the cookie.
 type sessions struct {
-	*admin.Sessions
+	*identities.Sessions
 	secure bool // the listener speaks TLS itself
 }
 
@@ -41,8 +40,8 @@ const loginLocal localKey = "login"
 
 // loginOf returns the session that a request belongs to, nil for none: a token
 // may ask for a page too.
-func loginOf(c *httpserver.Call) *admin.Login {
-	l, _ := c.Locals(loginLocal).(*admin.Login)
+func loginOf(c *httpserver.Call) *identities.Login {
+	l, _ := c.Locals(loginLocal).(*identities.Login)
 	return l
 }
 
@@ -82,17 +81,6 @@ func (s *sessions) cookie(c *fiber.Ctx) string {
 		return secret
 	}
 	return c.Cookies(plainCookie)
-}
-
-// begin logs a user in under a new secret and sets the cookie. The user is as the
-// password was verified against.
-func (s *sessions) begin(ctx context.Context, c *httpserver.Call, user *identity.User) error {
-	secret, err := s.Begin(ctx, user, c.Address, format.ClipLine(c.Get(fiber.HeaderUserAgent), 200))
-	if err != nil {
-		return err
-	}
-	s.setCookie(c.Ctx, secret, s.Lifetime)
-	return nil
 }
 
 // end ends the session of a request, if it has one, and deletes its cookie.

@@ -27,6 +27,6 @@ func (h *settingsHandler) routes() []httpserver.Route {
 func (h *settingsHandler) showSettings(c *httpserver.Call) error {
 	return h.Render(c, http.StatusOK, "settings", settingsPage{
 		Frame:    h.NewFrame(c, "Settings", "/settings"),
-		Settings: h.settings, IPv6Bits: h.Catalog.Settings().IPv6Bits,
+		Settings: h.settings, IPv6Bits: h.Catalog.Parser().IPv6Bits,
 	})
 }

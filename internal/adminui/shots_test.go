@@ -15,35 +15,56 @@ import (
 // Screenshots of every page are saved by
 //
 //	go test ./internal/adminui -run Screens -shots DIR
-var shots = flag.String("shots", "", "the folder that TestScreens saves a picture of every page in")
+var shots = flag.String("shots", "", "the folder that TestScreens and TestWatchScreens save a picture of every page in")
 
 // TestScreens looks at every page in both themes, narrow and wide: nothing may
-// reach beyond the screen's edge, and nothing may be said on the console.
+// reach beyond the screen's edge, axe may find no fault, and nothing may be said
+// on the console.
 func TestScreens(t *testing.T) {
 	n := newNode(t, func(d *adminui.Deps) { d.Entries.Traffic = trafficOf{"ip:198.51.100.2": 0.42, "ip:192.0.2.1": 0.58} })
 	n.fill(t)
 	b := newBrowser(t, n)
+	b.withAxe()
+	b.do(chromedp.EmulateViewport(1440, 900), chromedp.Navigate(n.url+"/login"))
+	b.audit("login")
 	b.logIn("maria")
-	for _, width := range []int64{390, 1440, 2560} {
-		for name, path := range n.pages(t) {
-			b.screen(name, path, width, "light", "dark")
-		}
+	for name, path := range n.pages(t) {
+		b.screens(name, path)
 	}
 	b.consoleIsClean()
 }
 
-// screen loads a page at a width and looks at it in each theme, which it follows
-// without being loaded again.
-func (b *browser) screen(name, path string, width int64, themes ...string) {
+// screens loads a page narrow and looks at it in both themes and at every width,
+// which it follows without being loaded again: no style or script of ours looks
+// at the width when a page is loaded. axe sees it narrow and wide, and its
+// colours wide in the dark, since narrow pages differ in shape and not in colour.
+func (b *browser) screens(name, path string) {
 	b.t.Helper()
-	b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate(themes[0])), chromedp.Navigate(b.node.url+path))
-	for _, theme := range themes {
-		b.do(chromedp.Func(emulate(theme)))
-		over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth"))
-		if over > 0 {
-			b.t.Errorf("%s at %d, %s: the page is %d pixels too wide", name, width, theme, over)
+	const narrow, wide = 390, 1440
+	widths := []int64{narrow, wide, 2560}
+	if *shots != "" {
+		widths = []int64{narrow, 1024, wide, 2560}
+	}
+	for i, width := range widths {
+		b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(emulate("light")))
+		if i == 0 {
+			b.do(chromedp.Navigate(b.node.url + path))
 		}
-		b.picture(name, width, theme)
+		for _, theme := range []string{"light", "dark"} {
+			b.do(chromedp.Func(emulate(theme)))
+			look := fmt.Sprintf("%s at %d, %s", name, width, theme)
+			over := run(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - innerWidth"))
+			if over > 0 {
+				b.t.Errorf("%s: the page is %d pixels too wide", look, over)
+			}
+			switch {
+			case theme == "light" && (width == narrow || width == wide):
+				b.audit(look)
+			case width == wide:
+				b.auditColours(look)
+			}
+			b.picture(name, width, theme)
+		}
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
-	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/fault"
 )
 
@@ -39,7 +39,7 @@ const toastTime = time.Minute
 // toasts finds the toast of a monitoring page.
 type toasts struct {
 	entries *admin.Entries
-	audit   audit.Store
+	audit   *operations.Audit
 	canUndo bool // changes can be undone
 	now     func() time.Time
 }
@@ -98,7 +98,7 @@ func (t *toasts) ofImport(ctx context.Context, id string) (*site.Toast, error) {
 	if err != nil { // somebody edited the address
 		return nil, nil //nolint:nilerr // there is no such record
 	}
-	record, err := t.audit.FindRecordByID(ctx, recordID)
+	record, err := t.audit.ByID(ctx, recordID)
 	if fault.Is(err, fault.NotFound) || err == nil && (record.Action != "block.import" || t.now().Sub(record.At) > toastTime) {
 		return nil, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/blocks"
@@ -23,7 +23,7 @@ type tokensPage struct {
 	FieldErrors form.FieldErrors
 	// Created is the token that was just made, whose secret is shown once; nil for
 	// none.
-	Created *admin.CreatedToken
+	Created *identities.CreatedToken
 }
 
 type tokenRow struct {
@@ -51,14 +51,14 @@ func (p tokensPage) Choices() []form.Choice {
 }
 
 // newTokensPage returns the page with an empty form.
-func newTokensPage(created *admin.CreatedToken) tokensPage {
+func newTokensPage(created *identities.CreatedToken) tokensPage {
 	return tokensPage{For: "90d", Scopes: map[string]bool{"check": true}, FieldErrors: form.FieldErrors{}, Created: created}
 }
 
 // tokensHandler lists, creates, rotates and revokes tokens.
 type tokensHandler struct {
 	*site.Site
-	tokens *admin.Tokens
+	tokens *identities.Tokens
 }
 
 func (h *tokensHandler) routes() []httpserver.Route {
@@ -110,7 +110,7 @@ func (h *tokensHandler) addToken(c *httpserver.Call) error {
 	}
 	expires, err := h.ParseExpiry(page.For, page.Until, h.Now())
 	if err == nil {
-		page.Created, err = h.tokens.Create(c.Context(), site.CallerOf(c), admin.CreateToken{
+		page.Created, err = h.tokens.Create(c.Context(), site.CallerOf(c), identities.CreateToken{
 			Name: page.Name, Scopes: values["scopes"], Expiry: blocks.Expiry{Until: expires},
 		})
 	}

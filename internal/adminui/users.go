@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -36,7 +36,7 @@ func (p usersPage) RoleChoices() []roleChoice {
 // usersHandler lists and changes users.
 type usersHandler struct {
 	*site.Site
-	users *admin.Users
+	users *identities.Users
 }
 
 func (h *usersHandler) routes() []httpserver.Route {
@@ -82,7 +82,7 @@ func (h *usersHandler) addUser(c *httpserver.Call) error {
 	}
 	page := usersPage{NewRole: values.Get("role"), FieldErrors: form.FieldErrors{}}
 	page.Name = strings.TrimSpace(values.Get("name"))
-	_, err = h.users.Create(c.Context(), site.CallerOf(c), admin.CreateUser{Name: page.Name, Role: page.NewRole, Password: values.Get("password")})
+	_, err = h.users.Create(c.Context(), site.CallerOf(c), identities.CreateUser{Name: page.Name, Role: page.NewRole, Password: values.Get("password")})
 	if err != nil {
 		status := httpserver.StatusOf(err)
 		if err := page.FieldErrors.Add(err); err != nil {
@@ -99,7 +99,7 @@ func (h *usersHandler) setRole(c *httpserver.Call) error {
 		return err
 	}
 	role := values.Get("role")
-	return h.updateUser(c, "role", admin.UpdateUser{Role: &role})
+	return h.updateUser(c, "role", identities.UpdateUser{Role: &role})
 }
 
 func (h *usersHandler) setPassword(c *httpserver.Call) error {
@@ -129,12 +129,12 @@ func (h *usersHandler) disable(disabled bool) httpserver.Handler {
 		done = "disabled"
 	}
 	return func(c *httpserver.Call) error {
-		return h.updateUser(c, done, admin.UpdateUser{Disabled: &disabled})
+		return h.updateUser(c, done, identities.UpdateUser{Disabled: &disabled})
 	}
 }
 
 // updateUser changes a user, which ends their sessions.
-func (h *usersHandler) updateUser(c *httpserver.Call, done string, change admin.UpdateUser) error {
+func (h *usersHandler) updateUser(c *httpserver.Call, done string, change identities.UpdateUser) error {
 	return h.withUser(c, done, func(ctx context.Context, id string) error {
 		_, err := h.users.Update(ctx, site.CallerOf(c), id, change)
 		return err

@@ -10,37 +10,50 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
+	use "github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/audit"
-	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/api/operations"
+	"github.com/stint-dev/stint/internal/api/outcomes"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/nodes"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
+
+// View is what the API reads of the node's copy of the policies.
+type View interface {
+	Parser() keys.Parser
+	Selector() *rules.Selector
+	// Loaded reports whether the policies and entries have been read once.
+	Loaded() bool
+	// Failing returns why and since when the copy is not kept up to date, nil if it is.
+	Failing() (since time.Time, err error)
+}
 
 // Deps are the parts that the API uses. All are required unless their comment says
 // otherwise.
 type Deps struct {
 	Gate     *gate.Gate
-	Catalog  *catalog.Catalog
+	Catalog  View
 	Keys     *admin.Keys
 	Policies *admin.Policies
 	Entries  *admin.Entries
-	Tokens   *admin.Tokens
-	Connect  *admin.Connect
-	Users    *admin.Users
-	Audit    audit.Store
+	Tokens   *identities.Tokens
+	Connect  *use.Connect
+	Users    *identities.Users
+	Audit    *use.Audit
 
 	Detection     *admin.Detection
-	Reports       *admin.Reports
-	Nodes         nodes.Store
+	Reports       *use.Reports
+	Nodes         *use.Nodes
 	Bouncers      *admin.Bouncers
 	Undo          *admin.Undo
-	Jobs          *admin.Jobs
-	Backups       *admin.Backups
-	Notifications *admin.Notifications
+	Jobs          *use.Jobs
+	Backups       *use.Backups
+	Notifications *use.Notifications
 	Events        *events.Hub // nil on a node without them
 
 	// Ready reports whether this node can answer; nil checks the catalog only.
@@ -64,6 +77,7 @@ func New(d Deps) *API {
 	tokens := &tokenHandler{common: c, tokens: d.Tokens}
 	routes := slices.Concat(
 		(&checkHandler{gate: d.Gate, catalog: d.Catalog}).routes(),
+		outcomes.Routes(d.Gate, d.Catalog),
 		(&healthHandler{common: c, ready: d.Ready, nodes: d.Nodes}).routes(),
 		(&bouncerHandler{bouncers: d.Bouncers}).routes(),
 		(&policyHandler{common: c, policies: d.Policies}).routes(),
@@ -73,16 +87,14 @@ func New(d Deps) *API {
 		tokens.routes(),
 		(&connectHandler{tokens: tokens, connect: d.Connect}).routes(),
 		(&userHandler{users: d.Users}).routes(),
-		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),
+		operations.Routes(operations.Deps{
+			Audit: d.Audit, Undo: d.Undo, Reports: d.Reports, Jobs: d.Jobs, Notifications: d.Notifications, Backups: d.Backups,
+		}),
 		(&offenderHandler{common: c, detection: d.Detection}).routes(),
 		(&trafficHandler{common: c, detection: d.Detection}).routes(),
 		(&escalationHandler{common: c, detection: d.Detection}).routes(),
 		(&proposalHandler{common: c, detection: d.Detection}).routes(),
-		(&reportHandler{reports: d.Reports}).routes(),
 		(&eventHandler{common: c, events: d.Events}).routes(),
-		(&jobHandler{jobs: d.Jobs}).routes(),
-		(&notificationHandler{notifications: d.Notifications}).routes(),
-		(&backupHandler{backups: d.Backups}).routes(),
 	)
 	return &API{routes: slices.Concat(routes, openapi.Routes(d.Version, slices.Concat(routes, d.Doors)))}
 }

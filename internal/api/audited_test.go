@@ -27,7 +27,7 @@ type change struct {
 // notHere are the operations that are neither GET nor a change, and those
 // whose entry is made by what this API's tests put something else in place of:
 // the tests of package sqlstore hold it.
-var notHere = []string{"previewBlock", "explainDraft", "tryPolicy", "backtestPolicy", "testNotification", "restore", "resumeEscalation"}
+var notHere = []string{"previewBlock", "explainDraft", "planPolicies", "tryPolicy", "backtestPolicy", "testNotification", "restore", "resumeEscalation"}
 
 // audited makes changes and looks at what the audit holds of each.
 type audited struct {
@@ -101,7 +101,8 @@ func (d *audited) changePolicies() {
 	d.do(change{operation: "putPolicy", method: put, path: path, body: fmt.Sprintf(body, 2), action: "policy.replace", before: true, after: true, headers: []string{`If-Match: "1"`}})
 	undo := fmt.Sprintf("/v1/audit/%d/undo", d.entries()[0].ID)
 	d.do(change{operation: "undoEntry", method: post, path: undo, action: "policy.replace", before: true, after: true})
-	d.do(change{operation: "deletePolicy", method: del, path: path, action: "policy.delete", before: true, headers: []string{`If-Match: "3"`}})
+	d.do(change{operation: "rollBackPolicy", method: post, path: path + "/rollback", body: `{"version":2}`, action: "policy.replace", before: true, after: true, headers: []string{`If-Match: "3"`}})
+	d.do(change{operation: "deletePolicy", method: del, path: path, action: "policy.delete", before: true, headers: []string{`If-Match: "4"`}})
 	file := `{"policies":[{"name":"login","match":["token:*"],"rules":["5/m"]}]}`
 	d.do(change{operation: "applyPolicies", method: post, path: wire.PathPolicySet, body: file, action: "policy.create", after: true})
 }

@@ -77,7 +77,7 @@ func TestABroadEntryIsConfirmedToBeBroughtBack(t *testing.T) {
 			return fmt.Sprintf("/v1/audit/%d/undo", page.Items[0].ID)
 		}
 		for _, path := range []string{wire.PathBlocks, wire.PathExemptions} {
-			standing := func() (ids []string) {
+			active := func() (ids []string) {
 				var page struct {
 					Items []struct {
 						ID string `json:"id"`
@@ -93,17 +93,17 @@ func TestABroadEntryIsConfirmedToBeBroughtBack(t *testing.T) {
 			}
 			asks := func(what string) {
 				t.Helper()
-				before := standing()
+				before := active()
 				at := undo()
 				n.wantUnconfirmed(n.as(operate, post, at, ""), pattern)
 				n.wantUnconfirmed(n.as(operate, post, at, `{"confirm":"ip:11.0.0.0/8"}`), pattern)
 				n.wantProblem(n.as(operate, post, at, `{"confirm":"yes:"}`), http.StatusUnprocessableEntity, "confirm")
-				if !slices.Equal(standing(), before) || undo() != at {
+				if !slices.Equal(active(), before) || undo() != at {
 					t.Fatalf("%s: undoing %s changed something unconfirmed", path, what)
 				}
 				n.must(n.as(operate, post, at, `{`+confirmed+`}`), http.StatusCreated)
-				if len(standing()) != 1 {
-					t.Fatalf("%s: undoing %s, confirmed, leaves %d", path, what, len(standing()))
+				if len(active()) != 1 {
+					t.Fatalf("%s: undoing %s, confirmed, leaves %d", path, what, len(active()))
 				}
 			}
 			add := `{"pattern":"` + pattern + `","expires_in":"1h",` + confirmed
@@ -115,7 +115,7 @@ func TestABroadEntryIsConfirmedToBeBroughtBack(t *testing.T) {
 			asks("a shortening")
 			n.made(path, n.as(operate, post, path, add+`,"on_conflict":"replace"}`))
 			asks("a replacement")
-			n.must(n.as(operate, del, path+"/"+standing()[0], ""), http.StatusOK)
+			n.must(n.as(operate, del, path+"/"+active()[0], ""), http.StatusOK)
 			asks("its end")
 		}
 	})
@@ -136,9 +136,9 @@ func TestAPolicyThatRefusesEverythingOfABroadPatternIsConfirmed(t *testing.T) {
 			n.wantUnconfirmed(n.as(administer, put, policy, fmt.Sprintf(document, ""), anyVersion), name)
 			n.wantUnconfirmed(n.as(administer, put, policy+"?confirm=other", fmt.Sprintf(document, ""), anyVersion), name)
 			file := `{"policies":[{"name":"` + name + `",` + fmt.Sprintf(document, "")[1:] + `]}`
-			plan := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?dry_run=true", file), http.StatusOK))
-			if !slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.HasPrefix(w, "It needs confirm="+name+":") }) {
-				t.Errorf("%s: the dry run warns of %q", match, plan.Warnings)
+			plan := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"/plan", file), http.StatusOK))
+			if string(plan.Confirm) != name || !strings.HasPrefix(string(plan.ConfirmReason), name+": ") {
+				t.Errorf("%s: the plan asks for %q, %q", match, plan.Confirm, plan.ConfirmReason)
 			}
 			n.wantUnconfirmed(n.as(administer, post, wire.PathPolicySet, file), name)
 			if now := n.as(reader, get, policy, "").body; now != before {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/api/checkjson"
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -22,7 +21,7 @@ import (
 // checkHandler answers checks and cancels reservations.
 type checkHandler struct {
 	gate    *gate.Gate
-	catalog *catalog.Catalog
+	catalog View
 	scratch sync.Pool // of *checkScratch
 	headers ratelimit.Headers
 }
@@ -194,7 +193,7 @@ func (h *checkHandler) handleBatch(c *httpserver.Call) error {
 	return k.send(c, http.StatusOK)
 }
 
-// appendProblem appends the problem that stands in the place of a decision.
+// appendProblem appends the problem that takes the place of a decision.
 func (h *checkHandler) appendProblem(b []byte, err error) []byte {
 	text, encodeErr := json.Marshal(httpserver.ProblemOf(err))
 	if encodeErr != nil { // a problem holds nothing that cannot be written

@@ -263,8 +263,10 @@ func TestAPeekChargesNothing(t *testing.T) {
 
 func TestWithCheckAuthAChecksTokenIsAskedForAndNeverAnswered403(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Server.CheckAuth = true })
-	for _, path := range []string{wire.PathCheck, wire.PathBatch} {
-		body := map[string]string{wire.PathCheck: `{"key":"a","peek":true}`, wire.PathBatch: `{"checks":[{"key":"a"}]}`}[path]
+	for path, body := range map[string]string{
+		wire.PathCheck: `{"key":"a","peek":true}`, wire.PathBatch: `{"checks":[{"key":"a","peek":true}]}`,
+		wire.PathReport: `{"key":"a","outcome":"b"}`, wire.PathReportBatch: `{"reports":[{"key":"a","outcome":"b"}]}`,
+	} {
 		n.wantProblem(n.send(http.MethodPost, n.check+path, body), http.StatusUnauthorized, "")
 		n.wantProblem(n.send(http.MethodPost, n.check+path, body, "Authorization: Bearer nonsense"), http.StatusUnauthorized, "")
 		for _, scope := range []identity.Access{identity.Read, identity.Operate, identity.Admin} {

@@ -4,9 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-dev/stint/internal/admin"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/keys"
@@ -16,7 +14,7 @@ import (
 
 // common is embedded by the handlers that use the catalog and the clock.
 type common struct {
-	catalog *catalog.Catalog
+	catalog View
 	now     func() time.Time
 }
 
@@ -69,15 +67,6 @@ func expiryPatch(in wire.Change[wire.Duration], at wire.Change[wire.Time]) (*blo
 	return &expiry, nil
 }
 
-// callerOf returns who asks, as the use cases need it.
-func callerOf(c *httpserver.Call) admin.Caller {
-	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
-	if c.Principal != nil {
-		caller.Access = c.Principal.Access
-	}
-	return caller
-}
-
 // The time ranges of reports.
 const (
 	defaultTimeRange = time.Hour
@@ -126,14 +115,4 @@ func (h *common) policyID(q *httpserver.Query) int64 {
 		return 0
 	}
 	return p.ID
-}
-
-// singlePage returns a page that holds all items.
-func singlePage[T, W any](all []T, convert func(T) W) wire.Page[W] {
-	total := len(all)
-	page := wire.Page[W]{Items: make([]W, 0, total), Total: &total}
-	for _, item := range all {
-		page.Items = append(page.Items, convert(item))
-	}
-	return page
 }

@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -13,7 +13,7 @@ import (
 // connectHandler shows how gateways are connected.
 type connectHandler struct {
 	tokens  *tokenHandler
-	connect *admin.Connect
+	connect *operations.Connect
 }
 
 func (h *connectHandler) routes() []route {
@@ -38,7 +38,7 @@ func (h *connectHandler) listGateways(c *httpserver.Call) error {
 	if err := c.ParseQuery().Err(); err != nil {
 		return err
 	}
-	return c.SendJSON(http.StatusOK, singlePage(h.connect.Gateways(), func(g admin.Gateway) wire.Gateway { return wire.Gateway(g) }))
+	return c.SendJSON(http.StatusOK, singlePage(h.connect.Gateways(), func(g operations.Gateway) wire.Gateway { return wire.Gateway(g) }))
 }
 
 func (h *connectHandler) getGuide(c *httpserver.Call) error {
@@ -65,7 +65,7 @@ func (h *connectHandler) addGatewayToken(c *httpserver.Call) error {
 	return c.SendJSON(http.StatusCreated, h.wireGuide(guide))
 }
 
-func (h *connectHandler) wireGuide(g *admin.Guide) wire.Guide {
+func (h *connectHandler) wireGuide(g *operations.Guide) wire.Guide {
 	w := wire.Guide{Gateway: wire.Gateway(g.Gateway), Scope: g.Scope, NeedsToken: g.NeedsToken}
 	for _, s := range g.Steps {
 		w.Steps = append(w.Steps, wire.GuideStep(s))

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// fromEscalationStatus shows where a key stands, nil for nowhere.
+// fromEscalationStatus shows a key's state of escalation, nil for none.
 func fromEscalationStatus(s *offences.EscalationStatus) *wire.EscalationStatus {
 	if s == nil {
 		return nil
@@ -22,7 +22,7 @@ func fromEscalationStatus(s *offences.EscalationStatus) *wire.EscalationStatus {
 // fromOffender shows one row; name gives a policy's name.
 func fromOffender(r *offences.Offender, name func(int64) string, now time.Time) wire.Offender {
 	o := wire.Offender{
-		Key: r.Key, Offences: r.Offences, OffencesMax: r.Offences + r.Overcount, Allowed: r.Allowed, RefusedRatio: r.Share,
+		Key: r.Key, Offences: r.Offences, OffencesMax: r.Offences + r.Overcount, Allowed: r.Allowed, RefusedRatio: r.Ratio,
 		Policy: wire.NullString(name(r.Policy)), Decision: r.Kind.String(), RefusedBy: r.RefusedBy,
 		FirstAt: wire.At(r.First), LastAt: wire.At(r.Last), Escalation: fromEscalationStatus(r.Escalation), Trend: r.Trend,
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
-	"github.com/stint-dev/stint/internal/blocklist"
+	"github.com/stint-dev/stint/internal/api/routes"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
@@ -25,17 +25,17 @@ const importTimeout = 15 * time.Minute
 // blockFormats are the media types of the formats; the first of each is what an
 // export says.
 var blockFormats = []struct {
-	format    blocklist.Format
+	format    admin.BlockFormat
 	media     []string
 	extension string
 }{
-	{blocklist.CSV, []string{"text/csv"}, ".csv"},
-	{blocklist.JSON, []string{"application/json", "application/x-ndjson"}, ".json"},
-	{blocklist.Plain, []string{"text/plain"}, ".txt"},
+	{admin.BlocksCSV, []string{"text/csv"}, ".csv"},
+	{admin.BlocksJSON, []string{"application/json", "application/x-ndjson"}, ".json"},
+	{admin.BlocksPlain, []string{"text/plain"}, ".txt"},
 }
 
 // sentFormat returns the format that a request's body says it has.
-func sentFormat(c *httpserver.Call) (blocklist.Format, error) {
+func sentFormat(c *httpserver.Call) (admin.BlockFormat, error) {
 	if coding := c.Get(fiber.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
 		return "", fault.New(fault.Unsupported, "Send the body as it is, without a Content-Encoding.")
 	}
@@ -77,7 +77,7 @@ func (h *entryHandler) runImport(c *httpserver.Call) (*wire.ImportAnswer, error)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), importTimeout)
 	defer cancel()
-	result, err := h.entries.Import(ctx, callerOf(c), bodyReader(c), options)
+	result, err := h.entries.Import(ctx, callerOf(c), routes.BodyReader(c), options)
 	if err != nil {
 		return nil, describeBroad(err)
 	}
@@ -106,12 +106,12 @@ func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
 		return err
 	}
 	q := c.ParseQuery(exportParams...)
-	wanted := blocklist.Format(q.OneOf("format", string(blocklist.CSV), string(blocklist.JSON), string(blocklist.Plain)))
+	wanted := admin.BlockFormat(q.OneOf("format", string(admin.BlocksCSV), string(admin.BlocksJSON), string(admin.BlocksPlain)))
 	if q.Err() != nil {
 		return q.Err()
 	}
 	if wanted == "" {
-		wanted = blocklist.CSV
+		wanted = admin.BlocksCSV
 	}
 	media, extension := "", ""
 	for _, known := range blockFormats {
@@ -119,20 +119,11 @@ func (h *entryHandler) exportBlocks(c *httpserver.Call) error {
 			media, extension = known.media[0], known.extension
 		}
 	}
-	if wanted != blocklist.JSON {
+	if wanted != admin.BlocksJSON {
 		media += "; charset=utf-8"
 	}
 	return httpserver.Stream(c, media, "blocks"+extension, func(ctx context.Context, w io.Writer) error {
-		out := blocklist.NewWriter(w, wanted)
-		for b, err := range h.entries.Each(ctx, f) {
-			if err != nil {
-				return err
-			}
-			if err := out.Write(b); err != nil {
-				return err
-			}
-		}
-		return out.Close()
+		return h.entries.Export(ctx, w, f, wanted)
 	})
 }
 

@@ -46,6 +46,6 @@ func fromTraffic(t *admin.TrafficEstimate) *wire.TrafficEstimate {
 	}
 	return &wire.TrafficEstimate{
 		From: wire.At(t.From), To: wire.At(t.To), Keys: t.Keys, AllKeys: t.AllKeys, Checks: t.Checks, AllChecks: t.AllChecks,
-		Ratio: t.Share, RatioError: t.Error,
+		Ratio: t.Ratio, RatioError: t.Error,
 	}
 }

@@ -55,7 +55,7 @@ func (h *escalationHandler) listEscalationEvents(c *httpserver.Call) error {
 		}
 		f.Key = key.String()
 	}
-	events, err := h.detection.Store.EscalationEvents(c.Context(), f)
+	events, err := h.detection.EscalationEvents(c.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (h *escalationHandler) listEscalationEvents(c *httpserver.Call) error {
 }
 
 func (h *escalationHandler) listEscalationPauses(c *httpserver.Call) error {
-	stops, err := h.detection.Store.EscalationPauses(c.Context())
+	stops, err := h.detection.EscalationPauses(c.Context())
 	if err != nil {
 		return err
 	}

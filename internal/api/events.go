@@ -48,7 +48,7 @@ const eventType = "text/event-stream"
 // streamEvents answers with events as they happen, until the client goes.
 func (h *eventHandler) streamEvents(c *httpserver.Call) error {
 	if h.events == nil {
-		return fault.New(fault.NotFound, "This node tells no events.")
+		return fault.New(fault.NotFound, "This node sends no events.")
 	}
 	filter, err := h.eventFilter(c)
 	if err != nil {
@@ -107,7 +107,7 @@ type eventBody struct {
 	ended     bool
 }
 
-// Read gives the connection its time to write anew with every piece: a quiet
+// Read gives the connection its time to write again with every piece: a quiet
 // stream is no slow one.
 func (b *eventBody) Read(p []byte) (int, error) {
 	for b.buffer.Len() == 0 && !b.ended {
@@ -162,11 +162,11 @@ func (b *eventBody) Close() error {
 	return nil
 }
 
-// fromEvent returns an event as the API tells it.
+// fromEvent returns an event as the API sends it.
 func fromEvent(e *events.Event) wire.Event {
 	out := wire.Event{
 		Kind: string(e.Kind), At: wire.At(e.At), Key: e.Key.String(), Decision: string(e.Outcome), Policy: wire.NullString(e.Policy),
-		Rule: e.Rule, Block: e.BlockID, Refusal: e.Refusal, RetryAt: wire.At(e.RetryAt), Source: e.Source, Degraded: e.Degraded,
+		Rule: e.Rule, Block: e.BlockID, Refusal: e.Refusal, RetryAt: wire.At(e.RetryAt), Source: e.Source, Degraded: e.Degraded, Reported: e.Reported,
 		Shadow: string(e.Shadow), ShadowPolicy: e.ShadowPolicy, Notice: e.Text, Skipped: e.Skipped,
 	}
 	if e.Entry != nil {

@@ -23,13 +23,13 @@ func raw(t *testing.T, base, text string) []answer {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Logf("the server hung up while it was written to: %v", err)
 	}
-	// The server may have hung up already, which the answers then tell.
+	// The server may have hung up already, which the answers then show.
 	_ = conn.(*net.TCPConn).CloseWrite()
 	var answers []answer
 	from := bufio.NewReader(conn)
@@ -154,7 +154,7 @@ func TestNothingOfAPanicReachesTheCaller(t *testing.T) {
 	}
 	n.must(n.send(http.MethodGet, n.admin+"/livez", ""), http.StatusOK)
 	if !strings.Contains(n.logged.String(), p.RequestID) || strings.Contains(n.logged.String(), "\nforged") {
-		t.Fatalf("the log does not tell, or holds a forged line: %s", n.logged)
+		t.Fatalf("the log lacks it, or holds a forged line: %s", n.logged)
 	}
 }
 

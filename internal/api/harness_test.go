@@ -16,6 +16,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
@@ -83,7 +85,7 @@ type nodeParts struct {
 var migrated = servers.Template{Prepare: db.Migrate}
 
 // startNode serves both listeners on free ports until the test ends, on a
-// database of SQLite. change may alter what the API stands on.
+// database of SQLite. change may alter what the API uses.
 func startNode(t *testing.T, change ...func(*nodeParts)) *testNode {
 	t.Helper()
 	return startNodeOn(t, migrated.SQLite(t), change...)
@@ -121,25 +123,26 @@ func startNodeOn(t *testing.T, location string, change ...func(*nodeParts)) *tes
 	}
 	log := memlog.New(memlog.Options{Now: n.clock.Now})
 	entries := &admin.Entries{Store: store.Entries, View: known, Offences: store.Offences, Now: n.clock.Now}
-	counted := &admin.Detection{Store: store.Offences, Proposals: store.Proposals, Entries: entries, View: known, Now: n.clock.Now}
+	counted := &admin.Detection{Store: store.Offences, View: known, Now: n.clock.Now,
+		Proposals: &admin.Proposals{Store: store.Proposals, Offences: store.Offences, Entries: entries, View: known, Now: n.clock.Now}}
 	g := gate.New(gate.Options{View: known, Log: log, Recorder: n.events, Now: n.clock.Now})
 	d := nodeParts{
 		Deps: Deps{
 			Gate: g, Catalog: known,
 			Keys: &admin.Keys{View: known, Gate: g, Escalations: counted, Logs: []timestamplog.Log{log}, Notes: store.Notes, Recorder: store.Audit},
-			Jobs: &admin.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &admin.Backups{Recorder: store.Audit, Now: n.clock.Now},
-			Tokens: &admin.Tokens{Store: store.Identities, Now: n.clock.Now},
-			Connect: &admin.Connect{
-				Tokens: &admin.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
+			Jobs: &operations.Jobs{Runner: n.newJobs(store.Jobs), Recorder: store.Audit}, Backups: &operations.Backups{Recorder: store.Audit, Now: n.clock.Now},
+			Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now},
+			Connect: &operations.Connect{
+				Tokens: &identities.Tokens{Store: store.Identities, Now: n.clock.Now}, CheckURL: "http://0.0.0.0:8080", TokenHeader: "X-Stint-Token",
 			},
-			Users:    &admin.Users{Store: store.Identities},
-			Policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now}), Entries: entries, Audit: store.Audit, Nodes: store.Nodes,
+			Users:    &identities.Users{Store: store.Identities},
+			Policies: admin.NewPolicies(store.Policies, admin.PolicyOptions{View: known, Now: n.clock.Now}), Entries: entries, Audit: &operations.Audit{Store: store.Audit}, Nodes: &operations.Nodes{Store: store.Nodes, Now: n.clock.Now},
 			Bouncers:  &admin.Bouncers{Store: store.Bouncers, Entries: store.Entries, View: known, Now: n.clock.Now},
-			Detection: counted, Reports: &admin.Reports{
-				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
+			Detection: counted, Reports: &operations.Reports{
+				Builder: &reports.Builder{Store: store.Reports, Counts: store.Offences, Detection: counted, Proposals: counted.Proposals, View: known, Now: n.clock.Now}, Recorder: store.Audit, Now: n.clock.Now,
 			},
 			Undo: &admin.Undo{Records: store.Audit, Store: store, Entries: entries, Policies: store.Policies}, Events: n.events,
-			Notifications: &admin.Notifications{
+			Notifications: &operations.Notifications{
 				Notifier: notify.New(notify.Options{Store: store.Outbox, Channels: []notify.Channel{&n.channel}, Now: n.clock.Now}),
 				Outbox:   store.Outbox, Recorder: store.Audit,
 			},

@@ -7,11 +7,11 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/bouncers"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
-	"github.com/stint-dev/stint/internal/nodes"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -19,7 +19,7 @@ import (
 type healthHandler struct {
 	common
 	ready func(ctx context.Context) wire.Readiness // nil checks the catalog only
-	nodes nodes.Store
+	nodes *operations.Nodes
 }
 
 func (h *healthHandler) routes() []route {
@@ -76,7 +76,7 @@ func (h *healthHandler) readiness(ctx context.Context) wire.Readiness {
 }
 
 func (h *healthHandler) listNodes(c *httpserver.Call) error {
-	all, err := h.nodes.Nodes(c.Context(), h.now().Add(-nodes.Gone))
+	all, err := h.nodes.List(c.Context())
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (h *healthHandler) listNodes(c *httpserver.Call) error {
 }
 
 // fromNode shows one node.
-func fromNode(n nodes.Node) wire.Node {
+func fromNode(n operations.Node) wire.Node {
 	return wire.Node{
 		ID: n.ID, Name: n.Name, Version: n.Version, StartedAt: wire.At(n.Started), SeenAt: wire.At(n.Seen),
 		RequestsPerSecond: n.PerSecond, P99MS: float64(n.P99.Microseconds()) / 1000, Degraded: n.Degraded, Revision: n.Revision,

@@ -86,7 +86,9 @@ func fromExplanation(x *admin.KeyExplanation, policyName func(id int64) string) 
 		Escalation: fromEscalationStatus(x.Escalation), ShadowEscalation: fromEscalationStatus(x.ShadowEscalation),
 	}
 	for _, px := range x.Conditional {
-		out.Conditional = append(out.Conditional, *fromKeyPolicy(px))
+		policy := fromKeyPolicy(px)
+		policy.Escalation = fromEscalationStatus(x.ConditionalEscalations[px.Policy.ID])
+		out.Conditional = append(out.Conditional, *policy)
 	}
 	for _, e := range x.Exemptions {
 		out.Exemptions = append(out.Exemptions, fromEntry(e, policyName(e.PolicyID), x.At))
@@ -110,7 +112,7 @@ func fromKeyPolicy(px *gate.PolicyExplanation) *wire.KeyPolicy {
 	}
 	out := &wire.KeyPolicy{
 		Name: px.Policy.Name, Version: px.Policy.Version, Mode: string(px.Policy.Mode), Algorithm: px.Policy.Algorithm, Options: fromOptions(px.Policy.Options),
-		When: fromWhen(px.Policy.When), Pattern: wire.NullString(px.Pattern.String()),
+		When: fromWhen(px.Policy.When), Outcome: px.Policy.Outcome, Pattern: wire.NullString(px.Pattern.String()),
 		Allowed: px.Allowed, RetryAt: wire.At(px.Answer.RetryAt), Rules: []wire.KeyRule{}, Timestamps: fromTimes(px.Timestamps),
 	}
 	if i := px.Answer.Rule; i >= 0 && i < len(px.Policy.Rules) {

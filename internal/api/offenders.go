@@ -191,7 +191,7 @@ func (h *offenderHandler) writeOffendersCSV(ctx context.Context, w io.Writer, o 
 		until, step := "", ""
 		if row.Block != nil {
 			if until = row.Block.ExpiresAt.String(); row.Block.ExpiresAt.IsZero() {
-				until = "for good"
+				until = "permanently"
 			}
 		}
 		if row.Escalation != nil {

@@ -38,7 +38,10 @@ func (h *policyHandler) routes() []route {
 		streamed(post, policy+"/backtest", identity.Admin, h.backtestPolicy, opBacktestPolicy),
 		onAdmin(put, policy, identity.Admin, h.putPolicy, opPutPolicy),
 		onAdmin(del, policy, identity.Admin, h.deletePolicy, opDeletePolicy),
+		onAdmin(post, policy+"/rollback", identity.Admin, h.rollBackPolicy, opRollBackPolicy),
+		onAdmin(get, wire.PathPresets, identity.Read, h.listPresets, opListPresets),
 		onAdmin(get, wire.PathPolicySet, identity.Read, h.exportPolicies, opExportPolicies),
+		onAdmin(post, wire.PathPolicySet+"/plan", identity.Read, h.planPolicies, opPlanPolicies),
 		onAdmin(post, wire.PathPolicySet, identity.Admin, h.applyPolicies, opApplyPolicies),
 	}
 }
@@ -64,6 +67,11 @@ var (
 			{Status: http.StatusOK, Doc: "Replaced.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}},
 			{Status: http.StatusCreated, Doc: "Created.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag, openapi.Location}},
 		},
+	}
+	opRollBackPolicy = &openapi.Operation{
+		ID: "rollBackPolicy", Tag: "policies", Summary: "Restore an earlier version of a policy as a new version, in place of the version that If-Match names.",
+		IfMatch: true, Query: confirmPolicyParam, Body: wire.PolicyRollback{}, BodyOptional: true,
+		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The new version.", Body: wire.Policy{}, Headers: []openapi.Header{openapi.ETag}}},
 	}
 	opDeletePolicy = &openapi.Operation{
 		ID: "deletePolicy", Tag: "policies", Summary: "Delete the version of a policy that If-Match names.",
@@ -155,27 +163,52 @@ func (h *policyHandler) putPolicy(c *httpserver.Call) error {
 	return sendPolicy(c, status, p)
 }
 
+// rollBackPolicy restores an earlier version of a policy.
+func (h *policyHandler) rollBackPolicy(c *httpserver.Call) error {
+	name, expect, confirm, err := readVersioned(c, "Rolling back")
+	if err != nil {
+		return err
+	}
+	var request wire.PolicyRollback
+	if err := c.DecodeOptional(&request); err != nil {
+		return err
+	}
+	if request.Version < 0 {
+		return fault.Field("version", "must be the number of a version; leave it out for the one before the newest")
+	}
+	p, err := h.policies.Rollback(c.Context(), callerOf(c), name, request.Version, expect, confirm)
+	if err != nil {
+		return err
+	}
+	return sendPolicy(c, http.StatusOK, p)
+}
+
 func (h *policyHandler) deletePolicy(c *httpserver.Call) error {
-	name, err := c.PathParam("name")
+	name, expect, confirm, err := readVersioned(c, "Deleting")
 	if err != nil {
 		return err
-	}
-	expect, given, err := ifMatch(c)
-	if err != nil {
-		return err
-	}
-	if !given {
-		return fault.New(fault.NeedVersion, "Deleting a policy needs the header If-Match with the version that you have seen, or * for any.")
-	}
-	q := c.ParseQuery("confirm")
-	confirm := q.Line("confirm")
-	if q.Err() != nil {
-		return q.Err()
 	}
 	if err := h.policies.Delete(c.Context(), callerOf(c), name, expect, confirm); err != nil {
 		return err
 	}
 	return c.SendStatus(http.StatusNoContent)
+}
+
+// readVersioned reads what a change of an existing policy names: the policy, the version
+// that it expects, and the confirmation. change begins the sentence that asks for the version.
+func readVersioned(c *httpserver.Call, change string) (name string, expect int64, confirm string, err error) {
+	if name, err = c.PathParam("name"); err != nil {
+		return "", 0, "", err
+	}
+	expect, given, err := ifMatch(c)
+	if err != nil {
+		return "", 0, "", err
+	}
+	if !given {
+		return "", 0, "", fault.New(fault.NeedVersion, "%s a policy needs the header If-Match with the version that you have seen, or * for any.", change)
+	}
+	q := c.ParseQuery("confirm")
+	return name, expect, q.Line("confirm"), q.Err()
 }
 
 // ifMatch returns the version that a change expects: rules.ExpectAny for "*",

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stint-dev/stint/internal/wire"
@@ -21,5 +23,63 @@ func TestTwoVersionsOfAPolicyAreCompared(t *testing.T) {
 		n.wantProblem(n.as(reader, get, "/v1/policies/default/diff?to=3", ""), http.StatusNotFound, "")
 		n.wantProblem(n.as(reader, get, "/v1/policies/nobody/diff", ""), http.StatusNotFound, "")
 		n.wantProblem(n.as(reader, get, "/v1/policies/default/diff?from=x", ""), http.StatusUnprocessableEntity, "from")
+	})
+}
+
+func TestARollbackRestoresAVersionAsANewOne(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		const path = "/v1/policies/search"
+		putPolicy(n, "search", `{"match":["token:*"],"rules":["1/s"]}`)
+		n.wantProblem(n.as(administer, post, path+"/rollback", "", "If-Match: *"), http.StatusConflict, "")
+		putPolicy(n, "search", `{"match":["token:*"],"rules":["2/s"]}`, `If-Match: "1"`)
+		putPolicy(n, "search", `{"match":["token:*"],"rules":["3/s"]}`, `If-Match: "2"`)
+		// Without a version it is the one before the newest.
+		for i, c := range []struct{ body, rule string }{{"", "2/1s"}, {`{"version":1}`, "1/1s"}} {
+			p := read[wire.Policy](t, n.must(n.as(administer, post, path+"/rollback", c.body, fmt.Sprintf(`If-Match: "%d"`, 3+i)), http.StatusOK))
+			if p.Version != int64(4+i) || len(p.Rules) != 1 || p.Rules[0] != c.rule {
+				t.Errorf("%s restores %+v", c.body, p)
+			}
+		}
+		n.wantProblem(n.as(operate, post, path+"/rollback", "", "If-Match: *"), http.StatusForbidden, "")
+	})
+}
+
+func TestPoliciesAreAppliedAllOrNothingAndOnce(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, n *testNode) {
+		file := `{"policies":[{"name":"default","match":["*"],"rules":["20/m","1/s"]},{"name":"search","match":["token:*"],"rules":["5/10s"],"mode":"shadow"}]%s}`
+		plain := fmt.Sprintf(file, "")
+		plan := read[wire.PolicyPlan](t, n.must(n.as(reader, post, wire.PathPolicySet+"/plan", plain), http.StatusOK))
+		if !plan.DryRun || !plan.Changed || len(plan.Changes) != 2 || plan.Changes[0].Action != wire.PolicyReplace || plan.Changes[1].Action != wire.PolicyCreate ||
+			*plan.Changes[0].Version != 1 || len(plan.Changes[0].Fields) != 1 || plan.Changes[0].Fields[0].Field != "rules" {
+			t.Fatalf("got %+v", plan)
+		}
+		n.wantProblem(n.as(reader, post, wire.PathPolicySet, plain), http.StatusForbidden, "")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":9}`)), http.StatusPreconditionFailed, "")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{}`)), http.StatusPreconditionRequired, "")
+		if a := n.as(reader, get, "/v1/policies/search", ""); a.status != http.StatusNotFound {
+			t.Fatalf("half a plan was carried out: %s", a.body)
+		}
+		n.must(n.as(administer, post, wire.PathPolicySet, fmt.Sprintf(file, `,"expect":{"default":1}`)), http.StatusOK)
+		again := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?prune=true", plain), http.StatusOK))
+		if again.Changed {
+			t.Fatalf("a second run changes %+v", again)
+		}
+		exported := n.must(n.as(reader, get, wire.PathPolicySet, ""), http.StatusOK).body
+		same := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?prune=true", exported), http.StatusOK))
+		if same.Changed {
+			t.Fatalf("what was exported differs: %+v", same)
+		}
+		yaml := n.must(n.as(reader, get, wire.PathPolicySet+"?format=yaml", ""), http.StatusOK)
+		if !strings.HasPrefix(yaml.body, "policies:\n  - name: default\n") || yaml.header.Get("Content-Type") != "application/yaml" {
+			t.Errorf("got %s", yaml.body)
+		}
+		pruned := read[wire.PolicyPlan](t, n.must(n.as(administer, post, wire.PathPolicySet+"?prune=true", `{"policies":[{"name":"search","match":["*"],"rules":["5/10s"]}]}`), http.StatusOK))
+		if len(pruned.Changes) != 2 || pruned.Changes[1].Action != wire.PolicyDelete {
+			t.Fatalf("got %+v", pruned)
+		}
+		n.must(n.as(reader, get, "/v1/policies/default", ""), http.StatusNotFound)
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, `{}`), http.StatusUnprocessableEntity, "policies")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, `{"policies":[{"name":"a","match":["*"],"rules":["x"]}]}`), http.StatusUnprocessableEntity, "policies[0].rules[0]")
+		n.wantProblem(n.as(administer, post, wire.PathPolicySet, `{"policies":[{"name":"a","match":["a:*"],"rules":[]},{"name":"a","match":["*"],"rules":[]}]}`), http.StatusUnprocessableEntity, "policies[1].name")
 	})
 }

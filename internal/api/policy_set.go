@@ -15,26 +15,50 @@ import (
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/presets"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 var (
+	opListPresets = &openapi.Operation{
+		ID: "listPresets", Tag: "policies", Summary: "List the policy files that Stint ships. To apply one, send its policies to /v1/policy-set.",
+		Answers: ok("All of them.", wire.Page[wire.Preset]{}),
+	}
 	opExportPolicies = &openapi.Operation{
 		ID: "exportPolicies", Tag: "policies", Summary: "Export all policies as one document.",
 		Query:   []openapi.Param{{Name: "format", Doc: "json where it is left out.", Enum: []string{"json", "yaml"}}},
 		Answers: []openapi.Answer{{Status: http.StatusOK, Doc: "The document.", Body: wire.PolicyFile{}, Types: []string{"application/yaml"}}},
 	}
+	opPlanPolicies = &openapi.Operation{
+		ID: "planPolicies", Tag: "policies", Summary: "Show what applying a document would change, and change nothing.",
+		Query: []openapi.Param{pruneParam}, Body: wire.PolicyFileRequest{}, Answers: ok("What would be changed.", wire.PolicyPlan{}),
+	}
 	opApplyPolicies = &openapi.Operation{
-		ID: "applyPolicies", Tag: "policies", Summary: "Make the policies what a document says, all or nothing.",
+		ID: "applyPolicies", Tag: "policies", ExpectsVersions: true, Summary: "Make the policies what a document says, all or nothing.",
 		Query: []openapi.Param{
-			{Name: "dry_run", Doc: "Change nothing and show the difference.", Boolean: true},
 			{Name: "confirm", Doc: "The names, with commas between them, of the policies that newly refuse every request of a broad pattern, as the answer 409 confirmation_required gives them."},
-			{Name: "prune", Doc: "Delete the policies that the document does not name.", Boolean: true},
+			pruneParam,
 		},
 		Body: wire.PolicyFileRequest{}, Answers: ok("What was changed.", wire.PolicyPlan{}),
 	}
 )
+
+var pruneParam = openapi.Param{Name: "prune", Doc: "Delete the policies that the document does not name.", Boolean: true}
+
+// listPresets answers with the policy files that Stint ships.
+func (h *policyHandler) listPresets(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, singlePage(presets.All(), func(p presets.Preset) wire.Preset {
+		preset := wire.Preset{Name: p.Name, Title: p.Title, Summary: p.Summary, Policies: make([]wire.PolicyRequest, len(p.Policies))}
+		for i, policy := range p.Policies {
+			preset.Policies[i] = *requestOf(policy)
+		}
+		return preset
+	}))
+}
 
 // exportPolicies answers with all policies as one document, YAML or JSON.
 func (h *policyHandler) exportPolicies(c *httpserver.Call) error {
@@ -63,40 +87,61 @@ func (h *policyHandler) exportPolicies(c *httpserver.Call) error {
 	return c.Send(text.Bytes())
 }
 
-// applyPolicies makes the policies what a document says, all or nothing.
-func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
-	q := c.ParseQuery("dry_run", "prune", "confirm")
-	confirm := q.Line("confirm")
-	dryRun, prune := q.Flag("dry_run"), q.Flag("prune")
+// planPolicies answers what applying a document would change.
+func (h *policyHandler) planPolicies(c *httpserver.Call) error {
+	q := c.ParseQuery("prune")
+	prune := q.Flag("prune")
 	if q.Err() != nil {
 		return q.Err()
 	}
+	plan, err := h.readPlan(c, prune)
+	if err != nil {
+		return err
+	}
+	answer := fromPlan(plan)
+	answer.DryRun = true
+	return c.SendJSON(http.StatusOK, answer)
+}
+
+// applyPolicies makes the policies what a document says, all or nothing.
+func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
+	q := c.ParseQuery("prune", "confirm")
+	confirm, prune := q.Line("confirm"), q.Flag("prune")
+	if q.Err() != nil {
+		return q.Err()
+	}
+	plan, err := h.readPlan(c, prune)
+	if err != nil {
+		return err
+	}
+	if err := h.policies.Apply(c.Context(), callerOf(c), plan, confirm); err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, fromPlan(plan))
+}
+
+// readPlan returns the plan of the document that was sent.
+func (h *policyHandler) readPlan(c *httpserver.Call, prune bool) (*admin.PolicyPlan, error) {
 	var request wire.PolicyFileRequest
 	if err := c.DecodeJSON(&request); err != nil {
-		return err
+		return nil, err
 	}
 	wanted, err := h.policiesOf(request.Policies)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx := c.Context()
-	planned, err := h.policies.Plan(ctx, wanted, prune, request.Expect)
-	if err != nil {
-		return err
+	return h.policies.Plan(c.Context(), wanted, prune, request.Expect)
+}
+
+// fromPlan returns a plan as the API shows it.
+func fromPlan(p *admin.PolicyPlan) wire.PolicyPlan {
+	changes := p.Changed()
+	plan := wire.PolicyPlan{
+		Changed: len(changes) > 0, Changes: make([]wire.PolicyChange, len(p.Changes)), Warnings: []string{},
+		Confirm: wire.NullString(p.Confirm), ConfirmReason: wire.NullString(p.ConfirmReason),
 	}
-	changes := admin.ChangesOf(planned)
-	plan := wire.PolicyPlan{DryRun: dryRun, Changed: len(changes) > 0, Changes: make([]wire.PolicyChange, len(planned)), Warnings: []string{}}
-	for i := range planned {
-		plan.Changes[i] = fromPlannedChange(&planned[i])
-	}
-	if dryRun {
-		names, reason, err := h.policies.ConfirmReason(ctx, changes)
-		if err != nil {
-			return err
-		}
-		if names != "" {
-			plan.Warnings = append(plan.Warnings, "It needs confirm="+names+": "+reason+".")
-		}
+	for i := range p.Changes {
+		plan.Changes[i] = fromPlannedChange(&p.Changes[i])
 	}
 	for _, change := range changes {
 		if change.Policy != nil {
@@ -105,12 +150,7 @@ func (h *policyHandler) applyPolicies(c *httpserver.Call) error {
 			}
 		}
 	}
-	if plan.Changed && !dryRun {
-		if err := h.policies.Apply(ctx, callerOf(c), changes, confirm); err != nil {
-			return err
-		}
-	}
-	return c.SendJSON(http.StatusOK, plan)
+	return plan
 }
 
 // policiesOf returns the policies of a document; its errors say which is wrong.
@@ -134,7 +174,7 @@ func (h *policyHandler) policiesOf(all []wire.PolicyRequest) ([]*rules.Policy, e
 	return wanted, nil
 }
 
-// within says where in a list the field of a mistake stands.
+// within says where in a list the field of a mistake is.
 func within(at string, err error) error {
 	var mistake *fault.Error
 	if !errors.As(err, &mistake) {

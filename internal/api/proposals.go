@@ -56,7 +56,7 @@ func (h *proposalHandler) listProposals(c *httpserver.Call) error {
 	if limit == 0 {
 		limit = 100
 	}
-	all, err := h.detection.Proposals.FindProposals(c.Context(), openOnly, limit)
+	all, err := h.detection.Proposals.Find(c.Context(), openOnly, limit)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (h *proposalHandler) getProposal(c *httpserver.Call) error {
 	if err != nil {
 		return err
 	}
-	p, err := h.detection.Proposals.FindProposalByID(c.Context(), id)
+	p, err := h.detection.Proposals.ByID(c.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (h *proposalHandler) acceptProposal(c *httpserver.Call) error {
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	p, err := h.detection.AcceptProposal(c.Context(), callerOf(c), id, admin.AcceptProposal{Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt)})
+	p, err := h.detection.Proposals.Accept(c.Context(), callerOf(c), id, admin.AcceptProposal{Reason: request.Reason, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt)})
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (h *proposalHandler) dismissProposal(c *httpserver.Call) error {
 	if err := c.DecodeOptional(&request); err != nil {
 		return err
 	}
-	p, err := h.detection.DismissProposal(c.Context(), callerOf(c), id, request.Reason)
+	p, err := h.detection.Proposals.Dismiss(c.Context(), callerOf(c), id, request.Reason)
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"github.com/stint-dev/stint/internal/api/openapi"
-	"github.com/stint-dev/stint/internal/httpserver"
-	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/api/routes"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // route is a route and its description in the OpenAPI document.
@@ -20,30 +20,23 @@ const (
 	del   = http.MethodDelete
 )
 
-// onChecks returns a route of the listener for checks.
-func onChecks(method, path string, access identity.Access, h httpserver.Handler, o *openapi.Operation) route {
-	return newRoute(httpserver.Checks, method, path, access, h, o)
-}
+// The routes of each listener; see package routes.
+var (
+	onChecks = routes.OnChecks
+	onAdmin  = routes.OnAdmin
+	streamed = routes.Streamed
+	ok       = routes.OK
+	callerOf = routes.CallerOf
+)
 
-// onAdmin returns a route of the admin listener.
-func onAdmin(method, path string, access identity.Access, h httpserver.Handler, o *openapi.Operation) route {
-	return newRoute(httpserver.Admin, method, path, access, h, o)
-}
-
-// streamed is onAdmin for a handler that reads its body as it arrives.
-func streamed(method, path string, access identity.Access, h httpserver.Handler, o *openapi.Operation) route {
-	r := onAdmin(method, path, access, h, o)
-	r.Streams = true
-	return r
-}
-
-func newRoute(l httpserver.Listener, method, path string, access identity.Access, h httpserver.Handler, o *openapi.Operation) route {
-	return route{Route: httpserver.Route{Listener: l, Method: method, Path: path, Access: access, Handler: h}, Operation: o}
+// singlePage returns a page that holds all items.
+func singlePage[T, W any](all []T, convert func(T) W) wire.Page[W] {
+	return routes.SinglePage(all, convert)
 }
 
 var (
-	limitParam  = openapi.Param{Name: "limit", Doc: "How many items a page holds, 1 to 1000; 100 where it is left out.", Integer: true}
-	cursorParam = openapi.Param{Name: "cursor", Doc: "The next_cursor of the page before."}
+	limitParam  = routes.Limit
+	cursorParam = routes.Cursor
 	keyParams   = []openapi.Param{
 		{Name: "key", Doc: "The key, for example ip:203.0.113.7.", Required: true},
 		{Name: "policy", Doc: "The policy to ask by name instead of the key's own."},
@@ -60,9 +53,5 @@ var (
 // The headers of answers.
 var (
 	location = []openapi.Header{openapi.Location}
-	file     = []openapi.Header{openapi.Disposition}
+	file     = routes.File
 )
-
-func ok(doc string, body any) []openapi.Answer {
-	return []openapi.Answer{{Status: http.StatusOK, Doc: doc, Body: body}}
-}

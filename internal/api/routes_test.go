@@ -33,7 +33,7 @@ func TestEveryRouteStandsInTheTable(t *testing.T) {
 		}
 		for _, r := range routes {
 			if !inTable(listener, r.Method, r.Path) {
-				t.Errorf("%s %s is served and stands in no table", r.Method, r.Path)
+				t.Errorf("%s %s is served and is in no table", r.Method, r.Path)
 			}
 		}
 	}

@@ -119,7 +119,7 @@ func countingServer(b *testing.B) *httpserver.Server {
 	})
 	return httpserver.New(httpserver.Options{
 		Credentials: known,
-		Observe:     func(_ httpserver.Listener, status int, took time.Duration) { counted.Request("checks", status, took) },
+		Observe:     func(_ *httpserver.Route, status int, took time.Duration) { counted.Request("checks", status, took) },
 	}, rest.Routes())
 }
 

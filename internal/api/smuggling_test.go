@@ -58,11 +58,33 @@ var bodySizes = []int{
 	64<<10 - 1, 64 << 10, 64<<10 + 1, 256<<10 - 1, 256 << 10, 256<<10 + 1, 300_000, 1<<20 - 1, 1 << 20, 1<<20 + 1,
 }
 
+// framedBodies is a smugglingBody with a length or in chunks, and what follows it.
+type framedBodies struct {
+	size   int
+	framed []string
+}
+
+// smugglingBodies returns the body of every size, which many requests are sent with.
+func smugglingBodies() (all []framedBodies) {
+	for _, size := range bodySizes {
+		body := smugglingBody(size)
+		one := framedBodies{size, []string{fmt.Sprintf("Content-Length: %d\r\n\r\n%s%s", len(body), body, followUp)}}
+		for _, piece := range []int{997, 8192, 70_000} {
+			if size < 300_000 || piece == 70_000 {
+				one.framed = append(one.framed, "Transfer-Encoding: chunked\r\n\r\n"+inChunks(body, piece)+followUp)
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 func TestNothingOfABodyIsTakenForARequestWhateverItIsAnswered(t *testing.T) {
 	n := startNode(t, func(d *nodeParts) { d.Server.CheckAuth = true })
 	admin, reader, checker := n.tokens[identity.Admin], n.tokens[identity.Read], n.tokens[identity.Check]
 	const asJSON = "Content-Type: application/json\r\n"
 	with := func(token string) string { return "Authorization: Bearer " + token + "\r\n" }
+	bodies := smugglingBodies()
 	for name, test := range map[string]struct {
 		base, line, headers string
 		status              int // of a body of at most 64 KiB
@@ -94,17 +116,14 @@ func TestNothingOfABodyIsTakenForARequestWhateverItIsAnswered(t *testing.T) {
 		"a target of another":  {n.admin, "POST http://y/v1/blocks", "", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, size := range bodySizes {
-				body, status := smugglingBody(size), test.status
-				if size > 64<<10 {
+			for _, body := range bodies {
+				status := test.status
+				if body.size > 64<<10 {
 					status = 0 // the body may be too large before anything else
 				}
 				start := test.line + " HTTP/1.1\r\nHost: x\r\n" + test.headers
-				wantOneAnswer(t, raw(t, test.base, fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s%s", start, len(body), body, followUp)), status)
-				for _, piece := range []int{997, 8192, 70_000} {
-					if size < 300_000 || piece == 70_000 {
-						wantOneAnswer(t, raw(t, test.base, start+"Transfer-Encoding: chunked\r\n\r\n"+inChunks(body, piece)+followUp), status)
-					}
+				for _, framed := range body.framed {
+					wantOneAnswer(t, raw(t, test.base, start+framed), status)
 				}
 			}
 		})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -16,7 +16,7 @@ import (
 // tokenHandler serves the API tokens.
 type tokenHandler struct {
 	common
-	tokens *admin.Tokens
+	tokens *identities.Tokens
 }
 
 func (h *tokenHandler) routes() []route {
@@ -71,7 +71,7 @@ func (h *tokenHandler) addToken(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	made, err := h.tokens.Create(c.Context(), callerOf(c), admin.CreateToken{
+	made, err := h.tokens.Create(c.Context(), callerOf(c), identities.CreateToken{
 		Name: request.Name, Scopes: request.Scopes, Expiry: expiryOf(request.ExpiresIn, request.ExpiresAt),
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func (h *tokenHandler) addToken(c *httpserver.Call) error {
 	return h.sendCreated(c, made)
 }
 
-func (h *tokenHandler) sendCreated(c *httpserver.Call, t *admin.CreatedToken) error {
+func (h *tokenHandler) sendCreated(c *httpserver.Call, t *identities.CreatedToken) error {
 	answer := wire.CreatedToken{Token: h.wireToken(t.Token), Secret: t.Secret}
 	if t.Replaces != nil {
 		replaced := h.wireToken(t.Replaces)
@@ -99,7 +99,7 @@ func (h *tokenHandler) changeToken(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&patch); err != nil {
 		return err
 	}
-	var u admin.UpdateToken
+	var u identities.UpdateToken
 	if patch.Name.Given {
 		u.Name = &patch.Name.Value
 	}

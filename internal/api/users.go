@@ -5,7 +5,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -14,7 +14,7 @@ import (
 
 // userHandler serves the users.
 type userHandler struct {
-	users *admin.Users
+	users *identities.Users
 }
 
 func (h *userHandler) routes() []route {
@@ -70,7 +70,7 @@ func (h *userHandler) addUser(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&request); err != nil {
 		return err
 	}
-	u, err := h.users.Create(c.Context(), callerOf(c), admin.CreateUser{Name: request.Name, Role: request.Role, Password: request.Password})
+	u, err := h.users.Create(c.Context(), callerOf(c), identities.CreateUser{Name: request.Name, Role: request.Role, Password: request.Password})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (h *userHandler) changeUser(c *httpserver.Call) error {
 	if err := c.DecodeJSON(&patch); err != nil {
 		return err
 	}
-	var u admin.UpdateUser
+	var u identities.UpdateUser
 	if patch.Role.Given {
 		u.Role = &patch.Role.Value
 	}

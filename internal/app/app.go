@@ -17,6 +17,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
 	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/events"
 	"github.com/stint-dev/stint/internal/gate"
@@ -61,7 +62,7 @@ type App struct {
 	jobs      *jobs.Runner
 	events    *events.Hub
 	follower  *events.Follower
-	failed    httpserver.FailedLogins
+	failed    identities.FailedLogins
 
 	gate   *gate.Gate
 	status *status

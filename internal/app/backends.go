@@ -70,7 +70,8 @@ func openDistributed(s Settings, options sqlstore.Options, secret func() []byte,
 		return nil, fmt.Errorf("--database-url: %s", oneLine(err))
 	}
 	redis, err := redislog.Open(s.RedisURL, redislog.Options{
-		Prefix: s.RedisPrefix, Secret: secret, OnOutage: onOutage, Timeout: max(redislog.DefaultTimeout, s.CheckDeadline),
+		Prefix: s.RedisPrefix, Secret: secret, OnOutage: onOutage,
+		Timeout: max(redislog.DefaultTimeout, s.CheckDeadline), MaxLatency: s.CheckDeadline,
 	})
 	if err != nil {
 		store.Close()

@@ -32,9 +32,10 @@ func (a *App) buildCounting() {
 	})
 	a.entries = &admin.Entries{Store: a.backends.store.Entries, View: a.catalog, Offences: a.backends.store.Offences,
 		Traffic: &admin.SampleEstimator{Store: a.backends.store.Offences, Secret: a.secret}, Now: time.Now}
-	a.detection = &admin.Detection{Store: a.backends.store.Offences, Proposals: a.backends.store.Proposals, Entries: a.entries, View: a.catalog,
-		ProposalSettings: func() offences.ProposalSettings { return a.settings.Proposals }}
-	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Detection: a.detection, View: a.catalog, Now: time.Now}
+	proposals := &admin.Proposals{Store: a.backends.store.Proposals, Offences: a.backends.store.Offences, Entries: a.entries, View: a.catalog,
+		Settings: func() offences.ProposalSettings { return a.settings.Proposals }}
+	a.detection = &admin.Detection{Store: a.backends.store.Offences, Proposals: proposals, View: a.catalog, Secret: a.secret}
+	a.reports = &reports.Builder{Store: a.backends.store.Reports, Counts: a.backends.store.Offences, Detection: a.detection, Proposals: proposals, View: a.catalog, Now: time.Now}
 }
 
 // secret returns the secret that all nodes of one database share.

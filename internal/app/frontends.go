@@ -6,12 +6,15 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/admin/operations"
 	"github.com/stint-dev/stint/internal/adminui"
 	"github.com/stint-dev/stint/internal/api"
 	"github.com/stint-dev/stint/internal/api/openapi"
 	"github.com/stint-dev/stint/internal/doors/crowdsec"
 	"github.com/stint-dev/stint/internal/doors/forwardauth"
 	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -54,10 +57,14 @@ func (a *App) serverOptions() httpserver.Options {
 	return o
 }
 
-// observe counts one answer.
-func (a *App) observe(l httpserver.Listener, status int, took time.Duration) {
+// observe counts one answer. What bouncers fetch on the listener of checks, the whole
+// list of blocks for example, is no check.
+func (a *App) observe(r *httpserver.Route, status int, took time.Duration) {
 	name := "admin"
-	if l == httpserver.Checks {
+	switch {
+	case r.Access == identity.Bouncer:
+		name = "bouncers"
+	case r.Listener == httpserver.Checks:
 		name = "checks"
 		a.latency.Record(took)
 		a.outages.answered.Add(1)
@@ -69,21 +76,20 @@ func (a *App) apiDeps(use useCases) api.Deps {
 	store := a.backends.store
 	return api.Deps{
 		Gate: a.gate, Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Backups: use.backups, Reports: use.reports,
-		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: store.Audit,
+		Policies: use.policies, Entries: a.entries, Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
 		Detection: a.detection,
 		Bouncers:  a.bouncers,
-		Undo:      use.undo, Nodes: store.Nodes,
+		Undo:      use.undo, Nodes: &operations.Nodes{Store: store.Nodes, Now: time.Now},
 		Events:        a.events,
-		Notifications: &admin.Notifications{Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit},
+		Notifications: &operations.Notifications{Notifier: a.notifier.dispatcher, Outbox: store.Outbox, Recorder: store.Audit},
 		Ready:         a.status.ready, Now: time.Now, Version: Version(),
 	}
 }
 
 func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pages, error) {
-	store := a.backends.store
 	d := adminui.Deps{
-		Policies: use.policies, Entries: a.entries, Logins: store.Identities, Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: store.Audit,
-		Catalog: a.catalog, Throttle: throttle, Failed: &a.failed, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
+		Policies: use.policies, Entries: a.entries, Logins: loginsOf(a, throttle), Tokens: use.tokens, Connect: connectOf(a, use.tokens), Users: use.users, Audit: use.audit,
+		Catalog: a.catalog, Keys: use.keys, Jobs: use.jobs, Reports: use.reports,
 		Detection: a.detection, Events: a.events, Health: a.status.health,
 		Undo: use.undo, Bouncers: a.bouncers,
 		Checked: use.recorded.hasChecks, Ready: a.status.ready,
@@ -100,9 +106,18 @@ func (a *App) newPages(use useCases, throttle *httpserver.Throttle) (*adminui.Pa
 	return adminui.New(d)
 }
 
+// loginsOf returns the use case of logging in.
+func loginsOf(a *App, throttle *httpserver.Throttle) *identities.Logins {
+	store := a.backends.store.Identities
+	return &identities.Logins{
+		Users: store, Throttle: throttle, Failed: &a.failed, Now: time.Now,
+		Sessions: identities.NewSessions(identities.SessionOptions{Store: store, UsersRevision: a.catalog.UsersRevision, Now: time.Now}),
+	}
+}
+
 // connectOf returns the use cases of connecting gateways to this node.
-func connectOf(a *App, tokens *admin.Tokens) *admin.Connect {
-	return &admin.Connect{
+func connectOf(a *App, tokens *identities.Tokens) *operations.Connect {
+	return &operations.Connect{
 		Tokens: tokens, CheckURL: urlOf(a.settings.TLS, a.checks), NeedsToken: a.settings.CheckAuth == "token",
 		TokenHeader: string(cmp.Or(a.settings.ForwardTokenHeader, forwardauth.DefaultTokenHeader)),
 	}
@@ -114,11 +129,12 @@ type useCases struct {
 	policies *admin.Policies
 	undo     *admin.Undo
 	keys     *admin.Keys
-	jobs     *admin.Jobs
-	backups  *admin.Backups
-	reports  *admin.Reports
-	tokens   *admin.Tokens
-	users    *admin.Users
+	jobs     *operations.Jobs
+	backups  *operations.Backups
+	reports  *operations.Reports
+	tokens   *identities.Tokens
+	users    *identities.Users
+	audit    *operations.Audit
 }
 
 func (a *App) useCases() useCases {
@@ -131,11 +147,12 @@ func (a *App) useCases() useCases {
 		keys: &admin.Keys{
 			View: a.catalog, Gate: a.gate, Escalations: a.detection, Logs: a.logs(), Notes: store.Notes, Recorder: store.Audit,
 		},
-		jobs:    &admin.Jobs{Runner: a.jobs, Recorder: store.Audit},
-		backups: &admin.Backups{Recorder: store.Audit, Now: time.Now},
-		reports: &admin.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
-		tokens:  &admin.Tokens{Store: store.Identities, Now: time.Now},
-		users:   &admin.Users{Store: store.Identities},
+		jobs:    &operations.Jobs{Runner: a.jobs, Recorder: store.Audit},
+		backups: &operations.Backups{Recorder: store.Audit, Now: time.Now},
+		reports: &operations.Reports{Builder: a.reports, Recorder: store.Audit, Now: time.Now},
+		tokens:  &identities.Tokens{Store: store.Identities, Now: time.Now},
+		users:   &identities.Users{Store: store.Identities},
+		audit:   &operations.Audit{Store: store.Audit},
 	}
 	if dir := a.backends.dir; dir != nil {
 		use.backups.Store = &backups{folder: dir.path, store: store, memory: a.backends.memory, catalog: a.catalog}

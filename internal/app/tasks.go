@@ -85,7 +85,7 @@ func (a *App) newJobs() (*jobs.Runner, error) {
 	store := a.backends.store
 	list := []jobs.Job{
 		jobs.RollUp(store.Offences, time.Now),
-		jobs.Propose(a.detection, a.notifier.proposal),
+		jobs.Propose(a.detection.Proposals, a.notifier.proposal),
 		jobs.CheckCounters(a.flusher.Stats, time.Now),
 		jobs.WriteReport(reports.Daily, "5 0 * * *", a.reports, a.notifier.report),
 		jobs.WriteReport(reports.Weekly, "10 0 * * 1", a.reports, a.notifier.report),

@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stint-dev/stint/internal/accesslog"
 	"github.com/stint-dev/stint/internal/conditions"
@@ -9,13 +10,14 @@ import (
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// applying returns the enforcing policies with conditions that apply to a record. It is
-// valid until the next call.
+// applying returns the enforcing policies with conditions or an outcome that apply to a
+// record. It is valid until the next call.
 func (t *trial) applying(record accesslog.Record) []*rules.Policy {
-	if !t.selector.HasConditional() {
+	if !t.selector.HasConditional() && !t.selector.HasReported() {
 		return nil
 	}
-	t.found = t.selector.AppendConditional(t.found[:0], record.Key, conditions.NewRequest(record.Path, record.Method, record.Agent, ""))
+	t.found = t.selector.AppendConditional(t.found[:0], record.Key, conditions.NewRequest(record.Path, record.Method, record.Agent, record.Host))
+	t.found = t.selector.AppendReported(t.found, record.Key)
 	kept := t.found[:0]
 	for _, p := range t.found {
 		if p.Mode == rules.Enforce && len(p.Rules) > 0 {
@@ -47,13 +49,17 @@ func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rule
 	}
 	requests, results := make([]timestamplog.Request, len(lanes)), make([]timestamplog.Result, len(lanes))
 	for i, each := range lanes {
-		if record.Cost > each.policy.LargestCost() {
+		isReported := each.policy.IsReported()
+		if !isReported && record.Cost > each.policy.LargestCost() {
 			t.tooCostly++
 			t.refused++
 			return each.refuseCost(record.Cost), nil
 		}
 		requests[i] = each.request
 		requests[i].Key, requests[i].Cost, requests[i].Detail = key, record.Cost, true
+		if isReported {
+			requests[i].Cost, requests[i].Uncharged = 1, true
+		}
 	}
 	if err := t.log.DecideAll(ctx, requests, results); err != nil {
 		return nil, err
@@ -73,6 +79,29 @@ func (t *trial) decideConditional(ctx context.Context, l *lane, applying []*rule
 		t.refused++
 	}
 	return by, nil
+}
+
+// report charges the policies with an outcome for what came of a record that was
+// allowed. One that is refused would have had no outcome.
+func (t *trial) report(ctx context.Context, key string, record accesslog.Record) error {
+	t.names = t.outcomes.Append(t.names[:0], &record)
+	if len(t.names) == 0 {
+		return nil
+	}
+	t.found = t.selector.AppendReported(t.found[:0], record.Key)
+	attributes := conditions.NewRequest(record.Path, record.Method, record.Agent, record.Host)
+	for _, p := range t.found {
+		if p.Mode != rules.Enforce || !slices.Contains(t.names, p.Outcome) || !p.When.IsZero() && (attributes == nil || !p.When.Meets(attributes)) {
+			continue
+		}
+		t.requests[0] = t.byPolicy[p].request
+		t.requests[0].Key, t.requests[0].Cost, t.requests[0].ChargeAlways = key, 1, true
+		t.log.Decide(ctx, t.requests[:], t.results[:])
+		if err := t.results[0].Err; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // firstZero returns the count of the first rule that always refuses.

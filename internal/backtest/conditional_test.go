@@ -50,3 +50,57 @@ func TestConditionsAreTriedOnTheRequestsOfALog(t *testing.T) {
 		t.Errorf("refused %d, by %v", report.Refused, got)
 	}
 }
+
+func TestOutcomesAreTriedByTheStatusOfALog(t *testing.T) {
+	everyKey, _ := keys.Parser{}.Pattern("*")
+	policy := func(name, rule, outcome string, path ...string) *rules.Policy {
+		stack, err := rules.ParseStack([]string{rule})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := conditions.Parse([4][]string{conditions.Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &rules.Policy{Name: name, Match: []keys.Pattern{everyKey}, When: w, Outcome: outcome, Rules: stack, Mode: rules.Enforce, Algorithm: algorithms.TimestampLog}
+	}
+	plan := backtest.PoliciesPlan([]*rules.Policy{
+		policy("default", "100/m", ""), policy("misses", "2/d", "not_found"), policy("guessing", "1/d", "login_failed", "/login"),
+	})
+	var records []accesslog.Record
+	add := func(key, method, path string, status int) {
+		record := at(t, float64(len(records)), key)
+		record.Method, record.Path, record.Status = method, path, status
+		records = append(records, record)
+	}
+	add("token:scanner", "GET", "/old", 404)
+	add("token:scanner", "GET", "/style.css", 404) // no miss
+	add("token:scanner", "GET", "/a", 404)         // the second
+	add("token:scanner", "GET", "/b", 404)         // refused, so that it is not answered
+	add("token:scanner", "GET", "/", 200)          // refused, whatever it asks for
+	add("token:guesser", "POST", "/admin", 401)    // its conditions are not met
+	add("token:guesser", "POST", "/login", 403)
+	add("token:guesser", "GET", "/", 200) // refused
+	add("token:other", "GET", "/", 200)
+	run := func(outcomes accesslog.Outcomes) (int64, map[string]int64) {
+		report, err := backtest.Run(context.Background(), accesslog.Slice(records), backtest.Options{Plan: plan, Outcomes: outcomes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := map[string]int64{}
+		for _, r := range report.Rules {
+			failed[r.Policy] = r.Failed
+		}
+		return report.Refused, failed
+	}
+	if refused, by := run(nil); refused != 3 || by["misses"] != 2 || by["guessing"] != 1 || by["default"] != 0 {
+		t.Errorf("refused %d, by %v", refused, by)
+	}
+	own, err := accesslog.ParseOutcomes([]string{"200=not_found"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused, by := run(own); refused != 0 {
+		t.Errorf("under other outcomes %d are refused, by %v", refused, by)
+	}
+}

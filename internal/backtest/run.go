@@ -21,6 +21,9 @@ type Options struct {
 	// Against is a second plan that the first is compared with, nil for none:
 	// what Plan refuses and Against allows is newly refused.
 	Against *Plan
+	// Outcomes says what came of the requests, for policies with an outcome; nil means
+	// accesslog.DefaultOutcomes.
+	Outcomes accesslog.Outcomes
 	// Estimate marks a source that holds only some of the requests.
 	Estimate bool
 	// Progress, if not nil, is called from time to time with the number of records done.
@@ -94,9 +97,12 @@ type difference struct {
 }
 
 func newRun(o Options) *run {
-	r := &run{options: o, plan: newTrial(o.Plan), keys: map[string]*history{}}
+	if o.Outcomes == nil {
+		o.Outcomes = accesslog.DefaultOutcomes()
+	}
+	r := &run{options: o, plan: newTrial(o.Plan, o.Outcomes), keys: map[string]*history{}}
 	if o.Against != nil {
-		r.against = newTrial(*o.Against)
+		r.against = newTrial(*o.Against, o.Outcomes)
 	}
 	return r
 }

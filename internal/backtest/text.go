@@ -43,7 +43,7 @@ func (r *Report) WriteText(w io.Writer, o TextOptions) error {
 	r.writeOffenders(out, o)
 	if c := r.Comparison; c != nil {
 		fmt.Fprintf(out, "\nAgainst    %s\n", printable(c.Against))
-		fmt.Fprintf(out, "Allowed    %s\nRefused    %s\n", withShare(c.Allowed, r.Requests), withShare(c.Refused, r.Requests))
+		fmt.Fprintf(out, "Allowed    %s\nRefused    %s\n", withRatio(c.Allowed, r.Requests), withRatio(c.Refused, r.Requests))
 		writeRules(out, o, c.Rules, c.Refused, "RULE AGAINST")
 		writeChanges(out, o, "newly refused", "NEWLY REFUSED", c.NewlyRefused, c.NewlyRefusedKeys)
 		writeChanges(out, o, "newly allowed", "NEWLY ALLOWED", c.NewlyAllowed, c.NewlyAllowedKeys)
@@ -63,7 +63,7 @@ func (r *Report) writeInput(out io.Writer) {
 	if r.Input.Bad == 0 {
 		return
 	}
-	fmt.Fprintf(out, "Bad lines  %s", withShare(r.Input.Bad, r.Input.Lines))
+	fmt.Fprintf(out, "Bad lines  %s", withRatio(r.Input.Bad, r.Input.Lines))
 	if more := r.Input.Bad - int64(len(r.Input.First)); more > 0 {
 		fmt.Fprintf(out, ", of which the first %d", len(r.Input.First))
 	}
@@ -80,11 +80,11 @@ func (r *Report) writeTotals(out io.Writer) {
 		fmt.Fprintf(out, ", %s to %s", instant(r.First), instant(r.Last))
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintf(out, "Allowed    %s", withShare(r.Allowed, r.Requests))
+	fmt.Fprintf(out, "Allowed    %s", withRatio(r.Allowed, r.Requests))
 	if r.Unlimited > 0 {
 		fmt.Fprintf(out, ", %s of them under no rule", humanize.Comma(r.Unlimited))
 	}
-	fmt.Fprintf(out, "\nRefused    %s", withShare(r.Refused, r.Requests))
+	fmt.Fprintf(out, "\nRefused    %s", withRatio(r.Refused, r.Requests))
 	if r.TooCostly > 0 {
 		fmt.Fprintf(out, ", %s of them for a cost that the rules never allow", humanize.Comma(r.TooCostly))
 	}
@@ -163,7 +163,7 @@ func ruleName(policy, rule string) string {
 	return printable(policy) + " " + rule
 }
 
-func withShare(part, whole int64) string {
+func withRatio(part, whole int64) string {
 	if whole == 0 {
 		return humanize.Comma(part)
 	}

@@ -21,6 +21,8 @@ type trial struct {
 	requests [1]timestamplog.Request // reused, so that a decision allocates nothing
 	results  [1]timestamplog.Result
 	found    []*rules.Policy // reused by applying
+	outcomes accesslog.Outcomes
+	names    []string // reused by report
 
 	allowed, refused, tooCostly, unlimited int64
 }
@@ -34,8 +36,8 @@ type lane struct {
 	most []int
 }
 
-func newTrial(plan Plan) *trial {
-	t := &trial{selector: plan.selector, byPolicy: map[*rules.Policy]*lane{}}
+func newTrial(plan Plan, outcomes accesslog.Outcomes) *trial {
+	t := &trial{selector: plan.selector, outcomes: outcomes, byPolicy: map[*rules.Policy]*lane{}}
 	if t.selector == nil {
 		t.selector = rules.NewSelector(nil)
 	}
@@ -67,7 +69,10 @@ func (t *trial) laneOf(k keys.Key) *lane {
 // longest, nil for an allowed one.
 func (t *trial) decide(ctx context.Context, l *lane, key string, record accesslog.Record) (by *RuleCount, err error) {
 	if applying := t.applying(record); len(applying) > 0 {
-		return t.decideConditional(ctx, l, applying, key, record)
+		if by, err = t.decideConditional(ctx, l, applying, key, record); by != nil || err != nil {
+			return by, err
+		}
+		return nil, t.report(ctx, key, record)
 	}
 	if l == nil {
 		t.unlimited++

@@ -24,10 +24,10 @@ const (
 
 // Row is one block of a file.
 type Row struct {
-	Line    int // where it stands, from 1
+	Line    int // of the file, from 1
 	Pattern keys.Pattern
 	Reason  string
-	Expires time.Time // zero: for good
+	Expires time.Time // zero: permanent
 }
 
 // Block returns the row as an imported block.
@@ -64,7 +64,7 @@ type Defaults struct {
 	Parser keys.Parser
 	Now    time.Time
 	Reason string
-	// Expires ends the rows that name no end; zero: they stand for good.
+	// Expires ends the rows that name no end; zero: they are permanent.
 	Expires time.Time
 }
 

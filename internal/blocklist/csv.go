@@ -16,7 +16,7 @@ import (
 // columns are those that an export has. The reader takes them in any order and
 // looks at the first four.
 var columns = []string{"pattern", "reason", "expires_at", "expires_in",
-	"id", "author", "source", "policy", "step", "active", "created_at", "lifted_at", "lifted_by", "revision"}
+	"id", "author", "source", "policy", "level", "active", "created_at", "ended_at", "ended_by", "revision"}
 
 func readCSV(from *bufio.Reader, d Defaults, yield func(Row, error) bool) {
 	rows := csv.NewReader(from)

@@ -20,11 +20,11 @@ type jsonRow struct {
 	Author    jsontext.Value `json:"author"`
 	Source    jsontext.Value `json:"source"`
 	Policy    jsontext.Value `json:"policy"`
-	Step      jsontext.Value `json:"step"`
+	Level     jsontext.Value `json:"level"`
 	Active    jsontext.Value `json:"active"`
 	CreatedAt jsontext.Value `json:"created_at"`
-	LiftedAt  jsontext.Value `json:"lifted_at"`
-	LiftedBy  jsontext.Value `json:"lifted_by"`
+	EndedAt   jsontext.Value `json:"ended_at"`
+	EndedBy   jsontext.Value `json:"ended_by"`
 	Revision  jsontext.Value `json:"revision"`
 }
 
@@ -100,7 +100,7 @@ func badJSON(lines *lineCounter, decoder *jsontext.Decoder, err error) error {
 	case !errors.As(err, &syntax):
 		return err
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		problem = "a field stands twice"
+		problem = "a field is given twice"
 	}
 	if syntax != nil {
 		at = syntax.ByteOffset

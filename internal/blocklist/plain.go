@@ -76,7 +76,7 @@ func quotedFields(line int, text string) (f fields, any bool, err error) {
 
 // withKind writes the kind before a bare address or CIDR, and before what was
 // meant as one: a list of addresses with a slip in it must not block some key
-// without a kind instead. Such a key stands in quotes.
+// without a kind instead. Such a key is written in quotes.
 func withKind(text string) string {
 	if _, err := netip.ParsePrefix(text); err == nil {
 		return "ip:" + text

@@ -3,9 +3,13 @@ package blocklist
 import (
 	"bufio"
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"io"
 	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // maxRow bounds what is held in memory of a file at any time, in bytes: an open
@@ -61,4 +65,25 @@ func unreadable(line int, err error) error {
 		return &FileError{line, errRowTooLong.Error()}
 	}
 	return err
+}
+
+// Detect returns a file's format by its name, or by its first bytes where the
+// name does not say.
+func Detect(name string, head []byte) Format {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".csv":
+		return CSV
+	case ".json", ".jsonl", ".ndjson":
+		return JSON
+	}
+	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
+	if len(head) > 0 && (head[0] == '{' || head[0] == '[') {
+		return JSON
+	}
+	first, _, _ := bytes.Cut(head, []byte("\n"))
+	cells, err := csv.NewReader(bytes.NewReader(first)).Read()
+	if err == nil && slices.ContainsFunc(cells, func(cell string) bool { return strings.EqualFold(strings.TrimSpace(cell), "pattern") }) {
+		return CSV
+	}
+	return Plain
 }

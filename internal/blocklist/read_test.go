@@ -31,7 +31,7 @@ func read(text string, format blocklist.Format, d blocklist.Defaults) (rows []st
 		case err != nil:
 			return rows, err
 		default:
-			until := "for good"
+			until := "permanent"
 			if !row.Expires.IsZero() {
 				until = row.Expires.Sub(noon).String()
 			}
@@ -50,25 +50,28 @@ func TestReadingGivesEveryRowWithItsLine(t *testing.T) {
 		"CSV with columns in any order": {blocklist.CSV, "Reason,pattern,expires_in,expires_at\r\nscraping,ip:203.0.113.7,1h,\r\n,token:a,,2026-01-01T13:00:00Z\r\n",
 			[]string{"2 ip:203.0.113.7 (scraping) 1h0m0s", "3 token:a (imported) 1h0m0s"}},
 		"CSV of a spreadsheet": {blocklist.CSV, "\xef\xbb\xbfpattern;reason\ntoken:a;\"x;\ny\"\ntoken:b;'=1+1\n",
-			[]string{"line 2: the reason holds a control character or is not valid UTF-8", "4 token:b (=1+1) for good"}},
+			[]string{"line 2: the reason holds a control character or is not valid UTF-8", "4 token:b (=1+1) permanent"}},
 		"CSV with bad rows": {blocklist.CSV, "pattern,reason\nip:10.1*,a\ntoken:a\ntoken:b,\"x\ntoken:c,d\"e,f\n", []string{
 			`line 2: the pattern is not a network: a star would cut addresses between digits; you probably mean ip:10.1.0.0/16`,
 			"line 3: it has 1 cells, and the header has 2",
 			"line 4: it is no CSV: extraneous or missing \" in quoted-field",
 		}},
 		"a JSON list": {blocklist.JSON, "[\n {\"pattern\":\"token:a\"},\n\n {\"pattern\":\"token:b\",\"reason\":\"x\",\"id\":\"1\",\"expires_at\":null}, {\"pattern\":5},\n {\"patern\":\"x\"}, null]\n",
-			[]string{"2 token:a (imported) for good", "4 token:b (x) for good", "line 4: the field pattern must be a text",
+			[]string{"2 token:a (imported) permanent", "4 token:b (x) permanent", "line 4: the field pattern must be a text",
 				"line 5: it has a field that no block has: patern", `line 5: it is no block; write for example {"pattern":"ip:203.0.113.7","reason":"scraping"}`}},
-		"JSON lines":           {blocklist.JSON, "{\"pattern\":\"token:a\"}\n{\"pattern\":\"token:b\"}\n", []string{"1 token:a (imported) for good", "2 token:b (imported) for good"}},
-		"an empty JSON":        {blocklist.JSON, "", nil},
-		"an empty list":        {blocklist.JSON, "[]", nil},
-		"an ended row":         {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z"}]`, []string{"line 1: it ended already, at 2026-01-01T12:00:00Z"}},
-		"two ends":             {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z","expires_in":"1h"}]`, []string{"line 1: expires_at and expires_in stand side by side; write one of them"}},
-		"a bad end":            {blocklist.JSON, `[{"pattern":"token:a","expires_in":"soon"}]`, []string{`line 1: expires_in: the duration "soon" has no number where one is due; write for example 24h, 7d or 1h30m`}},
-		"a list of a feed":     {blocklist.Plain, "; Spamhaus\n# list\n\n1.10.16.0/20 ; SBL256894\n203.0.113.7\n2001:db8::1\n  token:a\t# why # so\n", []string{"4 ip:1.10.16.0/20 (SBL256894) for good", "5 ip:203.0.113.7 (imported) for good", "6 ip:2001:db8::/64 (imported) for good", "7 token:a (why # so) for good"}},
-		"quoted patterns":      {blocklist.Plain, "\"token:a # b\" # c\n\"#x\"\n\"token:a\n\"token:a\" b\n", []string{"1 token:a # b (c) for good", "2 #x (imported) for good", `line 3: it begins with a quote and is no JSON text; write for example "token:a # b"`, `line 4: it begins with a quote and is no JSON text; write for example "token:a # b"`}},
-		"a slip in an address": {blocklist.Plain, "10.9.0.999\n\"user-1\"\n*\n", []string{`line 1: the pattern has a bad address after "ip:"`, "2 user-1 (imported) for good", "3 * (imported) for good"}},
-		"bits of the hosts":    {blocklist.Plain, "203.0.113.7/24\n", []string{`line 1: the pattern has bits set behind its /24; write ip:203.0.113.0/24 `}},
+		"CSV with the columns of an entry": {blocklist.CSV, "id,pattern,level,ended_at,ended_by,created_at\n1,token:a,2,2026-01-01T11:00:00Z,ann,2026-01-01T10:00:00Z\n",
+			[]string{"2 token:a (imported) permanent"}},
+		"JSON with the fields of an entry": {blocklist.JSON, `{"pattern":"token:a","level":2,"ended_at":null,"ended_by":null}`, []string{"1 token:a (imported) permanent"}},
+		"JSON lines":                       {blocklist.JSON, "{\"pattern\":\"token:a\"}\n{\"pattern\":\"token:b\"}\n", []string{"1 token:a (imported) permanent", "2 token:b (imported) permanent"}},
+		"an empty JSON":                    {blocklist.JSON, "", nil},
+		"an empty list":                    {blocklist.JSON, "[]", nil},
+		"an ended row":                     {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z"}]`, []string{"line 1: it ended already, at 2026-01-01T12:00:00Z"}},
+		"two ends":                         {blocklist.JSON, `[{"pattern":"token:a","expires_at":"2026-01-01T12:00:00Z","expires_in":"1h"}]`, []string{"line 1: expires_at and expires_in stand side by side; write one of them"}},
+		"a bad end":                        {blocklist.JSON, `[{"pattern":"token:a","expires_in":"soon"}]`, []string{`line 1: expires_in: the duration "soon" has no number where one is due; write for example 24h, 7d or 1h30m`}},
+		"a list of a feed":                 {blocklist.Plain, "; Spamhaus\n# list\n\n1.10.16.0/20 ; SBL256894\n203.0.113.7\n2001:db8::1\n  token:a\t# why # so\n", []string{"4 ip:1.10.16.0/20 (SBL256894) permanent", "5 ip:203.0.113.7 (imported) permanent", "6 ip:2001:db8::/64 (imported) permanent", "7 token:a (why # so) permanent"}},
+		"quoted patterns":                  {blocklist.Plain, "\"token:a # b\" # c\n\"#x\"\n\"token:a\n\"token:a\" b\n", []string{"1 token:a # b (c) permanent", "2 #x (imported) permanent", `line 3: it begins with a quote and is no JSON text; write for example "token:a # b"`, `line 4: it begins with a quote and is no JSON text; write for example "token:a # b"`}},
+		"a slip in an address":             {blocklist.Plain, "10.9.0.999\n\"user-1\"\n*\n", []string{`line 1: the pattern has a bad address after "ip:"`, "2 user-1 (imported) permanent", "3 * (imported) permanent"}},
+		"bits of the hosts":                {blocklist.Plain, "203.0.113.7/24\n", []string{`line 1: the pattern has bits set behind its /24; write ip:203.0.113.0/24 `}},
 	} {
 		got, err := read(c.text, c.format, defaults)
 		if err != nil {
@@ -100,7 +103,7 @@ func TestWhatCannotBeReadOnEndsTheRowsAndSaysWhere(t *testing.T) {
 		"half a JSON":                   {blocklist.JSON, "[\n{\"pattern\":\"token:a\"},\n{\"pat", "line 3: the file ends in the middle of its JSON"},
 		"a list that is left open":      {blocklist.JSON, "[{\"pattern\":\"token:a\"}", "line 1: the file ends in the middle of its JSON"},
 		"no JSON":                       {blocklist.JSON, "[\n\npattern]", "line 3: it is no JSON"},
-		"a field twice":                 {blocklist.JSON, "[{\"pattern\":\"token:a\",\"pattern\":\"token:b\"}]", "line 1: a field stands twice"},
+		"a field twice":                 {blocklist.JSON, "[{\"pattern\":\"token:a\",\"pattern\":\"token:b\"}]", "line 1: a field is given twice"},
 		"something after the list":      {blocklist.JSON, "[]\n[]", "line 2: something follows the list"},
 		"a JSON text that is left open": {blocklist.JSON, "[{\"pattern\":\"" + long, "longer than 1 MiB"},
 		"a line without an end":         {blocklist.Plain, "token:a\n" + long, "line 2: the row is longer than 1 MiB"},

@@ -92,7 +92,7 @@ func plain(text string) string {
 // warnings are what operators have to know of a type of bouncer, by a part of its
 // name.
 var warnings = []struct{ part, text string }{
-	{"firewall-bouncer", "In nftables mode it blocks only the first address of a range, every IPv6 /64 included; use its ipset mode."},
+	{"firewall-bouncer", "In nftables mode it blocks only the first address of a range, every IPv6 /64 included; use its iptables mode."},
 	{"nodejs", "It blocks only the first address of an IPv6 range and, in stream mode, only one range of an IPv4 /24."},
 }
 

@@ -9,11 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/internal/algorithms"
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
 	"github.com/stint-dev/stint/internal/catalog"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/identity"
 	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/sqlstore"
 )
 
@@ -48,6 +51,20 @@ func savedFrom(t testing.TB) *catalog.Saved {
 			t.Fatal(err)
 		}
 	}
+	when, err := conditions.Parse([4][]string{conditions.Path: {"/login*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	every, err := keys.Parser{}.Pattern("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Policies.PutPolicy(t.Context(), by, &rules.Policy{
+		Name: "guessing", Match: []keys.Pattern{every}, When: when, Outcome: "login_failed", Rules: rules.Stack{{Limit: 20, Window: 24 * time.Hour}},
+		Mode: rules.Enforce, OnFailure: rules.FailLocal, Algorithm: algorithms.TimestampLog,
+	}, rules.ExpectNew); err != nil {
+		t.Fatal(err)
+	}
 	c := catalog.New(store, time.Now)
 	if c.Snapshot() != nil {
 		t.Fatal("a catalog that has read nothing has something to keep")
@@ -60,7 +77,7 @@ func savedFrom(t testing.TB) *catalog.Saved {
 
 func TestWhatIsSavedIsReadBackWhole(t *testing.T) {
 	saved := savedFrom(t)
-	if len(saved.Entries) != 8 || len(saved.Policies) != 1 || len(saved.Settings.Secret) != 32 {
+	if len(saved.Entries) != 8 || len(saved.Policies) != 2 || len(saved.Settings.Secret) != 32 {
 		t.Fatalf("saved %+v", saved)
 	}
 	if len(saved.Tokens) != 1 || saved.Tokens[0].Name != "edge" {
@@ -75,8 +92,8 @@ func TestWhatIsSavedIsReadBackWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Policies go by way of JSON, which knows no monotonic clock or time zone.
-	if len(read.Policies) != 1 || !reflect.DeepEqual(*read.Policies[0], *saved.Policies[0]) {
-		t.Errorf("policy %+v, want %+v", read.Policies[0], saved.Policies[0])
+	if len(read.Policies) != 2 || !reflect.DeepEqual(*read.Policies[0], *saved.Policies[0]) || !reflect.DeepEqual(*read.Policies[1], *saved.Policies[1]) {
+		t.Errorf("policies %+v and %+v, want %+v and %+v", read.Policies[0], read.Policies[1], saved.Policies[0], saved.Policies[1])
 	}
 	if !reflect.DeepEqual(read.Entries, saved.Entries) {
 		t.Errorf("read %+v, want %+v", read, saved)

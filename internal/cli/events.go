@@ -115,7 +115,11 @@ func printEvent(con *console.Console, e *wire.Event) error {
 
 // decisionParts returns the columns of a decision's line.
 func decisionParts(e *wire.Event) []string {
-	parts := []string{fmt.Sprintf("%-7s", output.Escape(e.Decision)), output.Escape(e.Key)}
+	what := e.Decision
+	if e.Reported != "" {
+		what = "reported " + e.Reported
+	}
+	parts := []string{fmt.Sprintf("%-7s", output.Escape(what)), output.Escape(e.Key)}
 	switch {
 	case e.Rule != "":
 		parts = append(parts, "by "+output.Escape(e.Rule)+" of "+output.Escape(string(e.Policy)))

@@ -126,6 +126,7 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 	sayEscalation(p, k.ShadowEscalation)
 	policies := []*wire.KeyPolicy{k.Policy, k.Shadow}
 	for i := range k.Conditional {
+		sayEscalation(p, k.Conditional[i].Escalation)
 		policies = append(policies, &k.Conditional[i])
 	}
 	for _, policy := range policies {
@@ -142,8 +143,8 @@ func printExplanation(p *output.Printer, k *wire.KeyExplanation, times bool) err
 func explanationSentence(k *wire.KeyExplanation, now time.Time) string {
 	switch k.Decision {
 	case wire.Limited:
-		if k.Policy != nil {
-			return fmt.Sprintf("Limited by %s of policy %s. %s", output.Escape(string(k.Policy.Rule)), output.Escape(k.Policy.Name), nextRequest(k.NextAllowedAt.Time, now))
+		if limiting := limitingPolicy(k); limiting != nil {
+			return fmt.Sprintf("Limited by %s of policy %s. %s", output.Escape(string(limiting.Rule)), output.Escape(limiting.Name), nextRequest(k.NextAllowedAt.Time, now))
 		}
 		return "Limited. " + nextRequest(k.NextAllowedAt.Time, now)
 	case wire.Blocked:
@@ -156,6 +157,21 @@ func explanationSentence(k *wire.KeyExplanation, now time.Time) string {
 		}
 		return "Allowed: the next request is allowed now."
 	}
+}
+
+// limitingPolicy returns the policy that refuses every check of the key the longest, nil
+// for none.
+func limitingPolicy(k *wire.KeyExplanation) (worst *wire.KeyPolicy) {
+	if k.Policy != nil && !k.Policy.Allowed {
+		worst = k.Policy
+	}
+	for i := range k.Conditional {
+		p := &k.Conditional[i]
+		if p.Outcome != "" && p.Mode == "enforce" && !p.Allowed && (worst == nil || p.RetryAt.After(worst.RetryAt.Time)) {
+			worst = p
+		}
+	}
+	return worst
 }
 
 func ends(at, now time.Time) string {
@@ -175,8 +191,8 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 		how = ", by " + output.Escape(strings.Join(append([]string{k.Algorithm}, k.Options.Texts()...), " "))
 	}
 	p.Sayf("\nPolicy %s, version %d, mode %s%s%s", output.Escape(k.Name), k.Version, output.Escape(k.Mode), how, by)
-	if when, err := conditions.Parse(k.When.Lists()); err == nil && !when.IsZero() {
-		p.Sayf("Applies %s.", output.Escape(when.Describe()))
+	if when, err := conditions.Parse(k.When.Lists()); err == nil && (!when.IsZero() || k.Outcome != "") {
+		p.Sayf("%s", output.Escape(when.DescribeApplies(k.Outcome)))
 	}
 	if len(k.Rules) > 0 {
 		if err := output.List(p, k.Rules, keyRuleColumns); err != nil {
@@ -185,7 +201,11 @@ func printKeyPolicy(p *output.Printer, k *wire.KeyPolicy, at time.Time, times bo
 	}
 	ahead := reservationsAhead(k.Timestamps, at)
 	if done := k.Timestamps[ahead:]; len(done) > 0 {
-		p.Sayf("%s, the newest of %s", output.Amount(len(done), "request counts", "requests count"), output.When(done[0].Time, p.Now))
+		one, many := "request counts", "requests count"
+		if k.Outcome != "" {
+			one, many = "report counts", "reports count"
+		}
+		p.Sayf("%s, the newest of %s", output.Amount(len(done), one, many), output.When(done[0].Time, p.Now))
 	}
 	if ahead > 0 {
 		p.Sayf("%s ahead, the last at %s", output.Amount(ahead, "reservation", "reservations"), output.When(k.Timestamps[0].Time, p.Now))

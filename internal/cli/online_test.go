@@ -47,25 +47,28 @@ func startStint(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(console.EnvToken, adminToken)
 }
 
+// waitTimeout bounds how long a script waits for something that must happen.
+const waitTimeout = time.Minute
+
 // waitfor repeats a command until it succeeds: waitfor COMMAND ARG...
 func waitfor(ts *testscript.TestScript, _ bool, args []string) {
-	var err error
-	for range 100 {
-		if err = ts.Exec(args[0], args[1:]...); err == nil {
+	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(100 * time.Millisecond) {
+		err := ts.Exec(args[0], args[1:]...)
+		if err == nil {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		if time.Now().After(deadline) {
+			ts.Fatalf("it never succeeded: %v", err)
+		}
 	}
-	ts.Fatalf("it never succeeded: %v", err)
 }
 
 // shows repeats a command until its output holds a text: shows TEXT COMMAND ARG...
 func shows(ts *testscript.TestScript, _ bool, args []string) {
-	for range 100 {
+	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if err := ts.Exec(args[1], args[2:]...); err == nil && strings.Contains(ts.ReadFile("stdout"), args[0]) {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	ts.Fatalf("its output never held %q", args[0])
 }

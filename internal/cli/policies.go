@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
-	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -123,8 +123,9 @@ func printPolicy(con *console.Console, policy *wire.Policy) error {
 var policyColumns = []output.Column[wire.Policy]{
 	{Name: "name", Head: "Name", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Name) }},
 	{Name: "match", Head: "Match", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
-	{Name: "when", Head: "When", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(whenTexts(p.When)) }},
+	{Name: "when", Head: "When", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.FirstTexts(whenTexts(p.When), 3) }},
 	{Name: "rules", Head: "Rules", Cut: true, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Rules) }},
+	{Name: "outcome", Head: "Outcome", Drop: 2, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Outcome) }},
 	{Name: "mode", Head: "Mode", Cell: func(p wire.Policy) output.Cell { return output.Text(p.Mode) }},
 	{Name: "on_failure", Head: "On failure", Drop: 3, Cell: func(p wire.Policy) output.Cell { return output.Text(p.OnFailure) }},
 	{Name: "algorithm", Head: "Algorithm", Drop: 4, Cell: func(p wire.Policy) output.Cell { return output.Text(p.Algorithm) }},
@@ -135,8 +136,17 @@ var policyColumns = []output.Column[wire.Policy]{
 	{Name: "updated_by", Head: "By", Drop: 5, Cell: func(p wire.Policy) output.Cell { return output.Text(p.UpdatedBy) }},
 }
 
-var policyDetail = append(append([]output.Column[wire.Policy]{}, policyColumns...),
-	output.Column[wire.Policy]{Name: "created_at", Head: "Created", Cell: func(p wire.Policy) output.Cell { return output.Time(p.CreatedAt.Time) }})
+// policyDetail are the columns of one policy, with all of its conditions.
+var policyDetail = func() []output.Column[wire.Policy] {
+	columns := append(slices.Clone(policyColumns),
+		output.Column[wire.Policy]{Name: "created_at", Head: "Created", Cell: func(p wire.Policy) output.Cell { return output.Time(p.CreatedAt.Time) }})
+	for i := range columns {
+		if columns[i].Name == "when" {
+			columns[i].Cell = func(p wire.Policy) output.Cell { return output.Texts(whenTexts(p.When)) }
+		}
+	}
+	return columns
+}()
 
 // escalationCell formats an escalation in one line: "after 100 within 10m: 1h, x2 to
 // 1d, decay after 7d".
@@ -163,6 +173,7 @@ is never overwritten.`,
 admin policy set search --match 'token:*' --rule 5/10s --mode shadow
 admin policy set partners --match 'token:partner-*' --rule 10000/h --algorithm sorted_set_log --option count_refused
 admin policy set login --match 'ip:*' --when path=/login --when method=POST --rule 5/m
+admin policy set guessing --match 'ip:*' --outcome login_failed --rule 20/d
 admin policy set default --escalate 100/10m --block-for 1h --block-factor 2 --block-cap 1d --decay-after 7d`,
 		Args: cobra.ExactArgs(1),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
@@ -190,11 +201,11 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 	if before == nil && len(change.match) == 0 {
 		return console.Usagef("there is no policy %q; to create it, give its patterns, for example --match 'ip:*'", name)
 	}
+	if before == nil && len(change.rules) == 0 && !change.noRules {
+		return console.Usagef("there is no policy %q; to create it, give its rules, for example --rule 20/1m, or --no-rules for a policy that allows everything", name)
+	}
 	if err := change.apply(c, &next); err != nil {
 		return err
-	}
-	if next, err = policyfile.Canonical(next); err != nil {
-		return console.Usagef("%w", err)
 	}
 	var version int64
 	if before != nil {
@@ -206,17 +217,15 @@ func setPolicy(c *cobra.Command, con *console.Console, server *client.Client, na
 	if err != nil {
 		return err
 	}
-	con.Warn(stored.Warnings)
-	if p := con.Printer(); p.Format != output.Table {
-		return output.One(p, *stored, policyDetail)
-	}
-	return printDiff(con, name, before, stored)
+	return printStored(c, con, server, stored, version)
 }
 
 // policyChange holds the flags of 'policy set'.
 type policyChange struct {
 	match, rules, when []string
-	noWhen             bool
+	noWhen, noOutcome  bool
+	noRules            bool
+	outcome            string
 	mode, onFailure    string
 	algorithm          string
 	options            []string
@@ -231,8 +240,11 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringSliceVar(&f.match, "match", nil, "a pattern of keys, as 'ip:*' or token:test_*; may be repeated")
 	flags.StringSliceVar(&f.rules, "rule", nil, "a rule, as 20/1m; may be repeated")
+	flags.BoolVar(&f.noRules, "no-rules", false, "no rules: everything that its patterns match is allowed")
 	flags.StringArrayVar(&f.when, "when", nil, "a condition, as path=/login* or method=POST; may be repeated and replaces earlier ones")
 	flags.BoolVar(&f.noWhen, "no-when", false, "no conditions")
+	flags.StringVar(&f.outcome, "outcome", "", "count reports of this outcome, as login_failed, and not checks")
+	flags.BoolVar(&f.noOutcome, "no-outcome", false, "count checks")
 	flags.StringVar(&f.mode, "mode", "", "enforce, shadow (count only) or off")
 	flags.StringVar(&f.onFailure, "on-failure", "", "while the log is unreachable: local, allow or deny")
 	flags.StringVar(&f.algorithm, "algorithm", "", "how it counts, as timestamp_log; options not given by --option get their defaults")
@@ -244,7 +256,9 @@ func (f *policyChange) add(c *cobra.Command) {
 	flags.Var(&f.decayAfter, "decay-after", "the time without offences after which the level falls by one")
 	flags.BoolVar(&f.noEscalation, "no-escalation", false, "no automatic blocks")
 	c.MarkFlagsMutuallyExclusive("escalate", "no-escalation")
+	c.MarkFlagsMutuallyExclusive("rule", "no-rules")
 	c.MarkFlagsMutuallyExclusive("when", "no-when")
+	c.MarkFlagsMutuallyExclusive("outcome", "no-outcome")
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
 }
 
@@ -254,8 +268,8 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 	if given("match") {
 		p.Match = f.match
 	}
-	if given("rule") {
-		p.Rules = f.rules
+	if given("rule") || f.noRules {
+		p.Rules = append([]string{}, f.rules...)
 	}
 	if given("when") || f.noWhen {
 		when, err := parseWhen(f.when)
@@ -263,6 +277,9 @@ func (f *policyChange) apply(c *cobra.Command, p *wire.PolicyRequest) error {
 			return err
 		}
 		p.When = when
+	}
+	if given("outcome") || f.noOutcome {
+		p.Outcome = f.outcome
 	}
 	if given("mode") {
 		p.Mode = f.mode

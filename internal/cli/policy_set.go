@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/internal/cli/client"
@@ -12,15 +15,17 @@ import (
 	"github.com/stint-dev/stint/internal/cli/local"
 	"github.com/stint-dev/stint/internal/cli/output"
 	"github.com/stint-dev/stint/internal/policyfile"
+	"github.com/stint-dev/stint/internal/presets"
+	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
 func newApply(con *console.Console) *cobra.Command {
-	var path string
-	var dryRun, prune, yes bool
+	var path, preset string
+	var dryRun, shadow, prune, yes bool
 	c := &cobra.Command{
-		Use:   "apply -f FILE",
-		Short: "Apply a policy file",
+		Use:   "apply {-f FILE | --preset NAME}",
+		Short: "Apply a policy file, or one that Stint ships",
 		Long: `Apply a policy file. The difference is shown first. Policies that
 already equal the file are not changed, so a second run changes nothing. Policies that are
 not in the file stay, unless --prune deletes them. The file is YAML or JSON, as
@@ -45,24 +50,108 @@ not in the file stay, unless --prune deletes them. The file is YAML or JSON, as
         max_duration: 1d
         decay_after: 7d
 
+With --preset it applies a file that Stint ships, see 'preset list'; with --shadow its
+policies only count whom they would refuse.
+
 The exit code is 0 when everything is as the file says, also when it had to be changed;
 with --dry-run it is 5 if there are changes to apply, so that CI can react.`,
-		Example: "admin apply -f policies.yaml --dry-run\nadmin apply -f policies.yaml --prune\nadmin export | admin apply -f -",
-		Args:    cobra.NoArgs,
+		Example: "admin apply -f policies.yaml --dry-run\nadmin apply -f policies.yaml --prune\nadmin export | admin apply -f -\n" +
+			"admin apply --preset traps --shadow",
+		Args: cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			wanted, err := local.ReadPolicies(con, path)
+			read := func() ([]wire.PolicyRequest, error) { return local.ReadPolicies(con, path) }
+			if preset != "" {
+				read = func() ([]wire.PolicyRequest, error) { return readPreset(preset) }
+			}
+			wanted, err := read()
 			if err != nil {
 				return err
+			}
+			for i := range wanted {
+				if shadow {
+					wanted[i].Mode = string(rules.Shadow)
+				}
 			}
 			return applyPolicies(c, con, server, wanted, dryRun, prune, yes)
 		}),
 	}
 	c.Flags().StringVarP(&path, "file", "f", "", "the policy file, - for standard input")
+	c.Flags().StringVar(&preset, "preset", "", "a policy file that Stint ships: "+strings.Join(presets.Names(), ", "))
+	c.Flags().BoolVar(&shadow, "shadow", false, "apply all policies in shadow mode: they refuse nobody")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the changes without applying them")
 	c.Flags().BoolVar(&prune, "prune", false, "delete policies that are not in the file")
 	broadFlag(c, &yes)
-	requireFlag(c, "file")
+	c.MarkFlagsOneRequired("file", "preset")
+	c.MarkFlagsMutuallyExclusive("file", "preset")
 	return c
+}
+
+func newPreset(con *console.Console) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "preset",
+		Short: "Show the policy files that Stint ships",
+		Long: `Show the policy files that Stint ships: policies for common cases, and lists of paths that
+only scanners ask for. 'apply --preset NAME' applies one. Its policies are then edited and
+deleted as all others.`,
+		Example: "admin preset show website\nadmin apply --preset website --dry-run",
+	}
+	c.AddCommand(&cobra.Command{
+		Use:     "list",
+		Short:   "List them",
+		Example: "admin preset list",
+		Args:    cobra.NoArgs,
+		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+			all, err := server.Policies.Presets(c.Context())
+			if err != nil {
+				return err
+			}
+			return output.List(con.Printer(), all, []output.Column[wire.Preset]{
+				{Name: "name", Head: "Preset", Cell: func(p wire.Preset) output.Cell { return output.Text(p.Name) }},
+				{Name: "title", Head: "Title", Cell: func(p wire.Preset) output.Cell { return output.Text(p.Title) }},
+				{Name: "policies", Head: "Policies", Cell: func(p wire.Preset) output.Cell { return output.Text(policyNames(p.Policies)) }},
+			})
+		}),
+	}, &cobra.Command{
+		Use:     "show NAME",
+		Short:   "Print one as a file for apply",
+		Long:    "Print a policy file that Stint ships, with its comments, to be changed and given to 'apply -f'.",
+		Example: "admin preset show website > policies.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := findPreset(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = con.Printer().Out.Write(p.Text)
+			return err
+		},
+	})
+	return c
+}
+
+func policyNames(all []wire.PolicyRequest) string {
+	names := make([]string, len(all))
+	for i, p := range all {
+		names[i] = p.Name
+	}
+	return strings.Join(names, " ")
+}
+
+func findPreset(name string) (presets.Preset, error) {
+	p, found := presets.Find(name)
+	if !found {
+		return p, console.Usagef("there is no preset %q; there are %s", name, strings.Join(presets.Names(), ", "))
+	}
+	return p, nil
+}
+
+// readPreset returns the policies of a file that Stint ships.
+func readPreset(name string) ([]wire.PolicyRequest, error) {
+	p, err := findPreset(name)
+	if err != nil {
+		return nil, err
+	}
+	return policyfile.Read(bytes.NewReader(p.Text), name)
 }
 
 func newExport(con *console.Console) *cobra.Command {
@@ -75,47 +164,52 @@ reads as well.`,
 		Example: "admin export > policies.yaml",
 		Args:    cobra.NoArgs,
 		RunE: online(con, func(c *cobra.Command, server *client.Client, _ []string) error {
-			policies, err := server.Policies.List(c.Context())
-			if err != nil {
-				return err
-			}
-			requests := make([]wire.PolicyRequest, len(policies))
-			for i := range policies {
-				if requests[i], err = policyfile.Canonical(policies[i].Request()); err != nil {
-					return err
-				}
-			}
-			switch p := con.Printer(); p.Format {
+			format := "yaml"
+			switch con.Printer().Format {
 			case output.CSV:
 				return console.Usagef("policies are exported as YAML or, with -o json, as JSON; for CSV see 'policy list -o csv'")
 			case output.JSON:
-				return p.JSON(struct {
-					Policies []wire.PolicyRequest `json:"policies"`
-				}{requests})
-			default:
-				return policyfile.Write(p.Out, requests)
+				format = "json"
 			}
+			file, err := server.Policies.Export(c.Context(), format)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			if format == "json" {
+				var all wire.PolicyFile
+				if err := json.UnmarshalRead(file, &all); err != nil {
+					return fmt.Errorf("reading the policies: %w", err)
+				}
+				return con.Printer().JSON(all)
+			}
+			_, err = io.Copy(con.Printer().Out, file)
+			return err
 		}),
 	}
 }
 
 // applyPolicies makes the policies what wanted says, or only shows it.
 func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client, wanted []wire.PolicyRequest, dryRun, prune, yes bool) error {
-	current, err := server.Policies.List(c.Context())
+	request := wire.PolicyFileRequest{Policies: wanted}
+	if wanted == nil {
+		request.Policies = []wire.PolicyRequest{}
+	}
+	plan, err := server.Policies.Plan(c.Context(), request, prune)
 	if err != nil {
 		return err
 	}
-	plan, err := policyfile.Plan(current, wanted, prune)
-	if err != nil {
-		return err
-	}
-	if err := printPlan(con, plan); err != nil {
+	if err := printPlan(con, plan.Changes); err != nil {
 		return err
 	}
 	changes := 0
-	for _, change := range plan {
+	request.Expect = map[string]int64{} // what is applied is what was shown
+	for _, change := range plan.Changes {
 		if change.Action != wire.PolicyKeep {
 			changes++
+		}
+		if change.Version != nil {
+			request.Expect[change.Name] = *change.Version
 		}
 	}
 	switch {
@@ -123,12 +217,12 @@ func applyPolicies(c *cobra.Command, con *console.Console, server *client.Client
 		con.Notef("No changes: %s already as the file says.", output.Amount(len(wanted), "policy is", "policies are"))
 		return nil
 	case dryRun:
+		con.Warn(plan.Warnings)
+		if plan.Confirm != "" {
+			con.Notef("Applying it needs --confirm-broad: %s.", output.Escape(string(plan.ConfirmReason)))
+		}
 		con.Notef("%d to change. Dry run: nothing was changed.", changes)
 		return &console.ExitError{Code: console.Different}
-	}
-	request := wire.PolicyFileRequest{Policies: wanted, Expect: map[string]int64{}}
-	for _, p := range current {
-		request.Expect[p.Name] = p.Version
 	}
 	done, err := confirmPolicy(con, yes, func(confirm string) (*wire.PolicyPlan, error) {
 		return server.Policies.Apply(c.Context(), request, prune, confirm)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -9,7 +8,6 @@ import (
 	"github.com/stint-dev/stint/internal/cli/client"
 	"github.com/stint-dev/stint/internal/cli/console"
 	"github.com/stint-dev/stint/internal/cli/output"
-	"github.com/stint-dev/stint/internal/policyfile"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -38,44 +36,38 @@ one before it, with one version that one and the newest.`,
 		Example: "admin policy diff default\nadmin policy diff default 3 5",
 		Args:    cobra.RangeArgs(1, 3),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			versions, err := server.Policies.Versions(c.Context(), args[0])
+			from, to, err := pickTwo(c, server, args[0], args[1:])
 			if err != nil {
 				return err
 			}
-			before, after, err := pickTwo(versions, args[1:])
-			if err != nil {
-				return err
-			}
-			return printDiff(con, args[0], before, after)
+			return printDiff(c, con, server, args[0], from, to)
 		}),
 	}
 }
 
-// pickTwo finds the versions to compare. before is nil for what came before
-// the first version.
-func pickTwo(versions []wire.Policy, numbers []string) (before, after *wire.Policy, err error) {
-	find := func(number string) (*wire.Policy, error) {
-		n, err := strconv.ParseInt(number, 10, 64)
-		for i := range versions {
-			if err == nil && versions[i].Version == n {
-				return &versions[i], nil
-			}
-		}
-		return nil, console.Usagef("there is no version %q; see 'policy versions'", number)
-	}
-	after = &versions[0]
-	if len(versions) > 1 {
-		before = &versions[1]
-	}
-	if len(numbers) > 0 {
-		if before, err = find(numbers[0]); err != nil {
-			return nil, nil, err
-		}
-	}
+// pickTwo returns the versions to compare. from is 0 for what was before the first version.
+func pickTwo(c *cobra.Command, server *client.Client, name string, numbers []string) (from, to int64, err error) {
 	if len(numbers) > 1 {
-		after, err = find(numbers[1])
+		to, err = parseVersion(numbers[1])
+	} else {
+		var newest *wire.Policy
+		if newest, err = server.Policies.Get(c.Context(), name); err == nil {
+			to = newest.Version
+		}
 	}
-	return before, after, err
+	if err != nil || len(numbers) == 0 {
+		return to - 1, to, err
+	}
+	from, err = parseVersion(numbers[0])
+	return from, to, err
+}
+
+func parseVersion(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, console.Usagef("there is no version %q; see 'policy versions'", text)
+	}
+	return n, nil
 }
 
 func newPolicyRollback(con *console.Console) *cobra.Command {
@@ -88,54 +80,59 @@ It becomes a new version, so that nothing is lost.`,
 		Example: "admin policy rollback default\nadmin policy rollback default 3",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: online(con, func(c *cobra.Command, server *client.Client, args []string) error {
-			versions, err := server.Policies.Versions(c.Context(), args[0])
+			newest, err := server.Policies.Get(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			back, newest, err := pickTwo(versions, args[1:])
-			if err != nil {
-				return err
-			}
-			if back == nil {
-				return console.Usagef("policy %s has only one version; there is no earlier one", args[0])
+			var version int64
+			if len(args) > 1 {
+				if version, err = parseVersion(args[1]); err != nil {
+					return err
+				}
 			}
 			stored, err := confirmPolicy(con, yes, func(confirm string) (*wire.Policy, error) {
-				return server.Policies.Put(c.Context(), back.Request(), newest.Version, confirm)
+				return server.Policies.Rollback(c.Context(), args[0], version, newest.Version, confirm)
 			})
 			if err != nil {
 				return err
 			}
-			con.Warn(stored.Warnings)
-			return printDiff(con, args[0], newest, stored)
+			return printStored(c, con, server, stored, newest.Version)
 		}),
 	}
 	broadFlag(c, &yes)
 	return c
 }
 
-// printDiff prints the difference from before, which may be nil, to after.
-func printDiff(con *console.Console, name string, before, after *wire.Policy) error {
-	p := con.Printer()
-	if p.Format != output.Table {
-		versions := []*wire.Policy{before, after}
-		if before == nil {
-			versions = versions[1:]
-		}
-		return output.List(p, versions, versionRefColumns)
+// printStored prints a policy that was stored and, as a table, how it differs from its
+// version before, 0 for none.
+func printStored(c *cobra.Command, con *console.Console, server *client.Client, stored *wire.Policy, before int64) error {
+	con.Warn(stored.Warnings)
+	if p := con.Printer(); p.Format != output.Table {
+		return output.One(p, *stored, policyDetail)
 	}
-	var old *wire.PolicyRequest
-	title := fmt.Sprintf("policy %s, version %d", output.Escape(name), after.Version)
-	if before != nil {
-		request := before.Request()
-		old, title = &request, fmt.Sprintf("policy %s, version %d to %d", output.Escape(name), before.Version, after.Version)
-	}
-	next := after.Request()
-	p.Sayf("%s", title)
-	changes, err := policyfile.Diff(old, &next)
+	return printDiff(c, con, server, stored.Name, before, stored.Version)
+}
+
+// printDiff prints how two versions of a policy differ. from is 0 for what was before the
+// first version.
+func printDiff(c *cobra.Command, con *console.Console, server *client.Client, name string, from, to int64) error {
+	diff, err := server.Policies.Diff(c.Context(), name, from, to)
 	if err != nil {
 		return err
 	}
-	lines := wire.Lines(changes, output.Escape)
+	p := con.Printer()
+	switch p.Format {
+	case output.JSON:
+		return p.JSON(diff)
+	case output.CSV:
+		return output.List(p, diff.Fields, diffColumns)
+	}
+	if from == 0 {
+		p.Sayf("policy %s, version %d", output.Escape(name), to)
+	} else {
+		p.Sayf("policy %s, version %d to %d", output.Escape(name), from, to)
+	}
+	lines := wire.Lines(diff.Fields, output.Escape)
 	if len(lines) == 0 {
 		lines = []string{"no difference"}
 	}
@@ -154,9 +151,8 @@ var versionColumns = []output.Column[wire.Policy]{
 	{Name: "match", Head: "Match", Cut: true, Drop: 1, Cell: func(p wire.Policy) output.Cell { return output.Texts(p.Match) }},
 }
 
-var versionRefColumns = []output.Column[*wire.Policy]{
-	{Name: "version", Cell: func(p *wire.Policy) output.Cell { return output.Number(p.Version) }},
-	{Name: "mode", Cell: func(p *wire.Policy) output.Cell { return output.Text(p.Mode) }},
-	{Name: "rules", Cell: func(p *wire.Policy) output.Cell { return output.Texts(p.Rules) }},
-	{Name: "match", Cell: func(p *wire.Policy) output.Cell { return output.Texts(p.Match) }},
+var diffColumns = []output.Column[wire.FieldChange]{
+	{Name: "field", Cell: func(f wire.FieldChange) output.Cell { return output.Text(f.Field) }},
+	{Name: "before", Cell: func(f wire.FieldChange) output.Cell { return output.Texts(f.Before) }},
+	{Name: "after", Cell: func(f wire.FieldChange) output.Cell { return output.Texts(f.After) }},
 }

@@ -12,11 +12,32 @@ import (
 )
 
 func newReport(con *console.Console) *cobra.Command {
+	var report wire.OutcomeReport
 	c := &cobra.Command{
-		Use:     "report",
-		Short:   "Show the daily and weekly reports",
-		Example: "admin report list\nadmin report get 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
+		Use:   "report [KEY OUTCOME]",
+		Short: "Report what came of a request, or show the daily and weekly reports",
+		Long: `With a key and an outcome, report what came of a request of the key, as an application
+does after a failed login: the policies with that outcome count it, whether or not the
+request was checked. The answer says which did, and whether they refuse the key from now on.
+The subcommands show the daily and weekly reports.`,
+		Example: "admin report ip:203.0.113.7 login_failed --path /login\nadmin report list\n" +
+			"admin report get 01a1fa6c-97b1-7626-ab8f-8f1dbe1f3933 --format html > report.html",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return runGroup(c, args)
+			}
+			report.Key, report.Outcome = args[0], args[1]
+			return checkOnline(con, func(c *cobra.Command, server *client.Client, _ []string) error {
+				answer, err := server.Checks.Report(c.Context(), report)
+				if err != nil {
+					return err
+				}
+				return printReported(con.Printer(), answer)
+			})(c, args)
+		},
 	}
+	c.Flags().StringVar(&report.ID, "id", "", "a name for the report: a repeat within a minute is charged once")
+	addRequestFlags(c, &report.Request)
 	c.AddCommand(newReportList(con), newReportGet(con), newReportWrite(con))
 	return c
 }
@@ -86,4 +107,29 @@ var reportColumns = []output.Column[wire.Report]{
 	{Name: "offenders", Head: "Offenders", Right: true, Cell: func(r wire.Report) output.Cell { return output.Number(r.Offenders) }},
 	{Name: "attention", Head: "Attention", Right: true, Drop: 1, Cell: func(r wire.Report) output.Cell { return output.Number(len(r.Attention)) }},
 	{Name: "id", Head: "Id", Cell: func(r wire.Report) output.Cell { return output.Text(r.ID) }},
+}
+
+var reportedColumns = []output.Column[wire.ReportedPolicy]{
+	{Name: "policy", Head: "Policy", Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(r.Policy) }},
+	{Name: "mode", Head: "Mode", Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(r.Mode) }},
+	{Name: "result", Head: "Result", Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(r.Result) }},
+	{Name: "refuses", Head: "Refuses now", Cell: func(r wire.ReportedPolicy) output.Cell { return output.YesNo(r.Refuses) }},
+	{Name: "retry_at", Head: "Until", Cell: func(r wire.ReportedPolicy) output.Cell { return output.Time(r.RetryAt.Time) }},
+	{Name: "id", Head: "Refusal id", Drop: 1, Cell: func(r wire.ReportedPolicy) output.Cell { return output.Text(string(r.ID)) }},
+}
+
+func printReported(p *output.Printer, r *wire.ReportedOutcome) error {
+	if p.Format == output.JSON {
+		return p.JSON(r)
+	}
+	if p.Format == output.Table {
+		if r.Note != "" {
+			p.Sayf("%s", output.Escape(r.Note))
+			return nil
+		}
+		if r.Degraded {
+			p.Sayf("Degraded: %s", output.Escape(r.DegradedReason))
+		}
+	}
+	return output.List(p, r.Policies, reportedColumns)
 }

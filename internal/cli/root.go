@@ -42,7 +42,7 @@ func Main(args []string, sys console.System) console.Code {
 const rootLong = `Administer a Stint server: who is counted, limited, blocked and exempt, and why.
 
 The server's admin listener is named by --url or STINT_ADMIN_URL, its check listener
-(for check and replay) by --check-url or STINT_CHECK_URL. The token is read from
+(for check, follow, report and replay) by --check-url or STINT_CHECK_URL. The token is read from
 STINT_ADMIN_TOKEN or from the file that --token-file names; STINT_CHECK_TOKEN and
 --check-token-file do the same for a check listener that requires one. Secrets are never
 accepted as arguments, where other users of the machine could read them.
@@ -98,7 +98,7 @@ var groups = []struct {
 	commands  []func(*console.Console) *cobra.Command
 }{
 	{"monitor", "Monitor:", []func(*console.Console) *cobra.Command{newCheck, newRun, newKey, newExplain, newOffenders, newTraffic, newAttack, newReport, newEvents}},
-	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall}},
+	{"enforce", "Enforce:", []func(*console.Console) *cobra.Command{newPolicy, newApply, newPreset, newExport, newBlock, newExemption, newProposal, newEscalation, local.NewFirewall, local.NewFollow}},
 	{"try", "Test rules on recorded traffic:", []func(*console.Console) *cobra.Command{local.NewBacktest, local.NewReplay}},
 	{"administration", "Administration:", []func(*console.Console) *cobra.Command{newAudit, newNode, newBouncer, newJob, newNotify, newConnect, newToken, newUser, newWhoami, newBackup, newRestore, local.NewMigrate, local.NewRecoverAdmin}},
 	{"more", "More:", nil},
@@ -119,7 +119,9 @@ func finish(c *cobra.Command, con *console.Console) {
 	}
 	if c.HasSubCommands() {
 		c.Args = cobra.ArbitraryArgs
-		c.RunE = runGroup
+		if c.RunE == nil {
+			c.RunE = runGroup
+		}
 	}
 	c.SuggestionsMinimumDistance = 2
 	c.DisableFlagsInUseLine = true

@@ -4,7 +4,9 @@
 package conditions
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -118,6 +120,32 @@ func Parse(texts [attributeCount][]string) (When, error) {
 		w[a] = slices.CompactFunc(w[a], func(p, q Pattern) bool { return p.text == q.text })
 	}
 	return w, nil
+}
+
+// DescribeApplies says in a sentence what a policy with these conditions and an outcome,
+// "" for none, applies to. It is "" without either.
+func (w When) DescribeApplies(outcome string) string {
+	when := w.Describe()
+	switch {
+	case outcome != "" && when != "":
+		return "Counts reports of " + outcome + " " + when + ". Refuses every check of the key while one more report would not fit, in addition to the key's own policy."
+	case outcome != "":
+		return "Counts reports of " + outcome + ". Refuses every check of the key while one more report would not fit, in addition to the key's own policy."
+	case when != "":
+		return "Applies " + when + ", in addition to the key's own policy."
+	}
+	return ""
+}
+
+var outcomePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
+// CheckOutcome returns an error unless name can be that of an outcome: 1 to 64 of a-z, 0-9
+// and underscore, beginning with a letter. The error does not contain the name.
+func CheckOutcome(name string) error {
+	if !outcomePattern.MatchString(name) {
+		return errors.New("must be 1 to 64 of a-z, 0-9 and underscore, beginning with a letter, for example login_failed")
+	}
+	return nil
 }
 
 // Describe says in words when the policy applies: "if the path begins with /login

@@ -6,7 +6,7 @@ import (
 )
 
 // CSV returns a cell that no spreadsheet runs as a formula: where a cell could
-// be one, an apostrophe stands before it. Every cell of a CSV file that holds
+// be one, an apostrophe is put before it. Every cell of a CSV file that holds
 // text passes it. FromCSV undoes it, whatever the cell.
 func CSV(cell string) string {
 	if isFormula(cell) {

@@ -18,7 +18,7 @@ var _ gate.Recorder = (*Hub)(nil)
 // Where nobody listens it does nothing.
 func (h *Hub) Record(d *gate.Decision) {
 	now := d.At.UnixNano()
-	if now > h.until.Load() || d.IsAdditional {
+	if now > h.until.Load() || d.IsAdditional && d.Reported == "" {
 		return
 	}
 	b := &h.refused
@@ -83,7 +83,7 @@ func (b *budget) end(second int64) (count int64) {
 func (h *Hub) eventOf(d *gate.Decision) Event {
 	e := Event{
 		Kind: Decision, At: d.At, Key: h.copyOf(d.Check.Key), Outcome: d.Outcome, Refusal: d.ID, RetryAt: d.RetryAt,
-		Source: strings.Clone(d.Check.Source), Degraded: d.Degraded,
+		Source: strings.Clone(d.Check.Source), Degraded: d.Degraded, Reported: strings.Clone(d.Reported),
 	}
 	if d.Policy != nil {
 		e.Policy = d.Policy.Name

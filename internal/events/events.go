@@ -30,14 +30,17 @@ type Event struct {
 	Kind Kind
 
 	// Of a decision.
-	Key      keys.Key
-	Outcome  gate.Outcome
-	Policy   string
-	Rule     string
-	BlockID  string
-	Refusal  string // the id that opens the refusal's record
-	RetryAt  time.Time
-	Source   string // who asked; never trusted
+	Key     keys.Key
+	Outcome gate.Outcome
+	Policy  string
+	Rule    string
+	BlockID string
+	Refusal string // the id that opens the refusal's record
+	RetryAt time.Time
+	Source  string // who asked; never trusted
+	// Reported is the outcome of a report, "" for a check: the decision is then whether
+	// the policy had room for it.
+	Reported string
 	Degraded string
 	// Shadow is what the policy that only watches would have decided, and
 	// ShadowPolicy its name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stint-dev/stint/internal/fault"
@@ -133,6 +134,9 @@ func (g *Gate) decideAsOne(ctx context.Context, s *scratch, decisions []Decision
 		}
 	}
 	if len(s.requests) > timestamplog.MaxCombined {
+		refused = s.askUncharged(ctx, g) || refused
+	}
+	if len(s.requests) > timestamplog.MaxCombined {
 		return "", fault.Field("keys", "are decided by %d policies; the most in one check is %d", len(s.requests), timestamplog.MaxCombined)
 	}
 	if err := g.askAll(ctx, s, refused); err != nil {
@@ -148,6 +152,46 @@ func (g *Gate) decideAsOne(ctx context.Context, s *scratch, decisions []Decision
 	return outcome, nil
 }
 
+// askUncharged asks the requests of s that charge nothing, each on its own, so that the
+// others fit into one call, and reports whether one refuses. Those that the check can wait
+// for are allowed; the one with the longest wait stays in s, so that the others are
+// reserved for its time.
+func (s *scratch) askUncharged(ctx context.Context, g *Gate) (refused bool) {
+	uncharged := scratch{until: s.until}
+	rest, longest := 0, -1
+	for i := range s.requests {
+		if s.requests[i].Uncharged {
+			uncharged.requests, uncharged.asked = append(uncharged.requests, s.requests[i]), append(uncharged.asked, s.asked[i])
+			continue
+		}
+		s.requests[rest], s.asked[rest] = s.requests[i], s.asked[i]
+		rest++
+	}
+	s.requests, s.asked = s.requests[:rest], s.asked[:rest]
+	asked := slices.Clone(uncharged.requests) // as they would be decided together
+	g.askLog(ctx, &uncharged)
+	s.until = uncharged.until
+	for i, a := range uncharged.asked {
+		d := a.decision
+		wait := d.RetryAt.Sub(d.At)
+		switch {
+		case d.Outcome == Allowed:
+		case d.Outcome != Limited || d.Never || wait > d.Check.MaxWait:
+			refused = true
+		default:
+			d.Outcome = Allowed
+			d.Answer = Answer{At: d.At, Delay: wait, Rule: -1, States: d.States}
+			if longest < 0 || wait > uncharged.asked[longest].decision.Delay {
+				longest = i
+			}
+		}
+	}
+	if longest >= 0 {
+		s.requests, s.asked = append(s.requests, asked[longest]), append(s.asked, uncharged.asked[longest])
+	}
+	return refused
+}
+
 // askAll fills in the log's results for all checks, or what each policy does without
 // the log. refused reports whether a check is refused already, so that nothing may be
 // charged.
@@ -155,7 +199,7 @@ func (g *Gate) askAll(ctx context.Context, s *scratch, refused bool) error {
 	if len(s.requests) == 0 {
 		return nil
 	}
-	s.peekAll(refused && !s.requests[0].ChargeAlways)
+	s.peekAll(refused && !s.asked[0].decision.Check.ChargeAlways)
 	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
 	err := g.decideAll(ctx, s)
 	switch {
@@ -180,14 +224,16 @@ func (s *scratch) peekAll(peek bool) {
 	}
 }
 
-// decideAll calls the log with the deadline.
-func (g *Gate) decideAll(ctx context.Context, s *scratch) error {
+// decideAll calls the log with the deadline of s.
+func (g *Gate) decideAll(ctx context.Context, s *scratch) (err error) {
 	if g.local == nil {
 		return g.log.DecideAll(ctx, s.requests, s.results)
 	}
-	limited := lazyDeadline{Context: ctx, until: time.Now().Add(g.deadline), timers: &g.timers}
-	defer limited.release()
-	return g.log.DecideAll(&limited, s.requests, s.results)
+	if s.isLate(g) {
+		return timestamplog.ErrUnreachable
+	}
+	s.withDeadline(ctx, g, func(limited context.Context) { err = g.log.DecideAll(limited, s.requests, s.results) })
+	return err
 }
 
 // failAll answers by each policy's on_failure after the log failed with err. The local
@@ -204,7 +250,7 @@ func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error)
 	if len(local.requests) == 0 {
 		return
 	}
-	local.peekAll(refused && !local.requests[0].ChargeAlways)
+	local.peekAll(refused && !local.asked[0].decision.Check.ChargeAlways)
 	local.results = make([]timestamplog.Result, len(local.requests))
 	if err := g.local.DecideAll(ctx, local.requests, local.results); err != nil {
 		return // the caller has gone away; a log in memory has no other error
@@ -217,16 +263,8 @@ func (g *Gate) failAll(ctx context.Context, s *scratch, refused bool, err error)
 // askShadows asks the shadow policies, each on its own.
 func (g *Gate) askShadows(ctx context.Context, s *scratch, decisions []Decision) {
 	s.requests, s.asked = s.requests[:0], s.asked[:0]
-	ask := func(d *Decision) {
-		if d.Shadow != nil && d.Shadow.Outcome == Allowed {
-			s.ask(d, d.Shadow.Policy, true)
-		}
-	}
 	for i := range decisions {
-		ask(&decisions[i])
-		for j := range decisions[i].Additional {
-			ask(&decisions[i].Additional[j])
-		}
+		s.askShadows(&decisions[i])
 	}
 	g.askLog(ctx, s)
 }

@@ -12,15 +12,20 @@ import (
 	"github.com/stint-dev/stint/internal/escape"
 	"github.com/stint-dev/stint/internal/rules"
 	"github.com/stint-dev/stint/internal/supervise"
+	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
-// addConditional fills in d.Additional, nil where no policy with conditions applies.
-// Traps are decided at once.
+// addConditional fills in d.Additional, nil where no policy with conditions or an
+// outcome applies. Traps are decided at once.
 func (d *Decision) addConditional(selector *rules.Selector) error {
+	if d.Check.Request == nil && !selector.HasReported() {
+		return nil
+	}
 	var room [8]*rules.Policy
 	applying := selector.AppendConditional(room[:0], d.Check.Key, d.Check.Request)
+	applying = selector.AppendReported(applying, d.Check.Key)
 	for _, p := range applying {
-		if p == d.Policy || !limits(p) {
+		if p == d.Policy || !limits(p) || d.Shadow != nil && p == d.Shadow.Policy {
 			continue
 		}
 		var a Decision
@@ -44,6 +49,81 @@ func (d *Decision) addConditional(selector *rules.Selector) error {
 	return nil
 }
 
+// asksOutcomesFirst reports whether the policies with an outcome are asked before the
+// key's own, and not together with it. A check uses nothing of them, so that both orders
+// charge the same, and the log answers single requests three times as fast as those that
+// it must decide as one. A report that comes in between may be counted as after the check.
+func (d *Decision) asksOutcomesFirst() bool {
+	if d.Additional == nil || d.Outcome != Allowed || d.Check.MaxWait > 0 || d.Check.ChargeAlways {
+		return false
+	}
+	return !slices.ContainsFunc(d.Additional, func(a Decision) bool { return a.Policy != nil && !a.Policy.IsReported() })
+}
+
+// askPreceded asks the own policies of the checks whose policies with an outcome have
+// answered, and settles these checks.
+func (g *Gate) askPreceded(ctx context.Context, s *scratch, decisions []Decision) {
+	s.requests, s.asked = s.requests[:0], s.asked[:0]
+	for _, i := range s.preceded {
+		if d := &decisions[i]; d.additionalFailure() == nil {
+			s.askOwn(d)
+		}
+	}
+	g.askLog(ctx, s)
+	for _, i := range s.preceded {
+		if d := &decisions[i]; d.additionalFailure() != nil {
+			s.requests, s.asked = s.requests[:0], s.asked[:0]
+			s.askOwn(d)
+			s.failEach(ctx, g, d.additionalFailure())
+		}
+	}
+	for _, i := range s.preceded {
+		d := &decisions[i]
+		refused := gravest(d.Additional) != Allowed
+		if d.settle(); refused {
+			d.withdraw()
+		}
+	}
+}
+
+// additionalFailure returns why the log did not answer an additional decision of d, and
+// so would not answer about d's key; nil if it did.
+func (d *Decision) additionalFailure() error {
+	for i := range d.Additional {
+		switch d.Additional[i].Degraded {
+		case "":
+		case slotUnavailable:
+			return timestamplog.ErrSlotUnavailable
+		default:
+			return timestamplog.ErrUnreachable
+		}
+	}
+	return nil
+}
+
+// askOwn queues the requests of d's own policy and of its shadow policies, after the
+// policies with an outcome have answered.
+func (s *scratch) askOwn(d *Decision) {
+	refused := gravest(d.Additional) != Allowed
+	if limits(d.Policy) {
+		s.ask(d, d.Policy, false)
+		s.requests[len(s.requests)-1].Peek = d.Check.Peek || refused
+	}
+	if !refused {
+		s.askShadows(d)
+	}
+}
+
+// askShadows queues the requests of d's shadow policies that are not decided yet.
+func (s *scratch) askShadows(d *Decision) {
+	if d.Shadow != nil && d.Shadow.Outcome == Allowed {
+		s.ask(d, d.Shadow.Policy, true)
+	}
+	for i := range d.Additional {
+		s.askShadows(&d.Additional[i])
+	}
+}
+
 // refusingRule returns the index of the first rule that always refuses.
 func refusingRule(p *rules.Policy) int {
 	return slices.IndexFunc(p.Rules, func(r rules.Rule) bool { return r.Limit == 0 })
@@ -53,13 +133,19 @@ func refusingRule(p *rules.Policy) int {
 // remote log at a time.
 const maxParallel = 64
 
-// decideEach decides each of the checks whose indexes are in which, which several
-// policies decide. With a remote log it decides several checks at a time, so that
-// checks of one key may be decided in any order.
-func (g *Gate) decideEach(ctx context.Context, decisions []Decision, errs []error, which []int) {
+// decideEach decides each of the checks whose indexes are in batch.combined, which
+// several policies decide. With a remote log it decides several checks at a time, so that
+// checks of one key may be decided in any order. Each has a deadline of its own, unless
+// that of batch has passed.
+func (g *Gate) decideEach(ctx context.Context, batch *scratch, decisions []Decision, errs []error) {
+	which, late := batch.combined, time.Time{}
+	if g.local != nil && batch.isLate(g) {
+		late = batch.until
+	}
 	decide := func(i int) {
 		s := g.scratch.Get().(*scratch)
 		defer g.release(s)
+		s.until = late
 		var outcome Outcome
 		if outcome, errs[i] = g.decideAsOne(ctx, s, decisions[i:i+1]); errs[i] == nil && outcome != Allowed {
 			decisions[i].withdraw()
@@ -91,7 +177,8 @@ func (g *Gate) decideEach(ctx context.Context, decisions []Decision, errs []erro
 
 // settle makes d, of itself and its additional decisions, the one that makes the
 // caller wait longest. If there is no other policy or shadow policy, d takes those of
-// the first additional decision.
+// the first additional decision, but not that of a policy that reports charge and that
+// allows at once: the check used nothing of it.
 func (d *Decision) settle() {
 	worst := -1
 	for i := range d.Additional {
@@ -107,7 +194,8 @@ func (d *Decision) settle() {
 		if worst >= 0 {
 			than = &d.Additional[worst]
 		}
-		if a.Policy != nil && (!limits(than.Policy) || a.isWorse(than)) {
+		charged := a.Policy != nil && (!a.Policy.IsReported() || a.Delay > 0)
+		if a.Policy != nil && (charged && !limits(than.Policy) || a.isWorse(than)) {
 			worst = i
 		}
 	}

@@ -40,7 +40,7 @@ type Check struct {
 	// its cost as fits is charged, and MaxWait must be 0. See timestamplog.Request.
 	ChargeAlways bool
 	// Request is what the caller says of the request, nil for nothing. Policies with
-	// conditions apply by it, in addition to the key's own.
+	// conditions apply by it, in addition to the key's own and to those with an outcome.
 	Request *conditions.Request
 	// MaxWait is how long the caller would wait for its reservation, in whole
 	// milliseconds up to timestamplog.MaxWait; 0 asks for an answer at once.
@@ -74,13 +74,17 @@ type Decision struct {
 	// Block refuses the key or, beside an Exemption, is hidden by it.
 	Block *blocks.Entry
 	// Additional are the decisions of the policies with conditions that apply to
-	// Check.Request; of a shadow policy, only Shadow is set. Of all that enforce, the
+	// Check.Request, and of those with an outcome; of a shadow policy, only Shadow is set. Of all that enforce, the
 	// one that makes the caller wait longest is the Decision itself, which is
 	// Allowed only if all are, and only then was any charged.
 	Additional []Decision
 	// IsAdditional reports that the decision is one of those: what it says of the check
 	// is recorded with another.
 	IsAdditional bool
+	// Reported is the outcome that was reported, "" for a check. The decision is then
+	// that of one policy about one report, additional, and Limited where the policy had
+	// no room for it.
+	Reported string
 	// Shadow is what the policy that only watches would have decided, nil
 	// where none watches.
 	Shadow *Shadow
@@ -90,6 +94,12 @@ type Decision struct {
 	// under; the promises of exactness then do not hold.
 	Degraded string
 }
+
+// RuleState is what a rule has left; see timestamplog.RuleState.
+type RuleState = timestamplog.RuleState
+
+// Never is the RetryAfterMS of a rule that no waiting satisfies.
+const Never = timestamplog.Never
 
 // Answer is what a policy's log said.
 type Answer struct {
@@ -106,7 +116,7 @@ type Answer struct {
 	// Boundary is the logged time that Rule waits to age out, else zero.
 	Boundary time.Time
 	// States says what each rule has left where Check.Detail asked for it.
-	States []timestamplog.RuleState
+	States []RuleState
 	// Wait is how long to wait where the request was allowed for a reservation ahead;
 	// a peek says what it would be.
 	Delay time.Duration

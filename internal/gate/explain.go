@@ -24,11 +24,12 @@ type Explanation struct {
 	// none applies.
 	Enforcing *PolicyExplanation
 	Shadow    *PolicyExplanation
-	// Conditional are the policies with conditions, enforcing and shadow, that would be
-	// asked in addition about requests that meet them.
+	// Conditional are the policies with conditions or an outcome, enforcing and shadow,
+	// that would be asked in addition: about requests that meet the conditions, or about
+	// every request.
 	Conditional []*PolicyExplanation
 	// Outcome is what a check of cost 1 of which nothing else is said would be answered
-	// now: Conditional do not count.
+	// now: of Conditional, only those with an outcome count.
 	Outcome Outcome
 	// NextAllowed is when the next request would be allowed if nobody else
 	// came: At where it would be now, zero with Never where waiting does not
@@ -168,8 +169,12 @@ func (x *Explanation) conclude() {
 	if len(x.Exemptions) > 0 {
 		return
 	}
-	if e := x.Enforcing; e != nil && !e.Allowed {
-		x.Outcome, x.NextAllowed, x.Never = Limited, e.Answer.RetryAt, e.Answer.Never
+	for _, e := range append([]*PolicyExplanation{x.Enforcing}, x.Conditional...) {
+		if e == nil || e.Allowed || e != x.Enforcing && (e.Policy.DependsOnRequest() || e.Policy.Mode != rules.Enforce) {
+			continue
+		}
+		x.Outcome, x.Never = Limited, x.Never || e.Answer.Never
+		x.NextAllowed = latest(x.NextAllowed, e.Answer.RetryAt)
 	}
 	for _, b := range x.Blocks {
 		x.Outcome = Blocked

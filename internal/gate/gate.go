@@ -28,8 +28,9 @@ type Options struct {
 	// Local is the log in memory that replaces Log during an outage. nil means that Log
 	// is in memory itself and has no outages.
 	Local timestamplog.Log
-	// Deadline bounds how long a check waits for Log. Zero means DefaultDeadline. It is
-	// not used if Local is nil.
+	// Deadline bounds how long a check waits for Log, however often it asks. Of a batch
+	// that asks more than one call can carry, it bounds each call. Zero means
+	// DefaultDeadline. It is not used if Local is nil.
 	Deadline time.Duration
 	Recorder Recorder         // nil means Discard
 	Now      func() time.Time // nil means time.Now
@@ -73,7 +74,10 @@ type scratch struct {
 	requests []timestamplog.Request
 	results  []timestamplog.Result
 	asked    []asked
-	combined []int // checks that several policies decide
+	combined []int // checks that several policies decide as one
+	preceded []int // checks whose policies with an outcome are asked first
+	// until is when the log is no longer waited for, zero while it has not been asked.
+	until time.Time
 }
 
 // asked is what a request to the log was sent for.
@@ -103,6 +107,11 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 		d.Check.ensureID()
 		switch errs[i] = prepare(d, selector, set); {
 		case errs[i] != nil:
+		case d.asksOutcomesFirst():
+			s.preceded = append(s.preceded, i)
+			for j := range d.Additional {
+				s.askEnforcing(&d.Additional[j])
+			}
 		case d.Additional != nil:
 			s.combined = append(s.combined, i)
 		default:
@@ -113,8 +122,11 @@ func (g *Gate) Decide(ctx context.Context, checks []Check, decisions []Decision,
 		}
 	}
 	g.askLog(ctx, s)
+	if len(s.preceded) > 0 {
+		g.askPreceded(ctx, s, decisions)
+	}
 	if len(s.combined) > 0 {
-		g.decideEach(ctx, decisions, errs, s.combined)
+		g.decideEach(ctx, s, decisions, errs)
 	}
 	signer := g.ids.under(g.view.Settings().Secret)
 	for i := range checks {
@@ -168,15 +180,13 @@ func prepare(d *Decision, selector *rules.Selector, set *blocks.Set) error {
 	if limits(shadow) {
 		d.Shadow = &Shadow{Outcome: Allowed, Policy: shadow, Answer: Answer{At: d.At, Rule: -1}}
 	}
-	if d.Check.Request != nil {
-		return d.addConditional(selector)
-	}
-	return nil
+	return d.addConditional(selector)
 }
 
-// checkAskable returns an error if d's policy cannot be asked for its cost or wait.
+// checkAskable returns an error if d's policy cannot be asked for its cost or wait. One
+// that reports charge is asked for one more report.
 func (d *Decision) checkAskable() error {
-	if !limits(d.Policy) {
+	if !limits(d.Policy) || d.Policy.IsReported() {
 		return nil
 	}
 	if largest := d.Policy.LargestCost(); d.Check.Cost > largest && !d.Check.ChargeAlways {
@@ -233,6 +243,9 @@ func (s *scratch) ask(d *Decision, p *rules.Policy, shadow bool) {
 	s.requests = append(s.requests, timestamplog.RequestOf(p, d.Check.Key.String(), d.Check.Cost))
 	r := &s.requests[len(s.requests)-1]
 	r.Peek, r.Detail, r.ID, r.ChargeAlways = d.Check.Peek, d.Check.Detail, d.Check.ID, d.Check.ChargeAlways
+	if p.IsReported() {
+		r.Cost, r.ID, r.ChargeAlways, r.Uncharged = 1, "", false, true
+	}
 	if !p.Options.CountRefused { // no reservation is possible there; a shadow policy then decides at once
 		r.MaxWait = d.Check.MaxWait.Milliseconds()
 	}
@@ -244,11 +257,11 @@ func (g *Gate) askLog(ctx context.Context, s *scratch) {
 	if len(s.requests) == 0 {
 		return
 	}
-	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
+	s.startAsking()
 	if g.local == nil {
 		g.log.Decide(ctx, s.requests, s.results)
 	} else {
-		g.decideRemotely(ctx, s)
+		s.decideRemotely(ctx, g)
 	}
 	for i := range s.results {
 		if s.results[i].Err != nil {
@@ -259,6 +272,16 @@ func (g *Gate) askLog(ctx context.Context, s *scratch) {
 	}
 }
 
+// startAsking prepares the requests for a Decide, and room for its results.
+func (s *scratch) startAsking() {
+	for i := range s.requests {
+		if r := &s.requests[i]; r.Uncharged {
+			r.Uncharged, r.Peek, r.MaxWait = !s.asked[i].decision.Check.Peek, true, 0
+		}
+	}
+	s.results = append(s.results[:0], make([]timestamplog.Result, len(s.requests))...)
+}
+
 // fill sets the outcome and the answer from the log's result.
 func (a asked) fill(r *timestamplog.Result) {
 	outcome, answer := a.answer()
@@ -266,7 +289,7 @@ func (a asked) fill(r *timestamplog.Result) {
 		*outcome = Limited
 	}
 	answer.fill(r)
-	if answer.Delay > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" {
+	if answer.Delay > 0 && !a.decision.Check.Peek && a.decision.Degraded == "" && !a.policy.IsReported() {
 		answer.ReservedAt = time.UnixMilli(r.ReservedAt)
 	}
 }
@@ -322,6 +345,8 @@ func (g *Gate) release(s *scratch) {
 	clear(s.requests)
 	clear(s.results)
 	clear(s.asked)
-	s.requests, s.results, s.asked, s.combined = s.requests[:0], s.results[:0], s.asked[:0], s.combined[:0]
+	s.requests, s.results, s.asked = s.requests[:0], s.results[:0], s.asked[:0]
+	s.combined, s.preceded = s.combined[:0], s.preceded[:0]
+	s.until = time.Time{}
 	g.scratch.Put(s)
 }

@@ -29,11 +29,56 @@ func (g *Gate) Outage() Outage {
 	return Outage{Since: servers[0].Since, Reason: servers[0].Reason, Servers: servers}
 }
 
-// decideRemotely asks the log within the deadline.
-func (g *Gate) decideRemotely(ctx context.Context, s *scratch) {
-	limited := lazyDeadline{Context: ctx, until: time.Now().Add(g.deadline), timers: &g.timers}
+// maxAsked is how many requests are sent to a remote log at a time. It is what Redis is
+// asked in one call, so that the requests of other callers are answered in between.
+const maxAsked = 128
+
+// decideRemotely asks the log, about maxAsked requests at a time. The first of them have
+// until the deadline of s; more come from batches only, and each maxAsked have a deadline
+// of their own. After a deadline that has passed, the log is not asked again.
+func (s *scratch) decideRemotely(ctx context.Context, g *Gate) {
+	for from := 0; from < len(s.requests); from += maxAsked {
+		if from > 0 && !s.isLate(g) {
+			s.until = time.Time{}
+		}
+		if s.isLate(g) || from > 0 && ctx.Err() != nil {
+			for i := range s.results[from:] {
+				s.results[from+i].Err = timestamplog.ErrUnreachable
+			}
+			return
+		}
+		to := min(from+maxAsked, len(s.requests))
+		s.withDeadline(ctx, g, func(limited context.Context) {
+			g.log.Decide(limited, s.requests[from:to], s.results[from:to])
+		})
+	}
+}
+
+// isLate reports whether the deadline of s has passed, which begins when this is first
+// called.
+func (s *scratch) isLate(g *Gate) bool {
+	now := time.Now()
+	if s.until.IsZero() {
+		s.until = now.Add(g.deadline)
+	}
+	return !now.Before(s.until)
+}
+
+// withDeadline calls ask with the deadline of s.
+func (s *scratch) withDeadline(ctx context.Context, g *Gate, ask func(context.Context)) {
+	limited := lazyDeadline{Context: ctx, until: s.until, timers: &g.timers}
 	defer limited.release()
-	g.log.Decide(&limited, s.requests, s.results)
+	ask(&limited)
+}
+
+// failEach answers all requests as their policies' on_failure says, after the log failed
+// with err.
+func (s *scratch) failEach(ctx context.Context, g *Gate, err error) {
+	s.startAsking()
+	for i := range s.requests {
+		s.results[i].Err = err
+		g.fail(ctx, s, i)
+	}
 }
 
 // fail answers request i as its policy's on_failure says.

@@ -14,7 +14,7 @@ const (
 	// still gives access. Together with the catalog's poll it stays within a
 	// second of the revision that took the access away.
 	AccessInterval = 200 * time.Millisecond
-	// sessionInterval is how often a session is read anew although nobody has
+	// sessionInterval is how often a session is read again although nobody has
 	// changed a user: it may have expired.
 	sessionInterval = 5 * time.Second
 	sessionTimeout  = 2 * time.Second

@@ -51,7 +51,7 @@ func ParseAddressHeader(text string) (AddressHeader, error) {
 //
 // The result is a loopback address only for a peer on this machine that sent
 // no such header. A client behind a proxy on this machine whose address the
-// header does not tell is the unspecified address, which has no privileges; so
+// header does not name is the unspecified address, which has no privileges; so
 // is a peer without an address, as on a Unix socket.
 func (a ClientAddresses) Of(rc *fasthttp.RequestCtx) netip.Addr {
 	peer := peerAddress(rc)
@@ -108,7 +108,7 @@ func (a ClientAddresses) walk(peer netip.Addr, lines [][]byte) netip.Addr {
 }
 
 // hops returns the addresses that the proxies wrote, the client's own claims
-// first. A list that stands in several lines is one list; a single value that
+// first. A list in several lines is one list; a single value that
 // does is none.
 func (a ClientAddresses) hops(lines [][]byte) []string {
 	var hops []string

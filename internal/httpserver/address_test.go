@@ -70,7 +70,7 @@ func TestOneHeaderCountsFromTrustedProxiesOnlyAndFromTheRight(t *testing.T) {
 		"Forwarded in two lines":             {Forwarded, "10.0.0.1", headers{"Forwarded": {"for=1.1.1.1", "for=198.51.100.1"}}, "198.51.100.1"},
 		"a single value":                     {"X-Real-IP", "10.0.0.1", headers{"X-Real-Ip": {"198.51.100.1"}, "X-Forwarded-For": {"1.1.1.1"}}, "198.51.100.1"},
 		"a single value twice":               {"X-Real-IP", "10.0.0.1", headers{"X-Real-Ip": {"1.1.1.1", "198.51.100.1"}}, "10.0.0.1"},
-		"a list where one value stands":      {"X-Real-IP", "10.0.0.1", headers{"X-Real-Ip": {"1.1.1.1, 198.51.100.1"}}, "10.0.0.1"},
+		"a list with one value":              {"X-Real-IP", "10.0.0.1", headers{"X-Real-Ip": {"1.1.1.1, 198.51.100.1"}}, "10.0.0.1"},
 		"a single value from a stranger":     {"X-Real-IP", "203.0.113.9", headers{"X-Real-Ip": {"1.1.1.1"}}, "203.0.113.9"},
 
 		"loopback in the header":              {"", "10.0.0.1", headers{"X-Forwarded-For": {"127.0.0.1"}}, "10.0.0.1"},

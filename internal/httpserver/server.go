@@ -51,7 +51,7 @@ type Options struct {
 	// sessions.
 	Sessions Sessions
 	// Observe is called for every answer of a route; nil for none.
-	Observe func(l Listener, status int, took time.Duration)
+	Observe func(r *Route, status int, took time.Duration)
 	// CheckAuth requires a token with the scope check on the check listener.
 	CheckAuth bool
 	// Clients finds out where requests come from.
@@ -67,7 +67,7 @@ type Options struct {
 }
 
 // Server holds the application of each listener: it finds out who asks, checks
-// their access, and turns errors into answers. See New.
+// their access, and converts errors to answers. See New.
 type Server struct {
 	o      Options
 	check  *fiber.App

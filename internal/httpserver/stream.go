@@ -113,7 +113,7 @@ type streamBody struct {
 	access *AccessWatch
 }
 
-// Read gives the connection its time to write anew with every piece: a long
+// Read gives the connection its time to write again with every piece: a long
 // answer is no slow one.
 func (b *streamBody) Read(p []byte) (int, error) {
 	if b.access.Ended() {

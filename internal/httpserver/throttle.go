@@ -49,7 +49,7 @@ const (
 	throttleTimeout = time.Second
 )
 
-// ThrottleOptions are what a Throttle stands on.
+// ThrottleOptions are what a Throttle needs.
 type ThrottleOptions struct {
 	// Shared is the log that all nodes count in.
 	Shared timestamplog.Log

@@ -68,7 +68,7 @@ func formatPHC(p argonParams, salt, sum []byte) string {
 var unknownUser = formatPHC(argonDefault, make([]byte, saltSize), make([]byte, hashSize))
 
 // VerifyPassword reports whether password is the one that phc was made from.
-// An empty phc, which stands for a user who does not exist, takes as long and
+// An empty phc, which means a user who does not exist, takes as long and
 // is never right.
 func VerifyPassword(phc, password string) bool {
 	exists := phc != ""

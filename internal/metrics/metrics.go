@@ -23,6 +23,7 @@ type Metrics struct {
 	checks       *prometheus.CounterVec
 	shadow       *prometheus.CounterVec
 	reservations *prometheus.CounterVec
+	reports      *prometheus.CounterVec
 	degraded     prometheus.Counter
 	requests     *prometheus.HistogramVec
 
@@ -38,6 +39,7 @@ type counters struct {
 	allowed, limited, blocked, unavailable prometheus.Counter
 	shadowAllowed, shadowLimited           prometheus.Counter
 	reservations                           prometheus.Counter
+	charged, full                          prometheus.Counter // reports
 }
 
 // Gauges are read when Prometheus asks.
@@ -63,11 +65,14 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		reservations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stint_reservations_total", Help: "Reservations ahead that were reserved for checks that wait, those cancelled included.",
 		}, []string{"policy"}),
+		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stint_reports_total", Help: "Reports of outcomes that a policy of any mode counted: charged, or full where it had no room.",
+		}, []string{"policy", "result"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "stint_degraded_checks_total", Help: "Checks answered under an outage of the log.",
 		}),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "stint_http_request_duration_seconds", Help: "Time to answer a request, by listener and status class.",
+			Name: "stint_http_request_duration_seconds", Help: "Time to answer a request, by listener (checks, grpc, admin; bouncers for what they fetch on the listener of checks) and status class.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1},
 		}, []string{"listener", "code"}),
 	}
@@ -76,7 +81,7 @@ func New(build buildinfo.Info, node string, g Gauges) *Metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.Go, "node": node},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.degraded, m.requests, info,
+	m.registry.MustRegister(m.checks, m.shadow, m.reservations, m.reports, m.degraded, m.requests, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(panics{})
 	m.gauge("stint_log_outage", "1 while the timestamp log is unreachable.", boolean(g.Outage))
@@ -129,6 +134,10 @@ func (m *Metrics) Handler() http.Handler {
 
 // Record counts a decision.
 func (m *Metrics) Record(d *gate.Decision) {
+	if d.Reported != "" {
+		m.recordReport(d)
+		return
+	}
 	if d.Policy != nil || !d.IsAdditional {
 		m.recordOutcome(d)
 	}
@@ -139,6 +148,18 @@ func (m *Metrics) Record(d *gate.Decision) {
 		c.shadowAllowed.Inc()
 	} else {
 		c.shadowLimited.Inc()
+	}
+}
+
+func (m *Metrics) recordReport(d *gate.Decision) {
+	p, outcome := d.Policy, d.Outcome
+	if d.Shadow != nil {
+		p, outcome = d.Shadow.Policy, d.Shadow.Outcome
+	}
+	if c := m.of(p.Name); outcome == gate.Allowed {
+		c.charged.Inc()
+	} else {
+		c.full.Inc()
 	}
 }
 
@@ -178,6 +199,7 @@ func (m *Metrics) makeCounters(policy string) *counters {
 		shadowAllowed: m.shadow.WithLabelValues(policy, string(gate.Allowed)),
 		shadowLimited: m.shadow.WithLabelValues(policy, string(gate.Limited)),
 		reservations:  m.reservations.WithLabelValues(policy),
+		charged:       m.reports.WithLabelValues(policy, string(gate.Charged)), full: m.reports.WithLabelValues(policy, string(gate.Full)),
 	}
 }
 

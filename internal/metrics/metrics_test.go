@@ -45,6 +45,9 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{ReservedAt: time.Now()}},
 		{Outcome: gate.Allowed, Policy: p, Answer: gate.Answer{ReservedAt: time.Now(), Replayed: true}},
 		{Outcome: gate.Allowed, Policy: p, Shadow: &gate.Shadow{Policy: trial, Outcome: gate.Limited}},
+		{Outcome: gate.Allowed, Policy: p, IsAdditional: true, Reported: "login_failed"},
+		{Outcome: gate.Limited, Policy: p, IsAdditional: true, Reported: "login_failed"},
+		{Outcome: gate.Allowed, IsAdditional: true, Reported: "login_failed", Shadow: &gate.Shadow{Policy: trial, Outcome: gate.Limited}},
 	} {
 		d.Check.Key = k
 		m.Record(&d)
@@ -59,6 +62,8 @@ func TestDecisionsAreCountedByPolicyAndNeverByKey(t *testing.T) {
 		`stint_shadow_checks_total{decision="limited",policy="trial"} 1`,
 		`stint_reservations_total{policy="default"} 1`,
 		`stint_degraded_checks_total 1`,
+		`stint_reports_total{policy="default",result="charged"} 1`, `stint_reports_total{policy="default",result="full"} 1`,
+		`stint_reports_total{policy="trial",result="full"} 1`,
 		`stint_log_outage 1`, `stint_database_outage 0`, `stint_catalog_revision 42`,
 		`stint_blocks 3`, `stint_exemptions 2`, `stint_local_logs 1`,
 		`stint_build_info{goversion="go1.26",node="a",revision="abc",version="v1"} 1`,

@@ -14,6 +14,9 @@ type EscalationPolicy struct {
 	// Shadow says that the policy only watches: the escalation then says whom it
 	// would have blocked.
 	Shadow bool
+	// IsTrap says that the policy refuses all that it applies to. Its safety limit is then
+	// a part of the keys that all policies saw: its own all offend.
+	IsTrap bool
 	rules.Escalation
 }
 
@@ -22,7 +25,7 @@ func EscalationsOf(policies []*rules.Policy) map[int64]EscalationPolicy {
 	escalations := map[int64]EscalationPolicy{}
 	for _, p := range policies {
 		if p.Escalation != nil && p.Mode != rules.Off {
-			escalations[p.ID] = EscalationPolicy{Policy: p.ID, Name: p.Name, Shadow: p.Mode == rules.Shadow, Escalation: *p.Escalation}
+			escalations[p.ID] = EscalationPolicy{Policy: p.ID, Name: p.Name, Shadow: p.Mode == rules.Shadow, IsTrap: p.IsTrap(), Escalation: *p.Escalation}
 		}
 	}
 	return escalations
@@ -117,7 +120,7 @@ func (s *State) DecaysAt(l *EscalationPolicy) int64 {
 }
 
 // SafetyLimitSettings bound automatic blocks: within an hour, one escalation may block
-// Share of the keys that its policy saw in that hour, and always at least
+// share of the keys that its policy saw in that hour, and always at least
 // AtLeast keys, so that small installations work. One that would block more
 // stops until a person resumes it. Zero fields mean DefaultSafetyLimit's.
 type SafetyLimitSettings struct {

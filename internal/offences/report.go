@@ -13,8 +13,8 @@ type Offender struct {
 	// known of the minutes in which the key was among the heaviest or offended.
 	// It is of the policy that was asked for, whatever the source and rule.
 	Allowed int64
-	// Share is the refused share of the checks, 0 to 1.
-	Share float64
+	// Ratio is the refused part of the checks, 0 to 1.
+	Ratio float64
 	// Policy and RefusedBy refused most of the
 	Policy    int64
 	Kind      Kind
@@ -39,7 +39,7 @@ type OffenderReport struct {
 // RuleRow is one rule or block of a report on rules.
 type RuleRow struct {
 	RuleTotal
-	Share float64 // of all that was refused, 0 to 1
+	Ratio float64 // of all that was refused, 0 to 1
 }
 
 // TimelinePoint is one part of a key's timeline.

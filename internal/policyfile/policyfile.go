@@ -34,6 +34,7 @@ type policy struct {
 	Name       string      `yaml:"name"`
 	Match      []string    `yaml:"match,flow"`
 	When       when        `yaml:"when,omitempty"`
+	Outcome    string      `yaml:"outcome,omitempty"`
 	Rules      []string    `yaml:"rules,flow"`
 	Mode       string      `yaml:"mode,omitempty"`
 	OnFailure  string      `yaml:"on_failure,omitempty"`
@@ -187,7 +188,7 @@ func Write(w io.Writer, policies []wire.PolicyRequest) error {
 
 func policyOf(p wire.PolicyRequest) policy {
 	written := policy{
-		Name: p.Name, Match: p.Match, When: when(p.When), Rules: p.Rules,
+		Name: p.Name, Match: p.Match, When: when(p.When), Outcome: p.Outcome, Rules: p.Rules,
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: options(p.Options),
 	}
 	if e := p.Escalation; e != nil {

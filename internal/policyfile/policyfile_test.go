@@ -16,6 +16,16 @@ const canonicalFile = `policies:
     mode: enforce
     on_failure: local
     algorithm: timestamp_log
+  - name: guessing
+    match: ['ip:*']
+    when:
+      path:
+        - /login
+    outcome: login_failed
+    rules: [20/1d]
+    mode: enforce
+    on_failure: local
+    algorithm: timestamp_log
   - name: search
     match: ['token:*', 'token:test_\*']
     rules: [5/10s]

@@ -1,4 +1,4 @@
-// Package ratelimit writes the headers that tell an HTTP client its quota:
+// Package ratelimit writes the headers that give an HTTP client its quota:
 // Retry-After, and RateLimit and RateLimit-Policy of
 // draft-ietf-httpapi-ratelimit-headers-10.
 package ratelimit

@@ -109,6 +109,7 @@ func (r *Recorder) Record(d *gate.Decision) {
 	if d.IsAdditional {
 		s.countAdditional(m, id, hash, strings.Clone(key), at, d)
 		s.mu.Unlock()
+		r.addDistinct(d, id, hash)
 		return
 	}
 	fresh, kept := s.countTraffic(m, id, hash, key, d.Check.Cost, d.Outcome == gate.Limited || d.Outcome == gate.Blocked)
@@ -125,6 +126,17 @@ func (r *Recorder) Record(d *gate.Decision) {
 		r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
 	}
 	r.sampler.add(at, hash, key, d.Check.Cost)
+}
+
+// addDistinct counts the key among those that the policies of an additional decision
+// have seen, of which an escalation may block only a part.
+func (r *Recorder) addDistinct(d *gate.Decision, policy int64, hash uint64) {
+	if d.Policy != nil {
+		r.distinct.add(offences.MinuteOf(d.At.UnixMilli()), policy, hash)
+	}
+	if d.Shadow != nil {
+		r.distinct.add(offences.MinuteOf(d.Shadow.At.UnixMilli()), d.Shadow.Policy.ID, hash)
+	}
 }
 
 func (s *shard) countDecision(m *minute, policy int64, hash uint64, key string, at int64, d *gate.Decision) {
@@ -149,13 +161,13 @@ func (s *shard) countDecision(m *minute, policy int64, hash uint64, key string, 
 	s.countOffence(m, hash, k, at, unixMilli(d.Boundary), unixMilli(d.RetryAt), d.Check.Meta)
 }
 
-// countAdditional counts the refusals of a policy with conditions beside the one that
-// decided. Its allowed checks are counted by the one that decided.
+// countAdditional counts the refusals of a policy with conditions or an outcome beside
+// the one that decided, and the reports that it had no room for. Its allowed checks are counted by the one that decided.
 func (s *shard) countAdditional(m *minute, policy int64, hash uint64, key string, at int64, d *gate.Decision) {
 	if d.Policy != nil && d.Outcome != gate.Allowed {
 		s.countDecision(m, policy, hash, key, at, d)
 	}
-	if d.Shadow != nil {
+	if d.Shadow != nil && (d.Reported == "" || d.Shadow.Outcome == gate.Limited) {
 		s.countShadow(hash, key, d)
 	}
 }

@@ -30,7 +30,7 @@ type question struct {
 
 // attributesOf returns what a record says of its request, as a server takes it.
 func attributesOf(r accesslog.Record) wire.RequestAttributes {
-	request := conditions.NewRequest(r.Path, r.Method, r.Agent, "")
+	request := conditions.NewRequest(r.Path, r.Method, r.Agent, r.Host)
 	clean := func(a conditions.Attribute) string {
 		return strings.Map(func(c rune) rune {
 			if unicode.IsControl(c) {
@@ -40,7 +40,7 @@ func attributesOf(r accesslog.Record) wire.RequestAttributes {
 		}, request.Value(a))
 	}
 	path := escapePath(clean(conditions.Path))
-	return wire.RequestAttributes{Path: path[:min(len(path), conditions.MaxPath)], Method: clean(conditions.Method), Agent: clean(conditions.Agent)}
+	return wire.RequestAttributes{Path: path[:min(len(path), conditions.MaxPath)], Method: clean(conditions.Method), Agent: clean(conditions.Agent), Host: clean(conditions.Host)}
 }
 
 // escapePath keeps a decoded path from being decoded once more.
@@ -70,9 +70,24 @@ func (c *caller) check(ctx context.Context, record accesslog.Record) (answer, er
 	if err != nil {
 		return answer{}, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.checkURL, bytes.NewReader(body))
+	status, text, err := c.post(ctx, c.checkURL, body)
 	if err != nil {
 		return answer{}, err
+	}
+	a := answer{status: status}
+	if json.Unmarshal(text, &a) != nil {
+		// Something else than Stint answered, a proxy perhaps: the status says
+		// what there is to say.
+		return answer{status: status, Title: "the answer is not that of a Stint"}, nil //nolint:nilerr // see above
+	}
+	return a, nil
+}
+
+// post sends a body to a URL of the check listener.
+func (c *caller) post(ctx context.Context, to string, body []byte) (status int, text []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	if c.options.Token != "" {
@@ -80,23 +95,38 @@ func (c *caller) check(ctx context.Context, record accesslog.Record) (answer, er
 	}
 	response, err := c.options.Client.Do(request)
 	if err != nil {
-		return answer{}, err
+		return 0, nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return answer{}, err
+	if text, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer)); err != nil {
+		return 0, nil, err
 	}
 	if response.StatusCode == http.StatusUnauthorized {
-		return answer{}, errToken
+		return 0, nil, errToken
 	}
-	a := answer{status: response.StatusCode}
-	if err := json.Unmarshal(text, &a); err != nil {
-		// Something else than Stint answered, a proxy perhaps: the status says
-		// what there is to say.
-		return answer{status: response.StatusCode, Title: "the answer is not that of a Stint"}, nil
+	return response.StatusCode, text, nil
+}
+
+// reportOutcomes reports what came of a request, by its status in the log.
+func (c *caller) reportOutcomes(ctx context.Context, record accesslog.Record) {
+	c.names = c.options.Outcomes.Append(c.names[:0], &record)
+	for _, outcome := range c.names {
+		body, err := json.Marshal(wire.OutcomeReport{
+			Key: accesslog.FullKey(record.Key), Outcome: outcome, Source: "replay", Request: attributesOf(record),
+		})
+		status := 0
+		if err == nil {
+			status, _, err = c.post(ctx, c.reportURL, body)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil && status == http.StatusOK {
+			c.counts.reported++
+		} else {
+			c.counts.unreported++
+		}
 	}
-	return a, nil
 }
 
 // failure describes an answer that is no decision, or none at all.

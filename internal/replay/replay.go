@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/wire"
 )
 
 // Doer sends a request over HTTP, as *http.Client does. It must be safe for concurrent use.
@@ -31,6 +32,9 @@ type Options struct {
 	Token string
 	// Policy is the policy of every check. Empty selects it by the key.
 	Policy string
+	// Outcomes says what is reported of the requests that are allowed; nil for nothing. A
+	// request that is refused would have had no outcome.
+	Outcomes accesslog.Outcomes
 	// Speed is the multiple of the original pace. 0 sends each request as soon as a
 	// caller is free.
 	Speed float64
@@ -79,13 +83,14 @@ func Run(ctx context.Context, source accesslog.Source, o Options) (*Report, erro
 
 // sender sends the requests of one Run.
 type sender struct {
-	options  Options
-	checkURL string
-	callers  []*caller
-	running  sync.WaitGroup
-	answered atomic.Int64
-	stop     context.CancelCauseFunc
-	maxLag   time.Duration
+	options   Options
+	checkURL  string
+	reportURL string
+	callers   []*caller
+	running   sync.WaitGroup
+	answered  atomic.Int64
+	stop      context.CancelCauseFunc
+	maxLag    time.Duration
 }
 
 // caller sends the requests of its share of the keys, one after another.
@@ -93,6 +98,7 @@ type caller struct {
 	*sender
 	queue  chan accesslog.Record
 	counts counts
+	names  []string // reused by reportOutcomes
 }
 
 func newSender(o Options) (*sender, error) {
@@ -111,7 +117,7 @@ func newSender(o Options) (*sender, error) {
 	if o.Client == nil {
 		o.Client = newClient(o.Callers)
 	}
-	return &sender{options: o, checkURL: base.JoinPath("v1", "check").String()}, nil
+	return &sender{options: o, checkURL: base.JoinPath("v1", "check").String(), reportURL: base.JoinPath("v1", "report").String()}, nil
 }
 
 // newClient returns a client that keeps a connection for each caller.
@@ -231,4 +237,7 @@ func (c *caller) send(ctx context.Context, record accesslog.Record) {
 		c.answered.Add(1)
 	}
 	c.counts.add(answer, err, took)
+	if answer.Decision == wire.Allowed {
+		c.reportOutcomes(ctx, record)
+	}
 }

@@ -25,6 +25,10 @@ type Report struct {
 	Degraded int64     `json:"degraded"`
 	Failed   int64     `json:"failed"` // without a decision
 	Failures []Failure `json:"failures"`
+	// Reported counts the outcomes that the server accepted, and Unreported those that it
+	// did not answer so.
+	Reported   int64 `json:"reported"`
+	Unreported int64 `json:"unreported"`
 	// ElapsedMS is the duration of the replay, and MaxLagMS its maximum delay behind the
 	// requested pace.
 	ElapsedMS int64   `json:"elapsed_ms"`
@@ -55,6 +59,8 @@ type counts struct {
 	degraded  int64
 	failures  map[string]*Failure
 	latencies histogram
+	// reported and unreported count outcomes.
+	reported, unreported int64
 }
 
 func newCounts() counts {
@@ -92,6 +98,7 @@ func (s *sender) report(elapsed time.Duration) *Report {
 	r.Allowed, r.Limited = sum.decisions["allowed"], sum.decisions["limited"]
 	r.Blocked, r.Unavailable = sum.decisions["blocked"], sum.decisions["unavailable"]
 	r.Degraded, r.Latency = sum.degraded, sum.latencies.summary()
+	r.Reported, r.Unreported = sum.reported, sum.unreported
 	for _, failure := range sum.failures {
 		r.Failed += failure.Count
 		r.Failures = append(r.Failures, *failure)
@@ -108,6 +115,8 @@ func (t *counts) merge(other *counts) {
 		t.decisions[decision] += n
 	}
 	t.degraded += other.degraded
+	t.reported += other.reported
+	t.unreported += other.unreported
 	for what, failure := range other.failures {
 		if known, found := t.failures[what]; found {
 			known.Count += failure.Count
@@ -139,6 +148,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	row("Degraded", r.Degraded)
 	for _, f := range r.Failures {
 		fmt.Fprintf(out, "  %s, %s times, the first: %s\n", f.What, humanize.Comma(f.Count), f.Example)
+	}
+	if r.Reported+r.Unreported > 0 {
+		fmt.Fprintf(out, "Outcomes     %12s reported, %s not accepted\n", humanize.Comma(r.Reported), humanize.Comma(r.Unreported))
 	}
 	l := r.Latency
 	fmt.Fprintf(out, "\nLatency      p50 %.3g ms, p90 %.3g ms, p99 %.3g ms, p99.9 %.3g ms, max %.3g ms\n", l.P50MS, l.P90MS, l.P99MS, l.P999MS, l.MaxMS)

@@ -20,6 +20,7 @@ type Builder struct {
 	Store     Store
 	Counts    Counts
 	Detection Detection
+	Proposals Proposals
 	View      View
 	Now       func() time.Time
 }
@@ -86,7 +87,7 @@ func (b *Builder) offenders(ctx context.Context, d *Document) error {
 		return err
 	}
 	for _, r := range report.Rows {
-		d.Top = append(d.Top, Offender{Key: r.Key, Offences: r.Offences, Allowed: r.Allowed, RefusedRatio: r.Share,
+		d.Top = append(d.Top, Offender{Key: r.Key, Offences: r.Offences, Allowed: r.Allowed, RefusedRatio: r.Ratio,
 			Policy: b.policyName(r.Policy), RefusedBy: r.RefusedBy, First: r.First, Last: r.Last})
 	}
 	if report.Other > 0 {
@@ -115,7 +116,7 @@ func (b *Builder) rules(ctx context.Context, d *Document) error {
 		return err
 	}
 	for _, r := range rows {
-		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.RefusedBy, Kind: r.Kind.String(), Refused: r.Refused, Keys: r.Keys, Ratio: r.Share}
+		rule := Rule{Policy: b.policyName(r.Policy), Rule: r.RefusedBy, Kind: r.Kind.String(), Refused: r.Refused, Keys: r.Keys, Ratio: r.Ratio}
 		switch {
 		case r.Refused == 0:
 			d.Silent = append(d.Silent, rule)
@@ -135,7 +136,7 @@ func (b *Builder) attention(ctx context.Context, d *Document) error {
 	for _, s := range stops {
 		d.Attention = append(d.Attention, s.Detail)
 	}
-	open, err := b.Detection.FindProposals(ctx, true, 0)
+	open, err := b.Proposals.Find(ctx, true, 0)
 	if err != nil {
 		return err
 	}

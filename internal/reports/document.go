@@ -123,7 +123,12 @@ type Detection interface {
 	Offenders(ctx context.Context, q offences.Query) (*offences.OffenderReport, error)
 	Rules(ctx context.Context, from, to time.Time) ([]offences.RuleRow, error)
 	EscalationPauses(ctx context.Context) ([]offences.EscalationPause, error)
-	FindProposals(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error)
+}
+
+// Proposals finds the proposals that wait for a decision.
+type Proposals interface {
+	// Find returns the newest first: the open ones, or all. A limit of 0 means 100.
+	Find(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error)
 }
 
 // View is the node's copy of the policies.

@@ -85,7 +85,7 @@ func build(t *testing.T, url string, kind reports.Kind) (*sqlstore.Store, *repor
 	known := view{rules.NewSelector([]*rules.Policy{policy})}
 	clockNow := func() time.Time { return now }
 	builder := &reports.Builder{Store: s.Reports, Counts: s.Offences, View: known, Now: clockNow,
-		Detection: &admin.Detection{Store: s.Offences, Proposals: s.Proposals, View: known, Now: clockNow}}
+		Detection: &admin.Detection{Store: s.Offences, View: known, Now: clockNow}, Proposals: &admin.Proposals{Store: s.Proposals}}
 	d, err := builder.Build(t.Context(), kind, now)
 	if err != nil {
 		t.Fatal(err)

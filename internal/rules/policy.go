@@ -51,9 +51,12 @@ type Policy struct {
 	Match   []keys.Pattern
 	// When is the conditions under which the policy applies to a request. With
 	// conditions it applies in addition to the key's other policies; see Selector.
-	When  conditions.When
-	Rules Stack
-	Mode  Mode
+	When conditions.When
+	// Outcome is the outcome whose reports charge the policy, "" if checks charge it; see
+	// IsReported.
+	Outcome string
+	Rules   Stack
+	Mode    Mode
 	// OnFailure is what it does while the log is unreachable.
 	OnFailure OnFailure
 	// Algorithm is the name of one of package algorithms, and Options its settings.
@@ -138,8 +141,11 @@ func (p *Policy) Validate() error {
 	if err := p.validateAlgorithm(); err != nil {
 		return err
 	}
+	if err := p.validateOutcome(); err != nil {
+		return err
+	}
 	if p.IsConditional() && p.Options.CountRefused {
-		return &FieldError{"options.count_refused", "cannot be combined with when: such a policy is decided together with others, and their refusals are not counted"}
+		return &FieldError{"options.count_refused", "cannot be combined with when or outcome: such a policy is decided together with others, and their refusals are not counted"}
 	}
 	if p.Escalation != nil {
 		return p.Escalation.validate()

@@ -191,7 +191,9 @@ func (p *Policy) DescribeReset(next *Policy) string {
 		return ""
 	}
 	what := "Another algorithm, or other options,"
-	if p.Algorithm == next.Algorithm && p.Options == next.Options {
+	if p.Outcome != next.Outcome {
+		what = "A policy that counts something else"
+	} else if p.Algorithm == next.Algorithm && p.Options == next.Options {
 		what = "Another window under a counter"
 	}
 	return what + " cannot go on from what was counted. What every key has used is forgotten: it may at once do as much as one that was never seen, on top of what it has just done."

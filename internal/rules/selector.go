@@ -20,14 +20,16 @@ type Selector struct {
 	// is the index of their conditions.
 	conditional []*Policy
 	met         *conditions.Index
+	// reported are the policies with an outcome that are not off, by id.
+	reported []*Policy
 }
 
 // NewSelector returns the selector over policies, which must not be changed
 // afterwards. Policies that are off stand among the enforcing ones: a check
 // that one of them selects is allowed and not passed on to a wider pattern.
 // Where two enforcing policies claim one pattern, which the store refuses,
-// the lower id wins. Policies with conditions select no key by themselves: see
-// AppendConditional.
+// the lower id wins. Policies with conditions or an outcome select no key by
+// themselves: see AppendConditional and AppendReported.
 func NewSelector(policies []*Policy) *Selector {
 	s := &Selector{
 		byName:    make(map[string]*Policy, len(policies)),
@@ -38,10 +40,15 @@ func NewSelector(policies []*Policy) *Selector {
 	for _, p := range policies {
 		s.byName[p.Name] = p
 		s.byID[p.ID] = p
-		if p.IsConditional() {
-			if p.Mode != Off {
-				s.conditional = append(s.conditional, p)
-			}
+		switch {
+		case !p.IsConditional():
+		case p.Mode == Off:
+			continue
+		case p.IsReported():
+			s.reported = append(s.reported, p)
+			continue
+		default:
+			s.conditional = append(s.conditional, p)
 			continue
 		}
 		index := s.enforcing
@@ -54,8 +61,10 @@ func NewSelector(policies []*Policy) *Selector {
 			}
 		}
 	}
+	byID := func(a, b *Policy) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) }
+	slices.SortFunc(s.reported, byID)
 	if len(s.conditional) > 0 {
-		slices.SortFunc(s.conditional, func(a, b *Policy) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) })
+		slices.SortFunc(s.conditional, byID)
 		whens := make([]conditions.When, len(s.conditional))
 		for i, p := range s.conditional {
 			whens[i] = p.When
@@ -65,10 +74,11 @@ func NewSelector(policies []*Policy) *Selector {
 	return s
 }
 
-// HasConditional reports whether there are policies with conditions that are not off.
+// HasConditional reports whether there are policies by whose conditions checks are
+// decided, which are not off.
 func (s *Selector) HasConditional() bool { return s.met != nil }
 
-// AppendConditional appends the policies with conditions, enforcing and shadow, that
+// AppendConditional appends the policies by whose conditions checks are decided, enforcing and shadow, that
 // apply to a request of k: a pattern of the policy matches k and r meets its
 // conditions. They apply in addition to those that Select returns. r may be nil: a
 // request of which nothing is known meets no conditions.
@@ -84,8 +94,28 @@ func (s *Selector) AppendConditional(policies []*Policy, k keys.Key, r *conditio
 	return policies
 }
 
-// Conditional returns the policies with conditions that are not off and have a
-// pattern that matches k, whatever the request.
+// AppendReported appends the policies with an outcome, enforcing and shadow, that have a
+// pattern that matches k. They apply to every check of k in addition to the others.
+func (s *Selector) AppendReported(policies []*Policy, k keys.Key) []*Policy {
+	for _, p := range s.reported {
+		if p.Matches(k) {
+			policies = append(policies, p)
+		}
+	}
+	return policies
+}
+
+// HasReported reports whether there are policies with an outcome that are not off.
+func (s *Selector) HasReported() bool { return len(s.reported) > 0 }
+
+// CountsOutcome reports whether any policy that is not off counts an outcome, for any
+// key.
+func (s *Selector) CountsOutcome(outcome string) bool {
+	return slices.ContainsFunc(s.reported, func(p *Policy) bool { return p.Outcome == outcome })
+}
+
+// Conditional returns the policies with conditions or an outcome that are not off and
+// have a pattern that matches k, whatever the request.
 func (s *Selector) Conditional(k keys.Key) []*Policy {
 	var all []*Policy
 	for _, p := range s.conditional {
@@ -93,7 +123,7 @@ func (s *Selector) Conditional(k keys.Key) []*Policy {
 			all = append(all, p)
 		}
 	}
-	return all
+	return s.AppendReported(all, k)
 }
 
 // Select returns the policy whose decision is the answer to a check of k, and

@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stint-dev/stint/internal/keys"
@@ -66,5 +67,34 @@ func TestSelectorWithoutAMatchSelectsNothing(t *testing.T) {
 		if enforcing != nil || shadow != nil || !by.IsZero() || !shadowBy.IsZero() {
 			t.Errorf("%s selects %v by %v, %v by %v", name, enforcing, by, shadow, shadowBy)
 		}
+	}
+}
+
+func TestPoliciesWithAnOutcomeAreSelectedInAddition(t *testing.T) {
+	policy := func(id int64, name, outcome string, mode rules.Mode, match ...string) *rules.Policy {
+		return &rules.Policy{ID: id, Name: name, Outcome: outcome, Mode: mode, Match: patterns(t, match...)}
+	}
+	s := rules.NewSelector([]*rules.Policy{
+		policy(4, "shadow", "not_found", rules.Shadow, "*"), policy(3, "off", "gone", rules.Off, "*"),
+		policy(2, "guessing", "login_failed", rules.Enforce, "ip:*"), policy(1, "default", "", rules.Enforce, "*"),
+	})
+	for text, want := range map[string]string{"ip:203.0.113.7": "guessing shadow", "token:a": "shadow"} {
+		k, err := keys.Parser{}.Key(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, p := range s.AppendReported(nil, k) {
+			names = append(names, p.Name)
+		}
+		if got := strings.Join(names, " "); got != want || len(s.Conditional(k)) != len(names) {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+		if enforcing, shadow := s.Select(k); enforcing.Name != "default" || shadow != nil {
+			t.Errorf("%s is selected by %v and %v", text, enforcing, shadow)
+		}
+	}
+	if !s.HasReported() || s.HasConditional() || !s.CountsOutcome("not_found") || s.CountsOutcome("gone") || s.CountsOutcome("other") {
+		t.Error("what is counted is wrong")
 	}
 }

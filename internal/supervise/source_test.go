@@ -13,9 +13,10 @@ import (
 // elsewhere are the folders whose goroutines are not the service's, each with
 // the reason why a panic in them may end the process.
 var elsewhere = map[string]string{
-	"internal/cli":      "a command: a panic ends it with its stack, which is what its user needs",
-	"internal/firewall": "runs in the command line only",
-	"internal/replay":   "runs in the command line only",
+	"internal/cli":       "a command: a panic ends it with its stack, which is what its user needs",
+	"internal/firewall":  "runs in the command line only",
+	"internal/logfollow": "runs in the command line only",
+	"internal/replay":    "runs in the command line only",
 }
 
 // TestEveryGoroutineOfTheServiceIsSupervised reads the source. What starts a

@@ -26,6 +26,11 @@ type Request struct {
 	// is refused, as much of its cost as fits is charged all the same, so that it
 	// fills the limit. MaxWait must be 0. See Log.Decide.
 	ChargeAlways bool
+	// Uncharged has a request of DecideAll refuse the others where its rules refuse it, and
+	// be charged nothing even where all are allowed. ChargeAlways must not be set, and ID
+	// must be "". In Decide it needs Peek, which charges nothing there, and says that a
+	// refusal may come from a cache.
+	Uncharged bool
 	// Peek has the request answered as if it were asked, without writing anything.
 	Peek bool
 	// Detail asks for Result.States, which cost more than the decision.

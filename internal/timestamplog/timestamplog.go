@@ -23,8 +23,9 @@
 //     "many callers have reservations of their own, and no window more than its limit".
 //  2. All or nothing. A request is logged, with its whole cost, if and only if
 //     every rule allows it. A refused request uses no quota, unless
-//     Options.CountRefused or Request.ChargeAlways is set.
-//     Tests: "a cost is logged whole or not at all",
+//     Options.CountRefused or Request.ChargeAlways is set. Request.Uncharged only asks.
+//     Tests: "an uncharged request among several refuses all and is charged nothing",
+//     "a cost is logged whole or not at all",
 //     "many callers of one key are allowed exactly the limit".
 //  3. Exact wait. The same request succeeds at RetryAt if nobody else came, and
 //     is refused a millisecond earlier.
@@ -152,7 +153,8 @@ type Log interface {
 	// each is logged if and only if all are allowed, and then all for one common
 	// time, the latest of theirs. The smallest MaxWait counts for all. Each result
 	// describes its own rules; one that was allowed while another was refused is
-	// Allowed with a ReservedAt, and was not charged. One peek makes peeks of all.
+	// Allowed with a ReservedAt, and was not charged. One peek makes peeks of all. An
+	// Uncharged request is allowed or refused like the others and never charged.
 	// Refused requests are never counted, but for those with ChargeAlways: where any
 	// request is refused and none is a peek, each of these is charged what its own
 	// rules have left, the whole cost where they allow it, and leaves no ID. A request

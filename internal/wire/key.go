@@ -18,8 +18,8 @@ type KeyExplanation struct {
 	// Policy is the enforcing policy and Shadow the one that only watches.
 	Policy *KeyPolicy `json:"policy"`
 	Shadow *KeyPolicy `json:"shadow"`
-	// Conditional are the policies that apply in addition to requests that meet their
-	// conditions. Decision does not consider them.
+	// Conditional are the policies with conditions or an outcome, which apply in addition.
+	// Decision considers those with an outcome only: the others depend on the request.
 	Conditional []KeyPolicy `json:"conditional"`
 	// Escalation is the key's status under the policy that limits it, ShadowEscalation
 	// under the shadow policy; null without escalation.
@@ -39,6 +39,12 @@ type KeyPolicy struct {
 	Options   PolicyOptions `json:"options,omitzero"` // those of the algorithm; omitted where all are default
 	// When is omitted where the policy has no conditions.
 	When PolicyWhen `json:"when,omitzero"`
+	// Outcome is the outcome whose reports charge the policy; omitted if checks do. Every
+	// check of the key is refused while Allowed is false.
+	Outcome string `json:"outcome,omitzero"`
+	// Escalation is the key's status under a policy with conditions or an outcome; null
+	// without escalation, and for other policies, whose status is beside them.
+	Escalation *EscalationStatus `json:"escalation"`
 	// Pattern selected the key, null where the policy was named.
 	Pattern NullString `json:"pattern"`
 	Allowed bool       `json:"allowed"` // whether this policy would allow a request

@@ -140,17 +140,20 @@ type Event struct {
 	Kind string `json:"kind" enum:"decision,block,change,notice"` // decision, block, change or notice
 	At   Time   `json:"at"`
 
-	Key          string     `json:"key,omitzero"`
-	Decision     string     `json:"decision,omitzero" enum:"allowed,limited,blocked,unavailable"`
-	Policy       NullString `json:"policy,omitzero"`
-	Rule         string     `json:"rule,omitzero"`
-	Block        string     `json:"block,omitzero"`   // its id
-	Refusal      string     `json:"refusal,omitzero"` // opens the refusal's record
-	RetryAt      Time       `json:"retry_at,omitzero"`
-	Source       string     `json:"source,omitzero"`
-	Degraded     string     `json:"degraded,omitzero"`      // why
-	Shadow       string     `json:"shadow,omitzero"`        // what a shadow policy would have decided
-	ShadowPolicy string     `json:"shadow_policy,omitzero"` // its name
+	Key      string     `json:"key,omitzero"`
+	Decision string     `json:"decision,omitzero" enum:"allowed,limited,blocked,unavailable"`
+	Policy   NullString `json:"policy,omitzero"`
+	Rule     string     `json:"rule,omitzero"`
+	Block    string     `json:"block,omitzero"`   // its id
+	Refusal  string     `json:"refusal,omitzero"` // opens the refusal's record
+	RetryAt  Time       `json:"retry_at,omitzero"`
+	Source   string     `json:"source,omitzero"`
+	// Reported is the outcome of a report, which the decision is about: allowed if the
+	// policy had room for it, limited if not. Omitted for a check.
+	Reported     string `json:"reported,omitzero"`
+	Degraded     string `json:"degraded,omitzero"`      // why
+	Shadow       string `json:"shadow,omitzero"`        // what a shadow policy would have decided
+	ShadowPolicy string `json:"shadow_policy,omitzero"` // its name
 
 	// Change is the audit's entry of a block or change.
 	Change *AuditEntry `json:"change,omitzero"`

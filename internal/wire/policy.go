@@ -7,9 +7,13 @@ type PolicyRequest struct {
 	Match []string `json:"match"`         // the patterns of the keys that the policy applies to
 	// When limits the policy to requests that meet its conditions; it then applies in
 	// addition to the key's other policies.
-	When  PolicyWhen `json:"when,omitzero"`
-	Rules []string   `json:"rules"`
-	Mode  string     `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
+	When PolicyWhen `json:"when,omitzero"`
+	// Outcome makes reports of it charge the policy, and not checks: while there is no
+	// room for one more report, every check of the key is refused. It then applies in
+	// addition to the key's other policies, and its conditions are those of reports.
+	Outcome string   `json:"outcome,omitzero"`
+	Rules   []string `json:"rules"`
+	Mode    string   `json:"mode,omitzero" enum:"enforce,shadow,off"` // enforce where it is left out
 	// OnFailure is local where it is left out.
 	OnFailure string `json:"on_failure,omitzero" enum:"local,allow,deny"`
 	// Algorithm is timestamp_log where it is left out.
@@ -34,11 +38,13 @@ type Policy struct {
 	Name  string   `json:"name"`
 	Match []string `json:"match"` // the patterns of the keys that the policy applies to
 	// When is omitted where the policy has no conditions.
-	When      PolicyWhen `json:"when,omitzero"`
-	Rules     []string   `json:"rules"`
-	Mode      string     `json:"mode" enum:"enforce,shadow,off"`
-	OnFailure string     `json:"on_failure" enum:"local,allow,deny"`
-	Algorithm string     `json:"algorithm"`
+	When PolicyWhen `json:"when,omitzero"`
+	// Outcome is the outcome whose reports charge the policy; omitted if checks do.
+	Outcome   string   `json:"outcome,omitzero"`
+	Rules     []string `json:"rules"`
+	Mode      string   `json:"mode" enum:"enforce,shadow,off"`
+	OnFailure string   `json:"on_failure" enum:"local,allow,deny"`
+	Algorithm string   `json:"algorithm"`
 	// Options is left out where all are default.
 	Options    PolicyOptions `json:"options,omitzero"`
 	Escalation *Escalation   `json:"escalation"`
@@ -53,7 +59,7 @@ type Policy struct {
 // Request returns the request that restores p.
 func (p *Policy) Request() PolicyRequest {
 	return PolicyRequest{
-		Name: p.Name, Match: p.Match, When: p.When, Rules: p.Rules, Mode: p.Mode,
+		Name: p.Name, Match: p.Match, When: p.When, Outcome: p.Outcome, Rules: p.Rules, Mode: p.Mode,
 		OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: p.Options, Escalation: p.Escalation,
 	}
 }

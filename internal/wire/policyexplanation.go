@@ -5,7 +5,8 @@ type PolicyExplanation struct {
 	Name string `json:"name"`
 	// Version is the active version of that name, 0 if there is none.
 	Version int64 `json:"version"`
-	// Applies says which requests the policy is for; null if it has no conditions.
+	// Applies says which requests or reports the policy is for; null if it has neither
+	// conditions nor an outcome.
 	Applies NullString `json:"applies"`
 	// Limits is one sentence, for example "At most 20 in any minute."
 	Limits string `json:"limits"`

@@ -34,6 +34,10 @@ type PolicyPlan struct {
 	DryRun  bool           `json:"dry_run"`
 	Changed bool           `json:"changed"` // something had, or has, to be changed
 	Changes []PolicyChange `json:"changes"` // one for each policy of either side
+	// Confirm is what applying it needs as the parameter confirm, null for nothing.
+	Confirm NullString `json:"confirm"`
+	// ConfirmReason says why, null without Confirm.
+	ConfirmReason NullString `json:"confirm_reason"`
 	// Warnings points out what is allowed and probably not meant.
 	Warnings []string `json:"warnings"`
 }
@@ -49,6 +53,12 @@ type PolicyChange struct {
 	Before *PolicyRequest `json:"before"`
 	After  *PolicyRequest `json:"after"`
 	Fields []FieldChange  `json:"fields"`
+}
+
+// PolicyRollback restores an earlier version of a policy.
+type PolicyRollback struct {
+	// Version is the version to restore; the one before the newest where it is left out.
+	Version int64 `json:"version,omitzero"`
 }
 
 // FieldChange is one field that differs. Match and rules have several values,

@@ -15,7 +15,7 @@ func BenchmarkStint(b *testing.B) {
 	parts := []struct {
 		name    string
 		measure func(*testing.B, *report)
-	}{{"http", overHTTP}, {"redis", overRedis}, {"parts", inParts}, {"number", byNumber}, {"redis-number", byNumberInRedis}, {"kinds", byKind}}
+	}{{"http", overHTTP}, {"redis", overRedis}, {"parts", inParts}, {"number", byNumber}, {"redis-number", byNumberInRedis}, {"kinds", byKind}, {"doors", throughDoors}}
 	for _, part := range parts {
 		b.Run(part.name, func(b *testing.B) { part.measure(b, r) })
 	}
@@ -25,7 +25,7 @@ func BenchmarkStint(b *testing.B) {
 }
 
 // allSections is how many sections a whole report has.
-const allSections = 12
+const allSections = 14
 
 // shares measures loads on a node, each as a share of what the empty handler
 // does with it.
@@ -58,11 +58,11 @@ func overHTTP(b *testing.B, r *report) {
 	n.furnish(b)
 	s := shares{b, r, n, startEmpty(b, p)}
 	r.begin("Embedded, over HTTP, as a share of an empty handler", "100,000 keys, 64 connections; "+method)
-	s.of("allowed, detail none", load{"allow:", manyKeys, "none", 1, 64}, 0.80)
-	s.of("allowed, detail rules", load{"allow:", manyKeys, "rules", 1, 64}, 0)
-	s.of("blocked", load{"blocked:", manyKeys, "none", 1, 64}, 0.85)
-	s.of("limited", load{"limited:", manyKeys, "none", 1, 64}, 0.85)
-	s.of("batches of 64, in checks", load{"allow:", manyKeys, "none", 64, 64}, 0)
+	s.of("allowed, detail none", load{"allow:", manyKeys, "none", 1, 64, ""}, 0.80)
+	s.of("allowed, detail rules", load{"allow:", manyKeys, "rules", 1, 64, ""}, 0)
+	s.of("blocked", load{"blocked:", manyKeys, "none", 1, 64, ""}, 0.85)
+	s.of("limited", load{"limited:", manyKeys, "none", 1, 64, ""}, 0.85)
+	s.of("batches of 64, in checks", load{"allow:", manyKeys, "none", 64, 64, ""}, 0)
 }
 
 func overRedis(b *testing.B, r *report) {
@@ -73,13 +73,13 @@ func overRedis(b *testing.B, r *report) {
 	n.furnish(b)
 	s := shares{b, r, n, empty}
 	r.begin("On Redis, over HTTP, as a share of an empty handler", "100,000 keys where not said otherwise; "+method)
-	s.of("limited, and known to be: 1,000 keys", load{"limited:", 1000, "none", 1, 64}, 0.85)
-	s.of("limited, 100,000 keys, each asked about twice in 2 s", load{"limited:", manyKeys, "none", 1, 64}, 0)
-	s.of("mostly allowed, detail none, 64 connections", load{"allow:", manyKeys, "none", 1, 64}, 0.50)
-	s.of("the same, 256 connections", load{"allow:", manyKeys, "none", 1, 256}, 0.60)
-	s.of("mostly allowed, detail rules, 64 connections", load{"allow:", manyKeys, "rules", 1, 64}, 0.35)
-	s.of("the same, 256 connections", load{"allow:", manyKeys, "rules", 1, 256}, 0.40)
-	batches := s.of("batches of 64, in checks", load{"allow:", manyKeys, "none", 64, 64}, 1.2)
+	s.of("limited, and known to be: 1,000 keys", load{"limited:", 1000, "none", 1, 64, ""}, 0.85)
+	s.of("limited, 100,000 keys, each asked about twice in 2 s", load{"limited:", manyKeys, "none", 1, 64, ""}, 0)
+	s.of("mostly allowed, detail none, 64 connections", load{"allow:", manyKeys, "none", 1, 64, ""}, 0.50)
+	s.of("the same, 256 connections", load{"allow:", manyKeys, "none", 1, 256, ""}, 0.60)
+	s.of("mostly allowed, detail rules, 64 connections", load{"allow:", manyKeys, "rules", 1, 64, ""}, 0.35)
+	s.of("the same, 256 connections", load{"allow:", manyKeys, "rules", 1, 256, ""}, 0.40)
+	batches := s.of("batches of 64, in checks", load{"allow:", manyKeys, "none", 64, 64, ""}, 1.2)
 	latencies(b, r, n, empty, batches.empty.rate)
 	severalNodes(b, r, p, n, backends)
 }

@@ -19,7 +19,9 @@ func severalNodes(b *testing.B, r *report, p programs, first node, backends []st
 		rates := make([]float64, n)
 		var group sync.WaitGroup
 		for i := range n {
-			group.Go(func() { rates[i] = load{"allow:", manyKeys, "none", 1, 96 / n}.wrk(b, nodes[i], 3*time.Second).rate })
+			group.Go(func() {
+				rates[i] = load{"allow:", manyKeys, "none", 1, 96 / n, ""}.wrk(b, nodes[i], 3*time.Second).rate
+			})
 		}
 		group.Wait()
 		total := 0.0

@@ -1,6 +1,7 @@
 -- What wrk asks. Arguments: what keys begin with, how many keys there are,
 -- "none" or "rules" for what a check says of its rules, and how many checks go
--- into one request. All requests are made up before the clock starts, in an
+-- into one request; "forward" behind that asks /v1/forward as a gateway does, about
+-- addresses, which are also what the prefix "ip:" is followed by. All requests are made up before the clock starts, in an
 -- order of each thread's own.
 
 local threads = 0
@@ -12,8 +13,13 @@ end
 
 local requests, at = {}, 0
 
+local function address(n)
+  return string.format("10.%d.%d.%d", math.floor(n / 65536), math.floor(n / 256) % 256, n % 256)
+end
+
 local function check(prefix, keys, detail)
-  return string.format('{"key":"%s%d","detail":"%s"}', prefix, math.random(keys), detail)
+  local n = math.random(keys)
+  return string.format('{"key":"%s%s","detail":"%s"}', prefix, prefix == "ip:" and address(n) or n, detail)
 end
 
 function init(args)
@@ -29,6 +35,9 @@ function init(args)
       body, path = '{"checks":[' .. table.concat(checks, ",") .. "]}", "/v1/check/batch"
     end
     requests[i] = wrk.format("POST", path, headers, body)
+    if args[5] == "forward" then
+      requests[i] = wrk.format("GET", "/v1/forward", { ["X-Forwarded-For"] = address(math.random(keys)) })
+    end
   end
 end
 

@@ -20,6 +20,7 @@ type load struct {
 	detail      string
 	batch       int
 	connections int
+	door        string // "forward" for /v1/forward, "" for /v1/check
 }
 
 const manyKeys = 100_000
@@ -62,7 +63,7 @@ func (l load) wrk(b *testing.B, n node, lasting time.Duration) asked {
 	before, degraded := processorTime(b, n.pid), n.degradedChecks(b)
 	out, err := exec.CommandContext(b.Context(), "wrk", "-t2", "-c"+strconv.Itoa(l.connections),
 		"-d"+fmt.Sprintf("%.0fs", lasting.Seconds()), "-s", "wrk.lua", "http://"+n.checks, "--",
-		l.prefix, strconv.Itoa(l.keys), l.detail, strconv.Itoa(l.batch)).CombinedOutput()
+		l.prefix, strconv.Itoa(l.keys), l.detail, strconv.Itoa(l.batch), l.door).CombinedOutput()
 	if err != nil {
 		b.Fatalf("wrk: %v: %s", err, out)
 	}

@@ -10,41 +10,64 @@ import (
 	"testing"
 )
 
-// startCrowdSec starts CrowdSec's local API with the token of a bouncer and one
-// decision, and returns its URL.
-func startCrowdSec(t *testing.T, token, address string) string {
+// crowdSec is a real CrowdSec's local API.
+type crowdSec struct {
+	*testing.T
+	dir, url string
+}
+
+// startCrowdSec starts CrowdSec's local API with the token of a bouncer, and profiles
+// that make decisions of alerts.
+func startCrowdSec(t *testing.T, token, profiles string) *crowdSec {
 	t.Helper()
 	dir, listen := t.TempDir(), freeAddress(t)
-	config := filepath.Join(dir, "config.yaml")
+	c := &crowdSec{t, dir, "http://" + listen}
 	for name, text := range map[string]string{
-		"simulation.yaml": "", "index.json": "{}", "profiles.yaml": "name: none\nfilters: [\"false\"]\n", "config.yaml": fmt.Sprintf(`
+		"simulation.yaml": "", "index.json": "{}", "profiles.yaml": profiles, "config.yaml": fmt.Sprintf(`
 common: {daemonize: false, log_media: stdout, log_level: warning, working_dir: %[1]s}
-config_paths: {config_dir: %[1]s, data_dir: %[1]s, hub_dir: %[1]s, index_path: %[1]s/index.json, simulation_path: %[1]s/simulation.yaml}
+config_paths: {config_dir: %[1]s, data_dir: %[1]s, hub_dir: %[1]s, index_path: %[1]s/index.json, simulation_path: %[1]s/simulation.yaml,
+  notification_dir: %[1]s/notifications, plugin_dir: %[1]s/plugins}
 cscli: {output: human}
 db_config: {type: sqlite, db_path: %[1]s/crowdsec.db}
+plugin_config: {user: root, group: root}
 api:
   client: {credentials_path: %[1]s/credentials.yaml}
   server: {listen_uri: %[2]s, profiles_path: %[1]s/profiles.yaml}
 prometheus: {enabled: false}
 `, dir, listen),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		c.write(name, text)
 	}
-	cscli := func(args ...string) {
-		t.Helper()
-		all := append([]string{"-c", config}, args...)
-		if text, err := exec.CommandContext(t.Context(), crowdsecProgram(t, "usr/bin/cscli"), all...).CombinedOutput(); err != nil {
-			t.Fatalf("cscli %v: %v: %s", args, err, text)
-		}
+	c.cscli("machines", "add", "test", "--auto", "--force", "-f", filepath.Join(dir, "credentials.yaml"))
+	c.cscli("bouncers", "add", "test", "-k", token)
+	return c
+}
+
+// run starts the process.
+func (c *crowdSec) run() *crowdSec {
+	c.Helper()
+	startProcess(c.T, crowdsecProgram(c.T, "usr/bin/crowdsec"), "-c", filepath.Join(c.dir, "config.yaml"), "-no-cs")
+	(&site{T: c.T, url: c.url}).await()
+	return c
+}
+
+func (c *crowdSec) write(name, text string) {
+	c.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		c.Fatal(err)
 	}
-	cscli("machines", "add", "test", "--auto", "--force", "-f", filepath.Join(dir, "credentials.yaml"))
-	cscli("bouncers", "add", "test", "-k", token)
-	startProcess(t, crowdsecProgram(t, "usr/bin/crowdsec"), "-c", config, "-no-cs")
-	(&site{T: t, url: "http://" + listen}).await()
-	cscli("decisions", "add", "-i", address, "-d", "1h", "-R", "by hand")
-	return "http://" + listen
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *crowdSec) cscli(args ...string) {
+	c.Helper()
+	all := append([]string{"-c", filepath.Join(c.dir, "config.yaml")}, args...)
+	if text, err := exec.CommandContext(c.Context(), crowdsecProgram(c.T, "usr/bin/cscli"), all...).CombinedOutput(); err != nil {
+		c.Fatalf("cscli %v: %v: %s", args, err, text)
+	}
 }
 
 // ownParts are what each API fills with its own, and uuid, which CrowdSec sends from
@@ -54,7 +77,8 @@ var ownParts = regexp.MustCompile(`"uuid":"[^"]*",|"duration":"[^"]*"|"id":\d+|"
 func TestTheAnswersHaveTheFormOfCrowdSecs(t *testing.T) {
 	b := startBanned(t)
 	b.add("blocks", "ip:192.0.2.1", "1h")
-	crowdsec := startCrowdSec(t, b.token, "192.0.2.1")
+	crowdsec := startCrowdSec(t, b.token, "name: none\nfilters: [\"false\"]\n").run()
+	crowdsec.cscli("decisions", "add", "-i", "192.0.2.1", "-d", "1h", "-R", "by hand")
 	good := b.token
 	for _, c := range []struct{ method, target, token string }{
 		{http.MethodGet, "/v1/decisions?ip=192.0.2.2", good},
@@ -70,7 +94,7 @@ func TestTheAnswersHaveTheFormOfCrowdSecs(t *testing.T) {
 	} {
 		b.token = c.token
 		var forms []string
-		for _, base := range []string{crowdsec, b.node.Check} {
+		for _, base := range []string{crowdsec.url, b.node.Check} {
 			r := b.ask(base, c.method, c.target, "test/v1", "")
 			media := r.header.Get("Content-Type")
 			if c.method == http.MethodHead {

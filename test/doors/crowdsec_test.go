@@ -52,6 +52,7 @@ func startProcess(t *testing.T, name string, args ...string) *process {
 	var out strings.Builder
 	p := &process{cmd: exec.CommandContext(context.Background(), name, args...)}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = t.TempDir(), &out, &out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // CrowdSec leaves its plugins running
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +69,7 @@ func (p *process) stop() {
 	p.once.Do(func() {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		_ = p.cmd.Wait()
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // what it started
 	})
 }
 
@@ -181,7 +183,7 @@ func (b *banned) startProbe() *probe {
 	config := strings.NewReplacer(
 		"/usr/local/bin/on-block", script, "http://127.0.0.1:8080/", b.node.Check+"/", "SECRET", b.token,
 		"update_frequency: 10s", "update_frequency: 1s\ncache_retention_duration: 1s\nprometheus: {enabled: false}",
-	).Replace(configuration(b.T, page, 2))
+	).Replace(configuration(b.T, page, 3))
 	if err := os.WriteFile(filepath.Join(p.dir, "config.yaml"), []byte(config), 0o600); err != nil {
 		b.Fatal(err)
 	}

@@ -275,6 +275,17 @@ func TestEnvoyExternalAuthorization(t *testing.T) {
 	if a := check(httpCheck("198.51.100.9", route, map[string]string{"x-api-key": "secret"})); a.GetDeniedResponse().GetStatus().GetCode() != 429 {
 		t.Errorf("the policy of the route: %v", a)
 	}
+	// A trap sees the request's path, however it is spelt, its agent and its host.
+	e.node.Do(t, http.MethodPut, "/v1/policies/trap?confirm=trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"agent":["*sqlmap*"],"host":["shop.example"],"method":["GET"]}}`, http.StatusCreated)
+	trapped := httpCheck("198.51.100.10", nil, map[string]string{"user-agent": "sqlMap/1.8"})
+	trapped.Attributes.Request.Http.Path, trapped.Attributes.Request.Http.Host = "//a/../%2eenv?x=1", "Shop.example:443"
+	if a := check(trapped); a.GetDeniedResponse().GetStatus().GetCode() != 429 {
+		t.Errorf("in the trap: %v", a)
+	}
+	trapped.Attributes.Request.Http.Path = "/"
+	if a := check(trapped); a.GetStatus().GetCode() != 0 {
+		t.Errorf("beside the trap: %v", a)
+	}
 	for name, q := range map[string]*authv3.CheckRequest{
 		"no address":        httpCheck("", nil, nil),
 		"an unknown policy": httpCheck("198.51.100.7", map[string]string{"policy": "nobody"}, nil),

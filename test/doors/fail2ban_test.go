@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/test/servers"
 	"github.com/stint-dev/stint/test/testnode"
 )
 
@@ -26,7 +27,7 @@ func startJail(t *testing.T) *jail {
 	j := &jail{T: t, node: testnode.Start(t), dir: t.TempDir()}
 	j.log = filepath.Join(j.dir, "auth.log")
 	admin := filepath.Join(j.dir, "stint-admin")
-	if text, err := exec.Command("go", "build", "-o", admin, "github.com/stint-dev/stint/cmd/admin").CombinedOutput(); err != nil {
+	if text, err := servers.Build(admin, "cmd/admin"); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	var token struct{ Secret string }

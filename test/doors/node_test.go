@@ -73,6 +73,54 @@ func escaped(text string) string {
 	return b.String()
 }
 
+// A trap's conditions see the client's request, and no value of a client has its check
+// refused as invalid.
+func TestTheNodePackageSendsWhatConditionsAsk(t *testing.T) {
+	for _, g := range frameworks {
+		t.Run(g.name, func(t *testing.T) {
+			s := start(t, g, 0)
+			s.remove("site")
+			s.put("site", `{"match":["ip:*"],"rules":["100/1d"]}`)
+			s.put("trap", `{"match":["ip:*"],"rules":["0/1s"],"when":{"path":["/.env*"],"agent":["*sqlmap*"],"method":["GET"],"host":["127.0.0.1"]}}`)
+			s.expect("the trap", s.get("/%2eenv?x=1", "User-Agent: sqlMap/1.8"), http.StatusTooManyRequests)
+			s.expect("another path", s.get("/env?/.env", "User-Agent: sqlMap/1.8"), http.StatusOK)
+			s.expect("another agent", s.get("/.env", "User-Agent: curl"), http.StatusOK)
+			s.expect("long values", s.get("/"+strings.Repeat("a", 9000), "User-Agent: "+strings.Repeat("\xe9", 3000)), http.StatusOK)
+		})
+	}
+}
+
+const reporting = `
+import express from 'express'
+import { Stint, StintError, expressGuard } from 'stint'
+
+const stint = new Stint('http://127.0.0.1:8080', { timeout: 60_000 })
+const app = express()
+app.use(expressGuard(stint, { key: (request) => 'user:' + request.query.user }))
+app.get('/wrong', (request, response) => stint.report({ key: 'user:a', outcome: 'Wrong' }).catch(
+  (error) => response.send(String(error instanceof StintError) + ' ' + error.field)))
+app.use(async (request, response) => {
+  const { policies } = await stint.report({ key: 'user:' + request.query.user, outcome: 'login_failed', request: { path: request.path } })
+  response.send(JSON.stringify(policies.map(({ policy, result, refuses }) => [policy, result, refuses])))
+})
+app.listen(8000, '127.0.0.1')
+`
+
+func TestTheNodePackageReportsOutcomes(t *testing.T) {
+	s := &site{T: t, node: testnode.Start(t), app: new(application)}
+	s.node.Do(t, "PUT", "/v1/policies/guessing", `{"match":["user:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["2/d"]}`, http.StatusCreated)
+	s.program(runNode("express"), reporting)
+	for _, c := range []struct{ path, body string }{
+		{"/other?user=a", "[]"}, {"/login?user=a", `[["guessing","charged",false]]`}, {"/login?user=a", `[["guessing","charged",true]]`},
+		{"/wrong?user=b", "true outcome"}, {"/login?user=b", `[["guessing","charged",false]]`},
+	} {
+		if r := s.get(c.path); r.status != http.StatusOK || r.body != c.body {
+			t.Errorf("%s: got %d %s, want %s", c.path, r.status, r.body, c.body)
+		}
+	}
+	s.expect("a user who guessed twice", s.get("/login?user=a"), http.StatusTooManyRequests)
+}
+
 const mistaken = `
 import express from 'express'
 import { Stint, expressGuard } from 'stint'

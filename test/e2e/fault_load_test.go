@@ -89,7 +89,7 @@ func (l *faultLoad) ended() bool {
 	select {
 	case <-l.stop:
 		return true
-	case <-time.After(2 * time.Millisecond):
+	case <-time.After(5 * time.Millisecond):
 		return false
 	}
 }

@@ -51,12 +51,11 @@ func startLoad(t *testing.T, n *node) *load {
 
 func (l *load) ask(caller int) {
 	for i := 0; ; i++ {
-		time.Sleep(time.Millisecond) // leave the machine room for the others
 		for name := range onFailures {
 			select {
 			case <-l.stop:
 				return
-			default:
+			case <-time.After(20 * time.Millisecond): // leave the machine room for the others
 			}
 			l.one(name, fmt.Sprintf("%s:%d-%d", name, caller, i))
 			if a, d := l.answer("local:bad"); a.status != http.StatusForbidden || d.Decision != wire.Blocked || d.Degraded {

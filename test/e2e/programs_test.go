@@ -2,9 +2,7 @@ package e2e_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 
@@ -41,9 +39,8 @@ func (p *program) built(t testing.TB) string {
 		}
 		servers.AtExit(func() { os.RemoveAll(dir) })
 		p.path = filepath.Join(dir, p.name)
-		args := slices.Concat([]string{"build"}, buildFlags, []string{"-o", p.path, "github.com/stint-dev/stint/cmd/" + p.name})
 		var output []byte
-		if output, p.err = exec.Command("go", args...).CombinedOutput(); p.err != nil {
+		if output, p.err = servers.Build(p.path, "cmd/"+p.name); p.err != nil {
 			t.Logf("%s", output)
 		}
 	})

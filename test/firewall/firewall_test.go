@@ -62,7 +62,7 @@ var admin = sync.OnceValues(func() (string, error) {
 	}
 	servers.AtExit(func() { os.RemoveAll(dir) })
 	program := filepath.Join(dir, "stint-admin")
-	text, err := exec.Command("go", "build", "-o", program, "github.com/stint-dev/stint/cmd/admin").CombinedOutput()
+	text, err := servers.Build(program, "cmd/admin")
 	if err != nil {
 		err = fmt.Errorf("cmd/admin cannot be built: %w: %s", err, text)
 	}

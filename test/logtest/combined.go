@@ -16,6 +16,7 @@ func severalKeys() []contract {
 		{"several requests have one common reservation, the latest of theirs", combinedReservation},
 		{"the smallest wait counts for all", combinedSmallestWait},
 		{"a peek among several makes peeks of all", combinedPeek},
+		{"an uncharged request among several refuses all and is charged nothing", combinedUncharged},
 		{"several requests that come again are answered as they were", combinedReplayed},
 		{"a request that comes for the first time beside one that comes again has its reservation no earlier", combinedPartlyReplayed},
 		{"several requests mix policies, costs and empty stacks", combinedMixed},
@@ -92,6 +93,39 @@ func combinedPeek(t *testing.T, h Harness) {
 	a.wantReservation(results[0], 10_000)
 	b.wantReservation(results[1], 10_000)
 	a.wantTimes()
+	b.wantTimes(0)
+}
+
+func combinedUncharged(t *testing.T, h Harness) {
+	a, b := pair(newFixture(t, h, "2/s"), "1/10s")
+	q := b.request(1)
+	q.Uncharged, q.Detail = true, true
+	results := a.decideCombined(a.request(1), q)
+	a.wantAllowed(results[0])
+	b.wantAllowed(results[1])
+	b.wantStates(results[1].States, state(1, 0))
+	a.wantTimes(0)
+	b.wantTimes()
+
+	b.allow(1)
+	results = a.at(100).decideCombined(q, a.request(1))
+	b.wantLimited(results[0], "1/10s", 10_000)
+	a.wantAllowed(results[1])
+	a.wantTimes(0)
+	b.wantTimes(0)
+
+	// Usage that others refuse is charged; who only asks is not.
+	results = a.decideCombined(q, use(a, 1))
+	b.wantLimited(results[0], "1/10s", 10_000)
+	a.wantTimes(100, 0)
+	b.wantTimes(0)
+
+	// A wait is that of the log that has room last.
+	qa, qb := a.waiting("x", 1, minute), b.waiting("", 1, minute)
+	qb.Uncharged = true
+	results = a.decideCombined(qa, qb)
+	a.wantReservation(results[0], 10_000)
+	a.wantTimes(10_000, 100, 0)
 	b.wantTimes(0)
 }
 

@@ -136,7 +136,7 @@ func decideAll(m judge, now int64, requests []timestamplog.Request) []answer {
 		case answers[i].Replayed:
 		case allowed:
 			answers[i].ReservedAt = reservation
-			if !peek {
+			if !peek && !q.Uncharged {
 				m.charge(now, reservation, q)
 			}
 		case q.ChargeAlways && !peek:

@@ -307,6 +307,10 @@ func (s *simulation) decideAll() {
 	for i, key := range keys {
 		requests[i] = s.drawRequest(s.rt)
 		requests[i].LogID = s.id(key)
+		if i > 0 && rapid.IntRange(0, 3).Draw(s.rt, "uncharged") == 0 {
+			requests[i].Uncharged, requests[i].ChargeAlways, requests[i].ID = true, false, ""
+			requests[i].Cost = min(requests[i].Cost, timestamplog.MaxCost)
+		}
 	}
 	results := make([]timestamplog.Result, len(requests))
 	err := s.Log.DecideAll(s.t.Context(), requests, results)
@@ -320,7 +324,7 @@ func (s *simulation) decideAll() {
 	peek := slices.ContainsFunc(requests, func(q timestamplog.Request) bool { return q.Peek })
 	refused := slices.ContainsFunc(answers, func(a answer) bool { return !a.Allowed })
 	for i, q := range requests {
-		q.Peek = peek || refused && !q.ChargeAlways
+		q.Peek = peek || q.Uncharged || refused && !q.ChargeAlways
 		s.check(q, answers[i], results[i])
 	}
 }

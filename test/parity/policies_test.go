@@ -1,6 +1,6 @@
 package parity
 
-const alwaysRules = "the form and the command always send a list"
+const alwaysRules = "the form always sends a list"
 
 const noFile = "a policy file is applied by REST and the command; the editor changes one policy"
 
@@ -29,17 +29,18 @@ var policyChanges = []change{
 	{
 		name: "policy: create with a bad name", want: fault{"invalid", "name"}, rest: request{"PUT", "/v1/policies/.x", policyBody("pol$N:x*", "5/1m")},
 		pages: []form{{path: "/new-policy", fields: editor("0", "pol$N:x*", "5", "name", ".x")}},
-		cli:   command{args: []string{"policy", "set", ".x", "--match", "pol$N:x*", "--rule", "5/1m"}, usage: "name must be 1 to 64"},
+		cli:   command{args: []string{"policy", "set", ".x", "--match", "pol$N:x*", "--rule", "5/1m"}},
 	},
 	{
 		name: "policy: create without rules", rest: request{"PUT", "/v1/policies/r-$N", `{"match":["pol$N:y*"],"rules":[]}`},
 		pages:  []form{{path: "/new-policy", fields: editor("0", "pol$N:y*", "", "name", "r-$N")}},
-		cli:    command{args: []string{"policy", "set", "r-$N", "--match", "pol$N:y*"}},
+		cli:    command{args: []string{"policy", "set", "r-$N", "--match", "pol$N:y*", "--no-rules"}},
 		result: "/v1/policies/r-$N",
 	},
 	{
 		name: "policy: leave the rules out", want: fault{"invalid", "rules"}, rest: request{"PUT", "/v1/policies/q-$N", `{"match":["pol$N:y*"]}`},
-		lacks: map[string]string{pages: alwaysRules, cmd: alwaysRules},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "pol$N:y*"}, usage: "--no-rules for a policy that allows everything"},
+		lacks: map[string]string{pages: alwaysRules},
 	},
 	{
 		name: "policy: create without a pattern", want: fault{"invalid", "match"}, rest: request{"PUT", "/v1/policies/q-$N", `{"rules":["5/1m"]}`},
@@ -49,12 +50,25 @@ var policyChanges = []change{
 	{
 		name: "policy: create with a bad pattern", want: fault{"invalid", "match[0]"}, rest: request{"PUT", "/v1/policies/q-$N", policyBody("ip:300.1.1.1", "5/1m")},
 		pages: []form{{path: "/new-policy", fields: editor("0", "ip:300.1.1.1", "5", "name", "q-$N")}},
-		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "ip:300.1.1.1", "--rule", "5/1m"}, usage: "match[0]: the pattern has a bad address"},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "ip:300.1.1.1", "--rule", "5/1m"}},
+	},
+	{
+		name:   "policy: create with an outcome",
+		rest:   request{"PUT", "/v1/policies/o-$N", `{"match":["out$N:*"],"when":{"path":["/login"]},"outcome":"login_failed","rules":["5/1m"]}`},
+		pages:  []form{{path: "/new-policy", fields: editor("0", "out$N:*", "5", "name", "o-$N", "when_path", "/login", "outcome", "login_failed")}},
+		cli:    command{args: []string{"policy", "set", "o-$N", "--match", "out$N:*", "--when", "path=/login", "--outcome", "login_failed", "--rule", "5/1m"}},
+		result: "/v1/policies/o-$N",
+	},
+	{
+		name: "policy: create with a bad outcome", want: fault{"invalid", "outcome"},
+		rest:  request{"PUT", "/v1/policies/q-$N", `{"match":["out$N:x*"],"outcome":"Login failed","rules":["5/1m"]}`},
+		pages: []form{{path: "/new-policy", fields: editor("0", "out$N:x*", "5", "name", "q-$N", "outcome", "Login failed")}},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "out$N:x*", "--outcome", "Login failed", "--rule", "5/1m"}},
 	},
 	{
 		name: "policy: create with a bad rule", want: fault{"invalid", "rules[0]"}, words: map[string]string{pages: `This rule has the count "-5"`}, rest: request{"PUT", "/v1/policies/q-$N", policyBody("pol$N:z*", "-5/1m")},
 		pages: []form{{path: "/new-policy", fields: editor("0", "pol$N:z*", "-5", "name", "q-$N")}},
-		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "pol$N:z*", "--rule", "-5/1m"}, usage: "-5/1m"},
+		cli:   command{args: []string{"policy", "set", "q-$N", "--match", "pol$N:z*", "--rule", "-5/1m"}},
 	},
 	{
 		name: "policy: create one whose pattern another has", want: fault{"conflict", "match[0]"}, setup: []step{policyStep("taken$N:*", "5/1m")},
@@ -94,12 +108,12 @@ var policyChanges = []change{
 	},
 	{
 		name: "policy: roll back",
-		rest: request{"PUT", "/v1/policies/p-$N if 2", policyBody("pol$N:*", "5/1m")}, pages: []form{{path: "/policies/p-$N/return", fields: []string{"expect", "2", "version", "1"}}},
+		rest: request{"POST", "/v1/policies/p-$N/rollback if 2", `{"version":1}`}, pages: []form{{path: "/policies/p-$N/return", fields: []string{"expect", "2", "version", "1"}}},
 		cli: command{args: []string{"policy", "rollback", "p-$N", "1"}}, result: "/v1/policies/p-$N",
 	},
 	{
 		name: "policy: roll back an unknown one", want: fault{"not_found", ""},
-		rest:  request{"GET", "/v1/policies/none-$N/versions", ""},
+		rest:  request{"POST", "/v1/policies/none-$N/rollback if 2", `{"version":1}`},
 		pages: []form{{path: "/policies/none-$N/return", fields: []string{"expect", "2", "version", "1"}}},
 		cli:   command{args: []string{"policy", "rollback", "none-$N", "1"}},
 	},
@@ -109,7 +123,7 @@ var policyChanges = []change{
 			{request: request{"PUT", "/v1/policies/c-$N?confirm=c-$N", policyBody("c$N:*", "0/1m")}},
 			{request: request{"PUT", "/v1/policies/c-$N if *", policyBody("c$N:*", "1/1m")}},
 		},
-		rest:  request{"PUT", "/v1/policies/c-$N if 2", policyBody("c$N:*", "0/1m")},
+		rest:  request{"POST", "/v1/policies/c-$N/rollback if 2", `{"version":1}`},
 		pages: []form{{path: "/policies/c-$N/return", fields: []string{"expect", "2", "version", "1"}}},
 		cli:   command{args: []string{"policy", "rollback", "c-$N", "1"}},
 	},

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func Start(t testing.TB, flags ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(n.stop)
+	t.Cleanup(func() { n.end(t) })
 	return n
 }
 
@@ -100,7 +101,7 @@ func StartBeside(t testing.TB, flags ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(n.stop)
+	t.Cleanup(func() { n.end(t) })
 	return n
 }
 
@@ -160,8 +161,7 @@ func build() {
 	if built.dir, built.err = os.MkdirTemp("", "stint-client-"); built.err != nil {
 		return
 	}
-	c := exec.CommandContext(context.Background(), "go", "build", "-o", filepath.Join(built.dir, "server"), "github.com/stint-dev/stint/cmd/server")
-	if text, err := c.CombinedOutput(); err != nil {
+	if text, err := servers.Build(filepath.Join(built.dir, "server"), "cmd/server"); err != nil {
 		built.err = fmt.Errorf("cmd/server cannot be built: %w\n%s", err, text)
 	}
 }
@@ -233,12 +233,27 @@ func (n *Node) Crash() {
 	<-n.exited
 }
 
+// Terminate asks the node to end, as an init system does, and waits until it has.
+func (n *Node) Terminate() {
+	_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	<-n.exited
+}
+
 // Restart starts a node that has crashed again, under its former addresses.
 func (n *Node) Restart(t testing.TB) {
 	t.Helper()
 	n.flags = append(n.flags, "--listen", strings.TrimPrefix(n.Check, "http://"), "--admin-listen", strings.TrimPrefix(n.Admin, "http://"))
 	if err := n.launch(); err != nil {
 		t.Fatalf("%v\n%s", err, n.out.String())
+	}
+}
+
+// end stops the node and fails the test if a race was seen in it.
+func (n *Node) end(t testing.TB) {
+	t.Helper()
+	n.stop()
+	if strings.Contains(n.out.String(), "DATA RACE") {
+		t.Errorf("the node's output:\n%s", n.out.String())
 	}
 }
 

@@ -23,9 +23,9 @@
     if (copy) {
       const label = copy.querySelector("span") || copy;
       await navigator.clipboard.writeText(copy.dataset.copy);
-      const before = label.textContent;
+      copy.dataset.label ||= label.textContent; // it says "Copied" when it is pressed again soon
       label.textContent = "Copied";
-      setTimeout(() => { label.textContent = before; }, 1500);
+      setTimeout(() => { label.textContent = copy.dataset.label; }, 1500);
     }
     const show = event.target.closest("[data-show]");
     if (show) {

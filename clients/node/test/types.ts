@@ -21,6 +21,7 @@ const handler = fetchGuard<[IncomingMessage]>(stint, { key: (request, incoming) 
 const response: Promise<Response> = handler(new Request('http://example.org'), {} as IncomingMessage)
 
 stint.check({ keys: ['ip:192.0.2.1', { key: 'user:1' }], peek: true }).then((d) => d.allowed, (error: StintError) => error.field)
+stint.report({ key: 'ip:192.0.2.1', outcome: 'login_failed', request: { path: '/login' } }).then((r) => r.policies.some((p) => p.refuses))
 // @ts-expect-error a guard of Requests needs a key
 fetchGuard(stint, {}, async () => response)
 // @ts-expect-error no such choice

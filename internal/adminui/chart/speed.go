@@ -15,8 +15,8 @@ type Speed struct {
 	Points string // of a polyline
 	DotX   int
 	DotY   int
-	Label  string // beside the dot
-	Left   bool   // the label is left of the dot
+	Label  string // below the line, from the dot on
+	AtEnd  bool   // the label ends at the right edge, since it has no room from the dot on
 	Top    string // the count at the upper edge
 	Ticks  []tick
 	Text   string // the same for those who do not see it
@@ -58,7 +58,7 @@ func DrawSpeed(s rules.Stack) *Speed {
 		DotX: x(last.After), DotY: y(limit), Top: format.Number(int64(limit)),
 		Label: format.WindowName(last.Rule.Window) + " used up, " + format.Duration(last.After),
 	}
-	c.Left = c.DotX > chartWidth/2
+	c.AtEnd = c.DotX > chartWidth/2
 	c.Points = walkSteps(s, limit, x, y)
 	for i := range 5 {
 		at := span * time.Duration(i) / 4

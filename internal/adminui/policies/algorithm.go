@@ -21,7 +21,7 @@ type algorithmFields struct {
 	Variant      string
 }
 
-// algorithmFieldsOf returns the fields of a policy as it stands, with defaults
+// algorithmFieldsOf returns the fields of a policy as it is, with defaults
 // written out.
 func algorithmFieldsOf(p *rules.Policy) algorithmFields {
 	f := algorithmFields{Name: p.Algorithm, CountRefused: p.Options.CountRefused, WindowStart: p.Options.WindowStart, Variant: p.Options.Variant}
@@ -124,7 +124,7 @@ func (d *draft) ChosenAlgorithm() *algorithmChoice {
 	return &algorithmChoice{a, true}
 }
 
-// ChoosesAlgorithm reports whether the choice stands open: where it is not the
+// ChoosesAlgorithm reports whether the choice is shown open: where it is not the
 // default, or something is wrong about it.
 func (d *draft) ChoosesAlgorithm() bool {
 	for field := range d.FieldErrors {

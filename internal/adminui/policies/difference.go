@@ -56,10 +56,18 @@ func linesOf(p *rules.Policy) []line {
 		{"algorithm", "Counts by", p.DescribeCounting()},
 		{"match", "Applies to", strings.Join(patterns, "  ")},
 		{"when", "Conditions", whenWords(p)},
+		{"outcome", "Counts", countedWords(p)},
 		{"mode", "Mode", modeWords[p.Mode]},
 		{"on_failure", "If the log is unreachable", failureWords[p.OnFailure]},
 		{"escalation", "Automatic blocks", escalationWords(p.Escalation)},
 	}
+}
+
+func countedWords(p *rules.Policy) string {
+	if p.IsReported() {
+		return "reports of " + p.Outcome
+	}
+	return "checks"
 }
 
 func whenWords(p *rules.Policy) string {

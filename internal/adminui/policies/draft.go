@@ -27,6 +27,7 @@ type draft struct {
 	Paste       string // a stack written in one line, taken instead of Rows
 	Match       []matchRow
 	When        []whenField
+	Outcome     string // whose reports are counted, "" for checks
 	Algorithm   algorithmFields
 	OnFailure   string
 	Escalation  escalationFields
@@ -94,9 +95,9 @@ func (d *draft) addRule(r rules.Rule) {
 	d.Rows = append(d.Rows, ruleRow{Limit: strconv.Itoa(r.Limit), Window: rules.FormatWindow(r.Window)})
 }
 
-// draftOf returns the form of a policy as it stands.
+// draftOf returns the form of a policy as it is.
 func draftOf(p *rules.Policy) *draft {
-	d := &draft{Name: p.Name, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
+	d := &draft{Name: p.Name, Outcome: p.Outcome, Expect: p.Version, Mode: string(p.Mode), OnFailure: string(p.OnFailure), Escalation: defaultEscalation, FieldErrors: form.FieldErrors{}}
 	d.Algorithm = algorithmFieldsOf(p)
 	for _, r := range p.Rules {
 		d.addRule(r)
@@ -124,7 +125,7 @@ func readDraft(values url.Values, before *rules.Policy) (*draft, error) {
 	d := &draft{
 		Algorithm: algorithmFieldsFrom(values, before),
 		Name:      strings.TrimSpace(values.Get("name")), Mode: values.Get("mode"), OnFailure: values.Get("on_failure"),
-		Paste: strings.TrimSpace(values.Get("stack")), FieldErrors: form.FieldErrors{},
+		Paste: strings.TrimSpace(values.Get("stack")), Outcome: strings.TrimSpace(values.Get("outcome")), FieldErrors: form.FieldErrors{},
 	}
 	var err error
 	if d.Expect, err = strconv.ParseInt(values.Get("expect"), 10, 64); err != nil || d.Expect < 0 {
@@ -174,7 +175,7 @@ func (d *draft) act(do string) {
 // policy returns what the draft says, or nil with the fieldErrors noted in it.
 // before is the version that was edited, nil for a new policy.
 func (d *draft) policy(parser keys.Parser, before *rules.Policy) *rules.Policy {
-	p := &rules.Policy{Name: d.Name, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
+	p := &rules.Policy{Name: d.Name, Outcome: d.Outcome, Mode: rules.Mode(d.Mode), OnFailure: rules.OnFailure(d.OnFailure)}
 	good := d.takePaste() && d.readMatch(parser, p)
 	good = d.readWhen(p) && good
 	good = d.readAlgorithm(p) && good
@@ -261,7 +262,7 @@ func (d *draft) readRows(p *rules.Policy, before *rules.Policy) bool {
 	return good
 }
 
-// ruleProblem returns what is wrong without the rule's text, which stands
+// ruleProblem returns what is wrong without the rule's text, which is
 // beside it.
 func ruleProblem(err error) string {
 	var problem *rules.Error

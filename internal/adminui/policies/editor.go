@@ -10,6 +10,7 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/adminui/site"
 	"github.com/stint-dev/stint/internal/algorithms"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/rules"
 )
@@ -134,6 +135,9 @@ func (d *draft) readable() *rules.Policy {
 		}
 	}
 	p := &rules.Policy{}
+	if conditions.CheckOutcome(d.Outcome) == nil { // any other is named at its field
+		p.Outcome = d.Outcome
+	}
 	if !d.readWhen(p) {
 		return nil
 	}
@@ -161,8 +165,8 @@ func policyToast(c *httpserver.Call, p *rules.Policy) *site.Toast {
 	return nil
 }
 
-// mostVersions is how many versions the editor lists.
-const mostVersions = 20
+// versionsMax is how many versions the editor lists.
+const versionsMax = 20
 
 func (h *Handler) addVersions(ctx context.Context, c *httpserver.Call, page *policyPage) error {
 	all, err := h.Policies.PolicyVersions(ctx, page.Policy.Name)
@@ -176,7 +180,7 @@ func (h *Handler) addVersions(ctx context.Context, c *httpserver.Call, page *pol
 			row.Changes, row.ResetsCounts = differences(v, page.Policy), page.Policy.DescribeReset(v)
 			page.Compared = &row
 		}
-		if i < mostVersions {
+		if i < versionsMax {
 			page.Versions = append(page.Versions, row)
 		}
 	}

@@ -39,6 +39,9 @@ func (h *Handler) Routes() []httpserver.Route {
 		h.Post(newPolicyPath, identity.Admin, h.saveNewPolicy),
 		h.Post(newPolicyPath+"/draft", identity.Admin, h.showDraft),
 		h.Post(form.TryNewPath, identity.Admin, h.tryDraft),
+		h.Get(presetsPath, identity.Read, h.listPresets),
+		h.Get(presetsPath+"/:name", identity.Read, h.showPreset),
+		h.Post(presetsPath+"/:name", identity.Admin, h.applyPreset),
 		h.Get("/policies/:name", identity.Read, h.showPolicy),
 		h.Post("/policies/:name", identity.Admin, h.savePolicy),
 		h.Post("/policies/:name/draft", identity.Admin, h.showDraft),
@@ -73,8 +76,11 @@ func (h *Handler) listPolicies(c *httpserver.Call) error {
 	if err = h.addSparklines(ctx, page.Policies); err != nil {
 		return err
 	}
-	if c.Query("done") == "deleted" {
+	switch c.Query("done") {
+	case "deleted":
 		page.Toast = &site.Toast{Text: "The policy is deleted. Its versions stay in the audit."}
+	case "applied":
+		page.Toast = &site.Toast{Text: "The policies are as the preset says."}
 	}
 	return h.Render(c, http.StatusOK, "policies", page)
 }

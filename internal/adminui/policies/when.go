@@ -68,7 +68,7 @@ func (d *draft) readWhen(p *rules.Policy) bool {
 	return err == nil
 }
 
-// HasConditions reports whether the draft has any condition.
+// HasConditions reports whether the draft has any condition or an outcome.
 func (d *draft) HasConditions() bool {
-	return slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
+	return d.Outcome != "" || slices.ContainsFunc(d.When, func(f whenField) bool { return f.Text != "" })
 }

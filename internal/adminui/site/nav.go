@@ -75,13 +75,13 @@ func (s *Site) navCounts() (counts, waiting map[string]int) {
 	set := s.Catalog.Blocks()
 	counts = map[string]int{"/blocks": set.Size(blocks.Block), "/exemptions": set.Size(blocks.Exemption), "/policies": len(s.Catalog.Selector().Policies())}
 	waiting = map[string]int{}
-	if _, failing := s.Catalog.Failing(); failing != nil || s.Proposals == nil {
+	if _, failing := s.Catalog.Failing(); failing != nil || s.OpenProposals == nil {
 		return counts, waiting
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), navTimeout)
 	defer cancel()
-	if open, err := s.Proposals.FindProposals(ctx, true, 20); err == nil {
-		waiting["/"] = len(open)
+	if open, err := s.OpenProposals(ctx); err == nil {
+		waiting["/"] = open
 	}
 	return counts, waiting
 }

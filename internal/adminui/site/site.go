@@ -15,7 +15,6 @@ import (
 	"github.com/stint-dev/stint/internal/adminui/form"
 	"github.com/stint-dev/stint/internal/adminui/format"
 	"github.com/stint-dev/stint/internal/blocks"
-	"github.com/stint-dev/stint/internal/catalog"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/httpserver"
 	"github.com/stint-dev/stint/internal/identity"
@@ -32,15 +31,23 @@ type Site struct {
 	pages map[string]*template.Template
 }
 
+// View is what the pages read of the node's copy of the policies and entries.
+type View interface {
+	Parser() keys.Parser
+	Selector() *rules.Selector
+	Blocks() *blocks.Set
+	// Failing returns why and since when the copy is not kept up to date, nil if it is.
+	Failing() (since time.Time, err error)
+}
+
 // Options are the parts of a Site.
 type Options struct {
-	Catalog *catalog.Catalog
-	// Proposals are counted in the side bar; nil where none are made.
-	Proposals interface {
-		FindProposals(ctx context.Context, openOnly bool, limit int) ([]*offences.Proposal, error)
-	}
-	HasJobs bool
-	Ready   func(context.Context) wire.Readiness // nil where nothing is reported
+	Catalog View
+	// OpenProposals counts the proposals that wait for a decision, for the side bar; nil
+	// where none are made.
+	OpenProposals func(context.Context) (int, error)
+	HasJobs       bool
+	Ready         func(context.Context) wire.Readiness // nil where nothing is reported
 
 	Node, Version string
 	Logger        *slog.Logger

@@ -48,7 +48,7 @@ func (s *Site) funcs() template.FuncMap {
 			whole, err := toInt64(n)
 			return format.Number(whole), err
 		},
-		"compact": format.Compact, "share": format.Ratio, "plural": format.Plural[int],
+		"compact": format.Compact, "ratio": format.Ratio, "plural": format.Plural[int],
 		"dur": format.Duration, "rule": format.Rule, "ruletext": format.RuleText, "window": format.Window,
 		"when":      func(t time.Time) format.TimeView { return format.When(t, s.Now()) },
 		"ago":       func(t time.Time) string { return format.When(t, s.Now()).Relative },

@@ -64,15 +64,20 @@ func readIdempotencyKey(d *jsontext.Decoder) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return text, CheckID("idempotency_key", text)
+}
+
+// CheckID returns an error unless text is at most wire.MaxID printable ASCII characters.
+func CheckID(field, text string) error {
 	if len(text) > wire.MaxID {
-		return "", fault.Field("idempotency_key", "has %d characters; at most %d are allowed", len(text), wire.MaxID)
+		return fault.Field(field, "has %d characters; at most %d are allowed", len(text), wire.MaxID)
 	}
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
-			return "", fault.Field("idempotency_key", "must be printable ASCII; byte %d is not", i)
+			return fault.Field(field, "must be printable ASCII; byte %d is not", i)
 		}
 	}
-	return text, nil
+	return nil
 }
 
 // readKeys reads the list of a check of several keys.

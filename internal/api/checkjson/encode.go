@@ -8,7 +8,6 @@ import (
 
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/rules"
-	"github.com/stint-dev/stint/internal/timestamplog"
 	"github.com/stint-dev/stint/internal/wire"
 )
 
@@ -32,7 +31,7 @@ func AppendDecision(b []byte, d *gate.Decision) []byte {
 		b = appendString(b, d.Policy.Name)
 		b = append(b, `,"mode":`...)
 		b = appendString(b, string(d.Policy.Mode))
-		if d.Policy.IsConditional() {
+		if d.Policy.DependsOnRequest() {
 			b = append(b, `,"conditional":true`...)
 		}
 	}
@@ -102,7 +101,7 @@ func RetryAfterMS(a *gate.Answer) int64 {
 	return int64((a.RetryAfter() + time.Millisecond - 1) / time.Millisecond)
 }
 
-func appendStates(b []byte, p *rules.Policy, states []timestamplog.RuleState) []byte {
+func appendStates(b []byte, p *rules.Policy, states []gate.RuleState) []byte {
 	if p == nil || states == nil || len(states) != len(p.Rules) {
 		return append(b, "null"...)
 	}
@@ -121,7 +120,7 @@ func appendStates(b []byte, p *rules.Policy, states []timestamplog.RuleState) []
 		b = append(b, `,"remaining":`...)
 		b = strconv.AppendInt(b, int64(state.Remaining), 10)
 		b = append(b, `,"retry_after_ms":`...)
-		if state.RetryAfterMS == timestamplog.Never {
+		if state.RetryAfterMS == gate.Never {
 			b = append(b, "null"...)
 		} else {
 			b = strconv.AppendInt(b, state.RetryAfterMS, 10)

@@ -59,7 +59,7 @@ func newDocument(version string, routes []Route) (node, error) {
 		"openapi": "3.1.0",
 		"info": node{
 			"title": "Stint", "version": cmp.Or(version, "dev"),
-			"description": "Stint tells clients \"not now\" exactly, and keeps abusers out. " +
+			"description": "Stint detects abuse and blocks it: exact limits for each key, and blocks of repeat offenders. " +
 				"Checks are answered on one listener, everything else on the admin listener.",
 			"license": node{"name": "MIT", "identifier": "MIT"},
 		},
@@ -72,7 +72,7 @@ func newDocument(version string, routes []Route) (node, error) {
 	}, d.schemas.err
 }
 
-// pathOf turns "/v1/blocks/:id" into "/v1/blocks/{id}" and returns the names in it.
+// pathOf converts "/v1/blocks/:id" into "/v1/blocks/{id}" and returns the names in it.
 func pathOf(route string) (path string, names []string) {
 	parts := strings.Split(route, "/")
 	for i, part := range parts {
@@ -245,7 +245,7 @@ func problemsOf(r *Route, hasPathParams bool) []int {
 	if op.hasBody() {
 		all = append(all, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
-	if op.IfMatch {
+	if op.IfMatch || op.ExpectsVersions {
 		all = append(all, http.StatusPreconditionFailed, http.StatusPreconditionRequired)
 	}
 	if op.Conflict || r.Listener == httpserver.Admin && r.Method != http.MethodGet {

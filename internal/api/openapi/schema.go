@@ -15,7 +15,7 @@ import (
 	"github.com/stint-dev/stint/internal/wire"
 )
 
-// schemas turns the types of package wire into JSON schemas, each named once.
+// schemas converts the types of package wire into JSON schemas, each named once.
 type schemas struct {
 	reflector jsonschema.Reflector
 	comments  comments

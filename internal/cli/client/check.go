@@ -39,6 +39,11 @@ func (c Checks) decide(ctx context.Context, check, decision any) error {
 	return decode(answer, decision)
 }
 
+// Report reports what came of a request.
+func (c Checks) Report(ctx context.Context, report wire.OutcomeReport) (*wire.ReportedOutcome, error) {
+	return call[wire.ReportedOutcome](ctx, c.conn, request{method: http.MethodPost, path: wire.PathReport, body: report})
+}
+
 // Cancel cancels a reservation by its handle.
 func (c Checks) Cancel(ctx context.Context, handle string) (*wire.Cancelled, error) {
 	return call[wire.Cancelled](ctx, c.conn, remove(wire.PathReservations+"/"+url.PathEscape(handle), nil))

@@ -24,6 +24,11 @@ func (p Policies) Algorithms(ctx context.Context) ([]wire.Algorithm, error) {
 	return items[wire.Algorithm](ctx, p.conn, get(wire.PathAlgorithms))
 }
 
+// Presets returns the policy files that Stint ships.
+func (p Policies) Presets(ctx context.Context) ([]wire.Preset, error) {
+	return items[wire.Preset](ctx, p.conn, get(wire.PathPresets))
+}
+
 // List returns all policies.
 func (p Policies) List(ctx context.Context) ([]wire.Policy, error) {
 	return items[wire.Policy](ctx, p.conn, get(wire.PathPolicies))
@@ -51,6 +56,20 @@ func (p Policies) Delete(ctx context.Context, name string, expect int64, confirm
 // Versions returns the versions of a policy, newest first.
 func (p Policies) Versions(ctx context.Context, name string) ([]wire.Policy, error) {
 	return items[wire.Policy](ctx, p.conn, get(policyPath(name)+"/versions"))
+}
+
+// Rollback replaces version expect of a policy by an earlier version, the one before the
+// newest for 0. confirm is as in Put.
+func (p Policies) Rollback(ctx context.Context, name string, version, expect int64, confirm string) (*wire.Policy, error) {
+	return call[wire.Policy](ctx, p.conn, request{
+		method: http.MethodPost, path: policyPath(name) + "/rollback", query: param("confirm", confirm), header: ifMatch(expect), body: wire.PolicyRollback{Version: version},
+	})
+}
+
+// Diff compares two versions of a policy. from is 0 for what was before the first version.
+func (p Policies) Diff(ctx context.Context, name string, from, to int64) (*wire.PolicyDiff, error) {
+	query := url.Values{"from": {strconv.FormatInt(from, 10)}, "to": {strconv.FormatInt(to, 10)}}
+	return call[wire.PolicyDiff](ctx, p.conn, get(policyPath(name)+"/diff").with(query))
 }
 
 // Explain says in words what a policy does.
@@ -99,6 +118,16 @@ func writeTrial(form *multipart.Writer, draft wire.PolicyRequest, name string, l
 		return err
 	}
 	return form.Close()
+}
+
+// Export returns all policies as a file in a format, json or yaml. The caller closes it.
+func (p Policies) Export(ctx context.Context, format string) (io.ReadCloser, error) {
+	return p.conn.openBody(ctx, get(wire.PathPolicySet).with(param("format", format)))
+}
+
+// Plan returns what Apply would change. It changes nothing.
+func (p Policies) Plan(ctx context.Context, file wire.PolicyFileRequest, prune bool) (*wire.PolicyPlan, error) {
+	return call[wire.PolicyPlan](ctx, p.conn, post(wire.PathPolicySet+"/plan", file).with(url.Values{"prune": {strconv.FormatBool(prune)}}))
 }
 
 // Apply makes the policies equal to a file, all or nothing. Policies that newly refuse

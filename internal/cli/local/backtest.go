@@ -60,6 +60,7 @@ type backtestFlags struct {
 	options, againstOptions []string
 	out                     string
 	limit                   int
+	outcomes                []string
 }
 
 func NewBacktest(con *console.Console) *cobra.Command {
@@ -72,7 +73,8 @@ report who would have been refused and by which rule. No server is needed and no
 changed. With --against a second stack is tried beside the first, and the report says who
 would be newly refused and newly allowed. --against also takes the name of an algorithm: the
 same rules are then tried under both, so that the report shows which keys they treat
-differently.
+differently. Policies with an outcome count what the status of an answer means, as --outcome
+says. A missing asset, favicon or robots.txt means nothing.
 
 ` + logHelp + `
 
@@ -97,6 +99,7 @@ admin backtest api.csv --key-column token --rule 100/h --out report.json`,
 	flags.StringSliceVar(&f.againstOptions, "against-option", nil, "an option of the algorithm named by --against; may be repeated")
 	flags.StringVar(&f.out, "out", "", "also write the full report to this file, JSON or CSV by its extension")
 	flags.IntVar(&f.limit, "limit", 20, "the most keys in a table, 0 for all")
+	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
 	c.MarkFlagsMutuallyExclusive("rule", "policy")
 	c.MarkFlagsMutuallyExclusive("against", "against-rule")
 	console.CompleteFlag(c, "algorithm", algorithms.Names()...)
@@ -140,6 +143,11 @@ func backtestOptions(con *console.Console, f *backtestFlags) (backtest.Options, 
 		return backtest.Options{}, err
 	}
 	options := backtest.Options{Plan: plan}
+	if len(f.outcomes) > 0 {
+		if options.Outcomes, err = accesslog.ParseOutcomes(f.outcomes); err != nil {
+			return backtest.Options{}, console.Usagef("--outcome: %w", err)
+		}
+	}
 	other := algorithms.ByName(f.against)
 	switch {
 	case f.algorithm != "":

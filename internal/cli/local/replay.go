@@ -19,6 +19,9 @@ type replayFlags struct {
 	policy  string
 	speed   float64
 	callers int
+
+	outcomes   []string
+	noOutcomes bool
 }
 
 func NewReplay(con *console.Console) *cobra.Command {
@@ -28,7 +31,8 @@ func NewReplay(con *console.Console) *cobra.Command {
 		Short: "Replay access logs against a running server",
 		Long: `Send the requests of access logs to the check listener of a running server, at the pace at
 which they came or a multiple of it, and report what it answered. They count there like
-any others. The listener is named by --check-url or STINT_CHECK_URL.
+any others. What came of the allowed ones is reported, for policies with an outcome, by their
+status in the log. The listener is named by --check-url or STINT_CHECK_URL.
 
 ` + logHelp,
 		Example: `admin replay access.log.gz --speed 60
@@ -41,6 +45,9 @@ admin replay access.log.gz --check-url http://127.0.0.1:8080 --speed 0 -o json`,
 	c.Flags().Float64Var(&f.speed, "speed", 1, "how many times faster than they came; 0 for no pauses")
 	c.Flags().StringVar(&f.policy, "policy", "", "the policy to check; the most specific match if omitted")
 	c.Flags().IntVar(&f.callers, "callers", 0, "how many requests may be on their way at once (default 64)")
+	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
+	c.Flags().BoolVar(&f.noOutcomes, "no-outcomes", false, "report no outcomes")
+	c.MarkFlagsMutuallyExclusive("outcome", "no-outcomes")
 	f.logFlags.add(c)
 	return c
 }
@@ -49,6 +56,15 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 	read, err := f.logFlags.options()
 	if err != nil {
 		return err
+	}
+	outcomes := accesslog.DefaultOutcomes()
+	if len(f.outcomes) > 0 {
+		if outcomes, err = accesslog.ParseOutcomes(f.outcomes); err != nil {
+			return console.Usagef("--outcome: %w", err)
+		}
+	}
+	if f.noOutcomes {
+		outcomes = nil
 	}
 	base, token, err := con.CheckListener()
 	if err != nil {
@@ -69,7 +85,7 @@ func runReplay(ctx context.Context, con *console.Console, paths []string, f *rep
 	}
 	bar := con.Progress()
 	report, runErr := replay.Run(ctx, sorted, replay.Options{
-		URL: base, Token: token, Policy: f.policy, Speed: f.speed, Callers: f.callers,
+		URL: base, Token: token, Policy: f.policy, Outcomes: outcomes, Speed: f.speed, Callers: f.callers,
 		Progress: func(answered int64) { bar.Show("replaying", answered, sorted.Len(), false) },
 	})
 	bar.End()
@@ -99,6 +115,7 @@ func (r replayReport) WriteCSV(w io.Writer) error {
 		count("unavailable", func(r *replay.Report) int64 { return r.Unavailable }),
 		count("failed", func(r *replay.Report) int64 { return r.Failed }),
 		count("degraded", func(r *replay.Report) int64 { return r.Degraded }),
+		count("reported", func(r *replay.Report) int64 { return r.Reported }),
 		count("elapsed_ms", func(r *replay.Report) int64 { return r.ElapsedMS }),
 	})
 }

@@ -31,6 +31,15 @@ func Texts[S ~string](all []S) Cell {
 	return Text(strings.Join(texts, " "))
 }
 
+// FirstTexts is Texts, of which a table shows the first n and how many more there are.
+func FirstTexts[S ~string](all []S, n int) Cell {
+	whole := Texts(all)
+	if len(all) > n {
+		whole.show = Texts(all[:n]).show + " and " + Amount(len(all)-n, "more", "more")
+	}
+	return whole
+}
+
 // Number is a count, in digits grouped by three for people.
 func Number[N ~int | ~int64](n N) Cell {
 	return Cell{show: humanize.Comma(int64(n)), data: strconv.FormatInt(int64(n), 10)}

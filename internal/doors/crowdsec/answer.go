@@ -111,11 +111,14 @@ func (w *writer) live(all iter.Seq[bouncers.Ban]) {
 
 // note notes that a bouncer was answered; the answer does not wait for the database.
 func (d *Door) note(c *httpserver.Call, sent int64) {
-	who := caller(c)
+	write := d.cases.NoteLive(caller(c), sent)
+	if write == nil {
+		return
+	}
 	go supervise.Do("bouncer note", func() {
 		ctx, cancel := context.WithTimeout(context.Background(), noteTimeout)
 		defer cancel()
-		_ = d.cases.NoteLive(ctx, who, sent) // what is lost is a count that operators see
+		_ = write(ctx) // what is lost is a count that operators see
 	})
 }
 

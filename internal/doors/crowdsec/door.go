@@ -36,7 +36,7 @@ type Cases interface {
 	OfRange(network netip.Prefix, f bouncers.Filter) []bouncers.Ban
 	OfKey(scope, value string, f bouncers.Filter) ([]bouncers.Ban, error)
 	All(f bouncers.Filter) iter.Seq[bouncers.Ban]
-	NoteLive(ctx context.Context, c admin.BouncerCaller, sent int64) error
+	NoteLive(c admin.BouncerCaller, sent int64) (write func(context.Context) error)
 }
 
 var _ Cases = (*admin.Bouncers)(nil)

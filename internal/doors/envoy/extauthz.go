@@ -13,6 +13,7 @@ import (
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/ratelimit"
@@ -28,8 +29,8 @@ const (
 	extensionSource = "source"
 )
 
-// Check implements external authorization. The client's address and the headers that by
-// names are all that is read of the client's request.
+// Check implements external authorization. Of the client's request it reads the address,
+// the headers that by names, and the attributes that conditions of policies are about.
 func (s *Server) Check(_ context.Context, q *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	checks, err := s.readCheck(q.GetAttributes())
 	if err != nil {
@@ -52,7 +53,7 @@ func (s *Server) Check(_ context.Context, q *authv3.CheckRequest) (*authv3.Check
 
 func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 	extensions := a.GetContextExtensions()
-	check := gate.Check{Policy: extensions[extensionPolicy], Cost: 1, Detail: true, Source: extensions[extensionSource]}
+	check := gate.Check{Policy: extensions[extensionPolicy], Cost: 1, Detail: true, Source: extensions[extensionSource], Request: requestOf(a)}
 	if err := fault.CheckLine(extensionSource, check.Source, wire.MaxSource); err != nil {
 		return nil, err
 	}
@@ -88,6 +89,16 @@ func (s *Server) readCheck(a *authv3.AttributeContext) ([]gate.Check, error) {
 		checks = append(checks, check)
 	}
 	return checks, nil
+}
+
+// requestOf returns what is known of the client's request, for policies with conditions.
+func requestOf(a *authv3.AttributeContext) *conditions.Request {
+	request := a.GetRequest().GetHttp()
+	agent := ""
+	if lines := linesOf(a, "user-agent"); len(lines) > 0 {
+		agent = string(lines[0])
+	}
+	return conditions.NewRequest(request.GetPath(), request.GetMethod(), agent, request.GetHost())
 }
 
 // keyBy returns the key of one part of the request. Without the header it is that of the

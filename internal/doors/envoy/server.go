@@ -43,12 +43,10 @@ const DefaultDeadline = 15 * time.Millisecond
 
 // Bounds of the listener.
 const (
-	maxMessage    = 256 << 10 // bytes; Envoy sends the request's headers, at most 60 KiB
-	maxHeaders    = 16 << 10  // bytes of a call's own metadata
-	maxStreams    = 1000      // calls under way on one connection
-	handshakeTime = 10 * time.Second
-	// maxConnectionAge has Envoy, which keeps one connection for each worker, find new
-	// nodes. gRPC spreads it by a tenth.
+	maxMessage         = 256 << 10 // bytes; Envoy sends the request's headers, at most 60 KiB
+	maxHeaders         = 16 << 10  // bytes of a call's own metadata
+	maxStreams         = 1000      // calls under way on one connection
+	handshakeTime      = 10 * time.Second
 	maxConnectionAge   = 5 * time.Minute
 	connectionAgeGrace = 10 * time.Second
 	minPing            = 10 * time.Second
@@ -75,6 +73,10 @@ type Options struct {
 	// Authorize refuses a call from an address with that token, "" for none.
 	Authorize func(address netip.Addr, token string) error
 	TLS       *tls.Config // nil for none
+	// MaxConnectionAge is how long a connection is kept; 0 means five minutes. Envoy keeps
+	// one for each worker, and finds new nodes only where it makes new ones. gRPC spreads
+	// it by a tenth.
+	MaxConnectionAge time.Duration
 	// Observe is called for every check with the HTTP status that it amounts to; nil
 	// for none.
 	Observe func(status int, took time.Duration)
@@ -96,6 +98,9 @@ func New(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.MaxConnectionAge == 0 {
+		o.MaxConnectionAge = maxConnectionAge
+	}
 	if o.Observe == nil {
 		o.Observe = func(int, time.Duration) {}
 	}
@@ -103,7 +108,7 @@ func New(o Options) *Server {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTime),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: connectionAgeGrace}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: o.MaxConnectionAge, MaxConnectionAgeGrace: connectionAgeGrace}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
 	}

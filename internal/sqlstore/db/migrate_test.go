@@ -14,6 +14,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/jobs"
 	"github.com/stint-dev/stint/internal/sqlstore"
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 	"github.com/stint-dev/stint/migrations"
@@ -68,20 +69,57 @@ func TestOpen_works_beside_a_newer_release_until_that_says_otherwise(t *testing.
 	})
 }
 
+// migrator migrates the database of a fixture step by step.
+func migrator(t *testing.T, f *storetest.Fixture) *migrate.Migrate {
+	t.Helper()
+	kind, url := "sqlite", "sqlite://"+f.URL
+	if f.Postgres() {
+		kind, url = "postgres", strings.Replace(f.URL, "postgres://", "pgx5://", 1)
+	}
+	files, err := iofs.New(migrations.Files, kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := migrate.NewWithSourceInstance("iofs", files, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestWhatTriggeredARunSurvivesTheMigration(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx, at := t.Context(), f.Clock.Now()
+		begin := func(job string, by jobs.Trigger) {
+			t.Helper()
+			if _, err := f.Jobs.BeginRun(ctx, jobs.Run{Job: job, Node: "a", Due: at, Started: at, TriggeredBy: by}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin("asked", jobs.ByOperator)
+		begin("due", jobs.BySchedule)
+		m := migrator(t, f)
+		defer m.Close()
+		const before = 9 // the last that has the column asked
+		if err := m.Migrate(before); err != nil {
+			t.Fatalf("down: %v", err)
+		}
+		f.Exec(t, "UPDATE job_runs SET asked = 1 - asked")
+		if err := m.Up(); err != nil {
+			t.Fatalf("up: %v", err)
+		}
+		for job, want := range map[string]jobs.Trigger{"asked": jobs.BySchedule, "due": jobs.ByOperator} {
+			run, err := f.Jobs.LastRun(ctx, job)
+			if err != nil || run == nil || run.TriggeredBy != want {
+				t.Errorf("%s: got %+v, %v, want %q", job, run, err, want)
+			}
+		}
+	})
+}
+
 func TestMigrations_go_down_to_nothing_and_up_again(t *testing.T) {
 	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
-		kind, url := "sqlite", "sqlite://"+f.URL
-		if f.Postgres() {
-			kind, url = "postgres", strings.Replace(f.URL, "postgres://", "pgx5://", 1)
-		}
-		files, err := iofs.New(migrations.Files, kind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := migrate.NewWithSourceInstance("iofs", files, url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := migrator(t, f)
 		defer m.Close()
 		if err := m.Down(); err != nil {
 			t.Fatalf("down: %v", err)

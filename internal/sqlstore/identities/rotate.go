@@ -21,7 +21,7 @@ const (
 	nameAttempts = 20
 )
 
-// RotateToken implements admin.TokenStore.
+// RotateToken implements identities.TokenStore.
 func (s *Store) RotateToken(ctx context.Context, by audit.Actor, id string, successor identity.Secret, overlap time.Duration) (made, replaced *identity.Token, err error) {
 	if overlap < 0 {
 		return nil, nil, fault.Field("overlap", "must not be negative")

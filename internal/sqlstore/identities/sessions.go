@@ -40,7 +40,7 @@ func errRaced() error {
 	return fault.New(fault.Conflict, "This account was changed while you logged in; log in again.")
 }
 
-// BeginSession implements admin.SessionStore. A change of the user holds the
+// BeginSession implements identities.SessionStore. A change of the user holds the
 // revision row too: it either comes first, and its hash is not the verified
 // one, or comes after, and ends this session.
 func (s *Store) BeginSession(ctx context.Context, by audit.Actor, session identity.Session, verified string, known ...identity.KnownAddress) error {
@@ -100,7 +100,7 @@ func (t Tx) KnownLogins() ([]identity.KnownLogin, error) {
 	}, readKnownLogins)
 }
 
-// EndSession implements admin.SessionStore. The user's revision moves, so that every
+// EndSession implements identities.SessionStore. The user's revision moves, so that every
 // node hears of it.
 func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) error {
 	err := s.db.ChangeWithoutRefresh(ctx, by, func(t *db.Tx) error {
@@ -129,7 +129,7 @@ func (s *Store) EndSession(ctx context.Context, by audit.Actor, hash []byte) err
 	return err
 }
 
-// FindSession implements admin.SessionStore. An expired session is NotFound.
+// FindSession implements identities.SessionStore. An expired session is NotFound.
 func (s *Store) FindSession(ctx context.Context, hash []byte) (session *identity.Session, u *identity.User, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err := db.Each(t, scanSession, readSession, hash, db.ToMS(t.Now))
@@ -159,12 +159,12 @@ func scanSession(r db.Row) (*identity.Session, error) {
 	return s, nil
 }
 
-// TouchSession implements admin.SessionStore.
+// TouchSession implements identities.SessionStore.
 func (s *Store) TouchSession(ctx context.Context, hash []byte, at time.Time) error {
 	return s.run(ctx, touchSession, hash, db.ToMS(at))
 }
 
-// DeleteSession implements admin.SessionStore.
+// DeleteSession implements identities.SessionStore.
 func (s *Store) DeleteSession(ctx context.Context, hash []byte) error {
 	return s.run(ctx, deleteSession, hash)
 }

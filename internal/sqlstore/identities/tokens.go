@@ -14,7 +14,7 @@ import (
 	"github.com/stint-dev/stint/internal/sqlstore/db"
 )
 
-// Store implements admin.TokenStore, admin.UserStore and admin.SessionStore.
+// Store implements identities.TokenStore, identities.UserStore and identities.SessionStore.
 type Store struct{ db *db.DB }
 
 // New returns the store of the tokens, users and sessions in a database.
@@ -77,7 +77,7 @@ func (t Tx) TokensSince(since int64) ([]*identity.Token, error) {
 	return db.Each(t.Tx, ScanToken, readTokensSince, since)
 }
 
-// Tokens implements admin.TokenStore.
+// Tokens implements identities.TokenStore.
 func (s *Store) Tokens(ctx context.Context) (all []*identity.Token, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = db.Each(t, ScanToken, ReadTokens)
@@ -101,7 +101,7 @@ func (t Tx) token(id string) (*identity.Token, error) {
 	return all[0], nil
 }
 
-// FindTokenByID implements admin.TokenStore.
+// FindTokenByID implements identities.TokenStore.
 func (s *Store) FindTokenByID(ctx context.Context, id string) (found *identity.Token, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		found, err = In(t).token(id)
@@ -122,7 +122,7 @@ func (s *Store) changeToken(ctx context.Context, by audit.Actor, do func(t *db.T
 	return left, nil
 }
 
-// AddToken implements admin.TokenStore. It fills in the id, when it was created
+// AddToken implements identities.TokenStore. It fills in the id, when it was created
 // and, where there is none, the author. A name is free again once its token can
 // no longer be used.
 func (s *Store) AddToken(ctx context.Context, by audit.Actor, token identity.Token) (*identity.Token, error) {
@@ -180,7 +180,7 @@ func (t Tx) checkToken(token *identity.Token) error {
 	return nil
 }
 
-// UpdateToken implements admin.TokenStore.
+// UpdateToken implements identities.TokenStore.
 func (s *Store) UpdateToken(ctx context.Context, by audit.Actor, id string, u identity.TokenUpdate) (*identity.Token, error) {
 	return s.changeToken(ctx, by, func(t *db.Tx) (*identity.Token, error) {
 		before, err := In(t).token(id)
@@ -214,7 +214,7 @@ func (s *Store) UpdateToken(ctx context.Context, by audit.Actor, id string, u id
 	})
 }
 
-// RevokeToken implements admin.TokenStore. Revoking a revoked token changes
+// RevokeToken implements identities.TokenStore. Revoking a revoked token changes
 // nothing.
 func (s *Store) RevokeToken(ctx context.Context, by audit.Actor, id string) (*identity.Token, error) {
 	return s.changeToken(ctx, by, func(t *db.Tx) (*identity.Token, error) {

@@ -54,7 +54,7 @@ func (t Tx) user(query, what, text string) (*identity.User, error) {
 	return all[0], nil
 }
 
-// Users implements admin.UserStore.
+// Users implements identities.UserStore.
 func (s *Store) Users(ctx context.Context) (all []*identity.User, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		all, err = db.Each(t, scanUser, readUsers)
@@ -72,7 +72,7 @@ func (s *Store) FindUserByName(ctx context.Context, name string) (u *identity.Us
 	return u, err
 }
 
-// FindUserByID implements admin.UserStore.
+// FindUserByID implements identities.UserStore.
 func (s *Store) FindUserByID(ctx context.Context, id string) (u *identity.User, err error) {
 	err = s.db.View(ctx, func(t *db.Tx) error {
 		u, err = In(t).user(readUserByID, "id", id)
@@ -81,7 +81,7 @@ func (s *Store) FindUserByID(ctx context.Context, id string) (u *identity.User, 
 	return u, err
 }
 
-// AddUser implements admin.UserStore. It fills in the id and when it was
+// AddUser implements identities.UserStore. It fills in the id and when it was
 // created.
 func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (made *identity.User, err error) {
 	if u.Name == "" {
@@ -115,7 +115,7 @@ func (s *Store) AddUser(ctx context.Context, by audit.Actor, u identity.User) (m
 	return made, nil
 }
 
-// UpdateUser implements admin.UserStore.
+// UpdateUser implements identities.UserStore.
 func (s *Store) UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (after *identity.User, err error) {
 	if u.Role != nil && u.Role.Access() == "" {
 		return nil, fault.Field("role", "must be viewer, operator or admin")
@@ -178,7 +178,7 @@ func (t Tx) updated(before *identity.User, u identity.UserUpdate) (*identity.Use
 	return &after, changed
 }
 
-// DeleteUser implements admin.UserStore. No restored backup brings them back.
+// DeleteUser implements identities.UserStore. No restored backup brings them back.
 func (s *Store) DeleteUser(ctx context.Context, by audit.Actor, id string) error {
 	return s.db.Change(ctx, by, func(t *db.Tx) error {
 		before, err := In(t).user(readUserByID, "id", id)

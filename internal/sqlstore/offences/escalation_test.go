@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-dev/stint/internal/audit"
 	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
 	"github.com/stint-dev/stint/internal/fault"
 	"github.com/stint-dev/stint/internal/gate"
 	"github.com/stint-dev/stint/internal/keys"
@@ -273,6 +274,38 @@ func TestAEscalationThatWouldBlockTooManyStopsAndWaitsForAPerson(t *testing.T) {
 		n.flush()
 		if got := automatic(t, f.Store); len(got) != 5 || got[0].Pattern.String() != "k:new" {
 			t.Errorf("after it was resumed there are %d blocks", len(got))
+		}
+	})
+}
+
+func TestTheSafetyLimitOfATrapIsAPartOfAllKeys(t *testing.T) {
+	storetest.OnBoth(t, func(t *testing.T, f *storetest.Fixture) {
+		others := newCounting(t, f.Offences, f.Clock, "a", nil)
+		for i := range 60 {
+			others.allowed("k:good"+strconv.Itoa(i), 1)
+		}
+		others.flush()
+		n := newCounting(t, f.Offences, f.Clock, "b", storetest.Escalation())
+		n.guard = offences.SafetyLimitSettings{Ratio: 0.1, MinKeys: 3}
+		when, err := conditions.Parse([4][]string{conditions.Path: {"/.env"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.policy.ID, n.policy.When, n.policy.Rules = 8, when, rules.Stack{{Limit: 0, Window: time.Second}, {Limit: 0, Window: time.Minute}}
+		for i := range 5 {
+			n.limited("k:bad"+strconv.Itoa(i), 10)
+		}
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 5 {
+			stops, err := f.Offences.EscalationPauses(t.Context())
+			t.Errorf("%d of 5 were blocked; %+v, %v", got, stops, err)
+		}
+		for i := range 20 {
+			n.limited("k:worse"+strconv.Itoa(i), 10)
+		}
+		n.flush()
+		if got := len(automatic(t, f.Store)); got != 5 {
+			t.Errorf("the trap blocked %d in spite of its safety limit", got)
 		}
 	})
 }

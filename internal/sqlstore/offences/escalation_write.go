@@ -18,7 +18,8 @@ ON CONFLICT (policy_id) DO UPDATE SET policy = excluded.policy, paused_at = excl
     would_block = excluded.would_block, allowed = excluded.allowed, seen = excluded.seen, detail = excluded.detail`
 	addEscalationEvents = `
 INSERT INTO escalation_events (id, at, policy_id, policy, key, kind, level, offences, length, block_id, detail) `
-	sketchesSince = `SELECT sketch FROM distinct_keys WHERE span = 1 AND start >= $1 AND policy_id = $2`
+	sketchesSince    = `SELECT sketch FROM distinct_keys WHERE span = 1 AND start >= $1 AND policy_id = $2`
+	allSketchesSince = `SELECT sketch FROM distinct_keys WHERE span = 1 AND start >= $1`
 )
 
 var eventTypes = []string{db.TextColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn, db.TextColumn, db.IntColumn, db.IntColumn, db.IntColumn, db.TextColumn, db.TextColumn}
@@ -81,13 +82,18 @@ func (w *escalationWriter) safetyLimit(l offences.EscalationPolicy) (limit offen
 	if _, err = w.One(countEscalated, []any{l.Policy, string(l.EventKind()), max(since, resumedAt)}, &limit.Blocked); err != nil {
 		return limit, err
 	}
-	limit.Seen, err = in(w.Tx).keysSeen(l.Policy, since)
+	if l.IsTrap {
+		limit.Seen, err = in(w.Tx).keysSeen(allSketchesSince, since)
+	} else {
+		limit.Seen, err = in(w.Tx).keysSeen(sketchesSince, since, l.Policy)
+	}
 	limit.Allowed = w.evaluation.SafetyLimit.Allows(limit.Seen)
 	return limit, err
 }
 
-func (t tx) keysSeen(policy, since int64) (int64, error) {
-	sketches, err := db.Each(t.Tx, func(r db.Row) (s []byte, err error) { return s, r.Scan(&s) }, sketchesSince, since, policy)
+// keysSeen counts the keys of the sketches that a query selects.
+func (t tx) keysSeen(query string, args ...any) (int64, error) {
+	sketches, err := db.Each(t.Tx, func(r db.Row) (s []byte, err error) { return s, r.Scan(&s) }, query, args...)
 	if err != nil {
 		return 0, err
 	}

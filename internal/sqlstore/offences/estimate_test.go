@@ -31,7 +31,7 @@ func TestTrafficIsEstimatedFromTheTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Keys != 30 || got.AllKeys != 60 || got.Checks != 60 || got.AllChecks != 240 || math.Abs(got.Share-0.25) > 1e-9 || got.Error != 0 {
+		if got.Keys != 30 || got.AllKeys != 60 || got.Checks != 60 || got.AllChecks != 240 || math.Abs(got.Ratio-0.25) > 1e-9 || got.Error != 0 {
 			t.Fatalf("of a trace that holds everything it says %+v", got)
 		}
 	})

@@ -107,8 +107,9 @@ func (n *counting) flush() {
 
 func service(f *storetest.Fixture, policies ...*rules.Policy) *admin.Detection {
 	view := &fixedView{rules.NewSelector(policies), blocks.NewSet()}
-	return &admin.Detection{Store: f.Offences, Proposals: f.Proposals, View: view, Now: f.Clock.Now,
-		Entries: &admin.Entries{Store: f.Entries, View: view, Offences: f.Offences, Now: f.Clock.Now}}
+	return &admin.Detection{Store: f.Offences, View: view, Now: f.Clock.Now, Proposals: &admin.Proposals{
+		Store: f.Proposals, Offences: f.Offences, View: view, Now: f.Clock.Now,
+		Entries: &admin.Entries{Store: f.Entries, View: view, Offences: f.Offences, Now: f.Clock.Now}}}
 }
 
 func ranked(t testing.TB, s *sqlstore.Store, q offences.Query) map[string]int64 {
@@ -158,7 +159,7 @@ func TestTwoNodesCountIntoOneRowAndARefusalsIDOpensIt(t *testing.T) {
 			t.Fatalf("got %+v", report)
 		}
 		row := report.Rows[0]
-		if row.Offences != 8 || row.Allowed != 5 || row.RefusedBy != "20/1m" || row.Policy != 7 || row.Share != 8.0/13 || len(row.Trend) != 6 || !report.AllowedExact ||
+		if row.Offences != 8 || row.Allowed != 5 || row.RefusedBy != "20/1m" || row.Policy != 7 || row.Ratio != 8.0/13 || len(row.Trend) != 6 || !report.AllowedExact ||
 			!row.First.Equal(time.UnixMilli(o.First.At)) || !row.Last.Equal(f.Clock.Now()) {
 			t.Errorf("got %+v", row)
 		}
@@ -318,7 +319,7 @@ func TestATimelineAndTheRulesTellWhatHappenedWhen(t *testing.T) {
 		if err != nil || len(rows) != 3 {
 			t.Fatalf("got %+v, %v", rows, err)
 		}
-		if rows[0].RefusedBy != "20/1m" || rows[0].Refused != 14 || rows[0].Keys != 2 || rows[0].Share != 14.0/19 ||
+		if rows[0].RefusedBy != "20/1m" || rows[0].Refused != 14 || rows[0].Keys != 2 || rows[0].Ratio != 14.0/19 ||
 			rows[1].Kind != offences.Blocked || rows[1].Refused != 5 || rows[2].RefusedBy != "1/1s" || rows[2].Refused != 0 {
 			t.Errorf("got %+v", rows)
 		}

@@ -31,7 +31,7 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		if _, err := f.Entries.Add(t.Context(), storetest.Operator, blocks.Fail, blocks.Entry{Kind: blocks.Exemption, Pattern: storetest.Pattern(t, "ip:203.0.113.250")}); err != nil {
 			t.Fatal(err)
 		}
-		made, err := s.Propose(t.Context())
+		made, err := s.Proposals.Propose(t.Context())
 		if err != nil || len(made) != 2 {
 			t.Fatalf("proposed %+v, %v", made, err)
 		}
@@ -47,29 +47,29 @@ func TestCrowdedRangesAreProposedAndNeverBlockedByThemselves(t *testing.T) {
 		if made[1].Pattern.String() != "ip:2001:db8:7::/48" {
 			t.Errorf("got %s", made[1].Pattern)
 		}
-		if again, err := s.Propose(t.Context()); err != nil || len(again) != 0 {
+		if again, err := s.Proposals.Propose(t.Context()); err != nil || len(again) != 0 {
 			t.Errorf("proposed again: %+v, %v", again, err)
 		}
 		if page, err := f.Entries.Find(t.Context(), blocks.Filter{Kind: blocks.Block, State: "all"}); err != nil || page.Total != 0 {
 			t.Errorf("%d blocks were made by themselves, %v", page.Total, err)
 		}
-		accepted, err := s.AcceptProposal(t.Context(), ann, made[0].ID, admin.AcceptProposal{Expiry: blocks.Expiry{For: 24 * time.Hour}})
+		accepted, err := s.Proposals.Accept(t.Context(), ann, made[0].ID, admin.AcceptProposal{Expiry: blocks.Expiry{For: 24 * time.Hour}})
 		if err != nil || accepted.Decision != offences.Accepted {
 			t.Fatalf("%+v, %v", accepted, err)
 		}
 		if b, err := f.Entries.ByID(t.Context(), blocks.Block, accepted.BlockID); err != nil || b.Pattern.String() != "ip:203.0.113.0/24" || b.Author != "ann" {
 			t.Errorf("%+v, %v", b, err)
 		}
-		if _, err := s.AcceptProposal(t.Context(), ann, made[0].ID, admin.AcceptProposal{}); !fault.Is(err, fault.Conflict) {
+		if _, err := s.Proposals.Accept(t.Context(), ann, made[0].ID, admin.AcceptProposal{}); !fault.Is(err, fault.Conflict) {
 			t.Errorf("accepted twice: %v", err)
 		}
-		if _, err := s.DismissProposal(t.Context(), ann, made[1].ID, "a university"); err != nil {
+		if _, err := s.Proposals.Dismiss(t.Context(), ann, made[1].ID, "a university"); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := s.Propose(t.Context()); err != nil || len(again) != 1 || again[0].Pattern.String() != "ip:203.0.113.0/24" {
+		if again, err := s.Proposals.Propose(t.Context()); err != nil || len(again) != 1 || again[0].Pattern.String() != "ip:203.0.113.0/24" {
 			t.Errorf("after one was dismissed and one accepted: %+v, %v", again, err)
 		}
-		impact, err := s.Entries.Preview(t.Context(), ann, blocks.Block, "ip:203.0.113.0/24")
+		impact, err := s.Proposals.Entries.Preview(t.Context(), ann, blocks.Block, "ip:203.0.113.0/24")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,9 @@ import (
 
 const (
 	insertRun = `
-INSERT INTO job_runs (job, node, due_at, started_at, asked) VALUES ($1, $2, $3, $4, $5) RETURNING id`
+INSERT INTO job_runs (job, node, due_at, started_at, triggered_by) VALUES ($1, $2, $3, $4, $5) RETURNING id`
 	finishRun  = `UPDATE job_runs SET finished_at = $2, result = $3, problem = $4 WHERE id = $1`
-	runColumns = `SELECT id, job, node, due_at, started_at, finished_at, result, problem, asked FROM job_runs `
+	runColumns = `SELECT id, job, node, due_at, started_at, finished_at, result, problem, triggered_by FROM job_runs `
 	selectLast = runColumns + `WHERE job = $1 ORDER BY due_at DESC, id DESC LIMIT 1`
 	selectRuns = runColumns + `WHERE $1 = '' OR job = $1 ORDER BY started_at DESC, id DESC LIMIT $2`
 )
@@ -28,11 +28,11 @@ func NewJobs(d *db.DB) *Jobs { return &Jobs{d} }
 // BeginRun records that a run has started and returns its id.
 func (s *Jobs) BeginRun(ctx context.Context, r jobs.Run) (id int64, err error) {
 	err = s.db.Write(ctx, func(t *db.Tx) error {
-		asked := 0
-		if r.TriggeredBy == jobs.ByOperator {
-			asked = 1
+		by := r.TriggeredBy
+		if by == "" {
+			by = jobs.BySchedule
 		}
-		_, err := t.One(insertRun, []any{r.Job, r.Node, db.ToMS(r.Due), db.ToMS(r.Started), asked}, &id)
+		_, err := t.One(insertRun, []any{r.Job, r.Node, db.ToMS(r.Due), db.ToMS(r.Started), string(by)}, &id)
 		return err
 	})
 	return id, err
@@ -72,12 +72,8 @@ func scanRun(r db.Row) (*jobs.Run, error) {
 	var (
 		run                    jobs.Run
 		due, started, finished int64
-		asked                  int
 	)
-	err := r.Scan(&run.ID, &run.Job, &run.Node, &due, &started, &finished, &run.Result, &run.Err, &asked)
-	run.Due, run.Started, run.Finished, run.TriggeredBy = db.FromMS(due), db.FromMS(started), db.FromMS(finished), jobs.BySchedule
-	if asked != 0 {
-		run.TriggeredBy = jobs.ByOperator
-	}
+	err := r.Scan(&run.ID, &run.Job, &run.Node, &due, &started, &finished, &run.Result, &run.Err, &run.TriggeredBy)
+	run.Due, run.Started, run.Finished = db.FromMS(due), db.FromMS(started), db.FromMS(finished)
 	return &run, err
 }

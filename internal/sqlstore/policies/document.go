@@ -18,6 +18,7 @@ type policyDocument struct {
 	Name       string              `json:"name"`
 	Match      []string            `json:"match"`
 	When       whenDocument        `json:"when,omitzero"`
+	Outcome    string              `json:"outcome,omitzero"`
 	Rules      []string            `json:"rules"`
 	Mode       rules.Mode          `json:"mode"`
 	OnFailure  rules.OnFailure     `json:"on_failure"`
@@ -58,7 +59,7 @@ type escalationDocument struct {
 
 func documentOf(p *rules.Policy) policyDocument {
 	d := policyDocument{
-		Name: p.Name, Match: make([]string, len(p.Match)), Rules: p.Rules.Strings(),
+		Name: p.Name, Match: make([]string, len(p.Match)), Outcome: p.Outcome, Rules: p.Rules.Strings(),
 		Mode: p.Mode, OnFailure: p.OnFailure, Algorithm: p.Algorithm, Options: optionsDocument(p.Options),
 		When: whenDocument{
 			Path: p.When.Texts(conditions.Path), Method: p.When.Texts(conditions.Method),
@@ -90,7 +91,7 @@ func (p *Stored) parse(text string) error {
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return fmt.Errorf("policy %d version %d: %w", p.ID, p.Version, err)
 	}
-	p.Name, p.Mode, p.OnFailure, p.Algorithm = d.Name, d.Mode, d.OnFailure, d.Algorithm
+	p.Name, p.Outcome, p.Mode, p.OnFailure, p.Algorithm = d.Name, d.Outcome, d.Mode, d.OnFailure, d.Algorithm
 	p.Options = algorithms.Options(d.Options)
 	for _, text := range d.Match {
 		// A stored pattern is canonical: it reads alike under every setting.

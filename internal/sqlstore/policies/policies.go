@@ -207,7 +207,7 @@ func checkExpected(name string, current *Stored, expect int64) error {
 
 // checkPatterns refuses a pattern that belongs to another policy of the same
 // role: those that watch are one role, those that decide or are off the other.
-// Policies with conditions share patterns; their number is limited.
+// Policies with conditions or an outcome share patterns; their number is limited.
 func checkPatterns(p *rules.Policy, all []*Stored) error {
 	if p.IsConditional() {
 		return checkConditional(p, all)
@@ -244,8 +244,10 @@ func checkConditional(p *rules.Policy, all []*Stored) error {
 		}
 	}
 	if p.NeedsCombining() && count >= rules.MaxConditional {
-		e := fault.New(fault.Conflict, "There are %d enforcing policies with conditions, which is the most; only traps, whose rule is 0/s, are not limited.", count)
-		e.Field = "when"
+		e := fault.New(fault.Conflict, "There are %d enforcing policies with conditions or an outcome, which is the most; only traps, whose rule is 0/s, are not limited.", count)
+		if e.Field = "when"; p.IsReported() {
+			e.Field = "outcome"
+		}
 		return e
 	}
 	return nil

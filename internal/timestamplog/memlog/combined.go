@@ -108,7 +108,7 @@ func decideAll(asked []combined, now int64, peek bool, maxWait int64) {
 		case t.r.Replayed:
 		case allowed:
 			t.r.ReservedAt = reservation
-			if !peek {
+			if !peek && !t.q.Uncharged {
 				t.charge(now, reservation)
 			}
 		case t.q.ChargeAlways && !peek:

@@ -52,9 +52,11 @@ type item struct {
 	peek, detail bool
 	counted      bool // by a counter, whose waits may be long
 	// What stint_decide knows nothing of.
-	always  bool // as Request.ChargeAlways
-	maxWait int64
-	id      string
+	always bool // as Request.ChargeAlways
+	// uncharged is as Request.Uncharged.
+	uncharged bool
+	maxWait   int64
+	id        string
 	// elsewhere says that the primary did nothing, since another has the log.
 	elsewhere bool
 	result    timestamplog.Result
@@ -68,9 +70,11 @@ type group struct {
 	// redirected says that the primary answered and that some requests were sent
 	// on to another.
 	redirected atomic.Bool
-	done       chan struct{} // takes one value when the items have their results
-	until      time.Time     // when its caller gives up; zero for never
-	home       *groups
+	// partly says that the primary answered some of the calls that the group needs.
+	partly atomic.Bool
+	done   chan struct{} // takes one value when the items have their results
+	until  time.Time     // when its caller gives up; zero for never
+	home   *groups
 }
 
 // The states of a group. A caller who gives up cancels it: one that is waiting is
@@ -97,6 +101,7 @@ func (gs *groups) get(n int) *group {
 	g.items = g.items[:n]
 	g.state.Store(waiting)
 	g.redirected.Store(false)
+	g.partly.Store(false)
 	return g
 }
 
@@ -150,6 +155,9 @@ type batcher struct {
 	// resend fills in the results of those; nil where no other has a log.
 	resend  func(ctx context.Context, items []*item)
 	timeout time.Duration // bounds each call
+	// judge records what came of a call to the primary; nil where the callers do. With
+	// it calls go on when their callers have given up, until timeout.
+	judge func(items []*item, err error)
 
 	mu         sync.Mutex
 	queue      []*group
@@ -232,7 +240,7 @@ func (b *batcher) take(batch []*group) []*group {
 func (b *batcher) flush(batch []*group) {
 	ctx, cancel := context.WithDeadline(context.Background(), b.deadline(batch))
 	items, until := b.stillWaiting(make([]*item, 0, maxBatch), batch, false)
-	for try := 1; len(items) > 0 && b.sendAll(ctx, items, until) && try < maxLate; try++ {
+	for try := 1; len(items) > 0 && b.sendAll(ctx, batch, items, until) && try < maxLate; try++ {
 		items, until = b.stillWaiting(items[:0], batch, true)
 	}
 	var redirected []*group
@@ -267,18 +275,25 @@ func (b *batcher) flush(batch []*group) {
 	}()
 }
 
-// sendAll sends items, which may be decided until an instant, and reports whether some
-// came too late.
-func (b *batcher) sendAll(ctx context.Context, items []*item, until time.Time) (late bool) {
+// sendAll sends items of batch, which may be decided until an instant, and reports whether
+// some came too late.
+func (b *batcher) sendAll(ctx context.Context, batch []*group, items []*item, until time.Time) (late bool) {
 	for len(items) > 0 {
 		n := min(len(items), maxBatch)
 		err := supervise.Call("redis batcher", func() error { return b.send(ctx, items[:n], until) })
+		if b.judge != nil {
+			b.judge(items[:n], err)
+		}
 		switch {
 		case errors.Is(err, errLate):
 			late = true
 		case err != nil:
 			fail(items, failure(err))
 			return late
+		case n < len(items):
+			for _, g := range batch {
+				g.partly.Store(true)
+			}
 		}
 		items = items[n:]
 	}
@@ -325,9 +340,12 @@ func failure(err error) error {
 }
 
 // deadline is when the last caller of batch gives up, and at most the timeout
-// from now: an answer that comes later is for nobody.
+// from now: an answer that comes later is for nobody, unless the call is judged by it.
 func (b *batcher) deadline(batch []*group) time.Time {
 	latest := time.Now().Add(b.timeout)
+	if b.judge != nil {
+		return latest
+	}
 	var last time.Time
 	for _, g := range batch {
 		if g.until.IsZero() || g.until.After(latest) {

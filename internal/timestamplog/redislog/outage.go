@@ -56,10 +56,11 @@ func (o *outages) list() []timestamplog.Outage {
 }
 
 // judge records a success or a failure of p from a group that was sent to it. err is
-// why the caller did not wait for the results, nil if it did.
+// why the caller did not wait for the results, nil if it did. A primary that has answered
+// a part of a group that needs several calls is asked for much, and not away.
 func (o *outages) judge(ctx context.Context, p *primary, g *group, err error) {
 	if err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !g.redirected.Load() {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !g.redirected.Load() && !g.partly.Load() {
 			o.failed(p, err, len(g.items))
 		}
 		return
@@ -71,6 +72,22 @@ func (o *outages) judge(ctx context.Context, p *primary, g *group, err error) {
 		}
 	}
 	o.judgeError(ctx, p, g.items[0].result.Err, len(g.items))
+}
+
+// judgeCall records a success or a failure of p from a call about items, which failed
+// as a whole with err unless that is nil. A primary that answers late has answered.
+func (o *outages) judgeCall(p *primary, items []*item, err error) {
+	if err != nil && !errors.Is(err, errLate) {
+		o.judgeError(context.Background(), p, failure(err), len(items))
+		return
+	}
+	for _, it := range items {
+		if err := it.result.Err; err == nil || !blamesPrimary(err) || errors.Is(err, errLate) {
+			o.succeeded(p)
+			return
+		}
+	}
+	o.failed(p, items[0].result.Err, len(items))
 }
 
 // judgeError records a success or a failure of p from the error of a call to it, which

@@ -18,9 +18,12 @@ type primary struct {
 	// Batchers gather requests into calls, those that stint_decide can answer
 	// and those that only stint_reserve can, which is dearer.
 	decides, reserves *batcher
-	breaker           breaker
-	clock             serverClock
-	probed            bool // until its outage is over; under the mu of outages
+	// Those of hurried callers have their own: a call has the deadline of the first
+	// of its callers, by which others would be sent back and asked again.
+	hurriedDecides, hurriedReserves *batcher
+	breaker                         breaker
+	clock                           serverClock
+	probed                          bool // until its outage is over; under the mu of outages
 }
 
 // newPrimary returns a primary whose batchers send calls by send.
@@ -32,12 +35,23 @@ func (l *Log) newPrimary(name string, client redis.UniversalClient, send func(co
 		}}
 	}
 	p.decides, p.reserves = batch(&decideCall), batch(&reserveCall)
+	p.hurriedDecides, p.hurriedReserves = batch(&decideCall), batch(&reserveCall)
+	for _, b := range []*batcher{p.hurriedDecides, p.hurriedReserves} {
+		b.timeout = l.maxLatency
+		b.judge = func(items []*item, err error) { l.outages.judgeCall(p, items, err) }
+	}
 	return p
 }
 
-// batcher returns the one for requests that need stint_reserve or do not.
-func (p *primary) batcher(reserves bool) *batcher {
-	if reserves {
+// batcher returns the one for requests that need stint_reserve or do not, of callers
+// that are hurried or are not.
+func (p *primary) batcher(reserves, hurried bool) *batcher {
+	switch {
+	case hurried && reserves:
+		return p.hurriedReserves
+	case hurried:
+		return p.hurriedDecides
+	case reserves:
 		return p.reserves
 	}
 	return p.decides

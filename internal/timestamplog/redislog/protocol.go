@@ -74,6 +74,9 @@ func flags(it *item) byte {
 	if it.always {
 		f |= 4
 	}
+	if it.uncharged {
+		f |= 8
+	}
 	return f
 }
 

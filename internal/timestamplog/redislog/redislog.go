@@ -32,6 +32,11 @@ type Options struct {
 	// Timeout bounds each call to Redis; 0 means DefaultTimeout. A caller's own
 	// deadline, where it is earlier, holds for that caller.
 	Timeout time.Duration
+	// MaxLatency is how long a primary may take to answer. A caller whose own deadline
+	// is earlier gives up on the answer, not on the primary: its call is waited for
+	// without it, until MaxLatency, and only what comes of that may begin an outage. 0
+	// means that every caller whose deadline passes is a failure of the primary.
+	MaxLatency time.Duration
 	// OnOutage is called when an outage of a primary begins and when it ends,
 	// one call at a time. It must not wait for long, since a request waits for
 	// it, nor ask the log for a decision. nil means that nobody wants to know.
@@ -45,12 +50,13 @@ type Options struct {
 // object to its users: what they call, and the ways to send a call, which need the
 // client, the topology and the timeout alike. Each file has one concern.
 type Log struct {
-	client  redis.UniversalClient
-	target  target // what Open parsed
-	prefix  string
-	shards  sharder
-	timeout time.Duration
-	clock   func() time.Time // nil for Redis's own
+	client     redis.UniversalClient
+	target     target // what Open parsed
+	prefix     string
+	shards     sharder
+	timeout    time.Duration
+	maxLatency time.Duration
+	clock      func() time.Time // nil for Redis's own
 	// In a Cluster topology knows the primaries, and else there is a single one.
 	single   *primary
 	topology *topology
@@ -65,7 +71,7 @@ var _ timestamplog.Log = (*Log)(nil)
 // New returns the log on client, which Close closes. A client made by Connect waits no
 // longer than its timeouts; no settings of a client make a request count twice.
 func New(client redis.UniversalClient, options Options) *Log {
-	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, clock: options.Clock}
+	l := &Log{client: client, prefix: options.Prefix, timeout: options.Timeout, maxLatency: options.MaxLatency, clock: options.Clock}
 	l.shards.secret = options.Secret
 	l.outages = newOutages(options.OnOutage, l.probe)
 	if l.prefix == "" {
@@ -145,8 +151,9 @@ func (l *Log) decideByOne(ctx context.Context, requests []timestamplog.Request, 
 	p := l.primaryOf(shard)
 	err := errOutage
 	if !p.breaker.refuses(len(requests)) {
-		p.batcher(needsReserve(requests)).submit(ctx, g)
-		err = l.wait(ctx, p, g)
+		b := p.batcher(needsReserve(requests), isHurried(ctx, l.maxLatency))
+		b.submit(ctx, g)
+		err = l.wait(ctx, p, b, g)
 	}
 	for i := range results[:len(requests)] {
 		results[i] = g.answer(i, err)
@@ -156,7 +163,7 @@ func (l *Log) decideByOne(ctx context.Context, requests []timestamplog.Request, 
 
 // decideByPrimary asks about each request the primary of its key.
 func (l *Log) decideByPrimary(ctx context.Context, requests []timestamplog.Request, results []timestamplog.Result) {
-	reserves := needsReserve(requests)
+	reserves, hurried := needsReserve(requests), isHurried(ctx, l.maxLatency)
 	byPrimary := map[*primary]*group{}
 	groups := make([]*group, len(requests)) // where each request went,
 	places := make([]int, len(requests))    // and at which place
@@ -177,11 +184,11 @@ func (l *Log) decideByPrimary(ctx context.Context, requests []timestamplog.Reque
 			errs[g] = errOutage
 			continue
 		}
-		p.batcher(reserves).submit(ctx, g)
+		p.batcher(reserves, hurried).submit(ctx, g)
 	}
 	for p, g := range byPrimary {
 		if errs[g] == nil {
-			errs[g] = l.wait(ctx, p, g)
+			errs[g] = l.wait(ctx, p, p.batcher(reserves, hurried), g)
 		}
 	}
 	for i, g := range groups {
@@ -192,13 +199,15 @@ func (l *Log) decideByPrimary(ctx context.Context, requests []timestamplog.Reque
 	}
 }
 
-// wait returns nil once the items of g, which p was asked about, have their
+// wait returns nil once the items of g, which b asked p about, have their
 // results, or why the caller no longer waits. Requests whose logs and IDs lay on
 // two nodes have not been decided, and are asked again by their caller, so that
 // nobody else waits for them.
-func (l *Log) wait(ctx context.Context, p *primary, g *group) error {
+func (l *Log) wait(ctx context.Context, p *primary, b *batcher, g *group) error {
 	err := g.wait(ctx)
-	l.outages.judge(ctx, p, g, err)
+	if b.judge == nil {
+		l.outages.judge(ctx, p, g, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -214,6 +223,17 @@ func (l *Log) wait(ctx context.Context, p *primary, g *group) error {
 	return nil
 }
 
+// isHurried reports whether the caller of ctx waits less than a primary may take, which
+// is not bounded if maxLatency is 0. A caller that waits as long has a little less left
+// when it comes here.
+func isHurried(ctx context.Context, maxLatency time.Duration) bool {
+	if maxLatency <= 0 {
+		return false
+	}
+	until, limited := ctx.Deadline()
+	return limited && time.Until(until) < maxLatency*9/10
+}
+
 // fill writes what Redis is to be asked for q and returns the shard.
 func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	shard := l.shards.of(q.Key)
@@ -223,7 +243,7 @@ func (l *Log) fill(it *item, q *timestamplog.Request) int {
 	it.cost = uint32(q.Cost)
 	it.peek, it.detail = q.Peek, q.Detail
 	it.counted = q.Algorithm != nil && !q.Algorithm.IsLog()
-	it.maxWait, it.id, it.always = q.MaxWait, q.ID, q.ChargeAlways
+	it.maxWait, it.id, it.always, it.uncharged = q.MaxWait, q.ID, q.ChargeAlways, q.Uncharged && !q.Peek
 	if it.peek {
 		it.id = "" // a peek neither looks for one nor leaves one
 	}

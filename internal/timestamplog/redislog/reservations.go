@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stint-dev/stint/internal/supervise"
 	"github.com/stint-dev/stint/internal/timestamplog"
 )
 
@@ -25,27 +26,27 @@ func needsReserve(requests []timestamplog.Request) bool {
 func (l *Log) decideAlone(ctx context.Context, items []*item) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
+	until, _ := ctx.Deadline()
 	for i := range items {
-		if err := l.sendAtomic(ctx, l.primaryOf(items[i].shard), items[i:i+1], false); err != nil {
+		if err := l.sendAtomic(ctx, l.primaryOf(items[i].shard), items[i:i+1], until, false); err != nil {
 			fail(items[i:i+1], unanswerable(err))
 		}
 	}
 }
 
-// sendAtomic asks about items, of a shard of p, in one call and fills in their
-// results.
-func (l *Log) sendAtomic(ctx context.Context, p *primary, items []*item, together bool) error {
+// sendAtomic asks about items, of a shard of p, in one call, which may be decided until
+// an instant, and fills in their results.
+func (l *Log) sendAtomic(ctx context.Context, p *primary, items []*item, until time.Time, together bool) error {
 	if err := l.readClock(ctx, p); err != nil {
 		return err
 	}
-	until, _ := ctx.Deadline()
 	for try := 1; ; try++ {
 		keys, args := reservationsArguments(l.now(&p.clock, until), items, together)
 		reply, err := l.callAtomic(ctx, functions.reservations, keys, args)
 		if err != nil {
 			return err
 		}
-		if err := readReply(reply, items, &p.clock); !errors.Is(err, errLate) || try == maxLate || ctx.Err() != nil {
+		if err := readReply(reply, items, &p.clock); !errors.Is(err, errLate) || try == maxLate || !time.Now().Before(until) {
 			return err
 		}
 	}
@@ -103,12 +104,7 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 	if p.breaker.refuses(len(items)) {
 		return errOutage
 	}
-	err := l.sendAtomic(ctx, p, items, true)
-	if err != nil {
-		err = unreachable(err)
-	}
-	l.outages.judgeError(ctx, p, err, len(items))
-	if err != nil {
+	if err := p.decideTogether(ctx, l, items); err != nil {
 		return err
 	}
 	for i, it := range items {
@@ -118,6 +114,37 @@ func (l *Log) DecideAll(ctx context.Context, requests []timestamplog.Request, re
 		results[i] = it.result
 	}
 	return nil
+}
+
+// decideTogether asks p, a primary of l, about items in one call that charges all or
+// none, fills in their results, and records a success or a failure of p.
+func (p *primary) decideTogether(ctx context.Context, l *Log, items []*item) error {
+	until, _ := ctx.Deadline()
+	if !isHurried(ctx, l.maxLatency) {
+		err := l.sendAtomic(ctx, p, items, until, true)
+		if err != nil {
+			err = unreachable(err)
+		}
+		l.outages.judgeError(ctx, p, err, len(items))
+		return err
+	}
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.maxLatency)
+	done := make(chan error, 1)
+	go func() { // the call goes on when its caller gives up
+		defer cancel()
+		err := supervise.Call("redis call", func() error { return l.sendAtomic(whole, p, items, until, true) })
+		l.outages.judgeCall(p, items, err)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			err = failure(err)
+		}
+		return err
+	case <-ctx.Done():
+		return unreachable(ctx.Err())
+	}
 }
 
 // Cancel implements timestamplog.Log. Like Reset it publishes to every WatchResets, so

@@ -4,7 +4,7 @@
 -- everything under another algorithm than the timestamp log.
 --
 -- A view is one request and what its log says to it:
---   name, stack, cost, peek, detail, always, id, ids  as asked; id is nil for none
+--   name, stack, cost, peek, detail, always, uncharged, id, ids  as asked; id is nil for none
 --   engine   the table of functions by which its log is read and written
 --   foreign  the name holds something else
 --   shift    by how much the log must be shifted because the clock stepped back
@@ -227,12 +227,12 @@ local function decide_alone(v, max_wait)
   return reply(v, at, not counts)
 end
 
-local ALWAYS = 4  -- a flag of stint_reserve alone
+local ALWAYS, UNCHARGED = 4, 8  -- flags of stint_reserve alone
 
 local function view_of(name, stack, cost, flags, id, ids)
   return {
     name = name, stack = stack, cost = cost, peek = flags % 2 == PEEK, detail = flags % ALWAYS >= DETAIL,
-    always = flags >= ALWAYS, id = id, ids = ids, engine = stack.engine or timestamps,
+    always = flags % UNCHARGED >= ALWAYS, uncharged = flags >= UNCHARGED, id = id, ids = ids, engine = stack.engine or timestamps,
   }
 end
 
@@ -257,7 +257,7 @@ local function decide_all(views, answers)
   end
   for i = 1, #views do
     local v = views[i]
-    if not peek and not v.known then
+    if not peek and not v.known and not v.uncharged then
       if allowed then
         charge(v, at)
       elseif v.always and #v.stack.rules > 0 then
@@ -280,7 +280,7 @@ end
 --         in its reservation as if it came alone
 -- ARGV 3  each request in 11 bytes and its id: which stack, counted from 1; its
 --         cost in four bytes, the highest first; its flags, as in stint_decide plus 4
---         to charge it also where it is refused; its longest wait in four; and how
+--         to charge it also where it is refused and 8 to charge it never; its longest wait in four; and how
 --         long its id is, 0 for none
 -- ARGV 4+ the stacks, as read_stack reads them
 -- return  as stint_decide, but for what is allowed later 4 and its reservation in 8

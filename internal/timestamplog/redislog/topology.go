@@ -105,7 +105,9 @@ func (l *Log) newTopology(client *redis.ClusterClient) *topology {
 		for _, b := range []struct {
 			*batcher
 			form *callForm
-		}{{p.decides, &decideCall}, {p.reserves, &reserveCall}} {
+		}{
+			{p.decides, &decideCall}, {p.reserves, &reserveCall}, {p.hurriedDecides, &decideCall}, {p.hurriedReserves, &reserveCall},
+		} {
 			b.resend = func(ctx context.Context, items []*item) { l.sendElsewhere(ctx, b.form, items) }
 		}
 		return p

@@ -21,7 +21,8 @@
 //     report the earlier wait, for MaxAge at most, and still refuse.
 //
 // A request that would wait, that has an ID, or that is charged although it is
-// refused is never answered from the cache, nor is one about several keys. Such a
+// refused is never answered from the cache, nor is a peek that is not Uncharged, nor one
+// about several keys. Such a
 // charge changes no log with a valid entry: where a cost of 1 is refused, nothing fits.
 //
 // A refusal of a cost above 1 says nothing about smaller costs, which may be
@@ -222,7 +223,7 @@ func (l *Log) shard(id timestamplog.LogID) (hash uint64, s *shard) {
 // isCacheable reports whether a refusal of q writes nothing and is the same for
 // every caller.
 func isCacheable(q *timestamplog.Request) bool {
-	return !q.Peek && q.MaxWait == 0 && q.ID == "" && !q.Options.CountRefused && !q.ChargeAlways
+	return (!q.Peek || q.Uncharged) && q.MaxWait == 0 && q.ID == "" && !q.Options.CountRefused && !q.ChargeAlways
 }
 
 // lookup fills in the cached answer to q, if there is one and ask is false.

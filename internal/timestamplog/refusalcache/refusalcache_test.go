@@ -126,6 +126,7 @@ func TestOnlyWhatIsKnownExactlyIsAnsweredFromMemory(t *testing.T) {
 		{"a larger cost, whose wait is longer", one, three, nil, false},
 		{"a cost above 1, beside which a cheaper request may be allowed", three, three, nil, false},
 		{"a peek", one, one, func(q *timestamplog.Request) { q.Peek = true }, false},
+		{"a question that charges nothing", one, one, func(q *timestamplog.Request) { q.Peek, q.Uncharged = true, true }, true},
 		{"one that waits for its reservation", one, one, func(q *timestamplog.Request) { q.MaxWait, q.ID = 1, "a" }, false},
 		{"one that names itself, and may have been charged before", one, one, func(q *timestamplog.Request) { q.ID = "a" }, false},
 		{"one that counts though it is refused", one, one, func(q *timestamplog.Request) { q.Options.CountRefused = true }, false},

@@ -1,0 +1,212 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	pathReport      = "/v1/report"
+	pathReportBatch = "/v1/report/batch"
+)
+
+// Report says what came of a request of a key, whether or not it was checked: a login
+// that failed, a page that was not found. The policies with that outcome count it.
+type Report struct {
+	// Key is the key that was or would be checked.
+	Key string
+	// Outcome names what happened: 1 to 64 of a-z, 0-9 and underscore, beginning with a
+	// letter, as "login_failed".
+	Outcome string
+	// Request is what is said of the request, for policies with conditions. Values are
+	// cut and cleaned as those of a Check.
+	Request Request
+	// At is when it happened, zero for now. What is more than ten minutes late is not
+	// counted, and what is counted counts from now.
+	At time.Time
+	// Source says who reports, shown with an offence; "" means WithSource's.
+	Source string
+	// Meta is shown with an offence and never trusted, as that of a Check.
+	Meta map[string]string
+	// ID has the server count once all reports that carry it within a minute, 1 to 64
+	// printable ASCII characters. A call makes one of its own where it is "" and retries
+	// are on.
+	ID string
+}
+
+// ReportResult is what one policy did with a report.
+type ReportResult string
+
+// The results.
+const (
+	ReportCharged  ReportResult = "charged"
+	ReportFull     ReportResult = "full"     // there was no room: nothing was charged, which is an offence
+	ReportReplayed ReportResult = "replayed" // its ID was charged before
+	ReportLost     ReportResult = "lost"     // during an outage of Stint's log, under on_failure allow or deny
+)
+
+// Reported answers a Report.
+type Reported struct {
+	Key     string // canonical
+	Outcome string
+	// Policies are those that count the outcome for this key and request.
+	Policies []ReportedPolicy
+	// Note says why no policy counted it, "" if one did.
+	Note           string
+	Degraded       bool
+	DegradedReason string
+}
+
+// Refuses reports whether an enforcing policy refuses the checks of the key from now on.
+func (r *Reported) Refuses() bool {
+	for _, p := range r.Policies {
+		if p.Refuses && p.Mode == "enforce" {
+			return true
+		}
+	}
+	return false
+}
+
+// ReportedPolicy is what one policy did with a report.
+type ReportedPolicy struct {
+	Policy string
+	Mode   string // enforce or shadow
+	Result ReportResult
+	ID     string // opens the record of the offence, "" unless the result is ReportFull
+	// Refuses says whether the policy refuses checks of the key from now on, or would in
+	// shadow mode, and RetryAt until when.
+	Refuses bool
+	RetryAt time.Time
+	Rules   []RuleState
+}
+
+// ReportItem answers one report of a batch: exactly one of the two is not nil.
+type ReportItem struct {
+	Reported *Reported
+	// Err is a *Problem where this report was wrong.
+	Err error
+}
+
+// Report reports what came of a request. A report that no policy counts is no error. The
+// error is a *Problem where the report is wrong, an *OutageError whatever WithOutage
+// says, or the context's.
+func (c *Client) Report(ctx context.Context, r Report) (*Reported, error) {
+	var answer wireReported
+	if _, err := c.ask(ctx, call{path: pathReport, question: c.wireReport(&r)}, &answer); err != nil {
+		return nil, err
+	}
+	return answer.reported(), nil
+}
+
+// ReportBatch reports 1 to MaxBatch outcomes in one call, in order. The error is for the
+// whole, as that of Report.
+func (c *Client) ReportBatch(ctx context.Context, reports []Report) ([]ReportItem, error) {
+	if len(reports) == 0 || len(reports) > MaxBatch {
+		return nil, fmt.Errorf("client: a batch of %d reports; send 1 to %d", len(reports), MaxBatch)
+	}
+	var send struct {
+		Reports []*wireReport `json:"reports"`
+	}
+	for i := range reports {
+		send.Reports = append(send.Reports, c.wireReport(&reports[i]))
+	}
+	answers := wireReportBatch{sent: len(reports)}
+	if _, err := c.ask(ctx, call{path: pathReportBatch, question: &send}, &answers); err != nil {
+		return nil, err
+	}
+	items := make([]ReportItem, len(reports))
+	for i, text := range answers.Answers {
+		items[i].Reported, items[i].Err = readReported(text)
+	}
+	return items, nil
+}
+
+// wireReport is a report as it is sent.
+type wireReport struct {
+	Key     string            `json:"key"`
+	Outcome string            `json:"outcome"`
+	Request Request           `json:"request,omitzero"`
+	At      *time.Time        `json:"at,omitzero"`
+	Source  string            `json:"source,omitzero"`
+	Meta    map[string]string `json:"meta,omitempty"`
+	ID      string            `json:"id,omitzero"`
+}
+
+func (c *Client) wireReport(r *Report) *wireReport {
+	w := &wireReport{
+		Key: r.Key, Outcome: r.Outcome, Request: r.Request.cut(), Source: c.sourceOr(r.Source), Meta: cutMeta(r.Meta),
+		ID: c.idempotencyKey(r.ID, false),
+	}
+	if !r.At.IsZero() {
+		at := r.At.UTC()
+		w.At = &at
+	}
+	return w
+}
+
+type wireReported struct {
+	Key      string `json:"key"`
+	Outcome  string `json:"outcome"`
+	Policies []struct {
+		Policy  string       `json:"policy"`
+		Mode    string       `json:"mode"`
+		Result  ReportResult `json:"result"`
+		ID      string       `json:"id"`
+		Refuses bool         `json:"refuses"`
+		RetryAt time.Time    `json:"retry_at"`
+		Rules   []wireRule   `json:"rules"`
+	} `json:"policies"`
+	Note           string `json:"note"`
+	Degraded       bool   `json:"degraded"`
+	DegradedReason string `json:"degraded_reason"`
+}
+
+// fits returns an error unless it answers a report.
+func (w *wireReported) fits(status int) error {
+	if status != http.StatusOK || w.Outcome == "" {
+		return fmt.Errorf("an answer with status %d that answers no report", status)
+	}
+	return nil
+}
+
+func (w *wireReported) reported() *Reported {
+	r := &Reported{Key: w.Key, Outcome: w.Outcome, Note: w.Note, Degraded: w.Degraded, DegradedReason: w.DegradedReason}
+	for _, p := range w.Policies {
+		r.Policies = append(r.Policies, ReportedPolicy{
+			Policy: p.Policy, Mode: p.Mode, Result: p.Result, ID: p.ID, Refuses: p.Refuses, RetryAt: p.RetryAt, Rules: states(p.Rules),
+		})
+	}
+	return r
+}
+
+// wireReportBatch is the answer to a batch of reports.
+type wireReportBatch struct {
+	Answers []jsontext.Value `json:"answers"`
+	sent    int
+}
+
+// fits returns an error unless there is an answer to each report.
+func (w *wireReportBatch) fits(status int) error {
+	if status != http.StatusOK || len(w.Answers) != w.sent {
+		return fmt.Errorf("an answer with status %d and %d answers to a batch of %d reports", status, len(w.Answers), w.sent)
+	}
+	return nil
+}
+
+// readReported reads an answer, which says "outcome", or else the problem in its place.
+func readReported(text jsontext.Value) (*Reported, error) {
+	var w wireReported
+	if err := json.Unmarshal(text, &w); err == nil && w.Outcome != "" {
+		return w.reported(), nil
+	}
+	p := new(Problem)
+	if err := json.Unmarshal(text, p); err != nil || p.Status == 0 {
+		return nil, errUnreadable
+	}
+	return nil, p
+}

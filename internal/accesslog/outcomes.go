@@ -1,0 +1,103 @@
+package accesslog
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/conditions"
+)
+
+// Outcomes says what came of the requests of a log, by their status and method. A request
+// may have several outcomes, each once.
+type Outcomes []Outcome
+
+// Outcome is one outcome and the answers that mean it.
+type Outcome struct {
+	Name     string
+	Method   string // in upper case, "" for any
+	Statuses []int
+}
+
+// maxOutcomes bounds how many outcomes may be named.
+const maxOutcomes = 32
+
+// DefaultOutcomes returns not_found for 404 and 410, and login_failed for a POST that is
+// answered 401 or 403.
+func DefaultOutcomes() Outcomes {
+	return Outcomes{
+		{Name: "not_found", Statuses: []int{404, 410}},
+		{Name: "login_failed", Method: "POST", Statuses: []int{401, 403}},
+	}
+}
+
+// ParseOutcomes reads texts such as "404=not_found" and "POST 401,403=login_failed": a
+// method if only it counts, statuses, and the outcome.
+func ParseOutcomes(texts []string) (Outcomes, error) {
+	if len(texts) > maxOutcomes {
+		return nil, fmt.Errorf("%d outcomes are too many; at most %d are allowed", len(texts), maxOutcomes)
+	}
+	all := Outcomes{}
+	for _, text := range texts {
+		o, err := parseOutcome(text)
+		if err != nil {
+			return nil, fmt.Errorf("the outcome %q %w", clip(text), err)
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func parseOutcome(text string) (Outcome, error) {
+	answers, name, found := strings.Cut(text, "=")
+	if !found {
+		return Outcome{}, errors.New("has no equals sign; write for example 404=not_found or POST 401,403=login_failed")
+	}
+	o := Outcome{Name: strings.TrimSpace(name)}
+	if err := conditions.CheckOutcome(o.Name); err != nil {
+		return o, err
+	}
+	answers = strings.TrimSpace(answers)
+	if method, statuses, found := strings.Cut(answers, " "); found {
+		o.Method, answers = strings.ToUpper(method), statuses
+	}
+	for _, digits := range strings.Split(answers, ",") {
+		status, err := strconv.Atoi(strings.TrimSpace(digits))
+		if err != nil || status < 100 || status > 599 {
+			return o, errors.New("needs statuses from 100 to 599 before the equals sign, for example 404 or POST 401,403")
+		}
+		o.Statuses = append(o.Statuses, status)
+	}
+	return o, nil
+}
+
+// Append appends the names of the outcomes of r to names. A missing asset, favicon or
+// robots.txt has none: browsers ask for them by themselves.
+func (all Outcomes) Append(names []string, r *Record) []string {
+	if r.Status == 0 || (r.Status == 404 || r.Status == 410) && isAsset(r.Path) {
+		return names
+	}
+	first := len(names)
+	for _, o := range all {
+		if slices.Contains(o.Statuses, r.Status) && (o.Method == "" || strings.EqualFold(o.Method, r.Method)) && !slices.Contains(names[first:], o.Name) {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
+// assets are the extensions of what pages load by themselves.
+var assets = map[string]bool{
+	".avif": true, ".bmp": true, ".css": true, ".eot": true, ".gif": true, ".ico": true, ".jpeg": true, ".jpg": true, ".js": true, ".map": true,
+	".mjs": true, ".mp3": true, ".mp4": true, ".otf": true, ".png": true, ".svg": true, ".ttf": true, ".webm": true, ".webmanifest": true,
+	".webp": true, ".woff": true, ".woff2": true,
+}
+
+// isAsset reports whether a browser may ask for a target without its user.
+func isAsset(target string) bool {
+	p := conditions.NormalizePath(target)
+	return p == "/robots.txt" || assets[strings.ToLower(path.Ext(p))]
+}

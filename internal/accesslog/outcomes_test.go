@@ -1,0 +1,50 @@
+package accesslog
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestOutcomesFollowFromStatusAndMethod(t *testing.T) {
+	own, err := ParseOutcomes([]string{"post 401, 403=login_failed", "500=error", "500,502=error", "404=not_found"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		outcomes Outcomes
+		record   Record
+		want     string
+	}{
+		{DefaultOutcomes(), Record{Status: 404, Path: "/old?x=1"}, "not_found"},
+		{DefaultOutcomes(), Record{Status: 410, Path: "/old"}, "not_found"},
+		{DefaultOutcomes(), Record{Status: 404, Path: "/style.CSS?v=2"}, ""},
+		{DefaultOutcomes(), Record{Status: 404, Path: "/a/favicon.ico"}, ""},
+		{DefaultOutcomes(), Record{Status: 404, Path: "/robots.txt"}, ""},
+		{DefaultOutcomes(), Record{Status: 404, Path: "/a/robots.txt"}, "not_found"},
+		{DefaultOutcomes(), Record{Status: 404, Path: "/.env"}, "not_found"},
+		{DefaultOutcomes(), Record{Status: 404}, "not_found"},
+		{DefaultOutcomes(), Record{Status: 401, Method: "POST"}, "login_failed"},
+		{DefaultOutcomes(), Record{Status: 401, Method: "GET"}, ""},
+		{DefaultOutcomes(), Record{Status: 200}, ""},
+		{DefaultOutcomes(), Record{}, ""},
+		{own, Record{Status: 403, Method: "Post", Path: "/a.png"}, "login_failed"},
+		{own, Record{Status: 500}, "error"},
+		{Outcomes{}, Record{Status: 404}, ""},
+	} {
+		if got := strings.Join(test.outcomes.Append(nil, &test.record), " "); got != test.want {
+			t.Errorf("%+v has the outcomes %q, want %q", test.record, got, test.want)
+		}
+	}
+	if got := own.Append([]string{"error"}, &Record{Status: 502}); !slices.Equal(got, []string{"error", "error"}) {
+		t.Errorf("what was there before is not left alone: %v", got)
+	}
+	for _, text := range []string{"404", "=x", "404=", "404=Not found", "99=x", "600=x", "404,=x", "GET=x", "GET POST 1=x", "404=" + strings.Repeat("x", 65)} {
+		if o, err := ParseOutcomes([]string{text}); err == nil {
+			t.Errorf("%q is read as %+v", text, o)
+		}
+	}
+	if _, err := ParseOutcomes(make([]string, maxOutcomes+1)); err == nil {
+		t.Error("any number of outcomes is read")
+	}
+}

@@ -1,0 +1,180 @@
+package identities
+
+import (
+	"context"
+	"crypto/rand"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+const (
+	touchEvery  = time.Minute // the accuracy of the idle time
+	maxRecalled = 1000
+)
+
+// Sessions find, begin and end the sessions of users. See NewSessions.
+type Sessions struct {
+	SessionOptions
+	mu       sync.Mutex
+	recalled map[[32]byte]Login // recently found, used while the database is unreachable
+}
+
+// SessionOptions are the parts of Sessions.
+type SessionOptions struct {
+	Store SessionStore
+	// UsersRevision is the revision of the newest change of a user that this node
+	// knows.
+	UsersRevision func() int64
+	// A session ends after IdleTimeout without a request, and Lifetime after the
+	// login. Zero means 2 and 24 hours.
+	IdleTimeout, Lifetime time.Duration
+	Now                   func() time.Time
+}
+
+// SessionStore keeps sessions by the hash of their secret.
+type SessionStore interface {
+	// BeginSession adds the session of a login and records it. verified is the
+	// password hash that the password was verified against: where it is no longer
+	// the user's, or the user is disabled or deleted, it is a Conflict and nothing
+	// is added. The addresses become known for their user.
+	BeginSession(ctx context.Context, by audit.Actor, s identity.Session, verified string, known ...identity.KnownAddress) error
+	FindSession(ctx context.Context, hash []byte) (*identity.Session, *identity.User, error)
+	TouchSession(ctx context.Context, hash []byte, at time.Time) error
+	// EndSession ends a session as its user asked, and records it. A session that
+	// has ended changes nothing.
+	EndSession(ctx context.Context, by audit.Actor, hash []byte) error
+	// DeleteSession removes a session that has expired.
+	DeleteSession(ctx context.Context, hash []byte) error
+}
+
+// Login is an active session and its user.
+type Login struct {
+	Session identity.Session
+	User    identity.User
+	// users is UsersRevision before the session was read: once that moves, the
+	// session may have ended.
+	users int64
+}
+
+// NewSessions returns sessions over a store.
+func NewSessions(o SessionOptions) *Sessions {
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = 2 * time.Hour
+	}
+	if o.Lifetime <= 0 {
+		o.Lifetime = 24 * time.Hour
+	}
+	return &Sessions{SessionOptions: o, recalled: map[[32]byte]Login{}}
+}
+
+// Find returns the active session of a secret's hash, nil for none. While the
+// database is unreachable it returns what the database said last: nothing can be
+// changed then.
+func (s *Sessions) Find(ctx context.Context, hash [32]byte) (*Login, error) {
+	users := s.UsersRevision()
+	session, user, err := s.Store.FindSession(ctx, hash[:])
+	switch {
+	case fault.Is(err, fault.NotFound):
+		s.forget(hash)
+		return nil, nil
+	case err != nil:
+		l, known := s.recall(hash)
+		if !known || l.users != users || !s.isActive(&l) {
+			return nil, err
+		}
+		return &l, nil
+	}
+	l := Login{*session, *user, users}
+	if !s.isActive(&l) {
+		s.forget(hash)
+		return nil, s.Store.DeleteSession(ctx, hash[:])
+	}
+	if now := s.Now(); now.Sub(l.Session.LastSeen) >= touchEvery {
+		if err := s.Store.TouchSession(ctx, hash[:], now); err != nil {
+			return nil, err
+		}
+		l.Session.LastSeen = now
+	}
+	s.remember(hash, l)
+	return &l, nil
+}
+
+// IsActive reports whether a session is still active for a user with this role, as
+// the database says now.
+func (s *Sessions) IsActive(ctx context.Context, hash [32]byte, role identity.Role) (bool, error) {
+	session, user, err := s.Store.FindSession(ctx, hash[:])
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return user.Role == role && s.isActive(&Login{Session: *session, User: *user}), nil
+}
+
+// Begin begins a session and returns its secret. user is as the password was
+// verified against; where the user was changed since, it is a Conflict.
+func (s *Sessions) Begin(ctx context.Context, user *identity.User, address netip.Addr, agent string) (string, error) {
+	now := s.Now()
+	secret := rand.Text() + rand.Text()
+	hash := identity.HashSecret(secret)
+	err := s.Store.BeginSession(ctx, actorOf(user, address), identity.Session{
+		Hash: hash[:], UserID: user.ID, CSRF: rand.Text(), Created: now, LastSeen: now,
+		Expires: now.Add(s.Lifetime), Address: address.String(), Agent: agent,
+	}, user.PasswordHash, identity.KnownAddressesOf(address)...)
+	return secret, err
+}
+
+// End ends the session of a secret, if there is one.
+func (s *Sessions) End(ctx context.Context, secret string, address netip.Addr) error {
+	hash := identity.HashSecret(secret)
+	session, user, err := s.Store.FindSession(ctx, hash[:])
+	s.forget(hash)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.Store.EndSession(ctx, actorOf(user, address), session.Hash)
+}
+
+func actorOf(user *identity.User, address netip.Addr) audit.Actor {
+	return audit.Actor{Kind: audit.User, ID: user.ID, Name: user.Name, Address: address.String()}
+}
+
+func (s *Sessions) isActive(l *Login) bool {
+	now := s.Now()
+	return now.Before(l.Session.Expires) && now.Sub(l.Session.LastSeen) < s.IdleTimeout &&
+		l.User.Disabled.IsZero() && l.User.Role.Access() != ""
+}
+
+func (s *Sessions) remember(hash [32]byte, l Login) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.recalled[hash]; !known && len(s.recalled) >= maxRecalled {
+		for old := range s.recalled { // any will do: only an outage asks for it
+			delete(s.recalled, old)
+			break
+		}
+	}
+	s.recalled[hash] = l
+}
+
+func (s *Sessions) recall(hash [32]byte) (Login, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, known := s.recalled[hash]
+	return l, known
+}
+
+func (s *Sessions) forget(hash [32]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.recalled, hash)
+}

@@ -1,0 +1,111 @@
+// Package identities holds the use cases of users, their sessions and API tokens.
+// Package admin says what a use case is.
+package identities
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+// Users are the use cases of users.
+type Users struct{ Store UserStore }
+
+// UserStore keeps users. Errors that a caller can fix are *fault.Error: NotFound;
+// Conflict for a name that is taken, with the field "name", and for a change that
+// would leave no enabled admin and no active admin token.
+type UserStore interface {
+	Users(ctx context.Context) ([]*identity.User, error)
+	FindUserByID(ctx context.Context, id string) (*identity.User, error)
+	AddUser(ctx context.Context, by audit.Actor, u identity.User) (*identity.User, error)
+	// UpdateUser changes a user and ends the user's sessions in the same
+	// transaction, because their role or the password may have changed.
+	UpdateUser(ctx context.Context, by audit.Actor, id string, u identity.UserUpdate) (*identity.User, error)
+	// DeleteUser deletes a user and the user's sessions.
+	DeleteUser(ctx context.Context, by audit.Actor, id string) error
+}
+
+// CreateUser asks for a user.
+type CreateUser struct{ Name, Role, Password string }
+
+// UpdateUser changes a user; nil leaves a field as it is.
+type UpdateUser struct {
+	Role     *string
+	Disabled *bool
+}
+
+// List returns all users.
+func (u *Users) List(ctx context.Context) ([]*identity.User, error) { return u.Store.Users(ctx) }
+
+// ByID returns a user.
+func (u *Users) ByID(ctx context.Context, id string) (*identity.User, error) {
+	return u.Store.FindUserByID(ctx, id)
+}
+
+// Create makes a user, who can log in at once.
+func (u *Users) Create(ctx context.Context, c admin.Caller, r CreateUser) (*identity.User, error) {
+	if !userName.MatchString(r.Name) {
+		return nil, fault.Field("name", "must be 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit")
+	}
+	role, err := parseRole(r.Role)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := hashPassword(r.Password)
+	if err != nil {
+		return nil, err
+	}
+	return u.Store.AddUser(ctx, c.Actor, identity.User{Name: r.Name, Role: role, PasswordHash: hash})
+}
+
+// Update changes the role of a user, or disables or enables the user. It ends the
+// user's sessions.
+func (u *Users) Update(ctx context.Context, c admin.Caller, id string, r UpdateUser) (*identity.User, error) {
+	change := identity.UserUpdate{Disabled: r.Disabled}
+	if r.Role != nil {
+		role, err := parseRole(*r.Role)
+		if err != nil {
+			return nil, err
+		}
+		change.Role = &role
+	}
+	if change.Role == nil && change.Disabled == nil {
+		return nil, fault.New(fault.Invalid, "Nothing to change: send role or disabled.")
+	}
+	return u.Store.UpdateUser(ctx, c.Actor, id, change)
+}
+
+// SetPassword changes the password of a user and ends the user's sessions.
+func (u *Users) SetPassword(ctx context.Context, c admin.Caller, id, password string) (*identity.User, error) {
+	hash, err := hashPassword(password)
+	if err != nil {
+		return nil, err
+	}
+	return u.Store.UpdateUser(ctx, c.Actor, id, identity.UserUpdate{PasswordHash: &hash})
+}
+
+// Delete deletes a user and ends the user's sessions.
+func (u *Users) Delete(ctx context.Context, c admin.Caller, id string) error {
+	return u.Store.DeleteUser(ctx, c.Actor, id)
+}
+
+var userName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,63}$`)
+
+func parseRole(text string) (identity.Role, error) {
+	role := identity.Role(text)
+	if role.Access() == "" {
+		return "", fault.Field("role", "must be viewer, operator or admin")
+	}
+	return role, nil
+}
+
+func hashPassword(password string) (string, error) {
+	if err := identity.CheckPassword(password); err != nil {
+		return "", fault.Field("password", "%s", err.Error())
+	}
+	return identity.HashPassword(password), nil
+}

@@ -1,0 +1,139 @@
+package identities_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/identity"
+)
+
+const password = "correct horse battery"
+
+func (f *fixture) users() *identities.Users { return &identities.Users{Store: f.store.Identities} }
+
+// sessions are of this node; its own memory of them is separate from other calls'.
+func (f *fixture) sessions() *identities.Sessions {
+	return identities.NewSessions(identities.SessionOptions{
+		Store: f.store.Identities, UsersRevision: f.catalog.UsersRevision, IdleTimeout: time.Hour, Lifetime: 24 * time.Hour,
+		Now: func() time.Time { return f.now },
+	})
+}
+
+func (f *fixture) addUser(t *testing.T, name, role string) *identity.User {
+	t.Helper()
+	u, err := f.users().Create(t.Context(), ann, identities.CreateUser{Name: name, Role: role, Password: password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestWhatIsWrongWithAUserIsNamedByItsField(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		users := f.users()
+		bob := f.addUser(t, "bob", "viewer")
+		for field, r := range map[string]identities.CreateUser{
+			"name":     {Name: "-bob", Role: "viewer", Password: password},
+			"role":     {Name: "eve", Role: "owner", Password: password},
+			"password": {Name: "eve", Role: "viewer", Password: "short"},
+		} {
+			if _, err := users.Create(t.Context(), ann, r); !isField(err, field) {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+		_, err := users.Create(t.Context(), ann, identities.CreateUser{Name: "bob", Role: "viewer", Password: password})
+		if !fault.Is(err, fault.Conflict) || !isField(err, "name") {
+			t.Errorf("a name that is taken: %v", err)
+		}
+		if _, err := users.Update(t.Context(), ann, bob.ID, identities.UpdateUser{}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("nothing to change: %v", err)
+		}
+		role := "owner"
+		if _, err := users.Update(t.Context(), ann, bob.ID, identities.UpdateUser{Role: &role}); !isField(err, "role") {
+			t.Errorf("an unknown role: %v", err)
+		}
+		if _, err := users.SetPassword(t.Context(), ann, bob.ID, "short"); !isField(err, "password") {
+			t.Errorf("a short password: %v", err)
+		}
+	})
+}
+
+func TestAChangeOfAUserEndsTheSessionsOnEveryNode(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		users, role, disabled := f.users(), "operator", true
+		f.addUser(t, "root", "admin")
+		for what, change := range map[string]func(id string) error{
+			"role": func(id string) error {
+				_, err := users.Update(t.Context(), ann, id, identities.UpdateUser{Role: &role})
+				return err
+			},
+			"disabled": func(id string) error {
+				_, err := users.Update(t.Context(), ann, id, identities.UpdateUser{Disabled: &disabled})
+				return err
+			},
+			"password": func(id string) error {
+				_, err := users.SetPassword(t.Context(), ann, id, password+"!")
+				return err
+			},
+			"deleted": func(id string) error { return users.Delete(t.Context(), ann, id) },
+		} {
+			u := f.addUser(t, "bob-"+what, "viewer")
+			one, other := f.sessions(), f.sessions()
+			secret, err := one.Begin(t.Context(), u, ann.Address, "firefox")
+			if err != nil {
+				t.Fatal(err)
+			}
+			hash := identity.HashSecret(secret)
+			for _, s := range []*identities.Sessions{one, other} {
+				if l, err := s.Find(t.Context(), hash); err != nil || l == nil || l.User.ID != u.ID {
+					t.Fatalf("%s: found %+v, %v", what, l, err)
+				}
+			}
+			if err := change(u.ID); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range []*identities.Sessions{one, other} {
+				if l, err := s.Find(t.Context(), hash); err != nil || l != nil {
+					t.Errorf("%s: afterwards %+v, %v", what, l, err)
+				}
+				if active, err := s.IsActive(t.Context(), hash, u.Role); err != nil || active {
+					t.Errorf("%s: still active, %v", what, err)
+				}
+			}
+			// The login that verified the former password comes too late.
+			if _, err := one.Begin(t.Context(), u, ann.Address, "firefox"); what != "role" && !fault.Is(err, fault.Conflict) {
+				t.Errorf("%s: a login of before gave %v", what, err)
+			}
+		}
+	})
+}
+
+func TestASessionIsRecalledWhileTheDatabaseIsUnreachable(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture) {
+		u := f.addUser(t, "bob", "viewer")
+		s := f.sessions()
+		secret, err := s.Begin(t.Context(), u, ann.Address, "firefox")
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash := identity.HashSecret(secret)
+		if l, err := s.Find(t.Context(), hash); err != nil || l == nil {
+			t.Fatalf("found %+v, %v", l, err)
+		}
+		if err := f.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := s.Find(t.Context(), hash); err != nil || l == nil || l.User.Name != "bob" {
+			t.Errorf("recalled %+v, %v", l, err)
+		}
+		if l, err := f.sessions().Find(t.Context(), hash); err == nil || l != nil {
+			t.Errorf("a node that never saw it found %+v, %v", l, err)
+		}
+		f.now = f.now.Add(time.Hour)
+		if l, err := s.Find(t.Context(), hash); err == nil || l != nil {
+			t.Errorf("after the idle timeout it found %+v, %v", l, err)
+		}
+	})
+}

@@ -1,0 +1,61 @@
+package operations
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/audit"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// Backups is the use case of backing up and restoring the embedded data.
+type Backups struct {
+	Store    BackupStore // nil on a node without embedded data
+	Recorder audit.Recorder
+	Now      func() time.Time
+}
+
+// BackupStore writes and restores the embedded data while it is in use.
+type BackupStore interface {
+	// Backup writes all data, consistent in itself, to w.
+	Backup(ctx context.Context, w io.Writer) error
+	// Restore replaces all data with the backup in r, all or nothing, and describes it in
+	// one sentence. It records itself in the restored audit log.
+	Restore(ctx context.Context, by audit.Actor, r io.Reader) (string, error)
+}
+
+var errNoBackups = fault.New(fault.NotFound, "This node keeps its data in Redis and Postgres; back those up with their own tools.")
+
+// Create records the reading of a backup and returns its file name and the function that
+// writes it.
+func (b *Backups) Create(ctx context.Context, by admin.Caller) (name string, write func(context.Context, io.Writer) error, err error) {
+	if b.Store == nil {
+		return "", nil, errNoBackups
+	}
+	if err := b.Recorder.AddRecord(ctx, audit.Record{
+		Actor: by.Actor, Action: "backup.read", Object: "backup", Summary: "Read a backup of all data.",
+	}); err != nil {
+		return "", nil, err
+	}
+	return "stint-" + b.Now().UTC().Format("20060102T150405Z") + ".backup", b.Store.Backup, nil
+}
+
+// Available returns an error if the node has no embedded data.
+func (b *Backups) Available() error {
+	if b.Store == nil {
+		return errNoBackups
+	}
+	return nil
+}
+
+// Restore replaces the embedded data with the backup in r, all or nothing. It returns when
+// that was, and one sentence that describes the backup.
+func (b *Backups) Restore(ctx context.Context, by admin.Caller, r io.Reader) (at time.Time, detail string, err error) {
+	if b.Store == nil {
+		return time.Time{}, "", errNoBackups
+	}
+	detail, err = b.Store.Restore(ctx, by.Actor, r)
+	return b.Now(), detail, err
+}

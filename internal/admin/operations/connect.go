@@ -1,0 +1,229 @@
+package operations
+
+import (
+	"context"
+	"io/fs"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stint-dev/stint/docs/doors"
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/admin/identities"
+	"github.com/stint-dev/stint/internal/fault"
+)
+
+// Connect shows how gateways are connected to this installation. The texts and
+// configurations are those of docs/doors.
+type Connect struct {
+	Tokens      *identities.Tokens
+	CheckURL    string // of the check listener
+	TokenHeader string // in which proxies send their token
+	NeedsToken  bool   // the check listener accepts no check without a token
+}
+
+// Gateway is a program that uses Stint.
+type Gateway struct {
+	Name  string // for addresses and commands: "nginx"
+	Title string // "nginx"
+}
+
+// Guide says how one gateway is connected.
+type Guide struct {
+	Gateway
+	Scope string // that its token needs
+	// NeedsToken says that nothing works without a token.
+	NeedsToken bool
+	Steps      []GuideStep
+	Token      *identities.CreatedToken // that the steps contain, nil for none
+}
+
+// GuideStep is one text, in which names are between backquotes, or one
+// configuration; the other is "".
+type GuideStep struct{ Text, Config string }
+
+// Gateways returns the gateways in the order of their names.
+func (c *Connect) Gateways() []Gateway {
+	files, err := fs.Glob(doors.Pages, "*.md")
+	if err != nil { // the pattern is right
+		return nil
+	}
+	var all []Gateway
+	for _, file := range files {
+		if name := strings.TrimSuffix(file, ".md"); name != "README" {
+			all = append(all, Gateway{name, titleOf(readPage(name))})
+		}
+	}
+	return all
+}
+
+// Guide returns the guide of a gateway without a token. host is the name under which the
+// caller reached this node, with or without a port, for a check listener that listens on every address.
+func (c *Connect) Guide(name, host string) (*Guide, error) {
+	if !slices.ContainsFunc(c.Gateways(), func(g Gateway) bool { return g.Name == name }) {
+		return nil, fault.New(fault.NotFound, "There is no gateway of that name.")
+	}
+	return c.guide(name, host, nil), nil
+}
+
+// CreateToken makes a token with the scope that the gateway needs, named after it, and
+// returns the guide that contains it.
+func (c *Connect) CreateToken(ctx context.Context, by admin.Caller, name, host string) (*Guide, error) {
+	g, err := c.Guide(name, host)
+	if err != nil {
+		return nil, err
+	}
+	for n := 1; ; n++ {
+		free := name
+		if n > 1 {
+			free += "-" + strconv.Itoa(n)
+		}
+		made, err := c.Tokens.Create(ctx, by, identities.CreateToken{Name: free, Scopes: []string{g.Scope}})
+		if err == nil {
+			return c.guide(name, host, made), nil
+		}
+		if !fault.Is(err, fault.Conflict) || n == maxSameName {
+			return nil, err
+		}
+	}
+}
+
+// maxSameName bounds how many tokens of one gateway are named by counting.
+const maxSameName = 100
+
+func readPage(name string) string {
+	text, err := fs.ReadFile(doors.Pages, name+".md")
+	if err != nil { // every name comes from the folder
+		return ""
+	}
+	return string(text)
+}
+
+func titleOf(page string) string {
+	title, _, _ := strings.Cut(page, "\n")
+	return strings.TrimPrefix(title, "# ")
+}
+
+var neededScope = regexp.MustCompile(`--scope (\w+)`)
+
+func (c *Connect) guide(name, host string, token *identities.CreatedToken) *Guide {
+	page := readPage(name)
+	g := &Guide{Gateway: Gateway{name, titleOf(page)}, Scope: "check", NeedsToken: c.NeedsToken, Token: token}
+	if found := neededScope.FindStringSubmatch(page); found != nil {
+		g.Scope, g.NeedsToken = found[1], true
+	}
+	g.Steps = stepsOf(page)
+	for i := range g.Steps {
+		g.Steps[i].Config = c.adapt(g.Steps[i].Config, host, token)
+	}
+	return g
+}
+
+// stepsOf returns the sections of a page with a minimal configuration or, where it has
+// none, what is above its first section.
+func stepsOf(page string) []GuideStep {
+	introduction, _, _ := strings.Cut(page, "\n## ")
+	_, introduction, _ = strings.Cut(introduction, "\n")
+	var steps []GuideStep
+	for _, section := range heading.Split(page, -1)[1:] {
+		head, body, _ := strings.Cut(section, "\n")
+		what, is := strings.CutSuffix(strings.TrimSuffix(strings.ToLower(head), " configuration"), "minimal")
+		if !is {
+			continue
+		}
+		if what = strings.TrimRight(what, ":, "); what != "" {
+			steps = append(steps, GuideStep{Text: "With " + what + ":"})
+		}
+		steps = appendSteps(steps, body)
+	}
+	if steps == nil {
+		steps = appendSteps(nil, introduction)
+	}
+	return steps
+}
+
+var (
+	heading = regexp.MustCompile(`\n##+ `)
+	fence   = regexp.MustCompile("(?s)```\\w+\n(.*?)```")
+	link    = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+	item    = regexp.MustCompile(`\n(\d+\. )`)
+)
+
+// appendSteps appends the paragraphs and configurations of a text.
+func appendSteps(steps []GuideStep, text string) []GuideStep {
+	for text != "" {
+		before, config := text, ""
+		at := fence.FindStringSubmatchIndex(text)
+		if at != nil {
+			before, config, text = text[:at[0]], text[at[2]:at[3]], text[at[1]:]
+		} else {
+			text = ""
+		}
+		before = item.ReplaceAllString(link.ReplaceAllString(before, "$1"), "\n\n$1")
+		for _, paragraph := range strings.Split(before, "\n\n") {
+			if paragraph = strings.Join(strings.Fields(paragraph), " "); paragraph != "" && paragraph[0] != '|' { // tables are left out
+				steps = append(steps, GuideStep{Text: paragraph})
+			}
+		}
+		if config != "" {
+			steps = append(steps, GuideStep{Config: config})
+		}
+	}
+	return steps
+}
+
+// The addresses of docs/doors.
+const (
+	documentedURL  = "http://127.0.0.1:8080"
+	documentedHost = "127.0.0.1:8080"
+)
+
+// followCommand is how the page about access logs begins to follow one.
+const followCommand = "stint-admin follow /var/log/nginx/access.log --check-url"
+
+// emptyToken is where a configuration has room for a token.
+var emptyToken = regexp.MustCompile(`(?i)(X-Stint-Token(?:, value)?:? ["']|Bearer |WithToken\("|token: ["'])(["'])`)
+
+// adapt writes this installation's addresses and a token into a configuration of
+// docs/doors.
+func (c *Connect) adapt(config, host string, token *identities.CreatedToken) string {
+	if token != nil {
+		config = strings.ReplaceAll(config, "new Stint('"+documentedURL+"')", "new Stint('"+documentedURL+"', { token: '' })")
+		// These cannot be empty.
+		config = strings.NewReplacer("X-Stint-Token none", "X-Stint-Token "+token.Secret, "api_key: SECRET", "api_key: "+token.Secret,
+			followCommand, "STINT_CHECK_TOKEN="+token.Secret+" "+followCommand).Replace(config)
+		config = emptyToken.ReplaceAllString(config, "${1}"+token.Secret+"${2}")
+	}
+	check := c.checkURL(host)
+	plain := check.Host
+	if check.Scheme == "https" {
+		plain = check.String() // Caddy and nginx speak TLS where the address says so
+	}
+	return strings.NewReplacer(
+		documentedURL, check.String(), "server "+documentedHost, "server "+check.Host, documentedHost, plain,
+		"http://stint/", check.Scheme+"://stint/",
+		"X-Stint-Token", c.TokenHeader, "x-stint-token", strings.ToLower(c.TokenHeader),
+	).Replace(config)
+}
+
+// checkURL returns the address of the check listener as others reach it.
+func (c *Connect) checkURL(host string) *url.URL {
+	u, err := url.Parse(c.CheckURL)
+	if err != nil || u.Host == "" {
+		u = &url.URL{Scheme: "http", Host: documentedHost}
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() && isHost.MatchString(host) {
+		u.Host = net.JoinHostPort(host, u.Port())
+	}
+	return u
+}
+
+// isHost matches what may be written into a configuration as a host: the name comes
+// from a header of the request.
+var isHost = regexp.MustCompile(`^[A-Za-z0-9.:-]{1,253}$`)

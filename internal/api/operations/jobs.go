@@ -1,0 +1,98 @@
+package operations
+
+import (
+	"net/http"
+
+	use "github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/api/routes"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// jobHandler lists and runs the periodic work.
+type jobHandler struct {
+	jobs *use.Jobs
+}
+
+func (h *jobHandler) routes() []openapi.Route {
+	return []openapi.Route{
+		routes.OnAdmin(http.MethodGet, wire.PathJobs, identity.Read, h.listJobs, opListJobs),
+		routes.OnAdmin(http.MethodGet, wire.PathJobs+"/runs", identity.Read, h.listRuns, opListRuns),
+		routes.OnAdmin(http.MethodPost, wire.PathJobs+"/:name/run", identity.Operate, h.runJob, opRunJob),
+	}
+}
+
+var (
+	opListJobs = &openapi.Operation{ID: "listJobs", Tag: "jobs", Summary: "List the periodic work with its newest runs.", Answers: routes.OK("All of it.", wire.Page[wire.Job]{})}
+	opListRuns = &openapi.Operation{
+		ID: "listRuns", Tag: "jobs", Summary: "List the newest runs.",
+		Query: []openapi.Param{{Name: "job", Doc: "Only runs of this job."}, routes.Limit}, Answers: routes.OK("The runs.", wire.Page[wire.JobRun]{}),
+	}
+	opRunJob = &openapi.Operation{ID: "runJob", Tag: "jobs", Summary: "Run a job now; the answer comes when it has ended.", Answers: routes.OK("The run.", wire.JobRun{})}
+)
+
+func (h *jobHandler) listJobs(c *httpserver.Call) error {
+	if err := c.ParseQuery().Err(); err != nil {
+		return err
+	}
+	all, err := h.jobs.List(c.Context())
+	if err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, routes.SinglePage(all, fromJob))
+}
+
+func (h *jobHandler) listRuns(c *httpserver.Call) error {
+	q := c.ParseQuery("job", "limit")
+	job, limit := q.Line("job"), q.Limit()
+	if q.Err() != nil {
+		return q.Err()
+	}
+	if limit == 0 {
+		limit = 100
+	}
+	all, err := h.jobs.Runs(c.Context(), job, limit)
+	if err != nil {
+		return err
+	}
+	page := routes.SinglePage(all, fromRun)
+	page.Total = nil // there may be older ones
+	return c.SendJSON(http.StatusOK, page)
+}
+
+// runJob runs a job now and answers when it has ended. A failed run is not an error.
+func (h *jobHandler) runJob(c *httpserver.Call) error {
+	name, err := c.PathParam("name")
+	if err != nil {
+		return err
+	}
+	ended, err := h.jobs.Start(routes.CallerOf(c), name)
+	if err != nil {
+		return err
+	}
+	result := <-ended
+	if result.Err != nil {
+		return result.Err
+	}
+	return c.SendJSON(http.StatusOK, fromRun(result.Run))
+}
+
+// fromJob returns a job as the API shows it.
+func fromJob(s use.Job) wire.Job {
+	out := wire.Job{Name: s.Name, Help: s.Help, Schedule: s.Schedule, NextAt: wire.At(s.Next)}
+	if s.Last != nil {
+		last := fromRun(s.Last)
+		out.Last = &last
+	}
+	return out
+}
+
+// fromRun returns a run as the API shows it.
+func fromRun(r *use.JobRun) wire.JobRun {
+	return wire.JobRun{
+		ID: r.ID, Job: r.Job, Node: r.Node, DueAt: wire.At(r.Due), StartedAt: wire.At(r.Started), FinishedAt: wire.At(r.Finished),
+		Result: r.Result, Error: wire.NullString(r.Err), TriggeredBy: string(r.TriggeredBy),
+	}
+}

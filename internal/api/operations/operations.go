@@ -1,0 +1,32 @@
+// Package operations is the part of the REST API for running an installation: the audit
+// log, backups, jobs, notifications and reports.
+package operations
+
+import (
+	"slices"
+
+	"github.com/stint-dev/stint/internal/admin"
+	use "github.com/stint-dev/stint/internal/admin/operations"
+	"github.com/stint-dev/stint/internal/api/openapi"
+)
+
+// Deps are the use cases that the routes call.
+type Deps struct {
+	Audit         *use.Audit
+	Undo          *admin.Undo
+	Reports       *use.Reports
+	Jobs          *use.Jobs
+	Notifications *use.Notifications
+	Backups       *use.Backups
+}
+
+// Routes returns the routes over d.
+func Routes(d Deps) []openapi.Route {
+	return slices.Concat(
+		(&auditHandler{audit: d.Audit, undo: d.Undo}).routes(),
+		(&reportHandler{reports: d.Reports}).routes(),
+		(&jobHandler{jobs: d.Jobs}).routes(),
+		(&notificationHandler{notifications: d.Notifications}).routes(),
+		(&backupHandler{backups: d.Backups}).routes(),
+	)
+}

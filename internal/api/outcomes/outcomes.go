@@ -1,0 +1,205 @@
+// Package outcomes is the part of the REST API that receives what came of requests, on
+// the listener for checks.
+package outcomes
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stint-dev/stint/internal/api/checkjson"
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/escape"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/gate"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// Reporter counts reports, as *gate.Gate does.
+type Reporter interface {
+	Report(ctx context.Context, reports []gate.Report, answers []gate.Reported) error
+}
+
+// View is the node's copy of the settings that keys are read by.
+type View interface {
+	Loaded() bool
+	Parser() keys.Parser
+}
+
+// handler receives reports.
+type handler struct {
+	gate Reporter
+	view View
+}
+
+// Routes returns the routes that receive reports.
+func Routes(g Reporter, v View) []openapi.Route {
+	h := &handler{g, v}
+	return []openapi.Route{
+		route(wire.PathReport, h.report, opReport),
+		route(wire.PathReportBatch, h.reportBatch, opReportBatch),
+	}
+}
+
+func route(path string, handle httpserver.Handler, o *openapi.Operation) openapi.Route {
+	return openapi.Route{
+		Route:     httpserver.Route{Listener: httpserver.Checks, Method: http.MethodPost, Path: path, Access: identity.Check, Handler: handle},
+		Operation: o,
+	}
+}
+
+var (
+	opReport = &openapi.Operation{
+		ID: "reportOutcome", Tag: "checks", Summary: "Report what came of a request, for the policies with that outcome.",
+		Doc: "A report charges the policies whose outcome it names, whether or not the request was checked before, and is never refused because " +
+			"a limit is reached: it charges what fits. It counts from when it comes. A report that no policy counts is accepted, and the answer says why.",
+		Body: wire.OutcomeReport{}, Answers: ok("What each policy did with it.", wire.ReportedOutcome{}),
+	}
+	opReportBatch = &openapi.Operation{
+		ID: "reportOutcomes", Tag: "checks", Summary: "Report up to 1,000 outcomes in order.",
+		Body: wire.OutcomeBatch{}, Answers: ok("The answers in order, a problem in the place of each bad report.", wire.OutcomeBatchAnswer{}),
+	}
+)
+
+func ok(doc string, body any) []openapi.Answer {
+	return []openapi.Answer{{Status: http.StatusOK, Doc: doc, Body: body}}
+}
+
+// maxReport is the largest body of one report, in bytes.
+const maxReport = 64 << 10
+
+func (h *handler) report(c *httpserver.Call) error {
+	body, err := readBody(c, maxReport)
+	if err != nil {
+		return err
+	}
+	r, err := h.decode(body)
+	if err != nil {
+		return err
+	}
+	var answer [1]gate.Reported
+	// Who reports and goes away is counted all the same, as a check is.
+	if err := h.gate.Report(context.Background(), []gate.Report{r}, answer[:]); err != nil {
+		return err
+	}
+	return c.SendJSON(http.StatusOK, fromReported(&answer[0]))
+}
+
+func readBody(c *httpserver.Call, limit int) ([]byte, error) {
+	if err := c.RequireJSON(); err != nil {
+		return nil, err
+	}
+	return c.ReadBody(limit)
+}
+
+func (h *handler) reportBatch(c *httpserver.Call) error {
+	body, err := readBody(c, httpserver.MaxCheckListenerBody)
+	if err != nil {
+		return err
+	}
+	var batch struct {
+		Reports []jsontext.Value `json:"reports"`
+	}
+	if err := httpserver.UnmarshalStrict(body, &batch); err != nil {
+		return err
+	}
+	if n := len(batch.Reports); n == 0 || n > wire.MaxBatch {
+		return fault.Field("reports", "has %d reports; 1 to %d are allowed", n, wire.MaxBatch)
+	}
+	answer := wire.OutcomeBatchAnswer{Answers: make([]wire.OutcomeBatchItem, len(batch.Reports))}
+	var reports []gate.Report
+	var places []int // of the reports in the batch
+	for i, text := range batch.Reports {
+		r, err := h.decode(text)
+		if err != nil {
+			answer.Answers[i].Problem = httpserver.ProblemOf(err)
+			continue
+		}
+		reports, places = append(reports, r), append(places, i)
+	}
+	reported := make([]gate.Reported, len(reports))
+	if err := h.gate.Report(context.Background(), reports, reported); err != nil {
+		return err
+	}
+	for i := range reported {
+		answer.Answers[places[i]].Answer = fromReported(&reported[i])
+	}
+	return c.SendJSON(http.StatusOK, answer)
+}
+
+// decode reads one report strictly. The error is a *fault.Error.
+func (h *handler) decode(body []byte) (gate.Report, error) {
+	var in wire.OutcomeReport
+	if err := httpserver.UnmarshalStrict(body, &in); err != nil {
+		return gate.Report{}, err
+	}
+	if err := conditions.CheckOutcome(in.Outcome); err != nil {
+		return gate.Report{}, fault.Field("outcome", "%s", err)
+	}
+	if in.ID != "" {
+		if err := checkjson.CheckID("id", in.ID); err != nil {
+			return gate.Report{}, err
+		}
+	}
+	if len(in.Meta) > wire.MaxMeta {
+		return gate.Report{}, fault.Field("meta", "has more than %d entries", wire.MaxMeta)
+	}
+	check := checkjson.Check{Key: in.Key, Cost: 1, Source: in.Source, Meta: in.Meta, Request: in.Request}
+	checked, err := check.GateCheck(h.view.Parser(), wire.DetailNone)
+	if err != nil {
+		return gate.Report{}, err
+	}
+	return gate.Report{
+		Key: checked.Key, Outcome: in.Outcome, Request: checked.Request, At: in.At.Time, Detail: true,
+		Source: in.Source, Meta: in.Meta, ID: in.ID,
+	}, nil
+}
+
+func fromReported(r *gate.Reported) *wire.ReportedOutcome {
+	out := &wire.ReportedOutcome{
+		Key: r.Report.Key.String(), Outcome: r.Report.Outcome, Policies: make([]wire.ReportedPolicy, len(r.Policies)),
+		Note: noteOf(r), Degraded: r.Degraded != "", DegradedReason: r.Degraded,
+	}
+	for i := range r.Policies {
+		p := &r.Policies[i]
+		out.Policies[i] = wire.ReportedPolicy{
+			Policy: p.Policy.Name, Mode: string(p.Policy.Mode), Result: string(p.Result), ID: wire.NullString(p.ID),
+			Refuses: p.IsFull(), RetryAt: wire.At(retryAt(p)), Rules: checkjson.RuleStates(p.Policy, p.States),
+		}
+	}
+	return out
+}
+
+// retryAt returns when p allows checks again, zero for now or never.
+func retryAt(p *gate.PolicyReport) time.Time {
+	if !p.IsFull() {
+		return time.Time{}
+	}
+	wait := time.Duration(0)
+	for _, s := range p.States {
+		wait = max(wait, time.Duration(s.RetryAfterMS)*time.Millisecond)
+	}
+	return p.At.Add(wait)
+}
+
+// noteOf says why no policy counted a report, "" if one did.
+func noteOf(r *gate.Reported) string {
+	switch {
+	case r.Exemption != nil:
+		return "Not counted: the key is exempt by " + escape.Log(r.Exemption.Pattern.String()) + "."
+	case r.IsLate:
+		return "Not counted: it happened more than " + rules.FormatDuration(gate.MaxReportAge) + " ago, and reports count from when they come."
+	case len(r.Policies) > 0:
+		return ""
+	case r.IsCounted:
+		return "Not counted: no policy that counts " + r.Report.Outcome + " applies to this key and request."
+	}
+	return "Not counted: no policy counts " + r.Report.Outcome + "."
+}

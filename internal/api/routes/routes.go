@@ -1,0 +1,73 @@
+// Package routes is what the handlers of the REST API share: how a route and its
+// operation are written, the parameters that many have, and pages.
+package routes
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/stint-dev/stint/internal/admin"
+	"github.com/stint-dev/stint/internal/api/openapi"
+	"github.com/stint-dev/stint/internal/httpserver"
+	"github.com/stint-dev/stint/internal/identity"
+	"github.com/stint-dev/stint/internal/wire"
+)
+
+// OnChecks returns a route of the listener for checks.
+func OnChecks(method, path string, access identity.Access, h httpserver.Handler, o *openapi.Operation) openapi.Route {
+	return newRoute(httpserver.Checks, method, path, access, h, o)
+}
+
+// OnAdmin returns a route of the admin listener.
+func OnAdmin(method, path string, access identity.Access, h httpserver.Handler, o *openapi.Operation) openapi.Route {
+	return newRoute(httpserver.Admin, method, path, access, h, o)
+}
+
+// Streamed is OnAdmin for a handler that reads its body as it arrives.
+func Streamed(method, path string, access identity.Access, h httpserver.Handler, o *openapi.Operation) openapi.Route {
+	r := OnAdmin(method, path, access, h, o)
+	r.Streams = true
+	return r
+}
+
+func newRoute(l httpserver.Listener, method, path string, access identity.Access, h httpserver.Handler, o *openapi.Operation) openapi.Route {
+	return openapi.Route{Route: httpserver.Route{Listener: l, Method: method, Path: path, Access: access, Handler: h}, Operation: o}
+}
+
+// The parameters that select a page.
+var (
+	Limit  = openapi.Param{Name: "limit", Doc: "How many items a page holds, 1 to 1000; 100 where it is left out.", Integer: true}
+	Cursor = openapi.Param{Name: "cursor", Doc: "The next_cursor of the page before."}
+)
+
+// File is the header of an answer that a browser saves.
+var File = []openapi.Header{openapi.Disposition}
+
+// OK returns the one answer of an operation that succeeds with 200.
+func OK(doc string, body any) []openapi.Answer {
+	return []openapi.Answer{{Status: http.StatusOK, Doc: doc, Body: body}}
+}
+
+// CallerOf returns who asks, as the use cases need it.
+func CallerOf(c *httpserver.Call) admin.Caller {
+	caller := admin.Caller{Actor: c.Actor(), Address: c.Address}
+	if c.Principal != nil {
+		caller.Access = c.Principal.Access
+	}
+	return caller
+}
+
+// BodyReader returns the body as it arrives, for the streamed routes.
+func BodyReader(c *httpserver.Call) io.Reader {
+	return httpserver.BodyReader(c.Ctx.Context(), httpserver.ReadTimeout)
+}
+
+// SinglePage returns a page that holds all items.
+func SinglePage[T, W any](all []T, convert func(T) W) wire.Page[W] {
+	total := len(all)
+	page := wire.Page[W]{Items: make([]W, 0, total), Total: &total}
+	for _, item := range all {
+		page.Items = append(page.Items, convert(item))
+	}
+	return page
+}

@@ -1,0 +1,199 @@
+package bouncers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/keys"
+)
+
+// world is the entries that there are, with what they were, and one bouncer.
+type world struct {
+	*testing.T
+	now      time.Time
+	revision int64
+	set      *blocks.Set
+	entries  []*blocks.History
+	cursor   Cursor
+	filter   Filter
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{T: t, now: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), set: blocks.NewSet()}
+}
+
+func (w *world) add(kind blocks.Kind, pattern string, lasts time.Duration) *blocks.History {
+	w.Helper()
+	p, err := keys.Parser{}.Pattern(pattern)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.revision++
+	e := &blocks.Entry{ID: fmt.Sprintf("0193a000-0000-7000-8000-%012d", w.revision), Kind: kind, Pattern: p, Reason: "by hand", Revision: w.revision}
+	if lasts > 0 {
+		e.Expires = w.now.Add(lasts)
+	}
+	h := &blocks.History{Entry: e}
+	w.entries = append(w.entries, h)
+	w.set.Apply(e, w.now)
+	return h
+}
+
+// change makes an entry something else, as the database keeps it.
+func (w *world) change(h *blocks.History, change func(*blocks.Entry)) {
+	w.revision++
+	h.Former = append(h.Former, blocks.Former{Revision: h.Revision, Replaced: w.revision, Expires: h.Expires, Ended: h.Ended, Reason: h.Reason})
+	e := *h.Entry
+	e.Revision = w.revision
+	change(&e)
+	h.Entry = &e
+	w.set.Apply(&e, w.now)
+}
+
+func (w *world) expire(h *blocks.History, in time.Duration) {
+	w.change(h, func(e *blocks.Entry) { e.Expires = w.now.Add(in) })
+}
+
+func (w *world) end(h *blocks.History) { w.change(h, func(e *blocks.Entry) { e.Ended = w.now }) }
+
+// compute returns the answer to a pull as "+value" and "-value", and the cursor that
+// follows.
+func (w *world) compute(startup bool) (string, Cursor) {
+	d := Compute(w.set, Changes{Revision: w.revision, Entries: w.entries}, Pull{Filter: w.filter, Cursor: w.cursor, Startup: startup, Now: w.now})
+	var all []string
+	for _, b := range d.Deleted {
+		all = append(all, "-"+b.Value)
+	}
+	for b := range d.New {
+		all = append(all, "+"+b.Value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " "), d.Cursor
+}
+
+// pull asks and confirms.
+func (w *world) pull(want string) {
+	w.Helper()
+	got, cursor := w.compute(false)
+	if got != want {
+		w.Fatalf("got %q, want %q", got, want)
+	}
+	w.cursor = cursor
+}
+
+func TestTheCursorMovesByOneAnswerAtATime(t *testing.T) {
+	w := newWorld(t)
+	w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
+	w.pull("+192.0.2.1")
+	first := w.cursor
+	if first.Last != (Position{1, w.now}) || first.Before != first.Last || !first.Full.Equal(w.now) {
+		t.Fatalf("after everything the cursor is %+v", first)
+	}
+	w.now = w.now.Add(10 * time.Second)
+	w.add(blocks.Block, "ip:192.0.2.2", time.Hour)
+	for range 2 { // an answer that is not confirmed is given again
+		if got, _ := w.compute(false); got != "+192.0.2.2" {
+			t.Fatalf("got %q", got)
+		}
+	}
+	w.pull("+192.0.2.2")
+	if w.cursor.Before != first.Last || w.cursor.Last != (Position{2, w.now}) || w.cursor.Full != first.Full {
+		t.Errorf("the cursor is %+v", w.cursor)
+	}
+	w.pull("")
+	if got, _ := w.compute(true); got != "+192.0.2.1 +192.0.2.2" {
+		t.Errorf("a bouncer that starts again is sent %q", got)
+	}
+	w.now = w.now.Add(FullInterval)
+	w.add(blocks.Block, "ip:192.0.2.3", time.Hour)
+	w.pull("+192.0.2.3 -192.0.2.1 -192.0.2.2") // everything again, and what has expired
+	if !w.cursor.Full.Equal(w.now) {
+		t.Errorf("everything was sent at %s, noted is %s", w.now, w.cursor.Full)
+	}
+}
+
+func TestAnExtensionIsSentAtOnceAndAfterTheOldEnd(t *testing.T) {
+	w := newWorld(t)
+	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
+	w.pull("+192.0.2.1")
+	w.expire(block, time.Hour)
+	w.pull("+192.0.2.1")
+	w.now = w.now.Add(30 * time.Second)
+	w.pull("")
+	w.now = w.now.Add(30 * time.Second) // the old end
+	w.pull("+192.0.2.1")
+	// A firewall that rounds up, or a node whose clock is ahead, may have kept the old
+	// one for longer: within the overlap it is sent again.
+	w.now = w.now.Add(Overlap)
+	w.pull("+192.0.2.1")
+	w.pull("")
+}
+
+func TestANodeWhoseClockIsBehindSendsWhatExpired(t *testing.T) {
+	w := newWorld(t)
+	block := w.add(blocks.Block, "ip:192.0.2.1", time.Minute)
+	w.pull("+192.0.2.1")
+	w.expire(block, time.Hour)
+	w.now = w.now.Add(time.Minute + time.Second)
+	w.pull("+192.0.2.1")
+	w.now = w.now.Add(-Overlap / 2) // the next node that is asked
+	w.pull("+192.0.2.1")
+}
+
+func TestAShorterBlockIsDeletedAndThenSent(t *testing.T) {
+	w := newWorld(t)
+	block := w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
+	w.pull("+192.0.2.1")
+	w.expire(block, time.Minute)
+	w.pull("-192.0.2.1")
+	w.pull("+192.0.2.1")
+	w.pull("")
+	w.expire(block, time.Second)
+	w.pull("-192.0.2.1")
+	w.end(block) // before the next pull
+	w.pull("")
+}
+
+func TestABlockThatIsPermanentBecomesShorter(t *testing.T) {
+	w := newWorld(t)
+	block := w.add(blocks.Block, "ip:192.0.2.1", 0)
+	w.pull("+192.0.2.1")
+	w.expire(block, time.Hour)
+	w.pull("-192.0.2.1")
+	w.pull("+192.0.2.1")
+	w.change(block, func(e *blocks.Entry) { e.Expires = time.Time{} })
+	w.pull("+192.0.2.1")
+}
+
+func TestTwoBlocksOfOnePartAreOneBan(t *testing.T) {
+	w := newWorld(t)
+	w.add(blocks.Exemption, "ip:192.0.2.128/25", 0)
+	large := w.add(blocks.Block, "ip:192.0.2.0/24", time.Hour)
+	w.pull("+192.0.2.0/25")
+	small := w.add(blocks.Block, "ip:192.0.2.0/25", time.Minute)
+	w.pull("")
+	w.end(large) // what is left lasts shorter
+	w.pull("-192.0.2.0/25")
+	w.pull("+192.0.2.0/25")
+	w.end(small)
+	w.pull("-192.0.2.0/25")
+}
+
+func TestAFilterSelectsWhatIsSentAndDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.filter = Filter{Scopes: []string{"IP", "user"}, Containing: []string{"HAND"}, NotContained: []string{"other"}}
+	address := w.add(blocks.Block, "ip:192.0.2.1", time.Hour)
+	w.add(blocks.Block, "ip:198.51.100.0/24", time.Hour)
+	w.add(blocks.Block, "user:alice", time.Hour)
+	w.add(blocks.Block, "user:a*", time.Hour)
+	w.pull("+192.0.2.1 +alice")
+	w.change(address, func(e *blocks.Entry) { e.Reason = "by another hand" }) // is not selected any more
+	w.pull("-192.0.2.1")
+	w.filter = Filter{Origins: []string{"lists"}}
+	w.add(blocks.Block, "ip:192.0.2.2", time.Hour)
+	w.pull("")
+}

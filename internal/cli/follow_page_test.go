@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	server "github.com/stint-dev/stint/internal/app"
+	"github.com/stint-dev/stint/internal/cli/console"
+)
+
+func repositoryFile(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var fences = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
+
+// TestThePageOfFollowWorksAsWritten runs the commands of docs/doors/follow.md on logs of
+// this test, each to their ends.
+func TestThePageOfFollowWorksAsWritten(t *testing.T) {
+	dir := t.TempDir()
+	settings, err := server.Load([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data")}, []string{"STINT_ADMIN_TOKEN=" + adminToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := server.New(context.Background(), settings, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+
+	for _, name := range []string{"access.log", "shop.log"} {
+		line := fmt.Sprintf("192.0.2.1 - - [%s] \"GET / HTTP/1.1\" 200 1 \"-\" \"x\" \"192.0.2.2\"\n", time.Now().UTC().Format("02/Jan/2006:15:04:05 -0700"))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ran := 0
+	for i, fence := range fences.FindAllStringSubmatch(repositoryFile(t, "docs", "doors", "follow.md"), -1) {
+		text := strings.TrimSpace(fence[2])
+		if fence[1] == "ini" { // as the service reads it
+			_, options, _ := strings.Cut(text, "STINT_FOLLOW_OPTIONS=")
+			text = "stint-admin follow " + strings.NewReplacer("\nSTINT_FOLLOW_LOGS=", " ", "--policy website ", "--policy default ").Replace(options)
+		}
+		flags, found := strings.CutPrefix(text, "stint-admin follow ")
+		if !found {
+			t.Errorf("it says %q, which this test does not know", text)
+			continue
+		}
+		flags = strings.NewReplacer("/var/log/nginx", dir, "http://127.0.0.1:8080", "http://"+node.CheckAddr().String()).Replace(flags)
+		out, err := os.Create(filepath.Join(dir, fmt.Sprint("out", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		args := append([]string{"follow"}, strings.Fields(flags)...)
+		if !strings.Contains(flags, "--once") {
+			args = append(args, "--once", "--from-start")
+		}
+		code := Main(args, console.System{Name: "stint-admin", Stdin: os.Stdin, Stdout: out, Stderr: out, Now: time.Now, Getenv: func(name string) string {
+			return map[string]string{"STATE_DIRECTORY": filepath.Join(dir, fmt.Sprint("state", i)), console.EnvCheckURL: "http://" + node.CheckAddr().String()}[name]
+		}})
+		printed, err := os.ReadFile(out.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code != console.OK || !strings.Contains(string(printed), "checked, ") && !strings.Contains(string(printed), "ip:192.0.2.1  1  GET /  200") {
+			t.Errorf("%s: exit code %d: %s", text, code, printed)
+		}
+		ran++
+	}
+	if ran != 4 {
+		t.Errorf("%d commands were found", ran)
+	}
+}
+
+func TestTheUnitOfFollowIsValid(t *testing.T) {
+	unit := repositoryFile(t, "deploy", "follow", "stint-follow.service")
+	for _, line := range []string{"DynamicUser=yes", "StateDirectory=stint-follow", "CapabilityBoundingSet=", "NoNewPrivileges=yes", "SupplementaryGroups=adm"} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("the unit has no line %s", line)
+		}
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Log("systemd-analyze is not installed: the unit is not verified")
+		return
+	}
+	path := filepath.Join(t.TempDir(), "stint-follow.service")
+	if err := os.WriteFile(path, []byte(strings.Replace(unit, "/usr/local/bin/stint-admin", os.Args[0], 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command(analyze, "verify", path).CombinedOutput(); err != nil || len(text) > 0 {
+		t.Errorf("systemd-analyze verify: %v: %s", err, text)
+	}
+}

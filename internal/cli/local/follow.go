@@ -1,0 +1,194 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stint-dev/stint/client"
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/cli/console"
+	"github.com/stint-dev/stint/internal/cli/output"
+	"github.com/stint-dev/stint/internal/logfollow"
+)
+
+// followFlags are the flags of follow.
+type followFlags struct {
+	logFlags
+	policy       string
+	outcomes     []string
+	noOutcomes   bool
+	state        string
+	fromStart    bool
+	fromEnd      bool
+	maxAge       time.Duration
+	once         bool
+	dryRun       bool
+	summaryEvery time.Duration
+}
+
+// NewFollow returns the command that checks the requests of growing access logs.
+func NewFollow(con *console.Console) *cobra.Command {
+	var f followFlags
+	c := &cobra.Command{
+		Use:   "follow FILE...",
+		Short: "Check the requests of access logs while they grow, until Ctrl-C",
+		Long: `Send a check for each request in growing access logs to the check listener of a running
+server, so that clients who exceed limits are counted and blocked without a change to the
+site. What an answer means is reported for policies with an outcome, as --outcome says; a
+missing asset, favicon or robots.txt means nothing. The requests were answered already: a
+block takes effect where Stint is asked, or by 'firewall nftables'. The listener is named
+by --check-url or STINT_CHECK_URL.
+
+Rotation is followed: by renaming, by copying and truncating, and while the command does not
+run, also to predecessors compressed with gzip. The position in each log is saved in the file
+that --state names, so that no line is charged twice. A log without a saved position is read
+from its end, or with --from-start from its beginning. A line older than --max-age is not
+checked, because it would be counted as if it came now. While the server does not answer,
+the lines wait in the file.
+
+It refuses to start with a log without a saved position if most of its lines come from one
+address or from private addresses, which happens behind a proxy: name the field with the
+client's address with --key-column, also if these are clients. Other logs only get a warning.
+
+Logs are in Common or Combined Log Format, JSON lines, or CSV with a line of column names.
+Lines without a request are counted, and the first are shown.`,
+		Example: `admin follow /var/log/nginx/access.log
+admin follow /var/log/nginx/access.log --key-column x_forwarded_for
+admin follow /var/log/caddy/*.json --policy website --state /var/lib/stint/follow.json
+admin follow access.log --from-start --once --dry-run`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return runFollow(c.Context(), con, args, &f) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.policy, "policy", "", "the policy to check; the most specific match if omitted")
+	flags.StringArrayVar(&f.outcomes, "outcome", nil, "what answers mean, as 404=not_found or 'POST 401,403=login_failed', which are the defaults; may be repeated")
+	flags.BoolVar(&f.noOutcomes, "no-outcomes", false, "report no outcomes")
+	flags.StringVar(&f.state, "state", "", "the file with the positions; by default follow.json in $STATE_DIRECTORY, or in stint in the user's folder for state")
+	flags.BoolVar(&f.fromStart, "from-start", false, "read a log without a saved position from its beginning, and its predecessors")
+	flags.BoolVar(&f.fromEnd, "from-end", false, "read a log without a saved position from its end (the default)")
+	flags.DurationVar(&f.maxAge, "max-age", 10*time.Minute, "how old a line may be to be checked, 0 for any age")
+	flags.BoolVar(&f.once, "once", false, "end when the logs are read to their ends")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be checked; nothing is sent or saved")
+	flags.DurationVar(&f.summaryEvery, "summary-every", time.Minute, "how often a line says what was done, at least 1s")
+	c.MarkFlagsMutuallyExclusive("from-start", "from-end")
+	c.MarkFlagsMutuallyExclusive("outcome", "no-outcomes")
+	f.logFlags.add(c)
+	return c
+}
+
+func runFollow(ctx context.Context, con *console.Console, paths []string, f *followFlags) error {
+	o, err := f.options(con)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		o.DryRun = dryRun(con)
+	} else if o.Server, err = f.server(con); err != nil {
+		return err
+	}
+	// A second signal ends the process at once.
+	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	summary, err := logfollow.Run(ctx, paths, o)
+	var proxy *logfollow.ProxyError
+	switch {
+	case errors.As(err, &proxy):
+		err = console.Usagef("%w", err)
+	case f.dryRun || summary.Lines == 0 && err != nil:
+	case con.Printer().Format == output.Table:
+		con.Notef("%s.", summary)
+	default:
+		err = errors.Join(err, con.Printer().JSON(summary))
+	}
+	return err
+}
+
+// options validates the flags.
+func (f *followFlags) options(con *console.Console) (logfollow.Options, error) {
+	read, err := f.logFlags.options()
+	switch {
+	case err != nil:
+		return logfollow.Options{}, err
+	case con.Format == string(output.CSV):
+		return logfollow.Options{}, console.Usagef("--output csv is not available; use json for one object for each request or for the summary")
+	case f.maxAge < 0:
+		return logfollow.Options{}, console.Usagef("--max-age must not be negative; 0 checks lines of any age")
+	case f.summaryEvery < time.Second:
+		return logfollow.Options{}, console.Usagef("--summary-every must be at least 1s")
+	}
+	if f.state == "" {
+		if f.state, err = logfollow.StatePath(con.Getenv); err != nil {
+			return logfollow.Options{}, console.Usagef("%w", err)
+		}
+	}
+	outcomes := accesslog.DefaultOutcomes()
+	if len(f.outcomes) > 0 {
+		if outcomes, err = accesslog.ParseOutcomes(f.outcomes); err != nil {
+			return logfollow.Options{}, console.Usagef("--outcome: %w", err)
+		}
+	} else if f.noOutcomes {
+		outcomes = nil
+	}
+	return logfollow.Options{
+		Read: read, Policy: f.policy, Outcomes: outcomes, State: f.state, FromStart: f.fromStart, MaxAge: f.maxAge, Once: f.once, SummaryEvery: f.summaryEvery,
+		Now: con.Now, Logf: func(format string, args ...any) { con.Notef("%s", output.Escape(fmt.Sprintf(format, args...))) },
+	}, nil
+}
+
+// followTimeout bounds one attempt to send a batch.
+const followTimeout = 10 * time.Second
+
+func (f *followFlags) server(con *console.Console) (*client.Client, error) {
+	base, token, err := con.CheckListener()
+	if err != nil {
+		return nil, err
+	}
+	server, err := client.New(base, client.WithToken(token), client.WithRetries(0), client.WithMemory(0), client.WithTimeout(followTimeout))
+	if err != nil {
+		return nil, console.Usagef("%w", err)
+	}
+	return server, nil
+}
+
+// followedRequest is a request that a dry run prints.
+type followedRequest struct {
+	Time   time.Time `json:"time"`
+	Key    string    `json:"key"`
+	Cost   int       `json:"cost"`
+	Method string    `json:"method"`
+	Path   string    `json:"path"`
+	Status int       `json:"status"`
+	Agent  string    `json:"agent"`
+	Host   string    `json:"host"`
+	// Outcomes are those that would be reported.
+	Outcomes []string `json:"outcomes"`
+	File     string   `json:"file"`
+}
+
+// dryRun prints a line for each request.
+func dryRun(con *console.Console) func(string, *accesslog.Record, []string) error {
+	p := con.Printer()
+	return func(file string, r *accesslog.Record, outcomes []string) error {
+		request := followedRequest{
+			Time: time.UnixMilli(r.Time).UTC(), Key: accesslog.FullKey(r.Key), Cost: r.Cost, Method: r.Method, Path: r.Path, Status: r.Status,
+			Agent: r.Agent, Host: r.Host, Outcomes: outcomes, File: file,
+		}
+		if p.Format == output.JSON {
+			return p.JSONLine(request)
+		}
+		shown := ""
+		if len(outcomes) > 0 {
+			shown = "  " + strings.Join(outcomes, ",")
+		}
+		_, err := fmt.Fprintf(con.Stdout, "%s  %s  %d  %s %s  %d%s\n", request.Time.Format(time.RFC3339), output.Escape(request.Key), r.Cost,
+			output.Escape(console.FirstOf(r.Method, "-")), output.Escape(console.FirstOf(r.Path, "-")), r.Status, shown)
+		return err
+	}
+}

@@ -1,0 +1,195 @@
+package gate
+
+import (
+	"context"
+	"time"
+
+	"github.com/stint-dev/stint/internal/blocks"
+	"github.com/stint-dev/stint/internal/conditions"
+	"github.com/stint-dev/stint/internal/fault"
+	"github.com/stint-dev/stint/internal/keys"
+	"github.com/stint-dev/stint/internal/rules"
+)
+
+// MaxReportAge is how late a report may come. It counts from when it comes, not from
+// when it happened, so that an older one would be counted in the wrong window.
+const MaxReportAge = 10 * time.Minute
+
+// Report says what came of a request of a key, whether or not it was checked.
+type Report struct {
+	Key     keys.Key
+	Outcome string // valid; see conditions.CheckOutcome
+	// Request is what is said of the request, nil for nothing. Policies with conditions
+	// count the report only where it meets them.
+	Request *conditions.Request
+	// At is when it happened, zero for now.
+	At     time.Time
+	Detail bool   // say what each rule has left
+	Source string // who reports, for people; never trusted
+	Meta   map[string]string
+	// ID names the report, "" for none: one that comes again within
+	// timestamplog.IDLifetime after it was charged is not charged again. At most
+	// timestamplog.MaxID bytes.
+	ID string
+}
+
+// Reported is the answer to a Report.
+type Reported struct {
+	Report Report
+	At     time.Time // when it came, by the clock of the log that counted it
+	// Exemption is why nothing was counted, nil for none.
+	Exemption *blocks.Entry
+	// IsLate reports that nothing was counted because the report is older than
+	// MaxReportAge.
+	IsLate bool
+	// IsCounted reports that some policy that is not off counts the outcome, for this key
+	// or others.
+	IsCounted bool
+	// Policies are those that count the outcome for this key and request, by id.
+	Policies []PolicyReport
+	// Degraded says, where it is not "", which outage the report came under.
+	Degraded string
+}
+
+// ReportResult is what one policy did with a report.
+type ReportResult string
+
+// The results.
+const (
+	Charged  ReportResult = "charged"
+	Full     ReportResult = "full"     // there was no room: nothing was charged, which is an offence
+	Replayed ReportResult = "replayed" // its ID was charged before
+	Lost     ReportResult = "lost"     // during an outage of the log, under on_failure allow or deny
+)
+
+// PolicyReport is what one policy did with a report.
+type PolicyReport struct {
+	Policy *rules.Policy
+	Result ReportResult
+	ID     string // opens the record of the offence, "" for none
+	Answer
+}
+
+// Report counts reports in order under the policies with their outcome: each charges
+// what fits, and none is refused. Each answer says whether the checks of the key are refused
+// from now on. answers has the length of reports. The error is a *fault.Error: the
+// node has not loaded its policies yet.
+func (g *Gate) Report(ctx context.Context, reports []Report, answers []Reported) error {
+	if !g.view.Loaded() {
+		return fault.New(fault.Unavailable, "This node has not loaded its policies and blocks yet; try again in a moment.")
+	}
+	s := g.scratch.Get().(*scratch)
+	defer g.release(s)
+	selector, set, now := g.view.Selector(), g.view.Blocks(), g.now()
+	var decisions [][]Decision // one for each policy of each report
+	for i := range reports {
+		a := &answers[i]
+		*a = Reported{Report: reports[i], At: now}
+		a.prepare(selector, set)
+		decisions = append(decisions, a.decisions(now))
+		for j := range decisions[i] {
+			s.askReport(&decisions[i][j], a)
+		}
+	}
+	g.askLog(ctx, s)
+	signer := g.ids.under(g.view.Settings().Secret)
+	for i := range answers {
+		for j := range decisions[i] {
+			g.finishReport(&answers[i], j, &decisions[i][j], signer)
+		}
+	}
+	return nil
+}
+
+// prepare selects the policies that count a report.
+func (a *Reported) prepare(selector *rules.Selector, set *blocks.Set) {
+	a.IsCounted = selector.CountsOutcome(a.Report.Outcome)
+	if a.Exemption = set.Match(a.Report.Key, a.At).Exemption; a.Exemption != nil {
+		return
+	}
+	if a.IsLate = !a.Report.At.IsZero() && a.At.Sub(a.Report.At) > MaxReportAge; a.IsLate {
+		return
+	}
+	var room [8]*rules.Policy
+	for _, p := range selector.AppendReported(room[:0], a.Report.Key) {
+		if p.Outcome == a.Report.Outcome && limits(p) && (p.When.IsZero() || a.Report.Request != nil && p.When.Meets(a.Report.Request)) {
+			a.Policies = append(a.Policies, PolicyReport{Policy: p})
+		}
+	}
+}
+
+// decisions returns the decision that each policy will make.
+func (a *Reported) decisions(now time.Time) []Decision {
+	if len(a.Policies) == 0 {
+		return nil
+	}
+	r := &a.Report
+	check := Check{Key: r.Key, Cost: 1, Detail: r.Detail, Source: r.Source, Meta: r.Meta, Request: r.Request, ChargeAlways: true, ID: r.ID}
+	all := make([]Decision, len(a.Policies))
+	for i, p := range a.Policies {
+		d := &all[i]
+		d.begin(&check, now)
+		d.IsAdditional, d.Reported = true, r.Outcome
+		if p.Policy.Mode == rules.Shadow {
+			d.Shadow = &Shadow{Outcome: Allowed, Policy: p.Policy, Answer: d.Answer}
+		} else {
+			d.Policy = p.Policy
+		}
+	}
+	return all
+}
+
+// askReport queues the request that charges a report.
+func (s *scratch) askReport(d *Decision, a *Reported) {
+	p, shadow := d.Policy, false
+	if p == nil {
+		p, shadow = d.Shadow.Policy, true
+	}
+	s.ask(d, p, shadow)
+	r := &s.requests[len(s.requests)-1]
+	r.ID, r.ChargeAlways, r.Uncharged = a.Report.ID, true, false
+}
+
+// finishReport writes what a policy decided into the answer, and records it.
+func (g *Gate) finishReport(a *Reported, i int, d *Decision, signer *signer) {
+	p := &a.Policies[i]
+	outcome := d.Outcome
+	p.Answer = d.Answer
+	if d.Shadow != nil {
+		outcome, p.Answer = d.Shadow.Outcome, d.Shadow.Answer
+	}
+	wasAsked := d.Degraded == "" || p.Policy.OnFailure == rules.FailLocal
+	switch {
+	case !wasAsked || outcome == Unavailable:
+		p.Result = Lost
+	case p.Replayed:
+		p.Result = Replayed
+	case outcome == Limited:
+		p.Result = Full
+	default:
+		p.Result = Charged
+	}
+	if a.Degraded == "" {
+		a.Degraded = d.Degraded
+	}
+	a.At = latest(a.At, p.At)
+	if p.Result != Charged && p.Result != Full {
+		return
+	}
+	d.describeRequest()
+	g.finish(d, signer)
+	if p.ID = d.ID; d.Shadow != nil {
+		p.ID = d.Shadow.ID
+	}
+}
+
+// IsFull reports whether the policy refuses checks after the report. It needs
+// Report.Detail.
+func (p *PolicyReport) IsFull() bool {
+	for _, s := range p.States {
+		if s.RetryAfterMS > 0 {
+			return true
+		}
+	}
+	return p.Result == Full
+}

@@ -1,0 +1,203 @@
+package logfollow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/client"
+	"github.com/stint-dev/stint/internal/accesslog"
+	"github.com/stint-dev/stint/internal/logfollow"
+)
+
+var errDial = &client.OutageError{Attempts: 1, Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+
+func errProblem(status int, code string) error {
+	return &client.OutageError{Attempts: 1, Err: &client.Problem{Status: status, Code: code, Title: http.StatusText(status)}}
+}
+
+// failing answers some batches of checks, and the others and what is probed with errors.
+type failing struct {
+	logfollow.Server
+	mu     sync.Mutex
+	left   int   // batches that are answered
+	err    error // of the others
+	probed int
+}
+
+func (s *failing) Batch(ctx context.Context, checks []client.Check) ([]client.BatchItem, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if checks[0].Peek {
+		s.probed++
+		return nil, s.err
+	}
+	if s.left--; s.left < 0 {
+		return nil, s.err
+	}
+	return s.Server.Batch(ctx, checks)
+}
+
+func (s *failing) isProbed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.probed > 0
+}
+
+// later has the clock of the site go on.
+func (s *site) later(d time.Duration) {
+	now := time.Now().Add(d)
+	s.options.Now = func() time.Time { return now }
+}
+
+// followUntilItFails writes lines and follows until a server that answers some batches has
+// failed.
+func (s *site) followUntilItFails(lines, answered int, err error) {
+	s.Helper()
+	server := s.options.Server
+	broken := &failing{Server: server, left: answered, err: err}
+	s.options.Server = broken
+	s.follow()
+	s.write(lines)
+	s.await("it has failed", broken.isProbed)
+	if err := s.leave(); err != nil {
+		s.Fatal(err)
+	}
+	s.options.Server = server
+}
+
+// Of a round of which some lines were answered and others not, each is charged once, however
+// long ago the round was sent.
+func TestARoundThatWasAnsweredInPartIsGoneOnWith(t *testing.T) {
+	for name, test := range map[string]struct {
+		err      error
+		isInPart bool // the lines without an answer may have been charged
+	}{
+		"no connection":             {errDial, false},
+		"Stint is not loaded":       {errProblem(http.StatusServiceUnavailable, "unavailable"), false},
+		"a proxy has no connection": {errProblem(http.StatusServiceUnavailable, ""), true},
+		"a proxy has no answer":     {errProblem(http.StatusBadGateway, ""), true},
+		"Stint fails":               {errProblem(http.StatusInternalServerError, "internal"), true},
+		"no connection at last":     {&client.OutageError{Attempts: 2, Err: errDial.Err}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.followUntilItFails(50, 1, test.err)
+			first := s.summary.Checked
+			if first == 0 || first == 50 {
+				t.Fatalf("%d of 50 lines were answered", first)
+			}
+			// It is left again before anything else was answered.
+			s.later(time.Minute + time.Second)
+			s.followUntilItFails(5, 0, errDial)
+			uncertain := s.summary.Uncertain
+			s.later(3 * time.Minute)
+			summary, err := s.once()
+			if err != nil || summary.Replayed > 0 {
+				t.Fatalf("%v, %s", err, summary)
+			}
+			if !test.isInPart {
+				if uncertain+summary.Uncertain > 0 || summary.Checked != 55-first {
+					t.Errorf("%d and then %d uncertain, %s", first, uncertain, summary)
+				}
+				s.awaitCharges()
+			} else if uncertain != 50-first || summary.Checked != 5 || summary.Uncertain > 0 {
+				t.Errorf("%d and then %d uncertain, %s", first, uncertain, summary)
+			}
+		})
+	}
+}
+
+// What was sent first is in doubt since then, though the rest is sent again and again.
+func TestTheTimeOfTheFirstSendingIsKept(t *testing.T) {
+	s := newSite(t)
+	// The answers are lost, so that all were charged.
+	server := &unreachable{Server: s.options.Server, loses: true}
+	s.options.Server = server
+	s.follow()
+	s.write(50)
+	s.await("it probes", func() bool { _, probed := server.count(); return probed > 0 })
+	if err := s.leave(); err != nil {
+		t.Fatal(err)
+	}
+	// Half a minute later again, with others that were not sent before.
+	s.write(20)
+	s.later(30 * time.Second)
+	before, _ := server.count()
+	s.follow()
+	s.await("it asks again", func() bool { asked, _ := server.count(); return asked > before })
+	if err := s.leave(); err != nil {
+		t.Fatal(err)
+	}
+	server.set(false)
+	s.later(time.Minute)
+	summary, err := s.once()
+	if err != nil || summary.Uncertain != 50 || summary.Checked != 20 || summary.Replayed != 20 {
+		t.Errorf("%v, %s", err, summary)
+	}
+	s.awaitCharges()
+}
+
+// More lines are in doubt than one round reads, since a later process reads more of each:
+// none of them is taken for one that was not sent.
+func TestLinesInDoubtBehindTheFirstRoundStayInDoubt(t *testing.T) {
+	s := newSite(t)
+	server := &unreachable{Server: s.options.Server, loses: true}
+	s.options.Server = server
+	var text strings.Builder
+	for i := range 3990 {
+		ip := fmt.Sprintf("203.0.113.%d", i%7+1)
+		s.wrote[ip]++
+		text.WriteString(strings.Replace(lineOf(ip, time.Now(), i), " 200 ", " 404 ", 1))
+	}
+	s.options.FromStart = true
+	s.append(s.path, text.String())
+	s.follow()
+	s.await("it probes", func() bool { _, probed := server.count(); return probed > 0 })
+	if err := s.leave(); err != nil {
+		t.Fatal(err)
+	}
+	server.set(false)
+	before := 0
+	for ip := range s.wrote {
+		before += s.charged(ip)
+	}
+	s.options.Outcomes = accesslog.DefaultOutcomes()
+	s.later(10 * time.Minute)
+	summary, err := s.once()
+	after := 0
+	for ip := range s.wrote {
+		after += s.charged(ip)
+	}
+	// Each share had one batch without an answer. The others were never sent.
+	if err != nil || before < 500 || before == 3990 || summary.Uncertain != int64(2*before) || after != 3990 {
+		t.Errorf("%v, charged %d and then %d: %s", err, before, after, summary)
+	}
+}
+
+// A token that is refused loses no line.
+func TestALineThatWasRefusedWithTheTokenIsSentLater(t *testing.T) {
+	s := newSite(t)
+	server := s.options.Server
+	s.options.Server = &failing{Server: server, err: errProblem(http.StatusUnauthorized, "unauthorized")}
+	s.follow()
+	s.write(20)
+	var problem *client.Problem
+	if err := <-s.ended; !errors.As(err, &problem) {
+		t.Fatalf("it ended with %v", err)
+	}
+	s.options.Server = server
+	s.later(2 * time.Minute)
+	if summary, err := s.once(); err != nil || summary.Checked != 20 || summary.Uncertain > 0 {
+		t.Errorf("%v, %s", err, summary)
+	}
+	s.awaitCharges()
+}

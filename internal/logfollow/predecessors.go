@@ -1,0 +1,187 @@
+package logfollow
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// rotated matches what rotation adds to a name: ".1", "-20260131", ".2026-01-31.gz".
+var rotated = regexp.MustCompile(`^[._-][0-9][0-9._:T-]*(\.gz)?$|^\.old$`)
+
+// predecessor is a file beside a log that rotation may have made of it.
+type predecessor struct {
+	path         string
+	identity     identity
+	size         int64
+	modified     time.Time
+	isCompressed bool
+	head         []byte
+}
+
+// predecessorsOf returns the predecessors of the log at path that can be read, the oldest
+// first. It looks again if one was renamed while it looked.
+func predecessorsOf(path string) []predecessor {
+	for range 10 {
+		if all, isStable := listPredecessors(path); isStable {
+			return all
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	all, _ := listPredecessors(path)
+	return all
+}
+
+// listPredecessors reports in isStable whether all names were there to the end.
+func listPredecessors(path string) (all []predecessor, isStable bool) {
+	isStable = true
+	directories := map[string]string{filepath.Dir(path): filepath.Base(path)}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		directories[filepath.Dir(target)] = filepath.Base(target)
+	}
+	for directory, base := range directories {
+		entries, err := os.ReadDir(directory)
+		if err != nil {
+			continue
+		}
+		for _, entry := range entries {
+			if !isPredecessor(entry.Name(), base) {
+				continue
+			}
+			p, err := readPredecessor(filepath.Join(directory, entry.Name()))
+			isStable = isStable && !isMissing(err)
+			if err == nil && !slices.ContainsFunc(all, func(q predecessor) bool { return q.identity == p.identity }) {
+				all = append(all, p)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(p, q predecessor) int { return p.modified.Compare(q.modified) })
+	for i := range all {
+		info, err := os.Stat(all[i].path)
+		isStable = isStable && err == nil && identityOf(info) == all[i].identity
+	}
+	return all, isStable
+}
+
+// errMoved says that another file is at the path of a predecessor now, or none.
+var errMoved = errors.New("the predecessor was renamed")
+
+// open opens p at an offset.
+func (p *predecessor) open(id string, offset int64) (*tail, error) {
+	t, err := openTail(p.path, id, offset)
+	switch {
+	case isMissing(err):
+		return nil, errMoved
+	case err != nil:
+		return nil, err
+	case t.identity != p.identity:
+		t.close()
+		return nil, errMoved
+	}
+	return t, nil
+}
+
+// openSaved opens a saved file that was rotated, where it was left, and returns when it
+// was modified. It returns nil if there is no such file.
+func (l *rotatedLog) openSaved(saved *fileState, tries int) (*tail, time.Time, error) {
+	for try := range tries {
+		if try > 0 {
+			time.Sleep(100 * time.Millisecond) // it may be between two names
+		}
+		found := locate(saved, predecessorsOf(l.path))
+		if found == nil {
+			continue
+		}
+		t, err := found.open(saved.ID, saved.Offset)
+		if err == nil || !errors.Is(err, errMoved) {
+			return t, found.modified, err
+		}
+	}
+	return nil, time.Time{}, nil
+}
+
+// isPredecessor reports whether rotation may have made a file of that name of the log
+// called base: access.log.1, access.log-20260131.gz, access-20260131.log.
+func isPredecessor(name, base string) bool {
+	if rest, ok := strings.CutPrefix(name, base); ok {
+		return rotated.MatchString(rest)
+	}
+	extension := filepath.Ext(base)
+	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(base, extension))
+	if !ok || extension == "" {
+		return false
+	}
+	rest, isCompressed := strings.CutSuffix(rest, ".gz")
+	rest, ok = strings.CutSuffix(rest, extension)
+	if isCompressed {
+		rest += ".gz"
+	}
+	return ok && rotated.MatchString(rest)
+}
+
+func readPredecessor(path string) (predecessor, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return predecessor{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return predecessor{}, fs.ErrInvalid
+	}
+	t, err := openTail(path, "", 0)
+	if err != nil {
+		return predecessor{}, err
+	}
+	defer t.close()
+	return predecessor{
+		path: path, identity: t.identity, size: info.Size(), modified: info.ModTime(), isCompressed: t.unpacked != nil, head: t.head,
+	}, nil
+}
+
+// locate returns the path of a saved file among the predecessors: the file itself, or a
+// copy of it.
+func locate(saved *fileState, among []predecessor) *predecessor {
+	var found *predecessor
+	for i := range among {
+		p := &among[i]
+		if !saved.begins(p.head) || !p.isCompressed && p.size < saved.Offset {
+			continue
+		}
+		isSame := !p.isCompressed && p.identity == identity{saved.Device, saved.Inode}
+		switch {
+		case isSame:
+			return p
+		case saved.HeadLength > 0 && (found == nil || !p.isCompressed):
+			found = p
+		}
+	}
+	return found
+}
+
+// unread returns the predecessors that were not written before a time and of which nothing
+// was read, each once.
+func (l *rotatedLog) unread(since time.Time) []predecessor {
+	var found []predecessor
+	for _, p := range predecessorsOf(l.path) {
+		isKnown := slices.ContainsFunc(l.tails(), func(t *tail) bool { return t.identity == p.identity || sameHead(t.head, p.head) }) ||
+			slices.ContainsFunc(l.finished, func(f fileState) bool { return f.HeadLength > 0 && f.begins(p.head) })
+		if isKnown || p.modified.Before(since) || len(p.head) == 0 {
+			continue
+		}
+		if i := slices.IndexFunc(found, func(q predecessor) bool { return sameHead(q.head, p.head) }); i >= 0 {
+			if found[i].isCompressed { // it may not be complete
+				found[i] = p
+			}
+			continue
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// isMissing reports whether nothing is at a path.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

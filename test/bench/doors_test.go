@@ -1,0 +1,199 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/stint-dev/stint/test/servers"
+)
+
+// envoyPeer is Envoy's own rate limit server. go builds it once and caches it.
+const envoyPeer = "github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36"
+
+// throughDoors measures what gateways ask: forward auth beside a check of the same
+// addresses, and Envoy's Rate Limit Service beside Envoy's own server.
+func throughDoors(b *testing.B, r *report) {
+	p := build(b)
+	r.begin("Forward auth, as a share of a check", fmt.Sprintf("100,000 addresses, 64 connections, 4 rules; wrk on the same machine, 2 threads. Each load runs %d times for %s, each time right after "+
+		"a check of the same addresses with the detail rules, as both answer; the medians are given.", pairs, reservation))
+	settings := []string{"--trusted-proxies", "127.0.0.1"}
+	for _, where := range []string{"embedded", "on Redis"} {
+		if where != "embedded" {
+			settings = append(settings, distributed(b)...)
+		}
+		n := startNode(b, p, settings...)
+		n.policy(b, "ip", `"10/s","100/m","400/h","800/d"`)
+		check, forward := load{"ip:", manyKeys, "rules", 1, 64, ""}, load{"ip:", manyKeys, "rules", 1, 64, "forward"}
+		check.wrk(b, n, reservation) // warms up
+		var checks, forwards []asked
+		var ratios []float64
+		for range pairs {
+			one, other := check.wrk(b, n, reservation), forward.wrk(b, n, reservation)
+			checks, forwards, ratios = append(checks, one), append(forwards, other), append(ratios, other.rate/one.rate)
+		}
+		one, other := typical(checks), typical(forwards)
+		r.atLeast(where, median(ratios), 0.9, "%.2f", fmt.Sprintf("(%.0fk of %.0fk/s; %.1f µs of the node's processor time, a check's %.1f; %.0f%% refused%s)",
+			other.rate/1e3, one.rate/1e3, micros(other.cost), micros(one.cost), 100*other.refused, other.withoutRedis()))
+	}
+	besideEnvoys(b, r, p)
+}
+
+// besideEnvoys measures the Rate Limit Service and Envoy's own server on one Redis.
+func besideEnvoys(b *testing.B, r *report, p programs) {
+	r.begin("Envoy's Rate Limit Service, beside envoyproxy/ratelimit", fmt.Sprintf("One descriptor of %d, a limit of 1,000 a minute, over gRPC on 8 connections with 64 callers, both servers on one Redis; "+
+		"Stint's exact log against the fixed windows of the other. Each runs %d times for %s, one after the other; the medians are given.", manyKeys, pairs, reservation))
+	redis, address := servers.DedicatedRedis(b), freeAddress(b)
+	// The deadline is long, so that every answer is from Redis.
+	n := startNode(b, p, "--redis-url", redis.URL, "--database-url", servers.Postgres(b).URL, "--grpc-listen", address, "--grpc-deadline", "5s", "--check-deadline", "5s")
+	n.admit(b, http.MethodPut, "/v1/policies/bench", `{"match":["envoy:bench:*"],"rules":["1000/m"]}`)
+	peer, pid := startEnvoyPeer(b, redis.Addr)
+	ours, theirs := newRateLimited(b, address, n.pid), newRateLimited(b, peer, pid)
+	ours.ask(b, reservation) // warm up
+	theirs.ask(b, reservation)
+	var rates, latencies []float64
+	var own, other []rated
+	for range pairs {
+		a, z := ours.ask(b, reservation), theirs.ask(b, reservation)
+		own, other = append(own, a), append(other, z)
+		rates, latencies = append(rates, a.rate/z.rate), append(latencies, float64(a.p99)/float64(z.p99))
+	}
+	of := func(all []rated, part func(rated) float64) float64 {
+		var parts []float64
+		for _, one := range all {
+			parts = append(parts, part(one))
+		}
+		return median(parts)
+	}
+	rate := func(one rated) float64 { return one.rate / 1e3 }
+	p99 := func(one rated) float64 { return float64(one.p99) / 1e6 }
+	cost := func(one rated) float64 { return micros(one.cost) }
+	degraded := ""
+	if answered := n.degradedChecks(b); answered > 0 {
+		degraded = fmt.Sprintf("; %.0f were answered without Redis", answered)
+	}
+	r.atLeast("rate", median(rates), 2.5, "%.1f", fmt.Sprintf("times the other's (%.0fk of %.0fk/s; %.1f µs of the server's processor time, the other's %.1f%s)",
+		of(own, rate), of(other, rate), of(own, cost), of(other, cost), degraded))
+	r.atMost("p99", median(latencies), 0.5, "%.2f", fmt.Sprintf("times the other's (%.2f of %.2f ms)", of(own, p99), of(other, p99)))
+}
+
+// startEnvoyPeer runs Envoy's rate limit server on a Redis and returns its address and
+// its process id.
+func startEnvoyPeer(b *testing.B, redis string) (address string, pid int) {
+	b.Helper()
+	dir := b.TempDir()
+	install := exec.CommandContext(b.Context(), "go", "install", envoyPeer)
+	install.Env = append(os.Environ(), "GOBIN="+dir)
+	if text, err := install.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, text)
+	}
+	config := filepath.Join(dir, "runtime", "ratelimit", "config")
+	if err := os.MkdirAll(config, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	text := "domain: bench\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 1000}\n"
+	if err := os.WriteFile(filepath.Join(config, "bench.yaml"), []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	port := func(address string) string { return address[strings.LastIndex(address, ":")+1:] }
+	address = freeAddress(b)
+	for name, value := range map[string]string{
+		"RUNTIME_ROOT": filepath.Join(dir, "runtime"), "RUNTIME_SUBDIRECTORY": "ratelimit", "RUNTIME_WATCH_ROOT": "false", "USE_STATSD": "false", "LOG_LEVEL": "error",
+		"HOST": "127.0.0.1", "GRPC_HOST": "127.0.0.1", "DEBUG_HOST": "127.0.0.1", "PORT": port(freeAddress(b)), "GRPC_PORT": port(address), "DEBUG_PORT": port(freeAddress(b)),
+		"REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": redis,
+	} {
+		b.Setenv(name, value)
+	}
+	pid = start(b, filepath.Join(dir, "service_cmd"))
+	eventually(b, "Envoy's rate limit server listens", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return address, pid
+}
+
+// rateLimited is a server of the Rate Limit Service with connections to it.
+type rateLimited struct {
+	pid     int
+	clients []ratelimitv3.RateLimitServiceClient
+}
+
+// rated is what came of asking it.
+type rated struct {
+	rate float64 // answers per second
+	p99  time.Duration
+	cost time.Duration // processor time of the server for each answer
+}
+
+func newRateLimited(b *testing.B, address string, pid int) rateLimited {
+	b.Helper()
+	s := rateLimited{pid: pid}
+	for range 8 {
+		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { conn.Close() })
+		s.clients = append(s.clients, ratelimitv3.NewRateLimitServiceClient(conn))
+	}
+	return s
+}
+
+// ask has 64 callers ask for a time. An answer without the limit is none of the service.
+func (s rateLimited) ask(b *testing.B, lasting time.Duration) rated {
+	b.Helper()
+	var (
+		mu    sync.Mutex
+		all   []time.Duration
+		group sync.WaitGroup
+	)
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	began, before := time.Now(), processorTime(b, s.pid)
+	for caller := range 64 {
+		group.Go(func() {
+			client := s.clients[caller%len(s.clients)]
+			var took []time.Duration
+			for time.Since(began) < lasting {
+				q := &ratelimitv3.RateLimitRequest{Domain: "bench", Descriptors: []*commonv3.RateLimitDescriptor{{
+					Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "user", Value: fmt.Sprint(rand.IntN(manyKeys))}},
+				}}}
+				at := time.Now()
+				answer, err := client.ShouldRateLimit(ctx, q)
+				if err != nil || len(answer.GetStatuses()) != 1 || answer.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit() != 1000 {
+					b.Errorf("%v, %v", answer, err)
+					return
+				}
+				took = append(took, time.Since(at))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took...)
+		})
+	}
+	group.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+	took := time.Since(began)
+	slices.Sort(all)
+	return rated{float64(len(all)) / took.Seconds(), percentile(all, 99), (processorTime(b, s.pid) - before) / time.Duration(len(all))}
+}

@@ -1,0 +1,197 @@
+package doors
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"github.com/stint-dev/stint/test/servers"
+)
+
+// Envoy waits for less time than Redis takes here; other callers have the time.
+func TestEnvoyGivesUpOnASlowRedisForItselfAlone(t *testing.T) {
+	redis := servers.DedicatedRedis(t)
+	proxy := servers.NewProxy(t, redis.Addr)
+	e := startEnvoySide(t, "--redis-url", "redis://"+proxy.Addr, "--database-url", servers.Postgres(t).URL, "--check-deadline", "10s", "--grpc-deadline", "10ms")
+	checks := &site{T: t, node: e.node, url: e.node.Check}
+	proxy.Delay(15 * time.Millisecond) // each way
+	for range 5 {
+		for range 4 { // in a row, more failures of Redis than begin an outage
+			name := descriptor("user=alice")
+			e.want(false, e.ask("closed", 0, name, descriptor("user=bob"))) // of several keys
+			degraded := e.want(false, e.ask("closed", 0, name))
+			if degraded.GetDynamicMetadata().GetFields()["degraded"].GetStringValue() == "" {
+				t.Fatalf("on_failure did not decide: %v", degraded)
+			}
+		}
+		answer := checks.send(http.MethodPost, "/v1/check", `{"key":"ip:198.51.100.7","policy":"limits","peek":true}`, "Content-Type: application/json")
+		if answer.status != http.StatusOK || !strings.Contains(answer.body, `"degraded":false`) {
+			t.Fatalf("another caller is answered %+v", answer)
+		}
+	}
+	if strings.Contains(e.node.Output(), "unreachable") {
+		t.Errorf("an outage is reported:\n%s", e.node.Output())
+	}
+}
+
+// certificate returns a certificate of 127.0.0.1 and its key, as files.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, secret.Public(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(kind string, bytes []byte) string {
+		return write(t, kind+".pem", string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes})))
+	}
+	return encode("CERTIFICATE", der), encode("PRIVATE KEY", private)
+}
+
+func TestEnvoyUsesTheCertificateOfTheChecks(t *testing.T) {
+	cert, key := certificate(t)
+	e := startEnvoySide(t, "--tls-cert", cert, "--tls-key", key)
+	ask := func(conn *grpc.ClientConn) error {
+		_, err := ratelimitv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
+			&ratelimitv3.RateLimitRequest{Domain: "site", Descriptors: []*commonv3.RateLimitDescriptor{descriptor("user=alice")}})
+		return err
+	}
+	trusting, err := credentials.NewClientTLSFromFile(cert, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		option grpc.DialOption
+		want   codes.Code
+	}{
+		"trusting the certificate": {grpc.WithTransportCredentials(trusting), codes.OK},
+		"not trusting it":          {grpc.WithTransportCredentials(credentials.NewTLS(nil)), codes.Unavailable},
+	} {
+		conn, err := grpc.NewClient(e.addr, c.option)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ask(conn); status.Code(err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+		conn.Close()
+	}
+	if err := ask(e.conn); status.Code(err) != codes.Unavailable {
+		t.Errorf("without TLS: %v", err)
+	}
+}
+
+// A node that is asked to end answers the calls that it has, and takes no more.
+func TestEnvoyCallsUnderWayAreAnsweredAtTheEnd(t *testing.T) {
+	redis := servers.DedicatedRedis(t)
+	proxy := servers.NewProxy(t, redis.Addr)
+	e := startEnvoySide(t, "--redis-url", "redis://"+proxy.Addr, "--database-url", servers.Postgres(t).URL, "--check-deadline", "10s", "--grpc-deadline", "10s")
+	e.want(true, e.ask("site", 0, descriptor("user=first"))) // the connection is there
+	proxy.Delay(200 * time.Millisecond)
+	var calls []grpc.ClientStream
+	for i := range 20 {
+		call, err := e.conn.NewStream(t.Context(), &grpc.StreamDesc{}, ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := &ratelimitv3.RateLimitRequest{Domain: "site", Descriptors: []*commonv3.RateLimitDescriptor{descriptor(fmt.Sprintf("user=%d", i))}}
+		if err := call.SendMsg(q); err != nil {
+			t.Fatal(err)
+		}
+		if err := call.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, call)
+	}
+	ended := make(chan struct{})
+	go func() { e.node.Terminate(); close(ended) }()
+	for i, call := range calls {
+		answer := new(ratelimitv3.RateLimitResponse)
+		if err := call.RecvMsg(answer); err != nil || answer.GetOverallCode() != ratelimitv3.RateLimitResponse_OK {
+			t.Errorf("call %d: %v, %v", i, answer, err)
+		}
+	}
+	<-ended
+	if _, err := authv3.NewAuthorizationClient(e.conn).Check(t.Context(), httpCheck("198.51.100.7", nil, nil)); status.Code(err) != codes.Unavailable {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestEnvoyIsAllowedAsManyCallsAsTheRuleSays(t *testing.T) {
+	e := startEnvoySide(t)
+	const workers, each, limit = 8, 2500, 15000
+	e.node.Do(t, http.MethodPut, "/v1/policies/many?confirm=many", fmt.Sprintf(`{"match":["envoy:many:*"],"rules":["%d/1d"]}`, limit), http.StatusCreated)
+	client := ratelimitv3.NewRateLimitServiceClient(e.conn)
+	q := &ratelimitv3.RateLimitRequest{Domain: "many", Descriptors: []*commonv3.RateLimitDescriptor{descriptor("user=alice")}}
+	var allowed atomic.Int64
+	var wait sync.WaitGroup
+	for range workers {
+		wait.Go(func() {
+			for range each {
+				answer, err := client.ShouldRateLimit(t.Context(), q)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if answer.GetOverallCode() == ratelimitv3.RateLimitResponse_OK {
+					allowed.Add(1)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if n := allowed.Load(); n != limit {
+		t.Errorf("%d calls were allowed, want %d", n, limit)
+	}
+}
+
+// ext_authz has a status for what on_failure refuses: the HTTP filter of Envoy would make
+// of a 503 a failure of Stint.
+func TestEnvoyExternalAuthorizationIs503WithoutALog(t *testing.T) {
+	redis := servers.DedicatedRedis(t)
+	e := startEnvoySide(t, "--redis-url", redis.URL, "--database-url", servers.Postgres(t).URL)
+	e.node.Do(t, http.MethodPut, "/v1/policies/shut?confirm=shut", `{"match":["shut:*"],"rules":["3/1d"],"on_failure":"deny"}`, http.StatusCreated)
+	redis.Stop()
+	t.Cleanup(redis.Continue)
+	for range 5 {
+		answer, err := authv3.NewAuthorizationClient(e.conn).Check(t.Context(), httpCheck("198.51.100.7", map[string]string{"policy": "shut"}, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		denied := answer.GetDeniedResponse()
+		if answer.GetStatus().GetCode() != int32(codes.Unavailable) || denied.GetStatus().GetCode() != http.StatusServiceUnavailable ||
+			!strings.Contains(denied.GetBody(), `"unavailable"`) || answer.GetDynamicMetadata().GetFields()["degraded"].GetStringValue() == "" {
+			t.Fatalf("got %v", answer)
+		}
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !race
+
+package servers
+
+// buildFlags are flags of go build by which tests build programs of ours as they
+// are built themselves. Without debug information, which stack traces do not
+// need, programs are linked sooner.
+var buildFlags = []string{"-ldflags=-s -w"}
