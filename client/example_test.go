@@ -197,15 +197,20 @@ func ExampleClient_Wait() {
 	defer cancel()
 	key := "far:" + rand.Text() // one an hour
 	for range 2 {
-		d, err := stint.Wait(ctx, client.Check{Key: key})
-		if err != nil {
+		_, err := stint.Wait(ctx, client.Check{Key: key})
+		var refused *client.Refused
+		switch {
+		case errors.As(err, &refused):
+			fmt.Println("it would come in more than 50 minutes:", refused.Decision.RetryAfter > 50*time.Minute)
+		case err != nil:
 			log.Fatal(err)
+		default:
+			fmt.Println("my reservation has come")
 		}
-		fmt.Println("my reservation within a minute:", d.Allowed)
 	}
 	// Output:
-	// my reservation within a minute: true
-	// my reservation within a minute: false
+	// my reservation has come
+	// it would come in more than 50 minutes: true
 }
 
 func ExampleWithOutage() {

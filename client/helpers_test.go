@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"crypto/rand"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -8,13 +9,13 @@ import (
 	"github.com/stint-dev/stint/test/testnode"
 )
 
-// tokenOf makes a token that may check.
-func tokenOf(t testing.TB, n *testnode.Node) string {
+// tokenOf makes a token of a scope.
+func tokenOf(t testing.TB, n *testnode.Node, scope string) string {
 	t.Helper()
 	var made struct {
 		Secret string `json:"secret"`
 	}
-	if err := json.Unmarshal(n.Do(t, "POST", "/v1/tokens", `{"name":"client","scopes":["check"]}`, 201), &made); err != nil {
+	if err := json.Unmarshal(n.Do(t, "POST", "/v1/tokens", `{"name":"client `+rand.Text()+`","scopes":["`+scope+`"]}`, 201), &made); err != nil {
 		t.Fatal(err)
 	}
 	return made.Secret

@@ -50,9 +50,15 @@ func (p *Problem) aboutTheQuestion() bool {
 	return p.Status >= 400 && p.Status < 500
 }
 
-// Refused is the error of Do and Transport where a verdict was no: the request
-// was not done.
-type Refused struct{ Decision *Decision }
+// Refused is the error of Wait, WaitAll, Do and Transport where a verdict was no: the
+// request must not be done, and Do and Transport did not do it.
+type Refused struct {
+	// Decision says why and for how long; of several keys, it is that of the key that
+	// waits longest. It is never nil.
+	Decision *Decision
+	// Combined is the decision about all keys, nil unless WaitAll was asked.
+	Combined *CombinedDecision
+}
 
 // Error says which key was refused, by what and for how long.
 func (r *Refused) Error() string {

@@ -1,8 +1,10 @@
 package client
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -17,12 +19,17 @@ import (
 // Timeout. One whose reservation would come too late is not sent: the error holds a
 // *Refused, as errors.As finds it. A redirect is a request of its own, and
 // so is whatever Base repeats not.
+//
+// An answer 429 or 503 with Retry-After is returned as it is, and holds the key: until
+// that time this Transport sends no more requests with it, and with Admin no program
+// that shares the Stint does. Requests that are on their way are not called back.
 type Transport struct {
 	Client *Client
 	// Base sends the requests; nil means http.DefaultTransport.
 	Base http.RoundTripper
 	// Key returns the key to wait for, "" for a request that is sent without
-	// asking. nil means HostKey.
+	// asking. nil means HostKey. Danger: an answer holds the key for every API that
+	// shares it.
 	Key func(*http.Request) string
 	// Policy is asked by its name; the key's own where it is "".
 	Policy string
@@ -31,6 +38,21 @@ type Transport struct {
 	// MaxWait bounds each wait; 0 means as long as the request's context
 	// lasts. Danger: a context without an end may wait for hours.
 	MaxWait time.Duration
+	// MaxInFlight is how many requests of one key this Transport has under way at once,
+	// 0 for any number. One is under way until the body of its answer is closed.
+	MaxInFlight int
+	// Admin is a client of the admin listener with a token of the scope operate, by which
+	// an answer with Retry-After blocks the key in Stint until then. nil holds the key in
+	// this Transport only.
+	Admin *Client
+	// MaxHold bounds for how long one answer holds the key; 0 means an hour.
+	MaxHold time.Duration
+	// OnError, if not nil, is called with each error of Admin. It may be called by several
+	// goroutines at once.
+	OnError func(error)
+
+	holds   holds
+	flights flights
 }
 
 // HostKey returns "host:" and the host that a request goes to, in lower case
@@ -39,31 +61,106 @@ func HostKey(r *http.Request) string { return "host:" + strings.ToLower(r.URL.Ho
 
 // RoundTrip waits and sends the request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := t.wait(r); err != nil {
+	key := t.keyOf(r)
+	if key == "" {
+		return t.base().RoundTrip(r)
+	}
+	leave, err := t.enter(r, key)
+	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close() // a RoundTripper closes it whatever happens
 		}
 		return nil, err
 	}
-	if t.Base == nil {
-		return http.DefaultTransport.RoundTrip(r)
+	response, err := t.base().RoundTrip(r)
+	if err != nil {
+		leave()
+		return nil, err
 	}
-	return t.Base.RoundTrip(r)
+	if wait := retryAfter(response, time.Now()); wait > 0 {
+		t.hold(r.Context(), key, wait, response.StatusCode)
+	}
+	response.Body = leaveAtEnd(response.Body, leave)
+	return response, nil
 }
 
-func (t *Transport) wait(r *http.Request) error {
-	q := Check{Policy: t.Policy, MaxWait: t.MaxWait, Detail: DetailNone}
-	if t.Key == nil {
-		q.Key = HostKey(r)
-	} else if q.Key = t.Key(r); q.Key == "" {
-		return nil
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
 	}
+	return t.Base
+}
+
+func (t *Transport) keyOf(r *http.Request) string {
+	if t.Key == nil {
+		return HostKey(r)
+	}
+	return t.Key(r)
+}
+
+// enter waits until a request of key may be sent. What it returns must be called once
+// the request is no longer under way.
+func (t *Transport) enter(r *http.Request, key string) (leave func(), err error) {
+	ctx := r.Context()
+	if t.MaxWait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.MaxWait)
+		defer cancel()
+	}
+	deadline, bounded := ctx.Deadline()
+	leave = func() {}
+	if t.MaxInFlight > 0 {
+		if err := t.flights.enter(ctx, key, t.MaxInFlight); err != nil {
+			if r.Context().Err() != nil {
+				return nil, r.Context().Err()
+			}
+			return nil, &Refused{Decision: &Decision{Answer: Answer{Outcome: Limited}, Key: key, Policy: t.Policy}}
+		}
+		leave = sync.OnceFunc(func() { t.flights.leave(key) })
+	}
+	for {
+		if err = t.holds.wait(ctx, key, deadline, bounded); err != nil {
+			break
+		}
+		var again bool
+		if again, err = t.reserve(r, key, deadline); err != nil || !again {
+			break
+		}
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// longDelay is after how long a wait a key may have been held in the meantime, so that it
+// is worth a question more.
+const longDelay = time.Second
+
+// reserve waits for a reservation, and reports whether the key was held while it did, so
+// that another is needed.
+func (t *Transport) reserve(r *http.Request, key string, deadline time.Time) (again bool, err error) {
+	q := Check{Key: key, Policy: t.Policy, Detail: DetailNone}
 	if t.Cost != nil {
 		q.Cost = t.Cost(r)
 	}
-	d, err := t.Client.Wait(r.Context(), q)
-	if err == nil && !d.Allowed {
-		err = &Refused{Decision: d}
+	if t.MaxWait > 0 {
+		q.MaxWait = max(time.Millisecond, time.Until(deadline))
 	}
-	return err
+	d, err := t.Client.Wait(r.Context(), q)
+	if err != nil {
+		return false, err
+	}
+	if t.holds.isHeld(key) {
+		return true, nil
+	}
+	if t.Admin == nil || d.Delay < longDelay {
+		return false, nil
+	}
+	now, err := t.Client.Check(r.Context(), Check{Key: key, Policy: t.Policy, Cost: q.Cost, Peek: true, Fresh: true, Detail: DetailNone})
+	if err != nil || now.Outcome != Blocked {
+		return false, nil // the reservation is ours: an outage takes it from nobody
+	}
+	return true, nil
 }

@@ -16,8 +16,9 @@ var errPeekWaits = errors.New("client: a peek reserves nothing that one could wa
 // order in which they were reserved, by whomever. q.Detail is DetailRules
 // whatever it says.
 //
-// A decision that is not Allowed says that the reservation would come too late; it is
-// returned at once. Where ctx ends first, Wait returns its error at once and
+// The decision is always Allowed where the error is nil. A reservation that would come
+// too late is refused at once: the error is a *Refused, and nothing is reserved. Where
+// ctx ends first, Wait returns its error at once and
 // cancels the reservation in the background, also where the answer that reserves it
 // is still on its way; see Close. Other errors are those of Check. What FailOpen
 // allows is allowed without a wait.
@@ -25,24 +26,33 @@ func (c *Client) Wait(ctx context.Context, q Check) (*Decision, error) {
 	if q.Peek {
 		return nil, errPeekWaits
 	}
-	return await(ctx, c, q.MaxWait, func(ctx context.Context, maxWait time.Duration) (*Decision, error) {
+	d, err := await(ctx, c, q.MaxWait, func(ctx context.Context, maxWait time.Duration) (*Decision, error) {
 		asked := q
 		asked.MaxWait, asked.Detail = maxWait, DetailRules // which says when the reservation would come
 		return c.Check(ctx, asked)
 	})
+	if err == nil && !d.Allowed {
+		return nil, &Refused{Decision: d}
+	}
+	return d, err
 }
 
 // WaitAll reserves one common reservation for several keys and returns once it has come,
-// as Wait does for one.
+// as Wait does for one. The *Refused of a reservation that would come too late holds the
+// combined decision too.
 func (c *Client) WaitAll(ctx context.Context, q CombinedCheck) (*CombinedDecision, error) {
 	if q.Peek {
 		return nil, errPeekWaits
 	}
-	return await(ctx, c, q.MaxWait, func(ctx context.Context, maxWait time.Duration) (*CombinedDecision, error) {
+	d, err := await(ctx, c, q.MaxWait, func(ctx context.Context, maxWait time.Duration) (*CombinedDecision, error) {
 		asked := q
 		asked.MaxWait, asked.Detail = maxWait, DetailRules // which says when the reservation would come
 		return c.CheckAll(ctx, asked)
 	})
+	if err == nil && !d.Allowed {
+		return nil, &Refused{Decision: d.refused(), Combined: d}
+	}
+	return d, err
 }
 
 // answered is a decision of either kind.
@@ -69,6 +79,21 @@ func (d *CombinedDecision) reservationIn() time.Duration {
 		reservation = max(reservation, d.Decisions[i].reservationIn())
 	}
 	return reservation
+}
+
+// refused returns the decision of the key that makes the others wait longest.
+func (d *CombinedDecision) refused() *Decision {
+	longest := &Decision{Answer: d.Answer}
+	for i := range d.Decisions {
+		one := &d.Decisions[i]
+		if one.Allowed {
+			continue
+		}
+		if longest.Key == "" || one.RetryAfter == Never || longest.RetryAfter != Never && one.RetryAfter > longest.RetryAfter {
+			longest = one
+		}
+	}
+	return longest
 }
 
 // question asks for a reservation within maxWait.

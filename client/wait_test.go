@@ -83,16 +83,19 @@ func TestATurnThatComesTooLateIsRefusedAtOnce(t *testing.T) {
 	ask(t, c, client.Check{Key: key})
 	// Within 40 minutes RetryAfter is 20, and the reservation comes in 60 all the same.
 	for _, most := range []time.Duration{time.Second, 10 * time.Minute, 40 * time.Minute} {
+		var refused *client.Refused
 		d, err := c.Wait(t.Context(), client.Check{Key: key, MaxWait: most, Detail: client.DetailNone})
-		if err != nil || d.Allowed || d.Outcome != client.Limited {
+		if d != nil || !errors.As(err, &refused) || refused.Decision.Outcome != client.Limited {
 			t.Errorf("within %v: got %+v, %v", most, d, err)
 		}
+		refused = nil
 		j, err := c.WaitAll(t.Context(), client.CombinedCheck{Keys: []client.CombinedKey{{Key: fresh("far")}, {Key: key}}, MaxWait: most})
-		if err != nil || j.Allowed || j.Outcome != client.Limited {
+		if j != nil || !errors.As(err, &refused) || refused.Decision.Key != key || refused.Combined.Outcome != client.Limited {
 			t.Errorf("with another, within %v: got %+v, %v", most, j, err)
 		}
 	}
-	if d, err := c.Wait(t.Context(), client.Check{Key: fresh("never")}); err != nil || d.Allowed || d.RetryAfter != client.Never {
+	var never *client.Refused
+	if d, err := c.Wait(t.Context(), client.Check{Key: fresh("never")}); d != nil || !errors.As(err, &never) || never.Decision.RetryAfter != client.Never {
 		t.Errorf("a rule that always refuses: %+v, %v", d, err)
 	}
 	called := false
