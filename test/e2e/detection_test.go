@@ -121,8 +121,15 @@ func TestTheReportOfRealTrafficNamesTheRightClientsWithTheRightCounts(t *testing
 			t.Fatalf("answered %d limited and %d allowed, want %d and %d", report.Limited, report.Allowed, refused, allowed)
 		}
 		n := nodes[0]
-		await(t, "every offence is in the database", func() bool { return n.offenders("").Offences == refused })
-		got := n.offenders("")
+		var got wire.OffenderReport
+		await(t, "every offence and every allowed request of an offender is in the database", func() bool {
+			got = n.offenders("")
+			var requests int64 // allowed requests are written after the offences
+			for _, row := range got.Items {
+				requests += row.Allowed
+			}
+			return got.Offences == refused && requests == limit*int64(len(want))
+		})
 		if len(got.Items) != len(want) {
 			t.Errorf("%d offenders, want %d", len(got.Items), len(want))
 		}
